@@ -1,0 +1,35 @@
+// Package v1alpha1 holds the names and kinds of the supercargo.dev/v1alpha1 API.
+package v1alpha1
+
+// GroupName is the API group of every Supercargo kind, and the prefix of its
+// labels and annotations.
+const GroupName = "supercargo.dev"
+
+const (
+	// LabelClass says which kind of work a pod is (batch or service) and which
+	// kind a node takes (batch, service or any). A pod without it is batch when
+	// a Job owns it and a service otherwise; a node without it takes any.
+	LabelClass = GroupName + "/class"
+
+	// LabelMachineType names a node's machine type. Machines of one type are
+	// taken to be equally fast and to draw the same power.
+	LabelMachineType = GroupName + "/machine-type"
+)
+
+const (
+	// AnnotationRuntime is how long a batch pod is expected to run from its
+	// start, as a Go duration ("3m", "1h30m").
+	AnnotationRuntime = GroupName + "/runtime"
+
+	// AnnotationCategory groups batch pods of one namespace that do the same
+	// kind of work. The runtimes of finished ones predict the next.
+	AnnotationCategory = GroupName + "/category"
+
+	// AnnotationExpectedFinish is when a bound batch pod is expected to end, in
+	// RFC 3339. The scheduler writes it in the same call that binds the pod.
+	AnnotationExpectedFinish = GroupName + "/expected-finish"
+
+	// AnnotationPricePerHour is the price of a machine in dollars per hour, on
+	// Nodes and MachineDeployments.
+	AnnotationPricePerHour = GroupName + "/price-per-hour"
+)
