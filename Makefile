@@ -1,0 +1,174 @@
+# Targets with a "##" comment show up in `make help`. Everything that is built
+# goes to bin/, everything that is measured or packed goes to dist/.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# Statically linked binaries, and no C compiler needed to build or test.
+export CGO_ENABLED := 0
+
+MODULE      := supercargo.dev/supercargo
+VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+REVISION    ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+COMMIT_TIME ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+K8S_VERSION := $(shell sed -n 's|^\tk8s.io/kubernetes \(v[0-9.]*\)$$|\1|p' go.mod)
+K8S_MAJOR   := $(word 1,$(subst ., ,$(K8S_VERSION:v%=%)))
+K8S_MINOR   := $(word 2,$(subst ., ,$(K8S_VERSION:v%=%)))
+
+# kube-scheduler and the playground's API server say which Kubernetes they are;
+# unlinked they would call themselves v0.0.0-master, which clients refuse.
+LDFLAGS := -s -w \
+	-X $(MODULE)/internal/version.Version=$(VERSION) \
+	$(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
+		-X $(pkg).gitVersion=$(K8S_VERSION) -X $(pkg).gitMajor=$(K8S_MAJOR) -X $(pkg).gitMinor=$(K8S_MINOR))
+
+BIN      := $(CURDIR)/bin
+DIST     := $(CURDIR)/dist
+TOOLS    := $(BIN)/tools
+GO_BUILD := go build -buildvcs=false -ldflags "$(LDFLAGS)"
+BINARIES := kube-scheduler supercargo
+
+# Images are built apart from bin/, with paths trimmed, so that the same source
+# gives the same bytes in any folder.
+IMAGE_REPO ?= supercargo
+IMAGE_TAG  ?= $(VERSION)
+PLATFORM   ?= linux/amd64
+
+# go_test NAME,FLAGS: runs go test, keeping its events in dist/NAME.json.
+TEST_FLAGS ?=
+go_test = $(TOOLS)/gotestsum --format standard-quiet --jsonfile $(DIST)/$(1).json -- $(TEST_FLAGS) $(2)
+
+# Integration tests start API servers, e2e tests start the built binaries,
+# schedulerperf needs an etcd: everything else is a unit test.
+unit_pkgs = $$(go list ./... | grep -v -e /test/integration -e /test/e2e -e /test/schedulerperf)
+
+##@ Build and run
+
+.PHONY: build
+build: $(addprefix $(BIN)/,$(BINARIES) kwok) ## Build kube-scheduler, supercargo and kwok into bin/.
+
+.PHONY: $(addprefix $(BIN)/,$(BINARIES) kwok etcd)
+$(addprefix $(BIN)/,$(BINARIES)): # the go command knows best what is stale
+	$(GO_BUILD) -o $@ ./cmd/$(@F)
+
+$(BIN)/kwok: # a module of its own: it needs older Kubernetes libraries than ours
+	go -C internal/playground/kwok build -buildvcs=false -ldflags "-s -w" -o $@ sigs.k8s.io/kwok/cmd/kwok
+
+$(BIN)/etcd:
+	go build -buildvcs=false -ldflags "-s -w" -o $@ go.etcd.io/etcd/server/v3
+
+.PHONY: demo
+demo: build ## Build everything and show Supercargo at work on this machine.
+	$(BIN)/supercargo demo
+
+##@ Test
+
+.PHONY: test
+test: test-unit test-tools test-integration e2e ## Run all tests: unit, integration and end to end.
+
+.PHONY: test-unit
+test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
+	$(call go_test,test-unit,$(unit_pkgs))
+
+.PHONY: test-tools
+test-tools: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the repository's own tools.
+	cd tools && $(call go_test,test-tools,./...)
+
+.PHONY: test-integration
+test-integration: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST) ## Run the tests against a real API server, started in process.
+	PATH="$(BIN):$$PATH" $(call go_test,test-integration,./test/integration/...)
+
+.PHONY: e2e
+e2e: build $(TOOLS)/gotestsum | $(DIST) ## Run the built binaries end to end.
+	SUPERCARGO_BIN="$(BIN)" $(call go_test,e2e,-tags e2e -count 1 ./test/e2e/...)
+
+.PHONY: test-vendor
+test-vendor: ## Build kube-scheduler from a vendored copy of this tree, without network.
+	hack/test-vendor.sh
+
+##@ Measure
+
+.PHONY: bench
+bench: $(TOOLS)/benchstat | $(DIST) ## Run the Go benchmarks ten times; dist/bench.txt is for benchstat.
+	go test -run '^$$' -bench . -benchmem -count 10 $(unit_pkgs) | tee $(DIST)/bench.txt
+	$(TOOLS)/benchstat $(DIST)/bench.txt
+
+.PHONY: bench-scheduler
+bench-scheduler: $(BIN)/etcd ## Measure the whole scheduler with Kubernetes' scheduler_perf; JSON in dist/schedulerperf/.
+	mkdir -p $(DIST)/schedulerperf
+	PATH="$(BIN):$$PATH" go test ./test/schedulerperf -run '^$$' -bench . -benchtime 1ns -timeout 2h \
+		-args -data-items-dir $(DIST)/schedulerperf
+
+##@ Check
+
+.PHONY: verify
+verify: verify-generated verify-modules verify-manifests lint ## Check that generated files, modules, manifests and style are in order.
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint ## Run gofmt, go vet and the linters of .golangci.yml.
+	$(TOOLS)/golangci-lint run ./...
+	cd tools && $(TOOLS)/golangci-lint run --config ../.golangci.yml ./...
+
+.PHONY: verify-generated
+verify-generated: $(TOOLS)/controller-gen
+	hack/verify-generated.sh
+
+.PHONY: verify-modules
+verify-modules:
+	go mod tidy -diff
+	go -C tools mod tidy -diff
+	go -C internal/playground/kwok mod tidy -diff
+
+.PHONY: verify-manifests
+verify-manifests: $(TOOLS)/kustomize
+	find manifests -name kustomization.yaml -printf '%h\n' | sort | while read -r dir; do \
+		echo "kustomize build $$dir"; $(TOOLS)/kustomize build "$$dir" >/dev/null; done
+
+.PHONY: generate
+generate: $(TOOLS)/controller-gen ## Write the deep-copy functions of api/.
+	$(TOOLS)/controller-gen object paths=./api/...
+
+##@ Pack
+
+.PHONY: vendor
+vendor: ## Copy every dependency into vendor/, for builds without network.
+	go mod vendor
+
+.PHONY: images
+images: $(addprefix image-,$(BINARIES)) ## Write container images to dist/images/; IMAGE_REPO, IMAGE_TAG and PLATFORM may be set.
+
+.PHONY: $(addprefix image-,$(BINARIES))
+$(addprefix image-,$(BINARIES)): image-%:
+	GOOS=$(word 1,$(subst /, ,$(PLATFORM))) GOARCH=$(word 2,$(subst /, ,$(PLATFORM))) \
+		$(GO_BUILD) -trimpath -o $(DIST)/images/$(PLATFORM)/$* ./cmd/$*
+	go -C tools run -buildvcs=false ./images -binary $(DIST)/images/$(PLATFORM)/$* -tag $(IMAGE_REPO)/$*:$(IMAGE_TAG) \
+		-version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -platform $(PLATFORM) \
+		-out $(DIST)/images/$*.tar
+
+.PHONY: clean
+clean: ## Remove bin/, dist/ and vendor/.
+	rm -rf $(BIN) $(DIST) vendor
+
+$(DIST):
+	mkdir -p $@
+
+##@ Help
+
+.PHONY: help
+help: ## Show this list.
+	@awk 'BEGIN { FS = ":.*## "; print "make <target>" } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' Makefile
+
+# The tools are pinned in tools/go.mod and rebuilt when that changes.
+tool_pkg_controller-gen := sigs.k8s.io/controller-tools/cmd/controller-gen
+tool_pkg_kustomize      := sigs.k8s.io/kustomize/kustomize/v5
+tool_pkg_gotestsum      := gotest.tools/gotestsum
+tool_pkg_benchstat      := golang.org/x/perf/cmd/benchstat
+tool_pkg_golangci-lint  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(addprefix $(TOOLS)/,controller-gen kustomize gotestsum benchstat golangci-lint): tools/go.mod
+	go -C tools build -buildvcs=false -ldflags "-s -w" -o $@ $(tool_pkg_$(@F))
+	touch $@

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Fails when `make generate` would change a file. What it changed is left in
+# the tree, ready to be committed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+generated() { find api -name 'zz_generated.*' -type f | sort; }
+
+before=$(mktemp)
+trap 'rm -f "$before"' EXIT
+generated | xargs -r sha256sum >"$before"
+make --no-print-directory generate
+if ! diff "$before" <(generated | xargs -r sha256sum); then
+	echo "generated files were stale: commit the ones that 'make generate' has just written" >&2
+	exit 1
+fi

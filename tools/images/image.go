@@ -1,0 +1,129 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io"
+	"path"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+const (
+	binDir = "usr/local/bin" // where the upstream images keep their binaries, so that a static pod's command is found
+
+	// nonRoot is the user and group of distroless' nonroot images. It is numeric:
+	// the kubelet cannot check runAsNonRoot against a name.
+	nonRoot = "65532:65532"
+)
+
+// spec says what goes into one image.
+type spec struct {
+	Name     string // the binary's name, in the image and in the labels
+	Version  string
+	Revision string // commit
+	Platform v1.Platform
+	Created  time.Time // of the source, not of the build: the same source gives the same bytes
+}
+
+// build makes an image of a statically linked binary and nothing else: no
+// shell, no user database, no CA certificates. What runs in it speaks to an API
+// server whose CA it reads from its kubeconfig or its service account.
+func build(s spec, binary []byte) (v1.Image, error) {
+	if err := checkBinary(binary, s.Platform.Architecture); err != nil {
+		return nil, err
+	}
+	files, err := layerTar(s, binary)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(files)), nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make layer: %w", err)
+	}
+	image, err := mutate.Append(empty.Image, mutate.Addendum{
+		Layer:   layer,
+		History: v1.History{Created: v1.Time{Time: s.Created}, CreatedBy: "supercargo make images"},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("append layer: %w", err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, fmt.Errorf("read config: %w", err)
+	}
+	config = config.DeepCopy()
+	config.Created = v1.Time{Time: s.Created}
+	config.OS, config.Architecture, config.Variant = s.Platform.OS, s.Platform.Architecture, s.Platform.Variant
+	config.Config = v1.Config{
+		User:       nonRoot,
+		Entrypoint: []string{"/" + path.Join(binDir, s.Name)},
+		Env:        []string{"PATH=/" + binDir},
+		WorkingDir: "/",
+		Labels: map[string]string{
+			"org.opencontainers.image.title":    s.Name,
+			"org.opencontainers.image.version":  s.Version,
+			"org.opencontainers.image.revision": s.Revision,
+			"org.opencontainers.image.created":  s.Created.UTC().Format(time.RFC3339),
+			"org.opencontainers.image.licenses": "Apache-2.0",
+			"org.opencontainers.image.vendor":   "Supercargo",
+		},
+	}
+	return mutate.ConfigFile(image, config)
+}
+
+// layerTar is the image's file system. Owner, mode and time are fixed: the
+// files of the machine that builds leave no trace.
+func layerTar(s spec, binary []byte) ([]byte, error) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, dir := range []string{"usr/", "usr/local/", binDir + "/"} {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755, ModTime: s.Created}); err != nil {
+			return nil, fmt.Errorf("write %s: %w", dir, err)
+		}
+	}
+	file := path.Join(binDir, s.Name)
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: file, Mode: 0o755, Size: int64(len(binary)), ModTime: s.Created}
+	if err := w.WriteHeader(header); err != nil {
+		return nil, fmt.Errorf("write %s: %w", file, err)
+	}
+	if _, err := w.Write(binary); err != nil {
+		return nil, fmt.Errorf("write %s: %w", file, err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("close layer: %w", err)
+	}
+	return buf.Bytes(), nil
+}
+
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+// checkBinary refuses what could not start on scratch: a binary for another
+// architecture, or one that asks for a dynamic loader the image does not have.
+func checkBinary(binary []byte, arch string) error {
+	file, err := elf.NewFile(bytes.NewReader(binary))
+	if err != nil {
+		return fmt.Errorf("read binary: %w", err)
+	}
+	want, known := machines[arch]
+	if !known {
+		return fmt.Errorf("architecture %q is not one of amd64, arm64", arch)
+	}
+	if file.Machine != want {
+		return fmt.Errorf("binary is for %v, image for %s", file.Machine, arch)
+	}
+	for _, prog := range file.Progs {
+		if prog.Type == elf.PT_INTERP {
+			return fmt.Errorf("binary is dynamically linked: build it with CGO_ENABLED=0")
+		}
+	}
+	return nil
+}

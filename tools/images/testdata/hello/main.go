@@ -1,0 +1,4 @@
+// Command hello is what the tests put into an image.
+package main
+
+func main() { println("hello") }
