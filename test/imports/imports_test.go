@@ -1,0 +1,117 @@
+package imports
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestImportDirections(t *testing.T) {
+	pkgs, err := load("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pkgs {
+		for _, line := range broken(p) {
+			t.Error(line)
+		}
+	}
+	for _, dir := range pure {
+		if !slices.ContainsFunc(pkgs, func(p pkg) bool { return p.Path == dir }) {
+			t.Errorf("%s is listed as pure and does not exist: correct the list", dir)
+		}
+	}
+}
+
+// TestRulesCatchOffenders keeps the rules from passing because they look at
+// nothing: each row but the last few breaks exactly one of them.
+func TestRulesCatchOffenders(t *testing.T) {
+	tests := []struct {
+		name string
+		pkg  pkg
+		want string // a part of the one violation, empty for none
+	}{
+		{"a plugin imports the autoscaler",
+			pkg{Path: "plugins/bestfit", Imports: []string{"autoscaler/planner"}}, "imports autoscaler/planner"},
+		{"the autoscaler imports the descheduler",
+			pkg{Path: "autoscaler/fleet", Imports: []string{"descheduler/mover"}}, "imports descheduler/mover"},
+		{"the descheduler imports the plugins' registry",
+			pkg{Path: "descheduler/mover", Imports: []string{"plugins"}}, "imports plugins"},
+		{"a plugin imports the simulator",
+			pkg{Path: "plugins/bestfit", Imports: []string{"internal/sim/engine"}}, "imports internal/sim/engine"},
+		{"a shared package imports the playground",
+			pkg{Path: "internal/report", Imports: []string{"internal/playground"}}, "imports internal/playground"},
+		{"a package borrows from a command",
+			pkg{Path: "internal/report", Imports: []string{"cmd/supercargo"}}, "imports cmd/supercargo"},
+		{"a package borrows from the tests",
+			pkg{Path: "internal/report", Imports: []string{"test/fixtures"}}, "imports test/fixtures"},
+		{"the planner knows cluster-api",
+			pkg{Path: "autoscaler/planner", Imports: []string{"sigs.k8s.io/cluster-api/api/core/v1beta2"}}, "imports sigs.k8s.io/cluster-api"},
+		{"a command knows OpenStack",
+			pkg{Path: "cmd/autoscaler", Imports: []string{"github.com/gophercloud/gophercloud/v2"}}, "imports github.com/gophercloud"},
+		{"pure code logs with klog",
+			pkg{Path: "internal/packing", Imports: []string{"k8s.io/klog/v2"}}, "imports k8s.io/klog/v2"},
+		{"pure code logs with the standard library",
+			pkg{Path: "internal/packing", Imports: []string{"log/slog"}}, "imports log/slog"},
+		{"pure code holds a clock",
+			pkg{Path: "internal/packing", Imports: []string{"k8s.io/utils/clock"}}, "imports k8s.io/utils/clock"},
+		{"pure code rests on code that is not",
+			pkg{Path: "internal/packing", Imports: []string{"internal/report"}}, "imports internal/report"},
+		{"a client comes in by a detour",
+			pkg{Path: "internal/packing", Imports: []string{"api/v1alpha1"}, Deps: []string{"k8s.io/client-go/rest"}}, "depends on k8s.io/client-go/rest"},
+		{"a folder below a pure package reads the clock",
+			pkg{Path: "internal/packing/shelf", Uses: []use{{"time.Now", "shelf.go:3"}}}, "uses time.Now at shelf.go:3"},
+
+		{"a command imports everything",
+			pkg{Path: "cmd/supercargo", Imports: []string{"plugins", "autoscaler/fleet", "descheduler/mover", "internal/sim", "internal/playground"}}, ""},
+		{"the command line starts a playground",
+			pkg{Path: "internal/cli", Imports: []string{"internal/playground", "internal/sim"}}, ""},
+		{"a provider imports its machines' types",
+			pkg{Path: "autoscaler/provider/openstack", Imports: []string{"github.com/gophercloud/gophercloud/v2"}}, ""},
+		{"a plugin imports its sibling, the clock and a pure package",
+			pkg{Path: "plugins/timebin", Imports: []string{"plugins/bestfit", "internal/packing", "k8s.io/utils/clock"}, Uses: []use{{"time.Now", "x.go:1"}}}, ""},
+		{"a pure package imports another and the names of the API",
+			pkg{Path: "internal/packing", Imports: []string{"api/v1alpha1", "internal/runtimes", "math/rand/v2"}}, ""},
+		{"a name that only begins alike",
+			pkg{Path: "internal/packingreport", Imports: []string{"internal/simple", "k8s.io/klog/v2"}}, ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			got := broken(tc.pkg)
+			switch {
+			case tc.want == "" && len(got) > 0:
+				t.Errorf("unexpected violation:\n%s", strings.Join(got, "\n"))
+			case tc.want != "" && (len(got) != 1 || !strings.Contains(got[0], tc.want) || !strings.Contains(got[0], "why:")):
+				t.Errorf("violations = %q, want one with a reason that says %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestUsesAreFoundInSource(t *testing.T) {
+	tests := []struct {
+		name, source string
+		want         []use
+	}{
+		{"a call", "import \"time\"\nvar x = time.Now()", []use{{"time.Now", "f.go:3"}}},
+		{"a function value", "import \"time\"\nvar clock = time.Since", []use{{"time.Since", "f.go:3"}}},
+		{"under another name", "import t \"time\"\nfunc f() { t.Sleep(1) }", []use{{"time.Sleep", "f.go:3"}}},
+		{"a dot import", "import . \"time\"\nvar x = Now()", []use{{"time..", "f.go:2"}}},
+		{"the global random source", "import \"math/rand\"\nvar x = rand.Intn(3)", []use{{"math/rand.Intn", "f.go:3"}}},
+		{"the global random source, v2", "import \"math/rand/v2\"\nvar x = rand.N(3)", []use{{"math/rand/v2.N", "f.go:3"}}},
+		{"durations and times as values", "import \"time\"\nfunc f(now time.Time) time.Time { return now.Add(time.Second) }", nil},
+		{"a seeded source", "import \"math/rand/v2\"\nfunc f(r *rand.Rand) int { return rand.New(rand.NewPCG(1, 2)).IntN(r.IntN(2)) }", nil},
+		{"another package of the same name", "import rand \"example.com/rand\"\nvar x = rand.Intn(3)", nil},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := parseUses("f.go", "f.go", "package p\n"+tc.source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("uses = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

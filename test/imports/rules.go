@@ -1,0 +1,184 @@
+package imports
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const module = "supercargo.dev/supercargo"
+
+// pure lists the packages that decide. They take an observation and the time as
+// arguments and return a plan.
+var pure = []string{
+	"internal/class",
+	"internal/packing",
+	"internal/runtimes",
+	"internal/trace",
+}
+
+// pkg is what the rules look at in one package of this module.
+type pkg struct {
+	Path    string   // relative to the module: "internal/packing"
+	Imports []string // by its non-test files; those of this module relative to it, as Path is
+	Deps    []string // what it imports, directly or not, written as Imports is
+	Uses    []use    // of functions that pure packages must not call
+}
+
+// use is one mention of a function, such as time.Now.
+type use struct {
+	Func string // "time.Now"
+	At   string // "internal/packing/index.go:12"
+}
+
+// rule is one import direction. Check returns what in the package breaks it.
+type rule struct {
+	Name  string
+	Why   string
+	Check func(p pkg) []string
+}
+
+var rules = []rule{
+	{
+		Name: "plugins, autoscaler and descheduler do not import each other",
+		Why: "each is a program of its own that must build, run and be replaced alone; " +
+			"what two of them need belongs in internal/ or api/",
+		Check: componentsApart,
+	},
+	{
+		Name: "only cmd, internal/cli and test import internal/sim and internal/playground",
+		Why: "they stand in for a cluster; a component that reaches them would carry an API server " +
+			"or a simulated clock into production",
+		Check: standInsOnTop,
+	},
+	{
+		Name: "nothing imports cmd or test",
+		Why:  "cmd only wires and test only tests; what others need belongs in a package of its own",
+		Check: func(p pkg) []string {
+			return imported(p.Imports, func(path string) bool {
+				return under(path, "cmd") || under(path, "test") && !under(p.Path, "test")
+			})
+		},
+	},
+	{
+		Name: "only autoscaler/provider/* imports cluster-api or gophercloud",
+		Why: "a machine provider is a port with several adapters; whoever imports a provider's types " +
+			"elsewhere ties Supercargo to that one",
+		Check: providersOnly,
+	},
+	{
+		Name: "pure packages import no clock, logger, client or random source, and only pure packages of ours",
+		Why: "the scheduler, the reconcilers, the simulator and `supercargo plan` call them and must get " +
+			"the same answer for the same input",
+		Check: pureImports,
+	},
+	{
+		Name: "pure packages do not read the clock or the global random source",
+		Why: "time and randomness are arguments: a decision that looks at the wall clock cannot be " +
+			"simulated, replayed or tested",
+		Check: pureUses,
+	},
+}
+
+// broken returns one line per violation, each with the reason of its rule.
+func broken(p pkg) []string {
+	var lines []string
+	for _, r := range rules {
+		for _, what := range r.Check(p) {
+			lines = append(lines, fmt.Sprintf("%s %s\n\trule: %s\n\twhy:  %s", p.Path, what, r.Name, r.Why))
+		}
+	}
+	return lines
+}
+
+func componentsApart(p pkg) []string {
+	components := []string{"plugins", "autoscaler", "descheduler"}
+	own := slices.IndexFunc(components, func(c string) bool { return under(p.Path, c) })
+	if own < 0 {
+		return nil
+	}
+	return imported(p.Imports, func(path string) bool {
+		return slices.ContainsFunc(components, func(c string) bool { return c != components[own] && under(path, c) })
+	})
+}
+
+func standInsOnTop(p pkg) []string {
+	standIns := []string{"internal/sim", "internal/playground"}
+	mayImport := append([]string{"cmd", "internal/cli", "test"}, standIns...)
+	if slices.ContainsFunc(mayImport, func(dir string) bool { return under(p.Path, dir) }) {
+		return nil
+	}
+	return imported(p.Imports, func(path string) bool {
+		return slices.ContainsFunc(standIns, func(dir string) bool { return under(path, dir) })
+	})
+}
+
+func providersOnly(p pkg) []string {
+	if strings.HasPrefix(p.Path, "autoscaler/provider/") {
+		return nil
+	}
+	return imported(p.Imports, func(path string) bool {
+		return under(path, "sigs.k8s.io/cluster-api") || under(path, "github.com/gophercloud/gophercloud")
+	})
+}
+
+func pureImports(p pkg) []string {
+	if !isPure(p.Path) {
+		return nil
+	}
+	direct := imported(p.Imports, func(path string) bool {
+		switch {
+		case under(path, "k8s.io/klog"), under(path, "github.com/go-logr/logr"), path == "log", under(path, "log/slog"):
+			return true // logger
+		case under(path, "k8s.io/utils/clock"), path == "crypto/rand":
+			return true // clock and random source
+		}
+		return isOurs(path) && !isPure(path) && !under(path, "api")
+	})
+	// A client must not come in by way of another package either.
+	for _, path := range p.Deps {
+		if under(path, "k8s.io/client-go") || under(path, "sigs.k8s.io/controller-runtime") {
+			return append(direct, "depends on "+path)
+		}
+	}
+	return direct
+}
+
+func pureUses(p pkg) []string {
+	if !isPure(p.Path) {
+		return nil
+	}
+	var found []string
+	for _, u := range p.Uses {
+		found = append(found, fmt.Sprintf("uses %s at %s", u.Func, u.At))
+	}
+	return found
+}
+
+// imported says "imports X" for each path that is not allowed.
+func imported(paths []string, forbidden func(path string) bool) []string {
+	var found []string
+	for _, path := range paths {
+		if forbidden(path) {
+			found = append(found, "imports "+path)
+		}
+	}
+	return found
+}
+
+// under reports whether path is dir or lies below it.
+func under(path, dir string) bool {
+	return path == dir || strings.HasPrefix(path, dir+"/")
+}
+
+func isPure(path string) bool {
+	return slices.ContainsFunc(pure, func(dir string) bool { return under(path, dir) })
+}
+
+// isOurs reports whether a path belongs to this module: such paths are relative
+// to it, and start with one of its folders.
+func isOurs(path string) bool {
+	return slices.ContainsFunc(
+		[]string{"api", "autoscaler", "cmd", "descheduler", "internal", "plugins", "test"},
+		func(dir string) bool { return under(path, dir) })
+}
