@@ -1,0 +1,91 @@
+package trace
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// FuzzReadPods feeds both pod formats: whatever is accepted keeps the promises
+// of [Pod], and survives being written and read again.
+func FuzzReadPods(f *testing.F) {
+	f.Add([]byte(genericHeader + "1,2,3,4\n0.5,100,0.3,60\n"))
+	f.Add([]byte("\ufeffname,class,category,count,arch," + genericHeader + "a,batch,\"x,y\",3,arm64,1,2,3,4\r\n"))
+	f.Add([]byte(openbHeader + "openb-pod-0000,12000,16384,1,1000,,LS,Running,0,12537496,0\nb,1,1,0,0,,BE,Pending,5,9,\n"))
+	f.Add([]byte(genericHeader + "NaN,-1,1e9,9223372036854775807\n"))
+	f.Fuzz(func(t *testing.T, input []byte) {
+		pods, err := ReadPods("t.csv", bytes.NewReader(input))
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		names := make(map[string]bool)
+		for _, p := range pods {
+			if p.Arrival < 0 || p.Runtime < 0 || p.MilliCPU < 0 || p.MemoryBytes < 0 || p.Arrival+p.Runtime < 0 {
+				t.Fatalf("%+v has a negative number", p)
+			}
+			if names[p.Name] {
+				t.Fatalf("name %q is there twice", p.Name)
+			}
+			names[p.Name] = true
+		}
+		var file bytes.Buffer
+		if err := WritePods(&file, pods); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadPods("t.csv", &file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(pods, again); diff != "" {
+			t.Fatalf("pods (-first +again):\n%s", diff)
+		}
+	})
+}
+
+// FuzzReadFlavors does the same for catalogues.
+func FuzzReadFlavors(f *testing.F) {
+	f.Add([]byte(flavorHeader + "a,2,8,0.1\nb,1930m,6.74,1.6128\n"))
+	f.Add([]byte("name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods,watts_idle,watts_full\na,2,8,0.1,amd64,x,10,1,2\n"))
+	f.Add([]byte(flavorHeader + "a,-2,NaN,Inf\n"))
+	f.Fuzz(func(t *testing.T, input []byte) {
+		flavors, err := ReadFlavors("f.csv", bytes.NewReader(input))
+		if err != nil {
+			checkRefusal(t, err)
+			return
+		}
+		for _, f := range flavors {
+			if f.MilliCPU <= 0 || f.MemoryBytes <= 0 || f.MicroDollarsPerHour < 0 || f.MilliwattsIdle > f.MilliwattsFull {
+				t.Fatalf("%+v is no machine", f)
+			}
+		}
+		var file bytes.Buffer
+		if err := WriteFlavors(&file, flavors); err != nil {
+			t.Fatal(err)
+		}
+		again, err := ReadFlavors("f.csv", &file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(flavors, again); diff != "" {
+			t.Fatalf("flavors (-first +again):\n%s", diff)
+		}
+	})
+}
+
+// checkRefusal demands that a refusal names the file and stays short.
+func checkRefusal(t *testing.T, err error) {
+	t.Helper()
+	var all *Errors
+	if !errors.As(err, &all) || len(all.List) == 0 || len(all.List) > MaxErrors {
+		t.Fatalf("refused with %T %v, want *Errors within the bound", err, err)
+	}
+	for _, fault := range all.List {
+		if !strings.HasSuffix(fault.File, ".csv") || fault.Problem == "" {
+			t.Fatalf("fault %+v does not say where or what", fault)
+		}
+	}
+}
