@@ -1,6 +1,6 @@
-// Package data holds small public data sets for the demo, tests and benchmarks.
+// Package sample holds small public data sets for the demo, tests and benchmarks.
 // Beside each one stand its source, its licence and how it was made.
-package data
+package sample
 
 import _ "embed" // for the files below
 
