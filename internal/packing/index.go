@@ -1,0 +1,194 @@
+package packing
+
+import (
+	"container/heap"
+	"iter"
+	"slices"
+	"time"
+)
+
+// IndexedNode is one machine as an [Index] keeps it.
+type IndexedNode struct {
+	Name string
+	Free Size
+	// Finish is when the longest batch job on the node is expected to end. The
+	// zero time means that the node has none.
+	Finish time.Time
+}
+
+// Index keeps nodes ordered so that the most preferred node with room is found
+// without looking at all of them. It gives the answers of [CompareFit] and
+// [CompareTimeBin], for nodes whose remaining runtime shrinks as time passes.
+//
+// An Index is not safe for concurrent use. Costs for n nodes spread over b bins:
+// Put and Remove O(√n + log n), a first fit O(b + √n) (see shelf for the worst
+// case), Advance O(k·√n) where k nodes changed their bin since the last call.
+type Index struct {
+	cycle   time.Duration
+	now     time.Time
+	nodes   map[string]*filed
+	shelves map[int64]*shelf
+	bins    []int64 // keys of shelves that are not empty, ascending
+	next    crossings
+}
+
+// filed is a node and where it stands in an Index.
+type filed struct {
+	node IndexedNode
+	bin  int64
+	// leaves is the moment after which the node belongs to the next lesser bin;
+	// at is its place in the heap of crossings, or -1 in bin 0.
+	leaves time.Time
+	at     int
+}
+
+// NewIndex returns an empty index over time bins of the given scaling cycle as
+// seen at now. A cycle of 0 makes one bin of all nodes, which is plain best fit.
+func NewIndex(cycle time.Duration, now time.Time) *Index {
+	return &Index{cycle: cycle, now: now, nodes: map[string]*filed{}, shelves: map[int64]*shelf{}}
+}
+
+// Len returns the number of nodes in the index.
+func (x *Index) Len() int { return len(x.nodes) }
+
+// Put adds a node or replaces the one of the same name.
+func (x *Index) Put(n IndexedNode) {
+	if old, ok := x.nodes[n.Name]; ok {
+		if old.node == n {
+			return
+		}
+		x.take(old)
+	}
+	x.put(n)
+}
+
+// Remove forgets the node of that name, if there is one.
+func (x *Index) Remove(name string) {
+	if old, ok := x.nodes[name]; ok {
+		x.take(old)
+		delete(x.nodes, name)
+	}
+}
+
+// Advance moves the index to a later time: nodes whose remaining runtime has
+// shrunk below their bin move to the lesser one. An earlier time, as after a
+// clock was set back, files every node anew.
+func (x *Index) Advance(now time.Time) {
+	if now.Before(x.now) {
+		x.refile(now)
+		return
+	}
+	x.now = now
+	for len(x.next) > 0 && x.next[0].leaves.Before(now) {
+		crossing := x.next[0]
+		x.take(crossing)
+		x.put(crossing.node)
+	}
+}
+
+func (x *Index) refile(now time.Time) {
+	x.now = now
+	x.shelves, x.bins, x.next = map[int64]*shelf{}, nil, nil
+	for _, at := range x.nodes {
+		x.put(at.node)
+	}
+}
+
+// Fitting yields the nodes with room for an item of the given size and runtime
+// (0 for a service), most preferred first. The index must not be changed during
+// the iteration.
+func (x *Index) Fitting(size Size, runtime time.Duration) iter.Seq[IndexedNode] {
+	return func(yield func(IndexedNode) bool) {
+		for bin := range x.binsFrom(BinOf(runtime, x.cycle)) {
+			for e := range x.shelves[bin].fitting(size) {
+				if !yield(x.nodes[e.name].node) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// binsFrom yields the bins in the order of [CompareBins].
+func (x *Index) binsFrom(own int64) iter.Seq[int64] {
+	return func(yield func(int64) bool) {
+		at, _ := slices.BinarySearch(x.bins, own)
+		for _, bin := range x.bins[at:] {
+			if !yield(bin) {
+				return
+			}
+		}
+		for i := at - 1; i >= 0; i-- {
+			if !yield(x.bins[i]) {
+				return
+			}
+		}
+	}
+}
+
+// put files a node that stands nowhere.
+func (x *Index) put(n IndexedNode) {
+	var remaining time.Duration
+	if !n.Finish.IsZero() {
+		remaining = n.Finish.Sub(x.now)
+	}
+	bin := BinOf(remaining, x.cycle)
+	s, ok := x.shelves[bin]
+	if !ok {
+		s = &shelf{}
+		x.shelves[bin] = s
+		at, _ := slices.BinarySearch(x.bins, bin)
+		x.bins = slices.Insert(x.bins, at, bin)
+	}
+	s.add(entry{free: n.Free, name: n.Name})
+	f := &filed{node: n, bin: bin, at: -1}
+	x.nodes[n.Name] = f
+	if bin > 0 {
+		// The moment at which exactly bin cycles remain still belongs to the bin.
+		f.leaves = n.Finish.Add(-time.Duration(bin) * x.cycle)
+		heap.Push(&x.next, f)
+	}
+}
+
+// take removes a node from its shelf; its record stays for the caller to replace.
+func (x *Index) take(f *filed) {
+	if f.at >= 0 {
+		heap.Remove(&x.next, f.at)
+	}
+	s := x.shelves[f.bin]
+	s.remove(entry{free: f.node.Free, name: f.node.Name})
+	if s.empty() {
+		delete(x.shelves, f.bin)
+		if at, found := slices.BinarySearch(x.bins, f.bin); found {
+			x.bins = slices.Delete(x.bins, at, at+1)
+		}
+	}
+}
+
+// crossings is a heap of the nodes that will leave their bin, the first to leave
+// on top. It implements [heap.Interface].
+type crossings []*filed
+
+func (c crossings) Len() int           { return len(c) }
+func (c crossings) Less(i, j int) bool { return c[i].leaves.Before(c[j].leaves) }
+func (c crossings) Swap(i, j int) {
+	c[i], c[j] = c[j], c[i]
+	c[i].at, c[j].at = i, j
+}
+
+// Push implements [heap.Interface].
+func (c *crossings) Push(v any) {
+	f := v.(*filed)
+	f.at = len(*c)
+	*c = append(*c, f)
+}
+
+// Pop implements [heap.Interface].
+func (c *crossings) Pop() any {
+	last := len(*c) - 1
+	f := (*c)[last]
+	(*c)[last] = nil
+	*c = (*c)[:last]
+	f.at = -1
+	return f
+}

@@ -1,0 +1,193 @@
+// Package packing decides which node takes a pod so that few nodes stay in use.
+//
+// It holds the two orders of the HTAS paper (Zhong and Buyya, ACM TOIT 2020,
+// section 5.1): best-fit decreasing over (memory, CPU) for services, and
+// time-bin best fit for batch jobs. [BestFitDecreasing] and
+// [TimeBinBestFitDecreasing] place a whole queue by looking at every node and
+// are the definition; [Index] answers for one pod at a time without looking at
+// every node; [Scores] turns the same order into scheduler scores.
+//
+// The package knows nothing about Kubernetes: callers turn pods into [Item] and
+// machines into [Node]. Every function is pure and deterministic, every tie is
+// broken by name.
+package packing
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Unplaced is the node index of an item that fits nowhere.
+const Unplaced = -1
+
+// Size is an amount of both packed resources: what an item asks for, or what a
+// node has left. A node's size may be negative, when more was promised than it
+// has; nothing fits there.
+type Size struct {
+	MemoryBytes int64
+	MilliCPU    int64
+}
+
+// Fits reports whether an item of this size goes into the free room.
+func (s Size) Fits(free Size) bool {
+	return s.MemoryBytes <= free.MemoryBytes && s.MilliCPU <= free.MilliCPU
+}
+
+// Minus returns the room left in s after other is taken from it.
+func (s Size) Minus(other Size) Size {
+	return Size{MemoryBytes: s.MemoryBytes - other.MemoryBytes, MilliCPU: s.MilliCPU - other.MilliCPU}
+}
+
+// Item is one pod to place.
+type Item struct {
+	// Name breaks ties and must be unique.
+	Name string
+	// Size is what the item asks for.
+	Size Size
+	// Runtime is how long the item will still run. Only time-bin packing reads it.
+	Runtime time.Duration
+	// Arrival is when the item began to wait, as a time since any common start.
+	// Earlier ones go first among equals.
+	Arrival time.Duration
+}
+
+// Node is one machine.
+type Node struct {
+	// Name breaks ties and must be unique.
+	Name string
+	// Free is the room left.
+	Free Size
+	// Remaining is how long the longest batch job on the node will still run: 0
+	// when it has none. A negative value, a job over its expected time, counts as 0.
+	Remaining time.Duration
+}
+
+// CompareFit orders nodes tightest first: least free memory, then least free
+// CPU, then name. It returns a negative number when a comes before b.
+func CompareFit(a, b Node) int {
+	return cmp.Or(
+		cmp.Compare(a.Free.MemoryBytes, b.Free.MemoryBytes),
+		cmp.Compare(a.Free.MilliCPU, b.Free.MilliCPU),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+// BinOf returns the time bin of a remaining runtime: floor(remaining / cycle),
+// where cycle is the scaling cycle, the time between two autoscaling rounds. An
+// empty node and an overdue job are in bin 0, and so is everything when cycle is
+// not positive.
+func BinOf(remaining, cycle time.Duration) int64 {
+	if remaining <= 0 || cycle <= 0 {
+		return 0
+	}
+	return int64(remaining / cycle)
+}
+
+// CompareBins orders time bins as algorithm 2 of the paper tries them for an
+// item of bin own: its own bin, then greater bins upward, then lesser bins
+// downward. It returns a negative number when a is tried before b.
+func CompareBins(own, a, b int64) int {
+	switch aUp, bUp := a >= own, b >= own; {
+	case aUp && bUp:
+		return cmp.Compare(a, b)
+	case aUp:
+		return -1
+	case bUp:
+		return 1
+	default:
+		return cmp.Compare(b, a)
+	}
+}
+
+// CompareTimeBin orders nodes for a batch item of the given runtime: by time bin
+// as [CompareBins] does, then tightest first.
+func CompareTimeBin(runtime, cycle time.Duration) func(a, b Node) int {
+	own := BinOf(runtime, cycle)
+	return func(a, b Node) int {
+		if c := CompareBins(own, BinOf(a.Remaining, cycle), BinOf(b.Remaining, cycle)); c != 0 {
+			return c
+		}
+		return CompareFit(a, b)
+	}
+}
+
+// LargestFirst orders services for placement: memory descending, CPU
+// descending, then arrival, then name.
+func LargestFirst(a, b Item) int {
+	return cmp.Or(
+		cmp.Compare(b.Size.MemoryBytes, a.Size.MemoryBytes),
+		cmp.Compare(b.Size.MilliCPU, a.Size.MilliCPU),
+		cmp.Compare(a.Arrival, b.Arrival),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+// LongestFirst orders batch items for placement: runtime descending, then
+// arrival, then name.
+func LongestFirst(a, b Item) int {
+	return cmp.Or(
+		cmp.Compare(b.Runtime, a.Runtime),
+		cmp.Compare(a.Arrival, b.Arrival),
+		cmp.Compare(a.Name, b.Name),
+	)
+}
+
+// BestFitDecreasing returns for each item the index of the node that takes it,
+// or [Unplaced] (paper, algorithm 1). Items choose in the order of
+// [LargestFirst], and each takes the first node of [CompareFit] that it fits.
+//
+// The arguments are not modified. Cost: O(len(items)·len(nodes)).
+func BestFitDecreasing(items []Item, nodes []Node) []int {
+	return place(items, nodes, LargestFirst, func(Item) func(a, b Node) int { return CompareFit })
+}
+
+// TimeBinBestFitDecreasing returns for each batch item the index of the node
+// that takes it, or [Unplaced] (paper, algorithm 2). Items choose in the order
+// of [LongestFirst], and each takes the first node of [CompareTimeBin] that it
+// fits. A node that takes an item runs at least as long as the item, which may
+// move it to a greater bin for the next.
+//
+// The arguments are not modified. Cost: O(len(items)·len(nodes)).
+func TimeBinBestFitDecreasing(items []Item, nodes []Node, cycle time.Duration) []int {
+	return place(items, nodes, LongestFirst, func(i Item) func(a, b Node) int {
+		return CompareTimeBin(i.Runtime, cycle)
+	})
+}
+
+// place lets the items choose one after the other, each the first node in its
+// own preference that has room.
+func place(items []Item, nodes []Node, queue func(a, b Item) int, preference func(Item) func(a, b Node) int) []int {
+	order := make([]int, len(items))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return queue(items[a], items[b]) })
+
+	nodes = slices.Clone(nodes)
+	placed := make([]int, len(items))
+	for _, i := range order {
+		item := items[i]
+		n := first(item.Size, nodes, preference(item))
+		placed[i] = n
+		if n != Unplaced {
+			nodes[n].Free = nodes[n].Free.Minus(item.Size)
+			nodes[n].Remaining = max(nodes[n].Remaining, item.Runtime)
+		}
+	}
+	return placed
+}
+
+// first returns the index of the most preferred node with room for size.
+func first(size Size, nodes []Node, compare func(a, b Node) int) int {
+	best := Unplaced
+	for n := range nodes {
+		if !size.Fits(nodes[n].Free) {
+			continue
+		}
+		if best == Unplaced || compare(nodes[n], nodes[best]) < 0 {
+			best = n
+		}
+	}
+	return best
+}

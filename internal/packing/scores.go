@@ -1,0 +1,94 @@
+package packing
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// BestScore is the score of the one best node.
+	BestScore = 100
+	// MaxOtherScore is the most that any other node scores, so that a profile
+	// which weighs packing above 100 times the sum of its other weights always
+	// ends on the best node.
+	MaxOtherScore = BestScore - 1
+	// NeutralScore is for a node about which nothing is known.
+	NeutralScore = 50
+)
+
+// FitScores scores nodes for a service: [BestScore] for the first node of
+// [CompareFit], and for the others a value linear in free memory, from
+// [MaxOtherScore] for the least to 0 for the most. The order of the result is
+// that of nodes. Cost: O(len(nodes)).
+func FitScores(nodes []Node) []int64 {
+	scores := make([]int64, len(nodes))
+	scoreBand(scores, nodes, indices(len(nodes)), 0, 1)
+	markBest(scores, nodes, CompareFit)
+	return scores
+}
+
+// TimeBinScores scores nodes for a batch item of the given runtime:
+// [BestScore] for the first node of [CompareTimeBin]; for the others 0..
+// [MaxOtherScore] is cut into one band of equal width for each time bin that
+// occurs, in the order of [CompareBins], and inside a band the score is linear in
+// free memory. The order of the result is that of nodes.
+// Cost: O(n + b·log b) for n nodes in b bins.
+func TimeBinScores(nodes []Node, runtime, cycle time.Duration) []int64 {
+	byBin := map[int64][]int{}
+	for i, n := range nodes {
+		bin := BinOf(n.Remaining, cycle)
+		byBin[bin] = append(byBin[bin], i)
+	}
+	own := BinOf(runtime, cycle)
+	bins := make([]int64, 0, len(byBin))
+	for bin := range byBin {
+		bins = append(bins, bin)
+	}
+	slices.SortFunc(bins, func(a, b int64) int { return CompareBins(own, a, b) })
+
+	scores := make([]int64, len(nodes))
+	for rank, bin := range bins {
+		scoreBand(scores, nodes, byBin[bin], rank, len(bins))
+	}
+	markBest(scores, nodes, CompareTimeBin(runtime, cycle))
+	return scores
+}
+
+// scoreBand scores the nodes with the given indices inside band number rank of
+// bands, 0 being the highest.
+func scoreBand(scores []int64, nodes []Node, members []int, rank, bands int) {
+	if len(members) == 0 {
+		return
+	}
+	least, most := nodes[members[0]].Free.MemoryBytes, nodes[members[0]].Free.MemoryBytes
+	for _, i := range members {
+		least, most = min(least, nodes[i].Free.MemoryBytes), max(most, nodes[i].Free.MemoryBytes)
+	}
+	for _, i := range members {
+		loose := 0.0
+		if most > least {
+			loose = float64(nodes[i].Free.MemoryBytes-least) / float64(most-least)
+		}
+		scores[i] = int64(MaxOtherScore * (float64(bands-rank) - loose) / float64(bands))
+	}
+}
+
+func markBest(scores []int64, nodes []Node, compare func(a, b Node) int) {
+	best := Unplaced
+	for i := range nodes {
+		if best == Unplaced || compare(nodes[i], nodes[best]) < 0 {
+			best = i
+		}
+	}
+	if best != Unplaced {
+		scores[best] = BestScore
+	}
+}
+
+func indices(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}

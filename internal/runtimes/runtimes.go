@@ -1,0 +1,190 @@
+// Package runtimes says how long a batch pod is expected to run: what its owner
+// declared, else what finished pods of its category took, else a default.
+package runtimes
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/lru"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// Default is the runtime of a batch pod about which nothing is known and for
+// which the configuration gives no other. It lies in the middle of the batch
+// jobs of HTAS table 4 (1 to 12 minutes), on their upper side, since a node
+// thought free too early is the costlier mistake.
+const Default = 10 * time.Minute
+
+// Max is the longest runtime accepted. A longer one is surely a slip, and sums
+// of times with it could overflow.
+const Max = 10 * 365 * 24 * time.Hour
+
+// Source says where an estimate comes from.
+type Source string
+
+const (
+	// FromAnnotation is the owner's own word.
+	FromAnnotation Source = "annotation"
+	// FromCategory is the median of finished pods of the same category.
+	FromCategory Source = "category"
+	// FromDefault is the configured default.
+	FromDefault Source = "default"
+)
+
+// Estimate is an expected runtime and where it comes from.
+type Estimate struct {
+	Runtime time.Duration
+	Source  Source
+}
+
+// Declared returns the runtime that the pod's annotation declares, and false
+// when it has none. A malformed one gives false and an error that says what
+// would be right.
+func Declared(pod *corev1.Pod) (time.Duration, bool, error) {
+	text, ok := pod.Annotations[v1alpha1.AnnotationRuntime]
+	if !ok {
+		return 0, false, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 || d > Max {
+		return 0, false, fmt.Errorf("annotation %s=%q: want a duration above 0 and at most %.0fh, such as \"90s\" or \"1h30m\"",
+			v1alpha1.AnnotationRuntime, text, Max.Hours())
+	}
+	return d, true, nil
+}
+
+// EstimateOf returns the expected runtime of a batch pod. learned may be nil. A
+// malformed annotation is passed over, and reported by [Declared].
+func EstimateOf(pod *corev1.Pod, learned *Learner, fallback time.Duration) Estimate {
+	if d, ok, _ := Declared(pod); ok {
+		return Estimate{d, FromAnnotation}
+	}
+	if category := pod.Annotations[v1alpha1.AnnotationCategory]; category != "" && learned != nil {
+		if d, ok := learned.Median(pod.Namespace, category); ok {
+			return Estimate{d, FromCategory}
+		}
+	}
+	return Estimate{fallback, FromDefault}
+}
+
+// Expected returns when a bound batch pod is expected to end: the annotation that
+// the scheduler wrote when it bound the pod, else the estimate counted from its
+// start, or from its creation when it has not started.
+func Expected(pod *corev1.Pod, learned *Learner, fallback time.Duration) time.Time {
+	if finish, ok := Written(pod); ok {
+		return finish
+	}
+	start := pod.CreationTimestamp.Time
+	if pod.Status.StartTime != nil {
+		start = pod.Status.StartTime.Time
+	}
+	return start.Add(EstimateOf(pod, learned, fallback).Runtime)
+}
+
+// Written returns the expected finish in the pod's annotation, and false when it
+// has none or one that is no RFC 3339 time.
+func Written(pod *corev1.Pod) (time.Time, bool) {
+	text, ok := pod.Annotations[v1alpha1.AnnotationExpectedFinish]
+	if !ok {
+		return time.Time{}, false
+	}
+	finish, err := time.Parse(time.RFC3339, text)
+	return finish, err == nil
+}
+
+// Format writes an expected finish as [Written] reads it, to the millisecond.
+func Format(finish time.Time) string {
+	return finish.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// Observed returns how long a pod that has succeeded really ran, from the first
+// start to the last end of its containers, and false for any other pod: a failed
+// run says nothing about how long a good one takes.
+func Observed(pod *corev1.Pod) (time.Duration, bool) {
+	if pod.Status.Phase != corev1.PodSucceeded {
+		return 0, false
+	}
+	var start, end time.Time
+	for _, s := range pod.Status.ContainerStatuses {
+		t := s.State.Terminated
+		if t == nil || t.StartedAt.IsZero() {
+			continue
+		}
+		if start.IsZero() || t.StartedAt.Time.Before(start) {
+			start = t.StartedAt.Time
+		}
+		if t.FinishedAt.After(end) {
+			end = t.FinishedAt.Time
+		}
+	}
+	if start.IsZero() || !end.After(start) {
+		return 0, false
+	}
+	return end.Sub(start), true
+}
+
+const (
+	// window is how many finished pods of a category count: enough to outvote
+	// stragglers, few enough to follow a change of input size.
+	window = 32
+	// maxCategories bounds the memory of a [Learner]; the categories used least
+	// recently are forgotten first.
+	maxCategories = 10_000
+)
+
+// Learner remembers how long finished pods took, by namespace and category. It
+// is safe for concurrent use. Memory: at most 10,000 categories of 32 runtimes.
+type Learner struct {
+	mu         sync.Mutex
+	categories *lru.Cache
+}
+
+type categoryKey struct{ namespace, category string }
+
+// history is the last runtimes of a category, oldest first, and their median.
+type history struct {
+	runtimes []time.Duration
+	median   time.Duration
+}
+
+// NewLearner returns a Learner that knows nothing.
+func NewLearner() *Learner {
+	return &Learner{categories: lru.New(maxCategories)}
+}
+
+// Observe remembers that a pod of the category took that long. Runtimes that are
+// not positive are ignored.
+func (l *Learner) Observe(namespace, category string, runtime time.Duration) {
+	if runtime <= 0 || category == "" {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var old []time.Duration
+	if v, ok := l.categories.Get(categoryKey{namespace, category}); ok {
+		old = v.(history).runtimes
+	}
+	next := make([]time.Duration, 0, window)
+	next = append(append(next, old[max(0, len(old)-window+1):]...), runtime)
+	sorted := slices.Clone(next)
+	slices.Sort(sorted)
+	l.categories.Add(categoryKey{namespace, category}, history{next, sorted[len(sorted)/2]})
+}
+
+// Median returns the median runtime of the last finished pods of the category,
+// the greater of the middle two when their number is even, and false when none
+// has finished.
+func (l *Learner) Median(namespace, category string) (time.Duration, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v, ok := l.categories.Get(categoryKey{namespace, category})
+	if !ok {
+		return 0, false
+	}
+	return v.(history).median, true
+}
