@@ -1,0 +1,13 @@
+// Command supercargo is the one command line of Supercargo. It also works as a
+// kubectl plugin when it is found as kubectl-supercargo.
+package main
+
+import (
+	"os"
+
+	"supercargo.dev/supercargo/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}

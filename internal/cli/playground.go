@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"supercargo.dev/supercargo/internal/playground"
+)
+
+// playgroundFlags are the flags of `supercargo playground`.
+type playgroundFlags struct {
+	nodes           int
+	dir             string
+	kubeconfig      string
+	workload        string
+	schedulerConfig string
+}
+
+func newPlaygroundCommand() *cobra.Command {
+	var flags playgroundFlags
+	cmd := &cobra.Command{
+		Use:   "playground",
+		Short: "Run a real control plane on this machine, with machines played by kwok",
+		Long: `Runs etcd, kube-apiserver, kube-controller-manager and Supercargo's scheduler on
+this machine, reachable from this machine only, with nodes that kwok plays.
+
+Prints the path of a kubeconfig, then "ready" once pods can be scheduled, and
+stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
+		Example: `  # Ten machines of five types, and something to run on them
+  supercargo playground --nodes 10 --kubeconfig ./kubeconfig --workload pods.yaml
+
+  # In another terminal
+  kubectl --kubeconfig ./kubeconfig get pods -o wide`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runPlayground(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&flags.nodes, "nodes", 0, "how many nodes to make, of five machine types in turn")
+	f.StringVar(&flags.dir, "dir", "", "directory for all state, kept and resumed; default: a temporary one")
+	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "where to write the kubeconfig; default: into the directory")
+	f.StringVar(&flags.workload, "workload", "", "YAML file of objects to apply, - for stdin")
+	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file; default: the default profile")
+	return cmd
+}
+
+func runPlayground(ctx context.Context, flags playgroundFlags, stdin io.Reader, stdout io.Writer) error {
+	opts, workload, err := readPlaygroundInput(flags, stdin)
+	if err != nil {
+		return badInput(err)
+	}
+	p, err := playground.Start(ctx, opts)
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return nil // stopped before it was ready, as asked
+		}
+		return inputOrFailure(err)
+	}
+	err = servePlayground(ctx, p, workload, stdout)
+	return errors.Join(err, p.Stop())
+}
+
+// readPlaygroundInput reads and checks everything that can be checked before
+// anything is started.
+func readPlaygroundInput(flags playgroundFlags, stdin io.Reader) (playground.Options, []playground.Manifest, error) {
+	var errs []error
+	opts := playground.Options{Dir: flags.dir, KubeconfigPath: flags.kubeconfig}
+	if flags.nodes < 0 {
+		errs = append(errs, fmt.Errorf("--nodes %d: want 0 or more", flags.nodes))
+	} else {
+		opts.Nodes = playground.Fleet(flags.nodes)
+	}
+	if flags.schedulerConfig != "" {
+		config, err := os.ReadFile(flags.schedulerConfig)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--scheduler-config: %w", err))
+		}
+		opts.SchedulerConfig = config
+	}
+	workload, err := readWorkload(flags.workload, stdin)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--workload: %w", err))
+	}
+	return opts, workload, errors.Join(errs...)
+}
+
+func readWorkload(path string, stdin io.Reader) ([]playground.Manifest, error) {
+	switch path {
+	case "":
+		return nil, nil
+	case "-":
+		return playground.ParseManifests("stdin", stdin)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return playground.ParseManifests(path, f)
+}
+
+// servePlayground tells the user that the playground is there and waits until
+// it ends.
+func servePlayground(ctx context.Context, p *playground.Playground, workload []playground.Manifest, stdout io.Writer) error {
+	fmt.Fprintln(stdout, p.KubeconfigPath())
+	if err := p.Apply(ctx, workload); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return inputOrFailure(err)
+	}
+	fmt.Fprintln(stdout, "ready")
+	<-p.Done()
+	return p.Err()
+}
+
+// inputOrFailure tells what the user gave wrong from what went wrong.
+func inputOrFailure(err error) error {
+	var input *playground.InputError
+	if errors.As(err, &input) {
+		return badInput(err)
+	}
+	return err
+}

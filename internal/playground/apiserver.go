@@ -1,0 +1,121 @@
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app"
+	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+)
+
+// serviceRange is where Services get their addresses. No packet is ever sent
+// there.
+const serviceRange = "10.96.0.0/16"
+
+// startAPIServer starts the kube-apiserver on a free port of 127.0.0.1, writes
+// the kubeconfig that leads to it, and waits until it is ready.
+func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
+	fail := func(err error) error {
+		return &componentError{doing: "start", name: "kube-apiserver", log: kubernetesLog, err: err}
+	}
+	// The server gets the listener, not a port number that another process
+	// could take in between.
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return fail(err)
+	}
+	opts := apiServerOptions(p.state, c, listener)
+	if p.opts.NoControllerManager {
+		// The first wants default service accounts, the second taints nodes
+		// until somebody finds them ready. Both are the controller manager's.
+		opts.Admission.GenericAdmission.DisablePlugins = []string{"ServiceAccount", "TaintNodesByCondition"}
+	}
+	if err := p.writeClientConfig(listener.Addr().String(), c); err != nil {
+		return errors.Join(fail(err), listener.Close())
+	}
+	completed, err := completeAPIServer(ctx, opts)
+	if err != nil {
+		return errors.Join(fail(err), listener.Close())
+	}
+	component := startComponent("kube-apiserver", kubernetesLog, func(ctx context.Context) error {
+		defer listener.Close() // when it ends before it serves
+		return app.Run(ctx, completed)
+	})
+	if err := p.add(component); err != nil {
+		return err
+	}
+	if err := p.poll(ctx, func(ctx context.Context) error { return p.apiServerReady(ctx) }); err != nil {
+		return fail(fmt.Errorf("wait until it is ready: %w", err))
+	}
+	return nil
+}
+
+// apiServerOptions says what the flags would. The flags themselves are not
+// used: making them changes feature gates of the whole process, which is only
+// possible once.
+func apiServerOptions(s *state, c *certs, listener net.Listener) *options.ServerRunOptions {
+	o := options.NewServerRunOptions()
+	o.Etcd.StorageConfig.Transport.ServerList = []string{"unix://" + s.etcdSocket()}
+
+	o.SecureServing.Listener = listener
+	o.SecureServing.BindPort = listener.Addr().(*net.TCPAddr).Port // validated even though Listener is set
+	o.SecureServing.ServerCert.CertKey.CertFile = c.server.certFile
+	o.SecureServing.ServerCert.CertKey.KeyFile = c.server.keyFile
+	o.GenericServerRunOptions.AdvertiseAddress = net.IPv4(127, 0, 0, 1)
+	o.EndpointReconcilerType = "none" // loopback is no valid endpoint of the Service kubernetes
+	o.ServiceClusterIPRanges = serviceRange
+	o.AllowPrivileged = true
+
+	o.Authorization.Modes = []string{"RBAC"}
+	o.Authentication.ClientCert.ClientCA = c.ca.certFile
+	o.Authentication.ServiceAccounts.Issuers = []string{"https://kubernetes.default.svc"}
+	o.Authentication.ServiceAccounts.KeyFiles = []string{c.serviceAccounts.keyFile}
+	o.ServiceAccountSigningKeyFile = c.serviceAccounts.keyFile
+
+	// Who an aggregated API server takes requests from.
+	o.ProxyClientCertFile = c.frontProxy.certFile
+	o.ProxyClientKeyFile = c.frontProxy.keyFile
+	o.Authentication.RequestHeader.ClientCAFile = c.frontProxyCA.certFile
+	o.Authentication.RequestHeader.AllowedNames = []string{c.frontProxyClient}
+	o.Authentication.RequestHeader.UsernameHeaders = []string{"X-Remote-User"}
+	o.Authentication.RequestHeader.GroupHeaders = []string{"X-Remote-Group"}
+	o.Authentication.RequestHeader.ExtraHeaderPrefixes = []string{"X-Remote-Extra-"}
+	return o
+}
+
+func completeAPIServer(ctx context.Context, o *options.ServerRunOptions) (options.CompletedOptions, error) {
+	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return options.CompletedOptions{}, err
+	}
+	completed, err := o.Complete(ctx)
+	if err != nil {
+		return options.CompletedOptions{}, err
+	}
+	return completed, errors.Join(completed.Validate()...)
+}
+
+// writeClientConfig makes the clients of the API server at address, for this
+// process and, as a kubeconfig, for others.
+func (p *Playground) writeClientConfig(address string, c *certs) error {
+	server := "https://" + address
+	p.config = &rest.Config{
+		Host: server,
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData: c.ca.cert, CertData: c.admin.cert, KeyData: c.admin.key,
+		},
+		QPS: -1, // no limit
+	}
+	var err error
+	if p.client, err = kubernetes.NewForConfig(p.config); err != nil {
+		return err
+	}
+	return p.state.writeKubeconfig(server, c)
+}
+
+func (p *Playground) apiServerReady(ctx context.Context) error {
+	return p.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+}

@@ -1,0 +1,86 @@
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+// etcdName is the name of the one member. It is part of the data, so it must
+// never change for a directory to be resumed.
+const etcdName = "playground"
+
+// startEtcd starts an etcd that listens on a Unix socket in the playground's
+// directory and nowhere else: it asks nobody for a password.
+func (p *Playground) startEtcd(ctx context.Context) error {
+	fail := func(err error) error {
+		return &componentError{doing: "start", name: "etcd", log: etcdLog, err: err}
+	}
+	// StartEtcd is not interruptible, but quick.
+	server, err := embed.StartEtcd(etcdConfig(p.state, p.logs))
+	if err != nil {
+		return fail(err)
+	}
+	c := startComponent("etcd", etcdLog, func(ctx context.Context) error {
+		defer server.Close()
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-server.Err():
+			return err
+		case <-server.Server.StopNotify():
+			return errors.New("stopped by itself")
+		}
+	})
+	if err := p.add(c); err != nil {
+		return err
+	}
+	select {
+	case <-server.Server.ReadyNotify():
+		return nil
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+		return fail(fmt.Errorf("wait until it is ready: %w", context.Cause(ctx)))
+	}
+}
+
+func etcdConfig(s *state, l *logs) *embed.Config {
+	config := embed.NewConfig()
+	config.Name = etcdName
+	config.Dir = s.etcdDir()
+	config.UnsafeNoFsync = true // the data need not survive the machine
+	config.ListenClientUrls = []url.URL{{Scheme: "unix", Path: s.etcdSocket()}}
+	config.ListenPeerUrls = nil // there are no peers
+	config.EnableGRPCGateway = false
+	// What is advertised must look like an address and be the same whenever the
+	// directory is resumed. Nobody connects to it.
+	nowhere := []url.URL{{Scheme: "http", Host: "127.0.0.1:2379"}}
+	config.AdvertiseClientUrls = nowhere
+	config.AdvertisePeerUrls = nowhere
+	config.InitialCluster = config.InitialClusterFromName(config.Name)
+	// A single member elects itself; the default second of waiting is for
+	// others to be found.
+	config.TickMs = 10
+	config.ElectionMs = 100
+	config.AutoCompactionRetention = "0" // the API server compacts
+	config.QuotaBackendBytes = 4 << 30
+	config.WarningApplyDuration = time.Second // a busy machine is no news here
+	config.WarningUnaryRequestDuration = time.Second
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(etcdLogger(l))
+	return config
+}
+
+// etcdLogger logs to the playground's file. What would exit the process ends
+// the calling goroutine instead.
+func etcdLogger(l *logs) *zap.Logger {
+	encoder := zapcore.NewConsoleEncoder(zap.NewProductionEncoderConfig())
+	core := zapcore.NewCore(encoder, zapcore.AddSync(l.writer(etcdLog)), zapcore.InfoLevel)
+	return zap.New(core, zap.WithFatalHook(zapcore.WriteThenGoexit))
+}

@@ -1,0 +1,64 @@
+package playground
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// contextName names the one cluster, user and context of a playground's
+// kubeconfig, and is what such a file is known by.
+const contextName = "supercargo-playground"
+
+// writeKubeconfig writes the administrator's kubeconfig for server.
+func (s *state) writeKubeconfig(server string, c *certs) error {
+	config := clientcmdapi.NewConfig()
+	config.Clusters[contextName] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: c.ca.cert}
+	config.AuthInfos[contextName] = &clientcmdapi.AuthInfo{ClientCertificateData: c.admin.cert, ClientKeyData: c.admin.key}
+	config.Contexts[contextName] = &clientcmdapi.Context{Cluster: contextName, AuthInfo: contextName}
+	config.CurrentContext = contextName
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return fmt.Errorf("encode kubeconfig: %w", err)
+	}
+	if err := writeFile(s.kubeconfig, data); err != nil {
+		return err
+	}
+	s.written = data
+	return nil
+}
+
+// checkReplaceable refuses to overwrite a kubeconfig that is not a
+// playground's, which somebody would miss.
+func checkReplaceable(path string) error {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(data) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("check kubeconfig: %w", err)
+	}
+	config, err := clientcmd.Load(data)
+	if err == nil && len(config.Clusters) == 1 && config.Clusters[contextName] != nil {
+		return nil
+	}
+	return fmt.Errorf("write kubeconfig %s: there is a file that is not a playground's kubeconfig; remove it or name another", path)
+}
+
+// removeKubeconfig removes the kubeconfig, which is of no more use, unless
+// somebody has written another in its place.
+func (s *state) removeKubeconfig() error {
+	if s.written == nil {
+		return nil
+	}
+	data, err := os.ReadFile(s.kubeconfig)
+	if err != nil || !bytes.Equal(data, s.written) {
+		return nil
+	}
+	return os.Remove(s.kubeconfig)
+}

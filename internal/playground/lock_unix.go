@@ -1,0 +1,28 @@
+//go:build unix
+
+package playground
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// lockFile opens and locks path. The kernel gives the lock free when the file
+// is closed or the process ends, however it ends.
+func lockFile(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock playground directory: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errors.New("another playground is using it; stop that one or name another directory")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock playground directory %s: %w", filepath.Dir(path), err), f.Close())
+	}
+	return f, nil
+}

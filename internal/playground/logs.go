@@ -1,0 +1,180 @@
+package playground
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+
+	"k8s.io/klog/v2"
+)
+
+// The log files of a playground.
+const (
+	etcdLog       = "etcd.log"
+	kubernetesLog = "kubernetes.log" // of all components that log through klog
+	kwokLog       = "kwok.log"
+)
+
+// logs are the open log files of one playground.
+type logs struct {
+	dir   string
+	copy  *syncWriter // nil when nobody wants a copy
+	mu    sync.Mutex
+	files map[string]*os.File
+}
+
+// openLogs opens the log files and lets klog write to this playground's.
+func openLogs(dir string, copy io.Writer) (*logs, error) {
+	l := &logs{dir: dir, files: map[string]*os.File{}}
+	if copy != nil {
+		l.copy = &syncWriter{w: copy}
+	}
+	for _, name := range []string{etcdLog, kubernetesLog, kwokLog} {
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("open log: %w", err), l.close())
+		}
+		l.files[name] = f
+	}
+	klogSinks.add(l)
+	return l, nil
+}
+
+// writer returns where to write the log called name.
+func (l *logs) writer(name string) io.Writer {
+	if l.copy == nil {
+		return l.files[name]
+	}
+	return io.MultiWriter(l.files[name], l.copy)
+}
+
+func (l *logs) close() error {
+	klogSinks.remove(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var errs []error
+	for _, f := range l.files {
+		errs = append(errs, f.Close())
+	}
+	l.files = nil
+	return errors.Join(errs...)
+}
+
+// syncWriter makes a caller's writer safe for several components.
+type syncWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *syncWriter) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(b)
+}
+
+// klogSinks sends what this process logs through klog to all playgrounds that
+// run.
+var klogSinks klogFanout
+
+type klogFanout struct {
+	once  sync.Once
+	mu    sync.Mutex
+	sinks map[*logs]io.Writer
+}
+
+func (k *klogFanout) add(l *logs) {
+	k.once.Do(takeKlog)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.sinks == nil {
+		k.sinks = map[*logs]io.Writer{}
+	}
+	k.sinks[l] = l.writer(kubernetesLog)
+}
+
+func (k *klogFanout) remove(l *logs) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.sinks, l)
+}
+
+// Write never fails: klog would exit the process.
+func (k *klogFanout) Write(b []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, w := range k.sinks {
+		_, _ = w.Write(b)
+	}
+	return len(b), nil
+}
+
+// takeKlog turns klog away from the terminal, and keeps a component that gives
+// up from taking the process with it: klog.Fatal and klog.FlushAndExit end the
+// calling goroutine alone. When that is a component's own goroutine the
+// playground notices at once, and else by the component no longer working.
+//
+// klog is never given back. Goroutines of the Kubernetes libraries may outlive
+// the component they belong to, and log.
+func takeKlog() {
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{
+		"logtostderr":     "false",
+		"alsologtostderr": "false",
+		"stderrthreshold": "FATAL",
+		"one_output":      "true", // else an error is written three times, once per severity's file
+	} {
+		if err := flags.Set(name, value); err != nil {
+			panic(fmt.Sprintf("klog has no flag %s=%s: %v", name, value, err))
+		}
+	}
+	klog.SetOutput(&klogSinks)
+	klog.OsExit = func(int) { runtime.Goexit() }
+}
+
+// explain adds the last lines of the log of the component at fault to err.
+func (p *Playground) explain(err error) error {
+	var c *componentError
+	if !errors.As(err, &c) || c.log == "" {
+		return err
+	}
+	path := filepath.Join(p.state.logDir(), c.log)
+	lines, readErr := lastLines(path, 12)
+	if readErr != nil || lines == "" {
+		return err
+	}
+	return fmt.Errorf("%w\nthe end of %s:\n%s", err, path, lines)
+}
+
+// lastLines returns up to n last lines of a file, each indented.
+func lastLines(path string, n int) (string, error) {
+	const most = 64 << 10
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > most {
+		if _, err := f.Seek(-most, io.SeekEnd); err != nil {
+			return "", err
+		}
+	}
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return "", err
+	}
+	data = bytes.TrimRight(data, "\n")
+	if len(data) == 0 {
+		return "", nil
+	}
+	lines := strings.Split(string(data), "\n")
+	lines = lines[max(0, len(lines)-n):]
+	return "  " + strings.Join(lines, "\n  "), nil
+}

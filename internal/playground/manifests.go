@@ -1,0 +1,181 @@
+package playground
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/yaml"
+)
+
+// fieldManager owns the fields that Apply sets.
+const fieldManager = "supercargo-playground"
+
+// newKindTimeout is how long a kind may take to be served after its definition
+// has been applied.
+const newKindTimeout = 30 * time.Second
+
+// Manifest is an object to apply and where it was written down.
+type Manifest struct {
+	Source   string // file name
+	Document int    // in the file, from 1
+	Object   *unstructured.Unstructured
+}
+
+// String says which manifest it is.
+func (m Manifest) String() string {
+	return fmt.Sprintf("%s: document %d: %s %s", m.Source, m.Document, m.Object.GetKind(), m.Object.GetName())
+}
+
+// ParseManifests reads a YAML stream of objects; a List counts as its items.
+// Empty documents are skipped. The error names every document that is wrong.
+func ParseManifests(source string, r io.Reader) ([]Manifest, error) {
+	var manifests []Manifest
+	var errs []error
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(r))
+	for document := 1; ; document++ {
+		data, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", source, err))
+			break
+		}
+		objects, err := parseDocument(data)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: document %d: %w", source, document, err))
+		}
+		for _, object := range objects {
+			manifests = append(manifests, Manifest{Source: source, Document: document, Object: object})
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, inputErr(err)
+	}
+	return manifests, nil
+}
+
+func parseDocument(data []byte) ([]*unstructured.Unstructured, error) {
+	var fields map[string]any
+	if err := yaml.UnmarshalStrict(bytes.TrimSpace(data), &fields); err != nil {
+		return nil, err
+	}
+	if len(fields) == 0 {
+		return nil, nil
+	}
+	object := &unstructured.Unstructured{Object: fields}
+	if object.GetAPIVersion() == "" || object.GetKind() == "" {
+		return nil, errors.New("it has no apiVersion or no kind")
+	}
+	if !object.IsList() {
+		return []*unstructured.Unstructured{object}, checkObject(object)
+	}
+	var objects []*unstructured.Unstructured
+	err := object.EachListItem(func(item runtime.Object) error {
+		object, ok := item.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("item %d of the list is %T, want an object", len(objects), item)
+		}
+		objects = append(objects, object)
+		return checkObject(object)
+	})
+	return objects, err
+}
+
+func checkObject(object *unstructured.Unstructured) error {
+	if object.GetAPIVersion() == "" || object.GetKind() == "" {
+		return errors.New("it has no apiVersion or no kind")
+	}
+	if object.GetName() == "" {
+		return fmt.Errorf("%s: metadata.name is empty, but objects are applied by name", object.GetKind())
+	}
+	return nil
+}
+
+// Apply creates or updates the objects in the order they are given, by
+// server-side apply. An object without a namespace that needs one goes to the
+// namespace default. It stops at the first that is refused.
+func (p *Playground) Apply(ctx context.Context, manifests []Manifest) error {
+	if len(manifests) == 0 {
+		return nil
+	}
+	client, err := dynamic.NewForConfig(p.config)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	a := &applier{
+		client: client,
+		mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(p.client.Discovery())),
+		poll:   p.poll,
+	}
+	for _, m := range manifests {
+		if err := a.apply(ctx, m); err != nil {
+			return fmt.Errorf("apply %v: %w", m, err)
+		}
+	}
+	return nil
+}
+
+// applier applies one object after the other.
+type applier struct {
+	client   dynamic.Interface
+	mapper   *restmapper.DeferredDiscoveryRESTMapper
+	poll     func(context.Context, func(context.Context) error) error
+	newKinds bool // a CustomResourceDefinition has been applied
+}
+
+func (a *applier) apply(ctx context.Context, m Manifest) error {
+	mapping, err := a.mapping(ctx, m.Object)
+	if err != nil {
+		return inputErr(err)
+	}
+	resources := dynamic.ResourceInterface(a.client.Resource(mapping.Resource))
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		namespace := m.Object.GetNamespace()
+		if namespace == "" {
+			namespace = metav1.NamespaceDefault
+		}
+		resources = a.client.Resource(mapping.Resource).Namespace(namespace)
+	}
+	_, err = resources.Apply(ctx, m.Object.GetName(), m.Object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	if m.Object.GetKind() == "CustomResourceDefinition" {
+		a.newKinds = true
+	}
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+		return inputErr(err)
+	}
+	return err
+}
+
+// mapping finds the resource of an object's kind. A kind that an object before
+// may have defined is waited for.
+func (a *applier) mapping(ctx context.Context, object *unstructured.Unstructured) (*meta.RESTMapping, error) {
+	kind := object.GroupVersionKind()
+	find := func() (*meta.RESTMapping, error) { return a.mapper.RESTMapping(kind.GroupKind(), kind.Version) }
+	mapping, err := find()
+	if !meta.IsNoMatchError(err) || !a.newKinds {
+		return mapping, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, newKindTimeout)
+	defer cancel()
+	err = a.poll(ctx, func(context.Context) error {
+		a.mapper.Reset()
+		mapping, err = find()
+		return err
+	})
+	return mapping, err
+}

@@ -1,0 +1,110 @@
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// pollInterval is how often a condition is looked at again.
+const pollInterval = 50 * time.Millisecond
+
+// poll calls check until it returns nil. It gives up when ctx ends, and then
+// returns what check said last, or when a component has died.
+func (p *Playground) poll(ctx context.Context, check func(context.Context) error) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return p.err
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-ticker.C:
+		}
+	}
+}
+
+// waitReady waits until what the components do on their own has been done:
+// pods can be created, and the nodes of the options take them.
+func (p *Playground) waitReady(ctx context.Context) error {
+	if !p.opts.NoControllerManager {
+		if err := p.poll(ctx, p.defaultServiceAccountExists); err != nil {
+			return &componentError{
+				doing: "wait for", name: "kube-controller-manager", log: kubernetesLog,
+				err: fmt.Errorf("to make the default service account: %w", err),
+			}
+		}
+	}
+	if len(p.opts.Nodes) == 0 {
+		return nil
+	}
+	return p.WaitNodes(ctx, p.opts.Nodes)
+}
+
+func (p *Playground) defaultServiceAccountExists(ctx context.Context) error {
+	_, err := p.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+	return err
+}
+
+// WaitNodes waits until the nodes are Ready, have no taint for not being so,
+// and, if there is a kwok, are looked after by it.
+func (p *Playground) WaitNodes(ctx context.Context, specs []NodeSpec) error {
+	check := func(ctx context.Context) error { return p.nodesReady(ctx, specs) }
+	if err := p.poll(ctx, check); err != nil {
+		return fmt.Errorf("wait for nodes: %w", err)
+	}
+	return nil
+}
+
+func (p *Playground) nodesReady(ctx context.Context, specs []NodeSpec) error {
+	// From the API server's cache: this is asked often.
+	cached := metav1.ListOptions{ResourceVersion: "0"}
+	nodes, err := p.client.CoreV1().Nodes().List(ctx, cached)
+	if err != nil {
+		return err
+	}
+	ready := map[string]bool{}
+	for _, node := range nodes.Items {
+		ready[node.Name] = takesPods(&node)
+	}
+	if !p.opts.NoKwok {
+		leases, err := p.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, cached)
+		if err != nil {
+			return err
+		}
+		held := map[string]bool{}
+		for _, lease := range leases.Items {
+			held[lease.Name] = true
+		}
+		for name := range ready {
+			ready[name] = ready[name] && held[name]
+		}
+	}
+	for _, spec := range specs {
+		if !ready[spec.Name] {
+			return fmt.Errorf("node %s is not ready", spec.Name)
+		}
+	}
+	return nil
+}
+
+// takesPods reports whether a node is Ready and seen as such by the node
+// controller.
+func takesPods(node *corev1.Node) bool {
+	tainted := slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeNotReady || t.Key == corev1.TaintNodeUnreachable
+	})
+	return !tainted && slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}

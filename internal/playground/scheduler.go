@@ -1,0 +1,174 @@
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"k8s.io/component-base/configz"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/plugins"
+)
+
+// clientQPS is how many requests a second a component may send. The limits that
+// components have by default protect an API server with more to do.
+const clientQPS = 1000
+
+// defaultSchedulerConfig is the stock default profile.
+var defaultSchedulerConfig = fmt.Appendf(nil, `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: %[1]d, burst: %[1]d}
+`, clientQPS)
+
+// Scheduler is a kube-scheduler that runs in this process.
+type Scheduler struct {
+	playground *Playground
+	component  *component
+}
+
+// StartScheduler starts a kube-scheduler with a KubeSchedulerConfiguration in
+// YAML or JSON, with every plugin of Supercargo and of scheduler-plugins to
+// choose from and extra on top, and returns when its caches are filled. Nil
+// means the default profile.
+//
+// Two things in the configuration are changed: clientConnection.kubeconfig
+// becomes the playground's, and leader election is switched off, since a
+// scheduler that loses it exits the process. Several schedulers may run at once
+// when their profiles have different names.
+func (p *Playground) StartScheduler(ctx context.Context, config []byte, extra ...app.Option) (*Scheduler, error) {
+	fail := func(err error) error {
+		return &componentError{doing: "start", name: "kube-scheduler", err: err}
+	}
+	file, err := p.writeSchedulerConfig(config)
+	if err != nil {
+		return nil, fail(inputErr(err))
+	}
+	schedulerStarts.Lock()
+	defer schedulerStarts.Unlock()
+	configz.Delete(schedulerConfigz)
+	defer configz.Delete(schedulerConfigz)
+
+	// The context of Setup is that of the informers and plugins it makes, so it
+	// must live as long as the scheduler does.
+	runCtx, cancel := context.WithCancel(context.Background())
+	cc, sched, err := setupScheduler(runCtx, file, append(plugins.Options(), extra...))
+	if err != nil {
+		cancel()
+		return nil, fail(inputErr(err))
+	}
+	c := startComponent("kube-scheduler", kubernetesLog, func(ctx context.Context) error {
+		defer context.AfterFunc(ctx, cancel)()
+		defer cancel()
+		return runScheduler(runCtx, cc, sched)
+	})
+	if err := p.add(c); err != nil {
+		return nil, err
+	}
+	s := &Scheduler{playground: p, component: c}
+	if err := s.waitSynced(ctx, sched); err != nil {
+		return nil, errors.Join(fail(err), s.Stop())
+	}
+	return s, nil
+}
+
+// schedulerConfigz is the name under which app.Run publishes the configuration
+// in this process, which fails when it is taken. schedulerStarts keeps two
+// starts from meeting there.
+const schedulerConfigz = "componentconfig"
+
+var schedulerStarts sync.Mutex
+
+// writeSchedulerConfig writes the configuration, changed as StartScheduler
+// says, to a file of its own and returns its path.
+func (p *Playground) writeSchedulerConfig(config []byte) (string, error) {
+	if config == nil {
+		config = defaultSchedulerConfig
+	}
+	var fields map[string]any
+	if err := yaml.UnmarshalStrict(config, &fields); err != nil {
+		return "", fmt.Errorf("read KubeSchedulerConfiguration: %w", err)
+	}
+	if fields == nil {
+		return "", errors.New("read KubeSchedulerConfiguration: it is empty; it needs at least apiVersion and kind")
+	}
+	for _, set := range []struct {
+		section, field string
+		value          any
+	}{
+		{"clientConnection", "kubeconfig", p.state.kubeconfig},
+		{"leaderElection", "leaderElect", false},
+	} {
+		section, ok := fields[set.section].(map[string]any)
+		if !ok {
+			if fields[set.section] != nil {
+				return "", fmt.Errorf("read KubeSchedulerConfiguration: %s is %T, want a mapping", set.section, fields[set.section])
+			}
+			section = map[string]any{}
+			fields[set.section] = section
+		}
+		section[set.field] = set.value
+	}
+	data, err := yaml.Marshal(fields)
+	if err != nil {
+		return "", fmt.Errorf("write KubeSchedulerConfiguration: %w", err)
+	}
+	p.mu.Lock()
+	p.schedulers++
+	n := p.schedulers
+	p.mu.Unlock()
+	path := filepath.Join(p.state.dir, fmt.Sprintf("scheduler-%d.yaml", n))
+	return path, writeFile(path, data)
+}
+
+func setupScheduler(ctx context.Context, configFile string, plugins []app.Option) (*schedulerconfig.CompletedConfig, *scheduler.Scheduler, error) {
+	o := options.NewOptions()
+	o.ConfigFile = configFile
+	o.SecureServing.BindPort = 0
+	return app.Setup(ctx, o, plugins...)
+}
+
+// runScheduler returns nil when the scheduler ended because ctx did. Nothing of
+// it then watches the API server any more.
+func runScheduler(ctx context.Context, cc *schedulerconfig.CompletedConfig, sched *scheduler.Scheduler) error {
+	err := app.Run(ctx, cc, sched)
+	if ctx.Err() == nil {
+		return err
+	}
+	cc.InformerFactory.Shutdown()
+	cc.DynInformerFactory.Shutdown()
+	return nil // app.Run always returns an error
+}
+
+// waitSynced waits until the scheduler has seen every object there is.
+func (s *Scheduler) waitSynced(ctx context.Context, sched *scheduler.Scheduler) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-s.component.done:
+			cancel(s.component.died())
+		case <-ctx.Done():
+		}
+	}()
+	if err := sched.WaitForHandlersSync(ctx); err != nil {
+		return fmt.Errorf("wait until its caches are filled: %w", errors.Join(err, context.Cause(ctx)))
+	}
+	return nil
+}
+
+// Stop ends the scheduler, in whatever it is doing, and returns when it has
+// ended. Pods that it had chosen a node for but not bound stay unbound. It may
+// be called again.
+func (s *Scheduler) Stop() error {
+	err := s.component.stop()
+	s.playground.remove(s.component)
+	return err
+}

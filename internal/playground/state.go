@@ -1,0 +1,162 @@
+package playground
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// lockName is the file that marks a directory as a playground's and that the
+// playground using it holds locked.
+const lockName = "playground.lock"
+
+// maxSocketPath is the longest path a Unix socket can have on Linux and, four
+// bytes shorter, on macOS.
+const maxSocketPath = 103
+
+// state is the directory of one playground and everything kept in it.
+type state struct {
+	dir        string
+	temporary  bool   // remove dir on close
+	sockets    string // where Unix sockets go: dir, or a shorter directory
+	kubeconfig string
+	written    []byte   // what we wrote to kubeconfig; nil before that
+	lock       *os.File // held while the directory is in use
+}
+
+// openState makes or reopens the directory and locks it.
+func openState(dir, kubeconfig string) (*state, error) {
+	s := &state{dir: dir, temporary: dir == ""}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(inputErr(err), s.close())
+	}
+	s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
+	if kubeconfig != "" {
+		path, err := filepath.Abs(kubeconfig)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("find kubeconfig %s: %w", kubeconfig, err), s.close())
+		}
+		s.kubeconfig = path
+	}
+	if err := checkReplaceable(s.kubeconfig); err != nil {
+		return nil, errors.Join(inputErr(err), s.close())
+	}
+	return s, nil
+}
+
+func (s *state) open() error {
+	if err := s.makeDir(); err != nil {
+		return err
+	}
+	lock, err := lockFile(filepath.Join(s.dir, lockName))
+	if err != nil {
+		return err
+	}
+	s.lock = lock
+	for _, sub := range []string{s.pkiDir(), s.logDir(), s.etcdDir()} {
+		if err := os.MkdirAll(sub, 0o700); err != nil {
+			return fmt.Errorf("make playground directory: %w", err)
+		}
+	}
+	return s.placeSockets()
+}
+
+func (s *state) makeDir() error {
+	if s.temporary {
+		dir, err := os.MkdirTemp("", "supercargo-") // 0700
+		if err != nil {
+			return fmt.Errorf("make playground directory: %w", err)
+		}
+		s.dir = dir
+		return nil
+	}
+	dir, err := filepath.Abs(s.dir)
+	if err != nil {
+		return fmt.Errorf("find playground directory %s: %w", s.dir, err)
+	}
+	s.dir = dir
+	if err := checkUsable(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make playground directory: %w", err)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil { // it may have been there, and wider
+		return fmt.Errorf("close playground directory to others: %w", err)
+	}
+	return nil
+}
+
+// checkUsable refuses a directory with somebody else's files in it: the
+// playground changes its mode and fills it.
+func checkUsable(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read playground directory: %w", err)
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, lockName)); err != nil {
+		return fmt.Errorf("use playground directory %s: it has files in it that are not a playground's; name a new or an empty directory", dir)
+	}
+	return nil
+}
+
+// placeSockets chooses where Unix sockets go. Their paths must be short, and
+// the directories of Go tests are long.
+func (s *state) placeSockets() error {
+	s.sockets = s.dir
+	if len(s.etcdSocket()) <= maxSocketPath {
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "supercargo-") // 0700
+	if err != nil {
+		return fmt.Errorf("make socket directory: %w", err)
+	}
+	s.sockets = dir
+	return nil
+}
+
+func (s *state) pkiDir() string     { return filepath.Join(s.dir, "pki") }
+func (s *state) logDir() string     { return filepath.Join(s.dir, "logs") }
+func (s *state) etcdDir() string    { return filepath.Join(s.dir, "etcd") }
+func (s *state) etcdSocket() string { return filepath.Join(s.sockets, "etcd.sock") }
+
+// close removes what is not to stay and gives the directory free.
+func (s *state) close() error {
+	var errs []error
+	errs = append(errs, s.removeKubeconfig())
+	if s.sockets != "" && s.sockets != s.dir {
+		errs = append(errs, os.RemoveAll(s.sockets))
+	}
+	if s.temporary && s.dir != "" {
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// writeFile writes a file of the state whole or not at all, readable by its
+// owner only.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
+	}
+	return nil
+}
