@@ -1,0 +1,42 @@
+package v1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// NarrowingMode says whether a packing plugin may hand the scheduler one proven
+// node instead of all of them.
+// +kubebuilder:validation:Enum=Auto;Never
+type NarrowingMode string
+
+const (
+	// NarrowAuto narrows wherever it provably changes no placement: strict
+	// profiles, plain pods, filters known to be neutral for them.
+	NarrowAuto NarrowingMode = "Auto"
+	// NarrowNever always lets the scheduler look at all nodes.
+	NarrowNever NarrowingMode = "Never"
+)
+
+// BestFitArgs are the arguments of the BestFit plugin.
+// +kubebuilder:object:root=true
+type BestFitArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// narrowing is Auto (the default) or Never.
+	Narrowing NarrowingMode `json:"narrowing,omitempty"`
+}
+
+// TimeBinArgs are the arguments of the TimeBin plugin.
+// +kubebuilder:object:root=true
+type TimeBinArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// scalingCycle is the width of a time bin: the time between two rounds of
+	// the node autoscaler, from 1s to 24h. Default: 5m.
+	ScalingCycle metav1.Duration `json:"scalingCycle,omitempty"`
+
+	// defaultRuntime is the expected runtime of a batch pod that declares none
+	// and whose category has no finished pod yet, from 1s to 8760h. Default: 10m.
+	DefaultRuntime metav1.Duration `json:"defaultRuntime,omitempty"`
+
+	// narrowing is Auto (the default) or Never.
+	Narrowing NarrowingMode `json:"narrowing,omitempty"`
+}

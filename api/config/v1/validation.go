@@ -1,0 +1,37 @@
+package v1
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ValidateBestFitArgs returns everything wrong with defaulted arguments.
+func ValidateBestFitArgs(path *field.Path, args *BestFitArgs) field.ErrorList {
+	return oneOf(path.Child("narrowing"), args.Narrowing, NarrowAuto, NarrowNever)
+}
+
+// ValidateTimeBinArgs returns everything wrong with defaulted arguments.
+func ValidateTimeBinArgs(path *field.Path, args *TimeBinArgs) field.ErrorList {
+	errs := within(path.Child("scalingCycle"), args.ScalingCycle, time.Second, 24*time.Hour)
+	errs = append(errs, within(path.Child("defaultRuntime"), args.DefaultRuntime, time.Second, 365*24*time.Hour)...)
+	return append(errs, oneOf(path.Child("narrowing"), args.Narrowing, NarrowAuto, NarrowNever)...)
+}
+
+func oneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
+	for _, a := range allowed {
+		if value == a {
+			return nil
+		}
+	}
+	return field.ErrorList{field.NotSupported(path, value, allowed)}
+}
+
+func within(path *field.Path, value metav1.Duration, least, most time.Duration) field.ErrorList {
+	if value.Duration >= least && value.Duration <= most {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, value.Duration.String(), fmt.Sprintf("must be from %v to %v", least, most))}
+}
