@@ -1,0 +1,157 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// markVariable is set in the environment of every process that a test starts.
+// Children inherit it, so what is left behind can be found whatever its parent,
+// name or process group has become.
+const markVariable = "SUPERCARGO_E2E_MARK"
+
+// process is a running binary.
+type process struct {
+	cmd    *exec.Cmd
+	mark   string
+	exited chan struct{}
+	lines  chan string // standard output, closed at its end
+
+	mu     sync.Mutex
+	stderr bytes.Buffer
+}
+
+// Write collects standard error.
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stderr.Write(b)
+}
+
+// binary is the path of a binary that `make build` has built.
+func binary(t *testing.T, name string) string {
+	t.Helper()
+	dir := os.Getenv("SUPERCARGO_BIN")
+	if dir == "" {
+		t.Fatal("SUPERCARGO_BIN does not name the folder of the binaries: run `make e2e`")
+	}
+	return filepath.Join(dir, name)
+}
+
+// start runs a binary until the test ends at the latest.
+func start(t *testing.T, name string, args ...string) *process {
+	t.Helper()
+	p := &process{
+		cmd:    exec.Command(binary(t, name), args...),
+		mark:   fmt.Sprintf("%s-%d-%d", t.Name(), os.Getpid(), time.Now().UnixNano()),
+		exited: make(chan struct{}),
+		lines:  make(chan string, 1000),
+	}
+	p.cmd.Env = append(os.Environ(), markVariable+"="+p.mark)
+	p.cmd.Dir = t.TempDir()
+	p.cmd.Stderr = p
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("start %s: %v", name, err)
+	}
+	go func() {
+		defer close(p.exited)
+		for scanner := bufio.NewScanner(stdout); scanner.Scan(); {
+			p.lines <- scanner.Text()
+		}
+		close(p.lines)
+		_ = p.cmd.Wait() // the exit code is read from ProcessState
+	}()
+	t.Cleanup(func() { p.killAll(t) })
+	return p
+}
+
+// killAll ends whatever the process has left, and shows its errors if the test
+// has failed.
+func (p *process) killAll(t *testing.T) {
+	for _, pid := range p.alive(t) {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Errorf("kill %d: %v", pid, err)
+		}
+	}
+	<-p.exited
+	if t.Failed() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		t.Logf("standard error, last 8 kB:\n%s", p.stderr.Bytes()[max(0, p.stderr.Len()-8192):])
+	}
+}
+
+// waitLine reads standard output up to a line.
+func (p *process) waitLine(t *testing.T, want string, timeout time.Duration) (before []string) {
+	t.Helper()
+	deadline := time.After(timeout)
+	for {
+		select {
+		case line, open := <-p.lines:
+			if !open {
+				t.Fatalf("output ended before a line %q; it was %q", want, before)
+			}
+			if line == want {
+				return before
+			}
+			before = append(before, line)
+		case <-deadline:
+			t.Fatalf("no line %q within %v; output so far: %q", want, timeout, before)
+		}
+	}
+}
+
+// waitExit returns the exit code.
+func (p *process) waitExit(t *testing.T, timeout time.Duration) int {
+	t.Helper()
+	select {
+	case <-p.exited:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(timeout):
+		t.Fatalf("still running after %v", timeout)
+		return -1
+	}
+}
+
+// alive lists the processes that carry the mark: the process itself and all
+// that it has started, directly or not.
+func (p *process) alive(t *testing.T) []int {
+	t.Helper()
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, file := range environments {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended, or is somebody else's
+		}
+		if !bytes.Contains(content, []byte(markVariable+"="+p.mark+"\x00")) {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.Split(file, "/")[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
