@@ -5,7 +5,7 @@ package plugins
 import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
-
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/networkaware/networkoverhead"
@@ -22,15 +22,26 @@ import (
 	"sigs.k8s.io/scheduler-plugins/pkg/trimaran/targetloadpacking"
 
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme" // registers the argument kinds of the plugins above
+
+	"supercargo.dev/supercargo/plugins/bestfit"
+	"supercargo.dev/supercargo/plugins/nodeclass"
+	"supercargo.dev/supercargo/plugins/packingsort"
+	"supercargo.dev/supercargo/plugins/timebin"
 )
 
 // Registry returns every out-of-tree plugin by name: Supercargo's own and those
-// of sigs.k8s.io/scheduler-plugins. The caller owns the map.
+// of sigs.k8s.io/scheduler-plugins. Supercargo's own read the time from clk. The
+// caller owns the map.
 //
 // CrossNodePreemption alone is absent: upstream has commented its source out,
 // since it has not followed the framework to its present interfaces.
-func Registry() runtime.Registry {
+func Registry(clk clock.PassiveClock) runtime.Registry {
 	return runtime.Registry{
+		bestfit.Name:     bestfit.New(clk),
+		nodeclass.Name:   nodeclass.New,
+		packingsort.Name: packingsort.New,
+		timebin.Name:     timebin.New(clk),
+
 		capacityscheduling.Name:         capacityscheduling.New,
 		coscheduling.Name:               coscheduling.New,
 		loadvariationriskbalancing.Name: loadvariationriskbalancing.New,
@@ -51,7 +62,7 @@ func Registry() runtime.Registry {
 // Options turns [Registry] into the options that kube-scheduler's command and
 // Setup take.
 func Options() []app.Option {
-	registry := Registry()
+	registry := Registry(clock.RealClock{})
 	options := make([]app.Option, 0, len(registry))
 	for name, factory := range registry {
 		options = append(options, app.WithPlugin(name, factory))

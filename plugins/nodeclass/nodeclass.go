@@ -1,0 +1,117 @@
+// Package nodeclass is a scheduler Filter plugin that keeps batch work and
+// services on their own machines.
+package nodeclass
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/narrowing"
+)
+
+// Name is the plugin's name in a KubeSchedulerConfiguration.
+const Name = narrowing.NodeClass
+
+// Plugin rejects nodes of the other class. It has no state.
+type Plugin struct {
+	recorder events.EventRecorder
+}
+
+var (
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+)
+
+// New builds the plugin, which takes no arguments.
+func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	if args != nil {
+		return nil, fmt.Errorf("%s: takes no arguments, remove its pluginConfig", Name)
+	}
+	p := &Plugin{recorder: handle.EventRecorder()}
+	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { p.reportNode(nil, obj) },
+		UpdateFunc: func(before, after any) {
+			p.reportNode(before, after)
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: watch nodes: %w", Name, err)
+	}
+	return p, nil
+}
+
+// Name returns the plugin's name.
+func (p *Plugin) Name() string { return Name }
+
+// PreFilter skips the filter for pods that belong on every node, and tells the
+// owner of a pod with a malformed class.
+func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if _, err := class.OfPod(pod); err != nil {
+		p.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidLabel", "Scheduling", "%v", err)
+	}
+	if class.EveryNode(pod) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return nil, nil
+}
+
+// PreFilterExtensions returns nil: the answer does not depend on other pods.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter lets batch pods on batch machines, services on service machines, and
+// both on machines of any class. Evicting pods would not change its answer.
+func (p *Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+	of, _ := class.OfPod(pod)
+	node, _ := class.OfNode(info.Node(), class.Any)
+	if node.Takes(of) || class.EveryNode(pod) {
+		return nil
+	}
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+		fmt.Sprintf("node(s) took only %s pods and the pod is %s (label %s)", node, of, v1alpha1.LabelClass))
+}
+
+// EventsToRegister names what may make a rejected pod schedulable: a node that
+// takes its class, or another label on the pod itself.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeLabel}, QueueingHintFn: takenByNode},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}},
+	}, nil
+}
+
+func takenByNode(_ klog.Logger, pod *corev1.Pod, _, obj any) (fwk.QueueingHint, error) {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return fwk.Queue, fmt.Errorf("expected a Node, got %T", obj)
+	}
+	of, _ := class.OfPod(pod)
+	if c, _ := class.OfNode(node, class.Any); c.Takes(of) {
+		return fwk.Queue, nil
+	}
+	return fwk.QueueSkip, nil
+}
+
+// reportNode tells whoever labelled a node that its class is malformed, once for
+// each value.
+func (p *Plugin) reportNode(before, after any) {
+	node, ok := after.(*corev1.Node)
+	if !ok {
+		return
+	}
+	if old, ok := before.(*corev1.Node); ok && old.Labels[v1alpha1.LabelClass] == node.Labels[v1alpha1.LabelClass] {
+		return
+	}
+	if _, err := class.OfNode(node, class.Any); err != nil {
+		p.recorder.Eventf(node, nil, corev1.EventTypeWarning, "InvalidLabel", "Scheduling", "%v", err)
+	}
+}

@@ -1,0 +1,139 @@
+// Package packingsort is the scheduler QueueSort plugin that lets pods choose
+// their nodes in the order best for packing, without letting any wait for ever.
+//
+// kube-scheduler has one queue for all profiles, so there is one order for batch
+// pods and services, and it takes no arguments.
+package packingsort
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/bits"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/lru"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/learning"
+	"supercargo.dev/supercargo/internal/runtimes"
+)
+
+// Name is the plugin's name in a KubeSchedulerConfiguration.
+const Name = "PackingSort"
+
+const (
+	// maxLead is the most that size can count against age: a pod is never
+	// overtaken by one of its priority created more than maxLead after it.
+	maxLead = 10 * time.Minute
+
+	// halfLead is the runtime with half of maxLead, the middle of the range over
+	// which runtimes are told apart best.
+	halfLead = 10 * time.Minute
+
+	// sizeClasses is the number of size classes of each resource. A class holds
+	// sizes within a factor of two; the smallest holds all up to its floor.
+	sizeClasses   = 16
+	memoryFloor   = 64 << 20 // bytes; the greatest class begins at 1 TiB
+	milliCPUFloor = 50       // the greatest class begins at some 820 CPUs
+
+	// maxFrozen bounds how many waiting pods keep the runtime first learned for
+	// them.
+	maxFrozen = 32_768
+)
+
+// Plugin orders the scheduling queue.
+type Plugin struct {
+	learner *runtimes.Learner
+	// frozen keeps the runtime of pods that rely on what is learned: a key that
+	// changed while the pod waits would break the queue's heap.
+	frozen *lru.Cache // UID -> time.Duration
+}
+
+var _ fwk.QueueSortPlugin = (*Plugin)(nil)
+
+// New builds the plugin, which takes no arguments.
+func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	if args != nil {
+		return nil, fmt.Errorf("%s: takes no arguments, remove its pluginConfig", Name)
+	}
+	return &Plugin{learner: learning.Shared(ctx, handle.ClientSet()), frozen: lru.New(maxFrozen)}, nil
+}
+
+// Name returns the plugin's name.
+func (p *Plugin) Name() string { return Name }
+
+// Less reports whether a is scheduled before b: the higher priority first; then
+// the earlier creation less lead, where lead grows from 0 to 10 minutes with the
+// runtime of a batch pod and with the (memory, CPU) size class of a service; then
+// the earlier in the queue; then the lesser name.
+//
+// Among pods created together that is: batch pods by runtime descending, services
+// by memory and CPU descending, then age (HTAS, algorithms 1 and 2). Among others
+// age counts as well, so that no stream of large pods starves a small one. The key
+// of a pod never changes while it waits. Cost: O(1).
+func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
+	podA, podB := a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod()
+	if c := cmp.Compare(corev1helpers.PodPriority(podB), corev1helpers.PodPriority(podA)); c != 0 {
+		return c < 0
+	}
+	turnA := podA.CreationTimestamp.Add(-p.lead(a.GetPodInfo()))
+	turnB := podB.CreationTimestamp.Add(-p.lead(b.GetPodInfo()))
+	return cmp.Or(
+		turnA.Compare(turnB),
+		a.GetTimestamp().Compare(b.GetTimestamp()),
+		cmp.Compare(podA.Namespace, podB.Namespace),
+		cmp.Compare(podA.Name, podB.Name),
+	) < 0
+}
+
+// lead returns how much earlier than its creation the pod counts as having come.
+func (p *Plugin) lead(info fwk.PodInfo) time.Duration {
+	pod := info.GetPod()
+	if of, _ := class.OfPod(pod); of == class.Batch {
+		return leadOfRuntime(p.runtime(pod))
+	}
+	r := info.CalculateResource().Resource
+	return leadOfSize(r.GetMemory(), r.GetMilliCPU())
+}
+
+// leadOfRuntime is maxLead · t / (t + halfLead): strictly growing in t, steepest
+// for short runtimes, always below maxLead.
+func leadOfRuntime(t time.Duration) time.Duration {
+	return time.Duration(float64(maxLead) * (float64(t) / (float64(t) + float64(halfLead))))
+}
+
+// leadOfSize spreads the size classes evenly over maxLead, memory before CPU.
+func leadOfSize(memoryBytes, milliCPU int64) time.Duration {
+	rank := sizeClass(memoryBytes, memoryFloor)*sizeClasses + sizeClass(milliCPU, milliCPUFloor)
+	return maxLead / (sizeClasses * sizeClasses) * time.Duration(rank)
+}
+
+// sizeClass returns 0 for amounts below floor, then one more for each doubling,
+// up to sizeClasses - 1.
+func sizeClass(amount, floor int64) int {
+	if amount < floor {
+		return 0
+	}
+	return min(bits.Len64(uint64(amount/floor)), sizeClasses-1)
+}
+
+func (p *Plugin) runtime(pod *corev1.Pod) time.Duration {
+	if d, ok, _ := runtimes.Declared(pod); ok {
+		return d
+	}
+	if pod.Annotations[v1alpha1.AnnotationCategory] == "" {
+		return runtimes.Default
+	}
+	if d, ok := p.frozen.Get(pod.UID); ok {
+		return d.(time.Duration)
+	}
+	d := runtimes.EstimateOf(pod, p.learner, runtimes.Default).Runtime
+	p.frozen.Add(pod.UID, d)
+	return d
+}

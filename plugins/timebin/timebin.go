@@ -1,0 +1,210 @@
+// Package timebin is the scheduler plugin that puts a batch pod on the node whose
+// work ends about when the pod will: time-bin best fit, as
+// [packing.CompareTimeBin] orders nodes. Nodes then empty as a whole and can be
+// given back.
+//
+// The expected finish of a pod is written with its binding, in the same call, so
+// that a restarted scheduler reads from the pods what it knew before. Services are
+// left to other plugins.
+package timebin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	configv1 "supercargo.dev/supercargo/api/config/v1"
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/learning"
+	"supercargo.dev/supercargo/internal/narrowing"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/runtimes"
+)
+
+// Name is the plugin's name in a KubeSchedulerConfiguration.
+const Name = narrowing.TimeBin
+
+// Plugin scores nodes for batch pods by time bin and fit and, where it is safe,
+// looks at one only.
+type Plugin struct {
+	handle         fwk.Handle
+	clock          clock.PassiveClock
+	cycle          time.Duration
+	defaultRuntime time.Duration
+	learner        *runtimes.Learner
+	narrower       *narrowing.Narrower
+	reserved       *reservations
+}
+
+var (
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.PreScorePlugin    = (*Plugin)(nil)
+	_ fwk.ScorePlugin       = (*Plugin)(nil)
+	_ fwk.ReservePlugin     = (*Plugin)(nil)
+	_ fwk.BindPlugin        = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+)
+
+// New returns the plugin's factory for the given clock.
+func New(clk clock.PassiveClock) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		args, ok := obj.(*configv1.TimeBinArgs)
+		if !ok {
+			return nil, fmt.Errorf("%s: arguments are %T, want *TimeBinArgs", Name, obj)
+		}
+		path := field.NewPath("pluginConfig").Key(Name).Child("args")
+		if err := configv1.ValidateTimeBinArgs(path, args).ToAggregate(); err != nil {
+			return nil, fmt.Errorf("%s: %w", Name, err)
+		}
+		p := &Plugin{
+			handle:         handle,
+			clock:          clk,
+			cycle:          args.ScalingCycle.Duration,
+			defaultRuntime: args.DefaultRuntime.Duration,
+			learner:        learning.Shared(ctx, handle.ClientSet()),
+			reserved:       newReservations(),
+		}
+		p.narrower = narrowing.New(narrowing.Options{
+			Handle: handle,
+			Plugin: Name,
+			Never:  args.Narrowing == configv1.NarrowNever,
+			Cycle:  p.cycle,
+			Finish: p.finish,
+			Clock:  clk,
+		})
+		return p, nil
+	}
+}
+
+// Name returns the plugin's name.
+func (p *Plugin) Name() string { return Name }
+
+func isBatch(pod *corev1.Pod) bool {
+	of, _ := class.OfPod(pod)
+	return of == class.Batch
+}
+
+func (p *Plugin) runtime(pod *corev1.Pod) time.Duration {
+	return runtimes.EstimateOf(pod, p.learner, p.defaultRuntime).Runtime
+}
+
+// finish returns when a pod on a node is expected to end, and false for a
+// service. A pod on its way to its node has no annotation yet; what Reserve noted
+// stands in for it.
+func (p *Plugin) finish(pod *corev1.Pod) (time.Time, bool) {
+	if !isBatch(pod) {
+		return time.Time{}, false
+	}
+	if finish, ok := runtimes.Written(pod); ok {
+		p.reserved.drop(pod.UID)
+		return finish, true
+	}
+	if finish, ok := p.reserved.get(pod.UID); ok {
+		return finish, true
+	}
+	return runtimes.Expected(pod, p.learner, p.defaultRuntime), true
+}
+
+// PreFilter narrows to the best node where that is proven to change nothing, and
+// tells the owner of a pod with a malformed runtime.
+func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if !isBatch(pod) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	estimate := runtimes.EstimateOf(pod, p.learner, p.defaultRuntime)
+	if _, _, err := runtimes.Declared(pod); err != nil {
+		p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, "InvalidAnnotation", "Scheduling",
+			"%v; %v (%s) is used", err, estimate.Runtime, estimate.Source)
+	}
+	return p.narrower.Narrow(state, narrowing.Request{Pod: pod, Class: class.Batch, Runtime: estimate.Runtime}), nil
+}
+
+// PreFilterExtensions returns nil: there is nothing to update when pods are
+// added or removed on trial.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// EventsToRegister returns no event: a pod that failed while narrowed is sent
+// back by BestFit's PostFilter.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return nil, nil
+}
+
+// PreScore ranks the nodes that passed the filters.
+func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo) *fwk.Status {
+	if !isBatch(pod) {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	runtime := p.runtime(pod)
+	narrowing.WriteScores(state, Name, p.narrower.Score(infos, func(nodes []packing.Node) []int64 {
+		return packing.TimeBinScores(nodes, runtime, p.cycle)
+	}))
+	return nil
+}
+
+// Score returns the node's rank as PreScore found it: 100 for the best node,
+// less for all others.
+func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
+	return narrowing.ReadScore(state, Name, info), nil
+}
+
+// ScoreExtensions returns nil: the scores are in range already.
+func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
+
+// Reserve notes when the pod is expected to end, for the pods scheduled before
+// its binding comes back from the API server.
+func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
+	if isBatch(pod) {
+		p.reserved.add(pod.UID, p.clock.Now(), p.runtime(pod))
+	}
+	return nil
+}
+
+// Unreserve forgets what Reserve noted.
+func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	p.reserved.drop(pod.UID)
+}
+
+// Bind binds a batch pod with its expected finish as an annotation on the
+// Binding, which the API server copies to the pod in the same write. Services go
+// to the next Bind plugin.
+func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, nodeName string) *fwk.Status {
+	if !isBatch(pod) {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	finish, ok := p.reserved.get(pod.UID)
+	if !ok { // Reserve is off in this profile
+		finish = p.clock.Now().Add(p.runtime(pod))
+	}
+	binding := &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			Annotations: map[string]string{v1alpha1.AnnotationExpectedFinish: runtimes.Format(finish)},
+		},
+		Target: corev1.ObjectReference{Kind: "Node", Name: nodeName},
+	}
+	klog.FromContext(ctx).V(3).Info("Attempting to bind pod to node", "pod", klog.KObj(pod), "node", klog.KRef("", nodeName), "expectedFinish", finish)
+	return fwk.AsStatus(p.bind(ctx, binding))
+}
+
+// bind goes through the scheduler's API dispatcher where that is on, so that the
+// call is not made twice.
+func (p *Plugin) bind(ctx context.Context, binding *corev1.Binding) error {
+	cacher := p.handle.APICacher()
+	if cacher == nil {
+		return p.handle.ClientSet().CoreV1().Pods(binding.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
+	}
+	done, err := cacher.BindPod(binding)
+	if err != nil {
+		return err
+	}
+	return cacher.WaitOnFinish(ctx, done)
+}
