@@ -16,6 +16,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
 	"k8s.io/kubernetes/pkg/scheduler/profile"
+	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/plugins"
 )
@@ -50,7 +51,7 @@ func profiles(t *testing.T, name string) profile.Map {
 	sched, err := scheduler.New(ctx, client, informers.NewSharedInformerFactory(client, 0), nil,
 		profile.NewRecorderFactory(broadcaster),
 		scheduler.WithProfiles(cfg.Profiles...),
-		scheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry()))
+		scheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry(clock.RealClock{})))
 	if err != nil {
 		t.Fatalf("start a scheduler with %s: %v", name, err)
 	}
@@ -91,8 +92,8 @@ func TestPluginsRunInTheOrderPromised(t *testing.T) {
 				if got := names(points.PreFilter); got[len(got)-1] != "BestFit" {
 					t.Errorf("preFilter = %q, want BestFit last", got)
 				}
-				if got := names(points.PostFilter); !inOrder(got, "BestFit", "DefaultPreemption") {
-					t.Errorf("postFilter = %q, want BestFit before DefaultPreemption", got)
+				if got, want := names(points.PostFilter), []string{"BestFit", "DynamicResources", "DefaultPreemption"}; !slices.Equal(got, want) {
+					t.Errorf("postFilter = %q, want %q", got, want)
 				}
 				if got := names(points.Bind); got[len(got)-1] != "DefaultBinder" {
 					t.Errorf("bind = %q, want DefaultBinder last", got)
@@ -108,24 +109,28 @@ func TestPluginsRunInTheOrderPromised(t *testing.T) {
 
 // TestStrictProfilesAreStrict: a score differs by at least 1 of 100 between two
 // nodes that packing tells apart, so a weight of more than 100 times the sum of
-// the others cannot be outvoted. TimeBin stands above BestFit in the same way.
+// the others cannot be outvoted. TimeBin and BestFit never score the same pod.
 func TestStrictProfilesAreStrict(t *testing.T) {
 	for _, name := range []string{"kube-scheduler.yaml", "second-scheduler.yaml"} {
 		for scheduler, framework := range profiles(t, name) {
 			t.Run(name+"/"+scheduler, func(t *testing.T) {
-				weights := map[string]int64{}
+				packing := map[string]int64{}
 				var stock int64
 				for _, p := range framework.ListPlugins().Score.Enabled {
-					weights[p.Name] = int64(p.Weight)
-					if p.Name != "BestFit" && p.Name != "TimeBin" {
+					switch p.Name {
+					case "BestFit", "TimeBin":
+						packing[p.Name] = int64(p.Weight)
+					default:
 						stock += int64(p.Weight)
 					}
 				}
-				if got := weights["BestFit"]; got <= 100*stock {
-					t.Errorf("BestFit weighs %d, want more than 100 x %d", got, stock)
+				if stock == 0 || len(packing) == 0 {
+					t.Errorf("stock plugins weigh %d, packing plugins %v, want both", stock, packing)
 				}
-				if got, enabled := weights["TimeBin"]; enabled && got <= 100*(stock+weights["BestFit"]) {
-					t.Errorf("TimeBin weighs %d, want more than 100 x %d", got, stock+weights["BestFit"])
+				for plugin, weight := range packing {
+					if weight <= 100*stock {
+						t.Errorf("%s weighs %d, want more than 100 x %d", plugin, weight, stock)
+					}
 				}
 				if got := framework.PercentageOfNodesToScore(); got == nil || *got != 100 {
 					t.Errorf("percentageOfNodesToScore = %v, want 100: a sample may miss the fullest node", got)
@@ -154,10 +159,4 @@ func names(set config.PluginSet) []string {
 		out = append(out, p.Name)
 	}
 	return out
-}
-
-// inOrder reports whether first and then second are in the list.
-func inOrder(list []string, first, second string) bool {
-	a, b := slices.Index(list, first), slices.Index(list, second)
-	return a >= 0 && b > a
 }
