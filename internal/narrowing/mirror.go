@@ -29,6 +29,7 @@ type mirror struct {
 	nodes       []mirrored
 	byName      map[string]int
 	views       map[class.Class]*packing.Index
+	barriers    barriers
 	now         time.Time
 }
 
@@ -36,6 +37,8 @@ type mirror struct {
 type mirrored struct {
 	packing.IndexedNode
 	class class.Class
+	// barrier is the key of the node's taints.
+	barrier string
 	// usable says that a plain pod finds nothing but the lack of room against
 	// the node: no taint, not cordoned, capacity known, a pod slot free.
 	usable bool
@@ -76,7 +79,7 @@ func sameSlice(a, b []fwk.NodeInfo) bool {
 }
 
 // relist follows nodes that came or went. It drops what is known of a node whose
-// NodeInfo is another object than before, so that sync reads it anew.
+// NodeInfo is another object than before, so that sync reads it anew. Cost: O(n).
 func (m *mirror) relist(list []fwk.NodeInfo) bool {
 	infos := make([]*framework.NodeInfo, len(list))
 	generations := make([]int64, len(list))
@@ -89,12 +92,16 @@ func (m *mirror) relist(list []fwk.NodeInfo) bool {
 		}
 		name := info.Node().Name
 		infos[i], generations[i], byName[name] = info, -1, i
-		if old, ok := m.byName[name]; ok && m.infos[old] == info {
-			generations[i], nodes[i] = m.generations[old], m.nodes[old]
+		if old, ok := m.byName[name]; ok {
+			nodes[i] = m.nodes[old]
+			if m.infos[old] == info {
+				generations[i] = m.generations[old]
+			}
 		}
 	}
 	for name := range m.byName {
 		if _, ok := byName[name]; !ok {
+			m.barriers.remove(m.nodes[m.byName[name]].barrier)
 			for _, view := range m.views {
 				view.Remove(name)
 			}
@@ -106,6 +113,7 @@ func (m *mirror) relist(list []fwk.NodeInfo) bool {
 
 // refresh reads one node of the snapshot and files it in the views.
 func (m *mirror) refresh(i int) {
+	m.barriers.remove(m.nodes[i].barrier)
 	m.nodes[i] = m.read(m.infos[i])
 	m.generations[i] = m.infos[i].Generation
 	for c, view := range m.views {
@@ -119,14 +127,16 @@ func (m *mirror) read(info *framework.NodeInfo) mirrored {
 		MemoryBytes: info.Allocatable.Memory - info.Requested.Memory,
 		MilliCPU:    info.Allocatable.MilliCPU - info.Requested.MilliCPU,
 	}
+	barrier, taints := barrierOf(node)
+	m.barriers.add(barrier, taints)
 	c, _ := class.OfNode(node, class.Any) // the NodeClass plugin reports what is malformed
 	known := info.Allocatable.Memory > 0 && info.Allocatable.MilliCPU > 0
 	return mirrored{
 		IndexedNode: packing.IndexedNode{Name: node.Name, Free: free, Finish: m.lastFinish(info)},
 		class:       c,
+		barrier:     barrier,
 		known:       known,
-		usable: known && !node.Spec.Unschedulable && !repels(node.Spec.Taints) &&
-			len(info.Pods) < info.Allocatable.AllowedPodNumber,
+		usable:      known && barrier == "" && len(info.Pods) < info.Allocatable.AllowedPodNumber,
 	}
 }
 
@@ -143,15 +153,6 @@ func (m *mirror) lastFinish(info *framework.NodeInfo) time.Time {
 		}
 	}
 	return last
-}
-
-func repels(taints []corev1.Taint) bool {
-	for i := range taints {
-		if taints[i].Effect != corev1.TaintEffectPreferNoSchedule {
-			return true
-		}
-	}
-	return false
 }
 
 // view returns the index of the usable nodes that take pods of the class, or of

@@ -8,7 +8,8 @@
 //
 //   - the profile is strict, so that no other score could change the outcome, and
 //     every filter in it is known to be neutral for plain pods;
-//   - the pod is plain: only room, taints and class decide where it may go;
+//   - the pod is plain: only room, taints and class decide where it may go, and
+//     it tolerates the taints of no tainted node;
 //   - no pod with required anti-affinity exists, which could repel it;
 //   - the node has room, is not tainted or cordoned, and has room still when the
 //     pods nominated to it are counted.
@@ -83,7 +84,7 @@ func New(o Options) *Narrower {
 	registerMetrics()
 	return &Narrower{
 		options: o,
-		mirror:  mirror{cycle: o.Cycle, finish: o.Finish},
+		mirror:  mirror{cycle: o.Cycle, finish: o.Finish, barriers: barriers{}},
 		rescued: lru.New(maxRescued),
 	}
 }
@@ -156,6 +157,9 @@ func (n *Narrower) find(r Request) (node, result string) {
 	}
 	if !n.mirror.sync(infos, n.options.Clock.Now()) {
 		return "", resultProfile
+	}
+	if n.mirror.barriers.tolerated(r.Pod) {
+		return "", resultPod
 	}
 	return n.search(r, size)
 }
