@@ -23,6 +23,8 @@ import (
 // name or process group has become.
 const markVariable = "SUPERCARGO_E2E_MARK"
 
+const stopTimeout = time.Minute
+
 // process is a running binary.
 type process struct {
 	cmd    *exec.Cmd
@@ -127,6 +129,21 @@ func (p *process) waitExit(t *testing.T, timeout time.Duration) int {
 	case <-time.After(timeout):
 		t.Fatalf("still running after %v", timeout)
 		return -1
+	}
+}
+
+// stop sends a signal that asks the process to end, and checks that it does so
+// cleanly.
+func (p *process) stop(t *testing.T, sig os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		t.Fatalf("send %v: %v", sig, err)
+	}
+	if code := p.waitExit(t, stopTimeout); code != 0 {
+		t.Errorf("exit code after %v = %d, want 0", sig, code)
+	}
+	if left := p.alive(t); len(left) > 0 {
+		t.Errorf("processes left running after %v: %v", sig, left)
 	}
 }
 
