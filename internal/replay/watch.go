@@ -1,0 +1,79 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+)
+
+// sighting is what the watch showed of a pod.
+type sighting struct {
+	name string
+	at   time.Time
+	node string // empty: not bound
+
+	ended   bool // by itself or killed; it is still listed
+	removed bool
+}
+
+// watch shows the pods of this run to the loop until the returned function is
+// called. It returns when the watch stands.
+func (r *run) watch(ctx context.Context) (stop func(), err error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(r.opts.Client, 0,
+		informers.WithNamespace(r.opts.Namespace),
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = LabelRun + "=" + r.opts.Run }))
+	informer := factory.Core().V1().Pods().Informer()
+	handle, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { r.show(o, false) },
+		UpdateFunc: func(_, o any) { r.show(o, false) },
+		DeleteFunc: func(o any) { r.show(o, true) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("replay: watch pods: %w", err)
+	}
+	watching := make(chan struct{})
+	factory.Start(watching)
+	stop = func() {
+		close(watching)
+		close(r.blind)
+		factory.Shutdown()
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
+		stop()
+		return nil, fmt.Errorf("replay: watch pods: %w", errors.Join(errors.New("no list of them"), context.Cause(ctx)))
+	}
+	if left := len(informer.GetStore().ListKeys()); left > 0 {
+		stop()
+		return nil, fmt.Errorf("replay: namespace %s still has %d pods with the label %s=%s, want none; remove them or choose another run",
+			r.opts.Namespace, left, LabelRun, r.opts.Run)
+	}
+	return stop, nil
+}
+
+// show passes on what the loop cares about.
+func (r *run) show(object any, removed bool) {
+	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = gone.Obj
+	}
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	s := sighting{
+		name: pod.Name, at: r.opts.Clock.Now(), node: pod.Spec.NodeName, removed: removed,
+		ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+	}
+	if s.node == "" && !s.ended && !s.removed {
+		return
+	}
+	select {
+	case r.sightings <- s:
+	case <-r.blind:
+	}
+}
