@@ -63,8 +63,9 @@ func (m *mirror) sync(lister fwk.NodeInfoLister, now time.Time) bool {
 	if !sameSlice(list, m.list) && !m.relist(list) {
 		return false
 	}
+	generations := m.generations[:len(m.infos)] // spares the loop a bounds check
 	for i, info := range m.infos {
-		if info.Generation != m.generations[i] {
+		if info.Generation != generations[i] {
 			m.refresh(i)
 		}
 	}
