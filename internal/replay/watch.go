@@ -29,7 +29,7 @@ func (r *run) watch(ctx context.Context) (stop func(), err error) {
 		informers.WithNamespace(r.opts.Namespace),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = LabelRun + "=" + r.opts.Run }))
 	informer := factory.Core().V1().Pods().Informer()
-	handle, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { r.show(o, false) },
 		UpdateFunc: func(_, o any) { r.show(o, false) },
 		DeleteFunc: func(o any) { r.show(o, true) },
@@ -44,7 +44,9 @@ func (r *run) watch(ctx context.Context) (stop func(), err error) {
 		close(r.blind)
 		factory.Shutdown()
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), handle.HasSynced) {
+	// Not until the handler has seen all: it waits for the loop, which waits for
+	// this.
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
 		stop()
 		return nil, fmt.Errorf("replay: watch pods: %w", errors.Join(errors.New("no list of them"), context.Cause(ctx)))
 	}
