@@ -3,7 +3,7 @@
 // Three CSV formats are read:
 //
 //   - the openb pod list of the Alibaba GPU cluster trace of 2023, see
-//     [ReadPods] for what its columns turn into;
+//     [Read] for what its columns turn into;
 //   - the generic trace, with the columns arrival_s, cpu_milli, memory_mib,
 //     runtime_s and, where wanted, name, class, category, count and arch;
 //   - the flavor catalogue, with the columns name, cpu, memory_gib,

@@ -63,12 +63,22 @@ var (
 	openbFormat = format{
 		name:     "openb pod list",
 		required: []string{"name", "cpu_milli", "memory_mib", "qos", "creation_time", "deletion_time"},
-		optional: []string{"num_gpu", "gpu_milli", "gpu_spec", "pod_phase", "scheduled_time"},
+		optional: []string{"scheduled_time"},
 		lenient:  true,
 	}
 )
 
-// ReadPods reads a generic trace or an openb pod list; the header tells which.
+// Trace is a workload as read from a file.
+type Trace struct {
+	// Format names the file's format: "generic trace" or "openb pod list".
+	Format string
+	// Ignored lists the columns of the file that were not read, in their order.
+	Ignored []string
+	// Pods is ordered by arrival, then name.
+	Pods []Pod
+}
+
+// Read reads a generic trace or an openb pod list; the header tells which.
 // file is only used in errors, which are of type [*Errors] and list every fault
 // up to [MaxErrors].
 //
@@ -84,8 +94,8 @@ var (
 // less creation_time for pods that were never scheduled. The quality of service
 // BE is read as batch; LS, Burstable and Guaranteed as service.
 //
-// The result is ordered by arrival, then name. Cost: O(n log n).
-func ReadPods(file string, r io.Reader) ([]Pod, error) {
+// Cost: O(n log n).
+func Read(file string, r io.Reader) (*Trace, error) {
 	t, f, err := openTable(file, r, []format{genericFormat, openbFormat})
 	if err != nil {
 		return nil, err
@@ -105,7 +115,16 @@ func ReadPods(file string, r io.Reader) ([]Pod, error) {
 		return nil, err
 	}
 	SortPods(rows.pods)
-	return rows.pods, nil
+	return &Trace{Format: f.name, Ignored: t.ignored(f), Pods: rows.pods}, nil
+}
+
+// ReadPods is [Read] for those who want the pods alone.
+func ReadPods(file string, r io.Reader) ([]Pod, error) {
+	t, err := Read(file, r)
+	if err != nil {
+		return nil, err
+	}
+	return t.Pods, nil
 }
 
 // SortPods orders pods by arrival, then name.

@@ -50,12 +50,13 @@ func TestReadPodsReadsTheOpenbList(t *testing.T) {
 		{Name: "openb-pod-0000", Arrival: 11 * time.Second, MilliCPU: 1, MemoryBytes: 1 << 20, Class: ClassService},
 		{Name: "openb-pod-0002", Arrival: 30 * time.Second, Runtime: time.Minute, MilliCPU: 3152, MemoryBytes: 5600 << 20, Class: ClassBatch},
 	}
-	got, err := ReadPods("t.csv", strings.NewReader(input))
+	got, err := Read("t.csv", strings.NewReader(input))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("pods (-want +got):\n%s", diff)
+	wantTrace := &Trace{Format: "openb pod list", Ignored: []string{"num_gpu", "gpu_milli", "gpu_spec", "pod_phase"}, Pods: want}
+	if diff := cmp.Diff(wantTrace, got); diff != "" {
+		t.Errorf("trace (-want +got):\n%s", diff)
 	}
 }
 

@@ -124,6 +124,18 @@ func (t *table) checkHeader(header []string, f *format) {
 	}
 }
 
+// ignored lists the columns that f does not know.
+func (t *table) ignored(f *format) []string {
+	var names []string
+	for name := range t.column {
+		if !slices.Contains(f.required, name) && !slices.Contains(f.optional, name) {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return t.column[a] - t.column[b] })
+	return names
+}
+
 // next moves to the next row and reports whether there is one. Rows that cannot
 // be split into the right number of cells are noted and skipped.
 func (t *table) next() bool {
