@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/scheduling"
 )
 
 const stockConfiguration = `
@@ -18,11 +19,11 @@ kind: KubeSchedulerConfiguration
 // the pod's placement in the cache, which changes one node for the next pass.
 func BenchmarkAttempt(b *testing.B) {
 	for _, profile := range []struct{ name, configuration string }{
-		{"default", stockConfiguration}, {"supercargo", fixtures.StrictConfiguration},
+		{"default", stockConfiguration}, {"supercargo", scheduling.StrictConfiguration},
 	} {
 		for _, nodes := range []int{500, 5000} {
 			b.Run(fmt.Sprintf("%s/nodes=%d", profile.name, nodes), func(b *testing.B) {
-				s := fixtures.NewScheduler(b, profile.configuration, clock.RealClock{})
+				s := scheduling.NewScheduler(b, profile.configuration, clock.RealClock{})
 				for i := range nodes {
 					s.AddNode(fixtures.Node(fmt.Sprintf("node-%05d", i), 4000, 32<<30))
 				}

@@ -18,10 +18,11 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/scheduling"
 )
 
 // neverNarrow is the strict configuration with all nodes looked at for every pod.
-const neverNarrow = fixtures.StrictConfiguration + `
+const neverNarrow = scheduling.StrictConfiguration + `
   pluginConfig:
   - {name: BestFit, args: {narrowing: Never}}
   - {name: TimeBin, args: {narrowing: Never}}
@@ -29,7 +30,7 @@ const neverNarrow = fixtures.StrictConfiguration + `
 
 // cluster is one scheduler and what was placed by it.
 type cluster struct {
-	*fixtures.Scheduler
+	*scheduling.Scheduler
 	nodes map[string]*corev1.Node
 	pods  map[string]*corev1.Pod
 }
@@ -51,8 +52,8 @@ func newTwins(t *testing.T, seed uint64) *twins {
 	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	return &twins{
 		t: t, r: rand.New(rand.NewPCG(seed, 11)), clock: clk,
-		narrow: cluster{fixtures.NewScheduler(t, fixtures.StrictConfiguration, clk), map[string]*corev1.Node{}, map[string]*corev1.Pod{}},
-		scan:   cluster{fixtures.NewScheduler(t, neverNarrow, clk), map[string]*corev1.Node{}, map[string]*corev1.Pod{}},
+		narrow: cluster{scheduling.NewScheduler(t, scheduling.StrictConfiguration, clk), map[string]*corev1.Node{}, map[string]*corev1.Pod{}},
+		scan:   cluster{scheduling.NewScheduler(t, neverNarrow, clk), map[string]*corev1.Node{}, map[string]*corev1.Pod{}},
 	}
 }
 
