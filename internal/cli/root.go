@@ -89,6 +89,7 @@ func newRootCommand(program string) *cobra.Command {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl supercargo"}
 	}
 	root.AddCommand(
+		newDemoCommand(),
 		newPlaygroundCommand(),
 		newVersionCommand(),
 	)
