@@ -60,9 +60,9 @@ func runPlayground(ctx context.Context, flags playgroundFlags, stdin io.Reader, 
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return nil // stopped before it was ready, as asked
 		}
-		return inputOrFailure(err)
+		return flags.inputOrFailure(err)
 	}
-	err = servePlayground(ctx, p, workload, stdout)
+	err = servePlayground(ctx, p, flags, workload, stdout)
 	return errors.Join(err, p.Stop())
 }
 
@@ -107,24 +107,35 @@ func readWorkload(path string, stdin io.Reader) ([]playground.Manifest, error) {
 
 // servePlayground tells the user that the playground is there and waits until
 // it ends.
-func servePlayground(ctx context.Context, p *playground.Playground, workload []playground.Manifest, stdout io.Writer) error {
+func servePlayground(ctx context.Context, p *playground.Playground, flags playgroundFlags, workload []playground.Manifest, stdout io.Writer) error {
 	fmt.Fprintln(stdout, p.KubeconfigPath())
 	if err := p.Apply(ctx, workload); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
-		return inputOrFailure(err)
+		return flags.inputOrFailure(err)
 	}
 	fmt.Fprintln(stdout, "ready")
 	<-p.Done()
 	return p.Err()
 }
 
-// inputOrFailure tells what the user gave wrong from what went wrong.
-func inputOrFailure(err error) error {
+// inputOrFailure tells what the user gave wrong from what went wrong, and which
+// flag it was given with.
+func (f playgroundFlags) inputOrFailure(err error) error {
 	var input *playground.InputError
-	if errors.As(err, &input) {
-		return badInput(err)
+	if !errors.As(err, &input) {
+		return err
 	}
-	return err
+	switch input.Option {
+	case "Dir":
+		err = fmt.Errorf("--dir %s: %w", f.dir, err)
+	case "KubeconfigPath":
+		err = fmt.Errorf("--kubeconfig %s: %w", f.kubeconfig, err)
+	case "SchedulerConfig":
+		err = fmt.Errorf("--scheduler-config %s: %w", f.schedulerConfig, err)
+	default:
+		err = fmt.Errorf("--workload: %w", err)
+	}
+	return badInput(err)
 }

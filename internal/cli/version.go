@@ -10,11 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 	kubeversion "k8s.io/component-base/version"
-)
 
-// version is Supercargo's version. The linker sets it:
-// -X supercargo.dev/supercargo/internal/cli.version=v0.1.0
-var version string
+	"supercargo.dev/supercargo/internal/version"
+)
 
 // versions is what `supercargo version -o json` prints.
 type versions struct {
@@ -55,41 +53,26 @@ func printVersions(w io.Writer, output string, v versions) error {
 }
 
 func currentVersions() versions {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
 	return versions{
-		Supercargo: supercargoVersion(info),
-		Kubernetes: kubernetesVersion(info),
+		Supercargo: version.Version,
+		Kubernetes: kubernetesVersion(),
 		Go:         runtime.Version(),
 		Platform:   runtime.GOOS + "/" + runtime.GOARCH,
 	}
 }
 
-// supercargoVersion is the linked version, else the one the module was
-// downloaded with, if it was.
-func supercargoVersion(info *debug.BuildInfo) string {
-	switch {
-	case version != "":
-		return version
-	case info.Main.Version != "":
-		return info.Main.Version
-	default:
-		return "(devel)"
-	}
-}
-
-// kubernetesVersion is the linked version, else that of the module. The
-// placeholder that Kubernetes carries when it is not linked says nothing.
-func kubernetesVersion(info *debug.BuildInfo) string {
+// kubernetesVersion is the version that has been linked in, else that of the
+// module: the placeholder that Kubernetes has otherwise says nothing.
+func kubernetesVersion() string {
 	linked := kubeversion.Get().GitVersion
 	if !strings.HasPrefix(linked, "v0.0.0-master") {
 		return linked
 	}
-	for _, module := range info.Deps {
-		if module.Path == "k8s.io/kubernetes" {
-			return module.Version
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if module.Path == "k8s.io/kubernetes" {
+				return module.Version
+			}
 		}
 	}
 	return "v" + kubeversion.DefaultKubeBinaryVersion

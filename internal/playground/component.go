@@ -13,7 +13,7 @@ import (
 const stopTimeout = 30 * time.Second
 
 // errExited is how a component ends that wanted the whole process to exit.
-var errExited = errors.New("gave up")
+var errExited = errors.New("it gave up and wanted the process to exit")
 
 // component is one part of the control plane, running until it is stopped.
 type component struct {

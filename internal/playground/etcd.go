@@ -80,7 +80,8 @@ func etcdConfig(s *state, l *logs) *embed.Config {
 // etcdLogger logs to the playground's file. What would exit the process ends
 // the calling goroutine instead.
 func etcdLogger(l *logs) *zap.Logger {
-	encoder := zapcore.NewConsoleEncoder(zap.NewProductionEncoderConfig())
-	core := zapcore.NewCore(encoder, zapcore.AddSync(l.writer(etcdLog)), zapcore.InfoLevel)
+	format := zap.NewProductionEncoderConfig()
+	format.EncodeTime = zapcore.ISO8601TimeEncoder
+	core := zapcore.NewCore(zapcore.NewConsoleEncoder(format), zapcore.AddSync(l.writer(etcdLog)), zapcore.InfoLevel)
 	return zap.New(core, zap.WithFatalHook(zapcore.WriteThenGoexit))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -31,6 +32,23 @@ func (s *state) writeKubeconfig(server string, c *certs) error {
 	}
 	s.written = data
 	return nil
+}
+
+// placeKubeconfig settles where the kubeconfig goes.
+func (s *state) placeKubeconfig(path string) error {
+	s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
+	if path == "" {
+		return nil // the directory is ours
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return fmt.Errorf("find kubeconfig %s: %w", path, err)
+	}
+	if info, err := os.Stat(filepath.Dir(abs)); err != nil || !info.IsDir() {
+		return fmt.Errorf("write kubeconfig %s: there is no directory %s", path, filepath.Dir(abs))
+	}
+	s.kubeconfig = abs
+	return checkReplaceable(abs)
 }
 
 // checkReplaceable refuses to overwrite a kubeconfig that is not a

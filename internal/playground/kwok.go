@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -24,8 +25,7 @@ var kwokConfig []byte
 
 // FindKwok returns the path of the kwok program: path itself when given, else
 // the one that SUPERCARGO_KWOK names, else the first found beside the running
-// program, in bin/ of the Go module that the working directory is in, and on
-// PATH.
+// program, in a test in bin/ of the Go module it belongs to, and on PATH.
 func FindKwok(path string) (string, error) {
 	if path != "" {
 		return checkProgram(path, "the given path")
@@ -37,18 +37,23 @@ func FindKwok(path string) (string, error) {
 	if self, err := os.Executable(); err == nil {
 		candidates = append(candidates, filepath.Join(filepath.Dir(self), "kwok"))
 	}
-	if root := moduleRoot(); root != "" {
-		candidates = append(candidates, filepath.Join(root, "bin", "kwok"))
+	// Elsewhere this would run a program for no better reason than that the
+	// user stands in somebody's source tree.
+	if testing.Testing() {
+		for _, root := range moduleRoots() {
+			candidates = append(candidates, filepath.Join(root, "bin", "kwok"))
+		}
 	}
 	for _, candidate := range candidates {
-		if _, err := checkProgram(candidate, ""); err == nil {
-			return candidate, nil
+		if path, err := checkProgram(candidate, ""); err == nil {
+			return path, nil
 		}
 	}
 	if path, err := exec.LookPath("kwok"); err == nil {
 		return filepath.Abs(path)
 	}
-	return "", fmt.Errorf("find kwok, which plays the nodes: it is neither beside this program, nor in bin/, nor on PATH; run `make build`, or set %s to it", KwokEnv)
+	return "", fmt.Errorf("find kwok, which plays the nodes: it is neither beside this program nor on PATH; "+
+		"run `make build`, which puts it beside supercargo, or set %s to it", KwokEnv)
 }
 
 func checkProgram(path, from string) (string, error) {
@@ -62,19 +67,20 @@ func checkProgram(path, from string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// moduleRoot returns the nearest directory upwards that holds a go.mod, or "".
-func moduleRoot() string {
+// moduleRoots returns the directories upwards that hold a go.mod, nearest first.
+func moduleRoots() []string {
 	dir, err := os.Getwd()
 	if err != nil {
-		return ""
+		return nil
 	}
+	var roots []string
 	for {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir
+			roots = append(roots, dir)
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return ""
+			return roots
 		}
 		dir = parent
 	}

@@ -6,9 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
@@ -24,15 +26,15 @@ const (
 
 // logs are the open log files of one playground.
 type logs struct {
-	dir   string
-	copy  *syncWriter // nil when nobody wants a copy
-	mu    sync.Mutex
-	files map[string]*os.File
+	copy   *syncWriter // nil when nobody wants a copy
+	gaveUp func()
+	files  map[string]*os.File
 }
 
-// openLogs opens the log files and lets klog write to this playground's.
-func openLogs(dir string, copy io.Writer) (*logs, error) {
-	l := &logs{dir: dir, files: map[string]*os.File{}}
+// openLogs opens the log files and lets klog write to this playground's. It
+// calls gaveUp when something in this process wants to exit through klog.
+func openLogs(dir string, copy io.Writer, gaveUp func()) (*logs, error) {
+	l := &logs{gaveUp: gaveUp, files: map[string]*os.File{}}
 	if copy != nil {
 		l.copy = &syncWriter{w: copy}
 	}
@@ -57,13 +59,10 @@ func (l *logs) writer(name string) io.Writer {
 
 func (l *logs) close() error {
 	klogSinks.remove(l)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	var errs []error
 	for _, f := range l.files {
 		errs = append(errs, f.Close())
 	}
-	l.files = nil
 	return errors.Join(errs...)
 }
 
@@ -105,6 +104,17 @@ func (k *klogFanout) remove(l *logs) {
 	delete(k.sinks, l)
 }
 
+// gaveUp tells all playgrounds that something wants to exit. Which one's
+// component it is cannot be known.
+func (k *klogFanout) gaveUp() {
+	k.mu.Lock()
+	sinks := slices.Collect(maps.Keys(k.sinks))
+	k.mu.Unlock()
+	for _, l := range sinks {
+		l.gaveUp()
+	}
+}
+
 // Write never fails: klog would exit the process.
 func (k *klogFanout) Write(b []byte) (int, error) {
 	k.mu.Lock()
@@ -117,8 +127,7 @@ func (k *klogFanout) Write(b []byte) (int, error) {
 
 // takeKlog turns klog away from the terminal, and keeps a component that gives
 // up from taking the process with it: klog.Fatal and klog.FlushAndExit end the
-// calling goroutine alone. When that is a component's own goroutine the
-// playground notices at once, and else by the component no longer working.
+// calling goroutine alone, and the playgrounds are told.
 //
 // klog is never given back. Goroutines of the Kubernetes libraries may outlive
 // the component they belong to, and log.
@@ -136,21 +145,34 @@ func takeKlog() {
 		}
 	}
 	klog.SetOutput(&klogSinks)
-	klog.OsExit = func(int) { runtime.Goexit() }
+	klog.OsExit = func(int) {
+		klogSinks.gaveUp()
+		runtime.Goexit()
+	}
 }
+
+// explained is an error that already quotes a log.
+type explained struct {
+	error
+	quote string
+}
+
+func (e *explained) Error() string { return e.error.Error() + e.quote }
+func (e *explained) Unwrap() error { return e.error }
 
 // explain adds the last lines of the log of the component at fault to err.
 func (p *Playground) explain(err error) error {
+	var done *explained
 	var c *componentError
-	if !errors.As(err, &c) || c.log == "" {
+	if errors.As(err, &done) || !errors.As(err, &c) || c.log == "" {
 		return err
 	}
 	path := filepath.Join(p.state.logDir(), c.log)
 	lines, readErr := lastLines(path, 12)
 	if readErr != nil || lines == "" {
-		return err
+		return err // it says enough without
 	}
-	return fmt.Errorf("%w\nthe end of %s:\n%s", err, path, lines)
+	return &explained{error: err, quote: fmt.Sprintf("\nthe end of %s:\n%s", path, lines)}
 }
 
 // lastLines returns up to n last lines of a file, each indented.

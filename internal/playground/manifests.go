@@ -1,12 +1,12 @@
 package playground
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/restmapper"
@@ -43,35 +42,52 @@ func (m Manifest) String() string {
 // ParseManifests reads a YAML stream of objects; a List counts as its items.
 // Empty documents are skipped. The error names every document that is wrong.
 func ParseManifests(source string, r io.Reader) ([]Manifest, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, &InputError{Err: fmt.Errorf("read %s: %w", source, err)}
+	}
 	var manifests []Manifest
 	var errs []error
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(r))
-	for document := 1; ; document++ {
-		data, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+	for i, document := range splitDocuments(data) {
+		objects, err := parseDocument(document)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", source, err))
-			break
-		}
-		objects, err := parseDocument(data)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: document %d: %w", source, document, err))
+			errs = append(errs, fmt.Errorf("%s: document %d: %w", source, i+1, err))
 		}
 		for _, object := range objects {
-			manifests = append(manifests, Manifest{Source: source, Document: document, Object: object})
+			manifests = append(manifests, Manifest{Source: source, Document: i + 1, Object: object})
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, inputErr(err)
+		return nil, &InputError{Err: err}
 	}
 	return manifests, nil
 }
 
+// splitDocuments splits a YAML stream at its separators. Each document begins
+// with as many empty lines as there are lines before it, so that the line
+// numbers in errors are those of the stream.
+func splitDocuments(data []byte) [][]byte {
+	separator := []byte("---")
+	documents := [][]byte{nil}
+	line := 0
+	for text := range bytes.Lines(data) {
+		if rest, ok := bytes.CutPrefix(text, separator); ok && (len(rest) == 0 || bytes.ContainsAny(rest[:1], " \t\r\n")) {
+			documents = append(documents, bytes.Repeat([]byte("\n"), line))
+			text = rest
+		}
+		last := len(documents) - 1
+		documents[last] = append(documents[last], text...)
+		line++
+	}
+	if len(bytes.TrimSpace(documents[0])) == 0 && len(documents) > 1 {
+		documents = documents[1:] // a stream may begin with a separator
+	}
+	return documents
+}
+
 func parseDocument(data []byte) ([]*unstructured.Unstructured, error) {
 	var fields map[string]any
-	if err := yaml.UnmarshalStrict(bytes.TrimSpace(data), &fields); err != nil {
+	if err := yaml.UnmarshalStrict(data, &fields); err != nil {
 		return nil, err
 	}
 	if len(fields) == 0 {
@@ -141,7 +157,7 @@ type applier struct {
 func (a *applier) apply(ctx context.Context, m Manifest) error {
 	mapping, err := a.mapping(ctx, m.Object)
 	if err != nil {
-		return inputErr(err)
+		return &InputError{Err: err}
 	}
 	resources := dynamic.ResourceInterface(a.client.Resource(mapping.Resource))
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
@@ -155,10 +171,17 @@ func (a *applier) apply(ctx context.Context, m Manifest) error {
 	if m.Object.GetKind() == "CustomResourceDefinition" {
 		a.newKinds = true
 	}
-	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return inputErr(err)
+	if refused(err) {
+		return &InputError{Err: err}
 	}
 	return err
+}
+
+// refused reports whether the server found fault with the object. A field that
+// the kind does not have is an internal error to it, told by its text alone.
+func refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) ||
+		err != nil && strings.Contains(err.Error(), "failed to create typed patch object")
 }
 
 // mapping finds the resource of an object's kind. A kind that an object before

@@ -11,8 +11,8 @@
 // from the first playground on, klog writes to the log files of all playgrounds
 // that run, and to nowhere when none does.
 //
-// The files follow the order in which things start: state.go (directory),
-// certs.go, etcd.go, apiserver.go, controllermanager.go, scheduler.go, kwok.go,
+// The files follow the order in which things start: state.go (the directory),
+// certs.go, etcd.go, apiserver.go, controllermanager.go, kwok.go, scheduler.go,
 // nodes.go, ready.go.
 package playground
 
@@ -111,7 +111,11 @@ func Start(ctx context.Context, opts Options) (*Playground, error) {
 	startCtx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := p.start(startCtx); err != nil {
-		err = p.explain(err) // before Stop removes the logs
+		if ctx.Err() != nil {
+			err = context.Cause(ctx) // whatever else failed, failed because of it
+		} else {
+			err = p.explain(err) // before Stop removes the logs
+		}
 		return nil, errors.Join(err, p.Stop())
 	}
 	context.AfterFunc(ctx, func() { _ = p.Stop() }) // Stop keeps its error for the next caller
@@ -122,7 +126,7 @@ func Start(ctx context.Context, opts Options) (*Playground, error) {
 // when it fails.
 func (p *Playground) start(ctx context.Context) error {
 	var err error
-	if p.logs, err = openLogs(p.state.logDir(), p.opts.Log); err != nil {
+	if p.logs, err = openLogs(p.state.logDir(), p.opts.Log, p.gaveUp); err != nil {
 		return err
 	}
 	certs, err := p.state.writeCerts()
@@ -158,10 +162,7 @@ func (p *Playground) startClients(ctx context.Context, certs *certs) error {
 			return err
 		}
 	}
-	if err := CreateNodes(ctx, p.client, p.opts.Nodes); err != nil {
-		return err
-	}
-	return nil
+	return CreateNodes(ctx, p.client, p.opts.Nodes)
 }
 
 // Config returns the administrator's client configuration. The caller owns it.
@@ -221,6 +222,19 @@ func (p *Playground) finish(err error) {
 		p.err = err
 		close(p.done)
 	})
+}
+
+// gaveUp notes that a component wanted the process to exit. Some do while they
+// are being stopped, which is no news.
+func (p *Playground) gaveUp() {
+	p.mu.Lock()
+	stopping := p.stopping
+	p.mu.Unlock()
+	if !stopping {
+		p.finish(p.explain(&componentError{
+			doing: "run", name: "the Kubernetes components", log: kubernetesLog, err: errExited,
+		}))
+	}
 }
 
 // errStopping is what starting something in a stopped playground gives.

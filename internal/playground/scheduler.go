@@ -47,9 +47,10 @@ func (p *Playground) StartScheduler(ctx context.Context, config []byte, extra ..
 	fail := func(err error) error {
 		return &componentError{doing: "start", name: "kube-scheduler", err: err}
 	}
+	bad := func(err error) error { return fail(&InputError{Option: "SchedulerConfig", Err: err}) }
 	file, err := p.writeSchedulerConfig(config)
 	if err != nil {
-		return nil, fail(inputErr(err))
+		return nil, bad(err)
 	}
 	schedulerStarts.Lock()
 	defer schedulerStarts.Unlock()
@@ -62,7 +63,7 @@ func (p *Playground) StartScheduler(ctx context.Context, config []byte, extra ..
 	cc, sched, err := setupScheduler(runCtx, file, append(plugins.Options(), extra...))
 	if err != nil {
 		cancel()
-		return nil, fail(inputErr(err))
+		return nil, bad(err)
 	}
 	c := startComponent("kube-scheduler", kubernetesLog, func(ctx context.Context) error {
 		defer context.AfterFunc(ctx, cancel)()

@@ -26,22 +26,15 @@ type state struct {
 	lock       *os.File // held while the directory is in use
 }
 
-// openState makes or reopens the directory and locks it.
+// openState makes or reopens the directory, locks it, and checks that the
+// kubeconfig may be written.
 func openState(dir, kubeconfig string) (*state, error) {
 	s := &state{dir: dir, temporary: dir == ""}
 	if err := s.open(); err != nil {
-		return nil, errors.Join(inputErr(err), s.close())
+		return nil, errors.Join(&InputError{Option: "Dir", Err: err}, s.close())
 	}
-	s.kubeconfig = filepath.Join(s.dir, "kubeconfig")
-	if kubeconfig != "" {
-		path, err := filepath.Abs(kubeconfig)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("find kubeconfig %s: %w", kubeconfig, err), s.close())
-		}
-		s.kubeconfig = path
-	}
-	if err := checkReplaceable(s.kubeconfig); err != nil {
-		return nil, errors.Join(inputErr(err), s.close())
+	if err := s.placeKubeconfig(kubeconfig); err != nil {
+		return nil, errors.Join(&InputError{Option: "KubeconfigPath", Err: err}, s.close())
 	}
 	return s, nil
 }
@@ -115,12 +108,20 @@ func (s *state) placeSockets() error {
 	if len(s.etcdSocket()) <= maxSocketPath {
 		return nil
 	}
-	dir, err := os.MkdirTemp("", "supercargo-") // 0700
-	if err != nil {
-		return fmt.Errorf("make socket directory: %w", err)
+	for _, parent := range []string{os.TempDir(), "/tmp"} {
+		dir, err := os.MkdirTemp(parent, "supercargo-") // 0700
+		if err != nil {
+			return fmt.Errorf("make socket directory: %w", err)
+		}
+		s.sockets = dir
+		if len(s.etcdSocket()) <= maxSocketPath {
+			return nil
+		}
+		if err := os.Remove(dir); err != nil {
+			return fmt.Errorf("remove socket directory: %w", err)
+		}
 	}
-	s.sockets = dir
-	return nil
+	return fmt.Errorf("make socket %s: the path is longer than %d bytes", s.etcdSocket(), maxSocketPath)
 }
 
 func (s *state) pkiDir() string     { return filepath.Join(s.dir, "pki") }
