@@ -145,8 +145,8 @@ images: $(addprefix image-,$(BINARIES)) ## Write container images to dist/images
 .PHONY: $(addprefix image-,$(BINARIES))
 $(addprefix image-,$(BINARIES)): image-%:
 	GOOS=$(word 1,$(subst /, ,$(PLATFORM))) GOARCH=$(word 2,$(subst /, ,$(PLATFORM))) \
-		$(GO_BUILD) -trimpath -o $(DIST)/images/$(PLATFORM)/$* ./cmd/$*
-	go -C tools run -buildvcs=false ./images -binary $(DIST)/images/$(PLATFORM)/$* -tag $(IMAGE_REPO)/$*:$(IMAGE_TAG) \
+		$(GO_BUILD) -trimpath -o $(DIST)/$(PLATFORM)/$* ./cmd/$*
+	go -C tools run -buildvcs=false ./images -binary $(DIST)/$(PLATFORM)/$* -tag $(IMAGE_REPO)/$*:$(IMAGE_TAG) \
 		-version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -platform $(PLATFORM) \
 		-out $(DIST)/images/$*.tar
 
