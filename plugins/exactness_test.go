@@ -33,6 +33,8 @@ type cluster struct {
 	*scheduling.Scheduler
 	nodes map[string]*corev1.Node
 	pods  map[string]*corev1.Pod
+	// nominated are pending pods that were promised a node.
+	nominated []*corev1.Pod
 }
 
 // twins are two schedulers that are told the same: one narrows, the other scans
@@ -52,8 +54,8 @@ func newTwins(t *testing.T, seed uint64) *twins {
 	clk := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	return &twins{
 		t: t, r: rand.New(rand.NewPCG(seed, 11)), clock: clk,
-		narrow: cluster{scheduling.NewScheduler(t, scheduling.StrictConfiguration, clk), map[string]*corev1.Node{}, map[string]*corev1.Pod{}},
-		scan:   cluster{scheduling.NewScheduler(t, neverNarrow, clk), map[string]*corev1.Node{}, map[string]*corev1.Pod{}},
+		narrow: cluster{scheduling.NewScheduler(t, scheduling.StrictConfiguration, clk), map[string]*corev1.Node{}, map[string]*corev1.Pod{}, nil},
+		scan:   cluster{scheduling.NewScheduler(t, neverNarrow, clk), map[string]*corev1.Node{}, map[string]*corev1.Pod{}, nil},
 	}
 }
 
@@ -146,17 +148,8 @@ func (w *twins) place() {
 		narrow = w.narrow.Attempt(pod)
 	}
 	if narrow.Node != scan.Node {
-		for _, name := range []string{narrow.Node, scan.Node} {
-			n := w.scan.nodes[name]
-			w.t.Logf("%s: labels %v, spec %+v, allocatable %v", name, n.Labels, n.Spec, n.Status.Allocatable)
-			for _, q := range w.scan.pods {
-				if q.Spec.NodeName == name {
-					w.t.Logf("  %s: %v", q.Name, q.Spec.Containers[0].Resources.Requests)
-				}
-			}
-		}
-		w.t.Fatalf("pod %s %v %v %v: narrowed to %q (%v), the full scan chose %q (%v)",
-			pod.Name, pod.Spec, pod.Labels, pod.Annotations, narrow.Node, narrow.Err, scan.Node, scan.Err)
+		w.t.Fatalf("pod %s %v %v: narrowed to %q (%v), the full scan chose %q (%v)",
+			pod.Name, pod.Labels, pod.Annotations, narrow.Node, narrow.Err, scan.Node, scan.Err)
 	}
 	if narrow.Evaluated == 1 {
 		w.narrowed++
@@ -207,6 +200,25 @@ func (w *twins) step() {
 				delete(c.pods, name)
 			})
 		}
+	case 9:
+		if name, ok := pick(w.r, w.narrow.nodes); ok {
+			pod := w.randomPod()
+			priority := int32(w.r.IntN(3) - 1)
+			pod.Spec.Priority = &priority
+			w.both(func(c *cluster) {
+				if err := c.Nominate(pod.DeepCopy(), name); err != nil {
+					w.t.Fatal(err)
+				}
+				c.nominated = append(c.nominated, pod)
+			})
+		}
+	case 10:
+		w.both(func(c *cluster) {
+			if len(c.nominated) > 0 {
+				c.SchedulingQueue.DeleteNominatedPodIfExists(c.nominated[0])
+				c.nominated = c.nominated[1:]
+			}
+		})
 	default:
 		w.place()
 	}

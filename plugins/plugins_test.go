@@ -1,0 +1,368 @@
+package plugins_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/plugins"
+	"supercargo.dev/supercargo/test/fixtures"
+	"supercargo.dev/supercargo/test/scheduling"
+)
+
+const gi = int64(1) << 30
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// blended has the packing plugins with the weight of any other.
+const blended = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+percentageOfNodesToScore: 100
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    multiPoint:
+      enabled: [{name: PackingSort}, {name: NodeClass}, {name: TimeBin, weight: 1}, {name: BestFit, weight: 1}]
+      disabled: [{name: PrioritySort}]
+    postFilter:
+      enabled: [{name: BestFit}]
+`
+
+// addedAffinity is strict, but its NodeAffinity rejects what is plain to
+// narrowing: nodes outside of zone a.
+const addedAffinity = scheduling.StrictConfiguration + `
+  pluginConfig:
+  - name: NodeAffinity
+    args:
+      addedAffinity:
+        requiredDuringSchedulingIgnoredDuringExecution:
+          nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]
+`
+
+// place places a pod and fails the test when it goes elsewhere than wanted.
+func place(t *testing.T, s *scheduling.Scheduler, want string, pod *corev1.Pod) scheduling.Attempt {
+	t.Helper()
+	_, a := s.Place(pod)
+	if a.Node != want {
+		t.Errorf("pod %s is on %q (%v), want %q", pod.Name, a.Node, a.Err, want)
+	}
+	return a
+}
+
+func TestServicesGoWhereTheyLeaveLeast(t *testing.T) {
+	s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clock.RealClock{})
+	s.AddNode(fixtures.Node("large", 8000, 32*gi))
+	s.AddNode(fixtures.Node("small", 2000, 4*gi))
+	s.AddNode(fixtures.Node("tight-but-slow", 200, 3*gi))
+	place(t, s, "small", fixtures.Pod("a", 500, 2*gi))
+	place(t, s, "small", fixtures.Pod("b", 500, 2*gi))
+	place(t, s, "tight-but-slow", fixtures.Pod("c", 100, gi))
+	place(t, s, "large", fixtures.Pod("d", 500, gi))
+}
+
+func TestBatchPodsShareANodeThatEndsWhenTheyDo(t *testing.T) {
+	clk := clocktesting.NewFakeClock(noon)
+	s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clk)
+	ends := func(in time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			fixtures.Batch("1m")(p)
+			p.Annotations[v1alpha1.AnnotationExpectedFinish] = runtimes.Format(clk.Now().Add(in))
+		}
+	}
+	for _, n := range []string{"free", "soon", "late"} {
+		s.AddNode(fixtures.Node(n, 8000, 32*gi))
+	}
+	// Pods placed as if by an earlier scheduler: their finish is in their annotation.
+	for node, in := range map[string]time.Duration{"soon": 12 * time.Minute, "late": 47 * time.Minute} {
+		pod := fixtures.Pod("on-"+node, 100, gi, ends(in))
+		pod.Spec.NodeName = node
+		if err := s.AddPod(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place(t, s, "soon", fixtures.Pod("a", 100, 2*gi, fixtures.Batch("11m")))
+	place(t, s, "late", fixtures.Pod("b", 100, gi, fixtures.Batch("46m")))
+	place(t, s, "late", fixtures.Pod("c", 100, gi, fixtures.Batch("30m"))) // its own bin is empty: upward first
+	place(t, s, "late", fixtures.Pod("d", 100, gi, fixtures.Batch("99m"))) // nothing above: downward
+	clk.Step(40 * time.Minute)
+	place(t, s, "late", fixtures.Pod("e", 100, gi, fixtures.Batch("6m"))) // 7 minutes are left there
+}
+
+func TestTheReservedFinishCountsBeforeTheBindingComesBack(t *testing.T) {
+	clk := clocktesting.NewFakeClock(noon)
+	s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clk)
+	s.AddNode(fixtures.Node("a", 8000, 32*gi))
+	s.AddNode(fixtures.Node("b", 8000, 16*gi))
+	pod := fixtures.Pod("long", 100, 20*gi, fixtures.Batch("2h"))
+	a := s.Attempt(pod)
+	if status := a.Framework.RunReservePluginsReserve(t.Context(), a.State, pod, a.Node); !status.IsSuccess() {
+		t.Fatal(status.AsError())
+	}
+	assumed := pod.DeepCopy()
+	assumed.Spec.NodeName = a.Node
+	delete(assumed.Annotations, v1alpha1.AnnotationRuntime) // so that only the reservation knows
+	assumed.CreationTimestamp.Time = noon.Add(-24 * time.Hour)
+	if err := s.AddPod(assumed); err != nil {
+		t.Fatal(err)
+	}
+	place(t, s, "a", fixtures.Pod("also-long", 100, gi, fixtures.Batch("2h")))
+	a.Framework.RunReservePluginsUnreserve(t.Context(), a.State, pod, a.Node)
+}
+
+func TestClassesStayOnTheirMachines(t *testing.T) {
+	s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clock.RealClock{})
+	s.AddNode(fixtures.Node("batch", 4000, 4*gi, fixtures.NodeClass("batch")))
+	s.AddNode(fixtures.Node("service", 4000, 5*gi, fixtures.NodeClass("service")))
+	place(t, s, "service", fixtures.Pod("web", 100, gi))
+	place(t, s, "batch", fixtures.Pod("job", 100, gi, fixtures.Batch("5m")))
+	_, a := s.Place(fixtures.Pod("too-large-a-job", 100, 4*gi, fixtures.Batch("5m")))
+	if a.Err == nil || !strings.Contains(fitMessage(a), "took only service pods") {
+		t.Errorf("a job fits a service machine: %q, %v", a.Node, fitMessage(a))
+	}
+	s.AddNode(fixtures.Node("unlabelled", 4000, 6*gi, func(n *corev1.Node) { n.Labels = nil }))
+	place(t, s, "unlabelled", fixtures.Pod("large-job", 100, 5*gi, fixtures.Batch("5m")))
+}
+
+func fitMessage(a scheduling.Attempt) string {
+	if fit, ok := a.Err.(*framework.FitError); ok {
+		return fit.Error()
+	}
+	return fmt.Sprint(a.Err)
+}
+
+func TestMalformedLabelsAndAnnotationsGiveAnEventAndTheDefault(t *testing.T) {
+	s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clock.RealClock{})
+	s.AddNode(fixtures.Node("a", 4000, 4*gi))
+	place(t, s, "a", fixtures.Pod("soon", 100, gi, fixtures.Batch("soon")))
+	place(t, s, "a", fixtures.Pod("bach", 100, gi, func(p *corev1.Pod) { p.Labels[v1alpha1.LabelClass] = "bach" }))
+	wantEvents(t, s, `supercargo.dev/runtime="soon"`, `supercargo.dev/class="bach"`)
+}
+
+func wantEvents(t *testing.T, s *scheduling.Scheduler, wants ...string) {
+	t.Helper()
+	var got []string
+	for len(s.Events) > 0 {
+		got = append(got, <-s.Events)
+	}
+	for _, want := range wants {
+		if !strings.Contains(strings.Join(got, "\n"), want) {
+			t.Errorf("no Event contains %q: %q", want, got)
+		}
+	}
+}
+
+func TestNodesThatReportNoCapacityAreNeverChosenForBeingTight(t *testing.T) {
+	for name, configuration := range map[string]string{"narrowing": scheduling.StrictConfiguration, "all nodes": neverNarrow} {
+		t.Run(name, func(t *testing.T) {
+			s := scheduling.NewScheduler(t, configuration, clock.RealClock{})
+			s.AddNode(fixtures.Node("empty", 0, 0))
+			s.AddNode(fixtures.Node("good", 4000, 4*gi))
+			s.AddNode(fixtures.Node("larger", 4000, 8*gi))
+			place(t, s, "good", fixtures.Pod("asks-for-nothing", 0, 0))
+		})
+	}
+}
+
+// picky is a filter of somebody else's, about which nothing is known.
+type picky struct{}
+
+func (picky) Name() string { return "Picky" }
+
+func (picky) Filter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInfo) *fwk.Status {
+	return nil
+}
+
+var pickyRegistry = frameworkruntime.Registry{
+	"Picky": func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return picky{}, nil },
+}
+
+func TestWhatIsNarrowed(t *testing.T) {
+	plain := fixtures.Pod("p", 100, gi)
+	with := func(change func(*corev1.Pod)) *corev1.Pod { return fixtures.Pod("p", 100, gi, change) }
+	container := func(change func(*corev1.Container)) *corev1.Pod {
+		return with(func(p *corev1.Pod) { change(&p.Spec.Containers[0]) })
+	}
+	tests := []struct {
+		name          string
+		configuration string
+		pod           *corev1.Pod
+		want          bool
+	}{
+		{"a plain pod in a strict profile", scheduling.StrictConfiguration, plain, true},
+		{"a plain batch pod", scheduling.StrictConfiguration, fixtures.Pod("p", 100, gi, fixtures.Batch("3m")), true},
+		{"with a service-account token", scheduling.StrictConfiguration, with(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}}}
+		}), true},
+		{"with the tolerations every pod gets", scheduling.StrictConfiguration, with(func(p *corev1.Pod) {
+			p.Spec.Tolerations = []corev1.Toleration{{Key: "node.kubernetes.io/not-ready", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
+		}), true},
+		{"not in a blended profile", blended, plain, false},
+		{"not when the arguments say never", neverNarrow, plain, false},
+		{"not when BestFit's PostFilter is not first", strings.Replace(scheduling.StrictConfiguration, "enabled: [{name: BestFit}]", "enabled: [{name: DefaultPreemption}]", 1), plain, false},
+		{"not beside a filter that may reject any node", strings.Replace(scheduling.StrictConfiguration, "- {name: NodeClass}", "- {name: NodeClass}\n      - {name: Picky}", 1), plain, false},
+		{"not with a node selector", scheduling.StrictConfiguration, with(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "a"} }), false},
+		{"not with affinity", scheduling.StrictConfiguration, with(func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{} }), false},
+		{"not with a spread constraint", scheduling.StrictConfiguration, with(func(p *corev1.Pod) {
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway}}
+		}), false},
+		{"not with a host port", scheduling.StrictConfiguration, container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{HostPort: 80}} }), false},
+		{"not with storage of its own", scheduling.StrictConfiguration, with(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}}}
+		}), false},
+		{"not with local storage", scheduling.StrictConfiguration, container(func(c *corev1.Container) {
+			c.Resources.Requests[corev1.ResourceEphemeralStorage] = c.Resources.Requests[corev1.ResourceMemory]
+		}), false},
+		{"not when it tolerates a tainted node", scheduling.StrictConfiguration, with(func(p *corev1.Pod) {
+			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}), false},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			s := scheduling.NewScheduler(t, tc.configuration, clock.RealClock{}, pickyRegistry)
+			for i := range 5 {
+				s.AddNode(fixtures.Node(fmt.Sprint(i), 4000, 4*gi, func(n *corev1.Node) {
+					n.Labels["zone"] = "a"
+					n.Status.Allocatable[corev1.ResourceEphemeralStorage] = n.Status.Allocatable[corev1.ResourceMemory]
+				}))
+			}
+			s.AddNode(fixtures.Node("tainted", 4000, 4*gi, func(n *corev1.Node) {
+				n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoSchedule}}
+			}))
+			_, a := s.Place(tc.pod)
+			if a.Err != nil {
+				t.Fatal(a.Err)
+			}
+			if narrowed := a.Evaluated == 1; narrowed != tc.want {
+				t.Errorf("%d nodes were looked at: narrowed %t, want %t", a.Evaluated, narrowed, tc.want)
+			}
+		})
+	}
+}
+
+func TestAStrictProfileOverridesSoftPreferencesAndABlendedOneDoesNot(t *testing.T) {
+	for _, tc := range []struct{ name, configuration, want string }{
+		{"strict, narrowing", scheduling.StrictConfiguration, "tight"},
+		{"strict, all nodes", neverNarrow, "tight"},
+		{"blended", blended, "preferred"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := scheduling.NewScheduler(t, tc.configuration, clock.RealClock{})
+			s.AddNode(fixtures.Node("tight", 4000, 4*gi, func(n *corev1.Node) {
+				n.Spec.Taints = []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectPreferNoSchedule}}
+			}))
+			s.AddNode(fixtures.Node("preferred", 4000, 5*gi, func(n *corev1.Node) { n.Labels["disk"] = "ssd" }))
+			place(t, s, tc.want, fixtures.Pod("p", 100, gi, func(p *corev1.Pod) {
+				p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+					{Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disk", Operator: corev1.NodeSelectorOpExists}}}}}}}
+			}))
+		})
+	}
+}
+
+// TestAPodThatFailsWhileNarrowedIsTriedOnAllNodesAndEvictsNobody breaks the
+// neutral list on purpose.
+func TestAPodThatFailsWhileNarrowedIsTriedOnAllNodesAndEvictsNobody(t *testing.T) {
+	s := scheduling.NewScheduler(t, addedAffinity, clock.RealClock{})
+	zone := func(z string) func(*corev1.Node) { return func(n *corev1.Node) { n.Labels["zone"] = z } }
+	s.AddNode(fixtures.Node("tight", 4000, 2*gi, zone("b")))
+	s.AddNode(fixtures.Node("good", 4000, 8*gi, zone("a")))
+	victim := fixtures.Pod("victim", 100, gi, func(p *corev1.Pod) {
+		low := int32(-10)
+		p.Spec.Priority, p.Spec.NodeName = &low, "good"
+	})
+	if err := s.AddPod(victim); err != nil {
+		t.Fatal(err)
+	}
+	first := s.Attempt(fixtures.Pod("p", 100, gi))
+	if first.Node != "" || !strings.Contains(fitMessage(first), "tried on all nodes next") {
+		t.Fatalf("first attempt: %q, %s", first.Node, fitMessage(first))
+	}
+	if nominated := s.SchedulingQueue.NominatedPodsForNode("good"); len(nominated) > 0 {
+		t.Error("the pod was nominated to a node, so somebody would be evicted for it")
+	}
+	place(t, s, "good", fixtures.Pod("p", 100, gi))
+	// NodeAffinity has shown that it is not neutral here: no pod pays for it twice.
+	if a := place(t, s, "good", fixtures.Pod("q", 100, gi)); a.Evaluated == 1 {
+		t.Error("pods are narrowed still")
+	}
+}
+
+func TestNominatedPodsKeepTheirRoom(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		nominated *corev1.Pod
+		want      string
+	}{
+		{"the room of a pod of higher priority is taken", withPriority(fixtures.Pod("n", 100, gi), 5), "large"},
+		{"of equal priority too", fixtures.Pod("n", 100, gi), "large"},
+		{"of lower priority not", withPriority(fixtures.Pod("n", 100, gi), -5), "small"},
+		{"a nominated pod that leaves room is no hindrance", fixtures.Pod("n", 100, gi/2), "small"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clock.RealClock{})
+			s.AddNode(fixtures.Node("small", 4000, 3*gi/2))
+			s.AddNode(fixtures.Node("large", 4000, 8*gi))
+			if err := s.Nominate(tc.nominated, "small"); err != nil {
+				t.Fatal(err)
+			}
+			if a := place(t, s, tc.want, fixtures.Pod("p", 100, gi)); a.Evaluated != 1 {
+				t.Errorf("%d nodes were looked at, want 1", a.Evaluated)
+			}
+		})
+	}
+}
+
+func withPriority(p *corev1.Pod, priority int32) *corev1.Pod {
+	p.Spec.Priority = &priority
+	return p
+}
+
+func TestMalformedArgumentsStopTheStartAndNameTheField(t *testing.T) {
+	args := func(plugin, args string) string {
+		return scheduling.StrictConfiguration + "  pluginConfig:\n  - {name: " + plugin + ", args: " + args + "}\n"
+	}
+	tests := []struct{ configuration, want string }{
+		{args("TimeBin", "{scalingCycle: 1ms}"), "pluginConfig[TimeBin].args.scalingCycle"},
+		{args("TimeBin", "{defaultRuntime: -5m}"), "pluginConfig[TimeBin].args.defaultRuntime"},
+		{args("TimeBin", "{narrowing: Sometimes}"), "pluginConfig[TimeBin].args.narrowing"},
+		{args("BestFit", "{narrowing: 5}"), "narrowing"},
+		{args("BestFit", "{narrowing: On}"), "narrowing"},
+		{args("BestFit", "{narrow: Never}"), `unknown field "narrow"`},
+		{args("PackingSort", "{by: age}"), "PackingSort: takes no arguments"},
+		{args("NodeClass", "{default: any}"), "NodeClass: takes no arguments"},
+	}
+	for _, tc := range tests {
+		if _, err := scheduling.TryScheduler(t, tc.configuration, clock.RealClock{}); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("error %v, want one with %q", err, tc.want)
+		}
+	}
+}
+
+// TestTheRegistryHoldsOursAndThoseOfSchedulerPlugins is what makes the image a
+// drop-in one.
+func TestTheRegistryHoldsOursAndThoseOfSchedulerPlugins(t *testing.T) {
+	want := []string{
+		"BestFit", "CapacityScheduling", "Coscheduling", "LoadVariationRiskBalancing", "LowRiskOverCommitment",
+		"NetworkOverhead", "NodeClass", "NodeResourceTopologyMatch", "NodeResourcesAllocatable", "PackingSort", "Peaks",
+		"PodState", "PreemptionToleration", "QOSSort", "SySched", "TargetLoadPacking", "TimeBin", "TopologicalSort",
+	}
+	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(plugins.Registry(clock.RealClock{})))); diff != "" {
+		t.Errorf("registry (-want +got):\n%s", diff)
+	}
+}
