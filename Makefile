@@ -49,15 +49,12 @@ unit_pkgs = $$(go list ./... | grep -v -e /test/integration -e /test/e2e -e /tes
 .PHONY: build
 build: $(addprefix $(BIN)/,$(BINARIES) kwok) ## Build kube-scheduler, supercargo and kwok into bin/.
 
-.PHONY: $(addprefix $(BIN)/,$(BINARIES) kwok etcd)
+.PHONY: $(addprefix $(BIN)/,$(BINARIES) kwok)
 $(addprefix $(BIN)/,$(BINARIES)): # the go command knows best what is stale
 	$(GO_BUILD) -o $@ ./cmd/$(@F)
 
 $(BIN)/kwok: # a module of its own: it needs older Kubernetes libraries than ours
 	go -C internal/playground/kwok build -buildvcs=false -ldflags "-s -w" -o $@ sigs.k8s.io/kwok/cmd/kwok
-
-$(BIN)/etcd:
-	go -C tools build -buildvcs=false -ldflags "-s -w" -o $@ go.etcd.io/etcd/server/v3
 
 .PHONY: demo
 demo: build ## Build everything and show Supercargo at work on this machine.
@@ -96,9 +93,9 @@ bench: $(TOOLS)/benchstat | $(DIST) ## Run the Go benchmarks ten times; dist/ben
 	$(TOOLS)/benchstat $(DIST)/bench.txt
 
 .PHONY: bench-scheduler
-bench-scheduler: $(BIN)/etcd ## Measure the whole scheduler with Kubernetes' scheduler_perf; JSON in dist/schedulerperf/.
+bench-scheduler: $(TOOLS)/etcd ## Measure the whole scheduler with Kubernetes' scheduler_perf; JSON in dist/schedulerperf/.
 	mkdir -p $(DIST)/schedulerperf
-	PATH="$(BIN):$$PATH" go test ./test/schedulerperf -run '^$$' -bench . -benchtime 1ns -timeout 2h \
+	PATH="$(TOOLS):$$PATH" go test ./test/schedulerperf -run '^$$' -bench . -benchtime 1ns -timeout 2h \
 		-args -data-items-dir $(DIST)/schedulerperf
 
 ##@ Check
@@ -171,7 +168,8 @@ tool_pkg_kustomize      := sigs.k8s.io/kustomize/kustomize/v5
 tool_pkg_gotestsum      := gotest.tools/gotestsum
 tool_pkg_benchstat      := golang.org/x/perf/cmd/benchstat
 tool_pkg_golangci-lint  := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+tool_pkg_etcd           := go.etcd.io/etcd/server/v3
 
-$(addprefix $(TOOLS)/,controller-gen kustomize gotestsum benchstat golangci-lint): tools/go.mod
+$(addprefix $(TOOLS)/,controller-gen kustomize gotestsum benchstat golangci-lint etcd): tools/go.mod
 	go -C tools build -buildvcs=false -ldflags "-s -w" -o $@ $(tool_pkg_$(@F))
 	touch $@
