@@ -24,9 +24,9 @@ LDFLAGS := -s -w \
 	$(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
 		-X $(pkg).gitVersion=$(K8S_VERSION) -X $(pkg).gitMajor=$(K8S_MAJOR) -X $(pkg).gitMinor=$(K8S_MINOR))
 
-BIN      := $(CURDIR)/bin
-DIST     := $(CURDIR)/dist
-TOOLS    := $(BIN)/tools
+BIN      := bin
+DIST     := dist
+TOOLS    := bin/tools
 GO_BUILD := go build -buildvcs=false -ldflags "$(LDFLAGS)"
 BINARIES := kube-scheduler supercargo
 
@@ -38,7 +38,7 @@ PLATFORM   ?= linux/amd64
 
 # go_test NAME,FLAGS: runs go test, keeping its events in dist/NAME.json.
 TEST_FLAGS ?=
-go_test = $(TOOLS)/gotestsum --format standard-quiet --jsonfile $(DIST)/$(1).json -- $(TEST_FLAGS) $(2)
+go_test = $(abspath $(TOOLS))/gotestsum --format standard-quiet --jsonfile $(abspath $(DIST))/$(1).json -- $(TEST_FLAGS) $(2)
 
 # Integration tests start API servers, e2e tests start the built binaries,
 # schedulerperf needs an etcd: everything else is a unit test.
@@ -54,7 +54,7 @@ $(addprefix $(BIN)/,$(BINARIES)): # the go command knows best what is stale
 	$(GO_BUILD) -o $@ ./cmd/$(@F)
 
 $(BIN)/kwok: # a module of its own: it needs older Kubernetes libraries than ours
-	go -C internal/playground/kwok build -buildvcs=false -ldflags "-s -w" -o $@ sigs.k8s.io/kwok/cmd/kwok
+	go -C internal/playground/kwok build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) sigs.k8s.io/kwok/cmd/kwok
 
 .PHONY: demo
 demo: build ## Build everything and show Supercargo at work on this machine.
@@ -75,11 +75,11 @@ test-tools: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the repository's ow
 
 .PHONY: test-integration
 test-integration: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST) ## Run the tests against a real API server, started in process.
-	PATH="$(BIN):$$PATH" $(call go_test,test-integration,./test/integration/...)
+	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,./test/integration/...)
 
 .PHONY: e2e
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/kustomize | $(DIST) ## Run the built binaries end to end.
-	SUPERCARGO_BIN="$(BIN)" $(call go_test,e2e,-tags e2e -count 1 ./test/e2e/...)
+	SUPERCARGO_BIN="$(abspath $(BIN))" $(call go_test,e2e,-tags e2e -count 1 ./test/e2e/...)
 
 .PHONY: test-vendor
 test-vendor: ## Build kube-scheduler from a vendored copy of this tree, without network.
@@ -95,8 +95,8 @@ bench: $(TOOLS)/benchstat | $(DIST) ## Run the Go benchmarks ten times; dist/ben
 .PHONY: bench-scheduler
 bench-scheduler: $(TOOLS)/etcd ## Measure the whole scheduler with Kubernetes' scheduler_perf; JSON in dist/schedulerperf/.
 	mkdir -p $(DIST)/schedulerperf
-	PATH="$(TOOLS):$$PATH" go test ./test/schedulerperf -run '^$$' -bench . -benchtime 1ns -timeout 2h \
-		-args -data-items-dir $(DIST)/schedulerperf
+	PATH="$(abspath $(TOOLS)):$$PATH" go test ./test/schedulerperf -run '^$$' -bench . -benchtime 1ns -timeout 2h \
+		-args -data-items-dir $(abspath $(DIST))/schedulerperf
 
 ##@ Check
 
@@ -109,7 +109,7 @@ lint: export GOGC := 50
 lint: export GOMEMLIMIT := 3GiB
 lint: $(TOOLS)/golangci-lint ## Run gofmt, go vet and the linters of .golangci.yml.
 	$(TOOLS)/golangci-lint run ./...
-	cd tools && $(TOOLS)/golangci-lint run --config ../.golangci.yml ./...
+	cd tools && ../$(TOOLS)/golangci-lint run --config ../.golangci.yml ./...
 
 .PHONY: verify-generated
 verify-generated: $(TOOLS)/controller-gen
@@ -143,9 +143,9 @@ images: $(addprefix image-,$(BINARIES)) ## Write container images to dist/images
 $(addprefix image-,$(BINARIES)): image-%:
 	GOOS=$(word 1,$(subst /, ,$(PLATFORM))) GOARCH=$(word 2,$(subst /, ,$(PLATFORM))) \
 		$(GO_BUILD) -trimpath -o $(DIST)/$(PLATFORM)/$* ./cmd/$*
-	go -C tools run -buildvcs=false ./images -binary $(DIST)/$(PLATFORM)/$* -tag $(IMAGE_REPO)/$*:$(IMAGE_TAG) \
+	go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST))/$(PLATFORM)/$* -tag $(IMAGE_REPO)/$*:$(IMAGE_TAG) \
 		-version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -platform $(PLATFORM) \
-		-out $(DIST)/images/$*.tar
+		-out $(abspath $(DIST))/images/$*.tar
 
 .PHONY: clean
 clean: ## Remove bin/, dist/ and vendor/.
@@ -171,5 +171,5 @@ tool_pkg_golangci-lint  := github.com/golangci/golangci-lint/v2/cmd/golangci-lin
 tool_pkg_etcd           := go.etcd.io/etcd/server/v3
 
 $(addprefix $(TOOLS)/,controller-gen kustomize gotestsum benchstat golangci-lint etcd): tools/go.mod
-	go -C tools build -buildvcs=false -ldflags "-s -w" -o $@ $(tool_pkg_$(@F))
+	go -C tools build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) $(tool_pkg_$(@F))
 	touch $@
