@@ -40,9 +40,11 @@ PLATFORM   ?= linux/amd64
 TEST_FLAGS ?=
 go_test = $(abspath $(TOOLS))/gotestsum --format standard-quiet --jsonfile $(abspath $(DIST))/$(1).json -- $(TEST_FLAGS) $(2)
 
-# Integration tests start API servers, e2e tests start the built binaries,
-# schedulerperf needs an etcd: everything else is a unit test.
-unit_pkgs = $$(go list ./... | grep -v -e /test/integration -e /test/e2e -e /test/schedulerperf)
+# Integration tests start control planes and need kwok, e2e tests start the built
+# binaries, schedulerperf needs an etcd: everything else is a unit test.
+integration      := /internal/cli$$|/internal/playground$$|/test/integration
+unit_pkgs         = $$(go list ./... | grep -vE '$(integration)|/test/e2e|/test/schedulerperf')
+integration_pkgs  = $$(go list ./... | grep -E '$(integration)')
 
 ##@ Build and run
 
@@ -75,7 +77,7 @@ test-tools: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the repository's ow
 
 .PHONY: test-integration
 test-integration: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST) ## Run the tests against a real API server, started in process.
-	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,./test/integration/...)
+	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,$(integration_pkgs))
 
 .PHONY: e2e
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/kustomize | $(DIST) ## Run the built binaries end to end.
