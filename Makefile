@@ -103,7 +103,7 @@ bench-scheduler: $(TOOLS)/etcd ## Measure the whole scheduler with Kubernetes' s
 ##@ Check
 
 .PHONY: verify
-verify: verify-generated verify-modules verify-manifests lint ## Check that generated files, modules, manifests and style are in order.
+verify: verify-generated verify-imports verify-modules verify-manifests lint ## Check generated files, import directions, modules, manifests and style.
 
 # The linters look at all of Kubernetes too; left alone they take 6 GB for it.
 .PHONY: lint
@@ -116,6 +116,10 @@ lint: $(TOOLS)/golangci-lint ## Run gofmt, go vet and the linters of .golangci.y
 .PHONY: verify-generated
 verify-generated: $(TOOLS)/controller-gen
 	hack/verify-generated.sh
+
+.PHONY: verify-imports
+verify-imports:
+	go test ./test/imports
 
 .PHONY: verify-modules
 verify-modules:
