@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -135,6 +136,10 @@ func TestClassesStayOnTheirMachines(t *testing.T) {
 	if a.Err == nil || !strings.Contains(fitMessage(a), "took only service pods") {
 		t.Errorf("a job fits a service machine: %q, %v", a.Node, fitMessage(a))
 	}
+	without := scheduling.NewScheduler(t, strings.Replace(scheduling.StrictConfiguration, "- {name: NodeClass}", "", 1), clock.RealClock{})
+	without.AddNode(fixtures.Node("batch", 4000, 4*gi, fixtures.NodeClass("batch")))
+	without.AddNode(fixtures.Node("larger", 4000, 8*gi))
+	place(t, without, "batch", fixtures.Pod("web", 100, gi)) // without the plugin the label means nothing
 	s.AddNode(fixtures.Node("unlabelled", 4000, 6*gi, func(n *corev1.Node) { n.Labels = nil }))
 	place(t, s, "unlabelled", fixtures.Pod("large-job", 100, 5*gi, fixtures.Batch("5m")))
 }
@@ -303,20 +308,44 @@ func TestAPodThatFailsWhileNarrowedIsTriedOnAllNodesAndEvictsNobody(t *testing.T
 	}
 }
 
+// TestAPodNominatedInBetweenDoesNotEndNarrowing lets the proven node be rejected
+// while a pod is nominated to it, as when that one came after the proof.
+func TestAPodNominatedInBetweenDoesNotEndNarrowing(t *testing.T) {
+	s := scheduling.NewScheduler(t, addedAffinity, clock.RealClock{})
+	s.AddNode(fixtures.Node("tight", 4000, 2*gi, func(n *corev1.Node) { n.Labels["zone"] = "b" }))
+	s.AddNode(fixtures.Node("good", 4000, 8*gi, func(n *corev1.Node) { n.Labels["zone"] = "a" }))
+	if err := s.Nominate(fixtures.Pod("n", 1, 1), "tight"); err != nil {
+		t.Fatal(err)
+	}
+	pods := []*corev1.Pod{fixtures.Pod("p", 100, gi), fixtures.Pod("q", 100, gi)}
+	for _, p := range pods {
+		if a := s.Attempt(p); !strings.Contains(fitMessage(a), "tried on all nodes next") {
+			t.Fatalf("first attempt of %s: %q, %s", p.Name, a.Node, fitMessage(a))
+		}
+	}
+	for _, p := range pods {
+		place(t, s, "good", p)
+	}
+}
+
 func TestNominatedPodsKeepTheirRoom(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		nominated *corev1.Pod
+		slots     int64
 		want      string
 	}{
-		{"the room of a pod of higher priority is taken", withPriority(fixtures.Pod("n", 100, gi), 5), "large"},
-		{"of equal priority too", fixtures.Pod("n", 100, gi), "large"},
-		{"of lower priority not", withPriority(fixtures.Pod("n", 100, gi), -5), "small"},
-		{"a nominated pod that leaves room is no hindrance", fixtures.Pod("n", 100, gi/2), "small"},
+		{"the room of a pod of higher priority is taken", withPriority(fixtures.Pod("n", 100, gi), 5), 110, "large"},
+		{"of equal priority too", fixtures.Pod("n", 100, gi), 110, "large"},
+		{"of lower priority not", withPriority(fixtures.Pod("n", 100, gi), -5), 110, "small"},
+		{"a nominated pod that leaves room is no hindrance", fixtures.Pod("n", 100, gi/2), 2, "small"},
+		{"one that takes the last slot is", fixtures.Pod("n", 100, gi/2), 1, "large"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clock.RealClock{})
-			s.AddNode(fixtures.Node("small", 4000, 3*gi/2))
+			s.AddNode(fixtures.Node("small", 4000, 3*gi/2, func(n *corev1.Node) {
+				n.Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(tc.slots, resource.DecimalSI)
+			}))
 			s.AddNode(fixtures.Node("large", 4000, 8*gi))
 			if err := s.Nominate(tc.nominated, "small"); err != nil {
 				t.Fatal(err)

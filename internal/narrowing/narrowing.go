@@ -31,7 +31,6 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 
@@ -235,9 +234,9 @@ func Rescue(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses
 
 func (n *Narrower) rescue(logger klog.Logger, pod *corev1.Pod, node string, rejection *fwk.Status) {
 	attempts.WithLabelValues(n.options.Plugin, resultRescued).Inc()
-	// Room alone can be misjudged, as when a pod is being resized; any other
-	// filter that rejects a proven node is not what the neutral list says it is.
-	if plugin := rejection.Plugin(); plugin != names.NodeResourcesFit && plugin != "" {
+	// A pod may have been nominated to the node since it was proven. Without that
+	// excuse, a filter that rejects a proven node is not what the list says it is.
+	if plugin := rejection.Plugin(); plugin != "" && len(n.options.Handle.NominatedPodsForNode(node)) == 0 {
 		n.profile.hindrance = fmt.Sprintf("filter plugin %s rejected a node for a plain pod", plugin)
 		logger.Error(nil, "All nodes are looked at for every pod from now on", "plugin", n.options.Plugin,
 			"reason", n.profile.hindrance, "pod", klog.KObj(pod), "node", klog.KRef("", node), "rejection", rejection.Message())
