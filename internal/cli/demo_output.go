@@ -225,6 +225,7 @@ func (p *demoProgress) begin(profile string) {
 
 // show is the callback of the replay.
 func (p *demoProgress) show(now replay.Progress) {
+	now.Elapsed = min(now.Elapsed, now.Window) // after it, pods are removed
 	state := fmt.Sprintf("%d of %d pods created, %d bound, %d ended", now.Created, now.Pods, now.Bound, now.Gone)
 	if !p.terminal {
 		if now.Elapsed-p.told >= plainEvery {
@@ -234,7 +235,7 @@ func (p *demoProgress) show(now replay.Progress) {
 		return
 	}
 	const width = 30
-	done := int(width * min(1, now.Elapsed.Seconds()/now.Window.Seconds()))
+	done := int(width * now.Elapsed.Seconds() / now.Window.Seconds())
 	fmt.Fprintf(p.w, "\r\033[K%-10s [%s%s] %s", p.profile, strings.Repeat("#", done), strings.Repeat(".", width-done), state)
 }
 

@@ -1,0 +1,110 @@
+package integration
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"supercargo.dev/supercargo/internal/cli"
+)
+
+// demoOutcome is what scripts read of one profile.
+type demoOutcome struct {
+	Name                     string
+	PodsCreated              int
+	PodsBound                int
+	PodsNeverBound           int
+	NodesUsedMean            float64
+	NodesUsedPeak            int
+	CPUUtilizationPercent    float64
+	MemoryUtilizationPercent float64
+	DollarsPerHour           float64
+	TimeToBindMeanSeconds    float64
+}
+
+// TestDemoComparesTheProfiles replays 40 small pods on six machines, of which
+// one could hold them all, with both profiles on a real control plane.
+func TestDemoComparesTheProfiles(t *testing.T) {
+	var trace strings.Builder
+	trace.WriteString("name,arrival_s,cpu_milli,memory_mib,runtime_s,class\n")
+	for i := range 40 {
+		fmt.Fprintf(&trace, "pod-%02d,%d,100,128,1000,%s\n", i, i*10, []string{"batch", "service"}[i%2])
+	}
+	code, stdout, stderr := demo(t, trace.String(), "name,cpu,memory_gib,price_per_hour\nsmall,4,8,0.1\nlarge,8,16,0.25\n",
+		"--nodes", "6", "--duration", "3s", "--time-scale", "100", "-o", "json")
+	if code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	var doc struct {
+		Profiles []demoOutcome
+		Cluster  struct{ Nodes, MilliCPU int }
+	}
+	decoder := json.NewDecoder(strings.NewReader(stdout))
+	if err := decoder.Decode(&doc); err != nil || decoder.More() {
+		t.Fatalf("stdout is not one JSON document (%v):\n%s", err, stdout)
+	}
+	if doc.Cluster.Nodes != 6 || doc.Cluster.MilliCPU != 36_000 || len(doc.Profiles) != 2 {
+		t.Fatalf("document is %+v, want six nodes with 36 cores and two profiles", doc)
+	}
+	for i, name := range []string{"default", "supercargo"} {
+		checkOutcome(t, name, doc.Profiles[i])
+	}
+	stock, ours := doc.Profiles[0], doc.Profiles[1]
+	if stock.NodesUsedPeak != 6 || ours.NodesUsedPeak != 1 {
+		t.Errorf("%d and %d nodes used at most, want the stock profile to spread over 6 and ours to pack on 1", stock.NodesUsedPeak, ours.NodesUsedPeak)
+	}
+	if !(ours.DollarsPerHour < stock.DollarsPerHour) {
+		t.Errorf("ours costs %v $/h, want less than the stock profile's %v", ours.DollarsPerHour, stock.DollarsPerHour)
+	}
+}
+
+// checkOutcome checks what holds whatever the scheduler does.
+func checkOutcome(t *testing.T, name string, o demoOutcome) {
+	t.Helper()
+	if o.Name != name || o.PodsCreated != 40 || o.PodsBound != 40 || o.PodsNeverBound != 0 {
+		t.Errorf("outcome is %+v, want profile %s with 40 pods created and bound", o, name)
+	}
+	if !(o.NodesUsedMean > 0 && o.NodesUsedMean <= float64(o.NodesUsedPeak)) {
+		t.Errorf("%s: %v nodes on average and %d at most", name, o.NodesUsedMean, o.NodesUsedPeak)
+	}
+	if !(o.CPUUtilizationPercent > 0 && o.CPUUtilizationPercent <= 100) || !(o.MemoryUtilizationPercent > 0 && o.MemoryUtilizationPercent <= 100) {
+		t.Errorf("%s: utilisation is %v %% and %v %%", name, o.CPUUtilizationPercent, o.MemoryUtilizationPercent)
+	}
+	if !(o.TimeToBindMeanSeconds > 0 && o.DollarsPerHour > 0) {
+		t.Errorf("%s: time to bind is %v s, price %v $/h", name, o.TimeToBindMeanSeconds, o.DollarsPerHour)
+	}
+}
+
+// TestDemoSaysWhatIsWrongWithASchedulerConfiguration goes as far as starting a
+// scheduler.
+func TestDemoSaysWhatIsWrongWithASchedulerConfiguration(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "scheduler.yaml")
+	const content = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles: [{plugins: {score: {enabled: [{name: NoSuch}]}}}]\n"
+	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := demo(t, "arrival_s,cpu_milli,memory_mib,runtime_s\n0,1,1,1\n", "name,cpu,memory_gib,price_per_hour\na,1,1,1\n",
+		"--nodes", "1", "--profile", "supercargo", "--scheduler-config", config)
+	if code != 2 || stdout != "" || !strings.Contains(stderr, config) || !strings.Contains(stderr, "NoSuch") {
+		t.Errorf("exit code %d, stdout %q, stderr\n%s\nwant code 2 and an error that names the file and the plugin", code, stdout, stderr)
+	}
+}
+
+// demo runs `supercargo demo` in this process on the given trace and flavors.
+func demo(t *testing.T, trace, flavors string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range map[string]string{"trace.csv": trace, "flavors.csv": flavors} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args = append([]string{"supercargo", "demo", "--trace", filepath.Join(dir, "trace.csv"), "--flavors", filepath.Join(dir, "flavors.csv")}, args...)
+	var out, errs bytes.Buffer
+	code = cli.Main(args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}

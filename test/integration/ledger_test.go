@@ -1,0 +1,195 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	watchtools "k8s.io/client-go/tools/watch"
+	"k8s.io/client-go/util/workqueue"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// ledger follows every change of every pod, and holds what must never happen
+// against it: a pod bound twice, a pod that is lost, a node over-filled.
+type ledger struct {
+	t       *testing.T
+	client  kubernetes.Interface
+	nodes   map[string]corev1.ResourceList
+	bound   map[string]string // pod -> node
+	used    map[string]*usage
+	changes <-chan watch.Event
+	// onBound, when set, sees each pod at the first moment it has a node.
+	onBound func(*corev1.Pod)
+}
+
+type usage struct{ cpu, memory, pods int64 }
+
+// openLedger starts following. Nodes that join later are not known to it.
+func openLedger(t *testing.T, client kubernetes.Interface) *ledger {
+	t.Helper()
+	l := &ledger{t: t, client: client, nodes: map[string]corev1.ResourceList{}, bound: map[string]string{}, used: map[string]*usage{}}
+	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes.Items {
+		l.nodes[n.Name] = n.Status.Allocatable
+	}
+	pods, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watcher, err := watchtools.NewRetryWatcherWithContext(t.Context(), pods.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return client.CoreV1().Pods("").Watch(ctx, o)
+		},
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return client.CoreV1().Pods("").List(ctx, o)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(watcher.Stop)
+	l.changes = watcher.ResultChan()
+	return l
+}
+
+// waitBound follows until that many pods are bound.
+func (l *ledger) waitBound(want int, within time.Duration) {
+	l.t.Helper()
+	deadline := time.After(within)
+	for len(l.bound) < want {
+		select {
+		case e := <-l.changes:
+			if pod, ok := e.Object.(*corev1.Pod); ok && e.Type != watch.Deleted {
+				l.see(pod)
+			}
+		case <-deadline:
+			l.t.Fatalf("%d of %d pods are bound after %v", len(l.bound), want, within)
+		}
+	}
+}
+
+func (l *ledger) see(pod *corev1.Pod) {
+	before, known := l.bound[pod.Name]
+	switch node := pod.Spec.NodeName; {
+	case node == "" && known:
+		l.t.Errorf("pod %s has lost its node %s", pod.Name, before)
+	case node == "", known && node == before:
+	case known:
+		l.t.Errorf("pod %s was bound twice: to %s, then to %s", pod.Name, before, node)
+	default:
+		l.bound[pod.Name] = node
+		l.fill(node, pod)
+		if l.onBound != nil {
+			l.onBound(pod)
+		}
+	}
+}
+
+func (l *ledger) fill(node string, pod *corev1.Pod) {
+	room, ok := l.nodes[node]
+	if !ok {
+		l.t.Errorf("pod %s is bound to %s, which does not exist", pod.Name, node)
+		return
+	}
+	u := l.used[node]
+	if u == nil {
+		u = &usage{}
+		l.used[node] = u
+	}
+	requests := pod.Spec.Containers[0].Resources.Requests
+	u.cpu, u.memory, u.pods = u.cpu+requests.Cpu().MilliValue(), u.memory+requests.Memory().Value(), u.pods+1
+	if u.cpu > room.Cpu().MilliValue() || u.memory > room.Memory().Value() || u.pods > room.Pods().Value() {
+		l.t.Errorf("node %s is over-filled by pod %s: %+v of %v", node, pod.Name, *u, room)
+	}
+}
+
+// checkNoneLost compares the pods that exist with those created.
+func (l *ledger) checkNoneLost(created int) {
+	l.t.Helper()
+	pods, err := l.client.CoreV1().Pods("default").List(l.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if len(pods.Items) != created {
+		l.t.Errorf("%d pods exist, %d were created", len(pods.Items), created)
+	}
+}
+
+// createPods creates pods many at a time.
+func createPods(t *testing.T, client kubernetes.Interface, pods []*corev1.Pod) {
+	t.Helper()
+	errs := make([]error, len(pods))
+	workqueue.ParallelizeUntil(t.Context(), 16, len(pods), func(i int) {
+		_, errs[i] = client.CoreV1().Pods(pods[i].Namespace).Create(t.Context(), pods[i], metav1.CreateOptions{})
+	})
+	for i, err := range errs {
+		if err != nil {
+			t.Fatalf("create pod %s: %v", pods[i].Name, err)
+		}
+	}
+}
+
+// createNode makes a node of the spec's shape that nobody plays.
+func createNode(t *testing.T, client kubernetes.Interface, node *corev1.Node) {
+	t.Helper()
+	status := node.Status
+	status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	created, err := client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	created.Status = status
+	created.Spec.Taints = node.Spec.Taints // admission adds not-ready
+	if created, err = client.CoreV1().Nodes().Update(t.Context(), created, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	created.Status = status
+	if _, err := client.CoreV1().Nodes().UpdateStatus(t.Context(), created, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually polls until check returns no error.
+func eventually(t *testing.T, within time.Duration, check func() error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, within, true, func(context.Context) (bool, error) {
+		last = check()
+		return last == nil, nil
+	})
+	if err != nil {
+		t.Fatalf("after %v: %v", within, last)
+	}
+}
+
+// wantEvent waits for an Event about the pod whose note contains the text.
+func wantEvent(t *testing.T, client kubernetes.Interface, reason, text string) {
+	t.Helper()
+	eventually(t, 20*time.Second, func() error {
+		events, err := client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, e := range events.Items {
+			if e.Reason == reason && e.Type == corev1.EventTypeWarning && containsText(e.Note, text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no %s Event of %d says %q", reason, len(events.Items), text)
+	})
+}
+
+func quantity(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }
