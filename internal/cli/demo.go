@@ -70,14 +70,14 @@ func newDemoCommand() *cobra.Command {
 replays the same trace in compressed time, once with kube-scheduler's default
 profile and once with Supercargo's. Then it prints side by side how many pods
 were bound, how many nodes they used, how full those were, what they cost and
-how long pods waited. It takes about two minutes.
+how long pods waited. It takes about a minute and a half.
 
 The trace and the machines are extracts of public data that the program carries:
 1,200 pods of a real cluster, and eight types of cloud machines with their
 prices. Pods that asked for GPUs are replayed for their CPU and memory alone.
 
 Arrivals are squeezed into nine tenths of --duration. Lifetimes are divided by
---time-scale. The less that is, the longer pods live, and the fuller the
+--time-scale: the less that is, the longer pods live, and the fuller the
 cluster.`,
 		Example: `  supercargo demo
 
@@ -96,7 +96,7 @@ cluster.`,
 	f.StringVar(&flags.flavors, "flavors", "", "CSV of machine flavors; default: the bundled catalogue")
 	f.IntVar(&flags.nodes, "nodes", 72, "how many nodes to make, of all flavors in turn")
 	f.DurationVar(&flags.duration, "duration", 40*time.Second, "how long to replay the trace with each profile")
-	f.Float64Var(&flags.timeScale, "time-scale", 500, "how many seconds of a pod's recorded lifetime pass in one second")
+	f.Float64Var(&flags.timeScale, "time-scale", 600, "how many seconds of a pod's recorded lifetime pass in one second")
 	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file that the profile supercargo uses instead of its own")
 	f.StringSliceVar(&flags.profiles, "profile", []string{stockProfile, ourProfile}, "profiles to replay the trace with: default, supercargo")
 	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
@@ -111,7 +111,7 @@ func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) err
 	doc, err := replayDemo(ctx, input, newDemoProgress(stderr))
 	if err != nil {
 		if ctx.Err() != nil {
-			return errors.New("interrupted before the comparison was complete; everything was stopped")
+			return fmt.Errorf("interrupted before the comparison was complete: %w", err)
 		}
 		var wrong *playground.InputError
 		if errors.As(err, &wrong) && flags.schedulerConfig != "" {

@@ -26,7 +26,11 @@ func replayDemo(ctx context.Context, in *demoInput, progress *demoProgress) (doc
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.Stop()) }()
+	defer func() {
+		if stopped := p.Stop(); stopped != nil {
+			err = errors.Join(err, fmt.Errorf("stop the control plane: %w", stopped))
+		}
+	}()
 
 	machines, err := demoMachines(ctx, p)
 	if err != nil {

@@ -69,6 +69,9 @@ func apiServerOptions(s *state, c *certs, listener net.Listener) *options.Server
 	o.EndpointReconcilerType = "none" // loopback is no valid endpoint of the Service kubernetes
 	o.ServiceClusterIPRanges = serviceRange
 	o.AllowPrivileged = true
+	// With this, and only with this, a shutdown waits for clients that watch no
+	// longer than two seconds.
+	o.GenericServerRunOptions.ShutdownSendRetryAfter = true
 
 	o.Authorization.Modes = []string{"RBAC"}
 	o.Authentication.ClientCert.ClientCA = c.ca.certFile

@@ -31,12 +31,13 @@ type logs struct {
 	files  map[string]*os.File
 }
 
-// openLogs opens the log files and lets klog write to this playground's. It
-// calls gaveUp when something in this process wants to exit through klog.
-func openLogs(dir string, copy io.Writer, gaveUp func()) (*logs, error) {
+// openLogs opens the log files and lets klog write to this playground's. All
+// that is logged goes to also as well, unless that is nil. It calls gaveUp when
+// something in this process wants to exit through klog.
+func openLogs(dir string, also io.Writer, gaveUp func()) (*logs, error) {
 	l := &logs{gaveUp: gaveUp, files: map[string]*os.File{}}
-	if copy != nil {
-		l.copy = &syncWriter{w: copy}
+	if also != nil {
+		l.copy = &syncWriter{w: also}
 	}
 	for _, name := range []string{etcdLog, kubernetesLog, kwokLog} {
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

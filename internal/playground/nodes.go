@@ -6,13 +6,12 @@ import (
 	"maps"
 	"strconv"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-
-	"golang.org/x/sync/errgroup"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 )

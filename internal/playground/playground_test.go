@@ -246,6 +246,22 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 	}
 }
 
+func TestStopDoesNotWaitForThoseWhoWatch(t *testing.T) {
+	p := playground.ForTest(t, playground.Options{NoScheduler: true, NoKwok: true, NoControllerManager: true})
+	watch, err := p.Client().CoreV1().Pods(metav1.NamespaceAll).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	start := time.Now()
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 20*time.Second {
+		t.Errorf("stopped after %v", took)
+	}
+}
+
 func TestTwoAtOnceDoNotMeet(t *testing.T) {
 	var both [2]*playground.Playground
 	var group sync.WaitGroup
@@ -371,7 +387,7 @@ func TestAComponentThatDiesIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer p.Stop()
+	defer func() { _ = p.Stop() }()
 	for _, pid := range children(t, os.Getpid()) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)

@@ -1,3 +1,7 @@
+// This module only says which kwok plays the nodes of a playground. kwok needs
+// older Kubernetes libraries than Supercargo, so the two cannot share a module:
+//
+//	go build -o ../../../bin/kwok sigs.k8s.io/kwok/cmd/kwok
 module supercargo.dev/supercargo/internal/playground/kwok
 
 go 1.24.0
