@@ -3,41 +3,47 @@ package integration
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/client-go/util/workqueue"
-
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 )
 
 // ledger follows every change of every pod, and holds what must never happen
 // against it: a pod bound twice, a pod that is lost, a node over-filled.
 type ledger struct {
-	t       *testing.T
-	client  kubernetes.Interface
+	t      *testing.T
+	client kubernetes.Interface
+	// onBound, when set, sees each pod at the first moment it has a node.
+	onBound func(*corev1.Pod)
+
+	mu      sync.Mutex
 	nodes   map[string]corev1.ResourceList
 	bound   map[string]string // pod -> node
 	used    map[string]*usage
-	changes <-chan watch.Event
-	// onBound, when set, sees each pod at the first moment it has a node.
-	onBound func(*corev1.Pod)
+	changed *sync.Cond
+	broken  error // why the watch ended
 }
 
 type usage struct{ cpu, memory, pods int64 }
 
-// openLedger starts following. Nodes that join later are not known to it.
-func openLedger(t *testing.T, client kubernetes.Interface) *ledger {
+// openLedger starts following. Nodes that join later are not known to it, see
+// addNode.
+func openLedger(t *testing.T, client kubernetes.Interface, onBound func(*corev1.Pod)) *ledger {
 	t.Helper()
-	l := &ledger{t: t, client: client, nodes: map[string]corev1.ResourceList{}, bound: map[string]string{}, used: map[string]*usage{}}
+	l := &ledger{t: t, client: client, onBound: onBound,
+		nodes: map[string]corev1.ResourceList{}, bound: map[string]string{}, used: map[string]*usage{}}
+	l.changed = sync.NewCond(&l.mu)
 	nodes, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -60,25 +66,69 @@ func openLedger(t *testing.T, client kubernetes.Interface) *ledger {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(watcher.Stop)
-	l.changes = watcher.ResultChan()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l.follow(watcher.ResultChan())
+	}()
+	t.Cleanup(func() { watcher.Stop(); <-ended })
 	return l
 }
 
-// waitBound follows until that many pods are bound.
+// follow reads all changes as they come: the API server ends the watch of a
+// reader that lags behind.
+func (l *ledger) follow(changes <-chan watch.Event) {
+	for e := range changes {
+		l.mu.Lock()
+		switch pod, ok := e.Object.(*corev1.Pod); {
+		case !ok:
+			l.broken = fmt.Errorf("%s: %v", e.Type, e.Object)
+		case e.Type != watch.Deleted:
+			l.see(pod)
+		}
+		l.changed.Broadcast()
+		l.mu.Unlock()
+	}
+}
+
+// waitBound waits until that many pods are bound.
 func (l *ledger) waitBound(want int, within time.Duration) {
 	l.t.Helper()
-	deadline := time.After(within)
+	defer time.AfterFunc(within, l.changed.Broadcast).Stop()
+	start := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for len(l.bound) < want {
-		select {
-		case e := <-l.changes:
-			if pod, ok := e.Object.(*corev1.Pod); ok && e.Type != watch.Deleted {
-				l.see(pod)
-			}
-		case <-deadline:
-			l.t.Fatalf("%d of %d pods are bound after %v", len(l.bound), want, within)
+		if time.Since(start) >= within || l.broken != nil {
+			l.t.Fatalf("%d of %d pods are bound after %v (watch: %v)", len(l.bound), want, time.Since(start), l.broken)
 		}
+		l.changed.Wait()
 	}
+}
+
+// nodeOf returns the node a pod is bound to.
+func (l *ledger) nodeOf(pod string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bound[pod]
+}
+
+// placeOne creates a pod, waits until it is bound and returns its node.
+func (l *ledger) placeOne(pod *corev1.Pod) string {
+	l.t.Helper()
+	l.mu.Lock()
+	want := len(l.bound) + 1
+	l.mu.Unlock()
+	createPods(l.t, l.client, []*corev1.Pod{pod})
+	l.waitBound(want, 30*time.Second)
+	return l.nodeOf(pod.Name)
+}
+
+// addNode tells the ledger of a node that is about to join.
+func (l *ledger) addNode(node *corev1.Node) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nodes[node.Name] = node.Status.Allocatable
 }
 
 func (l *ledger) see(pod *corev1.Pod) {

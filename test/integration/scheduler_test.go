@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -97,12 +98,11 @@ func oddNodes(t *testing.T, client kubernetes.Interface, usable int) {
 func TestABurstOfTenThousandPodsIsBoundWithoutLossOrOverfilling(t *testing.T) {
 	p, client := controlPlane(t)
 	oddNodes(t, client, 120)
-	l := openLedger(t, client)
-	l.onBound = func(pod *corev1.Pod) {
+	l := openLedger(t, client, func(pod *corev1.Pod) {
 		if _, written := runtimes.Written(pod); written != (pod.Labels[v1alpha1.LabelClass] == "batch") {
 			t.Errorf("pod %s, class %q: expected finish written with the binding: %t", pod.Name, pod.Labels[v1alpha1.LabelClass], written)
 		}
-	}
+	})
 	const n = 10_000
 	createPods(t, client, mixedPods(n, 1))
 	startScheduler(t, p, fast)
@@ -156,7 +156,7 @@ func startProcess(t *testing.T, p *playground.Playground, configuration string) 
 func TestASchedulerKilledAgainAndAgainLosesNoPodAndBindsNoneTwice(t *testing.T) {
 	p, client := controlPlane(t)
 	oddNodes(t, client, 60)
-	l := openLedger(t, client)
+	l := openLedger(t, client, nil)
 	const n = 3000
 	createPods(t, client, mixedPods(n, 2))
 	for kill := range 4 {
@@ -176,12 +176,10 @@ func TestARestartedSchedulerKnowsWhenNodesWillBeFree(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		createNode(t, client, fixtures.Node(name, 4000, 16*gi))
 	}
-	l := openLedger(t, client)
+	l := openLedger(t, client, nil)
 	bind := func(name string, memory int64, runtime string) string {
 		t.Helper()
-		createPods(t, client, []*corev1.Pod{fixtures.Pod(name, 100, memory, fixtures.Batch(runtime))})
-		l.waitBound(len(l.bound)+1, 30*time.Second)
-		return l.bound[name]
+		return l.placeOne(fixtures.Pod(name, 100, memory, fixtures.Batch(runtime)))
 	}
 	first := startScheduler(t, p, fast)
 	// Each of these takes more than half of a node, so there is one on each.
@@ -213,6 +211,7 @@ func TestRuntimesAreLearnedFromFinishedSiblings(t *testing.T) {
 	createPods(t, client, finished)
 	ended := time.Now().Truncate(time.Second)
 	for i, f := range finished {
+		f.UID = "" // the API server has given it one of its own
 		f.Status = corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{{
 			Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 				StartedAt: metav1.NewTime(ended.Add(-time.Duration(30+i) * time.Minute)), FinishedAt: metav1.NewTime(ended)}}}}}
@@ -255,9 +254,12 @@ func TestAPodThatFailsWhileNarrowedIsBoundSoonAndEvictsNobody(t *testing.T) {
 	p, client := controlPlane(t)
 	createNode(t, client, fixtures.Node("tight", 4000, 2*gi))
 	createNode(t, client, fixtures.Node("good", 4000, 8*gi, func(n *corev1.Node) { n.Labels["zone"] = "a" }))
-	l := openLedger(t, client)
-	low := int32(-10)
-	victim := fixtures.Pod("victim", 3000, 5*gi, func(p *corev1.Pod) { p.Spec.Priority, p.Spec.NodeName = &low, "good" })
+	l := openLedger(t, client, nil)
+	if _, err := client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "low"}, Value: -10}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	victim := fixtures.Pod("victim", 3000, 5*gi, func(p *corev1.Pod) { p.Spec.PriorityClassName, p.Spec.NodeName = "low", "good" })
 	createPods(t, client, []*corev1.Pod{victim})
 	startScheduler(t, p, fast+`
   pluginConfig:
@@ -269,7 +271,7 @@ func TestAPodThatFailsWhileNarrowedIsBoundSoonAndEvictsNobody(t *testing.T) {
 `)
 	createPods(t, client, []*corev1.Pod{fixtures.Pod("narrowed", 500, gi)})
 	l.waitBound(2, 30*time.Second)
-	if got := l.bound["narrowed"]; got != "good" {
+	if got := l.nodeOf("narrowed"); got != "good" {
 		t.Errorf("the pod is on %q, want good", got)
 	}
 	if v, err := client.CoreV1().Pods("default").Get(t.Context(), "victim", metav1.GetOptions{}); err != nil || v.DeletionTimestamp != nil {
@@ -297,53 +299,47 @@ func TestConstrainedPodsFindTheOneNodeThatSuits(t *testing.T) {
 			p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}
 		}),
 	}
-	l := openLedger(t, client)
+	l := openLedger(t, client, nil)
 	startScheduler(t, p, fast)
 	for want, pod := range pods {
-		createPods(t, client, []*corev1.Pod{pod})
-		l.waitBound(len(l.bound)+1, 30*time.Second)
-		if got := l.bound[pod.Name]; got != want {
+		if got := l.placeOne(pod); got != want {
 			t.Errorf("pod %s is on %s, want %s", pod.Name, got, want)
 		}
 	}
 	// Two that must be in different zones: the second finds the only other zone.
 	zones := map[string]bool{}
 	for i := range 2 {
-		name := fmt.Sprintf("spread-%d", i)
-		createPods(t, client, []*corev1.Pod{fixtures.Pod(name, 100, gi, func(p *corev1.Pod) {
+		node := l.placeOne(fixtures.Pod(fmt.Sprintf("spread-%d", i), 100, gi, func(p *corev1.Pod) {
 			p.Labels["app"] = "x"
 			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: app}}
-		})})
-		l.waitBound(len(l.bound)+1, 30*time.Second)
-		zones[map[bool]string{true: "other", false: "z"}[l.bound[name] == "elsewhere"]] = true
+		}))
+		zones[map[bool]string{true: "other", false: "z"}[node == "elsewhere"]] = true
 	}
 	if len(zones) != 2 {
-		t.Errorf("both are in one zone: %v", l.bound)
+		t.Errorf("both are in one zone: %v", zones)
 	}
 	// One host port can be had once on each node with room.
 	used := map[string]bool{}
 	for i := range 5 {
-		name := fmt.Sprintf("port-%d", i)
-		createPods(t, client, []*corev1.Pod{fixtures.Pod(name, 100, gi/4, func(p *corev1.Pod) {
+		node := l.placeOne(fixtures.Pod(fmt.Sprintf("port-%d", i), 100, gi/4, func(p *corev1.Pod) {
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 8080}}
-		})})
-		l.waitBound(len(l.bound)+1, 30*time.Second)
-		if used[l.bound[name]] {
-			t.Errorf("host port 8080 is used twice on %s", l.bound[name])
+		}))
+		if used[node] {
+			t.Errorf("host port 8080 is used twice on %s", node)
 		}
-		used[l.bound[name]] = true
+		used[node] = true
 	}
 }
 
 func TestPodsThatFitNowhereAreBoundWhenANodeComes(t *testing.T) {
 	p, client := controlPlane(t)
 	createNode(t, client, fixtures.Node("service", 4000, 8*gi, fixtures.NodeClass("service")))
-	l := openLedger(t, client)
+	l := openLedger(t, client, nil)
 	startScheduler(t, p, fast)
 	createPods(t, client, []*corev1.Pod{fixtures.Pod("job", 100, gi, fixtures.Batch("5m"))})
 	wantEvent(t, client, "FailedScheduling", "took only service pods and the pod is batch")
 	batch := fixtures.Node("batch", 4000, 8*gi, fixtures.NodeClass("batch"))
-	l.nodes["batch"] = batch.Status.Allocatable
+	l.addNode(batch)
 	createNode(t, client, batch)
 	l.waitBound(1, 30*time.Second)
 }
