@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -145,7 +146,8 @@ func TestClassesStayOnTheirMachines(t *testing.T) {
 }
 
 func fitMessage(a scheduling.Attempt) string {
-	if fit, ok := a.Err.(*framework.FitError); ok {
+	var fit *framework.FitError
+	if errors.As(a.Err, &fit) {
 		return fit.Error()
 	}
 	return fmt.Sprint(a.Err)

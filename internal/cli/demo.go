@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	_ "embed" // for the profile below
 	"errors"
 	"fmt"
 	"io"
@@ -17,7 +16,8 @@ import (
 
 	"supercargo.dev/supercargo/internal/playground"
 	"supercargo.dev/supercargo/internal/trace"
-	"supercargo.dev/supercargo/internal/trace/sample"
+	"supercargo.dev/supercargo/manifests"
+	"supercargo.dev/supercargo/test/data"
 )
 
 // The profiles that the demo knows, in the order it runs them.
@@ -25,11 +25,6 @@ const (
 	stockProfile = "default"
 	ourProfile   = "supercargo"
 )
-
-// ourScheduler is the configuration of ourProfile.
-//
-//go:embed demo_scheduler.yaml
-var ourScheduler []byte
 
 // demoFlags are the flags of `supercargo demo`.
 type demoFlags struct {
@@ -154,14 +149,14 @@ func readDemoInput(flags demoFlags) (*demoInput, error) {
 }
 
 func (in *demoInput) readProfiles(flags demoFlags) error {
-	config := ourScheduler
+	config := manifests.SchedulerConfig
 	if flags.schedulerConfig != "" {
 		var err error
 		if config, err = os.ReadFile(flags.schedulerConfig); err != nil {
 			return fmt.Errorf("--scheduler-config: %w", err)
 		}
 	}
-	known := []demoProfile{{name: stockProfile}, {name: ourProfile, config: config}}
+	known := []demoProfile{{name: stockProfile, config: playground.StockSchedulerConfig}, {name: ourProfile, config: config}}
 	for _, p := range known {
 		if slices.Contains(flags.profiles, p.name) {
 			in.profiles = append(in.profiles, p)
@@ -181,7 +176,7 @@ func (in *demoInput) readProfiles(flags demoFlags) error {
 func (in *demoInput) readTrace(path string) (err error) {
 	if path == "" {
 		in.traceName = "bundled openb extract"
-		in.workload, err = trace.Read("openb/pods.csv", strings.NewReader(sample.OpenbPods))
+		in.workload, err = trace.Read("openb/pods.csv", strings.NewReader(data.OpenbPods))
 		return err
 	}
 	in.traceName = path
@@ -193,7 +188,7 @@ func (in *demoInput) readTrace(path string) (err error) {
 
 func (in *demoInput) readFlavors(path string) (err error) {
 	if path == "" {
-		in.flavors, err = trace.ReadFlavors("aws/flavors.csv", strings.NewReader(sample.AWSFlavors))
+		in.flavors, err = trace.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
 		return err
 	}
 	err = readNamed("--flavors", path, func(r io.Reader) error {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/internal/replay"
 	"supercargo.dev/supercargo/internal/report"
@@ -61,31 +60,6 @@ func TestDemoRefusesBadInput(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestDemoUsesTheShippedProfile keeps the demo from showing a profile that
-// nobody can install.
-func TestDemoUsesTheShippedProfile(t *testing.T) {
-	read := func(data []byte) map[string]any {
-		var config struct{ Profiles []map[string]any }
-		if err := yaml.Unmarshal(data, &config); err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range config.Profiles {
-			if p["schedulerName"] == "default-scheduler" {
-				return p
-			}
-		}
-		t.Fatal("no profile default-scheduler")
-		return nil
-	}
-	shipped, err := os.ReadFile("../../manifests/scheduler/config/kube-scheduler.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(read(shipped), read(ourScheduler)); diff != "" {
-		t.Errorf("profile (-shipped +demo):\n%s", diff)
 	}
 }
 

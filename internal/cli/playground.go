@@ -46,7 +46,7 @@ stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
 	f.StringVar(&flags.dir, "dir", "", "directory for all state, kept and resumed; default: a temporary one")
 	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "where to write the kubeconfig; default: into the directory")
 	f.StringVar(&flags.workload, "workload", "", "YAML file of objects to apply, - for stdin")
-	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file; default: the default profile")
+	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file; default: the one in manifests/scheduler/config, which packs strictly")
 	return cmd
 }
 

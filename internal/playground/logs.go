@@ -26,7 +26,7 @@ const (
 
 // logs are the open log files of one playground.
 type logs struct {
-	copy   *syncWriter // nil when nobody wants a copy
+	also   *syncWriter // nil when nobody wants a copy
 	gaveUp func()
 	files  map[string]*os.File
 }
@@ -37,7 +37,7 @@ type logs struct {
 func openLogs(dir string, also io.Writer, gaveUp func()) (*logs, error) {
 	l := &logs{gaveUp: gaveUp, files: map[string]*os.File{}}
 	if also != nil {
-		l.copy = &syncWriter{w: also}
+		l.also = &syncWriter{w: also}
 	}
 	for _, name := range []string{etcdLog, kubernetesLog, kwokLog} {
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -52,10 +52,10 @@ func openLogs(dir string, also io.Writer, gaveUp func()) (*logs, error) {
 
 // writer returns where to write the log called name.
 func (l *logs) writer(name string) io.Writer {
-	if l.copy == nil {
+	if l.also == nil {
 		return l.files[name]
 	}
-	return io.MultiWriter(l.files[name], l.copy)
+	return io.MultiWriter(l.files[name], l.also)
 }
 
 func (l *logs) close() error {

@@ -50,8 +50,8 @@ type Options struct {
 	Nodes []NodeSpec
 
 	// SchedulerConfig is a KubeSchedulerConfiguration in YAML or JSON. Nil means
-	// the default profile with client limits that do not slow a test down. See
-	// [Playground.StartScheduler] for what is changed in it.
+	// [manifests.SchedulerConfig]. See [Playground.StartScheduler] for what is
+	// changed in it.
 	SchedulerConfig []byte
 
 	// NoScheduler leaves pods pending until StartScheduler is called.

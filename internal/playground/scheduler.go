@@ -14,6 +14,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"sigs.k8s.io/yaml"
 
+	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/plugins"
 )
 
@@ -21,12 +22,12 @@ import (
 // components have by default protect an API server with more to do.
 const clientQPS = 1000
 
-// defaultSchedulerConfig is the stock default profile.
-var defaultSchedulerConfig = fmt.Appendf(nil, `
+// StockSchedulerConfig is the default profile of kube-scheduler, without any
+// plugin of Supercargo.
+var StockSchedulerConfig = []byte(`
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-clientConnection: {qps: %[1]d, burst: %[1]d}
-`, clientQPS)
+`)
 
 // Scheduler is a kube-scheduler that runs in this process.
 type Scheduler struct {
@@ -37,11 +38,12 @@ type Scheduler struct {
 // StartScheduler starts a kube-scheduler with a KubeSchedulerConfiguration in
 // YAML or JSON, with every plugin of Supercargo and of scheduler-plugins to
 // choose from and extra on top, and returns when its caches are filled. Nil
-// means the default profile.
+// means [manifests.SchedulerConfig].
 //
-// Two things in the configuration are changed: clientConnection.kubeconfig
-// becomes the playground's, and leader election is switched off, since a
-// scheduler that loses it exits the process. Several schedulers may run at once
+// Three things in the configuration are changed: clientConnection.kubeconfig
+// becomes the playground's, its request limits are raised unless it sets any, and
+// leader election is switched off, since a scheduler that loses it exits the
+// process. Several schedulers may run at once
 // when their profiles have different names.
 func (p *Playground) StartScheduler(ctx context.Context, config []byte, extra ...app.Option) (*Scheduler, error) {
 	fail := func(err error) error {
@@ -91,7 +93,7 @@ var schedulerStarts sync.Mutex
 // says, to a file of its own and returns its path.
 func (p *Playground) writeSchedulerConfig(config []byte) (string, error) {
 	if config == nil {
-		config = defaultSchedulerConfig
+		config = manifests.SchedulerConfig
 	}
 	var fields map[string]any
 	if err := yaml.UnmarshalStrict(config, &fields); err != nil {
@@ -103,9 +105,12 @@ func (p *Playground) writeSchedulerConfig(config []byte) (string, error) {
 	for _, set := range []struct {
 		section, field string
 		value          any
+		keep           bool // what the configuration says, if anything
 	}{
-		{"clientConnection", "kubeconfig", p.state.kubeconfig},
-		{"leaderElection", "leaderElect", false},
+		{"clientConnection", "kubeconfig", p.state.kubeconfig, false},
+		{"clientConnection", "qps", clientQPS, true},
+		{"clientConnection", "burst", clientQPS, true},
+		{"leaderElection", "leaderElect", false, false},
 	} {
 		section, ok := fields[set.section].(map[string]any)
 		if !ok {
@@ -115,7 +120,9 @@ func (p *Playground) writeSchedulerConfig(config []byte) (string, error) {
 			section = map[string]any{}
 			fields[set.section] = section
 		}
-		section[set.field] = set.value
+		if _, said := section[set.field]; !said || !set.keep {
+			section[set.field] = set.value
+		}
 	}
 	data, err := yaml.Marshal(fields)
 	if err != nil {

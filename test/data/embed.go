@@ -1,6 +1,6 @@
-// Package sample holds small public data sets for the demo, tests and benchmarks.
+// Package data holds small public data sets for the demo, tests and benchmarks.
 // Beside each one stand its source, its licence and how it was made.
-package sample
+package data
 
 import _ "embed" // for the files below
 
