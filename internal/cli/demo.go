@@ -16,7 +16,6 @@ import (
 
 	"supercargo.dev/supercargo/internal/playground"
 	"supercargo.dev/supercargo/internal/trace"
-	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/test/data"
 )
 
@@ -71,9 +70,9 @@ The trace and the machines are extracts of public data that the program carries:
 1,200 pods of a real cluster, and eight types of cloud machines with their
 prices. Pods that asked for GPUs are replayed for their CPU and memory alone.
 
-Arrivals are squeezed into nine tenths of --duration. Lifetimes are divided by
---time-scale: the less that is, the longer pods live, and the fuller the
-cluster.`,
+Arrivals are squeezed into nine tenths of --duration. Lifetimes, and with them
+the width of Supercargo's time bins, are divided by --time-scale: the less that
+is, the longer pods live, and the fuller the cluster.`,
 		Example: `  supercargo demo
 
   # Your own trace and machines, for scripts
@@ -149,12 +148,14 @@ func readDemoInput(flags demoFlags) (*demoInput, error) {
 }
 
 func (in *demoInput) readProfiles(flags demoFlags) error {
-	config := manifests.SchedulerConfig
+	config, err := demoScheduler(flags.timeScale)
 	if flags.schedulerConfig != "" {
-		var err error
 		if config, err = os.ReadFile(flags.schedulerConfig); err != nil {
-			return fmt.Errorf("--scheduler-config: %w", err)
+			err = fmt.Errorf("--scheduler-config: %w", err)
 		}
+	}
+	if err != nil {
+		return err
 	}
 	known := []demoProfile{{name: stockProfile, config: playground.StockSchedulerConfig}, {name: ourProfile, config: config}}
 	for _, p := range known {
