@@ -97,10 +97,9 @@ bench: $(TOOLS)/benchstat | $(DIST) ## Run the Go benchmarks, BENCH_COUNT times;
 	$(TOOLS)/benchstat $(DIST)/bench.txt
 
 .PHONY: bench-scheduler
-bench-scheduler: $(TOOLS)/etcd ## Measure the whole scheduler with Kubernetes' scheduler_perf; JSON in dist/schedulerperf/.
-	mkdir -p $(DIST)/schedulerperf
-	PATH="$(abspath $(TOOLS)):$$PATH" go test ./test/schedulerperf -run '^$$' -bench . -benchtime 1ns -timeout 2h \
-		-args -data-items-dir $(abspath $(DIST))/schedulerperf
+bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kubernetes' scheduler_perf; JSON in dist/schedulerperf/.
+	go test -c -o $(BIN)/schedulerperf.test ./test/schedulerperf
+	PATH="$(CURDIR)/$(TOOLS):$$PATH" go run -buildvcs=false ./test/schedulerperf/run -binary $(BIN)/schedulerperf.test -out $(DIST)/schedulerperf
 
 ##@ Check
 

@@ -1,0 +1,189 @@
+// Command run measures every workload of test/schedulerperf several times, each
+// time in a process of its own and the profiles in turn, and writes summary.json:
+// the means side by side and their ratios, which are what holds on other machines.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+func main() {
+	binary := flag.String("binary", "", "test binary of test/schedulerperf")
+	dir := flag.String("package", "test/schedulerperf", "folder of the package, in which the binary is run")
+	out := flag.String("out", "dist/schedulerperf", "folder for the data")
+	rounds := flag.Int("rounds", 3, "how often to run every workload")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, *binary, *dir, *out, *rounds); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, binary, dir, out string, rounds int) error {
+	names, err := workloads(filepath.Join(dir, "testdata", "workloads.yaml"))
+	if err != nil {
+		return err
+	}
+	if binary, err = filepath.Abs(binary); err != nil {
+		return err
+	}
+	if out, err = filepath.Abs(out); err != nil {
+		return err
+	}
+	sums := map[string]*Figures{}
+	for round := range rounds {
+		for i, name := range names {
+			fmt.Fprintf(os.Stderr, "round %d of %d, workload %d of %d: %s\n", round+1, rounds, i+1, len(names), name)
+			data := filepath.Join(out, fmt.Sprintf("%s-%d", name, round+1))
+			if err := measure(ctx, binary, dir, name, data); err != nil {
+				return fmt.Errorf("measure %s: %w", name, err)
+			}
+			if sums[name] == nil {
+				sums[name] = newFigures(name)
+			}
+			if err := sums[name].add(data); err != nil {
+				return fmt.Errorf("read the figures of %s: %w", name, err)
+			}
+		}
+	}
+	text, err := json.MarshalIndent(summarise(sums, time.Now()), "", "  ")
+	if err != nil {
+		return err
+	}
+	fmt.Println(string(text))
+	return os.WriteFile(filepath.Join(out, "summary.json"), append(text, '\n'), 0o644)
+}
+
+// workloads returns the names of the test cases in a scheduler_perf file.
+func workloads(file string) ([]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var cases []struct {
+		Name string `json:"name"`
+	}
+	if err := yaml.Unmarshal(text, &cases); err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	names := make([]string, len(cases))
+	for i, c := range cases {
+		names[i] = c.Name
+	}
+	return names, nil
+}
+
+// measure runs one workload once and leaves its data, and nothing else, in data.
+func measure(ctx context.Context, binary, dir, name, data string) error {
+	if err := os.RemoveAll(data); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(data, 0o755); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, binary, "-test.run", "^$", "-test.bench", "/^"+name+"$", "-test.benchtime", "1ns",
+		"-test.timeout", "30m", "-data-items-dir", data)
+	cmd.Dir = dir
+	output := &bytes.Buffer{}
+	cmd.Stdout, cmd.Stderr = output, output
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%w:\n%s", err, output.Bytes()[max(0, output.Len()-4000):])
+	}
+	return nil
+}
+
+// Figures are the means over all rounds of one workload.
+type Figures struct {
+	Profile             string  `json:"profile"`
+	Nodes               string  `json:"nodes"`
+	Rounds              int     `json:"rounds"`
+	PodsPerSecond       float64 `json:"podsPerSecond"`
+	AlgorithmMeanMicros float64 `json:"algorithmMeanMicros"`
+	AttemptMeanMicros   float64 `json:"attemptMeanMicros"`
+}
+
+func newFigures(name string) *Figures {
+	cut := strings.LastIndex(name, "-")
+	return &Figures{Profile: name[:cut], Nodes: name[cut+1:]}
+}
+
+// add takes the figures of one more round into the means.
+func (f *Figures) add(data string) error {
+	files, err := filepath.Glob(filepath.Join(data, "*.json"))
+	if err != nil || len(files) != 1 {
+		return fmt.Errorf("%s holds %d data files, want 1", data, len(files))
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		return err
+	}
+	var content struct {
+		DataItems []struct {
+			Data   map[string]float64 `json:"data"`
+			Unit   string             `json:"unit"`
+			Labels map[string]string  `json:"labels"`
+		} `json:"dataItems"`
+	}
+	if err := json.Unmarshal(text, &content); err != nil {
+		return fmt.Errorf("read %s: %w", files[0], err)
+	}
+	f.Rounds++
+	for _, item := range content.DataItems {
+		mean := item.Data["Average"]
+		switch item.Labels["Metric"] {
+		case "SchedulingThroughput":
+			f.PodsPerSecond += (mean - f.PodsPerSecond) / float64(f.Rounds)
+		case "scheduler_scheduling_algorithm_duration_seconds":
+			f.AlgorithmMeanMicros += (1000*mean - f.AlgorithmMeanMicros) / float64(f.Rounds) // reported in ms
+		case "scheduler_scheduling_attempt_duration_seconds":
+			f.AttemptMeanMicros += (1000*mean - f.AttemptMeanMicros) / float64(f.Rounds)
+		}
+	}
+	return nil
+}
+
+// Summary is the content of summary.json.
+type Summary struct {
+	Time    time.Time `json:"time"`
+	Figures []Figures `json:"figures"`
+	// ThroughputRatio is pods per second of Supercargo over default, by nodes.
+	ThroughputRatio map[string]float64 `json:"throughputRatio"`
+	// AlgorithmRatio is the mean algorithm time of Supercargo over default, by nodes.
+	AlgorithmRatio map[string]float64 `json:"algorithmRatio"`
+	// AlgorithmGrowth is the mean algorithm time on 5000 nodes over that on 500, by profile.
+	AlgorithmGrowth map[string]float64 `json:"algorithmGrowth"`
+}
+
+func summarise(sums map[string]*Figures, now time.Time) Summary {
+	s := Summary{Time: now.UTC().Truncate(time.Second), ThroughputRatio: map[string]float64{}, AlgorithmRatio: map[string]float64{}, AlgorithmGrowth: map[string]float64{}}
+	for _, f := range sums {
+		s.Figures = append(s.Figures, *f)
+		if base, ok := sums["default-"+f.Nodes]; ok && f.Profile == "supercargo" {
+			s.ThroughputRatio[f.Nodes] = f.PodsPerSecond / base.PodsPerSecond
+			s.AlgorithmRatio[f.Nodes] = f.AlgorithmMeanMicros / base.AlgorithmMeanMicros
+		}
+		if small, ok := sums[f.Profile+"-500"]; ok && f.Nodes == "5000" {
+			s.AlgorithmGrowth[f.Profile] = f.AlgorithmMeanMicros / small.AlgorithmMeanMicros
+		}
+	}
+	slices.SortFunc(s.Figures, func(a, b Figures) int {
+		return cmp.Or(cmp.Compare(len(a.Nodes), len(b.Nodes)), cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(a.Profile, b.Profile))
+	})
+	return s
+}
