@@ -28,8 +28,9 @@ func main() {
 	rounds := flag.Int("rounds", 3, "how often to run every workload")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *binary, *dir, *out, *rounds); err != nil {
+	err := run(ctx, *binary, *dir, *out, *rounds)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
