@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -57,6 +58,10 @@ const addedAffinity = scheduling.StrictConfiguration + `
           nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]
 `
 
+// withoutTimeBin is strict and packs batch pods by size alone.
+var withoutTimeBin = strings.NewReplacer("- {name: TimeBin, weight: 10000}", "", "enabled: [{name: TimeBin}]", "enabled: []").
+	Replace(scheduling.StrictConfiguration)
+
 // place places a pod and fails the test when it goes elsewhere than wanted.
 func place(t *testing.T, s *scheduling.Scheduler, want string, pod *corev1.Pod) scheduling.Attempt {
 	t.Helper()
@@ -76,6 +81,18 @@ func TestServicesGoWhereTheyLeaveLeast(t *testing.T) {
 	place(t, s, "small", fixtures.Pod("b", 500, 2*gi))
 	place(t, s, "tight-but-slow", fixtures.Pod("c", 100, gi))
 	place(t, s, "large", fixtures.Pod("d", 500, gi))
+}
+
+func TestBestFitPlacesBatchPodsWhereTimeBinIsOff(t *testing.T) {
+	s := scheduling.NewScheduler(t, withoutTimeBin, clock.RealClock{})
+	s.AddNode(fixtures.Node("large", 8000, 32*gi))
+	s.AddNode(fixtures.Node("small", 2000, 4*gi))
+	if a := place(t, s, "small", fixtures.Pod("a", 500, gi, fixtures.Batch("5m"))); a.Evaluated != 1 {
+		t.Errorf("%d nodes were looked at, want 1", a.Evaluated)
+	}
+	selected := fixtures.Pod("b", 500, gi, fixtures.Batch("5m"))
+	selected.Spec.Affinity = &corev1.Affinity{} // not plain: scored among all nodes
+	place(t, s, "small", selected)
 }
 
 func TestBatchPodsShareANodeThatEndsWhenTheyDo(t *testing.T) {
@@ -110,7 +127,7 @@ func TestTheReservedFinishCountsBeforeTheBindingComesBack(t *testing.T) {
 	clk := clocktesting.NewFakeClock(noon)
 	s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clk)
 	s.AddNode(fixtures.Node("a", 8000, 32*gi))
-	s.AddNode(fixtures.Node("b", 8000, 16*gi))
+	s.AddNode(fixtures.Node("b", 8000, 10*gi)) // the tighter one for all that fits it
 	pod := fixtures.Pod("long", 100, 20*gi, fixtures.Batch("2h"))
 	a := s.Attempt(pod)
 	if status := a.Framework.RunReservePluginsReserve(t.Context(), a.State, pod, a.Node); !status.IsSuccess() {
@@ -137,6 +154,12 @@ func TestClassesStayOnTheirMachines(t *testing.T) {
 	if a.Err == nil || !strings.Contains(fitMessage(a), "took only service pods") {
 		t.Errorf("a job fits a service machine: %q, %v", a.Node, fitMessage(a))
 	}
+	daemon := fixtures.Pod("agent", 100, gi/4, func(p *corev1.Pod) {
+		yes := true
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: &yes}}
+		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "batch"}
+	})
+	place(t, s, "batch", daemon)
 	without := scheduling.NewScheduler(t, strings.Replace(scheduling.StrictConfiguration, "- {name: NodeClass}", "", 1), clock.RealClock{})
 	without.AddNode(fixtures.Node("batch", 4000, 4*gi, fixtures.NodeClass("batch")))
 	without.AddNode(fixtures.Node("larger", 4000, 8*gi))

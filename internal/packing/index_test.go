@@ -97,6 +97,15 @@ func TestIndexAnswersLikeAFullScanAtSize(t *testing.T) {
 	x, twin := NewIndex(0, epoch), naive{nodes: map[string]IndexedNode{}, now: epoch}
 	check := func() {
 		t.Helper()
+		for _, b := range x.shelves[0].blocks {
+			most := int64(-1)
+			for _, e := range b.entries {
+				most = max(most, e.free.MilliCPU)
+			}
+			if b.maxCPU != most {
+				t.Errorf("a block claims %d milli-CPU at most, its nodes have %d: searches pass over too few blocks", b.maxCPU, most)
+			}
+		}
 		for range 20 {
 			size := Size{MemoryBytes: r.Int64N(1100), MilliCPU: r.Int64N(110)}
 			if diff := gocmp.Diff(twin.fitting(size, 0, 0), namesFitting(x, size, 0)); diff != "" {

@@ -53,14 +53,11 @@ func New(_ context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin,
 // Name returns the plugin's name.
 func (p *Plugin) Name() string { return Name }
 
-// PreFilter skips the filter for pods that belong on every node, and tells the
-// owner of a pod with a malformed class.
+// PreFilter tells the owner of a pod with a malformed class, once an attempt and
+// not once a node.
 func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if _, err := class.OfPod(pod); err != nil {
 		p.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "InvalidLabel", "Scheduling", "%v", err)
-	}
-	if class.EveryNode(pod) {
-		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return nil, nil
 }
@@ -68,8 +65,9 @@ func (p *Plugin) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 // PreFilterExtensions returns nil: the answer does not depend on other pods.
 func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// Filter lets batch pods on batch machines, services on service machines, and
-// both on machines of any class. Evicting pods would not change its answer.
+// Filter lets batch pods on batch machines, services on service machines, both on
+// machines of any class, and the pods of a DaemonSet on all. Evicting pods would
+// not change its answer.
 func (p *Plugin) Filter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
 	of, _ := class.OfPod(pod)
 	node, _ := class.OfNode(info.Node(), class.Any)
