@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // The exit codes, which scripts rely on.
@@ -73,11 +74,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func newRootCommand(program string) *cobra.Command {
+	// Kubernetes' libraries put a --version that only their own programs read on
+	// the global flag set, which cobra would take over.
+	pflag.CommandLine = pflag.NewFlagSet(program, pflag.ContinueOnError)
 	root := &cobra.Command{
 		Use:   "supercargo",
 		Short: "Schedule, scale and move pods so that unequal machines cost little money and energy",
 		Example: `  # A control plane on this machine with ten machines that kwok plays
-  supercargo playground --nodes 10`,
+  supercargo playground --nodes 10
+
+  # What Supercargo saves on a real trace
+  supercargo demo`,
+		Version:       currentVersions().Supercargo,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
