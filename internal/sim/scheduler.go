@@ -1,0 +1,181 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/plugins"
+)
+
+// SchedulerOptions configure a [Scheduler].
+type SchedulerOptions struct {
+	// Configuration is a KubeSchedulerConfiguration in YAML. Its first profile
+	// schedules the pods that name it; all profiles are there.
+	Configuration []byte
+	// Clock tells Supercargo's plugins the time.
+	Clock clock.PassiveClock
+	// Plugins are registered beside those of the image.
+	Plugins runtime.Registry
+	// Recorder takes the plugins' Events. Nil drops them.
+	Recorder events.EventRecorder
+	// TieBreak, when set, makes the choice among equally good nodes the same in
+	// every run with the same seed. kube-scheduler chooses at random.
+	TieBreak *uint64
+}
+
+// Scheduler is the real kube-scheduler algorithm over an in-memory cluster,
+// without API server, queue and binding. It is not safe for concurrent use.
+type Scheduler struct {
+	*scheduler.Scheduler
+	ctx    context.Context
+	client kubernetes.Interface
+	pods   cache.Store
+	ties   *tieBreaker
+}
+
+// NewScheduler returns a scheduler that lives until ctx ends. The error of a
+// configuration that is refused names the field.
+func NewScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
+	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(o.Configuration, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decode the scheduler's configuration: %w", err)
+	}
+	config, ok := obj.(*schedconfig.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("decode the scheduler's configuration: it is a %T, want a KubeSchedulerConfiguration", obj)
+	}
+	registry := plugins.Registry(o.Clock)
+	maps.Copy(registry, o.Plugins)
+	s := &Scheduler{ctx: klog.NewContext(ctx, logr.Discard()), client: fake.NewClientset()}
+	if o.TieBreak != nil {
+		s.ties = newTieBreaker(*o.TieBreak)
+		s.ties.install(config, registry)
+	}
+	if o.Recorder == nil {
+		o.Recorder = noEvents{}
+	}
+	metrics.Register()
+	factory := informers.NewSharedInformerFactory(s.client, 0)
+	s.Scheduler, err = scheduler.New(s.ctx, s.client, factory, nil,
+		func(string) events.EventRecorder { return o.Recorder },
+		scheduler.WithParallelism(1),
+		scheduler.WithProfiles(config.Profiles...),
+		scheduler.WithPercentageOfNodesToScore(config.PercentageOfNodesToScore),
+		scheduler.WithFrameworkOutOfTreeRegistry(registry))
+	if err != nil {
+		return nil, fmt.Errorf("make a scheduler: %w", err)
+	}
+	factory.Start(s.ctx.Done())
+	factory.WaitForCacheSync(s.ctx.Done())
+	s.pods = factory.Core().V1().Pods().Informer().GetStore()
+	return s, nil
+}
+
+// Attempt is one pass of the scheduling algorithm for one pod.
+type Attempt struct {
+	// Node is where the pod goes, or empty.
+	Node string
+	// Evaluated is how many nodes were filtered.
+	Evaluated int
+	// Err says why it goes nowhere.
+	Err error
+	// State is the cycle state.
+	State fwk.CycleState
+	// Framework is that of the pod's profile.
+	Framework framework.Framework
+}
+
+// Attempt runs the scheduling algorithm for the pod. It changes nothing.
+func (s *Scheduler) Attempt(pod *corev1.Pod) Attempt {
+	a := Attempt{State: framework.NewCycleState(), Framework: s.Profiles[pod.Spec.SchedulerName]}
+	if a.Framework == nil {
+		a.Err = fmt.Errorf("pod %s: no profile is called %q", pod.Name, pod.Spec.SchedulerName)
+		return a
+	}
+	s.ties.next()
+	result, err := s.SchedulePod(s.ctx, a.Framework, a.State, pod)
+	a.Node, a.Evaluated, a.Err = result.SuggestedHost, result.EvaluatedNodes, err
+	return a
+}
+
+// PostFilter runs the PostFilter plugins for a pod that fitted nowhere and adds
+// their message to the error.
+func (s *Scheduler) PostFilter(pod *corev1.Pod, a Attempt) {
+	var fit *framework.FitError
+	if errors.As(a.Err, &fit) {
+		_, status := a.Framework.RunPostFilterPlugins(s.ctx, a.State, pod, fit.Diagnosis.NodeToStatus)
+		fit.Diagnosis.PostFilterMsg = status.Message()
+	}
+}
+
+// Assume puts the pod on the node that the attempt chose and runs the Reserve
+// plugins, as the scheduling cycle does. It returns the pod as placed.
+func (s *Scheduler) Assume(pod *corev1.Pod, a Attempt) (*corev1.Pod, error) {
+	placed := pod.DeepCopy()
+	placed.Spec.NodeName = a.Node
+	if err := s.AddPod(placed); err != nil {
+		return nil, err
+	}
+	if status := a.Framework.RunReservePluginsReserve(s.ctx, a.State, placed, a.Node); !status.IsSuccess() {
+		a.Framework.RunReservePluginsUnreserve(s.ctx, a.State, placed, a.Node)
+		return nil, errors.Join(fmt.Errorf("reserve node %s for pod %s: %w", a.Node, pod.Name, status.AsError()), s.RemovePod(placed))
+	}
+	return placed, nil
+}
+
+// AddNode lets a node join.
+func (s *Scheduler) AddNode(node *corev1.Node) { s.Cache.AddNode(klog.FromContext(s.ctx), node) }
+
+// UpdateNode changes a node.
+func (s *Scheduler) UpdateNode(before, after *corev1.Node) {
+	s.Cache.UpdateNode(klog.FromContext(s.ctx), before, after)
+}
+
+// RemoveNode lets a node leave.
+func (s *Scheduler) RemoveNode(node *corev1.Node) error {
+	return s.Cache.RemoveNode(klog.FromContext(s.ctx), node)
+}
+
+// AddPod puts a pod on the node its spec names, whoever bound it.
+func (s *Scheduler) AddPod(pod *corev1.Pod) error {
+	return s.Cache.AddPod(klog.FromContext(s.ctx), pod)
+}
+
+// RemovePod lets a placed pod end.
+func (s *Scheduler) RemovePod(pod *corev1.Pod) error {
+	return s.Cache.RemovePod(klog.FromContext(s.ctx), pod)
+}
+
+// Nominate promises a node to a pending pod, as preemption does.
+func (s *Scheduler) Nominate(pod *corev1.Pod, node string) error {
+	if err := s.pods.Add(pod); err != nil { // a pod unknown to the informer is not nominated,
+		return err
+	}
+	s.SchedulingQueue.Add(klog.FromContext(s.ctx), pod) // and one not in the queue has no size
+	info, err := framework.NewPodInfo(pod)
+	if err != nil {
+		return err
+	}
+	s.SchedulingQueue.AddNominatedPod(klog.FromContext(s.ctx), info,
+		&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+	return nil
+}

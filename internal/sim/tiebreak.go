@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+)
+
+// kube-scheduler ends a tie between equally good nodes with the global random
+// source, which cannot be seeded. To get the same choice in every run, a profile
+// is given score plugins that make ties impossible without changing anything
+// else: all weights are multiplied by tieFactor, and three plugins of weights
+// 101², 101 and 1 add the digits, base 101, of a rank that every node has once.
+// The ranks are drawn anew for each pod, so the choice is as fair as a random one.
+const (
+	tieDigits = 3
+	tieBase   = int64(fwk.MaxNodeScore) + 1
+	tieFactor = tieBase * tieBase * tieBase
+)
+
+// tieBreaker ranks nodes. It belongs to one Scheduler.
+type tieBreaker struct {
+	seed  uint64
+	pods  uint64
+	ranks map[string]int64 // of the nodes of the present pod
+}
+
+func newTieBreaker(seed uint64) *tieBreaker {
+	return &tieBreaker{seed: seed}
+}
+
+// next begins another pod. A nil tieBreaker does nothing.
+func (t *tieBreaker) next() {
+	if t != nil {
+		t.pods++
+	}
+}
+
+// install adds the plugins to every profile whose weights allow it. A strict
+// packing profile has greater weights, and no ties.
+func (t *tieBreaker) install(config *schedconfig.KubeSchedulerConfiguration, registry runtime.Registry) {
+	for digit := range tieDigits {
+		name := fmt.Sprintf("TieBreak%d", digit)
+		registry[name] = func(context.Context, apiruntime.Object, fwk.Handle) (fwk.Plugin, error) {
+			return &tiePlugin{tieBreaker: t, name: name, digit: digit}, nil
+		}
+	}
+	for i := range config.Profiles {
+		if plugins := config.Profiles[i].Plugins; plugins != nil && scalable(plugins) {
+			scale(plugins.MultiPoint.Enabled)
+			scale(plugins.Score.Enabled)
+			weight := int64(1)
+			for digit := range tieDigits {
+				plugins.MultiPoint.Enabled = append(plugins.MultiPoint.Enabled,
+					schedconfig.Plugin{Name: fmt.Sprintf("TieBreak%d", digit), Weight: int32(weight)})
+				weight *= tieBase
+			}
+		}
+	}
+}
+
+func scalable(plugins *schedconfig.Plugins) bool {
+	for _, set := range [][]schedconfig.Plugin{plugins.MultiPoint.Enabled, plugins.Score.Enabled} {
+		for _, p := range set {
+			if int64(p.Weight)*tieFactor > math.MaxInt32 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func scale(plugins []schedconfig.Plugin) {
+	for i := range plugins {
+		plugins[i].Weight = int32(int64(max(1, plugins[i].Weight)) * tieFactor) // no weight means 1
+	}
+}
+
+// rank draws the ranks of the nodes: a permutation of 0..n-1 by Fisher and Yates
+// over the nodes in the snapshot's order.
+func (t *tieBreaker) rank(infos []fwk.NodeInfo) {
+	t.ranks = make(map[string]int64, len(infos))
+	order := make([]int64, len(infos))
+	for i := range order {
+		order[i] = int64(i)
+	}
+	state := t.seed ^ t.pods*0x9e3779b97f4a7c15
+	for i := len(order) - 1; i > 0; i-- {
+		j := int(splitMix(&state) % uint64(i+1))
+		order[i], order[j] = order[j], order[i]
+	}
+	for i, info := range infos {
+		t.ranks[info.Node().Name] = order[i] % tieFactor
+	}
+}
+
+// splitMix is the generator of Steele, Lea and Flood (OOPSLA 2014): small, and the
+// same on every machine.
+func splitMix(state *uint64) uint64 {
+	*state += 0x9e3779b97f4a7c15
+	z := *state
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// tiePlugin scores one digit of a node's rank.
+type tiePlugin struct {
+	*tieBreaker
+	name  string
+	digit int
+}
+
+var (
+	_ fwk.PreScorePlugin = (*tiePlugin)(nil)
+	_ fwk.ScorePlugin    = (*tiePlugin)(nil)
+)
+
+// Name implements fwk.Plugin.
+func (p *tiePlugin) Name() string { return p.name }
+
+// PreScore draws the ranks, for all digits at once.
+func (p *tiePlugin) PreScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, infos []fwk.NodeInfo) *fwk.Status {
+	if p.digit == 0 {
+		p.rank(infos)
+	}
+	return nil
+}
+
+// Score returns the digit.
+func (p *tiePlugin) Score(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
+	rank := p.ranks[info.Node().Name]
+	for range p.digit {
+		rank /= tieBase
+	}
+	return rank % tieBase, nil
+}
+
+// ScoreExtensions implements fwk.ScorePlugin.
+func (p *tiePlugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
