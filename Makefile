@@ -77,7 +77,7 @@ test-tools: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the repository's ow
 
 .PHONY: test-integration
 test-integration: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST) ## Run the tests against a real API server, started in process.
-	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,$(integration_pkgs))
+	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,-p 1 $(integration_pkgs)) # one control plane at a time
 
 .PHONY: e2e
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/kustomize | $(DIST) ## Run the built binaries end to end.

@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // KwokEnv names the environment variable that says where the kwok program is.
@@ -88,13 +91,19 @@ func moduleRoots() []string {
 
 // startKwok starts kwok as a child process. That it plays the nodes is seen by
 // [Playground.waitReady].
-func (p *Playground) startKwok() error {
+func (p *Playground) startKwok(ctx context.Context) error {
 	fail := func(err error) error {
 		return &componentError{doing: "start", name: "kwok", log: kwokLog, err: err}
 	}
 	path, err := FindKwok(p.opts.KwokPath)
 	if err != nil {
 		return fail(err)
+	}
+	// In a directory that is resumed, the nodes' leases still name the kwok of
+	// before, and the new one would wait until they have run out.
+	leases := p.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fail(fmt.Errorf("delete old node leases: %w", err))
 	}
 	config := filepath.Join(p.state.dir, "kwok.yaml")
 	if err := writeFile(config, kwokConfig); err != nil {

@@ -153,7 +153,7 @@ func (p *Playground) startClients(ctx context.Context, certs *certs) error {
 		}
 	}
 	if !p.opts.NoKwok {
-		if err := p.startKwok(); err != nil {
+		if err := p.startKwok(ctx); err != nil {
 			return err
 		}
 	}
