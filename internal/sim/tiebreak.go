@@ -20,7 +20,7 @@ import (
 // The ranks are drawn anew for each pod, so the choice is as fair as a random one.
 const (
 	tieDigits = 3
-	tieBase   = int64(fwk.MaxNodeScore) + 1
+	tieBase   = fwk.MaxNodeScore + 1
 	tieFactor = tieBase * tieBase * tieBase
 )
 
