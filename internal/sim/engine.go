@@ -64,8 +64,11 @@ func Run(ctx context.Context, input Input) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	e := &engine{input: input, clock: &Clock{}}
-	var err error
-	e.sched, err = NewScheduler(ctx, SchedulerOptions{Configuration: input.Configuration, Clock: e.clock, TieBreak: &input.Seed})
+	configuration, ties, err := BreakTies(input.Configuration, input.Seed)
+	if err != nil {
+		return nil, err
+	}
+	e.sched, err = NewScheduler(ctx, SchedulerOptions{Configuration: configuration, Clock: e.clock, Plugins: ties})
 	if err != nil {
 		return nil, err
 	}

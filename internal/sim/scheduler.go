@@ -8,12 +8,14 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+	kubeschedulerv1 "k8s.io/kube-scheduler/config/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -37,9 +39,6 @@ type SchedulerOptions struct {
 	Plugins runtime.Registry
 	// Recorder takes the plugins' Events. Nil drops them.
 	Recorder events.EventRecorder
-	// TieBreak, when set, makes the choice among equally good nodes the same in
-	// every run with the same seed. kube-scheduler chooses at random.
-	TieBreak *uint64
 }
 
 // Scheduler is the real kube-scheduler algorithm over an in-memory cluster,
@@ -49,27 +48,18 @@ type Scheduler struct {
 	ctx    context.Context
 	client kubernetes.Interface
 	pods   cache.Store
-	ties   *tieBreaker
 }
 
 // NewScheduler returns a scheduler that lives until ctx ends. The error of a
 // configuration that is refused names the field.
 func NewScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
-	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(o.Configuration, nil, nil)
+	config, err := decode(o.Configuration)
 	if err != nil {
-		return nil, fmt.Errorf("decode the scheduler's configuration: %w", err)
-	}
-	config, ok := obj.(*schedconfig.KubeSchedulerConfiguration)
-	if !ok {
-		return nil, fmt.Errorf("decode the scheduler's configuration: it is a %T, want a KubeSchedulerConfiguration", obj)
+		return nil, err
 	}
 	registry := plugins.Registry(o.Clock)
 	maps.Copy(registry, o.Plugins)
 	s := &Scheduler{ctx: klog.NewContext(ctx, logr.Discard()), client: fake.NewClientset()}
-	if o.TieBreak != nil {
-		s.ties = newTieBreaker(*o.TieBreak)
-		s.ties.install(config, registry)
-	}
 	if o.Recorder == nil {
 		o.Recorder = noEvents{}
 	}
@@ -88,6 +78,29 @@ func NewScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
 	factory.WaitForCacheSync(s.ctx.Done())
 	s.pods = factory.Core().V1().Pods().Informer().GetStore()
 	return s, nil
+}
+
+// decode reads a KubeSchedulerConfiguration as kube-scheduler does, with its
+// defaults.
+func decode(configuration []byte) (*schedconfig.KubeSchedulerConfiguration, error) {
+	obj, _, err := scheme.Codecs.UniversalDecoder().Decode(configuration, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decode the scheduler's configuration: %w", err)
+	}
+	config, ok := obj.(*schedconfig.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("decode the scheduler's configuration: it is a %T, want a KubeSchedulerConfiguration", obj)
+	}
+	return config, nil
+}
+
+// encoder returns what writes a KubeSchedulerConfiguration in version v1.
+func encoder() (apiruntime.Encoder, error) {
+	info, ok := apiruntime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), apiruntime.ContentTypeYAML)
+	if !ok {
+		return nil, errors.New("the scheduler's scheme writes no YAML")
+	}
+	return scheme.Codecs.EncoderForVersion(info.Serializer, kubeschedulerv1.SchemeGroupVersion), nil
 }
 
 // Attempt is one pass of the scheduling algorithm for one pod.
@@ -111,7 +124,6 @@ func (s *Scheduler) Attempt(pod *corev1.Pod) Attempt {
 		a.Err = fmt.Errorf("pod %s: no profile is called %q", pod.Name, pod.Spec.SchedulerName)
 		return a
 	}
-	s.ties.next()
 	result, err := s.SchedulePod(s.ctx, a.Framework, a.State, pod)
 	a.Node, a.Evaluated, a.Err = result.SuggestedHost, result.EvaluatedNodes, err
 	return a

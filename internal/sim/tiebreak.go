@@ -3,7 +3,9 @@ package sim
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"math"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -24,45 +26,48 @@ const (
 	tieFactor = tieBase * tieBase * tieBase
 )
 
-// tieBreaker ranks nodes. It belongs to one Scheduler.
-type tieBreaker struct {
-	seed  uint64
-	pods  uint64
-	ranks map[string]int64 // of the nodes of the present pod
-}
-
-func newTieBreaker(seed uint64) *tieBreaker {
-	return &tieBreaker{seed: seed}
-}
-
-// next begins another pod. A nil tieBreaker does nothing.
-func (t *tieBreaker) next() {
-	if t != nil {
-		t.pods++
+// BreakTies returns the KubeSchedulerConfiguration with ties broken by the seed,
+// and the plugins that it then needs. Profiles with weights too great for that,
+// as strict packing profiles have, stay as they are: they have no ties.
+func BreakTies(configuration []byte, seed uint64) ([]byte, runtime.Registry, error) {
+	config, err := decode(configuration)
+	if err != nil {
+		return nil, nil, err
 	}
+	registry := runtime.Registry{}
+	for i := range config.Profiles {
+		if plugins := config.Profiles[i].Plugins; plugins != nil && scalable(plugins) {
+			addTieBreak(plugins, registry, &tieBreaker{seed: seed}, i)
+		}
+	}
+	codec, err := encoder()
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := apiruntime.Encode(codec, config)
+	return text, registry, err
 }
 
-// install adds the plugins to every profile whose weights allow it. A strict
-// packing profile has greater weights, and no ties.
-func (t *tieBreaker) install(config *schedconfig.KubeSchedulerConfiguration, registry runtime.Registry) {
+// addTieBreak gives a profile its three plugins. Their names carry the profile's
+// number, since profiles rank apart.
+func addTieBreak(plugins *schedconfig.Plugins, registry runtime.Registry, t *tieBreaker, profile int) {
+	scale(plugins.MultiPoint.Enabled)
+	scale(plugins.Score.Enabled)
+	weight := int64(1)
 	for digit := range tieDigits {
-		name := fmt.Sprintf("TieBreak%d", digit)
+		name := fmt.Sprintf("TieBreak%d-%d", profile, digit)
 		registry[name] = func(context.Context, apiruntime.Object, fwk.Handle) (fwk.Plugin, error) {
 			return &tiePlugin{tieBreaker: t, name: name, digit: digit}, nil
 		}
+		plugins.MultiPoint.Enabled = append(plugins.MultiPoint.Enabled, schedconfig.Plugin{Name: name, Weight: int32(weight)})
+		weight *= tieBase
 	}
-	for i := range config.Profiles {
-		if plugins := config.Profiles[i].Plugins; plugins != nil && scalable(plugins) {
-			scale(plugins.MultiPoint.Enabled)
-			scale(plugins.Score.Enabled)
-			weight := int64(1)
-			for digit := range tieDigits {
-				plugins.MultiPoint.Enabled = append(plugins.MultiPoint.Enabled,
-					schedconfig.Plugin{Name: fmt.Sprintf("TieBreak%d", digit), Weight: int32(weight)})
-				weight *= tieBase
-			}
-		}
-	}
+}
+
+// tieBreaker ranks nodes. It belongs to one profile of one scheduler.
+type tieBreaker struct {
+	seed  uint64
+	ranks map[string]int64 // of the nodes of the present pod
 }
 
 func scalable(plugins *schedconfig.Plugins) bool {
@@ -82,21 +87,24 @@ func scale(plugins []schedconfig.Plugin) {
 	}
 }
 
-// rank draws the ranks of the nodes: a permutation of 0..n-1 by Fisher and Yates
-// over the nodes in the snapshot's order.
-func (t *tieBreaker) rank(infos []fwk.NodeInfo) {
-	t.ranks = make(map[string]int64, len(infos))
-	order := make([]int64, len(infos))
-	for i := range order {
-		order[i] = int64(i)
-	}
-	state := t.seed ^ t.pods*0x9e3779b97f4a7c15
-	for i := len(order) - 1; i > 0; i-- {
-		j := int(splitMix(&state) % uint64(i+1))
-		order[i], order[j] = order[j], order[i]
-	}
+// rank draws the ranks of the nodes for a pod: a permutation of 0..n-1 by Fisher
+// and Yates over the nodes in the order of their names, from the seed and the name
+// of the pod. The snapshot's own order would not do: it depends on when each node
+// was first seen. Cost: O(n·log n).
+func (t *tieBreaker) rank(pod *corev1.Pod, infos []fwk.NodeInfo) {
+	names := make([]string, len(infos))
 	for i, info := range infos {
-		t.ranks[info.Node().Name] = order[i] % tieFactor
+		names[i] = info.Node().Name
+	}
+	slices.Sort(names)
+	name := fnv.New64a()
+	fmt.Fprintf(name, "%s/%s", pod.Namespace, pod.Name)
+	state := t.seed ^ name.Sum64()
+	t.ranks = make(map[string]int64, len(names))
+	for i := len(names) - 1; i >= 0; i-- {
+		j := int(splitMix(&state) % uint64(i+1))
+		names[i], names[j] = names[j], names[i]
+		t.ranks[names[i]] = int64(i) % tieFactor
 	}
 }
 
@@ -126,9 +134,9 @@ var (
 func (p *tiePlugin) Name() string { return p.name }
 
 // PreScore draws the ranks, for all digits at once.
-func (p *tiePlugin) PreScore(_ context.Context, _ fwk.CycleState, _ *corev1.Pod, infos []fwk.NodeInfo) *fwk.Status {
+func (p *tiePlugin) PreScore(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo) *fwk.Status {
 	if p.digit == 0 {
-		p.rank(infos)
+		p.rank(pod, infos)
 	}
 	return nil
 }
