@@ -192,7 +192,10 @@ func (p *Plugin) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, no
 		Target: corev1.ObjectReference{Kind: "Node", Name: nodeName},
 	}
 	klog.FromContext(ctx).V(3).Info("Attempting to bind pod to node", "pod", klog.KObj(pod), "node", klog.KRef("", nodeName), "expectedFinish", finish)
-	return fwk.AsStatus(p.bind(ctx, binding))
+	if err := p.bind(ctx, binding); err != nil && !p.tookPlace(ctx, binding, err) {
+		return fwk.AsStatus(err)
+	}
+	return nil
 }
 
 // bind goes through the scheduler's API dispatcher where that is on, so that the
@@ -207,4 +210,18 @@ func (p *Plugin) bind(ctx context.Context, binding *corev1.Binding) error {
 		return err
 	}
 	return cacher.WaitOnFinish(ctx, done)
+}
+
+// tookPlace reports whether a binding that returned an error was made all the
+// same, as when an overloaded API server answers too late. Taking it for failed,
+// the scheduler would give the room of the pod to others until the news of the
+// binding comes.
+func (p *Plugin) tookPlace(ctx context.Context, binding *corev1.Binding, cause error) bool {
+	pod, err := p.handle.ClientSet().CoreV1().Pods(binding.Namespace).Get(ctx, binding.Name, metav1.GetOptions{})
+	if err != nil || pod.UID != binding.UID || pod.Spec.NodeName != binding.Target.Name {
+		return false
+	}
+	klog.FromContext(ctx).Info("The binding took place although the call failed", "pod", klog.KObj(pod),
+		"node", klog.KRef("", pod.Spec.NodeName), "error", cause)
+	return true
 }
