@@ -15,6 +15,7 @@ var pure = []string{
 	"internal/packing",
 	"internal/report",
 	"internal/runtimes",
+	"internal/scenario",
 	"internal/trace",
 }
 

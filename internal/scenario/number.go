@@ -1,0 +1,188 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+)
+
+// rounding says what becomes of the part of a number that its unit cannot hold.
+type rounding int
+
+const (
+	exact     rounding = iota // refuse it
+	roundDown                 // a machine never promises more than it has
+	roundUp                   // a pod never gets less than it asked for
+)
+
+// Bounds of single numbers, small enough for sums over a whole scenario.
+const (
+	maxDigits              = 40
+	maxMilliCPU            = 1_000_000_000
+	maxMemoryBytes         = 1 << 50
+	maxMicroDollarsPerHour = 1_000_000 * 1_000_000
+	maxMilliwatts          = 1_000_000_000
+	maxMaxPods             = 1_000_000
+	maxBitsPerSecond       = 1_000_000_000_000_000
+	maxRatio               = 1000 // of speeds, sizes of checkpoints
+	maxRatePerSecond       = 1_000_000
+	millionths             = 1_000_000
+)
+
+var (
+	errNotNumber = errors.New("is not a plain decimal number such as 12 or 0.5")
+	errNegative  = errors.New("is negative, want zero or more")
+	errZero      = errors.New("is zero, want more")
+)
+
+// decimal reads a plain non-negative decimal number, multiplies it by unit and
+// returns the product, which is at most most. Exponents, NaN, Inf and plus
+// signs are refused.
+func decimal(text string, unit, most int64, r rounding) (int64, error) {
+	body, negative := strings.CutPrefix(text, "-")
+	whole, fraction, point := strings.Cut(body, ".")
+	switch {
+	case len(body) > maxDigits:
+		return 0, fmt.Errorf("has more than %d characters", maxDigits)
+	case whole == "" || point && fraction == "" || !all(whole, isDigit) || !all(fraction, isDigit):
+		return 0, errNotNumber
+	case negative:
+		return 0, errNegative
+	}
+	value, ok := new(big.Int).SetString(whole+fraction, 10)
+	if !ok {
+		return 0, errNotNumber
+	}
+	value.Mul(value, big.NewInt(unit))
+	ten := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(len(fraction))), nil)
+	rest := new(big.Int)
+	value.QuoRem(value, ten, rest)
+	if rest.Sign() != 0 {
+		switch {
+		case r == exact && unit == 1:
+			return 0, errors.New("is no whole number, want one")
+		case r == exact:
+			return 0, fmt.Errorf("is finer than 1/%d, want a multiple of that", unit)
+		case r == roundUp:
+			value.Add(value, big.NewInt(1))
+		}
+	}
+	if !value.IsInt64() || value.Int64() > most {
+		return 0, fmt.Errorf("is too large, want at most %s", new(big.Rat).SetFrac64(most, unit).FloatString(0))
+	}
+	return value.Int64(), nil
+}
+
+// suffixed is [decimal] with a unit that follows the number, "" among the
+// suffixes for none.
+func suffixed(text string, most int64, r rounding, example string, suffixes map[string]int64) (int64, error) {
+	number := strings.TrimRight(text, "KMGTikm")
+	unit, ok := suffixes[text[len(number):]]
+	if !ok {
+		return 0, fmt.Errorf("has no known unit, want %s", example)
+	}
+	value, err := decimal(number, unit, most, r)
+	switch {
+	case errors.Is(err, errNotNumber):
+		return 0, fmt.Errorf("is no amount, want %s", example)
+	case err != nil && !errors.Is(err, errNegative) && strings.HasPrefix(err.Error(), "is too large"):
+		return 0, errors.New("is too large")
+	}
+	return value, err
+}
+
+func parseCPU(text string) (int64, error) {
+	return suffixed(text, maxMilliCPU, exact, "cores or milli-CPU such as 2, 0.5 or 100m", map[string]int64{"": 1000, "m": 1})
+}
+
+func parseMemory(r rounding) func(text string) (int64, error) {
+	return func(text string) (int64, error) {
+		return suffixed(text, maxMemoryBytes, r, "an amount such as 300Mi, 0.9Gi or 1G", map[string]int64{
+			"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
+		})
+	}
+}
+
+func parseBandwidth(text string) (int64, error) {
+	return suffixed(text, maxBitsPerSecond, exact, "bits per second such as 1200M or 10G",
+		map[string]int64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9})
+}
+
+// parseDuration reads a Go duration from 0 to [MaxDuration].
+func parseDuration(text string) (time.Duration, error) {
+	if strings.HasPrefix(text, "-") {
+		return 0, errNegative
+	}
+	d, err := time.ParseDuration(text)
+	switch {
+	case err != nil || strings.HasPrefix(text, "+"):
+		return 0, errors.New("is no duration, want one with a unit such as 20s, 5m or 1h30m")
+	case d > MaxDuration:
+		return 0, fmt.Errorf("is too long, want at most %v", MaxDuration)
+	}
+	return d, nil
+}
+
+// parseRate reads pods per second, minute or hour.
+func parseRate(text string) (Rate, error) {
+	number, unit, _ := strings.Cut(text, "/")
+	seconds, ok := map[string]int64{"s": 1, "m": 60, "h": 3600}[unit]
+	if !ok {
+		return 0, errors.New("is no rate, want one such as 0.5/s, 12/m or 30/h")
+	}
+	value, err := decimal(number, millionths, maxRatePerSecond*millionths, exact)
+	if err != nil {
+		return 0, err
+	}
+	return Rate(float64(value) / float64(seconds*millionths)), nil
+}
+
+func all(s string, ok func(byte) bool) bool {
+	for i := range len(s) {
+		if !ok(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+func isLower(c byte) bool { return 'a' <= c && c <= 'z' || isDigit(c) }
+
+func isAlnum(c byte) bool { return isLower(c) || 'A' <= c && c <= 'Z' }
+
+// validWord reports whether s is 1 to 63 bytes, with bytes that outer takes at
+// both ends and those or some of inner between.
+func validWord(s string, outer func(byte) bool, inner string) bool {
+	if s == "" || len(s) > 63 || !outer(s[0]) || !outer(s[len(s)-1]) {
+		return false
+	}
+	return all(s, func(c byte) bool { return outer(c) || strings.IndexByte(inner, c) >= 0 })
+}
+
+// validPodName reports whether s is an RFC 1123 subdomain.
+func validPodName(s string) bool {
+	if len(s) > 253 {
+		return false
+	}
+	for label := range strings.SplitSeq(s, ".") {
+		if label == "" || !isLower(label[0]) || !isLower(label[len(label)-1]) ||
+			!all(label, func(c byte) bool { return isLower(c) || c == '-' }) {
+			return false
+		}
+	}
+	return true
+}
+
+// printable reports whether s has at most 253 bytes and no control characters.
+func printable(s string) bool {
+	for _, c := range s {
+		if c < ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return len(s) <= 253
+}

@@ -1,0 +1,57 @@
+package scenario
+
+import "time"
+
+// Shape names the course of a pattern's rate.
+type Shape string
+
+// The four shapes of HTAS, figure 2.
+const (
+	Stable  Shape = "stable"
+	Growing Shape = "growing"
+	Cycle   Shape = "cycle"
+	OnOff   Shape = "on-off"
+)
+
+// Rate returns the rate of arrivals at a time from 0 to horizon:
+//
+//	stable   BaseRate
+//	growing  BaseRate + (PeakRate-BaseRate) (at/horizon)^Exponent
+//	cycle    BaseRate + (PeakRate-BaseRate) sin²(pi at/Period): BaseRate at 0, PeakRate half a period later
+//	on-off   BaseRate in the first On of every Period, else 0
+func (p Pattern) Rate(at, horizon time.Duration) Rate {
+	rise := float64(p.PeakRate - p.BaseRate)
+	switch p.Shape {
+	case Growing:
+		return Rate(mulAdd(rise, power(float64(at)/float64(horizon), p.Exponent), float64(p.BaseRate)))
+	case Cycle:
+		return Rate(mulAdd(rise, sineSquared(float64(at%p.Period)/float64(p.Period)), float64(p.BaseRate)))
+	case OnOff:
+		if at%p.Period >= p.On {
+			return 0
+		}
+	}
+	return p.BaseRate
+}
+
+// highest returns a rate that [Pattern.Rate] never exceeds.
+func (p Pattern) highest() Rate { return max(p.BaseRate, p.PeakRate) }
+
+// times draws the arrivals from 0 to horizon, horizon excluded, in order and
+// rounded down to the millisecond. It thins a Poisson process of the highest
+// rate: an arrival at t stays with the chance Rate(t)/highest.
+func (p Pattern) times(seed uint64, horizon time.Duration) []time.Duration {
+	draw := newStream(seed, p.Name+"/times")
+	highest := float64(p.highest())
+	var kept []time.Duration
+	for seconds := 0.0; ; {
+		seconds += draw.exponential() / highest
+		if seconds >= horizon.Seconds() {
+			return kept
+		}
+		at := min(time.Duration(float64(seconds*float64(time.Second))), horizon-1)
+		if float64(draw.unit()*highest) < float64(p.Rate(at, horizon)) {
+			kept = append(kept, at.Truncate(time.Millisecond))
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package scenario
+
+import (
+	"hash/fnv"
+	"math/bits"
+	"math/rand/v2"
+)
+
+// stream is a source of random numbers of its own.
+type stream struct{ source *rand.PCG }
+
+// newStream returns the stream of a name under a seed. Streams of other names
+// or seeds are unlike it.
+func newStream(seed uint64, name string) stream {
+	h := fnv.New64a()
+	h.Write([]byte(name))
+	high := mix(mix(seed) ^ h.Sum64())
+	return stream{rand.NewPCG(high, mix(high^seed))}
+}
+
+// mix is the finalizer of SplitMix64: every bit of the argument reaches every
+// bit of the result.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// below returns a number from 0 to n-1, all equally likely (Lemire 2019).
+func (s stream) below(n int64) int64 {
+	high, low := bits.Mul64(s.source.Uint64(), uint64(n))
+	for threshold := -uint64(n) % uint64(n); low < threshold; {
+		high, low = bits.Mul64(s.source.Uint64(), uint64(n))
+	}
+	return int64(high)
+}
+
+// unit returns a multiple of 2^-53 from 0 to 1, 1 excluded.
+func (s stream) unit() float64 { return fraction(s.source.Uint64()) }
+
+func fraction(x uint64) float64 { return float64(x>>11) / (1 << 53) }
+
+// exponential returns a number drawn from the exponential distribution of mean
+// 1. It uses von Neumann's method of 1951, which compares uniform numbers and
+// needs no logarithm: the length of the first falling run is odd with the
+// chance e^-x, x being where the run began, and each even one adds 1.
+func (s stream) exponential() float64 {
+	for whole := 0.0; ; whole++ {
+		first := s.source.Uint64()
+		last, length := first, 1
+		for next := s.source.Uint64(); next < last; next = s.source.Uint64() {
+			last = next
+			length++
+		}
+		if length%2 == 1 {
+			return whole + fraction(first)
+		}
+	}
+}
