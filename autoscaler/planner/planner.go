@@ -1,0 +1,402 @@
+// Package planner decides which machines to buy for pods that found no room.
+//
+// It holds the two autoscaling algorithms of the HTAS paper (Zhong and Buyya,
+// ACM TOIT 2020, section 5.2): [Greedy] for services and [GreedyBatch] for batch
+// pods. Where the paper adds and subtracts totals, as if a pod could straddle
+// machines, both pack whole pods, so that each machine of a [Plan] comes with
+// the pods it is bought for.
+//
+// The package buys nothing itself and knows nothing about Kubernetes. Every
+// function is pure and deterministic: the order of its arguments does not
+// matter, and ties are broken as its comment says.
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// Pod is a pod that waits for a machine.
+type Pod struct {
+	// Item is what it asks for. Its name is unique. A pod that asks for a
+	// negative amount is unplaceable.
+	packing.Item
+	// Arch is the CPU architecture it needs, as in GOARCH; empty means any.
+	Arch string
+}
+
+// Flavor is a kind of machine that can be bought, as many as wanted.
+type Flavor struct {
+	// Name is unique, and the last tie-break.
+	Name string
+	// Size is what pods can use of one machine: capacity less what the system
+	// and the pods of every node take.
+	Size packing.Size
+	// MaxPods is how many pods one machine takes, beside those of every node; 0
+	// means any number.
+	MaxPods int64
+	// Arch is the CPU architecture. Only pods of the same or of any architecture
+	// go there.
+	Arch string
+	// MicroDollarsPerHour is the price of one machine, in millionths of a dollar
+	// per hour. It is not negative. A flavor that costs nothing scores above all
+	// that do.
+	MicroDollarsPerHour int64
+}
+
+// Node is a machine that is there already, as [GreedyBatch] looks at it.
+type Node struct {
+	// Name is unique among the nodes.
+	Name string
+	// Capacity is what pods can use of the node, whether it is used now or not.
+	Capacity packing.Size
+	// MaxPods and Arch are as for [Flavor].
+	MaxPods int64
+	Arch    string
+	// Remaining is how long the longest batch pod on the node will still run: 0
+	// when it has none.
+	Remaining time.Duration
+}
+
+// Order is the order in which pods choose, and so which of them a machine takes
+// when it cannot take all.
+type Order int
+
+const (
+	// Services is the order of [packing.LargestFirst].
+	Services Order = iota
+	// Batch is the order of [packing.LongestFirst].
+	Batch
+)
+
+// Options adjust a plan. The zero value plans for services and buys any number
+// of machines.
+type Options struct {
+	// Order is the order in which pods choose. [GreedyBatch] always uses [Batch].
+	Order Order
+	// MaxMachines is how many machines may be bought; 0 means any number. Pods
+	// for which there is none left are unplaceable.
+	MaxMachines int
+}
+
+// Machine is one machine to buy.
+type Machine struct {
+	// Flavor is the name of its flavor.
+	Flavor string
+	// Name is FLAVOR-N, N counting the machines of the flavor from 0 in the order
+	// they are bought. It is unique within a plan unless a flavor's own name looks
+	// like that.
+	Name string
+	// Pods are the names of the pods it is bought for, in the order they chose.
+	Pods []string
+	// Used is what these pods ask for together.
+	Used packing.Size
+	// CPU and Memory are the amounts in Used divided by the greatest that any
+	// candidate flavor would have used in this purchase, 0 to 1.
+	CPU, Memory float64
+	// Score is (CPU + Memory) / 2 per dollar and hour: the highest of all candidates,
+	// and +Inf for a machine that costs nothing. It is for display; purchases
+	// compare exact fractions.
+	Score float64
+	// MicroDollarsPerHour is its price.
+	MicroDollarsPerHour int64
+	// Reason says in words why this flavor was bought.
+	Reason string
+}
+
+// Assignment says which machine takes a pod.
+type Assignment struct {
+	Pod string
+	// Machine is the name of a machine of the plan, or of a node if Waits is set.
+	Machine string
+	// Waits is set where the pod takes room that comes free on a node there
+	// already, so that nothing is bought for it.
+	Waits bool
+}
+
+// Unplaceable is a pod for which no machine is bought.
+type Unplaceable struct {
+	Pod string
+	// Reason says why and what would be needed, for a person.
+	Reason string
+}
+
+// Plan is what to buy. Each pod is either in Assignments or in Unplaceable.
+type Plan struct {
+	// Machines are in the order they are bought.
+	Machines []Machine
+	// Assignments and Unplaceable are ordered by pod name.
+	Assignments []Assignment
+	Unplaceable []Unplaceable
+	// MicroDollarsPerHour is the sum of the prices of Machines.
+	MicroDollarsPerHour int64
+}
+
+// Greedy buys one machine after the other until every pod has one (paper,
+// algorithm 3). Each time it packs the pods still pending into one empty
+// machine of each flavor, in the order of opts.Order, passing over pods that do
+// not fit any more, and buys the flavor with the highest score:
+//
+//	score = (c/C + m/M) / 2 / price
+//
+// where c and m are the CPU and memory that the packed pods would really take, C
+// and M the greatest c and m over the candidate flavors, and price is that of
+// one machine per hour. The pods packed into it are then no longer pending.
+//
+// Dividing by the flavor's own capacity instead would favour the cheapest flavor
+// whatever the load. A resource that no pending pod asks for counts 0. A
+// flavor that holds no pending pod is no candidate. Pods that no flavor holds
+// are unplaceable. Ties: lower price, then name.
+//
+// No machine is over-filled, max pods included. The arguments are not modified.
+// Cost: O(n·log n) for n pods, plus O(log n) for each pod packed on trial: some
+// n·f of them for f flavors of like size, up to n·f times as many as the greatest
+// machine takes where the smallest are bought. See queue for the worst case.
+func Greedy(pods []Pod, flavors []Flavor, opts Options) Plan {
+	var plan Plan
+	plan.buy(pods, flavors, opts)
+	plan.sort()
+	return plan
+}
+
+// GreedyBatch buys machines for batch pods (paper, algorithm 4): it first counts
+// on the nodes in time bin 0, whose jobs end within one scaling cycle, before a
+// new machine would be of much use, and buys nothing if they are enough.
+//
+// The paper subtracts their capacity from the totals. Here the pods are packed
+// into the nodes' full capacity in the order of
+// [packing.TimeBinBestFitDecreasing], as if their present jobs had ended; those
+// that fit wait ([Assignment].Waits), and [Greedy] buys in the order of [Batch]
+// for those left over.
+//
+// Nodes in other bins are not looked at: room on them would have been used
+// already. A cycle that is not positive puts every node in bin 0.
+// Cost: that of Greedy, plus O(n) for each node in bin 0.
+func GreedyBatch(pods []Pod, nodes []Node, cycle time.Duration, flavors []Flavor, opts Options) Plan {
+	var plan Plan
+	left := plan.wait(pods, nodes, cycle)
+	opts.Order = Batch
+	plan.buy(left, flavors, opts)
+	plan.sort()
+	return plan
+}
+
+// wait assigns pods to nodes of bin 0 and returns those that found no room.
+func (p *Plan) wait(pods []Pod, nodes []Node, cycle time.Duration) []Pod {
+	var freeing []freeing
+	for _, n := range nodes {
+		if packing.BinOf(n.Remaining, cycle) == 0 {
+			freeing = append(freeing, newFreeing(n))
+		}
+	}
+	if len(freeing) == 0 {
+		return pods
+	}
+	var left []Pod
+	for _, pod := range sorted(pods, Batch) {
+		prefer := packing.CompareTimeBin(pod.Runtime, cycle)
+		best := -1
+		for i := range freeing {
+			if freeing[i].holds(pod) && (best < 0 || prefer(freeing[i].Node, freeing[best].Node) < 0) {
+				best = i
+			}
+		}
+		if best < 0 {
+			left = append(left, pod)
+			continue
+		}
+		n := &freeing[best]
+		n.Free = n.Free.Minus(pod.Size)
+		n.Remaining = max(n.Remaining, pod.Runtime)
+		n.pods++
+		p.Assignments = append(p.Assignments, Assignment{Pod: pod.Name, Machine: n.Name, Waits: true})
+	}
+	return left
+}
+
+// freeing is a node of bin 0 as if its jobs had ended.
+type freeing struct {
+	packing.Node
+	maxPods, pods int64
+	arch          string
+}
+
+func newFreeing(n Node) freeing {
+	return freeing{
+		Node:    packing.Node{Name: n.Name, Free: n.Capacity, Remaining: n.Remaining},
+		maxPods: n.MaxPods, arch: n.Arch,
+	}
+}
+
+func (f freeing) holds(p Pod) bool {
+	return !negative(p) && suits(p.Arch, f.arch) && p.Size.Fits(f.Free) && (f.maxPods == 0 || f.pods < f.maxPods)
+}
+
+// buy adds machines for the pods, or the reason why there is none.
+func (p *Plan) buy(pods []Pod, flavors []Flavor, opts Options) {
+	var pending []Pod
+	for _, pod := range sorted(pods, opts.Order) {
+		if reason := unplaceable(pod, flavors); reason != "" {
+			p.Unplaceable = append(p.Unplaceable, Unplaceable{Pod: pod.Name, Reason: reason})
+			continue
+		}
+		pending = append(pending, pod)
+	}
+	queues := newQueues(pending, flavors)
+	numbers := map[string]int{}
+	for left := len(pending); left > 0; {
+		if opts.MaxMachines > 0 && len(p.Machines) == opts.MaxMachines {
+			p.refuse(queues, pending, opts.MaxMachines)
+			return
+		}
+		m, members := bestPurchase(queues, pending, flavors)
+		m.Name = fmt.Sprintf("%s-%d", m.Flavor, numbers[m.Flavor])
+		numbers[m.Flavor]++
+		for _, at := range members {
+			queues.remove(at)
+			m.Pods = append(m.Pods, pending[at].Name)
+			p.Assignments = append(p.Assignments, Assignment{Pod: pending[at].Name, Machine: m.Name})
+		}
+		left -= len(members)
+		p.Machines = append(p.Machines, m)
+		p.MicroDollarsPerHour += m.MicroDollarsPerHour
+	}
+}
+
+// refuse makes all pods unplaceable that are still pending.
+func (p *Plan) refuse(queues queues, pending []Pod, limit int) {
+	reason := fmt.Sprintf("the plan may buy no more than %d machines", limit)
+	for at := range pending {
+		if !queues.removed[at] {
+			p.Unplaceable = append(p.Unplaceable, Unplaceable{Pod: pending[at].Name, Reason: reason})
+		}
+	}
+}
+
+func (p *Plan) sort() {
+	slices.SortFunc(p.Assignments, func(a, b Assignment) int { return cmp.Compare(a.Pod, b.Pod) })
+	slices.SortFunc(p.Unplaceable, func(a, b Unplaceable) int { return cmp.Compare(a.Pod, b.Pod) })
+}
+
+// candidate is a flavor with the pods that one machine of it would take.
+type candidate struct {
+	flavor  Flavor
+	members []int
+	used    packing.Size
+	// worth is the score's numerator in an arbitrary unit that all candidates of
+	// one purchase share.
+	worth *big.Int
+}
+
+// bestPurchase returns the machine with the highest score and the places of its
+// pods in pending, one at least. Some pod must be pending, and every pending pod
+// must fit some flavor.
+func bestPurchase(queues queues, pending []Pod, flavors []Flavor) (Machine, []int) {
+	var candidates []candidate
+	var most packing.Size
+	for i, f := range flavors {
+		members, used := queues.pack(i, f, pending)
+		if len(members) == 0 {
+			continue
+		}
+		candidates = append(candidates, candidate{flavor: f, members: members, used: used})
+		most.MilliCPU = max(most.MilliCPU, used.MilliCPU)
+		most.MemoryBytes = max(most.MemoryBytes, used.MemoryBytes)
+	}
+	// Where nothing of a resource is used, any divisor gives 0.
+	most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, 1), max(most.MemoryBytes, 1)
+	for i := range candidates {
+		candidates[i].worth = worth(candidates[i].used, most)
+	}
+	best := slices.MinFunc(candidates, compareCandidates)
+	return best.machine(most, len(candidates)), best.members
+}
+
+// worth returns c/C + m/M times C·M.
+func worth(used, most packing.Size) *big.Int {
+	cpu := new(big.Int).Mul(big.NewInt(used.MilliCPU), big.NewInt(most.MemoryBytes))
+	memory := new(big.Int).Mul(big.NewInt(used.MemoryBytes), big.NewInt(most.MilliCPU))
+	return cpu.Add(cpu, memory)
+}
+
+// compareCandidates orders by score descending, then price, then name.
+func compareCandidates(a, b candidate) int {
+	pa, pb := a.flavor.MicroDollarsPerHour, b.flavor.MicroDollarsPerHour
+	if pa > 0 && pb > 0 {
+		left := new(big.Int).Mul(a.worth, big.NewInt(pb))
+		right := new(big.Int).Mul(b.worth, big.NewInt(pa))
+		if c := right.Cmp(left); c != 0 {
+			return c
+		}
+	}
+	return cmp.Or(cmp.Compare(pa, pb), cmp.Compare(a.flavor.Name, b.flavor.Name))
+}
+
+func (c candidate) machine(most packing.Size, candidates int) Machine {
+	m := Machine{
+		Flavor: c.flavor.Name, Used: c.used, MicroDollarsPerHour: c.flavor.MicroDollarsPerHour,
+		CPU:    float64(c.used.MilliCPU) / float64(most.MilliCPU),
+		Memory: float64(c.used.MemoryBytes) / float64(most.MemoryBytes),
+	}
+	m.Score = (m.CPU + m.Memory) / 2 / (float64(m.MicroDollarsPerHour) / 1e6)
+	if m.MicroDollarsPerHour == 0 {
+		m.Reason = fmt.Sprintf("costs nothing and takes %d of the pending pods", len(c.members))
+		return m
+	}
+	m.Reason = fmt.Sprintf("best score of %d flavors: %d pods use %.3f of the most CPU and %.3f of the most memory for $%.4f/h",
+		candidates, len(c.members), m.CPU, m.Memory, float64(m.MicroDollarsPerHour)/1e6)
+	return m
+}
+
+// unplaceable returns why no flavor holds a pod, or nothing if one does.
+func unplaceable(p Pod, flavors []Flavor) string {
+	if negative(p) {
+		return fmt.Sprintf("asks for a negative amount: CPU %dm, memory %d bytes", p.Size.MilliCPU, p.Size.MemoryBytes)
+	}
+	if len(flavors) == 0 {
+		return "there are no flavors to buy"
+	}
+	var most packing.Size
+	suitable := false
+	for _, f := range flavors {
+		if !suits(p.Arch, f.Arch) {
+			continue
+		}
+		if p.Size.Fits(f.Size) {
+			return ""
+		}
+		suitable = true
+		most.MilliCPU, most.MemoryBytes = max(most.MilliCPU, f.Size.MilliCPU), max(most.MemoryBytes, f.Size.MemoryBytes)
+	}
+	switch {
+	case !suitable:
+		return fmt.Sprintf("needs architecture %s, which no flavor has", p.Arch)
+	case p.Size.MilliCPU > most.MilliCPU:
+		return fmt.Sprintf("asks for CPU %dm, the most that a flavor has for it is %dm", p.Size.MilliCPU, most.MilliCPU)
+	case p.Size.MemoryBytes > most.MemoryBytes:
+		return fmt.Sprintf("asks for %d bytes of memory, the most that a flavor has for it is %d", p.Size.MemoryBytes, most.MemoryBytes)
+	default:
+		return fmt.Sprintf("no one flavor has both CPU %dm and %d bytes of memory", p.Size.MilliCPU, p.Size.MemoryBytes)
+	}
+}
+
+func negative(p Pod) bool { return p.Size.MilliCPU < 0 || p.Size.MemoryBytes < 0 }
+
+// suits reports whether a pod of one architecture runs on a machine of the other.
+func suits(pod, machine string) bool { return pod == "" || pod == machine }
+
+// sorted returns a copy of the pods in the order they choose.
+func sorted(pods []Pod, order Order) []Pod {
+	compare := packing.LargestFirst
+	if order == Batch {
+		compare = packing.LongestFirst
+	}
+	pods = slices.Clone(pods)
+	slices.SortFunc(pods, func(a, b Pod) int { return compare(a.Item, b.Item) })
+	return pods
+}

@@ -1,0 +1,122 @@
+package planner
+
+import (
+	"math"
+
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// queues are the pending pods in the order they choose, once for each CPU
+// architecture among the flavors: a pod stands in those of the machines it
+// runs on.
+type queues struct {
+	// removed says of each pending pod whether a machine has taken it.
+	removed  []bool
+	byArch   map[string]*queue
+	ofFlavor []*queue // parallel to the flavors
+}
+
+func newQueues(pending []Pod, flavors []Flavor) queues {
+	q := queues{removed: make([]bool, len(pending)), byArch: map[string]*queue{}}
+	for _, f := range flavors {
+		if q.byArch[f.Arch] == nil {
+			q.byArch[f.Arch] = newQueue(pending, f.Arch)
+		}
+		q.ofFlavor = append(q.ofFlavor, q.byArch[f.Arch])
+	}
+	return q
+}
+
+// pack returns which pods one machine of flavor number i takes, in the order
+// they choose, and what they ask for together.
+func (q queues) pack(i int, f Flavor, pending []Pod) ([]int, packing.Size) {
+	var members []int
+	free := f.Size
+	for at := -1; f.MaxPods == 0 || int64(len(members)) < f.MaxPods; {
+		at = q.ofFlavor[i].next(at+1, free)
+		if at < 0 {
+			break
+		}
+		members = append(members, at)
+		free = free.Minus(pending[at].Size)
+	}
+	return members, f.Size.Minus(free)
+}
+
+// remove takes the pod at that place out of all queues.
+func (q queues) remove(at int) {
+	q.removed[at] = true
+	for _, one := range q.byArch {
+		one.remove(at)
+	}
+}
+
+// queue finds the next pod that fits without looking at those that do not: a
+// binary tree over the places, each node of which knows the least CPU and the
+// least memory that any pod below it asks for. Node 1 is the root, the children
+// of node i are 2i and 2i+1, and the leaves start at width.
+//
+// next costs O(log n) where the pods below a node that ask for little CPU are
+// those that ask for little memory, and O(n) at worst; remove O(log n).
+type queue struct {
+	width int
+	least []packing.Size
+	alive []bool // by node: whether any pod is below it
+}
+
+func newQueue(pending []Pod, arch string) *queue {
+	width := 1
+	for width < len(pending) {
+		width *= 2
+	}
+	q := &queue{width: width, least: make([]packing.Size, 2*width), alive: make([]bool, 2*width)}
+	for at := range pending {
+		if suits(pending[at].Arch, arch) {
+			q.least[width+at], q.alive[width+at] = pending[at].Size, true
+		}
+	}
+	for node := width - 1; node > 0; node-- {
+		q.update(node)
+	}
+	return q
+}
+
+func (q *queue) update(node int) {
+	least := packing.Size{MemoryBytes: math.MaxInt64, MilliCPU: math.MaxInt64}
+	q.alive[node] = false
+	for _, child := range []int{2 * node, 2*node + 1} {
+		if q.alive[child] {
+			q.alive[node] = true
+			least.MemoryBytes = min(least.MemoryBytes, q.least[child].MemoryBytes)
+			least.MilliCPU = min(least.MilliCPU, q.least[child].MilliCPU)
+		}
+	}
+	q.least[node] = least
+}
+
+func (q *queue) remove(at int) {
+	q.alive[q.width+at] = false
+	for node := (q.width + at) / 2; node > 0; node /= 2 {
+		q.update(node)
+	}
+}
+
+// next returns the first place from which on a pod fits into free, or -1.
+func (q *queue) next(from int, free packing.Size) int {
+	return q.search(1, 0, q.width, from, free)
+}
+
+// search is next below one node, which covers the places low to high-1.
+func (q *queue) search(node, low, high, from int, free packing.Size) int {
+	if high <= from || !q.alive[node] || !q.least[node].Fits(free) {
+		return -1
+	}
+	if node >= q.width {
+		return low
+	}
+	middle := low + (high-low)/2
+	if at := q.search(2*node, low, middle, from, free); at >= 0 {
+		return at
+	}
+	return q.search(2*node+1, middle, high, from, free)
+}
