@@ -211,6 +211,81 @@ func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
 	}
 }
 
+func TestRatesFollowTheirShape(t *testing.T) {
+	const m = time.Minute
+	growing := Pattern{Shape: Growing, BaseRate: 1, PeakRate: 5, Exponent: 2}
+	cycle := Pattern{Shape: Cycle, BaseRate: 1, PeakRate: 5, Period: 20 * m}
+	onOff := Pattern{Shape: OnOff, BaseRate: 5, Period: 20 * m, On: 5 * m}
+	tests := []struct {
+		pattern Pattern
+		at      time.Duration // of 60 min
+		want    Rate
+	}{
+		{Pattern{Shape: Stable, BaseRate: 5}, 59 * m, 5},
+		{growing, 0, 1}, {growing, 30 * m, 2}, {growing, 60 * m, 5},
+		{cycle, 0, 1}, {cycle, 5 * m, 3}, {cycle, 10 * m, 5}, {cycle, 15 * m, 3}, {cycle, 20 * m, 1}, {cycle, 50 * m, 5},
+		{onOff, 0, 5}, {onOff, 5*m - 1, 5}, {onOff, 5 * m, 0}, {onOff, 20*m - 1, 0}, {onOff, 20 * m, 5},
+	}
+	for _, tc := range tests {
+		if got := tc.pattern.Rate(tc.at, 60*m); !(math.Abs(float64(got-tc.want)) <= 1e-12) {
+			t.Errorf("%s at %v: rate %v, want %v", tc.pattern.Shape, tc.at, got, tc.want)
+		}
+	}
+}
+
+func TestEveryPointOfTheWeightsHasItsKind(t *testing.T) {
+	shares := []Share{{"a", 2}, {"b", 1}, {"c", 3}}
+	for point, want := range []int{0, 0, 1, 2, 2, 2} {
+		if got := pick(shares, int64(point)); got != want {
+			t.Errorf("point %d picks %d, want %d", point, got, want)
+		}
+	}
+}
+
+func TestNumbersBelowABoundAreEquallyLikely(t *testing.T) {
+	// 2^64 is 8/3 of this bound: without rejection two of three numbers would
+	// stand for three random ones and the third for two.
+	const bound, n = int64(3) << 61, 100_000
+	draw := newStream(1, "test")
+	var counts [3]float64
+	for range n {
+		got := draw.below(bound)
+		if got < 0 || got >= bound {
+			t.Fatalf("%d is not below %d", got, bound)
+		}
+		counts[got%3]++
+	}
+	for rest, count := range counts {
+		if !(math.Abs(count/n-1.0/3) <= 0.0075) {
+			t.Errorf("%v of %d leave a rest of %d by 3, want a third", count, n, rest)
+		}
+	}
+	for range 100 {
+		if got := draw.below(1); got != 0 {
+			t.Fatalf("%d below 1", got)
+		}
+	}
+}
+
+// TestKindsDoNotDependOnTimes looks for the gap before a pod deciding its kind.
+func TestKindsDoNotDependOnTimes(t *testing.T) {
+	pods := arrivals(t, read(t, withPatterns("{shape: stable, rate: 5/s, mix: {batch_small: 1, nginx: 1}}")), 9)
+	var sums, counts [2]float64
+	for i, p := range pods[1:] {
+		kind := 0
+		if p.Class == class.Service {
+			kind = 1
+		}
+		sums[kind] += (p.Arrival - pods[i].Arrival).Seconds()
+		counts[kind]++
+	}
+	for kind, n := range counts {
+		if mean := sums[kind] / n; !(math.Abs(mean-0.2) <= 5*0.2/math.Sqrt(n)) {
+			t.Errorf("mean gap before kind %d is %v s, want 0.2", kind, mean)
+		}
+	}
+}
+
 func TestPortableFunctionsAgreeWithMath(t *testing.T) {
 	for i := range 1001 {
 		x := float64(i) / 1000

@@ -13,11 +13,11 @@
 //
 // The package is pure: no clock, client, logger or global random source, and
 // files are opened by a function that the caller hands in. The same scenario
-// and seed give the same pods on any machine: random numbers come from PCG,
-// and what is computed from them uses only operations of which IEEE 754 fixes
-// every bit. Package math is avoided there, because its Exp and Log are written in assembly
-// for some architectures, and because compilers may fuse x*y+z where
-// the machine can, unless the product is converted explicitly.
+// and seed give the same pods on any machine: random numbers come from PCG, and
+// what is computed from them uses only operations of which IEEE 754 fixes every
+// bit. Sine, logarithm and exponential of package math are not among them, as
+// some architectures have their own in assembly. Nor is x*y+z, which compilers
+// fuse where the machine can, unless the product is converted explicitly.
 package scenario
 
 import "time"

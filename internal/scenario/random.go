@@ -39,7 +39,9 @@ func (s stream) below(n int64) int64 {
 // unit returns a multiple of 2^-53 from 0 to 1, 1 excluded.
 func (s stream) unit() float64 { return fraction(s.source.Uint64()) }
 
-func fraction(x uint64) float64 { return float64(x>>11) / (1 << 53) }
+// fraction returns x/2^64, rounded down to a multiple of 2^-53. The conversion of
+// the quotient keeps callers from fusing it with an addition.
+func fraction(x uint64) float64 { return float64(float64(x>>11) / (1 << 53)) }
 
 // exponential returns a number drawn from the exponential distribution of mean
 // 1. It uses von Neumann's method of 1951, which compares uniform numbers and

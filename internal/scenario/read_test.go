@@ -26,6 +26,9 @@ const (
 func files(path string) ([]byte, error) {
 	text, ok := map[string]string{
 		"pods.csv":    "arrival_s,cpu_milli,memory_mib,runtime_s,name,class,category,arch\n90,100,1,60,b,,c,arm64\n30,200,2,120,a,service,,\n8000,1,1,1,late,batch,,\n",
+		"end.csv":     "arrival_s,cpu_milli,memory_mib,runtime_s,name\n7200,1,1,1,at\n7200.000000001,1,1,1,after\n",
+		"long.csv":    "arrival_s,cpu_milli,memory_mib,runtime_s,name\n0,1,1,315360001,a\n",
+		"name.csv":    "arrival_s,cpu_milli,memory_mib,runtime_s,name\n0,1,1,1," + strings.Repeat("a", 252) + "\n",
 		"flavors.csv": "name,cpu,memory_gib,price_per_hour,arch,max_pods\nz,2,8,0.1,arm64,20\ny,1,1,0.05,,\n",
 		"bad.csv":     "arrival_s,cpu_milli,memory_mib,runtime_s\nNaN,1,1,1\n",
 		"badf.csv":    "name,cpu,memory_gib,price_per_hour\na,-1,1,1\n",
@@ -153,6 +156,10 @@ func TestPodsOfATraceAfterTheHorizonAreLeftOut(t *testing.T) {
 	if n := len(s.Workload.Traces[0].Pods); n != 2 {
 		t.Errorf("%d pods within 7200 s, want 2", n)
 	}
+	s = read(t, base+"  workload: {traces: [{file: end.csv}]}\n")
+	if pods := s.Workload.Traces[0].Pods; len(pods) != 1 || pods[0].Name != "at" {
+		t.Errorf("pods %v, want the one that arrives at the horizon", pods)
+	}
 }
 
 // TestFaultsSayWhereAndWhatWouldBeRight adds one line to a good scenario, and
@@ -199,6 +206,10 @@ func TestFaultsSayWhereAndWhatWouldBeRight(t *testing.T) {
 		{"  workload: {pods: [*x]}", `is no YAML: unknown anchor 'x' referenced`},
 		{"  homogeneousFlavor: &x f\n  autoscale: *x", `s.yaml:8: spec.autoscale: is an alias, which is not taken here`},
 		{"  workload: {traces: [{file: bad.csv}]}", `bad.csv:2: arrival_s: "NaN" is not a plain decimal number`},
+		{"  workload: {traces: [{file: long.csv}]}", `spec.workload.traces[0].file: pod "a" runs for longer than 87600h0m0s`},
+		{"  workload: {traces: [{file: name.csv, name: b}]}", `is longer than 253 bytes with the entry's name before it`},
+		{"  nodes: [" + strings.Repeat("1,", MaxEntries) + "1]", `spec.nodes: has 10001 elements, want at most 10000`},
+		{"  scalingInterval: 87600h0m0.000000001s", `spec.scalingInterval: "87600h0m0.000000001s" is too long`},
 		{"  workload: {traces: [{limit: 1}]}", `spec.workload.traces[0].file: is missing`},
 		{"  workload: {traces: [{file: nope}]}", `spec.workload.traces[0].file: read nope: no such file`},
 		{"  workload: {traces: [{file: pods.csv, limit: 0}]}", `traces[0].limit: "0" is zero`},
@@ -243,7 +254,18 @@ func TestFaultsSayWhereAndWhatWouldBeRight(t *testing.T) {
 		{kind("name: K, class: service"), `taskKinds[0].name: "K" is no kind`},
 	}
 	for _, tc := range tests {
-		t.Run(tc.line, func(t *testing.T) { checkFault(t, base+tc.line+"\n", tc.want) })
+		t.Run(clip(tc.line), func(t *testing.T) { checkFault(t, base+tc.line+"\n", tc.want) })
+	}
+}
+
+func TestBoundsAreInclusive(t *testing.T) {
+	for _, line := range []string{
+		"  scalingInterval: 87600h",
+		"  workload: {pods: [{name: a, class: service, cpu: 1, memory: 1, count: 1000000, arrival: 2h}]}",
+		"  workload: {traces: [{file: name.csv}]}",
+		"  nodes: [{flavor: f, count: 1000}]",
+	} {
+		read(t, base+line+"\n")
 	}
 }
 

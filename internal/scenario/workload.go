@@ -305,7 +305,7 @@ func (b *builder) pods(v value) {
 	w := b.s.Workload
 	total := 0.0
 	for _, p := range w.Patterns {
-		total += float64(p.highest()) * b.s.Horizon.Seconds()
+		total += float64(float64(p.highest()) * b.s.Horizon.Seconds())
 	}
 	for _, t := range w.Traces {
 		total += float64(len(t.Pods))
