@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	yaml "sigs.k8s.io/yaml/goyaml.v3"
+	yaml "go.yaml.in/yaml/v3"
 
 	"supercargo.dev/supercargo/internal/trace"
 )
