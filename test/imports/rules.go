@@ -12,6 +12,7 @@ const module = "supercargo.dev/supercargo"
 // arguments and return a plan.
 var pure = []string{
 	"autoscaler/planner",
+	"internal/bound",
 	"internal/class",
 	"internal/packing",
 	"internal/report",

@@ -1,0 +1,397 @@
+// Package bound computes what machines must cost at least, whatever a policy
+// does: [Cost] for a whole run and [PerHour] for pods that all run at once.
+//
+// The bounds are those of linear programming duality. Give CPU and memory any
+// prices such that no flavor's capacity is worth more than the flavor costs;
+// then the pods' requests, at those prices, cost no more than the machines that
+// hold them. The best such prices are found exactly. docs/lower-bound.md has
+// the derivation.
+//
+// All arithmetic is on exact fractions, rounded once at the end and to the safe
+// side. Every function is pure, and the order of its arguments does not matter.
+package bound
+
+import (
+	"math"
+	"math/big"
+	"time"
+
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// Flavor is a kind of machine.
+type Flavor struct {
+	// Size is what pods can use of one machine. It is not negative.
+	Size packing.Size
+	// MaxPods is how many pods one machine takes; 0 means any number.
+	MaxPods int64
+	// Arch is the CPU architecture. Only pods of the same or of any architecture
+	// go there.
+	Arch string
+	// MicroDollarsPerHour is the price of one machine. It is not negative.
+	MicroDollarsPerHour int64
+	// Speed divides the runtimes of batch pods. A value that is not above zero, or
+	// not finite, counts as 1.
+	Speed float64
+}
+
+// Pod is a pod of the workload.
+type Pod struct {
+	// Size is what it asks for. It is not negative.
+	Size packing.Size
+	// Arch is the CPU architecture it needs; empty means any.
+	Arch string
+	// Service says that it is no batch pod.
+	Service bool
+	// Arrival is when it is created, since the start of the run.
+	Arrival time.Duration
+	// Runtime is how long a batch pod runs on a machine of speed 1. For a service
+	// it is the lifetime from its start, at any speed, and 0 means to the end of
+	// the run.
+	Runtime time.Duration
+}
+
+// Machines are equal machines that are there, and paid for, from the start.
+type Machines struct {
+	Flavor Flavor
+	// Count is how many there are.
+	Count int64
+}
+
+// Run is what the bound of a run depends on. It says nothing of the policy.
+type Run struct {
+	// Pods are the workload. Every batch pod that some flavor holds is taken to
+	// complete: leave out those that a policy may leave undone.
+	Pods []Pod
+	// Flavors can be bought at any time, without a limit.
+	Flavors []Flavor
+	// Machines are there at the start. Their flavors need not be among Flavors.
+	Machines []Machines
+	// Fixed says that nothing is bought and nothing given back: Machines are paid
+	// for until the run ends, and Flavors are not looked at.
+	Fixed bool
+	// BillingPeriod is the unit that is paid; every started one is paid in full,
+	// and one at least for each machine. 0 means that time is paid as it passes.
+	BillingPeriod time.Duration
+	// ReleaseLag is from giving a machine back until it is no longer paid.
+	ReleaseLag time.Duration
+	// End is a time before which the run does not end, whatever is done; 0 if
+	// none is known. Batch pods make it later by themselves: none completes
+	// sooner than its arrival plus its runtime at the highest speed.
+	End time.Duration
+	// ServicesServed says that every service that some flavor holds is taken to
+	// start at most MaxServiceWait after its arrival, and to stay, moves aside,
+	// until its lifetime is over or the run ends. Without it services count
+	// nothing, because a policy may let them wait for ever and pay nothing.
+	ServicesServed bool
+	MaxServiceWait time.Duration
+}
+
+// Bound is what a run must cost at least, in millionths of a dollar, and why.
+type Bound struct {
+	// MicroDollars is the bound: the greater of Start + Work, rounded down, and
+	// Longest.
+	MicroDollars int64
+	// Start is what must be paid for the machines that are there at the start even
+	// if they are given back at once, or for the whole run if it is Fixed.
+	Start int64
+	// Work is what must be paid on top for the work that they cannot do meanwhile.
+	Work int64
+	// Longest is what the dearest single pod must cost on the machine cheapest
+	// for it, one billing period at least.
+	Longest int64
+	// Uncounted is how many pods no flavor holds; they add nothing.
+	Uncounted int
+}
+
+// Cost returns a lower bound of the bill of a run, under any policy, present or
+// future, that completes the batch pods of r, and serves the services if r says
+// so. A policy may know the future, delay pods, stop and resume them, and move
+// them at no cost; more machines at once than any real limit allows are allowed.
+//
+// Start lag, copies, lost work and fragments of machines that no pod fits only
+// add to a bill; so the bound is seldom reached. It never falls when a
+// pod is added, and with all prices multiplied by k it is multiplied by k, apart
+// from rounding. A runtime divided by a speed may be rounded down to
+// the nanosecond, once per pod.
+//
+// Cost: O(n·f + f³) for n pods and f flavors.
+func Cost(r Run) Bound {
+	p := prepare(r)
+	start, work, longest := p.start(), p.work(), p.longest()
+	total := new(big.Rat).Add(start, work)
+	if longest.Cmp(total) > 0 {
+		total = longest
+	}
+	return Bound{
+		MicroDollars: floor(total), Start: floor(start), Work: floor(work), Longest: floor(longest),
+		Uncounted: p.uncounted,
+	}
+}
+
+// PerHour returns a lower bound, in micro-dollars per hour, of the price of
+// machines that hold all pods at once, and how many pods no flavor holds; those
+// add nothing. It reads sizes and architectures only. Because prices
+// are whole micro-dollars, so is the price of any set of machines, and the
+// bound is rounded up. Cost: as for [Cost].
+func PerHour(pods []Pod, flavors []Flavor) (microDollars int64, uncounted int) {
+	p := problem{flavors: candidates(flavors)}
+	for i := range p.flavors {
+		p.flavors[i].speed = one
+	}
+	for _, pod := range pods {
+		p.add(load{Pod: pod, duration: 1})
+	}
+	best := new(big.Rat)
+	for _, v := range p.views() {
+		best = larger(best, p.viewWork(v, batchRate))
+	}
+	return ceil(larger(best, p.longest())), p.uncounted
+}
+
+// problem is a run in the units of the arithmetic: milli-CPU and bytes, each
+// times nanoseconds, and micro-dollars per hour times nanoseconds, which
+// inDollars turns into micro-dollars.
+type problem struct {
+	flavors   []candidate
+	loads     []load
+	uncounted int
+	machines  []held
+	// paid is how long every machine of the start is paid for at least; period
+	// how long every machine is.
+	paid, period int64
+	inDollars    bool
+}
+
+// candidate is a flavor with its speed as a fraction.
+type candidate struct {
+	Flavor
+	speed *big.Rat
+}
+
+// held are machines of the start; flavor is an index.
+type held struct {
+	flavor int
+	count  int64
+}
+
+// load is a pod that must run.
+type load struct {
+	Pod
+	// duration is for how long: at speed 1 for batch, at any speed for a service.
+	duration int64
+	// early is how much of the duration may pass while the machines of the start
+	// are paid for anyway.
+	early int64
+}
+
+var one = big.NewRat(1, 1)
+
+func prepare(r Run) problem {
+	p := problem{period: int64(r.BillingPeriod), inDollars: true}
+	for _, m := range r.Machines {
+		p.machines = append(p.machines, held{flavor: len(p.flavors), count: m.Count})
+		p.flavors = append(p.flavors, candidates([]Flavor{m.Flavor})...)
+	}
+	if !r.Fixed {
+		p.flavors = append(p.flavors, candidates(r.Flavors)...)
+	}
+	fastest, rounded := p.fastest()
+
+	// No batch pod ends sooner than after running at the highest speed.
+	end := max(int64(r.End), 0)
+	for _, pod := range r.Pods {
+		if pod.Service || !p.holdable(pod) {
+			continue
+		}
+		work := new(big.Rat).SetInt64(max(0, int64(pod.Runtime)-rounded))
+		end = max(end, int64(pod.Arrival)+floor(work.Quo(work, fastest)))
+	}
+
+	p.paid = int64(r.ReleaseLag)
+	if r.Fixed {
+		p.paid = end
+	}
+	p.paid = started(p.paid, p.period)
+
+	for _, pod := range r.Pods {
+		l := load{Pod: pod, duration: max(0, int64(pod.Runtime)-rounded)}
+		speed := fastest
+		if pod.Service {
+			l.duration = served(pod, r, end)
+			speed = one
+		}
+		window := new(big.Rat).SetInt64(max(0, p.paid-int64(pod.Arrival)))
+		l.early = min(l.duration, ceil(window.Mul(window, speed)))
+		if r.Fixed {
+			l.early = l.duration // the machines are all there is, whenever the pods come
+		}
+		p.add(l)
+	}
+	return p
+}
+
+// served returns for how long a service must be there.
+func served(pod Pod, r Run, end int64) int64 {
+	if !r.ServicesServed {
+		return 0
+	}
+	there := max(0, end-int64(pod.Arrival)-int64(r.MaxServiceWait))
+	if pod.Runtime > 0 {
+		there = min(there, int64(pod.Runtime))
+	}
+	return there
+}
+
+// add takes a pod in, or counts it if no flavor holds it. Services of no
+// duration need not run at all.
+func (p *problem) add(l load) {
+	switch {
+	case !p.holdable(l.Pod):
+		p.uncounted++
+	case !l.Service || l.duration > 0:
+		p.loads = append(p.loads, l)
+	}
+}
+
+func (p *problem) holdable(pod Pod) bool {
+	for i := range p.flavors {
+		if p.flavors[i].holds(pod) {
+			return true
+		}
+	}
+	return false
+}
+
+// fastest returns the highest speed of any flavor, 1 at least, and how many
+// nanoseconds of work rounding one runtime down may save.
+func (p *problem) fastest() (speed *big.Rat, rounded int64) {
+	speed = one
+	for _, f := range p.flavors {
+		speed = larger(speed, f.speed)
+		if f.speed.Cmp(one) != 0 {
+			rounded = 1
+		}
+	}
+	return speed, rounded * ceil(speed)
+}
+
+// start is what the machines of the start cost in any case.
+func (p *problem) start() *big.Rat {
+	sum := new(big.Rat)
+	for _, m := range p.machines {
+		price := new(big.Rat).SetInt64(p.flavors[m.flavor].MicroDollarsPerHour)
+		price.Mul(price, new(big.Rat).SetInt64(m.count))
+		sum.Add(sum, price.Mul(price, new(big.Rat).SetInt64(p.paid)))
+	}
+	return p.dollars(sum)
+}
+
+// work is the best bound among views of the pods, each true by itself. Batch
+// pods gain from a machine's speed and services do not: views with services must
+// count a slow machine as if it had speed 1.
+func (p *problem) work() *big.Rat {
+	best := new(big.Rat)
+	for _, services := range []bool{false, true} {
+		part, rate := *p, batchRate
+		if services {
+			rate = anyRate
+		} else {
+			part.loads = nil
+			for _, l := range p.loads {
+				if !l.Service {
+					part.loads = append(part.loads, l)
+				}
+			}
+		}
+		for _, v := range part.views() {
+			best = larger(best, part.viewWork(v, rate))
+		}
+	}
+	return p.dollars(best)
+}
+
+// longest is the dearest pod on its cheapest machine. Splitting its run over
+// several machines is no cheaper: each costs a period, and each unit of work
+// costs what it costs on the machine cheapest for it.
+func (p *problem) longest() *big.Rat {
+	worst := new(big.Rat)
+	for _, l := range p.loads {
+		var cheapest *big.Rat
+		for i := range p.flavors {
+			f := &p.flavors[i]
+			if !f.holds(l.Pod) {
+				continue
+			}
+			held := new(big.Rat).SetInt64(l.duration)
+			if !l.Service {
+				held.Quo(held, f.speed)
+			}
+			held = larger(held, new(big.Rat).SetInt64(p.period))
+			cost := held.Mul(held, new(big.Rat).SetInt64(f.MicroDollarsPerHour))
+			if cheapest == nil || cost.Cmp(cheapest) < 0 {
+				cheapest = cost
+			}
+		}
+		worst = larger(worst, cheapest)
+	}
+	return p.dollars(worst)
+}
+
+// dollars turns micro-dollars per hour times nanoseconds into micro-dollars.
+func (p *problem) dollars(x *big.Rat) *big.Rat {
+	if !p.inDollars {
+		return x
+	}
+	return new(big.Rat).Quo(x, new(big.Rat).SetInt64(int64(time.Hour)))
+}
+
+func (c *candidate) holds(p Pod) bool {
+	return (p.Arch == "" || p.Arch == c.Arch) && p.Size.Fits(c.Size)
+}
+
+func candidates(flavors []Flavor) []candidate {
+	var all []candidate
+	for _, f := range flavors {
+		c := candidate{Flavor: f, speed: one}
+		if f.Speed > 0 && !math.IsInf(f.Speed, 0) {
+			c.speed = new(big.Rat).SetFloat64(f.Speed)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// started rounds a time up to whole periods, one at least.
+func started(t, period int64) int64 {
+	if period <= 0 {
+		return t
+	}
+	return max(1, (t+period-1)/period) * period
+}
+
+func larger(a, b *big.Rat) *big.Rat {
+	if b.Cmp(a) > 0 {
+		return b
+	}
+	return a
+}
+
+// floor and ceil round to a whole number of 64 bits; greater ones become the
+// greatest of these.
+func floor(x *big.Rat) int64 {
+	return whole(new(big.Int).Div(x.Num(), x.Denom())) // Euclidean, and Denom is above zero
+}
+
+func ceil(x *big.Rat) int64 {
+	up := new(big.Int).Sub(x.Denom(), big.NewInt(1))
+	up.Add(up, x.Num())
+	return whole(up.Div(up, x.Denom()))
+}
+
+func whole(x *big.Int) int64 {
+	if !x.IsInt64() {
+		return math.MaxInt64
+	}
+	return x.Int64()
+}

@@ -1,0 +1,280 @@
+package bound
+
+import "math/big"
+
+// maxFlavorsForViews bounds the work on views: with more flavors only the views
+// of all pods and of the architectures are taken.
+const maxFlavorsForViews = 32
+
+// part is some of the loads, and flavors among which are all that hold any of
+// them; both are indices. The flavors do not depend on which pods there are, or
+// one more pod could lower the bound.
+type part struct{ loads, flavors []int }
+
+// view is a way to look at the pods: parts with no flavor in common. Pods in no
+// part are not counted.
+type view []part
+
+// views returns ways to look at the pods that each give a true bound:
+//
+//   - all of them together;
+//   - those that need an architecture, each architecture apart, since no machine
+//     has two;
+//   - for each flavor, those that it does not hold: no flavor of the same
+//     architecture that is smaller in both resources holds them either.
+func (p *problem) views() []view {
+	views := []view{{p.part(
+		func(*load) bool { return true },
+		func(*candidate) bool { return true })}}
+	var apart view
+	seen := map[string]bool{}
+	for _, f := range p.flavors {
+		if arch := f.Arch; arch != "" && !seen[arch] {
+			seen[arch] = true
+			apart = append(apart, p.part(
+				func(l *load) bool { return l.Arch == arch },
+				func(c *candidate) bool { return c.Arch == arch }))
+		}
+	}
+	views = append(views, apart)
+	if len(p.flavors) > maxFlavorsForViews {
+		return views
+	}
+	for i := range p.flavors {
+		f := &p.flavors[i]
+		views = append(views, view{p.part(
+			func(l *load) bool { return !f.holds(l.Pod) },
+			func(c *candidate) bool { return c.Arch != f.Arch || !c.Size.Fits(f.Size) })})
+	}
+	return views
+}
+
+// part returns the part of the loads and flavors for which the functions hold.
+func (p *problem) part(load func(*load) bool, flavor func(*candidate) bool) part {
+	var of part
+	for i := range p.loads {
+		if load(&p.loads[i]) {
+			of.loads = append(of.loads, i)
+		}
+	}
+	for i := range p.flavors {
+		if flavor(&p.flavors[i]) {
+			of.flavors = append(of.flavors, i)
+		}
+	}
+	return of
+}
+
+// batchRate is how much work of batch pods a machine does in a unit of time.
+func batchRate(c *candidate) *big.Rat { return c.speed }
+
+// anyRate is how much of any pod's duration passes on it, at most.
+func anyRate(c *candidate) *big.Rat { return larger(c.speed, one) }
+
+// amounts are of CPU, memory and places for pods, each times a time.
+type amounts struct{ cpu, memory, places *big.Rat }
+
+func newAmounts() amounts {
+	return amounts{cpu: new(big.Rat), memory: new(big.Rat), places: new(big.Rat)}
+}
+
+// offer is what a machine of a flavor gives in a unit of time, and its price.
+// Places is nil if they are without limit.
+type offer struct {
+	amounts
+	price *big.Rat
+}
+
+// viewWork sums the bounds of the parts of a view.
+func (p *problem) viewWork(v view, rate func(*candidate) *big.Rat) *big.Rat {
+	sum := new(big.Rat)
+	for _, of := range v {
+		sum.Add(sum, p.partWork(of, rate))
+	}
+	return sum
+}
+
+// partWork returns what must be paid for a part besides the time in
+// which the machines of the start are paid anyway. What can be done in that
+// time is at most what the pods have to do then, and at most what those
+// machines can do; either may be taken off, so the greater remainder counts.
+func (p *problem) partWork(of part, rate func(*candidate) *big.Rat) *big.Rat {
+	late, beyond := p.totals(of.loads)
+	var offers []offer
+	offerOf := map[int]offer{}
+	for _, i := range of.flavors {
+		offerOf[i] = newOffer(&p.flavors[i], rate(&p.flavors[i]))
+		offers = append(offers, offerOf[i])
+	}
+	for _, m := range p.machines {
+		o, ok := offerOf[m.flavor]
+		if !ok {
+			continue
+		}
+		time := new(big.Rat).SetInt64(p.paid)
+		time.Mul(time, new(big.Rat).SetInt64(m.count))
+		beyond.cpu = less(beyond.cpu, o.cpu, time)
+		beyond.memory = less(beyond.memory, o.memory, time)
+		if o.places != nil {
+			beyond.places = less(beyond.places, o.places, time)
+		}
+	}
+	return larger(dearest(late, offers), dearest(beyond, offers))
+}
+
+// totals returns what the loads ask for after the paid time, and in all.
+func (p *problem) totals(loads []int) (late, sum amounts) {
+	late, sum = newAmounts(), newAmounts()
+	add := func(to *big.Int, amount, time int64) {
+		product := new(big.Int).Mul(big.NewInt(amount), big.NewInt(time))
+		to.Add(to, product)
+	}
+	for _, count := range []struct {
+		to    *amounts
+		early bool
+	}{{&late, true}, {&sum, false}} {
+		var cpu, memory, places big.Int
+		for _, i := range loads {
+			l := &p.loads[i]
+			time := l.duration
+			if count.early {
+				time -= l.early
+			}
+			add(&cpu, l.Size.MilliCPU, time)
+			add(&memory, l.Size.MemoryBytes, time)
+			add(&places, 1, time)
+		}
+		count.to.cpu.SetInt(&cpu)
+		count.to.memory.SetInt(&memory)
+		count.to.places.SetInt(&places)
+	}
+	return late, sum
+}
+
+func newOffer(f *candidate, rate *big.Rat) offer {
+	times := func(n int64) *big.Rat { x := new(big.Rat).SetInt64(n); return x.Mul(x, rate) }
+	o := offer{amounts: amounts{cpu: times(f.Size.MilliCPU), memory: times(f.Size.MemoryBytes)},
+		price: new(big.Rat).SetInt64(f.MicroDollarsPerHour)}
+	if f.MaxPods > 0 {
+		o.places = times(f.MaxPods)
+	}
+	return o
+}
+
+func less(a, b, times *big.Rat) *big.Rat {
+	product := new(big.Rat).Mul(b, times)
+	return product.Sub(a, product)
+}
+
+// dearest returns the most that the wanted amounts, which may be negative, can
+// be worth when no offer is worth more than its price; 0 at least. Either CPU and
+// memory have prices or places have.
+func dearest(want amounts, offers []offer) *big.Rat {
+	best := new(big.Rat)
+	for _, prices := range corners(offers) {
+		worth := new(big.Rat).Mul(prices.cpu, want.cpu)
+		best = larger(best, worth.Add(worth, new(big.Rat).Mul(prices.memory, want.memory)))
+	}
+	if price := cheapest(offers, func(o offer) *big.Rat { return o.places }); price != nil {
+		best = larger(best, new(big.Rat).Mul(price, want.places))
+	}
+	return best
+}
+
+// cheapest returns the lowest price of a unit of one resource, or nil where an
+// offer has it without limit or no offer has any.
+func cheapest(offers []offer, of func(offer) *big.Rat) *big.Rat {
+	var least *big.Rat
+	for _, o := range offers {
+		amount := of(o)
+		if amount == nil {
+			return nil
+		}
+		if amount.Sign() == 0 {
+			continue
+		}
+		if price := new(big.Rat).Quo(o.price, amount); least == nil || price.Cmp(least) < 0 {
+			least = price
+		}
+	}
+	return least
+}
+
+// pair is a price of a unit of CPU and one of memory.
+type pair struct{ cpu, memory *big.Rat }
+
+// corners returns corners of the polygon of all pairs of prices, none negative,
+// at which no offer is worth more than its price: the origin and those from
+// which on a higher price of CPU means a lower one of memory. Any linear function
+// has its greatest value over the polygon at one of its corners, and those left
+// out, with one price 0 and the other below its limit, are no corners.
+//
+// It walks along the upper edge from CPU price 0 to the highest. A resource that no
+// offer has gets price 0. Cost: O(f·k) for f offers and k corners.
+func corners(offers []offer) []pair {
+	zero := new(big.Rat)
+	found := []pair{{zero, zero}}
+	most := cheapest(offers, func(o offer) *big.Rat { return o.cpu })
+	if most == nil {
+		most = zero
+	}
+	found = append(found, pair{most, zero})
+	if cheapest(offers, func(o offer) *big.Rat { return o.memory }) == nil {
+		return found
+	}
+	for at := zero; ; {
+		edge := edgeRightOf(offers, at)
+		found = append(found, pair{at, edge.memoryPrice(at)})
+		if at.Cmp(most) >= 0 {
+			return found
+		}
+		next := most
+		for _, o := range offers {
+			if o.memory.Sign() > 0 && o.slope().Cmp(edge.slope()) > 0 {
+				if x := crossing(edge, o); x.Cmp(next) < 0 {
+					next = x
+				}
+			}
+		}
+		at = next
+	}
+}
+
+// memoryPrice is the highest price of memory at which the offer is worth no
+// more than its price, given that of CPU. It must have memory.
+func (o offer) memoryPrice(cpuPrice *big.Rat) *big.Rat {
+	rest := new(big.Rat).Mul(cpuPrice, o.cpu)
+	rest.Sub(o.price, rest)
+	return rest.Quo(rest, o.memory)
+}
+
+// slope is how fast memoryPrice falls.
+func (o offer) slope() *big.Rat { return new(big.Rat).Quo(o.cpu, o.memory) }
+
+// edgeRightOf returns the offer that limits the price of memory at and just
+// above a price of CPU. Some offer must have memory.
+func edgeRightOf(offers []offer, at *big.Rat) offer {
+	best := -1
+	for i, o := range offers {
+		if o.memory.Sign() == 0 {
+			continue
+		}
+		if best >= 0 {
+			c := o.memoryPrice(at).Cmp(offers[best].memoryPrice(at))
+			if c > 0 || c == 0 && o.slope().Cmp(offers[best].slope()) <= 0 {
+				continue
+			}
+		}
+		best = i
+	}
+	return offers[best]
+}
+
+// crossing returns the price of CPU at which two offers of unlike slope allow
+// the same price of memory.
+func crossing(a, b offer) *big.Rat {
+	// pa/ma - x·ca/ma = pb/mb - x·cb/mb
+	atZero := new(big.Rat)
+	gap := new(big.Rat).Sub(b.memoryPrice(atZero), a.memoryPrice(atZero))
+	return gap.Quo(gap, new(big.Rat).Sub(b.slope(), a.slope()))
+}
