@@ -86,6 +86,11 @@ func TestCostOfRunsThatCanBeWorkedOutByHand(t *testing.T) {
 			Bound{MicroDollars: 36, Work: 36, Longest: 27}},
 		{"after the wait, to the end of the run", Run{Pods: []Pod{service(2, 4, 1, 20)}, Flavors: []Flavor{small}, End: 10 * slot,
 			ServicesServed: true, MaxServiceWait: 2 * slot}, Bound{MicroDollars: 21, Work: 21, Longest: 21}},
+		{"no longer on a slow machine", Run{Pods: []Pod{service(2, 4, 0, 0)}, Flavors: []Flavor{with(small, func(f *Flavor) { f.Speed = 0.5 })},
+			End: 10 * slot, ServicesServed: true}, Bound{MicroDollars: 30, Work: 30, Longest: 30}},
+		{"a smaller machine of another architecture may hold what a greater does not", Run{Pods: []Pod{arm(batch(2, 4, 0, 10))},
+			Flavors: []Flavor{small, with(flavor(2, 4, 1), func(f *Flavor) { f.Arch = "arm64" }), with(flavor(4, 8, 9), func(f *Flavor) { f.Arch = "arm64" })}},
+			Bound{MicroDollars: 10, Work: 10, Longest: 10}},
 		{"batch work makes the run longer", Run{Pods: []Pod{service(2, 4, 0, 0), batch(2, 4, 5, 7)}, Flavors: []Flavor{small}, ServicesServed: true},
 			Bound{MicroDollars: 57, Work: 57, Longest: 36}},
 	}
