@@ -374,9 +374,9 @@ func TestTheScenariosOfThePaperAreRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// 360 on average; five standard deviations are 95.
-			if len(pods) < 265 || len(pods) > 455 || len(s.Flavors) != len(prices) {
-				t.Errorf("%d pods and %d flavors, want about 360 and %d", len(pods), len(s.Flavors), len(prices))
+			// 480 on average; five standard deviations are 110.
+			if len(pods) < 370 || len(pods) > 590 || len(s.Flavors) != len(prices) {
+				t.Errorf("%d pods and %d flavors, want about 480 and %d", len(pods), len(s.Flavors), len(prices))
 			}
 		})
 	}
