@@ -14,6 +14,7 @@ var pure = []string{
 	"autoscaler/planner",
 	"internal/bound",
 	"internal/class",
+	"internal/outcome",
 	"internal/packing",
 	"internal/report",
 	"internal/runtimes",

@@ -1,0 +1,189 @@
+package outcome
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+const joulesPerKilowattHour = 3.6e6
+
+// table puts the figures of the report side by side.
+func (r Report) table() table {
+	f := figures{policies: r.Policies}
+	cost := f.column("cost", "$", "The bill of all machines.", dollarsDigits, func(p Policy) float64 { return p.CostDollars })
+	columns := []column{cost, f.aboveBound(), f.saved()}
+	if f.any(func(p Policy) float64 { return p.EnergyJoules }) {
+		columns = append(columns, f.column("energy", "kWh", "What the machines drew while they were paid for, idle power included.",
+			digitsFor, func(p Policy) float64 { return p.EnergyJoules / joulesPerKilowattHour }))
+	}
+	wait := unitFor(f.largest(func(p Policy) float64 { return max(p.Scheduling.Mean, p.Scheduling.P95) }))
+	lost := unitFor(f.largest(func(p Policy) float64 { return p.Moves.LostWorkSeconds }))
+	columns = append(columns,
+		f.column("wait", "mean "+wait.symbol, "From the submission of a pod to its first start, waiting for machines included, over the pods that started.",
+			digitsFor, func(p Policy) float64 { return p.Scheduling.Mean / wait.seconds }),
+		f.column("wait", "p95 "+wait.symbol, "Nineteen of twenty pods that started waited no longer.",
+			digitsFor, func(p Policy) float64 { return p.Scheduling.P95 / wait.seconds }),
+		f.column("CPU", "%", "Share of the machines' CPU that running pods requested, while the machines were paid for.",
+			oneDigit, func(p Policy) float64 { return 100 * p.Utilization.CPU }),
+		f.column("memory", "%", "The same for memory.",
+			oneDigit, func(p Policy) float64 { return 100 * p.Utilization.Memory }),
+		f.column("nodes", "peak", "The most machines at one time.",
+			noDigit, func(p Policy) float64 { return float64(p.Nodes.Peak) }),
+		f.column("nodes", "hours", "Machine hours paid for.",
+			digitsFor, func(p Policy) float64 { return p.Nodes.Hours }),
+		f.texts("moves", "mig/evict", "Pods moved with their state / pods killed to be started elsewhere.",
+			func(p Policy) string { return count(p.Moves.Migrations) + "/" + count(p.Moves.Evictions) }),
+		f.column("lost", "work "+lost.symbol, "Work of evicted pods that had to be done again.",
+			digitsFor, func(p Policy) float64 { return p.Moves.LostWorkSeconds / lost.seconds }),
+		f.texts("completed", "/submitted", "Pods that did their work / pods of the workload. A service that runs to the end of the run is not completed.",
+			func(p Policy) string { return count(p.Pods.Completed) + "/" + count(p.Pods.Submitted) }),
+		f.texts("undone", "pend/fail", "Pods that wait at the end of the run / pods that ended before their work was done and were not started again.",
+			func(p Policy) string { return count(p.Pods.Pending) + "/" + count(p.Pods.Failed) }))
+	return table{policies: f.names(), columns: columns}
+}
+
+// moreFigures are those that have no place in the first table.
+func (r Report) moreFigures() table {
+	f := figures{policies: r.Policies}
+	end := unitFor(f.largest(func(p Policy) float64 { return max(p.MakespanSeconds, p.EndSeconds) }))
+	wait := unitFor(f.largest(func(p Policy) float64 { return p.Scheduling.Max }))
+	columns := []column{
+		f.column("last batch pod ended", end.symbol, "", digitsFor, func(p Policy) float64 { return p.MakespanSeconds / end.seconds }),
+		f.column("run ended", end.symbol, "", digitsFor, func(p Policy) float64 { return p.EndSeconds / end.seconds }),
+		f.column("wait median", wait.symbol, "", digitsFor, func(p Policy) float64 { return p.Scheduling.P50 / wait.seconds }),
+		f.column("wait longest", wait.symbol, "", digitsFor, func(p Policy) float64 { return p.Scheduling.Max / wait.seconds }),
+		f.column("scheduled", "pods", "", noDigit, func(p Policy) float64 { return float64(p.Pods.Scheduled) }),
+		f.column("nodes at start", "", "", noDigit, func(p Policy) float64 { return float64(p.Nodes.Start) }),
+		f.column("nodes added", "", "", noDigit, func(p Policy) float64 { return float64(p.Nodes.Added) }),
+		f.column("nodes removed", "", "", noDigit, func(p Policy) float64 { return float64(p.Nodes.Removed) }),
+	}
+	if f.any(func(p Policy) float64 { return p.WallSeconds }) {
+		columns = append(columns, f.column("simulated in", "s", "", digitsFor, func(p Policy) float64 { return p.WallSeconds }))
+	}
+	return table{policies: f.names(), columns: columns}
+}
+
+// eventCounts has a column for each kind of event.
+func (r Report) eventCounts() table {
+	f := figures{policies: r.Policies}
+	kinds := map[string]bool{}
+	for _, p := range r.Policies {
+		for kind := range p.Events {
+			kinds[kind] = true
+		}
+	}
+	t := table{policies: f.names()}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		t.columns = append(t.columns, f.column(shown(kind), "", "", noDigit, func(p Policy) float64 { return float64(p.Events[kind]) }))
+	}
+	return t
+}
+
+// notes are what has to be read with the table: lines of plain text, names cut
+// to so many runes.
+func (r Report) notes(runes int) []string {
+	first := r.Policies[0]
+	lines := []string{"No lower bound of the cost is known."}
+	if first.LowerBoundDollars > 0 {
+		lines[0] = fmt.Sprintf("Lower bound: %s. No policy that does all the work can cost less.", r.money(first.LowerBoundDollars))
+	}
+	if len(r.Policies) > 1 {
+		lines = append(lines, fmt.Sprintf("Saved: against %s, the first policy.", shortened(first.Name, runes)))
+	}
+	if slices.ContainsFunc(r.Policies, func(p Policy) bool { return p.unfinished() > 0 }) {
+		lines = append(lines, "Pods stayed pending or failed: a policy that leaves work undone pays less for that reason alone.")
+	}
+	return lines
+}
+
+// money writes an amount with the digits that suit the costs of the report.
+func (r Report) money(v float64) string {
+	f := figures{policies: r.Policies}
+	return dollars(v, f.largest(func(p Policy) float64 { return max(p.CostDollars, p.LowerBoundDollars) }))
+}
+
+// unfinished counts the pods whose work was left undone.
+func (p Policy) unfinished() int { return p.Pods.Pending + p.Pods.Failed }
+
+// reason says why so many pods are pending.
+type reason struct {
+	text string
+	pods int64
+}
+
+// pendingReasons returns the most frequent reason first, ties by text.
+func (p Policy) pendingReasons() []reason {
+	var reasons []reason
+	for text, pods := range p.PendingReasons {
+		reasons = append(reasons, reason{text, pods})
+	}
+	slices.SortFunc(reasons, func(a, b reason) int {
+		return cmp.Or(cmp.Compare(b.pods, a.pods), cmp.Compare(a.text, b.text))
+	})
+	return reasons
+}
+
+// figures makes columns of policies.
+type figures struct{ policies []Policy }
+
+func (f figures) names() []string {
+	names := make([]string, len(f.policies))
+	for i, p := range f.policies {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// column writes a number of each policy; digits says how many digits after the
+// point suit the largest of them.
+func (f figures) column(title, unit, help string, digits func(largest float64) int, value func(Policy) float64) column {
+	after := digits(f.largest(value))
+	return f.texts(title, unit, help, func(p Policy) string { return fixed(value(p), after) })
+}
+
+func (f figures) texts(title, unit, help string, text func(Policy) string) column {
+	c := column{title: title, unit: unit, help: help}
+	for _, p := range f.policies {
+		c.cells = append(c.cells, cell{value: text(p)})
+	}
+	return c
+}
+
+func (f figures) aboveBound() column {
+	return f.texts("above", "bound %", "How far the cost lies above the lower bound, below which no policy can go.",
+		func(p Policy) string {
+			if percent, ok := percentAbove(p.CostDollars, p.LowerBoundDollars); ok {
+				return fixed(percent, 1)
+			}
+			return absent
+		})
+}
+
+func (f figures) saved() column {
+	c := f.texts("saved", "%", "How much less than the first policy it cost.", func(p Policy) string {
+		if percent, ok := percentBelow(p.CostDollars, f.policies[0].CostDollars); ok {
+			return fixed(percent, 1)
+		}
+		return absent
+	})
+	if len(c.cells) > 0 {
+		c.cells[0].value = absent
+	}
+	return c
+}
+
+func (f figures) largest(value func(Policy) float64) float64 {
+	var largest float64
+	for _, p := range f.policies {
+		largest = max(largest, value(p))
+	}
+	return largest
+}
+
+func (f figures) any(value func(Policy) float64) bool { return f.largest(value) > 0 }
+
+func dollarsDigits(largest float64) int { return max(2, digitsFor(largest)) }
+func oneDigit(float64) int              { return 1 }
+func noDigit(float64) int               { return 0 }

@@ -1,0 +1,231 @@
+package outcome
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Paths are drawn in whole units of a grid that the browser stretches to the size
+// of the chart: fine enough for a wide screen, and short to write.
+const (
+	gridWidth  = 2000
+	gridHeight = 1000
+)
+
+// course is one of the series as a chart shows it.
+type course struct {
+	title, about string
+	// prefix and suffix are written around a value, as in "$12.30" and "64.1 %".
+	prefix, suffix string
+	// axisUnit stands at the axis, unless prefix or suffix say enough.
+	axisUnit string
+	// factor turns a sample into what is written: 100 for shares.
+	factor float64
+	// cumulative says that the last value stays true after the end of the run.
+	cumulative bool
+	whole      bool
+	samples    func(Series) []float64
+}
+
+var courses = []course{
+	{title: "Cost so far", about: "The bill, added up.", prefix: "$", factor: 1, cumulative: true,
+		samples: func(s Series) []float64 { return s.CostDollars }},
+	{title: "Active machines", about: "Machines that are paid for.", axisUnit: "machines", factor: 1, whole: true,
+		samples: func(s Series) []float64 { return floats(s.Machines) }},
+	{title: "CPU utilisation", about: "Share of the CPU of all machines that is requested.", suffix: " %", factor: 100,
+		samples: func(s Series) []float64 { return s.CPU }},
+	{title: "Memory utilisation", about: "Share of the memory of all machines that is requested.", suffix: " %", factor: 100,
+		samples: func(s Series) []float64 { return s.Memory }},
+	{title: "Pending pods", about: "Pods that wait for a machine.", axisUnit: "pods", factor: 1, whole: true,
+		samples: func(s Series) []float64 { return floats(s.Pending) }},
+	{title: "Moves so far", about: "Migrations and evictions, added up.", axisUnit: "moves", factor: 1, cumulative: true, whole: true,
+		samples: func(s Series) []float64 { return floats(s.Moves) }},
+}
+
+// lineChart is a course of all policies over time, ready for the template.
+type lineChart struct {
+	Title, About, Label string
+	AxisUnit, TimeUnit  string
+	YTicks, XTicks      []place
+	Bound               *place // nil: none
+	Lines               []line
+}
+
+// line is the course of one policy.
+type line struct {
+	Policy     int
+	Name       string
+	Path       string // in the grid; empty if there is but one sample
+	EndX, EndY string // the last sample, in percent of the chart
+}
+
+// place is a position on an axis in percent, with what to write there.
+type place struct{ At, Text string }
+
+// lineCharts draws all courses on one time axis, from 0 to the last sample of any
+// policy. Cost: linear in the number of samples.
+func (r Report) lineCharts() []lineChart {
+	times, timeUnit := timeAxis(r.span())
+	charts := make([]lineChart, len(courses))
+	for i, c := range courses {
+		values := r.axisOf(c)
+		chart := lineChart{
+			Title: c.title, About: c.about, Label: r.describe(c, times.max), AxisUnit: c.axisUnit, TimeUnit: timeUnit.name,
+			XTicks: places(times, false), YTicks: places(values.labelled(c.prefix, c.suffix), true),
+		}
+		if bound := r.bound(); i == 0 && bound > 0 {
+			chart.Bound = &place{percentOf(1 - bound/values.max), "lower bound " + r.money(bound)}
+		}
+		for j, p := range r.Policies {
+			if samples := c.samples(p.Series); len(samples) > 0 {
+				l := drawLine(samples, p.Series.StepSeconds/times.max, values.max)
+				l.Policy, l.Name = j, p.Name
+				chart.Lines = append(chart.Lines, l)
+			}
+		}
+		charts[i] = chart
+	}
+	return charts
+}
+
+// drawLine joins samples that lie step apart, as a share of the time axis.
+func drawLine(samples []float64, step, highest float64) line {
+	last := len(samples) - 1
+	l := line{EndX: "0", EndY: percentOf(1 - samples[last]/highest)}
+	if last == 0 {
+		return l
+	}
+	l.EndX = percentOf(float64(last) * step)
+	l.Path = path(samples, step, highest)
+	return l
+}
+
+// path writes the samples as an SVG path. It goes from point to point by
+// differences, which are short, and leaves out points in the middle of a straight
+// line: most courses stand still for long.
+func path(samples []float64, step, highest float64) string {
+	type point struct{ x, y int }
+	at := func(i int) point {
+		return point{
+			int(math.Round(float64(i) * step * gridWidth)),
+			int(math.Round((1 - samples[i]/highest) * gridHeight)),
+		}
+	}
+	from := at(0)
+	var b strings.Builder
+	fmt.Fprintf(&b, "M%d %dl", from.x, from.y)
+	for i := 1; i < len(samples); i++ {
+		here := at(i)
+		if i+1 < len(samples) {
+			next := at(i + 1)
+			if (here.x-from.x)*(next.y-here.y) == (here.y-from.y)*(next.x-here.x) && (here.y-from.y)*(next.y-here.y) >= 0 {
+				continue
+			}
+		}
+		b.WriteString(difference(here.x-from.x) + difference(here.y-from.y))
+		from = here
+	}
+	return strings.Replace(b.String(), "l ", "l", 1)
+}
+
+// difference writes a number of a path; a minus sign separates as well as a space.
+func difference(n int) string {
+	if n < 0 {
+		return strconv.Itoa(n)
+	}
+	return " " + strconv.Itoa(n)
+}
+
+// span is the time of the last sample of any policy, in seconds.
+func (r Report) span() float64 {
+	var span float64
+	for _, p := range r.Policies {
+		span = max(span, float64(len(p.Series.CostDollars)-1)*p.Series.StepSeconds)
+	}
+	return span
+}
+
+// bound is the lower bound of the cost, 0 if there is none.
+func (r Report) bound() float64 {
+	if len(r.Policies) == 0 {
+		return 0
+	}
+	return r.Policies[0].LowerBoundDollars
+}
+
+// axisOf returns the axis that holds a course of all policies.
+func (r Report) axisOf(c course) axis {
+	var largest float64
+	for _, p := range r.Policies {
+		for _, v := range c.samples(p.Series) {
+			largest = max(largest, v)
+		}
+	}
+	switch {
+	case c.factor == 100:
+		return shareAxis(largest)
+	case c.prefix == "$":
+		largest = max(largest, r.bound())
+	}
+	return amountAxis(largest, c.whole)
+}
+
+// digits returns how many digits after the point the course is written with.
+func (r Report) digits(c course) int {
+	switch {
+	case c.whole:
+		return 0
+	case c.factor == 100:
+		return 1
+	}
+	return dollarsDigits(r.axisOf(c).max)
+}
+
+// describe says in words what the chart shows, for those who do not see it.
+func (r Report) describe(c course, span float64) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s over %s.", c.title, duration(span))
+	if c.prefix == "$" && r.bound() > 0 {
+		fmt.Fprintf(&b, " Lower bound %s.", r.money(r.bound()))
+	}
+	for _, p := range r.Policies {
+		samples := c.samples(p.Series)
+		if len(samples) == 0 {
+			fmt.Fprintf(&b, " %s: no samples.", shown(p.Name))
+			continue
+		}
+		write := func(v float64) string { return c.prefix + fixed(c.factor*v, r.digits(c)) + c.suffix }
+		fmt.Fprintf(&b, " %s: at most %s, %s at the end.", shown(p.Name), write(slices.Max(samples)), write(samples[len(samples)-1]))
+	}
+	return b.String()
+}
+
+// places turns ticks into positions; upwards ones are counted from the top.
+func places(a axis, upwards bool) []place {
+	list := make([]place, len(a.ticks))
+	for i, t := range a.ticks {
+		at := t.at
+		if upwards {
+			at = 1 - at
+		}
+		list[i] = place{percentOf(at), t.label}
+	}
+	return list
+}
+
+// percentOf writes a share as the number of percent, within what can be drawn.
+func percentOf(share float64) string {
+	text := strconv.FormatFloat(100*min(max(share, 0), 1), 'f', 2, 64)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+func floats(list []int) []float64 {
+	values := make([]float64, len(list))
+	for i, n := range list {
+		values[i] = float64(n)
+	}
+	return values
+}

@@ -1,0 +1,108 @@
+// Package outcome says what simulated runs came to, and shows it: as JSON, as a
+// table for a terminal, and as an HTML page that needs no network.
+//
+// The package is pure. The same [Report] gives the same bytes.
+package outcome
+
+// Report compares policies on one scenario.
+type Report struct {
+	// Scenario is the scenario's name.
+	Scenario string `json:"scenario"`
+	// Seed drew the workload and broke ties.
+	Seed uint64 `json:"seed"`
+	// Policies are in the order in which they were asked for.
+	Policies []Policy `json:"policies"`
+}
+
+// Policy is what one policy made of the scenario.
+type Policy struct {
+	Name string `json:"name"`
+	// CostDollars is the bill of all machines. LowerBoundDollars is what no policy
+	// can go below; it is the same for all policies of a report.
+	CostDollars       float64 `json:"costDollars"`
+	LowerBoundDollars float64 `json:"lowerBoundDollars"`
+	// EnergyJoules is what the machines drew while they were paid for, idle power
+	// included. It is 0 if no flavor states its power.
+	EnergyJoules float64 `json:"energyJoules"`
+	// MakespanSeconds is when the last batch pod ended, counted from the start.
+	MakespanSeconds float64 `json:"makespanSeconds"`
+	// EndSeconds is when the run ended and the last machine was given back.
+	EndSeconds  float64     `json:"endSeconds"`
+	Pods        Pods        `json:"pods"`
+	Scheduling  Waits       `json:"schedulingSeconds"`
+	Utilization Utilization `json:"utilization"`
+	Nodes       Nodes       `json:"nodes"`
+	Moves       Moves       `json:"moves"`
+	// Events counts what happened, by kind.
+	Events map[string]int64 `json:"events"`
+	// PendingReasons counts the pods that never found a place, by reason.
+	PendingReasons map[string]int64 `json:"pendingReasons,omitempty"`
+	// WallSeconds is how long the simulation took on this machine; 0 where the
+	// output has to be the same everywhere.
+	WallSeconds float64 `json:"wallSeconds"`
+	// Series are the courses over time, all of one length.
+	Series Series `json:"series"`
+}
+
+// Pods counts the pods of the workload. Scheduled ones started at least once;
+// a service that runs to the end of the run is not completed; pending ones wait
+// at the end of the run; failed ones ended before their work was done and were
+// not started again.
+type Pods struct {
+	Submitted int `json:"submitted"`
+	Scheduled int `json:"scheduled"`
+	Completed int `json:"completed"`
+	Pending   int `json:"pending"`
+	Failed    int `json:"failed"`
+}
+
+// Waits are the times from the submission of a pod to its first start, waiting for
+// machines included, over the pods that started. Percentiles are nearest ranks.
+type Waits struct {
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P95  float64 `json:"p95"`
+	Max  float64 `json:"max"`
+}
+
+// Utilization is the share of the machines' capacity that running pods
+// requested, while the machines were paid for, from 0 to 1.
+type Utilization struct {
+	CPU    float64 `json:"cpu"`
+	Memory float64 `json:"memory"`
+}
+
+// Nodes counts machines: those there at the start, the most at one time, those
+// bought and those given back before the end, and the machine hours paid for.
+type Nodes struct {
+	Start   int     `json:"start"`
+	Peak    int     `json:"peak"`
+	Added   int     `json:"added"`
+	Removed int     `json:"removed"`
+	Hours   float64 `json:"hours"`
+}
+
+// Moves counts the pods that were moved with their state, those that were killed
+// to be started elsewhere, and the work that the latter lost.
+type Moves struct {
+	Migrations      int     `json:"migrations"`
+	Evictions       int     `json:"evictions"`
+	LostWorkSeconds float64 `json:"lostWorkSeconds"`
+}
+
+// Series are samples at equal distances, the first at 0. Sample i shows the
+// moment i·StepSeconds after the start; the last sample may lie after the end of
+// the run and shows its end.
+type Series struct {
+	StepSeconds float64 `json:"stepSeconds"`
+	// CostDollars is what has been paid so far. CPU and Memory are the shares of
+	// the capacity of all machines that are requested at the moment. Machines
+	// counts those paid for, Pending the pods that wait. Moves counts migrations
+	// and evictions so far.
+	CostDollars []float64 `json:"costDollars"`
+	CPU         []float64 `json:"cpu"`
+	Memory      []float64 `json:"memory"`
+	Machines    []int     `json:"machines"`
+	Pending     []int     `json:"pending"`
+	Moves       []int     `json:"moves"`
+}

@@ -1,0 +1,248 @@
+package outcome
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed" // the parts of the page
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+)
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageCSS string
+	//go:embed page.js
+	pageJS string
+
+	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+		"shown": shown, "style": styleOf,
+		"short": func(name string) string { return shortened(name, longestName) },
+	}).Parse(pageHTML))
+
+	// policy is the page's Content-Security-Policy: nothing is loaded, and only
+	// this style sheet and this script have effect, so that even a name that got
+	// out of its place could do nothing.
+	contentPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'",
+		hashOf(pageCSS), hashOf(pageJS))
+)
+
+// styles is how many different looks of lines there are. Further policies start
+// again with the first.
+const styles = 10
+
+// page is what the template shows.
+type page struct {
+	Security      string // the Content-Security-Policy
+	CSS           template.CSS
+	JS            template.JS
+	Title, Kicker string
+	Heading       string
+	Facts         []string
+	Lead          string
+	Notes         []string
+	Policies      []string
+	Summary       tableView
+	Reasons       []pendingList
+	Further       []tableView // below the charts
+	Bars          []barChart
+	Lines         []lineChart
+	Data          *hoverData
+}
+
+// pendingList says why pods of one policy are pending.
+type pendingList struct {
+	Policy  int
+	Name    string
+	Reasons []string
+}
+
+// hoverData is what the script needs to say what the lines are at a moment.
+type hoverData struct {
+	Span     float64       `json:"span"` // of the time axis, in seconds
+	Charts   []hoverChart  `json:"charts"`
+	Policies []hoverSeries `json:"policies"`
+}
+
+type hoverChart struct {
+	Prefix     string `json:"prefix"`
+	Suffix     string `json:"suffix"`
+	Digits     int    `json:"digits"`
+	Cumulative bool   `json:"cumulative"`
+}
+
+type hoverSeries struct {
+	Step   float64     `json:"step"`
+	Values [][]float64 `json:"values"` // by chart
+}
+
+// WriteHTML writes the report as one HTML page that needs no network and no
+// script: tables and charts are in the page itself, and the script only adds what
+// a pointer can ask for. All text is escaped. With the ten policies that have a
+// look of their own and 600 samples each it stays below a megabyte. It refuses
+// what [Report.WriteJSON] refuses, and writes nothing then.
+func (r Report) WriteHTML(w io.Writer) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	p := page{
+		Title: shown(r.Scenario) + ": simulated cost", Kicker: "Simulation", Heading: r.Scenario, Facts: r.facts(), Lead: r.lead(),
+	}
+	if len(r.Policies) > 0 {
+		p.Notes = r.notes(math.MaxInt)
+		p.Policies = figures{policies: r.Policies}.names()
+		p.Summary = r.table().view("Figures of each policy")
+		p.Further = []tableView{r.moreFigures().view("More figures"), r.eventCounts().view("Events by kind")}
+		p.Reasons = r.pendingLists()
+		p.Bars = []barChart{r.costBars(), r.waitBars()}
+		p.Lines = r.lineCharts()
+		p.Data = r.hoverData()
+	}
+	return p.write(w)
+}
+
+func (p page) write(w io.Writer) error {
+	p.Security, p.CSS, p.JS = contentPolicy, template.CSS(pageCSS), template.JS(pageJS) //nolint:gosec // both are constants
+	var out bytes.Buffer
+	if err := pageTemplate.Execute(&out, p); err != nil {
+		return fmt.Errorf("fill in the page: %w", err)
+	}
+	_, err := out.WriteTo(w)
+	return err
+}
+
+// facts are what the whole report is about.
+func (r Report) facts() []string {
+	facts := []string{fmt.Sprintf("seed %d", r.Seed), plural(len(r.Policies), "policy")}
+	if len(r.Policies) == 0 {
+		return facts
+	}
+	end := figures{policies: r.Policies}.largest(func(p Policy) float64 { return p.EndSeconds })
+	return append(facts, plural(r.Policies[0].Pods.Submitted, "pod"), duration(end)+" simulated")
+}
+
+// lead says in a sentence what came out. It looks for the lowest cost among the
+// policies that left the fewest pods undone: others did less for their money.
+func (r Report) lead() string {
+	if len(r.Policies) == 0 {
+		return "No policy was run."
+	}
+	first, best := r.Policies[0], r.Policies[0]
+	for _, p := range r.Policies {
+		if p.unfinished() < best.unfinished() || p.unfinished() == best.unfinished() && p.CostDollars < best.CostDollars {
+			best = p
+		}
+	}
+	above := ""
+	if percent, ok := percentAbove(best.CostDollars, best.LowerBoundDollars); ok && percent >= 0 {
+		above = fmt.Sprintf("%s %% above the lower bound", fixed(percent, 1))
+	}
+	sentence := fmt.Sprintf("%s costs %s", shown(best.Name), r.money(best.CostDollars))
+	if percent, ok := percentBelow(best.CostDollars, first.CostDollars); ok && percent > 0 {
+		sentence += fmt.Sprintf(", %s %% less than %s", fixed(percent, 1), shown(first.Name))
+		if above != "" {
+			above = " and " + above
+		}
+	} else if above != "" {
+		above = ", " + above
+	}
+	sentence += above
+	switch {
+	case len(r.Policies) == 1:
+		return sentence + "."
+	case r.unequal():
+		return "Lowest cost among those that left the fewest pods undone: " + sentence + "."
+	}
+	return "Lowest cost: " + sentence + "."
+}
+
+// unequal reports whether some policies left more pods undone than others.
+func (r Report) unequal() bool {
+	for _, p := range r.Policies {
+		if p.unfinished() != r.Policies[0].unfinished() {
+			return true
+		}
+	}
+	return false
+}
+
+func (r Report) pendingLists() []pendingList {
+	var lists []pendingList
+	for i, p := range r.Policies {
+		list := pendingList{Policy: i, Name: p.Name}
+		for _, reason := range p.pendingReasons() {
+			list.Reasons = append(list.Reasons, count(reason.pods)+" × "+shown(reason.text))
+		}
+		if len(list.Reasons) > 0 {
+			lists = append(lists, list)
+		}
+	}
+	return lists
+}
+
+// hoverData rounds the samples to what is shown of them, which keeps the page
+// small.
+func (r Report) hoverData() *hoverData {
+	data := &hoverData{Span: r.span()}
+	for _, p := range r.Policies {
+		data.Policies = append(data.Policies, hoverSeries{Step: p.Series.StepSeconds})
+	}
+	for _, c := range courses {
+		digits := r.digits(c)
+		data.Charts = append(data.Charts, hoverChart{c.prefix, c.suffix, digits, c.cumulative})
+		scale := math.Pow10(digits)
+		for i, p := range r.Policies {
+			values := make([]float64, len(p.Series.CostDollars))
+			for j, v := range c.samples(p.Series) {
+				values[j] = math.Round(c.factor*v*scale) / scale
+			}
+			data.Policies[i].Values = append(data.Policies[i].Values, values)
+		}
+	}
+	return data
+}
+
+// styleOf returns the classes that give a policy its colour and its dashes.
+func styleOf(policy int) string { return fmt.Sprintf("p%d", policy%styles) }
+
+// tableView is a table as the template wants it.
+type tableView struct {
+	Title string
+	Heads []headView
+	Rows  []rowView
+}
+
+type headView struct{ Title, Unit, Help string }
+
+type rowView struct {
+	Policy int
+	Name   string
+	Cells  []cellView
+}
+
+type cellView struct{ Value, Spread string }
+
+// view turns a table by its side: columns become the cells of rows.
+func (t table) view(title string) tableView {
+	view := tableView{Title: title}
+	for _, c := range t.columns {
+		view.Heads = append(view.Heads, headView{c.title, c.unit, c.help})
+	}
+	for i, name := range t.policies {
+		row := rowView{Policy: i, Name: name}
+		for _, c := range t.columns {
+			row.Cells = append(row.Cells, cellView{c.cells[i].value, c.cells[i].spread})
+		}
+		view.Rows = append(view.Rows, row)
+	}
+	return view
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}

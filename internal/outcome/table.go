@@ -1,0 +1,100 @@
+package outcome
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+)
+
+// table has a row per policy and a column per figure. It is what the terminal and
+// the page have in common.
+type table struct {
+	policies []string
+	columns  []column
+}
+
+// column is one figure of all policies.
+type column struct {
+	title, unit string
+	// help explains the figure in a sentence; it may be empty.
+	help  string
+	cells []cell
+}
+
+// cell is the figure of one policy; spread is empty or says between which two
+// values it lay.
+type cell struct{ value, spread string }
+
+// longestName is how many runes of a policy's name the terminal shows. Pages show
+// all of it.
+const longestName = 24
+
+// gap is what stands at least between two columns.
+const gap = "  "
+
+// write prints the table with two lines of heading, titles above units, names on
+// the left and figures aligned on the right.
+func (t table) write(w io.Writer) error {
+	width := len("policy")
+	for _, name := range t.policies {
+		width = max(width, utf8.RuneCountInString(shortened(name, longestName)))
+	}
+	lines := make([]strings.Builder, 2+len(t.policies))
+	names := append([]string{"policy", ""}, t.policies...)
+	for i, name := range names {
+		if i > 1 {
+			name = shortened(name, longestName)
+		}
+		fmt.Fprintf(&lines[i], "%-*s\t", width, name)
+	}
+	for _, c := range t.columns {
+		fmt.Fprintf(&lines[0], "%s\t", c.title)
+		fmt.Fprintf(&lines[1], "%s\t", c.unit)
+		for i, cell := range c.cells {
+			fmt.Fprintf(&lines[2+i], "%s\t", strings.TrimSpace(cell.value+" "+cell.spread))
+		}
+	}
+	var out strings.Builder
+	aligned := tabwriter.NewWriter(&out, 0, 0, len(gap), ' ', tabwriter.AlignRight)
+	for i := range lines {
+		fmt.Fprintln(aligned, lines[i].String())
+	}
+	if err := aligned.Flush(); err != nil {
+		return err
+	}
+	// Aligned to the right, the first column has a gap before it as well.
+	_, err := io.WriteString(w, strings.ReplaceAll(strings.TrimPrefix(out.String(), gap), "\n"+gap, "\n"))
+	return err
+}
+
+// WriteTable prints the report for a terminal: a row per policy, then the lower
+// bound, then why pods are still pending. Columns that say nothing, such as an
+// energy of 0 for all, are left out. Lines stay below 150 columns for amounts of
+// up to seven digits. Names are cut to 24 runes, and what does not print is
+// escaped. It refuses what [Report.WriteJSON] refuses.
+func (r Report) WriteTable(w io.Writer) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	out := &strings.Builder{}
+	fmt.Fprintf(out, "Scenario %s, seed %d, %s.\n", shortened(r.Scenario, 100), r.Seed, plural(len(r.Policies), "policy"))
+	if len(r.Policies) > 0 {
+		fmt.Fprintln(out)
+		if err := r.table().write(out); err != nil {
+			return err
+		}
+		fmt.Fprintln(out)
+		for _, line := range r.notes(longestName) {
+			fmt.Fprintln(out, line)
+		}
+	}
+	for _, p := range r.Policies {
+		for _, reason := range p.pendingReasons() {
+			fmt.Fprintf(out, "Pending with %s: %s × %s\n", shortened(p.Name, longestName), count(reason.pods), shortened(reason.text, 100))
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
