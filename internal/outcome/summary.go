@@ -1,0 +1,162 @@
+package outcome
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Summary is what the policies made of one scenario with several seeds.
+type Summary struct {
+	// Scenario is the scenario's name.
+	Scenario string `json:"scenario"`
+	// Seeds are those of the reports, ascending.
+	Seeds []uint64 `json:"seeds"`
+	// Policies are in the order of the reports.
+	Policies []PolicySummary `json:"policies"`
+}
+
+// PolicySummary is what one policy made of the scenario, over all seeds. Each
+// figure is worked out for each seed first.
+type PolicySummary struct {
+	Name string `json:"name"`
+	// CostDollars is the bill of all machines, LowerBoundDollars what no policy can
+	// go below.
+	CostDollars       Spread `json:"costDollars"`
+	LowerBoundDollars Spread `json:"lowerBoundDollars"`
+	// AboveLowerBoundPercent is how far the cost lies above the bound. It is absent
+	// if the bound is 0 with any seed.
+	AboveLowerBoundPercent *Spread `json:"aboveLowerBoundPercent,omitempty"`
+	// SavedPercent is how much less than the first policy this one cost with the
+	// same seed: negative if it cost more, 0 for the first itself. It is absent if
+	// the first policy cost nothing with any seed.
+	SavedPercent *Spread `json:"savedPercent,omitempty"`
+	// EnergyJoules is what the machines drew, 0 if no flavor states its power.
+	EnergyJoules Spread `json:"energyJoules"`
+	// SchedulingSecondsMean and SchedulingSecondsP95 are about the mean and the 95th
+	// percentile, within one run, of the time from submission to first start.
+	SchedulingSecondsMean Spread `json:"schedulingSecondsMean"`
+	SchedulingSecondsP95  Spread `json:"schedulingSecondsP95"`
+	// CPUUtilizationPercent and MemoryUtilizationPercent are shares of the capacity
+	// paid for, from 0 to 100.
+	CPUUtilizationPercent    Spread `json:"cpuUtilizationPercent"`
+	MemoryUtilizationPercent Spread `json:"memoryUtilizationPercent"`
+	// NodeHours are the machine hours paid for.
+	NodeHours Spread `json:"nodeHours"`
+	// Migrations, Evictions and LostWorkSeconds are those of [Moves].
+	Migrations      Spread `json:"migrations"`
+	Evictions       Spread `json:"evictions"`
+	LostWorkSeconds Spread `json:"lostWorkSeconds"`
+	// PodsUndone counts the pods that were pending or had failed at the end.
+	PodsUndone Spread `json:"podsUndone"`
+}
+
+// Spread is the mean of a figure over the seeds, and its extremes.
+type Spread struct {
+	Mean float64 `json:"mean"`
+	Min  float64 `json:"min"`
+	Max  float64 `json:"max"`
+}
+
+// Summarize draws together reports of one scenario with different seeds. The order
+// of the reports does not matter: they are taken by seed.
+//
+// It is an error if there is no report, if a seed comes twice, if the scenario or
+// the names or the order of the policies differ, or if a report is one that
+// [Report.WriteJSON] refuses. Cost: linear in the size of the reports.
+func Summarize(reports []Report) (Summary, error) {
+	if len(reports) == 0 {
+		return Summary{}, errors.New("there is no report to summarize")
+	}
+	reports = slices.Clone(reports)
+	slices.SortStableFunc(reports, func(a, b Report) int { return cmp.Compare(a.Seed, b.Seed) })
+	if err := agree(reports); err != nil {
+		return Summary{}, err
+	}
+	s := Summary{Scenario: reports[0].Scenario}
+	for _, r := range reports {
+		s.Seeds = append(s.Seeds, r.Seed)
+	}
+	for i := range reports[0].Policies {
+		s.Policies = append(s.Policies, summarizePolicy(reports, i))
+	}
+	return s, nil
+}
+
+// agree returns why the reports, which are sorted by seed, cannot be drawn
+// together.
+func agree(reports []Report) error {
+	var errs []error
+	first := reports[0]
+	for i, r := range reports {
+		if err := r.check(); err != nil {
+			errs = append(errs, fmt.Errorf("report of seed %d: %w", r.Seed, err))
+		}
+		if r.Scenario != first.Scenario {
+			errs = append(errs, fmt.Errorf("scenario is %q with seed %d and %q with seed %d, want one", first.Scenario, first.Seed, r.Scenario, r.Seed))
+		}
+		if i > 0 && r.Seed == reports[i-1].Seed {
+			errs = append(errs, fmt.Errorf("seed %d comes twice", r.Seed))
+		}
+		ours, theirs := figures{policies: first.Policies}.names(), figures{policies: r.Policies}.names()
+		if !slices.Equal(ours, theirs) {
+			errs = append(errs, fmt.Errorf("policies are %q with seed %d and %q with seed %d, want the same in the same order", ours, first.Seed, theirs, r.Seed))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// summarizePolicy draws together what policy i did in each report.
+func summarizePolicy(reports []Report, i int) PolicySummary {
+	spread := func(figure func(Policy) float64) Spread {
+		values := make([]float64, len(reports))
+		for j, r := range reports {
+			values[j] = figure(r.Policies[i])
+		}
+		return spreadOf(values)
+	}
+	// percent is nil unless there is such a percentage with each seed.
+	percent := func(of func(r Report) (float64, bool)) *Spread {
+		values := make([]float64, len(reports))
+		for j, r := range reports {
+			var ok bool
+			if values[j], ok = of(r); !ok {
+				return nil
+			}
+		}
+		s := spreadOf(values)
+		return &s
+	}
+	return PolicySummary{
+		Name:              reports[0].Policies[i].Name,
+		CostDollars:       spread(func(p Policy) float64 { return p.CostDollars }),
+		LowerBoundDollars: spread(func(p Policy) float64 { return p.LowerBoundDollars }),
+		AboveLowerBoundPercent: percent(func(r Report) (float64, bool) {
+			return percentAbove(r.Policies[i].CostDollars, r.Policies[i].LowerBoundDollars)
+		}),
+		SavedPercent: percent(func(r Report) (float64, bool) {
+			return percentBelow(r.Policies[i].CostDollars, r.Policies[0].CostDollars)
+		}),
+		EnergyJoules:             spread(func(p Policy) float64 { return p.EnergyJoules }),
+		SchedulingSecondsMean:    spread(func(p Policy) float64 { return p.Scheduling.Mean }),
+		SchedulingSecondsP95:     spread(func(p Policy) float64 { return p.Scheduling.P95 }),
+		CPUUtilizationPercent:    spread(func(p Policy) float64 { return 100 * p.Utilization.CPU }),
+		MemoryUtilizationPercent: spread(func(p Policy) float64 { return 100 * p.Utilization.Memory }),
+		NodeHours:                spread(func(p Policy) float64 { return p.Nodes.Hours }),
+		Migrations:               spread(func(p Policy) float64 { return float64(p.Moves.Migrations) }),
+		Evictions:                spread(func(p Policy) float64 { return float64(p.Moves.Evictions) }),
+		LostWorkSeconds:          spread(func(p Policy) float64 { return p.Moves.LostWorkSeconds }),
+		PodsUndone:               spread(func(p Policy) float64 { return float64(p.unfinished()) }),
+	}
+}
+
+// spreadOf returns the spread of one value or more.
+func spreadOf(values []float64) Spread {
+	s := Spread{Min: slices.Min(values), Max: slices.Max(values)}
+	for _, v := range values {
+		s.Mean += v / float64(len(values))
+	}
+	s.Mean = min(max(s.Mean, s.Min), s.Max) // rounding may carry it past equal values
+	return s
+}

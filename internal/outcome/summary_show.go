@@ -1,0 +1,268 @@
+package outcome
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// WriteJSON writes the summary as one indented JSON document that ends in a
+// newline. One with a number that is NaN, infinite or beyond 1e18 is refused; the
+// error names every such field, and nothing is written.
+func (s Summary) WriteJSON(w io.Writer) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	s.Seeds, s.Policies = notNil(s.Seeds), notNil(s.Policies)
+	return writeJSON(w, s)
+}
+
+// WriteTable prints the summary for a terminal: the mean over the seeds of each
+// figure, with its least and largest value in brackets. What costs money, how pods
+// fared and which were moved are tables of their own, which keeps lines below 150
+// columns. Names are treated as by [Report.WriteTable]; a summary that
+// [Summary.WriteJSON] refuses is refused.
+func (s Summary) WriteTable(w io.Writer) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	out := &strings.Builder{}
+	fmt.Fprintf(out, "Scenario %s, %s, %s. Mean over the seeds [least, most].\n",
+		shortened(s.Scenario, 100), plural(len(s.Seeds), "seed"), plural(len(s.Policies), "policy"))
+	if len(s.Policies) > 0 {
+		for _, t := range []table{s.costTable(), s.podTable(), s.moveTable()} {
+			if len(t.columns) == 0 {
+				continue
+			}
+			fmt.Fprintln(out)
+			if err := t.write(out); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintln(out)
+		for _, note := range s.notes(longestName) {
+			fmt.Fprintln(out, note)
+		}
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// WriteHTML writes the summary as one HTML page: a table and bars with their
+// range over the seeds. What holds for [Report.WriteHTML] holds here.
+func (s Summary) WriteHTML(w io.Writer) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	p := page{
+		Title: shown(s.Scenario) + ": simulated cost over " + plural(len(s.Seeds), "seed"), Kicker: "Simulation, summary", Heading: s.Scenario,
+		Facts: []string{plural(len(s.Seeds), "seed") + s.seedList(), plural(len(s.Policies), "policy")}, Lead: s.lead(),
+	}
+	if len(s.Policies) > 0 {
+		p.Notes = append(s.notes(1<<30), "Figures are means over the seeds; the least and the most stand below in brackets.")
+		for _, policy := range s.Policies {
+			p.Policies = append(p.Policies, policy.Name)
+		}
+		all := s.costTable()
+		all.columns = slices.Concat(all.columns, s.podTable().columns, s.moveTable().columns)
+		p.Summary = all.view("Figures of each policy, over all seeds")
+		p.Bars = []barChart{s.costBars(), s.waitBars()}
+	}
+	return p.write(w)
+}
+
+// seedList names the seeds as long as there are few.
+func (s Summary) seedList() string {
+	if len(s.Seeds) == 0 || len(s.Seeds) > 10 {
+		return ""
+	}
+	return " (" + strings.Trim(strings.ReplaceAll(fmt.Sprint(s.Seeds), " ", ", "), "[]") + ")"
+}
+
+// lead says in a sentence what came out, as Report.lead does.
+func (s Summary) lead() string {
+	if len(s.Policies) == 0 {
+		return "No policy was run."
+	}
+	best := s.Policies[0]
+	for _, p := range s.Policies {
+		if p.PodsUndone.Mean < best.PodsUndone.Mean || p.PodsUndone.Mean == best.PodsUndone.Mean && p.CostDollars.Mean < best.CostDollars.Mean {
+			best = p
+		}
+	}
+	sentence := fmt.Sprintf("%s costs %s", shown(best.Name), s.money(best.CostDollars.Mean))
+	if saved := best.SavedPercent; saved != nil && best.CostDollars.Mean < s.Policies[0].CostDollars.Mean {
+		sentence += fmt.Sprintf("; seed by seed it saves %s %% [%s, %s] against %s",
+			fixed(saved.Mean, 1), fixed(saved.Min, 1), fixed(saved.Max, 1), shown(s.Policies[0].Name))
+	}
+	switch {
+	case len(s.Policies) == 1:
+		return sentence + "."
+	case s.unequal():
+		return "Lowest mean cost among those that left the fewest pods undone: " + sentence + "."
+	}
+	return "Lowest mean cost: " + sentence + "."
+}
+
+func (s Summary) unequal() bool {
+	for _, p := range s.Policies {
+		if p.PodsUndone.Mean != s.Policies[0].PodsUndone.Mean {
+			return true
+		}
+	}
+	return false
+}
+
+// costTable shows what the policies cost.
+func (s Summary) costTable() table {
+	t := s.table(
+		s.column("cost", "$", "The bill of all machines.", dollarsDigits, func(p PolicySummary) *Spread { return &p.CostDollars }),
+		s.column("above", "bound %", "How far the cost lies above the lower bound, below which no policy can go.", oneDigit,
+			func(p PolicySummary) *Spread { return p.AboveLowerBoundPercent }),
+		s.column("saved", "%", "How much less than the first policy it cost, seed by seed.", oneDigit,
+			func(p PolicySummary) *Spread { return p.SavedPercent }),
+		s.column("node hours", "h", "Machine hours paid for.", digitsFor, func(p PolicySummary) *Spread { return &p.NodeHours }))
+	if len(s.Policies) > 0 {
+		t.columns[2].cells[0] = cell{value: absent}
+	}
+	if s.largest(func(p PolicySummary) *Spread { return &p.EnergyJoules }) > 0 {
+		t.columns = append(t.columns, s.column("energy", "kWh", "What the machines drew while they were paid for, idle power included.", digitsFor,
+			func(p PolicySummary) *Spread { return p.EnergyJoules.over(joulesPerKilowattHour) }))
+	}
+	return t
+}
+
+// podTable shows how full machines were and how pods fared.
+func (s Summary) podTable() table {
+	wait := unitFor(s.largest(func(p PolicySummary) *Spread { return &p.SchedulingSecondsMean }))
+	t := s.table(
+		s.column("wait", "mean "+wait.symbol, "From the submission of a pod to its first start, over the pods that started.", digitsFor,
+			func(p PolicySummary) *Spread { return p.SchedulingSecondsMean.over(wait.seconds) }),
+		s.column("CPU", "%", "Share of the machines' CPU that running pods requested, while the machines were paid for.", oneDigit,
+			func(p PolicySummary) *Spread { return &p.CPUUtilizationPercent }),
+		s.column("memory", "%", "The same for memory.", oneDigit, func(p PolicySummary) *Spread { return &p.MemoryUtilizationPercent }))
+	undone := func(p PolicySummary) *Spread { return &p.PodsUndone }
+	if s.largest(undone) > 0 {
+		t.columns = append(t.columns, s.column("undone", "pods", "Pods that were pending or had failed at the end.", digitsFor, undone))
+	}
+	return t
+}
+
+// moveTable shows how often pods were moved. It has no columns if none was.
+func (s Summary) moveTable() table {
+	migrations := func(p PolicySummary) *Spread { return &p.Migrations }
+	evictions := func(p PolicySummary) *Spread { return &p.Evictions }
+	if s.largest(migrations) == 0 && s.largest(evictions) == 0 {
+		return s.table()
+	}
+	lost := unitFor(s.largest(func(p PolicySummary) *Spread { return &p.LostWorkSeconds }))
+	return s.table(
+		s.column("migrations", "pods", "Pods moved with their state.", digitsFor, migrations),
+		s.column("evictions", "pods", "Pods killed to be started elsewhere.", digitsFor, evictions),
+		s.column("lost", "work "+lost.symbol, "Work of evicted pods that had to be done again.", digitsFor,
+			func(p PolicySummary) *Spread { return p.LostWorkSeconds.over(lost.seconds) }))
+}
+
+// notes are what has to be read with the tables.
+func (s Summary) notes(runes int) []string {
+	bound := s.Policies[0].LowerBoundDollars
+	lines := []string{"No lower bound of the cost is known."}
+	if bound.Max > 0 {
+		lines[0] = fmt.Sprintf("Lower bound: %s [%s, %s]. No policy that does all the work can cost less.",
+			s.money(bound.Mean), s.money(bound.Min), s.money(bound.Max))
+	}
+	if len(s.Policies) > 1 {
+		lines = append(lines, fmt.Sprintf("Saved: against %s, the first policy.", shortened(s.Policies[0].Name, runes)))
+	}
+	if s.largest(func(p PolicySummary) *Spread { return &p.PodsUndone }) > 0 {
+		lines = append(lines, "Pods stayed pending or failed: a policy that leaves work undone pays less for that reason alone.")
+	}
+	return lines
+}
+
+func (s Summary) costBars() barChart {
+	axis := scale{prefix: "$", bound: s.Policies[0].LowerBoundDollars.Mean}
+	if axis.bound > 0 {
+		axis.boundText = "Lower bound " + s.money(axis.bound)
+	}
+	chart := s.bars(axis, func(p PolicySummary) *Spread { return &p.CostDollars }, s.money)
+	chart.Title, chart.Label = "Cost", "Cost of each policy. "+chart.Label
+	chart.About = "Mean over the seeds (bar), from the least to the most (line)."
+	return chart
+}
+
+func (s Summary) waitBars() barChart {
+	wait := func(p PolicySummary) *Spread { return &p.SchedulingSecondsMean }
+	u := unitFor(s.largest(wait))
+	digits := digitsFor(s.largest(wait) / u.seconds)
+	chart := s.bars(scale{suffix: " " + u.symbol}, func(p PolicySummary) *Spread { return wait(p).over(u.seconds) },
+		func(v float64) string { return fixed(v, digits) + " " + u.symbol })
+	chart.Title, chart.Label = "Mean time to schedule", "Mean time to schedule of each policy. "+chart.Label
+	chart.About = "From submission to first start: mean over the seeds (bar), from the least to the most (line)."
+	return chart
+}
+
+// bars draws a figure with its range.
+func (s Summary) bars(axis scale, figure func(PolicySummary) *Spread, write func(float64) string) barChart {
+	measures := make([]measure, len(s.Policies))
+	for i, p := range s.Policies {
+		f := figure(p)
+		measures[i] = measure{
+			policy: p.Name, value: f.Mean, ranged: true, low: f.Min, high: f.Max, text: write(f.Mean),
+			description: fmt.Sprintf("mean %s, from %s to %s", write(f.Mean), write(f.Min), write(f.Max)),
+		}
+	}
+	return newBarChart(measures, axis)
+}
+
+// money writes an amount with the digits that suit the costs of the summary.
+func (s Summary) money(v float64) string {
+	cost := func(p PolicySummary) *Spread { return &Spread{Max: max(p.CostDollars.Max, p.LowerBoundDollars.Max)} }
+	return dollars(v, s.largest(cost))
+}
+
+func (s Summary) table(columns ...column) table {
+	t := table{columns: columns}
+	for _, p := range s.Policies {
+		t.policies = append(t.policies, p.Name)
+	}
+	return t
+}
+
+// column writes a spread of each policy; nil is one that does not exist.
+func (s Summary) column(title, unit, help string, digits func(largest float64) int, figure func(PolicySummary) *Spread) column {
+	after := digits(s.largest(figure))
+	c := column{title: title, unit: unit, help: help}
+	for _, p := range s.Policies {
+		f := figure(p)
+		if f == nil {
+			c.cells = append(c.cells, cell{value: absent})
+			continue
+		}
+		c.cells = append(c.cells, cell{fixed(f.Mean, after), "[" + fixed(f.Min, after) + ", " + fixed(f.Max, after) + "]"})
+	}
+	return c
+}
+
+func (s Summary) largest(figure func(PolicySummary) *Spread) float64 {
+	var largest float64
+	for _, p := range s.Policies {
+		if f := figure(p); f != nil {
+			largest = max(largest, f.Max)
+		}
+	}
+	return largest
+}
+
+// over returns the spread in a larger unit.
+func (s Spread) over(unit float64) *Spread {
+	return &Spread{s.Mean / unit, s.Min / unit, s.Max / unit}
+}
+
+// check reports every number of the summary that is NaN, infinite or beyond 1e18.
+func (s Summary) check() error {
+	return errors.Join(numbersOutside(reflect.ValueOf(s), "", -limit)...)
+}
