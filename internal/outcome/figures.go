@@ -21,7 +21,8 @@ func (r Report) table() table {
 	wait := unitFor(f.largest(func(p Policy) float64 { return max(p.Scheduling.Mean, p.Scheduling.P95) }))
 	lost := unitFor(f.largest(func(p Policy) float64 { return p.Moves.LostWorkSeconds }))
 	columns = append(columns,
-		f.column("wait", "mean "+wait.symbol, "From the submission of a pod to its first start, waiting for machines included, over the pods that started.",
+		f.column("wait", "mean "+wait.symbol,
+			"From the submission of a pod to its first start, waiting for machines included, over the pods that started.",
 			digitsFor, func(p Policy) float64 { return p.Scheduling.Mean / wait.seconds }),
 		f.column("wait", "p95 "+wait.symbol, "Nineteen of twenty pods that started waited no longer.",
 			digitsFor, func(p Policy) float64 { return p.Scheduling.P95 / wait.seconds }),
@@ -50,7 +51,7 @@ func (r Report) moreFigures() table {
 	end := unitFor(f.largest(func(p Policy) float64 { return max(p.MakespanSeconds, p.EndSeconds) }))
 	wait := unitFor(f.largest(func(p Policy) float64 { return p.Scheduling.Max }))
 	columns := []column{
-		f.column("last batch pod ended", end.symbol, "", digitsFor, func(p Policy) float64 { return p.MakespanSeconds / end.seconds }),
+		f.column("makespan", end.symbol, "When the last batch pod ended, counted from the start.", digitsFor, func(p Policy) float64 { return p.MakespanSeconds / end.seconds }),
 		f.column("run ended", end.symbol, "", digitsFor, func(p Policy) float64 { return p.EndSeconds / end.seconds }),
 		f.column("wait median", wait.symbol, "", digitsFor, func(p Policy) float64 { return p.Scheduling.P50 / wait.seconds }),
 		f.column("wait longest", wait.symbol, "", digitsFor, func(p Policy) float64 { return p.Scheduling.Max / wait.seconds }),

@@ -1,7 +1,8 @@
 // Package outcome says what simulated runs came to, and shows it: as JSON, as a
 // table for a terminal, and as an HTML page that needs no network.
 //
-// The package is pure. The same [Report] gives the same bytes.
+// [Report] is one seed of a scenario, [Summary] several. The package is pure: the
+// same report gives the same bytes.
 package outcome
 
 // Report compares policies on one scenario.

@@ -21,10 +21,9 @@ var (
 
 	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 		"shown": shown, "style": styleOf,
-		"short": func(name string) string { return shortened(name, longestName) },
 	}).Parse(pageHTML))
 
-	// policy is the page's Content-Security-Policy: nothing is loaded, and only
+	// contentPolicy is the page's Content-Security-Policy: nothing is loaded, and only
 	// this style sheet and this script have effect, so that even a name that got
 	// out of its place could do nothing.
 	contentPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; script-src '%s'; base-uri 'none'; form-action 'none'",
@@ -56,7 +55,6 @@ type page struct {
 
 // pendingList says why pods of one policy are pending.
 type pendingList struct {
-	Policy  int
 	Name    string
 	Reasons []string
 }
@@ -106,7 +104,7 @@ func (r Report) WriteHTML(w io.Writer) error {
 }
 
 func (p page) write(w io.Writer) error {
-	p.Security, p.CSS, p.JS = contentPolicy, template.CSS(pageCSS), template.JS(pageJS) //nolint:gosec // both are constants
+	p.Security, p.CSS, p.JS = contentPolicy, template.CSS(pageCSS), template.JS(pageJS)
 	var out bytes.Buffer
 	if err := pageTemplate.Execute(&out, p); err != nil {
 		return fmt.Errorf("fill in the page: %w", err)
@@ -172,8 +170,8 @@ func (r Report) unequal() bool {
 
 func (r Report) pendingLists() []pendingList {
 	var lists []pendingList
-	for i, p := range r.Policies {
-		list := pendingList{Policy: i, Name: p.Name}
+	for _, p := range r.Policies {
+		list := pendingList{Name: p.Name}
 		for _, reason := range p.pendingReasons() {
 			list.Reasons = append(list.Reasons, count(reason.pods)+" × "+shown(reason.text))
 		}

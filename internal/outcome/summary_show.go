@@ -186,7 +186,7 @@ func (s Summary) notes(runes int) []string {
 func (s Summary) costBars() barChart {
 	axis := scale{prefix: "$", bound: s.Policies[0].LowerBoundDollars.Mean}
 	if axis.bound > 0 {
-		axis.boundText = "Lower bound " + s.money(axis.bound)
+		axis.boundText = "Lower bound, mean " + s.money(axis.bound)
 	}
 	chart := s.bars(axis, func(p PolicySummary) *Spread { return &p.CostDollars }, s.money)
 	chart.Title, chart.Label = "Cost", "Cost of each policy. "+chart.Label

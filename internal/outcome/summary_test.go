@@ -248,11 +248,11 @@ func TestTheSummarysPageHasBarsWithTheirRange(t *testing.T) {
 	if got := attribute(all(bars[0], "line", "bound")[0], "x1"); got != "33.33%" {
 		t.Errorf("bound is at %s, want a third of 300 dollars", got)
 	}
-	want := "Cost of each policy. Lower bound $100.00. default: mean $200.00, from $100.00 to $300.00. packing: mean $126.67, from $80.00 to $180.00."
+	want := "Cost of each policy. Lower bound, mean $100.00. default: mean $200.00, from $100.00 to $300.00. packing: mean $126.67, from $80.00 to $180.00."
 	if got := attribute(bars[0], "aria-label"); got != want {
 		t.Errorf("bars are called %q, want %q", got, want)
 	}
-	text := textOf(doc)
+	text := textOf(one(t, doc, "header", "")) + " " + textOf(one(t, doc, "main", ""))
 	for _, part := range []string{
 		"3 seeds (1, 2, 3)", "default 200.00 [100.00, 300.00]", "Lowest mean cost among those that left the fewest pods undone: default costs $200.00.",
 	} {
