@@ -41,9 +41,10 @@ TEST_FLAGS ?=
 go_test = $(abspath $(TOOLS))/gotestsum --format standard-quiet --jsonfile $(abspath $(DIST))/$(1).json -- $(TEST_FLAGS) $(2)
 
 # Integration tests start control planes and need kwok, e2e tests start the built
-# binaries, schedulerperf needs an etcd: everything else is a unit test.
+# binaries, browser tests start Chromium, schedulerperf needs an etcd: everything
+# else is a unit test.
 integration      := /internal/cli$$|/internal/playground$$|/test/integration
-unit_pkgs         = $$(go list ./... | grep -vE '$(integration)|/test/e2e|/test/schedulerperf')
+unit_pkgs         = $$(go list ./... | grep -vE '$(integration)|/test/e2e|/test/browser|/test/schedulerperf')
 integration_pkgs  = $$(go list ./... | grep -E '$(integration)')
 
 ##@ Build and run
@@ -65,7 +66,7 @@ demo: build ## Build everything and show Supercargo at work on this machine.
 ##@ Test
 
 .PHONY: test
-test: test-unit test-tools test-integration e2e ## Run all tests: unit, integration and end to end.
+test: test-unit test-tools test-browser test-integration e2e ## Run all tests: unit, browser, integration and end to end.
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
@@ -74,6 +75,10 @@ test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but G
 .PHONY: test-tools
 test-tools: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the repository's own tools.
 	cd tools && $(call go_test,test-tools,./...)
+
+.PHONY: test-browser
+test-browser: $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports in Chromium (CHROMIUM=path); pictures in dist/browser/.
+	$(call go_test,test-browser,-tags browser -count 1 ./test/browser)
 
 .PHONY: test-integration
 test-integration: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST) ## Run the tests against a real API server, started in process.
