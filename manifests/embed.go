@@ -9,3 +9,8 @@ import _ "embed"
 //
 //go:embed scheduler/config/kube-scheduler.yaml
 var SchedulerConfig []byte
+
+// InOrderSchedulerConfig is the same with the stock order of the queue.
+//
+//go:embed scheduler/config/in-order.yaml
+var InOrderSchedulerConfig []byte

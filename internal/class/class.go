@@ -66,9 +66,9 @@ func (c Class) Takes(pod Class) bool {
 }
 
 // EveryNode reports whether the pod belongs on every machine whatever its class,
-// as the pods of a DaemonSet do: a log or storage agent serves the batch machines
-// too.
+// as the pods of a DaemonSet do and the static ones that a kubelet starts by
+// itself: a log or storage agent serves the batch machines too.
 func EveryNode(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	return owner != nil && owner.Kind == "DaemonSet"
+	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }

@@ -141,8 +141,8 @@ func (m *mirror) read(info *framework.NodeInfo) mirrored {
 	}
 }
 
-// lastFinish returns when the longest batch pod on the node is expected to end,
-// and the zero time when it has none.
+// lastFinish returns when the longest pod on the node is expected to end, as
+// Options.Finish tells, and the zero time when it has none.
 func (m *mirror) lastFinish(info *framework.NodeInfo) time.Time {
 	var last time.Time
 	if m.finish == nil {

@@ -60,7 +60,7 @@ type Options struct {
 	// Cycle is the width of a time bin; 0 makes no time bins.
 	Cycle time.Duration
 	// Finish returns when a pod on a node is expected to end, and false for a
-	// pod that is not batch. It may be nil when there are no time bins.
+	// pod that does not count. It may be nil when there are no time bins.
 	Finish func(*corev1.Pod) (time.Time, bool)
 	// Clock tells the time.
 	Clock clock.PassiveClock

@@ -12,7 +12,7 @@ type IndexedNode struct {
 	Name string
 	Free Size
 	// Finish is when the longest batch job on the node is expected to end. The
-	// zero time means that the node has none.
+	// zero time means that the node has none, [Unending] that a service is on it.
 	Finish time.Time
 }
 
@@ -112,14 +112,15 @@ func (x *Index) Fitting(size Size, runtime time.Duration) iter.Seq[IndexedNode] 
 // binsFrom yields the bins in the order of [CompareBins].
 func (x *Index) binsFrom(own int64) iter.Seq[int64] {
 	return func(yield func(int64) bool) {
-		at, _ := slices.BinarySearch(x.bins, own)
-		for _, bin := range x.bins[at:] {
+		bins := x.bins
+		at, _ := slices.BinarySearch(bins, own)
+		for _, bin := range bins[at:] {
 			if !yield(bin) {
 				return
 			}
 		}
 		for i := at - 1; i >= 0; i-- {
-			if !yield(x.bins[i]) {
+			if !yield(bins[i]) {
 				return
 			}
 		}
@@ -143,7 +144,7 @@ func (x *Index) put(n IndexedNode) {
 	s.add(entry{free: n.Free, name: n.Name})
 	f := &filed{node: n, bin: bin, at: -1}
 	x.nodes[n.Name] = f
-	if bin > 0 {
+	if bin > 0 && bin != endlessBin {
 		// The moment at which exactly bin cycles remain still belongs to the bin.
 		f.leaves = n.Finish.Add(-time.Duration(bin) * x.cycle)
 		heap.Push(&x.next, f)

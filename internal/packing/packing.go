@@ -14,6 +14,7 @@ package packing
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -60,8 +61,21 @@ type Node struct {
 	Free Size
 	// Remaining is how long the longest batch job on the node will still run: 0
 	// when it has none. A negative value, a job over its expected time, counts as 0.
+	// It is [Endless] for a node with a service.
 	Remaining time.Duration
 }
+
+// Endless is the remaining runtime of a node that does not empty by itself, since a
+// service is on it. The paper knows no such node, as it keeps services apart. A
+// batch job costs nothing there: the machine is kept anyway. So it is tried first.
+const Endless time.Duration = math.MaxInt64
+
+// endlessBin is the time bin of nodes that do not empty by themselves.
+const endlessBin int64 = math.MaxInt64
+
+// Unending is an expected finish that is as good as never: the time left until then
+// is [Endless], counted from any time within three centuries of today.
+var Unending = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 
 // CompareFit orders nodes tightest first: least free memory, then least free
 // CPU, then name. It returns a negative number when a comes before b.
@@ -76,17 +90,21 @@ func CompareFit(a, b Node) int {
 // BinOf returns the time bin of a remaining runtime: floor(remaining / cycle),
 // where cycle is the scaling cycle, the time between two autoscaling rounds. An
 // empty node and an overdue job are in bin 0, and so is everything when cycle is
-// not positive.
+// not positive. [Endless] is in a bin of its own.
 func BinOf(remaining, cycle time.Duration) int64 {
-	if remaining <= 0 || cycle <= 0 {
+	switch {
+	case remaining <= 0 || cycle <= 0:
 		return 0
+	case remaining == Endless:
+		return endlessBin
 	}
 	return int64(remaining / cycle)
 }
 
 // CompareBins orders time bins as algorithm 2 of the paper tries them for an
 // item of bin own: its own bin, then greater bins upward, then lesser bins
-// downward. It returns a negative number when a is tried before b.
+// downward. Before all of them comes the bin of [Endless]. It returns a negative
+// number when a is tried before b.
 func CompareBins(own, a, b int64) int {
 	switch aUp, bUp := a >= own, b >= own; {
 	case aUp && bUp:

@@ -139,3 +139,19 @@ func (k TaskKind) pod(at time.Duration, lengths stream) Pod {
 	}
 	return pod
 }
+
+// Draw returns the lag of the n-th machine that is bought, drawn from a normal
+// distribution by the sum of twelve uniform numbers, which is never further than
+// six standard deviations off, and never below zero. It is in whole milliseconds.
+func (l Lag) Draw(seed uint64, n int) time.Duration {
+	if l.SD == 0 {
+		return l.Mean
+	}
+	s := newStream(seed, "lag/"+strconv.Itoa(n))
+	sum := int64(0)
+	for range 12 {
+		sum += s.below(1 << 32)
+	}
+	off := float64(sum-6<<32) / (1 << 32) // mean 0, variance 1
+	return max(0, l.Mean+time.Duration(float64(l.SD)*off)).Truncate(time.Millisecond)
+}

@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// epoch is the zero of virtual time. Any moment does; a fixed one makes what is
+// Epoch is the zero of virtual time. Any moment does; a fixed one makes what is
 // derived from it, such as the expected finish of a pod, the same in every run.
-var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+var Epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Clock tells virtual time. It implements clock.PassiveClock and is safe for
 // concurrent use; only the engine sets it.
 type Clock struct {
-	since atomic.Int64 // nanoseconds after epoch
+	since atomic.Int64 // nanoseconds after Epoch
 }
 
 // Now returns the virtual time.
-func (c *Clock) Now() time.Time { return epoch.Add(time.Duration(c.since.Load())) }
+func (c *Clock) Now() time.Time { return Epoch.Add(time.Duration(c.since.Load())) }
 
 // Since returns the virtual time passed since ts.
 func (c *Clock) Since(ts time.Time) time.Duration { return c.Now().Sub(ts) }
 
-// set moves the clock to the given time after epoch.
+// set moves the clock to the given time after Epoch.
 func (c *Clock) set(at time.Duration) { c.since.Store(int64(at)) }

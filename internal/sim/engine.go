@@ -1,90 +1,110 @@
 package sim
 
 import (
-	"cmp"
 	"container/heap"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/learning"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/scenario"
+)
+
+// Limits that keep a run from going on for ever.
+const (
+	// maxIntervals is how many scaling intervals a horizon may have.
+	maxIntervals = 2_000_000
+	// maxEvictions is how often a batch pod may be evicted before it counts as
+	// failed.
+	maxEvictions = 100
+	// stallRounds is how many scaling rounds after the horizon may pass in which no pod
+	// starts or ends.
+	stallRounds = 20
 )
 
 // engine is one run in progress.
 type engine struct {
-	input   Input
-	clock   *Clock
-	sched   *Scheduler
-	learner *runtimes.Learner
-	less    fwk.LessFunc
+	input      Input
+	clock      *Clock
+	now        time.Duration
+	sched      *Scheduler
+	controller Controller
+	learner    *runtimes.Learner
+	less       fwk.LessFunc
 
 	events   timeline
 	sequence int
-	last     time.Duration // when a pod came or ended last
-	fresh    []*queued     // arrived at this moment, not tried yet
-	parked   []*queued     // found no room
-	freed    bool          // room has come free since the parked were last tried
-	ticking  bool          // a tick is on its way
-	toEnd    []running     // services that run to the end
-	result   Result
-}
+	tickAt   time.Duration // of the tick on its way; -1: none is
+	wakeAt   time.Duration // when the controller wants to be asked again; -1: not
+	dirty    bool          // something has happened since the controller was asked
+	lastStep time.Duration // when a pod started or ended last
 
-// queued is a pod in the queue, as the QueueSort plugin wants it.
-type queued struct {
-	pod  Pod
-	info *framework.QueuedPodInfo
+	fresh    []*queued // arrived at this moment, not tried yet
+	parked   []*queued // found no room
+	evicted  map[*scenario.Pod]int
+	recent   []*queued       // arrived of late, the last at the end
+	lost     []*queued       // fit no machine that there can be
+	failures []parkedFailure // kinds of pods that found none since it last came free
+	freed    bool            // room has come free since the parked were last tried
+	busy     time.Duration   // when a batch pod was pending last
+
+	machines []*machine // paid for and not asked to go, by name
+	leaving  []*machine // asked to go
+	numbers  map[string]int
+	paid     int
+	capacity packing.Size // of the machines paid for
+	used     packing.Size
+	arrived  int
+
+	samples sampler
+	result  Result
 }
 
 // running is a pod on a node.
 type running struct {
-	pod    Pod
-	object *corev1.Pod
-	start  time.Duration
+	pod        *scenario.Pod
+	object     *corev1.Pod
+	on         *machine
+	to         *machine      // where it is moving; it does no work meanwhile
+	since      time.Duration // when it began or went on to work
+	left       time.Duration // work left then, at speed 1
+	ends       time.Duration // when a service ends; 0: with the run
+	expected   time.Duration // when a batch pod is expected to end
+	generation int
+	moves      int
+	copied     *corev1.Pod // on the target while it is moving
+	why        string      // it is moving
 }
 
 // Run simulates the input to its end: until the horizon has passed and all batch
-// work that found a place has ended. Pods that fit nowhere stay pending and are
+// work that can find a place has ended. Pods that fit nowhere stay pending and are
 // counted. It stops early when ctx ends, with its error.
 //
-// Cost: that of the scheduling attempts, plus O(log n) an event for n pods
-// running. Pods that have ended cost nothing.
+// Cost: that of the scheduling attempts and of the controller's decisions, plus
+// O(log n) an event for n pods to come and running. Pods that have ended cost
+// nothing.
 func Run(ctx context.Context, input Input) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	e := &engine{input: input, clock: &Clock{}}
-	configuration, ties, err := BreakTies(input.Configuration, input.Seed)
-	if err != nil {
+	s := input.Scenario
+	if interval := min(s.ScalingInterval, s.SchedulingInterval); s.Horizon/interval > maxIntervals {
+		return nil, fmt.Errorf("spec.horizon: %v is more than %d times the shortest interval of %v, want fewer: raise spec.schedulingInterval or spec.scalingInterval",
+			s.Horizon, maxIntervals, interval)
+	}
+	e := &engine{input: input, clock: &Clock{}, numbers: map[string]int{}, evicted: map[*scenario.Pod]int{}, tickAt: -1, wakeAt: -1, dirty: true}
+	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
-	e.sched, err = NewScheduler(ctx, SchedulerOptions{Configuration: configuration, Clock: e.clock, Plugins: ties})
-	if err != nil {
-		return nil, err
-	}
-	profile := e.sched.Profiles[corev1.DefaultSchedulerName]
-	if profile == nil {
-		return nil, fmt.Errorf("the scheduler's configuration has no profile %s", corev1.DefaultSchedulerName)
-	}
-	e.less = profile.QueueSortFunc()
-	e.learner = learning.Shared(ctx, e.sched.client)
-	for _, m := range input.Machines {
-		e.sched.AddNode(nodeObject(m))
-	}
-	for i := range input.Pods {
-		e.push(event{at: input.Pods[i].Arrival, kind: arrival, pod: input.Pods[i]})
-	}
-	e.result.begin(input)
 	if err := e.loop(ctx); err != nil {
 		return nil, err
 	}
@@ -92,180 +112,305 @@ func Run(ctx context.Context, input Input) (*Result, error) {
 	return &e.result, nil
 }
 
-// loop handles all that happens at one moment, then serves the queue, and goes on
-// to the next moment.
-func (e *engine) loop(ctx context.Context) error {
-	for len(e.events) > 0 {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		now := e.events[0].at
-		e.clock.set(now)
-		tick := false
-		for len(e.events) > 0 && e.events[0].at == now {
-			ev := heap.Pop(&e.events).(event)
-			switch ev.kind {
-			case arrival:
-				e.fresh = append(e.fresh, e.enqueue(ev.pod))
-				e.result.submitted(now)
-			case end:
-				if err := e.end(ev.running); err != nil {
-					return err
-				}
-			case tickOver:
-				tick, e.ticking = true, false
-			}
-			if ev.kind != tickOver {
-				e.last = now
-			}
-		}
-		if err := e.serve(tick); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// serve tries new pods, and at a tick also those that found no room before, all
-// in the order of the queue.
-func (e *engine) serve(tick bool) error {
-	queue := e.fresh
-	e.fresh = nil
-	if tick && e.freed {
-		queue = append(queue, e.parked...)
-		e.parked, e.freed = nil, false
-	}
-	slices.SortFunc(queue, func(a, b *queued) int {
-		switch {
-		case e.less(a.info, b.info):
-			return -1
-		case e.less(b.info, a.info):
-			return 1
-		default:
-			return cmp.Compare(a.pod.Name, b.pod.Name)
-		}
-	})
-	for _, q := range queue {
-		if err := e.try(q); err != nil {
-			return err
-		}
-	}
-	if len(e.parked) > 0 && e.freed {
-		e.tickSoon()
-	}
-	return nil
-}
-
-func (e *engine) try(q *queued) error {
-	a := e.sched.Attempt(q.info.Pod)
-	var unfit *framework.FitError
-	if errors.As(a.Err, &unfit) {
-		e.parked = append(e.parked, q)
-		return nil
-	}
-	if a.Err != nil {
-		return fmt.Errorf("schedule pod %s: %w", q.pod.Name, a.Err)
-	}
-	placed, err := e.sched.Assume(q.info.Pod, a)
+// begin makes the scheduler, the machines of the start and the arrivals.
+func (e *engine) begin(ctx context.Context) error {
+	policy, s := e.input.Policy, e.input.Scenario
+	configuration, own, err := BreakTies(policy.Scheduler(s), e.input.Seed)
 	if err != nil {
 		return err
 	}
-	now := e.now()
-	r := running{pod: q.pod, object: placed, start: now}
-	e.result.started(r, now)
-	if q.pod.Class == class.Service && q.pod.Runtime == 0 {
-		e.toEnd = append(e.toEnd, r)
-		return nil
+	if policy.Plugins != nil {
+		maps.Copy(own, policy.Plugins(e.clock))
 	}
-	e.push(event{at: now + q.pod.Runtime, kind: end, running: r})
+	e.sched, err = NewScheduler(ctx, SchedulerOptions{Configuration: configuration, Clock: e.clock, Plugins: own})
+	if err != nil {
+		return err
+	}
+	profile := e.sched.Profiles[corev1.DefaultSchedulerName]
+	if profile == nil {
+		return fmt.Errorf("the scheduler's configuration has no profile %s", corev1.DefaultSchedulerName)
+	}
+	e.less = profile.QueueSortFunc()
+	e.learner = learning.Shared(ctx, e.sched.client)
+	if s.Autoscale && policy.Controller != nil {
+		e.controller = policy.Controller(s)
+	}
+	e.result.begin(e.input)
+	e.samples = newSampler(s.Horizon)
+	for _, nodes := range s.Nodes {
+		for range nodes.Count {
+			if err := e.join(e.addMachine(e.flavor(nodes.Flavor), policy.classOf(nodes.Class))); err != nil {
+				return err
+			}
+		}
+	}
+	e.result.NodesStart = len(e.machines)
+	for i := range e.input.Pods {
+		e.push(event{at: e.input.Pods[i].Arrival, kind: arrival, pod: &e.input.Pods[i]})
+	}
+	e.planTick()
 	return nil
 }
 
-func (e *engine) end(r running) error {
-	if err := e.sched.RemovePod(r.object); err != nil {
-		return fmt.Errorf("end pod %s: %w", r.pod.Name, err)
+func (e *engine) flavor(name string) *scenario.Flavor {
+	flavors := e.input.Scenario.Flavors
+	return &flavors[slices.IndexFunc(flavors, func(f scenario.Flavor) bool { return f.Name == name })]
+}
+
+// loop handles all that happens at one moment, then serves the queue and asks the
+// controller, and goes on to the next moment.
+func (e *engine) loop(ctx context.Context) error {
+	for moments := 0; len(e.events) > 0 && !e.over(); moments++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		at := e.events[0].at
+		e.samples.until(e, at)
+		e.now = at
+		e.clock.set(at)
+		ticks, all := false, false
+		for len(e.events) > 0 && e.events[0].at == at {
+			ev := heap.Pop(&e.events).(event)
+			ticks = ticks || ev.kind == tick && ev.at == e.tickAt
+			all = all || ev.kind == ready
+			if err := e.happen(ev); err != nil {
+				return err
+			}
+		}
+		if err := e.serve(ticks || all); err != nil {
+			return err
+		}
+		if ticks {
+			e.tickAt = -1
+			if err := e.control(); err != nil {
+				return err
+			}
+		}
+		e.planTick()
+		if e.input.Progress != nil && moments%256 == 0 {
+			e.input.Progress(e.howFar())
+		}
 	}
-	if r.pod.Class == class.Batch {
-		e.learner.Observe(r.object.Namespace, r.pod.Category, r.pod.Runtime)
-	}
-	e.freed = true
-	e.result.ended(r, e.now())
-	if len(e.parked) > 0 {
-		e.tickSoon()
+	if e.input.Progress != nil {
+		e.input.Progress(e.howFar())
 	}
 	return nil
 }
 
-// tickSoon makes sure of a tick at the next multiple of the scheduling interval.
-func (e *engine) tickSoon() {
-	if e.ticking {
+func (e *engine) howFar() Progress {
+	return Progress{Now: e.now, Arrived: e.arrived, Done: e.result.Completed, Total: len(e.input.Pods)}
+}
+
+func (e *engine) happen(ev event) error {
+	if ev.kind != tick {
+		e.dirty = true
+	}
+	switch ev.kind {
+	case arrival:
+		e.arrive(ev.pod)
+	case end:
+		if ev.running.generation == ev.generation {
+			return e.end(ev.running)
+		}
+	case moved:
+		return e.arriveMoved(ev.running)
+	case ready:
+		e.count("machinesReady")
+		return e.join(ev.machine)
+	case gone:
+		e.pay(ev.machine, e.now)
+		e.leaving = slices.DeleteFunc(e.leaving, func(m *machine) bool { return m == ev.machine })
+	case tick:
+	}
+	return nil
+}
+
+func (e *engine) arrive(p *scenario.Pod) {
+	e.arrived++
+	e.result.Submitted++
+	q := e.enqueue(p, 0)
+	if reason := e.impossible(p); reason != "" {
+		q.reason = reason
+		e.lost = append(e.lost, q)
 		return
 	}
-	e.ticking = true
-	interval := max(time.Millisecond, e.input.SchedulingInterval)
-	e.push(event{at: (e.now()/interval + 1) * interval, kind: tickOver})
+	e.fresh = append(e.fresh, q)
+	if e.controller != nil {
+		e.recent = append(e.recent, q)
+	}
+}
+
+func (e *engine) end(r *running) error {
+	if err := e.leave(r); err != nil {
+		return fmt.Errorf("end pod %s: %w", r.pod.Name, err)
+	}
+	e.result.Completed++
+	if r.pod.Class == class.Batch {
+		e.learner.Observe(r.object.Namespace, r.pod.Category, r.pod.Runtime)
+		e.result.Makespan = e.now
+	}
+	e.progress()
+	return e.emptied(r.on)
+}
+
+// leave takes a pod off its machine.
+func (e *engine) leave(r *running) error {
+	if err := e.sched.RemovePod(r.object); err != nil {
+		return err
+	}
+	r.generation++
+	at := slices.Index(r.on.pods, r)
+	r.on.pods = slices.Delete(r.on.pods, at, at+1)
+	e.drop(r.on, r.pod.Size)
+	e.result.BatchRunning -= batchOne(r.pod)
+	e.roomier()
+	return nil
+}
+
+// progress notes that the run gets on.
+func (e *engine) progress() { e.lastStep = e.now }
+
+// planTick makes sure of the next tick: at the next multiple of the scheduling
+// interval if parked pods may find room or the controller has something new to
+// see, at the next of the scaling interval if pods wait for machines, and when
+// the controller wants it.
+func (e *engine) planTick() {
+	s := e.input.Scenario
+	next := time.Duration(-1)
+	sooner := func(at time.Duration) {
+		if next < 0 || at < next {
+			next = at
+		}
+	}
+	following := func(interval time.Duration) time.Duration {
+		if e.now == 0 && e.sequence == len(e.input.Pods) { // nothing has happened yet
+			return 0
+		}
+		return (e.now/interval + 1) * interval
+	}
+	if e.freed && len(e.parked) > 0 {
+		sooner(following(s.SchedulingInterval))
+	}
+	if e.controller != nil {
+		if e.dirty {
+			sooner(following(s.SchedulingInterval))
+		}
+		if len(e.parked) > 0 {
+			sooner(following(s.ScalingInterval))
+		}
+		if e.wakeAt >= 0 {
+			sooner(max(following(s.SchedulingInterval), (e.wakeAt+s.SchedulingInterval-1)/s.SchedulingInterval*s.SchedulingInterval))
+		}
+	}
+	if next >= 0 && (e.tickAt < 0 || next < e.tickAt) {
+		e.tickAt = next
+		e.push(event{at: next, kind: tick})
+	}
+}
+
+// control asks the controller and does what it says.
+func (e *engine) control() error {
+	if e.controller == nil {
+		return nil
+	}
+	state := e.observe()
+	if state.Scaling {
+		e.count("scalingRounds")
+	}
+	e.dirty = false
+	plan := e.controller.Decide(e.clock.Now(), state)
+	e.wakeAt = -1
+	if plan.Wake > 0 {
+		e.wakeAt = e.now + plan.Wake
+	}
+	if err := e.act(plan); err != nil {
+		return err
+	}
+	return e.serve(e.freed)
+}
+
+// over reports whether the run has ended: no pod is to come, no batch pod runs, and
+// none waits that may still find a place.
+func (e *engine) over() bool {
+	s := e.input.Scenario
+	if e.arrived < len(e.input.Pods) || e.result.BatchRunning > 0 || e.now < s.Horizon || len(e.fresh) > 0 {
+		return false
+	}
+	waits := slices.ContainsFunc(e.parked, func(q *queued) bool { return q.pod.Class == class.Batch })
+	if !waits {
+		return true
+	}
+	stall := stallRounds*max(s.ScalingInterval, s.SchedulingInterval) + 10*s.AcquisitionLag.Mean
+	return e.controller != nil && e.now > max(e.lastStep, s.Horizon)+stall
 }
 
 // finish ends the run: services that run to the end stop, machines are paid.
 func (e *engine) finish() {
-	over := max(e.last, e.input.Horizon)
-	for _, r := range e.toEnd {
-		e.result.ended(r, over)
+	over := max(e.input.Scenario.Horizon, e.result.Makespan)
+	if slices.ContainsFunc(e.parked, func(q *queued) bool { return q.pod.Class == class.Batch }) {
+		over = max(over, e.lastStep)
 	}
-	e.result.finish(e.input, over, len(e.parked))
+	e.samples.until(e, over)
+	for _, m := range e.leaving {
+		e.pay(m, max(m.metered, min(m.gone, over)))
+	}
+	for _, m := range e.machines {
+		e.pay(m, max(m.metered, over))
+	}
+	e.result.Over = over
+	e.samples.finish(e, over)
+	for _, q := range append(e.lost, e.parked...) {
+		e.result.Pending++
+		e.result.PendingReasons[q.reason]++
+	}
+	slices.Sort(e.result.Waits)
 }
 
-func (e *engine) now() time.Duration { return e.clock.Since(epoch) }
+func (e *engine) count(kind string) { e.result.Events[kind]++ }
 
-func (e *engine) push(ev event) {
-	e.sequence++
-	ev.sequence = e.sequence
-	heap.Push(&e.events, ev)
+// machine returns the machine of that name, nil if there is none.
+func (e *engine) machine(name string) *machine {
+	at, ok := slices.BinarySearchFunc(e.machines, &machine{name: name}, byName)
+	if !ok {
+		return nil
+	}
+	return e.machines[at]
 }
 
-func (e *engine) enqueue(p Pod) *queued {
-	object := podObject(p)
-	info, err := framework.NewPodInfo(object)
-	if err != nil { // only malformed affinity terms, which these pods do not have
-		panic(err)
-	}
-	return &queued{pod: p, info: &framework.QueuedPodInfo{PodInfo: info, Timestamp: e.clock.Now()}}
-}
+var errPlan = errors.New("the plan cannot be carried out")
 
-func podObject(p Pod) *corev1.Pod {
-	object := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: metav1.NamespaceDefault, Name: p.Name, UID: types.UID(p.Name),
-			CreationTimestamp: metav1.NewTime(epoch.Add(p.Arrival)),
-			Labels:            map[string]string{v1alpha1.LabelClass: string(p.Class)},
-		},
-		Spec: corev1.PodSpec{
-			SchedulerName: corev1.DefaultSchedulerName,
-			Containers: []corev1.Container{{Name: "main", Image: "pause", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-				corev1.ResourceCPU:    *resource.NewMilliQuantity(p.Size.MilliCPU, resource.DecimalSI),
-				corev1.ResourceMemory: *resource.NewQuantity(p.Size.MemoryBytes, resource.BinarySI),
-			}}}},
-		},
-	}
-	if p.Class == class.Batch {
-		object.Annotations = map[string]string{v1alpha1.AnnotationRuntime: p.Runtime.String()}
-		if p.Category != "" {
-			object.Annotations = map[string]string{v1alpha1.AnnotationCategory: p.Category}
+// act does what a plan says.
+func (e *engine) act(plan cluster.Plan) error {
+	for _, p := range plan.Buy {
+		if e.buy(p) == nil {
+			return fmt.Errorf("%w: buy a machine beyond the limit of %d", errPlan, e.input.Scenario.MaxNodes)
 		}
 	}
-	return object
+	for _, d := range plan.Drains {
+		if err := e.empty(d); err != nil {
+			return err
+		}
+	}
+	for _, r := range plan.Release {
+		m := e.machine(r.Node)
+		if m == nil || m.node == nil || m.count() > 0 {
+			return fmt.Errorf("%w: release %s, which is not an empty node", errPlan, r.Node)
+		}
+		if err := e.release(m); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func nodeObject(m Machine) *corev1.Node {
-	size := corev1.ResourceList{
-		corev1.ResourceCPU:    *resource.NewMilliQuantity(m.Flavor.Size.MilliCPU, resource.DecimalSI),
-		corev1.ResourceMemory: *resource.NewQuantity(m.Flavor.Size.MemoryBytes, resource.BinarySI),
-		corev1.ResourcePods:   *resource.NewQuantity(m.Flavor.MaxPods, resource.DecimalSI),
+// buy orders a machine, or returns nil when the limit is reached.
+func (e *engine) buy(p cluster.Purchase) *machine {
+	if int64(len(e.machines)) >= e.input.Scenario.MaxNodes {
+		return nil
 	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: map[string]string{
-			corev1.LabelHostname: m.Name, corev1.LabelInstanceTypeStable: m.Flavor.Name, v1alpha1.LabelClass: string(m.Class),
-		}},
-		Status: corev1.NodeStatus{Capacity: size, Allocatable: size},
-	}
+	e.result.NodesAdded++
+	lag := e.input.Scenario.AcquisitionLag.Draw(e.input.Seed, e.result.NodesAdded)
+	m := e.addMachine(e.flavor(p.Flavor), p.Class)
+	e.push(event{at: e.now + max(lag, 1), kind: ready, machine: m}) // not within this moment
+	return m
 }

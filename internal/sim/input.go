@@ -3,68 +3,70 @@ package sim
 import (
 	"time"
 
+	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/clock"
+
 	"supercargo.dev/supercargo/internal/class"
-	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/scenario"
 )
-
-// Pod is one pod of the workload.
-type Pod struct {
-	// Name is unique.
-	Name string
-	// Class is batch or service.
-	Class class.Class
-	// Size is what the pod requests.
-	Size packing.Size
-	// Arrival is when it is created, since the start of the run.
-	Arrival time.Duration
-	// Runtime is how long it runs once placed. A service of runtime 0 runs to the
-	// end of the run.
-	Runtime time.Duration
-	// Category groups batch pods whose runtimes are alike; it may be empty. A
-	// batch pod with a category does not declare its runtime: it is learned.
-	Category string
-}
-
-// Flavor is a kind of machine.
-type Flavor struct {
-	// Name is unique.
-	Name string
-	// Size is what pods can use of it.
-	Size packing.Size
-	// MaxPods is how many pods it runs.
-	MaxPods int64
-	// MicroDollarsPerHour is its price.
-	MicroDollarsPerHour int64
-}
-
-// Machine is a machine that is there from the start.
-type Machine struct {
-	// Name is unique.
-	Name string
-	// Flavor is the kind of machine.
-	Flavor Flavor
-	// Class is which pods it takes.
-	Class class.Class
-}
 
 // Input is all that a run depends on.
 type Input struct {
-	// Pods are the workload, in any order.
-	Pods []Pod
-	// Machines are there from the start to the end.
-	Machines []Machine
-	// Configuration is the scheduler's, a KubeSchedulerConfiguration in YAML.
-	// All pods name its profile default-scheduler.
-	Configuration []byte
-	// SchedulingInterval is how often pods that found no room are tried again, if
-	// room has come free since. New pods are tried at once.
-	SchedulingInterval time.Duration
-	// BillingPeriod is the least time a machine is paid for; every started one is
-	// paid in full.
-	BillingPeriod time.Duration
-	// Horizon is when services end that run to the end, unless batch work ends
-	// later.
-	Horizon time.Duration
-	// Seed breaks ties between equally good nodes.
+	// Scenario is the cluster with its machines and times.
+	Scenario *scenario.Scenario
+	// Pods are the workload, in the order of their arrival, as
+	// [scenario.Scenario.Arrivals] gives them.
+	Pods []scenario.Pod
+	// Seed breaks ties between equally good nodes and draws acquisition lags.
 	Seed uint64
+	// Policy decides.
+	Policy Policy
+	// Progress, if not nil, is called now and then with what has been done.
+	Progress func(Progress)
+
+	// exhaustive tries every parked pod again, also those known to fit nowhere.
+	exhaustive bool
+}
+
+// Policy is a way to run a cluster: a scheduler and who decides about machines.
+type Policy struct {
+	// Name is what users call it.
+	Name string
+	// Scheduler returns the KubeSchedulerConfiguration for a scenario, in YAML. All pods
+	// name its profile default-scheduler.
+	Scheduler func(*scenario.Scenario) []byte
+	// Plugins makes those that the configuration needs beside the image's own; nil if
+	// it needs none.
+	Plugins func(clock.PassiveClock) runtime.Registry
+	// Groups says that the policy heeds the classes that the scenario gives the
+	// machines of the start. For others these take both batch pods and services.
+	Groups bool
+	// Controller makes the controller of one run, for a scenario; nil leaves the
+	// machines as they are.
+	Controller func(*scenario.Scenario) Controller
+}
+
+// classOf is the class that a machine of the start has under the policy.
+func (p Policy) classOf(c class.Class) class.Class {
+	if p.Groups {
+		return c
+	}
+	return class.Any
+}
+
+// Controller decides about machines and moves.
+type Controller interface {
+	// Decide is called whenever the queue has been served at a scheduling interval,
+	// if something has happened since or the plan before asked for it.
+	Decide(now time.Time, s *cluster.State) cluster.Plan
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	// Now is the virtual time.
+	Now time.Duration
+	// Arrived and Done count pods, Done those that have ended; Total is all of the
+	// workload.
+	Arrived, Done, Total int
 }

@@ -97,12 +97,13 @@ func (p *Plugin) runtime(pod *corev1.Pod) time.Duration {
 	return runtimes.EstimateOf(pod, p.learner, p.defaultRuntime).Runtime
 }
 
-// finish returns when a pod on a node is expected to end, and false for a
-// service. A pod on its way to its node has no annotation yet; what Reserve noted
-// stands in for it.
+// finish returns when a pod on a node is expected to end: never for a service, and
+// false for a pod that says nothing about how long its node stays, since every
+// node has one. A pod on its way to its node has no annotation yet; what Reserve
+// noted stands in for it.
 func (p *Plugin) finish(pod *corev1.Pod) (time.Time, bool) {
 	if !isBatch(pod) {
-		return time.Time{}, false
+		return packing.Unending, !class.EveryNode(pod)
 	}
 	if finish, ok := runtimes.Written(pod); ok {
 		p.reserved.drop(pod.UID)

@@ -1,0 +1,242 @@
+package decide
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// forecast plays the near future of a cluster: batch pods end when they are
+// expected to, machines on order become ready, the pods that came within the last
+// acquisition lag come again and again, and whatever waits takes the room that
+// comes free (compare HTA, algorithm 1, which has no arrivals).
+//
+// Cost: O(e·(log e + n + w)) for e pods that end or come, n nodes and w pods that
+// wait.
+type forecast struct {
+	nodes   []future
+	waiting []waiter // in the order in which they choose
+	events  agenda
+	ahead   time.Duration // how far is looked
+	cycle   time.Duration
+}
+
+// waiter is a pod that waits in a forecast.
+type waiter struct {
+	pod cluster.Pod
+	// since is when it is expected to come; 0 for one that waits already.
+	since time.Duration
+}
+
+func chooses(a, b waiter) int {
+	return cmp.Or(cluster.Scheduled(a.pod, b.pod), cmp.Compare(a.since, b.since))
+}
+
+// future is a node as it is expected to be.
+type future struct {
+	packing.Node
+	node *cluster.Node
+	pods int64
+	open bool          // it takes pods
+	last time.Duration // when its last pod is expected to end
+}
+
+// coming is what is expected to happen at a time from now.
+type coming struct {
+	at       time.Duration
+	sequence int          // in the order in which they are expected, the last tie-break
+	ready    bool         // the node becomes ready
+	node     int          //  where room comes free or that becomes ready; -1 for an arrival
+	free     packing.Size // that comes free
+	pod      *cluster.Pod // that arrives
+}
+
+// newForecast looks that far ahead. Nodes named in gone are left out, with their pods.
+func newForecast(s *cluster.State, ahead time.Duration, gone map[string]bool) *forecast {
+	f := &forecast{waiting: make([]waiter, len(s.Pending)), ahead: ahead, cycle: s.ScalingInterval}
+	for i, p := range s.Pending {
+		f.waiting[i] = waiter{pod: p}
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Phase == cluster.Leaving || gone[n.Name] {
+			continue
+		}
+		at := len(f.nodes)
+		f.nodes = append(f.nodes, future{
+			Node: packing.Node{Name: n.Name, Free: n.Free()}, node: n, pods: int64(len(n.Pods)), open: n.Phase == cluster.Ready,
+		})
+		to := &f.nodes[at]
+		if n.Has(class.Service) {
+			to.last = packing.Endless
+		} else {
+			to.last = n.Remaining()
+		}
+		if n.Phase == cluster.Ordered && n.Due <= ahead {
+			f.expect(coming{at: n.Due, node: at, ready: true})
+		}
+		f.ends(at, n)
+	}
+	f.arrivals(s)
+	slices.SortStableFunc(f.waiting, chooses)
+	return f
+}
+
+// ends notes when pods of a node are expected to end. One that is overdue is taken to
+// end half way: nothing is known but that it has not ended yet.
+func (f *forecast) ends(at int, n *cluster.Node) {
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		if p.Class != class.Batch {
+			continue
+		}
+		end := p.Runtime
+		if end == 0 {
+			end = f.ahead / 2
+		}
+		f.expect(coming{at: end, node: at, free: p.Size})
+	}
+}
+
+// arrivals repeats the pods that came within the last acquisition lag, in their order and
+// distances, until the end of the forecast. The lag is the time over which a machine
+// bought now answers; a longer look back would answer to load long past.
+func (f *forecast) arrivals(s *cluster.State) {
+	window := min(s.Observed, s.Lag)
+	for i := range s.Recent {
+		p := &s.Recent[i]
+		if p.Waited >= window {
+			continue
+		}
+		for at := window - p.Waited; at <= f.ahead && window > 0; at += window {
+			f.expect(coming{at: at, node: -1, pod: p})
+		}
+	}
+}
+
+// expect notes what will happen, unless it is too far off.
+func (f *forecast) expect(c coming) {
+	if c.at > f.ahead {
+		return
+	}
+	c.sequence = len(f.events)
+	heap.Push(&f.events, c)
+}
+
+// agenda is a heap of what will happen, the next on top. It implements
+// heap.Interface.
+type agenda []coming
+
+func (a agenda) Len() int { return len(a) }
+func (a agenda) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(a[i].at, a[j].at), cmp.Compare(a[i].sequence, a[j].sequence)) < 0
+}
+func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
+
+// Push implements heap.Interface.
+func (a *agenda) Push(v any) { *a = append(*a, v.(coming)) }
+
+// Pop implements heap.Interface.
+func (a *agenda) Pop() any {
+	last := len(*a) - 1
+	v := (*a)[last]
+	*a = (*a)[:last]
+	return v
+}
+
+// run plays all events and returns the pods that still wait at the end.
+func (f *forecast) run() []waiter {
+	for i := range f.nodes {
+		if f.nodes[i].open {
+			f.fill(i, 0)
+		}
+	}
+	for len(f.events) > 0 {
+		e := heap.Pop(&f.events).(coming)
+		if e.node < 0 {
+			f.arrive(e.pod, e.at)
+			continue
+		}
+		n := &f.nodes[e.node]
+		if e.ready {
+			n.open = true
+		} else {
+			n.Free = packing.Size{MilliCPU: n.Free.MilliCPU + e.free.MilliCPU, MemoryBytes: n.Free.MemoryBytes + e.free.MemoryBytes}
+			n.pods--
+		}
+		if n.open {
+			f.fill(e.node, e.at)
+		}
+	}
+	return f.waiting
+}
+
+// fill lets what waits take the room of one node.
+func (f *forecast) fill(at int, now time.Duration) {
+	kept := f.waiting[:0]
+	for i := range f.waiting {
+		if w := &f.waiting[i]; f.nodes[at].holds(&w.pod) {
+			f.take(at, &w.pod, now)
+		} else {
+			kept = append(kept, *w)
+		}
+	}
+	f.waiting = kept
+}
+
+// arrive lets a pod choose a node, or wait.
+func (f *forecast) arrive(p *cluster.Pod, now time.Duration) {
+	best := -1
+	for i := range f.nodes {
+		if n := &f.nodes[i]; n.open && n.holds(p) && (best < 0 || f.prefers(p, i, best, now)) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		f.take(best, p, now)
+		return
+	}
+	w := waiter{pod: *p, since: now}
+	at, _ := slices.BinarySearchFunc(f.waiting, w, chooses)
+	f.waiting = slices.Insert(f.waiting, at, w)
+}
+
+// prefers reports whether the pod goes to node a rather than b.
+func (f *forecast) prefers(p *cluster.Pod, a, b int, now time.Duration) bool {
+	if p.Class == class.Service {
+		return packing.CompareFit(f.nodes[a].Node, f.nodes[b].Node) < 0
+	}
+	return packing.CompareTimeBin(p.Runtime, f.cycle)(f.nodes[a].at(now), f.nodes[b].at(now)) < 0
+}
+
+// at is the node as packing sees it at a time.
+func (n *future) at(now time.Duration) packing.Node {
+	seen := n.Node
+	if seen.Remaining = n.last; n.last != packing.Endless {
+		seen.Remaining = n.last - now
+	}
+	return seen
+}
+
+func (n *future) holds(p *cluster.Pod) bool {
+	return n.node.Suits(p) && p.Size.Fits(n.Free) && (n.node.MaxPods == 0 || n.pods < n.node.MaxPods)
+}
+
+// take gives a pod its room until it ends.
+func (f *forecast) take(at int, p *cluster.Pod, now time.Duration) {
+	n := &f.nodes[at]
+	if p.Class == class.Batch {
+		f.expect(coming{at: now + p.Runtime, node: at, free: p.Size})
+	}
+	n.Free = n.Free.Minus(p.Size)
+	n.pods++
+	if p.Class == class.Service {
+		n.last = packing.Endless
+	}
+	n.last = max(n.last, now+p.Runtime)
+}

@@ -1,0 +1,254 @@
+// Package cluster is what those who decide about machines and moves see of a
+// cluster, and what they may ask for.
+//
+// A controller or the simulator fills in a [State] and hands it to the functions
+// of autoscaler/fleet/decide and internal/moves, whose answer is a [Plan]. All
+// times are lengths, not moments: how long something has lasted, or will last.
+// So a decision needs no clock.
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// Pod is a pod that waits or runs.
+type Pod struct {
+	// Item has the pod's unique name and size. Runtime is how long a batch pod is
+	// still expected to run: all of it while it waits, 0 when it is overdue, and 0
+	// for services.
+	packing.Item
+	// Class is batch or service.
+	Class class.Class
+	// Arch is the CPU architecture that it needs, as in GOARCH; empty means any.
+	Arch string
+	// Waited is how long a waiting pod has found no room, and how long ago a recent
+	// one came.
+	Waited time.Duration
+	// Ran is how much work a running batch pod has done that a restart would
+	// repeat.
+	Ran time.Duration
+	// Fixed says that the pod must not be moved, whatever is planned.
+	Fixed bool
+}
+
+// Scheduled orders pods as they are scheduled: services by size, then batch pods by
+// runtime.
+func Scheduled(a, b Pod) int {
+	switch {
+	case a.Class != b.Class && a.Class == class.Service:
+		return -1
+	case a.Class != b.Class:
+		return 1
+	case a.Class == class.Service:
+		return packing.LargestFirst(a.Item, b.Item)
+	default:
+		return packing.LongestFirst(a.Item, b.Item)
+	}
+}
+
+// Phase is where a machine is in its life.
+type Phase int
+
+const (
+	// Ordered machines have been asked for and are paid for, but take no pods yet.
+	Ordered Phase = iota
+	// Ready machines take pods.
+	Ready
+	// Leaving machines take no more pods, because they are being emptied.
+	Leaving
+)
+
+// Node is a machine.
+type Node struct {
+	// Name is unique.
+	Name string
+	// Flavor is the kind of machine.
+	Flavor string
+	// Class is which pods it takes.
+	Class class.Class
+	// Capacity is what pods can use of it in all.
+	Capacity packing.Size
+	// MaxPods is how many pods it takes; 0 means any number.
+	MaxPods int64
+	// Arch is its CPU architecture, as in GOARCH.
+	Arch string
+	// MicroDollarsPerHour is its price.
+	MicroDollarsPerHour int64
+	// Phase is where it is in its life.
+	Phase Phase
+	// Due is how long an ordered machine is expected to need until it is ready.
+	Due time.Duration
+	// Age is how long it has been paid for.
+	Age time.Duration
+	// Pods are those on the node and those on their way to it, ordered by name.
+	Pods []Pod
+	// Incoming is how many of the pods are on their way.
+	Incoming int
+}
+
+// Used is what the pods on the node request together.
+func (n *Node) Used() packing.Size {
+	var used packing.Size
+	for i := range n.Pods {
+		used.MilliCPU += n.Pods[i].Size.MilliCPU
+		used.MemoryBytes += n.Pods[i].Size.MemoryBytes
+	}
+	return used
+}
+
+// Free is the capacity that no pod requests.
+func (n *Node) Free() packing.Size { return n.Capacity.Minus(n.Used()) }
+
+// Remaining is how long the longest batch pod on the node is expected to run
+// still, 0 when there is none. Services do not count.
+func (n *Node) Remaining() time.Duration {
+	var longest time.Duration
+	for i := range n.Pods {
+		longest = max(longest, n.Pods[i].Runtime)
+	}
+	return longest
+}
+
+// Has reports whether a pod of the class is on the node or on its way to it.
+func (n *Node) Has(c class.Class) bool {
+	return slices.ContainsFunc(n.Pods, func(p Pod) bool { return p.Class == c })
+}
+
+// Suits reports whether class and architecture let the pod run on the node, were
+// there room.
+func (n *Node) Suits(p *Pod) bool {
+	return n.Class.Takes(p.Class) && (p.Arch == "" || p.Arch == n.Arch)
+}
+
+// Flavor is a kind of machine that can be bought.
+type Flavor struct {
+	// Name is unique.
+	Name string
+	// Size is what pods can use of one machine.
+	Size packing.Size
+	// MaxPods is how many pods one machine takes; 0 means any number.
+	MaxPods int64
+	// Arch is the CPU architecture, as in GOARCH.
+	Arch string
+	// MicroDollarsPerHour is the price of one machine.
+	MicroDollarsPerHour int64
+}
+
+// State is a cluster at one moment.
+type State struct {
+	// Nodes are the machines that are paid for and have not been asked to go,
+	// ordered by name.
+	Nodes []Node
+	// Pending are the pods that found no room, ordered by name.
+	Pending []Pod
+	// Recent are the pods that came within the last Lag and ScalingInterval
+	// together, the last first. Their Runtime is what was expected of them.
+	Recent []Pod
+	// Observed is for how long arrivals have been watched, that time at most.
+	Observed time.Duration
+	// QueueEmpty is for how long no batch pod has been pending.
+	QueueEmpty time.Duration
+	// Flavors can be bought, ordered by name.
+	Flavors []Flavor
+	// MaxNodes is how many machines there may be, those on order included.
+	MaxNodes int
+	// Lag is how long a machine is expected to need from order to ready, Release how
+	// long from being asked to go until it is no longer paid.
+	Lag, Release time.Duration
+	// BillingPeriod is the unit of which every started one is paid.
+	BillingPeriod time.Duration
+	// Migration says how long moving a pod with its state takes.
+	Migration Migration
+	// ScalingInterval is the time between two rounds of buying, SchedulingInterval
+	// that between two looks at pods that wait.
+	ScalingInterval, SchedulingInterval time.Duration
+	// Scaling says that this is a round in which machines may be bought.
+	Scaling bool
+}
+
+// Migration is what moving a pod with its state takes.
+type Migration struct {
+	// BitsPerSecond is the bandwidth; BytesPerMemory how many bytes of checkpoint
+	// there are per byte of requested memory; Fixed comes on top.
+	BitsPerSecond  int64
+	BytesPerMemory float64
+	Fixed          time.Duration
+}
+
+// Time is how long moving a pod that requests so much memory takes, rounded up to
+// the millisecond: bytes / bandwidth + the fixed part (HTAS, section 5.3). The pod
+// does not run meanwhile.
+func (m Migration) Time(memoryBytes int64) time.Duration {
+	if m.BitsPerSecond <= 0 {
+		return m.Fixed
+	}
+	seconds := float64(memoryBytes) * m.BytesPerMemory * 8 / float64(m.BitsPerSecond)
+	milliseconds := int64(seconds * 1000)
+	if float64(milliseconds) < seconds*1000 {
+		milliseconds++
+	}
+	return time.Duration(milliseconds)*time.Millisecond + m.Fixed
+}
+
+// Plan is what a decision asks for.
+type Plan struct {
+	Buy     []Purchase
+	Drains  []Drain
+	Release []Release
+	// Wake is after what time the decision wants to be asked again even if nothing
+	// happens; 0 means not.
+	Wake time.Duration
+}
+
+// Purchase asks for one machine.
+type Purchase struct {
+	// Flavor is the name of the flavor, Class which pods the machine will take.
+	Flavor string
+	Class  class.Class
+	// Pods are the names of the pods for which it is bought.
+	Pods []string
+	// Reason says why in words.
+	Reason string
+}
+
+// Release asks for an empty machine to be given back.
+type Release struct {
+	Node   string
+	Reason string
+}
+
+// Method is how pods leave a node.
+type Method int
+
+const (
+	// Migrate moves a pod with its state: it goes on where it was.
+	Migrate Method = iota
+	// Evict kills a pod, which is then scheduled anew and starts from the beginning.
+	Evict
+)
+
+// Drain asks for a machine to be emptied and given back.
+type Drain struct {
+	Node string
+	// Method is how its pods leave.
+	Method Method
+	// Moves are its pods, by name, with the nodes they go to. Evicted pods go where
+	// the scheduler puts them; the target shows that there is room.
+	Moves []Move
+	// Replacement, if not nil, is to be bought first: the pods that are still there
+	// when it is ready move to it, and Moves is empty.
+	Replacement *Purchase
+	// Saves and Costs are what the drain is expected to save and to cost, in
+	// micro-dollars; both 0 where it was not worked out.
+	Saves, Costs int64
+	Reason       string
+}
+
+// Move takes one pod to another node.
+type Move struct {
+	Pod, Target string
+}

@@ -1,0 +1,160 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/scenario"
+)
+
+// machine is one rented machine.
+type machine struct {
+	name   string
+	flavor *scenario.Flavor
+	class  class.Class
+	node   *corev1.Node // nil until it is ready
+	asked  time.Duration
+	due    time.Duration // when it is expected to be ready
+	gone   time.Duration // when it is no longer paid; 0 until it is asked to go
+	// pods run on the machine, coming are on their way to it; both hold their room.
+	pods, coming []*running
+	used         packing.Size
+	drain        *drain
+	replaces     *machine // the one it was bought to take the pods of
+	metered      time.Duration
+}
+
+// drain is the emptying of a machine.
+type drain struct {
+	reason      string
+	replacement *machine // awaited
+}
+
+// addMachine begins to pay for a machine.
+func (e *engine) addMachine(flavor *scenario.Flavor, c class.Class) *machine {
+	number := e.numbers[flavor.Name]
+	e.numbers[flavor.Name]++
+	m := &machine{
+		name: fmt.Sprintf("%s-%d", flavor.Name, number), flavor: flavor, class: c,
+		asked: e.now, due: e.now + e.input.Scenario.AcquisitionLag.Mean, metered: e.now,
+	}
+	at, _ := slices.BinarySearchFunc(e.machines, m, byName)
+	e.machines = slices.Insert(e.machines, at, m)
+	e.paid++
+	e.result.NodesPeak = max(e.result.NodesPeak, e.paid)
+	e.capacity = plus(e.capacity, flavor.Size())
+	return m
+}
+
+func byName(a, b *machine) int { return cmp.Compare(a.name, b.name) }
+
+// join makes a machine a node.
+func (e *engine) join(m *machine) error {
+	m.node = nodeObject(m)
+	e.sched.AddNode(m.node)
+	e.roomier()
+	if m.replaces != nil {
+		return e.toReplacement(m)
+	}
+	return nil
+}
+
+// release asks an empty machine to go.
+func (e *engine) release(m *machine) error {
+	if m.gone > 0 {
+		return nil
+	}
+	if m.node != nil {
+		if err := e.sched.RemoveNode(m.node); err != nil {
+			return fmt.Errorf("remove node %s: %w", m.name, err)
+		}
+	}
+	m.gone = e.now + e.input.Scenario.ReleaseLag
+	at, _ := slices.BinarySearchFunc(e.machines, m, byName)
+	e.machines = slices.Delete(e.machines, at, at+1)
+	e.leaving = append(e.leaving, m)
+	e.push(event{at: m.gone, kind: gone, machine: m})
+	e.result.NodesRemoved++
+	e.count("machinesReleased")
+	return nil
+}
+
+// pay settles the bill of a machine that is not paid any more.
+func (e *engine) pay(m *machine, at time.Duration) {
+	e.meter(m, at)
+	e.result.CostMicroDollars += cluster.Bill(m.flavor.MicroDollarsPerHour, at-m.asked, e.input.Scenario.BillingPeriod)
+	e.result.MachineTime += at - m.asked
+	e.capacity = e.capacity.Minus(m.flavor.Size())
+	e.paid--
+}
+
+// cordon keeps new pods from the machine.
+func (e *engine) cordon(m *machine) {
+	after := m.node.DeepCopy()
+	after.Spec.Unschedulable = true
+	e.sched.UpdateNode(m.node, after)
+	m.node = after
+}
+
+// room is what no pod has taken of the machine.
+func (m *machine) room() packing.Size { return m.flavor.Size().Minus(m.used) }
+
+func (m *machine) count() int { return len(m.pods) + len(m.coming) }
+
+// take gives room to a pod, drop gives it back.
+func (e *engine) take(m *machine, size packing.Size) { e.change(m, size.MilliCPU, size.MemoryBytes) }
+func (e *engine) drop(m *machine, size packing.Size) { e.change(m, -size.MilliCPU, -size.MemoryBytes) }
+
+func (e *engine) change(m *machine, milliCPU, memory int64) {
+	e.meter(m, e.now)
+	m.used.MilliCPU += milliCPU
+	m.used.MemoryBytes += memory
+	e.used.MilliCPU += milliCPU
+	e.used.MemoryBytes += memory
+}
+
+// meter brings the machine's energy and use up to the moment. The products are
+// converted before they are added, which forbids fusing both: the bits are then
+// the same on every machine.
+func (e *engine) meter(m *machine, now time.Duration) {
+	seconds := (now - m.metered).Seconds()
+	m.metered = now
+	size := m.flavor.Size()
+	r := &e.result
+	r.UsedMilliCPUSeconds += float64(float64(m.used.MilliCPU) * seconds)
+	r.UsedMemoryByteSeconds += float64(float64(m.used.MemoryBytes) * seconds)
+	r.PaidMilliCPUSeconds += float64(float64(size.MilliCPU) * seconds)
+	r.PaidMemoryByteSeconds += float64(float64(size.MemoryBytes) * seconds)
+	load := float64(m.used.MilliCPU) / float64(max(1, size.MilliCPU))
+	milliwatts := float64(m.flavor.MilliwattsIdle) + float64(float64(m.flavor.MilliwattsFull-m.flavor.MilliwattsIdle)*load)
+	r.EnergyJoules += float64(milliwatts * seconds / 1000)
+}
+
+func plus(a, b packing.Size) packing.Size {
+	return packing.Size{MilliCPU: a.MilliCPU + b.MilliCPU, MemoryBytes: a.MemoryBytes + b.MemoryBytes}
+}
+
+func nodeObject(m *machine) *corev1.Node {
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(m.flavor.MilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(m.flavor.MemoryBytes, resource.BinarySI),
+		corev1.ResourcePods:   *resource.NewQuantity(m.flavor.MaxPods, resource.DecimalSI),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: m.name, Labels: map[string]string{
+			corev1.LabelHostname: m.name, corev1.LabelInstanceTypeStable: m.flavor.Name, corev1.LabelArchStable: m.flavor.Arch,
+			v1alpha1.LabelClass: string(m.class),
+		}},
+		Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
+	}
+}

@@ -1,0 +1,169 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/runtimes"
+)
+
+// empty carries out a drain.
+func (e *engine) empty(d cluster.Drain) error {
+	m := e.machine(d.Node)
+	if m == nil || m.node == nil || m.drain != nil || len(m.coming) > 0 {
+		return fmt.Errorf("%w: empty %s, which is no node or one with pods on their way", errPlan, d.Node)
+	}
+	m.drain = &drain{reason: d.Reason}
+	e.cordon(m)
+	e.count("drains")
+	switch {
+	case d.Replacement != nil:
+		m.drain.replacement = e.buy(*d.Replacement)
+		if m.drain.replacement == nil {
+			return fmt.Errorf("%w: replace %s beyond the limit of machines", errPlan, d.Node)
+		}
+		m.drain.replacement.replaces = m
+		return nil
+	case d.Method == cluster.Evict:
+		for len(m.pods) > 0 {
+			if err := e.evict(m.pods[0]); err != nil {
+				return err
+			}
+		}
+		return e.emptied(m)
+	}
+	for _, move := range d.Moves {
+		at := slices.IndexFunc(m.pods, func(r *running) bool { return r.pod.Name == move.Pod })
+		target := e.machine(move.Target)
+		if at < 0 || target == nil || target.node == nil || !target.fits(m.pods[at]) {
+			return fmt.Errorf("%w: move pod %s from %s to %s", errPlan, move.Pod, d.Node, move.Target)
+		}
+		if err := e.migrate(m.pods[at], target, d.Reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *machine) fits(r *running) bool {
+	return r.pod.Size.Fits(m.room()) && int64(m.count()) < m.flavor.MaxPods && m.drain == nil
+}
+
+// emptied gives back a machine that was to be emptied, once it is.
+func (e *engine) emptied(m *machine) error {
+	if m.drain == nil || m.count() > 0 {
+		return nil
+	}
+	return e.release(m)
+}
+
+// evict kills a pod, which waits again and starts from the beginning. A batch
+// pod that has been evicted too often is given up.
+func (e *engine) evict(r *running) error {
+	lost := e.lose(r)
+	if err := e.leave(r); err != nil {
+		return fmt.Errorf("evict pod %s: %w", r.pod.Name, err)
+	}
+	e.result.Evictions++
+	e.result.LostWork += lost
+	r.moves++
+	e.evicted[r.pod]++
+	if r.pod.Class == class.Batch && e.evicted[r.pod] > maxEvictions {
+		e.result.Failed++
+		return nil
+	}
+	q := e.enqueue(r.pod, e.evicted[r.pod])
+	q.started, q.ends = true, r.ends
+	e.parked = append(e.parked, q)
+	e.roomier()
+	return nil
+}
+
+// migrate moves a pod with its state. It is frozen from now until it arrives, and
+// has its room on both machines.
+func (e *engine) migrate(r *running, to *machine, reason string) error {
+	took := e.migration().Time(r.pod.Size.MemoryBytes)
+	r.left -= e.workDone(r)
+	r.generation++ // its end is off
+	r.moves++
+	r.to, r.why = to, reason
+	r.expected += took
+	r.copied = r.object.DeepCopy()
+	r.copied.Name = fmt.Sprintf("%s-m%d", r.pod.Name, r.moves)
+	r.copied.UID = types.UID(fmt.Sprintf("%s/m%d", r.object.UID, r.moves))
+	r.copied.Spec.NodeName = to.name
+	if r.pod.Class == class.Batch {
+		if r.copied.Annotations == nil {
+			r.copied.Annotations = map[string]string{}
+		}
+		r.copied.Annotations[v1alpha1.AnnotationExpectedFinish] = runtimes.Format(Epoch.Add(r.expected))
+	}
+	if err := e.sched.AddPod(r.copied); err != nil {
+		return fmt.Errorf("move pod %s to %s: %w", r.pod.Name, to.name, err)
+	}
+	to.coming = append(to.coming, r)
+	e.take(to, r.pod.Size)
+	e.result.Migrations++
+	e.push(event{at: e.now + took, kind: moved, running: r})
+	return nil
+}
+
+// workDone is the work that a batch pod has done since it began or went on.
+func (e *engine) workDone(r *running) time.Duration {
+	if r.pod.Class != class.Batch {
+		return 0
+	}
+	return r.done(e.now)
+}
+
+// lose returns the work that an eviction loses.
+func (e *engine) lose(r *running) time.Duration {
+	if r.pod.Class != class.Batch {
+		return 0
+	}
+	return r.pod.Runtime - r.left + r.done(e.now)
+}
+
+// arriveMoved lets a pod go on where it has moved to.
+func (e *engine) arriveMoved(r *running) error {
+	from, to := r.on, r.to
+	generation := r.generation
+	if err := e.leave(r); err != nil {
+		return fmt.Errorf("end the move of pod %s: %w", r.pod.Name, err)
+	}
+	r.generation = generation
+	to.coming = slices.DeleteFunc(to.coming, func(other *running) bool { return other == r })
+	to.pods = append(to.pods, r)
+	r.on, r.to, r.object = to, nil, r.copied
+	e.result.BatchRunning += batchOne(r.pod)
+	e.place(r, to, "moved from "+from.name+": "+r.why)
+	e.endLater(r)
+	e.progress()
+	return e.emptied(from)
+}
+
+// toReplacement moves what is left on a machine to the one bought for it.
+func (e *engine) toReplacement(to *machine) error {
+	from := to.replaces
+	if from.gone > 0 || from.drain == nil {
+		return nil
+	}
+	for _, r := range slices.Clone(from.pods) {
+		if r.to == nil && to.fits(r) {
+			if err := e.migrate(r, to, from.drain.reason); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (e *engine) migration() cluster.Migration {
+	return cluster.Migration(e.input.Scenario.Migration)
+}

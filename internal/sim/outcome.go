@@ -1,0 +1,60 @@
+package sim
+
+import (
+	"time"
+
+	"supercargo.dev/supercargo/internal/outcome"
+)
+
+// Outcome turns the result of a policy into what users read. lowerBound is in
+// micro-dollars, wall how long the simulation took.
+func (r *Result) Outcome(policy string, lowerBound int64, wall time.Duration) outcome.Policy {
+	p := outcome.Policy{
+		Name: policy, CostDollars: dollars(r.CostMicroDollars), LowerBoundDollars: dollars(lowerBound),
+		EnergyJoules: r.EnergyJoules, MakespanSeconds: r.Makespan.Seconds(), EndSeconds: r.Over.Seconds(),
+		Pods: outcome.Pods{
+			Submitted: r.Submitted, Scheduled: r.Scheduled, Completed: r.Completed, Pending: r.Pending, Failed: r.Failed,
+		},
+		Scheduling:  waits(r.Waits),
+		Utilization: outcome.Utilization{CPU: ratio(r.UsedMilliCPUSeconds, r.PaidMilliCPUSeconds), Memory: ratio(r.UsedMemoryByteSeconds, r.PaidMemoryByteSeconds)},
+		Nodes: outcome.Nodes{
+			Start: r.NodesStart, Peak: r.NodesPeak, Added: r.NodesAdded, Removed: r.NodesRemoved, Hours: r.MachineTime.Hours(),
+		},
+		Moves:          outcome.Moves{Migrations: r.Migrations, Evictions: r.Evictions, LostWorkSeconds: r.LostWork.Seconds()},
+		Events:         r.Events,
+		PendingReasons: r.PendingReasons,
+		WallSeconds:    wall.Seconds(),
+		Series:         outcome.Series{StepSeconds: r.Step.Seconds()},
+	}
+	for _, s := range r.Samples {
+		p.Series.CostDollars = append(p.Series.CostDollars, dollars(s.CostMicroDollars))
+		p.Series.CPU = append(p.Series.CPU, s.CPU)
+		p.Series.Memory = append(p.Series.Memory, s.Memory)
+		p.Series.Machines = append(p.Series.Machines, s.Machines)
+		p.Series.Pending = append(p.Series.Pending, s.Pending)
+		p.Series.Moves = append(p.Series.Moves, s.Moves)
+	}
+	return p
+}
+
+func dollars(micro int64) float64 { return float64(micro) / 1e6 }
+
+func ratio(a, b float64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return a / b
+}
+
+// waits summarises ascending times.
+func waits(sorted []time.Duration) outcome.Waits {
+	if len(sorted) == 0 {
+		return outcome.Waits{}
+	}
+	var sum time.Duration
+	for _, w := range sorted {
+		sum += w / time.Duration(len(sorted)) // whole nanoseconds; the sum of all could overflow
+	}
+	rank := func(percent int) float64 { return sorted[(len(sorted)*percent+99)/100-1].Seconds() }
+	return outcome.Waits{Mean: sum.Seconds(), P50: rank(50), P95: rank(95), Max: sorted[len(sorted)-1].Seconds()}
+}
