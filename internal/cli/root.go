@@ -84,7 +84,10 @@ func newRootCommand(program string) *cobra.Command {
   supercargo playground --nodes 10
 
   # What Supercargo saves on a real trace
-  supercargo demo`,
+  supercargo demo
+
+  # What it would save on your own load, in virtual time
+  supercargo simulate -f scenario.yaml --report report.html`,
 		Version:       currentVersions().Supercargo,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true, // run prints them
@@ -99,6 +102,7 @@ func newRootCommand(program string) *cobra.Command {
 	root.AddCommand(
 		newDemoCommand(),
 		newPlaygroundCommand(),
+		newSimulateCommand(),
 		newVersionCommand(),
 	)
 	return root

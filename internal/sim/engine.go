@@ -96,10 +96,8 @@ type running struct {
 func Run(ctx context.Context, input Input) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	s := input.Scenario
-	if interval := min(s.ScalingInterval, s.SchedulingInterval); s.Horizon/interval > maxIntervals {
-		return nil, fmt.Errorf("spec.horizon: %v is more than %d times the shortest interval of %v, want fewer: raise spec.schedulingInterval or spec.scalingInterval",
-			s.Horizon, maxIntervals, interval)
+	if err := Validate(input.Scenario); err != nil {
+		return nil, err
 	}
 	e := &engine{input: input, clock: &Clock{}, numbers: map[string]int{}, evicted: map[*scenario.Pod]int{}, tickAt: -1, wakeAt: -1, dirty: true}
 	if err := e.begin(ctx); err != nil {
@@ -110,6 +108,16 @@ func Run(ctx context.Context, input Input) (*Result, error) {
 	}
 	e.finish()
 	return &e.result, nil
+}
+
+// Validate reports what keeps a scenario that was read without fault from being
+// simulated in reasonable time. The error names the field.
+func Validate(s *scenario.Scenario) error {
+	if interval := min(s.ScalingInterval, s.SchedulingInterval); s.Horizon/interval > maxIntervals {
+		return fmt.Errorf("spec.horizon: %v is more than %d times the shorter of spec.schedulingInterval and spec.scalingInterval, %v; want longer intervals or a shorter horizon",
+			s.Horizon, maxIntervals, interval)
+	}
+	return nil
 }
 
 // begin makes the scheduler, the machines of the start and the arrivals.

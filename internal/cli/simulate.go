@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+
+	"supercargo.dev/supercargo/internal/scenario"
+	"supercargo.dev/supercargo/internal/sim"
+	"supercargo.dev/supercargo/internal/sim/policy"
+)
+
+// simulateFlags are the flags of `supercargo simulate`.
+type simulateFlags struct {
+	scenario      string
+	policies      []string
+	seed          uint64
+	repeat        int
+	output        string
+	report        string
+	placements    string
+	deterministic bool
+}
+
+// simulation is what the flags say, read and checked.
+type simulation struct {
+	flags    simulateFlags
+	scenario *scenario.Scenario
+	policies []sim.Policy
+	// workloads are the pods of each seed.
+	workloads [][]scenario.Pod
+}
+
+// Bounds of what is read.
+const (
+	maxRepeat    = 1000
+	maxFileBytes = 256 << 20
+)
+
+func newSimulateCommand() *cobra.Command {
+	var flags simulateFlags
+	cmd := &cobra.Command{
+		Use:   "simulate -f scenario.yaml",
+		Short: "Run a workload in virtual time under several policies, and compare their bills",
+		Long: `Plays the workload of a scenario against each policy in virtual time. Pods are
+placed by the real scheduler with the policy's own configuration; machines are
+bought, emptied and given back by the policy. Then it prints what each policy
+cost, how long pods waited and how full the machines were, beside a lower bound of
+what any policy could pay.
+
+Policies: default (kube-scheduler as it comes, and an autoscaler that adds one
+machine of one kind a round), most-allocated (the same with the packing score),
+coca, stratus and htas (as published), and supercargo.
+
+The same scenario, seed and policy give the same figures on every machine.`,
+		Example: `  supercargo simulate -f scenario.yaml
+
+  # Two policies over ten seeds, as JSON
+  supercargo simulate -f scenario.yaml --policy default,supercargo --repeat 10 -o json
+
+  # A page with the course over time, and where each pod went
+  supercargo simulate -f scenario.yaml --report report.html --placements placements.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runSimulate(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&flags.scenario, "filename", "f", "", "scenario file, - for stdin (required)")
+	f.StringSliceVar(&flags.policies, "policy", policy.Names(), "policies to run, the first of which the others are compared with")
+	f.Uint64Var(&flags.seed, "seed", 1, "seed that draws the workload and breaks ties")
+	f.IntVar(&flags.repeat, "repeat", 1, "how many seeds to run, --seed and those after it; above 1 prints mean, least and most")
+	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
+	f.StringVar(&flags.report, "report", "", "HTML file to write")
+	f.StringVar(&flags.placements, "placements", "", "CSV file to write every placement to")
+	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long the simulation took, so that output depends on the input alone")
+	complete := func(values []string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
+	}
+	for name, values := range map[string][]string{"policy": policy.Names(), "output": {"table", "json"}} {
+		if err := cmd.RegisterFlagCompletionFunc(name, complete(values)); err != nil {
+			panic(err) // the flag is defined above
+		}
+	}
+	return cmd
+}
+
+func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdout, stderr io.Writer) error {
+	s, err := readSimulation(flags, stdin)
+	if err != nil {
+		return badInput(err)
+	}
+	klog.SetLogger(logr.Discard()) // kube-scheduler tells how it reads its configuration
+	progress := newSimulateProgress(stderr, len(s.policies)*len(s.workloads))
+	runs, err := s.run(ctx, progress)
+	progress.end()
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted before the simulation was complete: %w", err)
+		}
+		return err
+	}
+	if flags.deterministic {
+		for _, r := range runs {
+			fmt.Fprintf(stderr, "seed %d, policy %s: simulated in %.3f s\n", r.seed, r.policy, r.wall.Seconds())
+		}
+	}
+	return s.publish(runs, stdout)
+}
+
+// readSimulation reads and checks everything before anything is run, and reports
+// every fault.
+func readSimulation(flags simulateFlags, stdin io.Reader) (*simulation, error) {
+	var errs []error
+	s := &simulation{flags: flags}
+	if flags.output != "table" && flags.output != "json" {
+		errs = append(errs, fmt.Errorf("--output %q: want table or json", flags.output))
+	}
+	if flags.repeat < 1 || flags.repeat > maxRepeat {
+		errs = append(errs, fmt.Errorf("--repeat %d: want 1 to %d", flags.repeat, maxRepeat))
+	}
+	if len(flags.policies) == 0 {
+		errs = append(errs, fmt.Errorf("--policy: want one of %s", strings.Join(policy.Names(), ", ")))
+	}
+	for i, name := range flags.policies {
+		p, err := policy.ByName(name)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("--policy: %w", err))
+		case slices.Contains(flags.policies[:i], name):
+			errs = append(errs, fmt.Errorf("--policy: %s is named twice", name))
+		}
+		s.policies = append(s.policies, p)
+	}
+	if flags.scenario == "" {
+		errs = append(errs, errors.New("--filename: name the scenario file, or - for stdin"))
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	return s, s.read(stdin)
+}
+
+// read reads the scenario and draws its workloads.
+func (s *simulation) read(stdin io.Reader) error {
+	name, dir, in := s.flags.scenario, filepath.Dir(s.flags.scenario), stdin
+	if name == "-" {
+		name, dir = "stdin", "."
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := readBounded(name, in, scenario.MaxBytes)
+	if err != nil {
+		return err
+	}
+	s.scenario, err = scenario.Read(name, text, func(path string) ([]byte, error) {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return readBounded(path, f, maxFileBytes)
+	})
+	if err != nil {
+		return err
+	}
+	if err := sim.Validate(s.scenario); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for i := range s.flags.repeat {
+		pods, err := s.scenario.Arrivals(s.flags.seed + uint64(i))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		s.workloads = append(s.workloads, pods)
+	}
+	return nil
+}
+
+// readBounded reads all of a file that is no larger than the limit.
+func readBounded(name string, in io.Reader, limit int64) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("%s: is larger than %d bytes", name, limit)
+	}
+	return text, nil
+}
+
+// simulated is one finished run.
+type simulated struct {
+	seed   uint64
+	policy string
+	wall   time.Duration
+	result *sim.Result
+	pods   []scenario.Pod
+}
+
+// run runs every policy with every seed, as many at a time as there are
+// processors. The result is in the order of the seeds, then of the policies.
+func (s *simulation) run(ctx context.Context, progress *simulateProgress) ([]simulated, error) {
+	runs := make([]simulated, len(s.workloads)*len(s.policies))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range runs {
+		p, seed := s.policies[i%len(s.policies)], s.flags.seed+uint64(i/len(s.policies))
+		pods := s.workloads[i/len(s.policies)]
+		group.Go(func() error {
+			start := time.Now()
+			result, err := sim.Run(ctx, sim.Input{
+				Scenario: s.scenario, Pods: pods, Seed: seed, Policy: p,
+				Progress: func(now sim.Progress) { progress.show(i, now) },
+			})
+			if err != nil {
+				return fmt.Errorf("simulate policy %s with seed %d: %w", p.Name, seed, err)
+			}
+			runs[i] = simulated{seed: seed, policy: p.Name, wall: time.Since(start), result: result, pods: pods}
+			progress.finished(i)
+			return nil
+		})
+	}
+	return runs, group.Wait()
+}
