@@ -93,7 +93,7 @@ func (e *engine) release(m *machine) error {
 func (e *engine) pay(m *machine, at time.Duration) {
 	e.meter(m, at)
 	e.result.CostMicroDollars += cluster.Bill(m.flavor.MicroDollarsPerHour, at-m.asked, e.input.Scenario.BillingPeriod)
-	e.result.MachineTime += at - m.asked
+	e.result.MachineSeconds += (at - m.asked).Seconds()
 	e.capacity = e.capacity.Minus(m.flavor.Size())
 	e.paid--
 }

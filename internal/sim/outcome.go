@@ -18,7 +18,7 @@ func (r *Result) Outcome(policy string, lowerBound int64, wall time.Duration) ou
 		Scheduling:  waits(r.Waits),
 		Utilization: outcome.Utilization{CPU: ratio(r.UsedMilliCPUSeconds, r.PaidMilliCPUSeconds), Memory: ratio(r.UsedMemoryByteSeconds, r.PaidMemoryByteSeconds)},
 		Nodes: outcome.Nodes{
-			Start: r.NodesStart, Peak: r.NodesPeak, Added: r.NodesAdded, Removed: r.NodesRemoved, Hours: r.MachineTime.Hours(),
+			Start: r.NodesStart, Peak: r.NodesPeak, Added: r.NodesAdded, Removed: r.NodesRemoved, Hours: r.MachineSeconds / 3600,
 		},
 		Moves:          outcome.Moves{Migrations: r.Migrations, Evictions: r.Evictions, LostWorkSeconds: r.LostWork.Seconds()},
 		Events:         r.Events,

@@ -39,9 +39,9 @@ type Result struct {
 	PaidMilliCPUSeconds, PaidMemoryByteSeconds float64
 	// NodesStart, NodesPeak, NodesAdded and NodesRemoved count machines.
 	NodesStart, NodesPeak, NodesAdded, NodesRemoved int
-	// MachineTime is the sum of the times for which machines were paid, before
+	// MachineSeconds is the sum of the times for which machines were paid, before
 	// rounding to billing periods.
-	MachineTime time.Duration
+	MachineSeconds float64
 	// Migrations and Evictions count moves; LostWork is the work that evictions
 	// threw away, in time at speed 1.
 	Migrations, Evictions int

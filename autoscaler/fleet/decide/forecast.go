@@ -3,6 +3,7 @@ package decide
 import (
 	"cmp"
 	"container/heap"
+	"math"
 	"slices"
 	"time"
 
@@ -20,30 +21,38 @@ import (
 // wait.
 type forecast struct {
 	nodes   []future
-	waiting []waiter // in the order in which they choose
+	waiting []waiter     // in the order in which they choose
+	least   packing.Size // no pod that waits asks for less of either resource
+	floor   packing.Size // no pod that waits or comes asks for less of either
+	roomy   []int        // the open nodes with room for the floor, in no order
 	events  agenda
 	ahead   time.Duration // how far is looked
 	cycle   time.Duration
 }
 
+func smaller(a, b packing.Size) packing.Size {
+	return packing.Size{MilliCPU: min(a.MilliCPU, b.MilliCPU), MemoryBytes: min(a.MemoryBytes, b.MemoryBytes)}
+}
+
 // waiter is a pod that waits in a forecast.
 type waiter struct {
-	pod cluster.Pod
+	pod *cluster.Pod
 	// since is when it is expected to come; 0 for one that waits already.
 	since time.Duration
 }
 
 func chooses(a, b waiter) int {
-	return cmp.Or(cluster.Scheduled(a.pod, b.pod), cmp.Compare(a.since, b.since))
+	return cmp.Or(cluster.Scheduled(*a.pod, *b.pod), cmp.Compare(a.since, b.since))
 }
 
 // future is a node as it is expected to be.
 type future struct {
 	packing.Node
-	node *cluster.Node
-	pods int64
-	open bool          // it takes pods
-	last time.Duration // when its last pod is expected to end
+	node  *cluster.Node
+	pods  int64
+	open  bool          // it takes pods
+	last  time.Duration // when its last pod is expected to end
+	place int           // among the roomy, -1 if it is not one of them
 }
 
 // coming is what is expected to happen at a time from now.
@@ -58,9 +67,13 @@ type coming struct {
 
 // newForecast looks that far ahead. Nodes named in gone are left out, with their pods.
 func newForecast(s *cluster.State, ahead time.Duration, gone map[string]bool) *forecast {
-	f := &forecast{waiting: make([]waiter, len(s.Pending)), ahead: ahead, cycle: s.ScalingInterval}
-	for i, p := range s.Pending {
-		f.waiting[i] = waiter{pod: p}
+	f := &forecast{
+		waiting: make([]waiter, len(s.Pending)), ahead: ahead, cycle: s.ScalingInterval,
+		least: packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64},
+	}
+	for i := range s.Pending {
+		f.waiting[i] = waiter{pod: &s.Pending[i]}
+		f.least = smaller(f.least, s.Pending[i].Size)
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -84,6 +97,14 @@ func newForecast(s *cluster.State, ahead time.Duration, gone map[string]bool) *f
 	}
 	f.arrivals(s)
 	slices.SortStableFunc(f.waiting, chooses)
+	f.floor = f.least
+	for i := range s.Recent {
+		f.floor = smaller(f.floor, s.Recent[i].Size)
+	}
+	for i := range f.nodes {
+		f.nodes[i].place = -1
+		f.file(i)
+	}
 	return f
 }
 
@@ -169,6 +190,7 @@ func (f *forecast) run() []waiter {
 			n.Free = packing.Size{MilliCPU: n.Free.MilliCPU + e.free.MilliCPU, MemoryBytes: n.Free.MemoryBytes + e.free.MemoryBytes}
 			n.pods--
 		}
+		f.file(e.node)
 		if n.open {
 			f.fill(e.node, e.at)
 		}
@@ -176,14 +198,32 @@ func (f *forecast) run() []waiter {
 	return f.waiting
 }
 
+// file keeps a node among the roomy as long as it is one of them.
+func (f *forecast) file(at int) {
+	n := &f.nodes[at]
+	switch is := n.open && f.floor.Fits(n.Free); {
+	case is && n.place < 0:
+		n.place = len(f.roomy)
+		f.roomy = append(f.roomy, at)
+	case !is && n.place >= 0:
+		last := f.roomy[len(f.roomy)-1]
+		f.roomy[n.place], f.nodes[last].place = last, n.place
+		f.roomy, n.place = f.roomy[:len(f.roomy)-1], -1
+	}
+}
+
 // fill lets what waits take the room of one node.
 func (f *forecast) fill(at int, now time.Duration) {
-	kept := f.waiting[:0]
-	for i := range f.waiting {
-		if w := &f.waiting[i]; f.nodes[at].holds(&w.pod) {
-			f.take(at, &w.pod, now)
+	n, kept := &f.nodes[at], f.waiting[:0]
+	for i, w := range f.waiting {
+		if !f.least.Fits(n.Free) {
+			kept = append(kept, f.waiting[i:]...)
+			break
+		}
+		if n.holds(w.pod) {
+			f.take(at, w.pod, now)
 		} else {
-			kept = append(kept, *w)
+			kept = append(kept, w)
 		}
 	}
 	f.waiting = kept
@@ -192,8 +232,8 @@ func (f *forecast) fill(at int, now time.Duration) {
 // arrive lets a pod choose a node, or wait.
 func (f *forecast) arrive(p *cluster.Pod, now time.Duration) {
 	best := -1
-	for i := range f.nodes {
-		if n := &f.nodes[i]; n.open && n.holds(p) && (best < 0 || f.prefers(p, i, best, now)) {
+	for _, i := range f.roomy {
+		if n := &f.nodes[i]; n.holds(p) && (best < 0 || f.prefers(p, i, best, now)) {
 			best = i
 		}
 	}
@@ -201,9 +241,10 @@ func (f *forecast) arrive(p *cluster.Pod, now time.Duration) {
 		f.take(best, p, now)
 		return
 	}
-	w := waiter{pod: *p, since: now}
+	w := waiter{pod: p, since: now}
 	at, _ := slices.BinarySearchFunc(f.waiting, w, chooses)
 	f.waiting = slices.Insert(f.waiting, at, w)
+	f.least = smaller(f.least, p.Size)
 }
 
 // prefers reports whether the pod goes to node a rather than b.
@@ -224,7 +265,7 @@ func (n *future) at(now time.Duration) packing.Node {
 }
 
 func (n *future) holds(p *cluster.Pod) bool {
-	return n.node.Suits(p) && p.Size.Fits(n.Free) && (n.node.MaxPods == 0 || n.pods < n.node.MaxPods)
+	return p.Size.Fits(n.Free) && n.node.Suits(p) && (n.node.MaxPods == 0 || n.pods < n.node.MaxPods)
 }
 
 // take gives a pod its room until it ends.
@@ -239,4 +280,5 @@ func (f *forecast) take(at int, p *cluster.Pod, now time.Duration) {
 		n.last = packing.Endless
 	}
 	n.last = max(n.last, now+p.Runtime)
+	f.file(at)
 }

@@ -97,41 +97,52 @@ func (p *purchase) add(m cluster.Purchase) {
 // ready.
 func horizon(s *cluster.State) time.Duration { return s.Lag + s.ScalingInterval }
 
-// Affordable returns those of the drains after which no more pods are expected to wait
-// at the end of a forecast than without them, each beside those before it. None is,
-// before arrivals have been watched for the length of a forecast.
+// Affordable returns as many of the drains, from the first on, as leave no more pods
+// waiting at the end of a forecast than none of them would. None does, before
+// arrivals have been watched for the length of a forecast.
 //
-// Cost: a forecast for each drain.
+// Cost: O(log n) forecasts for n drains.
 func Affordable(s *cluster.State, drains []cluster.Drain) []cluster.Drain {
 	if len(drains) == 0 || s.Observed < horizon(s) {
 		return nil
 	}
-	waiting := len(newForecast(s, horizon(s), nil).run())
-	var kept []cluster.Drain
-	for _, d := range drains {
-		after := drained(s, d)
-		if len(newForecast(after, horizon(s), nil).run()) <= waiting {
-			kept = append(kept, d)
-			s = after
-		}
-	}
-	return kept
+	return drains[:mostMissed(len(drains), func(n int) int {
+		return len(newForecast(drained(s, drains[:n]), horizon(s), nil).run())
+	})]
 }
 
-// drained is the cluster after a drain.
-func drained(s *cluster.State, d cluster.Drain) *cluster.State {
+// mostMissed returns the greatest n up to the limit for which no more pods wait than
+// for 0, if more going never lets fewer wait. All is tried first, as it is often so.
+func mostMissed(limit int, waiting func(n int) int) int {
+	with := waiting(0)
+	if waiting(limit) <= with {
+		return limit
+	}
+	return sort.Search(limit-1, func(n int) bool { return waiting(n+1) > with })
+}
+
+// drained is the cluster after the drains. Targets have the pods moved to them.
+func drained(s *cluster.State, drains []cluster.Drain) *cluster.State {
+	if len(drains) == 0 {
+		return s
+	}
 	after := *s
 	after.Nodes = slices.Clone(s.Nodes)
-	at := func(name string) *cluster.Node {
-		return &after.Nodes[slices.IndexFunc(after.Nodes, func(n cluster.Node) bool { return n.Name == name })]
+	at := make(map[string]int, len(after.Nodes))
+	for i := range after.Nodes {
+		at[after.Nodes[i].Name] = i
 	}
-	from := at(d.Node)
-	for _, m := range d.Moves {
-		to := at(m.Target)
-		pod := from.Pods[slices.IndexFunc(from.Pods, func(p cluster.Pod) bool { return p.Name == m.Pod })]
-		to.Pods = append(slices.Clip(to.Pods), pod)
+	gone := make(map[string]bool, len(drains))
+	for _, d := range drains {
+		from := &s.Nodes[at[d.Node]]
+		gone[d.Node] = true
+		for _, m := range d.Moves {
+			to := &after.Nodes[at[m.Target]]
+			pod := from.Pods[slices.IndexFunc(from.Pods, func(p cluster.Pod) bool { return p.Name == m.Pod })]
+			to.Pods = append(slices.Clip(to.Pods), pod)
+		}
 	}
-	after.Nodes = slices.DeleteFunc(after.Nodes, func(n cluster.Node) bool { return n.Name == d.Node })
+	after.Nodes = slices.DeleteFunc(after.Nodes, func(n cluster.Node) bool { return gone[n.Name] })
 	return &after
 }
 
@@ -146,9 +157,7 @@ func Idle(s *cluster.State, drains []cluster.Drain) []cluster.Release {
 	if s.Observed < horizon(s) {
 		return nil
 	}
-	for _, d := range drains {
-		s = drained(s, d)
-	}
+	s = drained(s, drains)
 	var empty []*cluster.Node
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Phase == cluster.Ready && len(n.Pods) == 0 && endsPeriod(s, n) {
@@ -161,15 +170,13 @@ func Idle(s *cluster.State, drains []cluster.Drain) []cluster.Release {
 	slices.SortStableFunc(empty, func(a, b *cluster.Node) int {
 		return cmp.Compare(b.MicroDollarsPerHour, a.MicroDollarsPerHour)
 	})
-	waiting := func(n int) int {
-		gone := make(map[string]bool, n)
+	spare := mostMissed(len(empty), func(n int) int {
+		without := make(map[string]bool, n)
 		for _, e := range empty[:n] {
-			gone[e.Name] = true
+			without[e.Name] = true
 		}
-		return len(newForecast(s, horizon(s), gone).run())
-	}
-	with := waiting(0)
-	spare := sort.Search(len(empty), func(n int) bool { return waiting(n+1) > with })
+		return len(newForecast(s, horizon(s), without).run())
+	})
 	gone := make([]cluster.Release, spare)
 	for i := range gone {
 		gone[i] = cluster.Release{
