@@ -46,6 +46,7 @@ func defaults() *Scenario {
 		ScalingInterval:    5 * time.Minute,
 		AcquisitionLag:     Lag{Mean: 150 * time.Second},
 		BillingPeriod:      time.Minute,
+		BilledFrom:         FromOrder,
 		ReleaseLag:         5 * time.Second,
 		Migration:          Migration{BitsPerSecond: 1_200_000_000, BytesPerMemory: 1, Fixed: 2 * time.Second},
 		Autoscale:          true,
@@ -96,6 +97,9 @@ func (b *builder) spec(v value) {
 		optional("scalingInterval", into(&s.ScalingInterval, b.positive)),
 		optional("acquisitionLag", into(&s.AcquisitionLag, b.lag)),
 		optional("billingPeriod", into(&s.BillingPeriod, b.positive)),
+		optional("billedFrom", into(&s.BilledFrom, oneOf(b.reader, "order or ready", map[string]BilledFrom{
+			string(FromOrder): FromOrder, string(FromReady): FromReady,
+		}))),
 		optional("releaseLag", into(&s.ReleaseLag, b.duration)),
 		optional("migration", b.migration),
 		optional("flavors", func(v value) { b.list(v, b.flavor) }),

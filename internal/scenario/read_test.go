@@ -51,7 +51,7 @@ func read(t *testing.T, text string) *Scenario {
 func TestWhatIsNotStatedHasItsDefault(t *testing.T) {
 	want := &Scenario{
 		Name: "test", Horizon: 2 * time.Hour, SchedulingInterval: 20 * time.Second, ScalingInterval: 5 * time.Minute,
-		AcquisitionLag: Lag{Mean: 150 * time.Second}, BillingPeriod: time.Minute, ReleaseLag: 5 * time.Second,
+		AcquisitionLag: Lag{Mean: 150 * time.Second}, BillingPeriod: time.Minute, BilledFrom: FromOrder, ReleaseLag: 5 * time.Second,
 		Migration: Migration{BitsPerSecond: 1_200_000_000, BytesPerMemory: 1, Fixed: 2 * time.Second},
 		Flavors: []Flavor{{Flavor: trace.Flavor{
 			Name: "f", MilliCPU: 2000, MemoryBytes: 8 << 30, MicroDollarsPerHour: 137_100, Arch: "amd64", MachineType: "f", MaxPods: 110,
@@ -69,6 +69,7 @@ func TestEveryFieldIsRead(t *testing.T) {
   scalingInterval: 1m30s
   acquisitionLag: {mean: 157s, sd: 4200ms}
   billingPeriod: 1h
+  billedFrom: ready
   releaseLag: 0s
   migration: {bandwidth: 2.5G, bytesPerMemory: 0.25, fixed: 1s}
   flavors:
@@ -97,7 +98,7 @@ func TestEveryFieldIsRead(t *testing.T) {
 	mix := []Share{{"nginx", 1_000_000}}
 	want := &Scenario{
 		Name: "test", Horizon: 2 * time.Hour, SchedulingInterval: 10 * time.Second, ScalingInterval: 90 * time.Second,
-		AcquisitionLag: Lag{157 * time.Second, 4200 * time.Millisecond}, BillingPeriod: time.Hour,
+		AcquisitionLag: Lag{157 * time.Second, 4200 * time.Millisecond}, BillingPeriod: time.Hour, BilledFrom: FromReady,
 		Migration: Migration{2_500_000_000, 0.25, time.Second},
 		Flavors: []Flavor{
 			{trace.Flavor{Name: "a.b", MilliCPU: 500, MemoryBytes: 322_122_547, Arch: "arm64", MachineType: "xeon", MaxPods: 20,
@@ -178,6 +179,7 @@ func TestFaultsSayWhereAndWhatWouldBeRight(t *testing.T) {
 		{"  scalingInterval: +5m", `"+5m" is no duration`},
 		{"  billingPeriod:", `spec.billingPeriod: is empty, want a duration`},
 		{"  billingPeriod: [1m]", `spec.billingPeriod: is a list, want a duration`},
+		{"  billedFrom: boot", `spec.billedFrom: "boot"`},
 		{"  releaseLag: NaN", `spec.releaseLag: "NaN" is no duration`},
 		{"  acquisitionLag: {sd: 4s}", `s.yaml:7: spec.acquisitionLag.mean: is missing, want a duration such as 157s`},
 		{"  acquisitionLag: {mean: 1s, sd: x}", `spec.acquisitionLag.sd: "x" is no duration`},

@@ -28,6 +28,9 @@ type Scenario struct {
 	// BillingPeriod is the unit that is paid; every started one is paid in full.
 	// Above zero, by default 1 min.
 	BillingPeriod time.Duration
+	// BilledFrom is when paying for a machine begins: when it is asked for, the
+	// default, or when it is Ready.
+	BilledFrom BilledFrom
 	// ReleaseLag is from giving a machine back until it is no longer paid. By
 	// default 5 s.
 	ReleaseLag time.Duration
@@ -52,6 +55,16 @@ type Scenario struct {
 	// the built-in ones and those of the file.
 	TaskKinds []TaskKind
 }
+
+// BilledFrom is when paying for a machine begins.
+type BilledFrom string
+
+const (
+	// FromOrder is when it is asked for: most clouds bill an instance that boots.
+	FromOrder BilledFrom = "order"
+	// FromReady is when it takes pods.
+	FromReady BilledFrom = "ready"
+)
 
 // Lag is a time that varies around its mean. SD is the standard deviation; 0
 // means always Mean.

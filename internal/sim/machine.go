@@ -22,8 +22,8 @@ type machine struct {
 	name   string
 	flavor *scenario.Flavor
 	class  class.Class
-	node   *corev1.Node // nil until it is ready
-	asked  time.Duration
+	node   *corev1.Node  // nil until it is ready
+	from   time.Duration // when it began to be paid; -1 before that
 	due    time.Duration // when it is expected to be ready
 	gone   time.Duration // when it is no longer paid; 0 until it is asked to go
 	// pods run on the machine, coming are on their way to it; both hold their room.
@@ -40,26 +40,36 @@ type drain struct {
 	replacement *machine // awaited
 }
 
-// addMachine begins to pay for a machine.
+// addMachine adds a machine that has been asked for.
 func (e *engine) addMachine(flavor *scenario.Flavor, c class.Class) *machine {
 	number := e.numbers[flavor.Name]
 	e.numbers[flavor.Name]++
 	m := &machine{
 		name: fmt.Sprintf("%s-%d", flavor.Name, number), flavor: flavor, class: c,
-		asked: e.now, due: e.now + e.input.Scenario.AcquisitionLag.Mean, metered: e.now,
+		from: -1, due: e.now + e.input.Scenario.AcquisitionLag.Mean,
 	}
 	at, _ := slices.BinarySearchFunc(e.machines, m, byName)
 	e.machines = slices.Insert(e.machines, at, m)
+	if e.input.Scenario.BilledFrom != scenario.FromReady {
+		e.beginToPay(m)
+	}
+	return m
+}
+
+func (e *engine) beginToPay(m *machine) {
+	m.from, m.metered = e.now, e.now
 	e.paid++
 	e.result.NodesPeak = max(e.result.NodesPeak, e.paid)
-	e.capacity = plus(e.capacity, flavor.Size())
-	return m
+	e.capacity = plus(e.capacity, m.flavor.Size())
 }
 
 func byName(a, b *machine) int { return cmp.Compare(a.name, b.name) }
 
 // join makes a machine a node.
 func (e *engine) join(m *machine) error {
+	if m.from < 0 {
+		e.beginToPay(m)
+	}
 	m.node = nodeObject(m)
 	e.sched.AddNode(m.node)
 	e.roomier()
@@ -91,9 +101,12 @@ func (e *engine) release(m *machine) error {
 
 // pay settles the bill of a machine that is not paid any more.
 func (e *engine) pay(m *machine, at time.Duration) {
+	if m.from < 0 {
+		return
+	}
 	e.meter(m, at)
-	e.result.CostMicroDollars += cluster.Bill(m.flavor.MicroDollarsPerHour, at-m.asked, e.input.Scenario.BillingPeriod)
-	e.result.MachineSeconds += (at - m.asked).Seconds()
+	e.result.CostMicroDollars += cluster.Bill(m.flavor.MicroDollarsPerHour, at-m.from, e.input.Scenario.BillingPeriod)
+	e.result.MachineSeconds += (at - m.from).Seconds()
 	e.capacity = e.capacity.Minus(m.flavor.Size())
 	e.paid--
 }

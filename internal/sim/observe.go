@@ -75,8 +75,11 @@ func (e *engine) flavors() []cluster.Flavor {
 func (e *engine) seen(m *machine) cluster.Node {
 	n := cluster.Node{
 		Name: m.name, Flavor: m.flavor.Name, Class: m.class, Capacity: m.flavor.Size(), MaxPods: m.flavor.MaxPods, Arch: m.flavor.Arch,
-		MicroDollarsPerHour: m.flavor.MicroDollarsPerHour, Phase: cluster.Ready, Age: e.now - m.asked,
+		MicroDollarsPerHour: m.flavor.MicroDollarsPerHour, Phase: cluster.Ready,
 		Pods: make([]cluster.Pod, 0, m.count()), Incoming: len(m.coming),
+	}
+	if m.from >= 0 {
+		n.Age = e.now - m.from
 	}
 	switch {
 	case m.node == nil:

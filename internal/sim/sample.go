@@ -68,8 +68,8 @@ func (e *engine) sample(at time.Duration) Sample {
 	cost := e.result.CostMicroDollars
 	for _, list := range [][]*machine{e.machines, e.leaving} {
 		for _, m := range list {
-			if at >= m.asked {
-				cost += cluster.Bill(m.flavor.MicroDollarsPerHour, at-m.asked, e.input.Scenario.BillingPeriod)
+			if m.from >= 0 && at >= m.from {
+				cost += cluster.Bill(m.flavor.MicroDollarsPerHour, at-m.from, e.input.Scenario.BillingPeriod)
 			}
 		}
 	}
