@@ -106,6 +106,24 @@ bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kub
 	go test -c -o $(BIN)/schedulerperf.test ./test/schedulerperf
 	PATH="$(CURDIR)/$(TOOLS):$$PATH" go run -buildvcs=false ./test/schedulerperf/run -binary $(BIN)/schedulerperf.test -out $(DIST)/schedulerperf
 
+.PHONY: bench-simulate
+bench-simulate: $(BIN)/supercargo | $(DIST) ## Measure time and memory of supercargo simulate; JSON in dist/simulate.json.
+	go run -buildvcs=false ./test/simulateperf -binary $(BIN)/supercargo | tee $(DIST)/simulate.json
+
+HTAS_SEEDS ?= 10
+
+.PHONY: experiments
+experiments: $(BIN)/supercargo | $(DIST) ## Run the experiments of the HTAS paper, all policies and seeds; tables, JSON and pages in dist/experiments/.
+	mkdir -p $(DIST)/experiments
+	for pattern in stable growing cycle on-off; do \
+		$(BIN)/supercargo simulate -f test/scenarios/htas-$$pattern.yaml --repeat $(HTAS_SEEDS) -o json \
+			--report $(DIST)/experiments/$$pattern.html >$(DIST)/experiments/$$pattern.json; \
+		$(BIN)/supercargo simulate -f test/scenarios/htas-$$pattern.yaml --repeat $(HTAS_SEEDS); done
+
+.PHONY: sensitivity
+sensitivity: ## Vary what the HTAS paper leaves open, one thing at a time; a table of savings, takes half an hour.
+	go run -buildvcs=false ./test/sensitivity -seeds $(HTAS_SEEDS)
+
 ##@ Check
 
 .PHONY: verify

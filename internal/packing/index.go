@@ -112,15 +112,14 @@ func (x *Index) Fitting(size Size, runtime time.Duration) iter.Seq[IndexedNode] 
 // binsFrom yields the bins in the order of [CompareBins].
 func (x *Index) binsFrom(own int64) iter.Seq[int64] {
 	return func(yield func(int64) bool) {
-		bins := x.bins
-		at, _ := slices.BinarySearch(bins, own)
-		for _, bin := range bins[at:] {
+		at, _ := slices.BinarySearch(x.bins, own)
+		for _, bin := range x.bins[at:] {
 			if !yield(bin) {
 				return
 			}
 		}
 		for i := at - 1; i >= 0; i-- {
-			if !yield(bins[i]) {
+			if !yield(x.bins[i]) {
 				return
 			}
 		}

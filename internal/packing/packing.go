@@ -66,8 +66,9 @@ type Node struct {
 }
 
 // Endless is the remaining runtime of a node that does not empty by itself, since a
-// service is on it. The paper knows no such node, as it keeps services apart. A
-// batch job costs nothing there: the machine is kept anyway. So it is tried first.
+// service is on it. The paper knows no such node, as it keeps services apart. It is
+// in the greatest time bin: a batch job costs nothing there, since the machine is
+// kept anyway, and goes there rather than to a node that would else be free sooner.
 const Endless time.Duration = math.MaxInt64
 
 // endlessBin is the time bin of nodes that do not empty by themselves.
@@ -90,7 +91,8 @@ func CompareFit(a, b Node) int {
 // BinOf returns the time bin of a remaining runtime: floor(remaining / cycle),
 // where cycle is the scaling cycle, the time between two autoscaling rounds. An
 // empty node and an overdue job are in bin 0, and so is everything when cycle is
-// not positive. [Endless] is in a bin of its own.
+// not positive. [Endless] is in the greatest bin, which no other runtime reaches
+// while cycle is above a nanosecond.
 func BinOf(remaining, cycle time.Duration) int64 {
 	switch {
 	case remaining <= 0 || cycle <= 0:
@@ -103,8 +105,7 @@ func BinOf(remaining, cycle time.Duration) int64 {
 
 // CompareBins orders time bins as algorithm 2 of the paper tries them for an
 // item of bin own: its own bin, then greater bins upward, then lesser bins
-// downward. Before all of them comes the bin of [Endless]. It returns a negative
-// number when a is tried before b.
+// downward. It returns a negative number when a is tried before b.
 func CompareBins(own, a, b int64) int {
 	switch aUp, bUp := a >= own, b >= own; {
 	case aUp && bUp:

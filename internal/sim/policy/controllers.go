@@ -87,8 +87,26 @@ func stratus(sc *scenario.Scenario) sim.Controller {
 
 // htas follows the paper: groups for batch pods and services, algorithms 3 and 4
 // every scaling interval, algorithm 5 at every scheduling interval.
-func htas(sc *scenario.Scenario) sim.Controller {
-	planner := moves.NewPlanner(rescheduling(sc))
+func htas(sc *scenario.Scenario) sim.Controller { return htasWith(rescheduling(sc)) }
+
+// HTASWith is the policy htas with other times than ours where the paper leaves them
+// open: for how long a machine must have been under-used, and for how long no
+// batch pod may have waited, before it is emptied.
+func HTASWith(underUsedFor, queueEmpty time.Duration) sim.Policy {
+	p, err := ByName("htas")
+	if err != nil {
+		panic(err) // it is in the list
+	}
+	p.Controller = func(sc *scenario.Scenario) sim.Controller {
+		config := rescheduling(sc)
+		config.After, config.QueueEmpty = underUsedFor, queueEmpty
+		return htasWith(config)
+	}
+	return p
+}
+
+func htasWith(config moves.Config) sim.Controller {
+	planner := moves.NewPlanner(config)
 	return controller(func(now time.Time, s *cluster.State) cluster.Plan {
 		plan := planner.Plan(now, s)
 		plan.Buy = decide.Groups(s)

@@ -1,0 +1,149 @@
+// Command simulateperf measures `supercargo simulate`: how long it takes and how much
+// memory, each time in a process of its own, and prints JSON. What holds on other
+// machines are the ratios: ours to the stock profile, and the time per pod of a
+// long run to that of a short one.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Figures are what one run took.
+type Figures struct {
+	Name     string `json:"name"`
+	Scenario string `json:"scenario"`
+	Policy   string `json:"policy"`
+	Pods     int    `json:"pods"`
+	Pending  int    `json:"pending"`
+	// Seconds is wall time from start to exit, the least of all rounds.
+	Seconds float64 `json:"seconds"`
+	// PeakMemoryMiB is the most resident memory, the greatest of all rounds.
+	PeakMemoryMiB float64 `json:"peakMemoryMiB"`
+}
+
+// Summary is what is printed.
+type Summary struct {
+	Runs []*Figures `json:"runs"`
+	// OursToStock is the time of supercargo on the trace over that of default.
+	OursToStock float64 `json:"oursToStock"`
+	// LongToShort is the time per pod of a run of ten hours over that of one hour
+	// with the same load.
+	LongToShort float64 `json:"longToShort"`
+}
+
+func main() {
+	binary := flag.String("binary", "bin/supercargo", "supercargo")
+	scenarios := flag.String("scenarios", "test/scenarios", "folder of scenarios")
+	rounds := flag.Int("rounds", 3, "how often to run each")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *binary, *scenarios, *rounds)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "simulateperf:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, binary, scenarios string, rounds int) error {
+	dir, err := os.MkdirTemp("", "simulateperf")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	openb, many := filepath.Join(scenarios, "openb.yaml"), filepath.Join(scenarios, "hundred-thousand.yaml")
+	short, err := steady(many, dir, "60m")
+	if err != nil {
+		return err
+	}
+	long, err := steady(many, dir, "600m")
+	if err != nil {
+		return err
+	}
+	summary := Summary{Runs: []*Figures{
+		{Name: "trace, ours", Scenario: openb, Policy: "supercargo"},
+		{Name: "trace, stock", Scenario: openb, Policy: "default"},
+		{Name: "one hour", Scenario: short, Policy: "htas"},
+		{Name: "ten hours", Scenario: long, Policy: "htas"},
+		{Name: "100,000 pods, htas", Scenario: many, Policy: "htas"},
+		{Name: "100,000 pods, ours", Scenario: many, Policy: "supercargo"},
+	}}
+	for round := range rounds {
+		for _, f := range summary.Runs {
+			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, rounds, f.Name)
+			if err := f.measure(ctx, binary); err != nil {
+				return fmt.Errorf("measure %s: %w", f.Name, err)
+			}
+		}
+	}
+	r := summary.Runs
+	summary.OursToStock = r[0].Seconds / r[1].Seconds
+	summary.LongToShort = r[3].Seconds / float64(r[3].Pods) / (r[2].Seconds / float64(r[2].Pods))
+	for _, f := range r {
+		f.Scenario = filepath.Base(f.Scenario)
+	}
+	out := json.NewEncoder(os.Stdout)
+	out.SetIndent("", "  ")
+	return out.Encode(summary)
+}
+
+// steady writes a scenario with a tenth of the load, without services, that lasts
+// so long.
+func steady(from, dir, horizon string) (string, error) {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return "", err
+	}
+	edits := []string{"horizon: 100m", "horizon: " + horizon, "rate: 1000/m", "rate: 100/m", ", nginx: 1", "", "name: hundred-thousand", "name: steady-" + horizon}
+	for i := 0; i < len(edits); i += 2 {
+		if !strings.Contains(string(text), edits[i]) {
+			return "", fmt.Errorf("%s has no %q", from, edits[i])
+		}
+	}
+	to := filepath.Join(dir, "steady-"+horizon+".yaml")
+	return to, os.WriteFile(to, []byte(strings.NewReplacer(edits...).Replace(string(text))), 0o600)
+}
+
+// measure runs a simulation once.
+func (f *Figures) measure(ctx context.Context, binary string) error {
+	cmd := exec.CommandContext(ctx, binary, "simulate", "-f", f.Scenario, "--policy", f.Policy, "-o", "json", "--deterministic")
+	start := time.Now()
+	out, err := cmd.Output()
+	took := time.Since(start).Seconds()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			return fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		return err
+	}
+	var doc struct {
+		Policies []struct {
+			Pods struct{ Submitted, Pending int }
+		}
+	}
+	if err := json.Unmarshal(out, &doc); err != nil {
+		return err
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return errors.New("this system does not tell the memory of a process")
+	}
+	f.Pods, f.Pending = doc.Policies[0].Pods.Submitted, doc.Policies[0].Pods.Pending
+	f.PeakMemoryMiB = max(f.PeakMemoryMiB, float64(usage.Maxrss)/1024)
+	if f.Seconds == 0 || took < f.Seconds {
+		f.Seconds = took
+	}
+	return nil
+}
