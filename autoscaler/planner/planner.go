@@ -4,7 +4,8 @@
 // ACM TOIT 2020, section 5.2): [Greedy] for services and [GreedyBatch] for batch
 // pods. Where the paper adds and subtracts totals, as if a pod could straddle
 // machines, both pack whole pods, so that each machine of a [Plan] comes with
-// the pods it is bought for.
+// the pods it is bought for. [Mix] does not buy one machine after the other but
+// searches for the cheapest ones that hold all pods together.
 //
 // The package buys nothing itself and knows nothing about Kubernetes. Every
 // function is pure and deterministic: the order of its arguments does not
@@ -92,16 +93,18 @@ type Machine struct {
 	// they are bought. It is unique within a plan unless a flavor's own name looks
 	// like that.
 	Name string
-	// Pods are the names of the pods it is bought for, in the order they chose.
+	// Pods are the names of the pods it is bought for, in the order they chose;
+	// [Mix] puts them in the order of names.
 	Pods []string
 	// Used is what these pods ask for together.
 	Used packing.Size
 	// CPU and Memory are the amounts in Used divided by the greatest that any
-	// candidate flavor would have used in this purchase, 0 to 1.
+	// candidate flavor would have used in this purchase, 0 to 1. [Mix] divides by
+	// what the machine has instead.
 	CPU, Memory float64
 	// Score is (CPU + Memory) / 2 per dollar and hour: the highest of all candidates,
-	// and +Inf for a machine that costs nothing. It is for display; purchases
-	// compare exact fractions.
+	// where there are any, and +Inf for a machine that costs nothing. It is for
+	// display; purchases compare exact fractions.
 	Score float64
 	// MicroDollarsPerHour is its price.
 	MicroDollarsPerHour int64
@@ -128,7 +131,7 @@ type Unplaceable struct {
 
 // Plan is what to buy. Each pod is either in Assignments or in Unplaceable.
 type Plan struct {
-	// Machines are in the order they are bought.
+	// Machines are in the order they are bought, or in that of [Mix].
 	Machines []Machine
 	// Assignments and Unplaceable are ordered by pod name.
 	Assignments []Assignment
@@ -270,12 +273,16 @@ func (p *Plan) buy(pods []Pod, flavors []Flavor, opts Options) {
 
 // refuse makes all pods unplaceable that are still pending.
 func (p *Plan) refuse(queues queues, pending []Pod, limit int) {
-	reason := fmt.Sprintf("the plan may buy no more than %d machines", limit)
+	reason := limitReached(limit)
 	for at := range pending {
 		if !queues.removed[at] {
 			p.Unplaceable = append(p.Unplaceable, Unplaceable{Pod: pending[at].Name, Reason: reason})
 		}
 	}
+}
+
+func limitReached(limit int) string {
+	return fmt.Sprintf("the plan may buy no more than %d machines", limit)
 }
 
 func (p *Plan) sort() {

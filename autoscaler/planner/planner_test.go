@@ -373,7 +373,7 @@ func TestWaitingPodsArePlacedAsThePackingDefinesIt(t *testing.T) {
 
 // checkPlan states what holds for every plan: each pod is placed or refused
 // once and with a reason, no machine is over-filled, and the bill adds up.
-func checkPlan(t *rapid.T, plan Plan, pods []Pod, flavors []Flavor) {
+func checkPlan(t rapid.TB, plan Plan, pods []Pod, flavors []Flavor) {
 	t.Helper()
 	seen, byName, price := map[string]int{}, map[string]Pod{}, int64(0)
 	for _, p := range pods {

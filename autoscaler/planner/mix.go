@@ -1,0 +1,162 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// DefaultUnbounded is how long a pod without a runtime is taken to run where
+// [MixOptions] do not say.
+const DefaultUnbounded = 24 * time.Hour
+
+// MixOptions adjust what [Mix] plans. The zero value makes the price per hour as
+// low as it can where no pod has a runtime. Negative values count as 0.
+type MixOptions struct {
+	// Setup is how long a machine is paid for before its pods start.
+	Setup time.Duration
+	// Period is the unit in which time is paid, every started one in full. 0 means
+	// that time is paid as it passes.
+	Period time.Duration
+	// Unbounded is how long a pod without a runtime is taken to run; 0 means
+	// [DefaultUnbounded].
+	Unbounded time.Duration
+	// MaxMachines is how many machines may be bought; 0 means any number.
+	MaxMachines int
+	// Effort is about how many steps the search may take, a step being some
+	// nanoseconds of work: to look at whether a pod goes to a machine. 0 means
+	// 4,000,000 and 10,000 for each pod, up to 104,000,000. The same effort gives the
+	// same plan on any computer. Some work is done whatever it says.
+	Effort int
+}
+
+// Paid returns for how long a machine is paid whose longest pod runs for the
+// runtime: Setup and the runtime, rounded up to whole periods. A runtime that is
+// not above 0 counts as Unbounded. The result stops at the longest duration.
+func (o MixOptions) Paid(runtime time.Duration) time.Duration {
+	if runtime <= 0 {
+		runtime = o.Unbounded
+	}
+	if runtime <= 0 {
+		runtime = DefaultUnbounded
+	}
+	// Neither sum can exceed 64 bits without a sign.
+	paid := uint64(max(o.Setup, 0)) + uint64(runtime)
+	if period := uint64(max(o.Period, 0)); period > 0 {
+		paid = min(paid, math.MaxInt64)
+		paid = (paid + period - 1) / period * period
+	}
+	return time.Duration(min(paid, math.MaxInt64))
+}
+
+func (o MixOptions) most() int {
+	if o.MaxMachines > 0 {
+		return o.MaxMachines
+	}
+	return math.MaxInt
+}
+
+func (o MixOptions) effort(pods int) int {
+	const least, forEach, most = 4_000_000, 10_000, 104_000_000
+	if o.Effort > 0 {
+		return o.Effort
+	}
+	return least + min(forEach*min(pods, most/forEach), most-least)
+}
+
+// Mix returns the cheapest machines it can find that hold all pods, where a
+// machine is paid from when it is bought until its longest pod ends:
+//
+//	bill = Σ price · [MixOptions.Paid](longest runtime on the machine)
+//
+// So pods without a runtime get machines with the lowest price per hour, and
+// batch pods are grouped by runtime besides. Of plans with the same bill, the
+// one with fewer machines is better. If opts.MaxMachines does not allow for all
+// pods, plans that leave fewer pods out come first, however long or large these
+// are, and the lowest bill second.
+//
+// Up to 12 pods the plan is the best there is. For more it is the best of many
+// tried: the purchases of [Greedy] in both orders, so that the plan is never
+// worse than theirs; constructions that weigh a machine's pods by what they must
+// cost at least; for few kinds of pods, the rounded solution of the linear
+// program over the sets of pods that fill a machine; and what a local search
+// makes of the best of these, which tears some machines down and packs their pods
+// anew. Pods of one size, architecture and time paid are one kind.
+//
+// Bills are compared in exact integers. The plan does not depend on the order of
+// the arguments, and is the same if all prices are multiplied by a number. Equal
+// pods go by arrival, then name; equal flavors by price, then name; other ties by
+// a fixed order of sizes. Machines are ordered by how long they are paid for, the
+// longest first, then price, then flavor; names of pods within a machine are
+// ordered.
+//
+// The arguments are not modified. Cost: that of [Greedy] twice, plus O(steps) for
+// opts.Effort, plus O(1,000·n·f) for n pods and f flavors; half as much again with
+// a limit that binds. Memory: O(n + f), and O(k²) for k kinds if 50·k³ steps are
+// allowed.
+func Mix(pods []Pod, flavors []Flavor, opts MixOptions) Plan {
+	var plan Plan
+	var pending []Pod
+	for _, pod := range sorted(pods, Services) {
+		if reason := unplaceable(pod, flavors); reason != "" {
+			plan.Unplaceable = append(plan.Unplaceable, Unplaceable{Pod: pod.Name, Reason: reason})
+			continue
+		}
+		pending = append(pending, pod)
+	}
+	if len(pending) > 0 {
+		p := newProblem(pending, flavors, opts)
+		p.write(&plan, p.solve(pending, flavors, opts), opts)
+	}
+	plan.sort()
+	return plan
+}
+
+// write adds the machines of a mix to a plan, and the pods that have none.
+func (p *problem) write(plan *Plan, m mix, opts MixOptions) {
+	for i := range m.machines {
+		slices.Sort(m.machines[i].kinds)
+	}
+	slices.SortFunc(m.machines, func(a, b machine) int {
+		return cmp.Or(cmp.Compare(b.paid, a.paid), cmp.Compare(a.offer, b.offer), slices.Compare(a.kinds, b.kinds))
+	})
+	served, numbers := make([]int, len(p.kinds)), map[string]int{}
+	for _, from := range m.machines {
+		to := p.machine(&from)
+		to.Name = fmt.Sprintf("%s-%d", to.Flavor, numbers[to.Flavor])
+		numbers[to.Flavor]++
+		for _, k := range from.kinds {
+			name := p.kinds[k].pods[served[k]]
+			served[k]++
+			to.Pods = append(to.Pods, name)
+			plan.Assignments = append(plan.Assignments, Assignment{Pod: name, Machine: to.Name})
+		}
+		slices.Sort(to.Pods)
+		plan.Machines = append(plan.Machines, to)
+		plan.MicroDollarsPerHour += to.MicroDollarsPerHour
+	}
+	for k := range p.kinds {
+		for _, name := range p.kinds[k].pods[served[k]:] {
+			plan.Unplaceable = append(plan.Unplaceable, Unplaceable{Pod: name, Reason: limitReached(opts.MaxMachines)})
+		}
+	}
+}
+
+// machine returns a machine as a plan shows it, without its name and pods.
+func (p *problem) machine(m *machine) Machine {
+	o := &p.offers[m.offer]
+	shown := Machine{
+		Flavor: o.Name, Used: m.used, MicroDollarsPerHour: o.MicroDollarsPerHour,
+		CPU:    float64(m.used.MilliCPU) / float64(max(o.Size.MilliCPU, 1)),
+		Memory: float64(m.used.MemoryBytes) / float64(max(o.Size.MemoryBytes, 1)),
+	}
+	shown.Score = math.Inf(1)
+	if o.MicroDollarsPerHour > 0 {
+		shown.Score = (shown.CPU + shown.Memory) / 2 / (float64(o.MicroDollarsPerHour) / 1e6)
+	}
+	shown.Reason = fmt.Sprintf("cheapest flavor that holds its %d pods: they use %.3f of its CPU and %.3f of its memory, paid for %v at $%.4f/h",
+		len(m.kinds), shown.CPU, shown.Memory, time.Duration(m.paid), float64(o.MicroDollarsPerHour)/1e6)
+	return shown
+}

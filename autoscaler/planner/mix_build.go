@@ -1,0 +1,309 @@
+package planner
+
+import (
+	"math"
+	"slices"
+
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// machine is a machine of a mix under construction.
+type machine struct {
+	offer int
+	kinds []int32 // one for each pod; not changed once the machine is made
+	used  packing.Size
+	arch  int // what its pods need
+	paid  uint64
+	// time is paid in the units of scaled, worth the sum of worth times time of its
+	// pods.
+	time, worth uint64
+}
+
+func (m *machine) add(at int32, k *kind) {
+	m.kinds = append(m.kinds, at)
+	m.used.MilliCPU += k.size.MilliCPU
+	m.used.MemoryBytes += k.size.MemoryBytes
+	if m.used.MilliCPU < 0 || m.used.MemoryBytes < 0 { // beyond 64 bits
+		m.used, m.arch = packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}, noArch
+	}
+	m.worth += k.worth * k.time
+	switch {
+	case k.arch == anyArch || k.arch == m.arch:
+	case m.arch == anyArch:
+		m.arch = k.arch
+	default:
+		m.arch = noArch
+	}
+	if k.paid > m.paid {
+		m.paid, m.time = k.paid, k.time
+	}
+}
+
+// newMachine returns a machine of the first offer that holds pods of the kinds;
+// its offer is the number of offers if there is none.
+func (p *problem) newMachine(kinds []int32) machine {
+	m := machine{offer: len(p.offers), arch: anyArch}
+	for _, at := range kinds {
+		m.add(at, &p.kinds[at])
+	}
+	p.downsize(&m)
+	return m
+}
+
+// downsize gives a machine the first offer that holds its pods, no later than
+// the one it has.
+func (p *problem) downsize(m *machine) {
+	for i := range p.offers[:m.offer] {
+		if p.offers[i].holds(m.used, m.arch, int64(len(m.kinds))) {
+			m.offer = i
+			return
+		}
+	}
+}
+
+func (p *problem) bill(m *machine) bill { return newBill(p.offers[m.offer].price, m.paid) }
+
+// about is bill on the scale of offer.about times scaled.time.
+func (p *problem) about(m *machine) uint64 { return p.offers[m.offer].about * m.time }
+
+// taste is how a construction chooses. Any taste makes a valid mix.
+type taste struct {
+	// window is how many pods that fit are compared before the best is taken: the
+	// longest ones come first.
+	window int
+	// patience is how much a pod that is shorter than the machine's longest loses:
+	// the share of its time is squared so many times less one; 0 is nothing.
+	patience int
+	// balanced prefers pods that take most of what is most free; otherwise all free
+	// room counts alike.
+	balanced bool
+	// noise is how many bits of chance the choice of pods has.
+	noise uint
+	// loose lets chance make an offer look up to twice as good.
+	loose bool
+	// offers are those to try first; where none holds a pod, all are.
+	offers []int
+	// goal is what offers are compared by.
+	goal goal
+}
+
+type goal int
+
+const (
+	worthPerPrice goal = iota
+	worthPerMachine
+	// podsPerMachine also takes small pods first.
+	podsPerMachine
+)
+
+// builder constructs mixes. It is not safe for concurrent use.
+type builder struct {
+	p *problem
+	// left is how many pods of each kind wait.
+	left  []int32
+	taken []int32  // by kind, while one machine is filled
+	noisy []uint64 // by kind: the factor of chance
+	live  []int32  // kinds that wait, in their order
+	fits  []int32
+	// trial and chosen are the pods of the machine that is filled and of the best
+	// one so far; store holds those of machines built.
+	trial, chosen, store []int32
+	// steps counts the work.
+	steps int
+	state uint64 // of chance
+}
+
+func newBuilder(p *problem) *builder {
+	n := len(p.kinds)
+	return &builder{p: p, left: make([]int32, n), taken: make([]int32, n), noisy: make([]uint64, n)}
+}
+
+// chance returns the next number of a fixed sequence (SplitMix64).
+func (b *builder) chance() uint64 {
+	b.state += 0x9e3779b97f4a7c15
+	z := b.state
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+func (b *builder) below(n int) int { return int((b.chance() >> 32) * uint64(n) >> 32) }
+
+// build makes machines, no more than most, for the pods left of the kinds, which
+// are in order. It stops and returns false when they are going to cost the limit
+// or more. What it returns is valid until it is called again, and what it
+// leaves waits.
+func (b *builder) build(kinds []int32, t taste, limit uint64, most int, made []machine) ([]machine, bool) {
+	b.store = b.store[:0]
+	b.live = append(b.live[:0], kinds...)
+	var remaining, spent uint64
+	for _, at := range kinds {
+		k := &b.p.kinds[at]
+		remaining += k.worth * k.time * uint64(b.left[at])
+		b.noisy[at] = 64
+		if t.noise > 0 {
+			b.noisy[at] += b.chance() >> (64 - t.noise)
+		}
+	}
+	for len(b.live) > 0 && most > 0 {
+		if spent+remaining >= limit {
+			return made, false
+		}
+		m := b.best(b.seed(t), t)
+		for copies := min(int(b.copies()), most); copies > 0; copies-- {
+			start := len(b.store)
+			b.store = append(b.store, b.chosen...)
+			m.kinds = b.store[start:len(b.store):len(b.store)]
+			made = append(made, m)
+			spent += b.p.about(&m)
+			remaining -= m.worth
+			most--
+			for _, at := range m.kinds {
+				b.left[at]--
+			}
+		}
+		b.live = slices.DeleteFunc(b.live, func(at int32) bool { return b.left[at] == 0 })
+	}
+	return made, spent < limit
+}
+
+// copies returns how many machines with the chosen pods can be made.
+func (b *builder) copies() int32 {
+	most := int32(math.MaxInt32)
+	for _, at := range b.chosen {
+		b.taken[at]++
+	}
+	for _, at := range b.chosen {
+		most = min(most, b.left[at]/b.taken[at])
+	}
+	for _, at := range b.chosen {
+		b.taken[at] = 0
+	}
+	return most
+}
+
+// seed returns the pod that the next machine must take: of the longest the one
+// worth the most or, where pods are counted, that worth the least of all.
+func (b *builder) seed(t taste) int32 {
+	seed := b.live[0]
+	longest, top := b.p.kinds[seed].paid, uint64(0)
+	for _, at := range b.live {
+		k := &b.p.kinds[at]
+		value := (k.worth + 1) * b.noisy[at]
+		if t.goal == podsPerMachine {
+			value = math.MaxUint64 - value
+		} else if k.paid < longest {
+			break
+		}
+		b.steps++
+		if value > top {
+			seed, top = at, value
+		}
+	}
+	return seed
+}
+
+// best returns the best machine for the seed and leaves its pods in chosen.
+func (b *builder) best(seed int32, t taste) machine {
+	found := machine{offer: -1}
+	var foundValue, foundPrice uint64
+	for _, offers := range [][]int{t.offers, b.p.all} {
+		for _, at := range offers {
+			if !b.p.offers[at].holds(b.p.kinds[seed].size, b.p.kinds[seed].arch, 1) {
+				continue
+			}
+			m := b.fill(at, seed, t)
+			// The number of pods counts where they are worth nothing.
+			value, price := m.worth/m.time+uint64(len(m.kinds)), b.p.offers[m.offer].about
+			switch t.goal {
+			case worthPerPrice:
+			case worthPerMachine:
+				price = 1
+			case podsPerMachine:
+				value, price = uint64(len(m.kinds)), 1
+			}
+			if t.loose {
+				value += value >> 3 * (b.chance() >> 61)
+			}
+			if found.offer < 0 || value*foundPrice > foundValue*price || value*foundPrice == foundValue*price && m.offer < found.offer {
+				found, foundValue, foundPrice = m, value, price
+				b.chosen = append(b.chosen[:0], m.kinds...)
+			}
+		}
+		if found.offer >= 0 {
+			break
+		}
+	}
+	return found
+}
+
+// fill packs one machine, the seed first. Its pods are valid until the next
+// call.
+func (b *builder) fill(at int, seed int32, t taste) machine {
+	o := &b.p.offers[at]
+	m := machine{offer: at, arch: anyArch, kinds: b.trial[:0]}
+	cpu, memory := o.cpu, o.memory
+	b.fits = append(b.fits[:0], b.live...)
+	for next := seed; next >= 0; next = b.next(&m, o, [2]uint64{cpu, memory}, t) {
+		k := &b.p.kinds[next]
+		m.add(next, k)
+		b.taken[next]++
+		cpu, memory = cpu-min(cpu, k.cpu), memory-min(memory, k.memory)
+	}
+	for _, k := range m.kinds {
+		b.taken[k] = 0
+	}
+	b.trial = m.kinds
+	b.p.downsize(&m)
+	return m
+}
+
+// next returns the kind that the machine takes next, or -1. It drops from fits
+// what fits no more.
+func (b *builder) next(m *machine, o *offer, free [2]uint64, t taste) int32 {
+	if int64(len(m.kinds)) >= o.places {
+		return -1
+	}
+	room := o.Size.Minus(m.used)
+	cpuWeight, memoryWeight := uint64(1<<40)/o.cpu, uint64(1<<40)/o.memory
+	if t.balanced {
+		cpuWeight, memoryWeight = free[0]<<40/(o.cpu*o.cpu), free[1]<<40/(o.memory*o.memory)
+	}
+	best, top := int32(-1), uint64(0)
+	kept, fitting, seen := 0, 0, 0
+	for _, at := range b.fits {
+		if fitting == t.window {
+			break
+		}
+		seen++
+		k := &b.p.kinds[at]
+		if !k.size.Fits(room) || b.taken[at] == b.left[at] || k.arch != anyArch && k.arch != o.arch {
+			continue
+		}
+		b.fits[kept] = at
+		kept++
+		fitting++
+		value := (k.cpu*cpuWeight + k.memory*memoryWeight) >> 24 * b.noisy[at]
+		if t.patience > 0 && k.time < m.time {
+			value = value >> 8 * fade(k.time, m.time, t.patience) >> 8
+		}
+		if t.goal == podsPerMachine {
+			value = math.MaxUint64 - value*k.time
+		}
+		if best < 0 || value > top {
+			best, top = at, value
+		}
+	}
+	b.steps += seen
+	b.fits = append(b.fits[:kept], b.fits[seen:]...)
+	return best
+}
+
+// fade returns time as a part of longest in 1/1<<16, squared times less one.
+func fade(time, longest uint64, times int) uint64 {
+	f := time << 16 / longest
+	for range times - 1 {
+		f = f * f >> 16
+	}
+	return f
+}

@@ -1,0 +1,247 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+)
+
+// times multiplies. The conversion keeps compilers from fusing the product with
+// a sum, which some machines round otherwise: so the floats below, which propose
+// machines, are the same everywhere. What is proposed is compared in exact
+// bills like any other mix.
+func times(a, b float64) float64 { return float64(a * b) }
+
+// column is a set of pods for one machine, and how many such machines to buy, a
+// part of one included.
+type column struct {
+	offer  int
+	counts []int32 // by kind
+	cost   float64 // about
+	number float64
+	// ratio is what the pods are worth over cost when the column was found.
+	ratio float64
+}
+
+// relaxation finds how many machines of which sets of pods hold all pods at the
+// least cost if a part of a machine could be bought. It is a linear program with
+// a row for each kind, solved by the simplex method; columns are made when they
+// pay (column generation, Gilmore and Gomory 1961). It suits few kinds of many
+// pods each.
+type relaxation struct {
+	p *problem
+	// levels are the times that columns are made for, at most maxLevels of them.
+	levels []uint64
+	basis  []column
+	// inverse is that of the matrix of the basis' counts.
+	inverse [][]float64
+	// values are what one more pod of each kind costs.
+	values []float64
+	bag    *knapsack
+	splits []int // where the bag found its bound, by offer and level
+	steps  int
+}
+
+const maxLevels = 8
+
+// pays is how much more than its cost a column must be worth.
+const pays = 1 + 1e-6
+
+func newRelaxation(p *problem) *relaxation {
+	n := len(p.kinds)
+	r := &relaxation{p: p, values: make([]float64, n), bag: &knapsack{}}
+	for i := range p.kinds {
+		if t := p.kinds[i].time; len(r.levels) == 0 || r.levels[len(r.levels)-1] != t {
+			r.levels = append(r.levels, t)
+		}
+	}
+	if n := len(r.levels); n > maxLevels {
+		for i := range maxLevels {
+			r.levels[i] = r.levels[i*n/maxLevels]
+		}
+		r.levels = r.levels[:maxLevels]
+	}
+	r.splits = make([]int, len(r.levels)*len(p.offers))
+	for i := range r.splits {
+		r.splits[i] = splits / 2
+	}
+	for i := range p.kinds {
+		c := p.alone(i)
+		row := make([]float64, n)
+		row[i] = 1 / float64(c.counts[i])
+		c.number = times(float64(len(p.kinds[i].pods)), row[i])
+		r.basis, r.inverse = append(r.basis, c), append(r.inverse, row)
+	}
+	return r
+}
+
+// alone returns the column of one kind that costs least for each pod.
+func (p *problem) alone(i int) column {
+	k := &p.kinds[i]
+	best := column{counts: make([]int32, len(p.kinds))}
+	most := int64(0)
+	for at := range p.offers {
+		o := &p.offers[at]
+		if !o.holds(k.size, k.arch, 1) {
+			continue
+		}
+		n := min(o.places, int64(len(k.pods)))
+		if k.size.MilliCPU > 0 {
+			n = min(n, o.Size.MilliCPU/k.size.MilliCPU)
+		}
+		if k.size.MemoryBytes > 0 {
+			n = min(n, o.Size.MemoryBytes/k.size.MemoryBytes)
+		}
+		cost := float64(o.about * k.time)
+		if most == 0 || times(cost, float64(most)) < times(best.cost, float64(n)) {
+			best.offer, best.cost, most = at, cost, n
+		}
+	}
+	best.counts[i] = int32(most)
+	return best
+}
+
+// solve improves until no column pays or the steps are used up.
+func (r *relaxation) solve(steps int) {
+	for entered := true; entered && r.steps < steps; {
+		entered = false
+		r.setValues()
+		for _, c := range r.candidates() {
+			if entered {
+				r.setValues()
+				if r.worth(c.counts) < times(c.cost, pays) {
+					continue
+				}
+			}
+			if !r.enter(c) {
+				return
+			}
+			entered = true
+		}
+	}
+}
+
+func (r *relaxation) setValues() {
+	clear(r.values)
+	for i, row := range r.inverse {
+		for j, x := range row {
+			r.values[j] += times(r.basis[i].cost, x)
+		}
+	}
+}
+
+func (r *relaxation) worth(counts []int32) float64 {
+	sum := 0.0
+	for i, n := range counts {
+		sum += times(r.values[i], float64(n))
+	}
+	return sum
+}
+
+// candidates returns the best column of each offer and level that pays, the one
+// that pays most first.
+func (r *relaxation) candidates() []column {
+	var found []column
+	for at := range r.p.offers {
+		for l, level := range r.levels {
+			cost := float64(r.p.offers[at].about * level)
+			split := &r.splits[at*len(r.levels)+l]
+			counts, worth := r.bag.fill(r.p, at, level, r.values, split)
+			if ratio := worth / cost; ratio > pays {
+				found = append(found, column{offer: at, cost: cost, counts: counts, ratio: ratio})
+			}
+		}
+	}
+	r.steps += r.bag.steps
+	r.bag.steps = 0
+	slices.SortStableFunc(found, func(a, b column) int { return cmp.Compare(b.ratio, a.ratio) })
+	return found
+}
+
+// enter takes a column into the basis for the one that it drives to zero first.
+func (r *relaxation) enter(c column) bool {
+	const nothing = 1e-9
+	n := len(r.basis)
+	r.steps += n * n / 2
+	direction := make([]float64, n)
+	leave := -1
+	for i, row := range r.inverse {
+		for j, count := range c.counts {
+			if count > 0 {
+				direction[i] += times(row[j], float64(count))
+			}
+		}
+		if direction[i] > nothing && (leave < 0 || times(r.basis[i].number, direction[leave]) < times(r.basis[leave].number, direction[i])) {
+			leave = i
+		}
+	}
+	if leave < 0 {
+		return false
+	}
+	c.number = r.basis[leave].number / direction[leave]
+	pivot := r.inverse[leave]
+	for j := range pivot {
+		pivot[j] /= direction[leave]
+	}
+	for i, row := range r.inverse {
+		if i == leave || direction[i] == 0 {
+			continue
+		}
+		for j := range row {
+			row[j] -= times(direction[i], pivot[j])
+		}
+		r.basis[i].number = max(0, r.basis[i].number-times(direction[i], c.number))
+	}
+	r.basis[leave] = c
+	return true
+}
+
+// whole returns the machines that the columns stand for, parts of machines left
+// out, and how many pods of each kind have none then. Columns of which more than
+// half a machine is left over come once more where all their pods wait.
+func (r *relaxation) whole() (machines []machine, waiting []int32) {
+	p := r.p
+	for i := range p.kinds {
+		waiting = append(waiting, int32(len(p.kinds[i].pods)))
+	}
+	rest := make([]float64, len(r.basis))
+	order := make([]int, len(r.basis))
+	for i, c := range r.basis {
+		order[i] = i
+		const nearly = 1e-6
+		number := 0
+		if c.number > 0 && c.number < float64(p.total) { // not what is no number
+			number = int(c.number + nearly)
+		}
+		rest[i] = c.number - float64(number)
+		for range number {
+			machines = p.take(machines, c.counts, waiting)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rest[b], rest[a]) })
+	for _, i := range order {
+		all := rest[i] > 0.5
+		for k, n := range r.basis[i].counts {
+			all = all && n <= waiting[k]
+		}
+		if all {
+			machines = p.take(machines, r.basis[i].counts, waiting)
+		}
+	}
+	return machines, waiting
+}
+
+// take adds a machine for those of the counted pods that wait.
+func (p *problem) take(machines []machine, counts, waiting []int32) []machine {
+	var kinds []int32
+	for k, n := range counts {
+		n = min(n, waiting[k])
+		waiting[k] -= n
+		for range n {
+			kinds = append(kinds, int32(k))
+		}
+	}
+	if len(kinds) == 0 {
+		return machines
+	}
+	return append(machines, p.newMachine(kinds))
+}

@@ -1,0 +1,175 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// drawProblem draws a problem of up to max pods that all fit some flavor, without
+// a limit on machines. It has one pod at least.
+func drawProblem(t *rapid.T, most int) *problem {
+	opts := MixOptions{}
+	flavors := append(drawFlavors(t), flavor("holds-all", 12, 12, 9))
+	var pods []Pod
+	for _, p := range append(drawPods(t), pod("one", 3, 4)) {
+		if unplaceable(p, flavors) == "" && len(pods) < most {
+			pods = append(pods, p)
+		}
+	}
+	return newProblem(sorted(pods, Services), flavors, opts)
+}
+
+func TestNoMachineIsWorthMoreThanItCosts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProblem(t, 15)
+		var kinds []int32
+		for k := range p.kinds {
+			for range p.kinds[k].pods {
+				kinds = append(kinds, int32(k))
+			}
+		}
+		kinds = rapid.Permutation(kinds).Draw(t, "order")
+		m := p.newMachine(kinds[:rapid.IntRange(1, len(kinds)).Draw(t, "pods")])
+		if m.offer < len(p.offers) && m.worth > p.about(&m) {
+			t.Fatalf("pods worth %d on a machine for %d", m.worth, p.about(&m))
+		}
+	})
+}
+
+// TestPodsThatFillMachinesAreWorthWhatTheyCost keeps the worth from being too
+// low to be of use.
+func TestPodsThatFillMachinesAreWorthWhatTheyCost(t *testing.T) {
+	var pods []Pod
+	for i := range 50 {
+		pods = append(pods, pod(fmt.Sprint("c", i), 1500, 500), pod(fmt.Sprint("m", i), 500, 1500))
+	}
+	p := newProblem(pods, []Flavor{flavor("f", 2000, 2000, 100), flavor("waste", 9000, 9000, 900)}, MixOptions{})
+	m := p.newMachine([]int32{0, 1})
+	if ratio := float64(m.worth) / float64(p.about(&m)); !(ratio > 0.999) {
+		t.Errorf("pods that fill a machine are worth %.4f of it", ratio)
+	}
+}
+
+func TestAKnapsackHoldsTheMostValuablePods(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProblem(t, 7)
+		values := make([]float64, len(p.kinds))
+		for i := range values {
+			values[i] = float64(rapid.IntRange(-1, 9).Draw(t, "value"))
+		}
+		at := rapid.IntRange(0, len(p.offers)-1).Draw(t, "offer")
+		level := p.kinds[rapid.IntRange(0, len(p.kinds)-1).Draw(t, "level")].time
+		split := rapid.IntRange(0, splits).Draw(t, "split")
+		counts, value := new(knapsack).fill(p, at, level, values, &split)
+
+		best := 0.0
+		var try func(k int, m machine, value float64)
+		try = func(k int, m machine, value float64) {
+			o := &p.offers[at]
+			if m.used.MilliCPU > o.Size.MilliCPU || m.used.MemoryBytes > o.Size.MemoryBytes || int64(len(m.kinds)) > o.places {
+				return
+			}
+			best = max(best, value)
+			if k == len(p.kinds) {
+				return
+			}
+			try(k+1, m, value)
+			for range p.kinds[k].pods {
+				if p.kinds[k].time > level || p.kinds[k].arch != anyArch && p.kinds[k].arch != o.arch {
+					return
+				}
+				m.kinds = append(slices.Clone(m.kinds), int32(k))
+				m.used.MilliCPU += p.kinds[k].size.MilliCPU
+				m.used.MemoryBytes += p.kinds[k].size.MemoryBytes
+				value += values[k]
+				try(k+1, m, value)
+			}
+		}
+		try(0, machine{}, 0)
+		sum := 0.0
+		for k, n := range counts {
+			sum += float64(n) * values[k]
+			if int(n) > len(p.kinds[k].pods) {
+				t.Fatalf("%d pods of %d", n, len(p.kinds[k].pods))
+			}
+		}
+		if sum != value || value != best {
+			t.Fatalf("worth %v, says %v, best %v", sum, value, best)
+		}
+	})
+}
+
+func TestTheRelaxationIsTheCheapestInPartsOfMachines(t *testing.T) {
+	tests := []struct {
+		name   string
+		cpu    []int64 // of the pods of each kind
+		number []int
+		want   float64 // machines of 10 CPU
+	}{
+		{"half a machine for each pod", []int64{5}, []int{7}, 3.5},
+		{"pairs that fill", []int64{6, 4}, []int{10, 10}, 10},
+		{"the rest goes in pairs", []int64{6, 4}, []int{10, 16}, 13},
+		{"nothing goes with these", []int64{6, 7}, []int{10, 10}, 20},
+		{"three kinds fill", []int64{5, 3, 2}, []int{4, 4, 4}, 4},
+		// 3 3 3 holds three, 4 4 two and 3 3 4 fills: 6 and the rest of the 3s in threes.
+		{"mixes of both", []int64{4, 3}, []int{6, 15}, 6 + 1},
+	}
+	for _, tc := range tests {
+		var pods []Pod
+		for i, cpu := range tc.cpu {
+			for range tc.number[i] {
+				pods = append(pods, pod(fmt.Sprint(len(pods)), cpu, 0))
+			}
+		}
+		p := newProblem(pods, []Flavor{flavor("f", 10, 10, 10)}, MixOptions{})
+		r := newRelaxation(p)
+		r.solve(1_000_000)
+		got := 0.0
+		for _, c := range r.basis {
+			got += c.number
+		}
+		if !(math.Abs(got-tc.want) < 1e-6) {
+			t.Errorf("%s: %v machines, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestTheRelaxationIsNoDearerThanTheBestMix compares with all mixes of whole
+// machines, among which is the best in parts of machines or a dearer one.
+func TestTheRelaxationIsNoDearerThanTheBestMix(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProblem(t, 8)
+		r := newRelaxation(p)
+		r.solve(10_000_000)
+		least := 0.0
+		for _, c := range r.basis {
+			least += c.number * c.cost
+		}
+		var about uint64
+		best := p.exact(math.MaxInt)
+		for i := range best.machines {
+			about += p.about(&best.machines[i])
+		}
+		if least > float64(about)*(1+1e-5) {
+			t.Fatalf("parts of machines cost %v, whole ones %v", least, about)
+		}
+		machines, waiting := r.whole()
+		for _, m := range machines {
+			for _, k := range m.kinds {
+				waiting[k]++
+			}
+			if !p.offers[m.offer].holds(m.used, m.arch, int64(len(m.kinds))) {
+				t.Fatalf("over-filled: %+v", m)
+			}
+		}
+		for k, n := range waiting {
+			if int(n) != len(p.kinds[k].pods) {
+				t.Fatalf("%d pods of kind %d, want %d", n, k, len(p.kinds[k].pods))
+			}
+		}
+	})
+}

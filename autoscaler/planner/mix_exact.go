@@ -1,0 +1,126 @@
+package planner
+
+import "math/bits"
+
+// exactPods is up to how many pods the best mix is found by trying all.
+const exactPods = 12
+
+// exact returns the best mix of at most exactPods pods on any number of machines
+// up to most, by dynamic programming over the sets of pods. Cost: O(3ⁿ) for n pods,
+// and n times that where the best mix of all has more machines than that.
+func (p *problem) exact(most int) mix {
+	var pods []int32
+	for k := range p.kinds {
+		for range p.kinds[k].pods {
+			pods = append(pods, int32(k))
+		}
+	}
+	e := &exhaustive{p: p, pods: pods, alone: make([]machine, 1<<len(pods)), fits: make([]bool, 1<<len(pods))}
+	for set := 1; set < len(e.alone); set++ {
+		m := p.newMachine(e.kinds(set))
+		e.alone[set], e.fits[set] = m, m.offer < len(p.offers)
+	}
+	all := len(e.alone) - 1
+	free := e.solve(nil)
+	if free[all].machines <= most {
+		return e.mix([][]cover{free}, all)
+	}
+	layers := [][]cover{make([]cover, len(e.alone))}
+	for set := 1; set <= all; set++ {
+		layers[0][set].none = true
+	}
+	for range most {
+		layers = append(layers, e.solve(layers[len(layers)-1]))
+	}
+	return e.mix(layers, e.fullest(layers[most]))
+}
+
+// exhaustive is the state of exact. Sets of pods are bit masks.
+type exhaustive struct {
+	p    *problem
+	pods []int32
+	// alone is the cheapest machine for each set of pods, if fits says there is one.
+	alone []machine
+	fits  []bool
+}
+
+// cover is the cheapest way to buy machines for a set of pods.
+type cover struct {
+	none     bool // there is no way
+	bill     bill
+	machines int
+	first    int // pods of one of the machines
+}
+
+func (e *exhaustive) kinds(set int) []int32 {
+	var kinds []int32
+	for ; set > 0; set &= set - 1 {
+		kinds = append(kinds, e.pods[bits.TrailingZeros(uint(set))])
+	}
+	return kinds
+}
+
+// solve returns the cover of every set by one machine more than fewer has, or by
+// any number if fewer is nil.
+func (e *exhaustive) solve(fewer []cover) []cover {
+	covers := make([]cover, len(e.alone))
+	if fewer == nil {
+		fewer = covers
+	}
+	for set := 1; set < len(covers); set++ {
+		best := cover{none: true}
+		lowest := set & -set
+		// The machine with the first pod takes any of the others too.
+		for rest := set ^ lowest; ; rest = (rest - 1) & (set ^ lowest) {
+			if other := &fewer[set^lowest^rest]; e.fits[lowest|rest] && !other.none {
+				c := cover{bill: other.bill.plus(e.p.bill(&e.alone[lowest|rest])), machines: other.machines + 1, first: lowest | rest}
+				if best.none || c.compare(best) < 0 {
+					best = c
+				}
+			}
+			if rest == 0 {
+				break
+			}
+		}
+		covers[set] = best
+	}
+	return covers
+}
+
+func (c cover) compare(other cover) int {
+	return rank{bill: c.bill, machines: c.machines}.compare(rank{bill: other.bill, machines: other.machines})
+}
+
+// fullest returns the set with the most pods that has a cover, and of these that
+// with the cheapest.
+func (e *exhaustive) fullest(covers []cover) int {
+	best := 0
+	for set := range covers {
+		more := bits.OnesCount(uint(set)) - bits.OnesCount(uint(best))
+		if !covers[set].none && (more > 0 || more == 0 && covers[set].compare(covers[best]) < 0) {
+			best = set
+		}
+	}
+	return best
+}
+
+// mix returns the machines of the cover of a set in the last layer, each layer
+// but a single one being about one machine more.
+func (e *exhaustive) mix(layers [][]cover, set int) mix {
+	m := mix{waiting: make([]int32, len(e.p.kinds))}
+	for at, k := range e.pods {
+		if set&(1<<at) == 0 {
+			m.waiting[k]++
+			m.missing++
+		}
+	}
+	for set > 0 {
+		last := layers[len(layers)-1]
+		if len(layers) > 1 {
+			layers = layers[:len(layers)-1]
+		}
+		m.machines = append(m.machines, e.alone[last[set].first])
+		set ^= last[set].first
+	}
+	return m
+}

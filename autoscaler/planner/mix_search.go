@@ -1,0 +1,220 @@
+package planner
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// mix is an answer to a problem: machines, and the pods that have none.
+type mix struct {
+	machines []machine
+	// waiting is how many pods of each kind have no machine, missing their sum.
+	waiting []int32
+	missing int
+}
+
+// rank orders mixes: fewest pods without a machine, lowest bill, fewest machines.
+type rank struct {
+	missing  int
+	bill     bill
+	machines int
+}
+
+func (r rank) compare(other rank) int {
+	return cmp.Or(cmp.Compare(r.missing, other.missing), r.bill.compare(other.bill), cmp.Compare(r.machines, other.machines))
+}
+
+func (p *problem) rank(m *mix) rank {
+	r := rank{missing: m.missing, machines: len(m.machines)}
+	for i := range m.machines {
+		r.bill = r.bill.plus(p.bill(&m.machines[i]))
+	}
+	return r
+}
+
+// pickedMachines and pickedPods limit how much is torn down at once: this many
+// machines, and no further one once so many pods are reached.
+const pickedMachines, pickedPods = 6, 160
+
+// searcher improves mixes. It tears a few machines down, packs their pods anew
+// by a taste drawn by chance, and keeps what is no worse.
+type searcher struct {
+	*builder
+	most   int   // machines
+	timed  bool  // machines are not all paid for equally long
+	picked []int // places of the machines torn down
+	kinds  []int32
+	shown  []int32
+	made   []machine
+	offers []int
+}
+
+func newSearcher(p *problem, most int) *searcher {
+	return &searcher{builder: newBuilder(p), most: most, timed: p.kinds[0].paid > p.kinds[len(p.kinds)-1].paid}
+}
+
+// improve changes a mix into a better one, or one as good, for so many steps.
+func (s *searcher) improve(m *mix, steps int) {
+	for end := s.steps + steps; s.steps < end && len(m.machines) > 0; {
+		s.step(m)
+	}
+}
+
+// step tries one change.
+func (s *searcher) step(m *mix) {
+	s.pick(m)
+	was := rank{machines: len(s.picked)}
+	limit := uint64(1)
+	for _, i := range s.picked {
+		gone := &m.machines[i]
+		limit += s.p.about(gone)
+		was.bill = was.bill.plus(s.p.bill(gone))
+		for _, k := range gone.kinds {
+			s.release(k, 1)
+		}
+	}
+	if was.missing = s.releaseWaiting(m); was.missing > 0 {
+		limit = math.MaxUint64 // to place them may cost more
+	}
+	slices.Sort(s.kinds)
+	made, whole := s.build(s.offered(was.missing > 0), s.taste(was.missing > 0), limit, s.most-len(m.machines)+len(s.picked), s.made[:0])
+	is := rank{machines: len(made)}
+	for _, k := range s.kinds {
+		is.missing += int(s.left[k])
+	}
+	for i := range made {
+		is.bill = is.bill.plus(s.p.bill(&made[i]))
+	}
+	s.made = made
+	if whole && is.compare(was) <= 0 {
+		s.swap(m, is.missing-was.missing)
+	}
+	for _, k := range s.kinds {
+		s.left[k] = 0
+	}
+}
+
+// release makes pods of a kind wait.
+func (s *searcher) release(k, pods int32) {
+	if s.left[k] == 0 {
+		s.kinds = append(s.kinds, k)
+	}
+	s.left[k] += pods
+}
+
+// releaseWaiting adds the waiting pods of the kinds released, and of a few more
+// kinds, and returns how many they are.
+func (s *searcher) releaseWaiting(m *mix) int {
+	if m.missing == 0 {
+		return 0
+	}
+	n := len(s.kinds)
+	sum := 0
+	add := func(k int32) {
+		s.left[k] += m.waiting[k]
+		sum += int(m.waiting[k])
+	}
+	for _, k := range s.kinds[:n] {
+		add(k)
+	}
+	from := s.below(len(m.waiting))
+	for i := range m.waiting {
+		k := int32((from + i) % len(m.waiting))
+		s.steps++
+		if m.waiting[k] > 0 && s.left[k] == 0 {
+			s.kinds = append(s.kinds, k)
+			add(k)
+		}
+		if len(s.kinds) >= n+32 {
+			break
+		}
+	}
+	return sum
+}
+
+// offered returns the kinds to pack: all released, or all but a few if pods may
+// be left out.
+func (s *searcher) offered(missing bool) []int32 {
+	s.shown = append(s.shown[:0], s.kinds...)
+	for hidden := s.below(4); missing && hidden > 0 && len(s.shown) > 1; hidden-- {
+		at := s.below(len(s.shown))
+		s.shown = slices.Delete(s.shown, at, at+1)
+	}
+	return s.shown
+}
+
+// swap puts the machines made in place of those picked.
+func (s *searcher) swap(m *mix, missing int) {
+	slices.Sort(s.picked)
+	for _, i := range slices.Backward(s.picked) {
+		last := len(m.machines) - 1
+		m.machines[i] = m.machines[last]
+		m.machines = m.machines[:last]
+	}
+	for _, made := range s.made {
+		made.kinds = slices.Clone(made.kinds)
+		m.machines = append(m.machines, made)
+	}
+	m.missing += missing
+	if m.waiting != nil {
+		for _, k := range s.kinds {
+			m.waiting[k] = s.left[k]
+		}
+	}
+}
+
+// pick draws machines to tear down: one that wastes much, and others, mostly
+// of like time.
+func (s *searcher) pick(m *mix) {
+	ms := m.machines
+	s.kinds, s.picked = s.kinds[:0], s.picked[:0]
+	first, other := s.below(len(ms)), s.below(len(ms))
+	if s.waste(&ms[other]) > s.waste(&ms[first]) {
+		first = other
+	}
+	s.picked = append(s.picked, first)
+	pods := len(ms[first].kinds)
+	near := s.timed && s.below(4) > 0
+	n := min(2+s.below(pickedMachines-1), len(ms))
+	for tries := 0; len(s.picked) < n && tries < 10 && pods < pickedPods; tries++ {
+		at := s.below(len(ms))
+		for i := 0; i < 24 && near; i++ {
+			if o := s.below(len(ms)); gap(ms[o].time, ms[first].time) < gap(ms[at].time, ms[first].time) {
+				at = o
+			}
+		}
+		if !slices.Contains(s.picked, at) {
+			s.picked = append(s.picked, at)
+			pods += len(ms[at].kinds)
+		}
+	}
+	s.steps += 40 + 8*len(s.picked)
+}
+
+func gap(a, b uint64) uint64 { return max(a, b) - min(a, b) }
+
+// waste is what a machine costs beyond what its pods must, about.
+func (s *searcher) waste(m *machine) uint64 { return s.p.about(m) - m.worth }
+
+// taste draws a taste by chance.
+func (s *searcher) taste(missing bool) taste {
+	t := taste{window: 1 << s.below(5), patience: s.below(10), noise: uint(s.below(8)), balanced: s.below(2) == 0,
+		loose: s.below(4) == 0, offers: s.p.all}
+	if t.loose {
+		t.noise = uint(s.below(11))
+	}
+	if few := s.below(4); few > 0 {
+		s.offers = s.offers[:0]
+		for _, o := range s.p.all {
+			if s.below(4) < few {
+				s.offers = append(s.offers, o)
+			}
+		}
+		t.offers = s.offers
+	}
+	if missing {
+		t.goal = goal(s.below(3))
+	}
+	return t
+}
