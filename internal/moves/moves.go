@@ -32,7 +32,8 @@ type Config struct {
 	Threshold float64
 	// Measure is how utilisation is reckoned.
 	Measure Measure
-	// After is for how long without a break a node must have been under-used.
+	// After is for how long without a break a node must have been under-used. Time in
+	// which pods are on their way to it does not count.
 	After time.Duration
 	// QueueEmpty is for how long no batch pod may have been pending. Above zero, it
 	// holds back only nodes that take batch pods; those of services alone wait until no
@@ -48,13 +49,14 @@ type Config struct {
 	// chooses the tightest fit.
 	Cycle time.Duration
 	// Replace allows a cheaper machine to be bought for the pods of a node that
-	// fit nowhere else.
+	// fit nowhere else, as long as there may be more machines. Worthwhile does not
+	// look at replacements.
 	Replace bool
 	// Limit is how many nodes with pods may be emptied in one round; 0 means any
 	// number. Empty nodes are not limited.
 	Limit int
 	// Worthwhile empties a node only where that is expected to save more than it
-	// costs: see [Planner.Plan].
+	// costs: see [Planner.Plan]. Services that are moved are left out of the account.
 	Worthwhile bool
 }
 
@@ -79,7 +81,8 @@ func NewPlanner(c Config) *Planner {
 // node needs a target among the other nodes, all or nothing: the pods choose in the
 // order in which they would be scheduled, a target is what the packing algorithm
 // picks, and what one pod takes the next cannot have. A node that is being
-// emptied is no target, and a node that has become a target is not emptied.
+// emptied is no target, nor is an empty one; a node that has become a target is not
+// emptied.
 //
 // With Worthwhile the bill decides too. A drain saves the periods that the node
 // would have been paid for until its last pod has ended; it costs the periods for
@@ -191,6 +194,7 @@ type round struct {
 	rooms   []room
 	taken   map[string]bool // nodes that became targets
 	leaving map[string]bool // nodes that are being emptied or given back
+	spare   int             // how many machines may still be bought
 }
 
 // room is what is left on a node.
@@ -201,7 +205,9 @@ type room struct {
 }
 
 func newRound(c Config, s *cluster.State) *round {
-	r := &round{config: c, state: s, taken: map[string]bool{}, leaving: map[string]bool{}}
+	r := &round{
+		config: c, state: s, taken: map[string]bool{}, leaving: map[string]bool{}, spare: s.MaxNodes - len(s.Nodes),
+	}
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Phase == cluster.Ready {
 			r.rooms = append(r.rooms, room{
@@ -302,7 +308,7 @@ func (r *round) pause(pod *cluster.Pod) time.Duration {
 
 // replace plans a cheaper machine for all pods of a node.
 func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
-	if !r.config.Replace || len(r.state.Nodes) >= r.state.MaxNodes {
+	if !r.config.Replace || r.spare <= 0 {
 		return cluster.Drain{}, false
 	}
 	used := n.Used()
@@ -320,6 +326,7 @@ func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
 	if best == nil {
 		return cluster.Drain{}, false
 	}
+	r.spare--
 	reason := fmt.Sprintf("%.0f%% utilised, and %s holds its %d pods for less", 100*r.config.Utilization(n), best.Name, len(n.Pods))
 	return cluster.Drain{
 		Node: n.Name, Method: r.config.Method, Reason: reason,

@@ -11,8 +11,10 @@ import (
 // keeping it until they have ended, in micro-dollars.
 func (r *round) saves(n *cluster.Node) int64 {
 	var moved time.Duration
-	for i := range n.Pods {
-		moved = max(moved, r.state.Migration.Time(n.Pods[i].Size.MemoryBytes))
+	if r.config.Method == cluster.Migrate { // evicted pods are gone at once
+		for i := range n.Pods {
+			moved = max(moved, r.state.Migration.Time(n.Pods[i].Size.MemoryBytes))
+		}
 	}
 	later := cluster.Bill(n.MicroDollarsPerHour, n.Age+n.Remaining()+r.state.Release, r.state.BillingPeriod)
 	sooner := cluster.Bill(n.MicroDollarsPerHour, n.Age+moved+r.state.Release, r.state.BillingPeriod)

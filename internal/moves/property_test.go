@@ -1,0 +1,438 @@
+package moves
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// drawConfig draws a rule. Amounts are small, so that ties and edges are common.
+func drawConfig(t *rapid.T) Config {
+	minutes := func(name string, most int) time.Duration {
+		return time.Duration(rapid.IntRange(0, most).Draw(t, name)) * time.Minute
+	}
+	return Config{
+		Threshold:    rapid.SampledFrom([]float64{0, 0.25, 0.5, 1}).Draw(t, "threshold"),
+		Measure:      rapid.SampledFrom([]Measure{Mean, Dominant}).Draw(t, "measure"),
+		After:        minutes("after", 2),
+		QueueEmpty:   minutes("queueEmpty", 2),
+		AnyPending:   rapid.IntRange(0, 5).Draw(t, "anyPending") == 0,
+		Method:       rapid.SampledFrom([]cluster.Method{cluster.Migrate, cluster.Evict}).Draw(t, "method"),
+		MoveServices: rapid.Bool().Draw(t, "moveServices"),
+		Cycle:        minutes("cycle", 3),
+		Replace:      rapid.Bool().Draw(t, "replace"),
+		Limit:        rapid.IntRange(0, 2).Draw(t, "limit"),
+		Worthwhile:   rapid.Bool().Draw(t, "worthwhile"),
+	}
+}
+
+func drawPod(t *rapid.T, name string) cluster.Pod {
+	p := job(name, rapid.Int64Range(0, 3).Draw(t, "cpu"), rapid.Int64Range(0, 3).Draw(t, "memory"))
+	p.Arch = rapid.SampledFrom([]string{"", "", "amd64", "arm64"}).Draw(t, "podArch")
+	p.Fixed = rapid.IntRange(0, 9).Draw(t, "fixed") == 0
+	p.Arrival = time.Duration(rapid.IntRange(0, 2).Draw(t, "arrival"))
+	p.Runtime = time.Duration(rapid.IntRange(0, 8).Draw(t, "runtime")) * time.Minute
+	p.Ran = time.Duration(rapid.IntRange(0, 2).Draw(t, "ran")) * time.Minute
+	if rapid.IntRange(0, 5).Draw(t, "service") == 0 {
+		p.Class, p.Runtime, p.Ran = class.Service, 0, 0
+	}
+	return p
+}
+
+// drawState draws a cluster of up to six nodes with up to four pods each. Some nodes promise
+// more than they have.
+func drawState(t *rapid.T) *cluster.State {
+	s := state()
+	for i := range rapid.IntRange(0, 6).Draw(t, "nodes") {
+		n := node(fmt.Sprintf("n%d", i))
+		n.Class = rapid.SampledFrom([]class.Class{class.Any, class.Any, class.Batch, class.Service}).Draw(t, "class")
+		n.Arch = rapid.SampledFrom([]string{"amd64", "amd64", "arm64"}).Draw(t, "arch")
+		n.Capacity = size(rapid.Int64Range(4, 9).Draw(t, "cpuCapacity"), rapid.Int64Range(4, 9).Draw(t, "memoryCapacity"))
+		n.MaxPods = rapid.Int64Range(0, 4).Draw(t, "maxPods")
+		n.MicroDollarsPerHour = rapid.Int64Range(0, 3).Draw(t, "price") * 60_000_000
+		n.Age = time.Duration(rapid.IntRange(0, 200).Draw(t, "age")) * time.Second
+		n.Phase = rapid.SampledFrom([]cluster.Phase{cluster.Ready, cluster.Ready, cluster.Ready, cluster.Ready, cluster.Leaving, cluster.Ordered}).Draw(t, "phase")
+		if n.Phase != cluster.Ordered {
+			for j := range rapid.IntRange(0, 4).Draw(t, "pods") {
+				n.Pods = append(n.Pods, drawPod(t, fmt.Sprintf("%s-p%d", n.Name, j)))
+			}
+			n.Incoming = min(len(n.Pods), max(0, rapid.IntRange(-6, 2).Draw(t, "incoming")))
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "flavors") {
+		s.Flavors = append(s.Flavors, cluster.Flavor{
+			Name: fmt.Sprintf("f%d", i), Size: size(rapid.Int64Range(1, 9).Draw(t, "flavorCPU"), rapid.Int64Range(1, 9).Draw(t, "flavorMemory")),
+			MaxPods: rapid.Int64Range(0, 3).Draw(t, "flavorMaxPods"), Arch: rapid.SampledFrom([]string{"amd64", "arm64"}).Draw(t, "flavorArch"),
+			MicroDollarsPerHour: rapid.Int64Range(0, 3).Draw(t, "flavorPrice") * 60_000_000,
+		})
+	}
+	s.MaxNodes = len(s.Nodes) + rapid.IntRange(-1, 2).Draw(t, "spare")
+	s.Release = time.Duration(rapid.IntRange(0, 20).Draw(t, "release")) * time.Second
+	s.QueueEmpty = time.Duration(rapid.IntRange(0, 3).Draw(t, "quiet")) * time.Minute
+	if s.QueueEmpty == 0 {
+		s.Pending = []cluster.Pod{job("waits", 1, 1)}
+	}
+	if rapid.IntRange(0, 5).Draw(t, "serviceWaits") == 0 {
+		s.Pending = append(s.Pending, service("web", 1, 1))
+	}
+	return s
+}
+
+func cloned(s *cluster.State) *cluster.State {
+	c := *s
+	c.Nodes = slices.Clone(s.Nodes)
+	for i := range c.Nodes {
+		c.Nodes[i].Pods = slices.Clone(c.Nodes[i].Pods)
+	}
+	c.Pending, c.Recent, c.Flavors = slices.Clone(s.Pending), slices.Clone(s.Recent), slices.Clone(s.Flavors)
+	return &c
+}
+
+// TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut compares round after round with a
+// planner that keeps no accounts: it moves the pods on a copy of the cluster and
+// looks again.
+func TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		config := drawConfig(t)
+		p, again, twin := NewPlanner(config), NewPlanner(config), naive{Config: config, since: map[string]time.Time{}}
+		now := noon
+		for range rapid.IntRange(1, 4).Draw(t, "rounds") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "seconds")) * time.Second)
+			s := drawState(t)
+			before := cloned(s)
+			plan := p.Plan(now, s)
+			if diff := gocmp.Diff(before, s); diff != "" {
+				t.Fatalf("the cluster was modified:\n%s", diff)
+			}
+			if diff := gocmp.Diff(plan, again.Plan(now, cloned(s))); diff != "" {
+				t.Fatalf("a second planner says otherwise:\n%s", diff)
+			}
+			checkMoves(t, config, s, plan)
+			if diff := gocmp.Diff(twin.plan(now, s), lines(plan)); diff != "" {
+				t.Fatalf("plan (-twin +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+// checkMoves states what holds for every plan, whatever the rules.
+func checkMoves(t *rapid.T, c Config, s *cluster.State, plan cluster.Plan) {
+	t.Helper()
+	leaving, least, replaced := map[string]bool{}, 0.0, 0
+	for _, d := range plan.Drains {
+		n := find(s, d.Node)
+		checkDrain(t, c, n, d)
+		if u := c.Utilization(n); u < least {
+			t.Fatalf("%s is %v utilised and emptied after one of %v", d.Node, u, least)
+		} else {
+			least = u
+		}
+		if d.Replacement != nil {
+			replaced++
+		}
+		leaving[d.Node] = true
+	}
+	for _, r := range plan.Release {
+		if n := find(s, r.Node); len(n.Pods) > 0 || n.Phase != cluster.Ready {
+			t.Fatalf("%s is given back with %d pods in phase %d", r.Node, len(n.Pods), n.Phase)
+		}
+		leaving[r.Node] = true
+	}
+	if c.Limit > 0 && len(plan.Drains) > c.Limit {
+		t.Fatalf("%d nodes are emptied, %d may be", len(plan.Drains), c.Limit)
+	}
+	if replaced > 0 && (!c.Replace || len(s.Nodes)+replaced > s.MaxNodes) {
+		t.Fatalf("%d nodes are replaced beside %d, %d may be there", replaced, len(s.Nodes), s.MaxNodes)
+	}
+	checkTargets(t, cloned(s), plan, leaving)
+}
+
+func find(s *cluster.State, name string) *cluster.Node {
+	return &s.Nodes[slices.IndexFunc(s.Nodes, func(n cluster.Node) bool { return n.Name == name })]
+}
+
+// checkDrain looks at one drain: all pods of the node go, and each of them may.
+func checkDrain(t *rapid.T, c Config, n *cluster.Node, d cluster.Drain) {
+	t.Helper()
+	var went, there []string
+	for _, m := range d.Moves {
+		went = append(went, m.Pod)
+	}
+	for _, p := range n.Pods {
+		if p.Fixed || p.Class == class.Service && !c.MoveServices {
+			t.Fatalf("%s is emptied although pod %s stays", d.Node, p.Name)
+		}
+		there = append(there, p.Name)
+	}
+	if d.Replacement != nil {
+		if len(went) > 0 {
+			t.Fatalf("%s is replaced, and pods move away before that: %v", d.Node, went)
+		}
+		went = d.Replacement.Pods
+	} else if c.Worthwhile && d.Saves <= d.Costs {
+		t.Fatalf("%s saves %d and costs %d", d.Node, d.Saves, d.Costs)
+	}
+	if !slices.Equal(went, there) {
+		t.Fatalf("%s has pods %v, and %v go", d.Node, there, went)
+	}
+	if n.Phase != cluster.Ready || n.Incoming > 0 || c.Utilization(n) >= c.Threshold {
+		t.Fatalf("%s is emptied in phase %d, with %d pods on their way to it, %v utilised", d.Node, n.Phase, n.Incoming, c.Utilization(n))
+	}
+}
+
+// checkTargets carries out all moves, and looks for targets that go themselves or have too
+// many pods then.
+func checkTargets(t *rapid.T, s *cluster.State, plan cluster.Plan, leaving map[string]bool) {
+	t.Helper()
+	targets := map[string]bool{}
+	for _, d := range plan.Drains {
+		for _, m := range d.Moves {
+			to, from := find(s, m.Target), find(s, d.Node)
+			p := from.Pods[slices.IndexFunc(from.Pods, func(p cluster.Pod) bool { return p.Name == m.Pod })]
+			if leaving[m.Target] || to.Phase != cluster.Ready || !to.Suits(&p) {
+				t.Fatalf("pod %s cannot move from %s to %s", m.Pod, d.Node, m.Target)
+			}
+			to.Pods, targets[m.Target] = append(to.Pods, p), true
+		}
+	}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if free := n.Free(); targets[n.Name] && (free.MilliCPU < 0 || free.MemoryBytes < 0 || n.MaxPods > 0 && int64(len(n.Pods)) > n.MaxPods) {
+			t.Fatalf("%s is over-filled: %+v free, %d pods of %d", n.Name, free, len(n.Pods), n.MaxPods)
+		}
+	}
+}
+
+// naive plans as the doc comments say.
+type naive struct {
+	Config
+	since map[string]time.Time
+}
+
+func (n *naive) utilization(node *cluster.Node) float64 {
+	var cpu, memory int64
+	for _, p := range node.Pods {
+		cpu, memory = cpu+p.Size.MilliCPU, memory+p.Size.MemoryBytes
+	}
+	c, m := float64(cpu)/float64(node.Capacity.MilliCPU), float64(memory)/float64(node.Capacity.MemoryBytes)
+	if n.Measure == Dominant {
+		return max(c, m)
+	}
+	return (c + m) / 2
+}
+
+func (n *naive) qualifies(now time.Time, s *cluster.State, node *cluster.Node) bool {
+	if node.Phase != cluster.Ready || node.Incoming > 0 || len(node.Pods) > 0 && n.utilization(node) >= n.Threshold {
+		delete(n.since, node.Name)
+		return false
+	}
+	if _, ok := n.since[node.Name]; !ok {
+		n.since[node.Name] = now
+	}
+	services := 0
+	for _, p := range s.Pending {
+		if p.Class == class.Service {
+			services++
+		}
+	}
+	switch {
+	case n.AnyPending && len(s.Pending) > 0:
+		return false
+	case n.QueueEmpty > 0 && node.Class == class.Service && services > 0:
+		return false
+	case n.QueueEmpty > 0 && node.Class != class.Service && s.QueueEmpty < n.QueueEmpty:
+		return false
+	}
+	return !now.Before(n.since[node.Name].Add(n.After))
+}
+
+func (n *naive) plan(now time.Time, s *cluster.State) []string {
+	there := map[string]bool{}
+	type ranked struct {
+		utilization float64
+		at          int
+	}
+	var found []ranked
+	for i := range s.Nodes {
+		there[s.Nodes[i].Name] = true
+		if n.qualifies(now, s, &s.Nodes[i]) {
+			found = append(found, ranked{n.utilization(&s.Nodes[i]), i})
+		}
+	}
+	for name := range n.since {
+		if !there[name] {
+			delete(n.since, name)
+		}
+	}
+	slices.SortFunc(found, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.utilization, b.utilization), cmp.Compare(a.at, b.at))
+	})
+
+	drains, releases := []string{}, []string{}
+	world := &world{State: cloned(s), original: s, off: map[int]bool{}, targets: map[int]bool{}}
+	for _, f := range found {
+		node := &s.Nodes[f.at]
+		switch {
+		case world.targets[f.at]:
+		case len(node.Pods) == 0:
+			releases = append(releases, "release "+node.Name)
+			world.off[f.at] = true
+		case n.Limit > 0 && len(drains) == n.Limit:
+		default:
+			if line, after := n.empty(world, f.at); line != "" {
+				drains, world = append(drains, line), after
+				world.off[f.at] = true
+			}
+		}
+	}
+	return append(drains, releases...)
+}
+
+// world is a cluster on which plans are carried out.
+type world struct {
+	*cluster.State
+	original *cluster.State
+	off      map[int]bool // nodes emptied or given back
+	targets  map[int]bool
+	bought   int
+}
+
+func (w *world) copy() *world {
+	c := &world{State: cloned(w.State), original: w.original, off: map[int]bool{}, targets: map[int]bool{}, bought: w.bought}
+	for i := range w.off {
+		c.off[i] = true
+	}
+	for i := range w.targets {
+		c.targets[i] = true
+	}
+	return c
+}
+
+func (n *naive) empty(w *world, at int) (string, *world) {
+	from := &w.original.Nodes[at]
+	pods := slices.Clone(from.Pods)
+	slices.SortFunc(pods, func(a, b cluster.Pod) int {
+		rank := map[class.Class]int{class.Service: 0, class.Batch: 1}
+		if a.Class != b.Class {
+			return cmp.Compare(rank[a.Class], rank[b.Class])
+		}
+		if a.Class == class.Batch {
+			return cmp.Or(cmp.Compare(b.Runtime, a.Runtime), cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Name, b.Name))
+		}
+		return cmp.Or(cmp.Compare(b.Size.MemoryBytes, a.Size.MemoryBytes), cmp.Compare(b.Size.MilliCPU, a.Size.MilliCPU),
+			cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Name, b.Name))
+	})
+	for _, p := range pods {
+		if p.Fixed || p.Class == class.Service && !n.MoveServices {
+			return "", nil
+		}
+	}
+	after, went := w.copy(), map[string]string{}
+	for _, p := range pods {
+		to := n.target(after, at, &p)
+		if to < 0 {
+			return n.replace(w, from)
+		}
+		p.Runtime += 30 * time.Second
+		if n.Method == cluster.Evict {
+			p.Runtime += p.Ran - 30*time.Second
+		}
+		after.Nodes[to].Pods = append(after.Nodes[to].Pods, p)
+		after.targets[to] = true
+		went[p.Name] = w.Nodes[to].Name
+	}
+	if n.Worthwhile && n.saves(w.State, from) <= n.costs(w, after) {
+		return "", nil
+	}
+	line := "drain " + from.Name + ":"
+	for _, p := range from.Pods {
+		line += " " + p.Name + ">" + went[p.Name]
+	}
+	return line, after
+}
+
+func (n *naive) target(w *world, from int, p *cluster.Pod) int {
+	bin := func(d time.Duration) int64 {
+		if n.Cycle == 0 || p.Class == class.Service {
+			return 0
+		}
+		return int64(d / n.Cycle)
+	}
+	best, bestKey := -1, []int64(nil)
+	for i := range w.Nodes {
+		node := &w.Nodes[i]
+		free := node.Free()
+		if i == from || w.off[i] || node.Phase != cluster.Ready || len(w.original.Nodes[i].Pods) == 0 ||
+			node.Class != class.Any && node.Class != p.Class || p.Arch != "" && p.Arch != node.Arch ||
+			p.Size.MilliCPU > free.MilliCPU || p.Size.MemoryBytes > free.MemoryBytes || node.MaxPods > 0 && int64(len(node.Pods)) >= node.MaxPods {
+			continue
+		}
+		own, its := bin(p.Runtime), bin(node.Remaining())
+		key := []int64{0, its, free.MemoryBytes, free.MilliCPU, int64(i)}
+		if its < own {
+			key[0], key[1] = 1, -its
+		}
+		if best < 0 || slices.Compare(key, bestKey) < 0 {
+			best, bestKey = i, key
+		}
+	}
+	return best
+}
+
+func (n *naive) replace(w *world, from *cluster.Node) (string, *world) {
+	if !n.Replace || len(w.Nodes)+w.bought >= w.MaxNodes {
+		return "", nil
+	}
+	flavors := slices.DeleteFunc(slices.Clone(w.Flavors), func(f cluster.Flavor) bool {
+		used := from.Used()
+		return f.Arch != from.Arch || f.MicroDollarsPerHour >= from.MicroDollarsPerHour || f.Size.MilliCPU < used.MilliCPU ||
+			f.Size.MemoryBytes < used.MemoryBytes || f.MaxPods > 0 && f.MaxPods < int64(len(from.Pods))
+	})
+	if len(flavors) == 0 {
+		return "", nil
+	}
+	slices.SortStableFunc(flavors, func(a, b cluster.Flavor) int { return cmp.Compare(a.MicroDollarsPerHour, b.MicroDollarsPerHour) })
+	line := "drain " + from.Name + ": " + flavors[0].Name + " for"
+	for _, p := range from.Pods {
+		line += " " + p.Name
+	}
+	after := w.copy()
+	after.bought++
+	return line, after
+}
+
+// minutes is the price of a machine that is paid from before now until some time from now.
+func minutes(s *cluster.State, n *cluster.Node, until time.Duration) int64 {
+	held, paid := n.Age+until+s.Release, int64(1)
+	for time.Duration(paid)*time.Minute < held {
+		paid++
+	}
+	return paid * (n.MicroDollarsPerHour / 60)
+}
+
+func (n *naive) saves(s *cluster.State, from *cluster.Node) int64 {
+	gone := 30 * time.Second
+	if n.Method == cluster.Evict {
+		gone = 0
+	}
+	return minutes(s, from, from.Remaining()) - minutes(s, from, gone)
+}
+
+func (n *naive) costs(before, after *world) int64 {
+	var sum int64
+	for i := range before.Nodes {
+		if !before.original.Nodes[i].Has(class.Service) {
+			sum += minutes(after.State, &after.Nodes[i], after.Nodes[i].Remaining()) - minutes(before.State, &before.Nodes[i], before.Nodes[i].Remaining())
+		}
+	}
+	return sum
+}
