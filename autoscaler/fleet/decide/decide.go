@@ -2,8 +2,9 @@
 //
 // Each function is one strategy: [Homogeneous] is that of cluster-autoscaler on one
 // node group, [Groups] that of HTAS, [Mixed] that of Stratus, [LookAhead] ours.
-// All are pure and count on machines already on order: nothing is bought twice.
-// What they buy is chosen by autoscaler/planner.
+// All are pure and count on machines already on order: nothing is bought for pods that
+// find room there in the order in which they will be scheduled, which need not be the
+// pods that a machine was bought for. What they buy is chosen by autoscaler/planner.
 package decide
 
 import (

@@ -58,9 +58,9 @@ type future struct {
 // coming is what is expected to happen at a time from now.
 type coming struct {
 	at       time.Duration
-	sequence int          // in the order in which they are expected, the last tie-break
+	sequence int          // how many events were awaited when it was noted, a tie-break
 	ready    bool         // the node becomes ready
-	node     int          //  where room comes free or that becomes ready; -1 for an arrival
+	node     int          // where room comes free or that becomes ready; -1 for an arrival
 	free     packing.Size // that comes free
 	pod      *cluster.Pod // that arrives
 }
@@ -124,17 +124,24 @@ func (f *forecast) ends(at int, n *cluster.Node) {
 	}
 }
 
+// mostRepeats bounds how often one pod comes again in a forecast.
+const mostRepeats = 1000
+
 // arrivals repeats the pods that came within the last acquisition lag, in their order and
 // distances, until the end of the forecast. The lag is the time over which a machine
-// bought now answers; a longer look back would answer to load long past.
+// bought now answers; a longer look back would answer to load long past. A look so
+// short that pods would come mostRepeats times and more says nothing.
 func (f *forecast) arrivals(s *cluster.State) {
 	window := min(s.Observed, s.Lag)
+	if window <= f.ahead/mostRepeats {
+		return
+	}
 	for i := range s.Recent {
 		p := &s.Recent[i]
 		if p.Waited >= window {
 			continue
 		}
-		for at := window - p.Waited; at <= f.ahead && window > 0; at += window {
+		for at := window - p.Waited; at <= f.ahead; at += window {
 			f.expect(coming{at: at, node: -1, pod: p})
 		}
 	}

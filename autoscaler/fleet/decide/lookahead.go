@@ -193,6 +193,8 @@ func endsPeriod(s *cluster.State, n *cluster.Node) bool {
 	if s.BillingPeriod <= s.SchedulingInterval {
 		return true
 	}
-	periods := func(age time.Duration) int64 { return int64((age + s.Release + s.BillingPeriod - 1) / s.BillingPeriod) }
+	periods := func(age time.Duration) int64 {
+		return max(1, int64((age+s.Release+s.BillingPeriod-1)/s.BillingPeriod))
+	}
 	return periods(n.Age) != periods(n.Age+s.SchedulingInterval)
 }

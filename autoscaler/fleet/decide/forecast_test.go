@@ -1,0 +1,251 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// TestForecastsAreThoseOfAClusterThatIsPlayed compares who waits at the end with a cluster in which
+// everything is counted anew at each event.
+func TestForecastsAreThoseOfAClusterThatIsPlayed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		gone := map[string]bool{}
+		for i := range s.Nodes {
+			if rapid.IntRange(0, 5).Draw(t, "gone") == 0 {
+				gone[s.Nodes[i].Name] = true
+			}
+		}
+		ahead := time.Duration(rapid.Int64Range(0, int64(12*minute)).Draw(t, "ahead"))
+		before := cloned(s)
+		var got []string
+		for _, w := range newForecast(s, ahead, gone).run() {
+			got = append(got, fmt.Sprintf("%s since %v", w.pod.Name, w.since))
+		}
+		if diff := gocmp.Diff(before, s); diff != "" {
+			t.Fatalf("the cluster was modified:\n%s", diff)
+		}
+		if diff := gocmp.Diff(play(s, ahead, gone), got); diff != "" {
+			t.Fatalf("who waits (-twin +got):\n%s", diff)
+		}
+	})
+}
+
+// played is a cluster in a forecast, and stay a pod on one of its nodes.
+type played struct {
+	nodes    []*playedNode
+	waiting  []waiter
+	arrivals []waiter
+	cycle    time.Duration
+}
+
+type playedNode struct {
+	cluster.Node
+	open bool
+	on   []stay
+}
+
+type stay struct {
+	pod cluster.Pod
+	end time.Duration
+}
+
+const never time.Duration = math.MaxInt64
+
+// play does what the comment of forecast says, step by step.
+func play(s *cluster.State, ahead time.Duration, gone map[string]bool) []string {
+	c := newPlayed(s, ahead, gone)
+	for _, n := range c.nodes {
+		c.fill(n, 0)
+	}
+	for now := c.next(-1); now <= ahead; now = c.next(now) {
+		for _, n := range c.nodes {
+			n.open = n.open || n.Phase == cluster.Ordered && n.Due <= now
+			// Pods that are overdue end together, one node after the other.
+			for at := c.ended(n, now); at >= 0; at = c.ended(n, now) {
+				n.on = slices.Delete(n.on, at, at+1)
+				c.fill(n, now)
+			}
+			if n.Due == now {
+				c.fill(n, now)
+			}
+		}
+		for _, a := range c.arrivals {
+			if a.since == now {
+				c.arrive(a)
+			}
+		}
+	}
+	return c.names()
+}
+
+func newPlayed(s *cluster.State, ahead time.Duration, gone map[string]bool) *played {
+	c := &played{cycle: s.ScalingInterval, arrivals: comings(s, ahead)}
+	for _, n := range s.Nodes {
+		if n.Phase == cluster.Leaving || gone[n.Name] {
+			continue
+		}
+		p := &playedNode{Node: n, open: n.Phase == cluster.Ready}
+		for _, pod := range n.Pods {
+			end := pod.Runtime
+			switch {
+			case pod.Class == class.Service:
+				end = never
+			case pod.Runtime == 0:
+				end = ahead / 2
+			}
+			p.on = append(p.on, stay{pod, end})
+		}
+		c.nodes = append(c.nodes, p)
+	}
+	for i := range s.Pending {
+		c.waiting = append(c.waiting, waiter{pod: &s.Pending[i]})
+	}
+	return c
+}
+
+// next is the first moment after now at which a pod ends or comes or a node becomes ready.
+func (c *played) next(now time.Duration) time.Duration {
+	next := never
+	consider := func(at time.Duration) {
+		if at > now {
+			next = min(next, at)
+		}
+	}
+	for _, n := range c.nodes {
+		if n.Phase == cluster.Ordered {
+			consider(n.Due)
+		}
+		for _, p := range n.on {
+			consider(p.end)
+		}
+	}
+	for _, a := range c.arrivals {
+		consider(a.since)
+	}
+	return next
+}
+
+func (c *played) ended(n *playedNode, now time.Duration) int {
+	return slices.IndexFunc(n.on, func(p stay) bool { return p.end <= now })
+}
+
+func comings(s *cluster.State, ahead time.Duration) []waiter {
+	var all []waiter
+	window := min(s.Lag, s.Observed)
+	for i := range s.Recent {
+		for again := 1; window > 0 && s.Recent[i].Waited < window; again++ {
+			at := time.Duration(again)*window - s.Recent[i].Waited
+			if at > ahead {
+				break
+			}
+			all = append(all, waiter{&s.Recent[i], at})
+		}
+	}
+	return all
+}
+
+func (c *played) names() []string {
+	var all []string
+	for _, w := range c.inOrder() {
+		all = append(all, fmt.Sprintf("%s since %v", w.pod.Name, w.since))
+	}
+	return all
+}
+
+func (c *played) inOrder() []waiter {
+	key := func(w waiter) []int64 {
+		if w.pod.Class == class.Service {
+			return []int64{0, -w.pod.Size.MemoryBytes, -w.pod.Size.MilliCPU}
+		}
+		return []int64{1, -int64(w.pod.Runtime)}
+	}
+	all := slices.Clone(c.waiting)
+	slices.SortFunc(all, func(a, b waiter) int {
+		return cmp.Or(slices.Compare(key(a), key(b)), strings.Compare(a.pod.Name, b.pod.Name), cmp.Compare(a.since, b.since))
+	})
+	return all
+}
+
+func (c *played) fill(n *playedNode, now time.Duration) {
+	for _, w := range c.inOrder() {
+		if n.holds(w.pod) {
+			n.take(w.pod, now)
+			c.waiting = slices.DeleteFunc(c.waiting, func(o waiter) bool { return o == w })
+		}
+	}
+}
+
+func (c *played) arrive(w waiter) {
+	var choice *playedNode
+	var best []int64
+	for _, n := range c.nodes {
+		if !n.holds(w.pod) {
+			continue
+		}
+		free := n.free()
+		key := []int64{0, 0, free.Free().MemoryBytes, free.Free().MilliCPU}
+		if w.pod.Class == class.Batch {
+			own, its := int64(w.pod.Runtime/c.cycle), n.bin(w.since, c.cycle)
+			if key[1] = its; its < own {
+				key[0], key[1] = 1, -its
+			}
+		}
+		if choice == nil || slices.Compare(key, best) < 0 { // nodes are in the order of their names
+			choice, best = n, key
+		}
+	}
+	if choice == nil {
+		c.waiting = append(c.waiting, w)
+		return
+	}
+	choice.take(w.pod, w.since)
+}
+
+// free is the node with all that is on it.
+func (n *playedNode) free() *cluster.Node {
+	now := n.Node
+	now.Pods = nil
+	for _, p := range n.on {
+		now.Pods = append(now.Pods, p.pod)
+	}
+	return &now
+}
+
+func (n *playedNode) holds(p *cluster.Pod) bool {
+	room := n.free().Free()
+	return n.open && (n.Class == class.Any || n.Class == p.Class) && (p.Arch == "" || p.Arch == n.Arch) &&
+		p.Size.MilliCPU <= room.MilliCPU && p.Size.MemoryBytes <= room.MemoryBytes && (n.MaxPods == 0 || int64(len(n.on)) < n.MaxPods)
+}
+
+func (n *playedNode) take(p *cluster.Pod, now time.Duration) {
+	end := never
+	if p.Class == class.Batch {
+		end = now + p.Runtime
+	}
+	n.on = append(n.on, stay{*p, end})
+}
+
+func (n *playedNode) bin(now, cycle time.Duration) int64 {
+	bin := int64(0)
+	for _, p := range n.on {
+		switch {
+		case p.end == never:
+			bin = math.MaxInt64
+		case p.pod.Runtime > 0: // one that is overdue counts as ending now
+			bin = max(bin, int64((p.end-now)/cycle))
+		}
+	}
+	return bin
+}
