@@ -86,11 +86,18 @@ func TestMachinesTakeTheirOwnClassAndAnyTakesBoth(t *testing.T) {
 	}
 }
 
-func TestOnlyDaemonSetPodsBelongOnEveryNode(t *testing.T) {
-	for owner, want := range map[string]bool{"": false, "Job": false, "ReplicaSet": false, "DaemonSet": true} {
-		if got := EveryNode(pod("-", owner)); got != want {
-			t.Errorf("owner %q: %t, want %t", owner, got, want)
+func TestPodsOfDaemonSetsAndOfKubeletsBelongOnEveryNode(t *testing.T) {
+	for owner, want := range map[string]bool{"": false, "Job": false, "ReplicaSet": false, "DaemonSet": true, "Node": true} {
+		for _, label := range []string{"-", "batch", "service"} {
+			if got := EveryNode(pod(label, owner)); got != want {
+				t.Errorf("owner %q, label %q: %t, want %t", owner, label, got, want)
+			}
 		}
+	}
+	mentioned := pod("-", "Node")
+	mentioned.OwnerReferences[0].Controller = nil // as of a pod that somebody ties to a node's life
+	if EveryNode(mentioned) {
+		t.Error("a pod with a node among its owners, but not controlled by it, belongs on every node")
 	}
 }
 

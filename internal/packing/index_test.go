@@ -59,8 +59,11 @@ func TestIndexAnswersLikeAFullScan(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"put": func(t *rapid.T) {
 				n := IndexedNode{Name: fmt.Sprintf("n%03d", rapid.IntRange(0, 30).Draw(t, "name")), Free: size.Draw(t, "free")}
-				if rapid.Bool().Draw(t, "busy") {
+				switch rapid.IntRange(0, 4).Draw(t, "busy") {
+				case 0, 1:
 					n.Finish = twin.now.Add(time.Duration(rapid.IntRange(-60, 1800).Draw(t, "remaining")) * time.Second)
+				case 2: // with a service
+					n.Finish = Unending
 				}
 				x.Put(n)
 				twin.nodes[n.Name] = n
@@ -132,6 +135,26 @@ func TestIndexAnswersLikeAFullScanAtSize(t *testing.T) {
 	}
 }
 
+// TestANodeWithAServiceStaysInTheGreatestBin lets three centuries pass, forwards and back.
+func TestANodeWithAServiceStaysInTheGreatestBin(t *testing.T) {
+	x := NewIndex(cycle, epoch)
+	x.Put(IndexedNode{Name: "tight", Free: Size{MemoryBytes: 1, MilliCPU: 1}})
+	x.Put(IndexedNode{Name: "with-service", Free: Size{MemoryBytes: 9, MilliCPU: 9}, Finish: Unending})
+	for _, years := range []int{0, 1, 300, 299, -300, 0} {
+		x.Advance(epoch.AddDate(years, 0, 0))
+		if diff := gocmp.Diff([]string{"with-service", "tight"}, namesFitting(x, Size{}, time.Hour)); diff != "" {
+			t.Errorf("nodes for a job of an hour, %d years from now (-want +got):\n%s", years, diff)
+		}
+		if len(x.next) > 0 {
+			t.Errorf("%d years from now, a node is to leave its bin at %v", years, x.next[0].leaves)
+		}
+	}
+	x.Put(IndexedNode{Name: "with-service", Free: Size{MemoryBytes: 9, MilliCPU: 9}}) // the service has gone
+	if diff := gocmp.Diff([]string{"tight", "with-service"}, namesFitting(x, Size{}, time.Hour)); diff != "" {
+		t.Errorf("nodes once the service has gone (-want +got):\n%s", diff)
+	}
+}
+
 func TestRemovingAnUnknownNodeIsHarmless(t *testing.T) {
 	x := NewIndex(cycle, epoch)
 	x.Remove("nobody")
@@ -200,6 +223,10 @@ func TestTimeBinScoresGiveEachBinABand(t *testing.T) {
 	}
 	if diff := gocmp.Diff([]int64{100, 66, 66, 33}, TimeBinScores(nodes, 7*time.Minute, cycle)); diff != "" {
 		t.Errorf("scores (-want +got):\n%s", diff)
+	}
+	nodes = append(nodes, Node{Name: "with-service", Free: Size{MemoryBytes: 1}, Remaining: Endless})
+	if diff := gocmp.Diff([]int64{100, 74, 74, 24, 49}, TimeBinScores(nodes, 7*time.Minute, cycle)); diff != "" {
+		t.Errorf("scores beside a node with a service (-want +got):\n%s", diff)
 	}
 }
 

@@ -27,6 +27,10 @@ func TestBinOf(t *testing.T) {
 		{"the fraction is cut off", 14*time.Minute + 59*time.Second, cycle, 2},
 		{"without a cycle there is one bin", time.Hour, 0, 0},
 		{"a negative cycle is no cycle", time.Hour, -cycle, 0},
+		{"a node with a service is in the greatest bin", Endless, cycle, math.MaxInt64},
+		{"whatever the cycle", Endless, 24 * time.Hour, math.MaxInt64},
+		{"the longest job is in a lesser bin", Endless - 1, cycle, int64((Endless - 1) / cycle)},
+		{"without a cycle a service has no bin of its own", Endless, 0, 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -38,9 +42,10 @@ func TestBinOf(t *testing.T) {
 }
 
 func TestBinsAreTriedOwnThenUpThenDown(t *testing.T) {
-	bins := []int64{0, 1, 2, 3, 4, 5}
+	endless := BinOf(Endless, cycle)
+	bins := []int64{0, 1, 2, 3, endless, 4, 5}
 	slices.SortFunc(bins, func(a, b int64) int { return CompareBins(2, a, b) })
-	if diff := cmp.Diff([]int64{2, 3, 4, 5, 1, 0}, bins); diff != "" {
+	if diff := cmp.Diff([]int64{2, 3, 4, 5, endless, 1, 0}, bins); diff != "" {
 		t.Errorf("order of bins for an item of bin 2 (-want +got):\n%s", diff)
 	}
 }
@@ -107,6 +112,18 @@ func TestTimeBinBestFitDecreasing(t *testing.T) {
 		{"then the greatest lesser bin",
 			[]Item{{Name: "i", Size: size, Runtime: 16 * time.Minute}},
 			[]Node{{Name: "a", Free: room(1)}, {Name: "b", Free: room(9), Remaining: 6 * time.Minute}}, []int{1}},
+		{"a node with a service comes after those that end later than the job",
+			[]Item{{Name: "i", Size: size, Runtime: 6 * time.Minute}},
+			[]Node{{Name: "a", Free: room(1), Remaining: Endless}, {Name: "b", Free: room(9), Remaining: 24 * time.Hour}}, []int{1}},
+		{"and before those that end sooner, which it would keep",
+			[]Item{{Name: "i", Size: size, Runtime: 6 * time.Minute}},
+			[]Node{{Name: "a", Free: room(9), Remaining: Endless}, {Name: "b", Free: room(1), Remaining: 4 * time.Minute}, {Name: "c", Free: room(1)}}, []int{0}},
+		{"the tightest of those with a service",
+			[]Item{{Name: "i", Size: size, Runtime: time.Minute}},
+			[]Node{{Name: "a", Free: room(9), Remaining: Endless}, {Name: "b", Free: room(2), Remaining: Endless}}, []int{1}},
+		{"a job does not make it end",
+			[]Item{{Name: "i", Size: size, Runtime: 20 * time.Minute}, {Name: "j", Size: size, Runtime: 19 * time.Minute}},
+			[]Node{{Name: "a", Free: room(2), Remaining: Endless}, {Name: "b", Free: room(1), Remaining: 14 * time.Minute}}, []int{0, 0}},
 		{"best fit inside a bin",
 			[]Item{{Name: "i", Size: size, Runtime: time.Minute}},
 			[]Node{{Name: "a", Free: room(3)}, {Name: "b", Free: room(2), Remaining: 4 * time.Minute}}, []int{1}},
@@ -143,16 +160,23 @@ func randomCase(r *rand.Rand, items, nodes int) ([]Item, []Node) {
 			Free:      Size{MemoryBytes: r.Int64N(12) - 1, MilliCPU: r.Int64N(12) - 1},
 			Remaining: time.Duration(r.Int64N(30)-2) * time.Minute,
 		}
+		if r.IntN(4) == 0 {
+			ns[i].Remaining = Endless
+		}
 	}
 	r.Shuffle(len(ns), func(i, j int) { ns[i], ns[j] = ns[j], ns[i] })
 	return is, ns
 }
 
+// endlessBinHere stands for the bin of nodes with a service: greater than any bin that
+// occurs in a random case.
+const endlessBinHere = 10
+
 // documentedBins lists the bins in the order the paper's algorithm 2 scans them,
 // written as its two loops.
 func documentedBins(own int64) []int64 {
 	var bins []int64
-	for b := own; b <= 10; b++ {
+	for b := own; b <= endlessBinHere; b++ {
 		bins = append(bins, b)
 	}
 	for b := own - 1; b >= 0; b-- {
@@ -180,6 +204,9 @@ func documentedChoice(size Size, nodes []Node, eligible func(Node) bool) string 
 }
 
 func documentedBin(remaining time.Duration) int64 {
+	if remaining == Endless {
+		return endlessBinHere
+	}
 	return int64(math.Floor(math.Max(0, remaining.Minutes()) / 5))
 }
 
