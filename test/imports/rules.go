@@ -11,9 +11,12 @@ const module = "supercargo.dev/supercargo"
 // pure lists the packages that decide. They take an observation and the time as
 // arguments and return a plan.
 var pure = []string{
+	"autoscaler/fleet/decide",
 	"autoscaler/planner",
 	"internal/bound",
 	"internal/class",
+	"internal/cluster",
+	"internal/moves",
 	"internal/outcome",
 	"internal/packing",
 	"internal/report",
