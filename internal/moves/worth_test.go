@@ -44,6 +44,8 @@ func TestADrainMustSaveMoreThanItCosts(t *testing.T) {
 		{"a pod that is overdue would be there longer for its move", state(node("a", lasting(job("p", 1, 1), 0)), until("b", 10*minute)), -1, 0, false},
 		// 10 min 40 s and 15 min 10 s with the release: 11 and 16.
 		{"the release is paid as well", released(state(node("a", p), until("b", 10*minute)), 10*time.Second), 5, 0, true},
+		// 11 min 10 s and 15 min 40 s: 12 and 16.
+		{"also where it begins another minute", released(state(node("a", p), until("b", 10*minute)), 40*time.Second), 4, 0, true},
 		{"on the target, too: 15 min 40 s for 14 min 10 s", released(state(node("a", p), until("b", 4*minute)), 10*time.Second), 5, 1, true},
 		{"within the hour that is paid nothing is saved", hourly(state(node("a", p), until("b", 10*minute))), 0, 0, false},
 		{"an hour is saved if the next would begin", hourly(state(aged(node("a", p), 57*minute), until("b", 4*minute))), 60, 0, true},

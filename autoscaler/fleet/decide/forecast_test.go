@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -16,11 +17,14 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// TestForecastsAreThoseOfAClusterThatIsPlayed compares who waits at the end with a cluster in which
-// everything is counted anew at each event.
+// TestForecastsAreThoseOfAClusterThatIsPlayed compares who waits in the end, and what room is
+// left, with a cluster in which everything is counted anew at each event.
 func TestForecastsAreThoseOfAClusterThatIsPlayed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
+		if seed := rapid.Uint64().Draw(t, "stream"); seed%2 == 1 {
+			s = stream(seed)
+		}
 		gone := map[string]bool{}
 		for i := range s.Nodes {
 			if rapid.IntRange(0, 5).Draw(t, "gone") == 0 {
@@ -30,8 +34,12 @@ func TestForecastsAreThoseOfAClusterThatIsPlayed(t *testing.T) {
 		ahead := time.Duration(rapid.Int64Range(0, int64(12*minute)).Draw(t, "ahead"))
 		before := cloned(s)
 		var got []string
-		for _, w := range newForecast(s, ahead, gone).run() {
+		f := newForecast(s, ahead, gone)
+		for _, w := range f.run() {
 			got = append(got, fmt.Sprintf("%s since %v", w.pod.Name, w.since))
+		}
+		for _, n := range f.nodes {
+			got = append(got, fmt.Sprintf("%s: %d pods, %+v free", n.Name, n.pods, n.Free))
 		}
 		if diff := gocmp.Diff(before, s); diff != "" {
 			t.Fatalf("the cluster was modified:\n%s", diff)
@@ -40,6 +48,33 @@ func TestForecastsAreThoseOfAClusterThatIsPlayed(t *testing.T) {
 			t.Fatalf("who waits (-twin +got):\n%s", diff)
 		}
 	})
+}
+
+// stream is a cluster to which small pods come, so that each has a choice among machines that end at
+// different times or never. It is evenly drawn, unlike what rapid draws.
+func stream(seed uint64) *cluster.State {
+	r := rand.New(rand.NewPCG(seed, 1))
+	pod := func(name string) cluster.Pod {
+		p := job(name, 0, time.Duration(r.Int64N(int64(15*minute))))
+		p.Size = size(1+r.Int64N(4), 1+r.Int64N(4))
+		if r.IntN(5) == 0 {
+			p.Class, p.Runtime = class.Service, 0
+		}
+		return p
+	}
+	s := state(nil)
+	for i := range 5 {
+		n := node(fmt.Sprintf("n%d", i))
+		for j := range 1 + r.IntN(2) {
+			n.Pods = append(n.Pods, pod(fmt.Sprintf("n%d-p%d", i, j)))
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	for i := range 5 {
+		s.Recent = append(s.Recent, ago(pod(fmt.Sprintf("r%d", i)), time.Duration(r.Int64N(int64(2*minute)))))
+	}
+	s.Observed = 7 * minute
+	return s
 }
 
 // played is a cluster in a forecast, and stay a pod on one of its nodes.
@@ -160,6 +195,9 @@ func (c *played) names() []string {
 	var all []string
 	for _, w := range c.inOrder() {
 		all = append(all, fmt.Sprintf("%s since %v", w.pod.Name, w.since))
+	}
+	for _, n := range c.nodes {
+		all = append(all, fmt.Sprintf("%s: %d pods, %+v free", n.Name, len(n.on), n.free().Free()))
 	}
 	return all
 }

@@ -190,7 +190,7 @@ func Idle(s *cluster.State, drains []cluster.Drain) []cluster.Release {
 // endsPeriod reports whether a machine that is given back at the next look, and not
 // now, is paid for one billing period more.
 func endsPeriod(s *cluster.State, n *cluster.Node) bool {
-	if s.BillingPeriod <= s.SchedulingInterval {
+	if s.BillingPeriod <= 0 {
 		return true
 	}
 	periods := func(age time.Duration) int64 {

@@ -42,6 +42,8 @@ func TestLookAheadBuysForWhatStillWaits(t *testing.T) {
 		{"even at the last moment", state(podsOf(p), full("a", 7*minute)), []string{}},
 		{"one that ends later does not", state(podsOf(p), full("a", 7*minute+1)), []string{"small batch: p"}},
 		{"one that is overdue is expected to end half way", state(podsOf(p), full("a", 0)), []string{}},
+		{"half of the time is left for another", state(podsOf(job("o", 10, 3*minute), job("p", 10, 2*minute)), full("a", 0)), []string{}},
+		{"the longest job takes room first", state(podsOf(job("o", 2, 3*time.Hour), job("r", 7, time.Hour), job("s", 9, 2*time.Hour))), []string{"large batch: o, r", "large batch: s"}},
 		{"a service leaves none", state(podsOf(p), node("a", service("x", 10))), []string{"small batch: p"}},
 		{"two cannot have the room of one", state(podsOf(job("o", 8, 2*time.Hour), p), full("a", minute)), []string{"small batch: p"}},
 		{"who takes the room leaves it again, if in time", state(podsOf(job("o", 8, 6*minute), job("p", 8, 5*minute)), full("a", minute)), []string{}},

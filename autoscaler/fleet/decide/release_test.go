@@ -97,7 +97,7 @@ func TestAMachineIsGivenBackAtTheLastLookBeforeItsNextBillingPeriod(t *testing.T
 			[]time.Duration{35*s + 1, 55 * s}, []time.Duration{0, 35 * s, 55*s + 1}},
 		{"by the hour", time.Hour, 0,
 			[]time.Duration{3580*s + 1, 3600 * s, 7200 * s}, []time.Duration{0, 40*s + 1, 3580 * s, 3600*s + 1}},
-		{"no more than a look long", 20 * s, 0, []time.Duration{0, s, 20 * s}, nil},
+		{"no more than a look long", 20 * s, 0, []time.Duration{1, s, 20 * s}, []time.Duration{0}},
 		{"by the second", s, 0, []time.Duration{0, 1, s}, nil},
 		{"to the moment", 0, 0, []time.Duration{0, 1, s}, nil},
 	}
@@ -202,6 +202,17 @@ func TestOfDrainsAsManyGoAsLeaveNobodyWaiting(t *testing.T) {
 		if got := len(Affordable(s, drains)); got != 10-need {
 			t.Errorf("%d of 10 nodes go where pods need %d", got, need)
 		}
+	}
+}
+
+// TestPlansAreNotWrittenIntoTheCluster gives the target a list of pods with places to spare.
+func TestPlansAreNotWrittenIntoTheCluster(t *testing.T) {
+	on := make([]cluster.Pod, 1, 2)
+	on[0] = job("y", 1, time.Hour)
+	s := watched(nil, node("a", job("x", 1, time.Hour)), node("b", on...))
+	Affordable(s, []cluster.Drain{{Node: "a", Moves: []cluster.Move{{Pod: "x", Target: "b"}}}})
+	if spare := on[:2][1]; spare.Name != "" {
+		t.Errorf("pod %s was written behind the pods of its target", spare.Name)
 	}
 }
 
