@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
@@ -75,9 +77,26 @@ func NewScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
 		return nil, fmt.Errorf("make a scheduler: %w", err)
 	}
 	factory.Start(s.ctx.Done())
-	factory.WaitForCacheSync(s.ctx.Done())
+	if err := synced(s.ctx, factory); err != nil {
+		return nil, err
+	}
 	s.pods = factory.Core().V1().Pods().Informer().GetStore()
 	return s, nil
+}
+
+// synced waits until the informers are. Theirs is a wait of at least 100 ms, half of a
+// short run.
+func synced(ctx context.Context, factory informers.SharedInformerFactory) error {
+	now := make(chan struct{})
+	close(now)
+	return wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) {
+		for _, is := range factory.WaitForCacheSync(now) {
+			if !is {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
 }
 
 // decode reads a KubeSchedulerConfiguration as kube-scheduler does, with its
