@@ -184,12 +184,12 @@ func (s *simulation) read(stdin io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if err := sim.Validate(s.scenario); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
 	for i := range s.flags.repeat {
 		pods, err := s.scenario.Arrivals(s.flags.seed + uint64(i))
 		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := sim.Validate(s.scenario, pods); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		s.workloads = append(s.workloads, pods)

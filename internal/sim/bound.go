@@ -13,7 +13,10 @@ import (
 // Services count nothing: a policy may let them wait. So does the time up to the
 // horizon, except in a fixed cluster, which is billed to the horizon at least.
 func LowerBound(s *scenario.Scenario, pods []scenario.Pod) int64 {
-	run := bound.Run{Fixed: !s.Autoscale, BillingPeriod: s.BillingPeriod, ReleaseLag: s.ReleaseLag}
+	run := bound.Run{
+		Fixed: !s.Autoscale, BillingPeriod: s.BillingPeriod,
+		ReleaseLag: min(s.ReleaseLag, s.Horizon), // the end of the run cuts it
+	}
 	for i := range s.Flavors {
 		run.Flavors = append(run.Flavors, boundFlavor(&s.Flavors[i]))
 	}

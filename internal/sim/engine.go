@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -22,8 +23,13 @@ import (
 
 // Limits that keep a run from going on for ever.
 const (
-	// maxIntervals is how many scaling intervals a horizon may have.
-	maxIntervals = 2_000_000
+	// maxIntervals is how many intervals a horizon may have, and maxIntervalsInAll how
+	// many there may be until pods that start at the horizon have ended.
+	maxIntervals      = 2_000_000
+	maxIntervalsInAll = 10 * maxIntervals
+	// maxVirtual is the longest run. Sums of a few times that a scenario may have
+	// stay within 64 bits after it.
+	maxVirtual = 20 * scenario.MaxDuration
 	// maxEvictions is how often a batch pod may be evicted before it counts as
 	// failed.
 	maxEvictions = 100
@@ -58,8 +64,9 @@ type engine struct {
 	freed    bool            // room has come free since the parked were last tried
 	busy     time.Duration   // when a batch pod was pending last
 
-	machines []*machine // paid for and not asked to go, by name
-	leaving  []*machine // asked to go
+	all      []*machine // that ever were, in the order they were asked for
+	machines []*machine // not asked to go, by name
+	leaving  []*machine // asked to go and still paid
 	numbers  map[string]int
 	paid     int
 	capacity packing.Size // of the machines paid for
@@ -96,7 +103,7 @@ type running struct {
 func Run(ctx context.Context, input Input) (*Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := Validate(input.Scenario); err != nil {
+	if err := Validate(input.Scenario, input.Pods); err != nil {
 		return nil, err
 	}
 	e := &engine{input: input, clock: &Clock{}, numbers: map[string]int{}, evicted: map[*scenario.Pod]int{}, tickAt: -1, wakeAt: -1, dirty: true}
@@ -106,18 +113,47 @@ func Run(ctx context.Context, input Input) (*Result, error) {
 	if err := e.loop(ctx); err != nil {
 		return nil, err
 	}
-	e.finish()
+	if err := e.finish(); err != nil {
+		return nil, err
+	}
 	return &e.result, nil
 }
 
 // Validate reports what keeps a scenario that was read without fault from being
-// simulated in reasonable time. The error names the field.
-func Validate(s *scenario.Scenario) error {
-	if interval := min(s.ScalingInterval, s.SchedulingInterval); s.Horizon/interval > maxIntervals {
+// simulated with these pods in reasonable time. The error names the field.
+func Validate(s *scenario.Scenario, pods []scenario.Pod) error {
+	interval := min(s.ScalingInterval, s.SchedulingInterval)
+	if s.Horizon/interval > maxIntervals {
 		return fmt.Errorf("spec.horizon: %v is more than %d times the shorter of spec.schedulingInterval and spec.scalingInterval, %v; want longer intervals or a shorter horizon",
 			s.Horizon, maxIntervals, interval)
 	}
+	slowest := slices.MinFunc(s.Flavors, func(a, b scenario.Flavor) int { return cmp.Compare(a.Speed, b.Speed) })
+	var longest, largest scenario.Pod
+	for _, p := range pods {
+		if p.Runtime > longest.Runtime {
+			longest = p
+		}
+		if p.Size.MemoryBytes > largest.Size.MemoryBytes {
+			largest = p
+		}
+	}
+	hours := func(seconds float64) string { return fmt.Sprintf("%.0fh", seconds/3600) }
+	work := longest.Runtime.Seconds() / slowest.Speed
+	if limit := scenario.MaxDuration.Seconds(); work > limit {
+		return fmt.Errorf("spec.flavors: pod %s would run for %s on %s, which has speed %v; want at most %s", longest.Name, hours(work), slowest.Name, slowest.Speed, hours(limit))
+	} else if move := moveSeconds(s.Migration, largest.Size.MemoryBytes); move > limit {
+		return fmt.Errorf("spec.migration: moving pod %s would take %s; want at most %s", largest.Name, hours(move), hours(limit))
+	}
+	if all := s.Horizon.Seconds() + work; s.Autoscale && all > interval.Seconds()*maxIntervalsInAll {
+		return fmt.Errorf("spec.horizon: pod %s may run until %s, which is more than %d times the shorter of spec.schedulingInterval and spec.scalingInterval, %v; want longer intervals or a shorter runtime",
+			longest.Name, hours(all), maxIntervalsInAll, interval)
+	}
 	return nil
+}
+
+// moveSeconds is [cluster.Migration.Time] without its limits.
+func moveSeconds(m scenario.Migration, memory int64) float64 {
+	return float64(memory)*m.BytesPerMemory*8/float64(m.BitsPerSecond) + m.Fixed.Seconds()
 }
 
 // begin makes the scheduler, the machines of the start and the arrivals.
@@ -160,9 +196,14 @@ func (e *engine) begin(ctx context.Context) error {
 	return nil
 }
 
+// flavor returns the flavor of that name, nil if there is none.
 func (e *engine) flavor(name string) *scenario.Flavor {
 	flavors := e.input.Scenario.Flavors
-	return &flavors[slices.IndexFunc(flavors, func(f scenario.Flavor) bool { return f.Name == name })]
+	at := slices.IndexFunc(flavors, func(f scenario.Flavor) bool { return f.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &flavors[at]
 }
 
 // loop handles all that happens at one moment, then serves the queue and asks the
@@ -173,6 +214,9 @@ func (e *engine) loop(ctx context.Context) error {
 			return err
 		}
 		at := e.events[0].at
+		if at > maxVirtual {
+			return fmt.Errorf("the run has not ended after %v", maxVirtual)
+		}
 		e.samples.until(e, at)
 		e.now = at
 		e.clock.set(at)
@@ -210,23 +254,24 @@ func (e *engine) howFar() Progress {
 }
 
 func (e *engine) happen(ev event) error {
-	if ev.kind != tick {
-		e.dirty = true
+	if ev.kind == tick || ev.kind == end && ev.running.generation != ev.generation {
+		return nil // an end that has been put off is none
 	}
+	e.dirty = true
 	switch ev.kind {
 	case arrival:
 		e.arrive(ev.pod)
 	case end:
-		if ev.running.generation == ev.generation {
-			return e.end(ev.running)
-		}
+		return e.end(ev.running)
+	case expiry:
+		e.expire(ev.queued)
 	case moved:
 		return e.arriveMoved(ev.running)
 	case ready:
 		e.count("machinesReady")
 		return e.join(ev.machine)
 	case gone:
-		e.pay(ev.machine, e.now)
+		e.stopPaying(ev.machine, e.now)
 		e.leaving = slices.DeleteFunc(e.leaving, func(m *machine) bool { return m == ev.machine })
 	case tick:
 	}
@@ -257,8 +302,20 @@ func (e *engine) end(r *running) error {
 		e.learner.Observe(r.object.Namespace, r.pod.Category, r.pod.Runtime)
 		e.result.Makespan = e.now
 	}
+	e.tell(fact{what: podEnded, pod: r.pod.Name, node: r.on.name})
 	e.progress()
 	return e.emptied(r.on)
+}
+
+// expire ends an evicted service whose lifetime is over before it has found a place
+// again.
+func (e *engine) expire(q *queued) {
+	before := len(e.parked)
+	e.parked = slices.DeleteFunc(e.parked, func(other *queued) bool { return other == q })
+	if len(e.parked) < before {
+		e.result.Completed++
+		e.tell(fact{what: podEnded, pod: q.pod.Name})
+	}
 }
 
 // leave takes a pod off its machine.
@@ -277,6 +334,13 @@ func (e *engine) leave(r *running) error {
 
 // progress notes that the run gets on.
 func (e *engine) progress() { e.lastStep = e.now }
+
+func (e *engine) tell(f fact) {
+	if e.input.watch != nil {
+		f.at = e.now
+		e.input.watch(f)
+	}
+}
 
 // planTick makes sure of the next tick: at the next multiple of the scheduling
 // interval if parked pods may find room or the controller has something new to
@@ -337,41 +401,46 @@ func (e *engine) control() error {
 	return e.serve(e.freed)
 }
 
-// over reports whether the run has ended: no pod is to come, no batch pod runs, and
-// none waits that may still find a place.
+// over reports whether the run has ended: no pod is to come, no batch pod runs, none
+// waits that may still find a place, and nothing more happens up to the horizon.
 func (e *engine) over() bool {
 	s := e.input.Scenario
-	if e.arrived < len(e.input.Pods) || e.result.BatchRunning > 0 || e.now < s.Horizon || len(e.fresh) > 0 {
+	if e.arrived < len(e.input.Pods) || e.result.BatchRunning > 0 || e.events[0].at <= s.Horizon || len(e.fresh) > 0 {
 		return false
 	}
 	waits := slices.ContainsFunc(e.parked, func(q *queued) bool { return q.pod.Class == class.Batch })
 	if !waits {
 		return true
 	}
-	stall := stallRounds*max(s.ScalingInterval, s.SchedulingInterval) + 10*s.AcquisitionLag.Mean
+	stall := stallRounds*max(s.ScalingInterval, s.SchedulingInterval) + min(10*s.AcquisitionLag.Mean, scenario.MaxDuration)
 	return e.controller != nil && e.now > max(e.lastStep, s.Horizon)+stall
 }
 
-// finish ends the run: services that run to the end stop, machines are paid.
-func (e *engine) finish() {
+// finish ends the run: services that run to the end stop, machines are paid. A run
+// in which batch pods wait in vain ends with the last step of any other.
+func (e *engine) finish() error {
 	over := max(e.input.Scenario.Horizon, e.result.Makespan)
 	if slices.ContainsFunc(e.parked, func(q *queued) bool { return q.pod.Class == class.Batch }) {
 		over = max(over, e.lastStep)
 	}
 	e.samples.until(e, over)
 	for _, m := range e.leaving {
-		e.pay(m, max(m.metered, min(m.gone, over)))
+		e.stopPaying(m, max(m.metered, min(m.gone, over)))
 	}
 	for _, m := range e.machines {
-		e.pay(m, max(m.metered, over))
+		e.stopPaying(m, max(m.metered, over))
 	}
 	e.result.Over = over
+	if e.result.CostMicroDollars = e.bill(over); e.result.CostMicroDollars < 0 {
+		return errors.New("the bill is beyond nine million million dollars, which is more than can be counted")
+	}
 	e.samples.finish(e, over)
 	for _, q := range append(e.lost, e.parked...) {
 		e.result.Pending++
 		e.result.PendingReasons[q.reason]++
 	}
 	slices.Sort(e.result.Waits)
+	return nil
 }
 
 func (e *engine) count(kind string) { e.result.Events[kind]++ }
@@ -390,8 +459,8 @@ var errPlan = errors.New("the plan cannot be carried out")
 // act does what a plan says.
 func (e *engine) act(plan cluster.Plan) error {
 	for _, p := range plan.Buy {
-		if e.buy(p) == nil {
-			return fmt.Errorf("%w: buy a machine beyond the limit of %d", errPlan, e.input.Scenario.MaxNodes)
+		if _, err := e.buy(p); err != nil {
+			return err
 		}
 	}
 	for _, d := range plan.Drains {
@@ -411,14 +480,19 @@ func (e *engine) act(plan cluster.Plan) error {
 	return nil
 }
 
-// buy orders a machine, or returns nil when the limit is reached.
-func (e *engine) buy(p cluster.Purchase) *machine {
-	if int64(len(e.machines)) >= e.input.Scenario.MaxNodes {
-		return nil
+// buy orders a machine. Those asked to go count against the limit until they are
+// gone.
+func (e *engine) buy(p cluster.Purchase) (*machine, error) {
+	flavor := e.flavor(p.Flavor)
+	switch {
+	case flavor == nil:
+		return nil, fmt.Errorf("%w: buy a machine of flavor %q, which is unknown", errPlan, p.Flavor)
+	case len(e.machines)+len(e.leaving) >= int(e.input.Scenario.MaxNodes):
+		return nil, fmt.Errorf("%w: buy a machine beyond the limit of %d", errPlan, e.input.Scenario.MaxNodes)
 	}
 	e.result.NodesAdded++
 	lag := e.input.Scenario.AcquisitionLag.Draw(e.input.Seed, e.result.NodesAdded)
-	m := e.addMachine(e.flavor(p.Flavor), p.Class)
+	m := e.addMachine(flavor, p.Class)
 	e.push(event{at: e.now + max(lag, 1), kind: ready, machine: m}) // not within this moment
-	return m
+	return m, nil
 }

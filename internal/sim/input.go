@@ -25,9 +25,33 @@ type Input struct {
 	// Progress, if not nil, is called now and then with what has been done.
 	Progress func(Progress)
 
-	// exhaustive tries every parked pod again, also those known to fit nowhere.
+	// exhaustive tries pods also where it is known that no node takes them.
 	exhaustive bool
+	// watch, if not nil, is told what becomes of machines and pods.
+	watch func(fact)
 }
+
+// fact is one step in the life of a machine or a pod.
+type fact struct {
+	at        time.Duration
+	what      factKind
+	node, pod string
+	flavor    string // of a machine that was asked for
+	class     class.Class
+}
+
+type factKind string
+
+const (
+	machineAsked    factKind = "asked for"
+	machineReady    factKind = "ready"
+	machineReleased factKind = "asked to go"
+	podStarted      factKind = "started"
+	podFrozen       factKind = "frozen, on its way to the node"
+	podMoved        factKind = "moved"
+	podEnded        factKind = "ended"
+	podEvicted      factKind = "evicted"
+)
 
 // Policy is a way to run a cluster: a scheduler and who decides about machines.
 type Policy struct {

@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -25,7 +26,7 @@ type machine struct {
 	node   *corev1.Node  // nil until it is ready
 	from   time.Duration // when it began to be paid; -1 before that
 	due    time.Duration // when it is expected to be ready
-	gone   time.Duration // when it is no longer paid; 0 until it is asked to go
+	gone   time.Duration // when it is no longer paid; -1 until it is asked to go
 	// pods run on the machine, coming are on their way to it; both hold their room.
 	pods, coming []*running
 	used         packing.Size
@@ -35,10 +36,7 @@ type machine struct {
 }
 
 // drain is the emptying of a machine.
-type drain struct {
-	reason      string
-	replacement *machine // awaited
-}
+type drain struct{ reason string }
 
 // addMachine adds a machine that has been asked for.
 func (e *engine) addMachine(flavor *scenario.Flavor, c class.Class) *machine {
@@ -46,10 +44,12 @@ func (e *engine) addMachine(flavor *scenario.Flavor, c class.Class) *machine {
 	e.numbers[flavor.Name]++
 	m := &machine{
 		name: fmt.Sprintf("%s-%d", flavor.Name, number), flavor: flavor, class: c,
-		from: -1, due: e.now + e.input.Scenario.AcquisitionLag.Mean,
+		from: -1, gone: -1, due: e.now + e.input.Scenario.AcquisitionLag.Mean,
 	}
+	e.all = append(e.all, m)
 	at, _ := slices.BinarySearchFunc(e.machines, m, byName)
 	e.machines = slices.Insert(e.machines, at, m)
+	e.tell(fact{what: machineAsked, node: m.name, flavor: flavor.Name, class: c})
 	if e.input.Scenario.BilledFrom != scenario.FromReady {
 		e.beginToPay(m)
 	}
@@ -72,6 +72,7 @@ func (e *engine) join(m *machine) error {
 	}
 	m.node = nodeObject(m)
 	e.sched.AddNode(m.node)
+	e.tell(fact{what: machineReady, node: m.name})
 	e.roomier()
 	if m.replaces != nil {
 		return e.toReplacement(m)
@@ -81,7 +82,7 @@ func (e *engine) join(m *machine) error {
 
 // release asks an empty machine to go.
 func (e *engine) release(m *machine) error {
-	if m.gone > 0 {
+	if m.gone >= 0 {
 		return nil
 	}
 	if m.node != nil {
@@ -96,16 +97,37 @@ func (e *engine) release(m *machine) error {
 	e.push(event{at: m.gone, kind: gone, machine: m})
 	e.result.NodesRemoved++
 	e.count("machinesReleased")
+	e.tell(fact{what: machineReleased, node: m.name})
 	return nil
 }
 
-// pay settles the bill of a machine that is not paid any more.
-func (e *engine) pay(m *machine, at time.Duration) {
+// bill is what all machines have cost by a time, -1 if that is more than can be
+// counted. Cost: O(m) for m machines that ever were.
+func (e *engine) bill(at time.Duration) int64 {
+	var sum int64
+	for _, m := range e.all {
+		if m.from < 0 || m.from > at {
+			continue
+		}
+		held := at - m.from
+		if m.gone >= 0 {
+			held = min(at, m.gone) - m.from
+		}
+		price := cluster.Bill(m.flavor.MicroDollarsPerHour, held, e.input.Scenario.BillingPeriod)
+		if price > math.MaxInt64-sum {
+			return -1
+		}
+		sum += price
+	}
+	return sum
+}
+
+// stopPaying takes a machine from the books.
+func (e *engine) stopPaying(m *machine, at time.Duration) {
 	if m.from < 0 {
 		return
 	}
 	e.meter(m, at)
-	e.result.CostMicroDollars += cluster.Bill(m.flavor.MicroDollarsPerHour, at-m.from, e.input.Scenario.BillingPeriod)
 	e.result.MachineSeconds += (at - m.from).Seconds()
 	e.capacity = e.capacity.Minus(m.flavor.Size())
 	e.paid--

@@ -24,12 +24,12 @@ func (e *engine) empty(d cluster.Drain) error {
 	e.count("drains")
 	switch {
 	case d.Replacement != nil:
-		m.drain.replacement = e.buy(*d.Replacement)
-		if m.drain.replacement == nil {
-			return fmt.Errorf("%w: replace %s beyond the limit of machines", errPlan, d.Node)
+		replacement, err := e.buy(*d.Replacement)
+		if err != nil {
+			return err
 		}
-		m.drain.replacement.replaces = m
-		return nil
+		replacement.replaces = m
+		return e.emptied(m)
 	case d.Method == cluster.Evict:
 		for len(m.pods) > 0 {
 			if err := e.evict(m.pods[0]); err != nil {
@@ -41,18 +41,19 @@ func (e *engine) empty(d cluster.Drain) error {
 	for _, move := range d.Moves {
 		at := slices.IndexFunc(m.pods, func(r *running) bool { return r.pod.Name == move.Pod })
 		target := e.machine(move.Target)
-		if at < 0 || target == nil || target.node == nil || !target.fits(m.pods[at]) {
+		if at < 0 || m.pods[at].to != nil || target == nil || target.node == nil || !target.fits(m.pods[at]) {
 			return fmt.Errorf("%w: move pod %s from %s to %s", errPlan, move.Pod, d.Node, move.Target)
 		}
 		if err := e.migrate(m.pods[at], target, d.Reason); err != nil {
 			return err
 		}
 	}
-	return nil
+	return e.emptied(m)
 }
 
 func (m *machine) fits(r *running) bool {
-	return r.pod.Size.Fits(m.room()) && int64(m.count()) < m.flavor.MaxPods && m.drain == nil
+	return m.class.Takes(r.pod.Class) && (r.pod.Arch == "" || r.pod.Arch == m.flavor.Arch) &&
+		r.pod.Size.Fits(m.room()) && int64(m.count()) < m.flavor.MaxPods && m.drain == nil
 }
 
 // emptied gives back a machine that was to be emptied, once it is.
@@ -74,6 +75,7 @@ func (e *engine) evict(r *running) error {
 	e.result.LostWork += lost
 	r.moves++
 	e.evicted[r.pod]++
+	e.tell(fact{what: podEvicted, pod: r.pod.Name, node: r.on.name})
 	if r.pod.Class == class.Batch && e.evicted[r.pod] > maxEvictions {
 		e.result.Failed++
 		return nil
@@ -81,7 +83,9 @@ func (e *engine) evict(r *running) error {
 	q := e.enqueue(r.pod, e.evicted[r.pod])
 	q.started, q.ends = true, r.ends
 	e.parked = append(e.parked, q)
-	e.roomier()
+	if q.ends > 0 {
+		e.push(event{at: q.ends, kind: expiry, queued: q})
+	}
 	return nil
 }
 
@@ -110,6 +114,7 @@ func (e *engine) migrate(r *running, to *machine, reason string) error {
 	to.coming = append(to.coming, r)
 	e.take(to, r.pod.Size)
 	e.result.Migrations++
+	e.tell(fact{what: podFrozen, pod: r.pod.Name, node: to.name})
 	e.push(event{at: e.now + took, kind: moved, running: r})
 	return nil
 }
@@ -143,6 +148,7 @@ func (e *engine) arriveMoved(r *running) error {
 	r.on, r.to, r.object = to, nil, r.copied
 	e.result.BatchRunning += batchOne(r.pod)
 	e.place(r, to, "moved from "+from.name+": "+r.why)
+	e.tell(fact{what: podMoved, pod: r.pod.Name, node: to.name})
 	e.endLater(r)
 	e.progress()
 	return e.emptied(from)
@@ -151,7 +157,7 @@ func (e *engine) arriveMoved(r *running) error {
 // toReplacement moves what is left on a machine to the one bought for it.
 func (e *engine) toReplacement(to *machine) error {
 	from := to.replaces
-	if from.gone > 0 || from.drain == nil {
+	if from.gone >= 0 || from.drain == nil {
 		return nil
 	}
 	for _, r := range slices.Clone(from.pods) {

@@ -24,7 +24,7 @@ func (e *engine) observe() *cluster.State {
 		Nodes:    make([]cluster.Node, len(e.machines)),
 		Pending:  make([]cluster.Pod, len(e.parked)),
 		Flavors:  e.flavors(),
-		MaxNodes: int(s.MaxNodes), Lag: s.AcquisitionLag.Mean, Release: s.ReleaseLag, BillingPeriod: s.BillingPeriod,
+		MaxNodes: int(s.MaxNodes) - len(e.leaving), Lag: s.AcquisitionLag.Mean, Release: s.ReleaseLag, BillingPeriod: s.BillingPeriod,
 		Migration: e.migration(), ScalingInterval: s.ScalingInterval, SchedulingInterval: s.SchedulingInterval,
 		Scaling: e.now%s.ScalingInterval == 0,
 	}
@@ -136,7 +136,7 @@ func (e *engine) impossible(p *scenario.Pod) string {
 // impossible looks at the flavors that can be bought, if any can, and at the
 // machines of the start.
 func impossible(s *scenario.Scenario, buys bool, groups func(class.Class) class.Class, p *scenario.Pod) string {
-	arch, cpu, memory, takes := false, false, false, false
+	arch, kind, cpu, memory, takes := false, false, false, false, false
 	look := func(f *scenario.Flavor, c class.Class) {
 		if p.Arch != "" && p.Arch != f.Arch {
 			return
@@ -145,6 +145,7 @@ func impossible(s *scenario.Scenario, buys bool, groups func(class.Class) class.
 		if !groups(c).Takes(p.Class) {
 			return
 		}
+		kind = true
 		cpu, memory = cpu || p.Size.MilliCPU <= f.MilliCPU, memory || p.Size.MemoryBytes <= f.MemoryBytes
 		takes = takes || p.Size.Fits(f.Size())
 	}
@@ -164,6 +165,8 @@ func impossible(s *scenario.Scenario, buys bool, groups func(class.Class) class.
 		return ""
 	case !arch:
 		return fmt.Sprintf("no machine has architecture %s", p.Arch)
+	case !kind:
+		return fmt.Sprintf("no machine takes pods of class %s", p.Class)
 	case !cpu:
 		return "asks for more CPU than any machine has"
 	case !memory:

@@ -45,7 +45,8 @@ type failure struct {
 //
 // All pods are plain: whether a node takes one depends on its class, architecture
 // and size alone, and no node that refused a pod takes one that asks for as
-// much or more. So such a pod is parked untried, until room comes free.
+// much or more. So such a pod is parked untried. A new one is so too when room
+// has come free since: it does not overtake a pod that waits and asks for no more.
 func (e *engine) serve(all bool) error {
 	queue := e.fresh
 	e.fresh = nil
@@ -110,9 +111,10 @@ type parkedFailure struct {
 	reason string
 }
 
-// hopeless returns why no node can take the pod, if that is known.
+// hopeless returns why no node can take the pod, if that is known, or why it has
+// to wait for the next look.
 func (e *engine) hopeless(p *scenario.Pod) *string {
-	if e.input.exhaustive {
+	if e.input.exhaustive && !e.freed {
 		return nil
 	}
 	for i := range e.failures {
@@ -155,7 +157,10 @@ func (e *engine) start(q *queued, placed *corev1.Pod) {
 	m.pods = append(m.pods, r)
 	e.take(m, q.pod.Size)
 	e.endLater(r)
-	e.progress()
+	e.tell(fact{what: podStarted, pod: q.pod.Name, node: m.name})
+	if !q.started || q.pod.Class == class.Batch { // services may go round for ever
+		e.progress()
+	}
 }
 
 func batchOne(p *scenario.Pod) int {

@@ -1,10 +1,6 @@
 package sim
 
-import (
-	"time"
-
-	"supercargo.dev/supercargo/internal/cluster"
-)
+import "time"
 
 // maxSamples is how many samples a run keeps at most; when there are more, every
 // other one is dropped and the distance doubled.
@@ -49,9 +45,8 @@ func (s *sampler) until(e *engine, at time.Duration) {
 
 // finish adds the end of the run.
 func (s *sampler) finish(e *engine, over time.Duration) {
-	last := e.sample(over)
-	last.CostMicroDollars = e.result.CostMicroDollars
-	s.samples = append(s.samples, last)
+	s.samples = s.samples[:min(len(s.samples), int((over+s.step-1)/s.step))] // others are of a wait in vain
+	s.samples = append(s.samples, e.sample(over))
 	e.result.Step, e.result.Samples = s.step, s.samples
 }
 
@@ -63,18 +58,10 @@ func (s *sampler) thin() {
 	s.samples, s.step = kept, 2*s.step
 }
 
-// sample is the state as it is since the last event. Cost: O(machines).
+// sample is the state as it is since the last event. Cost: that of bill.
 func (e *engine) sample(at time.Duration) Sample {
-	cost := e.result.CostMicroDollars
-	for _, list := range [][]*machine{e.machines, e.leaving} {
-		for _, m := range list {
-			if m.from >= 0 && at >= m.from {
-				cost += cluster.Bill(m.flavor.MicroDollarsPerHour, at-m.from, e.input.Scenario.BillingPeriod)
-			}
-		}
-	}
 	return Sample{
-		CostMicroDollars: cost, CPU: quotient(e.used.MilliCPU, e.capacity.MilliCPU), Memory: quotient(e.used.MemoryBytes, e.capacity.MemoryBytes),
+		CostMicroDollars: e.bill(at), CPU: quotient(e.used.MilliCPU, e.capacity.MilliCPU), Memory: quotient(e.used.MemoryBytes, e.capacity.MemoryBytes),
 		Machines: e.paid, Pending: len(e.parked) + len(e.lost), Moves: e.result.Migrations + e.result.Evictions,
 	}
 }

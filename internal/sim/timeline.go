@@ -14,6 +14,7 @@ type eventKind int
 
 const (
 	end eventKind = iota
+	expiry
 	moved
 	gone
 	ready
@@ -28,6 +29,7 @@ type event struct {
 	sequence int // in the order they were made, the last tie-break
 	pod      *scenario.Pod
 	running  *running
+	queued   *queued
 	// generation is the running pod's when the event was made; the event is void
 	// if the pod has another since.
 	generation int

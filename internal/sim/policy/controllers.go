@@ -22,6 +22,7 @@ const queueEmpty = 5 * time.Minute
 // controller asks a function.
 type controller func(now time.Time, s *cluster.State) cluster.Plan
 
+// Decide implements sim.Controller.
 func (c controller) Decide(now time.Time, s *cluster.State) cluster.Plan { return c(now, s) }
 
 // clusterAutoscaler is cluster-autoscaler on one node group, with its defaults:
