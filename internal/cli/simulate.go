@@ -98,7 +98,10 @@ The same scenario, seed and policy give the same figures on every machine.`,
 }
 
 func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdout, stderr io.Writer) error {
-	s, err := readSimulation(flags, stdin)
+	s, err := readSimulation(ctx, flags, stdin)
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted before the simulation began: %w", ctx.Err())
+	}
 	if err != nil {
 		return badInput(err)
 	}
@@ -122,7 +125,7 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 
 // readSimulation reads and checks everything before anything is run, and reports
 // every fault.
-func readSimulation(flags simulateFlags, stdin io.Reader) (*simulation, error) {
+func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (*simulation, error) {
 	var errs []error
 	s := &simulation{flags: flags}
 	if flags.output != "table" && flags.output != "json" {
@@ -144,20 +147,44 @@ func readSimulation(flags simulateFlags, stdin io.Reader) (*simulation, error) {
 		}
 		s.policies = append(s.policies, p)
 	}
+	errs = append(errs, canBeWritten("--report", flags.report), canBeWritten("--placements", flags.placements))
+	if flags.report != "" && flags.report == flags.placements {
+		errs = append(errs, fmt.Errorf("--placements: %s is the file of --report too, want another", flags.placements))
+	}
 	if flags.scenario == "" {
 		errs = append(errs, errors.New("--filename: name the scenario file, or - for stdin"))
+	} else {
+		errs = append(errs, s.read(ctx, stdin))
 	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
-	return s, s.read(stdin)
+	return s, s.draw()
 }
 
-// read reads the scenario and draws its workloads.
-func (s *simulation) read(stdin io.Reader) error {
-	name, dir, in := s.flags.scenario, filepath.Dir(s.flags.scenario), stdin
+// canBeWritten reports what keeps the file of a flag from being written: better
+// before a long run than after it.
+func canBeWritten(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	if is, err := os.Stat(path); err == nil && is.IsDir() {
+		return fmt.Errorf("%s: %s is a directory, want a file", flag, path)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
+}
+
+// read reads the scenario. It waits for stdin as long as ctx lasts.
+func (s *simulation) read(ctx context.Context, stdin io.Reader) error {
+	name, dir := s.flags.scenario, filepath.Dir(s.flags.scenario)
+	var in io.Reader
 	if name == "-" {
-		name, dir = "stdin", "."
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		name, dir, in = "stdin", ".", untilDone(ctx, stdin)
 	} else {
 		f, err := os.Open(name)
 		if err != nil {
@@ -181,8 +208,14 @@ func (s *simulation) read(stdin io.Reader) error {
 		defer f.Close()
 		return readBounded(path, f, maxFileBytes)
 	})
-	if err != nil {
-		return err
+	return err
+}
+
+// draw draws the workloads.
+func (s *simulation) draw() error {
+	name := s.flags.scenario
+	if name == "-" {
+		name = "stdin"
 	}
 	for i := range s.flags.repeat {
 		pods, err := s.scenario.Arrivals(s.flags.seed + uint64(i))
@@ -195,6 +228,17 @@ func (s *simulation) read(stdin io.Reader) error {
 		s.workloads = append(s.workloads, pods)
 	}
 	return nil
+}
+
+// untilDone is a reader that fails when ctx ends, if need be while it waits.
+func untilDone(ctx context.Context, in io.Reader) io.Reader {
+	out, to := io.Pipe()
+	go func() {
+		_, err := io.Copy(to, in)
+		to.CloseWithError(err)
+	}()
+	context.AfterFunc(ctx, func() { to.CloseWithError(ctx.Err()) })
+	return out
 }
 
 // readBounded reads all of a file that is no larger than the limit.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -87,8 +88,15 @@ func writePlacements(w io.Writer, runs []simulated) error {
 	return rows.Error()
 }
 
-// writeWhole writes a file so that it is there whole or as it was before.
+// writeWhole writes a file so that it is there whole or as it was before. A link
+// stays one, and what is no regular file, such as a pipe, is written to as it is.
 func writeWhole(path string, write func(io.Writer) error) (err error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	if is, err := os.Stat(path); err == nil && !is.Mode().IsRegular() {
+		return writeThrough(path, write)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -96,7 +104,7 @@ func writeWhole(path string, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
 			f.Close()
-			os.Remove(f.Name())
+			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
 	buffered := bufio.NewWriter(f)
@@ -113,6 +121,15 @@ func writeWhole(path string, write func(io.Writer) error) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// writeThrough writes to what is there already.
+func writeThrough(path string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
 }
 
 // simulateProgress shows on a terminal how far the runs are and when they will be
