@@ -87,9 +87,10 @@ func main() {
 	seeds := flag.Int("seeds", 10, "how many seeds, from 1 on")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
 	klog.SetLogger(logr.Discard())
-	if err := run(ctx, *dir, *seeds); err != nil {
+	err := run(ctx, *dir, *seeds)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "sensitivity:", err)
 		os.Exit(1)
 	}

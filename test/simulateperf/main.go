@@ -56,12 +56,12 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, binary, scenarios string, rounds int) error {
+func run(ctx context.Context, binary, scenarios string, rounds int) (err error) {
 	dir, err := os.MkdirTemp("", "simulateperf")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	openb, many := filepath.Join(scenarios, "openb.yaml"), filepath.Join(scenarios, "hundred-thousand.yaml")
 	short, err := steady(many, dir, "60m")
 	if err != nil {
