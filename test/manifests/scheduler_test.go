@@ -84,8 +84,12 @@ func TestPluginsRunInTheOrderPromised(t *testing.T) {
 		for scheduler, framework := range profiles(t, name) {
 			t.Run(name+"/"+scheduler, func(t *testing.T) {
 				points := framework.ListPlugins()
-				if got := names(points.QueueSort); !slices.Equal(got, []string{"PackingSort"}) {
-					t.Errorf("queueSort = %q, want PackingSort alone", got)
+				order := "PackingSort"
+				if name == "in-order.yaml" {
+					order = "PrioritySort"
+				}
+				if got := names(points.QueueSort); !slices.Equal(got, []string{order}) {
+					t.Errorf("queueSort = %q, want %s alone", got, order)
 				}
 				if got := names(points.Filter); !slices.Contains(got, "NodeClass") {
 					t.Errorf("filter = %q, want NodeClass among them", got)
@@ -112,7 +116,7 @@ func TestPluginsRunInTheOrderPromised(t *testing.T) {
 // nodes that packing tells apart, so a weight of more than 100 times the sum of
 // the others cannot be outvoted. TimeBin and BestFit never score the same pod.
 func TestStrictProfilesAreStrict(t *testing.T) {
-	for _, name := range []string{"kube-scheduler.yaml", "second-scheduler.yaml"} {
+	for _, name := range []string{"kube-scheduler.yaml", "second-scheduler.yaml", "in-order.yaml"} {
 		for scheduler, framework := range profiles(t, name) {
 			t.Run(name+"/"+scheduler, func(t *testing.T) {
 				packing := map[string]int64{}
