@@ -131,8 +131,15 @@ func (p *Planner) observe(now time.Time, s *cluster.State) {
 // something else happening.
 func (p *Planner) wake(now time.Time, s *cluster.State) time.Duration {
 	var soonest time.Duration
-	for _, since := range p.since {
-		wait := max(since.Add(p.config.After).Sub(now), p.config.QueueEmpty-s.QueueEmpty)
+	for i := range s.Nodes {
+		since, ok := p.since[s.Nodes[i].Name]
+		if !ok {
+			continue
+		}
+		wait := since.Add(p.config.After).Sub(now)
+		if s.Nodes[i].Class != class.Service {
+			wait = max(wait, p.config.QueueEmpty-s.QueueEmpty)
+		}
 		if wait > 0 && (soonest == 0 || wait < soonest) {
 			soonest = wait
 		}

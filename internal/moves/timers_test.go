@@ -176,3 +176,14 @@ func TestMachinesOfServicesWaitForServicesAlone(t *testing.T) {
 		})
 	}
 }
+
+func TestAMachineOfServicesIsAskedAboutWhenItsOwnTimeIsOver(t *testing.T) {
+	c := Config{QueueEmpty: 10 * time.Minute, After: 2 * time.Minute}
+	checkSteps(t, c, []step{
+		{0, pending(state(of(node("a"), class.Service)), 0), "wake in 2m0s"},
+		{2 * time.Minute, pending(state(of(node("a"), class.Service)), 0), "release a"},
+	})
+	checkSteps(t, c, []step{
+		{0, pending(state(of(node("a"), class.Batch)), 0), "wake in 10m0s"},
+	})
+}

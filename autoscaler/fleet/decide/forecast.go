@@ -26,6 +26,7 @@ type forecast struct {
 	floor   packing.Size // no pod that waits or comes asks for less of either
 	roomy   []int        // the open nodes with room for the floor, in no order
 	events  agenda
+	noted   int           // how many events have been
 	ahead   time.Duration // how far is looked
 	cycle   time.Duration
 }
@@ -58,7 +59,7 @@ type future struct {
 // coming is what is expected to happen at a time from now.
 type coming struct {
 	at       time.Duration
-	sequence int          // how many events were awaited when it was noted, a tie-break
+	sequence int          // in the order in which they are expected, the last tie-break
 	ready    bool         // the node becomes ready
 	node     int          // where room comes free or that becomes ready; -1 for an arrival
 	free     packing.Size // that comes free
@@ -152,7 +153,8 @@ func (f *forecast) expect(c coming) {
 	if c.at > f.ahead {
 		return
 	}
-	c.sequence = len(f.events)
+	c.sequence = f.noted
+	f.noted++
 	heap.Push(&f.events, c)
 }
 
