@@ -157,8 +157,9 @@ verify-manifests: $(TOOLS)/kustomize
 		echo "kustomize build $$dir"; $(TOOLS)/kustomize build "$$dir" >/dev/null; done
 
 .PHONY: generate
-generate: $(TOOLS)/controller-gen ## Write the deep-copy functions of api/.
+generate: $(TOOLS)/controller-gen ## Write the deep-copy functions of api/ and the CRDs in manifests/crd/.
 	$(TOOLS)/controller-gen object paths=./api/...
+	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./api/v1alpha1/... output:crd:dir=manifests/crd
 
 ##@ Pack
 

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-generated() { find api -name 'zz_generated.*' -type f | sort; }
+generated() { { find api -name 'zz_generated.*' -type f; find manifests/crd -name 'supercargo.dev_*.yaml' -type f; } | sort; }
 
 before=$(mktemp)
 trap 'rm -f "$before"' EXIT

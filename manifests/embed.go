@@ -2,7 +2,13 @@
 // parts of it that programs need too.
 package manifests
 
-import _ "embed"
+import "embed"
+
+// CRDs are the CustomResourceDefinitions of the supercargo.dev kinds, one YAML
+// file each, in crd/.
+//
+//go:embed crd/supercargo.dev_*.yaml
+var CRDs embed.FS
 
 // SchedulerConfig is the KubeSchedulerConfiguration with which Supercargo's
 // kube-scheduler takes the default one's place, as YAML.

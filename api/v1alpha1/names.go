@@ -1,4 +1,7 @@
 // Package v1alpha1 holds the names and kinds of the supercargo.dev/v1alpha1 API.
+//
+// +kubebuilder:object:generate=true
+// +groupName=supercargo.dev
 package v1alpha1
 
 // GroupName is the API group of every Supercargo kind, and the prefix of its

@@ -1,0 +1,633 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NodeFleet is a group of unequal machines that is kept as cheap as the pods
+// allow: machines are bought for pods that find no room, and given back when
+// they are no longer worth their price.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=nf,categories=supercargo
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Class",type=string,JSONPath=`.spec.class`
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
+// +kubebuilder:printcolumn:name="Machines",type=integer,JSONPath=`.status.machines`
+// +kubebuilder:printcolumn:name="In flight",type=integer,JSONPath=`.status.inFlight`
+// +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=`.status.pendingPods`
+// +kubebuilder:printcolumn:name="Dollars/h",type=string,JSONPath=`.status.cost.dollarsPerHour`
+// +kubebuilder:printcolumn:name="Bound",type=string,JSONPath=`.status.cost.lowerBoundDollarsPerHour`,priority=1
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type NodeFleet struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the fleet is to be.
+	// +required
+	Spec NodeFleetSpec `json:"spec"`
+
+	// status is what it is, and why.
+	// +optional
+	Status NodeFleetStatus `json:"status,omitempty"`
+}
+
+// NodeFleetList is a list of fleets.
+//
+// +kubebuilder:object:root=true
+type NodeFleetList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the fleets.
+	Items []NodeFleet `json:"items"`
+}
+
+// FleetClass says which pods the machines of a fleet take.
+//
+// +kubebuilder:validation:Enum=Any;Batch;Service
+type FleetClass string
+
+const (
+	// FleetAny takes batch pods and services.
+	FleetAny FleetClass = "Any"
+	// FleetBatch takes batch pods alone: such machines empty by themselves.
+	FleetBatch FleetClass = "Batch"
+	// FleetService takes services alone.
+	FleetService FleetClass = "Service"
+)
+
+// FleetMode says whether decisions are carried out.
+//
+// +kubebuilder:validation:Enum=Act;Observe
+type FleetMode string
+
+const (
+	// FleetAct carries decisions out.
+	FleetAct FleetMode = "Act"
+	// FleetObserve decides and shows why, and changes no machine.
+	FleetObserve FleetMode = "Observe"
+)
+
+// FleetProvider says where machines come from.
+//
+// +kubebuilder:validation:Enum=ClusterAPI
+type FleetProvider string
+
+// FleetClusterAPI scales MachineDeployments of cluster-api.
+const FleetClusterAPI FleetProvider = "ClusterAPI"
+
+// NodeFleetSpec is what a fleet is to be.
+//
+// +kubebuilder:validation:XValidation:rule="self.provider != 'ClusterAPI' || has(self.clusterAPI)",message="provider ClusterAPI needs clusterAPI, which says which MachineDeployments the fleet may scale"
+type NodeFleetSpec struct {
+	// class says which pods the machines take. Nodes that carry another
+	// supercargo.dev/class label do not belong to the fleet.
+	// +kubebuilder:default=Any
+	// +optional
+	Class FleetClass `json:"class,omitempty"`
+
+	// mode is Act, or Observe to see decisions without any machine being changed.
+	// +kubebuilder:default=Act
+	// +optional
+	Mode FleetMode `json:"mode,omitempty"`
+
+	// provider says where machines come from.
+	// +kubebuilder:default=ClusterAPI
+	// +optional
+	Provider FleetProvider `json:"provider,omitempty"`
+
+	// clusterAPI says which MachineDeployments are the flavors of the fleet.
+	// +optional
+	ClusterAPI *ClusterAPIFlavors `json:"clusterAPI,omitempty"`
+
+	// pricing says what machines cost and how they are billed.
+	// +kubebuilder:default={}
+	// +optional
+	Pricing FleetPricing `json:"pricing,omitempty"`
+
+	// limits are never exceeded by what the fleet buys; machines that are on their way
+	// count. What is there already is not given back for them.
+	// +optional
+	Limits FleetLimits `json:"limits,omitempty"`
+
+	// scaling says when machines are bought, and when one is given up.
+	// +kubebuilder:default={}
+	// +optional
+	Scaling FleetScaling `json:"scaling,omitempty"`
+
+	// consolidation says when machines are given back.
+	// +kubebuilder:default={}
+	// +optional
+	Consolidation FleetConsolidation `json:"consolidation,omitempty"`
+}
+
+// ClusterAPIFlavors names MachineDeployments. Each one is a flavor.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.names) != has(self.selector)",message="give either names or selector: which MachineDeployments of the namespace the fleet may scale"
+type ClusterAPIFlavors struct {
+	// namespace is where the MachineDeployments are.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Namespace string `json:"namespace"`
+
+	// names are those of the MachineDeployments.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +optional
+	Names []string `json:"names,omitempty"`
+
+	// selector chooses MachineDeployments by their labels. An empty one chooses all.
+	// +optional
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+}
+
+// FleetPricing says what machines cost.
+type FleetPricing struct {
+	// catalogue has prices for flavors without the annotation
+	// supercargo.dev/price-per-hour.
+	// +optional
+	Catalogue *PriceCatalogue `json:"catalogue,omitempty"`
+
+	// billingPeriod is the unit in which machines are paid, every started one in
+	// full. A machine that is paid for is kept until the period ends if it may be
+	// needed.
+	// +kubebuilder:default="1m"
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('8784h')",message="must be between 1s and 8784h"
+	// +optional
+	BillingPeriod metav1.Duration `json:"billingPeriod,omitempty"`
+}
+
+// PriceCatalogue is a CSV file in a ConfigMap, with the columns
+// name,cpu,memory_gib,price_per_hour. A flavor is found by the name that its
+// machines have as node.kubernetes.io/instance-type, else by its own.
+type PriceCatalogue struct {
+	// namespace of the ConfigMap.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +required
+	Namespace string `json:"namespace"`
+
+	// name of the ConfigMap.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	Name string `json:"name"`
+
+	// key in the ConfigMap.
+	// +kubebuilder:default="flavors.csv"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	Key string `json:"key,omitempty"`
+}
+
+// FleetLimits bound what a fleet buys. What is not given is not limited.
+type FleetLimits struct {
+	// machines is how many machines the fleet may have.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	// +optional
+	Machines *int32 `json:"machines,omitempty"`
+
+	// cpu is how much CPU all machines may have together.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="must not be negative"
+	// +optional
+	CPU *resource.Quantity `json:"cpu,omitempty"`
+
+	// memory is how much memory all machines may have together.
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="must not be negative"
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
+
+	// dollarsPerHour is what all machines may cost together, such as "12.50".
+	// +kubebuilder:validation:Pattern=`^[0-9]{1,9}(\.[0-9]{1,6})?$`
+	// +optional
+	DollarsPerHour *string `json:"dollarsPerHour,omitempty"`
+}
+
+// FleetScaling says when machines are bought.
+//
+// +kubebuilder:validation:XValidation:rule="duration(self.batchIdle) <= duration(self.batchMax)",message="batchIdle must not be longer than batchMax"
+type FleetScaling struct {
+	// interval is how often the fleet is looked at when nothing happens.
+	// +kubebuilder:default="1m"
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="must be between 1s and 24h"
+	// +optional
+	Interval metav1.Duration `json:"interval,omitempty"`
+
+	// batchIdle is for how long no further pod must have come before machines are
+	// bought for those that wait.
+	// +kubebuilder:default="1s"
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('1h')",message="must be between 0s and 1h"
+	// +optional
+	BatchIdle metav1.Duration `json:"batchIdle,omitempty"`
+
+	// batchMax is how long a pod waits at most for others to come.
+	// +kubebuilder:default="10s"
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('1h')",message="must be between 0s and 1h"
+	// +optional
+	BatchMax metav1.Duration `json:"batchMax,omitempty"`
+
+	// joinTimeout is how long a machine may take from its order until its node is
+	// ready. Then it is given up, and its flavor is left alone for backOff.
+	// +kubebuilder:default="15m"
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="must be between 1s and 24h"
+	// +optional
+	JoinTimeout metav1.Duration `json:"joinTimeout,omitempty"`
+
+	// backOff is how long a flavor is left alone after a machine of it was given
+	// up; twice as long each time in a row, up to sixteen times.
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="must be between 1s and 24h"
+	// +optional
+	BackOff metav1.Duration `json:"backOff,omitempty"`
+
+	// expectedLag is how long a machine is taken to need from its order until its
+	// node is ready, while none of its flavor has been seen to come.
+	// +kubebuilder:default="2m"
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="must be between 0s and 24h"
+	// +optional
+	ExpectedLag metav1.Duration `json:"expectedLag,omitempty"`
+}
+
+// ConsolidationPolicy says which machines may be given back.
+//
+// +kubebuilder:validation:Enum=Never;WhenEmpty;WhenUnderUsed
+type ConsolidationPolicy string
+
+const (
+	// ConsolidateNever gives no machine back.
+	ConsolidateNever ConsolidationPolicy = "Never"
+	// ConsolidateWhenEmpty gives back machines without pods.
+	ConsolidateWhenEmpty ConsolidationPolicy = "WhenEmpty"
+	// ConsolidateWhenUnderUsed also empties machines that are used little.
+	ConsolidateWhenUnderUsed ConsolidationPolicy = "WhenUnderUsed"
+)
+
+// FleetConsolidation says when machines are given back. Services are never moved,
+// and batch pods only where they may be evicted.
+type FleetConsolidation struct {
+	// policy says which machines may be given back.
+	// +kubebuilder:default=WhenEmpty
+	// +optional
+	Policy ConsolidationPolicy `json:"policy,omitempty"`
+
+	// thresholdPercent is the utilisation (the mean of the shares of CPU and memory
+	// that pods request) below which a machine is under-used.
+	// +kubebuilder:default=50
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	ThresholdPercent *int32 `json:"thresholdPercent,omitempty"`
+
+	// after is for how long a machine must have been under-used or empty.
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8784h')",message="must be between 0s and 8784h"
+	// +optional
+	After metav1.Duration `json:"after,omitempty"`
+
+	// queueEmptyFor is for how long no batch pod must have waited before a machine
+	// is emptied.
+	// +kubebuilder:default="1m"
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8784h')",message="must be between 0s and 8784h"
+	// +optional
+	QueueEmptyFor metav1.Duration `json:"queueEmptyFor,omitempty"`
+
+	// maxUnavailable is how many machines may be on their way out at a time: a
+	// number, or a share of the machines such as "10%", rounded up.
+	// +kubebuilder:default="10%"
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}|[0-9]{1,2}%|100%)$`
+	// +optional
+	MaxUnavailable string `json:"maxUnavailable,omitempty"`
+
+	// drainTimeout is how long the pods of a machine may take to leave. Then the
+	// machine is kept.
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('8784h')",message="must be between 1s and 8784h"
+	// +optional
+	DrainTimeout metav1.Duration `json:"drainTimeout,omitempty"`
+}
+
+// NodeFleetStatus is what a fleet is, and why.
+type NodeFleetStatus struct {
+	// observedGeneration is the generation of the spec that the status is about.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// conditions are Ready, Priced, Limited and Degraded.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// machines is how many machines there are, those on their way included.
+	// +optional
+	Machines int32 `json:"machines"`
+
+	// inFlight is how many of them have no ready node yet.
+	// +optional
+	InFlight int32 `json:"inFlight"`
+
+	// pendingPods is how many pods wait for room that this fleet could give.
+	// +optional
+	PendingPods int32 `json:"pendingPods"`
+
+	// cost is what the machines cost and could cost.
+	// +optional
+	Cost FleetCost `json:"cost,omitempty"`
+
+	// flavors are the kinds of machine that can be bought.
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=1000
+	// +optional
+	Flavors []FlavorStatus `json:"flavors,omitempty"`
+
+	// intent is what is being done. It is written before the first machine is
+	// changed and removed after the last, so that whoever takes over knows.
+	// +optional
+	Intent *FleetIntent `json:"intent,omitempty"`
+
+	// lastDecision is the last decision that changed machines, or would have in mode
+	// Act.
+	// +optional
+	LastDecision *FleetDecision `json:"lastDecision,omitempty"`
+}
+
+// FleetCost is money.
+type FleetCost struct {
+	// dollarsPerHour is what the machines cost now.
+	// +optional
+	DollarsPerHour string `json:"dollarsPerHour,omitempty"`
+
+	// lowerBoundDollarsPerHour is what machines of these flavors for all pods of the
+	// fleet must cost at least.
+	// +optional
+	LowerBoundDollarsPerHour string `json:"lowerBoundDollarsPerHour,omitempty"`
+}
+
+// FlavorStatus is a kind of machine.
+type FlavorStatus struct {
+	// name is that of the MachineDeployment.
+	Name string `json:"name"`
+
+	// pricePerHour in dollars; empty if it is not known.
+	// +optional
+	PricePerHour string `json:"pricePerHour,omitempty"`
+
+	// priceSource says where the price comes from: Annotation or Catalogue.
+	// +optional
+	PriceSource string `json:"priceSource,omitempty"`
+
+	// cpu is what pods can use of one machine.
+	// +optional
+	CPU *resource.Quantity `json:"cpu,omitempty"`
+
+	// memory is what pods can use of one machine.
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
+
+	// maxPods is how many pods one machine takes.
+	// +optional
+	MaxPods int64 `json:"maxPods,omitempty"`
+
+	// arch is the CPU architecture.
+	// +optional
+	Arch string `json:"arch,omitempty"`
+
+	// machines is how many there are, those on their way included.
+	// +optional
+	Machines int32 `json:"machines"`
+
+	// min is the least number of machines.
+	// +optional
+	Min int32 `json:"min"`
+
+	// max is the greatest number of machines.
+	// +optional
+	Max int32 `json:"max"`
+
+	// lag is how long machines needed from their order until their node was ready.
+	// +optional
+	Lag *AcquisitionLag `json:"lag,omitempty"`
+
+	// failures is how many machines in a row were given up.
+	// +optional
+	Failures int32 `json:"failures,omitempty"`
+
+	// leftAloneUntil is until when no machine is bought.
+	// +optional
+	LeftAloneUntil *metav1.Time `json:"leftAloneUntil,omitempty"`
+
+	// message says why no machine of the flavor can be bought.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// AcquisitionLag is a learned time: a mean and a standard deviation that forget the
+// past by and by.
+type AcquisitionLag struct {
+	// seconds is the mean.
+	Seconds int64 `json:"seconds"`
+
+	// deviationSeconds is the standard deviation.
+	DeviationSeconds int64 `json:"deviationSeconds"`
+
+	// samples is how many machines it was learned from.
+	Samples int64 `json:"samples"`
+}
+
+// FleetIntent is what is being done.
+type FleetIntent struct {
+	// id names the intent. Providers whose machines carry tags write it there.
+	ID string `json:"id"`
+
+	// time is when it was made.
+	Time metav1.Time `json:"time"`
+
+	// orders are the machines to buy.
+	// +listType=map
+	// +listMapKey=flavor
+	// +kubebuilder:validation:MaxItems=1000
+	// +optional
+	Orders []FleetOrder `json:"orders,omitempty"`
+
+	// releases are the machines to give back.
+	// +listType=map
+	// +listMapKey=flavor
+	// +kubebuilder:validation:MaxItems=1000
+	// +optional
+	Releases []FleetRelease `json:"releases,omitempty"`
+}
+
+// FleetOrder asks for machines of one flavor.
+type FleetOrder struct {
+	// flavor is its name.
+	Flavor string `json:"flavor"`
+
+	// from is how many machines there were to be.
+	From int32 `json:"from"`
+
+	// to is how many there are to be.
+	To int32 `json:"to"`
+}
+
+// FleetRelease gives back machines of one flavor.
+type FleetRelease struct {
+	// flavor is its name.
+	Flavor string `json:"flavor"`
+
+	// from is how many machines there were to be.
+	From int32 `json:"from"`
+
+	// machines are those to give back.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=10000
+	Machines []string `json:"machines"`
+}
+
+// FleetDecision says what was decided, and why.
+type FleetDecision struct {
+	// id is that of the intent.
+	ID string `json:"id"`
+
+	// time is when it was made.
+	Time metav1.Time `json:"time"`
+
+	// mode in which it was made: in Observe nothing was changed.
+	Mode FleetMode `json:"mode"`
+
+	// summary says it in one line.
+	// +kubebuilder:validation:MaxLength=1024
+	Summary string `json:"summary"`
+
+	// buys are the machines to buy, one entry a flavor.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	Buys []DecidedPurchase `json:"buys,omitempty"`
+
+	// releases are machines to give back.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	Releases []DecidedRelease `json:"releases,omitempty"`
+
+	// rejected says what was not done: flavors that were passed over, pods that no
+	// machine holds.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	Rejected []Rejection `json:"rejected,omitempty"`
+
+	// pricePerHour is what the machines to buy cost together, in dollars.
+	// +optional
+	PricePerHour string `json:"pricePerHour,omitempty"`
+
+	// lowerBoundPerHour is what machines for the same pods must cost at least.
+	// +optional
+	LowerBoundPerHour string `json:"lowerBoundPerHour,omitempty"`
+
+	// expected is what was expected when it was decided.
+	// +optional
+	Expected Outcome `json:"expected,omitempty"`
+
+	// measured is what came of it. It is filled in when the last machine bought is
+	// ready or was given up, and the last one given back has gone.
+	// +optional
+	Measured *Outcome `json:"measured,omitempty"`
+}
+
+// Outcome is what a decision leads to.
+type Outcome struct {
+	// readySeconds is the time until the last machine bought is ready.
+	// +optional
+	ReadySeconds int64 `json:"readySeconds,omitempty"`
+
+	// dollarsPerHour is what all machines of the fleet cost then.
+	// +optional
+	DollarsPerHour string `json:"dollarsPerHour,omitempty"`
+
+	// pendingPods is how many pods wait then.
+	// +optional
+	PendingPods int32 `json:"pendingPods"`
+}
+
+// DecidedPurchase is a number of machines of one flavor.
+type DecidedPurchase struct {
+	// flavor is its name.
+	Flavor string `json:"flavor"`
+
+	// count is how many.
+	Count int32 `json:"count"`
+
+	// pods is for how many pods.
+	Pods int32 `json:"pods"`
+
+	// reason says why this flavor.
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason"`
+}
+
+// DecidedRelease is a machine to give back.
+type DecidedRelease struct {
+	// node is its name.
+	Node string `json:"node"`
+
+	// reason says why.
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason"`
+}
+
+// Rejection says what was not done.
+type Rejection struct {
+	// name is that of a flavor, node or pod.
+	Name string `json:"name"`
+
+	// reason says why not.
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason"`
+}
+
+// The conditions of a NodeFleet.
+const (
+	// FleetReady says that the fleet is looked after: its flavors are known, and the
+	// last decision could be made and carried out.
+	FleetReady = "Ready"
+	// FleetPriced says that every flavor has a price. Flavors without one are not
+	// bought.
+	FleetPriced = "Priced"
+	// FleetLimited says that pods wait because a limit does not allow for more
+	// machines.
+	FleetLimited = "Limited"
+	// FleetDegraded says that machines did not come.
+	FleetDegraded = "Degraded"
+)
