@@ -1,0 +1,276 @@
+// Package clusterapi scales MachineDeployments of cluster-api. Each one is a
+// flavor: machines of one size at one price.
+//
+// It reads the annotations that cluster-autoscaler's users have on their
+// MachineDeployments already, with the same meaning, and writes nothing but the
+// number of replicas and, before it lowers that, the annotation by which
+// cluster-api chooses which Machines go.
+package clusterapi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+)
+
+// AddToScheme registers the kinds that a client for New must know.
+var AddToScheme = clusterv1.AddToScheme
+
+// Kinds are the objects whose changes concern a fleet.
+func Kinds() []client.Object {
+	return []client.Object{&clusterv1.MachineDeployment{}, &clusterv1.Machine{}}
+}
+
+// Provider scales the MachineDeployments of one fleet.
+type Provider struct {
+	live   client.Reader // reads past any cache
+	writer client.Client
+	spec   v1alpha1.ClusterAPIFlavors
+	// nodes of the cluster by name, for the labels and sizes of machines that there
+	// are already.
+	nodes map[string]*corev1.Node
+}
+
+// New returns a Provider for the MachineDeployments that the spec names. live must
+// not read from a cache. nodes are those of the cluster, by name: a
+// MachineDeployment that has nodes is taken to go on giving such ones.
+func New(live client.Reader, writer client.Client, spec v1alpha1.ClusterAPIFlavors, nodes map[string]*corev1.Node) *Provider {
+	return &Provider{live: live, writer: writer, spec: spec, nodes: nodes}
+}
+
+var _ provider.Provider = (*Provider)(nil)
+
+// Observe implements provider.Provider.
+func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
+	deployments, err := p.deployments(ctx)
+	if err != nil {
+		return nil, err
+	}
+	machines, err := p.machines(ctx, deployments)
+	if err != nil {
+		return nil, err
+	}
+	found := &provider.Inventory{}
+	templates := map[string]*template{}
+	for i := range deployments {
+		d := &deployments[i]
+		own := machines[d.Name]
+		t, err := p.template(ctx, d, templates)
+		if err != nil {
+			return nil, err
+		}
+		found.Flavors = append(found.Flavors, flavor(d, t, p.example(own)))
+		found.Machines = append(found.Machines, machinesOf(d, own)...)
+	}
+	for _, name := range p.spec.Names {
+		if !slices.ContainsFunc(found.Flavors, func(f provider.Flavor) bool { return f.Name == name }) {
+			found.Flavors = append(found.Flavors, provider.Flavor{
+				Name: name, Problem: fmt.Sprintf("there is no MachineDeployment %s/%s", p.spec.Namespace, name),
+			})
+		}
+	}
+	slices.SortFunc(found.Flavors, func(a, b provider.Flavor) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(found.Machines, func(a, b provider.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	return found, nil
+}
+
+// deployments returns those that the spec chooses, ordered by name.
+func (p *Provider) deployments(ctx context.Context) ([]clusterv1.MachineDeployment, error) {
+	selector := labels.Everything()
+	if p.spec.Selector != nil {
+		var err error
+		if selector, err = metav1.LabelSelectorAsSelector(p.spec.Selector); err != nil {
+			return nil, fmt.Errorf("read spec.clusterAPI.selector: %w", err)
+		}
+	}
+	var list clusterv1.MachineDeploymentList
+	if err := p.live.List(ctx, &list, client.InNamespace(p.spec.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("list MachineDeployments in namespace %s: %w", p.spec.Namespace, err)
+	}
+	if len(p.spec.Names) > 0 {
+		list.Items = slices.DeleteFunc(list.Items, func(d clusterv1.MachineDeployment) bool { return !slices.Contains(p.spec.Names, d.Name) })
+	}
+	slices.SortFunc(list.Items, func(a, b clusterv1.MachineDeployment) int { return cmp.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}
+
+// machines returns the Machines of each deployment.
+func (p *Provider) machines(ctx context.Context, deployments []clusterv1.MachineDeployment) (map[string][]clusterv1.Machine, error) {
+	var list clusterv1.MachineList
+	if err := p.live.List(ctx, &list, client.InNamespace(p.spec.Namespace), client.HasLabels{clusterv1.MachineDeploymentNameLabel}); err != nil {
+		return nil, fmt.Errorf("list Machines in namespace %s: %w", p.spec.Namespace, err)
+	}
+	chosen := map[string]bool{}
+	for i := range deployments {
+		chosen[deployments[i].Name] = true
+	}
+	found := map[string][]clusterv1.Machine{}
+	for i := range list.Items {
+		if name := list.Items[i].Labels[clusterv1.MachineDeploymentNameLabel]; chosen[name] {
+			found[name] = append(found[name], list.Items[i])
+		}
+	}
+	return found, nil
+}
+
+// example returns a node of one of the machines, the last that was made, or nil.
+func (p *Provider) example(machines []clusterv1.Machine) *corev1.Node {
+	var last *corev1.Node
+	for i := range machines {
+		n := p.nodes[machines[i].Status.NodeRef.Name]
+		if n == nil || n.Status.Allocatable.Cpu().IsZero() {
+			continue
+		}
+		if last == nil || last.CreationTimestamp.Before(&n.CreationTimestamp) ||
+			last.CreationTimestamp.Equal(&n.CreationTimestamp) && n.Name < last.Name {
+			last = n
+		}
+	}
+	return last
+}
+
+// machinesOf returns the machines of a deployment. Of those that are more than there
+// are to be, the marked ones are on their way out: cluster-api chooses them.
+func machinesOf(d *clusterv1.MachineDeployment, own []clusterv1.Machine) []provider.Machine {
+	slices.SortFunc(own, func(a, b clusterv1.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	surplus := 0
+	if d.Spec.Replicas != nil {
+		surplus = -int(*d.Spec.Replicas)
+		for i := range own {
+			if own[i].DeletionTimestamp == nil {
+				surplus++
+			}
+		}
+	}
+	all := make([]provider.Machine, len(own))
+	for i := range own {
+		m := &own[i]
+		all[i] = machine(d.Name, m)
+		if surplus > 0 && !all[i].Leaving && hasKey(m.Annotations, clusterv1.DeleteMachineAnnotation) {
+			all[i].Leaving = true
+			surplus--
+		}
+	}
+	return all
+}
+
+func machine(flavor string, m *clusterv1.Machine) provider.Machine {
+	found := provider.Machine{
+		Name: m.Name, Flavor: flavor, Node: m.Status.NodeRef.Name, Ordered: m.CreationTimestamp.Time, Leaving: m.DeletionTimestamp != nil,
+	}
+	for _, kind := range []string{clusterv1.MachineBootstrapConfigReadyCondition, clusterv1.MachineInfrastructureReadyCondition} {
+		if c := meta.FindStatusCondition(m.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
+			found.Waits = cmp.Or(c.Message, c.Reason)
+		}
+	}
+	return found
+}
+
+func hasKey(m map[string]string, key string) bool {
+	_, ok := m[key]
+	return ok
+}
+
+// template is what an infrastructure template says of its machines.
+type template struct {
+	capacity corev1.ResourceList
+	arch, os string
+}
+
+// template reads status.capacity and status.nodeInfo of the infrastructure
+// template, as the contract of cluster-api for scaling from zero has them. A
+// template that cannot be read says nothing: annotations may say it all.
+func (p *Provider) template(ctx context.Context, d *clusterv1.MachineDeployment, known map[string]*template) (*template, error) {
+	ref := d.Spec.Template.Spec.InfrastructureRef
+	key := ref.APIGroup + "/" + ref.Kind + "/" + ref.Name
+	if t, ok := known[key]; ok {
+		return t, nil
+	}
+	found := &template{capacity: corev1.ResourceList{}}
+	known[key] = found
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(crdKind)
+	err := p.live.Get(ctx, types.NamespacedName{Name: strings.ToLower(ref.Kind) + "s." + ref.APIGroup}, crd)
+	if unreadable(err) {
+		return found, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read the CRD of %s: %w", ref.Kind, err)
+	}
+	versions := strings.Split(crd.Labels[contractLabel], "_")
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion(ref.APIGroup + "/" + versions[len(versions)-1])
+	object.SetKind(ref.Kind)
+	err = p.live.Get(ctx, types.NamespacedName{Namespace: d.Namespace, Name: ref.Name}, object)
+	if unreadable(err) {
+		return found, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("read %s %s/%s: %w", ref.Kind, d.Namespace, ref.Name, err)
+	}
+	found.read(object)
+	return found, nil
+}
+
+// unreadable reports whether an object is not there for us to read.
+func unreadable(err error) bool {
+	return err != nil && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
+}
+
+// Buy implements provider.Provider. The API server refuses the write if the
+// MachineDeployment has been changed since its number of replicas was read.
+func (p *Provider) Buy(ctx context.Context, _, flavor string, from, to int) error {
+	return p.scale(ctx, flavor, from, to)
+}
+
+func (p *Provider) scale(ctx context.Context, flavor string, from, to int) error {
+	d := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.spec.Namespace, Name: flavor}}
+	scale := &autoscalingv1.Scale{}
+	if err := p.writer.SubResource("scale").Get(ctx, d, scale); err != nil {
+		return fmt.Errorf("read the scale of MachineDeployment %s/%s: %w", d.Namespace, d.Name, err)
+	}
+	switch int(scale.Spec.Replicas) {
+	case to:
+		return nil // done before
+	case from:
+	default:
+		return fmt.Errorf("scale MachineDeployment %s/%s from %d to %d replicas: it has %d: %w",
+			d.Namespace, d.Name, from, to, scale.Spec.Replicas, provider.ErrChanged)
+	}
+	scale.Spec.Replicas = int32(to)
+	err := p.writer.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(scale))
+	if apierrors.IsConflict(err) {
+		err = fmt.Errorf("%w: %w", provider.ErrChanged, err)
+	}
+	if err != nil {
+		return fmt.Errorf("scale MachineDeployment %s/%s from %d to %d replicas: %w", d.Namespace, d.Name, from, to, err)
+	}
+	return nil
+}
+
+// Release implements provider.Provider: it marks the Machines, which makes
+// cluster-api choose them, and then lowers the number of replicas.
+func (p *Provider) Release(ctx context.Context, intent, flavor string, from int, machines []string) error {
+	for _, name := range machines {
+		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: p.spec.Namespace, Name: name}}
+		mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, clusterv1.DeleteMachineAnnotation, intent)
+		if err := p.writer.Patch(ctx, m, client.RawPatch(types.MergePatchType, mark)); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("mark Machine %s/%s for deletion: %w", p.spec.Namespace, name, err)
+		}
+	}
+	return p.scale(ctx, flavor, from, from-len(machines))
+}

@@ -1,0 +1,300 @@
+package clusterapi
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// The annotations of cluster-autoscaler's provider for cluster-api.
+const (
+	annotationCPU       = "capacity.cluster-autoscaler.kubernetes.io/cpu"
+	annotationMemory    = "capacity.cluster-autoscaler.kubernetes.io/memory"
+	annotationMaxPods   = "capacity.cluster-autoscaler.kubernetes.io/maxPods"
+	annotationLabels    = "capacity.cluster-autoscaler.kubernetes.io/labels"
+	annotationTaints    = "capacity.cluster-autoscaler.kubernetes.io/taints"
+	annotationThreshold = "cluster.x-k8s.io/autoscaling-options-scaledownutilizationthreshold"
+	annotationUnneeded  = "cluster.x-k8s.io/autoscaling-options-scaledownunneededtime"
+	annotationProvision = "cluster.x-k8s.io/autoscaling-options-maxnodeprovisiontime"
+)
+
+const (
+	// defaultMaxPods is what a kubelet takes by default.
+	defaultMaxPods = 110
+	defaultArch    = "amd64"
+	contractLabel  = "cluster.x-k8s.io/v1beta2"
+)
+
+var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+// flavor says what machines of a deployment are like. The annotations say it
+// first, then a node that it has, then the infrastructure template.
+func flavor(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) provider.Flavor {
+	r := &reading{annotations: d.Annotations}
+	f := provider.Flavor{Name: d.Name, Max: math.MaxInt32}
+	if d.Spec.Replicas != nil {
+		f.Want = int(*d.Spec.Replicas)
+	}
+	f.Min = r.count(clusterv1.AutoscalerMinSizeAnnotation, 0)
+	f.Max = r.count(clusterv1.AutoscalerMaxSizeAnnotation, math.MaxInt32)
+	f.Labels, f.Taints = hostOf(d, t, node, r)
+	f.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
+	r.size(&f, t, node)
+	r.price(&f)
+	f.JoinTimeout = r.duration(annotationProvision)
+	f.UnneededTime = r.duration(annotationUnneeded)
+	f.Threshold = r.share(annotationThreshold)
+	f.Problem = problem(d, &f, r)
+	return f
+}
+
+// problem says why no machine can be bought.
+func problem(d *clusterv1.MachineDeployment, f *provider.Flavor, r *reading) string {
+	switch {
+	case len(r.faults) > 0:
+		return strings.Join(r.faults, "; ")
+	case d.DeletionTimestamp != nil:
+		return "the MachineDeployment is being deleted"
+	case hasKey(d.Annotations, clusterv1.PausedAnnotation) || d.Spec.Paused != nil && *d.Spec.Paused:
+		return "the MachineDeployment is paused"
+	case f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0:
+		return fmt.Sprintf("nothing says what its machines hold: it has no node, its infrastructure template no status.capacity; "+
+			"set the annotations %s and %s", annotationCPU, annotationMemory)
+	case f.Min > f.Max:
+		return fmt.Sprintf("the annotation %s is %d, more than %s, which is %d",
+			clusterv1.AutoscalerMinSizeAnnotation, f.Min, clusterv1.AutoscalerMaxSizeAnnotation, f.Max)
+	}
+	return ""
+}
+
+// reading takes annotations apart and collects what is wrong with them.
+type reading struct {
+	annotations map[string]string
+	faults      []string
+}
+
+func (r *reading) fault(key, want string) {
+	r.faults = append(r.faults, fmt.Sprintf("the annotation %s is %q: want %s", key, r.annotations[key], want))
+}
+
+func (r *reading) count(key string, otherwise int) int {
+	text, ok := r.annotations[key]
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		r.fault(key, "a number of machines such as 3")
+		return otherwise
+	}
+	return int(n)
+}
+
+func (r *reading) quantity(key string) (resource.Quantity, bool) {
+	text, ok := r.annotations[key]
+	if !ok {
+		return resource.Quantity{}, false
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil || q.Sign() <= 0 {
+		r.fault(key, "a positive quantity such as 4 or 16Gi")
+		return resource.Quantity{}, false
+	}
+	return q, true
+}
+
+func (r *reading) duration(key string) *time.Duration {
+	text, ok := r.annotations[key]
+	if !ok {
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		r.fault(key, "a duration such as 10m")
+		return nil
+	}
+	return &d
+}
+
+func (r *reading) share(key string) *float64 {
+	text, ok := r.annotations[key]
+	if !ok {
+		return nil
+	}
+	share, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(share >= 0 && share <= 1) {
+		r.fault(key, "a share such as 0.5")
+		return nil
+	}
+	return &share
+}
+
+// size takes what pods can use from the first that says it.
+func (r *reading) size(f *provider.Flavor, t *template, node *corev1.Node) {
+	pick := func(key string, name corev1.ResourceName) (resource.Quantity, bool) {
+		if q, ok := r.quantity(key); ok {
+			return q, true
+		}
+		if node != nil {
+			if q, ok := node.Status.Allocatable[name]; ok {
+				return q, true
+			}
+		}
+		q, ok := t.capacity[name]
+		return q, ok
+	}
+	if q, ok := pick(annotationCPU, corev1.ResourceCPU); ok {
+		f.Size.MilliCPU = q.MilliValue()
+	}
+	if q, ok := pick(annotationMemory, corev1.ResourceMemory); ok {
+		f.Size.MemoryBytes = q.Value()
+	}
+	f.MaxPods = defaultMaxPods
+	if q, ok := pick(annotationMaxPods, corev1.ResourcePods); ok {
+		f.MaxPods = q.Value()
+	}
+	f.Size = packing.Size{MilliCPU: max(0, f.Size.MilliCPU), MemoryBytes: max(0, f.Size.MemoryBytes)}
+}
+
+// price reads dollars per hour.
+func (r *reading) price(f *provider.Flavor) {
+	text, ok := r.annotations[v1alpha1.AnnotationPricePerHour]
+	if !ok {
+		return
+	}
+	price, err := provider.ParsePrice(text)
+	if err != nil {
+		r.fault(v1alpha1.AnnotationPricePerHour, "dollars per hour such as 0.192")
+		return
+	}
+	f.MicroDollarsPerHour, f.HasPrice = price, true
+}
+
+// read takes what the template says from its status.
+func (t *template) read(object *unstructured.Unstructured) {
+	capacity, _, _ := unstructured.NestedMap(object.Object, "status", "capacity")
+	for name, value := range capacity {
+		if q, err := resource.ParseQuantity(fmt.Sprint(value)); err == nil {
+			t.capacity[corev1.ResourceName(name)] = q
+		}
+	}
+	t.arch, _, _ = unstructured.NestedString(object.Object, "status", "nodeInfo", "architecture")
+	t.os, _, _ = unstructured.NestedString(object.Object, "status", "nodeInfo", "operatingSystem")
+}
+
+// hostOf returns the labels and taints that nodes of the deployment have.
+func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *reading) (map[string]string, []corev1.Taint) {
+	labels := map[string]string{corev1.LabelArchStable: defaultArch, corev1.LabelOSStable: string(corev1.Linux)}
+	var taints []corev1.Taint
+	if t.arch != "" {
+		labels[corev1.LabelArchStable] = t.arch
+	}
+	if t.os != "" {
+		labels[corev1.LabelOSStable] = t.os
+	}
+	if zone := d.Spec.Template.Spec.FailureDomain; zone != "" {
+		labels[corev1.LabelTopologyZone] = zone
+	}
+	if node != nil {
+		maps.Copy(labels, node.Labels)
+		delete(labels, corev1.LabelHostname)
+		taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), passing)
+	}
+	for key, value := range d.Spec.Template.Labels {
+		if managedLabel(key) {
+			labels[key] = value
+		}
+	}
+	for key, value := range r.pairs(annotationLabels) {
+		labels[key] = value
+	}
+	for _, taint := range d.Spec.Template.Spec.Taints {
+		if taint.Propagation == clusterv1.MachineTaintPropagationAlways {
+			taints = addTaint(taints, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
+		}
+	}
+	for _, taint := range r.taints() {
+		taints = addTaint(taints, taint)
+	}
+	return labels, taints
+}
+
+// passing reports whether a taint tells of a state of the node that passes.
+func passing(t corev1.Taint) bool {
+	return strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
+		strings.HasPrefix(t.Key, "node.cluster.x-k8s.io/") || strings.HasPrefix(t.Key, v1alpha1.GroupName+"/") ||
+		t.Key == "DeletionCandidateOfClusterAutoscaler" || t.Key == "ToBeDeletedByClusterAutoscaler"
+}
+
+// managedLabel reports whether cluster-api copies a label of a Machine to its node.
+func managedLabel(key string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	if !ok {
+		return false
+	}
+	for _, managed := range []string{"node-role.kubernetes.io", "node-restriction.kubernetes.io", "node.cluster.x-k8s.io"} {
+		if domain == managed || managed != "node-role.kubernetes.io" && strings.HasSuffix(domain, "."+managed) {
+			return true
+		}
+	}
+	return false
+}
+
+func addTaint(taints []corev1.Taint, t corev1.Taint) []corev1.Taint {
+	if slices.ContainsFunc(taints, func(o corev1.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect }) {
+		return taints
+	}
+	return append(taints, t)
+}
+
+// pairs reads key=value pairs between commas.
+func (r *reading) pairs(key string) map[string]string {
+	found := map[string]string{}
+	text := r.annotations[key]
+	if text == "" {
+		return found
+	}
+	for pair := range strings.SplitSeq(text, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(pair), "=")
+		if !ok || name == "" {
+			r.fault(key, "labels such as disk=ssd,zone=a")
+			return map[string]string{}
+		}
+		found[name] = value
+	}
+	return found
+}
+
+// taints reads key=value:effect between commas.
+func (r *reading) taints() []corev1.Taint {
+	text := r.annotations[annotationTaints]
+	if text == "" {
+		return nil
+	}
+	var found []corev1.Taint
+	for item := range strings.SplitSeq(text, ",") {
+		pair, effect, ok := strings.Cut(strings.TrimSpace(item), ":")
+		key, value, _ := strings.Cut(pair, "=")
+		known := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
+		if !ok || key == "" || !slices.Contains(known, corev1.TaintEffect(effect)) {
+			r.fault(annotationTaints, "taints such as gpu=true:NoSchedule")
+			return nil
+		}
+		found = append(found, corev1.Taint{Key: key, Value: value, Effect: corev1.TaintEffect(effect)})
+	}
+	return found
+}

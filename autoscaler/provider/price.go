@@ -1,0 +1,46 @@
+package provider
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// mostDollars is the highest price per hour that is taken for one.
+const mostDollars = 1_000_000
+
+// ParsePrice reads dollars per hour, such as 0.192, and returns micro-dollars per
+// hour, rounded up. It accepts from 0 to 1,000,000 dollars with any number of decimals
+// up to twelve, and no exponent.
+func ParsePrice(text string) (int64, error) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	if !digits(whole, 1, 7) || !digits(fraction, 0, 12) || strings.HasSuffix(text, ".") {
+		return 0, fmt.Errorf("%q is no price: want dollars per hour from 0 to %d, such as 0.192", text, mostDollars)
+	}
+	const decimals = 12
+	dollars, _ := strconv.ParseInt(whole, 10, 64) // seven digits
+	rest, _ := strconv.ParseInt(fraction+strings.Repeat("0", decimals-len(fraction)), 10, 64)
+	micros := dollars*1_000_000 + (rest+999_999)/1_000_000
+	if micros > mostDollars*1_000_000 {
+		return 0, fmt.Errorf("%q is no price: it is above %d dollars per hour", text, mostDollars)
+	}
+	return micros, nil
+}
+
+func digits(s string, least, most int) bool {
+	return len(s) >= least && len(s) <= most && strings.Trim(s, "0123456789") == ""
+}
+
+// FormatPrice writes micro-dollars per hour as dollars, as ParsePrice reads them,
+// with two decimals at least.
+func FormatPrice(microDollars int64) string {
+	sign := ""
+	if microDollars < 0 {
+		sign, microDollars = "-", -microDollars
+	}
+	text := fmt.Sprintf("%s%d.%06d", sign, microDollars/1_000_000, microDollars%1_000_000)
+	for i := 0; i < 4 && strings.HasSuffix(text, "0"); i++ {
+		text = text[:len(text)-1]
+	}
+	return text
+}

@@ -1,0 +1,91 @@
+// Package provider is the port through which a NodeFleet gets machines. Each
+// folder below it is one adapter.
+package provider
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// Provider gives machines and takes them back. Implementations need not be safe for
+// concurrent use.
+//
+// Both writes are idempotent: doing one again after a crash, with the same
+// arguments, changes nothing that was done before.
+type Provider interface {
+	// Observe reads what can be bought and what there is. The numbers of machines
+	// come from the source of truth, not from a cache: what Buy and Release have
+	// done is seen.
+	Observe(ctx context.Context) (*Inventory, error)
+
+	// Buy makes the machines of a flavor as many as to, if there are still to be
+	// as many as from. It returns ErrChanged if somebody else has changed their
+	// number. The intent names the decision.
+	Buy(ctx context.Context, intent, flavor string, from, to int) error
+
+	// Release gives back machines of a flavor of which there are to be as many as
+	// from. A machine that has gone or is going is no fault. It returns ErrChanged
+	// if somebody else has changed the number of machines.
+	Release(ctx context.Context, intent, flavor string, from int, machines []string) error
+}
+
+// ErrChanged says that the world is no longer what the decision was made for.
+// Observe again and decide anew.
+var ErrChanged = errors.New("the number of machines has been changed by somebody else")
+
+// Inventory is what can be bought and what there is.
+type Inventory struct {
+	// Flavors are ordered by name.
+	Flavors []Flavor
+	// Machines are ordered by name.
+	Machines []Machine
+}
+
+// Flavor is a kind of machine.
+type Flavor struct {
+	// Name is unique in its fleet.
+	Name string
+	// InstanceType is how the seller calls it; empty if that is not known.
+	InstanceType string
+	// Size is what pods can use of one machine, before the pods of DaemonSets.
+	// MaxPods is how many pods it takes.
+	Size    packing.Size
+	MaxPods int64
+	// Labels and Taints are those that its nodes have. The hostname is missing.
+	Labels map[string]string
+	Taints []corev1.Taint
+	// MicroDollarsPerHour is the price that the provider knows; HasPrice is whether
+	// it knows one.
+	MicroDollarsPerHour int64
+	HasPrice            bool
+	// Min and Max bound the number of machines; Want is how many there are to be.
+	Min, Max, Want int
+	// JoinTimeout, UnneededTime and Threshold override those of the fleet where they
+	// are not nil. Threshold is a share.
+	JoinTimeout, UnneededTime *time.Duration
+	Threshold                 *float64
+	// Problem says why no machine of it can be bought; empty if one can.
+	Problem string
+}
+
+// Machine is a machine, from its order until it is no longer paid for.
+type Machine struct {
+	// Name is unique in its fleet.
+	Name string
+	// Flavor is the name of its flavor.
+	Flavor string
+	// Node is the name of its node; empty until it has one.
+	Node string
+	// Ordered is when it was asked for.
+	Ordered time.Time
+	// Failed says what went wrong if the machine is never going to come; else it is
+	// empty. Waits says what the provider waits for, where it tells.
+	Failed, Waits string
+	// Leaving says that it has been asked to go.
+	Leaving bool
+}
