@@ -1,11 +1,13 @@
 // Package trace reads and writes recorded workloads and machine catalogues.
 //
-// Three CSV formats are read:
+// Four CSV formats are read:
 //
 //   - the openb pod list of the Alibaba GPU cluster trace of 2023, see
 //     [Read] for what its columns turn into;
 //   - the generic trace, with the columns arrival_s, cpu_milli, memory_mib,
 //     runtime_s and, where wanted, name, class, category, count and arch;
+//   - the pod list, with the columns name, cpu_milli, memory_mib and, where wanted,
+//     count, arch, class and runtime_s, see [ReadPodList];
 //   - the flavor catalogue, with the columns name, cpu, memory_gib,
 //     price_per_hour and, where wanted, arch, machine_type, max_pods,
 //     watts_idle and watts_full, see [ReadFlavors].

@@ -53,6 +53,36 @@ func FuzzReadPods(f *testing.F) {
 	})
 }
 
+// FuzzReadPodList feeds pod lists: what is accepted is bounded, named and not
+// negative, and what [Read] accepts is accepted too.
+func FuzzReadPodList(f *testing.F) {
+	f.Add([]byte("name,cpu_milli,memory_mib\na,1,1\n"))
+	f.Add([]byte("\ufeffname,class,count,arch,runtime_s,memory_mib,cpu_milli\na,batch,3,arm64,1.5,0.3,2\r\n"))
+	f.Add([]byte(genericHeader + "1,2,3,4\n"))
+	f.Add([]byte(openbHeader + "b,1,1,0,0,,BE,Pending,5,9,\n"))
+	f.Add([]byte("name,cpu_milli,memory_mib,count\na,-1,NaN,-3\n"))
+	f.Fuzz(func(t *testing.T, input []byte) {
+		if bytes.Contains(input, []byte("count")) && manyDigits.Match(input) {
+			t.Skip("may stand for so many pods that little else is tried")
+		}
+		list, err := ReadPodList("t.csv", bytes.NewReader(input))
+		if err != nil {
+			checkRefusal(t, err)
+			if _, err := Read("t.csv", bytes.NewReader(input)); err == nil {
+				t.Fatal("is a trace and no pod list")
+			}
+			return
+		}
+		names := make(map[string]bool)
+		for _, p := range list.Pods {
+			if p.Runtime < 0 || p.MilliCPU < 0 || p.MemoryBytes < 0 || !validName(p.Name) || names[p.Name] {
+				t.Fatalf("%+v has a negative number, or a name that is bad or taken", p)
+			}
+			names[p.Name] = true
+		}
+	})
+}
+
 // FuzzReadFlavors does the same for catalogues.
 func FuzzReadFlavors(f *testing.F) {
 	f.Add([]byte(flavorHeader + "a,2,8,0.1\nb,1930m,6.74,1.6128\n"))

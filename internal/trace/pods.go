@@ -60,6 +60,11 @@ var (
 		required: []string{"arrival_s", "cpu_milli", "memory_mib", "runtime_s"},
 		optional: []string{"name", "class", "category", "count", "arch"},
 	}
+	podListFormat = format{
+		name:     "pod list",
+		required: []string{"name", "cpu_milli", "memory_mib"},
+		optional: []string{"count", "arch", "class", "runtime_s"},
+	}
 	openbFormat = format{
 		name:     "openb pod list",
 		required: []string{"name", "cpu_milli", "memory_mib", "qos", "creation_time", "deletion_time"},
@@ -70,7 +75,8 @@ var (
 
 // Trace is a workload as read from a file.
 type Trace struct {
-	// Format names the file's format: "generic trace" or "openb pod list".
+	// Format names the file's format: "generic trace", "openb pod list" or "pod
+	// list".
 	Format string
 	// Ignored lists the columns of the file that were not read, in their order.
 	Ignored []string
@@ -96,15 +102,31 @@ type Trace struct {
 //
 // Cost: O(n log n).
 func Read(file string, r io.Reader) (*Trace, error) {
-	t, f, err := openTable(file, r, []format{genericFormat, openbFormat})
+	return read(file, r, genericFormat, openbFormat)
+}
+
+// ReadPodList reads pods that are there together, so that nothing is said of when
+// they come: a pod list, whose columns mean what they mean in a generic trace, or
+// anything that [Read] reads. Every row of a pod list has a name, and runtime_s may
+// be empty, which makes it zero. file, errors and cost are as for [Read].
+func ReadPodList(file string, r io.Reader) (*Trace, error) {
+	return read(file, r, podListFormat, genericFormat, openbFormat)
+}
+
+// read reads whichever of the formats the header fits best, the first of equals.
+func read(file string, r io.Reader, formats ...format) (*Trace, error) {
+	t, f, err := openTable(file, r, formats)
 	if err != nil {
 		return nil, err
 	}
 	rows := podRows{table: t, lineOf: make(map[string]int)}
 	for t.next() && !rows.full {
-		if f.name == openbFormat.name {
+		switch f.name {
+		case openbFormat.name:
 			rows.openb()
-		} else {
+		case podListFormat.name:
+			rows.listed()
+		default:
 			rows.generic()
 		}
 	}
@@ -164,25 +186,37 @@ func (r *podRows) generic() {
 		Name:     r.cell("name"),
 		Arrival:  time.Duration(r.number("arrival_s", int64(time.Second), exact)),
 		Runtime:  time.Duration(r.number("runtime_s", int64(time.Second), exact)),
-		Class:    Class(r.cell("class")),
 		Category: r.cell("category"),
-		Arch:     r.cell("arch"),
 	}
 	r.requests(&p)
 	if p.Name == "" {
 		p.Name = "pod-" + strconv.Itoa(r.line)
 	}
-	if !slices.Contains([]Class{ClassUnset, ClassBatch, ClassService}, p.Class) {
-		r.badCell("class", errors.New("is no class, want batch, service or nothing"))
-	}
+	r.kind(&p)
 	if !printable(p.Category, maxCategoryBytes) {
 		r.badCell("category", fmt.Errorf("is no category, want at most %d bytes without control characters", maxCategoryBytes))
 	}
-	r.checkArch(p.Arch)
 	if p.Arrival > maxInt64-p.Runtime {
 		r.badCell("runtime_s", errTooLarge)
 	}
 	r.addCounted(p)
+}
+
+// listed reads the present row of a pod list.
+func (r *podRows) listed() {
+	p := Pod{Name: r.cell("name"), Runtime: time.Duration(r.optionalNumber("runtime_s", int64(time.Second), exact))}
+	r.requests(&p)
+	r.kind(&p)
+	r.addCounted(p)
+}
+
+// kind reads class and architecture.
+func (r *podRows) kind(p *Pod) {
+	p.Class, p.Arch = Class(r.cell("class")), r.cell("arch")
+	if !slices.Contains([]Class{ClassUnset, ClassBatch, ClassService}, p.Class) {
+		r.badCell("class", errors.New("is no class, want batch, service or nothing"))
+	}
+	r.checkArch(p.Arch)
 }
 
 // openb reads the present row of an openb pod list.

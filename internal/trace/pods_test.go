@@ -193,3 +193,56 @@ func TestRebaseMovesTheFirstArrivalToZero(t *testing.T) {
 		t.Error("no pods became some")
 	}
 }
+
+func TestReadPodListReadsPodsWithoutTimes(t *testing.T) {
+	const input = "memory_mib,name,cpu_milli,count,arch,class,runtime_s\n" +
+		"0.5,web,250,2,arm64,service,\n" +
+		"1024,a,0,,,batch,0.5\n"
+	want := &Trace{Format: "pod list", Pods: []Pod{
+		{Name: "a", MemoryBytes: 1 << 30, Class: ClassBatch, Runtime: 500 * time.Millisecond},
+		{Name: "web-0", MilliCPU: 250, MemoryBytes: 1 << 19, Arch: "arm64", Class: ClassService},
+		{Name: "web-1", MilliCPU: 250, MemoryBytes: 1 << 19, Arch: "arm64", Class: ClassService},
+	}}
+	got, err := ReadPodList("p.csv", strings.NewReader(input))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("pods (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadPodListTellsTheFormatsApart(t *testing.T) {
+	for header, want := range map[string]string{
+		"name,cpu_milli,memory_mib\n":                      "pod list",
+		"runtime_s,name,cpu_milli,memory_mib\n":            "pod list",
+		genericHeader:                                      "generic trace",
+		strings.TrimSpace(genericHeader) + ",name,count\n": "generic trace",
+		openbHeader: "openb pod list",
+	} {
+		row := "a" + strings.Repeat(",1", strings.Count(header, ",")) + "\n"
+		switch want {
+		case "generic trace":
+			row = "1" + strings.Repeat(",1", strings.Count(header, ",")) + "\n"
+		case "openb pod list":
+			row = "a,1,1,0,0,,LS,Running,1,1,1\n"
+		case "pod list":
+			if strings.HasPrefix(header, "runtime_s") {
+				row = "1,a,1,1\n"
+			}
+		}
+		got, err := ReadPodList("p.csv", strings.NewReader(header+row))
+		if err != nil {
+			t.Errorf("%q: %v", header, err)
+		} else if got.Format != want {
+			t.Errorf("%q is read as %s, want %s", header, got.Format, want)
+		}
+	}
+}
+
+func TestATraceIsNoPodListWhereOneIsWanted(t *testing.T) {
+	_, err := Read("p.csv", strings.NewReader("name,cpu_milli,memory_mib\na,1,1\n"))
+	if err == nil || !strings.Contains(err.Error(), "is missing from the header") {
+		t.Errorf("a trace without times gives %v, want what is missing", err)
+	}
+}
