@@ -137,7 +137,7 @@ func pods(waiting []cluster.Pod, c class.Class) []planner.Pod {
 func flavors(s *cluster.State) []planner.Flavor {
 	all := make([]planner.Flavor, len(s.Flavors))
 	for i, f := range s.Flavors {
-		all[i] = planner.Flavor(f)
+		all[i] = planner.Flavor{Name: f.Name, Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour}
 	}
 	return all
 }
