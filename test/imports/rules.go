@@ -16,6 +16,7 @@ var pure = []string{
 	"internal/bound",
 	"internal/class",
 	"internal/cluster",
+	"internal/constraint",
 	"internal/moves",
 	"internal/outcome",
 	"internal/packing",

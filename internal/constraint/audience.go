@@ -1,0 +1,190 @@
+package constraint
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// look is how pods appear to the demands of others: one for all pods of a namespace
+// with the same labels.
+type look struct {
+	namespace string
+	known     bool // the namespace is one the compiler was told of
+	labels    labels.Set
+	audiences []*audience // those it belongs to, by id
+}
+
+func (l *look) belongsTo(a *audience) bool {
+	_, found := slices.BinarySearchFunc(l.audiences, a.id, func(b *audience, id int) int { return cmp.Compare(b.id, id) })
+	return found
+}
+
+// audience is the set of pods that some demand is about: those that match all its
+// parts. The ids of what counts them, or keeps them away, hang on it, so that
+// placing a pod finds all of it by way of the pod's look.
+type audience struct {
+	id      int
+	parts   []part
+	tallies []int       // count its members by domain
+	spreads []int       // count its members on eligible hosts by domain
+	repels  []repulsion // by pods that do not want its members near
+}
+
+// part is one selector with its namespaces.
+type part struct {
+	key        string // equal for equal parts
+	selector   labels.Selector
+	everywhere bool // in all namespaces
+	unknown    bool // in namespaces that the compiler was not told of
+	namespaces map[string]bool
+}
+
+// repulsion is the anti-affinity of pods that may be placed against an audience.
+type repulsion struct {
+	tally  int // counts those pods by domain
+	key    int // the topology key
+	reason string
+}
+
+func (p *part) matches(l *look) bool {
+	return (p.everywhere || p.namespaces[l.namespace] || p.unknown && !l.known) && p.selector.Matches(l.labels)
+}
+
+func (a *audience) matches(l *look) bool {
+	for i := range a.parts {
+		if !a.parts[i].matches(l) {
+			return false
+		}
+	}
+	return true
+}
+
+// newPart makes a part and its key.
+func newPart(selector labels.Selector, everywhere, unknown bool, namespaces map[string]bool) part {
+	p := part{selector: selector, everywhere: everywhere, unknown: unknown, namespaces: namespaces}
+	if everywhere {
+		p.unknown, p.namespaces = false, nil // it makes no difference
+	}
+	var k keyBuilder
+	k.add(selectorKey(selector))
+	switch {
+	case p.everywhere:
+		k.add("everywhere")
+	default:
+		if p.unknown {
+			k.add("unknown")
+		}
+		k.add(slices.Sorted(maps.Keys(p.namespaces))...)
+	}
+	p.key = k.String()
+	return p
+}
+
+// pair is a label with its value.
+type pair struct{ key, value string }
+
+// hooks returns labels of which every member has exactly one, and whether there are
+// any such labels. Selectors nearly always name a value, so that finding a pod's
+// audiences is a look-up per label and not a walk over all of them.
+func (a *audience) hooks() ([]pair, bool) {
+	for i := range a.parts {
+		requirements, selects := a.parts[i].selector.Requirements()
+		if !selects {
+			return nil, true // nobody matches
+		}
+		for j := range requirements {
+			switch requirements[j].Operator() {
+			case selection.In, selection.Equals, selection.DoubleEquals:
+				var hooks []pair
+				for _, value := range requirements[j].Values().List() {
+					hooks = append(hooks, pair{requirements[j].Key(), value})
+				}
+				return hooks, true
+			}
+		}
+	}
+	return nil, false
+}
+
+// census knows all looks and audiences, and which belong together.
+type census struct {
+	looks       map[string]*look
+	audiences   map[string]*audience
+	allLooks    []*look
+	looksByPair map[pair][]*look
+	byPair      map[pair][]*audience
+	unhooked    []*audience
+}
+
+func newCensus() *census {
+	return &census{
+		looks: map[string]*look{}, audiences: map[string]*audience{},
+		looksByPair: map[pair][]*look{}, byPair: map[pair][]*audience{},
+	}
+}
+
+// look returns the look of that namespace and those labels.
+func (c *census) look(namespace string, known bool, set labels.Set) (*look, string) {
+	var k keyBuilder
+	k.add(namespace)
+	keys := slices.Sorted(maps.Keys(set))
+	for _, key := range keys {
+		k.add(key, set[key])
+	}
+	id := k.String()
+	if l := c.looks[id]; l != nil {
+		return l, id
+	}
+	l := &look{namespace: namespace, known: known, labels: maps.Clone(set)}
+	candidates := slices.Clone(c.unhooked)
+	for _, key := range keys {
+		at := pair{key, set[key]}
+		candidates = append(candidates, c.byPair[at]...)
+		c.looksByPair[at] = append(c.looksByPair[at], l)
+	}
+	for _, a := range candidates {
+		if a.matches(l) {
+			l.audiences = append(l.audiences, a)
+		}
+	}
+	slices.SortFunc(l.audiences, func(a, b *audience) int { return cmp.Compare(a.id, b.id) })
+	c.looks[id] = l
+	c.allLooks = append(c.allLooks, l)
+	return l, id
+}
+
+// audience returns the audience of those parts.
+func (c *census) audience(parts ...part) (*audience, string) {
+	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.key, b.key) })
+	parts = slices.CompactFunc(parts, func(a, b part) bool { return a.key == b.key })
+	var k keyBuilder
+	for i := range parts {
+		k.add(parts[i].key)
+	}
+	id := k.String()
+	if a := c.audiences[id]; a != nil {
+		return a, id
+	}
+	a := &audience{id: len(c.audiences), parts: parts}
+	candidates := c.allLooks
+	if hooks, hooked := a.hooks(); hooked {
+		candidates = nil
+		for _, at := range hooks {
+			c.byPair[at] = append(c.byPair[at], a)
+			candidates = append(candidates, c.looksByPair[at]...)
+		}
+	} else {
+		c.unhooked = append(c.unhooked, a)
+	}
+	for _, l := range candidates {
+		if a.matches(l) {
+			l.audiences = append(l.audiences, a) // ids grow, so the list stays sorted
+		}
+	}
+	c.audiences[id] = a
+	return a, id
+}

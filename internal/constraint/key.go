@@ -1,0 +1,45 @@
+package constraint
+
+import (
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// keyBuilder makes strings that are equal only if the same things were added.
+type keyBuilder struct{ buf []byte }
+
+// add appends one record. Lengths keep the parts apart whatever they contain.
+func (k *keyBuilder) add(parts ...string) {
+	for _, part := range parts {
+		k.buf = strconv.AppendInt(k.buf, int64(len(part)), 10)
+		k.buf = append(k.buf, ':')
+		k.buf = append(k.buf, part...)
+	}
+	k.buf = append(k.buf, ';')
+}
+
+// String returns what was added so far.
+func (k *keyBuilder) String() string { return string(k.buf) }
+
+// texts returns the requirements as a user would write them, sorted.
+func texts(requirements []labels.Requirement) []string {
+	text := make([]string, len(requirements))
+	for i := range requirements {
+		text[i] = requirements[i].String()
+	}
+	slices.Sort(text)
+	return slices.Compact(text)
+}
+
+// selectorKey tells selectors apart.
+func selectorKey(s labels.Selector) string {
+	requirements, selects := s.Requirements()
+	if !selects {
+		return "nothing"
+	}
+	var k keyBuilder
+	k.add(texts(requirements)...)
+	return k.String()
+}

@@ -1,0 +1,263 @@
+package constraint
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// static is what a pod demands of a host whoever else is there.
+type static struct {
+	key           string // equal for equal demands
+	nodeName      string
+	selector      []equals      // by label key
+	affinity      *nodeAffinity // nil: none required
+	tolerations   []corev1.Toleration
+	unschedulable bool // tolerates a cordoned host
+}
+
+// equals demands a label with one value.
+type equals struct{ key, value string }
+
+// nodeAffinity demands that one of its terms holds. Without terms nothing holds.
+type nodeAffinity struct {
+	terms  []nodeTerm
+	reason string
+}
+
+type nodeTerm struct {
+	labels labels.Selector // nil: any
+	fields fields.Selector // nil: any
+}
+
+// admits returns what about the host is in the way, in the order in which
+// kube-scheduler's filters run, or "".
+func (s *static) admits(h *Host) string {
+	if h.Unschedulable && !s.unschedulable {
+		return "unschedulable"
+	}
+	if s.nodeName != "" && s.nodeName != h.Name {
+		return "node name " + s.nodeName
+	}
+	if taint := s.untolerated(h); taint != nil {
+		return "untolerated taint " + taint.ToString()
+	}
+	for _, want := range s.selector {
+		if value, ok := (hostLabels{h}).Lookup(want.key); !ok || value != want.value {
+			return "node selector " + want.key + "=" + want.value
+		}
+	}
+	if s.affinity != nil && !s.affinity.matches(h) {
+		return s.affinity.reason
+	}
+	return ""
+}
+
+// selects reports whether the host is one of those that the pod's node selector and
+// node affinity ask for.
+func (s *static) selects(h *Host) bool {
+	for _, want := range s.selector {
+		if value, ok := (hostLabels{h}).Lookup(want.key); !ok || value != want.value {
+			return false
+		}
+	}
+	return s.affinity == nil || s.affinity.matches(h)
+}
+
+// untolerated returns the first taint that keeps the pod away, or nil.
+func (s *static) untolerated(h *Host) *corev1.Taint {
+	for i := range h.Taints {
+		taint := &h.Taints[i]
+		if (taint.Effect == corev1.TaintEffectNoSchedule || taint.Effect == corev1.TaintEffectNoExecute) && !s.tolerates(taint) {
+			return taint
+		}
+	}
+	return nil
+}
+
+func (s *static) tolerates(taint *corev1.Taint) bool {
+	return slices.ContainsFunc(s.tolerations, func(t corev1.Toleration) bool { return tolerates(&t, taint) })
+}
+
+// tolerates is ToleratesTaint of the API without its logger, and without Lt and Gt,
+// which are off by default.
+func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
+	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
+		return false
+	}
+	switch t.Operator {
+	case "", corev1.TolerationOpEqual:
+		return t.Value == taint.Value
+	case corev1.TolerationOpExists:
+		return true
+	}
+	return false
+}
+
+func (a *nodeAffinity) matches(h *Host) bool {
+	for i := range a.terms {
+		if a.terms[i].matches(h) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *nodeTerm) matches(h *Host) bool {
+	return (t.labels == nil || t.labels.Matches(hostLabels{h})) &&
+		(t.fields == nil || t.fields.Matches(fields.Set{"metadata.name": h.Name}))
+}
+
+// newStatic reads the demands on the host. Errors name the field.
+func newStatic(spec *corev1.PodSpec, nodeName string) (*static, field.ErrorList) {
+	s := &static{nodeName: nodeName}
+	for key, value := range spec.NodeSelector {
+		s.selector = append(s.selector, equals{key, value})
+	}
+	slices.SortFunc(s.selector, func(a, b equals) int { return strings.Compare(a.key, b.key) })
+	for _, t := range spec.Tolerations {
+		t.TolerationSeconds = nil // how long it may stay is not where it may go
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.Contains(s.tolerations, t) {
+			s.tolerations = append(s.tolerations, t)
+		}
+	}
+	slices.SortFunc(s.tolerations, func(a, b corev1.Toleration) int {
+		return strings.Compare(tolerationKey(&a), tolerationKey(&b))
+	})
+	s.unschedulable = s.tolerates(&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
+	var errs field.ErrorList
+	if a := spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		s.affinity, errs = newNodeAffinity(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution,
+			field.NewPath("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"))
+	}
+	s.key = s.encode()
+	return s, errs
+}
+
+func (s *static) encode() string {
+	var k keyBuilder
+	k.add("name", s.nodeName)
+	for _, want := range s.selector {
+		k.add("select", want.key, want.value)
+	}
+	for i := range s.tolerations {
+		k.add("tolerate", tolerationKey(&s.tolerations[i]))
+	}
+	if s.affinity != nil {
+		k.add("affinity", s.affinity.reason)
+	}
+	return k.String()
+}
+
+func tolerationKey(t *corev1.Toleration) string {
+	operator := t.Operator
+	if operator == "" {
+		operator = corev1.TolerationOpEqual
+	}
+	var k keyBuilder
+	k.add(t.Key, string(operator), t.Value, string(t.Effect))
+	return k.String()
+}
+
+func newNodeAffinity(required *corev1.NodeSelector, path *field.Path) (*nodeAffinity, field.ErrorList) {
+	a := &nodeAffinity{}
+	var errs field.ErrorList
+	var texts []string
+	for i := range required.NodeSelectorTerms {
+		in := &required.NodeSelectorTerms[i]
+		if len(in.MatchExpressions) == 0 && len(in.MatchFields) == 0 {
+			continue // an empty term holds nowhere
+		}
+		at := path.Child("nodeSelectorTerms").Index(i)
+		selector, text, labelErrs := labelRequirements(in.MatchExpressions, at.Child("matchExpressions"))
+		names, nameText, fieldErrs := fieldRequirements(in.MatchFields, at.Child("matchFields"))
+		errs = append(append(errs, labelErrs...), fieldErrs...)
+		a.terms = append(a.terms, nodeTerm{labels: selector, fields: names})
+		texts = append(texts, strings.Join(append(text, nameText...), ","))
+	}
+	slices.Sort(texts) // they are alternatives: the order says nothing
+	a.reason = "node affinity " + strings.Join(slices.Compact(texts), " or ")
+	if len(a.terms) == 0 {
+		a.reason = "node affinity without terms"
+	}
+	return a, errs
+}
+
+var nodeOperators = map[corev1.NodeSelectorOperator]selection.Operator{
+	corev1.NodeSelectorOpIn:           selection.In,
+	corev1.NodeSelectorOpNotIn:        selection.NotIn,
+	corev1.NodeSelectorOpExists:       selection.Exists,
+	corev1.NodeSelectorOpDoesNotExist: selection.DoesNotExist,
+	corev1.NodeSelectorOpGt:           selection.GreaterThan,
+	corev1.NodeSelectorOpLt:           selection.LessThan,
+}
+
+// labelRequirements returns the selector and its requirements as text, sorted. Nil
+// requirements select anything.
+func labelRequirements(in []corev1.NodeSelectorRequirement, path *field.Path) (labels.Selector, []string, field.ErrorList) {
+	if len(in) == 0 {
+		return nil, nil, nil
+	}
+	var errs field.ErrorList
+	var requirements []labels.Requirement
+	for i, r := range in {
+		at := path.Index(i)
+		op, ok := nodeOperators[r.Operator]
+		if !ok {
+			errs = append(errs, field.NotSupported(at.Child("operator"), r.Operator, []corev1.NodeSelectorOperator{}))
+			continue
+		}
+		requirement, err := labels.NewRequirement(r.Key, op, r.Values)
+		if err != nil {
+			errs = append(errs, field.Invalid(at, r.Key, err.Error()))
+			continue
+		}
+		requirements = append(requirements, *requirement)
+	}
+	return labels.NewSelector().Add(requirements...), texts(requirements), errs
+}
+
+// fieldRequirements is labelRequirements for fields, of which there is one:
+// metadata.name.
+func fieldRequirements(in []corev1.NodeSelectorRequirement, path *field.Path) (fields.Selector, []string, field.ErrorList) {
+	if len(in) == 0 {
+		return nil, nil, nil
+	}
+	var errs field.ErrorList
+	var selectors []fields.Selector
+	var text []string
+	for i, r := range in {
+		at := path.Index(i)
+		if len(r.Values) != 1 {
+			errs = append(errs, field.Invalid(at.Child("values"), r.Values, "must have one element"))
+			continue
+		}
+		switch r.Operator {
+		case corev1.NodeSelectorOpIn:
+			selectors = append(selectors, fields.OneTermEqualSelector(r.Key, r.Values[0]))
+			text = append(text, r.Key+"="+quoteIfOdd(r.Values[0]))
+		case corev1.NodeSelectorOpNotIn:
+			selectors = append(selectors, fields.OneTermNotEqualSelector(r.Key, r.Values[0]))
+			text = append(text, r.Key+"!="+quoteIfOdd(r.Values[0]))
+		default:
+			errs = append(errs, field.NotSupported(at.Child("operator"), r.Operator,
+				[]corev1.NodeSelectorOperator{corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn}))
+		}
+	}
+	slices.Sort(text)
+	return fields.AndSelectors(selectors...), text, errs
+}
+
+// quoteIfOdd keeps a name readable as long as it cannot be mistaken for two.
+func quoteIfOdd(s string) string {
+	if strings.ContainsAny(s, " ,=!\"'\\") || s == "" {
+		return strconv.Quote(s)
+	}
+	return s
+}
