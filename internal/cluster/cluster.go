@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -33,6 +34,9 @@ type Pod struct {
 	Ran time.Duration
 	// Fixed says that the pod must not be moved, whatever is planned.
 	Fixed bool
+	// Demands are what else it demands of where it runs; nil for nothing. Only the
+	// planner of purchases looks at those that depend on other pods.
+	Demands *constraint.Pod
 }
 
 // Scheduled orders pods as they are scheduled: services by size, then batch pods by
@@ -76,6 +80,10 @@ type Node struct {
 	MaxPods int64
 	// Arch is its CPU architecture, as in GOARCH.
 	Arch string
+	// Host has its labels and taints; nil where no pod looks at them.
+	Host *constraint.Host
+	// Kept says that it is neither emptied nor given back, whatever is planned.
+	Kept bool
 	// MicroDollarsPerHour is its price.
 	MicroDollarsPerHour int64
 	// Phase is where it is in its life.
@@ -118,10 +126,11 @@ func (n *Node) Has(c class.Class) bool {
 	return slices.ContainsFunc(n.Pods, func(p Pod) bool { return p.Class == c })
 }
 
-// Suits reports whether class and architecture let the pod run on the node, were
-// there room.
+// Suits reports whether class, architecture, labels and taints let the pod run on
+// the node, were there room.
 func (n *Node) Suits(p *Pod) bool {
-	return n.Class.Takes(p.Class) && (p.Arch == "" || p.Arch == n.Arch)
+	return n.Class.Takes(p.Class) && (p.Arch == "" || p.Arch == n.Arch) &&
+		(p.Demands == nil || n.Host == nil || p.Demands.Admits(n.Host) == "")
 }
 
 // Flavor is a kind of machine that can be bought.
@@ -134,6 +143,10 @@ type Flavor struct {
 	MaxPods int64
 	// Arch is the CPU architecture, as in GOARCH.
 	Arch string
+	// Host has the labels and taints of its nodes; nil where no pod looks at them.
+	Host *constraint.Host
+	// Most is how many more can be bought; 0 means any number, below 0 none.
+	Most int
 	// MicroDollarsPerHour is the price of one machine.
 	MicroDollarsPerHour int64
 }

@@ -76,8 +76,8 @@ func NewPlanner(c Config) *Planner {
 // Plan says which nodes to empty and which empty ones to give back (HTAS,
 // section 5.3 and algorithm 5).
 //
-// A node qualifies when it has been under-used for long enough and the queue
-// allows it. Nodes are tried from the worst utilised on, ties by name. Every pod of a
+// A node qualifies when it may go at all, has been under-used for long enough and
+// the queue allows it. Nodes are tried from the worst utilised on, ties by name. Every pod of a
 // node needs a target among the other nodes, all or nothing: the pods choose in the
 // order in which they would be scheduled, a target is what the packing algorithm
 // picks, and what one pod takes the next cannot have. A node that is being
@@ -115,7 +115,7 @@ func (p *Planner) observe(now time.Time, s *cluster.State) {
 	seen := make(map[string]time.Time, len(p.since))
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if n.Phase != cluster.Ready || n.Incoming > 0 || p.config.Utilization(n) >= p.config.Threshold && len(n.Pods) > 0 {
+		if n.Phase != cluster.Ready || n.Kept || n.Incoming > 0 || p.config.Utilization(n) >= p.config.Threshold && len(n.Pods) > 0 {
 			continue
 		}
 		since, ok := p.since[n.Name]

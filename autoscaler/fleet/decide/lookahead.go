@@ -160,7 +160,7 @@ func Idle(s *cluster.State, drains []cluster.Drain) []cluster.Release {
 	s = drained(s, drains)
 	var empty []*cluster.Node
 	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.Phase == cluster.Ready && len(n.Pods) == 0 && endsPeriod(s, n) {
+		if n := &s.Nodes[i]; n.Phase == cluster.Ready && !n.Kept && len(n.Pods) == 0 && endsPeriod(s, n) {
 			empty = append(empty, n)
 		}
 	}
