@@ -10,7 +10,8 @@
 //     count, arch, class and runtime_s, see [ReadPodList];
 //   - the flavor catalogue, with the columns name, cpu, memory_gib,
 //     price_per_hour and, where wanted, arch, machine_type, max_pods,
-//     watts_idle and watts_full, see [ReadFlavors].
+//     watts_idle and watts_full, see [ReadFlavors], and for those who heed them
+//     zones, labels and taints, see [ReadOffers].
 //
 // Files are UTF-8, comma-separated, with one header row. A byte order mark and
 // CRLF line ends are accepted, blank lines are skipped, columns may stand in

@@ -56,23 +56,29 @@ var flavorFormat = format{
 //
 // The result is ordered by name. Cost: O(n log n).
 func ReadFlavors(file string, r io.Reader) ([]Flavor, error) {
-	t, _, err := openTable(file, r, []format{flavorFormat})
+	return readCatalogue(file, r, flavorFormat, (*table).flavor, func(f Flavor) string { return f.Name })
+}
+
+// readCatalogue reads a row per flavor, each with a name of its own, and returns
+// them ordered by name.
+func readCatalogue[F any](file string, r io.Reader, f format, row func(*table) F, nameOf func(F) string) ([]F, error) {
+	t, _, err := openTable(file, r, []format{f})
 	if err != nil {
 		return nil, err
 	}
-	var flavors []Flavor
+	var flavors []F
 	lineOf := make(map[string]int)
 	for t.next() {
 		if len(flavors) == MaxRows {
 			t.fault(t.line, "", fmt.Sprintf("goes beyond %d flavors, the most one catalogue may have", MaxRows))
 			break
 		}
-		f := t.flavor()
-		if line, taken := lineOf[f.Name]; taken {
+		f := row(t)
+		if line, taken := lineOf[nameOf(f)]; taken {
 			t.badCell("name", fmt.Errorf("is also the name of line %d, want a name of its own", line))
 			continue
 		}
-		lineOf[f.Name] = t.line
+		lineOf[nameOf(f)] = t.line
 		flavors = append(flavors, f)
 	}
 	if len(flavors) == 0 && len(t.faults.List) == 0 {
@@ -81,7 +87,7 @@ func ReadFlavors(file string, r io.Reader) ([]Flavor, error) {
 	if err := t.faults.orNil(); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(flavors, func(a, b Flavor) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(flavors, func(a, b F) int { return cmp.Compare(nameOf(a), nameOf(b)) })
 	return flavors, nil
 }
 
