@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 )
 
 // keyBuilder makes strings that are equal only if the same things were added.
@@ -33,13 +34,26 @@ func texts(requirements []labels.Requirement) []string {
 	return slices.Compact(text)
 }
 
-// selectorKey tells selectors apart.
+// selectorKey tells selectors apart: it is equal for equal requirements, in whatever
+// order and whether one value is written as `in` or as `=`.
 func selectorKey(s labels.Selector) string {
 	requirements, selects := s.Requirements()
 	if !selects {
 		return "nothing"
 	}
+	parts := make([]string, len(requirements))
+	for i := range requirements {
+		op := requirements[i].Operator()
+		if op == selection.Equals || op == selection.DoubleEquals {
+			op = selection.In
+		}
+		var k keyBuilder
+		k.add(requirements[i].Key(), string(op))
+		k.add(requirements[i].Values().List()...)
+		parts[i] = k.String()
+	}
+	slices.Sort(parts)
 	var k keyBuilder
-	k.add(texts(requirements)...)
+	k.add(slices.Compact(parts)...)
 	return k.String()
 }
