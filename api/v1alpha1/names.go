@@ -32,7 +32,26 @@ const (
 	// RFC 3339. The scheduler writes it in the same call that binds the pod.
 	AnnotationExpectedFinish = GroupName + "/expected-finish"
 
+	// AnnotationMigration says how a pod may be moved to another node:
+	// [MigrationCheckpoint], [MigrationRestart] or [MigrationNever]. A pod without it
+	// is not evicted to save money.
+	AnnotationMigration = GroupName + "/migration"
+
+	// AnnotationDraining is on a node that a NodeFleet empties to give its machine
+	// back: the fleet's name, a slash, and since when, in RFC 3339.
+	AnnotationDraining = GroupName + "/draining"
+
 	// AnnotationPricePerHour is the price of a machine in dollars per hour, on
 	// Nodes and MachineDeployments.
 	AnnotationPricePerHour = GroupName + "/price-per-hour"
+)
+
+// The values of AnnotationMigration.
+const (
+	// MigrationCheckpoint lets a pod be moved with its state.
+	MigrationCheckpoint = "checkpoint"
+	// MigrationRestart lets a pod be killed and started anew elsewhere.
+	MigrationRestart = "restart"
+	// MigrationNever keeps a pod where it is.
+	MigrationNever = "never"
 )

@@ -455,11 +455,11 @@ type FlavorStatus struct {
 // AcquisitionLag is a learned time: a mean and a standard deviation that forget the
 // past by and by.
 type AcquisitionLag struct {
-	// seconds is the mean.
-	Seconds int64 `json:"seconds"`
+	// mean of the times, to the millisecond.
+	Mean metav1.Duration `json:"mean"`
 
-	// deviationSeconds is the standard deviation.
-	DeviationSeconds int64 `json:"deviationSeconds"`
+	// deviation is their standard deviation.
+	Deviation metav1.Duration `json:"deviation"`
 
 	// samples is how many machines it was learned from.
 	Samples int64 `json:"samples"`
@@ -622,8 +622,8 @@ const (
 	// FleetReady says that the fleet is looked after: its flavors are known, and the
 	// last decision could be made and carried out.
 	FleetReady = "Ready"
-	// FleetPriced says that every flavor has a price. Flavors without one are not
-	// bought.
+	// FleetPriced says that every flavor has a price. A fleet is left alone while one
+	// has none.
 	FleetPriced = "Priced"
 	// FleetLimited says that pods wait because a limit does not allow for more
 	// machines.

@@ -1,0 +1,51 @@
+package fleet
+
+import (
+	"math"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// lagWindow is over about how many machines a lag is averaged: few enough to follow
+// a cloud that gets slower, enough not to follow one slow machine.
+const lagWindow = 16
+
+// learnLag adds one machine's time from order to ready to what was learned before,
+// which may be nil. The first machines count alike, later ones as 1/lagWindow
+// (an exponentially weighted mean and variance).
+func learnLag(old *v1alpha1.AcquisitionLag, took time.Duration) *v1alpha1.AcquisitionLag {
+	took = max(0, took)
+	if old == nil || old.Samples <= 0 {
+		return newLag(took.Seconds(), 0, 1)
+	}
+	samples := old.Samples + 1
+	weight := 1 / float64(min(samples, lagWindow))
+	mean, deviation := old.Mean.Seconds(), old.Deviation.Seconds()
+	off := took.Seconds() - mean
+	return newLag(mean+weight*off, math.Sqrt((1-weight)*(deviation*deviation+weight*off*off)), samples)
+}
+
+func newLag(mean, deviation float64, samples int64) *v1alpha1.AcquisitionLag {
+	round := func(seconds float64) metav1.Duration {
+		return metav1.Duration{Duration: time.Duration(math.Round(seconds*1000)) * time.Millisecond}
+	}
+	return &v1alpha1.AcquisitionLag{Mean: round(mean), Deviation: round(deviation), Samples: samples}
+}
+
+// expectedLag is how long a machine is expected to take.
+func expectedLag(learned *v1alpha1.AcquisitionLag, fallback time.Duration) time.Duration {
+	if learned == nil || learned.Samples <= 0 {
+		return fallback
+	}
+	return learned.Mean.Duration
+}
+
+// leaveAlone is for how long a flavor is left alone after so many machines in a row
+// that did not come.
+func leaveAlone(backOff time.Duration, failures int32) time.Duration {
+	const mostDoublings = 4
+	return backOff << min(max(failures-1, 0), mostDoublings)
+}

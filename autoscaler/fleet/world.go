@@ -1,0 +1,74 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// world is what the API server says of the cluster, read once a round.
+type world struct {
+	nodes      map[string]*corev1.Node
+	pods       []corev1.Pod // that have not finished
+	daemons    []appsv1.DaemonSet
+	budgets    []policyv1.PodDisruptionBudget
+	namespaces map[string]map[string]string // labels by name
+}
+
+func readWorld(ctx context.Context, c client.Reader) (*world, error) {
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	var daemons appsv1.DaemonSetList
+	var budgets policyv1.PodDisruptionBudgetList
+	var namespaces corev1.NamespaceList
+	for what, list := range map[string]client.ObjectList{
+		"nodes": &nodes, "pods": &pods, "DaemonSets": &daemons, "PodDisruptionBudgets": &budgets, "namespaces": &namespaces,
+	} {
+		if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list %s: %w", what, err)
+		}
+	}
+	w := &world{
+		nodes: make(map[string]*corev1.Node, len(nodes.Items)), daemons: daemons.Items, budgets: budgets.Items,
+		namespaces: make(map[string]map[string]string, len(namespaces.Items)),
+	}
+	for i := range nodes.Items {
+		w.nodes[nodes.Items[i].Name] = &nodes.Items[i]
+	}
+	for i := range pods.Items {
+		if phase := pods.Items[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+			w.pods = append(w.pods, pods.Items[i])
+		}
+	}
+	for i := range namespaces.Items {
+		w.namespaces[namespaces.Items[i].Name] = namespaces.Items[i].Labels
+	}
+	return w, nil
+}
+
+// unschedulable reports whether the scheduler has found no room for the pod.
+func unschedulable(pod *corev1.Pod) (corev1.PodCondition, bool) {
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+		return corev1.PodCondition{}, false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c, true
+		}
+	}
+	return corev1.PodCondition{}, false
+}
+
+// ready returns since when the node has been ready.
+func ready(node *corev1.Node) (corev1.NodeCondition, bool) {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c, c.Status == corev1.ConditionTrue
+		}
+	}
+	return corev1.NodeCondition{}, false
+}
