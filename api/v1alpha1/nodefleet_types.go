@@ -159,6 +159,7 @@ type FleetPricing struct {
 	// full. A machine that is paid for is kept until the period ends if it may be
 	// needed.
 	// +kubebuilder:default="1m"
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('8784h')",message="must be between 1s and 8784h"
@@ -220,6 +221,7 @@ type FleetLimits struct {
 type FleetScaling struct {
 	// interval is how often the fleet is looked at when nothing happens.
 	// +kubebuilder:default="1m"
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="must be between 1s and 24h"
@@ -229,6 +231,7 @@ type FleetScaling struct {
 	// batchIdle is for how long no further pod must have come before machines are
 	// bought for those that wait.
 	// +kubebuilder:default="1s"
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('1h')",message="must be between 0s and 1h"
@@ -237,6 +240,7 @@ type FleetScaling struct {
 
 	// batchMax is how long a pod waits at most for others to come.
 	// +kubebuilder:default="10s"
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('1h')",message="must be between 0s and 1h"
@@ -246,6 +250,7 @@ type FleetScaling struct {
 	// joinTimeout is how long a machine may take from its order until its node is
 	// ready. Then it is given up, and its flavor is left alone for backOff.
 	// +kubebuilder:default="15m"
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="must be between 1s and 24h"
@@ -255,6 +260,7 @@ type FleetScaling struct {
 	// backOff is how long a flavor is left alone after a machine of it was given
 	// up; twice as long each time in a row, up to sixteen times.
 	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="must be between 1s and 24h"
@@ -264,6 +270,7 @@ type FleetScaling struct {
 	// expectedLag is how long a machine is taken to need from its order until its
 	// node is ready, while none of its flavor has been seen to come.
 	// +kubebuilder:default="2m"
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="must be between 0s and 24h"
@@ -303,6 +310,7 @@ type FleetConsolidation struct {
 
 	// after is for how long a machine must have been under-used or empty.
 	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8784h')",message="must be between 0s and 8784h"
@@ -312,6 +320,7 @@ type FleetConsolidation struct {
 	// queueEmptyFor is for how long no batch pod must have waited before a machine
 	// is emptied.
 	// +kubebuilder:default="1m"
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8784h')",message="must be between 0s and 8784h"
@@ -328,6 +337,7 @@ type FleetConsolidation struct {
 	// drainTimeout is how long the pods of a machine may take to leave. Then the
 	// machine is kept.
 	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('8784h')",message="must be between 1s and 8784h"
