@@ -18,6 +18,7 @@ import (
 // plans for long makes a new one now and then.
 type Compiler struct {
 	namespaces map[string]labels.Set
+	heeded     map[string]bool // label keys of pods that matter; nil: all
 	pods       map[string]*Pod
 	statics    map[string]*static
 	census     *census
@@ -76,6 +77,10 @@ func (c *Compiler) CompileSuccessor(pod *corev1.Pod) (*Pod, error) {
 }
 
 func (c *Compiler) compile(pod *corev1.Pod, nodeName string) (*Pod, error) {
+	set, err := c.heed(pod)
+	if err != nil {
+		return nil, err
+	}
 	static, errs := newStatic(&pod.Spec, nodeName)
 	if known := c.statics[static.key]; known != nil {
 		static = known
@@ -85,7 +90,7 @@ func (c *Compiler) compile(pod *corev1.Pod, nodeName string) (*Pod, error) {
 	d := &draft{c: c, pod: pod, p: &Pod{compiler: c, static: static}, errs: errs}
 	_, known := c.namespaces[pod.Namespace]
 	var id string
-	d.p.look, id = c.census.look(pod.Namespace, known, pod.Labels)
+	d.p.look, id = c.census.look(pod.Namespace, known, set)
 	d.key.add(static.key, id)
 	d.hostPorts()
 	d.podAffinity()
