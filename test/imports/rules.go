@@ -20,6 +20,7 @@ var pure = []string{
 	"internal/moves",
 	"internal/outcome",
 	"internal/packing",
+	"internal/planfile",
 	"internal/report",
 	"internal/runtimes",
 	"internal/scenario",

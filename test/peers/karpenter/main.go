@@ -1,0 +1,66 @@
+// Command karpenter plans with Karpenter's own provisioning scheduler, called as a
+// library, on the pods and flavors that `supercargo plan` reads, and prints JSON of
+// the same shape. It is a module of its own, so that Supercargo does not depend on
+// Karpenter.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"supercargo.dev/supercargo/internal/planfile"
+)
+
+func main() {
+	pods := flag.String("pods", "", "file of pods")
+	flavors := flag.String("flavors", "", "file of machines that can be bought")
+	flag.Parse()
+	log.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, *pods, *flavors, os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "karpenter:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, podsFile, flavorsFile string, out io.Writer) error {
+	var pods *planfile.Pods
+	err := open(podsFile, func(in io.Reader) (err error) {
+		pods, err = planfile.ReadPods(podsFile, in)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var flavors []planfile.Flavor
+	err = open(flavorsFile, func(in io.Reader) (err error) {
+		flavors, err = planfile.ReadFlavors(flavorsFile, in)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	document, err := solve(ctx, pods.Pods, flavors)
+	if err != nil {
+		return err
+	}
+	return document.Write(out)
+}
+
+func open(path string, read func(io.Reader) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return read(f)
+}
