@@ -12,28 +12,24 @@ type machine struct {
 	offer int
 	kinds []int32 // one for each pod; not changed once the machine is made
 	used  packing.Size
-	arch  int // what its pods need
+	on    int32 // the set of offers that admit its pods
 	paid  uint64
 	// time is paid in the units of scaled, worth the sum of worth times time of its
 	// pods.
 	time, worth uint64
 }
 
-func (m *machine) add(at int32, k *kind) {
+func (p *problem) add(m *machine, at int32) {
+	k := &p.kinds[at]
 	m.kinds = append(m.kinds, at)
 	m.used.MilliCPU += k.size.MilliCPU
 	m.used.MemoryBytes += k.size.MemoryBytes
 	if m.used.MilliCPU < 0 || m.used.MemoryBytes < 0 { // beyond 64 bits
-		m.used, m.arch = packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}, noArch
+		m.used = packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}
+		m.on = p.number(p.make(func(int) bool { return false }))
 	}
 	m.worth += k.worth * k.time
-	switch {
-	case k.arch == anyArch || k.arch == m.arch:
-	case m.arch == anyArch:
-		m.arch = k.arch
-	default:
-		m.arch = noArch
-	}
+	m.on = p.meet(m.on, k.on)
 	if k.paid > m.paid {
 		m.paid, m.time = k.paid, k.time
 	}
@@ -42,9 +38,9 @@ func (m *machine) add(at int32, k *kind) {
 // newMachine returns a machine of the first offer that holds pods of the kinds;
 // its offer is the number of offers if there is none.
 func (p *problem) newMachine(kinds []int32) machine {
-	m := machine{offer: len(p.offers), arch: anyArch}
+	m := machine{offer: len(p.offers), on: anyOffer}
 	for _, at := range kinds {
-		m.add(at, &p.kinds[at])
+		p.add(&m, at)
 	}
 	p.downsize(&m)
 	return m
@@ -54,7 +50,7 @@ func (p *problem) newMachine(kinds []int32) machine {
 // the one it has.
 func (p *problem) downsize(m *machine) {
 	for i := range p.offers[:m.offer] {
-		if p.offers[i].holds(m.used, m.arch, int64(len(m.kinds))) {
+		if p.holds(i, m.used, m.on, int64(len(m.kinds))) {
 			m.offer = i
 			return
 		}
@@ -209,7 +205,7 @@ func (b *builder) best(seed int32, t taste) machine {
 	var foundValue, foundPrice uint64
 	for _, offers := range [][]int{t.offers, b.p.all} {
 		for _, at := range offers {
-			if !b.p.offers[at].holds(b.p.kinds[seed].size, b.p.kinds[seed].arch, 1) {
+			if !b.p.holds(at, b.p.kinds[seed].size, b.p.kinds[seed].on, 1) {
 				continue
 			}
 			m := b.fill(at, seed, t)
@@ -241,12 +237,12 @@ func (b *builder) best(seed int32, t taste) machine {
 // call.
 func (b *builder) fill(at int, seed int32, t taste) machine {
 	o := &b.p.offers[at]
-	m := machine{offer: at, arch: anyArch, kinds: b.trial[:0]}
+	m := machine{offer: at, on: anyOffer, kinds: b.trial[:0]}
 	cpu, memory := o.cpu, o.memory
 	b.fits = append(b.fits[:0], b.live...)
 	for next := seed; next >= 0; next = b.next(&m, o, [2]uint64{cpu, memory}, t) {
 		k := &b.p.kinds[next]
-		m.add(next, k)
+		b.p.add(&m, next)
 		b.taken[next]++
 		cpu, memory = cpu-min(cpu, k.cpu), memory-min(memory, k.memory)
 	}
@@ -277,7 +273,7 @@ func (b *builder) next(m *machine, o *offer, free [2]uint64, t taste) int32 {
 		}
 		seen++
 		k := &b.p.kinds[at]
-		if !k.size.Fits(room) || b.taken[at] == b.left[at] || k.arch != anyArch && k.arch != o.arch {
+		if !k.size.Fits(room) || b.taken[at] == b.left[at] || !b.p.has(k.on, m.offer) {
 			continue
 		}
 		b.fits[kept] = at

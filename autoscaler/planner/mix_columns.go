@@ -81,7 +81,7 @@ func (p *problem) alone(i int) column {
 	most := int64(0)
 	for at := range p.offers {
 		o := &p.offers[at]
-		if !o.holds(k.size, k.arch, 1) {
+		if !p.holds(at, k.size, k.on, 1) {
 			continue
 		}
 		n := min(o.places, int64(len(k.pods)))

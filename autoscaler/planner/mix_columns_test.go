@@ -79,7 +79,7 @@ func TestAKnapsackHoldsTheMostValuablePods(t *testing.T) {
 			}
 			try(k+1, m, value)
 			for range p.kinds[k].pods {
-				if p.kinds[k].time > level || p.kinds[k].arch != anyArch && p.kinds[k].arch != o.arch {
+				if p.kinds[k].time > level || !p.has(p.kinds[k].on, at) {
 					return
 				}
 				m.kinds = append(slices.Clone(m.kinds), int32(k))
@@ -162,7 +162,7 @@ func TestTheRelaxationIsNoDearerThanTheBestMix(t *testing.T) {
 			for _, k := range m.kinds {
 				waiting[k]++
 			}
-			if !p.offers[m.offer].holds(m.used, m.arch, int64(len(m.kinds))) {
+			if !p.holds(m.offer, m.used, m.on, int64(len(m.kinds))) {
 				t.Fatalf("over-filled: %+v", m)
 			}
 		}

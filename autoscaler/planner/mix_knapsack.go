@@ -51,7 +51,7 @@ func (b *knapsack) fill(p *problem, at int, level uint64, values []float64, spli
 	b.items, b.bestValue, b.limit = b.items[:0], 0, b.steps+knapsackSteps
 	for i := range p.kinds {
 		k := &p.kinds[i]
-		if k.time <= level && values[i] > 0 && o.holds(k.size, k.arch, 1) {
+		if k.time <= level && values[i] > 0 && p.holds(at, k.size, k.on, 1) {
 			b.items = append(b.items, item{kind: i, takes: room{k.size.MilliCPU, k.size.MemoryBytes, int64(len(k.pods))}, value: values[i]})
 		}
 	}

@@ -31,20 +31,15 @@ func (b bill) compare(other bill) int {
 	return cmp.Or(cmp.Compare(b.high, other.high), cmp.Compare(b.low, other.low))
 }
 
-// kind are pods that can take each other's place: of one size and architecture,
-// with which a machine is paid for equally long.
+// kind are pods that can take each other's place: of one size, that the same offers
+// admit, with which a machine is paid for equally long.
 type kind struct {
 	size packing.Size
-	arch int // a place in the order of architectures, or anyArch
+	on   int32 // the set of offers that admit it, whatever its size
 	paid uint64
 	pods []string // in the order they are served
 	scaled
 }
-
-const (
-	anyArch = -1
-	noArch  = -2 // what pods need that no machine can take together
-)
 
 // scaled are the numbers of a kind that steer the search, rounded down so that
 // they fit into words. Bills are never made of them.
@@ -68,7 +63,6 @@ const (
 // offer is a flavor that no cheaper or equal one makes superfluous.
 type offer struct {
 	Flavor
-	arch   int
 	places int64 // no more than there are pods
 	price  uint64
 	// cpu, memory and slots are Size and places in the units of scaled, rounded up.
@@ -77,44 +71,62 @@ type offer struct {
 	about uint64
 }
 
-func (o *offer) holds(used packing.Size, arch int, pods int64) bool {
-	return used.Fits(o.Size) && (arch == anyArch || arch == o.arch) && pods <= o.places
-}
+func (o *offer) has(used packing.Size, pods int64) bool { return used.Fits(o.Size) && pods <= o.places }
 
 // problem is what a mix is sought for.
 type problem struct {
+	*sets
 	kinds  []kind  // longest paid first, then most worth
 	offers []offer // by price, then name
 	total  int     // pods
 	all    []int   // places of all offers
+	// parts split the price of each offer among its resources, see [prices].
+	parts [][resources]float64
+	// liked are the offers that the program on which the prices rest buys.
+	liked []int
+}
+
+// holds reports whether one machine of an offer has room for pods that ask for so
+// much together, and admits them; on is the set of offers that admit them all.
+func (p *problem) holds(at int, used packing.Size, on int32, pods int64) bool {
+	return p.offers[at].has(used, pods) && p.has(on, at)
 }
 
 // newProblem takes pods that each fit some flavor, in the order they are served.
 func newProblem(pods []Pod, flavors []Flavor, opts MixOptions) *problem {
 	p := &problem{total: len(pods)}
-	archs := p.addOffers(flavors)
-	p.addKinds(pods, archs, opts)
+	admission := newAdmission(pods)
+	p.addOffers(flavors, admission)
+	p.addKinds(pods, admission, opts)
 	p.scale()
 	return p
 }
 
-// addOffers returns the places of the architectures.
-func (p *problem) addOffers(flavors []Flavor) map[string]int {
-	archs := map[string]int{}
+// addOffers leaves out what a cheaper or equal offer makes superfluous: one at least
+// as large that admits the same pods.
+func (p *problem) addOffers(flavors []Flavor, a *admission) {
+	var columns []string
 	for _, f := range byPrice(flavors) {
-		if _, ok := archs[f.Arch]; !ok {
-			archs[f.Arch] = len(archs)
-		}
-		o := offer{Flavor: f, arch: archs[f.Arch], places: int64(p.total), price: uint64(max(f.MicroDollarsPerHour, 0))}
+		o := offer{Flavor: f, places: int64(p.total), price: uint64(max(f.MicroDollarsPerHour, 0))}
 		if f.MaxPods > 0 {
 			o.places = min(o.places, f.MaxPods)
 		}
-		if !slices.ContainsFunc(p.offers, func(other offer) bool { return other.holds(o.Size, o.arch, o.places) }) {
+		column := a.column(&f)
+		superfluous := false
+		for i := range p.offers {
+			superfluous = superfluous || p.offers[i].has(o.Size, o.places) && columns[i] == column
+		}
+		if !superfluous {
 			p.all = append(p.all, len(p.offers))
 			p.offers = append(p.offers, o)
+			columns = append(columns, column)
 		}
 	}
-	return archs
+	p.sets = newSets(len(p.offers))
+	a.sets = nil
+	for class := range a.pods {
+		a.sets = append(a.sets, p.number(p.make(func(at int) bool { return columns[at][class] == admitted })))
+	}
 }
 
 func byPrice(flavors []Flavor) []Flavor {
@@ -125,23 +137,20 @@ func byPrice(flavors []Flavor) []Flavor {
 	return flavors
 }
 
-func (p *problem) addKinds(pods []Pod, archs map[string]int, opts MixOptions) {
+func (p *problem) addKinds(pods []Pod, a *admission, opts MixOptions) {
 	type key struct {
 		size packing.Size
-		arch int
+		on   int32
 		paid uint64
 	}
 	at := map[key]int{}
-	for _, pod := range pods {
-		k := key{pod.Size, anyArch, uint64(opts.Paid(pod.Runtime))}
-		if pod.Arch != "" {
-			k.arch = archs[pod.Arch]
-		}
+	for i, pod := range pods {
+		k := key{pod.Size, a.sets[a.classes[i]], uint64(opts.Paid(pod.Runtime))}
 		i, ok := at[k]
 		if !ok {
 			i = len(p.kinds)
 			at[k] = i
-			p.kinds = append(p.kinds, kind{size: k.size, arch: k.arch, paid: k.paid})
+			p.kinds = append(p.kinds, kind{size: k.size, on: k.on, paid: k.paid})
 		}
 		p.kinds[i].pods = append(p.kinds[i].pods, pod.Name)
 	}
@@ -162,31 +171,20 @@ func (p *problem) scale() {
 	cpu, memory := uint64(max(most.MilliCPU, 1)), uint64(max(most.MemoryBytes, 1))
 	for i := range p.offers {
 		o := &p.offers[i]
-		o.cpu = portion(uint64(max(o.Size.MilliCPU, 0)), cpu, unitBits) + 1
-		o.memory = portion(uint64(max(o.Size.MemoryBytes, 0)), memory, unitBits) + 1
-		o.slots = portion(uint64(o.places), uint64(max(p.total, 1)), unitBits) + 1
-		o.about = max(1, portion(o.price, dearest, priceBits))
+		o.cpu = portion(uint64(max(o.Size.MilliCPU, 0)), cpu, 1<<unitBits) + 1
+		o.memory = portion(uint64(max(o.Size.MemoryBytes, 0)), memory, 1<<unitBits) + 1
+		o.slots = portion(uint64(o.places), uint64(max(p.total, 1)), 1<<unitBits) + 1
+		o.about = max(1, portion(o.price, dearest, 1<<priceBits))
 	}
 	for i := range p.kinds {
 		k := &p.kinds[i]
-		k.cpu = portion(uint64(k.size.MilliCPU), cpu, unitBits)
-		k.memory = portion(uint64(k.size.MemoryBytes), memory, unitBits)
-		k.time = max(1, portion(k.paid, longest, timeBits))
+		k.cpu = portion(uint64(k.size.MilliCPU), cpu, 1<<unitBits)
+		k.memory = portion(uint64(k.size.MemoryBytes), memory, 1<<unitBits)
+		k.time = max(1, portion(k.paid, longest, 1<<timeBits))
 	}
 	p.setWorth()
 	slices.SortFunc(p.kinds, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(b.paid, a.paid), cmp.Compare(b.worth, a.worth),
-			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.arch, b.arch))
+			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on))
 	})
-}
-
-// portion returns part of whole in 1/1<<digits, rounded down, and no more than
-// the whole.
-func portion(part, whole uint64, digits uint) uint64 {
-	if part >= whole {
-		return 1 << digits
-	}
-	high, low := bits.Mul64(part, 1<<digits)
-	q, _ := bits.Div64(high, low, whole)
-	return q
 }

@@ -183,7 +183,7 @@ func (p *problem) settle(m *mix) {
 // all; its offer is none if there is no such.
 func (p *problem) with(m machine, k int32) machine {
 	m.kinds = m.kinds[:len(m.kinds):len(m.kinds)]
-	m.add(k, &p.kinds[k])
+	p.add(&m, k)
 	m.offer = len(p.offers)
 	p.downsize(&m)
 	return m

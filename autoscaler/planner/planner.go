@@ -19,6 +19,7 @@ import (
 	"slices"
 	"time"
 
+	"supercargo.dev/supercargo/internal/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -29,6 +30,9 @@ type Pod struct {
 	packing.Item
 	// Arch is the CPU architecture it needs, as in GOARCH; empty means any.
 	Arch string
+	// Constraints are what else it demands of where it runs; nil is nothing. Only
+	// [Supercargo] and [Mix] heed them.
+	Constraints *constraint.Pod
 }
 
 // Flavor is a kind of machine that can be bought, as many as wanted.
@@ -48,6 +52,12 @@ type Flavor struct {
 	// per hour. It is not negative. A flavor that costs nothing scores above all
 	// that do.
 	MicroDollarsPerHour int64
+	// Host is what a node of the flavor is to pods that demand something of it; nil
+	// is a node without labels and taints.
+	Host *constraint.Host
+	// Max is how many may be bought: 0 means any number, and less than 0 none. Only
+	// [Supercargo] heeds it.
+	Max int
 }
 
 // Node is a machine that is there already, as [GreedyBatch] looks at it.

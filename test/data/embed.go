@@ -13,3 +13,8 @@ var OpenbPods string
 //
 //go:embed aws/flavors.csv
 var AWSFlavors string
+
+// AWSCatalogue is the whole catalogue of one region, see aws/README.md.
+//
+//go:embed aws/catalogue.csv
+var AWSCatalogue string

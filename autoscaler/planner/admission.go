@@ -1,0 +1,69 @@
+package planner
+
+import (
+	"supercargo.dev/supercargo/internal/constraint"
+)
+
+// admission is which pods may run on which machines, whatever their size: by CPU
+// architecture and by what a pod demands of a host. Pods that demand the same are a
+// class.
+type admission struct {
+	classes []int // by pod
+	pods    []*Pod
+	// sets are by class the numbers of the sets of offers that admit it.
+	sets []int32
+}
+
+const (
+	admitted = '+'
+	refused  = '-'
+)
+
+func newAdmission(pods []Pod) *admission {
+	type key struct{ arch, static string }
+	a := &admission{classes: make([]int, len(pods))}
+	at := map[key]int{}
+	for i := range pods {
+		k := key{arch: pods[i].Arch}
+		if c := pods[i].Constraints; c != nil {
+			k.static = c.StaticKey()
+		}
+		class, ok := at[k]
+		if !ok {
+			class = len(a.pods)
+			at[k] = class
+			a.pods = append(a.pods, &pods[i])
+		}
+		a.classes[i] = class
+	}
+	return a
+}
+
+// column says of each class whether a flavor admits it.
+func (a *admission) column(f *Flavor) string {
+	column := make([]byte, len(a.pods))
+	for i, pod := range a.pods {
+		column[i] = refused
+		if pod.admittedBy(f) == "" {
+			column[i] = admitted
+		}
+	}
+	return string(column)
+}
+
+var bareHost = &constraint.Host{}
+
+// admittedBy returns why no machine of a flavor admits the pod, or nothing.
+func (p *Pod) admittedBy(f *Flavor) string {
+	if !suits(p.Arch, f.Arch) {
+		return "needs architecture " + p.Arch
+	}
+	if p.Constraints == nil {
+		return ""
+	}
+	host := f.Host
+	if host == nil {
+		host = bareHost
+	}
+	return p.Constraints.Admits(host)
+}

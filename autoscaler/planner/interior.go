@@ -1,0 +1,401 @@
+package planner
+
+import (
+	"math"
+)
+
+// resources are what a machine has of: CPU, memory and places for pods.
+const resources = 3
+
+// spreading is a linear program: spread the requests of each bin of pods over the
+// offers that hold them, so that the machines that have as much cost the least, parts
+// of machines included. In units of money, with x(f) the money spent on offer f, y(b,f)
+// the part of bin b that goes there, and cost(b,f,r) what machines of f cost that have
+// as much of resource r as the bin asks for:
+//
+//	minimise Σ x(f)  where  Σ_f y(b,f) = 1,  x(f) ≥ Σ_b cost(b,f,r)·y(b,f)  for each r
+//
+// Its dual splits the price of each offer into shares of the resources:
+//
+//	maximise Σ π(b)  where  π(b) ≤ Σ_r cost(b,f,r)·share(f,r),  Σ_r share(f,r) ≤ 1
+//
+// An interior-point method (Mehrotra 1992) solves both: the program is so degenerate,
+// offers of one family being multiples of each other, that a simplex method with
+// dense matrices cycles or crawls, while this takes some 20 steps, each a Cholesky
+// factorization with three rows for each offer.
+type spreading struct {
+	offers int
+	// cells are the pairs of bin and offer, those of bin b from starts[b] to
+	// starts[b+1].
+	cells  []cell
+	starts []int
+}
+
+// cell is an offer that holds the pods of a bin.
+type cell struct {
+	offer int
+	cost  [resources]float64
+}
+
+func (s *spreading) bins() int { return len(s.starts) - 1 }
+
+func (s *spreading) of(bin int) []cell { return s.cells[s.starts[bin]:s.starts[bin+1]] }
+
+// interior is a point strictly inside both programs, and the direction of a step.
+type interior struct {
+	*spreading
+	y, yStep, ySlack, ySlackStep []float64            // by cell
+	x, xStep, xSlack, xSlackStep []float64            // by offer
+	spare, spareStep             [][resources]float64 // by offer: what x has beyond need
+	share, shareStep             [][resources]float64 // by offer: also the slack of spare
+	worth, worthStep             []float64            // by bin: π
+	target                       []float64            // by bin, for the right-hand side
+	yGoal, xGoal                 []float64            // what complementarity asks for
+	spareGoal                    [][resources]float64
+	matrix                       [][]float64 // lower triangle, 3·offers
+	right                        []float64
+}
+
+// solve returns the shares of the resources in the price of each offer, what each
+// bin is worth and what is spent on each offer, to about the tolerance, a part of the
+// whole. Each bin must have a cell and ask for something that costs.
+func (s *spreading) solve(tolerance float64) *interior {
+	p := newInterior(s)
+	const most = 60
+	for range most {
+		primal, dual := p.values()
+		if !(primal-dual > float64(tolerance*primal)) || !p.step() {
+			break
+		}
+	}
+	return p
+}
+
+func newInterior(s *spreading) *interior {
+	n, f, b := len(s.cells), s.offers, s.bins()
+	p := &interior{
+		spreading: s,
+		y:         make([]float64, n), yStep: make([]float64, n), ySlack: make([]float64, n), ySlackStep: make([]float64, n), yGoal: make([]float64, n),
+		x: make([]float64, f), xStep: make([]float64, f), xSlack: make([]float64, f), xSlackStep: make([]float64, f), xGoal: make([]float64, f),
+		spare: make([][resources]float64, f), spareStep: make([][resources]float64, f), spareGoal: make([][resources]float64, f),
+		share: make([][resources]float64, f), shareStep: make([][resources]float64, f),
+		worth: make([]float64, b), worthStep: make([]float64, b), target: make([]float64, b),
+		right: make([]float64, resources*f),
+	}
+	for range resources * f {
+		p.matrix = append(p.matrix, make([]float64, resources*f))
+	}
+	p.center()
+	return p
+}
+
+// center starts with all bins spread evenly, twice the money needed, and half of each
+// price shared out.
+func (p *interior) center() {
+	need := make([][resources]float64, p.offers)
+	for b := range p.bins() {
+		cells := p.of(b)
+		for i, c := range cells {
+			p.y[p.starts[b]+i] = 1 / float64(len(cells))
+			for r := range resources {
+				need[c.offer][r] += c.cost[r] / float64(len(cells))
+			}
+		}
+	}
+	whole := 0.0
+	for f := range need {
+		for r := range resources {
+			p.x[f] = max(p.x[f], 2*need[f][r])
+			p.share[f][r] = 0.5 / resources
+		}
+		whole += p.x[f]
+		p.xSlack[f] = 0.5
+	}
+	for f := range need {
+		p.x[f] = max(p.x[f], 1e-3*whole/float64(p.offers))
+		for r := range resources {
+			p.spare[f][r] = p.x[f] - need[f][r]
+		}
+	}
+	for b := range p.bins() {
+		least := math.Inf(1)
+		for _, c := range p.of(b) {
+			least = min(least, dot(c.cost, p.share[c.offer]))
+		}
+		p.worth[b] = least / 2
+		for i, c := range p.of(b) {
+			p.ySlack[p.starts[b]+i] = dot(c.cost, p.share[c.offer]) - p.worth[b]
+		}
+	}
+}
+
+func dot(a, b [resources]float64) float64 {
+	return float64(a[0]*b[0]) + float64(a[1]*b[1]) + float64(a[2]*b[2])
+}
+
+// values returns what is spent and what the bins are worth.
+func (p *interior) values() (primal, dual float64) {
+	for _, x := range p.x {
+		primal += x
+	}
+	for _, w := range p.worth {
+		dual += w
+	}
+	return primal, dual
+}
+
+// step goes once towards the optimum: a step that aims at it to see how far it gets,
+// then one that aims at as much less of complementarity, corrected by what the first
+// one neglected. It reports false when rounding does not let it go on.
+func (p *interior) step() bool {
+	if !p.factor() {
+		return false
+	}
+	products, pairs := p.complementarity(0, 0)
+	p.aim(0, false)
+	p.direct()
+	primal, dual := p.reach()
+	ahead, _ := p.complementarity(primal, dual)
+	ratio := ahead / products
+	center := float64(float64(ratio*ratio)*ratio) * products / float64(pairs)
+	p.aim(center, true)
+	p.direct()
+	primal, dual = p.reach()
+	const back = 0.995
+	return p.move(min(1, float64(back*primal)), min(1, float64(back*dual)))
+}
+
+// complementarity returns the sum of the products of variables and slacks after a
+// step of these lengths, and how many there are.
+func (p *interior) complementarity(primal, dual float64) (sum float64, pairs int) {
+	at := func(v, step, slack, slackStep float64) {
+		sum += float64((v + float64(primal*step)) * (slack + float64(dual*slackStep)))
+	}
+	for i := range p.y {
+		at(p.y[i], p.yStep[i], p.ySlack[i], p.ySlackStep[i])
+	}
+	for f := range p.x {
+		at(p.x[f], p.xStep[f], p.xSlack[f], p.xSlackStep[f])
+		for r := range resources {
+			at(p.spare[f][r], p.spareStep[f][r], p.share[f][r], p.shareStep[f][r])
+		}
+	}
+	return sum, len(p.y) + (1+resources)*len(p.x)
+}
+
+// aim sets what the products are to change by, over the slack.
+func (p *interior) aim(center float64, correct bool) {
+	goal := func(v, step, slack, slackStep float64) float64 {
+		g := center - float64(v*slack)
+		if correct {
+			g -= float64(step * slackStep)
+		}
+		return g / slack
+	}
+	for i := range p.y {
+		p.yGoal[i] = goal(p.y[i], p.yStep[i], p.ySlack[i], p.ySlackStep[i])
+	}
+	for f := range p.x {
+		p.xGoal[f] = goal(p.x[f], p.xStep[f], p.xSlack[f], p.xSlackStep[f])
+		for r := range resources {
+			p.spareGoal[f][r] = goal(p.spare[f][r], p.spareStep[f][r], p.share[f][r], p.shareStep[f][r])
+		}
+	}
+}
+
+// factor sets up the normal equations, without the rows of the bins, whose part is
+// diagonal, and factors them.
+func (p *interior) factor() bool {
+	for i := range p.matrix {
+		clear(p.matrix[i][:i+1])
+	}
+	for f := range p.x {
+		at := resources * f
+		for r := range resources {
+			for q := range r + 1 {
+				p.matrix[at+r][at+q] += p.x[f] / p.xSlack[f]
+			}
+			p.matrix[at+r][at+r] += p.spare[f][r] / p.share[f][r]
+		}
+	}
+	for b := range p.bins() {
+		p.addBin(b)
+	}
+	return cholesky(p.matrix)
+}
+
+func (p *interior) addBin(b int) {
+	cells, from := p.of(b), p.starts[b]
+	sum := 0.0
+	for i := range cells {
+		sum += p.y[from+i] / p.ySlack[from+i]
+	}
+	for i, c := range cells {
+		weight := p.y[from+i] / p.ySlack[from+i]
+		at := resources * c.offer
+		own := float64(weight * ((sum - weight) / sum))
+		for r := range resources {
+			row := p.matrix[at+r]
+			for q := range r + 1 {
+				row[at+q] += float64(own * float64(c.cost[r]*c.cost[q]))
+			}
+			scale := float64(weight/sum) * c.cost[r]
+			if scale == 0 {
+				continue
+			}
+			for j, d := range cells[:i] {
+				other := float64(scale * (p.y[from+j] / p.ySlack[from+j]))
+				to := row[resources*d.offer : resources*d.offer+resources]
+				to[0] -= float64(other * d.cost[0])
+				to[1] -= float64(other * d.cost[1])
+				to[2] -= float64(other * d.cost[2])
+			}
+		}
+	}
+}
+
+// cholesky replaces the lower triangle of a symmetric matrix by that of its factor.
+// A pivot lost to rounding becomes so large that its row counts no more.
+func cholesky(m [][]float64) bool {
+	for i, row := range m {
+		for j := range i + 1 {
+			sum, other := row[j], m[j]
+			for k := range j {
+				sum -= float64(row[k] * other[k])
+			}
+			if j < i {
+				row[j] = sum / other[j]
+				continue
+			}
+			if math.IsNaN(sum) || math.IsInf(sum, 0) {
+				return false
+			}
+			if sum <= float64(1e-13*row[i]) || sum <= 0 {
+				sum = 1e64
+			}
+			row[i] = math.Sqrt(sum)
+		}
+	}
+	return true
+}
+
+// direct solves for the direction that meets the goals.
+func (p *interior) direct() {
+	p.setRight()
+	for i, row := range p.matrix {
+		sum := p.right[i]
+		for k := range i {
+			sum -= float64(row[k] * p.right[k])
+		}
+		p.right[i] = sum / row[i]
+	}
+	for i := len(p.matrix) - 1; i >= 0; i-- {
+		value := p.right[i] / p.matrix[i][i]
+		p.right[i] = value
+		row := p.matrix[i]
+		for k := range i {
+			p.right[k] -= float64(row[k] * value)
+		}
+	}
+	for f := range p.share {
+		copy(p.shareStep[f][:], p.right[resources*f:])
+	}
+	p.directRest()
+}
+
+// setRight sets the right-hand side: what the goals of all variables come to in each
+// row.
+func (p *interior) setRight() {
+	for f := range p.x {
+		for r := range resources {
+			p.right[resources*f+r] = p.spareGoal[f][r] - p.xGoal[f]
+		}
+	}
+	for b := range p.bins() {
+		from, sum, goals := p.starts[b], 0.0, 0.0
+		for i := range p.of(b) {
+			sum += p.y[from+i] / p.ySlack[from+i]
+			goals += p.yGoal[from+i]
+		}
+		p.target[b] = -goals
+		for i, c := range p.of(b) {
+			part := p.yGoal[from+i] - float64(p.y[from+i]/p.ySlack[from+i]/sum*goals)
+			for r := range resources {
+				p.right[resources*c.offer+r] += float64(c.cost[r] * part)
+			}
+		}
+	}
+}
+
+// directRest works out all directions from those of the shares.
+func (p *interior) directRest() {
+	for b := range p.bins() {
+		from, sum, worth := p.starts[b], 0.0, p.target[b]
+		for i, c := range p.of(b) {
+			weight := p.y[from+i] / p.ySlack[from+i]
+			sum += weight
+			worth += float64(weight * dot(c.cost, p.shareStep[c.offer]))
+		}
+		p.worthStep[b] = worth / sum
+		for i, c := range p.of(b) {
+			slack := dot(c.cost, p.shareStep[c.offer]) - p.worthStep[b]
+			p.ySlackStep[from+i] = slack
+			p.yStep[from+i] = p.yGoal[from+i] - float64(p.y[from+i]/p.ySlack[from+i]*slack)
+		}
+	}
+	for f := range p.x {
+		slack := -(p.shareStep[f][0] + p.shareStep[f][1] + p.shareStep[f][2])
+		p.xSlackStep[f] = slack
+		p.xStep[f] = p.xGoal[f] - float64(p.x[f]/p.xSlack[f]*slack)
+		for r := range resources {
+			p.spareStep[f][r] = p.spareGoal[f][r] - float64(p.spare[f][r]/p.share[f][r]*p.shareStep[f][r])
+		}
+	}
+}
+
+// reach returns how long a step can be before a variable, or a slack, is zero.
+func (p *interior) reach() (primal, dual float64) {
+	primal, dual = 1e9, 1e9
+	limit := func(reach *float64, v, step float64) {
+		if step < 0 {
+			*reach = min(*reach, -v/step)
+		}
+	}
+	for i := range p.y {
+		limit(&primal, p.y[i], p.yStep[i])
+		limit(&dual, p.ySlack[i], p.ySlackStep[i])
+	}
+	for f := range p.x {
+		limit(&primal, p.x[f], p.xStep[f])
+		limit(&dual, p.xSlack[f], p.xSlackStep[f])
+		for r := range resources {
+			limit(&primal, p.spare[f][r], p.spareStep[f][r])
+			limit(&dual, p.share[f][r], p.shareStep[f][r])
+		}
+	}
+	return primal, dual
+}
+
+// move takes the step. It reports false for one too short to matter, or no number.
+func (p *interior) move(primal, dual float64) bool {
+	if !(primal > 1e-6 || dual > 1e-6) {
+		return false
+	}
+	add := func(v *float64, length, step float64) { *v += float64(length * step) }
+	for i := range p.y {
+		add(&p.y[i], primal, p.yStep[i])
+		add(&p.ySlack[i], dual, p.ySlackStep[i])
+	}
+	for f := range p.x {
+		add(&p.x[f], primal, p.xStep[f])
+		add(&p.xSlack[f], dual, p.xSlackStep[f])
+		for r := range resources {
+			add(&p.spare[f][r], primal, p.spareStep[f][r])
+			add(&p.share[f][r], dual, p.shareStep[f][r])
+		}
+	}
+	for b := range p.worth {
+		add(&p.worth[b], dual, p.worthStep[b])
+	}
+	return true
+}
