@@ -101,6 +101,7 @@ func newRootCommand(program string) *cobra.Command {
 	}
 	root.AddCommand(
 		newDemoCommand(),
+		newExplainCommand(),
 		newPlanCommand(),
 		newPlaygroundCommand(),
 		newSimulateCommand(),

@@ -1,0 +1,211 @@
+// Package fleet keeps NodeFleets: it buys machines for pods that find no room, and
+// gives back those that are no longer worth their price.
+//
+// A round goes from top to bottom through the files: controller.go (what starts a
+// round), round.go (its steps), world.go and observe.go (what there is),
+// settle.go (what a round before left unfinished), autoscaler/fleet/decide (what to
+// do), act.go (doing it), record.go (saying why).
+//
+// One round is for one fleet, and only one runs at a time: a fleet counts on the
+// machines that others have on order. Numbers of machines are read past the cache,
+// and every write is refused by the API server if what it was decided on has changed.
+// What a round is about to do is in the fleet's status before the first machine is
+// touched, so that nothing is bought twice or forgotten whenever the process dies.
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/moves"
+	"supercargo.dev/supercargo/internal/runtimes"
+)
+
+// Reconciler keeps all NodeFleets of a cluster.
+type Reconciler struct {
+	// Client reads pods, nodes and what else concerns them from a cache, and writes.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// NewProvider returns where the machines of a fleet come from. nodes are those of
+	// the cluster, by name.
+	NewProvider func(fleet *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) (provider.Provider, error)
+	// Events takes what is worth telling.
+	Events events.EventRecorder
+	// Clock says what time it is.
+	Clock clock.PassiveClock
+	// DryRun takes every fleet for one in mode Observe.
+	DryRun bool
+
+	learned *runtimes.Learner
+	memory  map[types.UID]*memory
+}
+
+// memory is what is remembered of a fleet between rounds. All of it can be lost: then
+// machines stay a little longer.
+type memory struct {
+	generation int64
+	// planner knows since when machines are under-used.
+	planner *moves.Planner
+	// busy is when a batch pod was last seen to wait.
+	busy time.Time
+	// inFlight are the machines that were on their way in the last round, by name.
+	inFlight map[string]bool
+	// missing is since when a flavor has had fewer machines than it is to have.
+	missing map[string]time.Time
+	// said is the last event of each kind, which is not repeated.
+	said map[string]string
+}
+
+// settling is how long events are gathered before a round begins.
+const settling = 200 * time.Millisecond
+
+// SetupWithManager registers the reconciler. machines are further objects, in
+// machinesCache, whose changes concern fleets.
+func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache, machines ...client.Object) error {
+	r.learned, r.memory = runtimes.NewLearner(), map[types.UID]*memory{}
+	b := ctrl.NewControllerManagedBy(m).Named("nodefleet").
+		For(&v1alpha1.NodeFleet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Pod{}, r.everyFleet(), builder.WithPredicates(r.podMatters())).
+		Watches(&corev1.Node{}, r.everyFleet(), builder.WithPredicates(nodeMatters())).
+		Watches(&appsv1.DaemonSet{}, r.everyFleet(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&policyv1.PodDisruptionBudget{}, r.nothing()). // read in a round, and so to be in the cache
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1})
+	for _, object := range machines {
+		b = b.WatchesRawSource(source.Kind(machinesCache, object, r.everyFleet()))
+	}
+	if err := b.Complete(r); err != nil {
+		return fmt.Errorf("set up the controller of NodeFleets: %w", err)
+	}
+	return nil
+}
+
+// everyFleet starts a round for every fleet, once things have settled.
+func (r *Reconciler) everyFleet() handler.EventHandler {
+	enqueue := func(ctx context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		var fleets v1alpha1.NodeFleetList
+		if err := r.Client.List(ctx, &fleets); err != nil {
+			return // the cache is not there yet: fleets get a first round anyway
+		}
+		for i := range fleets.Items {
+			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: fleets.Items[i].Name}}, settling)
+		}
+	}
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc:  func(ctx context.Context, _ event.CreateEvent, q queue) { enqueue(ctx, q) },
+		UpdateFunc:  func(ctx context.Context, _ event.UpdateEvent, q queue) { enqueue(ctx, q) },
+		DeleteFunc:  func(ctx context.Context, _ event.DeleteEvent, q queue) { enqueue(ctx, q) },
+		GenericFunc: func(ctx context.Context, _ event.GenericEvent, q queue) { enqueue(ctx, q) },
+	}
+}
+
+func (r *Reconciler) nothing() handler.EventHandler { return handler.Funcs{} }
+
+// podMatters is for pods that have been found to have no room, and learns from those
+// that have finished. Pods that leave are seen at the next round.
+func (r *Reconciler) podMatters() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool {
+			_, is := unschedulable(e.Object.(*corev1.Pod))
+			return is
+		},
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+			if took, ok := runtimes.Observed(after); ok && before.Status.Phase != after.Status.Phase {
+				r.learned.Observe(after.Namespace, after.Annotations[v1alpha1.AnnotationCategory], took)
+			}
+			_, was := unschedulable(before)
+			_, is := unschedulable(after)
+			return is && !was
+		},
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// nodeMatters is for nodes that come, go, become ready or are not any more, and are
+// opened or closed for pods.
+func nodeMatters() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+			_, was := ready(before)
+			_, is := ready(after)
+			return was != is || before.Spec.Unschedulable != after.Spec.Unschedulable
+		},
+	}
+}
+
+// Reconcile implements reconcile.Reconciler: it runs one round for one fleet.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var list v1alpha1.NodeFleetList
+	if err := r.Live.List(ctx, &list); err != nil {
+		return reconcile.Result{}, fmt.Errorf("list NodeFleets: %w", err)
+	}
+	slices.SortFunc(list.Items, seniority)
+	w, err := readWorld(ctx, r.Client)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.reopenAbandoned(ctx, w, list.Items); err != nil {
+		return reconcile.Result{}, err
+	}
+	at := slices.IndexFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.Name == req.Name })
+	if at < 0 {
+		forget(req.Name)
+		return reconcile.Result{}, nil
+	}
+	fleet := &list.Items[at]
+	round := &round{Reconciler: r, fleet: fleet, before: fleet.Status.DeepCopy(), world: w, now: r.Clock.Now(), memory: r.remember(fleet)}
+	err = round.run(ctx, list.Items)
+	if statusErr := round.writeStatus(ctx); err == nil {
+		err = statusErr
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: round.again}, nil
+}
+
+// seniority orders fleets by who has a first claim to a MachineDeployment: the one
+// that was made first, ties by name.
+func seniority(a, b v1alpha1.NodeFleet) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// remember returns the memory of a fleet, anew when its spec has changed.
+func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
+	m := r.memory[fleet.UID]
+	if m == nil || m.generation != fleet.Generation {
+		m = &memory{
+			generation: fleet.Generation, planner: moves.NewPlanner(movesConfig(&fleet.Spec.Consolidation)), busy: r.Clock.Now(),
+			inFlight: map[string]bool{}, missing: map[string]time.Time{}, said: map[string]string{},
+		}
+		r.memory[fleet.UID] = m
+	}
+	return m
+}

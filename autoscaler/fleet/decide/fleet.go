@@ -1,0 +1,199 @@
+package decide
+
+import (
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/moves"
+)
+
+// FleetOptions say what a NodeFleet may do in a round.
+type FleetOptions struct {
+	// Buy says that machines may be bought: no more pods are waited for.
+	Buy bool
+	// Limits bound what may still be bought. 0 means any amount.
+	Limits planner.Limits
+	// Empty and UnderUsed say which machines may be given back.
+	Empty, UnderUsed bool
+	// Budget is how many more machines may be sent on their way out.
+	Budget int
+	// Spare is how many machines of a flavor there are above the least that there must
+	// be. Flavors that are missing have none.
+	Spare map[string]int
+	// Stop is asked from time to time whether to make do with the best plan so far; nil
+	// never stops.
+	Stop func() bool
+}
+
+// FleetDecision is what a NodeFleet is to do.
+type FleetDecision struct {
+	// Plan is what to buy, for which pods, at what price and above which bound.
+	Plan planner.Result
+	// Asked is how many pods the plan is for, and Served how many of those that wait
+	// are going to find room without a purchase.
+	Asked, Served int
+	// Release are empty machines to give back, Drains others to empty.
+	Release []cluster.Release
+	Drains  []cluster.Drain
+	// Wake is after what time to decide again even if nothing happens; 0 means not.
+	Wake time.Duration
+}
+
+// Fleet decides for a NodeFleet.
+//
+// Purchases are for the pods that are going to find no room until a machine bought
+// now would be ready: those of a forecast in which batch pods end when they are expected
+// to and machines on order come (HTAS, algorithm 4, takes nodes of time bin 0 off;
+// the forecast also knows which pod goes where). Pods whose place depends on that of
+// others are left out of the forecast; the plan puts them where there is room before
+// anything is bought for them.
+//
+// Machines are given back while nothing is bought: empty ones at the end of what is
+// paid, and under-used ones as mover says, which must have seen every round.
+func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time) FleetDecision {
+	var d FleetDecision
+	if o.Buy && len(s.Pending) > 0 {
+		d.buy(s, o)
+	}
+	proposed := mover.Plan(now, s)
+	d.Wake = proposed.Wake
+	if len(d.Plan.Machines) > 0 || len(s.Pending) > 0 && !o.Buy {
+		return d
+	}
+	d.giveBack(s, o, proposed)
+	return d
+}
+
+func (d *FleetDecision) buy(s *cluster.State, o FleetOptions) {
+	coupled := coupledPods(s)
+	alone := *s
+	alone.Pending = nil
+	var asking []planner.Pod
+	classes := map[class.Class]bool{}
+	ask := func(p *cluster.Pod) {
+		asking = append(asking, plannerPod(p))
+		classes[p.Class] = true
+	}
+	for _, p := range s.Pending {
+		if coupled[p.Demands] {
+			ask(&p)
+		} else {
+			alone.Pending = append(alone.Pending, p)
+		}
+	}
+	f := newForecast(&alone, untilReady(s), nil)
+	for _, w := range f.run() {
+		ask(w.pod)
+	}
+	d.Asked, d.Served = len(asking), len(s.Pending)-len(asking)
+	if len(asking) == 0 {
+		return
+	}
+	d.Plan = planner.Supercargo(planner.Request{
+		Pods: asking, Nodes: f.left(classes), Flavors: fleetFlavors(s), Limits: o.Limits, Stop: o.Stop,
+	})
+}
+
+// untilReady is how long until a machine bought now and all machines on order are
+// ready.
+func untilReady(s *cluster.State) time.Duration {
+	until := s.Lag
+	for i := range s.Nodes {
+		if s.Nodes[i].Phase == cluster.Ordered {
+			until = max(until, s.Nodes[i].Due)
+		}
+	}
+	return until
+}
+
+// coupledPods returns the demands of pods whose place depends on that of others.
+func coupledPods(s *cluster.State) map[*constraint.Pod]bool {
+	var all []*constraint.Pod
+	seen := map[*constraint.Pod]bool{nil: true}
+	add := func(pods []cluster.Pod) {
+		for i := range pods {
+			if d := pods[i].Demands; !seen[d] {
+				seen[d] = true
+				all = append(all, d)
+			}
+		}
+	}
+	add(s.Pending)
+	for i := range s.Nodes {
+		add(s.Nodes[i].Pods)
+	}
+	return constraint.Coupled(all)
+}
+
+func plannerPod(p *cluster.Pod) planner.Pod {
+	return planner.Pod{Item: p.Item, Arch: p.Arch, Constraints: p.Demands}
+}
+
+func fleetFlavors(s *cluster.State) []planner.Flavor {
+	var all []planner.Flavor
+	for _, f := range s.Flavors {
+		if f.Most < 0 {
+			continue
+		}
+		all = append(all, planner.Flavor{
+			Name: f.Name, Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour, Host: f.Host, Max: f.Most,
+		})
+	}
+	return all
+}
+
+// giveBack takes of what the mover proposes as much as may go.
+func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed cluster.Plan) {
+	nodes := make(map[string]*cluster.Node, len(s.Nodes))
+	for i := range s.Nodes {
+		nodes[s.Nodes[i].Name] = &s.Nodes[i]
+	}
+	spare := make(map[string]int, len(o.Spare))
+	for flavor, n := range o.Spare {
+		spare[flavor] = n
+	}
+	budget := o.Budget
+	may := func(node string) bool {
+		n := nodes[node]
+		if budget <= 0 || spare[n.Flavor] <= 0 || !endsPeriod(s, n) {
+			return false
+		}
+		budget--
+		spare[n.Flavor]--
+		return true
+	}
+	for _, r := range proposed.Release {
+		if o.Empty && may(r.Node) {
+			d.Release = append(d.Release, r)
+		}
+	}
+	for _, drain := range proposed.Drains {
+		if o.UnderUsed && may(drain.Node) {
+			d.Drains = append(d.Drains, drain)
+		}
+	}
+}
+
+// left returns the open nodes that take all classes of pods that ask, as they are
+// expected to be at the end of a forecast.
+func (f *forecast) left(asking map[class.Class]bool) []planner.Standing {
+	var nodes []planner.Standing
+	for i := range f.nodes {
+		n := &f.nodes[i]
+		if !n.open || asking[class.Batch] && !n.node.Class.Takes(class.Batch) || asking[class.Service] && !n.node.Class.Takes(class.Service) {
+			continue
+		}
+		s := planner.Standing{Name: n.node.Name, Free: n.Free, Places: -1, Arch: n.node.Arch, Host: n.node.Host}
+		if n.node.MaxPods > 0 {
+			s.Places = max(0, n.node.MaxPods-n.pods)
+		}
+		for j := range n.node.Pods {
+			s.Pods = append(s.Pods, n.node.Pods[j].Demands)
+		}
+		nodes = append(nodes, s)
+	}
+	return nodes
+}

@@ -1,0 +1,65 @@
+package fleet
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Metrics of NodeFleets. fleet is the name of one, flavor that of a MachineDeployment.
+var (
+	metricMachines        = gauge("machines", "Machines there are or are to be.", "fleet", "flavor")
+	metricInFlight        = gauge("machines_in_flight", "Machines without a ready node.", "fleet")
+	metricPendingPods     = gauge("pending_pods", "Pods that wait for room.", "fleet")
+	metricDollarsPerHour  = gauge("dollars_per_hour", "What all machines cost.", "fleet")
+	metricBoundPerHour    = gauge("lower_bound_dollars_per_hour", "What machines for all pods must cost at least.", "fleet")
+	metricOrdered         = counter("machines_ordered_total", "Machines asked for.", "fleet", "flavor")
+	metricReleased        = counter("machines_released_total", "Machines given back.", "fleet", "flavor")
+	metricGaveUp          = counter("machines_given_up_total", "Machines that did not come.", "fleet", "flavor")
+	metricEvictions       = counter("evictions_total", "Pods evicted to empty machines.", "fleet")
+	metricDecisions       = counter("decisions_total", "Decisions that change machines, or would in mode Act.", "fleet", "kind", "mode")
+	metricPlanningSeconds = histogram("planning_seconds", "Time for a decision.", prometheus.ExponentialBuckets(0.001, 2, 16), "fleet")
+
+	metricAcquisitionSeconds = histogram("acquisition_seconds", "Time from the order of a machine until its node is ready.",
+		prometheus.ExponentialBuckets(1, 1.6, 16), "fleet", "flavor")
+)
+
+const subsystem = "supercargo_nodefleet"
+
+func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: subsystem, Name: name, Help: help}, labels)
+	metrics.Registry.MustRegister(v)
+	return v
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: name, Help: help}, labels)
+	metrics.Registry.MustRegister(v)
+	return v
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels)
+	metrics.Registry.MustRegister(v)
+	return v
+}
+
+// publish sets the gauges of a fleet.
+func (r *round) publish() {
+	fleet := r.fleet.Name
+	for _, f := range r.fleet.Status.Flavors {
+		metricMachines.WithLabelValues(fleet, f.Name).Set(float64(f.Machines))
+	}
+	metricInFlight.WithLabelValues(fleet).Set(float64(r.fleet.Status.InFlight))
+	metricPendingPods.WithLabelValues(fleet).Set(float64(r.fleet.Status.PendingPods))
+	metricDollarsPerHour.WithLabelValues(fleet).Set(float64(r.seen.paid) / 1e6)
+	metricBoundPerHour.WithLabelValues(fleet).Set(float64(r.least) / 1e6)
+}
+
+// forget drops the metrics of a fleet that is no more.
+func forget(fleet string) {
+	for _, v := range []interface {
+		DeletePartialMatch(labels prometheus.Labels) int
+	}{metricMachines, metricInFlight, metricPendingPods, metricDollarsPerHour, metricBoundPerHour, metricOrdered, metricReleased, metricGaveUp, metricEvictions, metricDecisions, metricPlanningSeconds, metricAcquisitionSeconds} {
+		v.DeletePartialMatch(prometheus.Labels{"fleet": fleet})
+	}
+}

@@ -1,0 +1,288 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/bound"
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// The most that a status holds of each: an object in etcd is small.
+const (
+	maxListed  = 100
+	maxMessage = 1024
+)
+
+func clip(text string) string {
+	if len(text) > maxMessage {
+		return strings.ToValidUTF8(text[:maxMessage-len("…")], "") + "…"
+	}
+	return text
+}
+
+func (r *round) condition(kind string, is bool, reason, message string) {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&r.fleet.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: clip(message), ObservedGeneration: r.fleet.Generation,
+		LastTransitionTime: metav1.NewTime(r.now),
+	})
+}
+
+// tell makes an Event, unless the same was said last.
+func (r *round) tell(kind, reason, action, message string) {
+	if r.memory.said[reason] == message {
+		return
+	}
+	r.memory.said[reason] = message
+	r.Events.Eventf(r.fleet, nil, kind, reason, action, "%s", clip(message))
+}
+
+// count writes down what there is.
+func (r *round) count() {
+	status := &r.fleet.Status
+	status.Machines, status.InFlight, status.PendingPods = 0, 0, int32(len(r.seen.state.Pending)+len(r.seen.held))
+	flavors := make([]v1alpha1.FlavorStatus, 0, len(r.self.inventory.Flavors))
+	for i := range r.self.inventory.Flavors {
+		f := &r.self.inventory.Flavors[i]
+		s := *r.status(f.Name)
+		s.Machines, s.Min, s.Max = int32(r.seen.ordered[f.Name]), int32(f.Min), int32(f.Max)
+		s.MaxPods, s.Arch, s.Message = f.MaxPods, f.Labels[corev1.LabelArchStable], clip(f.Problem)
+		s.CPU, s.Memory = resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI), resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI)
+		s.PricePerHour, s.PriceSource = "", ""
+		if p := r.self.prices[f.Name]; p.known {
+			s.PricePerHour, s.PriceSource = provider.FormatPrice(p.microDollars), p.source
+		}
+		if s.LeftAloneUntil != nil && !s.LeftAloneUntil.After(r.now) {
+			s.LeftAloneUntil = nil
+		}
+		status.Machines += s.Machines
+		status.InFlight += int32(r.seen.inFlight[f.Name])
+		flavors = append(flavors, s)
+	}
+	status.Flavors = flavors
+	status.Cost.DollarsPerHour = provider.FormatPrice(r.seen.paid)
+	r.least = r.lowerBound()
+	status.Cost.LowerBoundDollarsPerHour = provider.FormatPrice(r.least)
+	r.measure()
+	r.degraded()
+	r.publish()
+}
+
+// lowerBound is what machines of the fleet's flavors must cost at least that hold all
+// its pods.
+func (r *round) lowerBound() int64 {
+	var pods []bound.Pod
+	add := func(all []cluster.Pod) {
+		for i := range all {
+			pods = append(pods, bound.Pod{Size: all[i].Size})
+		}
+	}
+	for i := range r.seen.state.Nodes {
+		if _, own := r.seen.own[r.seen.state.Nodes[i].Name]; own {
+			add(r.seen.state.Nodes[i].Pods)
+		}
+	}
+	add(r.seen.state.Pending)
+	flavors := make([]bound.Flavor, len(r.seen.state.Flavors))
+	for i, f := range r.seen.state.Flavors {
+		flavors[i] = bound.Flavor{Size: f.Size, MaxPods: f.MaxPods, MicroDollarsPerHour: f.MicroDollarsPerHour}
+	}
+	least, _ := bound.PerHour(pods, flavors)
+	return least
+}
+
+// degraded says which flavors are left alone.
+func (r *round) degraded() {
+	var names []string
+	for _, f := range r.fleet.Status.Flavors {
+		if f.LeftAloneUntil != nil {
+			names = append(names, f.Name)
+		}
+	}
+	if len(names) == 0 {
+		r.condition(v1alpha1.FleetDegraded, false, "MachinesCome", "no flavor is left alone")
+		return
+	}
+	r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotCome", "left alone for a while: "+strings.Join(names, ", "))
+}
+
+// summary says in a line how the fleet is.
+func (r *round) summary() string {
+	s := &r.fleet.Status
+	return fmt.Sprintf("%d machines, %d in flight, %d pods pending, $%s/h", s.Machines, s.InFlight, s.PendingPods, s.Cost.DollarsPerHour)
+}
+
+// recordRejected says which pods find no machine, and whether that is for a limit.
+func (r *round) recordRejected() {
+	limited := ""
+	for _, u := range r.decision.Plan.Unplaceable {
+		if strings.Contains(u.Reason, "limit") {
+			limited = u.Reason
+			break
+		}
+	}
+	if limited == "" {
+		r.condition(v1alpha1.FleetLimited, false, "WithinLimits", "no pod waits because of a limit")
+	} else {
+		r.condition(v1alpha1.FleetLimited, true, "LimitReached", limited)
+		r.tell(corev1.EventTypeWarning, "LimitReached", "Limit", limited)
+	}
+	r.rejectedPods()
+}
+
+// rejectedPods puts pods that no machine holds into Events on the fleet: one, for the
+// first of them.
+func (r *round) rejectedPods() {
+	rejected := r.rejections()
+	if len(rejected) == 0 {
+		delete(r.memory.said, "NoMachineFits")
+		return
+	}
+	text := fmt.Sprintf("%s: %s", rejected[0].Name, rejected[0].Reason)
+	if len(rejected) > 1 {
+		text = fmt.Sprintf("%d pods, the first is %s", len(rejected), text)
+	}
+	r.tell(corev1.EventTypeWarning, "NoMachineFits", "Plan", text)
+}
+
+func (r *round) rejections() []v1alpha1.Rejection {
+	all := slices.Clone(r.seen.held)
+	for _, u := range r.decision.Plan.Unplaceable {
+		all = append(all, v1alpha1.Rejection{Name: u.Pod, Reason: clip(u.Reason)})
+	}
+	return all
+}
+
+// recordDecision writes down what is going to be done, and why.
+func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
+	d := &v1alpha1.FleetDecision{ID: intent.ID, Time: intent.Time, Mode: r.mode()}
+	plan := &r.decision.Plan
+	for _, o := range intent.Orders {
+		d.Buys = append(d.Buys, decidedPurchase(o, plan))
+	}
+	for _, release := range r.decision.Release {
+		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: release.Node, Reason: clip(release.Reason)})
+	}
+	for _, drain := range r.decision.Drains {
+		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: drain.Node, Reason: clip(drain.Reason)})
+	}
+	d.Rejected = r.rejections()
+	for _, f := range r.fleet.Status.Flavors {
+		if f.Message != "" {
+			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: f.Message})
+		} else if f.LeftAloneUntil != nil {
+			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: "left alone until " + f.LeftAloneUntil.UTC().Format("15:04:05") + ": its machines did not come"})
+		}
+	}
+	d.Buys, d.Releases, d.Rejected = d.Buys[:min(len(d.Buys), maxListed)], d.Releases[:min(len(d.Releases), maxListed)], d.Rejected[:min(len(d.Rejected), maxListed)]
+	expected := r.seen.paid + plan.MicroDollarsPerHour
+	for _, node := range r.nodesToEmpty() {
+		expected -= r.self.prices[r.seen.own[node].Flavor].microDollars
+	}
+	d.Expected = v1alpha1.Outcome{DollarsPerHour: provider.FormatPrice(expected), PendingPods: int32(len(r.rejections()))}
+	if len(intent.Orders) > 0 {
+		d.PricePerHour, d.LowerBoundPerHour = provider.FormatPrice(plan.MicroDollarsPerHour), provider.FormatPrice(plan.LowerBoundMicroDollarsPerHour)
+		d.Expected.ReadySeconds = int64(r.longestOf(intent.Orders).Seconds())
+	}
+	d.Summary = clip(r.summarize(d))
+	r.fleet.Status.LastDecision = d
+	metricDecisions.WithLabelValues(r.fleet.Name, kindOf(d), string(d.Mode)).Inc()
+	r.tell(corev1.EventTypeNormal, kindOf(d), "Decide", d.Summary)
+}
+
+func (r *round) longestOf(orders []v1alpha1.FleetOrder) (longest time.Duration) {
+	for _, o := range orders {
+		longest = max(longest, r.lag(o.Flavor))
+	}
+	return longest
+}
+
+func kindOf(d *v1alpha1.FleetDecision) string {
+	if len(d.Buys) > 0 {
+		return "Buy"
+	}
+	return "GiveBack"
+}
+
+func decidedPurchase(o v1alpha1.FleetOrder, plan *planner.Result) v1alpha1.DecidedPurchase {
+	d := v1alpha1.DecidedPurchase{Flavor: o.Flavor, Count: o.To - o.From}
+	for i := range plan.Machines {
+		if m := &plan.Machines[i]; m.Flavor == o.Flavor {
+			d.Pods += int32(len(m.Pods))
+			d.Reason = cmp.Or(d.Reason, clip(m.Reason))
+		}
+	}
+	return d
+}
+
+// summarize says a decision in one line.
+func (r *round) summarize(d *v1alpha1.FleetDecision) string {
+	verb := "buy"
+	if d.Mode == v1alpha1.FleetObserve {
+		verb = "would buy"
+	}
+	var parts []string
+	if len(d.Buys) > 0 {
+		var what []string
+		for _, b := range d.Buys {
+			what = append(what, fmt.Sprintf("%d %s", b.Count, b.Flavor))
+		}
+		parts = append(parts, fmt.Sprintf("%s %s for %d pods at $%s/h (bound $%s/h)", verb, strings.Join(what, ", "), r.decision.Asked, d.PricePerHour, d.LowerBoundPerHour))
+		if r.decision.Served > 0 {
+			parts = append(parts, fmt.Sprintf("%d pods find room without", r.decision.Served))
+		}
+	}
+	if len(d.Releases) > 0 {
+		var what []string
+		for _, release := range d.Releases {
+			what = append(what, release.Node)
+		}
+		parts = append(parts, strings.Replace(verb, "buy", "give back", 1)+" "+strings.Join(what, ", ")+": "+d.Releases[0].Reason)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// measure sets beside what a decision expected what came of it, once nothing is in
+// flight any more.
+func (r *round) measure() {
+	d := r.fleet.Status.LastDecision
+	if d == nil || d.Measured != nil || d.Mode != v1alpha1.FleetAct || r.fleet.Status.Intent != nil || r.fleet.Status.InFlight > 0 || r.leaving() > 0 {
+		return
+	}
+	d.Measured = &v1alpha1.Outcome{
+		DollarsPerHour: r.fleet.Status.Cost.DollarsPerHour, PendingPods: r.fleet.Status.PendingPods,
+	}
+	if len(d.Buys) > 0 {
+		d.Measured.ReadySeconds = int64(r.now.Sub(d.Time.Time).Seconds())
+	}
+}
+
+// writeStatus writes the status if it has changed. The API server refuses it if
+// somebody else has written the fleet since it was read.
+func (r *round) writeStatus(ctx context.Context) error {
+	if equality.Semantic.DeepEqual(r.before, &r.fleet.Status) {
+		return nil
+	}
+	if err := r.Client.Status().Update(ctx, r.fleet); err != nil {
+		return fmt.Errorf("write the status of NodeFleet %s: %w", r.fleet.Name, err)
+	}
+	r.before = r.fleet.Status.DeepCopy()
+	return nil
+}
