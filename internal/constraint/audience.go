@@ -129,7 +129,7 @@ func newCensus() *census {
 
 // look returns the look of that namespace and those labels.
 func (c *census) look(namespace string, known bool, set labels.Set) (*look, string) {
-	var k keyBuilder
+	k := newKey(256)
 	k.add(namespace)
 	keys := slices.Sorted(maps.Keys(set))
 	for _, key := range keys {

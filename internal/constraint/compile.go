@@ -87,7 +87,7 @@ func (c *Compiler) compile(pod *corev1.Pod, nodeName string) (*Pod, error) {
 	} else if len(errs) == 0 {
 		c.statics[static.key] = static
 	}
-	d := &draft{c: c, pod: pod, p: &Pod{compiler: c, static: static}, errs: errs}
+	d := &draft{c: c, pod: pod, p: &Pod{compiler: c, static: static}, key: newKey(512), errs: errs}
 	_, known := c.namespaces[pod.Namespace]
 	var id string
 	d.p.look, id = c.census.look(pod.Namespace, known, set)

@@ -11,6 +11,9 @@ import (
 // keyBuilder makes strings that are equal only if the same things were added.
 type keyBuilder struct{ buf []byte }
 
+// newKey returns a builder with room for so many bytes.
+func newKey(size int) keyBuilder { return keyBuilder{buf: make([]byte, 0, size)} }
+
 // add appends one record. Lengths keep the parts apart whatever they contain.
 func (k *keyBuilder) add(parts ...string) {
 	for _, part := range parts {

@@ -98,9 +98,15 @@ func TestAnswersAreThoseOfTheSchedulersOwnFilters(t *testing.T) {
 	o := newOracle(t, knownNamespaces)
 	compared, refused := 0, map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
+		templates := make([]*corev1.Pod, rapid.IntRange(1, 12).Draw(t, "templates"))
+		for i := range templates {
+			templates[i] = drawPod(t)
+		}
 		compiler := constraint.NewCompiler(knownNamespaces)
+		if rapid.Bool().Draw(t, "pods known beforehand") {
+			compiler = constraint.NewCompilerFor(knownNamespaces, templates)
+		}
 		worlds := []*world{{tracker: constraint.NewTracker(), hosts: map[int]*constraint.Host{}}}
-		var templates []*corev1.Pod
 		for range rapid.IntRange(2, 5).Draw(t, "hosts") {
 			worlds[0].addHost(t)
 		}
@@ -116,13 +122,7 @@ func TestAnswersAreThoseOfTheSchedulersOwnFilters(t *testing.T) {
 			case what == "clone" && len(worlds) < 3:
 				worlds = append(worlds, w.clone())
 			default:
-				var pod *corev1.Pod
-				if len(templates) == 0 || oneIn(t, "new template", 2) {
-					pod = drawPod(t)
-					templates = append(templates, pod)
-				} else {
-					pod = rapid.SampledFrom(templates).Draw(t, "template")
-				}
+				pod := rapid.SampledFrom(templates).Draw(t, "template")
 				stored := served(t, pod)
 				compiled := compile(t, compiler, pod, stored)
 				w.show(o)

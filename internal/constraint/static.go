@@ -1,6 +1,7 @@
 package constraint
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,13 +87,13 @@ func (s *static) tolerates(taint *corev1.Taint) bool {
 }
 
 // tolerates is ToleratesTaint of the API without its logger, and without Lt and Gt,
-// which are off by default.
+// which are off by default. The operator has been defaulted.
 func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 		return false
 	}
 	switch t.Operator {
-	case "", corev1.TolerationOpEqual:
+	case corev1.TolerationOpEqual:
 		return t.Value == taint.Value
 	case corev1.TolerationOpExists:
 		return true
@@ -123,12 +124,13 @@ func newStatic(spec *corev1.PodSpec, nodeName string) (*static, field.ErrorList)
 	slices.SortFunc(s.selector, func(a, b equals) int { return strings.Compare(a.key, b.key) })
 	for _, t := range spec.Tolerations {
 		t.TolerationSeconds = nil // how long it may stay is not where it may go
+		t.Operator = cmp.Or(t.Operator, corev1.TolerationOpEqual)
 		if t.Effect != corev1.TaintEffectPreferNoSchedule && !slices.Contains(s.tolerations, t) {
 			s.tolerations = append(s.tolerations, t)
 		}
 	}
 	slices.SortFunc(s.tolerations, func(a, b corev1.Toleration) int {
-		return strings.Compare(tolerationKey(&a), tolerationKey(&b))
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
 	})
 	s.unschedulable = s.tolerates(&corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule})
 	var errs field.ErrorList
@@ -141,27 +143,18 @@ func newStatic(spec *corev1.PodSpec, nodeName string) (*static, field.ErrorList)
 }
 
 func (s *static) encode() string {
-	var k keyBuilder
+	k := newKey(256)
 	k.add("name", s.nodeName)
 	for _, want := range s.selector {
 		k.add("select", want.key, want.value)
 	}
 	for i := range s.tolerations {
-		k.add("tolerate", tolerationKey(&s.tolerations[i]))
+		t := &s.tolerations[i]
+		k.add("tolerate", t.Key, string(t.Operator), t.Value, string(t.Effect))
 	}
 	if s.affinity != nil {
 		k.add("affinity", s.affinity.reason)
 	}
-	return k.String()
-}
-
-func tolerationKey(t *corev1.Toleration) string {
-	operator := t.Operator
-	if operator == "" {
-		operator = corev1.TolerationOpEqual
-	}
-	var k keyBuilder
-	k.add(t.Key, string(operator), t.Value, string(t.Effect))
 	return k.String()
 }
 
