@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"supercargo.dev/supercargo/internal/planfile"
 )
 
 // planFlags are the flags of `supercargo plan`.
@@ -37,16 +39,25 @@ wanted, count, arch, class and runtime_s. A trace of simulate is read too; when 
 pods come does not matter. Batch pods and services may share machines, since a flavor
 of a catalogue takes both, and runtimes do not count, since prices are per hour.
 
+Or they are Kubernetes pods as YAML or JSON, such as kubectl prints, whose node
+selectors, affinities, tolerations, topology spread and host ports are then honoured.
+Preferences are not. Pods that have ended and those of DaemonSets are left out.
+
 Flavors are a CSV file with the columns name, cpu, memory_gib and price_per_hour and,
-where wanted, arch (amd64), machine_type, max_pods (110), watts_idle and watts_full.
-cpu and memory are what pods can use.
+where wanted, arch (amd64), max_pods (110), zones (a;b), labels (key=value;key=value),
+taints (key=value:Effect;key:Effect), machine_type, watts_idle and watts_full. cpu and
+memory are what pods can use. Nodes of flavors without zones are in no zone.
 
 Algorithms: supercargo (the best there is here) and greedy (algorithm 3 of the HTAS
-paper: one machine after the other, each time the one most used for its price).`,
+paper: one machine after the other, each time the one most used for its price; for
+pods that demand nothing but room).`,
 		Example: `  supercargo plan --pods test/data/openb/pods.csv --flavors test/data/aws/flavors.csv
 
   # As JSON, the same bytes each time
   supercargo plan --pods pods.csv --flavors flavors.csv -o json --deterministic
+
+  # Machines for everything that a cluster runs
+  kubectl get pods -A -o yaml | supercargo plan --pods - --flavors flavors.csv
 
   # What the algorithm of the paper would buy
   supercargo plan --pods pods.csv --flavors flavors.csv --algorithm greedy`,
@@ -89,14 +100,14 @@ func runPlan(ctx context.Context, flags planFlags, stdin io.Reader, stdout io.Wr
 	}
 	document := newPlanDocument(algorithm.name, request, outcome, elapsed)
 	if flags.output == "json" {
-		return document.writeJSON(stdout)
+		return document.Write(stdout)
 	}
-	return document.writeTable(stdout)
+	return writePlanTable(stdout, document)
 }
 
 // readPlan reads and checks everything before anything is planned, and reports
 // every fault.
-func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planAlgorithm, planRequest, error) {
+func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planAlgorithm, *planRequest, error) {
 	var errs []error
 	at := slices.Index(planAlgorithmNames(), flags.algorithm)
 	if at < 0 {
@@ -108,19 +119,28 @@ func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planAlgori
 	if flags.deadline < 0 {
 		errs = append(errs, fmt.Errorf("--deadline %v: want a time above 0, or 0 for none", flags.deadline))
 	}
-	var request planRequest
+	var pods *planfile.Pods
+	var flavors []planfile.Flavor
 	if flags.pods == "" {
 		errs = append(errs, errors.New("--pods: name the file of pods, or - for stdin"))
 	} else {
-		errs = append(errs, request.readPods(ctx, flags.pods, stdin))
+		var err error
+		pods, err = readPlanPods(ctx, flags.pods, stdin)
+		errs = append(errs, err)
 	}
 	if flags.flavors == "" {
 		errs = append(errs, errors.New("--flavors: name the file of machines that can be bought"))
 	} else {
-		errs = append(errs, request.readFlavors(flags.flavors))
+		var err error
+		flavors, err = readPlanFlavors(flags.flavors)
+		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return planAlgorithm{}, planRequest{}, err
+		return planAlgorithm{}, nil, err
 	}
-	return planAlgorithms[at], request, nil
+	request, err := newPlanRequest(flags.pods, pods, flavors)
+	if err == nil {
+		err = planAlgorithms[at].refuses(request)
+	}
+	return planAlgorithms[at], request, err
 }

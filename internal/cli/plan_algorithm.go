@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
@@ -11,15 +12,22 @@ import (
 // planAlgorithm is a way to plan.
 type planAlgorithm struct {
 	name string
-	// stages are ever better and slower planners; the last is the algorithm, the
-	// others are for those who cannot wait for it.
-	stages []func(planRequest) planner.Plan
+	// plan returns the best plan it has when stop says so, or when it is done.
+	plan func(r *planRequest, stop func() bool) planOutcome
+	// refuses says why it cannot plan for these pods, or nothing if it can.
+	refuses func(r *planRequest) error
+}
+
+// planOutcome is a plan and what any plan must cost, in micro-dollars per hour.
+type planOutcome struct {
+	plan  planner.Plan
+	bound int64
 }
 
 // planAlgorithms are the known ones, the default first.
 var planAlgorithms = []planAlgorithm{
-	{"supercargo", []func(planRequest) planner.Plan{greedyPlan, mixPlan(1), mixPlan(0)}},
-	{"greedy", []func(planRequest) planner.Plan{greedyPlan}},
+	{"supercargo", planSupercargo, refusedBySupercargo},
+	{"greedy", planGreedy, refusedByGreedy},
 }
 
 func planAlgorithmNames() []string {
@@ -30,85 +38,17 @@ func planAlgorithmNames() []string {
 	return names
 }
 
-// greedyPlan is algorithm 3 of the HTAS paper. All pods choose in the order of
+func planSupercargo(r *planRequest, stop func() bool) planOutcome {
+	result := planner.Supercargo(planner.Request{Pods: r.pods, Flavors: r.flavors, Stop: stop})
+	return planOutcome{result.Plan, result.LowerBoundMicroDollarsPerHour}
+}
+
+// planGreedy is algorithm 3 of the HTAS paper. All pods choose in the order of
 // services: the order of batch pods is by runtime, which a price per hour does not
-// depend on. There are no nodes, so that algorithm 4 has nothing to add.
-func greedyPlan(r planRequest) planner.Plan {
-	return planner.Greedy(r.pods, r.flavors, planner.Options{Order: planner.Services})
-}
-
-// mixPlan searches for the cheapest machines together, with so much effort; 0 is
-// the usual one.
-func mixPlan(effort int) func(planRequest) planner.Plan {
-	return func(r planRequest) planner.Plan {
-		return planner.Mix(r.pods, r.flavors, planner.MixOptions{Effort: effort})
-	}
-}
-
-// planOutcome is a plan and what any plan must cost, in micro-dollars per hour.
-type planOutcome struct {
-	plan  planner.Plan
-	bound int64
-}
-
-// within plans for at most so long, 0 meaning without limit, and returns the
-// cheapest plan found until then; the first stage and the bound are waited for in
-// any case. It fails when ctx ends. What is still running then goes on until the
-// process ends.
-func (a planAlgorithm) within(ctx context.Context, r planRequest, limit time.Duration) (planOutcome, error) {
-	stages := a.stages
-	var late <-chan time.Time
-	if limit > 0 {
-		late = time.After(limit)
-	} else {
-		stages = stages[len(stages)-1:]
-	}
-	bounds := make(chan int64, 1)
-	plans := make(chan planner.Plan, len(stages))
-	go func() {
-		defer close(plans)
-		for _, stage := range stages {
-			plans <- stage(r)
-		}
-	}()
-	go func() { bounds <- lowerBound(r) }()
-
-	var best *planner.Plan
-	for done := false; !done; {
-		select {
-		case <-ctx.Done():
-			return planOutcome{}, ctx.Err()
-		case p, more := <-plans:
-			switch {
-			case !more:
-				done = true
-			case best == nil || better(p, *best):
-				best = &p
-			}
-		case <-late:
-			late = nil
-			limit = -1
-		}
-		done = done || best != nil && limit < 0
-	}
-	select {
-	case <-ctx.Done():
-		return planOutcome{}, ctx.Err()
-	case b := <-bounds:
-		return planOutcome{plan: *best, bound: b}, nil
-	}
-}
-
-// better reports whether a is cheaper, or as cheap with fewer machines.
-func better(a, b planner.Plan) bool {
-	if a.MicroDollarsPerHour != b.MicroDollarsPerHour {
-		return a.MicroDollarsPerHour < b.MicroDollarsPerHour
-	}
-	return len(a.Machines) < len(b.Machines)
-}
-
-// lowerBound is what the machines of any plan must cost, in micro-dollars per hour.
-func lowerBound(r planRequest) int64 {
+// depend on. There are no nodes, so that algorithm 4 has nothing to add. It is too
+// quick to be stopped.
+func planGreedy(r *planRequest, _ func() bool) planOutcome {
+	plan := planner.Greedy(r.pods, r.flavors, planner.Options{Order: planner.Services})
 	pods := make([]bound.Pod, len(r.pods))
 	for i, p := range r.pods {
 		pods[i] = bound.Pod{Size: p.Size, Arch: p.Arch}
@@ -118,5 +58,54 @@ func lowerBound(r planRequest) int64 {
 		flavors[i] = bound.Flavor{Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour}
 	}
 	least, _ := bound.PerHour(pods, flavors)
-	return least
+	return planOutcome{plan, least}
+}
+
+// refusedBySupercargo names a pod that looks at others, which the planner does not
+// do yet.
+func refusedBySupercargo(r *planRequest) error {
+	for _, p := range r.pods {
+		if p.Constraints != nil && !p.Constraints.Plain() {
+			return fmt.Errorf("pod %s demands something of other pods or has a host port, which cannot be planned yet", p.Name)
+		}
+	}
+	return nil
+}
+
+// refusedByGreedy names a pod that demands more than room: the paper knows pods of
+// no other kind.
+func refusedByGreedy(r *planRequest) error {
+	for _, p := range r.pods {
+		if p.Constraints == nil {
+			continue
+		}
+		reason := "looks at other pods"
+		if p.Constraints.Plain() {
+			reason = ""
+			for i := range r.flavors {
+				if reason == "" {
+					reason = p.Constraints.Admits(r.flavors[i].Host)
+				}
+			}
+		}
+		if reason != "" {
+			return fmt.Errorf("--algorithm greedy: knows of no demands but room, and pod %s has others (%s): want supercargo", p.Name, reason)
+		}
+	}
+	return nil
+}
+
+// within plans for about so long, 0 meaning without limit. It fails when ctx ends;
+// what is still running then goes on until the process ends.
+func (a planAlgorithm) within(ctx context.Context, r *planRequest, limit time.Duration) (planOutcome, error) {
+	start := time.Now()
+	stop := func() bool { return ctx.Err() != nil || limit > 0 && time.Since(start) >= limit }
+	done := make(chan planOutcome, 1)
+	go func() { done <- a.plan(r, stop) }()
+	select {
+	case <-ctx.Done():
+		return planOutcome{}, ctx.Err()
+	case o := <-done:
+		return o, ctx.Err()
+	}
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,113 +10,46 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/planfile"
 )
 
-// planDocument is what `supercargo plan -o json` prints.
-type planDocument struct {
-	Algorithm string `json:"algorithm"`
-	// Machines are how many machines of each flavor to buy, by the flavor's name.
-	Machines []planFlavor `json:"machines"`
-	// Assignments are ordered by the pod's name.
-	Assignments []planAssignment `json:"assignments"`
-	// PricePerHour is what all machines cost and LowerBoundPerHour what those of any
-	// plan must cost that places the same pods, in dollars.
-	PricePerHour      float64 `json:"pricePerHour"`
-	LowerBoundPerHour float64 `json:"lowerBoundPerHour"`
-	// Gap is by how much of the bound the price is above it, 0 for a plan that is as
-	// cheap as can be.
-	Gap float64 `json:"gap"`
-	// Unplaceable are the pods for which nothing is bought, by name.
-	Unplaceable []planUnplaceable `json:"unplaceable"`
-	// ElapsedMillis is how long planning took, reading and printing left out.
-	ElapsedMillis float64 `json:"elapsedMillis"`
-	// Purchases are the machines one by one.
-	Purchases []planPurchase `json:"purchases"`
-}
-
-type planFlavor struct {
-	Flavor string `json:"flavor"`
-	Count  int    `json:"count"`
-	// PricePerHour is that of one machine, in dollars.
-	PricePerHour float64 `json:"pricePerHour"`
-}
-
-type planAssignment struct {
-	Pod     string `json:"pod"`
-	Machine string `json:"machine"`
-}
-
-type planUnplaceable struct {
-	Pod    string `json:"pod"`
-	Reason string `json:"reason"`
-}
-
-// planPurchase is one machine.
-type planPurchase struct {
-	Machine      string  `json:"machine"`
-	Flavor       string  `json:"flavor"`
-	PricePerHour float64 `json:"pricePerHour"`
-	Pods         int     `json:"pods"`
-	// CPUPercent and MemoryPercent are how much of the machine its pods ask for.
-	CPUPercent    float64 `json:"cpuPercent"`
-	MemoryPercent float64 `json:"memoryPercent"`
-	Reason        string  `json:"reason"`
-}
-
-func newPlanDocument(algorithm string, r planRequest, o planOutcome, elapsed time.Duration) planDocument {
-	d := planDocument{
-		Algorithm: algorithm, Machines: []planFlavor{}, Assignments: []planAssignment{}, Unplaceable: []planUnplaceable{}, Purchases: []planPurchase{},
-		PricePerHour: dollars(o.plan.MicroDollarsPerHour), LowerBoundPerHour: dollars(o.bound), Gap: gap(o.plan.MicroDollarsPerHour, o.bound),
-		ElapsedMillis: float64(elapsed.Microseconds()) / 1000,
+// newPlanDocument turns what the planner says into what is printed.
+func newPlanDocument(algorithm string, r *planRequest, o planOutcome, elapsed time.Duration) planfile.Document {
+	d := planfile.Document{
+		Algorithm: algorithm, PricePerHour: dollars(o.plan.MicroDollarsPerHour), LowerBoundPerHour: dollars(o.bound),
+		Gap: planfile.Gap(o.plan.MicroDollarsPerHour, o.bound), ElapsedMillis: float64(elapsed.Microseconds()) / 1000,
 	}
-	flavors := map[string]planner.Flavor{}
-	for _, f := range r.flavors {
-		flavors[f.Name] = f
-	}
-	counts := map[string]int{}
+	counts, nameOf := map[string]int{}, map[string]string{}
 	for _, m := range o.plan.Machines {
-		counts[m.Flavor]++
-		f := flavors[m.Flavor]
-		d.Purchases = append(d.Purchases, planPurchase{
-			Machine: m.Name, Flavor: m.Flavor, PricePerHour: dollars(m.MicroDollarsPerHour), Pods: len(m.Pods), Reason: m.Reason,
-			CPUPercent: percent(m.Used.MilliCPU, f.Size.MilliCPU), MemoryPercent: percent(m.Used.MemoryBytes, f.Size.MemoryBytes),
+		from := r.origin[m.Flavor]
+		name := from.flavor.Name
+		// The planner numbers the machines of each zone.
+		machine := fmt.Sprintf("%s-%d", name, counts[name])
+		counts[name]++
+		nameOf[m.Name] = machine
+		d.Purchases = append(d.Purchases, planfile.Purchase{
+			Machine: machine, Flavor: name, Zone: from.zone, PricePerHour: dollars(m.MicroDollarsPerHour), Pods: len(m.Pods), Reason: m.Reason,
+			CPUPercent:    planfile.Percent(m.Used.MilliCPU, from.flavor.MilliCPU),
+			MemoryPercent: planfile.Percent(m.Used.MemoryBytes, from.flavor.MemoryBytes),
 		})
 	}
-	for name, count := range counts {
-		d.Machines = append(d.Machines, planFlavor{Flavor: name, Count: count, PricePerHour: dollars(flavors[name].MicroDollarsPerHour)})
+	for _, f := range r.catalogue { // ordered by name
+		if n := counts[f.Name]; n > 0 {
+			d.Machines = append(d.Machines, planfile.Count{Flavor: f.Name, Count: n, PricePerHour: dollars(f.MicroDollarsPerHour)})
+		}
 	}
-	slices.SortFunc(d.Machines, func(a, b planFlavor) int { return cmp.Compare(a.Flavor, b.Flavor) })
 	for _, a := range o.plan.Assignments {
-		d.Assignments = append(d.Assignments, planAssignment{Pod: a.Pod, Machine: a.Machine})
+		d.Assignments = append(d.Assignments, planfile.Assignment{Pod: a.Pod, Machine: nameOf[a.Machine]})
 	}
 	for _, u := range o.plan.Unplaceable {
-		d.Unplaceable = append(d.Unplaceable, planUnplaceable{Pod: u.Pod, Reason: u.Reason})
+		d.Unplaceable = append(d.Unplaceable, planfile.Reason{Pod: u.Pod, Reason: u.Reason})
+	}
+	d.Unplaceable = append(d.Unplaceable, r.unplaceable...)
+	slices.SortFunc(d.Unplaceable, func(a, b planfile.Reason) int { return cmp.Compare(a.Pod, b.Pod) })
+	for _, s := range r.skipped {
+		d.Skipped = append(d.Skipped, planfile.Reason{Pod: s.Name, Reason: s.Reason})
 	}
 	return d
-}
-
-// percent is a share with two digits after the point, and 0 of nothing.
-func percent(part, whole int64) float64 {
-	if whole <= 0 {
-		return 0
-	}
-	return float64(int64(1e4*float64(part)/float64(whole))) / 100
-}
-
-// gap is price / bound - 1. A bound of 0 goes with a price of 0 alone: machines
-// that cost nothing can be had in any number.
-func gap(price, bound int64) float64 {
-	if price <= bound || bound <= 0 {
-		return 0
-	}
-	return float64(price-bound) / float64(bound)
-}
-
-func (d planDocument) writeJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(d)
 }
 
 // mostLines is how many machines, and how many reasons, a table shows.
@@ -125,22 +57,23 @@ const mostLines = 20
 
 // writeTable prints the plan for a terminal: what it costs, machines by flavor, then
 // each machine with the reason for it, then the pods that have none.
-func (d planDocument) writeTable(w io.Writer) error {
+func writePlanTable(w io.Writer, d planfile.Document) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d pods on %d machines for $%.4f/h (%s).\n", len(d.Assignments), len(d.Purchases), d.PricePerHour, d.Algorithm)
 	fmt.Fprintf(&b, "Any plan costs at least $%.4f/h: this one is at most %.2f %% above the cheapest there is.\n", d.LowerBoundPerHour, 100*d.Gap)
 	if d.ElapsedMillis > 0 {
 		fmt.Fprintf(&b, "Planned in %.3f s.\n", d.ElapsedMillis/1000)
 	}
-	if err := errors.Join(d.tabulateFlavors(&b), d.tabulateMachines(&b)); err != nil {
+	if err := errors.Join(tabulateFlavors(&b, d), tabulateMachines(&b, d)); err != nil {
 		return err
 	}
-	d.tellUnplaceable(&b)
+	tellReasons(&b, "have no machine", d.Unplaceable)
+	tellReasons(&b, "need none", d.Skipped)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (d planDocument) tabulateFlavors(b *strings.Builder) error {
+func tabulateFlavors(b *strings.Builder, d planfile.Document) error {
 	if len(d.Machines) == 0 {
 		return nil
 	}
@@ -156,7 +89,7 @@ func (d planDocument) tabulateFlavors(b *strings.Builder) error {
 	return t.Flush()
 }
 
-func (d planDocument) tabulateMachines(b *strings.Builder) error {
+func tabulateMachines(b *strings.Builder, d planfile.Document) error {
 	if len(d.Purchases) == 0 {
 		return nil
 	}
@@ -174,26 +107,26 @@ func (d planDocument) tabulateMachines(b *strings.Builder) error {
 	return nil
 }
 
-// tellUnplaceable groups the pods that have no machine by the reason.
-func (d planDocument) tellUnplaceable(b *strings.Builder) {
-	if len(d.Unplaceable) == 0 {
+// tellReasons groups pods by the reason.
+func tellReasons(b *strings.Builder, what string, pods []planfile.Reason) {
+	if len(pods) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\n%d pods have no machine:\n", len(d.Unplaceable))
+	fmt.Fprintf(b, "\n%d pods %s:\n", len(pods), what)
 	var reasons []string
 	names := map[string][]string{}
-	for _, u := range d.Unplaceable {
-		if names[u.Reason] == nil {
-			reasons = append(reasons, u.Reason)
+	for _, p := range pods {
+		if names[p.Reason] == nil {
+			reasons = append(reasons, p.Reason)
 		}
-		names[u.Reason] = append(names[u.Reason], u.Pod)
+		names[p.Reason] = append(names[p.Reason], p.Pod)
 	}
 	for _, reason := range reasons[:min(mostLines, len(reasons))] {
-		pods, more := names[reason], ""
-		if len(pods) > 3 {
-			pods, more = pods[:3], fmt.Sprintf(" and %d more", len(pods)-3)
+		some, more := names[reason], ""
+		if len(some) > 3 {
+			some, more = some[:3], fmt.Sprintf(" and %d more", len(some)-3)
 		}
-		fmt.Fprintf(b, "  %s%s: %s\n", strings.Join(pods, ", "), more, reason)
+		fmt.Fprintf(b, "  %s%s: %s\n", strings.Join(some, ", "), more, reason)
 	}
 	if more := len(reasons) - mostLines; more > 0 {
 		fmt.Fprintf(b, "  ... and %d more reasons, which -o json lists.\n", more)

@@ -338,3 +338,37 @@ func TestFlagsOfPlanCompleteTheirValues(t *testing.T) {
 		}
 	}
 }
+
+func TestGreedyRefusesPodsThatDemandMoreThanRoom(t *testing.T) {
+	t.Parallel()
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]\n"
+	const flavors = "name,cpu,memory_gib,price_per_hour,zones\nsmall,2,4,0.1,a;b\n"
+	for demand, want := range map[string]string{
+		"": "",
+		"  nodeSelector: {topology.kubernetes.io/zone: b}\n":                              "pod p has others (node selector topology.kubernetes.io/zone=b): want supercargo",
+		"  containers: [{name: c, image: i, ports: [{containerPort: 1, hostPort: 1}]}]\n": "pod p has others (looks at other pods): want supercargo",
+	} {
+		text := pod + demand
+		if strings.Contains(demand, "containers") {
+			text = strings.Split(pod, "  containers")[0] + demand
+		}
+		args := planInputs(t, "", flavors)
+		args[2] = "-"
+		code, _, stderr := supercargo(t, text, append(args, "--algorithm", "greedy")...)
+		if want == "" && code != exitOK || want != "" && code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit code %d, stderr %q, want %q", demand, code, stderr, want)
+		}
+	}
+}
+
+func TestDemandsThatNoServerWouldTakeAreBadInput(t *testing.T) {
+	t.Parallel()
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: n}\nspec:\n  containers: [{name: c, image: i}]\n" +
+		"  affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: zone, labelSelector: {matchExpressions: [{key: a, operator: Near}]}}]}}\n"
+	args := planInputs(t, "", planFlavorsCSV)
+	args[2] = "-"
+	code, stdout, stderr := supercargo(t, pod, args...)
+	if code != exitUsage || stdout != "" || !strings.Contains(stderr, "stdin: ") || !strings.Contains(stderr, "pod n/p") || !strings.Contains(stderr, "spec.affinity.podAffinity") {
+		t.Errorf("exit code %d, stderr %q, want the pod and its field", code, stderr)
+	}
+}

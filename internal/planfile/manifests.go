@@ -156,6 +156,7 @@ func (r *reader) pod(n *yaml.Node, path string) {
 		r.pods.Skipped = append(r.pods.Skipped, Skipped{Name: name, Reason: reason})
 		return
 	}
+	defaultRequests(pod)
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	if requests.Cpu().Cmp(mostCPU) > 0 || requests.Memory().Cmp(mostMemory) > 0 {
 		r.fault(n.Line, path, fmt.Sprintf("pod %s asks for CPU %v and memory %v, want no more than %v and %v", name, requests.Cpu(), requests.Memory(), &mostCPU, &mostMemory))
@@ -165,6 +166,25 @@ func (r *reader) pod(n *yaml.Node, path string) {
 		Name: name, Manifest: pod,
 		Size: packing.Size{MilliCPU: requests.Cpu().MilliValue(), MemoryBytes: requests.Memory().Value()},
 	})
+}
+
+// defaultRequests makes limits requests where there are none, as the API server does
+// when a pod is created.
+func defaultRequests(pod *corev1.Pod) {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			r := &containers[i].Resources
+			for name, limit := range r.Limits {
+				if _, has := r.Requests[name]; has {
+					continue
+				}
+				if r.Requests == nil {
+					r.Requests = corev1.ResourceList{}
+				}
+				r.Requests[name] = limit.DeepCopy()
+			}
+		}
+	}
 }
 
 // skip returns why a pod needs no machine of the plan, or nothing if it does.
