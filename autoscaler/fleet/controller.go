@@ -62,6 +62,7 @@ type Reconciler struct {
 
 	learned *runtimes.Learner
 	memory  map[types.UID]*memory
+	began   map[string]time.Time // the last round, by fleet
 }
 
 // memory is what is remembered of a fleet between rounds. All of it can be lost: then
@@ -80,13 +81,18 @@ type memory struct {
 	said map[string]string
 }
 
-// settling is how long events are gathered before a round begins.
-const settling = 200 * time.Millisecond
+// settling is how long events are gathered before a round begins, spacing is how
+// long at least one round begins after the other: each reads all machines from the
+// API server.
+const (
+	settling = 200 * time.Millisecond
+	spacing  = time.Second
+)
 
 // SetupWithManager registers the reconciler. machines are further objects, in
 // machinesCache, whose changes concern fleets.
 func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache, machines ...client.Object) error {
-	r.learned, r.memory = runtimes.NewLearner(), map[types.UID]*memory{}
+	r.learned, r.memory, r.began = runtimes.NewLearner(), map[types.UID]*memory{}, map[string]time.Time{}
 	b := ctrl.NewControllerManagedBy(m).Named("nodefleet").
 		For(&v1alpha1.NodeFleet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, r.everyFleet(), builder.WithPredicates(r.podMatters())).
@@ -162,6 +168,10 @@ func nodeMatters() predicate.Predicate {
 
 // Reconcile implements reconcile.Reconciler: it runs one round for one fleet.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if wait := r.began[req.Name].Add(spacing).Sub(r.Clock.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	r.began[req.Name] = r.Clock.Now()
 	var list v1alpha1.NodeFleetList
 	if err := r.Live.List(ctx, &list); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list NodeFleets: %w", err)
@@ -177,6 +187,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	at := slices.IndexFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.Name == req.Name })
 	if at < 0 {
 		forget(req.Name)
+		delete(r.began, req.Name)
 		return reconcile.Result{}, nil
 	}
 	fleet := &list.Items[at]

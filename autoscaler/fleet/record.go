@@ -164,7 +164,7 @@ func (r *round) rejectedPods() {
 
 func (r *round) rejections() []v1alpha1.Rejection {
 	all := slices.Clone(r.seen.held)
-	for _, u := range r.decision.Plan.Unplaceable {
+	for _, u := range slices.Concat(r.decision.Plan.Unplaceable, r.decision.Puzzling) {
 		all = append(all, v1alpha1.Rejection{Name: u.Pod, Reason: clip(u.Reason)})
 	}
 	return all

@@ -1,6 +1,9 @@
 package decide
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
@@ -35,6 +38,9 @@ type FleetDecision struct {
 	// Asked is how many pods the plan is for, and Served how many of those that wait
 	// are going to find room without a purchase.
 	Asked, Served int
+	// Puzzling are pods, with reasons, that wait although there is room for them now, as
+	// far as can be seen. Nothing is bought for them: it might not help either.
+	Puzzling []planner.Unplaceable
 	// Release are empty machines to give back, Drains others to empty.
 	Release []cluster.Release
 	Drains  []cluster.Drain
@@ -88,6 +94,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions) {
 	for _, w := range f.run() {
 		ask(w.pod)
 	}
+	d.puzzle(f.atOnce)
 	d.Asked, d.Served = len(asking), len(s.Pending)-len(asking)
 	if len(asking) == 0 {
 		return
@@ -95,6 +102,20 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions) {
 	d.Plan = planner.Supercargo(planner.Request{
 		Pods: asking, Nodes: f.left(classes), Flavors: fleetFlavors(s), Limits: o.Limits, Stop: o.Stop,
 	})
+}
+
+// patience is how long a pod may wait although there is room for it before that is
+// worth a word: the scheduler tries again within seconds when room comes free.
+const patience = time.Minute
+
+func (d *FleetDecision) puzzle(atOnce []placed) {
+	for _, p := range atOnce {
+		if p.pod.Waited >= patience {
+			d.Puzzling = append(d.Puzzling, planner.Unplaceable{Pod: p.pod.Name, Reason: fmt.Sprintf(
+				"has waited for %v although node %s seems to have room for it: see what its scheduler says", p.pod.Waited.Round(time.Second), p.node.Name)})
+		}
+	}
+	slices.SortFunc(d.Puzzling, func(a, b planner.Unplaceable) int { return cmp.Compare(a.Pod, b.Pod) })
 }
 
 // untilReady is how long until a machine bought now and all machines on order are

@@ -29,6 +29,13 @@ type forecast struct {
 	noted   int           // how many events have been
 	ahead   time.Duration // how far is looked
 	cycle   time.Duration
+	atOnce  []placed // pods that find room on a ready node at once
+}
+
+// placed is a pod with the node that it finds room on.
+type placed struct {
+	pod  *cluster.Pod
+	node *cluster.Node
 }
 
 func smaller(a, b packing.Size) packing.Size {
@@ -280,6 +287,9 @@ func (n *future) holds(p *cluster.Pod) bool {
 // take gives a pod its room until it ends.
 func (f *forecast) take(at int, p *cluster.Pod, now time.Duration) {
 	n := &f.nodes[at]
+	if now == 0 && n.node.Phase == cluster.Ready {
+		f.atOnce = append(f.atOnce, placed{p, n.node})
+	}
 	if p.Class == class.Batch {
 		f.expect(coming{at: now + p.Runtime, node: at, free: p.Size})
 	}
