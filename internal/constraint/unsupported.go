@@ -36,7 +36,7 @@ func bound(v *corev1.VolumeSource) string {
 	case v.Ephemeral != nil:
 		return "ephemeral"
 	case v.EmptyDir != nil, v.Projected != nil, v.ConfigMap != nil, v.Secret != nil, v.DownwardAPI != nil,
-		v.HostPath != nil, v.NFS != nil, v.Image != nil:
+		v.HostPath != nil, v.NFS != nil, v.Image != nil, v.CSI != nil: // a CSI volume here is made on the node, for the pod
 		return ""
 	}
 	return "kind not known"
