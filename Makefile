@@ -19,16 +19,24 @@ K8S_MINOR   := $(word 2,$(subst ., ,$(K8S_VERSION:v%=%)))
 
 # kube-scheduler and the playground's API server say which Kubernetes they are;
 # unlinked they would call themselves v0.0.0-master, which clients refuse.
-LDFLAGS := -s -w \
-	-X $(MODULE)/internal/version.Version=$(VERSION) \
+K8S_LDFLAGS := -s -w \
 	$(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
 		-X $(pkg).gitVersion=$(K8S_VERSION) -X $(pkg).gitMajor=$(K8S_MAJOR) -X $(pkg).gitMinor=$(K8S_MINOR))
+LDFLAGS := $(K8S_LDFLAGS) -X $(MODULE)/internal/version.Version=$(VERSION)
+
+# cluster-api's manager says its own version too.
+CAPI         := sigs.k8s.io/cluster-api
+CAPI_VERSION := $(shell sed -n 's|^\t$(CAPI) \(v[0-9.]*\).*|\1|p' go.mod)
+CAPI_LDFLAGS := $(K8S_LDFLAGS) -X $(CAPI)/version.gitVersion=$(CAPI_VERSION) \
+	-X $(CAPI)/version.gitMajor=$(word 1,$(subst ., ,$(CAPI_VERSION:v%=%))) \
+	-X $(CAPI)/version.gitMinor=$(word 2,$(subst ., ,$(CAPI_VERSION:v%=%)))
 
 BIN      := bin
 DIST     := dist
 TOOLS    := bin/tools
 GO_BUILD := go build -buildvcs=false -ldflags "$(LDFLAGS)"
 BINARIES := kube-scheduler supercargo
+CHILDREN := kwok cluster-api# what the playground runs beside itself
 
 # Images are built apart from bin/, with paths trimmed, so that the same source
 # gives the same bytes in any folder.
@@ -40,9 +48,9 @@ PLATFORM   ?= linux/amd64
 TEST_FLAGS ?=
 go_test = $(abspath $(TOOLS))/gotestsum --format standard-quiet --jsonfile $(abspath $(DIST))/$(1).json -- $(TEST_FLAGS) $(2)
 
-# Integration tests start control planes and need kwok, e2e tests start the built
-# binaries, browser tests start Chromium, schedulerperf needs an etcd: everything
-# else is a unit test.
+# Integration tests start control planes and need kwok and cluster-api, e2e tests
+# start the built binaries, browser tests start Chromium, schedulerperf needs an
+# etcd: everything else is a unit test.
 integration      := /internal/cli$$|/internal/playground$$|/test/integration
 unit_pkgs         = $$(go list ./... | grep -vE '$(integration)|/test/e2e|/test/browser|/test/schedulerperf')
 integration_pkgs  = $$(go list ./... | grep -E '$(integration)')
@@ -50,14 +58,17 @@ integration_pkgs  = $$(go list ./... | grep -E '$(integration)')
 ##@ Build and run
 
 .PHONY: build
-build: $(addprefix $(BIN)/,$(BINARIES) kwok) ## Build kube-scheduler, supercargo and kwok into bin/.
+build: $(addprefix $(BIN)/,$(BINARIES) $(CHILDREN)) ## Build kube-scheduler, supercargo and what the playground runs, into bin/.
 
-.PHONY: $(addprefix $(BIN)/,$(BINARIES) kwok)
+.PHONY: $(addprefix $(BIN)/,$(BINARIES) $(CHILDREN))
 $(addprefix $(BIN)/,$(BINARIES)): # the go command knows best what is stale
 	$(GO_BUILD) -o $@ ./cmd/$(@F)
 
 $(BIN)/kwok: # a module of its own: it needs older Kubernetes libraries than ours
 	go -C internal/playground/kwok build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) sigs.k8s.io/kwok/cmd/kwok
+
+$(BIN)/cluster-api:
+	hack/build-cluster-api.sh $@ "$(CAPI_LDFLAGS)"
 
 .PHONY: demo
 demo: build ## Build everything and show Supercargo at work on this machine.
@@ -81,7 +92,7 @@ test-browser: $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports in Chromium (
 	$(call go_test,test-browser,-tags browser -count 1 ./test/browser)
 
 .PHONY: test-integration
-test-integration: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST) ## Run the tests against a real API server, started in process.
+test-integration: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) ## Run the tests against a real API server, started in process.
 	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,-p 1 $(integration_pkgs)) # one control plane at a time
 
 .PHONY: e2e
@@ -138,7 +149,7 @@ lint: $(TOOLS)/golangci-lint ## Run gofmt, go vet and the linters of .golangci.y
 	cd tools && ../$(TOOLS)/golangci-lint run --config ../.golangci.yml ./...
 
 .PHONY: verify-generated
-verify-generated: $(TOOLS)/controller-gen
+verify-generated: $(TOOLS)/controller-gen $(TOOLS)/kustomize
 	hack/verify-generated.sh
 
 .PHONY: verify-imports
@@ -157,9 +168,11 @@ verify-manifests: $(TOOLS)/kustomize
 		echo "kustomize build $$dir"; $(TOOLS)/kustomize build "$$dir" >/dev/null; done
 
 .PHONY: generate
-generate: $(TOOLS)/controller-gen ## Write the deep-copy functions of api/ and the CRDs in manifests/crd/.
-	$(TOOLS)/controller-gen object paths=./api/...
+generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground.
+	$(TOOLS)/controller-gen object paths="{./api/...,./internal/playground/machines}"
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./api/v1alpha1/... output:crd:dir=manifests/crd
+	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./internal/playground/machines output:crd:dir=internal/playground/machines/crd
+	hack/generate-cluster-api.sh
 
 ##@ Pack
 

@@ -31,8 +31,9 @@ type pair struct {
 
 // certs is all that a control plane needs to know its own.
 type certs struct {
-	ca               *pair // signs server and admin
+	ca               *pair // signs server, webhook and admin
 	server           *pair // the API server's, for 127.0.0.1 and localhost
+	webhook          *pair // that of cluster-api's webhooks, for 127.0.0.1
 	admin            *pair // a client in system:masters
 	frontProxyCA     *pair // signs frontProxy
 	frontProxy       *pair // how the API server shows itself to aggregated ones
@@ -47,7 +48,7 @@ func (s *state) writeCerts() (*certs, error) {
 		return nil, fmt.Errorf("make certificates: %w", err)
 	}
 	files := map[string]*pair{
-		"ca": c.ca, "apiserver": c.server, "admin": c.admin,
+		"ca": c.ca, "apiserver": c.server, webhookCert: c.webhook, "admin": c.admin,
 		"front-proxy-ca": c.frontProxyCA, "front-proxy-client": c.frontProxy, "sa": c.serviceAccounts,
 	}
 	for name, p := range files {
@@ -80,11 +81,16 @@ func newCerts(now time.Time) (*certs, error) {
 		Subject:     pkix.Name{CommonName: proxyName},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, now)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	webhook, err4 := ca.issue(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: "cluster-api"},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}, now)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err
 	}
 	return &certs{
-		ca: ca, server: server, admin: admin,
+		ca: ca, server: server, webhook: webhook, admin: admin,
 		frontProxyCA: proxyCA, frontProxy: proxy, frontProxyClient: proxyName,
 		serviceAccounts: sa,
 	}, nil

@@ -15,14 +15,18 @@ import (
 	"sync"
 
 	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// The log files of a playground.
+// The log files of a playground, all of them in logNames.
 const (
 	etcdLog       = "etcd.log"
 	kubernetesLog = "kubernetes.log" // of all components that log through klog
 	kwokLog       = "kwok.log"
+	clusterAPILog = "cluster-api.log"
 )
+
+var logNames = []string{etcdLog, kubernetesLog, kwokLog, clusterAPILog}
 
 // logs are the open log files of one playground.
 type logs struct {
@@ -39,7 +43,7 @@ func openLogs(dir string, also io.Writer, gaveUp func()) (*logs, error) {
 	if also != nil {
 		l.also = &syncWriter{w: also}
 	}
-	for _, name := range []string{etcdLog, kubernetesLog, kwokLog} {
+	for _, name := range logNames {
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("open log: %w", err), l.close())
@@ -146,6 +150,7 @@ func takeKlog() {
 		}
 	}
 	klog.SetOutput(&klogSinks)
+	ctrllog.SetLogger(klog.Background()) // else it complains on the terminal
 	klog.OsExit = func(int) {
 		klogSinks.gaveUp()
 		runtime.Goexit()

@@ -1,6 +1,7 @@
 // Package playground runs a real Kubernetes control plane on this machine: an
 // etcd, a kube-apiserver, a kube-controller-manager and Supercargo's
 // kube-scheduler in this process, and kwok, which plays the nodes, as a child.
+// Where wanted, cluster-api runs as another child, and makes and removes nodes.
 //
 // It listens on 127.0.0.1 and on a Unix socket in its own directory only, needs
 // no root, and keeps all its state in one directory. It is for trying things
@@ -13,7 +14,8 @@
 //
 // The files follow the order in which things start: state.go (the directory),
 // certs.go, etcd.go, apiserver.go, controllermanager.go, kwok.go, scheduler.go,
-// nodes.go, ready.go.
+// nodes.go, ready.go; beside these clusterapi.go, definitions.go and, once all
+// runs, machinedeployment.go.
 package playground
 
 import (
@@ -25,6 +27,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 )
@@ -64,6 +67,14 @@ type Options struct {
 	// NoControllerManager also switches the admission plugins off that need
 	// one, so that pods and nodes can be made and scheduled without it.
 	NoControllerManager bool
+
+	// ClusterAPI also starts cluster-api's manager, as a child, and a provider for
+	// its machines, whose Nodes kwok plays. See [Playground.AddMachineDeployment].
+	ClusterAPI bool
+
+	// ClusterAPIPath is cluster-api's manager. Empty means: look for it, see
+	// [FindClusterAPI].
+	ClusterAPIPath string
 
 	// KwokPath is the kwok program. Empty means: look for it, see [FindKwok].
 	KwokPath string
@@ -139,10 +150,18 @@ func (p *Playground) start(ctx context.Context) error {
 	if err := p.startAPIServer(ctx, certs); err != nil {
 		return err
 	}
-	if err := p.startClients(ctx, certs); err != nil {
-		return err
+	// Each of the two mostly waits for others.
+	group, ctx := errgroup.WithContext(ctx)
+	if p.opts.ClusterAPI {
+		group.Go(func() error { return p.startClusterAPI(ctx, certs) })
 	}
-	return p.waitReady(ctx)
+	group.Go(func() error {
+		if err := p.startClients(ctx, certs); err != nil {
+			return err
+		}
+		return p.waitReady(ctx)
+	})
+	return group.Wait()
 }
 
 // startClients starts what talks to the API server, and makes the nodes.

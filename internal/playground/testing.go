@@ -34,7 +34,7 @@ func ForTest(tb testing.TB, opts Options) *Playground {
 // showLogs puts the end of every log into the test's output.
 func (p *Playground) showLogs(tb testing.TB) {
 	tb.Helper()
-	for _, name := range []string{etcdLog, kubernetesLog, kwokLog} {
+	for _, name := range logNames {
 		lines, err := lastLines(filepath.Join(p.state.logDir(), name), 30)
 		if err == nil && lines != "" {
 			tb.Logf("the end of %s:\n%s", name, lines)

@@ -1,0 +1,61 @@
+package playground
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// startChild starts a child process that logs to the log of its component. The
+// error is that of a process that could not be started; what becomes of it later,
+// the component says.
+func (p *Playground) startChild(name, log string, cmd *exec.Cmd) error {
+	cmd.Dir = p.state.dir
+	cmd.Stdout = p.logs.writer(log)
+	cmd.Stderr = cmd.Stdout
+	cmd.SysProcAttr = childAttributes()
+
+	started := make(chan error, 1)
+	c := startComponent(name, log, func(ctx context.Context) error { return runChild(ctx, cmd, started) })
+	if err := <-started; err != nil {
+		return errors.Join(&componentError{doing: "start", name: name, log: log, err: err}, c.stop())
+	}
+	return p.add(c)
+}
+
+// killAfter is how long a child may take to end after SIGTERM.
+const killAfter = 5 * time.Second
+
+// runChild runs cmd until it ends or ctx does, and reaps it. It reports on
+// started whether there is a process.
+func runChild(ctx context.Context, cmd *exec.Cmd, started chan<- error) error {
+	// Linux sends the parent-death signal when the thread that started the
+	// child ends, so that thread must not end before.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := cmd.Start()
+	started <- err
+	if err != nil {
+		return err
+	}
+	cmd.WaitDelay = killAfter // for grandchildren that keep the log open
+	stopped := make(chan struct{})
+	defer close(stopped)
+	go func() {
+		select {
+		case <-stopped:
+			return
+		case <-ctx.Done():
+		}
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+		select {
+		case <-stopped:
+		case <-time.After(killAfter):
+			_ = cmd.Process.Kill()
+		}
+	}()
+	return cmd.Wait()
+}

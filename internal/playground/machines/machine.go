@@ -1,0 +1,236 @@
+package machines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+const (
+	// Finalizer keeps a KwokMachine until its Node is gone.
+	Finalizer = "infrastructure.playground.supercargo.dev/machine"
+
+	// annotationPaused is how cluster-api asks to leave an object alone.
+	annotationPaused = "cluster.x-k8s.io/paused"
+
+	// clusterAPI is the group and version of cluster-api's own kinds.
+	clusterAPI = "cluster.x-k8s.io/v1beta2"
+
+	// askAgain is when to look again for what a machine needs before it can be
+	// asked for. It is there at once, unless somebody has forgotten it.
+	askAgain = time.Second
+
+	// readyCondition is the condition that cluster-api shows on the Machine.
+	readyCondition = "Ready"
+)
+
+// ProviderID is what a machine and its Node are known by.
+func ProviderID(name string) string { return "kwok://" + name }
+
+// Capacity is what the Node of such a machine has.
+func (s *KwokMachineSpec) Capacity() corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU: s.CPU, corev1.ResourceMemory: s.Memory,
+		corev1.ResourcePods: *resource.NewQuantity(int64(s.Pods), resource.DecimalSI),
+	}
+}
+
+// lag is the acquisition lag of the machine called name. It is drawn from a
+// normal distribution, never below zero.
+func (s *KwokMachineSpec) lag(name string) time.Duration {
+	mean, sd := s.AcquisitionLag.Duration, s.AcquisitionLagSD.Duration
+	if sd <= 0 {
+		return mean
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name)) // never fails
+	off := rand.New(rand.NewPCG(h.Sum64(), 0)).NormFloat64()
+	return max(0, mean+time.Duration(off*float64(sd)))
+}
+
+// machineReconciler makes Nodes of KwokMachines and takes them away again.
+type machineReconciler struct {
+	client client.Client
+	live   client.Reader // past any cache
+	node   func(*KwokMachine) (*corev1.Node, error)
+}
+
+// Reconcile moves one machine as far as it can go at present.
+func (r *machineReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var m KwokMachine
+	if err := r.client.Get(ctx, req.NamespacedName, &m); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if _, paused := m.Annotations[annotationPaused]; paused {
+		return reconcile.Result{}, nil
+	}
+	wait, err := r.step(ctx, &m)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		// The cache was behind, and what it lacks is on its way. Should the object
+		// itself be gone, there is nothing more to do.
+		return reconcile.Result{RequeueAfter: 10 * time.Millisecond}, nil
+	}
+	return reconcile.Result{RequeueAfter: wait}, err
+}
+
+// step returns when to look again, or 0 when the next change of the object will
+// tell.
+func (r *machineReconciler) step(ctx context.Context, m *KwokMachine) (time.Duration, error) {
+	switch {
+	case !m.DeletionTimestamp.IsZero():
+		return r.release(ctx, m)
+	case metav1.GetControllerOf(m) == nil && len(m.OwnerReferences) == 0:
+		return 0, nil // cluster-api sets the Machine as owner first
+	case controllerutil.AddFinalizer(m, Finalizer):
+		return 0, r.client.Update(ctx, m)
+	case m.Status.RequestTime == nil:
+		return r.request(ctx, m)
+	case m.Status.ProvisionTime == nil:
+		return r.acquire(ctx, m)
+	}
+	return 0, nil
+}
+
+// request notes when the machine was asked for, once cluster-api is through with
+// its own preparations.
+func (r *machineReconciler) request(ctx context.Context, m *KwokMachine) (time.Duration, error) {
+	ready, err := r.mayBeMade(ctx, m)
+	if err != nil || !ready {
+		return askAgain, client.IgnoreNotFound(err)
+	}
+	m.Status.RequestTime = ptr(metav1.NowMicro())
+	setReady(m, metav1.ConditionFalse, "Provisioning", "")
+	return 0, r.client.Status().Update(ctx, m)
+}
+
+// mayBeMade reports whether the Cluster's infrastructure is ready, the Machine has
+// its bootstrap data, and the Cluster is not paused.
+func (r *machineReconciler) mayBeMade(ctx context.Context, m *KwokMachine) (bool, error) {
+	machine, err := r.read(ctx, "Machine", m.Namespace, m.OwnerReferences[0].Name)
+	if err != nil {
+		return false, err
+	}
+	if _, has, err := unstructured.NestedString(machine.Object, "spec", "bootstrap", "dataSecretName"); err != nil || !has {
+		return false, err
+	}
+	cluster, err := r.read(ctx, "Cluster", m.Namespace, m.Labels[LabelCluster])
+	if err != nil {
+		return false, err
+	}
+	provisioned, _, err1 := unstructured.NestedBool(cluster.Object, "status", "initialization", "infrastructureProvisioned")
+	paused, _, err2 := unstructured.NestedBool(cluster.Object, "spec", "paused")
+	return provisioned && !paused, errors.Join(err1, err2)
+}
+
+func (r *machineReconciler) read(ctx context.Context, kind, namespace, name string) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion(clusterAPI)
+	object.SetKind(kind)
+	if err := r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object); err != nil {
+		return nil, fmt.Errorf("read %s %s/%s: %w", kind, namespace, name, err)
+	}
+	return object, nil
+}
+
+// acquire makes the Node once the acquisition lag is over.
+func (r *machineReconciler) acquire(ctx context.Context, m *KwokMachine) (time.Duration, error) {
+	if m.Spec.Fault == FaultFail {
+		if setReady(m, metav1.ConditionFalse, "ProvisioningFailed", "this machine was told to fail") {
+			return 0, r.client.Status().Update(ctx, m)
+		}
+		return 0, nil
+	}
+	if wait := time.Until(m.Status.RequestTime.Add(m.Spec.lag(m.Name))); wait > 0 {
+		return wait, nil
+	}
+	if m.Spec.Fault != FaultNever {
+		if err := r.join(ctx, m); err != nil {
+			return 0, err
+		}
+	}
+	if m.Spec.ProviderID == "" {
+		m.Spec.ProviderID = ProviderID(m.Name)
+		if err := r.client.Update(ctx, m); err != nil {
+			return 0, err
+		}
+	}
+	m.Status.ProvisionTime = ptr(metav1.NowMicro())
+	m.Status.Initialization.Provisioned = ptr(true)
+	m.Status.Addresses = []Address{{Type: "Hostname", Address: m.Name}, {Type: "InternalDNS", Address: m.Name}}
+	setReady(m, metav1.ConditionTrue, "Provisioned", "")
+	return 0, r.client.Status().Update(ctx, m)
+}
+
+// join makes the Node, if it is not there yet.
+func (r *machineReconciler) join(ctx context.Context, m *KwokMachine) error {
+	node, err := r.node(m)
+	if err != nil {
+		return fmt.Errorf("describe node: %w", err)
+	}
+	node.Spec.ProviderID = ProviderID(m.Name)
+	err = r.client.Create(ctx, node)
+	if !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	var found corev1.Node
+	if err := r.client.Get(ctx, client.ObjectKeyFromObject(node), &found); err != nil {
+		return err
+	}
+	if found.Spec.ProviderID != node.Spec.ProviderID {
+		return fmt.Errorf("make node %s: there is one that belongs to another machine, with provider ID %q", node.Name, found.Spec.ProviderID)
+	}
+	return nil
+}
+
+// release takes the Node away once the release lag is over, and lets the machine
+// go.
+func (r *machineReconciler) release(ctx context.Context, m *KwokMachine) (time.Duration, error) {
+	if !controllerutil.ContainsFinalizer(m, Finalizer) {
+		return 0, nil
+	}
+	if m.Status.ProvisionTime != nil {
+		if m.Status.ReleaseTime == nil {
+			m.Status.ReleaseTime = ptr(metav1.NowMicro())
+			setReady(m, metav1.ConditionFalse, "Releasing", "")
+			return 0, r.client.Status().Update(ctx, m)
+		}
+		if wait := time.Until(m.Status.ReleaseTime.Add(m.Spec.ReleaseLag.Duration)); wait > 0 {
+			return wait, nil
+		}
+	}
+	if err := r.leave(ctx, m); err != nil {
+		return 0, err
+	}
+	controllerutil.RemoveFinalizer(m, Finalizer)
+	return 0, r.client.Update(ctx, m)
+}
+
+// leave deletes the Node, if there is one and it is this machine's.
+func (r *machineReconciler) leave(ctx context.Context, m *KwokMachine) error {
+	var node corev1.Node
+	err := r.client.Get(ctx, client.ObjectKey{Name: m.Name}, &node)
+	if err != nil || node.Spec.ProviderID != ProviderID(m.Name) {
+		return client.IgnoreNotFound(err)
+	}
+	return client.IgnoreNotFound(r.client.Delete(ctx, &node, client.Preconditions{UID: &node.UID}))
+}
+
+// setReady sets the condition Ready and reports whether that changed anything.
+func setReady(m *KwokMachine, status metav1.ConditionStatus, reason, message string) bool {
+	return meta.SetStatusCondition(&m.Status.Conditions, metav1.Condition{
+		Type: readyCondition, Status: status, Reason: reason, Message: message, ObservedGeneration: m.Generation,
+	})
+}

@@ -1,0 +1,89 @@
+package machines
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Options says what a provider works with. All fields are needed.
+//
+// +kubebuilder:object:generate=false
+type Options struct {
+	// Config leads to the API server, with an administrator's rights.
+	Config *rest.Config
+	// Kubeconfig is what cluster-api reaches the control plane with.
+	Kubeconfig []byte
+	// Node makes the Node of a machine, without its provider ID.
+	Node func(*KwokMachine) (*corev1.Node, error)
+	// Log takes what the controllers have to say.
+	Log logr.Logger
+}
+
+// workers is how many objects of a kind are looked after at a time.
+const workers = 16
+
+// Run looks after the objects of this package's kinds, which the API server must
+// know, until ctx ends. It closes synced once it has seen all that there are.
+func Run(ctx context.Context, opts Options, synced chan<- struct{}) error {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return fmt.Errorf("register kinds: %w", err)
+		}
+	}
+	direct, err := client.New(opts.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	if err := refreshKubeconfigs(ctx, direct, opts.Kubeconfig); err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(opts.Config, manager.Options{
+		Scheme:  scheme,
+		Logger:  opts.Log,
+		Metrics: server.Options{BindAddress: "0"},
+		// Several playgrounds may be in one process, and their controllers have the
+		// same names.
+		Controller: config.Controller{SkipNameValidation: ptr(true), MaxConcurrentReconciles: workers},
+		// Nodes and Secrets are only read now and then: a cache of them would hold
+		// all of the cluster's.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Node{}, &corev1.Secret{}}}},
+	})
+	if err != nil {
+		return fmt.Errorf("set up controllers: %w", err)
+	}
+	c := mgr.GetClient()
+	for _, controller := range []struct {
+		object     client.Object
+		reconciler reconcile.Reconciler
+	}{
+		{&KwokCluster{}, &clusterReconciler{client: c, kubeconfig: opts.Kubeconfig}},
+		{&KwokControlPlane{}, &controlPlaneReconciler{client: c}},
+		{&KwokMachineTemplate{}, &templateReconciler{client: c}},
+		{&KwokMachine{}, &machineReconciler{client: c, live: mgr.GetAPIReader(), node: opts.Node}},
+	} {
+		if err := ctrl.NewControllerManagedBy(mgr).For(controller.object).Complete(controller.reconciler); err != nil {
+			return fmt.Errorf("set up controller of %T: %w", controller.object, err)
+		}
+	}
+	go func() {
+		if mgr.GetCache().WaitForCacheSync(ctx) {
+			close(synced)
+		}
+	}()
+	return mgr.Start(ctx)
+}
+
+// ptr returns a pointer to a copy of v.
+func ptr[T any](v T) *T { return &v }

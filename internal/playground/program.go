@@ -1,0 +1,82 @@
+package playground
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// program is something that a playground runs as a child process.
+type program struct {
+	name string // of the file
+	env  string // the environment variable that says where it is
+	does string // why it is needed: "plays the nodes"
+}
+
+// find returns the path of the program: path itself when given, else the one that
+// the environment variable names, else the first found beside the running program,
+// in a test in bin/ of the Go module it belongs to, and on PATH.
+func (p program) find(path string) (string, error) {
+	if path != "" {
+		return p.check(path, "the given path")
+	}
+	if path := os.Getenv(p.env); path != "" {
+		return p.check(path, p.env)
+	}
+	var candidates []string
+	if self, err := os.Executable(); err == nil {
+		candidates = append(candidates, filepath.Join(filepath.Dir(self), p.name))
+	}
+	// Elsewhere this would run a program for no better reason than that the
+	// user stands in somebody's source tree.
+	if testing.Testing() {
+		for _, root := range moduleRoots() {
+			candidates = append(candidates, filepath.Join(root, "bin", p.name))
+		}
+	}
+	for _, candidate := range candidates {
+		if path, err := p.check(candidate, ""); err == nil {
+			return path, nil
+		}
+	}
+	if path, err := exec.LookPath(p.name); err == nil {
+		return filepath.Abs(path)
+	}
+	return "", fmt.Errorf("find %s, which %s: it is neither beside this program nor on PATH; "+
+		"run `make build`, which puts it beside supercargo, or set %s to it", p.name, p.does, p.env)
+}
+
+// check returns the absolute path of an executable file. from says who named it.
+func (p program) check(path, from string) (string, error) {
+	info, err := os.Stat(path)
+	if err == nil && (!info.Mode().IsRegular() || info.Mode()&0o111 == 0) {
+		err = &fs.PathError{Op: "run", Path: path, Err: errors.New("not an executable file")}
+	}
+	if err != nil {
+		return "", fmt.Errorf("find %s at %s: %w", p.name, from, err)
+	}
+	return filepath.Abs(path)
+}
+
+// moduleRoots returns the directories upwards that hold a go.mod, nearest first.
+func moduleRoots() []string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil
+	}
+	var roots []string
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			roots = append(roots, dir)
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return roots
+		}
+		dir = parent
+	}
+}
