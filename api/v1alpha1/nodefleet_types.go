@@ -217,7 +217,7 @@ type FleetLimits struct {
 
 // FleetScaling says when machines are bought.
 //
-// +kubebuilder:validation:XValidation:rule="duration(self.batchIdle) <= duration(self.batchMax)",message="batchIdle must not be longer than batchMax"
+// +kubebuilder:validation:XValidation:rule="!has(self.batchIdle) || !has(self.batchMax) || duration(self.batchIdle) <= duration(self.batchMax)",message="batchIdle must not be longer than batchMax"
 type FleetScaling struct {
 	// interval is how often the fleet is looked at when nothing happens.
 	// +kubebuilder:default="1m"
