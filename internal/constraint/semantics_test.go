@@ -93,7 +93,9 @@ func TestCheckSaysWhatOtherPodsKeepAPodFrom(t *testing.T) {
 	minDomains := func(n int32) func(*corev1.TopologySpreadConstraint) {
 		return func(in *corev1.TopologySpreadConstraint) { in.MinDomains = &n }
 	}
-	anyNode := func(in *corev1.TopologySpreadConstraint) { in.NodeAffinityPolicy = new(corev1.NodeInclusionPolicyIgnore) }
+	anyNode := func(in *corev1.TopologySpreadConstraint) {
+		in.NodeAffinityPolicy = new(corev1.NodeInclusionPolicyIgnore)
+	}
 	untainted := func(in *corev1.TopologySpreadConstraint) { in.NodeTaintsPolicy = new(corev1.NodeInclusionPolicyHonor) }
 	byVersion := func(in *corev1.TopologySpreadConstraint) { in.MatchLabelKeys = []string{"version"} }
 	zoneA := func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{zone: "a"} }
