@@ -157,7 +157,10 @@ func (o *observer) readPods(self *stock) {
 		if kind, _ := class.OfPod(pod); !is || class.EveryNode(pod) || !self.class.Takes(kind) {
 			continue
 		}
-		reason := constraint.Unsupported(pod)
+		pod, reason := o.world.volumes.settle(pod)
+		if reason == "" {
+			reason = constraint.Unsupported(pod)
+		}
 		if _, other := requests(pod); reason == "" && other != "" {
 			reason = fmt.Sprintf("resource %s", other)
 		}

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -17,6 +18,7 @@ type world struct {
 	daemons    []appsv1.DaemonSet
 	budgets    []policyv1.PodDisruptionBudget
 	namespaces map[string]map[string]string // labels by name
+	volumes    volumes
 }
 
 func readWorld(ctx context.Context, c client.Reader) (*world, error) {
@@ -25,8 +27,12 @@ func readWorld(ctx context.Context, c client.Reader) (*world, error) {
 	var daemons appsv1.DaemonSetList
 	var budgets policyv1.PodDisruptionBudgetList
 	var namespaces corev1.NamespaceList
+	var claims corev1.PersistentVolumeClaimList
+	var disks corev1.PersistentVolumeList
+	var classes storagev1.StorageClassList
 	for what, list := range map[string]client.ObjectList{
 		"nodes": &nodes, "pods": &pods, "DaemonSets": &daemons, "PodDisruptionBudgets": &budgets, "namespaces": &namespaces,
+		"PersistentVolumeClaims": &claims, "PersistentVolumes": &disks, "StorageClasses": &classes,
 	} {
 		if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list %s: %w", what, err)
@@ -35,6 +41,18 @@ func readWorld(ctx context.Context, c client.Reader) (*world, error) {
 	w := &world{
 		nodes: make(map[string]*corev1.Node, len(nodes.Items)), daemons: daemons.Items, budgets: budgets.Items,
 		namespaces: make(map[string]map[string]string, len(namespaces.Items)),
+		volumes: volumes{
+			claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{},
+		},
+	}
+	for i := range claims.Items {
+		w.volumes.claims[claims.Items[i].Namespace+"/"+claims.Items[i].Name] = &claims.Items[i]
+	}
+	for i := range disks.Items {
+		w.volumes.volumes[disks.Items[i].Name] = &disks.Items[i]
+	}
+	for i := range classes.Items {
+		w.volumes.classes[classes.Items[i].Name] = &classes.Items[i]
 	}
 	for i := range nodes.Items {
 		w.nodes[nodes.Items[i].Name] = &nodes.Items[i]
