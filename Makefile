@@ -77,7 +77,7 @@ demo: build ## Build everything and show Supercargo at work on this machine.
 ##@ Test
 
 .PHONY: test
-test: test-unit test-tools test-browser test-integration e2e ## Run all tests: unit, browser, integration and end to end.
+test: test-unit test-tools test-peers test-browser test-integration e2e ## Run all tests: unit, browser, integration and end to end.
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
@@ -86,6 +86,10 @@ test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but G
 .PHONY: test-tools
 test-tools: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the repository's own tools.
 	cd tools && $(call go_test,test-tools,./...)
+
+.PHONY: test-peers
+test-peers: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the programs that run others' planners on our inputs.
+	cd test/peers/karpenter && $(call go_test,test-peers,./...)
 
 .PHONY: test-browser
 test-browser: $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports in Chromium (CHROMIUM=path); pictures in dist/browser/.
@@ -121,6 +125,16 @@ bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kub
 bench-simulate: $(BIN)/supercargo | $(DIST) ## Measure time and memory of supercargo simulate; JSON in dist/simulate.json.
 	go run -buildvcs=false ./test/simulateperf -binary $(BIN)/supercargo | tee $(DIST)/simulate.json
 
+PLAN_ROUNDS ?= 3
+
+.PHONY: bench-plan
+bench-plan: $(BIN)/supercargo $(BIN)/karpenter-peer | $(DIST) ## Compare plans with those of greedy and of Karpenter's scheduler; JSON in dist/plan.json.
+	go run -buildvcs=false ./test/planperf -supercargo $(BIN)/supercargo -karpenter $(BIN)/karpenter-peer -rounds $(PLAN_ROUNDS) | tee $(DIST)/plan.json
+
+.PHONY: $(BIN)/karpenter-peer
+$(BIN)/karpenter-peer: # a module of its own: nothing here depends on Karpenter
+	go -C test/peers/karpenter build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) .
+
 HTAS_SEEDS ?= 10
 
 .PHONY: experiments
@@ -147,6 +161,7 @@ lint: export GOMEMLIMIT := 3GiB
 lint: $(TOOLS)/golangci-lint ## Run gofmt, go vet and the linters of .golangci.yml.
 	$(TOOLS)/golangci-lint run ./...
 	cd tools && ../$(TOOLS)/golangci-lint run --config ../.golangci.yml ./...
+	cd test/peers/karpenter && $(abspath $(TOOLS))/golangci-lint run --config $(abspath .golangci.yml) ./...
 
 .PHONY: verify-generated
 verify-generated: $(TOOLS)/controller-gen $(TOOLS)/kustomize
@@ -161,6 +176,7 @@ verify-modules:
 	go mod tidy -diff
 	go -C tools mod tidy -diff
 	go -C internal/playground/kwok mod tidy -diff
+	go -C test/peers/karpenter mod tidy -diff
 
 .PHONY: verify-manifests
 verify-manifests: $(TOOLS)/kustomize

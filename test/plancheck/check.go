@@ -3,7 +3,6 @@
 package plancheck
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -174,11 +173,6 @@ func (c *checker) bindings(d planfile.Document) {
 			ids[p.Machine] = tracker.AddHost(m.host)
 		}
 	}
-	type binding struct {
-		pod     *constraint.Pod
-		name    string
-		machine string
-	}
 	var pending []binding
 	for _, a := range d.Assignments {
 		m, manifest := c.machines[a.Machine], c.pods[a.Pod].Manifest
@@ -198,33 +192,52 @@ func (c *checker) bindings(d planfile.Document) {
 	for _, b := range pending {
 		tracker.Expect(b.pod)
 	}
-	// Those that depend on nobody first: affinity waits for somebody to join.
-	slices.SortStableFunc(pending, func(a, b binding) int { return cmp.Compare(demands(a.pod), demands(b.pod)) })
-	for len(pending) > 0 {
-		left := pending[:0:0]
-		for _, b := range pending {
-			if tracker.Check(b.pod, ids[b.machine]) != "" {
-				left = append(left, b)
-				continue
-			}
-			tracker.Place(b.pod, ids[b.machine])
+	for _, b := range inOrder(pending, func(b binding) bool {
+		if tracker.Check(b.pod, ids[b.machine]) != "" {
+			return false
 		}
-		if len(left) == len(pending) {
-			for _, b := range left {
-				c.fault("pod %s cannot be bound to %s after the others: %s", b.name, b.machine, tracker.Check(b.pod, ids[b.machine]))
-			}
-			return
-		}
-		pending = left
+		tracker.Place(b.pod, ids[b.machine])
+		return true
+	}) {
+		c.fault("pod %s cannot be bound to %s after the others: %s", b.name, b.machine, tracker.Check(b.pod, ids[b.machine]))
 	}
 }
 
-// demands is 0 for a pod that looks at no others, else 1.
-func demands(p *constraint.Pod) int {
-	if p.Plain() {
-		return 0
+// binding is a pod and where it goes.
+type binding struct {
+	pod     *constraint.Pod
+	name    string
+	machine string
+}
+
+// inOrder binds what can be bound, again and again, and returns what never could.
+// Pods that look at no others wait, since all they can do is to be counted; but if
+// nobody else can go on, one of them goes: somebody may wait to be near it.
+func inOrder(pending []binding, bind func(binding) bool) []binding {
+	var plain []binding
+	looking := slices.Clone(pending)
+	looking = slices.DeleteFunc(looking, func(b binding) bool {
+		if b.pod.Plain() {
+			plain = append(plain, b)
+		}
+		return b.pod.Plain()
+	})
+	var never []binding
+	for len(looking) > 0 || len(plain) > 0 {
+		before := len(looking)
+		looking = slices.DeleteFunc(looking, bind)
+		switch {
+		case len(looking) < before:
+		case len(plain) > 0:
+			if !bind(plain[0]) {
+				never = append(never, plain[0])
+			}
+			plain = plain[1:]
+		default:
+			return append(never, looking...)
+		}
 	}
-	return 1
+	return never
 }
 
 // withNamespace is the pod in the namespace where it ends up.

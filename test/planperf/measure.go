@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"supercargo.dev/supercargo/internal/planfile"
+	"supercargo.dev/supercargo/test/plancheck"
+)
+
+// Workload is one set of pods and flavors, and what each planner made of it.
+type Workload struct {
+	Name    string `json:"name"`
+	Pods    int    `json:"pods"`
+	Flavors int    `json:"flavors"`
+	Seed    uint64 `json:"seed"`
+	// LowerBoundPerHour is the greatest that any planner proved, in dollars.
+	LowerBoundPerHour float64             `json:"lowerBoundPerHour"`
+	Planners          map[string]*Figures `json:"planners"`
+	// KarpenterToSupercargo and GreedyToSupercargo are ratios of prices; 0 where one of
+	// the two has no plan for all pods.
+	KarpenterToSupercargo float64 `json:"karpenterToSupercargo"`
+	GreedyToSupercargo    float64 `json:"greedyToSupercargo"`
+
+	pods                  []planfile.Pod
+	flavors               []planfile.Flavor
+	podsFile, flavorsFile string
+	planners              []*Figures
+}
+
+// Figures are what one planner made of a workload.
+type Figures struct {
+	Planner string `json:"-"`
+	// LeftOut says why it did not run, or did not end.
+	LeftOut string `json:"leftOut,omitempty"`
+	// PricePerHour is in dollars, and Gap by how much of LowerBoundPerHour it is above
+	// that bound.
+	PricePerHour float64 `json:"pricePerHour"`
+	Gap          float64 `json:"gap"`
+	Machines     int     `json:"machines"`
+	Unplaceable  int     `json:"unplaceable"`
+	// PlanningMillis is the time of planning alone and ProcessMillis that from start to
+	// exit, each the least of all rounds.
+	PlanningMillis float64 `json:"planningMillis"`
+	ProcessMillis  float64 `json:"processMillis"`
+	// PeakMemoryMiB is the most resident memory, the greatest of all rounds.
+	PeakMemoryMiB float64 `json:"peakMemoryMiB"`
+	// Fault is what the checker found wrong with the plan.
+	Fault string `json:"fault,omitempty"`
+}
+
+// measure runs all planners in turn.
+func (w *Workload) measure(ctx context.Context, s settings) error {
+	w.Planners = map[string]*Figures{}
+	for round := range s.rounds {
+		for _, f := range w.planners {
+			w.Planners[f.Planner] = f
+			if f.LeftOut != "" {
+				continue
+			}
+			fmt.Fprintf(os.Stderr, "%s, %d pods, seed %d, round %d of %d: %s\n", w.Name, w.Pods, w.Seed, round+1, s.rounds, f.Planner)
+			if err := w.once(ctx, s, f); err != nil {
+				return fmt.Errorf("%s: %w", f.Planner, err)
+			}
+		}
+	}
+	for _, f := range w.planners {
+		if f.LeftOut == "" {
+			f.Gap = f.PricePerHour/w.LowerBoundPerHour - 1
+		}
+	}
+	ours := w.Planners["supercargo"]
+	w.KarpenterToSupercargo, w.GreedyToSupercargo = ratio(w.Planners["karpenter"], ours), ratio(w.Planners["greedy"], ours)
+	return nil
+}
+
+// ratio compares the prices of two plans for the same pods.
+func ratio(theirs, ours *Figures) float64 {
+	for _, f := range []*Figures{theirs, ours} {
+		if f.LeftOut != "" || f.Unplaceable > 0 || f.Fault != "" {
+			return 0
+		}
+	}
+	return theirs.PricePerHour / ours.PricePerHour
+}
+
+// once runs a planner once.
+func (w *Workload) once(ctx context.Context, s settings, f *Figures) error {
+	limited, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
+	args := []string{"--pods", w.podsFile, "--flavors", w.flavorsFile}
+	cmd := exec.CommandContext(limited, s.karpenter, args...)
+	if f.Planner != "karpenter" {
+		cmd = exec.CommandContext(limited, s.supercargo, append([]string{"plan", "-o", "json", "--algorithm", f.Planner}, args...)...)
+	}
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	start := time.Now()
+	out, err := cmd.Output()
+	took := time.Since(start)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case limited.Err() != nil:
+		f.LeftOut = fmt.Sprintf("did not end within %v", s.patience)
+		return nil
+	case err != nil:
+		f.LeftOut = fmt.Sprintf("failed: %v: %s", err, bytes.TrimSpace(errs.Bytes()))
+		return nil
+	}
+	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return errors.New("this system does not tell the memory of a process")
+	}
+	var d planfile.Document
+	if err := json.Unmarshal(out, &d); err != nil {
+		return err
+	}
+	if err := plancheck.Plan(w.pods, w.flavors, d); err != nil {
+		f.Fault = err.Error()
+	}
+	w.LowerBoundPerHour = max(w.LowerBoundPerHour, d.LowerBoundPerHour)
+	f.PricePerHour, f.Machines, f.Unplaceable = d.PricePerHour, len(d.Purchases), len(d.Unplaceable)
+	f.PeakMemoryMiB = max(f.PeakMemoryMiB, float64(usage.Maxrss)/1024)
+	f.PlanningMillis = least(f.PlanningMillis, d.ElapsedMillis)
+	f.ProcessMillis = least(f.ProcessMillis, float64(took.Microseconds())/1000)
+	return nil
+}
+
+// least is the lesser of a figure so far, 0 if there is none, and a new one.
+func least(soFar, next float64) float64 {
+	if soFar == 0 {
+		return next
+	}
+	return min(soFar, next)
+}

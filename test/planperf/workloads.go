@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/internal/planfile"
+	"supercargo.dev/supercargo/internal/trace"
+)
+
+// spec is a workload before its seed.
+type spec struct {
+	name string
+	pods int
+	// catalogue is the file of flavors and those of it that are used.
+	catalogue string
+	chosen    func(trace.Offer) bool
+	draw      func(r *rand.Rand, n int) ([]byte, string) // pods and their file's extension
+	seeds     []uint64
+	// withoutKarpenter and withoutGreedy say why these do not run.
+	withoutKarpenter, withoutGreedy string
+}
+
+const (
+	aws     = "aws/catalogue.csv"
+	kwok    = "kwok/flavors.csv"
+	tooMany = "takes minutes"
+	demands = "knows of no demands but room"
+)
+
+var specs = []spec{
+	{name: "c, m and r families", pods: 500, catalogue: aws, chosen: general, draw: shapes, seeds: []uint64{1, 2, 3}},
+	{name: "c, m and r families", pods: 2_000, catalogue: aws, chosen: general, draw: shapes, seeds: []uint64{1, 2, 3}},
+	{name: "c, m and r families", pods: 10_000, catalogue: aws, chosen: general, draw: shapes, seeds: []uint64{1, 2}},
+	{name: "whole catalogue", pods: 500, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1, 2, 3}},
+	{name: "whole catalogue", pods: 2_000, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1, 2, 3}},
+	{name: "whole catalogue", pods: 10_000, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1, 2}},
+	{name: "whole catalogue", pods: 50_000, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1}, withoutKarpenter: tooMany},
+	{name: "kwok types", pods: 500, catalogue: kwok, chosen: every[trace.Offer], draw: kinds, seeds: []uint64{1, 2, 3}},
+	{name: "kwok types", pods: 2_000, catalogue: kwok, chosen: every[trace.Offer], draw: kinds, seeds: []uint64{1, 2, 3}},
+	{name: "kwok types", pods: 10_000, catalogue: kwok, chosen: every[trace.Offer], draw: kinds, seeds: []uint64{1, 2}},
+	{name: "diverse demands, kwok types", pods: 500, catalogue: kwok, chosen: every[trace.Offer], draw: diverse, seeds: []uint64{1, 2, 3}, withoutGreedy: demands},
+	{name: "diverse demands, kwok types", pods: 1_000, catalogue: kwok, chosen: every[trace.Offer], draw: diverse, seeds: []uint64{1, 2, 3}, withoutGreedy: demands},
+}
+
+var generalFamily = regexp.MustCompile(`^[cmr][0-9]`)
+
+// general are the x86-64 machines of the families c, m and r, which people mostly
+// buy.
+func general(o trace.Offer) bool {
+	return o.Arch == "amd64" && generalFamily.MatchString(o.MachineType)
+}
+
+func every[T any](T) bool { return true }
+
+// shapes draws pods of unlike sizes: 100m to 8 CPUs and 1 to 12 GiB for each CPU, both
+// evenly over their logarithms, so that small pods are many. Hardly two are equal,
+// and the largest is less than a quarter of the largest machine.
+func shapes(r *rand.Rand, n int) ([]byte, string) {
+	var b bytes.Buffer
+	b.WriteString("name,cpu_milli,memory_mib\n")
+	for i := range n {
+		cpu := math.Round(100*math.Pow(80, r.Float64())/10) * 10
+		memory := math.Ceil(cpu/1000*1024*math.Pow(12, r.Float64())/16) * 16
+		fmt.Fprintf(&b, "pod-%d,%.0f,%.0f\n", i, cpu, memory)
+	}
+	return b.Bytes(), "csv"
+}
+
+// The requests of Karpenter's own benchmark.
+var (
+	kindsOfCPU    = []int64{100, 250, 500, 1000, 1500}
+	kindsOfMemory = []int64{100, 256, 512, 1024, 2048, 4096}
+)
+
+// kinds draws pods of 30 sizes.
+func kinds(r *rand.Rand, n int) ([]byte, string) {
+	var b bytes.Buffer
+	b.WriteString("name,cpu_milli,memory_mib\n")
+	for i := range n {
+		fmt.Fprintf(&b, "pod-%d,%d,%d\n", i, kindsOfCPU[r.IntN(len(kindsOfCPU))], kindsOfMemory[r.IntN(len(kindsOfMemory))])
+	}
+	return b.Bytes(), "csv"
+}
+
+// diverse draws pods as Karpenter's own benchmark mixes them, a fifth each: without
+// demands, spread over zones, spread over nodes, together with their like in a zone,
+// and apart from each other by node. But here pods are spread among their like, as
+// those of a Deployment are, and not among others drawn by chance.
+func diverse(r *rand.Rand, n int) ([]byte, string) {
+	list := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+	for i := range n {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("pod-%d", i), Namespace: "default"}}
+		pod.Spec.Containers = []corev1.Container{{Name: "pod", Image: "pod", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(kindsOfCPU[r.IntN(len(kindsOfCPU))], resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(kindsOfMemory[r.IntN(len(kindsOfMemory))]<<20, resource.BinarySI),
+		}}}}
+		fifth := i * 5 / n
+		app := fmt.Sprintf("app-%d-%d", fifth, r.IntN(7))
+		if fifth == 4 {
+			app = "nginx"
+		}
+		pod.Labels = map[string]string{"app": app}
+		demand(&pod, fifth)
+		list.Items = append(list.Items, pod)
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		panic(err) // pods are made here
+	}
+	return text, "json"
+}
+
+// demand lets a pod demand what its fifth of the pods do.
+func demand(pod *corev1.Pod, fifth int) {
+	like := &metav1.LabelSelector{MatchLabels: pod.Labels}
+	spread := func(key string) []corev1.TopologySpreadConstraint {
+		return []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: like}}
+	}
+	near := func(key string) []corev1.PodAffinityTerm {
+		return []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: like}}
+	}
+	switch fifth {
+	case 1:
+		pod.Spec.TopologySpreadConstraints = spread(corev1.LabelTopologyZone)
+	case 2:
+		pod.Spec.TopologySpreadConstraints = spread(corev1.LabelHostname)
+	case 3:
+		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: near(corev1.LabelTopologyZone)}}
+	case 4:
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: near(corev1.LabelHostname)}}
+	}
+}
+
+// write writes the files of a workload into a folder and reads them again, as the
+// checker sees them.
+func (s *spec) write(dir, data string, seed uint64) (*Workload, error) {
+	text, extension := s.draw(rand.New(rand.NewPCG(seed, uint64(s.pods))), s.pods)
+	w := &Workload{Name: s.name, Seed: seed, podsFile: filepath.Join(dir, "pods."+extension), flavorsFile: filepath.Join(dir, "flavors.csv")}
+	w.planners = []*Figures{
+		{Planner: "supercargo"},
+		{Planner: "greedy", LeftOut: s.withoutGreedy},
+		{Planner: "karpenter", LeftOut: s.withoutKarpenter},
+	}
+	if err := os.WriteFile(w.podsFile, text, 0o600); err != nil {
+		return nil, err
+	}
+	pods, err := planfile.ReadPods(w.podsFile, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	w.pods = pods.Pods
+	if err := w.choose(filepath.Join(data, s.catalogue), s.chosen); err != nil {
+		return nil, err
+	}
+	w.Pods, w.Flavors = len(w.pods), len(w.flavors)
+	return w, w.checkSizes()
+}
+
+// choose copies the chosen rows of a catalogue.
+func (w *Workload) choose(catalogue string, chosen func(trace.Offer) bool) error {
+	text, err := os.ReadFile(catalogue)
+	if err != nil {
+		return err
+	}
+	offers, err := trace.ReadOffers(catalogue, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	keep := map[string]bool{}
+	for _, o := range offers {
+		keep[o.Name] = chosen(o)
+	}
+	var copied bytes.Buffer
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for header := true; lines.Scan(); header = false {
+		name, _, _ := bytes.Cut(lines.Bytes(), []byte(",")) // the first column in both catalogues
+		if header || keep[string(name)] {
+			copied.Write(lines.Bytes())
+			copied.WriteByte('\n')
+		}
+	}
+	if err := os.WriteFile(w.flavorsFile, copied.Bytes(), 0o600); err != nil {
+		return err
+	}
+	w.flavors, err = planfile.ReadFlavors(w.flavorsFile, &copied)
+	return err
+}
+
+// checkSizes demands that no pod is larger than a quarter of the largest flavor.
+func (w *Workload) checkSizes() error {
+	var cpu, memory int64
+	for _, f := range w.flavors {
+		cpu, memory = max(cpu, f.MilliCPU), max(memory, f.MemoryBytes)
+	}
+	for _, p := range w.pods {
+		if 4*p.Size.MilliCPU > cpu || 4*p.Size.MemoryBytes > memory {
+			return fmt.Errorf("pod %s asks for %dm and %d bytes, more than a quarter of what machines have", p.Name, p.Size.MilliCPU, p.Size.MemoryBytes)
+		}
+	}
+	return nil
+}
