@@ -289,17 +289,22 @@ func (r *reader) checkRequests(n *yaml.Node, path string) bool {
 	return ok
 }
 
-// valueOf returns the value of a key of a mapping, or nil.
+// valueOf returns the value of a key of a mapping, or nil. Neither is an alias.
 func valueOf(n *yaml.Node, key string) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
+	n = resolved(n)
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
-			return n.Content[i+1]
+			return resolved(n.Content[i+1])
 		}
 	}
 	return nil
+}
+
+func resolved(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
 }
 
 // drop removes a key of a mapping.
