@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -36,7 +37,8 @@ type Options struct {
 	// ClusterAPIConfig reaches the cluster that has the MachineDeployments; nil if that
 	// is the same.
 	ClusterAPIConfig *rest.Config
-	// DryRun decides and shows why, and changes no machine.
+	// DryRun logs what would be decided, and writes nothing. There is no election: others
+	// may act meanwhile.
 	DryRun bool
 	// LeaderElection lets several run, of which one acts. Its Lease is in
 	// LeaderElectionNamespace.
@@ -72,7 +74,7 @@ func newManager(o Options) (ctrl.Manager, error) {
 		Scheme: scheme, Logger: o.Log,
 		Cache:          cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		Metrics:        server.Options{BindAddress: o.MetricsAddress},
-		LeaderElection: o.LeaderElection, LeaderElectionID: "autoscaler." + v1alpha1.GroupName, LeaderElectionNamespace: o.LeaderElectionNamespace,
+		LeaderElection: o.LeaderElection && !o.DryRun, LeaderElectionID: "autoscaler." + v1alpha1.GroupName, LeaderElectionNamespace: o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
 		HealthProbeBindAddress:        o.ProbeAddress,
 		// Several may run in one process: the names of their controllers are the same.
@@ -115,6 +117,9 @@ func addFleets(m ctrl.Manager, o Options) error {
 	r := &fleet.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
 		NewProvider: func(f *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) (provider.Provider, error) {
+			if _, err := metav1.LabelSelectorAsSelector(f.Spec.ClusterAPI.Selector); err != nil {
+				return nil, fmt.Errorf("read spec.clusterAPI.selector: %w", err)
+			}
 			return clusterapi.New(machines.GetAPIReader(), machines.GetClient(), *f.Spec.ClusterAPI, nodes), nil
 		},
 	}

@@ -5,16 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
-	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster"
 )
 
 // mayAct reports whether machines may be changed.
@@ -106,10 +109,15 @@ func (r *round) nodesToEmpty() []string {
 	return nodes
 }
 
-// orders returns what to buy by flavor.
+// orders returns what to buy by flavor. The plan reckons with what DaemonSets leave of
+// machines, limits are about all of it: machines that would exceed one are left out.
 func (r *round) orders() []v1alpha1.FleetOrder {
 	var orders []v1alpha1.FleetOrder
+	left := r.limits()
 	for _, m := range r.decision.Plan.Machines {
+		if !within(&left, r.flavor(m.Flavor)) {
+			continue
+		}
 		at := slices.IndexFunc(orders, func(o v1alpha1.FleetOrder) bool { return o.Flavor == m.Flavor })
 		if at < 0 {
 			want := int32(r.flavor(m.Flavor).Want)
@@ -122,78 +130,149 @@ func (r *round) orders() []v1alpha1.FleetOrder {
 	return orders
 }
 
-// giveUp gives back machines that did not come in time, or are known never to come,
-// and leaves their flavors alone for a while. It reports whether it did.
-func (r *round) giveUp(ctx context.Context) (bool, error) {
-	late := map[string][]string{} // machines by flavor
-	why := map[string]string{}
-	for name, m := range r.seen.own {
-		f := r.flavor(m.Flavor)
-		age := r.now.Sub(m.Ordered)
-		switch timeout := joinTimeout(r.fleet, f); {
-		case !r.neverReady(name):
-		case m.Failed != "":
-			late[f.Name], why[f.Name] = append(late[f.Name], m.Name), m.Failed
-		case age >= timeout:
-			late[f.Name], why[f.Name] = append(late[f.Name], m.Name), fmt.Sprintf("no ready node within %v", timeout)
-			if m.Waits != "" {
-				why[f.Name] += ": " + m.Waits
-			}
-		default:
-			r.wakeIn(timeout - age)
+// within takes a machine off what CPU and memory may still be bought, and reports
+// whether that allowed for it. 0 is no limit.
+func within(left *planner.Limits, f *provider.Flavor) bool {
+	if left.MilliCPU != 0 && left.MilliCPU < f.Size.MilliCPU || left.MemoryBytes != 0 && left.MemoryBytes < f.Size.MemoryBytes {
+		return false
+	}
+	take := func(left *int64, amount int64) {
+		if *left == 0 {
+			return
+		}
+		if *left -= amount; *left == 0 {
+			*left = -1 // used up, and not without a limit
 		}
 	}
-	missing := r.missing()
-	if len(late) == 0 && len(missing) == 0 {
+	take(&left.MilliCPU, f.Size.MilliCPU)
+	take(&left.MemoryBytes, f.Size.MemoryBytes)
+	return true
+}
+
+// giveUp gives back machines that did not come in time, or are known never to come,
+// and leaves their flavors alone for a while. It reports whether it did. A machine that
+// has a node after all is closed first, like one that is emptied: its kubelet may
+// come to life at any moment.
+func (r *round) giveUp(ctx context.Context) (bool, error) {
+	if !r.mayAct() {
 		return false, nil
 	}
+	late := r.late()
+	missing := r.missing()
 	intent := r.newIntent()
 	for i := range r.self.inventory.Flavors {
 		f := &r.self.inventory.Flavors[i]
-		r.giveUpFlavor(intent, f, late[f.Name], why[f.Name], missing[f.Name])
+		r.giveUpFlavor(intent, f, late[f.Name], missing[f.Name])
+		for _, l := range late[f.Name] {
+			if l.node == nil || f.Want <= f.Min {
+				continue
+			}
+			if err := r.close(ctx, l.node); err != nil && !apierrors.IsConflict(err) {
+				return false, err
+			}
+		}
 	}
-	if !r.mayAct() || len(intent.Releases)+len(intent.Orders) == 0 {
+	if len(intent.Releases)+len(intent.Orders) == 0 {
 		return false, nil
 	}
 	return true, r.carryOut(ctx, intent)
 }
 
-// neverReady reports whether the machine of that name in the state has had no ready
-// node: it has none, or one that has not been ready since it came.
-func (r *round) neverReady(name string) bool {
-	if strings.HasPrefix(name, "machine ") {
-		return true
+// lateMachine is one that did not come.
+type lateMachine struct {
+	name string
+	node *corev1.Node // nil without one
+	why  string
+}
+
+// late returns the machines to give up, by flavor and ordered by name.
+func (r *round) late() map[string][]lateMachine {
+	found := map[string][]lateMachine{}
+	for name, m := range r.seen.own {
+		timeout := joinTimeout(r.fleet, r.flavor(m.Flavor))
+		node := r.world.nodes[m.Node]
+		var why string
+		switch wait := r.patienceWith(name, m, node, timeout); {
+		case wait == never:
+			continue
+		case wait > 0:
+			r.wakeIn(wait)
+			continue
+		case m.Failed != "":
+			why = m.Failed
+		default:
+			why = fmt.Sprintf("no ready node within %v", timeout)
+			if m.Waits != "" {
+				why += ": " + m.Waits
+			}
+		}
+		found[m.Flavor] = append(found[m.Flavor], lateMachine{m.Name, node, why})
 	}
-	node := r.world.nodes[name]
+	for _, machines := range found {
+		slices.SortFunc(machines, func(a, b lateMachine) int { return cmp.Compare(a.name, b.name) })
+	}
+	return found
+}
+
+// never is that a machine has come, or is on its way out already.
+const never = time.Duration(math.MaxInt64)
+
+// patienceWith returns for how long a machine is still waited for, and never if it is
+// not waited for. One whose node has been ready before is given up after as long a time
+// without being so, if nothing is lost with it.
+func (r *round) patienceWith(name string, m provider.Machine, node *corev1.Node, timeout time.Duration) time.Duration {
+	if node == nil {
+		if m.Failed != "" {
+			return 0
+		}
+		return timeout - r.now.Sub(m.Ordered)
+	}
 	c, is := ready(node)
-	return !is && node.DeletionTimestamp == nil && c.LastTransitionTime.Sub(node.CreationTimestamp.Time) < closedFor
+	if _, _, closing := drainMark(node); is || closing || node.DeletionTimestamp != nil {
+		return never
+	}
+	if at := slices.IndexFunc(r.seen.state.Nodes, func(n cluster.Node) bool { return n.Name == name }); at >= 0 && len(r.seen.state.Nodes[at].Pods) > 0 {
+		return never
+	}
+	since := m.Ordered
+	if wasReady := c.LastTransitionTime.Sub(node.CreationTimestamp.Time) > time.Second; wasReady {
+		since = c.LastTransitionTime.Time
+	}
+	return timeout - r.now.Sub(since)
 }
 
 // giveUpFlavor writes down what is given up of one flavor. Machines that the flavor
 // must have at least are waited for.
-func (r *round) giveUpFlavor(intent *v1alpha1.FleetIntent, f *provider.Flavor, late []string, why string, missing int) {
-	if len(late)+missing == 0 {
-		return
+func (r *round) giveUpFlavor(intent *v1alpha1.FleetIntent, f *provider.Flavor, late []lateMachine, missing int) {
+	most := max(0, f.Want-f.Min)
+	var release, fresh []string
+	why := fmt.Sprintf("the MachineDeployment has made %d machines less than it is to have", missing)
+	for _, l := range late {
+		if !r.memory.gaveUp[l.name] {
+			r.memory.gaveUp[l.name] = true
+			fresh = append(fresh, l.name)
+			why = l.why
+		}
+		if l.node == nil && len(release) < most {
+			release = append(release, l.name)
+		}
 	}
-	if why == "" {
-		why = fmt.Sprintf("the MachineDeployment has made %d machines less than it is to have", missing)
+	switch {
+	case len(release) > 0:
+		intent.Releases = append(intent.Releases, v1alpha1.FleetRelease{Flavor: f.Name, From: int32(f.Want), Machines: release})
+	case missing > 0 && most > 0:
+		intent.Orders = append(intent.Orders, v1alpha1.FleetOrder{Flavor: f.Name, From: int32(f.Want), To: int32(f.Want - min(missing, most))})
+	}
+	if len(fresh)+missing == 0 {
+		return
 	}
 	s := r.status(f.Name)
 	s.Failures++
 	until := metav1.NewTime(r.now.Add(leaveAlone(r.fleet.Spec.Scaling.BackOff.Duration, s.Failures)))
 	s.LeftAloneUntil = &until
-	slices.Sort(late)
-	most := max(0, f.Want-f.Min)
-	switch {
-	case len(late) > 0 && most > 0:
-		late = late[:min(len(late), most)]
-		intent.Releases = append(intent.Releases, v1alpha1.FleetRelease{Flavor: f.Name, From: int32(f.Want), Machines: late})
-	case missing > 0 && most > 0:
-		intent.Orders = append(intent.Orders, v1alpha1.FleetOrder{Flavor: f.Name, From: int32(f.Want), To: int32(f.Want - min(missing, most))})
-	}
-	metricGaveUp.WithLabelValues(r.fleet.Name, f.Name).Add(float64(len(late) + missing))
+	metricGaveUp.WithLabelValues(r.fleet.Name, f.Name).Add(float64(len(fresh) + missing))
 	r.tell(corev1.EventTypeWarning, "MachineGivenUp", "GiveUp",
-		fmt.Sprintf("gave up %d machines of %s (%s); it is left alone until %s", len(late)+missing, f.Name, why, until.UTC().Format("15:04:05")))
+		fmt.Sprintf("%d machines of %s did not come (%s); it is left alone until %s", len(fresh)+missing, f.Name, why, until.UTC().Format("15:04:05")))
 }
 
 // missing returns how many machines of each flavor have not even been made within

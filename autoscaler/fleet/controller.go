@@ -57,7 +57,7 @@ type Reconciler struct {
 	Events events.EventRecorder
 	// Clock says what time it is.
 	Clock clock.PassiveClock
-	// DryRun takes every fleet for one in mode Observe.
+	// DryRun only logs what it would do: it writes nothing, no status and no Event.
 	DryRun bool
 
 	learned *runtimes.Learner
@@ -75,6 +75,8 @@ type memory struct {
 	busy time.Time
 	// inFlight are the machines that were on their way in the last round, by name.
 	inFlight map[string]bool
+	// gaveUp are the machines that were given up, by name.
+	gaveUp map[string]bool
 	// missing is since when a flavor has had fewer machines than it is to have.
 	missing map[string]time.Time
 	// said is the last event of each kind, which is not repeated.
@@ -214,7 +216,7 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 	if m == nil || m.generation != fleet.Generation {
 		m = &memory{
 			generation: fleet.Generation, planner: moves.NewPlanner(movesConfig(&fleet.Spec.Consolidation)), busy: r.Clock.Now(),
-			inFlight: map[string]bool{}, missing: map[string]time.Time{}, said: map[string]string{},
+			inFlight: map[string]bool{}, gaveUp: map[string]bool{}, missing: map[string]time.Time{}, said: map[string]string{},
 		}
 		r.memory[fleet.UID] = m
 	}

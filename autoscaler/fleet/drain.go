@@ -56,8 +56,14 @@ func drainMark(node *corev1.Node) (fleet string, since time.Time, ok bool) {
 // opens nodes that could not be emptied, and gives empty ones back. It reports whether
 // machines were given back.
 func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
+	if r.DryRun {
+		return false, nil
+	}
+	reopened, err := r.reopenForeign(ctx)
+	if err != nil {
+		return false, err
+	}
 	var empty []string
-	reopened := false
 	for _, name := range r.draining() {
 		r.wakeIn(drainPoll)
 		node := r.world.nodes[name]
@@ -90,12 +96,30 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 	return true, r.release(ctx, empty)
 }
 
+// reopenForeign opens nodes that this fleet has closed and that are not its own any
+// more, and reports whether there were any. Those that are on their way out stay
+// closed.
+func (r *round) reopenForeign(ctx context.Context) (bool, error) {
+	reopened := false
+	for name, node := range r.world.nodes {
+		fleet, _, marked := drainMark(node)
+		if _, own := r.seen.own[name]; !marked || own || fleet != r.fleet.Name || r.seen.going[name] || node.DeletionTimestamp != nil {
+			continue
+		}
+		if err := r.reopen(ctx, node); err != nil {
+			return reopened, err
+		}
+		reopened = true
+	}
+	return reopened, nil
+}
+
 // drainFails says why a node is not to be emptied after all, or returns "".
 func (r *round) drainFails(node string, pods []corev1.Pod, since time.Time) string {
 	if !r.mayAct() {
 		return "the fleet only observes"
 	}
-	if p := r.wants(node); p != "" {
+	if p := r.wants(node); len(pods) == 0 && p != "" {
 		return fmt.Sprintf("pod %s waits for room that it has", p)
 	}
 	for i := range pods {
@@ -171,7 +195,7 @@ func (r *Reconciler) reopen(ctx context.Context, node *corev1.Node) error {
 func (r *Reconciler) reopenAbandoned(ctx context.Context, w *world, fleets []v1alpha1.NodeFleet) error {
 	for _, node := range w.nodes {
 		fleet, _, ok := drainMark(node)
-		if !ok || node.DeletionTimestamp != nil || slices.ContainsFunc(fleets, func(f v1alpha1.NodeFleet) bool { return f.Name == fleet }) {
+		if r.DryRun || !ok || node.DeletionTimestamp != nil || slices.ContainsFunc(fleets, func(f v1alpha1.NodeFleet) bool { return f.Name == fleet }) {
 			continue
 		}
 		if err := r.reopen(ctx, node); err != nil {
@@ -210,6 +234,9 @@ func (r *round) wants(node string) string {
 	at := slices.IndexFunc(s.Nodes, func(n cluster.Node) bool { return n.Name == node })
 	if at < 0 {
 		return ""
+	}
+	if !joined(r.world.nodes[node]) {
+		return "" // it is given up
 	}
 	open := s.Nodes[at]
 	host := *open.Host

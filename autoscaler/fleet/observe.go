@@ -39,6 +39,8 @@ type observation struct {
 	paid int64
 	// held are pods for which nothing can be planned, with the reasons.
 	held []v1alpha1.Rejection
+	// going are the nodes of machines of any fleet that have been asked to go.
+	going map[string]bool
 	// waited are since when the pods have waited that found no room.
 	waited []time.Time
 }
@@ -66,7 +68,9 @@ type daemon struct {
 func observe(w *world, all []*stock, self *stock, lags func(flavor string) time.Duration, learned *runtimes.Learner, now time.Time) *observation {
 	o := &observer{
 		world: w, now: now, lags: lags, learned: learned, compiler: constraint.NewCompiler(w.namespaces), onNode: map[string][]*corev1.Pod{},
-		observation: observation{own: map[string]provider.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}},
+		observation: observation{
+			own: map[string]provider.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}, going: map[string]bool{},
+		},
 	}
 	o.readDaemons()
 	o.readPods(self)
@@ -190,7 +194,10 @@ func (o *observer) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	case waits:
 		p.Runtime = runtimes.EstimateOf(pod, o.learned, runtimes.Default).Runtime
 	default:
-		p.Runtime = max(0, runtimes.Expected(pod, o.learned, runtimes.Default).Sub(o.now))
+		p.Runtime = runtimes.Expected(pod, o.learned, runtimes.Default).Sub(o.now)
+		if p.Runtime <= 0 {
+			p.Runtime = max(time.Second, -p.Runtime) // the longer it is overdue, the longer it may go on
+		}
 		if start := pod.Status.StartTime; start != nil {
 			p.Ran = max(0, o.now.Sub(start.Time))
 		}
@@ -221,16 +228,16 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 			o.paid += s.prices[f.Name].microDollars
 		}
 		if m.Leaving {
-			seen[m.Node] = true
+			seen[m.Node], o.going[m.Node] = true, true
 			continue
 		}
 		there[f.Name]++
 		n := o.template(s, f, own)
 		n.Age, n.Due = o.now.Sub(m.Ordered), max(0, o.lag(f.Name, own)-o.now.Sub(m.Ordered))
-		node := o.world.nodes[m.Node]
+		node, late := o.world.nodes[m.Node], n.Age >= joinTimeout(s.fleet, f)
 		if node != nil {
 			seen[m.Node] = true
-			if _, is := ready(node); is || n.Age >= joinTimeout(s.fleet, f) {
+			if late || joined(node) {
 				n.Name = node.Name
 				o.addNode(node, n)
 				o.remember(own, node.Name, m)
@@ -238,6 +245,9 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 			}
 		}
 		n.Name = "machine " + m.Name
+		if late {
+			n.Phase = cluster.Leaving // no pod is to wait for it any longer
+		}
 		o.state.Nodes = append(o.state.Nodes, n)
 		o.remember(own, n.Name, m)
 		o.countInFlight(own, f.Name)
@@ -263,6 +273,15 @@ func (o *observer) remember(own bool, name string, m provider.Machine) {
 	if own {
 		o.own[name] = m
 	}
+}
+
+// joined reports whether the machine of a node has come: the node is ready, and has
+// lost the taints that keep pods away until then.
+func joined(node *corev1.Node) bool {
+	_, is := ready(node)
+	return is && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeNotReady || t.Key == "node.cluster.x-k8s.io/uninitialized" || t.Key == "node.cloudprovider.kubernetes.io/uninitialized"
+	})
 }
 
 func (o *observer) countInFlight(own bool, flavor string) {

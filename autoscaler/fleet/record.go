@@ -51,6 +51,10 @@ func (r *round) tell(kind, reason, action, message string) {
 		return
 	}
 	r.memory.said[reason] = message
+	if r.DryRun {
+		r.info(context.Background(), message, "fleet", r.fleet.Name, "reason", reason)
+		return
+	}
 	r.Events.Eventf(r.fleet, nil, kind, reason, action, "%s", clip(message))
 }
 
@@ -277,7 +281,7 @@ func (r *round) measure() {
 // writeStatus writes the status if it has changed. The API server refuses it if
 // somebody else has written the fleet since it was read.
 func (r *round) writeStatus(ctx context.Context) error {
-	if equality.Semantic.DeepEqual(r.before, &r.fleet.Status) {
+	if r.DryRun || equality.Semantic.DeepEqual(r.before, &r.fleet.Status) {
 		return nil
 	}
 	if err := r.Client.Status().Update(ctx, r.fleet); err != nil {

@@ -84,9 +84,7 @@ func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 		return &waiting{"PriceUnknown", err.Error()}
 	}
 	r.condition(v1alpha1.FleetPriced, true, "PricesKnown", "every flavor has a price")
-	if done, err := r.settle(ctx); err != nil || !done {
-		return err
-	}
+	r.settle(ctx)
 	r.learn()
 	if acted, err := r.giveUp(ctx); err != nil || acted {
 		return err
@@ -395,4 +393,13 @@ func (r *round) learn() {
 
 func (r *round) info(ctx context.Context, message string, pairs ...any) {
 	log.FromContext(ctx).Info(message, pairs...)
+}
+
+func (r *round) flavor(name string) *provider.Flavor {
+	flavors := r.self.inventory.Flavors
+	at := slices.IndexFunc(flavors, func(f provider.Flavor) bool { return f.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &flavors[at]
 }

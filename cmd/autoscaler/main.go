@@ -30,7 +30,7 @@ func newCommand() *cobra.Command {
 		Example: `  # In the cluster, or with the kubeconfig that kubectl uses
   autoscaler
 
-  # See what it would do to the machines, and change none
+  # Log what it would do, and write nothing
   autoscaler --dry-run --kubeconfig ~/.kube/config`,
 		Version: version.Version,
 		Args:    cobra.NoArgs,
@@ -52,7 +52,7 @@ func newCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster whose pods are looked after (default: the cluster this runs in, else $KUBECONFIG or ~/.kube/config)")
 	flags.StringVar(&machinesKubeconfig, "cluster-api-kubeconfig", "", "kubeconfig `file` of the cluster that has the MachineDeployments (default: the same cluster)")
-	flags.BoolVar(&o.DryRun, "dry-run", false, "decide and show why, and change no machine: every fleet is taken for one in mode Observe")
+	flags.BoolVar(&o.DryRun, "dry-run", false, "only log what would be done, and write nothing (mode Observe of a fleet shows it in its status)")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "let several run, of which one acts")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "`namespace` of the Lease (default: the one this runs in)")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`host:port` for /metrics; 0 serves none")
