@@ -29,8 +29,9 @@ type Provider interface {
 	Buy(ctx context.Context, intent, flavor string, from, to int) error
 
 	// Release gives back machines of a flavor of which there are to be as many as
-	// from. A machine that has gone or is going is no fault. It returns ErrChanged
-	// if somebody else has changed the number of machines.
+	// from. A machine that is going is no fault. It returns ErrChanged if somebody
+	// else has changed the number of machines, or one of them has gone: then another
+	// has come in its place.
 	Release(ctx context.Context, intent, flavor string, from int, machines []string) error
 }
 

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -75,7 +76,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 		if err != nil {
 			return nil, err
 		}
-		found.Flavors = append(found.Flavors, flavor(d, t, p.example(own)))
+		found.Flavors = append(found.Flavors, flavorLike(d, t, p.example(own)))
 		found.Machines = append(found.Machines, machinesOf(d, own)...)
 	}
 	for _, name := range p.spec.Names {
@@ -129,20 +130,43 @@ func (p *Provider) machines(ctx context.Context, deployments []clusterv1.Machine
 	return found, nil
 }
 
-// example returns a node of one of the machines, the last that was made, or nil.
+// example returns a node of one of the machines, or nil: the last that was made of
+// those that are ready and through with starting, else the last of all. A node that is
+// just starting lacks labels and resources yet.
 func (p *Provider) example(machines []clusterv1.Machine) *corev1.Node {
-	var last *corev1.Node
+	var best *corev1.Node
 	for i := range machines {
 		n := p.nodes[machines[i].Status.NodeRef.Name]
 		if n == nil || n.Status.Allocatable.Cpu().IsZero() {
 			continue
 		}
-		if last == nil || last.CreationTimestamp.Before(&n.CreationTimestamp) ||
-			last.CreationTimestamp.Equal(&n.CreationTimestamp) && n.Name < last.Name {
-			last = n
+		if best == nil || compareExamples(n, best) < 0 {
+			best = n
 		}
 	}
-	return last
+	return best
+}
+
+func compareExamples(a, b *corev1.Node) int {
+	rank := func(n *corev1.Node) int {
+		if started(n) {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// started reports whether a node is ready and no controller has yet to finish it.
+func started(n *corev1.Node) bool {
+	for _, t := range n.Spec.Taints {
+		if passing(t) && t.Key != corev1.TaintNodeUnschedulable {
+			return false
+		}
+	}
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // machinesOf returns the machines of a deployment. Of those that are more than there
@@ -234,43 +258,116 @@ func unreadable(err error) bool {
 // Buy implements provider.Provider. The API server refuses the write if the
 // MachineDeployment has been changed since its number of replicas was read.
 func (p *Provider) Buy(ctx context.Context, _, flavor string, from, to int) error {
-	return p.scale(ctx, flavor, from, to)
+	scale, err := p.scaleOf(ctx, flavor, from, to)
+	if scale == nil || err != nil {
+		return err
+	}
+	return p.scale(ctx, flavor, scale, to)
 }
 
-func (p *Provider) scale(ctx context.Context, flavor string, from, to int) error {
-	d := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.spec.Namespace, Name: flavor}}
+// scaleOf reads the number of replicas of a MachineDeployment that is to be changed.
+// It returns nil if that was done before.
+func (p *Provider) scaleOf(ctx context.Context, flavor string, from, to int) (*autoscalingv1.Scale, error) {
 	scale := &autoscalingv1.Scale{}
-	if err := p.writer.SubResource("scale").Get(ctx, d, scale); err != nil {
-		return fmt.Errorf("read the scale of MachineDeployment %s/%s: %w", d.Namespace, d.Name, err)
+	if err := p.writer.SubResource("scale").Get(ctx, p.deployment(flavor), scale); err != nil {
+		return nil, fmt.Errorf("read the scale of MachineDeployment %s/%s: %w", p.spec.Namespace, flavor, err)
 	}
 	switch int(scale.Spec.Replicas) {
 	case to:
-		return nil // done before
+		return nil, nil
 	case from:
-	default:
-		return fmt.Errorf("scale MachineDeployment %s/%s from %d to %d replicas: it has %d: %w",
-			d.Namespace, d.Name, from, to, scale.Spec.Replicas, provider.ErrChanged)
+		return scale, nil
 	}
+	return nil, fmt.Errorf("scale MachineDeployment %s/%s from %d to %d replicas: it has %d: %w",
+		p.spec.Namespace, flavor, from, to, scale.Spec.Replicas, provider.ErrChanged)
+}
+
+func (p *Provider) deployment(name string) *clusterv1.MachineDeployment {
+	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.spec.Namespace, Name: name}}
+}
+
+func (p *Provider) scale(ctx context.Context, flavor string, scale *autoscalingv1.Scale, to int) error {
+	from := scale.Spec.Replicas
 	scale.Spec.Replicas = int32(to)
-	err := p.writer.SubResource("scale").Update(ctx, d, client.WithSubResourceBody(scale))
+	err := p.writer.SubResource("scale").Update(ctx, p.deployment(flavor), client.WithSubResourceBody(scale))
 	if apierrors.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", provider.ErrChanged, err)
 	}
 	if err != nil {
-		return fmt.Errorf("scale MachineDeployment %s/%s from %d to %d replicas: %w", d.Namespace, d.Name, from, to, err)
+		return fmt.Errorf("scale MachineDeployment %s/%s from %d to %d replicas: %w", p.spec.Namespace, flavor, from, to, err)
 	}
 	return nil
 }
 
+// markPrefix begins the value of the marks that we set, so that we take away none that
+// somebody else has set.
+const markPrefix = v1alpha1.GroupName + "/"
+
 // Release implements provider.Provider: it marks the Machines, which makes
 // cluster-api choose them, and then lowers the number of replicas.
+//
+// Marks that we left at a release that came to nothing are taken away first:
+// cluster-api would choose those Machines as well, whatever runs there by now. Marks
+// of others stay. Who set one wants that Machine to go first, and so it does.
 func (p *Provider) Release(ctx context.Context, intent, flavor string, from int, machines []string) error {
+	to := from - len(machines)
+	if scale, err := p.scaleOf(ctx, flavor, from, to); scale == nil || err != nil {
+		return err
+	}
+	if err := p.clearMarks(ctx, flavor, from, machines); err != nil {
+		return err
+	}
 	for _, name := range machines {
-		m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: p.spec.Namespace, Name: name}}
-		mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, clusterv1.DeleteMachineAnnotation, intent)
-		if err := p.writer.Patch(ctx, m, client.RawPatch(types.MergePatchType, mark)); client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("mark Machine %s/%s for deletion: %w", p.spec.Namespace, name, err)
+		if err := p.mark(ctx, name, markPrefix+intent); err != nil {
+			return err
 		}
 	}
-	return p.scale(ctx, flavor, from, from-len(machines))
+	// Read after the marks are set, so that the number is lowered for no other.
+	scale, err := p.scaleOf(ctx, flavor, from, to)
+	if scale == nil || err != nil {
+		return err
+	}
+	return p.scale(ctx, flavor, scale, to)
+}
+
+// clearMarks takes our marks off the Machines that are not to go and are not about to:
+// where there are more than replicas, cluster-api has yet to come to the marked ones.
+func (p *Provider) clearMarks(ctx context.Context, flavor string, replicas int, but []string) error {
+	d := p.deployment(flavor)
+	d.Spec.Replicas = new(int32(replicas))
+	found, err := p.machines(ctx, []clusterv1.MachineDeployment{*d})
+	if err != nil {
+		return err
+	}
+	own := found[flavor]
+	all := machinesOf(d, own) // which sorts own
+	for i := range own {
+		m := &own[i]
+		if all[i].Leaving || !strings.HasPrefix(m.Annotations[clusterv1.DeleteMachineAnnotation], markPrefix) || slices.Contains(but, m.Name) {
+			continue
+		}
+		if err := p.setMark(ctx, m.Name, "null"); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("take the mark off Machine %s/%s: %w", p.spec.Namespace, m.Name, err)
+		}
+	}
+	return nil
+}
+
+// mark makes cluster-api choose a Machine. One that has gone has a successor, and
+// lowering the number of replicas would take that or another: that is ErrChanged.
+func (p *Provider) mark(ctx context.Context, name, value string) error {
+	err := p.setMark(ctx, name, strconv.Quote(value))
+	if apierrors.IsNotFound(err) {
+		err = fmt.Errorf("%w: %w", provider.ErrChanged, err)
+	}
+	if err != nil {
+		return fmt.Errorf("mark Machine %s/%s for deletion: %w", p.spec.Namespace, name, err)
+	}
+	return nil
+}
+
+func (p *Provider) setMark(ctx context.Context, name, json string) error {
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: p.spec.Namespace, Name: name}}
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, clusterv1.DeleteMachineAnnotation, json)
+	return p.writer.Patch(ctx, m, client.RawPatch(types.MergePatchType, patch))
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	capilabels "sigs.k8s.io/cluster-api/util/labels"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
@@ -41,8 +42,21 @@ const (
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// flavor says what machines of a deployment are like. The annotations say it
-// first, then a node that it has, then the infrastructure template.
+// flavorLike is flavor with a node, unless that has not started yet and all is known
+// without it.
+func flavorLike(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) provider.Flavor {
+	if node != nil && !started(node) {
+		if f := flavor(d, t, nil); f.Size.MilliCPU > 0 && f.Size.MemoryBytes > 0 {
+			return f
+		}
+	}
+	return flavor(d, t, node)
+}
+
+// flavor says what machines of a deployment are like. A node that it has says it
+// first, then the annotations, then the infrastructure template, as with
+// cluster-autoscaler: were the annotations to promise more than machines have, a pod
+// that fits the promise alone would have machines bought for it without end.
 func flavor(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) provider.Flavor {
 	r := &reading{annotations: d.Annotations}
 	f := provider.Flavor{Name: d.Name, Max: math.MaxInt32}
@@ -146,13 +160,14 @@ func (r *reading) share(key string) *float64 {
 // size takes what pods can use from the first that says it.
 func (r *reading) size(f *provider.Flavor, t *template, node *corev1.Node) {
 	pick := func(key string, name corev1.ResourceName) (resource.Quantity, bool) {
-		if q, ok := r.quantity(key); ok {
-			return q, true
-		}
+		said, ok := r.quantity(key) // read in any case, so that a fault is seen
 		if node != nil {
 			if q, ok := node.Status.Allocatable[name]; ok {
 				return q, true
 			}
+		}
+		if ok {
+			return said, true
 		}
 		q, ok := t.capacity[name]
 		return q, ok
@@ -196,7 +211,9 @@ func (t *template) read(object *unstructured.Unstructured) {
 	t.os, _, _ = unstructured.NestedString(object.Object, "status", "nodeInfo", "operatingSystem")
 }
 
-// hostOf returns the labels and taints that nodes of the deployment have.
+// hostOf returns the labels and taints that nodes of the deployment have. What
+// cluster-api sets on Machines it also sets on the nodes that there are already, so
+// that counts beside a node; what annotations say does not.
 func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *reading) (map[string]string, []corev1.Taint) {
 	labels := map[string]string{corev1.LabelArchStable: defaultArch, corev1.LabelOSStable: string(corev1.Linux)}
 	var taints []corev1.Taint
@@ -214,13 +231,9 @@ func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *r
 		delete(labels, corev1.LabelHostname)
 		taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), passing)
 	}
-	for key, value := range d.Spec.Template.Labels {
-		if managedLabel(key) {
-			labels[key] = value
-		}
-	}
-	for key, value := range r.pairs(annotationLabels) {
-		labels[key] = value
+	maps.Copy(labels, capilabels.GetManagedLabels(d.Spec.Template.Labels))
+	if pairs := r.pairs(annotationLabels); node == nil {
+		maps.Copy(labels, pairs)
 	}
 	for _, taint := range d.Spec.Template.Spec.Taints {
 		if taint.Propagation == clusterv1.MachineTaintPropagationAlways {
@@ -228,7 +241,9 @@ func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *r
 		}
 	}
 	for _, taint := range r.taints() {
-		taints = addTaint(taints, taint)
+		if node == nil {
+			taints = addTaint(taints, taint)
+		}
 	}
 	return labels, taints
 }
@@ -238,20 +253,6 @@ func passing(t corev1.Taint) bool {
 	return strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
 		strings.HasPrefix(t.Key, "node.cluster.x-k8s.io/") || strings.HasPrefix(t.Key, v1alpha1.GroupName+"/") ||
 		t.Key == "DeletionCandidateOfClusterAutoscaler" || t.Key == "ToBeDeletedByClusterAutoscaler"
-}
-
-// managedLabel reports whether cluster-api copies a label of a Machine to its node.
-func managedLabel(key string) bool {
-	domain, _, ok := strings.Cut(key, "/")
-	if !ok {
-		return false
-	}
-	for _, managed := range []string{"node-role.kubernetes.io", "node-restriction.kubernetes.io", "node.cluster.x-k8s.io"} {
-		if domain == managed || managed != "node-role.kubernetes.io" && strings.HasSuffix(domain, "."+managed) {
-			return true
-		}
-	}
-	return false
 }
 
 func addTaint(taints []corev1.Taint, t corev1.Taint) []corev1.Taint {

@@ -1,0 +1,303 @@
+package clusterapi
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+const (
+	gib       = 1 << 30
+	priceKey  = "supercargo.dev/price-per-hour"
+	minKey    = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+	maxKey    = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
+	cpuKey    = "capacity.cluster-autoscaler.kubernetes.io/cpu"
+	memoryKey = "capacity.cluster-autoscaler.kubernetes.io/memory"
+	podsKey   = "capacity.cluster-autoscaler.kubernetes.io/maxPods"
+	labelsKey = "capacity.cluster-autoscaler.kubernetes.io/labels"
+	taintsKey = "capacity.cluster-autoscaler.kubernetes.io/taints"
+	joinKey   = "cluster.x-k8s.io/autoscaling-options-maxnodeprovisiontime"
+	idleKey   = "cluster.x-k8s.io/autoscaling-options-scaledownunneededtime"
+	shareKey  = "cluster.x-k8s.io/autoscaling-options-scaledownutilizationthreshold"
+)
+
+// deployment has three replicas and the annotations given as pairs.
+func deployment(pairs ...string) *clusterv1.MachineDeployment {
+	d := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "machines", Name: "small", Annotations: map[string]string{}}}
+	d.Spec.Replicas = new(int32(3))
+	for i := 0; i < len(pairs); i += 2 {
+		d.Annotations[pairs[i]] = pairs[i+1]
+	}
+	return d
+}
+
+// sized says what its machines hold.
+func sized(pairs ...string) *clusterv1.MachineDeployment {
+	return deployment(append([]string{cpuKey, "4", memoryKey, "16Gi"}, pairs...)...)
+}
+
+func nothing() *template { return &template{capacity: corev1.ResourceList{}} }
+
+func capacity(pairs ...string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for i := 0; i < len(pairs); i += 2 {
+		list[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
+	}
+	return list
+}
+
+// readyNode is a node that has started.
+func readyNode(name string, allocatable corev1.ResourceList) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Status: corev1.NodeStatus{
+			Allocatable: allocatable,
+			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+}
+
+func TestAnnotationsOfClusterAutoscalerAreRead(t *testing.T) {
+	got := flavor(sized(minKey, "1", maxKey, "9", podsKey, "32", labelsKey, "disk=ssd, zone=a,empty=,odd=x=y",
+		taintsKey, "gpu=true:NoSchedule, spot:PreferNoSchedule,gone=:NoExecute", joinKey, "20m", idleKey, "90s", shareKey, "0.35", priceKey, "0.192"), nothing(), nil)
+	want := provider.Flavor{
+		Name: "small", Size: packing.Size{MilliCPU: 4000, MemoryBytes: 16 * gib}, MaxPods: 32, Min: 1, Max: 9, Want: 3,
+		Labels: map[string]string{"disk": "ssd", "zone": "a", "empty": "", "odd": "x=y", "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"},
+		Taints: []corev1.Taint{
+			{Key: "gpu", Value: "true", Effect: corev1.TaintEffectNoSchedule}, {Key: "spot", Effect: corev1.TaintEffectPreferNoSchedule},
+			{Key: "gone", Effect: corev1.TaintEffectNoExecute},
+		},
+		JoinTimeout: new(20 * time.Minute), UnneededTime: new(90 * time.Second), Threshold: new(0.35),
+		MicroDollarsPerHour: 192_000, HasPrice: true,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("flavor (-want +got):\n%s", diff)
+	}
+}
+
+func TestWithoutAnnotationsThereAreDefaults(t *testing.T) {
+	d := sized()
+	d.Spec.Replicas = nil
+	want := provider.Flavor{
+		Name: "small", Size: packing.Size{MilliCPU: 4000, MemoryBytes: 16 * gib}, MaxPods: 110, Max: math.MaxInt32,
+		Labels: map[string]string{"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"},
+	}
+	if diff := cmp.Diff(want, flavor(d, nothing(), nil)); diff != "" {
+		t.Errorf("flavor (-want +got):\n%s", diff)
+	}
+}
+
+func TestAFaultInAnAnnotationIsAProblemThatNamesIt(t *testing.T) {
+	tests := []struct{ key, value, want string }{
+		{minKey, "-1", "a number of machines"},
+		{minKey, "1.5", "a number of machines"},
+		{minKey, "", "a number of machines"},
+		{maxKey, "many", "a number of machines"},
+		{maxKey, "2147483648", "a number of machines"},
+		{cpuKey, "four", "a positive quantity"},
+		{cpuKey, "0", "a positive quantity"},
+		{cpuKey, "-4", "a positive quantity"},
+		{memoryKey, "16 GiB", "a positive quantity"},
+		{podsKey, "x", "a positive quantity"},
+		{podsKey, "0", "a positive quantity"},
+		{joinKey, "20", "a duration"},
+		{joinKey, "-1m", "a duration"},
+		{idleKey, "soon", "a duration"},
+		{shareKey, "50%", "a share"},
+		{shareKey, "1.01", "a share"},
+		{shareKey, "-0.1", "a share"},
+		{shareKey, "NaN", "a share"},
+		{priceKey, "1e3", "dollars per hour"},
+		{priceKey, "-1", "dollars per hour"},
+		{labelsKey, "disk", "labels"},
+		{labelsKey, "=ssd", "labels"},
+		{labelsKey, "a=b,,c=d", "labels"},
+		{taintsKey, "gpu=true", "taints"},
+		{taintsKey, "gpu=true:Never", "taints"},
+		{taintsKey, ":NoSchedule", "taints"},
+		{taintsKey, "a=b:NoSchedule,", "taints"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.key+"="+tc.value, func(t *testing.T) {
+			for _, node := range []*corev1.Node{nil, readyNode("n", capacity("cpu", "4", "memory", "16Gi", "pods", "10"))} {
+				got := flavor(sized(tc.key, tc.value), nothing(), node).Problem
+				if !strings.Contains(got, tc.key) || !strings.Contains(got, `"`+tc.value+`"`) || !strings.Contains(got, "want "+tc.want) {
+					t.Errorf("the problem is %q", got)
+				}
+			}
+		})
+	}
+}
+
+func TestAllFaultsAreToldAtOnce(t *testing.T) {
+	got := flavor(deployment(cpuKey, "x", minKey, "y", priceKey, "z"), nothing(), nil).Problem
+	for _, key := range []string{cpuKey, minKey, priceKey} {
+		if !strings.Contains(got, key) {
+			t.Errorf("%s is missing in %q", key, got)
+		}
+	}
+}
+
+func TestMachinesThatCannotBeBoughtSayWhy(t *testing.T) {
+	changed := func(change func(d *clusterv1.MachineDeployment)) *clusterv1.MachineDeployment {
+		d := sized()
+		change(d)
+		return d
+	}
+	tests := []struct {
+		name string
+		d    *clusterv1.MachineDeployment
+		want string
+	}{
+		{"nothing is wrong", sized(), ""},
+		{"it goes", changed(func(d *clusterv1.MachineDeployment) { d.DeletionTimestamp = new(metav1.Now()) }), "is being deleted"},
+		{"it is paused", changed(func(d *clusterv1.MachineDeployment) { d.Spec.Paused = new(true) }), "is paused"},
+		{"it is said not to be paused", changed(func(d *clusterv1.MachineDeployment) { d.Spec.Paused = new(false) }), ""},
+		{"it is paused by annotation, whatever that says", sized("cluster.x-k8s.io/paused", "false"), "is paused"},
+		{"no CPU is known", deployment(memoryKey, "1Gi"), "nothing says what its machines hold"},
+		{"no memory is known", deployment(cpuKey, "1"), "nothing says what its machines hold"},
+		{"more at least than at most", sized(minKey, "3", maxKey, "2"), "min-size is 3, more than"},
+		{"as many at least as at most", sized(minKey, "3", maxKey, "3"), ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			got := flavor(tc.d, nothing(), nil).Problem
+			if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+				t.Errorf("the problem is %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestSizesAreThoseOfARealNodeThenOfAnnotationsThenOfTheTemplate has cluster-autoscaler's
+// order: annotations that promise more than machines have must not make a fleet buy for
+// ever for a pod that fits the promise alone.
+func TestSizesAreThoseOfARealNodeThenOfAnnotationsThenOfTheTemplate(t *testing.T) {
+	tmpl := func() *template { return &template{capacity: capacity("cpu", "1", "memory", "1Gi", "pods", "1")} }
+	full := sized(podsKey, "4")
+	tests := []struct {
+		name      string
+		d         *clusterv1.MachineDeployment
+		t         *template
+		node      *corev1.Node
+		cpu, size int64
+		pods      int64
+	}{
+		{"all say it", full, tmpl(), readyNode("n", capacity("cpu", "3900m", "memory", "15Gi", "pods", "30")), 3900, 15 * gib, 30},
+		{"no node", full, tmpl(), nil, 4000, 16 * gib, 4},
+		{"the template alone", deployment(), tmpl(), nil, 1000, gib, 1},
+		{"each resource is taken from the first that says it", deployment(cpuKey, "2"), tmpl(), readyNode("n", capacity("memory", "3Gi")), 2000, 3 * gib, 1},
+		{"nobody says how many pods", sized(), nothing(), nil, 4000, 16 * gib, 110},
+		{"a fraction of a millicore does not count", sized(cpuKey, "0.5001"), nothing(), nil, 501, 16 * gib, 110},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			f := flavor(tc.d, tc.t, tc.node)
+			if want := (packing.Size{MilliCPU: tc.cpu, MemoryBytes: tc.size}); f.Size != want || f.MaxPods != tc.pods || f.Problem != "" {
+				t.Errorf("size %+v with %d pods (problem %q), want %+v with %d", f.Size, f.MaxPods, f.Problem, want, tc.pods)
+			}
+		})
+	}
+}
+
+func TestLabelsAndTaintsOfNodesThatAreNotThereYet(t *testing.T) {
+	d := sized(labelsKey, "disk=ssd,kubernetes.io/arch=riscv64", taintsKey, "gpu=true:NoSchedule")
+	d.Spec.Template.Labels = map[string]string{
+		"node-role.kubernetes.io/worker": "", "node.cluster.x-k8s.io/pool": "blue", "team": "red", "deep.node-restriction.kubernetes.io/a": "b",
+		"topology.kubernetes.io/zone": "not copied",
+	}
+	d.Spec.Template.Spec.FailureDomain = "zone-1"
+	d.Spec.Template.Spec.Taints = []clusterv1.MachineTaint{
+		{Key: "always", Value: "x", Effect: corev1.TaintEffectNoExecute, Propagation: clusterv1.MachineTaintPropagationAlways},
+		{Key: "first", Effect: corev1.TaintEffectNoSchedule, Propagation: clusterv1.MachineTaintPropagationOnInitialization},
+		{Key: "gpu", Value: "false", Effect: corev1.TaintEffectNoSchedule, Propagation: clusterv1.MachineTaintPropagationAlways},
+	}
+	tmpl := nothing()
+	tmpl.arch, tmpl.os = "arm64", "windows"
+
+	f := flavor(d, tmpl, nil)
+	labels := map[string]string{
+		"kubernetes.io/arch": "riscv64", "kubernetes.io/os": "windows", "topology.kubernetes.io/zone": "zone-1", "disk": "ssd",
+		"node-role.kubernetes.io/worker": "", "node.cluster.x-k8s.io/pool": "blue", "deep.node-restriction.kubernetes.io/a": "b",
+	}
+	always := corev1.Taint{Key: "always", Value: "x", Effect: corev1.TaintEffectNoExecute}
+	gpu := corev1.Taint{Key: "gpu", Value: "false", Effect: corev1.TaintEffectNoSchedule}
+	if diff := cmp.Diff(labels, f.Labels); diff != "" {
+		t.Errorf("labels (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]corev1.Taint{always, gpu}, f.Taints); diff != "" {
+		t.Errorf("taints (-want +got):\n%s", diff)
+	}
+
+	node := readyNode("n", capacity("cpu", "4", "memory", "16Gi"))
+	node.Labels = map[string]string{
+		"kubernetes.io/hostname": "n", "kubernetes.io/arch": "amd64", "node.kubernetes.io/instance-type": "m5.xlarge", "node.cluster.x-k8s.io/pool": "old",
+	}
+	own := corev1.Taint{Key: "dedicated", Value: "batch", Effect: corev1.TaintEffectNoSchedule}
+	node.Spec.Taints = []corev1.Taint{
+		own, {Key: "node.kubernetes.io/unschedulable", Effect: corev1.TaintEffectNoSchedule}, {Key: "node.cloudprovider.kubernetes.io/uninitialized"},
+		{Key: "node.cluster.x-k8s.io/uninitialized"}, {Key: "supercargo.dev/x"}, {Key: "DeletionCandidateOfClusterAutoscaler"}, {Key: "ToBeDeletedByClusterAutoscaler"},
+	}
+	f = flavor(d, tmpl, node)
+	labels = map[string]string{
+		"kubernetes.io/arch": "amd64", "kubernetes.io/os": "windows", "topology.kubernetes.io/zone": "zone-1", "node.kubernetes.io/instance-type": "m5.xlarge",
+		"node-role.kubernetes.io/worker": "", "node.cluster.x-k8s.io/pool": "blue", "deep.node-restriction.kubernetes.io/a": "b",
+	}
+	if diff := cmp.Diff(labels, f.Labels); diff != "" {
+		t.Errorf("labels beside a node, which lacks what annotations promise (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]corev1.Taint{own, always, gpu}, f.Taints); diff != "" {
+		t.Errorf("taints beside a node (-want +got):\n%s", diff)
+	}
+	if f.InstanceType != "m5.xlarge" {
+		t.Errorf("the instance type is %q", f.InstanceType)
+	}
+	if node.Labels["node.cluster.x-k8s.io/pool"] != "old" || len(node.Spec.Taints) != 7 {
+		t.Error("the node was modified")
+	}
+}
+
+func TestANodeThatIsStartingIsOnlyAskedWhereNothingElseIsKnown(t *testing.T) {
+	node := readyNode("n", capacity("cpu", "3", "memory", "15Gi"))
+	node.Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoSchedule}}
+	if got := flavorLike(sized(), nothing(), node).Size.MilliCPU; got != 4000 {
+		t.Errorf("CPU %d, want that of the annotation", got)
+	}
+	if got := flavorLike(deployment(), nothing(), node).Size.MilliCPU; got != 3000 {
+		t.Errorf("CPU %d, want that of the node", got)
+	}
+	node.Spec.Taints = nil
+	if got := flavorLike(sized(), nothing(), node).Size.MilliCPU; got != 3000 {
+		t.Errorf("CPU %d, want that of the node, which has started", got)
+	}
+}
+
+func TestTheStatusOfATemplateIsRead(t *testing.T) {
+	got := nothing()
+	got.read(&unstructured.Unstructured{Object: map[string]any{"status": map[string]any{
+		"capacity": map[string]any{"cpu": "2", "memory": "4Gi", "pods": int64(20), "broken": "x", "none": nil},
+		"nodeInfo": map[string]any{"architecture": "arm64", "operatingSystem": "linux"},
+	}}})
+	if cpu, memory, pods := got.capacity.Cpu().MilliValue(), got.capacity.Memory().Value(), got.capacity.Pods().Value(); cpu != 2000 || memory != 4*gib || pods != 20 {
+		t.Errorf("CPU %d, memory %d, pods %d", cpu, memory, pods)
+	}
+	if len(got.capacity) != 3 || got.arch != "arm64" || got.os != "linux" {
+		t.Errorf("the template says %+v", got)
+	}
+	nobody := nothing()
+	nobody.read(&unstructured.Unstructured{Object: map[string]any{"status": "odd"}})
+	if len(nobody.capacity) != 0 || nobody.arch != "" {
+		t.Errorf("a template without a status says %+v", nobody)
+	}
+}
