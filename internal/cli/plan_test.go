@@ -3,13 +3,16 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -371,4 +374,50 @@ func TestDemandsThatNoServerWouldTakeAreBadInput(t *testing.T) {
 	if code != exitUsage || stdout != "" || !strings.Contains(stderr, "stdin: ") || !strings.Contains(stderr, "pod n/p") || !strings.Contains(stderr, "spec.affinity.podAffinity") {
 		t.Errorf("exit code %d, stderr %q, want the pod and its field", code, stderr)
 	}
+}
+
+func TestTheExampleOfPlanWorksFromAFreshClone(t *testing.T) {
+	t.Parallel()
+	line, _, _ := strings.Cut(strings.TrimSpace(newPlanCommand().Example), "\n")
+	args := strings.Fields(strings.ReplaceAll(line, " test/", " ../../test/"))
+	code, stdout, stderr := supercargo(t, "", args[1:]...)
+	if args[0] != "supercargo" || code != exitOK || !strings.HasPrefix(stdout, "1200 pods on ") {
+		t.Errorf("%s: exit code %d, stderr %q, want a plan and not\n%s", line, code, stderr, stdout)
+	}
+}
+
+// A deadline that has passed already still gives a whole plan.
+func TestPlanKeepsItsDeadline(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := supercargo(t, "", append(planInputs(t, planPods, planFlavorsCSV), "-o", "json", "--deadline", "1ns")...)
+	if got := readPlanned(t, stdout); code != exitOK || len(got.Assignments) != 11 || got.Gap < 0 {
+		t.Errorf("exit code %d, stderr %q, want all pods in\n%s", code, stderr, stdout)
+	}
+}
+
+// slowAlgorithm plans until it is stopped.
+func slowAlgorithm(stopped chan<- struct{}) planAlgorithm {
+	return planAlgorithm{name: "slow", plan: func(_ *planRequest, stop func() bool) planOutcome {
+		for !stop() {
+			runtime.Gosched()
+		}
+		close(stopped)
+		return planOutcome{bound: 7}
+	}}
+}
+
+func TestAnAlgorithmIsToldWhenToStop(t *testing.T) {
+	t.Parallel()
+	stopped := make(chan struct{})
+	got, err := slowAlgorithm(stopped).within(t.Context(), nil, time.Millisecond)
+	if err != nil || got.bound != 7 {
+		t.Errorf("outcome %v, %v, want that of the algorithm", got, err)
+	}
+	stopped = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := slowAlgorithm(stopped).within(ctx, nil, 0); !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v after an interrupt, want that it was interrupted", err)
+	}
+	<-stopped
 }

@@ -87,7 +87,10 @@ func newRootCommand(program string) *cobra.Command {
   supercargo demo
 
   # What it would save on your own load, in virtual time
-  supercargo simulate -f scenario.yaml --report report.html`,
+  supercargo simulate -f scenario.yaml --report report.html
+
+  # The cheapest machines for a set of pods
+  supercargo plan --pods pods.csv --flavors flavors.csv`,
 		Version:       currentVersions().Supercargo,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true, // run prints them

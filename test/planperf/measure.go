@@ -56,13 +56,16 @@ type Figures struct {
 	Fault string `json:"fault,omitempty"`
 }
 
+// slow is how many milliseconds are so long that a planner is not run again.
+const slow = 30_000
+
 // measure runs all planners in turn.
 func (w *Workload) measure(ctx context.Context, s settings) error {
 	w.Planners = map[string]*Figures{}
 	for round := range s.rounds {
 		for _, f := range w.planners {
 			w.Planners[f.Planner] = f
-			if f.LeftOut != "" {
+			if f.LeftOut != "" || f.ProcessMillis > slow {
 				continue
 			}
 			fmt.Fprintf(os.Stderr, "%s, %d pods, seed %d, round %d of %d: %s\n", w.Name, w.Pods, w.Seed, round+1, s.rounds, f.Planner)
