@@ -8,13 +8,17 @@ import (
 	"os"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	psapi "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
 // objects decodes the documents of a file as strictly as the API server does
@@ -25,7 +29,13 @@ func objects(t *testing.T, file string) []runtime.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	decoder := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decoder := serializer.NewCodecFactory(known, serializer.EnableStrict).UniversalDeserializer()
 	var found []runtime.Object
 	for docs := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content))); ; {
 		doc, err := docs.Read()
@@ -48,6 +58,10 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/scheduler/second/rbac.yaml":            6,
 		"../../manifests/scheduler/second/deployment.yaml":      1,
 		"../../manifests/scheduler/replace/kube-scheduler.yaml": 1,
+		"../../manifests/autoscaler/namespace.yaml":             1,
+		"../../manifests/autoscaler/rbac.yaml":                  9,
+		"../../manifests/autoscaler/deployment.yaml":            1,
+		"../../manifests/samples/nodefleet.yaml":                1,
 	} {
 		if got := len(objects(t, file)); got != want {
 			t.Errorf("%s holds %d objects, want %d", file, got, want)
@@ -55,19 +69,53 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 	}
 }
 
-func TestSecondSchedulerMeetsTheRestrictedPodSecurityStandard(t *testing.T) {
-	deployment, ok := objects(t, "../../manifests/scheduler/second/deployment.yaml")[0].(*appsv1.Deployment)
-	if !ok {
-		t.Fatal("deployment.yaml holds no Deployment")
-	}
+func TestDeploymentsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	level := psapi.LevelVersion{Level: psapi.LevelRestricted, Version: psapi.LatestVersion()}
-	for _, result := range evaluator.EvaluatePod(level, &deployment.Spec.Template.ObjectMeta, &deployment.Spec.Template.Spec) {
-		if !result.Allowed {
-			t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
+	for _, file := range []string{"../../manifests/scheduler/second/deployment.yaml", "../../manifests/autoscaler/deployment.yaml"} {
+		deployment, ok := objects(t, file)[0].(*appsv1.Deployment)
+		if !ok {
+			t.Fatalf("%s holds no Deployment", file)
 		}
+		for _, result := range evaluator.EvaluatePod(level, &deployment.Spec.Template.ObjectMeta, &deployment.Spec.Template.Spec) {
+			if !result.Allowed {
+				t.Errorf("%s: %s: %s", file, result.ForbiddenReason, result.ForbiddenDetail)
+			}
+		}
+	}
+}
+
+// TestTheAutoscalerMayDeleteNothing holds its rights to what docs/nodefleet.md says.
+func TestTheAutoscalerMayDeleteNothing(t *testing.T) {
+	written := map[string]bool{}
+	for _, object := range objects(t, "../../manifests/autoscaler/rbac.yaml") {
+		var rules []rbacv1.PolicyRule
+		switch role := object.(type) {
+		case *rbacv1.ClusterRole:
+			rules = role.Rules
+		case *rbacv1.Role:
+			rules = role.Rules
+		}
+		for _, rule := range rules {
+			for _, verb := range rule.Verbs {
+				switch verb {
+				case "get", "list", "watch":
+					continue
+				}
+				for _, resource := range rule.Resources {
+					written[verb+" "+resource] = true
+				}
+			}
+		}
+	}
+	want := map[string]bool{
+		"update machinedeployments/scale": true, "patch machines": true, "patch nodes": true, "create pods/eviction": true,
+		"update nodefleets/status": true, "create events": true, "patch events": true, "create leases": true, "update leases": true,
+	}
+	if diff := cmp.Diff(want, written); diff != "" {
+		t.Errorf("what it may write (-want +got):\n%s", diff)
 	}
 }
