@@ -147,6 +147,10 @@ func (p *Playground) EnsureCluster(ctx context.Context, namespace string) error 
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
+	connected := func(ctx context.Context) error { return clusterConnected(ctx, client, namespace) }
+	if connected(ctx) == nil {
+		return nil
+	}
 	version, err := p.client.Discovery().ServerVersion()
 	if err != nil {
 		return fmt.Errorf("ask for the version: %w", err)
@@ -167,16 +171,20 @@ func (p *Playground) EnsureCluster(ctx context.Context, namespace string) error 
 			return err
 		}
 	}
-	return p.poll(ctx, func(ctx context.Context) error {
-		cluster, err := client.Resource(clusters).Namespace(namespace).Get(ctx, ClusterName, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if !hasCondition(cluster, "RemoteConnectionProbe") || !hasCondition(cluster, "ControlPlaneInitialized") {
-			return fmt.Errorf("cluster %s/%s is not connected", namespace, ClusterName)
-		}
-		return nil
-	})
+	return p.poll(ctx, connected)
+}
+
+// clusterConnected returns an error until cluster-api has connected to the Cluster
+// of a namespace.
+func clusterConnected(ctx context.Context, client dynamic.Interface, namespace string) error {
+	cluster, err := client.Resource(clusters).Namespace(namespace).Get(ctx, ClusterName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if !hasCondition(cluster, "RemoteConnectionProbe") || !hasCondition(cluster, "ControlPlaneInitialized") {
+		return fmt.Errorf("cluster %s/%s is not connected", namespace, ClusterName)
+	}
+	return nil
 }
 
 // create makes an object of the given fields, unless it is there. Until the

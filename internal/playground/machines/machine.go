@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -65,8 +66,11 @@ func (s *KwokMachineSpec) lag(name string) time.Duration {
 type machineReconciler struct {
 	client client.Client
 	live   client.Reader // past any cache
+	clock  clock.PassiveClock
 	node   func(*KwokMachine) (*corev1.Node, error)
 }
+
+func (r *machineReconciler) now() *metav1.MicroTime { return ptr(metav1.NewMicroTime(r.clock.Now())) }
 
 // Reconcile moves one machine as far as it can go at present.
 func (r *machineReconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -111,7 +115,7 @@ func (r *machineReconciler) request(ctx context.Context, m *KwokMachine) (time.D
 	if err != nil || !ready {
 		return askAgain, client.IgnoreNotFound(err)
 	}
-	m.Status.RequestTime = ptr(metav1.NowMicro())
+	m.Status.RequestTime = r.now()
 	setReady(m, metav1.ConditionFalse, "Provisioning", "")
 	return 0, r.client.Status().Update(ctx, m)
 }
@@ -153,7 +157,7 @@ func (r *machineReconciler) acquire(ctx context.Context, m *KwokMachine) (time.D
 		}
 		return 0, nil
 	}
-	if wait := time.Until(m.Status.RequestTime.Add(m.Spec.lag(m.Name))); wait > 0 {
+	if wait := m.Status.RequestTime.Add(m.Spec.lag(m.Name)).Sub(r.clock.Now()); wait > 0 {
 		return wait, nil
 	}
 	if m.Spec.Fault != FaultNever {
@@ -167,7 +171,7 @@ func (r *machineReconciler) acquire(ctx context.Context, m *KwokMachine) (time.D
 			return 0, err
 		}
 	}
-	m.Status.ProvisionTime = ptr(metav1.NowMicro())
+	m.Status.ProvisionTime = r.now()
 	m.Status.Initialization.Provisioned = ptr(true)
 	m.Status.Addresses = []Address{{Type: "Hostname", Address: m.Name}, {Type: "InternalDNS", Address: m.Name}}
 	setReady(m, metav1.ConditionTrue, "Provisioned", "")
@@ -203,11 +207,11 @@ func (r *machineReconciler) release(ctx context.Context, m *KwokMachine) (time.D
 	}
 	if m.Status.ProvisionTime != nil {
 		if m.Status.ReleaseTime == nil {
-			m.Status.ReleaseTime = ptr(metav1.NowMicro())
+			m.Status.ReleaseTime = r.now()
 			setReady(m, metav1.ConditionFalse, "Releasing", "")
 			return 0, r.client.Status().Update(ctx, m)
 		}
-		if wait := time.Until(m.Status.ReleaseTime.Add(m.Spec.ReleaseLag.Duration)); wait > 0 {
+		if wait := m.Status.ReleaseTime.Add(m.Spec.ReleaseLag.Duration).Sub(r.clock.Now()); wait > 0 {
 			return wait, nil
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -71,7 +72,7 @@ func Run(ctx context.Context, opts Options, synced chan<- struct{}) error {
 		{&KwokCluster{}, &clusterReconciler{client: c, kubeconfig: opts.Kubeconfig}},
 		{&KwokControlPlane{}, &controlPlaneReconciler{client: c}},
 		{&KwokMachineTemplate{}, &templateReconciler{client: c}},
-		{&KwokMachine{}, &machineReconciler{client: c, live: mgr.GetAPIReader(), node: opts.Node}},
+		{&KwokMachine{}, &machineReconciler{client: c, live: mgr.GetAPIReader(), clock: clock.RealClock{}, node: opts.Node}},
 	} {
 		if err := ctrl.NewControllerManagedBy(mgr).For(controller.object).Complete(controller.reconciler); err != nil {
 			return fmt.Errorf("set up controller of %T: %w", controller.object, err)
