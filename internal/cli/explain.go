@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -193,8 +195,12 @@ func explainFlavors(w io.Writer, flavors []v1alpha1.FlavorStatus) error {
 		if f.LeftAloneUntil != nil {
 			note = fmt.Sprintf("left alone until %s after %d failures", f.LeftAloneUntil.UTC().Format("15:04:05"), f.Failures)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n",
-			f.Name, orUnknown(f.PricePerHour), f.CPU, f.Memory, f.MaxPods, f.Machines, f.Min, f.Max, lag, note)
+		most := "-"
+		if f.Max < math.MaxInt32 {
+			most = strconv.Itoa(int(f.Max))
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n",
+			f.Name, orUnknown(f.PricePerHour), f.CPU, f.Memory, f.MaxPods, f.Machines, f.Min, most, lag, note)
 	}
 	return t.Flush()
 }
