@@ -51,13 +51,6 @@ func (o MixOptions) Paid(runtime time.Duration) time.Duration {
 	return time.Duration(min(paid, math.MaxInt64))
 }
 
-func (o MixOptions) most() int {
-	if o.MaxMachines > 0 {
-		return o.MaxMachines
-	}
-	return math.MaxInt
-}
-
 func (o MixOptions) effort(pods int) int {
 	const least, forEach, most = 4_000_000, 10_000, 104_000_000
 	if o.Effort > 0 {
@@ -97,21 +90,7 @@ func (o MixOptions) effort(pods int) int {
 // a limit that binds. Memory: O(n + f), and O(k²) for k kinds if 50·k³ steps are
 // allowed.
 func Mix(pods []Pod, flavors []Flavor, opts MixOptions) Plan {
-	var plan Plan
-	var pending []Pod
-	for _, pod := range sorted(pods, Services) {
-		if reason := unplaceable(pod, flavors); reason != "" {
-			plan.Unplaceable = append(plan.Unplaceable, Unplaceable{Pod: pod.Name, Reason: reason})
-			continue
-		}
-		pending = append(pending, pod)
-	}
-	if len(pending) > 0 {
-		p := newProblem(pending, flavors, opts)
-		p.write(&plan, p.solve(pending, flavors, opts), opts)
-	}
-	plan.sort()
-	return plan
+	return Supercargo(Request{Pods: pods, Flavors: flavors, Options: opts}).Plan
 }
 
 // write adds the machines of a mix to a plan, and the pods that have none.

@@ -106,24 +106,13 @@ type builder struct {
 	trial, chosen, store []int32
 	// steps counts the work.
 	steps int
-	state uint64 // of chance
+	chance
 }
 
 func newBuilder(p *problem) *builder {
 	n := len(p.kinds)
 	return &builder{p: p, left: make([]int32, n), taken: make([]int32, n), noisy: make([]uint64, n)}
 }
-
-// chance returns the next number of a fixed sequence (SplitMix64).
-func (b *builder) chance() uint64 {
-	b.state += 0x9e3779b97f4a7c15
-	z := b.state
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return z ^ z>>31
-}
-
-func (b *builder) below(n int) int { return int((b.chance() >> 32) * uint64(n) >> 32) }
 
 // build makes machines, no more than most, for the pods left of the kinds, which
 // are in order. It stops and returns false when they are going to cost the limit
@@ -138,7 +127,7 @@ func (b *builder) build(kinds []int32, t taste, limit uint64, most int, made []m
 		remaining += k.worth * k.time * uint64(b.left[at])
 		b.noisy[at] = 64
 		if t.noise > 0 {
-			b.noisy[at] += b.chance() >> (64 - t.noise)
+			b.noisy[at] += b.draw() >> (64 - t.noise)
 		}
 	}
 	for len(b.live) > 0 && most > 0 {
@@ -219,7 +208,7 @@ func (b *builder) best(seed int32, t taste) machine {
 				value, price = uint64(len(m.kinds)), 1
 			}
 			if t.loose {
-				value += value >> 3 * (b.chance() >> 61)
+				value += value >> 3 * (b.draw() >> 61)
 			}
 			if found.offer < 0 || value*foundPrice > foundValue*price || value*foundPrice == foundValue*price && m.offer < found.offer {
 				found, foundValue, foundPrice = m, value, price

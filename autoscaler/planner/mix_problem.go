@@ -73,6 +73,14 @@ type offer struct {
 
 func (o *offer) has(used packing.Size, pods int64) bool { return used.Fits(o.Size) && pods <= o.places }
 
+// atLeast is about where it is no more than the price: not where it was raised to 1.
+func (o *offer) atLeast() uint64 {
+	if o.about == 1 {
+		return 0
+	}
+	return o.about
+}
+
 // problem is what a mix is sought for.
 type problem struct {
 	*sets
@@ -80,10 +88,8 @@ type problem struct {
 	offers []offer // by price, then name
 	total  int     // pods
 	all    []int   // places of all offers
-	// parts split the price of each offer among its resources, see [prices].
-	parts [][resources]float64
-	// liked are the offers that the program on which the prices rest buys.
-	liked []int
+	// pricing is that of all pods.
+	pricing pricing
 }
 
 // holds reports whether one machine of an offer has room for pods that ask for so
@@ -112,9 +118,9 @@ func (p *problem) addOffers(flavors []Flavor, a *admission) {
 			o.places = min(o.places, f.MaxPods)
 		}
 		column := a.column(&f)
-		superfluous := false
+		superfluous := f.Max < 0
 		for i := range p.offers {
-			superfluous = superfluous || p.offers[i].has(o.Size, o.places) && columns[i] == column
+			superfluous = superfluous || p.offers[i].has(o.Size, o.places) && columns[i] == column && p.offers[i].Max == 0
 		}
 		if !superfluous {
 			p.all = append(p.all, len(p.offers))
@@ -182,9 +188,15 @@ func (p *problem) scale() {
 		k.memory = portion(uint64(k.size.MemoryBytes), memory, 1<<unitBits)
 		k.time = max(1, portion(k.paid, longest, 1<<timeBits))
 	}
-	p.setWorth()
+	p.pricing = p.appraise(p.counts())
+	for i := range p.kinds {
+		p.kinds[i].worth = p.pricing.worth[i]
+	}
 	slices.SortFunc(p.kinds, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(b.paid, a.paid), cmp.Compare(b.worth, a.worth),
 			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on))
 	})
+	for i := range p.kinds {
+		p.pricing.worth[i] = p.kinds[i].worth
+	}
 }

@@ -51,7 +51,7 @@ type searcher struct {
 }
 
 func newSearcher(p *problem, most int) *searcher {
-	return &searcher{builder: newBuilder(p), most: most, timed: p.kinds[0].paid > p.kinds[len(p.kinds)-1].paid}
+	return &searcher{builder: newBuilder(p), most: most, timed: p.timed()}
 }
 
 // improve changes a mix into a better one, or one as good, for so many steps.

@@ -4,57 +4,278 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"supercargo.dev/supercargo/internal/packing"
 )
 
-// solve returns the best mix it finds.
-func (p *problem) solve(pods []Pod, flavors []Flavor, opts MixOptions) mix {
+// solver is the state of a search for the best mix.
+type solver struct {
+	*problem
+	budget *budget
+	// pods and flavors are for Greedy; no pods if it is not to be asked.
+	pods    []Pod
+	flavors []Flavor
+	best   mix
+	found  bool
+	stop   func() bool
+	// steps are those taken, effort those that may be.
+	steps, effort int
+}
+
+// solve returns the best mix it finds. Stop ends the search once there is one.
+func (p *problem) solve(b *budget, pods []Pod, flavors []Flavor, effort int, stop func() bool) mix {
 	if p.total <= exactPods {
-		return p.exact(opts.most())
-	}
-	effort := opts.effort(p.total)
-	best := p.search(pods, flavors, math.MaxInt, effort)
-	if len(best.machines) > opts.most() {
-		best = p.search(pods, flavors, opts.most(), effort/2)
-	}
-	return best
-}
-
-// search returns the best mix it finds with at most so many machines.
-func (p *problem) search(pods []Pod, flavors []Flavor, most, effort int) mix {
-	limit := 0
-	if most < math.MaxInt {
-		limit = most
-	}
-	s := newSearcher(p, most)
-	best := p.read(Greedy(pods, flavors, Options{MaxMachines: limit}))
-	consider := func(m mix) {
-		if p.rank(&m).compare(p.rank(&best)) < 0 {
-			best = m
+		most := math.MaxInt
+		if b.machinesOnly() {
+			most = b.most()
+		}
+		if m := p.exact(most); b.covers(p, m.machines) {
+			return m
 		}
 	}
-	consider(p.read(Greedy(pods, flavors, Options{Order: Batch, MaxMachines: limit})))
-	for i, t := range p.tastes(limit > 0) {
-		if i == 0 || s.steps < effort/4 {
-			consider(s.construct(t))
-		}
+	s := &solver{problem: p, budget: &budget{}, pods: pods, flavors: flavors, stop: stop, effort: effort}
+	s.unlimited()
+	if b.covers(p, s.best.machines) {
+		return s.best
 	}
-	if n := int64(len(p.kinds)); limit == 0 && 50*n*n*n <= int64(effort) {
-		consider(s.columns(effort / 2))
-	}
-	s.improve(&best, max(effort-s.steps, effort/4))
-	p.settle(&best)
-	return best
+	s = &solver{problem: p, budget: b, pods: pods, flavors: flavors, stop: stop, effort: effort}
+	s.limited()
+	return s.best
 }
 
-// read returns the mix that a plan of Greedy stands for.
-func (p *problem) read(plan Plan) mix {
-	m := mix{waiting: make([]int32, len(p.kinds)), missing: len(plan.Unplaceable)}
+func (s *solver) consider(m mix) {
+	if !s.budget.covers(s.problem, m.machines) {
+		return
+	}
+	if is, was := s.rank(&m), s.rank(&s.best); !s.found || is.compare(was) < 0 {
+		s.best, s.found = m, true
+	}
+}
+
+func never() bool { return false }
+
+// constructed considers the mix that a manner makes. The first one is not stopped.
+func (s *solver) constructed(m manner, counts []int32, at pricing) {
+	if made, ok := s.construct(m, counts, at, s.budget.clone()); ok {
+		s.consider(made)
+	}
+}
+
+// constructedByTime considers the mix that a manner makes of pods that are paid for
+// about equally long, up to twice, each apart from others.
+func (s *solver) constructedByTime(m manner) {
+	budget, all := s.budget.clone(), s.counts()
+	whole := mix{waiting: make([]int32, len(s.kinds))}
+	for from := 0; from < len(s.kinds); {
+		to, counts := from, make([]int32, len(s.kinds))
+		for ; to < len(s.kinds) && 2*s.kinds[to].time > s.kinds[from].time; to++ {
+			counts[to] = all[to]
+		}
+		part, ok := s.construct(m, counts, s.appraise(counts), budget)
+		if !ok {
+			return
+		}
+		whole.machines = append(whole.machines, part.machines...)
+		for i, n := range part.waiting {
+			whole.waiting[i] += n
+		}
+		whole.missing += part.missing
+		from = to
+	}
+	s.consider(whole)
+}
+
+// construct returns the mix that a manner makes, unless it is stopped.
+func (s *solver) construct(m manner, counts []int32, at pricing, left *budget) (mix, bool) {
+	b := &buyer{packer: packer{p: s.problem}, manner: m, budget: left}
+	stop := s.stop
+	if !s.found {
+		stop = never
+	}
+	whole := b.construct(counts, at, stop)
+	s.steps += b.steps
+	made := mix{machines: b.made, waiting: b.counts()}
+	for _, n := range made.waiting {
+		made.missing += int(n)
+	}
+	return made, whole
+}
+
+// done reports whether no more should be tried than so much of the effort.
+func (s *solver) done(part int) bool { return s.found && (s.steps >= s.effort*part/100 || s.stop()) }
+
+// timed reports whether machines are not all paid for equally long.
+func (p *problem) timed() bool { return p.kinds[0].paid > p.kinds[len(p.kinds)-1].paid }
+
+// unlimited looks for the best mix of any machines.
+func (s *solver) unlimited() {
+	manners := manners
+	if s.timed() {
+		manners = manners[:2]
+	}
+	for _, m := range manners {
+		if s.done(50) {
+			break
+		}
+		s.constructed(m, s.counts(), s.pricing)
+		if s.timed() {
+			s.constructedByTime(m)
+		}
+	}
+	s.polish()
+	s.greedy(Services)
+	if s.timed() {
+		s.greedy(Batch)
+	}
+}
+
+// greedy considers the mix that [Greedy] buys. It gives up on it as soon as it is going
+// to cost more than the best: the machines bought, and what the other pods are worth,
+// which no machines that hold them cost less than. That is soon, unless the two
+// are close.
+func (s *solver) greedy(order Order) {
+	if len(s.pods) == 0 || !s.budget.machinesOnly() {
+		return
+	}
+	opts := Options{Order: order}
+	if s.budget.tight {
+		opts.MaxMachines = s.budget.machines
+	}
+	var most, left uint64
+	for i := range s.best.machines {
+		most += (s.offers[s.best.machines[i].offer].about + 1) * (s.best.machines[i].time + 1)
+	}
+	kindOf := s.kindsByName()
+	for i := range s.kinds {
+		left += s.kinds[i].worth * s.kinds[i].time * uint64(len(s.kinds[i].pods))
+	}
+	var spent uint64
+	var plan Plan
+	whole := plan.buy(s.pods, unlike(s.flavors), opts, func(m *Machine) bool {
+		kinds := make([]int32, len(m.Pods))
+		for i, name := range m.Pods {
+			kinds[i] = kindOf[name]
+		}
+		made := s.newMachine(kinds)
+		spent, left = spent+s.offers[made.offer].atLeast()*made.time, left-made.worth
+		return s.best.missing == 0 && spent+left > most
+	})
+	if whole {
+		s.consider(s.read(plan, kindOf))
+	}
+}
+
+// unlike leaves out flavors of the same shape as a cheaper one, or an equal one whose
+// name comes first: [Greedy] never buys them.
+func unlike(flavors []Flavor) []Flavor {
+	type shape struct {
+		size    packing.Size
+		maxPods int64
+		arch    string
+	}
+	seen := map[shape]bool{}
+	var found []Flavor
+	for _, f := range byPrice(flavors) {
+		if of := (shape{f.Size, f.MaxPods, f.Arch}); !seen[of] {
+			seen[of] = true
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+func (p *problem) kindsByName() map[string]int32 {
 	kindOf := make(map[string]int32, p.total)
 	for i := range p.kinds {
 		for _, name := range p.kinds[i].pods {
 			kindOf[name] = int32(i)
 		}
 	}
+	return kindOf
+}
+
+// polish improves on the best mix by local search.
+func (s *solver) polish() {
+	search := newSearcher(s.problem, s.budget.most())
+	if s.timed() {
+		for _, t := range s.tastes(s.budget.tight) {
+			if s.done(60) {
+				break
+			}
+			s.consider(search.construct(t))
+			s.steps += search.steps
+			search.steps = 0
+		}
+	}
+	if n := int64(len(s.kinds)); !s.budget.tight && 50*n*n*n <= int64(s.effort) && !s.done(60) {
+		s.consider(search.columns(s.effort / 2))
+		s.steps += search.steps
+		search.steps = 0
+	}
+	if s.budget.tight && !s.budget.machinesOnly() {
+		return
+	}
+	// Of many pods nearly all machines are full, and what chance picks seldom better.
+	const many = 2000
+	effort := max(s.effort/4, s.effort-s.steps)
+	if !s.timed() && !s.budget.tight {
+		effort = min(effort, 4_000_000*many/max(many, 10*s.total))
+	}
+	for search.steps < effort && !s.stop() {
+		search.improve(&s.best, 50_000)
+	}
+}
+
+// limited looks for a mix within the budget: the fewest pods left out, then the lowest
+// price. It chooses machines by their price and by how much of the budget they take,
+// and pods by their worth and one like the other.
+func (s *solver) limited() {
+	scarce := make([]uint64, len(s.offers))
+	for i := range s.offers {
+		scarce[i] = s.budget.share(&s.offers[i])
+	}
+	alike := pricing{parts: s.pricing.parts, worth: make([]uint64, len(s.kinds))}
+	for i := range alike.worth {
+		alike.worth[i] = 1
+	}
+	for _, at := range []pricing{s.pricing, alike, {parts: s.pricing.parts, worth: s.pricing.worth}} {
+		for _, costs := range [][]uint64{scarce, nil} {
+			s.constructed(manner{window: 24, trial: 1, rounds: 3, reprice: 100, costs: costs, some: s.ample(costs)}, s.counts(), at)
+		}
+	}
+	s.polish()
+	s.greedy(Services)
+	s.greedy(Batch)
+	s.settle(&s.best)
+}
+
+// ample returns the offers that have the most for what they cost, whatever the weight
+// of CPU against memory.
+func (p *problem) ample(costs []uint64) []int {
+	const parts = 8
+	var found []int
+	for cpu := range uint64(parts + 1) {
+		best, most, least := -1, uint64(0), uint64(0)
+		for i := range p.offers {
+			o := &p.offers[i]
+			has, cost := cpu*o.cpu+(parts-cpu)*o.memory, o.about
+			if costs != nil {
+				cost = costs[i]
+			}
+			if best < 0 || newBill(has, least).compare(newBill(most, cost)) > 0 {
+				best, most, least = i, has, cost
+			}
+		}
+		if !slices.Contains(found, best) {
+			found = append(found, best)
+		}
+	}
+	return found
+}
+
+// read returns the mix that a plan of Greedy stands for.
+func (p *problem) read(plan Plan, kindOf map[string]int32) mix {
+	m := mix{waiting: make([]int32, len(p.kinds)), missing: len(plan.Unplaceable)}
 	for _, bought := range plan.Machines {
 		var kinds []int32
 		for _, name := range bought.Pods {
@@ -86,7 +307,7 @@ func (p *problem) tastes(limited bool) []taste {
 	add(func(t *taste) { t.balanced = false })
 	add(func(t *taste) { t.window = 16 })
 	add(func(t *taste) { t.window = 1 })
-	if p.kinds[0].paid > p.kinds[len(p.kinds)-1].paid {
+	if p.timed() {
 		for _, patience := range []int{6, 10, 4} {
 			add(func(t *taste) { t.patience = patience })
 			add(func(t *taste) { t.patience, t.balanced = patience, false })
@@ -104,7 +325,7 @@ func (s *searcher) construct(t taste) mix {
 	order := make([]int32, len(p.kinds))
 	draw := make([]uint64, len(p.kinds))
 	for i := range p.kinds {
-		order[i], draw[i] = int32(i), s.chance()
+		order[i], draw[i] = int32(i), s.draw()
 		s.left[i] = int32(len(p.kinds[i].pods))
 	}
 	slices.SortFunc(order, func(a, b int32) int {
@@ -151,20 +372,24 @@ func (s *searcher) columns(steps int) mix {
 }
 
 // settle puts waiting pods on machines that hold them, or that another flavor in
-// their place holds with them, as cheaply as it can. A mix can have any only if
-// the number of machines is limited.
-func (p *problem) settle(m *mix) {
-	for k := range p.kinds {
+// their place holds with them and the budget allows, as cheaply as it can. A mix can
+// have any only if there are limits.
+func (s *solver) settle(m *mix) {
+	left := s.budget.clone()
+	for i := range m.machines {
+		left.spend(s.problem, m.machines[i].offer)
+	}
+	for k := range s.kinds {
 		for m.waiting[k] > 0 {
 			best := -1
 			var grown, old bill
 			for i := range m.machines {
-				now := p.with(m.machines[i], int32(k))
-				if now.offer == len(p.offers) {
+				now := s.with(m.machines[i], int32(k))
+				if now.offer == len(s.offers) || !left.swaps(s.problem, m.machines[i].offer, now.offer) {
 					continue
 				}
 				// The difference to the bill, without subtracting.
-				is, was := p.bill(&now), p.bill(&m.machines[i])
+				is, was := s.bill(&now), s.bill(&m.machines[i])
 				if best < 0 || is.plus(old).compare(grown.plus(was)) < 0 {
 					best, grown, old = i, is, was
 				}
@@ -172,7 +397,9 @@ func (p *problem) settle(m *mix) {
 			if best < 0 {
 				break
 			}
-			m.machines[best] = p.with(m.machines[best], int32(k))
+			left.change(s.problem, m.machines[best].offer, -1)
+			m.machines[best] = s.with(m.machines[best], int32(k))
+			left.spend(s.problem, m.machines[best].offer)
 			m.waiting[k]--
 			m.missing--
 		}

@@ -440,8 +440,14 @@ func TestTheSearchSeldomMissesTheBest(t *testing.T) {
 			}
 			opts := MixOptions{Setup: 30 * time.Second, Unbounded: 5 * time.Minute, MaxMachines: limit}
 			p := newProblem(sorted(pods, Services), flavors, opts)
-			found := p.search(pods, flavors, opts.most(), 200_000)
-			exact := p.exact(opts.most())
+			s := &solver{problem: p, budget: newBudget(p, Limits{}, opts), pods: pods, flavors: flavors, stop: never, effort: 200_000}
+			if s.budget.tight {
+				s.limited()
+			} else {
+				s.unlimited()
+			}
+			found := s.best
+			exact := p.exact(s.budget.most())
 			switch c := p.rank(&found).compare(p.rank(&exact)); {
 			case c < 0:
 				t.Fatalf("limit %d, seed %d: %+v is better than the best, %+v", limit, seed, p.rank(&found), p.rank(&exact))
@@ -523,7 +529,7 @@ func TestPodsLeftOverGoWhereTheyCostLeast(t *testing.T) {
 	flavors := []Flavor{flavor("f", 9, 9, 9), flavor("g", 7, 7, 7), flavor("h", 5, 5, 5), flavor("i", 6, 6, 6)}
 	p := newProblem(pods, flavors, MixOptions{})
 	m := mix{machines: []machine{p.newMachine([]int32{0}), p.newMachine([]int32{1})}, waiting: []int32{0, 0, 1, 1}, missing: 2}
-	p.settle(&m)
+	(&solver{problem: p, budget: &budget{}}).settle(&m)
 	// With c, b needs f for 3 more; a needs f for 4 more and twice as long. Then d
 	// goes to a, on g.
 	var got []string

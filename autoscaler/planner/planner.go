@@ -172,7 +172,7 @@ type Plan struct {
 // machine takes where the smallest are bought. See queue for the worst case.
 func Greedy(pods []Pod, flavors []Flavor, opts Options) Plan {
 	var plan Plan
-	plan.buy(pods, flavors, opts)
+	plan.buy(pods, flavors, opts, nil)
 	plan.sort()
 	return plan
 }
@@ -194,7 +194,7 @@ func GreedyBatch(pods []Pod, nodes []Node, cycle time.Duration, flavors []Flavor
 	var plan Plan
 	left := plan.wait(pods, nodes, cycle)
 	opts.Order = Batch
-	plan.buy(left, flavors, opts)
+	plan.buy(left, flavors, opts, nil)
 	plan.sort()
 	return plan
 }
@@ -250,8 +250,9 @@ func (f freeing) holds(p Pod) bool {
 	return !negative(p) && suits(p.Arch, f.arch) && p.Size.Fits(f.Free) && (f.maxPods == 0 || f.pods < f.maxPods)
 }
 
-// buy adds machines for the pods, or the reason why there is none.
-func (p *Plan) buy(pods []Pod, flavors []Flavor, opts Options) {
+// buy adds machines for the pods, or the reason why there is none. It gives up after a
+// machine of which enough, unless nil, says so, and returns false.
+func (p *Plan) buy(pods []Pod, flavors []Flavor, opts Options, enough func(*Machine) bool) bool {
 	var pending []Pod
 	for _, pod := range sorted(pods, opts.Order) {
 		if reason := unplaceable(pod, flavors); reason != "" {
@@ -265,7 +266,7 @@ func (p *Plan) buy(pods []Pod, flavors []Flavor, opts Options) {
 	for left := len(pending); left > 0; {
 		if opts.MaxMachines > 0 && len(p.Machines) == opts.MaxMachines {
 			p.refuse(queues, pending, opts.MaxMachines)
-			return
+			return true
 		}
 		m, members := bestPurchase(queues, pending, flavors)
 		m.Name = fmt.Sprintf("%s-%d", m.Flavor, numbers[m.Flavor])
@@ -278,7 +279,11 @@ func (p *Plan) buy(pods []Pod, flavors []Flavor, opts Options) {
 		left -= len(members)
 		p.Machines = append(p.Machines, m)
 		p.MicroDollarsPerHour += m.MicroDollarsPerHour
+		if enough != nil && enough(&m) {
+			return false
+		}
 	}
+	return true
 }
 
 // refuse makes all pods unplaceable that are still pending.

@@ -80,15 +80,40 @@ func portion(part, whole, times uint64) uint64 {
 	return q
 }
 
-// setWorth gives each kind its worth. On the way there it takes the prices in units
-// that do not depend on those of money.
-func (p *problem) setWorth() {
+// pricing is what is known from the program for some of the pods.
+type pricing struct {
+	// parts split the price of each offer among its resources.
+	parts [][resources]float64
+	// liked are the offers on which money is spent, active those besides that were
+	// looked at closely.
+	liked, active []int
+	// worth is by kind what a pod is worth, on the scale of offer.about; 0 for those
+	// without pods.
+	worth []uint64
+}
+
+// appraise solves the program for so many pods of each kind. On the way to the worth
+// it takes the prices in units that do not depend on those of money.
+func (p *problem) appraise(counts []int32) pricing {
 	const finer = 26
-	p.parts = p.split()
-	v := newPrices(p.parts, func(at int) uint64 { return p.offers[at].about << finer })
-	for i := range p.kinds {
-		p.kinds[i].worth = v.worth(p, &p.kinds[i]) >> finer
+	found := pricing{worth: make([]uint64, len(p.kinds))}
+	p.split(&found, counts)
+	v := newPrices(found.parts, func(at int) uint64 { return p.offers[at].atLeast() << finer })
+	for i, n := range counts {
+		if n > 0 {
+			found.worth[i] = v.worth(p, &p.kinds[i]) >> finer
+		}
 	}
+	return found
+}
+
+// counts returns how many pods of each kind there are.
+func (p *problem) counts() []int32 {
+	counts := make([]int32, len(p.kinds))
+	for i := range p.kinds {
+		counts[i] = int32(len(p.kinds[i].pods))
+	}
+	return counts
 }
 
 // least returns what machines for so many pods of each kind must cost at least, in
@@ -100,7 +125,7 @@ func (p *problem) least(counts []int32) int64 {
 		dearest = max(dearest, p.offers[i].price)
 	}
 	digits := max(0, min(24, 62-bits.Len64(dearest)))
-	v := newPrices(p.parts, func(at int) uint64 { return p.offers[at].price << digits })
+	v := newPrices(p.pricing.parts, func(at int) uint64 { return p.offers[at].price << digits })
 	var sum bill
 	for i, n := range counts {
 		if n > 0 {
@@ -129,34 +154,31 @@ type bin struct {
 // Pods are gathered into bins, and the program is solved for few offers, to which
 // those are added that the bins' worth does not do justice: that have pods worth
 // more than the price in a full machine.
-func (p *problem) split() [][resources]float64 {
-	parts := make([][resources]float64, len(p.offers))
-	for i := range parts {
-		parts[i] = [resources]float64{1, 1, 1}
+func (p *problem) split(found *pricing, counts []int32) {
+	for range p.offers {
+		found.parts = append(found.parts, [resources]float64{1, 1, 1})
 	}
-	s := newSifting(p, p.bins())
-	if s == nil {
-		return parts
+	if s := newSifting(p, p.bins(counts)); s != nil {
+		s.sift(found.parts)
+		found.liked, found.active = s.liked, s.active
 	}
-	s.sift(parts)
-	p.liked = s.liked
-	return parts
 }
 
 const mostBins = 256
 
 // bins gathers the kinds that cost something: as finely as it can by the ratio of
 // memory to CPU, on which the split of prices depends, and roughly by size.
-func (p *problem) bins() []bin {
+func (p *problem) bins(counts []int32) []bin {
 	free := make([]bool, len(p.kinds))
 	for i := range p.kinds {
 		k := &p.kinds[i]
+		free[i] = counts[i] == 0
 		for at := range p.offers {
 			free[i] = free[i] || p.offers[at].price == 0 && p.holds(at, k.size, k.on, 1)
 		}
 	}
 	for ratio := 6; ; ratio-- {
-		if found := p.gather(free, ratio, 1+max(0, 4-ratio)/2); len(found) <= mostBins || ratio == 0 {
+		if found := p.gather(counts, free, ratio, 1+max(0, 4-ratio)/2); len(found) <= mostBins || ratio == 0 {
 			return found
 		}
 	}
@@ -164,7 +186,7 @@ func (p *problem) bins() []bin {
 
 // gather puts kinds into one bin whose ratios of memory to CPU have the same first
 // binary digits and whose sizes are alike up to so many octaves.
-func (p *problem) gather(free []bool, digits, octaves int) []bin {
+func (p *problem) gather(counts []int32, free []bool, digits, octaves int) []bin {
 	type key struct {
 		on    int32
 		ratio uint64
@@ -184,7 +206,7 @@ func (p *problem) gather(free []bool, digits, octaves int) []bin {
 			at[in] = b
 			bins = append(bins, bin{on: k.on})
 		}
-		n := float64(float64(len(k.pods)) * float64(k.time))
+		n := float64(float64(counts[i]) * float64(k.time))
 		bins[b].pods += n
 		bins[b].asks[0] += float64(n * float64(k.size.MilliCPU))
 		bins[b].asks[1] += float64(n * float64(k.size.MemoryBytes))

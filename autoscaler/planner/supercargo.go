@@ -75,7 +75,7 @@ func Supercargo(r Request) Result {
 	result := Result{}
 	if len(pending) > 0 {
 		p := newProblem(pending, r.Flavors, r.Options)
-		m := p.solve(pending, r.Flavors, r.Options)
+		m := p.solve(newBudget(p, r.Limits, r.Options), pending, r.Flavors, r.Options.effort(len(pending)), r.stop())
 		counts := make([]int32, len(p.kinds))
 		for i := range counts {
 			counts[i] = int32(len(p.kinds[i].pods))
@@ -89,4 +89,11 @@ func Supercargo(r Request) Result {
 		result.Gap = float64(result.MicroDollarsPerHour-b) / float64(b)
 	}
 	return result
+}
+
+func (r *Request) stop() func() bool {
+	if r.Stop == nil {
+		return never
+	}
+	return r.Stop
 }

@@ -1,0 +1,140 @@
+package planner
+
+import "math"
+
+// budget is what may still be bought.
+//
+// The zero value is no limit.
+type budget struct {
+	machines            int
+	cpu, memory, dollar int64
+	// each is by offer how many machines may be bought; nil is any number of all.
+	each []int
+	// tight says that there is any limit at all.
+	tight bool
+}
+
+// newBudget returns the budget of a request. Limits that are not above 0 are none.
+func newBudget(p *problem, limits Limits, options MixOptions) *budget {
+	b := &budget{machines: math.MaxInt, cpu: math.MaxInt64, memory: math.MaxInt64, dollar: math.MaxInt64}
+	limit := func(to *int64, most int64) {
+		if most > 0 {
+			*to, b.tight = min(*to, most), true
+		}
+	}
+	for _, most := range []int{limits.Machines, options.MaxMachines} {
+		if most > 0 {
+			b.machines, b.tight = min(b.machines, most), true
+		}
+	}
+	limit(&b.cpu, limits.MilliCPU)
+	limit(&b.memory, limits.MemoryBytes)
+	limit(&b.dollar, limits.MicroDollarsPerHour)
+	for i := range p.offers {
+		if p.offers[i].Max <= 0 {
+			continue
+		}
+		if b.each == nil {
+			b.each = make([]int, len(p.offers))
+			for j := range b.each {
+				b.each[j] = math.MaxInt
+			}
+		}
+		b.each[i], b.tight = p.offers[i].Max, true
+	}
+	return b
+}
+
+// most is how many machines may be bought.
+func (b *budget) most() int {
+	if !b.tight {
+		return math.MaxInt
+	}
+	return b.machines
+}
+
+// share is the greatest part of any limit that a machine takes, on the scale of
+// offer.about; 1 at least.
+func (b *budget) share(o *offer) uint64 {
+	const whole = 1 << priceBits
+	taken := uint64(1)
+	part := func(amount, most int64) {
+		if most < math.MaxInt64 && most > 0 {
+			taken = max(taken, portion(uint64(max(amount, 0)), uint64(most), whole))
+		}
+	}
+	part(1, int64(b.machines))
+	part(o.Size.MilliCPU, b.cpu)
+	part(o.Size.MemoryBytes, b.memory)
+	part(o.MicroDollarsPerHour, b.dollar)
+	return taken
+}
+
+// machinesOnly reports whether there is no limit but that of all machines.
+func (b *budget) machinesOnly() bool {
+	return !b.tight || b.each == nil && b.cpu == math.MaxInt64 && b.memory == math.MaxInt64 && b.dollar == math.MaxInt64
+}
+
+func (b *budget) clone() *budget {
+	c := *b
+	c.each = append([]int(nil), b.each...)
+	return &c
+}
+
+// allows reports whether a machine of an offer may be bought.
+func (b *budget) allows(p *problem, at int) bool {
+	if !b.tight {
+		return true
+	}
+	o := &p.offers[at]
+	return b.machines > 0 && o.Size.MilliCPU <= b.cpu && o.Size.MemoryBytes <= b.memory && o.MicroDollarsPerHour <= b.dollar &&
+		(b.each == nil || b.each[at] > 0)
+}
+
+func (b *budget) spend(p *problem, at int) { b.change(p, at, 1) }
+
+func (b *budget) change(p *problem, at int, n int) {
+	if !b.tight {
+		return
+	}
+	o := &p.offers[at]
+	b.machines -= n
+	if b.cpu < math.MaxInt64 {
+		b.cpu -= int64(n) * o.Size.MilliCPU
+	}
+	if b.memory < math.MaxInt64 {
+		b.memory -= int64(n) * o.Size.MemoryBytes
+	}
+	if b.dollar < math.MaxInt64 {
+		b.dollar -= int64(n) * o.MicroDollarsPerHour
+	}
+	if b.each != nil && b.each[at] < math.MaxInt {
+		b.each[at] -= n
+	}
+}
+
+// covers reports whether all these machines may be bought.
+func (b *budget) covers(p *problem, machines []machine) bool {
+	if !b.tight {
+		return true
+	}
+	left := b.clone()
+	for i := range machines {
+		if !left.allows(p, machines[i].offer) {
+			return false
+		}
+		left.spend(p, machines[i].offer)
+	}
+	return true
+}
+
+// swaps reports whether a machine of one offer, which was bought, may be one of another
+// instead.
+func (b *budget) swaps(p *problem, from, to int) bool {
+	if !b.tight || from == to {
+		return true
+	}
+	b.change(p, from, -1)
+	defer b.spend(p, from)
+	return b.allows(p, to)
+}

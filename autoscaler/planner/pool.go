@@ -1,0 +1,95 @@
+package planner
+
+import (
+	"math"
+
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// pool finds the first kind of pod that fits without looking at those that do not: a
+// binary tree over the places, each node of which knows the least CPU and the least
+// memory that any pod below it asks for, as in queue.
+type pool struct {
+	width int
+	least []packing.Size
+}
+
+// nobody asks for more than any machine has.
+var nobody = packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}
+
+// newPool returns a pool of those goods for which in holds.
+func newPool(goods []good, in func(*good) bool) pool {
+	width := 1
+	for width < len(goods) {
+		width *= 2
+	}
+	q := pool{width: width, least: make([]packing.Size, 2*width)}
+	for i := range width {
+		q.least[width+i] = nobody
+		if i < len(goods) && in(&goods[i]) {
+			q.least[width+i] = goods[i].size
+		}
+	}
+	for node := width - 1; node > 0; node-- {
+		q.least[node] = q.below(node)
+	}
+	return q
+}
+
+// below returns the least of both children of a node.
+func (q *pool) below(node int) packing.Size {
+	a, b := &q.least[2*node], &q.least[2*node+1]
+	return packing.Size{MilliCPU: min(a.MilliCPU, b.MilliCPU), MemoryBytes: min(a.MemoryBytes, b.MemoryBytes)}
+}
+
+// set puts a kind of this size at a place.
+func (q *pool) set(at int, s packing.Size) {
+	node := q.width + at
+	q.least[node] = s
+	for node /= 2; node > 0; node /= 2 {
+		now := &q.least[node]
+		if s.MilliCPU >= now.MilliCPU && s.MemoryBytes >= now.MemoryBytes {
+			return
+		}
+		now.MilliCPU, now.MemoryBytes = min(now.MilliCPU, s.MilliCPU), min(now.MemoryBytes, s.MemoryBytes)
+	}
+}
+
+// clear removes the kind at a place.
+func (q *pool) clear(at int) {
+	node := q.width + at
+	q.least[node] = nobody
+	for node /= 2; node > 0; node /= 2 {
+		now := q.below(node)
+		if q.least[node] == now {
+			return
+		}
+		q.least[node] = now
+	}
+}
+
+// next returns the first place from which on a kind fits, or -1, and adds what it
+// looked at to steps.
+func (q *pool) next(from int, room packing.Size, steps *int) int {
+	if from >= q.width {
+		return -1
+	}
+	node := q.width + from
+	for {
+		*steps++
+		if s := &q.least[node]; s.MilliCPU <= room.MilliCPU && s.MemoryBytes <= room.MemoryBytes {
+			if node >= q.width {
+				return node - q.width
+			}
+			node *= 2
+			continue
+		}
+		for node&1 == 1 { // up to where there is a subtree on the right
+			node /= 2
+		}
+		if node == 0 {
+			return -1
+		}
+		node++
+	}
+}
