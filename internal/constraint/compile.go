@@ -254,12 +254,12 @@ func (d *draft) spread(in *corev1.TopologySpreadConstraint, selector labels.Sele
 		k.add("of", id)
 	}
 	term := spreadTerm{
-		spread: d.c.spread(def, k.String()), key: def.key, maxSkew: int(in.MaxSkew), minDomains: 1,
+		spread: d.c.spread(def, k.String()), key: def.key, maxSkew: int(in.MaxSkew),
 		missing: "topology spread needs label " + in.TopologyKey,
 		reason:  fmt.Sprintf("topology spread over %s exceeds skew %d", in.TopologyKey, in.MaxSkew),
 	}
 	if in.MinDomains != nil {
-		term.minDomains = max(1, int(*in.MinDomains))
+		term.minDomains = int(*in.MinDomains)
 	}
 	if selector.Matches(labels.Set(d.pod.Labels)) {
 		term.self = 1

@@ -54,7 +54,7 @@ type spreadTerm struct {
 	key        int // the topology key
 	self       int // 1 if the pod counts itself, else 0
 	maxSkew    int
-	minDomains int
+	minDomains int // fewer domains than these count as if one more were empty
 	missing    string
 	reason     string
 }

@@ -184,6 +184,123 @@ func TestCheckSaysWhatOtherPodsKeepAPodFrom(t *testing.T) {
 	}
 }
 
+func TestHostPortsClash(t *testing.T) {
+	type port = corev1.ContainerPort
+	tests := []struct {
+		name         string
+		taken, asked port
+		want         string
+	}{
+		{"the same port", port{HostPort: 80}, port{HostPort: 80, Protocol: corev1.ProtocolTCP, HostIP: "0.0.0.0"}, "host port 80/TCP"},
+		{"another port", port{HostPort: 80}, port{HostPort: 81}, ""},
+		{"another protocol", port{HostPort: 80}, port{HostPort: 80, Protocol: corev1.ProtocolUDP}, ""},
+		{"one address of all taken", port{HostPort: 80}, port{HostPort: 80, HostIP: "10.0.0.1"}, "host port 10.0.0.1:80/TCP"},
+		{"all addresses of which one is taken", port{HostPort: 80, HostIP: "10.0.0.1"}, port{HostPort: 80}, "host port 80/TCP"},
+		{"another address", port{HostPort: 80, HostIP: "10.0.0.1"}, port{HostPort: 80, HostIP: "10.0.0.2"}, ""},
+		{"a port of the container alone", port{HostPort: 80}, port{ContainerPort: 80}, ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			with := func(in port) func(*corev1.Pod) {
+				return func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []port{in} }
+			}
+			c, tracker := constraint.NewCompiler(nil), constraint.NewTracker()
+			host := tracker.AddHost(in("a", "a1"))
+			taken := mustCompile(t, c, pod("web", with(tc.taken)))
+			tracker.Place(taken, host)
+			asked := mustCompile(t, c, pod("db", with(tc.asked)))
+			if got := tracker.Check(asked, host); got != tc.want {
+				t.Errorf("Check = %q, want %q", got, tc.want)
+			}
+			tracker.Unplace(taken, host)
+			if got := tracker.Check(asked, host); got != "" {
+				t.Errorf("Check = %q after the other has left", got)
+			}
+		})
+	}
+}
+
+// TestAPortIsFreeOnlyWhenItsLastHolderLeaves takes pods off a host that were put
+// there in spite of each other.
+func TestAPortIsFreeOnlyWhenItsLastHolderLeaves(t *testing.T) {
+	c, tracker := constraint.NewCompiler(nil), constraint.NewTracker()
+	host := tracker.AddHost(in("a", "a1"))
+	web, other := mustCompile(t, c, pod("web", hostPort(80))), mustCompile(t, c, pod("db", hostPort(443)))
+	for _, p := range []*constraint.Pod{other, web, web} {
+		tracker.Place(p, host)
+	}
+	for _, want := range []string{"host port 80/TCP", ""} {
+		tracker.Unplace(web, host)
+		if got := tracker.Check(web, host); got != want {
+			t.Errorf("Check = %q, want %q", got, want)
+		}
+		if got, want := tracker.Check(other, host), "host port 443/TCP"; got != want {
+			t.Errorf("the other port: Check = %q, want %q", got, want)
+		}
+	}
+}
+
+// TestSpreadConstraintsThatCountOtherHostsAreKeptApart asks one tracker about pairs
+// of pods whose constraints differ only in which hosts they count.
+func TestSpreadConstraintsThatCountOtherHostsAreKeptApart(t *testing.T) {
+	const skewed = "topology spread over topology.kubernetes.io/zone exceeds skew 1"
+	honor := func(in *corev1.TopologySpreadConstraint) { in.NodeTaintsPolicy = new(corev1.NodeInclusionPolicyHonor) }
+	tolerant := func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} }
+	tainted := in("b", "b1")
+	tainted.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
+	racked := in("a", "a1")
+	racked.Labels[rack] = "1"
+	tests := []struct {
+		name           string
+		a, b           *constraint.Host
+		wide, narrow   *corev1.Pod
+		reason, second string // why the first and the second pod may not go to a
+	}{
+		{"tolerations", in("a", "a1"), tainted, pod("web", tolerant, spreadOver(zone, 1, "web", honor)), pod("web", spreadOver(zone, 1, "web", honor)), skewed, ""},
+		{"node selectors", in("a", "a1"), in("b", "b1"), pod("web", spreadOver(zone, 1, "web")),
+			pod("web", spreadOver(zone, 1, "web"), func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{zone: "a"} }), skewed, ""},
+		{"the keys of other constraints", racked, in("b", "b1"), pod("web", spreadOver(zone, 1, "web")),
+			pod("web", spreadOver(zone, 1, "web"), spreadOver(rack, 9, "web")), skewed, ""},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			c, tracker := constraint.NewCompiler(nil), constraint.NewTracker()
+			a := tracker.AddHost(tc.a)
+			tracker.AddHost(tc.b)
+			wide, narrow := mustCompile(t, c, tc.wide), mustCompile(t, c, tc.narrow)
+			tracker.Place(wide, a)
+			if diff := cmp.Diff([]string{tc.reason, tc.second}, []string{tracker.Check(wide, a), tracker.Check(narrow, a)}); diff != "" {
+				t.Errorf("answers (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestMisuseOfATrackerPanics(t *testing.T) {
+	c := constraint.NewCompiler(nil)
+	web := mustCompile(t, c, pod("web"))
+	stranger := mustCompile(t, constraint.NewCompiler(nil), pod("web"))
+	tests := []struct {
+		name   string
+		misuse func(*constraint.Tracker)
+	}{
+		{"a pod of another compiler", func(t *constraint.Tracker) { t.Place(web, 0); t.Check(stranger, 0) }},
+		{"a pod that is not there", func(t *constraint.Tracker) { t.Unplace(web, 0) }},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			tracker := constraint.NewTracker()
+			tracker.AddHost(in("a", "a1"))
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			tc.misuse(tracker)
+		})
+	}
+}
+
 // TestEveryMachineOfATemplateIsADomain adds one template three times, without a
 // label that says its host name.
 func TestEveryMachineOfATemplateIsADomain(t *testing.T) {
@@ -256,6 +373,7 @@ func TestEqualDemandsAreTheSamePod(t *testing.T) {
 			pod("web", func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{toleration("b"), toleration("a")} }), true},
 		{"order of terms", pod("web", awayFrom("web", zone), awayFrom("db", zone)), pod("web", awayFrom("db", zone), awayFrom("web", zone)), true},
 		{"topology keys", pod("web", awayFrom("web", zone)), pod("web", awayFrom("web", hostname)), false},
+		{"topology keys of affinity", pod("web", near("web", zone)), pod("web", near("web", hostname)), false},
 		{"affinity is not anti-affinity", pod("web", awayFrom("web", zone)), pod("web", near("web", zone)), false},
 		{"max skew", pod("web", spreadOver(zone, 1, "web")), pod("web", spreadOver(zone, 2, "web")), false},
 		{"ports", pod("web", hostPort(80)), pod("web", hostPort(81)), false},

@@ -97,9 +97,7 @@ func (t *Tracker) RemoveHost(id int) {
 		if t.spreads[s] == nil || !t.spreads[s].eligible[id] {
 			continue
 		}
-		spread := t.ownSpread(s)
-		spread.eligible[id] = false
-		spread.leave(t.columns[t.compiler.spreads[s].key].domain[id])
+		t.ownSpread(s).leave(t.columns[t.compiler.spreads[s].key].domain[id])
 	}
 	t.hosts[id] = nil
 	t.free = append(t.free, id)
