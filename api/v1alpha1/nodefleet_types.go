@@ -428,6 +428,11 @@ type FlavorStatus struct {
 	// +optional
 	MaxPods int64 `json:"maxPods,omitempty"`
 
+	// seen is what the last machine that was seen could hold. While there is none,
+	// more than that is not believed, whatever is promised.
+	// +optional
+	Seen *SeenMachine `json:"seen,omitempty"`
+
 	// arch is the CPU architecture.
 	// +optional
 	Arch string `json:"arch,omitempty"`
@@ -460,6 +465,21 @@ type FlavorStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// SeenMachine is what pods could use of a machine.
+type SeenMachine struct {
+	// template names what it was made from.
+	Template string `json:"template"`
+
+	// cpu that pods could use.
+	CPU resource.Quantity `json:"cpu"`
+
+	// memory that pods could use.
+	Memory resource.Quantity `json:"memory"`
+
+	// maxPods is how many pods it took.
+	MaxPods int64 `json:"maxPods"`
 }
 
 // AcquisitionLag is a learned time: a mean and a standard deviation that forget the

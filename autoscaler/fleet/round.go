@@ -134,6 +134,7 @@ func (r *round) takeStock(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*
 			return nil, fmt.Errorf("take stock of fleet %s: %w", f.Name, err)
 		}
 		s := &stock{fleet: f, class: machineClass(f.Spec.Class), inventory: inventory}
+		believe(f, inventory.Flavors)
 		disclaim(s, claimed)
 		if f.Name == r.fleet.Name {
 			r.provider, r.self = p, s

@@ -57,6 +57,11 @@ type Flavor struct {
 	// MaxPods is how many pods it takes.
 	Size    packing.Size
 	MaxPods int64
+	// Seen says that Size and MaxPods are those of a machine that there is, and not what
+	// is promised. Template names what machines are made from: as long as it is the same,
+	// they are alike.
+	Seen     bool
+	Template string
 	// Labels and Taints are those that its nodes have. The hostname is missing.
 	Labels map[string]string
 	Taints []corev1.Taint

@@ -1,0 +1,27 @@
+package fleet
+
+import (
+	"slices"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// believe lowers what flavors promise to what the last machine of the same template
+// was seen to hold. Were a promise believed again as soon as the last machine has gone,
+// a pod that fits nothing but the promise would have a machine bought, found to be too
+// small, given back and bought again, without end.
+func believe(fleet *v1alpha1.NodeFleet, flavors []provider.Flavor) {
+	for i := range flavors {
+		f := &flavors[i]
+		at := slices.IndexFunc(fleet.Status.Flavors, func(s v1alpha1.FlavorStatus) bool { return s.Name == f.Name })
+		if f.Seen || at < 0 {
+			continue
+		}
+		if seen := fleet.Status.Flavors[at].Seen; seen != nil && seen.Template == f.Template {
+			f.Size = packing.Size{MilliCPU: min(f.Size.MilliCPU, seen.CPU.MilliValue()), MemoryBytes: min(f.Size.MemoryBytes, seen.Memory.Value())}
+			f.MaxPods = min(f.MaxPods, seen.MaxPods)
+		}
+	}
+}
