@@ -83,6 +83,9 @@ func TestCheckSaysWhatOtherPodsKeepAPodFrom(t *testing.T) {
 	elsewhere := func(p *corev1.Pod) { p.Namespace = "other" }
 	version := func(v string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Labels["version"] = v } }
 	sameVersion := func(term *corev1.PodAffinityTerm) { term.MatchLabelKeys = []string{"version"} }
+	madeAsVersion1 := func(term *corev1.PodAffinityTerm) {
+		term.LabelSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "version", Operator: metav1.LabelSelectorOpIn, Values: []string{"1"}}}
+	}
 	otherVersion := func(term *corev1.PodAffinityTerm) { term.MismatchLabelKeys = []string{"version"} }
 	allNamespaces := func(term *corev1.PodAffinityTerm) { term.NamespaceSelector = &metav1.LabelSelector{} }
 	teamOther := func(term *corev1.PodAffinityTerm) {
@@ -136,6 +139,9 @@ func TestCheckSaysWhatOtherPodsKeepAPodFrom(t *testing.T) {
 			pod("web", version("2"), awayFrom("web", hostname, sameVersion)), []string{"", apartByHost, ""}},
 		{"mismatchLabelKeys keep to the other versions", nil, []at{{0, pod("web", version("1"))}, {1, pod("web", version("2"))}},
 			pod("web", version("2"), awayFrom("web", hostname, otherVersion)), []string{apartByHost, "", ""}},
+
+		{"a version merged when the pod was made stays, whatever its label says now", nil, []at{{0, pod("web", version("1"))}, {1, pod("web", version("2"))}},
+			pod("web", version("2"), awayFrom("web", hostname, sameVersion, madeAsVersion1)), []string{apartByHost, "", ""}},
 
 		{"affinity wants company", nil, []at{{0, pod("web")}}, pod("db", near("web", zone)), []string{"", "", nearByZone}},
 		{"affinity wants one pod that matches all terms", nil, []at{{0, pod("web")}, {0, pod("cache")}},
@@ -244,7 +250,10 @@ func TestAPortIsFreeOnlyWhenItsLastHolderLeaves(t *testing.T) {
 // of pods whose constraints differ only in which hosts they count.
 func TestSpreadConstraintsThatCountOtherHostsAreKeptApart(t *testing.T) {
 	const skewed = "topology spread over topology.kubernetes.io/zone exceeds skew 1"
-	honor := func(in *corev1.TopologySpreadConstraint) { in.NodeTaintsPolicy = new(corev1.NodeInclusionPolicyHonor) }
+	honor := func(in *corev1.TopologySpreadConstraint) {
+		in.NodeTaintsPolicy = new(corev1.NodeInclusionPolicyHonor)
+		in.NodeAffinityPolicy = new(corev1.NodeInclusionPolicyIgnore)
+	}
 	tolerant := func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} }
 	tainted := in("b", "b1")
 	tainted.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
