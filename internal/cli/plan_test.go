@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/internal/planfile"
 )
 
 const (
@@ -395,29 +397,81 @@ func TestPlanKeepsItsDeadline(t *testing.T) {
 	}
 }
 
-// slowAlgorithm plans until it is stopped.
-func slowAlgorithm(stopped chan<- struct{}) planAlgorithm {
-	return planAlgorithm{name: "slow", plan: func(_ *planRequest, stop func() bool) planOutcome {
-		for !stop() {
-			runtime.Gosched()
+// TestPlanHonoursNodesOfManifests: a pod that runs somewhere today needs a machine in
+// zone b, and nobody tolerates the taint of the cheapest.
+func TestPlanHonoursNodesOfManifests(t *testing.T) {
+	t.Parallel()
+	const flavors = "name,cpu,memory_gib,price_per_hour,zones,taints\nsmall,2,4,0.1,a;b,\nspot,2,4,0.01,a;b,spot:NoSchedule\n"
+	const pods = `apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Pod, metadata: {name: web, namespace: prod}, spec: {nodeName: old, nodeSelector: {topology.kubernetes.io/zone: b}, containers: [{name: c, image: i}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: learn}, spec: {containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 1}}}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: giant}, spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 99}}}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: data}, spec: {containers: [{name: c, image: i}], volumes: [{name: disk, persistentVolumeClaim: {claimName: disk-0}}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: done}, spec: {containers: []}, status: {phase: Succeeded}}
+`
+	args := planInputs(t, "", flavors)
+	args[2] = "-"
+	code, stdout, stderr := supercargo(t, pods, append(args, "-o", "json")...)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit code %d, stderr %q", code, stderr)
+	}
+	var d planfile.Document
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
+		t.Fatal(err)
+	}
+	for i := range d.Purchases {
+		d.Purchases[i].Reason = ""
+	}
+	if diff := cmp.Diff([]planfile.Purchase{{Machine: "small-0", Flavor: "small", Zone: "b", PricePerHour: 0.1, Pods: 1}}, d.Purchases); diff != "" {
+		t.Errorf("machines (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]planfile.Assignment{{Pod: "prod/web", Machine: "small-0"}}, d.Assignments); diff != "" {
+		t.Errorf("assignments (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]planfile.Reason{{Pod: "done", Reason: "has ended"}}, d.Skipped); diff != "" {
+		t.Errorf("skipped (-want +got):\n%s", diff)
+	}
+	for i, want := range []planfile.Reason{
+		{Pod: "data", Reason: "has volume disk (persistentVolumeClaim disk-0), and where that lets it run is not known here"},
+		{Pod: "giant", Reason: "CPU 99000m"},
+		{Pod: "learn", Reason: "asks for 1 nvidia.com/gpu, of which no flavor says what it has"},
+	} {
+		if len(d.Unplaceable) != 3 || d.Unplaceable[i].Pod != want.Pod || !strings.Contains(d.Unplaceable[i].Reason, want.Reason) {
+			t.Errorf("unplaceable are %v, want %v in place %d", d.Unplaceable, want, i)
 		}
-		close(stopped)
-		return planOutcome{bound: 7}
-	}}
+	}
+	code, stdout, _ = supercargo(t, pods, args...)
+	if code != exitOK || !strings.Contains(stdout, "\n1 pods need none:\n  done: has ended\n") {
+		t.Errorf("exit code %d, want who needs no machine in\n%s", code, stdout)
+	}
 }
 
 func TestAnAlgorithmIsToldWhenToStop(t *testing.T) {
 	t.Parallel()
-	stopped := make(chan struct{})
-	got, err := slowAlgorithm(stopped).within(t.Context(), nil, time.Millisecond)
-	if err != nil || got.bound != 7 {
+	untilStopped := planAlgorithm{plan: func(_ *planRequest, stop func() bool) planOutcome {
+		for !stop() {
+			runtime.Gosched()
+		}
+		return planOutcome{bound: 7}
+	}}
+	if got, err := untilStopped.within(t.Context(), nil, time.Millisecond); err != nil || got.bound != 7 {
 		t.Errorf("outcome %v, %v, want that of the algorithm", got, err)
 	}
-	stopped = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := slowAlgorithm(stopped).within(ctx, nil, 0); !errors.Is(err, context.Canceled) {
+	if _, err := untilStopped.within(ctx, nil, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v after an interrupt, want that it was interrupted", err)
 	}
-	<-stopped
+	for _, limit := range []time.Duration{0, time.Hour} {
+		early := false
+		once := planAlgorithm{plan: func(_ *planRequest, stop func() bool) planOutcome {
+			early = stop()
+			return planOutcome{}
+		}}
+		if _, err := once.within(t.Context(), nil, limit); err != nil || early {
+			t.Errorf("limit %v: error %v, stopped %v, want neither", limit, err, early)
+		}
+	}
 }

@@ -38,6 +38,13 @@ func TestTablesAreReadByName(t *testing.T) {
 	}
 }
 
+func TestPodsOfATraceAreReadByNameToo(t *testing.T) {
+	pods := readPods(t, "t.csv", "arrival_s,cpu_milli,memory_mib,runtime_s,name\n1,1,1,1,z\n2,1,1,1,a\n")
+	if len(pods.Pods) != 2 || pods.Pods[0].Name != "a" || pods.Pods[1].Name != "z" {
+		t.Errorf("pods are %+v, want a and z", pods.Pods)
+	}
+}
+
 const onePod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: i}]}\n"
 
 func TestManifestsAreToldFromTables(t *testing.T) {
@@ -110,6 +117,7 @@ func TestPodsThatNeedNoMachineAreSkipped(t *testing.T) {
 	text := pod("z", ", annotations: {kubernetes.io/config.mirror: x}", "") +
 		pod("failed", "", "status: {phase: Failed}\n") +
 		pod("ds", ", ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: logs, uid: u, controller: true}]", "") +
+		pod("odd", ", ownerReferences: [{apiVersion: apps/v1, kind: DaemonSet, name: logs, uid: u, controller: false}]", "") +
 		pod("runs", "", "status: {phase: Running, whatIsNewInThisRelease: 1}\n") +
 		pod("done", "", "status: {phase: Succeeded}\n")
 	got := readPods(t, "p.yaml", text)
@@ -117,8 +125,8 @@ func TestPodsThatNeedNoMachineAreSkipped(t *testing.T) {
 	if diff := cmp.Diff(want, got.Skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
 	}
-	if len(got.Pods) != 1 || got.Pods[0].Name != "runs" {
-		t.Errorf("%+v are left, want runs", got.Pods)
+	if len(got.Pods) != 2 || got.Pods[0].Name != "odd" || got.Pods[1].Name != "runs" {
+		t.Errorf("%+v are left, want odd, which no DaemonSet controls, and runs", got.Pods)
 	}
 }
 

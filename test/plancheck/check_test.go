@@ -81,6 +81,44 @@ func TestEveryKindOfBadPlanIsFound(t *testing.T) {
 	}
 }
 
+func TestEachWayToOverfillAMachineIsFound(t *testing.T) {
+	const one = `{"machines": [{"flavor": "small", "count": 1}], "pricePerHour": 0.1, "purchases": [{"machine": "small-0", "flavor": "small", "zone": "a"}],
+		"assignments": [{"pod": "p-0", "machine": "small-0"}, {"pod": "p-1", "machine": "small-0"}]}`
+	const three = `{"machines": [{"flavor": "small", "count": 1}], "pricePerHour": 0.1, "purchases": [{"machine": "small-0", "flavor": "small", "zone": "a"}],
+		"assignments": [{"pod": "p-0", "machine": "small-0"}, {"pod": "p-1", "machine": "small-0"}, {"pod": "p-2", "machine": "small-0"}]}`
+	for _, tc := range []struct{ pods, plan, want string }{
+		{"p,1000,2048,2", one, ""},
+		{"p,1001,2048,2", one, "CPU -2m and 0 bytes left, 2 pods of 2"},
+		{"p,1000,2049,2", one, "CPU 0m and -2097152 bytes left, 2 pods of 2"},
+		{"p,1,1,3", three, "3 pods of 2"},
+	} {
+		got := verdict(t, "pods.csv", "name,cpu_milli,memory_mib,count\n"+tc.pods+"\n", tc.plan)
+		if tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: verdict is %q, want %q", tc.pods, got, tc.want)
+		}
+	}
+}
+
+// A pod that wants to be near another waits for it, whoever else there is.
+func TestPodsAreBoundInAnOrderThatWorks(t *testing.T) {
+	pod := func(name, app, demands string) string {
+		return "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", labels: {app: " + app + "}}\nspec:\n  containers: [{name: c, image: i}]\n" + demands
+	}
+	near := func(app string) string {
+		return "  affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: topology.kubernetes.io/zone, labelSelector: {matchLabels: {app: " + app + "}}}]}}\n"
+	}
+	text := pod("a", "web", near("cache")) + pod("b", "cache", near("db")) + pod("c", "other", "") + pod("d", "db", "")
+	const plan = `{"machines": [{"flavor": "small", "count": 2}], "pricePerHour": 0.2,
+		"purchases": [{"machine": "small-0", "flavor": "small", "zone": "a"}, {"machine": "small-1", "flavor": "small", "zone": "Z"}],
+		"assignments": [{"pod": "a", "machine": "small-0"}, {"pod": "b", "machine": "small-0"}, {"pod": "c", "machine": "small-1"}, {"pod": "d", "machine": "small-1"}]}`
+	if got := verdict(t, "pods.yaml", text, strings.ReplaceAll(plan, `"Z"`, `"a"`)); got != "" {
+		t.Errorf("all in one zone: %s", got)
+	}
+	if got := verdict(t, "pods.yaml", text, strings.ReplaceAll(plan, `"Z"`, `"b"`)); !strings.Contains(got, "pod a cannot be bound") || !strings.Contains(got, "pod b cannot be bound") {
+		t.Errorf("the database in another zone: verdict is %q, want that a and b cannot be bound", got)
+	}
+}
+
 func TestDemandsOfManifestsAreChecked(t *testing.T) {
 	pod := func(name, spec string) string {
 		return "---\napiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", labels: {app: web}}\nspec:\n  containers: [{name: c, image: i, resources: {requests: {cpu: 500m}}}]\n" + spec
