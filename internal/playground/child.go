@@ -11,16 +11,24 @@ import (
 
 // startChild starts a child process that logs to the log of its component. The
 // error is that of a process that could not be started; what becomes of it later,
-// the component says.
-func (p *Playground) startChild(name, log string, cmd *exec.Cmd) error {
-	cmd.Dir = p.state.dir
-	cmd.Stdout = p.logs.writer(log)
-	cmd.Stderr = cmd.Stdout
-	cmd.SysProcAttr = childAttributes()
-
-	started := make(chan error, 1)
-	c := startComponent(name, log, func(ctx context.Context) error { return runChild(ctx, cmd, started) })
-	if err := <-started; err != nil {
+// the component says. again, if it is not nil, is asked whether to start it anew
+// when it has ended by itself.
+func (p *Playground) startChild(name, log string, command func() *exec.Cmd, again func(context.Context, error) bool) error {
+	first := make(chan error, 1)
+	c := startComponent(name, log, func(ctx context.Context) error {
+		for started := first; ; started = make(chan error, 1) {
+			cmd := command()
+			cmd.Dir = p.state.dir
+			cmd.Stdout = p.logs.writer(log)
+			cmd.Stderr = cmd.Stdout
+			cmd.SysProcAttr = childAttributes()
+			err := runChild(ctx, cmd, started)
+			if ctx.Err() != nil || again == nil || !again(ctx, err) {
+				return err
+			}
+		}
+	})
+	if err := <-first; err != nil {
 		return errors.Join(&componentError{doing: "start", name: name, log: log, err: err}, c.stop())
 	}
 	return p.add(c)

@@ -62,7 +62,7 @@ func (p *Playground) startClusterAPI(ctx context.Context, certs *certs) error {
 	if err := p.startMachines(ctx); err != nil {
 		return err
 	}
-	if err := p.startChild(clusterAPI.name, clusterAPILog, p.clusterAPICommand(path, port, certs)); err != nil {
+	if err := p.startChild(clusterAPI.name, clusterAPILog, func() *exec.Cmd { return p.clusterAPICommand(path, port, certs) }, nil); err != nil {
 		return err
 	}
 	if err := p.poll(ctx, server.answers); err != nil {

@@ -3,6 +3,7 @@ package playground
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,23 +39,49 @@ func (p *Playground) startKwok(ctx context.Context) error {
 	if err != nil {
 		return fail(err)
 	}
-	// In a directory that is resumed, the nodes' leases still name the kwok of
-	// before, and the new one would wait until they have run out.
-	leases := p.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
-	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		return fail(fmt.Errorf("delete old node leases: %w", err))
+	if err := p.takeOverNodes(ctx); err != nil {
+		return fail(err)
 	}
 	config := filepath.Join(p.state.dir, "kwok.yaml")
 	if err := writeFile(config, kwokConfig); err != nil {
 		return fail(err)
 	}
-	cmd := exec.Command(path,
-		"--kubeconfig="+p.state.kubeconfig,
-		"--config="+config,
-		"--manage-all-nodes=false",
-		"--manage-nodes-with-annotation-selector="+kwokAnnotation+"="+kwokFake,
-		"--node-port=0", // do not serve a kubelet's API
-	)
-	cmd.Env = append(os.Environ(), "KWOK_WORKDIR="+p.state.dir) // not the user's own configuration
-	return p.startChild(kwok.name, kwokLog, cmd)
+	command := func() *exec.Cmd {
+		cmd := exec.Command(path,
+			"--kubeconfig="+p.state.kubeconfig,
+			"--config="+config,
+			"--manage-all-nodes=false",
+			"--manage-nodes-with-annotation-selector="+kwokAnnotation+"="+kwokFake,
+			"--node-port=0", // do not serve a kubelet's API
+		)
+		cmd.Env = append(os.Environ(), "KWOK_WORKDIR="+p.state.dir) // not the user's own configuration
+		return cmd
+	}
+	restarts := 0
+	return p.startChild(kwok.name, kwokLog, command, func(ctx context.Context, err error) bool {
+		restarts++
+		return restarts <= mostRestarts && crashed(err) && p.takeOverNodes(ctx) == nil
+	})
+}
+
+// mostRestarts is how often kwok is started anew. When the first pods and nodes come
+// at the same moment it may write to a map of its expression library from two
+// goroutines, which ends a Go program; once it is past that, it does not happen
+// again.
+const mostRestarts = 3
+
+// crashed reports whether a process has ended as Go programs do that crash.
+func crashed(err error) bool {
+	var exit *exec.ExitError
+	return errors.As(err, &exit) && exit.ExitCode() == 2
+}
+
+// takeOverNodes lets a new kwok play the nodes at once. Their leases still name the
+// one before, and it would wait until they have run out.
+func (p *Playground) takeOverNodes(ctx context.Context) error {
+	leases := p.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return fmt.Errorf("delete old node leases: %w", err)
+	}
+	return nil
 }
