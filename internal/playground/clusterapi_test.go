@@ -386,13 +386,14 @@ func testNeverJoins(t *testing.T, p *playground.Playground) {
 func testFails(t *testing.T, p *playground.Playground) {
 	addMachines(t, p, playground.MachineDeploymentSpec{Name: "fails", Replicas: 1, Fault: machines.FaultFail})
 	eventually(t, func() string {
-		for _, m := range machinesOf(t, p, "fails") {
-			if got := reason(m, "InfrastructureReady"); !strings.HasPrefix(got, "False ProvisioningFailed: ") {
-				return "InfrastructureReady is " + got
-			}
-			return ""
+		found := machinesOf(t, p, "fails")
+		if len(found) != 1 {
+			return fmt.Sprintf("%d machines, want 1", len(found))
 		}
-		return "there is no machine"
+		if got := reason(found[0], "InfrastructureReady"); !strings.HasPrefix(got, "False ProvisioningFailed: ") {
+			return "InfrastructureReady is " + got
+		}
+		return ""
 	})
 	if nodes := nodesOf(t, p, "fails"); len(nodes) > 0 {
 		t.Errorf("nodes are %v, want none", nodes)
@@ -555,4 +556,3 @@ func TestTheServerSaysWhichKubernetesItIs(t *testing.T) {
 		t.Errorf("it says %q, want v1.35.x", version.GitVersion)
 	}
 }
-
