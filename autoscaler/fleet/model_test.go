@@ -1,0 +1,608 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/runtimes"
+)
+
+const (
+	testGiB = 1 << 30
+	second  = time.Second
+	minute  = time.Minute
+)
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// errDied is what a write returns in whose course the process dies.
+var errDied = errors.New("the process dies")
+
+// model is a cluster with a cloud, a scheduler and a kubelet that do the least, and a
+// reconciler that may die in the course of any write.
+type model struct {
+	t      *testing.T
+	client client.WithWatch
+	clock  *clocktesting.FakePassiveClock
+	r      *Reconciler
+
+	flavors  []provider.Flavor // Want is how many there are to be
+	sellers  map[string]string // the fleet that may buy a flavor, where that is not every one
+	machines []*modelMachine
+	made     int            // machines ever made
+	done     int            // jobs that have ended
+	killed   []string       // pods that were lost with their machine
+	most     map[string]int // the most machines there ever were at a time, by flavor
+
+	writes  int
+	dies    int  // at which write; 0 is never
+	applied bool // whether that write still takes effect
+	log     []string
+}
+
+type modelMachine struct {
+	provider.Machine
+	comes time.Duration // from order to ready; below 0 never
+}
+
+// fleetNamed is a fleet with the defaults of the API, except that it gives back machines
+// soon.
+func fleetNamed(name string) *v1alpha1.NodeFleet {
+	d := func(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
+	return &v1alpha1.NodeFleet{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1, CreationTimestamp: metav1.NewTime(epoch.Add(-time.Hour))},
+		Spec: v1alpha1.NodeFleetSpec{
+			Class: v1alpha1.FleetAny, Mode: v1alpha1.FleetAct, Provider: v1alpha1.FleetClusterAPI,
+			ClusterAPI: &v1alpha1.ClusterAPIFlavors{Namespace: "machines", Selector: &metav1.LabelSelector{}},
+			Pricing:    v1alpha1.FleetPricing{BillingPeriod: d(minute)},
+			Scaling: v1alpha1.FleetScaling{
+				Interval: d(minute), BatchIdle: d(second), BatchMax: d(10 * second), JoinTimeout: d(10 * minute), BackOff: d(5 * minute), ExpectedLag: d(2 * minute),
+			},
+			Consolidation: v1alpha1.FleetConsolidation{
+				Policy: v1alpha1.ConsolidateWhenUnderUsed, ThresholdPercent: new(int32(50)), After: d(2 * minute), QueueEmptyFor: d(minute),
+				MaxUnavailable: "50%", DrainTimeout: d(5 * minute),
+			},
+		},
+	}
+}
+
+// modelFlavor is a kind of machine, with CPU in cores and memory in GiB.
+func modelFlavor(name string, cores, gib, price int64) provider.Flavor {
+	return provider.Flavor{
+		Name: name, Size: packing.Size{MilliCPU: 1000 * cores, MemoryBytes: gib * testGiB}, MaxPods: 110, Max: 100,
+		Labels:              map[string]string{corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux"},
+		MicroDollarsPerHour: price, HasPrice: true,
+	}
+}
+
+func newModel(t *testing.T, fleets []*v1alpha1.NodeFleet, flavors []provider.Flavor) *model {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := &model{t: t, clock: clocktesting.NewFakePassiveClock(epoch), flavors: slices.Clone(flavors), most: map[string]int{}}
+	objects := make([]client.Object, len(fleets))
+	for i := range fleets {
+		objects[i] = fleets[i].DeepCopy()
+	}
+	m.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.NodeFleet{}).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
+	m.restart()
+	return m
+}
+
+// restart begins with an empty memory, as a process does.
+func (m *model) restart() {
+	c := interceptor.NewClient(m.client, interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, name string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			return m.write(fmt.Sprintf("update %s of %s", name, o.GetName()), func() error { return c.SubResource(name).Update(ctx, o, opts...) })
+		},
+		SubResourceCreate: func(ctx context.Context, c client.Client, name string, o, body client.Object, opts ...client.SubResourceCreateOption) error {
+			return m.write(fmt.Sprintf("%s of %s", name, o.GetName()), func() error { return m.evict(ctx, o) })
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			return m.write("patch "+o.GetName(), func() error { return c.Patch(ctx, o, p, opts...) })
+		},
+	})
+	m.r = &Reconciler{
+		Client: c, Live: c, Events: &events.FakeRecorder{}, Clock: m.clock,
+		NewProvider: func(f *v1alpha1.NodeFleet, _ map[string]*corev1.Node) (provider.Provider, error) {
+			return &modelProvider{m, f.Name}, nil
+		},
+		learned: runtimes.NewLearner(), memory: map[types.UID]*memory{}, began: map[string]time.Time{},
+	}
+}
+
+// write does a write, unless the process dies before it, or after.
+func (m *model) write(what string, do func() error) error {
+	m.writes++
+	m.log = append(m.log, fmt.Sprintf("%v write %d: %s", m.clock.Now().Sub(epoch), m.writes, what))
+	if m.writes != m.dies {
+		return do()
+	}
+	if m.applied {
+		if err := do(); err != nil {
+			m.t.Fatalf("write %d (%s): %v", m.writes, what, err)
+		}
+	}
+	return errDied
+}
+
+// modelProvider sells a fleet its flavors.
+type modelProvider struct {
+	*model
+	fleet string
+}
+
+// Observe implements provider.Provider.
+func (p *modelProvider) Observe(context.Context) (*provider.Inventory, error) {
+	others := func(flavor string) bool { return cmp.Or(p.sellers[flavor], p.fleet) != p.fleet }
+	found := &provider.Inventory{Flavors: slices.Clone(p.flavors)}
+	found.Flavors = slices.DeleteFunc(found.Flavors, func(f provider.Flavor) bool { return others(f.Name) })
+	for _, machine := range p.machines {
+		if !others(machine.Flavor) {
+			found.Machines = append(found.Machines, machine.Machine)
+		}
+	}
+	return found, nil
+}
+
+func (m *model) flavor(name string) *provider.Flavor {
+	return &m.flavors[slices.IndexFunc(m.flavors, func(f provider.Flavor) bool { return f.Name == name })]
+}
+
+// Buy implements provider.Provider.
+func (p *modelProvider) Buy(_ context.Context, intent, flavor string, from, to int) error {
+	return p.write(fmt.Sprintf("buy %s %d to %d (%s)", flavor, from, to, intent), func() error {
+		switch f := p.flavor(flavor); f.Want {
+		case to:
+		case from:
+			f.Want = to
+		default:
+			return provider.ErrChanged
+		}
+		return nil
+	})
+}
+
+// Release implements provider.Provider.
+func (p *modelProvider) Release(_ context.Context, intent, flavor string, from int, names []string) error {
+	return p.write(fmt.Sprintf("release %s of %d %s (%s)", names, from, flavor, intent), func() error {
+		switch f := p.flavor(flavor); f.Want {
+		case from - len(names):
+		case from:
+			for _, machine := range p.machines {
+				if slices.Contains(names, machine.Name) {
+					machine.Leaving = true
+				}
+			}
+			f.Want -= len(names)
+		default:
+			return provider.ErrChanged
+		}
+		return nil
+	})
+}
+
+func (m *model) must(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// pods returns all pods, by name.
+func (m *model) pods() []corev1.Pod {
+	var list corev1.PodList
+	m.must(m.client.List(m.t.Context(), &list))
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return list.Items
+}
+
+func (m *model) nodes() map[string]*corev1.Node {
+	var list corev1.NodeList
+	m.must(m.client.List(m.t.Context(), &list))
+	found := map[string]*corev1.Node{}
+	for i := range list.Items {
+		found[list.Items[i].Name] = &list.Items[i]
+	}
+	return found
+}
+
+// pass lets time pass: machines are made and go, nodes come, jobs end, pods are bound.
+func (m *model) pass(d time.Duration) {
+	m.clock.SetTime(m.clock.Now().Add(d))
+	m.goAway()
+	m.make()
+	m.finish()
+	m.schedule()
+}
+
+// goAway takes the machines away that were given back, with their nodes and pods.
+func (m *model) goAway() {
+	for _, machine := range m.machines {
+		if !machine.Leaving {
+			continue
+		}
+		for _, pod := range m.pods() {
+			if machine.Node == "" || pod.Spec.NodeName != machine.Node {
+				continue
+			}
+			if pod.Status.Phase == corev1.PodRunning {
+				m.killed = append(m.killed, pod.Name)
+			}
+			m.must(m.client.Delete(m.t.Context(), &pod))
+		}
+		if machine.Node != "" {
+			m.must(client.IgnoreNotFound(m.client.Delete(m.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine.Node}})))
+		}
+	}
+	m.machines = slices.DeleteFunc(m.machines, func(m *modelMachine) bool { return m.Leaving })
+}
+
+func (m *model) make() {
+	for i := range m.flavors {
+		f := &m.flavors[i]
+		there := 0
+		for _, machine := range m.machines {
+			if machine.Flavor == f.Name {
+				there++
+			}
+		}
+		for ; there < f.Want; there++ {
+			m.made++
+			comes := minute
+			if strings.HasPrefix(f.Name, "never") {
+				comes = -1
+			}
+			m.machines = append(m.machines, &modelMachine{provider.Machine{Name: fmt.Sprintf("m%02d", m.made), Flavor: f.Name, Ordered: m.clock.Now()}, comes})
+		}
+		m.most[f.Name] = max(m.most[f.Name], there)
+	}
+	for _, machine := range m.machines {
+		if machine.Node != "" || machine.comes < 0 || m.clock.Now().Sub(machine.Ordered) < machine.comes {
+			continue
+		}
+		f := m.flavor(machine.Flavor)
+		machine.Node = "node-" + machine.Name
+		node := testNode(machine.Node, f.Size, m.clock.Now())
+		maps.Copy(node.Labels, f.Labels)
+		m.must(m.client.Create(m.t.Context(), node))
+	}
+}
+
+// testNode is a node that has just become ready.
+func testNode(name string, size packing.Size, at time.Time) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(at), Labels: map[string]string{corev1.LabelHostname: name}},
+		Status: corev1.NodeStatus{
+			Allocatable: corev1.ResourceList{
+				corev1.ResourceCPU: *resource.NewMilliQuantity(size.MilliCPU, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(size.MemoryBytes, resource.BinarySI),
+				corev1.ResourcePods: *resource.NewQuantity(110, resource.DecimalSI),
+			},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}},
+		},
+	}
+}
+
+// finish ends jobs whose time has come.
+func (m *model) finish() {
+	for _, pod := range m.pods() {
+		length, err := time.ParseDuration(cmp.Or(pod.Annotations["ends-after"], pod.Annotations[v1alpha1.AnnotationRuntime]))
+		if err == nil && pod.Status.Phase == corev1.PodRunning && m.clock.Now().Sub(pod.Status.StartTime.Time) >= length {
+			m.done++
+			pod.Status.Phase = corev1.PodSucceeded
+			m.must(m.client.Status().Update(m.t.Context(), &pod))
+		}
+	}
+}
+
+// schedule binds pods to the first node that has room, largest first.
+func (m *model) schedule() {
+	free := map[string]packing.Size{}
+	for name, node := range m.nodes() {
+		if !node.Spec.Unschedulable {
+			free[name] = packing.Size{MilliCPU: node.Status.Allocatable.Cpu().MilliValue(), MemoryBytes: node.Status.Allocatable.Memory().Value()}
+		}
+	}
+	pods := m.pods()
+	for i := range pods {
+		if size, _ := requests(&pods[i]); pods[i].Status.Phase == corev1.PodRunning {
+			if left, ok := free[pods[i].Spec.NodeName]; ok {
+				free[pods[i].Spec.NodeName] = left.Minus(size)
+			}
+		}
+	}
+	names := slices.Sorted(maps.Keys(free))
+	slices.SortStableFunc(pods, func(a, b corev1.Pod) int {
+		x, _ := requests(&a)
+		y, _ := requests(&b)
+		return cmp.Compare(y.MilliCPU, x.MilliCPU)
+	})
+	for i := range pods {
+		pod := &pods[i]
+		if pod.Spec.NodeName != "" {
+			continue
+		}
+		size, _ := requests(pod)
+		at := slices.IndexFunc(names, func(n string) bool { return size.Fits(free[n]) })
+		if at < 0 {
+			if _, is := unschedulable(pod); !is {
+				pod.Status.Conditions = []corev1.PodCondition{waitsSince(m.clock.Now())}
+				m.must(m.client.Status().Update(m.t.Context(), pod))
+			}
+			continue
+		}
+		free[names[at]] = free[names[at]].Minus(size)
+		pod.Spec.NodeName = names[at]
+		m.must(m.client.Update(m.t.Context(), pod))
+		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.NewTime(m.clock.Now()))}
+		m.must(m.client.Status().Update(m.t.Context(), pod))
+	}
+}
+
+func waitsSince(at time.Time) corev1.PodCondition {
+	return corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(at)}
+}
+
+// evict kills a pod; its job starts it anew.
+func (m *model) evict(ctx context.Context, o client.Object) error {
+	pod := &corev1.Pod{}
+	if err := m.client.Get(ctx, client.ObjectKeyFromObject(o), pod); err != nil {
+		return err
+	}
+	if err := m.client.Delete(ctx, pod); err != nil {
+		return err
+	}
+	pod.Name, pod.ResourceVersion, pod.Spec.NodeName, pod.Status = pod.Name+"-again", "", "", corev1.PodStatus{}
+	return m.client.Create(ctx, pod)
+}
+
+// testPod is a pod of a Job, or of a ReplicaSet where length is 0. CPU is in
+// thousandths of a core, memory in MiB.
+func testPod(name string, cpu, mib int64, length time.Duration) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "default", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(epoch), Annotations: map[string]string{},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "r", UID: "r", Controller: new(true)}},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(mib<<20, resource.BinarySI),
+		}}}}},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	if length > 0 {
+		pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = "batch/v1", "Job"
+		pod.Annotations[v1alpha1.AnnotationRuntime] = length.String()
+	}
+	return pod
+}
+
+func (m *model) add(pods ...*corev1.Pod) {
+	for _, pod := range pods {
+		m.must(m.client.Create(m.t.Context(), pod))
+	}
+	m.schedule()
+}
+
+// round runs a round of a fleet and says when the next is due. A process that dies is
+// started again.
+func (m *model) round(fleet string) time.Duration {
+	result, err := m.r.Reconcile(m.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: fleet}})
+	switch {
+	case m.dies > 0 && m.writes >= m.dies:
+		m.log = append(m.log, "the process dies")
+		m.dies = 0
+		m.restart()
+		return second
+	case err != nil:
+		m.t.Fatalf("%v\n%s", err, strings.Join(m.log, "\n"))
+	}
+	return result.RequeueAfter
+}
+
+// run runs rounds of fleets for some time, a fleet's at least every half minute.
+func (m *model) run(d time.Duration, fleets ...string) {
+	for end := m.clock.Now().Add(d); m.clock.Now().Before(end); {
+		wait := 30 * second
+		for _, fleet := range fleets {
+			wait = min(wait, m.round(fleet))
+		}
+		m.pass(max(wait, settling))
+	}
+}
+
+func (m *model) fleet(name string) *v1alpha1.NodeFleet {
+	m.t.Helper()
+	f := &v1alpha1.NodeFleet{}
+	m.must(m.client.Get(m.t.Context(), client.ObjectKey{Name: name}, f))
+	return f
+}
+
+// outcome is what there is in the end.
+func (m *model) outcome() string {
+	running, waiting := 0, 0
+	for _, pod := range m.pods() {
+		switch pod.Status.Phase {
+		case corev1.PodRunning:
+			running++
+		case corev1.PodPending:
+			waiting++
+		}
+	}
+	text := fmt.Sprintf("%d pods run, %d wait, %d have ended, lost %q;", running, waiting, m.done, m.killed)
+	for i := range m.flavors {
+		there := 0
+		for _, machine := range m.machines {
+			if machine.Flavor == m.flavors[i].Name {
+				there++
+			}
+		}
+		text += fmt.Sprintf(" %s %d of %d, at most %d;", m.flavors[i].Name, there, m.flavors[i].Want, m.most[m.flavors[i].Name])
+	}
+	closed := 0
+	for _, node := range m.nodes() {
+		if _, _, marked := drainMark(node); marked || node.Spec.Unschedulable {
+			closed++
+		}
+	}
+	return text + fmt.Sprintf(" %d were made, %d nodes are closed", m.made, closed)
+}
+
+// scenario is a story that the process may die in, and the outcome, died or not. Where it
+// died, that may be another that is as good.
+type scenario struct {
+	name   string
+	fleets []*v1alpha1.NodeFleet
+	sell   []provider.Flavor
+	owners map[string]string
+	play   func(m *model)
+	want   string
+	or     string
+}
+
+func least(n int, f provider.Flavor) provider.Flavor {
+	f.Min, f.Want = n, n
+	return f
+}
+
+func scenarios() []scenario {
+	small, large := modelFlavor("small", 4, 16, 100_000), modelFlavor("large", 16, 64, 350_000)
+	f, g := fleetNamed("f"), fleetNamed("g")
+	one := []*v1alpha1.NodeFleet{f}
+	job := func(m *model, n int, cpu int64, length time.Duration) {
+		for range n {
+			pod := testPod(fmt.Sprintf("job-%02d", len(m.pods())), cpu, 1024, length)
+			pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
+			m.add(pod)
+		}
+	}
+	return []scenario{
+		{
+			"machines come for jobs and go when those have ended", one, []provider.Flavor{large, small}, nil,
+			func(m *model) {
+				job(m, 9, 3000, 4*minute)
+				m.run(15*minute, "f")
+			},
+			`0 pods run, 0 wait, 9 have ended, lost []; large 0 of 0, at most 2; small 0 of 0, at most 0; 2 were made, 0 nodes are closed`, ``,
+		},
+		{
+			"machines of two flavors at a time", one, []provider.Flavor{large, small}, nil,
+			func(m *model) {
+				job(m, 1, 15_000, time.Hour)
+				job(m, 1, 2000, time.Hour)
+				m.run(5*minute, "f")
+			},
+			`2 pods run, 0 wait, 0 have ended, lost []; large 1 of 1, at most 1; small 1 of 1, at most 1; 2 were made, 0 nodes are closed`, ``,
+		},
+		{
+			"an under-used machine is emptied onto another", one, []provider.Flavor{small}, nil,
+			func(m *model) {
+				for i, cpu := range []int64{2100, 2000} { // which end sooner than expected
+					pod := testPod(fmt.Sprintf("early-%d", i), cpu, 1024, time.Hour)
+					pod.Annotations["ends-after"] = "3m"
+					m.add(pod)
+				}
+				job(m, 1, 1800, time.Hour)
+				job(m, 1, 1700, time.Hour)
+				m.run(15*minute, "f")
+			},
+			`2 pods run, 0 wait, 2 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are closed`, ``,
+		},
+		{
+			"machines that never come are given up for others", one, []provider.Flavor{modelFlavor("never", 4, 16, 10_000), small}, nil,
+			func(m *model) {
+				job(m, 3, 2500, time.Hour)
+				m.run(14*minute, "f")
+			},
+			`3 pods run, 0 wait, 0 have ended, lost []; never 0 of 0, at most 3; small 3 of 3, at most 3; 6 were made, 0 nodes are closed`, ``,
+		},
+		{
+			"a flavor keeps its least number", one, []provider.Flavor{least(1, small)}, nil,
+			func(m *model) {
+				job(m, 3, 3000, 3*minute)
+				m.run(12*minute, "f")
+			},
+			`0 pods run, 0 wait, 3 have ended, lost []; small 1 of 1, at most 3; 3 were made, 0 nodes are closed`, ``,
+		},
+		{
+			"two fleets buy once for the same pods", []*v1alpha1.NodeFleet{f, g}, []provider.Flavor{large, small}, map[string]string{"large": "g", "small": "f"},
+			func(m *model) {
+				job(m, 2, 3000, time.Hour)
+				m.run(5*minute, "g", "f")
+			},
+			`2 pods run, 0 wait, 0 have ended, lost []; large 1 of 1, at most 1; small 0 of 0, at most 0; 1 were made, 0 nodes are closed`,
+			// The other fleet came first.
+			`2 pods run, 0 wait, 0 have ended, lost []; large 0 of 0, at most 0; small 2 of 2, at most 2; 2 were made, 0 nodes are closed`,
+		},
+		{
+			"of two fleets with the same flavors the older has them", []*v1alpha1.NodeFleet{f, g}, []provider.Flavor{small}, nil,
+			func(m *model) {
+				job(m, 2, 3000, 2*minute)
+				m.run(10*minute, "g", "f")
+			},
+			`0 pods run, 0 wait, 2 have ended, lost []; small 0 of 0, at most 2; 2 were made, 0 nodes are closed`, ``,
+		},
+	}
+}
+
+// TestWhereverTheProcessDiesTheOutcomeIsTheSame lets the process die in the course of each
+// write in turn, before it takes effect and after, and start again with an empty memory.
+func TestWhereverTheProcessDiesTheOutcomeIsTheSame(t *testing.T) {
+	for _, tc := range scenarios() {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			play := func(dies int, applied bool) int {
+				m := newModel(t, tc.fleets, tc.sell)
+				m.sellers, m.dies, m.applied = tc.owners, dies, applied
+				tc.play(m)
+				if got := m.outcome(); got != tc.want && (dies == 0 || got != tc.or) {
+					t.Errorf("dying at write %d (done: %t):\n%s\nwant\n%s\n%s", dies, applied, got, tc.want, strings.Join(m.log, "\n"))
+				}
+				return m.writes
+			}
+			writes := play(0, false)
+			if writes == 0 {
+				t.Fatal("nothing was written")
+			}
+			for dies := 1; dies <= writes; dies++ {
+				play(dies, false)
+				play(dies, true)
+			}
+		})
+	}
+}
