@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -67,7 +68,7 @@ type daemon struct {
 // flavor of that fleet are expected to take.
 func observe(w *world, all []*stock, self *stock, lags func(flavor string) time.Duration, learned *runtimes.Learner, now time.Time) *observation {
 	o := &observer{
-		world: w, now: now, lags: lags, learned: learned, compiler: constraint.NewCompiler(w.namespaces), onNode: map[string][]*corev1.Pod{},
+		world: w, now: now, lags: lags, learned: learned, compiler: w.compiler(), onNode: map[string][]*corev1.Pod{},
 		observation: observation{
 			own: map[string]provider.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}, going: map[string]bool{},
 		},
@@ -106,14 +107,19 @@ var toleratedByDaemons = []corev1.Toleration{
 	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
 }
 
+// daemonPod returns a pod of a DaemonSet as its controller makes it.
+func daemonPod(set *appsv1.DaemonSet) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, Labels: set.Spec.Template.Labels},
+		Spec:       *set.Spec.Template.Spec.DeepCopy(),
+	}
+	pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleratedByDaemons...)
+	return pod
+}
+
 func (o *observer) readDaemons() {
 	for i := range o.world.daemons {
-		set := &o.world.daemons[i]
-		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, Labels: set.Spec.Template.Labels},
-			Spec:       *set.Spec.Template.Spec.DeepCopy(),
-		}
-		pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleratedByDaemons...)
+		pod := daemonPod(&o.world.daemons[i])
 		demands, err := o.compiler.Compile(pod)
 		if err != nil {
 			continue // the API server has let it pass: its pods run nowhere

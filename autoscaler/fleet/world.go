@@ -9,6 +9,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/internal/constraint"
 )
 
 // world is what the API server says of the cluster, read once a round.
@@ -66,6 +68,19 @@ func readWorld(ctx context.Context, c client.Reader) (*world, error) {
 		w.namespaces[namespaces.Items[i].Name] = namespaces.Items[i].Labels
 	}
 	return w, nil
+}
+
+// compiler returns one that tells pods apart by what somebody demands of them, and not
+// by the name of the Job that they are of.
+func (w *world) compiler() *constraint.Compiler {
+	demanding := make([]*corev1.Pod, 0, len(w.pods)+len(w.daemons))
+	for i := range w.pods {
+		demanding = append(demanding, &w.pods[i])
+	}
+	for i := range w.daemons {
+		demanding = append(demanding, daemonPod(&w.daemons[i]))
+	}
+	return constraint.NewCompilerFor(w.namespaces, demanding)
 }
 
 // unschedulable reports whether the scheduler has found no room for the pod.
