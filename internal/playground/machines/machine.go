@@ -99,6 +99,7 @@ func (r *machineReconciler) step(ctx context.Context, m *KwokMachine) (time.Dura
 	case metav1.GetControllerOf(m) == nil && len(m.OwnerReferences) == 0:
 		return 0, nil // cluster-api sets the Machine as owner first
 	case controllerutil.AddFinalizer(m, Finalizer):
+		m.Spec.ProviderID = ProviderID(m.Name) // which nobody reads before the machine is provisioned
 		return 0, r.client.Update(ctx, m)
 	case m.Status.RequestTime == nil:
 		return r.request(ctx, m)
@@ -116,6 +117,9 @@ func (r *machineReconciler) request(ctx context.Context, m *KwokMachine) (time.D
 		return askAgain, client.IgnoreNotFound(err)
 	}
 	m.Status.RequestTime = r.now()
+	if m.Spec.Fault == FaultFail || m.Spec.lag(m.Name) <= 0 {
+		return r.acquire(ctx, m) // every write that is saved makes many machines come sooner
+	}
 	setReady(m, metav1.ConditionFalse, "Provisioning", "")
 	return 0, r.client.Status().Update(ctx, m)
 }
@@ -162,12 +166,6 @@ func (r *machineReconciler) acquire(ctx context.Context, m *KwokMachine) (time.D
 	}
 	if m.Spec.Fault != FaultNever {
 		if err := r.join(ctx, m); err != nil {
-			return 0, err
-		}
-	}
-	if m.Spec.ProviderID == "" {
-		m.Spec.ProviderID = ProviderID(m.Name)
-		if err := r.client.Update(ctx, m); err != nil {
 			return 0, err
 		}
 	}
