@@ -426,6 +426,13 @@ func TestBudgetsThatAreSpentKeepPods(t *testing.T) {
 	}
 }
 
+// budgetOf is a PodDisruptionBudget that is spent.
+func budgetOf(labels map[string]string) policyv1.PodDisruptionBudget {
+	return policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}},
+	}
+}
+
 func TestTextsAreClippedAtRunes(t *testing.T) {
 	if got := clip(strings.Repeat("a", 1024)); len(got) != 1024 || strings.HasSuffix(got, "…") {
 		t.Errorf("%d bytes that fit became %d", 1024, len(got))

@@ -1,0 +1,446 @@
+package fleet
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/runtimes"
+)
+
+// scene is a cluster seen at the epoch. Machines need two minutes.
+type scene struct {
+	world *world
+	all   []*stock
+}
+
+func newScene(flavors ...provider.Flavor) *scene {
+	s := &scene{world: &world{nodes: map[string]*corev1.Node{}, namespaces: map[string]map[string]string{"default": {}}}}
+	s.fleet("f", flavors...)
+	return s
+}
+
+// fleet adds a fleet. The first is the one that looks.
+func (s *scene) fleet(name string, flavors ...provider.Flavor) *stock {
+	f := &stock{fleet: fleetNamed(name), class: class.Any, inventory: &provider.Inventory{Flavors: flavors}, prices: pricesOf(flavors, nil)}
+	s.all = append(s.all, f)
+	return f
+}
+
+// machine adds a machine to a fleet. It is to be there.
+func (f *stock) machine(name, flavor, node string, age time.Duration) *provider.Machine {
+	f.inventory.Machines = append(f.inventory.Machines, provider.Machine{Name: name, Flavor: flavor, Node: node, Ordered: epoch.Add(-age)})
+	at := slices.IndexFunc(f.inventory.Flavors, func(x provider.Flavor) bool { return x.Name == flavor })
+	f.inventory.Flavors[at].Want++
+	return &f.inventory.Machines[len(f.inventory.Machines)-1]
+}
+
+// node adds a node with four cores and 16 GiB that became ready a minute ago.
+func (s *scene) node(name string) *corev1.Node {
+	n := testNode(name, packing.Size{MilliCPU: 4000, MemoryBytes: 16 * testGiB}, epoch.Add(-minute))
+	n.Labels[corev1.LabelArchStable] = "amd64"
+	s.world.nodes[name] = n
+	return n
+}
+
+func (s *scene) pod(pod *corev1.Pod) *corev1.Pod {
+	s.world.pods = append(s.world.pods, *pod)
+	return &s.world.pods[len(s.world.pods)-1]
+}
+
+// placedOn is a pod that runs on a node.
+func placedOn(node string, pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.NodeName = node
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.NewTime(epoch.Add(-minute)))}
+	return pod
+}
+
+// waitingPod is a pod that found no room half a minute ago.
+func waitingPod(pod *corev1.Pod) *corev1.Pod {
+	pod.Status.Conditions = []corev1.PodCondition{waitsSince(epoch.Add(-30 * second))}
+	return pod
+}
+
+func ownedBy(kind string, pod *corev1.Pod) *corev1.Pod {
+	pod.OwnerReferences[0].Kind = kind
+	return pod
+}
+
+func (s *scene) daemon(name string, cpu int64, change func(spec *corev1.PodSpec)) {
+	set := appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	set.Spec.Template.Spec = testPod(name, cpu, 512, 0).Spec
+	if change != nil {
+		change(&set.Spec.Template.Spec)
+	}
+	s.world.daemons = append(s.world.daemons, set)
+}
+
+func (s *scene) look() *observation {
+	return observe(s.world, s.all, s.all[0], func(string) time.Duration { return 2 * minute }, runtimes.NewLearner(), epoch)
+}
+
+// told writes nodes as "NAME PHASE CLASS CPU, DUE, PODS".
+func told(o *observation) []string {
+	phases := map[cluster.Phase]string{cluster.Ordered: "ordered", cluster.Ready: "ready", cluster.Leaving: "leaving"}
+	all := []string{}
+	for _, n := range o.state.Nodes {
+		text := fmt.Sprintf("%s: %s, %s, %dm", n.Name, phases[n.Phase], n.Class, n.Capacity.MilliCPU)
+		if n.Phase == cluster.Ordered {
+			text += fmt.Sprintf(", due in %v", n.Due)
+		}
+		if n.Kept {
+			text += ", kept"
+		}
+		for _, p := range n.Pods {
+			text += " " + strings.TrimPrefix(p.Name, "default/")
+			if p.Fixed {
+				text += "!"
+			}
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+func pendingOf(o *observation) []string {
+	all := []string{}
+	for _, p := range o.state.Pending {
+		all = append(all, strings.TrimPrefix(p.Name, "default/"))
+	}
+	return all
+}
+
+func TestMachinesAreSeenInAllTheirPhases(t *testing.T) {
+	s := newScene(modelFlavor("small", 4, 16, 100_000), modelFlavor("large", 16, 64, 350_000))
+	f := s.all[0]
+	f.machine("m-ready", "small", "n-ready", time.Hour)
+	s.node("n-ready")
+	f.machine("m-fresh", "small", "", 30*second)
+	f.machine("m-slow", "large", "", 5*minute) // beyond what is expected, not beyond what it may take
+	f.machine("m-late", "large", "", 10*minute)
+	f.machine("m-starting", "small", "n-starting", minute)
+	s.node("n-starting").Status.Conditions[0].Status = corev1.ConditionFalse
+	f.machine("m-tainted", "small", "n-tainted", minute)
+	s.node("n-tainted").Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoSchedule}}
+	f.machine("m-dead", "small", "n-dead", time.Hour)
+	s.node("n-dead").Status.Conditions[0].Status = corev1.ConditionUnknown
+	f.machine("m-closed", "small", "n-closed", time.Hour)
+	s.node("n-closed").Spec.Unschedulable = true
+	f.machine("m-gone", "small", "n-gone", time.Hour) // its node is not in the cache, or not any more
+	f.machine("m-leaving", "small", "n-leaving", time.Hour).Leaving = true
+	f.inventory.Flavors[0].Want-- // as it has been given back
+	s.node("n-leaving")
+	f.inventory.Flavors[0].Want += 2 // not made yet
+	s.node("foreign")
+	s.pod(placedOn("n-ready", testPod("p", 1000, 1024, time.Hour)))
+	s.pod(placedOn("n-leaving", testPod("q", 1000, 1024, time.Hour)))
+	s.pod(placedOn("foreign", testPod("r", 1000, 1024, 0)))
+
+	o := s.look()
+	want := []string{
+		"foreign: ready, any, 4000m, kept r!",
+		"machine 8 of small: ordered, any, 4000m, due in 2m0s",
+		"machine 9 of small: ordered, any, 4000m, due in 2m0s",
+		"machine m-fresh: ordered, any, 4000m, due in 1m30s",
+		"machine m-gone: leaving, any, 4000m",
+		"machine m-late: leaving, any, 16000m",
+		"machine m-slow: ordered, any, 16000m, due in 0s",
+		"machine m-starting: ordered, any, 4000m, due in 1m0s",
+		"machine m-tainted: ordered, any, 4000m, due in 1m0s",
+		"n-closed: leaving, any, 4000m",
+		"n-dead: leaving, any, 4000m",
+		"n-ready: ready, any, 4000m p!",
+	}
+	if diff := cmp.Diff(want, told(o)); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int{"small": 9, "large": 2}, o.ordered); diff != "" {
+		t.Errorf("ordered (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]int{"small": 6, "large": 2}, o.inFlight); diff != "" {
+		t.Errorf("in flight (-want +got):\n%s", diff)
+	}
+	if want := int64(10*100_000 + 2*350_000); o.paid != want { // the one that leaves, too
+		t.Errorf("%d are paid, want %d", o.paid, want)
+	}
+	names := slices.Sorted(maps.Keys(o.own))
+	if diff := cmp.Diff([]string{"machine m-fresh", "machine m-gone", "machine m-late", "machine m-slow", "machine m-starting", "machine m-tainted", "n-closed", "n-dead", "n-ready"}, names); diff != "" {
+		t.Errorf("own (-want +got):\n%s", diff)
+	}
+	for _, n := range o.state.Nodes {
+		if n.Name == "n-ready" && (n.Age != time.Hour || n.MicroDollarsPerHour != 100_000 || n.Flavor != "small" || n.MaxPods != 110) {
+			t.Errorf("the ready node is %+v", n)
+		}
+	}
+}
+
+// TestFleetsCountOnTheMachinesThatOthersHaveOnOrder is what keeps two fleets from buying
+// for the same pods.
+func TestFleetsCountOnTheMachinesThatOthersHaveOnOrder(t *testing.T) {
+	s := newScene(modelFlavor("small", 4, 16, 100_000))
+	g := s.fleet("g", modelFlavor("large", 16, 64, 350_000))
+	g.class = class.Batch
+	s.all[0].machine("m", "small", "", minute)
+	g.machine("m", "large", "", minute) // of the same name
+	g.machine("ready", "large", "n", time.Hour)
+	s.node("n")
+	g.inventory.Flavors[0].Want++
+
+	for range 2 {
+		o := s.look()
+		other := "f"
+		want := []string{
+			"machine 3 of large: ordered, batch, 16000m, due in 0s, kept",
+			"machine m: ordered, any, 4000m, due in 1m0s",
+			"machine m: ordered, batch, 16000m, due in 0s, kept",
+			"n: ready, batch, 4000m, kept",
+		}
+		own, ordered := []string{"machine m"}, map[string]int{"small": 1}
+		if s.all[0] == g {
+			other = "g"
+			want = []string{
+				"machine 3 of large: ordered, batch, 16000m, due in 2m0s",
+				"machine m: ordered, any, 4000m, due in 0s, kept",
+				"machine m: ordered, batch, 16000m, due in 1m0s",
+				"n: ready, batch, 4000m",
+			}
+			own, ordered = []string{"machine m", "n"}, map[string]int{"large": 3}
+		}
+		got := told(o)
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("nodes as fleet %s sees them (-want +got):\n%s", other, diff)
+		}
+		if diff := cmp.Diff(own, slices.Sorted(maps.Keys(o.own))); diff != "" {
+			t.Errorf("own (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(ordered, o.ordered); diff != "" {
+			t.Errorf("ordered (-want +got):\n%s", diff)
+		}
+		slices.Reverse(s.all)
+	}
+}
+
+func TestDaemonSetsTakeTheirShareOfMachinesToCome(t *testing.T) {
+	gpu := modelFlavor("gpu", 4, 16, 100_000)
+	gpu.Labels["gpu"] = "yes"
+	gpu.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, {Key: "cold", Effect: corev1.TaintEffectPreferNoSchedule}}
+	full := modelFlavor("tiny", 1, 1, 1000)
+	few := modelFlavor("few", 4, 16, 1000)
+	few.MaxPods = 3
+	s := newScene(few, gpu, modelFlavor("small", 4, 16, 100_000), full)
+	s.daemon("log", 200, nil) // runs where there is no taint
+	s.daemon("agent", 300, func(spec *corev1.PodSpec) {
+		spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	})
+	s.daemon("driver", 500, func(spec *corev1.PodSpec) {
+		spec.NodeSelector = map[string]string{"gpu": "yes"}
+		spec.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}
+	})
+	s.daemon("arm", 100, func(spec *corev1.PodSpec) { spec.NodeSelector = map[string]string{corev1.LabelArchStable: "arm64"} })
+	s.daemon("large", 600, func(spec *corev1.PodSpec) { spec.NodeSelector = map[string]string{"size": "large"} })
+	s.all[0].machine("m", "gpu", "", minute)
+
+	o := s.look()
+	got := map[string]string{}
+	for _, f := range o.state.Flavors {
+		got[f.Name] = fmt.Sprintf("%dm %dMi %d pods", f.Size.MilliCPU, f.Size.MemoryBytes>>20, f.MaxPods)
+	}
+	want := map[string]string{
+		"few": "3500m 15360Mi 1 pods", "gpu": "3200m 15360Mi 108 pods", "small": "3500m 15360Mi 108 pods", "tiny": "500m 0Mi 108 pods",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("flavors (-want +got):\n%s", diff)
+	}
+	if n := o.state.Nodes[0]; n.Capacity.MilliCPU != 3200 || n.MaxPods != 108 {
+		t.Errorf("the machine on its way holds %+v and %d pods", n.Capacity, n.MaxPods)
+	}
+	s.daemon("more", 600, nil)
+	for _, f := range s.look().state.Flavors {
+		if f.Name == "few" || f.Name == "tiny" {
+			t.Errorf("DaemonSets fill %s, and it is for sale with %+v", f.Name, f)
+		}
+	}
+}
+
+func TestPodsThatAreOnEveryNodeTakeRoomAndAreNobodysConcern(t *testing.T) {
+	s := newScene(modelFlavor("small", 4, 16, 100_000))
+	s.all[0].machine("m", "small", "n", time.Hour)
+	s.node("n")
+	s.pod(placedOn("n", ownedBy("DaemonSet", testPod("agent", 300, 512, 0))))
+	s.pod(placedOn("n", ownedBy("Node", testPod("proxy", 200, 512, 0))))
+	s.pod(placedOn("n", testPod("service", 1000, 1024, 0)))
+	s.pod(waitingPod(ownedBy("DaemonSet", testPod("agent-waits", 300, 512, 0))))
+	o := s.look()
+	if diff := cmp.Diff([]string{"n: ready, any, 3500m service!"}, told(o)); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+	if n := o.state.Nodes[0]; n.MaxPods != 108 {
+		t.Errorf("it takes %d pods, want 108", n.MaxPods)
+	}
+	if len(o.state.Pending) > 0 || len(o.held) > 0 {
+		t.Errorf("pending %v, held %v", pendingOf(o), o.held)
+	}
+}
+
+func TestPodsOnTheirWayTakeTheRoomThatTheyAreNominatedFor(t *testing.T) {
+	s := newScene(modelFlavor("small", 4, 16, 100_000))
+	s.all[0].machine("m", "small", "n", time.Hour)
+	s.node("n")
+	s.pod(waitingPod(testPod("nominated", 1000, 1024, time.Hour))).Status.NominatedNodeName = "n"
+	s.pod(waitingPod(testPod("lost", 1000, 1024, time.Hour))).Status.NominatedNodeName = "no-more"
+	s.pod(placedOn("no-more", testPod("orphan", 1000, 1024, time.Hour)))
+	o := s.look()
+	if diff := cmp.Diff([]string{"n: ready, any, 4000m nominated!"}, told(o)); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+	if o.state.Nodes[0].Incoming != 1 {
+		t.Errorf("%d pods are on their way", o.state.Nodes[0].Incoming)
+	}
+	if diff := cmp.Diff([]string{"lost"}, pendingOf(o)); diff != "" {
+		t.Errorf("pending (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyPodsThatFoundNoRoomWait(t *testing.T) {
+	s := newScene(modelFlavor("small", 4, 16, 100_000))
+	s.pod(waitingPod(testPod("waits", 1000, 1024, time.Hour)))
+	s.pod(testPod("new", 1000, 1024, time.Hour))
+	s.pod(waitingPod(testPod("gated", 1000, 1024, time.Hour))).Status.Conditions[0].Reason = corev1.PodReasonSchedulingGated
+	s.pod(waitingPod(testPod("going", 1000, 1024, time.Hour))).DeletionTimestamp = new(metav1.NewTime(epoch))
+	s.pod(waitingPod(testPod("placed", 1000, 1024, time.Hour))).Status.Conditions[0].Status = corev1.ConditionTrue
+	o := s.look()
+	if diff := cmp.Diff([]string{"waits"}, pendingOf(o)); diff != "" {
+		t.Errorf("pending (-want +got):\n%s", diff)
+	}
+	p := o.state.Pending[0]
+	if p.Waited != 30*second || p.Runtime != time.Hour || p.Class != class.Batch || p.Size != (packing.Size{MilliCPU: 1000, MemoryBytes: testGiB}) {
+		t.Errorf("the pod is %+v", p)
+	}
+	if diff := cmp.Diff([]time.Time{epoch.Add(-30 * second)}, o.waited); diff != "" {
+		t.Errorf("waited (-want +got):\n%s", diff)
+	}
+}
+
+func TestAFleetLooksAfterPodsOfItsClassAlone(t *testing.T) {
+	for machines, want := range map[class.Class][]string{class.Any: {"job", "server"}, class.Batch: {"job"}, class.Service: {"server"}} {
+		s := newScene(modelFlavor("small", 4, 16, 100_000))
+		s.all[0].class = machines
+		s.pod(waitingPod(testPod("job", 1000, 1024, time.Hour)))
+		s.pod(waitingPod(testPod("server", 1000, 1024, 0)))
+		odd := s.pod(waitingPod(testPod("odd", 1000, 1024, 0))) // held where its class is looked after
+		odd.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+		o := s.look()
+		if diff := cmp.Diff(want, pendingOf(o)); diff != "" {
+			t.Errorf("a fleet for %s: pending (-want +got):\n%s", machines, diff)
+		}
+		if (len(o.held) == 1) != machines.Takes(class.Service) {
+			t.Errorf("a fleet for %s holds %v", machines, o.held)
+		}
+	}
+}
+
+func TestPodsThatNothingCanBePlannedForAreHeldWithAReason(t *testing.T) {
+	s := newScene(modelFlavor("small", 4, 16, 100_000))
+	s.pod(waitingPod(testPod("gpu", 1000, 1024, 0))).Spec.Containers[0].Resources.Requests["example.com/gpu"] = resource.MustParse("1")
+	disk := s.pod(waitingPod(testPod("disk", 1000, 1024, 0)))
+	disk.Spec.Containers[0].Resources.Requests[corev1.ResourceEphemeralStorage] = resource.MustParse("1Gi")
+	s.pod(waitingPod(testPod("claim", 1000, 1024, 0))).Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "c"}}
+	o := s.look()
+	if diff := cmp.Diff([]string{"disk"}, pendingOf(o)); diff != "" {
+		t.Errorf("pending (-want +got):\n%s", diff)
+	}
+	if len(o.held) != 2 || o.held[0].Name != "default/claim" || o.held[1].Name != "default/gpu" || !strings.Contains(o.held[1].Reason, "example.com/gpu") {
+		t.Errorf("held: %+v", o.held)
+	}
+	if len(o.waited) != 1 {
+		t.Errorf("%d pods are waited for, those held are not to be", len(o.waited))
+	}
+}
+
+func TestFlavorsForSaleHaveRoomBelowTheirGreatestNumber(t *testing.T) {
+	free := modelFlavor("free", 4, 16, 0)
+	broken, unpriced, full, one := modelFlavor("broken", 4, 16, 1), modelFlavor("unpriced", 4, 16, 1), modelFlavor("full", 4, 16, 1), modelFlavor("one", 4, 16, 1)
+	broken.Problem, unpriced.HasPrice, full.Max, one.Max = "it is", false, 2, 2
+	s := newScene(broken, free, full, one, unpriced)
+	s.all[0].machine("a", "full", "", minute)
+	s.all[0].machine("b", "full", "", minute)
+	s.all[0].machine("c", "one", "", minute)
+	got := map[string]int{}
+	for _, f := range s.look().state.Flavors {
+		got[f.Name] = f.Most
+	}
+	if diff := cmp.Diff(map[string]int{"free": 100, "full": -1, "one": 1}, got); diff != "" {
+		t.Errorf("how many more can be bought (-want +got):\n%s", diff)
+	}
+}
+
+func TestMachinesTakeTheClassOfTheirFleetUnlessALabelSaysOtherwise(t *testing.T) {
+	s := newScene(modelFlavor("small", 4, 16, 1))
+	s.all[0].class = class.Batch
+	s.all[0].machine("a", "small", "plain", time.Hour)
+	s.node("plain")
+	s.all[0].machine("b", "small", "labelled", time.Hour)
+	s.node("labelled").Labels[v1alpha1.LabelClass] = "any"
+	s.node("foreign")
+	s.node("odd").Labels[v1alpha1.LabelClass] = "nonsense"
+	want := []string{"foreign: ready, any, 4000m, kept", "labelled: ready, any, 4000m", "odd: ready, any, 4000m, kept", "plain: ready, batch, 4000m"}
+	if diff := cmp.Diff(want, told(s.look())); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+}
+
+func TestHowLongJobsStillRun(t *testing.T) {
+	s := newScene(modelFlavor("small", 4, 16, 1))
+	s.all[0].machine("a", "small", "n", time.Hour)
+	s.node("n")
+	s.pod(placedOn("n", testPod("half", 1, 1, 2*minute)))     // of which it has run one
+	s.pod(placedOn("n", testPod("overdue", 1, 1, 40*second))) // by 20 s
+	s.pod(placedOn("n", testPod("just", 1, 1, minute)))       // due now
+	s.pod(placedOn("n", testPod("service", 1, 1, 0)))         // has no end
+	finish := s.pod(placedOn("n", testPod("said", 1, 1, 1)))  // said by its scheduler
+	finish.Annotations[v1alpha1.AnnotationExpectedFinish] = "2026-01-01T00:05:00Z"
+	got := map[string]time.Duration{}
+	for _, p := range s.look().state.Nodes[0].Pods {
+		got[strings.TrimPrefix(p.Name, "default/")] = p.Runtime
+		if p.Class == class.Batch && p.Ran != minute {
+			t.Errorf("%s has run for %v", p.Name, p.Ran)
+		}
+	}
+	want := map[string]time.Duration{"half": minute, "overdue": 20 * second, "just": second, "service": 0, "said": 5 * minute}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("runtimes (-want +got):\n%s", diff)
+	}
+}
+
+func TestPodsOfABudgetThatIsSpentStay(t *testing.T) {
+	s := newScene(modelFlavor("small", 4, 16, 1))
+	s.all[0].machine("a", "small", "n", time.Hour)
+	s.node("n")
+	movable := func(name string) *corev1.Pod {
+		pod := testPod(name, 1, 1, time.Hour)
+		pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
+		return placedOn("n", pod)
+	}
+	s.pod(movable("free"))
+	s.pod(movable("held")).Labels = map[string]string{"app": "x"}
+	s.world.budgets = append(s.world.budgets, budgetOf(map[string]string{"app": "x"}))
+	if diff := cmp.Diff([]string{"n: ready, any, 4000m free held!"}, told(s.look())); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+}
