@@ -41,7 +41,7 @@ type Figures struct {
 	// LeftOut says why it did not run, or did not end.
 	LeftOut string `json:"leftOut,omitempty"`
 	// PricePerHour is in dollars, and Gap by how much of LowerBoundPerHour it is above
-	// that bound.
+	// that bound; 0 where there is no bound.
 	PricePerHour float64 `json:"pricePerHour"`
 	Gap          float64 `json:"gap"`
 	Machines     int     `json:"machines"`
@@ -75,7 +75,7 @@ func (w *Workload) measure(ctx context.Context, s settings) error {
 		}
 	}
 	for _, f := range w.planners {
-		if f.LeftOut == "" {
+		if f.LeftOut == "" && w.LowerBoundPerHour > 0 {
 			f.Gap = f.PricePerHour/w.LowerBoundPerHour - 1
 		}
 	}

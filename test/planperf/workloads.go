@@ -28,30 +28,34 @@ type spec struct {
 	chosen    func(trace.Offer) bool
 	draw      func(r *rand.Rand, n int) ([]byte, string) // pods and their file's extension
 	seeds     []uint64
-	// withoutKarpenter and withoutGreedy say why these do not run.
-	withoutKarpenter, withoutGreedy string
+	// withoutGreedy says why greedy does not run; Karpenter always does.
+	withoutGreedy string
 }
 
 const (
+	generalFamilies = "c, m and r families"
+	wholeCatalogue  = "whole catalogue"
+	kwokTypes       = "kwok types"
+	diverseDemands  = "diverse demands"
+
 	aws     = "aws/catalogue.csv"
 	kwok    = "kwok/flavors.csv"
-	tooMany = "takes minutes"
 	demands = "knows of no demands but room"
 )
 
 var specs = []spec{
-	{name: "c, m and r families", pods: 500, catalogue: aws, chosen: general, draw: shapes, seeds: []uint64{1, 2, 3}},
-	{name: "c, m and r families", pods: 2_000, catalogue: aws, chosen: general, draw: shapes, seeds: []uint64{1, 2, 3}},
-	{name: "c, m and r families", pods: 10_000, catalogue: aws, chosen: general, draw: shapes, seeds: []uint64{1, 2}},
-	{name: "whole catalogue", pods: 500, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1, 2, 3}},
-	{name: "whole catalogue", pods: 2_000, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1, 2, 3}},
-	{name: "whole catalogue", pods: 10_000, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1, 2}},
-	{name: "whole catalogue", pods: 50_000, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1}, withoutKarpenter: tooMany},
-	{name: "kwok types", pods: 500, catalogue: kwok, chosen: every[trace.Offer], draw: kinds, seeds: []uint64{1, 2, 3}},
-	{name: "kwok types", pods: 2_000, catalogue: kwok, chosen: every[trace.Offer], draw: kinds, seeds: []uint64{1, 2, 3}},
-	{name: "kwok types", pods: 10_000, catalogue: kwok, chosen: every[trace.Offer], draw: kinds, seeds: []uint64{1, 2}},
-	{name: "diverse demands, kwok types", pods: 500, catalogue: kwok, chosen: every[trace.Offer], draw: diverse, seeds: []uint64{1, 2, 3}, withoutGreedy: demands},
-	{name: "diverse demands, kwok types", pods: 1_000, catalogue: kwok, chosen: every[trace.Offer], draw: diverse, seeds: []uint64{1, 2, 3}, withoutGreedy: demands},
+	{name: generalFamilies, pods: 500, catalogue: aws, chosen: general, draw: shapes, seeds: []uint64{1, 2, 3}},
+	{name: generalFamilies, pods: 2_000, catalogue: aws, chosen: general, draw: shapes, seeds: []uint64{1, 2, 3}},
+	{name: generalFamilies, pods: 10_000, catalogue: aws, chosen: general, draw: shapes, seeds: []uint64{1, 2}},
+	{name: wholeCatalogue, pods: 500, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1, 2, 3}},
+	{name: wholeCatalogue, pods: 2_000, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1, 2, 3}},
+	{name: wholeCatalogue, pods: 10_000, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1, 2}},
+	{name: wholeCatalogue, pods: 50_000, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1}},
+	{name: kwokTypes, pods: 500, catalogue: kwok, chosen: every[trace.Offer], draw: kinds, seeds: []uint64{1, 2, 3}},
+	{name: kwokTypes, pods: 2_000, catalogue: kwok, chosen: every[trace.Offer], draw: kinds, seeds: []uint64{1, 2, 3}},
+	{name: kwokTypes, pods: 10_000, catalogue: kwok, chosen: every[trace.Offer], draw: kinds, seeds: []uint64{1, 2}},
+	{name: diverseDemands, pods: 500, catalogue: kwok, chosen: every[trace.Offer], draw: diverse, seeds: []uint64{1, 2, 3}, withoutGreedy: demands},
+	{name: diverseDemands, pods: 1_000, catalogue: kwok, chosen: every[trace.Offer], draw: diverse, seeds: []uint64{1, 2, 3}, withoutGreedy: demands},
 }
 
 var generalFamily = regexp.MustCompile(`^[cmr][0-9]`)
@@ -151,7 +155,7 @@ func (s *spec) write(dir, data string, seed uint64) (*Workload, error) {
 	w.planners = []*Figures{
 		{Planner: "supercargo"},
 		{Planner: "greedy", LeftOut: s.withoutGreedy},
-		{Planner: "karpenter", LeftOut: s.withoutKarpenter},
+		{Planner: "karpenter"},
 	}
 	if err := os.WriteFile(w.podsFile, text, 0o600); err != nil {
 		return nil, err

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTheSameSeedDrawsTheSameWorkload(t *testing.T) {
+	for _, s := range specs {
+		if s.pods > 2_000 {
+			continue
+		}
+		dir := t.TempDir()
+		first, err := s.write(dir, "../data", 1)
+		if err != nil {
+			t.Fatalf("%s, %d pods: %v", s.name, s.pods, err)
+		}
+		again, err := s.write(dir, "../data", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := s.write(dir, "../data", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(first.pods, again.pods); diff != "" || first.Pods != s.pods {
+			t.Errorf("%s: %d pods, want %d; drawn again they differ (-first +again):\n%s", s.name, first.Pods, s.pods, diff)
+		}
+		if cmp.Equal(first.pods, other.pods) {
+			t.Errorf("%s: another seed draws the same pods", s.name)
+		}
+	}
+}
+
+func TestOnlyTheGeneralFamiliesAreChosen(t *testing.T) {
+	w, err := specs[0].write(t.TempDir(), "../data", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Flavors != 723 {
+		t.Errorf("%d flavors, want the 723 x86-64 ones of c, m and r", w.Flavors)
+	}
+	for _, f := range w.flavors {
+		if f.Arch != "amd64" || f.Name[:2] == "mac" {
+			t.Errorf("%s is among them", f.Name)
+		}
+	}
+}
+
+func TestPodsBeyondAQuarterOfTheLargestMachineAreRefused(t *testing.T) {
+	s := specs[0]
+	s.draw = func(*rand.Rand, int) ([]byte, string) {
+		return []byte("name,cpu_milli,memory_mib\nhuge,100000,1\n"), "csv"
+	}
+	if _, err := s.write(t.TempDir(), "../data", 1); err == nil {
+		t.Error("a pod of 100 CPUs is let in")
+	}
+}
+
+func TestBarsTellTheWorstOfWhatWasRun(t *testing.T) {
+	workload := func(name string, pods int, gap, toKarpenter float64) *Workload {
+		return &Workload{
+			Name: name, Pods: pods, KarpenterToSupercargo: toKarpenter,
+			Planners: map[string]*Figures{"supercargo": {Gap: gap}},
+		}
+	}
+	got := judge([]*Workload{
+		workload(kwokTypes, 2_000, 0.009, 1.5), workload(generalFamilies, 2_000, 0.02, 0), workload(kwokTypes, 500, 0.03, 0.5), workload(diverseDemands, 500, 0.9, 0),
+	})
+	want := []Bar{
+		{"plans all pods, and never wrong", 0, "kwok types, 2000 pods, seed 0", true},
+		{"gap of 1 % at most from 2,000 pods", 0.02, "c, m and r families, 2000 pods, seed 0", false},
+		{"gap of 3 % at most at 500 pods", 0.03, "kwok types, 500 pods, seed 0", true},
+		{"never dearer than Karpenter", 2, "kwok types, 500 pods, seed 0", false},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("bars (-want +got):\n%s", diff)
+	}
+}
+
+func TestPlansForDifferentPodsAreNotCompared(t *testing.T) {
+	whole := &Figures{PricePerHour: 2}
+	for _, lame := range []*Figures{{PricePerHour: 1, Unplaceable: 1}, {PricePerHour: 1, Fault: "x"}, {LeftOut: "x"}} {
+		if ratio(lame, whole) != 0 || ratio(whole, lame) != 0 {
+			t.Errorf("%+v is compared", lame)
+		}
+	}
+	if got := ratio(&Figures{PricePerHour: 3}, whole); got != 1.5 {
+		t.Errorf("ratio %v, want 1.5", got)
+	}
+}
