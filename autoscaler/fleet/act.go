@@ -225,8 +225,9 @@ func (r *round) patienceWith(name string, m provider.Machine, node *corev1.Node,
 		if m.Failed != "" {
 			return 0
 		}
-		return timeout - r.now.Sub(m.Ordered)
+		return timeout - r.now.Sub(r.withoutNode(m))
 	}
+	delete(r.memory.lost, m.Name)
 	c, is := ready(node)
 	if _, _, closing := drainMark(node); is || closing || node.DeletionTimestamp != nil {
 		return never
@@ -239,6 +240,21 @@ func (r *round) patienceWith(name string, m provider.Machine, node *corev1.Node,
 		since = c.LastTransitionTime.Time
 	}
 	return timeout - r.now.Sub(since)
+}
+
+// withoutNode returns since when a machine has had no node: since its order, or since
+// that was first seen if it has had one. Somebody may have deleted the node to let its
+// kubelet register anew.
+func (r *round) withoutNode(m provider.Machine) time.Time {
+	if m.Node == "" {
+		return m.Ordered
+	}
+	since, known := r.memory.lost[m.Name]
+	if !known {
+		since = r.now
+		r.memory.lost[m.Name] = since
+	}
+	return since
 }
 
 // giveUpFlavor writes down what is given up of one flavor. Machines that the flavor

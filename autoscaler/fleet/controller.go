@@ -77,6 +77,8 @@ type memory struct {
 	inFlight map[string]bool
 	// gaveUp are the machines that were given up, by name.
 	gaveUp map[string]bool
+	// lost is since when the node of a machine has been missing, by machine.
+	lost map[string]time.Time
 	// missing is since when a flavor has had fewer machines than it is to have.
 	missing map[string]time.Time
 	// said is the last event of each kind, which is not repeated.
@@ -216,7 +218,7 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 	if m == nil || m.generation != fleet.Generation {
 		m = &memory{
 			generation: fleet.Generation, planner: moves.NewPlanner(movesConfig(&fleet.Spec.Consolidation)), busy: r.Clock.Now(),
-			inFlight: map[string]bool{}, gaveUp: map[string]bool{}, missing: map[string]time.Time{}, said: map[string]string{},
+			inFlight: map[string]bool{}, gaveUp: map[string]bool{}, lost: map[string]time.Time{}, missing: map[string]time.Time{}, said: map[string]string{},
 		}
 		r.memory[fleet.UID] = m
 	}
