@@ -1,246 +1,547 @@
 // Package nodefleet tests NodeFleets on a real API server with real cluster-api
 // controllers. The machines' nodes are played by kwok.
+//
+// All tests share one control plane, since starting one takes longer than most of
+// them. Each has a bench of it to itself: a namespace for its pods, which select the
+// nodes of its machines, and an autoscaler that sees nothing else.
 package nodefleet
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io/fs"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/klog/v2"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/internal/playground"
-	"supercargo.dev/supercargo/manifests"
 )
 
-// bench is a control plane with cluster-api and what a test needs of it.
+// How long is waited for what must come, and how often it is looked for.
+const (
+	patience = 2 * time.Minute
+	poll     = 100 * time.Millisecond
+)
+
+// bench is what one test has of the site.
 type bench struct {
 	*testing.T
-	*playground.Playground
 	client.Client
+	site *site
+	name string
+	// meanwhile is called at every look while something is waited for.
+	meanwhile func()
+	log       *logBuffer
 }
 
-// newBench starts a control plane that knows NodeFleets.
-func newBench(t *testing.T) *bench {
+// newBench returns the bench with that name, which becomes a namespace and begins the
+// names of MachineDeployments: a few small letters.
+func newBench(t *testing.T, name string) *bench {
 	t.Helper()
-	p := playground.ForTest(t, playground.Options{ClusterAPI: true})
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
-	config := p.Config()
-	config.QPS, config.Burst = 500, 1000
-	c, err := client.New(config, client.Options{Scheme: scheme})
+	s, err := theSite()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("start the site: %v", err)
 	}
-	b := &bench{T: t, Playground: p, Client: c}
-	b.define()
+	b := &bench{T: t, Client: s.client, site: s, name: name, meanwhile: func() {}, log: &logBuffer{}}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the autoscaler's last lines:\n%s", b.log.tail(60))
+		}
+	})
+	s.makeNamespace(b)
 	return b
 }
 
-// define installs the CRDs.
-func (b *bench) define() {
+// logBuffer keeps what an autoscaler logs.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logBuffer) logger(name string) logr.Logger {
+	return funcr.New(func(prefix, args string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		fmt.Fprintf(&l.text, "%s %s\n", prefix, args)
+	}, funcr.Options{LogTimestamp: true, TimestampFormat: "15:04:05.000"}).WithName(name)
+}
+
+func (l *logBuffer) tail(n int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := strings.Split(l.text.String(), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+func namespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// make creates an object.
+func (b *bench) make(object client.Object) {
 	b.Helper()
-	err := fs.WalkDir(manifests.CRDs, "crd", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
+	if err := b.Create(b.Context(), object); err != nil {
+		b.Fatalf("make %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// eventually polls until the check says nothing any more.
+func (b *bench) eventually(what string, check func() string) {
+	b.Helper()
+	deadline := time.Now().Add(patience)
+	var last string
+	for time.Now().Before(deadline) {
+		b.meanwhile()
+		if last = check(); last == "" {
+			return
 		}
-		text, err := manifests.CRDs.ReadFile(path)
-		if err != nil {
-			return err
+		select {
+		case <-b.site.Done():
+			b.Fatalf("%s: the playground has ended: %v", what, b.site.Err())
+		case <-time.After(poll):
 		}
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := yaml.Unmarshal(text, &crd); err != nil {
-			return err
+	}
+	b.Fatalf("%s: still %s; %s", what, last, b.show())
+}
+
+// show tells the status of the fleets, the machines and the pods.
+func (b *bench) show() string {
+	var text strings.Builder
+	for _, f := range b.fleets() {
+		status, _ := json.MarshalIndent(f.Status, "", " ")
+		fmt.Fprintf(&text, "NodeFleet %s: %s\n", f.Name, status)
+	}
+	for _, d := range b.deployments() {
+		replicas, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas")
+		fmt.Fprintf(&text, "MachineDeployment %s: %d replicas\n", d.GetName(), replicas)
+	}
+	for _, n := range b.nodes() {
+		fmt.Fprintf(&text, "Node %s: %s, unschedulable %v, %v\n", n.Name, n.Labels[corev1.LabelInstanceTypeStable], n.Spec.Unschedulable, n.Annotations)
+	}
+	for _, p := range b.allPods() {
+		fmt.Fprintf(&text, "Pod %s: %s on %q\n", p.Name, p.Status.Phase, p.Spec.NodeName)
+	}
+	return text.String()
+}
+
+// autoscale runs an autoscaler until the function that it returns is called.
+func (b *bench) autoscale(change ...func(*app.Options)) (stop func()) {
+	b.Helper()
+	end, failed := b.startAutoscaler(change...)
+	check := func() {
+		end()
+		if err := failed(); err != nil {
+			b.Errorf("the autoscaler: %v", err)
 		}
-		return b.Create(b.Context(), &crd)
-	})
-	if err != nil {
+	}
+	b.Cleanup(check)
+	return check
+}
+
+// startAutoscaler runs one whose failure the caller may ask for, once it is stopped.
+func (b *bench) startAutoscaler(change ...func(*app.Options)) (stop func(), failed func() error) {
+	b.Helper()
+	o := app.Options{Config: app.Throttle(b.site.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.logger(b.name)}
+	for _, f := range change {
+		f(&o)
+	}
+	o.Config.Wrap(view(b.name))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
+	done := make(chan struct{})
+	var err error
+	go func() {
+		defer close(done)
+		err = app.Run(ctx, o)
+	}()
+	stop = func() { cancel(); <-done }
+	b.Cleanup(stop)
+	return stop, func() error { return err }
+}
+
+// The kinds of cluster-api, which only the autoscaler's provider knows.
+var (
+	machineDeployments = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDeploymentList"}
+	machines           = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineList"}
+)
+
+// spec is a flavor, of which the test says what matters to it.
+type spec = playground.MachineDeploymentSpec
+
+// flavor adds a MachineDeployment without machines.
+func (b *bench) flavor(name, cpu, memory, price string, change ...func(*spec)) {
+	b.Helper()
+	s := spec{Name: b.name + "-" + name, Flavor: name, CPU: cpu, Memory: memory, PricePerHour: price, Max: 300, Labels: map[string]string{benchLabel: b.name}}
+	for _, f := range change {
+		f(&s)
+	}
+	if err := b.site.AddMachineDeployment(b.Context(), s); err != nil {
 		b.Fatal(err)
 	}
-	b.eventually("NodeFleets are served", func() string {
-		var fleets v1alpha1.NodeFleetList
-		if err := b.List(b.Context(), &fleets); err != nil {
+	b.patchDeployment(name, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, benchLabel, b.name))
+}
+
+// patchDeployment changes a MachineDeployment by a merge patch.
+func (b *bench) patchDeployment(flavor, patch string) {
+	b.Helper()
+	if err := b.tryPatchDeployment(b.Context(), flavor, patch); err != nil {
+		b.Fatalf("patch MachineDeployment %s: %v", flavor, err)
+	}
+}
+
+func (b *bench) tryPatchDeployment(ctx context.Context, flavor, patch string) error {
+	d := &unstructured.Unstructured{}
+	d.SetGroupVersionKind(schema.GroupVersionKind{Group: machineDeployments.Group, Version: machineDeployments.Version, Kind: "MachineDeployment"})
+	d.SetNamespace(metav1.NamespaceDefault)
+	d.SetName(b.name + "-" + flavor)
+	return b.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)))
+}
+
+// annotate sets an annotation of a MachineDeployment; null, without quotes, removes it.
+func (b *bench) annotate(flavor, key, value string) {
+	b.Helper()
+	if value != "null" {
+		value = fmt.Sprintf("%q", value)
+	}
+	b.patchDeployment(flavor, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, key, value))
+}
+
+// fleet makes a NodeFleet of all MachineDeployments of the bench.
+func (b *bench) fleet(name string, change ...func(*v1alpha1.NodeFleetSpec)) {
+	b.Helper()
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{benchLabel: b.name}}
+	f := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name, Labels: selector.MatchLabels}, Spec: v1alpha1.NodeFleetSpec{
+		ClusterAPI: &v1alpha1.ClusterAPIFlavors{Namespace: metav1.NamespaceDefault, Selector: selector},
+		Pricing:    v1alpha1.FleetPricing{BillingPeriod: seconds(1)},
+		Scaling: v1alpha1.FleetScaling{
+			Interval: seconds(2), BatchIdle: seconds(0.5), BatchMax: seconds(5), JoinTimeout: seconds(60), BackOff: seconds(30), ExpectedLag: seconds(2),
+		},
+		Consolidation: v1alpha1.FleetConsolidation{
+			Policy: v1alpha1.ConsolidateWhenEmpty, After: seconds(1), QueueEmptyFor: seconds(0.5), MaxUnavailable: "100%", DrainTimeout: seconds(60),
+		},
+	}}
+	for _, g := range change {
+		g(&f.Spec)
+	}
+	b.make(f)
+	b.Cleanup(func() {
+		if err := b.Delete(context.WithoutCancel(b.Context()), f); client.IgnoreNotFound(err) != nil {
+			b.Errorf("delete NodeFleet %s: %v", f.Name, err)
+		}
+	})
+}
+
+// names lets a fleet have these flavors and no others.
+func (b *bench) names(flavors ...string) func(*v1alpha1.NodeFleetSpec) {
+	return func(s *v1alpha1.NodeFleetSpec) {
+		s.ClusterAPI.Selector = nil
+		for _, f := range flavors {
+			s.ClusterAPI.Names = append(s.ClusterAPI.Names, b.name+"-"+f)
+		}
+	}
+}
+
+// change changes the spec of a fleet.
+func (b *bench) change(fleet string, change func(*v1alpha1.NodeFleetSpec)) {
+	b.Helper()
+	b.eventually("change the fleet", func() string {
+		f := b.get(fleet)
+		change(&f.Spec)
+		if err := b.Update(b.Context(), f); err != nil {
 			return err.Error()
 		}
 		return ""
 	})
 }
 
-// eventually polls until the check says nothing any more.
-func (b *bench) eventually(what string, check func() string) {
+// get returns a fleet.
+func (b *bench) get(name string) *v1alpha1.NodeFleet {
 	b.Helper()
-	deadline := time.Now().Add(90 * time.Second)
-	var last string
-	for time.Now().Before(deadline) {
-		if last = check(); last == "" {
-			return
-		}
-		select {
-		case <-b.Playground.Done():
-			b.Fatalf("%s: the playground has ended: %v", what, b.Err())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	b.Fatalf("%s: still %s; %s", what, last, b.fleets())
-}
-
-// fleets shows the status of all fleets.
-func (b *bench) fleets() string {
-	var fleets v1alpha1.NodeFleetList
-	if err := b.List(context.Background(), &fleets); err != nil {
-		return err.Error()
-	}
-	text := ""
-	for i := range fleets.Items {
-		status, _ := json.MarshalIndent(fleets.Items[i].Status, "", " ")
-		text += fleets.Items[i].Name + ": " + string(status) + "\n"
-	}
-	return text
-}
-
-// autoscale runs the autoscaler until the function that it returns is called.
-func (b *bench) autoscale(change ...func(*app.Options)) (stop func()) {
-	b.Helper()
-	o := app.Options{Config: app.Throttle(b.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: klog.Background()}
-	for _, f := range change {
-		f(&o)
-	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
-	done := make(chan error, 1)
-	go func() { done <- app.Run(ctx, o) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-done; err != nil {
-			b.Errorf("the autoscaler: %v", err)
-		}
-	}
-	b.Cleanup(stop)
-	return stop
-}
-
-// flavor adds a MachineDeployment without machines.
-func (b *bench) flavor(name, cpu, memory, price string, change ...func(*playground.MachineDeploymentSpec)) {
-	b.Helper()
-	spec := playground.MachineDeploymentSpec{Name: name, Flavor: name, CPU: cpu, Memory: memory, PricePerHour: price, Max: 300}
-	for _, f := range change {
-		f(&spec)
-	}
-	if err := b.AddMachineDeployment(b.Context(), spec); err != nil {
+	f := &v1alpha1.NodeFleet{}
+	if err := b.Get(b.Context(), client.ObjectKey{Name: b.name + "-" + name}, f); err != nil {
 		b.Fatal(err)
 	}
+	return f
 }
 
-// fleet makes a NodeFleet of all MachineDeployments in the default namespace.
-func (b *bench) fleet(name string, change ...func(*v1alpha1.NodeFleetSpec)) {
+// has waits until a condition of a fleet has this status and reason, and returns its
+// message.
+func (b *bench) has(fleet, kind string, status metav1.ConditionStatus, reason string) (message string) {
 	b.Helper()
-	f := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeFleetSpec{
-		ClusterAPI: &v1alpha1.ClusterAPIFlavors{Namespace: metav1.NamespaceDefault, Selector: &metav1.LabelSelector{}},
-		Pricing:    v1alpha1.FleetPricing{BillingPeriod: seconds(1)},
-		Scaling: v1alpha1.FleetScaling{
-			Interval: seconds(2), BatchIdle: seconds(0.5), BatchMax: seconds(5), JoinTimeout: seconds(60), BackOff: seconds(30), ExpectedLag: seconds(2),
-		},
-		Consolidation: v1alpha1.FleetConsolidation{
-			Policy: v1alpha1.ConsolidateWhenEmpty, After: seconds(2), QueueEmptyFor: seconds(1), MaxUnavailable: "100%", DrainTimeout: seconds(60),
-		},
-	}}
-	for _, g := range change {
-		g(&f.Spec)
+	b.eventually(fmt.Sprintf("%s is %s (%s)", kind, status, reason), func() string {
+		c := meta.FindStatusCondition(b.get(fleet).Status.Conditions, kind)
+		if c == nil {
+			return "not set"
+		}
+		if c.Status != status || c.Reason != reason {
+			return fmt.Sprintf("%s (%s): %s", c.Status, c.Reason, c.Message)
+		}
+		message = c.Message
+		return ""
+	})
+	return message
+}
+
+// flavorStatus returns what the fleet says of a flavor.
+func (b *bench) flavorStatus(fleet, flavor string) v1alpha1.FlavorStatus {
+	b.Helper()
+	for _, s := range b.get(fleet).Status.Flavors {
+		if s.Name == b.name+"-"+flavor {
+			return s
+		}
 	}
-	if err := b.Create(b.Context(), f); err != nil {
-		b.Fatal(err)
-	}
+	return v1alpha1.FlavorStatus{}
+}
+
+func (b *bench) fleets() []v1alpha1.NodeFleet {
+	var list v1alpha1.NodeFleetList
+	b.list(&list, client.MatchingLabels{benchLabel: b.name})
+	return list.Items
 }
 
 func seconds(s float64) metav1.Duration {
 	return metav1.Duration{Duration: time.Duration(s * float64(time.Second))}
 }
 
-// pods makes pods that are alike.
-func (b *bench) pods(prefix string, n int, cpu, memory string, change ...func(*corev1.Pod)) {
-	b.Helper()
-	for i := range n {
-		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("%s-%03d", prefix, i), Labels: map[string]string{"app": prefix}},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{
+// pod describes a pod of the bench.
+func (b *bench) pod(name, cpu, memory string, change ...func(*corev1.Pod)) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name, Labels: map[string]string{}},
+		Spec: corev1.PodSpec{
+			NodeSelector: map[string]string{benchLabel: b.name},
+			Containers: []corev1.Container{{
 				Name: "main", Image: "none",
 				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 					corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
 				}},
-			}}},
-		}
-		for _, f := range change {
-			f(pod)
-		}
-		if err := b.Create(b.Context(), pod); err != nil {
-			b.Fatal(err)
-		}
+			}},
+		},
+	}
+	for _, f := range change {
+		f(pod)
+	}
+	return pod
+}
+
+// pods makes pods that are alike.
+func (b *bench) pods(prefix string, n int, cpu, memory string, change ...func(*corev1.Pod)) {
+	b.Helper()
+	for i := range n {
+		b.make(b.pod(fmt.Sprintf("%s-%03d", prefix, i), cpu, memory, change...))
 	}
 }
 
-// allRun waits until all pods run.
-func (b *bench) allRun(n int) {
+// list reads a list; errors end the test.
+func (b *bench) list(list client.ObjectList, options ...client.ListOption) {
+	b.Helper()
+	if err := b.List(context.WithoutCancel(b.Context()), list, options...); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// allPods returns the pods of the bench.
+func (b *bench) allPods() []corev1.Pod {
+	b.Helper()
+	var pods corev1.PodList
+	b.list(&pods, client.InNamespace(b.name))
+	return pods.Items
+}
+
+// running counts the pods that run and are to go on.
+func (b *bench) running() (n int) {
+	for _, p := range b.allPods() {
+		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// run waits until so many pods run.
+func (b *bench) run(n int) {
 	b.Helper()
 	b.eventually(fmt.Sprintf("%d pods run", n), func() string {
-		var pods corev1.PodList
-		if err := b.List(b.Context(), &pods, client.InNamespace(metav1.NamespaceDefault)); err != nil {
-			return err.Error()
-		}
-		run := 0
-		for i := range pods.Items {
-			if pods.Items[i].Status.Phase == corev1.PodRunning {
-				run++
-			}
-		}
-		if run < n {
-			return fmt.Sprintf("%d of %d run", run, n)
+		if run := b.running(); run != n {
+			return fmt.Sprintf("%d do", run)
 		}
 		return ""
 	})
 }
 
-// nodes returns how many nodes there are of each flavor.
-func (b *bench) nodes() map[string]int {
+// wait waits until so many pods have been found to have no room.
+func (b *bench) wait(n int) {
 	b.Helper()
-	var nodes corev1.NodeList
-	if err := b.List(b.Context(), &nodes); err != nil {
+	b.eventually(fmt.Sprintf("%d pods find no room", n), func() string {
+		waiting := 0
+		for _, p := range b.allPods() {
+			if p.Spec.NodeName == "" && meta.IsStatusConditionPresentAndEqual(podConditions(&p), string(corev1.PodScheduled), metav1.ConditionFalse) {
+				waiting++
+			}
+		}
+		if waiting != n {
+			return fmt.Sprintf("%d do", waiting)
+		}
+		return ""
+	})
+}
+
+func podConditions(p *corev1.Pod) []metav1.Condition {
+	all := make([]metav1.Condition, len(p.Status.Conditions))
+	for i, c := range p.Status.Conditions {
+		all[i] = metav1.Condition{Type: string(c.Type), Status: metav1.ConditionStatus(c.Status)}
+	}
+	return all
+}
+
+// removePods deletes all pods of the bench.
+func (b *bench) removePods() {
+	b.Helper()
+	if err := b.DeleteAllOf(b.Context(), &corev1.Pod{}, client.InNamespace(b.name)); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// nodes returns the nodes of the bench.
+func (b *bench) nodes() []corev1.Node {
+	b.Helper()
+	var nodes corev1.NodeList
+	b.list(&nodes, client.MatchingLabels{benchLabel: b.name})
+	return nodes.Items
+}
+
+// count returns how many nodes there are of each flavor.
+func (b *bench) count() map[string]int {
+	b.Helper()
 	found := map[string]int{}
-	for i := range nodes.Items {
-		found[nodes.Items[i].Labels[corev1.LabelInstanceTypeStable]]++
+	for _, n := range b.nodes() {
+		found[n.Labels[corev1.LabelInstanceTypeStable]]++
 	}
 	return found
 }
 
-// noNodes waits until all machines have gone.
-func (b *bench) noNodes() {
+// becomes waits until there are these nodes and no others.
+func (b *bench) becomes(want map[string]int) {
 	b.Helper()
-	b.eventually("all machines are given back", func() string {
-		if n := b.nodes(); len(n) > 0 {
-			return fmt.Sprintf("there are %v", n)
+	b.eventually(fmt.Sprintf("the nodes are %v", want), func() string {
+		if got := b.count(); fmt.Sprint(got) != fmt.Sprint(want) {
+			return fmt.Sprint(got)
 		}
 		return ""
 	})
+}
+
+// deployments returns the MachineDeployments of the bench.
+func (b *bench) deployments() []unstructured.Unstructured {
+	b.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(machineDeployments)
+	b.list(list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{benchLabel: b.name})
+	return list.Items
+}
+
+// machines returns the Machines of the bench.
+func (b *bench) machines() []unstructured.Unstructured {
+	b.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(machines)
+	b.list(list, client.InNamespace(metav1.NamespaceDefault))
+	var own []unstructured.Unstructured
+	for _, m := range list.Items {
+		if strings.HasPrefix(m.GetName(), b.name+"-") {
+			own = append(own, m)
+		}
+	}
+	return own
+}
+
+// replicas returns how many machines of each flavor there are to be; flavors of which
+// there are none are left out.
+func (b *bench) replicas() map[string]int {
+	b.Helper()
+	found := map[string]int{}
+	for _, d := range b.deployments() {
+		if n, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas"); n > 0 {
+			found[strings.TrimPrefix(d.GetName(), b.name+"-")] = int(n)
+		}
+	}
+	return found
+}
+
+// highest watches the numbers of machines that there are to be, and returns a function
+// that tells the highest of each flavor so far, and of all together.
+func (b *bench) highest() func() (each map[string]int, together int) {
+	b.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(machineDeployments)
+	w, err := b.site.client.Watch(b.Context(), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{benchLabel: b.name})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var mu sync.Mutex
+	now, highest, together := map[string]int{}, map[string]int{}, 0
+	go func() {
+		for e := range w.ResultChan() {
+			d, ok := e.Object.(*unstructured.Unstructured)
+			if !ok {
+				continue
+			}
+			n, _, _ := unstructured.NestedInt64(d.Object, "spec", "replicas")
+			flavor := strings.TrimPrefix(d.GetName(), b.name+"-")
+			mu.Lock()
+			now[flavor] = int(n)
+			highest[flavor] = max(highest[flavor], int(n))
+			sum := 0
+			for _, n := range now {
+				sum += n
+			}
+			together = max(together, sum)
+			mu.Unlock()
+		}
+	}()
+	b.Cleanup(w.Stop)
+	return func() (map[string]int, int) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen := map[string]int{}
+		for flavor, n := range highest {
+			if n > 0 {
+				seen[flavor] = n
+			}
+		}
+		return seen, together
+	}
+}
+
+// untouched says what is left of a release that did not come to its end, or nothing.
+func (b *bench) untouched() string {
+	for _, n := range b.nodes() {
+		if _, marked := n.Annotations[v1alpha1.AnnotationDraining]; marked || n.Spec.Unschedulable {
+			return fmt.Sprintf("node %s is closed", n.Name)
+		}
+	}
+	for _, m := range b.machines() {
+		if mark, marked := m.GetAnnotations()["cluster.x-k8s.io/delete-machine"]; marked {
+			return fmt.Sprintf("machine %s is marked %s", m.GetName(), mark)
+		}
+	}
+	for _, f := range b.fleets() {
+		if f.Status.Intent != nil {
+			return fmt.Sprintf("fleet %s has an intent", f.Name)
+		}
+	}
+	return ""
 }

@@ -1,0 +1,174 @@
+package nodefleet
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/app"
+)
+
+// The autoscaler is killed at its first write, at its second, and so on until a run
+// has no such write any more; just before the write and just after it. Each time a
+// fresh one must end where an undisturbed one does.
+func TestWhereverItIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) {
+	t.Parallel()
+	const atOnce = 4
+	for first, over := int64(1), false; !over && !t.Failed(); first += atOnce {
+		over = true
+		t.Run(fmt.Sprintf("from write %d", first), func(t *testing.T) {
+			for at := first; at < first+atOnce; at++ {
+				for name, sent := range map[string]bool{"before": false, "after": true} {
+					t.Run(fmt.Sprintf("%s write %d", name, at), func(t *testing.T) {
+						t.Parallel()
+						c := newCut(at, sent)
+						growAndShrink(newBench(t, fmt.Sprintf("kill-%s-%d", name, at)), c)
+						if at == first+atOnce-1 && sent {
+							over = !c.broken() // read after the group has ended
+						}
+						t.Logf("killed %s: %s", name, c.what)
+					})
+				}
+			}
+		})
+	}
+}
+
+// growAndShrink runs work on an autoscaler with a connection that may break; when it
+// does the autoscaler is replaced.
+//
+// Six pods fill a large machine and a medium one. Then one pod of each goes: the large
+// one is still used well, the medium one is emptied, and its pod moves.
+func growAndShrink(b *bench, c *cut) {
+	b.flavor("medium", "4", "8Gi", "0.16")
+	b.flavor("large", "8", "16Gi", "0.30")
+	for i := range 6 {
+		b.movable(fmt.Sprintf("w-%d", i), "1900m", "3Gi")
+	}
+	b.wait(6)
+	highest := b.highest()
+	b.underUsed("all")
+	b.autoscaleAnewAfter(c)
+	b.run(6)
+	b.becomes(map[string]int{"large": 1, "medium": 1})
+
+	for flavor, node := range b.nodesByFlavor() {
+		b.removeOneOf(flavor, node)
+	}
+	b.eventually("the medium machine is emptied and given back", func() string {
+		if diff := cmp.Diff(map[string]int{"large": 1}, b.count()); diff != "" {
+			return "nodes (-want +got):\n" + diff
+		}
+		if run := b.running(); run != 4 {
+			return fmt.Sprintf("%d of 4 pods run", run)
+		}
+		if d := b.get("all").Status.LastDecision; d == nil || d.Measured == nil {
+			return "not measured"
+		}
+		return b.untouched()
+	})
+	if diff := cmp.Diff(map[string]int{"large": 1}, b.replicas()); diff != "" {
+		b.Errorf("machines that there are to be (-want +got):\n%s", diff)
+	}
+	if n := len(b.machines()); n != 1 {
+		b.Errorf("%d machines, want 1", n)
+	}
+	if each, _ := highest(); !cmp.Equal(map[string]int{"large": 1, "medium": 1}, each) {
+		b.Errorf("more machines than planned: %v", each)
+	}
+}
+
+// autoscaleAnewAfter runs an autoscaler, and a fresh one when its connection is cut.
+func (b *bench) autoscaleAnewAfter(c *cut) {
+	b.Helper()
+	stop, failed := b.startAutoscaler(func(o *app.Options) { o.Config.Wrap(c.wrap) })
+	b.Cleanup(func() {
+		if stop(); !c.broken() && failed() != nil {
+			b.Errorf("the autoscaler: %v", failed())
+		}
+	})
+	b.meanwhile = func() {
+		if c.broken() {
+			b.meanwhile = func() {}
+			stop()
+			b.log.logger(b.name).Info("cut", "what", c.what)
+			b.autoscale()
+		}
+	}
+}
+
+// underUsed makes a fleet that also empties machines that are used little.
+func (b *bench) underUsed(name string, change ...func(*v1alpha1.NodeFleetSpec)) {
+	b.Helper()
+	b.fleet(name, append([]func(*v1alpha1.NodeFleetSpec){func(s *v1alpha1.NodeFleetSpec) {
+		s.Consolidation.Policy = v1alpha1.ConsolidateWhenUnderUsed
+	}}, change...)...)
+}
+
+// movable makes a ReplicaSet of one batch pod that may be evicted.
+func (b *bench) movable(name, cpu, memory string, change ...func(*corev1.Pod)) {
+	b.Helper()
+	pod := b.pod(name, cpu, memory, change...)
+	pod.Labels = map[string]string{"app": name, v1alpha1.LabelClass: "batch"}
+	if pod.Annotations == nil {
+		pod.Annotations = map[string]string{}
+	}
+	if _, given := pod.Annotations[v1alpha1.AnnotationMigration]; !given {
+		pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
+	}
+	b.make(&appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec,
+			},
+		},
+	})
+}
+
+// removeSet deletes a ReplicaSet with its pod.
+func (b *bench) removeSet(name string) {
+	b.Helper()
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name}}
+	if err := b.Delete(b.Context(), set, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// nodesByFlavor returns the one node of each flavor.
+func (b *bench) nodesByFlavor() map[string]string {
+	b.Helper()
+	found := map[string]string{}
+	for _, n := range b.nodes() {
+		found[n.Labels[corev1.LabelInstanceTypeStable]] = n.Name
+	}
+	return found
+}
+
+// podsOn returns the pods of the bench on a node.
+func (b *bench) podsOn(node string) (found []corev1.Pod) {
+	b.Helper()
+	for _, p := range b.allPods() {
+		if p.Spec.NodeName == node && p.DeletionTimestamp == nil {
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// removeOneOf deletes a ReplicaSet that has its pod on the node.
+func (b *bench) removeOneOf(flavor, node string) {
+	b.Helper()
+	pods := b.podsOn(node)
+	if len(pods) == 0 {
+		b.Fatalf("the %s machine has no pods", flavor)
+	}
+	b.removeSet(pods[0].Labels["app"])
+}
