@@ -14,8 +14,8 @@ type budget struct {
 	tight bool
 }
 
-// newBudget returns the budget of a request. Limits that are not above 0 are none.
-func newBudget(p *problem, limits Limits, options MixOptions) *budget {
+// newBudget returns the budget of limits. Those that are not above 0 are none.
+func newBudget(limits Limits, options MixOptions) *budget {
 	b := &budget{machines: math.MaxInt, cpu: math.MaxInt64, memory: math.MaxInt64, dollar: math.MaxInt64}
 	limit := func(to *int64, most int64) {
 		if most > 0 {
@@ -30,19 +30,28 @@ func newBudget(p *problem, limits Limits, options MixOptions) *budget {
 	limit(&b.cpu, limits.MilliCPU)
 	limit(&b.memory, limits.MemoryBytes)
 	limit(&b.dollar, limits.MicroDollarsPerHour)
+	return b
+}
+
+// of returns the budget with how many machines of each offer of a problem may be bought.
+func (b *budget) of(p *problem) *budget {
+	c := b.clone()
 	for i := range p.offers {
 		if p.offers[i].Max <= 0 {
 			continue
 		}
-		if b.each == nil {
-			b.each = make([]int, len(p.offers))
-			for j := range b.each {
-				b.each[j] = math.MaxInt
+		if c.each == nil {
+			c.each = make([]int, len(p.offers))
+			for j := range c.each {
+				c.each[j] = math.MaxInt
 			}
 		}
-		b.each[i], b.tight = p.offers[i].Max, true
+		c.each[i] = p.offers[i].Max
+		if !c.tight {
+			c.tight, c.machines, c.cpu, c.memory, c.dollar = true, math.MaxInt, math.MaxInt64, math.MaxInt64, math.MaxInt64
+		}
 	}
-	return b
+	return c
 }
 
 // most is how many machines may be bought.
@@ -83,33 +92,37 @@ func (b *budget) clone() *budget {
 
 // allows reports whether a machine of an offer may be bought.
 func (b *budget) allows(p *problem, at int) bool {
-	if !b.tight {
-		return true
-	}
-	o := &p.offers[at]
-	return b.machines > 0 && o.Size.MilliCPU <= b.cpu && o.Size.MemoryBytes <= b.memory && o.MicroDollarsPerHour <= b.dollar &&
-		(b.each == nil || b.each[at] > 0)
+	return !b.tight || b.has(&p.offers[at].Flavor) && (b.each == nil || b.each[at] > 0)
+}
+
+// has reports whether there is enough left for a machine of a flavor.
+func (b *budget) has(f *Flavor) bool {
+	return !b.tight || b.machines > 0 && f.Size.MilliCPU <= b.cpu && f.Size.MemoryBytes <= b.memory && f.MicroDollarsPerHour <= b.dollar
 }
 
 func (b *budget) spend(p *problem, at int) { b.change(p, at, 1) }
 
-func (b *budget) change(p *problem, at int, n int) {
-	if !b.tight {
-		return
-	}
-	o := &p.offers[at]
-	b.machines -= n
-	if b.cpu < math.MaxInt64 {
-		b.cpu -= int64(n) * o.Size.MilliCPU
-	}
-	if b.memory < math.MaxInt64 {
-		b.memory -= int64(n) * o.Size.MemoryBytes
-	}
-	if b.dollar < math.MaxInt64 {
-		b.dollar -= int64(n) * o.MicroDollarsPerHour
-	}
+func (b *budget) change(p *problem, at, n int) {
+	b.pay(&p.offers[at].Flavor, n)
 	if b.each != nil && b.each[at] < math.MaxInt {
 		b.each[at] -= n
+	}
+}
+
+// pay takes so many machines of a flavor off.
+func (b *budget) pay(f *Flavor, n int) {
+	take := func(from *int64, amount int64) {
+		if *from < math.MaxInt64 {
+			*from -= int64(n) * amount
+		}
+	}
+	if b.tight {
+		if b.machines < math.MaxInt {
+			b.machines -= n
+		}
+		take(&b.cpu, f.Size.MilliCPU)
+		take(&b.memory, f.Size.MemoryBytes)
+		take(&b.dollar, f.MicroDollarsPerHour)
 	}
 }
 

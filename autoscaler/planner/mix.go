@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 // DefaultUnbounded is how long a pod without a runtime is taken to run where
@@ -93,49 +95,52 @@ func Mix(pods []Pod, flavors []Flavor, opts MixOptions) Plan {
 	return Supercargo(Request{Pods: pods, Flavors: flavors, Options: opts}).Plan
 }
 
-// write adds the machines of a mix to a plan, and the pods that have none.
-func (p *problem) write(plan *Plan, m mix, opts MixOptions) {
+// write adds the machines of a mix to a plan. Pods that have none are left to the caller.
+func (p *problem) write(plan *Plan, m mix) {
 	for i := range m.machines {
 		slices.Sort(m.machines[i].kinds)
 	}
 	slices.SortFunc(m.machines, func(a, b machine) int {
 		return cmp.Or(cmp.Compare(b.paid, a.paid), cmp.Compare(a.offer, b.offer), slices.Compare(a.kinds, b.kinds))
 	})
-	served, numbers := make([]int, len(p.kinds)), map[string]int{}
+	served := make([]int, len(p.kinds))
 	for _, from := range m.machines {
-		to := p.machine(&from)
-		to.Name = fmt.Sprintf("%s-%d", to.Flavor, numbers[to.Flavor])
-		numbers[to.Flavor]++
+		var pods []string
 		for _, k := range from.kinds {
-			name := p.kinds[k].pods[served[k]]
+			pods = append(pods, p.kinds[k].pods[served[k]])
 			served[k]++
-			to.Pods = append(to.Pods, name)
-			plan.Assignments = append(plan.Assignments, Assignment{Pod: name, Machine: to.Name})
 		}
-		slices.Sort(to.Pods)
-		plan.Machines = append(plan.Machines, to)
-		plan.MicroDollarsPerHour += to.MicroDollarsPerHour
-	}
-	for k := range p.kinds {
-		for _, name := range p.kinds[k].pods[served[k]:] {
-			plan.Unplaceable = append(plan.Unplaceable, Unplaceable{Pod: name, Reason: limitReached(opts.MaxMachines)})
-		}
+		plan.add(&p.offers[from.offer].Flavor, pods, from.used, time.Duration(from.paid))
 	}
 }
 
-// machine returns a machine as a plan shows it, without its name and pods.
-func (p *problem) machine(m *machine) Machine {
-	o := &p.offers[m.offer]
-	shown := Machine{
-		Flavor: o.Name, Used: m.used, MicroDollarsPerHour: o.MicroDollarsPerHour,
-		CPU:    float64(m.used.MilliCPU) / float64(max(o.Size.MilliCPU, 1)),
-		Memory: float64(m.used.MemoryBytes) / float64(max(o.Size.MemoryBytes, 1)),
+// add adds a machine, without a name, for these pods, which use so much of it together.
+func (p *Plan) add(f *Flavor, pods []string, used packing.Size, paid time.Duration) {
+	slices.Sort(pods)
+	m := Machine{
+		Flavor: f.Name, Pods: pods, Used: used, MicroDollarsPerHour: f.MicroDollarsPerHour,
+		CPU:    float64(used.MilliCPU) / float64(max(f.Size.MilliCPU, 1)),
+		Memory: float64(used.MemoryBytes) / float64(max(f.Size.MemoryBytes, 1)),
+		Score:  math.Inf(1),
 	}
-	shown.Score = math.Inf(1)
-	if o.MicroDollarsPerHour > 0 {
-		shown.Score = (shown.CPU + shown.Memory) / 2 / (float64(o.MicroDollarsPerHour) / 1e6)
+	if f.MicroDollarsPerHour > 0 {
+		m.Score = (m.CPU + m.Memory) / 2 / (float64(f.MicroDollarsPerHour) / 1e6)
 	}
-	shown.Reason = fmt.Sprintf("cheapest flavor that holds its %d pods: they use %.3f of its CPU and %.3f of its memory, paid for %v at $%.4f/h",
-		len(m.kinds), shown.CPU, shown.Memory, time.Duration(m.paid), float64(o.MicroDollarsPerHour)/1e6)
-	return shown
+	m.Reason = fmt.Sprintf("cheapest flavor that holds its %d pods: they use %.3f of its CPU and %.3f of its memory, paid for %v at $%.4f/h",
+		len(pods), m.CPU, m.Memory, paid, float64(f.MicroDollarsPerHour)/1e6)
+	p.Machines = append(p.Machines, m)
+	p.MicroDollarsPerHour += m.MicroDollarsPerHour
+}
+
+// name numbers the machines of each flavor and assigns their pods to them.
+func (p *Plan) name() {
+	numbers := map[string]int{}
+	for i := range p.Machines {
+		m := &p.Machines[i]
+		m.Name = fmt.Sprintf("%s-%d", m.Flavor, numbers[m.Flavor])
+		numbers[m.Flavor]++
+		for _, pod := range m.Pods {
+			p.Assignments = append(p.Assignments, Assignment{Pod: pod, Machine: m.Name})
+		}
+	}
 }

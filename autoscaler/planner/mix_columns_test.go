@@ -20,7 +20,7 @@ func drawProblem(t *rapid.T, most int) *problem {
 			pods = append(pods, p)
 		}
 	}
-	return newProblem(sorted(pods, Services), flavors, opts)
+	return newProblem(sorted(pods, Services), flavors, nil, opts)
 }
 
 func TestNoMachineIsWorthMoreThanItCosts(t *testing.T) {
@@ -47,7 +47,7 @@ func TestPodsThatFillMachinesAreWorthWhatTheyCost(t *testing.T) {
 	for i := range 50 {
 		pods = append(pods, pod(fmt.Sprint("c", i), 1500, 500), pod(fmt.Sprint("m", i), 500, 1500))
 	}
-	p := newProblem(pods, []Flavor{flavor("f", 2000, 2000, 100), flavor("waste", 9000, 9000, 900)}, MixOptions{})
+	p := newProblem(pods, []Flavor{flavor("f", 2000, 2000, 100), flavor("waste", 9000, 9000, 900)}, nil, MixOptions{})
 	m := p.newMachine([]int32{0, 1})
 	if ratio := float64(m.worth) / float64(p.about(&m)); !(ratio > 0.999) {
 		t.Errorf("pods that fill a machine are worth %.4f of it", ratio)
@@ -125,7 +125,7 @@ func TestTheRelaxationIsTheCheapestInPartsOfMachines(t *testing.T) {
 				pods = append(pods, pod(fmt.Sprint(len(pods)), cpu, 0))
 			}
 		}
-		p := newProblem(pods, []Flavor{flavor("f", 10, 10, 10)}, MixOptions{})
+		p := newProblem(pods, []Flavor{flavor("f", 10, 10, 10)}, nil, MixOptions{})
 		r := newRelaxation(p)
 		r.solve(1_000_000)
 		got := 0.0

@@ -11,7 +11,7 @@ import (
 // not be the best.
 type knapsack struct {
 	items []item
-	whole room
+	whole amounts
 	// cpu is the weight of CPU, the rest to 1 that of memory.
 	cpu    float64
 	counts []int32
@@ -25,15 +25,15 @@ type knapsack struct {
 // item is a kind in a knapsack.
 type item struct {
 	kind  int
-	takes room // places is how many pods there are
+	takes amounts // places is how many pods there are
 	value float64
 	// weight is the part of the machine that a pod takes, if CPU and memory were
 	// one resource.
 	weight, density float64
 }
 
-// room is an amount of what a machine has.
-type room struct{ cpu, memory, places int64 }
+// amounts is an amount of what a machine has.
+type amounts struct{ cpu, memory, places int64 }
 
 const (
 	// splits is in how many parts the weight of CPU against memory is divided.
@@ -52,14 +52,14 @@ func (b *knapsack) fill(p *problem, at int, level uint64, values []float64, spli
 	for i := range p.kinds {
 		k := &p.kinds[i]
 		if k.time <= level && values[i] > 0 && p.holds(at, k.size, k.on, 1) {
-			b.items = append(b.items, item{kind: i, takes: room{k.size.MilliCPU, k.size.MemoryBytes, int64(len(k.pods))}, value: values[i]})
+			b.items = append(b.items, item{kind: i, takes: amounts{k.size.MilliCPU, k.size.MemoryBytes, int64(len(k.pods))}, value: values[i]})
 		}
 	}
-	b.whole = room{max(o.Size.MilliCPU, 1), max(o.Size.MemoryBytes, 1), o.places}
+	b.whole = amounts{max(o.Size.MilliCPU, 1), max(o.Size.MemoryBytes, 1), o.places}
 	b.choose(split)
 	b.counts = append(b.counts[:0], make([]int32, len(b.items))...)
 	b.best = append(b.best[:0], b.counts...)
-	b.search(0, room{o.Size.MilliCPU, o.Size.MemoryBytes, o.places}, 0)
+	b.search(0, amounts{o.Size.MilliCPU, o.Size.MemoryBytes, o.places}, 0)
 	counts := make([]int32, len(p.kinds))
 	for i, n := range b.best {
 		counts[b.items[i].kind] = n
@@ -97,12 +97,12 @@ func (b *knapsack) weigh(split int) {
 	b.steps += 4 * len(b.items)
 }
 
-func (b *knapsack) weight(r room) float64 {
+func (b *knapsack) weight(r amounts) float64 {
 	return times(b.cpu, float64(r.cpu)/float64(b.whole.cpu)) + times(1-b.cpu, float64(r.memory)/float64(b.whole.memory))
 }
 
-// bound returns what the items from one on can be worth at most in the free room.
-func (b *knapsack) bound(from int, free room) float64 {
+// bound returns what the items from one on can be worth at most in the free amounts.
+func (b *knapsack) bound(from int, free amounts) float64 {
 	left, sum := b.weight(free)+times(leastWeight, float64(free.places)), 0.0
 	for i := from; i < len(b.items); i++ {
 		it := &b.items[i]
@@ -122,7 +122,7 @@ func (b *knapsack) bound(from int, free room) float64 {
 
 // search tries all numbers of the item, the most first, with value in the
 // machine already.
-func (b *knapsack) search(at int, free room, value float64) {
+func (b *knapsack) search(at int, free amounts, value float64) {
 	if value > b.bestValue {
 		b.bestValue = value
 		copy(b.best, b.counts)
@@ -141,7 +141,7 @@ func (b *knapsack) search(at int, free room, value float64) {
 	}
 	for ; n >= 0; n-- {
 		b.counts[at] = int32(n)
-		b.search(at+1, room{free.cpu - n*it.takes.cpu, free.memory - n*it.takes.memory, free.places - n}, value+times(it.value, float64(n)))
+		b.search(at+1, amounts{free.cpu - n*it.takes.cpu, free.memory - n*it.takes.memory, free.places - n}, value+times(it.value, float64(n)))
 	}
 	b.counts[at] = 0
 }

@@ -63,6 +63,7 @@ const (
 // offer is a flavor that no cheaper or equal one makes superfluous.
 type offer struct {
 	Flavor
+	flavor int   // its place among the flavors
 	places int64 // no more than there are pods
 	price  uint64
 	// cpu, memory and slots are Size and places in the units of scaled, rounded up.
@@ -88,6 +89,7 @@ type problem struct {
 	offers []offer // by price, then name
 	total  int     // pods
 	all    []int   // places of all offers
+	rooms  []*room // after the offers in sets
 	// pricing is that of all pods.
 	pricing pricing
 }
@@ -98,11 +100,19 @@ func (p *problem) holds(at int, used packing.Size, on int32, pods int64) bool {
 	return p.offers[at].has(used, pods) && p.has(on, at)
 }
 
-// newProblem takes pods that each fit some flavor, in the order they are served.
-func newProblem(pods []Pod, flavors []Flavor, opts MixOptions) *problem {
-	p := &problem{total: len(pods)}
+// newProblem takes pods that each fit some flavor, or one of the rooms, in the order
+// they are served.
+func newProblem(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions) *problem {
+	p := &problem{total: len(pods), rooms: rooms}
 	admission := newAdmission(pods)
-	p.addOffers(flavors, admission)
+	columns := p.addOffers(flavors, admission)
+	for _, r := range rooms {
+		columns = append(columns, admission.column(&Flavor{Arch: r.Arch, Host: r.Host}))
+	}
+	p.sets = newSets(len(columns))
+	for class := range admission.pods {
+		admission.sets = append(admission.sets, p.number(p.make(func(at int) bool { return columns[at][class] == admitted })))
+	}
 	p.addKinds(pods, admission, opts)
 	p.scale()
 	return p
@@ -110,10 +120,12 @@ func newProblem(pods []Pod, flavors []Flavor, opts MixOptions) *problem {
 
 // addOffers leaves out what a cheaper or equal offer makes superfluous: one at least
 // as large that admits the same pods.
-func (p *problem) addOffers(flavors []Flavor, a *admission) {
+// It returns which classes each offer admits.
+func (p *problem) addOffers(flavors []Flavor, a *admission) []string {
 	var columns []string
-	for _, f := range byPrice(flavors) {
-		o := offer{Flavor: f, places: int64(p.total), price: uint64(max(f.MicroDollarsPerHour, 0))}
+	for _, at := range placesByPrice(flavors) {
+		f := flavors[at]
+		o := offer{Flavor: f, flavor: at, places: int64(p.total), price: uint64(max(f.MicroDollarsPerHour, 0))}
 		if f.MaxPods > 0 {
 			o.places = min(o.places, f.MaxPods)
 		}
@@ -128,19 +140,19 @@ func (p *problem) addOffers(flavors []Flavor, a *admission) {
 			columns = append(columns, column)
 		}
 	}
-	p.sets = newSets(len(p.offers))
-	a.sets = nil
-	for class := range a.pods {
-		a.sets = append(a.sets, p.number(p.make(func(at int) bool { return columns[at][class] == admitted })))
-	}
+	return columns
 }
 
-func byPrice(flavors []Flavor) []Flavor {
-	flavors = slices.Clone(flavors)
-	slices.SortFunc(flavors, func(a, b Flavor) int {
-		return cmp.Or(cmp.Compare(a.MicroDollarsPerHour, b.MicroDollarsPerHour), cmp.Compare(a.Name, b.Name))
+// placesByPrice returns the places of the flavors by price, then name.
+func placesByPrice(flavors []Flavor) []int {
+	places := make([]int, len(flavors))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortStableFunc(places, func(a, b int) int {
+		return cmp.Or(cmp.Compare(flavors[a].MicroDollarsPerHour, flavors[b].MicroDollarsPerHour), cmp.Compare(flavors[a].Name, flavors[b].Name))
 	})
-	return flavors
+	return places
 }
 
 func (p *problem) addKinds(pods []Pod, a *admission, opts MixOptions) {

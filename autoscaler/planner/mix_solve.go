@@ -15,9 +15,9 @@ type solver struct {
 	// pods and flavors are for Greedy; no pods if it is not to be asked.
 	pods    []Pod
 	flavors []Flavor
-	best   mix
-	found  bool
-	stop   func() bool
+	best    mix
+	found   bool
+	stop    func() bool
 	// steps are those taken, effort those that may be.
 	steps, effort int
 }
@@ -123,8 +123,13 @@ func (s *solver) unlimited() {
 		}
 	}
 	s.polish()
+	s.greedyBoth()
+}
+
+// greedyBoth considers the mixes that [Greedy] buys in both orders, where they differ.
+func (s *solver) greedyBoth() {
 	s.greedy(Services)
-	if s.timed() {
+	if slices.ContainsFunc(s.pods, func(p Pod) bool { return p.Runtime != 0 }) {
 		s.greedy(Batch)
 	}
 }
@@ -175,7 +180,8 @@ func unlike(flavors []Flavor) []Flavor {
 	}
 	seen := map[shape]bool{}
 	var found []Flavor
-	for _, f := range byPrice(flavors) {
+	for _, at := range placesByPrice(flavors) {
+		f := flavors[at]
 		if of := (shape{f.Size, f.MaxPods, f.Arch}); !seen[of] {
 			seen[of] = true
 			found = append(found, f)
@@ -221,7 +227,7 @@ func (s *solver) polish() {
 	if !s.timed() && !s.budget.tight {
 		effort = min(effort, 4_000_000*many/max(many, 10*s.total))
 	}
-	for search.steps < effort && !s.stop() {
+	for search.steps < effort && len(s.best.machines) > 0 && !s.stop() {
 		search.improve(&s.best, 50_000)
 	}
 }
@@ -244,8 +250,7 @@ func (s *solver) limited() {
 		}
 	}
 	s.polish()
-	s.greedy(Services)
-	s.greedy(Batch)
+	s.greedyBoth()
 	s.settle(&s.best)
 }
 

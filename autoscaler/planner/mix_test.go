@@ -439,8 +439,8 @@ func TestTheSearchSeldomMissesTheBest(t *testing.T) {
 				flavors = append(flavors, flavor(fmt.Sprint("f", i), cpu, memory, cpu+memory+r.Int64N(40)))
 			}
 			opts := MixOptions{Setup: 30 * time.Second, Unbounded: 5 * time.Minute, MaxMachines: limit}
-			p := newProblem(sorted(pods, Services), flavors, opts)
-			s := &solver{problem: p, budget: newBudget(p, Limits{}, opts), pods: pods, flavors: flavors, stop: never, effort: 200_000}
+			p := newProblem(sorted(pods, Services), flavors, nil, opts)
+			s := &solver{problem: p, budget: newBudget(Limits{}, opts).of(p), pods: pods, flavors: flavors, stop: never, effort: 200_000}
 			if s.budget.tight {
 				s.limited()
 			} else {
@@ -527,7 +527,7 @@ func TestThousandsOfKindsArePlannedFor(t *testing.T) {
 func TestPodsLeftOverGoWhereTheyCostLeast(t *testing.T) {
 	pods := []Pod{job("a", 5, 5, 2*hour), job("b", 6, 6, hour), job("c", 3, 3, hour), job("d", 2, 2, hour)}
 	flavors := []Flavor{flavor("f", 9, 9, 9), flavor("g", 7, 7, 7), flavor("h", 5, 5, 5), flavor("i", 6, 6, 6)}
-	p := newProblem(pods, flavors, MixOptions{})
+	p := newProblem(pods, flavors, nil, MixOptions{})
 	m := mix{machines: []machine{p.newMachine([]int32{0}), p.newMachine([]int32{1})}, waiting: []int32{0, 0, 1, 1}, missing: 2}
 	(&solver{problem: p, budget: &budget{}}).settle(&m)
 	// With c, b needs f for 3 more; a needs f for 4 more and twice as long. Then d

@@ -116,30 +116,6 @@ func (p *problem) counts() []int32 {
 	return counts
 }
 
-// least returns what machines for so many pods of each kind must cost at least, in
-// micro-dollars per hour. Prices are whole, so what they add up to is, and the bound
-// is rounded up.
-func (p *problem) least(counts []int32) int64 {
-	dearest := uint64(1)
-	for i := range p.offers {
-		dearest = max(dearest, p.offers[i].price)
-	}
-	digits := max(0, min(24, 62-bits.Len64(dearest)))
-	v := newPrices(p.pricing.parts, func(at int) uint64 { return p.offers[at].price << digits })
-	var sum bill
-	for i, n := range counts {
-		if n > 0 {
-			sum = sum.plus(newBill(v.worth(p, &p.kinds[i]), uint64(n)))
-		}
-	}
-	sum = sum.plus(bill{0, 1<<digits - 1})
-	whole := bill{sum.high >> digits, sum.high<<(64-digits) | sum.low>>digits}
-	if whole.high > 0 || whole.low > math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return int64(whole.low)
-}
-
 // bin are pods of like size that the same offers hold, about.
 type bin struct {
 	on   int32

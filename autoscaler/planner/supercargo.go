@@ -63,32 +63,13 @@ type Result struct {
 // Supercargo returns the cheapest machines it can find that hold all pods, and what
 // any machines that hold them cost at least.
 func Supercargo(r Request) Result {
-	var plan Plan
-	var pending []Pod
-	for _, pod := range sorted(r.Pods, Services) {
-		if reason := unplaceable(pod, r.Flavors); reason != "" {
-			plan.Unplaceable = append(plan.Unplaceable, Unplaceable{Pod: pod.Name, Reason: reason})
-			continue
-		}
-		pending = append(pending, pod)
-	}
-	result := Result{}
-	if len(pending) > 0 {
-		p := newProblem(pending, r.Flavors, r.Options)
-		m := p.solve(newBudget(p, r.Limits, r.Options), pending, r.Flavors, r.Options.effort(len(pending)), r.stop())
-		counts := make([]int32, len(p.kinds))
-		for i := range counts {
-			counts[i] = int32(len(p.kinds[i].pods))
-		}
-		result.LowerBoundMicroDollarsPerHour = p.least(counts)
-		p.write(&plan, m, r.Options)
-	}
-	plan.sort()
-	result.Plan = plan
-	if b := result.LowerBoundMicroDollarsPerHour; b > 0 {
-		result.Gap = float64(result.MicroDollarsPerHour-b) / float64(b)
-	}
-	return result
+	d := newDraft(&r)
+	d.placeCoupled()
+	d.fillRooms()
+	d.buy()
+	d.repair()
+	d.shrink()
+	return d.result()
 }
 
 func (r *Request) stop() func() bool {

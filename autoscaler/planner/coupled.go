@@ -1,0 +1,417 @@
+package planner
+
+import (
+	"slices"
+
+	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// placeCoupled places the pods whose place depends on that of others, one by one, by
+// the rules of the scheduler: on a node, on a machine bought for one before, or on a new
+// one. Rounds go on as long as they place a pod, since one may wait for another.
+func (d *draft) placeCoupled() {
+	if !d.track() {
+		return
+	}
+	waiting, plain := d.split()
+	d.shop = newShop(d)
+	d.pending = append(d.place(waiting), plain...)
+}
+
+// place places coupled pods in rounds, and returns those left over, with reasons.
+func (d *draft) place(waiting []Pod) []Pod {
+	for was := len(waiting) + 1; len(waiting) < was; {
+		was = len(waiting)
+		waiting = slices.DeleteFunc(waiting, func(p Pod) bool { return !negative(p) && (d.join(p) || d.shop.open(p)) })
+	}
+	for i := range waiting {
+		d.reasons[waiting[i].Name] = d.shop.refusal(&waiting[i])
+	}
+	return waiting
+}
+
+// track sets up the tracker, and reports whether there are coupled pods pending.
+func (d *draft) track() bool {
+	var all, pending []*constraint.Pod
+	seen := map[*constraint.Pod]bool{nil: true}
+	add := func(p *constraint.Pod) {
+		if !seen[p] {
+			seen[p] = true
+			all = append(all, p)
+		}
+	}
+	for i := range d.pending {
+		if c := d.pending[i].Constraints; c != nil {
+			pending = append(pending, c)
+		}
+		add(d.pending[i].Constraints)
+	}
+	for _, r := range d.rooms {
+		for _, p := range r.Pods {
+			add(p)
+		}
+	}
+	d.coupled, d.demands = constraint.Coupled(all), all
+	if !slices.ContainsFunc(pending, func(p *constraint.Pod) bool { return d.coupled[p] }) {
+		return false
+	}
+	d.tracker = constraint.NewTracker()
+	d.tracker.Expect(all...)
+	for _, r := range d.rooms {
+		r.host = d.tracker.AddHost(hostOf(r.Host))
+		for _, p := range r.Pods {
+			if p != nil {
+				d.tracker.Place(p, r.host)
+			}
+		}
+	}
+	return true
+}
+
+func hostOf(h *constraint.Host) *constraint.Host {
+	if h == nil {
+		return bareHost
+	}
+	return h
+}
+
+// join puts the pod into the first room that takes it.
+func (d *draft) join(p Pod) bool {
+	for _, r := range d.rooms {
+		if r.holds(&p) && d.tracker.Check(p.Constraints, r.host) == "" {
+			d.put(p, r)
+			return true
+		}
+	}
+	return false
+}
+
+func (d *draft) put(p Pod, r *room) {
+	r.take(p)
+	if d.coupled[p.Constraints] {
+		d.tracker.Place(p.Constraints, r.host)
+	}
+}
+
+// shop opens machines for coupled pods.
+type shop struct {
+	*draft
+	// byPrice are the places of all flavors, cheapest first; preferred are those on which
+	// all pods together are cheapest, with what such a machine is worth at most.
+	byPrice, preferred []int
+	// worth is what pods are worth that may fill machines up, on the scale of prices;
+	// it shrinks as machines are opened.
+	worth int64
+}
+
+func newShop(d *draft) *shop {
+	s := &shop{draft: d, byPrice: placesByPrice(d.flavors)}
+	var fit []Pod
+	for _, p := range d.pending {
+		if !negative(p) && slices.ContainsFunc(d.flavors, func(f Flavor) bool { return p.refusedBy(&f) == "" }) {
+			fit = append(fit, p)
+		}
+	}
+	if len(fit) == 0 {
+		return s
+	}
+	problem := newProblem(fit, d.flavors, nil, d.r.Options)
+	s.worth = problem.least(problem.counts())
+	for _, at := range problem.pricing.liked {
+		s.preferred = append(s.preferred, problem.offers[at].flavor)
+	}
+	return s
+}
+
+// open buys a machine for the pod: one that all pods together would have, if they are
+// worth it, or else the cheapest that takes it.
+func (s *shop) open(p Pod) bool {
+	for _, at := range s.preferred {
+		if s.flavors[at].MicroDollarsPerHour <= s.worth && s.try(p, at) {
+			return true
+		}
+	}
+	for _, at := range s.byPrice {
+		if s.try(p, at) {
+			return true
+		}
+	}
+	return false
+}
+
+// try buys a machine of a flavor for the pod if that takes it.
+func (s *shop) try(p Pod, at int) bool {
+	f := &s.flavors[at]
+	if p.refusedBy(f) != "" || !s.budget.has(f) {
+		return false
+	}
+	host := s.tracker.AddHost(hostOf(f.Host))
+	if s.tracker.Check(p.Constraints, host) != "" {
+		s.tracker.RemoveHost(host)
+		return false
+	}
+	r := newRoom(f, at, host)
+	s.rooms = append(s.rooms, r)
+	s.purchase(at, 1)
+	s.worth -= f.MicroDollarsPerHour
+	s.put(p, r)
+	return true
+}
+
+// newRoom returns an empty machine of a flavor.
+func newRoom(f *Flavor, at, host int) *room {
+	places := f.MaxPods
+	if places == 0 {
+		places = -1
+	}
+	return &room{Standing: Standing{Free: f.Size, Places: places, Arch: f.Arch, Host: f.Host}, flavor: at, host: host}
+}
+
+// purchase takes machines of a flavor off what may be bought.
+func (d *draft) purchase(at, n int) {
+	f := &d.flavors[at]
+	d.budget.pay(f, n)
+	if d.r.Flavors[at].Max > 0 {
+		left := max(f.Max, 0) - n
+		if left == 0 {
+			left = -1 // 0 would be any number
+		}
+		f.Max = left
+	}
+}
+
+// refusal says why a coupled pod has no place.
+func (s *shop) refusal(p *Pod) string {
+	if why := refusal(p, s.r.Flavors); why != "" {
+		return why
+	}
+	counts := map[string]int{}
+	limited := false
+	for i := range s.flavors {
+		f := &s.flavors[i]
+		why := p.refusedBy(f)
+		if why == "" {
+			host := s.tracker.AddHost(hostOf(f.Host))
+			why = s.tracker.Check(p.Constraints, host)
+			s.tracker.RemoveHost(host)
+		}
+		if why == "" || f.Max < 0 {
+			limited = true
+			continue
+		}
+		counts[why]++
+	}
+	if limited {
+		return s.r.Limits.exhausted(s.r.Options)
+	}
+	return tally(len(s.flavors), counts)
+}
+
+// absorb makes rooms of the machines that the search has bought.
+func (d *draft) absorb() {
+	if d.problem == nil {
+		return
+	}
+	served := make([]int, len(d.problem.kinds))
+	byName := map[string]Pod{}
+	for _, p := range d.r.Pods {
+		byName[p.Name] = p
+	}
+	for i := range d.mix.machines {
+		m := &d.mix.machines[i]
+		at := d.problem.offers[m.offer].flavor
+		f := &d.r.Flavors[at]
+		r := newRoom(f, at, d.tracker.AddHost(hostOf(f.Host)))
+		for _, k := range m.kinds {
+			r.take(byName[d.problem.kinds[k].pods[served[k]]])
+			served[k]++
+		}
+		d.rooms = append(d.rooms, r)
+	}
+	d.problem, d.mix = nil, mix{}
+}
+
+// repair places pods anew that could not come to where they are with all machines there
+// from the beginning: a machine bought later may have opened a zone that a spread
+// counts. Those that are wrong again and again are left out.
+func (d *draft) repair() {
+	if d.tracker == nil {
+		return
+	}
+	d.absorb()
+	const rounds = 4
+	for round := 0; ; round++ {
+		wrong := d.retrace()
+		if len(wrong) == 0 {
+			return
+		}
+		if round < rounds {
+			wrong = d.place(wrong)
+		} else {
+			for i := range wrong {
+				d.reasons[wrong[i].Name] = "no place by its constraints on the machines of the plan"
+			}
+		}
+		d.pending = append(d.pending, wrong...)
+	}
+}
+
+// retrace lets the coupled pods come to their rooms in an order in which each may, with
+// all machines there, and takes those out that cannot, or could not come last. Machines without pods are given
+// back.
+func (d *draft) retrace() (wrong []Pod) {
+	d.rooms = slices.DeleteFunc(d.rooms, func(r *room) bool {
+		if r.flavor >= 0 && len(r.pods) == 0 {
+			d.purchase(r.flavor, -1)
+			return true
+		}
+		return false
+	})
+	d.tracker = constraint.NewTracker()
+	d.tracker.Expect(d.demands...)
+	waiting := make([][]Pod, len(d.rooms))
+	for i, r := range d.rooms {
+		r.host = d.tracker.AddHost(hostOf(r.Host))
+		for _, p := range r.Pods {
+			if p != nil {
+				d.tracker.Place(p, r.host)
+			}
+		}
+		for _, p := range r.pods {
+			if d.coupled[p.Constraints] {
+				waiting[i] = append(waiting[i], p)
+			}
+		}
+	}
+	for placed := true; placed; {
+		placed = false
+		for i, r := range d.rooms {
+			waiting[i] = slices.DeleteFunc(waiting[i], func(p Pod) bool {
+				if d.tracker.Check(p.Constraints, r.host) != "" {
+					return false
+				}
+				d.tracker.Place(p.Constraints, r.host)
+				placed = true
+				return true
+			})
+		}
+	}
+	for i, r := range d.rooms {
+		for _, p := range waiting[i] {
+			r.drop(p.Name)
+			wrong = append(wrong, p)
+		}
+	}
+	return append(wrong, d.misplaced()...)
+}
+
+// misplaced takes those coupled pods out that could not come last, with all others
+// where they are: whether they could come earlier depends on an order that nobody
+// knows.
+func (d *draft) misplaced() (wrong []Pod) {
+	for _, r := range d.rooms {
+		for _, p := range slices.Clone(r.pods) {
+			if c := p.Constraints; d.coupled[c] && !c.Plain() {
+				d.tracker.Unplace(c, r.host)
+				if d.tracker.Check(c, r.host) != "" {
+					r.drop(p.Name)
+					wrong = append(wrong, p)
+					continue
+				}
+				d.tracker.Place(c, r.host)
+			}
+		}
+	}
+	return wrong
+}
+
+// drop takes a pod out of a room.
+func (r *room) drop(name string) {
+	at := slices.IndexFunc(r.pods, func(p Pod) bool { return p.Name == name })
+	r.Free = sum(r.Free, r.pods[at].Size)
+	if r.Places >= 0 {
+		r.Places++
+	}
+	r.pods = slices.Delete(r.pods, at, at+1)
+}
+
+// shrink gives each machine that was bought for coupled pods the cheapest flavor that
+// holds all its pods by all rules.
+func (d *draft) shrink() {
+	for _, r := range d.rooms {
+		if r.flavor < 0 {
+			continue
+		}
+		for _, at := range placesByPrice(d.r.Flavors) {
+			if d.r.Flavors[at].MicroDollarsPerHour >= d.r.Flavors[r.flavor].MicroDollarsPerHour {
+				break
+			}
+			if d.replace(r, at) {
+				break
+			}
+		}
+	}
+}
+
+// replace changes a machine to another flavor if its pods may all be there.
+func (d *draft) replace(r *room, at int) bool {
+	f := &d.r.Flavors[at]
+	used := packing.Size{}
+	for i := range r.pods {
+		used = sum(used, r.pods[i].Size)
+		if r.pods[i].admittedBy(f) != "" {
+			return false
+		}
+	}
+	if !used.Fits(f.Size) || f.MaxPods > 0 && int64(len(r.pods)) > f.MaxPods || f.Max < 0 || f.Max > 0 && d.flavors[at].Max <= 0 {
+		return false
+	}
+	d.purchase(r.flavor, -1)
+	fits := d.budget.has(f)
+	d.purchase(r.flavor, 1)
+	if !fits {
+		return false
+	}
+	tracker := d.tracker.Clone()
+	tracker.RemoveHost(r.host)
+	host := tracker.AddHost(hostOf(f.Host))
+	for i := range r.pods {
+		if c := r.pods[i].Constraints; d.coupled[c] {
+			if tracker.Check(c, host) != "" {
+				return false
+			}
+			tracker.Place(c, host)
+		}
+	}
+	if !d.agree(tracker, r) {
+		return false
+	}
+	d.tracker = tracker
+	d.purchase(r.flavor, -1)
+	d.purchase(at, 1)
+	next := newRoom(f, at, host)
+	next.pods, next.Free = r.pods, f.Size.Minus(used)
+	*r = *next
+	return true
+}
+
+// agree reports whether the coupled pods of all other rooms could still join them: some
+// may be where they are because of pods on a machine that has changed.
+func (d *draft) agree(tracker *constraint.Tracker, changed *room) bool {
+	for _, r := range d.rooms {
+		for i := range r.pods {
+			c := r.pods[i].Constraints
+			if r == changed || !d.coupled[c] || c.Plain() {
+				continue
+			}
+			tracker.Unplace(c, r.host)
+			why := tracker.Check(c, r.host)
+			tracker.Place(c, r.host)
+			if why != "" {
+				return false
+			}
+		}
+	}
+	return true
+}

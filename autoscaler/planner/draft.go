@@ -1,0 +1,243 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// draft is a plan while it is made.
+type draft struct {
+	r       *Request
+	flavors []Flavor // with what is left to buy of each
+	budget  *budget
+	stop    func() bool
+	// rooms are the nodes, and then the machines bought for coupled pods.
+	rooms []*room
+	// pending are the pods without a place, in the order they choose, reasons why, by
+	// name, where that is known already.
+	pending []Pod
+	reasons map[string]string
+	// problem and mix are what is bought for all other pods.
+	problem *problem
+	mix     mix
+	// tracker is nil if no pod is coupled.
+	tracker *constraint.Tracker
+	coupled map[*constraint.Pod]bool
+	demands []*constraint.Pod // of all pods
+	shop    *shop
+}
+
+// room is a node, or a machine that is bought before the search, and what is free there.
+type room struct {
+	Standing
+	// flavor is its place among the flavors, or -1 for a node.
+	flavor int
+	host   int // in the tracker
+	pods   []Pod
+}
+
+func newDraft(r *Request) *draft {
+	d := &draft{
+		r: r, flavors: slices.Clone(r.Flavors), budget: newBudget(r.Limits, r.Options), stop: r.stop(),
+		pending: sorted(r.Pods, Services), reasons: map[string]string{},
+	}
+	d.rooms = roomsOn(r.Nodes)
+	return d
+}
+
+// roomsOn returns the nodes by name.
+func roomsOn(nodes []Standing) []*room {
+	var rooms []*room
+	for _, node := range nodes {
+		rooms = append(rooms, &room{Standing: node, flavor: -1})
+	}
+	slices.SortFunc(rooms, func(a, b *room) int { return cmp.Compare(a.Name, b.Name) })
+	return rooms
+}
+
+// holds reports whether a room has enough left for a pod, and admits it by itself.
+func (r *room) holds(p *Pod) bool {
+	return p.Size.Fits(r.Free) && r.Places != 0 && p.admittedBy(&Flavor{Arch: r.Arch, Host: r.Host}) == ""
+}
+
+// take puts a pod into a room.
+func (r *room) take(p Pod) {
+	r.Free = r.Free.Minus(p.Size)
+	if r.Places > 0 {
+		r.Places--
+	}
+	r.pods = append(r.pods, p)
+}
+
+// refuse moves pods that nothing takes from pending to the reasons.
+func (d *draft) refuse(pods []Pod) []Pod {
+	type key struct {
+		size         packing.Size
+		arch, static string
+	}
+	known := map[key]string{}
+	return slices.DeleteFunc(pods, func(p Pod) bool {
+		k := key{size: p.Size, arch: p.Arch}
+		if p.Constraints != nil {
+			k.static = p.Constraints.StaticKey()
+		}
+		why, ok := known[k]
+		if !ok {
+			why = refusal(&p, d.flavors)
+			known[k] = why
+		}
+		if why != "" {
+			d.reasons[p.Name] = why
+		}
+		return why != ""
+	})
+}
+
+// fillRooms puts pods that are not coupled into the rooms: those worth the most
+// elsewhere.
+func (d *draft) fillRooms() {
+	coupled, plain := d.split()
+	fit := slices.DeleteFunc(slices.Clone(plain), func(p Pod) bool {
+		return negative(p) || !slices.ContainsFunc(d.rooms, func(r *room) bool { return r.holds(&p) })
+	})
+	if len(fit) == 0 {
+		return
+	}
+	p := newProblem(fit, d.flavors, d.rooms, d.r.Options)
+	in := map[string]bool{}
+	byName := map[string]Pod{}
+	for _, pod := range fit {
+		byName[pod.Name] = pod
+	}
+	for i, names := range p.fillRooms() {
+		for _, name := range names {
+			in[name] = true
+			d.rooms[i].take(byName[name])
+		}
+	}
+	d.pending = append(coupled, slices.DeleteFunc(plain, func(p Pod) bool { return in[p.Name] })...)
+}
+
+// split returns the pending pods whose place depends on that of others, and the others.
+func (d *draft) split() (coupled, plain []Pod) {
+	for _, p := range d.pending {
+		if d.coupled[p.Constraints] {
+			coupled = append(coupled, p)
+		} else {
+			plain = append(plain, p)
+		}
+	}
+	return coupled, plain
+}
+
+// fillRooms returns by room the names of the pods that go there. A pod that fits no
+// offer comes first, then the one worth the most.
+func (p *problem) fillRooms() [][]string {
+	at := pricing{parts: p.pricing.parts, worth: slices.Clone(p.pricing.worth)}
+	for i := range p.kinds {
+		k := &p.kinds[i]
+		if !slices.ContainsFunc(p.all, func(at int) bool { return p.holds(at, k.size, k.on, 1) }) {
+			at.worth[i] = 1 << priceBits
+		}
+	}
+	k := &packer{p: p}
+	k.stock(p.counts(), at)
+	served := make([]int, len(p.kinds))
+	found := make([][]string, len(p.rooms))
+	for i, r := range p.rooms {
+		places := r.Places
+		if places < 0 {
+			places = int64(p.total)
+		}
+		f := filling{vessel: vessel{at: len(p.offers) + i, size: r.Free, places: places, enough: 1 << 63}, room: r.Free}
+		k.fill(&f, &k.pool, 24)
+		k.refine(&f, 2)
+		for _, g := range f.goods {
+			kind := k.goods[g].kind
+			found[i] = append(found[i], p.kinds[kind].pods[served[kind]])
+			served[kind]++
+		}
+	}
+	return found
+}
+
+// buy buys machines for the pods that are not coupled and are left.
+func (d *draft) buy() {
+	coupled, plain := d.split()
+	plain = d.refuse(plain)
+	d.pending = coupled
+	if len(plain) == 0 {
+		return
+	}
+	d.problem = newProblem(plain, d.flavors, nil, d.r.Options)
+	asked := plain
+	if d.r.constrained() || len(d.rooms) > 0 {
+		asked = nil
+	}
+	d.mix = d.problem.solve(d.budget.of(d.problem), asked, d.flavors, d.r.Options.effort(len(plain)), d.stop)
+	for i := range d.mix.machines {
+		d.purchase(d.problem.offers[d.mix.machines[i].offer].flavor, 1)
+	}
+	byName := map[string]Pod{}
+	for _, pod := range plain {
+		byName[pod.Name] = pod
+	}
+	for i := range d.problem.kinds {
+		names := d.problem.kinds[i].pods
+		for _, name := range names[len(names)-int(d.mix.waiting[i]):] {
+			d.pending = append(d.pending, byName[name])
+		}
+	}
+}
+
+// constrained reports whether there is anything that [Greedy] does not heed.
+func (r *Request) constrained() bool {
+	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Constraints != nil }) ||
+		slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Max != 0 })
+}
+
+// result writes the plan.
+func (d *draft) result() Result {
+	var result Result
+	plan := &result.Plan
+	for _, r := range d.rooms {
+		if r.flavor < 0 {
+			for _, p := range r.pods {
+				plan.Assignments = append(plan.Assignments, Assignment{Pod: p.Name, Machine: r.Name, Waits: true})
+			}
+			continue
+		}
+		if len(r.pods) == 0 {
+			continue
+		}
+		names, used, paid := []string{}, packing.Size{}, time.Duration(0)
+		for _, p := range r.pods {
+			names = append(names, p.Name)
+			used = sum(used, p.Size)
+			paid = max(paid, d.r.Options.Paid(p.Runtime))
+		}
+		plan.add(&d.r.Flavors[r.flavor], names, used, paid)
+	}
+	if d.problem != nil {
+		d.problem.write(plan, d.mix)
+	}
+	plan.name()
+	for _, p := range d.pending {
+		why := d.reasons[p.Name]
+		if why == "" {
+			why = d.r.Limits.exhausted(d.r.Options)
+		}
+		d.reasons[p.Name] = why
+	}
+	for name, why := range d.reasons {
+		plan.Unplaceable = append(plan.Unplaceable, Unplaceable{Pod: name, Reason: why})
+	}
+	plan.sort()
+	result.LowerBoundMicroDollarsPerHour = d.least()
+	result.Gap = gapOf(result.MicroDollarsPerHour, result.LowerBoundMicroDollarsPerHour)
+	return result
+}

@@ -1,0 +1,87 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// refusal says why no flavor takes a pod, counting flavors by what is in the way: "0 of
+// 12 flavors: 8 too small (CPU), 4 not admitted: node selector zone=b". It returns
+// nothing if some flavor of which any may be bought takes it.
+func refusal(p *Pod, flavors []Flavor) string {
+	if negative(*p) {
+		return fmt.Sprintf("asks for a negative amount: CPU %dm, memory %d bytes", p.Size.MilliCPU, p.Size.MemoryBytes)
+	}
+	if len(flavors) == 0 {
+		return "there are no flavors to buy"
+	}
+	counts := map[string]int{}
+	for i := range flavors {
+		why := p.refusedBy(&flavors[i])
+		if why == "" {
+			return ""
+		}
+		counts[why]++
+	}
+	return tally(len(flavors), counts)
+}
+
+// refusedBy returns why no machine of a flavor takes the pod, or nothing.
+func (p *Pod) refusedBy(f *Flavor) string {
+	if f.Max < 0 {
+		return "none left to buy"
+	}
+	if why := p.admittedBy(f); why != "" {
+		return "not admitted: " + why
+	}
+	switch cpu, memory := p.Size.MilliCPU > f.Size.MilliCPU, p.Size.MemoryBytes > f.Size.MemoryBytes; {
+	case cpu && memory:
+		return "too small (CPU and memory)"
+	case cpu:
+		return "too small (CPU)"
+	case memory:
+		return "too small (memory)"
+	}
+	return ""
+}
+
+// tally writes what is in the way, the most frequent first.
+func tally(flavors int, counts map[string]int) string {
+	var whys []string
+	for why := range counts {
+		whys = append(whys, why)
+	}
+	slices.SortFunc(whys, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	for i, why := range whys {
+		whys[i] = fmt.Sprintf("%d %s", counts[why], why)
+	}
+	return fmt.Sprintf("0 of %d flavors: %s", flavors, strings.Join(whys, ", "))
+}
+
+// exhausted says why a pod has no machine although flavors take it: every such flavor
+// is beyond what may be bought in all.
+func (l Limits) exhausted(options MixOptions) string {
+	var limits []string
+	machines := l.Machines
+	if options.MaxMachines > 0 && (machines <= 0 || options.MaxMachines < machines) {
+		machines = options.MaxMachines
+	}
+	if machines > 0 {
+		limits = append(limits, fmt.Sprintf("%d machines", machines))
+	}
+	if l.MilliCPU > 0 {
+		limits = append(limits, fmt.Sprintf("CPU %dm", l.MilliCPU))
+	}
+	if l.MemoryBytes > 0 {
+		limits = append(limits, fmt.Sprintf("%d bytes of memory", l.MemoryBytes))
+	}
+	if l.MicroDollarsPerHour > 0 {
+		limits = append(limits, fmt.Sprintf("$%.4f/h", float64(l.MicroDollarsPerHour)/1e6))
+	}
+	if len(limits) == 0 {
+		return "no more machines of the flavors that take it may be bought"
+	}
+	return "the plan may buy no more than " + strings.Join(limits, ", ")
+}

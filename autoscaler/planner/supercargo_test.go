@@ -1,0 +1,349 @@
+package planner
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/internal/constraint"
+)
+
+// demands compiles pods of the tests.
+type demands struct{ *constraint.Compiler }
+
+func newDemands() demands {
+	return demands{constraint.NewCompiler(map[string]map[string]string{"default": nil})}
+}
+
+// of returns what a pod with the labels and spec demands.
+func (d demands) of(app string, spec corev1.PodSpec) *constraint.Pod {
+	p, err := d.Compile(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: map[string]string{"app": app}}, Spec: spec})
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func like(app string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+}
+
+func apartFrom(app, topology string) corev1.PodSpec {
+	return corev1.PodSpec{Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{LabelSelector: like(app), TopologyKey: topology}},
+	}}}
+}
+
+func beside(app, topology string) corev1.PodSpec {
+	return corev1.PodSpec{Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{LabelSelector: like(app), TopologyKey: topology}},
+	}}}
+}
+
+func spreadOver(app, topology string) corev1.PodSpec {
+	return corev1.PodSpec{TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: topology, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: like(app),
+	}}}
+}
+
+func inZone(zone string) corev1.PodSpec {
+	return corev1.PodSpec{NodeSelector: map[string]string{corev1.LabelTopologyZone: zone}}
+}
+
+const (
+	perHost = corev1.LabelHostname
+	perZone = corev1.LabelTopologyZone
+)
+
+func zoned(f Flavor, zone string) Flavor {
+	f.Host = &constraint.Host{Labels: map[string]string{corev1.LabelTopologyZone: zone}}
+	return f
+}
+
+func standing(name string, cpu, memory, places int64) Standing {
+	return Standing{Name: name, Free: size(cpu, memory), Places: places, Host: &constraint.Host{Name: name, Labels: map[string]string{perHost: name}}}
+}
+
+func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
+	c := newDemands()
+	with := func(p Pod, app string, spec corev1.PodSpec) Pod { p.Constraints = c.of(app, spec); return p }
+	most := func(f Flavor, n int) Flavor { f.Max = n; return f }
+	f := flavor("f", 10, 10, 10)
+	tests := []struct {
+		name string
+		r    Request
+		want []string
+	}{
+		{"nodes are filled first", Request{Pods: []Pod{pod("a", 5, 5), pod("b", 5, 5)}, Nodes: []Standing{standing("n", 6, 6, -1)}, Flavors: []Flavor{f}},
+			[]string{"f-0: b", "a waits for n"}},
+		{"with the pods worth the most elsewhere", Request{Pods: []Pod{pod("a", 2, 2), pod("b", 6, 6)},
+			Nodes: []Standing{standing("n", 6, 6, -1)}, Flavors: []Flavor{f}}, []string{"f-0: a", "b waits for n"}},
+		{"as far as they have places", Request{Pods: []Pod{pod("a", 1, 1), pod("b", 1, 1)}, Nodes: []Standing{standing("n", 6, 6, 1), standing("o", 6, 6, 0)},
+			Flavors: []Flavor{f}}, []string{"f-0: b", "a waits for n"}},
+		{"a node may take what no flavor does", Request{Pods: []Pod{pod("a", 11, 1), pod("b", 9, 9)}, Nodes: []Standing{standing("n", 11, 11, -1)},
+			Flavors: []Flavor{f}}, []string{"f-0: b", "a waits for n"}},
+		{"no flavors, but nodes", Request{Pods: []Pod{pod("a", 1, 1)}, Nodes: []Standing{standing("n", 2, 2, -1)}}, []string{"a waits for n"}},
+		{"a node selector", Request{Pods: []Pod{with(pod("a", 1, 1), "x", inZone("b")), with(pod("b", 1, 1), "x", inZone("c"))},
+			Flavors: []Flavor{zoned(flavor("g", 9, 9, 1), "a"), zoned(flavor("h", 9, 9, 5), "b")}}, []string{"h-0: a", "b -"}},
+		{"of one flavor only some", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9), pod("c", 9, 9)},
+			Flavors: []Flavor{most(flavor("cheap", 9, 9, 1), 1), most(f, 1)}}, []string{"cheap-0: a", "f-0: b", "c -"}},
+		{"of one flavor none", Request{Pods: []Pod{pod("a", 9, 9)}, Flavors: []Flavor{most(flavor("cheap", 9, 9, 1), -1), f}}, []string{"f-0: a"}},
+		{"a limit of CPU", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: Limits{MilliCPU: 19}}, []string{"f-0: a", "b -"}},
+		{"a limit of memory", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: Limits{MemoryBytes: 19}}, []string{"f-0: a", "b -"}},
+		{"a limit of dollars", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: Limits{MicroDollarsPerHour: 19}},
+			[]string{"f-0: a", "b -"}},
+		{"a limit makes a smaller machine worth it", Request{Pods: []Pod{pod("a", 5, 5), pod("b", 5, 5)},
+			Flavors: []Flavor{flavor("big", 20, 20, 9), flavor("small", 5, 5, 5)}, Limits: Limits{MilliCPU: 19}}, []string{"small-0: a", "small-1: b"}},
+		{"pods that keep apart, and others with them", Request{
+			Pods:    []Pod{with(pod("a", 1, 1), "x", apartFrom("x", perHost)), with(pod("b", 1, 1), "x", apartFrom("x", perHost)), pod("c", 9, 9), pod("d", 9, 9)},
+			Flavors: []Flavor{f}}, []string{"f-0: a c", "f-1: b d"}},
+		{"pods that keep apart on small machines", Request{
+			Pods:    []Pod{with(pod("a", 1, 1), "x", apartFrom("x", perHost)), with(pod("b", 1, 1), "x", apartFrom("x", perHost))},
+			Flavors: []Flavor{f, flavor("g", 1, 1, 2)}}, []string{"g-0: a", "g-1: b"}},
+		{"a pod that follows another", Request{
+			Pods:    []Pod{with(pod("a", 2, 2), "x", beside("y", perZone)), with(pod("b", 1, 1), "y", inZone("b"))},
+			Flavors: []Flavor{zoned(flavor("g", 9, 9, 1), "a"), zoned(flavor("h", 9, 9, 5), "b")}}, []string{"h-0: a b"}},
+		{"a pod that follows none", Request{Pods: []Pod{with(pod("a", 2, 2), "x", beside("y", perZone))}, Flavors: []Flavor{zoned(f, "a")}}, []string{"a -"}},
+		{"one that keeps away from pods on a node", Request{Pods: []Pod{with(pod("a", 1, 1), "x", apartFrom("y", perHost))},
+			Nodes: []Standing{func() Standing {
+				s := standing("n", 9, 9, -1)
+				s.Pods = []*constraint.Pod{nil, c.of("y", corev1.PodSpec{})}
+				return s
+			}()},
+			Flavors: []Flavor{f}}, []string{"f-0: a"}},
+		{"one that pods on a node keep away", Request{Pods: []Pod{with(pod("a", 1, 1), "y", corev1.PodSpec{})},
+			Nodes: []Standing{func() Standing {
+				s := standing("n", 9, 9, -1)
+				s.Pods = []*constraint.Pod{c.of("x", apartFrom("y", perHost))}
+				return s
+			}()},
+			Flavors: []Flavor{f}}, []string{"f-0: a"}},
+		{"a spread over two zones", Request{
+			Pods: []Pod{with(pod("a", 9, 9), "x", spreadOver("x", perZone)), with(pod("b", 9, 9), "x", spreadOver("x", perZone))},
+			Nodes: []Standing{
+				{Name: "n", Places: -1, Host: &constraint.Host{Name: "n", Labels: map[string]string{perZone: "a"}}},
+				{Name: "o", Places: -1, Host: &constraint.Host{Name: "o", Labels: map[string]string{perZone: "b"}}},
+			},
+			Flavors: []Flavor{zoned(flavor("g", 9, 9, 1), "a"), zoned(flavor("h", 9, 9, 5), "b")}}, []string{"g-0: a", "h-0: b"}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, bought(Supercargo(tc.r).Plan)); diff != "" {
+				t.Errorf("plan (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPodsLeftOutSayWhy(t *testing.T) {
+	c := newDemands()
+	with := func(p Pod, app string, spec corev1.PodSpec) Pod { p.Constraints = c.of(app, spec); return p }
+	r := Request{
+		Pods: []Pod{pod("big", 11, 1), with(pod("away", 1, 1), "x", inZone("b")), with(pod("alone", 1, 1), "x", beside("y", perZone)), pod("minus", -1, 0),
+			pod("p", 9, 9), pod("q", 9, 9)},
+		Flavors: []Flavor{zoned(flavor("f", 10, 10, 10), "a"), zoned(flavor("g", 5, 10, 9), "a")}, Limits: Limits{Machines: 1, MilliCPU: 15},
+	}
+	var got []string
+	for _, u := range Supercargo(r).Unplaceable {
+		got = append(got, u.Pod+": "+u.Reason)
+	}
+	want := []string{
+		"alone: 0 of 2 flavors: 2 pod affinity on topology.kubernetes.io/zone",
+		"away: 0 of 2 flavors: 2 not admitted: node selector topology.kubernetes.io/zone=b",
+		"big: 0 of 2 flavors: 2 too small (CPU)",
+		"minus: asks for a negative amount: CPU -1m, memory 0 bytes",
+		"q: the plan may buy no more than 1 machines, CPU 15m",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// drawRequest draws a request with nodes, zones, limits and pods of all sorts of
+// demands.
+func drawRequest(t *rapid.T) Request {
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
+	c := newDemands()
+	zones := []string{"a", "b", "c"}
+	var req Request
+	specs := []func() corev1.PodSpec{
+		func() corev1.PodSpec { return corev1.PodSpec{} },
+		func() corev1.PodSpec { return inZone(zones[r.IntN(3)]) },
+		func() corev1.PodSpec { return apartFrom(fmt.Sprint(r.IntN(4)), []string{perHost, perZone}[r.IntN(2)]) },
+		func() corev1.PodSpec { return beside(fmt.Sprint(r.IntN(4)), []string{perHost, perZone}[r.IntN(2)]) },
+		func() corev1.PodSpec { return spreadOver(fmt.Sprint(r.IntN(4)), perZone) },
+	}
+	coupled := rapid.IntRange(0, 2).Draw(t, "kinds of demands")
+	for i := range rapid.IntRange(1, 40).Draw(t, "pods") {
+		p := pod(fmt.Sprintf("p%02d", i), 1+r.Int64N(9), 1+r.Int64N(9))
+		switch {
+		case coupled == 1:
+			p.Constraints = c.of(fmt.Sprint(r.IntN(4)), specs[r.IntN(2)]())
+		case coupled == 2 && r.IntN(2) == 0:
+			p.Constraints = c.of(fmt.Sprint(r.IntN(4)), specs[r.IntN(len(specs))]())
+		}
+		req.Pods = append(req.Pods, p)
+	}
+	for i := range 1 + r.IntN(5) {
+		cpu, memory := 5+r.Int64N(30), 5+r.Int64N(30)
+		f := zoned(flavor(fmt.Sprint("f", i), cpu, memory, 1+cpu+memory+r.Int64N(20)), zones[r.IntN(3)])
+		f.MaxPods = r.Int64N(3) * 5
+		if r.IntN(4) == 0 {
+			f.Max = 1 + r.IntN(3)
+		}
+		req.Flavors = append(req.Flavors, f)
+	}
+	for i := range r.IntN(4) {
+		n := standing(fmt.Sprint("n", i), r.Int64N(20), r.Int64N(20), r.Int64N(6)-1)
+		n.Host.Labels[perZone] = zones[r.IntN(3)]
+		if coupled == 2 {
+			n.Pods = append(n.Pods, c.of(fmt.Sprint(r.IntN(4)), specs[r.IntN(len(specs))]()))
+		}
+		req.Nodes = append(req.Nodes, n)
+	}
+	switch r.IntN(4) {
+	case 0:
+		req.Limits.Machines = 1 + r.IntN(6)
+	case 1:
+		req.Limits = Limits{MilliCPU: 20 + r.Int64N(80), MemoryBytes: 20 + r.Int64N(80), MicroDollarsPerHour: 50 + r.Int64N(200)}
+	}
+	req.Options.Effort = 20_000
+	return req
+}
+
+// checkResult fails unless the plan keeps all rules.
+func checkResult(t *rapid.T, req Request, got Result) {
+	t.Helper()
+	pods, places := map[string]Pod{}, map[string]int{}
+	for _, p := range req.Pods {
+		pods[p.Name] = p
+	}
+	for _, a := range got.Assignments {
+		places[a.Pod]++
+	}
+	for _, u := range got.Unplaceable {
+		places[u.Pod]++
+		if u.Reason == "" {
+			t.Fatalf("%s is left out without a reason", u.Pod)
+		}
+	}
+	for name := range pods {
+		if places[name] != 1 {
+			t.Fatalf("%s has %d places", name, places[name])
+		}
+	}
+	on := map[string][]Pod{}
+	for _, a := range got.Assignments {
+		on[a.Machine] = append(on[a.Machine], pods[a.Pod])
+	}
+	check := func(name string, free Flavor) {
+		var cpu, memory int64
+		for _, p := range on[name] {
+			cpu, memory = cpu+p.Size.MilliCPU, memory+p.Size.MemoryBytes
+			if p.Arch != "" && p.Arch != free.Arch {
+				t.Fatalf("%s on %s of %s", p.Name, name, free.Arch)
+			}
+			if p.Constraints != nil && p.Constraints.Admits(free.Host) != "" {
+				t.Fatalf("%s on %s: %s", p.Name, name, p.Constraints.Admits(free.Host))
+			}
+		}
+		if cpu > max(0, free.Size.MilliCPU) || memory > max(0, free.Size.MemoryBytes) || free.MaxPods >= 0 && int64(len(on[name])) > free.MaxPods {
+			t.Fatalf("%s is over-filled: CPU %d, memory %d, %d pods on %+v", name, cpu, memory, len(on[name]), free)
+		}
+	}
+	flavors, counts := map[string]Flavor{}, map[string]int{}
+	for _, f := range req.Flavors {
+		if f.MaxPods == 0 {
+			f.MaxPods = -1
+		}
+		flavors[f.Name] = f
+	}
+	var spent Limits
+	for _, m := range got.Machines {
+		f := flavors[m.Flavor]
+		counts[m.Flavor]++
+		if f.Max < 0 || f.Max > 0 && counts[m.Flavor] > f.Max {
+			t.Fatalf("%d machines of %s", counts[m.Flavor], m.Flavor)
+		}
+		if len(on[m.Name]) == 0 || len(m.Pods) != len(on[m.Name]) {
+			t.Fatalf("%s has pods %v, assigned are %d", m.Name, m.Pods, len(on[m.Name]))
+		}
+		check(m.Name, f)
+		spent = Limits{spent.Machines + 1, spent.MilliCPU + f.Size.MilliCPU, spent.MemoryBytes + f.Size.MemoryBytes, spent.MicroDollarsPerHour + m.MicroDollarsPerHour}
+	}
+	for _, n := range req.Nodes {
+		check(n.Name, Flavor{Size: n.Free, MaxPods: n.Places, Arch: n.Arch, Host: n.Host})
+	}
+	l := req.Limits
+	if l.Machines > 0 && spent.Machines > l.Machines || l.MilliCPU > 0 && spent.MilliCPU > l.MilliCPU ||
+		l.MemoryBytes > 0 && spent.MemoryBytes > l.MemoryBytes || l.MicroDollarsPerHour > 0 && spent.MicroDollarsPerHour > l.MicroDollarsPerHour {
+		t.Fatalf("%+v bought, allowed are %+v", spent, l)
+	}
+	if spent.MicroDollarsPerHour != got.MicroDollarsPerHour || got.LowerBoundMicroDollarsPerHour > got.MicroDollarsPerHour {
+		t.Fatalf("price %d, machines cost %d, bound %d", got.MicroDollarsPerHour, spent.MicroDollarsPerHour, got.LowerBoundMicroDollarsPerHour)
+	}
+	checkCoupled(t, req, got, on, flavors)
+}
+
+// checkCoupled fails unless there is an order in which all pods could have come to
+// where they are.
+func checkCoupled(t *rapid.T, req Request, got Result, on map[string][]Pod, flavors map[string]Flavor) {
+	t.Helper()
+	tracker := constraint.NewTracker()
+	hosts := map[string]int{}
+	for _, n := range req.Nodes {
+		hosts[n.Name] = tracker.AddHost(n.Host)
+		for _, p := range n.Pods {
+			tracker.Place(p, hosts[n.Name])
+		}
+	}
+	for _, m := range got.Machines {
+		hosts[m.Name] = tracker.AddHost(flavors[m.Flavor].Host)
+	}
+	type at struct {
+		pod  Pod
+		host int
+	}
+	var waiting []at
+	for _, a := range got.Assignments {
+		i := slices.IndexFunc(on[a.Machine], func(p Pod) bool { return p.Name == a.Pod })
+		if p := on[a.Machine][i]; p.Constraints != nil {
+			waiting = append(waiting, at{p, hosts[a.Machine]})
+		}
+	}
+	for left := len(waiting) + 1; len(waiting) < left; {
+		left = len(waiting)
+		waiting = slices.DeleteFunc(waiting, func(w at) bool {
+			if tracker.Check(w.pod.Constraints, w.host) != "" {
+				return false
+			}
+			tracker.Place(w.pod.Constraints, w.host)
+			return true
+		})
+	}
+	for _, w := range waiting {
+		t.Fatalf("%s cannot be where it is: %s", w.pod.Name, tracker.Check(w.pod.Constraints, w.host))
+	}
+}
+
+func TestPlansOfSupercargoKeepAllRules(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		req := drawRequest(t)
+		checkResult(t, req, Supercargo(req))
+	})
+}
+
+func TestAPlanIsWholeWheneverItIsStopped(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		req := drawRequest(t)
+		after := rapid.IntRange(0, 60).Draw(t, "polls")
+		req.Stop = func() bool { after--; return after < 0 }
+		checkResult(t, req, Supercargo(req))
+	})
+}
