@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,18 @@ type playgroundFlags struct {
 	kubeconfig      string
 	workload        string
 	schedulerConfig string
+
+	clusterAPI        bool
+	machineFlavors    string
+	machineLag        time.Duration
+	machineReleaseLag time.Duration
+}
+
+// playgroundInput is what the flags say, read and checked.
+type playgroundInput struct {
+	options  playground.Options
+	workload []playground.Manifest
+	machines []playground.MachineDeploymentSpec
 }
 
 func newPlaygroundCommand() *cobra.Command {
@@ -26,8 +39,14 @@ func newPlaygroundCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "playground",
 		Short: "Run a real control plane on this machine, with machines played by kwok",
-		Long: `Runs etcd, kube-apiserver, kube-controller-manager and Supercargo's scheduler on
-this machine, reachable from this machine only, with nodes that kwok plays.
+		Long: `Runs etcd, kube-apiserver, kube-controller-manager, cluster-api and Supercargo's
+scheduler on this machine, reachable from this machine only, with nodes that
+kwok plays.
+
+Besides the --nodes that are there from the start, nodes come and go with the
+replicas of MachineDeployments: --machine-flavors makes one for each flavor of a
+CSV file, with its size and price and without replicas. --cluster-api=false does
+without all this, and is ready seconds earlier.
 
 Prints the path of a kubeconfig, then "ready" once pods can be scheduled, and
 stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
@@ -35,7 +54,11 @@ stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
   supercargo playground --nodes 10 --kubeconfig ./kubeconfig --workload pods.yaml
 
   # In another terminal
-  kubectl --kubeconfig ./kubeconfig get pods -o wide`,
+  kubectl --kubeconfig ./kubeconfig get pods -o wide
+
+  # Machines to buy, which take half a minute to come
+  supercargo playground --machine-flavors flavors.csv --machine-lag 30s --kubeconfig ./kubeconfig
+  kubectl --kubeconfig ./kubeconfig scale machinedeployment m1.large --replicas 3`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runPlayground(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout())
@@ -47,47 +70,56 @@ stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
 	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "where to write the kubeconfig; default: into the directory")
 	f.StringVar(&flags.workload, "workload", "", "YAML file of objects to apply, - for stdin")
 	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file; default: the one in manifests/scheduler/config, which packs strictly")
+	f.BoolVar(&flags.clusterAPI, "cluster-api", true, "run cluster-api, so that MachineDeployments become nodes")
+	f.StringVar(&flags.machineFlavors, "machine-flavors", "", "CSV file of machine flavors to make MachineDeployments of")
+	f.DurationVar(&flags.machineLag, "machine-lag", 0, "how long a machine of --machine-flavors takes to come")
+	f.DurationVar(&flags.machineReleaseLag, "machine-release-lag", 0, "how long such a machine takes to go")
 	return cmd
 }
 
 func runPlayground(ctx context.Context, flags playgroundFlags, stdin io.Reader, stdout io.Writer) error {
-	opts, workload, err := readPlaygroundInput(flags, stdin)
+	input, err := readPlaygroundInput(flags, stdin)
 	if err != nil {
 		return badInput(err)
 	}
-	p, err := playground.Start(ctx, opts)
+	p, err := playground.Start(ctx, input.options)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return nil // stopped before it was ready, as asked
 		}
 		return flags.inputOrFailure(err)
 	}
-	err = servePlayground(ctx, p, flags, workload, stdout)
+	err = servePlayground(ctx, p, flags, input, stdout)
 	return errors.Join(err, p.Stop())
 }
 
 // readPlaygroundInput reads and checks everything that can be checked before
 // anything is started.
-func readPlaygroundInput(flags playgroundFlags, stdin io.Reader) (playground.Options, []playground.Manifest, error) {
+func readPlaygroundInput(flags playgroundFlags, stdin io.Reader) (*playgroundInput, error) {
 	var errs []error
-	opts := playground.Options{Dir: flags.dir, KubeconfigPath: flags.kubeconfig}
+	in := &playgroundInput{options: playground.Options{
+		Dir: flags.dir, KubeconfigPath: flags.kubeconfig, ClusterAPI: flags.clusterAPI,
+	}}
 	if flags.nodes < 0 {
 		errs = append(errs, fmt.Errorf("--nodes %d: want 0 or more", flags.nodes))
 	} else {
-		opts.Nodes = playground.Fleet(flags.nodes)
+		in.options.Nodes = playground.Fleet(flags.nodes)
 	}
 	if flags.schedulerConfig != "" {
 		config, err := os.ReadFile(flags.schedulerConfig)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--scheduler-config: %w", err))
 		}
-		opts.SchedulerConfig = config
+		in.options.SchedulerConfig = config
 	}
-	workload, err := readWorkload(flags.workload, stdin)
-	if err != nil {
+	var err error
+	if in.workload, err = readWorkload(flags.workload, stdin); err != nil {
 		errs = append(errs, fmt.Errorf("--workload: %w", err))
 	}
-	return opts, workload, errors.Join(errs...)
+	if in.machines, err = readMachineFlavors(flags); err != nil {
+		errs = append(errs, err)
+	}
+	return in, errors.Join(errs...)
 }
 
 func readWorkload(path string, stdin io.Reader) ([]playground.Manifest, error) {
@@ -107,12 +139,16 @@ func readWorkload(path string, stdin io.Reader) ([]playground.Manifest, error) {
 
 // servePlayground tells the user that the playground is there and waits until
 // it ends.
-func servePlayground(ctx context.Context, p *playground.Playground, flags playgroundFlags, workload []playground.Manifest, stdout io.Writer) error {
+func servePlayground(ctx context.Context, p *playground.Playground, flags playgroundFlags, input *playgroundInput, stdout io.Writer) error {
 	fmt.Fprintln(stdout, p.KubeconfigPath())
-	if err := p.Apply(ctx, workload); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
+	err := addMachineDeployments(ctx, p, input.machines)
+	if err == nil {
+		err = p.Apply(ctx, input.workload)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
 		return flags.inputOrFailure(err)
 	}
 	fmt.Fprintln(stdout, "ready")

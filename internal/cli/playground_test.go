@@ -23,6 +23,9 @@ import (
 // machine.
 const patience = 2 * time.Minute
 
+// withoutClusterAPI makes a playground that is ready sooner.
+const withoutClusterAPI = "--cluster-api=false"
+
 // process is this test binary, running as `supercargo playground`.
 type process struct {
 	cmd    *exec.Cmd
@@ -38,7 +41,12 @@ func startPlayground(t *testing.T, tmp string, args ...string) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kwok, err := playground.FindKwok("") // as a command it does not look into the source tree
+	// As a command it does not look into the source tree.
+	kwok, err := playground.FindKwok("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	clusterAPI, err := playground.FindClusterAPI("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +55,7 @@ func startPlayground(t *testing.T, tmp string, args ...string) *process {
 		lines: make(chan string, 100),
 		ended: make(chan struct{}),
 	}
-	p.cmd.Env = append(os.Environ(), runAs+"=1", "TMPDIR="+tmp, playground.KwokEnv+"="+kwok)
+	p.cmd.Env = append(os.Environ(), runAs+"=1", "TMPDIR="+tmp, playground.KwokEnv+"="+kwok, playground.ClusterAPIEnv+"="+clusterAPI)
 	p.cmd.Stderr = &p.stderr
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -116,8 +124,8 @@ func (p *process) exitCode(t *testing.T) int {
 	}
 }
 
-// using returns the processes that have path on their command line: kwok is
-// told where its playground's directory is.
+// using returns the processes that have path on their command line: kwok and
+// cluster-api are told where their playground's directory is.
 func using(t *testing.T, path string) []int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -150,8 +158,8 @@ func TestSignalsEndAPlaygroundCleanly(t *testing.T) {
 			tmp := t.TempDir()
 			p := startPlayground(t, tmp, "--nodes", "2")
 			p.awaitReady(t)
-			if n := len(using(t, tmp)); n != 1 {
-				t.Errorf("%d processes use %s, want kwok", n, tmp)
+			if n := len(using(t, tmp)); n != 2 {
+				t.Errorf("%d processes use %s, want kwok and cluster-api", n, tmp)
 			}
 			if code := p.stop(t, signal); code != exitOK || p.stderr.Len() > 0 {
 				t.Errorf("exit code %d, stderr %q, want 0 and nothing", code, p.stderr.String())
@@ -164,19 +172,19 @@ func TestSignalsEndAPlaygroundCleanly(t *testing.T) {
 	}
 }
 
-func TestKwokDoesNotOutliveAKilledPlayground(t *testing.T) {
+func TestNoChildOutlivesAKilledPlayground(t *testing.T) {
 	tmp := t.TempDir()
 	p := startPlayground(t, tmp)
 	p.awaitReady(t)
-	if len(using(t, tmp)) == 0 {
-		t.Fatal("kwok does not run: this test looks in the wrong place")
+	if n := len(using(t, tmp)); n != 2 {
+		t.Fatalf("%d processes use %s, want kwok and cluster-api", n, tmp)
 	}
 	p.stop(t, syscall.SIGKILL)
 	deadline := time.After(patience)
 	for len(using(t, tmp)) > 0 {
 		select {
 		case <-deadline:
-			t.Fatalf("kwok still runs %v after its playground was killed", patience)
+			t.Fatalf("%v still run %v after their playground was killed", using(t, tmp), patience)
 		case <-time.Tick(20 * time.Millisecond):
 		}
 	}
@@ -184,8 +192,8 @@ func TestKwokDoesNotOutliveAKilledPlayground(t *testing.T) {
 
 func TestPlaygroundsInTwoProcessesDoNotMeet(t *testing.T) {
 	tmp := t.TempDir()
-	first := startPlayground(t, tmp, "--nodes", "1")
-	second := startPlayground(t, tmp, "--nodes", "2")
+	first := startPlayground(t, tmp, "--nodes", "1", withoutClusterAPI)
+	second := startPlayground(t, tmp, "--nodes", "2", withoutClusterAPI)
 	for i, p := range []*process{first, second} {
 		config, err := clientcmd.BuildConfigFromFlags("", p.awaitReady(t))
 		if err != nil {
@@ -207,7 +215,7 @@ func TestPlaygroundsInTwoProcessesDoNotMeet(t *testing.T) {
 func TestAWorkloadIsThereWhenThePlaygroundIsReady(t *testing.T) {
 	workload := writeFile(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n")
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	p := startPlayground(t, t.TempDir(), "--workload", workload, "--kubeconfig", kubeconfig)
+	p := startPlayground(t, t.TempDir(), "--workload", workload, "--kubeconfig", kubeconfig, withoutClusterAPI)
 	if got := p.awaitReady(t); got != kubeconfig {
 		t.Errorf("it printed %q, want %q", got, kubeconfig)
 	}
@@ -244,7 +252,7 @@ func TestWhatTheClusterRefusesExitsWithTwo(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			tmp := t.TempDir()
 			file := writeFile(t, tc.content)
-			p := startPlayground(t, tmp, tc.flag, file)
+			p := startPlayground(t, tmp, tc.flag, file, withoutClusterAPI)
 			if code := p.exitCode(t); code != exitUsage {
 				t.Errorf("exit code %d, want %d", code, exitUsage)
 			}
@@ -260,7 +268,7 @@ func TestWhatTheClusterRefusesExitsWithTwo(t *testing.T) {
 
 func TestAPlaygroundThatLosesAComponentExitsWithOne(t *testing.T) {
 	tmp := t.TempDir()
-	p := startPlayground(t, tmp)
+	p := startPlayground(t, tmp, withoutClusterAPI)
 	p.awaitReady(t)
 	for _, pid := range using(t, tmp) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
