@@ -66,8 +66,10 @@ type model struct {
 	most     map[string]int // the most machines there ever were at a time, by flavor
 
 	writes  int
-	dies    int  // at which write; 0 is never
-	applied bool // whether that write still takes effect
+	dies    int                     // at which write; 0 is never
+	applied bool                    // whether that write still takes effect
+	before  func(what string) error // is called before each write, and may refuse it
+	sick    bool                    // nodes come without being ready
 	log     []string
 }
 
@@ -151,6 +153,11 @@ func (m *model) restart() {
 func (m *model) write(what string, do func() error) error {
 	m.writes++
 	m.log = append(m.log, fmt.Sprintf("%v write %d: %s", m.clock.Now().Sub(epoch), m.writes, what))
+	if m.before != nil {
+		if err := m.before(what); err != nil {
+			return err
+		}
+	}
 	if m.writes != m.dies {
 		return do()
 	}
@@ -301,6 +308,9 @@ func (m *model) make() {
 		machine.Node = "node-" + machine.Name
 		node := testNode(machine.Node, f.Size, m.clock.Now())
 		maps.Copy(node.Labels, f.Labels)
+		if m.sick {
+			node.Status.Conditions[0].Status = corev1.ConditionFalse
+		}
 		m.must(m.client.Create(m.t.Context(), node))
 	}
 }
@@ -335,7 +345,7 @@ func (m *model) finish() {
 func (m *model) schedule() {
 	free := map[string]packing.Size{}
 	for name, node := range m.nodes() {
-		if !node.Spec.Unschedulable {
+		if _, is := ready(node); is && !node.Spec.Unschedulable {
 			free[name] = packing.Size{MilliCPU: node.Status.Allocatable.Cpu().MilliValue(), MemoryBytes: node.Status.Allocatable.Memory().Value()}
 		}
 	}

@@ -1,0 +1,231 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+)
+
+func smalls() []provider.Flavor { return []provider.Flavor{modelFlavor("small", 4, 16, 100_000)} }
+
+func alone(change func(*v1alpha1.NodeFleet)) []*v1alpha1.NodeFleet {
+	f := fleetNamed("f")
+	if change != nil {
+		change(f)
+	}
+	return []*v1alpha1.NodeFleet{f}
+}
+
+// did reports whether some write was of that kind.
+func (m *model) did(what string) bool {
+	return slices.ContainsFunc(m.log, func(line string) bool { return strings.Contains(line, what) })
+}
+
+// checkCondition compares a condition written as "STATUS REASON".
+func (m *model) checkCondition(kind, want string) {
+	m.t.Helper()
+	c := meta.FindStatusCondition(m.fleet("f").Status.Conditions, kind)
+	if c == nil || string(c.Status)+" "+c.Reason != want {
+		m.t.Errorf("condition %s is %+v, want %s", kind, c, want)
+	}
+}
+
+func (m *model) checkOutcome(want string) {
+	m.t.Helper()
+	if got := m.outcome(); got != want {
+		m.t.Errorf("%s\nwant\n%s\n%s", got, want, strings.Join(m.log, "\n"))
+	}
+}
+
+func TestAFleetThatObservesChangesNothingButItsStatus(t *testing.T) {
+	m := newModel(t, alone(func(f *v1alpha1.NodeFleet) { f.Spec.Mode = v1alpha1.FleetObserve }), smalls())
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.run(2*minute, "f")
+	for _, line := range m.log {
+		if !strings.Contains(line, "update status of f") {
+			t.Error(line)
+		}
+	}
+	d := m.fleet("f").Status.LastDecision
+	if d == nil || d.Mode != v1alpha1.FleetObserve || len(d.Buys) != 1 || d.Buys[0].Flavor != "small" || !strings.HasPrefix(d.Summary, "would buy 1 small") {
+		t.Errorf("the decision is %+v", d)
+	}
+}
+
+func TestADryRunWritesNothing(t *testing.T) {
+	m := newModel(t, alone(nil), smalls())
+	m.r.DryRun = true
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	node := testNode("marked", m.flavors[0].Size, epoch) // by a fleet that is no more
+	node.Annotations = map[string]string{v1alpha1.AnnotationDraining: "gone/2026-01-01T00:00:00Z"}
+	node.Spec.Unschedulable = true
+	m.must(m.client.Create(t.Context(), node))
+	m.run(2*minute, "f")
+	if len(m.log) > 0 {
+		t.Errorf("writes:\n%s", strings.Join(m.log, "\n"))
+	}
+}
+
+func TestAFleetWithoutPricesIsLeftAlone(t *testing.T) {
+	flavors := append(smalls(), modelFlavor("dear", 4, 16, 1))
+	flavors[1].HasPrice = false
+	m := newModel(t, alone(nil), flavors)
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.run(minute, "f")
+	m.checkCondition(v1alpha1.FleetPriced, "False PriceUnknown")
+	m.checkCondition(v1alpha1.FleetReady, "False PriceUnknown")
+	if m.made > 0 {
+		t.Errorf("%d machines were bought", m.made)
+	}
+}
+
+func TestAFleetHoldsWhileAClusterAutoscalerRuns(t *testing.T) {
+	m := newModel(t, alone(nil), smalls())
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.must(m.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "kube-system", Name: "cluster-autoscaler-status",
+		Annotations: map[string]string{"cluster-autoscaler.kubernetes.io/last-updated": "2026-01-01 00:00:00.123456789 +0000 UTC"},
+	}}))
+	m.run(9*minute, "f")
+	m.checkCondition(v1alpha1.FleetReady, "False ClusterAutoscalerRuns")
+	if m.made > 0 {
+		t.Errorf("%d machines were bought", m.made)
+	}
+	m.run(3*minute, "f") // it has not written for ten minutes
+	if m.made != 1 {
+		t.Errorf("%d machines were bought after it had gone", m.made)
+	}
+}
+
+func TestWhatSomebodyElseHasChangedIsDecidedAnew(t *testing.T) {
+	m := newModel(t, alone(nil), smalls())
+	m.before = func(what string) error {
+		if strings.HasPrefix(what, "buy") {
+			m.before = nil
+			m.flavors[0].Want++ // somebody scales the MachineDeployment up
+		}
+		return nil
+	}
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.run(4*minute, "f")
+	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+	m.checkCondition(v1alpha1.FleetReady, "True LookedAfter")
+	if got := m.fleet("f").Status.Intent; got != nil {
+		t.Errorf("the intent %+v is left", got)
+	}
+}
+
+// emptied has one machine whose pod has ended. It is closed, and not given back yet.
+func emptied(t *testing.T) *model {
+	t.Helper()
+	m := newModel(t, alone(nil), smalls())
+	pod := testPod("early", 3000, 1024, time.Hour)
+	pod.Annotations["ends-after"] = "2m"
+	m.add(pod)
+	for range 100 {
+		m.run(second, "f")
+		if m.did("patch node-m01") {
+			if m.did("release") {
+				t.Fatal("it is given back without being closed for some time")
+			}
+			return m
+		}
+	}
+	for range 400 {
+		m.run(second, "f")
+		if m.did("patch node-m01") {
+			return m
+		}
+	}
+	t.Fatalf("it is not closed:\n%s", strings.Join(m.log, "\n"))
+	return nil
+}
+
+func TestANodeThatIsWantedAgainIsOpened(t *testing.T) {
+	m := emptied(t)
+	m.add(testPod("late", 3000, 1024, time.Hour))
+	m.run(5*minute, "f")
+	m.checkOutcome("1 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+}
+
+func TestANodeWithAPodThatMustStayIsOpened(t *testing.T) {
+	m := emptied(t)
+	bold := testPod("bold", 100, 100, 0) // it tolerates closed nodes
+	bold.Spec.NodeName, bold.Status = "node-m01", corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.NewTime(m.clock.Now()))}
+	m.must(m.client.Create(t.Context(), bold))
+	m.run(10*minute, "f")
+	m.checkOutcome("1 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+}
+
+func TestANodeThatIsNobodysAnyMoreIsOpened(t *testing.T) {
+	m := emptied(t)
+	m.must(m.client.Delete(t.Context(), m.fleet("f")))
+	m.run(10*second, "f")
+	m.checkOutcome("0 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+}
+
+// TestANodeThatCannotBeEmptiedIsKept has a PodDisruptionBudget that allows no eviction, unseen until
+// the API server says so.
+func TestANodeThatCannotBeEmptiedIsKept(t *testing.T) {
+	m := newModel(t, alone(nil), smalls())
+	m.before = func(what string) error {
+		if strings.HasPrefix(what, "eviction") {
+			return apierrors.NewTooManyRequests("the disruption budget needs more pods", 0)
+		}
+		return nil
+	}
+	restarting := testPod("restarting", 1000, 1024, time.Hour)
+	restarting.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
+	early := testPod("early", 2900, 1024, time.Hour)
+	early.Annotations["ends-after"] = "2m"
+	m.add(restarting, early, testPod("large", 2500, 12*1024, time.Hour))
+	m.run(9*minute, "f")
+	if !m.did("eviction of") {
+		t.Fatalf("nothing was emptied:\n%s", strings.Join(m.log, "\n"))
+	}
+	m.run(3*minute, "f") // the drain has timed out
+	m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; small 2 of 2, at most 2; 2 were made, 0 nodes are closed")
+}
+
+// TestAMachineThatComesToLifeAtTheLastMomentIsKept has a node that is not ready for as long as it
+// may take, and then is.
+func TestAMachineThatComesToLifeAtTheLastMomentIsKept(t *testing.T) {
+	m := newModel(t, alone(nil), smalls())
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.sick = true
+	m.run(10*minute, "f")
+	node := m.nodes()["node-m01"]
+	for range 20 {
+		if node = m.nodes()["node-m01"]; node.Spec.Unschedulable {
+			break
+		}
+		m.run(second, "f")
+	}
+	if !node.Spec.Unschedulable {
+		t.Fatalf("it is not closed before it is given up:\n%s", strings.Join(m.log, "\n"))
+	}
+	node.Status.Conditions[0].Status = corev1.ConditionTrue
+	m.must(m.client.Status().Update(t.Context(), node))
+	bold := testPod("bold", 100, 100, 0)
+	bold.Spec.NodeName, bold.Status = "node-m01", corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.NewTime(m.clock.Now()))}
+	m.must(m.client.Create(t.Context(), bold))
+	m.sick = false
+	m.run(10*minute, "f")
+	if len(m.killed) > 0 || !m.hasNode("node-m01") {
+		t.Errorf("%s\n%s", m.outcome(), strings.Join(m.log, "\n"))
+	}
+}
+
+func (m *model) hasNode(name string) bool {
+	return m.client.Get(m.t.Context(), client.ObjectKey{Name: name}, &corev1.Node{}) == nil
+}
