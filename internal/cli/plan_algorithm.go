@@ -26,7 +26,7 @@ type planOutcome struct {
 
 // planAlgorithms are the known ones, the default first.
 var planAlgorithms = []planAlgorithm{
-	{"supercargo", planSupercargo, refusedBySupercargo},
+	{"supercargo", planSupercargo, func(*planRequest) error { return nil }},
 	{"greedy", planGreedy, refusedByGreedy},
 }
 
@@ -59,17 +59,6 @@ func planGreedy(r *planRequest, _ func() bool) planOutcome {
 	}
 	least, _ := bound.PerHour(pods, flavors)
 	return planOutcome{plan, least}
-}
-
-// refusedBySupercargo names a pod that looks at others, which the planner does not
-// do yet.
-func refusedBySupercargo(r *planRequest) error {
-	for _, p := range r.pods {
-		if p.Constraints != nil && !p.Constraints.Plain() {
-			return fmt.Errorf("pod %s demands something of other pods or has a host port, which cannot be planned yet", p.Name)
-		}
-	}
-	return nil
 }
 
 // refusedByGreedy names a pod that demands more than room: the paper knows pods of

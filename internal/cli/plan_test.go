@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/internal/planfile"
+	"supercargo.dev/supercargo/test/plancheck"
 )
 
 const (
@@ -89,7 +90,7 @@ func TestPlanPrintsTheFieldsOfTheContract(t *testing.T) {
 		}
 	}
 	got := readPlanned(t, stdout)
-	if len(got.Unplaceable) != 1 || got.Unplaceable[0].Pod != "huge" || !strings.Contains(got.Unplaceable[0].Reason, "CPU 64000m") {
+	if len(got.Unplaceable) != 1 || got.Unplaceable[0].Pod != "huge" || !strings.Contains(got.Unplaceable[0].Reason, "CPU") {
 		t.Errorf("unplaceable are %v, want huge for its CPU", got.Unplaceable)
 	}
 	if got.LowerBoundPerHour <= 0 || got.LowerBoundPerHour > got.PricePerHour || got.ElapsedMillis <= 0 {
@@ -222,7 +223,7 @@ func TestPlanPrintsATableByDefault(t *testing.T) {
 	for _, want := range []string{
 		"11 pods on ", "/h (supercargo).", "Any plan costs at least $", " % above the cheapest there is.", "Planned in 0.",
 		"\nFLAVOR ", "\narm     4         7     0.0800    0.3200\n", "\nMACHINE ", "\narm-3    2     75 %   62 % ",
-		"\n6 pods have no machine:\n", "  giant-0, giant-1, giant-2 and 2 more: asks for ", "  huge: asks for CPU 64000m",
+		"\n6 pods have no machine:\n", "  giant-0, giant-1, giant-2 and 2 more: ", "  huge: ", "CPU", "memory",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("the table lacks %q:\n%s", want, stdout)
@@ -344,6 +345,60 @@ func TestFlagsOfPlanCompleteTheirValues(t *testing.T) {
 	}
 }
 
+// planManifests are three pods that must be apart, and one that must be in zone b.
+const planManifests = `apiVersion: v1
+kind: List
+items:
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: db-0, namespace: prod, labels: {app: db}}
+  spec: &db
+    containers: [{name: db, image: db, resources: {requests: {cpu: 100m, memory: 64Mi}}}]
+    affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}]}}
+- {apiVersion: v1, kind: Pod, metadata: {name: db-1, namespace: prod, labels: {app: db}}, spec: *db}
+- {apiVersion: v1, kind: Pod, metadata: {name: db-2, namespace: prod, labels: {app: db}}, spec: *db}
+- apiVersion: v1
+  kind: Pod
+  metadata: {name: web}
+  spec:
+    nodeName: somewhere-else
+    nodeSelector: {topology.kubernetes.io/zone: b}
+    containers: [{name: web, image: web}]
+`
+
+const planZones = "name,cpu,memory_gib,price_per_hour,zones,taints\nsmall,2,4,0.1,a;b,\nspot,2,4,0.01,a;b,spot:NoSchedule\n"
+
+func TestPlanHonoursWhatManifestsDemand(t *testing.T) {
+	t.Parallel()
+	dir := directory(t, map[string]string{"pods.yaml": planManifests, "flavors.csv": planZones})
+	podsFile, flavorsFile := filepath.Join(dir, "pods.yaml"), filepath.Join(dir, "flavors.csv")
+	code, stdout, stderr := supercargo(t, "", "plan", "--pods", podsFile, "--flavors", flavorsFile, "-o", "json")
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit code %d, stderr %q", code, stderr)
+	}
+	var d planfile.Document
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
+		t.Fatal(err)
+	}
+	pods, err := planfile.ReadPods(podsFile, strings.NewReader(planManifests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flavors, err := planfile.ReadFlavors(flavorsFile, strings.NewReader(planZones))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := plancheck.Plan(pods.Pods, flavors, d); err != nil {
+		t.Errorf("the plan is wrong: %v", err)
+	}
+	if len(d.Purchases) < 3 {
+		t.Errorf("machines are %+v, want three at least", d.Purchases)
+	}
+	if len(d.Unplaceable) != 0 || len(d.Assignments) != 4 {
+		t.Errorf("%d pods are assigned, unplaceable are %v, want 4 and none", len(d.Assignments), d.Unplaceable)
+	}
+}
+
 func TestGreedyRefusesPodsThatDemandMoreThanRoom(t *testing.T) {
 	t.Parallel()
 	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers: [{name: c, image: i, resources: {requests: {cpu: 1}}}]\n"
@@ -435,7 +490,7 @@ items:
 	}
 	for i, want := range []planfile.Reason{
 		{Pod: "data", Reason: "has volume disk (persistentVolumeClaim disk-0), and where that lets it run is not known here"},
-		{Pod: "giant", Reason: "CPU 99000m"},
+		{Pod: "giant", Reason: "CPU"},
 		{Pod: "learn", Reason: "asks for 1 nvidia.com/gpu, of which no flavor says what it has"},
 	} {
 		if len(d.Unplaceable) != 3 || d.Unplaceable[i].Pod != want.Pod || !strings.Contains(d.Unplaceable[i].Reason, want.Reason) {
