@@ -40,7 +40,7 @@ type Figures struct {
 	Planner string `json:"-"`
 	// LeftOut says why it did not run, or did not end.
 	LeftOut string `json:"leftOut,omitempty"`
-	// PricePerHour is in dollars, and Gap by how much of LowerBoundPerHour it is above
+	// PricePerHour is that of the cheapest plan of all rounds, in dollars, and Gap by how much of LowerBoundPerHour it is above
 	// that bound; 0 where there is no bound.
 	PricePerHour float64 `json:"pricePerHour"`
 	Gap          float64 `json:"gap"`
@@ -130,7 +130,10 @@ func (w *Workload) once(ctx context.Context, s settings, f *Figures) error {
 		f.Fault = err.Error()
 	}
 	w.LowerBoundPerHour = max(w.LowerBoundPerHour, d.LowerBoundPerHour)
-	f.PricePerHour, f.Machines, f.Unplaceable = d.PricePerHour, len(d.Purchases), len(d.Unplaceable)
+	if f.ProcessMillis == 0 || d.PricePerHour < f.PricePerHour { // Karpenter's plans differ from run to run: the best counts
+		f.PricePerHour, f.Machines = d.PricePerHour, len(d.Purchases)
+	}
+	f.Unplaceable = max(f.Unplaceable, len(d.Unplaceable))
 	f.PeakMemoryMiB = max(f.PeakMemoryMiB, float64(usage.Maxrss)/1024)
 	f.PlanningMillis = least(f.PlanningMillis, d.ElapsedMillis)
 	f.ProcessMillis = least(f.ProcessMillis, float64(took.Microseconds())/1000)
