@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds cluster-api's manager as go.mod pins it: build-cluster-api.sh OUTPUT LDFLAGS
 #
-# One word is added to it. Its webhook server has a flag for the port but none
+# One line of it is changed. Its webhook server has a flag for the port but none
 # for the address, and would listen on every network the machine is in. Here it
 # listens on 127.0.0.1 alone, as all of a playground does.
 set -euo pipefail
@@ -12,7 +12,7 @@ output=$1 ldflags=$2
 copy=dist/build/cluster-api
 rm -rf "$copy"
 mkdir -p "$copy"
-dir=$(go list -f '{{.Dir}}' sigs.k8s.io/cluster-api)
+dir=$(go list -mod=readonly -f '{{.Dir}}' sigs.k8s.io/cluster-api)
 tar -C "$dir" -c --exclude='*_test.go' --exclude=./docs --exclude=./test --exclude=./logos . | tar -C "$copy" -x --mode=u+w
 sed -i 's/^\t*Port: *webhookPort,$/Host: "127.0.0.1", &/' "$copy/main.go"
 if [[ $(diff "$dir/main.go" "$copy/main.go" | grep -c '^>') != 1 ]]; then
@@ -21,4 +21,4 @@ if [[ $(diff "$dir/main.go" "$copy/main.go" | grep -c '^>') != 1 ]]; then
 fi
 cp go.mod go.sum dist/build/
 go mod edit -replace "sigs.k8s.io/cluster-api=./$copy" dist/build/go.mod
-go build -buildvcs=false -modfile dist/build/go.mod -ldflags "$ldflags" -o "$output" sigs.k8s.io/cluster-api
+go build -mod=readonly -buildvcs=false -modfile dist/build/go.mod -ldflags "$ldflags" -o "$output" sigs.k8s.io/cluster-api

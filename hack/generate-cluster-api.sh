@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 output=internal/playground/cluster-api.yaml.gz
 
-read -r dir version < <(go list -m -f '{{.Dir}} {{.Version}}' sigs.k8s.io/cluster-api)
+read -r dir version < <(go list -mod=readonly -f '{{.Module.Dir}} {{.Module.Version}}' sigs.k8s.io/cluster-api)
 new=$(mktemp)
 trap 'rm -f "$new"' EXIT
 cat >"$new" <<HEADER

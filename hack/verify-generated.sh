@@ -4,7 +4,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-generated() { { find api -name 'zz_generated.*' -type f; find manifests/crd -name 'supercargo.dev_*.yaml' -type f; } | sort; }
+generated() {
+	{
+		find api internal/playground -name 'zz_generated.*' -type f
+		find manifests/crd internal/playground/machines/crd -name '*supercargo.dev_*.yaml' -type f
+		echo internal/playground/cluster-api.yaml.gz
+	} | sort
+}
 
 before=$(mktemp)
 trap 'rm -f "$before"' EXIT
