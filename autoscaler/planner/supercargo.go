@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"cmp"
+
 	"supercargo.dev/supercargo/internal/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -69,7 +71,22 @@ func Supercargo(r Request) Result {
 	d.buy()
 	d.repair()
 	d.shrink()
-	return d.result()
+	result := d.result()
+	if d.tracker != nil && !d.stop() {
+		if other, ok := r.firstFit(); ok {
+			result = better(result, other.result())
+		}
+	}
+	return result
+}
+
+// better returns the result that leaves fewer pods out, or is cheaper, the first of
+// equals.
+func better(a, b Result) Result {
+	if cmp.Or(cmp.Compare(len(b.Unplaceable), len(a.Unplaceable)), cmp.Compare(b.MicroDollarsPerHour, a.MicroDollarsPerHour)) < 0 {
+		return b
+	}
+	return a
 }
 
 func (r *Request) stop() func() bool {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"supercargo.dev/supercargo/internal/trace"
 	"supercargo.dev/supercargo/test/data"
 )
@@ -81,5 +83,48 @@ func BenchmarkSupercargo(b *testing.B) {
 				b.ReportMetric(float64(len(result.Machines)), "machines")
 			})
 		}
+	}
+}
+
+// coupledPods are the mixed pods in groups of 20: of each five groups one keeps its
+// pods on different machines, and one spreads them over zones.
+func coupledPods(n int) []Pod {
+	pods, c := drawLoad(smallAndMedium, n), newDemands()
+	for i := range pods {
+		app := fmt.Sprint("app", i/20)
+		switch i / 20 % 5 {
+		case 0:
+			pods[i].Constraints = c.of(app, apartFrom(app, perHost))
+		case 1:
+			pods[i].Constraints = c.of(app, spreadOver(app, perZone))
+		default:
+			pods[i].Constraints = c.of(app, corev1.PodSpec{})
+		}
+	}
+	return pods
+}
+
+// BenchmarkSupercargoWithCoupledPods also reports by how much dearer first fit is.
+func BenchmarkSupercargoWithCoupledPods(b *testing.B) {
+	var flavors []Flavor
+	for _, zone := range []string{"a", "b", "c"} {
+		for _, f := range catalogue(general) {
+			f.Name += "-" + zone
+			flavors = append(flavors, zoned(f, zone))
+		}
+	}
+	for _, n := range []int{500, 2_000} {
+		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
+			r := Request{Pods: coupledPods(n), Flavors: flavors}
+			var result Result
+			for b.Loop() {
+				result = Supercargo(r)
+			}
+			b.ReportMetric(100*result.Gap, "gap-%")
+			b.ReportMetric(float64(len(result.Unplaceable)), "left-out")
+			if d, ok := r.firstFit(); ok {
+				b.ReportMetric(100*d.result().Gap, "first-fit-gap-%")
+			}
+		})
 	}
 }

@@ -1,0 +1,159 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// firstFit plans as many autoscalers do: pods by CPU, then memory, the largest first,
+// each to the first node that takes it, else to the open machine with the fewest pods,
+// each machine being all flavors that would still hold what it has, and in the end the
+// cheapest of these. It is there to be compared with where pods are coupled, for which
+// no bound says how good a plan is; it knows no limits.
+//
+// Cost: O(n·m·f) at worst for n pods, m machines and f flavors.
+type firstFit struct {
+	*draft
+	open []*opened
+}
+
+// opened is a machine of which the flavor is not known yet.
+type opened struct {
+	room
+	used packing.Size
+	// options are the places of flavors that hold the pods, cheapest first, most what
+	// none of them has more of.
+	options []int
+	most    packing.Size
+}
+
+// firstFit returns the plan of that algorithm, or false if there is none by all rules
+// or it is not asked for.
+func (r *Request) firstFit() (*draft, bool) {
+	b := &firstFit{draft: newDraft(r)}
+	if b.budget.tight || slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Max != 0 }) || !b.track() {
+		return nil, false
+	}
+	waiting := b.pending
+	slices.SortStableFunc(waiting, func(p, q Pod) int {
+		return cmp.Or(cmp.Compare(q.Size.MilliCPU, p.Size.MilliCPU), cmp.Compare(q.Size.MemoryBytes, p.Size.MemoryBytes), cmp.Compare(p.Name, q.Name))
+	})
+	for was := len(waiting) + 1; len(waiting) < was; {
+		was = len(waiting)
+		waiting = slices.DeleteFunc(waiting, func(p Pod) bool { return !negative(p) && (b.joinNode(p) || b.joinOpen(p) || b.start(p)) })
+		if b.stop() {
+			return nil, false
+		}
+	}
+	b.pending = waiting
+	for i := range waiting {
+		b.reasons[waiting[i].Name] = cmp.Or(refusal(&waiting[i], r.Flavors), "no place by its constraints")
+	}
+	for _, o := range b.open {
+		f := newRoom(&r.Flavors[o.options[0]], o.options[0], o.host)
+		for _, p := range o.pods {
+			f.take(p)
+		}
+		b.rooms = append(b.rooms, f)
+	}
+	return b.draft, len(b.retrace()) == 0
+}
+
+// allows reports whether other pods let the pod be on a host.
+func (b *firstFit) allows(p Pod, host int) bool {
+	return !b.coupled[p.Constraints] || b.tracker.Check(p.Constraints, host) == ""
+}
+
+func (b *firstFit) joinNode(p Pod) bool {
+	for _, r := range b.rooms {
+		if r.holds(&p) && b.allows(p, r.host) {
+			b.put(p, r)
+			return true
+		}
+	}
+	return false
+}
+
+func (b *firstFit) joinOpen(p Pod) bool {
+	for i, o := range b.open {
+		used := sum(o.used, p.Size)
+		if !used.Fits(o.most) || !b.allows(p, o.host) {
+			continue
+		}
+		if options := b.narrow(o.options, p, used, len(o.pods)+1, o.Host); len(options) > 0 {
+			b.settleOn(o, p, options)
+			// Those with the fewest pods stay first.
+			for ; i+1 < len(b.open) && len(b.open[i+1].pods) < len(o.pods); i++ {
+				b.open[i], b.open[i+1] = b.open[i+1], b.open[i]
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// start opens a machine for the pod, by the cheapest flavor that takes it.
+func (b *firstFit) start(p Pod) bool {
+	all := placesByPrice(b.flavors)
+	for _, at := range all {
+		f := &b.flavors[at]
+		if p.refusedBy(f) != "" {
+			continue
+		}
+		host := b.tracker.AddHost(hostOf(f.Host))
+		if !b.allows(p, host) {
+			b.tracker.RemoveHost(host)
+			continue
+		}
+		o := &opened{room: room{Standing: Standing{Host: hostOf(f.Host)}, host: host}}
+		b.settleOn(o, p, b.narrow(all, p, p.Size, 1, o.Host))
+		b.open = slices.Insert(b.open, 0, o)
+		for i := 0; i+1 < len(b.open) && len(b.open[i+1].pods) < len(o.pods); i++ {
+			b.open[i], b.open[i+1] = b.open[i+1], b.open[i]
+		}
+		return true
+	}
+	return false
+}
+
+// narrow returns the options that hold so much, admit the pod, and are for all other
+// pods what the host is.
+func (b *firstFit) narrow(options []int, p Pod, used packing.Size, pods int, host *constraint.Host) []int {
+	var found []int
+	for _, at := range options {
+		f := &b.flavors[at]
+		if used.Fits(f.Size) && (f.MaxPods == 0 || int64(pods) <= f.MaxPods) && p.admittedBy(f) == "" && sameDomains(hostOf(f.Host), host) {
+			found = append(found, at)
+		}
+	}
+	return found
+}
+
+// sameDomains reports whether two hosts are in the same domains that pods usually care
+// for. What others care for is found out in the end, when all pods come to their
+// machines once more.
+func sameDomains(a, b *constraint.Host) bool {
+	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion} {
+		if a.Labels[key] != b.Labels[key] {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *firstFit) settleOn(o *opened, p Pod, options []int) {
+	o.used, o.options, o.most = sum(o.used, p.Size), options, packing.Size{}
+	for _, at := range options {
+		o.most.MilliCPU = max(o.most.MilliCPU, b.flavors[at].Size.MilliCPU)
+		o.most.MemoryBytes = max(o.most.MemoryBytes, b.flavors[at].Size.MemoryBytes)
+	}
+	o.pods = append(o.pods, p)
+	if b.coupled[p.Constraints] {
+		b.tracker.Place(p.Constraints, o.host)
+	}
+}
