@@ -35,7 +35,7 @@ type Pod struct {
 	// Fixed says that the pod must not be moved, whatever is planned.
 	Fixed bool
 	// Demands are what else it demands of where it runs; nil for nothing. Only the
-	// planner of purchases looks at those that depend on other pods.
+	// planners of purchases and of moves look at those that depend on other pods.
 	Demands *constraint.Pod
 }
 
@@ -212,6 +212,8 @@ type Plan struct {
 	Buy     []Purchase
 	Drains  []Drain
 	Release []Release
+	// Kept are nodes that stay although they are under-used, for whoever asks why.
+	Kept []Stay
 	// Wake is after what time the decision wants to be asked again even if nothing
 	// happens; 0 means not.
 	Wake time.Duration
@@ -230,6 +232,12 @@ type Purchase struct {
 
 // Release asks for an empty machine to be given back.
 type Release struct {
+	Node   string
+	Reason string
+}
+
+// Stay says why a node is neither emptied nor given back.
+type Stay struct {
 	Node   string
 	Reason string
 }

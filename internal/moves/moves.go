@@ -7,13 +7,11 @@ package moves
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/packing"
 )
 
 // Measure is how the utilisation of a node is reckoned from the requests.
@@ -58,6 +56,8 @@ type Config struct {
 	// Worthwhile empties a node only where that is expected to save more than it
 	// costs: see [Planner.Plan]. Services that are moved are left out of the account.
 	Worthwhile bool
+	// Explain has [cluster.Plan.Kept] filled in, for a person. It changes nothing else.
+	Explain bool
 }
 
 // Planner proposes moves under one configuration. It is not safe for concurrent
@@ -81,8 +81,13 @@ func NewPlanner(c Config) *Planner {
 // node needs a target among the other nodes, all or nothing: the pods choose in the
 // order in which they would be scheduled, a target is what the packing algorithm
 // picks, and what one pod takes the next cannot have. A node that is being
-// emptied is no target, nor is an empty one; a node that has become a target is not
-// emptied.
+// emptied is no target, nor is an empty one unless it is kept; a node that has become a
+// target is not emptied.
+//
+// A target is also one where the scheduler would let the pod go: what it demands of a
+// node, and what it and the pods there demand of one another (package constraint), while
+// the nodes that are being emptied are still there. A node without a Host has no labels
+// and taints, and admits every pod.
 //
 // With Worthwhile the bill decides too. A drain saves the periods that the node
 // would have been paid for until its last pod has ended; it costs the periods for
@@ -91,21 +96,30 @@ func NewPlanner(c Config) *Planner {
 // Cost: O(n·log n) for n nodes, plus O(n) for each pod on a node that qualifies.
 func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
 	p.observe(now, s)
-	r := newRound(p.config, s)
 	var plan cluster.Plan
-	for _, n := range p.candidates(now, s) {
+	candidates := p.candidates(now, s)
+	if len(candidates) == 0 && !p.config.Explain {
+		plan.Wake = p.wake(now, s)
+		return plan
+	}
+	r := newRound(p.config, s)
+	for _, n := range candidates {
+		room := r.byName[n.Name]
 		switch {
-		case r.taken[n.Name] || n.Incoming > 0:
+		case room.target:
+			r.note(n, "it takes pods of other nodes")
 		case len(n.Pods) == 0:
 			plan.Release = append(plan.Release, cluster.Release{Node: n.Name, Reason: "it is empty"})
-			r.leaving[n.Name] = true
-		case p.config.Limit == 0 || len(plan.Drains) < p.config.Limit:
+			room.leaving = true
+		case p.config.Limit > 0 && len(plan.Drains) >= p.config.Limit:
+			r.note(n, "the budget of %d machines is used up", p.config.Limit)
+		default:
 			if d, ok := r.drain(n); ok {
 				plan.Drains = append(plan.Drains, d)
-				r.leaving[n.Name] = true
 			}
 		}
 	}
+	plan.Kept = p.kept(now, r)
 	plan.Wake = p.wake(now, s)
 	return plan
 }
@@ -192,159 +206,4 @@ func share(used, capacity int64) float64 {
 		return 0
 	}
 	return float64(used) / float64(capacity)
-}
-
-// round is one planning round: the room left once what was planned is done.
-type round struct {
-	config  Config
-	state   *cluster.State
-	rooms   []room
-	taken   map[string]bool // nodes that became targets
-	leaving map[string]bool // nodes that are being emptied or given back
-	spare   int             // how many machines may still be bought
-}
-
-// room is what is left on a node.
-type room struct {
-	packing.Node
-	node *cluster.Node
-	pods int64
-}
-
-func newRound(c Config, s *cluster.State) *round {
-	r := &round{
-		config: c, state: s, taken: map[string]bool{}, leaving: map[string]bool{}, spare: s.MaxNodes - len(s.Nodes),
-	}
-	for i := range s.Nodes {
-		if n := &s.Nodes[i]; n.Phase == cluster.Ready {
-			r.rooms = append(r.rooms, room{
-				Node: packing.Node{Name: n.Name, Free: n.Free(), Remaining: n.Remaining()},
-				node: n, pods: int64(len(n.Pods)),
-			})
-		}
-	}
-	return r
-}
-
-// drain plans the emptying of a node, and reserves what it takes.
-func (r *round) drain(n *cluster.Node) (cluster.Drain, bool) {
-	for i := range n.Pods {
-		if n.Pods[i].Fixed || n.Pods[i].Class == class.Service && !r.config.MoveServices {
-			return cluster.Drain{}, false
-		}
-	}
-	moves, changed := r.targets(n)
-	if moves == nil {
-		return r.replace(n)
-	}
-	d := cluster.Drain{Node: n.Name, Method: r.config.Method, Moves: moves}
-	d.Reason = fmt.Sprintf("%.0f%% utilised, and its %d pods fit on other nodes", 100*r.config.Utilization(n), len(moves))
-	if r.config.Worthwhile {
-		d.Saves, d.Costs = r.saves(n), r.costs(changed)
-		if d.Saves <= d.Costs {
-			return cluster.Drain{}, false
-		}
-		d.Reason += fmt.Sprintf("; saves $%.6f for $%.6f", float64(d.Saves)/1e6, float64(d.Costs)/1e6)
-	}
-	for at, after := range changed {
-		r.rooms[at] = after
-		r.taken[after.Name] = true
-	}
-	return d, true
-}
-
-// targets finds a node for every pod of n, or returns nil. changed are the rooms as
-// they will be, by place.
-func (r *round) targets(n *cluster.Node) (moves []cluster.Move, changed map[int]room) {
-	changed = map[int]room{}
-	pods := slices.Clone(n.Pods)
-	slices.SortFunc(pods, cluster.Scheduled)
-	for i := range pods {
-		at := r.target(n, &pods[i], changed)
-		if at < 0 {
-			return nil, nil
-		}
-		after := r.at(at, changed)
-		after.Free = after.Free.Minus(pods[i].Size)
-		after.Remaining = max(after.Remaining, pods[i].Runtime+r.pause(&pods[i]))
-		after.pods++
-		changed[at] = after
-		moves = append(moves, cluster.Move{Pod: pods[i].Name, Target: after.Name})
-	}
-	slices.SortFunc(moves, func(a, b cluster.Move) int { return cmp.Compare(a.Pod, b.Pod) })
-	return moves, changed
-}
-
-// target returns the place of the node that takes the pod, or -1.
-func (r *round) target(from *cluster.Node, pod *cluster.Pod, changed map[int]room) int {
-	prefer := packing.CompareFit
-	if pod.Class == class.Batch && r.config.Cycle > 0 {
-		prefer = packing.CompareTimeBin(pod.Runtime, r.config.Cycle)
-	}
-	best := -1
-	for at := range r.rooms {
-		to := r.at(at, changed)
-		if to.node == from || r.leaving[to.Name] || len(to.node.Pods) == 0 || !to.holds(pod) {
-			continue
-		}
-		if best < 0 || prefer(to.Node, r.at(best, changed).Node) < 0 {
-			best = at
-		}
-	}
-	return best
-}
-
-func (r *round) at(at int, changed map[int]room) room {
-	if after, ok := changed[at]; ok {
-		return after
-	}
-	return r.rooms[at]
-}
-
-func (r room) holds(pod *cluster.Pod) bool {
-	return r.node.Suits(pod) && pod.Size.Fits(r.Free) && (r.node.MaxPods == 0 || r.pods < r.node.MaxPods)
-}
-
-// pause is how long a move keeps a pod from its work.
-func (r *round) pause(pod *cluster.Pod) time.Duration {
-	if r.config.Method == cluster.Evict {
-		return pod.Ran
-	}
-	return r.state.Migration.Time(pod.Size.MemoryBytes)
-}
-
-// replace plans a cheaper machine for all pods of a node.
-func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
-	if !r.config.Replace || r.spare <= 0 {
-		return cluster.Drain{}, false
-	}
-	used := n.Used()
-	var best *cluster.Flavor
-	for i := range r.state.Flavors {
-		f := &r.state.Flavors[i]
-		if f.Arch != n.Arch || !used.Fits(f.Size) || f.MaxPods > 0 && int64(len(n.Pods)) > f.MaxPods ||
-			f.MicroDollarsPerHour >= n.MicroDollarsPerHour {
-			continue
-		}
-		if best == nil || f.MicroDollarsPerHour < best.MicroDollarsPerHour {
-			best = f
-		}
-	}
-	if best == nil {
-		return cluster.Drain{}, false
-	}
-	r.spare--
-	reason := fmt.Sprintf("%.0f%% utilised, and %s holds its %d pods for less", 100*r.config.Utilization(n), best.Name, len(n.Pods))
-	return cluster.Drain{
-		Node: n.Name, Method: r.config.Method, Reason: reason,
-		Replacement: &cluster.Purchase{Flavor: best.Name, Class: n.Class, Pods: names(n.Pods), Reason: "in the place of " + n.Name},
-	}, true
-}
-
-func names(pods []cluster.Pod) []string {
-	all := make([]string, len(pods))
-	for i := range pods {
-		all[i] = pods[i].Name
-	}
-	return all
 }

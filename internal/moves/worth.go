@@ -21,19 +21,28 @@ func (r *round) saves(n *cluster.Node) int64 {
 	return later - sooner
 }
 
-// costs is what keeping the changed nodes for their new pods costs, in
-// micro-dollars. Nodes with a service stay anyway.
-func (r *round) costs(changed map[int]room) int64 {
+// costs is what keeping the nodes with new pods for these costs, in micro-dollars.
+// Nodes with a service, and those that are kept, stay anyway.
+func (t *trial) costs() int64 {
 	var sum int64
-	for at, after := range changed {
-		n, before := after.node, r.rooms[at]
-		if n.Has(class.Service) {
+	for _, before := range t.saved {
+		n := before.node
+		if n.Kept || n.Has(class.Service) {
 			continue
 		}
 		price := func(remaining time.Duration) int64 {
-			return cluster.Bill(n.MicroDollarsPerHour, n.Age+remaining+r.state.Release, r.state.BillingPeriod)
+			return cluster.Bill(n.MicroDollarsPerHour, n.Age+remaining+t.state.Release, t.state.BillingPeriod)
 		}
-		sum += price(after.Remaining) - price(before.Remaining)
+		sum += price(t.byName[n.Name].Remaining) - price(before.Remaining)
 	}
 	return sum
+}
+
+// until is until when a machine is needed for the pod, from now, as far as the horizon:
+// a batch pod ends, a service does not.
+func (r *round) until(pod *cluster.Pod) time.Duration {
+	if pod.Class == class.Service {
+		return r.horizon
+	}
+	return min(r.horizon, pod.Runtime)
 }

@@ -66,9 +66,9 @@ func TestADrainMustSaveMoreThanItCosts(t *testing.T) {
 					t.Errorf("%s: %s", lines(plan), plan.Drains[0].Reason)
 				}
 				// What it would come to, seen with no eye on the bill.
-				r := newRound(Config{}, tc.s)
-				_, changed := r.targets(&tc.s.Nodes[0])
-				plan.Drains = []cluster.Drain{{Saves: r.saves(&tc.s.Nodes[0]), Costs: r.costs(changed)}}
+				try := newRound(Config{}, tc.s).try(&tc.s.Nodes[0])
+				try.fill(tc.s.Nodes[0].Pods, whole)
+				plan.Drains = []cluster.Drain{{Saves: try.saves(&tc.s.Nodes[0]), Costs: try.costs()}}
 			}
 			if len(plan.Drains) != 1 {
 				t.Fatalf("plan: %s", lines(plan))

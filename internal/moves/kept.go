@@ -1,0 +1,115 @@
+package moves
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// mostKept is how many nodes [Planner.Plan] explains at most.
+const mostKept = 100
+
+// kept returns the nodes that stay although they are under-used, the worst utilised
+// first, ties by name.
+func (p *Planner) kept(now time.Time, r *round) []cluster.Stay {
+	if r.why == nil {
+		return nil
+	}
+	var all []cluster.Stay
+	used := map[string]float64{}
+	for i := range r.state.Nodes {
+		n := &r.state.Nodes[i]
+		u := p.config.Utilization(n)
+		if n.Phase != cluster.Ready || len(n.Pods) > 0 && u >= p.config.Threshold || r.byName[n.Name].leaving {
+			continue
+		}
+		used[n.Name] = u
+		all = append(all, cluster.Stay{Node: n.Name, Reason: cmp.Or(r.why[n.Name], p.untried(now, n))})
+	}
+	slices.SortStableFunc(all, func(a, b cluster.Stay) int { return cmp.Compare(used[a.Node], used[b.Node]) })
+	return all[:min(len(all), mostKept)]
+}
+
+// untried says why an under-used node is no candidate.
+func (p *Planner) untried(now time.Time, n *cluster.Node) string {
+	lasted := now.Sub(p.since[n.Name])
+	switch {
+	case n.Kept:
+		return "it must be kept"
+	case n.Incoming > 0:
+		return fmt.Sprintf("%d pods are on their way to it", n.Incoming)
+	case lasted < p.config.After:
+		return fmt.Sprintf("under-used for %v, which must be %v", lasted.Round(time.Second), p.config.After)
+	default:
+		return "pods wait, or have waited until shortly"
+	}
+}
+
+// note says why a node stays.
+func (r *round) note(n *cluster.Node, format string, args ...any) {
+	if r.why != nil {
+		r.why[n.Name] = fmt.Sprintf(format, args...)
+	}
+}
+
+// notePrice says what emptying a node would save and cost, in cents, or as many digits as
+// it takes to tell the two apart.
+func (r *round) notePrice(n *cluster.Node, saves, costs int64) {
+	if r.why == nil {
+		return
+	}
+	digits := 2
+	for digits < 6 && saves != costs && dollars(saves, digits) == dollars(costs, digits) {
+		digits++
+	}
+	r.note(n, "would save %s for %s", dollars(saves, digits), dollars(costs, digits))
+}
+
+func dollars(microDollars int64, digits int) string {
+	if microDollars < 0 {
+		return "-" + dollars(-microDollars, digits)
+	}
+	return fmt.Sprintf("$%.*f", digits, float64(microDollars)/1e6)
+}
+
+// noteNowhere says for how many pods of a node there is no other place, and what the other
+// nodes lack for the first of them.
+func (t *trial) noteNowhere(n *cluster.Node) {
+	if t.why == nil {
+		return
+	}
+	pod := &t.left[0]
+	full, unsuitable, refusals, refusal := 0, 0, 0, ""
+	for _, to := range t.rooms {
+		if !to.open() {
+			continue
+		}
+		if !t.rules.suits(pod, to) {
+			unsuitable++
+		} else if !to.holds(pod) {
+			full++
+		} else if why := t.rules.conflict(pod, to.at); why != "" {
+			refusals++
+			refusal = cmp.Or(refusal, why)
+		}
+	}
+	var lacks []string
+	if full > 0 {
+		lacks = append(lacks, fmt.Sprintf("%d have no room", full))
+	}
+	if unsuitable > 0 {
+		lacks = append(lacks, fmt.Sprintf("%d do not suit it", unsuitable))
+	}
+	if refusals > 0 {
+		lacks = append(lacks, fmt.Sprintf("%d are ruled out by %s", refusals, refusal))
+	}
+	others := ""
+	if len(lacks) > 0 {
+		others = ": of the nodes open to " + pod.Name + ", " + strings.Join(lacks, ", ")
+	}
+	t.note(n, "%d of its %d pods fit nowhere else%s", len(t.left), len(n.Pods), others)
+}

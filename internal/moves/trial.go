@@ -1,0 +1,170 @@
+package moves
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// trial is the emptying of some nodes, as far as it has been worked out. Their pods
+// take room that the rest of the round does not have, until undo gives it back.
+type trial struct {
+	*round
+	// wait is how long it takes until the pods leave.
+	wait  time.Duration
+	from  []*room
+	saved map[int]room // what rooms with new pods were before, by place in the state
+	moved []moved
+	left  []cluster.Pod // that found no room
+}
+
+// moved is a pod that has found a room.
+type moved struct {
+	pod cluster.Pod
+	to  *room
+}
+
+// filling is how a trial looks for room.
+type filling int
+
+const (
+	// whole gives up once a pod cannot find any.
+	whole filling = iota
+	// partly takes what there is.
+	partly
+	// idly takes what there is on nodes that are needed for so long anyway.
+	idly
+)
+
+// try begins a trial: the pods of these nodes are taken off them.
+func (r *round) try(nodes ...*cluster.Node) *trial {
+	t := &trial{round: r, saved: map[int]room{}}
+	for _, n := range nodes {
+		from := r.byName[n.Name]
+		from.leaving = true
+		t.from = append(t.from, from)
+		r.rules.lift(n, from.at)
+	}
+	return t
+}
+
+// undo leaves the round as it was before the trial.
+func (t *trial) undo() {
+	for _, from := range t.from {
+		from.leaving = false
+	}
+	for _, m := range t.moved {
+		if was, ok := t.saved[m.to.at]; ok {
+			*m.to = was
+		}
+	}
+	t.rules.undo()
+}
+
+// keep makes the trial part of the round.
+func (t *trial) keep() {
+	for _, m := range t.moved {
+		m.to.target = true
+	}
+	t.rules.keep()
+}
+
+// fill finds rooms for the pods, in the order in which they would be scheduled. A pod
+// that only the demands of pods on other pods keep out is tried again once others have
+// found room, since it may want to be where one of those is.
+func (t *trial) fill(pods []cluster.Pod, how filling) {
+	t.left = slices.Clone(pods)
+	slices.SortFunc(t.left, cluster.Scheduled)
+	for again := true; again && len(t.left) > 0; {
+		was := len(t.left)
+		again = t.pass(how) && len(t.left) < was
+	}
+}
+
+// pass tries each pod once. It reports whether it makes sense to do so again, should
+// any have found room.
+func (t *trial) pass(how filling) (again bool) {
+	waiting := t.left
+	t.left = nil
+	for i := range waiting {
+		to, hopeful := t.target(&waiting[i], how)
+		if to != nil {
+			t.put(waiting[i], to)
+			continue
+		}
+		t.left = append(t.left, waiting[i])
+		if hopeful {
+			again = true
+		} else if how == whole && t.why == nil { // rooms only become fuller
+			return false
+		}
+	}
+	return again
+}
+
+// target returns the room that takes the pod, or nil. It is hopeful if there is one that
+// only the demands of pods on other pods keep it out of.
+func (t *trial) target(pod *cluster.Pod, how filling) (best *room, hopeful bool) {
+	prefer := packing.CompareFit
+	if pod.Class == class.Batch && t.config.Cycle > 0 {
+		prefer = packing.CompareTimeBin(pod.Runtime, t.config.Cycle)
+	}
+	for _, to := range t.rooms {
+		if !to.open() || !to.holds(pod) || best != nil && prefer(to.Node, best.Node) >= 0 || !t.rules.suits(pod, to) ||
+			how == idly && t.until(pod) > to.stay {
+			continue
+		}
+		if t.rules.conflict(pod, to.at) != "" {
+			hopeful = true
+			continue
+		}
+		best = to
+	}
+	return best, hopeful
+}
+
+// put moves a pod into a room.
+func (t *trial) put(pod cluster.Pod, to *room) {
+	if _, ok := t.saved[to.at]; !ok {
+		t.saved[to.at] = *to
+	}
+	to.Free = to.Free.Minus(pod.Size)
+	to.Remaining = max(to.Remaining, pod.Runtime+t.pause(&pod))
+	to.stay = max(to.stay, t.until(&pod))
+	to.pods++
+	t.rules.place(&pod, to.at)
+	t.moved = append(t.moved, moved{pod, to})
+}
+
+// pause is how long a move keeps a pod from its work.
+func (r *round) pause(pod *cluster.Pod) time.Duration {
+	if r.config.Method == cluster.Evict {
+		return pod.Ran
+	}
+	return r.state.Migration.Time(pod.Size.MemoryBytes)
+}
+
+// settle reports whether each of the pods could join those that are now around it, in
+// whatever order they came. Those that cannot are left.
+func (t *trial) settle() bool {
+	for i := range t.moved {
+		if m := &t.moved[i]; !t.rules.settled(&m.pod, m.to.at) {
+			t.left = append(t.left, m.pod)
+		}
+	}
+	return len(t.left) == 0
+}
+
+// plan returns the moves, by the names of pods.
+func (t *trial) plan() []cluster.Move {
+	var all []cluster.Move
+	for _, m := range t.moved {
+		all = append(all, cluster.Move{Pod: m.pod.Name, Target: m.to.Name})
+	}
+	slices.SortFunc(all, func(a, b cluster.Move) int { return cmp.Compare(a.Pod, b.Pod) })
+	return all
+}
