@@ -9,11 +9,14 @@ import (
 // nodes, in micro-dollars per hour.
 func (d *draft) least() int64 {
 	if d.problem != nil && len(d.rooms) == 0 {
+		if d.problem.optimal {
+			return d.problem.price(&d.mix)
+		}
 		counts := d.problem.counts()
 		for i, n := range d.mix.waiting {
 			counts[i] -= n
 		}
-		return d.problem.least(counts)
+		return max(d.problem.least(counts), d.problem.leastByColumns(counts))
 	}
 	var placed []Pod
 	for _, r := range d.rooms {
@@ -69,6 +72,29 @@ func (p *problem) least(counts []int32) int64 {
 		return math.MaxInt64
 	}
 	return int64(whole.low)
+}
+
+// leastByColumns is least by what the relaxation says that pods are worth, which knows
+// that machines hold whole pods; 0 if it was not solved.
+func (p *problem) leastByColumns(counts []int32) int64 {
+	sum := 0.0
+	for i, w := range p.worths {
+		sum += times(w, float64(counts[i]))
+	}
+	// Far more than rounding can have lost.
+	if sum = math.Ceil(sum * (1 - 1e-9)); sum < 1<<63 {
+		return int64(sum)
+	}
+	return 0
+}
+
+// price returns what a mix costs per hour.
+func (p *problem) price(m *mix) int64 {
+	sum := int64(0)
+	for i := range m.machines {
+		sum += p.offers[m.machines[i].offer].MicroDollarsPerHour
+	}
+	return sum
 }
 
 // less subtracts, down to 0.

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -37,6 +38,8 @@ type relaxation struct {
 	// values are what one more pod of each kind costs.
 	values []float64
 	bag    *knapsack
+	// offers are those that columns are made for, as long as that is enough.
+	offers []int
 	splits []int // where the bag found its bound, by offer and level
 	steps  int
 }
@@ -70,7 +73,11 @@ func newRelaxation(p *problem) *relaxation {
 		row[i] = 1 / float64(c.counts[i])
 		c.number = times(float64(len(p.kinds[i].pods)), row[i])
 		r.basis, r.inverse = append(r.basis, c), append(r.inverse, row)
+		r.offers = append(r.offers, c.offer)
 	}
+	r.offers = append(append(r.offers, p.pricing.liked...), p.pricing.active...)
+	slices.Sort(r.offers)
+	r.offers = slices.Compact(r.offers)
 	return r
 }
 
@@ -105,7 +112,13 @@ func (r *relaxation) solve(steps int) {
 	for entered := true; entered && r.steps < steps; {
 		entered = false
 		r.setValues()
-		for _, c := range r.candidates() {
+		found := r.candidates(r.offers)
+		if len(found) == 0 {
+			if found = r.candidates(r.p.all); len(found) > 0 {
+				r.offers = append(r.offers, found[0].offer)
+			}
+		}
+		for _, c := range found {
 			if entered {
 				r.setValues()
 				if r.worth(c.counts) < times(c.cost, pays) {
@@ -137,11 +150,11 @@ func (r *relaxation) worth(counts []int32) float64 {
 	return sum
 }
 
-// candidates returns the best column of each offer and level that pays, the one
-// that pays most first.
-func (r *relaxation) candidates() []column {
+// candidates returns the best column of each of the offers and level that pays, the
+// one that pays most first.
+func (r *relaxation) candidates(offers []int) []column {
 	var found []column
-	for at := range r.p.offers {
+	for _, at := range offers {
 		for l, level := range r.levels {
 			cost := float64(r.p.offers[at].about * level)
 			split := &r.splits[at*len(r.levels)+l]
@@ -154,6 +167,33 @@ func (r *relaxation) candidates() []column {
 	r.steps += r.bag.steps
 	r.bag.steps = 0
 	slices.SortStableFunc(found, func(a, b column) int { return cmp.Compare(b.ratio, a.ratio) })
+	return found
+}
+
+// worths returns what pods are worth by kind such that no machine full of them is worth
+// more than its price: the values, divided by the most that any machine is worth for
+// its price. Where that is not known exactly, a bound of it is taken. No value is below
+// zero, and no kind is timed.
+func (r *relaxation) worths() []float64 {
+	r.setValues()
+	for i := range r.values {
+		r.values[i] = max(0, r.values[i])
+	}
+	most := 0.0
+	for _, at := range r.p.all {
+		price := float64(r.p.offers[at].price)
+		r.bag.fill(r.p, at, r.levels[0], r.values, &r.splits[at*len(r.levels)])
+		if full := r.bag.most(); full > 0 {
+			most = max(most, full/price)
+		}
+	}
+	found := make([]float64, len(r.values))
+	for i := range found {
+		// Less than nothing, of what costs nothing, is no number.
+		if w := r.values[i] / most; w >= 0 && !math.IsInf(w, 0) {
+			found[i] = w
+		}
+	}
 	return found
 }
 

@@ -41,6 +41,8 @@ const (
 	// leastWeight is what a pod weighs at least, and a place for one holds.
 	leastWeight   = 1e-9
 	knapsackSteps = 20_000
+	// more is by how much the best must be exceeded to be worth looking for.
+	more = 1 + 1e-9
 )
 
 // fill returns the most valuable counts of kinds for an offer, none with a time
@@ -65,6 +67,14 @@ func (b *knapsack) fill(p *problem, at int, level uint64, values []float64, spli
 		counts[b.items[i].kind] = n
 	}
 	return counts, b.bestValue
+}
+
+// most returns what the last offer filled can be worth at most.
+func (b *knapsack) most() float64 {
+	if b.steps > b.limit {
+		return b.bound(0, b.whole)
+	}
+	return b.bestValue * more
 }
 
 // choose weighs the items with the split or a neighbour of it, whichever has the
@@ -127,7 +137,6 @@ func (b *knapsack) search(at int, free amounts, value float64) {
 		b.bestValue = value
 		copy(b.best, b.counts)
 	}
-	const more = 1 + 1e-9
 	if at == len(b.items) || free.places == 0 || b.steps > b.limit || value+b.bound(at, free) <= times(b.bestValue, more) {
 		return
 	}

@@ -90,6 +90,10 @@ type problem struct {
 	total  int     // pods
 	all    []int   // places of all offers
 	rooms  []*room // after the offers in sets
+	// worths are what pods are worth by the relaxation, in micro-dollars per hour, if
+	// it was solved; optimal says that no mix is cheaper than the one found.
+	worths  []float64
+	optimal bool
 	// pricing is that of all pods.
 	pricing pricing
 }

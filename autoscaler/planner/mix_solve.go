@@ -30,6 +30,7 @@ func (p *problem) solve(b *budget, pods []Pod, flavors []Flavor, effort int, sto
 			most = b.most()
 		}
 		if m := p.exact(most); b.covers(p, m.machines) {
+			p.optimal = !p.timed() && !b.tight
 			return m
 		}
 	}
@@ -214,9 +215,7 @@ func (s *solver) polish() {
 		}
 	}
 	if n := int64(len(s.kinds)); !s.budget.tight && 50*n*n*n <= int64(s.effort) && !s.done(60) {
-		s.consider(search.columns(s.effort / 2))
-		s.steps += search.steps
-		search.steps = 0
+		s.byColumns(s.effort / 2)
 	}
 	if s.budget.tight && !s.budget.machinesOnly() {
 		return
@@ -353,28 +352,36 @@ func (s *searcher) construct(t taste) mix {
 	return m
 }
 
-// columns returns the mix that the relaxation leads to: its whole machines, and
-// for the rest what construction and search find.
-func (s *searcher) columns(steps int) mix {
-	p := s.p
-	r := newRelaxation(p)
-	r.solve(steps / 2)
-	s.steps += r.steps
+// byColumns considers the mixes that the relaxation leads to: its whole machines, and
+// for the rest what construction finds; and what construction finds by its values.
+func (s *solver) byColumns(steps int) {
+	r := newRelaxation(s.problem)
+	r.solve(steps)
 	machines, waiting := r.whole()
-	var kinds []int32
-	for k, n := range waiting {
-		if s.left[k] = n; n > 0 {
-			kinds = append(kinds, int32(k))
+	if s.covered() {
+		s.worths = r.worths()
+	}
+	s.steps += r.steps + r.bag.steps
+	at := pricing{parts: s.pricing.parts, worth: make([]uint64, len(s.kinds))}
+	for i, v := range r.values {
+		at.worth[i] = uint64(min(max(v, 0), 1<<priceBits))
+	}
+	for _, c := range r.basis {
+		if c.number > 0 && !slices.Contains(at.liked, c.offer) {
+			at.liked = append(at.liked, c.offer)
 		}
 	}
-	made, _ := s.build(kinds, p.tastes(false)[0], math.MaxUint64, math.MaxInt, nil)
-	for i := range made {
-		made[i].kinds = slices.Clone(made[i].kinds)
+	slices.Sort(at.liked)
+	for _, m := range manners[:2] {
+		if rest, ok := s.construct(m, waiting, s.appraise(waiting), s.budget.clone()); ok {
+			s.consider(mix{machines: append(slices.Clone(machines), rest.machines...), waiting: rest.waiting, missing: rest.missing})
+		}
+		s.constructed(m, s.counts(), at)
 	}
-	rest := mix{machines: made}
-	s.improve(&rest, steps/4)
-	return mix{machines: append(machines, rest.machines...), waiting: make([]int32, len(p.kinds))}
 }
+
+// covered reports whether the values of the relaxation say what machines cost per hour.
+func (p *problem) covered() bool { return !p.timed() && len(p.rooms) == 0 }
 
 // settle puts waiting pods on machines that hold them, or that another flavor in
 // their place holds with them and the budget allows, as cheaply as it can. A mix can
