@@ -277,9 +277,15 @@ func TestANodeThatIsStartingIsOnlyAskedWhereNothingElseIsKnown(t *testing.T) {
 	if got := flavorLike(deployment(), nothing(), node).Size.MilliCPU; got != 3000 {
 		t.Errorf("CPU %d, want that of the node", got)
 	}
+	if flavorLike(deployment(), nothing(), node).Seen {
+		t.Error("what a starting node has is taken for what machines hold")
+	}
 	node.Spec.Taints = nil
-	if got := flavorLike(sized(), nothing(), node).Size.MilliCPU; got != 3000 {
-		t.Errorf("CPU %d, want that of the node, which has started", got)
+	if got := flavorLike(sized(), nothing(), node); got.Size.MilliCPU != 3000 || !got.Seen {
+		t.Errorf("CPU %d, seen %t; want that of the node, which has started", got.Size.MilliCPU, got.Seen)
+	}
+	if flavorLike(sized(), nothing(), nil).Seen {
+		t.Error("a promise is taken for what machines hold")
 	}
 }
 
