@@ -17,6 +17,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -77,6 +78,8 @@ type memory struct {
 	inFlight map[string]bool
 	// gaveUp are the machines that were given up, by name.
 	gaveUp map[string]bool
+	// kept are the nodes that could not be emptied, by name.
+	kept map[string]kept
 	// lost is since when the node of a machine has been missing, by machine.
 	lost map[string]time.Time
 	// missing is since when a flavor has had fewer machines than it is to have.
@@ -218,9 +221,20 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 	if m == nil || m.generation != fleet.Generation {
 		m = &memory{
 			generation: fleet.Generation, planner: moves.NewPlanner(movesConfig(&fleet.Spec.Consolidation)), busy: r.Clock.Now(),
-			inFlight: map[string]bool{}, gaveUp: map[string]bool{}, lost: map[string]time.Time{}, missing: map[string]time.Time{}, said: map[string]string{},
+			inFlight: map[string]bool{}, gaveUp: map[string]bool{}, kept: map[string]kept{}, lost: map[string]time.Time{}, missing: map[string]time.Time{}, said: map[string]string{},
 		}
 		r.memory[fleet.UID] = m
 	}
 	return m
+}
+
+// forget drops what is remembered of machines and nodes that are no more.
+func (m *memory) forget(machines []provider.Machine, nodes map[string]*corev1.Node) {
+	there := make(map[string]bool, len(machines))
+	for i := range machines {
+		there[machines[i].Name] = true
+	}
+	maps.DeleteFunc(m.gaveUp, func(name string, _ bool) bool { return !there[name] })
+	maps.DeleteFunc(m.lost, func(name string, _ time.Time) bool { return !there[name] })
+	maps.DeleteFunc(m.kept, func(name string, _ kept) bool { return nodes[name] == nil })
 }

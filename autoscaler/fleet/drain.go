@@ -24,8 +24,8 @@ import (
 // to be empty: a pod that the scheduler was binding at that moment shows up by then.
 const closedFor = 3 * time.Second
 
-// drainPoll is how often a node that is being emptied is looked at.
-const drainPoll = 2 * time.Second
+// drainPoll is how often evictions that were refused are asked for again.
+const drainPoll = 5 * time.Second
 
 // draining returns the fleet's nodes that it empties, by name, in order.
 func (r *round) draining() []string {
@@ -65,7 +65,6 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 	}
 	var empty []string
 	for _, name := range r.draining() {
-		r.wakeIn(drainPoll)
 		node := r.world.nodes[name]
 		_, since, _ := drainMark(node)
 		pods, err := r.podsOn(ctx, name)
@@ -77,11 +76,17 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 		case why != "":
 			reopened = true
 			err = r.reopen(ctx, node)
+			if len(pods) > 0 {
+				r.keep(name)
+			}
 			r.tell(corev1.EventTypeWarning, "DrainGivenUp", "Reopen", fmt.Sprintf("node %s is kept: %s", name, why))
 		case len(pods) > 0:
+			r.wakeIn(drainPoll)
 			err = r.evict(ctx, pods)
 		case r.now.Sub(since) >= closedFor:
 			empty = append(empty, name)
+		default:
+			r.wakeIn(closedFor - r.now.Sub(since))
 		}
 		if err != nil {
 			return false, err
@@ -112,6 +117,23 @@ func (r *round) reopenForeign(ctx context.Context) (bool, error) {
 		reopened = true
 	}
 	return reopened, nil
+}
+
+// kept is a node that could not be emptied.
+type kept struct {
+	times int
+	until time.Time
+}
+
+// keep leaves a node alone that could not be emptied, for longer each time: else the
+// next round would try again, for ever.
+func (r *round) keep(node string) {
+	const mostDoublings = 4
+	c := &r.fleet.Spec.Consolidation
+	k := r.memory.kept[node]
+	k.until = r.now.Add(max(c.After.Duration, c.DrainTimeout.Duration) << min(k.times, mostDoublings))
+	k.times++
+	r.memory.kept[node] = k
 }
 
 // drainFails says why a node is not to be emptied after all, or returns "".

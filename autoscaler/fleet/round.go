@@ -215,6 +215,9 @@ func (r *round) decide() {
 	s.Scaling = true
 	s.QueueEmpty = r.queueEmpty()
 	r.leaveAlone()
+	for i := range s.Nodes {
+		s.Nodes[i].Kept = s.Nodes[i].Kept || r.memory.kept[s.Nodes[i].Name].until.After(r.now)
+	}
 	wait := batch(r.now, r.seen.waited, r.fleet.Spec.Scaling.BatchIdle.Duration, r.fleet.Spec.Scaling.BatchMax.Duration)
 	if wait > 0 {
 		r.wakeIn(wait)
@@ -390,6 +393,7 @@ func (r *round) learn() {
 		metricAcquisitionSeconds.WithLabelValues(r.fleet.Name, m.Flavor).Observe(took.Seconds())
 	}
 	r.memory.inFlight = on
+	r.memory.forget(r.self.inventory.Machines, r.world.nodes)
 }
 
 func (r *round) info(ctx context.Context, message string, pairs ...any) {

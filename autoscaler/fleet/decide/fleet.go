@@ -66,7 +66,8 @@ func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time
 	}
 	proposed := mover.Plan(now, s)
 	d.Wake = proposed.Wake
-	if len(d.Plan.Machines) > 0 || len(s.Pending) > 0 && !o.Buy {
+	// Nothing goes while a pod waits that is going to find room: it may be there.
+	if len(d.Plan.Machines) > 0 || len(s.Pending) > len(d.Plan.Unplaceable)+len(d.Puzzling) {
 		return d
 	}
 	d.giveBack(s, o, proposed)
