@@ -52,7 +52,7 @@ func newPlanDocument(algorithm string, r *planRequest, o planOutcome, elapsed ti
 	return d
 }
 
-// mostLines is how many machines, and how many reasons, a table shows.
+// mostLines is how many lines of machines, and of reasons, a table shows.
 const mostLines = 20
 
 // writeTable prints the plan for a terminal: what it costs, machines by flavor, then
@@ -93,18 +93,42 @@ func tabulateMachines(b *strings.Builder, d planfile.Document) error {
 	if len(d.Purchases) == 0 {
 		return nil
 	}
+	zone := func(planfile.Purchase) string { return "" }
+	header := "MACHINE\t"
+	if slices.ContainsFunc(d.Purchases, func(p planfile.Purchase) bool { return p.Zone != "" }) {
+		zone = func(p planfile.Purchase) string { return p.Zone + "\t" }
+		header += "ZONE\t"
+	}
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "\nMACHINE\tPODS\tCPU\tMEMORY\tWHY\n")
-	for _, m := range d.Purchases[:min(mostLines, len(d.Purchases))] {
-		fmt.Fprintf(t, "%s\t%d\t%.0f %%\t%.0f %%\t%s\n", m.Machine, m.Pods, m.CPUPercent, m.MemoryPercent, m.Reason)
+	fmt.Fprint(t, "\n"+header+"PODS\tCPU\tMEMORY\tWHY\n")
+	shown := 0
+	for line := 0; line < mostLines && shown < len(d.Purchases); line++ {
+		first := d.Purchases[shown]
+		alike := 1
+		for shown+alike < len(d.Purchases) && sameButName(first, d.Purchases[shown+alike]) {
+			alike++
+		}
+		name := first.Machine
+		if alike > 1 {
+			last := d.Purchases[shown+alike-1].Machine
+			name += " to " + strings.TrimPrefix(last, first.Flavor+"-")
+		}
+		fmt.Fprintf(t, "%s\t%s%d\t%.0f %%\t%.0f %%\t%s\n", name, zone(first), first.Pods, first.CPUPercent, first.MemoryPercent, first.Reason)
+		shown += alike
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if more := len(d.Purchases) - mostLines; more > 0 {
+	if more := len(d.Purchases) - shown; more > 0 {
 		fmt.Fprintf(b, "... and %d more, which -o json lists.\n", more)
 	}
 	return nil
+}
+
+// sameButName reports whether two machines are equal but for their names.
+func sameButName(a, b planfile.Purchase) bool {
+	a.Machine = b.Machine
+	return a == b
 }
 
 // tellReasons groups pods by the reason.

@@ -222,7 +222,7 @@ func TestPlanPrintsATableByDefault(t *testing.T) {
 	}
 	for _, want := range []string{
 		"11 pods on ", "/h (supercargo).", "Any plan costs at least $", " % above the cheapest there is.", "Planned in 0.",
-		"\nFLAVOR ", "\narm     4         7     0.0800    0.3200\n", "\nMACHINE ", "\narm-3    2     75 %   62 % ",
+		"\nFLAVOR ", "\narm     4         7     0.0800    0.3200\n", "\nMACHINE ", "\narm-0 ",
 		"\n6 pods have no machine:\n", "  giant-0, giant-1, giant-2 and 2 more: ", "  huge: ", "CPU", "memory",
 	} {
 		if !strings.Contains(stdout, want) {
@@ -234,9 +234,27 @@ func TestPlanPrintsATableByDefault(t *testing.T) {
 func TestAPlanOfManyMachinesShowsTheFirst(t *testing.T) {
 	t.Parallel()
 	const flavors = "name,cpu,memory_gib,price_per_hour\nsmall,2,4,0.1\n"
-	_, stdout, _ := supercargo(t, "", planInputs(t, "name,cpu_milli,memory_mib,count\np,2000,1,45\n", flavors)...)
+	var pods strings.Builder
+	pods.WriteString("name,cpu_milli,memory_mib\n")
+	for i := range 45 {
+		fmt.Fprintf(&pods, "p-%d,2000,%d\n", i, 80*i)
+	}
+	_, stdout, _ := supercargo(t, "", planInputs(t, pods.String(), flavors)...)
 	if n := strings.Count(stdout, "\nsmall-"); n != mostLines || !strings.Contains(stdout, "\n... and 25 more, which -o json lists.\n") {
 		t.Errorf("%d machines are shown, want %d and how many there are more:\n%s", n, mostLines, stdout)
+	}
+}
+
+func TestMachinesThatAreAlikeShareALine(t *testing.T) {
+	t.Parallel()
+	for flavors, want := range map[string]string{
+		"name,cpu,memory_gib,price_per_hour\nsmall,2,4,0.1\n":           "\nMACHINE        PODS  CPU    MEMORY  WHY\nsmall-0 to 44  1     100 %  0 %     ",
+		"name,cpu,memory_gib,price_per_hour,zones\nsmall,2,4,0.1,b;a\n": "\nMACHINE        ZONE  PODS  CPU    MEMORY  WHY\nsmall-0 to 44  a     1     100 %  0 %     ",
+	} {
+		_, stdout, _ := supercargo(t, "", planInputs(t, "name,cpu_milli,memory_mib,count\np,2000,1,45\n", flavors)...)
+		if !strings.Contains(stdout, want) || strings.Count(stdout, "\nsmall-") != 1 {
+			t.Errorf("the table lacks %q:\n%s", want, stdout)
+		}
 	}
 }
 
