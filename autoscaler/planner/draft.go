@@ -119,7 +119,7 @@ func (d *draft) fillRooms() {
 			d.rooms[i].take(byName[name])
 		}
 	}
-	d.pending = append(coupled, slices.DeleteFunc(plain, func(p Pod) bool { return in[p.Name] })...)
+	d.pending = slices.Concat(coupled, slices.DeleteFunc(plain, func(p Pod) bool { return in[p.Name] }))
 }
 
 // split returns the pending pods whose place depends on that of others, and the others.

@@ -268,13 +268,13 @@ func (k *packer) bestPair(f *filling, room packing.Size, stay int64, least uint6
 	one, two = -1, -1
 	start := k.first(0, room, &f.vessel, &k.pool)
 	if start < 0 {
-		return
+		return one, two
 	}
 	if w := k.goods[start].worth; w > least {
 		one, least = start, w
 	}
 	if stay+2 > f.places {
-		return
+		return one, two
 	}
 	from := start
 	for i := range largest + drawn {

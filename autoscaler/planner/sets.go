@@ -2,7 +2,6 @@ package planner
 
 import (
 	"encoding/binary"
-	"math/bits"
 )
 
 // sets gives numbers to sets of offers: of those that admit a pod, whatever its size,
@@ -70,15 +69,6 @@ func (s *sets) meet(a, b int32) int32 {
 		}
 		n = s.number(both)
 		s.meets[[2]int32{a, b}] = n
-	}
-	return n
-}
-
-// size returns how many offers are in a set.
-func (s *sets) size(set int32) int {
-	n := 0
-	for _, word := range s.members[set] {
-		n += bits.OnesCount64(word)
 	}
 	return n
 }

@@ -220,12 +220,41 @@ func drawRequest(t *rapid.T) Request {
 // checkResult fails unless the plan keeps all rules.
 func checkResult(t *rapid.T, req Request, got Result) {
 	t.Helper()
+	on := podsByMachine(t, req, got)
+	flavors := map[string]Flavor{}
+	for _, f := range req.Flavors {
+		if f.MaxPods == 0 {
+			f.MaxPods = -1
+		}
+		flavors[f.Name] = f
+	}
+	for _, m := range got.Machines {
+		if len(on[m.Name]) == 0 || len(m.Pods) != len(on[m.Name]) {
+			t.Fatalf("%s has pods %v, assigned are %d", m.Name, m.Pods, len(on[m.Name]))
+		}
+		checkMachine(t, m.Name, flavors[m.Flavor], on[m.Name])
+	}
+	for _, n := range req.Nodes {
+		checkMachine(t, n.Name, Flavor{Size: n.Free, MaxPods: n.Places, Arch: n.Arch, Host: n.Host}, on[n.Name])
+	}
+	checkLimits(t, req, got, flavors)
+	if got.LowerBoundMicroDollarsPerHour > got.MicroDollarsPerHour {
+		t.Fatalf("price %d, bound %d", got.MicroDollarsPerHour, got.LowerBoundMicroDollarsPerHour)
+	}
+	checkCoupled(t, req, got, on, flavors)
+}
+
+// podsByMachine fails unless each pod has one place, or a reason why it has none.
+func podsByMachine(t *rapid.T, req Request, got Result) map[string][]Pod {
+	t.Helper()
 	pods, places := map[string]Pod{}, map[string]int{}
 	for _, p := range req.Pods {
 		pods[p.Name] = p
 	}
+	on := map[string][]Pod{}
 	for _, a := range got.Assignments {
 		places[a.Pod]++
+		on[a.Machine] = append(on[a.Machine], pods[a.Pod])
 	}
 	for _, u := range got.Unplaceable {
 		places[u.Pod]++
@@ -238,57 +267,51 @@ func checkResult(t *rapid.T, req Request, got Result) {
 			t.Fatalf("%s has %d places", name, places[name])
 		}
 	}
-	on := map[string][]Pod{}
-	for _, a := range got.Assignments {
-		on[a.Machine] = append(on[a.Machine], pods[a.Pod])
-	}
-	check := func(name string, free Flavor) {
-		var cpu, memory int64
-		for _, p := range on[name] {
-			cpu, memory = cpu+p.Size.MilliCPU, memory+p.Size.MemoryBytes
-			if p.Arch != "" && p.Arch != free.Arch {
-				t.Fatalf("%s on %s of %s", p.Name, name, free.Arch)
-			}
-			if p.Constraints != nil && p.Constraints.Admits(free.Host) != "" {
-				t.Fatalf("%s on %s: %s", p.Name, name, p.Constraints.Admits(free.Host))
-			}
+	return on
+}
+
+// checkMachine fails unless the pods may be on a machine by themselves. MaxPods below 0
+// is any number.
+func checkMachine(t *rapid.T, name string, has Flavor, pods []Pod) {
+	t.Helper()
+	var cpu, memory int64
+	for _, p := range pods {
+		cpu, memory = cpu+p.Size.MilliCPU, memory+p.Size.MemoryBytes
+		if p.Arch != "" && p.Arch != has.Arch {
+			t.Fatalf("%s on %s of %s", p.Name, name, has.Arch)
 		}
-		if cpu > max(0, free.Size.MilliCPU) || memory > max(0, free.Size.MemoryBytes) || free.MaxPods >= 0 && int64(len(on[name])) > free.MaxPods {
-			t.Fatalf("%s is over-filled: CPU %d, memory %d, %d pods on %+v", name, cpu, memory, len(on[name]), free)
+		if p.Constraints != nil && p.Constraints.Admits(has.Host) != "" {
+			t.Fatalf("%s on %s: %s", p.Name, name, p.Constraints.Admits(has.Host))
 		}
 	}
-	flavors, counts := map[string]Flavor{}, map[string]int{}
-	for _, f := range req.Flavors {
-		if f.MaxPods == 0 {
-			f.MaxPods = -1
-		}
-		flavors[f.Name] = f
+	if cpu > max(0, has.Size.MilliCPU) || memory > max(0, has.Size.MemoryBytes) || has.MaxPods >= 0 && int64(len(pods)) > has.MaxPods {
+		t.Fatalf("%s is over-filled: CPU %d, memory %d, %d pods on %+v", name, cpu, memory, len(pods), has)
 	}
-	var spent Limits
+}
+
+// checkLimits fails unless no more is bought than may be.
+func checkLimits(t *rapid.T, req Request, got Result, flavors map[string]Flavor) {
+	t.Helper()
+	counts := map[string]int{}
+	var machines, cpu, memory, price int64
 	for _, m := range got.Machines {
 		f := flavors[m.Flavor]
 		counts[m.Flavor]++
 		if f.Max < 0 || f.Max > 0 && counts[m.Flavor] > f.Max {
 			t.Fatalf("%d machines of %s", counts[m.Flavor], m.Flavor)
 		}
-		if len(on[m.Name]) == 0 || len(m.Pods) != len(on[m.Name]) {
-			t.Fatalf("%s has pods %v, assigned are %d", m.Name, m.Pods, len(on[m.Name]))
+		machines, cpu, memory, price = machines+1, cpu+f.Size.MilliCPU, memory+f.Size.MemoryBytes, price+f.MicroDollarsPerHour
+	}
+	for _, limit := range []struct{ is, most int64 }{
+		{machines, int64(req.Limits.Machines)}, {cpu, req.Limits.MilliCPU}, {memory, req.Limits.MemoryBytes}, {price, req.Limits.MicroDollarsPerHour},
+	} {
+		if limit.most > 0 && limit.is > limit.most {
+			t.Fatalf("%d bought, allowed are %+v", limit.is, req.Limits)
 		}
-		check(m.Name, f)
-		spent = Limits{spent.Machines + 1, spent.MilliCPU + f.Size.MilliCPU, spent.MemoryBytes + f.Size.MemoryBytes, spent.MicroDollarsPerHour + m.MicroDollarsPerHour}
 	}
-	for _, n := range req.Nodes {
-		check(n.Name, Flavor{Size: n.Free, MaxPods: n.Places, Arch: n.Arch, Host: n.Host})
+	if price != got.MicroDollarsPerHour {
+		t.Fatalf("price %d, machines cost %d", got.MicroDollarsPerHour, price)
 	}
-	l := req.Limits
-	if l.Machines > 0 && spent.Machines > l.Machines || l.MilliCPU > 0 && spent.MilliCPU > l.MilliCPU ||
-		l.MemoryBytes > 0 && spent.MemoryBytes > l.MemoryBytes || l.MicroDollarsPerHour > 0 && spent.MicroDollarsPerHour > l.MicroDollarsPerHour {
-		t.Fatalf("%+v bought, allowed are %+v", spent, l)
-	}
-	if spent.MicroDollarsPerHour != got.MicroDollarsPerHour || got.LowerBoundMicroDollarsPerHour > got.MicroDollarsPerHour {
-		t.Fatalf("price %d, machines cost %d, bound %d", got.MicroDollarsPerHour, spent.MicroDollarsPerHour, got.LowerBoundMicroDollarsPerHour)
-	}
-	checkCoupled(t, req, got, on, flavors)
 }
 
 // checkCoupled fails unless there is an order in which all pods could have come to
@@ -346,4 +369,41 @@ func TestAPlanIsWholeWheneverItIsStopped(t *testing.T) {
 		req.Stop = func() bool { after--; return after < 0 }
 		checkResult(t, req, Supercargo(req))
 	})
+}
+
+func TestPlansOfSupercargoDoNotDependOnTheOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		req := drawRequest(t)
+		other := req
+		other.Pods = rapid.Permutation(req.Pods).Draw(t, "pods")
+		other.Flavors = rapid.Permutation(req.Flavors).Draw(t, "flavors")
+		other.Nodes = slices.Clone(req.Nodes)
+		slices.Reverse(other.Nodes)
+		if diff := cmp.Diff(Supercargo(req), Supercargo(other)); diff != "" {
+			t.Fatalf("plan (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func TestPlansForCoupledPodsAreNoDearerThanFirstFit(t *testing.T) {
+	compared := 0
+	rapid.Check(t, func(t *rapid.T) {
+		req := drawRequest(t)
+		req.Limits = Limits{}
+		for i := range req.Flavors {
+			req.Flavors[i].Max = 0
+		}
+		got := Supercargo(req)
+		if d, ok := req.firstFit(); ok {
+			compared++
+			other := d.result()
+			checkResult(t, req, other)
+			if len(got.Unplaceable) > len(other.Unplaceable) || len(got.Unplaceable) == len(other.Unplaceable) && got.MicroDollarsPerHour > other.MicroDollarsPerHour {
+				t.Fatalf("%d left out and %d, first fit %d and %d", len(got.Unplaceable), got.MicroDollarsPerHour, len(other.Unplaceable), other.MicroDollarsPerHour)
+			}
+		}
+	})
+	if compared == 0 {
+		t.Error("nothing was compared")
+	}
 }

@@ -1,0 +1,297 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/internal/bound"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+func fitting(pods []Pod, flavors []Flavor) []Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return unplaceable(p, flavors) != "" })
+}
+
+// TestTheProgramIsSolvedFromBothSides checks a solution by what makes it one: both
+// sides keep their rules, and are as good as each other.
+func TestTheProgramIsSolvedFromBothSides(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
+		s := &spreading{offers: 1 + r.IntN(8), starts: []int{0}}
+		for range 1 + r.IntN(20) {
+			must := r.IntN(s.offers)
+			for f := range s.offers {
+				if f == must || r.IntN(2) == 0 {
+					s.cells = append(s.cells, cell{offer: f, cost: [resources]float64{r.Float64(), r.Float64() * float64(r.IntN(2)), 0.001 + r.Float64()/9}})
+				}
+			}
+			s.starts = append(s.starts, len(s.cells))
+		}
+		p := s.solve(1e-6)
+		need := make([][resources]float64, s.offers)
+		for b := range s.bins() {
+			parts := 0.0
+			for i, c := range s.of(b) {
+				y := p.y[s.starts[b]+i]
+				parts += y
+				for r := range resources {
+					need[c.offer][r] += c.cost[r] * y
+				}
+				if !(y >= 0) || p.worth[b] > dot(c.cost, p.share[c.offer])+1e-9 {
+					t.Fatalf("bin %d on offer %d: part %v, worth %v, price %v", b, c.offer, y, p.worth[b], dot(c.cost, p.share[c.offer]))
+				}
+			}
+			if math.Abs(parts-1) > 1e-6 {
+				t.Fatalf("%v of bin %d is spread", parts, b)
+			}
+		}
+		for f := range s.offers {
+			shares := 0.0
+			for r := range resources {
+				shares += p.share[f][r]
+				if p.share[f][r] < 0 || need[f][r] > p.x[f]+1e-6 {
+					t.Fatalf("offer %d: spent %v, needed %v, shares %v", f, p.x[f], need[f], p.share[f])
+				}
+			}
+			if shares > 1+1e-9 {
+				t.Fatalf("offer %d: shares %v", f, p.share[f])
+			}
+		}
+		if primal, dual := p.values(); !(primal-dual <= 1e-5*primal) {
+			t.Fatalf("spent %v, worth %v", primal, dual)
+		}
+	})
+}
+
+func TestFullMachinesAreWorthNoMoreThanTheirPrice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pods, flavors := drawMany(t), drawFlavors(t)
+		pods = fitting(pods, flavors)
+		if len(pods) == 0 {
+			return
+		}
+		p := newProblem(pods, flavors, nil, MixOptions{})
+		// Any parts will do, and those that were worked out too.
+		parts := p.pricing.parts
+		if rapid.Bool().Draw(t, "any parts") {
+			for i := range parts {
+				draw := func(name string) float64 {
+					return rapid.SampledFrom([]float64{0, 1, 0.3, 1e-9, math.Inf(1), math.NaN()}).Draw(t, name)
+				}
+				parts[i] = [resources]float64{draw("CPU"), draw("memory"), draw("place")}
+			}
+		}
+		v := newPrices(parts, func(at int) uint64 { return p.offers[at].price << 20 })
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 4))
+		for at := range p.offers {
+			var used packing.Size
+			worth, n := uint64(0), int64(0)
+			for range 40 {
+				k := &p.kinds[r.IntN(len(p.kinds))]
+				if now := sum(used, k.size); p.holds(at, now, k.on, n+1) {
+					used, worth, n = now, worth+v.worth(p, k), n+1
+				}
+			}
+			if worth > p.offers[at].price<<20 {
+				t.Fatalf("pods worth %d on a machine for %d", worth, p.offers[at].price<<20)
+			}
+		}
+	})
+}
+
+func TestTheBoundIsNoMoreThanTheBestPlanCosts(t *testing.T) {
+	reached := 0
+	rapid.Check(t, func(t *rapid.T) {
+		pods, flavors := drawPods(t), drawFlavors(t)
+		pods = fitting(pods, flavors)
+		pods = pods[:min(len(pods), 7)]
+		if len(pods) == 0 {
+			return
+		}
+		for i := range pods {
+			pods[i].Runtime = 0
+		}
+		best := int64(0)
+		if s := bestOfAll(pods, flavors, MixOptions{}); s.missing == 0 {
+			best = s.bill.Int64() / int64(24*hour)
+		}
+		p := newProblem(sorted(pods, Services), flavors, nil, MixOptions{})
+		if least := p.least(p.counts()); least > best {
+			t.Fatalf("bound %d, best %d", least, best)
+		} else if least == best {
+			reached++
+		}
+		r := newRelaxation(p)
+		r.solve(rapid.IntRange(0, 100_000).Draw(t, "steps"))
+		p.worths = r.worths()
+		if least := p.leastByColumns(p.counts()); least > best {
+			t.Fatalf("bound by columns %d, best %d", least, best)
+		}
+	})
+	if reached == 0 {
+		t.Error("no bound is reached")
+	}
+}
+
+// cheapestWithNodes tries every way to put pods on nodes, and then the best way to buy
+// machines for the others.
+func cheapestWithNodes(pods []Pod, nodes []Standing, flavors []Flavor, at int, rest []Pod) int64 {
+	best := int64(math.MaxInt64)
+	if at == len(pods) {
+		if s := bestOfAll(rest, flavors, MixOptions{}); s.missing == 0 {
+			best = s.bill.Int64() / int64(24*hour)
+		}
+		return best
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		if p := pods[at]; p.Size.Fits(n.Free) && n.Places != 0 && (p.Arch == "" || p.Arch == n.Arch) {
+			n.Free, n.Places = n.Free.Minus(p.Size), n.Places-1
+			best = min(best, cheapestWithNodes(pods, nodes, flavors, at+1, rest))
+			n.Free, n.Places = sum(n.Free, p.Size), n.Places+1
+		}
+	}
+	return min(best, cheapestWithNodes(pods, nodes, flavors, at+1, append(slices.Clone(rest), pods[at])))
+}
+
+func TestTheBoundKnowsWhatNodesTake(t *testing.T) {
+	above := 0
+	rapid.Check(t, func(t *rapid.T) {
+		pods, flavors := drawPods(t), drawFlavors(t)
+		pods = fitting(pods, flavors)
+		pods = pods[:min(len(pods), 5)]
+		var nodes []Standing
+		for i := range rapid.IntRange(0, 2).Draw(t, "nodes") {
+			nodes = append(nodes, Standing{
+				Name: fmt.Sprint("n", i), Free: size(rapid.Int64Range(0, 12).Draw(t, "cpu"), rapid.Int64Range(0, 12).Draw(t, "memory")),
+				Places: rapid.Int64Range(-1, 3).Draw(t, "places"), Arch: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "arch"),
+			})
+		}
+		for i := range pods {
+			pods[i].Runtime = 0
+		}
+		got := Supercargo(Request{Pods: pods, Nodes: nodes, Flavors: flavors})
+		best := cheapestWithNodes(pods, slices.Clone(nodes), flavors, 0, nil)
+		if got.LowerBoundMicroDollarsPerHour > best || got.MicroDollarsPerHour < best {
+			t.Fatalf("bound %d, best %d, plan %d", got.LowerBoundMicroDollarsPerHour, best, got.MicroDollarsPerHour)
+		}
+		if len(nodes) > 0 && got.LowerBoundMicroDollarsPerHour > 0 {
+			above++
+		}
+	})
+	if above == 0 {
+		t.Error("with nodes there is never a bound")
+	}
+}
+
+// TestTheBoundIsAboveThatOfTotals also holds by how much, where cheap flavors hold few
+// of the pods.
+func TestTheBoundIsAboveThatOfTotals(t *testing.T) {
+	for _, s := range supercargoScenes {
+		flavors := catalogue(s.chosen)
+		pods := drawLoad(s.load, 500)
+		p := newProblem(pods, flavors, nil, MixOptions{})
+		var bp []bound.Pod
+		var bf []bound.Flavor
+		for _, f := range flavors {
+			bf = append(bf, bound.Flavor{Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour})
+		}
+		for _, q := range pods {
+			bp = append(bp, bound.Pod{Size: q.Size, Arch: q.Arch})
+		}
+		totals, _ := bound.PerHour(bp, bf)
+		ratio := float64(p.least(p.counts())) / float64(totals)
+		t.Logf("%s: %.3f of that of totals", s.name, ratio)
+		if want := map[bool]float64{true: 1.4, false: 0.9999}[s.name[:3] == "all"]; ratio < want {
+			t.Errorf("%s: %.3f of that of totals, want %.4f at least", s.name, ratio, want)
+		}
+	}
+}
+
+// TestRealisticPlansAreNearTheBound holds the quality of plans for many pods.
+func TestRealisticPlansAreNearTheBound(t *testing.T) {
+	for _, s := range supercargoScenes {
+		flavors := catalogue(s.chosen)
+		most := map[string]map[int]float64{"cmr": {500: 0.03, 2000: 0.01}, "all": {500: 0.05, 2000: 0.05}}[s.name[:3]]
+		for _, n := range []int{500, 2000} {
+			got := Supercargo(Request{Pods: drawLoad(s.load, n), Flavors: flavors})
+			t.Logf("%s, %d pods: gap %.2f %%", s.name, n, 100*got.Gap)
+			if got.Gap > most[n] || len(got.Unplaceable) > 0 {
+				t.Errorf("%s, %d pods: gap %.2f %%, want %.0f %% at most; %d left out", s.name, n, 100*got.Gap, 100*most[n], len(got.Unplaceable))
+			}
+		}
+	}
+}
+
+func TestPoolsFindTheFirstThatFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func() packing.Size {
+			return size(rapid.Int64Range(0, 9).Draw(t, "cpu"), rapid.Int64Range(0, 9).Draw(t, "memory"))
+		}
+		goods := make([]good, rapid.IntRange(1, 20).Draw(t, "goods"))
+		in := make([]bool, len(goods))
+		for i := range goods {
+			goods[i] = good{kind: int32(i), size: draw()}
+			in[i] = rapid.Bool().Draw(t, "in")
+		}
+		q := newPool(goods, func(g *good) bool { return in[g.kind] })
+		for range 20 {
+			at, room := rapid.IntRange(0, len(goods)-1).Draw(t, "at"), draw()
+			switch rapid.IntRange(0, 2).Draw(t, "do") {
+			case 0:
+				q.set(at, goods[at].size)
+				in[at] = true
+			case 1:
+				q.clear(at)
+				in[at] = false
+			}
+			want, steps := -1, 0
+			for i := len(goods) - 1; i >= at; i-- {
+				if in[i] && goods[i].size.MilliCPU <= room.MilliCPU && goods[i].size.MemoryBytes <= room.MemoryBytes {
+					want = i
+				}
+			}
+			if got := q.next(at, room, &steps); got != want {
+				t.Fatalf("from %d into %v: %d, want %d", at, room, got, want)
+			}
+		}
+	})
+}
+
+func TestSetsOfOffersMeet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		offers := rapid.IntRange(1, 130).Draw(t, "offers")
+		s := newSets(offers)
+		numbers, members := []int32{anyOffer}, []map[int]bool{{}}
+		for at := range offers {
+			members[0][at] = true
+		}
+		for range rapid.IntRange(1, 12).Draw(t, "sets") {
+			r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 5))
+			has := map[int]bool{}
+			var n int32
+			if i, j := r.IntN(len(numbers)), r.IntN(len(numbers)); r.IntN(2) == 0 {
+				for at := range offers {
+					has[at] = members[i][at] && members[j][at]
+				}
+				n = s.meet(numbers[i], numbers[j])
+			} else {
+				for at := range offers {
+					has[at] = r.IntN(3) > 0
+				}
+				n = s.number(s.make(func(at int) bool { return has[at] }))
+			}
+			for at := range offers {
+				if s.has(n, at) != has[at] {
+					t.Fatalf("set %d has %d: %v, want %v", n, at, s.has(n, at), has[at])
+				}
+			}
+			numbers, members = append(numbers, n), append(members, has)
+		}
+	})
+}
