@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
 )
@@ -82,7 +83,9 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 			r.tell(corev1.EventTypeWarning, "DrainGivenUp", "Reopen", fmt.Sprintf("node %s is kept: %s", name, why))
 		case len(pods) > 0:
 			r.wakeIn(drainPoll)
-			err = r.evict(ctx, pods)
+			if len(decide.Unhoused(&r.seen.state, name)) == 0 { // else there may be machines on their way
+				err = r.evict(ctx, pods)
+			}
 		case r.now.Sub(since) >= closedFor:
 			empty = append(empty, name)
 		default:

@@ -11,6 +11,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/constraint"
 	"supercargo.dev/supercargo/internal/moves"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 // FleetOptions say what a NodeFleet may do in a round.
@@ -205,17 +206,48 @@ func (f *forecast) left(asking map[class.Class]bool) []planner.Standing {
 	var nodes []planner.Standing
 	for i := range f.nodes {
 		n := &f.nodes[i]
-		if !n.open || asking[class.Batch] && !n.node.Class.Takes(class.Batch) || asking[class.Service] && !n.node.Class.Takes(class.Service) {
-			continue
+		if n.open && takesAll(n.node, asking) {
+			nodes = append(nodes, standing(n.node, n.Free, n.pods))
 		}
-		s := planner.Standing{Name: n.node.Name, Free: n.Free, Places: -1, Arch: n.node.Arch, Host: n.node.Host}
-		if n.node.MaxPods > 0 {
-			s.Places = max(0, n.node.MaxPods-n.pods)
-		}
-		for j := range n.node.Pods {
-			s.Pods = append(s.Pods, n.node.Pods[j].Demands)
-		}
-		nodes = append(nodes, s)
 	}
 	return nodes
+}
+
+// Unhoused returns the pods on a node that would find no room on the other ready
+// nodes, were they to leave it now together. The node is one of the state.
+func Unhoused(s *cluster.State, node string) []planner.Unplaceable {
+	var pods []planner.Pod
+	var others []planner.Standing
+	classes := map[class.Class]bool{}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Name == node {
+			for j := range n.Pods {
+				pods = append(pods, plannerPod(&n.Pods[j]))
+				classes[n.Pods[j].Class] = true
+			}
+		}
+	}
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Name != node && n.Phase == cluster.Ready && takesAll(n, classes) {
+			others = append(others, standing(n, n.Free(), int64(len(n.Pods))))
+		}
+	}
+	return planner.Supercargo(planner.Request{Pods: pods, Nodes: others}).Unplaceable
+}
+
+// takesAll reports whether a node takes pods of all the classes.
+func takesAll(n *cluster.Node, classes map[class.Class]bool) bool {
+	return !(classes[class.Batch] && !n.Class.Takes(class.Batch) || classes[class.Service] && !n.Class.Takes(class.Service))
+}
+
+// standing is a node with so much room and so many pods.
+func standing(n *cluster.Node, free packing.Size, pods int64) planner.Standing {
+	s := planner.Standing{Name: n.Name, Free: free, Places: -1, Arch: n.Arch, Host: n.Host}
+	if n.MaxPods > 0 {
+		s.Places = max(0, n.MaxPods-pods)
+	}
+	for i := range n.Pods {
+		s.Pods = append(s.Pods, n.Pods[i].Demands)
+	}
+	return s
 }
