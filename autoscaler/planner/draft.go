@@ -21,6 +21,7 @@ type draft struct {
 	// name, where that is known already.
 	pending []Pod
 	reasons map[string]string
+	moved   map[string]bool // into rooms
 	// problem and mix are what is bought for all other pods.
 	problem *problem
 	mix     mix
@@ -98,28 +99,53 @@ func (d *draft) refuse(pods []Pod) []Pod {
 }
 
 // fillRooms puts pods that are not coupled into the rooms: those worth the most
-// elsewhere.
+// elsewhere or, of few pods, those without which machines for the others cost least.
 func (d *draft) fillRooms() {
+	const fewRooms = 8
 	coupled, plain := d.split()
-	fit := slices.DeleteFunc(slices.Clone(plain), func(p Pod) bool {
-		return negative(p) || !slices.ContainsFunc(d.rooms, func(r *room) bool { return r.holds(&p) })
-	})
-	if len(fit) == 0 {
+	inRoom := func(p *Pod) bool {
+		return !negative(*p) && slices.ContainsFunc(d.rooms, func(r *room) bool { return r.holds(p) })
+	}
+	if !slices.ContainsFunc(plain, func(p Pod) bool { return inRoom(&p) }) {
 		return
 	}
-	p := newProblem(fit, d.flavors, d.rooms, d.r.Options)
-	in := map[string]bool{}
+	few := slices.DeleteFunc(slices.Clone(plain), func(p Pod) bool { return !inRoom(&p) && refusal(&p, d.flavors) != "" })
+	exact := len(few) <= exactPods && len(d.rooms) <= fewRooms && !d.r.limited()
+	if !exact {
+		few = slices.DeleteFunc(few, func(p Pod) bool { return !inRoom(&p) })
+	}
+	p := newProblem(few, d.flavors, d.rooms, d.r.Options)
+	var found [][]int32
+	if exact {
+		found = p.exactRooms()
+	} else {
+		found = p.fillRooms()
+	}
+	d.move(p, found, plain)
+	d.pending = slices.Concat(coupled, slices.DeleteFunc(plain, func(p Pod) bool { return d.moved[p.Name] }))
+}
+
+// move puts pods of kinds into rooms.
+func (d *draft) move(p *problem, kinds [][]int32, pods []Pod) {
+	d.moved = map[string]bool{}
 	byName := map[string]Pod{}
-	for _, pod := range fit {
+	for _, pod := range pods {
 		byName[pod.Name] = pod
 	}
-	for i, names := range p.fillRooms() {
-		for _, name := range names {
-			in[name] = true
+	served := make([]int, len(p.kinds))
+	for i := range kinds {
+		for _, k := range kinds[i] {
+			name := p.kinds[k].pods[served[k]]
+			served[k]++
+			d.moved[name] = true
 			d.rooms[i].take(byName[name])
 		}
 	}
-	d.pending = slices.Concat(coupled, slices.DeleteFunc(plain, func(p Pod) bool { return in[p.Name] }))
+}
+
+// limited reports whether there is any limit to what may be bought.
+func (r *Request) limited() bool {
+	return newBudget(r.Limits, r.Options).tight || slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Max != 0 })
 }
 
 // split returns the pending pods whose place depends on that of others, and the others.
@@ -134,9 +160,9 @@ func (d *draft) split() (coupled, plain []Pod) {
 	return coupled, plain
 }
 
-// fillRooms returns by room the names of the pods that go there. A pod that fits no
+// fillRooms returns by room the kinds of the pods that go there. A pod that fits no
 // offer comes first, then the one worth the most.
-func (p *problem) fillRooms() [][]string {
+func (p *problem) fillRooms() [][]int32 {
 	at := pricing{parts: p.pricing.parts, worth: slices.Clone(p.pricing.worth)}
 	for i := range p.kinds {
 		k := &p.kinds[i]
@@ -146,8 +172,7 @@ func (p *problem) fillRooms() [][]string {
 	}
 	k := &packer{p: p}
 	k.stock(p.counts(), at)
-	served := make([]int, len(p.kinds))
-	found := make([][]string, len(p.rooms))
+	found := make([][]int32, len(p.rooms))
 	for i, r := range p.rooms {
 		places := r.Places
 		if places < 0 {
@@ -157,9 +182,7 @@ func (p *problem) fillRooms() [][]string {
 		k.fill(&f, &k.pool, 24)
 		k.refine(&f, 2)
 		for _, g := range f.goods {
-			kind := k.goods[g].kind
-			found[i] = append(found[i], p.kinds[kind].pods[served[kind]])
-			served[kind]++
+			found[i] = append(found[i], k.goods[g].kind)
 		}
 	}
 	return found

@@ -36,7 +36,7 @@ type opened struct {
 // or it is not asked for.
 func (r *Request) firstFit() (*draft, bool) {
 	b := &firstFit{draft: newDraft(r)}
-	if b.budget.tight || slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Max != 0 }) || !b.track() {
+	if r.limited() || !b.track() {
 		return nil, false
 	}
 	waiting := b.pending

@@ -1,6 +1,9 @@
 package planner
 
-import "math/bits"
+import (
+	"cmp"
+	"math/bits"
+)
 
 // exactPods is up to how many pods the best mix is found by trying all.
 const exactPods = 12
@@ -9,17 +12,7 @@ const exactPods = 12
 // up to most, by dynamic programming over the sets of pods. Cost: O(3ⁿ) for n pods,
 // and n times that where the best mix of all has more machines than that.
 func (p *problem) exact(most int) mix {
-	var pods []int32
-	for k := range p.kinds {
-		for range p.kinds[k].pods {
-			pods = append(pods, int32(k))
-		}
-	}
-	e := &exhaustive{p: p, pods: pods, alone: make([]machine, 1<<len(pods)), fits: make([]bool, 1<<len(pods))}
-	for set := 1; set < len(e.alone); set++ {
-		m := p.newMachine(e.kinds(set))
-		e.alone[set], e.fits[set] = m, m.offer < len(p.offers)
-	}
+	e := newExhaustive(p)
 	all := len(e.alone) - 1
 	free := e.solve(nil)
 	if free[all].machines <= most {
@@ -35,6 +28,45 @@ func (p *problem) exact(most int) mix {
 	return e.mix(layers, e.fullest(layers[most]))
 }
 
+// exactRooms returns by room which kinds go there so that machines for the others are
+// the best, with as few pods left out as can be: a cover of any set of pods takes some
+// of them into the next room. Of equal ones that with the most pods in rooms counts.
+// Cost: O(3ⁿ) for n pods and each room.
+func (p *problem) exactRooms() [][]int32 {
+	e := newExhaustive(p)
+	covers := e.solve(nil)
+	taken := make([][]int, len(p.rooms))
+	for i := range p.rooms {
+		next := make([]cover, len(covers))
+		taken[i] = make([]int, len(covers))
+		for set := range next {
+			next[set] = covers[set]
+			for part := set; part > 0; part = (part - 1) & set {
+				other := covers[set^part]
+				other.inRooms += bits.OnesCount(uint(part))
+				if !other.none && (next[set].none || other.compare(next[set]) < 0) && e.fitsRoom(part, i) {
+					next[set], taken[i][set] = other, part
+				}
+			}
+		}
+		covers = next
+	}
+	set := e.fullest(covers)
+	found := make([][]int32, len(p.rooms))
+	for i := len(p.rooms) - 1; i >= 0; i-- {
+		part := taken[i][set]
+		found[i] = e.kinds(part)
+		set ^= part
+	}
+	return found
+}
+
+// fitsRoom reports whether a room takes a set of pods.
+func (e *exhaustive) fitsRoom(set, room int) bool {
+	m, r := &e.alone[set], e.p.rooms[room]
+	return m.used.Fits(r.Free) && (r.Places < 0 || int64(len(m.kinds)) <= r.Places) && e.p.has(m.on, len(e.p.offers)+room)
+}
+
 // exhaustive is the state of exact. Sets of pods are bit masks.
 type exhaustive struct {
 	p    *problem
@@ -44,12 +76,28 @@ type exhaustive struct {
 	fits  []bool
 }
 
+func newExhaustive(p *problem) *exhaustive {
+	var pods []int32
+	for k := range p.kinds {
+		for range p.kinds[k].pods {
+			pods = append(pods, int32(k))
+		}
+	}
+	e := &exhaustive{p: p, pods: pods, alone: make([]machine, 1<<len(pods)), fits: make([]bool, 1<<len(pods))}
+	for set := 1; set < len(e.alone); set++ {
+		m := p.newMachine(e.kinds(set))
+		e.alone[set], e.fits[set] = m, m.offer < len(p.offers)
+	}
+	return e
+}
+
 // cover is the cheapest way to buy machines for a set of pods.
 type cover struct {
 	none     bool // there is no way
 	bill     bill
 	machines int
 	first    int // pods of one of the machines
+	inRooms  int // how many pods have none
 }
 
 func (e *exhaustive) kinds(set int) []int32 {
@@ -88,7 +136,8 @@ func (e *exhaustive) solve(fewer []cover) []cover {
 }
 
 func (c cover) compare(other cover) int {
-	return rank{bill: c.bill, machines: c.machines}.compare(rank{bill: other.bill, machines: other.machines})
+	return cmp.Or(rank{bill: c.bill, machines: c.machines}.compare(rank{bill: other.bill, machines: other.machines}),
+		cmp.Compare(other.inRooms, c.inRooms))
 }
 
 // fullest returns the set with the most pods that has a cover, and of these that

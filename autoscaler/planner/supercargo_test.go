@@ -83,7 +83,7 @@ func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
 		{"nodes are filled first", Request{Pods: []Pod{pod("a", 5, 5), pod("b", 5, 5)}, Nodes: []Standing{standing("n", 6, 6, -1)}, Flavors: []Flavor{f}},
 			[]string{"f-0: b", "a waits for n"}},
 		{"with the pods worth the most elsewhere", Request{Pods: []Pod{pod("a", 2, 2), pod("b", 6, 6)},
-			Nodes: []Standing{standing("n", 6, 6, -1)}, Flavors: []Flavor{f}}, []string{"f-0: a", "b waits for n"}},
+			Nodes: []Standing{standing("n", 6, 6, -1)}, Flavors: []Flavor{f, flavor("g", 2, 2, 2)}}, []string{"g-0: a", "b waits for n"}},
 		{"as far as they have places", Request{Pods: []Pod{pod("a", 1, 1), pod("b", 1, 1)}, Nodes: []Standing{standing("n", 6, 6, 1), standing("o", 6, 6, 0)},
 			Flavors: []Flavor{f}}, []string{"f-0: b", "a waits for n"}},
 		{"a node may take what no flavor does", Request{Pods: []Pod{pod("a", 11, 1), pod("b", 9, 9)}, Nodes: []Standing{standing("n", 11, 11, -1)},
