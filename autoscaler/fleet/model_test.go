@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,6 +51,9 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // errDied is what a write returns in whose course the process dies.
 var errDied = errors.New("the process dies")
 
+// errAPI is what the API server answers when it has enough to do.
+var errAPI = apierrors.NewTooManyRequests("later", 1)
+
 // model is a cluster with a cloud, a scheduler and a kubelet that do the least, and a
 // reconciler that may die in the course of any write.
 type model struct {
@@ -69,7 +74,8 @@ type model struct {
 	dies    int                     // at which write; 0 is never
 	applied bool                    // whether that write still takes effect
 	before  func(what string) error // is called before each write, and may refuse it
-	sick    bool                    // nodes come without being ready
+	refuses func() (refused, done bool)
+	sick    bool // nodes come without being ready
 	log     []string
 }
 
@@ -158,6 +164,14 @@ func (m *model) write(what string, do func() error) error {
 			return err
 		}
 	}
+	if m.refuses != nil {
+		if refused, done := m.refuses(); refused && done {
+			m.must(do())
+			return errAPI
+		} else if refused {
+			return errAPI
+		}
+	}
 	if m.writes != m.dies {
 		return do()
 	}
@@ -192,8 +206,16 @@ func (m *model) flavor(name string) *provider.Flavor {
 	return &m.flavors[slices.IndexFunc(m.flavors, func(f provider.Flavor) bool { return f.Name == name })]
 }
 
+// announced fails the test unless what is about to be done stands in the fleet's status.
+func (p *modelProvider) announced(intent string) {
+	if written := p.model.fleet(p.fleet).Status.Intent; written == nil || written.ID != intent {
+		p.t.Errorf("%s is carried out while the status has %+v", intent, written)
+	}
+}
+
 // Buy implements provider.Provider.
 func (p *modelProvider) Buy(_ context.Context, intent, flavor string, from, to int) error {
+	p.announced(intent)
 	return p.write(fmt.Sprintf("buy %s %d to %d (%s)", flavor, from, to, intent), func() error {
 		switch f := p.flavor(flavor); f.Want {
 		case to:
@@ -208,6 +230,7 @@ func (p *modelProvider) Buy(_ context.Context, intent, flavor string, from, to i
 
 // Release implements provider.Provider.
 func (p *modelProvider) Release(_ context.Context, intent, flavor string, from int, names []string) error {
+	p.announced(intent)
 	return p.write(fmt.Sprintf("release %s of %d %s (%s)", names, from, flavor, intent), func() error {
 		switch f := p.flavor(flavor); f.Want {
 		case from - len(names):
@@ -439,6 +462,8 @@ func (m *model) round(fleet string) time.Duration {
 		m.dies = 0
 		m.restart()
 		return second
+	case errors.Is(err, errAPI):
+		return second
 	case err != nil:
 		m.t.Fatalf("%v\n%s", err, strings.Join(m.log, "\n"))
 	}
@@ -488,6 +513,13 @@ func (m *model) outcome() string {
 	for _, node := range m.nodes() {
 		if _, _, marked := drainMark(node); marked || node.Spec.Unschedulable {
 			closed++
+		}
+	}
+	var fleets v1alpha1.NodeFleetList
+	m.must(m.client.List(m.t.Context(), &fleets))
+	for i := range fleets.Items {
+		if intent := fleets.Items[i].Status.Intent; intent != nil {
+			text += fmt.Sprintf(" the intent %s is left;", intent.ID)
 		}
 	}
 	return text + fmt.Sprintf(" %d were made, %d nodes are closed", m.made, closed)
@@ -612,6 +644,26 @@ func TestWhereverTheProcessDiesTheOutcomeIsTheSame(t *testing.T) {
 			for dies := 1; dies <= writes; dies++ {
 				play(dies, false)
 				play(dies, true)
+			}
+		})
+	}
+}
+
+// TestFaultsOfTheAPIServerDelayAndChangeNothing refuses one write of four, or does it and
+// says that it has not.
+func TestFaultsOfTheAPIServerDelayAndChangeNothing(t *testing.T) {
+	for _, tc := range scenarios() {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(4) {
+				r := rand.New(rand.NewPCG(seed, 0))
+				m := newModel(t, tc.fleets, tc.sell)
+				m.sellers = tc.owners
+				m.refuses = func() (bool, bool) { return r.IntN(4) == 0, r.IntN(2) == 0 }
+				tc.play(m)
+				if got := m.outcome(); got != tc.want && got != tc.or {
+					t.Errorf("seed %d:\n%s\nwant\n%s\n%s", seed, got, tc.want, strings.Join(m.log, "\n"))
+				}
 			}
 		})
 	}

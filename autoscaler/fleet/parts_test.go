@@ -254,6 +254,18 @@ func TestOrdersKeepToLimitsInFull(t *testing.T) {
 	})
 }
 
+func TestALimitThatIsUsedUpIsNotTakenForNone(t *testing.T) {
+	for name, limits := range map[string]v1alpha1.FleetLimits{
+		"CPU": {CPU: new(resource.MustParse("28"))}, "memory": {Memory: new(resource.MustParse("112Gi"))},
+	} {
+		r := limitedRound(limits)
+		r.decision.Plan.Machines = []planner.Machine{{Flavor: "small"}, {Flavor: "small"}, {Flavor: "small"}}
+		if got := r.orders(); len(got) != 1 || got[0].To-got[0].From != 1 {
+			t.Errorf("%s is enough for one more, and ordered are %+v", name, got)
+		}
+	}
+}
+
 func TestPricesAreThoseOfTheProviderThenOfTheCatalogue(t *testing.T) {
 	catalogue := map[string]int64{"m5.large": 96_000, "small": 50_000, "free": 0}
 	flavors := []provider.Flavor{
