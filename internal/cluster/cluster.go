@@ -269,6 +269,28 @@ type Drain struct {
 	Reason       string
 }
 
+// Exchange asks for machines in the place of others, which are emptied and given back
+// once the new ones are ready.
+type Exchange struct {
+	// Nodes are those to empty, by name.
+	Nodes []string
+	// Buy are the machines to buy first. Their Pods are those of the nodes that are to go
+	// there. It may be empty.
+	Buy []Purchase
+	// Moves are the other pods of the nodes, by name, with the nodes they go to, which are
+	// there already. As for a [Drain], targets of evicted pods show that there is room.
+	Moves []Move
+	// Method is how the pods leave.
+	Method Method
+	// SavesPerHour is the price of the nodes less that of the machines to buy, in
+	// micro-dollars.
+	SavesPerHour int64
+	// Saves and Costs are what the exchange is expected to save and to cost, in
+	// micro-dollars.
+	Saves, Costs int64
+	Reason       string
+}
+
 // Move takes one pod to another node.
 type Move struct {
 	Pod, Target string

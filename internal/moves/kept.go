@@ -82,6 +82,10 @@ func (t *trial) noteNowhere(n *cluster.Node) {
 	if t.why == nil {
 		return
 	}
+	if len(t.left) == 0 {
+		t.note(n, "its pods find places one by one, but then keep each other out")
+		return
+	}
 	pod := &t.left[0]
 	full, unsuitable, refusals, refusal := 0, 0, 0, ""
 	for _, to := range t.rooms {

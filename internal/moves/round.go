@@ -74,12 +74,12 @@ func (r *round) drain(n *cluster.Node) (cluster.Drain, bool) {
 	}
 	t := r.try(n)
 	t.fill(n.Pods, whole)
-	if len(t.left) > 0 || !t.settle() {
+	if len(t.left) > 0 || !t.settled() {
 		t.noteNowhere(n)
 		t.undo()
 		return r.replace(n)
 	}
-	d := cluster.Drain{Node: n.Name, Method: r.config.Method, Moves: t.plan()}
+	d := cluster.Drain{Node: n.Name, Method: r.config.Method, Moves: planOf(t.moved)}
 	d.Reason = fmt.Sprintf("%.0f%% utilised, and its %d pods fit on other nodes", 100*r.config.Utilization(n), len(d.Moves))
 	if r.config.Worthwhile {
 		d.Saves, d.Costs = r.saves(n), t.costs()

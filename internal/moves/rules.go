@@ -200,18 +200,24 @@ func (r *rules) takeTheirPlace(n *cluster.Node, f *cluster.Flavor) bool {
 	at := slices.IndexFunc(r.state.Nodes, func(other cluster.Node) bool { return other.Name == n.Name })
 	r.lift(n, at)
 	host := r.addMachine(f)
-	ok := r.joins(n.Pods, host)
+	r.placeAll(n.Pods, host)
+	ok := r.settledAll(n.Pods, host)
 	r.undo()
 	return ok
 }
 
-// joins puts pods on a new machine and reports whether all of them may be there.
-func (r *rules) joins(pods []cluster.Pod, host int) bool {
+// placeAll puts pods on a host.
+func (r *rules) placeAll(pods []cluster.Pod, host int) {
 	for i := range pods {
 		if r.coupled[pods[i].Demands] {
 			r.placeOn(pods[i].Demands, host)
 		}
 	}
+}
+
+// settledAll reports whether each of the pods that have been put on a host could join all
+// others that are there now.
+func (r *rules) settledAll(pods []cluster.Pod, host int) bool {
 	return !slices.ContainsFunc(pods, func(p cluster.Pod) bool {
 		return r.coupled[p.Demands] && !r.settledOn(p.Demands, host)
 	})

@@ -148,21 +148,16 @@ func (r *round) pause(pod *cluster.Pod) time.Duration {
 	return r.state.Migration.Time(pod.Size.MemoryBytes)
 }
 
-// settle reports whether each of the pods could join those that are now around it, in
-// whatever order they came. Those that cannot are left.
-func (t *trial) settle() bool {
-	for i := range t.moved {
-		if m := &t.moved[i]; !t.rules.settled(&m.pod, m.to.at) {
-			t.left = append(t.left, m.pod)
-		}
-	}
-	return len(t.left) == 0
+// settled reports whether each pod that was moved could join those that are around it
+// in the end, in whatever order they came.
+func (t *trial) settled() bool {
+	return !slices.ContainsFunc(t.moved, func(m moved) bool { return !t.rules.settled(&m.pod, m.to.at) })
 }
 
-// plan returns the moves, by the names of pods.
-func (t *trial) plan() []cluster.Move {
+// planOf returns the moves, by the names of pods.
+func planOf(pods []moved) []cluster.Move {
 	var all []cluster.Move
-	for _, m := range t.moved {
+	for _, m := range pods {
 		all = append(all, cluster.Move{Pod: m.pod.Name, Target: m.to.Name})
 	}
 	slices.SortFunc(all, func(a, b cluster.Move) int { return cmp.Compare(a.Pod, b.Pod) })

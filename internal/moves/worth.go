@@ -37,12 +37,3 @@ func (t *trial) costs() int64 {
 	}
 	return sum
 }
-
-// until is until when a machine is needed for the pod, from now, as far as the horizon:
-// a batch pod ends, a service does not.
-func (r *round) until(pod *cluster.Pod) time.Duration {
-	if pod.Class == class.Service {
-		return r.horizon
-	}
-	return min(r.horizon, pod.Runtime)
-}

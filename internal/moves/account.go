@@ -1,0 +1,169 @@
+package moves
+
+import (
+	"math"
+	"time"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// account is what an exchange comes to, in micro-dollars: see [Exchange].
+type account struct {
+	saves, costs int64
+	// paid is what the old machines would cost from now on.
+	paid int64
+}
+
+func (a account) gain() int64 { return a.saves - a.costs }
+
+func (x *exchanger) pays(a account) bool {
+	return a.gain() > 0 && float64(a.gain()) > x.c.Margin*float64(a.paid)
+}
+
+// stay is for how long a node is needed, from now, as far as the horizon.
+func (r *round) stay(n *cluster.Node) time.Duration {
+	if n.Kept {
+		return r.horizon
+	}
+	var last time.Duration
+	for i := range n.Pods {
+		last = max(last, r.until(&n.Pods[i]))
+	}
+	return last
+}
+
+// until is until when a machine is needed for the pod if it is not moved: a batch
+// pod ends, a service does not.
+func (r *round) until(pod *cluster.Pod) time.Duration {
+	if pod.Class == class.Service {
+		return r.horizon
+	}
+	return min(r.horizon, pod.Runtime)
+}
+
+// untilMoved is until when a machine is needed for the pod if it is.
+func (t *trial) untilMoved(pod *cluster.Pod) time.Duration {
+	return min(t.horizon, t.until(pod)+t.lost(pod))
+}
+
+// lost is how much later a pod ends because it is moved. What an evicted pod does until
+// then is lost as well.
+func (t *trial) lost(pod *cluster.Pod) time.Duration {
+	switch {
+	case pod.Class == class.Service:
+		return 0
+	case t.config.Method == cluster.Evict:
+		return pod.Ran + min(t.wait, pod.Runtime)
+	default:
+		return t.state.Migration.Time(pod.Size.MemoryBytes)
+	}
+}
+
+// leave is when the last pod has left.
+func (t *trial) leave() time.Duration {
+	var slowest time.Duration
+	if t.config.Method == cluster.Migrate {
+		for _, from := range t.from {
+			for i := range from.node.Pods {
+				slowest = max(slowest, t.state.Migration.Time(from.node.Pods[i].Size.MemoryBytes))
+			}
+		}
+	}
+	return t.wait + slowest
+}
+
+// account reckons what the trial comes to with these machines.
+func (t *trial) account(machines []machine) account {
+	var before, after, costs, paid int64
+	left := t.leave()
+	for _, from := range t.from {
+		n := from.node
+		given := t.bill(n, left)
+		before += t.bill(n, from.stay)
+		after += given
+		costs += given - cluster.Bill(n.MicroDollarsPerHour, n.Age+left+t.state.Release, 0)
+		paid += cluster.Bill(n.MicroDollarsPerHour, from.stay, 0)
+	}
+	for i := range machines {
+		m := &machines[i]
+		price := m.flavor.MicroDollarsPerHour
+		bill, repeated := t.use(&cluster.Node{MicroDollarsPerHour: price, Capacity: m.flavor.Size}, left, m.pods)
+		after += bill + repeated
+		costs += repeated + cluster.Bill(price, t.wait, 0)
+	}
+	at := map[int][]cluster.Pod{}
+	for _, m := range t.moved {
+		at[m.to.at] = append(at[m.to.at], m.pod)
+	}
+	for place, pods := range at {
+		was := t.saved[place]
+		bill, repeated := t.use(was.node, was.stay, pods)
+		before += t.bill(was.node, was.stay)
+		after += bill + repeated
+		costs += repeated
+	}
+	return account{saves: before - after + costs, costs: costs, paid: paid}
+}
+
+// bill is what a node costs that is needed for so long from now.
+func (t *trial) bill(n *cluster.Node, stay time.Duration) int64 {
+	return cluster.Bill(n.MicroDollarsPerHour, n.Age+stay+t.state.Release, t.state.BillingPeriod)
+}
+
+// use returns what a node costs that is needed for so long anyway and gets the pods, if
+// moving them took no time, and how much more that time costs.
+func (t *trial) use(n *cluster.Node, stay time.Duration, pods []cluster.Pod) (bill, repeated int64) {
+	needed, shares := stay, int64(0)
+	for i := range pods {
+		p := &pods[i]
+		needed, stay = max(needed, t.untilMoved(p)), max(stay, t.until(p))
+		shares += shareOf(n, p.Size, t.lost(p))
+	}
+	bill = t.bill(n, stay)
+	return bill, max(t.bill(n, needed)-bill, shares)
+}
+
+// shareOf is the price of a part of a node for a time: the greater of the parts of its CPU
+// and memory.
+func shareOf(n *cluster.Node, size packing.Size, d time.Duration) int64 {
+	part := max(share(size.MilliCPU, n.Capacity.MilliCPU), share(size.MemoryBytes, n.Capacity.MemoryBytes))
+	return int64(math.Ceil(part * float64(cluster.Bill(n.MicroDollarsPerHour, d, 0))))
+}
+
+// leastPrice is what machines for the pods without room cost at least, in micro-dollars: each
+// pod needs a machine for as long as it runs, and together they use so much of the machine
+// with the best rate. It is not possible if a pod fits no flavor.
+func (t *trial) leastPrice(flavors []cluster.Flavor) (least int64, possible bool) {
+	cpuRate, memoryRate := math.Inf(1), math.Inf(1)
+	for i := range flavors {
+		price := float64(flavors[i].MicroDollarsPerHour)
+		cpuRate = min(cpuRate, price/max(1, float64(flavors[i].Size.MilliCPU)))
+		memoryRate = min(memoryRate, price/max(1, float64(flavors[i].Size.MemoryBytes)))
+	}
+	var cpu, memory float64
+	for i := range t.left {
+		p := &t.left[i]
+		hours := t.until(p).Hours()
+		cpu += float64(p.Size.MilliCPU) * hours
+		memory += float64(p.Size.MemoryBytes) * hours
+		cheapest := int64(-1)
+		for j := range flavors {
+			f := &flavors[j]
+			n := cluster.Node{Class: class.Any, Arch: f.Arch, Host: f.Host}
+			if p.Size.Fits(f.Size) && (cheapest < 0 || f.MicroDollarsPerHour < cheapest) && n.Suits(p) {
+				cheapest = f.MicroDollarsPerHour
+			}
+		}
+		if cheapest < 0 {
+			return 0, false
+		}
+		least = max(least, cluster.Bill(cheapest, t.until(p)+t.state.Release, t.state.BillingPeriod))
+	}
+	if len(t.left) > 0 {
+		// Not all digits of a float are right.
+		least = max(least, int64(max(cpu*cpuRate, memory*memoryRate)*(1-1e-9))-1)
+	}
+	return least, true
+}

@@ -1,0 +1,171 @@
+package moves
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// flavor is a machine for amd64 of so many dollars an hour.
+func flavor(name string, cpu, memory, dollarsPerHour int64) cluster.Flavor {
+	return cluster.Flavor{Name: name, Size: size(cpu, memory), Arch: "amd64", MicroDollarsPerHour: dollarsPerHour * 1_000_000}
+}
+
+// thrifty buys the cheapest machines there are for up to seven pods: it tries all ways of
+// putting them together. It does not look at the demands of pods on others.
+func thrifty(pods []cluster.Pod, _ []cluster.Node, flavors []cluster.Flavor, most int) ([]cluster.Purchase, []cluster.Move, bool) {
+	var best []cluster.Purchase
+	bestPrice := int64(-1)
+	var groups [][]cluster.Pod
+	var try func(i int)
+	try = func(i int) {
+		if i < len(pods) {
+			for g := range groups {
+				groups[g] = append(groups[g], pods[i])
+				try(i + 1)
+				groups[g] = groups[g][:len(groups[g])-1]
+			}
+			groups = append(groups, []cluster.Pod{pods[i]})
+			try(i + 1)
+			groups = groups[:len(groups)-1]
+			return
+		}
+		if buy, price := priced(groups, flavors); buy != nil && len(buy) <= most && (bestPrice < 0 || price < bestPrice) {
+			best, bestPrice = buy, price
+		}
+	}
+	if len(pods) <= 7 {
+		try(0)
+	}
+	return best, nil, bestPrice >= 0
+}
+
+// priced gives each group of pods the cheapest machine that holds it.
+func priced(groups [][]cluster.Pod, flavors []cluster.Flavor) (buy []cluster.Purchase, price int64) {
+	counts := map[string]int{}
+	for _, group := range groups {
+		var best *cluster.Flavor
+		for i := range flavors {
+			f := &flavors[i]
+			n := cluster.Node{Class: class.Any, Capacity: f.Size, Arch: f.Arch, Host: f.Host, Pods: group}
+			fits := n.Free().MilliCPU >= 0 && n.Free().MemoryBytes >= 0 && (f.MaxPods == 0 || int64(len(group)) <= f.MaxPods)
+			for j := range group {
+				fits = fits && n.Suits(&group[j])
+			}
+			if fits && (f.Most == 0 || counts[f.Name] < f.Most) && (best == nil || f.MicroDollarsPerHour < best.MicroDollarsPerHour) {
+				best = f
+			}
+		}
+		if best == nil {
+			return nil, 0
+		}
+		counts[best.Name]++
+		buy = append(buy, cluster.Purchase{Flavor: best.Name, Class: class.Any, Pods: names(group)})
+		price += best.MicroDollarsPerHour
+	}
+	return buy, price
+}
+
+// told writes exchanges as "NODES -> FLAVOR(PODS) ... POD>TARGET ...".
+func told(all []cluster.Exchange) []string {
+	lines := []string{}
+	for _, e := range all {
+		line := strings.Join(e.Nodes, " ") + " ->"
+		for _, p := range e.Buy {
+			line += fmt.Sprintf(" %s(%s)", p.Flavor, strings.Join(p.Pods, " "))
+		}
+		for _, m := range e.Moves {
+			line += " " + m.Pod + ">" + m.Target
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// day looks a day ahead.
+var day = ExchangeConfig{Horizon: 24 * time.Hour, MoveServices: true}
+
+func priceOf(n cluster.Node, dollarsPerHour int64) cluster.Node {
+	n.MicroDollarsPerHour = dollarsPerHour * 1_000_000
+	return n
+}
+
+func sized(n cluster.Node, cpu, memory int64) cluster.Node {
+	n.Capacity = packing.Size{MilliCPU: cpu, MemoryBytes: memory}
+	return n
+}
+
+func TestWhichMachinesAreExchanged(t *testing.T) {
+	small, large := flavor("small", 4, 4, 20), flavor("large", 20, 20, 80)
+	full := func(name string) cluster.Node { return node(name, fixed(service("f-"+name, 10, 10))) }
+	tests := []struct {
+		name    string
+		config  ExchangeConfig
+		nodes   []cluster.Node
+		flavors []cluster.Flavor
+		want    []string
+	}{
+		{"nothing there", day, nil, []cluster.Flavor{small}, []string{}},
+		{"one for a cheaper one", day, []cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{small}, []string{"a -> small(p)"}},
+		{"one for two", day, []cluster.Node{node("a", service("p", 4, 4), service("q", 2, 2))}, []cluster.Flavor{small},
+			[]string{"a -> small(p) small(q)"}},
+		{"two for one", day, []cluster.Node{node("a", service("p", 9, 9)), node("b", service("q", 8, 8))}, []cluster.Flavor{large},
+			[]string{"a b -> large(p q)"}},
+		{"three for two", day,
+			[]cluster.Node{node("a", service("p", 9, 9)), node("b", service("q", 8, 8)), node("c", service("r", 8, 4))},
+			[]cluster.Flavor{large, flavor("flat", 8, 4, 50)},
+			[]string{"a b c -> large(p q) flat(r)"}},
+		{"several of several", day,
+			[]cluster.Node{node("a", service("p", 4, 4)), node("b", service("q", 4, 4)), node("c", service("r", 4, 4))},
+			[]cluster.Flavor{small}, []string{"a b c -> small(p) small(q) small(r)"}},
+		{"room on other nodes comes first", day, []cluster.Node{node("a", service("p", 4, 4), service("q", 2, 2)), node("b", fixed(service("r", 8, 8)))},
+			[]cluster.Flavor{small}, []string{"a -> small(p) q>b"}},
+		{"nothing need be bought", day, []cluster.Node{node("a", service("p", 2, 2)), node("b", fixed(service("r", 8, 8)))}, nil, []string{"a -> p>b"}},
+		{"nothing can be bought", day, []cluster.Node{node("a", service("p", 4, 4))}, nil, []string{}},
+		{"a flavor that is sold out", day, []cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{most(small, -1)}, []string{}},
+		{"one is left, so one is exchanged", day, []cluster.Node{node("a", service("p", 6, 6)), node("b", service("q", 6, 5))},
+			[]cluster.Flavor{most(flavor("middle", 6, 6, 30), 1)}, []string{"a -> middle(p)"}},
+		{"not dearer by as much as it must be cheaper", day, []cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{flavor("other", 4, 4, 52)}, []string{}},
+		{"what is fixed stays", day, []cluster.Node{node("a", fixed(service("p", 4, 4)))}, []cluster.Flavor{small}, []string{}},
+		{"so do services if they must", ExchangeConfig{Horizon: time.Hour}, []cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{small}, []string{}},
+		{"a node that is kept", day, []cluster.Node{with(node("a", service("p", 4, 4)), keep)}, []cluster.Flavor{small}, []string{}},
+		{"a node that is kept takes pods, even if it is empty", day, []cluster.Node{node("a", service("p", 4, 4)), with(node("b"), keep)}, nil, []string{"a -> p>b"}},
+		{"an empty node does not", day, []cluster.Node{node("a", service("p", 4, 4)), node("b")}, nil, []string{}},
+		{"a node to which pods are moving", day, []cluster.Node{with(node("a", service("p", 4, 4)), func(n *cluster.Node) { n.Incoming = 1 })}, []cluster.Flavor{small}, []string{}},
+		{"a node that is being emptied", day, []cluster.Node{with(node("a", service("p", 4, 4)), func(n *cluster.Node) { n.Phase = cluster.Leaving })}, []cluster.Flavor{small}, []string{}},
+		{"a node that is too young", ExchangeConfig{Horizon: time.Hour, MoveServices: true, Residence: 10*time.Minute + 1},
+			[]cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{small}, []string{}},
+		{"a node just old enough", ExchangeConfig{Horizon: time.Hour, MoveServices: true, Residence: 10 * time.Minute},
+			[]cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{small}, []string{"a -> small(p)"}},
+		{"as many as may be emptied", ExchangeConfig{Horizon: time.Hour, MoveServices: true, Limit: 2},
+			[]cluster.Node{node("a", service("p", 6, 6)), node("b", service("q", 6, 6)), node("c", service("r", 6, 6))},
+			[]cluster.Flavor{flavor("middle", 6, 6, 30)}, []string{"a b -> middle(p) middle(q)"}},
+		{"a migrated pod stays on its architecture", day, []cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{arm(small)}, []string{}},
+		{"an evicted one need not", ExchangeConfig{Horizon: time.Hour, MoveServices: true, Method: cluster.Evict},
+			[]cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{arm(small)}, []string{"a -> small(p)"}},
+		{"no pod is moved to where it will be moved on", day,
+			[]cluster.Node{node("a", service("p", 2, 2)), node("b", service("q", 2, 2)), full("c")}, nil, []string{"a -> p>b"}},
+		{"jobs that end soon are not worth a machine", ExchangeConfig{Horizon: 24 * time.Hour},
+			[]cluster.Node{node("a", lasting(job("p", 4, 4), 10*time.Second))}, []cluster.Flavor{small}, []string{}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			s := state(tc.nodes...)
+			s.Flavors = tc.flavors
+			if diff := cmp.Diff(tc.want, told(Exchange(s, tc.config, thrifty))); diff != "" {
+				t.Errorf("exchanges (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func keep(n *cluster.Node)                        { n.Kept = true }
+func most(f cluster.Flavor, n int) cluster.Flavor { f.Most = n; return f }
+func arm(f cluster.Flavor) cluster.Flavor         { f.Arch = "arm64"; return f }

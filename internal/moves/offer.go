@@ -1,0 +1,282 @@
+package moves
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// offer is an exchange that pays.
+type offer struct {
+	account
+	set      []*cluster.Node
+	wait     time.Duration
+	moved    []moved
+	machines []machine
+}
+
+// answer is what a buyer answered.
+type answer struct {
+	buy   []cluster.Purchase
+	moves []cluster.Move
+	ok    bool
+}
+
+// offer returns the better way of replacing the machines, or nil if none pays.
+func (x *exchanger) offer(set []*cluster.Node) *offer {
+	best, lengthened := x.offerFilling(set, partly)
+	if !lengthened {
+		return best
+	}
+	if other, _ := x.offerFilling(set, idly); best == nil || other != nil && other.gain() > best.gain() {
+		return other
+	}
+	return best
+}
+
+// offerFilling returns what becomes of the machines if other room is filled in that way,
+// and whether nodes are then needed longer.
+func (x *exchanger) offerFilling(set []*cluster.Node, how filling) (o *offer, lengthened bool) {
+	t := x.try(set...)
+	defer t.undo()
+	t.fill(x.podsOf(set), how)
+	for at, was := range t.saved {
+		lengthened = lengthened || x.byName[x.state.Nodes[at].Name].stay > was.stay
+	}
+	var machines []machine
+	if len(t.left) > 0 {
+		t.wait = x.state.Lag
+		if machines = x.shop(t); machines == nil {
+			return nil, lengthened
+		}
+	}
+	if len(machines) == 0 {
+		t.wait = 0
+	}
+	a := t.account(machines)
+	if !x.pays(a) {
+		return nil, lengthened
+	}
+	return &offer{a, set, t.wait, slices.Clone(t.moved), machines}, lengthened
+}
+
+// podsOf returns the pods of the machines. The state of one that is migrated goes on only
+// on the architecture where it is.
+func (x *exchanger) podsOf(set []*cluster.Node) []cluster.Pod {
+	var all []cluster.Pod
+	for _, n := range set {
+		for _, p := range n.Pods {
+			if x.c.Method == cluster.Migrate {
+				p.Arch = n.Arch
+			}
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// shop finds machines for the pods of a trial that have no room, and nodes for those that
+// the buyer finds room for after all. It returns nil if there are none, or if they could
+// not pay.
+func (x *exchanger) shop(t *trial) []machine {
+	flavors := x.flavors()
+	least, possible := t.leastPrice(flavors)
+	if x.spare <= 0 || !possible {
+		return nil
+	}
+	if without := t.account(nil); !x.pays(account{saves: without.saves - least, costs: without.costs, paid: without.paid}) {
+		return nil
+	}
+	a := x.ask(t, flavors)
+	if !a.ok {
+		return nil
+	}
+	return x.check(t, a, flavors)
+}
+
+// flavors returns what may still be bought.
+func (x *exchanger) flavors() []cluster.Flavor {
+	var all []cluster.Flavor
+	for _, f := range x.state.Flavors {
+		if f.Most > 0 {
+			if f.Most -= x.bought[f.Name]; f.Most <= 0 {
+				continue
+			}
+		}
+		if f.Most >= 0 {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// ask asks the buyer, or recalls what he said of the same pods, if that is still within
+// the limits.
+func (x *exchanger) ask(t *trial, flavors []cluster.Flavor) answer {
+	var key strings.Builder
+	for i := range t.left {
+		key.WriteString(t.left[i].Name + "\x00")
+	}
+	if a, ok := x.answers[key.String()]; ok && x.rules.tracker == nil && (!a.ok || x.within(a.buy, flavors)) {
+		return a
+	}
+	if x.calls == 0 {
+		return answer{}
+	}
+	x.calls--
+	var a answer
+	a.buy, a.moves, a.ok = x.buy(slices.Clone(t.left), x.view(t), slices.Clone(flavors), x.spare)
+	x.answers[key.String()] = a
+	return a
+}
+
+// within reports whether so much may be bought.
+func (x *exchanger) within(buy []cluster.Purchase, flavors []cluster.Flavor) bool {
+	counts := map[string]int{}
+	for _, p := range buy {
+		counts[p.Flavor]++
+	}
+	for name, n := range counts {
+		f := flavorNamed(flavors, name)
+		if f == nil || f.Most > 0 && n > f.Most {
+			return false
+		}
+	}
+	return len(buy) <= x.spare
+}
+
+func flavorNamed(flavors []cluster.Flavor, name string) *cluster.Flavor {
+	at := slices.IndexFunc(flavors, func(f cluster.Flavor) bool { return f.Name == name })
+	if at < 0 {
+		return nil
+	}
+	return &flavors[at]
+}
+
+// view returns the nodes as they are going to be, with the machines bought before, if a
+// pod's place depends on that of others.
+func (x *exchanger) view(t *trial) []cluster.Node {
+	if x.rules.tracker == nil {
+		return nil
+	}
+	nodes := slices.Clone(x.state.Nodes)
+	for i := range nodes {
+		n := &nodes[i]
+		n.Pods = append(slices.Clip(n.Pods), x.added[i]...)
+		if room := x.byName[n.Name]; room == nil || !room.open() {
+			n.Phase = cluster.Leaving
+		}
+		if room := x.byName[n.Name]; room != nil && room.leaving {
+			n.Pods = nil
+		}
+	}
+	for _, m := range t.moved {
+		nodes[m.to.at].Pods = append(slices.Clip(nodes[m.to.at].Pods), m.pod)
+	}
+	for i, m := range x.machines {
+		nodes = append(nodes, cluster.Node{
+			Name: fmt.Sprintf("bought-%06d", i), Flavor: m.flavor.Name, Class: m.class, Capacity: m.flavor.Size, MaxPods: m.flavor.MaxPods,
+			Arch: m.flavor.Arch, Host: m.flavor.Host, MicroDollarsPerHour: m.flavor.MicroDollarsPerHour, Phase: cluster.Ordered, Pods: m.pods,
+		})
+	}
+	return nodes
+}
+
+// check carries out an answer. It returns nil unless every pod that is left has exactly one
+// place, where it may be and where there is room, within all limits.
+func (x *exchanger) check(t *trial, a answer, flavors []cluster.Flavor) []machine {
+	if !x.within(a.buy, flavors) {
+		return nil
+	}
+	left := make(map[string]cluster.Pod, len(t.left))
+	for _, p := range t.left {
+		left[p.Name] = p
+	}
+	take := func(name string) (cluster.Pod, bool) {
+		p, ok := left[name]
+		delete(left, name)
+		return p, ok
+	}
+	for _, m := range a.moves {
+		to := x.byName[m.Target]
+		pod, ok := take(m.Pod)
+		if !ok || to == nil || !to.open() || !to.holds(&pod) || !x.rules.suits(&pod, to) {
+			return nil
+		}
+		t.put(pod, to)
+	}
+	machines := make([]machine, 0, len(a.buy))
+	for _, p := range a.buy {
+		m := machine{flavor: flavorNamed(x.state.Flavors, p.Flavor), class: p.Class, reason: p.Reason}
+		for _, name := range p.Pods {
+			pod, ok := take(name)
+			if !ok {
+				return nil
+			}
+			m.pods = append(m.pods, pod)
+		}
+		if len(m.pods) == 0 || !m.holds() {
+			return nil
+		}
+		t.open(&m)
+		machines = append(machines, m)
+	}
+	if len(left) > 0 || !t.settled() || slices.ContainsFunc(machines, func(m machine) bool { return !x.rules.settledAll(m.pods, m.host) }) {
+		return nil
+	}
+	return machines
+}
+
+// holds reports whether there is room on the machine for its pods, and each may be there as
+// far as the others do not matter.
+func (m *machine) holds() bool {
+	n := cluster.Node{Class: m.class, Capacity: m.flavor.Size, Arch: m.flavor.Arch, Host: m.flavor.Host, Pods: m.pods}
+	if free := n.Free(); free.MilliCPU < 0 || free.MemoryBytes < 0 || m.flavor.MaxPods > 0 && int64(len(m.pods)) > m.flavor.MaxPods {
+		return false
+	}
+	return !slices.ContainsFunc(m.pods, func(p cluster.Pod) bool { return !n.Suits(&p) })
+}
+
+// open puts the pods of a machine to buy there.
+func (t *trial) open(m *machine) {
+	if t.rules.tracker == nil {
+		return
+	}
+	m.host = t.rules.addMachine(m.flavor)
+	t.rules.placeAll(m.pods, m.host)
+}
+
+// exchange is what to tell the caller of an offer.
+func (x *exchanger) exchange(o *offer) cluster.Exchange {
+	e := cluster.Exchange{Method: x.c.Method, Saves: o.saves, Costs: o.costs}
+	for _, n := range o.set {
+		e.Nodes = append(e.Nodes, n.Name)
+		e.SavesPerHour += n.MicroDollarsPerHour
+	}
+	slices.Sort(e.Nodes)
+	for _, m := range o.machines {
+		reason := cmp.Or(m.reason, "in the place of "+strings.Join(e.Nodes, ", "))
+		e.Buy = append(e.Buy, cluster.Purchase{Flavor: m.flavor.Name, Class: m.class, Pods: names(m.pods), Reason: reason})
+		e.SavesPerHour -= m.flavor.MicroDollarsPerHour
+	}
+	e.Moves = planOf(o.moved)
+	e.Reason = fmt.Sprintf("%s: saves %s an hour, and until %v from now %s for %s",
+		o.what(), dollars(e.SavesPerHour, 4), x.c.Horizon, dollars(o.saves, 4), dollars(o.costs, 4))
+	return e
+}
+
+// what says what becomes of the machines.
+func (o *offer) what() string {
+	switch {
+	case len(o.machines) == 0:
+		return fmt.Sprintf("the %d pods of %d machines fit on others", len(o.moved), len(o.set))
+	case len(o.moved) == 0:
+		return fmt.Sprintf("%d machines for %d", len(o.machines), len(o.set))
+	default:
+		return fmt.Sprintf("%d machines for %d, and room on others for %d pods", len(o.machines), len(o.set), len(o.moved))
+	}
+}
