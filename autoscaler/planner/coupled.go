@@ -337,17 +337,60 @@ func (r *room) drop(name string) {
 }
 
 // shrink gives each machine that was bought for coupled pods the cheapest flavor that
-// holds all its pods by all rules.
+// holds all its pods by all rules. Where that leaves pods without an order in which they
+// could have come, flavors stay in their zones, or stay what they were.
 func (d *draft) shrink() {
+	if d.tracker == nil {
+		return
+	}
+	before := d.snapshot()
+	for _, anywhere := range []bool{true, false} {
+		d.shrinkAll(anywhere)
+		if len(d.retrace()) == 0 {
+			return
+		}
+		d.restore(before)
+	}
+}
+
+// snapshot is what shrink changes.
+type snapshot struct {
+	rooms   []room
+	flavors []Flavor
+	budget  *budget
+	tracker *constraint.Tracker
+}
+
+func (d *draft) snapshot() snapshot {
+	s := snapshot{flavors: slices.Clone(d.flavors), budget: d.budget.clone(), tracker: d.tracker.Clone()}
+	for _, r := range d.rooms {
+		copied := *r
+		copied.pods = slices.Clone(r.pods)
+		s.rooms = append(s.rooms, copied)
+	}
+	return s
+}
+
+func (d *draft) restore(s snapshot) {
+	d.flavors, d.budget, d.tracker, d.rooms = slices.Clone(s.flavors), s.budget.clone(), s.tracker.Clone(), nil
+	for _, r := range s.rooms {
+		r.pods = slices.Clone(r.pods)
+		d.rooms = append(d.rooms, &r)
+	}
+}
+
+func (d *draft) shrinkAll(anywhere bool) {
+	byPrice := placesByPrice(d.r.Flavors)
 	for _, r := range d.rooms {
 		if r.flavor < 0 {
 			continue
 		}
-		for _, at := range placesByPrice(d.r.Flavors) {
-			if d.r.Flavors[at].MicroDollarsPerHour >= d.r.Flavors[r.flavor].MicroDollarsPerHour {
+		for _, at := range byPrice {
+			f := &d.r.Flavors[at]
+			if f.MicroDollarsPerHour >= d.r.Flavors[r.flavor].MicroDollarsPerHour {
 				break
 			}
-			if d.replace(r, at) {
+			if (anywhere || sameDomains(hostOf(f.Host), hostOf(r.Host))) && d.replace(r, at) {
 				break
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -315,9 +316,44 @@ func checkLimits(t *rapid.T, req Request, got Result, flavors map[string]Flavor)
 }
 
 // checkCoupled fails unless there is an order in which all pods could have come to
-// where they are.
+// where they are. It tries some: a pod may come once it may, where several wait the
+// first by name, the last by name, or the first machine by name, nodes first.
 func checkCoupled(t *rapid.T, req Request, got Result, on map[string][]Pod, flavors map[string]Flavor) {
 	t.Helper()
+	var waiting []coming
+	for _, a := range got.Assignments {
+		i := slices.IndexFunc(on[a.Machine], func(p Pod) bool { return p.Name == a.Pod })
+		if p := on[a.Machine][i]; p.Constraints != nil {
+			waiting = append(waiting, coming{p, a.Machine, a.Waits})
+		}
+	}
+	byMachine := slices.Clone(waiting)
+	slices.SortStableFunc(byMachine, func(a, b coming) int {
+		if a.node != b.node {
+			return map[bool]int{true: -1, false: 1}[a.node]
+		}
+		return strings.Compare(a.machine, b.machine)
+	})
+	backwards := slices.Clone(waiting)
+	slices.Reverse(backwards)
+	why := ""
+	for _, order := range [][]coming{waiting, backwards, byMachine} {
+		if why = replay(req, got, order, flavors); why == "" {
+			return
+		}
+	}
+	t.Fatal(why)
+}
+
+// coming is a pod and where it is to come to.
+type coming struct {
+	pod     Pod
+	machine string
+	node    bool
+}
+
+// replay returns why a pod cannot come to where it is in the order given, or later.
+func replay(req Request, got Result, waiting []coming, flavors map[string]Flavor) string {
 	tracker := constraint.NewTracker()
 	hosts := map[string]int{}
 	for _, n := range req.Nodes {
@@ -329,30 +365,21 @@ func checkCoupled(t *rapid.T, req Request, got Result, on map[string][]Pod, flav
 	for _, m := range got.Machines {
 		hosts[m.Name] = tracker.AddHost(flavors[m.Flavor].Host)
 	}
-	type at struct {
-		pod  Pod
-		host int
-	}
-	var waiting []at
-	for _, a := range got.Assignments {
-		i := slices.IndexFunc(on[a.Machine], func(p Pod) bool { return p.Name == a.Pod })
-		if p := on[a.Machine][i]; p.Constraints != nil {
-			waiting = append(waiting, at{p, hosts[a.Machine]})
-		}
-	}
+	waiting = slices.Clone(waiting)
 	for left := len(waiting) + 1; len(waiting) < left; {
 		left = len(waiting)
-		waiting = slices.DeleteFunc(waiting, func(w at) bool {
-			if tracker.Check(w.pod.Constraints, w.host) != "" {
+		waiting = slices.DeleteFunc(waiting, func(w coming) bool {
+			if tracker.Check(w.pod.Constraints, hosts[w.machine]) != "" {
 				return false
 			}
-			tracker.Place(w.pod.Constraints, w.host)
+			tracker.Place(w.pod.Constraints, hosts[w.machine])
 			return true
 		})
 	}
 	for _, w := range waiting {
-		t.Fatalf("%s cannot be where it is: %s", w.pod.Name, tracker.Check(w.pod.Constraints, w.host))
+		return fmt.Sprintf("%s cannot be where it is: %s", w.pod.Name, tracker.Check(w.pod.Constraints, hosts[w.machine]))
 	}
+	return ""
 }
 
 func TestPlansOfSupercargoKeepAllRules(t *testing.T) {
