@@ -112,38 +112,37 @@ func TestWhatSomebodyElseHasChangedIsDecidedAnew(t *testing.T) {
 	m.before = func(what string) error {
 		if strings.HasPrefix(what, "buy") {
 			m.before = nil
-			m.flavors[0].Want++ // somebody scales the MachineDeployment up
+			m.flavors[0].Want += 2 // somebody scales the MachineDeployment up
 		}
 		return nil
 	}
 	m.add(testPod("p", 3000, 1024, time.Hour))
-	m.run(4*minute, "f")
-	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+	for m.before != nil {
+		m.pass(second)
+		m.round("f")
+	}
+	m.checkCondition(v1alpha1.FleetReady, "True DecidesAnew")
+	if got := m.fleet("f").Status.Intent; got != nil {
+		t.Errorf("the intent %+v is left", got)
+	}
+	m.run(10*minute, "f")
+	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are closed")
 	m.checkCondition(v1alpha1.FleetReady, "True LookedAfter")
 	if got := m.fleet("f").Status.Intent; got != nil {
 		t.Errorf("the intent %+v is left", got)
 	}
 }
 
-// emptied has one machine whose pod has ended. It is closed, and not given back yet.
+// emptied has one machine whose pod has ended. It has just been closed.
 func emptied(t *testing.T) *model {
 	t.Helper()
 	m := newModel(t, alone(nil), smalls())
 	pod := testPod("early", 3000, 1024, time.Hour)
 	pod.Annotations["ends-after"] = "2m"
 	m.add(pod)
-	for range 100 {
-		m.run(second, "f")
-		if m.did("patch node-m01") {
-			if m.did("release") {
-				t.Fatal("it is given back without being closed for some time")
-			}
-			return m
-		}
-	}
-	for range 400 {
-		m.run(second, "f")
-		if m.did("patch node-m01") {
+	for range 500 {
+		m.pass(second)
+		if m.round("f"); m.did("patch node-m01") {
 			return m
 		}
 	}
@@ -165,6 +164,35 @@ func TestANodeWithAPodThatMustStayIsOpened(t *testing.T) {
 	m.must(m.client.Create(t.Context(), bold))
 	m.run(10*minute, "f")
 	m.checkOutcome("1 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+	if m.did("eviction") {
+		t.Errorf("it was evicted:\n%s", strings.Join(m.log, "\n"))
+	}
+}
+
+// TestAClosedNodeIsNotBelievedToBeEmptyAtOnce: a pod that the scheduler is binding may show up.
+func TestAClosedNodeIsNotBelievedToBeEmptyAtOnce(t *testing.T) {
+	m := emptied(t)
+	for range 2 {
+		m.pass(second)
+		m.round("f")
+	}
+	if m.did("release") {
+		t.Errorf("it is given back at once:\n%s", strings.Join(m.log, "\n"))
+	}
+	m.run(5*second, "f")
+	m.checkOutcome("0 pods run, 0 wait, 1 have ended, lost []; small 0 of 0, at most 1; 1 were made, 0 nodes are closed")
+}
+
+// TestMachinesThatThereMustBeAreWaitedFor also says that meanwhile others are bought.
+func TestMachinesThatThereMustBeAreWaitedFor(t *testing.T) {
+	m := newModel(t, alone(nil), []provider.Flavor{least(1, modelFlavor("never", 4, 16, 10_000)), modelFlavor("small", 4, 16, 100_000)})
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.run(15*minute, "f")
+	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; never 1 of 1, at most 1; small 1 of 1, at most 1; 2 were made, 0 nodes are closed")
+	if f := m.fleet("f").Status.Flavors[0]; f.Failures != 1 {
+		t.Errorf("one machine did not come, %d failures are counted", f.Failures)
+	}
+	m.checkCondition(v1alpha1.FleetDegraded, "True MachinesDoNotCome")
 }
 
 func TestANodeThatIsNobodysAnyMoreIsOpened(t *testing.T) {
