@@ -191,6 +191,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.reopenAbandoned(ctx, w, list.Items); err != nil {
 		return reconcile.Result{}, err
 	}
+	maps.DeleteFunc(r.memory, func(uid types.UID, _ *memory) bool {
+		return !slices.ContainsFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.UID == uid })
+	})
 	at := slices.IndexFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.Name == req.Name })
 	if at < 0 {
 		forget(req.Name)

@@ -77,7 +77,7 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 		case why != "":
 			reopened = true
 			err = r.reopen(ctx, node)
-			if len(pods) > 0 {
+			if r.mayAct() {
 				r.keep(name)
 			}
 			r.tell(corev1.EventTypeWarning, "DrainGivenUp", "Reopen", fmt.Sprintf("node %s is kept: %s", name, why))

@@ -145,9 +145,11 @@ func (r *round) recordRejected() {
 			break
 		}
 	}
-	if limited == "" {
+	switch planned := r.decision.Asked+r.decision.Served > 0 || len(r.seen.state.Pending) == 0; {
+	case !planned: // pods are gathered: nothing is known yet
+	case limited == "":
 		r.condition(v1alpha1.FleetLimited, false, "WithinLimits", "no pod waits because of a limit")
-	} else {
+	default:
 		r.condition(v1alpha1.FleetLimited, true, "LimitReached", limited)
 		r.tell(corev1.EventTypeWarning, "LimitReached", "Limit", limited)
 	}

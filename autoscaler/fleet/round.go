@@ -96,6 +96,9 @@ func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	return r.act(ctx)
 }
 
+// lastUpdated is how cluster-autoscaler writes the time of its status.
+const lastUpdated = "2006-01-02 15:04:05.999999999 -0700 MST"
+
 // besideClusterAutoscaler holds while a cluster-autoscaler runs in the cluster: both
 // would answer to the same pods.
 func (r *round) besideClusterAutoscaler(ctx context.Context) error {
@@ -106,10 +109,7 @@ func (r *round) besideClusterAutoscaler(ctx context.Context) error {
 		return fmt.Errorf("look for a cluster-autoscaler: %w", err)
 	}
 	text := status.Annotations["cluster-autoscaler.kubernetes.io/last-updated"]
-	if len(text) < len(time.DateTime) {
-		return nil
-	}
-	if at, err := time.Parse(time.DateTime, text[:len(time.DateTime)]); err != nil || r.now.Sub(at) > alive {
+	if at, err := time.Parse(lastUpdated, text); err != nil || r.now.Sub(at) > alive {
 		return nil // it has gone
 	}
 	return &waiting{"ClusterAutoscalerRuns", "a cluster-autoscaler runs in this cluster (ConfigMap kube-system/cluster-autoscaler-status was written at " +
@@ -212,6 +212,7 @@ func (r *round) decide() {
 	s.SchedulingInterval = s.ScalingInterval
 	s.BillingPeriod = r.fleet.Spec.Pricing.BillingPeriod.Duration
 	s.Lag = r.longestLag()
+	s.Release = closedFor
 	s.Scaling = true
 	s.QueueEmpty = r.queueEmpty()
 	r.leaveAlone()

@@ -68,7 +68,7 @@ func flavor(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) prov
 	f.Labels, f.Taints = hostOf(d, t, node, r)
 	f.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 	r.size(&f, t, node)
-	f.Seen, f.Template = node != nil && started(node), d.Spec.Template.Spec.InfrastructureRef.Name
+	f.Seen, f.Template = node != nil && started(node), strings.Trim(d.Spec.Template.Spec.InfrastructureRef.Name+"/"+d.Spec.Template.Spec.Bootstrap.ConfigRef.Name, "/")
 	r.price(&f)
 	f.JoinTimeout = r.duration(annotationProvision)
 	f.UnneededTime = r.duration(annotationUnneeded)
