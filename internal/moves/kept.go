@@ -103,17 +103,17 @@ func (t *trial) noteNowhere(n *cluster.Node) {
 	}
 	var lacks []string
 	if full > 0 {
-		lacks = append(lacks, fmt.Sprintf("%d have no room", full))
+		lacks = append(lacks, fmt.Sprintf("%d without room", full))
 	}
 	if unsuitable > 0 {
-		lacks = append(lacks, fmt.Sprintf("%d do not suit it", unsuitable))
+		lacks = append(lacks, fmt.Sprintf("%d unsuitable", unsuitable))
 	}
 	if refusals > 0 {
-		lacks = append(lacks, fmt.Sprintf("%d are ruled out by %s", refusals, refusal))
+		lacks = append(lacks, fmt.Sprintf("%d ruled out by %s", refusals, refusal))
 	}
 	others := ""
 	if len(lacks) > 0 {
-		others = ": of the nodes open to " + pod.Name + ", " + strings.Join(lacks, ", ")
+		others = ": of the nodes open to " + pod.Name + " are " + strings.Join(lacks, ", ")
 	}
 	t.note(n, "%d of its %d pods fit nowhere else%s", len(t.left), len(n.Pods), others)
 }

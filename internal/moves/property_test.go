@@ -3,6 +3,7 @@ package moves
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/constraint"
 )
 
 // drawConfig draws a rule. Amounts are small, so that ties and edges are common.
@@ -31,6 +33,7 @@ func drawConfig(t *rapid.T) Config {
 		Replace:      rapid.Bool().Draw(t, "replace"),
 		Limit:        rapid.IntRange(0, 2).Draw(t, "limit"),
 		Worthwhile:   rapid.Bool().Draw(t, "worthwhile"),
+		Explain:      rapid.Bool().Draw(t, "explain"),
 	}
 }
 
@@ -60,6 +63,7 @@ func drawState(t *rapid.T) *cluster.State {
 		n.MicroDollarsPerHour = rapid.Int64Range(0, 3).Draw(t, "price") * 60_000_000
 		n.Age = time.Duration(rapid.IntRange(0, 200).Draw(t, "age")) * time.Second
 		n.Phase = rapid.SampledFrom([]cluster.Phase{cluster.Ready, cluster.Ready, cluster.Ready, cluster.Ready, cluster.Leaving, cluster.Ordered}).Draw(t, "phase")
+		n.Kept = rapid.IntRange(0, 9).Draw(t, "kept") == 0
 		if n.Phase != cluster.Ordered {
 			for j := range rapid.IntRange(0, 4).Draw(t, "pods") {
 				n.Pods = append(n.Pods, drawPod(t, fmt.Sprintf("%s-p%d", n.Name, j)))
@@ -83,6 +87,9 @@ func drawState(t *rapid.T) *cluster.State {
 	}
 	if rapid.IntRange(0, 5).Draw(t, "serviceWaits") == 0 {
 		s.Pending = append(s.Pending, service("web", 1, 1))
+	}
+	if rapid.Bool().Draw(t, "demanding") {
+		drawDemands(t, s)
 	}
 	return s
 }
@@ -110,7 +117,7 @@ func TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut(t *testing.T) {
 			s := drawState(t)
 			before := cloned(s)
 			plan := p.Plan(now, s)
-			if diff := gocmp.Diff(before, s); diff != "" {
+			if diff := gocmp.Diff(before, s, opaque); diff != "" {
 				t.Fatalf("the cluster was modified:\n%s", diff)
 			}
 			if diff := gocmp.Diff(plan, again.Plan(now, cloned(s))); diff != "" {
@@ -124,12 +131,18 @@ func TestPlansAreThoseOfACopyOnWhichTheyAreCarriedOut(t *testing.T) {
 	})
 }
 
+// opaque compares compiled demands by identity.
+var opaque = gocmp.Comparer(func(a, b *constraint.Pod) bool { return a == b })
+
 // checkMoves states what holds for every plan, whatever the rules.
 func checkMoves(t *rapid.T, c Config, s *cluster.State, plan cluster.Plan) {
 	t.Helper()
 	leaving, least, replaced := map[string]bool{}, 0.0, 0
 	for _, d := range plan.Drains {
 		n := find(s, d.Node)
+		if n.Kept {
+			t.Fatalf("%s is emptied although it must be kept", d.Node)
+		}
 		checkDrain(t, c, n, d)
 		if u := c.Utilization(n); u < least {
 			t.Fatalf("%s is %v utilised and emptied after one of %v", d.Node, u, least)
@@ -142,7 +155,7 @@ func checkMoves(t *rapid.T, c Config, s *cluster.State, plan cluster.Plan) {
 		leaving[d.Node] = true
 	}
 	for _, r := range plan.Release {
-		if n := find(s, r.Node); len(n.Pods) > 0 || n.Phase != cluster.Ready {
+		if n := find(s, r.Node); len(n.Pods) > 0 || n.Kept || n.Phase != cluster.Ready {
 			t.Fatalf("%s is given back with %d pods in phase %d", r.Node, len(n.Pods), n.Phase)
 		}
 		leaving[r.Node] = true
@@ -231,7 +244,7 @@ func (n *naive) utilization(node *cluster.Node) float64 {
 }
 
 func (n *naive) qualifies(now time.Time, s *cluster.State, node *cluster.Node) bool {
-	if node.Phase != cluster.Ready || node.Incoming > 0 || len(node.Pods) > 0 && n.utilization(node) >= n.Threshold {
+	if node.Phase != cluster.Ready || node.Kept || node.Incoming > 0 || len(node.Pods) > 0 && n.utilization(node) >= n.Threshold {
 		delete(n.since, node.Name)
 		return false
 	}
@@ -278,7 +291,7 @@ func (n *naive) plan(now time.Time, s *cluster.State) []string {
 	})
 
 	drains, releases := []string{}, []string{}
-	world := &world{State: cloned(s), original: s, off: map[int]bool{}, targets: map[int]bool{}}
+	world := &world{State: cloned(s), original: s, off: map[int]bool{}, moved: map[int]bool{}, targets: map[int]bool{}, bought: map[string]int{}}
 	for _, f := range found {
 		node := &s.Nodes[f.at]
 		switch {
@@ -302,19 +315,49 @@ type world struct {
 	*cluster.State
 	original *cluster.State
 	off      map[int]bool // nodes emptied or given back
+	moved    map[int]bool // those whose pods have moved to others
 	targets  map[int]bool
-	bought   int
+	bought   map[string]int
 }
 
 func (w *world) copy() *world {
-	c := &world{State: cloned(w.State), original: w.original, off: map[int]bool{}, targets: map[int]bool{}, bought: w.bought}
-	for i := range w.off {
-		c.off[i] = true
+	return &world{
+		State: cloned(w.State), original: w.original, off: maps.Clone(w.off), moved: maps.Clone(w.moved), targets: maps.Clone(w.targets), bought: maps.Clone(w.bought),
 	}
-	for i := range w.targets {
-		c.targets[i] = true
+}
+
+// tracker is one in which all pods are but those of nodes that have been emptied, and of
+// one that is.
+func (w *world) tracker(from int) *constraint.Tracker {
+	tracker := constraint.NewTracker()
+	for i := range w.Nodes {
+		h := w.Nodes[i].Host
+		if h == nil {
+			h = &constraint.Host{}
+		}
+		tracker.AddHost(h) // their ids are counted from 0
+		for _, p := range w.Nodes[i].Pods {
+			if i != from && !w.moved[i] && p.Demands != nil {
+				tracker.Place(p.Demands, i)
+			}
+		}
 	}
-	return c
+	return tracker
+}
+
+// together reports whether the pods could each join the others on a host.
+func together(tracker *constraint.Tracker, pods []cluster.Pod, host int) bool {
+	for _, p := range pods {
+		if p.Demands == nil {
+			continue
+		}
+		tracker.Unplace(p.Demands, host)
+		if tracker.Check(p.Demands, host) != "" {
+			return false
+		}
+		tracker.Place(p.Demands, host)
+	}
+	return true
 }
 
 func (n *naive) empty(w *world, at int) (string, *world) {
@@ -337,18 +380,32 @@ func (n *naive) empty(w *world, at int) (string, *world) {
 		}
 	}
 	after, went := w.copy(), map[string]string{}
-	for _, p := range pods {
-		to := n.target(after, at, &p)
-		if to < 0 {
-			return n.replace(w, from)
+	arrived := map[int][]cluster.Pod{}
+	for again := true; again; { // one may be able to go where another has gone before
+		again = false
+		for _, p := range pods {
+			to := n.target(after, at, &p)
+			if went[p.Name] != "" || to < 0 {
+				continue
+			}
+			p.Runtime += 30 * time.Second
+			if n.Method == cluster.Evict {
+				p.Runtime += p.Ran - 30*time.Second
+			}
+			after.Nodes[to].Pods = append(after.Nodes[to].Pods, p)
+			arrived[to] = append(arrived[to], p)
+			after.targets[to] = true
+			went[p.Name] = w.Nodes[to].Name
+			again = true
 		}
-		p.Runtime += 30 * time.Second
-		if n.Method == cluster.Evict {
-			p.Runtime += p.Ran - 30*time.Second
+	}
+	if len(went) < len(pods) {
+		return n.replace(w, from, at)
+	}
+	for to, pods := range arrived {
+		if !together(after.tracker(at), pods, to) {
+			return n.replace(w, from, at)
 		}
-		after.Nodes[to].Pods = append(after.Nodes[to].Pods, p)
-		after.targets[to] = true
-		went[p.Name] = w.Nodes[to].Name
 	}
 	if n.Worthwhile && n.saves(w.State, from) <= n.costs(w, after) {
 		return "", nil
@@ -357,6 +414,7 @@ func (n *naive) empty(w *world, at int) (string, *world) {
 	for _, p := range from.Pods {
 		line += " " + p.Name + ">" + went[p.Name]
 	}
+	after.moved[at] = true
 	return line, after
 }
 
@@ -368,12 +426,14 @@ func (n *naive) target(w *world, from int, p *cluster.Pod) int {
 		return int64(d / n.Cycle)
 	}
 	best, bestKey := -1, []int64(nil)
+	tracker := w.tracker(from)
 	for i := range w.Nodes {
 		node := &w.Nodes[i]
 		free := node.Free()
-		if i == from || w.off[i] || node.Phase != cluster.Ready || len(w.original.Nodes[i].Pods) == 0 ||
+		if i == from || w.off[i] || node.Phase != cluster.Ready || len(w.original.Nodes[i].Pods) == 0 && !node.Kept ||
 			node.Class != class.Any && node.Class != p.Class || p.Arch != "" && p.Arch != node.Arch ||
-			p.Size.MilliCPU > free.MilliCPU || p.Size.MemoryBytes > free.MemoryBytes || node.MaxPods > 0 && int64(len(node.Pods)) >= node.MaxPods {
+			p.Size.MilliCPU > free.MilliCPU || p.Size.MemoryBytes > free.MemoryBytes || node.MaxPods > 0 && int64(len(node.Pods)) >= node.MaxPods ||
+			p.Demands != nil && (node.Host != nil && p.Demands.Admits(node.Host) != "" || tracker.Check(p.Demands, i) != "") {
 			continue
 		}
 		own, its := bin(p.Runtime), bin(node.Remaining())
@@ -388,14 +448,32 @@ func (n *naive) target(w *world, from int, p *cluster.Pod) int {
 	return best
 }
 
-func (n *naive) replace(w *world, from *cluster.Node) (string, *world) {
-	if !n.Replace || len(w.Nodes)+w.bought >= w.MaxNodes {
+func (n *naive) replace(w *world, from *cluster.Node, at int) (string, *world) {
+	sum := 0
+	for _, count := range w.bought {
+		sum += count
+	}
+	if !n.Replace || len(w.Nodes)+sum >= w.MaxNodes {
 		return "", nil
 	}
 	flavors := slices.DeleteFunc(slices.Clone(w.Flavors), func(f cluster.Flavor) bool {
-		used := from.Used()
+		used, h := from.Used(), f.Host
+		if h == nil {
+			h = &constraint.Host{}
+		}
+		tracker := w.tracker(at)
+		host := tracker.AddHost(h)
+		for _, p := range from.Pods {
+			if p.Demands != nil {
+				tracker.Place(p.Demands, host)
+				if f.Host != nil && p.Demands.Admits(f.Host) != "" {
+					return true
+				}
+			}
+		}
 		return f.Arch != from.Arch || f.MicroDollarsPerHour >= from.MicroDollarsPerHour || f.Size.MilliCPU < used.MilliCPU ||
-			f.Size.MemoryBytes < used.MemoryBytes || f.MaxPods > 0 && f.MaxPods < int64(len(from.Pods))
+			f.Size.MemoryBytes < used.MemoryBytes || f.MaxPods > 0 && f.MaxPods < int64(len(from.Pods)) ||
+			f.Most < 0 || f.Most > 0 && w.bought[f.Name] >= f.Most || !together(tracker, from.Pods, host)
 	})
 	if len(flavors) == 0 {
 		return "", nil
@@ -406,7 +484,7 @@ func (n *naive) replace(w *world, from *cluster.Node) (string, *world) {
 		line += " " + p.Name
 	}
 	after := w.copy()
-	after.bought++
+	after.bought[flavors[0].Name]++
 	return line, after
 }
 
@@ -430,7 +508,7 @@ func (n *naive) saves(s *cluster.State, from *cluster.Node) int64 {
 func (n *naive) costs(before, after *world) int64 {
 	var sum int64
 	for i := range before.Nodes {
-		if !before.original.Nodes[i].Has(class.Service) {
+		if !before.original.Nodes[i].Has(class.Service) && !before.Nodes[i].Kept {
 			sum += minutes(after.State, &after.Nodes[i], after.Nodes[i].Remaining()) - minutes(before.State, &before.Nodes[i], before.Nodes[i].Remaining())
 		}
 	}
