@@ -14,7 +14,7 @@ import (
 // [MixOptions] do not say.
 const DefaultUnbounded = 24 * time.Hour
 
-// MixOptions adjust what [Mix] plans. The zero value makes the price per hour as
+// MixOptions adjust what [Supercargo] plans. The zero value makes the price per hour as
 // low as it can where no pod has a runtime. Negative values count as 0.
 type MixOptions struct {
 	// Setup is how long a machine is paid for before its pods start.
@@ -59,40 +59,6 @@ func (o MixOptions) effort(pods int) int {
 		return o.Effort
 	}
 	return least + min(forEach*min(pods, most/forEach), most-least)
-}
-
-// Mix returns the cheapest machines it can find that hold all pods, where a
-// machine is paid from when it is bought until its longest pod ends:
-//
-//	bill = Σ price · [MixOptions.Paid](longest runtime on the machine)
-//
-// So pods without a runtime get machines with the lowest price per hour, and
-// batch pods are grouped by runtime besides. Of plans with the same bill, the
-// one with fewer machines is better. If opts.MaxMachines does not allow for all
-// pods, plans that leave fewer pods out come first, however long or large these
-// are, and the lowest bill second.
-//
-// Up to 12 pods the plan is the best there is. For more it is the best of many
-// tried: the purchases of [Greedy] in both orders, so that the plan is never
-// worse than theirs; constructions that weigh a machine's pods by what they must
-// cost at least; for few kinds of pods, the rounded solution of the linear
-// program over the sets of pods that fill a machine; and what a local search
-// makes of the best of these, which tears some machines down and packs their pods
-// anew. Pods of one size, architecture and time paid are one kind.
-//
-// Bills are compared in exact integers. The plan does not depend on the order of
-// the arguments, and is the same if all prices are multiplied by a number. Equal
-// pods go by arrival, then name; equal flavors by price, then name; other ties by
-// a fixed order of sizes. Machines are ordered by how long they are paid for, the
-// longest first, then price, then flavor; names of pods within a machine are
-// ordered.
-//
-// The arguments are not modified. Cost: that of [Greedy] twice, plus O(steps) for
-// opts.Effort, plus O(1,000·n·f) for n pods and f flavors; half as much again with
-// a limit that binds. Memory: O(n + f), and O(k²) for k kinds if 50·k³ steps are
-// allowed.
-func Mix(pods []Pod, flavors []Flavor, opts MixOptions) Plan {
-	return Supercargo(Request{Pods: pods, Flavors: flavors, Options: opts}).Plan
 }
 
 // write adds the machines of a mix to a plan. Pods that have none are left to the caller.

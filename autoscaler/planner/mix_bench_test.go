@@ -152,7 +152,7 @@ func BenchmarkMix(b *testing.B) {
 				}
 				var plan Plan
 				for b.Loop() {
-					plan = Mix(pods, flavors, s.opts)
+					plan = mixed(pods, flavors, s.opts)
 				}
 				least := lowerBound(pods, flavors, s.opts)
 				gap := func(p Plan) float64 { return 100 * (microDollars(p, pods, s.opts)/least - 1) }

@@ -18,6 +18,11 @@ import (
 
 const hour = time.Hour
 
+// mixed is the plan for pods and flavors alone.
+func mixed(pods []Pod, flavors []Flavor, opts MixOptions) Plan {
+	return Supercargo(Request{Pods: pods, Flavors: flavors, Options: opts}).Plan
+}
+
 func TestMixBuysTheCheapestMachines(t *testing.T) {
 	arm := func(f Flavor) Flavor { f.Arch = "arm64"; return f }
 	needs := func(p Pod, arch string) Pod { p.Arch = arch; return p }
@@ -91,7 +96,7 @@ func TestMixBuysTheCheapestMachines(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, bought(Mix(tc.pods, tc.flavors, tc.opts))); diff != "" {
+			if diff := cmp.Diff(tc.want, bought(mixed(tc.pods, tc.flavors, tc.opts))); diff != "" {
 				t.Errorf("plan (-want +got):\n%s", diff)
 			}
 		})
@@ -99,7 +104,7 @@ func TestMixBuysTheCheapestMachines(t *testing.T) {
 }
 
 func TestMachinesOfAMixSayWhatTheyAreBoughtFor(t *testing.T) {
-	got := Mix([]Pod{pod("b", 1000, 40), job("a", 500, 20, hour), pod("c", 9, 9)},
+	got := mixed([]Pod{pod("b", 1000, 40), job("a", 500, 20, hour), pod("c", 9, 9)},
 		[]Flavor{flavor("big", 3000, 60, 200_000), flavor("gift", 9, 9, 0)}, MixOptions{})
 	want := Plan{
 		Machines: []Machine{{
@@ -116,11 +121,11 @@ func TestMachinesOfAMixSayWhatTheyAreBoughtFor(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
-	empty := Mix([]Pod{pod("a", 0, 0)}, []Flavor{flavor("gift", 0, 9, 0)}, MixOptions{})
+	empty := mixed([]Pod{pod("a", 0, 0)}, []Flavor{flavor("gift", 0, 9, 0)}, MixOptions{})
 	if m := empty.Machines[0]; m.CPU != 0 || m.Memory != 0 || !math.IsInf(m.Score, 1) {
 		t.Errorf("a free machine with nothing used: %+v", m)
 	}
-	limited := Mix([]Pod{pod("a", 9, 3), pod("b", 9, 3)}, []Flavor{flavor("f", 10, 5, 1)}, MixOptions{MaxMachines: 1})
+	limited := mixed([]Pod{pod("a", 9, 3), pod("b", 9, 3)}, []Flavor{flavor("f", 10, 5, 1)}, MixOptions{MaxMachines: 1})
 	if diff := cmp.Diff([]Unplaceable{{Pod: "b", Reason: "the plan may buy no more than 1 machines"}}, limited.Unplaceable); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -279,7 +284,7 @@ func TestMixesOfFewPodsAreTheBestThereAre(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods, flavors, opts := drawPods(t), drawFlavors(t), drawMixOptions(t)
 		pods = pods[:min(len(pods), 7)]
-		plan := Mix(pods, flavors, opts)
+		plan := mixed(pods, flavors, opts)
 		checkPlan(t, plan, pods, flavors)
 		if got, want := scoreOf(plan, pods, opts), bestOfAll(pods, flavors, opts); got.compare(want) != 0 {
 			t.Fatalf("plan with %v, best %v", got, want)
@@ -306,7 +311,7 @@ func TestMixIsNeverWorseThanGreedy(t *testing.T) {
 		pods, flavors, opts := drawMany(t), drawFlavors(t), drawMixOptions(t)
 		opts.Effort = rapid.SampledFrom([]int{1, 20_000}).Draw(t, "effort")
 		opts.MaxMachines *= 4
-		plan := Mix(pods, flavors, opts)
+		plan := mixed(pods, flavors, opts)
 		checkPlan(t, plan, pods, flavors)
 		got := scoreOf(plan, pods, opts)
 		for _, order := range []Order{Services, Batch} {
@@ -328,7 +333,7 @@ func TestMachinesOfAMixAreTheCheapestForTheirPods(t *testing.T) {
 		for _, p := range pods {
 			byName[p.Name] = p
 		}
-		for _, m := range Mix(pods, flavors, opts).Machines {
+		for _, m := range mixed(pods, flavors, opts).Machines {
 			var on []Pod
 			for _, name := range m.Pods {
 				on = append(on, byName[name])
@@ -349,7 +354,7 @@ func TestNoPodIsLeftOutThatAMachineOfItsOwnFlavorOrAnotherCouldTake(t *testing.T
 		for _, p := range pods {
 			byName[p.Name] = p
 		}
-		plan := Mix(pods, flavors, opts)
+		plan := mixed(pods, flavors, opts)
 		for _, u := range plan.Unplaceable {
 			if cheapestFor([]Pod{byName[u.Pod]}, flavors) < 0 {
 				continue
@@ -373,9 +378,9 @@ func TestNoPodIsLeftOutThatAMachineOfItsOwnFlavorOrAnotherCouldTake(t *testing.T
 func TestTheOrderOfArgumentsDoesNotChangeAMix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods, flavors, opts := drawMany(t), drawFlavors(t), drawMixOptions(t)
-		want := Mix(pods, flavors, opts)
+		want := mixed(pods, flavors, opts)
 		before := slices.Clone(pods)
-		got := Mix(rapid.Permutation(pods).Draw(t, "shuffled pods"), rapid.Permutation(flavors).Draw(t, "shuffled flavors"), opts)
+		got := mixed(rapid.Permutation(pods).Draw(t, "shuffled pods"), rapid.Permutation(flavors).Draw(t, "shuffled flavors"), opts)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("plan (-in order +shuffled):\n%s", diff)
 		}
@@ -389,11 +394,11 @@ func TestAMixStaysTheSameIfAllPricesAreMultiplied(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pods, flavors, opts := drawMany(t), drawFlavors(t), drawMixOptions(t)
 		k := rapid.Int64Range(2, 1_000_000).Draw(t, "times")
-		want := bought(Mix(pods, flavors, opts))
+		want := bought(mixed(pods, flavors, opts))
 		for i := range flavors {
 			flavors[i].MicroDollarsPerHour *= k
 		}
-		if diff := cmp.Diff(want, bought(Mix(pods, flavors, opts))); diff != "" {
+		if diff := cmp.Diff(want, bought(mixed(pods, flavors, opts))); diff != "" {
 			t.Fatalf("plan (-before +after):\n%s", diff)
 		}
 	})
@@ -415,7 +420,7 @@ func TestPodsCutFromFullMachinesFillThemAgain(t *testing.T) {
 				}
 			}
 		}
-		if got, want := Mix(pods, flavors, MixOptions{}).MicroDollarsPerHour, int64(copies*len(cuts)*20); got != want {
+		if got, want := mixed(pods, flavors, MixOptions{}).MicroDollarsPerHour, int64(copies*len(cuts)*20); got != want {
 			t.Errorf("%d pods cost %d, want %d", len(pods), got, want)
 		}
 	}
@@ -473,7 +478,7 @@ func TestMixesAreNoCheaperThanTheBound(t *testing.T) {
 			}
 		}
 		s.opts.Effort = 500_000
-		got, least := microDollars(Mix(pods, flavors, s.opts), pods, s.opts), lowerBound(pods, flavors, s.opts)
+		got, least := microDollars(mixed(pods, flavors, s.opts), pods, s.opts), lowerBound(pods, flavors, s.opts)
 		if !(got >= least*(1-1e-9)) {
 			t.Errorf("%s: $%.6f, below the bound of $%.6f", s.name, got/1e6, least/1e6)
 		}
@@ -494,7 +499,7 @@ func TestMixSavesOnRealisticPods(t *testing.T) {
 		s.opts.Effort = 1_000_000
 		dollars := func(p Plan) float64 { return microDollars(p, pods, s.opts) }
 		greedy := min(dollars(Greedy(pods, flavors, Options{})), dollars(Greedy(pods, flavors, Options{Order: Batch})))
-		saved := 1 - dollars(Mix(pods, flavors, s.opts))/greedy
+		saved := 1 - dollars(mixed(pods, flavors, s.opts))/greedy
 		t.Logf("%s: %.1f %% saved", s.name, 100*saved)
 		mean += saved / float64(len(scenes))
 	}
@@ -513,10 +518,10 @@ func TestThousandsOfKindsArePlannedFor(t *testing.T) {
 		}
 		opts := scenes[s].opts
 		opts.Effort = 100_000
-		plan := Mix(pods, flavors, opts)
+		plan := mixed(pods, flavors, opts)
 		checkPlan(t, plan, pods, flavors)
 		opts.MaxMachines = len(plan.Machines) / 3
-		limited := Mix(pods, flavors, opts)
+		limited := mixed(pods, flavors, opts)
 		checkPlan(t, limited, pods, flavors)
 		if len(limited.Machines) > opts.MaxMachines {
 			t.Errorf("%d machines, at most %d are allowed", len(limited.Machines), opts.MaxMachines)
@@ -583,7 +588,7 @@ func TestGreatNumbersAreNoTrouble(t *testing.T) {
 	}
 	flavors := []Flavor{flavor("f", most, most, most/40), flavor("g", most/4, most/4, most/80)}
 	for _, opts := range []MixOptions{{}, {Setup: most, Period: most, Unbounded: most, MaxMachines: 3}} {
-		plan := Mix(pods, flavors, opts)
+		plan := mixed(pods, flavors, opts)
 		if opts.MaxMachines == 0 && len(plan.Machines) != 5 {
 			t.Errorf("%d machines, want 5 with four pods each", len(plan.Machines))
 		}
@@ -612,7 +617,7 @@ func FuzzMix(f *testing.F) {
 			flavors = append(flavors, fl)
 		}
 		opts := MixOptions{Setup: time.Duration(setup), Period: time.Duration(period), MaxMachines: int(limit % 8), Effort: 10_000}
-		plan := Mix(pods, flavors, opts)
+		plan := mixed(pods, flavors, opts)
 		if opts.MaxMachines > 0 && len(plan.Machines) > opts.MaxMachines {
 			t.Errorf("%d machines, at most %d are allowed", len(plan.Machines), opts.MaxMachines)
 		}

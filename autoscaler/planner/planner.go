@@ -4,8 +4,9 @@
 // ACM TOIT 2020, section 5.2): [Greedy] for services and [GreedyBatch] for batch
 // pods. Where the paper adds and subtracts totals, as if a pod could straddle
 // machines, both pack whole pods, so that each machine of a [Plan] comes with
-// the pods it is bought for. [Mix] does not buy one machine after the other but
-// searches for the cheapest ones that hold all pods together.
+// the pods it is bought for. [Supercargo] searches for the cheapest machines that hold
+// all pods together, fills the nodes there are first, heeds what pods demand of where
+// they run, and says what any plan must cost.
 //
 // The package buys nothing itself and knows nothing about Kubernetes. Every
 // function is pure and deterministic: the order of its arguments does not
@@ -31,7 +32,7 @@ type Pod struct {
 	// Arch is the CPU architecture it needs, as in GOARCH; empty means any.
 	Arch string
 	// Constraints are what else it demands of where it runs; nil is nothing. Only
-	// [Supercargo] and [Mix] heed them.
+	// [Supercargo] heeds them.
 	Constraints *constraint.Pod
 }
 
@@ -104,12 +105,12 @@ type Machine struct {
 	// like that.
 	Name string
 	// Pods are the names of the pods it is bought for, in the order they chose;
-	// [Mix] puts them in the order of names.
+	// [Supercargo] puts them in the order of names.
 	Pods []string
 	// Used is what these pods ask for together.
 	Used packing.Size
 	// CPU and Memory are the amounts in Used divided by the greatest that any
-	// candidate flavor would have used in this purchase, 0 to 1. [Mix] divides by
+	// candidate flavor would have used in this purchase, 0 to 1. [Supercargo] divides by
 	// what the machine has instead.
 	CPU, Memory float64
 	// Score is (CPU + Memory) / 2 per dollar and hour: the highest of all candidates,
@@ -127,7 +128,7 @@ type Assignment struct {
 	Pod string
 	// Machine is the name of a machine of the plan, or of a node if Waits is set.
 	Machine string
-	// Waits is set where the pod takes room that comes free on a node there
+	// Waits is set where the pod takes room that is, or comes free, on a node there
 	// already, so that nothing is bought for it.
 	Waits bool
 }
@@ -141,7 +142,7 @@ type Unplaceable struct {
 
 // Plan is what to buy. Each pod is either in Assignments or in Unplaceable.
 type Plan struct {
-	// Machines are in the order they are bought, or in that of [Mix].
+	// Machines are in the order they are bought, or in that of [Supercargo].
 	Machines []Machine
 	// Assignments and Unplaceable are ordered by pod name.
 	Assignments []Assignment

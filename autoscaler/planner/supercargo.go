@@ -62,8 +62,40 @@ type Result struct {
 	Gap float64
 }
 
-// Supercargo returns the cheapest machines it can find that hold all pods, and what
-// any machines that hold them cost at least.
+// Supercargo plans the cheapest machines it can find for the pods that the nodes have no
+// room for, where a machine is paid from when it is bought until its longest pod ends:
+//
+//	bill = Σ price · [MixOptions.Paid](longest runtime on the machine)
+//
+// So pods without a runtime get machines with the lowest price per hour, and batch pods
+// are grouped by runtime besides. Of plans with the same bill, the one with fewer
+// machines is better. Where limits leave pods out, plans that leave fewer out come
+// first, however long or large these are.
+//
+// Nodes are filled first, since they cost nothing more. Pods go where their constraints
+// let them go, by the rules of kube-scheduler: what a host must be like is known of each
+// flavor; pods whose place depends on that of others are placed one by one, and others
+// fill up what those leave. docs/planner.md says how the rest is bought, and why the
+// lower bound is one.
+//
+// Up to 12 pods, none of them coupled to others, the plan is the best there is, but for
+// limits of what is bought other than the number of machines. No plan is dearer than
+// that of [Greedy], in either order, for the same pods and flavors without nodes,
+// constraints or maxima. With coupled pods and no limits, no plan leaves more pods out
+// than first fit by the same rules does, or is dearer.
+//
+// Bills are compared in exact integers. The plan does not depend on the order of the
+// arguments, and is the same if all prices are multiplied by a number, and on any
+// computer, unless it is stopped. Equal pods go by arrival, then name; equal flavors by
+// price, then name; other ties by a fixed order of sizes. Machines come in this order:
+// those for coupled pods; then those paid for longest, cheapest, first by flavor. Names
+// of pods within a machine are ordered.
+//
+// The arguments are not modified. Cost: that of [Greedy] for the machines it buys before
+// it must be dearer, O(steps) for Options.Effort, and O(k·f) for k kinds of pods and f
+// flavors that no cheaper one replaces, each time prices are worked out; O(n·m) for n
+// coupled pods on m machines. Memory: O(n + f + k), and O(k²) if 50·k³ steps are
+// allowed.
 func Supercargo(r Request) Result {
 	d := newDraft(&r)
 	d.placeCoupled()
