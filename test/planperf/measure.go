@@ -52,8 +52,12 @@ type Figures struct {
 	ProcessMillis  float64 `json:"processMillis"`
 	// PeakMemoryMiB is the most resident memory, the greatest of all rounds.
 	PeakMemoryMiB float64 `json:"peakMemoryMiB"`
-	// Fault is what the checker found wrong with the plan.
+	// Fault is what the checker found wrong with the last plan that was wrong, and Wrong
+	// in how many rounds there was one. Prices and machines are those of right plans.
 	Fault string `json:"fault,omitempty"`
+	Wrong int    `json:"wrong,omitempty"`
+
+	right int // rounds
 }
 
 // slow is how many milliseconds are so long that a planner is not run again.
@@ -75,7 +79,7 @@ func (w *Workload) measure(ctx context.Context, s settings) error {
 		}
 	}
 	for _, f := range w.planners {
-		if f.LeftOut == "" && w.LowerBoundPerHour > 0 {
+		if f.right > 0 && w.LowerBoundPerHour > 0 {
 			f.Gap = f.PricePerHour/w.LowerBoundPerHour - 1
 		}
 	}
@@ -87,7 +91,7 @@ func (w *Workload) measure(ctx context.Context, s settings) error {
 // ratio compares the prices of two plans for the same pods.
 func ratio(theirs, ours *Figures) float64 {
 	for _, f := range []*Figures{theirs, ours} {
-		if f.LeftOut != "" || f.Unplaceable > 0 || f.Fault != "" {
+		if f.right == 0 || f.Unplaceable > 0 {
 			return 0
 		}
 	}
@@ -126,18 +130,27 @@ func (w *Workload) once(ctx context.Context, s settings, f *Figures) error {
 	if err := json.Unmarshal(out, &d); err != nil {
 		return err
 	}
-	if err := plancheck.Plan(w.pods, w.flavors, d); err != nil {
-		f.Fault = err.Error()
-	}
+	wrong := plancheck.Plan(w.pods, w.flavors, d)
 	w.LowerBoundPerHour = max(w.LowerBoundPerHour, d.LowerBoundPerHour)
-	if f.ProcessMillis == 0 || d.PricePerHour < f.PricePerHour { // Karpenter's plans differ from run to run: the best counts
-		f.PricePerHour, f.Machines = d.PricePerHour, len(d.Purchases)
-	}
 	f.Unplaceable = max(f.Unplaceable, len(d.Unplaceable))
+	f.keep(d, wrong)
 	f.PeakMemoryMiB = max(f.PeakMemoryMiB, float64(usage.Maxrss)/1024)
 	f.PlanningMillis = least(f.PlanningMillis, d.ElapsedMillis)
 	f.ProcessMillis = least(f.ProcessMillis, float64(took.Microseconds())/1000)
 	return nil
+}
+
+// keep keeps the cheapest of the plans that are right: Karpenter's differ from run to
+// run.
+func (f *Figures) keep(d planfile.Document, wrong error) {
+	if wrong != nil {
+		f.Fault = wrong.Error()
+		f.Wrong++
+		return
+	}
+	if f.right++; f.right == 1 || d.PricePerHour < f.PricePerHour {
+		f.PricePerHour, f.Machines = d.PricePerHour, len(d.Purchases)
+	}
 }
 
 // least is the lesser of a figure so far, 0 if there is none, and a new one.

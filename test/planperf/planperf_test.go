@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/internal/planfile"
 )
 
 func TestTheSameSeedDrawsTheSameWorkload(t *testing.T) {
@@ -81,13 +84,24 @@ func TestBarsTellTheWorstOfWhatWasRun(t *testing.T) {
 }
 
 func TestPlansForDifferentPodsAreNotCompared(t *testing.T) {
-	whole := &Figures{PricePerHour: 2}
-	for _, lame := range []*Figures{{PricePerHour: 1, Unplaceable: 1}, {PricePerHour: 1, Fault: "x"}, {LeftOut: "x"}} {
+	whole := &Figures{PricePerHour: 2, right: 1}
+	for _, lame := range []*Figures{{PricePerHour: 1, right: 1, Unplaceable: 1}, {LeftOut: "x"}, {Wrong: 3, Fault: "x"}} {
 		if ratio(lame, whole) != 0 || ratio(whole, lame) != 0 {
 			t.Errorf("%+v is compared", lame)
 		}
 	}
-	if got := ratio(&Figures{PricePerHour: 3}, whole); got != 1.5 {
+	if got := ratio(&Figures{PricePerHour: 3, right: 1}, whole); got != 1.5 {
 		t.Errorf("ratio %v, want 1.5", got)
+	}
+}
+
+func TestTheCheapestOfTheRightPlansCounts(t *testing.T) {
+	f := &Figures{}
+	f.keep(planfile.Document{PricePerHour: 1}, errors.New("over-filled"))
+	f.keep(planfile.Document{PricePerHour: 4}, nil)
+	f.keep(planfile.Document{PricePerHour: 3, Purchases: make([]planfile.Purchase, 2)}, nil)
+	f.keep(planfile.Document{PricePerHour: 5}, nil)
+	if f.PricePerHour != 3 || f.Machines != 2 || f.Wrong != 1 || f.Fault != "over-filled" {
+		t.Errorf("figures are %+v, want those of the plan for 3, and one that is wrong", f)
 	}
 }
