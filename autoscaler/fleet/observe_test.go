@@ -177,6 +177,9 @@ func TestMachinesAreSeenInAllTheirPhases(t *testing.T) {
 	if want := int64(10*100_000 + 2*350_000); o.paid != want { // the one that leaves, too
 		t.Errorf("%d are paid, want %d", o.paid, want)
 	}
+	if diff := cmp.Diff(map[string]bool{"n-leaving": true}, o.going); diff != "" {
+		t.Errorf("going (-want +got):\n%s", diff)
+	}
 	names := slices.Sorted(maps.Keys(o.own))
 	if diff := cmp.Diff([]string{"machine m-fresh", "machine m-gone", "machine m-late", "machine m-slow", "machine m-starting", "machine m-tainted", "n-closed", "n-dead", "n-ready"}, names); diff != "" {
 		t.Errorf("own (-want +got):\n%s", diff)

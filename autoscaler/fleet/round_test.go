@@ -162,7 +162,7 @@ func TestANodeWithAPodThatMustStayIsOpened(t *testing.T) {
 	bold := testPod("bold", 100, 100, 0) // it tolerates closed nodes
 	bold.Spec.NodeName, bold.Status = "node-m01", corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.NewTime(m.clock.Now()))}
 	m.must(m.client.Create(t.Context(), bold))
-	m.run(10*minute, "f")
+	m.run(5*second, "f")
 	m.checkOutcome("1 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
 	if m.did("eviction") {
 		t.Errorf("it was evicted:\n%s", strings.Join(m.log, "\n"))

@@ -268,6 +268,14 @@ func TestLabelsAndTaintsOfNodesThatAreNotThereYet(t *testing.T) {
 	}
 }
 
+func TestTaintsOfTheSameKeyDifferByEffect(t *testing.T) {
+	f := flavor(sized(taintsKey, "a=1:NoSchedule,a=2:NoExecute,a=3:NoSchedule"), nothing(), nil)
+	want := []corev1.Taint{{Key: "a", Value: "1", Effect: corev1.TaintEffectNoSchedule}, {Key: "a", Value: "2", Effect: corev1.TaintEffectNoExecute}}
+	if diff := cmp.Diff(want, f.Taints); diff != "" {
+		t.Errorf("taints (-want +got):\n%s", diff)
+	}
+}
+
 func TestANodeThatIsStartingIsOnlyAskedWhereNothingElseIsKnown(t *testing.T) {
 	node := readyNode("n", capacity("cpu", "3", "memory", "15Gi"))
 	node.Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/not-ready", Effect: corev1.TaintEffectNoSchedule}}
