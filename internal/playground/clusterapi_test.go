@@ -14,6 +14,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -150,6 +151,7 @@ func TestMachines(t *testing.T) {
 		{"a MachineDeployment that is there stays as it is", testStaysAsItIs},
 		{"old versions of the kinds are converted", testConversion},
 		{"what cluster-api's webhooks refuse is the caller's fault", testRefusal},
+		{"a size that is none is the caller's fault", testBadSize},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.test(t, p) })
 	}
@@ -493,6 +495,14 @@ func testRefusal(t *testing.T, p *playground.Playground) {
 	}}
 	err := p.Apply(t.Context(), []playground.Manifest{{Source: "test", Document: 1, Object: deployment}})
 	wantInputError(t, err, "", "validation.machinedeployment.cluster.x-k8s.io")
+}
+
+func testBadSize(t *testing.T, p *playground.Playground) {
+	err := p.AddMachineDeployment(t.Context(), playground.MachineDeploymentSpec{Name: "odd", CPU: "two", Memory: "1Gi"})
+	wantInputError(t, err, "", `add MachineDeployment odd: cpu "two"`)
+	if _, err := capi(t, p, "machinedeployments").Get(t.Context(), "odd", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("getting it gives %v, want that it was not made", err)
+	}
 }
 
 func TestAMachineDeploymentNeedsClusterAPI(t *testing.T) {

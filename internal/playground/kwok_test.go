@@ -13,7 +13,7 @@ import (
 // it plays.
 func crashingKwok(t *testing.T, times int) (path string) {
 	t.Helper()
-	real, err := playground.FindKwok("")
+	program, err := playground.FindKwok("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +23,7 @@ func crashingKwok(t *testing.T, times int) (path string) {
 echo x >>%[1]s/starts
 if [ "$(wc -l <%[1]s/starts)" -le %[2]d ]; then echo fatal error: concurrent map writes; exit 2; fi
 exec %[3]s "$@"
-`, dir, times, real)
+`, dir, times, program)
 	if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
