@@ -288,7 +288,8 @@ const (
 	ConsolidateNever ConsolidationPolicy = "Never"
 	// ConsolidateWhenEmpty gives back machines without pods.
 	ConsolidateWhenEmpty ConsolidationPolicy = "WhenEmpty"
-	// ConsolidateWhenUnderUsed also empties machines that are used little.
+	// ConsolidateWhenUnderUsed also empties machines that are used little, and exchanges
+	// machines for cheaper ones.
 	ConsolidateWhenUnderUsed ConsolidationPolicy = "WhenUnderUsed"
 )
 
@@ -326,6 +327,16 @@ type FleetConsolidation struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8784h')",message="must be between 0s and 8784h"
 	// +optional
 	QueueEmptyFor metav1.Duration `json:"queueEmptyFor,omitempty"`
+
+	// horizon is how long the cluster is taken to stay as it is, when machines are
+	// exchanged for cheaper ones: what is saved later does not count.
+	// +kubebuilder:default="1h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8784h')",message="must be between 0s and 8784h"
+	// +optional
+	Horizon metav1.Duration `json:"horizon,omitempty"`
 
 	// maxUnavailable is how many machines may be on their way out at a time: a
 	// number, or a share of the machines such as "10%", rounded up.

@@ -130,6 +130,7 @@ func (in *FleetConsolidation) DeepCopyInto(out *FleetConsolidation) {
 	}
 	out.After = in.After
 	out.QueueEmptyFor = in.QueueEmptyFor
+	out.Horizon = in.Horizon
 	out.DrainTimeout = in.DrainTimeout
 }
 

@@ -72,11 +72,17 @@ func (r *round) dropIfChanged(err error) error {
 	return err
 }
 
-// act carries the decision out, or only says what it would have done.
+// act carries the decision out, or only says what it would have done. The nodes of
+// an exchange are closed once the machines in their place are ordered; their pods stay
+// until there is room for all of them.
 func (r *round) act(ctx context.Context) error {
 	orders := r.orders()
 	r.recordRejected()
-	if len(orders) == 0 && len(r.decision.Release) == 0 && len(r.decision.Drains) == 0 {
+	nodes := r.nodesToEmpty()
+	if r.decision.Exchange != nil && r.cut(orders) {
+		return nil // a limit does not allow for all of it
+	}
+	if len(orders) == 0 && len(nodes) == 0 {
 		return nil
 	}
 	intent := r.newIntent()
@@ -86,15 +92,28 @@ func (r *round) act(ctx context.Context) error {
 		return nil
 	}
 	if len(orders) > 0 {
-		return r.carryOut(ctx, intent)
+		if err := r.carryOut(ctx, intent); err != nil {
+			return err
+		}
 	}
-	for _, node := range r.nodesToEmpty() {
+	for _, node := range nodes {
 		if err := r.close(ctx, r.world.nodes[node]); err != nil && !apierrors.IsConflict(err) { // else it is looked at again
 			return err
 		}
 	}
-	r.wakeIn(closedFor)
+	if len(nodes) > 0 {
+		r.wakeIn(closedFor)
+	}
 	return nil
+}
+
+// cut reports whether fewer machines are ordered than the exchange needs.
+func (r *round) cut(orders []v1alpha1.FleetOrder) bool {
+	ordered := 0
+	for _, o := range orders {
+		ordered += int(o.To - o.From)
+	}
+	return ordered < len(r.decision.Exchange.Buy)
 }
 
 // nodesToEmpty returns the nodes that are to be closed now.
@@ -106,7 +125,32 @@ func (r *round) nodesToEmpty() []string {
 	for _, drain := range r.decision.Drains {
 		nodes = append(nodes, drain.Node)
 	}
+	if e := r.decision.Exchange; e != nil {
+		nodes = append(nodes, e.Nodes...)
+	}
 	return nodes
+}
+
+// purchase is a machine to buy.
+type purchase struct {
+	flavor string
+	pods   int
+	reason string
+}
+
+// purchases returns the machines to buy, for pods that wait or in the place of others.
+func (r *round) purchases() []purchase {
+	var all []purchase
+	for i := range r.decision.Plan.Machines {
+		m := &r.decision.Plan.Machines[i]
+		all = append(all, purchase{m.Flavor, len(m.Pods), m.Reason})
+	}
+	if e := r.decision.Exchange; e != nil {
+		for i := range e.Buy {
+			all = append(all, purchase{e.Buy[i].Flavor, len(e.Buy[i].Pods), e.Reason})
+		}
+	}
+	return all
 }
 
 // orders returns what to buy by flavor. The plan reckons with what DaemonSets leave of
@@ -114,15 +158,15 @@ func (r *round) nodesToEmpty() []string {
 func (r *round) orders() []v1alpha1.FleetOrder {
 	var orders []v1alpha1.FleetOrder
 	left := r.limits()
-	for _, m := range r.decision.Plan.Machines {
-		if !within(&left, r.flavor(m.Flavor)) {
+	for _, m := range r.purchases() {
+		if !within(&left, r.flavor(m.flavor)) {
 			continue
 		}
-		at := slices.IndexFunc(orders, func(o v1alpha1.FleetOrder) bool { return o.Flavor == m.Flavor })
+		at := slices.IndexFunc(orders, func(o v1alpha1.FleetOrder) bool { return o.Flavor == m.flavor })
 		if at < 0 {
-			want := int32(r.flavor(m.Flavor).Want)
+			want := int32(r.flavor(m.flavor).Want)
 			at = len(orders)
-			orders = append(orders, v1alpha1.FleetOrder{Flavor: m.Flavor, From: want, To: want})
+			orders = append(orders, v1alpha1.FleetOrder{Flavor: m.flavor, From: want, To: want})
 		}
 		orders[at].To++
 	}

@@ -153,6 +153,9 @@ func (r *round) drainFails(node string, pods []corev1.Pod, since time.Time) stri
 			return fmt.Sprintf("pod %s must not be moved", podName(&pods[i]))
 		}
 	}
+	if len(r.seen.inFlight) > 0 {
+		return "" // the room may be on its way
+	}
 	if timeout := r.fleet.Spec.Consolidation.DrainTimeout.Duration; len(pods) > 0 && r.now.Sub(since) > timeout {
 		return fmt.Sprintf("%d pods have not left within %v", len(pods), timeout)
 	}

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/bound"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -184,7 +183,7 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 	d := &v1alpha1.FleetDecision{ID: intent.ID, Time: intent.Time, Mode: r.mode()}
 	plan := &r.decision.Plan
 	for _, o := range intent.Orders {
-		d.Buys = append(d.Buys, decidedPurchase(o, plan))
+		d.Buys = append(d.Buys, r.decidedPurchase(o))
 	}
 	for _, release := range r.decision.Release {
 		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: release.Node, Reason: clip(release.Reason)})
@@ -192,7 +191,15 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 	for _, drain := range r.decision.Drains {
 		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: drain.Node, Reason: clip(drain.Reason)})
 	}
+	if e := r.decision.Exchange; e != nil {
+		for _, node := range e.Nodes {
+			d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: node, Reason: clip(e.Reason)})
+		}
+	}
 	d.Rejected = r.rejections()
+	for _, stay := range r.decision.Kept {
+		d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: stay.Node, Reason: clip(stay.Reason)})
+	}
 	for _, f := range r.fleet.Status.Flavors {
 		if f.Message != "" {
 			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: f.Message})
@@ -201,13 +208,20 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 		}
 	}
 	d.Buys, d.Releases, d.Rejected = d.Buys[:min(len(d.Buys), maxListed)], d.Releases[:min(len(d.Releases), maxListed)], d.Rejected[:min(len(d.Rejected), maxListed)]
-	expected := r.seen.paid + plan.MicroDollarsPerHour
+	var price int64
+	for _, o := range intent.Orders {
+		price += int64(o.To-o.From) * r.self.prices[o.Flavor].microDollars
+	}
+	expected := r.seen.paid + price
 	for _, node := range r.nodesToEmpty() {
 		expected -= r.self.prices[r.seen.own[node].Flavor].microDollars
 	}
 	d.Expected = v1alpha1.Outcome{DollarsPerHour: provider.FormatPrice(expected), PendingPods: int32(len(r.rejections()))}
 	if len(intent.Orders) > 0 {
-		d.PricePerHour, d.LowerBoundPerHour = provider.FormatPrice(plan.MicroDollarsPerHour), provider.FormatPrice(plan.LowerBoundMicroDollarsPerHour)
+		d.PricePerHour = provider.FormatPrice(price)
+		if len(plan.Machines) > 0 {
+			d.LowerBoundPerHour = provider.FormatPrice(plan.LowerBoundMicroDollarsPerHour)
+		}
 		d.Expected.ReadySeconds = int64(r.longestOf(intent.Orders).Seconds())
 	}
 	d.Summary = clip(r.summarize(d))
@@ -224,18 +238,21 @@ func (r *round) longestOf(orders []v1alpha1.FleetOrder) (longest time.Duration) 
 }
 
 func kindOf(d *v1alpha1.FleetDecision) string {
-	if len(d.Buys) > 0 {
+	switch {
+	case len(d.Buys) == 0:
+		return "GiveBack"
+	case len(d.Releases) == 0:
 		return "Buy"
 	}
-	return "GiveBack"
+	return "Exchange"
 }
 
-func decidedPurchase(o v1alpha1.FleetOrder, plan *planner.Result) v1alpha1.DecidedPurchase {
+func (r *round) decidedPurchase(o v1alpha1.FleetOrder) v1alpha1.DecidedPurchase {
 	d := v1alpha1.DecidedPurchase{Flavor: o.Flavor, Count: o.To - o.From}
-	for i := range plan.Machines {
-		if m := &plan.Machines[i]; m.Flavor == o.Flavor {
-			d.Pods += int32(len(m.Pods))
-			d.Reason = cmp.Or(d.Reason, clip(m.Reason))
+	for _, m := range r.purchases() {
+		if m.flavor == o.Flavor {
+			d.Pods += int32(m.pods)
+			d.Reason = cmp.Or(d.Reason, clip(m.reason))
 		}
 	}
 	return d
@@ -253,7 +270,11 @@ func (r *round) summarize(d *v1alpha1.FleetDecision) string {
 		for _, b := range d.Buys {
 			what = append(what, fmt.Sprintf("%d %s", b.Count, b.Flavor))
 		}
-		parts = append(parts, fmt.Sprintf("%s %s for %d pods at $%s/h (bound $%s/h)", verb, strings.Join(what, ", "), r.decision.Asked, d.PricePerHour, d.LowerBoundPerHour))
+		part := fmt.Sprintf("%s %s", verb, strings.Join(what, ", "))
+		if r.decision.Exchange == nil {
+			part += fmt.Sprintf(" for %d pods at $%s/h (bound $%s/h)", r.decision.Asked, d.PricePerHour, d.LowerBoundPerHour)
+		}
+		parts = append(parts, part)
 		if r.decision.Served > 0 {
 			parts = append(parts, fmt.Sprintf("%d pods find room without", r.decision.Served))
 		}

@@ -214,6 +214,7 @@ func (r *round) decide() {
 	s.Lag = r.longestLag()
 	s.Release = closedFor
 	s.Scaling = true
+	s.MaxNodes = math.MaxInt32 // limits say how many
 	s.QueueEmpty = r.queueEmpty()
 	r.leaveAlone()
 	for i := range s.Nodes {
@@ -228,6 +229,9 @@ func (r *round) decide() {
 	r.decision = decide.Fleet(s, decide.FleetOptions{
 		Buy:       wait == 0,
 		Limits:    r.limits(),
+		Class:     r.self.class,
+		Horizon:   c.Horizon.Duration,
+		Residence: c.After.Duration,
 		Empty:     c.Policy != v1alpha1.ConsolidateNever,
 		UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
 		Budget:    maxUnavailable(c.MaxUnavailable, r.total()) - r.leaving(),
@@ -282,6 +286,7 @@ func movesConfig(c *v1alpha1.FleetConsolidation) moves.Config {
 	}
 	return moves.Config{
 		Threshold: float64(threshold) / 100, After: c.After.Duration, QueueEmpty: max(c.QueueEmptyFor.Duration, 1), Method: cluster.Evict,
+		Explain: true,
 	}
 }
 

@@ -24,6 +24,11 @@ type FleetOptions struct {
 	Empty, UnderUsed bool
 	// Budget is how many more machines may be sent on their way out.
 	Budget int
+	// Class is which pods the machines take.
+	Class class.Class
+	// Horizon is how long the cluster is taken to stay as it is, Residence how long a
+	// machine stays at least before it may be exchanged for others.
+	Horizon, Residence time.Duration
 	// Spare is how many machines of a flavor there are above the least that there must
 	// be. Flavors that are missing have none.
 	Spare map[string]int
@@ -45,6 +50,10 @@ type FleetDecision struct {
 	// Release are empty machines to give back, Drains others to empty.
 	Release []cluster.Release
 	Drains  []cluster.Drain
+	// Exchange are machines to buy in the place of others; nil for none.
+	Exchange *cluster.Exchange
+	// Kept are under-used nodes that stay, and why.
+	Kept []cluster.Stay
 	// Wake is after what time to decide again even if nothing happens; 0 means not.
 	Wake time.Duration
 }
@@ -59,14 +68,15 @@ type FleetDecision struct {
 // anything is bought for them.
 //
 // Machines are given back while nothing is bought: empty ones at the end of what is
-// paid, and under-used ones as mover says, which must have seen every round.
+// paid, and under-used ones as mover says, which must have seen every round. Sets of
+// machines are exchanged for cheaper ones if that pays (see [moves.Exchange]).
 func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time) FleetDecision {
 	var d FleetDecision
 	if o.Buy && len(s.Pending) > 0 {
 		d.buy(s, o)
 	}
 	proposed := mover.Plan(now, s)
-	d.Wake = proposed.Wake
+	d.Wake, d.Kept = proposed.Wake, proposed.Kept
 	// Nothing goes while a pod waits that is going to find room: it may be there.
 	if len(d.Plan.Machines) > 0 || len(s.Pending) > len(d.Plan.Unplaceable)+len(d.Puzzling) {
 		return d
@@ -197,6 +207,9 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 		if o.UnderUsed && may(drain.Node) {
 			d.Drains = append(d.Drains, drain)
 		}
+	}
+	if o.UnderUsed && budget > 0 && len(s.Pending) == 0 {
+		d.exchange(s, o, budget)
 	}
 }
 

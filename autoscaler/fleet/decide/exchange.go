@@ -1,0 +1,73 @@
+package decide
+
+import (
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/moves"
+)
+
+// exchange chooses the exchange of machines that saves most of those that are allowed.
+// One is begun at a time, when nothing is on its way.
+func (d *FleetDecision) exchange(s *cluster.State, o FleetOptions, budget int) {
+	for i := range s.Nodes {
+		if s.Nodes[i].Phase == cluster.Ordered {
+			return
+		}
+	}
+	proposed := moves.Exchange(s, moves.ExchangeConfig{
+		Method: cluster.Evict, Residence: o.Residence, Horizon: o.Horizon, Limit: budget,
+		Planned: cluster.Plan{Release: d.Release, Drains: d.Drains},
+	}, buyer(o))
+	flavorOf := make(map[string]string, len(s.Nodes))
+	for i := range s.Nodes {
+		flavorOf[s.Nodes[i].Name] = s.Nodes[i].Flavor
+	}
+	for i := range proposed {
+		gone, allowed := map[string]int{}, true
+		for _, node := range proposed[i].Nodes {
+			gone[flavorOf[node]]++
+			allowed = allowed && gone[flavorOf[node]] <= o.Spare[flavorOf[node]]
+		}
+		if allowed {
+			d.Exchange = &proposed[i]
+			return
+		}
+	}
+}
+
+// buyer plans the machines of an exchange as those for pods that wait.
+func buyer(o FleetOptions) moves.Buyer {
+	// An exchange asks for many small plans.
+	const effort = 400_000
+	return func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor, most int) ([]cluster.Purchase, []cluster.Move, bool) {
+		r := planner.Request{Limits: o.Limits, Stop: o.Stop, Options: planner.MixOptions{Effort: effort}}
+		classes := map[class.Class]bool{}
+		for i := range pods {
+			r.Pods = append(r.Pods, plannerPod(&pods[i]))
+			classes[pods[i].Class] = true
+		}
+		for i := range nodes {
+			if n := &nodes[i]; n.Phase == cluster.Ready && takesAll(n, classes) {
+				r.Nodes = append(r.Nodes, standing(n, n.Free(), int64(len(n.Pods))))
+			}
+		}
+		if most > 0 {
+			r.Flavors = fleetFlavors(&cluster.State{Flavors: flavors})
+			if r.Limits.Machines == 0 || r.Limits.Machines > most {
+				r.Limits.Machines = most
+			}
+		}
+		result := planner.Supercargo(r)
+		if len(result.Unplaceable) > 0 {
+			return nil, nil, false
+		}
+		var moved []cluster.Move
+		for _, a := range result.Assignments {
+			if a.Waits {
+				moved = append(moved, cluster.Move{Pod: a.Pod, Target: a.Machine})
+			}
+		}
+		return purchases(result.Plan, o.Class), moved, true
+	}
+}
