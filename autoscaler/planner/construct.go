@@ -41,6 +41,7 @@ type buyer struct {
 	made   []machine
 	best   []int32
 	buffer []int32
+	turn   int // which of the liked offers was tried last
 }
 
 // construct makes machines for so many pods of each kind, as long as the budget allows,
@@ -77,12 +78,21 @@ func (b *buyer) construct(counts []int32, at pricing, stop func() bool) bool {
 func (b *buyer) next() uint64 { return b.value / 100 * uint64(100-b.reprice) }
 
 // tryLiked returns the best machine of a liked offer that the pool is worth, filled
-// from its home first.
+// from its home first. Of many it takes the first one that is full, and each time
+// begins with another.
 func (b *buyer) tryLiked() filling {
+	const many = 8
 	top := filling{vessel: vessel{at: -1}}
-	for i, at := range b.liked {
-		if b.p.offers[at].about <= b.value {
-			b.try(at, &b.homes[i], &top)
+	if len(b.liked) <= many {
+		b.turn = -1
+	}
+	for range b.liked {
+		b.turn = (b.turn + 1) % len(b.liked)
+		if at := b.liked[b.turn]; b.p.offers[at].about <= b.value {
+			b.try(at, &b.homes[b.turn], &top)
+		}
+		if len(b.liked) > many && top.at >= 0 && top.worth >= top.enough {
+			break
 		}
 	}
 	return top

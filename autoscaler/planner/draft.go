@@ -74,28 +74,48 @@ func (r *room) take(p Pod) {
 	r.pods = append(r.pods, p)
 }
 
-// refuse moves pods that nothing takes from pending to the reasons.
+// refuse moves pods that no flavor takes from pending to the reasons.
 func (d *draft) refuse(pods []Pod) []Pod {
-	type key struct {
-		size         packing.Size
-		arch, static string
-	}
-	known := map[key]string{}
+	takes := d.takers(pods)
+	known := map[Pod]string{}
+	i := -1
 	return slices.DeleteFunc(pods, func(p Pod) bool {
-		k := key{size: p.Size, arch: p.Arch}
-		if p.Constraints != nil {
-			k.static = p.Constraints.StaticKey()
+		if i++; takes[i] {
+			return false
 		}
-		why, ok := known[k]
-		if !ok {
-			why = refusal(&p, d.flavors)
-			known[k] = why
+		like := Pod{Arch: p.Arch, Constraints: p.Constraints}
+		like.Size = p.Size
+		if _, ok := known[like]; !ok {
+			known[like] = refusal(&p, d.flavors)
 		}
-		if why != "" {
-			d.reasons[p.Name] = why
-		}
-		return why != ""
+		d.reasons[p.Name] = known[like]
+		return true
 	})
+}
+
+// takers reports by pod whether some flavor takes it. It asks each flavor once what
+// pods it admits, and looks at the large flavors first.
+func (d *draft) takers(pods []Pod) []bool {
+	a := newAdmission(pods)
+	takes := make([]bool, len(pods))
+	places := make([][]int, len(a.pods))
+	for i := range d.flavors {
+		column := a.column(&d.flavors[i])
+		for class := range places {
+			if column[class] == admitted && d.flavors[i].Max >= 0 {
+				places[class] = append(places[class], i)
+			}
+		}
+	}
+	for class := range places {
+		slices.SortFunc(places[class], func(x, y int) int {
+			return cmp.Compare(d.flavors[y].Size.MilliCPU, d.flavors[x].Size.MilliCPU)
+		})
+	}
+	for i := range pods {
+		takes[i] = !negative(pods[i]) && slices.ContainsFunc(places[a.classes[i]], func(at int) bool { return pods[i].Size.Fits(d.flavors[at].Size) })
+	}
+	return takes
 }
 
 // fillRooms puts pods that are not coupled into the rooms: those worth the most

@@ -243,14 +243,51 @@ func (s *solver) limited() {
 	for i := range alike.worth {
 		alike.worth[i] = 1
 	}
-	for _, at := range []pricing{s.pricing, alike, {parts: s.pricing.parts, worth: s.pricing.worth}} {
-		for _, costs := range [][]uint64{scarce, nil} {
-			s.constructed(manner{window: 24, trial: 1, rounds: 3, reprice: 100, costs: costs, some: s.ample(costs)}, s.counts(), at)
-		}
+	worth := pricing{parts: s.pricing.parts, worth: s.pricing.worth}
+	s.within(worth, scarce)
+	if s.best.missing == 0 {
+		s.balance(worth, scarce)
+	} else {
+		s.within(s.pricing, nil)
+		s.within(worth, nil)
+		s.within(alike, scarce)
+		s.within(alike, nil)
 	}
 	s.polish()
 	s.greedyBoth()
 	s.settle(&s.best)
+}
+
+// within considers the mix of machines with the most worth for such costs. It reports
+// whether that leaves no pod out.
+func (s *solver) within(at pricing, costs []uint64) bool {
+	if s.found && s.stop() {
+		return false
+	}
+	m := manner{window: 24, trial: 1, rounds: 3, reprice: 100, costs: costs, some: s.ample(costs)}
+	made, ok := s.construct(m, s.counts(), at, s.budget.clone())
+	if ok {
+		s.consider(made)
+	}
+	return ok && made.missing == 0
+}
+
+// balance gives the price as much weight against what is scarce as it can without
+// leaving pods out, in powers of two.
+func (s *solver) balance(at pricing, scarce []uint64) {
+	const most = 12
+	costs := make([]uint64, len(scarce))
+	for low, high := 0, most+1; high-low > 1; {
+		weight := (low + high) / 2
+		for i := range costs {
+			costs[i] = scarce[i]<<(most/2) + s.offers[i].about<<weight
+		}
+		if s.within(at, costs) {
+			low = weight
+		} else {
+			high = weight
+		}
+	}
 }
 
 // ample returns the offers that have the most for what they cost, whatever the weight
