@@ -95,6 +95,7 @@ func (r *round) act(ctx context.Context) error {
 		if err := r.carryOut(ctx, intent); err != nil {
 			return err
 		}
+		r.nominatePods()
 	}
 	for _, node := range nodes {
 		if err := r.close(ctx, r.world.nodes[node]); err != nil && !apierrors.IsConflict(err) { // else it is looked at again
@@ -159,7 +160,7 @@ func (r *round) orders() []v1alpha1.FleetOrder {
 	var orders []v1alpha1.FleetOrder
 	left := r.limits()
 	for _, m := range r.purchases() {
-		if !within(&left, r.flavor(m.flavor)) {
+		if !within(&left, r.flavor(m.flavor), r.self.prices[m.flavor].microDollars) {
 			continue
 		}
 		at := slices.IndexFunc(orders, func(o v1alpha1.FleetOrder) bool { return o.Flavor == m.flavor })
@@ -174,22 +175,28 @@ func (r *round) orders() []v1alpha1.FleetOrder {
 	return orders
 }
 
-// within takes a machine off what CPU and memory may still be bought, and reports
-// whether that allowed for it. 0 is no limit.
-func within(left *planner.Limits, f *provider.Flavor) bool {
-	if left.MilliCPU != 0 && left.MilliCPU < f.Size.MilliCPU || left.MemoryBytes != 0 && left.MemoryBytes < f.Size.MemoryBytes {
-		return false
-	}
-	take := func(left *int64, amount int64) {
-		if *left == 0 {
-			return
+// within takes a machine off what may still be bought, and reports whether that allowed
+// for it: the last look before money is spent. 0 is no limit.
+func within(left *planner.Limits, f *provider.Flavor, price int64) bool {
+	machines := int64(left.Machines)
+	amounts := []struct {
+		left *int64
+		of   int64
+	}{{&machines, 1}, {&left.MilliCPU, f.Size.MilliCPU}, {&left.MemoryBytes, f.Size.MemoryBytes}, {&left.MicroDollarsPerHour, price}}
+	for _, a := range amounts {
+		if *a.left != 0 && *a.left < a.of {
+			return false
 		}
-		if *left -= amount; *left == 0 {
-			*left = -1 // used up, and not without a limit
+	}
+	for _, a := range amounts {
+		if *a.left == 0 {
+			continue
+		}
+		if *a.left -= a.of; *a.left == 0 {
+			*a.left = -1 // used up, and not without a limit
 		}
 	}
-	take(&left.MilliCPU, f.Size.MilliCPU)
-	take(&left.MemoryBytes, f.Size.MemoryBytes)
+	left.Machines = int(machines)
 	return true
 }
 
@@ -219,6 +226,7 @@ func (r *round) giveUp(ctx context.Context) (bool, error) {
 	if len(intent.Releases)+len(intent.Orders) == 0 {
 		return false, nil
 	}
+	r.memory.nominations = nominations{pods: map[string]bool{}}
 	return true, r.carryOut(ctx, intent)
 }
 
@@ -327,7 +335,9 @@ func (r *round) giveUpFlavor(intent *v1alpha1.FleetIntent, f *provider.Flavor, l
 		return
 	}
 	s := r.status(f.Name)
-	s.Failures++
+	if s.LeftAloneUntil == nil { // else these were ordered before, and only given up later than others
+		s.Failures++
+	}
 	until := metav1.NewTime(r.now.Add(leaveAlone(r.fleet.Spec.Scaling.BackOff.Duration, s.Failures)))
 	s.LeftAloneUntil = &until
 	metricGaveUp.WithLabelValues(r.fleet.Name, f.Name).Add(float64(len(fresh) + missing))
