@@ -295,3 +295,44 @@ func TestSetsOfOffersMeet(t *testing.T) {
 		}
 	})
 }
+
+// TestAKnapsackCutShortStillHasABound fills a machine with pods of which many are worth
+// almost the same for their CPU, so that the search does not end, and compares with a
+// table of the best value for each amount of CPU.
+func TestAKnapsackCutShortStillHasABound(t *testing.T) {
+	const capacity = 5000
+	cut := 0
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		var pods []Pod
+		for i := range 60 {
+			pods = append(pods, pod(fmt.Sprint(i), 100+r.Int64N(900), 0))
+		}
+		p := newProblem(sorted(pods, Services), []Flavor{flavor("f", capacity, 1, 100)}, nil, MixOptions{})
+		values, best := make([]float64, len(p.kinds)), make([]float64, capacity+1)
+		for k := range p.kinds {
+			cpu := p.kinds[k].size.MilliCPU
+			values[k] = float64(cpu + 50 + r.Int64N(20))
+			for range p.kinds[k].pods {
+				for c := int64(capacity); c >= cpu; c-- {
+					best[c] = max(best[c], best[c-cpu]+values[k])
+				}
+			}
+		}
+		var bag knapsack
+		split := splits
+		bag.fill(p, 0, p.kinds[0].time, values, &split)
+		if bag.steps > bag.limit {
+			cut++
+			if bag.most() < bag.bound(0, bag.whole) {
+				t.Errorf("seed %d: cut short, and no more than %v claimed", seed, bag.most())
+			}
+		}
+		if bag.most() < best[capacity] {
+			t.Errorf("seed %d: at most %v, and %v can be had", seed, bag.most(), best[capacity])
+		}
+	}
+	if cut == 0 {
+		t.Error("no search was cut short")
+	}
+}

@@ -93,7 +93,7 @@ func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
 		{"a node selector", Request{Pods: []Pod{with(pod("a", 1, 1), "x", inZone("b")), with(pod("b", 1, 1), "x", inZone("c"))},
 			Flavors: []Flavor{zoned(flavor("g", 9, 9, 1), "a"), zoned(flavor("h", 9, 9, 5), "b")}}, []string{"h-0: a", "b -"}},
 		{"of one flavor only some", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9), pod("c", 9, 9)},
-			Flavors: []Flavor{most(flavor("cheap", 9, 9, 1), 1), most(f, 1)}}, []string{"cheap-0: a", "f-0: b", "c -"}},
+			Flavors: []Flavor{most(flavor("cheap", 9, 9, 1), 1), most(flavor("dear", 9, 9, 9), 1)}}, []string{"cheap-0: a", "dear-0: b", "c -"}},
 		{"of one flavor none", Request{Pods: []Pod{pod("a", 9, 9)}, Flavors: []Flavor{most(flavor("cheap", 9, 9, 1), -1), f}}, []string{"f-0: a"}},
 		{"a limit of CPU", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: Limits{MilliCPU: 19}}, []string{"f-0: a", "b -"}},
 		{"a limit of memory", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: Limits{MemoryBytes: 19}}, []string{"f-0: a", "b -"}},
