@@ -1,0 +1,504 @@
+#!/usr/bin/env bash
+# Runs a real OpenStack on this machine, for tests: Keystone, Placement, Glance,
+# Neutron and Nova from Debian 12's packages, with Nova's fake hypervisor: the API,
+# the scheduler and the quotas are real, and no guest ever runs.
+#
+#   openstack.sh install           install what is missing (apt-get)
+#   openstack.sh start [SERVICE]   make what is not there yet, start it, wait for it
+#   openstack.sh stop [SERVICE]    stop it; without a SERVICE, all
+#   openstack.sh status            say which services run
+#   openstack.sh run COMMAND...    install, start, run COMMAND, and stop, whatever happens
+#   openstack.sh remove            stop, and remove the directory
+#
+# Each may be done again. Needs root. All state is in one directory, all ports are on
+# 127.0.0.1. There are three hosts, each in an availability zone of its own:
+#
+#   fake1  roomy   takes about a hundred machines of any size
+#   fake2  small   2 vCPUs and 8 GiB: soon full
+#   fake3  broken  every build fails
+#
+# Environment:
+#   OPENSTACK_DIR    the directory (default: openstack-UID in TMPDIR)
+#   OPENSTACK_PORT   the first of eight ports (default: 25000)
+#   OPENSTACK_NICE   how nice the services are (default: 10)
+#   OPENSTACK_TOKEN_SECONDS  how long tokens are good (default: 120)
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=${OPENSTACK_DIR:-${TMPDIR:-/tmp}/openstack-$UID}
+port=${OPENSTACK_PORT:-25000}
+niceness=${OPENSTACK_NICE:-10}
+token_seconds=${OPENSTACK_TOKEN_SECONDS:-120}
+computes=(FakeDriver SmallFakeDriver FakeBuildAbortDriver)
+
+ip=127.0.0.1
+keystone=$port placement=$((port + 1)) glance=$((port + 2)) neutron=$((port + 3)) nova=$((port + 4))
+rabbit=$((port + 5)) epmd=$((port + 6)) rabbit_nodes=$((port + 7))
+etc=$root/etc run=$root/run log=$root/log data=$root/data share=$root/share
+python=/usr/bin/python3 # Debian's packages are for Debian's python
+
+packages=(python3-keystone python3-placement python3-glance python3-nova python3-neutron
+	uwsgi-core uwsgi-plugin-python3 rabbitmq-server mariadb-server-core mariadb-client-core curl ca-certificates)
+# In the order in which they start; stopped the other way round.
+services=(mysql epmd rabbit keystone placement glance neutron nova-api nova-conductor nova-scheduler
+	nova-compute-1 nova-compute-2 nova-compute-3)
+
+caller_path=$PATH
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+caller_home=${HOME:-/root}
+export HOME=$root PYTHONPATH=$root/python # for the driver that binds ports, see configure_neutron
+unset PYTHONHOME VIRTUAL_ENV http_proxy https_proxy HTTP_PROXY HTTPS_PROXY || true
+export SEED_IDENTITY=http://$ip:$keystone/v3 SEED_NOVA=http://$ip:$nova/v2.1 SEED_PLACEMENT=http://$ip:$placement
+export SEED_GLANCE=http://$ip:$glance SEED_NEUTRON=http://$ip:$neutron SEED_PASSWORD=secret
+
+say() { printf '%s openstack: %s\n' "$(date +%T)" "$*" >&2; }
+
+# ---- install
+
+install() {
+	local missing=() package
+	for package in "${packages[@]}"; do
+		[[ $(dpkg-query -Wf '${Status}' "$package" 2>/dev/null) == "install ok installed" ]] || missing+=("$package")
+	done
+	if ((${#missing[@]})); then
+		say "installing ${#missing[@]} packages and what they need"
+		env HOME="$caller_home" DEBIAN_FRONTEND=noninteractive bash -euo pipefail -c '
+			apt-get update -qq
+			# No package may start a daemon: the ones here have configurations of their own.
+			policy=/usr/sbin/policy-rc.d
+			if [[ ! -e $policy ]]; then
+				trap "rm -f $policy" EXIT
+				printf "#!/bin/sh\nexit 101\n" >$policy
+				chmod 755 $policy
+			fi
+			apt-get install -qq -y --no-install-recommends -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 \
+				-o Dpkg::Options::=--force-unsafe-io "$@"' install "${missing[@]}" >&2
+	fi
+	# The API pipelines are in packages that would ask questions and set up databases.
+	if [[ ! -e $share/usr/share/nova-common/api-paste.ini ]]; then
+		mkdir -p "$share"
+		(
+			cd "$share"
+			apt-get download -qq nova-common glance-common neutron-common 2>/dev/null # says that root should not
+			for package in ./*.deb; do dpkg-deb -x "$package" .; done
+			rm -f ./*.deb
+		)
+	fi
+}
+
+# ---- configure
+
+database() { printf 'mysql+pymysql://root@localhost/%s?unix_socket=%s/mysqld.sock&charset=utf8' "$1" "$run"; }
+
+database_section() { # SECTION DATABASE
+	printf '[%s]\nconnection = %s\nmax_retries = 3\nmax_pool_size = 5\nmax_overflow = 20\n' "$1" "$(database "$2")"
+}
+
+auth_section() { # SECTION USER
+	cat <<-END
+		[$1]
+		auth_type = password
+		auth_url = $SEED_IDENTITY
+		www_authenticate_uri = $SEED_IDENTITY
+		username = $2
+		password = $SEED_PASSWORD
+		project_name = service
+		user_domain_id = default
+		project_domain_id = default
+		region_name = RegionOne
+		valid_interfaces = internal,public
+	END
+}
+
+messages_sections() {
+	printf '[oslo_messaging_rabbit]\nheartbeat_timeout_threshold = 0\n[oslo_messaging_notifications]\ndriver = noop\n'
+}
+
+configure() {
+	mkdir -p "$etc" "$run" "$log" "$root/python" "$data"/{glance,nova,neutron,fernet,credential,rabbit}
+	chmod 700 "$root" "$data/fernet" "$data/credential"
+	configure_keystone
+	configure_placement
+	configure_glance
+	configure_neutron
+	configure_nova
+}
+
+configure_keystone() {
+	cat >"$etc/keystone.conf" <<-END
+		[DEFAULT]
+		log_file = $log/keystone.log
+		$(database_section database keystone)
+		[token]
+		provider = fernet
+		expiration = $token_seconds
+		[fernet_tokens]
+		key_repository = $data/fernet
+		[credential]
+		key_repository = $data/credential
+		[identity]
+		password_hash_rounds = 4
+		[cache]
+		enabled = true
+		backend = oslo_cache.dict
+		[oslo_messaging_notifications]
+		driver = noop
+	END
+}
+
+configure_placement() {
+	cat >"$etc/placement.conf" <<-END
+		[DEFAULT]
+		log_file = $log/placement.log
+		$(database_section placement_database placement)
+		[api]
+		auth_strategy = keystone
+		$(auth_section keystone_authtoken placement)
+	END
+}
+
+configure_glance() {
+	cat >"$etc/glance-api.conf" <<-END
+		[DEFAULT]
+		log_file = $log/glance.log
+		bind_host = $ip
+		bind_port = $glance
+		workers = 0
+		enabled_backends = fs:file
+		enabled_import_methods = []
+		$(database_section database glance)
+		[glance_store]
+		default_backend = fs
+		[fs]
+		filesystem_store_datadir = $data/glance
+		[os_glance_staging_store]
+		filesystem_store_datadir = $data/glance-staging
+		[os_glance_tasks_store]
+		filesystem_store_datadir = $data/glance-tasks
+		[paste_deploy]
+		flavor = keystone
+		config_file = $share/usr/share/glance-common/glance-api-paste.ini
+		$(auth_section keystone_authtoken glance)
+		[oslo_messaging_notifications]
+		driver = noop
+	END
+}
+
+configure_neutron() {
+	cat >"$etc/neutron.conf" <<-END
+		[DEFAULT]
+		log_file = $log/neutron.log
+		bind_host = $ip
+		bind_port = $neutron
+		state_path = $data/neutron
+		core_plugin = ml2
+		service_plugins =
+		api_workers = 0
+		rpc_workers = 0
+		rpc_state_report_workers = 0
+		api_paste_config = $share/usr/share/neutron-common/api-paste.ini
+		auth_strategy = keystone
+		notify_nova_on_port_status_changes = false
+		notify_nova_on_port_data_changes = false
+		dhcp_agent_notification = false
+		transport_url = rabbit://guest:guest@$ip:$rabbit/
+		$(database_section database neutron)
+		$(auth_section keystone_authtoken neutron)
+		$(auth_section nova nova)
+		[oslo_concurrency]
+		lock_path = $run
+		[ml2]
+		type_drivers = local,flat
+		tenant_network_types = local
+		mechanism_drivers = bindany
+		extension_drivers = port_security
+		[ml2_type_flat]
+		flat_networks = *
+		$(messages_sections)
+	END
+	# There are no network agents: this driver binds any port on any host.
+	mkdir -p "$root/python/bindany-1.0.dist-info"
+	printf 'Metadata-Version: 2.1\nName: bindany\nVersion: 1.0\n' >"$root/python/bindany-1.0.dist-info/METADATA"
+	printf '[neutron.ml2.mechanism_drivers]\nbindany = bindany:Driver\n' >"$root/python/bindany-1.0.dist-info/entry_points.txt"
+	cp "$here/bindany.py" "$root/python/bindany.py"
+}
+
+configure_nova() {
+	cat >"$etc/nova.conf" <<-END
+		[DEFAULT]
+		state_path = $data/nova
+		enabled_apis = osapi_compute
+		osapi_compute_listen = $ip
+		osapi_compute_listen_port = $nova
+		osapi_compute_workers = 2
+		use_neutron = true
+		transport_url = rabbit://guest:guest@$ip:$rabbit/
+		default_schedule_zone = roomy
+		reserved_host_memory_mb = 0
+		initial_cpu_allocation_ratio = 1.0
+		initial_ram_allocation_ratio = 1.0
+		periodic_fuzzy_delay = 0
+		service_down_time = 60
+		vif_plugging_is_fatal = false
+		vif_plugging_timeout = 0
+		[wsgi]
+		api_paste_config = $share/usr/share/nova-common/api-paste.ini
+		[conductor]
+		workers = 1
+		[scheduler]
+		workers = 1
+		discover_hosts_in_cells_interval = 2
+		[oslo_concurrency]
+		lock_path = $run
+		[vnc]
+		enabled = false
+		[cache]
+		enabled = false
+		$(auth_section keystone_authtoken nova)
+		$(auth_section service_user nova)
+		send_service_user_token = true
+		$(auth_section placement placement)
+		$(auth_section neutron neutron)
+		service_metadata_proxy = false
+		$(auth_section glance glance)
+		$(messages_sections)
+	END
+	# nova-compute must not have these.
+	{ database_section api_database nova_api && database_section database nova; } >"$etc/nova-db.conf"
+	local i
+	for i in 1 2 3; do
+		printf '[DEFAULT]\nhost = fake%d\ncompute_driver = fake.%s\n' "$i" "${computes[i - 1]}" >"$etc/nova-compute-$i.conf"
+	done
+}
+
+# ---- databases
+
+sql() { mariadb --no-defaults -uroot -S "$run/mysqld.sock" -e "$1"; }
+
+script() { # MODULE:FUNCTION ARGUMENT...: runs an entry point
+	local module=${1%:*} function=${1#*:}
+	shift
+	"$python" -c "import sys; from $module import $function as f; sys.exit(f())" "$@"
+}
+
+sync_keystone() {
+	local conf=(--config-file "$etc/keystone.conf")
+	keystone-manage "${conf[@]}" fernet_setup --keystone-user root --keystone-group root
+	keystone-manage "${conf[@]}" credential_setup --keystone-user root --keystone-group root
+	keystone-manage "${conf[@]}" db_sync
+	keystone-manage "${conf[@]}" bootstrap --bootstrap-password "$SEED_PASSWORD" --bootstrap-region-id RegionOne \
+		--bootstrap-admin-url "$SEED_IDENTITY" --bootstrap-internal-url "$SEED_IDENTITY" --bootstrap-public-url "$SEED_IDENTITY"
+}
+
+sync_placement() { placement-manage --config-file "$etc/placement.conf" db sync; }
+
+sync_glance() { script glance.cmd.manage:main --config-file "$etc/glance-api.conf" db_sync; }
+
+sync_nova() {
+	local manage=(script nova.cmd.manage:main --config-file "$etc/nova.conf" --config-file "$etc/nova-db.conf")
+	"${manage[@]}" api_db sync
+	"${manage[@]}" cell_v2 map_cell0 --database_connection "$(database nova_cell0)"
+	"${manage[@]}" db sync
+	"${manage[@]}" cell_v2 create_cell --name=cell1 --verbose || (($? == 2)) # 2: there already
+}
+
+sync_neutron() { script neutron.db.migration.cli:main --config-file "$etc/neutron.conf" upgrade heads; }
+
+make_databases() {
+	local name
+	for name in keystone placement glance neutron nova nova_api nova_cell0; do
+		sql "create database if not exists $name character set utf8"
+	done
+	[[ ! -e $data/.synced ]] || return 0
+	say "making the tables"
+	local pids=() failed=0 pid
+	for name in keystone placement glance nova neutron; do
+		(set -e; "sync_$name") >"$log/sync-$name.out" 2>&1 &
+		pids+=($!)
+	done
+	for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+	((failed == 0)) || { tail -n 5 "$log"/sync-*.out >&2; die "the tables could not be made"; }
+	touch "$data/.synced"
+}
+
+die() { say "$*"; exit 1; }
+
+# ---- start and stop
+
+alive() { [[ -s $run/$1.pid ]] && kill -0 -- "-$(cat "$run/$1.pid")" 2>/dev/null; }
+
+# daemon NAME COMMAND...: starts it in a process group of its own. Under `run` it ends
+# with this shell, whatever ends that.
+daemon() {
+	local name=$1
+	shift
+	! alive "$name" || return 0
+	local with=()
+	[[ -z ${bound-} ]] || with=(setpriv --pdeathsig TERM)
+	setsid nice -n "$niceness" "${with[@]}" "$@" >>"$log/$name.out" 2>&1 </dev/null &
+	echo $! >"$run/$name.pid"
+}
+
+wait_for() { # NAME COMMAND...: until COMMAND succeeds
+	local name=$1 until=$((SECONDS + 180))
+	shift
+	until "$@" >/dev/null 2>&1; do
+		((SECONDS < until)) && alive "$name" || {
+			tail -n 20 "$log/$name.out" "$log/$name.log" >&2 2>/dev/null || true
+			die "$name did not start"
+		}
+		sleep 0.2
+	done
+}
+
+listens() { (exec 3<>"/dev/tcp/$ip/$1") 2>/dev/null; }
+answers() { curl -s -o /dev/null -m 5 "http://$ip:$1/"; }
+
+python_daemon() { # NAME MODULE ARGUMENT...
+	local name=$1 module=$2
+	shift 2
+	daemon "$name" "$python" -c "from $module import main; main()" "$@"
+}
+
+wsgi_daemon() { # NAME PORT FILE VARIABLE=VALUE
+	daemon "$1" env "$4" uwsgi_python3 --http-socket "$ip:$2" --wsgi-file "$3" --master --die-on-term --need-app \
+		--processes 1 --threads 8 --enable-threads --buffer-size 65535 --lazy-apps --thunder-lock \
+		--add-header "Connection: close" --disable-logging
+}
+
+start_mysql() {
+	if [[ ! -d $data/mysql/mysql ]]; then
+		mkdir -p "$data/mysql"
+		mariadb-install-db --no-defaults --user=root --datadir="$data/mysql" --auth-root-authentication-method=normal \
+			--skip-test-db >"$log/mysql.out" 2>&1
+	fi
+	daemon mysql mariadbd --no-defaults --user=root --datadir="$data/mysql" --socket="$run/mysqld.sock" --skip-networking \
+		--pid-file="$run/mysqld" --max-connections=500 --innodb-flush-log-at-trx-commit=0 --skip-log-bin \
+		--innodb-buffer-pool-size=64M --performance-schema=off
+	wait_for mysql sql "select 1"
+}
+
+start_epmd() { daemon epmd epmd -port "$epmd" -address "$ip"; }
+
+start_rabbit() {
+	echo '[].' >"$etc/rabbit_plugins"
+	: >"$etc/rabbit.conf"
+	daemon rabbit env RABBITMQ_NODENAME=supercargo@localhost RABBITMQ_NODE_IP_ADDRESS="$ip" RABBITMQ_NODE_PORT="$rabbit" \
+		RABBITMQ_DIST_PORT="$rabbit_nodes" RABBITMQ_MNESIA_BASE="$data/rabbit" RABBITMQ_LOG_BASE="$log" \
+		RABBITMQ_ENABLED_PLUGINS_FILE="$etc/rabbit_plugins" RABBITMQ_CONFIG_FILE="$etc/rabbit" RABBITMQ_PID_FILE="$run/rabbit-node" \
+		ERL_EPMD_ADDRESS="$ip" ERL_EPMD_PORT="$epmd" \
+		RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}" \
+		/usr/lib/rabbitmq/bin/rabbitmq-server
+}
+
+start_keystone() { wsgi_daemon keystone "$keystone" /usr/bin/keystone-wsgi-public OS_KEYSTONE_CONFIG_FILES="$etc/keystone.conf"; }
+start_placement() { wsgi_daemon placement "$placement" /usr/bin/placement-api OS_PLACEMENT_CONFIG_DIR="$etc"; }
+start_glance() { python_daemon glance glance.cmd.api --config-file "$etc/glance-api.conf"; }
+start_neutron() { python_daemon neutron neutron.cmd.eventlet.server --config-file "$etc/neutron.conf"; }
+nova_daemon() { # NAME MODULE CONFIG
+	python_daemon "$1" "$2" --config-file "$etc/nova.conf" --config-file "$etc/$3" --log-file "$log/$1.log"
+}
+start_nova-api() { nova_daemon nova-api nova.cmd.api nova-db.conf; }
+start_nova-conductor() { nova_daemon nova-conductor nova.cmd.conductor nova-db.conf; }
+start_nova-scheduler() { nova_daemon nova-scheduler nova.cmd.scheduler nova-db.conf; }
+start_nova-compute-1() { nova_daemon nova-compute-1 nova.cmd.compute nova-compute-1.conf; }
+start_nova-compute-2() { nova_daemon nova-compute-2 nova.cmd.compute nova-compute-2.conf; }
+start_nova-compute-3() { nova_daemon nova-compute-3 nova.cmd.compute nova-compute-3.conf; }
+
+start() {
+	if (($#)); then
+		"start_$1"
+		return
+	fi
+	local since=0 service
+	alive nova-scheduler || since=$(date +%s)
+	configure
+	start_mysql
+	start_epmd
+	start_rabbit
+	make_databases
+	wait_for rabbit listens "$rabbit"
+	for service in keystone placement glance neutron nova-api; do "start_$service"; done
+	wait_for keystone answers "$keystone"
+	"$python" "$here/seed.py" identity
+	wait_for placement answers "$placement"
+	# These log in while they start, and give up when they cannot.
+	for service in nova-conductor nova-scheduler nova-compute-{1,2,3}; do "start_$service"; done
+	wait_for nova-api answers "$nova"
+	wait_for glance answers "$glance"
+	wait_for neutron answers "$neutron"
+	"$python" "$here/seed.py" compute "$since" >&2
+	say "up: $SEED_IDENTITY"
+}
+
+stop_one() { # NAME: its whole process group, by force after ten seconds
+	[[ -s $run/$1.pid ]] || return 0
+	local group until=$((SECONDS + 10))
+	group=$(cat "$run/$1.pid")
+	kill -TERM -- "-$group" 2>/dev/null || true
+	while kill -0 -- "-$group" 2>/dev/null; do
+		if ((SECONDS >= until)); then
+			kill -KILL -- "-$group" 2>/dev/null || true
+		fi
+		sleep 0.1
+	done
+	rm -f "$run/$1.pid"
+}
+
+stop() {
+	local i pids=()
+	if (($#)); then
+		stop_one "$1"
+		return
+	fi
+	# What talks to the message bus and the database goes first.
+	for ((i = ${#services[@]} - 1; i > 2; i--)); do
+		stop_one "${services[i]}" &
+		pids+=($!)
+	done
+	((${#pids[@]} == 0)) || wait "${pids[@]}"
+	stop_one rabbit
+	stop_one epmd
+	stop_one mysql
+}
+
+status() {
+	local service code=0
+	for service in "${services[@]}"; do
+		if alive "$service"; then echo "$service up"; else echo "$service down" && code=1; fi
+	done
+	return "$code"
+}
+
+# run runs a command with the services up. They are stopped when it ends, and when this
+# shell is told to: then the command is told first.
+run() {
+	bound=yes
+	trap 'trap "" INT TERM; stop' EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	install
+	stop # what a run before may have left
+	start
+	export OPENSTACK_DIR=$root OPENSTACK_PORT=$port OPENSTACK_SCRIPT=$here/openstack.sh OPENSTACK_IDENTITY=$SEED_IDENTITY
+	setsid env -u PYTHONPATH HOME="$caller_home" PATH="$caller_path" "$@" &
+	command=$!
+	trap 'end_command; exit 130' INT
+	trap 'end_command; exit 143' TERM
+	local code=0
+	wait "$command" || code=$?
+	return "$code"
+}
+
+end_command() {
+	kill -TERM -- "-$command" 2>/dev/null || true
+	wait "$command" || true
+}
+
+verb=${1-}
+shift || true
+case $verb in
+install | start | stop | status | run) "$verb" "$@" ;;
+remove) stop && rm -rf "$root" ;;
+*) sed -n '2,/^set/{/^#/s/^# \?//p}' "${BASH_SOURCE[0]}" && exit 2 ;;
+esac
