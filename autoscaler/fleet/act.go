@@ -48,6 +48,7 @@ func (r *round) carryOut(ctx context.Context, intent *v1alpha1.FleetIntent) erro
 			return r.dropIfChanged(err)
 		}
 		metricOrdered.WithLabelValues(r.fleet.Name, o.Flavor).Add(float64(max(0, o.To-o.From)))
+		r.nominatePods(o.Flavor)
 		r.status(o.Flavor).Machines += o.To - o.From
 		r.fleet.Status.Machines += o.To - o.From
 		r.fleet.Status.InFlight += o.To - o.From
@@ -88,6 +89,7 @@ func (r *round) act(ctx context.Context) error {
 	intent := r.newIntent()
 	intent.Orders = orders
 	r.recordDecision(intent)
+	r.planFor()
 	if !r.mayAct() {
 		return nil
 	}
@@ -95,7 +97,6 @@ func (r *round) act(ctx context.Context) error {
 		if err := r.carryOut(ctx, intent); err != nil {
 			return err
 		}
-		r.nominatePods()
 	}
 	for _, node := range nodes {
 		if err := r.close(ctx, r.world.nodes[node]); err != nil && !apierrors.IsConflict(err) { // else it is looked at again

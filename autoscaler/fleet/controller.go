@@ -78,6 +78,8 @@ type memory struct {
 	inFlight map[string]bool
 	// gaveUp are the machines that were given up, by name.
 	gaveUp map[string]bool
+	// nominations are the pods that wait for machines that are on their way.
+	nominations nominations
 	// kept are the nodes that could not be emptied, by name.
 	kept map[string]kept
 	// lost is since when the node of a machine has been missing, by machine.
@@ -226,6 +228,7 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 			generation: fleet.Generation, planner: moves.NewPlanner(movesConfig(&fleet.Spec.Consolidation)), busy: r.Clock.Now(),
 			inFlight: map[string]bool{}, gaveUp: map[string]bool{}, kept: map[string]kept{}, lost: map[string]time.Time{}, missing: map[string]time.Time{}, said: map[string]string{},
 		}
+		m.nominations = inheritNominations(fleet)
 		r.memory[fleet.UID] = m
 	}
 	return m

@@ -43,6 +43,15 @@ func expectedLag(learned *v1alpha1.AcquisitionLag, fallback time.Duration) time.
 	return learned.Mean.Duration
 }
 
+// fleetLag is how long machines of a fleet take at most, as far as is known.
+func fleetLag(fleet *v1alpha1.NodeFleet) time.Duration {
+	longest := fleet.Spec.Scaling.ExpectedLag.Duration
+	for i := range fleet.Status.Flavors {
+		longest = max(longest, expectedLag(fleet.Status.Flavors[i].Lag, 0))
+	}
+	return longest
+}
+
 // leaveAlone is for how long a flavor is left alone after so many machines in a row
 // that did not come.
 func leaveAlone(backOff time.Duration, failures int32) time.Duration {

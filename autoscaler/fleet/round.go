@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -225,12 +226,15 @@ func (r *round) decide() {
 		r.wakeIn(wait)
 	}
 	c := &r.fleet.Spec.Consolidation
+	r.nominate()
+	limits := r.limits()
 	began := time.Now()
 	r.decision = decide.Fleet(s, decide.FleetOptions{
 		Buy:       wait == 0,
-		Limits:    r.limits(),
+		Limits:    limits,
+		Exhausted: exhausted(limits),
 		Class:     r.self.class,
-		Horizon:   c.Horizon.Duration,
+		Horizon:   cmp.Or(c.Horizon.Duration, time.Hour),
 		Residence: c.After.Duration,
 		Empty:     c.Policy != v1alpha1.ConsolidateNever,
 		UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
@@ -371,6 +375,21 @@ func (r *round) limits() planner.Limits {
 		left.MicroDollarsPerHour = leftOf(most, used.MicroDollarsPerHour)
 	}
 	return left
+}
+
+// exhausted says which limit allows for nothing more, or returns "".
+func exhausted(left planner.Limits) string {
+	for _, l := range []struct {
+		name string
+		left int64
+	}{
+		{"machines", int64(left.Machines)}, {"cpu", left.MilliCPU}, {"memory", left.MemoryBytes}, {"dollarsPerHour", left.MicroDollarsPerHour},
+	} {
+		if l.left < 0 {
+			return "the limit spec.limits." + l.name + " is reached"
+		}
+	}
+	return ""
 }
 
 // leftOf is what is left of a limit; none is -1, since 0 stands for no limit.

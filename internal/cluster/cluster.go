@@ -32,6 +32,9 @@ type Pod struct {
 	// Ran is how much work a running batch pod has done that a restart would
 	// repeat.
 	Ran time.Duration
+	// Nominated says of a waiting pod that a machine on its way was bought for it: it
+	// chooses before others, and nothing more is bought for it.
+	Nominated bool
 	// Fixed says that the pod must not be moved, whatever is planned.
 	Fixed bool
 	// Demands are what else it demands of where it runs; nil for nothing. Only the

@@ -18,8 +18,10 @@ import (
 type FleetOptions struct {
 	// Buy says that machines may be bought: no more pods are waited for.
 	Buy bool
-	// Limits bound what may still be bought. 0 means any amount.
-	Limits planner.Limits
+	// Limits bound what may still be bought. 0 means any amount. Exhausted says which
+	// of them allows for nothing more; empty if none.
+	Limits    planner.Limits
+	Exhausted string
 	// Empty and UnderUsed say which machines may be given back.
 	Empty, UnderUsed bool
 	// Budget is how many more machines may be sent on their way out.
@@ -63,7 +65,8 @@ type FleetDecision struct {
 // Purchases are for the pods that are going to find no room until a machine bought
 // now would be ready: those of a forecast in which batch pods end when they are expected
 // to and machines on order come (HTAS, algorithm 4, takes nodes of time bin 0 off;
-// the forecast also knows which pod goes where). Pods whose place depends on that of
+// the forecast also knows which pod goes where). Nominated pods are not bought for
+// again, even if the forecast packs them worse than the plan that bought for them. Pods whose place depends on that of
 // others are left out of the forecast; the plan puts them where there is room before
 // anything is bought for them.
 //
@@ -96,24 +99,35 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions) {
 		classes[p.Class] = true
 	}
 	for _, p := range s.Pending {
-		if coupled[p.Demands] {
-			ask(&p)
-		} else {
+		switch {
+		case !coupled[p.Demands]:
 			alone.Pending = append(alone.Pending, p)
+		case !p.Nominated:
+			ask(&p)
 		}
 	}
 	f := newForecast(&alone, untilReady(s), nil)
 	for _, w := range f.run() {
-		ask(w.pod)
+		if !w.pod.Nominated {
+			ask(w.pod)
+		}
 	}
 	d.puzzle(f.atOnce)
 	d.Asked, d.Served = len(asking), len(s.Pending)-len(asking)
 	if len(asking) == 0 {
 		return
 	}
-	d.Plan = planner.Supercargo(planner.Request{
-		Pods: asking, Nodes: f.left(classes), Flavors: fleetFlavors(s), Limits: o.Limits, Stop: o.Stop,
-	})
+	flavors := fleetFlavors(s)
+	if o.Exhausted != "" {
+		flavors = nil
+	}
+	d.Plan = planner.Supercargo(planner.Request{Pods: asking, Nodes: f.left(classes), Flavors: flavors, Limits: o.Limits, Stop: o.Stop})
+	if o.Exhausted == "" {
+		return
+	}
+	for i := range d.Plan.Unplaceable {
+		d.Plan.Unplaceable[i].Reason = o.Exhausted
+	}
 }
 
 // patience is how long a pod may wait although there is room for it before that is
@@ -208,7 +222,7 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 			d.Drains = append(d.Drains, drain)
 		}
 	}
-	if o.UnderUsed && budget > 0 && len(s.Pending) == 0 {
+	if o.UnderUsed && budget > 0 && len(s.Pending) == 0 && o.Exhausted == "" {
 		d.exchange(s, o, budget)
 	}
 }

@@ -50,6 +50,12 @@ type waiter struct {
 }
 
 func chooses(a, b waiter) int {
+	if a.pod.Nominated != b.pod.Nominated {
+		if a.pod.Nominated {
+			return -1
+		}
+		return 1
+	}
 	return cmp.Or(cluster.Scheduled(*a.pod, *b.pod), cmp.Compare(a.since, b.since))
 }
 
