@@ -2,6 +2,7 @@ package moves
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,33 +19,56 @@ func flavor(name string, cpu, memory, dollarsPerHour int64) cluster.Flavor {
 	return cluster.Flavor{Name: name, Size: size(cpu, memory), Arch: "amd64", MicroDollarsPerHour: dollarsPerHour * 1_000_000}
 }
 
-// thrifty buys the cheapest machines there are for up to seven pods: it tries all ways of
-// putting them together. It does not look at the demands of pods on others.
-func thrifty(pods []cluster.Pod, _ []cluster.Node, flavors []cluster.Flavor, most int) ([]cluster.Purchase, []cluster.Move, bool) {
+// thrifty buys the cheapest machines there are for up to five pods: it tries all ways of
+// putting them together.
+func thrifty(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor, most int) ([]cluster.Purchase, []cluster.Move, bool) {
+	if len(pods) > 5 {
+		return nil, nil, false
+	}
 	var best []cluster.Purchase
 	bestPrice := int64(-1)
-	var groups [][]cluster.Pod
-	var try func(i int)
-	try = func(i int) {
-		if i < len(pods) {
-			for g := range groups {
-				groups[g] = append(groups[g], pods[i])
-				try(i + 1)
-				groups[g] = groups[g][:len(groups[g])-1]
-			}
-			groups = append(groups, []cluster.Pod{pods[i]})
-			try(i + 1)
-			groups = groups[:len(groups)-1]
-			return
-		}
-		if buy, price := priced(groups, flavors); buy != nil && len(buy) <= most && (bestPrice < 0 || price < bestPrice) {
+	for _, groups := range partitions(pods) {
+		buy, price := priced(groups, flavors)
+		if buy != nil && len(buy) <= most && (bestPrice < 0 || price < bestPrice) && agree(nodes, groups, buy, flavors) {
 			best, bestPrice = buy, price
 		}
 	}
-	if len(pods) <= 7 {
-		try(0)
-	}
 	return best, nil, bestPrice >= 0
+}
+
+// partitions returns all ways of putting pods into groups.
+func partitions(pods []cluster.Pod) [][][]cluster.Pod {
+	all := [][][]cluster.Pod{nil}
+	for _, p := range pods {
+		var next [][][]cluster.Pod
+		for _, groups := range all {
+			for g := range groups {
+				joined := slices.Clone(groups)
+				joined[g] = append(slices.Clone(joined[g]), p)
+				next = append(next, joined)
+			}
+			next = append(next, append(slices.Clone(groups), []cluster.Pod{p}))
+		}
+		all = next
+	}
+	return all
+}
+
+// agree reports whether pods could be on these machines, beside the nodes, as far as
+// others matter.
+func agree(nodes []cluster.Node, groups [][]cluster.Pod, buy []cluster.Purchase, flavors []cluster.Flavor) bool {
+	w := &world{State: &cluster.State{Nodes: slices.Clone(nodes)}}
+	for i, b := range buy {
+		f := flavors[slices.IndexFunc(flavors, func(f cluster.Flavor) bool { return f.Name == b.Flavor })]
+		w.Nodes = append(w.Nodes, cluster.Node{Host: f.Host, Pods: groups[i]})
+	}
+	tracker := w.tracker(-1)
+	for i := range groups {
+		if !together(tracker, groups[i], len(nodes)+i) {
+			return false
+		}
+	}
+	return true
 }
 
 // priced gives each group of pods the cheapest machine that holds it.

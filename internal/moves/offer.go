@@ -54,6 +54,9 @@ func (x *exchanger) offerFilling(set []*cluster.Node, how filling) (o *offer, le
 			return nil, lengthened
 		}
 	}
+	if !t.settled() || slices.ContainsFunc(machines, func(m machine) bool { return !x.rules.settledAll(m.pods, m.host) }) {
+		return nil, lengthened
+	}
 	if len(machines) == 0 {
 		t.wait = 0
 	}
@@ -187,7 +190,8 @@ func (x *exchanger) view(t *trial) []cluster.Node {
 }
 
 // check carries out an answer. It returns nil unless every pod that is left has exactly one
-// place, where it may be and where there is room, within all limits.
+// place, where there is room and it may be as far as others do not matter, within all
+// limits.
 func (x *exchanger) check(t *trial, a answer, flavors []cluster.Flavor) []machine {
 	if !x.within(a.buy, flavors) {
 		return nil
@@ -225,7 +229,7 @@ func (x *exchanger) check(t *trial, a answer, flavors []cluster.Flavor) []machin
 		t.open(&m)
 		machines = append(machines, m)
 	}
-	if len(left) > 0 || !t.settled() || slices.ContainsFunc(machines, func(m machine) bool { return !x.rules.settledAll(m.pods, m.host) }) {
+	if len(left) > 0 {
 		return nil
 	}
 	return machines

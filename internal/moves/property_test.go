@@ -229,6 +229,7 @@ func checkTargets(t *rapid.T, s *cluster.State, plan cluster.Plan, leaving map[s
 type naive struct {
 	Config
 	since map[string]time.Time
+	may   func(p *cluster.Pod, at int) bool // a further condition for targets, unless nil
 }
 
 func (n *naive) utilization(node *cluster.Node) float64 {
@@ -363,17 +364,7 @@ func together(tracker *constraint.Tracker, pods []cluster.Pod, host int) bool {
 func (n *naive) empty(w *world, at int) (string, *world) {
 	from := &w.original.Nodes[at]
 	pods := slices.Clone(from.Pods)
-	slices.SortFunc(pods, func(a, b cluster.Pod) int {
-		rank := map[class.Class]int{class.Service: 0, class.Batch: 1}
-		if a.Class != b.Class {
-			return cmp.Compare(rank[a.Class], rank[b.Class])
-		}
-		if a.Class == class.Batch {
-			return cmp.Or(cmp.Compare(b.Runtime, a.Runtime), cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Name, b.Name))
-		}
-		return cmp.Or(cmp.Compare(b.Size.MemoryBytes, a.Size.MemoryBytes), cmp.Compare(b.Size.MilliCPU, a.Size.MilliCPU),
-			cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(pods, inQueue)
 	for _, p := range pods {
 		if p.Fixed || p.Class == class.Service && !n.MoveServices {
 			return "", nil
@@ -418,6 +409,19 @@ func (n *naive) empty(w *world, at int) (string, *world) {
 	return line, after
 }
 
+// inQueue is the order in which pods are scheduled.
+func inQueue(a, b cluster.Pod) int {
+	rank := map[class.Class]int{class.Service: 0, class.Batch: 1}
+	if a.Class != b.Class {
+		return cmp.Compare(rank[a.Class], rank[b.Class])
+	}
+	if a.Class == class.Batch {
+		return cmp.Or(cmp.Compare(b.Runtime, a.Runtime), cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Name, b.Name))
+	}
+	return cmp.Or(cmp.Compare(b.Size.MemoryBytes, a.Size.MemoryBytes), cmp.Compare(b.Size.MilliCPU, a.Size.MilliCPU),
+		cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Name, b.Name))
+}
+
 func (n *naive) target(w *world, from int, p *cluster.Pod) int {
 	bin := func(d time.Duration) int64 {
 		if n.Cycle == 0 || p.Class == class.Service {
@@ -430,7 +434,7 @@ func (n *naive) target(w *world, from int, p *cluster.Pod) int {
 	for i := range w.Nodes {
 		node := &w.Nodes[i]
 		free := node.Free()
-		if i == from || w.off[i] || node.Phase != cluster.Ready || len(w.original.Nodes[i].Pods) == 0 && !node.Kept ||
+		if i == from || w.off[i] || n.may != nil && !n.may(p, i) || node.Phase != cluster.Ready || len(w.original.Nodes[i].Pods) == 0 && !node.Kept ||
 			node.Class != class.Any && node.Class != p.Class || p.Arch != "" && p.Arch != node.Arch ||
 			p.Size.MilliCPU > free.MilliCPU || p.Size.MemoryBytes > free.MemoryBytes || node.MaxPods > 0 && int64(len(node.Pods)) >= node.MaxPods ||
 			p.Demands != nil && (node.Host != nil && p.Demands.Admits(node.Host) != "" || tracker.Check(p.Demands, i) != "") {
