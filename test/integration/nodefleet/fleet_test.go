@@ -35,7 +35,7 @@ import (
 // How long is waited for what must come, and how often it is looked for.
 const (
 	patience = 2 * time.Minute
-	poll     = 100 * time.Millisecond
+	poll     = 200 * time.Millisecond
 )
 
 // bench is what one test has of the site.
@@ -46,6 +46,7 @@ type bench struct {
 	name string
 	// meanwhile is called at every look while something is waited for.
 	meanwhile func()
+	patience  time.Duration
 	log       *logBuffer
 }
 
@@ -57,7 +58,7 @@ func newBench(t *testing.T, name string) *bench {
 	if err != nil {
 		t.Fatalf("start the site: %v", err)
 	}
-	b := &bench{T: t, Client: s.client, site: s, name: name, meanwhile: func() {}, log: &logBuffer{}}
+	b := &bench{T: t, Client: s.client, site: s, name: name, meanwhile: func() {}, patience: patience, log: &logBuffer{}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the autoscaler's last lines:\n%s", b.log.tail(60))
@@ -103,7 +104,7 @@ func (b *bench) make(object client.Object) {
 // eventually polls until the check says nothing any more.
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(b.patience)
 	var last string
 	for time.Now().Before(deadline) {
 		b.meanwhile()
@@ -136,7 +137,23 @@ func (b *bench) show() string {
 	for _, p := range b.allPods() {
 		fmt.Fprintf(&text, "Pod %s: %s on %q\n", p.Name, p.Status.Phase, p.Spec.NodeName)
 	}
+	for _, e := range b.events() {
+		fmt.Fprintf(&text, "Event %s %s: %.300s\n", e.CreationTimestamp.Format("15:04:05"), e.Reason, e.Message)
+	}
 	return text.String()
+}
+
+// events returns the Events about the fleets of the bench.
+func (b *bench) events() (found []corev1.Event) {
+	b.Helper()
+	var all corev1.EventList
+	b.list(&all, client.InNamespace(metav1.NamespaceDefault))
+	for _, e := range all.Items {
+		if strings.HasPrefix(e.InvolvedObject.Name, b.name+"-") && e.InvolvedObject.Kind == "NodeFleet" {
+			found = append(found, e)
+		}
+	}
+	return found
 }
 
 // autoscale runs an autoscaler until the function that it returns is called.
@@ -176,7 +193,7 @@ func (b *bench) startAutoscaler(change ...func(*app.Options)) (stop func(), fail
 // The kinds of cluster-api, which only the autoscaler's provider knows.
 var (
 	machineDeployments = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineDeploymentList"}
-	machines           = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineList"}
+	machineList        = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Version: "v1beta2", Kind: "MachineList"}
 )
 
 // spec is a flavor, of which the test says what matters to it.
@@ -231,7 +248,7 @@ func (b *bench) fleet(name string, change ...func(*v1alpha1.NodeFleetSpec)) {
 			Interval: seconds(2), BatchIdle: seconds(0.5), BatchMax: seconds(5), JoinTimeout: seconds(60), BackOff: seconds(30), ExpectedLag: seconds(2),
 		},
 		Consolidation: v1alpha1.FleetConsolidation{
-			Policy: v1alpha1.ConsolidateWhenEmpty, After: seconds(1), QueueEmptyFor: seconds(0.5), MaxUnavailable: "100%", DrainTimeout: seconds(60),
+			Policy: v1alpha1.ConsolidateWhenEmpty, After: seconds(1), QueueEmptyFor: seconds(0.5), MaxUnavailable: "100%", DrainTimeout: seconds(15),
 		},
 	}}
 	for _, g := range change {
@@ -457,7 +474,7 @@ func (b *bench) deployments() []unstructured.Unstructured {
 func (b *bench) machines() []unstructured.Unstructured {
 	b.Helper()
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(machines)
+	list.SetGroupVersionKind(machineList)
 	b.list(list, client.InNamespace(metav1.NamespaceDefault))
 	var own []unstructured.Unstructured
 	for _, m := range list.Items {

@@ -2,6 +2,9 @@ package nodefleet
 
 import (
 	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,47 +22,63 @@ import (
 // fresh one must end where an undisturbed one does.
 func TestWhereverItIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) {
 	t.Parallel()
-	const atOnce = 4
-	for first, over := int64(1), false; !over && !t.Failed(); first += atOnce {
-		over = true
-		t.Run(fmt.Sprintf("from write %d", first), func(t *testing.T) {
-			for at := first; at < first+atOnce; at++ {
-				for name, sent := range map[string]bool{"before": false, "after": true} {
-					t.Run(fmt.Sprintf("%s write %d", name, at), func(t *testing.T) {
-						t.Parallel()
-						c := newCut(at, sent)
-						growAndShrink(newBench(t, fmt.Sprintf("kill-%s-%d", name, at)), c)
-						if at == first+atOnce-1 && sent {
-							over = !c.broken() // read after the group has ended
-						}
-						t.Logf("killed %s: %s", name, c.what)
-					})
+	const atOnce = 10 // runs, which wait for most of their time
+	var next, last atomic.Int64
+	var all sync.WaitGroup
+	last.Store(math.MaxInt64)
+	for range atOnce {
+		all.Go(func() {
+			for !t.Failed() {
+				run := next.Add(1) - 1
+				at, sent := run/2+1, run%2 == 1
+				if at > last.Load() {
+					return
 				}
+				name := map[bool]string{false: "before", true: "after"}[sent]
+				t.Run(fmt.Sprintf("%s write %d", name, at), func(t *testing.T) {
+					c := newCut(at, sent)
+					b := newBench(t, fmt.Sprintf("kill-%s-%d", name, at))
+					growAndShrink(b, b.movable, func() { b.autoscaleAnewAfter(c) })
+					if !c.broken() {
+						last.Store(at) // this is how many there are
+					}
+					t.Logf("killed %s: %s", name, c.what)
+				})
 			}
 		})
 	}
+	all.Wait()
+	if n := last.Load(); n < 10 || n > 100 {
+		t.Errorf("the run without an autoscaler killed has %d writes", n)
+	}
 }
 
-// growAndShrink runs work on an autoscaler with a connection that may break; when it
-// does the autoscaler is replaced.
+// growAndShrink runs work, made of sets of one pod each, on an autoscaler that autoscale
+// starts.
 //
 // Six pods fill a large machine and a medium one. Then one pod of each goes: the large
 // one is still used well, the medium one is emptied, and its pod moves.
-func growAndShrink(b *bench, c *cut) {
+func growAndShrink(b *bench, set func(name, cpu, memory string) client.Object, autoscale func()) {
 	b.flavor("medium", "4", "8Gi", "0.16")
 	b.flavor("large", "8", "16Gi", "0.30")
+	sets := map[string]client.Object{}
 	for i := range 6 {
-		b.movable(fmt.Sprintf("w-%d", i), "1900m", "3Gi")
+		name := fmt.Sprintf("w-%d", i)
+		sets[name] = set(name, "1900m", "3Gi")
 	}
 	b.wait(6)
 	highest := b.highest()
-	b.underUsed("all")
-	b.autoscaleAnewAfter(c)
+	b.fleet("all", underUsed)
+	autoscale()
 	b.run(6)
 	b.becomes(map[string]int{"large": 1, "medium": 1})
 
 	for flavor, node := range b.nodesByFlavor() {
-		b.removeOneOf(flavor, node)
+		pods := b.podsOn(node)
+		if len(pods) == 0 {
+			b.Fatalf("the %s machine has no pods", flavor)
+		}
+		b.removeSet(sets[pods[0].Labels["app"]])
 	}
 	b.eventually("the medium machine is emptied and given back", func() string {
 		if diff := cmp.Diff(map[string]int{"large": 1}, b.count()); diff != "" {
@@ -103,40 +122,37 @@ func (b *bench) autoscaleAnewAfter(c *cut) {
 	}
 }
 
-// underUsed makes a fleet that also empties machines that are used little.
-func (b *bench) underUsed(name string, change ...func(*v1alpha1.NodeFleetSpec)) {
-	b.Helper()
-	b.fleet(name, append([]func(*v1alpha1.NodeFleetSpec){func(s *v1alpha1.NodeFleetSpec) {
-		s.Consolidation.Policy = v1alpha1.ConsolidateWhenUnderUsed
-	}}, change...)...)
+// underUsed lets a fleet also empty machines that are used little.
+func underUsed(s *v1alpha1.NodeFleetSpec) {
+	s.Consolidation.Policy = v1alpha1.ConsolidateWhenUnderUsed
+}
+
+// movablePod describes a batch pod that may be evicted.
+func (b *bench) movablePod(name, cpu, memory string) *corev1.Pod {
+	pod := b.pod(name, cpu, memory)
+	pod.Labels = map[string]string{"app": name, v1alpha1.LabelClass: "batch"}
+	pod.Annotations = map[string]string{v1alpha1.AnnotationMigration: v1alpha1.MigrationRestart}
+	return pod
 }
 
 // movable makes a ReplicaSet of one batch pod that may be evicted.
-func (b *bench) movable(name, cpu, memory string, change ...func(*corev1.Pod)) {
+func (b *bench) movable(name, cpu, memory string) client.Object {
 	b.Helper()
-	pod := b.pod(name, cpu, memory, change...)
-	pod.Labels = map[string]string{"app": name, v1alpha1.LabelClass: "batch"}
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
-	if _, given := pod.Annotations[v1alpha1.AnnotationMigration]; !given {
-		pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-	}
-	b.make(&appsv1.ReplicaSet{
+	pod := b.movablePod(name, cpu, memory)
+	set := &appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
 		Spec: appsv1.ReplicaSetSpec{
 			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec,
-			},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec},
 		},
-	})
+	}
+	b.make(set)
+	return set
 }
 
-// removeSet deletes a ReplicaSet with its pod.
-func (b *bench) removeSet(name string) {
+// removeSet deletes a ReplicaSet or a Job with its pods.
+func (b *bench) removeSet(set client.Object) {
 	b.Helper()
-	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name}}
 	if err := b.Delete(b.Context(), set, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		b.Fatal(err)
 	}
@@ -161,14 +177,4 @@ func (b *bench) podsOn(node string) (found []corev1.Pod) {
 		}
 	}
 	return found
-}
-
-// removeOneOf deletes a ReplicaSet that has its pod on the node.
-func (b *bench) removeOneOf(flavor, node string) {
-	b.Helper()
-	pods := b.podsOn(node)
-	if len(pods) == 0 {
-		b.Fatalf("the %s machine has no pods", flavor)
-	}
-	b.removeSet(pods[0].Labels["app"])
 }

@@ -15,7 +15,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -34,6 +33,9 @@ type site struct {
 // theSite starts the site when the first test needs it.
 var theSite = sync.OnceValues(startSite)
 
+// globalLog has what is logged without a logger at hand.
+var globalLog = &logBuffer{}
+
 // siteStarted says that there is one to stop.
 var siteStarted bool
 
@@ -48,7 +50,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	ctrl.SetLogger(klog.Background())
+	ctrl.SetLogger(globalLog.logger("global"))
 	code := m.Run()
 	if err := stopSite(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -129,7 +131,7 @@ func readCRD(path string) (*apiextensionsv1.CustomResourceDefinition, error) {
 	return crd, yaml.Unmarshal(text, crd)
 }
 
-// ensure the namespace of a bench is there, with the account that its pods run as.
+// makeNamespace makes the namespace of a bench, with the account that its pods run as.
 func (s *site) makeNamespace(b *bench) {
 	b.Helper()
 	b.make(namespace(b.name))

@@ -131,3 +131,35 @@ func (c *cut) wrap(next http.RoundTripper) http.RoundTripper {
 		return nil, errCut
 	})
 }
+
+// gate holds a client back after its first write that matches, until it is opened.
+type gate struct {
+	match         func(*http.Request) bool
+	once          sync.Once
+	reached, open chan struct{}
+}
+
+func newGate(match func(*http.Request) bool) *gate {
+	return &gate{match: match, reached: make(chan struct{}), open: make(chan struct{})}
+}
+
+func (g *gate) wrap(next http.RoundTripper) http.RoundTripper {
+	return transport(func(r *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(r)
+		if writes(r) && g.match(r) {
+			g.once.Do(func() {
+				close(g.reached)
+				select {
+				case <-g.open:
+				case <-r.Context().Done():
+				}
+			})
+		}
+		return response, err
+	})
+}
+
+// closes reports whether a request changes a node.
+func closes(r *http.Request) bool {
+	return r.Method == http.MethodPatch && strings.HasPrefix(r.URL.Path, "/api/v1/nodes/")
+}

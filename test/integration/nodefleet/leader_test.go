@@ -1,0 +1,67 @@
+package nodefleet
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/autoscaler/app"
+)
+
+// scales reports whether a request changes a number of machines.
+func scales(r *http.Request) bool {
+	return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/scale")
+}
+
+// Both would break at their first purchase. The leader does, which has reached the API
+// server by then; the other gets on.
+func TestWhenTheLeaderDiesTheOtherTakesOverWithoutASecondPurchase(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "leader")
+	b.flavor("small", "2", "4Gi", "0.10")
+	b.flavor("large", "8", "16Gi", "0.30")
+	highest := b.highest()
+	b.pods("p", 5, "1900m", "1Gi")
+	b.wait(5)
+	b.fleet("all")
+
+	one, two := newCut(1, true), newCut(1, true)
+	one.match = func(r *http.Request) bool { return scales(r) && !two.broken() }
+	two.match = func(r *http.Request) bool { return scales(r) && !one.broken() }
+	stops := map[*cut]func(){}
+	for _, c := range []*cut{one, two} {
+		stop, failed := b.startAutoscaler(func(o *app.Options) {
+			o.LeaderElection, o.LeaderElectionNamespace = true, b.name
+			o.Config.Wrap(c.wrap)
+		})
+		stops[c] = stop
+		t.Cleanup(func() {
+			if stop(); !c.broken() && failed() != nil {
+				t.Errorf("the autoscaler: %v", failed())
+			}
+		})
+	}
+	var dead *cut
+	b.eventually("the leader dies", func() string {
+		for c := range stops {
+			if c.broken() {
+				dead = c
+				return ""
+			}
+		}
+		return "alive"
+	})
+	stops[dead]()
+	if !strings.HasSuffix(dead.what, "leader-large/scale") {
+		t.Errorf("the leader died at %s", dead.what)
+	}
+	b.run(5)
+	b.becomes(map[string]int{"large": 1, "small": 1})
+	if each, _ := highest(); !cmp.Equal(map[string]int{"large": 1, "small": 1}, each) {
+		t.Errorf("there were to be %v machines, want one of each", each)
+	}
+	b.removePods()
+	b.becomes(map[string]int{})
+}

@@ -1,0 +1,113 @@
+package nodefleet
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// comesAfter makes the machines of a flavor take so long.
+func comesAfter(lag time.Duration) func(*spec) {
+	return func(s *spec) { s.AcquisitionLag = lag }
+}
+
+func TestAPriceThatChangesWhileMachinesAreOnOrderCountsForTheNext(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "reprice")
+	b.flavor("a", "2", "4Gi", "0.10", comesAfter(8*time.Second))
+	b.flavor("c", "2", "4Gi", "0.20")
+	highest := b.highest()
+	b.fleet("all")
+	b.autoscale()
+	b.pods("first", 1, "1900m", "1Gi")
+	b.eventually("a machine is on order", func() string {
+		return cmp.Diff(map[string]int{"a": 1}, b.replicas())
+	})
+
+	b.annotate("a", v1alpha1.AnnotationPricePerHour, "1.00")
+	b.eventually("the price is seen", func() string {
+		return cmp.Diff("1.00", b.flavorStatus("all", "a").PricePerHour)
+	})
+	b.pods("second", 1, "1900m", "1Gi")
+	b.run(2)
+	b.becomes(map[string]int{"a": 1, "c": 1})
+	if each, _ := highest(); !cmp.Equal(map[string]int{"a": 1, "c": 1}, each) {
+		t.Errorf("more machines than needed: %v", each)
+	}
+	b.eventually("the bill is at the new price", func() string {
+		return cmp.Diff("1.20", b.get("all").Status.Cost.DollarsPerHour)
+	})
+}
+
+func TestAFleetIsRefusedWhileAFlavorHasNoPrice(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "unpriced")
+	b.flavor("a", "2", "4Gi", "0.10")
+	b.flavor("n", "2", "4Gi", "")
+	b.fleet("all")
+	b.pods("first", 1, "1900m", "1Gi")
+	b.wait(1)
+	b.autoscale()
+	refused := func(message, want string) {
+		t.Helper()
+		if !strings.Contains(message, want) {
+			t.Errorf("the fleet is refused with %q, want %q in it", message, want)
+		}
+		b.eventually("the pod is seen to wait", func() string {
+			if b.get("all").Status.PendingPods == 0 {
+				return "not seen"
+			}
+			return ""
+		})
+		if diff := cmp.Diff(map[string]int{}, b.replicas()); diff != "" {
+			t.Errorf("machines are bought (-want +got):\n%s", diff)
+		}
+	}
+	message := b.has("all", v1alpha1.FleetPriced, metav1.ConditionFalse, "PriceUnknown")
+	b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "PriceUnknown")
+	refused(message, "no price is known for unpriced-n")
+
+	list := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "prices"},
+		Data:       map[string]string{"flavors.csv": "name,cpu,memory_gib,price_per_hour\nm,2,4,0.05\nn,2,4,free\n"},
+	}
+	b.change("all", func(s *v1alpha1.NodeFleetSpec) {
+		s.Pricing.Catalogue = &v1alpha1.PriceCatalogue{Namespace: b.name, Name: "prices", Key: "flavors.csv"}
+	})
+	message = b.has("all", v1alpha1.FleetPriced, metav1.ConditionFalse, "CatalogueUnreadable")
+	refused(message, `ConfigMap unpriced/prices: configmaps "prices" not found`)
+	b.make(list)
+	b.eventually("the bad line is named", func() string {
+		message = b.has("all", v1alpha1.FleetPriced, metav1.ConditionFalse, "CatalogueUnreadable")
+		if want := `flavors.csv:3: price_per_hour: "free"`; !strings.Contains(message, want) {
+			return message
+		}
+		return ""
+	})
+	refused(message, "ConfigMap unpriced/prices")
+
+	list.Data["flavors.csv"] = "name,cpu,memory_gib,price_per_hour\nn,2,4,0.05\n"
+	if err := b.Update(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	b.has("all", v1alpha1.FleetPriced, metav1.ConditionTrue, "PricesKnown")
+	b.run(1)
+	b.becomes(map[string]int{"n": 1})
+	if s := b.flavorStatus("all", "n"); s.PricePerHour != "0.05" || s.PriceSource != "Catalogue" {
+		t.Errorf("flavor n costs %s by %s, want 0.05 by the catalogue", s.PricePerHour, s.PriceSource)
+	}
+	if s := b.flavorStatus("all", "a"); s.PricePerHour != "0.10" || s.PriceSource != "Annotation" {
+		t.Errorf("flavor a costs %s by %s, want 0.10 by its annotation", s.PricePerHour, s.PriceSource)
+	}
+	b.annotate("a", v1alpha1.AnnotationPricePerHour, "null")
+	message = b.has("all", v1alpha1.FleetPriced, metav1.ConditionFalse, "PriceUnknown")
+	if want := "no price is known for unpriced-a"; !strings.Contains(message, want) {
+		t.Errorf("the fleet is refused with %q, want %q in it", message, want)
+	}
+}

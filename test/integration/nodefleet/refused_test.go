@@ -1,0 +1,267 @@
+package nodefleet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// refusal is a bad field of a NodeFleet.
+type refusal struct {
+	path  string // of the field in the spec
+	rule  string // what refuses it: as schemaRules names it
+	value any    // nil takes the field away
+	says  string // part of what the API server answers
+}
+
+const longName = 254
+
+// durations are the fields that are durations, with what they may be.
+var durations = []struct{ path, least, most, below, above, bounds string }{
+	{"pricing.billingPeriod", "1s", "8784h", "999ms", "8784h1s", "must be between 1s and 8784h"},
+	{"scaling.interval", "1s", "24h", "0s", "24.1h", "must be between 1s and 24h"},
+	{"scaling.batchIdle", "0s", "10s", "", "1h1s", "must be between 0s and 1h"},
+	{"scaling.batchMax", "1s", "1h", "", "1h1ms", "must be between 0s and 1h"},
+	{"scaling.joinTimeout", "1s", "24h", "0.5s", "25h", "must be between 1s and 24h"},
+	{"scaling.backOff", "1s", "24h", "10ms", "1440m1s", "must be between 1s and 24h"},
+	{"scaling.expectedLag", "0s", "24h", "", "100h", "must be between 0s and 24h"},
+	{"consolidation.after", "0s", "8784h", "", "8785h", "must be between 0s and 8784h"},
+	{"consolidation.queueEmptyFor", "0s", "8784h", "", "9999h", "must be between 0s and 8784h"},
+	{"consolidation.drainTimeout", "1s", "8784h", "0s", "8784h0m1s", "must be between 1s and 8784h"},
+}
+
+// refusals are bad fields of every kind.
+func refusals() []refusal {
+	long := strings.Repeat("a", longName)
+	all := []refusal{
+		{"clusterAPI", "provider ClusterAPI needs clusterAPI, which says which MachineDeployments the fleet may scale", nil,
+			"provider ClusterAPI needs clusterAPI, which says which MachineDeployments the fleet may scale"},
+		{"class", "enum", "batch", `supported values: "Any", "Batch", "Service"`},
+		{"mode", "enum", "DryRun", `supported values: "Act", "Observe"`},
+		{"provider", "enum", "OpenStack", `supported values: "ClusterAPI"`},
+
+		{"clusterAPI.namespace", "required", nil, "spec.clusterAPI.namespace: Required value"},
+		{"clusterAPI.namespace", "minLength", "", "at least 1 chars long"},
+		{"clusterAPI.namespace", "maxLength", long[:64], "may not be more than 63"},
+		{"clusterAPI.names", "give either names or selector: which MachineDeployments of the namespace the fleet may scale", nil,
+			"give either names or selector: which MachineDeployments of the namespace the fleet may scale"},
+		{"clusterAPI.selector", "give either names or selector: which MachineDeployments of the namespace the fleet may scale", map[string]any{},
+			"give either names or selector: which MachineDeployments of the namespace the fleet may scale"},
+		{"clusterAPI.names", "minItems", []any{}, "should have at least 1 items"},
+		{"clusterAPI.names", "maxItems", manyNames(1001), "must have at most 1000 items"},
+		{"clusterAPI.names", "x-kubernetes-list-type", []any{"a", "a"}, `Duplicate value: "a"`},
+		{"clusterAPI.names", "[] minLength", []any{""}, "at least 1 chars long"},
+		{"clusterAPI.names", "[] maxLength", []any{long}, "may not be more than 253"},
+		{"clusterAPI.selector", "matchExpressions[] required", map[string]any{"matchExpressions": []any{map[string]any{"key": "a"}}}, "operator: Required value"},
+
+		{"pricing.catalogue", "required", map[string]any{"namespace": "a"}, "spec.pricing.catalogue.name: Required value"},
+		{"pricing.catalogue", "required", map[string]any{"name": "a"}, "spec.pricing.catalogue.namespace: Required value"},
+		{"pricing.catalogue", "namespace minLength", catalogue("", "a", "a"), "at least 1 chars long"},
+		{"pricing.catalogue", "namespace maxLength", catalogue(long[:64], "a", "a"), "may not be more than 63"},
+		{"pricing.catalogue", "name minLength", catalogue("a", "", "a"), "at least 1 chars long"},
+		{"pricing.catalogue", "name maxLength", catalogue("a", long, "a"), "may not be more than 253"},
+		{"pricing.catalogue", "key minLength", catalogue("a", "a", ""), "at least 1 chars long"},
+		{"pricing.catalogue", "key maxLength", catalogue("a", "a", long), "may not be more than 253"},
+
+		{"limits.machines", "minimum", int64(-1), "greater than or equal to 0"},
+		{"limits.machines", "maximum", int64(100_001), "less than or equal to 100000"},
+		{"limits.cpu", "pattern", "a lot", "should match"},
+		{"limits.cpu", "must not be negative", "-1", "must not be negative"},
+		{"limits.memory", "pattern", "64GiB", "should match"},
+		{"limits.memory", "must not be negative", "-1Gi", "must not be negative"},
+		{"limits.dollarsPerHour", "pattern", "-1", "should match"},
+		{"limits.dollarsPerHour", "pattern", "1e3", "should match"},
+		{"limits.dollarsPerHour", "pattern", "$12", "should match"},
+
+		{"scaling", "batchIdle must not be longer than batchMax", map[string]any{"batchIdle": "11s"}, "batchIdle must not be longer than batchMax"},
+		{"scaling", "batchIdle must not be longer than batchMax", map[string]any{"batchMax": "999ms"}, "batchIdle must not be longer than batchMax"},
+
+		{"consolidation.policy", "enum", "WhenEmptyOrUnderutilized", `supported values: "Never", "WhenEmpty", "WhenUnderUsed"`},
+		{"consolidation.thresholdPercent", "minimum", int64(-1), "greater than or equal to 0"},
+		{"consolidation.thresholdPercent", "maximum", int64(101), "less than or equal to 100"},
+		{"consolidation.maxUnavailable", "pattern", "101%", "should match"},
+		{"consolidation.maxUnavailable", "pattern", "-1", "should match"},
+		{"consolidation.maxUnavailable", "pattern", "half", "should match"},
+	}
+	for _, d := range durations {
+		all = append(all,
+			refusal{d.path, "pattern", "soon", "should match"}, refusal{d.path, "pattern", "-5m", "should match"}, refusal{d.path, "pattern", "5", "should match"},
+			refusal{d.path, "maxLength", strings.Repeat("0", 32) + "5s", "may not be more than 32"},
+			refusal{d.path, d.bounds, d.above, d.bounds})
+		if d.below != "" {
+			all = append(all, refusal{d.path, d.bounds, d.below, d.bounds})
+		}
+	}
+	return all
+}
+
+func catalogue(namespace, name, key string) map[string]any {
+	return map[string]any{"namespace": namespace, "name": name, "key": key}
+}
+
+func manyNames(n int) []any {
+	all := make([]any, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("flavor-%d", i)
+	}
+	return all
+}
+
+// fleetWith is a good NodeFleet with one field set, or taken away by nil.
+func fleetWith(t *testing.T, path string, value any) *unstructured.Unstructured {
+	t.Helper()
+	f := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{"clusterAPI": map[string]any{"namespace": "default", "names": []any{"small"}}},
+	}}
+	f.SetAPIVersion("supercargo.dev/v1alpha1")
+	f.SetKind("NodeFleet")
+	f.SetName("tried")
+	if path == "" {
+		return f
+	}
+	fields := append([]string{"spec"}, strings.Split(path, ".")...)
+	if value == nil {
+		unstructured.RemoveNestedField(f.Object, fields...)
+	} else if err := unstructured.SetNestedField(f.Object, value, fields...); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// try asks the API server whether it takes a fleet.
+func (b *bench) try(f *unstructured.Unstructured) error {
+	return b.Create(b.Context(), f, client.DryRunAll)
+}
+
+func TestABadFleetIsRefusedWithTheReason(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "refused")
+	for _, r := range refusals() {
+		err := b.try(fleetWith(t, r.path, r.value))
+		if !apierrors.IsInvalid(err) {
+			t.Errorf("spec.%s = %.60v: %v; want it to be refused as invalid", r.path, r.value, err)
+		} else if !strings.Contains(err.Error(), r.says) || !strings.Contains(err.Error(), "spec") {
+			t.Errorf("spec.%s = %.60v: refused, but not with %q:\n%v", r.path, r.value, r.says, err)
+		}
+	}
+}
+
+func TestEveryRuleOfAFleetHasABreachInTheTable(t *testing.T) {
+	t.Parallel()
+	crd, err := readCRD("crd/supercargo.dev_nodefleets.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	rules := schemaRules("", &spec)
+	broken := map[string]bool{}
+	for _, r := range refusals() {
+		broken[words(r.path+" "+r.rule)] = true
+		whole := r.path[:max(0, strings.LastIndex(r.path, "."))]
+		broken[words(whole+" "+r.rule)] = true // it may be a rule on what the field is in
+	}
+	for _, rule := range rules {
+		if !broken[words(rule)] {
+			t.Errorf("nothing in the table breaks %q", rule)
+		}
+	}
+	if len(rules) < 60 {
+		t.Errorf("only %d rules were found", len(rules))
+	}
+}
+
+// words makes a path and a rule comparable, wherever the one ends and the other begins.
+func words(s string) string {
+	return strings.Join(strings.Fields(strings.NewReplacer(".", " ", "[]", " [] ").Replace(s)), " ")
+}
+
+// schemaRules lists what a schema demands, as path and rule.
+func schemaRules(path string, s *apiextensionsv1.JSONSchemaProps) []string {
+	var found []string
+	add := func(is bool, rule string) {
+		if is {
+			found = append(found, path+" "+rule)
+		}
+	}
+	add(s.Pattern != "", "pattern")
+	add(len(s.Enum) > 0, "enum")
+	add(s.Minimum != nil, "minimum")
+	add(s.Maximum != nil, "maximum")
+	add(s.MinLength != nil, "minLength")
+	add(s.MaxLength != nil, "maxLength")
+	add(s.MinItems != nil, "minItems")
+	add(s.MaxItems != nil, "maxItems")
+	add(len(s.Required) > 0, "required")
+	add(s.XListType != nil && *s.XListType == "set", "x-kubernetes-list-type")
+	for _, v := range s.XValidations {
+		add(true, v.Message)
+	}
+	for name := range s.Properties {
+		child := s.Properties[name]
+		found = append(found, schemaRules(strings.TrimPrefix(path+"."+name, "."), &child)...)
+	}
+	if s.Items != nil {
+		found = append(found, schemaRules(path+"[]", s.Items.Schema)...)
+	}
+	return found
+}
+
+func TestWhatIsJustWithinTheBoundsIsTaken(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "taken")
+	for _, d := range durations {
+		for _, value := range []string{d.least, d.most} {
+			if err := b.try(fleetWith(t, d.path, value)); err != nil {
+				t.Errorf("spec.%s = %s: %v", d.path, value, err)
+			}
+		}
+	}
+	for path, values := range map[string][]any{
+		"clusterAPI.names":               {manyNames(1000), []any{strings.Repeat("a", 253)}},
+		"limits.machines":                {int64(0), int64(100_000)},
+		"limits.cpu":                     {int64(0), "0", "500m", "1000"},
+		"limits.memory":                  {int64(0), "0", "64Gi"},
+		"limits.dollarsPerHour":          {"0", "12.50", "999999999.999999"},
+		"consolidation.thresholdPercent": {int64(0), int64(100)},
+		"consolidation.maxUnavailable":   {"0", "1", "999999", "0%", "7%", "99%", "100%"},
+		"scaling":                        {map[string]any{"batchIdle": "1h", "batchMax": "1h"}, map[string]any{"batchIdle": "0s", "batchMax": "0s"}},
+		"pricing.catalogue":              {catalogue("a", "a", "a")},
+	} {
+		for _, value := range values {
+			if err := b.try(fleetWith(t, path, value)); err != nil {
+				t.Errorf("spec.%s = %.60v: %v", path, value, err)
+			}
+		}
+	}
+}
+
+func TestWhatAFleetDoesNotSayIsFilledIn(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "defaults")
+	f := fleetWith(t, "pricing.catalogue", map[string]any{"namespace": "default", "name": "prices"})
+	if err := b.try(f); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"class": "Any", "mode": "Act", "provider": "ClusterAPI",
+		"clusterAPI": map[string]any{"namespace": "default", "names": []any{"small"}},
+		"pricing": map[string]any{
+			"billingPeriod": "1m", "catalogue": map[string]any{"namespace": "default", "name": "prices", "key": "flavors.csv"},
+		},
+		"scaling": map[string]any{
+			"interval": "1m", "batchIdle": "1s", "batchMax": "10s", "joinTimeout": "15m", "backOff": "5m", "expectedLag": "2m",
+		},
+		"consolidation": map[string]any{
+			"policy": "WhenEmpty", "thresholdPercent": int64(50), "after": "5m", "queueEmptyFor": "1m", "maxUnavailable": "10%", "drainTimeout": "10m",
+		},
+	}
+	if diff := cmp.Diff(want, f.Object["spec"]); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}

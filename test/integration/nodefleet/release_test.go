@@ -1,0 +1,250 @@
+package nodefleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/app"
+)
+
+// begins makes a MachineDeployment begin with machines.
+func begins(n int) func(*spec) { return func(s *spec) { s.Replicas = n } }
+
+// named returns the nodes of a flavor by name, once there are so many.
+func (b *bench) named(flavor string, n int) (nodes []string) {
+	b.Helper()
+	b.eventually(fmt.Sprintf("%d machines of flavor %s are there", n, flavor), func() string {
+		nodes = nil
+		for _, node := range b.nodes() {
+			if node.Labels[corev1.LabelInstanceTypeStable] == flavor {
+				nodes = append(nodes, node.Name)
+			}
+		}
+		return cmp.Diff(n, len(nodes))
+	})
+	slices.Sort(nodes)
+	return nodes
+}
+
+// put makes a pod that runs on a node from the first, of which somebody is in charge who
+// makes no other in its place.
+func (b *bench) put(node, name, cpu, memory string, change ...func(*corev1.Pod)) {
+	b.Helper()
+	pod := b.movablePod(name, cpu, memory)
+	pod.Spec.NodeName = node
+	pod.OwnerReferences = []metav1.OwnerReference{b.owner()}
+	for _, f := range change {
+		f(pod)
+	}
+	b.make(pod)
+}
+
+func (b *bench) owner() metav1.OwnerReference {
+	b.Helper()
+	m := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "owner"}}
+	if err := b.Get(b.Context(), client.ObjectKeyFromObject(m), m); err != nil {
+		b.make(m)
+	}
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: m.Name, UID: m.UID, Controller: new(true)}
+}
+
+func service(p *corev1.Pod) { p.Labels[v1alpha1.LabelClass] = "service" }
+
+// budget lets so many of the pods that are labelled so be there at least, and waits until
+// that is seen.
+func (b *bench) budget(app string, least int, allowed int32) {
+	b.Helper()
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: app},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: new(intstr.FromInt(least)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+		},
+	}
+	b.make(budget)
+	b.eventually("the budget is seen", func() string {
+		if err := b.Get(b.Context(), client.ObjectKeyFromObject(budget), budget); err != nil {
+			return err.Error()
+		}
+		if s := budget.Status; s.ObservedGeneration == 0 || s.CurrentHealthy < int32(least) || s.DisruptionsAllowed != allowed {
+			return fmt.Sprintf("%+v", s)
+		}
+		return ""
+	})
+}
+
+// room makes a machine that is used well, and has room.
+func (b *bench) room() {
+	b.Helper()
+	b.flavor("room", "32", "64Gi", "1.00", begins(1))
+	b.put(b.named("room", 1)[0], "tenant", "20", "40Gi", service)
+}
+
+func TestOnlyMachinesThatNobodyMissesAreGivenBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "keep")
+	b.flavor("m", "4", "8Gi", "0.16", begins(8))
+	b.flavor("min", "2", "4Gi", "0.10", begins(2), func(s *spec) { s.Min = 1 })
+	b.room()
+	b.named("min", 2)
+	nodes := b.named("m", 8)
+	says := func(key, value string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Annotations[key] = value }
+	}
+	const safe = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	for i, change := range []func(*corev1.Pod){
+		service,
+		says(v1alpha1.AnnotationMigration, v1alpha1.MigrationNever),
+		says(safe, "false"),
+		func(p *corev1.Pod) { p.OwnerReferences = nil },     // nobody would start it again
+		func(p *corev1.Pod) { p.Labels["app"] = "guarded" }, // its budget is spent
+		func(*corev1.Pod) {},                                // it may be moved
+	} {
+		b.put(nodes[i], fmt.Sprintf("p-%d", i), "500m", "1Gi", change)
+	}
+	b.run(7)
+	b.budget("guarded", 1, 0)
+	b.cordon(nodes[6], true) // by a human; the last one is just empty
+	b.fleet("all", underUsed)
+	b.autoscale()
+
+	stay := func(want ...string) {
+		t.Helper()
+		b.eventually("the other machines are given back", func() string {
+			var have []string
+			for _, n := range b.nodes() {
+				if n.Labels[corev1.LabelInstanceTypeStable] == "m" {
+					have = append(have, n.Name)
+				}
+			}
+			slices.Sort(have)
+			return cmp.Diff(want, have)
+		})
+	}
+	stay(slices.Delete(slices.Clone(nodes), 5, 6)[:6]...)
+	b.named("min", 1)
+	b.run(6) // the one that may be moved has been evicted, and nobody makes it anew
+
+	// The human opens the machine again. It has been empty for long.
+	b.cordon(nodes[6], false)
+	stay(nodes[:5]...)
+	b.becomes(map[string]int{"m": 5, "min": 1, "room": 1})
+	b.run(6)
+	b.eventually("nothing is left of what was done", b.untouched)
+}
+
+// cordon closes or opens a node by hand.
+func (b *bench) cordon(node string, closed bool) {
+	b.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, closed)
+	if err := b.Patch(b.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func TestAnEvictedPodOfAJobGoesOnElsewhere(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "job")
+	growAndShrink(b, func(name, cpu, memory string) client.Object {
+		pod := b.movablePod(name, cpu, memory)
+		delete(pod.Labels, v1alpha1.LabelClass) // a Job's pods are batch
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		job := &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
+			Spec: batchv1.JobSpec{
+				PodReplacementPolicy: new(batchv1.Failed), BackoffLimit: new(int32(10)),
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec},
+			},
+		}
+		b.make(job)
+		return job
+	}, func() { b.autoscale() })
+}
+
+func TestADrainThatABudgetHoldsIsGivenUpAndTheNodeOpenedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "budget")
+	b.flavor("m", "4", "8Gi", "0.16", begins(1))
+	b.room()
+	node := b.named("m", 1)[0]
+	for i := range 2 {
+		b.put(node, fmt.Sprintf("p-%d", i), "500m", "1Gi", func(p *corev1.Pod) { p.Labels["app"] = "guarded" })
+	}
+	b.run(3)
+	b.budget("guarded", 1, 1)
+	b.fleet("all", underUsed, func(s *v1alpha1.NodeFleetSpec) { s.Consolidation.DrainTimeout = seconds(3) })
+	b.autoscale()
+	b.run(2) // one pod of the machine has gone
+	if note := b.event("DrainGivenUp"); !strings.Contains(note, "1 pods have not left within 3s") {
+		t.Errorf("the Event says %q", note)
+	}
+	b.eventually("the node is open", b.untouched)
+	if diff := cmp.Diff(map[string]int{"m": 1, "room": 1}, b.replicas()); diff != "" {
+		t.Errorf("machines that there are to be (-want +got):\n%s", diff)
+	}
+	b.run(2)
+}
+
+// closedWhile runs an autoscaler that is held back in the moment in which it has closed
+// the node of an empty machine, so that the test may do something.
+func (b *bench) closedWhile(do func(node string)) {
+	b.Helper()
+	b.flavor("m", "4", "8Gi", "0.16", begins(1))
+	node := b.named("m", 1)[0]
+	g := newGate(closes)
+	b.fleet("all")
+	b.autoscale(func(o *app.Options) { o.Config.Wrap(g.wrap) })
+	b.eventually("the node is closed", func() string {
+		select {
+		case <-g.reached:
+			return ""
+		default:
+			return "open"
+		}
+	})
+	if b.untouched() == "" {
+		b.Errorf("node %s is not closed", node)
+	}
+	do(node)
+	close(g.open)
+}
+
+func TestAPodThatTurnsUpOnANodeThatIsBeingEmptiedKeepsIt(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "late")
+	b.closedWhile(func(node string) {
+		b.put(node, "p", "500m", "1Gi", service)
+		b.run(1)
+	})
+	b.eventually("the node is opened again", b.untouched)
+	b.event("DrainGivenUp")
+	b.run(1)
+	if diff := cmp.Diff(map[string]int{"m": 1}, b.replicas()); diff != "" {
+		t.Errorf("machines that there are to be (-want +got):\n%s", diff)
+	}
+}
+
+func TestANodeOfAFleetThatIsDeletedIsOpenedAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "deleted")
+	b.closedWhile(func(string) {
+		if err := b.Delete(t.Context(), b.get("all")); err != nil {
+			t.Fatal(err)
+		}
+	})
+	b.eventually("the node is opened again", b.untouched)
+	if diff := cmp.Diff(map[string]int{"m": 1}, b.replicas()); diff != "" {
+		t.Errorf("machines that there are to be (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,87 @@
+package nodefleet
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/rest"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/app"
+)
+
+// apply makes the objects of a file.
+func (b *bench) apply(path string) {
+	b.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	objects := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := objects.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			b.Fatalf("read %s: %v", path, err)
+		}
+		b.make(object)
+	}
+}
+
+func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
+	t.Parallel()
+	const home, account = "supercargo-system", "supercargo-autoscaler"
+	b := newBench(t, "rights")
+	b.apply("../../../manifests/autoscaler/namespace.yaml")
+	b.apply("../../../manifests/autoscaler/rbac.yaml")
+	b.make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"infrastructure.playground.supercargo.dev"}, Resources: []string{"kwokmachinetemplates"}, Verbs: []string{"get"},
+	}}})
+	b.make(&rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kwok-machine-templates"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: account}},
+	})
+	b.make(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "prices"}, Data: map[string]string{"flavors.csv": "name,cpu,memory_gib,price_per_hour\nlarge,8,16,0.25\n"},
+	})
+
+	requests := &ledger{}
+	growAndShrink(b, b.movable, func() {
+		b.autoscale(func(o *app.Options) {
+			o.LeaderElection, o.LeaderElectionNamespace = true, home
+			o.Config.Impersonate = rest.ImpersonationConfig{
+				UserName: "system:serviceaccount:" + home + ":" + account,
+				Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
+			}
+			o.Config.Wrap(requests.wrap)
+		})
+	})
+	b.change("all", func(s *v1alpha1.NodeFleetSpec) {
+		s.Pricing.Catalogue = &v1alpha1.PriceCatalogue{Namespace: home, Name: "prices", Key: "flavors.csv"}
+	})
+	b.annotate("large", v1alpha1.AnnotationPricePerHour, "null")
+	b.eventually("the catalogue is read", func() string {
+		if s := b.flavorStatus("all", "large"); s.PricePerHour != "0.25" {
+			return s.PricePerHour + " by " + s.PriceSource
+		}
+		return ""
+	})
+	b.event("Released")
+	written, forbade := requests.read()
+	if len(forbade) > 0 {
+		t.Errorf("forbidden: %v", forbade)
+	}
+	if len(written) < 10 {
+		t.Errorf("only %d writes: too few for a test", len(written))
+	}
+}
