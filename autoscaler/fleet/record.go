@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/bound"
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
@@ -94,24 +94,14 @@ func (r *round) count() {
 // lowerBound is what machines of the fleet's flavors must cost at least that hold all
 // its pods.
 func (r *round) lowerBound() int64 {
-	var pods []bound.Pod
-	add := func(all []cluster.Pod) {
-		for i := range all {
-			pods = append(pods, bound.Pod{Size: all[i].Size})
+	state := &r.seen.state
+	var own []cluster.Pod
+	for i := range state.Nodes {
+		if _, is := r.seen.own[state.Nodes[i].Name]; is {
+			own = append(own, state.Nodes[i].Pods...)
 		}
 	}
-	for i := range r.seen.state.Nodes {
-		if _, own := r.seen.own[r.seen.state.Nodes[i].Name]; own {
-			add(r.seen.state.Nodes[i].Pods)
-		}
-	}
-	add(r.seen.state.Pending)
-	flavors := make([]bound.Flavor, len(r.seen.state.Flavors))
-	for i, f := range r.seen.state.Flavors {
-		flavors[i] = bound.Flavor{Size: f.Size, MaxPods: f.MaxPods, MicroDollarsPerHour: f.MicroDollarsPerHour}
-	}
-	least, _ := bound.PerHour(pods, flavors)
-	return least
+	return decide.LowerBound(slices.Concat(own, state.Pending), state.Flavors)
 }
 
 // degraded says which flavors are left alone.
@@ -139,7 +129,7 @@ func (r *round) summary() string {
 func (r *round) recordRejected() {
 	limited := ""
 	for _, u := range r.decision.Plan.Unplaceable {
-		if strings.Contains(u.Reason, "limit") {
+		if u.Limited {
 			limited = u.Reason
 			break
 		}

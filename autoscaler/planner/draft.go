@@ -270,14 +270,14 @@ func (d *draft) result() Result {
 	}
 	plan.name()
 	for _, p := range d.pending {
-		why := d.reasons[p.Name]
-		if why == "" {
-			why = d.r.Limits.exhausted(d.r.Options)
+		if d.reasons[p.Name] == "" {
+			plan.Unplaceable = append(plan.Unplaceable, Unplaceable{Pod: p.Name, Reason: d.r.Limits.exhausted(d.r.Options), Limited: true})
 		}
-		d.reasons[p.Name] = why
 	}
 	for name, why := range d.reasons {
-		plan.Unplaceable = append(plan.Unplaceable, Unplaceable{Pod: name, Reason: why})
+		if why != "" {
+			plan.Unplaceable = append(plan.Unplaceable, Unplaceable{Pod: name, Reason: why})
+		}
 	}
 	plan.sort()
 	result.LowerBoundMicroDollarsPerHour = d.least()

@@ -138,6 +138,9 @@ type Unplaceable struct {
 	Pod string
 	// Reason says why and what would be needed, for a person.
 	Reason string
+	// Limited says that some flavor takes it and may not be bought any more: because of
+	// [Limits], or of Flavor.Max. Only [Supercargo] says so.
+	Limited bool
 }
 
 // Plan is what to buy. Each pod is either in Assignments or in Unplaceable.

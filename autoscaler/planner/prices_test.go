@@ -336,3 +336,15 @@ func TestAKnapsackCutShortStillHasABound(t *testing.T) {
 		t.Error("no search was cut short")
 	}
 }
+
+func TestTheLowerBoundCountsWhatSomeFlavorHolds(t *testing.T) {
+	flavors := []Flavor{{Name: "a", Size: size(4000, 16<<30), MicroDollarsPerHour: 200_000}}
+	pods := []Pod{pod("p", 3000, 1<<30), pod("q", 3000, 1<<30), pod("huge", 5000, 1<<30)}
+	least, uncounted := LowerBound(pods, flavors)
+	if least <= 200_000 || least > 400_000 || uncounted != 1 {
+		t.Errorf("at least %d micro-dollars per hour for all but %d pods", least, uncounted)
+	}
+	if least, uncounted := LowerBound(nil, flavors); least != 0 || uncounted != 0 {
+		t.Errorf("nothing costs %d, and leaves out %d", least, uncounted)
+	}
+}

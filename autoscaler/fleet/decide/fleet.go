@@ -126,7 +126,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions) {
 		return
 	}
 	for i := range d.Plan.Unplaceable {
-		d.Plan.Unplaceable[i].Reason = o.Exhausted
+		d.Plan.Unplaceable[i].Reason, d.Plan.Unplaceable[i].Limited = o.Exhausted, true
 	}
 }
 
@@ -179,15 +179,21 @@ func plannerPod(p *cluster.Pod) planner.Pod {
 	return planner.Pod{Item: p.Item, Arch: p.Arch, Constraints: p.Demands}
 }
 
+func plannerFlavor(f *cluster.Flavor) planner.Flavor {
+	return planner.Flavor{
+		Name: f.Name, Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour, Host: f.Host,
+	}
+}
+
 func fleetFlavors(s *cluster.State) []planner.Flavor {
 	var all []planner.Flavor
 	for _, f := range s.Flavors {
 		if f.Most < 0 {
 			continue
 		}
-		all = append(all, planner.Flavor{
-			Name: f.Name, Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour, Host: f.Host, Max: f.Most,
-		})
+		flavor := plannerFlavor(&f)
+		flavor.Max = f.Most
+		all = append(all, flavor)
 	}
 	return all
 }
@@ -238,6 +244,21 @@ func (f *forecast) left(asking map[class.Class]bool) []planner.Standing {
 		}
 	}
 	return nodes
+}
+
+// LowerBound returns what any machines of the flavors cost that hold all the pods at
+// once, in micro-dollars per hour, however many of each may be bought.
+func LowerBound(pods []cluster.Pod, flavors []cluster.Flavor) int64 {
+	all := make([]planner.Pod, len(pods))
+	for i := range pods {
+		all[i] = plannerPod(&pods[i])
+	}
+	kinds := make([]planner.Flavor, len(flavors))
+	for i, f := range flavors {
+		kinds[i] = plannerFlavor(&f)
+	}
+	least, _ := planner.LowerBound(all, kinds)
+	return least
 }
 
 // Unhoused returns the pods on a node that would find no room on the other ready
