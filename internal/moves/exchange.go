@@ -88,11 +88,12 @@ type Buyer func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flav
 // Pods either take all room they find before the rest is bought for, or only room on
 // nodes that are needed as long anyway: the better of the two.
 //
-// The machines stay within MaxNodes and the flavors' limits although old and new ones are
+// Pods that wait are not looked at: ask when none does. The machines stay within MaxNodes and the flavors' limits although old and new ones are
 // there at once. New machines take pods of their own exchange alone.
 //
-// Cost: O(n) for each pod of a set, n nodes and 256 sets at most, and Calls of the buyer,
-// which is not asked where even machines without any waste would not pay.
+// Cost: O(n) for each pod of a set, of n nodes; 256 sets at most for each exchange, and 2048
+// in all: what is then left is found the next time. The buyer is not asked where even
+// machines without any waste would not pay.
 func Exchange(s *cluster.State, c ExchangeConfig, buy Buyer) []cluster.Exchange {
 	x := newExchanger(s, c, buy)
 	var done []cluster.Exchange
@@ -113,11 +114,12 @@ type exchanger struct {
 	buy        Buyer
 	candidates []*cluster.Node // the most wasteful first
 	emptied    int
-	calls      int               // of the buyer, that are left
-	answers    map[string]answer // of the buyer
-	futile     map[string]bool   // sets that did not pay
-	added      map[int][]cluster.Pod
-	machines   []machine // that were bought
+	tries      int                   // of sets, that are left
+	calls      int                   // of the buyer, that are left
+	answers    map[string]answer     // of the buyer
+	futile     map[string]bool       // sets that did not pay
+	added      map[int][]cluster.Pod // to nodes, by place in the state
+	machines   []machine             // that were bought
 }
 
 // machine is a machine to buy.
@@ -143,7 +145,7 @@ func newExchanger(s *cluster.State, c ExchangeConfig, buy Buyer) *exchanger {
 		room.stay = r.stay(room.node)
 	}
 	x := &exchanger{
-		round: r, c: c, buy: buy, calls: c.Calls,
+		round: r, c: c, buy: buy, tries: mostTries, calls: c.Calls,
 		answers: map[string]answer{}, futile: map[string]bool{}, added: map[int][]cluster.Pod{},
 	}
 	x.besides(c.Planned)
@@ -166,11 +168,14 @@ func (x *exchanger) besides(plan cluster.Plan) {
 		}
 	}
 	for _, d := range plan.Drains {
-		if d.Replacement != nil {
-			order(*d.Replacement)
-		}
 		from := x.byName[d.Node]
 		if from == nil {
+			continue
+		}
+		if d.Replacement != nil { // until that is there, the pods are where they are
+			order(*d.Replacement)
+			from.leaving = true
+			x.added[from.at] = from.node.Pods
 			continue
 		}
 		t := x.try(from.node)
@@ -233,6 +238,9 @@ func (x *exchanger) waste(n *cluster.Node) float64 {
 func (x *exchanger) best() *offer {
 	var best *offer
 	for _, set := range x.sets() {
+		if x.tries--; x.tries < 0 {
+			break
+		}
 		o := x.offer(set)
 		if o == nil {
 			x.futile[keyOf(set)] = true

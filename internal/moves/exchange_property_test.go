@@ -30,8 +30,8 @@ func drawExchangeConfig(t *rapid.T) ExchangeConfig {
 	}
 }
 
-// drawMarket draws a cluster of up to five machines that can all be bought anew.
-func drawMarket(t *rapid.T) *cluster.State {
+// drawMarket draws a cluster of up to so many machines that can all be bought anew.
+func drawMarket(t *rapid.T, most int) *cluster.State {
 	s := state()
 	for i := range rapid.IntRange(2, 4).Draw(t, "flavors") {
 		s.Flavors = append(s.Flavors, cluster.Flavor{
@@ -40,7 +40,7 @@ func drawMarket(t *rapid.T) *cluster.State {
 			MicroDollarsPerHour: rapid.Int64Range(1, 20).Draw(t, "flavorPrice") * 6_000_000, Most: rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "most"),
 		})
 	}
-	for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
+	for i := range rapid.IntRange(1, most).Draw(t, "nodes") {
 		f := rapid.SampledFrom(s.Flavors).Draw(t, "flavor")
 		n := machineOf(&f, fmt.Sprintf("n%d", i), rapid.SampledFrom([]class.Class{class.Any, class.Any, class.Any, class.Batch}).Draw(t, "class"))
 		n.Age = time.Duration(rapid.IntRange(0, 600).Draw(t, "age")) * time.Second
@@ -87,7 +87,7 @@ func machineOf(f *cluster.Flavor, name string, c class.Class) cluster.Node {
 // whatever the buyer says.
 func TestEveryExchangeIsOneThatCanBeCarriedOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, c := drawMarket(t), drawExchangeConfig(t)
+		s, c := drawMarket(t, 9), drawExchangeConfig(t)
 		buyers := map[string]Buyer{"thrifty": thrifty, "careless": careless(t)}
 		buyer := buyers[rapid.SampledFrom([]string{"thrifty", "careless"}).Draw(t, "buyer")]
 		before := cloned(s)
@@ -142,78 +142,88 @@ func careless(t *rapid.T) Buyer {
 // carried out.
 func checkExchange(t *rapid.T, c ExchangeConfig, before, now *cluster.State, e cluster.Exchange) {
 	t.Helper()
-	var there, went []string
-	pods := map[string]cluster.Pod{}
 	for _, name := range e.Nodes {
-		n := find(now, name)
-		if n.Phase != cluster.Ready || n.Kept || n.Incoming > 0 || len(n.Pods) == 0 || n.Age < c.Residence {
-			t.Fatalf("%s is emptied: %+v", name, n)
-		}
-		if !slices.Equal(n.Pods, find(before, name).Pods) {
-			t.Fatalf("%s is emptied after it has become a target", name)
-		}
-		for _, p := range n.Pods {
-			if p.Fixed || p.Class == class.Service && !c.MoveServices {
-				t.Fatalf("pod %s must not be moved", p.Name)
-			}
-			pods[p.Name] = p
-			there = append(there, p.Name)
-			if c.Method == cluster.Migrate {
-				p.Arch = n.Arch
-			}
-		}
-	}
-	after := exchanged(now, e)
-	tracker := (&world{State: after}).tracker(-1)
-	place := func(name string, at int) {
-		went = append(went, name)
-		n := &after.Nodes[at]
-		p := pods[name]
-		from := find(now, holder(now, name))
-		if !n.Suits(&p) || c.Method == cluster.Migrate && n.Arch != from.Arch {
-			t.Fatalf("pod %s may not run on %s", name, n.Name)
-		}
-		if p.Demands != nil && !together(tracker, []cluster.Pod{p}, at) {
-			t.Fatalf("pod %s may not be with the others on %s", name, n.Name)
-		}
-		if free := n.Free(); free.MilliCPU < 0 || free.MemoryBytes < 0 || n.MaxPods > 0 && int64(len(n.Pods)) > n.MaxPods {
-			t.Fatalf("%s is over-filled: %+v free, %d pods of %d", n.Name, free, len(n.Pods), n.MaxPods)
-		}
+		checkEmptied(t, c, find(now, name), find(before, name))
 	}
 	for _, m := range e.Moves {
-		at := slices.IndexFunc(after.Nodes, func(n cluster.Node) bool { return n.Name == m.Target })
 		if to := find(now, m.Target); to.Phase != cluster.Ready || len(to.Pods) == 0 && !to.Kept {
 			t.Fatalf("pod %s moves to %s, which takes none", m.Pod, m.Target)
 		}
-		place(m.Pod, at)
 	}
-	for i, p := range e.Buy {
-		for _, name := range p.Pods {
-			place(name, len(now.Nodes)+i)
-		}
-	}
-	slices.Sort(there)
-	if slices.Sort(went); !slices.Equal(there, went) {
-		t.Fatalf("of pods %v, %v have a place", there, went)
-	}
+	checkPlaces(t, c, now, e)
 	saves, costs, paid := recounted(now, c, e)
 	if saves != e.Saves || costs != e.Costs {
 		t.Fatalf("%v: said to save %d for %d, saves %d for %d", told([]cluster.Exchange{e}), e.Saves, e.Costs, saves, costs)
 	}
-	if margin := map[float64]float64{0: 0.15, -1: 0}; float64(saves-costs) <= max(c.Margin, margin[c.Margin])*float64(paid) {
+	if float64(saves-costs) <= marginOf(c)*float64(paid) {
 		t.Fatalf("saves %d for %d of %d", saves, costs, paid)
 	}
 	rate := int64(0)
-	for i := range now.Nodes {
-		if slices.Contains(e.Nodes, now.Nodes[i].Name) {
-			rate += now.Nodes[i].MicroDollarsPerHour
-		}
+	for _, name := range e.Nodes {
+		rate += find(now, name).MicroDollarsPerHour
 	}
-	for i := range e.Buy {
-		rate -= after.Nodes[len(now.Nodes)+i].MicroDollarsPerHour
+	for _, p := range e.Buy {
+		rate -= now.Flavors[slices.IndexFunc(now.Flavors, func(f cluster.Flavor) bool { return f.Name == p.Flavor })].MicroDollarsPerHour
 	}
 	if rate != e.SavesPerHour {
 		t.Fatalf("said to save %d an hour, saves %d", e.SavesPerHour, rate)
+	}
+}
+
+func marginOf(c ExchangeConfig) float64 {
+	if c.Margin == 0 {
+		return 0.15
+	}
+	return max(c.Margin, 0)
+}
+
+// movable reports whether all pods of the machine may go, and it itself.
+func movable(c ExchangeConfig, n *cluster.Node) bool {
+	return n.Phase == cluster.Ready && !n.Kept && n.Incoming == 0 && len(n.Pods) > 0 && n.Age >= c.Residence &&
+		!slices.ContainsFunc(n.Pods, func(p cluster.Pod) bool { return p.Fixed || p.Class == class.Service && !c.MoveServices })
+}
+
+func checkEmptied(t *rapid.T, c ExchangeConfig, n, before *cluster.Node) {
+	t.Helper()
+	if !movable(c, n) {
+		t.Fatalf("%s is emptied: %+v", n.Name, n)
+	}
+	if !slices.Equal(n.Pods, before.Pods) {
+		t.Fatalf("%s is emptied after it has become a target", n.Name)
+	}
+}
+
+// checkPlaces looks for pods without a place or with one where they must not be.
+func checkPlaces(t *rapid.T, c ExchangeConfig, now *cluster.State, e cluster.Exchange) {
+	t.Helper()
+	var there, went []string
+	for _, name := range e.Nodes {
+		there = append(there, names(find(now, name).Pods)...)
+	}
+	after := exchanged(now, e)
+	tracker := (&world{State: after}).tracker(-1)
+	for at := range after.Nodes {
+		n := &after.Nodes[at]
+		arrived := slices.DeleteFunc(slices.Clone(n.Pods), func(p cluster.Pod) bool { return !slices.Contains(there, p.Name) })
+		if len(arrived) == 0 {
+			continue
+		}
+		if free := n.Free(); free.MilliCPU < 0 || free.MemoryBytes < 0 || n.MaxPods > 0 && int64(len(n.Pods)) > n.MaxPods {
+			t.Fatalf("%s is over-filled: %+v free, %d pods of %d", n.Name, free, len(n.Pods), n.MaxPods)
+		}
+		if !together(tracker, arrived, at) {
+			t.Fatalf("pods %v may not all be with the others on %s", names(arrived), n.Name)
+		}
+		for _, p := range arrived {
+			if from := find(now, holder(now, p.Name)); !n.Suits(&p) || c.Method == cluster.Migrate && n.Arch != from.Arch {
+				t.Fatalf("pod %s may not run on %s", p.Name, n.Name)
+			}
+		}
+		went = append(went, names(arrived)...)
+	}
+	slices.Sort(there)
+	if slices.Sort(went); !slices.Equal(there, went) {
+		t.Fatalf("of pods %v, %v have a place", there, went)
 	}
 }
 
@@ -359,15 +369,14 @@ func recounted(s *cluster.State, c ExchangeConfig, e cluster.Exchange) (saves, c
 // finds rooms with the planner that keeps no accounts.
 func TestNoOtherSetOfMachinesIsABetterExchange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, c := drawMarket(t), drawExchangeConfig(t)
+		s, c := drawMarket(t, exhaustive), drawExchangeConfig(t)
 		got := Exchange(s, c, thrifty)
 		best := int64(0)
 		for set := 1; set < 1<<len(s.Nodes); set++ {
 			for _, idle := range []bool{false, true} {
 				if e, ok := replaced(s, c, set, idle); ok {
 					saves, costs, paid := recounted(s, c, e)
-					margin := map[float64]float64{0: 0.15, -1: 0}
-					if gain := saves - costs; float64(gain) > max(c.Margin, margin[c.Margin])*float64(paid) {
+					if gain := saves - costs; float64(gain) > marginOf(c)*float64(paid) {
 						best = max(best, gain)
 					}
 				}
@@ -392,13 +401,10 @@ func replaced(s *cluster.State, c ExchangeConfig, set int, idle bool) (cluster.E
 		if set>>i&1 == 0 {
 			continue
 		}
-		if n.Phase != cluster.Ready || n.Kept || n.Incoming > 0 || len(n.Pods) == 0 || n.Age < c.Residence {
+		if !movable(c, &n) {
 			return e, false
 		}
 		for _, p := range n.Pods {
-			if p.Fixed || p.Class == class.Service && !c.MoveServices {
-				return e, false
-			}
 			if c.Method == cluster.Migrate {
 				p.Arch = n.Arch
 			}
@@ -500,7 +506,7 @@ func settledIn(w *world, e cluster.Exchange) bool {
 // cluster that was there before. Every machine can be bought anew, and may go at once.
 func TestNoExchangeLeadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, c := drawMarket(t), drawExchangeConfig(t)
+		s, c := drawMarket(t, 7), drawExchangeConfig(t)
 		c.Residence = 0
 		for i := range s.Flavors {
 			s.Flavors[i].Most = 0

@@ -116,11 +116,6 @@ func told(all []cluster.Exchange) []string {
 // day looks a day ahead.
 var day = ExchangeConfig{Horizon: 24 * time.Hour, MoveServices: true}
 
-func priceOf(n cluster.Node, dollarsPerHour int64) cluster.Node {
-	n.MicroDollarsPerHour = dollarsPerHour * 1_000_000
-	return n
-}
-
 func sized(n cluster.Node, cpu, memory int64) cluster.Node {
 	n.Capacity = packing.Size{MilliCPU: cpu, MemoryBytes: memory}
 	return n

@@ -169,13 +169,10 @@ func (x *exchanger) view(t *trial) []cluster.Node {
 	nodes := slices.Clone(x.state.Nodes)
 	for i := range nodes {
 		n := &nodes[i]
+		if room := x.byName[n.Name]; room != nil && !room.open() {
+			n.Phase, n.Pods = cluster.Leaving, nil
+		}
 		n.Pods = append(slices.Clip(n.Pods), x.added[i]...)
-		if room := x.byName[n.Name]; room == nil || !room.open() {
-			n.Phase = cluster.Leaving
-		}
-		if room := x.byName[n.Name]; room != nil && room.leaving {
-			n.Pods = nil
-		}
 	}
 	for _, m := range t.moved {
 		nodes[m.to.at].Pods = append(slices.Clip(nodes[m.to.at].Pods), m.pod)

@@ -433,13 +433,11 @@ func (n *naive) target(w *world, from int, p *cluster.Pod) int {
 	tracker := w.tracker(from)
 	for i := range w.Nodes {
 		node := &w.Nodes[i]
-		free := node.Free()
-		if i == from || w.off[i] || n.may != nil && !n.may(p, i) || node.Phase != cluster.Ready || len(w.original.Nodes[i].Pods) == 0 && !node.Kept ||
-			node.Class != class.Any && node.Class != p.Class || p.Arch != "" && p.Arch != node.Arch ||
-			p.Size.MilliCPU > free.MilliCPU || p.Size.MemoryBytes > free.MemoryBytes || node.MaxPods > 0 && int64(len(node.Pods)) >= node.MaxPods ||
-			p.Demands != nil && (node.Host != nil && p.Demands.Admits(node.Host) != "" || tracker.Check(p.Demands, i) != "") {
+		if i == from || w.off[i] || n.may != nil && !n.may(p, i) || len(w.original.Nodes[i].Pods) == 0 && !node.Kept ||
+			!takes(node, p) || p.Demands != nil && tracker.Check(p.Demands, i) != "" {
 			continue
 		}
+		free := node.Free()
 		own, its := bin(p.Runtime), bin(node.Remaining())
 		key := []int64{0, its, free.MemoryBytes, free.MilliCPU, int64(i)}
 		if its < own {
@@ -450,6 +448,19 @@ func (n *naive) target(w *world, from int, p *cluster.Pod) int {
 		}
 	}
 	return best
+}
+
+// takes reports whether the node has room for the pod and lets it run.
+func takes(node *cluster.Node, p *cluster.Pod) bool {
+	free := node.Free()
+	switch {
+	case node.Phase != cluster.Ready, node.Class != class.Any && node.Class != p.Class, p.Arch != "" && p.Arch != node.Arch:
+		return false
+	case p.Size.MilliCPU > free.MilliCPU, p.Size.MemoryBytes > free.MemoryBytes, node.MaxPods > 0 && int64(len(node.Pods)) >= node.MaxPods:
+		return false
+	default:
+		return p.Demands == nil || node.Host == nil || p.Demands.Admits(node.Host) == ""
+	}
 }
 
 func (n *naive) replace(w *world, from *cluster.Node, at int) (string, *world) {

@@ -10,6 +10,8 @@ import (
 const (
 	// mostSets is how many sets of machines a search tries.
 	mostSets = 256
+	// mostTries is how many sets one call tries.
+	mostTries = 2048
 	// exhaustive is up to how many candidates all sets are tried.
 	exhaustive = 5
 )
@@ -78,7 +80,7 @@ func (l *setList) add(set []*cluster.Node) {
 		return
 	}
 	l.seen[key] = true
-	l.sets = append(l.sets, set)
+	l.sets = append(l.sets, slices.Clone(set)) // candidates are going to change
 }
 
 // addPrefixes adds the first machines, from so many to so many. Of more than 8, each
