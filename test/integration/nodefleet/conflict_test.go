@@ -1,0 +1,114 @@
+package nodefleet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/app"
+)
+
+// busy is an API server that does not do a third of the writes: it answers that there
+// is a conflict, or that it has too much to do.
+type busy struct {
+	before func() // half of the changes of a number of machines
+
+	mu                      sync.Mutex
+	random                  *rand.Rand
+	writes, refused, forced int
+}
+
+// lot draws what becomes of a write.
+func (a *busy) lot(r *http.Request) (code int, force bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.writes++
+	switch a.random.IntN(6) {
+	case 0:
+		code = http.StatusConflict
+	case 1:
+		code = http.StatusTooManyRequests
+	default:
+		if force = scales(r) && a.random.IntN(2) == 0; force {
+			a.forced++
+		}
+		return 0, force
+	}
+	a.refused++
+	return code, false
+}
+
+func (a *busy) wrap(next http.RoundTripper) http.RoundTripper {
+	return transport(func(r *http.Request) (*http.Response, error) {
+		if !writes(r) {
+			return next.RoundTrip(r)
+		}
+		switch code, force := a.lot(r); {
+		case code == http.StatusConflict:
+			return answer(r, code, "Conflict"), nil
+		case code == http.StatusTooManyRequests:
+			return answer(r, code, "TooManyRequests"), nil
+		case force:
+			a.before() // the API server refuses this one by itself
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+func answer(r *http.Request, code int, reason string) *http.Response {
+	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"this is a test"}`, reason, code)
+	header := http.Header{"Content-Type": {"application/json"}}
+	if code == http.StatusTooManyRequests {
+		header.Set("Retry-After", "1")
+	}
+	return &http.Response{
+		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: header, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)), Request: r,
+	}
+}
+
+func TestConflictsAndABusyAPIServerLeadToTheSameEnd(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "busy")
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var touched atomic.Int64
+	touch := func() {
+		for _, flavor := range []string{"large", "medium"} {
+			patch := fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, touched.Add(1))
+			if err := b.tryPatchDeployment(ctx, flavor, patch); err != nil && ctx.Err() == nil {
+				t.Errorf("touch MachineDeployment %s: %v", flavor, err)
+			}
+		}
+	}
+	const seed = 1
+	server := &busy{before: touch, random: rand.New(rand.NewPCG(seed, seed))}
+	growAndShrink(b, b.movable, func() {
+		done := make(chan struct{})
+		go func() { // somebody else has to do with the MachineDeployments all the time
+			defer close(done)
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(200 * time.Millisecond):
+					touch()
+				}
+			}
+		}()
+		t.Cleanup(func() { cancel(); <-done })
+		b.autoscale(func(o *app.Options) { o.Config.Wrap(server.wrap) })
+	})
+	server.mu.Lock()
+	defer server.mu.Unlock()
+	t.Logf("of %d writes %d were refused and %d overtaken; MachineDeployments were touched %d times", server.writes, server.refused, server.forced, touched.Load())
+	if server.refused < 3 || touched.Load() < 10 {
+		t.Error("too little for a test")
+	}
+}
