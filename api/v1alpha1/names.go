@@ -17,6 +17,10 @@ const (
 	// LabelMachineType names a node's machine type. Machines of one type are
 	// taken to be equally fast and to draw the same power.
 	LabelMachineType = GroupName + "/machine-type"
+
+	// LabelFleet names the NodeFleet that rented a node's machine. A node that carries it
+	// is removed once its machine has gone, where nobody else does that.
+	LabelFleet = GroupName + "/fleet"
 )
 
 const (

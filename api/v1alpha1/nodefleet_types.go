@@ -73,15 +73,20 @@ const (
 
 // FleetProvider says where machines come from.
 //
-// +kubebuilder:validation:Enum=ClusterAPI
+// +kubebuilder:validation:Enum=ClusterAPI;OpenStack
 type FleetProvider string
 
-// FleetClusterAPI scales MachineDeployments of cluster-api.
-const FleetClusterAPI FleetProvider = "ClusterAPI"
+const (
+	// FleetClusterAPI scales MachineDeployments of cluster-api.
+	FleetClusterAPI FleetProvider = "ClusterAPI"
+	// FleetOpenStack rents servers of an OpenStack.
+	FleetOpenStack FleetProvider = "OpenStack"
+)
 
 // NodeFleetSpec is what a fleet is to be.
 //
 // +kubebuilder:validation:XValidation:rule="self.provider != 'ClusterAPI' || has(self.clusterAPI)",message="provider ClusterAPI needs clusterAPI, which says which MachineDeployments the fleet may scale"
+// +kubebuilder:validation:XValidation:rule="(self.provider == 'OpenStack') == has(self.openStack)",message="give openStack, which says what servers are made from, with provider OpenStack and with no other"
 type NodeFleetSpec struct {
 	// class says which pods the machines take. Nodes that carry another
 	// supercargo.dev/class label do not belong to the fleet.
@@ -102,6 +107,10 @@ type NodeFleetSpec struct {
 	// clusterAPI says which MachineDeployments are the flavors of the fleet.
 	// +optional
 	ClusterAPI *ClusterAPIFlavors `json:"clusterAPI,omitempty"`
+
+	// openStack says what the servers of the fleet are made from.
+	// +optional
+	OpenStack *OpenStackServers `json:"openStack,omitempty"`
 
 	// pricing says what machines cost and how they are billed.
 	// +kubebuilder:default={}

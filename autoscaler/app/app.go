@@ -28,6 +28,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
+	"supercargo.dev/supercargo/autoscaler/provider/openstack"
 )
 
 // Options say how the autoscaler runs.
@@ -114,9 +115,13 @@ func addFleets(m ctrl.Manager, o Options) error {
 	if len(watched) == 0 {
 		o.Log.Info("cluster-api is not installed: install its v1beta2 API and restart for fleets with provider ClusterAPI")
 	}
+	clouds := &openstack.Clouds{Live: m.GetAPIReader(), Writer: m.GetClient(), Clock: clock.RealClock{}}
 	r := &fleet.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
 		NewProvider: func(f *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) (provider.Provider, error) {
+			if f.Spec.Provider == v1alpha1.FleetOpenStack {
+				return clouds.For(f, nodes), nil
+			}
 			if _, err := metav1.LabelSelectorAsSelector(f.Spec.ClusterAPI.Selector); err != nil {
 				return nil, fmt.Errorf("read spec.clusterAPI.selector: %w", err)
 			}

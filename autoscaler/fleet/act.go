@@ -159,9 +159,9 @@ func (r *round) purchases() []purchase {
 // machines, limits are about all of it: machines that would exceed one are left out.
 func (r *round) orders() []v1alpha1.FleetOrder {
 	var orders []v1alpha1.FleetOrder
-	left := r.limits()
+	left, quota := r.limits(), r.quota()
 	for _, m := range r.purchases() {
-		if !within(&left, r.flavor(m.flavor), r.self.prices[m.flavor].microDollars) {
+		if f := r.flavor(m.flavor); !within(&left, f, r.self.prices[m.flavor].microDollars) || !quota.Take(f) {
 			continue
 		}
 		at := slices.IndexFunc(orders, func(o v1alpha1.FleetOrder) bool { return o.Flavor == m.flavor })

@@ -52,6 +52,9 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	r.again = r.fleet.Spec.Scaling.Interval.Duration
 	r.fleet.Status.ObservedGeneration = r.fleet.Generation
 	err := r.steps(ctx, fleets)
+	if refused := (*provider.Refused)(nil); errors.As(err, &refused) {
+		err = &waiting{refused.Reason, refused.Message}
+	}
 	var w *waiting
 	switch {
 	case err == nil:
@@ -85,6 +88,9 @@ func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 		return &waiting{"PriceUnknown", err.Error()}
 	}
 	r.condition(v1alpha1.FleetPriced, true, "PricesKnown", "every flavor has a price")
+	if err := r.clean(ctx); err != nil {
+		return err
+	}
 	r.settle(ctx)
 	r.learn()
 	if acted, err := r.giveUp(ctx); err != nil || acted {
@@ -95,6 +101,18 @@ func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	}
 	r.decide()
 	return r.act(ctx)
+}
+
+// clean has removed what was left behind.
+func (r *round) clean(ctx context.Context) error {
+	c, ok := r.provider.(provider.Cleaner)
+	if !ok || !r.mayAct() {
+		return nil
+	}
+	if err := c.Clean(ctx); err != nil {
+		return fmt.Errorf("remove what was left behind: %w", err)
+	}
+	return nil
 }
 
 // lastUpdated is how cluster-autoscaler writes the time of its status.
@@ -131,6 +149,9 @@ func (r *round) takeStock(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*
 			continue // it can have no machines
 		}
 		inventory, err := p.Observe(ctx)
+		if refused := (*provider.Refused)(nil); errors.As(err, &refused) && f.Name != r.fleet.Name {
+			continue // its machines are not known: their nodes are left as they are
+		}
 		if err != nil {
 			return nil, fmt.Errorf("take stock of fleet %s: %w", f.Name, err)
 		}
@@ -146,9 +167,17 @@ func (r *round) takeStock(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*
 		all = append(all, s)
 	}
 	if len(r.self.inventory.Flavors) == 0 {
-		return nil, &waiting{"NoFlavors", fmt.Sprintf("no MachineDeployment in namespace %s matches spec.clusterAPI", r.fleet.Spec.ClusterAPI.Namespace)}
+		return nil, &waiting{"NoFlavors", noFlavors(&r.fleet.Spec)}
 	}
 	return all, nil
+}
+
+// noFlavors says why nothing can be bought.
+func noFlavors(spec *v1alpha1.NodeFleetSpec) string {
+	if spec.ClusterAPI == nil {
+		return "the project sees no flavor: have some made or shared"
+	}
+	return fmt.Sprintf("no MachineDeployment in namespace %s matches spec.clusterAPI", spec.ClusterAPI.Namespace)
 }
 
 func (r *round) readPrices(ctx context.Context) error {
@@ -171,15 +200,16 @@ func machineClass(c v1alpha1.FleetClass) class.Class {
 	return class.Any
 }
 
-// disclaim takes from a fleet the MachineDeployments that one before it has.
+// disclaim takes from a fleet the MachineDeployments that one before it has. Flavors that
+// anybody may buy belong to no fleet.
 func disclaim(s *stock, claimed map[string]string) {
+	if s.fleet.Spec.ClusterAPI == nil {
+		return
+	}
 	theirs := map[string]bool{}
 	flavors := s.inventory.Flavors
 	for i := range flavors {
-		key := flavors[i].Name
-		if s.fleet.Spec.ClusterAPI != nil {
-			key = s.fleet.Spec.ClusterAPI.Namespace + "/" + key
-		}
+		key := s.fleet.Spec.ClusterAPI.Namespace + "/" + flavors[i].Name
 		if owner, ok := claimed[key]; ok {
 			flavors[i] = provider.Flavor{Name: flavors[i].Name, Problem: fmt.Sprintf("it belongs to NodeFleet %s", owner)}
 			theirs[flavors[i].Name] = true
@@ -227,12 +257,12 @@ func (r *round) decide() {
 	}
 	c := &r.fleet.Spec.Consolidation
 	r.nominate()
-	limits := r.limits()
+	limits, quota := r.limits(), r.quota()
 	began := time.Now()
 	r.decision = decide.Fleet(s, decide.FleetOptions{
 		Buy:       wait == 0,
-		Limits:    limits,
-		Exhausted: exhausted(limits),
+		Limits:    underQuota(limits, quota),
+		Exhausted: cmp.Or(exhausted(limits), exhaustedQuota(quota)),
 		Class:     r.self.class,
 		Horizon:   cmp.Or(c.Horizon.Duration, time.Hour),
 		Residence: c.After.Duration,

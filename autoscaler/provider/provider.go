@@ -39,12 +39,55 @@ type Provider interface {
 // Observe again and decide anew.
 var ErrChanged = errors.New("the number of machines has been changed by somebody else")
 
+// Refused says that nothing can be done until somebody puts right what Message says.
+// Reason is one word for it, as conditions have it.
+type Refused struct{ Reason, Message string }
+
+// Error returns the message.
+func (r *Refused) Error() string { return r.Message }
+
+// Cleaner is a Provider that can find things left behind that nobody needs.
+type Cleaner interface {
+	// Clean removes them: machines that were made twice for one order, and nodes whose
+	// machines have gone. It touches nothing that does not carry the fleet's marks, and
+	// goes by what the Observe before it has seen.
+	Clean(ctx context.Context) error
+}
+
 // Inventory is what can be bought and what there is.
 type Inventory struct {
 	// Flavors are ordered by name.
 	Flavors []Flavor
 	// Machines are ordered by name.
 	Machines []Machine
+	// Quota is what the seller still allows for, of all flavors together; nil if it
+	// sets no bounds.
+	Quota *Quota
+}
+
+// Quota is an amount of machines. What is negative is not bounded.
+type Quota struct {
+	Machines              int
+	MilliCPU, MemoryBytes int64
+}
+
+// Take takes a machine of a flavor off the quota and reports whether it allowed for it;
+// if not, it stays as it was. A nil Quota allows for all.
+func (q *Quota) Take(f *Flavor) bool {
+	if q == nil {
+		return true
+	}
+	left := Quota{Machines: q.Machines - 1, MilliCPU: q.MilliCPU - f.Sold.MilliCPU, MemoryBytes: q.MemoryBytes - f.Sold.MemoryBytes}
+	for _, bound := range []struct {
+		was  int64
+		left int64
+	}{{int64(q.Machines), int64(left.Machines)}, {q.MilliCPU, left.MilliCPU}, {q.MemoryBytes, left.MemoryBytes}} {
+		if bound.was >= 0 && bound.left < 0 {
+			return false
+		}
+	}
+	*q = left
+	return true
 }
 
 // Flavor is a kind of machine.
@@ -62,6 +105,8 @@ type Flavor struct {
 	// they are alike.
 	Seen     bool
 	Template string
+	// Sold is what the seller counts one machine for against the Quota.
+	Sold packing.Size
 	// Labels and Taints are those that its nodes have. The hostname is missing.
 	Labels map[string]string
 	Taints []corev1.Taint

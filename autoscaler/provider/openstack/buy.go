@@ -1,0 +1,245 @@
+package openstack
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+
+	"supercargo.dev/supercargo/autoscaler/provider"
+)
+
+// concurrency is how many servers are asked for or deleted at a time.
+const concurrency = 10
+
+// Buy implements provider.Provider. The servers of an order are numbered from 0 and
+// made under their numbers. Which of them are there is looked up before any is made, and
+// again after each fault that leaves it open.
+func (p *Provider) Buy(ctx context.Context, intent, flavor string, from, to int) error {
+	s, stock, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	o, ok := stock.find(p.spec, flavor)
+	if !ok {
+		return fmt.Errorf("buy %s, which is not offered any more: %w", flavor, provider.ErrChanged)
+	}
+	u, err := readUserData(ctx, p.clouds.Live, p.spec.UserData)
+	if err != nil {
+		return err
+	}
+	for failures := uint(1); ; failures++ {
+		missing, err := p.missing(ctx, s, intent, flavor, from, to)
+		if err != nil || len(missing) == 0 {
+			return p.loggedOut(err)
+		}
+		err = p.makeAll(ctx, s, stock, &o, u, intent, missing)
+		if err == nil {
+			return nil
+		}
+		if !transient(err) || failures >= maxTries {
+			return p.decide(ctx, s, flavor, err)
+		}
+		if err := await(ctx, pause(failures, rand.Float64())); err != nil {
+			return err
+		}
+	}
+}
+
+// missing returns the numbers of an order's servers that are not there, in order. It
+// returns ErrChanged if beside the order's there are not as many as from.
+func (p *Provider) missing(ctx context.Context, s *session, intent, flavor string, from, to int) ([]int, error) {
+	all, err := s.servers(ctx, append(p.tags(), tag(tagFlavor, flavor))...)
+	if err != nil {
+		return nil, err
+	}
+	there, others := map[string]bool{}, 0
+	for i := range all {
+		switch own := hasTag(&all[i], tag(tagIntent, intent)); {
+		case own:
+			there[tagValue(&all[i], tagOrdinal)] = true // also one that is leaving: it was made
+		case !leaving(&all[i]):
+			others++
+		}
+	}
+	if others != from {
+		return nil, fmt.Errorf("buy %s, of which there were to be %d: there are %d: %w", flavor, from, others, provider.ErrChanged)
+	}
+	var missing []int
+	for i := range to - from {
+		if !there[strconv.Itoa(i)] {
+			missing = append(missing, i)
+		}
+	}
+	return missing, nil
+}
+
+// makeAll asks for servers, some at a time, and goes on after a fault that is about
+// one alone. It returns the error that matters most: one that another try will not mend.
+func (p *Provider) makeAll(ctx context.Context, s *session, stock *stock, o *offer, u *userData, intent string, ordinals []int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	errs := make([]error, len(ordinals))
+	slots := make(chan struct{}, concurrency)
+	var wg sync.WaitGroup
+	for i, ordinal := range ordinals {
+		slots <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			if errs[i] = p.makeOne(ctx, s, stock, o, u, intent, ordinal); errs[i] != nil && !transient(errs[i]) {
+				cancel() // the others would meet the same
+			}
+		})
+	}
+	wg.Wait()
+	var worst error
+	for _, err := range errs {
+		if err != nil && (worst == nil || transient(worst) || errors.Is(worst, context.Canceled)) {
+			worst = err
+		}
+	}
+	return worst
+}
+
+// makeOne asks for one server.
+func (p *Provider) makeOne(ctx context.Context, s *session, stock *stock, o *offer, u *userData, intent string, ordinal int) error {
+	name := serverName(p.fleet.Name, intent, o.name, ordinal)
+	text, err := u.render(facts{
+		Name: name, Fleet: p.fleet.Name, Flavor: o.nova.Name, Zone: o.zone,
+		Labels: labelsFlag(o.givenLabels(p.fleet, p.spec)), Taints: taintsFlag(p.spec.NodeTaints),
+	})
+	if err != nil {
+		return err
+	}
+	networks := make([]servers.Network, len(stock.networks))
+	for i, id := range stock.networks {
+		networks[i].UUID = id
+	}
+	create := servers.CreateOpts{
+		Name: name, ImageRef: stock.image.ID, FlavorRef: o.nova.ID, Networks: networks, SecurityGroups: stock.securityGroups,
+		AvailabilityZone: o.zone, Tags: p.orderTags(intent, o.name, ordinal),
+	}
+	if text != nil {
+		// Encoded here: what happens to be base64 already would be sent as it is.
+		create.UserData = []byte(base64.StdEncoding.EncodeToString(text))
+	}
+	hints := servers.SchedulerHintOpts{Group: stock.serverGroup}
+	return servers.Create(ctx, s.compute, keypairs.CreateOptsExt{CreateOptsBuilder: create, KeyName: p.spec.KeyName}, hints).Err
+}
+
+// serverName returns the name of a server, which becomes that of its node: the fleet's,
+// as far as it fits, a digest of the order, and the number in it. Equal orders give
+// equal names.
+func serverName(fleet, intent, flavor string, ordinal int) string {
+	sum := sha256.Sum256([]byte(intent + "\n" + flavor))
+	digest := strings.ToLower(base32.HexEncoding.EncodeToString(sum[:5]))
+	fleet = strings.TrimRight(strings.ReplaceAll(fleet, ".", "-")[:min(len(fleet), 40)], "-")
+	return fmt.Sprintf("%s-%s-%d", fleet, digest, ordinal)
+}
+
+// decide turns an error of an order into what follows from it. What can be bought is
+// known better then: the fleet decides anew.
+func (p *Provider) decide(ctx context.Context, s *session, flavor string, err error) error {
+	refused := &provider.Refused{}
+	switch {
+	case errors.As(err, &refused):
+		return err
+	default:
+	}
+	said := messageOf(err)
+	switch judge(err) {
+	case overQuota:
+		return p.refuse(ctx, s, flavor, "", fmt.Errorf("buy %s: %s: %w", flavor, said, provider.ErrChanged))
+	case unfit:
+		p.cloud.stock = nil // it may be out of date
+		return p.refuse(ctx, s, flavor, "the cloud refuses to make such a server: "+said, fmt.Errorf("buy %s: %s: %w", flavor, said, provider.ErrChanged))
+	case locked, unknown:
+	}
+	return p.loggedOut(s.login.explain("create a server of flavor "+flavor, err))
+}
+
+// refuse remembers for the fleet's back-off what the cloud would not sell.
+func (p *Provider) refuse(ctx context.Context, s *session, flavor, problem string, cause error) error {
+	all, err := s.servers(ctx, append(p.tags(), tag(tagFlavor, flavor))...)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	may, err := s.limits(ctx)
+	if err != nil {
+		return errors.Join(cause, err)
+	}
+	there := 0
+	for i := range all {
+		if !leaving(&all[i]) {
+			there++
+		}
+	}
+	p.cloud.refused[flavor] = refusal{
+		until: p.clouds.Clock.Now().Add(max(p.fleet.Spec.Scaling.BackOff.Duration, time.Second)), machines: there, limits: *may, problem: problem,
+	}
+	return cause
+}
+
+// Release implements provider.Provider.
+func (p *Provider) Release(ctx context.Context, _, flavor string, from int, machines []string) error {
+	s, _, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := s.servers(ctx, append(p.tags(), tag(tagFlavor, flavor))...)
+	if err != nil {
+		return p.loggedOut(err)
+	}
+	staying, going := map[string]bool{}, map[string]bool{}
+	for i := range all {
+		if leaving(&all[i]) {
+			going[all[i].ID] = true
+		} else {
+			staying[all[i].ID] = true
+		}
+	}
+	var asked []string
+	for _, id := range machines {
+		if staying[id] {
+			asked = append(asked, id)
+			delete(staying, id)
+		}
+	}
+	if len(staying) != from-len(machines) {
+		return fmt.Errorf("give %d of %d %s back: %d would stay: %w", len(machines), from, flavor, len(staying), provider.ErrChanged)
+	}
+	return p.deleteAll(ctx, s, asked)
+}
+
+// deleteAll deletes servers, some at a time. One that has gone is no fault.
+func (p *Provider) deleteAll(ctx context.Context, s *session, ids []string) error {
+	errs := make([]error, len(ids))
+	slots := make(chan struct{}, concurrency)
+	var wg sync.WaitGroup
+	for i, id := range ids {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			err := servers.Delete(ctx, s.compute, id).Err
+			if err != nil && statusOf(err) != http.StatusNotFound {
+				errs[i] = s.login.explain("delete server "+id, err)
+			}
+		})
+	}
+	wg.Wait()
+	return p.loggedOut(errors.Join(errs...))
+}

@@ -1,0 +1,179 @@
+package openstack
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+)
+
+// The entries of a Secret with credentials.
+const (
+	keyCloudsYAML = "clouds.yaml"
+	keyCACert     = "cacert"
+	keyAuthURL    = "auth_url"
+	keyAppID      = "application_credential_id"
+	keyAppSecret  = "application_credential_secret"
+	keyRegion     = "region_name"
+)
+
+// reasonCredentials is the reason of what is wrong with credentials.
+const reasonCredentials = "CredentialsRefused"
+
+// login is what is needed to log in. It is never printed.
+type login struct {
+	auth     gophercloud.AuthOptions
+	endpoint gophercloud.EndpointOpts
+	tls      *tls.Config
+	// where names the Secret, for messages.
+	where string
+	// sum is another for other credentials.
+	sum string
+}
+
+// String keeps credentials out of logs.
+func (l login) String() string { return "credentials of " + l.where }
+
+// GoString keeps credentials out of logs.
+func (l login) GoString() string { return l.String() }
+
+// readLogin reads the Secret of a fleet. What is wrong with it is a provider.Refused.
+func readLogin(ctx context.Context, live client.Reader, spec *v1alpha1.OpenStackServers) (*login, error) {
+	ref := &spec.Credentials
+	where := fmt.Sprintf("Secret %s/%s", ref.Namespace, ref.Name)
+	var secret corev1.Secret
+	if err := live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &secret); err != nil {
+		return nil, unreadable(where, "spec.openStack.credentials", err)
+	}
+	l, problem := parseLogin(secret.Data, ref.Cloud, spec.Region)
+	if problem != "" {
+		return nil, &provider.Refused{Reason: reasonCredentials, Message: where + ": " + problem}
+	}
+	l.where = where
+	return l, nil
+}
+
+// unreadable turns an error of reading an object into what is to be done about it.
+func unreadable(what, field string, err error) error {
+	switch {
+	case apierrors.IsNotFound(err):
+		return &provider.Refused{Reason: "ObjectMissing", Message: fmt.Sprintf("%s, named in %s, does not exist: create it", what, field)}
+	case apierrors.IsForbidden(err):
+		return &provider.Refused{Reason: "ObjectForbidden", Message: fmt.Sprintf(
+			"%s, named in %s, may not be read: put it into namespace supercargo-system, or grant get on it there (%v)", what, field, err)}
+	}
+	return fmt.Errorf("read %s: %w", what, err)
+}
+
+// parseLogin reads the entries of a Secret. The problem says what is wrong with them,
+// and repeats no value.
+func parseLogin(data map[string][]byte, cloud, region string) (l *login, problem string) {
+	l = &login{sum: sum(data)}
+	switch text, ok := data[keyCloudsYAML]; {
+	case ok:
+		problem = l.fromClouds(text, cloud, region)
+	case len(data[keyAppID]) > 0:
+		problem = l.fromApplicationCredential(data, region)
+	default:
+		problem = fmt.Sprintf("it has neither %s nor %s", keyCloudsYAML, keyAppID)
+	}
+	if problem != "" {
+		return nil, problem
+	}
+	if pem, ok := data[keyCACert]; ok {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, keyCACert + " has no certificate in PEM"
+		}
+		l.tls.RootCAs = pool
+	}
+	l.auth.AllowReauth = true
+	return l, ""
+}
+
+// fromClouds reads a clouds.yaml. It must stand alone: what is in files beside it or in
+// the environment is not for fleets.
+func (l *login) fromClouds(text []byte, cloud, region string) string {
+	var file struct {
+		Clouds map[string]struct {
+			Cloud   string `json:"cloud"`
+			Profile string `json:"profile"`
+			CACert  string `json:"cacert"`
+			Cert    string `json:"cert"`
+			Auth    struct {
+				AuthURL string `json:"auth_url"`
+				Token   string `json:"token"`
+			} `json:"auth"`
+		} `json:"clouds"`
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		return keyCloudsYAML + " is not YAML" // the error might quote it
+	}
+	names := slices.Sorted(maps.Keys(file.Clouds))
+	if cloud == "" && len(names) == 1 {
+		cloud = names[0]
+	}
+	c, ok := file.Clouds[cloud]
+	switch {
+	case cloud == "":
+		return fmt.Sprintf("%s has %d clouds %q: say in spec.openStack.credentials.cloud which to use", keyCloudsYAML, len(names), names)
+	case !ok:
+		return fmt.Sprintf("%s has no cloud %q, which spec.openStack.credentials.cloud names; it has %q", keyCloudsYAML, cloud, names)
+	case c.Cloud+c.Profile != "":
+		return fmt.Sprintf("cloud %q refers to a profile: write out what that says", cloud)
+	case c.CACert+c.Cert != "":
+		return fmt.Sprintf("cloud %q refers to files: put the certificates to trust into the entry %s of the Secret", cloud, keyCACert)
+	case c.Auth.AuthURL == "":
+		return fmt.Sprintf("cloud %q has no auth_url", cloud)
+	case c.Auth.Token != "":
+		return fmt.Sprintf("cloud %q has a token, which cannot be renewed: use an application credential or a password", cloud)
+	}
+	var err error
+	l.auth, l.endpoint, l.tls, err = clouds.Parse(
+		clouds.WithCloudsYAML(bytes.NewReader(text)), clouds.WithCloudName(cloud), clouds.WithRegion(region), clouds.WithEndpointType(""))
+	if err != nil {
+		return fmt.Sprintf("cloud %q of %s cannot be used: see that it is as `openstack --os-cloud` takes it", cloud, keyCloudsYAML)
+	}
+	return ""
+}
+
+func (l *login) fromApplicationCredential(data map[string][]byte, region string) string {
+	for _, key := range []string{keyAuthURL, keyAppSecret} {
+		if len(data[key]) == 0 {
+			return fmt.Sprintf("it has %s and no %s", keyAppID, key)
+		}
+	}
+	trimmed := func(key string) string { return string(bytes.TrimSpace(data[key])) }
+	l.auth = gophercloud.AuthOptions{
+		IdentityEndpoint: trimmed(keyAuthURL), ApplicationCredentialID: trimmed(keyAppID), ApplicationCredentialSecret: trimmed(keyAppSecret),
+	}
+	l.endpoint = gophercloud.EndpointOpts{Region: cmp.Or(region, trimmed(keyRegion)), Availability: gophercloud.AvailabilityPublic}
+	l.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	return ""
+}
+
+// sum tells contents apart.
+func sum(data map[string][]byte) string {
+	h := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		fmt.Fprintf(h, "%q %x\n", key, data[key])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

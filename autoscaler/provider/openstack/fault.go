@@ -1,0 +1,112 @@
+package openstack
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"supercargo.dev/supercargo/autoscaler/provider"
+)
+
+// verdict is what an error of the cloud means for an order.
+type verdict int
+
+const (
+	// unknown is an error that the next try may not meet.
+	unknown verdict = iota
+	// overQuota is that the project may not have so many.
+	overQuota
+	// unfit is that a server of this flavor cannot be made as it was asked for.
+	unfit
+	// locked is that nothing works until somebody mends the credentials.
+	locked
+)
+
+// judge says what an error of creating a server means.
+func judge(err error) verdict {
+	switch status := statusOf(err); {
+	case status == http.StatusUnauthorized:
+		return locked
+	case status == http.StatusForbidden && aboutQuota(messageOf(err)):
+		return overQuota
+	case status == http.StatusRequestEntityTooLarge: // so said Nova before 2014, and some clouds still
+		return overQuota
+	case status == http.StatusForbidden, status == http.StatusBadRequest, status == http.StatusNotFound, status == http.StatusConflict:
+		return unfit
+	}
+	return unknown
+}
+
+// aboutQuota tells a quota from a policy, which has the same code.
+func aboutQuota(message string) bool {
+	message = strings.ToLower(message)
+	return strings.Contains(message, "quota") || strings.Contains(message, "maximum number of") || strings.Contains(message, "limit exceeded")
+}
+
+// statusOf returns the code of an answer, 0 if there was none.
+func statusOf(err error) int {
+	var reauth *gophercloud.ErrUnableToReauthenticate
+	if errors.As(err, &reauth) {
+		err = reauth.ErrReauth
+	}
+	var code gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &code) {
+		return code.Actual
+	}
+	return 0
+}
+
+// messageOf returns what the cloud says is wrong, in its words: OpenStack's services
+// wrap them as {"someName": {"message": "…", "code": 403}}.
+func messageOf(err error) string {
+	var code gophercloud.ErrUnexpectedResponseCode
+	if !errors.As(err, &code) {
+		return err.Error()
+	}
+	var body map[string]struct {
+		Message string `json:"message"`
+	}
+	if json.Unmarshal(code.Body, &body) == nil {
+		for _, inner := range body { // there is one
+			if inner.Message != "" {
+				return inner.Message
+			}
+		}
+	}
+	text := strings.Join(strings.Fields(string(code.Body)), " ")
+	return fmt.Sprintf("HTTP %d %s", code.Actual, cmp.Or(text, http.StatusText(code.Actual)))
+}
+
+// explain turns an error of a request into a provider.Refused if somebody has to act.
+func (l *login) explain(what string, err error) error {
+	switch status := statusOf(err); status {
+	case 0:
+	case http.StatusUnauthorized:
+		return &provider.Refused{Reason: reasonCredentials, Message: fmt.Sprintf(
+			"%s refuses the credentials in %s: %s Correct them, or make new ones.", l.auth.IdentityEndpoint, l.where, sentence(messageOf(err)))}
+	case http.StatusForbidden:
+		return &provider.Refused{Reason: "Forbidden", Message: fmt.Sprintf(
+			"the user of %s may not %s: %s Give it a role in the project that allows for it, such as member.", l.where, what, sentence(messageOf(err)))}
+	}
+	var noEndpoint *gophercloud.ErrEndpointNotFound
+	if errors.As(err, &noEndpoint) {
+		return &provider.Refused{Reason: "EndpointMissing", Message: fmt.Sprintf(
+			"cannot %s: the catalogue of %s has no such service in region %q: see spec.openStack.region and region_name in %s",
+			what, l.auth.IdentityEndpoint, l.endpoint.Region, l.where)}
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// sentence ends a text with a full stop.
+func sentence(text string) string { return strings.TrimRight(text, ". \n") + "." }
+
+// isCredentials reports whether an error says that the credentials are refused.
+func isCredentials(err error) bool {
+	var refused *provider.Refused
+	return errors.As(err, &refused) && refused.Reason == reasonCredentials
+}

@@ -1,0 +1,203 @@
+package openstack
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+const mebibyte = 1 << 20
+
+// offer is a flavor in a zone.
+type offer struct {
+	name string // FLAVOR, or FLAVOR@ZONE
+	zone string // empty if the cloud chooses
+	nova flavors.Flavor
+	// problem is why none can be bought.
+	problem string
+}
+
+// offerName returns the name of a flavor in a zone.
+func offerName(flavor, zone string) string {
+	if zone == "" {
+		return flavor
+	}
+	return flavor + "@" + zone
+}
+
+// offers returns what the fleet may buy, flavors that do not exist included: those have
+// a problem.
+func (s *stock) offers(spec *v1alpha1.OpenStackServers) []offer {
+	zones := spec.AvailabilityZones
+	if len(zones) == 0 {
+		zones = []string{""}
+	}
+	var all []offer
+	for _, f := range s.flavors {
+		for _, zone := range zones {
+			all = append(all, offer{name: offerName(f.Name, zone), zone: zone, nova: f, problem: s.problem(&f, zone)})
+		}
+	}
+	for _, name := range s.missing {
+		for _, zone := range zones {
+			all = append(all, offer{name: offerName(name, zone), zone: zone, nova: flavors.Flavor{Name: name}, problem: fmt.Sprintf(
+				"spec.openStack.flavors names %q and the project sees no such flavor: correct the name, or have the flavor made or shared", name)})
+		}
+	}
+	return all
+}
+
+func (s *stock) find(spec *v1alpha1.OpenStackServers, name string) (offer, bool) {
+	all := s.offers(spec)
+	at := slices.IndexFunc(all, func(o offer) bool { return o.name == name })
+	if at < 0 {
+		return offer{}, false
+	}
+	return all[at], true
+}
+
+// problem says why no server of a flavor can be made in a zone.
+func (s *stock) problem(f *flavors.Flavor, zone string) string {
+	if zone != "" {
+		switch available, ok := s.zones[zone]; {
+		case !ok:
+			return fmt.Sprintf("spec.openStack.availabilityZones names %q and the cloud has no such zone", zone)
+		case !available:
+			return fmt.Sprintf("the cloud says that availability zone %q is not available", zone)
+		}
+	}
+	switch {
+	case f.Disk == 0:
+		return fmt.Sprintf("flavor %s has no disk for the image: choose one that has", f.Name)
+	case f.Disk < s.image.MinDiskGigabytes:
+		return fmt.Sprintf("the disk of flavor %s has %d GB, image %s needs %d", f.Name, f.Disk, s.image.Name, s.image.MinDiskGigabytes)
+	case f.RAM < s.image.MinRAMMegabytes:
+		return fmt.Sprintf("flavor %s has %d MiB of memory, image %s needs %d", f.Name, f.RAM, s.image.Name, s.image.MinRAMMegabytes)
+	}
+	return ""
+}
+
+// flavor says what nodes on servers of the offer are like: as one that there is, else
+// as the spec promises.
+func (o *offer) flavor(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServers, s *stock, node *corev1.Node) provider.Flavor {
+	f := provider.Flavor{
+		Name: o.name, InstanceType: o.nova.Name, Problem: o.problem, MaxPods: spec.MaxPods, Template: o.nova.ID + "/" + s.image.ID,
+		Sold:   packing.Size{MilliCPU: int64(o.nova.VCPUs) * 1000, MemoryBytes: int64(o.nova.RAM) * mebibyte},
+		Labels: o.labels(fleet, spec, s), Taints: slices.Clone(spec.NodeTaints),
+	}
+	f.Size = packing.Size{
+		MilliCPU:    max(0, f.Sold.MilliCPU-spec.Reserved.CPU.MilliValue()),
+		MemoryBytes: max(0, f.Sold.MemoryBytes-spec.Reserved.Memory.Value()),
+	}
+	if node != nil && started(node) {
+		allocatable := node.Status.Allocatable
+		f.Size = packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()}
+		f.MaxPods = allocatable.Pods().Value()
+		maps.Copy(f.Labels, node.Labels)
+		delete(f.Labels, corev1.LabelHostname)
+		f.Taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), passing)
+		f.Seen = true
+	}
+	if f.Problem == "" && (f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0) {
+		f.Problem = fmt.Sprintf("flavor %s has no more than spec.openStack.reserved keeps from pods", o.nova.Name)
+	}
+	return f
+}
+
+// labels are those of nodes on servers of the offer, without the hostname.
+func (o *offer) labels(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServers, s *stock) map[string]string {
+	labels := map[string]string{
+		corev1.LabelArchStable: o.arch(s), corev1.LabelOSStable: string(corev1.Linux),
+		corev1.LabelInstanceTypeStable: o.nova.Name,
+	}
+	if o.zone != "" {
+		labels[corev1.LabelTopologyZone] = o.zone
+	}
+	if spec.Region != "" {
+		labels[corev1.LabelTopologyRegion] = spec.Region
+	}
+	maps.Copy(labels, o.givenLabels(fleet, spec))
+	return labels
+}
+
+// givenLabels are the labels that the kubelet is to give its node. Those of
+// kubernetes.io it either knows itself or may not set.
+func (o *offer) givenLabels(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServers) map[string]string {
+	labels := map[string]string{v1alpha1.LabelFleet: fleet.Name}
+	if labelValue(o.nova.Name) {
+		labels[v1alpha1.LabelMachineType] = o.nova.Name
+	}
+	if fleet.Spec.Class != v1alpha1.FleetAny && fleet.Spec.Class != "" {
+		labels[v1alpha1.LabelClass] = strings.ToLower(string(fleet.Spec.Class))
+	}
+	maps.Copy(labels, spec.NodeLabels)
+	return labels
+}
+
+// archs are the names that OpenStack has for architectures, and Kubernetes' for them.
+var archs = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64"}
+
+// arch is the CPU architecture: what the flavor's extra specs demand of the host, else
+// what the image says that it is for.
+func (o *offer) arch(s *stock) string {
+	demanded := strings.TrimPrefix(o.nova.ExtraSpecs["capabilities:cpu_info:arch"], "s== ")
+	if arch, ok := archs[demanded]; ok {
+		return arch
+	}
+	built, _ := s.image.Properties["hw_architecture"].(string)
+	if built == "" {
+		built, _ = s.image.Properties["architecture"].(string)
+	}
+	if arch, ok := archs[built]; ok {
+		return arch
+	}
+	return "amd64"
+}
+
+// started reports whether a node is ready and no controller has yet to finish it.
+func started(n *corev1.Node) bool {
+	for _, t := range n.Spec.Taints {
+		if passing(t) && t.Key != corev1.TaintNodeUnschedulable {
+			return false
+		}
+	}
+	return !n.Status.Allocatable.Cpu().IsZero() && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// passing reports whether a taint tells of a state of the node that passes.
+func passing(t corev1.Taint) bool {
+	return strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
+		strings.HasPrefix(t.Key, v1alpha1.GroupName+"/")
+}
+
+// better returns the node that tells more of what new ones will be like: one that has
+// started, then the younger, then the first by name. a may be nil.
+func better(a, b *corev1.Node) *corev1.Node {
+	switch {
+	case a == nil:
+		return b
+	case started(a) != started(b):
+		if started(a) {
+			return a
+		}
+		return b
+	case !a.CreationTimestamp.Equal(&b.CreationTimestamp):
+		if b.CreationTimestamp.Before(&a.CreationTimestamp) {
+			return a
+		}
+		return b
+	case a.Name < b.Name:
+		return a
+	}
+	return b
+}

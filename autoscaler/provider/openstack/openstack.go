@@ -1,0 +1,302 @@
+// Package openstack rents servers of an OpenStack. Each of Nova's flavors, in each
+// availability zone that a fleet names, is a flavor of the fleet.
+//
+// What there is stands in the cloud alone: servers carry tags that say which cluster,
+// fleet, decision and flavor they are of. Names are not unique in Nova; a server is one
+// of an order if it has the order's tags, and an order is carried out by making the
+// servers of it that are not there yet. Whoever comes after a crash finds what had been
+// asked for by listing. Nothing without our tags is ever touched.
+//
+// The files follow a round: openstack.go (what is kept between rounds), credentials.go
+// and session.go (logging in, what there is to choose from), flavor.go and server.go
+// (what there is), buy.go and userdata.go (making servers), fault.go and retry.go (what
+// errors mean), clean.go (what was left behind).
+package openstack
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/limits"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+)
+
+// stockTime is for how long flavors, zones and what the spec names are not looked up
+// anew. An order that the cloud refuses ends it.
+const stockTime = 5 * time.Minute
+
+// Clouds keeps logins and what was learned of clouds between rounds. All of it can be
+// lost: then it is read again. It is safe for concurrent use; the Providers of one fleet
+// are not.
+type Clouds struct {
+	// Live reads Secrets, past any cache. Writer deletes nodes.
+	Live   client.Reader
+	Writer client.Client
+	// Clock says what time it is.
+	Clock clock.PassiveClock
+	// Cluster tells clusters apart that use one project. If it is empty, it is the UID of
+	// the namespace kube-system.
+	Cluster string
+	// Wrap, if not nil, is put around what sends requests to the clouds.
+	Wrap func(http.RoundTripper) http.RoundTripper
+
+	mu     sync.Mutex
+	fleets map[types.UID]*cloud
+}
+
+// cloud is what is known of the cloud of one fleet.
+type cloud struct {
+	session *session
+	sum     string // of the credentials and the region that the session is for
+	stock   *stock
+	read    time.Time // when stock was
+	spec    int64     // the generation that it is for
+	// refused are flavors that the cloud would not sell, by name.
+	refused map[string]refusal
+	// nodes are the names that the nodes of servers had when they were last seen.
+	nodes map[string]string
+}
+
+// refusal is that the cloud would not sell a flavor.
+type refusal struct {
+	until time.Time
+	// machines is how many there can be: as many as there were. limits are what the
+	// project could have then: when they change, the refusal is forgotten.
+	machines int
+	limits   limits.Absolute
+	// problem is why none can be made; empty if only their number is bounded.
+	problem string
+}
+
+// For returns the Provider of a fleet. nodes are those of the cluster, by name.
+func (c *Clouds) For(fleet *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) *Provider {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fleets == nil {
+		c.fleets = map[types.UID]*cloud{}
+	}
+	known := c.fleets[fleet.UID]
+	if known == nil {
+		known = &cloud{refused: map[string]refusal{}, nodes: map[string]string{}}
+		c.fleets[fleet.UID] = known
+	}
+	return &Provider{clouds: c, cloud: known, fleet: fleet, spec: fleet.Spec.OpenStack, nodes: nodes}
+}
+
+// cluster returns what tells this cluster from others.
+func (c *Clouds) cluster(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Cluster == "" {
+		var system corev1.Namespace
+		if err := c.Live.Get(ctx, types.NamespacedName{Name: metav1.NamespaceSystem}, &system); err != nil {
+			return "", fmt.Errorf("read namespace %s, whose UID tells clusters apart: %w", metav1.NamespaceSystem, err)
+		}
+		c.Cluster = string(system.UID)
+	}
+	return c.Cluster, nil
+}
+
+// Provider rents servers for one fleet.
+type Provider struct {
+	clouds *Clouds
+	cloud  *cloud
+	fleet  *v1alpha1.NodeFleet
+	spec   *v1alpha1.OpenStackServers
+	nodes  map[string]*corev1.Node
+
+	cluster string           // set by connect
+	seen    []servers.Server // by Observe
+}
+
+var (
+	_ provider.Provider = (*Provider)(nil)
+	_ provider.Cleaner  = (*Provider)(nil)
+)
+
+// connect logs in and looks up what the spec names, unless that was done lately.
+func (p *Provider) connect(ctx context.Context) (*session, *stock, error) {
+	var err error
+	if p.cluster, err = p.clouds.cluster(ctx); err != nil {
+		return nil, nil, err
+	}
+	l, err := readLogin(ctx, p.clouds.Live, p.spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	k := p.cloud
+	if key := l.sum + " " + l.endpoint.Region + " " + l.auth.IdentityEndpoint; k.session == nil || k.sum != key {
+		k.session, k.stock = nil, nil
+		if k.session, err = open(ctx, l, p.clouds.Wrap); err != nil {
+			return nil, nil, err
+		}
+		k.sum = key
+	}
+	now := p.clouds.Clock.Now()
+	if k.stock == nil || k.spec != p.fleet.Generation || now.Sub(k.read) >= stockTime {
+		k.stock = nil
+		if k.stock, err = k.session.stock(ctx, p.spec); err != nil {
+			return nil, nil, p.loggedOut(err)
+		}
+		k.read, k.spec = now, p.fleet.Generation
+	}
+	return k.session, k.stock, nil
+}
+
+// loggedOut forgets a session that the cloud does not let in any more, so that the next
+// round logs in anew with what the Secret has then.
+func (p *Provider) loggedOut(err error) error {
+	if isCredentials(err) {
+		p.cloud.session, p.cloud.stock = nil, nil
+	}
+	return err
+}
+
+// Observe implements provider.Provider. It takes two requests, one for the servers (one
+// more for each further thousand) and one for the limits, and some more every
+// stockTime.
+func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
+	s, stock, err := p.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.servers(ctx, p.tags()...)
+	if err != nil {
+		return nil, p.loggedOut(err)
+	}
+	may, err := s.limits(ctx)
+	if err != nil {
+		return nil, p.loggedOut(err)
+	}
+	p.seen = all
+	byID := nodesByServer(p.nodes)
+	found := &provider.Inventory{Quota: quota(may)}
+	examples := map[string]*corev1.Node{}
+	for i := range all {
+		m := p.machine(&all[i], stock, byID)
+		if n := byID[m.Name]; n != nil {
+			examples[m.Flavor] = better(examples[m.Flavor], n)
+		}
+		found.Machines = append(found.Machines, m)
+	}
+	p.rememberNodes(found.Machines)
+	wants := count(found.Machines)
+	p.forget(may)
+	for _, o := range stock.offers(p.spec) {
+		f := o.flavor(p.fleet, p.spec, stock, examples[o.name])
+		f.Want = wants[f.Name]
+		f.Max = f.Want + room(may, o)
+		if r, ok := p.cloud.refused[f.Name]; ok {
+			f.Max = min(f.Max, max(r.machines, f.Want))
+			f.Problem = cmp.Or(f.Problem, r.problem)
+		}
+		delete(wants, f.Name)
+		found.Flavors = append(found.Flavors, f)
+	}
+	for _, name := range slices.Sorted(maps.Keys(wants)) { // which the spec names no more
+		found.Flavors = append(found.Flavors, provider.Flavor{
+			Name: name, Want: wants[name], Max: wants[name], Problem: "there are machines of it, but spec.openStack does not offer it any more",
+		})
+	}
+	slices.SortFunc(found.Flavors, func(a, b provider.Flavor) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(found.Machines, func(a, b provider.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	return found, nil
+}
+
+// tags are those that every server of the fleet carries.
+func (p *Provider) tags() []string {
+	return []string{tag(tagCluster, p.cluster), tag(tagFleet, p.fleet.Name)}
+}
+
+// orderTags are those of one server of an order.
+func (p *Provider) orderTags(intent, flavor string, ordinal int) []string {
+	return append(p.tags(), tag(tagIntent, intent), tag(tagFlavor, flavor), tag(tagOrdinal, strconv.Itoa(ordinal)))
+}
+
+// count returns how many machines of each flavor there are that stay.
+func count(machines []provider.Machine) map[string]int {
+	n := map[string]int{}
+	for _, m := range machines {
+		if !m.Leaving {
+			n[m.Flavor]++
+		}
+	}
+	return n
+}
+
+// rememberNodes notes the nodes of machines, and gives those whose node is missing now
+// the name that it had.
+func (p *Provider) rememberNodes(machines []provider.Machine) {
+	had := p.cloud.nodes
+	p.cloud.nodes = make(map[string]string, len(machines))
+	for i := range machines {
+		m := &machines[i]
+		if m.Node = cmp.Or(m.Node, had[m.Name]); m.Node != "" {
+			p.cloud.nodes[m.Name] = m.Node
+		}
+	}
+}
+
+// forget drops refusals that are old, or that came of other limits.
+func (p *Provider) forget(may *limits.Absolute) {
+	now := p.clouds.Clock.Now()
+	maps.DeleteFunc(p.cloud.refused, func(_ string, r refusal) bool {
+		return !now.Before(r.until) || r.problem == "" && ceilings(r.limits) != ceilings(*may)
+	})
+}
+
+// ceilings are what the project may have, without what it has.
+func ceilings(l limits.Absolute) [3]int {
+	return [3]int{l.MaxTotalInstances, l.MaxTotalCores, l.MaxTotalRAMSize}
+}
+
+// quota is what the project may still have. Below zero is no limit.
+func quota(l *limits.Absolute) *provider.Quota {
+	left := func(most, used int) int {
+		if most < 0 {
+			return -1
+		}
+		return max(0, most-used)
+	}
+	q := &provider.Quota{
+		Machines: left(l.MaxTotalInstances, l.TotalInstancesUsed),
+		MilliCPU: int64(left(l.MaxTotalCores, l.TotalCoresUsed)), MemoryBytes: int64(left(l.MaxTotalRAMSize, l.TotalRAMUsed)),
+	}
+	if q.MilliCPU > 0 {
+		q.MilliCPU *= 1000
+	}
+	if q.MemoryBytes > 0 {
+		q.MemoryBytes *= mebibyte
+	}
+	return q
+}
+
+// room is how many servers of an offer the project may still have.
+func room(l *limits.Absolute, o offer) int {
+	fits := func(most, used, each int) int {
+		if most < 0 || each <= 0 {
+			return maxServers
+		}
+		return max(0, most-used) / each
+	}
+	return min(fits(l.MaxTotalInstances, l.TotalInstancesUsed, 1),
+		fits(l.MaxTotalCores, l.TotalCoresUsed, o.nova.VCPUs), fits(l.MaxTotalRAMSize, l.TotalRAMUsed, o.nova.RAM))
+}
+
+// maxServers stands for no limit.
+const maxServers = 1 << 20

@@ -1,0 +1,93 @@
+package openstack
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"supercargo.dev/supercargo/autoscaler/provider"
+)
+
+// What a server is, in Nova's words.
+const (
+	statusActive      = "ACTIVE"
+	statusError       = "ERROR"
+	statusDeleted     = "DELETED"
+	statusSoftDeleted = "SOFT_DELETED"
+	taskDeleting      = "deleting"
+	taskSoftDeleting  = "soft-deleting"
+)
+
+// machine returns a server as the fleet sees it. Its name is the server's ID: names are
+// not unique.
+func (p *Provider) machine(s *servers.Server, stock *stock, nodes map[string]*corev1.Node) provider.Machine {
+	m := provider.Machine{Name: s.ID, Flavor: p.flavorOf(s, stock), Ordered: s.Created, Leaving: leaving(s)}
+	if n := nodes[s.ID]; n != nil {
+		m.Node = n.Name
+	}
+	switch {
+	case s.Status == statusError:
+		m.Failed = cmp.Or(s.Fault.Message, "Nova says that it is in ERROR and not why")
+	case s.Status == statusActive:
+		m.Waits = fmt.Sprintf("server %s is ACTIVE and has no node yet: see its console for how far its user data came", s.Name)
+	default:
+		m.Waits = fmt.Sprintf("server %s is %s", s.Name, strings.TrimRight(s.Status+", "+s.TaskState, ", "))
+	}
+	return m
+}
+
+// leaving reports whether a server has been deleted or is about to be.
+func leaving(s *servers.Server) bool {
+	return s.TaskState == taskDeleting || s.TaskState == taskSoftDeleting || s.Status == statusDeleted || s.Status == statusSoftDeleted
+}
+
+// flavorOf returns the name of the offer that a server was bought as. One that is not
+// offered any more is called by what the server itself says.
+func (p *Provider) flavorOf(s *servers.Server, stock *stock) string {
+	for _, o := range stock.offers(p.spec) {
+		if hasTag(s, tag(tagFlavor, o.name)) {
+			return o.name
+		}
+	}
+	if name := tagValue(s, tagFlavor); name != "" {
+		return name
+	}
+	name, _ := s.Flavor["original_name"].(string)
+	return cmp.Or(name, "unknown")
+}
+
+// providerPrefix begins the provider IDs of nodes on OpenStack: openstack:///UUID, or
+// openstack://REGION/UUID.
+const providerPrefix = "openstack://"
+
+// serverOf returns the ID of a node's server, empty if it is on none.
+func serverOf(n *corev1.Node) string {
+	rest, ok := strings.CutPrefix(n.Spec.ProviderID, providerPrefix)
+	if !ok {
+		return ""
+	}
+	return rest[strings.LastIndexByte(rest, '/')+1:]
+}
+
+// nodesByServer returns the nodes on servers. Of two that say to be on the same one the
+// younger is right: the older is from before its kubelet registered anew.
+func nodesByServer(nodes map[string]*corev1.Node) map[string]*corev1.Node {
+	found := map[string]*corev1.Node{}
+	for _, n := range nodes {
+		id := serverOf(n)
+		if id == "" {
+			continue
+		}
+		if o := found[id]; o == nil || o.CreationTimestamp.Before(&n.CreationTimestamp) ||
+			o.CreationTimestamp.Equal(&n.CreationTimestamp) && n.Name < o.Name {
+			found[id] = n
+		}
+	}
+	return found
+}
+
+func labelValue(text string) bool { return len(validation.IsValidLabelValue(text)) == 0 }

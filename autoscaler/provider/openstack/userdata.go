@@ -1,0 +1,128 @@
+package openstack
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+)
+
+// maxUserData is how many bytes of user data Nova takes before it is encoded: 65535 after.
+const maxUserData = 65535 / 4 * 3
+
+const reasonUserData = "UserDataUnusable"
+
+// userData is a template with the values of a Secret. The zero value gives none.
+type userData struct {
+	where    string
+	template *template.Template
+	values   map[string]string
+}
+
+// facts are what a template may use.
+type facts struct {
+	Name, Fleet, Flavor, Zone string
+	// Labels and Taints are written as the kubelet's flags --node-labels and
+	// --register-with-taints have them.
+	Labels, Taints string
+	Values         map[string]string
+}
+
+// readUserData reads the template and the values of a fleet.
+func readUserData(ctx context.Context, live client.Reader, spec *v1alpha1.OpenStackUserData) (*userData, error) {
+	if spec == nil {
+		return &userData{}, nil
+	}
+	u := &userData{values: map[string]string{}}
+	text, err := u.readTemplate(ctx, live, spec)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Values != nil {
+		var secret corev1.Secret
+		if err := live.Get(ctx, types.NamespacedName{Namespace: spec.Values.Namespace, Name: spec.Values.Name}, &secret); err != nil {
+			return nil, unreadable(fmt.Sprintf("Secret %s/%s", spec.Values.Namespace, spec.Values.Name), "spec.openStack.userData.values", err)
+		}
+		for key, value := range secret.Data {
+			u.values[key] = string(value)
+		}
+	}
+	if u.template, err = template.New("user-data").Option("missingkey=error").Parse(text); err != nil {
+		return nil, &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf("%s: %v", u.where, err)}
+	}
+	sample := facts{Name: "fleet-00000000-0", Fleet: "fleet", Flavor: "flavor", Zone: "zone", Labels: "key=value", Taints: "key=value:NoSchedule"}
+	_, err = u.render(sample) // so that what it lacks is known before a server is wanted
+	return u, err
+}
+
+func (u *userData) readTemplate(ctx context.Context, live client.Reader, spec *v1alpha1.OpenStackUserData) (string, error) {
+	ref, kind, field := spec.Secret, "Secret", "spec.openStack.userData.secret"
+	var object client.Object = &corev1.Secret{}
+	if ref == nil {
+		ref, kind, field, object = spec.ConfigMap, "ConfigMap", "spec.openStack.userData.configMap", &corev1.ConfigMap{}
+	}
+	what := fmt.Sprintf("%s %s/%s", kind, ref.Namespace, ref.Name)
+	u.where = fmt.Sprintf("the user data in %s, entry %s", what, ref.Key)
+	if err := live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, object); err != nil {
+		return "", unreadable(what, field, err)
+	}
+	var text string
+	var ok bool
+	switch o := object.(type) {
+	case *corev1.Secret:
+		var data []byte
+		data, ok = o.Data[ref.Key]
+		text = string(data)
+	case *corev1.ConfigMap:
+		text, ok = o.Data[ref.Key]
+	}
+	if !ok {
+		return "", &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf("%s has no entry %s, which %s.key names", what, ref.Key, field)}
+	}
+	return text, nil
+}
+
+// render returns the user data of a server, nil if there is none.
+func (u *userData) render(f facts) ([]byte, error) {
+	if u.template == nil {
+		return nil, nil
+	}
+	f.Values = u.values
+	var out bytes.Buffer
+	if err := u.template.Execute(&out, f); err != nil {
+		return nil, &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf("%s: %v", u.where, err)}
+	}
+	if out.Len() > maxUserData {
+		return nil, &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf(
+			"%s has %d bytes and Nova takes %d: fetch the rest from the server itself", u.where, out.Len(), maxUserData)}
+	}
+	return out.Bytes(), nil
+}
+
+// labelsFlag writes labels as key=value between commas, ordered by key.
+func labelsFlag(labels map[string]string) string {
+	pairs := make([]string, 0, len(labels))
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		pairs = append(pairs, key+"="+labels[key])
+	}
+	return strings.Join(pairs, ",")
+}
+
+// taintsFlag writes taints as key=value:effect between commas.
+func taintsFlag(taints []corev1.Taint) string {
+	items := make([]string, len(taints))
+	for i, t := range taints {
+		items[i] = fmt.Sprintf("%s=%s:%s", t.Key, t.Value, t.Effect)
+	}
+	return strings.Join(items, ",")
+}
