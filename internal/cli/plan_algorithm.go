@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
-	"supercargo.dev/supercargo/internal/bound"
 )
 
 // planAlgorithm is a way to plan.
@@ -49,15 +48,7 @@ func planSupercargo(r *planRequest, stop func() bool) planOutcome {
 // quick to be stopped.
 func planGreedy(r *planRequest, _ func() bool) planOutcome {
 	plan := planner.Greedy(r.pods, r.flavors, planner.Options{Order: planner.Services})
-	pods := make([]bound.Pod, len(r.pods))
-	for i, p := range r.pods {
-		pods[i] = bound.Pod{Size: p.Size, Arch: p.Arch}
-	}
-	flavors := make([]bound.Flavor, len(r.flavors))
-	for i, f := range r.flavors {
-		flavors[i] = bound.Flavor{Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour}
-	}
-	least, _ := bound.PerHour(pods, flavors)
+	least, _ := planner.LowerBound(r.pods, r.flavors)
 	return planOutcome{plan, least}
 }
 
