@@ -135,7 +135,13 @@ func (b *bench) show() string {
 		fmt.Fprintf(&text, "Node %s: %s, unschedulable %v, %v\n", n.Name, n.Labels[corev1.LabelInstanceTypeStable], n.Spec.Unschedulable, n.Annotations)
 	}
 	for _, p := range b.allPods() {
-		fmt.Fprintf(&text, "Pod %s: %s on %q\n", p.Name, p.Status.Phase, p.Spec.NodeName)
+		fmt.Fprintf(&text, "Pod %s: %s on %q", p.Name, p.Status.Phase, p.Spec.NodeName)
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status != corev1.ConditionTrue {
+				fmt.Fprintf(&text, ": %s since %s", c.Message, c.LastTransitionTime.Format("15:04:05"))
+			}
+		}
+		text.WriteString("\n")
 	}
 	for _, e := range b.events() {
 		fmt.Fprintf(&text, "Event %s %s: %.300s\n", e.CreationTimestamp.Format("15:04:05"), e.Reason, e.Message)

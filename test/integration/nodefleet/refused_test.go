@@ -33,6 +33,7 @@ var durations = []struct{ path, least, most, below, above, bounds string }{
 	{"scaling.expectedLag", "0s", "24h", "", "100h", "must be between 0s and 24h"},
 	{"consolidation.after", "0s", "8784h", "", "8785h", "must be between 0s and 8784h"},
 	{"consolidation.queueEmptyFor", "0s", "8784h", "", "9999h", "must be between 0s and 8784h"},
+	{"consolidation.horizon", "0s", "8784h", "", "8784h1s", "must be between 0s and 8784h"},
 	{"consolidation.drainTimeout", "1s", "8784h", "0s", "8784h0m1s", "must be between 1s and 8784h"},
 }
 
@@ -44,7 +45,10 @@ func refusals() []refusal {
 			"provider ClusterAPI needs clusterAPI, which says which MachineDeployments the fleet may scale"},
 		{"class", "enum", "batch", `supported values: "Any", "Batch", "Service"`},
 		{"mode", "enum", "DryRun", `supported values: "Act", "Observe"`},
-		{"provider", "enum", "OpenStack", `supported values: "ClusterAPI"`},
+		{"provider", "enum", "AWS", `supported values: "ClusterAPI", "OpenStack"`},
+
+		{"provider", "give openStack, which says what servers are made from, with provider OpenStack and with no other", "OpenStack",
+			"give openStack, which says what servers are made from, with provider OpenStack and with no other"},
 
 		{"clusterAPI.namespace", "required", nil, "spec.clusterAPI.namespace: Required value"},
 		{"clusterAPI.namespace", "minLength", "", "at least 1 chars long"},
@@ -89,6 +93,7 @@ func refusals() []refusal {
 		{"consolidation.maxUnavailable", "pattern", "-1", "should match"},
 		{"consolidation.maxUnavailable", "pattern", "half", "should match"},
 	}
+	all = append(all, openStackRefusals()...)
 	for _, d := range durations {
 		all = append(all,
 			refusal{d.path, "pattern", "soon", "should match"}, refusal{d.path, "pattern", "-5m", "should match"}, refusal{d.path, "pattern", "5", "should match"},
@@ -97,6 +102,88 @@ func refusals() []refusal {
 		if d.below != "" {
 			all = append(all, refusal{d.path, d.bounds, d.below, d.bounds})
 		}
+	}
+	return all
+}
+
+// openStackRefusals are those of what servers are made from.
+func openStackRefusals() []refusal {
+	const either = "give either secret or configMap: where the template is"
+	long := strings.Repeat("a", 256)
+	ref := func(key string, value any) map[string]any {
+		r := map[string]any{"namespace": "a", "name": "a"}
+		if r[key] = value; value == nil {
+			delete(r, key)
+		}
+		return r
+	}
+	all := []refusal{
+		{"openStack.maxPods", "minimum", int64(0), "greater than or equal to 1"},
+		{"openStack.maxPods", "maximum", int64(10_001), "less than or equal to 10000"},
+		{"openStack.nodeTaints", "maxItems", manyTaints(33), "must have at most 32 items"},
+		{"openStack.nodeTaints", "[] required", []any{map[string]any{"key": "a"}}, "effect: Required value"},
+		{"openStack.reserved", "cpu pattern", map[string]any{"cpu": "some"}, "should match"},
+		{"openStack.reserved", "cpu must not be negative", map[string]any{"cpu": "-1"}, "must not be negative"},
+		{"openStack.reserved", "memory pattern", map[string]any{"memory": "1GB?"}, "should match"},
+		{"openStack.reserved", "memory must not be negative", map[string]any{"memory": "-1"}, "must not be negative"},
+		{"openStack.userData", either, map[string]any{}, either},
+		{"openStack.userData", either, map[string]any{"secret": ref("", ""), "configMap": ref("", "")}, either},
+	}
+	for _, field := range []string{"credentials", "image", "networks"} {
+		all = append(all, refusal{"openStack." + field, "required", nil, "spec.openStack." + field + ": Required value"})
+	}
+	for _, list := range []struct {
+		field string
+		least bool
+		most  int
+	}{{"availabilityZones", true, 50}, {"flavors", true, 500}, {"networks", true, 16}, {"securityGroups", false, 32}} {
+		path := "openStack." + list.field
+		all = append(all,
+			refusal{path, "maxItems", manyNames(list.most + 1), fmt.Sprintf("must have at most %d items", list.most)},
+			refusal{path, "x-kubernetes-list-type", []any{"a", "a"}, `Duplicate value: "a"`},
+			refusal{path, "[] minLength", []any{""}, "at least 1 chars long"}, refusal{path, "[] maxLength", []any{long}, "may not be more than 255"})
+		if list.least {
+			all = append(all, refusal{path, "minItems", []any{}, "should have at least 1 items"})
+		}
+	}
+	for _, field := range []string{"image", "keyName", "region", "serverGroup"} {
+		all = append(all, refusal{"openStack." + field, "maxLength", long, "may not be more than 255"})
+	}
+	all = append(all, refusal{"openStack.image", "minLength", "", "at least 1 chars long"},
+		refusal{"openStack.credentials", "cloud maxLength", ref("cloud", long), "may not be more than 255"})
+	for _, of := range []string{"credentials", "userData.secret", "userData.configMap", "userData.values"} {
+		path, field, within := "openStack."+of, "", func(r map[string]any) any { return r }
+		if what, ok := strings.CutPrefix(of, "userData."); ok {
+			path, field = "openStack.userData", what+" "
+			within = func(r map[string]any) any {
+				data := map[string]any{what: r}
+				if what == "values" {
+					data["secret"] = ref("", "")
+				}
+				return data
+			}
+		}
+		full := "spec.openStack." + of
+		all = append(all,
+			refusal{path, field + "required", within(ref("name", nil)), full + ".name: Required value"},
+			refusal{path, field + "required", within(ref("namespace", nil)), full + ".namespace: Required value"},
+			refusal{path, field + "name minLength", within(ref("name", "")), "at least 1 chars long"},
+			refusal{path, field + "name maxLength", within(ref("name", long)), "may not be more than 253"},
+			refusal{path, field + "namespace minLength", within(ref("namespace", "")), "at least 1 chars long"},
+			refusal{path, field + "namespace maxLength", within(ref("namespace", long)), "may not be more than 63"})
+		if of == "userData.secret" || of == "userData.configMap" {
+			all = append(all,
+				refusal{path, field + "key minLength", within(ref("key", "")), "at least 1 chars long"},
+				refusal{path, field + "key maxLength", within(ref("key", long)), "may not be more than 253"})
+		}
+	}
+	return all
+}
+
+func manyTaints(n int) []any {
+	all := make([]any, n)
+	for i := range all {
+		all[i] = map[string]any{"key": fmt.Sprintf("taint-%d", i), "effect": "NoSchedule"}
 	}
 	return all
 }
@@ -119,6 +206,11 @@ func fleetWith(t *testing.T, path string, value any) *unstructured.Unstructured 
 	f := &unstructured.Unstructured{Object: map[string]any{
 		"spec": map[string]any{"clusterAPI": map[string]any{"namespace": "default", "names": []any{"small"}}},
 	}}
+	if strings.HasPrefix(path, "openStack.") {
+		f.Object["spec"] = map[string]any{"provider": "OpenStack", "openStack": map[string]any{
+			"credentials": map[string]any{"namespace": "default", "name": "clouds"}, "image": "node", "networks": []any{"net"},
+		}}
+	}
 	f.SetAPIVersion("supercargo.dev/v1alpha1")
 	f.SetKind("NodeFleet")
 	f.SetName("tried")
@@ -171,7 +263,7 @@ func TestEveryRuleOfAFleetHasABreachInTheTable(t *testing.T) {
 			t.Errorf("nothing in the table breaks %q", rule)
 		}
 	}
-	if len(rules) < 60 {
+	if len(rules) < 100 {
 		t.Errorf("only %d rules were found", len(rules))
 	}
 }
@@ -232,6 +324,9 @@ func TestWhatIsJustWithinTheBoundsIsTaken(t *testing.T) {
 		"consolidation.maxUnavailable":   {"0", "1", "999999", "0%", "7%", "99%", "100%"},
 		"scaling":                        {map[string]any{"batchIdle": "1h", "batchMax": "1h"}, map[string]any{"batchIdle": "0s", "batchMax": "0s"}},
 		"pricing.catalogue":              {catalogue("a", "a", "a")},
+		"openStack.maxPods":              {int64(1), int64(10_000)},
+		"openStack.flavors":              {manyNames(500)},
+		"openStack.nodeTaints":           {manyTaints(32)},
 	} {
 		for _, value := range values {
 			if err := b.try(fleetWith(t, path, value)); err != nil {
@@ -259,6 +354,7 @@ func TestWhatAFleetDoesNotSayIsFilledIn(t *testing.T) {
 		},
 		"consolidation": map[string]any{
 			"policy": "WhenEmpty", "thresholdPercent": int64(50), "after": "5m", "queueEmptyFor": "1m", "maxUnavailable": "10%", "drainTimeout": "10m",
+			"horizon": "1h",
 		},
 	}
 	if diff := cmp.Diff(want, f.Object["spec"]); diff != "" {
