@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
@@ -180,11 +181,17 @@ func TestTheBuyerIsNotAskedWithoutEnd(t *testing.T) {
 		}
 	}
 	// Where even a machine without waste would not pay, he is not asked at all.
-	s.Flavors = []cluster.Flavor{flavor("dear", 6, 6, 1000), flavor("tiny", 1, 1, 20)}
-	Exchange(s, day, func([]cluster.Pod, []cluster.Node, []cluster.Flavor, int) ([]cluster.Purchase, []cluster.Move, bool) {
-		t.Error("asked about what cannot pay")
+	s.Flavors = []cluster.Flavor{flavor("dear", 6, 6, 1000), flavor("tiny", 1, 1, 1)}
+	never := func([]cluster.Pod, []cluster.Node, []cluster.Flavor, int) ([]cluster.Purchase, []cluster.Move, bool) {
+		t.Error("asked about what cannot be or cannot pay")
 		return nil, nil, false
-	})
+	}
+	few := day
+	few.Limit = 5
+	Exchange(s, few, never)
+	// Nor where nothing may be bought.
+	s.Flavors, s.MaxNodes = []cluster.Flavor{flavor("small", 6, 6, 20)}, 40
+	Exchange(s, day, never)
 }
 
 func TestPodsThatLookAtOthersAreBoughtForTogether(t *testing.T) {
@@ -251,5 +258,173 @@ func TestTheBuyerMayUseRoomOnNodes(t *testing.T) {
 	want := []string{"[q p]", "a in phase 2 with []", "k in phase 1 with [r]", "m in phase 1 with [t]"}
 	if diff := cmp.Diff(want, asked); diff != "" {
 		t.Errorf("what the buyer was asked (-want +got):\n%s", diff)
+	}
+}
+
+// scripted always gives the same answer.
+func scripted(buy []cluster.Purchase, moves ...cluster.Move) Buyer {
+	return func([]cluster.Pod, []cluster.Node, []cluster.Flavor, int) ([]cluster.Purchase, []cluster.Move, bool) {
+		return buy, moves, true
+	}
+}
+
+func buying(flavor string, pods ...string) cluster.Purchase {
+	return cluster.Purchase{Flavor: flavor, Class: class.Any, Pods: pods}
+}
+
+// TestAWrongAnswerIsNotActedUpon has a node with two pods for which there is no room on others,
+// since those are full (f), closed (e) or take jobs alone (b).
+func TestAWrongAnswerIsNotActedUpon(t *testing.T) {
+	d := newDemands()
+	tests := []struct {
+		name  string
+		buyer Buyer
+		done  bool
+	}{
+		{"right", scripted([]cluster.Purchase{buying("small", "p"), buying("small", "q")}), true},
+		{"a pod is forgotten", scripted([]cluster.Purchase{buying("small", "p")}), false},
+		{"a pod has two places", scripted([]cluster.Purchase{buying("small", "p"), buying("small", "p"), buying("small", "q")}), false},
+		{"a pod that is not there", scripted([]cluster.Purchase{buying("small", "p"), buying("small", "q", "r")}), false},
+		{"a machine for nobody", scripted([]cluster.Purchase{buying("small", "p"), buying("small", "q"), buying("small")}), false},
+		{"too small", scripted([]cluster.Purchase{buying("tiny", "p"), buying("small", "q")}), false},
+		{"too small in memory", scripted([]cluster.Purchase{buying("flat", "p"), buying("small", "q")}), false},
+		{"too many pods", scripted([]cluster.Purchase{buying("two", "p", "q")}), false},
+		{"of another class", scripted([]cluster.Purchase{{Flavor: "small", Class: class.Batch, Pods: []string{"p"}}, buying("small", "q")}), false},
+		{"pods that must be apart", scripted([]cluster.Purchase{buying("wide", "p", "q")}), false},
+		{"a flavor there is not", scripted([]cluster.Purchase{buying("none", "p"), buying("small", "q")}), false},
+		{"more of a flavor than there are", scripted([]cluster.Purchase{buying("rare", "p"), buying("rare", "q")}), false},
+		{"more machines than there may be", scripted([]cluster.Purchase{buying("small", "p"), buying("small", "q"), buying("small", "o")}), false},
+		{"a node without room", scripted([]cluster.Purchase{buying("small", "p")}, cluster.Move{Pod: "q", Target: "f"}), false},
+		{"a node that is about to go", scripted([]cluster.Purchase{buying("small", "p")}, cluster.Move{Pod: "q", Target: "e"}), false},
+		{"a node for jobs", scripted([]cluster.Purchase{buying("small", "p")}, cluster.Move{Pod: "q", Target: "b"}), false},
+		{"the node itself", scripted([]cluster.Purchase{buying("small", "p")}, cluster.Move{Pod: "q", Target: "a"}), false},
+		{"no node at all", scripted([]cluster.Purchase{buying("small", "p")}, cluster.Move{Pod: "q", Target: "x"}), false},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			s := state(node("a", d.on(service("p", 3, 3), "p"), d.on(service("q", 3, 3), "q", apartFrom("p", hostname))),
+				of(node("b", fixed(job("o", 1, 1))), class.Batch), node("e"), node("f", fixed(service("r", 9, 9))))
+			for i := range s.Nodes {
+				s.Nodes[i] = located(s.Nodes[i], "x")
+			}
+			two := flavor("two", 6, 6, 10)
+			two.MaxPods = 1
+			s.Flavors = []cluster.Flavor{
+				flavor("flat", 3, 2, 10), most(flavor("rare", 3, 3, 10), 1), flavor("small", 3, 3, 10), flavor("tiny", 2, 3, 10), two, flavor("wide", 6, 6, 10),
+			}
+			s.MaxNodes = len(s.Nodes) + 2
+			if got := told(Exchange(s, day, tc.buyer)); (len(got) > 0) != tc.done {
+				t.Errorf("exchanges %s", got)
+			}
+		})
+	}
+}
+
+// TestAnExchangeCountsForTheNext carries one out and looks at what the next one sees.
+func TestAnExchangeCountsForTheNext(t *testing.T) {
+	d := newDemands()
+	const minute = time.Minute
+	apart := func(p cluster.Pod) cluster.Pod { return d.on(p, "p", apartFrom("p", zone)) }
+	s := state(
+		located(node("a", ran(lasting(apart(job("p", 5, 5)), 60*minute), 2*minute), ran(lasting(job("q", 2, 2), 20*minute), 3*minute)), "z"),
+		located(of(node("b", apart(service("r", 5, 5))), class.Service), "w"),
+		located(node("k", fixed(lasting(job("t", 8, 8), 5*minute))), "v"))
+	s.Lag = 4 * minute
+	x := flavor("x", 5, 5, 1)
+	x.Host = located(node("x"), "x").Host
+	s.Flavors = []cluster.Flavor{x}
+	var saw []string
+	buyer := func(pods []cluster.Pod, nodes []cluster.Node, _ []cluster.Flavor, _ int) ([]cluster.Purchase, []cluster.Move, bool) {
+		saw = nil
+		for _, n := range nodes {
+			saw = append(saw, fmt.Sprintf("%s %v", n.Name, names(n.Pods)))
+		}
+		return []cluster.Purchase{buying("x", names(pods)...)}, nil, true
+	}
+	ex := newExchanger(s, ExchangeConfig{Method: cluster.Evict, MoveServices: true, Horizon: 2 * time.Hour}, buyer)
+	o := ex.offer([]*cluster.Node{&s.Nodes[0]})
+	if o == nil {
+		t.Fatal("no exchange of a")
+	}
+	ex.carryOut(o)
+	// q would end in 20 min, repeats 3 and loses the 4 until the machine is there.
+	if got, want := ex.byName["k"].stay, 27*minute; got != want {
+		t.Errorf("k is needed for %v, want %v", got, want)
+	}
+	if o := ex.offer([]*cluster.Node{&s.Nodes[1]}); o != nil {
+		t.Errorf("r goes to zone x, where p has gone: %s", told([]cluster.Exchange{ex.exchange(o)}))
+	}
+	if diff := cmp.Diff([]string{"a []", "b []", "k [t q]", "bought-000000 [p]"}, saw); diff != "" {
+		t.Errorf("the buyer sees (-want +got):\n%s", diff)
+	}
+}
+
+func TestAReplacedNodeHasItsPodsUntilTheyMove(t *testing.T) {
+	d := newDemands()
+	s := state(
+		located(node("a", d.on(service("p", 6, 6), "p", apartFrom("q", zone))), "z"),
+		located(node("b", d.on(service("q", 6, 6), "q")), "x"))
+	s.Flavors = []cluster.Flavor{flavor("x", 6, 6, 1)}
+	c := day
+	c.Planned.Drains = []cluster.Drain{{Node: "b", Replacement: &cluster.Purchase{Flavor: "x"}}}
+	var saw []string
+	Exchange(s, c, func(_ []cluster.Pod, nodes []cluster.Node, _ []cluster.Flavor, _ int) ([]cluster.Purchase, []cluster.Move, bool) {
+		for _, n := range nodes {
+			saw = append(saw, fmt.Sprintf("%s %v", n.Name, names(n.Pods)))
+		}
+		return nil, nil, false
+	})
+	if diff := cmp.Diff([]string{"a []", "b [q]"}, saw); diff != "" {
+		t.Errorf("the buyer sees (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheMostWastefulMachinesAreTriedFirst(t *testing.T) {
+	cheap := func(n cluster.Node, dollarsPerHour int64) cluster.Node {
+		n.MicroDollarsPerHour = dollarsPerHour * 1_000_000
+		return n
+	}
+	// Of a flavor of 10 dollars, 10 by 10, they use as much as is worth 5, 2, 5 and 10.
+	s := state(node("a", service("p", 5, 5)), node("b", service("q", 1, 2)), cheap(node("c", service("r", 5, 1)), 100), cheap(node("d", service("t", 10, 10)), 65),
+		node("e", lasting(job("u", 1, 1), time.Minute)))
+	s.Flavors = []cluster.Flavor{flavor("ten", 10, 10, 10), most(flavor("sold-out", 10, 10, 0), -1)}
+	if diff := cmp.Diff([]string{"c", "b", "a", "d", "e"}, nodeNames(newExchanger(s, day, thrifty).candidates)); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}
+
+func nodeNames(nodes []*cluster.Node) []string {
+	var all []string
+	for _, n := range nodes {
+		all = append(all, n.Name)
+	}
+	return all
+}
+
+func TestOfEqualExchangesTheSmallerIsTaken(t *testing.T) {
+	free := node("b", service("q", 1, 1))
+	free.MicroDollarsPerHour, free.MaxPods = 0, 1
+	s := state(node("a", service("p", 1, 1)), free, with(node("k"), keep))
+	if got, want := fmt.Sprint(told(Exchange(s, day, thrifty))), "[a -> p>k]"; got != want {
+		t.Errorf("exchanges %s, want %s", got, want)
+	}
+}
+
+func TestOnlySoManySetsAreTried(t *testing.T) {
+	s := state()
+	for i := range 2000 {
+		s.Nodes = append(s.Nodes, node(fmt.Sprintf("n%04d", i), service(fmt.Sprintf("p%04d", i), 6, 6)))
+	}
+	x := newExchanger(s, day, thrifty)
+	sets := x.sets()
+	if len(sets) != mostSets {
+		t.Errorf("%d sets, want %d", len(sets), mostSets)
+	}
+	longest := 0
+	for _, set := range sets {
+		longest = max(longest, len(set))
+	}
+	if longest != 2000 {
+		t.Errorf("at most %d machines go together, want all", longest)
 	}
 }

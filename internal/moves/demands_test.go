@@ -3,6 +3,7 @@ package moves
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -178,6 +179,12 @@ func TestDrainsKeepWhatPodsDemand(t *testing.T) {
 		{"a node that is emptied is there until its pods have left",
 			[]cluster.Node{located(node("a", d.on(job("p", 1, 1), "p", spreadOver(hostname, "p"))), "x"), located(node("b", d.on(job("q", 8, 8), "p")), "y")},
 			[]string{}},
+		{"one that comes later makes the first out of place", // q may be with one p at most, and would be with two
+			[]cluster.Node{
+				located(node("a", lasting(d.on(job("q", 1, 1), "q", spreadOver(hostname, "p")), 2*time.Hour), d.on(job("p", 1, 1), "p")), "x"),
+				located(node("b", d.on(job("r", 8, 8), "p")), "x"),
+			},
+			[]string{}},
 		{"a target that the first drain takes up closes for the second",
 			[]cluster.Node{
 				located(node("a", d.on(job("p", 1, 1), "p", apartFrom("p", hostname))), "x"), located(node("b", d.on(job("q", 2, 2), "p", apartFrom("p", hostname))), "x"),
@@ -192,5 +199,44 @@ func TestDrainsKeepWhatPodsDemand(t *testing.T) {
 				t.Errorf("plan %s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestReplacementsKeepWhatPodsDemand(t *testing.T) {
+	d := newDemands()
+	in := func(f cluster.Flavor, name string) cluster.Flavor {
+		f.Host = located(node("new"), name).Host
+		return f
+	}
+	tests := []struct {
+		name    string
+		pod     cluster.Pod
+		flavors []cluster.Flavor
+		want    string
+	}{
+		{"any", job("p", 3, 3), []cluster.Flavor{in(flavor("x", 5, 5, 10), "x")}, "[drain a: x for p]"},
+		{"a label", d.on(job("p", 3, 3), "p", inZone("y")), []cluster.Flavor{in(flavor("x", 5, 5, 10), "x"), in(flavor("y", 5, 5, 20), "y")}, "[drain a: y for p]"},
+		{"near one that stays", d.on(job("p", 3, 3), "p", near("q", zone)), []cluster.Flavor{in(flavor("x", 5, 5, 10), "x"), in(flavor("y", 5, 5, 20), "y")}, "[drain a: y for p]"},
+		{"sold out", job("p", 3, 3), []cluster.Flavor{most(flavor("x", 5, 5, 10), -1), flavor("y", 5, 5, 20)}, "[drain a: y for p]"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			s := state(located(node("a", tc.pod), "y"), located(node("b", d.on(fixed(job("q", 9, 9)), "q")), "y"))
+			s.Flavors = tc.flavors
+			if got := fmt.Sprint(lines(NewPlanner(Config{Threshold: 0.5, Replace: true}).Plan(noon, s))); got != tc.want {
+				t.Errorf("plan %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestNoMoreMachinesReplaceOthersThanCanBeBought(t *testing.T) {
+	s := state(node("a", job("p", 3, 3)), node("b", job("q", 3, 3)), node("c", job("r", 3, 3)))
+	for i := range s.Nodes {
+		s.Nodes[i].MaxPods = 1
+	}
+	s.Flavors = []cluster.Flavor{most(flavor("x", 5, 5, 10), 2)}
+	if got := len(NewPlanner(Config{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains); got != 2 {
+		t.Errorf("%d machines are replaced, 2 can be bought", got)
 	}
 }

@@ -135,7 +135,6 @@ func newExchanger(s *cluster.State, c ExchangeConfig, buy Buyer) *exchanger {
 	if c.Margin == 0 {
 		c.Margin = DefaultMargin
 	}
-	c.Margin = max(c.Margin, 0)
 	if c.Calls == 0 {
 		c.Calls = DefaultCalls
 	}

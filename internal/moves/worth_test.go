@@ -50,6 +50,7 @@ func TestADrainMustSaveMoreThanItCosts(t *testing.T) {
 		{"within the hour that is paid nothing is saved", hourly(state(node("a", p), until("b", 10*minute))), 0, 0, false},
 		{"an hour is saved if the next would begin", hourly(state(aged(node("a", p), 57*minute), until("b", 4*minute))), 60, 0, true},
 		{"an hour of the target costs as much", hourly(state(aged(node("a", p), 57*minute), aged(until("b", 4*minute), 55*minute))), 60, 60, false},
+		{"a target that is kept stays anyway", state(node("a", p), with(until("b", minute), keep)), 4, 0, true},
 		{"a target with a service stays anyway", state(node("a", p), with(until("b", minute), func(n *cluster.Node) {
 			n.Pods = append(n.Pods, service("web", 1, 1))
 		})), 4, 0, true},
