@@ -21,6 +21,9 @@ type demoDocument struct {
 	Cluster  demoCluster   `json:"cluster"`
 	Scale    demoScale     `json:"scale"`
 	Profiles []demoOutcome `json:"profiles"`
+	// Fleet is the part on machines that are bought and given back, unless that was
+	// left out.
+	Fleet *demoFleet `json:"fleet,omitempty"`
 	// WallSeconds is how long the whole demo took.
 	WallSeconds float64 `json:"wallSeconds"`
 }
@@ -154,8 +157,10 @@ func (d *demoDocument) writeTable(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, "\nA node is used while it has pods, and only used nodes are paid for here: the bill\nif idle machines were given back at once. Times are those of the replay.")
-	return err
+	if _, err := fmt.Fprintln(w, "\nA node is used while it has pods, and only used nodes are paid for here: the bill\nif idle machines were given back at once. Times are those of the replay."); err != nil || d.Fleet == nil {
+		return err
+	}
+	return d.Fleet.write(w)
 }
 
 // demoRows are the lines of the table.

@@ -17,10 +17,26 @@ import (
 	"supercargo.dev/supercargo/internal/trace"
 )
 
-// replayDemo starts a playground, replays the trace with one profile after the
-// other and stops the playground again.
-func replayDemo(ctx context.Context, in *demoInput, progress *demoProgress) (doc *demoDocument, err error) {
+// replayDemo replays the trace on a fixed cluster and then, if asked, on a fleet.
+func replayDemo(ctx context.Context, in *demoInput, progress *demoProgress) (*demoDocument, error) {
 	began := time.Now()
+	doc, err := replayProfiles(ctx, in, progress)
+	if err != nil {
+		return nil, err
+	}
+	if in.fleet {
+		scale := replay.Scale{Arrivals: doc.Scale.Arrivals, Lifetimes: doc.Scale.Lifetimes}
+		if doc.Fleet, err = replayFleet(ctx, in, scale, doc.Cluster.DollarsPerHour, progress); err != nil {
+			return nil, fmt.Errorf("fleet: %w", err)
+		}
+	}
+	doc.WallSeconds = time.Since(began).Seconds()
+	return doc, nil
+}
+
+// replayProfiles starts a playground, replays the trace with one profile after the
+// other and stops the playground again.
+func replayProfiles(ctx context.Context, in *demoInput, progress *demoProgress) (doc *demoDocument, err error) {
 	progress.say("starting a control plane with %d nodes", in.nodes)
 	p, err := startDemo(ctx, in)
 	if err != nil {
@@ -52,7 +68,6 @@ func replayDemo(ctx context.Context, in *demoInput, progress *demoProgress) (doc
 		}
 		doc.add(profile.name, usage, result)
 	}
-	doc.WallSeconds = time.Since(began).Seconds()
 	return doc, nil
 }
 

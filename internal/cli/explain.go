@@ -12,9 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -92,15 +90,7 @@ func explainClient(kubeconfig string) (client.Client, error) {
 	if err != nil {
 		return nil, badInput(fmt.Errorf("find the cluster: %w", err))
 	}
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("register kinds: %w", err)
-	}
-	c, err := client.New(rest.CopyConfig(config), client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("reach the cluster: %w", err)
-	}
-	return c, nil
+	return supercargoClient(config)
 }
 
 // explainable lists what can be explained, for completion.

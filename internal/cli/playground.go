@@ -141,7 +141,18 @@ func readWorkload(path string, stdin io.Reader) ([]playground.Manifest, error) {
 // it ends.
 func servePlayground(ctx context.Context, p *playground.Playground, flags playgroundFlags, input *playgroundInput, stdout io.Writer) error {
 	fmt.Fprintln(stdout, p.KubeconfigPath())
-	err := addMachineDeployments(ctx, p, input.machines)
+	var err error
+	if flags.clusterAPI {
+		var autoscaler *runningAutoscaler
+		if autoscaler, err = startAutoscaler(ctx, p); err == nil {
+			defer func() { _ = autoscaler.stop() }() // it ends with what it looks after
+		}
+	} else {
+		err = installCRDs(ctx, p)
+	}
+	if err == nil {
+		err = addMachineDeployments(ctx, p, input.machines)
+	}
 	if err == nil {
 		err = p.Apply(ctx, input.workload)
 	}

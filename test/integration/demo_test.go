@@ -103,8 +103,47 @@ func demo(t *testing.T, trace, flavors string, args ...string) (code int, stdout
 			t.Fatal(err)
 		}
 	}
-	args = append([]string{"supercargo", "demo", "--trace", filepath.Join(dir, "trace.csv"), "--flavors", filepath.Join(dir, "flavors.csv")}, args...)
+	args = append([]string{"supercargo", "demo", "--fleet=false", "--trace", filepath.Join(dir, "trace.csv"), "--flavors", filepath.Join(dir, "flavors.csv")}, args...)
 	var out, errs bytes.Buffer
 	code = cli.Main(args, strings.NewReader(""), &out, &errs)
 	return code, out.String(), errs.String()
+}
+
+// TestDemoShowsAFleetThatGrowsAndShrinks replays ten pods that come at once, and a
+// last one at the end, on machines that are bought for them.
+func TestDemoShowsAFleetThatGrowsAndShrinks(t *testing.T) {
+	var trace strings.Builder
+	trace.WriteString("name,arrival_s,cpu_milli,memory_mib,runtime_s,class\n")
+	for i := range 10 {
+		fmt.Fprintf(&trace, "pod-%02d,0,900,512,500,batch\n", i)
+	}
+	trace.WriteString("last,1000,100,128,100,batch\n")
+	code, stdout, stderr := demo(t, trace.String(), "name,cpu,memory_gib,price_per_hour\nsmall,4,8,0.1\nlarge,10,16,0.2\n",
+		"--fleet", "--nodes", "4", "--duration", "25s", "--time-scale", "50", "--profile", "supercargo", "-o", "json")
+	if code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, stderr)
+	}
+	var doc struct {
+		Cluster struct{ DollarsPerHour float64 }
+		Fleet   struct {
+			PodsBound, MachinesPeak, MachinesEnd int
+			DollarsPerHour, FixedDollarsPerHour  float64
+			Course                               []struct{ Machines int }
+			Flavors                              []struct{ Flavor string }
+			LastDecision                         string
+		}
+	}
+	if err := json.Unmarshal([]byte(stdout), &doc); err != nil {
+		t.Fatalf("stdout is not one JSON document (%v):\n%s", err, stdout)
+	}
+	f := doc.Fleet
+	if f.PodsBound < 10 || f.MachinesPeak < 1 || f.MachinesEnd != 0 || len(f.Flavors) == 0 || f.Flavors[0].Flavor != "large" && f.Flavors[len(f.Flavors)-1].Flavor != "large" {
+		t.Errorf("the fleet is %+v, want ten pods on a large machine, and none in the end", f)
+	}
+	if !(f.DollarsPerHour > 0) || !(f.DollarsPerHour < f.FixedDollarsPerHour) || f.FixedDollarsPerHour != doc.Cluster.DollarsPerHour {
+		t.Errorf("$%v/h are paid, $%v/h for the fixed cluster", f.DollarsPerHour, f.FixedDollarsPerHour)
+	}
+	if len(f.Course) < 3 || f.LastDecision == "" {
+		t.Errorf("the course is %v, the last decision %q", f.Course, f.LastDecision)
+	}
 }
