@@ -285,7 +285,7 @@ func Unhoused(s *cluster.State, node string) []planner.Unplaceable {
 
 // takesAll reports whether a node takes pods of all the classes.
 func takesAll(n *cluster.Node, classes map[class.Class]bool) bool {
-	return !(classes[class.Batch] && !n.Class.Takes(class.Batch) || classes[class.Service] && !n.Class.Takes(class.Service))
+	return (!classes[class.Batch] || n.Class.Takes(class.Batch)) && (!classes[class.Service] || n.Class.Takes(class.Service))
 }
 
 // standing is a node with so much room and so many pods.
