@@ -189,6 +189,11 @@ func TestTheBuyerIsNotAskedWithoutEnd(t *testing.T) {
 	few := day
 	few.Limit = 5
 	Exchange(s, few, never)
+	for i := range s.Nodes {
+		s.Nodes[i].Pods[0].Arch = "amd64"
+	}
+	s.Flavors = []cluster.Flavor{arm(flavor("arm", 6, 6, 1)), flavor("dear", 6, 6, 1000)}
+	Exchange(s, few, never)
 	// Nor where nothing may be bought.
 	s.Flavors, s.MaxNodes = []cluster.Flavor{flavor("small", 6, 6, 20)}, 40
 	Exchange(s, day, never)
@@ -272,51 +277,72 @@ func buying(flavor string, pods ...string) cluster.Purchase {
 	return cluster.Purchase{Flavor: flavor, Class: class.Any, Pods: pods}
 }
 
-// TestAWrongAnswerIsNotActedUpon has a node with two pods for which there is no room on others,
-// since those are full (f), closed (e) or take jobs alone (b).
+// TestAWrongAnswerIsNotActedUpon has a node with three pods, two of which must not be together.
+// There is no room for them on others, since those are full (f), about to go (e) or take jobs
+// alone (b).
 func TestAWrongAnswerIsNotActedUpon(t *testing.T) {
 	d := newDemands()
+	small := buying("small", "p")
+	rest := buying("wide", "q", "o")
+	all := func(buy ...cluster.Purchase) []cluster.Purchase { return buy }
+	to := func(node string) cluster.Move { return cluster.Move{Pod: "p", Target: node} }
 	tests := []struct {
 		name  string
+		spare int
 		buyer Buyer
 		done  bool
 	}{
-		{"right", scripted([]cluster.Purchase{buying("small", "p"), buying("small", "q")}), true},
-		{"a pod is forgotten", scripted([]cluster.Purchase{buying("small", "p")}), false},
-		{"a pod has two places", scripted([]cluster.Purchase{buying("small", "p"), buying("small", "p"), buying("small", "q")}), false},
-		{"a pod that is not there", scripted([]cluster.Purchase{buying("small", "p"), buying("small", "q", "r")}), false},
-		{"a machine for nobody", scripted([]cluster.Purchase{buying("small", "p"), buying("small", "q"), buying("small")}), false},
-		{"too small", scripted([]cluster.Purchase{buying("tiny", "p"), buying("small", "q")}), false},
-		{"too small in memory", scripted([]cluster.Purchase{buying("flat", "p"), buying("small", "q")}), false},
-		{"too many pods", scripted([]cluster.Purchase{buying("two", "p", "q")}), false},
-		{"of another class", scripted([]cluster.Purchase{{Flavor: "small", Class: class.Batch, Pods: []string{"p"}}, buying("small", "q")}), false},
-		{"pods that must be apart", scripted([]cluster.Purchase{buying("wide", "p", "q")}), false},
-		{"a flavor there is not", scripted([]cluster.Purchase{buying("none", "p"), buying("small", "q")}), false},
-		{"more of a flavor than there are", scripted([]cluster.Purchase{buying("rare", "p"), buying("rare", "q")}), false},
-		{"more machines than there may be", scripted([]cluster.Purchase{buying("small", "p"), buying("small", "q"), buying("small", "o")}), false},
-		{"a node without room", scripted([]cluster.Purchase{buying("small", "p")}, cluster.Move{Pod: "q", Target: "f"}), false},
-		{"a node that is about to go", scripted([]cluster.Purchase{buying("small", "p")}, cluster.Move{Pod: "q", Target: "e"}), false},
-		{"a node for jobs", scripted([]cluster.Purchase{buying("small", "p")}, cluster.Move{Pod: "q", Target: "b"}), false},
-		{"the node itself", scripted([]cluster.Purchase{buying("small", "p")}, cluster.Move{Pod: "q", Target: "a"}), false},
-		{"no node at all", scripted([]cluster.Purchase{buying("small", "p")}, cluster.Move{Pod: "q", Target: "x"}), false},
+		{"right", 2, scripted(all(small, rest)), true},
+		{"more machines than there may be", 1, scripted(all(small, rest)), false},
+		{"a pod is forgotten", 3, scripted(all(small, buying("wide", "q"))), false},
+		{"a pod has two places", 3, scripted(all(small, small, rest)), false},
+		{"a pod that is not there", 3, scripted(all(small, buying("wide", "q", "o", "r"))), false},
+		{"a machine for nobody", 3, scripted(all(small, rest, buying("small"))), false},
+		{"too small", 3, scripted(all(buying("slow", "p"), rest)), false},
+		{"too small in memory", 3, scripted(all(buying("flat", "p"), rest)), false},
+		{"too many pods", 3, scripted(all(small, buying("single", "q", "o"))), false},
+		{"of another class", 3, scripted(all(cluster.Purchase{Flavor: "small", Class: class.Batch, Pods: []string{"p"}}, rest)), false},
+		{"pods that must be apart", 3, scripted(all(buying("wide", "p", "q"), buying("small", "o"))), false},
+		{"a flavor there is not", 3, scripted(all(buying("none", "p"), rest)), false},
+		{"more of a flavor than there are", 3, scripted(all(buying("rare", "p"), buying("rare", "q"), buying("small", "o"))), false},
+		{"a node without room", 3, scripted(all(rest), to("f")), false},
+		{"a node that is about to go", 3, scripted(all(rest), to("e")), false},
+		{"a node for jobs", 3, scripted(all(rest), to("b")), false},
+		{"the node itself", 3, scripted(all(rest), to("a")), false},
+		{"no node at all", 3, scripted(all(rest), to("x")), false},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			s := state(node("a", d.on(service("p", 3, 3), "p"), d.on(service("q", 3, 3), "q", apartFrom("p", hostname))),
-				of(node("b", fixed(job("o", 1, 1))), class.Batch), node("e"), node("f", fixed(service("r", 9, 9))))
+			s := state(node("a", d.on(service("p", 3, 3), "p"), d.on(service("q", 3, 3), "q", apartFrom("p", hostname)), service("o", 1, 1)),
+				of(with(node("b", job("t", 1, 1)), keep), class.Batch), node("e"), node("f", fixed(service("r", 10, 10))))
 			for i := range s.Nodes {
 				s.Nodes[i] = located(s.Nodes[i], "x")
 			}
-			two := flavor("two", 6, 6, 10)
-			two.MaxPods = 1
+			single := flavor("single", 6, 6, 10)
+			single.MaxPods = 1
 			s.Flavors = []cluster.Flavor{
-				flavor("flat", 3, 2, 10), most(flavor("rare", 3, 3, 10), 1), flavor("small", 3, 3, 10), flavor("tiny", 2, 3, 10), two, flavor("wide", 6, 6, 10),
+				flavor("flat", 3, 2, 10), most(flavor("rare", 3, 3, 10), 1), single, flavor("slow", 2, 3, 10), flavor("small", 3, 3, 10), flavor("wide", 6, 6, 10),
 			}
-			s.MaxNodes = len(s.Nodes) + 2
+			s.MaxNodes = len(s.Nodes) + tc.spare
 			if got := told(Exchange(s, day, tc.buyer)); (len(got) > 0) != tc.done {
 				t.Errorf("exchanges %s", got)
 			}
 		})
+	}
+}
+
+// TestTheBuyerIsAskedAnewWhenAFlavorIsSoldOut has one that buys the first flavor there is.
+func TestTheBuyerIsAskedAnewWhenAFlavorIsSoldOut(t *testing.T) {
+	s := state(node("a", service("p", 6, 6)), node("b", service("q", 6, 5)))
+	s.Flavors = []cluster.Flavor{most(flavor("first", 6, 6, 10), 1), flavor("second", 6, 6, 20)}
+	buyer := func(pods []cluster.Pod, _ []cluster.Node, flavors []cluster.Flavor, _ int) (buy []cluster.Purchase, _ []cluster.Move, ok bool) {
+		for _, p := range pods {
+			buy = append(buy, buying(flavors[0].Name, p.Name))
+		}
+		return buy, nil, true
+	}
+	if got, want := fmt.Sprint(told(Exchange(s, day, buyer))), "[a -> first(p) b -> second(q)]"; got != want {
+		t.Errorf("exchanges %s, want %s", got, want)
 	}
 }
 
@@ -343,8 +369,8 @@ func TestAnExchangeCountsForTheNext(t *testing.T) {
 	}
 	ex := newExchanger(s, ExchangeConfig{Method: cluster.Evict, MoveServices: true, Horizon: 2 * time.Hour}, buyer)
 	o := ex.offer([]*cluster.Node{&s.Nodes[0]})
-	if o == nil {
-		t.Fatal("no exchange of a")
+	if o == nil || ex.offer([]*cluster.Node{&s.Nodes[1]}) == nil {
+		t.Fatal("no exchange of a or b")
 	}
 	ex.carryOut(o)
 	// q would end in 20 min, repeats 3 and loses the 4 until the machine is there.

@@ -1,8 +1,9 @@
 // Package moves decides which nodes are emptied and where their pods go.
 //
-// It is the one planner of moves: the descheduler and the simulator call
-// [Planner.Plan]. It acts on nothing and needs no clock; what it remembers from one call to
-// the next, since when each node has been under-used, is in the [Planner].
+// It is the one planner of moves: the descheduler, NodeFleets and the simulator call
+// [Planner.Plan], which empties nodes whose pods fit on others, and [Exchange], which also
+// buys machines for them. It acts on nothing and needs no clock; what it remembers from one
+// call to the next, since when each node has been under-used, is in the [Planner].
 package moves
 
 import (
