@@ -312,6 +312,7 @@ func (o *observer) template(s *stock, f *provider.Flavor, own bool) cluster.Node
 	return cluster.Node{
 		Flavor: f.Name, Class: s.class, Capacity: f.Size.Minus(size), MaxPods: max(0, f.MaxPods-pods), Arch: f.Labels[corev1.LabelArchStable],
 		Host: host, Kept: !own, MicroDollarsPerHour: s.prices[f.Name].microDollars, Phase: cluster.Ordered,
+		UnderUsed: f.Threshold, UnneededFor: f.UnneededTime,
 	}
 }
 

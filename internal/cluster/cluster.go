@@ -85,6 +85,10 @@ type Node struct {
 	Arch string
 	// Host has its labels and taints; nil where no pod looks at them.
 	Host *constraint.Host
+	// UnderUsed and UnneededFor, where they are not nil, say for this node below which
+	// utilisation it is under-used, and for how long it must have been.
+	UnderUsed   *float64
+	UnneededFor *time.Duration
 	// Kept says that it is neither emptied nor given back, whatever is planned.
 	Kept bool
 	// MicroDollarsPerHour is its price.

@@ -24,7 +24,7 @@ func (p *Planner) kept(now time.Time, r *round) []cluster.Stay {
 	for i := range r.state.Nodes {
 		n := &r.state.Nodes[i]
 		u := p.config.Utilization(n)
-		if n.Phase != cluster.Ready || len(n.Pods) > 0 && u >= p.config.Threshold || r.byName[n.Name].leaving {
+		if n.Phase != cluster.Ready || len(n.Pods) > 0 && u >= p.config.threshold(n) || r.byName[n.Name].leaving {
 			continue
 		}
 		used[n.Name] = u
@@ -42,8 +42,8 @@ func (p *Planner) untried(now time.Time, n *cluster.Node) string {
 		return "it must be kept"
 	case n.Incoming > 0:
 		return fmt.Sprintf("%d pods are on their way to it", n.Incoming)
-	case lasted < p.config.After:
-		return fmt.Sprintf("under-used for %v, which must be %v", lasted.Round(time.Second), p.config.After)
+	case lasted < p.config.after(n):
+		return fmt.Sprintf("under-used for %v, which must be %v", lasted.Round(time.Second), p.config.after(n))
 	default:
 		return "pods wait, or have waited until shortly"
 	}

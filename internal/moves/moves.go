@@ -27,7 +27,8 @@ const (
 
 // Config says which nodes are emptied, when, and how.
 type Config struct {
-	// Threshold is the utilisation below which a node is under-used, from 0 to 1.
+	// Threshold is the utilisation below which a node is under-used, from 0 to 1, unless
+	// the node says otherwise.
 	Threshold float64
 	// Measure is how utilisation is reckoned.
 	Measure Measure
@@ -125,12 +126,28 @@ func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
 	return plan
 }
 
+// threshold is the utilisation below which a node is under-used.
+func (c Config) threshold(n *cluster.Node) float64 {
+	if n.UnderUsed != nil {
+		return *n.UnderUsed
+	}
+	return c.Threshold
+}
+
+// after is for how long a node must have been under-used.
+func (c Config) after(n *cluster.Node) time.Duration {
+	if n.UnneededFor != nil {
+		return *n.UnneededFor
+	}
+	return c.After
+}
+
 // observe notes which nodes are under-used.
 func (p *Planner) observe(now time.Time, s *cluster.State) {
 	seen := make(map[string]time.Time, len(p.since))
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if n.Phase != cluster.Ready || n.Kept || n.Incoming > 0 || p.config.Utilization(n) >= p.config.Threshold && len(n.Pods) > 0 {
+		if n.Phase != cluster.Ready || n.Kept || n.Incoming > 0 || p.config.Utilization(n) >= p.config.threshold(n) && len(n.Pods) > 0 {
 			continue
 		}
 		since, ok := p.since[n.Name]
@@ -151,7 +168,7 @@ func (p *Planner) wake(now time.Time, s *cluster.State) time.Duration {
 		if !ok {
 			continue
 		}
-		wait := since.Add(p.config.After).Sub(now)
+		wait := since.Add(p.config.after(&s.Nodes[i])).Sub(now)
 		if s.Nodes[i].Class != class.Service {
 			wait = max(wait, p.config.QueueEmpty-s.QueueEmpty)
 		}
@@ -170,7 +187,7 @@ func (p *Planner) candidates(now time.Time, s *cluster.State) []*cluster.Node {
 	var found []*cluster.Node
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if since, ok := p.since[n.Name]; ok && now.Sub(since) >= p.config.After && p.queueAllows(n, s) {
+		if since, ok := p.since[n.Name]; ok && now.Sub(since) >= p.config.after(n) && p.queueAllows(n, s) {
 			found = append(found, n)
 		}
 	}

@@ -187,3 +187,19 @@ func TestAMachineOfServicesIsAskedAboutWhenItsOwnTimeIsOver(t *testing.T) {
 		{0, pending(state(of(node("a"), class.Batch)), 0), "wake in 10m0s"},
 	})
 }
+
+func TestANodeMayHaveLimitsOfItsOwn(t *testing.T) {
+	const minute = time.Minute
+	own := func(share float64, after time.Duration) cluster.Node {
+		n := node("a", job("p", 4, 4))
+		n.UnderUsed, n.UnneededFor = &share, &after
+		return n
+	}
+	rest := node("b", job("r", 6, 6))
+	c := Config{Threshold: 0.5, After: 10 * minute}
+	checkSteps(t, c, []step{
+		{0, state(own(0.3, 0), rest), ""}, // 40 % utilised
+		{minute, state(own(0.41, 2*minute), rest), "wake in 2m0s"},
+		{3 * minute, state(own(0.41, 2*minute), rest), "drain a: p>b"},
+	})
+}
