@@ -1,0 +1,5 @@
+//go:build openstack
+
+package openstack
+
+func childMain() int { return 1 }

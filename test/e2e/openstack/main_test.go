@@ -1,0 +1,190 @@
+//go:build openstack
+
+package openstack
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/quotasets"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/projects"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/roles"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/users"
+)
+
+// What openstack.sh sets.
+const (
+	variableIdentity = "OPENSTACK_IDENTITY"
+	variableScript   = "OPENSTACK_SCRIPT"
+	variableChild    = "SUPERCARGO_OPENSTACK_CHILD"
+)
+
+// How long is waited for what must come, and how often it is looked for.
+const (
+	patience = 4 * time.Minute
+	poll     = 300 * time.Millisecond
+)
+
+const password = "secret"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(variableChild) != "" {
+		os.Exit(childMain())
+	}
+	os.Exit(m.Run())
+}
+
+// site is the cloud with its administrator.
+type site struct {
+	identity, compute *gophercloud.ServiceClient
+}
+
+var theSite = sync.OnceValues(func() (*site, error) {
+	url := os.Getenv(variableIdentity)
+	if url == "" {
+		return nil, fmt.Errorf("%s is not set: run `make e2e-openstack`", variableIdentity)
+	}
+	client, err := logIn("admin", "admin")
+	if err != nil {
+		return nil, err
+	}
+	s := &site{}
+	if s.identity, err = openstack.NewIdentityV3(client, gophercloud.EndpointOpts{}); err != nil {
+		return nil, err
+	}
+	if s.compute, err = openstack.NewComputeV2(client, gophercloud.EndpointOpts{}); err != nil {
+		return nil, err
+	}
+	s.compute.Microversion = "2.61"
+	return s, nil
+})
+
+func logIn(user, project string) (*gophercloud.ProviderClient, error) {
+	return openstack.AuthenticatedClient(context.Background(), gophercloud.AuthOptions{
+		IdentityEndpoint: os.Getenv(variableIdentity), Username: user, Password: password, DomainID: "default",
+		Scope: &gophercloud.AuthScope{ProjectName: project, DomainID: "default"}, AllowReauth: true,
+	})
+}
+
+// project is a project of the cloud that one test has to itself.
+type project struct {
+	*testing.T
+	site     *site
+	id, name string // the user's name and the project's are the same
+	provider *gophercloud.ProviderClient
+	compute  *gophercloud.ServiceClient // as the project's user
+}
+
+// newProject makes a project that may have so many servers, with as many cores and as
+// much memory as they can need. Its servers are deleted when the test ends.
+func newProject(t *testing.T, instances int) *project {
+	t.Helper()
+	s, err := theSite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &project{T: t, site: s, name: fmt.Sprintf("%s-%x", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())}
+	p.name = p.name[max(0, len(p.name)-60):]
+	made := must(projects.Create(t.Context(), s.identity, projects.CreateOpts{Name: p.name, DomainID: "default"}).Extract())(t)
+	p.id = made.ID
+	user := must(users.Create(t.Context(), s.identity, users.CreateOpts{Name: p.name, DomainID: "default", Password: password}).Extract())(t)
+	pages := must(roles.List(s.identity, roles.ListOpts{Name: "member"}).AllPages(t.Context()))(t)
+	role := must(roles.ExtractRoles(pages))(t)[0]
+	p.try("give the user a role", roles.Assign(t.Context(), s.identity, role.ID, roles.AssignOpts{UserID: user.ID, ProjectID: p.id}).Err)
+	p.setQuota(instances)
+	p.provider = must(logIn(p.name, p.name))(t)
+	p.compute = must(openstack.NewComputeV2(p.provider, gophercloud.EndpointOpts{}))(t)
+	p.compute.Microversion = "2.61"
+	t.Cleanup(p.removeServers)
+	return p
+}
+
+func (p *project) setQuota(instances int) {
+	p.Helper()
+	_, err := quotasets.Update(p.Context(), p.site.compute, p.id, quotasets.UpdateOpts{
+		Instances: new(instances), Cores: new(8 * instances), RAM: new(32 * 1024 * instances),
+	}).Extract()
+	p.try("set the quota", err)
+}
+
+func (p *project) try(what string, err error) {
+	p.Helper()
+	if err != nil {
+		p.Fatalf("%s: %v", what, err)
+	}
+}
+
+// must returns a value unless there is an error.
+func must[V any](v V, err error) func(*testing.T) V {
+	return func(t *testing.T) V {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// servers returns all of the project, those of nobody's fleet included.
+func (p *project) servers() []servers.Server {
+	p.Helper()
+	return p.serversIn(p.Context())
+}
+
+func (p *project) serversIn(ctx context.Context) []servers.Server {
+	p.Helper()
+	pages, err := servers.List(p.compute, servers.ListOpts{}).AllPages(ctx)
+	p.try("list the servers", err)
+	all, err := servers.ExtractServers(pages)
+	p.try("read the servers", err)
+	return all
+}
+
+// removeServers deletes all, and waits until the hosts are free of them.
+func (p *project) removeServers() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for ctx.Err() == nil {
+		all := p.serversIn(ctx)
+		if len(all) == 0 {
+			return
+		}
+		for i := range all {
+			if all[i].TaskState != "deleting" {
+				_ = servers.Delete(ctx, p.compute, all[i].ID).Err // it is looked at again
+			}
+		}
+		<-time.After(poll)
+	}
+	p.Errorf("servers of project %s do not go", p.name)
+}
+
+// eventually polls until the check says nothing any more.
+func (p *project) eventually(what string, check func() string) {
+	p.Helper()
+	var last string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if last = check(); last == "" {
+			return
+		}
+		<-time.After(poll)
+	}
+	p.Fatalf("%s: still %s", what, last)
+}
+
+// script runs openstack.sh.
+func script(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), os.Getenv(variableScript), args...).CombinedOutput(); err != nil {
+		t.Fatalf("openstack.sh %v: %v\n%s", args, err, out)
+	}
+}
