@@ -86,10 +86,10 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 			if len(decide.Unhoused(&r.seen.state, name)) == 0 { // else there may be machines on their way
 				err = r.evict(ctx, pods)
 			}
-		case r.now.Sub(since) >= closedFor:
+		case r.now.Sub(since) >= closedFor && r.onTheirWay(since) == 0:
 			empty = append(empty, name)
 		default:
-			r.wakeIn(closedFor - r.now.Sub(since))
+			r.wakeIn(max(closedFor-r.now.Sub(since), time.Second))
 		}
 		if err != nil {
 			return false, err
@@ -102,6 +102,25 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 		return reopened, nil
 	}
 	return true, r.release(ctx, empty)
+}
+
+// onTheirWay returns how many pods came before a node had been closed for a while and
+// have neither been bound nor found to have no room: the scheduler may be binding
+// one of them to that node. After some minutes nobody seems to schedule them.
+func (r *round) onTheirWay(closed time.Time) int {
+	const unscheduled = 2 * time.Minute
+	if r.now.Sub(closed) > unscheduled {
+		return 0
+	}
+	n := 0
+	for i := range r.world.pods {
+		p := &r.world.pods[i]
+		judged := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+		if p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !judged && p.CreationTimestamp.Time.Before(closed.Add(closedFor)) {
+			n++
+		}
+	}
+	return n
 }
 
 // reopenForeign opens nodes that this fleet has closed and that are not its own any

@@ -286,6 +286,11 @@ func (r *round) measure() {
 	if d == nil || d.Measured != nil || d.Mode != v1alpha1.FleetAct || r.fleet.Status.Intent != nil || r.fleet.Status.InFlight > 0 || r.leaving() > 0 {
 		return
 	}
+	const binding = time.Minute
+	expected := time.Duration(d.Expected.ReadySeconds) * time.Second
+	if r.fleet.Status.PendingPods > d.Expected.PendingPods && r.now.Sub(d.Time.Time) < expected+binding {
+		return // pods are being bound
+	}
 	d.Measured = &v1alpha1.Outcome{
 		DollarsPerHour: r.fleet.Status.Cost.DollarsPerHour, PendingPods: r.fleet.Status.PendingPods,
 	}
