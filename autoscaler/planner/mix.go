@@ -92,8 +92,15 @@ func (p *Plan) add(f *Flavor, pods []string, used packing.Size, paid time.Durati
 	if f.MicroDollarsPerHour > 0 {
 		m.Score = (m.CPU + m.Memory) / 2 / (float64(f.MicroDollarsPerHour) / 1e6)
 	}
-	m.Reason = fmt.Sprintf("cheapest flavor that holds its %d pods: they use %.3f of its CPU and %.3f of its memory, paid for %v at $%.4f/h",
-		len(pods), m.CPU, m.Memory, paid, float64(f.MicroDollarsPerHour)/1e6)
+	held := "its only pod, which uses"
+	if len(pods) != 1 {
+		held = fmt.Sprintf("its %d pods, which use", len(pods))
+	}
+	m.Reason = fmt.Sprintf("the cheapest found to hold %s %.1f %% of its CPU and %.1f %% of its memory, at $%.4f/h",
+		held, 100*m.CPU, 100*m.Memory, float64(f.MicroDollarsPerHour)/1e6)
+	if paid < DefaultUnbounded { // else nobody knows for how long
+		m.Reason += fmt.Sprintf(" for %v", paid)
+	}
 	p.Machines = append(p.Machines, m)
 	p.MicroDollarsPerHour += m.MicroDollarsPerHour
 }

@@ -109,11 +109,11 @@ func TestMachinesOfAMixSayWhatTheyAreBoughtFor(t *testing.T) {
 	want := Plan{
 		Machines: []Machine{{
 			Flavor: "gift", Name: "gift-0", Pods: []string{"c"}, Used: size(9, 9), CPU: 1, Memory: 1, Score: math.Inf(1),
-			Reason: "cheapest flavor that holds its 1 pods: they use 1.000 of its CPU and 1.000 of its memory, paid for 24h0m0s at $0.0000/h",
+			Reason: "the cheapest found to hold its only pod, which uses 100.0 % of its CPU and 100.0 % of its memory, at $0.0000/h",
 		}, {
 			Flavor: "big", Name: "big-0", Pods: []string{"a", "b"}, Used: size(1500, 60), CPU: 0.5, Memory: 1, Score: 3.75,
 			MicroDollarsPerHour: 200_000,
-			Reason:              "cheapest flavor that holds its 2 pods: they use 0.500 of its CPU and 1.000 of its memory, paid for 24h0m0s at $0.2000/h",
+			Reason:              "the cheapest found to hold its 2 pods, which use 50.0 % of its CPU and 100.0 % of its memory, at $0.2000/h",
 		}},
 		Assignments:         []Assignment{{Pod: "a", Machine: "big-0"}, {Pod: "b", Machine: "big-0"}, {Pod: "c", Machine: "gift-0"}},
 		MicroDollarsPerHour: 200_000,
