@@ -49,6 +49,8 @@ type FleetDecision struct {
 	// Puzzling are pods, with reasons, that wait although there is room for them now, as
 	// far as can be seen. Nothing is bought for them: it might not help either.
 	Puzzling []planner.Unplaceable
+	// puzzled are the nodes that seem to have room for them: they stay.
+	puzzled map[string]bool
 	// Release are empty machines to give back, Drains others to empty.
 	Release []cluster.Release
 	Drains  []cluster.Drain
@@ -135,8 +137,10 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions) {
 const patience = time.Minute
 
 func (d *FleetDecision) puzzle(atOnce []placed) {
+	d.puzzled = map[string]bool{}
 	for _, p := range atOnce {
 		if p.pod.Waited >= patience {
+			d.puzzled[p.node.Name] = true
 			d.Puzzling = append(d.Puzzling, planner.Unplaceable{Pod: p.pod.Name, Reason: fmt.Sprintf(
 				"has waited for %v although node %s seems to have room for it: see what its scheduler says", p.pod.Waited.Round(time.Second), p.node.Name)})
 		}
@@ -211,7 +215,7 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 	budget := o.Budget
 	may := func(node string) bool {
 		n := nodes[node]
-		if budget <= 0 || spare[n.Flavor] <= 0 || !endsPeriod(s, n) {
+		if budget <= 0 || d.puzzled[node] || spare[n.Flavor] <= 0 || !endsPeriod(s, n) {
 			return false
 		}
 		budget--
