@@ -12,7 +12,6 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -97,7 +96,7 @@ func (p *Provider) cleanNodes(ctx context.Context) error {
 		case statusOf(err) != http.StatusNotFound:
 			return p.loggedOut(p.cloud.session.login.explain("look for server "+id, err))
 		}
-		if err := p.clouds.Writer.Delete(ctx, n, client.Preconditions{UID: new(types.UID(n.UID))}); client.IgnoreNotFound(err) != nil {
+		if err := p.clouds.Writer.Delete(ctx, n, client.Preconditions{UID: new(n.UID)}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete node %s, whose server has gone: %w", name, err)
 		}
 	}

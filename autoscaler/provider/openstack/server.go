@@ -29,10 +29,10 @@ func (p *Provider) machine(s *servers.Server, stock *stock, nodes map[string]*co
 	if n := nodes[s.ID]; n != nil {
 		m.Node = n.Name
 	}
-	switch {
-	case s.Status == statusError:
+	switch s.Status {
+	case statusError:
 		m.Failed = cmp.Or(s.Fault.Message, "Nova says that it is in ERROR and not why")
-	case s.Status == statusActive:
+	case statusActive:
 		m.Waits = fmt.Sprintf("server %s is ACTIVE and has no node yet: see its console for how far its user data came", s.Name)
 	default:
 		m.Waits = fmt.Sprintf("server %s is %s", s.Name, strings.TrimRight(s.Status+", "+s.TaskState, ", "))
