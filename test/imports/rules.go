@@ -14,6 +14,7 @@ var pure = []string{
 	"autoscaler/fleet/decide",
 	"autoscaler/planner",
 	"internal/bound",
+	"internal/capability",
 	"internal/class",
 	"internal/cluster",
 	"internal/constraint",

@@ -1,0 +1,45 @@
+package capability
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// unknown says what becomes of fields that are not known.
+type unknown bool
+
+const (
+	passedOver unknown = false
+	refused    unknown = true
+)
+
+// decode reads one JSON value of the known version.
+func decode(text string, into any, fields unknown) error {
+	if len(text) > MaxBytes {
+		return fmt.Errorf("it has %d bytes, more than %d", len(text), MaxBytes)
+	}
+	// The version comes first: a later one may write fields in another way.
+	var header struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal([]byte(text), &header); err != nil {
+		return err
+	}
+	if header.Version != Version {
+		return fmt.Errorf("its version is %d and only %d is known: bring the agents and the scheduler to the same release", header.Version, Version)
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	if fields == refused {
+		d.DisallowUnknownFields()
+	}
+	if err := d.Decode(into); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("something follows its JSON")
+	}
+	return nil
+}
