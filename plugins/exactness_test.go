@@ -132,6 +132,8 @@ func (w *twins) randomPod() *corev1.Pod {
 		p.Annotations["supercargo.dev/runtime"] = "soon"
 	case 7:
 		p.Labels["supercargo.dev/class"] = "bacth"
+	case 9:
+		p.Labels["supercargo.dev/migration"] = "5f6c" // of a migration that nobody knows
 	case 8:
 		p.Spec.Volumes = []corev1.Volume{{Name: "tmp", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 	}

@@ -244,7 +244,7 @@ func TestWhatIsNarrowed(t *testing.T) {
 		}), true},
 		{"not in a blended profile", blended, plain, false},
 		{"not when the arguments say never", neverNarrow, plain, false},
-		{"not when BestFit's PostFilter is not first", strings.Replace(scheduling.StrictConfiguration, "enabled: [{name: BestFit}]", "enabled: [{name: DefaultPreemption}]", 1), plain, false},
+		{"not when BestFit's PostFilter is not first", strings.Replace(scheduling.StrictConfiguration, "enabled: [{name: BestFit}, ", "enabled: [", 1), plain, false},
 		{"not beside a filter that may reject any node", strings.Replace(scheduling.StrictConfiguration, "- {name: NodeClass}", "- {name: NodeClass}\n      - {name: Picky}", 1), plain, false},
 		{"not with a node selector", scheduling.StrictConfiguration, with(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "a"} }), false},
 		{"not with affinity", scheduling.StrictConfiguration, with(func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{} }), false},
@@ -395,6 +395,8 @@ func TestMalformedArgumentsStopTheStartAndNameTheField(t *testing.T) {
 		{args("TimeBin", "{scalingCycle: 1ms}"), "pluginConfig[TimeBin].args.scalingCycle"},
 		{args("TimeBin", "{defaultRuntime: -5m}"), "pluginConfig[TimeBin].args.defaultRuntime"},
 		{args("TimeBin", "{narrowing: Sometimes}"), "pluginConfig[TimeBin].args.narrowing"},
+		{args("CheckpointStaging", "{timeout: 10ms}"), "pluginConfig[CheckpointStaging].args.timeout"},
+		{args("CheckpointStaging", "{deadline: 5m}"), `unknown field "deadline"`},
 		{args("BestFit", "{narrowing: 5}"), "narrowing"},
 		{args("BestFit", "{narrowing: On}"), "narrowing"},
 		{args("BestFit", "{narrow: Never}"), `unknown field "narrow"`},
@@ -412,7 +414,7 @@ func TestMalformedArgumentsStopTheStartAndNameTheField(t *testing.T) {
 // drop-in one.
 func TestTheRegistryHoldsOursAndThoseOfSchedulerPlugins(t *testing.T) {
 	want := []string{
-		"BestFit", "CapacityScheduling", "Coscheduling", "LoadVariationRiskBalancing", "LowRiskOverCommitment",
+		"BestFit", "CapacityScheduling", "CheckpointStaging", "Coscheduling", "LoadVariationRiskBalancing", "LowRiskOverCommitment",
 		"NetworkOverhead", "NodeClass", "NodeResourceTopologyMatch", "NodeResourcesAllocatable", "PackingSort", "Peaks",
 		"PodState", "PreemptionToleration", "QOSSort", "SySched", "TargetLoadPacking", "TimeBin", "TopologicalSort",
 	}

@@ -24,23 +24,26 @@ import (
 	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme" // registers the argument kinds of the plugins above
 
 	"supercargo.dev/supercargo/plugins/bestfit"
+	"supercargo.dev/supercargo/plugins/checkpointstaging"
 	"supercargo.dev/supercargo/plugins/nodeclass"
 	"supercargo.dev/supercargo/plugins/packingsort"
 	"supercargo.dev/supercargo/plugins/timebin"
 )
 
 // Registry returns every out-of-tree plugin by name: Supercargo's own and those
-// of sigs.k8s.io/scheduler-plugins. Supercargo's own read the time from clk. The
-// caller owns the map.
+// of sigs.k8s.io/scheduler-plugins. Supercargo's own read the time from clk, but for
+// CheckpointStaging: it waits for others, which no other time than the real one makes
+// happen. The caller owns the map.
 //
 // CrossNodePreemption alone is absent: upstream has commented its source out,
 // since it has not followed the framework to its present interfaces.
 func Registry(clk clock.PassiveClock) runtime.Registry {
 	return runtime.Registry{
-		bestfit.Name:     bestfit.New(clk),
-		nodeclass.Name:   nodeclass.New,
-		packingsort.Name: packingsort.New,
-		timebin.Name:     timebin.New(clk),
+		bestfit.Name:           bestfit.New(clk),
+		checkpointstaging.Name: checkpointstaging.New(clock.RealClock{}),
+		nodeclass.Name:         nodeclass.New,
+		packingsort.Name:       packingsort.New,
+		timebin.Name:           timebin.New(clk),
 
 		capacityscheduling.Name:         capacityscheduling.New,
 		coscheduling.Name:               coscheduling.New,

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -14,7 +15,8 @@ import (
 // filter on the neutral list.
 func plain(pod *corev1.Pod) bool {
 	spec := &pod.Spec
-	return spec.NodeName == "" && len(spec.NodeSelector) == 0 && spec.Affinity == nil &&
+	return pod.Labels[v1alpha1.LabelMigration] == "" && // CheckpointStaging decides on the new pod of a migration
+		spec.NodeName == "" && len(spec.NodeSelector) == 0 && spec.Affinity == nil &&
 		len(spec.TopologySpreadConstraints) == 0 && len(spec.ResourceClaims) == 0 && spec.WorkloadRef == nil &&
 		!hasHostPort(spec.InitContainers) && !hasHostPort(spec.Containers) && onlyNeutralVolumes(spec.Volumes)
 }

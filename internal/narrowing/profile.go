@@ -9,8 +9,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// The packing plugins, whose scores exclude each other: TimeBin scores batch pods
-// where it is on, BestFit all others.
+// The names of Supercargo's own filters. Of the packing plugins among them, whose
+// scores exclude each other, TimeBin scores batch pods where it is on, BestFit all
+// others.
 const (
 	// BestFit is the name of the best-fit plugin.
 	BestFit = "BestFit"
@@ -18,12 +19,14 @@ const (
 	TimeBin = "TimeBin"
 	// NodeClass is the name of the node-class plugin.
 	NodeClass = "NodeClass"
+	// CheckpointStaging is the name of the plugin that places the new pods of migrations.
+	CheckpointStaging = "CheckpointStaging"
 )
 
 // neutral are the PreFilter and Filter plugins that let every plain pod pass on
 // every usable node with room and the right class. A plugin that proves
 // otherwise is found out by [Narrower.Rescue].
-var neutral = sets.New(BestFit, TimeBin, NodeClass,
+var neutral = sets.New(BestFit, TimeBin, NodeClass, CheckpointStaging,
 	names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
 	names.NodeResourcesFit, names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone,
 	names.PodTopologySpread, names.InterPodAffinity, names.DynamicResources)

@@ -13,11 +13,15 @@ const module = "supercargo.dev/supercargo"
 var pure = []string{
 	"autoscaler/fleet/decide",
 	"autoscaler/planner",
+	"descheduler/migration/decide",
+	"descheduler/agent/decide",
+	"descheduler/checkpoint/terms",
 	"internal/bound",
 	"internal/capability",
 	"internal/class",
 	"internal/cluster",
 	"internal/constraint",
+	"internal/movable",
 	"internal/moves",
 	"internal/outcome",
 	"internal/packing",
@@ -26,6 +30,7 @@ var pure = []string{
 	"internal/runtimes",
 	"internal/scenario",
 	"internal/trace",
+	"plugins/checkpointstaging/decide",
 }
 
 // pkg is what the rules look at in one package of this module.

@@ -91,13 +91,17 @@ func TestPluginsRunInTheOrderPromised(t *testing.T) {
 				if got := names(points.QueueSort); !slices.Equal(got, []string{order}) {
 					t.Errorf("queueSort = %q, want %s alone", got, order)
 				}
-				if got := names(points.Filter); !slices.Contains(got, "NodeClass") {
-					t.Errorf("filter = %q, want NodeClass among them", got)
+				if got := names(points.Filter); !slices.Contains(got, "NodeClass") || !slices.Contains(got, "CheckpointStaging") {
+					t.Errorf("filter = %q, want NodeClass and CheckpointStaging among them", got)
+				}
+				// What it holds may take minutes; the others' work would grow stale meanwhile.
+				if got := names(points.PreBind); got[len(got)-1] != "CheckpointStaging" {
+					t.Errorf("preBind = %q, want CheckpointStaging last", got)
 				}
 				if got := names(points.PreFilter); got[len(got)-1] != "BestFit" {
 					t.Errorf("preFilter = %q, want BestFit last", got)
 				}
-				if got, want := names(points.PostFilter), []string{"BestFit", "DynamicResources", "DefaultPreemption"}; !slices.Equal(got, want) {
+				if got, want := names(points.PostFilter), []string{"BestFit", "CheckpointStaging", "DynamicResources", "DefaultPreemption"}; !slices.Equal(got, want) {
 					t.Errorf("postFilter = %q, want %q", got, want)
 				}
 				if got := names(points.Bind); got[len(got)-1] != "DefaultBinder" {

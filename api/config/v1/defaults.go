@@ -18,6 +18,17 @@ func SetDefaultsBestFitArgs(args *BestFitArgs) {
 	}
 }
 
+// DefaultStagingTimeout is how long a migration may take to get under way. It is the
+// default of a migration's deadline too.
+const DefaultStagingTimeout = 5 * time.Minute
+
+// SetDefaultsCheckpointStagingArgs fills absent fields. A duration of 0 counts as absent.
+func SetDefaultsCheckpointStagingArgs(args *CheckpointStagingArgs) {
+	if args.Timeout.Duration == 0 {
+		args.Timeout.Duration = DefaultStagingTimeout
+	}
+}
+
 // SetDefaultsTimeBinArgs fills absent fields. A duration of 0 counts as absent.
 func SetDefaultsTimeBinArgs(args *TimeBinArgs) {
 	if args.ScalingCycle.Duration == 0 {
@@ -34,5 +45,6 @@ func SetDefaultsTimeBinArgs(args *TimeBinArgs) {
 // registerDefaults tells the scheme about the functions above.
 func registerDefaults(scheme *runtime.Scheme) {
 	scheme.AddTypeDefaultingFunc(&BestFitArgs{}, func(obj any) { SetDefaultsBestFitArgs(obj.(*BestFitArgs)) })
+	scheme.AddTypeDefaultingFunc(&CheckpointStagingArgs{}, func(obj any) { SetDefaultsCheckpointStagingArgs(obj.(*CheckpointStagingArgs)) })
 	scheme.AddTypeDefaultingFunc(&TimeBinArgs{}, func(obj any) { SetDefaultsTimeBinArgs(obj.(*TimeBinArgs)) })
 }

@@ -24,6 +24,18 @@ type BestFitArgs struct {
 	Narrowing NarrowingMode `json:"narrowing,omitempty"`
 }
 
+// CheckpointStagingArgs are the arguments of the CheckpointStaging plugin.
+// +kubebuilder:object:root=true
+type CheckpointStagingArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// timeout is how long the new pod of a migration is held on a node before its old pod
+	// is frozen, or killed to be started anew, from 1s to 24h. Then its room is given
+	// away. A checkpoint that is on its way has until the migration's deadline. Default:
+	// 5m.
+	Timeout metav1.Duration `json:"timeout,omitempty"`
+}
+
 // TimeBinArgs are the arguments of the TimeBin plugin.
 // +kubebuilder:object:root=true
 type TimeBinArgs struct {

@@ -13,6 +13,11 @@ func ValidateBestFitArgs(path *field.Path, args *BestFitArgs) field.ErrorList {
 	return oneOf(path.Child("narrowing"), args.Narrowing, NarrowAuto, NarrowNever)
 }
 
+// ValidateCheckpointStagingArgs returns everything wrong with defaulted arguments.
+func ValidateCheckpointStagingArgs(path *field.Path, args *CheckpointStagingArgs) field.ErrorList {
+	return within(path.Child("timeout"), args.Timeout, time.Second, 24*time.Hour)
+}
+
 // ValidateTimeBinArgs returns everything wrong with defaulted arguments.
 func ValidateTimeBinArgs(path *field.Path, args *TimeBinArgs) field.ErrorList {
 	errs := within(path.Child("scalingCycle"), args.ScalingCycle, time.Second, 24*time.Hour)

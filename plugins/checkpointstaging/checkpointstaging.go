@@ -1,0 +1,278 @@
+// Package checkpointstaging is the scheduler plugin that places the new pod of a
+// migration: only where its container can be restored, and not before its checkpoint is
+// there.
+//
+// Such a pod has the label supercargo.dev/migration, and the plugin looks at no other. It
+// finds the pod's Migration, chooses among the nodes that meet the checkpoint's
+// requirements, writes the node into the Migration's status as reserved, and holds the
+// pod in PreBind, its room taken, until the agent of that node says that the image is
+// staged. All that is decided is decided by [decide]; all that is known is in the
+// Migration, so that another scheduler can go on with it.
+package checkpointstaging
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	configv1 "supercargo.dev/supercargo/api/config/v1"
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/internal/narrowing"
+	"supercargo.dev/supercargo/plugins/checkpointstaging/decide"
+)
+
+// Name is the plugin's name in a KubeSchedulerConfiguration.
+const Name = narrowing.CheckpointStaging
+
+const stateKey fwk.StateKey = "supercargo.dev/checkpoint-staging"
+
+// Plugin places and holds the new pods of migrations.
+type Plugin struct {
+	handle     fwk.Handle
+	clock      clock.Clock
+	timeout    time.Duration
+	migrations migrations
+	// nodes are the annotations of nodes that were read in the last cycle which had use
+	// for them. It belongs to the scheduling cycle, in which one pod at a time is placed.
+	nodes map[string]parsedNode
+}
+
+// migrations is how the plugin reads and writes Migrations.
+type migrations interface {
+	// cached returns the Migration as it was lately, or nil if there is none. It asks
+	// nobody and returns an error until it knows.
+	cached(namespace, name string) (*v1alpha1.Migration, error)
+	// live returns the Migration as it is, or nil if there is none.
+	live(ctx context.Context, namespace, name string) (*v1alpha1.Migration, error)
+	// reserve writes the reservation, or takes it back if it is nil, provided that the
+	// Migration is still what was read: otherwise the error is a conflict.
+	reserve(ctx context.Context, read *v1alpha1.Migration, r *v1alpha1.MigrationReservation) (*v1alpha1.Migration, error)
+	// subscribe returns a channel that gets a value after something has changed about
+	// the Migration or the pods with one of the UIDs, and a function that ends that.
+	subscribe(uids ...types.UID) (<-chan struct{}, func())
+	// pod returns the pod as it was lately, or nil if it is not there any more or has
+	// ended.
+	pod(namespace, name string, uid types.UID) *corev1.Pod
+}
+
+type parsedNode struct {
+	node capability.Node
+	err  error
+}
+
+var (
+	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
+	_ fwk.FilterPlugin      = (*Plugin)(nil)
+	_ fwk.PostFilterPlugin  = (*Plugin)(nil)
+	_ fwk.ReservePlugin     = (*Plugin)(nil)
+	_ fwk.PreBindPlugin     = (*Plugin)(nil)
+	_ fwk.EnqueueExtensions = (*Plugin)(nil)
+)
+
+// New returns the plugin's factory. The clock says how long pods are held.
+func New(clk clock.Clock) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		args, ok := obj.(*configv1.CheckpointStagingArgs)
+		if !ok {
+			return nil, fmt.Errorf("%s: arguments are %T, want *CheckpointStagingArgs", Name, obj)
+		}
+		path := field.NewPath("pluginConfig").Key(Name).Child("args")
+		if err := configv1.ValidateCheckpointStagingArgs(path, args).ToAggregate(); err != nil {
+			return nil, fmt.Errorf("%s: %w", Name, err)
+		}
+		registerMetrics()
+		return &Plugin{handle: handle, clock: clk, timeout: args.Timeout.Duration, migrations: watched(ctx, handle)}, nil
+	}
+}
+
+// Name returns the plugin's name.
+func (p *Plugin) Name() string { return Name }
+
+// moves reports whether the pod is the new pod of a migration.
+func moves(pod *corev1.Pod) bool { return pod.Labels[v1alpha1.LabelMigration] != "" }
+
+// subject returns what [decide] wants to know of a pod.
+func subject(pod *corev1.Pod) decide.Pod {
+	return decide.Pod{Name: pod.Name, UID: pod.UID, Migration: types.UID(pod.Labels[v1alpha1.LabelMigration])}
+}
+
+// state is what the plugin keeps of a pod from PreFilter to Unreserve.
+type state struct {
+	// only is the one node that will do, or empty.
+	only string
+	// verdicts say for each annotation there is on nodes why a node with it will not do:
+	// nil if it will.
+	verdicts map[string]*fwk.Status
+	// anywhere says that all nodes will do.
+	anywhere bool
+	// source is the UID of the old pod.
+	source types.UID
+	// reserved says that PreBind found or made the reservation the pod's own.
+	reserved bool
+	// outcome is how PreBind ended.
+	outcome decide.Next
+}
+
+// Clone returns the same value. The scheduler clones a state to try what evictions
+// would change, which does not change this one.
+func (s *state) Clone() fwk.StateData { return s }
+
+func read(cycle fwk.CycleState) *state {
+	data, err := cycle.Read(stateKey)
+	if err != nil {
+		return nil
+	}
+	return data.(*state)
+}
+
+// PreFilter finds the pod's migration and reads the pod's requirements and what the
+// nodes can do, each distinct annotation once. Cost for a pod that moves: a look-up by
+// annotation for each node. Other pods are passed over, in this and in Filter.
+func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if !moves(pod) {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	requirements, err := capability.ParseRequirements(pod.Annotations[v1alpha1.AnnotationRequirements])
+	if err != nil {
+		return nil, refuse(err.Error())
+	}
+	m, err := p.migrations.cached(pod.Namespace, pod.Annotations[v1alpha1.AnnotationMigrationName])
+	if err != nil {
+		return nil, refuse(err.Error())
+	}
+	place := decide.Place(m, subject(pod), p.clock.Now())
+	if place.Refusal != "" {
+		return nil, refuse("the pod " + place.Refusal)
+	}
+	s := &state{
+		only: place.Node, anywhere: requirements.Backend == v1alpha1.BackendRestart && place.Node == "",
+		source: types.UID(m.Status.Plan.PodUID),
+	}
+	if !s.anywhere {
+		s.verdicts = p.verdicts(requirements, nodes)
+	}
+	cycle.Write(stateKey, s)
+	return nil, nil
+}
+
+// refuse says why a pod that moves goes to no node. Evictions would not change that.
+func refuse(why string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why) }
+
+// verdicts compares the requirements with each annotation that a node has.
+func (p *Plugin) verdicts(requirements capability.Requirements, nodes []fwk.NodeInfo) map[string]*fwk.Status {
+	known := make(map[string]parsedNode, len(p.nodes))
+	verdicts := make(map[string]*fwk.Status, len(p.nodes))
+	for _, info := range nodes {
+		text := info.Node().Annotations[v1alpha1.AnnotationCapability]
+		if _, done := verdicts[text]; done {
+			continue
+		}
+		parsed, ok := p.nodes[text]
+		if !ok {
+			parsed = parse(text)
+		}
+		known[text] = parsed
+		verdicts[text] = verdict(requirements, text, parsed)
+	}
+	p.nodes = known // annotations that no node has any more are forgotten
+	return verdicts
+}
+
+func parse(text string) (p parsedNode) {
+	p.node, p.err = capability.ParseNode(text)
+	return p
+}
+
+func verdict(requirements capability.Requirements, text string, parsed parsedNode) *fwk.Status {
+	if text == "" {
+		return refuse("node(s) had no node-agent that could restore a checkpoint")
+	}
+	if parsed.err != nil {
+		return refuse("node(s) could not restore the checkpoint: " + parsed.err.Error())
+	}
+	if err := requirements.Fits(parsed.node); err != nil {
+		return refuse("node(s) could not restore the checkpoint: the node " + err.Error())
+	}
+	return nil
+}
+
+// PreFilterExtensions returns nil: the answer does not depend on other pods.
+func (p *Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+// Filter lets a pod that moves on nodes that can restore it and, once its checkpoint is
+// on the way, on its reserved node alone.
+func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod, info fwk.NodeInfo) *fwk.Status {
+	if !moves(pod) {
+		return nil
+	}
+	s := read(cycle)
+	if s == nil {
+		return unprepared(pod)
+	}
+	node := info.Node()
+	if s.anywhere {
+		return nil
+	}
+	if s.only != "" && s.only != node.Name {
+		return notReserved
+	}
+	verdict, known := s.verdicts[node.Annotations[v1alpha1.AnnotationCapability]]
+	if !known {
+		return unknownNode
+	}
+	return verdict
+}
+
+func unprepared(pod *corev1.Pod) *fwk.Status {
+	return fwk.AsStatus(fmt.Errorf("pod %s moves and %s has not looked at it: enable the plugin at preFilter too, or by multiPoint", klog.KObj(pod), Name))
+}
+
+// Statuses that say the same of every node. They are never changed.
+var (
+	notReserved = refuse("node(s) were not the one that the checkpoint is on its way to")
+	unknownNode = refuse("node(s) could not restore the checkpoint: the node has come just now")
+)
+
+// PostFilter sees to it that no pod is preempted to move another. It must come before
+// DefaultPreemption.
+func (p *Plugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if moves(pod) {
+		return nil, refuse("no pod is preempted to move another")
+	}
+	return nil, fwk.NewStatus(fwk.Unschedulable)
+}
+
+// EventsToRegister names what may make a rejected pod schedulable: a node that can
+// restore it. Changes of its Migration are no event of the scheduler's, which would not
+// start without the kind; the plugin calls such pods itself.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAnnotation}, QueueingHintFn: restoredByNode},
+	}, nil
+}
+
+func restoredByNode(_ klog.Logger, pod *corev1.Pod, _, obj any) (fwk.QueueingHint, error) {
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return fwk.Queue, fmt.Errorf("expected a Node, got %T", obj)
+	}
+	requirements, err := capability.ParseRequirements(pod.Annotations[v1alpha1.AnnotationRequirements])
+	if err != nil {
+		return fwk.QueueSkip, nil // no node helps
+	}
+	// What cannot be read is a node that can do nothing, which a restart may go to.
+	able, _ := capability.ParseNode(node.Annotations[v1alpha1.AnnotationCapability])
+	if requirements.Fits(able) != nil {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}

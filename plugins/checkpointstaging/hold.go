@@ -1,0 +1,222 @@
+package checkpointstaging
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/plugins/checkpointstaging/decide"
+)
+
+const (
+	// retry is how long the plugin waits before it asks an API server again that has not
+	// answered. The pod is held meanwhile: nobody knows better.
+	retry = 2 * time.Second
+	// patience is how long it tries to take a reservation back, and how often.
+	patience     = 10 * time.Second
+	patientTries = 5
+)
+
+// Reserve does nothing: the scheduler has the room, and the reservation is written when
+// nothing can reject the node any more.
+func (p *Plugin) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
+	return nil
+}
+
+// PreBindPreFlight tells the scheduler that pods that move will be held. It then notes
+// the node in their status, for the autoscaler to see.
+func (p *Plugin) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
+	if !moves(pod) {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	return nil
+}
+
+// PreBind reserves the node in the pod's Migration and holds the pod until it can start
+// there. It fails when nothing can come of it, and the scheduler gives the room away.
+func (p *Plugin) PreBind(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if !moves(pod) {
+		return nil
+	}
+	s := read(cycle)
+	if s == nil {
+		return unprepared(pod)
+	}
+	h := &hold{plugin: p, pod: pod, held: decide.Held{Pod: subject(pod), Node: node, Since: p.clock.Now(), Timeout: p.timeout}}
+	outcome, err := h.run(ctx, s.source)
+	s.reserved, s.outcome = h.held.Reserved, outcome
+	observeHold(outcome, err, p.clock.Since(h.held.Since))
+	switch {
+	case err != nil:
+		return fwk.AsStatus(fmt.Errorf("hold pod %s on node %s for migration %s: %w", klog.KObj(pod), node, migrationOf(pod), err))
+	case outcome.Step == decide.GiveUp:
+		return fwk.NewStatus(fwk.Unschedulable, "the pod "+outcome.Message)
+	}
+	return nil
+}
+
+func migrationOf(pod *corev1.Pod) klog.ObjectRef {
+	return klog.KRef(pod.Namespace, pod.Annotations[v1alpha1.AnnotationMigrationName])
+}
+
+// hold is a pod that is held.
+type hold struct {
+	plugin *Plugin
+	pod    *corev1.Pod
+	held   decide.Held
+	// changed gets a value when there may be something new.
+	changed <-chan struct{}
+}
+
+// run does what is decided until the pod can be bound or is given up. source is the UID
+// of the old pod. An error means that it could not be done, or that the scheduler stops.
+func (h *hold) run(ctx context.Context, source types.UID) (decide.Next, error) {
+	changed, end := h.plugin.migrations.subscribe(h.pod.UID, h.held.Migration, source)
+	defer end()
+	h.changed = changed
+	m, err := h.live(ctx)
+	fresh := true
+	for err == nil {
+		switch next := h.next(m); {
+		case next.Step == decide.Wait:
+			m, err = h.await(ctx, m, next.Until)
+			fresh = false
+		case !fresh: // all but waiting is decided on what is so now
+			m, err = h.live(ctx)
+			fresh = true
+		case next.Step == decide.Reserve:
+			m, err = h.reserve(ctx, m)
+		default:
+			return next, nil
+		}
+	}
+	return decide.Next{}, err
+}
+
+// next asks what to do.
+func (h *hold) next(m *v1alpha1.Migration) decide.Next {
+	known := h.plugin.migrations
+	pod := known.pod(h.pod.Namespace, h.pod.Name, h.pod.UID)
+	h.held.Deleted = pod == nil || pod.DeletionTimestamp != nil
+	if m != nil && m.Status.Plan != nil {
+		h.held.SourceGone = known.pod(h.pod.Namespace, m.Spec.PodName, types.UID(m.Status.Plan.PodUID)) == nil
+		h.held.Reserved = h.held.Reserved || h.held.Owns(m.Status.Reservation)
+	}
+	return h.held.Next(m, h.plugin.clock.Now())
+}
+
+// reserve writes the reservation. If the Migration has changed since it was read, it
+// returns what it is now.
+func (h *hold) reserve(ctx context.Context, m *v1alpha1.Migration) (*v1alpha1.Migration, error) {
+	call, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	written, err := h.plugin.migrations.reserve(call, m, &v1alpha1.MigrationReservation{
+		Node: h.held.Node, PodUID: string(h.pod.UID), Time: metav1.NewTime(h.plugin.clock.Now()),
+	})
+	switch {
+	case apierrors.IsConflict(err):
+		return h.live(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("reserve the node: %w", err)
+	}
+	klog.FromContext(ctx).V(2).Info("Reserved a node; the pod is held until it can start there", "pod", klog.KObj(h.pod),
+		"node", klog.KRef("", h.held.Node), "migration", migrationOf(h.pod))
+	h.plugin.handle.EventRecorder().Eventf(h.pod, nil, corev1.EventTypeNormal, "Reserved", "Scheduling",
+		"Node %s is reserved for migration %s; the pod is bound when it can start there", h.held.Node, m.Name)
+	return written, nil
+}
+
+// live returns the Migration as it is, or nil if it is gone. Once the node is reserved it
+// tries until there is an answer: while nobody knows, the room is kept.
+func (h *hold) live(ctx context.Context) (*v1alpha1.Migration, error) {
+	for {
+		call, cancel := context.WithTimeout(ctx, patience)
+		m, err := h.plugin.migrations.live(call, h.pod.Namespace, h.pod.Annotations[v1alpha1.AnnotationMigrationName])
+		cancel()
+		if err == nil || !h.held.Reserved || apierrors.IsForbidden(err) {
+			return m, err
+		}
+		klog.FromContext(ctx).Info("The pod is held on, since its migration cannot be read", "pod", klog.KObj(h.pod), "migration", migrationOf(h.pod), "error", err)
+		if err := h.sleep(ctx, h.plugin.clock.Now().Add(retry)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// await returns the Migration when something has changed, or at the given time. Of what
+// it was and what is known it returns the later one.
+func (h *hold) await(ctx context.Context, m *v1alpha1.Migration, until time.Time) (*v1alpha1.Migration, error) {
+	if err := h.sleep(ctx, until); err != nil {
+		return nil, err
+	}
+	known, err := h.plugin.migrations.cached(h.pod.Namespace, h.pod.Annotations[v1alpha1.AnnotationMigrationName])
+	if err != nil || known != nil && older(known, m) {
+		return m, nil
+	}
+	return known, nil
+}
+
+// older reports whether a is an earlier state than b.
+func older(a, b *v1alpha1.Migration) bool {
+	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+	return err == nil && order < 0
+}
+
+// sleep returns when something has changed or at the given time.
+func (h *hold) sleep(ctx context.Context, until time.Time) error {
+	timer := h.plugin.clock.NewTimer(until.Sub(h.plugin.clock.Now()))
+	defer timer.Stop()
+	select {
+	case <-h.changed:
+	case <-timer.C():
+	case <-ctx.Done():
+		return fmt.Errorf("the scheduler stops: %w", context.Cause(ctx))
+	}
+	return nil
+}
+
+// Unreserve takes the reservation back if that was decided, or if the pod is not bound
+// for another reason while the scheduler may still choose anew. A checkpoint that is on
+// its way keeps its node: the pod is tried there again. So it does when the scheduler
+// stops.
+func (p *Plugin) Unreserve(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) {
+	s := read(cycle)
+	if !moves(pod) || s == nil || !s.reserved || s.outcome.Step == decide.GiveUp && !s.outcome.TakeBack {
+		return
+	}
+	h := decide.Held{Pod: subject(pod), Node: node}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := p.takeBack(ctx, h, pod, s.outcome.TakeBack)
+	if err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "The node stays reserved until the pod is placed again or its migration ends", "pod", klog.KObj(pod),
+			"node", klog.KRef("", node), "migration", migrationOf(pod))
+	}
+}
+
+// takeBack removes the pod's reservation if it is still its own. Unless it is decided,
+// that is done only as long as another node would do.
+func (p *Plugin) takeBack(ctx context.Context, h decide.Held, pod *corev1.Pod, decided bool) error {
+	for try := 1; ; try++ {
+		m, err := p.migrations.live(ctx, pod.Namespace, pod.Annotations[v1alpha1.AnnotationMigrationName])
+		if err != nil || m == nil || !h.Owns(m.Status.Reservation) {
+			return err
+		}
+		if !decided && decide.Place(m, h.Pod, p.clock.Now()) != (decide.Placement{}) {
+			return nil
+		}
+		_, err = p.migrations.reserve(ctx, m, nil)
+		if !apierrors.IsConflict(err) || try == patientTries {
+			return err
+		}
+	}
+}

@@ -1,0 +1,421 @@
+package checkpointstaging
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// recording is the part of the framework that the plugin calls while it holds a pod.
+type recording struct{ fwk.Handle }
+
+func (recording) EventRecorder() events.EventRecorder { return events.NewFakeRecorder(100) }
+
+// fake is a Migration in memory, and the pods around it.
+type fake struct {
+	bell bell
+	mu   sync.Mutex
+	// m is the Migration, or nil when it is gone.
+	m *v1alpha1.Migration
+	// version counts its changes.
+	version int
+	// gonePods are the UIDs of pods that are gone.
+	gonePods map[types.UID]bool
+	// unread is what cached returns, unreachable what live returns and denied what reserve
+	// returns, if they are set.
+	unread, unreachable, denied error
+	// between happens before the next write, if it is set.
+	between func(*v1alpha1.Migration)
+	// writes are the reservations written, "" for none.
+	writes []string
+}
+
+func newFake() *fake {
+	return &fake{version: 1, gonePods: map[types.UID]bool{}, m: &v1alpha1.Migration{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "move", UID: "migration-uid", ResourceVersion: "1"},
+		Spec:       v1alpha1.MigrationSpec{PodName: "job-0"},
+		Status: v1alpha1.MigrationStatus{Order: v1alpha1.OrderPrepare, Plan: &v1alpha1.MigrationPlan{
+			PodUID: "job-0", DeadlineAt: metav1.NewTime(noon.Add(10 * time.Minute)), RestoredPod: "job-0-moved", Backend: v1alpha1.BackendContainerd}},
+	}}
+}
+
+// change changes the Migration as one of the others would, and tells the plugin.
+func (f *fake) change(change func(*v1alpha1.Migration)) {
+	f.mu.Lock()
+	f.edit(change)
+	f.mu.Unlock()
+	f.bell.ring("migration-uid")
+}
+
+func (f *fake) edit(change func(*v1alpha1.Migration)) {
+	m := f.m.DeepCopy()
+	change(m)
+	f.version++
+	m.ResourceVersion = fmt.Sprint(f.version)
+	f.m = m
+}
+
+func (f *fake) cached(_, _ string) (*v1alpha1.Migration, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.m, f.unread
+}
+
+func (f *fake) live(ctx context.Context, namespace, name string) (*v1alpha1.Migration, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if namespace != "default" || name != "move" {
+		return nil, fmt.Errorf("asked for %s/%s", namespace, name)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return f.m, f.unreachable
+}
+
+func (f *fake) reserve(_ context.Context, read *v1alpha1.Migration, r *v1alpha1.MigrationReservation) (*v1alpha1.Migration, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.denied != nil {
+		return nil, f.denied
+	}
+	if f.between != nil {
+		f.edit(f.between)
+		f.between = nil
+	}
+	if read.ResourceVersion != f.m.ResourceVersion {
+		return nil, apierrors.NewConflict(v1alpha1.GroupVersion.WithResource(resource).GroupResource(), read.Name, nil)
+	}
+	f.edit(func(m *v1alpha1.Migration) { m.Status.Reservation = r })
+	node := ""
+	if r != nil {
+		node = r.Node
+	}
+	f.writes = append(f.writes, node)
+	return f.m, nil
+}
+
+func (f *fake) subscribe(uids ...types.UID) (<-chan struct{}, func()) { return f.bell.subscribe(uids) }
+
+func (f *fake) pod(_, name string, uid types.UID) *corev1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.gonePods[uid] {
+		return nil
+	}
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
+}
+
+// remove lets a pod go, and tells the plugin.
+func (f *fake) remove(uid types.UID) {
+	f.mu.Lock()
+	f.gonePods[uid] = true
+	f.mu.Unlock()
+	f.bell.ring(uid)
+}
+
+func (f *fake) written() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fmt.Sprintf("%q", f.writes)
+}
+
+// holding is a plugin that holds a pod on node b.
+type holding struct {
+	t     *testing.T
+	p     *Plugin
+	f     *fake
+	clock *clocktesting.FakeClock
+	cycle fwk.CycleState
+	pod   *corev1.Pod
+	stop  context.CancelFunc
+	done  chan *fwk.Status
+}
+
+// hold starts to hold a pod, with the Migration as changed.
+func startHold(t *testing.T, prepare func(*fake)) *holding {
+	t.Helper()
+	p, f := newPlugin()
+	if prepare != nil {
+		prepare(f)
+	}
+	h := &holding{t: t, p: p, f: f, clock: p.clock.(*clocktesting.FakeClock), cycle: framework.NewCycleState(), pod: moved(checkpoint), done: make(chan *fwk.Status, 1)}
+	if _, status := p.PreFilter(t.Context(), h.cycle, h.pod, infos(able("b", "avx2", "sse4_2"))); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	h.stop = stop
+	t.Cleanup(stop)
+	go func() { h.done <- p.PreBind(ctx, h.cycle, h.pod, "b") }()
+	return h
+}
+
+// waits returns when the plugin waits.
+func (h *holding) waits() {
+	h.t.Helper()
+	for !h.clock.HasWaiters() {
+		select {
+		case status := <-h.done:
+			h.t.Fatalf("the pod is not held any more: %v", status)
+		case <-h.t.Context().Done():
+			h.t.Fatal("the plugin does not come to wait")
+		case <-time.After(time.Millisecond): // let it
+		}
+	}
+}
+
+// ends returns how the hold ended, after it has been given up as the scheduler does.
+func (h *holding) ends() *fwk.Status {
+	h.t.Helper()
+	select {
+	case status := <-h.done:
+		if !status.IsSuccess() {
+			h.p.Unreserve(context.WithoutCancel(h.t.Context()), h.cycle, h.pod, "b")
+		}
+		return status
+	case <-time.After(time.Minute):
+		h.t.Fatal("the pod is held still")
+		return nil
+	}
+}
+
+func (h *holding) want(status *fwk.Status, code fwk.Code, message, writes string) {
+	h.t.Helper()
+	if status.Code() != code || !strings.Contains(status.Message(), message) {
+		h.t.Errorf("ended with %v %q, want %v %q", status.Code(), status.Message(), code, message)
+	}
+	if got := h.f.written(); got != writes {
+		h.t.Errorf("reservations written: %s, want %s", got, writes)
+	}
+}
+
+func TestAPodIsHeldOnItsReservedNodeUntilItsCheckpointIsThere(t *testing.T) {
+	h := startHold(t, nil)
+	h.waits()
+	if r := h.f.m.Status.Reservation; r == nil || r.Node != "b" || r.PodUID != "job-0-moved" || !r.Time.Time.Equal(noon) {
+		t.Errorf("reservation %+v", r)
+	}
+	h.f.change(func(m *v1alpha1.Migration) { m.Status.Order = v1alpha1.OrderFreeze })
+	h.f.change(func(m *v1alpha1.Migration) {
+		m.Status.Target = &v1alpha1.TargetReport{Node: "b", Step: v1alpha1.TargetPrepared}
+	})
+	h.clock.Step(6 * time.Minute) // more than the timeout, less than the deadline
+	h.waits()
+	h.f.change(func(m *v1alpha1.Migration) { m.Status.Target.Step = v1alpha1.TargetStaged })
+	h.want(h.ends(), fwk.Success, "", `["b"]`)
+	// The binding fails for another reason: the checkpoint stays where it is.
+	h.p.Unreserve(t.Context(), h.cycle, h.pod, "b")
+	h.want(nil, fwk.Success, "", `["b"]`)
+}
+
+func TestAPodThatIsNotBoundForAnotherReasonFreesItsNodeWhileAnotherWouldDo(t *testing.T) {
+	h := startHold(t, nil)
+	h.waits()
+	h.f.mu.Lock()
+	h.f.unreachable = apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource(resource).GroupResource(), "move", nil)
+	h.f.mu.Unlock()
+	h.clock.Step(5 * time.Minute)
+	status := <-h.done
+	h.f.unreachable = nil
+	h.p.Unreserve(t.Context(), h.cycle, h.pod, "b")
+	h.want(status, fwk.Error, "hold pod default/job-0-moved on node b for migration default/move", `["b" ""]`)
+}
+
+func TestTheRoomIsGivenAwayWhenNothingCanComeOfIt(t *testing.T) {
+	set := func(change func(*v1alpha1.Migration)) func(*holding) {
+		return func(h *holding) { h.f.change(change) }
+	}
+	tests := []struct {
+		name          string
+		happens       func(*holding)
+		says, written string
+	}{
+		{"the agent fails", set(func(m *v1alpha1.Migration) {
+			m.Status.Target = &v1alpha1.TargetReport{Node: "b", Step: v1alpha1.TargetFailed, Reason: "ImageMissing", Message: "pull it"}
+		}), "cannot be restored on node b: ImageMissing: pull it", `["b" ""]`},
+		{"nobody comes", func(h *holding) { h.clock.Step(5 * time.Minute) }, "was held on node b for 5m0s", `["b" ""]`},
+		{"the checkpoint is late", func(h *holding) {
+			h.f.change(func(m *v1alpha1.Migration) { m.Status.Order = v1alpha1.OrderFreeze })
+			h.clock.Step(10 * time.Minute)
+		}, "past its migration's deadline", `["b" ""]`},
+		{"it is rolled back", set(func(m *v1alpha1.Migration) { m.Status.Order = v1alpha1.OrderThaw }), "with order Thaw", `["b"]`},
+		{"the migration goes", func(h *holding) {
+			h.f.mu.Lock()
+			h.f.m = nil
+			h.f.mu.Unlock()
+			h.f.bell.ring("migration-uid")
+		}, "a migration that is gone", `["b"]`},
+		{"the pod goes", func(h *holding) { h.f.remove("job-0-moved") }, "is deleted", `["b"]`},
+		{"another takes the reservation", set(func(m *v1alpha1.Migration) { m.Status.Reservation.PodUID = "other" }), "has lost its reservation to pod UID other", `["b"]`},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			h := startHold(t, nil)
+			h.waits()
+			tc.happens(h)
+			h.want(h.ends(), fwk.Unschedulable, tc.says, tc.written)
+		})
+	}
+}
+
+func TestARestartedPodIsHeldUntilTheOldOneIsDead(t *testing.T) {
+	restart := func(f *fake) { f.m.Status.Plan.Backend = v1alpha1.BackendRestart }
+	ends := map[string]func(*fake){
+		"the agent says so": func(f *fake) {
+			f.change(func(m *v1alpha1.Migration) { m.Status.Source = &v1alpha1.SourceReport{Step: v1alpha1.SourceKilled} })
+		},
+		"its pod is gone": func(f *fake) { f.remove("job-0") },
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			h := startHold(t, restart)
+			h.waits()
+			h.f.change(func(m *v1alpha1.Migration) { m.Status.Order = v1alpha1.OrderKill })
+			h.waits()
+			end(h.f)
+			h.want(h.ends(), fwk.Success, "", `["b"]`)
+		})
+	}
+}
+
+func TestASchedulerThatStartsAnewGoesOnWithTheReservationThereIs(t *testing.T) {
+	h := startHold(t, func(f *fake) {
+		f.m.Status.Order = v1alpha1.OrderFreeze
+		f.m.Status.Reservation = &v1alpha1.MigrationReservation{Node: "b", PodUID: "job-0-moved"}
+	})
+	h.waits()
+	h.f.change(func(m *v1alpha1.Migration) {
+		m.Status.Target = &v1alpha1.TargetReport{Node: "b", Step: v1alpha1.TargetStaged}
+	})
+	h.want(h.ends(), fwk.Success, "", `[]`)
+}
+
+func TestASchedulerThatStopsLeavesTheReservationToTheNext(t *testing.T) {
+	h := startHold(t, nil)
+	h.waits()
+	h.stop()
+	status := <-h.done
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	h.p.Unreserve(stopped, h.cycle, h.pod, "b")
+	h.want(status, fwk.Error, "the scheduler stops", `["b"]`)
+}
+
+func TestAReservationIsNotWrittenOverAnOrderThatCameInBetween(t *testing.T) {
+	h := startHold(t, func(f *fake) {
+		f.between = func(m *v1alpha1.Migration) {
+			m.Status.Order = v1alpha1.OrderFreeze
+			m.Status.Reservation = &v1alpha1.MigrationReservation{Node: "a", PodUID: "job-0-moved"}
+		}
+	})
+	h.want(h.ends(), fwk.Unschedulable, "has lost its reservation to pod UID job-0-moved on node a", `[]`)
+}
+
+func TestAReservationIsWrittenAgainAfterAChangeThatDoesNotMatter(t *testing.T) {
+	h := startHold(t, func(f *fake) {
+		f.between = func(m *v1alpha1.Migration) {
+			m.Status.Source = &v1alpha1.SourceReport{Step: v1alpha1.SourcePrepared}
+		}
+	})
+	h.waits()
+	h.f.change(func(m *v1alpha1.Migration) { m.Status.Order = v1alpha1.OrderClean })
+	h.want(h.ends(), fwk.Unschedulable, "with order Clean", `["b"]`)
+}
+
+func TestAPodIsHeldOnWhileTheAPIServerDoesNotAnswer(t *testing.T) {
+	h := startHold(t, nil)
+	h.waits()
+	h.f.mu.Lock()
+	h.f.unreachable = errUnreachable
+	h.f.mu.Unlock()
+	h.f.change(func(m *v1alpha1.Migration) {
+		m.Status.Order = v1alpha1.OrderFreeze
+		m.Status.Target = &v1alpha1.TargetReport{Node: "b", Step: v1alpha1.TargetStaged}
+	})
+	for range 3 {
+		h.waits()
+		h.clock.Step(retry)
+	}
+	h.f.mu.Lock()
+	h.f.unreachable = nil
+	h.f.mu.Unlock()
+	h.f.bell.ring("migration-uid")
+	h.want(h.ends(), fwk.Success, "", `["b"]`)
+}
+
+func TestAPodIsNotHeldOnANodeThatCannotBeReserved(t *testing.T) {
+	forbidden := apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("migrations").GroupResource(), "move", nil)
+	t.Run("no right to read", func(t *testing.T) {
+		h := startHold(t, func(f *fake) { f.unreachable = forbidden })
+		h.want(h.ends(), fwk.Error, "forbidden", `[]`)
+	})
+	t.Run("no answer", func(t *testing.T) {
+		h := startHold(t, func(f *fake) { f.unreachable = errUnreachable })
+		h.want(h.ends(), fwk.Error, "connection refused", `[]`)
+	})
+	t.Run("no right to write", func(t *testing.T) {
+		h := startHold(t, func(f *fake) { f.denied = forbidden })
+		h.want(h.ends(), fwk.Error, "reserve the node", `[]`)
+	})
+}
+
+func TestAReservationIsTakenBackAlsoIfTheMigrationChangesMeanwhile(t *testing.T) {
+	h := startHold(t, nil)
+	h.waits()
+	h.f.mu.Lock()
+	h.f.between = func(m *v1alpha1.Migration) { m.Status.Phase = v1alpha1.MigrationReserving }
+	h.f.mu.Unlock()
+	h.clock.Step(5 * time.Minute)
+	h.want(h.ends(), fwk.Unschedulable, "was held", `["b" ""]`)
+}
+
+func TestAStaleCacheDoesNotMakeThePodLoseItsReservation(t *testing.T) {
+	h := startHold(t, nil)
+	h.waits()
+	h.f.mu.Lock()
+	now, before := h.f.m, h.f.m.DeepCopy()
+	before.Status.Reservation, before.ResourceVersion = nil, "1"
+	h.f.m = before
+	h.f.mu.Unlock()
+	h.f.bell.ring("migration-uid")
+	h.waits()
+	h.f.mu.Lock()
+	h.f.m = now
+	h.f.mu.Unlock()
+	h.f.change(func(m *v1alpha1.Migration) { m.Status.Order = v1alpha1.OrderThaw })
+	h.want(h.ends(), fwk.Unschedulable, "with order Thaw", `["b"]`)
+}
+
+func TestABellRingsForThoseWhoWait(t *testing.T) {
+	var b bell
+	b.ring("a") // nobody waits
+	one, endOne := b.subscribe([]types.UID{"a", "b"})
+	two, endTwo := b.subscribe([]types.UID{"b"})
+	b.ring("a")
+	b.ring("a")
+	if len(one) != 1 || len(two) != 0 {
+		t.Errorf("%d and %d values, want 1 and 0", len(one), len(two))
+	}
+	endOne()
+	b.ring("b")
+	if len(one) != 1 || len(two) != 1 {
+		t.Errorf("%d and %d values, want 1 and 1", len(one), len(two))
+	}
+	if endTwo(); len(b.waiting) != 0 {
+		t.Errorf("%d objects are kept although nobody waits", len(b.waiting))
+	}
+}

@@ -1,0 +1,36 @@
+package checkpointstaging
+
+import (
+	"cmp"
+	"sync"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"supercargo.dev/supercargo/plugins/checkpointstaging/decide"
+)
+
+var holds = metrics.NewHistogramVec(&metrics.HistogramOpts{
+	Namespace: "supercargo",
+	Subsystem: "scheduler",
+	Name:      "checkpoint_hold_seconds",
+	Help: "How long new pods of migrations were held on their reserved nodes, by how that ended: " +
+		"Bind, a reason for which the room was given away, or Error.",
+	Buckets:        metrics.ExponentialBuckets(0.1, 2, 14), // 0.1 s to 14 min
+	StabilityLevel: metrics.ALPHA,
+}, []string{"result"})
+
+var register sync.Once
+
+func registerMetrics() {
+	register.Do(func() { legacyregistry.MustRegister(holds) })
+}
+
+func observeHold(outcome decide.Next, err error, took time.Duration) {
+	result := cmp.Or(outcome.Reason, string(outcome.Step))
+	if err != nil {
+		result = "Error"
+	}
+	holds.WithLabelValues(result).Observe(took.Seconds())
+}
