@@ -85,10 +85,10 @@ func replayFleet(ctx context.Context, in *demoInput, scale replay.Scale, fixed f
 	if err := demoDeployments(ctx, p, in); err != nil {
 		return nil, err
 	}
-	autoscaler, err := startAutoscaler(ctx, p)
-	if err != nil {
+	if err := installCRDs(ctx, p); err != nil {
 		return nil, err
 	}
+	autoscaler := startAutoscaler(ctx, p)
 	defer func() { err = errors.Join(err, autoscaler.stop()) }()
 	c, err := supercargoClient(p.Config())
 	if err != nil {

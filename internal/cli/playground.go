@@ -40,8 +40,8 @@ func newPlaygroundCommand() *cobra.Command {
 		Use:   "playground",
 		Short: "Run a real control plane on this machine, with machines played by kwok",
 		Long: `Runs etcd, kube-apiserver, kube-controller-manager, cluster-api and Supercargo's
-scheduler on this machine, reachable from this machine only, with nodes that
-kwok plays.
+scheduler, autoscaler and descheduler on this machine, reachable from this
+machine only, with nodes that kwok plays.
 
 Besides the --nodes that are there from the start, nodes come and go with the
 replicas of MachineDeployments: --machine-flavors makes one for each flavor of a
@@ -141,16 +141,17 @@ func readWorkload(path string, stdin io.Reader) ([]playground.Manifest, error) {
 // it ends.
 func servePlayground(ctx context.Context, p *playground.Playground, flags playgroundFlags, input *playgroundInput, stdout io.Writer) error {
 	fmt.Fprintln(stdout, p.KubeconfigPath())
-	var err error
-	if flags.clusterAPI {
-		var autoscaler *runningAutoscaler
-		if autoscaler, err = startAutoscaler(ctx, p); err == nil {
-			defer func() { _ = autoscaler.stop() }() // it ends with what it looks after
-		}
-	} else {
-		err = installCRDs(ctx, p)
-	}
+	err := installCRDs(ctx, p)
 	if err == nil {
+		programs := []*program{startDescheduler(ctx, p)}
+		if flags.clusterAPI {
+			programs = append(programs, startAutoscaler(ctx, p))
+		}
+		defer func() {
+			for _, program := range programs {
+				_ = program.stop() // it ends with what it looks after
+			}
+		}()
 		err = addMachineDeployments(ctx, p, input.machines)
 	}
 	if err == nil {

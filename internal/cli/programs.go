@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"time"
@@ -13,35 +14,50 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/app"
+	autoscaler "supercargo.dev/supercargo/autoscaler/app"
+	descheduler "supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/internal/operator"
 	"supercargo.dev/supercargo/internal/playground"
 	"supercargo.dev/supercargo/manifests"
 )
 
-// runningAutoscaler is Supercargo's autoscaler in this process, at work on a
-// playground.
-type runningAutoscaler struct {
+// program is one of Supercargo's programs in this process, at work on a playground. It
+// logs where the playground's components do.
+type program struct {
 	cancel context.CancelFunc
 	done   chan error
 }
 
-// startAutoscaler installs the CRDs of Supercargo in a playground and starts its
-// autoscaler, which logs where the playground's components do.
-func startAutoscaler(ctx context.Context, p *playground.Playground) (*runningAutoscaler, error) {
-	if err := installCRDs(ctx, p); err != nil {
-		return nil, err
-	}
+// startProgram starts a program, which does not end with ctx.
+func startProgram(ctx context.Context, run func(context.Context) error) *program {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	a := &runningAutoscaler{cancel: cancel, done: make(chan error, 1)}
-	o := app.Options{Config: app.Throttle(p.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: klog.Background()}
-	go func() { a.done <- app.Run(own, o) }()
-	return a, nil
+	started := &program{cancel: cancel, done: make(chan error, 1)}
+	go func() { started.done <- run(own) }()
+	return started
 }
 
-// stop ends the autoscaler and waits until it has ended.
-func (a *runningAutoscaler) stop() error {
-	a.cancel()
-	return <-a.done
+// stop ends the program and waits until it has ended.
+func (p *program) stop() error {
+	p.cancel()
+	return <-p.done
+}
+
+// operatorOptions are those of a program that serves nothing.
+func operatorOptions(p *playground.Playground) operator.Options {
+	return operator.Options{Config: operator.Throttle(p.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: klog.Background()}
+}
+
+// startAutoscaler starts the autoscaler on a playground that knows the CRDs.
+func startAutoscaler(ctx context.Context, p *playground.Playground) *program {
+	o := autoscaler.Options{Options: operatorOptions(p)}
+	return startProgram(ctx, func(ctx context.Context) error { return autoscaler.Run(ctx, o) })
+}
+
+// startDescheduler starts the descheduler on a playground that knows the CRDs.
+func startDescheduler(ctx context.Context, p *playground.Playground) *program {
+	o := descheduler.Defaults()
+	o.Options = operatorOptions(p)
+	return startProgram(ctx, func(ctx context.Context) error { return descheduler.Run(ctx, o) })
 }
 
 // installCRDs applies the CRDs and waits until their kinds are served.
@@ -71,11 +87,11 @@ func installCRDs(ctx context.Context, p *playground.Playground) error {
 	}
 	var last error
 	for ; ctx.Err() == nil; wait(ctx, 50*time.Millisecond) {
-		if last = c.List(ctx, &v1alpha1.NodeFleetList{}); last == nil {
+		if last = errors.Join(c.List(ctx, &v1alpha1.NodeFleetList{}), c.List(ctx, &v1alpha1.MigrationList{})); last == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("wait until NodeFleets are served: %w", last)
+	return fmt.Errorf("wait until the kinds of Supercargo are served: %w", last)
 }
 
 // wait waits for a time, or until ctx ends.

@@ -13,11 +13,13 @@ const module = "supercargo.dev/supercargo"
 var pure = []string{
 	"autoscaler/fleet/decide",
 	"autoscaler/planner",
+	"descheduler/migration/decide",
 	"internal/bound",
 	"internal/capability",
 	"internal/class",
 	"internal/cluster",
 	"internal/constraint",
+	"internal/movable",
 	"internal/moves",
 	"internal/outcome",
 	"internal/packing",

@@ -29,6 +29,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/internal/operator"
 	"supercargo.dev/supercargo/internal/playground"
 )
 
@@ -179,7 +180,7 @@ func (b *bench) autoscale(change ...func(*app.Options)) (stop func()) {
 // startAutoscaler runs one whose failure the caller may ask for, once it is stopped.
 func (b *bench) startAutoscaler(change ...func(*app.Options)) (stop func(), failed func() error) {
 	b.Helper()
-	o := app.Options{Config: app.Throttle(b.site.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.logger(b.name)}
+	o := app.Options{Options: operator.Options{Config: operator.Throttle(b.site.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.logger(b.name)}}
 	for _, f := range change {
 		f(&o)
 	}

@@ -1,0 +1,52 @@
+// Command descheduler moves running pods from node to node, as Migrations say.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/cli"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/version"
+)
+
+func main() {
+	os.Exit(cli.Run(newCommand()))
+}
+
+func newCommand() *cobra.Command {
+	o := app.Defaults()
+	var kubeconfig string
+	cmd := &cobra.Command{
+		Use:   "descheduler",
+		Short: "Carry out Migrations: move running pods, with their state, to other nodes",
+		Example: `  # In the cluster, or with the kubeconfig that kubectl uses
+  descheduler
+
+  # Log what it would do, and write nothing
+  descheduler --dry-run --kubeconfig ~/.kube/config`,
+		Version: version.Version,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := o.Validate(); err != nil {
+				return err
+			}
+			var err error
+			if o.Config, err = operator.Load(kubeconfig); err != nil {
+				return err
+			}
+			o.Log = klog.Background()
+			ctrl.SetLogger(o.Log)
+			return app.Run(ctrl.SetupSignalHandler(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: the cluster this runs in, else $KUBECONFIG or ~/.kube/config)")
+	flags.BoolVar(&o.DryRun, "dry-run", false, "only log what would be done, and write nothing")
+	o.AddFlags(flags)
+	return cmd
+}

@@ -1,0 +1,82 @@
+// Package app puts the descheduler together.
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/migration"
+	"supercargo.dev/supercargo/descheduler/migration/decide"
+	"supercargo.dev/supercargo/internal/operator"
+)
+
+// name is what the program calls itself.
+const name = "descheduler"
+
+// Options say how the descheduler runs.
+type Options struct {
+	operator.Options
+	// Migrations bounds them.
+	Migrations decide.Config
+}
+
+// Defaults returns what the flags say if nothing is given.
+func Defaults() Options {
+	return Options{Migrations: decide.Config{
+		MaxMigrations: 10, MaxPerNode: 2, CleanPatience: 2 * time.Minute, KeepFinished: 24 * time.Hour, MaxFinished: 100,
+	}}
+}
+
+// AddFlags adds the flags; what is in the options are their defaults.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	o.Options.AddFlags(flags)
+	m := &o.Migrations
+	flags.IntVar(&m.MaxMigrations, "max-migrations", m.MaxMigrations, "how many pods may be moving at the same time")
+	flags.IntVar(&m.MaxPerNode, "max-migrations-per-node", m.MaxPerNode, "how many of them from or to one node")
+	flags.DurationVar(&m.CleanPatience, "clean-up-patience", m.CleanPatience, "how long the end of a Migration waits for agents to remove what is left")
+	flags.DurationVar(&m.KeepFinished, "keep-finished", m.KeepFinished, "how long Migrations that have ended can be read")
+	flags.IntVar(&m.MaxFinished, "keep-finished-per-namespace", m.MaxFinished, "how many of them in a namespace; the oldest go first")
+}
+
+// Validate returns what is wrong with the options, by the names of the flags.
+func (o *Options) Validate() error {
+	m := &o.Migrations
+	for _, f := range []struct {
+		flag       string
+		got, least int64
+	}{
+		{"max-migrations", int64(m.MaxMigrations), 1}, {"max-migrations-per-node", int64(m.MaxPerNode), 1},
+		{"clean-up-patience", int64(m.CleanPatience), 0}, {"keep-finished", int64(m.KeepFinished), 0},
+		{"keep-finished-per-namespace", int64(m.MaxFinished), 0},
+	} {
+		if f.got < f.least {
+			return fmt.Errorf("--%s: %d is too few: want at least %d", f.flag, f.got, f.least)
+		}
+	}
+	return nil
+}
+
+// Run runs the descheduler until ctx ends or something fails that a restart may mend.
+func Run(ctx context.Context, o Options) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	m, err := operator.NewManager(name, o.Options, clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
+	if err != nil {
+		return err
+	}
+	r := &migration.Reconciler{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"),
+		Clock: clock.RealClock{}, Config: o.Migrations, DryRun: o.DryRun,
+	}
+	if err := r.SetupWithManager(ctx, m); err != nil {
+		return err
+	}
+	return operator.Run(ctx, name, m)
+}

@@ -1,0 +1,157 @@
+package migration
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/migration/decide"
+	"supercargo.dev/supercargo/internal/movable"
+)
+
+// act does the one write of a step. It is refused if what was observed has changed.
+func (r *Reconciler) act(ctx context.Context, o *decide.Observation, step decide.Step) error {
+	if r.DryRun {
+		ctrl.LoggerFrom(ctx).Info("Would "+string(step.Do), "why", step.Why)
+		return nil
+	}
+	m := o.Migration
+	switch step.Do {
+	case decide.Wait:
+		return nil
+	case decide.WriteStatus:
+		return r.writeStatus(ctx, m, step.Status)
+	case decide.AddFinalizer, decide.RemoveFinalizer:
+		return r.setFinalizer(ctx, m, step.Do == decide.AddFinalizer)
+	case decide.CreatePod:
+		return named(r.Client.Create(ctx, step.Pod), "make", step.Pod)
+	case decide.PatchPod:
+		return r.patchPod(ctx, o, step.Pod)
+	case decide.DeletePod:
+		return r.deletePod(ctx, step)
+	case decide.DeleteMigration:
+		return named(r.Client.Delete(ctx, m, asObserved(m)), "delete", m)
+	}
+	return fmt.Errorf("migration %s/%s: there is no action %q", m.Namespace, m.Name, step.Do)
+}
+
+// named says what was being done to which object when something went wrong.
+func named(err error, doing string, object client.Object) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %T %s/%s: %w", doing, object, object.GetNamespace(), object.GetName(), err)
+}
+
+// asObserved lets a deletion happen only if the object has not changed.
+func asObserved(object client.Object) client.Preconditions {
+	return client.Preconditions{UID: new(object.GetUID()), ResourceVersion: new(object.GetResourceVersion())}
+}
+
+// asObservedFrom makes a patch that is refused if the object has changed.
+func asObservedFrom(object client.Object) client.Patch {
+	return client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
+}
+
+// try asks the API server whether it would make a pod.
+func (r *Reconciler) try(ctx context.Context, pod *corev1.Pod) (*decide.Trial, error) {
+	made := pod.DeepCopy()
+	err := r.Client.Create(ctx, made, client.DryRunAll)
+	refusals, err := movable.Admitted(pod, made, err)
+	if err != nil {
+		return nil, err
+	}
+	return &decide.Trial{Refusals: refusals}, nil
+}
+
+func (r *Reconciler) writeStatus(ctx context.Context, m *v1alpha1.Migration, to *v1alpha1.MigrationStatus) error {
+	before := m.DeepCopy()
+	m.Status = *to
+	if err := r.Client.Status().Patch(ctx, m, asObservedFrom(before)); err != nil {
+		return named(err, "write the status of", m)
+	}
+	r.registry.wrote(m)
+	for _, told := range decide.Tell(&before.Status, to) {
+		r.Events.Eventf(m, nil, told.Type, told.Reason, told.Action, "%s", told.Note)
+	}
+	count(&before.Status, to)
+	return nil
+}
+
+func (r *Reconciler) setFinalizer(ctx context.Context, m *v1alpha1.Migration, add bool) error {
+	before := m.DeepCopy()
+	if add {
+		controllerutil.AddFinalizer(m, v1alpha1.FinalizerMigration)
+	} else {
+		controllerutil.RemoveFinalizer(m, v1alpha1.FinalizerMigration)
+	}
+	return named(r.Client.Patch(ctx, m, asObservedFrom(before)), "write the finalizers of", m)
+}
+
+// patchPod changes that of the two observed pods which it is about.
+func (r *Reconciler) patchPod(ctx context.Context, o *decide.Observation, to *corev1.Pod) error {
+	for _, pod := range []*corev1.Pod{o.Source, o.Restored} {
+		if pod != nil && pod.UID == to.UID {
+			return named(r.Client.Patch(ctx, to.DeepCopy(), asObservedFrom(pod)), "change", to)
+		}
+	}
+	return fmt.Errorf("change pod %s/%s: it was not observed", to.Namespace, to.Name)
+}
+
+func (r *Reconciler) deletePod(ctx context.Context, step decide.Step) error {
+	return named(r.Client.Delete(ctx, step.Pod, client.GracePeriodSeconds(step.GraceSeconds), asObserved(step.Pod)), "delete", step.Pod)
+}
+
+// strays sees to a pod whose migration is over or gone: whoever made it was late. It
+// returns the step that it took; nil if there was none to take.
+func (r *Reconciler) strays(ctx context.Context, key types.NamespacedName) (*decide.Step, error) {
+	var pods corev1.PodList
+	err := r.Client.List(ctx, &pods, client.InNamespace(key.Namespace), client.MatchingFields{byMigration: key.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list pods that Migration %s has made: %w", key, err)
+	}
+	for i := range pods.Items {
+		step, err := r.stray(ctx, key, &pods.Items[i])
+		if step != nil || err != nil {
+			return step, err
+		}
+	}
+	return nil, nil
+}
+
+func (r *Reconciler) stray(ctx context.Context, key types.NamespacedName, cached *corev1.Pod) (*decide.Step, error) {
+	m, err := get(ctx, r.Client, key.Namespace, key.Name, &v1alpha1.Migration{})
+	if err != nil {
+		return nil, err
+	}
+	if ours(m, cached) && !decide.Ended(m) {
+		return nil, nil // the rule, found without asking anybody
+	}
+	if m, err = get(ctx, r.Live, key.Namespace, key.Name, &v1alpha1.Migration{}); err != nil {
+		return nil, err
+	}
+	pod, err := get(ctx, r.Live, cached.Namespace, cached.Name, &corev1.Pod{})
+	if err != nil || pod == nil || pod.UID != cached.UID || pod.Labels[v1alpha1.LabelMigration] == "" {
+		return nil, err
+	}
+	if !ours(m, pod) {
+		m = nil
+	}
+	step := decide.Stray(m, pod)
+	if step == nil {
+		return nil, nil
+	}
+	ctrl.LoggerFrom(ctx).Info(step.Why, "step", step.Do, "pod", pod.Name)
+	return step, r.act(ctx, &decide.Observation{Migration: m, Restored: pod}, *step)
+}
+
+// ours reports whether a migration has made a pod.
+func ours(m *v1alpha1.Migration, pod *corev1.Pod) bool {
+	return m != nil && pod.Labels[v1alpha1.LabelMigration] == string(m.UID)
+}

@@ -1,0 +1,256 @@
+// Package migration moves running pods from node to node, as Migrations say.
+//
+// What is done next is decided in descheduler/migration/decide, which is pure. This
+// package looks (observe.go), does the one write that was decided (act.go), and looks
+// again; it knows which migrations are in flight (registry.go) and counts (metrics.go).
+//
+// It may look into caches to find out that there is nothing to do. Before it does
+// anything it reads the migration, its pods and its Job from the API server and decides
+// anew, and the write is refused if one of them has changed since.
+package migration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/migration/decide"
+	"supercargo.dev/supercargo/internal/movable"
+)
+
+// atOnce is how many migrations are worked on at the same time. They mostly wait for
+// the API server.
+const atOnce = 8
+
+// maxSteps bounds the writes of one go, which end by themselves after a few.
+const maxSteps = 32
+
+// Reconciler carries out all Migrations of a cluster.
+type Reconciler struct {
+	// Client reads from a cache, and writes.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// Events takes what is worth telling.
+	Events events.EventRecorder
+	// Clock says what time it is.
+	Clock clock.PassiveClock
+	// Config bounds what is done.
+	Config decide.Config
+	// DryRun only logs what it would do: it writes nothing, no status and no Event.
+	DryRun bool
+
+	registry registry
+}
+
+// The indexes of the cache.
+const (
+	byPod       = "spec.podName"   // of Migrations: the pod that they move
+	byMigration = "made-by"        // of pods: the name of the Migration that made them
+	byNode      = "nodes-involved" // of Migrations: the nodes of a plan
+)
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error {
+	r.registry.latest = map[types.UID]*decide.Flight{}
+	for _, index := range []struct {
+		object client.Object
+		field  string
+		keys   client.IndexerFunc
+	}{
+		{&v1alpha1.Migration{}, byPod, func(o client.Object) []string { return []string{o.(*v1alpha1.Migration).Spec.PodName} }},
+		{&v1alpha1.Migration{}, byNode, func(o client.Object) []string { return nodesOf(o.(*v1alpha1.Migration)) }},
+		{&corev1.Pod{}, byMigration, madeBy},
+	} {
+		if err := m.GetFieldIndexer().IndexField(ctx, index.object, index.field, index.keys); err != nil {
+			return fmt.Errorf("index %s of %T: %w", index.field, index.object, err)
+		}
+	}
+	err := ctrl.NewControllerManagedBy(m).Named("migration").
+		For(&v1alpha1.Migration{}).
+		Watches(&v1alpha1.Migration{}, r.whenOneEnds()).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.migrationsOfPod)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.migrationsOfNode), builder.WithPredicates(nodeMatters())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up the controller of Migrations: %w", err)
+	}
+	return nil
+}
+
+// nodesOf returns the nodes that take part in a migration that has not ended.
+func nodesOf(m *v1alpha1.Migration) (nodes []string) {
+	if m.Status.Plan == nil || decide.Ended(m) {
+		return nil
+	}
+	nodes = append(nodes, m.Status.Plan.SourceNode)
+	if m.Status.Reservation != nil {
+		nodes = append(nodes, m.Status.Reservation.Node)
+	}
+	return nodes
+}
+
+// madeBy returns the name of the Migration that has made a pod, if one has.
+func madeBy(pod client.Object) []string {
+	if pod.GetLabels()[v1alpha1.LabelMigration] == "" {
+		return nil
+	}
+	return []string{pod.GetAnnotations()[v1alpha1.AnnotationMigrationName]}
+}
+
+func request(namespace, name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+}
+
+// migrationsOfPod returns the migrations that move a pod or have made it.
+func (r *Reconciler) migrationsOfPod(ctx context.Context, pod client.Object) (requests []reconcile.Request) {
+	for _, name := range madeBy(pod) {
+		requests = append(requests, request(pod.GetNamespace(), name))
+	}
+	return append(requests, r.find(ctx, client.InNamespace(pod.GetNamespace()), client.MatchingFields{byPod: pod.GetName()})...)
+}
+
+// migrationsOfNode returns those in flight that a node takes part in.
+func (r *Reconciler) migrationsOfNode(ctx context.Context, node client.Object) []reconcile.Request {
+	return r.find(ctx, client.MatchingFields{byNode: node.GetName()})
+}
+
+// find returns the migrations of a list that have not ended.
+func (r *Reconciler) find(ctx context.Context, options ...client.ListOption) (requests []reconcile.Request) {
+	var list v1alpha1.MigrationList
+	if err := r.Client.List(ctx, &list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil // the cache ends
+	}
+	for i := range list.Items {
+		if m := &list.Items[i]; !decide.Ended(m) {
+			requests = append(requests, request(m.Namespace, m.Name))
+		}
+	}
+	return requests
+}
+
+// nodeMatters is for nodes that come and go, become ready or are not any more, are
+// closed or opened, or change in what they can do.
+func nodeMatters() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+		return movable.Ready(before) != movable.Ready(after) || before.Spec.Unschedulable != after.Spec.Unschedulable ||
+			before.Annotations[v1alpha1.AnnotationCapability] != after.Annotations[v1alpha1.AnnotationCapability]
+	}}
+}
+
+// whenOneEnds wakes those that wait for room, the oldest first.
+func (r *Reconciler) whenOneEnds() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	wake := func(ctx context.Context, q queue) {
+		for _, request := range r.waiting(ctx) {
+			q.Add(request)
+		}
+	}
+	return handler.Funcs{
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			if !decide.Ended(e.ObjectOld.(*v1alpha1.Migration)) && decide.Ended(e.ObjectNew.(*v1alpha1.Migration)) {
+				wake(ctx, q)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			if !decide.Ended(e.Object.(*v1alpha1.Migration)) {
+				wake(ctx, q)
+			}
+		},
+	}
+}
+
+// waiting returns the migrations that may wait for others to end, the oldest first.
+func (r *Reconciler) waiting(ctx context.Context) (requests []reconcile.Request) {
+	var list v1alpha1.MigrationList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache ends
+	}
+	found := slices.DeleteFunc(slices.Clone(list.Items), func(m v1alpha1.Migration) bool {
+		return m.Status.Phase != v1alpha1.MigrationPending && m.Status.Phase != v1alpha1.MigrationReserving
+	})
+	slices.SortFunc(found, func(a, b v1alpha1.Migration) int {
+		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	for i := range found {
+		requests = append(requests, request(found[i].Namespace, found[i].Name))
+	}
+	return requests
+}
+
+// Reconcile implements reconcile.Reconciler: it does what can be done for a migration
+// now, a write at a time.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	for range maxSteps {
+		step, err := r.once(ctx, req.NamespacedName)
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
+			ctrl.LoggerFrom(ctx).V(2).Info("What was observed has changed: it is observed anew", "err", err.Error())
+		case err != nil:
+			return reconcile.Result{}, err
+		case step == nil:
+			return reconcile.Result{}, nil
+		case step.Do == decide.Wait || r.DryRun:
+			if step.Until.IsZero() {
+				return reconcile.Result{}, nil
+			}
+			return reconcile.Result{RequeueAfter: max(step.Until.Sub(r.Clock.Now()), 1)}, nil
+		}
+	}
+	return reconcile.Result{RequeueAfter: 1}, nil
+}
+
+// once observes, decides and does one thing. It returns what it did; nil if there is no
+// such migration and nothing to do.
+func (r *Reconciler) once(ctx context.Context, key types.NamespacedName) (*decide.Step, error) {
+	if step, err := r.strays(ctx, key); step != nil || err != nil {
+		return step, err
+	}
+	// What a cache says is enough to find that there is nothing to do.
+	o, err := r.observe(ctx, r.Client, key)
+	if err != nil || o == nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	if step := decide.Next(r.Config, *o, r.Clock.Now()); step.Do == decide.Wait {
+		return &step, nil
+	}
+	// Who looks at the others in flight and goes, must be seen by the next who looks.
+	if decide.LooksAtOthers(o.Migration) {
+		r.registry.admission.Lock()
+		defer r.registry.admission.Unlock()
+	}
+	if o, err = r.observe(ctx, r.Live, key); err != nil || o == nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	step := decide.Next(r.Config, *o, r.Clock.Now())
+	if step.Do == decide.TryPod {
+		if o.Trial, err = r.try(ctx, step.Pod); err != nil {
+			return nil, err
+		}
+		step = decide.Next(r.Config, *o, r.Clock.Now())
+	}
+	ctrl.LoggerFrom(ctx).V(1).Info(step.Why, "step", step.Do, "phase", o.Migration.Status.Phase, "order", o.Migration.Status.Order)
+	return &step, r.act(ctx, o, step)
+}

@@ -1,0 +1,147 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/movable"
+)
+
+// DefaultDeadline is that of a Migration that was made without the API server's
+// defaults.
+const DefaultDeadline = 5 * time.Minute
+
+// admit decides about a migration that has no plan. Nothing was touched yet: whoever
+// cancels it only has to delete it.
+func (c Config) admit(o Observation, now time.Time) Step {
+	m := o.Migration
+	if m.DeletionTimestamp != nil {
+		if !hasFinalizer(m) {
+			return wait("it is going", time.Time{})
+		}
+		return Step{Do: RemoveFinalizer, Why: "it was cancelled before anything was touched"}
+	}
+	in, refusals := input(o)
+	if len(refusals) > 0 {
+		return refuse(m, refusals, now)
+	}
+	verdict := movable.Check(in)
+	if len(verdict.Refusals) > 0 {
+		return refuse(m, verdict.Refusals, now)
+	}
+	for _, other := range o.Others {
+		if other.PodUID == string(in.Pod.UID) {
+			return refuse(m, []movable.Refusal{{Reason: "AlreadyMoving", Message: fmt.Sprintf("Migration %s moves the pod already: wait until it has ended", other.Name)}}, now)
+		}
+	}
+	if why := c.full(o.Others, in.Pod.Spec.NodeName); why != "" {
+		return c.pend(m, why, now)
+	}
+	return begin(o, in, verdict, now)
+}
+
+// input returns what the rules of movable look at.
+func input(o Observation) (movable.Input, []movable.Refusal) {
+	spec := &o.Migration.Spec
+	switch {
+	case o.Source == nil:
+		return movable.Input{}, []movable.Refusal{{Reason: "PodNotFound", Message: fmt.Sprintf("there is no pod %s in namespace %s", spec.PodName, o.Migration.Namespace)}}
+	case spec.PodUID != "" && spec.PodUID != string(o.Source.UID):
+		return movable.Input{}, []movable.Refusal{{Reason: "AnotherPod", Message: fmt.Sprintf("pod %s is another one by now: its UID is %s and not %s", spec.PodName, o.Source.UID, spec.PodUID)}}
+	}
+	return movable.Input{
+		Pod: o.Source, Method: Method(spec), TargetNode: spec.TargetNode, Job: o.Job,
+		Services: o.Services, Claims: o.Claims, Nodes: o.Nodes,
+	}, nil
+}
+
+// Method returns what a spec says becomes of the state, with the default.
+func Method(spec *v1alpha1.MigrationSpec) v1alpha1.MigrationMethod {
+	if spec.Method == "" {
+		return v1alpha1.MethodCheckpoint
+	}
+	return spec.Method
+}
+
+// refuse ends a migration before it has begun.
+func refuse(m *v1alpha1.Migration, refusals []movable.Refusal, now time.Time) Step {
+	s := copyStatus(m)
+	reason, message := movable.Reason(refusals), movable.Message(refusals)
+	s.set(v1alpha1.MigrationEligible, no, reason, message, now)
+	s.Phase = v1alpha1.MigrationRefused
+	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), "nothing was touched: "+message, now)
+	return s.write("refuse: " + message)
+}
+
+// full says why a migration from a node cannot begin yet; empty if it can.
+func (c Config) full(others []Flight, node string) string {
+	if len(others) >= c.MaxMigrations {
+		return fmt.Sprintf("%d of at most %d migrations are in flight", len(others), c.MaxMigrations)
+	}
+	return c.busy(others, node)
+}
+
+// busy says that a node takes part in as many migrations as it may.
+func (c Config) busy(others []Flight, node string) string {
+	n := 0
+	for _, other := range others {
+		if other.Source == node || other.Target == node {
+			n++
+		}
+	}
+	if n < c.MaxPerNode {
+		return ""
+	}
+	return fmt.Sprintf("node %s takes part in %d of at most %d migrations", node, n, c.MaxPerNode)
+}
+
+// pend lets a migration wait for others to end.
+func (c Config) pend(m *v1alpha1.Migration, why string, now time.Time) Step {
+	s := copyStatus(m)
+	s.Phase = v1alpha1.MigrationPending
+	s.set(v1alpha1.MigrationEligible, unknown, "WaitingForOthers", "it begins when there is room: "+why, now)
+	return s.writeOr(m, "wait for room: "+why, time.Time{})
+}
+
+// begin asks the API server about the new pod, and makes the plan.
+func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Time) Step {
+	m := o.Migration
+	deadline := m.Spec.Deadline.Duration
+	if deadline <= 0 {
+		deadline = DefaultDeadline
+	}
+	plan := movable.NewPlan(in, verdict, m.UID, now, deadline)
+	if o.Trial == nil {
+		pod, err := movable.New(m, plan, in.Pod, o.Job, "")
+		if err != nil {
+			return refuse(m, []movable.Refusal{{Reason: "Pod", Message: err.Error()}}, now)
+		}
+		return Step{Do: TryPod, Why: "ask whether the new pod would be admitted", Pod: pod}
+	}
+	if len(o.Trial.Refusals) > 0 {
+		return refuse(m, o.Trial.Refusals, now)
+	}
+	if !hasFinalizer(m) {
+		return Step{Do: AddFinalizer, Why: "what is about to be made is to be removed before the Migration goes"}
+	}
+	s := copyStatus(m)
+	s.Plan = plan
+	s.Order = v1alpha1.OrderPrepare
+	s.Phase = v1alpha1.MigrationReserving
+	s.set(v1alpha1.MigrationEligible, yes, "Movable", fmt.Sprintf("back-end %s, from node %s", plan.Backend, plan.SourceNode), now)
+	s.set(v1alpha1.MigrationReserved, no, "Preparing", "the source looks at the container", now)
+	return s.write("begin")
+}
+
+func hasFinalizer(m *v1alpha1.Migration) bool {
+	return slices.Contains(m.Finalizers, v1alpha1.FinalizerMigration)
+}
+
+// dead reports whether a pod's containers have ended for good, or its object is gone.
+func dead(pod *corev1.Pod) bool {
+	return pod == nil || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+}

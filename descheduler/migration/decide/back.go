@@ -1,0 +1,101 @@
+package decide
+
+import (
+	"time"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/movable"
+)
+
+// graceOfRestored is what a new pod that must go is given to end, in seconds: the least
+// with which its kubelet still confirms that it is dead.
+const graceOfRestored = 1
+
+// goBack turns a migration back.
+func goBack(o Observation, f fault, now time.Time) Step {
+	m := o.Migration
+	s := copyStatus(m)
+	s.sayProgress(o, now)
+	if source := m.Status.Source; source != nil && source.Step == v1alpha1.SourceFailed && m.Status.Order == v1alpha1.OrderPrepare {
+		s.set(v1alpha1.MigrationEligible, no, f.reason, f.message, now)
+	}
+	s.Phase = v1alpha1.MigrationRollingBack
+	s.set(v1alpha1.MigrationFinished, no, f.reason, f.message, now)
+	return s.write("roll back: " + f.reason + ": " + f.message)
+}
+
+// back removes what was made, and lets the pod go on where it was. The old container is
+// not let go on before the new pod is gone.
+func (c Config) back(o Observation, now time.Time) Step {
+	m := o.Migration
+	s := copyStatus(m)
+	s.sayProgress(o, now)
+	if r := o.restored(); r != nil {
+		if r.DeletionTimestamp == nil || r.DeletionGracePeriodSeconds != nil && *r.DeletionGracePeriodSeconds > graceOfRestored {
+			return Step{Do: DeletePod, Why: "the new pod goes first", Pod: r, GraceSeconds: graceOfRestored}
+		}
+		if node := r.Spec.NodeName; everFrozen(m) && node != "" && (o.Nodes[node] == nil || !movable.Ready(o.Nodes[node])) {
+			s.set(v1alpha1.MigrationFrozen, yes, "Held", "node "+node+" of the new pod is not ready, and it is not known whether that runs: "+
+				"the old one stands still until the node is back, or is removed, or has the taint node.kubernetes.io/out-of-service", now)
+		}
+		return s.writeOr(m, "wait until the new pod is gone", time.Time{})
+	}
+	switch m.Status.Order {
+	case v1alpha1.OrderThaw:
+		return c.thaw(o, s, now)
+	case v1alpha1.OrderClean:
+		return c.backEnd(o, s, now)
+	}
+	s.Order = v1alpha1.OrderThaw
+	return s.write("the new pod is gone: let the old one go on")
+}
+
+// thaw waits until the old container runs.
+func (c Config) thaw(o Observation, s *status, now time.Time) Step {
+	m := o.Migration
+	source := m.Status.Source
+	done := source != nil && (source.Step == v1alpha1.SourceThawed || source.Step == v1alpha1.SourceCleaned) ||
+		dead(o.Source) || o.Nodes[m.Status.Plan.SourceNode] == nil
+	var until time.Time
+	if !done && !everFrozen(m) {
+		// It runs in any case.
+		until = condition(&m.Status, v1alpha1.MigrationFinished).LastTransitionTime.Add(c.CleanPatience)
+		done = !now.Before(until)
+	}
+	if !done {
+		if node := o.Nodes[m.Status.Plan.SourceNode]; everFrozen(m) && !movable.Ready(node) {
+			s.set(v1alpha1.MigrationFrozen, yes, "SourceNotReady", "node "+node.Name+" is not ready: the pod goes on when its agent is back", now)
+		}
+		return s.writeOr(m, "wait until the pod goes on", until)
+	}
+	s.Order = v1alpha1.OrderClean
+	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove what is left", now)
+	return s.write("the pod goes on: clean up")
+}
+
+// everFrozen reports whether the container may have been frozen.
+func everFrozen(m *v1alpha1.Migration) bool {
+	c := condition(&m.Status, v1alpha1.MigrationReserved)
+	return c != nil && c.Status == yes
+}
+
+// backEnd ends a migration that has gone back.
+func (c Config) backEnd(o Observation, s *status, now time.Time) Step {
+	m := o.Migration
+	if done, until := c.cleaned(o, now); !done {
+		return s.writeOr(m, "wait for the agents to clean up", until)
+	}
+	s.sayCleaned(o, now)
+	s.sayTotal(o, now)
+	s.Phase = v1alpha1.MigrationRolledBack
+	if e := condition(&m.Status, v1alpha1.MigrationEligible); e != nil && e.Status == no {
+		s.Phase = v1alpha1.MigrationRefused
+	}
+	why := condition(&m.Status, v1alpha1.MigrationFinished)
+	message := why.Reason + ": " + why.Message
+	if frozen := s.Measured; frozen != nil && frozen.FrozenSeconds != "" {
+		message += "; the pod stood still for " + frozen.FrozenSeconds + " s"
+	}
+	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), message, now)
+	return s.write("it has gone back")
+}

@@ -1,0 +1,282 @@
+package decide
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/movable"
+)
+
+// forward goes on with a migration that can still go back.
+func (c Config) forward(o Observation, now time.Time) Step {
+	m := o.Migration
+	if m.DeletionTimestamp != nil {
+		return goBack(o, fault{"Cancelled", "the Migration was deleted"}, now)
+	}
+	ready := c.readyToHandOver(o)
+	if ready {
+		return startHandOver(o, now)
+	}
+	if f := faultOf(o, now); f != nil {
+		return goBack(o, *f, now)
+	}
+	s := copyStatus(m)
+	s.sayProgress(o, now)
+	if m.Status.Order == v1alpha1.OrderPrepare {
+		return c.reserve(o, s, now)
+	}
+	if staged(o) {
+		s.Phase = v1alpha1.MigrationVerifying
+	}
+	return s.writeOr(m, "wait for "+pending(o), m.Status.Plan.DeadlineAt.Time)
+}
+
+// pending says what a frozen migration waits for.
+func pending(o Observation) string {
+	switch r := o.restored(); {
+	case !staged(o):
+		return "the checkpoint to be staged"
+	case r == nil || r.Spec.NodeName == "":
+		return "the new pod to be bound"
+	}
+	return "the new pod to run"
+}
+
+// reserve sees to it that a place is certain before anything is frozen.
+func (c Config) reserve(o Observation, s *status, now time.Time) Step {
+	m, plan := o.Migration, o.Migration.Status.Plan
+	until := plan.DeadlineAt.Time
+	source := m.Status.Source
+	if source == nil {
+		s.set(v1alpha1.MigrationReserved, no, "Preparing", "the agent of node "+plan.SourceNode+" looks at the container", now)
+		return s.writeOr(m, "wait for the source to be prepared", until)
+	}
+	if o.restored() == nil {
+		pod, err := movable.New(m, plan, o.Source, o.Job, source.Requirements)
+		if err != nil {
+			return goBack(o, fault{"NewPod", err.Error()}, now)
+		}
+		return Step{Do: CreatePod, Why: "the source is prepared", Pod: pod}
+	}
+	reservation := m.Status.Reservation
+	if reservation == nil || reservation.PodUID != string(o.restored().UID) {
+		s.set(v1alpha1.MigrationReserved, no, "Scheduling", "the scheduler looks for a node for pod "+plan.RestoredPod+"; its Events say why it has none", now)
+		return s.writeOr(m, "wait for the scheduler to reserve room", until)
+	}
+	if plan.Backend == v1alpha1.BackendRestart {
+		return s.writeOr(m, "wait", until) // readyToHandOver has the rest
+	}
+	if target := m.Status.Target; target == nil || target.Node != reservation.Node || target.Step != v1alpha1.TargetPrepared {
+		s.set(v1alpha1.MigrationReserved, no, "PreparingTarget", "the agent of node "+reservation.Node+" prepares", now)
+		return s.writeOr(m, "wait for the target to be prepared", until)
+	}
+	if why := c.busy(o.Others, reservation.Node); why != "" {
+		s.set(v1alpha1.MigrationReserved, no, "NodeBusy", why, now)
+		return s.writeOr(m, "wait: "+why, until)
+	}
+	s.set(v1alpha1.MigrationReserved, yes, "Reserved", "node "+reservation.Node+" has room, and both nodes are prepared", now)
+	s.Order = v1alpha1.OrderFreeze
+	s.Phase = v1alpha1.MigrationMoving
+	return s.write("both nodes are prepared: freeze")
+}
+
+// staged reports whether the checkpoint is on the node that the scheduler keeps for
+// the new pod.
+func staged(o Observation) bool {
+	r, t := o.Migration.Status.Reservation, o.Migration.Status.Target
+	return r != nil && t != nil && t.Node == r.Node && t.Step == v1alpha1.TargetStaged
+}
+
+// readyToHandOver reports whether the new pod can take the old one's place: it runs,
+// or, where no state is carried, its room is certain.
+func (c Config) readyToHandOver(o Observation) bool {
+	m, r := o.Migration, o.restored()
+	if r == nil || r.DeletionTimestamp != nil || replaced(o) {
+		return false
+	}
+	if m.Status.Plan.Backend == v1alpha1.BackendRestart {
+		reservation := m.Status.Reservation
+		return m.Status.Source != nil && m.Status.Source.Step == v1alpha1.SourcePrepared && r.Spec.NodeName == "" && r.Status.Phase == corev1.PodPending &&
+			reservation != nil && reservation.PodUID == string(r.UID) && o.faultOfNode(reservation.Node) == nil && o.faultOfSource() == nil &&
+			c.busy(o.Others, reservation.Node) == ""
+	}
+	return m.Status.Order == v1alpha1.OrderFreeze && staged(o) && verified(r, m.Status.Plan.Container)
+}
+
+// verified reports whether a restored pod runs as it is to.
+func verified(pod *corev1.Pod, container string) bool {
+	if pod.Status.Phase == corev1.PodSucceeded {
+		return true
+	}
+	s := containerStatus(pod, container)
+	if pod.Status.Phase != corev1.PodRunning || s == nil || s.State.Running == nil || s.RestartCount > 0 {
+		return false
+	}
+	if spec := &pod.Spec.Containers[0]; spec.ReadinessProbe != nil || spec.StartupProbe != nil {
+		return s.Ready
+	}
+	return s.Started == nil || *s.Started
+}
+
+func containerStatus(pod *corev1.Pod, container string) *corev1.ContainerStatus {
+	for i := range pod.Status.ContainerStatuses {
+		if pod.Status.ContainerStatuses[i].Name == container {
+			return &pod.Status.ContainerStatuses[i]
+		}
+	}
+	return nil
+}
+
+// replaced reports whether the pod's Job may have made another in the place of the old
+// pod already: then the new one comes too late. A bare pod has nobody who would.
+func replaced(o Observation) bool {
+	return o.Migration.Status.Plan.Owner != nil && dead(o.Source)
+}
+
+// startHandOver writes down that there is no way back, before there is none.
+func startHandOver(o Observation, now time.Time) Step {
+	s := copyStatus(o.Migration)
+	s.sayProgress(o, now)
+	if o.Migration.Status.Plan.Backend == v1alpha1.BackendRestart {
+		s.set(v1alpha1.MigrationReserved, yes, "Reserved", "node "+s.Reservation.Node+" has room", now)
+	} else {
+		s.sayVerified(o, now)
+	}
+	s.Phase = v1alpha1.MigrationHandingOver
+	s.set(v1alpha1.MigrationHandedOver, no, "InProgress", "the new pod takes the old one's place: there is no way back", now)
+	return s.write("the new pod can take over")
+}
+
+// fault says why a migration cannot go on.
+type fault struct {
+	reason, message string
+}
+
+// faultOf returns what stands in the way, the most telling first; nil for nothing.
+func faultOf(o Observation, now time.Time) *fault {
+	m := o.Migration
+	for _, f := range []func() *fault{o.faultOfSource, o.faultOfAgents, o.faultOfRestored, o.faultOfTarget} {
+		if found := f(); found != nil {
+			return found
+		}
+	}
+	if deadline := m.Status.Plan.DeadlineAt; !now.Before(deadline.Time) {
+		return &fault{"DeadlineExceeded", fmt.Sprintf("the new pod did not run by %s: what it waited for is in the other conditions",
+			deadline.UTC().Format("15:04:05 MST"))}
+	}
+	return nil
+}
+
+// faultOfSource looks at the old pod. Once the checkpoint is staged the new pod can go
+// on for a bare one that has gone or is going, and for one of a Job that is going.
+func (o *Observation) faultOfSource() *fault {
+	plan := o.Migration.Status.Plan
+	switch {
+	case dead(o.Source) && plan.Owner != nil:
+		return &fault{"SourceEnded", "the pod has ended, and its Job sees to what comes next"}
+	case o.Source != nil && restarted(o.Source, plan):
+		return &fault{"SourceRestarted", "the container has been started anew on its node"}
+	case staged(*o):
+	case o.Source == nil:
+		return &fault{"SourceGone", "the pod is gone"}
+	case dead(o.Source):
+		return &fault{"SourceEnded", "the pod has ended"}
+	case o.Source.DeletionTimestamp != nil:
+		return &fault{"SourceDeleted", "somebody else deletes the pod"}
+	}
+	return nil
+}
+
+// restarted reports whether the container is another one than that of the plan.
+func restarted(pod *corev1.Pod, plan *v1alpha1.MigrationPlan) bool {
+	id := movable.ContainerID(pod)
+	return plan.ContainerID != "" && id != "" && id != plan.ContainerID
+}
+
+// faultOfAgents looks at the two reports.
+func (o *Observation) faultOfAgents() *fault {
+	m := o.Migration
+	if s := m.Status.Source; s != nil && s.Step == v1alpha1.SourceFailed && !staged(*o) {
+		return &fault{orReason(s.Reason), "node " + m.Status.Plan.SourceNode + ": " + s.Message}
+	}
+	if t, r := m.Status.Target, m.Status.Reservation; t != nil && r != nil && t.Node == r.Node && t.Step == v1alpha1.TargetFailed {
+		return &fault{orReason(t.Reason), "node " + t.Node + ": " + t.Message}
+	}
+	return nil
+}
+
+// reasonForm is what the API takes for the reason of a condition.
+var reasonForm = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
+// orReason returns an agent's word for what went wrong if it is one.
+func orReason(word string) string {
+	if !reasonForm.MatchString(word) {
+		return "AgentFailed"
+	}
+	return word
+}
+
+// faultOfRestored looks at the new pod.
+func (o *Observation) faultOfRestored() *fault {
+	m, r := o.Migration, o.restored()
+	reservation := m.Status.Reservation
+	switch {
+	case r == nil && o.Restored != nil:
+		return &fault{"NameTaken", "another pod has the name " + o.Restored.Name + " of the new one"}
+	case r == nil && m.Status.Order == v1alpha1.OrderPrepare:
+		return nil // it was not made yet
+	case r == nil:
+		return &fault{"NewPodGone", "somebody else has deleted the new pod"}
+	case r.DeletionTimestamp != nil:
+		return &fault{"NewPodDeleted", "somebody else deletes the new pod"}
+	case r.Status.Phase == corev1.PodFailed:
+		return &fault{"RestoreFailed", "the new pod has failed: " + whyFailed(r, m.Status.Plan.Container)}
+	case r.Spec.NodeName != "" && m.Status.Order == v1alpha1.OrderPrepare:
+		return &fault{"NotHeld", "scheduler " + r.Spec.SchedulerName + " has bound the new pod before its checkpoint was there: turn the plugin CheckpointStaging on in its profile"}
+	case r.Spec.NodeName != "" && reservation != nil && r.Spec.NodeName != reservation.Node:
+		return &fault{"BoundElsewhere", "the new pod was bound to node " + r.Spec.NodeName + " and not to " + reservation.Node + ", which was to have its checkpoint"}
+	}
+	return nil
+}
+
+func whyFailed(pod *corev1.Pod, container string) string {
+	if s := containerStatus(pod, container); s != nil {
+		if t := s.State.Terminated; t != nil {
+			return fmt.Sprintf("exit code %d, %s %s", t.ExitCode, t.Reason, t.Message)
+		}
+		if w := s.State.Waiting; w != nil {
+			return w.Reason + " " + w.Message
+		}
+	}
+	return pod.Status.Reason + " " + pod.Status.Message
+}
+
+// faultOfTarget looks at the node that has the reservation.
+func (o *Observation) faultOfTarget() *fault {
+	m := o.Migration
+	r := m.Status.Reservation
+	if r == nil {
+		if m.Status.Order != v1alpha1.OrderPrepare {
+			return &fault{"ReservationLost", "the scheduler has given the room on the target away"}
+		}
+		return nil
+	}
+	return o.faultOfNode(r.Node)
+}
+
+func (o *Observation) faultOfNode(name string) *fault {
+	node := o.Nodes[name]
+	switch {
+	case node == nil:
+		return &fault{"TargetGone", "node " + name + " is gone"}
+	case node.Spec.Unschedulable:
+		return &fault{"TargetClosed", "node " + name + " was closed for pods"}
+	case !movable.Ready(node):
+		return &fault{"TargetNotReady", "node " + name + " is not ready any more"}
+	}
+	return nil
+}

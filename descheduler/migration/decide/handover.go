@@ -1,0 +1,176 @@
+package decide
+
+import (
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/movable"
+)
+
+// GraceOfSource is how much longer than the deadline the kubelet is to wait for the old
+// container, which stands still, before it kills it by itself.
+const GraceOfSource = 10 * time.Minute
+
+// handOver gives the old pod's place to the new one, a write at a time.
+//
+// For a Job the order is all. First the old pod is being deleted: the Job now counts it
+// as neither active nor failed, and replaces it only when it is dead, which it is not
+// since it stands still. Then the Job owns the new pod, and has as many as it wants.
+// Then it knows the old one no more, and only then that one may die.
+//
+// One that is started anew elsewhere does not stand still, and may end as soon as it is
+// being deleted. So it first loses the finalizer by which its Job counts how pods end.
+func (c Config) handOver(o Observation, now time.Time) Step {
+	m := o.Migration
+	if cleaning(m) {
+		return c.cleanUp(o, now)
+	}
+	if s := place(o); s != nil {
+		return *s
+	}
+	s := copyStatus(m)
+	s.sayProgress(o, now)
+	if m.Status.Order != v1alpha1.OrderKill {
+		s.Order = v1alpha1.OrderKill
+		return s.write("the new pod has taken over: the old container may go")
+	}
+	if !killed(o) {
+		if node := o.Nodes[m.Status.Plan.SourceNode]; node != nil && !movable.Ready(node) {
+			s.set(v1alpha1.MigrationHandedOver, no, "SourceNotReady",
+				"the new pod has taken over; node "+node.Name+" is not ready, and it is not known whether the old container is dead: bring the node back or remove it", now)
+		}
+		return s.writeOr(m, "wait until the old container is dead", time.Time{})
+	}
+	if !dead(o.Source) && o.Source.DeletionGracePeriodSeconds != nil && *o.Source.DeletionGracePeriodSeconds > ownGrace(o.Source) {
+		return Step{Do: DeletePod, Why: "the old pod needs no more time than any other", Pod: o.Source, GraceSeconds: ownGrace(o.Source)}
+	}
+	if r := o.restored(); r != nil && r.DeletionTimestamp == nil && r.Spec.NodeName == "" && now.Before(m.Status.Plan.DeadlineAt.Time) {
+		s.set(v1alpha1.MigrationHandedOver, no, "Scheduling", "the old container is dead, and the new pod is about to be bound", now)
+		return s.writeOr(m, "wait until the new pod is bound", m.Status.Plan.DeadlineAt.Time)
+	}
+	reason, message := "TakenOver", "pod "+m.Status.Plan.RestoredPod+" has the old one's place"
+	if o.restored() == nil {
+		reason, message = "NewPodGone", "the new pod had taken over and is gone"
+	}
+	s.set(v1alpha1.MigrationHandedOver, yes, reason, message, now)
+	s.Order = v1alpha1.OrderClean
+	s.Phase = v1alpha1.MigrationCleaningUp
+	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove what is left", now)
+	s.sayTotal(o, now)
+	return s.write("the old container is dead: clean up")
+}
+
+// place returns the next write to the two pods; nil when the new one has the place.
+func place(o Observation) *Step {
+	plan, source, restored := o.Migration.Status.Plan, o.Source, o.restored()
+	restart := plan.Backend == v1alpha1.BackendRestart
+	if plan.Owner == nil && restored != nil && !movable.HasPlace(restored) {
+		return takePlace(restored, plan)
+	}
+	if restart && source != nil && source.DeletionTimestamp == nil && slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer) {
+		return &Step{Do: PatchPod, Why: "the Job does not count how the old pod ends", Pod: movable.Uncounted(source)}
+	}
+	if source != nil && source.DeletionTimestamp == nil {
+		return &Step{Do: DeletePod, Why: "the old pod is on its way out", Pod: source, GraceSeconds: graceOf(o.Migration, source, restart)}
+	}
+	if restored != nil && !movable.HasPlace(restored) {
+		return takePlace(restored, plan)
+	}
+	if source != nil && plan.Owner != nil && (metav1.IsControlledBy(source, &metav1.ObjectMeta{UID: plan.Owner.UID}) ||
+		slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer)) {
+		return &Step{Do: PatchPod, Why: "the Job does not count the old pod any more", Pod: movable.LeavesPlace(source, plan.Owner, o.Job)}
+	}
+	return nil
+}
+
+// takePlace lets the new pod take over. Its note of the labels was written by this
+// controller; if somebody else has broken it, the owner alone must do.
+func takePlace(restored *corev1.Pod, plan *v1alpha1.MigrationPlan) *Step {
+	pod, err := movable.TakesPlace(restored, plan.Owner)
+	if err != nil {
+		broken := restored.DeepCopy()
+		delete(broken.Annotations, movable.AnnotationPlace)
+		pod, _ = movable.TakesPlace(broken, plan.Owner) // without the note there is nothing to misread
+	}
+	return &Step{Do: PatchPod, Why: "the new pod takes over", Pod: pod}
+}
+
+// graceOf returns what the old pod is given to end. One that stands still must not be
+// killed by its kubelet before the order; one that is started anew elsewhere ends as
+// it would anyway.
+func graceOf(m *v1alpha1.Migration, source *corev1.Pod, restart bool) int64 {
+	if restart {
+		return ownGrace(source)
+	}
+	plan := m.Status.Plan
+	return int64((plan.DeadlineAt.Sub(plan.StartedAt.Time) + GraceOfSource).Seconds())
+}
+
+// ownGrace returns what a pod has asked for to end, in seconds.
+func ownGrace(pod *corev1.Pod) int64 {
+	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
+		return *g
+	}
+	return corev1.DefaultTerminationGracePeriodSeconds
+}
+
+// killed reports whether the old container is dead.
+func killed(o Observation) bool {
+	if s := o.Migration.Status.Source; s != nil && (s.Step == v1alpha1.SourceKilled || s.Step == v1alpha1.SourceCleaned) {
+		return true
+	}
+	return dead(o.Source)
+}
+
+// cleaning reports whether only leftovers are to be removed.
+func cleaning(m *v1alpha1.Migration) bool { return m.Status.Order == v1alpha1.OrderClean }
+
+// cleanUp ends a migration that has succeeded.
+func (c Config) cleanUp(o Observation, now time.Time) Step {
+	m := o.Migration
+	s := copyStatus(m)
+	s.sayProgress(o, now)
+	if done, until := c.cleaned(o, now); !done {
+		return s.writeOr(m, "wait for the agents to clean up", until)
+	}
+	if r := o.restored(); r != nil {
+		pod := r.DeepCopy()
+		delete(pod.Labels, v1alpha1.LabelMigration)
+		return Step{Do: PatchPod, Why: "the new pod is one like any other now", Pod: pod}
+	}
+	s.sayCleaned(o, now)
+	s.Phase = v1alpha1.MigrationSucceeded
+	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), s.summary(), now)
+	return s.write("it has succeeded")
+}
+
+// cleaned reports whether both agents have removed what is left or nobody waits for
+// them any more; if not, until when it waits.
+func (c Config) cleaned(o Observation, now time.Time) (done bool, until time.Time) {
+	if len(dirty(o)) == 0 {
+		return true, time.Time{}
+	}
+	until = now
+	if since := condition(&o.Migration.Status, v1alpha1.MigrationCleanedUp); since != nil {
+		until = since.LastTransitionTime.Add(c.CleanPatience)
+	}
+	return !now.Before(until), until
+}
+
+// dirty names the nodes that are there and whose agents have not cleaned up.
+func dirty(o Observation) (nodes []string) {
+	m := o.Migration
+	source := m.Status.Plan.SourceNode
+	if s := m.Status.Source; o.Nodes[source] != nil && s != nil && s.Step != v1alpha1.SourceCleaned {
+		nodes = append(nodes, source)
+	}
+	if t := m.Status.Target; t != nil && o.Nodes[t.Node] != nil && t.Step != v1alpha1.TargetCleaned {
+		nodes = append(nodes, t.Node)
+	}
+	return nodes
+}

@@ -1,0 +1,203 @@
+package decide
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// act lets somebody do a step.
+func (w *world) act() {
+	w.now = w.now.Add(time.Duration(w.rnd.IntN(1500)) * time.Millisecond)
+	for _, p := range w.processes {
+		if p.running {
+			p.progress++
+		}
+	}
+	switch n := w.rnd.IntN(100); {
+	case n < 25:
+		w.controller()
+	case n < 28:
+		w.holdUp()
+	case n < 31:
+		w.comeLate()
+	case n < 41:
+		w.scheduler()
+	case n < 55:
+		w.sourceAgent()
+	case n < 69:
+		w.targetAgent([]string{nodeB, nodeC}[w.rnd.IntN(2)])
+	case n < 88:
+		w.kubelet([]string{nodeA, nodeB, nodeC}[w.rnd.IntN(3)])
+	default:
+		w.jobController()
+	}
+}
+
+// settle lets everybody act until nothing changes any more. Machines that are cut off
+// come back or are scrapped.
+func (w *world) settle() error {
+	w.comeLate()
+	for _, node := range []string{nodeA, nodeB} {
+		if w.cut[node] && w.rnd.IntN(2) == 0 {
+			w.scrap(node)
+		}
+	}
+	w.reconnect()
+	quiet := 0
+	for range 5000 {
+		before := w.version
+		w.act()
+		w.now = w.now.Add(time.Second)
+		if err := w.check(); err != nil {
+			return err
+		}
+		if quiet++; w.version != before {
+			quiet = 0
+		}
+		if quiet > 100 && (w.m == nil || Ended(w.m)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("it has not ended: %+v", w.m.Status)
+}
+
+// check returns what must not be.
+func (w *world) check() error {
+	running, alive := []string{}, 0
+	for _, pod := range []*corev1.Pod{w.pods[source], w.restored()} {
+		if pod == nil {
+			continue
+		}
+		if p := w.processes[pod.UID]; p != nil && p.running {
+			running = append(running, pod.Name)
+		}
+		if p := w.processes[pod.UID]; p != nil && !p.dead() {
+			alive++
+		}
+	}
+	if len(running) > 1 {
+		return fmt.Errorf("two copies run: %v", running)
+	}
+	if w.job == nil || w.died {
+		return nil
+	}
+	if w.job.Status.Failed > 0 {
+		return fmt.Errorf("the Job counts %d failures", w.job.Status.Failed)
+	}
+	if w.made > 0 && alive > 0 && !w.early {
+		return fmt.Errorf("the Job has made a pod beside the one that moves")
+	}
+	return nil
+}
+
+// checkEnd returns what must not be when everything has settled.
+func (w *world) checkEnd() error {
+	if w.m != nil && len(w.m.Finalizers) > 0 {
+		return fmt.Errorf("the finalizer is still there")
+	}
+	for node, left := range w.left {
+		if left {
+			return fmt.Errorf("something is left on %s", node)
+		}
+	}
+	restored := w.restored()
+	if restored != nil && (restored.Labels[v1alpha1.LabelMigration] != "" || !w.took(restored)) {
+		return fmt.Errorf("pod %s is left over", restored.Name)
+	}
+	for _, p := range w.processes {
+		if p.frozen {
+			return fmt.Errorf("a process stands still for ever")
+		}
+	}
+	if w.died || w.early {
+		return nil
+	}
+	return w.checkSurvivor(restored)
+}
+
+// checkSurvivor returns what is wrong with the copy that goes on: there is one, with all
+// the work, in the old pod's place.
+func (w *world) checkSurvivor(restored *corev1.Pod) error {
+	survivors := 0
+	for _, pod := range []*corev1.Pod{w.pods[source], restored} {
+		if pod == nil || w.processes[pod.UID] == nil || !w.processes[pod.UID].running {
+			continue
+		}
+		survivors++
+		if got := w.processes[pod.UID].progress; got < w.frozenAt {
+			return fmt.Errorf("work is lost: %s is at %d, and it stood still at %d", pod.Name, got, w.frozenAt)
+		}
+		if w.job != nil && !metav1.IsControlledBy(pod, w.job) {
+			return fmt.Errorf("%s runs and its Job does not know it", pod.Name)
+		}
+		if w.job == nil && pod.Labels["app"] != "work" {
+			return fmt.Errorf("%s runs without the labels of its place", pod.Name)
+		}
+	}
+	if survivors != 1 {
+		return fmt.Errorf("%d copies are left", survivors)
+	}
+	return nil
+}
+
+// took reports whether the new pod has taken over.
+func (w *world) took(pod *corev1.Pod) bool {
+	if w.job != nil {
+		return metav1.IsControlledBy(pod, w.job)
+	}
+	return pod.Labels["app"] == "work"
+}
+
+// walk plays one life of a migration, and returns its last phase.
+func walk(seed uint64) (string, *world, error) {
+	w := newWorld(seed, seed%2 == 0, seed%10 >= 8)
+	troubles := int(seed/2) % 4 // some lives have none
+	for range 40 + w.rnd.IntN(260) {
+		if troubles > 0 && w.rnd.IntN(60) == 0 {
+			troubles--
+			w.trouble()
+		}
+		w.act()
+		if err := w.check(); err != nil {
+			return "", w, err
+		}
+	}
+	if err := w.settle(); err != nil {
+		return "", w, err
+	}
+	if err := w.checkEnd(); err != nil {
+		return "", w, err
+	}
+	if w.m == nil {
+		return "Gone", w, nil
+	}
+	return string(w.m.Status.Phase), w, nil
+}
+
+// Whatever everybody does in whatever order, dies at, or does to one another, no two
+// copies run, the Job counts no failure and makes no other pod, no work is lost, all
+// ends, and nothing is left.
+func TestWhateverHappensTheInvariantsHold(t *testing.T) {
+	const lives = 2000
+	ends := map[string]int{}
+	for seed := range uint64(lives) {
+		end, w, err := walk(seed)
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, strings.Join(w.trace, "\n"))
+		}
+		ends[end]++
+	}
+	for _, end := range []string{"Succeeded", "RolledBack", "Refused", "Gone"} {
+		if ends[end] < lives/100 {
+			t.Errorf("%d of %d lives end as %s: too few for a test (%v)", ends[end], lives, end, ends)
+		}
+	}
+	t.Logf("ends: %v", ends)
+}

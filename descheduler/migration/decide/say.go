@@ -1,0 +1,179 @@
+package decide
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+const (
+	yes     = metav1.ConditionTrue
+	no      = metav1.ConditionFalse
+	unknown = metav1.ConditionUnknown
+)
+
+// longest is the length of a condition's message, which the API bounds at eight times
+// that.
+const longest = 4096
+
+// status is a status that is being changed.
+type status struct {
+	*v1alpha1.MigrationStatus
+	generation int64
+}
+
+func copyStatus(m *v1alpha1.Migration) *status {
+	s := &status{m.Status.DeepCopy(), m.Generation}
+	s.ObservedGeneration = m.Generation
+	return s
+}
+
+func condition(s *v1alpha1.MigrationStatus, kind string) *metav1.Condition {
+	return meta.FindStatusCondition(s.Conditions, kind)
+}
+
+// set sets a condition. Its time is when its value last changed.
+func (s *status) set(kind string, value metav1.ConditionStatus, reason, message string, now time.Time) {
+	if len(message) > longest {
+		message = strings.ToValidUTF8(message[:longest-3], "") + "..."
+	}
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: s.generation, LastTransitionTime: metav1.NewTime(now),
+	})
+}
+
+// write is the step that writes the status.
+func (s *status) write(why string) Step {
+	return Step{Do: WriteStatus, Why: why, Status: s.MigrationStatus}
+}
+
+// writeOr writes the status if there is something new in it, and else waits.
+func (s *status) writeOr(m *v1alpha1.Migration, why string, until time.Time) Step {
+	if equality.Semantic.DeepEqual(&m.Status, s.MigrationStatus) {
+		return wait(why, until)
+	}
+	return s.write(why)
+}
+
+func (s *status) measured() *v1alpha1.MigrationMeasured {
+	if s.Measured == nil {
+		s.Measured = &v1alpha1.MigrationMeasured{}
+	}
+	return s.Measured
+}
+
+// sayProgress says what the reports of the agents mean.
+func (s *status) sayProgress(o Observation, now time.Time) {
+	source := s.Source
+	if source == nil || source.FrozenAt == nil {
+		return
+	}
+	m := s.measured()
+	m.DumpSeconds, m.CheckpointBytes = source.DumpSeconds, source.DumpBytes
+	m.ShipSeconds, m.ShippedBytes = source.ShipSeconds, source.ShipBytes
+	if source.ThawedAt != nil && Back(o.Migration) {
+		m.FrozenSeconds = seconds(source.ThawedAt.Sub(source.FrozenAt.Time))
+		s.set(v1alpha1.MigrationFrozen, no, "Thawed", "it stood still for "+m.FrozenSeconds+" s", now)
+		return
+	}
+	if c := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); c == nil || c.Status == yes && c.Reason == "Frozen" {
+		text := "since " + source.FrozenAt.UTC().Format("15:04:05.000 MST")
+		if source.DumpSeconds != "" {
+			text += fmt.Sprintf("; %d bytes dumped in %s s", source.DumpBytes, source.DumpSeconds)
+		}
+		s.set(v1alpha1.MigrationFrozen, yes, "Frozen", text, now)
+	}
+	if staged(o) {
+		s.set(v1alpha1.MigrationShipped, yes, "Staged", fmt.Sprintf("%d bytes over the wire in %s s, %d tries; %d bytes staged on node %s",
+			source.ShipBytes, orZero(source.ShipSeconds), source.ShipTries, s.Target.StagedBytes, s.Target.Node), now)
+	}
+}
+
+func orZero(number string) string {
+	if number == "" {
+		return "0"
+	}
+	return number
+}
+
+// sayVerified says that the new pod runs, and since when.
+//
+// Kubernetes says in whole seconds when a container started. It is taken to have
+// started at the end of that second, or now if that is earlier, and not before its
+// checkpoint was there: so the time that no copy ran is not made out to be shorter
+// than it was.
+func (s *status) sayVerified(o Observation, now time.Time) {
+	pod, container := o.restored(), s.Plan.Container
+	started := now
+	if c := containerStatus(pod, container); c != nil {
+		var at metav1.Time
+		switch {
+		case c.State.Running != nil:
+			at = c.State.Running.StartedAt
+		case c.State.Terminated != nil:
+			at = c.State.Terminated.StartedAt
+		}
+		if !at.IsZero() {
+			started = earlier(now, at.Add(time.Second))
+		}
+	}
+	if stagedAt := s.Target.Time.Time; started.Before(stagedAt) {
+		started = stagedAt
+	}
+	m := s.measured()
+	m.RestoreSeconds = seconds(started.Sub(s.Target.Time.Time))
+	if source := s.Source; source != nil && source.FrozenAt != nil {
+		m.FrozenSeconds = seconds(started.Sub(source.FrozenAt.Time))
+	}
+	s.set(v1alpha1.MigrationVerified, yes, "Running", fmt.Sprintf("pod %s runs on node %s; restored in %s s", s.Plan.RestoredPod, pod.Spec.NodeName, m.RestoreSeconds), now)
+}
+
+// sayTotal says how long all of it took.
+func (s *status) sayTotal(o Observation, now time.Time) {
+	s.measured().TotalSeconds = seconds(now.Sub(s.Plan.StartedAt.Time))
+	if f := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); f != nil && f.Status == yes {
+		reason, message := "Ended", "the old container is dead"
+		if Back(o.Migration) {
+			reason, message = "SourceGone", "the old container is gone"
+		} else if s.Measured.FrozenSeconds != "" {
+			message = "no copy ran for " + s.Measured.FrozenSeconds + " s; " + message
+		}
+		s.set(v1alpha1.MigrationFrozen, no, reason, message, now)
+	}
+}
+
+// sayCleaned says whether something is left.
+func (s *status) sayCleaned(o Observation, now time.Time) {
+	if left := dirty(o); len(left) > 0 {
+		s.set(v1alpha1.MigrationCleanedUp, no, "AgentsSilent", "the agents of "+strings.Join(left, " and ")+" have not said that they have cleaned up: they do so when they are back", now)
+		return
+	}
+	s.set(v1alpha1.MigrationCleanedUp, yes, "Clean", "nothing is left on either node", now)
+}
+
+// summary says in a line how a success went.
+func (s *status) summary() string {
+	m := s.measured()
+	node := ""
+	if s.Reservation != nil {
+		node = " on node " + s.Reservation.Node
+	}
+	if s.Plan.Backend == v1alpha1.BackendRestart {
+		return fmt.Sprintf("pod %s%s has taken over, started anew", s.Plan.RestoredPod, node)
+	}
+	return fmt.Sprintf("pod %s%s has taken over; no copy ran for %s s (dump %s s, ship %s s, restore %s s; %d bytes)",
+		s.Plan.RestoredPod, node, orZero(m.FrozenSeconds), orZero(m.DumpSeconds), orZero(m.ShipSeconds), orZero(m.RestoreSeconds), m.CheckpointBytes)
+}
+
+// seconds writes a time as a decimal number of seconds, never below zero: clocks of
+// two nodes differ.
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(max(0, d).Seconds(), 'f', 3, 64)
+}

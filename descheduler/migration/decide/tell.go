@@ -1,0 +1,89 @@
+package decide
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// Told is something worth an Event.
+type Told struct {
+	// Type is Normal or Warning.
+	Type string
+	// Reason, Action and Note are those of the Event.
+	Reason, Action, Note string
+}
+
+// Tell returns what is worth an Event in the change from one status to the next.
+func Tell(before, after *v1alpha1.MigrationStatus) (told []Told) {
+	add := func(kind, reason, action, note string) { told = append(told, Told{kind, reason, action, note}) }
+	for _, on := range []struct{ condition, reason, action string }{
+		{v1alpha1.MigrationReserved, "Reserved", "Reserve"},
+		{v1alpha1.MigrationFrozen, "Frozen", "Freeze"},
+		{v1alpha1.MigrationShipped, "Staged", "Ship"},
+		{v1alpha1.MigrationVerified, "Restored", "Restore"},
+		{v1alpha1.MigrationHandedOver, "HandedOver", "HandOver"},
+	} {
+		if c := becomes(before, after, on.condition, yes); c != nil {
+			add(corev1.EventTypeNormal, on.reason, on.action, c.Message)
+		}
+	}
+	if c := condition(after, v1alpha1.MigrationFrozen); c != nil && c.Reason == "Held" {
+		if was := condition(before, v1alpha1.MigrationFrozen); was == nil || was.Reason != c.Reason {
+			add(corev1.EventTypeWarning, "Held", "RollBack", c.Message)
+		}
+	}
+	if after.Phase == v1alpha1.MigrationRollingBack && before.Phase != after.Phase {
+		c := condition(after, v1alpha1.MigrationFinished)
+		add(corev1.EventTypeWarning, "RollingBack", "RollBack", c.Reason+": "+c.Message)
+	}
+	if c := becomes(before, after, v1alpha1.MigrationFinished, yes); c != nil {
+		kind := corev1.EventTypeWarning
+		if after.Phase == v1alpha1.MigrationSucceeded {
+			kind = corev1.EventTypeNormal
+		}
+		add(kind, string(after.Phase), "Finish", c.Message)
+	}
+	return told
+}
+
+// becomes returns the condition if it has that value now and had not before.
+func becomes(before, after *v1alpha1.MigrationStatus, kind string, value metav1.ConditionStatus) *metav1.Condition {
+	c := condition(after, kind)
+	if c == nil || c.Status != value {
+		return nil
+	}
+	if was := condition(before, kind); was != nil && was.Status == value {
+		return nil
+	}
+	return c
+}
+
+// Outcome is how a migration ended, for counting.
+type Outcome struct {
+	// Phase is the last one.
+	Phase v1alpha1.MigrationPhase
+	// Reason is why it did not succeed; for a success it is how it took over.
+	Reason string
+}
+
+// OutcomeOf returns how a migration ended by the change from one status to the next; nil
+// if it did not.
+func OutcomeOf(before, after *v1alpha1.MigrationStatus) *Outcome {
+	if becomes(before, after, v1alpha1.MigrationFinished, yes) == nil {
+		return nil
+	}
+	o := &Outcome{Phase: after.Phase}
+	kind, where := v1alpha1.MigrationHandedOver, after
+	switch after.Phase {
+	case v1alpha1.MigrationRefused:
+		kind = v1alpha1.MigrationEligible
+	case v1alpha1.MigrationRolledBack: // why is in the condition that has just been overwritten
+		kind, where = v1alpha1.MigrationFinished, before
+	}
+	if c := condition(where, kind); c != nil {
+		o.Reason = c.Reason
+	}
+	return o
+}

@@ -1,0 +1,70 @@
+package migration
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/migration/decide"
+)
+
+// subsystem begins the names of all metrics of migrations.
+const subsystem = "supercargo_migration"
+
+// Metrics of migrations. backend is how the state was taken.
+var (
+	metricFrozen  = histogram("frozen_seconds", "Time that no copy of a container ran.", secondsBuckets)
+	metricDump    = histogram("dump_seconds", "Time to write the state of a container down.", secondsBuckets)
+	metricShip    = histogram("ship_seconds", "Time to bring a checkpoint to its new node.", secondsBuckets)
+	metricRestore = histogram("restore_seconds", "Time from the staged checkpoint until the new container ran.", secondsBuckets)
+	metricTotal   = histogram("total_seconds", "Time from the start until the old container was dead, or went on.", secondsBuckets)
+	metricBytes   = histogram("bytes", "Size of checkpoints.", prometheus.ExponentialBuckets(1<<20, 4, 10))
+
+	metricOutcomes = register(prometheus.NewCounterVec(prometheus.CounterOpts{
+		Subsystem: subsystem, Name: "outcomes_total", Help: "Migrations that have ended, by their last phase and the reason for it.",
+	}, []string{"phase", "reason"}))
+	metricInFlight = register(prometheus.NewGauge(prometheus.GaugeOpts{
+		Subsystem: subsystem, Name: "in_flight", Help: "Migrations that have begun and not ended.",
+	}))
+)
+
+// secondsBuckets go from 10 ms to about 11 minutes.
+var secondsBuckets = prometheus.ExponentialBuckets(0.01, 2, 17)
+
+func histogram(name, help string, buckets []float64) *prometheus.HistogramVec {
+	return register(prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, []string{"backend"}))
+}
+
+func register[C prometheus.Collector](c C) C {
+	metrics.Registry.MustRegister(c)
+	return c
+}
+
+// count counts a migration that has just ended.
+func count(before, after *v1alpha1.MigrationStatus) {
+	outcome := decide.OutcomeOf(before, after)
+	if outcome == nil {
+		return
+	}
+	metricOutcomes.WithLabelValues(string(outcome.Phase), outcome.Reason).Inc()
+	if after.Plan == nil || after.Measured == nil {
+		return
+	}
+	m, backend := after.Measured, string(after.Plan.Backend)
+	for _, took := range []struct {
+		metric  *prometheus.HistogramVec
+		seconds string
+	}{
+		{metricFrozen, m.FrozenSeconds}, {metricDump, m.DumpSeconds}, {metricShip, m.ShipSeconds},
+		{metricRestore, m.RestoreSeconds}, {metricTotal, m.TotalSeconds},
+	} {
+		if seconds, err := strconv.ParseFloat(took.seconds, 64); err == nil {
+			took.metric.WithLabelValues(backend).Observe(seconds)
+		}
+	}
+	if m.CheckpointBytes > 0 {
+		metricBytes.WithLabelValues(backend).Observe(float64(m.CheckpointBytes))
+	}
+}

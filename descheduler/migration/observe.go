@@ -1,0 +1,160 @@
+package migration
+
+import (
+	"context"
+	"fmt"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/migration/decide"
+)
+
+// observe looks at a migration and at all that concerns it. The migration, its pods and
+// its Job come from the reader; nodes, Services and other migrations from the cache.
+// An error that says NotFound is about the migration.
+func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key types.NamespacedName) (*decide.Observation, error) {
+	m := &v1alpha1.Migration{}
+	if err := reader.Get(ctx, key, m); err != nil {
+		return nil, err // the caller tells it from others
+	}
+	o := &decide.Observation{Migration: m}
+	if decide.Ended(m) {
+		return o, r.observeEnd(ctx, o)
+	}
+	var err error
+	if o.Source, err = get(ctx, reader, m.Namespace, m.Spec.PodName, &corev1.Pod{}); err != nil {
+		return nil, err
+	}
+	plan := m.Status.Plan
+	if plan == nil {
+		return o, r.observeAdmission(ctx, reader, o)
+	}
+	if o.Source != nil && string(o.Source.UID) != plan.PodUID {
+		o.Source = nil // a later pod of the same name
+	}
+	if o.Restored, err = get(ctx, reader, m.Namespace, plan.RestoredPod, &corev1.Pod{}); err != nil {
+		return nil, err
+	}
+	if err := r.observeJob(ctx, reader, o, plan.Owner); err != nil {
+		return nil, err
+	}
+	if decide.LooksAtOthers(m) {
+		if o.Others, err = r.others(ctx, m); err != nil {
+			return nil, err
+		}
+	}
+	o.Nodes = map[string]*corev1.Node{}
+	for _, name := range r.nodesToLookAt(m) {
+		node, err := get(ctx, r.Client, "", name, &corev1.Node{})
+		if err != nil {
+			return nil, err
+		}
+		if node != nil {
+			o.Nodes[name] = node
+		}
+	}
+	return o, nil
+}
+
+// nodesToLookAt returns the nodes that matter once there is a plan.
+func (r *Reconciler) nodesToLookAt(m *v1alpha1.Migration) []string {
+	names := []string{m.Status.Plan.SourceNode}
+	if m.Status.Reservation != nil {
+		names = append(names, m.Status.Reservation.Node)
+	}
+	if m.Status.Target != nil {
+		names = append(names, m.Status.Target.Node)
+	}
+	return names
+}
+
+// observeAdmission looks at what matters before there is a plan.
+func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader, o *decide.Observation) error {
+	m := o.Migration
+	var err error
+	if o.Others, err = r.others(ctx, m); err != nil {
+		return err
+	}
+	if o.Source == nil {
+		return nil
+	}
+	if err := r.observeJob(ctx, reader, o, metav1.GetControllerOf(o.Source)); err != nil {
+		return err
+	}
+	var services corev1.ServiceList
+	if err := r.Client.List(ctx, &services, client.InNamespace(m.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Services of namespace %s: %w", m.Namespace, err)
+	}
+	o.Services = services.Items
+	o.Claims = map[string]*corev1.PersistentVolumeClaim{}
+	for i := range o.Source.Spec.Volumes {
+		if source := o.Source.Spec.Volumes[i].PersistentVolumeClaim; source != nil {
+			// There is no cache of claims: few pods that move have one.
+			if o.Claims[source.ClaimName], err = get(ctx, r.Live, m.Namespace, source.ClaimName, &corev1.PersistentVolumeClaim{}); err != nil {
+				return err
+			}
+		}
+	}
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	o.Nodes = make(map[string]*corev1.Node, len(nodes.Items))
+	for i := range nodes.Items {
+		o.Nodes[nodes.Items[i].Name] = &nodes.Items[i]
+	}
+	return nil
+}
+
+// observeJob looks at the Job that is the owner.
+func (r *Reconciler) observeJob(ctx context.Context, reader client.Reader, o *decide.Observation, owner *metav1.OwnerReference) error {
+	if owner == nil || owner.Kind != "Job" {
+		return nil
+	}
+	job, err := get(ctx, reader, o.Migration.Namespace, owner.Name, &batchv1.Job{})
+	if err != nil {
+		return err
+	}
+	if job != nil && job.UID == owner.UID {
+		o.Job = job
+	}
+	return nil
+}
+
+// observeEnd looks at what matters once a migration has ended.
+func (r *Reconciler) observeEnd(ctx context.Context, o *decide.Observation) error {
+	m := o.Migration
+	var list v1alpha1.MigrationList
+	if err := r.Client.List(ctx, &list, client.InNamespace(m.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Migrations of namespace %s: %w", m.Namespace, err)
+	}
+	o.Later = decide.EndedLater(m, list.Items)
+	return nil
+}
+
+// others returns the other migrations in flight.
+func (r *Reconciler) others(ctx context.Context, m *v1alpha1.Migration) ([]decide.Flight, error) {
+	var list v1alpha1.MigrationList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Migrations: %w", err)
+	}
+	return r.registry.others(list.Items, m.UID), nil
+}
+
+// get reads an object; it returns nil if there is none.
+func get[T client.Object](ctx context.Context, reader client.Reader, namespace, name string, object T) (T, error) {
+	var none T
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return none, fmt.Errorf("read %T %s/%s: %w", object, namespace, name, err)
+	case err != nil:
+		return none, nil
+	}
+	return object, nil
+}

@@ -1,0 +1,238 @@
+package movable
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/class"
+)
+
+// AnnotationPlace is on a new pod until it takes over: the labels that go with the
+// place of the old one, as a JSON object.
+const AnnotationPlace = v1alpha1.GroupName + "/labels-of-place"
+
+// NewPlan returns what is to be done to the pod of an input that Check lets move.
+// uid is that of the Migration; it makes names that no other move uses.
+func NewPlan(in Input, v Verdict, uid types.UID, now time.Time, deadline time.Duration) *v1alpha1.MigrationPlan {
+	pod := in.Pod
+	p := &v1alpha1.MigrationPlan{
+		StartedAt:   metav1.NewTime(now),
+		DeadlineAt:  metav1.NewTime(now.Add(deadline)),
+		SourceNode:  pod.Spec.NodeName,
+		PodUID:      string(pod.UID),
+		Container:   pod.Spec.Containers[0].Name,
+		ContainerID: ContainerID(pod),
+		BaseImage:   BaseImage(pod),
+		Backend:     v.Backend,
+		RestoredPod: newName(pod, uid),
+		Owner:       metav1.GetControllerOf(pod),
+		Notes:       v.Notes,
+	}
+	if v.Backend != v1alpha1.BackendRestart {
+		// Never pulled; the first part keeps runtimes from taking it for one of a registry
+		// that they know.
+		p.Image = v1alpha1.GroupName + "/checkpoint:" + string(uid)
+	}
+	return p
+}
+
+// moved matches the end of the name of a pod that was moved.
+var moved = regexp.MustCompile(`-m[0-9a-f]{8}$`)
+
+// newName returns the name of the new pod: that of the old, less what an earlier move
+// put at its end, and a mark of this move. A pod's name must do as a host name.
+func newName(pod *corev1.Pod, uid types.UID) string {
+	base := pod.Name
+	if _, before := pod.Annotations[v1alpha1.AnnotationBaseImage]; before {
+		base = moved.ReplaceAllString(base, "")
+	}
+	mark := "-m" + (strings.ReplaceAll(string(uid), "-", "") + "00000000")[:8]
+	const longest = 63
+	if len(base) > longest-len(mark) {
+		base = strings.TrimRight(base[:longest-len(mark)], "-.")
+	}
+	return base + mark
+}
+
+// New returns the pod that takes the place of source. It has no owner, and no label by
+// which anybody would take it for the old pod's equal before it is: Place has those.
+// requirements are those of the source's agent; empty if they are not known yet.
+func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod, job *batchv1.Job, requirements string) (*corev1.Pod, error) {
+	place := LabelsOfPlace(source, job)
+	text, err := json.Marshal(place)
+	if err != nil {
+		return nil, fmt.Errorf("write the labels of pod %s/%s down: %w", source.Namespace, source.Name, err)
+	}
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: source.Namespace, Name: plan.RestoredPod,
+			Labels: map[string]string{}, Annotations: annotations(source),
+		},
+		Spec: *source.Spec.DeepCopy(),
+	}
+	for key, value := range source.Labels {
+		if _, ok := place[key]; !ok {
+			p.Labels[key] = value
+		}
+	}
+	kind, _ := class.OfPod(source) // a wrong label is as wrong on the copy, and overwritten here
+	p.Labels[v1alpha1.LabelClass] = string(kind)
+	p.Labels[v1alpha1.LabelMigration] = string(m.UID)
+	p.Annotations[v1alpha1.AnnotationMigrationName] = m.Name
+	p.Annotations[v1alpha1.AnnotationBaseImage] = plan.BaseImage
+	p.Annotations[v1alpha1.AnnotationRequirements] = requirements
+	p.Annotations[AnnotationPlace] = string(text)
+	setSpec(&p.Spec, m, plan, source)
+	return p, nil
+}
+
+// setSpec changes the copy of a pod's spec into that of the new pod.
+func setSpec(spec *corev1.PodSpec, m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod) {
+	spec.NodeName = ""
+	_, before := source.Annotations[v1alpha1.AnnotationBaseImage]
+	spec.Affinity = elsewhere(spec.Affinity, plan.SourceNode, m.Spec.TargetNode, before)
+	if limit, start := spec.ActiveDeadlineSeconds, source.Status.StartTime; limit != nil && start != nil {
+		ran := int64(plan.StartedAt.Sub(start.Time).Seconds())
+		spec.ActiveDeadlineSeconds = new(max(1, *limit-max(0, ran)))
+	}
+	c := &spec.Containers[0]
+	if plan.Backend == v1alpha1.BackendRestart {
+		if c.Image != plan.BaseImage { // it was restored once
+			c.Image, c.ImagePullPolicy = plan.BaseImage, corev1.PullIfNotPresent
+		}
+		return
+	}
+	spec.RestartPolicy = corev1.RestartPolicyNever
+	spec.InitContainers = nil
+	c.Image, c.ImagePullPolicy = plan.Image, corev1.PullNever
+	if c.Lifecycle != nil {
+		c.Lifecycle.PostStart = nil
+	}
+}
+
+// elsewhere returns an affinity that also keeps the pod off the source, and on the
+// target if one is named. What it added for an earlier move of the pod, it takes out.
+func elsewhere(given *corev1.Affinity, source, target string, movedBefore bool) *corev1.Affinity {
+	if given == nil {
+		given = &corev1.Affinity{}
+	}
+	if given.NodeAffinity == nil {
+		given.NodeAffinity = &corev1.NodeAffinity{}
+	}
+	required := given.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		required = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+		given.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = required
+	}
+	name := corev1.NodeSelectorRequirement{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpNotIn, Values: []string{source}}
+	if target != "" {
+		name.Operator, name.Values = corev1.NodeSelectorOpIn, []string{target}
+	}
+	for i := range required.NodeSelectorTerms {
+		term := &required.NodeSelectorTerms[i]
+		if last := len(term.MatchFields) - 1; movedBefore && last >= 0 && term.MatchFields[last].Key == metav1.ObjectNameField {
+			term.MatchFields = term.MatchFields[:last]
+		}
+		term.MatchFields = append(term.MatchFields, name)
+	}
+	return given
+}
+
+// ofTheOldPod are annotations that others wrote about one pod and that are wrong on
+// another, beside those that every move sets.
+var ofTheOldPod = []string{
+	v1alpha1.AnnotationExpectedFinish,
+	corev1.LastAppliedConfigAnnotation,
+	"cni.projectcalico.org/containerID", "cni.projectcalico.org/podIP", "cni.projectcalico.org/podIPs",
+	"k8s.ovn.org/pod-networks", "k8s.v1.cni.cncf.io/network-status", "k8s.v1.cni.cncf.io/networks-status",
+}
+
+func annotations(source *corev1.Pod) map[string]string {
+	all := maps.Clone(source.Annotations)
+	if all == nil {
+		all = map[string]string{}
+	}
+	for _, key := range ofTheOldPod {
+		delete(all, key)
+	}
+	return all
+}
+
+// LabelsOfPlace returns the labels that go with a pod's place: those by which its Job
+// finds it; of a bare pod all but Supercargo's.
+func LabelsOfPlace(pod *corev1.Pod, job *batchv1.Job) map[string]string {
+	if metav1.GetControllerOfNoCopy(pod) != nil {
+		return JobLabels(pod, job)
+	}
+	found := map[string]string{}
+	for key, value := range pod.Labels {
+		if !strings.HasPrefix(key, v1alpha1.GroupName+"/") {
+			found[key] = value
+		}
+	}
+	return found
+}
+
+// TakesPlace returns the new pod as it is when it has taken over from the old: with the
+// labels of the place, and with the owner's tracking finalizer where a Job owns it.
+func TakesPlace(restored *corev1.Pod, owner *metav1.OwnerReference) (*corev1.Pod, error) {
+	p := restored.DeepCopy()
+	var place map[string]string
+	if text, ok := p.Annotations[AnnotationPlace]; ok {
+		if err := json.Unmarshal([]byte(text), &place); err != nil {
+			return nil, fmt.Errorf("read annotation %s of pod %s/%s: %w", AnnotationPlace, p.Namespace, p.Name, err)
+		}
+		delete(p.Annotations, AnnotationPlace)
+	}
+	if p.Labels == nil {
+		p.Labels = map[string]string{}
+	}
+	maps.Copy(p.Labels, place)
+	if owner != nil && !metav1.IsControlledBy(p, &metav1.ObjectMeta{UID: owner.UID}) {
+		p.OwnerReferences = append(p.OwnerReferences, *owner.DeepCopy())
+		// The API takes no more finalizers on what is being deleted.
+		if p.DeletionTimestamp == nil && !slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) {
+			p.Finalizers = append(p.Finalizers, batchv1.JobTrackingFinalizer)
+		}
+	}
+	return p, nil
+}
+
+// HasPlace reports whether a new pod has taken over.
+func HasPlace(restored *corev1.Pod) bool {
+	_, waits := restored.Annotations[AnnotationPlace]
+	return !waits
+}
+
+// LeavesPlace returns the old pod as it is when its Job knows it no more.
+func LeavesPlace(source *corev1.Pod, owner *metav1.OwnerReference, job *batchv1.Job) *corev1.Pod {
+	p := source.DeepCopy()
+	if owner == nil {
+		return p
+	}
+	for key := range JobLabels(source, job) {
+		delete(p.Labels, key)
+	}
+	p.OwnerReferences = slices.DeleteFunc(p.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.UID })
+	p.Finalizers = Uncounted(p).Finalizers
+	return p
+}
+
+// Uncounted returns a pod as it is when its Job does not count how it ends. It is still
+// one of the Job's.
+func Uncounted(pod *corev1.Pod) *corev1.Pod {
+	p := pod.DeepCopy()
+	p.Finalizers = slices.DeleteFunc(p.Finalizers, func(f string) bool { return f == batchv1.JobTrackingFinalizer })
+	return p
+}

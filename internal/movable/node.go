@@ -1,0 +1,132 @@
+package movable
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/capability"
+)
+
+// preferred are the back-ends that keep a container's state, the best first.
+var preferred = []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendKubelet, v1alpha1.BackendSimulated}
+
+// checkNodes refuses moves that one of the two nodes cannot take part in, and finds the
+// back-end.
+func (v *Verdict) checkNodes(in Input) {
+	source := in.Nodes[in.Pod.Spec.NodeName]
+	if source == nil {
+		if in.Pod.Spec.NodeName != "" {
+			v.refuse("NodeGone", "node %s of the pod is gone", in.Pod.Spec.NodeName)
+		}
+		return
+	}
+	if !Ready(source) {
+		v.refuse("NodeNotReady", "node %s of the pod is not ready: wait until it is", source.Name)
+	}
+	can, err := able(source)
+	if err != nil {
+		v.refuse("AgentMissing", "%v", err)
+		return
+	}
+	v.Backend = backendFor(in.Method, can)
+	if v.Backend == "" {
+		v.refuse("NoBackend", "the agent of node %s has no back-end for method %s (it has %v)", source.Name, in.Method, can.Backends)
+		return
+	}
+	v.checkTarget(in, source, capability.Requirements{Backend: v.Backend, Arch: can.Arch})
+}
+
+func backendFor(method v1alpha1.MigrationMethod, can capability.Node) v1alpha1.MigrationBackend {
+	wanted := preferred
+	if method == v1alpha1.MethodRestart {
+		wanted = []v1alpha1.MigrationBackend{v1alpha1.BackendRestart}
+	}
+	for _, backend := range wanted {
+		if slices.Contains(can.Backends, backend) {
+			return backend
+		}
+	}
+	return ""
+}
+
+// able returns what the agent of a node says that it can do.
+func able(node *corev1.Node) (capability.Node, error) {
+	text := node.Annotations[v1alpha1.AnnotationCapability]
+	if text == "" {
+		return capability.Node{}, fmt.Errorf("no agent speaks for node %s: run the DaemonSet of manifests/agent there", node.Name)
+	}
+	can, err := capability.ParseNode(text)
+	if err != nil {
+		return capability.Node{}, fmt.Errorf("the agent of node %s is not understood: %w", node.Name, err)
+	}
+	return can, nil
+}
+
+// checkTarget refuses a target that cannot take the pod, and a cluster without any.
+// What the checkpoint needs more, the source's agent finds out; whether there is room,
+// the scheduler.
+func (v *Verdict) checkTarget(in Input, source *corev1.Node, need capability.Requirements) {
+	if in.TargetNode != "" {
+		node := in.Nodes[in.TargetNode]
+		switch {
+		case node == nil:
+			v.refuse("Target", "there is no node %s: name one of `kubectl get nodes`", in.TargetNode)
+		case node.Name == source.Name:
+			v.refuse("Target", "the pod is on node %s already: name another", source.Name)
+		default:
+			if err := takes(node, need); err != nil {
+				v.refuse("Target", "node %s %v", node.Name, err)
+			}
+		}
+		return
+	}
+	names := make([]string, 0, len(in.Nodes))
+	for name := range in.Nodes {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	why := "there is no other"
+	for _, name := range names {
+		if name == source.Name {
+			continue
+		}
+		err := takes(in.Nodes[name], need)
+		if err == nil {
+			return
+		}
+		why = fmt.Sprintf("node %s %v", name, err)
+	}
+	v.refuse("Target", "no other node can take the pod: %s", why)
+}
+
+// takes returns nil if a node can take a pod with those needs, or why not, in words
+// that follow its name.
+func takes(node *corev1.Node, need capability.Requirements) error {
+	if node.Spec.Unschedulable {
+		return fmt.Errorf("is closed for pods: `kubectl uncordon %s` opens it", node.Name)
+	}
+	if !Ready(node) {
+		return fmt.Errorf("is not ready")
+	}
+	if need.Backend == v1alpha1.BackendRestart {
+		return nil
+	}
+	can, err := able(node)
+	if err != nil {
+		return fmt.Errorf("cannot restore it: %w", err)
+	}
+	return need.Fits(can)
+}
+
+// Ready reports whether a node says that it is ready.
+func Ready(node *corev1.Node) bool {
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

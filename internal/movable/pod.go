@@ -1,0 +1,210 @@
+package movable
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// checkState refuses pods that do not run or do not want to be moved.
+func (v *Verdict) checkState(in Input) {
+	pod := in.Pod
+	want := v1alpha1.MigrationCheckpoint
+	if in.Method == v1alpha1.MethodRestart {
+		want = v1alpha1.MigrationRestart
+	}
+	if got := pod.Annotations[v1alpha1.AnnotationMigration]; got != want {
+		v.refuse("NotOptedIn", "the pod has annotation %s: %q, and method %s needs %q: set it in the template that pods are made from",
+			v1alpha1.AnnotationMigration, got, in.Method, want)
+	}
+	if pod.DeletionTimestamp != nil {
+		v.refuse("Deleting", "the pod is being deleted")
+	}
+	if pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodRunning {
+		v.refuse("NotRunning", "the pod is %s and not Running: only a running pod is moved", orNothing(string(pod.Status.Phase)))
+		return
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if s := &pod.Status.ContainerStatuses[i]; s.State.Running == nil {
+			v.refuse("NotRunning", "container %s of the pod does not run", s.Name)
+		}
+	}
+}
+
+func orNothing(text string) string {
+	if text == "" {
+		return "in no phase"
+	}
+	return text
+}
+
+// checkContainers refuses what is more than one plain container.
+func (v *Verdict) checkContainers(in Input) {
+	spec := &in.Pod.Spec
+	if len(spec.Containers) != 1 {
+		v.refuse("SeveralContainers", "the pod has %d containers, and only one can be frozen and restored as one: make it pods of one container", len(spec.Containers))
+	}
+	for i := range spec.InitContainers {
+		if c := &spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			v.refuse("SeveralContainers", "the pod has the sidecar %s: run it in a pod of its own", c.Name)
+		}
+	}
+	if len(spec.EphemeralContainers) > 0 {
+		v.refuse("SeveralContainers", "the pod has been debugged with the ephemeral container %s, which cannot be removed: this pod stays", spec.EphemeralContainers[0].Name)
+	}
+	if len(spec.ResourceClaims) > 0 {
+		v.refuse("Devices", "the pod claims devices (resourceClaims), whose state is not carried: ask for none")
+	}
+	for i := range spec.Containers {
+		c := &spec.Containers[i]
+		for _, name := range sortedKeys(c.Resources.Limits) {
+			if device(name) {
+				v.refuse("Devices", "container %s uses %s, whose state is not carried: ask for none", c.Name, name)
+			}
+		}
+		if len(c.VolumeDevices) > 0 {
+			v.refuse("Devices", "container %s uses the block device %s, which cannot be on two nodes", c.Name, c.VolumeDevices[0].DevicePath)
+		}
+	}
+	if spec.RuntimeClassName != nil {
+		v.refuse("RuntimeClass", "the pod runs with RuntimeClass %s, whose containers may not be ones that CRIU knows: use the default runtime", *spec.RuntimeClassName)
+	}
+}
+
+// device reports whether a resource is more than time and memory.
+func device(name corev1.ResourceName) bool {
+	switch name {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourceStorage:
+		return false
+	}
+	return true
+}
+
+func sortedKeys(list corev1.ResourceList) []corev1.ResourceName {
+	names := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// checkVolumes refuses volumes with contents that stay on the node.
+func (v *Verdict) checkVolumes(in Input) {
+	for i := range in.Pod.Spec.Volumes {
+		volume := &in.Pod.Spec.Volumes[i]
+		switch source := &volume.VolumeSource; {
+		case source.ConfigMap != nil, source.Secret != nil, source.DownwardAPI != nil, source.Projected != nil, source.NFS != nil:
+			// The target's kubelet makes them anew, at the same path.
+		case source.EmptyDir != nil:
+			v.refuse("EmptyDir", "volume %s is an emptyDir, whose contents are not carried: write to the container's own file system, or to a shared volume", volume.Name)
+		case source.PersistentVolumeClaim != nil:
+			v.checkClaim(volume.Name, source.PersistentVolumeClaim.ClaimName, in)
+		default:
+			v.refuse("Volume", "volume %s is of a type whose contents may stay on the node: use a claim that many nodes can mount (ReadWriteMany)", volume.Name)
+		}
+	}
+}
+
+func (v *Verdict) checkClaim(volume, name string, in Input) {
+	claim := in.Claims[name]
+	if claim == nil {
+		v.refuse("Volume", "volume %s uses claim %s, which is not there", volume, name)
+		return
+	}
+	for _, mode := range claim.Spec.AccessModes {
+		if mode == corev1.ReadWriteMany || mode == corev1.ReadOnlyMany {
+			return
+		}
+	}
+	v.refuse("VolumeOfOneNode", "volume %s uses claim %s, which one node at a time can mount, and both nodes need it for a moment: use one with access mode ReadWriteMany", volume, name)
+}
+
+// checkHost refuses pods that use what belongs to the node.
+func (v *Verdict) checkHost(in Input) {
+	spec := &in.Pod.Spec
+	for _, use := range []struct {
+		is   bool
+		what string
+	}{
+		{spec.HostNetwork, "hostNetwork"}, {spec.HostPID, "hostPID"}, {spec.HostIPC, "hostIPC"},
+	} {
+		if use.is {
+			v.refuse("HostNamespace", "the pod uses %s, which is another on another node: run it without", use.what)
+		}
+	}
+	if spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace {
+		v.refuse("HostNamespace", "the pod shares its process namespace (shareProcessNamespace), which has processes of the node in it: run it without")
+	}
+}
+
+// checkServices refuses pods that serve: a frozen pod stays a ready endpoint.
+func (v *Verdict) checkServices(in Input) {
+	for i := range in.Services {
+		s := &in.Services[i]
+		if len(s.Spec.Selector) == 0 || s.Namespace != in.Pod.Namespace {
+			continue
+		}
+		if labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(in.Pod.Labels)) {
+			v.refuse("Service", "Service %s sends requests to the pod, and would while it stands still: move pods that serve by a rolling update", s.Name)
+		}
+	}
+}
+
+// noteChanges says what is different for the pod on its new node.
+func (v *Verdict) noteChanges(in Input) {
+	if len(v.Refusals) > 0 {
+		return
+	}
+	v.note("the pod goes on under a new name and with a new IP address")
+	if in.Method == v1alpha1.MethodRestart {
+		v.note("it starts from the beginning")
+		return
+	}
+	spec := &in.Pod.Spec
+	if spec.RestartPolicy != corev1.RestartPolicyNever {
+		text := "the new pod has restartPolicy Never, since a checkpoint is restored once"
+		if metav1.GetControllerOfNoCopy(in.Pod) != nil {
+			text += "; if it fails, its Job makes a fresh pod"
+		}
+		v.note("%s", text)
+	}
+	if len(spec.InitContainers) > 0 {
+		v.note("its init containers are not run again")
+	}
+	if len(spec.Containers) > 0 && spec.Containers[0].Lifecycle != nil && spec.Containers[0].Lifecycle.PostStart != nil {
+		v.note("its postStart hook is not run again")
+	}
+	if metav1.GetControllerOfNoCopy(in.Pod) == nil && len(LabelsOfPlace(in.Pod, nil)) > 0 {
+		v.note("its labels follow when it takes over: until then they select the pod that stands still, for NetworkPolicies too")
+	}
+}
+
+// BaseImage returns the image that the pod's container was first made from.
+func BaseImage(pod *corev1.Pod) string {
+	if image := pod.Annotations[v1alpha1.AnnotationBaseImage]; image != "" {
+		return image
+	}
+	if len(pod.Spec.Containers) == 0 {
+		return ""
+	}
+	return pod.Spec.Containers[0].Image
+}
+
+// ContainerID returns the ID of the pod's container without the runtime's prefix; it is
+// empty where nobody has set one.
+func ContainerID(pod *corev1.Pod) string {
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return ""
+	}
+	id := pod.Status.ContainerStatuses[0].ContainerID
+	if _, after, ok := strings.Cut(id, "://"); ok {
+		return after
+	}
+	return id
+}

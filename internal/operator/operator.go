@@ -1,0 +1,117 @@
+// Package operator has what the programs that run controllers have in common: their
+// flags, how they find the cluster, and the manager that runs them.
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// Options say how a program runs its controllers.
+type Options struct {
+	// Config reaches the cluster that is looked after.
+	Config *rest.Config
+	// DryRun logs what would be decided, and writes nothing. There is no election: others
+	// may act meanwhile.
+	DryRun bool
+	// LeaderElection lets several run, of which one acts. Its Lease is in
+	// LeaderElectionNamespace.
+	LeaderElection          bool
+	LeaderElectionNamespace string
+	// MetricsAddress and ProbeAddress are where HTTP is served, as host:port; "0" is
+	// nowhere.
+	MetricsAddress, ProbeAddress string
+	// Log takes what is worth a line.
+	Log logr.Logger
+}
+
+// AddFlags adds the flags of all fields but Config and Log.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "let several run, of which one acts")
+	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "`namespace` of the Lease (default: the one this runs in)")
+	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`host:port` for /metrics; 0 serves none")
+	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "`host:port` for /healthz and /readyz; 0 serves none")
+}
+
+// Load reads a kubeconfig; without a file it looks where kubectl and pods do.
+func Load(file string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	if file == "" {
+		if config, err := rest.InClusterConfig(); err == nil {
+			return Throttle(config), nil
+		}
+	}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	return Throttle(config), nil
+}
+
+// Throttle sets how fast a client may ask, where nothing is set: much is read from
+// caches, but writes such as evictions come in bursts.
+func Throttle(c *rest.Config) *rest.Config {
+	c = rest.CopyConfig(c)
+	if c.QPS == 0 {
+		c.QPS, c.Burst = 50, 100
+	}
+	if c.Timeout == 0 {
+		c.Timeout = time.Minute
+	}
+	return c
+}
+
+// NewManager returns a manager for the controllers of the program with that name. add
+// register the kinds that it deals with.
+func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctrl.Manager, error) {
+	scheme := runtime.NewScheme()
+	for _, a := range add {
+		if err := a(scheme); err != nil {
+			return nil, fmt.Errorf("register kinds: %w", err)
+		}
+	}
+	m, err := ctrl.NewManager(o.Config, ctrl.Options{
+		Scheme: scheme, Logger: o.Log,
+		Cache:          cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Metrics:        server.Options{BindAddress: o.MetricsAddress},
+		LeaderElection: o.LeaderElection && !o.DryRun, LeaderElectionID: name + "." + v1alpha1.GroupName, LeaderElectionNamespace: o.LeaderElectionNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		HealthProbeBindAddress:        o.ProbeAddress,
+		// Several may run in one process: the names of their controllers are the same.
+		Controller: config.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up the %s: %w", name, err)
+	}
+	for probe, add := range map[string]func(string, healthz.Checker) error{"healthz": m.AddHealthzCheck, "readyz": m.AddReadyzCheck} {
+		if err := add(probe, healthz.Ping); err != nil {
+			return nil, fmt.Errorf("set up health probes: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// Run runs the manager of the program with that name until ctx ends or something fails
+// that a restart may mend.
+func Run(ctx context.Context, name string, m ctrl.Manager) error {
+	if err := m.Start(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return fmt.Errorf("run the %s: %w", name, err)
+	}
+	return nil
+}
