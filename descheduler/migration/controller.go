@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -88,6 +89,9 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error
 		Watches(&v1alpha1.Migration{}, r.whenOneEnds()).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.migrationsOfPod)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.migrationsOfNode), builder.WithPredicates(nodeMatters())).
+		// Read when a migration is looked at, and so to be in the cache.
+		Watches(&batchv1.Job{}, handler.Funcs{}).
+		Watches(&corev1.Service{}, handler.Funcs{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce}).
 		Complete(r)
 	if err != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -13,14 +12,13 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
 type explainFlags struct {
-	kubeconfig, output string
+	kubeconfig, namespace, output string
 }
 
 func newExplainCommand() *cobra.Command {
@@ -31,21 +29,25 @@ func newExplainCommand() *cobra.Command {
 		Long: `Say why Supercargo did what it did to an object of a cluster: the last decision, what was rejected, what it was
 expected to lead to and what came of it.
 
-Kinds: nodefleet.`,
+Kinds: nodefleet, migration.`,
 		Example: `  # Why these machines?
   supercargo explain nodefleet/batch
 
   # All of it, for a script
-  supercargo explain nodefleet/batch -o json | jq .status.lastDecision`,
+  supercargo explain nodefleet/batch -o json | jq .status.lastDecision
+
+  # How far is this move, or why did it go back?
+  supercargo explain migration/work-0-x7k2p-8k2lq -n jobs`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return explain(cmd.Context(), cmd.OutOrStdout(), args[0], flags)
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return explainable(cmd.Context(), flags.kubeconfig), cobra.ShellCompDirectiveNoFileComp
+			return explainable(cmd.Context(), flags), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 	cmd.Flags().StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: as kubectl finds it)")
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of a migration (default: that of the kubeconfig)")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print: text or json")
 	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is defined above
@@ -63,49 +65,51 @@ func explain(ctx context.Context, w io.Writer, object string, flags explainFlags
 	}
 	switch strings.ToLower(kind) {
 	case "nodefleet", "nodefleets", "nf":
-	default:
-		return badInput(fmt.Errorf("kind %q: want nodefleet", kind))
+		fleet := &v1alpha1.NodeFleet{}
+		return explainObject(ctx, w, "NodeFleet", name, flags, fleet, func() error { return explainFleet(w, fleet) })
+	case "migration", "migrations", "mig":
+		m := &v1alpha1.Migration{}
+		return explainObject(ctx, w, "Migration", name, flags, m, func() error { return explainMigration(w, m) })
 	}
-	c, err := explainClient(flags.kubeconfig)
+	return badInput(fmt.Errorf("kind %q: want nodefleet or migration", kind))
+}
+
+// explainObject reads an object and prints it, by say unless it is for a script.
+func explainObject(ctx context.Context, w io.Writer, kind, name string, flags explainFlags, object client.Object, say func() error) error {
+	c, namespace, err := namespacedClient(flags.kubeconfig, flags.namespace)
 	if err != nil {
 		return err
 	}
-	var fleet v1alpha1.NodeFleet
-	if err := c.Get(ctx, types.NamespacedName{Name: name}, &fleet); err != nil {
-		return fmt.Errorf("read NodeFleet %s: %w", name, err)
+	if kind == "NodeFleet" {
+		namespace = "" // there is one of a name in a cluster
+	}
+	if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, object); err != nil {
+		return fmt.Errorf("read %s %s: %w", kind, name, err)
 	}
 	if flags.output == "json" {
-		fleet.ManagedFields = nil
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(&fleet)
+		object.SetManagedFields(nil)
+		return writeJSON(w, object)
 	}
-	return explainFleet(w, &fleet)
-}
-
-func explainClient(kubeconfig string) (client.Client, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, badInput(fmt.Errorf("find the cluster: %w", err))
-	}
-	return supercargoClient(config)
+	return say()
 }
 
 // explainable lists what can be explained, for completion.
-func explainable(ctx context.Context, kubeconfig string) []string {
-	c, err := explainClient(kubeconfig)
+func explainable(ctx context.Context, flags explainFlags) (names []string) {
+	c, namespace, err := namespacedClient(flags.kubeconfig, flags.namespace)
 	if err != nil {
 		return nil
 	}
 	var fleets v1alpha1.NodeFleetList
-	if err := c.List(ctx, &fleets); err != nil {
-		return nil
+	if err := c.List(ctx, &fleets); err == nil {
+		for i := range fleets.Items {
+			names = append(names, "nodefleet/"+fleets.Items[i].Name)
+		}
 	}
-	names := make([]string, len(fleets.Items))
-	for i := range fleets.Items {
-		names[i] = "nodefleet/" + fleets.Items[i].Name
+	var migrations v1alpha1.MigrationList
+	if err := c.List(ctx, &migrations, client.InNamespace(namespace)); err == nil {
+		for i := range migrations.Items {
+			names = append(names, "migration/"+migrations.Items[i].Name)
+		}
 	}
 	return names
 }

@@ -62,7 +62,11 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/autoscaler/namespace.yaml":             1,
 		"../../manifests/autoscaler/rbac.yaml":                  9,
 		"../../manifests/autoscaler/deployment.yaml":            1,
+		"../../manifests/descheduler/namespace.yaml":            1,
+		"../../manifests/descheduler/rbac.yaml":                 5,
+		"../../manifests/descheduler/deployment.yaml":           1,
 		"../../manifests/samples/nodefleet.yaml":                1,
+		"../../manifests/samples/migration.yaml":                1,
 	} {
 		if got := len(objects(t, file)); got != want {
 			t.Errorf("%s holds %d objects, want %d", file, got, want)
@@ -76,7 +80,9 @@ func TestDeploymentsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 		t.Fatal(err)
 	}
 	level := psapi.LevelVersion{Level: psapi.LevelRestricted, Version: psapi.LatestVersion()}
-	for _, file := range []string{"../../manifests/scheduler/second/deployment.yaml", "../../manifests/autoscaler/deployment.yaml"} {
+	for _, file := range []string{
+		"../../manifests/scheduler/second/deployment.yaml", "../../manifests/autoscaler/deployment.yaml", "../../manifests/descheduler/deployment.yaml",
+	} {
 		deployment, ok := objects(t, file)[0].(*appsv1.Deployment)
 		if !ok {
 			t.Fatalf("%s holds no Deployment", file)
@@ -89,10 +95,37 @@ func TestDeploymentsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 	}
 }
 
-// TestTheAutoscalerMayDeleteNothing holds its rights to what docs/nodefleet.md says.
-func TestTheAutoscalerMayDeleteNothing(t *testing.T) {
-	written := map[string]bool{}
-	for _, object := range objects(t, "../../manifests/autoscaler/rbac.yaml") {
+// TestProgramsMayWriteNoMoreThanTheirPagesSay holds their rights to what
+// docs/nodefleet.md and docs/migration.md say.
+func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
+	leads := []string{"create events", "patch events", "create leases", "update leases"}
+	for file, want := range map[string][]string{
+		"../../manifests/autoscaler/rbac.yaml": append([]string{
+			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "update nodefleets/status",
+		}, leads...),
+		"../../manifests/descheduler/rbac.yaml": append([]string{
+			"create pods", "patch pods", "delete pods", "update jobs/finalizers", "patch migrations", "delete migrations", "patch migrations/status",
+		}, leads...),
+	} {
+		if diff := cmp.Diff(set(want), written(t, file)); diff != "" {
+			t.Errorf("what %s lets its program write (-want +got):\n%s", file, diff)
+		}
+	}
+}
+
+func set(list []string) map[string]bool {
+	all := map[string]bool{}
+	for _, s := range list {
+		all[s] = true
+	}
+	return all
+}
+
+// written returns the verbs and resources of the roles in a file that change something.
+func written(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for _, object := range objects(t, file) {
 		var rules []rbacv1.PolicyRule
 		switch role := object.(type) {
 		case *rbacv1.ClusterRole:
@@ -107,16 +140,10 @@ func TestTheAutoscalerMayDeleteNothing(t *testing.T) {
 					continue
 				}
 				for _, resource := range rule.Resources {
-					written[verb+" "+resource] = true
+					found[verb+" "+resource] = true
 				}
 			}
 		}
 	}
-	want := map[string]bool{
-		"update machinedeployments/scale": true, "patch machines": true, "patch nodes": true, "create pods/eviction": true,
-		"update nodefleets/status": true, "create events": true, "patch events": true, "create leases": true, "update leases": true,
-	}
-	if diff := cmp.Diff(want, written); diff != "" {
-		t.Errorf("what it may write (-want +got):\n%s", diff)
-	}
+	return found
 }
