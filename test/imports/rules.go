@@ -14,6 +14,8 @@ var pure = []string{
 	"autoscaler/fleet/decide",
 	"autoscaler/planner",
 	"descheduler/migration/decide",
+	"descheduler/agent/decide",
+	"descheduler/checkpoint/terms",
 	"internal/bound",
 	"internal/capability",
 	"internal/class",

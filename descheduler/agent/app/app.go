@@ -1,0 +1,267 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent"
+	"supercargo.dev/supercargo/descheduler/agent/probe"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/cgroup"
+	"supercargo.dev/supercargo/descheduler/checkpoint/containerd"
+	"supercargo.dev/supercargo/descheduler/checkpoint/kubelet"
+	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
+	"supercargo.dev/supercargo/internal/capability"
+)
+
+// tmpfsMagic is the type of a file system in memory, as statfs has it.
+const tmpfsMagic = 0x01021994
+
+// Run runs the agent until ctx ends or something fails that a restart may mend.
+func Run(ctx context.Context, o Options) error {
+	config, closeAll, err := o.config()
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	a, err := agent.New(config)
+	if err != nil {
+		return err
+	}
+	return a.Run(ctx)
+}
+
+// config is what the agent is told. The returned function closes what was opened.
+func (o *Options) config() (agent.Config, func(), error) {
+	s, selector, err := o.check()
+	if err != nil {
+		return agent.Config{}, nil, err
+	}
+	c := agent.Config{
+		Client: throttle(o.Config), Node: o.NodeName, StateDir: o.StateDir, WorkDir: o.WorkDir,
+		ListenAddress: o.ListenAddress, AdvertiseHost: o.AdvertiseHost, ServeAddress: o.ServeAddress,
+		Limits:     agent.Limits{Moves: o.MaxMoves, Images: o.MaxImages, ImageBytes: s.image, TotalBytes: s.total, Stalled: o.Stalled},
+		SweepEvery: o.Sweep, Clock: clock.RealClock{}, Log: o.Log,
+	}
+	if o.ServeAddress == "0" {
+		c.ServeAddress = ""
+	}
+	if selector != nil {
+		c.Simulation = &agent.Simulation{Selector: selector, Model: o.model(s)}
+		return c, func() {}, nil
+	}
+	if err := o.keepOthersOut(); err != nil {
+		return c, nil, err
+	}
+	if err := mountWork(o.WorkDir, s.work); err != nil {
+		return c, nil, err
+	}
+	n := &node{Options: o, host: probe.Host{Root: o.HostRoot, CRIU: o.CRIU, Path: o.HostPath}}
+	if err := n.open(s.image); err != nil {
+		return c, nil, err
+	}
+	c.Backends, c.Capability = n.backends, n.capability
+	return c, n.close, nil
+}
+
+// keepOthersOut makes the folders, for root alone: dumps have all secrets of a process.
+func (o *Options) keepOthersOut() error {
+	for _, dir := range []string{o.StateDir, o.WorkDir} {
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			err = os.Chmod(dir, 0o700)
+		}
+		if err != nil {
+			return fmt.Errorf("keep others out of %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// mountWork mounts a file system in memory of a given size, unless one is there. A size
+// of 0 mounts none.
+func mountWork(dir string, size int64) error {
+	if size == 0 {
+		return nil
+	}
+	mounted, err := isMountPoint(dir)
+	if err != nil || mounted {
+		return err
+	}
+	if err := syscall.Mount("supercargo", dir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "mode=0700,size="+strconv.FormatInt(size, 10)); err != nil {
+		return fmt.Errorf("mount a file system in memory at %s: %w: run as root, or give --work-size= and mount one there", dir, err)
+	}
+	return nil
+}
+
+// isMountPoint says whether a file system in memory is mounted at a folder.
+func isMountPoint(dir string) (bool, error) {
+	var here, above syscall.Stat_t
+	var kind syscall.Statfs_t
+	err := errors.Join(syscall.Stat(dir, &here), syscall.Stat(filepath.Dir(dir), &above), syscall.Statfs(dir, &kind))
+	if err != nil {
+		return false, fmt.Errorf("look at %s: %w", dir, err)
+	}
+	return here.Dev != above.Dev && kind.Type == tmpfsMagic, nil
+}
+
+// throttle bounds how fast the agent asks: an agent has a handful of migrations.
+func throttle(c *rest.Config) *rest.Config {
+	c = rest.CopyConfig(c)
+	if c.QPS == 0 {
+		c.QPS, c.Burst = 50, 100
+	}
+	return c
+}
+
+// node is the real node: what it can do, and by what.
+type node struct {
+	*Options
+	host       probe.Host
+	containerd *containerd.Client
+	kubelet    *kubelet.Source
+}
+
+// open sets up what the flags ask for. It does not wait for a runtime that is down.
+func (n *node) open(maxImageBytes int64) error {
+	var freezer kubelet.Freezer
+	switch {
+	case n.Containerd != "":
+		var err error
+		n.containerd, err = containerd.New(containerd.Options{
+			Socket: n.Containerd, Snapshotter: n.Snapshotter, MaxImageBytes: maxImageBytes, OpenConnections: n.OpenConnections,
+			Proc: filepath.Join(n.HostRoot, "proc"), Requires: n.requires, Clock: clock.RealClock{},
+		})
+		if err != nil {
+			return err
+		}
+		freezer = n.containerd
+	case n.CRI != "":
+		runtime, err := cgroup.Dial(n.CRI)
+		if err != nil {
+			return err
+		}
+		freezer = &cgroup.Freezer{
+			Runtime: runtime, Proc: filepath.Join(n.HostRoot, "proc"), Groups: filepath.Join(n.HostRoot, "sys/fs/cgroup"),
+			Requires: n.requires, Signal: syscall.Kill, Clock: clock.RealClock{},
+		}
+	}
+	if n.KubeletAuthorities == "" || freezer == nil {
+		return nil
+	}
+	authorities, err := os.ReadFile(n.KubeletAuthorities)
+	if err != nil {
+		return fmt.Errorf("--kubelet-authorities: %w", err)
+	}
+	client, err := kubelet.Client(authorities, cmp.Or(n.KubeletName, n.NodeName), n.token)
+	if err != nil {
+		return fmt.Errorf("--kubelet-authorities=%s: %w", n.KubeletAuthorities, err)
+	}
+	n.kubelet = &kubelet.Source{Freezer: freezer, URL: n.KubeletURL, HTTP: client, Folder: n.KubeletCheckpoints}
+	return nil
+}
+
+// token is the agent's own, which is renewed in its file.
+func (n *node) token() (string, error) {
+	if n.Config.BearerTokenFile == "" {
+		return n.Config.BearerToken, nil
+	}
+	text, err := os.ReadFile(n.Config.BearerTokenFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return n.Config.BearerToken, nil
+	}
+	return strings.TrimSpace(string(text)), err
+}
+
+func (n *node) close() {
+	if n.containerd != nil {
+		_ = n.containerd.Close() // the process ends
+	}
+}
+
+// backends are what the node can take and restore containers with.
+func (n *node) backends(pods checkpoint.PodReader) map[v1alpha1.MigrationBackend]checkpoint.Backend {
+	all := map[v1alpha1.MigrationBackend]checkpoint.Backend{v1alpha1.BackendRestart: restart.New(pods)}
+	if n.containerd != nil {
+		all[v1alpha1.BackendContainerd] = checkpoint.Backend{Source: n.containerd, Target: n.containerd}
+	}
+	if n.kubelet != nil {
+		kubelet := checkpoint.Backend{Source: n.kubelet}
+		if n.containerd != nil {
+			kubelet.Target = n.containerd
+		}
+		all[v1alpha1.BackendKubelet] = kubelet
+	}
+	return all
+}
+
+// requires is what the target of a container of this node must have.
+func (n *node) requires(ctx context.Context) (capability.Requirements, error) {
+	features, err := n.host.CPUFeatures()
+	if err != nil {
+		return capability.Requirements{}, err
+	}
+	criu, err := n.host.CRIUVersion(ctx)
+	if err != nil {
+		return capability.Requirements{}, err
+	}
+	kernel, err := n.host.Kernel()
+	return capability.Requirements{Arch: runtime.GOARCH, CPUFeatures: features, Kernel: probe.Release(kernel), CRIU: criu}, err
+}
+
+// capability is what the node's annotation says. A runtime that is down, or a CRIU that
+// does not work, leaves only the restart.
+func (n *node) capability(ctx context.Context, node *corev1.Node) (capability.Node, error) {
+	can := capability.Node{
+		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendRestart}, Arch: runtime.GOARCH,
+		Kernel: node.Status.NodeInfo.KernelVersion, Runtime: node.Status.NodeInfo.ContainerRuntimeVersion,
+	}
+	var err error
+	if can.CPUFeatures, err = n.host.CPUFeatures(); err != nil {
+		return can, err
+	}
+	if can.Kernel == "" {
+		if can.Kernel, err = n.host.Kernel(); err != nil {
+			return can, err
+		}
+	}
+	if n.containerd == nil && n.kubelet == nil {
+		return can, nil
+	}
+	if can.CRIU, err = n.host.CRIUVersion(ctx); err != nil || can.CRIU == "" {
+		n.Log.Info("Containers cannot be moved with their state: the node has no CRIU that works", "error", err)
+		return can, nil
+	}
+	if err := n.host.CheckCRIU(ctx); err != nil {
+		n.Log.Info("Containers cannot be moved with their state: the kernel lacks something that CRIU needs", "error", err)
+		return can, nil
+	}
+	if n.kubelet != nil {
+		can.Backends = append(can.Backends, v1alpha1.BackendKubelet)
+	}
+	if n.containerd == nil {
+		return can, nil
+	}
+	version, err := n.containerd.Version(ctx)
+	if err != nil {
+		return can, err
+	}
+	can.Runtime = "containerd://" + version
+	can.Backends = append(can.Backends, v1alpha1.BackendContainerd)
+	can.Restore, err = n.containerd.Restores(ctx)
+	return can, err
+}

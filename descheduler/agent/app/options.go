@@ -1,0 +1,194 @@
+// Package app puts a node's agent together from its flags.
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+
+	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
+)
+
+// Options are what the flags of the agent say.
+type Options struct {
+	// Config reaches the cluster.
+	Config *rest.Config
+	// Log takes what is worth a line.
+	Log logr.Logger
+
+	// NodeName is the node, and Simulate a selector of nodes to play instead.
+	NodeName, Simulate string
+	// Model is for Simulate.
+	Model Model
+
+	// StateDir and WorkDir are its folders; WorkSize, if not empty, has a file system in
+	// memory of that size mounted at WorkDir.
+	StateDir, WorkDir, WorkSize string
+	// ListenAddress, AdvertiseHost and ServeAddress are where it is reached.
+	ListenAddress, AdvertiseHost, ServeAddress string
+
+	// Containerd is its socket; empty means that there is none. Snapshotter is the one
+	// of its CRI plugin.
+	Containerd, Snapshotter string
+	// CRI is the socket of a runtime that is not containerd. Its containers can leave the
+	// node, by the kubelet's API, but none can come.
+	CRI string
+	// OpenConnections says that CRIU closes TCP connections.
+	OpenConnections bool
+	// KubeletURL, KubeletAuthorities and KubeletCheckpoints are for the kubelet's API; it
+	// is not used if there is no file with its authorities.
+	// KubeletName is for whom its certificate is; empty means the node.
+	KubeletURL, KubeletName, KubeletAuthorities, KubeletCheckpoints string
+	// HostRoot is where the node's root folder is, CRIU the program below it, and HostPath
+	// where it is looked for.
+	HostRoot, CRIU, HostPath string
+
+	// MaxMoves, MaxImages, MaxImageBytes and MaxTotalBytes are limits.
+	MaxMoves, MaxImages          int
+	MaxImageBytes, MaxTotalBytes string
+	// Stalled is after how long without progress a transfer is given up, and Sweep how
+	// often leftovers are looked for.
+	Stalled, Sweep time.Duration
+}
+
+// Model is how simulated moves behave, as flags have it.
+type Model struct {
+	MemoryFactor       float64
+	DumpRate, ShipRate string
+	Freeze             time.Duration
+}
+
+// AddFlags adds the flags, with their defaults.
+func (o *Options) AddFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.NodeName, "node-name", "", "`name` of the node that this agent is for (required, unless --simulate is given)")
+	f.StringVar(&o.StateDir, "state-dir", "/var/lib/supercargo/agent", "`folder` on a disk that keeps what the agent must remember after a restart")
+	f.StringVar(&o.WorkDir, "work-dir", "/run/supercargo/agent", "`folder` for checkpoints on their way; the container runtime must see it under the same name")
+	f.StringVar(&o.WorkSize, "work-size", "8Gi", "`size` of the file system in memory that is mounted at --work-dir unless one is there; empty mounts none")
+	f.StringVar(&o.ListenAddress, "listen-address", ":8444", "`host:port` where checkpoints from other nodes are taken")
+	f.StringVar(&o.AdvertiseHost, "advertise-host", "", "`host` under which other nodes reach that (default: the node's InternalIP)")
+	f.StringVar(&o.ServeAddress, "serve-address", ":8085", "`host:port` for /metrics, /healthz and /readyz; 0 serves none")
+	f.StringVar(&o.Containerd, "containerd", "/run/containerd/containerd.sock", "containerd's `socket`; empty if the node has another runtime")
+	f.StringVar(&o.CRI, "cri", "", "`socket` of a container runtime that is not containerd; its containers can leave the node, by the kubelet's API")
+	f.StringVar(&o.Snapshotter, "snapshotter", "overlayfs", "`name` of the snapshotter that containerd's CRI plugin uses: overlayfs or native")
+	f.BoolVar(&o.OpenConnections, "allow-open-connections", false, "move containers with TCP connections: CRIU closes them, by tcp-close in /etc/criu/runc.conf of every node")
+	f.StringVar(&o.KubeletURL, "kubelet-url", "https://127.0.0.1:10250", "`URL` of the kubelet's API")
+	f.StringVar(&o.KubeletName, "kubelet-name", "", "`name` in the kubelet's certificate (default: the node's)")
+	f.StringVar(&o.KubeletAuthorities, "kubelet-authorities", "", "`file` in PEM with who signs the kubelet's certificate, such as /var/lib/kubelet/pki/kubelet.crt; without it the kubelet's API is not used")
+	f.StringVar(&o.KubeletCheckpoints, "kubelet-checkpoints", "/var/lib/kubelet/checkpoints", "`folder` where the kubelet puts checkpoints")
+	f.StringVar(&o.HostRoot, "host-root", "/", "`folder` that has the node's root folder, such as /proc/1/root in a pod with hostPID")
+	f.StringVar(&o.CRIU, "criu", "criu", "`program` on the node")
+	f.StringVar(&o.HostPath, "host-path", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "`folders` of the node where --criu is looked for")
+	f.IntVar(&o.MaxMoves, "max-moves", 2, "how many containers of the node may stand still at once")
+	f.IntVar(&o.MaxImages, "max-images", 8, "how many checkpoints the node takes at once")
+	f.StringVar(&o.MaxImageBytes, "max-image-bytes", "8Gi", "`size` that one checkpoint may have")
+	f.StringVar(&o.MaxTotalBytes, "max-total-bytes", "32Gi", "`size` that all checkpoints of the node may have together")
+	f.DurationVar(&o.Stalled, "stalled-after", 10*time.Second, "how long a transfer may make no progress")
+	f.DurationVar(&o.Sweep, "sweep-every", time.Hour, "how often what belongs to no migration is looked for and removed")
+	f.StringVar(&o.Simulate, "simulate", "", "play the agents of all nodes with these labels, which run no containers, such as type=kwok")
+	f.Float64Var(&o.Model.MemoryFactor, "simulate-memory", 0.5, "how much of its memory request a simulated container uses")
+	f.StringVar(&o.Model.DumpRate, "simulate-dump-rate", "500Mi", "`bytes` a second of a simulated dump")
+	f.StringVar(&o.Model.ShipRate, "simulate-ship-rate", "100Mi", "`bytes` a second of a simulated transfer")
+	f.DurationVar(&o.Model.Freeze, "simulate-freeze", 20*time.Millisecond, "how long a simulated freeze takes, and a thaw")
+}
+
+// sizes are those flags that were given as quantities.
+type sizes struct {
+	work, image, total, dumpRate, shipRate int64
+}
+
+// check reads what is left to read of the flags, and names each that is wrong.
+func (o *Options) check() (sizes, labels.Selector, error) {
+	var s sizes
+	var errs []error
+	for _, flag := range []struct {
+		name, text string
+		to         *int64
+		optional   bool
+	}{
+		{"work-size", o.WorkSize, &s.work, true}, {"max-image-bytes", o.MaxImageBytes, &s.image, false}, {"max-total-bytes", o.MaxTotalBytes, &s.total, false},
+		{"simulate-dump-rate", o.Model.DumpRate, &s.dumpRate, false}, {"simulate-ship-rate", o.Model.ShipRate, &s.shipRate, false},
+	} {
+		if flag.optional && flag.text == "" {
+			continue
+		}
+		quantity, err := resource.ParseQuantity(flag.text)
+		if err == nil && quantity.Sign() <= 0 {
+			err = errors.New("it must be more than 0")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s=%s: %w", flag.name, flag.text, err))
+			continue
+		}
+		*flag.to = quantity.Value()
+	}
+	var selector labels.Selector
+	switch {
+	case o.Simulate == "" && o.NodeName == "":
+		errs = append(errs, errors.New("--node-name must be given, or --simulate"))
+	case o.Simulate != "" && o.NodeName != "":
+		errs = append(errs, errors.New("--node-name and --simulate cannot be given together"))
+	case o.Simulate != "":
+		var err error
+		if selector, err = labels.Parse(o.Simulate); err != nil {
+			errs = append(errs, fmt.Errorf("--simulate=%s: %w", o.Simulate, err))
+		} else if selector.Empty() {
+			errs = append(errs, errors.New("--simulate must not select every node"))
+		}
+	}
+	errs = append(errs, o.checkPlaces()...)
+	errs = append(errs, o.checkNumbers()...)
+	return s, selector, errors.Join(errs...)
+}
+
+func (o *Options) checkPlaces() []error {
+	var errs []error
+	for name, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir, "host-root": o.HostRoot, "kubelet-checkpoints": o.KubeletCheckpoints} {
+		if !filepath.IsAbs(dir) {
+			errs = append(errs, fmt.Errorf("--%s=%s: it must be an absolute path", name, dir))
+		}
+	}
+	if _, _, err := net.SplitHostPort(o.ListenAddress); err != nil {
+		errs = append(errs, fmt.Errorf("--listen-address=%s: %w", o.ListenAddress, err))
+	}
+	if _, _, err := net.SplitHostPort(o.ServeAddress); err != nil && o.ServeAddress != "0" {
+		errs = append(errs, fmt.Errorf("--serve-address=%s: %w", o.ServeAddress, err))
+	}
+	for name, socket := range map[string]string{"containerd": o.Containerd, "cri": o.CRI} {
+		if socket != "" && !filepath.IsAbs(socket) {
+			errs = append(errs, fmt.Errorf("--%s=%s: it must be the absolute path of a socket", name, socket))
+		}
+	}
+	if o.CRI != "" && (o.Containerd != "" || o.KubeletAuthorities == "") {
+		errs = append(errs, errors.New("--cri is for a runtime that is not containerd: give --containerd= and --kubelet-authorities with it"))
+	}
+	return errs
+}
+
+func (o *Options) checkNumbers() []error {
+	var errs []error
+	for name, value := range map[string]int64{"max-moves": int64(o.MaxMoves), "max-images": int64(o.MaxImages), "stalled-after": int64(o.Stalled), "sweep-every": int64(o.Sweep)} {
+		if value <= 0 {
+			errs = append(errs, fmt.Errorf("--%s: it must be more than 0", name))
+		}
+	}
+	if f := o.Model.MemoryFactor; !(f > 0 && f <= 16) {
+		errs = append(errs, fmt.Errorf("--simulate-memory=%v: it must be more than 0 and at most 16", f))
+	}
+	if o.Model.Freeze < 0 {
+		errs = append(errs, fmt.Errorf("--simulate-freeze=%v: it must not be negative", o.Model.Freeze))
+	}
+	return errs
+}
+
+// model is that of the flags.
+func (o *Options) model(s sizes) simulated.Model {
+	return simulated.Model{MemoryFactor: o.Model.MemoryFactor, DumpRate: s.dumpRate, ShipRate: s.shipRate, Freeze: o.Model.Freeze}
+}

@@ -1,0 +1,312 @@
+// Package decide says what the agent of a node does next for one migration. It is given
+// what the Migration says, what the agent's own ledger says and what the container
+// does, and returns one thing to do. The agent does it, looks again and asks again,
+// until there is nothing to do. So it goes on after a crash where it was, whatever that
+// was.
+//
+// What holds at all times, and is tested for every combination of what may be seen:
+//
+//   - A container is frozen only on order Freeze, after the report has said so.
+//   - A container that was frozen goes on only on order Thaw, or when the Migration is
+//     gone and its pod is still wanted; never once it was ordered to be killed, or once
+//     the new pod began to take its place.
+//   - Nothing that was dumped is shipped, or called shipped, once the container has run
+//     since.
+package decide
+
+import (
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
+)
+
+// Action is one thing to do.
+type Action string
+
+const (
+	// Nothing is to wait until something changes.
+	Nothing Action = ""
+	// Cancel the action under way, and ask again once it has ended.
+	Cancel Action = "Cancel"
+	// Prepare is to look, to make a certificate and to write the ledger.
+	Prepare Action = "Prepare"
+	// NoteFreeze writes into the ledger that the container is about to be frozen.
+	NoteFreeze Action = "NoteFreeze"
+	// Freeze the container.
+	Freeze Action = "Freeze"
+	// Dump its state.
+	Dump Action = "Dump"
+	// Ship the dump to the target.
+	Ship Action = "Ship"
+	// NoteKill writes into the ledger that the container is to die, so that it is never
+	// thawed again, whatever becomes of the Migration.
+	NoteKill Action = "NoteKill"
+	// Kill the container.
+	Kill Action = "Kill"
+	// Thaw the container.
+	Thaw Action = "Thaw"
+	// Remove what was made for the migration, but for the ledger.
+	Remove Action = "Remove"
+	// Forget the migration: its entry in the ledger goes.
+	Forget Action = "Forget"
+	// Report the step of the decision.
+	Report Action = "Report"
+)
+
+// Pod is what is known of the pod whose Migration is gone.
+type Pod string
+
+const (
+	// PodUnknown says that the API server has not said.
+	PodUnknown Pod = ""
+	// PodWanted says that it is there, and not being deleted.
+	PodWanted Pod = "Wanted"
+	// PodLeaving says that it is being deleted.
+	PodLeaving Pod = "Leaving"
+	// PodGone says that it is not there.
+	PodGone Pod = "Gone"
+)
+
+// Source is what the agent of the source node sees.
+type Source struct {
+	// Exists says that the API server has the Migration, with the UID that is known. An
+	// agent that cannot tell does not ask what to do.
+	Exists bool
+	// Ended says that the Migration is Finished.
+	Ended bool
+	// Order is what is to be done.
+	Order v1alpha1.MigrationOrder
+	// HandedOver says that the new pod takes the old one's place, or has it.
+	HandedOver bool
+	// Step is what this agent has reported; empty for nothing.
+	Step v1alpha1.SourceStep
+	// TargetReady says that the target's agent listens, and TargetStaged that it has it
+	// all.
+	TargetReady, TargetStaged bool
+	// Stateless says that nothing is taken: the container is started anew.
+	Stateless bool
+	// Known says that the ledger has an entry, and the rest what it says.
+	Known bool
+	// FreezeNoted: the container may have been frozen by this agent.
+	FreezeNoted bool
+	// Dumped: its state is in the work folder.
+	Dumped bool
+	// Shipped: the target has confirmed it.
+	Shipped bool
+	// KillNoted: the container is to die.
+	KillNoted bool
+	// Removed: nothing is left in the work folder.
+	Removed bool
+	// Container is what it does.
+	Container terms.State
+	// Pod is asked for only if the Migration is gone.
+	Pod Pod
+	// Busy is the action that is under way, or Nothing.
+	Busy Action
+}
+
+// SourceDecision is what to do, and the step and the reason of a report.
+type SourceDecision struct {
+	Do      Action
+	Step    v1alpha1.SourceStep
+	Reason  string
+	Message string
+}
+
+// ForSource decides for the agent of the source node.
+func ForSource(s Source) SourceDecision {
+	switch {
+	case !s.Exists:
+		return s.bereft()
+	case s.KillNoted || s.HandedOver || s.Order == v1alpha1.OrderKill:
+		return s.kill()
+	case s.Ended || s.Order == v1alpha1.OrderThaw || s.Order == v1alpha1.OrderClean:
+		return s.thaw()
+	case s.Busy != Nothing:
+		return SourceDecision{}
+	case s.Step == v1alpha1.SourceFailed:
+		return SourceDecision{} // what was frozen stays frozen until Thaw is ordered
+	case s.Order == v1alpha1.OrderFreeze:
+		return s.freeze()
+	case s.Order == v1alpha1.OrderPrepare:
+		return s.prepare()
+	}
+	return SourceDecision{}
+}
+
+// frozenHere says that this agent may have frozen the container. What others froze is
+// theirs to thaw. The report counts too: a ledger may be lost with its disk.
+func (s Source) frozenHere() bool {
+	switch s.Step {
+	case v1alpha1.SourceFrozen, v1alpha1.SourceDumped, v1alpha1.SourceShipped, v1alpha1.SourceFailed:
+		return true
+	}
+	return s.FreezeNoted
+}
+
+// bereft is what is done about a Migration that is gone.
+func (s Source) bereft() SourceDecision {
+	switch {
+	case !s.Known:
+		return SourceDecision{}
+	case s.Busy == Kill || s.Busy == Thaw || s.Busy == Remove || s.Busy == Forget:
+		return SourceDecision{}
+	case s.Busy != Nothing:
+		return do(Cancel)
+	case s.Container == terms.Frozen && s.FreezeNoted:
+		switch {
+		case s.KillNoted, s.Pod == PodLeaving, s.Pod == PodGone:
+			return do(Kill) // it must not go on: it was told to die, or its pod was
+		case s.Pod == PodWanted:
+			return do(Thaw)
+		}
+		return SourceDecision{} // hold
+	case s.Container == terms.Unknown:
+		return SourceDecision{} // hold
+	case s.KillNoted && s.Container == terms.Running && !s.Stateless:
+		return do(Kill)
+	case !s.Removed:
+		return do(Remove)
+	}
+	return do(Forget)
+}
+
+// kill is what order Kill asks for, and what is left of it when order Clean has come.
+func (s Source) kill() SourceDecision {
+	clean := s.Ended || s.Order == v1alpha1.OrderClean
+	switch s.Busy {
+	case Dump, Ship, Prepare, Freeze, Thaw:
+		return do(Cancel)
+	case Nothing:
+	default:
+		return SourceDecision{}
+	}
+	switch {
+	case s.Step == v1alpha1.SourceCleaned && !s.Known:
+		return SourceDecision{}
+	case s.Order != v1alpha1.OrderKill && !clean && !s.KillNoted:
+		return SourceDecision{} // handing over, but Kill is not ordered yet
+	case !s.KillNoted && !s.gone():
+		return do(NoteKill)
+	case !s.gone() && s.Stateless:
+		return SourceDecision{} // the kubelet ends it, since its pod is deleted
+	case !s.gone():
+		return do(Kill)
+	case s.Step != v1alpha1.SourceKilled && s.Step != v1alpha1.SourceCleaned:
+		return report(v1alpha1.SourceKilled)
+	case clean:
+		return s.clean()
+	}
+	return SourceDecision{}
+}
+
+// gone says that the container has ended. An unknown state is not that.
+func (s Source) gone() bool { return s.Container == terms.Gone }
+
+// thaw is what orders Thaw and Clean ask for where nothing was handed over.
+func (s Source) thaw() SourceDecision {
+	switch {
+	case s.Busy == Thaw || s.Busy == Remove || s.Busy == Forget || s.Busy == Report:
+		return SourceDecision{}
+	case s.Busy != Nothing:
+		return do(Cancel)
+	case s.Step == v1alpha1.SourceCleaned && !s.Known:
+		return SourceDecision{}
+	case s.Container == terms.Frozen && s.frozenHere():
+		return do(Thaw)
+	case s.Container == terms.Unknown && s.frozenHere():
+		return SourceDecision{} // the runtime does not answer: ask again
+	case s.Known && !s.Removed:
+		return do(Remove)
+	case s.Step != v1alpha1.SourceThawed && s.Step != v1alpha1.SourceCleaned:
+		return report(v1alpha1.SourceThawed)
+	case s.Ended || s.Order == v1alpha1.OrderClean:
+		return s.clean()
+	}
+	return SourceDecision{}
+}
+
+// clean is the end of the way, either way.
+func (s Source) clean() SourceDecision {
+	switch {
+	case s.Known && !s.Removed:
+		return do(Remove)
+	case s.Step != v1alpha1.SourceCleaned:
+		return report(v1alpha1.SourceCleaned)
+	case s.Known:
+		return do(Forget)
+	}
+	return SourceDecision{}
+}
+
+func (s Source) prepare() SourceDecision {
+	switch {
+	case s.Step != "" && s.Step != v1alpha1.SourcePrepared:
+		return SourceDecision{}
+	case s.Container == terms.Gone && s.Known:
+		return fail(terms.ReasonContainerGone, "the container has ended: there is nothing to move")
+	case !s.Known:
+		return do(Prepare)
+	case s.Step != v1alpha1.SourcePrepared:
+		return report(v1alpha1.SourcePrepared)
+	}
+	return SourceDecision{}
+}
+
+func (s Source) freeze() SourceDecision {
+	switch {
+	case s.Stateless:
+		return SourceDecision{}
+	case s.Container == terms.Unknown:
+		return SourceDecision{} // the runtime does not answer: ask again
+	case s.Container == terms.Gone:
+		return fail(terms.ReasonContainerGone, "the container has ended before its state was with the target")
+	case s.Container == terms.Running && s.past():
+		return fail(terms.ReasonRanOn, "the container was let go on by others after its state was taken: what was taken is of no use; do not resume containers that are being moved")
+	}
+	switch s.Step {
+	case v1alpha1.SourcePrepared:
+		switch {
+		case !s.Known:
+			return do(Prepare) // the ledger was lost: nothing was frozen yet
+		case !s.TargetReady:
+			return SourceDecision{}
+		case !s.FreezeNoted:
+			return do(NoteFreeze)
+		}
+		return report(v1alpha1.SourceFrozen)
+	case v1alpha1.SourceFrozen:
+		switch {
+		case !s.Known:
+			return fail(terms.ReasonDumpLost, "the agent's ledger was lost: keep its state folder on a disk")
+		case s.Container == terms.Running:
+			return do(Freeze)
+		case !s.Dumped:
+			return do(Dump)
+		}
+		return report(v1alpha1.SourceDumped)
+	case v1alpha1.SourceDumped:
+		switch {
+		case !s.Dumped:
+			return fail(terms.ReasonDumpLost, "what was dumped was lost: keep the agent's work folder while it is being restarted")
+		case s.Shipped || s.TargetStaged:
+			return report(v1alpha1.SourceShipped)
+		}
+		return do(Ship)
+	}
+	return SourceDecision{}
+}
+
+// past says that the container's state was taken.
+func (s Source) past() bool {
+	return s.Dumped || s.Step == v1alpha1.SourceDumped || s.Step == v1alpha1.SourceShipped
+}
+
+func do(a Action) SourceDecision { return SourceDecision{Do: a} }
+
+func report(step v1alpha1.SourceStep) SourceDecision {
+	return SourceDecision{Do: Report, Step: step}
+}
+
+func fail(reason, message string) SourceDecision {
+	return SourceDecision{Do: Report, Step: v1alpha1.SourceFailed, Reason: reason, Message: message}
+}

@@ -1,0 +1,141 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/capability"
+)
+
+// capabilityRefresh is how often an agent looks anew at what its node can do: a
+// container runtime may be upgraded or configured without it.
+const capabilityRefresh = 5 * time.Minute
+
+// nodes knows the Nodes that an agent is for, and tells each what it can do.
+type nodes struct {
+	agent *Agent
+
+	mu    sync.Mutex
+	known map[string]*corev1.Node
+}
+
+// mine says whether a node is one of the agent's.
+func (n *nodes) mine(name string) bool {
+	if n.agent.Simulation == nil {
+		return name != "" && name == n.agent.Node
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.known[name] != nil
+}
+
+// address is where other nodes reach the agent, for its report.
+func (n *nodes) address(name string) (string, error) {
+	if n.agent.AdvertiseHost != "" {
+		return joinHostPort(n.agent.AdvertiseHost, n.agent.port), nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if node := n.known[name]; node != nil {
+		for _, address := range node.Status.Addresses {
+			if address.Type == corev1.NodeInternalIP {
+				return joinHostPort(address.Address, n.agent.port), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("node %s has no InternalIP: say with --advertise-host how others reach it", name)
+}
+
+// watch follows the Nodes until ctx ends.
+func (n *nodes) watch(ctx context.Context) error {
+	a := n.agent
+	var options []client.ListOption
+	if a.Simulation != nil {
+		options = append(options, client.MatchingLabelsSelector{Selector: a.Simulation.Selector})
+	} else {
+		options = append(options, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", a.Node)})
+	}
+	seen := func(obj any) {
+		if node, ok := obj.(*corev1.Node); ok && a.isNode(node) {
+			n.see(ctx, node)
+		}
+	}
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: lister(a.api, &corev1.NodeList{}, options...), ObjectType: &corev1.Node{}, Transform: withoutManagedFields,
+		ResyncPeriod: capabilityRefresh,
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc: seen, UpdateFunc: func(_, obj any) { seen(obj) },
+			DeleteFunc: func(obj any) {
+				if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+					n.mu.Lock()
+					defer n.mu.Unlock()
+					delete(n.known, name.Name)
+				}
+			},
+		},
+	})
+	informer.RunWithContext(ctx)
+	return ctx.Err()
+}
+
+// see notes a Node, and says on it what it can do.
+func (n *nodes) see(ctx context.Context, node *corev1.Node) {
+	n.mu.Lock()
+	isNew := n.known[node.Name] == nil
+	n.known[node.Name] = node
+	n.mu.Unlock()
+	log := n.agent.Log.WithValues("node", node.Name)
+	if err := n.annotate(ctx, node); err != nil && ctx.Err() == nil {
+		log.Error(err, "What the node can do could not be said; it takes no part until that works")
+	}
+	if isNew && n.agent.Simulation != nil {
+		if err := n.agent.requeueAll(ctx); err != nil && ctx.Err() == nil {
+			log.Error(err, "Migrations of a new node are looked at later")
+		}
+	}
+}
+
+// annotate says on the Node what it can do, if that is not there already.
+func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
+	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendRestart, v1alpha1.BackendSimulated}, Arch: node.Status.NodeInfo.Architecture, Restore: true}
+	if n.agent.Simulation == nil {
+		var err error
+		if can, err = n.agent.Capability(ctx, node); err != nil {
+			return fmt.Errorf("find out what node %s can do: %w", node.Name, err)
+		}
+	}
+	text := can.Encode()
+	if node.Annotations[v1alpha1.AnnotationCapability] == text {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.AnnotationCapability: text}}})
+	if err != nil {
+		return fmt.Errorf("say what node %s can do: %w", node.Name, err)
+	}
+	if err := n.agent.api.Patch(ctx, &corev1.Node{ObjectMeta: named(node.Name)}, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return fmt.Errorf("say what node %s can do: %w", node.Name, err)
+	}
+	n.agent.Log.Info("The node's annotation says what it can do", "node", node.Name, "capability", text)
+	return nil
+}
+
+func labelSet(set map[string]string) labels.Labels { return labels.Set(set) }
+
+// withoutManagedFields leaves out what takes most of the room and tells nobody anything.
+func withoutManagedFields(obj any) (any, error) {
+	if node, ok := obj.(*corev1.Node); ok {
+		node.ManagedFields, node.Status.Images = nil, nil
+	}
+	return obj, nil
+}

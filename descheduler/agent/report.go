@@ -1,0 +1,157 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent/decide"
+	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+)
+
+// maxMessage is how long the message of a report may be, in bytes.
+const maxMessage = 1024
+
+// operation is one of a JSON patch. Reports are replaced whole, and only if the
+// Migration is the one that is meant: another of the same name has another UID.
+type operation struct {
+	Op    string `json:"op"`
+	Path  string `json:"path"`
+	Value any    `json:"value"`
+}
+
+// reportSource writes what the source's agent has to say. The Migration is returned as
+// it is then; nil if it is gone.
+func (a *Agent) reportSource(ctx context.Context, m *v1alpha1.Migration, entry ledger.Entry, d decide.SourceDecision) (*v1alpha1.Migration, error) {
+	now := a.Clock.Now()
+	report := v1alpha1.SourceReport{
+		Step: d.Step, Time: metav1.NewMicroTime(now), Certificate: entry.Certificate, Requirements: entry.Requirements, MemoryBytes: entry.MemoryBytes,
+		FrozenAt: microTime(entry.FrozenAt), ThawedAt: microTime(entry.ThawedAt),
+		DumpSeconds: seconds(entry.Dump), DumpBytes: entry.DumpBytes,
+		ShipSeconds: seconds(entry.Ship), ShipBytes: entry.ShipBytes, ShipTries: entry.ShipTries,
+		Reason: d.Reason, Message: clip(d.Message),
+	}
+	if before := m.Status.Source; before != nil && report.FrozenAt == nil {
+		report.FrozenAt = before.FrozenAt // what the ledger has lost is still there
+	}
+	updated, err := a.patch(ctx, m, []operation{{"test", "/metadata/uid", m.UID}, {"add", "/status/source", report}})
+	if err != nil || updated == nil {
+		return updated, err
+	}
+	a.settled(entry.ID)
+	a.metrics.source(entry, d)
+	a.said(ctx, m, entry.ID, string(d.Step), d.Reason, d.Message)
+	return updated, nil
+}
+
+// reportTarget writes what the target's agent has to say. Only the node that has the
+// reservation says something new; one that has lost it only takes back what it said.
+func (a *Agent) reportTarget(ctx context.Context, m *v1alpha1.Migration, entry ledger.Entry, d decide.TargetDecision) (*v1alpha1.Migration, error) {
+	report := v1alpha1.TargetReport{
+		Node: entry.Node, Step: d.Step, Time: metav1.NewMicroTime(a.Clock.Now()), Reason: d.Reason, Message: clip(d.Message),
+	}
+	if d.Step == v1alpha1.TargetPrepared || d.Step == v1alpha1.TargetStaged {
+		address, err := a.nodes.address(entry.Node)
+		if err != nil {
+			return m, err
+		}
+		report.Address, report.Certificate = address, entry.Certificate
+	}
+	if entry.Staged != nil {
+		report.Digest, report.StagedBytes = entry.Staged.Digest, entry.Staged.Bytes
+	}
+	mine := operation{"test", "/status/reservation/node", entry.Node}
+	if m.Status.Reservation == nil || m.Status.Reservation.Node != entry.Node {
+		mine = operation{"test", "/status/target/node", entry.Node}
+	}
+	updated, err := a.patch(ctx, m, []operation{{"test", "/metadata/uid", m.UID}, mine, {"add", "/status/target", report}})
+	if err != nil || updated == nil {
+		return updated, err
+	}
+	a.settled(entry.ID)
+	a.metrics.target(entry, d)
+	a.said(ctx, m, entry.ID, string(d.Step), d.Reason, d.Message)
+	return updated, nil
+}
+
+func (a *Agent) patch(ctx context.Context, m *v1alpha1.Migration, operations []operation) (*v1alpha1.Migration, error) {
+	text, err := json.Marshal(operations)
+	if err != nil {
+		return m, fmt.Errorf("report on Migration %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	updated := m.DeepCopy()
+	err = a.api.Status().Patch(ctx, updated, client.RawPatch(types.JSONPatchType, text))
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return m, fmt.Errorf("report on Migration %s/%s: %w", m.Namespace, m.Name, err)
+	}
+	return updated, nil
+}
+
+// said logs what was reported, and makes an Event of what went wrong.
+func (a *Agent) said(ctx context.Context, m *v1alpha1.Migration, id ledger.ID, step, reason, message string) {
+	log := a.Log.WithValues("migration", client.ObjectKeyFromObject(m), "node", id.Node, "role", id.Role, "step", step)
+	if reason == "" {
+		log.Info("Reported")
+		return
+	}
+	log.Info("Reported", "reason", reason, "message", message)
+	now := metav1.NewMicroTime(a.Clock.Now())
+	event := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-"},
+		EventTime:  now, ReportingController: v1alpha1.GroupName + "/node-agent", ReportingInstance: id.Node,
+		Action: step, Reason: reason, Type: corev1.EventTypeWarning, Note: clip(message),
+		Regarding: corev1.ObjectReference{
+			APIVersion: v1alpha1.GroupVersion.String(), Kind: "Migration", Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		},
+	}
+	if err := a.api.Create(ctx, event); err != nil {
+		log.Error(err, "The Event could not be made; the report has the same")
+	}
+}
+
+// microTime is nil for the zero time.
+func microTime(t time.Time) *metav1.MicroTime {
+	if t.IsZero() {
+		return nil
+	}
+	m := metav1.NewMicroTime(t)
+	return &m
+}
+
+// seconds writes a duration as reports do; empty for none.
+func seconds(d time.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', 3, 64)
+}
+
+// clip shortens a message to what a report may have.
+func clip(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	cut := maxMessage - len("…")
+	for cut > 0 && message[cut]&0xC0 == 0x80 { // not within a character
+		cut--
+	}
+	return message[:cut] + "…"
+}
+
+func joinHostPort(host, port string) string { return net.JoinHostPort(host, port) }
+
+func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }

@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent/decide"
+	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+)
+
+// metrics are what an agent counts. They are its own: several run in one process.
+type metrics struct {
+	registry *prometheus.Registry
+	phase    *prometheus.HistogramVec // seconds
+	bytes    *prometheus.CounterVec
+	reports  *prometheus.CounterVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		phase: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "supercargo_agent_seconds", Help: "How long the parts of a move took: dump, ship, stage, and frozen for containers that went on where they were.",
+			Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60, 120},
+		}, []string{"part"}),
+		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "supercargo_agent_bytes_total", Help: "Bytes that were dumped, shipped (compressed) and staged.",
+		}, []string{"part"}),
+		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "supercargo_agent_reports_total", Help: "Steps that were reported, by role; failures with their reason.",
+		}, []string{"role", "step", "reason"}),
+	}
+	m.registry.MustRegister(m.phase, m.bytes, m.reports)
+	return m
+}
+
+// source counts a report of the source.
+func (m *metrics) source(entry ledger.Entry, d decide.SourceDecision) {
+	m.reports.WithLabelValues(string(ledger.SourceRole), string(d.Step), d.Reason).Inc()
+	switch d.Step {
+	case v1alpha1.SourceDumped:
+		m.phase.WithLabelValues("dump").Observe(entry.Dump.Seconds())
+		m.bytes.WithLabelValues("dump").Add(float64(entry.DumpBytes))
+	case v1alpha1.SourceShipped:
+		m.phase.WithLabelValues("ship").Observe(entry.Ship.Seconds())
+		m.bytes.WithLabelValues("ship").Add(float64(entry.ShipBytes))
+	case v1alpha1.SourceThawed:
+		if !entry.FrozenAt.IsZero() && !entry.ThawedAt.IsZero() {
+			m.phase.WithLabelValues("frozen").Observe(entry.ThawedAt.Sub(entry.FrozenAt).Seconds())
+		}
+	}
+}
+
+// target counts a report of the target.
+func (m *metrics) target(entry ledger.Entry, d decide.TargetDecision) {
+	m.reports.WithLabelValues(string(ledger.TargetRole), string(d.Step), d.Reason).Inc()
+	if d.Step == v1alpha1.TargetStaged && entry.Staged != nil {
+		m.phase.WithLabelValues("stage").Observe(entry.Ship.Seconds())
+		m.bytes.WithLabelValues("stage").Add(float64(entry.Staged.Bytes))
+	}
+}
+
+// serve serves metrics and health until ctx ends.
+func (a *Agent) serve(ctx context.Context) error {
+	if a.ServeAddress == "" {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
+	healthy := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
+	mux.HandleFunc("/healthz", healthy)
+	mux.HandleFunc("/readyz", healthy)
+	server := &http.Server{Addr: a.ServeAddress, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- server.ListenAndServe() }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve metrics at %s: %w", a.ServeAddress, err)
+	case <-ctx.Done():
+	}
+	err := server.Close()
+	if stopped := <-ended; !errors.Is(stopped, http.ErrServerClosed) {
+		err = errors.Join(err, stopped)
+	}
+	return errors.Join(ctx.Err(), err)
+}

@@ -1,0 +1,361 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent/decide"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
+)
+
+// certificateGrace is how much longer than the deadline a certificate is good, and
+// certificateSkew since when before now: clocks differ.
+const (
+	certificateGrace = 10 * time.Minute
+	certificateSkew  = time.Minute
+)
+
+// stepSource decides and acts once for the source of a migration. m is nil if it is
+// gone. It returns whether to ask again at once, and the Migration as it is then.
+func (a *Agent) stepSource(ctx context.Context, key types.NamespacedName, id ledger.ID, m *v1alpha1.Migration) (bool, *v1alpha1.Migration, error) {
+	entry, known := a.ledger.Get(id)
+	if !known && m != nil {
+		entry = newSourceEntry(id, m, a.Clock.Now())
+	}
+	seen, err := a.seeSource(ctx, id, m, entry, known)
+	if err != nil {
+		return false, m, err
+	}
+	decision := decide.ForSource(seen)
+	if failure := a.failed(id); failure != nil {
+		switch {
+		case m == nil || m.Status.Order != v1alpha1.OrderPrepare && m.Status.Order != v1alpha1.OrderFreeze:
+			a.settled(id) // nobody waits for it any more
+		case seen.Busy == decide.Nothing:
+			decision = decide.SourceDecision{Do: decide.Report, Step: v1alpha1.SourceFailed, Reason: failure.Reason, Message: failure.Message}
+		}
+	}
+	return a.actSource(ctx, key, entry, m, decision)
+}
+
+// newSourceEntry is what is known of a migration before anything is done.
+func newSourceEntry(id ledger.ID, m *v1alpha1.Migration, now time.Time) ledger.Entry {
+	plan := m.Status.Plan
+	return ledger.Entry{
+		ID: id, Namespace: m.Namespace, Name: m.Name, Since: now, Backend: plan.Backend,
+		Container: checkpoint.Container{
+			Node: id.Node, Namespace: m.Namespace, Pod: m.Spec.PodName, PodUID: plan.PodUID, Name: plan.Container, ID: plan.ContainerID,
+		},
+	}
+}
+
+// seeSource gathers what the decision needs.
+func (a *Agent) seeSource(ctx context.Context, id ledger.ID, m *v1alpha1.Migration, entry ledger.Entry, known bool) (decide.Source, error) {
+	s := decide.Source{
+		Exists: m != nil, Known: known, Busy: a.busy(id), Stateless: entry.Backend == v1alpha1.BackendRestart,
+		FreezeNoted: entry.FreezeNoted, Dumped: entry.Dumped, Shipped: entry.Shipped, KillNoted: entry.KillNoted, Removed: entry.Removed,
+	}
+	if m != nil {
+		s.Ended, s.Order, s.HandedOver = ended(m), m.Status.Order, handedOver(m)
+		if r := m.Status.Source; r != nil {
+			s.Step = r.Step
+		}
+		if r := a.targetOf(m); r != nil {
+			s.TargetReady = r.Step == v1alpha1.TargetPrepared && r.Address != ""
+			s.TargetStaged = r.Step == v1alpha1.TargetStaged
+		}
+	}
+	if s.Busy != decide.Nothing {
+		return s, nil // a runtime that dumps does not answer well
+	}
+	if m == nil {
+		var err error
+		if s.Pod, err = a.podOf(ctx, entry.Container); err != nil {
+			return s, err
+		}
+	}
+	backend := a.backends[entry.Backend]
+	if backend.Source == nil {
+		return s, nil
+	}
+	var err error
+	if s.Container, err = backend.Source.State(ctx, entry.Container); err != nil {
+		return s, fmt.Errorf("look at %s: %w", entry.Container, err)
+	}
+	if s.Step == v1alpha1.SourcePrepared && m.Status.Order == v1alpha1.OrderFreeze && s.TargetReady && !s.FreezeNoted && a.isCrowded(id) {
+		a.waits(types.NamespacedName{Namespace: m.Namespace, Name: m.Name})
+		s.TargetReady = false
+	}
+	return s, nil
+}
+
+// targetOf is the report of the target, if it is of the node that has the reservation.
+func (a *Agent) targetOf(m *v1alpha1.Migration) *v1alpha1.TargetReport {
+	if r := m.Status.Target; r != nil && m.Status.Reservation != nil && r.Node == m.Status.Reservation.Node {
+		return r
+	}
+	return nil
+}
+
+// isCrowded says that as many containers of the node stand still as may at once.
+func (a *Agent) isCrowded(id ledger.ID) bool {
+	frozen := 0
+	for _, entry := range a.ledger.All() {
+		if entry.Role == ledger.SourceRole && entry.Node == id.Node && entry.FreezeNoted && !entry.Shipped && !entry.KillNoted {
+			frozen++
+		}
+	}
+	return frozen >= a.Limits.Moves
+}
+
+// podOf says what became of the pod whose Migration is gone.
+func (a *Agent) podOf(ctx context.Context, c checkpoint.Container) (decide.Pod, error) {
+	pod, err := a.pod(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Pod})
+	switch {
+	case apierrors.IsNotFound(err):
+		return decide.PodGone, nil
+	case err != nil:
+		return decide.PodUnknown, fmt.Errorf("look at pod %s/%s: %w", c.Namespace, c.Pod, err)
+	case string(pod.UID) != c.PodUID:
+		return decide.PodGone, nil
+	case pod.DeletionTimestamp != nil:
+		return decide.PodLeaving, nil
+	}
+	return decide.PodWanted, nil
+}
+
+// actSource does what was decided.
+func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry ledger.Entry, m *v1alpha1.Migration, d decide.SourceDecision) (bool, *v1alpha1.Migration, error) {
+	id := entry.ID
+	switch d.Do {
+	case decide.Nothing:
+		return false, m, nil
+	case decide.Cancel:
+		a.cancel(id)
+		return false, m, nil
+	case decide.Report:
+		updated, err := a.reportSource(ctx, m, entry, d)
+		return err == nil && updated != nil, updated, err
+	case decide.NoteFreeze:
+		entry.FreezeNoted = true
+		return true, m, a.ledger.Put(entry)
+	case decide.NoteKill:
+		entry.KillNoted = true
+		return true, m, a.ledger.Put(entry)
+	case decide.Forget:
+		return m != nil, m, a.ledger.Remove(id)
+	}
+	backend := a.backends[entry.Backend].Source
+	if backend == nil {
+		backend = unable{entry.Backend}
+	}
+	run := map[decide.Action]func(context.Context, checkpoint.Source, ledger.Entry, *v1alpha1.Migration) error{
+		decide.Prepare: a.prepareSource, decide.Freeze: a.freeze, decide.Dump: a.dump, decide.Ship: a.ship,
+		decide.Kill: a.kill, decide.Thaw: a.thaw, decide.Remove: a.removeSource,
+	}[d.Do]
+	a.start(ctx, key, id, d.Do, func(ctx context.Context) error { return run(ctx, backend, entry, m) })
+	return false, m, nil
+}
+
+// prepareSource finds out all that can be while the container runs.
+func (a *Agent) prepareSource(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
+	facts, err := b.Inspect(ctx, entry.Container)
+	if err != nil {
+		return err
+	}
+	if facts.MemoryBytes > a.Limits.ImageBytes {
+		return checkpoint.Fail(checkpoint.ReasonTooLarge, "%s uses %d bytes of memory, and no checkpoint may have more than %d: raise --max-image-bytes of the node agents",
+			entry.Container, facts.MemoryBytes, a.Limits.ImageBytes)
+	}
+	if entry.Backend != v1alpha1.BackendRestart {
+		if err := a.roomToDump(entry, facts.MemoryBytes); err != nil {
+			return err
+		}
+		now := a.Clock.Now()
+		self, err := transport.NewIdentity("source "+entry.Migration, now.Add(-certificateSkew), m.Status.Plan.DeadlineAt.Add(certificateGrace))
+		if err != nil {
+			return err
+		}
+		entry.Key, entry.Certificate = self.Key, self.Certificate
+	}
+	entry.MemoryBytes, entry.Requirements = facts.MemoryBytes, facts.Requirements.Encode()
+	return a.ledger.Put(entry)
+}
+
+// roomToDump fails if the work folder cannot hold the dump beside those that are
+// expected already.
+func (a *Agent) roomToDump(entry ledger.Entry, bytes int64) error {
+	if entry.Backend == v1alpha1.BackendSimulated {
+		return nil
+	}
+	free, err := freeBytes(a.WorkDir)
+	if err != nil {
+		return fmt.Errorf("see how much room the work folder has: %w", err)
+	}
+	for _, other := range a.ledger.All() {
+		if other.Role == ledger.SourceRole && other.ID != entry.ID && !other.Dumped && !other.Removed {
+			free -= other.MemoryBytes
+		}
+	}
+	if bytes > free {
+		return checkpoint.Fail(checkpoint.ReasonNoRoom, "%s uses %d bytes of memory, and the work folder of its node's agent has room for %d: raise --work-size, or wait for other moves",
+			entry.Container, bytes, max(free, 0))
+	}
+	return nil
+}
+
+func (a *Agent) freeze(ctx context.Context, b checkpoint.Source, entry ledger.Entry, _ *v1alpha1.Migration) error {
+	if err := b.Freeze(ctx, entry.Container); err != nil {
+		return err
+	}
+	entry.FrozenAt = a.Clock.Now()
+	return a.ledger.Put(entry)
+}
+
+// workDir is where the dump of a migration is.
+func (a *Agent) workDir(entry ledger.Entry) string {
+	return filepath.Join(a.WorkDir, entry.Migration)
+}
+
+func (a *Agent) dump(ctx context.Context, b checkpoint.Source, entry ledger.Entry, _ *v1alpha1.Migration) error {
+	start := a.Clock.Now()
+	if entry.FrozenAt.IsZero() {
+		entry.FrozenAt = start // killed between freezing and noting when
+	}
+	bytes, err := b.Dump(ctx, entry.Container, a.workDir(entry))
+	if err != nil {
+		return err
+	}
+	if bytes > a.Limits.ImageBytes {
+		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the dump of %s has %d bytes, and none may have more than %d: raise --max-image-bytes of the node agents",
+			entry.Container, bytes, a.Limits.ImageBytes)
+	}
+	if err := stillFrozen(ctx, b, entry.Container); err != nil {
+		return err
+	}
+	entry.Dumped, entry.DumpBytes, entry.Dump = true, bytes, a.Clock.Since(start)
+	return a.ledger.Put(entry)
+}
+
+// stillFrozen fails if the container runs: then what was taken is of the past.
+func stillFrozen(ctx context.Context, b checkpoint.Source, c checkpoint.Container) error {
+	switch state, err := b.State(ctx, c); {
+	case err != nil:
+		return fmt.Errorf("look at %s: %w", c, err)
+	case state != checkpoint.Frozen:
+		return checkpoint.Fail(checkpoint.ReasonRanOn, "%s was frozen and is %s now: something else let it go on, so its checkpoint is of no use", c, state)
+	}
+	return nil
+}
+
+func (a *Agent) ship(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
+	target := a.targetOf(m)
+	if target == nil || target.Address == "" {
+		return errors.New("the target has not said where it listens")
+	}
+	if err := stillFrozen(ctx, b, entry.Container); err != nil {
+		return err
+	}
+	start := a.Clock.Now()
+	sender := transport.Sender{Clock: a.Clock, Tries: a.Limits.Tries, Pause: tryPause, Stalled: a.Limits.Stalled}
+	sent, err := sender.Send(ctx, transport.Identity{Key: entry.Key, Certificate: entry.Certificate},
+		transport.Peer{Address: target.Address, Certificate: target.Certificate, Migration: entry.Migration, Node: target.Node},
+		func(w io.Writer) error { return b.Archive(ctx, entry.Container, a.workDir(entry), w) })
+	entry.Ship += a.Clock.Since(start)
+	entry.ShipTries += int32(sent.Tries)
+	if err != nil {
+		return errors.Join(err, a.ledger.Put(entry))
+	}
+	if err := stillFrozen(ctx, b, entry.Container); err != nil {
+		return err
+	}
+	entry.ShipBytes = sent.WireBytes
+	if model, ok := b.(interface {
+		Shipped(sent, dumped int64) int64
+	}); ok {
+		entry.ShipBytes = model.Shipped(sent.WireBytes, entry.DumpBytes)
+	}
+	entry.Shipped, entry.Sum = true, sent.Sum
+	return a.ledger.Put(entry)
+}
+
+func (a *Agent) kill(ctx context.Context, b checkpoint.Source, entry ledger.Entry, _ *v1alpha1.Migration) error {
+	return b.Kill(ctx, entry.Container)
+}
+
+func (a *Agent) thaw(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
+	if m == nil {
+		a.Log.Info("The Migration is gone and its pod is still wanted: the container goes on",
+			"migration", entry.Name, "pod", entry.Container.Namespace+"/"+entry.Container.Pod, "container", entry.Container.Name)
+	}
+	if err := b.Thaw(ctx, entry.Container); err != nil {
+		return err
+	}
+	entry.ThawedAt, entry.FreezeNoted, entry.Dumped = a.Clock.Now(), false, false
+	return a.ledger.Put(entry)
+}
+
+// removeSource removes the dump. The key goes too: nobody is to be convinced any more.
+func (a *Agent) removeSource(ctx context.Context, b checkpoint.Source, entry ledger.Entry, _ *v1alpha1.Migration) error {
+	dir := a.workDir(entry)
+	if err := b.Forget(ctx, entry.Container, dir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove the dump of %s: %w", entry.Container, err)
+	}
+	entry.Removed, entry.Dumped, entry.Key = true, false, ""
+	return a.ledger.Put(entry)
+}
+
+// unable is the back-end that this node does not have.
+type unable struct{ name v1alpha1.MigrationBackend }
+
+func (u unable) fail() error {
+	return checkpoint.Fail(checkpoint.ReasonNotAble, "the agent of this node has no back-end %s: see the annotation %s of the node", u.name, v1alpha1.AnnotationCapability)
+}
+
+// Inspect fails, and so does all that comes after it.
+func (u unable) Inspect(context.Context, checkpoint.Container) (checkpoint.Facts, error) {
+	return checkpoint.Facts{}, u.fail()
+}
+
+// State is not known.
+func (u unable) State(context.Context, checkpoint.Container) (checkpoint.State, error) {
+	return checkpoint.Unknown, nil
+}
+
+// Freeze fails.
+func (u unable) Freeze(context.Context, checkpoint.Container) error { return u.fail() }
+
+// Thaw fails.
+func (u unable) Thaw(context.Context, checkpoint.Container) error { return u.fail() }
+
+// Kill fails.
+func (u unable) Kill(context.Context, checkpoint.Container) error { return u.fail() }
+
+// Dump fails.
+func (u unable) Dump(context.Context, checkpoint.Container, string) (int64, error) {
+	return 0, u.fail()
+}
+
+// Archive fails.
+func (u unable) Archive(context.Context, checkpoint.Container, string, io.Writer) error {
+	return u.fail()
+}
+
+// Forget has nothing to forget.
+func (u unable) Forget(context.Context, checkpoint.Container, string) error { return nil }
+
+var _ checkpoint.Source = unable{}

@@ -1,0 +1,243 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent/decide"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
+	"supercargo.dev/supercargo/internal/capability"
+)
+
+// stepTarget decides and acts once for the target of a migration. m is nil if it is
+// gone. It returns whether to ask again at once, and the Migration as it is then.
+func (a *Agent) stepTarget(ctx context.Context, key types.NamespacedName, id ledger.ID, m *v1alpha1.Migration) (bool, *v1alpha1.Migration, error) {
+	entry, known := a.ledger.Get(id)
+	if !known && m != nil && m.Status.Plan != nil {
+		plan := m.Status.Plan
+		entry = ledger.Entry{
+			ID: id, Namespace: m.Namespace, Name: m.Name, Since: a.Clock.Now(), Backend: plan.Backend,
+			Image: checkpoint.Image{Node: id.Node, Name: plan.Image, Container: plan.Container, Migration: id.Migration},
+		}
+	}
+	seen, err := a.seeTarget(ctx, id, m, entry, known)
+	if err != nil {
+		return false, m, err
+	}
+	decision := decide.ForTarget(seen)
+	if failure := a.failed(id); failure != nil {
+		switch {
+		case m == nil || !seen.Reserved || m.Status.Order != v1alpha1.OrderPrepare && m.Status.Order != v1alpha1.OrderFreeze:
+			a.settled(id) // nobody waits for it any more
+		case seen.Busy == decide.Nothing:
+			decision = decide.TargetDecision{Do: decide.Report, Step: v1alpha1.TargetFailed, Reason: failure.Reason, Message: failure.Message}
+		}
+	}
+	return a.actTarget(ctx, key, entry, m, decision)
+}
+
+// seeTarget gathers what the decision needs.
+func (a *Agent) seeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migration, entry ledger.Entry, known bool) (decide.Target, error) {
+	t := decide.Target{
+		Exists: m != nil, Known: known, Busy: a.busy(id), Stateless: entry.Backend == v1alpha1.BackendRestart,
+		Prepared: entry.Prepared, Staged: entry.Staged != nil,
+	}
+	if m == nil {
+		return t, nil
+	}
+	t.Ended, t.Order = ended(m), m.Status.Order
+	t.Reserved = m.Status.Reservation != nil && m.Status.Reservation.Node == id.Node
+	t.SourceReady = m.Status.Source != nil && m.Status.Source.Certificate != "" && m.Status.Source.Requirements != ""
+	if r := m.Status.Target; r != nil && r.Node == id.Node {
+		t.Step = r.Step
+	}
+	if backend := a.backends[entry.Backend].Target; t.Staged && t.Busy == decide.Nothing && t.Order == v1alpha1.OrderFreeze && backend != nil {
+		has, err := backend.Has(ctx, entry.Image)
+		if err != nil {
+			return t, fmt.Errorf("look at image %s: %w", entry.Image.Name, err)
+		}
+		t.Lost = !has
+	}
+	return t, nil
+}
+
+// actTarget does what was decided.
+func (a *Agent) actTarget(ctx context.Context, key types.NamespacedName, entry ledger.Entry, m *v1alpha1.Migration, d decide.TargetDecision) (bool, *v1alpha1.Migration, error) {
+	id := entry.ID
+	switch d.Do {
+	case decide.Cancel:
+		a.cancel(id)
+	case decide.Report:
+		updated, err := a.reportTarget(ctx, m, entry, d)
+		return err == nil && updated != nil, updated, err
+	case decide.Forget:
+		return m != nil, m, a.ledger.Remove(id)
+	case decide.Prepare:
+		a.start(ctx, key, id, d.Do, func(ctx context.Context) error { return a.prepareTarget(ctx, entry, m) })
+	case decide.Remove:
+		a.start(ctx, key, id, d.Do, func(ctx context.Context) error { return a.removeTarget(ctx, entry) })
+	}
+	return false, m, nil
+}
+
+// prepareTarget finds out whether the image can be taken and restored, and makes a
+// certificate.
+func (a *Agent) prepareTarget(ctx context.Context, entry ledger.Entry, m *v1alpha1.Migration) error {
+	backend := a.backends[entry.Backend].Target
+	if backend == nil {
+		return unable{entry.Backend}.fail()
+	}
+	var err error
+	if entry.Image.Requirements, err = capability.ParseRequirements(m.Status.Source.Requirements); err != nil {
+		return checkpoint.Fail(checkpoint.ReasonNotAble, "read what the source's agent says is needed: %v", err)
+	}
+	entry.MemoryBytes = m.Status.Source.MemoryBytes
+	if err := a.roomToStage(entry); err != nil {
+		return err
+	}
+	if err := backend.Able(ctx, entry.Image); err != nil {
+		return err
+	}
+	now := a.Clock.Now()
+	self, err := transport.NewIdentity("target "+entry.Migration, now.Add(-certificateSkew), m.Status.Plan.DeadlineAt.Add(certificateGrace))
+	if err != nil {
+		return err
+	}
+	entry.Key, entry.Certificate, entry.Prepared = self.Key, self.Certificate, true
+	return a.ledger.Put(entry)
+}
+
+// roomToStage fails if the node has as many images as it may, or if they are as large.
+func (a *Agent) roomToStage(entry ledger.Entry) error {
+	if entry.MemoryBytes > a.Limits.ImageBytes {
+		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the container uses %d bytes of memory, and no checkpoint may have more than %d here: raise --max-image-bytes of the node agents",
+			entry.MemoryBytes, a.Limits.ImageBytes)
+	}
+	images, bytes := 1, entry.MemoryBytes
+	for _, other := range a.ledger.All() {
+		if other.Role != ledger.TargetRole || other.Node != entry.Node || other.ID == entry.ID {
+			continue
+		}
+		images++
+		if other.Staged != nil {
+			bytes += other.Staged.Bytes
+		} else {
+			bytes += other.MemoryBytes
+		}
+	}
+	if images > a.Limits.Images || bytes > a.Limits.TotalBytes {
+		return checkpoint.Fail(checkpoint.ReasonNoRoom, "with this one the node would hold %d checkpoints with %d bytes, and it may hold %d with %d: wait for other moves, or raise --max-images and --max-total-bytes of the node agents",
+			images, bytes, a.Limits.Images, a.Limits.TotalBytes)
+	}
+	return nil
+}
+
+// removeTarget removes the image, and what was made of it if staging was killed.
+func (a *Agent) removeTarget(ctx context.Context, entry ledger.Entry) error {
+	if backend := a.backends[entry.Backend].Target; backend != nil {
+		if err := backend.Remove(ctx, entry.Image); err != nil {
+			return fmt.Errorf("remove image %s: %w", entry.Image.Name, err)
+		}
+	}
+	entry.Prepared, entry.Staged, entry.Removed, entry.Key = false, nil, true, ""
+	return a.ledger.Put(entry)
+}
+
+// session tells the transport whether a checkpoint is expected, and from whom.
+func (a *Agent) session(ctx context.Context, migration, node string) (transport.Session, bool) {
+	entry, known := a.ledger.Get(ledger.ID{Migration: migration, Node: node, Role: ledger.TargetRole})
+	if !known || !entry.Prepared {
+		return transport.Session{}, false
+	}
+	m, err := a.read(ctx, types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name})
+	if err != nil || !expects(m, migration, node) {
+		return transport.Session{}, false
+	}
+	return transport.Session{
+		Migration: migration, Node: node, Peer: m.Status.Source.Certificate,
+		Self: transport.Identity{Key: entry.Key, Certificate: entry.Certificate},
+	}, true
+}
+
+// expects says that a Migration, read just now, wants a node to take a checkpoint.
+func expects(m *v1alpha1.Migration, migration, node string) bool {
+	return m != nil && string(m.UID) == migration && !ended(m) && m.Status.Order == v1alpha1.OrderFreeze && m.Status.Source != nil &&
+		m.Status.Reservation != nil && m.Status.Reservation.Node == node
+}
+
+// take stages what the source sends. A source that tries again takes the place of its
+// own earlier try, whose connection may not have ended yet.
+func (a *Agent) take(ctx context.Context, s transport.Session, tar checkpoint.Verified) (transport.Receipt, error) {
+	id := ledger.ID{Migration: s.Migration, Node: s.Node, Role: ledger.TargetRole}
+	a.mu.Lock()
+	earlier := a.jobs[id]
+	a.mu.Unlock()
+	if earlier != nil && earlier.action == decide.Receive {
+		earlier.cancel(errors.New("the source tries again"))
+		select {
+		case <-earlier.done:
+		case <-ctx.Done():
+			return transport.Receipt{}, context.Cause(ctx)
+		}
+	}
+	entry, known := a.ledger.Get(id)
+	if !known {
+		return transport.Receipt{}, transport.ErrNotNow
+	}
+	ctx, j := a.begin(ctx, types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name}, id, decide.Receive)
+	if j == nil {
+		return transport.Receipt{}, transport.ErrNotNow
+	}
+	// From here on nobody else changes the entry.
+	err := transport.ErrNotNow
+	var receipt transport.Receipt
+	if entry, known = a.ledger.Get(id); known && entry.Prepared {
+		receipt, err = a.stage(ctx, entry, cancellable{tar, ctx})
+	}
+	a.end(ctx, id, j, err)
+	return receipt, err
+}
+
+// stage makes the image, or finds that it was made from the same archive already.
+func (a *Agent) stage(ctx context.Context, entry ledger.Entry, tar checkpoint.Verified) (transport.Receipt, error) {
+	if entry.Staged != nil {
+		if _, err := io.Copy(io.Discard, tar); err != nil {
+			return transport.Receipt{}, fmt.Errorf("take a checkpoint again: %w", err)
+		}
+		if tar.Sum() != entry.Sum {
+			return transport.Receipt{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "another checkpoint of this migration is staged already")
+		}
+		return transport.Receipt{Sum: entry.Sum, Digest: entry.Staged.Digest, Bytes: entry.Staged.Bytes}, nil
+	}
+	start := a.Clock.Now()
+	staged, err := a.backends[entry.Backend].Target.Stage(ctx, entry.Image, tar)
+	if err != nil {
+		return transport.Receipt{}, err
+	}
+	entry.Staged, entry.Sum, entry.Ship = &staged, tar.Sum(), a.Clock.Since(start)
+	if err := a.ledger.Put(entry); err != nil {
+		return transport.Receipt{}, err
+	}
+	return transport.Receipt{Sum: entry.Sum, Digest: staged.Digest, Bytes: staged.Bytes}, nil
+}
+
+// cancellable ends reading when a context does.
+type cancellable struct {
+	checkpoint.Verified
+	ctx context.Context
+}
+
+// Read reads unless the context has ended.
+func (c cancellable) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.Verified.Read(p)
+}

@@ -1,0 +1,255 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent/decide"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+)
+
+// maxSteps is how many quick things are done in a row for one migration before others
+// get their turn.
+const maxSteps = 8
+
+// job is an action that takes long.
+type job struct {
+	key    types.NamespacedName
+	action decide.Action
+	cancel context.CancelCauseFunc
+	done   chan struct{}
+}
+
+// handingOver is the reason of the condition HandedOver while it happens.
+const handingOver = "InProgress"
+
+// errOrderChanged is why a job is cancelled.
+var errOrderChanged = errors.New("the order has changed")
+
+// next looks at one Migration of the queue. It returns false once the queue is shut.
+func (a *Agent) next(ctx context.Context) bool {
+	key, shut := a.queue.Get()
+	if shut {
+		return false
+	}
+	defer a.queue.Done(key)
+	if err := a.look(ctx, key); err != nil {
+		if ctx.Err() == nil {
+			a.Log.Error(err, "It is tried again", "migration", key)
+		}
+		a.queue.AddRateLimited(key)
+		return true
+	}
+	if !a.works(key) {
+		a.queue.Forget(key) // what is under way may fail again, and must wait longer then
+	}
+	return true
+}
+
+// works says whether anything is under way for a Migration.
+func (a *Agent) works(key types.NamespacedName) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, j := range a.jobs {
+		if j.key == key {
+			return true
+		}
+	}
+	return false
+}
+
+// look does what there is to do for a Migration, in each role that this agent has in it.
+func (a *Agent) look(ctx context.Context, key types.NamespacedName) error {
+	m, err := a.read(ctx, key)
+	if err != nil {
+		return err // who cannot read the order carries out none, and thaws nothing
+	}
+	var errs []error
+	for _, id := range a.roles(key, m) {
+		mine := m
+		if m != nil && string(m.UID) != id.Migration {
+			mine = nil // an earlier one of the same name
+		}
+		errs = append(errs, a.step(ctx, key, id, mine))
+	}
+	return errors.Join(errs...)
+}
+
+// read reads a Migration live; nil if there is none.
+func (a *Agent) read(ctx context.Context, key types.NamespacedName) (*v1alpha1.Migration, error) {
+	var m v1alpha1.Migration
+	err := a.api.Get(ctx, key, &m)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Migration %s: %w", key, err)
+	}
+	return &m, nil
+}
+
+// roles are the parts that this agent plays in a Migration, or has played.
+func (a *Agent) roles(key types.NamespacedName, m *v1alpha1.Migration) []ledger.ID {
+	var ids []ledger.ID
+	add := func(id ledger.ID) {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	if m != nil {
+		if plan := m.Status.Plan; plan != nil && a.nodes.mine(plan.SourceNode) {
+			add(ledger.ID{Migration: string(m.UID), Node: plan.SourceNode, Role: ledger.SourceRole})
+		}
+		if reserved := m.Status.Reservation; reserved != nil && a.nodes.mine(reserved.Node) {
+			add(ledger.ID{Migration: string(m.UID), Node: reserved.Node, Role: ledger.TargetRole})
+		}
+	}
+	for _, entry := range a.ledger.All() {
+		if entry.Namespace == key.Namespace && entry.Name == key.Name {
+			add(entry.ID)
+		}
+	}
+	return ids
+}
+
+// step decides and acts for one role until there is nothing more to do at once.
+func (a *Agent) step(ctx context.Context, key types.NamespacedName, id ledger.ID, m *v1alpha1.Migration) error {
+	for range maxSteps {
+		var again bool
+		var err error
+		if id.Role == ledger.SourceRole {
+			again, m, err = a.stepSource(ctx, key, id, m)
+		} else {
+			again, m, err = a.stepTarget(ctx, key, id, m)
+		}
+		if err != nil || !again {
+			return err
+		}
+	}
+	a.queue.Add(key)
+	return nil
+}
+
+// busy is the action under way for a role.
+func (a *Agent) busy(id ledger.ID) decide.Action {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if j := a.jobs[id]; j != nil {
+		return j.action
+	}
+	return decide.Nothing
+}
+
+// start runs an action beside. When it ends the Migration is looked at again. There is
+// one for a role at a time; start returns false if there is.
+func (a *Agent) start(ctx context.Context, key types.NamespacedName, id ledger.ID, action decide.Action, run func(context.Context) error) bool {
+	ctx, j := a.begin(ctx, key, id, action)
+	if j == nil {
+		return false
+	}
+	go func() {
+		err := run(ctx)
+		a.end(ctx, id, j, err)
+	}()
+	return true
+}
+
+// begin notes that an action is under way; nil if another is.
+func (a *Agent) begin(ctx context.Context, key types.NamespacedName, id ledger.ID, action decide.Action) (context.Context, *job) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.jobs[id] != nil {
+		return ctx, nil
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	j := &job{key: key, action: action, cancel: cancel, done: make(chan struct{})}
+	a.jobs[id] = j
+	a.running.Add(1)
+	return ctx, j
+}
+
+// end notes that an action has ended, and how.
+func (a *Agent) end(ctx context.Context, id ledger.ID, j *job, err error) {
+	cancelled := ctx.Err() != nil
+	j.cancel(nil)
+	a.mu.Lock()
+	delete(a.jobs, id)
+	failure := checkpoint.AsFailure(err)
+	if failure != nil && !cancelled {
+		a.failures[id] = failure
+	}
+	waiting := a.crowded
+	a.crowded = map[types.NamespacedName]bool{}
+	a.mu.Unlock()
+	close(j.done)
+	defer a.running.Done()
+	for other := range waiting {
+		a.queue.Add(other)
+	}
+	log := a.Log.WithValues("migration", j.key, "node", id.Node, "role", id.Role, "action", j.action)
+	switch {
+	case err == nil:
+		log.V(2).Info("Done")
+	case cancelled:
+		log.V(2).Info("Given up, since the order has changed or the agent ends")
+	case failure != nil:
+		log.Info("It cannot be done", "reason", failure.Reason, "message", failure.Message)
+	default:
+		log.Error(err, "It is tried again")
+		a.queue.AddRateLimited(j.key)
+		return
+	}
+	a.queue.Forget(j.key)
+	a.queue.Add(j.key)
+}
+
+// cancel ends the action under way for a role. It does not wait for that.
+func (a *Agent) cancel(id ledger.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if j := a.jobs[id]; j != nil {
+		j.cancel(errOrderChanged)
+	}
+}
+
+// failed returns the failure of a role that was not reported yet.
+func (a *Agent) failed(id ledger.ID) *checkpoint.Failure {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.failures[id]
+}
+
+// settled forgets a failure.
+func (a *Agent) settled(id ledger.ID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.failures, id)
+}
+
+// waits notes that a Migration is to be looked at when another has come further.
+func (a *Agent) waits(key types.NamespacedName) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.crowded[key] = true
+}
+
+// ended says whether a Migration is Finished.
+func ended(m *v1alpha1.Migration) bool {
+	return meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.MigrationFinished)
+}
+
+// handedOver says whether the new pod has begun to take the old one's place: the
+// condition is there from before the first write of that.
+func handedOver(m *v1alpha1.Migration) bool {
+	c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.MigrationHandedOver)
+	return c != nil && (c.Status == metav1.ConditionTrue || c.Reason == handingOver)
+}

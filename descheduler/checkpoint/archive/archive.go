@@ -1,0 +1,283 @@
+// Package archive writes and reads checkpoints of one container as a tar, in the layout
+// that the restore of containerd's CRI plugin and that of CRI-O read:
+//
+//	config.dump      who the container was and from which image it was made, as JSON
+//	spec.dump        its OCI runtime specification, as JSON
+//	status.dump      its CRI status, as JSON
+//	checkpoint/      the images that CRIU wrote
+//	rootfs-diff.tar  the files that it wrote over those of its image
+//	container.log    what it has printed so far
+//
+// Both ways are streamed with one small buffer. Only regular files and folders are
+// written, and nothing else is read: what comes over the wire is not trusted to stay
+// within the folder that it is unpacked into.
+package archive
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+)
+
+// The names of a checkpoint's parts.
+const (
+	Config     = "config.dump"
+	Spec       = "spec.dump"
+	Status     = "status.dump"
+	Checkpoint = "checkpoint"
+	RootfsDiff = "rootfs-diff.tar"
+	Log        = "container.log"
+)
+
+const (
+	// bufferBytes is what is held in memory of a file at a time.
+	bufferBytes = 256 << 10
+	// maxEntries bounds the files of an archive. CRIU writes some ten for a process.
+	maxEntries = 1 << 17
+	// maxName bounds the length of a path in an archive.
+	maxName = 512
+)
+
+// Writer writes an archive.
+type Writer struct {
+	tar *tar.Writer
+	buf []byte
+}
+
+// NewWriter writes an archive to w.
+func NewWriter(w io.Writer) *Writer {
+	return &Writer{tar: tar.NewWriter(w), buf: make([]byte, bufferBytes)}
+}
+
+// Bytes adds a small file.
+func (w *Writer) Bytes(name string, content []byte) error {
+	if err := w.header(name, int64(len(content)), tar.TypeReg); err != nil {
+		return err
+	}
+	if _, err := w.tar.Write(content); err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	return nil
+}
+
+// From adds a file of the given size that is read from r. To find less there is an
+// error; what is beyond is left.
+func (w *Writer) From(name string, size int64, r io.Reader) error {
+	if err := w.header(name, size, tar.TypeReg); err != nil {
+		return err
+	}
+	// Hiding the writer's other methods keeps io.CopyBuffer from making a buffer.
+	n, err := io.CopyBuffer(struct{ io.Writer }{w.tar}, struct{ io.Reader }{io.LimitReader(r, size)}, w.buf)
+	if err == nil && n < size {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	return nil
+}
+
+// File adds a file of the node.
+func (w *Writer) File(name, file string) error {
+	f, err := openRegular(file)
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	return w.From(name, info.Size(), f)
+}
+
+// Tree adds a folder of the node with all that is in it.
+func (w *Writer) Tree(name, dir string) error {
+	return filepath.WalkDir(dir, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return fmt.Errorf("archive %s: %w", name, err)
+		}
+		below, err := filepath.Rel(dir, file)
+		if err != nil {
+			return fmt.Errorf("archive %s: %w", name, err)
+		}
+		inside := path.Join(name, filepath.ToSlash(below))
+		switch {
+		case entry.IsDir():
+			return w.header(inside+"/", 0, tar.TypeDir)
+		case entry.Type().IsRegular():
+			return w.File(inside, file)
+		}
+		return fmt.Errorf("archive %s: %s is neither a file nor a folder", name, file)
+	})
+}
+
+// Close ends the archive. It does not close what is below.
+func (w *Writer) Close() error {
+	if err := w.tar.Close(); err != nil {
+		return fmt.Errorf("end the archive: %w", err)
+	}
+	return nil
+}
+
+// header starts an entry. Owner, mode and time are always the same: of all that, the
+// restore reads nothing, and equal checkpoints get equal archives.
+func (w *Writer) header(name string, size int64, kind byte) error {
+	mode := int64(0o600)
+	if kind == tar.TypeDir {
+		mode = 0o700
+	}
+	err := w.tar.WriteHeader(&tar.Header{Name: name, Typeflag: kind, Size: size, Mode: mode, ModTime: time.Unix(0, 0)})
+	if err != nil {
+		return fmt.Errorf("archive %s: %w", name, err)
+	}
+	return nil
+}
+
+// openRegular opens a file without following a link: its folder is written by others.
+func openRegular(file string) (*os.File, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", file)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Extract unpacks an archive into a folder and returns the bytes of its files. More of
+// them than maxBytes is a [*checkpoint.Failure] with reason TooLarge, and so is with
+// reason BadArchive what is not a checkpoint, and with reason NoRoom a disk that is full.
+// Errors of r are returned as they are, so that who unpacks knows why reading ended.
+//
+// r is read to its end, which is how a checksum at its end is checked.
+func Extract(r io.Reader, root *os.Root, maxBytes int64) (int64, error) {
+	x := extraction{source: &notes{Reader: r}, root: root, left: maxBytes, max: maxBytes, buf: make([]byte, bufferBytes), seen: map[string]bool{}}
+	if err := x.run(); err != nil {
+		switch {
+		case x.source.err != nil:
+			return 0, x.source.err
+		case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+			return 0, checkpoint.Fail(checkpoint.ReasonNoRoom, "unpack a checkpoint: %v: make room on the disk of the container runtime", err)
+		case checkpoint.AsFailure(err) != nil:
+			return 0, err
+		case errors.Is(err, tar.ErrHeader), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, tar.ErrFieldTooLong):
+			return 0, checkpoint.Fail(checkpoint.ReasonBadArchive, "what was sent is not a checkpoint: %v", err)
+		}
+		return 0, fmt.Errorf("unpack a checkpoint: %w", err)
+	}
+	return maxBytes - x.left, nil
+}
+
+// notes remembers why reading ended.
+type notes struct {
+	io.Reader
+	err error // not io.EOF
+}
+
+func (n *notes) Read(p []byte) (int, error) {
+	read, err := n.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		n.err = err
+	}
+	return read, err
+}
+
+type extraction struct {
+	source    *notes
+	root      *os.Root
+	left, max int64 // bytes
+	buf       []byte
+	seen      map[string]bool
+}
+
+func (x *extraction) run() error {
+	t := tar.NewReader(x.source)
+	for {
+		header, err := t.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := x.entry(header, t); err != nil {
+			return err
+		}
+	}
+	// The tar ends before the stream does.
+	if n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, x.source, x.buf); err != nil {
+		return err
+	} else if n > bufferBytes {
+		return bad("there are %d bytes behind its end", n)
+	}
+	for _, name := range []string{Config, Spec, Status, Checkpoint} {
+		if !x.seen[name] {
+			return bad("%s is missing", name)
+		}
+	}
+	return nil
+}
+
+func (x *extraction) entry(header *tar.Header, r io.Reader) error {
+	name := path.Clean(header.Name)
+	if len(name) > maxName || !filepath.IsLocal(name) || strings.Contains(header.Name, "\\") {
+		return bad("it has an entry with the path %.100q", header.Name)
+	}
+	if x.seen[name] && header.Typeflag != tar.TypeDir {
+		return bad("it has two entries with the path %.100q", name)
+	}
+	if len(x.seen) >= maxEntries {
+		return bad("it has more than %d entries", maxEntries)
+	}
+	x.seen[name] = true
+	switch header.Typeflag {
+	case tar.TypeDir:
+		return x.root.MkdirAll(name, 0o700)
+	case tar.TypeReg:
+		return x.file(name, header.Size, r)
+	}
+	return bad("%.100q is neither a file nor a folder", name)
+}
+
+func (x *extraction) file(name string, size int64, r io.Reader) error {
+	if size > x.left {
+		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint is larger than the %d bytes that an image may have here", x.max)
+	}
+	if dir := path.Dir(name); dir != "." {
+		if err := x.root.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		x.seen[strings.SplitN(name, "/", 2)[0]] = true
+	}
+	f, err := x.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	n, err := io.CopyBuffer(struct{ io.Writer }{f}, r, x.buf)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	x.left -= n
+	return err
+}
+
+func bad(format string, args ...any) error {
+	return checkpoint.Fail(checkpoint.ReasonBadArchive, "what was sent is not a checkpoint: "+format, args...)
+}

@@ -1,0 +1,541 @@
+package containerd
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	containersapi "github.com/containerd/containerd/api/services/containers/v1"
+	contentapi "github.com/containerd/containerd/api/services/content/v1"
+	diffapi "github.com/containerd/containerd/api/services/diff/v1"
+	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
+	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
+	"github.com/containerd/containerd/api/types/runc/options"
+	"github.com/containerd/containerd/api/types/task"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	criapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
+)
+
+const (
+	// labelMigration is on what is made for a migration, with its UID.
+	labelMigration = v1alpha1.LabelMigration
+	// leasePrefix is before the UID in the names of leases of a source, and
+	// imageLeasePrefix in those of a target.
+	leasePrefix      = "supercargo-dump-"
+	imageLeasePrefix = "supercargo-image-"
+	// dumpNotes is a file of the work folder: what else belongs to the dump.
+	dumpNotes = "notes.json"
+	// maxLogBytes is how much of what the container has printed goes with it.
+	maxLogBytes = 16 << 20
+	// sigkill is the signal that cannot be caught.
+	sigkill = 9
+)
+
+var (
+	_ checkpoint.Source = (*Client)(nil)
+	_ checkpoint.Target = (*Client)(nil)
+)
+
+// notes say what belongs to a dump beside the files of the work folder.
+type notes struct {
+	// Log is the file that the container prints to, and LogBytes what of it is sent.
+	Log      string
+	LogBytes int64
+	// Diff is the digest of the files that it wrote, in the content store.
+	Diff      string
+	DiffBytes int64
+}
+
+// Inspect refuses what cannot be dumped, as far as that can be told beforehand.
+func (c *Client) Inspect(ctx context.Context, k checkpoint.Container) (checkpoint.Facts, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	pid, state, err := c.task(ctx, k)
+	if err != nil {
+		return checkpoint.Facts{}, err
+	}
+	if state != checkpoint.Running {
+		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s is %s and not running: only what runs can be moved", k, state)
+	}
+	if err := c.movable(ctx, k, pid); err != nil {
+		return checkpoint.Facts{}, err
+	}
+	return c.Describe(ctx, k)
+}
+
+// Describe is Inspect for a container that may be frozen, and that was found movable.
+func (c *Client) Describe(ctx context.Context, k checkpoint.Container) (checkpoint.Facts, error) {
+	info, err := c.runtime.ContainerStatus(ctx, &criapi.ContainerStatusRequest{ContainerId: k.ID})
+	if err != nil {
+		return checkpoint.Facts{}, fmt.Errorf("look at %s: %w", k, err)
+	}
+	memory, err := c.memory(ctx, k)
+	if err != nil {
+		return checkpoint.Facts{}, fmt.Errorf("see how much memory %s uses: %w", k, err)
+	}
+	needs, err := c.Requires(ctx)
+	if err != nil {
+		return checkpoint.Facts{}, err
+	}
+	needs.Backend, needs.Runtime = v1alpha1.BackendContainerd, "containerd"
+	needs.BaseImage, needs.BaseImageID = info.GetStatus().GetImage().GetImage(), imageID(info.GetStatus())
+	return checkpoint.Facts{MemoryBytes: memory, Requirements: needs}, nil
+}
+
+// memory is how much a dump will have to write: what the processes have written
+// themselves. containerd's own figures are of no use: it has none for a container that
+// was restored, on cgroup v1, and they count what can be read from files again.
+func (c *Client) memory(ctx context.Context, k checkpoint.Container) (int64, error) {
+	answer, err := c.tasks.ListPids(ctx, &tasksapi.ListPidsRequest{ContainerID: k.ID})
+	if err != nil {
+		return 0, err
+	}
+	var total int64
+	for _, process := range answer.GetProcesses() {
+		f, err := os.Open(filepath.Join(c.Proc, strconv.FormatUint(uint64(process.GetPid()), 10), "status"))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has ended meanwhile
+		}
+		if err != nil {
+			return 0, err
+		}
+		bytes, err := ownMemory(f)
+		f.Close()
+		if err != nil {
+			return 0, err
+		}
+		total += bytes
+	}
+	return total, nil
+}
+
+// imageID is the ID of the image that a container was made from: not what the pod said,
+// which another image may be called meanwhile.
+func imageID(s *criapi.ContainerStatus) string {
+	if id := s.GetImageId(); id != "" {
+		return id
+	}
+	return s.GetImageRef()
+}
+
+// movable refuses containers whose dump would fail.
+func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32) error {
+	info, err := c.containers.Get(ctx, &containersapi.GetContainerRequest{ID: k.ID})
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", k, err)
+	}
+	var spec struct {
+		Process struct {
+			Terminal bool `json:"terminal"`
+		} `json:"process"`
+	}
+	if err := json.Unmarshal(info.GetContainer().GetSpec().GetValue(), &spec); err != nil {
+		return fmt.Errorf("read the specification of %s: %w", k, err)
+	}
+	if spec.Process.Terminal {
+		return checkpoint.Fail(checkpoint.ReasonNotAble, "%s has a terminal, which cannot be moved: leave out tty in the pod", k)
+	}
+	if c.OpenConnections {
+		return nil
+	}
+	open, err := connections(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "net"))
+	if err != nil {
+		return fmt.Errorf("see which connections %s has: %w", k, err)
+	}
+	if open > 0 {
+		return checkpoint.Fail(checkpoint.ReasonOpenConnections,
+			"%s has %d open TCP connections, which cannot be moved: close them, or let CRIU do so (tcp-close in /etc/criu/runc.conf on every node, and --allow-open-connections for the node agents)", k, open)
+	}
+	return nil
+}
+
+// State asks for the task's state.
+func (c *Client) State(ctx context.Context, k checkpoint.Container) (checkpoint.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, state, err := c.task(ctx, k)
+	return state, err
+}
+
+func (c *Client) task(ctx context.Context, k checkpoint.Container) (pid uint32, state checkpoint.State, err error) {
+	answer, err := c.tasks.Get(ctx, &tasksapi.GetRequest{ContainerID: k.ID})
+	if notFound(err) {
+		return 0, checkpoint.Gone, nil
+	}
+	if err != nil {
+		return 0, checkpoint.Unknown, fmt.Errorf("ask containerd for the state of %s: %w", k, err)
+	}
+	process := answer.GetProcess()
+	switch process.GetStatus() {
+	case task.Status_RUNNING, task.Status_CREATED:
+		state = checkpoint.Running
+	case task.Status_PAUSED, task.Status_PAUSING:
+		state = checkpoint.Frozen
+	case task.Status_STOPPED:
+		state = checkpoint.Gone
+	}
+	return process.GetPid(), state, nil
+}
+
+// Freeze pauses the task.
+func (c *Client) Freeze(ctx context.Context, k checkpoint.Container) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := c.tasks.Pause(ctx, &tasksapi.PauseTaskRequest{ContainerID: k.ID})
+	if err != nil && passing(err) {
+		return fmt.Errorf("freeze %s: %w", k, err)
+	}
+	// One that was paused already answers with an error too.
+	switch _, state, seen := c.task(ctx, k); {
+	case seen != nil:
+		return seen
+	case state == checkpoint.Frozen:
+		return nil
+	case state == checkpoint.Gone:
+		return checkpoint.Fail(checkpoint.ReasonContainerGone, "%s has ended", k)
+	case err != nil:
+		return checkpoint.Fail(checkpoint.ReasonFreezeFailed, "freeze %s: %v: see whether its cgroup has a freezer", k, err)
+	}
+	return fmt.Errorf("freeze %s: it runs on", k)
+}
+
+// Thaw resumes the task.
+func (c *Client) Thaw(ctx context.Context, k checkpoint.Container) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := c.tasks.Resume(ctx, &tasksapi.ResumeTaskRequest{ContainerID: k.ID})
+	switch _, state, seen := c.task(ctx, k); {
+	case seen != nil:
+		return seen
+	case state != checkpoint.Frozen:
+		return nil
+	case err != nil:
+		return fmt.Errorf("let %s go on: %w", k, err)
+	}
+	return fmt.Errorf("let %s go on: it is still frozen", k)
+}
+
+// Kill sends SIGKILL to all processes while they are frozen, so that none of them runs
+// one more instruction of its own, and then lets them die.
+func (c *Client) Kill(ctx context.Context, k checkpoint.Container) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := c.tasks.Kill(ctx, &tasksapi.KillRequest{ContainerID: k.ID, Signal: sigkill, All: true})
+	if err != nil && !notFound(err) && !isCode(err, codes.FailedPrecondition) {
+		return fmt.Errorf("kill %s: %w", k, err)
+	}
+	for {
+		_, state, err := c.task(ctx, k)
+		if err != nil || state == checkpoint.Gone {
+			return err
+		}
+		if state == checkpoint.Frozen {
+			// Some versions of runc thaw what they kill. Who was frozen and has a SIGKILL
+			// pending does not run when it is thawed.
+			if _, err := c.tasks.Resume(ctx, &tasksapi.ResumeTaskRequest{ContainerID: k.ID}); err != nil && passing(err) {
+				return fmt.Errorf("let %s die: %w", k, err)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s to die: %w", k, context.Cause(ctx))
+		case <-c.Clock.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// Dump lets CRIU write into the work folder, and containerd note the files that the
+// container wrote.
+func (c *Client) Dump(ctx context.Context, k checkpoint.Container, dir string) (int64, error) {
+	images, work := filepath.Join(dir, archive.Checkpoint), filepath.Join(dir, "work")
+	err := os.RemoveAll(dir)
+	for _, folder := range []string{dir, images, work} {
+		if err == nil {
+			err = os.Mkdir(folder, 0o700)
+		}
+	}
+	if err != nil {
+		return 0, fmt.Errorf("make a folder for the dump of %s: %w", k, err)
+	}
+	info, err := c.containers.Get(ctx, &containersapi.GetContainerRequest{ID: k.ID})
+	if err != nil {
+		return 0, fmt.Errorf("look at %s: %w", k, err)
+	}
+	seen, err := c.runtime.ContainerStatus(ctx, &criapi.ContainerStatusRequest{ContainerId: k.ID})
+	if err != nil {
+		return 0, fmt.Errorf("look at %s: %w", k, err)
+	}
+	if err := describe(dir, k, info.GetContainer(), seen.GetStatus(), c.Clock.Now()); err != nil {
+		return 0, err
+	}
+	if err := c.criu(ctx, k, images, work); err != nil {
+		return 0, err
+	}
+	var n notes
+	if n.Diff, n.DiffBytes, err = c.written(ctx, k, info.GetContainer(), filepath.Base(dir)); err != nil {
+		return 0, err
+	}
+	n.Log, n.LogBytes = seen.GetStatus().GetLogPath(), logBytes(seen.GetStatus().GetLogPath())
+	text, err := json.Marshal(n)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, dumpNotes), text, 0o600)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("note what belongs to the dump of %s: %w", k, err)
+	}
+	size, err := treeBytes(images)
+	return size + n.DiffBytes + n.LogBytes, err
+}
+
+// logBytes is how much of what a container has printed is sent: all or nothing, since
+// its head would be taken for all of it.
+func logBytes(file string) int64 {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxLogBytes {
+		return 0
+	}
+	return info.Size()
+}
+
+// config is config.dump.
+type config struct {
+	ID              string    `json:"id"`
+	Name            string    `json:"name"`
+	RootfsImage     string    `json:"rootfsImage,omitempty"`
+	RootfsImageRef  string    `json:"rootfsImageRef,omitempty"`
+	RootfsImageName string    `json:"rootfsImageName,omitempty"`
+	OCIRuntime      string    `json:"runtime,omitempty"`
+	CreatedTime     time.Time `json:"createdTime"`
+	CheckpointedAt  time.Time `json:"checkpointedTime"`
+}
+
+// describe writes the three files that say what the container is.
+func describe(dir string, k checkpoint.Container, info *containersapi.Container, status *criapi.ContainerStatus, now time.Time) error {
+	who, err := json.Marshal(config{
+		ID: k.ID, Name: k.Name, RootfsImage: status.GetImage().GetImage(), RootfsImageName: status.GetImage().GetImage(),
+		// By its ID the image is found on every node that has it, whatever it is called.
+		RootfsImageRef: imageID(status), OCIRuntime: info.GetRuntime().GetName(), CreatedTime: info.GetCreatedAt().AsTime(), CheckpointedAt: now,
+	})
+	if err != nil {
+		return fmt.Errorf("describe %s: %w", k, err)
+	}
+	how, err := json.Marshal(status)
+	if err != nil {
+		return fmt.Errorf("describe %s: %w", k, err)
+	}
+	for name, text := range map[string][]byte{archive.Config: who, archive.Status: how, archive.Spec: info.GetSpec().GetValue()} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			return fmt.Errorf("describe %s: %w", k, err)
+		}
+	}
+	return nil
+}
+
+// criu dumps the processes.
+func (c *Client) criu(ctx context.Context, k checkpoint.Container, images, work string) error {
+	value, err := proto.Marshal(&options.CheckpointOptions{ImagePath: images, WorkPath: work, FileLocks: true})
+	if err != nil {
+		return fmt.Errorf("dump %s: %w", k, err)
+	}
+	_, err = c.tasks.Checkpoint(ctx, &tasksapi.CheckpointTaskRequest{
+		ContainerID: k.ID,
+		Options:     &anypb.Any{TypeUrl: string((&options.CheckpointOptions{}).ProtoReflect().Descriptor().FullName()), Value: value},
+	})
+	if err == nil || passing(err) {
+		return wrap(err, "dump %s", k)
+	}
+	why := complaints(filepath.Join(work, "dump.log"))
+	if strings.Contains(why, "No space left") {
+		return checkpoint.Fail(checkpoint.ReasonNoRoom, "dump %s: the work folder is full: raise --work-size of the node agents", k)
+	}
+	return checkpoint.Fail(checkpoint.ReasonDumpFailed, "dump %s: CRIU cannot: %s (%v)", k, why, err)
+}
+
+// complaints are the errors in a log of CRIU.
+func complaints(file string) string {
+	f, err := os.Open(file)
+	if err != nil {
+		return "it left no log"
+	}
+	defer f.Close()
+	var found []string
+	for lines := bufio.NewScanner(f); lines.Scan() && len(found) < 4; {
+		if line := lines.Text(); strings.Contains(line, "Error") {
+			found = append(found, line)
+		}
+	}
+	if len(found) == 0 {
+		return "its log has no error"
+	}
+	return strings.Join(found, "; ")
+}
+
+// written lets containerd make a tar of the files that the container wrote over those
+// of its image. It is small for most containers, so it goes by way of the content
+// store, which knows every snapshotter.
+func (c *Client) written(ctx context.Context, k checkpoint.Container, info *containersapi.Container, migration string) (digest string, size int64, err error) {
+	lease := leasePrefix + migration
+	if err := c.makeLease(ctx, lease, migration); err != nil {
+		return "", 0, err
+	}
+	ctx = leased(ctx, lease)
+	stat, err := c.snapshots.Stat(ctx, &snapshotsapi.StatSnapshotRequest{Snapshotter: info.GetSnapshotter(), Key: info.GetSnapshotKey()})
+	if err != nil {
+		return "", 0, fmt.Errorf("find the files of %s: %w", k, err)
+	}
+	upper, err := c.snapshots.Mounts(ctx, &snapshotsapi.MountsRequest{Snapshotter: info.GetSnapshotter(), Key: info.GetSnapshotKey()})
+	if err != nil {
+		return "", 0, fmt.Errorf("find the files of %s: %w", k, err)
+	}
+	view := lease + "-view"
+	lower, err := c.snapshots.View(ctx, &snapshotsapi.ViewSnapshotRequest{Snapshotter: info.GetSnapshotter(), Key: view, Parent: stat.GetInfo().GetParent()})
+	switch {
+	case err == nil:
+	case isCode(err, codes.AlreadyExists):
+		again, seen := c.snapshots.Mounts(ctx, &snapshotsapi.MountsRequest{Snapshotter: info.GetSnapshotter(), Key: view})
+		if seen != nil {
+			return "", 0, fmt.Errorf("find the files of the image of %s: %w", k, seen)
+		}
+		lower = &snapshotsapi.ViewSnapshotResponse{Mounts: again.GetMounts()}
+	default:
+		return "", 0, fmt.Errorf("find the files of the image of %s: %w", k, err)
+	}
+	made, err := c.diff.Diff(ctx, &diffapi.DiffRequest{
+		Left: lower.GetMounts(), Right: upper.GetMounts(), MediaType: layerType, Ref: lease, Labels: map[string]string{labelMigration: migration},
+	})
+	if err != nil {
+		return "", 0, fmt.Errorf("gather the files that %s wrote: %w", k, err)
+	}
+	return made.GetDiff().GetDigest(), made.GetDiff().GetSize(), nil
+}
+
+// Archive sends what Dump has gathered.
+func (c *Client) Archive(ctx context.Context, k checkpoint.Container, dir string, w io.Writer) error {
+	text, err := os.ReadFile(filepath.Join(dir, dumpNotes))
+	if errors.Is(err, fs.ErrNotExist) {
+		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the dump of %s has gone", k)
+	}
+	var n notes
+	if err == nil {
+		err = json.Unmarshal(text, &n)
+	}
+	if err != nil {
+		return fmt.Errorf("read what belongs to the dump of %s: %w", k, err)
+	}
+	a := archive.NewWriter(w)
+	for _, part := range []string{archive.Config, archive.Spec, archive.Status} {
+		if err := a.File(part, filepath.Join(dir, part)); err != nil {
+			return err
+		}
+	}
+	if n.LogBytes > 0 {
+		if err := archiveLog(a, n); err != nil {
+			return err
+		}
+	}
+	reader := &blobReader{ctx: ctx, content: c.content, digest: n.Diff}
+	if err := a.From(archive.RootfsDiff, n.DiffBytes, reader); err != nil {
+		return err
+	}
+	if err := a.Tree(archive.Checkpoint, filepath.Join(dir, archive.Checkpoint)); err != nil {
+		return err
+	}
+	return a.Close()
+}
+
+func archiveLog(a *archive.Writer, n notes) error {
+	f, err := os.Open(n.Log)
+	if err != nil {
+		return fmt.Errorf("read what the container has printed: %w", err)
+	}
+	defer f.Close()
+	return a.From(archive.Log, n.LogBytes, f)
+}
+
+// Forget removes what containerd keeps for the dump.
+func (c *Client) Forget(ctx context.Context, _ checkpoint.Container, dir string) error {
+	return c.forget(ctx, filepath.Base(dir))
+}
+
+func (c *Client) forget(ctx context.Context, migration string) error {
+	lease := leasePrefix + migration
+	_, err := c.snapshots.Remove(ctx, &snapshotsapi.RemoveSnapshotRequest{Snapshotter: c.Snapshotter, Key: lease + "-view"})
+	if err != nil && !notFound(err) {
+		return fmt.Errorf("remove snapshot %s-view: %w", lease, err)
+	}
+	return c.dropLease(ctx, lease)
+}
+
+// blobReader reads a blob of the content store.
+type blobReader struct {
+	ctx     context.Context
+	content contentapi.ContentClient
+	digest  string
+	stream  contentapi.Content_ReadClient
+	rest    []byte
+}
+
+// Read asks for the next piece when the last one is used up.
+func (b *blobReader) Read(p []byte) (int, error) {
+	if b.stream == nil {
+		var err error
+		if b.stream, err = b.content.Read(b.ctx, &contentapi.ReadContentRequest{Digest: b.digest}); err != nil {
+			return 0, fmt.Errorf("read blob %s: %w", b.digest, err)
+		}
+	}
+	for len(b.rest) == 0 {
+		answer, err := b.stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return 0, io.EOF
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read blob %s: %w", b.digest, err)
+		}
+		b.rest = answer.GetData()
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+// treeBytes is how much the files below a folder have.
+func treeBytes(dir string) (int64, error) {
+	var total int64
+	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			total += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("see how large the dump is: %w", err)
+	}
+	return total, nil
+}
+
+// wrap adds to an error what was being done; nil stays nil.
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}

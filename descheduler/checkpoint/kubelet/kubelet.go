@@ -1,0 +1,277 @@
+// Package kubelet is the portable fallback: the checkpoint is taken by the kubelet's API
+// (POST /checkpoint/NAMESPACE/POD/CONTAINER), which any runtime that can take one stands
+// behind. It takes no part in restoring.
+//
+// The runtime writes the checkpoint as a tar to the kubelet's checkpoints folder, from
+// where it is sent, so the bytes are copied at least once more than by package
+// containerd, and they are on a disk meanwhile. The container must stand still before:
+// the runtime lets it run on otherwise, past its checkpoint.
+package kubelet
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
+)
+
+const (
+	// maxAnswer bounds what is read of an answer, and maxConfig config.dump, in bytes.
+	maxAnswer = 64 << 10
+	maxConfig = 1 << 20
+	// notes is a file of the work folder.
+	notesFile = "kubelet.json"
+)
+
+// Freezer makes containers stand still, and knows them. Package containerd is one, and
+// package cgroup for runtimes that are not containerd.
+type Freezer interface {
+	Inspect(context.Context, checkpoint.Container) (checkpoint.Facts, error)
+	State(context.Context, checkpoint.Container) (checkpoint.State, error)
+	Freeze(context.Context, checkpoint.Container) error
+	Thaw(context.Context, checkpoint.Container) error
+	Kill(context.Context, checkpoint.Container) error
+}
+
+// Source takes checkpoints by the kubelet's API.
+type Source struct {
+	Freezer
+	// URL is the kubelet's, such as https://10.0.0.7:10250.
+	URL string
+	// HTTP speaks to it; see [Client].
+	HTTP *http.Client
+	// Folder is where the kubelet's checkpoints are.
+	Folder string
+}
+
+var _ checkpoint.Source = (*Source)(nil)
+
+// Client makes a client for a kubelet whose certificate is for a name, and comes from one
+// of the authorities of a file in PEM, or is in there itself. token is asked for with
+// every request.
+func Client(authorities []byte, name string, token func() (string, error)) (*http.Client, error) {
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(authorities) {
+		return nil, errors.New("there is no certificate in the file with the kubelet's authorities")
+	}
+	wire := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, ServerName: name}}
+	return &http.Client{Transport: bearer{wire, token}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+}
+
+// bearer adds a token.
+type bearer struct {
+	http.RoundTripper
+	token func() (string, error)
+}
+
+// RoundTrip sends a request with the token.
+func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+	token, err := b.token()
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return b.RoundTripper.RoundTrip(r)
+}
+
+// Inspect asks for a node whose agent can stage what the kubelet wrote.
+func (s *Source) Inspect(ctx context.Context, c checkpoint.Container) (checkpoint.Facts, error) {
+	facts, err := s.Freezer.Inspect(ctx, c)
+	facts.Requirements.Backend = v1alpha1.BackendKubelet
+	return facts, err
+}
+
+// note is what notesFile has.
+type note struct {
+	// Archive is the file that the kubelet wrote.
+	Archive string
+	// Image is the ID of the base image.
+	Image string
+}
+
+// Dump asks the kubelet for a checkpoint.
+func (s *Source) Dump(ctx context.Context, c checkpoint.Container, dir string) (int64, error) {
+	if err := s.Forget(ctx, c, dir); err != nil {
+		return 0, err
+	}
+	facts, err := s.facts(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	file, err := s.ask(ctx, c)
+	if err != nil {
+		return 0, err
+	}
+	info, err := os.Lstat(file)
+	if err != nil {
+		return 0, checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet says that the checkpoint of %s is in %s, and it is not: is --kubelet-checkpoints right?", c, file)
+	}
+	text, err := json.Marshal(note{Archive: file, Image: facts.Requirements.BaseImageID})
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, notesFile), text, 0o600)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("note where the checkpoint of %s is: %w", c, err)
+	}
+	return info.Size(), nil
+}
+
+// describer tells facts of a container that is frozen.
+type describer interface {
+	Describe(context.Context, checkpoint.Container) (checkpoint.Facts, error)
+}
+
+func (s *Source) facts(ctx context.Context, c checkpoint.Container) (checkpoint.Facts, error) {
+	if d, ok := s.Freezer.(describer); ok {
+		return d.Describe(ctx, c)
+	}
+	return checkpoint.Facts{}, nil
+}
+
+// ask asks the kubelet, and returns the file that it wrote.
+func (s *Source) ask(ctx context.Context, c checkpoint.Container) (string, error) {
+	address, err := url.JoinPath(s.URL, "checkpoint", c.Namespace, c.Pod, c.Name)
+	if err != nil {
+		return "", fmt.Errorf("ask the kubelet for a checkpoint of %s: %w", c, err)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, nil)
+	if err != nil {
+		return "", fmt.Errorf("ask the kubelet for a checkpoint of %s: %w", c, err)
+	}
+	response, err := s.HTTP.Do(request)
+	if err != nil {
+		return "", fmt.Errorf("ask the kubelet for a checkpoint of %s: %w", c, err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return "", fmt.Errorf("read the kubelet's answer: %w", err)
+	}
+	return s.file(c, response.StatusCode, text)
+}
+
+// file finds in the kubelet's answer which file it wrote.
+func (s *Source) file(c checkpoint.Container, code int, answer []byte) (string, error) {
+	if code != http.StatusOK {
+		return "", checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet took no checkpoint of %s: %d %.300s: it must have feature ContainerCheckpoint, its runtime CRIU, and the agent the right to nodes/checkpoint",
+			c, code, strings.TrimSpace(string(answer)))
+	}
+	var list struct {
+		Items []string `json:"items"`
+	}
+	if err := json.Unmarshal(answer, &list); err != nil || len(list.Items) != 1 {
+		return "", checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet does not say where the checkpoint of %s is: %.300s", c, answer)
+	}
+	// It is looked for where the kubelet's folder is for the agent, and nowhere else.
+	return filepath.Join(s.Folder, path.Base(list.Items[0])), nil
+}
+
+func read(dir string) (note, error) {
+	var n note
+	text, err := os.ReadFile(filepath.Join(dir, notesFile))
+	if err == nil {
+		err = json.Unmarshal(text, &n)
+	}
+	return n, err
+}
+
+// Archive sends the tar that the kubelet wrote.
+func (s *Source) Archive(_ context.Context, c checkpoint.Container, dir string, w io.Writer) error {
+	n, err := read(dir)
+	if err != nil {
+		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the checkpoint of %s has gone: %v", c, err)
+	}
+	f, err := os.Open(n.Archive)
+	if err != nil {
+		return checkpoint.Fail(checkpoint.ReasonDumpLost, "the checkpoint of %s has gone: %v", c, err)
+	}
+	defer f.Close()
+	if err := rewrite(w, f, n.Image); err != nil {
+		return fmt.Errorf("send the checkpoint of %s: %w", c, err)
+	}
+	return nil
+}
+
+// rewrite copies a checkpoint, and has it name its base image by the ID, by which every
+// node finds it that has it.
+func rewrite(w io.Writer, r io.Reader, image string) error {
+	a := archive.NewWriter(w)
+	for t := tar.NewReader(r); ; {
+		header, err := t.Next()
+		if errors.Is(err, io.EOF) {
+			return a.Close()
+		}
+		if err != nil {
+			return err
+		}
+		name := path.Clean(header.Name)
+		switch {
+		case header.Typeflag != tar.TypeReg:
+			// Folders are made by the files that are in them.
+		case name == archive.Config && image != "":
+			err = config(a, t, image)
+		default:
+			err = a.From(name, header.Size, t)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func config(a *archive.Writer, r io.Reader, image string) error {
+	text, err := io.ReadAll(io.LimitReader(r, maxConfig))
+	if err != nil {
+		return err
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return fmt.Errorf("read %s: %w", archive.Config, err)
+	}
+	var id bytes.Buffer
+	if err := json.NewEncoder(&id).Encode(image); err != nil {
+		return err
+	}
+	fields["rootfsImageRef"] = id.Bytes()
+	if text, err = json.Marshal(fields); err != nil {
+		return err
+	}
+	return a.Bytes(archive.Config, text)
+}
+
+// Forget removes the file that the kubelet wrote.
+func (s *Source) Forget(_ context.Context, c checkpoint.Container, dir string) error {
+	n, err := read(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = os.Remove(n.Archive)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove the checkpoint of %s: %w", c, err)
+	}
+	return nil
+}

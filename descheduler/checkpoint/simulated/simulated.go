@@ -1,0 +1,303 @@
+// Package simulated plays moves of modelled size and speed, on nodes that run no
+// containers, such as those that kwok plays. What is sent over the wire is real but
+// tiny; what is reported is modelled.
+package simulated
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
+	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
+	"supercargo.dev/supercargo/internal/capability"
+)
+
+// Model is how large and how fast things are.
+type Model struct {
+	// MemoryFactor is how much of its memory request a container uses, in [0, 16]; 0
+	// means half of it. A pod without a request is taken to ask for 64 MiB.
+	MemoryFactor float64
+	// DumpRate and ShipRate are in bytes per second; 0 takes no time.
+	DumpRate, ShipRate int64
+	// Freeze is how long it takes to freeze a container, or to let it go on.
+	Freeze time.Duration
+	// Compression is what of a dump goes over the wire, in (0, 1]; 0 means all.
+	Compression float64
+}
+
+const (
+	// noRequest is the memory request of a pod that has none.
+	noRequest = 64 << 20
+	// maxBytes bounds what is really sent.
+	maxBytes = 1 << 20
+	// sizeFile has the modelled size, in an archive.
+	sizeFile = archive.Checkpoint + "/modelled.json"
+)
+
+// size is what sizeFile has.
+type size struct {
+	Bytes int64 `json:"bytes"`
+}
+
+// Backend is both sides. Which containers are frozen or dead, and which images there
+// are, is in small files, so that it outlives the process as on real nodes.
+type Backend struct {
+	model Model
+	dir   string
+	clock clock.Clock
+	pods  checkpoint.PodReader
+	alive restart.Source
+}
+
+var (
+	_ checkpoint.Source = (*Backend)(nil)
+	_ checkpoint.Target = (*Backend)(nil)
+)
+
+// New returns a back-end that keeps its files in a folder, which it makes.
+func New(model Model, dir string, c clock.Clock, pods checkpoint.PodReader) (*Backend, error) {
+	if model.MemoryFactor == 0 {
+		model.MemoryFactor = 0.5
+	}
+	if model.Compression == 0 {
+		model.Compression = 1
+	}
+	if !(model.MemoryFactor > 0 && model.MemoryFactor <= 16) || !(model.Compression > 0 && model.Compression <= 1) || model.DumpRate < 0 || model.ShipRate < 0 || model.Freeze < 0 {
+		return nil, fmt.Errorf("the model %+v is out of range", model)
+	}
+	for _, folder := range []string{"frozen", "killed", "images"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+			return nil, fmt.Errorf("make the folder of the simulation: %w", err)
+		}
+	}
+	return &Backend{model: model, dir: dir, clock: c, pods: pods, alive: restart.Source{Pods: pods}}, nil
+}
+
+// Inspect models the memory by the pod's request.
+func (b *Backend) Inspect(ctx context.Context, c checkpoint.Container) (checkpoint.Facts, error) {
+	state, err := b.State(ctx, c)
+	if err != nil {
+		return checkpoint.Facts{}, err
+	}
+	if state != checkpoint.Running {
+		return checkpoint.Facts{}, checkpoint.Fail(checkpoint.ReasonNotRunning, "%s does not run", c)
+	}
+	pod, err := b.pods(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Pod})
+	if err != nil {
+		return checkpoint.Facts{}, fmt.Errorf("look at pod %s/%s: %w", c.Namespace, c.Pod, err)
+	}
+	return checkpoint.Facts{MemoryBytes: b.memory(pod, c.Name), Requirements: capability.Requirements{Backend: v1alpha1.BackendSimulated}}, nil
+}
+
+func (b *Backend) memory(pod *corev1.Pod, container string) int64 {
+	asked := int64(noRequest)
+	for i := range pod.Spec.Containers {
+		if request, ok := pod.Spec.Containers[i].Resources.Requests[corev1.ResourceMemory]; ok && pod.Spec.Containers[i].Name == container {
+			asked = request.Value()
+		}
+	}
+	return int64(float64(asked) * b.model.MemoryFactor)
+}
+
+// State is what was done here, and otherwise what the pod's status says.
+func (b *Backend) State(ctx context.Context, c checkpoint.Container) (checkpoint.State, error) {
+	state, err := b.alive.State(ctx, c)
+	if err != nil || state == checkpoint.Gone {
+		return state, err
+	}
+	for _, done := range []struct {
+		what string
+		is   checkpoint.State
+	}{{"killed", checkpoint.Gone}, {"frozen", checkpoint.Frozen}} {
+		switch _, err := os.Stat(b.file(done.what, c.PodUID)); {
+		case err == nil:
+			return done.is, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return checkpoint.Unknown, fmt.Errorf("look at %s: %w", c, err)
+		}
+	}
+	return checkpoint.Running, nil
+}
+
+func (b *Backend) file(what, name string) string {
+	return filepath.Join(b.dir, what, strings.NewReplacer("/", "_", ":", "_").Replace(name))
+}
+
+// Freeze takes the modelled time.
+func (b *Backend) Freeze(ctx context.Context, c checkpoint.Container) error {
+	if err := b.wait(ctx, b.model.Freeze); err != nil {
+		return err
+	}
+	return b.mark("frozen", c.PodUID, nil)
+}
+
+// Thaw takes the modelled time.
+func (b *Backend) Thaw(ctx context.Context, c checkpoint.Container) error {
+	if err := b.wait(ctx, b.model.Freeze); err != nil {
+		return err
+	}
+	return b.unmark("frozen", c.PodUID)
+}
+
+// Kill takes no time.
+func (b *Backend) Kill(_ context.Context, c checkpoint.Container) error {
+	if err := b.mark("killed", c.PodUID, nil); err != nil {
+		return err
+	}
+	return b.unmark("frozen", c.PodUID)
+}
+
+// Dump takes the modelled time, and writes down the modelled size.
+func (b *Backend) Dump(ctx context.Context, c checkpoint.Container, dir string) (int64, error) {
+	pod, err := b.pods(ctx, types.NamespacedName{Namespace: c.Namespace, Name: c.Pod})
+	if err != nil {
+		return 0, fmt.Errorf("look at pod %s/%s: %w", c.Namespace, c.Pod, err)
+	}
+	modelled := size{Bytes: b.memory(pod, c.Name)}
+	if err := b.wait(ctx, takes(modelled.Bytes, b.model.DumpRate)); err != nil {
+		return 0, err
+	}
+	text, err := json.Marshal(modelled)
+	if err != nil {
+		return 0, fmt.Errorf("dump %s: %w", c, err)
+	}
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "size"), text, 0o600)); err != nil {
+		return 0, fmt.Errorf("dump %s: %w", c, err)
+	}
+	return modelled.Bytes, nil
+}
+
+// Archive takes the modelled time, and writes an archive with little in it.
+func (b *Backend) Archive(ctx context.Context, c checkpoint.Container, dir string, w io.Writer) error {
+	text, err := os.ReadFile(filepath.Join(dir, "size"))
+	if err != nil {
+		return fmt.Errorf("read the dump of %s: %w", c, err)
+	}
+	var modelled size
+	if err := json.Unmarshal(text, &modelled); err != nil {
+		return fmt.Errorf("read the dump of %s: %w", c, err)
+	}
+	a := archive.NewWriter(w)
+	for _, part := range []string{archive.Config, archive.Spec, archive.Status} {
+		if err := a.Bytes(part, []byte("{}")); err != nil {
+			return err
+		}
+	}
+	if err := b.wait(ctx, takes(b.Shipped(0, modelled.Bytes), b.model.ShipRate)); err != nil {
+		return err
+	}
+	if err := a.Bytes(sizeFile, text); err != nil {
+		return err
+	}
+	return a.Close()
+}
+
+// Shipped is how many bytes are said to have gone over the wire for a dump.
+func (b *Backend) Shipped(_, dumped int64) int64 {
+	return int64(float64(dumped) * b.model.Compression)
+}
+
+// Forget has nothing to forget.
+func (b *Backend) Forget(context.Context, checkpoint.Container, string) error { return nil }
+
+// Able is always so.
+func (b *Backend) Able(context.Context, checkpoint.Image) error { return nil }
+
+// Stage notes that the image is there.
+func (b *Backend) Stage(_ context.Context, image checkpoint.Image, tar checkpoint.Verified) (checkpoint.Staged, error) {
+	dir, err := os.MkdirTemp(b.dir, "stage")
+	if err != nil {
+		return checkpoint.Staged{}, fmt.Errorf("stage image %s: %w", image.Name, err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // some tiny files
+	modelled, err := unpack(dir, tar)
+	if err != nil {
+		return checkpoint.Staged{}, err
+	}
+	if err := b.mark("images", image.Node+"_"+image.Name, []byte(tar.Sum())); err != nil {
+		return checkpoint.Staged{}, err
+	}
+	return checkpoint.Staged{Digest: tar.Sum(), Bytes: modelled.Bytes}, nil
+}
+
+func unpack(dir string, tar checkpoint.Verified) (size, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return size{}, fmt.Errorf("unpack a checkpoint: %w", err)
+	}
+	defer func() { _ = root.Close() }() // nothing was written to it
+	if _, err := archive.Extract(tar, root, maxBytes); err != nil {
+		return size{}, err
+	}
+	text, err := root.ReadFile(sizeFile)
+	if err != nil {
+		return size{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "what was sent is not a simulated checkpoint: %v", err)
+	}
+	var modelled size
+	if err := json.Unmarshal(text, &modelled); err != nil {
+		return size{}, checkpoint.Fail(checkpoint.ReasonBadArchive, "what was sent is not a simulated checkpoint: %v", err)
+	}
+	return modelled, nil
+}
+
+// Has says whether it was staged.
+func (b *Backend) Has(_ context.Context, image checkpoint.Image) (bool, error) {
+	_, err := os.Stat(b.file("images", image.Node+"_"+image.Name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Remove removes the note.
+func (b *Backend) Remove(_ context.Context, image checkpoint.Image) error {
+	return b.unmark("images", image.Node+"_"+image.Name)
+}
+
+func (b *Backend) mark(what, name string, content []byte) error {
+	if err := os.WriteFile(b.file(what, name), content, 0o600); err != nil {
+		return fmt.Errorf("note that %s is %s: %w", name, what, err)
+	}
+	return nil
+}
+
+func (b *Backend) unmark(what, name string) error {
+	if err := os.Remove(b.file(what, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("note that %s is no longer %s: %w", name, what, err)
+	}
+	return nil
+}
+
+// takes is how long it takes to write some bytes at a rate.
+func takes(bytes, rate int64) time.Duration {
+	if rate == 0 {
+		return 0
+	}
+	return time.Duration(float64(bytes) / float64(rate) * float64(time.Second))
+}
+
+func (b *Backend) wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-b.clock.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,197 @@
+package transport
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+)
+
+// ErrNotNow is an answer to a checkpoint that may be wanted later.
+var ErrNotNow = errors.New("the target does not take this checkpoint now")
+
+// ErrSum is what reading a checkpoint ends with whose checksum is wrong.
+var ErrSum = errors.New("the checksum is wrong: what was sent was altered on its way")
+
+// Session is a checkpoint that is expected.
+type Session struct {
+	// Migration is the UID of the Migration, and Node the node that takes it.
+	Migration, Node string
+	// Self is who this side is, and Peer the certificate of the other, in PEM.
+	Self Identity
+	Peer string
+}
+
+// Receiver takes checkpoints.
+type Receiver struct {
+	// Clock is to see whether certificates are good.
+	Clock clock.PassiveClock
+	// Session finds the session of a migration and a node. It returns false if none is
+	// open.
+	Session func(ctx context.Context, migration, node string) (Session, bool)
+	// Take stages what is sent. It may be called again after an error, and after a
+	// success whose answer was lost.
+	Take func(context.Context, Session, checkpoint.Verified) (Receipt, error)
+	// MaxWireBytes is how much a body may have, compressed.
+	MaxWireBytes int64
+	// Stalled is after how long without progress the other side is given up.
+	Stalled time.Duration
+}
+
+// Serve takes connections until ctx ends, and closes the listener.
+func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler: http.HandlerFunc(r.put), ReadHeaderTimeout: r.Stalled, MaxHeaderBytes: maxAnswer,
+		BaseContext: func(net.Listener) context.Context { return ctx },
+		// Whoever finds the port can make handshakes fail: that is no news.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true)
+	secured := tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: r.config})
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(secured) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("take checkpoints at %s: %w", listener.Addr(), err)
+	case <-ctx.Done():
+	}
+	err := server.Close()
+	if stopped := <-ended; !errors.Is(stopped, http.ErrServerClosed) {
+		err = errors.Join(err, stopped)
+	}
+	if err != nil {
+		return fmt.Errorf("stop taking checkpoints: %w", err)
+	}
+	return nil
+}
+
+// config finds out for which session a connection is, by the name that it asks for.
+func (r *Receiver) config(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	s, err := r.find(hello.Context(), hello.ServerName)
+	if err != nil {
+		return nil, err
+	}
+	return config(s.Self, s.Peer, r.Clock.Now)
+}
+
+func (r *Receiver) find(ctx context.Context, name string) (Session, error) {
+	migration, node, _ := strings.Cut(name, ".")
+	s, ok := r.Session(ctx, migration, node)
+	if !ok {
+		return Session{}, errors.New("no checkpoint is expected under this name")
+	}
+	return s, nil
+}
+
+func (r *Receiver) put(w http.ResponseWriter, request *http.Request) {
+	w.Header().Set("Connection", "close")
+	s, err := r.find(request.Context(), request.TLS.ServerName)
+	switch {
+	case err != nil:
+		refuse(w, http.StatusForbidden, err)
+	case request.Method != http.MethodPut || request.URL.Path != pathPrefix+s.Migration:
+		refuse(w, http.StatusNotFound, errors.New("there is nothing here but PUT "+pathPrefix+"UID"))
+	case !samePeer(s, request.TLS):
+		// The session was opened anew for another peer after the handshake.
+		refuse(w, http.StatusForbidden, ErrNotNow)
+	default:
+		receipt, err := r.take(w, request, s)
+		if err != nil {
+			refuse(w, http.StatusConflict, err)
+			return
+		}
+		answer(w, http.StatusOK, receipt)
+	}
+}
+
+// samePeer says that the peer of a connection is that of the session.
+func samePeer(s Session, state *tls.ConnectionState) bool {
+	expected, err := newPin(s.Peer, nil)
+	return err == nil && len(state.PeerCertificates) == 1 && string(state.PeerCertificates[0].Raw) == string(expected.der)
+}
+
+func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session) (Receipt, error) {
+	limited := http.MaxBytesReader(w, &patient{request.Body, http.NewResponseController(w), r.Stalled}, r.MaxWireBytes)
+	decompressed, err := zstd.NewReader(limited, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowBytes))
+	if err != nil {
+		return Receipt{}, fmt.Errorf("set up the decompression: %w", err)
+	}
+	defer decompressed.Close()
+	body := &verified{r: decompressed, hash: sha256.New(), want: func() string { return request.Trailer.Get(sumTrailer) }}
+	receipt, err := r.Take(request.Context(), s, body)
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return receipt, checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint has more than the %d bytes that are taken here", large.Limit)
+	}
+	return receipt, err
+}
+
+// patient moves the deadline of a connection with each read, so that one that stands
+// still ends, however long the checkpoint is.
+type patient struct {
+	io.ReadCloser
+	connection *http.ResponseController
+	stalled    time.Duration
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	// Sockets have deadlines by the machine's clock only.
+	if err := p.connection.SetReadDeadline(time.Now().Add(p.stalled)); err != nil {
+		return 0, err
+	}
+	return p.ReadCloser.Read(b)
+}
+
+// verified ends with io.EOF only if the checksum is right.
+type verified struct {
+	r    io.Reader
+	hash hash.Hash
+	want func() string // the trailer is there once the body has ended
+	sum  string
+}
+
+func (v *verified) Read(p []byte) (int, error) {
+	n, err := v.r.Read(p)
+	v.hash.Write(p[:n])
+	if err == io.EOF {
+		v.sum = "sha256:" + hex.EncodeToString(v.hash.Sum(nil))
+		if v.sum != v.want() {
+			err = ErrSum
+		}
+	}
+	return n, err
+}
+
+// Sum is the checksum, once all has been read.
+func (v *verified) Sum() string { return v.sum }
+
+// refuse answers with an error.
+func refuse(w http.ResponseWriter, code int, err error) {
+	no := refusal{Message: err.Error()}
+	if failure := checkpoint.AsFailure(err); failure != nil {
+		code, no = http.StatusUnprocessableEntity, refusal{Reason: failure.Reason, Message: failure.Message, Final: true}
+	}
+	answer(w, code, no)
+}
+
+func answer(w http.ResponseWriter, code int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(body) // the other side may have gone
+}

@@ -1,0 +1,233 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/testr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent"
+	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
+)
+
+// bench is what one test works with: a namespace and two simulated nodes of its own.
+type bench struct {
+	*testing.T
+	client.WithWatch
+	site     *site
+	name     string
+	from, to string // nodes
+	config   agent.Config
+	stop     func() // ends the agent
+}
+
+var benches atomic.Int32
+
+// newBench makes the namespace and the nodes. No agent runs yet.
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	s, err := theSite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := fmt.Sprintf("agent-%d", benches.Add(1))
+	b := &bench{T: t, WithWatch: s.client, site: s, name: name, from: name + "-a", to: name + "-b", stop: func() {}}
+	b.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	b.addNode(b.from)
+	b.addNode(b.to)
+	dir := t.TempDir()
+	b.config = agent.Config{
+		Client: s.Config(), StateDir: filepath.Join(dir, "state"), WorkDir: filepath.Join(dir, "work"), ListenAddress: "127.0.0.1:0",
+		Simulation: &agent.Simulation{Selector: labels.SelectorFromSet(labels.Set{"bench": name}), Model: simulated.Model{}},
+		Resync:     200 * time.Millisecond, Log: testr.New(t),
+	}
+	t.Cleanup(func() { b.stop() })
+	return b
+}
+
+// addNode makes a node that the agent plays.
+func (b *bench) addNode(name string) {
+	b.Helper()
+	b.make(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"bench": b.name}}})
+}
+
+func (b *bench) make(obj client.Object) {
+	b.Helper()
+	if err := b.Create(b.Context(), obj); err != nil {
+		b.Fatalf("make %T %s: %v", obj, obj.GetName(), err)
+	}
+}
+
+// start starts an agent. Its end is waited for.
+func (b *bench) start() {
+	b.Helper()
+	a, err := agent.New(b.config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	b.stop = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Errorf("the agent ended: %v", err)
+		}
+		b.stop = func() {}
+	}
+}
+
+// pod makes a pod that runs on the first node.
+func (b *bench) pod(name string) *corev1.Pod {
+	b.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
+		Spec: corev1.PodSpec{NodeName: b.from, Containers: []corev1.Container{{
+			Name: "main", Image: "example.test/work:1",
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("100Mi")}},
+		}}},
+	}
+	b.make(pod)
+	return pod
+}
+
+// migration makes a Migration of a pod whose plan is made, with order Prepare.
+func (b *bench) migration(pod *corev1.Pod) *v1alpha1.Migration {
+	b.Helper()
+	return b.migrationBy(pod, v1alpha1.BackendSimulated)
+}
+
+// migrationBy is the same with a back-end.
+func (b *bench) migrationBy(pod *corev1.Pod, backend v1alpha1.MigrationBackend) *v1alpha1.Migration {
+	b.Helper()
+	m := &v1alpha1.Migration{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "move-" + pod.Name},
+		Spec:       v1alpha1.MigrationSpec{PodName: pod.Name, Method: v1alpha1.MethodCheckpoint, Deadline: metav1.Duration{Duration: time.Minute}},
+	}
+	b.make(m)
+	now := metav1.Now()
+	b.write(m, func(s *v1alpha1.MigrationStatus) {
+		s.Plan = &v1alpha1.MigrationPlan{
+			StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(time.Minute)), SourceNode: b.from, PodUID: string(pod.UID), Container: "main",
+			BaseImage: "example.test/work:1", Backend: backend, RestoredPod: pod.Name + "-m", Image: "checkpoint.test/" + pod.Name + ":1",
+		}
+		s.Order = v1alpha1.OrderPrepare
+	})
+	return m
+}
+
+// write changes the status as its other writers do: their own fields only.
+func (b *bench) write(m *v1alpha1.Migration, change func(*v1alpha1.MigrationStatus)) {
+	b.Helper()
+	before := m.DeepCopy()
+	change(&m.Status)
+	if err := b.Status().Patch(b.Context(), m, client.MergeFrom(before)); err != nil {
+		b.Fatalf("write the status of Migration %s: %v", m.Name, err)
+	}
+}
+
+// order gives an order.
+func (b *bench) order(m *v1alpha1.Migration, order v1alpha1.MigrationOrder) {
+	b.Helper()
+	b.write(m, func(s *v1alpha1.MigrationStatus) { s.Order = order })
+}
+
+// reserve gives the new pod its room.
+func (b *bench) reserve(m *v1alpha1.Migration, node string) {
+	b.Helper()
+	b.write(m, func(s *v1alpha1.MigrationStatus) {
+		s.Reservation = &v1alpha1.MigrationReservation{Node: node, PodUID: "new", Time: metav1.Now()}
+	})
+}
+
+// read reads the Migration anew.
+func (b *bench) read(m *v1alpha1.Migration) {
+	b.Helper()
+	if err := b.Get(b.Context(), client.ObjectKeyFromObject(m), m); err != nil {
+		b.Fatalf("read Migration %s: %v", m.Name, err)
+	}
+}
+
+// eventually waits until look has no objection.
+func (b *bench) eventually(what string, look func() string) {
+	b.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		objection := look()
+		if objection == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.Fatalf("%s: not after %s: %s", what, patience, objection)
+		}
+		select {
+		case <-b.Context().Done():
+			b.Fatalf("%s: %s", what, objection)
+		case <-time.After(poll):
+		}
+	}
+}
+
+// sourceSays waits until the source has reported a step.
+func (b *bench) sourceSays(m *v1alpha1.Migration, step v1alpha1.SourceStep) *v1alpha1.SourceReport {
+	b.Helper()
+	b.eventually("the source is "+string(step), func() string {
+		b.read(m)
+		if r := m.Status.Source; r == nil || r.Step != step {
+			return fmt.Sprintf("it says %+v", r)
+		}
+		return ""
+	})
+	return m.Status.Source
+}
+
+// targetSays waits until the target has reported a step.
+func (b *bench) targetSays(m *v1alpha1.Migration, step v1alpha1.TargetStep) *v1alpha1.TargetReport {
+	b.Helper()
+	b.eventually("the target is "+string(step), func() string {
+		b.read(m)
+		if r := m.Status.Target; r == nil || r.Step != step {
+			return fmt.Sprintf("it says %+v", r)
+		}
+		return ""
+	})
+	return m.Status.Target
+}
+
+// nothingLeft waits until the agent remembers nothing of any migration.
+func (b *bench) nothingLeft() {
+	b.Helper()
+	b.eventually("nothing is left", func() string {
+		var left []string
+		for _, pattern := range []string{
+			filepath.Join(b.config.StateDir, "ledger", "*"), filepath.Join(b.config.WorkDir, "*"), filepath.Join(b.config.StateDir, "simulated", "images", "*"),
+		} {
+			files, err := filepath.Glob(pattern)
+			if err != nil {
+				return err.Error()
+			}
+			left = append(left, files...)
+		}
+		return strings.Join(left, " ")
+	})
+}
+
+// is says whether a container is frozen or killed, by the simulation's own notes.
+func (b *bench) is(what string, pod *corev1.Pod) bool {
+	b.Helper()
+	files, err := filepath.Glob(filepath.Join(b.config.StateDir, "simulated", what, string(pod.UID)))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return len(files) > 0
+}
