@@ -67,6 +67,8 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/descheduler/deployment.yaml":           1,
 		"../../manifests/samples/nodefleet.yaml":                1,
 		"../../manifests/samples/migration.yaml":                1,
+		"../../manifests/openstack/rbac.yaml":                   4,
+		"../../manifests/samples/nodefleet-openstack.yaml":      2,
 	} {
 		if got := len(objects(t, file)); got != want {
 			t.Errorf("%s holds %d objects, want %d", file, got, want)
@@ -103,6 +105,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 		"../../manifests/autoscaler/rbac.yaml": append([]string{
 			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "update nodefleets/status",
 		}, leads...),
+		"../../manifests/openstack/rbac.yaml": {"delete nodes"},
 		"../../manifests/descheduler/rbac.yaml": append([]string{
 			"create pods", "patch pods", "delete pods", "update jobs/finalizers", "patch migrations", "delete migrations", "patch migrations/status",
 		}, leads...),

@@ -1,0 +1,112 @@
+package manifests
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/manifests"
+)
+
+// kind is what the API server makes of a CustomResourceDefinition.
+type kind struct {
+	structural *schema.Structural
+	fields     validation.SchemaValidator
+	rules      *cel.Validator
+}
+
+func readKind(t *testing.T, file string) *kind {
+	t.Helper()
+	text, err := manifests.CRDs.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(text, &crd); err != nil {
+		t.Fatal(err)
+	}
+	var props apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(crd.Spec.Versions[0].Schema.OpenAPIV3Schema, &props, nil); err != nil {
+		t.Fatal(err)
+	}
+	k := &kind{}
+	if k.structural, err = schema.NewStructural(&props); err != nil {
+		t.Fatal(err)
+	}
+	if k.fields, _, err = validation.NewSchemaValidator(&props); err != nil {
+		t.Fatal(err)
+	}
+	k.rules = cel.NewValidator(k.structural, true, celconfig.PerCallLimit)
+	return k
+}
+
+// faults says what the API server would find wrong with an object.
+func (k *kind) faults(t *testing.T, object map[string]any) (found []string) {
+	t.Helper()
+	defaulting.Default(object, k.structural)
+	for _, path := range pruning.PruneWithOptions(object, k.structural, true, schema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
+		found = append(found, "unknown field "+path)
+	}
+	for _, err := range validation.ValidateCustomResource(nil, object, k.fields) {
+		found = append(found, err.Error())
+	}
+	broken, _ := k.rules.Validate(t.Context(), nil, k.structural, object, nil, celconfig.RuntimeCELCostBudget)
+	for _, err := range broken {
+		found = append(found, err.Error())
+	}
+	return found
+}
+
+// fleetIn reads the NodeFleet with which a sample begins.
+func fleetIn(t *testing.T, file string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := bytes.Cut(text, []byte("\n---\n"))
+	var object map[string]any
+	if err := yaml.Unmarshal(first, &object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func TestSamplesMeetTheDefinitionsOfTheirKinds(t *testing.T) {
+	k := readKind(t, "crd/supercargo.dev_nodefleets.yaml")
+	for _, file := range []string{"../../manifests/samples/nodefleet.yaml", "../../manifests/samples/nodefleet-openstack.yaml"} {
+		if found := k.faults(t, fleetIn(t, file)); len(found) > 0 {
+			t.Errorf("%s:\n%s", file, strings.Join(found, "\n"))
+		}
+	}
+}
+
+func TestASampleThatIsSpoiltDoesNotMeetItsDefinition(t *testing.T) {
+	k := readKind(t, "crd/supercargo.dev_nodefleets.yaml")
+	for name, tc := range map[string]struct {
+		spoil func(spec map[string]any)
+		says  string
+	}{
+		"unknown field":    {func(spec map[string]any) { spec["openStack"].(map[string]any)["flavour"] = "x" }, "unknown field spec.openStack.flavour"},
+		"missing field":    {func(spec map[string]any) { delete(spec["openStack"].(map[string]any), "image") }, "spec.openStack.image: Required value"},
+		"two providers":    {func(spec map[string]any) { spec["provider"] = "ClusterAPI" }, "give openStack"},
+		"no such provider": {func(spec map[string]any) { spec["provider"] = "Cloud" }, "Unsupported value"},
+	} {
+		object := fleetIn(t, "../../manifests/samples/nodefleet-openstack.yaml")
+		tc.spoil(object["spec"].(map[string]any))
+		if found := strings.Join(k.faults(t, object), "\n"); !strings.Contains(found, tc.says) {
+			t.Errorf("%s: %q, want %q", name, found, tc.says)
+		}
+	}
+}
