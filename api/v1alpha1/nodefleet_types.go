@@ -678,6 +678,7 @@ const (
 	// FleetLimited says that pods wait because a limit does not allow for more
 	// machines.
 	FleetLimited = "Limited"
-	// FleetDegraded says that machines did not come.
+	// FleetDegraded says that machines did not come, or that something is wrong that
+	// somebody has to put right.
 	FleetDegraded = "Degraded"
 )

@@ -104,19 +104,34 @@ func (r *round) lowerBound() int64 {
 	return decide.LowerBound(slices.Concat(own, state.Pending), state.Flavors)
 }
 
-// degraded says which flavors are left alone.
+// degraded says which flavors are left alone, and which somebody has to put right.
 func (r *round) degraded() {
-	var names []string
+	var alone, unusable, problems []string
 	for _, f := range r.fleet.Status.Flavors {
 		if f.LeftAloneUntil != nil {
-			names = append(names, f.Name)
+			alone = append(alone, f.Name)
 		}
 	}
-	if len(names) == 0 {
-		r.condition(v1alpha1.FleetDegraded, false, "MachinesCome", "no flavor is left alone")
-		return
+	for i := range r.self.inventory.Flavors {
+		// A flavor has the same problem in each zone.
+		if f := &r.self.inventory.Flavors[i]; f.Named && f.Problem != "" && !slices.Contains(problems, f.Problem) {
+			problems = append(problems, f.Problem)
+			unusable = append(unusable, f.Name+": "+f.Problem)
+		}
 	}
-	r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotCome", "left alone for a while: "+strings.Join(names, ", "))
+	if len(alone) > 0 {
+		alone = []string{"left alone for a while: " + strings.Join(alone, ", ")}
+	}
+	text := strings.Join(slices.Concat(unusable, alone), "; ")
+	switch {
+	case len(unusable) > 0:
+		r.condition(v1alpha1.FleetDegraded, true, "FlavorsUnusable", text)
+		r.tell(corev1.EventTypeWarning, "FlavorsUnusable", "Hold", strings.Join(unusable, "; "))
+	case len(alone) > 0:
+		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotCome", text)
+	default:
+		r.condition(v1alpha1.FleetDegraded, false, "MachinesCome", "no flavor is left alone")
+	}
 }
 
 // summary says in a line how the fleet is.

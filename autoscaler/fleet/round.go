@@ -53,6 +53,7 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	r.fleet.Status.ObservedGeneration = r.fleet.Generation
 	err := r.steps(ctx, fleets)
 	if refused := (*provider.Refused)(nil); errors.As(err, &refused) {
+		r.condition(v1alpha1.FleetDegraded, true, refused.Reason, refused.Message)
 		err = &waiting{refused.Reason, refused.Message}
 	}
 	var w *waiting

@@ -195,6 +195,26 @@ func TestMachinesThatThereMustBeAreWaitedFor(t *testing.T) {
 	m.checkCondition(v1alpha1.FleetDegraded, "True MachinesDoNotCome")
 }
 
+// TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt: one among all that the seller has
+// concerns nobody.
+func TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt(t *testing.T) {
+	broken := modelFlavor("broken", 4, 16, 10_000)
+	broken.Problem = "there is none of that name"
+	for _, named := range []bool{false, true} {
+		broken.Named = named
+		m := newModel(t, alone(nil), []provider.Flavor{broken, modelFlavor("small", 4, 16, 100_000)})
+		m.add(testPod("p", 3000, 1024, time.Hour))
+		m.run(5*minute, "f")
+		m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; broken 0 of 0, at most 0; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+		want := "False MachinesCome"
+		if named {
+			want = "True FlavorsUnusable"
+		}
+		m.checkCondition(v1alpha1.FleetDegraded, want)
+		m.checkCondition(v1alpha1.FleetReady, "True LookedAfter")
+	}
+}
+
 func TestANodeThatIsNobodysAnyMoreIsOpened(t *testing.T) {
 	m := emptied(t)
 	m.must(m.client.Delete(t.Context(), m.fleet("f")))

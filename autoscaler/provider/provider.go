@@ -120,8 +120,11 @@ type Flavor struct {
 	// are not nil. Threshold is a share.
 	JoinTimeout, UnneededTime *time.Duration
 	Threshold                 *float64
-	// Problem says why no machine of it can be bought; empty if one can.
+	// Problem says why no machine of it can be bought; empty if one can. Named says that
+	// it is not one among all that the seller has: the fleet asks for it by name, and a
+	// Problem is for somebody to put right.
 	Problem string
+	Named   bool
 }
 
 // Machine is a machine, from its order until it is no longer paid for.

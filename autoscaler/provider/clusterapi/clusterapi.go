@@ -82,7 +82,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	for _, name := range p.spec.Names {
 		if !slices.ContainsFunc(found.Flavors, func(f provider.Flavor) bool { return f.Name == name }) {
 			found.Flavors = append(found.Flavors, provider.Flavor{
-				Name: name, Problem: fmt.Sprintf("there is no MachineDeployment %s/%s", p.spec.Namespace, name),
+				Name: name, Named: true, Problem: fmt.Sprintf("there is no MachineDeployment %s/%s", p.spec.Namespace, name),
 			})
 		}
 	}

@@ -91,21 +91,14 @@ func (p *Provider) makeAll(ctx context.Context, s *session, stock *stock, o *off
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	errs := make([]error, len(ordinals))
-	slots := make(chan struct{}, concurrency)
-	var wg sync.WaitGroup
-	for i, ordinal := range ordinals {
-		slots <- struct{}{}
-		if ctx.Err() != nil {
-			break
+	parallel(len(ordinals), func(i int) {
+		if errs[i] = ctx.Err(); errs[i] != nil {
+			return
 		}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			if errs[i] = p.makeOne(ctx, s, stock, o, u, intent, ordinal); errs[i] != nil && !transient(errs[i]) {
-				cancel() // the others would meet the same
-			}
-		})
-	}
-	wg.Wait()
+		if errs[i] = p.makeOne(ctx, s, stock, o, u, intent, ordinals[i]); errs[i] != nil && !transient(errs[i]) {
+			cancel() // the others would meet the same
+		}
+	})
 	var worst error
 	for _, err := range errs {
 		if err != nil && (worst == nil || transient(worst) || errors.Is(worst, context.Canceled)) {
@@ -228,18 +221,25 @@ func (p *Provider) Release(ctx context.Context, _, flavor string, from int, mach
 // deleteAll deletes servers, some at a time. One that has gone is no fault.
 func (p *Provider) deleteAll(ctx context.Context, s *session, ids []string) error {
 	errs := make([]error, len(ids))
+	parallel(len(ids), func(i int) {
+		err := servers.Delete(ctx, s.compute, ids[i]).Err
+		if err != nil && statusOf(err) != http.StatusNotFound {
+			errs[i] = s.login.explain("delete server "+ids[i], err)
+		}
+	})
+	return p.loggedOut(errors.Join(errs...))
+}
+
+// parallel calls do for each number below n, some at a time.
+func parallel(n int, do func(i int)) {
 	slots := make(chan struct{}, concurrency)
 	var wg sync.WaitGroup
-	for i, id := range ids {
+	for i := range n {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			err := servers.Delete(ctx, s.compute, id).Err
-			if err != nil && statusOf(err) != http.StatusNotFound {
-				errs[i] = s.login.explain("delete server "+id, err)
-			}
+			do(i)
 		})
 	}
 	wg.Wait()
-	return p.loggedOut(errors.Join(errs...))
 }

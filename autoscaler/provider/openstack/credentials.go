@@ -10,13 +10,16 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 
+	"github.com/go-logr/logr"
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -59,7 +62,7 @@ func readLogin(ctx context.Context, live client.Reader, spec *v1alpha1.OpenStack
 	ref := &spec.Credentials
 	where := fmt.Sprintf("Secret %s/%s", ref.Namespace, ref.Name)
 	var secret corev1.Secret
-	if err := live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &secret); err != nil {
+	if err := readQuietly(ctx, live, ref.Namespace, ref.Name, &secret); err != nil {
 		return nil, unreadable(where, "spec.openStack.credentials", err)
 	}
 	l, problem := parseLogin(secret.Data, ref.Cloud, spec.Region)
@@ -68,6 +71,12 @@ func readLogin(ctx context.Context, live client.Reader, spec *v1alpha1.OpenStack
 	}
 	l.where = where
 	return l, nil
+}
+
+// readQuietly reads an object of which nothing may be logged. Clients log all answers at
+// the highest verbosity.
+func readQuietly(ctx context.Context, live client.Reader, namespace, name string, object client.Object) error {
+	return live.Get(klog.NewContext(ctx, logr.Discard()), types.NamespacedName{Namespace: namespace, Name: name}, object)
 }
 
 // unreadable turns an error of reading an object into what is to be done about it.
@@ -94,7 +103,7 @@ func parseLogin(data map[string][]byte, cloud, region string) (l *login, problem
 	default:
 		problem = fmt.Sprintf("it has neither %s nor %s", keyCloudsYAML, keyAppID)
 	}
-	if problem != "" {
+	if problem = cmp.Or(problem, endpointProblem(l.auth.IdentityEndpoint)); problem != "" {
 		return nil, problem
 	}
 	if pem, ok := data[keyCACert]; ok {
@@ -117,9 +126,9 @@ func (l *login) fromClouds(text []byte, cloud, region string) string {
 			Profile string `json:"profile"`
 			CACert  string `json:"cacert"`
 			Cert    string `json:"cert"`
+			Verify  *bool  `json:"verify"`
 			Auth    struct {
-				AuthURL string `json:"auth_url"`
-				Token   string `json:"token"`
+				Token string `json:"token"`
 			} `json:"auth"`
 		} `json:"clouds"`
 	}
@@ -140,8 +149,9 @@ func (l *login) fromClouds(text []byte, cloud, region string) string {
 		return fmt.Sprintf("cloud %q refers to a profile: write out what that says", cloud)
 	case c.CACert+c.Cert != "":
 		return fmt.Sprintf("cloud %q refers to files: put the certificates to trust into the entry %s of the Secret", cloud, keyCACert)
-	case c.Auth.AuthURL == "":
-		return fmt.Sprintf("cloud %q has no auth_url", cloud)
+	case c.Verify != nil && !*c.Verify:
+		return fmt.Sprintf("cloud %q has verify: false, but certificates are always verified: remove it, and put the "+
+			"certificates to trust into the entry %s of the Secret", cloud, keyCACert)
 	case c.Auth.Token != "":
 		return fmt.Sprintf("cloud %q has a token, which cannot be renewed: use an application credential or a password", cloud)
 	}
@@ -151,21 +161,36 @@ func (l *login) fromClouds(text []byte, cloud, region string) string {
 	if err != nil {
 		return fmt.Sprintf("cloud %q of %s cannot be used: see that it is as `openstack --os-cloud` takes it", cloud, keyCloudsYAML)
 	}
+	l.tls = trusting() // the environment of this process has no say in it
+	return ""
+}
+
+// trusting verifies certificates by those that the system trusts.
+func trusting() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }
+
+// endpointProblem says what is wrong with the URL of Keystone, which messages repeat.
+func endpointProblem(text string) string {
+	switch u, err := url.Parse(text); {
+	case text == "":
+		return "it has no " + keyAuthURL
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return keyAuthURL + " is no URL such as https://keystone.example.org/v3"
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return keyAuthURL + " has more than a host and a path: put the user and the password into entries of their own"
+	}
 	return ""
 }
 
 func (l *login) fromApplicationCredential(data map[string][]byte, region string) string {
-	for _, key := range []string{keyAuthURL, keyAppSecret} {
-		if len(data[key]) == 0 {
-			return fmt.Sprintf("it has %s and no %s", keyAppID, key)
-		}
+	if len(data[keyAppSecret]) == 0 {
+		return fmt.Sprintf("it has %s and no %s", keyAppID, keyAppSecret)
 	}
 	trimmed := func(key string) string { return string(bytes.TrimSpace(data[key])) }
 	l.auth = gophercloud.AuthOptions{
 		IdentityEndpoint: trimmed(keyAuthURL), ApplicationCredentialID: trimmed(keyAppID), ApplicationCredentialSecret: trimmed(keyAppSecret),
 	}
 	l.endpoint = gophercloud.EndpointOpts{Region: cmp.Or(region, trimmed(keyRegion)), Availability: gophercloud.AvailabilityPublic}
-	l.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	l.tls = trusting()
 	return ""
 }
 

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -48,39 +51,67 @@ func aboutQuota(message string) bool {
 	return strings.Contains(message, "quota") || strings.Contains(message, "maximum number of") || strings.Contains(message, "limit exceeded")
 }
 
+// answerOf returns the answer that an error is about, nil if there was none. When an
+// expired token cannot be renewed, that is what matters.
+func answerOf(err error) *gophercloud.ErrUnexpectedResponseCode {
+	var renewal *gophercloud.ErrUnableToReauthenticate
+	if errors.As(err, &renewal) {
+		err = renewal.ErrReauth
+	}
+	var answer gophercloud.ErrUnexpectedResponseCode
+	if errors.As(err, &answer) {
+		return &answer
+	}
+	return nil
+}
+
 // statusOf returns the code of an answer, 0 if there was none.
 func statusOf(err error) int {
-	var reauth *gophercloud.ErrUnableToReauthenticate
-	if errors.As(err, &reauth) {
-		err = reauth.ErrReauth
-	}
-	var code gophercloud.ErrUnexpectedResponseCode
-	if errors.As(err, &code) {
-		return code.Actual
+	if answer := answerOf(err); answer != nil {
+		return answer.Actual
 	}
 	return 0
 }
 
-// messageOf returns what the cloud says is wrong, in its words: OpenStack's services
-// wrap them as {"someName": {"message": "…", "code": 403}}.
+// messageOf returns what the cloud says is wrong, in its words, without what may be
+// secret. OpenStack's services wrap them as {"someName": {"message": "…", "code": 403}}.
 func messageOf(err error) string {
-	var code gophercloud.ErrUnexpectedResponseCode
-	if !errors.As(err, &code) {
-		return err.Error()
+	answer := answerOf(err)
+	if answer == nil {
+		return scrub(err.Error())
 	}
 	var body map[string]struct {
 		Message string `json:"message"`
 	}
-	if json.Unmarshal(code.Body, &body) == nil {
-		for _, inner := range body { // there is one
-			if inner.Message != "" {
-				return inner.Message
+	if json.Unmarshal(answer.Body, &body) == nil {
+		for _, key := range slices.Sorted(maps.Keys(body)) { // there is one
+			if message := body[key].Message; message != "" {
+				return scrub(message)
 			}
 		}
 	}
-	text := strings.Join(strings.Fields(string(code.Body)), " ")
-	return fmt.Sprintf("HTTP %d %s", code.Actual, cmp.Or(text, http.StatusText(code.Actual)))
+	text := strings.Join(strings.Fields(string(answer.Body)), " ")
+	return scrub(fmt.Sprintf("HTTP %d %s", answer.Actual, cmp.Or(text, http.StatusText(answer.Actual))))
 }
+
+// encoded is what tokens and user data look like.
+var encoded = regexp.MustCompile(`[A-Za-z0-9+/=_-]{48,}`)
+
+// scrub takes out of a text what may be a token, or user data, which Nova repeats when
+// it refuses them.
+func scrub(text string) string { return encoded.ReplaceAllString(text, "[…]") }
+
+// fault is an error of a request. It says what the cloud said and not what was sent.
+type fault struct {
+	what  string
+	cause error
+}
+
+// Error says what was being done, and what the cloud said.
+func (f *fault) Error() string { return f.what + ": " + messageOf(f.cause) }
+
+// Unwrap returns the error of the client.
+func (f *fault) Unwrap() error { return f.cause }
 
 // explain turns an error of a request into a provider.Refused if somebody has to act.
 func (l *login) explain(what string, err error) error {
@@ -99,7 +130,7 @@ func (l *login) explain(what string, err error) error {
 			"cannot %s: the catalogue of %s has no such service in region %q: see spec.openStack.region and region_name in %s",
 			what, l.auth.IdentityEndpoint, l.endpoint.Region, l.where)}
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return &fault{what, err}
 }
 
 // sentence ends a text with a full stop.

@@ -21,8 +21,9 @@ type offer struct {
 	name string // FLAVOR, or FLAVOR@ZONE
 	zone string // empty if the cloud chooses
 	nova flavors.Flavor
-	// problem is why none can be bought.
+	// problem is why none can be bought. named says that the spec names what is wrong.
 	problem string
+	named   bool
 }
 
 // offerName returns the name of a flavor in a zone.
@@ -43,12 +44,15 @@ func (s *stock) offers(spec *v1alpha1.OpenStackServers) []offer {
 	var all []offer
 	for _, f := range s.flavors {
 		for _, zone := range zones {
-			all = append(all, offer{name: offerName(f.Name, zone), zone: zone, nova: f, problem: s.problem(&f, zone)})
+			all = append(all, offer{
+				name: offerName(f.Name, zone), zone: zone, nova: f, problem: s.problem(&f, zone),
+				named: len(spec.Flavors) > 0 || zone != "" && !s.zones[zone],
+			})
 		}
 	}
 	for _, name := range s.missing {
 		for _, zone := range zones {
-			all = append(all, offer{name: offerName(name, zone), zone: zone, nova: flavors.Flavor{Name: name}, problem: fmt.Sprintf(
+			all = append(all, offer{name: offerName(name, zone), zone: zone, nova: flavors.Flavor{Name: name}, named: true, problem: fmt.Sprintf(
 				"spec.openStack.flavors names %q and the project sees no such flavor: correct the name, or have the flavor made or shared", name)})
 		}
 	}
@@ -89,7 +93,7 @@ func (s *stock) problem(f *flavors.Flavor, zone string) string {
 // as the spec promises.
 func (o *offer) flavor(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServers, s *stock, node *corev1.Node) provider.Flavor {
 	f := provider.Flavor{
-		Name: o.name, InstanceType: o.nova.Name, Problem: o.problem, MaxPods: spec.MaxPods, Template: o.nova.ID + "/" + s.image.ID,
+		Name: o.name, InstanceType: o.nova.Name, Problem: o.problem, Named: o.named, MaxPods: spec.MaxPods, Template: o.nova.ID + "/" + s.image.ID,
 		Sold:   packing.Size{MilliCPU: int64(o.nova.VCPUs) * 1000, MemoryBytes: int64(o.nova.RAM) * mebibyte},
 		Labels: o.labels(fleet, spec, s), Taints: slices.Clone(spec.NodeTaints),
 	}

@@ -70,6 +70,8 @@ type cloud struct {
 	refused map[string]refusal
 	// nodes are the names that the nodes of servers had when they were last seen.
 	nodes map[string]string
+	// faults are why servers failed that had to be asked for, by ID.
+	faults map[string]string
 }
 
 // refusal is that the cloud would not sell a flavor.
@@ -92,7 +94,7 @@ func (c *Clouds) For(fleet *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) *
 	}
 	known := c.fleets[fleet.UID]
 	if known == nil {
-		known = &cloud{refused: map[string]refusal{}, nodes: map[string]string{}}
+		known = &cloud{refused: map[string]refusal{}, nodes: map[string]string{}, faults: map[string]string{}}
 		c.fleets[fleet.UID] = known
 	}
 	return &Provider{clouds: c, cloud: known, fleet: fleet, spec: fleet.Spec.OpenStack, nodes: nodes}
@@ -168,8 +170,8 @@ func (p *Provider) loggedOut(err error) error {
 }
 
 // Observe implements provider.Provider. It takes two requests, one for the servers (one
-// more for each further thousand) and one for the limits, and some more every
-// stockTime.
+// more for each further thousand) and one for the limits. There is one more for each
+// server that has failed, the first time that it is seen, and some more every stockTime.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	s, stock, err := p.connect(ctx)
 	if err != nil {
@@ -181,6 +183,9 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	}
 	may, err := s.limits(ctx)
 	if err != nil {
+		return nil, p.loggedOut(err)
+	}
+	if err := p.explainFaults(ctx, s, all); err != nil {
 		return nil, p.loggedOut(err)
 	}
 	p.seen = all
@@ -196,7 +201,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	}
 	p.rememberNodes(found.Machines)
 	wants := count(found.Machines)
-	p.forget(may)
+	forget(p.cloud.refused, may, p.clouds.Clock.Now())
 	for _, o := range stock.offers(p.spec) {
 		f := o.flavor(p.fleet, p.spec, stock, examples[o.name])
 		f.Want = wants[f.Name]
@@ -204,6 +209,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 		if r, ok := p.cloud.refused[f.Name]; ok {
 			f.Max = min(f.Max, max(r.machines, f.Want))
 			f.Problem = cmp.Or(f.Problem, r.problem)
+			f.Named = f.Named || r.problem != ""
 		}
 		delete(wants, f.Name)
 		found.Flavors = append(found.Flavors, f)
@@ -253,9 +259,8 @@ func (p *Provider) rememberNodes(machines []provider.Machine) {
 }
 
 // forget drops refusals that are old, or that came of other limits.
-func (p *Provider) forget(may *limits.Absolute) {
-	now := p.clouds.Clock.Now()
-	maps.DeleteFunc(p.cloud.refused, func(_ string, r refusal) bool {
+func forget(refused map[string]refusal, may *limits.Absolute, now time.Time) {
+	maps.DeleteFunc(refused, func(_ string, r refusal) bool {
 		return !now.Before(r.until) || r.problem == "" && ceilings(r.limits) != ceilings(*may)
 	})
 }

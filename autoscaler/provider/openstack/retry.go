@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -57,16 +58,12 @@ func await(ctx context.Context, d time.Duration) error {
 // transient reports whether a request may succeed when it is made again: the cloud was
 // asked too much, had a fault of its own, or could not be reached.
 func transient(err error) bool {
-	var code gophercloud.ErrUnexpectedResponseCode
-	if errors.As(err, &code) {
-		return code.Actual == http.StatusTooManyRequests || code.Actual >= 500 && code.Actual != http.StatusNotImplemented
+	if status := statusOf(err); status != 0 {
+		return status == http.StatusTooManyRequests || status >= 500 && status != http.StatusNotImplemented
 	}
 	var network net.Error
-	return errors.As(err, &network) || errors.Is(err, errCut)
+	return errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) // an answer that broke off
 }
-
-// errCut is an answer that broke off.
-var errCut = errors.New("the connection broke off")
 
 // retry makes a client repeat requests that may succeed the next time. What creates
 // something is not repeated here: it may have been done though the answer says no.

@@ -2,7 +2,10 @@ package openstack
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -31,13 +34,50 @@ func (p *Provider) machine(s *servers.Server, stock *stock, nodes map[string]*co
 	}
 	switch s.Status {
 	case statusError:
-		m.Failed = cmp.Or(s.Fault.Message, "Nova says that it is in ERROR and not why")
+		m.Failed = scrub(cmp.Or(s.Fault.Message, unexplained))
 	case statusActive:
 		m.Waits = fmt.Sprintf("server %s is ACTIVE and has no node yet: see its console for how far its user data came", s.Name)
 	default:
 		m.Waits = fmt.Sprintf("server %s is %s", s.Name, strings.TrimRight(s.Status+", "+s.TaskState, ", "))
 	}
 	return m
+}
+
+// unexplained is said of servers of which Nova says nothing. It does not, for instance, of
+// those that nova-compute gives up when it is restarted.
+const unexplained = "Nova says that it is in ERROR and not why"
+
+// explainFaults puts into servers why they failed. Nova leaves that out of lists for those
+// that no host took: they are asked for one by one, each once.
+func (p *Provider) explainFaults(ctx context.Context, s *session, all []servers.Server) error {
+	known := p.cloud.faults
+	p.cloud.faults = map[string]string{}
+	var unknown []*servers.Server
+	for i := range all {
+		failed := &all[i]
+		if failed.Status != statusError || failed.Fault.Message != "" || leaving(failed) {
+			continue
+		}
+		if failed.Fault.Message = known[failed.ID]; failed.Fault.Message == "" {
+			unknown = append(unknown, failed)
+		}
+	}
+	errs := make([]error, len(unknown))
+	parallel(len(unknown), func(i int) {
+		found, err := servers.Get(ctx, s.compute, unknown[i].ID).Extract()
+		switch {
+		case err == nil:
+			unknown[i].Fault.Message = cmp.Or(found.Fault.Message, unexplained)
+		case statusOf(err) != http.StatusNotFound: // else it has gone meanwhile
+			errs[i] = s.login.explain("ask why server "+unknown[i].ID+" failed", err)
+		}
+	})
+	for i := range all {
+		if message := all[i].Fault.Message; all[i].Status == statusError && message != "" {
+			p.cloud.faults[all[i].ID] = message
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // leaving reports whether a server has been deleted or is about to be.

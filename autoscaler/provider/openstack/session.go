@@ -50,7 +50,7 @@ func open(ctx context.Context, l *login, wrap func(http.RoundTripper) http.Round
 	}
 	client, err := openstack.NewClient(l.auth.IdentityEndpoint)
 	if err != nil {
-		return nil, &provider.Refused{Reason: reasonCredentials, Message: fmt.Sprintf("%s: auth_url is no URL", l.where)}
+		return nil, l.explain("use "+l.auth.IdentityEndpoint, err)
 	}
 	client.HTTPClient = http.Client{Transport: http1, Timeout: patience}
 	retry(client)

@@ -1,16 +1,16 @@
 package openstack
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -25,6 +25,7 @@ const reasonUserData = "UserDataUnusable"
 // userData is a template with the values of a Secret. The zero value gives none.
 type userData struct {
 	where    string
+	secret   bool // the template itself is in a Secret
 	template *template.Template
 	values   map[string]string
 }
@@ -50,15 +51,15 @@ func readUserData(ctx context.Context, live client.Reader, spec *v1alpha1.OpenSt
 	}
 	if spec.Values != nil {
 		var secret corev1.Secret
-		if err := live.Get(ctx, types.NamespacedName{Namespace: spec.Values.Namespace, Name: spec.Values.Name}, &secret); err != nil {
+		if err := readQuietly(ctx, live, spec.Values.Namespace, spec.Values.Name, &secret); err != nil {
 			return nil, unreadable(fmt.Sprintf("Secret %s/%s", spec.Values.Namespace, spec.Values.Name), "spec.openStack.userData.values", err)
 		}
 		for key, value := range secret.Data {
 			u.values[key] = string(value)
 		}
 	}
-	if u.template, err = template.New("user-data").Option("missingkey=error").Parse(text); err != nil {
-		return nil, &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf("%s: %v", u.where, err)}
+	if u.template, err = template.New(templateName).Option("missingkey=error").Parse(text); err != nil {
+		return nil, u.refused(err)
 	}
 	sample := facts{Name: "fleet-00000000-0", Fleet: "fleet", Flavor: "flavor", Zone: "zone", Labels: "key=value", Taints: "key=value:NoSchedule"}
 	_, err = u.render(sample) // so that what it lacks is known before a server is wanted
@@ -68,12 +69,13 @@ func readUserData(ctx context.Context, live client.Reader, spec *v1alpha1.OpenSt
 func (u *userData) readTemplate(ctx context.Context, live client.Reader, spec *v1alpha1.OpenStackUserData) (string, error) {
 	ref, kind, field := spec.Secret, "Secret", "spec.openStack.userData.secret"
 	var object client.Object = &corev1.Secret{}
+	u.secret = ref != nil
 	if ref == nil {
 		ref, kind, field, object = spec.ConfigMap, "ConfigMap", "spec.openStack.userData.configMap", &corev1.ConfigMap{}
 	}
 	what := fmt.Sprintf("%s %s/%s", kind, ref.Namespace, ref.Name)
 	u.where = fmt.Sprintf("the user data in %s, entry %s", what, ref.Key)
-	if err := live.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, object); err != nil {
+	if err := readQuietly(ctx, live, ref.Namespace, ref.Name, object); err != nil {
 		return "", unreadable(what, field, err)
 	}
 	var text string
@@ -98,16 +100,59 @@ func (u *userData) render(f facts) ([]byte, error) {
 		return nil, nil
 	}
 	f.Values = u.values
-	var out bytes.Buffer
-	if err := u.template.Execute(&out, f); err != nil {
-		return nil, &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf("%s: %v", u.where, err)}
-	}
-	if out.Len() > maxUserData {
+	var out bounded
+	err := u.template.Execute(&out, f)
+	switch {
+	case errors.Is(err, errTooLong):
 		return nil, &provider.Refused{Reason: reasonUserData, Message: fmt.Sprintf(
-			"%s has %d bytes and Nova takes %d: fetch the rest from the server itself", u.where, out.Len(), maxUserData)}
+			"%s comes to more than the %d bytes that Nova takes: let the server fetch the rest itself", u.where, maxUserData)}
+	case err != nil:
+		return nil, u.refused(err)
 	}
-	return out.Bytes(), nil
+	return out.text, nil
 }
+
+// bounded takes as much as Nova does. A template may write without end.
+type bounded struct{ text []byte }
+
+var errTooLong = errors.New("too long")
+
+// Write implements io.Writer.
+func (b *bounded) Write(more []byte) (int, error) {
+	if len(b.text)+len(more) > maxUserData {
+		return 0, errTooLong
+	}
+	b.text = append(b.text, more...)
+	return len(more), nil
+}
+
+// templateName is how errors call a template.
+const templateName = "user-data"
+
+// inLine finds in an error the line of the template that it is about.
+var inLine = regexp.MustCompile(regexp.QuoteMeta(templateName) + `:(\d+)`)
+
+// refused says what is wrong with the template. Errors quote it and may quote values: of
+// what a Secret has, no more is said than the line.
+func (u *userData) refused(err error) *provider.Refused {
+	text := err.Error()
+	quotes := u.secret
+	for _, value := range u.values {
+		quotes = quotes || len(value) >= shortestSecret && strings.Contains(text, value)
+	}
+	if quotes {
+		line := "the template"
+		if found := inLine.FindStringSubmatch(text); found != nil {
+			line = "line " + found[1] + " of the template"
+		}
+		text = line + " is wrong; it is not repeated here, since it may be secret"
+	}
+	return &provider.Refused{Reason: reasonUserData, Message: u.where + ": " + text}
+}
+
+// shortestSecret is how long a value must be, in bytes, to be kept secret: shorter ones
+// would be found in any text.
+const shortestSecret = 4
 
 // labelsFlag writes labels as key=value between commas, ordered by key.
 func labelsFlag(labels map[string]string) string {

@@ -1,0 +1,186 @@
+package openstack
+
+import (
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+const (
+	secretWord = "hush-hush-hush"
+	keystone   = "https://keystone.example.org/v3"
+)
+
+// cloudsYAML returns a clouds.yaml with one cloud, and further lines for it.
+func cloudsYAML(more string) []byte {
+	return fmt.Appendf(nil, "clouds:\n  one:\n    auth:\n      auth_url: %s\n      username: fleet\n      password: %s\n"+
+		"      project_name: k8s\n      user_domain_name: Default\n      project_domain_name: Default\n    region_name: North\n%s", keystone, secretWord, more)
+}
+
+func TestCredentialsAreReadFromACloudsYAML(t *testing.T) {
+	l, problem := parseLogin(map[string][]byte{"clouds.yaml": cloudsYAML("")}, "", "")
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	if a := &l.auth; a.IdentityEndpoint != keystone || a.Username != "fleet" || a.Password != secretWord || a.Scope.ProjectName != "k8s" || !a.AllowReauth {
+		t.Errorf("logs in with %+v", l.auth)
+	}
+	if l.endpoint.Region != "North" {
+		t.Errorf("the region is %q", l.endpoint.Region)
+	}
+	if l, _ := parseLogin(map[string][]byte{"clouds.yaml": cloudsYAML("")}, "one", "South"); l == nil || l.endpoint.Region != "South" {
+		t.Error("the region of the fleet does not count")
+	}
+}
+
+func TestCredentialsAreReadFromAnApplicationCredential(t *testing.T) {
+	data := map[string][]byte{
+		"auth_url": []byte(keystone + "\n"), "application_credential_id": []byte("abc\n"),
+		"application_credential_secret": []byte(secretWord + "\n"), "region_name": []byte("North\n"),
+	}
+	l, problem := parseLogin(data, "", "")
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	if a := &l.auth; a.IdentityEndpoint != keystone || a.ApplicationCredentialID != "abc" || a.ApplicationCredentialSecret != secretWord || l.endpoint.Region != "North" {
+		t.Errorf("logs in with %+v in %+v", l.auth, l.endpoint)
+	}
+}
+
+func TestTheEnvironmentHasNoSayInCredentials(t *testing.T) {
+	for name, value := range map[string]string{
+		"OS_CLOUD": "other", "OS_REGION_NAME": "South", "OS_INTERFACE": "admin", "OS_CLIENT_CONFIG_FILE": "/none",
+	} {
+		t.Setenv(name, value)
+	}
+	l, problem := parseLogin(map[string][]byte{"clouds.yaml": cloudsYAML("")}, "", "")
+	if problem != "" || l.endpoint.Region != "North" || l.endpoint.Availability != "public" {
+		t.Errorf("%s: logs in at %+v", problem, l)
+	}
+}
+
+func TestCertificatesAreVerifiedByThoseInTheSecret(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains of clients that do not trust it
+	server.StartTLS()
+	defer server.Close()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	for name, ca := range map[string][]byte{"given": certificate, "missing": nil} {
+		data := map[string][]byte{"clouds.yaml": cloudsYAML("    verify: true\n")}
+		if ca != nil {
+			data["cacert"] = ca
+		}
+		l, problem := parseLogin(data, "", "")
+		if problem != "" {
+			t.Fatal(problem)
+		}
+		client := http.Client{Transport: &http.Transport{TLSClientConfig: l.tls}}
+		answer, err := client.Get(server.URL)
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+		if (err == nil) != (ca != nil) {
+			t.Errorf("with the certificate %s: %v", name, err)
+		}
+	}
+}
+
+func TestWhatIsWrongWithCredentialsIsSaid(t *testing.T) {
+	clouds := func(text string) map[string][]byte { return map[string][]byte{"clouds.yaml": []byte(text)} }
+	with := func(more string) map[string][]byte { return clouds(string(cloudsYAML(more))) }
+	application := func(url string) map[string][]byte {
+		return map[string][]byte{"auth_url": []byte(url), "application_credential_id": []byte("id"), "application_credential_secret": []byte(secretWord)}
+	}
+	tests := []struct {
+		name, cloud string
+		data        map[string][]byte
+		says        string
+	}{
+		{"an empty Secret", "", nil, "neither clouds.yaml nor application_credential_id"},
+		{"no YAML", "", clouds("clouds: [" + secretWord), "clouds.yaml is not YAML"},
+		{"no cloud", "", clouds("clouds: {}"), "has 0 clouds"},
+		{"several clouds", "", with("  two: {}\n"), `has 2 clouds ["one" "two"]: say in spec.openStack.credentials.cloud which`},
+		{"another cloud", "two", with(""), `has no cloud "two"`},
+		{"a profile", "", with("    profile: vexxhost\n"), "write out what that says"},
+		{"a vendor", "", with("    cloud: vexxhost\n"), "write out what that says"},
+		{"a file of certificates", "", with("    cacert: /etc/ssl/ca.pem\n"), "into the entry cacert of the Secret"},
+		{"a file of a client certificate", "", with("    cert: /etc/ssl/me.pem\n"), "refers to files"},
+		{"no verification", "", with("    verify: false\n"), "certificates are always verified: remove it"},
+		{"a token", "", clouds("clouds: {one: {auth: {auth_url: 'https://k/v3', token: " + secretWord + "}}}"), "cannot be renewed"},
+		{"no URL", "", clouds("clouds: {one: {auth: {username: fleet}}}"), "no auth_url"},
+		{"a URL with a password", "", application("https://fleet:" + secretWord + "@k/v3"), "more than a host and a path"},
+		{"a URL with a query", "", application("https://k/v3?password=" + secretWord), "more than a host and a path"},
+		{"another scheme", "", application("ftp://k/v3"), "auth_url is no URL"},
+		{"no scheme", "", application("k:5000"), "auth_url is no URL"},
+		{"no secret", "", map[string][]byte{"application_credential_id": []byte("id"), "auth_url": []byte(keystone)}, "and no application_credential_secret"},
+		{"certificates that are none", "", map[string][]byte{"clouds.yaml": cloudsYAML(""), "cacert": []byte(secretWord)}, "no certificate in PEM"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			l, problem := parseLogin(tc.data, tc.cloud, "")
+			if l != nil || !strings.Contains(problem, tc.says) {
+				t.Errorf("the problem is %q, want %q in it", problem, tc.says)
+			}
+			if strings.Contains(problem, secretWord) {
+				t.Errorf("the problem %q tells a secret", problem)
+			}
+		})
+	}
+}
+
+func TestCredentialsAreNeverPrinted(t *testing.T) {
+	l, problem := parseLogin(map[string][]byte{"clouds.yaml": cloudsYAML("")}, "", "")
+	if problem != "" {
+		t.Fatal(problem)
+	}
+	l.where = "Secret a/b"
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		for _, value := range []any{l, *l, session{login: l}.login} {
+			if text := fmt.Sprintf(format, value); strings.Contains(text, secretWord) || !strings.Contains(text, "Secret a/b") {
+				t.Errorf("%s prints %s", format, text)
+			}
+		}
+	}
+}
+
+func TestOtherCredentialsHaveAnotherSum(t *testing.T) {
+	one := map[string][]byte{"a": []byte("1"), "b": []byte("2")}
+	if sum(one) != sum(map[string][]byte{"b": []byte("2"), "a": []byte("1")}) {
+		t.Error("the order counts")
+	}
+	for _, other := range []map[string][]byte{{"a": []byte("1")}, {"a": []byte("2"), "b": []byte("1")}, {"a": []byte("1"), "b": []byte("2"), "c": nil}} {
+		if sum(one) == sum(other) {
+			t.Errorf("%v has the same sum", other)
+		}
+	}
+}
+
+// FuzzParseLogin looks for a clouds.yaml that is taken and leads elsewhere than a URL, or
+// whose problem tells the password.
+func FuzzParseLogin(f *testing.F) {
+	for _, more := range []string{"", "    verify: false\n", "    profile: x\n", "  two: {}\n", "    cacert: x\n", "\t", "    auth: 3\n"} {
+		f.Add(string(cloudsYAML(more)), "", "")
+	}
+	f.Add("clouds: {one: {auth: {auth_url: 'https://k/v3', password: hush-hush-hush}}}", "one", "North")
+	f.Fuzz(func(t *testing.T, text, cloud, region string) {
+		l, problem := parseLogin(map[string][]byte{"clouds.yaml": []byte(text)}, cloud, region)
+		switch {
+		case (l == nil) == (problem == ""):
+			t.Fatalf("login %v, problem %q", l, problem)
+		case l == nil && strings.Contains(problem, secretWord) && !strings.Contains(cloud, secretWord):
+			if !namesCloud(problem) {
+				t.Fatalf("the problem %q tells a secret", problem)
+			}
+		case l != nil && (endpointProblem(l.auth.IdentityEndpoint) != "" || l.tls.InsecureSkipVerify || !l.auth.AllowReauth):
+			t.Fatalf("logs in at %q", l.auth.IdentityEndpoint)
+		}
+	})
+}
+
+// namesCloud reports whether a problem repeats the names of clouds, which are no secrets.
+func namesCloud(problem string) bool { return strings.Contains(problem, "cloud") }
