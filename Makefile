@@ -103,6 +103,13 @@ test-integration: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) 
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/kustomize | $(DIST) ## Run the built binaries end to end.
 	SUPERCARGO_BIN="$(abspath $(BIN))" $(call go_test,e2e,-tags e2e -count 1 ./test/e2e/...)
 
+# Compiled before, so that the services do not wait for it. One command: what ends make
+# ends the script too.
+.PHONY: e2e-openstack
+e2e-openstack: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST) ## Test against a real OpenStack, which it installs, starts and stops (Debian 12, root).
+	go test -c -tags openstack -o /dev/null ./test/e2e/openstack
+	PATH="$(abspath $(BIN)):$$PATH" hack/openstack/openstack.sh run $(call go_test,e2e-openstack,-tags openstack -count 1 -parallel 4 -timeout 30m ./test/e2e/openstack)
+
 .PHONY: test-vendor
 test-vendor: ## Build kube-scheduler from a vendored copy of this tree, without network.
 	hack/test-vendor.sh
@@ -134,6 +141,11 @@ bench-plan: $(BIN)/supercargo $(BIN)/karpenter-peer | $(DIST) ## Compare plans w
 .PHONY: $(BIN)/karpenter-peer
 $(BIN)/karpenter-peer: # a module of its own: nothing here depends on Karpenter
 	go -C test/peers/karpenter build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) .
+
+.PHONY: bench-openstack
+bench-openstack: | $(DIST) ## Measure asking for 50 OpenStack servers and looking at 999 (Debian 12, root); JSON in dist/openstack.json.
+	go test -c -tags openstack,measure -o $(DIST)/openstack-speed.test ./test/e2e/openstack
+	OPENSTACK_MEASURED=$(abspath $(DIST))/openstack.json hack/openstack/openstack.sh run $(DIST)/openstack-speed.test -test.v -test.run TestSpeed -test.timeout 2h
 
 HTAS_SEEDS ?= 10
 

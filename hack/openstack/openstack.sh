@@ -11,24 +11,55 @@
 #   openstack.sh remove            stop, and remove the directory
 #
 # Each may be done again. Needs root. All state is in one directory, all ports are on
-# 127.0.0.1. There are three hosts, each in an availability zone of its own:
+# 127.0.0.1. What `run` starts ends with it, also if it is killed: a guard in a session
+# of its own sees that and stops all. There are three hosts, each in an availability
+# zone of its own:
 #
 #   fake1  roomy   takes about a hundred machines of any size
 #   fake2  small   2 vCPUs and 8 GiB: soon full
 #   fake3  broken  every build fails
 #
 # Environment:
-#   OPENSTACK_DIR    the directory (default: openstack-UID in TMPDIR)
-#   OPENSTACK_PORT   the first of eight ports (default: 25000)
+#   OPENSTACK_DIR    the directory (default: /var/tmp/openstack-UID; for `run` a new one
+#                    in /var/tmp, which goes when the command succeeds)
+#   OPENSTACK_PORT   the first of eight ports (default: 25000; for `run` the first from
+#                    there on where nothing listens)
 #   OPENSTACK_NICE   how nice the services are (default: 10)
-#   OPENSTACK_TOKEN_SECONDS  how long tokens are good (default: 120)
+#   OPENSTACK_TOKEN_SECONDS  how long tokens are good (default: 160; with 120 or less the
+#                    services, which renew theirs two minutes early, log in all the time)
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=${OPENSTACK_DIR:-${TMPDIR:-/tmp}/openstack-$UID}
-port=${OPENSTACK_PORT:-25000}
+self=$here/$(basename "${BASH_SOURCE[0]}")
+verb=${1-}
+shift || true
+
+die() { say "$*"; exit 1; }
+say() { printf '%s openstack: %s\n' "$(date +%T)" "$*" >&2; }
+listens() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+free_ports() { # the first of eight ports at which nothing listens
+	local first at
+	for ((first = 25000; first < 30000; first += 10)); do
+		for ((at = first; at < first + 8; at++)); do
+			! listens "$at" || continue 2
+		done
+		echo "$first"
+		return
+	done
+	die "no eight ports are free between 25000 and 30000: set OPENSTACK_PORT"
+}
+
+# What `run` chooses, those whom it starts find in the environment.
+fresh=
+if [[ $verb == run ]]; then
+	[[ -n ${OPENSTACK_PORT-} ]] || OPENSTACK_PORT=$(free_ports)
+	[[ -n ${OPENSTACK_DIR-} ]] || { OPENSTACK_DIR=$(mktemp -d /var/tmp/openstack.XXXXXX) && fresh=yes; }
+fi
+export OPENSTACK_DIR=${OPENSTACK_DIR:-/var/tmp/openstack-$UID} OPENSTACK_PORT=${OPENSTACK_PORT:-25000}
+root=$OPENSTACK_DIR port=$OPENSTACK_PORT
 niceness=${OPENSTACK_NICE:-10}
-token_seconds=${OPENSTACK_TOKEN_SECONDS:-120}
+token_seconds=${OPENSTACK_TOKEN_SECONDS:-160}
 computes=(FakeDriver SmallFakeDriver FakeBuildAbortDriver)
 
 ip=127.0.0.1
@@ -51,39 +82,50 @@ unset PYTHONHOME VIRTUAL_ENV http_proxy https_proxy HTTP_PROXY HTTPS_PROXY || tr
 export SEED_IDENTITY=http://$ip:$keystone/v3 SEED_NOVA=http://$ip:$nova/v2.1 SEED_PLACEMENT=http://$ip:$placement
 export SEED_GLANCE=http://$ip:$glance SEED_NEUTRON=http://$ip:$neutron SEED_PASSWORD=secret
 
-say() { printf '%s openstack: %s\n' "$(date +%T)" "$*" >&2; }
-
 # ---- install
 
+# apt is apt-get with lists and an archive of its own, which no other apt-get that runs
+# meanwhile locks or cleans.
+apt() {
+	mkdir -p "$root/apt/lists/partial" "$root/apt/archives/partial"
+	HOME="$caller_home" DEBIAN_FRONTEND=noninteractive apt-get -qq -o "Dir::State::lists=$root/apt/lists" -o "Dir::Cache=$root/apt" \
+		-o APT::Sandbox::User=root "$@"
+}
+
 install() {
+	((UID == 0)) || die "needs root, to install packages and to run the services"
 	local missing=() package
 	for package in "${packages[@]}"; do
 		[[ $(dpkg-query -Wf '${Status}' "$package" 2>/dev/null) == "install ok installed" ]] || missing+=("$package")
 	done
 	if ((${#missing[@]})); then
 		say "installing ${#missing[@]} packages and what they need"
-		env HOME="$caller_home" DEBIAN_FRONTEND=noninteractive bash -euo pipefail -c '
-			apt-get update -qq
+		apt update
+		(
 			# No package may start a daemon: the ones here have configurations of their own.
 			policy=/usr/sbin/policy-rc.d
 			if [[ ! -e $policy ]]; then
-				trap "rm -f $policy" EXIT
-				printf "#!/bin/sh\nexit 101\n" >$policy
-				chmod 755 $policy
+				trap 'rm -f "$policy"' EXIT
+				printf '#!/bin/sh\nexit 101\n' >"$policy"
+				chmod 755 "$policy"
 			fi
-			apt-get install -qq -y --no-install-recommends -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 \
-				-o Dpkg::Options::=--force-unsafe-io "$@"' install "${missing[@]}" >&2
+			apt install -y --no-install-recommends -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 \
+				-o Dpkg::Options::=--force-unsafe-io "${missing[@]}" >&2
+		)
 	fi
 	# The API pipelines are in packages that would ask questions and set up databases.
 	if [[ ! -e $share/usr/share/nova-common/api-paste.ini ]]; then
+		local pipelines=(nova-common glance-common neutron-common)
 		mkdir -p "$share"
 		(
 			cd "$share"
-			apt-get download -qq nova-common glance-common neutron-common 2>/dev/null # says that root should not
+			# What the system knows of packages is enough if it is not too old.
+			apt-get -qq download "${pipelines[@]}" 2>/dev/null || { apt update && apt download "${pipelines[@]}"; }
 			for package in ./*.deb; do dpkg-deb -x "$package" .; done
 			rm -f ./*.deb
 		)
 	fi
+	rm -rf "$root/apt"
 }
 
 # ---- configure
@@ -321,22 +363,39 @@ make_databases() {
 	touch "$data/.synced"
 }
 
-die() { say "$*"; exit 1; }
-
 # ---- start and stop
 
-alive() { [[ -s $run/$1.pid ]] && kill -0 -- "-$(cat "$run/$1.pid")" 2>/dev/null; }
+# Of each that runs, a file has the process and when it was started, in ticks since the
+# machine was: numbers of processes are used again.
+born() { # PROCESS
+	local stat
+	{ stat=$(<"/proc/$1/stat"); } 2>/dev/null || return 1
+	stat=${stat##*) } # the name before may have anything in it
+	set -- $stat
+	[[ $1 != Z ]] && echo "${20}"
+}
 
-# daemon NAME COMMAND...: starts it in a process group of its own. Under `run` it ends
-# with this shell, whatever ends that.
+leader() { # NAME: its process, if it is alive
+	local process started
+	read -r process started 2>/dev/null <"$run/$1.pid" && [[ -n $started && $(born "$process") == "$started" ]] && echo "$process"
+}
+
+alive() { leader "$1" >/dev/null; }
+
+# launch NAME COMMAND...: starts it in a session of its own. The pipe to the guard is not
+# for it: see guard.
+launch() {
+	local name=$1
+	shift
+	setsid "$@" 9>&- &
+	echo "$! $(born $!)" >"$run/$name.pid"
+}
+
+# daemon NAME COMMAND...: starts a service. The mark finds what leaves its session.
 daemon() {
 	local name=$1
 	shift
-	! alive "$name" || return 0
-	local with=()
-	[[ -z ${bound-} ]] || with=(setpriv --pdeathsig TERM)
-	setsid nice -n "$niceness" "${with[@]}" "$@" >>"$log/$name.out" 2>&1 </dev/null &
-	echo $! >"$run/$name.pid"
+	alive "$name" || OPENSTACK_MARK=$root launch "$name" nice -n "$niceness" "$@" >>"$log/$name.out" 2>&1 </dev/null
 }
 
 wait_for() { # NAME COMMAND...: until COMMAND succeeds
@@ -351,7 +410,6 @@ wait_for() { # NAME COMMAND...: until COMMAND succeeds
 	done
 }
 
-listens() { (exec 3<>"/dev/tcp/$ip/$1") 2>/dev/null; }
 answers() { curl -s -o /dev/null -m 5 "http://$ip:$1/"; }
 
 python_daemon() { # NAME MODULE ARGUMENT...
@@ -431,17 +489,16 @@ start() {
 	say "up: $SEED_IDENTITY"
 }
 
-stop_one() { # NAME: its whole process group, by force after ten seconds
-	[[ -s $run/$1.pid ]] || return 0
-	local group until=$((SECONDS + 10))
-	group=$(cat "$run/$1.pid")
-	kill -TERM -- "-$group" 2>/dev/null || true
-	while kill -0 -- "-$group" 2>/dev/null; do
-		if ((SECONDS >= until)); then
-			kill -KILL -- "-$group" 2>/dev/null || true
-		fi
-		sleep 0.1
-	done
+# stop_one NAME: its whole process group, by force after four seconds.
+stop_one() {
+	local group until=$((SECONDS + 4))
+	if group=$(leader "$1"); then
+		kill -TERM -- "-$group" 2>/dev/null || true
+		while kill -0 -- "-$group" 2>/dev/null; do
+			((SECONDS < until)) || kill -KILL -- "-$group" 2>/dev/null || true
+			sleep 0.1
+		done
+	fi
 	rm -f "$run/$1.pid"
 }
 
@@ -460,6 +517,16 @@ stop() {
 	stop_one rabbit
 	stop_one epmd
 	stop_one mysql
+	sweep
+}
+
+# sweep kills what services have started and not ended.
+sweep() {
+	local file process
+	for file in $(grep -lzxF "OPENSTACK_MARK=$root" /proc/[0-9]*/environ 2>/dev/null); do
+		process=${file#/proc/}
+		kill -KILL "${process%/environ}" 2>/dev/null || true
+	done
 }
 
 status() {
@@ -471,34 +538,48 @@ status() {
 }
 
 # run runs a command with the services up. They are stopped when it ends, and when this
-# shell is told to: then the command is told first.
+# shell does, whatever ends it.
 run() {
-	bound=yes
-	trap 'trap "" INT TERM; stop' EXIT
+	mkdir -p "$run"
+	rm -f "$run/succeeded"
+	exec 9> >(OPENSTACK_FRESH=$fresh exec setsid "$BASH" "$self" guard)
+	guard=$!
+	trap 'exec 9>&-; wait "$guard"' EXIT
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
-	install
-	stop # what a run before may have left
-	start
-	export OPENSTACK_DIR=$root OPENSTACK_PORT=$port OPENSTACK_SCRIPT=$here/openstack.sh OPENSTACK_IDENTITY=$SEED_IDENTITY
-	setsid env -u PYTHONPATH HOME="$caller_home" PATH="$caller_path" "$@" &
-	command=$!
-	trap 'end_command; exit 130' INT
-	trap 'end_command; exit 143' TERM
+	install 9>&-
+	stop 9>&- # what a run before may have left
+	launch start "$self" start
+	wait $!
+	export OPENSTACK_SCRIPT=$self OPENSTACK_IDENTITY=$SEED_IDENTITY
+	launch command env -u PYTHONPATH HOME="$caller_home" PATH="$caller_path" "$@"
 	local code=0
-	wait "$command" || code=$?
+	wait $! || code=$?
+	if ((code)); then
+		say "the logs are in $log"
+	else
+		touch "$run/succeeded"
+	fi
 	return "$code"
 }
 
-end_command() {
-	kill -TERM -- "-$command" 2>/dev/null || true
-	wait "$command" || true
+# guard waits until nobody holds the other end of the pipe any more, and stops all. Of a
+# directory that was made for one run it leaves the logs if that failed.
+guard() {
+	trap '' INT TERM HUP
+	cat >/dev/null
+	stop_one command &
+	stop_one start &
+	wait
+	stop
+	case ${OPENSTACK_FRESH-},$([[ -e $run/succeeded ]] && echo succeeded) in
+	yes,succeeded) rm -rf "$root" ;;
+	yes,) rm -rf "$data" "$share" "$run" "$etc" "$root/python" ;;
+	esac
 }
 
-verb=${1-}
-shift || true
 case $verb in
-install | start | stop | status | run) "$verb" "$@" ;;
+install | start | stop | status | run | guard) "$verb" "$@" ;;
 remove) stop && rm -rf "$root" ;;
 *) sed -n '2,/^set/{/^#/s/^# \?//p}' "${BASH_SOURCE[0]}" && exit 2 ;;
 esac

@@ -47,6 +47,7 @@ type bench struct {
 	fleet  *v1alpha1.NodeFleet
 	nodes  map[string]*corev1.Node
 	ledger *ledger
+	orders int // that were made by keep
 }
 
 // newBench returns a bench for a fleet that may buy all flavors in the roomy zone.
@@ -61,7 +62,7 @@ func newBench(p *project, change ...func(*v1alpha1.OpenStackServers)) *bench {
 	for _, f := range change {
 		f(b.fleet.Spec.OpenStack)
 	}
-	b.kube = fake.NewClientBuilder().WithObjects(cloudsSecret("cloud", p.name, password)).Build()
+	b.kube = fake.NewClientBuilder().WithObjects(cloudsSecret("cloud", p.name, userPassword)).Build()
 	b.restart()
 	return b
 }
@@ -139,17 +140,6 @@ func (b *bench) settled() []servers.Server {
 	return all
 }
 
-// gone waits until the project has so many servers.
-func (b *bench) left(want int) {
-	b.Helper()
-	b.eventually(fmt.Sprintf("%d servers are left", want), func() string {
-		if n := len(b.servers()); n != want {
-			return fmt.Sprintf("%d servers", n)
-		}
-		return ""
-	})
-}
-
 // node adds a node on a server.
 func (b *bench) node(name, server string, change ...func(*corev1.Node)) {
 	b.Helper()
@@ -167,6 +157,8 @@ func (b *bench) node(name, server string, change ...func(*corev1.Node)) {
 type ledger struct {
 	mu       sync.Mutex
 	requests []string
+	// now is how many requests are under way, highest how many have been at a time.
+	now, highest int
 	// before may answer in the place of the cloud, after see or replace its answer.
 	before func(*http.Request) (*http.Response, error)
 	after  func(*http.Request, *http.Response) (*http.Response, error)
@@ -176,8 +168,15 @@ func (l *ledger) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		l.mu.Lock()
 		l.requests = append(l.requests, r.Method+" "+r.URL.Path)
+		l.now++
+		l.highest = max(l.highest, l.now)
 		before, after := l.before, l.after
 		l.mu.Unlock()
+		defer func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.now--
+		}()
 		if before != nil {
 			if answer, err := before(r); answer != nil || err != nil {
 				return answer, err
@@ -198,17 +197,30 @@ func (l *ledger) intercept(before func(*http.Request) (*http.Response, error), a
 	l.before, l.after = before, after
 }
 
-// count returns how many requests there were whose method and path are such, and
-// begins anew.
-func (l *ledger) take(method, suffix string) int {
+// most returns how many requests there have been at a time.
+func (l *ledger) most() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := 0
+	return l.highest
+}
+
+// count returns how many requests there were whose method begins and path ends so.
+func (l *ledger) count(method, suffix string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, r := range l.requests {
-		if strings.HasPrefix(r, method+" ") && strings.HasSuffix(r, suffix) {
+		if strings.HasPrefix(r, method) && strings.HasSuffix(r, suffix) {
 			n++
 		}
 	}
+	return n
+}
+
+// take returns the same, and begins anew.
+func (l *ledger) take(method, suffix string) int {
+	n := l.count(method, suffix)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.requests = nil
 	return n
 }

@@ -29,7 +29,7 @@ import (
 // as Nova has said yes: before the order is recorded anywhere.
 func childMain() int {
 	name, id, _ := strings.Cut(os.Getenv(variableChild), " ")
-	kube := fake.NewClientBuilder().WithObjects(cloudsSecret("cloud", name, password)).Build()
+	kube := fake.NewClientBuilder().WithObjects(cloudsSecret("cloud", name, userPassword)).Build()
 	clouds := &openstack.Clouds{Live: kube, Writer: kube, Clock: clock.RealClock{}, Cluster: id, Wrap: func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			answer, err := next.RoundTrip(r)

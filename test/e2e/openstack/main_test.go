@@ -34,7 +34,12 @@ const (
 	poll     = 300 * time.Millisecond
 )
 
-const password = "secret"
+// Passwords of the administrator, as openstack.sh sets it, and of the users that tests make,
+// which nothing that they look for has in it.
+const (
+	adminPassword = "secret"
+	userPassword  = "hush-hush-hush"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(variableChild) != "" {
@@ -45,6 +50,7 @@ func TestMain(m *testing.M) {
 
 // site is the cloud with its administrator.
 type site struct {
+	provider          *gophercloud.ProviderClient
 	identity, compute *gophercloud.ServiceClient
 }
 
@@ -53,11 +59,11 @@ var theSite = sync.OnceValues(func() (*site, error) {
 	if url == "" {
 		return nil, fmt.Errorf("%s is not set: run `make e2e-openstack`", variableIdentity)
 	}
-	client, err := logIn("admin", "admin")
+	client, err := logIn("admin", adminPassword, "admin")
 	if err != nil {
 		return nil, err
 	}
-	s := &site{}
+	s := &site{provider: client}
 	if s.identity, err = openstack.NewIdentityV3(client, gophercloud.EndpointOpts{}); err != nil {
 		return nil, err
 	}
@@ -68,7 +74,7 @@ var theSite = sync.OnceValues(func() (*site, error) {
 	return s, nil
 })
 
-func logIn(user, project string) (*gophercloud.ProviderClient, error) {
+func logIn(user, password, project string) (*gophercloud.ProviderClient, error) {
 	return openstack.AuthenticatedClient(context.Background(), gophercloud.AuthOptions{
 		IdentityEndpoint: os.Getenv(variableIdentity), Username: user, Password: password, DomainID: "default",
 		Scope: &gophercloud.AuthScope{ProjectName: project, DomainID: "default"}, AllowReauth: true,
@@ -88,6 +94,14 @@ type project struct {
 // much memory as they can need. Its servers are deleted when the test ends.
 func newProject(t *testing.T, instances int) *project {
 	t.Helper()
+	p := makeProject(t, instances)
+	t.Cleanup(p.removeServers)
+	return p
+}
+
+// makeProject makes one whose servers stay.
+func makeProject(t *testing.T, instances int) *project {
+	t.Helper()
 	s, err := theSite()
 	if err != nil {
 		t.Fatal(err)
@@ -96,15 +110,14 @@ func newProject(t *testing.T, instances int) *project {
 	p.name = p.name[max(0, len(p.name)-60):]
 	made := must(projects.Create(t.Context(), s.identity, projects.CreateOpts{Name: p.name, DomainID: "default"}).Extract())(t)
 	p.id = made.ID
-	user := must(users.Create(t.Context(), s.identity, users.CreateOpts{Name: p.name, DomainID: "default", Password: password}).Extract())(t)
+	user := must(users.Create(t.Context(), s.identity, users.CreateOpts{Name: p.name, DomainID: "default", Password: userPassword}).Extract())(t)
 	pages := must(roles.List(s.identity, roles.ListOpts{Name: "member"}).AllPages(t.Context()))(t)
 	role := must(roles.ExtractRoles(pages))(t)[0]
 	p.try("give the user a role", roles.Assign(t.Context(), s.identity, role.ID, roles.AssignOpts{UserID: user.ID, ProjectID: p.id}).Err)
 	p.setQuota(instances)
-	p.provider = must(logIn(p.name, p.name))(t)
+	p.provider = must(logIn(p.name, userPassword, p.name))(t)
 	p.compute = must(openstack.NewComputeV2(p.provider, gophercloud.EndpointOpts{}))(t)
 	p.compute.Microversion = "2.61"
-	t.Cleanup(p.removeServers)
 	return p
 }
 
@@ -179,6 +192,17 @@ func (p *project) eventually(what string, check func() string) {
 		<-time.After(poll)
 	}
 	p.Fatalf("%s: still %s", what, last)
+}
+
+// left waits until the project has so many servers.
+func (p *project) left(want int) {
+	p.Helper()
+	p.eventually(fmt.Sprintf("%d servers are left", want), func() string {
+		if n := len(p.servers()); n != want {
+			return fmt.Sprintf("%d servers", n)
+		}
+		return ""
+	})
 }
 
 // script runs openstack.sh.

@@ -1,0 +1,182 @@
+//go:build openstack
+
+package openstack
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+func TestAFleetGrowsForPodsAndShrinksToNothingWhenTheyEnd(t *testing.T) {
+	t.Parallel()
+	c := newCluster(newProject(t, 10), table7Prices())
+	c.fleet(func(s *v1alpha1.NodeFleetSpec) { s.OpenStack.AvailabilityZones = []string{"roomy"} })
+	c.pods("p", 3, "1500m", "1Gi", ends("20s"))
+	c.run(3)
+	if diff := cmp.Diff(map[string]int{"m3.small": 3}, c.nodes()); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+	for _, s := range c.servers() {
+		if s.Status != "ACTIVE" || !strings.HasPrefix(s.Name, "batch-") {
+			t.Errorf("server %s is %s", s.Name, s.Status)
+		}
+	}
+	c.left(0)
+	c.eventually("the nodes go with their servers", func() string { return cmp.Diff(map[string]int{}, c.nodes()) })
+	c.event("Released")
+	c.has(v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	c.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesCome")
+}
+
+func TestAFleetBuysTheNextBestWhenNoHostTakesTheBest(t *testing.T) { // not parallel: it needs the small host
+	// The small host takes one of these, and costs less.
+	c := newCluster(newProject(t, 10), "m1.medium@small,2,8,0.10\nm1.medium@roomy,2,8,0.1371\n")
+	c.fleet(func(s *v1alpha1.NodeFleetSpec) {
+		s.OpenStack.Flavors, s.OpenStack.AvailabilityZones = []string{"m1.medium"}, []string{"small", "roomy"}
+	})
+	c.pods("p", 1, "1500m", "6Gi")
+	c.run(1)
+	c.pods("q", 2, "1500m", "6Gi")
+	c.run(3)
+	c.eventually("one server is on the small host, two on the other", func() string {
+		zones := map[string]int{}
+		for _, s := range c.servers() {
+			zones[s.AvailabilityZone+" "+s.Status]++
+		}
+		return cmp.Diff(map[string]int{"small ACTIVE": 1, "roomy ACTIVE": 2}, zones)
+	})
+	if note := c.event("MachineGivenUp"); !strings.Contains(note, "2 machines of m1.medium@small") || !strings.Contains(note, "No valid host") {
+		t.Errorf("the Event says %q", note)
+	}
+	if text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesDoNotCome"); !strings.Contains(text, "m1.medium@small") {
+		t.Errorf("the fleet is degraded for %q", text)
+	}
+}
+
+func TestAServerThatNeverJoinsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	c := newCluster(newProject(t, 10), table7Prices())
+	c.mute("m3.small")
+	c.fleet(func(s *v1alpha1.NodeFleetSpec) {
+		s.OpenStack.Flavors = []string{"m3.small", "m1.medium"}
+		s.Scaling.JoinTimeout = duration("15s")
+	})
+	c.pods("p", 1, "1500m", "1Gi")
+	c.run(1)
+	if note := c.event("MachineGivenUp"); !strings.Contains(note, "m3.small") || !strings.Contains(note, "is ACTIVE and has no node yet") {
+		t.Errorf("the Event says %q", note)
+	}
+	c.left(1)
+	if diff := cmp.Diff(map[string]int{"m1.medium": 1}, c.nodes()); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+}
+
+func TestAFleetGoesOnWhenItsQuotaIsRaised(t *testing.T) {
+	t.Parallel()
+	c := newCluster(newProject(t, 1), table7Prices())
+	c.fleet(func(s *v1alpha1.NodeFleetSpec) { s.OpenStack.Flavors = []string{"m3.small"} })
+	c.pods("p", 2, "1500m", "1Gi")
+	c.run(1)
+	text := c.has(v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached")
+	if !strings.Contains(text, "limit of the cloud project on machines") {
+		t.Errorf("the fleet is limited by %q", text)
+	}
+	c.event("LimitReached")
+	if n := len(c.servers()); n != 1 {
+		t.Errorf("there are %d servers, want 1", n)
+	}
+	c.setQuota(2)
+	c.run(2)
+	c.has(v1alpha1.FleetLimited, metav1.ConditionFalse, "WithinLimits")
+}
+
+func TestAFleetSaysWhatToPutRightAndGoesOnWhenItIs(t *testing.T) {
+	t.Parallel()
+	c := newCluster(newProject(t, 5), table7Prices())
+	const wrong = "hush-this-is-not-it"
+	c.credentials(wrong)
+	c.fleet(func(s *v1alpha1.NodeFleetSpec) { s.OpenStack.Flavors = []string{"m3.small", "m9.huge"} })
+	c.pods("p", 1, "1500m", "1Gi")
+	for _, kind := range []struct {
+		name   string
+		status metav1.ConditionStatus
+	}{{v1alpha1.FleetReady, metav1.ConditionFalse}, {v1alpha1.FleetDegraded, metav1.ConditionTrue}} {
+		text := c.has(kind.name, kind.status, "CredentialsRefused")
+		if !strings.Contains(text, "Secret "+home+"/cloud") || !strings.Contains(text, "Correct them") {
+			t.Errorf("condition %s says %q", kind.name, text)
+		}
+	}
+	c.event("CredentialsRefused")
+
+	c.credentials(userPassword)
+	c.run(1) // on the flavor that there is
+	text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "FlavorsUnusable")
+	if !strings.Contains(text, `spec.openStack.flavors names "m9.huge"`) {
+		t.Errorf("the fleet is degraded for %q", text)
+	}
+	c.has(v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	if note := c.event("FlavorsUnusable"); !strings.Contains(note, "correct the name") {
+		t.Errorf("the Event says %q", note)
+	}
+
+	c.change(func(s *v1alpha1.NodeFleetSpec) { s.OpenStack.Flavors = []string{"m3.small"} })
+	c.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesCome")
+}
+
+// table7Prices are the prices of all flavors.
+func table7Prices() string {
+	var text strings.Builder
+	for _, f := range table7 {
+		fmt.Fprintf(&text, "%s,%d,%d,%s\n", f.name, f.cpus, f.gib, f.price)
+	}
+	return text.String()
+}
+
+// ends lets a pod end by itself so long after it has begun.
+func ends(runtime string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Annotations = map[string]string{v1alpha1.AnnotationRuntime: runtime}
+		p.Labels = map[string]string{v1alpha1.LabelClass: "batch"}
+		p.Spec.RestartPolicy = corev1.RestartPolicyNever
+	}
+}
+
+// nodes returns how many there are of each flavor.
+func (c *cluster) nodes() map[string]int {
+	c.Helper()
+	found := map[string]int{}
+	var all corev1.NodeList
+	c.try("list nodes", c.List(c.Context(), &all))
+	for i := range all.Items {
+		found[all.Items[i].Labels[v1alpha1.LabelMachineType]]++
+	}
+	return found
+}
+
+// run waits until so many pods run, or have ended.
+func (c *cluster) run(want int) {
+	c.Helper()
+	c.eventually(fmt.Sprintf("%d pods run", want), func() string {
+		var all corev1.PodList
+		c.try("list pods", c.List(c.Context(), &all))
+		n := 0
+		for i := range all.Items {
+			if slices.Contains([]corev1.PodPhase{corev1.PodRunning, corev1.PodSucceeded}, all.Items[i].Status.Phase) {
+				n++
+			}
+		}
+		if n != want {
+			return fmt.Sprintf("%d do", n)
+		}
+		return ""
+	})
+}
