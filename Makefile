@@ -110,6 +110,15 @@ e2e-openstack: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST) ## Test against a real O
 	go test -c -tags openstack -o /dev/null ./test/e2e/openstack
 	PATH="$(abspath $(BIN)):$$PATH" hack/openstack/openstack.sh run $(call go_test,e2e-openstack,-tags openstack -count 1 -parallel 4 -timeout 30m ./test/e2e/openstack)
 
+.PHONY: nodes-install
+nodes-install: ## Build CRIU, runc, containerd and kubelet for real nodes (Debian 12, root).
+	hack/nodes/nodes.sh install
+
+.PHONY: e2e-nodes
+e2e-nodes: export NODES_LOGS := $(abspath $(DIST))/nodes
+e2e-nodes: $(TOOLS)/gotestsum | $(DIST) ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
+	hack/nodes/nodes.sh run $(call go_test,e2e-nodes,-tags nodes -count 1 -p 1 -timeout 40m ./test/e2e/nodes/...)
+
 .PHONY: test-vendor
 test-vendor: ## Build kube-scheduler from a vendored copy of this tree, without network.
 	hack/test-vendor.sh
@@ -188,6 +197,7 @@ verify-modules:
 	go mod tidy -diff
 	go -C tools mod tidy -diff
 	go -C internal/playground/kwok mod tidy -diff
+	for dir in hack/nodes/runtime/*/; do go -C "$$dir" mod tidy -diff; done
 	go -C test/peers/karpenter mod tidy -diff
 
 .PHONY: verify-manifests

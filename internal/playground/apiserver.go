@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
@@ -16,7 +17,10 @@ import (
 // there.
 const serviceRange = "10.96.0.0/16"
 
-// startAPIServer starts the kube-apiserver on a free port of 127.0.0.1, writes
+// loopback is where the API server listens unless it is for kubelets.
+var loopback = net.IPv4(127, 0, 0, 1)
+
+// startAPIServer starts the kube-apiserver on a free port of its address, writes
 // the kubeconfig that leads to it, and waits until it is ready.
 func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 	fail := func(err error) error {
@@ -24,11 +28,14 @@ func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 	}
 	// The server gets the listener, not a port number that another process
 	// could take in between.
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	listener, err := net.Listen("tcp4", net.JoinHostPort(p.opts.apiAddress().String(), "0"))
 	if err != nil {
 		return fail(err)
 	}
 	opts := apiServerOptions(p.state, c, listener)
+	if p.opts.KubeletsReach != nil {
+		serveKubelets(opts, c)
+	}
 	if p.opts.NoControllerManager {
 		// The first wants default service accounts, the second taints nodes
 		// until somebody finds them ready. Both are the controller manager's.
@@ -54,6 +61,24 @@ func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 	return nil
 }
 
+// apiAddress is where the API server listens.
+func (o *Options) apiAddress() net.IP {
+	if o.KubeletsReach != nil {
+		return o.KubeletsReach
+	}
+	return loopback
+}
+
+// serveKubelets gives kubelets their rights, which differ by node, and has the API
+// server show them who it is. It asks for logs as the administrator.
+func serveKubelets(o *options.ServerRunOptions, c *certs) {
+	o.Authorization.Modes = []string{"Node", "RBAC"}
+	o.Admission.GenericAdmission.EnablePlugins = append(o.Admission.GenericAdmission.EnablePlugins, "NodeRestriction")
+	o.KubeletConfig.TLSClientConfig.CertFile = c.admin.certFile
+	o.KubeletConfig.TLSClientConfig.KeyFile = c.admin.keyFile
+	o.KubeletConfig.PreferredAddressTypes = []string{string(corev1.NodeInternalIP)}
+}
+
 // apiServerOptions says what the flags would. The flags themselves are not
 // used: making them changes feature gates of the whole process, which is only
 // possible once.
@@ -62,10 +87,11 @@ func apiServerOptions(s *state, c *certs, listener net.Listener) *options.Server
 	o.Etcd.StorageConfig.Transport.ServerList = []string{"unix://" + s.etcdSocket()}
 
 	o.SecureServing.Listener = listener
-	o.SecureServing.BindPort = listener.Addr().(*net.TCPAddr).Port // validated even though Listener is set
+	address := listener.Addr().(*net.TCPAddr)
+	o.SecureServing.BindPort = address.Port // validated even though Listener is set
 	o.SecureServing.ServerCert.CertKey.CertFile = c.server.certFile
 	o.SecureServing.ServerCert.CertKey.KeyFile = c.server.keyFile
-	o.GenericServerRunOptions.AdvertiseAddress = net.IPv4(127, 0, 0, 1)
+	o.GenericServerRunOptions.AdvertiseAddress = address.IP
 	o.EndpointReconcilerType = "none" // loopback is no valid endpoint of the Service kubernetes
 	o.ServiceClusterIPRanges = serviceRange
 	o.AllowPrivileged = true

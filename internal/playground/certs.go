@@ -32,7 +32,7 @@ type pair struct {
 // certs is all that a control plane needs to know its own.
 type certs struct {
 	ca               *pair // signs server, webhook and admin
-	server           *pair // the API server's, for 127.0.0.1 and localhost
+	server           *pair // the API server's, for localhost and all addresses it may have
 	webhook          *pair // that of cluster-api's webhooks, for 127.0.0.1
 	admin            *pair // a client in system:masters
 	frontProxyCA     *pair // signs frontProxy
@@ -41,9 +41,10 @@ type certs struct {
 	frontProxyClient string
 }
 
-// writeCerts makes all keys and certificates and writes them to the state.
-func (s *state) writeCerts() (*certs, error) {
-	c, err := newCerts(time.Now())
+// writeCerts makes all keys and certificates and writes them to the state. The API
+// server's is valid for 127.0.0.1 and address.
+func (s *state) writeCerts(address net.IP) (*certs, error) {
+	c, err := newCerts(time.Now(), address)
 	if err != nil {
 		return nil, fmt.Errorf("make certificates: %w", err)
 	}
@@ -59,7 +60,7 @@ func (s *state) writeCerts() (*certs, error) {
 	return c, nil
 }
 
-func newCerts(now time.Time) (*certs, error) {
+func newCerts(now time.Time, address net.IP) (*certs, error) {
 	const proxyName = "front-proxy-client"
 	ca, err1 := newCA("supercargo-playground-ca", now)
 	proxyCA, err2 := newCA("supercargo-playground-front-proxy-ca", now)
@@ -70,7 +71,7 @@ func newCerts(now time.Time) (*certs, error) {
 	server, err1 := ca.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IPAddresses: []net.IP{loopback, address},
 		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
 	}, now)
 	admin, err2 := ca.issue(&x509.Certificate{
@@ -84,7 +85,7 @@ func newCerts(now time.Time) (*certs, error) {
 	webhook, err4 := ca.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "cluster-api"},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IPAddresses: []net.IP{loopback},
 	}, now)
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, err

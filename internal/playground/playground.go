@@ -3,8 +3,9 @@
 // kube-scheduler in this process, and kwok, which plays the nodes, as a child.
 // Where wanted, cluster-api runs as another child, and makes and removes nodes.
 //
-// It listens on 127.0.0.1 and on a Unix socket in its own directory only, needs
-// no root, and keeps all its state in one directory. It is for trying things
+// It listens on 127.0.0.1 and on a Unix socket in its own directory only, unless it
+// is given an address for kubelets, needs no root, and keeps all its state in one
+// directory. It is for trying things
 // out and for tests: etcd does not sync to disk.
 //
 // Several playgrounds may run at once, in one process or in many. The logs of
@@ -23,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -78,6 +80,12 @@ type Options struct {
 
 	// KwokPath is the kwok program. Empty means: look for it, see [FindKwok].
 	KwokPath string
+
+	// KubeletsReach is an address of this machine where kubelets reach the API server,
+	// which then listens there in place of 127.0.0.1, knows them by the groups of their
+	// certificates, and reaches them at their internal addresses. Nil means that there
+	// are none: kwok plays them.
+	KubeletsReach net.IP
 
 	// Log gets a copy of what goes to the files in Dir/logs. Nil means no copy.
 	Log io.Writer
@@ -140,7 +148,7 @@ func (p *Playground) start(ctx context.Context) error {
 	if p.logs, err = openLogs(p.state.logDir(), p.opts.Log, p.gaveUp); err != nil {
 		return err
 	}
-	certs, err := p.state.writeCerts()
+	certs, err := p.state.writeCerts(p.opts.apiAddress())
 	if err != nil {
 		return err
 	}

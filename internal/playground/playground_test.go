@@ -17,7 +17,10 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -437,5 +440,33 @@ func TestTheServerIsRefusedOnceStopped(t *testing.T) {
 	if conn, err := net.Dial("tcp", host.Host); err == nil {
 		t.Errorf("something still answers on %s", host.Host)
 		_ = conn.Close()
+	}
+}
+
+func TestTheAPIServerListensWhereKubeletsReachIt(t *testing.T) {
+	const address = "127.1.2.3"
+	p := playground.ForTest(t, playground.Options{
+		NoScheduler: true, NoKwok: true, KubeletsReach: net.ParseIP(address),
+	})
+	server, err := url.Parse(p.Config().Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if server.Hostname() != address {
+		t.Errorf("the API server is at %s, want %s", server.Host, address)
+	}
+	// A kubelet may say how its own node is, and not how another is.
+	config := p.Config()
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:mine", Groups: []string{"system:nodes"}}
+	kubelet, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, allowed := range map[string]bool{"mine": true, "other": false} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		_, err := kubelet.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+		if allowed && err != nil || !allowed && !apierrors.IsForbidden(err) {
+			t.Errorf("the kubelet of node mine makes node %s: %v, want it allowed: %v", name, err, allowed)
+		}
 	}
 }

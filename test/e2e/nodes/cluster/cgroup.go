@@ -1,0 +1,114 @@
+//go:build linux
+
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// cgroupMount is where the control groups of the machine are.
+const cgroupMount = "/sys/fs/cgroup"
+
+// makeCgroup makes a control group in every hierarchy, as kubelets want the one that
+// theirs go below. With version 1 there are several hierarchies.
+func makeCgroup(name string) error {
+	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
+		return makeUnified(name)
+	}
+	hierarchies, err := os.ReadDir(cgroupMount)
+	if err != nil {
+		return fmt.Errorf("make control group %s: %w", name, err)
+	}
+	for _, h := range hierarchies {
+		root := filepath.Join(cgroupMount, h.Name())
+		if !h.IsDir() { // a second name of another
+			continue
+		}
+		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
+			return fmt.Errorf("make control group: %w", err)
+		}
+		if err := inheritCPUs(root, name); err != nil {
+			return fmt.Errorf("make control group %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// inheritCPUs gives a cpuset of version 1 what its parents have. A new one has no CPU,
+// and takes no process.
+func inheritCPUs(root, name string) error {
+	dir := root
+	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
+		parent := dir
+		dir = filepath.Join(dir, part)
+		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+			value, err := os.ReadFile(filepath.Join(parent, file))
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // another hierarchy
+			}
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(dir, file), value, 0); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// makeUnified makes a control group of version 2, with all controllers that the root
+// gives away.
+func makeUnified(name string) error {
+	dir := cgroupMount
+	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
+		available, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
+		if err != nil {
+			return fmt.Errorf("make control group %s: %w", name, err)
+		}
+		for controller := range bytes.FieldsSeq(available) {
+			// Some cannot be given away; the kubelet says which it misses.
+			_ = os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), append([]byte("+"), controller...), 0)
+		}
+		dir = filepath.Join(dir, part)
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("make control group: %w", err)
+		}
+	}
+	return nil
+}
+
+// thaw lets go on what is frozen below a control group: it could not die.
+func thaw(name string) error {
+	var errs []error
+	for _, pattern := range []string{filepath.Join(cgroupMount, "freezer", name), filepath.Join(cgroupMount, name)} {
+		errs = append(errs, filepath.WalkDir(pattern, func(path string, entry fs.DirEntry, err error) error {
+			switch {
+			case errors.Is(err, fs.ErrNotExist): // it has just gone
+				return nil
+			case err != nil:
+				return err
+			case entry.Name() == "freezer.state":
+				return writeIfThere(path, "THAWED")
+			case entry.Name() == "cgroup.freeze":
+				return writeIfThere(path, "0")
+			}
+			return nil
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+func writeIfThere(path, value string) error {
+	err := os.WriteFile(path, []byte(value), 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrInvalid) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,118 @@
+//go:build linux
+
+package cluster
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/template"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// PauseImage is the image that holds the namespaces of pods. Every node has it.
+const PauseImage = "localhost/pause:1"
+
+//go:embed containerd.toml
+var containerdConfig string
+
+//go:embed cni.json
+var networkConfig string
+
+var templates = template.Must(template.Must(template.New("containerd").Parse(containerdConfig)).New("cni").Parse(networkConfig))
+
+// writeRuntimeConfig writes what containerd and the network plugins are told.
+func (n *Node) writeRuntimeConfig() error {
+	values := map[string]any{
+		"Node": n, "Pause": PauseImage, "Bin": binDir(), "PodRange": n.cluster.slot.podRange(n.index),
+		"Restrict": !may(unix.CAP_SYS_RESOURCE),
+	}
+	for name, file := range map[string]string{
+		"containerd": filepath.Join(n.Dir, "containerd.toml"),
+		"cni":        filepath.Join(n.Dir, "cni", "10-bridge.conflist"),
+	} {
+		var out bytes.Buffer
+		if err := templates.ExecuteTemplate(&out, name, values); err != nil {
+			return fmt.Errorf("configure %s of node %s: %w", name, n.Name, err)
+		}
+		if err := writeFile(file, out.Bytes()); err != nil {
+			return fmt.Errorf("configure %s of node %s: %w", name, n.Name, err)
+		}
+	}
+	return nil
+}
+
+// may reports whether this process has a capability. Not every root has all.
+func may(capability int) bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&header, &data[0]); err != nil {
+		return false
+	}
+	return data[capability/32].Effective&(1<<(capability%32)) != 0
+}
+
+func writeFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o600)
+}
+
+// CRI connects to the node's containerd, for the interface that its kubelet uses. The
+// caller closes the connection; the same serves containerd's own interfaces.
+func (n *Node) CRI() (*grpc.ClientConn, error) {
+	conn, err := grpc.NewClient("unix://"+n.ContainerdSocket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)))
+	if err != nil {
+		return nil, fmt.Errorf("connect to containerd of node %s: %w", n.Name, err)
+	}
+	return conn, nil
+}
+
+// maxMessage is what containerd and kubelets use, in bytes.
+const maxMessage = 16 << 20
+
+// waitContainerd waits until containerd and its network plugins are ready.
+func (n *Node) waitContainerd(ctx context.Context) error {
+	conn, err := n.CRI()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // after the last answer there is nothing to lose
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+	return n.poll(ctx, n.containerd, func(ctx context.Context) error {
+		status, err := client.Status(ctx, &runtimeapi.StatusRequest{})
+		if err != nil {
+			return err
+		}
+		for _, condition := range status.GetStatus().GetConditions() {
+			// There are others, about what containerd would like to be told.
+			required := condition.GetType() == runtimeapi.RuntimeReady || condition.GetType() == runtimeapi.NetworkReady
+			if required && !condition.GetStatus() {
+				return errors.New(condition.GetType() + ": " + condition.GetMessage())
+			}
+		}
+		return nil
+	})
+}
+
+// Import puts images into the node's containerd, for pods to name: OCI archives, as
+// [oci.Image.Write] makes them.
+func (n *Node) Import(ctx context.Context, archive string) error {
+	_, err := n.Run(ctx,
+		"ctr", "--address", n.ContainerdSocket, "--namespace", "k8s.io", "images", "import", "--local", archive)
+	if err != nil {
+		return fmt.Errorf("import %s into node %s: %w", archive, n.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+//go:build linux
+
+package cluster
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/certificate/csr"
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+// kubeletPort is where a kubelet serves its API, on the address of its node.
+const kubeletPort = 10250
+
+// writeKubeletConfig writes what the kubelet is told.
+func (n *Node) writeKubeletConfig() error {
+	ca := filepath.Join(n.Dir, "pki", "ca.crt")
+	resolv := filepath.Join(n.Dir, "resolv.conf")
+	config := n.kubeletConfig(ca, resolv)
+	data, err := yaml.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("configure kubelet of node %s: %w", n.Name, err)
+	}
+	for path, content := range map[string][]byte{
+		n.kubeletConfigPath(): data,
+		ca:                    n.cluster.config.CAData,
+		resolv:                nil, // nothing to resolve: no packet leaves the machine
+	} {
+		if err := writeFile(path, content); err != nil {
+			return fmt.Errorf("configure kubelet of node %s: %w", n.Name, err)
+		}
+	}
+	return nil
+}
+
+func (n *Node) kubeletConfigPath() string { return filepath.Join(n.Dir, "kubelet.yaml") }
+
+func (n *Node) kubeletConfig(ca, resolv string) *kubeletconfig.KubeletConfiguration {
+	seconds := func(s int) metav1.Duration { return metav1.Duration{Duration: time.Duration(s) * time.Second} }
+	return &kubeletconfig.KubeletConfiguration{
+		TypeMeta: metav1.TypeMeta{APIVersion: kubeletconfig.SchemeGroupVersion.String(), Kind: "KubeletConfiguration"},
+		Address:  "0.0.0.0",
+		Port:     kubeletPort,
+		Authentication: kubeletconfig.KubeletAuthentication{
+			Anonymous: kubeletconfig.KubeletAnonymousAuthentication{Enabled: ptr.To(false)},
+			Webhook:   kubeletconfig.KubeletWebhookAuthentication{Enabled: ptr.To(true)},
+			X509:      kubeletconfig.KubeletX509Authentication{ClientCAFile: ca},
+		},
+		Authorization:             kubeletconfig.KubeletAuthorization{Mode: kubeletconfig.KubeletAuthorizationModeWebhook},
+		ContainerRuntimeEndpoint:  "unix://" + n.ContainerdSocket,
+		PodLogsDir:                n.PodLogs,
+		VolumePluginDir:           filepath.Join(n.Dir, "volumeplugins"),
+		ResolverConfig:            &resolv,
+		SyncFrequency:             seconds(10),
+		NodeStatusUpdateFrequency: seconds(5),
+
+		CgroupDriver: "cgroupfs",
+		CgroupRoot:   n.CgroupRoot,
+		// Without a node allocatable to enforce there is nothing else to set up in the
+		// groups above ours.
+		EnforceNodeAllocatable: []string{"none"},
+		FailCgroupV1:           ptr.To(false),
+		FailSwapOn:             ptr.To(false),
+		OOMScoreAdj:            ptr.To[int32](0), // a lower one takes a capability that not every root has
+		MakeIPTablesUtilChains: ptr.To(false),    // there is no kube-proxy to use them
+
+		// The machine's disk is not the test's business: nothing is evicted, and no image
+		// removed, because it is full.
+		EvictionHard:                map[string]string{"memory.available": "100Mi"},
+		ImageGCHighThresholdPercent: ptr.To[int32](100),
+	}
+}
+
+// writeKubeconfig has the API server issue the node a certificate, as it does when a
+// kubelet is bootstrapped, and writes the kubeconfig that uses it.
+func (n *Node) writeKubeconfig(ctx context.Context) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("make a key for node %s: %w", n.Name, err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("make a key for node %s: %w", n.Name, err)
+	}
+	cert, err := issue(ctx, n.cluster.client, key, "system:node:"+n.Name)
+	if err != nil {
+		return fmt.Errorf("issue a certificate to node %s: %w", n.Name, err)
+	}
+	const name = "node"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: n.cluster.config.Host, CertificateAuthorityData: n.cluster.config.CAData}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: cert,
+		ClientKeyData:         pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}),
+	}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	config.CurrentContext = name
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return fmt.Errorf("write the kubeconfig of node %s: %w", n.Name, err)
+	}
+	return writeFile(n.Kubeconfig, data)
+}
+
+// issue asks for a certificate of a node. The controller manager approves what an
+// administrator asks for.
+func issue(ctx context.Context, client kubernetes.Interface, key *ecdsa.PrivateKey, user string) ([]byte, error) {
+	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{
+		Subject: pkix.Name{CommonName: user, Organization: []string{"system:nodes"}},
+	}, key)
+	if err != nil {
+		return nil, err
+	}
+	name, uid, err := csr.RequestCertificateWithContext(ctx, client,
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: request}), "",
+		certificatesv1.KubeAPIServerClientKubeletSignerName, nil,
+		[]certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}, key)
+	if err != nil {
+		return nil, err
+	}
+	return csr.WaitForCertificate(ctx, client, name, uid)
+}
+
+// waitJoined waits until the kubelet has reported since a time, and pods can be put on
+// the node.
+func (n *Node) waitJoined(ctx context.Context, since time.Time) error {
+	return n.poll(ctx, n.kubelet, func(ctx context.Context) error {
+		lease, err := n.cluster.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if lease.Spec.RenewTime == nil || lease.Spec.RenewTime.Time.Before(since) {
+			return errors.New("its kubelet has not reported yet")
+		}
+		node, err := n.cluster.client.CoreV1().Nodes().Get(ctx, n.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		return takesPods(node, since)
+	})
+}
+
+// takesPods says why no pod can be put on a node, if none can, by what its kubelet has
+// reported since a time.
+func takesPods(node *corev1.Node, since time.Time) error {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable {
+			return errors.New("it has the taint " + taint.Key)
+		}
+	}
+	for _, condition := range node.Status.Conditions {
+		if condition.Type != corev1.NodeReady {
+			continue
+		}
+		// Of whole seconds.
+		if condition.LastHeartbeatTime.Time.Before(since.Truncate(time.Second)) {
+			return errors.New("its kubelet has not reported how it is yet")
+		}
+		if condition.Status != corev1.ConditionTrue {
+			return errors.New("it is not ready: " + condition.Message)
+		}
+		return nil
+	}
+	return errors.New("it has no condition Ready")
+}

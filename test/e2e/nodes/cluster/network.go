@@ -1,0 +1,76 @@
+//go:build linux
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// makeBridge makes the network between this machine and the nodes.
+func (s *slot) makeBridge(ctx context.Context) error {
+	err := ip(ctx,
+		"link add "+s.bridge()+" type bridge",
+		"addr add "+s.gateway()+"/24 dev "+s.bridge(),
+		"link set "+s.bridge()+" up")
+	if err != nil {
+		return fmt.Errorf("make the network of the nodes: %w", err)
+	}
+	return nil
+}
+
+// ip runs commands of ip on this machine.
+func ip(ctx context.Context, commands ...string) error {
+	cmd := exec.CommandContext(ctx, "ip", "-batch", "-")
+	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// connect gives the namespaces of a node their end of the network, with ways to the pods
+// of the other nodes.
+func (n *Node) connect(ctx context.Context, space *space) error {
+	slot := n.cluster.slot
+	link := slot.link(n.index)
+	err := ip(ctx,
+		fmt.Sprintf("link add %s type veth peer name eth0 netns %d", link, space.init.cmd.Process.Pid),
+		"link set "+link+" master "+slot.bridge()+" up",
+		"route replace "+slot.podRange(n.index)+" via "+n.Address+" dev "+slot.bridge())
+	if err != nil {
+		return fmt.Errorf("connect node %s: %w", n.Name, err)
+	}
+	inside := []string{"link set lo up", "addr add " + n.Address + "/24 dev eth0", "link set eth0 up"}
+	for _, other := range n.cluster.Nodes {
+		if other != n {
+			inside = append(inside, "route add "+slot.podRange(other.index)+" via "+other.Address)
+		}
+	}
+	if _, err := space.run(ctx, strings.Join(inside, "\n"), "ip", "-batch", "-"); err != nil {
+		return fmt.Errorf("connect node %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// disconnect removes the node's end of the network on this machine. The kernel does so
+// too once it has removed the namespaces, but at its leisure, and the next start makes
+// the same again.
+func (n *Node) disconnect(ctx context.Context) error {
+	link := n.cluster.slot.link(n.index)
+	for {
+		if _, err := os.Stat(filepath.Join("/sys/class/net", link)); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		// It fails when the kernel was faster.
+		if err := ip(ctx, "link delete "+link); err != nil && ctx.Err() != nil {
+			return fmt.Errorf("disconnect node %s: %w", n.Name, errors.Join(context.Cause(ctx), err))
+		}
+	}
+}

@@ -1,0 +1,224 @@
+//go:build linux
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+)
+
+// pollInterval is how often a condition is looked at again.
+const pollInterval = 100 * time.Millisecond
+
+// Node is a machine as far as Kubernetes can tell: a kubelet and a containerd, in
+// namespaces of their own. What is exported does not change while the cluster is up.
+// Its methods may be called from any goroutine.
+type Node struct {
+	Name    string
+	Address string // of the node, and of its kubelet
+
+	// Dir keeps all that the node keeps: its disk. The paths below are in it, and are
+	// the same seen from the node and from this process.
+	Dir              string
+	ContainerdSocket string
+	KubeletRoot      string // checkpoints go to checkpoints/ in it
+	Kubeconfig       string // with the node's own rights
+	PodLogs          string // NAMESPACE_POD_UID/CONTAINER/*.log in it
+
+	// CgroupRoot is the control group that those of pods are in, in each hierarchy.
+	CgroupRoot string
+
+	cluster    *Cluster
+	index      int
+	containerd *Program
+	kubelet    *Program
+
+	mu sync.Mutex
+	up *space // nil while the node is down
+}
+
+func (c *Cluster) newNode(index int) *Node {
+	name := fmt.Sprintf("node-%c", 'a'+index)
+	dir := filepath.Join(c.Dir, name)
+	n := &Node{
+		Name: name, Address: c.slot.address(index), Dir: dir,
+		ContainerdSocket: filepath.Join(dir, "containerd.sock"),
+		KubeletRoot:      filepath.Join(dir, "kubelet"),
+		Kubeconfig:       filepath.Join(dir, "kubeconfig"),
+		PodLogs:          filepath.Join(dir, "pods"),
+		CgroupRoot:       c.slot.cgroup(name),
+		cluster:          c, index: index,
+	}
+	n.containerd = n.Program("containerd", "--config", filepath.Join(dir, "containerd.toml"))
+	n.kubelet = n.Program("kubelet", "--config", n.kubeletConfigPath(), "--kubeconfig", n.Kubeconfig,
+		"--root-dir", n.KubeletRoot, "--cert-dir", filepath.Join(dir, "pki"),
+		"--hostname-override", n.Name, "--node-ip", n.Address, "-v", "2")
+	return n
+}
+
+// make makes what the node finds on its disk when it starts for the first time.
+func (n *Node) make(ctx context.Context) error {
+	for _, dir := range []string{n.logDir(), filepath.Join(n.Dir, "tmp"), n.PodLogs} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("make node %s: %w", n.Name, err)
+		}
+	}
+	if err := makeCgroup(n.CgroupRoot); err != nil {
+		return fmt.Errorf("make node %s: %w", n.Name, err)
+	}
+	return errors.Join(n.writeRuntimeConfig(), n.writeKubeletConfig(), n.writeKubeconfig(ctx))
+}
+
+// NetNS is a path of the node's network namespace. It is another after each start of
+// the node, and empty while the node is down.
+func (n *Node) NetNS() string {
+	space, err := n.space()
+	if err != nil {
+		return ""
+	}
+	return space.netNS()
+}
+
+// space returns the namespaces of the node, or an error when it is down.
+func (n *Node) space() (*space, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.up == nil {
+		return nil, fmt.Errorf("node %s is down", n.Name)
+	}
+	return n.up, nil
+}
+
+// Run runs a command on the node to its end, and returns all that it printed. Programs
+// that `nodes.sh install` has built need no path.
+func (n *Node) Run(ctx context.Context, command string, args ...string) ([]byte, error) {
+	space, err := n.space()
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(command, "/") {
+		if _, err := os.Stat(program(command)); err == nil {
+			command = program(command)
+		}
+	}
+	return space.run(ctx, "", command, args...)
+}
+
+// Start boots a node that is down: its disk is as it was, and nothing runs. It returns
+// when the node has joined, and its pods may be starting.
+func (n *Node) Start(ctx context.Context) error {
+	if err := n.boot(ctx); err != nil {
+		return err
+	}
+	if err := n.StartContainerd(ctx); err != nil {
+		return err
+	}
+	return n.StartKubelet(ctx)
+}
+
+// boot makes the namespaces of the node, with nothing in them.
+func (n *Node) boot(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.up != nil {
+		return fmt.Errorf("start node %s: it is up", n.Name)
+	}
+	// What is not on the disk of a real machine does not outlive it.
+	for _, dir := range []string{"state", "runc", "tmp"} {
+		if err := os.RemoveAll(filepath.Join(n.Dir, dir)); err != nil {
+			return fmt.Errorf("start node %s: %w", n.Name, err)
+		}
+	}
+	log, err := os.OpenFile(n.logPath("init"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("start node %s: %w", n.Name, err)
+	}
+	defer log.Close()
+	space, err := newSpace(ctx, n.Name, filepath.Join(n.Dir, "disk"), log)
+	if err != nil {
+		return err
+	}
+	n.up = space // to be ended, whatever follows
+	return n.connect(ctx, space)
+}
+
+// Kill ends everything on the node at once, its pods' processes too, as when a machine
+// loses power. Nobody tells the API server.
+func (n *Node) Kill(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.up == nil {
+		return nil
+	}
+	ctx, cancel := within(ctx, stopTimeout)
+	defer cancel()
+	if err := n.up.end(ctx, n.CgroupRoot); err != nil {
+		return fmt.Errorf("kill node %s: %w", n.Name, err)
+	}
+	n.up = nil
+	return n.disconnect(ctx)
+}
+
+// StartContainerd starts containerd and returns when it takes requests.
+func (n *Node) StartContainerd(ctx context.Context) error {
+	if err := n.containerd.Start(); err != nil {
+		return err
+	}
+	return n.waitContainerd(ctx)
+}
+
+// StopContainerd asks containerd to end. Containers go on without it.
+func (n *Node) StopContainerd(ctx context.Context) error { return n.containerd.Stop(ctx) }
+
+// KillContainerd kills containerd. Containers go on without it.
+func (n *Node) KillContainerd(ctx context.Context) error { return n.containerd.Kill(ctx) }
+
+// StartKubelet starts the kubelet and returns when it has reported that the node is
+// ready.
+func (n *Node) StartKubelet(ctx context.Context) error {
+	since := time.Now()
+	if err := n.kubelet.Start(); err != nil {
+		return err
+	}
+	return n.waitJoined(ctx, since)
+}
+
+// KillKubelet kills the kubelet. Pods go on without it.
+func (n *Node) KillKubelet(ctx context.Context) error { return n.kubelet.Kill(ctx) }
+
+// within bounds a context that may have no end of its own.
+func within(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done within %v", timeout))
+}
+
+// poll calls check until it returns nil. It gives up when ctx ends or program does.
+func (n *Node) poll(ctx context.Context, program *Program, check func(context.Context) error) error {
+	ctx, cancel := within(ctx, startTimeout)
+	defer cancel()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		doing := fmt.Sprintf("wait for %s of node %s, see %s", program.Name, n.Name, program.LogPath())
+		if !program.Running() {
+			return fmt.Errorf("%s: it has ended", doing)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", doing, errors.Join(context.Cause(ctx), err))
+		case <-ticker.C:
+		}
+	}
+}
+
+func (n *Node) logDir() string             { return filepath.Join(n.cluster.Dir, "logs") }
+func (n *Node) logPath(name string) string { return filepath.Join(n.logDir(), n.Name+"-"+name+".log") }

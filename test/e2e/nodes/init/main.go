@@ -1,0 +1,103 @@
+//go:build linux
+
+// Init is process 1 of a node that tests run: it makes the node's namespaces look like
+// a machine of their own, and then only reaps what its parents have left.
+//
+//	init -name NAME -dir DIR
+//
+// It is started in new mount, network, process and host name namespaces, and writes a
+// byte to file descriptor 3 when they are ready. When it ends, the kernel ends all
+// else in them.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// private are folders that programs of a node write to at fixed paths. What is there
+// on the machine stays to be seen, what the node writes is its own.
+var private = []string{"/etc", "/var/lib", "/var/log"}
+
+func main() {
+	name := flag.String("name", "", "host name")
+	dir := flag.String("dir", "", "where what the node writes to "+fmt.Sprint(private)+" goes")
+	flag.Parse()
+	children := make(chan os.Signal, 1)
+	signal.Notify(children, unix.SIGCHLD)
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, unix.SIGTERM)
+	if err := prepare(*name, *dir); err != nil {
+		fmt.Fprintf(os.Stderr, "prepare node %s: %v\n", *name, err)
+		os.Exit(1)
+	}
+	for {
+		select {
+		case <-children:
+			reap()
+		case <-stop:
+			return
+		}
+	}
+}
+
+func prepare(name, dir string) error {
+	if err := unix.Sethostname([]byte(name)); err != nil {
+		return fmt.Errorf("set the host name: %w", err)
+	}
+	// Nothing mounted here reaches the machine, but what one program of the node mounts
+	// does reach the others: kubelets want it so.
+	for _, flags := range []uintptr{unix.MS_REC | unix.MS_PRIVATE, unix.MS_REC | unix.MS_SHARED} {
+		if err := unix.Mount("", "/", "", flags, ""); err != nil {
+			return fmt.Errorf("make mounts private: %w", err)
+		}
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755"); err != nil {
+		return fmt.Errorf("mount /run: %w", err)
+	}
+	for _, path := range private {
+		if err := cover(path, dir); err != nil {
+			return fmt.Errorf("cover %s: %w", path, err)
+		}
+	}
+	// Pods of one node reach those of others.
+	if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0); err != nil {
+		return fmt.Errorf("let packets through: %w", err)
+	}
+	ready := os.NewFile(3, "ready")
+	_, err := ready.Write([]byte{1})
+	return errors.Join(err, ready.Close())
+}
+
+// cover puts a writable layer below dir over path.
+func cover(path, dir string) error {
+	upper, work := filepath.Join(dir, path, "upper"), filepath.Join(dir, path, "work")
+	for _, dir := range []string{upper, work} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	return unix.Mount("overlay", path, "overlay", 0, fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", path, upper, work))
+}
+
+// reap takes note of all children that have ended.
+func reap() {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || pid == 0 {
+			return
+		}
+	}
+}

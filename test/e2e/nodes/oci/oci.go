@@ -1,0 +1,170 @@
+// Package oci writes container images as archives that containerd imports: images of one
+// program, and images of a checkpoint, which containerd restores.
+package oci
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	"github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// CheckpointAnnotation on an image's manifest says that it is the checkpoint of the
+// container of that name. Runtimes restore it where a pod names the image.
+const CheckpointAnnotation = "org.criu.checkpoint.container.name"
+
+// Image is an image of one layer, either a program or a checkpoint.
+type Image struct {
+	// Name is what pods name it by.
+	Name string
+
+	// Program is a statically linked program on this machine, which the container runs.
+	Program string
+
+	// Checkpoint is the archive of a checkpoint, as a kubelet or containerd writes it,
+	// and Container the name of the container it is of.
+	Checkpoint, Container string
+}
+
+// WriteFile writes images to an archive. The same images give the same bytes.
+func WriteFile(path string, images ...Image) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) // checkpoints hold secrets
+	if err != nil {
+		return err
+	}
+	return errors.Join(Write(f, images...), f.Close())
+}
+
+// Write writes images as one archive. The same images give the same bytes.
+func Write(w io.Writer, images ...Image) error {
+	a := &archive{tar: tar.NewWriter(w)}
+	index := v1.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageIndex}
+	for _, image := range images {
+		manifest, err := a.image(image)
+		if err != nil {
+			return fmt.Errorf("write image %s: %w", image.Name, err)
+		}
+		index.Manifests = append(index.Manifests, manifest)
+	}
+	layout, err := json.Marshal(v1.ImageLayout{Version: v1.ImageLayoutVersion})
+	if err != nil {
+		return err
+	}
+	content, err := json.Marshal(index)
+	if err != nil {
+		return err
+	}
+	return errors.Join(a.file(v1.ImageLayoutFile, layout), a.file(v1.ImageIndexFile, content), a.tar.Close())
+}
+
+// archive is being written.
+type archive struct {
+	tar *tar.Writer
+}
+
+// image writes an image's layer, configuration and manifest, and describes the last.
+func (a *archive) image(image Image) (v1.Descriptor, error) {
+	layer, config, err := a.layer(image)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	config.Platform = v1.Platform{Architecture: runtime.GOARCH, OS: "linux"}
+	config.RootFS = v1.RootFS{Type: "layers", DiffIDs: []digest.Digest{layer.Digest}}
+	configured, err := a.json(v1.MediaTypeImageConfig, config)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	manifest := v1.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: v1.MediaTypeImageManifest,
+		Config: configured, Layers: []v1.Descriptor{layer},
+	}
+	if image.Container != "" {
+		manifest.Annotations = map[string]string{CheckpointAnnotation: image.Container}
+	}
+	described, err := a.json(v1.MediaTypeImageManifest, manifest)
+	described.Annotations = map[string]string{"io.containerd.image.name": image.Name}
+	return described, err
+}
+
+// layer writes the one layer of an image.
+func (a *archive) layer(image Image) (v1.Descriptor, v1.Image, error) {
+	if image.Checkpoint != "" {
+		layer, err := a.blobOf(image.Checkpoint)
+		return layer, v1.Image{}, err
+	}
+	program, err := os.ReadFile(image.Program)
+	if err != nil {
+		return v1.Descriptor{}, v1.Image{}, err
+	}
+	name := filepath.Base(image.Program)
+	var content bytes.Buffer
+	inner := tar.NewWriter(&content)
+	err = errors.Join(
+		inner.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(program))}),
+		writeAll(inner, program), inner.Close())
+	if err != nil {
+		return v1.Descriptor{}, v1.Image{}, err
+	}
+	layer, err := a.blob(v1.MediaTypeImageLayer, content.Bytes())
+	return layer, v1.Image{Config: v1.ImageConfig{Entrypoint: []string{"/" + name}}}, err
+}
+
+func (a *archive) json(mediaType string, value any) (v1.Descriptor, error) {
+	content, err := json.Marshal(value)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	return a.blob(mediaType, content)
+}
+
+// blob writes content under the name that is its digest.
+func (a *archive) blob(mediaType string, content []byte) (v1.Descriptor, error) {
+	d := digest.FromBytes(content)
+	return v1.Descriptor{MediaType: mediaType, Digest: d, Size: int64(len(content))}, a.file("blobs/sha256/"+d.Encoded(), content)
+}
+
+// blobOf writes a file as a layer. The file is read twice, and never held in memory.
+func (a *archive) blobOf(path string) (v1.Descriptor, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	defer f.Close()
+	hash := sha256.New()
+	size, err := io.Copy(hash, f)
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return v1.Descriptor{}, err
+	}
+	sum := hex.EncodeToString(hash.Sum(nil))
+	if err := a.tar.WriteHeader(&tar.Header{Name: "blobs/sha256/" + sum, Mode: 0o600, Size: size}); err != nil {
+		return v1.Descriptor{}, err
+	}
+	_, err = io.Copy(a.tar, f)
+	return v1.Descriptor{MediaType: v1.MediaTypeImageLayer, Digest: digest.NewDigestFromEncoded(digest.SHA256, sum), Size: size}, err
+}
+
+func (a *archive) file(name string, content []byte) error {
+	if err := a.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content))}); err != nil {
+		return err
+	}
+	return writeAll(a.tar, content)
+}
+
+func writeAll(w io.Writer, content []byte) error {
+	_, err := w.Write(content)
+	return err
+}

@@ -1,0 +1,192 @@
+//go:build nodes
+
+package nodes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	tasks "github.com/containerd/containerd/api/services/tasks/v1"
+	"google.golang.org/grpc/metadata"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/utils/ptr"
+
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/oci"
+	"supercargo.dev/supercargo/test/e2e/nodes/workload"
+)
+
+// containerID is the number that a container has in containerd.
+func containerID(pod *corev1.Pod) string {
+	return strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "containerd://")
+}
+
+// inPods names containerd's namespace of pods.
+func inPods(ctx context.Context) context.Context {
+	return metadata.AppendToOutgoingContext(ctx, "containerd-namespace", "k8s.io")
+}
+
+// frozen is a container that was paused and whose checkpoint was taken.
+type frozen struct {
+	node *cluster.Node
+	id   string
+}
+
+// freeze pauses a pod's container. Without this it would run past its checkpoint.
+func (s *site) freeze(node *cluster.Node, pod *corev1.Pod) frozen {
+	s.t.Helper()
+	f := frozen{node, containerID(pod)}
+	if err := pause(s.context(), f.node, f.id); err != nil {
+		s.t.Fatal(err)
+	}
+	return f
+}
+
+func pause(ctx context.Context, node *cluster.Node, id string) error {
+	conn, err := node.CRI()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }() // after the last answer there is nothing to lose
+	_, err = tasks.NewTasksClient(conn).Pause(inPods(ctx), &tasks.PauseTaskRequest{ContainerID: id})
+	return err
+}
+
+// end kills what is frozen. For this signal runc thaws it.
+func (s *site) end(f frozen) {
+	s.t.Helper()
+	conn, err := f.node.CRI()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }() // after the last answer there is nothing to lose
+	if _, err := tasks.NewTasksClient(conn).Kill(inPods(s.context()), &tasks.KillRequest{ContainerID: f.id, Signal: 9}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// stage makes a checkpoint an image that a node has.
+func (s *site) stage(node *cluster.Node, name, checkpoint string) {
+	s.t.Helper()
+	archive := filepath.Join(s.t.TempDir(), "image.tar")
+	if err := oci.WriteFile(archive, oci.Image{Name: name, Checkpoint: checkpoint, Container: "main"}); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := node.Import(s.context(), archive); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// goesOn waits until a restored counter has printed some values, and checks that they
+// follow those of the container it was restored from. It returns all.
+func (s *site) goesOn(pod string, before []workload.Tick) []workload.Tick {
+	s.t.Helper()
+	const enough = 10
+	var all []workload.Tick
+	s.eventually("the counter goes on in pod "+pod, func(ctx context.Context) error {
+		ticks, err := s.ticks(ctx, pod)
+		// Of the container before it has what was printed until the checkpoint.
+		all = workload.Join(before, ticks)
+		if err == nil && len(all) < len(before)+enough {
+			err = fmt.Errorf("it has printed %d values more", len(all)-len(before))
+		}
+		return err
+	})
+	if err := workload.CheckTicks(all, 1); err != nil {
+		s.t.Errorf("from one node to the other: %v", err)
+	}
+	return all
+}
+
+// TestACounterMovesToAnotherNodeAndBackAndLosesNothing is what all of Migration rests
+// on, in its simplest form.
+func TestACounterMovesToAnotherNodeAndBackAndLosesNothing(t *testing.T) {
+	for _, megabytes := range []int{0, 64} {
+		t.Run(strconv.Itoa(megabytes)+"MiB", func(t *testing.T) {
+			s := newSite(t)
+			env := corev1.EnvVar{Name: "MB", Value: strconv.Itoa(megabytes)}
+			s.create(on(s.Nodes[0], s.pod("counter-0", cluster.Images["counter"], env)))
+			s.running("counter-0")
+			ticks := s.printed("counter-0", 5)
+			for hop := range 3 {
+				ticks = s.hop(hop, ticks, env)
+			}
+			pause, after := workload.LongestPause(ticks)
+			t.Logf("%d MiB: %d values, longest pause %v, after value %d", megabytes, len(ticks), pause.Round(time.Millisecond), after)
+		})
+	}
+}
+
+// hop moves the counter of a number of moves before to the other node. It takes and
+// returns all that the counter has printed.
+func (s *site) hop(number int, ticks []workload.Tick, env corev1.EnvVar) []workload.Tick {
+	s.t.Helper()
+	source, target := s.Nodes[number%2], s.Nodes[(number+1)%2]
+	from, to := fmt.Sprintf("counter-%d", number), fmt.Sprintf("counter-%d", number+1)
+	image := "localhost/" + s.namespace + "/" + to + ":1"
+	f := s.freeze(source, s.get(from))
+	s.stage(target, image, s.checkpoint(source, f))
+	ticks = workload.Join(ticks, s.printed(from, len(ticks)))
+	s.create(on(target, s.pod(to, image, env)))
+	s.running(to)
+	s.end(f)
+	if err := s.Client().CoreV1().Pods(s.namespace).Delete(s.context(), from,
+		metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](1)}); err != nil {
+		s.t.Fatal(err)
+	}
+	s.gone(from)
+	return s.goesOn(to, ticks)
+}
+
+// checkpoint has containerd write the checkpoint of a container, and returns where it
+// is.
+func (s *site) checkpoint(node *cluster.Node, f frozen) string {
+	s.t.Helper()
+	conn, err := node.CRI()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }() // after the last answer there is nothing to lose
+	path := filepath.Join(node.Dir, "checkpoint-"+f.id+".tar")
+	_, err = runtimeapi.NewRuntimeServiceClient(conn).CheckpointContainer(s.context(),
+		&runtimeapi.CheckpointContainerRequest{ContainerId: f.id, Location: path, Timeout: 60})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+func TestTheKubeletTakesCheckpointsToo(t *testing.T) {
+	s := newSite(t)
+	source, target := s.Nodes[0], s.Nodes[1]
+	s.create(on(source, s.pod("counter", cluster.Images["counter"])))
+	f := s.freeze(source, s.running("counter"))
+	answer, err := s.Client().CoreV1().RESTClient().Post().
+		AbsPath("/api/v1/nodes", source.Name, "proxy/checkpoint", s.namespace, "counter", "main").
+		Param("timeout", "60").DoRaw(s.context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made struct{ Items []string }
+	if err := json.Unmarshal(answer, &made); err != nil || len(made.Items) != 1 {
+		t.Fatalf("the kubelet answered %s, %v, want one file", answer, err)
+	}
+	if dir := filepath.Join(source.KubeletRoot, "checkpoints"); filepath.Dir(made.Items[0]) != dir {
+		t.Errorf("the checkpoint is %s, want it in %s", made.Items[0], dir)
+	}
+	image := "localhost/" + s.namespace + "/restored:1"
+	s.stage(target, image, made.Items[0])
+	before := s.printed("counter", 1)
+	s.create(on(target, s.pod("restored", image)))
+	s.running("restored")
+	s.goesOn("restored", before)
+	s.end(f)
+}

@@ -1,0 +1,193 @@
+//go:build linux
+
+// Package site gives each test a namespace of its own on a cluster that tests share, and
+// what most of them do there.
+package site
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/workload"
+)
+
+// How long is waited for what must come, and how often it is looked for.
+const (
+	patience = 3 * time.Minute
+	interval = 100 * time.Millisecond
+)
+
+// Site is the cluster in the hands of one test, with a namespace of its own.
+type Site struct {
+	*cluster.Cluster
+	testing.TB
+	Namespace string
+}
+
+// New makes a namespace for a test. When the test ends, its pods are removed; if it has
+// failed, the logs of all nodes are kept.
+func New(tb testing.TB, c *cluster.Cluster) *Site {
+	tb.Helper()
+	s := &Site{Cluster: c, TB: tb}
+	ctx := s.Context()
+	namespace, err := c.Client().CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	s.Namespace = namespace.Name
+	s.Eventually("namespace "+s.Namespace+" can have pods", func(ctx context.Context) error {
+		_, err := c.Client().CoreV1().ServiceAccounts(s.Namespace).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
+	tb.Cleanup(func() {
+		if tb.Failed() {
+			c.KeepLogs(tb, tb.Name())
+		}
+		s.removePods()
+	})
+	return s
+}
+
+// Context ends when the test has had its time.
+func (s *Site) Context() context.Context {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.TB.Context()), patience)
+	s.Cleanup(cancel)
+	return ctx
+}
+
+// removePods removes the pods of the test at once.
+func (s *Site) removePods() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	propagation := metav1.DeletePropagationBackground
+	if err := s.Client().BatchV1().Jobs(s.Namespace).DeleteCollection(ctx,
+		metav1.DeleteOptions{PropagationPolicy: &propagation}, metav1.ListOptions{}); err != nil {
+		s.Error(err)
+	}
+	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
+		pods, err := s.Client().CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil || len(pods.Items) == 0 {
+			return err == nil, err
+		}
+		return false, s.Client().CoreV1().Pods(s.Namespace).DeleteCollection(ctx,
+			metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, metav1.ListOptions{})
+	})
+	if err != nil {
+		s.Errorf("remove the pods of %s: %v", s.Namespace, err)
+	}
+}
+
+// Eventually waits until check returns nil.
+func (s *Site) Eventually(what string, check func(context.Context) error) {
+	s.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(s.Context(), interval, patience, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
+	if err != nil {
+		s.Fatalf("not so within %v: %s: %v", patience, what, last)
+	}
+}
+
+// Pod is a pod of one container that runs a program of ours.
+func (s *Site) Pod(name, image string, env ...corev1.EnvVar) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace},
+		Spec: corev1.PodSpec{
+			RestartPolicy:                 corev1.RestartPolicyNever,
+			TerminationGracePeriodSeconds: ptr.To[int64](1),
+			AutomountServiceAccountToken:  ptr.To(false),
+			Containers: []corev1.Container{{
+				Name: "main", Image: image, ImagePullPolicy: corev1.PullNever, Env: env,
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
+				}},
+			}},
+		},
+	}
+}
+
+// On has a pod run on a node that the scheduler is told.
+func On(node *cluster.Node, pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node.Name}
+	return pod
+}
+
+// Create makes a pod.
+func (s *Site) Create(pod *corev1.Pod) {
+	s.Helper()
+	if _, err := s.Client().CoreV1().Pods(s.Namespace).Create(s.Context(), pod, metav1.CreateOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// Get returns a pod as it is now.
+func (s *Site) Get(name string) *corev1.Pod {
+	s.Helper()
+	pod, err := s.Client().CoreV1().Pods(s.Namespace).Get(s.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return pod
+}
+
+// Running waits until a pod runs.
+func (s *Site) Running(name string) *corev1.Pod {
+	s.Helper()
+	var pod *corev1.Pod
+	s.Eventually("pod "+name+" runs", func(ctx context.Context) (err error) {
+		pod, err = s.Client().CoreV1().Pods(s.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if pod.Status.Phase != corev1.PodRunning || !pod.Status.ContainerStatuses[0].Ready {
+			return fmt.Errorf("it is %s: %+v", pod.Status.Phase, pod.Status.ContainerStatuses)
+		}
+		return nil
+	})
+	return pod
+}
+
+// Gone waits until a pod is no more.
+func (s *Site) Gone(name string) {
+	s.Helper()
+	s.Eventually("pod "+name+" is gone", func(ctx context.Context) error {
+		_, err := s.Client().CoreV1().Pods(s.Namespace).Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is there: %w", err)
+	})
+}
+
+// Output is what a pod's container has printed, by way of the API server and the
+// kubelet.
+func (s *Site) Output(ctx context.Context, pod string) ([]byte, error) {
+	return s.Client().CoreV1().Pods(s.Namespace).GetLogs(pod, &corev1.PodLogOptions{}).DoRaw(ctx)
+}
+
+// Ticks are the values that a counter has printed so far.
+func (s *Site) Ticks(pod string) []workload.Tick {
+	s.Helper()
+	output, err := s.Output(s.Context(), pod)
+	if err != nil {
+		s.Fatal(err)
+	}
+	ticks, err := workload.ParseTicks(output)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return ticks
+}

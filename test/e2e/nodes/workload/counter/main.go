@@ -1,0 +1,77 @@
+// Counter counts for ever: every 100 ms it prints a value, the time in nanoseconds since
+// 1970 and the name of its host.
+//
+// Environment:
+//
+//	MB        how many MiB of memory it fills, and goes on checking (default: 0)
+//	TICK_MS   how many milliseconds between values (default: 100)
+//
+// When its memory is not what it was, it says so and ends with code 3.
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"supercargo.dev/supercargo/test/e2e/nodes/workload"
+)
+
+// pageSize is how much of the memory is checked at once.
+const pageSize = 1 << 20
+
+func main() {
+	megabytes, err1 := strconv.Atoi(cmp.Or(os.Getenv("MB"), "0"))
+	tick, err2 := strconv.Atoi(cmp.Or(os.Getenv("TICK_MS"), "100"))
+	if err1 != nil || err2 != nil || megabytes < 0 || tick < 1 {
+		fmt.Fprintln(os.Stderr, "counter: MB and TICK_MS are numbers")
+		os.Exit(2)
+	}
+	debug.SetGCPercent(-1) // it makes no garbage worth the name, and would touch all memory
+	debug.SetMemoryLimit(int64(megabytes+64) << 20)
+	memory := make([][]byte, megabytes)
+	for i := range memory {
+		memory[i] = make([]byte, pageSize)
+		fill(memory[i], uint64(i))
+	}
+	want := make([]byte, pageSize)
+	ticker := time.NewTicker(time.Duration(tick) * time.Millisecond)
+	for value := int64(1); ; value++ {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "?"
+		}
+		fmt.Println(workload.Tick{Value: value, At: time.Now(), Host: host})
+		check(memory, value, want)
+		<-ticker.C
+	}
+}
+
+// fill writes bytes that no two pages share, so that none can be left out or kept once.
+func fill(page []byte, seed uint64) { _, _ = rand.NewChaCha8(key(seed)).Read(page) }
+
+func key(seed uint64) (k [32]byte) {
+	for i := range 8 {
+		k[i] = byte(seed >> (8 * i))
+	}
+	return k
+}
+
+// check looks at one page a tick, in turn, and writes a byte of it anew. It uses want.
+func check(memory [][]byte, value int64, want []byte) {
+	if len(memory) == 0 {
+		return
+	}
+	i := int(value % int64(len(memory)))
+	fill(want, uint64(i))
+	if !bytes.Equal(memory[i], want) {
+		fmt.Fprintf(os.Stderr, "counter: MiB %d of memory is not what it was\n", i)
+		os.Exit(3)
+	}
+	memory[i][0] = want[0]
+}
