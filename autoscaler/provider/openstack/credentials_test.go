@@ -7,6 +7,8 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -53,13 +55,19 @@ func TestCredentialsAreReadFromAnApplicationCredential(t *testing.T) {
 }
 
 func TestTheEnvironmentHasNoSayInCredentials(t *testing.T) {
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	trusted := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(trusted, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, value := range map[string]string{
-		"OS_CLOUD": "other", "OS_REGION_NAME": "South", "OS_INTERFACE": "admin", "OS_CLIENT_CONFIG_FILE": "/none",
+		"OS_CLOUD": "other", "OS_REGION_NAME": "South", "OS_INTERFACE": "admin", "OS_CLIENT_CONFIG_FILE": "/none", "OS_CACERT": trusted,
 	} {
 		t.Setenv(name, value)
 	}
 	l, problem := parseLogin(map[string][]byte{"clouds.yaml": cloudsYAML("")}, "", "")
-	if problem != "" || l.endpoint.Region != "North" || l.endpoint.Availability != "public" {
+	if problem != "" || l.endpoint.Region != "North" || l.endpoint.Availability != "public" || l.tls.RootCAs != nil {
 		t.Errorf("%s: logs in at %+v", problem, l)
 	}
 }
