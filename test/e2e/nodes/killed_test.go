@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +25,9 @@ import (
 const (
 	// script starts and stops what the tests need.
 	script = "../../../hack/nodes/nodes.sh"
+
+	// sweeper is part of it, and knows what there may be of a cluster.
+	sweeper = "cluster/sweep.sh"
 
 	// childVariable has this test's program bring up a cluster and wait to be killed.
 	childVariable = "SUPERCARGO_NODES_CHILD"
@@ -94,7 +98,8 @@ func left(ctx context.Context, dir string) error {
 	if processes, err := withArgument(dir + "/"); err != nil || len(processes) > 0 {
 		errs = append(errs, err, fmt.Errorf("processes %v", processes))
 	}
-	if out, err := exec.CommandContext(ctx, script, "check").CombinedOutput(); err != nil {
+	// Also while the guard is at it.
+	if out, err := exec.CommandContext(ctx, sweeper, "left", filepath.Base(dir)).CombinedOutput(); err != nil {
 		errs = append(errs, fmt.Errorf("%w: %s", err, out))
 	}
 	return errors.Join(errs...)

@@ -22,7 +22,7 @@ import (
 
 // How long is waited for what must come, and how often it is looked for.
 const (
-	patience = 3 * time.Minute
+	patience = 5 * time.Minute
 	interval = 100 * time.Millisecond
 )
 

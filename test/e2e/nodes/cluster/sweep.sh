@@ -5,6 +5,7 @@
 #   sweep.sh guard SLOT   wait for the end of standard input, then sweep the slot
 #   sweep.sh slot SLOT    sweep a slot, whoever uses it
 #   sweep.sh stale        sweep the slots that nobody uses
+#   sweep.sh left SLOT    say what there is in a slot, whoever uses it; fail if anything
 #   sweep.sh check        say what there is in slots that nobody uses; fail if anything
 set -uo pipefail
 
@@ -109,6 +110,6 @@ check() {
 verb=${1-}
 shift
 case $verb in
-guard | slot | stale | check) "$verb" "$@" ;;
+guard | slot | stale | left | check) "$verb" "$@" ;;
 *) echo "sweep: no verb $verb" >&2 && exit 2 ;;
 esac
