@@ -277,23 +277,23 @@ type MigrationReservation struct {
 type SourceStep string
 
 const (
-	// SourcePrepared: the container can be moved as far as its node can tell.
+	// SourcePrepared says: the container can be moved as far as its node can tell.
 	SourcePrepared SourceStep = "Prepared"
-	// SourceFrozen: the container stands still. It is written before the container is
+	// SourceFrozen says: the container stands still. It is written before the container is
 	// frozen, so that whoever reads Prepared knows that it runs.
 	SourceFrozen SourceStep = "Frozen"
-	// SourceDumped: its state is written down.
+	// SourceDumped says: its state is written down.
 	SourceDumped SourceStep = "Dumped"
-	// SourceShipped: the target has it and has confirmed its checksum.
+	// SourceShipped says: the target has it and has confirmed its checksum.
 	SourceShipped SourceStep = "Shipped"
-	// SourceKilled: the frozen container is dead.
+	// SourceKilled says: the frozen container is dead.
 	SourceKilled SourceStep = "Killed"
-	// SourceThawed: the container runs again, or was never frozen, and nothing is left of
+	// SourceThawed says: the container runs again, or was never frozen, and nothing is left of
 	// the migration.
 	SourceThawed SourceStep = "Thawed"
-	// SourceCleaned: nothing is left of the migration.
+	// SourceCleaned says: nothing is left of the migration.
 	SourceCleaned SourceStep = "Cleaned"
-	// SourceFailed: the order cannot be carried out. A frozen container stays frozen
+	// SourceFailed says: the order cannot be carried out. A frozen container stays frozen
 	// until Thaw is ordered.
 	SourceFailed SourceStep = "Failed"
 )
@@ -367,13 +367,13 @@ type SourceReport struct {
 type TargetStep string
 
 const (
-	// TargetPrepared: there is room and the base image, and the agent listens.
+	// TargetPrepared says: there is room and the base image, and the agent listens.
 	TargetPrepared TargetStep = "Prepared"
-	// TargetStaged: the checkpoint image can be restored.
+	// TargetStaged says: the checkpoint image can be restored.
 	TargetStaged TargetStep = "Staged"
-	// TargetCleaned: nothing is left of the migration but the restored container.
+	// TargetCleaned says: nothing is left of the migration but the restored container.
 	TargetCleaned TargetStep = "Cleaned"
-	// TargetFailed: the order cannot be carried out.
+	// TargetFailed says: the order cannot be carried out.
 	TargetFailed TargetStep = "Failed"
 )
 
