@@ -92,7 +92,8 @@ type Simulation struct {
 
 // Limits bound what an agent takes of its node.
 type Limits struct {
-	// Moves is how many containers of a node may stand still at once; 2.
+	// Moves is how many containers of a node may be dumped and shipped at once; 2. The
+	// others run on meanwhile.
 	Moves int
 	// ImageBytes is how large one checkpoint may be; 8 GiB.
 	ImageBytes int64
@@ -185,6 +186,7 @@ type Agent struct {
 	jobs     map[ledger.ID]*job
 	failures map[ledger.ID]*checkpoint.Failure // not reported yet
 	crowded  map[types.NamespacedName]bool     // waiting for others to finish
+	freezing sync.Mutex                        // while it is seen whether one more may be frozen, and noted
 	running  sync.WaitGroup                    // jobs
 }
 

@@ -93,10 +93,6 @@ func (a *Agent) seeSource(ctx context.Context, id ledger.ID, m *v1alpha1.Migrati
 	if s.Container, err = backend.Source.State(ctx, entry.Container); err != nil {
 		return s, fmt.Errorf("look at %s: %w", entry.Container, err)
 	}
-	if s.Step == v1alpha1.SourcePrepared && m.Status.Order == v1alpha1.OrderFreeze && s.TargetReady && !s.FreezeNoted && a.isCrowded(id) {
-		a.waits(types.NamespacedName{Namespace: m.Namespace, Name: m.Name})
-		s.TargetReady = false
-	}
 	return s, nil
 }
 
@@ -108,7 +104,20 @@ func (a *Agent) targetOf(m *v1alpha1.Migration) *v1alpha1.TargetReport {
 	return nil
 }
 
-// isCrowded says that as many containers of the node stand still as may at once.
+// noteFreeze notes that a container is about to be frozen, unless as many are on their
+// way as may be. Then it runs on until there is room.
+func (a *Agent) noteFreeze(key types.NamespacedName, entry ledger.Entry) (bool, error) {
+	a.freezing.Lock()
+	defer a.freezing.Unlock()
+	if a.isCrowded(entry.ID) {
+		a.waits(key)
+		return false, nil
+	}
+	entry.FreezeNoted = true
+	return true, a.ledger.Put(entry)
+}
+
+// isCrowded says that as many containers of the node are on their way as may be.
 func (a *Agent) isCrowded(id ledger.ID) bool {
 	frozen := 0
 	for _, entry := range a.ledger.All() {
@@ -148,8 +157,8 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 		updated, err := a.reportSource(ctx, m, entry, d)
 		return err == nil && updated != nil, updated, err
 	case decide.NoteFreeze:
-		entry.FreezeNoted = true
-		return true, m, a.ledger.Put(entry)
+		noted, err := a.noteFreeze(key, entry)
+		return noted, m, err
 	case decide.NoteKill:
 		entry.KillNoted = true
 		return true, m, a.ledger.Put(entry)

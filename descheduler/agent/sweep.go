@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"syscall"
 
@@ -56,6 +57,10 @@ func (a *Agent) knows(migration string) bool {
 	return slices.ContainsFunc(a.ledger.All(), func(entry ledger.Entry) bool { return entry.Migration == migration })
 }
 
+// uid matches the names of dumps, which are UIDs of Migrations. Nothing else in the work
+// folder is touched: it may have been given by mistake.
+var uid = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
 // sweepDumps removes dumps without an owner.
 func (a *Agent) sweepDumps() error {
 	dirs, err := os.ReadDir(a.WorkDir)
@@ -64,8 +69,7 @@ func (a *Agent) sweepDumps() error {
 	}
 	var errs []error
 	for _, dir := range dirs {
-		id := ledger.ID{Migration: dir.Name(), Node: "x", Role: ledger.SourceRole}
-		if !dir.IsDir() || a.knows(dir.Name()) || !id.Valid() {
+		if !dir.IsDir() || !uid.MatchString(dir.Name()) || a.knows(dir.Name()) {
 			continue
 		}
 		a.Log.Info("A dump that belongs to no migration in hand is removed", "dump", dir.Name())

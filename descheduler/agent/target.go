@@ -57,6 +57,8 @@ func (a *Agent) seeTarget(ctx context.Context, id ledger.ID, m *v1alpha1.Migrati
 	t.SourceReady = m.Status.Source != nil && m.Status.Source.Certificate != "" && m.Status.Source.Requirements != ""
 	if r := m.Status.Target; r != nil && r.Node == id.Node {
 		t.Step = r.Step
+		address, err := a.nodes.address(id.Node)
+		t.Moved = err == nil && r.Address != address // an address that is not known cannot be reported either
 	}
 	if backend := a.backends[entry.Backend].Target; t.Staged && t.Busy == decide.Nothing && t.Order == v1alpha1.OrderFreeze && backend != nil {
 		has, err := backend.Has(ctx, entry.Image)

@@ -10,10 +10,10 @@
 package migration
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -84,21 +84,40 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error
 			return fmt.Errorf("index %s of %T: %w", index.field, index.object, err)
 		}
 	}
-	err := ctrl.NewControllerManagedBy(m).Named("migration").
-		For(&v1alpha1.Migration{}).
-		Watches(&v1alpha1.Migration{}, r.whenOneEnds()).
+	// Those that wait to begin have a queue of their own: however many there are, none
+	// stands in the way of one that has begun, whose pod may stand still.
+	err := ctrl.NewControllerManagedBy(m).Named("migration-admission").
+		For(&v1alpha1.Migration{}, builder.WithPredicates(predicate.NewPredicateFuncs(waits))).
+		Watches(&v1alpha1.Migration{}, r.whenOneEnds(r.waiting)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Complete(r.reconcile(waits))
+	if err != nil {
+		return fmt.Errorf("set up the controller of Migrations that wait: %w", err)
+	}
+	err = ctrl.NewControllerManagedBy(m).Named("migration").
+		For(&v1alpha1.Migration{}, builder.WithPredicates(predicate.NewPredicateFuncs(begun))).
+		Watches(&v1alpha1.Migration{}, r.whenOneEnds(r.concerned)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.migrationsOfPod)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.migrationsOfNode), builder.WithPredicates(nodeMatters())).
 		// Read when a migration is looked at, and so to be in the cache.
 		Watches(&batchv1.Job{}, handler.Funcs{}).
 		Watches(&corev1.Service{}, handler.Funcs{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce}).
-		Complete(r)
+		Complete(r.reconcile(begun))
 	if err != nil {
 		return fmt.Errorf("set up the controller of Migrations: %w", err)
 	}
 	return nil
 }
+
+// waits reports whether a migration has not begun.
+func waits(o client.Object) bool {
+	m := o.(*v1alpha1.Migration)
+	return m.Status.Plan == nil && !decide.Ended(m)
+}
+
+// begun reports whether a migration has begun, or ended.
+func begun(o client.Object) bool { return !waits(o) }
 
 // nodesOf returns the nodes that take part in a migration that has not ended.
 func nodesOf(m *v1alpha1.Migration) (nodes []string) {
@@ -161,100 +180,138 @@ func nodeMatters() predicate.Predicate {
 	}}
 }
 
-// whenOneEnds wakes those that wait for room, the oldest first.
-func (r *Reconciler) whenOneEnds() handler.EventHandler {
+// whenOneEnds wakes others whenever a migration has ended.
+func (r *Reconciler) whenOneEnds(wake func(ctx context.Context, ended *v1alpha1.Migration, all []v1alpha1.Migration) []reconcile.Request) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	wake := func(ctx context.Context, q queue) {
-		for _, request := range r.waiting(ctx) {
+	add := func(ctx context.Context, ended client.Object, q queue) {
+		var list v1alpha1.MigrationList
+		if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+			return // the cache ends
+		}
+		for _, request := range wake(ctx, ended.(*v1alpha1.Migration), list.Items) {
 			q.Add(request)
 		}
 	}
 	return handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if !decide.Ended(e.ObjectOld.(*v1alpha1.Migration)) && decide.Ended(e.ObjectNew.(*v1alpha1.Migration)) {
-				wake(ctx, q)
+				add(ctx, e.ObjectNew, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
 			if !decide.Ended(e.Object.(*v1alpha1.Migration)) {
-				wake(ctx, q)
+				add(ctx, e.Object, q)
 			}
 		},
 	}
 }
 
-// waiting returns the migrations that may wait for others to end, the oldest first.
-func (r *Reconciler) waiting(ctx context.Context) (requests []reconcile.Request) {
-	var list v1alpha1.MigrationList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache ends
-	}
-	found := slices.DeleteFunc(slices.Clone(list.Items), func(m v1alpha1.Migration) bool {
-		return m.Status.Phase != v1alpha1.MigrationPending && m.Status.Phase != v1alpha1.MigrationReserving
-	})
-	slices.SortFunc(found, func(a, b v1alpha1.Migration) int {
-		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
-			return c
+// waiting returns the migrations that wait and may find room now, the oldest first, and
+// no more of them than can begin at once.
+func (r *Reconciler) waiting(ctx context.Context, _ *v1alpha1.Migration, all []v1alpha1.Migration) (requests []reconcile.Request) {
+	var found []*v1alpha1.Migration
+	for i := range all {
+		if waits(&all[i]) {
+			found = append(found, &all[i])
 		}
-		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	}
+	slices.SortFunc(found, func(a, b *v1alpha1.Migration) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	for i := range found {
-		requests = append(requests, request(found[i].Namespace, found[i].Name))
+	flights := r.registry.others(all, "")
+	for _, m := range found {
+		pod, err := get(ctx, r.Client, m.Namespace, m.Spec.PodName, &corev1.Pod{})
+		if err != nil || pod != nil && r.Config.Full(flights, pod.Spec.NodeName) {
+			continue
+		}
+		if requests = append(requests, request(m.Namespace, m.Name)); len(requests) == r.Config.MaxMigrations {
+			break
+		}
 	}
 	return requests
 }
 
-// Reconcile implements reconcile.Reconciler: it does what can be done for a migration
-// now, a write at a time.
-func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	for range maxSteps {
-		step, err := r.once(ctx, req.NamespacedName)
-		switch {
-		case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
-			ctrl.LoggerFrom(ctx).V(2).Info("What was observed has changed: it is observed anew", "err", err.Error())
-		case err != nil:
-			return reconcile.Result{}, err
-		case step == nil:
-			return reconcile.Result{}, nil
-		case step.Do == decide.Wait || r.DryRun:
-			if step.Until.IsZero() {
-				return reconcile.Result{}, nil
-			}
-			return reconcile.Result{RequeueAfter: max(step.Until.Sub(r.Clock.Now()), 1)}, nil
+// concerned returns the migrations that may wait for a node that another has left, and
+// those of its namespace that are now one too many to be kept.
+func (r *Reconciler) concerned(_ context.Context, ended *v1alpha1.Migration, all []v1alpha1.Migration) (requests []reconcile.Request) {
+	for i := range all {
+		if m := &all[i]; begun(m) && !decide.Ended(m) && decide.LooksAtOthers(m) {
+			requests = append(requests, request(m.Namespace, m.Name))
 		}
 	}
-	return reconcile.Result{RequeueAfter: 1}, nil
+	for _, m := range decide.Surplus(ended.Namespace, all, r.Config.MaxFinished) {
+		requests = append(requests, request(m.Namespace, m.Name))
+	}
+	return requests
 }
 
-// once observes, decides and does one thing. It returns what it did; nil if there is no
-// such migration and nothing to do.
-func (r *Reconciler) once(ctx context.Context, key types.NamespacedName) (*decide.Step, error) {
+// reconcile returns what does all that can be done for a migration now, a write at a
+// time, as long as that is for this controller to do.
+func (r *Reconciler) reconcile(concerns func(client.Object) bool) reconcile.Func {
+	return func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+		for range maxSteps {
+			step, err := r.once(ctx, req.NamespacedName, concerns)
+			switch {
+			case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
+				ctrl.LoggerFrom(ctx).V(2).Info("What was observed has changed: it is observed anew", "err", err.Error())
+			case err != nil:
+				return reconcile.Result{}, err
+			case step == nil:
+				return reconcile.Result{}, nil
+			case step.Do == decide.Wait || r.DryRun:
+				if step.Until.IsZero() {
+					return reconcile.Result{}, nil
+				}
+				return reconcile.Result{RequeueAfter: max(step.Until.Sub(r.Clock.Now()), 1)}, nil
+			}
+		}
+		return reconcile.Result{RequeueAfter: 1}, nil
+	}
+}
+
+// once observes, decides and does one thing. It returns what it did; nil if there is
+// nothing for this controller to do.
+func (r *Reconciler) once(ctx context.Context, key types.NamespacedName, concerns func(client.Object) bool) (*decide.Step, error) {
 	if step, err := r.strays(ctx, key); step != nil || err != nil {
 		return step, err
 	}
 	// What a cache says is enough to find that there is nothing to do.
 	o, err := r.observe(ctx, r.Client, key)
-	if err != nil || o == nil {
+	if err != nil || !concerns(o.Migration) {
 		return nil, client.IgnoreNotFound(err)
 	}
 	if step := decide.Next(r.Config, *o, r.Clock.Now()); step.Do == decide.Wait {
 		return &step, nil
 	}
-	// Who looks at the others in flight and goes, must be seen by the next who looks.
-	if decide.LooksAtOthers(o.Migration) {
-		r.registry.admission.Lock()
-		defer r.registry.admission.Unlock()
-	}
-	if o, err = r.observe(ctx, r.Live, key); err != nil || o == nil {
+	o, step, err := r.decideLive(ctx, key)
+	if err != nil || !concerns(o.Migration) {
 		return nil, client.IgnoreNotFound(err)
 	}
-	step := decide.Next(r.Config, *o, r.Clock.Now())
-	if step.Do == decide.TryPod {
-		if o.Trial, err = r.try(ctx, step.Pod); err != nil {
-			return nil, err
+	if decide.ChangesFlights(o.Migration, step) {
+		// Who looks at the others in flight and goes, must be seen by the next who looks.
+		r.registry.admission.Lock()
+		defer r.registry.admission.Unlock()
+		if o, step, err = r.decideLive(ctx, key); err != nil || !concerns(o.Migration) {
+			return nil, client.IgnoreNotFound(err)
 		}
-		step = decide.Next(r.Config, *o, r.Clock.Now())
 	}
 	ctrl.LoggerFrom(ctx).V(1).Info(step.Why, "step", step.Do, "phase", o.Migration.Status.Phase, "order", o.Migration.Status.Order)
 	return &step, r.act(ctx, o, step)
+}
+
+// decideLive decides on what the API server says now. An error that says NotFound is
+// about the migration.
+func (r *Reconciler) decideLive(ctx context.Context, key types.NamespacedName) (*decide.Observation, decide.Step, error) {
+	o, err := r.observe(ctx, r.Live, key)
+	if err != nil {
+		return nil, decide.Step{}, err
+	}
+	step := decide.Next(r.Config, *o, r.Clock.Now())
+	if step.Do != decide.TryPod {
+		return o, step, nil
+	}
+	if o.Trial, err = r.try(ctx, step.Pod); err != nil {
+		return nil, decide.Step{}, err
+	}
+	return o, decide.Next(r.Config, *o, r.Clock.Now()), nil
 }

@@ -80,7 +80,7 @@ func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader,
 	if o.Others, err = r.others(ctx, m); err != nil {
 		return err
 	}
-	if o.Source == nil {
+	if o.Source == nil || decide.StillWaits(r.Config, *o) {
 		return nil
 	}
 	if err := r.observeJob(ctx, reader, o, metav1.GetControllerOf(o.Source)); err != nil {
@@ -133,7 +133,9 @@ func (r *Reconciler) observeEnd(ctx context.Context, o *decide.Observation) erro
 	if err := r.Client.List(ctx, &list, client.InNamespace(m.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list Migrations of namespace %s: %w", m.Namespace, err)
 	}
-	o.Later = decide.EndedLater(m, list.Items)
+	for _, surplus := range decide.Surplus(m.Namespace, list.Items, r.Config.MaxFinished) {
+		o.Surplus = o.Surplus || surplus.UID == m.UID
+	}
 	return nil
 }
 

@@ -110,8 +110,8 @@ type state struct {
 	// only is the one node that will do, or empty.
 	only string
 	// verdicts say for each annotation there is on nodes why a node with it will not do:
-	// nil if it will.
-	verdicts map[string]*fwk.Status
+	// nothing if it will.
+	verdicts map[string]string
 	// anywhere says that all nodes will do.
 	anywhere bool
 	// source is the UID of the old pod.
@@ -164,13 +164,14 @@ func (p *Plugin) PreFilter(_ context.Context, cycle fwk.CycleState, pod *corev1.
 	return nil, nil
 }
 
-// refuse says why a pod that moves goes to no node. Evictions would not change that.
+// refuse says why a pod that moves does not go somewhere. Evictions would not change
+// that. Every call makes a status of its own, since the framework writes into it.
 func refuse(why string) *fwk.Status { return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why) }
 
 // verdicts compares the requirements with each annotation that a node has.
-func (p *Plugin) verdicts(requirements capability.Requirements, nodes []fwk.NodeInfo) map[string]*fwk.Status {
+func (p *Plugin) verdicts(requirements capability.Requirements, nodes []fwk.NodeInfo) map[string]string {
 	known := make(map[string]parsedNode, len(p.nodes))
-	verdicts := make(map[string]*fwk.Status, len(p.nodes))
+	verdicts := make(map[string]string, len(p.nodes))
 	for _, info := range nodes {
 		text := info.Node().Annotations[v1alpha1.AnnotationCapability]
 		if _, done := verdicts[text]; done {
@@ -192,17 +193,17 @@ func parse(text string) (p parsedNode) {
 	return p
 }
 
-func verdict(requirements capability.Requirements, text string, parsed parsedNode) *fwk.Status {
+func verdict(requirements capability.Requirements, text string, parsed parsedNode) string {
 	if text == "" {
-		return refuse("node(s) had no node-agent that could restore a checkpoint")
+		return "node(s) had no node-agent that could restore a checkpoint"
 	}
 	if parsed.err != nil {
-		return refuse("node(s) could not restore the checkpoint: " + parsed.err.Error())
+		return "node(s) could not restore the checkpoint: " + parsed.err.Error()
 	}
 	if err := requirements.Fits(parsed.node); err != nil {
-		return refuse("node(s) could not restore the checkpoint: the node " + err.Error())
+		return "node(s) could not restore the checkpoint: the node " + err.Error()
 	}
-	return nil
+	return ""
 }
 
 // PreFilterExtensions returns nil: the answer does not depend on other pods.
@@ -223,24 +224,20 @@ func (p *Plugin) Filter(_ context.Context, cycle fwk.CycleState, pod *corev1.Pod
 		return nil
 	}
 	if s.only != "" && s.only != node.Name {
-		return notReserved
+		return refuse("node(s) were not the one that the checkpoint is on its way to")
 	}
-	verdict, known := s.verdicts[node.Annotations[v1alpha1.AnnotationCapability]]
-	if !known {
-		return unknownNode
+	switch verdict, known := s.verdicts[node.Annotations[v1alpha1.AnnotationCapability]]; {
+	case !known:
+		return refuse("node(s) could not restore the checkpoint: the node has come just now")
+	case verdict != "":
+		return refuse(verdict)
 	}
-	return verdict
+	return nil
 }
 
 func unprepared(pod *corev1.Pod) *fwk.Status {
 	return fwk.AsStatus(fmt.Errorf("pod %s moves and %s has not looked at it: enable the plugin at preFilter too, or by multiPoint", klog.KObj(pod), Name))
 }
-
-// Statuses that say the same of every node. They are never changed.
-var (
-	notReserved = refuse("node(s) were not the one that the checkpoint is on its way to")
-	unknownNode = refuse("node(s) could not restore the checkpoint: the node has come just now")
-)
 
 // PostFilter sees to it that no pod is preempted to move another. It must come before
 // DefaultPreemption.

@@ -148,6 +148,19 @@ func TestAMovedPodWaitsUntilMigrationsAreRead(t *testing.T) {
 	}
 }
 
+// TestEveryNodeGetsAStatusOfItsOwn since the framework writes the plugin's name into it,
+// for many nodes at once.
+func TestEveryNodeGetsAStatusOfItsOwn(t *testing.T) {
+	p, _ := newPlugin()
+	cycle, list := framework.NewCycleState(), infos(able("a"), able("b"))
+	if _, status := p.PreFilter(t.Context(), cycle, moved(checkpoint), list); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if p.Filter(t.Context(), cycle, moved(checkpoint), list[0]) == p.Filter(t.Context(), cycle, moved(checkpoint), list[1]) {
+		t.Error("two nodes share a status")
+	}
+}
+
 func TestAnnotationsOfNodesThatHaveGoneAreForgotten(t *testing.T) {
 	p, _ := newPlugin()
 	filter(t, p, moved(checkpoint), able("a", "avx2"), able("b", "avx2"), able("c", "sse4_2"))

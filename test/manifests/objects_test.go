@@ -65,6 +65,10 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/descheduler/namespace.yaml":            1,
 		"../../manifests/descheduler/rbac.yaml":                 5,
 		"../../manifests/descheduler/deployment.yaml":           1,
+		"../../manifests/agent/namespace.yaml":                  1,
+		"../../manifests/agent/rbac.yaml":                       4,
+		"../../manifests/agent/policy.yaml":                     4,
+		"../../manifests/agent/daemonset.yaml":                  1,
 		"../../manifests/samples/nodefleet.yaml":                1,
 		"../../manifests/samples/migration.yaml":                1,
 		"../../manifests/openstack/rbac.yaml":                   4,
@@ -98,7 +102,7 @@ func TestDeploymentsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 }
 
 // TestProgramsMayWriteNoMoreThanTheirPagesSay holds their rights to what
-// docs/nodefleet.md and docs/migration.md say.
+// docs/nodefleet.md, docs/migration.md and docs/agent.md say.
 func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 	leads := []string{"create events", "patch events", "create leases", "update leases"}
 	for file, want := range map[string][]string{
@@ -106,6 +110,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "update nodefleets/status",
 		}, leads...),
 		"../../manifests/openstack/rbac.yaml": {"delete nodes"},
+		"../../manifests/agent/rbac.yaml":     {"patch migrations/status", "patch nodes", "create events", "create nodes/checkpoint"},
 		"../../manifests/descheduler/rbac.yaml": append([]string{
 			"create pods", "patch pods", "delete pods", "update jobs/finalizers", "patch migrations", "delete migrations", "patch migrations/status",
 		}, leads...),

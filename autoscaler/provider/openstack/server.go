@@ -34,7 +34,7 @@ func (p *Provider) machine(s *servers.Server, stock *stock, nodes map[string]*co
 	}
 	switch s.Status {
 	case statusError:
-		m.Failed = scrub(cmp.Or(s.Fault.Message, unexplained))
+		m.Failed = scrub(strings.TrimSpace(cmp.Or(s.Fault.Message, unexplained)))
 	case statusActive:
 		m.Waits = fmt.Sprintf("server %s is ACTIVE and has no node yet: see its console for how far its user data came", s.Name)
 	default:

@@ -38,7 +38,7 @@ func TestAServerIsAMachine(t *testing.T) {
 		{name: "one that is built", server: servers.Server{ID: "id-1", Name: "n", Status: "BUILD", TaskState: "spawning", Tags: tagged}, flavor: "large@up", waits: "server n is BUILD, spawning"},
 		{name: "one that is up", server: servers.Server{ID: "id-1", Name: "n", Status: "ACTIVE", Tags: tagged}, flavor: "large@up", waits: "server n is ACTIVE and has no node yet"},
 		{name: "one with a node", server: servers.Server{ID: "id-2", Name: "n", Status: "ACTIVE", Tags: tagged}, flavor: "large@up", node: "node-2", waits: "ACTIVE"},
-		{name: "one that failed", server: servers.Server{ID: "id-1", Status: "ERROR", Fault: servers.Fault{Message: "No valid host was found."}, Tags: tagged}, flavor: "large@up", failed: "No valid host was found."},
+		{name: "one that failed", server: servers.Server{ID: "id-1", Status: "ERROR", Fault: servers.Fault{Message: "No valid host was found. "}, Tags: tagged}, flavor: "large@up", failed: "No valid host was found."},
 		{name: "one that failed for no reason", server: servers.Server{ID: "id-1", Status: "ERROR", Tags: tagged}, flavor: "large@up", failed: unexplained},
 		{name: "one that is deleted", server: servers.Server{ID: "id-1", Status: "ACTIVE", TaskState: "deleting", Tags: tagged}, flavor: "large@up", leaving: true, waits: "ACTIVE"},
 		{name: "one that is deleted softly", server: servers.Server{ID: "id-1", Status: "SOFT_DELETED", Tags: tagged}, flavor: "large@up", leaving: true, waits: "SOFT_DELETED"},

@@ -79,14 +79,19 @@ func (o *Options) config() (agent.Config, func(), error) {
 }
 
 // keepOthersOut makes the folders, for root alone: dumps have all secrets of a process.
+// One that others may enter is not shut, since it may have been given by mistake.
 func (o *Options) keepOthersOut() error {
-	for _, dir := range []string{o.StateDir, o.WorkDir} {
+	for flag, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir} {
 		err := os.MkdirAll(dir, 0o700)
-		if err == nil {
-			err = os.Chmod(dir, 0o700)
-		}
 		if err != nil {
-			return fmt.Errorf("keep others out of %s: %w", dir, err)
+			return fmt.Errorf("--%s: %w", flag, err)
+		}
+		info, err := os.Stat(dir)
+		if err != nil {
+			return fmt.Errorf("--%s: %w", flag, err)
+		}
+		if info.Mode().Perm()&0o077 != 0 {
+			return fmt.Errorf("--%s=%s: others may enter it, and it is to have secrets: give a folder of its own, or chmod 700", flag, dir)
 		}
 	}
 	return nil

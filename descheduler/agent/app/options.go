@@ -86,7 +86,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.HostRoot, "host-root", "/", "`folder` that has the node's root folder, such as /proc/1/root in a pod with hostPID")
 	f.StringVar(&o.CRIU, "criu", "criu", "`program` on the node")
 	f.StringVar(&o.HostPath, "host-path", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "`folders` of the node where --criu is looked for")
-	f.IntVar(&o.MaxMoves, "max-moves", 2, "how many containers of the node may stand still at once")
+	f.IntVar(&o.MaxMoves, "max-moves", 2, "how many containers of the node may be dumped and shipped at once; others run on meanwhile")
 	f.IntVar(&o.MaxImages, "max-images", 8, "how many checkpoints the node takes at once")
 	f.StringVar(&o.MaxImageBytes, "max-image-bytes", "8Gi", "`size` that one checkpoint may have")
 	f.StringVar(&o.MaxTotalBytes, "max-total-bytes", "32Gi", "`size` that all checkpoints of the node may have together")

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -49,6 +51,22 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	for _, args := range [][]string{nil, {"--node-name=n", "--simulate=a=b"}, {"--simulate=!!"}, {"--simulate="}} {
 		if _, _, err := parse(t, args...).check(); err == nil || !strings.Contains(err.Error(), "--simulate") {
 			t.Errorf("%q gives %v, want an error that names --simulate", args, err)
+		}
+	}
+}
+
+func TestFoldersThatOthersEnterAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	shut, open := filepath.Join(dir, "shut"), filepath.Join(dir, "open")
+	if err := os.Mkdir(open, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := parse(t, "--state-dir="+shut, "--work-dir="+filepath.Join(shut, "work")).keepOthersOut(); err != nil {
+		t.Errorf("folders of its own: %v", err)
+	}
+	for _, args := range [][]string{{"--state-dir=" + open, "--work-dir=" + shut}, {"--state-dir=" + shut, "--work-dir=" + open}} {
+		if err := parse(t, args...).keepOthersOut(); err == nil || !strings.Contains(err.Error(), open) {
+			t.Errorf("%v gives %v, want an error that names the folder", args, err)
 		}
 	}
 }

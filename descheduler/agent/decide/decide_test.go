@@ -265,6 +265,8 @@ func TestTargetDecidesAsItIsTold(t *testing.T) {
 		{"it prepares once the source is ready", at(v1alpha1.OrderPrepare, func(*Target) {}), TargetDecision{Do: Prepare}},
 		{"it waits for the source", at(v1alpha1.OrderPrepare, func(s *Target) { s.SourceReady = false }), TargetDecision{}},
 		{"it says that it is prepared", at(v1alpha1.OrderPrepare, func(s *Target) { s.Known, s.Prepared = true, true }), TargetDecision{Do: Report, Step: v1alpha1.TargetPrepared}},
+		{"it says so again when it listens elsewhere", at(v1alpha1.OrderFreeze, func(s *Target) { s.Known, s.Prepared, s.Step, s.Moved = true, true, v1alpha1.TargetPrepared, true }),
+			TargetDecision{Do: Report, Step: v1alpha1.TargetPrepared}},
 		{"it says that it has all", at(v1alpha1.OrderFreeze, func(s *Target) { s.Known, s.Prepared, s.Staged, s.Step = true, true, true, v1alpha1.TargetPrepared }),
 			TargetDecision{Do: Report, Step: v1alpha1.TargetStaged}},
 		{"it waits after that", at(v1alpha1.OrderFreeze, func(s *Target) { s.Known, s.Prepared, s.Staged, s.Step = true, true, true, v1alpha1.TargetStaged }), TargetDecision{}},

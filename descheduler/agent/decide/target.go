@@ -25,6 +25,8 @@ type Target struct {
 	SourceReady bool
 	// Step is what this agent has reported; empty if it has not, or another node's has.
 	Step v1alpha1.TargetStep
+	// Moved says that the agent listens elsewhere than it has reported.
+	Moved bool
 	// Known says that the ledger has an entry, and the rest what it says.
 	Known bool
 	// Prepared: there is a key, and room and the base image were found.
@@ -78,7 +80,7 @@ func (t Target) stage() TargetDecision {
 				"the agent's ledger was lost, and the staged image with it: keep its state folder on a disk"}
 		}
 		return TargetDecision{Do: Prepare}
-	case t.Step != v1alpha1.TargetPrepared:
+	case t.Step != v1alpha1.TargetPrepared, t.Moved:
 		return TargetDecision{Do: Report, Step: v1alpha1.TargetPrepared}
 	}
 	return TargetDecision{}

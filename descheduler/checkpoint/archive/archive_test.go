@@ -175,14 +175,16 @@ func TestWhatIsNoCheckpointIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhyReadingEndedIsToldOn: a wrong checksum must not look like a bad archive.
+// TestWhyReadingEndedIsToldOn: a wrong checksum, or a connection that broke, must not
+// look like a bad archive, which is not tried again.
 func TestWhyReadingEndedIsToldOn(t *testing.T) {
 	packed, _ := sample(t)
-	why := errors.New("the checksum is wrong")
-	for _, at := range []int{0, 700, len(packed)} {
-		_, _, err := extract(t, io.MultiReader(bytes.NewReader(packed[:at]), failing{why}), 2<<20)
-		if !errors.Is(err, why) {
-			t.Errorf("a stream that fails after %d bytes: %v, want %v", at, err, why)
+	for _, why := range []error{errors.New("the checksum is wrong"), io.ErrUnexpectedEOF} {
+		for _, at := range []int{0, 700, len(packed)} {
+			_, _, err := extract(t, io.MultiReader(bytes.NewReader(packed[:at]), failing{why}), 2<<20)
+			if !errors.Is(err, why) || checkpoint.AsFailure(err) != nil {
+				t.Errorf("a stream that fails after %d bytes: %v, want %v", at, err, why)
+			}
 		}
 	}
 }

@@ -134,6 +134,7 @@ func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session)
 	}
 	defer decompressed.Close()
 	body := &verified{r: decompressed, hash: sha256.New(), want: func() string { return request.Trailer.Get(sumTrailer) }}
+	defer body.wait()
 	receipt, err := r.Take(request.Context(), s, body)
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
@@ -158,18 +159,34 @@ func (p *patient) Read(b []byte) (int, error) {
 	return p.ReadCloser.Read(b)
 }
 
-// verified ends with io.EOF only if the checksum is right.
+// verified ends with io.EOF only if the checksum is right. What was read is hashed while
+// the caller writes it down, so the caller must not change it before it reads on.
 type verified struct {
-	r    io.Reader
-	hash hash.Hash
-	want func() string // the trailer is there once the body has ended
-	sum  string
+	r      io.Reader
+	hash   hash.Hash
+	want   func() string // the trailer is there once the body has ended
+	sum    string
+	hashed chan struct{} // closed once the last read is hashed; nil before
+}
+
+// wait waits until all that was read is hashed.
+func (v *verified) wait() {
+	if v.hashed != nil {
+		<-v.hashed
+	}
 }
 
 func (v *verified) Read(p []byte) (int, error) {
+	v.wait()
 	n, err := v.r.Read(p)
-	v.hash.Write(p[:n])
+	hashed := make(chan struct{})
+	v.hashed = hashed
+	go func() {
+		v.hash.Write(p[:n])
+		close(hashed)
+	}()
 	if err == io.EOF {
+		v.wait()
 		v.sum = "sha256:" + hex.EncodeToString(v.hash.Sum(nil))
 		if v.sum != v.want() {
 			err = ErrSum

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net"
 	"net/http"
@@ -28,7 +29,7 @@ const (
 	// maxAnswer bounds what is read of an answer, in bytes.
 	maxAnswer = 4 << 10
 	// windowBytes is how far back zstd looks, and so what both sides hold.
-	windowBytes = 1 << 20
+	windowBytes = 256 << 10
 	// pipeBytes is what is collected before it goes over the wire.
 	pipeBytes = 128 << 10
 )
@@ -188,12 +189,12 @@ func (s Sender) watch(wrote *atomic.Int64, stop context.CancelCauseFunc) func() 
 func pack(w io.Writer, write func(io.Writer) error) (string, error) {
 	buffered := bufio.NewWriterSize(w, pipeBytes)
 	compressed, err := zstd.NewWriter(buffered, zstd.WithEncoderLevel(zstd.SpeedFastest),
-		zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(windowBytes))
+		zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(windowBytes))
 	if err != nil {
 		return "", fmt.Errorf("set up the compression: %w", err)
 	}
 	sum := sha256.New()
-	err = write(io.MultiWriter(sum, compressed))
+	err = write(beside{sum, compressed})
 	if closed := compressed.Close(); err == nil {
 		err = closed
 	}
@@ -224,6 +225,22 @@ func read(response *http.Response) (Receipt, error) {
 		return Receipt{}, checkpoint.Fail(no.Reason, "the target refuses the checkpoint: %s", no.Message)
 	}
 	return Receipt{}, errors.New(no.Message)
+}
+
+// beside hashes what is written while it is being compressed: each takes about as long.
+type beside struct {
+	sum hash.Hash
+	io.Writer
+}
+
+func (b beside) Write(p []byte) (int, error) {
+	hashed := make(chan struct{})
+	go func() {
+		b.sum.Write(p)
+		close(hashed)
+	}()
+	defer func() { <-hashed }() // p is the caller's again afterwards
+	return b.Writer.Write(p)
 }
 
 // until ends writing when a context does: what compresses well may take long to come to

@@ -29,6 +29,9 @@ func (c Config) admit(o Observation, now time.Time) Step {
 	if len(refusals) > 0 {
 		return refuse(m, refusals, now)
 	}
+	if StillWaits(c, o) {
+		return wait("there is no room among the moves in flight yet", time.Time{})
+	}
 	verdict := movable.Check(in)
 	if len(verdict.Refusals) > 0 {
 		return refuse(m, verdict.Refusals, now)
@@ -77,6 +80,15 @@ func refuse(m *v1alpha1.Migration, refusals []movable.Refusal, now time.Time) St
 	return s.write("refuse: " + message)
 }
 
+// StillWaits reports whether a migration that has been found to wait for others waits
+// still. It looks at nothing but the old pod and the others.
+func StillWaits(c Config, o Observation) bool {
+	return o.Migration.Status.Phase == v1alpha1.MigrationPending && o.Source != nil && c.Full(o.Others, o.Source.Spec.NodeName)
+}
+
+// Full reports whether no migration from a node can begin now.
+func (c Config) Full(others []Flight, node string) bool { return c.full(others, node) != "" }
+
 // full says why a migration from a node cannot begin yet; empty if it can.
 func (c Config) full(others []Flight, node string) string {
 	if len(others) >= c.MaxMigrations {
@@ -104,7 +116,7 @@ func (c Config) pend(m *v1alpha1.Migration, why string, now time.Time) Step {
 	s := copyStatus(m)
 	s.Phase = v1alpha1.MigrationPending
 	s.set(v1alpha1.MigrationEligible, unknown, "WaitingForOthers", "it begins when there is room: "+why, now)
-	return s.writeOr(m, "wait for room: "+why, time.Time{})
+	return s.write("wait for room: " + why)
 }
 
 // begin asks the API server about the new pod, and makes the plan.
@@ -133,8 +145,13 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 	s.Order = v1alpha1.OrderPrepare
 	s.Phase = v1alpha1.MigrationReserving
 	s.set(v1alpha1.MigrationEligible, yes, "Movable", fmt.Sprintf("back-end %s, from node %s", plan.Backend, plan.SourceNode), now)
-	s.set(v1alpha1.MigrationReserved, no, "Preparing", "the source looks at the container", now)
+	s.set(v1alpha1.MigrationReserved, no, "Preparing", sourceLooks(plan), now)
 	return s.write("begin")
+}
+
+// sourceLooks says what is waited for at first.
+func sourceLooks(plan *v1alpha1.MigrationPlan) string {
+	return "the agent of node " + plan.SourceNode + " looks at the container"
 }
 
 func hasFinalizer(m *v1alpha1.Migration) bool {

@@ -64,8 +64,8 @@ type Observation struct {
 	Others []Flight
 	// Trial is what became of the last [TryPod]; nil if nothing was tried.
 	Trial *Trial
-	// Later is how many migrations of the namespace have ended after this one.
-	Later int
+	// Surplus says that the migration has ended, and is one too many to be kept.
+	Surplus bool
 }
 
 // Flight is a migration that has a plan and has not ended.

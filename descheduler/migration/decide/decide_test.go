@@ -149,6 +149,14 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 		{"the target fails", freeze, func(w *world) {
 			w.m.Status.Target = &v1alpha1.TargetReport{Node: nodeB, Step: v1alpha1.TargetFailed, Reason: "NoRoom"}
 		}, "NoRoom"},
+		{"the target fails, and the scheduler takes its reservation back", freeze, func(w *world) {
+			w.m.Status.Target = &v1alpha1.TargetReport{Node: nodeB, Step: v1alpha1.TargetFailed, Reason: "NoRoom"}
+			w.m.Status.Reservation = nil
+		}, "NoRoom"},
+		{"the scheduler gives the room away at the deadline", freeze, func(w *world) {
+			w.now = w.now.Add(6 * time.Minute)
+			w.m.Status.Reservation = nil
+		}, "DeadlineExceeded"},
 		{"the target was cordoned", freeze, func(w *world) { w.nodes[nodeB].Spec.Unschedulable = true }, "TargetClosed"},
 		{"the target is not ready", verifying, func(w *world) { w.cutOff(nodeB) }, "TargetNotReady"},
 		{"the target is gone", freeze, func(w *world) { delete(w.nodes, nodeB) }, "TargetGone"},
@@ -167,6 +175,9 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 		{"the pod is gone before its state is staged", freeze, func(w *world) { w.remove(w.pods[source]) }, "SourceEnded"},
 		{"somebody deletes the pod before its state is staged", freeze, func(w *world) { w.pods[source].DeletionTimestamp = &metav1.Time{} }, "SourceDeleted"},
 		{"the pod has ended, and its Job may have made another", verifying, func(w *world) { w.pods[source].Status.Phase = corev1.PodFailed }, "SourceEnded"},
+		{"the pod has ended although the new one runs, and its Job may have made another", isRunning, func(w *world) {
+			w.pods[source].Status.Phase = corev1.PodFailed
+		}, "SourceEnded"},
 		{"the container was started anew", verifying, func(w *world) { w.pods[source].Status.ContainerStatuses[0].ContainerID = "containerd://later" }, "SourceRestarted"},
 		{"a stranger has the name of the new pod", next(CreatePod), func(w *world) {
 			w.pods[w.m.Status.Plan.RestoredPod] = runningPod(w.m.Status.Plan.RestoredPod, nodeC, "")
@@ -259,6 +270,29 @@ func TestTheOldContainerGoesOnOnlyOnceTheNewPodIsGone(t *testing.T) {
 	w.scrap(nodeB)
 	if step = w.decide(); step.Do != WriteStatus || step.Status.Order != v1alpha1.OrderThaw {
 		t.Fatalf("want it to go on: %+v", step)
+	}
+}
+
+func TestWhatStandsStillIsNotGivenUpWhenItsAgentIsSilent(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		until func(*world) bool
+		waits bool
+	}{
+		{"it stands still", isStaged, true},
+		{"it was never frozen", next(CreatePod), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := on(t, true, false, tc.until)
+			w.m.DeletionTimestamp = &metav1.Time{}
+			for range 10 {
+				w.controller()
+			}
+			w.now = w.now.Add(24 * time.Hour)
+			if step := w.decide(); (step.Do == Wait) != tc.waits || w.m.Status.Order != v1alpha1.OrderThaw {
+				t.Errorf("order %s, then %+v", w.m.Status.Order, step)
+			}
+		})
 	}
 }
 
@@ -462,7 +496,7 @@ func TestWhatHasEndedIsKeptForAWhile(t *testing.T) {
 		t.Fatalf("%+v, finalizers %v", step, w.m.Finalizers)
 	}
 	o := w.observe()
-	o.Later = w.config.MaxFinished
+	o.Surplus = true
 	if step := Next(w.config, o, w.now); step.Do != DeleteMigration {
 		t.Errorf("there are too many, and it stays: %+v", step)
 	}
@@ -471,21 +505,27 @@ func TestWhatHasEndedIsKeptForAWhile(t *testing.T) {
 	}
 }
 
-func TestEndedLaterCountsWhatEndedAfter(t *testing.T) {
-	at := func(name string, minute int, ended bool) v1alpha1.Migration {
-		m := v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		value := no
-		if ended {
-			value = yes
+func TestTheOldestGoWhenThereAreTooMany(t *testing.T) {
+	at := func(namespace, name string, minute int, ended metav1.ConditionStatus) v1alpha1.Migration {
+		return v1alpha1.Migration{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Status: v1alpha1.MigrationStatus{Conditions: []metav1.Condition{{
+				Type: v1alpha1.MigrationFinished, Status: ended, LastTransitionTime: metav1.NewTime(time.Unix(int64(60*minute), 0)),
+			}}},
 		}
-		m.Status.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationFinished, Status: value, LastTransitionTime: metav1.NewTime(time.Unix(int64(60*minute), 0))}}
-		return m
 	}
-	own := at("m", 5, true)
-	own.UID = "own"
-	all := []v1alpha1.Migration{own, at("earlier", 4, true), at("later", 6, true), at("a-tie", 5, true), at("z-tie", 5, true), at("not", 7, false)}
-	if n := EndedLater(&own, all); n != 2 {
-		t.Errorf("%d, want 2", n)
+	all := []v1alpha1.Migration{
+		at("ns", "new", 9, yes), at("ns", "b-tie", 5, yes), at("ns", "a-tie", 5, yes), at("ns", "old", 4, yes),
+		at("ns", "not-ended", 1, no), at("elsewhere", "older", 1, yes),
+	}
+	for most, want := range []string{"old a-tie b-tie new", "old a-tie b-tie", "old a-tie", "old", "", ""} {
+		var got []string
+		for _, m := range Surplus("ns", all, most) {
+			got = append(got, m.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("of at most %d, %v go; want %s", most, got, want)
+		}
 	}
 }
 

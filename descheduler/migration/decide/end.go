@@ -1,6 +1,8 @@
 package decide
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +23,7 @@ func (c Config) end(o Observation, now time.Time) Step {
 		return wait("it is going", time.Time{})
 	}
 	until := condition(&m.Status, v1alpha1.MigrationFinished).LastTransitionTime.Add(c.KeepFinished)
-	if o.Later >= c.MaxFinished || !now.Before(until) {
+	if o.Surplus || !now.Before(until) {
 		return Step{Do: DeleteMigration, Why: "it has been kept for long enough"}
 	}
 	return wait("it is kept to be read", until)
@@ -50,18 +52,25 @@ func LooksAtOthers(m *v1alpha1.Migration) bool {
 	return !Ended(m) && (m.Status.Plan == nil || m.Status.Order == v1alpha1.OrderPrepare)
 }
 
-// EndedLater counts those of the migrations that have ended after m, ties by name.
-func EndedLater(m *v1alpha1.Migration, all []v1alpha1.Migration) (n int) {
-	own := condition(&m.Status, v1alpha1.MigrationFinished)
+// ChangesFlights reports whether a step changes what others must know of a migration:
+// that it begins, or which node it goes to. It is decided with an eye on the others.
+func ChangesFlights(m *v1alpha1.Migration, step Step) bool {
+	return step.Do == WriteStatus && LooksAtOthers(m) && !Ended(&v1alpha1.Migration{Status: *step.Status}) &&
+		(m.Status.Plan == nil && step.Status.Plan != nil || m.Status.Order != step.Status.Order || condition(step.Status, v1alpha1.MigrationHandedOver) != nil)
+}
+
+// Surplus returns the migrations of a namespace that have ended and are too many to be
+// kept: all but the most of them that ended last, ties by name.
+func Surplus(namespace string, all []v1alpha1.Migration, most int) []*v1alpha1.Migration {
+	var ended []*v1alpha1.Migration
 	for i := range all {
-		other := &all[i]
-		c := condition(&other.Status, v1alpha1.MigrationFinished)
-		if !Ended(other) || other.UID == m.UID || own == nil {
-			continue
-		}
-		if later := c.LastTransitionTime.Compare(own.LastTransitionTime.Time); later > 0 || later == 0 && other.Name > m.Name {
-			n++
+		if m := &all[i]; m.Namespace == namespace && Ended(m) {
+			ended = append(ended, m)
 		}
 	}
-	return n
+	slices.SortFunc(ended, func(a, b *v1alpha1.Migration) int {
+		at, bt := condition(&a.Status, v1alpha1.MigrationFinished), condition(&b.Status, v1alpha1.MigrationFinished)
+		return cmp.Or(at.LastTransitionTime.Compare(bt.LastTransitionTime.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return ended[:max(0, len(ended)-most)]
 }

@@ -52,7 +52,7 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 	until := plan.DeadlineAt.Time
 	source := m.Status.Source
 	if source == nil {
-		s.set(v1alpha1.MigrationReserved, no, "Preparing", "the agent of node "+plan.SourceNode+" looks at the container", now)
+		s.set(v1alpha1.MigrationReserved, no, "Preparing", sourceLooks(plan), now)
 		return s.writeOr(m, "wait for the source to be prepared", until)
 	}
 	if o.restored() == nil {
@@ -158,17 +158,25 @@ type fault struct {
 
 // faultOf returns what stands in the way, the most telling first; nil for nothing.
 func faultOf(o Observation, now time.Time) *fault {
-	m := o.Migration
-	for _, f := range []func() *fault{o.faultOfSource, o.faultOfAgents, o.faultOfRestored, o.faultOfTarget} {
+	for _, f := range []func() *fault{
+		o.faultOfSource, o.faultOfAgents, o.faultOfRestored, func() *fault { return o.faultOfTime(now) }, o.faultOfTarget,
+	} {
 		if found := f(); found != nil {
 			return found
 		}
 	}
-	if deadline := m.Status.Plan.DeadlineAt; !now.Before(deadline.Time) {
-		return &fault{"DeadlineExceeded", fmt.Sprintf("the new pod did not run by %s: what it waited for is in the other conditions",
-			deadline.UTC().Format("15:04:05 MST"))}
-	}
 	return nil
+}
+
+// faultOfTime looks at the clock. The scheduler gives the room away at the deadline too,
+// so it comes before that.
+func (o *Observation) faultOfTime(now time.Time) *fault {
+	deadline := o.Migration.Status.Plan.DeadlineAt
+	if now.Before(deadline.Time) {
+		return nil
+	}
+	return &fault{"DeadlineExceeded", fmt.Sprintf("the new pod did not run by %s: what it waited for is in the other conditions",
+		deadline.UTC().Format("15:04:05 MST"))}
 }
 
 // faultOfSource looks at the old pod. Once the checkpoint is staged the new pod can go
@@ -197,13 +205,14 @@ func restarted(pod *corev1.Pod, plan *v1alpha1.MigrationPlan) bool {
 	return plan.ContainerID != "" && id != "" && id != plan.ContainerID
 }
 
-// faultOfAgents looks at the two reports.
+// faultOfAgents looks at the two reports. That of a target which has failed counts also
+// if the scheduler has taken its reservation back for it.
 func (o *Observation) faultOfAgents() *fault {
 	m := o.Migration
 	if s := m.Status.Source; s != nil && s.Step == v1alpha1.SourceFailed && !staged(*o) {
 		return &fault{orReason(s.Reason), "node " + m.Status.Plan.SourceNode + ": " + s.Message}
 	}
-	if t, r := m.Status.Target, m.Status.Reservation; t != nil && r != nil && t.Node == r.Node && t.Step == v1alpha1.TargetFailed {
+	if t := m.Status.Target; t != nil && t.Step == v1alpha1.TargetFailed {
 		return &fault{orReason(t.Reason), "node " + t.Node + ": " + t.Message}
 	}
 	return nil

@@ -292,7 +292,7 @@ func (c *cluster) fleet(change func(*v1alpha1.NodeFleetSpec)) {
 			BillingPeriod: duration("1s"), Catalogue: &v1alpha1.PriceCatalogue{Namespace: home, Name: "prices", Key: "flavors.csv"},
 		},
 		Scaling: v1alpha1.FleetScaling{
-			Interval: duration("2s"), BatchIdle: duration("1s"), BatchMax: duration("5s"), JoinTimeout: duration("3m"), BackOff: duration("1h"), ExpectedLag: duration("2s"),
+			Interval: duration("5s"), BatchIdle: duration("1s"), BatchMax: duration("5s"), JoinTimeout: duration("10m"), BackOff: duration("1h"), ExpectedLag: duration("2s"),
 		},
 		Consolidation: v1alpha1.FleetConsolidation{
 			Policy: v1alpha1.ConsolidateWhenEmpty, After: duration("1s"), QueueEmptyFor: duration("1s"), MaxUnavailable: "100%", DrainTimeout: duration("15s"),

@@ -53,7 +53,7 @@ func TestAFleetBuysTheNextBestWhenNoHostTakesTheBest(t *testing.T) { // not para
 		}
 		return cmp.Diff(map[string]int{"small ACTIVE": 1, "roomy ACTIVE": 2}, zones)
 	})
-	if note := c.event("MachineGivenUp"); !strings.Contains(note, "2 machines of m1.medium@small") || !strings.Contains(note, "No valid host") {
+	if note := c.event("MachineGivenUp"); !strings.Contains(note, "machines of m1.medium@small did not come (No valid host") {
 		t.Errorf("the Event says %q", note)
 	}
 	if text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesDoNotCome"); !strings.Contains(text, "m1.medium@small") {
@@ -66,16 +66,17 @@ func TestAServerThatNeverJoinsIsGivenUp(t *testing.T) {
 	c := newCluster(newProject(t, 10), table7Prices())
 	c.mute("m3.small")
 	c.fleet(func(s *v1alpha1.NodeFleetSpec) {
-		s.OpenStack.Flavors = []string{"m3.small", "m1.medium"}
-		s.Scaling.JoinTimeout = duration("15s")
+		s.OpenStack.Flavors = []string{"m3.small"}
+		s.Scaling.JoinTimeout = duration("20s")
 	})
 	c.pods("p", 1, "1500m", "1Gi")
-	c.run(1)
-	if note := c.event("MachineGivenUp"); !strings.Contains(note, "m3.small") || !strings.Contains(note, "is ACTIVE and has no node yet") {
+	note := c.event("MachineGivenUp")
+	if !strings.Contains(note, "machines of m3.small did not come") || !strings.Contains(note, "no ready node within 20s: server batch-") {
 		t.Errorf("the Event says %q", note)
 	}
-	c.left(1)
-	if diff := cmp.Diff(map[string]int{"m1.medium": 1}, c.nodes()); diff != "" {
+	c.left(0)
+	c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesDoNotCome")
+	if diff := cmp.Diff(map[string]int{}, c.nodes()); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
 }

@@ -28,10 +28,11 @@ const (
 	variableChild    = "SUPERCARGO_OPENSTACK_CHILD"
 )
 
-// How long is waited for what must come, and how often it is looked for.
+// How long is waited for what must come if nothing else is said, and how often it is
+// looked for.
 const (
-	patience = 4 * time.Minute
-	poll     = 300 * time.Millisecond
+	patience = 10 * time.Minute
+	poll     = time.Second // each look keeps Nova and Neutron busy
 )
 
 // Passwords of the administrator, as openstack.sh sets it, and of the users that tests make,
@@ -50,7 +51,6 @@ func TestMain(m *testing.M) {
 
 // site is the cloud with its administrator.
 type site struct {
-	provider          *gophercloud.ProviderClient
 	identity, compute *gophercloud.ServiceClient
 }
 
@@ -63,7 +63,7 @@ var theSite = sync.OnceValues(func() (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{provider: client}
+	s := &site{}
 	if s.identity, err = openstack.NewIdentityV3(client, gophercloud.EndpointOpts{}); err != nil {
 		return nil, err
 	}
@@ -88,6 +88,7 @@ type project struct {
 	id, name string // the user's name and the project's are the same
 	provider *gophercloud.ProviderClient
 	compute  *gophercloud.ServiceClient // as the project's user
+	patience time.Duration              // how long is waited for what must come
 }
 
 // newProject makes a project that may have so many servers, with as many cores and as
@@ -106,7 +107,7 @@ func makeProject(t *testing.T, instances int) *project {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &project{T: t, site: s, name: fmt.Sprintf("%s-%x", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())}
+	p := &project{T: t, site: s, patience: patience, name: fmt.Sprintf("%s-%x", strings.ReplaceAll(t.Name(), "/", "-"), time.Now().UnixNano())}
 	p.name = p.name[max(0, len(p.name)-60):]
 	made := must(projects.Create(t.Context(), s.identity, projects.CreateOpts{Name: p.name, DomainID: "default"}).Extract())(t)
 	p.id = made.ID
@@ -185,7 +186,7 @@ func (p *project) removeServers() {
 func (p *project) eventually(what string, check func() string) {
 	p.Helper()
 	var last string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(p.patience); time.Now().Before(deadline); {
 		if last = check(); last == "" {
 			return
 		}

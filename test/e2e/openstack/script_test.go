@@ -47,7 +47,7 @@ func TestWhatEndsTheScriptEndsTheServices(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			p := &project{T: t}
+			p := &project{T: t, patience: patience}
 			cmd := exec.Command(os.Getenv(variableScript), "run", "true")
 			cmd.Env = append(os.Environ(), "OPENSTACK_DIR="+dir, fmt.Sprintf("OPENSTACK_PORT=%d", first+100*(i+1)))
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}

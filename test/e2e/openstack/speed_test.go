@@ -9,12 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/flavors"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/quotas"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/networks"
 )
 
 // asking is how long it takes to ask for servers.
@@ -56,28 +52,29 @@ func measureAsking(t *testing.T) (found asking) {
 	t.Helper()
 	const n = 50
 	b := newBench(newProject(t, n))
-	b.observe() // as the round does that decides
+	b.patience = time.Hour // it is measured, and not judged
+	b.observe()            // as the round does that decides
 	began := time.Now()
 	b.buy("first", "t3.xsmall", 0, n)
 	found.AskedSeconds = time.Since(began).Seconds()
 	found.Servers, found.AtATime = len(b.servers()), b.ledger.most()
 	b.settled()
 	found.UpSeconds = time.Since(began).Seconds()
+	t.Logf("%+v", found)
 	return found
 }
 
 func measureLooking(t *testing.T) (found looking) {
 	t.Helper()
-	const n, at = 999, 37 // one thousand would be two pages; they are made 37 at a time
+	// One thousand would be two pages. They are made 37 at a time, without ports: most of the
+	// time would go into those.
+	const n, at = 999, 37
 	b := newBench(makeProject(t, n))
-	neutron := must(openstack.NewNetworkV2(b.site.provider, gophercloud.EndpointOpts{}))(t)
-	must(quotas.Update(t.Context(), neutron, b.id, quotas.UpdateOpts{Port: new(-1)}).Extract())(t)
+	b.patience = time.Hour
 	tiny := must(flavors.Create(t.Context(), b.site.compute, flavors.CreateOpts{Name: "tiny", VCPUs: 1, RAM: 128, Disk: new(10)}).Extract())(t)
-	pages := must(networks.List(neutron, networks.ListOpts{Name: "nodes"}).AllPages(t.Context()))(t)
-	network := must(networks.ExtractNetworks(pages))(t)[0]
 	for made := 0; made < n; made += at {
 		b.try("make servers", servers.Create(t.Context(), b.compute, servers.CreateOpts{
-			Name: "many", FlavorRef: tiny.ID, ImageRef: imageID(b), Networks: []servers.Network{{UUID: network.ID}}, Min: at, Max: at,
+			Name: "many", FlavorRef: tiny.ID, ImageRef: imageID(b), Networks: "none", Min: at, Max: at,
 			Tags: []string{"supercargo-cluster=" + b.id, "supercargo-fleet=batch", "supercargo-flavor=tiny"},
 		}, nil).Err)
 		b.settled()

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -111,6 +112,12 @@ func (b *bench) migration(pod *corev1.Pod) *v1alpha1.Migration {
 // migrationBy is the same with a back-end.
 func (b *bench) migrationBy(pod *corev1.Pod, backend v1alpha1.MigrationBackend) *v1alpha1.Migration {
 	b.Helper()
+	return b.migrationFrom(b.from, pod, backend)
+}
+
+// migrationFrom is the same with a source node.
+func (b *bench) migrationFrom(node string, pod *corev1.Pod, backend v1alpha1.MigrationBackend) *v1alpha1.Migration {
+	b.Helper()
 	m := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "move-" + pod.Name},
 		Spec:       v1alpha1.MigrationSpec{PodName: pod.Name, Method: v1alpha1.MethodCheckpoint, Deadline: metav1.Duration{Duration: time.Minute}},
@@ -119,7 +126,7 @@ func (b *bench) migrationBy(pod *corev1.Pod, backend v1alpha1.MigrationBackend) 
 	now := metav1.Now()
 	b.write(m, func(s *v1alpha1.MigrationStatus) {
 		s.Plan = &v1alpha1.MigrationPlan{
-			StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(time.Minute)), SourceNode: b.from, PodUID: string(pod.UID), Container: "main",
+			StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(time.Minute)), SourceNode: node, PodUID: string(pod.UID), Container: "main",
 			BaseImage: "example.test/work:1", Backend: backend, RestoredPod: pod.Name + "-m", Image: "checkpoint.test/" + pod.Name + ":1",
 		}
 		s.Order = v1alpha1.OrderPrepare
@@ -220,6 +227,14 @@ func (b *bench) nothingLeft() {
 		}
 		return strings.Join(left, " ")
 	})
+}
+
+// unmark makes the simulation forget what it noted.
+func (b *bench) unmark(what string, pod *corev1.Pod) {
+	b.Helper()
+	if err := os.Remove(filepath.Join(b.config.StateDir, "simulated", what, string(pod.UID))); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // is says whether a container is frozen or killed, by the simulation's own notes.

@@ -1,0 +1,200 @@
+//go:build nodes
+
+package agent
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/workload"
+)
+
+// goesOn ends a move by Thaw, and checks that the counter lost nothing.
+func (b *bench) goesOn(m *v1alpha1.Migration, pod *corev1.Pod) {
+	b.Helper()
+	b.order(m, v1alpha1.OrderThaw)
+	b.sourceSays(m, v1alpha1.SourceThawed)
+	if err := workload.CheckTicks(b.counts(pod.Name, 3), 1); err != nil {
+		b.Error(err)
+	}
+	b.order(m, v1alpha1.OrderClean)
+	b.sourceSays(m, v1alpha1.SourceCleaned)
+	b.nothingLeft()
+}
+
+func TestDiskFullOnTheTargetIsReportedAndTheSourceGoesOn(t *testing.T) {
+	b := newBench(t)
+	from, to := b.Nodes[0], b.Nodes[1]
+	pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "32"})
+	b.counts(pod.Name, 3)
+	m := b.prepare(pod, to, v1alpha1.BackendContainerd)
+	// Another, smaller disk where containerd keeps snapshots.
+	disk := filepath.Join(to.Dir, "root", "io.containerd.snapshotter.v1.overlayfs")
+	if output, err := to.Run(b.ctx(), "sh", "-c", "mount -t tmpfs -o size=8m small "+disk+" && mkdir "+disk+"/snapshots"); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	t.Cleanup(func() {
+		if output, err := to.Run(b.ctx(), "umount", disk); err != nil {
+			t.Errorf("%v: %s", err, output)
+		}
+	})
+	b.order(m, v1alpha1.OrderFreeze)
+	if r := b.targetSays(m, v1alpha1.TargetFailed); r.Reason != checkpoint.ReasonNoRoom {
+		t.Errorf("the target says %s: %s, want reason NoRoom", r.Reason, r.Message)
+	}
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonNoRoom {
+		t.Errorf("the source says %s: %s, want reason NoRoom", r.Reason, r.Message)
+	}
+	b.goesOn(m, pod)
+}
+
+func TestMissingImageIsFoundBeforeAnythingIsFrozen(t *testing.T) {
+	b := newBench(t)
+	from, to := b.Nodes[0], b.Nodes[1]
+	image := cluster.Images["chain"]
+	pod := b.pod("chain", from, image, corev1.EnvVar{Name: "STEPS", Value: "1000"})
+	archive := filepath.Join(t.TempDir(), "image.tar")
+	if output, err := to.Run(b.ctx(), "ctr", "-a", to.ContainerdSocket, "-n", "k8s.io", "images", "export", archive, image); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	if output, err := to.Run(b.ctx(), "sh", "-c", fmt.Sprintf(`ctr=%s/ctr; for i in $($ctr -a %s -n k8s.io images ls | grep "$($ctr -a %s -n k8s.io images ls name==%s | tail -1 | grep -o 'sha256:[0-9a-f]*')" | cut -d" " -f1); do $ctr -a %s -n k8s.io images rm --sync $i; done`,
+		filepath.Dir(criu()), to.ContainerdSocket, to.ContainerdSocket, image, to.ContainerdSocket)); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	t.Cleanup(func() {
+		if err := to.Import(b.ctx(), archive); err != nil {
+			t.Error(err)
+		}
+	})
+	m := b.migration(pod, v1alpha1.BackendContainerd)
+	b.sourceSays(m, v1alpha1.SourcePrepared)
+	b.reserve(m, to)
+	if r := b.targetSays(m, v1alpha1.TargetFailed); r.Reason != checkpoint.ReasonImageMissing {
+		t.Errorf("the target says %s: %s, want reason ImageMissing", r.Reason, r.Message)
+	}
+	b.order(m, v1alpha1.OrderThaw)
+	b.sourceSays(m, v1alpha1.SourceThawed)
+}
+
+// TestAgentsAreKilledAtEveryStep: whichever agent is killed and started again, at
+// whichever step, the move goes on, and no value is lost.
+func TestAgentsAreKilledAtEveryStep(t *testing.T) {
+	for _, step := range []v1alpha1.SourceStep{v1alpha1.SourcePrepared, v1alpha1.SourceFrozen, v1alpha1.SourceDumped, v1alpha1.SourceShipped} {
+		t.Run(string(step), func(t *testing.T) {
+			b := newBench(t)
+			from, to := b.Nodes[0], b.Nodes[1]
+			pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "32"})
+			b.counts(pod.Name, 3)
+			m := b.prepare(pod, to, v1alpha1.BackendContainerd)
+			if step == v1alpha1.SourcePrepared {
+				b.restart(from)
+				b.restart(to)
+			}
+			b.order(m, v1alpha1.OrderFreeze)
+			if step != v1alpha1.SourcePrepared {
+				b.reaches(m, step)
+				b.restart(from)
+				b.restart(to)
+			}
+			b.targetSays(m, v1alpha1.TargetStaged)
+			b.sourceSays(m, v1alpha1.SourceShipped)
+			moved := b.restored(m, pod, to)
+			if err := b.Delete(b.ctx(), pod, client.GracePeriodSeconds(600)); err != nil {
+				t.Fatal(err)
+			}
+			b.order(m, v1alpha1.OrderKill)
+			b.restart(from)
+			b.sourceSays(m, v1alpha1.SourceKilled)
+			b.order(m, v1alpha1.OrderClean)
+			b.restart(from)
+			b.restart(to)
+			b.sourceSays(m, v1alpha1.SourceCleaned)
+			b.targetSays(m, v1alpha1.TargetCleaned)
+			if err := workload.CheckTicks(b.counts(moved.Name, 5), 1); err != nil {
+				t.Error(err)
+			}
+			b.nothingLeft()
+		})
+	}
+}
+
+// reaches waits until the source has come at least as far as a step.
+func (b *bench) reaches(m *v1alpha1.Migration, step v1alpha1.SourceStep) {
+	b.Helper()
+	way := map[v1alpha1.SourceStep]int{v1alpha1.SourcePrepared: 1, v1alpha1.SourceFrozen: 2, v1alpha1.SourceDumped: 3, v1alpha1.SourceShipped: 4}
+	b.eventually("the source comes to "+string(step), func() error {
+		if err := b.Get(b.ctx(), client.ObjectKeyFromObject(m), m); err != nil {
+			return err
+		}
+		if r := m.Status.Source; r == nil || way[r.Step] < way[step] {
+			return fmt.Errorf("it says %+v", r)
+		}
+		return nil
+	})
+}
+
+func TestKilledAgentThawsWhenItIsOrdered(t *testing.T) {
+	b := newBench(t)
+	from, to := b.Nodes[0], b.Nodes[1]
+	pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "32"})
+	b.counts(pod.Name, 3)
+	m := b.prepare(pod, to, v1alpha1.BackendContainerd)
+	b.order(m, v1alpha1.OrderFreeze)
+	b.reaches(m, v1alpha1.SourceFrozen)
+	if err := b.agents[from.Name].Kill(b.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	b.order(m, v1alpha1.OrderThaw)
+	if err := b.agents[from.Name].Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.goesOn(m, pod)
+}
+
+func TestContainerGoesOnWhenItsMigrationIsDeleted(t *testing.T) {
+	b := newBench(t)
+	pod := b.pod("counter", b.Nodes[0], cluster.Images["counter"])
+	b.counts(pod.Name, 3)
+	m := b.prepare(pod, b.Nodes[1], v1alpha1.BackendContainerd)
+	b.order(m, v1alpha1.OrderFreeze)
+	b.targetSays(m, v1alpha1.TargetStaged)
+	b.sourceSays(m, v1alpha1.SourceShipped)
+	if err := b.Delete(b.ctx(), m); err != nil {
+		t.Fatal(err)
+	}
+	if err := workload.CheckTicks(b.counts(pod.Name, 3), 1); err != nil {
+		t.Error(err)
+	}
+	b.nothingLeft()
+}
+
+func TestContainerdIsKilledWhileTheImageWaits(t *testing.T) {
+	b := newBench(t)
+	from, to := b.Nodes[0], b.Nodes[1]
+	pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "16"})
+	b.counts(pod.Name, 3)
+	m := b.prepare(pod, to, v1alpha1.BackendContainerd)
+	b.order(m, v1alpha1.OrderFreeze)
+	b.targetSays(m, v1alpha1.TargetStaged)
+	b.sourceSays(m, v1alpha1.SourceShipped)
+	for _, n := range b.Nodes {
+		if err := n.KillContainerd(b.ctx()); err != nil {
+			t.Fatal(err)
+		}
+		if err := n.StartContainerd(b.ctx()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved := b.restored(m, pod, to)
+	b.handOver(m, pod)
+	if err := workload.CheckTicks(b.counts(moved.Name, 3), 1); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,146 @@
+//go:build nodes
+
+package agent
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/workload"
+)
+
+func TestCounterLosesNoValueOverThreeHops(t *testing.T) {
+	b := newBench(t)
+	pod := b.pod("counter", b.Nodes[0], cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "16"})
+	b.counts(pod.Name, 5)
+	for _, to := range []*cluster.Node{b.Nodes[1], b.Nodes[0], b.Nodes[1]} {
+		pod = b.move(pod, to, v1alpha1.BackendContainerd)
+		// What was printed on the nodes before has come along.
+		ticks := b.counts(pod.Name, 5)
+		if err := workload.CheckTicks(ticks, 1); err != nil {
+			t.Fatalf("on %s: %v", to.Name, err)
+		}
+		if pod.Status.ContainerStatuses[0].RestartCount != 0 {
+			t.Errorf("the container was started %d times", pod.Status.ContainerStatuses[0].RestartCount)
+		}
+		pause, after := workload.LongestPause(ticks)
+		t.Logf("on %s: the longest pause so far is %v, after value %d", to.Name, pause, after)
+	}
+}
+
+func TestChainEndsWithTheRightHash(t *testing.T) {
+	b := newBench(t)
+	const steps = 150
+	pod := b.pod("chain", b.Nodes[0], cluster.Images["chain"],
+		corev1.EnvVar{Name: "INDEX", Value: "7"}, corev1.EnvVar{Name: "STEPS", Value: strconv.Itoa(steps)}, corev1.EnvVar{Name: "STEP_MS", Value: "100"})
+	for _, to := range []*cluster.Node{b.Nodes[1], b.Nodes[0]} {
+		pod = b.move(pod, to, v1alpha1.BackendContainerd)
+	}
+	b.eventually("the chain ends", func() error {
+		if err := b.Get(b.ctx(), client.ObjectKeyFromObject(pod), pod); err != nil {
+			return err
+		}
+		if pod.Status.Phase != corev1.PodSucceeded {
+			return fmt.Errorf("it is %s", pod.Status.Phase)
+		}
+		return nil
+	})
+	output, err := b.Cluster.Client().CoreV1().Pods(b.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(b.ctx())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := workload.LastLine(output), workload.ChainResult(7, steps); got != want {
+		t.Errorf("the chain ends with %q, want %q: a step was lost or done twice", got, want)
+	}
+}
+
+// root is where a node sees the files of a pod's container.
+func (b *bench) root(n *cluster.Node, pod *corev1.Pod) string {
+	b.Helper()
+	id := strings.TrimPrefix(pod.Status.ContainerStatuses[0].ContainerID, "containerd://")
+	output, err := n.Run(b.ctx(), "ctr", "-a", n.ContainerdSocket, "-n", "k8s.io", "tasks", "ls")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(output)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == id {
+			return "/proc/" + fields[1] + "/root"
+		}
+	}
+	b.Fatalf("container %s has no task: %s", id, output)
+	return ""
+}
+
+func TestFilesComeAlong(t *testing.T) {
+	b := newBench(t)
+	from, to := b.Nodes[0], b.Nodes[1]
+	pod := b.pod("counter", from, cluster.Images["counter"])
+	root := b.root(from, pod)
+	if output, err := from.Run(b.ctx(), "sh", "-c", "mkdir "+root+"/data && echo kept >"+root+"/data/file && ln -s file "+root+"/data/link && chmod 640 "+root+"/data/file"); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	moved := b.move(pod, to, v1alpha1.BackendContainerd)
+	root = b.root(to, moved)
+	output, err := to.Run(b.ctx(), "sh", "-c", "cat "+root+"/data/link && stat -c %a "+root+"/data/file")
+	if err != nil || string(output) != "kept\n640\n" {
+		t.Errorf("on the new node there is %q (%v)", output, err)
+	}
+}
+
+func TestKubeletTakesCheckpointsToo(t *testing.T) {
+	b := newBench(t)
+	pod := b.pod("counter", b.Nodes[0], cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "16"})
+	b.counts(pod.Name, 5)
+	moved := b.move(pod, b.Nodes[1], v1alpha1.BackendKubelet)
+	// The kubelet's checkpoint has what was printed before, too.
+	if err := workload.CheckTicks(b.counts(moved.Name, 5), 1); err != nil {
+		t.Error(err)
+	}
+	if left, err := filepath.Glob(filepath.Join(b.Nodes[0].KubeletRoot, "checkpoints", "*")); err != nil || len(left) != 0 {
+		t.Errorf("in the kubelet's folder %v is left (%v)", left, err)
+	}
+}
+
+func TestAgentStaysSmall(t *testing.T) {
+	const limit = 64 << 10 // KiB
+	b := newBench(t)
+	pod := b.pod("counter", b.Nodes[0], cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "256"})
+	b.counts(pod.Name, 3)
+	for _, n := range b.Nodes { // so that what other tests made does not count
+		b.restart(n)
+	}
+	moved := b.move(pod, b.Nodes[1], v1alpha1.BackendContainerd)
+	if err := workload.CheckTicks(b.counts(moved.Name, 3), 1); err != nil {
+		t.Error(err)
+	}
+	for _, n := range b.Nodes {
+		output, err := n.Run(b.ctx(), "sh", "-c", `for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = node-agent ] && grep VmHWM $p/status; done; true`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kib int
+		if _, err := fmt.Sscanf(string(output), "VmHWM: %d kB", &kib); err != nil {
+			t.Fatalf("read the peak of the agent's memory: %v: %s", err, output)
+		}
+		t.Logf("the agent of %s has used %d MiB at most", n.Name, kib>>10)
+		if kib > limit {
+			t.Errorf("the agent of %s has used %d KiB of memory for a move of 256 MiB, want at most %d", n.Name, kib, limit)
+		}
+	}
+}
+
+// restart kills the agent of a node, and starts it.
+func (b *bench) restart(n *cluster.Node) {
+	b.Helper()
+	if err := b.agents[n.Name].Restart(b.ctx()); err != nil {
+		b.Fatal(err)
+	}
+}

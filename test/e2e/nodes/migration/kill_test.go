@@ -1,0 +1,258 @@
+//go:build nodes
+
+package migration
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+)
+
+// down is how long what was killed stays away: long enough for others to miss it.
+const down = 2 * time.Second
+
+// reached is a step of a migration, as anybody can see it in its status.
+type reached struct {
+	name string
+	is   func(v1alpha1.MigrationStatus) bool
+}
+
+func sourceIs(step v1alpha1.SourceStep) func(v1alpha1.MigrationStatus) bool {
+	return func(s v1alpha1.MigrationStatus) bool { return s.Source != nil && s.Source.Step == step }
+}
+
+func targetIs(step v1alpha1.TargetStep) func(v1alpha1.MigrationStatus) bool {
+	return func(s v1alpha1.MigrationStatus) bool { return s.Target != nil && s.Target.Step == step }
+}
+
+func conditionIs(kind string) func(v1alpha1.MigrationStatus) bool {
+	return func(s v1alpha1.MigrationStatus) bool { return meta.IsStatusConditionTrue(s.Conditions, kind) }
+}
+
+// steps are those at which something is killed, in their order.
+var steps = []reached{
+	{"Planned", func(s v1alpha1.MigrationStatus) bool { return s.Plan != nil }},
+	{"SourcePrepared", sourceIs(v1alpha1.SourcePrepared)},
+	{"Reserved", func(s v1alpha1.MigrationStatus) bool { return s.Reservation != nil }},
+	{"TargetPrepared", targetIs(v1alpha1.TargetPrepared)},
+	{"Frozen", sourceIs(v1alpha1.SourceFrozen)},
+	{"Dumped", sourceIs(v1alpha1.SourceDumped)},
+	{"Staged", targetIs(v1alpha1.TargetStaged)},
+	{"Verified", conditionIs(v1alpha1.MigrationVerified)},
+	{"HandedOver", conditionIs(v1alpha1.MigrationHandedOver)},
+}
+
+// part is something that can be killed. kill returns when it is dead, again when it is
+// back.
+type part struct {
+	name        string
+	kill, again func(ctx context.Context, w *town, source, target *cluster.Node) error
+	// fatal says that the new pod dies with it. After the hand-over that ends its work.
+	fatal bool
+}
+
+var parts = []part{
+	{
+		name: "agent of the source",
+		kill: func(ctx context.Context, w *town, source, _ *cluster.Node) error {
+			return w.fleet.agents[source.Name].Kill(ctx)
+		},
+		again: func(_ context.Context, w *town, source, _ *cluster.Node) error {
+			return w.fleet.agents[source.Name].Start()
+		},
+	},
+	{
+		name: "agent of the target",
+		kill: func(ctx context.Context, w *town, _, target *cluster.Node) error {
+			return w.fleet.agents[target.Name].Kill(ctx)
+		},
+		again: func(_ context.Context, w *town, _, target *cluster.Node) error {
+			return w.fleet.agents[target.Name].Start()
+		},
+	},
+	{
+		name:  "controller",
+		kill:  func(ctx context.Context, w *town, _, _ *cluster.Node) error { return w.fleet.controller.kill(ctx) },
+		again: func(_ context.Context, w *town, _, _ *cluster.Node) error { return w.fleet.controller.start() },
+	},
+	{
+		name:  "containerd of the source",
+		kill:  func(ctx context.Context, _ *town, source, _ *cluster.Node) error { return source.KillContainerd(ctx) },
+		again: func(ctx context.Context, _ *town, source, _ *cluster.Node) error { return source.StartContainerd(ctx) },
+	},
+	{
+		name:  "containerd of the target",
+		kill:  func(ctx context.Context, _ *town, _, target *cluster.Node) error { return target.KillContainerd(ctx) },
+		again: func(ctx context.Context, _ *town, _, target *cluster.Node) error { return target.StartContainerd(ctx) },
+	},
+	{
+		name:  "kubelet of the source",
+		kill:  func(ctx context.Context, _ *town, source, _ *cluster.Node) error { return source.KillKubelet(ctx) },
+		again: func(ctx context.Context, _ *town, source, _ *cluster.Node) error { return source.StartKubelet(ctx) },
+	},
+	{
+		name:  "kubelet of the target",
+		kill:  func(ctx context.Context, _ *town, _, target *cluster.Node) error { return target.KillKubelet(ctx) },
+		again: func(ctx context.Context, _ *town, _, target *cluster.Node) error { return target.StartKubelet(ctx) },
+	},
+	{
+		name:  "node of the target",
+		fatal: true,
+		kill:  func(ctx context.Context, _ *town, _, target *cluster.Node) error { return target.Kill(ctx) },
+		again: func(ctx context.Context, w *town, _, target *cluster.Node) error {
+			if err := target.Start(ctx); err != nil {
+				return err
+			}
+			return w.fleet.agents[target.Name].Start()
+		},
+	},
+}
+
+// killPoint is a part that is killed when a step is reached.
+type killPoint struct{ part, step int }
+
+func (k killPoint) String() string { return parts[k.part].name + " at " + steps[k.step].name }
+
+// came is what came of a kill point.
+type came struct {
+	Part    string  `json:"part"`
+	Step    string  `json:"step"`
+	Phase   string  `json:"phase"`
+	Message string  `json:"message"`
+	Seconds float64 `json:"seconds"`
+	Lost    bool    `json:"workLost"`
+	Right   bool    `json:"right"`
+}
+
+// chosen are the kill points that this run tries.
+func chosen() []killPoint {
+	var all []killPoint
+	for p := range parts {
+		for s := range steps {
+			all = append(all, killPoint{p, s})
+		}
+	}
+	rnd := rand.New(rand.NewPCG(*killSeed, 0))
+	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	if n := *killPoints; n > 0 && n < len(all) {
+		return all[:n]
+	}
+	return all
+}
+
+func TestWhateverIsKilledNoWorkIsLostAndNoneIsDoneTwice(t *testing.T) {
+	var report []came
+	for _, point := range chosen() {
+		t.Run(point.String(), func(t *testing.T) {
+			result := came{Part: parts[point.part].name, Step: steps[point.step].name}
+			began := time.Now()
+			defer func() {
+				result.Seconds, result.Right = time.Since(began).Round(time.Millisecond).Seconds(), !t.Failed()
+				report = append(report, result)
+			}()
+			newTown(t).killAt(point, &result)
+		})
+	}
+	if *killReport == "" {
+		return
+	}
+	text, err := json.MarshalIndent(map[string]any{"seed": *killSeed, "points": report}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(*killReport, append(text, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killAt moves the pod of a Job and kills something on the way.
+func (w *town) killAt(point killPoint, result *came) {
+	const length = 150
+	w.chains("work", 1, length)
+	pod := w.runningPods(w.Context(), "work")["0"]
+	source := w.Node(pod.Spec.NodeName)
+	target := w.Nodes[0]
+	if target == source {
+		target = w.Nodes[1]
+	}
+	m := w.move(pod.Name)
+	w.until(m, "reaches "+steps[point.step].name, func(m *v1alpha1.Migration) error {
+		if !steps[point.step].is(m.Status) && !ended(m) && !passed(point.step, m.Status) {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	killed := parts[point.part]
+	if err := killed.kill(w.Context(), w, source, target); err != nil {
+		w.Fatal(err)
+	}
+	time.Sleep(down)
+	if err := killed.again(w.Context(), w, source, target); err != nil {
+		w.Fatal(err)
+	}
+	m = w.end(m)
+	result.Phase, result.Message = string(m.Status.Phase), endMessage(m)
+	w.judge(m, pod, killed.fatal, length, result)
+}
+
+// passed reports whether a later step than the one at an index has been reached.
+func passed(step int, s v1alpha1.MigrationStatus) bool {
+	for _, later := range steps[step+1:] {
+		if later.is(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// judge checks that the Job ended as if nothing had happened.
+func (w *town) judge(m *v1alpha1.Migration, was *corev1.Pod, fatal bool, length int64, result *came) {
+	w.Helper()
+	switch m.Status.Phase {
+	case v1alpha1.MigrationSucceeded, v1alpha1.MigrationRolledBack:
+	default:
+		w.Errorf("the migration ended as %s: %s", m.Status.Phase, result.Message)
+	}
+	job := w.complete("work")
+	pods := w.podsOf(w.Context(), "work")
+	var whole *corev1.Pod
+	for i := range pods {
+		if pods[i].Status.Phase == corev1.PodSucceeded {
+			whole = &pods[i]
+		}
+	}
+	if whole == nil {
+		w.Fatalf("the Job ended with %+v and no pod that succeeded", job.Status)
+	}
+	w.wholeChain(whole, length)
+	result.Lost = whole.Name != was.Name && whole.Name != m.Status.Plan.RestoredPod
+	// A machine that dies takes what runs on it along, once it has been handed over.
+	if fatal && m.Status.Phase == v1alpha1.MigrationSucceeded {
+		return
+	}
+	if result.Lost || job.Status.Failed != 0 || len(pods) != 1 {
+		w.Errorf("pod %s ended the work that %s began; the Job counts %d failed and has %d pods, want the same work, 0 and 1",
+			whole.Name, was.Name, job.Status.Failed, len(pods))
+	}
+}
+
+func endMessage(m *v1alpha1.Migration) string {
+	for _, kind := range []string{v1alpha1.MigrationFinished, v1alpha1.MigrationEligible} {
+		if c := meta.FindStatusCondition(m.Status.Conditions, kind); c != nil {
+			return fmt.Sprintf("%s: %s", c.Reason, c.Message)
+		}
+	}
+	return cmp.Or(string(m.Status.Phase), "nothing is known")
+}

@@ -1,0 +1,304 @@
+//go:build migration
+
+package agent
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+)
+
+// TestAnotherAgentGoesOn ends the agent at every step of a move, and starts another.
+func TestAnotherAgentGoesOn(t *testing.T) {
+	b := newBench(t)
+	again := func() { b.stop(); b.start() }
+	b.start()
+	pod := b.pod("work")
+	m := b.migration(pod)
+	certificate := b.sourceSays(m, v1alpha1.SourcePrepared).Certificate
+	again()
+	b.reserve(m, b.to)
+	b.targetSays(m, v1alpha1.TargetPrepared)
+	again()
+	b.order(m, v1alpha1.OrderFreeze)
+	b.targetSays(m, v1alpha1.TargetStaged)
+	if got := b.sourceSays(m, v1alpha1.SourceShipped).Certificate; got != certificate {
+		t.Error("the second agent has made another certificate: the target would not know it")
+	}
+	again()
+	b.order(m, v1alpha1.OrderKill)
+	b.sourceSays(m, v1alpha1.SourceKilled)
+	again()
+	b.order(m, v1alpha1.OrderClean)
+	b.sourceSays(m, v1alpha1.SourceCleaned)
+	b.targetSays(m, v1alpha1.TargetCleaned)
+	b.nothingLeft()
+}
+
+// TestOrdersThatCameMeanwhileAreCarriedOut: nobody listens while they are given.
+func TestOrdersThatCameMeanwhileAreCarriedOut(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	pod := b.pod("work")
+	m := b.migration(pod)
+	b.sourceSays(m, v1alpha1.SourcePrepared)
+	b.reserve(m, b.to)
+	b.targetSays(m, v1alpha1.TargetPrepared)
+	b.order(m, v1alpha1.OrderFreeze)
+	b.sourceSays(m, v1alpha1.SourceShipped)
+	b.stop()
+	b.order(m, v1alpha1.OrderThaw)
+	b.order(m, v1alpha1.OrderClean)
+	b.start()
+	b.sourceSays(m, v1alpha1.SourceCleaned)
+	b.targetSays(m, v1alpha1.TargetCleaned)
+	if b.is("frozen", pod) || b.is("killed", pod) {
+		t.Error("the container does not go on")
+	}
+	b.nothingLeft()
+}
+
+func TestKillThatWasMissedIsMadeUpForOnClean(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	pod := b.pod("work")
+	m := b.shipped(pod)
+	b.stop()
+	b.write(m, func(s *v1alpha1.MigrationStatus) {
+		s.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationHandedOver, Status: metav1.ConditionTrue, Reason: "Done", LastTransitionTime: metav1.Now()}}
+		s.Order = v1alpha1.OrderClean
+	})
+	b.start()
+	b.sourceSays(m, v1alpha1.SourceCleaned)
+	if !b.is("killed", pod) {
+		t.Error("the container was let go on, though the new pod has its place")
+	}
+}
+
+// shipped brings a move to where the target has it all.
+func (b *bench) shipped(pod *corev1.Pod) *v1alpha1.Migration {
+	b.Helper()
+	m := b.migration(pod)
+	b.sourceSays(m, v1alpha1.SourcePrepared)
+	b.reserve(m, b.to)
+	b.targetSays(m, v1alpha1.TargetPrepared)
+	b.order(m, v1alpha1.OrderFreeze)
+	b.targetSays(m, v1alpha1.TargetStaged)
+	b.sourceSays(m, v1alpha1.SourceShipped)
+	return m
+}
+
+func TestMigrationThatIsGoneLetsTheContainerGoOn(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	pod := b.pod("work")
+	m := b.shipped(pod)
+	if err := b.Delete(b.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	b.nothingLeft()
+	if b.is("frozen", pod) || b.is("killed", pod) {
+		t.Error("the container does not go on")
+	}
+}
+
+func TestMigrationThatIsGoneWithItsPodKills(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	pod := b.pod("work")
+	pod.Finalizers = []string{"test.supercargo.dev/hold"}
+	if err := b.Update(b.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	m := b.shipped(pod)
+	b.stop()
+	for _, object := range []client.Object{pod, m} {
+		if err := b.Delete(b.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.start()
+	b.nothingLeft()
+	if !b.is("killed", pod) {
+		t.Error("the container of a pod that is being deleted goes on")
+	}
+	if err := b.Get(b.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
+		t.Fatal(err)
+	}
+	pod.Finalizers = nil
+	if err := b.Update(b.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAnAPIServerThatCannotBeReachedChangesNothing: the agent cannot tell whether its
+// Migration is gone, so it holds.
+func TestAnAPIServerThatCannotBeReachedChangesNothing(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	pod := b.pod("work")
+	b.shipped(pod)
+	b.stop()
+	away := b.config
+	config := *b.config.Client
+	config.Host = "https://127.0.0.1:1"
+	away.Client, away.Resync = &config, 20*time.Millisecond
+	here := b.config
+	b.config = away
+	b.start()
+	for deadline := time.Now().Add(time.Second); time.Now().Before(deadline); {
+		if !b.is("frozen", pod) {
+			t.Fatal("the container was thawed by an agent that does not know whether it may")
+		}
+		<-time.After(poll)
+	}
+	b.stop()
+	b.config = here
+}
+
+func TestRoomThatIsGivenAwayIsCleared(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	m := b.migration(b.pod("work"))
+	b.sourceSays(m, v1alpha1.SourcePrepared)
+	b.reserve(m, b.to)
+	b.targetSays(m, v1alpha1.TargetPrepared)
+	other := b.name + "-c"
+	b.addNode(other)
+	b.reserve(m, other)
+	b.eventually("the other node is prepared", func() string {
+		b.read(m)
+		if r := m.Status.Target; r == nil || r.Node != other || r.Step != v1alpha1.TargetPrepared {
+			return fmt.Sprintf("the target says %+v", r)
+		}
+		return ""
+	})
+	b.order(m, v1alpha1.OrderFreeze)
+	if r := b.targetSays(m, v1alpha1.TargetStaged); r.Node != other {
+		t.Errorf("staged on %s, want %s", r.Node, other)
+	}
+}
+
+func TestContainerThatOthersLetGoOnIsNotRestored(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	pod := b.pod("work")
+	m := b.migration(pod)
+	b.sourceSays(m, v1alpha1.SourcePrepared)
+	b.reserve(m, b.to)
+	b.targetSays(m, v1alpha1.TargetPrepared)
+	b.config.Simulation.Model.ShipRate = 1 // it does not arrive before the end of the test
+	b.stop()
+	b.start()
+	b.order(m, v1alpha1.OrderFreeze)
+	b.sourceSays(m, v1alpha1.SourceDumped)
+	b.stop()
+	b.unmark("frozen", pod)
+	b.config.Simulation.Model.ShipRate = 0
+	b.start()
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonRanOn {
+		t.Errorf("the source says %s: %s, want reason RanOn", r.Reason, r.Message)
+	}
+	if m.Status.Target.Step == v1alpha1.TargetStaged {
+		t.Error("what is no longer the container's state was staged")
+	}
+}
+
+func TestFailuresAreReportedAndMadeEvents(t *testing.T) {
+	b := newBench(t)
+	b.config.Limits.ImageBytes = 10 << 20
+	b.start()
+	m := b.migration(b.pod("work"))
+	r := b.sourceSays(m, v1alpha1.SourceFailed)
+	if r.Reason != checkpoint.ReasonTooLarge || r.Message == "" {
+		t.Errorf("the source says %+v, want reason TooLarge", r)
+	}
+	b.eventually("there is an Event", func() string {
+		var events eventsv1.EventList
+		if err := b.List(b.Context(), &events, client.InNamespace(b.name)); err != nil {
+			return err.Error()
+		}
+		for i := range events.Items {
+			if e := &events.Items[i]; e.Regarding.UID == m.UID && e.Reason == checkpoint.ReasonTooLarge && e.Note == r.Message && e.Type == corev1.EventTypeWarning {
+				return ""
+			}
+		}
+		return fmt.Sprintf("there are %d others", len(events.Items))
+	})
+	b.order(m, v1alpha1.OrderThaw)
+	b.sourceSays(m, v1alpha1.SourceThawed)
+}
+
+// TestOnlySoManyStandStillAtOnce holds to the limit of a node, by the time that each of
+// five moves is frozen.
+func TestOnlySoManyStandStillAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.config.Limits.Moves = 2
+	b.start()
+	var moves []*v1alpha1.Migration
+	var pods []*corev1.Pod
+	for i := range 5 {
+		pod := b.pod(fmt.Sprintf("work-%d", i))
+		m := b.migration(pod)
+		pods, moves = append(pods, pod), append(moves, m)
+		b.sourceSays(m, v1alpha1.SourcePrepared)
+	}
+	// The room of the target is somebody else's: nothing that is frozen gets further.
+	for _, m := range moves {
+		b.write(m, func(s *v1alpha1.MigrationStatus) {
+			s.Reservation = &v1alpha1.MigrationReservation{Node: "elsewhere", PodUID: "new", Time: metav1.Now()}
+			s.Target = &v1alpha1.TargetReport{Node: "elsewhere", Step: v1alpha1.TargetPrepared, Time: metav1.NowMicro(), Address: "127.0.0.1:1", Certificate: moves[0].Status.Source.Certificate}
+			s.Order = v1alpha1.OrderFreeze
+		})
+	}
+	// Each fails to ship, is thawed, and makes room for the next.
+	for range moves {
+		b.eventually("two at most stand still, and one fails", func() string {
+			frozen := 0
+			for _, pod := range pods {
+				if b.is("frozen", pod) {
+					frozen++
+				}
+			}
+			if frozen > 2 {
+				t.Fatalf("%d containers stand still at once, want 2 at most", frozen)
+			}
+			for _, m := range moves {
+				b.read(m)
+				if m.Status.Source.Step == v1alpha1.SourceFailed && m.Status.Order == v1alpha1.OrderFreeze {
+					b.order(m, v1alpha1.OrderThaw)
+					b.sourceSays(m, v1alpha1.SourceThawed)
+					return ""
+				}
+			}
+			return "none has failed"
+		})
+	}
+}
+
+func TestNodeHasRoomForSoManyImages(t *testing.T) {
+	b := newBench(t)
+	b.config.Limits.Images = 1
+	b.start()
+	first := b.shipped(b.pod("first"))
+	second := b.migration(b.pod("second"))
+	b.sourceSays(second, v1alpha1.SourcePrepared)
+	b.reserve(second, b.to)
+	if r := b.targetSays(second, v1alpha1.TargetFailed); r.Reason != checkpoint.ReasonNoRoom {
+		t.Errorf("the target says %s: %s, want reason NoRoom", r.Reason, r.Message)
+	}
+	b.order(first, v1alpha1.OrderThaw)
+	b.targetSays(first, v1alpha1.TargetCleaned)
+	third := b.shipped(b.pod("third"))
+	if third.Status.Target.Step != v1alpha1.TargetStaged {
+		t.Error("room that is free again is not used")
+	}
+}

@@ -1,0 +1,122 @@
+//go:build migration
+
+package migration
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/internal/cli"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+// supercargo runs a command line against the site.
+func (b *bench) supercargo(args ...string) (code int, stdout, stderr string) {
+	b.Helper()
+	var out, errs bytes.Buffer
+	args = append(append([]string{"supercargo"}, args...), "--kubeconfig", b.site.KubeconfigPath(), "-n", b.name)
+	code = cli.Main(args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestTheCommandMovesAPodAndSaysHowItWent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "command", 2)
+	b.deschedule()
+	b.job(1, batchv1.NonIndexedCompletion)
+	old := b.pods()[0]
+
+	code, stdout, stderr := b.supercargo("migrate", old.Name, "--dry-run")
+	if code != 0 || !strings.Contains(stdout, "Pod "+old.Name+" can be moved from node "+old.Spec.NodeName) || !strings.Contains(stdout, "new name") {
+		t.Errorf("exit %d: %s%s", code, stdout, stderr)
+	}
+	if n := len(b.migrations()); n != 0 {
+		t.Errorf("a dry run has made %d Migrations", n)
+	}
+
+	code, stdout, stderr = b.supercargo("migrate", old.Name, "-o", "json")
+	var got struct {
+		Migration, Pod, NewPod, From, To, Phase string
+
+		FrozenSeconds, DumpSeconds, ShipSeconds, RestoreSeconds, TotalSeconds *float64
+
+		CheckpointBytes int64
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); code != 0 || err != nil {
+		t.Fatalf("exit %d, %v: %s%s", code, err, stdout, stderr)
+	}
+	if got.Phase != "Succeeded" || got.Pod != old.Name || got.From != old.Spec.NodeName || got.To == got.From || got.CheckpointBytes != 32<<20 ||
+		got.FrozenSeconds == nil || got.DumpSeconds == nil || got.ShipSeconds == nil || got.RestoreSeconds == nil || got.TotalSeconds == nil {
+		t.Errorf("it says %s", stdout)
+	}
+	if stderr != "" {
+		t.Errorf("there is no terminal, and it says %q", stderr)
+	}
+	if moved := b.healthy("work", 1)[0]; moved.Name != got.NewPod {
+		t.Errorf("pod %s runs, and it says %s", moved.Name, got.NewPod)
+	}
+
+	code, stdout, stderr = b.supercargo("explain", "migration/"+got.Migration)
+	for _, want := range []string{"Migration " + got.Migration + " of pod " + old.Name + ", Succeeded", "Eligible: True", "Finished: True (Succeeded)", "No copy ran for", "33554432 bytes"} {
+		if code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("exit %d, does not say %q: %s%s", code, want, stdout, stderr)
+		}
+	}
+}
+
+func TestTheCommandSaysWhyAPodCannotBeMoved(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "cannot", 2)
+	b.deschedule()
+	b.bare(func(p *corev1.Pod) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	})
+	for _, args := range [][]string{{"migrate", "work"}, {"migrate", "work", "--dry-run"}} {
+		code, stdout, stderr := b.supercargo(args...)
+		if code != 1 || !strings.Contains(stdout+stderr, "EmptyDir") && !strings.Contains(stdout+stderr, "emptyDir") {
+			t.Errorf("%v: exit %d: %s%s", args, code, stdout, stderr)
+		}
+	}
+	code, stdout, _ := b.supercargo("migrate", "work", "--dry-run", "-o", "json")
+	var got struct {
+		Movable  bool
+		Refusals []struct{ Reason, Message string }
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); code != 1 || err != nil || got.Movable || len(got.Refusals) != 1 || got.Refusals[0].Reason != "EmptyDir" {
+		t.Errorf("exit %d, %v: %s", code, err, stdout)
+	}
+	if code, _, stderr := b.supercargo("migrate", "nobody"); code != 1 || !strings.Contains(stderr, "nobody") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if code, _, stderr := b.supercargo("migrate", "work", "--deadline", "1s"); code != 2 || !strings.Contains(stderr, "--deadline 1s: want 10s to 24h") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
+func TestTheCommandNeedNotWait(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "nowait", 2)
+	b.bare()
+	code, stdout, stderr := b.supercargo("migrate", "work", "--no-wait", "--to", b.node(1), "--method", "checkpoint")
+	if code != 0 || !strings.Contains(stdout, "is made") {
+		t.Fatalf("exit %d: %s%s", code, stdout, stderr)
+	}
+	m := b.migrations()
+	if len(m) != 1 || m[0].Spec.TargetNode != b.node(1) || m[0].Spec.PodUID != string(b.pods()[0].UID) {
+		t.Errorf("made %+v", m)
+	}
+}
+
+func TestTheSampleIsTaken(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "sample", 0)
+	for _, object := range kit.Objects(t, "../../../manifests/samples/migration.yaml") {
+		object.SetNamespace(b.name)
+		b.make(object)
+	}
+}

@@ -1,0 +1,171 @@
+//go:build migration
+
+package migration
+
+import (
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// restarts lets a pod be started anew.
+func restarts(p *corev1.Pod) {
+	p.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
+}
+
+func byRestart(s *v1alpha1.MigrationSpec) { s.Method = v1alpha1.MethodRestart }
+
+func TestAPodOfAJobMovesAndItsJobSeesNothingOfIt(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		mode  batchv1.CompletionMode
+		pods  int32
+		pod   []func(*corev1.Pod)
+		spec  []func(*v1alpha1.MigrationSpec)
+		steps []string
+	}{
+		{"job", batchv1.NonIndexedCompletion, 1, nil, nil, checkpointSteps},
+		{"indexed", batchv1.IndexedCompletion, 3, nil, nil, checkpointSteps},
+		{"anew", batchv1.NonIndexedCompletion, 1, []func(*corev1.Pod){restarts}, []func(*v1alpha1.MigrationSpec){byRestart}, restartSteps},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "job-"+tc.name, 2)
+			b.deschedule()
+			b.job(tc.pods, tc.mode, tc.pod...)
+			old := b.pods()[0]
+			b.move(old.Name, tc.spec...)
+			m := b.ends("move-"+old.Name, v1alpha1.MigrationSucceeded)
+			checkSteps(t, m, tc.steps)
+			owned := b.healthy("work", int(tc.pods))
+			moved := b.took(&old, m)
+			if i := moved.Annotations[batchv1.JobCompletionIndexAnnotation]; i != old.Annotations[batchv1.JobCompletionIndexAnnotation] {
+				t.Errorf("index %q has become %q", old.Annotations[batchv1.JobCompletionIndexAnnotation], i)
+			}
+			if len(owned) != int(tc.pods) {
+				t.Errorf("%d pods", len(owned))
+			}
+			b.hasEvents(m, "Succeeded")
+		})
+	}
+}
+
+func TestABarePodMoves(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		pod  []func(*corev1.Pod)
+		spec []func(*v1alpha1.MigrationSpec)
+	}{
+		{"state", nil, nil},
+		{"anew", []func(*corev1.Pod){restarts}, []func(*v1alpha1.MigrationSpec){byRestart}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, "bare-"+tc.name, 2)
+			b.deschedule()
+			b.bare(tc.pod...)
+			old := b.pods()[0]
+			b.move("work", tc.spec...)
+			m := b.ends("move-work", v1alpha1.MigrationSucceeded)
+			b.took(&old, m)
+		})
+	}
+}
+
+// A pod that has been moved can be moved again, also back to where it came from.
+func TestAPodMovesThereAndBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "back", 2)
+	b.deschedule()
+	b.job(1, batchv1.NonIndexedCompletion)
+	for range 3 {
+		old := b.healthy("work", 1)[0]
+		b.move(old.Name)
+		m := b.ends("move-"+old.Name, v1alpha1.MigrationSucceeded)
+		if moved := b.took(&old, m); moved.Annotations[v1alpha1.AnnotationBaseImage] != "work:1" {
+			t.Errorf("its base image is %q", moved.Annotations[v1alpha1.AnnotationBaseImage])
+		}
+	}
+}
+
+func TestATargetThatIsNamedIsTaken(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "named", 5)
+	b.deschedule()
+	b.bare()
+	from := b.pods()[0].Spec.NodeName
+	for i := range 5 {
+		if to := b.node(i); to != from {
+			old := b.running(1)[0]
+			b.move(old.Name, func(s *v1alpha1.MigrationSpec) { s.TargetNode = to })
+			m := b.ends("move-"+old.Name, v1alpha1.MigrationSucceeded)
+			if moved := b.took(&old, m); moved.Spec.NodeName != to {
+				t.Errorf("it went to %s and not to %s", moved.Spec.NodeName, to)
+			}
+		}
+	}
+}
+
+// The conditions of a success.
+var (
+	checkpointSteps = []string{
+		v1alpha1.MigrationEligible, v1alpha1.MigrationReserved, v1alpha1.MigrationShipped, v1alpha1.MigrationVerified,
+		v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp, v1alpha1.MigrationFinished,
+	}
+	restartSteps = []string{
+		v1alpha1.MigrationEligible, v1alpha1.MigrationReserved, v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp, v1alpha1.MigrationFinished,
+	}
+)
+
+func checkSteps(t *testing.T, m *v1alpha1.Migration, steps []string) {
+	t.Helper()
+	for _, kind := range steps {
+		if c := condition(m, kind); c.Status != metav1.ConditionTrue || c.ObservedGeneration != m.Generation {
+			t.Errorf("%s is %s: %+v", kind, c.Status, c)
+		}
+	}
+	if m.Status.Plan.Backend != v1alpha1.BackendRestart {
+		if s := m.Status.Measured; s == nil || s.FrozenSeconds == "" || s.DumpSeconds != "0.010" || s.ShipSeconds != "0.020" || s.RestoreSeconds == "" || s.TotalSeconds == "" || s.CheckpointBytes != 32<<20 {
+			t.Errorf("measured %+v", s)
+		}
+	}
+}
+
+// took checks that the new pod of a migration has all that the old one had, and that the
+// old one is gone.
+func (b *bench) took(old *corev1.Pod, m *v1alpha1.Migration) *corev1.Pod {
+	b.Helper()
+	b.eventually("the old pod is gone", func() string {
+		if b.read(old.Name, &corev1.Pod{}) {
+			return "there"
+		}
+		return ""
+	})
+	moved := &corev1.Pod{}
+	b.eventually("the new pod runs", func() string {
+		if !b.read(m.Status.Plan.RestoredPod, moved) || moved.Status.Phase != corev1.PodRunning {
+			return "in phase " + string(moved.Status.Phase)
+		}
+		return ""
+	})
+	if moved.Spec.NodeName == old.Spec.NodeName {
+		b.Errorf("the new pod is on node %s too", old.Spec.NodeName)
+	}
+	for key, value := range old.Labels {
+		if moved.Labels[key] != value {
+			b.Errorf("label %s is %q, and was %q", key, moved.Labels[key], value)
+		}
+	}
+	if moved.Labels[v1alpha1.LabelMigration] != "" {
+		b.Error("the new pod still has the label of its migration")
+	}
+	if len(moved.OwnerReferences) != len(old.OwnerReferences) || len(moved.Finalizers) != len(old.Finalizers) {
+		b.Errorf("owners %v, finalizers %v; the old pod had %v, %v", moved.OwnerReferences, moved.Finalizers, old.OwnerReferences, old.Finalizers)
+	}
+	return moved
+}

@@ -1,0 +1,152 @@
+//go:build migration
+
+package migration
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/controller/job"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+// runJobController runs Kubernetes' Job controller for the bench, until the function that
+// it returns is called.
+func (b *bench) runJobController() (stop func()) {
+	b.Helper()
+	c, err := kubernetes.NewForConfig(b.site.Config())
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
+	factory := informers.NewSharedInformerFactoryWithOptions(c, 0, informers.WithNamespace(b.name))
+	jobs, err := job.NewController(ctx, factory.Core().V1().Pods(), factory.Batch().V1().Jobs(), c)
+	if err != nil {
+		b.Fatalf("make a Job controller: %v", err)
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		jobs.Run(ctx, 1)
+	}()
+	stop = sync.OnceFunc(func() { cancel(); <-done; factory.Shutdown() })
+	b.Cleanup(stop)
+	return stop
+}
+
+// letJobsSync runs a Job controller until it has looked at all Jobs. It takes them in
+// turn: when it has seen one that was made last, it has seen all others.
+func (b *bench) letJobsSync(name string) {
+	b.Helper()
+	stop := b.runJobController()
+	defer stop()
+	last := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
+		Spec: batchv1.JobSpec{Suspend: new(true), Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "main", Image: "none"}},
+		}}},
+	}
+	b.make(last)
+	b.eventually("the Job controller has seen all Jobs", func() string {
+		if !b.read(name, last) || len(last.Status.Conditions) == 0 {
+			return "not yet"
+		}
+		return ""
+	})
+}
+
+// The Job controller does not run while a pod moves but after one write of the
+// descheduler, which waits meanwhile: after the first, after the second, and so on. Each
+// time it must find nothing to do.
+func TestWheneverTheJobControllerLooksItSeesAsManyPodsAsItWants(t *testing.T) {
+	t.Parallel()
+	const atOnce = 4
+	var next, last atomic.Int64
+	var all sync.WaitGroup
+	last.Store(math.MaxInt64)
+	for range atOnce {
+		all.Go(func() {
+			for !t.Failed() {
+				at := next.Add(1)
+				if at > last.Load() {
+					return
+				}
+				t.Run(fmt.Sprintf("after write %d", at), func(t *testing.T) {
+					b := newBench(t, fmt.Sprintf("paused-%d", at), 2, quiet)
+					if !b.pausedAfter(at) {
+						last.Store(at)
+					}
+				})
+			}
+		})
+	}
+	all.Wait()
+	if n := last.Load(); n < 10 || n > 40 {
+		t.Errorf("a move has %d writes", n)
+	}
+}
+
+// pausedAfter moves a pod, and lets the Job controller look after that write. It reports
+// whether there was one.
+func (b *bench) pausedAfter(at int64) (reached bool) {
+	b.Helper()
+	stop := b.runJobController()
+	b.job(1, batchv1.IndexedCompletion)
+	stop()
+	var seen atomic.Int64
+	g := kit.NewGate(func(*http.Request) bool { return seen.Add(1) == at })
+	b.deschedule(func(o *app.Options) { o.Config.Wrap(g.Wrap) })
+	old := b.pods()[0]
+	name := b.move(old.Name).Name
+	b.eventually("the write has been done, or all has", func() string {
+		select {
+		case <-g.Reached:
+			reached = true
+			return ""
+		default:
+		}
+		m := &v1alpha1.Migration{}
+		if b.read(name, m) && m.Status.Phase == v1alpha1.MigrationSucceeded && len(m.Finalizers) == 0 {
+			return ""
+		}
+		return "not yet"
+	})
+	if reached {
+		before := map[string]bool{}
+		for _, p := range b.pods() {
+			before[p.Name] = true
+		}
+		b.letJobsSync("seen")
+		j := &batchv1.Job{}
+		b.read("work", j)
+		for _, p := range b.pods() {
+			if !before[p.Name] || p.DeletionTimestamp != nil && p.Name != old.Name {
+				b.Errorf("the Job controller has made or deleted pod %s", p.Name)
+			}
+		}
+		if j.Status.Failed > 0 || len(j.Status.Conditions) > 0 {
+			b.Errorf("the Job counts %d failures: %+v", j.Status.Failed, j.Status)
+		}
+		close(g.Open)
+	}
+	m := b.ends(name, v1alpha1.MigrationSucceeded)
+	b.took(&old, m)
+	b.runJobController()
+	b.healthy("work", 1)
+	return reached
+}

@@ -1,0 +1,92 @@
+//go:build migration
+
+package migration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/client-go/rest"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
+	t.Parallel()
+	const home, account = "supercargo-system", "supercargo-descheduler"
+	b := newBench(t, "rights", 2)
+	for _, file := range []string{"namespace.yaml", "rbac.yaml"} {
+		for _, object := range kit.Objects(t, "../../../manifests/descheduler/"+file) {
+			b.make(object)
+		}
+	}
+	requests := &kit.Ledger{}
+	b.deschedule(func(o *app.Options) {
+		o.LeaderElection, o.LeaderElectionNamespace = true, home
+		o.Migrations.KeepFinished = 0
+		o.Config.Impersonate = rest.ImpersonationConfig{
+			UserName: "system:serviceaccount:" + home + ":" + account,
+			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
+		}
+		o.Config.Wrap(requests.Wrap)
+	})
+	b.job(1, batchv1.NonIndexedCompletion)
+	old := b.pods()[0]
+	b.move(old.Name)
+	b.eventually("the migration has ended and is not kept", func() string {
+		if b.read("move-"+old.Name, &v1alpha1.Migration{}) {
+			return "there"
+		}
+		return ""
+	})
+	if pods := b.healthy("work", 1); pods[0].Name == old.Name {
+		t.Error("the pod was not moved")
+	}
+
+	// And those that it needs to go back.
+	b.agents.script(failsAt(v1alpha1.SourceDumped, "DumpFailed"), nil)
+	again := b.pods()[0]
+	b.move(again.Name)
+	b.eventually("the migration has gone back", func() string {
+		if b.read("move-"+again.Name, &v1alpha1.Migration{}) {
+			return "there"
+		}
+		return ""
+	})
+	if pods := b.healthy("work", 1); pods[0].Name != again.Name {
+		t.Error("the pod was moved")
+	}
+	written, forbade := requests.Read()
+	if len(forbade) > 0 {
+		t.Errorf("forbidden: %v", forbade)
+	}
+	if len(written) < 20 {
+		t.Errorf("only %d writes: too few for a test", len(written))
+	}
+}
+
+func TestWhatHasEndedDoesNotPileUp(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "pile", 2)
+	b.deschedule(func(o *app.Options) { o.Migrations.MaxFinished, o.Migrations.KeepFinished = 3, time.Hour })
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		b.move(name) // there are no such pods
+		b.eventually("it is refused", func() string {
+			m := &v1alpha1.Migration{}
+			if b.read("move-"+name, m) && m.Status.Phase != v1alpha1.MigrationRefused {
+				return "in phase " + string(m.Status.Phase)
+			}
+			return ""
+		})
+	}
+	b.eventually("three are left", func() string {
+		if n := len(b.migrations()); n != 3 {
+			return fmt.Sprint(n)
+		}
+		return ""
+	})
+}

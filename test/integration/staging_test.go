@@ -1,0 +1,554 @@
+//go:build migration
+
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/manifests"
+	"supercargo.dev/supercargo/test/fixtures"
+)
+
+// staging is a control plane in which the test plays the migration controller and the
+// agents: all that a scheduler is told of a migration is in its status.
+type staging struct {
+	t       *testing.T
+	p       *playground.Playground
+	client  kubernetes.Interface
+	objects client.Client
+}
+
+// newStaging starts a control plane that knows Migrations.
+func newStaging(t *testing.T) *staging {
+	t.Helper()
+	s := withoutMigrations(t)
+	s.install()
+	return s
+}
+
+// withoutMigrations starts one that does not.
+func withoutMigrations(t *testing.T) *staging {
+	t.Helper()
+	p, c := controlPlane(t)
+	known := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{apiextensionsv1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(known); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config := p.Config()
+	config.QPS, config.Burst = 500, 500
+	objects, err := client.New(config, client.Options{Scheme: known})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &staging{t, p, c, objects}
+}
+
+// install makes the API server serve Migrations.
+func (s *staging) install() {
+	s.t.Helper()
+	text, err := manifests.CRDs.ReadFile("crd/supercargo.dev_migrations.yaml")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(text, crd); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.objects.Create(s.t.Context(), crd); err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, 20*time.Second, func() error { return s.objects.List(s.t.Context(), &v1alpha1.MigrationList{}) })
+}
+
+// ableNode makes a node that can restore checkpoints.
+func (s *staging) ableNode(name string, memory int64, features ...string) {
+	s.t.Helper()
+	createNode(s.t, s.client, fixtures.Node(name, 4000, memory, func(n *corev1.Node) {
+		n.Annotations = map[string]string{v1alpha1.AnnotationCapability: capability.Node{
+			Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, Arch: "amd64", CPUFeatures: features, Restore: true,
+		}.Encode()}
+	}))
+}
+
+var needsAVX2 = capability.Requirements{Backend: v1alpha1.BackendSimulated, Arch: "amd64", CPUFeatures: []string{"avx2"}}
+
+// move makes a Migration of the pod NAME-old, if there is one, with its plan and its new
+// pod NAME-moved, of 1 GiB.
+func (s *staging) move(name string, requirements capability.Requirements, change ...func(*corev1.Pod)) {
+	s.t.Helper()
+	m := &v1alpha1.Migration{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       v1alpha1.MigrationSpec{PodName: name + "-old", Deadline: metav1.Duration{Duration: 5 * time.Minute}},
+	}
+	if err := s.objects.Create(s.t.Context(), m); err != nil {
+		s.t.Fatal(err)
+	}
+	now, old := metav1.Now(), "old-uid"
+	if pod, err := s.client.CoreV1().Pods("default").Get(s.t.Context(), m.Spec.PodName, metav1.GetOptions{}); err == nil {
+		old = string(pod.UID)
+	}
+	s.write(name, func(st *v1alpha1.MigrationStatus) {
+		st.Phase, st.Order = v1alpha1.MigrationReserving, v1alpha1.OrderPrepare
+		st.Plan = &v1alpha1.MigrationPlan{
+			StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(5 * time.Minute)), SourceNode: "source", PodUID: old,
+			Container: "main", BaseImage: "busybox", Backend: requirements.Backend, RestoredPod: name + "-moved",
+		}
+	})
+	pod := fixtures.Pod(name+"-moved", 100, gi, change...)
+	pod.Labels[v1alpha1.LabelMigration] = string(m.UID)
+	pod.Annotations[v1alpha1.AnnotationMigrationName] = name
+	pod.Annotations[v1alpha1.AnnotationRequirements] = requirements.Encode()
+	createPods(s.t, s.client, []*corev1.Pod{pod})
+}
+
+func (s *staging) read(name string) *v1alpha1.Migration {
+	s.t.Helper()
+	m := &v1alpha1.Migration{}
+	if err := s.objects.Get(s.t.Context(), client.ObjectKey{Namespace: "default", Name: name}, m); err != nil {
+		s.t.Fatal(err)
+	}
+	return m
+}
+
+// write changes the status of a Migration.
+func (s *staging) write(name string, change func(*v1alpha1.MigrationStatus)) {
+	s.t.Helper()
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		m := s.read(name)
+		change(&m.Status)
+		return s.objects.Status().Update(s.t.Context(), m)
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *staging) order(name string, order v1alpha1.MigrationOrder) {
+	s.t.Helper()
+	s.write(name, func(st *v1alpha1.MigrationStatus) { st.Order = order })
+}
+
+func (s *staging) target(name, node string, step v1alpha1.TargetStep) {
+	s.t.Helper()
+	s.write(name, func(st *v1alpha1.MigrationStatus) {
+		st.Target = &v1alpha1.TargetReport{Node: node, Step: step, Time: metav1.NowMicro(), Reason: "ImageMissing", Message: "pull busybox on the node"}
+	})
+}
+
+// reserved waits until the node is reserved for the new pod of a migration: any node if
+// it is empty. It returns which.
+func (s *staging) reserved(name, node string) string {
+	s.t.Helper()
+	var r *v1alpha1.MigrationReservation
+	eventually(s.t, time.Minute, func() error {
+		r = s.read(name).Status.Reservation
+		if r == nil || node != "" && r.Node != node {
+			return fmt.Errorf("reservation %+v, want one of node %q", r, node)
+		}
+		return nil
+	})
+	if pod := s.pod(name + "-moved"); r.PodUID != string(pod.UID) {
+		s.t.Errorf("reserved for pod %s, want %s", r.PodUID, pod.UID)
+	}
+	return r.Node
+}
+
+// free waits until nothing is reserved.
+func (s *staging) free(name string) {
+	s.t.Helper()
+	eventually(s.t, 30*time.Second, func() error {
+		if r := s.read(name).Status.Reservation; r != nil {
+			return fmt.Errorf("reservation %+v is not taken back", r)
+		}
+		return nil
+	})
+}
+
+func (s *staging) pod(name string) *corev1.Pod {
+	s.t.Helper()
+	pod, err := s.client.CoreV1().Pods("default").Get(s.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pod
+}
+
+// bound waits until the pod is, and returns its node.
+func (s *staging) bound(name string) string {
+	s.t.Helper()
+	var node string
+	eventually(s.t, 30*time.Second, func() error {
+		if node = s.pod(name).Spec.NodeName; node == "" {
+			return fmt.Errorf("pod %s is not bound", name)
+		}
+		return nil
+	})
+	return node
+}
+
+// others has the scheduler bind a pod that does not move: what it knew before it knows
+// by then, so what it has not done it does not do.
+func (s *staging) others(name string) {
+	s.t.Helper()
+	createPods(s.t, s.client, []*corev1.Pod{fixtures.Pod(name, 10, gi/64)})
+	s.bound(name)
+}
+
+// pending fails the test if the new pod of a migration is bound.
+func (s *staging) pending(name string) {
+	s.t.Helper()
+	if node := s.pod(name + "-moved").Spec.NodeName; node != "" {
+		s.t.Fatalf("the pod is bound to %s", node)
+	}
+}
+
+func TestAMovedPodIsHeldOnItsReservedNodeUntilItsCheckpointIsStaged(t *testing.T) {
+	s := newStaging(t)
+	createNode(t, s.client, fixtures.Node("agentless", 4000, 2*gi))
+	s.ableNode("old", 2*gi, "sse4_2")
+	s.ableNode("good", 8*gi, "avx2", "sse4_2")
+	startScheduler(t, s.p, fast)
+	s.move("m", needsAVX2)
+	s.reserved("m", "good")
+	eventually(t, 10*time.Second, func() error {
+		if node := s.pod("m-moved").Status.NominatedNodeName; node != "good" {
+			return fmt.Errorf("the pod's status names node %q", node)
+		}
+		return nil
+	})
+	s.target("m", "good", v1alpha1.TargetPrepared)
+	s.order("m", v1alpha1.OrderFreeze)
+	s.target("m", "old", v1alpha1.TargetStaged) // a report of another node
+	s.others("a")
+	s.pending("m")
+	s.target("m", "good", v1alpha1.TargetStaged)
+	if node := s.bound("m-moved"); node != "good" {
+		t.Errorf("the pod is bound to %s, want good", node)
+	}
+	if r := s.read("m").Status.Reservation; r == nil || r.Node != "good" {
+		t.Errorf("the reservation has become %+v", r)
+	}
+}
+
+func TestARestartedPodIsHeldUntilItsOldOneIsGone(t *testing.T) {
+	s := newStaging(t)
+	createNode(t, s.client, fixtures.Node("source", 4000, 8*gi))
+	createNode(t, s.client, fixtures.Node("agentless", 4000, gi)) // best fit, and a restart needs no agent
+	old := fixtures.Pod("m-old", 100, gi, func(p *corev1.Pod) { p.Spec.NodeName = "source" })
+	createPods(t, s.client, []*corev1.Pod{old})
+	startScheduler(t, s.p, fast)
+	s.move("m", capability.Requirements{Backend: v1alpha1.BackendRestart})
+	s.reserved("m", "agentless")
+	s.order("m", v1alpha1.OrderKill)
+	s.others("a")
+	s.pending("m")
+	now := int64(0)
+	if err := s.client.CoreV1().Pods("default").Delete(t.Context(), "m-old", metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		t.Fatal(err)
+	}
+	if node := s.bound("m-moved"); node != "agentless" {
+		t.Errorf("the pod is bound to %s, want agentless", node)
+	}
+}
+
+func TestTheRoomOfAMovedPodIsGivenAwayWhenItsAgentFails(t *testing.T) {
+	s := newStaging(t)
+	s.ableNode("good", gi+gi/2, "avx2")
+	startScheduler(t, s.p, fast)
+	s.move("m", needsAVX2)
+	s.reserved("m", "good")
+	createPods(t, s.client, []*corev1.Pod{fixtures.Pod("waits", 100, gi)})
+	wantEvent(t, s.client, "FailedScheduling", "Insufficient memory")
+	s.target("m", "good", v1alpha1.TargetFailed)
+	s.free("m")
+	wantEvent(t, s.client, "FailedScheduling", "the pod cannot be restored on node good: ImageMissing: pull busybox on the node")
+	s.bound("waits")
+	s.pending("m")
+}
+
+func TestAMovedPodIsTriedAgainWhenNobodyPreparesItsNode(t *testing.T) {
+	s := newStaging(t)
+	s.ableNode("good", 8*gi, "avx2")
+	startScheduler(t, s.p, fast+"  pluginConfig:\n  - {name: CheckpointStaging, args: {timeout: 1s}}\n")
+	s.move("m", needsAVX2)
+	wantEvent(t, s.client, "FailedScheduling", "the pod was held on node good for 1s")
+	s.reserved("m", "good")
+	// Once it is frozen the checkpoint has until the deadline.
+	s.order("m", v1alpha1.OrderFreeze)
+	eventually(t, 30*time.Second, func() error { // the order may have met a reservation being taken back
+		if st := s.read("m").Status; st.Reservation == nil {
+			s.write("m", func(st *v1alpha1.MigrationStatus) { st.Order = v1alpha1.OrderPrepare })
+			s.reserved("m", "good")
+			s.order("m", v1alpha1.OrderFreeze)
+			return errors.New("the order came between two reservations")
+		}
+		return nil
+	})
+	s.target("m", "good", v1alpha1.TargetStaged)
+	s.bound("m-moved")
+}
+
+func TestAMovedPodWhoseMigrationIsGoneIsNotBound(t *testing.T) {
+	s := newStaging(t)
+	s.ableNode("good", 8*gi, "avx2")
+	startScheduler(t, s.p, fast)
+	s.move("m", needsAVX2)
+	s.reserved("m", "good")
+	if err := s.objects.Delete(t.Context(), s.read("m")); err != nil {
+		t.Fatal(err)
+	}
+	wantEvent(t, s.client, "FailedScheduling", "the pod is the new pod of a migration that is gone")
+	s.others("a")
+	s.pending("m")
+}
+
+func TestARollBackEndsTheHoldAndLeavesTheAgentItsReservation(t *testing.T) {
+	s := newStaging(t)
+	s.ableNode("good", 8*gi, "avx2")
+	startScheduler(t, s.p, fast)
+	s.move("m", needsAVX2)
+	s.reserved("m", "good")
+	s.order("m", v1alpha1.OrderThaw)
+	s.target("m", "good", v1alpha1.TargetStaged) // too late
+	wantEvent(t, s.client, "FailedScheduling", "the pod is the new pod of a migration with order Thaw")
+	s.others("a")
+	s.pending("m")
+	s.reserved("m", "good")
+}
+
+func TestTheRoomOfAHeldPodIsFreeWhenItIsDeleted(t *testing.T) {
+	s := newStaging(t)
+	s.ableNode("good", gi+gi/2, "avx2")
+	startScheduler(t, s.p, fast)
+	s.move("m", needsAVX2)
+	s.reserved("m", "good")
+	createPods(t, s.client, []*corev1.Pod{fixtures.Pod("waits", 100, gi)})
+	wantEvent(t, s.client, "FailedScheduling", "Insufficient memory")
+	if err := s.client.CoreV1().Pods("default").Delete(t.Context(), "m-moved", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.bound("waits")
+}
+
+// TestASchedulerKilledWhileItHoldsAPodIsFollowedByOneThatGoesOn offers the next scheduler
+// a node that it would prefer, but for the checkpoint that is on its way.
+func TestASchedulerKilledWhileItHoldsAPodIsFollowedByOneThatGoesOn(t *testing.T) {
+	s := newStaging(t)
+	s.ableNode("good", 8*gi, "avx2")
+	first := startProcess(t, s.p, fast)
+	s.move("m", needsAVX2)
+	s.reserved("m", "good")
+	s.order("m", v1alpha1.OrderFreeze)
+	if err := first.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Wait() // it was killed
+	s.ableNode("better", gi+gi/64, "avx2")
+	if _, err := s.client.CoreV1().Pods("default").Patch(t.Context(), "m-moved", "application/merge-patch+json",
+		[]byte(`{"status":{"nominatedNodeName":null}}`), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err) // the next one shall not find it there
+	}
+	startProcess(t, s.p, fast)
+	s.others("a") // on the better node
+	s.pending("m")
+	s.target("m", "good", v1alpha1.TargetStaged)
+	if node := s.bound("m-moved"); node != "good" {
+		t.Errorf("the pod is bound to %s, want good", node)
+	}
+}
+
+func TestASchedulerThatStopsKeepsTheReservationForTheNext(t *testing.T) {
+	s := newStaging(t)
+	s.ableNode("good", 8*gi, "avx2")
+	first := startScheduler(t, s.p, fast)
+	s.move("m", needsAVX2)
+	s.reserved("m", "good")
+	if err := first.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	before := s.read("m").Status.Reservation
+	if before == nil {
+		t.Fatal("the reservation was taken back")
+	}
+	startScheduler(t, s.p, fast)
+	s.order("m", v1alpha1.OrderFreeze)
+	s.target("m", "good", v1alpha1.TargetStaged)
+	s.bound("m-moved")
+	if after := s.read("m").Status.Reservation; after == nil || *after != *before {
+		t.Errorf("the reservation was %+v and is %+v", before, after)
+	}
+}
+
+func TestAPodThatNoNodeCanRestoreIsBoundWhenOneCan(t *testing.T) {
+	s := newStaging(t)
+	createNode(t, s.client, fixtures.Node("agentless", 4000, 8*gi))
+	s.ableNode("old", 8*gi, "sse4_2")
+	startScheduler(t, s.p, fast)
+	s.move("m", needsAVX2)
+	wantEvent(t, s.client, "FailedScheduling", "1 node(s) had no node-agent that could restore a checkpoint")
+	wantEvent(t, s.client, "FailedScheduling", "1 node(s) could not restore the checkpoint: the node lacks CPU feature avx2")
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationCapability,
+		capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, Arch: "amd64", CPUFeatures: []string{"avx2"}, Restore: true}.Encode())
+	if _, err := s.client.CoreV1().Nodes().Patch(t.Context(), "agentless", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.reserved("m", "agentless")
+}
+
+func TestNoPodIsPreemptedToMoveAnother(t *testing.T) {
+	s := newStaging(t)
+	s.ableNode("full", gi+gi/2, "avx2")
+	if _, err := s.client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "low"}, Value: -10}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	victim := fixtures.Pod("victim", 100, gi, func(p *corev1.Pod) { p.Spec.PriorityClassName, p.Spec.NodeName = "low", "full" })
+	createPods(t, s.client, []*corev1.Pod{victim})
+	startScheduler(t, s.p, fast)
+	s.move("m", needsAVX2)
+	wantEvent(t, s.client, "FailedScheduling", "no pod is preempted to move another")
+	// Any other pod of that priority would have had its way.
+	if v := s.pod("victim"); v.DeletionTimestamp != nil {
+		t.Error("the other pod was evicted")
+	}
+	createPods(t, s.client, []*corev1.Pod{fixtures.Pod("plain", 100, gi)})
+	eventually(t, 30*time.Second, func() error {
+		if v, err := s.client.CoreV1().Pods("default").Get(t.Context(), "victim", metav1.GetOptions{}); err == nil && v.DeletionTimestamp == nil {
+			return errors.New("the other pod is not evicted for a pod that does not move: the test shows nothing")
+		}
+		return nil
+	})
+}
+
+// TestASchedulerWorksWhereMigrationsAreNotKnown is what makes the image a drop-in one.
+func TestASchedulerWorksWhereMigrationsAreNotKnown(t *testing.T) {
+	s := withoutMigrations(t)
+	s.ableNode("good", 8*gi, "avx2")
+	startScheduler(t, s.p, fast)
+	s.others("a")
+	createPods(t, s.client, []*corev1.Pod{fixtures.Pod("strange", 100, gi, func(p *corev1.Pod) {
+		p.Labels[v1alpha1.LabelMigration] = "nobody-knows"
+		p.Annotations[v1alpha1.AnnotationRequirements] = needsAVX2.Encode()
+	})})
+	wantEvent(t, s.client, "FailedScheduling", "the scheduler reads the migrations for the first time")
+	s.others("b")
+	s.install()
+	s.move("m", needsAVX2)
+	s.reserved("m", "good")
+	wantEvent(t, s.client, "FailedScheduling", "the pod is the new pod of a migration that is gone")
+}
+
+// TestASchedulerNeedsNoRightsToMigrationsUntilOneMoves runs a scheduler as the user that
+// kubeadm makes for it, first with the rights of the stock one.
+func TestASchedulerNeedsNoRightsToMigrationsUntilOneMoves(t *testing.T) {
+	s := newStaging(t)
+	s.ableNode("good", 8*gi, "avx2")
+	as, err := clientcmd.LoadFromFile(s.p.KubeconfigPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range as.AuthInfos {
+		user.Impersonate = "system:kube-scheduler"
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "scheduler.conf")
+	if err := clientcmd.WriteToFile(*as, kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	startProcessWith(t, kubeconfig, fast)
+	s.others("a")
+	s.move("m", needsAVX2)
+	// Said of another, since the first was tried before anything was known.
+	wantEvent(t, s.client, "FailedScheduling", "the scheduler reads the migrations for the first time")
+	eventually(t, 30*time.Second, func() error {
+		createPods(t, s.client, []*corev1.Pod{s.copyOf("m-moved")})
+		return eventSays(t, s.client, "FailedScheduling", "allow the scheduler to get, list and watch migrations.supercargo.dev and to patch migrations/status")
+	})
+	s.apply("../../manifests/scheduler/replace/rbac.yaml")
+	s.reserved("m", "good")
+	s.order("m", v1alpha1.OrderFreeze)
+	s.target("m", "good", v1alpha1.TargetStaged)
+	s.bound("m-moved")
+}
+
+// copyOf returns a pod like another, with a name of its own.
+func (s *staging) copyOf(name string) *corev1.Pod {
+	like := s.pod(name)
+	return fixtures.Pod(fmt.Sprintf("%s-%d", name, time.Now().UnixNano()), 100, gi, func(p *corev1.Pod) {
+		p.Labels, p.Annotations = like.Labels, like.Annotations
+	})
+}
+
+// apply makes the objects of a file.
+func (s *staging) apply(path string) {
+	s.t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, doc := range strings.Split(string(text), "\n---\n") {
+		var object client.Object = &rbacv1.ClusterRole{}
+		if strings.Contains(doc, "kind: ClusterRoleBinding") {
+			object = &rbacv1.ClusterRoleBinding{}
+		}
+		if err := yaml.UnmarshalStrict([]byte(doc), object); err != nil {
+			s.t.Fatal(err)
+		}
+		if err := s.objects.Create(s.t.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+func TestManyPodsAreHeldAtOnceAndHoldUpNoOther(t *testing.T) {
+	s := newStaging(t)
+	const n = 60
+	for i := range 4 {
+		s.ableNode(fmt.Sprintf("node-%d", i), 64*gi, "avx2")
+	}
+	startScheduler(t, s.p, fast)
+	name := func(i int) string { return fmt.Sprintf("m%02d", i) }
+	for i := range n {
+		s.move(name(i), needsAVX2)
+	}
+	nodes := make([]string, n)
+	for i := range n {
+		nodes[i] = s.reserved(name(i), "")
+	}
+	s.others("a")
+	for i := range n {
+		s.pending(name(i))
+		s.write(name(i), func(st *v1alpha1.MigrationStatus) {
+			st.Order = v1alpha1.OrderFreeze
+			st.Target = &v1alpha1.TargetReport{Node: nodes[i], Step: v1alpha1.TargetStaged, Time: metav1.NowMicro()}
+		})
+	}
+	for i := range n {
+		if node := s.bound(name(i) + "-moved"); node != nodes[i] {
+			t.Errorf("pod %d is on %s, want %s", i, node, nodes[i])
+		}
+	}
+}

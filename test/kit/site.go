@@ -1,0 +1,236 @@
+package kit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/manifests"
+)
+
+// How long is waited for what must come, and how often it is looked for.
+const (
+	Patience = 2 * time.Minute
+	Poll     = 200 * time.Millisecond
+)
+
+// Site is a control plane that knows Supercargo's kinds. All tests of a package share
+// one, since starting one takes longer than most of them.
+type Site struct {
+	*playground.Playground
+	// Client has an administrator's rights.
+	Client client.WithWatch
+}
+
+// Sites starts a site when the first test needs it.
+type Sites struct {
+	options playground.Options
+	once    sync.Once
+	site    *Site
+	err     error
+}
+
+// NewSites returns one that has not been started.
+func NewSites(options playground.Options) *Sites { return &Sites{options: options} }
+
+// Get returns the site.
+func (s *Sites) Get() (*Site, error) {
+	s.once.Do(func() { s.site, s.err = start(s.options) })
+	return s.site, s.err
+}
+
+func start(options playground.Options) (*Site, error) {
+	p, err := playground.Start(context.Background(), options)
+	if err != nil {
+		return nil, err
+	}
+	s := &Site{Playground: p}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return s, err
+		}
+	}
+	config := p.Config()
+	config.QPS, config.Burst = 500, 1000
+	if s.Client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
+		return s, err
+	}
+	return s, s.define()
+}
+
+// define installs the CRDs, and waits until they are served.
+func (s *Site) define() error {
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	err := fs.WalkDir(manifests.CRDs, "crd", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		crd, err := ReadCRD(path)
+		if err != nil {
+			return err
+		}
+		return s.Client.Create(ctx, crd)
+	})
+	if err != nil {
+		return err
+	}
+	for {
+		err := errors.Join(s.Client.List(ctx, &v1alpha1.NodeFleetList{}), s.Client.List(ctx, &v1alpha1.MigrationList{}))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for Supercargo's kinds to be served: %w", err)
+		case <-time.After(Poll):
+		}
+	}
+}
+
+// ReadCRD reads one of the CRDs in the manifests.
+func ReadCRD(path string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	text, err := manifests.CRDs.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	return crd, yaml.Unmarshal(text, crd)
+}
+
+// stop ends the site if it was started, and says what went wrong with it.
+func (s *Sites) stop() error {
+	if s.site == nil {
+		return s.err
+	}
+	return errors.Join(s.site.Err(), s.site.Stop())
+}
+
+// GlobalLog has what is logged without a logger at hand.
+var GlobalLog = &Log{}
+
+// Main runs the tests of a package and stops their sites. Tests wait for most of their
+// time, so more of them run at once than there are processors, unless the flag says how
+// many.
+func Main(m *testing.M, parallel string, sites ...*Sites) int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", parallel); err != nil {
+			panic(err) // there is no such flag
+		}
+	}
+	ctrl.SetLogger(GlobalLog.Logger("global"))
+	code := m.Run()
+	for _, s := range sites {
+		if err := s.stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
+	}
+	return code
+}
+
+// Log keeps what a program logs.
+type Log struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Logger returns a logger whose lines begin with a name.
+func (l *Log) Logger(name string) logr.Logger {
+	return funcr.New(func(prefix, args string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		fmt.Fprintf(&l.text, "%s %s\n", prefix, args)
+	}, funcr.Options{LogTimestamp: true, TimestampFormat: "15:04:05.000", Verbosity: 1}).WithName(name)
+}
+
+// Tail returns the last n lines.
+func (l *Log) Tail(n int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := strings.Split(l.text.String(), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+// Waiting says how to wait.
+type Waiting struct {
+	// Patience is for how long, Poll how often it is looked.
+	Patience, Poll time.Duration
+	// Meanwhile is called at every look; it may be nil.
+	Meanwhile func()
+	// Show tells how everything is, if it does not come.
+	Show func() string
+}
+
+// Eventually looks until the check says nothing any more.
+func (s *Site) Eventually(t testing.TB, w Waiting, what string, check func() string) {
+	t.Helper()
+	deadline := time.Now().Add(w.Patience)
+	var last string
+	for time.Now().Before(deadline) {
+		if w.Meanwhile != nil {
+			w.Meanwhile()
+		}
+		if last = check(); last == "" {
+			return
+		}
+		select {
+		case <-s.Done():
+			t.Fatalf("%s: the playground has ended: %v", what, s.Err())
+		case <-time.After(w.Poll):
+		}
+	}
+	t.Fatalf("%s: still %s; %s", what, last, w.Show())
+}
+
+// Namespace returns a namespace.
+func Namespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// Objects reads the objects in a file.
+func Objects(t testing.TB, path string) (found []client.Object) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := objects.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return found
+		} else if err != nil {
+			t.Fatalf("read %s: %v", path, err)
+		}
+		found = append(found, object)
+	}
+}
