@@ -44,9 +44,10 @@ IMAGE_REPO ?= supercargo
 IMAGE_TAG  ?= $(VERSION)
 PLATFORM   ?= linux/amd64
 
-# go_test NAME,FLAGS: runs go test, keeping its events in dist/NAME.json.
+# go_test NAME,FLAGS: runs go test, keeping its events in dist/NAME.json. A package has
+# the time that it may need on a machine with other things to do.
 TEST_FLAGS ?=
-go_test = $(abspath $(TOOLS))/gotestsum --format standard-quiet --jsonfile $(abspath $(DIST))/$(1).json -- $(TEST_FLAGS) $(2)
+go_test = $(abspath $(TOOLS))/gotestsum --format standard-quiet --jsonfile $(abspath $(DIST))/$(1).json -- -timeout 30m $(TEST_FLAGS) $(2)
 
 # Integration tests start control planes and need kwok and cluster-api, e2e tests
 # start the built binaries, browser tests start Chromium, schedulerperf needs an

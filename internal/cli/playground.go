@@ -143,15 +143,15 @@ func servePlayground(ctx context.Context, p *playground.Playground, flags playgr
 	fmt.Fprintln(stdout, p.KubeconfigPath())
 	err := installCRDs(ctx, p)
 	if err == nil {
-		programs := []*program{startDescheduler(ctx, p)}
-		if flags.clusterAPI {
-			programs = append(programs, startAutoscaler(ctx, p))
-		}
+		var programs []*program
+		programs, err = startPrograms(ctx, p, flags.clusterAPI)
 		defer func() {
 			for _, program := range programs {
 				_ = program.stop() // it ends with what it looks after
 			}
 		}()
+	}
+	if err == nil {
 		err = addMachineDeployments(ctx, p, input.machines)
 	}
 	if err == nil {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -15,7 +17,9 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	autoscaler "supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/descheduler/agent"
 	descheduler "supercargo.dev/supercargo/descheduler/app"
+	played "supercargo.dev/supercargo/descheduler/checkpoint/simulated"
 	"supercargo.dev/supercargo/internal/operator"
 	"supercargo.dev/supercargo/internal/playground"
 	"supercargo.dev/supercargo/manifests"
@@ -47,6 +51,20 @@ func operatorOptions(p *playground.Playground) operator.Options {
 	return operator.Options{Config: operator.Throttle(p.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: klog.Background()}
 }
 
+// startPrograms starts all programs that a playground has beside its scheduler. Those
+// that it returns have been started even if another could not be.
+func startPrograms(ctx context.Context, p *playground.Playground, clusterAPI bool) ([]*program, error) {
+	programs := []*program{startDescheduler(ctx, p)}
+	if clusterAPI {
+		programs = append(programs, startAutoscaler(ctx, p))
+	}
+	a, err := startAgent(ctx, p)
+	if err != nil {
+		return programs, err
+	}
+	return append(programs, a), nil
+}
+
 // startAutoscaler starts the autoscaler on a playground that knows the CRDs.
 func startAutoscaler(ctx context.Context, p *playground.Playground) *program {
 	o := autoscaler.Options{Options: operatorOptions(p)}
@@ -58,6 +76,25 @@ func startDescheduler(ctx context.Context, p *playground.Playground) *program {
 	o := descheduler.Defaults()
 	o.Options = operatorOptions(p)
 	return startProgram(ctx, func(ctx context.Context) error { return descheduler.Run(ctx, o) })
+}
+
+// startAgent starts an agent that plays those of all nodes: pods without containers move
+// with a state of modelled size, as fast as a disk writes and a network of 1.2 Gbit/s
+// carries it.
+func startAgent(ctx context.Context, p *playground.Playground) (*program, error) {
+	dir := filepath.Join(p.Dir(), "agent")
+	a, err := agent.New(agent.Config{
+		Client: operator.Throttle(p.Config()), StateDir: filepath.Join(dir, "state"), WorkDir: filepath.Join(dir, "work"), ListenAddress: "127.0.0.1:0",
+		Simulation: &agent.Simulation{
+			Selector: labels.Everything(),
+			Model:    played.Model{MemoryFactor: 1, DumpRate: 1 << 30, ShipRate: 150_000_000, Freeze: 10 * time.Millisecond},
+		},
+		Log: klog.Background(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return startProgram(ctx, a.Run), nil
 }
 
 // installCRDs applies the CRDs and waits until their kinds are served.

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -152,23 +151,17 @@ func (h *hold) live(ctx context.Context) (*v1alpha1.Migration, error) {
 	}
 }
 
-// await returns the Migration when something has changed, or at the given time. Of what
-// it was and what is known it returns the later one.
+// await returns the Migration as it was lately, when something has changed or at the given
+// time. It may be older than m, what is known of it now.
 func (h *hold) await(ctx context.Context, m *v1alpha1.Migration, until time.Time) (*v1alpha1.Migration, error) {
 	if err := h.sleep(ctx, until); err != nil {
 		return nil, err
 	}
 	known, err := h.plugin.migrations.cached(h.pod.Namespace, h.pod.Annotations[v1alpha1.AnnotationMigrationName])
-	if err != nil || known != nil && older(known, m) {
+	if err != nil {
 		return m, nil
 	}
 	return known, nil
-}
-
-// older reports whether a is an earlier state than b.
-func older(a, b *v1alpha1.Migration) bool {
-	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
-	return err == nil && order < 0
 }
 
 // sleep returns when something has changed or at the given time.

@@ -31,10 +31,12 @@ type fake struct {
 	mu   sync.Mutex
 	// m is the Migration, or nil when it is gone.
 	m *v1alpha1.Migration
+	// stale is what cached returns, if it is set.
+	stale *v1alpha1.Migration
 	// version counts its changes.
 	version int
-	// gonePods are the UIDs of pods that are gone.
-	gonePods map[types.UID]bool
+	// gonePods are the UIDs of pods that are gone, deletedPods of those that will be.
+	gonePods, deletedPods map[types.UID]bool
 	// unread is what cached returns, unreachable what live returns and denied what reserve
 	// returns, if they are set.
 	unread, unreachable, denied error
@@ -45,7 +47,7 @@ type fake struct {
 }
 
 func newFake() *fake {
-	return &fake{version: 1, gonePods: map[types.UID]bool{}, m: &v1alpha1.Migration{
+	return &fake{version: 1, gonePods: map[types.UID]bool{}, deletedPods: map[types.UID]bool{}, m: &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "move", UID: "migration-uid", ResourceVersion: "1"},
 		Spec:       v1alpha1.MigrationSpec{PodName: "job-0"},
 		Status: v1alpha1.MigrationStatus{Order: v1alpha1.OrderPrepare, Plan: &v1alpha1.MigrationPlan{
@@ -72,6 +74,9 @@ func (f *fake) edit(change func(*v1alpha1.Migration)) {
 func (f *fake) cached(_, _ string) (*v1alpha1.Migration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.stale != nil {
+		return f.stale, f.unread
+	}
 	return f.m, f.unread
 }
 
@@ -117,7 +122,11 @@ func (f *fake) pod(_, name string, uid types.UID) *corev1.Pod {
 	if f.gonePods[uid] {
 		return nil
 	}
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
+	if f.deletedPods[uid] {
+		pod.DeletionTimestamp = &metav1.Time{Time: noon}
+	}
+	return pod
 }
 
 // remove lets a pod go, and tells the plugin.
@@ -260,6 +269,12 @@ func TestTheRoomIsGivenAwayWhenNothingCanComeOfIt(t *testing.T) {
 			h.f.bell.ring("migration-uid")
 		}, "a migration that is gone", `["b"]`},
 		{"the pod goes", func(h *holding) { h.f.remove("job-0-moved") }, "is deleted", `["b"]`},
+		{"the pod is told to go", func(h *holding) {
+			h.f.mu.Lock()
+			h.f.deletedPods["job-0-moved"] = true
+			h.f.mu.Unlock()
+			h.f.bell.ring("job-0-moved")
+		}, "is deleted", `["b"]`},
 		{"another takes the reservation", set(func(m *v1alpha1.Migration) { m.Status.Reservation.PodUID = "other" }), "has lost its reservation to pod UID other", `["b"]`},
 	}
 	for _, tc := range tests {
@@ -383,21 +398,41 @@ func TestAReservationIsTakenBackAlsoIfTheMigrationChangesMeanwhile(t *testing.T)
 	h.want(h.ends(), fwk.Unschedulable, "was held", `["b" ""]`)
 }
 
+func TestAReservationOfAnotherIsNotTakenBack(t *testing.T) {
+	h := startHold(t, nil)
+	h.waits()
+	h.f.mu.Lock()
+	h.f.between = func(m *v1alpha1.Migration) { m.Status.Reservation.Node = "a" }
+	h.f.mu.Unlock()
+	h.clock.Step(5 * time.Minute)
+	h.want(h.ends(), fwk.Unschedulable, "was held", `["b"]`)
+}
+
+func TestAPodThatWasNotHeldHasNothingToTakeBack(t *testing.T) {
+	p, f := newPlugin()
+	f.m.Status.Reservation = &v1alpha1.MigrationReservation{Node: "b", PodUID: "job-0-moved"} // of the scheduler before
+	cycle, pod := framework.NewCycleState(), moved(checkpoint)
+	if _, status := p.PreFilter(t.Context(), cycle, pod, infos(able("b", "avx2", "sse4_2"))); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	p.Unreserve(t.Context(), cycle, pod, "b") // another plugin has rejected it
+	if got := f.written(); got != "[]" {
+		t.Errorf("reservations written: %s, want none", got)
+	}
+}
+
 func TestAStaleCacheDoesNotMakeThePodLoseItsReservation(t *testing.T) {
 	h := startHold(t, nil)
 	h.waits()
 	h.f.mu.Lock()
-	now, before := h.f.m, h.f.m.DeepCopy()
-	before.Status.Reservation, before.ResourceVersion = nil, "1"
-	h.f.m = before
+	h.f.stale = h.f.m.DeepCopy()
+	h.f.stale.Status.Reservation, h.f.stale.ResourceVersion = nil, "1"
 	h.f.mu.Unlock()
-	h.f.bell.ring("migration-uid")
-	h.waits()
-	h.f.mu.Lock()
-	h.f.m = now
-	h.f.mu.Unlock()
-	h.f.change(func(m *v1alpha1.Migration) { m.Status.Order = v1alpha1.OrderThaw })
-	h.want(h.ends(), fwk.Unschedulable, "with order Thaw", `["b"]`)
+	h.f.change(func(m *v1alpha1.Migration) {
+		m.Status.Order = v1alpha1.OrderFreeze
+		m.Status.Target = &v1alpha1.TargetReport{Node: "b", Step: v1alpha1.TargetStaged}
+	})
+	h.want(h.ends(), fwk.Success, "", `["b"]`)
 }
 
 func TestABellRingsForThoseWhoWait(t *testing.T) {

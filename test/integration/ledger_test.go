@@ -228,18 +228,21 @@ func eventually(t *testing.T, within time.Duration, check func() error) {
 // wantEvent waits for an Event about the pod whose note contains the text.
 func wantEvent(t *testing.T, client kubernetes.Interface, reason, text string) {
 	t.Helper()
-	eventually(t, 20*time.Second, func() error {
-		events, err := client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err
+	eventually(t, 20*time.Second, func() error { return eventSays(t, client, reason, text) })
+}
+
+// eventSays returns an error unless there is such an Event.
+func eventSays(t *testing.T, client kubernetes.Interface, reason, text string) error {
+	events, err := client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, e := range events.Items {
+		if e.Reason == reason && e.Type == corev1.EventTypeWarning && containsText(e.Note, text) {
+			return nil
 		}
-		for _, e := range events.Items {
-			if e.Reason == reason && e.Type == corev1.EventTypeWarning && containsText(e.Note, text) {
-				return nil
-			}
-		}
-		return fmt.Errorf("no %s Event of %d says %q", reason, len(events.Items), text)
-	})
+	}
+	return fmt.Errorf("no %s Event of %d says %q", reason, len(events.Items), text)
 }
 
 func quantity(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }

@@ -129,9 +129,14 @@ type schedulerProcess struct {
 
 func startProcess(t *testing.T, p *playground.Playground, configuration string) schedulerProcess {
 	t.Helper()
+	return startProcessWith(t, p.KubeconfigPath(), configuration)
+}
+
+func startProcessWith(t *testing.T, kubeconfig, configuration string) schedulerProcess {
+	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
-	configuration = strings.Replace(configuration, "clientConnection: {", "clientConnection: {kubeconfig: "+p.KubeconfigPath()+", ", 1)
+	configuration = strings.Replace(configuration, "clientConnection: {", "clientConnection: {kubeconfig: "+kubeconfig+", ", 1)
 	if err := os.WriteFile(file, []byte("leaderElection: {leaderElect: false}\n"+configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ import (
 
 // How long is waited for what must come, and how often it is looked for.
 const (
-	Patience = 2 * time.Minute
+	Patience = 5 * time.Minute
 	Poll     = 200 * time.Millisecond
 )
 

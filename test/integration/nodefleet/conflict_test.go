@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // busy is an API server that does not do a third of the writes: it answers that there
@@ -46,8 +47,8 @@ func (a *busy) lot(r *http.Request) (code int, force bool) {
 }
 
 func (a *busy) wrap(next http.RoundTripper) http.RoundTripper {
-	return transport(func(r *http.Request) (*http.Response, error) {
-		if !writes(r) {
+	return kit.Transport(func(r *http.Request) (*http.Response, error) {
+		if !kit.Writes(r) {
 			return next.RoundTrip(r)
 		}
 		switch code, force := a.lot(r); {

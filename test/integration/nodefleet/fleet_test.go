@@ -7,7 +7,6 @@
 package nodefleet
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -31,67 +28,40 @@ import (
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/internal/operator"
 	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/test/kit"
 )
 
-// How long is waited for what must come, and how often it is looked for.
-const (
-	patience = 2 * time.Minute
-	poll     = 200 * time.Millisecond
-)
+// patience is how long is waited for what must come.
+const patience = kit.Patience
 
 // bench is what one test has of the site.
 type bench struct {
 	*testing.T
 	client.Client
-	site *site
+	site *kit.Site
 	name string
 	// meanwhile is called at every look while something is waited for.
 	meanwhile func()
 	patience  time.Duration
-	log       *logBuffer
+	log       *kit.Log
 }
 
 // newBench returns the bench with that name, which becomes a namespace and begins the
 // names of MachineDeployments: a few small letters.
 func newBench(t *testing.T, name string) *bench {
 	t.Helper()
-	s, err := theSite()
+	s, err := sites.Get()
 	if err != nil {
 		t.Fatalf("start the site: %v", err)
 	}
-	b := &bench{T: t, Client: s.client, site: s, name: name, meanwhile: func() {}, patience: patience, log: &logBuffer{}}
+	b := &bench{T: t, Client: s.Client, site: s, name: name, meanwhile: func() {}, patience: patience, log: &kit.Log{}}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the autoscaler's last lines:\n%s", b.log.tail(60))
+			t.Logf("the autoscaler's last lines:\n%s", b.log.Tail(60))
 		}
 	})
-	s.makeNamespace(b)
+	b.makeNamespace()
 	return b
-}
-
-// logBuffer keeps what an autoscaler logs.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logBuffer) logger(name string) logr.Logger {
-	return funcr.New(func(prefix, args string) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		fmt.Fprintf(&l.text, "%s %s\n", prefix, args)
-	}, funcr.Options{LogTimestamp: true, TimestampFormat: "15:04:05.000"}).WithName(name)
-}
-
-func (l *logBuffer) tail(n int) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	lines := strings.Split(l.text.String(), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
-func namespace(name string) *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
 // make creates an object.
@@ -102,23 +72,11 @@ func (b *bench) make(object client.Object) {
 	}
 }
 
-// eventually polls until the check says nothing any more.
+// eventually looks until the check says nothing any more.
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
-	deadline := time.Now().Add(b.patience)
-	var last string
-	for time.Now().Before(deadline) {
-		b.meanwhile()
-		if last = check(); last == "" {
-			return
-		}
-		select {
-		case <-b.site.Done():
-			b.Fatalf("%s: the playground has ended: %v", what, b.site.Err())
-		case <-time.After(poll):
-		}
-	}
-	b.Fatalf("%s: still %s; %s", what, last, b.show())
+	meanwhile := func() { b.meanwhile() } // it may become another while it is waited
+	b.site.Eventually(b.T, kit.Waiting{Patience: b.patience, Poll: kit.Poll, Meanwhile: meanwhile, Show: b.show}, what, check)
 }
 
 // show tells the status of the fleets, the machines and the pods.
@@ -180,7 +138,7 @@ func (b *bench) autoscale(change ...func(*app.Options)) (stop func()) {
 // startAutoscaler runs one whose failure the caller may ask for, once it is stopped.
 func (b *bench) startAutoscaler(change ...func(*app.Options)) (stop func(), failed func() error) {
 	b.Helper()
-	o := app.Options{Options: operator.Options{Config: operator.Throttle(b.site.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.logger(b.name)}}
+	o := app.Options{Options: operator.Options{Config: operator.Throttle(b.site.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.Logger(b.name)}}
 	for _, f := range change {
 		f(&o)
 	}
@@ -255,7 +213,7 @@ func (b *bench) fleet(name string, change ...func(*v1alpha1.NodeFleetSpec)) {
 			Interval: seconds(2), BatchIdle: seconds(0.5), BatchMax: seconds(5), JoinTimeout: seconds(60), BackOff: seconds(30), ExpectedLag: seconds(2),
 		},
 		Consolidation: v1alpha1.FleetConsolidation{
-			Policy: v1alpha1.ConsolidateWhenEmpty, After: seconds(1), QueueEmptyFor: seconds(0.5), MaxUnavailable: "100%", DrainTimeout: seconds(15),
+			Policy: v1alpha1.ConsolidateWhenEmpty, After: seconds(1), QueueEmptyFor: seconds(0.5), MaxUnavailable: "100%", DrainTimeout: seconds(60),
 		},
 	}}
 	for _, g := range change {
@@ -511,7 +469,7 @@ func (b *bench) highest() func() (each map[string]int, together int) {
 	b.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(machineDeployments)
-	w, err := b.site.client.Watch(b.Context(), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{benchLabel: b.name})
+	w, err := b.site.Client.Watch(b.Context(), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{benchLabel: b.name})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // The autoscaler is killed at its first write, at its second, and so on until a run
@@ -22,7 +23,7 @@ import (
 // fresh one must end where an undisturbed one does.
 func TestWhereverItIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) {
 	t.Parallel()
-	const atOnce = 10 // runs, which wait for most of their time
+	const atOnce = 6 // runs, which wait for most of their time
 	var next, last atomic.Int64
 	var all sync.WaitGroup
 	last.Store(math.MaxInt64)
@@ -36,13 +37,13 @@ func TestWhereverItIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) {
 				}
 				name := map[bool]string{false: "before", true: "after"}[sent]
 				t.Run(fmt.Sprintf("%s write %d", name, at), func(t *testing.T) {
-					c := newCut(at, sent)
+					c := kit.NewCut(at, sent)
 					b := newBench(t, fmt.Sprintf("kill-%s-%d", name, at))
 					growAndShrink(b, b.movable, func() { b.autoscaleAnewAfter(c) })
-					if !c.broken() {
+					if !c.Broken() {
 						last.Store(at) // this is how many there are
 					}
-					t.Logf("killed %s: %s", name, c.what)
+					t.Logf("killed %s: %s", name, c.What)
 				})
 			}
 		})
@@ -104,19 +105,19 @@ func growAndShrink(b *bench, set func(name, cpu, memory string) client.Object, a
 }
 
 // autoscaleAnewAfter runs an autoscaler, and a fresh one when its connection is cut.
-func (b *bench) autoscaleAnewAfter(c *cut) {
+func (b *bench) autoscaleAnewAfter(c *kit.Cut) {
 	b.Helper()
-	stop, failed := b.startAutoscaler(func(o *app.Options) { o.Config.Wrap(c.wrap) })
+	stop, failed := b.startAutoscaler(func(o *app.Options) { o.Config.Wrap(c.Wrap) })
 	b.Cleanup(func() {
-		if stop(); !c.broken() && failed() != nil {
+		if stop(); !c.Broken() && failed() != nil {
 			b.Errorf("the autoscaler: %v", failed())
 		}
 	})
 	b.meanwhile = func() {
-		if c.broken() {
+		if c.Broken() {
 			b.meanwhile = func() {}
 			stop()
-			b.log.logger(b.name).Info("cut", "what", c.what)
+			b.log.Logger(b.name).Info("cut", "what", c.What)
 			b.autoscale()
 		}
 	}

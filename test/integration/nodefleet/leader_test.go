@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // scales reports whether a request changes a number of machines.
@@ -27,26 +28,26 @@ func TestWhenTheLeaderDiesTheOtherTakesOverWithoutASecondPurchase(t *testing.T) 
 	b.wait(5)
 	b.fleet("all")
 
-	one, two := newCut(1, true), newCut(1, true)
-	one.match = func(r *http.Request) bool { return scales(r) && !two.broken() }
-	two.match = func(r *http.Request) bool { return scales(r) && !one.broken() }
-	stops := map[*cut]func(){}
-	for _, c := range []*cut{one, two} {
+	one, two := kit.NewCut(1, true), kit.NewCut(1, true)
+	one.Match = func(r *http.Request) bool { return scales(r) && !two.Broken() }
+	two.Match = func(r *http.Request) bool { return scales(r) && !one.Broken() }
+	stops := map[*kit.Cut]func(){}
+	for _, c := range []*kit.Cut{one, two} {
 		stop, failed := b.startAutoscaler(func(o *app.Options) {
 			o.LeaderElection, o.LeaderElectionNamespace = true, b.name
-			o.Config.Wrap(c.wrap)
+			o.Config.Wrap(c.Wrap)
 		})
 		stops[c] = stop
 		t.Cleanup(func() {
-			if stop(); !c.broken() && failed() != nil {
+			if stop(); !c.Broken() && failed() != nil {
 				t.Errorf("the autoscaler: %v", failed())
 			}
 		})
 	}
-	var dead *cut
+	var dead *kit.Cut
 	b.eventually("the leader dies", func() string {
 		for c := range stops {
-			if c.broken() {
+			if c.Broken() {
 				dead = c
 				return ""
 			}
@@ -54,8 +55,8 @@ func TestWhenTheLeaderDiesTheOtherTakesOverWithoutASecondPurchase(t *testing.T) 
 		return "alive"
 	})
 	stops[dead]()
-	if !strings.HasSuffix(dead.what, "leader-large/scale") {
-		t.Errorf("the leader died at %s", dead.what)
+	if !strings.HasSuffix(dead.What, "leader-large/scale") {
+		t.Errorf("the leader died at %s", dead.What)
 	}
 	b.run(5)
 	b.becomes(map[string]int{"large": 1, "small": 1})

@@ -14,7 +14,7 @@ import (
 // No other test runs beside it, so that its figures say something.
 func TestAFleetGrowsToTwoHundredMachinesAndShrinksToNothing(t *testing.T) {
 	b := newBench(t, "many")
-	b.patience = 5 * time.Minute
+	b.patience = 10 * time.Minute
 	b.flavor("small", "2", "32Gi", "0.05")
 	b.flavor("large", "8", "8Gi", "0.30")
 	highest := b.highest()

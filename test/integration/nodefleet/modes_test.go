@@ -11,6 +11,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/internal/cli"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // explain returns what the command line says of a fleet.
@@ -31,8 +32,8 @@ func TestAFleetThatObservesSaysWhatItWouldDoAndActsWhenTold(t *testing.T) {
 	b.flavor("c", "2", "4Gi", "0.30")
 	highest := b.highest()
 	b.fleet("all", func(s *v1alpha1.NodeFleetSpec) { s.Mode = v1alpha1.FleetObserve })
-	requests := &ledger{}
-	b.autoscale(func(o *app.Options) { o.Config.Wrap(requests.wrap) })
+	requests := &kit.Ledger{}
+	b.autoscale(func(o *app.Options) { o.Config.Wrap(requests.Wrap) })
 	mode := func(m v1alpha1.FleetMode) {
 		b.change("all", func(s *v1alpha1.NodeFleetSpec) { s.Mode = m })
 	}
@@ -51,7 +52,7 @@ func TestAFleetThatObservesSaysWhatItWouldDoAndActsWhenTold(t *testing.T) {
 	}
 	onlyTells := func() {
 		t.Helper()
-		written, _ := requests.read()
+		written, _ := requests.Read()
 		for _, w := range written {
 			if !strings.HasSuffix(w, "/nodefleets/observe-all/status") && !strings.Contains(w, "/events") {
 				t.Errorf("a fleet that observes writes %s", w)
@@ -81,10 +82,10 @@ func TestAFleetThatObservesSaysWhatItWouldDoAndActsWhenTold(t *testing.T) {
 		f := b.get("all")
 		return cmp.Diff(f.Generation, f.Status.ObservedGeneration)
 	})
-	before, _ := requests.read()
+	before, _ := requests.Read()
 	b.removePods()
 	decides(v1alpha1.FleetObserve, "would give back ")
-	after, _ := requests.read()
+	after, _ := requests.Read()
 	if at := slices.IndexFunc(after[len(before):], func(w string) bool { return strings.Contains(w, "/nodes/") || strings.Contains(w, "/scale") }); at >= 0 {
 		t.Errorf("a fleet that observes writes %s", after[len(before)+at])
 	}
@@ -102,16 +103,16 @@ func TestADryRunWritesNothingAtAll(t *testing.T) {
 	b.fleet("all")
 	b.pods("p", 2, "1900m", "1Gi")
 	b.wait(2)
-	requests := &ledger{}
-	stop := b.autoscale(func(o *app.Options) { o.DryRun = true; o.Config.Wrap(requests.wrap) })
+	requests := &kit.Ledger{}
+	stop := b.autoscale(func(o *app.Options) { o.DryRun = true; o.Config.Wrap(requests.Wrap) })
 	b.eventually("the log says what would be bought", func() string {
-		if text := b.log.tail(1000) + globalLog.tail(1000); !strings.Contains(text, "would buy 2 dry-a for 2 pods") {
+		if text := b.log.Tail(1000) + kit.GlobalLog.Tail(1000); !strings.Contains(text, "would buy 2 dry-a for 2 pods") {
 			return "silent"
 		}
 		return ""
 	})
 	stop()
-	if written, _ := requests.read(); len(written) > 0 {
+	if written, _ := requests.Read(); len(written) > 0 {
 		t.Errorf("a dry run writes %v", written)
 	}
 	if status := b.get("all").Status; !cmp.Equal(v1alpha1.NodeFleetStatus{}, status) {

@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // refusal is a bad field of a NodeFleet.
@@ -246,7 +248,7 @@ func TestABadFleetIsRefusedWithTheReason(t *testing.T) {
 
 func TestEveryRuleOfAFleetHasABreachInTheTable(t *testing.T) {
 	t.Parallel()
-	crd, err := readCRD("crd/supercargo.dev_nodefleets.yaml")
+	crd, err := kit.ReadCRD("crd/supercargo.dev_nodefleets.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // begins makes a MachineDeployment begin with machines.
@@ -183,10 +184,10 @@ func TestADrainThatABudgetHoldsIsGivenUpAndTheNodeOpenedAgain(t *testing.T) {
 	}
 	b.run(3)
 	b.budget("guarded", 1, 1)
-	b.fleet("all", underUsed, func(s *v1alpha1.NodeFleetSpec) { s.Consolidation.DrainTimeout = seconds(3) })
+	b.fleet("all", underUsed, func(s *v1alpha1.NodeFleetSpec) { s.Consolidation.DrainTimeout = seconds(20) })
 	b.autoscale()
 	b.run(2) // one pod of the machine has gone
-	if note := b.event("DrainGivenUp"); !strings.Contains(note, "1 pods have not left within 3s") {
+	if note := b.event("DrainGivenUp"); !strings.Contains(note, "1 pods have not left within 20s") {
 		t.Errorf("the Event says %q", note)
 	}
 	b.eventually("the node is open", b.untouched)
@@ -202,12 +203,12 @@ func (b *bench) closedWhile(do func(node string)) {
 	b.Helper()
 	b.flavor("m", "4", "8Gi", "0.16", begins(1))
 	node := b.named("m", 1)[0]
-	g := newGate(closes)
+	g := kit.NewGate(closes)
 	b.fleet("all")
-	b.autoscale(func(o *app.Options) { o.Config.Wrap(g.wrap) })
+	b.autoscale(func(o *app.Options) { o.Config.Wrap(g.Wrap) })
 	b.eventually("the node is closed", func() string {
 		select {
-		case <-g.reached:
+		case <-g.Reached:
 			return ""
 		default:
 			return "open"
@@ -217,7 +218,7 @@ func (b *bench) closedWhile(do func(node string)) {
 		b.Errorf("node %s is not closed", node)
 	}
 	do(node)
-	close(g.open)
+	close(g.Open)
 }
 
 func TestAPodThatTurnsUpOnANodeThatIsBeingEmptiedKeepsIt(t *testing.T) {

@@ -1,38 +1,22 @@
 package nodefleet
 
 import (
-	"bytes"
-	"errors"
-	"io"
-	"os"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // apply makes the objects of a file.
 func (b *bench) apply(path string) {
 	b.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	objects := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		if err := objects.Decode(&object.Object); errors.Is(err, io.EOF) {
-			return
-		} else if err != nil {
-			b.Fatalf("read %s: %v", path, err)
-		}
+	for _, object := range kit.Objects(b.T, path) {
 		b.make(object)
 	}
 }
@@ -55,7 +39,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "prices"}, Data: map[string]string{"flavors.csv": "name,cpu,memory_gib,price_per_hour\nlarge,8,16,0.25\n"},
 	})
 
-	requests := &ledger{}
+	requests := &kit.Ledger{}
 	growAndShrink(b, b.movable, func() {
 		b.autoscale(func(o *app.Options) {
 			o.LeaderElection, o.LeaderElectionNamespace = true, home
@@ -63,7 +47,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 				UserName: "system:serviceaccount:" + home + ":" + account,
 				Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
 			}
-			o.Config.Wrap(requests.wrap)
+			o.Config.Wrap(requests.Wrap)
 		})
 	})
 	b.change("all", func(s *v1alpha1.NodeFleetSpec) {
@@ -77,7 +61,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 		return ""
 	})
 	b.event("Released")
-	written, forbade := requests.read()
+	written, forbade := requests.Read()
 	if len(forbade) > 0 {
 		t.Errorf("forbidden: %v", forbade)
 	}
