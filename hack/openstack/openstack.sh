@@ -235,7 +235,7 @@ configure_neutron() {
 		state_path = $data/neutron
 		core_plugin = ml2
 		service_plugins =
-		api_workers = 0
+		api_workers = 2
 		rpc_workers = 0
 		rpc_state_report_workers = 0
 		api_paste_config = $share/usr/share/neutron-common/api-paste.ini
