@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/keypairs"
@@ -86,22 +87,23 @@ func (p *Provider) missing(ctx context.Context, s *session, intent, flavor strin
 }
 
 // makeAll asks for servers, some at a time, and goes on after a fault that is about
-// one alone. It returns the error that matters most: one that another try will not mend.
+// one alone. What has been asked for is waited for: a request that is given up may still
+// be carried out, later. It returns the error that matters most: one that another try will
+// not mend.
 func (p *Provider) makeAll(ctx context.Context, s *session, stock *stock, o *offer, u *userData, intent string, ordinals []int) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	var refused atomic.Bool // the others would meet the same
 	errs := make([]error, len(ordinals))
 	parallel(len(ordinals), func(i int) {
-		if errs[i] = ctx.Err(); errs[i] != nil {
+		if refused.Load() {
 			return
 		}
 		if errs[i] = p.makeOne(ctx, s, stock, o, u, intent, ordinals[i]); errs[i] != nil && !transient(errs[i]) {
-			cancel() // the others would meet the same
+			refused.Store(true)
 		}
 	})
 	var worst error
 	for _, err := range errs {
-		if err != nil && (worst == nil || transient(worst) || errors.Is(worst, context.Canceled)) {
+		if err != nil && (worst == nil || transient(worst)) {
 			worst = err
 		}
 	}

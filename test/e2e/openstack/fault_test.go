@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
@@ -47,8 +48,12 @@ func TestAQuotaBoundsWhatIsOfferedAndRecoversWhenItIsRaised(t *testing.T) {
 	b.buy("first", "m3.small", 0, 1)
 	foreign(b, "somebody") // since then somebody else has taken what was left
 	foreign(b, "somebody")
+	unanswered := b.secondWaits()
 	if err := b.provider().Buy(t.Context(), "second", "m3.small", 1, 3); !errors.Is(err, provider.ErrChanged) || !strings.Contains(err.Error(), "Quota exceeded") {
 		t.Fatalf("an order beyond the quota says %v", err)
+	}
+	if n := unanswered(); n > 0 {
+		t.Errorf("%d requests were given up, which Nova may carry out when the quota is raised", n)
 	}
 	if f := b.flavor("m3.small"); f.Want != 1 || f.Max != 1 || f.Problem != "" {
 		t.Errorf("after the refusal there are to be %d of at most %d (%s), want 1 of 1", f.Want, f.Max, f.Problem)
@@ -64,6 +69,36 @@ func TestAQuotaBoundsWhatIsOfferedAndRecoversWhenItIsRaised(t *testing.T) {
 		if m.Failed != "" {
 			t.Errorf("server %s: %s", m.Name, m.Failed)
 		}
+	}
+}
+
+// secondWaits holds the second request for a server back until the first has been answered,
+// and a moment more. The function that it returns lets all pass again, and says how many of
+// the two have had no answer.
+func (b *bench) secondWaits() (unanswered func() int) {
+	var asked, answered atomic.Int32
+	first := make(chan struct{})
+	creates := func(r *http.Request) bool {
+		return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/servers")
+	}
+	b.ledger.intercept(func(r *http.Request) (*http.Response, error) {
+		if creates(r) && asked.Add(1) == 2 {
+			<-first
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Second):
+			}
+		}
+		return nil, nil
+	}, func(r *http.Request, answer *http.Response) (*http.Response, error) {
+		if creates(r) && answered.Add(1) == 1 {
+			close(first)
+		}
+		return answer, nil
+	})
+	return func() int {
+		b.ledger.intercept(nil, nil)
+		return int(asked.Load() - answered.Load())
 	}
 }
 
