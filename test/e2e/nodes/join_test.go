@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/site"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
@@ -32,9 +33,9 @@ func ready(node *corev1.Node) error {
 }
 
 func TestNodesAreReadyAndSayWhatTheyRun(t *testing.T) {
-	s := newSite(t)
+	s := newBench(t)
 	for _, n := range s.Nodes {
-		node, err := s.Client().CoreV1().Nodes().Get(s.context(), n.Name, metav1.GetOptions{})
+		node, err := s.Client().CoreV1().Nodes().Get(s.Context(), n.Name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +47,7 @@ func TestNodesAreReadyAndSayWhatTheyRun(t *testing.T) {
 			t.Errorf("node %s runs %s and kubelet %s, want containerd://2.3.7 and v1.35.4",
 				n.Name, info.ContainerRuntimeVersion, info.KubeletVersion)
 		}
-		host, err := n.Run(s.context(), "uname", "-n")
+		host, err := n.Run(s.Context(), "uname", "-n")
 		if err != nil || string(host) != n.Name+"\n" {
 			t.Errorf("the host name on node %s is %q, %v", n.Name, host, err)
 		}
@@ -55,15 +56,15 @@ func TestNodesAreReadyAndSayWhatTheyRun(t *testing.T) {
 
 func TestAJobRunsOnAllNodesAndEveryChainIsWhole(t *testing.T) {
 	const indexes, steps = 6, 20
-	s := newSite(t)
-	pod := s.pod("", cluster.Images["chain"],
+	s := newBench(t)
+	pod := s.Pod("", cluster.Images["chain"],
 		corev1.EnvVar{Name: "STEPS", Value: strconv.Itoa(steps)}, corev1.EnvVar{Name: "STEP_MS", Value: "50"})
 	pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule,
 		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{batchv1.JobNameLabel: "chains"}},
 	}}
-	jobs := s.Client().BatchV1().Jobs(s.namespace)
-	_, err := jobs.Create(s.context(), &batchv1.Job{
+	jobs := s.Client().BatchV1().Jobs(s.Namespace)
+	_, err := jobs.Create(s.Context(), &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Name: "chains"},
 		Spec: batchv1.JobSpec{
 			Completions: ptr.To[int32](indexes), Parallelism: ptr.To[int32](indexes),
@@ -74,7 +75,7 @@ func TestAJobRunsOnAllNodesAndEveryChainIsWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("the Job is complete", func(ctx context.Context) error {
+	s.Eventually("the Job is complete", func(ctx context.Context) error {
 		job, err := jobs.Get(ctx, "chains", metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -84,7 +85,7 @@ func TestAJobRunsOnAllNodesAndEveryChainIsWhole(t *testing.T) {
 		}
 		return nil
 	})
-	pods, err := s.Client().CoreV1().Pods(s.namespace).List(s.context(), metav1.ListOptions{})
+	pods, err := s.Client().CoreV1().Pods(s.Namespace).List(s.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestAJobRunsOnAllNodesAndEveryChainIsWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		output, err := s.output(s.context(), pod.Name)
+		output, err := s.Output(s.Context(), pod.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,65 +110,65 @@ func TestAJobRunsOnAllNodesAndEveryChainIsWhole(t *testing.T) {
 }
 
 func TestPodsOfDifferentNodesReachEachOther(t *testing.T) {
-	s := newSite(t)
-	s.create(on(s.Nodes[0], s.pod("here", cluster.Images["counter"])))
-	s.create(on(s.Nodes[1], s.pod("there", cluster.Images["counter"])))
-	s.running("here")
-	address := s.running("there").Status.PodIP
+	s := newBench(t)
+	s.Create(site.On(s.Nodes[0], s.Pod("here", cluster.Images["counter"])))
+	s.Create(site.On(s.Nodes[1], s.Pod("there", cluster.Images["counter"])))
+	s.Running("here")
+	address := s.Running("there").Status.PodIP
 	// Nothing listens there: it is the pod that refuses, if packets arrive.
-	out, err := s.Nodes[0].Run(s.context(), "timeout", "10", "bash", "-c", "</dev/tcp/"+address+"/1")
+	out, err := s.Nodes[0].Run(s.Context(), "timeout", "10", "bash", "-c", "</dev/tcp/"+address+"/1")
 	if err == nil || !strings.Contains(string(out), "Connection refused") {
 		t.Errorf("connect to %s from %s: %v: %s, want: Connection refused", address, s.Nodes[0].Name, err, out)
 	}
 }
 
 func TestContainersGoOnWithoutContainerdAndKubelet(t *testing.T) {
-	s := newSite(t)
+	s := newBench(t)
 	node := s.Nodes[0]
-	s.create(on(node, s.pod("counter", cluster.Images["counter"])))
-	uid := s.running("counter").UID
+	s.Create(site.On(node, s.Pod("counter", cluster.Images["counter"])))
+	uid := s.Running("counter").UID
 	before := s.printed("counter", 1)
-	if err := errors.Join(node.KillKubelet(s.context()), node.KillContainerd(s.context())); err != nil {
+	if err := errors.Join(node.KillKubelet(s.Context()), node.KillContainerd(s.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(node.StartContainerd(s.context()), node.StartKubelet(s.context())); err != nil {
+	if err := errors.Join(node.StartContainerd(s.Context()), node.StartKubelet(s.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if err := workload.CheckTicks(s.printed("counter", len(before)+10), 1); err != nil {
 		t.Error(err)
 	}
-	pod := s.get("counter")
+	pod := s.Get("counter")
 	if pod.UID != uid || pod.Status.ContainerStatuses[0].RestartCount != 0 {
 		t.Errorf("the pod is %s with %d restarts, want %s with none", pod.UID, pod.Status.ContainerStatuses[0].RestartCount, uid)
 	}
 }
 
 func TestANodeThatWasKilledJoinsAgain(t *testing.T) {
-	s := newSite(t)
+	s := newBench(t)
 	node := s.Nodes[1]
-	s.create(on(node, s.pod("before", cluster.Images["counter"])))
-	s.freeze(node, s.running("before")) // which makes it hard to kill
+	s.Create(site.On(node, s.Pod("before", cluster.Images["counter"])))
+	s.freeze(node, s.Running("before")) // which makes it hard to kill
 	agent := node.Program("/bin/sleep", "1000")
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := node.Kill(s.context()); err != nil {
+	if err := node.Kill(s.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if ns := node.NetNS(); ns != "" {
 		t.Errorf("a dead node has the network namespace %s", ns)
 	}
-	s.eventually("the node's program has died with it", func(context.Context) error {
+	s.Eventually("the node's program has died with it", func(context.Context) error {
 		if agent.Running() {
 			return errors.New("it runs")
 		}
 		return nil
 	})
-	if err := node.Start(s.context()); err != nil {
+	if err := node.Start(s.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.eventually("the pod from before is known to have died", func(ctx context.Context) error {
-		pod, err := s.Client().CoreV1().Pods(s.namespace).Get(ctx, "before", metav1.GetOptions{})
+	s.Eventually("the pod from before is known to have died", func(ctx context.Context) error {
+		pod, err := s.Client().CoreV1().Pods(s.Namespace).Get(ctx, "before", metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
@@ -176,18 +177,18 @@ func TestANodeThatWasKilledJoinsAgain(t *testing.T) {
 		}
 		return nil
 	})
-	s.create(on(node, s.pod("after", cluster.Images["counter"])))
-	s.running("after")
+	s.Create(site.On(node, s.Pod("after", cluster.Images["counter"])))
+	s.Running("after")
 }
 
 func TestAProgramOfANodeIsKilledAndStartedAgain(t *testing.T) {
-	s := newSite(t)
+	s := newBench(t)
 	node := s.Nodes[0]
 	program := node.Program("/bin/sh", "-c", `echo "$GREETING from $(uname -n)"; exec sleep 1000`)
 	program.Env = []string{"GREETING=hello"}
 	greeted := func(times int) {
 		t.Helper()
-		s.eventually(fmt.Sprintf("start %d is in the log", times), func(context.Context) error {
+		s.Eventually(fmt.Sprintf("start %d is in the log", times), func(context.Context) error {
 			log, err := os.ReadFile(program.LogPath())
 			if want := strings.Repeat("hello from node-a\n", times); err == nil && string(log) != want {
 				err = fmt.Errorf("it is %q, want %q", log, want)
@@ -203,24 +204,24 @@ func TestAProgramOfANodeIsKilledAndStartedAgain(t *testing.T) {
 		if err := program.Start(); err == nil {
 			t.Error("it was started twice")
 		}
-		if err := end(s.context()); err != nil {
+		if err := end(s.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	greeted(4)
-	if err := program.Kill(s.context()); err != nil || program.Running() {
+	if err := program.Kill(s.Context()); err != nil || program.Running() {
 		t.Errorf("it runs after it was killed, %v", err)
 	}
 }
 
 func TestACommandOnANodeIsEndedWithItsContext(t *testing.T) {
-	s := newSite(t)
-	ctx, cancel := context.WithCancel(s.context())
+	s := newBench(t)
+	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
 	if _, err := s.Nodes[0].Run(ctx, "sleep", "1000"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v, want context.Canceled", err)
 	}
-	out, err := s.Nodes[0].Run(s.context(), "sh", "-c", "echo why >&2; exit 3")
+	out, err := s.Nodes[0].Run(s.Context(), "sh", "-c", "echo why >&2; exit 3")
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(err.Error(), "why") || string(out) != "why\n" {
 		t.Errorf("Run = %q, %v, want exit code 3 and what was printed", out, err)
@@ -228,8 +229,8 @@ func TestACommandOnANodeIsEndedWithItsContext(t *testing.T) {
 }
 
 // ticks are the values that a counter has printed so far.
-func (s *site) ticks(ctx context.Context, pod string) ([]workload.Tick, error) {
-	output, err := s.output(ctx, pod)
+func (s *bench) ticks(ctx context.Context, pod string) ([]workload.Tick, error) {
+	output, err := s.Output(ctx, pod)
 	if err != nil {
 		return nil, err
 	}
@@ -237,10 +238,10 @@ func (s *site) ticks(ctx context.Context, pod string) ([]workload.Tick, error) {
 }
 
 // printed waits until a counter has printed a number of values, and returns all.
-func (s *site) printed(pod string, atLeast int) []workload.Tick {
-	s.t.Helper()
+func (s *bench) printed(pod string, atLeast int) []workload.Tick {
+	s.Helper()
 	var ticks []workload.Tick
-	s.eventually("the counter in pod "+pod+" counts", func(ctx context.Context) (err error) {
+	s.Eventually("the counter in pod "+pod+" counts", func(ctx context.Context) (err error) {
 		ticks, err = s.ticks(ctx, pod)
 		if err == nil && len(ticks) < atLeast {
 			err = fmt.Errorf("it has printed %d values, want %d", len(ticks), atLeast)

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/site"
 )
 
 const (
@@ -32,6 +33,8 @@ const (
 	// childVariable has this test's program bring up a cluster and wait to be killed.
 	childVariable = "SUPERCARGO_NODES_CHILD"
 
+	// patience is how long it may take to bring up a cluster.
+	patience = 5 * time.Minute
 	// childUp is what it prints, before the folder of its cluster, once it is up.
 	childUp = "up in "
 )
@@ -55,7 +58,7 @@ func childMain() int {
 
 func frozenPod(ctx context.Context, c *cluster.Cluster) error {
 	pods := c.Client().CoreV1().Pods(metav1.NamespaceDefault)
-	pod, err := pods.Create(ctx, newPod("frozen", cluster.Images["counter"]), metav1.CreateOptions{})
+	pod, err := pods.Create(ctx, site.NewPod("frozen", cluster.Images["counter"]), metav1.CreateOptions{})
 	for err == nil && pod.Status.Phase != corev1.PodRunning {
 		pod, err = pods.Get(ctx, "frozen", metav1.GetOptions{})
 	}
@@ -138,7 +141,7 @@ func TestNothingIsLeftOfAClusterWhoseProcessIsEnded(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newBench(t)
 			cmd, dir := startChild(t, tc.command[0], tc.command[1:]...)
 			if processes, err := withArgument(dir + "/"); err != nil || len(processes) < 4 {
 				t.Errorf("the cluster in %s has processes %v, %v, want init, containerd, shim and kubelet", dir, processes, err)
@@ -149,13 +152,13 @@ func TestNothingIsLeftOfAClusterWhoseProcessIsEnded(t *testing.T) {
 			if err := cmd.Wait(); err == nil {
 				t.Error("it ended as if nothing had been")
 			}
-			s.eventually("nothing is left", func(ctx context.Context) error { return left(ctx, dir) })
+			s.Eventually("nothing is left", func(ctx context.Context) error { return left(ctx, dir) })
 		})
 	}
 	// The others have gone on meanwhile.
-	s := newSite(t)
+	s := newBench(t)
 	for _, n := range s.Nodes {
-		if _, err := n.Run(s.context(), "ctr", "--address", n.ContainerdSocket, "version"); err != nil {
+		if _, err := n.Run(s.Context(), "ctr", "--address", n.ContainerdSocket, "version"); err != nil {
 			t.Errorf("the cluster of the other tests has suffered: %v", err)
 		}
 	}

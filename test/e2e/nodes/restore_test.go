@@ -21,6 +21,7 @@ import (
 
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 	"supercargo.dev/supercargo/test/e2e/nodes/oci"
+	"supercargo.dev/supercargo/test/e2e/nodes/site"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
@@ -41,11 +42,11 @@ type frozen struct {
 }
 
 // freeze pauses a pod's container. Without this it would run past its checkpoint.
-func (s *site) freeze(node *cluster.Node, pod *corev1.Pod) frozen {
-	s.t.Helper()
+func (s *bench) freeze(node *cluster.Node, pod *corev1.Pod) frozen {
+	s.Helper()
 	f := frozen{node, containerID(pod)}
-	if err := pause(s.context(), f.node, f.id); err != nil {
-		s.t.Fatal(err)
+	if err := pause(s.Context(), f.node, f.id); err != nil {
+		s.Fatal(err)
 	}
 	return f
 }
@@ -61,37 +62,37 @@ func pause(ctx context.Context, node *cluster.Node, id string) error {
 }
 
 // end kills what is frozen. For this signal runc thaws it.
-func (s *site) end(f frozen) {
-	s.t.Helper()
+func (s *bench) end(f frozen) {
+	s.Helper()
 	conn, err := f.node.CRI()
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }() // after the last answer there is nothing to lose
-	if _, err := tasks.NewTasksClient(conn).Kill(inPods(s.context()), &tasks.KillRequest{ContainerID: f.id, Signal: 9}); err != nil {
-		s.t.Fatal(err)
+	if _, err := tasks.NewTasksClient(conn).Kill(inPods(s.Context()), &tasks.KillRequest{ContainerID: f.id, Signal: 9}); err != nil {
+		s.Fatal(err)
 	}
 }
 
 // stage makes a checkpoint an image that a node has.
-func (s *site) stage(node *cluster.Node, name, checkpoint string) {
-	s.t.Helper()
-	archive := filepath.Join(s.t.TempDir(), "image.tar")
+func (s *bench) stage(node *cluster.Node, name, checkpoint string) {
+	s.Helper()
+	archive := filepath.Join(s.TempDir(), "image.tar")
 	if err := oci.WriteFile(archive, oci.Image{Name: name, Checkpoint: checkpoint, Container: "main"}); err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
-	if err := node.Import(s.context(), archive); err != nil {
-		s.t.Fatal(err)
+	if err := node.Import(s.Context(), archive); err != nil {
+		s.Fatal(err)
 	}
 }
 
 // goesOn waits until a restored counter has printed some values, and checks that they
 // follow those of the container it was restored from. It returns all.
-func (s *site) goesOn(pod string, before []workload.Tick) []workload.Tick {
-	s.t.Helper()
+func (s *bench) goesOn(pod string, before []workload.Tick) []workload.Tick {
+	s.Helper()
 	const enough = 10
 	var all []workload.Tick
-	s.eventually("the counter goes on in pod "+pod, func(ctx context.Context) error {
+	s.Eventually("the counter goes on in pod "+pod, func(ctx context.Context) error {
 		ticks, err := s.ticks(ctx, pod)
 		// Of the container before it has what was printed until the checkpoint.
 		all = workload.Join(before, ticks)
@@ -101,7 +102,7 @@ func (s *site) goesOn(pod string, before []workload.Tick) []workload.Tick {
 		return err
 	})
 	if err := workload.CheckTicks(all, 1); err != nil {
-		s.t.Errorf("from one node to the other: %v", err)
+		s.Errorf("from one node to the other: %v", err)
 	}
 	return all
 }
@@ -111,10 +112,10 @@ func (s *site) goesOn(pod string, before []workload.Tick) []workload.Tick {
 func TestACounterMovesToAnotherNodeAndBackAndLosesNothing(t *testing.T) {
 	for _, megabytes := range []int{0, 64} {
 		t.Run(strconv.Itoa(megabytes)+"MiB", func(t *testing.T) {
-			s := newSite(t)
+			s := newBench(t)
 			env := corev1.EnvVar{Name: "MB", Value: strconv.Itoa(megabytes)}
-			s.create(on(s.Nodes[0], s.pod("counter-0", cluster.Images["counter"], env)))
-			s.running("counter-0")
+			s.Create(site.On(s.Nodes[0], s.Pod("counter-0", cluster.Images["counter"], env)))
+			s.Running("counter-0")
 			ticks := s.printed("counter-0", 5)
 			for hop := range 3 {
 				ticks = s.hop(hop, ticks, env)
@@ -127,51 +128,51 @@ func TestACounterMovesToAnotherNodeAndBackAndLosesNothing(t *testing.T) {
 
 // hop moves the counter of a number of moves before to the other node. It takes and
 // returns all that the counter has printed.
-func (s *site) hop(number int, ticks []workload.Tick, env corev1.EnvVar) []workload.Tick {
-	s.t.Helper()
+func (s *bench) hop(number int, ticks []workload.Tick, env corev1.EnvVar) []workload.Tick {
+	s.Helper()
 	source, target := s.Nodes[number%2], s.Nodes[(number+1)%2]
 	from, to := fmt.Sprintf("counter-%d", number), fmt.Sprintf("counter-%d", number+1)
-	image := "localhost/" + s.namespace + "/" + to + ":1"
-	f := s.freeze(source, s.get(from))
+	image := "localhost/" + s.Namespace + "/" + to + ":1"
+	f := s.freeze(source, s.Get(from))
 	s.stage(target, image, s.checkpoint(source, f))
 	ticks = workload.Join(ticks, s.printed(from, len(ticks)))
-	s.create(on(target, s.pod(to, image, env)))
-	s.running(to)
+	s.Create(site.On(target, s.Pod(to, image, env)))
+	s.Running(to)
 	s.end(f)
-	if err := s.Client().CoreV1().Pods(s.namespace).Delete(s.context(), from,
+	if err := s.Client().CoreV1().Pods(s.Namespace).Delete(s.Context(), from,
 		metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](1)}); err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
-	s.gone(from)
+	s.Gone(from)
 	return s.goesOn(to, ticks)
 }
 
 // checkpoint has containerd write the checkpoint of a container, and returns where it
 // is.
-func (s *site) checkpoint(node *cluster.Node, f frozen) string {
-	s.t.Helper()
+func (s *bench) checkpoint(node *cluster.Node, f frozen) string {
+	s.Helper()
 	conn, err := node.CRI()
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }() // after the last answer there is nothing to lose
 	path := filepath.Join(node.Dir, "checkpoint-"+f.id+".tar")
-	_, err = runtimeapi.NewRuntimeServiceClient(conn).CheckpointContainer(s.context(),
+	_, err = runtimeapi.NewRuntimeServiceClient(conn).CheckpointContainer(s.Context(),
 		&runtimeapi.CheckpointContainerRequest{ContainerId: f.id, Location: path, Timeout: 60})
 	if err != nil {
-		s.t.Fatal(err)
+		s.Fatal(err)
 	}
 	return path
 }
 
 func TestTheKubeletTakesCheckpointsToo(t *testing.T) {
-	s := newSite(t)
+	s := newBench(t)
 	source, target := s.Nodes[0], s.Nodes[1]
-	s.create(on(source, s.pod("counter", cluster.Images["counter"])))
-	f := s.freeze(source, s.running("counter"))
+	s.Create(site.On(source, s.Pod("counter", cluster.Images["counter"])))
+	f := s.freeze(source, s.Running("counter"))
 	answer, err := s.Client().CoreV1().RESTClient().Post().
-		AbsPath("/api/v1/nodes", source.Name, "proxy/checkpoint", s.namespace, "counter", "main").
-		Param("timeout", "60").DoRaw(s.context())
+		AbsPath("/api/v1/nodes", source.Name, "proxy/checkpoint", s.Namespace, "counter", "main").
+		Param("timeout", "60").DoRaw(s.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,11 +183,11 @@ func TestTheKubeletTakesCheckpointsToo(t *testing.T) {
 	if dir := filepath.Join(source.KubeletRoot, "checkpoints"); filepath.Dir(made.Items[0]) != dir {
 		t.Errorf("the checkpoint is %s, want it in %s", made.Items[0], dir)
 	}
-	image := "localhost/" + s.namespace + "/restored:1"
+	image := "localhost/" + s.Namespace + "/restored:1"
 	s.stage(target, image, made.Items[0])
 	before := s.printed("counter", 1)
-	s.create(on(target, s.pod("restored", image)))
-	s.running("restored")
+	s.Create(site.On(target, s.Pod("restored", image)))
+	s.Running("restored")
 	s.goesOn("restored", before)
 	s.end(f)
 }

@@ -38,6 +38,8 @@ type bench struct {
 	agents *agents
 	// meanwhile is called at every look while something is waited for.
 	meanwhile func()
+	// poll is how often it is looked.
+	poll time.Duration
 }
 
 // newBench returns the bench with that name and so many nodes, NAME-0 and so on.
@@ -50,7 +52,7 @@ func newBench(t *testing.T, name string, nodes int, from ...*kit.Sites) *bench {
 	if err != nil {
 		t.Fatalf("start the site: %v", err)
 	}
-	b := &bench{T: t, Client: s.Client, site: s, name: name, log: &kit.Log{}, meanwhile: func() {}}
+	b := &bench{T: t, Client: s.Client, site: s, name: name, log: &kit.Log{}, meanwhile: func() {}, poll: kit.Poll}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the descheduler's last lines:\n%s", b.log.Tail(60))
@@ -108,7 +110,7 @@ func (b *bench) read(name string, object client.Object) bool {
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
 	meanwhile := func() { b.meanwhile() } // it may become another while it is waited
-	b.site.Eventually(b.T, kit.Waiting{Patience: kit.Patience, Poll: 50 * time.Millisecond, Meanwhile: meanwhile, Show: b.show}, what, check)
+	b.site.Eventually(b.T, kit.Waiting{Patience: kit.Patience, Poll: b.poll, Meanwhile: meanwhile, Show: b.show}, what, check)
 }
 
 // show tells how everything is.

@@ -21,7 +21,7 @@ import (
 // must end where an undisturbed one does.
 func TestWhereverItIsKilledTheJobSeesNothingOfTheMove(t *testing.T) {
 	t.Parallel()
-	const atOnce = 6 // runs, which wait for most of their time
+	const atOnce = 3 // runs, which wait for most of their time
 	var next, last atomic.Int64
 	var all sync.WaitGroup
 	last.Store(math.MaxInt64)

@@ -23,4 +23,4 @@ var (
 	quiet = kit.NewSites(playground.Options{NoControllerManager: true})
 )
 
-func TestMain(m *testing.M) { os.Exit(kit.Main(m, "8", sites, quiet)) }
+func TestMain(m *testing.M) { os.Exit(kit.Main(m, "4", sites, quiet)) }

@@ -20,6 +20,7 @@ import (
 func TestFiveHundredPodsMoveAFewAtATime(t *testing.T) {
 	const pods, nodes, atOnce, perNode = 500, 40, 10, 2
 	b := newBench(t, "many", nodes)
+	b.poll = 2 * time.Second // it is much to look at
 	b.job(pods, batchv1.IndexedCompletion)
 	most, mostOfNode := 0, 0
 	b.deschedule(func(o *app.Options) {

@@ -75,7 +75,7 @@ func (b *bench) letJobsSync(name string) {
 // time it must find nothing to do.
 func TestWheneverTheJobControllerLooksItSeesAsManyPodsAsItWants(t *testing.T) {
 	t.Parallel()
-	const atOnce = 4
+	const atOnce = 2
 	var next, last atomic.Int64
 	var all sync.WaitGroup
 	last.Store(math.MaxInt64)

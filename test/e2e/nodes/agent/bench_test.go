@@ -5,7 +5,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,52 +13,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/fleet"
 	"supercargo.dev/supercargo/test/e2e/nodes/workload"
 )
 
-func newObject() *unstructured.Unstructured { return &unstructured.Unstructured{} }
-
-// binaries is where `make build` puts programs.
-func binaries() string {
-	if dir := os.Getenv("SUPERCARGO_BIN"); dir != "" {
-		return dir
-	}
-	dir, err := filepath.Abs("../../../../bin")
-	if err != nil {
-		panic(err)
-	}
-	return dir
-}
-
-// criu is where `nodes.sh install` has put it.
-func criu() string {
-	dir := os.Getenv("NODES_DIR")
-	if dir == "" {
-		dir = "/var/tmp/supercargo-nodes"
-	}
-	return filepath.Join(dir, "bin", "criu")
-}
-
-// bench is the site in the hands of one test, with a namespace of its own.
+// bench is the fleet in the hands of one test, with a namespace of its own.
 type bench struct {
-	*site
+	*fleet.Fleet
+	client.Client
 	*testing.T
 	namespace string
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	s, err := theSite()
+	f, err := theFleet()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{site: s, T: t}
+	b := &bench{Fleet: f, Client: f.Objects, T: t}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-"}}
 	b.make(namespace)
 	b.namespace = namespace.Name

@@ -65,7 +65,7 @@ func TestMissingImageIsFoundBeforeAnythingIsFrozen(t *testing.T) {
 		t.Fatalf("%v: %s", err, output)
 	}
 	if output, err := to.Run(b.ctx(), "sh", "-c", fmt.Sprintf(`ctr=%s/ctr; for i in $($ctr -a %s -n k8s.io images ls | grep "$($ctr -a %s -n k8s.io images ls name==%s | tail -1 | grep -o 'sha256:[0-9a-f]*')" | cut -d" " -f1); do $ctr -a %s -n k8s.io images rm --sync $i; done`,
-		filepath.Dir(criu()), to.ContainerdSocket, to.ContainerdSocket, image, to.ContainerdSocket)); err != nil {
+		filepath.Dir(cluster.ProgramPath("criu")), to.ContainerdSocket, to.ContainerdSocket, image, to.ContainerdSocket)); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
 	t.Cleanup(func() {
@@ -148,11 +148,11 @@ func TestKilledAgentThawsWhenItIsOrdered(t *testing.T) {
 	m := b.prepare(pod, to, v1alpha1.BackendContainerd)
 	b.order(m, v1alpha1.OrderFreeze)
 	b.reaches(m, v1alpha1.SourceFrozen)
-	if err := b.agents[from.Name].Kill(b.ctx()); err != nil {
+	if err := b.Agents[from.Name].Kill(b.ctx()); err != nil {
 		t.Fatal(err)
 	}
 	b.order(m, v1alpha1.OrderThaw)
-	if err := b.agents[from.Name].Start(); err != nil {
+	if err := b.Agents[from.Name].Start(); err != nil {
 		t.Fatal(err)
 	}
 	b.goesOn(m, pod)

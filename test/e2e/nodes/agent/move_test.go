@@ -140,7 +140,7 @@ func TestAgentStaysSmall(t *testing.T) {
 // restart kills the agent of a node, and starts it.
 func (b *bench) restart(n *cluster.Node) {
 	b.Helper()
-	if err := b.agents[n.Name].Restart(b.ctx()); err != nil {
+	if err := b.Agents[n.Name].Restart(b.ctx()); err != nil {
 		b.Fatal(err)
 	}
 }

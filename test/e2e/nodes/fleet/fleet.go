@@ -1,21 +1,20 @@
-//go:build nodes
+//go:build linux
 
-package migration
+package fleet
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
@@ -26,14 +25,16 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
-// Where things are, from this folder.
+// Where things are, from the folder of a test.
 const (
 	binaries  = "../../../../bin"
 	manifests = "../../../../manifests"
 )
 
-// account is a ServiceAccount of the manifests: the programs have no more rights here
-// than anywhere else.
+// workSize is how much memory the dumps of an agent may take.
+const workSize = "3Gi"
+
+// account is a ServiceAccount of the manifests.
 type account struct{ namespace, name string }
 
 var (
@@ -41,29 +42,53 @@ var (
 	controllerAccount = account{"supercargo-system", "supercargo-descheduler"}
 )
 
-// startFleet starts a cluster, and on it the descheduler and an agent a node.
-func startFleet(ctx context.Context) (*fleet, error) {
+// Config says what a fleet has.
+type Config struct {
+	// Parts are the folders of the manifests that are applied beside the CRDs.
+	Parts []string
+	// AgentFlags are more flags for the agent of a node; it may be nil.
+	AgentFlags func(*cluster.Node) []string
+	// Descheduler says that there is one, and DeschedulerFlags are more flags for it.
+	Descheduler      bool
+	DeschedulerFlags []string
+}
+
+// Fleet is a cluster of real nodes with what moves pods.
+type Fleet struct {
+	*cluster.Cluster
+	// Objects reads and writes all kinds.
+	Objects client.Client
+	// Agents are those of the nodes, by the node's name.
+	Agents map[string]*cluster.Program
+	// Descheduler is nil if there is none.
+	Descheduler *Program
+
+	config Config
+}
+
+// Start starts a cluster and all that is to be on it.
+func Start(ctx context.Context, config Config) (*Fleet, error) {
 	c, err := cluster.Up(ctx, cluster.Config{})
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{Cluster: c, agents: map[string]*cluster.Program{}}
+	f := &Fleet{Cluster: c, Agents: map[string]*cluster.Program{}, config: config}
 	if err := f.start(ctx); err != nil {
-		return nil, errors.Join(err, f.stop(ctx))
+		return nil, errors.Join(err, f.Stop(ctx))
 	}
 	return f, nil
 }
 
-func (f *fleet) start(ctx context.Context) error {
+func (f *Fleet) start(ctx context.Context) error {
 	scheme := runtime.NewScheme()
-	err := v1alpha1.AddToScheme(scheme)
+	err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
 	if err == nil {
-		f.kinds, err = client.New(f.Config(), client.Options{Scheme: scheme})
+		f.Objects, err = client.New(f.Config(), client.Options{Scheme: scheme})
 	}
 	if err != nil {
 		return err
 	}
-	for _, part := range []string{"crd", "agent", "descheduler"} {
+	for _, part := range append([]string{"crd"}, f.config.Parts...) {
 		if err := f.apply(ctx, filepath.Join(manifests, part)); err != nil {
 			return err
 		}
@@ -73,12 +98,27 @@ func (f *fleet) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return f.startController(ctx)
+	if !f.config.Descheduler {
+		return nil
+	}
+	return f.startDescheduler(ctx)
+}
+
+// Stop ends the programs and the cluster.
+func (f *Fleet) Stop(ctx context.Context) error {
+	var errs []error
+	for _, agent := range f.Agents {
+		errs = append(errs, agent.Stop(ctx))
+	}
+	if f.Descheduler != nil {
+		errs = append(errs, f.Descheduler.Stop(ctx))
+	}
+	return errors.Join(append(errs, f.Down(ctx))...)
 }
 
 // apply applies the manifests of a folder that do not run pods: their programs run as
 // processes here.
-func (f *fleet) apply(ctx context.Context, folder string) error {
+func (f *Fleet) apply(ctx context.Context, folder string) error {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
 		return err
@@ -105,7 +145,7 @@ func (f *fleet) apply(ctx context.Context, folder string) error {
 
 // kubeconfig writes one with the rights of an account. A node binds the token to it, as
 // that of a pod on the node is.
-func (f *fleet) kubeconfig(ctx context.Context, who account, node string) (string, error) {
+func (f *Fleet) kubeconfig(ctx context.Context, who account, node string) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](12 * 3600)}}
 	if node != "" {
 		n, err := f.Client().CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
@@ -129,7 +169,7 @@ func (f *fleet) kubeconfig(ctx context.Context, who account, node string) (strin
 	return path, clientcmd.WriteToFile(*config, path)
 }
 
-func (f *fleet) startAgent(ctx context.Context, node *cluster.Node) error {
+func (f *Fleet) startAgent(ctx context.Context, node *cluster.Node) error {
 	kubeconfig, err := f.kubeconfig(ctx, agentAccount, node.Name)
 	if err != nil {
 		return err
@@ -138,11 +178,17 @@ func (f *fleet) startAgent(ctx context.Context, node *cluster.Node) error {
 	if err != nil {
 		return err
 	}
-	agent := node.Program(path, "--node-name", node.Name, "--kubeconfig", kubeconfig,
+	flags := []string{
+		"--node-name", node.Name, "--kubeconfig", kubeconfig,
 		"--containerd", node.ContainerdSocket, "--state-dir", filepath.Join(node.Dir, "agent"),
-		"--work-dir", filepath.Join(node.Dir, "agent-work"), "--work-size", "3Gi",
-		"--criu", cluster.ProgramPath("criu"), "-v", "2")
-	f.agents[node.Name] = agent
+		"--work-dir", filepath.Join(node.Dir, "agent-work"), "--work-size", workSize,
+		"--criu", cluster.ProgramPath("criu"), "-v", "2",
+	}
+	if f.config.AgentFlags != nil {
+		flags = append(flags, f.config.AgentFlags(node)...)
+	}
+	agent := node.Program(path, flags...)
+	f.Agents[node.Name] = agent
 	if err := agent.Start(); err != nil {
 		return err
 	}
@@ -156,7 +202,7 @@ func (f *fleet) startAgent(ctx context.Context, node *cluster.Node) error {
 }
 
 // poll waits until check returns nil.
-func (f *fleet) poll(ctx context.Context, what string, check func(context.Context) error) error {
+func (f *Fleet) poll(ctx context.Context, what string, check func(context.Context) error) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		last = check(ctx)
@@ -168,62 +214,16 @@ func (f *fleet) poll(ctx context.Context, what string, check func(context.Contex
 	return nil
 }
 
-// program is one that runs beside this process.
-type program struct {
-	path, log string
-	args      []string
-	cmd       *exec.Cmd
-	ended     chan struct{}
-}
-
-func (f *fleet) startController(ctx context.Context) error {
+func (f *Fleet) startDescheduler(ctx context.Context) error {
 	kubeconfig, err := f.kubeconfig(ctx, controllerAccount, "")
 	if err != nil {
 		return err
 	}
-	f.controller = &program{
+	f.Descheduler = &Program{
 		path: filepath.Join(binaries, "descheduler"), log: filepath.Join(f.Dir, "logs", "descheduler.log"),
-		args: []string{
-			"--kubeconfig", kubeconfig, "--leader-elect=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
-			"--max-migrations-per-node", "4", "-v", "2",
-		},
+		args: append([]string{
+			"--kubeconfig", kubeconfig, "--leader-elect=false", "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "-v", "2",
+		}, f.config.DeschedulerFlags...),
 	}
-	return f.controller.start()
-}
-
-// start starts the program. It ends with this process.
-func (p *program) start() error {
-	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	p.cmd = exec.Command(p.path, p.args...)
-	p.cmd.Stdout, p.cmd.Stderr = log, log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		return err
-	}
-	p.ended = make(chan struct{})
-	go func(cmd *exec.Cmd, ended chan struct{}) {
-		_ = cmd.Wait() // how it ended is no concern of who ended it
-		close(ended)
-	}(p.cmd, p.ended)
-	return nil
-}
-
-func (p *program) kill(ctx context.Context) error { return p.signal(ctx, syscall.SIGKILL) }
-
-func (p *program) stop(ctx context.Context) error { return p.signal(ctx, syscall.SIGTERM) }
-
-func (p *program) signal(ctx context.Context, s syscall.Signal) error {
-	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
-	}
-	select {
-	case <-p.ended:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return f.Descheduler.Start()
 }

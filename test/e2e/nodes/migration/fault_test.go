@@ -98,7 +98,7 @@ func TestToDeleteAMigrationIsToCancelIt(t *testing.T) {
 		}
 		return nil
 	})
-	if err := w.fleet.kinds.Delete(w.Context(), m); err != nil {
+	if err := w.fleet.Objects.Delete(w.Context(), m); err != nil {
 		t.Fatal(err)
 	}
 	w.gone(m)

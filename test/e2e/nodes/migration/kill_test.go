@@ -67,25 +67,25 @@ var parts = []part{
 	{
 		name: "agent of the source",
 		kill: func(ctx context.Context, w *town, source, _ *cluster.Node) error {
-			return w.fleet.agents[source.Name].Kill(ctx)
+			return w.fleet.Agents[source.Name].Kill(ctx)
 		},
 		again: func(_ context.Context, w *town, source, _ *cluster.Node) error {
-			return w.fleet.agents[source.Name].Start()
+			return w.fleet.Agents[source.Name].Start()
 		},
 	},
 	{
 		name: "agent of the target",
 		kill: func(ctx context.Context, w *town, _, target *cluster.Node) error {
-			return w.fleet.agents[target.Name].Kill(ctx)
+			return w.fleet.Agents[target.Name].Kill(ctx)
 		},
 		again: func(_ context.Context, w *town, _, target *cluster.Node) error {
-			return w.fleet.agents[target.Name].Start()
+			return w.fleet.Agents[target.Name].Start()
 		},
 	},
 	{
 		name:  "controller",
-		kill:  func(ctx context.Context, w *town, _, _ *cluster.Node) error { return w.fleet.controller.kill(ctx) },
-		again: func(_ context.Context, w *town, _, _ *cluster.Node) error { return w.fleet.controller.start() },
+		kill:  func(ctx context.Context, w *town, _, _ *cluster.Node) error { return w.fleet.Descheduler.Kill(ctx) },
+		again: func(_ context.Context, w *town, _, _ *cluster.Node) error { return w.fleet.Descheduler.Start() },
 	},
 	{
 		name:  "containerd of the source",
@@ -115,7 +115,7 @@ var parts = []part{
 			if err := target.Start(ctx); err != nil {
 				return err
 			}
-			return w.fleet.agents[target.Name].Start()
+			return w.fleet.Agents[target.Name].Start()
 		},
 	},
 }

@@ -4,16 +4,13 @@ package migration
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"sync"
 	"testing"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/fleet"
 	"supercargo.dev/supercargo/test/e2e/nodes/site"
 )
 
@@ -25,7 +22,11 @@ var (
 
 // theFleet is started by the first test that needs it. All share it; a test that kills
 // something puts it up again.
-var theFleet = sync.OnceValues(func() (*fleet, error) { return startFleet(context.Background()) })
+var theFleet = sync.OnceValues(func() (*fleet.Fleet, error) {
+	return fleet.Start(context.Background(), fleet.Config{
+		Parts: []string{"agent", "descheduler"}, Descheduler: true, DeschedulerFlags: []string{"--max-migrations-per-node", "4"},
+	})
+})
 
 var started bool
 
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if started {
 		if f, err := theFleet(); err == nil {
-			if err := f.stop(context.Background()); err != nil {
+			if err := f.Stop(context.Background()); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				code = max(code, 1)
 			}
@@ -43,18 +44,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// fleet is a cluster of real nodes with everything that moves pods.
-type fleet struct {
-	*cluster.Cluster
-	agents     map[string]*cluster.Program // by node
-	controller *program
-	kinds      client.Client // knows Migrations
-}
-
 // town is the fleet in the hands of one test.
 type town struct {
 	*site.Site
-	fleet *fleet
+	fleet *fleet.Fleet
 }
 
 func newTown(tb testing.TB) *town {
@@ -65,15 +58,4 @@ func newTown(tb testing.TB) *town {
 		tb.Fatal(err)
 	}
 	return &town{site.New(tb, f.Cluster), f}
-}
-
-func (f *fleet) stop(ctx context.Context) error {
-	var errs []error
-	for _, agent := range f.agents {
-		errs = append(errs, agent.Stop(ctx))
-	}
-	if f.controller != nil {
-		errs = append(errs, f.controller.stop(ctx))
-	}
-	return errors.Join(append(errs, f.Down(ctx))...)
 }

@@ -27,7 +27,7 @@ func (w *town) move(pod string, change ...func(*v1alpha1.MigrationSpec)) *v1alph
 	for _, f := range change {
 		f(&m.Spec)
 	}
-	if err := w.fleet.kinds.Create(w.Context(), m); err != nil {
+	if err := w.fleet.Objects.Create(w.Context(), m); err != nil {
 		w.Fatal(err)
 	}
 	return m
@@ -38,7 +38,7 @@ func (w *town) until(m *v1alpha1.Migration, what string, check func(*v1alpha1.Mi
 	w.Helper()
 	now := &v1alpha1.Migration{}
 	w.Eventually(fmt.Sprintf("migration %s of pod %s %s", m.Name, m.Spec.PodName, what), func(ctx context.Context) error {
-		if err := w.fleet.kinds.Get(ctx, client.ObjectKeyFromObject(m), now); err != nil {
+		if err := w.fleet.Objects.Get(ctx, client.ObjectKeyFromObject(m), now); err != nil {
 			return err
 		}
 		if err := check(now); err != nil {
@@ -87,7 +87,7 @@ func (w *town) other(node string) *cluster.Node {
 func (w *town) gone(m *v1alpha1.Migration) {
 	w.Helper()
 	w.Eventually("migration "+m.Name+" is gone", func(ctx context.Context) error {
-		err := w.fleet.kinds.Get(ctx, client.ObjectKeyFromObject(m), &v1alpha1.Migration{})
+		err := w.fleet.Objects.Get(ctx, client.ObjectKeyFromObject(m), &v1alpha1.Migration{})
 		if apierrors.IsNotFound(err) {
 			return nil
 		}

@@ -23,7 +23,7 @@ import (
 
 // How long is waited for what must come, and how often it is looked for.
 const (
-	patience = 3 * time.Minute
+	patience = 5 * time.Minute
 	interval = 100 * time.Millisecond
 )
 
@@ -101,10 +101,17 @@ func (s *Site) Eventually(what string, check func(context.Context) error) {
 	}
 }
 
-// Pod is a pod of one container that runs a program of ours.
+// Pod is a pod of the test that runs a program of ours.
 func (s *Site) Pod(name, image string, env ...corev1.EnvVar) *corev1.Pod {
+	pod := NewPod(name, image, env...)
+	pod.Namespace = s.Namespace
+	return pod
+}
+
+// NewPod is a pod of one container that has the environment env.
+func NewPod(name, image string, env ...corev1.EnvVar) *corev1.Pod {
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
 			RestartPolicy:                 corev1.RestartPolicyNever,
 			TerminationGracePeriodSeconds: ptr.To[int64](1),

@@ -1,0 +1,58 @@
+//go:build linux
+
+package fleet
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// Program is one that runs beside this process.
+type Program struct {
+	path, log string
+	args      []string
+	cmd       *exec.Cmd
+	ended     chan struct{}
+}
+
+// Start starts the program. It ends with this process.
+func (p *Program) Start() error {
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd = exec.Command(p.path, p.args...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		return err
+	}
+	p.ended = make(chan struct{})
+	go func(cmd *exec.Cmd, ended chan struct{}) {
+		_ = cmd.Wait() // how it ended is no concern of who ended it
+		close(ended)
+	}(p.cmd, p.ended)
+	return nil
+}
+
+// Kill ends the program at once.
+func (p *Program) Kill(ctx context.Context) error { return p.signal(ctx, syscall.SIGKILL) }
+
+// Stop asks the program to end, and waits until it has.
+func (p *Program) Stop(ctx context.Context) error { return p.signal(ctx, syscall.SIGTERM) }
+
+func (p *Program) signal(ctx context.Context, s syscall.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-p.ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
