@@ -92,14 +92,14 @@ func (l *ledger) follow(changes <-chan watch.Event) {
 }
 
 // waitBound waits until that many pods are bound.
-func (l *ledger) waitBound(want int, within time.Duration) {
+func (l *ledger) waitBound(want int) {
 	l.t.Helper()
-	defer time.AfterFunc(within, l.changed.Broadcast).Stop()
+	defer time.AfterFunc(patience, l.changed.Broadcast).Stop()
 	start := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for len(l.bound) < want {
-		if time.Since(start) >= within || l.broken != nil {
+		if time.Since(start) >= patience || l.broken != nil {
 			l.t.Fatalf("%d of %d pods are bound after %v (watch: %v)", len(l.bound), want, time.Since(start), l.broken)
 		}
 		l.changed.Wait()
@@ -120,7 +120,7 @@ func (l *ledger) placeOne(pod *corev1.Pod) string {
 	want := len(l.bound) + 1
 	l.mu.Unlock()
 	createPods(l.t, l.client, []*corev1.Pod{pod})
-	l.waitBound(want, 30*time.Second)
+	l.waitBound(want)
 	return l.nodeOf(pod.Name)
 }
 
@@ -212,23 +212,27 @@ func createNode(t *testing.T, client kubernetes.Interface, node *corev1.Node) {
 	}
 }
 
+// patience is how long is waited for what must come. It is much longer than that takes, for
+// the sake of slow machines.
+const patience = 5 * time.Minute
+
 // eventually polls until check returns no error.
-func eventually(t *testing.T, within time.Duration, check func() error) {
+func eventually(t *testing.T, check func() error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, within, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, patience, true, func(context.Context) (bool, error) {
 		last = check()
 		return last == nil, nil
 	})
 	if err != nil {
-		t.Fatalf("after %v: %v", within, last)
+		t.Fatalf("after %v: %v", patience, last)
 	}
 }
 
 // wantEvent waits for an Event about the pod whose note contains the text.
 func wantEvent(t *testing.T, client kubernetes.Interface, reason, text string) {
 	t.Helper()
-	eventually(t, 20*time.Second, func() error { return eventSays(t, client, reason, text) })
+	eventually(t, func() error { return eventSays(t, client, reason, text) })
 }
 
 // eventSays returns an error unless there is such an Event.

@@ -109,7 +109,7 @@ func TestABurstOfTenThousandPodsIsBoundWithoutLossOrOverfilling(t *testing.T) {
 	const n = 10_000
 	createPods(t, client, mixedPods(n, 1))
 	startScheduler(t, p, fast)
-	l.waitBound(n, 3*time.Minute)
+	l.waitBound(n)
 	l.checkNoneLost(n)
 	for _, node := range []string{"zero", "no-memory", "no-slots", "silent", "tainted"} {
 		if l.used[node] != nil {
@@ -169,13 +169,13 @@ func TestASchedulerKilledAgainAndAgainLosesNoPodAndBindsNoneTwice(t *testing.T) 
 	createPods(t, client, mixedPods(n, 2))
 	for kill := range 4 {
 		s := startProcess(t, p, fast)
-		l.waitBound((kill+1)*n/6, time.Minute) // in the middle of its work
+		l.waitBound((kill + 1) * n / 6) // in the middle of its work
 		if err := s.Process.Signal(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 	}
 	startProcess(t, p, fast)
-	l.waitBound(n, 2*time.Minute)
+	l.waitBound(n)
 	l.checkNoneLost(n)
 }
 
@@ -231,13 +231,13 @@ func TestRuntimesAreLearnedFromFinishedSiblings(t *testing.T) {
 	// The watch of finished pods fills beside the scheduler's own caches, so the
 	// first pods may still get the default.
 	i := 0
-	eventually(t, 30*time.Second, func() error {
+	eventually(t, func() error {
 		name := fmt.Sprintf("next-%d", i)
 		i++
 		before := time.Now()
 		createPods(t, client, []*corev1.Pod{fixtures.Pod(name, 100, gi/8, category)})
 		var finish time.Time
-		eventually(t, 20*time.Second, func() error {
+		eventually(t, func() error {
 			pod, err := client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
 			if err != nil {
 				return err
@@ -278,7 +278,7 @@ func TestAPodThatFailsWhileNarrowedIsBoundSoonAndEvictsNobody(t *testing.T) {
           nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]
 `)
 	createPods(t, client, []*corev1.Pod{fixtures.Pod("narrowed", 500, gi)})
-	l.waitBound(2, 30*time.Second)
+	l.waitBound(2)
 	if got := l.nodeOf("narrowed"); got != "good" {
 		t.Errorf("the pod is on %q, want good", got)
 	}
@@ -349,7 +349,7 @@ func TestPodsThatFitNowhereAreBoundWhenANodeComes(t *testing.T) {
 	batch := fixtures.Node("batch", 4000, 8*gi, fixtures.NodeClass("batch"))
 	l.addNode(batch)
 	createNode(t, client, batch)
-	l.waitBound(1, 30*time.Second)
+	l.waitBound(1)
 }
 
 func TestMalformedArgumentsStopTheStartAndNameTheField(t *testing.T) {

@@ -82,7 +82,7 @@ func (s *staging) install() {
 	if err := s.objects.Create(s.t.Context(), crd); err != nil {
 		s.t.Fatal(err)
 	}
-	eventually(s.t, 20*time.Second, func() error { return s.objects.List(s.t.Context(), &v1alpha1.MigrationList{}) })
+	eventually(s.t, func() error { return s.objects.List(s.t.Context(), &v1alpha1.MigrationList{}) })
 }
 
 // ableNode makes a node that can restore checkpoints.
@@ -164,7 +164,7 @@ func (s *staging) target(name, node string, step v1alpha1.TargetStep) {
 func (s *staging) reserved(name, node string) string {
 	s.t.Helper()
 	var r *v1alpha1.MigrationReservation
-	eventually(s.t, time.Minute, func() error {
+	eventually(s.t, func() error {
 		r = s.read(name).Status.Reservation
 		if r == nil || node != "" && r.Node != node {
 			return fmt.Errorf("reservation %+v, want one of node %q", r, node)
@@ -180,7 +180,7 @@ func (s *staging) reserved(name, node string) string {
 // free waits until nothing is reserved.
 func (s *staging) free(name string) {
 	s.t.Helper()
-	eventually(s.t, 30*time.Second, func() error {
+	eventually(s.t, func() error {
 		if r := s.read(name).Status.Reservation; r != nil {
 			return fmt.Errorf("reservation %+v is not taken back", r)
 		}
@@ -201,7 +201,7 @@ func (s *staging) pod(name string) *corev1.Pod {
 func (s *staging) bound(name string) string {
 	s.t.Helper()
 	var node string
-	eventually(s.t, 30*time.Second, func() error {
+	eventually(s.t, func() error {
 		if node = s.pod(name).Spec.NodeName; node == "" {
 			return fmt.Errorf("pod %s is not bound", name)
 		}
@@ -234,7 +234,7 @@ func TestAMovedPodIsHeldOnItsReservedNodeUntilItsCheckpointIsStaged(t *testing.T
 	startScheduler(t, s.p, fast)
 	s.move("m", needsAVX2)
 	s.reserved("m", "good")
-	eventually(t, 10*time.Second, func() error {
+	eventually(t, func() error {
 		if node := s.pod("m-moved").Status.NominatedNodeName; node != "good" {
 			return fmt.Errorf("the pod's status names node %q", node)
 		}
@@ -299,7 +299,7 @@ func TestAMovedPodIsTriedAgainWhenNobodyPreparesItsNode(t *testing.T) {
 	s.reserved("m", "good")
 	// Once it is frozen the checkpoint has until the deadline.
 	s.order("m", v1alpha1.OrderFreeze)
-	eventually(t, 30*time.Second, func() error { // the order may have met a reservation being taken back
+	eventually(t, func() error { // the order may have met a reservation being taken back
 		if st := s.read("m").Status; st.Reservation == nil {
 			s.write("m", func(st *v1alpha1.MigrationStatus) { st.Order = v1alpha1.OrderPrepare })
 			s.reserved("m", "good")
@@ -436,7 +436,7 @@ func TestNoPodIsPreemptedToMoveAnother(t *testing.T) {
 		t.Error("the other pod was evicted")
 	}
 	createPods(t, s.client, []*corev1.Pod{fixtures.Pod("plain", 100, gi)})
-	eventually(t, 30*time.Second, func() error {
+	eventually(t, func() error {
 		if v, err := s.client.CoreV1().Pods("default").Get(t.Context(), "victim", metav1.GetOptions{}); err == nil && v.DeletionTimestamp == nil {
 			return errors.New("the other pod is not evicted for a pod that does not move: the test shows nothing")
 		}
@@ -483,7 +483,7 @@ func TestASchedulerNeedsNoRightsToMigrationsUntilOneMoves(t *testing.T) {
 	s.move("m", needsAVX2)
 	// Said of another, since the first was tried before anything was known.
 	wantEvent(t, s.client, "FailedScheduling", "the scheduler reads the migrations for the first time")
-	eventually(t, 30*time.Second, func() error {
+	eventually(t, func() error {
 		createPods(t, s.client, []*corev1.Pod{s.copyOf("m-moved")})
 		return eventSays(t, s.client, "FailedScheduling", "allow the scheduler to get, list and watch migrations.supercargo.dev and to patch migrations/status")
 	})
