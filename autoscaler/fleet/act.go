@@ -348,26 +348,26 @@ func (r *round) giveUpFlavor(intent *v1alpha1.FleetIntent, f *provider.Flavor, l
 		fmt.Sprintf("%d machines of %s did not come (%s); it is left alone until %s", len(fresh)+missing, f.Name, why, until.UTC().Format("15:04:05")))
 }
 
-// missing returns how many machines of each flavor have not even been made within
-// the time that they may take to come.
+// missing returns how many machines of each flavor have not even been made: none was,
+// for as long as one may take to come.
 func (r *round) missing() map[string]int {
 	found := map[string]int{}
 	for i := range r.self.inventory.Flavors {
 		f := &r.self.inventory.Flavors[i]
-		lacks := f.Want
+		made := 0
 		for _, m := range r.self.inventory.Machines {
 			if m.Flavor == f.Name && !m.Leaving {
-				lacks--
+				made++
 			}
 		}
-		since, known := r.memory.missing[f.Name]
-		switch {
-		case lacks <= 0 || f.Problem != "":
+		if made >= f.Want || f.Problem != "" {
 			delete(r.memory.missing, f.Name)
-		case !known:
-			r.memory.missing[f.Name] = r.now
-		case r.now.Sub(since) >= joinTimeout(r.fleet, f):
-			found[f.Name] = lacks
+			continue
+		}
+		s := r.memory.missing[f.Name].goesOn(r.now, made, f.Want-made)
+		r.memory.missing[f.Name] = s
+		if r.now.Sub(s.since) >= joinTimeout(r.fleet, f) {
+			found[f.Name] = s.lacks
 			delete(r.memory.missing, f.Name)
 		}
 	}

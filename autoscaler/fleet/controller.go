@@ -84,8 +84,8 @@ type memory struct {
 	kept map[string]kept
 	// lost is since when the node of a machine has been missing, by machine.
 	lost map[string]time.Time
-	// missing is since when a flavor has had fewer machines than it is to have.
-	missing map[string]time.Time
+	// missing has the flavors that have fewer machines than they are to have.
+	missing map[string]*standstill
 	// said is the last event of each kind, which is not repeated.
 	said map[string]string
 }
@@ -226,7 +226,7 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 	if m == nil || m.generation != fleet.Generation {
 		m = &memory{
 			generation: fleet.Generation, planner: moves.NewPlanner(movesConfig(&fleet.Spec.Consolidation)), busy: r.Clock.Now(),
-			inFlight: map[string]bool{}, gaveUp: map[string]bool{}, kept: map[string]kept{}, lost: map[string]time.Time{}, missing: map[string]time.Time{}, said: map[string]string{},
+			inFlight: map[string]bool{}, gaveUp: map[string]bool{}, kept: map[string]kept{}, lost: map[string]time.Time{}, missing: map[string]*standstill{}, said: map[string]string{},
 		}
 		m.nominations = inheritNominations(fleet)
 		r.memory[fleet.UID] = m

@@ -25,7 +25,8 @@ type Provider interface {
 
 	// Buy makes the machines of a flavor as many as to, if there are still to be
 	// as many as from. It returns ErrChanged if somebody else has changed their
-	// number. The intent names the decision.
+	// number. To want fewer takes none away that there is: it returns ErrChanged if there
+	// are more than to. The intent names the decision.
 	Buy(ctx context.Context, intent, flavor string, from, to int) error
 
 	// Release gives back machines of a flavor of which there are to be as many as

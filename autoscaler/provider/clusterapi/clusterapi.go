@@ -262,7 +262,34 @@ func (p *Provider) Buy(ctx context.Context, _, flavor string, from, to int) erro
 	if scale == nil || err != nil {
 		return err
 	}
+	if to < from {
+		if err := p.lacks(ctx, flavor, to); err != nil {
+			return err
+		}
+	}
 	return p.scale(ctx, flavor, scale, to)
+}
+
+// lacks returns ErrChanged if a MachineDeployment has more machines than so many: those
+// that were to be wanted no more have been made meanwhile, and it would choose itself which
+// of all to delete.
+func (p *Provider) lacks(ctx context.Context, flavor string, most int) error {
+	var list clusterv1.MachineList
+	err := p.live.List(ctx, &list, client.InNamespace(p.spec.Namespace), client.MatchingLabels{clusterv1.MachineDeploymentNameLabel: flavor})
+	if err != nil {
+		return fmt.Errorf("list Machines of MachineDeployment %s/%s: %w", p.spec.Namespace, flavor, err)
+	}
+	there := 0
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			there++
+		}
+	}
+	if there > most {
+		return fmt.Errorf("scale MachineDeployment %s/%s down to %d replicas: it has made %d machines by now: %w",
+			p.spec.Namespace, flavor, most, there, provider.ErrChanged)
+	}
+	return nil
 }
 
 // scaleOf reads the number of replicas of a MachineDeployment that is to be changed.

@@ -182,6 +182,23 @@ func TestBuyIsRefusedWhereSomebodyElseHasChangedTheNumber(t *testing.T) {
 	}
 }
 
+// TestMachinesThatHaveComeAreNotGivenUp: cluster-api would choose which of them to delete.
+func TestMachinesThatHaveComeAreNotGivenUp(t *testing.T) {
+	s := newServer(t, with(3, sized()), capiMachine("a"), capiMachine("b"))
+	if err := s.provider().Buy(t.Context(), "i", "small", 3, 1); !errors.Is(err, provider.ErrChanged) {
+		t.Errorf("error %v, want ErrChanged", err)
+	}
+	if got := s.state(t); got != "3" {
+		t.Errorf("%s replicas while there are two machines", got)
+	}
+	if err := s.provider().Buy(t.Context(), "i", "small", 3, 2); err != nil {
+		t.Error(err)
+	}
+	if got := s.state(t); got != "2" {
+		t.Errorf("%s replicas once only what was never made is given up", got)
+	}
+}
+
 func TestAChangeBetweenReadingAndWritingIsNotOverwritten(t *testing.T) {
 	s := newServer(t, with(3, sized()))
 	s.before = func(string) error {
