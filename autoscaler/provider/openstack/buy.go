@@ -86,18 +86,23 @@ func (p *Provider) missing(ctx context.Context, s *session, intent, flavor strin
 	return missing, nil
 }
 
-// makeAll asks for servers, some at a time, and goes on after a fault that is about
-// one alone. What has been asked for is waited for: a request that is given up may still
-// be carried out, later. It returns the error that matters most: one that another try will
-// not mend.
+// makeAll asks for servers.
 func (p *Provider) makeAll(ctx context.Context, s *session, stock *stock, o *offer, u *userData, intent string, ordinals []int) error {
+	return askAll(len(ordinals), func(i int) error { return p.makeOne(ctx, s, stock, o, u, intent, ordinals[i]) })
+}
+
+// askAll calls ask for each number below n, some at a time, and goes on after a fault that
+// is about one alone. What has been asked for is waited for: a request that is given up may
+// still be carried out, later. It returns the error that matters most: one that another try
+// will not mend.
+func askAll(n int, ask func(i int) error) error {
 	var refused atomic.Bool // the others would meet the same
-	errs := make([]error, len(ordinals))
-	parallel(len(ordinals), func(i int) {
+	errs := make([]error, n)
+	parallel(n, func(i int) {
 		if refused.Load() {
 			return
 		}
-		if errs[i] = p.makeOne(ctx, s, stock, o, u, intent, ordinals[i]); errs[i] != nil && !transient(errs[i]) {
+		if errs[i] = ask(i); errs[i] != nil && !transient(errs[i]) {
 			refused.Store(true)
 		}
 	})
