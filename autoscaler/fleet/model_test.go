@@ -65,7 +65,8 @@ type model struct {
 	flavors  []provider.Flavor // Want is how many there are to be
 	sellers  map[string]string // the fleet that may buy a flavor, where that is not every one
 	machines []*modelMachine
-	made     int            // machines ever made
+	made     int // machines ever made
+	lastMade time.Time
 	done     int            // jobs that have ended
 	killed   []string       // pods that were lost with their machine
 	most     map[string]int // the most machines there ever were at a time, by flavor
@@ -304,6 +305,18 @@ func (m *model) goAway() {
 	m.machines = slices.DeleteFunc(m.machines, func(m *modelMachine) bool { return m.Leaving })
 }
 
+// makes reports whether another machine is made now: never of an unmade flavor, and of a
+// slow one some time after the last.
+func (m *model) makes(flavor string) bool {
+	switch {
+	case strings.HasPrefix(flavor, "unmade"):
+		return false
+	case strings.HasPrefix(flavor, "slow"):
+		return m.clock.Now().Sub(m.lastMade) >= 6*minute
+	}
+	return true
+}
+
 func (m *model) make() {
 	for i := range m.flavors {
 		f := &m.flavors[i]
@@ -313,8 +326,9 @@ func (m *model) make() {
 				there++
 			}
 		}
-		for ; there < f.Want; there++ {
+		for ; there < f.Want && m.makes(f.Name); there++ {
 			m.made++
+			m.lastMade = m.clock.Now()
 			comes := minute
 			if strings.HasPrefix(f.Name, "never") {
 				comes = -1

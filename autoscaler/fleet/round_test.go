@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -193,6 +194,25 @@ func TestMachinesThatThereMustBeAreWaitedFor(t *testing.T) {
 		t.Errorf("one machine did not come, %d failures are counted", f.Failures)
 	}
 	m.checkCondition(v1alpha1.FleetDegraded, "True MachinesDoNotCome")
+}
+
+func TestMachinesThatAreNotMadeAreGivenUpAndOthersBought(t *testing.T) {
+	m := newModel(t, alone(nil), []provider.Flavor{modelFlavor("unmade", 4, 16, 50_000), modelFlavor("small", 4, 16, 100_000)})
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.run(15*minute, "f")
+	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; unmade 0 of 0, at most 0; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+}
+
+// TestMachinesThatAreMadeOneAfterTheOtherAreWaitedFor: together they take longer than one
+// may.
+func TestMachinesThatAreMadeOneAfterTheOtherAreWaitedFor(t *testing.T) {
+	m := newModel(t, alone(nil), []provider.Flavor{modelFlavor("slow", 4, 16, 50_000), modelFlavor("small", 4, 16, 100_000)})
+	for i := range 4 {
+		m.add(testPod(fmt.Sprintf("p%d", i), 3000, 1024, 2*time.Hour))
+	}
+	m.run(30*minute, "f")
+	m.checkOutcome("4 pods run, 0 wait, 0 have ended, lost []; slow 4 of 4, at most 4; small 0 of 0, at most 0; 4 were made, 0 nodes are closed")
+	m.checkCondition(v1alpha1.FleetDegraded, "False MachinesCome")
 }
 
 // TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt: one among all that the seller has
