@@ -7,8 +7,8 @@ import "time"
 // to want fewer of them while they are being made may take away one with pods on it.
 type standstill struct {
 	since time.Time
-	// made is how many machines there were at most, and lacks how many were lacking at
-	// least.
+	// made is how many machines there were at the last look, and lacks how many were
+	// lacking at least.
 	made, lacks int
 }
 
@@ -18,6 +18,7 @@ func (s *standstill) goesOn(now time.Time, made, lacks int) *standstill {
 	if s == nil || made > s.made {
 		return &standstill{since: now, made: made, lacks: lacks}
 	}
+	s.made = made                 // fewer, if one has gone: its successor is one that was made
 	s.lacks = min(s.lacks, lacks) // what is ordered meanwhile has its own time
 	return s
 }

@@ -20,7 +20,7 @@ func TestMachinesThatAreMadeSlowlyAreNoStandstill(t *testing.T) {
 		"more are ordered":              {{0, 3, 2, 0, 2}, {time.Minute, 3, 5, 0, 2}},
 		"one is made, more are ordered": {{0, 3, 2, 0, 2}, {time.Minute, 4, 4, time.Minute, 4}},
 		"fewer are ordered":             {{0, 3, 2, 0, 2}, {time.Minute, 3, 1, 0, 1}, {2 * time.Minute, 3, 4, 0, 1}},
-		"one goes and comes again":      {{0, 3, 2, 0, 2}, {time.Minute, 2, 3, 0, 2}, {2 * time.Minute, 3, 2, 0, 2}},
+		"one goes and comes again":      {{0, 3, 2, 0, 2}, {time.Minute, 2, 3, 0, 2}, {2 * time.Minute, 3, 2, 2 * time.Minute, 2}},
 	}
 	for name, looks := range tests {
 		t.Run(name, func(t *testing.T) {
