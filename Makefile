@@ -117,9 +117,16 @@ nodes-install: ## Build CRIU, runc, containerd and kubelet for real nodes (Debia
 
 .PHONY: e2e-nodes
 e2e-nodes: export NODES_LOGS := $(abspath $(DIST))/nodes
-e2e-nodes: $(BIN)/node-agent $(TOOLS)/gotestsum | $(DIST) ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
+e2e-nodes: $(BIN)/node-agent $(BIN)/descheduler $(TOOLS)/gotestsum | $(DIST) ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
 	hack/nodes/nodes.sh run $(call go_test,e2e-nodes,-tags nodes -count 1 -p 1 -timeout 40m ./test/e2e/nodes/...)
 
+KILL_SEED ?= 1
+
+.PHONY: soak-migration
+soak-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
+soak-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Kill every part of a migration at every step on real nodes (KILL_SEED orders them); what came of it in dist/soak-migration.json.
+	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 4h -v -run TestWhateverIsKilled ./test/e2e/nodes/migration \
+		-kill-points 0 -kill-seed $(KILL_SEED) -kill-report $(abspath $(DIST))/soak-migration.json
 .PHONY: test-vendor
 test-vendor: ## Build kube-scheduler from a vendored copy of this tree, without network.
 	hack/test-vendor.sh
@@ -156,6 +163,12 @@ $(BIN)/karpenter-peer: # a module of its own: nothing here depends on Karpenter
 bench-openstack: | $(DIST) ## Measure asking for 50 OpenStack servers and looking at 999 (Debian 12, root); JSON in dist/openstack.json.
 	go test -c -tags openstack,measure -o $(DIST)/openstack-speed.test ./test/e2e/openstack
 	OPENSTACK_NICE=0 OPENSTACK_MEASURED=$(abspath $(DIST))/openstack.json hack/openstack/openstack.sh run $(DIST)/openstack-speed.test -test.v -test.run TestSpeed -test.timeout 2h
+
+.PHONY: bench-migration
+bench-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
+bench-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Measure moves of 0 to 1024 MiB between real nodes (Debian 12, root); JSON in dist/migration.json.
+	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 1h -v -run '^$$' -bench BenchmarkMigration -benchtime 9x ./test/e2e/nodes/migration \
+		-bench-report $(abspath $(DIST))/migration.json
 
 HTAS_SEEDS ?= 10
 

@@ -112,6 +112,11 @@ func (a *Agent) roles(key types.NamespacedName, m *v1alpha1.Migration) []ledger.
 		if reserved := m.Status.Reservation; reserved != nil && a.nodes.mine(reserved.Node) {
 			add(ledger.ID{Migration: string(m.UID), Node: reserved.Node, Role: ledger.TargetRole})
 		}
+		// One that failed before it wrote anything down is still waited for, and the room
+		// may have been given away since.
+		if reported := m.Status.Target; reported != nil && a.nodes.mine(reported.Node) {
+			add(ledger.ID{Migration: string(m.UID), Node: reported.Node, Role: ledger.TargetRole})
+		}
 	}
 	for _, entry := range a.ledger.All() {
 		if entry.Namespace == key.Namespace && entry.Name == key.Name {

@@ -98,7 +98,7 @@ type Image struct {
 // checksum was right.
 type Verified interface {
 	io.Reader
-	// Sum is the checksum, as "sha256:..."; it is valid after io.EOF.
+	// Sum is the checksum, as "xxh64:..."; it is valid after io.EOF.
 	Sum() string
 }
 

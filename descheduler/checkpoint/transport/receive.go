@@ -2,13 +2,10 @@ package transport
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"log"
 	"net"
@@ -16,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 	"k8s.io/utils/clock"
 
@@ -133,8 +131,7 @@ func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session)
 		return Receipt{}, fmt.Errorf("set up the decompression: %w", err)
 	}
 	defer decompressed.Close()
-	body := &verified{r: decompressed, hash: sha256.New(), want: func() string { return request.Trailer.Get(sumTrailer) }}
-	defer body.wait()
+	body := &verified{r: decompressed, sum: xxhash.New(), want: func() string { return request.Trailer.Get(sumTrailer) }}
 	receipt, err := r.Take(request.Context(), s, body)
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
@@ -159,44 +156,24 @@ func (p *patient) Read(b []byte) (int, error) {
 	return p.ReadCloser.Read(b)
 }
 
-// verified ends with io.EOF only if the checksum is right. What was read is hashed while
-// the caller writes it down, so the caller must not change it before it reads on.
+// verified ends with io.EOF only if the checksum is right.
 type verified struct {
-	r      io.Reader
-	hash   hash.Hash
-	want   func() string // the trailer is there once the body has ended
-	sum    string
-	hashed chan struct{} // closed once the last read is hashed; nil before
-}
-
-// wait waits until all that was read is hashed.
-func (v *verified) wait() {
-	if v.hashed != nil {
-		<-v.hashed
-	}
+	r    io.Reader
+	sum  *xxhash.Digest
+	want func() string // the trailer is there once the body has ended
 }
 
 func (v *verified) Read(p []byte) (int, error) {
-	v.wait()
 	n, err := v.r.Read(p)
-	hashed := make(chan struct{})
-	v.hashed = hashed
-	go func() {
-		v.hash.Write(p[:n])
-		close(hashed)
-	}()
-	if err == io.EOF {
-		v.wait()
-		v.sum = "sha256:" + hex.EncodeToString(v.hash.Sum(nil))
-		if v.sum != v.want() {
-			err = ErrSum
-		}
+	_, _ = v.sum.Write(p[:n]) // a hash takes everything
+	if err == io.EOF && v.Sum() != v.want() {
+		err = ErrSum
 	}
 	return n, err
 }
 
 // Sum is the checksum, once all has been read.
-func (v *verified) Sum() string { return v.sum }
+func (v *verified) Sum() string { return sumOf(v.sum) }
 
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, code int, err error) {

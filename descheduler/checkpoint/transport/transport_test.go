@@ -126,7 +126,7 @@ func TestWhatIsSentArrives(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(b.taken, content) || sent.Tries != 1 || sent.Bytes != int64(len(content)) || sent.Digest != "sha256:d" || !strings.HasPrefix(sent.Sum, "sha256:") {
+			if !bytes.Equal(b.taken, content) || sent.Tries != 1 || sent.Bytes != int64(len(content)) || sent.Digest != "sha256:d" || !strings.HasPrefix(sent.Sum, "xxh64:") {
 				t.Errorf("sent %d bytes: %+v; taken %d", len(content), sent, len(b.taken))
 			}
 			if name == "zeros" && sent.WireBytes > 10_000 {
@@ -278,7 +278,7 @@ func TestAlteredBodiesAreRefused(t *testing.T) {
 		code int
 	}{
 		"as it was sent":          {packed.Bytes(), sum, http.StatusOK},
-		"another checksum":        {packed.Bytes(), "sha256:" + strings.Repeat("0", 64), http.StatusConflict},
+		"another checksum":        {packed.Bytes(), "xxh64:" + strings.Repeat("0", 16), http.StatusConflict},
 		"no checksum":             {packed.Bytes(), "", http.StatusConflict},
 		"a bit that was turned":   {flipped, sum, http.StatusConflict},
 		"a body that is cut":      {packed.Bytes()[:packed.Len()/2], sum, http.StatusConflict},

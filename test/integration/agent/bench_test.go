@@ -20,13 +20,14 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // bench is what one test works with: a namespace and two simulated nodes of its own.
 type bench struct {
 	*testing.T
 	client.WithWatch
-	site     *site
+	site     *kit.Site
 	name     string
 	from, to string // nodes
 	config   agent.Config
@@ -38,12 +39,12 @@ var benches atomic.Int32
 // newBench makes the namespace and the nodes. No agent runs yet.
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	s, err := theSite()
+	s, err := sites.Get()
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("agent-%d", benches.Add(1))
-	b := &bench{T: t, WithWatch: s.client, site: s, name: name, from: name + "-a", to: name + "-b", stop: func() {}}
+	b := &bench{T: t, WithWatch: s.Client, site: s, name: name, from: name + "-a", to: name + "-b", stop: func() {}}
 	b.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	b.addNode(b.from)
 	b.addNode(b.to)
@@ -169,20 +170,7 @@ func (b *bench) read(m *v1alpha1.Migration) {
 // eventually waits until look has no objection.
 func (b *bench) eventually(what string, look func() string) {
 	b.Helper()
-	for deadline := time.Now().Add(patience); ; {
-		objection := look()
-		if objection == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			b.Fatalf("%s: not after %s: %s", what, patience, objection)
-		}
-		select {
-		case <-b.Context().Done():
-			b.Fatalf("%s: %s", what, objection)
-		case <-time.After(poll):
-		}
-	}
+	b.site.Eventually(b.T, kit.Waiting{Patience: kit.Patience, Poll: poll, Show: func() string { return "" }}, what, look)
 }
 
 // sourceSays waits until the source has reported a step.

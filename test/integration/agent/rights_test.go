@@ -1,20 +1,15 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,45 +17,36 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
 	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/test/kit"
 )
 
-// install makes the objects of the manifests that give an agent its rights, once.
-var install = sync.OnceValue(func() error {
-	s, err := theSite()
-	if err != nil {
-		return err
+// installed says that the objects of the manifests that give an agent its rights are there.
+var installed bool
+
+// install makes them, once.
+func (b *bench) install() {
+	b.Helper()
+	if installed {
+		return
 	}
+	installed = true
 	for _, file := range []string{"namespace.yaml", "rbac.yaml", "policy.yaml"} {
-		text, err := os.ReadFile("../../../manifests/agent/" + file)
-		if err != nil {
-			return err
-		}
-		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-		for {
-			object := &unstructured.Unstructured{}
-			if err := decoder.Decode(object); err != nil || len(object.Object) == 0 {
-				break
-			}
-			if err := s.client.Create(context.Background(), object); err != nil {
-				return err
-			}
+		for _, object := range kit.Objects(b.T, "../../../manifests/agent/"+file) {
+			b.make(object)
 		}
 	}
-	return nil
-})
+}
 
 // asAgent is the client configuration of the agent of a node, as a pod of the DaemonSet
 // has it.
 func (b *bench) asAgent(name string) *rest.Config {
 	b.Helper()
-	if err := install(); err != nil {
-		b.Fatal(err)
-	}
+	b.install()
 	var node corev1.Node
 	if err := b.Get(b.Context(), client.ObjectKey{Name: name}, &node); err != nil {
 		b.Fatal(err)
 	}
-	token, err := b.site.Client().CoreV1().ServiceAccounts("supercargo-agent").CreateToken(b.Context(), "supercargo-node-agent", &authenticationv1.TokenRequest{
+	token, err := b.site.Playground.Client().CoreV1().ServiceAccounts("supercargo-agent").CreateToken(b.Context(), "supercargo-node-agent", &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}},
 	}, metav1.CreateOptions{})
 	if err != nil {

@@ -293,6 +293,10 @@ func TestNodeHasRoomForSoManyImages(t *testing.T) {
 	if r := b.targetSays(second, v1alpha1.TargetFailed); r.Reason != checkpoint.ReasonNoRoom {
 		t.Errorf("the target says %s: %s, want reason NoRoom", r.Reason, r.Message)
 	}
+	// Who waits for the one that failed is told that nothing is left, also after its room
+	// was given away.
+	b.write(second, func(s *v1alpha1.MigrationStatus) { s.Reservation, s.Order = nil, v1alpha1.OrderThaw })
+	b.targetSays(second, v1alpha1.TargetCleaned)
 	b.order(first, v1alpha1.OrderThaw)
 	b.targetSays(first, v1alpha1.TargetCleaned)
 	third := b.shipped(b.pod("third"))

@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
 	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
 	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 // wire is a migration whose source the test plays: its node is nobody's.
@@ -130,7 +131,7 @@ func TestTargetTakesNothingBeforeFreezeIsOrdered(t *testing.T) {
 
 func TestTargetRefusesWhatWasAltered(t *testing.T) {
 	w := newWire(t, v1alpha1.OrderFreeze)
-	for name, sum := range map[string]string{"another checksum": "sha256:00", "no checksum": ""} {
+	for name, sum := range map[string]string{"another checksum": "xxh64:00", "no checksum": ""} {
 		if code := w.put(io.MultiReader(bytes.NewReader(nil)), sum); code != http.StatusConflict {
 			t.Errorf("%s: the answer is %d, want %d", name, code, http.StatusConflict)
 		}
@@ -191,13 +192,13 @@ func TestTargetTakesTheSameCheckpointTwiceAndNoOther(t *testing.T) {
 
 func TestTargetStopsTakingWhenThawIsOrdered(t *testing.T) {
 	w := newWire(t, v1alpha1.OrderFreeze)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), kit.Patience)
 	defer cancel()
 	target := w.m.Status.Target
 	begun := make(chan struct{})
 	sent := make(chan error, 1)
 	go func() {
-		sender := transport.Sender{Clock: clock.RealClock{}, Tries: 1, Stalled: patience}
+		sender := transport.Sender{Clock: clock.RealClock{}, Tries: 1, Stalled: kit.Patience}
 		_, err := sender.Send(ctx, w.self, transport.Peer{Address: target.Address, Certificate: target.Certificate, Migration: string(w.m.UID), Node: w.to},
 			func(to io.Writer) error {
 				_, err := to.Write(checkpointOf(t, 0)[:1024])

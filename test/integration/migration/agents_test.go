@@ -1,5 +1,3 @@
-//go:build migration
-
 package migration
 
 import (
@@ -26,9 +24,8 @@ type agents struct {
 	// false if nothing is to be said for now.
 	source func(*v1alpha1.Migration, *v1alpha1.SourceReport) bool
 	target func(*v1alpha1.Migration, *v1alpha1.TargetReport) bool
-	// frozen are the pods that stand still, by UID; most is how many ever did at once.
+	// frozen are the pods that stand still, by UID.
 	frozen map[string]bool
-	most   int
 }
 
 func startAgents(b *bench) *agents {
@@ -104,11 +101,11 @@ func (a *agents) script(source func(*v1alpha1.Migration, *v1alpha1.SourceReport)
 	}
 }
 
-// standing returns how many pods stand still, and how many ever did at once.
-func (a *agents) standing() (now, most int) {
+// standing returns how many pods stand still.
+func (a *agents) standing() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.frozen), a.most
+	return len(a.frozen)
 }
 
 // version tells which of two versions of an object is the later.
@@ -153,7 +150,6 @@ func (a *agents) note(m *v1alpha1.Migration, step v1alpha1.SourceStep) {
 	case v1alpha1.SourceThawed, v1alpha1.SourceKilled:
 		delete(a.frozen, m.Status.Plan.PodUID)
 	}
-	a.most = max(a.most, len(a.frozen))
 }
 
 // nextSource returns what the source's agent says next; nil if it has nothing to say.

@@ -1,5 +1,3 @@
-//go:build migration
-
 package migration
 
 import (
@@ -34,7 +32,7 @@ type bench struct {
 	site *kit.Site
 	name string
 	log  *kit.Log
-	// agents are those of all nodes.
+	// agents are those of all nodes, if they are scripted.
 	agents *agents
 	// meanwhile is called at every look while something is waited for.
 	meanwhile func()
@@ -42,8 +40,19 @@ type bench struct {
 	poll time.Duration
 }
 
-// newBench returns the bench with that name and so many nodes, NAME-0 and so on.
+// newBench returns the bench with that name and so many nodes, NAME-0 and so on, whose
+// agents do as they are scripted.
 func newBench(t *testing.T, name string, nodes int, from ...*kit.Sites) *bench {
+	t.Helper()
+	b := newEmptyBench(t, name, from...)
+	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}
+	b.addNodes(nodes, map[string]string{v1alpha1.AnnotationCapability: can.Encode()})
+	b.agents = startAgents(b)
+	return b
+}
+
+// newEmptyBench returns a bench without nodes and agents.
+func newEmptyBench(t *testing.T, name string, from ...*kit.Sites) *bench {
 	t.Helper()
 	if len(from) == 0 {
 		from = []*kit.Sites{sites}
@@ -64,19 +73,20 @@ func newBench(t *testing.T, name string, nodes int, from ...*kit.Sites) *bench {
 			return message(b.Get(b.Context(), client.ObjectKey{Namespace: name, Name: "default"}, &corev1.ServiceAccount{}))
 		})
 	}
-	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}
+	return b
+}
+
+func (b *bench) addNodes(n int, annotations map[string]string) {
+	b.Helper()
 	var specs []playground.NodeSpec
-	for i := range nodes {
+	for i := range n {
 		specs = append(specs, playground.NodeSpec{
-			Name: b.node(i), CPU: "8", Memory: "32Gi", Labels: map[string]string{benchLabel: name},
-			Annotations: map[string]string{v1alpha1.AnnotationCapability: can.Encode()},
+			Name: b.node(i), CPU: "8", Memory: "32Gi", Labels: map[string]string{benchLabel: b.name}, Annotations: annotations,
 		})
 	}
-	if err := playground.CreateNodes(t.Context(), s.Playground.Client(), specs); err != nil {
-		t.Fatal(err)
+	if err := playground.CreateNodes(b.Context(), b.site.Playground.Client(), specs); err != nil {
+		b.Fatal(err)
 	}
-	b.agents = startAgents(b)
-	return b
 }
 
 func message(err error) string {

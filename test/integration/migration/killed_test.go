@@ -1,12 +1,6 @@
-//go:build migration
-
 package migration
 
 import (
-	"fmt"
-	"math"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,32 +16,8 @@ import (
 func TestWhereverItIsKilledTheJobSeesNothingOfTheMove(t *testing.T) {
 	t.Parallel()
 	const atOnce = 3 // runs, which wait for most of their time
-	var next, last atomic.Int64
-	var all sync.WaitGroup
-	last.Store(math.MaxInt64)
-	for range atOnce {
-		all.Go(func() {
-			for !t.Failed() {
-				run := next.Add(1) - 1
-				at, sent := run/2+1, run%2 == 1
-				if at > last.Load() {
-					return
-				}
-				name := map[bool]string{false: "before", true: "after"}[sent]
-				t.Run(fmt.Sprintf("%s write %d", name, at), func(t *testing.T) {
-					c := kit.NewCut(at, sent)
-					b := newBench(t, fmt.Sprintf("kill-%s-%d", name, at), 2)
-					b.killedOnce(c)
-					if !c.Broken() {
-						last.Store(at) // this is how many there are
-					}
-					t.Logf("killed %s: %s", name, c.What)
-				})
-			}
-		})
-	}
-	all.Wait()
-	if n := last.Load(); n < 10 || n > 40 {
+	n := kit.KillAtEveryWrite(t, atOnce, func(t *testing.T, name string, c *kit.Cut) { newBench(t, name, 2).killedOnce(c) })
+	if n < 10 || n > 40 {
 		t.Errorf("the run without a descheduler killed has %d writes", n)
 	}
 }

@@ -1,5 +1,3 @@
-//go:build migration
-
 // Package migration tests Migrations on a real API server with the real Job controller
 // and the real scheduler. Nodes are played by kwok, and their agents by a script that
 // can be told to fail.

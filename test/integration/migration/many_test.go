@@ -1,28 +1,93 @@
-//go:build migration
-
 package migration
 
 import (
+	"context"
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent"
 	"supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
+	"supercargo.dev/supercargo/internal/operator"
 )
+
+// simulate runs the agent that plays those of all nodes of the bench.
+func (b *bench) simulate(model simulated.Model) {
+	b.Helper()
+	dir := b.TempDir()
+	a, err := agent.New(agent.Config{
+		Client: operator.Throttle(b.site.Config()), StateDir: filepath.Join(dir, "state"), WorkDir: filepath.Join(dir, "work"), ListenAddress: "127.0.0.1:0",
+		Simulation: &agent.Simulation{Selector: labels.SelectorFromSet(labels.Set{benchLabel: b.name}), Model: model},
+		Log:        b.log.Logger("agent"),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	b.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Errorf("the agent: %v", err)
+		}
+	})
+}
+
+// inFlight counts the migrations that are under way.
+type inFlight struct {
+	ended, moving, frozen, ofOneNode int
+}
+
+// inFlight counts, and has the test end if a migration did not succeed.
+func (b *bench) inFlight() (n inFlight) {
+	b.Helper()
+	ofNode := map[string]int{}
+	for _, m := range b.migrations() {
+		switch {
+		case m.Status.Phase == v1alpha1.MigrationSucceeded:
+			n.ended++
+			continue
+		case m.Status.Phase == v1alpha1.MigrationRefused || m.Status.Phase == v1alpha1.MigrationRolledBack:
+			b.Fatalf("migration %s ends as %s: %+v", m.Name, m.Status.Phase, m.Status.Conditions)
+		case m.Status.Plan == nil:
+			continue
+		}
+		n.moving++
+		ofNode[m.Status.Plan.SourceNode]++
+		if m.Status.Order != v1alpha1.OrderPrepare {
+			ofNode[m.Status.Reservation.Node]++
+		}
+		if condition(&m, v1alpha1.MigrationFrozen).Status == metav1.ConditionTrue {
+			n.frozen++
+		}
+	}
+	for _, of := range ofNode {
+		n.ofOneNode = max(n.ofOneNode, of)
+	}
+	return n
+}
 
 // 500 pods of an indexed Job move, ten at a time and two from or to one node.
 func TestFiveHundredPodsMoveAFewAtATime(t *testing.T) {
 	const pods, nodes, atOnce, perNode = 500, 40, 10, 2
-	b := newBench(t, "many", nodes)
-	b.poll = 2 * time.Second // it is much to look at
-	b.job(pods, batchv1.IndexedCompletion)
-	most, mostOfNode := 0, 0
+	b := newEmptyBench(t, "many")
+	b.addNodes(nodes, nil)
+	b.poll = time.Second // it is much to look at
+	b.simulate(simulated.Model{MemoryFactor: 1, DumpRate: 1 << 30, ShipRate: 150_000_000, Freeze: 10 * time.Millisecond})
+	b.job(pods, batchv1.IndexedCompletion, func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+	})
 	b.deschedule(func(o *app.Options) {
 		o.Migrations.MaxMigrations, o.Migrations.MaxPerNode = atOnce, perNode
 		o.Migrations.MaxFinished = pods
@@ -33,53 +98,41 @@ func TestFiveHundredPodsMoveAFewAtATime(t *testing.T) {
 			Spec:       v1alpha1.MigrationSpec{PodName: p.Name, PodUID: string(p.UID), Deadline: metav1.Duration{Duration: time.Hour}},
 		})
 	}
-	ended := 0
-	for last := -1; ended < pods; last = ended {
+	var most inFlight
+	for last := -1; most.ended < pods; last = most.ended {
 		b.eventually(fmt.Sprintf("more than %d have ended", last), func() string {
-			ended = 0
-			inFlight, ofNode := 0, map[string]int{}
-			for _, m := range b.migrations() {
-				switch {
-				case m.Status.Phase == v1alpha1.MigrationSucceeded:
-					ended++
-				case m.Status.Phase == v1alpha1.MigrationRefused || m.Status.Phase == v1alpha1.MigrationRolledBack:
-					b.Fatalf("migration %s ends as %s: %+v", m.Name, m.Status.Phase, m.Status.Conditions)
-				case m.Status.Plan != nil:
-					inFlight++
-					ofNode[m.Status.Plan.SourceNode]++
-					if m.Status.Order != v1alpha1.OrderPrepare {
-						ofNode[m.Status.Reservation.Node]++
-					}
-				}
-			}
-			most = max(most, inFlight)
-			for _, n := range ofNode {
-				mostOfNode = max(mostOfNode, n)
-			}
-			if ended <= last && ended < pods {
-				return fmt.Sprint(ended)
+			now := b.inFlight()
+			most = inFlight{now.ended, max(most.moving, now.moving), max(most.frozen, now.frozen), max(most.ofOneNode, now.ofOneNode)}
+			if now.ended <= last && now.ended < pods {
+				return fmt.Sprint(now.ended)
 			}
 			return ""
 		})
 	}
-	if most > atOnce || mostOfNode > perNode {
-		t.Errorf("%d were in flight at once, %d of one node; at most %d and %d may be", most, mostOfNode, atOnce, perNode)
+	if most.moving > atOnce || most.ofOneNode > perNode {
+		t.Errorf("%d were in flight at once, %d of one node; at most %d and %d may be", most.moving, most.ofOneNode, atOnce, perNode)
 	}
-	if _, most := b.agents.standing(); most > atOnce {
-		t.Errorf("%d pods stood still at once", most)
+	if most.moving < 2 {
+		t.Error("they moved one after another")
 	}
+	b.allMoved(pods)
+}
+
+// allMoved checks that the pods of the Job are those that there were, moved.
+func (b *bench) allMoved(pods int) {
+	b.Helper()
 	indexes := map[string]bool{}
 	for _, p := range b.healthy("work", pods) {
 		indexes[p.Annotations[batchv1.JobCompletionIndexAnnotation]] = true
 		if _, moved := p.Annotations[v1alpha1.AnnotationBaseImage]; !moved {
-			t.Errorf("pod %s is a fresh one", p.Name)
+			b.Errorf("pod %s is a fresh one", p.Name)
 		}
 	}
 	if len(indexes) != pods {
-		t.Errorf("%d of %d indexes are there", len(indexes), pods)
+		b.Errorf("%d of %d indexes are there", len(indexes), pods)
 	}
 	var left corev1.PodList
 	if err := b.List(b.Context(), &left, client.InNamespace(b.name), client.HasLabels{v1alpha1.LabelMigration}); err != nil || len(left.Items) > 0 {
-		t.Errorf("%d pods still have the label of their migration (%v)", len(left.Items), err)
+		b.Errorf("%d pods still have the label of their migration (%v)", len(left.Items), err)
 	}
 }

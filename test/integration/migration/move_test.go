@@ -1,5 +1,3 @@
-//go:build migration
-
 package migration
 
 import (

@@ -1,11 +1,8 @@
-//go:build migration
-
 package migration
 
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -76,28 +73,14 @@ func (b *bench) letJobsSync(name string) {
 func TestWheneverTheJobControllerLooksItSeesAsManyPodsAsItWants(t *testing.T) {
 	t.Parallel()
 	const atOnce = 2
-	var next, last atomic.Int64
-	var all sync.WaitGroup
-	last.Store(math.MaxInt64)
-	for range atOnce {
-		all.Go(func() {
-			for !t.Failed() {
-				at := next.Add(1)
-				if at > last.Load() {
-					return
-				}
-				t.Run(fmt.Sprintf("after write %d", at), func(t *testing.T) {
-					b := newBench(t, fmt.Sprintf("paused-%d", at), 2, quiet)
-					if !b.pausedAfter(at) {
-						last.Store(at)
-					}
-				})
-			}
+	end := kit.Series(t, atOnce, func(n int64) (reached bool) {
+		t.Run(fmt.Sprintf("after write %d", n), func(t *testing.T) {
+			reached = newBench(t, fmt.Sprintf("paused-%d", n), 2, quiet).pausedAfter(n)
 		})
-	}
-	all.Wait()
-	if n := last.Load(); n < 10 || n > 40 {
-		t.Errorf("a move has %d writes", n)
+		return reached
+	})
+	if end < 10 || end > 40 {
+		t.Errorf("a move has %d writes", end-1)
 	}
 }
 

@@ -2,9 +2,6 @@ package nodefleet
 
 import (
 	"fmt"
-	"math"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,32 +21,11 @@ import (
 func TestWhereverItIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) {
 	t.Parallel()
 	const atOnce = 6 // runs, which wait for most of their time
-	var next, last atomic.Int64
-	var all sync.WaitGroup
-	last.Store(math.MaxInt64)
-	for range atOnce {
-		all.Go(func() {
-			for !t.Failed() {
-				run := next.Add(1) - 1
-				at, sent := run/2+1, run%2 == 1
-				if at > last.Load() {
-					return
-				}
-				name := map[bool]string{false: "before", true: "after"}[sent]
-				t.Run(fmt.Sprintf("%s write %d", name, at), func(t *testing.T) {
-					c := kit.NewCut(at, sent)
-					b := newBench(t, fmt.Sprintf("kill-%s-%d", name, at))
-					growAndShrink(b, b.movable, func() { b.autoscaleAnewAfter(c) })
-					if !c.Broken() {
-						last.Store(at) // this is how many there are
-					}
-					t.Logf("killed %s: %s", name, c.What)
-				})
-			}
-		})
-	}
-	all.Wait()
-	if n := last.Load(); n < 10 || n > 100 {
+	n := kit.KillAtEveryWrite(t, atOnce, func(t *testing.T, name string, c *kit.Cut) {
+		b := newBench(t, name)
+		growAndShrink(b, b.movable, func() { b.autoscaleAnewAfter(c) })
+	})
+	if n < 10 || n > 100 {
 		t.Errorf("the run without an autoscaler killed has %d writes", n)
 	}
 }

@@ -227,3 +227,18 @@ func (f *Fleet) startDescheduler(ctx context.Context) error {
 	}
 	return f.Descheduler.Start()
 }
+
+// AgentPeak returns the most memory, in bytes, that the agent of a node has used since it
+// was started.
+func (f *Fleet) AgentPeak(ctx context.Context, node *cluster.Node) (int64, error) {
+	const script = `for p in /proc/[0-9]*; do [ "$(cat $p/comm)" = node-agent ] && grep VmHWM $p/status; done; true`
+	output, err := node.Run(ctx, "sh", "-c", script)
+	if err != nil {
+		return 0, fmt.Errorf("look at the agent of node %s: %w", node.Name, err)
+	}
+	var kib int64
+	if _, err := fmt.Sscanf(string(output), "VmHWM: %d kB", &kib); err != nil {
+		return 0, fmt.Errorf("read the peak of the agent's memory on node %s: %w: %s", node.Name, err, output)
+	}
+	return kib << 10, nil
+}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -50,6 +51,9 @@ func (w *town) rolledBack(m *v1alpha1.Migration, words ...string) *v1alpha1.Migr
 		if !strings.Contains(endMessage(m), word) {
 			w.Errorf("migration %s ended with %q, which does not say %q", m.Name, endMessage(m), word)
 		}
+	}
+	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.MigrationCleanedUp); c == nil || c.Status != metav1.ConditionTrue {
+		w.Errorf("migration %s has ended and is not cleaned up: %+v", m.Name, c)
 	}
 	if pod := m.Status.Plan.RestoredPod; pod != "" {
 		w.Gone(pod)

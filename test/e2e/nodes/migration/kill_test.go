@@ -165,21 +165,27 @@ func TestWhateverIsKilledNoWorkIsLostAndNoneIsDoneTwice(t *testing.T) {
 			newTown(t).killAt(point, &result)
 		})
 	}
-	if *killReport == "" {
+	writeJSON(t, *killReport, map[string]any{"seed": *killSeed, "points": report})
+}
+
+// writeJSON writes a report, if there is a file for it.
+func writeJSON(tb testing.TB, file string, report any) {
+	tb.Helper()
+	if file == "" {
 		return
 	}
-	text, err := json.MarshalIndent(map[string]any{"seed": *killSeed, "points": report}, "", "  ")
-	if err != nil {
-		t.Fatal(err)
+	text, err := json.MarshalIndent(report, "", "  ")
+	if err == nil {
+		err = os.WriteFile(file, append(text, '\n'), 0o644)
 	}
-	if err := os.WriteFile(*killReport, append(text, '\n'), 0o644); err != nil {
-		t.Fatal(err)
+	if err != nil {
+		tb.Fatal(err)
 	}
 }
 
 // killAt moves the pod of a Job and kills something on the way.
 func (w *town) killAt(point killPoint, result *came) {
-	const length = 150
+	const length = 120 // hashes, ten a second
 	w.chains("work", 1, length)
 	pod := w.runningPods(w.Context(), "work")["0"]
 	source := w.Node(pod.Spec.NodeName)

@@ -26,7 +26,7 @@ func movable(pod *corev1.Pod) *corev1.Pod {
 }
 
 func TestACounterMovesThreeTimesAndLosesNothing(t *testing.T) {
-	for _, megabytes := range []int{0, 64, 256} {
+	for _, megabytes := range []int{0, 64, 256, 1024} {
 		t.Run(strconv.Itoa(megabytes)+"MiB", func(t *testing.T) {
 			w := newTown(t)
 			w.Create(movable(w.Pod("counter", cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: strconv.Itoa(megabytes)})))

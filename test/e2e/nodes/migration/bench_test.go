@@ -1,0 +1,113 @@
+//go:build nodes
+
+package migration
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/workload"
+)
+
+// figure is what several moves took: the one in the middle, and the most.
+type figure struct {
+	Median float64 `json:"median"`
+	Max    float64 `json:"max"`
+}
+
+func figureOf(values []float64) figure {
+	slices.Sort(values)
+	return figure{values[len(values)/2], values[len(values)-1]}
+}
+
+// measured is what moves of a counter with so much memory took.
+type measured struct {
+	Mebibytes int `json:"mebibytes"`
+	Moves     int `json:"moves"`
+	// Pause is the longest time between two ticks of the counter, which ticks every 0.1 s.
+	Pause      figure `json:"pauseSeconds"`
+	Frozen     figure `json:"frozenSeconds"`
+	Dump       figure `json:"dumpSeconds"`
+	Ship       figure `json:"shipSeconds"`
+	Restore    figure `json:"restoreSeconds"`
+	Total      figure `json:"totalSeconds"`
+	Checkpoint int64  `json:"checkpointBytes"`
+	Shipped    int64  `json:"shippedBytes"`
+	AgentPeak  int64  `json:"agentPeakBytes"`
+}
+
+// BenchmarkMigration moves counters of several sizes there and back. Their memory cannot
+// be compressed.
+func BenchmarkMigration(b *testing.B) {
+	var report []measured
+	for _, mebibytes := range []int{0, 64, 256, 1024} {
+		b.Run(fmt.Sprintf("%dMiB", mebibytes), func(b *testing.B) {
+			m := newTown(b).measure(b, mebibytes)
+			report = append(report, m)
+			for name, f := range map[string]figure{"pause-s": m.Pause, "dump-s": m.Dump, "ship-s": m.Ship, "restore-s": m.Restore} {
+				b.ReportMetric(f.Median, name)
+			}
+			b.ReportMetric(float64(m.AgentPeak)/(1<<20), "agent-MiB")
+		})
+	}
+	writeJSON(b, *benchReport, report)
+}
+
+// measure moves a counter as often as the benchmark says.
+func (w *town) measure(b *testing.B, mebibytes int) measured {
+	w.Helper()
+	for _, agent := range w.fleet.Agents {
+		if err := agent.Restart(w.Context()); err != nil {
+			w.Fatal(err)
+		}
+	}
+	name := "counter"
+	w.Create(movable(w.Pod(name, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: strconv.Itoa(mebibytes)})))
+	w.Running(name)
+	w.counts(name, 5)
+	result := measured{Mebibytes: mebibytes}
+	var pause, frozen, dump, ship, restore, total []float64
+	for b.Loop() {
+		before := len(w.Ticks(name))
+		m := w.succeeded(w.move(name)).Status
+		name = m.Plan.RestoredPod
+		w.counts(name, len(w.Ticks(name))+5)
+		longest, _ := workload.LongestPause(w.Ticks(name)[before-1:])
+		pause = append(pause, longest.Seconds())
+		frozen = append(frozen, w.seconds(m.Measured.FrozenSeconds))
+		dump = append(dump, w.seconds(m.Measured.DumpSeconds))
+		ship = append(ship, w.seconds(m.Measured.ShipSeconds))
+		restore = append(restore, w.seconds(m.Measured.RestoreSeconds))
+		total = append(total, w.seconds(m.Measured.TotalSeconds))
+		result.Moves++
+		result.Checkpoint, result.Shipped = m.Measured.CheckpointBytes, m.Measured.ShippedBytes
+	}
+	if err := workload.CheckTicks(w.Ticks(name), 1); err != nil {
+		w.Error(err)
+	}
+	result.Pause, result.Frozen, result.Dump = figureOf(pause), figureOf(frozen), figureOf(dump)
+	result.Ship, result.Restore, result.Total = figureOf(ship), figureOf(restore), figureOf(total)
+	for _, node := range w.Nodes {
+		peak, err := w.fleet.AgentPeak(w.Context(), node)
+		if err != nil {
+			w.Fatal(err)
+		}
+		result.AgentPeak = max(result.AgentPeak, peak)
+	}
+	return result
+}
+
+// seconds reads a time of a status.
+func (w *town) seconds(text string) float64 {
+	w.Helper()
+	s, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return s
+}
