@@ -127,6 +127,7 @@ soak-migration: export NODES_LOGS := $(abspath $(DIST))/nodes
 soak-migration: $(BIN)/node-agent $(BIN)/descheduler | $(DIST) ## Kill every part of a migration at every step on real nodes (KILL_SEED orders them); what came of it in dist/soak-migration.json.
 	hack/nodes/nodes.sh run go test -tags nodes -count 1 -timeout 4h -v -run TestWhateverIsKilled ./test/e2e/nodes/migration \
 		-kill-points 0 -kill-seed $(KILL_SEED) -kill-report $(abspath $(DIST))/soak-migration.json
+
 .PHONY: test-vendor
 test-vendor: ## Build kube-scheduler from a vendored copy of this tree, without network.
 	hack/test-vendor.sh

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"syscall"
 )
 
@@ -28,15 +29,21 @@ func (p *Program) Start() error {
 	p.cmd = exec.Command(p.path, p.args...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.cmd.Start(); err != nil {
-		return err
-	}
 	p.ended = make(chan struct{})
+	started := make(chan error)
 	go func(cmd *exec.Cmd, ended chan struct{}) {
-		_ = cmd.Wait() // how it ended is no concern of who ended it
+		// Linux ends the program with the thread that started it, and Go ends threads that
+		// others have changed for good: this one lives as long as the program.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is no concern of who ended it
+		}
 		close(ended)
 	}(p.cmd, p.ended)
-	return nil
+	return <-started
 }
 
 // Kill ends the program at once.
