@@ -38,7 +38,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Options.AddFlags(flags)
 	m := &o.Migrations
 	flags.IntVar(&m.MaxMigrations, "max-migrations", m.MaxMigrations, "how many pods may be moving at the same time")
-	flags.IntVar(&m.MaxPerNode, "max-migrations-per-node", m.MaxPerNode, "how many of them from or to one node")
+	flags.IntVar(&m.MaxPerNode, "max-migrations-per-node", m.MaxPerNode, "how many of them from one node, and as many to it")
 	flags.DurationVar(&m.CleanPatience, "clean-up-patience", m.CleanPatience, "how long the end of a Migration waits for agents to remove what is left")
 	flags.DurationVar(&m.KeepFinished, "keep-finished", m.KeepFinished, "how long Migrations that have ended can be read")
 	flags.IntVar(&m.MaxFinished, "keep-finished-per-namespace", m.MaxFinished, "how many of them in a namespace; the oldest go first")

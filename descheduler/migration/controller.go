@@ -14,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -40,8 +41,13 @@ import (
 // the API server.
 const atOnce = 8
 
-// maxSteps bounds the writes of one go, which end by themselves after a few.
-const maxSteps = 32
+const (
+	// maxTries is how often in a row it is tried to write what others change meanwhile.
+	maxTries = 8
+	// unseenPatience is when a migration is looked at again if nothing was heard of what
+	// was written: the API server tells nobody of a write that changes nothing.
+	unseenPatience = time.Second
+)
 
 // Reconciler carries out all Migrations of a cluster.
 type Reconciler struct {
@@ -245,27 +251,28 @@ func (r *Reconciler) concerned(_ context.Context, ended *v1alpha1.Migration, all
 	return requests
 }
 
-// reconcile returns what does all that can be done for a migration now, a write at a
-// time, as long as that is for this controller to do.
+// reconcile returns what does one thing for a migration, as long as that is for this
+// controller to do. What it has written comes back through the cache and calls it again:
+// to look on at once would be to decide on what the cache does not know yet, and so to
+// ask the API server for everything twice.
 func (r *Reconciler) reconcile(concerns func(client.Object) bool) reconcile.Func {
 	return func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-		for range maxSteps {
+		for range maxTries {
 			step, err := r.once(ctx, req.NamespacedName, concerns)
 			switch {
 			case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
 				ctrl.LoggerFrom(ctx).V(2).Info("What was observed has changed: it is observed anew", "err", err.Error())
-			case err != nil:
+				continue
+			case err != nil || step == nil:
 				return reconcile.Result{}, err
-			case step == nil:
+			case step.Do != decide.Wait && !r.DryRun:
+				return reconcile.Result{RequeueAfter: unseenPatience}, nil
+			case step.Until.IsZero():
 				return reconcile.Result{}, nil
-			case step.Do == decide.Wait || r.DryRun:
-				if step.Until.IsZero() {
-					return reconcile.Result{}, nil
-				}
-				return reconcile.Result{RequeueAfter: max(step.Until.Sub(r.Clock.Now()), 1)}, nil
 			}
+			return reconcile.Result{RequeueAfter: max(step.Until.Sub(r.Clock.Now()), 1)}, nil
 		}
-		return reconcile.Result{RequeueAfter: 1}, nil
+		return reconcile.Result{RequeueAfter: unseenPatience}, nil
 	}
 }
 

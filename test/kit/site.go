@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -139,6 +140,7 @@ var GlobalLog = &Log{}
 // many.
 func Main(m *testing.M, parallel string, sites ...*Sites) int {
 	flag.Parse()
+	debug.SetGCPercent(400) // a whole control plane makes much garbage, and there is memory
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {

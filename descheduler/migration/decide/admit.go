@@ -94,21 +94,31 @@ func (c Config) full(others []Flight, node string) string {
 	if len(others) >= c.MaxMigrations {
 		return fmt.Sprintf("%d of at most %d migrations are in flight", len(others), c.MaxMigrations)
 	}
-	return c.busy(others, node)
+	return c.enough("from", node, count(others, func(f Flight) bool { return f.Source == node }))
 }
 
-// busy says that a node takes part in as many migrations as it may.
-func (c Config) busy(others []Flight, node string) string {
-	n := 0
-	for _, other := range others {
-		if other.Source == node || other.Target == node {
-			n++
-		}
-	}
+// fullTarget says why no container can be frozen that would go to a node; empty if one
+// can. Those that leave the node do not count. If they did, two nodes that exchange pods
+// could wait for each other: each would have begun as many as it may, and none could go
+// on. As it is, one that has its target goes on to its end.
+func (c Config) fullTarget(others []Flight, node string) string {
+	return c.enough("to", node, count(others, func(f Flight) bool { return f.Target == node }))
+}
+
+func (c Config) enough(way, node string, n int) string {
 	if n < c.MaxPerNode {
 		return ""
 	}
-	return fmt.Sprintf("node %s takes part in %d of at most %d migrations", node, n, c.MaxPerNode)
+	return fmt.Sprintf("%d of at most %d migrations %s node %s are in flight", n, c.MaxPerNode, way, node)
+}
+
+func count(flights []Flight, match func(Flight) bool) (n int) {
+	for _, f := range flights {
+		if match(f) {
+			n++
+		}
+	}
+	return n
 }
 
 // pend lets a migration wait for others to end.

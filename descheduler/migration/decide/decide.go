@@ -32,8 +32,8 @@ import (
 
 // Config bounds what is done.
 type Config struct {
-	// MaxMigrations is how many may be in flight; those of one node, as the source or
-	// the target, are at most MaxPerNode.
+	// MaxMigrations is how many may be in flight; of them at most MaxPerNode leave a
+	// node, and as many come to it.
 	MaxMigrations, MaxPerNode int
 	// CleanPatience is how long an end waits for agents to remove what is left, where
 	// nothing depends on it. They do so later anyway.

@@ -74,7 +74,7 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 		s.set(v1alpha1.MigrationReserved, no, "PreparingTarget", "the agent of node "+reservation.Node+" prepares", now)
 		return s.writeOr(m, "wait for the target to be prepared", until)
 	}
-	if why := c.busy(o.Others, reservation.Node); why != "" {
+	if why := c.fullTarget(o.Others, reservation.Node); why != "" {
 		s.set(v1alpha1.MigrationReserved, no, "NodeBusy", why, now)
 		return s.writeOr(m, "wait: "+why, until)
 	}
@@ -102,7 +102,7 @@ func (c Config) readyToHandOver(o Observation) bool {
 		reservation := m.Status.Reservation
 		return m.Status.Source != nil && m.Status.Source.Step == v1alpha1.SourcePrepared && r.Spec.NodeName == "" && r.Status.Phase == corev1.PodPending &&
 			reservation != nil && reservation.PodUID == string(r.UID) && o.faultOfNode(reservation.Node) == nil && o.faultOfSource() == nil &&
-			c.busy(o.Others, reservation.Node) == ""
+			c.fullTarget(o.Others, reservation.Node) == ""
 	}
 	return m.Status.Order == v1alpha1.OrderFreeze && staged(o) && verified(r, m.Status.Plan.Container)
 }
