@@ -4,17 +4,15 @@
 package main
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/component-base/cli"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/descheduler/agent/app"
+	"supercargo.dev/supercargo/internal/operator"
 	"supercargo.dev/supercargo/internal/version"
 )
 
@@ -37,7 +35,7 @@ func newCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			var err error
-			if o.Config, err = load(kubeconfig); err != nil {
+			if o.Config, err = operator.Load(kubeconfig); err != nil {
 				return err
 			}
 			o.Log = klog.Background()
@@ -48,20 +46,4 @@ func newCommand() *cobra.Command {
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` (default: the cluster this runs in, else $KUBECONFIG or ~/.kube/config)")
 	o.AddFlags(cmd.Flags())
 	return cmd
-}
-
-// load reads a kubeconfig; without a file it looks where kubectl and pods do.
-func load(file string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = file
-	if file == "" {
-		if config, err := rest.InClusterConfig(); err == nil {
-			return config, nil
-		}
-	}
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("find the cluster: %w", err)
-	}
-	return config, nil
 }
