@@ -18,7 +18,6 @@ import (
 	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/world"
 )
 
 // mayAct reports whether machines may be changed.
@@ -102,7 +101,7 @@ func (r *round) act(ctx context.Context) error {
 		}
 	}
 	for _, node := range nodes {
-		if err := r.close(ctx, r.world.Nodes[node]); err != nil && !apierrors.IsConflict(err) { // else it is looked at again
+		if err := r.close(ctx, r.world.nodes[node]); err != nil && !apierrors.IsConflict(err) { // else it is looked at again
 			return err
 		}
 	}
@@ -246,7 +245,7 @@ func (r *round) late() map[string][]lateMachine {
 	found := map[string][]lateMachine{}
 	for name, m := range r.seen.own {
 		timeout := joinTimeout(r.fleet, r.flavor(m.Flavor))
-		node := r.world.Nodes[m.Node]
+		node := r.world.nodes[m.Node]
 		var why string
 		switch wait := r.patienceWith(name, m, node, timeout); {
 		case wait == never:
@@ -284,7 +283,7 @@ func (r *round) patienceWith(name string, m provider.Machine, node *corev1.Node,
 		return timeout - r.now.Sub(r.withoutNode(m))
 	}
 	delete(r.memory.lost, m.Name)
-	c, is := world.Ready(node)
+	c, is := ready(node)
 	if _, _, closing := drainMark(node); is || closing || node.DeletionTimestamp != nil {
 		return never
 	}

@@ -43,7 +43,6 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/runtimes"
-	"supercargo.dev/supercargo/internal/world"
 )
 
 // Reconciler keeps all NodeFleets of a cluster.
@@ -109,7 +108,6 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache,
 		Watches(&corev1.Node{}, r.everyFleet(), builder.WithPredicates(nodeMatters())).
 		Watches(&appsv1.DaemonSet{}, r.everyFleet(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&policyv1.PodDisruptionBudget{}, r.nothing()). // read in a round, and so to be in the cache
-		Watches(&v1alpha1.Migration{}, r.nothing()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1})
 	for _, object := range machines {
 		b = b.WatchesRawSource(source.Kind(machinesCache, object, r.everyFleet()))
@@ -147,7 +145,7 @@ func (r *Reconciler) nothing() handler.EventHandler { return handler.Funcs{} }
 func (r *Reconciler) podMatters() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
-			_, is := world.Unschedulable(e.Object.(*corev1.Pod))
+			_, is := unschedulable(e.Object.(*corev1.Pod))
 			return is
 		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -155,8 +153,8 @@ func (r *Reconciler) podMatters() predicate.Predicate {
 			if took, ok := runtimes.Observed(after); ok && before.Status.Phase != after.Status.Phase {
 				r.learned.Observe(after.Namespace, after.Annotations[v1alpha1.AnnotationCategory], took)
 			}
-			_, was := world.Unschedulable(before)
-			_, is := world.Unschedulable(after)
+			_, was := unschedulable(before)
+			_, is := unschedulable(after)
 			return is && !was
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
@@ -170,8 +168,8 @@ func nodeMatters() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-			_, was := world.Ready(before)
-			_, is := world.Ready(after)
+			_, was := ready(before)
+			_, is := ready(after)
 			return was != is || before.Spec.Unschedulable != after.Spec.Unschedulable
 		},
 	}
@@ -188,7 +186,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("list NodeFleets: %w", err)
 	}
 	slices.SortFunc(list.Items, seniority)
-	w, err := world.Read(ctx, r.Client)
+	w, err := readWorld(ctx, r.Client)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

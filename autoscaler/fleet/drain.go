@@ -19,7 +19,6 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/world"
 )
 
 // closedFor is how long a node must have been closed for pods before it is believed
@@ -33,7 +32,7 @@ const drainPoll = 5 * time.Second
 func (r *round) draining() []string {
 	var found []string
 	for name := range r.seen.own {
-		if node := r.world.Nodes[name]; node != nil {
+		if node := r.world.nodes[name]; node != nil {
 			if fleet, _, ok := drainMark(node); ok && fleet == r.fleet.Name {
 				found = append(found, name)
 			}
@@ -67,7 +66,7 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 	}
 	var empty []string
 	for _, name := range r.draining() {
-		node := r.world.Nodes[name]
+		node := r.world.nodes[name]
 		_, since, _ := drainMark(node)
 		pods, err := r.podsOn(ctx, name)
 		if err != nil {
@@ -114,8 +113,8 @@ func (r *round) onTheirWay(closed time.Time) int {
 		return 0
 	}
 	n := 0
-	for i := range r.world.Pods {
-		p := &r.world.Pods[i]
+	for i := range r.world.pods {
+		p := &r.world.pods[i]
 		judged := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 		if p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !judged && p.CreationTimestamp.Time.Before(closed.Add(closedFor)) {
 			n++
@@ -129,7 +128,7 @@ func (r *round) onTheirWay(closed time.Time) int {
 // closed.
 func (r *round) reopenForeign(ctx context.Context) (bool, error) {
 	reopened := false
-	for name, node := range r.world.Nodes {
+	for name, node := range r.world.nodes {
 		fleet, _, marked := drainMark(node)
 		if _, own := r.seen.own[name]; !marked || own || fleet != r.fleet.Name || r.seen.going[name] || node.DeletionTimestamp != nil {
 			continue
@@ -170,7 +169,7 @@ func (r *round) drainFails(node string, pods []corev1.Pod, since time.Time) stri
 	for i := range pods {
 		kind, _ := class.OfPod(&pods[i])
 		if pods[i].DeletionTimestamp == nil && (kind == class.Service || !evictable(&pods[i])) {
-			return fmt.Sprintf("pod %s must not be moved", world.PodName(&pods[i]))
+			return fmt.Sprintf("pod %s must not be moved", podName(&pods[i]))
 		}
 	}
 	if len(r.seen.inFlight) > 0 {
@@ -211,7 +210,7 @@ func (r *round) evict(ctx context.Context, pods []corev1.Pod) error {
 			metricEvictions.WithLabelValues(r.fleet.Name).Inc()
 		case apierrors.IsTooManyRequests(err), apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		default:
-			return fmt.Errorf("evict pod %s: %w", world.PodName(pod), err)
+			return fmt.Errorf("evict pod %s: %w", podName(pod), err)
 		}
 	}
 	return nil
@@ -240,8 +239,8 @@ func (r *Reconciler) reopen(ctx context.Context, node *corev1.Node) error {
 }
 
 // reopenAbandoned opens nodes that were closed by fleets that are no more.
-func (r *Reconciler) reopenAbandoned(ctx context.Context, w *world.World, fleets []v1alpha1.NodeFleet) error {
-	for _, node := range w.Nodes {
+func (r *Reconciler) reopenAbandoned(ctx context.Context, w *world, fleets []v1alpha1.NodeFleet) error {
+	for _, node := range w.nodes {
 		fleet, _, ok := drainMark(node)
 		if r.DryRun || !ok || node.DeletionTimestamp != nil || slices.ContainsFunc(fleets, func(f v1alpha1.NodeFleet) bool { return f.Name == fleet }) {
 			continue
@@ -283,7 +282,7 @@ func (r *round) wants(node string) string {
 	if at < 0 {
 		return ""
 	}
-	if !world.Joined(r.world.Nodes[node]) {
+	if !joined(r.world.nodes[node]) {
 		return "" // it is given up
 	}
 	open := s.Nodes[at]

@@ -19,8 +19,8 @@ const (
 // fixed reports whether a pod must stay where it is. Eviction kills it, so only a
 // pod that says it may be started again elsewhere is moved that way, and none that
 // nobody would start again.
-func fixed(pod *corev1.Pod, budgets []policyv1.PodDisruptionBudget) bool {
-	return !evictable(pod) || budgetSpent(pod, budgets)
+func (o *observer) fixed(pod *corev1.Pod) bool {
+	return !evictable(pod) || budgetSpent(pod, o.world.budgets)
 }
 
 // evictable reports whether the pod itself allows to be evicted.
