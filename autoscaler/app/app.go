@@ -71,9 +71,17 @@ func addFleets(m ctrl.Manager, o Options) error {
 	if len(watched) == 0 {
 		o.Log.Info("cluster-api is not installed: install its v1beta2 API and restart for fleets with provider ClusterAPI")
 	}
+	migrations, err := served(m, []client.Object{&v1alpha1.Migration{}})
+	if err != nil {
+		return err
+	}
+	if len(migrations) == 0 {
+		o.Log.Info("Migrations are not installed: install their definition and the descheduler and restart to have pods moved with their state")
+	}
 	clouds := &openstack.Clouds{Live: m.GetAPIReader(), Writer: m.GetClient(), Clock: clock.RealClock{}}
 	r := &fleet.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
+		Migrations: len(migrations) > 0,
 		NewProvider: func(f *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) (provider.Provider, error) {
 			if f.Spec.Provider == v1alpha1.FleetOpenStack {
 				return clouds.For(f, nodes), nil

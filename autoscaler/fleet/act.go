@@ -18,6 +18,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // mayAct reports whether machines may be changed.
@@ -101,7 +103,7 @@ func (r *round) act(ctx context.Context) error {
 		}
 	}
 	for _, node := range nodes {
-		if err := r.close(ctx, r.world.nodes[node]); err != nil && !apierrors.IsConflict(err) { // else it is looked at again
+		if err := r.close(ctx, r.world.Nodes[node.name], node.until); err != nil && !apierrors.IsConflict(err) { // else it is looked at again
 			return err
 		}
 	}
@@ -120,17 +122,26 @@ func (r *round) cut(orders []v1alpha1.FleetOrder) bool {
 	return ordered < len(r.decision.Exchange.Buy)
 }
 
+// closing is a node that is to be closed, and for how long its pods are expected to need
+// to leave it.
+type closing struct {
+	name  string
+	until time.Duration
+}
+
 // nodesToEmpty returns the nodes that are to be closed now.
-func (r *round) nodesToEmpty() []string {
-	var nodes []string
+func (r *round) nodesToEmpty() []closing {
+	var nodes []closing
 	for _, release := range r.decision.Release {
-		nodes = append(nodes, release.Node)
+		nodes = append(nodes, closing{name: release.Node})
 	}
-	for _, drain := range r.decision.Drains {
-		nodes = append(nodes, drain.Node)
+	for _, d := range r.decision.Drains {
+		nodes = append(nodes, closing{d.Node, d.Until})
 	}
 	if e := r.decision.Exchange; e != nil {
-		nodes = append(nodes, e.Nodes...)
+		for _, name := range e.Nodes {
+			nodes = append(nodes, closing{name, e.Until})
+		}
 	}
 	return nodes
 }
@@ -221,7 +232,7 @@ func (r *round) giveUp(ctx context.Context) (bool, error) {
 			if l.node == nil || f.Want <= f.Min {
 				continue
 			}
-			if err := r.close(ctx, l.node); err != nil && !apierrors.IsConflict(err) {
+			if err := r.close(ctx, l.node, 0); err != nil && !apierrors.IsConflict(err) {
 				return false, err
 			}
 		}
@@ -245,7 +256,7 @@ func (r *round) late() map[string][]lateMachine {
 	found := map[string][]lateMachine{}
 	for name, m := range r.seen.own {
 		timeout := joinTimeout(r.fleet, r.flavor(m.Flavor))
-		node := r.world.nodes[m.Node]
+		node := r.world.Nodes[m.Node]
 		var why string
 		switch wait := r.patienceWith(name, m, node, timeout); {
 		case wait == never:
@@ -283,8 +294,8 @@ func (r *round) patienceWith(name string, m provider.Machine, node *corev1.Node,
 		return timeout - r.now.Sub(r.withoutNode(m))
 	}
 	delete(r.memory.lost, m.Name)
-	c, is := ready(node)
-	if _, _, closing := drainMark(node); is || closing || node.DeletionTimestamp != nil {
+	c, is := world.Ready(node)
+	if _, closing := drain.MarkOf(node); is || closing || node.DeletionTimestamp != nil {
 		return never
 	}
 	if at := slices.IndexFunc(r.seen.state.Nodes, func(n cluster.Node) bool { return n.Name == name }); at >= 0 && len(r.seen.state.Nodes[at].Pods) > 0 {

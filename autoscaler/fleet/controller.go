@@ -23,7 +23,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -43,6 +42,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // Reconciler keeps all NodeFleets of a cluster.
@@ -60,6 +60,9 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	// DryRun only logs what it would do: it writes nothing, no status and no Event.
 	DryRun bool
+	// Migrations says that the kind is installed: pods that ask for it are moved with their
+	// state.
+	Migrations bool
 
 	learned *runtimes.Learner
 	memory  map[types.UID]*memory
@@ -107,8 +110,12 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache,
 		Watches(&corev1.Pod{}, r.everyFleet(), builder.WithPredicates(r.podMatters())).
 		Watches(&corev1.Node{}, r.everyFleet(), builder.WithPredicates(nodeMatters())).
 		Watches(&appsv1.DaemonSet{}, r.everyFleet(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&policyv1.PodDisruptionBudget{}, r.nothing()). // read in a round, and so to be in the cache
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1})
+	for _, object := range world.Kinds(r.Migrations) { // read in a round, and so to be in the cache
+		if _, err := m.GetCache().GetInformer(context.Background(), object, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("set up the controller of NodeFleets: cache %T: %w", object, err)
+		}
+	}
 	for _, object := range machines {
 		b = b.WatchesRawSource(source.Kind(machinesCache, object, r.everyFleet()))
 	}
@@ -138,14 +145,12 @@ func (r *Reconciler) everyFleet() handler.EventHandler {
 	}
 }
 
-func (r *Reconciler) nothing() handler.EventHandler { return handler.Funcs{} }
-
 // podMatters is for pods that have been found to have no room, and learns from those
 // that have finished. Pods that leave are seen at the next round.
 func (r *Reconciler) podMatters() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
-			_, is := unschedulable(e.Object.(*corev1.Pod))
+			_, is := world.Unschedulable(e.Object.(*corev1.Pod))
 			return is
 		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -153,8 +158,8 @@ func (r *Reconciler) podMatters() predicate.Predicate {
 			if took, ok := runtimes.Observed(after); ok && before.Status.Phase != after.Status.Phase {
 				r.learned.Observe(after.Namespace, after.Annotations[v1alpha1.AnnotationCategory], took)
 			}
-			_, was := unschedulable(before)
-			_, is := unschedulable(after)
+			_, was := world.Unschedulable(before)
+			_, is := world.Unschedulable(after)
 			return is && !was
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
@@ -168,8 +173,8 @@ func nodeMatters() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-			_, was := ready(before)
-			_, is := ready(after)
+			_, was := world.Ready(before)
+			_, is := world.Ready(after)
 			return was != is || before.Spec.Unschedulable != after.Spec.Unschedulable
 		},
 	}
@@ -186,7 +191,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("list NodeFleets: %w", err)
 	}
 	slices.SortFunc(list.Items, seniority)
-	w, err := readWorld(ctx, r.Client)
+	w, err := world.Read(ctx, r.Client, r.Migrations)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -5,20 +5,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // closedFor is how long a node must have been closed for pods before it is believed
@@ -32,25 +28,14 @@ const drainPoll = 5 * time.Second
 func (r *round) draining() []string {
 	var found []string
 	for name := range r.seen.own {
-		if node := r.world.nodes[name]; node != nil {
-			if fleet, _, ok := drainMark(node); ok && fleet == r.fleet.Name {
+		if node := r.world.Nodes[name]; node != nil {
+			if mark, ok := drain.MarkOf(node); ok && mark.Owner == r.fleet.Name {
 				found = append(found, name)
 			}
 		}
 	}
 	slices.Sort(found)
 	return found
-}
-
-// drainMark returns which fleet empties a node, and since when.
-func drainMark(node *corev1.Node) (fleet string, since time.Time, ok bool) {
-	mark, ok := node.Annotations[v1alpha1.AnnotationDraining]
-	if !ok {
-		return "", time.Time{}, false
-	}
-	fleet, text, _ := strings.Cut(mark, "/")
-	since, _ = time.Parse(time.RFC3339, text) // one that is no time was long ago
-	return fleet, since, true
 }
 
 // proceedWithDrains goes on with the nodes that are being emptied: it evicts pods,
@@ -65,18 +50,20 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	var empty []string
+	e := drain.NewEmptying(r.Client, r.seen.view, r.learned)
 	for _, name := range r.draining() {
-		node := r.world.nodes[name]
-		_, since, _ := drainMark(node)
-		pods, err := r.podsOn(ctx, name)
+		node := r.world.Nodes[name]
+		mark, _ := drain.MarkOf(node)
+		pods, err := drain.Pods(ctx, r.Live, name)
 		if err != nil {
 			return false, err
 		}
-		why := r.drainFails(name, pods, since)
+		leaving := r.leavers(e, pods, mark)
+		why := r.drainFails(name, leaving, mark)
 		switch {
 		case why != "":
 			reopened = true
-			err = r.reopen(ctx, node)
+			err = drain.Open(ctx, r.Client, node)
 			if r.mayAct() {
 				r.keep(name)
 			}
@@ -84,12 +71,12 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 		case len(pods) > 0:
 			r.wakeIn(drainPoll)
 			if len(decide.Unhoused(&r.seen.state, name)) == 0 { // else there may be machines on their way
-				err = r.evict(ctx, pods)
+				err = r.ask(ctx, e, leaving)
 			}
-		case r.now.Sub(since) >= closedFor && r.onTheirWay(since) == 0:
+		case r.now.Sub(mark.Since) >= closedFor && r.onTheirWay(mark.Since) == 0:
 			empty = append(empty, name)
 		default:
-			r.wakeIn(max(closedFor-r.now.Sub(since), time.Second))
+			r.wakeIn(max(closedFor-r.now.Sub(mark.Since), time.Second))
 		}
 		if err != nil {
 			return false, err
@@ -113,8 +100,8 @@ func (r *round) onTheirWay(closed time.Time) int {
 		return 0
 	}
 	n := 0
-	for i := range r.world.pods {
-		p := &r.world.pods[i]
+	for i := range r.world.Pods {
+		p := &r.world.Pods[i]
 		judged := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
 		if p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !judged && p.CreationTimestamp.Time.Before(closed.Add(closedFor)) {
 			n++
@@ -128,12 +115,12 @@ func (r *round) onTheirWay(closed time.Time) int {
 // closed.
 func (r *round) reopenForeign(ctx context.Context) (bool, error) {
 	reopened := false
-	for name, node := range r.world.nodes {
-		fleet, _, marked := drainMark(node)
-		if _, own := r.seen.own[name]; !marked || own || fleet != r.fleet.Name || r.seen.going[name] || node.DeletionTimestamp != nil {
+	for name, node := range r.world.Nodes {
+		mark, marked := drain.MarkOf(node)
+		if _, own := r.seen.own[name]; !marked || own || mark.Owner != r.fleet.Name || r.seen.going[name] || node.DeletionTimestamp != nil {
 			continue
 		}
-		if err := r.reopen(ctx, node); err != nil {
+		if err := drain.Open(ctx, r.Client, node); err != nil {
 			return reopened, err
 		}
 		reopened = true
@@ -158,94 +145,87 @@ func (r *round) keep(node string) {
 	r.memory.kept[node] = k
 }
 
-// drainFails says why a node is not to be emptied after all, or returns "".
-func (r *round) drainFails(node string, pods []corev1.Pod, since time.Time) string {
+// leaver is a pod that is to leave a node, and what is next for it.
+type leaver struct {
+	pod  *corev1.Pod
+	step drain.Step
+}
+
+// leavers decides about the pods on a node that is being emptied.
+func (r *round) leavers(e *drain.Emptying, pods []corev1.Pod, mark drain.Mark) []leaver {
+	all := make([]leaver, len(pods))
+	for i := range pods {
+		all[i] = leaver{&pods[i], mark.Next(e.Leaver(&pods[i]), r.now)}
+		if kind, _ := class.OfPod(&pods[i]); kind == class.Service && pods[i].DeletionTimestamp == nil {
+			all[i].step = drain.Step{Do: drain.GiveUp, Why: "services are not moved"}
+		}
+	}
+	return all
+}
+
+// drainFails says why a node is not to be emptied after all, or returns "". As long as
+// somebody expects pods to take to leave it, none is late.
+func (r *round) drainFails(node string, leaving []leaver, mark drain.Mark) string {
 	if !r.mayAct() {
 		return "the fleet only observes"
 	}
-	if p := r.wants(node); len(pods) == 0 && p != "" {
+	if p := r.wants(node); len(leaving) == 0 && p != "" {
 		return fmt.Sprintf("pod %s waits for room that it has", p)
 	}
-	for i := range pods {
-		kind, _ := class.OfPod(&pods[i])
-		if pods[i].DeletionTimestamp == nil && (kind == class.Service || !evictable(&pods[i])) {
-			return fmt.Sprintf("pod %s must not be moved", podName(&pods[i]))
+	for _, l := range leaving {
+		if l.step.Do == drain.GiveUp {
+			return fmt.Sprintf("pod %s must not be moved: %s", world.PodName(l.pod), l.step.Why)
 		}
 	}
 	if len(r.seen.inFlight) > 0 {
 		return "" // the room may be on its way
 	}
-	if timeout := r.fleet.Spec.Consolidation.DrainTimeout.Duration; len(pods) > 0 && r.now.Sub(since) > timeout {
-		return fmt.Sprintf("%d pods have not left within %v", len(pods), timeout)
+	begun := mark.Since
+	if mark.Until.After(begun) {
+		begun = mark.Until
+	}
+	if timeout := r.fleet.Spec.Consolidation.DrainTimeout.Duration; len(leaving) > 0 && r.now.Sub(begun) > timeout {
+		return fmt.Sprintf("%d pods have not left within %v", len(leaving), timeout)
 	}
 	return ""
 }
 
-// podsOn returns the pods on a node that would be lost with it, past the cache.
-func (r *round) podsOn(ctx context.Context, node string) ([]corev1.Pod, error) {
-	var list corev1.PodList
-	if err := r.Live.List(ctx, &list, client.MatchingFields{"spec.nodeName": node}); err != nil {
-		return nil, fmt.Errorf("list pods on node %s: %w", node, err)
-	}
-	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
-		return class.EveryNode(&p) || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	}), nil
-}
-
-// evict asks for pods to be evicted. One that a PodDisruptionBudget holds is asked
-// for again at the next look.
-func (r *round) evict(ctx context.Context, pods []corev1.Pod) error {
-	for i := range pods {
-		pod := &pods[i]
-		if pod.DeletionTimestamp != nil {
-			continue
+// ask asks pods to leave.
+func (r *round) ask(ctx context.Context, e *drain.Emptying, leaving []leaver) error {
+	for _, l := range leaving {
+		asked, err := e.Do(ctx, l.pod, l.step, r.fleet.Name)
+		if err != nil {
+			return err
 		}
-		eviction := &policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
-		}
-		err := r.Client.SubResource("eviction").Create(ctx, pod, eviction)
-		switch {
-		case err == nil:
+		switch asked {
+		case drain.Eviction:
 			metricEvictions.WithLabelValues(r.fleet.Name).Inc()
-		case apierrors.IsTooManyRequests(err), apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		default:
-			return fmt.Errorf("evict pod %s: %w", podName(pod), err)
+		case drain.Migration:
+			metricMigrations.WithLabelValues(r.fleet.Name).Inc()
 		}
 	}
 	return nil
 }
 
-// close closes a node for pods and marks it, in one write that the API server refuses
-// if the node has changed since it was read.
-func (r *round) close(ctx context.Context, node *corev1.Node) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:%q}},"spec":{"unschedulable":true}}`,
-		node.ResourceVersion, v1alpha1.AnnotationDraining, r.fleet.Name+"/"+r.now.UTC().Format(time.RFC3339))
-	err := r.Client.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.RawPatch(types.MergePatchType, patch))
-	if err != nil {
-		return fmt.Errorf("close node %s for pods: %w", node.Name, err)
+// close closes a node for pods. until is when its last pod is expected to have left, from
+// now; 0 if none is there.
+func (r *round) close(ctx context.Context, node *corev1.Node, until time.Duration) error {
+	mark := drain.Mark{Owner: r.fleet.Name, Since: r.now}
+	if until > 0 {
+		mark.Until = r.now.Add(until)
 	}
-	return nil
-}
-
-// reopen undoes close.
-func (r *Reconciler) reopen(ctx context.Context, node *corev1.Node) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}},"spec":{"unschedulable":null}}`, v1alpha1.AnnotationDraining)
-	err := r.Client.Patch(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, client.RawPatch(types.MergePatchType, patch))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("open node %s for pods again: %w", node.Name, err)
-	}
-	return nil
+	return drain.Close(ctx, r.Client, node, mark)
 }
 
 // reopenAbandoned opens nodes that were closed by fleets that are no more.
-func (r *Reconciler) reopenAbandoned(ctx context.Context, w *world, fleets []v1alpha1.NodeFleet) error {
-	for _, node := range w.nodes {
-		fleet, _, ok := drainMark(node)
-		if r.DryRun || !ok || node.DeletionTimestamp != nil || slices.ContainsFunc(fleets, func(f v1alpha1.NodeFleet) bool { return f.Name == fleet }) {
+func (r *Reconciler) reopenAbandoned(ctx context.Context, w *world.World, fleets []v1alpha1.NodeFleet) error {
+	for _, node := range w.Nodes {
+		mark, ok := drain.MarkOf(node)
+		if r.DryRun || !ok || mark.Owner == drain.Descheduler || node.DeletionTimestamp != nil ||
+			slices.ContainsFunc(fleets, func(f v1alpha1.NodeFleet) bool { return f.Name == mark.Owner }) {
 			continue
 		}
-		if err := r.reopen(ctx, node); err != nil {
+		if err := drain.Open(ctx, r.Client, node); err != nil {
 			return err
 		}
 	}
@@ -277,23 +257,8 @@ func (r *round) release(ctx context.Context, nodes []string) error {
 // wants returns the name of a pod that waits and would have room on a node that is
 // being emptied, or "".
 func (r *round) wants(node string) string {
-	s := &r.seen.state
-	at := slices.IndexFunc(s.Nodes, func(n cluster.Node) bool { return n.Name == node })
-	if at < 0 {
-		return ""
-	}
-	if !joined(r.world.nodes[node]) {
+	if !world.Joined(r.world.Nodes[node]) {
 		return "" // it is given up
 	}
-	open := s.Nodes[at]
-	host := *open.Host
-	host.Unschedulable = false
-	host.Taints = slices.DeleteFunc(slices.Clone(host.Taints), func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
-	open.Host = &host
-	for i := range s.Pending {
-		if p := &s.Pending[i]; open.Suits(p) && p.Size.Fits(open.Free()) && int64(len(open.Pods)) < open.MaxPods {
-			return p.Name
-		}
-	}
-	return ""
+	return drain.Wanted(&r.seen.state, node)
 }

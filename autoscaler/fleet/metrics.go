@@ -16,6 +16,7 @@ var (
 	metricReleased        = counter("machines_released_total", "Machines given back.", "fleet", "flavor")
 	metricGaveUp          = counter("machines_given_up_total", "Machines that did not come.", "fleet", "flavor")
 	metricEvictions       = counter("evictions_total", "Pods evicted to empty machines.", "fleet")
+	metricMigrations      = counter("migrations_total", "Pods moved with their state to empty machines.", "fleet")
 	metricDecisions       = counter("decisions_total", "Decisions that change machines, or would in mode Act.", "fleet", "kind", "mode")
 	metricPlanningSeconds = histogram("planning_seconds", "Time for a decision.", prometheus.ExponentialBuckets(0.001, 2, 16), "fleet")
 
@@ -59,7 +60,7 @@ func (r *round) publish() {
 func forget(fleet string) {
 	for _, v := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
-	}{metricMachines, metricInFlight, metricPendingPods, metricDollarsPerHour, metricBoundPerHour, metricOrdered, metricReleased, metricGaveUp, metricEvictions, metricDecisions, metricPlanningSeconds, metricAcquisitionSeconds} {
+	}{metricMachines, metricInFlight, metricPendingPods, metricDollarsPerHour, metricBoundPerHour, metricOrdered, metricReleased, metricGaveUp, metricEvictions, metricMigrations, metricDecisions, metricPlanningSeconds, metricAcquisitionSeconds} {
 		v.DeletePartialMatch(prometheus.Labels{"fleet": fleet})
 	}
 }

@@ -33,6 +33,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 const (
@@ -382,13 +383,13 @@ func (m *model) finish() {
 func (m *model) schedule() {
 	free := map[string]packing.Size{}
 	for name, node := range m.nodes() {
-		if _, is := ready(node); is && !node.Spec.Unschedulable {
+		if _, is := world.Ready(node); is && !node.Spec.Unschedulable {
 			free[name] = packing.Size{MilliCPU: node.Status.Allocatable.Cpu().MilliValue(), MemoryBytes: node.Status.Allocatable.Memory().Value()}
 		}
 	}
 	pods := m.pods()
 	for i := range pods {
-		if size, _ := requests(&pods[i]); pods[i].Status.Phase == corev1.PodRunning {
+		if size, _ := world.Requests(&pods[i]); pods[i].Status.Phase == corev1.PodRunning {
 			if left, ok := free[pods[i].Spec.NodeName]; ok {
 				free[pods[i].Spec.NodeName] = left.Minus(size)
 			}
@@ -396,8 +397,8 @@ func (m *model) schedule() {
 	}
 	names := slices.Sorted(maps.Keys(free))
 	slices.SortStableFunc(pods, func(a, b corev1.Pod) int {
-		x, _ := requests(&a)
-		y, _ := requests(&b)
+		x, _ := world.Requests(&a)
+		y, _ := world.Requests(&b)
 		return cmp.Compare(y.MilliCPU, x.MilliCPU)
 	})
 	for i := range pods {
@@ -405,10 +406,10 @@ func (m *model) schedule() {
 		if pod.Spec.NodeName != "" {
 			continue
 		}
-		size, _ := requests(pod)
+		size, _ := world.Requests(pod)
 		at := slices.IndexFunc(names, func(n string) bool { return size.Fits(free[n]) })
 		if at < 0 {
-			if _, is := unschedulable(pod); !is {
+			if _, is := world.Unschedulable(pod); !is {
 				pod.Status.Conditions = []corev1.PodCondition{waitsSince(m.clock.Now())}
 				m.must(m.client.Status().Update(m.t.Context(), pod))
 			}

@@ -6,17 +6,15 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/constraint"
-	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // stock is a fleet with its machines.
@@ -29,6 +27,7 @@ type stock struct {
 
 // observation is the cluster as one fleet sees it.
 type observation struct {
+	view  *world.View
 	state cluster.State
 	// own are the fleet's machines by the names that their nodes have in the state.
 	own map[string]provider.Machine
@@ -48,40 +47,29 @@ type observation struct {
 
 // observer puts an observation together.
 type observer struct {
-	world    *world
-	now      time.Time
-	lags     func(flavor string) time.Duration
-	learned  *runtimes.Learner
-	compiler *constraint.Compiler
-	daemons  []daemon
-	onNode   map[string][]*corev1.Pod
+	now  time.Time
+	lags func(flavor string) time.Duration
 	observation
-}
-
-// daemon is what the pods of a DaemonSet take of each machine.
-type daemon struct {
-	demands *constraint.Pod
-	size    packing.Size
 }
 
 // observe looks at the cluster for one fleet of all. lags says how long machines of a
 // flavor of that fleet are expected to take.
-func observe(w *world, all []*stock, self *stock, lags func(flavor string) time.Duration, learned *runtimes.Learner, now time.Time) *observation {
+func observe(w *world.World, all []*stock, self *stock, lags func(flavor string) time.Duration, learned *runtimes.Learner, now time.Time) *observation {
 	o := &observer{
-		world: w, now: now, lags: lags, learned: learned, compiler: w.compiler(), onNode: map[string][]*corev1.Pod{},
+		now: now, lags: lags,
 		observation: observation{
+			view: world.NewView(w, now, learned),
 			own: map[string]provider.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}, going: map[string]bool{},
 		},
 	}
-	o.readDaemons()
-	o.readPods(self)
+	o.readPending(self)
 	seen := map[string]bool{}
 	for _, s := range all {
 		o.addMachines(s, s == self, seen)
 	}
-	for name, node := range w.nodes {
+	for name, node := range w.Nodes {
 		if !seen[name] {
-			o.addNode(node, cluster.Node{Name: name, Class: classOf(node, class.Any), Kept: true})
+			o.addNode(node, cluster.Node{Name: name, Class: world.ClassOf(node, class.Any), Kept: true})
 		}
 	}
 	o.addFlavors(self)
@@ -91,130 +79,20 @@ func observe(w *world, all []*stock, self *stock, lags func(flavor string) time.
 	return &o.observation
 }
 
-func classOf(node *corev1.Node, unlabelled class.Class) class.Class {
-	c, _ := class.OfNode(node, unlabelled) // a label that is none is as no label
-	return c
-}
-
-// toleratedByDaemons are the taints that the DaemonSet controller lets its pods
-// tolerate.
-var toleratedByDaemons = []corev1.Toleration{
-	{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
-	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
-	{Key: corev1.TaintNodeDiskPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
-	{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
-	{Key: corev1.TaintNodePIDPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
-	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
-}
-
-// daemonPod returns a pod of a DaemonSet as its controller makes it.
-func daemonPod(set *appsv1.DaemonSet) *corev1.Pod {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, Labels: set.Spec.Template.Labels},
-		Spec:       *set.Spec.Template.Spec.DeepCopy(),
-	}
-	pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleratedByDaemons...)
-	return pod
-}
-
-func (o *observer) readDaemons() {
-	for i := range o.world.daemons {
-		pod := daemonPod(&o.world.daemons[i])
-		demands, err := o.compiler.Compile(pod)
-		if err != nil {
-			continue // the API server has let it pass: its pods run nowhere
-		}
-		size, _ := requests(pod)
-		o.daemons = append(o.daemons, daemon{demands: demands, size: size})
-	}
-}
-
-// requests returns what a pod asks for, and the name of a resource beside CPU and
-// memory if it asks for one.
-func requests(pod *corev1.Pod) (packing.Size, corev1.ResourceName) {
-	cpu, memory, extended := constraint.Requests(pod)
-	var other corev1.ResourceName
-	for name, amount := range extended {
-		if amount > 0 && name != corev1.ResourceEphemeralStorage && (other == "" || name < other) {
-			other = name
-		}
-	}
-	return packing.Size{MilliCPU: cpu, MemoryBytes: memory}, other
-}
-
-// overhead is what the pods of DaemonSets take of a machine, and how many there are.
-func (o *observer) overhead(host *constraint.Host) (size packing.Size, pods int64) {
-	for i := range o.daemons {
-		if d := &o.daemons[i]; d.demands.Admits(host) == "" {
-			size.MilliCPU += d.size.MilliCPU
-			size.MemoryBytes += d.size.MemoryBytes
-			pods++
-		}
-	}
-	return size, pods
-}
-
-// readPods sorts pods into those on nodes and those that wait.
-func (o *observer) readPods(self *stock) {
-	for i := range o.world.pods {
-		pod := &o.world.pods[i]
-		node := cmp.Or(pod.Spec.NodeName, pod.Status.NominatedNodeName)
-		if node != "" && o.world.nodes[node] != nil {
-			o.onNode[node] = append(o.onNode[node], pod)
+// readPending looks at the pods that wait.
+func (o *observer) readPending(self *stock) {
+	for _, w := range o.view.Waiting(self.class) {
+		if w.Held != "" {
+			o.held = append(o.held, v1alpha1.Rejection{Name: w.Name, Reason: "no machine is planned for it: " + w.Held})
 			continue
 		}
-		c, is := unschedulable(pod)
-		if kind, _ := class.OfPod(pod); !is || class.EveryNode(pod) || !self.class.Takes(kind) {
-			continue
-		}
-		pod, reason := o.world.volumes.settle(pod)
-		if reason == "" {
-			reason = constraint.Unsupported(pod)
-		}
-		if _, other := requests(pod); reason == "" && other != "" {
-			reason = fmt.Sprintf("resource %s", other)
-		}
-		p, err := o.pod(pod, true)
-		if reason == "" && err != nil {
-			reason = err.Error()
-		}
-		if reason != "" {
-			o.held = append(o.held, v1alpha1.Rejection{Name: podName(pod), Reason: "no machine is planned for it: " + reason})
-			continue
-		}
-		p.Waited = max(0, o.now.Sub(c.LastTransitionTime.Time))
-		o.waited = append(o.waited, c.LastTransitionTime.Time)
-		o.state.Pending = append(o.state.Pending, p)
+		o.waited = append(o.waited, w.Since)
+		o.state.Pending = append(o.state.Pending, w.Pod)
 	}
 }
 
-func podName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
-
-// pod returns a pod as decisions see it.
-func (o *observer) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
-	kind, _ := class.OfPod(pod) // a label that is none is as no label
-	size, _ := requests(pod)
-	p := cluster.Pod{Item: packing.Item{Name: podName(pod), Size: size}, Class: kind, Fixed: o.fixed(pod)}
-	switch {
-	case kind != class.Batch:
-	case waits:
-		p.Runtime = runtimes.EstimateOf(pod, o.learned, runtimes.Default).Runtime
-	default:
-		p.Runtime = runtimes.Expected(pod, o.learned, runtimes.Default).Sub(o.now)
-		if p.Runtime <= 0 {
-			p.Runtime = max(time.Second, -p.Runtime) // the longer it is overdue, the longer it may go on
-		}
-		if start := pod.Status.StartTime; start != nil {
-			p.Ran = max(0, o.now.Sub(start.Time))
-		}
-	}
-	compile := o.compiler.Compile
-	if !waits {
-		compile = o.compiler.CompileSuccessor
-	}
-	var err error
-	p.Demands, err = compile(pod)
-	return p, err
+func (o *observer) addNode(node *corev1.Node, n cluster.Node) {
+	o.state.Nodes = append(o.state.Nodes, o.view.Node(node, n))
 }
 
 // addMachines adds the machines of a fleet. Those of others are only looked at for
@@ -240,10 +118,10 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 		there[f.Name]++
 		n := o.template(s, f, own)
 		n.Age, n.Due = o.now.Sub(m.Ordered), max(0, o.lag(f.Name, own)-o.now.Sub(m.Ordered))
-		node, late := o.world.nodes[m.Node], n.Age >= joinTimeout(s.fleet, f)
+		node, late := o.view.Nodes[m.Node], n.Age >= joinTimeout(s.fleet, f)
 		if node != nil {
 			seen[m.Node] = true
-			if late || joined(node) {
+			if late || world.Joined(node) {
 				n.Name = node.Name
 				o.addNode(node, n)
 				o.remember(own, node.Name, m)
@@ -281,15 +159,6 @@ func (o *observer) remember(own bool, name string, m provider.Machine) {
 	}
 }
 
-// joined reports whether the machine of a node has come: the node is ready, and has
-// lost the taints that keep pods away until then.
-func joined(node *corev1.Node) bool {
-	_, is := ready(node)
-	return is && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == corev1.TaintNodeNotReady || t.Key == "node.cluster.x-k8s.io/uninitialized" || t.Key == "node.cloudprovider.kubernetes.io/uninitialized"
-	})
-}
-
 func (o *observer) countInFlight(own bool, flavor string) {
 	if own {
 		o.inFlight[flavor]++
@@ -308,45 +177,12 @@ func (o *observer) lag(flavor string, own bool) time.Duration {
 // template returns a machine of a flavor that is on its way.
 func (o *observer) template(s *stock, f *provider.Flavor, own bool) cluster.Node {
 	host := &constraint.Host{Labels: f.Labels, Taints: f.Taints}
-	size, pods := o.overhead(host)
+	size, pods := o.view.Overhead(host)
 	return cluster.Node{
 		Flavor: f.Name, Class: s.class, Capacity: f.Size.Minus(size), MaxPods: max(0, f.MaxPods-pods), Arch: f.Labels[corev1.LabelArchStable],
 		Host: host, Kept: !own, MicroDollarsPerHour: s.prices[f.Name].microDollars, Phase: cluster.Ordered,
 		UnderUsed: f.Threshold, UnneededFor: f.UnneededTime,
 	}
-}
-
-// addNode adds a node that there is, with its pods. n says what else is known of it.
-func (o *observer) addNode(node *corev1.Node, n cluster.Node) {
-	allocatable := node.Status.Allocatable
-	n.Capacity = packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()}
-	n.MaxPods = allocatable.Pods().Value()
-	n.Arch, n.Host = node.Labels[corev1.LabelArchStable], constraint.NewHost(node)
-	n.Class = classOf(node, n.Class)
-	n.Phase, n.Due = cluster.Ready, 0
-	if _, is := ready(node); !is || node.Spec.Unschedulable || node.DeletionTimestamp != nil {
-		n.Phase = cluster.Leaving
-	}
-	for _, pod := range o.onNode[node.Name] {
-		if class.EveryNode(pod) {
-			size, _ := requests(pod)
-			n.Capacity = n.Capacity.Minus(size)
-			n.MaxPods--
-			continue
-		}
-		p, err := o.pod(pod, false)
-		if err != nil {
-			n.Kept = true
-			p.Fixed = true
-		}
-		if pod.Spec.NodeName == "" {
-			n.Incoming++
-		}
-		n.Pods = append(n.Pods, p)
-	}
-	slices.SortFunc(n.Pods, func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	n.MaxPods = max(n.MaxPods, int64(len(n.Pods)), 1) // 0 would be any number
-	o.state.Nodes = append(o.state.Nodes, n)
 }
 
 // addFlavors adds what can be bought.

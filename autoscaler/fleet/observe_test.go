@@ -20,16 +20,17 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // scene is a cluster seen at the epoch. Machines need two minutes.
 type scene struct {
-	world *world
+	world *world.World
 	all   []*stock
 }
 
 func newScene(flavors ...provider.Flavor) *scene {
-	s := &scene{world: &world{nodes: map[string]*corev1.Node{}, namespaces: map[string]map[string]string{"default": {}}}}
+	s := &scene{world: &world.World{Nodes: map[string]*corev1.Node{}, Namespaces: map[string]map[string]string{"default": {}}}}
 	s.fleet("f", flavors...)
 	return s
 }
@@ -53,13 +54,13 @@ func (f *stock) machine(name, flavor, node string, age time.Duration) *provider.
 func (s *scene) node(name string) *corev1.Node {
 	n := testNode(name, packing.Size{MilliCPU: 4000, MemoryBytes: 16 * testGiB}, epoch.Add(-minute))
 	n.Labels[corev1.LabelArchStable] = "amd64"
-	s.world.nodes[name] = n
+	s.world.Nodes[name] = n
 	return n
 }
 
 func (s *scene) pod(pod *corev1.Pod) *corev1.Pod {
-	s.world.pods = append(s.world.pods, *pod)
-	return &s.world.pods[len(s.world.pods)-1]
+	s.world.Pods = append(s.world.Pods, *pod)
+	return &s.world.Pods[len(s.world.Pods)-1]
 }
 
 // placedOn is a pod that runs on a node.
@@ -86,7 +87,7 @@ func (s *scene) daemon(name string, cpu int64, change func(spec *corev1.PodSpec)
 	if change != nil {
 		change(&set.Spec.Template.Spec)
 	}
-	s.world.daemons = append(s.world.daemons, set)
+	s.world.Daemons = append(s.world.Daemons, set)
 }
 
 func (s *scene) look() *observation {
@@ -301,18 +302,22 @@ func TestPodsThatAreOnEveryNodeTakeRoomAndAreNobodysConcern(t *testing.T) {
 	}
 }
 
-func TestPodsOnTheirWayTakeTheRoomThatTheyAreNominatedFor(t *testing.T) {
+func TestPodsOnTheirWayTakeTheRoomThatIsPromisedToThem(t *testing.T) {
 	s := newScene(modelFlavor("small", 4, 16, 100_000))
 	s.all[0].machine("m", "small", "n", time.Hour)
 	s.node("n")
 	s.pod(waitingPod(testPod("nominated", 1000, 1024, time.Hour))).Status.NominatedNodeName = "n"
 	s.pod(waitingPod(testPod("lost", 1000, 1024, time.Hour))).Status.NominatedNodeName = "no-more"
 	s.pod(placedOn("no-more", testPod("orphan", 1000, 1024, time.Hour)))
+	restored := s.pod(testPod("restored", 1000, 1024, time.Hour))
+	s.world.Migrations = []v1alpha1.Migration{{Status: v1alpha1.MigrationStatus{
+		Reservation: &v1alpha1.MigrationReservation{Node: "n", PodUID: string(restored.UID)},
+	}}}
 	o := s.look()
-	if diff := cmp.Diff([]string{"n: ready, any, 4000m nominated!"}, told(o)); diff != "" {
+	if diff := cmp.Diff([]string{"n: ready, any, 4000m nominated! restored!"}, told(o)); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
-	if o.state.Nodes[0].Incoming != 1 {
+	if o.state.Nodes[0].Incoming != 2 {
 		t.Errorf("%d pods are on their way", o.state.Nodes[0].Incoming)
 	}
 	if diff := cmp.Diff([]string{"lost"}, pendingOf(o)); diff != "" {
@@ -442,7 +447,7 @@ func TestPodsOfABudgetThatIsSpentStay(t *testing.T) {
 	}
 	s.pod(movable("free"))
 	s.pod(movable("held")).Labels = map[string]string{"app": "x"}
-	s.world.budgets = append(s.world.budgets, budgetOf(map[string]string{"app": "x"}))
+	s.world.Budgets = append(s.world.Budgets, budgetOf(map[string]string{"app": "x"}))
 	if diff := cmp.Diff([]string{"n: ready, any, 4000m free held!"}, told(s.look())); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}

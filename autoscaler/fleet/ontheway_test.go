@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/internal/world"
 )
 
 func TestPodsThatTheSchedulerMayBeBindingHoldAClosedNode(t *testing.T) {
@@ -34,7 +36,7 @@ func TestPodsThatTheSchedulerMayBeBindingHoldAClosedNode(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			r := &round{world: &world{pods: []corev1.Pod{tc.pod}}, now: closed.Add(tc.at)}
+			r := &round{world: &world.World{Pods: []corev1.Pod{tc.pod}}, now: closed.Add(tc.at)}
 			if got := r.onTheirWay(closed); got != tc.want {
 				t.Errorf("%d pods are on their way, want %d", got, tc.want)
 			}

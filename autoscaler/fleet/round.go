@@ -22,6 +22,7 @@ import (
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/moves"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // round is one look at one fleet.
@@ -29,7 +30,7 @@ type round struct {
 	*Reconciler
 	fleet  *v1alpha1.NodeFleet
 	before *v1alpha1.NodeFleetStatus // as the API server has it
-	world  *world
+	world  *world.World
 	now    time.Time
 	memory *memory
 
@@ -142,7 +143,7 @@ func (r *round) takeStock(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*
 	claimed := map[string]string{}
 	for i := range fleets {
 		f := &fleets[i]
-		p, err := r.NewProvider(f, r.world.nodes)
+		p, err := r.NewProvider(f, r.world.Nodes)
 		if err != nil {
 			if f.Name == r.fleet.Name {
 				return nil, &waiting{"ProviderRefused", err.Error()}
@@ -439,7 +440,7 @@ func (r *round) learn() {
 			on[m.Name] = true
 			continue
 		}
-		since, is := ready(r.world.nodes[name])
+		since, is := world.Ready(r.world.Nodes[name])
 		if !is || !r.memory.inFlight[m.Name] {
 			continue
 		}
@@ -449,7 +450,7 @@ func (r *round) learn() {
 		metricAcquisitionSeconds.WithLabelValues(r.fleet.Name, m.Flavor).Observe(took.Seconds())
 	}
 	r.memory.inFlight = on
-	r.memory.forget(r.self.inventory.Machines, r.world.nodes)
+	r.memory.forget(r.self.inventory.Machines, r.world.Nodes)
 }
 
 func (r *round) info(ctx context.Context, message string, pairs ...any) {

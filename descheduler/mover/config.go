@@ -1,0 +1,152 @@
+package mover
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/moves"
+)
+
+// Mode is what comes of decisions.
+type Mode string
+
+const (
+	// Off decides nothing.
+	Off Mode = "Off"
+	// Observe decides and says so, and moves nothing.
+	Observe Mode = "Observe"
+	// Act moves pods.
+	Act Mode = "Act"
+)
+
+// Policy is by what rule nodes are emptied.
+type Policy string
+
+const (
+	// CostAware empties nodes where that is expected to save more than it costs.
+	CostAware Policy = "CostAware"
+	// HTAS empties nodes that are under-used for a while when no batch pod waits (HTAS,
+	// algorithm 5), whatever that costs.
+	HTAS Policy = "HTAS"
+)
+
+// Config says which nodes are emptied, and when.
+type Config struct {
+	// Mode is what comes of decisions, Policy by what rule they are made.
+	Mode   Mode
+	Policy Policy
+	// NodeSelector chooses the nodes by their labels; empty chooses all. Nodes of the
+	// control plane and those of NodeFleets are never emptied.
+	NodeSelector string
+	// Interval is how often is decided.
+	Interval time.Duration
+	// ThresholdPercent is the share of a node's CPU and memory, the mean of both, below
+	// which it is under-used: for the policy HTAS.
+	ThresholdPercent int
+	// After is for how long a node must have been so, QueueEmpty for how long no batch pod
+	// may have waited.
+	After, QueueEmpty time.Duration
+	// Residence is for how long a pod must have been on its node before it is moved.
+	Residence time.Duration
+	// MaxNodes is how many nodes may be emptied at once, MaxPods how many pods may be on
+	// their way at once.
+	MaxNodes, MaxPods int
+	// DrainTimeout is how long pods may take to leave beyond what was expected until the
+	// node is opened again.
+	DrainTimeout time.Duration
+	// Horizon is how long the cluster is taken to stay as it is.
+	Horizon time.Duration
+	// BillingPeriod is the unit of which every started one is paid.
+	BillingPeriod time.Duration
+	// MoveServices allows pods of services to be moved too.
+	MoveServices bool
+	// CPUHour and GiBHour are the prices in dollars of a node that does not say its own.
+	CPUHour, GiBHour float64
+	// Bandwidth is what a checkpoint is expected to be shipped with, in bits per second.
+	Bandwidth int64
+	// StatusNamespace is where the ConfigMap of the last decision is; empty for none.
+	StatusNamespace string
+}
+
+// Defaults are what the flags say if nothing is given.
+func Defaults() Config {
+	return Config{
+		Mode: Observe, Policy: CostAware, Interval: 20 * time.Second, ThresholdPercent: 50,
+		After: 5 * time.Minute, QueueEmpty: 5 * time.Minute, Residence: 10 * time.Minute, MaxNodes: 2, MaxPods: 20,
+		DrainTimeout: 15 * time.Minute, Horizon: time.Hour, BillingPeriod: time.Minute, CPUHour: 0.03, GiBHour: 0.004,
+		Bandwidth: 1_200_000_000,
+	}
+}
+
+// AddFlags adds the flags; what is in c are their defaults.
+func (c *Config) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar((*string)(&c.Mode), "consolidation", string(c.Mode), "what to do about under-used nodes that no NodeFleet has: Off, Observe (say what would be done) or Act")
+	flags.StringVar((*string)(&c.Policy), "consolidation-policy", string(c.Policy), "CostAware empties nodes where that saves more than it costs, HTAS those under --under-used-below")
+	flags.StringVar(&c.NodeSelector, "consolidation-node-selector", c.NodeSelector, "label `selector` of the nodes that may be emptied (default: all but the control plane's)")
+	flags.DurationVar(&c.Interval, "consolidation-interval", c.Interval, "how often to decide")
+	flags.IntVar(&c.ThresholdPercent, "under-used-below", c.ThresholdPercent, "`percent` of CPU and memory, the mean of both, below which HTAS takes a node to be under-used")
+	flags.DurationVar(&c.After, "under-used-for", c.After, "for how long a node must have been under-used without a break")
+	flags.DurationVar(&c.QueueEmpty, "queue-empty-for", c.QueueEmpty, "for how long no batch pod may have waited for room")
+	flags.DurationVar(&c.Residence, "pod-residence", c.Residence, "for how long a pod must have been on its node before it is moved")
+	flags.IntVar(&c.MaxNodes, "max-nodes-emptied", c.MaxNodes, "how many nodes may be emptied at the same time")
+	flags.IntVar(&c.MaxPods, "max-pods-moving", c.MaxPods, "how many pods may be on their way at the same time to empty nodes")
+	flags.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long pods may take to leave beyond what was expected until the node is opened again")
+	flags.DurationVar(&c.Horizon, "consolidation-horizon", c.Horizon, "how far savings are counted")
+	flags.DurationVar(&c.BillingPeriod, "billing-period", c.BillingPeriod, "unit of which every started one is paid for a machine")
+	flags.BoolVar(&c.MoveServices, "move-services", c.MoveServices, "let pods of services that say so be moved too")
+	flags.Float64Var(&c.CPUHour, "default-price-per-cpu-hour", c.CPUHour, "`dollars` per CPU and hour of nodes without annotation supercargo.dev/price-per-hour")
+	flags.Float64Var(&c.GiBHour, "default-price-per-gib-hour", c.GiBHour, "`dollars` per GiB of memory and hour of nodes without that annotation")
+	flags.Int64Var(&c.Bandwidth, "migration-bandwidth", c.Bandwidth, "`bits` per second that checkpoints are expected to be shipped with")
+	flags.StringVar(&c.StatusNamespace, "consolidation-status-namespace", c.StatusNamespace, "`namespace` of ConfigMap "+StatusName+", which holds the last decision (default: that of --leader-elect-namespace or of the pod)")
+}
+
+// Validate returns what is wrong, by the names of the flags.
+func (c *Config) Validate() error {
+	if c.Mode != Off && c.Mode != Observe && c.Mode != Act {
+		return fmt.Errorf("--consolidation: %q: want Off, Observe or Act", c.Mode)
+	}
+	if c.Policy != CostAware && c.Policy != HTAS {
+		return fmt.Errorf("--consolidation-policy: %q: want CostAware or HTAS", c.Policy)
+	}
+	if _, err := labels.Parse(c.NodeSelector); err != nil {
+		return fmt.Errorf("--consolidation-node-selector: %w", err)
+	}
+	if c.ThresholdPercent < 1 || c.ThresholdPercent > 100 {
+		return fmt.Errorf("--under-used-below: %d: want 1 to 100", c.ThresholdPercent)
+	}
+	for _, f := range []struct {
+		flag       string
+		got, least int64
+	}{
+		{"consolidation-interval", int64(c.Interval), int64(time.Second)}, {"under-used-for", int64(c.After), 0}, {"queue-empty-for", int64(c.QueueEmpty), 0},
+		{"pod-residence", int64(c.Residence), 0}, {"max-nodes-emptied", int64(c.MaxNodes), 1}, {"max-pods-moving", int64(c.MaxPods), 1},
+		{"drain-timeout", int64(c.DrainTimeout), int64(time.Second)}, {"consolidation-horizon", int64(c.Horizon), int64(time.Minute)},
+		{"billing-period", int64(c.BillingPeriod), 0}, {"migration-bandwidth", c.Bandwidth, 1},
+	} {
+		if f.got < f.least {
+			return fmt.Errorf("--%s: %d is too little: want at least %d", f.flag, f.got, f.least)
+		}
+	}
+	if !(c.CPUHour >= 0 && c.CPUHour <= 1000) || !(c.GiBHour >= 0 && c.GiBHour <= 1000) {
+		return fmt.Errorf("--default-price-per-cpu-hour, --default-price-per-gib-hour: want 0 to 1000 dollars")
+	}
+	return nil
+}
+
+// planner returns what the planner of moves is told.
+func (c *Config) planner() moves.Config {
+	m := moves.Config{
+		After: c.After, QueueEmpty: max(c.QueueEmpty, 1), Method: cluster.Evict, MoveServices: c.MoveServices,
+		PodResidence: c.Residence, Budget: moves.Budget{Machines: c.MaxNodes, Pods: c.MaxPods}, Explain: true,
+	}
+	if c.Policy == HTAS {
+		m.Threshold = float64(c.ThresholdPercent) / 100
+		return m
+	}
+	m.Threshold, m.Worthwhile, m.Margin, m.Horizon = 1, true, moves.DefaultMargin, c.Horizon
+	return m
+}

@@ -1,0 +1,145 @@
+package drain
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// LabelDrained is on Migrations that empty a node, with the UID of the pod that they move.
+const LabelDrained = v1alpha1.GroupName + "/drained-pod"
+
+// Emptying has the pods of nodes leave them.
+type Emptying struct {
+	// Client makes Migrations and evictions.
+	Client client.Client
+	// View is the cluster; its Migrations say what has been tried.
+	View *world.View
+	// Learned are runtimes of batch pods.
+	Learned *runtimes.Learner
+
+	tried map[types.UID]tries
+}
+
+// tries is what became of the Migrations of one pod.
+type tries struct {
+	moving     bool
+	rolledBack int
+	refused    string
+}
+
+// NewEmptying returns one that sees the cluster so.
+func NewEmptying(c client.Client, v *world.View, learned *runtimes.Learner) *Emptying {
+	e := &Emptying{Client: c, View: v, Learned: learned, tried: map[types.UID]tries{}}
+	for i := range v.Migrations {
+		m := &v.Migrations[i]
+		uid := types.UID(m.Spec.PodUID)
+		if m.Status.Plan != nil {
+			uid = types.UID(m.Status.Plan.PodUID)
+		}
+		if ended := world.Ended(m); uid == "" || ended && m.Labels[LabelDrained] == "" {
+			continue // somebody else's tries do not count
+		}
+		e.tried[uid] = e.tried[uid].with(m)
+	}
+	return e
+}
+
+func (t tries) with(m *v1alpha1.Migration) tries {
+	switch {
+	case !world.Ended(m):
+		t.moving = true
+	case m.Status.Phase == v1alpha1.MigrationRolledBack:
+		t.rolledBack++
+	case m.Status.Phase == v1alpha1.MigrationRefused:
+		t.refused = "its migration was refused"
+		for _, c := range m.Status.Conditions {
+			if c.Type == v1alpha1.MigrationFinished && c.Message != "" {
+				t.refused += ": " + c.Message
+			}
+		}
+	}
+	return t
+}
+
+// Leaver returns what is known of a pod that is to leave.
+func (e *Emptying) Leaver(pod *corev1.Pod) Leaver {
+	exit, tried := e.View.Exit(pod), e.tried[pod.UID]
+	l := Leaver{
+		Ways: exit.Ways, Held: exit.Held, Going: pod.DeletionTimestamp != nil,
+		Moving: tried.moving || world.Restoring(pod), RolledBack: tried.rolledBack, Refused: tried.refused,
+	}
+	if kind, _ := class.OfPod(pod); kind == class.Batch {
+		l.Ends = runtimes.Expected(pod, e.Learned, runtimes.Default)
+	}
+	return l
+}
+
+// Asked is what a pod was asked for.
+type Asked int
+
+const (
+	// Nothing was asked for, or it was refused for now.
+	Nothing Asked = iota
+	// Migration and Eviction are what was made.
+	Migration
+	Eviction
+)
+
+// Do carries a step out for a pod, and returns what it has made. An eviction that a
+// PodDisruptionBudget or the webhook that turns evictions into migrations holds back is
+// asked for again at the next look; a Migration that is there already is as good.
+func (e *Emptying) Do(ctx context.Context, pod *corev1.Pod, s Step, owner string) (Asked, error) {
+	switch s.Do {
+	case Migrate:
+		return e.migrate(ctx, pod, s, owner)
+	case Evict:
+		return e.evict(ctx, pod)
+	}
+	return Nothing, nil
+}
+
+func (e *Emptying) migrate(ctx context.Context, pod *corev1.Pod, s Step, owner string) (Asked, error) {
+	m := &v1alpha1.Migration{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: fmt.Sprintf("drain-%s-%d", pod.UID, s.Try),
+			Labels:      map[string]string{LabelDrained: string(pod.UID)},
+			Annotations: map[string]string{v1alpha1.AnnotationRequestedBy: owner},
+		},
+		Spec: v1alpha1.MigrationSpec{PodName: pod.Name, PodUID: string(pod.UID), Method: v1alpha1.MethodCheckpoint},
+	}
+	switch err := e.Client.Create(ctx, m); {
+	case err == nil:
+		return Migration, nil
+	case apierrors.IsAlreadyExists(err):
+		return Nothing, nil // the cache is going to know it
+	default:
+		return Nothing, fmt.Errorf("make Migration %s/%s of pod %s: %w", m.Namespace, m.Name, pod.Name, err)
+	}
+}
+
+func (e *Emptying) evict(ctx context.Context, pod *corev1.Pod) (Asked, error) {
+	eviction := &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))},
+	}
+	switch err := e.Client.SubResource("eviction").Create(ctx, pod, eviction); {
+	case err == nil:
+		return Eviction, nil
+	case apierrors.IsTooManyRequests(err), apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return Nothing, nil
+	default:
+		return Nothing, fmt.Errorf("evict pod %s: %w", world.PodName(pod), err)
+	}
+}

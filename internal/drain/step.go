@@ -1,0 +1,91 @@
+package drain
+
+import (
+	"fmt"
+	"time"
+
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// Do is what to do next with a pod that is to leave a node.
+type Do int
+
+const (
+	// Stay does nothing now: the pod is on its way out, or is waited for.
+	Stay Do = iota
+	// Migrate asks for a Migration of the pod.
+	Migrate
+	// Evict asks for its eviction.
+	Evict
+	// GiveUp leaves the node as it is: the pod is not going to leave it.
+	GiveUp
+)
+
+// MostTries is how many Migrations of one pod may be rolled back until it is not tried
+// again.
+const MostTries = 3
+
+// Leaver is a pod on a node that is being emptied.
+type Leaver struct {
+	// Ways are those by which it may leave now, and Held is why not by the others.
+	Ways cluster.Ways
+	Held string
+	// Going says that it is being deleted.
+	Going bool
+	// Ends is when it is expected to end by itself; zero if that is not known.
+	Ends time.Time
+	// Moving says that a Migration of it is in flight, RolledBack how many have been
+	// rolled back, Refused why the last one was refused; empty if it was not.
+	Moving     bool
+	RolledBack int
+	Refused    string
+}
+
+// Step is what to do next with a pod.
+type Step struct {
+	Do Do
+	// Try is the number of the Migration to make, from 1.
+	Try int
+	// Why says it in words.
+	Why string
+}
+
+// late is for how long beyond its expected end a pod is waited for before it is moved
+// after all.
+const late = time.Minute
+
+// Next says what to do next with a pod on the marked node. A pod that ends by the time by
+// which the node is to be empty is waited for. Others leave with their state if they may,
+// or else are evicted; where neither is allowed but they end by themselves, they are waited
+// for too, for as long as whoever empties the node has patience.
+func (m Mark) Next(p Leaver, now time.Time) Step {
+	waits := p.Ways.Has(cluster.Wait) && !p.Ends.IsZero()
+	switch {
+	case p.Going:
+		return Step{Why: "it is being deleted"}
+	case p.Moving:
+		return Step{Why: "it is being moved"}
+	case waits && !p.Ends.After(m.Until) && now.Before(p.Ends.Add(late)):
+		return Step{Why: fmt.Sprintf("it ends at %s", p.Ends.UTC().Format("15:04:05"))}
+	case p.Ways.Has(cluster.Migrate) && p.Refused == "" && p.RolledBack < MostTries:
+		return Step{Do: Migrate, Try: p.RolledBack + 1, Why: "it is moved with its state"}
+	case p.Ways.Has(cluster.Evict):
+		return Step{Do: Evict, Why: "it may be started again elsewhere"}
+	case p.Ways.Has(cluster.Wait):
+		return Step{Why: "it ends by itself"}
+	}
+	return Step{Do: GiveUp, Why: p.stays()}
+}
+
+// stays says why a pod is not going to leave.
+func (p *Leaver) stays() string {
+	switch {
+	case p.Refused != "":
+		return p.Refused
+	case p.RolledBack >= MostTries:
+		return fmt.Sprintf("%d migrations of it were rolled back", p.RolledBack)
+	case p.Held != "":
+		return p.Held
+	}
+	return "it must not be moved"
+}

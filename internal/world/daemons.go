@@ -1,0 +1,61 @@
+package world
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// daemon is what the pods of a DaemonSet take of each machine.
+type daemon struct {
+	demands *constraint.Pod
+	size    packing.Size
+}
+
+// toleratedByDaemons are the taints that the DaemonSet controller lets its pods
+// tolerate.
+var toleratedByDaemons = []corev1.Toleration{
+	{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	{Key: corev1.TaintNodeDiskPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodePIDPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+}
+
+// daemonPod returns a pod of a DaemonSet as its controller makes it.
+func daemonPod(set *appsv1.DaemonSet) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name, Labels: set.Spec.Template.Labels},
+		Spec:       *set.Spec.Template.Spec.DeepCopy(),
+	}
+	pod.Spec.Tolerations = append(pod.Spec.Tolerations, toleratedByDaemons...)
+	return pod
+}
+
+func (v *View) readDaemons() {
+	for i := range v.Daemons {
+		pod := daemonPod(&v.Daemons[i])
+		demands, err := v.compiler.Compile(pod)
+		if err != nil {
+			continue // the API server has let it pass: its pods run nowhere
+		}
+		size, _ := Requests(pod)
+		v.daemons = append(v.daemons, daemon{demands: demands, size: size})
+	}
+}
+
+// Overhead is what the pods of DaemonSets take of a machine, and how many there are.
+func (v *View) Overhead(host *constraint.Host) (size packing.Size, pods int64) {
+	for i := range v.daemons {
+		if d := &v.daemons[i]; d.demands.Admits(host) == "" {
+			size.MilliCPU += d.size.MilliCPU
+			size.MemoryBytes += d.size.MemoryBytes
+			pods++
+		}
+	}
+	return size, pods
+}

@@ -1,0 +1,205 @@
+package world
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/movable"
+	"supercargo.dev/supercargo/internal/runtimes"
+)
+
+// The annotations by which pods say to other autoscalers whether they may be
+// evicted.
+const (
+	annotationSafeToEvict  = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	annotationDoNotDisrupt = "karpenter.sh/do-not-disrupt"
+)
+
+// Exit is how a pod may leave its node.
+type Exit struct {
+	// Ways are all it may leave by; none means that it stays.
+	Ways cluster.Ways
+	// Held says why it may not leave by the way that it asked for, or by any.
+	Held string
+}
+
+// Exit says how a pod may leave its node while the cluster is as it is.
+//
+// By checkpoint if it asks for that and can be moved (package movable), by eviction if it
+// says that it may be started again, either only while no PodDisruptionBudget forbids it.
+// A batch pod of which it is known how long it runs may be waited for. Without a word of
+// the pod itself nobody takes it away.
+func (v *View) Exit(pod *corev1.Pod) Exit {
+	var e Exit
+	var ways []cluster.Method
+	if v.moving[pod.UID] || Restoring(pod) {
+		return Exit{Held: "it is being moved"}
+	}
+	if v.endsByItself(pod) {
+		ways = append(ways, cluster.Wait)
+	}
+	switch wanted, held := v.wanted(pod); {
+	case held != "":
+		e.Held = held
+	default:
+		ways = append(ways, wanted)
+	}
+	e.Ways = cluster.WaysOf(ways...)
+	return e
+}
+
+// wanted returns the way by which the pod itself says that it may be taken away, or why
+// it is not.
+func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
+	says := pod.Annotations[v1alpha1.AnnotationMigration]
+	switch {
+	case pod.Annotations[annotationDoNotDisrupt] == "true":
+		return 0, fmt.Sprintf("it has annotation %s", annotationDoNotDisrupt)
+	case pod.Annotations[annotationSafeToEvict] == "false":
+		return 0, fmt.Sprintf("it has annotation %s: false", annotationSafeToEvict)
+	case says == v1alpha1.MigrationNever:
+		return 0, fmt.Sprintf("it has annotation %s: %s", v1alpha1.AnnotationMigration, v1alpha1.MigrationNever)
+	}
+	if held := v.budgetHolds(pod); held != "" {
+		return 0, held
+	}
+	if says == v1alpha1.MigrationCheckpoint {
+		if !v.migrates {
+			return 0, "Migrations are not installed"
+		}
+		if verdict := movable.Check(v.movability(pod)); len(verdict.Refusals) > 0 {
+			return 0, movable.Message(verdict.Refusals)
+		}
+		return cluster.Migrate, ""
+	}
+	if says != v1alpha1.MigrationRestart && pod.Annotations[annotationSafeToEvict] != "true" {
+		return 0, fmt.Sprintf("it does not say by annotation %s that it may be moved", v1alpha1.AnnotationMigration)
+	}
+	if metav1.GetControllerOfNoCopy(pod) == nil {
+		return 0, "nothing would start it again"
+	}
+	return cluster.Evict, ""
+}
+
+// endsByItself reports whether the pod is a batch pod of which it is known how long it
+// runs.
+func (v *View) endsByItself(pod *corev1.Pod) bool {
+	if kind, _ := class.OfPod(pod); kind != class.Batch || pod.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+		return false
+	}
+	if _, written := runtimes.Written(pod); written {
+		return true
+	}
+	if _, declared, err := runtimes.Declared(pod); declared && err == nil {
+		return true
+	}
+	_, learned := v.learned.Median(pod.Namespace, pod.Annotations[v1alpha1.AnnotationCategory])
+	return learned
+}
+
+// budgetHolds names the PodDisruptionBudget that forbids to take the pod away now, or
+// returns "".
+func (v *View) budgetHolds(pod *corev1.Pod) string {
+	for i := range v.Budgets {
+		b := &v.Budgets[i]
+		if b.Namespace != pod.Namespace || b.Status.DisruptionsAllowed > 0 {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err != nil || selector.Matches(labels.Set(pod.Labels)) { // one that cannot be read may be about it
+			return fmt.Sprintf("PodDisruptionBudget %s allows for no disruption now", b.Name)
+		}
+	}
+	return ""
+}
+
+// movability is what the answer depends on whether the pod can be moved with its state.
+func (v *View) movability(pod *corev1.Pod) movable.Input {
+	in := movable.Input{
+		Pod: pod, Method: v1alpha1.MethodCheckpoint, Services: v.Services[pod.Namespace], Nodes: v.peersOf(pod.Spec.NodeName),
+		Claims: map[string]*corev1.PersistentVolumeClaim{},
+	}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "Job" {
+		in.Job = v.Jobs[pod.Namespace+"/"+owner.Name]
+	}
+	for i := range pod.Spec.Volumes {
+		if source := pod.Spec.Volumes[i].PersistentVolumeClaim; source != nil {
+			if claim := v.volumes.claims[pod.Namespace+"/"+source.ClaimName]; claim != nil {
+				in.Claims[source.ClaimName] = claim
+			}
+		}
+	}
+	return in
+}
+
+// mostPeers is how many nodes that can do the same are looked at for a pod: one that takes
+// pods is enough, and one of them may be the pod's own.
+const mostPeers = 2
+
+// peersOf returns a node, and some others of each kind that take pods: whether a pod can
+// be moved at all depends on no more.
+func (v *View) peersOf(name string) map[string]*corev1.Node {
+	peers := maps.Clone(v.peers)
+	if peers == nil {
+		peers = map[string]*corev1.Node{}
+	}
+	if node := v.Nodes[name]; node != nil {
+		peers[name] = node
+	}
+	return peers
+}
+
+// findPeers picks some nodes that take pods of each kind, by what their agents can do.
+func (w *World) findPeers() map[string]*corev1.Node {
+	peers, counts := map[string]*corev1.Node{}, map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(w.Nodes)) {
+		node := w.Nodes[name]
+		if _, is := Ready(node); !is || node.Spec.Unschedulable {
+			continue
+		}
+		can, err := capability.ParseNode(node.Annotations[v1alpha1.AnnotationCapability])
+		if err != nil {
+			continue // nothing can be moved there
+		}
+		kind := fmt.Sprintln(can.Arch, can.Restore, can.Backends)
+		if counts[kind]++; counts[kind] <= mostPeers {
+			peers[name] = node
+		}
+	}
+	return peers
+}
+
+// jobsByName indexes Jobs by namespace and name.
+func jobsByName(jobs []batchv1.Job) map[string]*batchv1.Job {
+	all := make(map[string]*batchv1.Job, len(jobs))
+	for i := range jobs {
+		all[jobs[i].Namespace+"/"+jobs[i].Name] = &jobs[i]
+	}
+	return all
+}
+
+// servicesByNamespace groups Services.
+func servicesByNamespace(services []corev1.Service) map[string][]corev1.Service {
+	all := map[string][]corev1.Service{}
+	for i := range services {
+		all[services[i].Namespace] = append(all[services[i].Namespace], services[i])
+	}
+	return all
+}
+
+// Restoring reports whether a pod has been made by a Migration that has not ended: it
+// waits for a place of its own, and is nobody else's concern.
+func Restoring(pod *corev1.Pod) bool {
+	return strings.TrimSpace(pod.Labels[v1alpha1.LabelMigration]) != ""
+}

@@ -1,0 +1,159 @@
+// Package world is the cluster as the API server shows it, turned into what those who
+// decide about machines and moves look at (package cluster).
+//
+// A [World] is read once a round. A [View] of it tells what pods and nodes are: sizes,
+// expected runtimes, demands, room that is promised to others.
+package world
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/constraint"
+)
+
+// World is what the API server says of the cluster.
+type World struct {
+	// Nodes are all, by name.
+	Nodes map[string]*corev1.Node
+	// Pods are those that have not finished.
+	Pods []corev1.Pod
+	// Daemons, Budgets and Migrations are all of their kind.
+	Daemons    []appsv1.DaemonSet
+	Budgets    []policyv1.PodDisruptionBudget
+	Migrations []v1alpha1.Migration
+	// Namespaces are their labels, by name.
+	Namespaces map[string]map[string]string
+	// Jobs are all, by namespace/name, and Services by their namespace.
+	Jobs     map[string]*batchv1.Job
+	Services map[string][]corev1.Service
+
+	volumes  volumes
+	migrates bool // the kind Migration is installed
+}
+
+// Kinds returns an object of each kind that [Read] lists, for those who keep a cache of
+// them. Without migrations, where that kind is not installed, there are none.
+func Kinds(migrations bool) []client.Object {
+	kinds := []client.Object{
+		&corev1.Node{}, &corev1.Pod{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{}, &corev1.Namespace{}, &batchv1.Job{}, &corev1.Service{},
+		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{},
+	}
+	if migrations {
+		kinds = append(kinds, &v1alpha1.Migration{})
+	}
+	return kinds
+}
+
+// Read reads a World, from a cache as a rule. Nothing of it may be changed. Migrations
+// are read only if that kind is installed.
+func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error) {
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	var daemons appsv1.DaemonSetList
+	var budgets policyv1.PodDisruptionBudgetList
+	var namespaces corev1.NamespaceList
+	var claims corev1.PersistentVolumeClaimList
+	var disks corev1.PersistentVolumeList
+	var classes storagev1.StorageClassList
+	var jobs batchv1.JobList
+	var services corev1.ServiceList
+	var moves v1alpha1.MigrationList
+	lists := map[string]client.ObjectList{
+		"nodes": &nodes, "pods": &pods, "DaemonSets": &daemons, "PodDisruptionBudgets": &budgets, "namespaces": &namespaces,
+		"PersistentVolumeClaims": &claims, "PersistentVolumes": &disks, "StorageClasses": &classes, "Jobs": &jobs, "Services": &services,
+	}
+	if migrations {
+		lists["Migrations"] = &moves
+	}
+	for what, list := range lists {
+		if err := c.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list %s: %w", what, err)
+		}
+	}
+	w := &World{
+		migrates: migrations,
+		Nodes: make(map[string]*corev1.Node, len(nodes.Items)), Daemons: daemons.Items, Budgets: budgets.Items, Migrations: moves.Items,
+		Jobs: jobsByName(jobs.Items), Services: servicesByNamespace(services.Items),
+		Namespaces: make(map[string]map[string]string, len(namespaces.Items)),
+		volumes: volumes{
+			claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{},
+		},
+	}
+	for i := range claims.Items {
+		w.volumes.claims[claims.Items[i].Namespace+"/"+claims.Items[i].Name] = &claims.Items[i]
+	}
+	for i := range disks.Items {
+		w.volumes.volumes[disks.Items[i].Name] = &disks.Items[i]
+	}
+	for i := range classes.Items {
+		w.volumes.classes[classes.Items[i].Name] = &classes.Items[i]
+	}
+	for i := range nodes.Items {
+		w.Nodes[nodes.Items[i].Name] = &nodes.Items[i]
+	}
+	for i := range pods.Items {
+		if phase := pods.Items[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+			w.Pods = append(w.Pods, pods.Items[i])
+		}
+	}
+	for i := range namespaces.Items {
+		w.Namespaces[namespaces.Items[i].Name] = namespaces.Items[i].Labels
+	}
+	return w, nil
+}
+
+// Compiler returns one that tells pods apart by what somebody demands of them, and not
+// by the name of the Job that they are of.
+func (w *World) Compiler() *constraint.Compiler {
+	demanding := make([]*corev1.Pod, 0, len(w.Pods)+len(w.Daemons))
+	for i := range w.Pods {
+		demanding = append(demanding, &w.Pods[i])
+	}
+	for i := range w.Daemons {
+		demanding = append(demanding, daemonPod(&w.Daemons[i]))
+	}
+	return constraint.NewCompilerFor(w.Namespaces, demanding)
+}
+
+// Unschedulable returns the condition by which the scheduler says that it has found no
+// room for a pod, and whether there is one.
+func Unschedulable(pod *corev1.Pod) (corev1.PodCondition, bool) {
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+		return corev1.PodCondition{}, false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return c, true
+		}
+	}
+	return corev1.PodCondition{}, false
+}
+
+// Ready returns the node's condition of that name, and whether the node is ready.
+func Ready(node *corev1.Node) (corev1.NodeCondition, bool) {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c, c.Status == corev1.ConditionTrue
+		}
+	}
+	return corev1.NodeCondition{}, false
+}
+
+// Joined reports whether the machine of a node has come: the node is ready, and has
+// lost the taints that keep pods away until then.
+func Joined(node *corev1.Node) bool {
+	_, is := Ready(node)
+	return is && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeNotReady || t.Key == "node.cluster.x-k8s.io/uninitialized" || t.Key == "node.cloudprovider.kubernetes.io/uninitialized"
+	})
+}
