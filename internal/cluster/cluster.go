@@ -37,6 +37,16 @@ type Pod struct {
 	Nominated bool
 	// Fixed says that the pod must not be moved, whatever is planned.
 	Fixed bool
+	// Ways are the methods by which it may leave its node. The zero value leaves that to
+	// the configuration of whoever plans.
+	Ways Ways
+	// Resided is for how long it has been on its node, however it came there.
+	Resided time.Duration
+	// Overdue is for how long a batch pod has run beyond what was expected of it.
+	Overdue time.Duration
+	// Promised is the node on which room has been promised to a waiting pod; empty for
+	// none.
+	Promised string
 	// Demands are what else it demands of where it runs; nil for nothing. Only the
 	// planners of purchases and of moves look at those that depend on other pods.
 	Demands *constraint.Pod
@@ -103,6 +113,12 @@ type Node struct {
 	Pods []Pod
 	// Incoming is how many of the pods are on their way.
 	Incoming int
+	// Waits says of a Leaving node that it is only closed: the pods that are still there
+	// end by themselves, and none is being moved. It can be opened again.
+	Waits bool
+	// Until is for how long such pods are still expected to be there by the plan that closed
+	// the node. Below 0 they should have ended.
+	Until time.Duration
 }
 
 // Used is what the pods on the node request together.
@@ -219,6 +235,9 @@ type Plan struct {
 	Buy     []Purchase
 	Drains  []Drain
 	Release []Release
+	// Reopen are nodes that wait for their last pods, and whose plan no longer holds: they
+	// take pods again.
+	Reopen []Stay
 	// Kept are nodes that stay although they are under-used, for whoever asks why.
 	Kept []Stay
 	// Wake is after what time the decision wants to be asked again even if nothing
@@ -249,24 +268,16 @@ type Stay struct {
 	Reason string
 }
 
-// Method is how pods leave a node.
-type Method int
-
-const (
-	// Migrate moves a pod with its state: it goes on where it was.
-	Migrate Method = iota
-	// Evict kills a pod, which is then scheduled anew and starts from the beginning.
-	Evict
-)
-
 // Drain asks for a machine to be emptied and given back.
 type Drain struct {
 	Node string
-	// Method is how its pods leave.
+	// Method is how pods leave that have no entry in Moves.
 	Method Method
-	// Moves are its pods, by name, with the nodes they go to. Evicted pods go where
-	// the scheduler puts them; the target shows that there is room.
+	// Moves are its pods, by name, with how they leave and the nodes they go to. Evicted
+	// pods go where the scheduler puts them; the target shows that there is room.
 	Moves []Move
+	// Until is when the last pod is expected to have left.
+	Until time.Duration
 	// Replacement, if not nil, is to be bought first: the pods that are still there
 	// when it is ready move to it, and Moves is empty.
 	Replacement *Purchase
@@ -287,8 +298,12 @@ type Exchange struct {
 	// Moves are the other pods of the nodes, by name, with the nodes they go to, which are
 	// there already. As for a [Drain], targets of evicted pods show that there is room.
 	Moves []Move
-	// Method is how the pods leave.
+	// Method is how pods leave that have no entry in Moves or Leave.
 	Method Method
+	// Leave is how the pods of Buy leave, by name; it has no targets.
+	Leave []Move
+	// Until is when the last pod is expected to have left.
+	Until time.Duration
 	// SavesPerHour is the price of the nodes less that of the machines to buy, in
 	// micro-dollars.
 	SavesPerHour int64
@@ -298,7 +313,19 @@ type Exchange struct {
 	Reason       string
 }
 
-// Move takes one pod to another node.
+// Move is how one pod leaves its node.
 type Move struct {
+	// Pod is its name, Target that of the node it goes to. One that waits until it ends has
+	// no target.
 	Pod, Target string
+	// Method is how it leaves.
+	Method Method
+	// Takes is how much later the pod ends because of it: the time for which it stands
+	// still while it is migrated, or the work that it repeats after an eviction.
+	Takes time.Duration
+	// Costs is what this way is expected to cost, in micro-dollars, beside what the nodes
+	// cost: 0 where it was not worked out.
+	Costs int64
+	// Reason says in words why this way and no other was chosen; empty where nobody asks.
+	Reason string
 }

@@ -12,10 +12,13 @@ import (
 
 // ExchangeConfig says which machines are exchanged for others, and when that pays.
 type ExchangeConfig struct {
-	// Method is how pods leave, MoveServices and Cycle are as in [Config].
+	// Method, MoveServices, Cycle, PodResidence, Budget and Risk are as in [Config].
 	Method       cluster.Method
 	MoveServices bool
 	Cycle        time.Duration
+	PodResidence time.Duration
+	Budget       Budget
+	Risk         float64
 	// Residence is how long a machine must have been paid for.
 	Residence time.Duration
 	// Horizon is how long the cluster is expected to stay as it is. What an exchange

@@ -41,7 +41,7 @@ type Config struct {
 	QueueEmpty time.Duration
 	// AnyPending holds everything back while any pod is pending.
 	AnyPending bool
-	// Method is how pods leave.
+	// Method is how pods leave that have no [cluster.Ways] of their own.
 	Method cluster.Method
 	// MoveServices allows services to be moved as well as batch pods.
 	MoveServices bool
@@ -55,11 +55,39 @@ type Config struct {
 	// Limit is how many nodes with pods may be emptied in one round; 0 means any
 	// number. Empty nodes are not limited.
 	Limit int
+	// Budget limits what is under way at once, counting what was begun before.
+	Budget Budget
+	// PodResidence is for how long a pod must have been on its node before it is moved
+	// off it. A node with a pod that has to move and must not yet stays.
+	PodResidence time.Duration
 	// Worthwhile empties a node only where that is expected to save more than it
-	// costs: see [Planner.Plan]. Services that are moved are left out of the account.
+	// costs, and chooses how each pod leaves: see [Planner.Plan].
 	Worthwhile bool
+	// Margin is which part of what a node would still cost must be left of the saving when
+	// all costs are paid, so that small errors of what is expected do not move pods to
+	// and fro; 0 is none, and [DefaultMargin] one to begin with.
+	Margin float64
+	// Risk is how probable it is that a migration fails so that the pod starts from the
+	// beginning; 0 is [DefaultRisk], and less than 0 none.
+	Risk float64
+	// Horizon is how long the cluster is expected to stay as it is, for the account of
+	// services, which run until then: 0 leaves them, and the nodes that they keep, out of it.
+	Horizon time.Duration
 	// Explain has [cluster.Plan.Kept] filled in, for a person. It changes nothing else.
 	Explain bool
+}
+
+// DefaultRisk is how probable it is that a migration fails for good.
+const DefaultRisk = 0.02
+
+// Budget is how much may be under way at once; 0 means any number.
+type Budget struct {
+	// Machines is how many nodes may be emptied at once. Those that are being emptied
+	// already count, as do those of the round.
+	Machines int
+	// Pods is how many pods may be on their way at once: those of the round beside all
+	// that are already. Pods that wait until they end do not count.
+	Pods int
 }
 
 // Planner proposes moves under one configuration. It is not safe for concurrent

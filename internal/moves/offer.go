@@ -264,7 +264,7 @@ func (x *exchanger) exchange(o *offer) cluster.Exchange {
 		e.Buy = append(e.Buy, cluster.Purchase{Flavor: m.flavor.Name, Class: m.class, Pods: names(m.pods), Reason: reason})
 		e.SavesPerHour -= m.flavor.MicroDollarsPerHour
 	}
-	e.Moves = planOf(o.moved)
+	e.Moves = x.planOf(o.moved)
 	e.Reason = fmt.Sprintf("%s: saves %s an hour, and until %v from now %s for %s",
 		o.what(), dollars(e.SavesPerHour, 4), x.c.Horizon, dollars(o.saves, 4), dollars(o.costs, 4))
 	return e

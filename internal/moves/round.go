@@ -79,7 +79,7 @@ func (r *round) drain(n *cluster.Node) (cluster.Drain, bool) {
 		t.undo()
 		return r.replace(n)
 	}
-	d := cluster.Drain{Node: n.Name, Method: r.config.Method, Moves: planOf(t.moved)}
+	d := cluster.Drain{Node: n.Name, Method: r.config.Method, Moves: r.planOf(t.moved)}
 	d.Reason = fmt.Sprintf("%.0f%% utilised, and its %d pods fit on other nodes", 100*r.config.Utilization(n), len(d.Moves))
 	if r.config.Worthwhile {
 		d.Saves, d.Costs = r.saves(n), t.costs()

@@ -155,10 +155,10 @@ func (t *trial) settled() bool {
 }
 
 // planOf returns the moves, by the names of pods.
-func planOf(pods []moved) []cluster.Move {
+func (r *round) planOf(pods []moved) []cluster.Move {
 	var all []cluster.Move
 	for _, m := range pods {
-		all = append(all, cluster.Move{Pod: m.pod.Name, Target: m.to.Name})
+		all = append(all, cluster.Move{Pod: m.pod.Name, Target: m.to.Name, Method: r.config.Method, Takes: r.pause(&m.pod)})
 	}
 	slices.SortFunc(all, func(a, b cluster.Move) int { return cmp.Compare(a.Pod, b.Pod) })
 	return all
