@@ -6,15 +6,12 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -64,14 +61,14 @@ func addFleets(m ctrl.Manager, o Options) error {
 			return fmt.Errorf("reach the cluster that has the MachineDeployments: %w", err)
 		}
 	}
-	watched, err := served(machines, clusterapi.Kinds())
+	watched, err := operator.Served(machines, clusterapi.Kinds()...)
 	if err != nil {
 		return err
 	}
 	if len(watched) == 0 {
 		o.Log.Info("cluster-api is not installed: install its v1beta2 API and restart for fleets with provider ClusterAPI")
 	}
-	migrations, err := served(m, []client.Object{&v1alpha1.Migration{}})
+	migrations, err := operator.Served(m, &v1alpha1.Migration{})
 	if err != nil {
 		return err
 	}
@@ -93,22 +90,4 @@ func addFleets(m ctrl.Manager, o Options) error {
 		},
 	}
 	return r.SetupWithManager(m, machines.GetCache(), watched...)
-}
-
-// served returns those of the objects whose kinds the cluster has.
-func served(c cluster.Cluster, objects []client.Object) ([]client.Object, error) {
-	var found []client.Object
-	for _, object := range objects {
-		kind, err := apiutil.GVKForObject(object, c.GetScheme())
-		if err != nil {
-			return nil, fmt.Errorf("find the kind of %T: %w", object, err)
-		}
-		switch _, err = c.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); {
-		case err == nil:
-			found = append(found, object)
-		case !meta.IsNoMatchError(err):
-			return nil, fmt.Errorf("look for kind %s: %w", kind.Kind, err)
-		}
-	}
-	return found, nil
 }

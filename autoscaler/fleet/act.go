@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -52,7 +53,7 @@ func (r *round) carryOut(ctx context.Context, intent *v1alpha1.FleetIntent) erro
 		metricOrdered.WithLabelValues(r.fleet.Name, o.Flavor).Add(float64(max(0, o.To-o.From)))
 		r.nominatePods(o.Flavor)
 		r.seen.paid += int64(o.To-o.From) * r.self.prices[o.Flavor].microDollars
-		r.fleet.Status.Cost.DollarsPerHour = provider.FormatPrice(r.seen.paid)
+		r.fleet.Status.Cost.DollarsPerHour = dollars.Format(r.seen.paid)
 		r.status(o.Flavor).Machines += o.To - o.From
 		r.fleet.Status.Machines += o.To - o.From
 		r.fleet.Status.InFlight += o.To - o.From

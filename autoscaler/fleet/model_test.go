@@ -31,6 +31,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
@@ -526,7 +527,7 @@ func (m *model) outcome() string {
 	}
 	closed := 0
 	for _, node := range m.nodes() {
-		if _, _, marked := drainMark(node); marked || node.Spec.Unschedulable {
+		if _, marked := drain.MarkOf(node); marked || node.Spec.Unschedulable {
 			closed++
 		}
 	}

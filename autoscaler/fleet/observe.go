@@ -59,7 +59,7 @@ func observe(w *world.World, all []*stock, self *stock, lags func(flavor string)
 		now: now, lags: lags,
 		observation: observation{
 			view: world.NewView(w, now, learned),
-			own: map[string]provider.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}, going: map[string]bool{},
+			own:  map[string]provider.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}, going: map[string]bool{},
 		},
 	}
 	o.readPending(self)

@@ -108,7 +108,7 @@ func told(o *observation) []string {
 		}
 		for _, p := range n.Pods {
 			text += " " + strings.TrimPrefix(p.Name, "default/")
-			if p.Fixed {
+			if p.Fixed || p.Ways.Without(cluster.Wait) == 0 {
 				text += "!"
 			}
 		}

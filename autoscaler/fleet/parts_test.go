@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -343,98 +342,6 @@ func TestOlderFleetsComeFirst(t *testing.T) {
 	slices.SortFunc(fleets, seniority)
 	if fleets[0].Name != "b" || fleets[1].Name != "z" || fleets[2].Name != "a" {
 		t.Errorf("the order is %s, %s, %s", fleets[0].Name, fleets[1].Name, fleets[2].Name)
-	}
-}
-
-func TestDrainMarksSayWhoAndSinceWhen(t *testing.T) {
-	tests := []struct {
-		mark  string
-		fleet string
-		since time.Time
-	}{
-		{"f/2026-01-01T00:00:00Z", "f", epoch},
-		{"f/2026-01-01T01:00:00+01:00", "f", epoch},
-		{"f/soon", "f", time.Time{}},
-		{"f", "f", time.Time{}},
-		{"", "", time.Time{}},
-	}
-	for _, tc := range tests {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"supercargo.dev/draining": tc.mark}}}
-		if fleet, since, ok := drainMark(node); fleet != tc.fleet || !since.Equal(tc.since) || !ok {
-			t.Errorf("%q is of %q since %v (%t)", tc.mark, fleet, since, ok)
-		}
-	}
-	if _, _, ok := drainMark(&corev1.Node{}); ok {
-		t.Error("a node without a mark is emptied")
-	}
-}
-
-func TestPodsAreEvictedOnlyWhereTheyAllowIt(t *testing.T) {
-	const safe, disrupt, migration = "cluster-autoscaler.kubernetes.io/safe-to-evict", "karpenter.sh/do-not-disrupt", "supercargo.dev/migration"
-	tests := []struct {
-		name        string
-		annotations map[string]string
-		orphan      bool
-		want        bool
-	}{
-		{"nothing is said", nil, false, false},
-		{"it may be restarted", map[string]string{migration: "restart"}, false, true},
-		{"it is to be moved with its state", map[string]string{migration: "checkpoint"}, false, false},
-		{"never", map[string]string{migration: "never"}, false, false},
-		{"it is safe to evict", map[string]string{safe: "true"}, false, true},
-		{"it is not", map[string]string{safe: "false"}, false, false},
-		{"not safe wins", map[string]string{safe: "false", migration: "restart"}, false, false},
-		{"do not disrupt wins", map[string]string{disrupt: "true", safe: "true", migration: "restart"}, false, false},
-		{"disrupt as you like says nothing", map[string]string{disrupt: "false"}, false, false},
-		{"nobody would start it again", map[string]string{migration: "restart", safe: "true"}, true, false},
-	}
-	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) {
-			pod := testPod("p", 1, 1, minute)
-			pod.Annotations = tc.annotations
-			if tc.orphan {
-				pod.OwnerReferences = nil
-			}
-			if got := evictable(pod); got != tc.want {
-				t.Errorf("evictable: %t, want %t", got, tc.want)
-			}
-		})
-	}
-}
-
-func TestBudgetsThatAreSpentKeepPods(t *testing.T) {
-	budget := func(namespace string, allowed int32, selector *metav1.LabelSelector) policyv1.PodDisruptionBudget {
-		return policyv1.PodDisruptionBudget{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace}, Spec: policyv1.PodDisruptionBudgetSpec{Selector: selector},
-			Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed},
-		}
-	}
-	ours := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
-	tests := []struct {
-		name    string
-		budgets []policyv1.PodDisruptionBudget
-		want    bool
-	}{
-		{"none", nil, false},
-		{"spent", []policyv1.PodDisruptionBudget{budget("default", 0, ours)}, true},
-		{"not spent", []policyv1.PodDisruptionBudget{budget("default", 1, ours)}, false},
-		{"one of two is spent", []policyv1.PodDisruptionBudget{budget("default", 1, ours), budget("default", 0, ours)}, true},
-		{"of others", []policyv1.PodDisruptionBudget{budget("default", 0, &metav1.LabelSelector{MatchLabels: map[string]string{"app": "y"}})}, false},
-		{"of another namespace", []policyv1.PodDisruptionBudget{budget("elsewhere", 0, ours)}, false},
-		{"an empty selector is for all", []policyv1.PodDisruptionBudget{budget("default", 0, &metav1.LabelSelector{})}, true},
-		{"no selector is for none", []policyv1.PodDisruptionBudget{budget("default", 0, nil)}, false},
-		{"one that cannot be read may be about it", []policyv1.PodDisruptionBudget{budget("default", 0, &metav1.LabelSelector{
-			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Odd"}},
-		})}, true},
-	}
-	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) {
-			pod := testPod("p", 1, 1, minute)
-			pod.Labels = map[string]string{"app": "x"}
-			if got := budgetSpent(pod, tc.budgets); got != tc.want {
-				t.Errorf("spent: %t, want %t", got, tc.want)
-			}
-		})
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
-	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/dollars"
 )
 
 // The most that a status holds of each: an object in etcd is small.
@@ -73,7 +73,7 @@ func (r *round) count() {
 		}
 		s.PricePerHour, s.PriceSource = "", ""
 		if p := r.self.prices[f.Name]; p.known {
-			s.PricePerHour, s.PriceSource = provider.FormatPrice(p.microDollars), p.source
+			s.PricePerHour, s.PriceSource = dollars.Format(p.microDollars), p.source
 		}
 		if s.LeftAloneUntil != nil && !s.LeftAloneUntil.After(r.now) {
 			s.LeftAloneUntil = nil
@@ -83,9 +83,9 @@ func (r *round) count() {
 		flavors = append(flavors, s)
 	}
 	status.Flavors = flavors
-	status.Cost.DollarsPerHour = provider.FormatPrice(r.seen.paid)
+	status.Cost.DollarsPerHour = dollars.Format(r.seen.paid)
 	r.least = r.lowerBound()
-	status.Cost.LowerBoundDollarsPerHour = provider.FormatPrice(r.least)
+	status.Cost.LowerBoundDollarsPerHour = dollars.Format(r.least)
 	r.measure()
 	r.degraded()
 	r.publish()
@@ -219,13 +219,13 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 	}
 	expected := r.seen.paid + price
 	for _, node := range r.nodesToEmpty() {
-		expected -= r.self.prices[r.seen.own[node].Flavor].microDollars
+		expected -= r.self.prices[r.seen.own[node.name].Flavor].microDollars
 	}
-	d.Expected = v1alpha1.Outcome{DollarsPerHour: provider.FormatPrice(expected), PendingPods: int32(len(r.rejections()))}
+	d.Expected = v1alpha1.Outcome{DollarsPerHour: dollars.Format(expected), PendingPods: int32(len(r.rejections()))}
 	if len(intent.Orders) > 0 {
-		d.PricePerHour = provider.FormatPrice(price)
+		d.PricePerHour = dollars.Format(price)
 		if len(plan.Machines) > 0 {
-			d.LowerBoundPerHour = provider.FormatPrice(plan.LowerBoundMicroDollarsPerHour)
+			d.LowerBoundPerHour = dollars.Format(plan.LowerBoundMicroDollarsPerHour)
 		}
 		d.Expected.ReadySeconds = int64(r.longestOf(intent.Orders).Seconds())
 	}

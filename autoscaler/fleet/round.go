@@ -21,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -400,7 +401,7 @@ func (r *round) limits() planner.Limits {
 		left.MemoryBytes = leftOf(limits.Memory.Value(), used.MemoryBytes)
 	}
 	if limits.DollarsPerHour != nil {
-		most, err := provider.ParsePrice(*limits.DollarsPerHour)
+		most, err := dollars.Parse(*limits.DollarsPerHour)
 		if err != nil {
 			most = math.MaxInt64 // above what ParsePrice takes for a price
 		}

@@ -9,10 +9,12 @@ import (
 	"github.com/spf13/pflag"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/migration"
 	"supercargo.dev/supercargo/descheduler/migration/decide"
+	"supercargo.dev/supercargo/descheduler/mover"
 	"supercargo.dev/supercargo/internal/operator"
 )
 
@@ -24,18 +26,24 @@ type Options struct {
 	operator.Options
 	// Migrations bounds them.
 	Migrations decide.Config
+	// Consolidation says which nodes are emptied.
+	Consolidation mover.Config
 }
 
 // Defaults returns what the flags say if nothing is given.
 func Defaults() Options {
-	return Options{Migrations: decide.Config{
-		MaxMigrations: 10, MaxPerNode: 2, CleanPatience: 2 * time.Minute, KeepFinished: 24 * time.Hour, MaxFinished: 100,
-	}}
+	return Options{
+		Migrations: decide.Config{
+			MaxMigrations: 10, MaxPerNode: 2, CleanPatience: 2 * time.Minute, KeepFinished: 24 * time.Hour, MaxFinished: 100,
+		},
+		Consolidation: mover.Defaults(),
+	}
 }
 
 // AddFlags adds the flags; what is in the options are their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Options.AddFlags(flags)
+	o.Consolidation.AddFlags(flags)
 	m := &o.Migrations
 	flags.IntVar(&m.MaxMigrations, "max-migrations", m.MaxMigrations, "how many pods may be moving at the same time")
 	flags.IntVar(&m.MaxPerNode, "max-migrations-per-node", m.MaxPerNode, "how many of them from one node, and as many to it")
@@ -59,7 +67,7 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("--%s: %d is too few: want at least %d", f.flag, f.got, f.least)
 		}
 	}
-	return nil
+	return o.Consolidation.Validate()
 }
 
 // Run runs the descheduler until ctx ends or something fails that a restart may mend.
@@ -78,5 +86,30 @@ func Run(ctx context.Context, o Options) error {
 	if err := r.SetupWithManager(ctx, m); err != nil {
 		return err
 	}
+	if err := addMover(ctx, m, o); err != nil {
+		return err
+	}
 	return operator.Run(ctx, name, m)
+}
+
+// addMover adds what empties nodes, unless that is off.
+func addMover(ctx context.Context, m ctrl.Manager, o Options) error {
+	if o.Consolidation.Mode == mover.Off {
+		return nil
+	}
+	fleets, err := operator.Served(m, &v1alpha1.NodeFleet{})
+	if err != nil {
+		return err
+	}
+	if o.Consolidation.StatusNamespace == "" {
+		o.Consolidation.StatusNamespace = o.Namespace()
+	}
+	mv, err := mover.New(mover.Mover{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
+		Config: o.Consolidation, Fleets: len(fleets) > 0, DryRun: o.DryRun,
+	})
+	if err != nil {
+		return err
+	}
+	return mv.SetupWithManager(ctx, m)
 }

@@ -77,7 +77,7 @@ func (t tries) with(m *v1alpha1.Migration) tries {
 func (e *Emptying) Leaver(pod *corev1.Pod) Leaver {
 	exit, tried := e.View.Exit(pod), e.tried[pod.UID]
 	l := Leaver{
-		Ways: exit.Ways, Held: exit.Held, Going: pod.DeletionTimestamp != nil,
+		Ways: exit.Ways, Held: exit.Held, Budget: exit.Budget, Going: pod.DeletionTimestamp != nil,
 		Moving: tried.moving || world.Restoring(pod), RolledBack: tried.rolledBack, Refused: tried.refused,
 	}
 	if kind, _ := class.OfPod(pod); kind == class.Batch {

@@ -30,6 +30,9 @@ type Leaver struct {
 	// Ways are those by which it may leave now, and Held is why not by the others.
 	Ways cluster.Ways
 	Held string
+	// Budget is the PodDisruptionBudget that forbids for now to take it away; empty if none
+	// does.
+	Budget string
 	// Going says that it is being deleted.
 	Going bool
 	// Ends is when it is expected to end by itself; zero if that is not known.
@@ -57,7 +60,8 @@ const late = time.Minute
 // Next says what to do next with a pod on the marked node. A pod that ends by the time by
 // which the node is to be empty is waited for. Others leave with their state if they may,
 // or else are evicted; where neither is allowed but they end by themselves, they are waited
-// for too, for as long as whoever empties the node has patience.
+// for too, for as long as whoever empties the node has patience. So is one that a
+// PodDisruptionBudget holds for now.
 func (m Mark) Next(p Leaver, now time.Time) Step {
 	waits := p.Ways.Has(cluster.Wait) && !p.Ends.IsZero()
 	switch {
@@ -67,6 +71,8 @@ func (m Mark) Next(p Leaver, now time.Time) Step {
 		return Step{Why: "it is being moved"}
 	case waits && !p.Ends.After(m.Until) && now.Before(p.Ends.Add(late)):
 		return Step{Why: fmt.Sprintf("it ends at %s", p.Ends.UTC().Format("15:04:05"))}
+	case p.Ways.Has(cluster.Migrate) && p.Refused == "" && p.RolledBack < MostTries && p.Budget != "":
+		return Step{Why: p.Budget}
 	case p.Ways.Has(cluster.Migrate) && p.Refused == "" && p.RolledBack < MostTries:
 		return Step{Do: Migrate, Try: p.RolledBack + 1, Why: "it is moved with its state"}
 	case p.Ways.Has(cluster.Evict):

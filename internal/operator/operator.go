@@ -6,15 +6,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -114,4 +120,38 @@ func Run(ctx context.Context, name string, m ctrl.Manager) error {
 		return fmt.Errorf("run the %s: %w", name, err)
 	}
 	return nil
+}
+
+// Served returns those of the objects whose kinds the cluster has.
+func Served(c cluster.Cluster, objects ...client.Object) ([]client.Object, error) {
+	var found []client.Object
+	for _, object := range objects {
+		kind, err := apiutil.GVKForObject(object, c.GetScheme())
+		if err != nil {
+			return nil, fmt.Errorf("find the kind of %T: %w", object, err)
+		}
+		switch _, err = c.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); {
+		case err == nil:
+			found = append(found, object)
+		case !meta.IsNoMatchError(err):
+			return nil, fmt.Errorf("look for kind %s: %w", kind.Kind, err)
+		}
+	}
+	return found, nil
+}
+
+// podNamespace is where a pod finds the namespace that it runs in.
+const podNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// Namespace returns the namespace that the program keeps its own objects in: that of its
+// Lease, or the one that it runs in as a pod; empty if there is none.
+func (o *Options) Namespace() string {
+	if o.LeaderElectionNamespace != "" {
+		return o.LeaderElectionNamespace
+	}
+	text, err := os.ReadFile(podNamespace)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
 }

@@ -139,7 +139,7 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	size, _ := Requests(pod)
 	p := cluster.Pod{Item: packing.Item{Name: PodName(pod), Size: size}, Class: kind}
 	if !waits {
-		p.Ways = v.Exit(pod).Ways
+		p.Ways = v.Exit(pod).Now()
 		p.Fixed = p.Ways == 0
 	}
 	switch {
@@ -149,6 +149,7 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	default:
 		p.Runtime = runtimes.Expected(pod, v.learned, runtimes.Default).Sub(v.now)
 		if p.Runtime <= 0 {
+			p.Overdue = -p.Runtime
 			p.Runtime = max(time.Second, -p.Runtime) // the longer it is overdue, the longer it may go on
 		}
 		if start := pod.Status.StartTime; start != nil {

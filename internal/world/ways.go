@@ -32,28 +32,36 @@ type Exit struct {
 	Ways cluster.Ways
 	// Held says why it may not leave by the way that it asked for, or by any.
 	Held string
+	// Budget says which PodDisruptionBudget forbids for now to take it away; empty if
+	// none does.
+	Budget string
 }
 
-// Exit says how a pod may leave its node while the cluster is as it is.
-//
-// By checkpoint if it asks for that and can be moved (package movable), by eviction if it
-// says that it may be started again, either only while no PodDisruptionBudget forbids it.
-// A batch pod of which it is known how long it runs may be waited for. Without a word of
-// the pod itself nobody takes it away.
+// Now returns the ways by which the pod may leave at this moment.
+func (e Exit) Now() cluster.Ways {
+	if e.Budget != "" {
+		return e.Ways.Without(cluster.Migrate).Without(cluster.Evict)
+	}
+	return e.Ways
+}
+
+// Exit says how a pod may leave its node while the cluster is as it is: by checkpoint if
+// it asks for that and can be moved (package movable), by eviction if it says that it may
+// be started again. A batch pod of which it is known how long it runs may be waited for.
+// Without a word of the pod itself nobody takes it away.
 func (v *View) Exit(pod *corev1.Pod) Exit {
-	var e Exit
-	var ways []cluster.Method
 	if v.moving[pod.UID] || Restoring(pod) {
 		return Exit{Held: "it is being moved"}
 	}
+	var e Exit
+	var ways []cluster.Method
 	if v.endsByItself(pod) {
 		ways = append(ways, cluster.Wait)
 	}
-	switch wanted, held := v.wanted(pod); {
-	case held != "":
-		e.Held = held
-	default:
+	wanted, held := v.wanted(pod)
+	if e.Held = held; held == "" {
 		ways = append(ways, wanted)
+		e.Budget = v.budgetHolds(pod)
 	}
 	e.Ways = cluster.WaysOf(ways...)
 	return e
@@ -65,28 +73,19 @@ func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
 	says := pod.Annotations[v1alpha1.AnnotationMigration]
 	switch {
 	case pod.Annotations[annotationDoNotDisrupt] == "true":
-		return 0, fmt.Sprintf("it has annotation %s", annotationDoNotDisrupt)
+		return 0, "it has annotation " + annotationDoNotDisrupt
 	case pod.Annotations[annotationSafeToEvict] == "false":
-		return 0, fmt.Sprintf("it has annotation %s: false", annotationSafeToEvict)
+		return 0, "it has annotation " + annotationSafeToEvict + ": false"
 	case says == v1alpha1.MigrationNever:
-		return 0, fmt.Sprintf("it has annotation %s: %s", v1alpha1.AnnotationMigration, v1alpha1.MigrationNever)
-	}
-	if held := v.budgetHolds(pod); held != "" {
-		return 0, held
-	}
-	if says == v1alpha1.MigrationCheckpoint {
-		if !v.migrates {
-			return 0, "Migrations are not installed"
-		}
-		if verdict := movable.Check(v.movability(pod)); len(verdict.Refusals) > 0 {
-			return 0, movable.Message(verdict.Refusals)
-		}
-		return cluster.Migrate, ""
-	}
-	if says != v1alpha1.MigrationRestart && pod.Annotations[annotationSafeToEvict] != "true" {
-		return 0, fmt.Sprintf("it does not say by annotation %s that it may be moved", v1alpha1.AnnotationMigration)
-	}
-	if metav1.GetControllerOfNoCopy(pod) == nil {
+		return 0, "it has annotation " + v1alpha1.AnnotationMigration + ": never"
+	case says == v1alpha1.MigrationCheckpoint && !v.migrates:
+		return 0, "Migrations are not installed"
+	case says == v1alpha1.MigrationCheckpoint:
+		verdict := movable.Check(v.movability(pod))
+		return cluster.Migrate, movable.Message(verdict.Refusals)
+	case says != v1alpha1.MigrationRestart && pod.Annotations[annotationSafeToEvict] != "true":
+		return 0, "it does not say by annotation " + v1alpha1.AnnotationMigration + " that it may be moved"
+	case metav1.GetControllerOfNoCopy(pod) == nil:
 		return 0, "nothing would start it again"
 	}
 	return cluster.Evict, ""

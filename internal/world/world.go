@@ -82,7 +82,7 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 	}
 	w := &World{
 		migrates: migrations,
-		Nodes: make(map[string]*corev1.Node, len(nodes.Items)), Daemons: daemons.Items, Budgets: budgets.Items, Migrations: moves.Items,
+		Nodes:    make(map[string]*corev1.Node, len(nodes.Items)), Daemons: daemons.Items, Budgets: budgets.Items, Migrations: moves.Items,
 		Jobs: jobsByName(jobs.Items), Services: servicesByNamespace(services.Items),
 		Namespaces: make(map[string]map[string]string, len(namespaces.Items)),
 		volumes: volumes{

@@ -18,6 +18,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -192,7 +193,7 @@ func (r *reading) price(f *provider.Flavor) {
 	if !ok {
 		return
 	}
-	price, err := provider.ParsePrice(text)
+	price, err := dollars.Parse(text)
 	if err != nil {
 		r.fault(v1alpha1.AnnotationPricePerHour, "dollars per hour such as 0.192")
 		return

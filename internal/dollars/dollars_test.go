@@ -1,4 +1,4 @@
-package provider
+package dollars
 
 import (
 	"math/big"
@@ -29,8 +29,8 @@ func TestPricesAreReadInMicroDollarsRoundedUp(t *testing.T) {
 		{"1000000.000000", 1_000_000_000_000},
 	}
 	for _, tc := range tests {
-		if got, err := ParsePrice(tc.text); err != nil || got != tc.want {
-			t.Errorf("ParsePrice(%q) = %d, %v; want %d", tc.text, got, err, tc.want)
+		if got, err := Parse(tc.text); err != nil || got != tc.want {
+			t.Errorf("Parse(%q) = %d, %v; want %d", tc.text, got, err, tc.want)
 		}
 	}
 }
@@ -40,11 +40,11 @@ func TestWhatIsNoPriceIsRefused(t *testing.T) {
 		"", " ", ".", "1.", ".5", "-1", "+1", "1e3", "0x10", "1,5", "1.2.3", " 1", "1 ", "$1", "NaN", "Inf", "１",
 		"0.1234567890123", "10000000", "1000000.000001", "1000000.0000000001", "9999999999999999999999",
 	} {
-		got, err := ParsePrice(text)
+		got, err := Parse(text)
 		if err == nil {
-			t.Errorf("ParsePrice(%q) = %d, want an error", text, got)
+			t.Errorf("Parse(%q) = %d, want an error", text, got)
 		} else if !strings.Contains(err.Error(), `"`+text+`" is no price: `) {
-			t.Errorf("ParsePrice(%q): %v, which does not say what was read", text, err)
+			t.Errorf("Parse(%q): %v, which does not say what was read", text, err)
 		}
 	}
 }
@@ -69,8 +69,8 @@ func TestPricesAreWrittenWithTwoDecimalsAtLeast(t *testing.T) {
 		{-1, "-0.000001"},
 	}
 	for _, tc := range tests {
-		if got := FormatPrice(tc.micros); got != tc.want {
-			t.Errorf("FormatPrice(%d) = %q, want %q", tc.micros, got, tc.want)
+		if got := Format(tc.micros); got != tc.want {
+			t.Errorf("Format(%d) = %q, want %q", tc.micros, got, tc.want)
 		}
 	}
 }
@@ -78,21 +78,21 @@ func TestPricesAreWrittenWithTwoDecimalsAtLeast(t *testing.T) {
 func TestAPriceThatIsWrittenIsReadAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		micros := rapid.Int64Range(0, 1_000_000_000_000).Draw(t, "micros")
-		if got, err := ParsePrice(FormatPrice(micros)); err != nil || got != micros {
-			t.Fatalf("%d is written as %q and read as %d, %v", micros, FormatPrice(micros), got, err)
+		if got, err := Parse(Format(micros)); err != nil || got != micros {
+			t.Fatalf("%d is written as %q and read as %d, %v", micros, Format(micros), got, err)
 		}
 	})
 }
 
-// FuzzParsePrice compares with fractions of any length.
-func FuzzParsePrice(f *testing.F) {
+// FuzzParse compares with fractions of any length.
+func FuzzParse(f *testing.F) {
 	for _, text := range []string{"0", "0.192", "1000000", "1000000.000001", "1.", ".5", "-1", "1e3", "0.000000000001", "９"} {
 		f.Add(text)
 	}
 	price := regexp.MustCompile(`^[0-9]{1,7}(\.[0-9]{1,12})?$`)
 	most := big.NewRat(1_000_000_000_000, 1)
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := ParsePrice(text)
+		got, err := Parse(text)
 		if !price.MatchString(text) {
 			if err == nil {
 				t.Fatalf("%q is taken for %d", text, got)

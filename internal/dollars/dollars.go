@@ -1,4 +1,6 @@
-package provider
+// Package dollars reads and writes prices: dollars per hour in text, whole micro-dollars per
+// hour in numbers.
+package dollars
 
 import (
 	"fmt"
@@ -9,10 +11,10 @@ import (
 // mostDollars is the highest price per hour that is taken for one.
 const mostDollars = 1_000_000
 
-// ParsePrice reads dollars per hour, such as 0.192, and returns micro-dollars per
+// Parse reads dollars per hour, such as 0.192, and returns micro-dollars per
 // hour, rounded up. It accepts from 0 to 1,000,000 dollars with any number of decimals
 // up to twelve, and no exponent.
-func ParsePrice(text string) (int64, error) {
+func Parse(text string) (int64, error) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	if !digits(whole, 1, 7) || !digits(fraction, 0, 12) || strings.HasSuffix(text, ".") {
 		return 0, fmt.Errorf("%q is no price: want dollars per hour from 0 to %d, such as 0.192", text, mostDollars)
@@ -31,9 +33,9 @@ func digits(s string, least, most int) bool {
 	return len(s) >= least && len(s) <= most && strings.Trim(s, "0123456789") == ""
 }
 
-// FormatPrice writes micro-dollars per hour as dollars, as ParsePrice reads them,
+// Format writes micro-dollars per hour as dollars, as Parse reads them,
 // with two decimals at least.
-func FormatPrice(microDollars int64) string {
+func Format(microDollars int64) string {
 	sign := ""
 	if microDollars < 0 {
 		sign, microDollars = "-", -microDollars

@@ -1,0 +1,189 @@
+// Package mover empties nodes that are not worth their price, and that no NodeFleet has.
+//
+// What is to be emptied is decided by internal/moves, the planner that NodeFleets and the
+// simulator use too. The mover shows it the cluster, closes the nodes that it names, and
+// has their pods leave (package drain): with their state by Migrations, which the
+// controller of those carries out, or by eviction. An emptied node stays closed, for
+// whoever releases machines, until a pod waits that has room there.
+//
+// config.go has the flags, mover.go what starts a round, round.go its steps, observe.go
+// what there is, report.go says what was decided and why.
+package mover
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/moves"
+	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// Mover empties nodes.
+type Mover struct {
+	// Client reads what concerns nodes and pods from a cache, and writes.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// Events takes what is worth telling.
+	Events events.EventRecorder
+	// Clock says what time it is.
+	Clock clock.PassiveClock
+	// Config says which nodes are emptied, and when.
+	Config Config
+	// Fleets says that the kind NodeFleet is installed.
+	Fleets bool
+	// DryRun only logs what would be done.
+	DryRun bool
+
+	selector labels.Selector
+	learned  *runtimes.Learner
+	planner  *moves.Planner
+	memory   memory
+}
+
+// memory is what is remembered between rounds. All of it can be lost: then nodes stay a
+// little longer.
+type memory struct {
+	// busy is when a batch pod was last seen to wait.
+	busy time.Time
+	// spared is until when nodes that could not be emptied are left alone, and how often
+	// that was so.
+	spared map[string]spared
+	// decision is the last one.
+	decision *Decision
+	// next is when the next plan is due.
+	next time.Time
+}
+
+type spared struct {
+	until time.Time
+	times int
+	why   string
+}
+
+// the one request there is: a round is about all nodes.
+var everything = reconcile.Request{NamespacedName: types.NamespacedName{Name: "nodes"}}
+
+// settling is how long events are gathered before a round.
+const settling = 200 * time.Millisecond
+
+// New returns a Mover that has seen nothing yet. The configuration must be valid.
+func New(m Mover) (*Mover, error) {
+	if err := m.Config.Validate(); err != nil {
+		return nil, err
+	}
+	var err error
+	if m.selector, err = labels.Parse(m.Config.NodeSelector); err != nil {
+		return nil, fmt.Errorf("--consolidation-node-selector: %w", err)
+	}
+	m.learned, m.planner = runtimes.NewLearner(), moves.NewPlanner(m.Config.planner())
+	m.memory = memory{busy: m.Clock.Now(), spared: map[string]spared{}}
+	return &m, nil
+}
+
+// SetupWithManager registers the mover.
+func (m *Mover) SetupWithManager(ctx context.Context, manager ctrl.Manager) error {
+	kinds := world.Kinds(true)
+	if m.Fleets {
+		kinds = append(kinds, &v1alpha1.NodeFleet{})
+	}
+	for _, kind := range kinds { // read in a round, and so to be in the cache
+		if _, err := manager.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("set up the mover: cache %T: %w", kind, err)
+		}
+	}
+	err := ctrl.NewControllerManagedBy(manager).Named("mover").
+		Watches(&corev1.Node{}, soon(), builder.WithPredicates(nodeMatters())).
+		Watches(&corev1.Pod{}, soon(), builder.WithPredicates(m.podMatters())).
+		Watches(&v1alpha1.Migration{}, soon(), builder.WithPredicates(migrationEnds())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Complete(m)
+	if err != nil {
+		return fmt.Errorf("set up the mover: %w", err)
+	}
+	return nil
+}
+
+// soon starts a round once things have settled.
+func soon() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return handler.Funcs{
+		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(everything, settling) },
+		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(everything, settling) },
+		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(everything, settling) },
+		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(everything, settling) },
+	}
+}
+
+func nodeMatters() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+			_, was := world.Ready(before)
+			_, is := world.Ready(after)
+			return was != is || before.Spec.Unschedulable != after.Spec.Unschedulable
+		},
+	}
+}
+
+// podMatters is for pods that have just been found to have no room, and learns from those
+// that have finished.
+func (m *Mover) podMatters() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
+			if took, ok := runtimes.Observed(after); ok && before.Status.Phase != after.Status.Phase {
+				m.learned.Observe(after.Namespace, after.Annotations[v1alpha1.AnnotationCategory], took)
+			}
+			_, was := world.Unschedulable(before)
+			_, is := world.Unschedulable(after)
+			return is && !was
+		},
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+func migrationEnds() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return !world.Ended(e.ObjectOld.(*v1alpha1.Migration)) && world.Ended(e.ObjectNew.(*v1alpha1.Migration))
+		},
+	}
+}
+
+// Reconcile implements reconcile.Reconciler: it runs one round.
+func (m *Mover) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	r, err := m.look(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.run(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: max(r.again, settling)}, nil
+}
+
+// mayAct reports whether pods may be moved.
+func (m *Mover) mayAct() bool { return m.Config.Mode == Act && !m.DryRun }

@@ -1,0 +1,134 @@
+package mover
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// annotationMachine is on nodes whose machine cluster-api keeps.
+const annotationMachine = "cluster.x-k8s.io/machine"
+
+// labelControlPlane is on nodes of the control plane.
+const labelControlPlane = "node-role.kubernetes.io/control-plane"
+
+// round is one look at the cluster.
+type round struct {
+	*Mover
+	world *world.World
+	view  *world.View
+	now   time.Time
+	state cluster.State
+	// emptied are the nodes that this mover has emptied, draining those that it empties,
+	// by name, in order.
+	emptied, draining []string
+	again             time.Duration
+}
+
+// look reads the cluster.
+func (m *Mover) look(ctx context.Context) (*round, error) {
+	w, err := world.Read(ctx, m.Client, true)
+	if err != nil {
+		return nil, err
+	}
+	var fleets v1alpha1.NodeFleetList
+	if m.Fleets {
+		if err := m.Client.List(ctx, &fleets, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list NodeFleets: %w", err)
+		}
+	}
+	r := &round{Mover: m, world: w, now: m.Clock.Now(), again: m.Config.Interval}
+	r.view = world.NewView(w, r.now, m.learned)
+	r.observe(fleets.Items)
+	return r, nil
+}
+
+// observe puts together what the planner sees. Emptied nodes are not there any more for it.
+func (r *round) observe(fleets []v1alpha1.NodeFleet) {
+	s := &r.state
+	for name, node := range r.world.Nodes {
+		n := r.view.Node(node, cluster.Node{Name: name, Class: class.Any})
+		n.Flavor = node.Labels[corev1.LabelInstanceTypeStable]
+		n.MicroDollarsPerHour = r.Config.price(node)
+		n.Age = r.now.Sub(node.CreationTimestamp.Time)
+		n.Kept = n.Kept || r.keeps(node, fleets) != ""
+		if mark, ok := drain.MarkOf(node); ok && mark.Owner == drain.Descheduler {
+			if len(n.Pods) == 0 {
+				r.emptied = append(r.emptied, name)
+			} else {
+				r.draining = append(r.draining, name)
+			}
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	slices.Sort(r.emptied)
+	slices.Sort(r.draining)
+	slices.SortFunc(s.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
+	for _, w := range r.view.Waiting(class.Any) {
+		if w.Held == "" {
+			s.Pending = append(s.Pending, w.Pod)
+		}
+	}
+	slices.SortFunc(s.Pending, func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	if slices.ContainsFunc(s.Pending, func(p cluster.Pod) bool { return p.Class == class.Batch }) {
+		r.memory.busy = r.now
+	}
+	s.QueueEmpty = r.now.Sub(r.memory.busy)
+	s.MaxNodes = len(s.Nodes)
+	s.BillingPeriod = r.Config.BillingPeriod
+	s.ScalingInterval, s.SchedulingInterval = r.Config.Interval, r.Config.Interval
+	s.Migration = cluster.Migration{BitsPerSecond: r.Config.Bandwidth, BytesPerMemory: 1, Fixed: fixedPause}
+}
+
+// fixedPause is for how long a container stands still that has hardly any memory, as
+// measured (docs/benchmarks.md).
+const fixedPause = time.Second
+
+// keeps says why a node is never emptied by the mover, or returns "".
+func (m *Mover) keeps(node *corev1.Node, fleets []v1alpha1.NodeFleet) string {
+	if _, is := node.Labels[labelControlPlane]; is {
+		return "it is of the control plane"
+	}
+	if !m.selector.Matches(labels.Set(node.Labels)) {
+		return "--consolidation-node-selector does not choose it"
+	}
+	if mark, ok := drain.MarkOf(node); ok && mark.Owner != drain.Descheduler {
+		return "NodeFleet " + mark.Owner + " empties it"
+	}
+	if fleet := node.Labels[v1alpha1.LabelFleet]; fleet != "" {
+		return "NodeFleet " + fleet + " has it"
+	}
+	if node.Annotations[annotationMachine] == "" {
+		return ""
+	}
+	at := slices.IndexFunc(fleets, func(f v1alpha1.NodeFleet) bool { return f.Spec.Provider != v1alpha1.FleetOpenStack })
+	if at < 0 {
+		return ""
+	}
+	return "NodeFleets look after the machines of cluster-api"
+}
+
+// price is that of a node in micro-dollars per hour: what its annotation says, or what its
+// CPU and memory cost by the configuration.
+func (c *Config) price(node *corev1.Node) int64 {
+	if p, err := dollars.Parse(node.Annotations[v1alpha1.AnnotationPricePerHour]); err == nil {
+		return p
+	}
+	allocatable := node.Status.Capacity
+	cpu, memory := float64(allocatable.Cpu().MilliValue())/1000, float64(allocatable.Memory().Value())/(1<<30)
+	return int64(math.Round((cpu*c.CPUHour + memory*c.GiBHour) * 1e6))
+}

@@ -1,0 +1,211 @@
+package mover
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/dollars"
+)
+
+// Metrics of the mover.
+var (
+	metricNodes = register(prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Subsystem: subsystem, Name: "nodes", Help: "Nodes that the descheduler has closed, by whether they are still being emptied.",
+	}, []string{"state"}))
+	metricDollars = register(prometheus.NewGauge(prometheus.GaugeOpts{
+		Subsystem: subsystem, Name: "dollars_per_hour", Help: "What all nodes cost that have not been emptied.",
+	}))
+	metricDrains = register(prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "drains_total", Help: "Nodes closed to be emptied."}))
+	metricMoves  = register(prometheus.NewCounterVec(prometheus.CounterOpts{
+		Subsystem: subsystem, Name: "moves_total", Help: "Pods asked to leave, by whether they keep their state.",
+	}, []string{"method"}))
+	metricExpectedSavings = register(prometheus.NewCounter(prometheus.CounterOpts{
+		Subsystem: subsystem, Name: "expected_savings_dollars_total", Help: "What the decisions were expected to save beyond what they cost.",
+	}))
+)
+
+const subsystem = "supercargo_mover"
+
+func register[C prometheus.Collector](c C) C {
+	metrics.Registry.MustRegister(c)
+	return c
+}
+
+// StatusName is the name of the ConfigMap with the last decision.
+const StatusName = "supercargo-consolidation"
+
+// statusKey is the key in it.
+const statusKey = "decision"
+
+// mostListed is how many nodes of each kind a decision lists: an object in etcd is small.
+const mostListed = 200
+
+// Decision is what was decided last, as the ConfigMap [StatusName] holds it in JSON.
+type Decision struct {
+	// Time is when, Mode whether pods were moved, Policy by what rule.
+	Time   metav1.Time `json:"time"`
+	Mode   Mode        `json:"mode"`
+	Policy Policy      `json:"policy"`
+	// DollarsPerHour is what all nodes cost that have not been emptied, and
+	// ExpectedDollarsPerHour what they will when what is decided has been done.
+	DollarsPerHour         string `json:"dollarsPerHour"`
+	ExpectedDollarsPerHour string `json:"expectedDollarsPerHour"`
+	// Nodes is how many there are, Emptying and Emptied which of them the mover has closed.
+	Nodes    int      `json:"nodes"`
+	Emptying []string `json:"emptying,omitempty"`
+	Emptied  []string `json:"emptied,omitempty"`
+	// Drains are the nodes that were chosen, the last round first that chose any.
+	Drains []DecidedDrain `json:"drains,omitempty"`
+	// Kept are under-used nodes that stay, and why.
+	Kept []v1alpha1.Rejection `json:"kept,omitempty"`
+	// Omitted is how many nodes were left out of a list because it was too long.
+	Omitted int `json:"omitted,omitempty"`
+}
+
+// DecidedDrain is a node that is to be emptied.
+type DecidedDrain struct {
+	Node   string      `json:"node"`
+	Time   metav1.Time `json:"time"`
+	Reason string      `json:"reason"`
+	// SavesDollars and CostsDollars are what that is expected to save and to cost, until
+	// the last pod is expected to have left in UntilSeconds.
+	SavesDollars string `json:"savesDollars,omitempty"`
+	CostsDollars string `json:"costsDollars,omitempty"`
+	UntilSeconds int64  `json:"untilSeconds"`
+	// Pods say how each leaves.
+	Pods []DecidedMove `json:"pods,omitempty"`
+}
+
+// DecidedMove is how one pod leaves a node.
+type DecidedMove struct {
+	Pod    string `json:"pod"`
+	Method string `json:"method"`
+	// Target is where there is room for it; the scheduler decides.
+	Target string `json:"target,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// paid is what the nodes cost that have not been emptied, in micro-dollars per hour.
+func (r *round) paid() (sum int64) {
+	for i := range r.state.Nodes {
+		if n := &r.state.Nodes[i]; !slices.Contains(r.emptied, n.Name) {
+			sum += n.MicroDollarsPerHour
+		}
+	}
+	return sum
+}
+
+// decide writes down what was decided.
+func (r *round) decide(plan cluster.Plan) {
+	d := &Decision{
+		Time: metav1.NewTime(r.now), Mode: r.Config.Mode, Policy: r.Config.Policy, Nodes: len(r.state.Nodes),
+		Emptying: r.draining, Emptied: r.emptied, DollarsPerHour: dollars.Format(r.paid()),
+	}
+	if r.DryRun {
+		d.Mode = Observe
+	}
+	expected := r.paid()
+	prices := map[string]int64{}
+	for i := range r.state.Nodes {
+		prices[r.state.Nodes[i].Name] = r.state.Nodes[i].MicroDollarsPerHour
+	}
+	for _, name := range r.draining {
+		expected -= prices[name]
+	}
+	for i := range plan.Drains {
+		expected -= prices[plan.Drains[i].Node]
+		d.Drains = append(d.Drains, r.decided(&plan.Drains[i]))
+	}
+	d.ExpectedDollarsPerHour = dollars.Format(expected)
+	if len(d.Drains) == 0 && r.memory.decision != nil {
+		d.Drains = r.memory.decision.Drains
+	}
+	for _, stay := range plan.Kept {
+		d.Kept = append(d.Kept, v1alpha1.Rejection{Name: stay.Node, Reason: clip(stay.Reason)})
+	}
+	for name, s := range r.memory.spared {
+		if r.world.Nodes[name] == nil {
+			delete(r.memory.spared, name)
+		} else if s.until.After(r.now) {
+			d.Kept = append(d.Kept, v1alpha1.Rejection{Name: name, Reason: clip(fmt.Sprintf("left alone until %s: %s", s.until.UTC().Format("15:04:05"), s.why))})
+		}
+	}
+	slices.SortStableFunc(d.Kept, func(a, b v1alpha1.Rejection) int { return strings.Compare(a.Name, b.Name) })
+	d.shorten()
+	r.memory.decision = d
+}
+
+func (r *round) decided(drain *cluster.Drain) DecidedDrain {
+	d := DecidedDrain{
+		Node: drain.Node, Time: metav1.NewTime(r.now), Reason: clip(drain.Reason), UntilSeconds: int64(drain.Until / time.Second),
+	}
+	if drain.Saves != 0 || drain.Costs != 0 {
+		d.SavesDollars, d.CostsDollars = dollars.Format(drain.Saves), dollars.Format(drain.Costs)
+	}
+	for _, m := range drain.Moves {
+		d.Pods = append(d.Pods, DecidedMove{Pod: m.Pod, Method: m.Method.String(), Target: m.Target, Reason: clip(m.Reason)})
+	}
+	return d
+}
+
+// clip cuts a text that is too long for a list.
+func clip(text string) string {
+	const most = 512
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}
+
+// shorten cuts lists that are too long.
+func (d *Decision) shorten() {
+	d.Omitted = max(0, len(d.Kept)-mostListed) + max(0, len(d.Drains)-mostListed) + max(0, len(d.Emptied)-mostListed)
+	d.Kept, d.Drains, d.Emptied = d.Kept[:min(len(d.Kept), mostListed)], d.Drains[:min(len(d.Drains), mostListed)], d.Emptied[:min(len(d.Emptied), mostListed)]
+}
+
+// publish sets the gauges.
+func (r *round) publish() {
+	metricNodes.WithLabelValues("emptying").Set(float64(len(r.draining)))
+	metricNodes.WithLabelValues("emptied").Set(float64(len(r.emptied)))
+	metricDollars.Set(float64(r.paid()) / 1e6)
+}
+
+// report writes the decision into the ConfigMap. That it cannot is worth a line in the log,
+// but nothing depends on it.
+func (r *round) report(ctx context.Context) error {
+	if r.Config.StatusNamespace == "" || r.DryRun {
+		return nil
+	}
+	text, err := json.Marshal(r.memory.decision)
+	if err != nil {
+		return fmt.Errorf("write the decision down: %w", err)
+	}
+	object := applycorev1.ConfigMap(StatusName, r.Config.StatusNamespace).WithData(map[string]string{statusKey: string(text)})
+	if err := r.Client.Apply(ctx, object, client.FieldOwner("supercargo-descheduler"), client.ForceOwnership); err != nil {
+		log.FromContext(ctx).Error(err, "The decision is not in its ConfigMap", "configMap", r.Config.StatusNamespace+"/"+StatusName)
+	}
+	return nil
+}
+
+// ReadDecision returns the decision that a ConfigMap holds.
+func ReadDecision(object *corev1.ConfigMap) (*Decision, error) {
+	d := &Decision{}
+	if err := json.Unmarshal([]byte(object.Data[statusKey]), d); err != nil {
+		return nil, fmt.Errorf("read key %s of ConfigMap %s/%s: %w", statusKey, object.Namespace, object.Name, err)
+	}
+	return d, nil
+}

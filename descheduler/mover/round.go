@@ -1,0 +1,256 @@
+package mover
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// drainPoll is how often pods that did not leave are asked again.
+const drainPoll = 5 * time.Second
+
+// run does one round.
+func (r *round) run(ctx context.Context) error {
+	changed, err := r.reopen(ctx)
+	if err != nil {
+		return err
+	}
+	drained, err := r.proceed(ctx)
+	if err != nil {
+		return err
+	}
+	r.publish()
+	if changed || drained {
+		r.again = settling // what was seen is out of date
+		return nil
+	}
+	plan := r.planner.Plan(r.now, r.plannable())
+	if plan.Wake > 0 {
+		r.again = min(r.again, plan.Wake)
+	}
+	if r.now.Before(r.memory.next) {
+		r.again = min(r.again, r.memory.next.Sub(r.now))
+		return nil
+	}
+	r.memory.next = r.now.Add(r.Config.Interval)
+	return r.begin(ctx, plan)
+}
+
+// plannable is the state without what the planner has nothing to do with: nodes that have
+// been emptied are as good as gone, and those that were just found not to be emptied are
+// left alone for a while.
+func (r *round) plannable() *cluster.State {
+	s := r.state
+	s.Nodes = nil
+	gone := map[string]bool{}
+	for _, name := range r.emptied {
+		gone[name] = true
+	}
+	for i := range r.state.Nodes {
+		n := r.state.Nodes[i]
+		if gone[n.Name] {
+			continue
+		}
+		n.Kept = n.Kept || r.memory.spared[n.Name].until.After(r.now)
+		s.Nodes = append(s.Nodes, n)
+	}
+	s.MaxNodes = len(s.Nodes)
+	return &s
+}
+
+// reopen opens nodes that should take pods again: all that this mover has closed if it may
+// not act any more, and emptied ones for which a pod waits.
+func (r *round) reopen(ctx context.Context) (bool, error) {
+	if r.DryRun {
+		return false, nil
+	}
+	opened := false
+	open := func(name, why string) error {
+		if err := drain.Open(ctx, r.Client, r.world.Nodes[name]); err != nil {
+			return err
+		}
+		opened = true
+		r.tell(name, corev1.EventTypeNormal, "Opened", "node %s takes pods again: %s", name, why)
+		return nil
+	}
+	for _, name := range r.emptied {
+		why := "--consolidation is not Act"
+		if r.mayAct() {
+			pod := drain.Wanted(&r.state, name)
+			if pod == "" {
+				continue
+			}
+			why = "pod " + pod + " waits for room that it has"
+		}
+		if err := open(name, why); err != nil {
+			return opened, err
+		}
+	}
+	if r.mayAct() {
+		return opened, nil
+	}
+	for _, name := range r.draining {
+		if err := open(name, "--consolidation is not Act"); err != nil {
+			return opened, err
+		}
+	}
+	return opened, nil
+}
+
+// leaver is a pod that is to leave a node, and what is next for it.
+type leaver struct {
+	pod  *corev1.Pod
+	step drain.Step
+}
+
+// proceed goes on with the nodes that are being emptied. It reports whether one was opened
+// again.
+func (r *round) proceed(ctx context.Context) (reopened bool, err error) {
+	if !r.mayAct() {
+		return false, nil
+	}
+	e := drain.NewEmptying(r.Client, r.view, r.learned)
+	for _, name := range r.draining {
+		r.again = min(r.again, drainPoll)
+		mark, _ := drain.MarkOf(r.world.Nodes[name])
+		pods, err := drain.Pods(ctx, r.Live, name)
+		if err != nil {
+			return reopened, err
+		}
+		leaving := r.leavers(e, pods, mark)
+		if why := r.fails(leaving, mark); why != "" {
+			if err := drain.Open(ctx, r.Client, r.world.Nodes[name]); err != nil {
+				return reopened, err
+			}
+			reopened = true
+			r.spare(name, why)
+			r.tell(name, corev1.EventTypeWarning, "DrainGivenUp", "node %s is kept: %s", name, why)
+			continue
+		}
+		if err := r.ask(ctx, e, leaving); err != nil {
+			return reopened, err
+		}
+	}
+	return reopened, nil
+}
+
+// leavers decides about the pods on a node that is being emptied.
+func (r *round) leavers(e *drain.Emptying, pods []corev1.Pod, mark drain.Mark) []leaver {
+	all := make([]leaver, len(pods))
+	for i := range pods {
+		all[i] = leaver{&pods[i], mark.Next(e.Leaver(&pods[i]), r.now)}
+		if kind, _ := class.OfPod(&pods[i]); kind == class.Service && !r.Config.MoveServices && pods[i].DeletionTimestamp == nil {
+			all[i].step = drain.Step{Do: drain.GiveUp, Why: "services are not moved"}
+		}
+	}
+	return all
+}
+
+// fails says why a node is not to be emptied after all, or returns "". A plan that no
+// longer holds is dropped.
+func (r *round) fails(leaving []leaver, mark drain.Mark) string {
+	for _, l := range leaving {
+		if l.step.Do == drain.GiveUp {
+			return fmt.Sprintf("pod %s: %s", world.PodName(l.pod), l.step.Why)
+		}
+	}
+	begun := mark.Since
+	if mark.Until.After(begun) {
+		begun = mark.Until
+	}
+	if r.now.Sub(begun) > r.Config.DrainTimeout {
+		return fmt.Sprintf("%d pods have not left within %v", len(leaving), r.Config.DrainTimeout)
+	}
+	return ""
+}
+
+// ask asks pods to leave, as many as may be on their way at once.
+func (r *round) ask(ctx context.Context, e *drain.Emptying, leaving []leaver) error {
+	room := r.Config.MaxPods - r.onTheirWay()
+	for _, l := range leaving {
+		if l.step.Do != drain.Migrate && l.step.Do != drain.Evict {
+			continue
+		}
+		if room--; room < 0 {
+			return nil
+		}
+		asked, err := e.Do(ctx, l.pod, l.step, drain.Descheduler)
+		if err != nil {
+			return err
+		}
+		switch asked {
+		case drain.Migration:
+			metricMoves.WithLabelValues("migration").Inc()
+		case drain.Eviction:
+			metricMoves.WithLabelValues("eviction").Inc()
+		}
+	}
+	return nil
+}
+
+// onTheirWay is how many Migrations are in flight, whoever asked for them.
+func (r *round) onTheirWay() int {
+	n := 0
+	for i := range r.world.Migrations {
+		if !world.Ended(&r.world.Migrations[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// spare leaves a node alone for a while, for longer each time.
+func (r *round) spare(node, why string) {
+	const mostDoublings = 4
+	s := r.memory.spared[node]
+	s.until = r.now.Add(max(r.Config.After, r.Config.DrainTimeout) << min(s.times, mostDoublings))
+	s.times++
+	s.why = why
+	r.memory.spared[node] = s
+}
+
+// begin closes the nodes that are to be emptied, or only says which those would be.
+func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
+	r.decide(plan)
+	for i := range plan.Drains {
+		d := &plan.Drains[i]
+		text := fmt.Sprintf("to be emptied: %s", d.Reason)
+		if d.Saves > 0 {
+			metricExpectedSavings.Add(float64(d.Saves-d.Costs) / 1e6)
+		}
+		if !r.mayAct() {
+			log.FromContext(ctx).Info("Would empty a node", "node", d.Node, "reason", d.Reason, "saves", dollars.Format(d.Saves-d.Costs))
+			r.tell(d.Node, corev1.EventTypeNormal, "WouldEmpty", "%s", text)
+			continue
+		}
+		mark := drain.Mark{Owner: drain.Descheduler, Since: r.now, Until: r.now.Add(d.Until)}
+		switch err := drain.Close(ctx, r.Client, r.world.Nodes[d.Node], mark); {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			continue // it is looked at again
+		case err != nil:
+			return err
+		}
+		metricDrains.Inc()
+		r.again = min(r.again, time.Second)
+		r.tell(d.Node, corev1.EventTypeNormal, "Emptying", "%s", text)
+	}
+	return r.report(ctx)
+}
+
+// tell makes an Event on a node.
+func (r *round) tell(node, kind, reason, format string, args ...any) {
+	if r.DryRun {
+		return
+	}
+	r.Events.Eventf(r.world.Nodes[node], nil, kind, reason, "Consolidate", format, args...)
+}
