@@ -2,6 +2,7 @@ package moves
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"supercargo.dev/supercargo/internal/class"
@@ -22,56 +23,31 @@ func (x *exchanger) pays(a account) bool {
 	return a.gain() > 0 && float64(a.gain()) > x.c.Margin*float64(a.paid)
 }
 
-// stay is for how long a node is needed, from now, as far as the horizon.
-func (r *round) stay(n *cluster.Node) time.Duration {
-	if n.Kept {
-		return r.horizon
+// untilMoved is until when a machine is needed for the pod if it is.
+func (t *trial) untilMoved(pod *cluster.Pod) time.Duration { return t.cut(t.end(pod)+t.lost(pod), pod) }
+
+// lost is how much later a pod is expected to end because it is moved.
+func (t *trial) lost(pod *cluster.Pod) time.Duration { return t.delay(pod, t.way(pod)) }
+
+// leave is when the last pod has left.
+func (t *trial) leave() time.Duration {
+	last := t.wait
+	for i := range t.waiting {
+		last = max(last, t.end(&t.waiting[i]))
 	}
-	var last time.Duration
-	for i := range n.Pods {
-		last = max(last, r.until(&n.Pods[i]))
+	for _, from := range t.from {
+		for i := range from.node.Pods {
+			p := &from.node.Pods[i]
+			if t.way(p) == cluster.Migrate && !t.waits(p) {
+				last = max(last, t.wait+t.takes(p, cluster.Migrate))
+			}
+		}
 	}
 	return last
 }
 
-// until is until when a machine is needed for the pod if it is not moved: a batch
-// pod ends, a service does not.
-func (r *round) until(pod *cluster.Pod) time.Duration {
-	if pod.Class == class.Service {
-		return r.horizon
-	}
-	return min(r.horizon, pod.Runtime)
-}
-
-// untilMoved is until when a machine is needed for the pod if it is.
-func (t *trial) untilMoved(pod *cluster.Pod) time.Duration {
-	return min(t.horizon, t.until(pod)+t.lost(pod))
-}
-
-// lost is how much later a pod ends because it is moved. What an evicted pod does until
-// then is lost as well.
-func (t *trial) lost(pod *cluster.Pod) time.Duration {
-	switch {
-	case pod.Class == class.Service:
-		return 0
-	case t.config.Method == cluster.Evict:
-		return pod.Ran + min(t.wait, pod.Runtime)
-	default:
-		return t.state.Migration.Time(pod.Size.MemoryBytes)
-	}
-}
-
-// leave is when the last pod has left.
-func (t *trial) leave() time.Duration {
-	var slowest time.Duration
-	if t.config.Method == cluster.Migrate {
-		for _, from := range t.from {
-			for i := range from.node.Pods {
-				slowest = max(slowest, t.state.Migration.Time(from.node.Pods[i].Size.MemoryBytes))
-			}
-		}
-	}
-	return t.wait + slowest
+func (t *trial) waits(p *cluster.Pod) bool {
+	return slices.ContainsFunc(t.waiting, func(w cluster.Pod) bool { return w.Name == p.Name })
 }
 
 // account reckons what the trial comes to with these machines.
@@ -108,8 +84,8 @@ func (t *trial) account(machines []machine) account {
 }
 
 // bill is what a node costs that is needed for so long from now.
-func (t *trial) bill(n *cluster.Node, stay time.Duration) int64 {
-	return cluster.Bill(n.MicroDollarsPerHour, n.Age+stay+t.state.Release, t.state.BillingPeriod)
+func (r *round) bill(n *cluster.Node, stay time.Duration) int64 {
+	return cluster.Bill(n.MicroDollarsPerHour, n.Age+stay+r.state.Release, r.state.BillingPeriod)
 }
 
 // use returns what a node costs that is needed for so long anyway and gets the pods, if

@@ -93,6 +93,7 @@ func TestAnExchangeSaysWhatItIsAbout(t *testing.T) {
 		Nodes: []string{"a"}, Method: cluster.Evict, SavesPerHour: 40_000_000, Saves: 40_000_000,
 		Buy:    []cluster.Purchase{{Flavor: "small", Class: "any", Pods: []string{"p"}, Reason: "in the place of a"}},
 		Moves:  []cluster.Move{{Pod: "q", Target: "b", Method: cluster.Evict}},
+		Leave:  []cluster.Move{{Pod: "p", Method: cluster.Evict}},
 		Reason: "1 machines for 1, and room on others for 1 pods: saves $40.0000 an hour, and until 1h0m0s from now $40.0000 for $0.0000",
 	}}
 	if diff := cmp.Diff(want, Exchange(s, c, thrifty)); diff != "" {

@@ -12,8 +12,9 @@ import (
 
 // ExchangeConfig says which machines are exchanged for others, and when that pays.
 type ExchangeConfig struct {
-	// Method, MoveServices, Cycle, PodResidence, Budget and Risk are as in [Config].
+	// Method, Ways, MoveServices, Cycle, PodResidence, Budget and Risk are as in [Config].
 	Method       cluster.Method
+	Ways         cluster.Ways
 	MoveServices bool
 	Cycle        time.Duration
 	PodResidence time.Duration
@@ -98,6 +99,9 @@ type Buyer func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flav
 // in all: what is then left is found the next time. The buyer is not asked where even
 // machines without any waste would not pay.
 func Exchange(s *cluster.State, c ExchangeConfig, buy Buyer) []cluster.Exchange {
+	if c.Horizon <= 0 {
+		return nil // nothing saves anything in no time
+	}
 	x := newExchanger(s, c, buy)
 	var done []cluster.Exchange
 	for {
@@ -141,11 +145,10 @@ func newExchanger(s *cluster.State, c ExchangeConfig, buy Buyer) *exchanger {
 	if c.Calls == 0 {
 		c.Calls = DefaultCalls
 	}
-	r := newRound(Config{Method: c.Method, MoveServices: c.MoveServices, Cycle: c.Cycle}, s)
-	r.horizon = c.Horizon
-	for _, room := range r.rooms {
-		room.stay = r.stay(room.node)
-	}
+	r := newRound(Config{
+		Method: c.Method, Ways: c.Ways, MoveServices: c.MoveServices, Cycle: c.Cycle, PodResidence: c.PodResidence, Budget: c.Budget, Risk: c.Risk,
+		Horizon: c.Horizon, Worthwhile: true,
+	}, s)
 	x := &exchanger{
 		round: r, c: c, buy: buy, tries: mostTries, calls: c.Calls,
 		answers: map[string]answer{}, futile: map[string]bool{}, added: map[int][]cluster.Pod{},
@@ -177,15 +180,21 @@ func (x *exchanger) besides(plan cluster.Plan) {
 		if d.Replacement != nil { // until that is there, the pods are where they are
 			order(*d.Replacement)
 			from.leaving = true
+			x.budget.spend(len(from.node.Pods))
 			x.added[from.at] = from.node.Pods
 			continue
 		}
-		t := x.try(from.node)
+		var pods []cluster.Pod
+		var targets []*room
 		for _, m := range d.Moves {
 			at := slices.IndexFunc(from.node.Pods, func(p cluster.Pod) bool { return p.Name == m.Pod })
-			if to := x.byName[m.Target]; at >= 0 && to != nil {
-				t.put(from.node.Pods[at], to)
+			if to := x.byName[m.Target]; at >= 0 && to != nil && m.Method != cluster.Wait {
+				pods, targets = append(pods, from.node.Pods[at]), append(targets, to)
 			}
+		}
+		t := x.tryMoving(from.node, pods)
+		for i, p := range pods {
+			t.put(p, targets[i])
 		}
 		x.accept(t)
 	}
@@ -197,6 +206,17 @@ func (x *exchanger) accept(t *trial) {
 		m.to.stay = max(m.to.stay, t.untilMoved(&m.pod))
 		x.added[m.to.at] = append(x.added[m.to.at], m.pod)
 	}
+	for i, from := range t.from {
+		x.budget.spend(0)
+		if i == 0 {
+			x.budget.pods += len(t.moved)
+		}
+		for j := range from.node.Pods {
+			if p := from.node.Pods[j]; t.waits(&p) {
+				x.added[from.at] = append(x.added[from.at], p)
+			}
+		}
+	}
 	t.keep()
 }
 
@@ -206,10 +226,10 @@ func (x *exchanger) wasteful() []*cluster.Node {
 	waste := map[string]float64{}
 	for _, room := range x.rooms {
 		n := room.node
-		if room.leaving || room.target || n.Kept || n.Incoming > 0 || len(n.Pods) == 0 || n.Age < x.c.Residence {
+		if room.leaving || room.target || room.promised != nil || n.Kept || n.Incoming > 0 || len(n.Pods) == 0 || n.Age < x.c.Residence {
 			continue
 		}
-		if _, stays := x.stays(n); stays != nil {
+		if x.round.stays(n) != "" {
 			continue
 		}
 		all = append(all, n)
@@ -257,13 +277,14 @@ func (x *exchanger) best() *offer {
 
 // carryOut makes an offer part of the round.
 func (x *exchanger) carryOut(o *offer) {
-	t := x.try(o.set...)
+	t := x.trySet(o.set, o.waiting)
 	t.wait = o.wait
 	for _, m := range o.moved {
 		t.put(m.pod, m.to)
 	}
 	for _, m := range o.machines {
 		x.spare--
+		x.budget.pods += len(m.pods)
 		x.bought[m.flavor.Name]++
 		t.open(&m)
 		x.machines = append(x.machines, m)

@@ -26,6 +26,7 @@ func drawExchangeConfig(t *rapid.T) ExchangeConfig {
 		Horizon:      30*time.Minute + minutes("horizon", 300),
 		Margin:       rapid.SampledFrom([]float64{0, -1, 0.05, 0.3}).Draw(t, "margin"),
 		Limit:        rapid.IntRange(0, 3).Draw(t, "limit"),
+		Risk:         rapid.SampledFrom([]float64{0, -1, 0.5}).Draw(t, "risk"),
 		Calls:        1000,
 	}
 }
@@ -98,7 +99,7 @@ func TestEveryExchangeIsOneThatCanBeCarriedOut(t *testing.T) {
 		now, emptied, bought := cloned(s), 0, map[string]int{}
 		for _, e := range all {
 			checkExchange(t, c, s, now, e)
-			now = exchanged(now, e)
+			now = exchanged(now, c, e)
 			emptied += len(e.Nodes)
 			for _, p := range e.Buy {
 				bought[p.Flavor]++
@@ -200,7 +201,7 @@ func checkPlaces(t *rapid.T, c ExchangeConfig, now *cluster.State, e cluster.Exc
 	for _, name := range e.Nodes {
 		there = append(there, names(find(now, name).Pods)...)
 	}
-	after := exchanged(now, e)
+	after := exchanged(now, c, e)
 	tracker := (&world{State: after}).tracker(-1)
 	for at := range after.Nodes {
 		n := &after.Nodes[at]
@@ -238,7 +239,7 @@ func holder(s *cluster.State, pod string) string {
 
 // exchanged is the cluster while old machines are still there and the new ones have their
 // pods.
-func exchanged(s *cluster.State, e cluster.Exchange) *cluster.State {
+func exchanged(s *cluster.State, c ExchangeConfig, e cluster.Exchange) *cluster.State {
 	after := cloned(s)
 	pods := map[string]cluster.Pod{}
 	for i := range after.Nodes {
@@ -253,14 +254,14 @@ func exchanged(s *cluster.State, e cluster.Exchange) *cluster.State {
 	}
 	for _, m := range e.Moves {
 		to := find(after, m.Target)
-		to.Pods = append(to.Pods, delayed(s, e, pods[m.Pod]))
+		to.Pods = append(to.Pods, delayed(s, c, e, pods[m.Pod]))
 	}
 	for _, b := range e.Buy {
 		f := s.Flavors[slices.IndexFunc(s.Flavors, func(f cluster.Flavor) bool { return f.Name == b.Flavor })]
 		n := machineOf(&f, fmt.Sprintf("new%d", len(after.Nodes)), b.Class)
 		n.Phase = cluster.Ordered
 		for _, name := range b.Pods {
-			n.Pods = append(n.Pods, delayed(s, e, pods[name]))
+			n.Pods = append(n.Pods, delayed(s, c, e, pods[name]))
 		}
 		after.Nodes = append(after.Nodes, n)
 	}
@@ -268,8 +269,8 @@ func exchanged(s *cluster.State, e cluster.Exchange) *cluster.State {
 }
 
 // delayed is the pod as it is expected to run because of an exchange.
-func delayed(s *cluster.State, e cluster.Exchange, p cluster.Pod) cluster.Pod {
-	p.Runtime += delay(s, e, p)
+func delayed(s *cluster.State, c ExchangeConfig, e cluster.Exchange, p cluster.Pod) cluster.Pod {
+	p.Runtime += delay(s, c, e, p)
 	if e.Method == cluster.Evict {
 		p.Ran = 0
 	}
@@ -277,12 +278,12 @@ func delayed(s *cluster.State, e cluster.Exchange, p cluster.Pod) cluster.Pod {
 }
 
 // delay is how much later a pod ends. A migration takes 30 s here.
-func delay(s *cluster.State, e cluster.Exchange, p cluster.Pod) time.Duration {
+func delay(s *cluster.State, c ExchangeConfig, e cluster.Exchange, p cluster.Pod) time.Duration {
 	switch {
 	case p.Class == class.Service:
 		return 0
-	case e.Method == cluster.Migrate:
-		return 30 * time.Second
+	case e.Method == cluster.Migrate: // it fails now and then
+		return 30*time.Second + time.Duration(riskOf(c.Risk)*float64(delay(s, c, evicting(e), p)))
 	case len(e.Buy) == 0:
 		return p.Ran
 	case p.Runtime < s.Lag: // it would end before it is evicted
@@ -291,6 +292,8 @@ func delay(s *cluster.State, e cluster.Exchange, p cluster.Pod) time.Duration {
 		return p.Ran + s.Lag
 	}
 }
+
+func evicting(e cluster.Exchange) cluster.Exchange { e.Method = cluster.Evict; return e }
 
 // recounted works out what an exchange saves and costs, machine by machine.
 func recounted(s *cluster.State, c ExchangeConfig, e cluster.Exchange) (saves, costs, paid int64) {
@@ -335,7 +338,7 @@ func recounted(s *cluster.State, c ExchangeConfig, e cluster.Exchange) (saves, c
 		prompt, late, shares := until, until, int64(0)
 		for _, name := range names {
 			p := pods[name]
-			d := delay(s, e, p)
+			d := delay(s, c, e, p)
 			prompt, late = max(prompt, end(p, 0)), max(late, end(p, d))
 			whole := float64(cluster.Bill(n.MicroDollarsPerHour, d, 0))
 			part := max(float64(p.Size.MilliCPU)/float64(n.Capacity.MilliCPU), float64(p.Size.MemoryBytes)/float64(n.Capacity.MemoryBytes))
@@ -418,7 +421,7 @@ func replaced(s *cluster.State, c ExchangeConfig, set int, idle bool) (cluster.E
 		return e, false
 	}
 	slices.SortFunc(pods, inQueue)
-	twin := naive{Config: Config{Method: c.Method, Cycle: c.Cycle}}
+	twin := naive{Config: Config{Method: c.Method, Cycle: c.Cycle, Risk: c.Risk, Worthwhile: true}}
 	if idle {
 		twin.may = func(p *cluster.Pod, at int) bool {
 			n := &s.Nodes[at]
@@ -453,10 +456,7 @@ func (n *naive) fill(w *world, pods []cluster.Pod, e *cluster.Exchange) (left []
 				continue
 			}
 			e.Moves = append(e.Moves, cluster.Move{Pod: p.Name, Target: w.Nodes[to].Name})
-			p.Runtime += 30 * time.Second
-			if n.Method == cluster.Evict {
-				p.Runtime += p.Ran - 30*time.Second
-			}
+			p.Runtime += n.delay(&p)
 			w.Nodes[to].Pods = append(w.Nodes[to].Pods, p)
 			again = true
 		}
@@ -518,7 +518,7 @@ func TestNoExchangeLeadsBack(t *testing.T) {
 				return
 			}
 			for _, e := range all {
-				s = exchanged(s, e)
+				s = exchanged(s, c, e)
 			}
 			s = later(s, round, time.Duration(rapid.IntRange(0, 300).Draw(t, "elapsed"))*time.Second)
 			if seen[shape(s)] {

@@ -56,17 +56,26 @@ func (r *round) note(n *cluster.Node, format string, args ...any) {
 	}
 }
 
-// notePrice says what emptying a node would save and cost, in cents, or as many digits as
-// it takes to tell the two apart.
-func (r *round) notePrice(n *cluster.Node, saves, costs int64) {
+// notePrice says what emptying a node would save and cost at best, in cents, or as many
+// digits as it takes to tell the two apart.
+func (r *round) notePrice(n *cluster.Node, best *choice) {
 	if r.why == nil {
 		return
 	}
+	saves, costs := best.saves, best.costs
 	digits := 2
 	for digits < 6 && saves != costs && dollars(saves, digits) == dollars(costs, digits) {
 		digits++
 	}
-	r.note(n, "would save %s for %s", dollars(saves, digits), dollars(costs, digits))
+	moving := ""
+	if waiting := len(n.Pods) - len(best.methods); waiting > 0 {
+		moving = fmt.Sprintf(" by moving %d pods and waiting for %d", len(best.methods), waiting)
+	}
+	margin := ""
+	if saves > costs {
+		margin = fmt.Sprintf(", which is not %.0f%% of what it still costs", 100*r.config.Margin)
+	}
+	r.note(n, "would save %s for %s%s%s", dollars(saves, digits), dollars(costs, digits), moving, margin)
 }
 
 func dollars(microDollars int64, digits int) string {

@@ -8,6 +8,7 @@ package moves
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -41,8 +42,10 @@ type Config struct {
 	QueueEmpty time.Duration
 	// AnyPending holds everything back while any pod is pending.
 	AnyPending bool
-	// Method is how pods leave that have no [cluster.Ways] of their own.
+	// Method is how pods leave that have no [cluster.Ways] of their own. Ways, if not 0, is
+	// the choice that they have in its place.
 	Method cluster.Method
+	Ways   cluster.Ways
 	// MoveServices allows services to be moved as well as batch pods.
 	MoveServices bool
 	// Cycle is the width of the time bins by which a batch pod's target is chosen; 0
@@ -77,19 +80,6 @@ type Config struct {
 	Explain bool
 }
 
-// DefaultRisk is how probable it is that a migration fails for good.
-const DefaultRisk = 0.02
-
-// Budget is how much may be under way at once; 0 means any number.
-type Budget struct {
-	// Machines is how many nodes may be emptied at once. Those that are being emptied
-	// already count, as do those of the round.
-	Machines int
-	// Pods is how many pods may be on their way at once: those of the round beside all
-	// that are already. Pods that wait until they end do not count.
-	Pods int
-}
-
 // Planner proposes moves under one configuration. It is not safe for concurrent
 // use.
 type Planner struct {
@@ -119,14 +109,31 @@ func NewPlanner(c Config) *Planner {
 // the nodes that are being emptied are still there. A node without a Host has no labels
 // and taints, and admits every pod.
 //
-// With Worthwhile the bill decides too. A drain saves the periods that the node
-// would have been paid for until its last pod has ended; it costs the periods for
-// which its targets are then needed longer. It is done if the first is more.
+// Without Worthwhile all pods leave at once, by the configured method wherever their
+// [cluster.Ways] have it.
 //
-// Cost: O(n·log n) for n nodes, plus O(n) for each pod on a node that qualifies.
+// With Worthwhile the bill decides, and each pod leaves in the way that makes the bill
+// smallest for the node as a whole. The node is paid, by started billing periods, until the
+// last pod has left it: those that wait have ended, those that migrate have arrived, and
+// evicted ones are gone at once. A pod that moves costs the periods for which its target is
+// then needed longer, and at least its share of the target for as long as the move makes it
+// end later: the time of a migration and, at the Risk that this fails, all the work done,
+// which an eviction repeats for sure. A drain saves the periods that the node would have
+// been paid for until its last pod has ended by itself. It is done if it saves more than
+// it costs, by Margin of what the node would still cost. Ties go to fewer moves, then to
+// migration. Without a Horizon, services cost and save nothing.
+//
+// What is promised is not there for others: pods on their way are among those of their
+// target, and pods that wait and have been promised room (see [cluster.Pod]) have it.
+//
+// A node that waits for its last pods takes pods again if the plan that closed it no longer
+// holds: they have not ended when they should have, or a pod is pending that it has room
+// for.
+//
+// Cost: O(n·log n) for n nodes, plus O(n + p) for each of p pods on a node that qualifies.
 func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
 	p.observe(now, s)
-	var plan cluster.Plan
+	plan := cluster.Plan{Reopen: p.reopen(s)}
 	candidates := p.candidates(now, s)
 	if len(candidates) == 0 && !p.config.Explain {
 		plan.Wake = p.wake(now, s)
@@ -138,11 +145,15 @@ func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
 		switch {
 		case room.target:
 			r.note(n, "it takes pods of other nodes")
+		case room.promised != nil:
+			r.note(n, "room there has been promised to pod %s", room.promised.Name)
 		case len(n.Pods) == 0:
 			plan.Release = append(plan.Release, cluster.Release{Node: n.Name, Reason: "it is empty"})
 			room.leaving = true
 		case p.config.Limit > 0 && len(plan.Drains) >= p.config.Limit:
 			r.note(n, "the budget of %d machines is used up", p.config.Limit)
+		case r.budget.spent():
+			r.note(n, "the budget of %d machines at once is used up", p.config.Budget.Machines)
 		default:
 			if d, ok := r.drain(n); ok {
 				plan.Drains = append(plan.Drains, d)
@@ -152,6 +163,28 @@ func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
 	plan.Kept = p.kept(now, r)
 	plan.Wake = p.wake(now, s)
 	return plan
+}
+
+// reopen returns the nodes that wait for their last pods in vain, by name.
+func (p *Planner) reopen(s *cluster.State) []cluster.Stay {
+	var all []cluster.Stay
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Phase != cluster.Leaving || !n.Waits || len(n.Pods) == 0 {
+			continue
+		}
+		if n.Until <= 0 {
+			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("%d of its pods go on, which should have ended %v ago", len(n.Pods), -n.Until.Round(time.Second))})
+		} else if at := slices.IndexFunc(s.Pending, func(pod cluster.Pod) bool { return wanted(&pod, n) }); at >= 0 {
+			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("it has room for pod %s, which waits", s.Pending[at].Name)})
+		}
+	}
+	return all
+}
+
+// wanted reports whether a pending pod could be on the node, and has no other place yet.
+func wanted(pod *cluster.Pod, n *cluster.Node) bool {
+	return !pod.Nominated && pod.Promised == "" && pod.Size.Fits(n.Free()) && (n.MaxPods == 0 || int64(len(n.Pods)) < n.MaxPods) && n.Suits(pod)
 }
 
 // threshold is the utilisation below which a node is under-used.

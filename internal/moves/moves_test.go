@@ -193,12 +193,18 @@ func TestWhichNodesAreEmptiedAndWhereTheirPodsGo(t *testing.T) {
 		{"pods stay among machines of their class", underHalf,
 			[]cluster.Node{of(node("a", job("p", 1, 1)), class.Batch), of(node("b", service("q", 8, 8)), class.Service), of(node("c", job("r", 5, 5)), class.Batch)},
 			[]string{"drain a: p>c"}},
-		{"and of their architecture", underHalf,
+		{"and of their architecture", Config{Threshold: 0.5, Method: cluster.Evict},
 			[]cluster.Node{
 				node("a", needing(job("p", 1, 1), "amd64"), job("q", 1, 1)), with(node("b", job("r", 8, 8)), func(n *cluster.Node) { n.Arch = "arm64" }),
 				node("c", job("s", 5, 5)),
 			},
 			[]string{"drain a: p>c q>b"}},
+		{"the state of a pod stays on the architecture where it is", underHalf,
+			[]cluster.Node{
+				node("a", needing(job("p", 1, 1), "amd64"), job("q", 1, 1)), with(node("b", job("r", 8, 8)), func(n *cluster.Node) { n.Arch = "arm64" }),
+				node("c", job("s", 5, 5)),
+			},
+			[]string{"drain a: p>c q>c"}},
 		{"what is ordered or being emptied is neither emptied nor a target", underHalf,
 			[]cluster.Node{
 				node("a", job("p", 1, 1)), with(node("b", job("q", 8, 8)), func(n *cluster.Node) { n.Phase = cluster.Leaving }),

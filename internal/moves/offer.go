@@ -13,8 +13,11 @@ import (
 // offer is an exchange that pays.
 type offer struct {
 	account
-	set      []*cluster.Node
-	wait     time.Duration
+	set  []*cluster.Node
+	wait time.Duration
+	// leave is when the last pod has left.
+	leave    time.Duration
+	waiting  []cluster.Pod // until they end
 	moved    []moved
 	machines []machine
 }
@@ -26,24 +29,102 @@ type answer struct {
 	ok    bool
 }
 
-// offer returns the better way of replacing the machines, or nil if none pays.
+// mostWaits is for how many ends of pods an exchange looks whether to wait for them.
+const mostWaits = 4
+
+// offer returns the best way of replacing the machines, or nil if none pays.
 func (x *exchanger) offer(set []*cluster.Node) *offer {
-	best, lengthened := x.offerFilling(set, partly)
+	var best *offer
+	for _, waiting := range x.waitings(set) {
+		if !x.budget.allows(podsOn(set) - len(waiting)) {
+			continue
+		}
+		if o := x.offerWaiting(set, waiting); best == nil || o != nil && o.gain() > best.gain() {
+			best = o
+		}
+	}
+	return best
+}
+
+func podsOn(set []*cluster.Node) int {
+	pods := 0
+	for _, n := range set {
+		pods += len(n.Pods)
+	}
+	return pods
+}
+
+// waitings returns for which pods of the machines to wait until they end: for those without
+// another way; besides for all that end before new machines would be there; and for as
+// many more as have ended at some moments after that.
+func (x *exchanger) waitings(set []*cluster.Node) [][]cluster.Pod {
+	var must, may []cluster.Pod
+	for _, n := range set {
+		for i := range n.Pods {
+			p := &n.Pods[i]
+			switch {
+			case !x.movable(p):
+				must = append(must, *p)
+			case x.ways(p).Has(cluster.Wait):
+				may = append(may, *p)
+			}
+		}
+	}
+	all := [][]cluster.Pod{must}
+	slices.SortFunc(may, func(a, b cluster.Pod) int {
+		return cmp.Or(cmp.Compare(x.end(&a), x.end(&b)), cmp.Compare(a.Name, b.Name))
+	})
+	soon := 0
+	for soon < len(may) && x.end(&may[soon]) <= x.state.Lag {
+		soon++
+	}
+	later := len(may) - soon
+	for i := range mostWaits {
+		if n := soon + later*i/(mostWaits-1); n > len(all[len(all)-1])-len(must) {
+			all = append(all, slices.Concat(must, may[:n]))
+		}
+	}
+	return all
+}
+
+// offerWaiting returns the better way of filling room on others for all pods that do not
+// wait.
+func (x *exchanger) offerWaiting(set []*cluster.Node, waiting []cluster.Pod) *offer {
+	best, lengthened := x.offerFilling(set, waiting, partly)
 	if !lengthened {
 		return best
 	}
-	if other, _ := x.offerFilling(set, idly); best == nil || other != nil && other.gain() > best.gain() {
+	if other, _ := x.offerFilling(set, waiting, idly); best == nil || other != nil && other.gain() > best.gain() {
 		return other
 	}
 	return best
 }
 
+// trySet begins a trial in which all pods of the machines move but those that wait.
+func (x *exchanger) trySet(set []*cluster.Node, waiting []cluster.Pod) *trial {
+	if len(waiting) == 0 {
+		return x.try(set...)
+	}
+	t := &trial{round: x.round, saved: map[int]room{}, waiting: waiting}
+	for _, n := range set {
+		from := x.byName[n.Name]
+		from.leaving = true
+		t.from = append(t.from, from)
+		for i := range n.Pods {
+			if !t.waits(&n.Pods[i]) {
+				x.rules.liftOne(&n.Pods[i], from.at)
+			}
+		}
+	}
+	return t
+}
+
 // offerFilling returns what becomes of the machines if other room is filled in that way,
 // and whether nodes are then needed longer.
-func (x *exchanger) offerFilling(set []*cluster.Node, how filling) (o *offer, lengthened bool) {
-	t := x.try(set...)
+func (x *exchanger) offerFilling(set []*cluster.Node, waiting []cluster.Pod, how filling) (o *offer, lengthened bool) {
+	t := x.trySet(set, waiting)
 	defer t.undo()
-	t.fill(x.podsOf(set), how)
+	t.fill(t.leavers(), how)
 	for at, was := range t.saved {
 		lengthened = lengthened || x.byName[x.state.Nodes[at].Name].stay > was.stay
 	}
@@ -64,20 +145,14 @@ func (x *exchanger) offerFilling(set []*cluster.Node, how filling) (o *offer, le
 	if !x.pays(a) {
 		return nil, lengthened
 	}
-	return &offer{a, set, t.wait, slices.Clone(t.moved), machines}, lengthened
+	return &offer{account: a, set: set, wait: t.wait, leave: t.leave(), waiting: waiting, moved: slices.Clone(t.moved), machines: machines}, lengthened
 }
 
-// podsOf returns the pods of the machines. The state of one that is migrated goes on only
-// on the architecture where it is.
-func (x *exchanger) podsOf(set []*cluster.Node) []cluster.Pod {
+// leavers returns the pods that move, as they look for a place.
+func (t *trial) leavers() []cluster.Pod {
 	var all []cluster.Pod
-	for _, n := range set {
-		for _, p := range n.Pods {
-			if x.c.Method == cluster.Migrate {
-				p.Arch = n.Arch
-			}
-			all = append(all, p)
-		}
+	for _, from := range t.from {
+		all = append(all, slices.DeleteFunc(t.bound(from.node), func(p cluster.Pod) bool { return t.waits(&p) })...)
 	}
 	return all
 }
@@ -174,6 +249,13 @@ func (x *exchanger) view(t *trial) []cluster.Node {
 		}
 		n.Pods = append(slices.Clip(n.Pods), x.added[i]...)
 	}
+	for _, from := range t.from {
+		for _, p := range from.node.Pods {
+			if t.waits(&p) {
+				nodes[from.at].Pods = append(slices.Clip(nodes[from.at].Pods), p)
+			}
+		}
+	}
 	for _, m := range t.moved {
 		nodes[m.to.at].Pods = append(slices.Clip(nodes[m.to.at].Pods), m.pod)
 	}
@@ -253,7 +335,8 @@ func (t *trial) open(m *machine) {
 
 // exchange is what to tell the caller of an offer.
 func (x *exchanger) exchange(o *offer) cluster.Exchange {
-	e := cluster.Exchange{Method: x.c.Method, Saves: o.saves, Costs: o.costs}
+	t := &trial{round: x.round, wait: o.wait, moved: o.moved}
+	e := cluster.Exchange{Method: x.c.Method, Saves: o.saves, Costs: o.costs, Until: o.leave}
 	for _, n := range o.set {
 		e.Nodes = append(e.Nodes, n.Name)
 		e.SavesPerHour += n.MicroDollarsPerHour
@@ -264,15 +347,40 @@ func (x *exchanger) exchange(o *offer) cluster.Exchange {
 		e.Buy = append(e.Buy, cluster.Purchase{Flavor: m.flavor.Name, Class: m.class, Pods: names(m.pods), Reason: reason})
 		e.SavesPerHour -= m.flavor.MicroDollarsPerHour
 	}
-	e.Moves = x.planOf(o.moved)
+	e.Moves = t.plan()
+	for i := range o.waiting {
+		e.Moves = append(e.Moves, cluster.Move{Pod: o.waiting[i].Name, Method: cluster.Wait})
+	}
+	slices.SortFunc(e.Moves, byPod)
+	e.Leave = t.leaveFor(o.machines)
 	e.Reason = fmt.Sprintf("%s: saves %s an hour, and until %v from now %s for %s",
 		o.what(), dollars(e.SavesPerHour, 4), x.c.Horizon, dollars(o.saves, 4), dollars(o.costs, 4))
 	return e
 }
 
+// leaveFor returns how the pods of new machines leave, by name.
+func (t *trial) leaveFor(machines []machine) []cluster.Move {
+	var all []cluster.Move
+	for i := range machines {
+		for j := range machines[i].pods {
+			p := &machines[i].pods[j]
+			way := t.way(p)
+			all = append(all, cluster.Move{
+				Pod: p.Name, Method: way, Takes: t.takes(p, way),
+				Costs: shareOf(&cluster.Node{MicroDollarsPerHour: machines[i].flavor.MicroDollarsPerHour, Capacity: machines[i].flavor.Size}, p.Size, t.delay(p, way)),
+			})
+		}
+	}
+	slices.SortFunc(all, byPod)
+	return all
+}
+
 // what says what becomes of the machines.
 func (o *offer) what() string {
 	switch {
+	case len(o.waiting) > 0:
+		return fmt.Sprintf("%d machines for %d, room on others for %d pods, and %d end within %v", len(o.machines), len(o.set), len(o.moved),
+			len(o.waiting), o.leave.Round(time.Second))
 	case len(o.machines) == 0:
 		return fmt.Sprintf("the %d pods of %d machines fit on others", len(o.moved), len(o.set))
 	case len(o.moved) == 0:

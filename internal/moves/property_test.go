@@ -32,7 +32,6 @@ func drawConfig(t *rapid.T) Config {
 		Cycle:        minutes("cycle", 3),
 		Replace:      rapid.Bool().Draw(t, "replace"),
 		Limit:        rapid.IntRange(0, 2).Draw(t, "limit"),
-		Worthwhile:   rapid.Bool().Draw(t, "worthwhile"),
 		Explain:      rapid.Bool().Draw(t, "explain"),
 	}
 }
@@ -232,6 +231,28 @@ type naive struct {
 	may   func(p *cluster.Pod, at int) bool // a further condition for targets, unless nil
 }
 
+// delay is how much later a pod ends that moves. A migration takes 30 s here.
+func (n *naive) delay(p *cluster.Pod) time.Duration {
+	switch {
+	case p.Class == class.Service:
+		return 0
+	case n.Method == cluster.Evict:
+		return p.Ran
+	case n.Worthwhile:
+		return 30*time.Second + time.Duration(riskOf(n.Risk)*float64(p.Ran))
+	default:
+		return 30 * time.Second
+	}
+}
+
+// riskOf is the risk of a configuration.
+func riskOf(r float64) float64 {
+	if r == 0 {
+		return 0.02
+	}
+	return max(r, 0)
+}
+
 func (n *naive) utilization(node *cluster.Node) float64 {
 	var cpu, memory int64
 	for _, p := range node.Pods {
@@ -375,14 +396,14 @@ func (n *naive) empty(w *world, at int) (string, *world) {
 	for again := true; again; { // one may be able to go where another has gone before
 		again = false
 		for _, p := range pods {
+			if n.Method == cluster.Migrate && p.Arch == "" {
+				p.Arch = from.Arch
+			}
 			to := n.target(after, at, &p)
 			if went[p.Name] != "" || to < 0 {
 				continue
 			}
-			p.Runtime += 30 * time.Second
-			if n.Method == cluster.Evict {
-				p.Runtime += p.Ran - 30*time.Second
-			}
+			p.Runtime += n.delay(&p)
 			after.Nodes[to].Pods = append(after.Nodes[to].Pods, p)
 			arrived[to] = append(arrived[to], p)
 			after.targets[to] = true
@@ -397,9 +418,6 @@ func (n *naive) empty(w *world, at int) (string, *world) {
 		if !together(after.tracker(at), pods, to) {
 			return n.replace(w, from, at)
 		}
-	}
-	if n.Worthwhile && n.saves(w.State, from) <= n.costs(w, after) {
-		return "", nil
 	}
 	line := "drain " + from.Name + ":"
 	for _, p := range from.Pods {
@@ -510,22 +528,4 @@ func minutes(s *cluster.State, n *cluster.Node, until time.Duration) int64 {
 		paid++
 	}
 	return paid * (n.MicroDollarsPerHour / 60)
-}
-
-func (n *naive) saves(s *cluster.State, from *cluster.Node) int64 {
-	gone := 30 * time.Second
-	if n.Method == cluster.Evict {
-		gone = 0
-	}
-	return minutes(s, from, from.Remaining()) - minutes(s, from, gone)
-}
-
-func (n *naive) costs(before, after *world) int64 {
-	var sum int64
-	for i := range before.Nodes {
-		if !before.original.Nodes[i].Has(class.Service) && !before.Nodes[i].Kept {
-			sum += minutes(after.State, &after.Nodes[i], after.Nodes[i].Remaining()) - minutes(before.State, &before.Nodes[i], before.Nodes[i].Remaining())
-		}
-	}
-	return sum
 }

@@ -2,9 +2,9 @@ package moves
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -22,6 +22,9 @@ type round struct {
 	why map[string]string
 	// horizon is how far an exchange looks.
 	horizon time.Duration
+	// risk is how probable it is that a migration fails, 0 without an eye on the bill.
+	risk   float64
+	budget *allowance
 }
 
 // room is what is left on a node.
@@ -36,11 +39,22 @@ type room struct {
 	// target says that pods of other nodes go there, leaving that it is being emptied or
 	// given back.
 	target, leaving bool
+	// promised is the first pod, by name, that waits and has been promised room; nil if
+	// none has.
+	promised *cluster.Pod
 }
 
 func newRound(c Config, s *cluster.State) *round {
 	r := &round{
 		config: c, state: s, byName: make(map[string]*room, len(s.Nodes)), rules: newRules(s), spare: s.MaxNodes - len(s.Nodes), bought: map[string]int{},
+		horizon: c.Horizon, budget: newAllowance(c.Budget, s),
+	}
+	switch {
+	case !c.Worthwhile:
+	case c.Risk == 0:
+		r.risk = DefaultRisk
+	default:
+		r.risk = max(c.Risk, 0)
 	}
 	if c.Explain {
 		r.why = map[string]string{}
@@ -48,17 +62,39 @@ func newRound(c Config, s *cluster.State) *round {
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Phase == cluster.Ready {
 			to := &room{Node: packing.Node{Name: n.Name, Free: n.Free(), Remaining: n.Remaining()}, node: n, pods: int64(len(n.Pods)), at: i}
+			to.stay = r.stay(n)
 			r.rooms = append(r.rooms, to)
 			r.byName[n.Name] = to
 		}
 	}
+	r.promise()
 	return r
+}
+
+// promise takes the room that has been promised to pods that wait.
+func (r *round) promise() {
+	for i := range r.state.Pending {
+		p := &r.state.Pending[i]
+		to := r.byName[p.Promised]
+		if to == nil {
+			continue
+		}
+		to.Free = to.Free.Minus(p.Size)
+		to.Remaining = max(to.Remaining, p.Runtime)
+		to.stay = max(to.stay, r.until(p))
+		to.pods++
+		r.rules.place(p, to.at)
+		if to.promised == nil {
+			to.promised = p
+		}
+	}
+	r.rules.keep()
 }
 
 // open reports whether pods of other nodes may go there at all. What is empty is about to
 // be given back, unless it is kept.
 func (r *room) open() bool {
-	return !r.leaving && (len(r.node.Pods) > 0 || r.node.Kept)
+	return !r.leaving && (len(r.node.Pods) > 0 || r.node.Kept || r.promised != nil)
 }
 
 // holds reports whether there is room for the pod.
@@ -68,49 +104,34 @@ func (r *room) holds(pod *cluster.Pod) bool {
 
 // drain plans the emptying of a node, and reserves what it takes.
 func (r *round) drain(n *cluster.Node) (cluster.Drain, bool) {
-	if why, p := r.stays(n); p != nil {
-		r.note(n, why, p.Name)
+	if why := r.stays(n); why != "" {
+		r.note(n, "%s", why)
+		return cluster.Drain{}, false
+	}
+	if r.config.Worthwhile {
+		return r.worthwhile(n)
+	}
+	if !r.budget.allows(len(n.Pods)) {
+		r.note(n, "it has %d pods, and %s", len(n.Pods), r.budget)
 		return cluster.Drain{}, false
 	}
 	t := r.try(n)
-	t.fill(n.Pods, whole)
+	t.fill(r.bound(n), whole)
 	if len(t.left) > 0 || !t.settled() {
 		t.noteNowhere(n)
 		t.undo()
 		return r.replace(n)
 	}
-	d := cluster.Drain{Node: n.Name, Method: r.config.Method, Moves: r.planOf(t.moved)}
+	d := cluster.Drain{Node: n.Name, Method: r.config.Method, Moves: t.plan(), Until: t.leave()}
 	d.Reason = fmt.Sprintf("%.0f%% utilised, and its %d pods fit on other nodes", 100*r.config.Utilization(n), len(d.Moves))
-	if r.config.Worthwhile {
-		d.Saves, d.Costs = r.saves(n), t.costs()
-		if d.Saves <= d.Costs {
-			r.notePrice(n, d.Saves, d.Costs)
-			t.undo()
-			return cluster.Drain{}, false
-		}
-		d.Reason += fmt.Sprintf("; saves $%.6f for $%.6f", float64(d.Saves)/1e6, float64(d.Costs)/1e6)
-	}
 	t.keep()
+	r.budget.spend(len(d.Moves))
 	return d, true
-}
-
-// stays returns the first pod of the node that must not be moved, if any, with a format for
-// its name that says why.
-func (r *round) stays(n *cluster.Node) (why string, first *cluster.Pod) {
-	for i := range n.Pods {
-		switch p := &n.Pods[i]; {
-		case p.Fixed:
-			return "pod %s must not be moved", p
-		case p.Class == class.Service && !r.config.MoveServices:
-			return "pod %s is of a service, and those are not moved", p
-		}
-	}
-	return "", nil
 }
 
 // replace plans a cheaper machine for all pods of a node.
 func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
-	if !r.config.Replace || r.spare <= 0 {
+	if !r.config.Replace || r.spare <= 0 || !r.budget.allows(len(n.Pods)) || slices.ContainsFunc(n.Pods, func(p cluster.Pod) bool { return !r.movable(&p) }) {
 		return cluster.Drain{}, false
 	}
 	used := n.Used()
@@ -130,6 +151,7 @@ func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
 	}
 	r.spare--
 	r.bought[best.Name]++
+	r.budget.spend(len(n.Pods))
 	r.byName[n.Name].leaving = true
 	reason := fmt.Sprintf("%.0f%% utilised, and %s holds its %d pods for less", 100*r.config.Utilization(n), best.Name, len(n.Pods))
 	return cluster.Drain{

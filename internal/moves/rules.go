@@ -50,16 +50,25 @@ func newRules(s *cluster.State) *rules {
 	return r
 }
 
-// coupled returns the demands of those pods on nodes whose place depends on that of others.
+// coupled returns the demands of those pods on nodes, or promised room there, whose place
+// depends on that of others.
 func coupled(s *cluster.State) map[*constraint.Pod]bool {
 	var all []*constraint.Pod
 	seen := map[*constraint.Pod]bool{nil: true}
+	add := func(d *constraint.Pod) {
+		if !seen[d] {
+			seen[d] = true
+			all = append(all, d)
+		}
+	}
 	for i := range s.Nodes {
 		for j := range s.Nodes[i].Pods {
-			if d := s.Nodes[i].Pods[j].Demands; !seen[d] {
-				seen[d] = true
-				all = append(all, d)
-			}
+			add(s.Nodes[i].Pods[j].Demands)
+		}
+	}
+	for i := range s.Pending {
+		if s.Pending[i].Promised != "" {
+			add(s.Pending[i].Demands)
 		}
 	}
 	if len(all) == 0 {
@@ -129,10 +138,15 @@ func (r *rules) lift(n *cluster.Node, at int) {
 		return
 	}
 	for i := range n.Pods {
-		if d := n.Pods[i].Demands; r.coupled[d] {
-			r.tracker.Unplace(d, r.hosts[at])
-			r.log = append(r.log, shift{d, r.hosts[at], true})
-		}
+		r.liftOne(&n.Pods[i], at)
+	}
+}
+
+// liftOne takes a pod off a node.
+func (r *rules) liftOne(p *cluster.Pod, at int) {
+	if d := p.Demands; r.coupled[d] {
+		r.tracker.Unplace(d, r.hosts[at])
+		r.log = append(r.log, shift{d, r.hosts[at], true})
 	}
 }
 

@@ -23,6 +23,9 @@ func (x *exchanger) sets() [][]*cluster.Node {
 	if x.c.Limit > 0 {
 		all.most = min(all.most, x.c.Limit-x.emptied)
 	}
+	if most := x.budget.Machines; most > 0 {
+		all.most = min(all.most, most-x.budget.machines)
+	}
 	first := x.candidates[:min(exhaustive, len(x.candidates))]
 	if len(x.candidates) <= exhaustive {
 		all.addSubsets(first)

@@ -20,6 +20,9 @@ type trial struct {
 	saved map[int]room // what rooms with new pods were before, by place in the state
 	moved []moved
 	left  []cluster.Pod // that found no room
+	uses  []use         // of costs, which is asked often
+	// waiting are the pods that stay until they end.
+	waiting []cluster.Pod
 }
 
 // moved is a pod that has found a room.
@@ -50,6 +53,29 @@ func (r *round) try(nodes ...*cluster.Node) *trial {
 		r.rules.lift(n, from.at)
 	}
 	return t
+}
+
+// tryMoving begins a trial in which some pods of a node move and the others stay.
+func (r *round) tryMoving(n *cluster.Node, pods []cluster.Pod) *trial {
+	from := r.byName[n.Name]
+	from.leaving = true
+	for i := range pods {
+		r.rules.liftOne(&pods[i], from.at)
+	}
+	return &trial{round: r, saved: map[int]room{}, from: []*room{from}}
+}
+
+// bound returns the pods of a node as they look for a place. The state of one that may be
+// migrated goes on only on the architecture where it is.
+func (r *round) bound(n *cluster.Node) []cluster.Pod {
+	t := trial{round: r}
+	all := slices.Clone(n.Pods)
+	for i := range all {
+		if p := &all[i]; p.Arch == "" && r.ways(p).Has(cluster.Migrate) && (r.config.Worthwhile || t.way(p) == cluster.Migrate) {
+			p.Arch = n.Arch
+		}
+	}
+	return all
 }
 
 // undo leaves the round as it was before the trial.
@@ -133,19 +159,11 @@ func (t *trial) put(pod cluster.Pod, to *room) {
 		t.saved[to.at] = *to
 	}
 	to.Free = to.Free.Minus(pod.Size)
-	to.Remaining = max(to.Remaining, pod.Runtime+t.pause(&pod))
+	to.Remaining = max(to.Remaining, pod.Runtime+t.lost(&pod))
 	to.stay = max(to.stay, t.until(&pod))
 	to.pods++
 	t.rules.place(&pod, to.at)
 	t.moved = append(t.moved, moved{pod, to})
-}
-
-// pause is how long a move keeps a pod from its work.
-func (r *round) pause(pod *cluster.Pod) time.Duration {
-	if r.config.Method == cluster.Evict {
-		return pod.Ran
-	}
-	return r.state.Migration.Time(pod.Size.MemoryBytes)
 }
 
 // settled reports whether each pod that was moved could join those that are around it
@@ -154,12 +172,20 @@ func (t *trial) settled() bool {
 	return !slices.ContainsFunc(t.moved, func(m moved) bool { return !t.rules.settled(&m.pod, m.to.at) })
 }
 
-// planOf returns the moves, by the names of pods.
-func (r *round) planOf(pods []moved) []cluster.Move {
+// plan returns the moves, by the names of pods.
+func (t *trial) plan() []cluster.Move {
 	var all []cluster.Move
-	for _, m := range pods {
-		all = append(all, cluster.Move{Pod: m.pod.Name, Target: m.to.Name, Method: r.config.Method, Takes: r.pause(&m.pod)})
+	for i := range t.moved {
+		p, to := &t.moved[i].pod, t.moved[i].to
+		way := t.way(p)
+		m := cluster.Move{Pod: p.Name, Target: to.Name, Method: way, Takes: t.takes(p, way)}
+		if t.config.Worthwhile {
+			m.Costs = shareOf(to.node, p.Size, t.delay(p, way))
+		}
+		all = append(all, m)
 	}
-	slices.SortFunc(all, func(a, b cluster.Move) int { return cmp.Compare(a.Pod, b.Pod) })
+	slices.SortFunc(all, byPod)
 	return all
 }
+
+func byPod(a, b cluster.Move) int { return cmp.Compare(a.Pod, b.Pod) }

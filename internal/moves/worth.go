@@ -1,39 +1,365 @@
 package moves
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// saves is what giving the node back once its pods have moved saves against
-// keeping it until they have ended, in micro-dollars.
-func (r *round) saves(n *cluster.Node) int64 {
-	var moved time.Duration
-	if r.config.Method == cluster.Migrate { // evicted pods are gone at once
-		for i := range n.Pods {
-			moved = max(moved, r.state.Migration.Time(n.Pods[i].Size.MemoryBytes))
-		}
-	}
-	later := cluster.Bill(n.MicroDollarsPerHour, n.Age+n.Remaining()+r.state.Release, r.state.BillingPeriod)
-	sooner := cluster.Bill(n.MicroDollarsPerHour, n.Age+moved+r.state.Release, r.state.BillingPeriod)
-	return later - sooner
+// choice is a way in which all pods of a node leave: those that a trial has moved first
+// go by these methods, all others wait.
+type choice struct {
+	methods []cluster.Method
+	// leave is when the last pod has left.
+	leave        time.Duration
+	saves, costs int64
 }
 
-// costs is what keeping the nodes with new pods for these costs, in micro-dollars.
-// Nodes with a service, and those that are kept, stay anyway.
-func (t *trial) costs() int64 {
+func (c *choice) gain() int64 { return c.saves - c.costs }
+
+// emptying weighs the ways in which one node may be emptied: see [Planner.Plan].
+type emptying struct {
+	*round
+	n *cluster.Node
+	// stay is for how long the node is needed if nothing is moved.
+	stay time.Duration
+	// must are the pods that have to move, may those that may wait as well, the one that
+	// ends last first.
+	must, may []cluster.Pod
+	// choices are those with the greatest gain for each number of pods that move.
+	choices []choice
+	// targets are those of must and of the first of may, in the order of the moves.
+	targets []moved
+}
+
+// worthwhile plans the emptying of a node if that saves enough.
+func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
+	e := &emptying{round: r, n: n, stay: r.needed(n)}
+	if r.bill(n, e.stay) <= r.bill(n, 0) {
+		r.note(n, "its pods end in %v, and until then it is paid anyway", e.stay.Round(time.Second))
+		return cluster.Drain{}, false
+	}
+	for _, p := range r.bound(n) {
+		if r.ways(&p).Has(cluster.Wait) {
+			e.may = append(e.may, p)
+		} else {
+			e.must = append(e.must, p)
+		}
+	}
+	slices.SortFunc(e.may, func(a, b cluster.Pod) int {
+		return cmp.Or(cmp.Compare(r.end(&b), r.end(&a)), cluster.Scheduled(a, b))
+	})
+	if !r.budget.allows(len(e.must)) {
+		r.note(n, "%d of its pods have to move, and %s", len(e.must), r.budget)
+		return cluster.Drain{}, false
+	}
+	if !e.weigh() {
+		return r.replace(n)
+	}
+	return e.take()
+}
+
+// weigh fills in the choices. It reports false if pods that have to move have no place.
+//
+// The pods that wait are those that end first: if the node is paid until one of them has
+// ended, those that end sooner cost nothing by waiting too. So the pods that move are must
+// and the first of may, and each finds its place as if the later ones did not move: one
+// search serves all choices.
+func (e *emptying) weigh() bool {
+	t := e.tryMoving(e.n, e.must)
+	defer t.undo()
+	t.fill(e.must, whole)
+	if len(t.left) > 0 || !t.settled() {
+		t.noteNowhere(e.n)
+		return false
+	}
+	most := e.bill(e.n, e.stay) - e.bill(e.n, 0)
+	for at := 0; ; at++ {
+		if len(t.moved) > 0 {
+			c, least := e.best(t, at)
+			e.choices = append(e.choices, c)
+			if least >= most { // more moves only cost more
+				break
+			}
+		}
+		if at == len(e.may) || !e.move(t, &e.may[at]) {
+			break
+		}
+	}
+	e.targets = slices.Clone(t.moved)
+	return true
+}
+
+// move lets one pod more move, if it can.
+func (e *emptying) move(t *trial, p *cluster.Pod) bool {
+	switch {
+	case !e.movable(p):
+		e.note(e.n, "pod %s %s", p.Name, e.whyFixed(p))
+		return false
+	case !e.budget.allows(len(t.moved) + 1):
+		e.note(e.n, "%d of its pods would have to move, and %s", len(t.moved)+1, e.budget)
+		return false
+	}
+	e.rules.liftOne(p, e.byName[e.n.Name].at)
+	to, _ := t.target(p, whole)
+	if to == nil {
+		t.left = []cluster.Pod{*p}
+		t.noteNowhere(e.n)
+		return false
+	}
+	t.put(*p, to)
+	return true
+}
+
+// best returns the best choice in which the pods that the trial has moved move, and those of
+// may from a place on wait. Each pod leaves in its own best way; where the node is then
+// paid for periods in which only migrations go on, evictions in the place of the longest
+// of these are weighed too. No choice with these moves costs less than least.
+func (e *emptying) best(t *trial, waiting int) (best choice, least int64) {
+	var ends time.Duration
+	if waiting < len(e.may) {
+		ends = e.end(&e.may[waiting])
+	}
+	methods := make([]cluster.Method, len(t.moved))
+	for i := range methods {
+		methods[i] = t.way(&t.moved[i].pod)
+	}
+	best = e.choice(t, methods, ends)
+	least = best.costs
+	for leave := best.leave; e.bill(e.n, leave) > e.bill(e.n, ends); {
+		methods = slices.Clone(methods)
+		for i := range methods {
+			p := &t.moved[i].pod
+			if methods[i] != cluster.Migrate || t.takes(p, cluster.Migrate) < leave {
+				continue
+			}
+			if !e.ways(p).Has(cluster.Evict) {
+				return best, least
+			}
+			methods[i] = cluster.Evict
+		}
+		other := e.choice(t, methods, ends)
+		leave = other.leave
+		if other.gain() > best.gain() {
+			best = other
+		}
+	}
+	return best, least
+}
+
+// choice works out what moving pods by these methods comes to if the others end by then.
+func (e *emptying) choice(t *trial, methods []cluster.Method, ends time.Duration) choice {
+	c := choice{methods: methods, leave: ends}
+	for i, m := range methods {
+		if m == cluster.Migrate {
+			c.leave = max(c.leave, t.takes(&t.moved[i].pod, m))
+		}
+	}
+	c.saves = e.bill(e.n, e.stay) - e.bill(e.n, c.leave)
+	c.costs = t.costs(methods)
+	return c
+}
+
+// take carries out the best choice that the demands of pods on others allow, if it pays.
+func (e *emptying) take() (cluster.Drain, bool) {
+	if len(e.choices) == 0 {
+		return cluster.Drain{}, false
+	}
+	slices.SortStableFunc(e.choices, func(a, b choice) int { return cmp.Compare(b.gain(), a.gain()) })
+	for i := range e.choices {
+		c := &e.choices[i]
+		if !e.pays(c) {
+			break
+		}
+		if d, ok := e.carryOut(c); ok {
+			return d, true
+		}
+	}
+	best := &e.choices[0]
+	if !e.pays(best) {
+		e.notePrice(e.n, best)
+	} else {
+		e.note(e.n, "its pods find places one by one, but then keep each other out")
+	}
+	return cluster.Drain{}, false
+}
+
+// pays reports whether a choice leaves enough of what it saves.
+func (e *emptying) pays(c *choice) bool {
+	paid := cluster.Bill(e.n.MicroDollarsPerHour, e.stay, 0)
+	return c.gain() > 0 && float64(c.gain()) > e.config.Margin*float64(paid)
+}
+
+// carryOut makes the choice part of the round, unless pods would keep each other out.
+func (e *emptying) carryOut(c *choice) (cluster.Drain, bool) {
+	gone := e.targets[:len(c.methods)]
+	pods := make([]cluster.Pod, len(gone))
+	for i := range gone {
+		pods[i] = gone[i].pod
+	}
+	t := e.tryMoving(e.n, pods)
+	for i := range gone {
+		t.put(gone[i].pod, gone[i].to)
+	}
+	if !t.settled() {
+		t.undo()
+		return cluster.Drain{}, false
+	}
+	d := cluster.Drain{Node: e.n.Name, Method: e.config.Method, Until: c.leave, Saves: c.saves, Costs: c.costs, Moves: e.movesOf(t, c)}
+	for i, m := range t.moved {
+		m.to.stay = max(m.to.stay, t.cut(t.end(&m.pod)+t.delay(&m.pod, c.methods[i]), &m.pod))
+	}
+	t.keep()
+	e.budget.spend(len(gone))
+	d.Reason = fmt.Sprintf("%.0f%% utilised, and %s; saves $%.6f for $%.6f", 100*e.config.Utilization(e.n), e.what(len(gone), c.leave),
+		float64(d.Saves)/1e6, float64(d.Costs)/1e6)
+	return d, true
+}
+
+// what says what becomes of the pods of the node if so many move.
+func (e *emptying) what(gone int, leave time.Duration) string {
+	if gone == len(e.n.Pods) {
+		return fmt.Sprintf("its %d pods fit on other nodes", gone)
+	}
+	return fmt.Sprintf("%d of its %d pods end within %v and the others fit on other nodes", len(e.n.Pods)-gone, len(e.n.Pods), leave.Round(time.Second))
+}
+
+// whyMoved compares the ways of a pod that moves.
+func (e *emptying) whyMoved(t *trial, m *moved, c *choice, chosen cluster.Method) string {
+	if e.why == nil {
+		return ""
+	}
+	all := []string{e.price(t, m, chosen)}
+	for _, other := range []cluster.Method{cluster.Migrate, cluster.Evict} {
+		if w := e.ways(&m.pod); other != chosen && w.Has(other) {
+			all = append(all, "to "+e.price(t, m, other))
+		}
+	}
+	if e.ways(&m.pod).Has(cluster.Wait) {
+		all = append(all, e.keeping(&m.pod, c))
+	}
+	return strings.Join(all, "; ")
+}
+
+// price says what a pod costs that leaves in that way.
+func (e *emptying) price(t *trial, m *moved, way cluster.Method) string {
+	costs := dollars(shareOf(m.to.node, m.pod.Size, t.delay(&m.pod, way)), 6)
+	took := t.takes(&m.pod, way).Round(time.Millisecond)
+	if way == cluster.Evict {
+		return fmt.Sprintf("evict costs %s (%v of work again)", costs, took)
+	}
+	return fmt.Sprintf("migrate costs %s (stands still for %v, and may lose %v of work)", costs, took, t.takes(&m.pod, cluster.Evict).Round(time.Second))
+}
+
+// keeping says what the node costs beyond the choice if it is kept until the pod ends.
+func (e *emptying) keeping(p *cluster.Pod, c *choice) string {
+	end := max(c.leave, e.until(p))
+	return fmt.Sprintf("to wait for %v costs %s of the node", e.end(p).Round(time.Second), dollars(e.bill(e.n, end)-e.bill(e.n, c.leave), 6))
+}
+
+// whyWaits says why a pod is waited for.
+func (e *emptying) whyWaits(p *cluster.Pod) string {
+	if e.why == nil {
+		return ""
+	}
+	return fmt.Sprintf("ends in %v, and until then the node is paid", e.end(p).Round(time.Second))
+}
+
+// movesOf returns what becomes of the pods, by name.
+func (e *emptying) movesOf(t *trial, c *choice) []cluster.Move {
+	all := make([]cluster.Move, 0, len(e.n.Pods))
+	for i := range t.moved {
+		p, to := &t.moved[i].pod, t.moved[i].to
+		all = append(all, cluster.Move{
+			Pod: p.Name, Target: to.Name, Method: c.methods[i], Takes: t.takes(p, c.methods[i]),
+			Costs: shareOf(to.node, p.Size, t.delay(p, c.methods[i])), Reason: e.whyMoved(t, &t.moved[i], c, c.methods[i]),
+		})
+	}
+	for i := len(t.moved) - len(e.must); i < len(e.may); i++ {
+		all = append(all, cluster.Move{Pod: e.may[i].Name, Method: cluster.Wait, Reason: e.whyWaits(&e.may[i])})
+	}
+	slices.SortFunc(all, byPod)
+	return all
+}
+
+// costs is what the pods cost that have moved, if by these methods, in micro-dollars: their
+// targets are needed longer, and what a move takes costs at least the pod's share of its
+// target for that time.
+func (t *trial) costs(methods []cluster.Method) int64 {
+	t.uses = t.uses[:0]
+	for i := range t.moved {
+		m := &t.moved[i]
+		at := slices.IndexFunc(t.uses, func(u use) bool { return u.node == m.to.node })
+		if at < 0 {
+			at = len(t.uses)
+			was := t.saved[m.to.at].stay
+			t.uses = append(t.uses, use{node: m.to.node, was: was, stay: was, needed: was})
+		}
+		u, delay := &t.uses[at], t.delay(&m.pod, methods[i])
+		u.stay = max(u.stay, t.until(&m.pod))
+		u.needed = max(u.needed, t.cut(t.end(&m.pod)+delay, &m.pod))
+		u.shares += shareOf(m.to.node, m.pod.Size, delay)
+	}
 	var sum int64
-	for _, before := range t.saved {
-		n := before.node
-		if n.Kept || n.Has(class.Service) {
-			continue
-		}
-		price := func(remaining time.Duration) int64 {
-			return cluster.Bill(n.MicroDollarsPerHour, n.Age+remaining+t.state.Release, t.state.BillingPeriod)
-		}
-		sum += price(t.byName[n.Name].Remaining) - price(before.Remaining)
+	for i := range t.uses {
+		u := &t.uses[i]
+		stays := t.bill(u.node, u.stay)
+		sum += stays - t.bill(u.node, u.was) + max(t.bill(u.node, max(u.stay, u.needed))-stays, u.shares)
 	}
 	return sum
+}
+
+// use is for how long a node is needed: before the moves, with them if they took no time, and
+// with the time that they take. The shares are the price of that.
+type use struct {
+	node              *cluster.Node
+	was, stay, needed time.Duration
+	shares            int64
+}
+
+// forever is longer than anything that a plan looks at, and short enough for a bill.
+const forever = 50 * 365 * 24 * time.Hour
+
+// needed is for how long the pods of a node need it. Without a horizon services do
+// not count.
+func (r *round) needed(n *cluster.Node) time.Duration {
+	var last time.Duration
+	for i := range n.Pods {
+		last = max(last, r.until(&n.Pods[i]))
+	}
+	return last
+}
+
+// stay is for how long a node is needed, from now, as far as the horizon. Without one, a
+// node with a service is needed for good.
+func (r *round) stay(n *cluster.Node) time.Duration {
+	switch {
+	case n.Kept && r.horizon > 0:
+		return r.horizon
+	case r.horizon == 0 && (n.Kept || n.Has(class.Service)):
+		return forever
+	default:
+		return r.needed(n)
+	}
+}
+
+// until is until when a machine is needed for the pod if it is not moved: a batch
+// pod ends, a service does not.
+func (r *round) until(pod *cluster.Pod) time.Duration { return r.cut(r.end(pod), pod) }
+
+// cut returns an end that is no later than the horizon, at which services end.
+func (r *round) cut(end time.Duration, pod *cluster.Pod) time.Duration {
+	switch {
+	case pod.Class == class.Service:
+		return r.horizon
+	case r.horizon > 0:
+		return min(r.horizon, end)
+	default:
+		return end
+	}
 }

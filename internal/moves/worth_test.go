@@ -11,8 +11,8 @@ import (
 )
 
 // TestADrainMustSaveMoreThanItCosts has machines of a dollar a minute that are 10 min old
-// unless a case says otherwise, billed by the minute, and moves of 30 s. Amounts
-// are in dollars.
+// unless a case says otherwise, billed by the minute, and moves of 30 s. Where a target is
+// needed no longer, p costs a tenth of it for that time. Amounts are in dollars.
 func TestADrainMustSaveMoreThanItCosts(t *testing.T) {
 	const minute = time.Minute
 	costing := func(n cluster.Node, cents int64) cluster.Node { n.MicroDollarsPerHour = cents * 600_000; return n }
@@ -30,30 +30,30 @@ func TestADrainMustSaveMoreThanItCosts(t *testing.T) {
 		done         bool
 	}{
 		// Kept, a is paid for 15 min; emptied, for 10.5 min, of which 11 are paid.
-		{"the target is needed longer anyway", state(node("a", p), until("b", 10*minute)), 4, 0, true},
+		{"the target is needed longer anyway", state(node("a", p), until("b", 10*minute)), 4, 0.05, true},
 		// p ends 5.5 min from now; until then b is paid for 16 min, without it for 14.
 		{"the target is needed longer than without", state(node("a", p), until("b", 4*minute)), 4, 2, true},
 		{"a target twice as dear eats up what is saved", state(node("a", p), costing(until("b", 4*minute), 200)), 4, 4, false},
 		{"one that is a little less dear does not", state(node("a", p), costing(until("b", 4*minute), 199)), 4, 3.98, true},
 		{"a cheap node is not worth it", state(costing(node("a", p), 50), until("b", 4*minute)), 2, 2, false},
-		{"the longest pod decides what is saved", state(node("a", p, q), until("b", 10*minute)), 4, 0, true},
+		{"the longest pod decides what is saved", state(node("a", p, q), until("b", 10*minute)), 4, 0.15, true},
 		// b is paid for 15.5 min, so 16 in the place of 11, and c for 13.5, so 14 in the place of 12.
 		{"the costs of several targets add up", state(costing(node("a", lasting(job("p", 4, 4), 5*minute), lasting(job("q", 3, 3), 3*minute)), 1000),
 			until("b", minute), node("c", lasting(job("r", 7, 7), 2*minute))), 40, 7, true},
-		{"a pod that ends before its move is over", state(node("a", lasting(job("p", 1, 1), 20*time.Second)), until("b", 10*minute)), 0, 0, false},
-		{"a pod that is overdue would be there longer for its move", state(node("a", lasting(job("p", 1, 1), 0)), until("b", 10*minute)), -1, 0, false},
+		{"a pod that ends before its move is over", state(node("a", lasting(job("p", 1, 1), 20*time.Second)), until("b", 10*minute)), 0, 0.05, false},
+		{"a pod that is overdue would be there longer for its move", state(node("a", lasting(job("p", 1, 1), 0)), until("b", 10*minute)), -1, 0.05, false},
 		// 10 min 40 s and 15 min 10 s with the release: 11 and 16.
-		{"the release is paid as well", released(state(node("a", p), until("b", 10*minute)), 10*time.Second), 5, 0, true},
+		{"the release is paid as well", released(state(node("a", p), until("b", 10*minute)), 10*time.Second), 5, 0.05, true},
 		// 11 min 10 s and 15 min 40 s: 12 and 16.
-		{"also where it begins another minute", released(state(node("a", p), until("b", 10*minute)), 40*time.Second), 4, 0, true},
-		{"on the target, too: 15 min 40 s for 14 min 10 s", released(state(node("a", p), until("b", 4*minute)), 10*time.Second), 5, 1, true},
-		{"within the hour that is paid nothing is saved", hourly(state(node("a", p), until("b", 10*minute))), 0, 0, false},
-		{"an hour is saved if the next would begin", hourly(state(aged(node("a", p), 57*minute), until("b", 4*minute))), 60, 0, true},
+		{"also where it begins another minute", released(state(node("a", p), until("b", 10*minute)), 40*time.Second), 4, 0.05, true},
+		{"on the target, too: 15 min 40 s for 14 min 10 s", released(state(node("a", p), until("b", 4*minute)), 10*time.Second), 5, 1.05, true},
+		{"within the hour that is paid nothing is saved", hourly(state(node("a", p), until("b", 10*minute))), 0, 0.05, false},
+		{"an hour is saved if the next would begin", hourly(state(aged(node("a", p), 57*minute), until("b", 4*minute))), 60, 0.05, true},
 		{"an hour of the target costs as much", hourly(state(aged(node("a", p), 57*minute), aged(until("b", 4*minute), 55*minute))), 60, 60, false},
-		{"a target that is kept stays anyway", state(node("a", p), with(until("b", minute), keep)), 4, 0, true},
+		{"a target that is kept stays anyway", state(node("a", p), with(until("b", minute), keep)), 4, 0.05, true},
 		{"a target with a service stays anyway", state(node("a", p), with(until("b", minute), func(n *cluster.Node) {
 			n.Pods = append(n.Pods, service("web", 1, 1))
-		})), 4, 0, true},
+		})), 4, 0.05, true},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -67,9 +67,10 @@ func TestADrainMustSaveMoreThanItCosts(t *testing.T) {
 					t.Errorf("%s: %s", lines(plan), plan.Drains[0].Reason)
 				}
 				// What it would come to, seen with no eye on the bill.
-				try := newRound(Config{}, tc.s).try(&tc.s.Nodes[0])
-				try.fill(tc.s.Nodes[0].Pods, whole)
-				plan.Drains = []cluster.Drain{{Saves: try.saves(&tc.s.Nodes[0]), Costs: try.costs()}}
+				r := newRound(Config{Worthwhile: true}, tc.s)
+				e := &emptying{round: r, n: &tc.s.Nodes[0], stay: r.needed(&tc.s.Nodes[0]), must: tc.s.Nodes[0].Pods}
+				e.weigh()
+				plan.Drains = []cluster.Drain{{Saves: e.choices[0].saves, Costs: e.choices[0].costs}}
 			}
 			if len(plan.Drains) != 1 {
 				t.Fatalf("plan: %s", lines(plan))
@@ -99,7 +100,7 @@ func TestAnotherDrainPaysOnlyForWhatTheFirstHasNotPaid(t *testing.T) {
 		costs = append(costs, d.Costs)
 	}
 	// 15.5 min of c are paid as 16, and 11 min would be without p and q.
-	if diff := cmp.Diff([]int64{2_500_000, 0}, costs); diff != "" {
+	if diff := cmp.Diff([]int64{2_500_000, 50_000}, costs); diff != "" {
 		t.Errorf("costs (-want +got):\n%s", diff)
 	}
 }

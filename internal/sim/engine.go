@@ -458,6 +458,11 @@ var errPlan = errors.New("the plan cannot be carried out")
 
 // act does what a plan says.
 func (e *engine) act(plan cluster.Plan) error {
+	for _, s := range plan.Reopen {
+		if err := e.reopen(s); err != nil {
+			return err
+		}
+	}
 	for _, p := range plan.Buy {
 		if _, err := e.buy(p); err != nil {
 			return err

@@ -36,7 +36,11 @@ type machine struct {
 }
 
 // drain is the emptying of a machine.
-type drain struct{ reason string }
+type drain struct {
+	reason string
+	until  time.Duration // when its last pod is expected to have left
+	waits  bool          // for pods to end, and so can be given up
+}
 
 // addMachine adds a machine that has been asked for.
 func (e *engine) addMachine(flavor *scenario.Flavor, c class.Class) *machine {
@@ -133,10 +137,10 @@ func (e *engine) stopPaying(m *machine, at time.Duration) {
 	e.paid--
 }
 
-// cordon keeps new pods from the machine.
-func (e *engine) cordon(m *machine) {
+// cordon keeps new pods from the machine, or lets them come again.
+func (e *engine) cordon(m *machine, closed bool) {
 	after := m.node.DeepCopy()
-	after.Spec.Unschedulable = true
+	after.Spec.Unschedulable = closed
 	e.sched.UpdateNode(m.node, after)
 	m.node = after
 }

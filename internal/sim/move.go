@@ -19,26 +19,29 @@ func (e *engine) empty(d cluster.Drain) error {
 	if m == nil || m.node == nil || m.drain != nil || len(m.coming) > 0 {
 		return fmt.Errorf("%w: empty %s, which is no node or one with pods on their way", errPlan, d.Node)
 	}
-	m.drain = &drain{reason: d.Reason}
-	e.cordon(m)
+	m.drain = &drain{reason: d.Reason, until: e.now + d.Until}
+	e.cordon(m, true)
 	e.count("drains")
-	switch {
-	case d.Replacement != nil:
+	if d.Replacement != nil {
 		replacement, err := e.buy(*d.Replacement)
 		if err != nil {
 			return err
 		}
 		replacement.replaces = m
 		return e.emptied(m)
-	case d.Method == cluster.Evict:
-		for len(m.pods) > 0 {
-			if err := e.evict(m.pods[0]); err != nil {
-				return err
-			}
-		}
-		return e.emptied(m)
+	}
+	if err := e.evictAll(m, d); err != nil {
+		return err
 	}
 	for _, move := range d.Moves {
+		switch move.Method {
+		case cluster.Evict:
+			continue
+		case cluster.Wait:
+			m.drain.waits = true
+			continue
+		case cluster.Migrate:
+		}
 		at := slices.IndexFunc(m.pods, func(r *running) bool { return r.pod.Name == move.Pod })
 		target := e.machine(move.Target)
 		if at < 0 || m.pods[at].to != nil || target == nil || target.node == nil || !target.fits(m.pods[at]) {
@@ -49,6 +52,46 @@ func (e *engine) empty(d cluster.Drain) error {
 		}
 	}
 	return e.emptied(m)
+}
+
+// evictAll kills the pods that a drain evicts, those first that have been there for longest.
+func (e *engine) evictAll(m *machine, d cluster.Drain) error {
+	methods := make(map[string]cluster.Method, len(d.Moves))
+	for _, move := range d.Moves {
+		methods[move.Pod] = move.Method
+	}
+	for _, r := range slices.Clone(m.pods) {
+		method, named := methods[r.pod.Name]
+		if !named {
+			method = d.Method
+		}
+		if method != cluster.Evict {
+			continue
+		}
+		if err := e.evict(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reopen lets a machine that waits for its last pods take others again.
+func (e *engine) reopen(s cluster.Stay) error {
+	m := e.machine(s.Node)
+	if m == nil || !m.onlyWaits() {
+		return fmt.Errorf("%w: open %s again, which is no node that only waits for its pods to end", errPlan, s.Node)
+	}
+	m.drain = nil
+	e.cordon(m, false)
+	e.count("drainsDropped")
+	e.roomier()
+	return nil
+}
+
+// onlyWaits reports whether a machine that is to be emptied waits for pods to end, and for
+// nothing else.
+func (m *machine) onlyWaits() bool {
+	return m.drain != nil && m.drain.waits && len(m.coming) == 0 && !slices.ContainsFunc(m.pods, func(r *running) bool { return r.to != nil })
 }
 
 func (m *machine) fits(r *running) bool {

@@ -85,7 +85,7 @@ func (e *engine) seen(m *machine) cluster.Node {
 	case m.node == nil:
 		n.Phase, n.Due = cluster.Ordered, max(0, m.due-e.now)
 	case m.drain != nil:
-		n.Phase = cluster.Leaving
+		n.Phase, n.Waits, n.Until = cluster.Leaving, m.onlyWaits(), m.drain.until-e.now
 	}
 	for _, r := range m.pods {
 		n.Pods = append(n.Pods, e.seenPod(r))
@@ -100,10 +100,10 @@ func (e *engine) seen(m *machine) cluster.Node {
 func (e *engine) seenPod(r *running) cluster.Pod {
 	p := cluster.Pod{
 		Item:  packing.Item{Name: r.pod.Name, Size: r.pod.Size, Arrival: r.pod.Arrival},
-		Class: r.pod.Class, Arch: r.pod.Arch, Fixed: r.to != nil,
+		Class: r.pod.Class, Arch: r.pod.Arch, Fixed: r.to != nil, Resided: e.now - r.since,
 	}
 	if r.pod.Class == class.Batch {
-		p.Runtime, p.Ran = max(0, r.expected-e.now), e.lose(r)
+		p.Runtime, p.Overdue, p.Ran = max(0, r.expected-e.now), max(0, e.now-r.expected), e.lose(r)
 	}
 	return p
 }

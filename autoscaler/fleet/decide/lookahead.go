@@ -121,7 +121,8 @@ func mostMissed(limit int, waiting func(n int) int) int {
 	return sort.Search(limit-1, func(n int) bool { return waiting(n+1) > with })
 }
 
-// drained is the cluster after the drains. Targets have the pods moved to them.
+// drained is the cluster after the drains. Targets have the pods moved to them; pods that are
+// waited for need no room.
 func drained(s *cluster.State, drains []cluster.Drain) *cluster.State {
 	if len(drains) == 0 {
 		return s
@@ -137,6 +138,9 @@ func drained(s *cluster.State, drains []cluster.Drain) *cluster.State {
 		from := &s.Nodes[at[d.Node]]
 		gone[d.Node] = true
 		for _, m := range d.Moves {
+			if m.Method == cluster.Wait {
+				continue // it ends on a node that takes no others
+			}
 			to := &after.Nodes[at[m.Target]]
 			pod := from.Pods[slices.IndexFunc(from.Pods, func(p cluster.Pod) bool { return p.Name == m.Pod })]
 			to.Pods = append(slices.Clip(to.Pods), pod)

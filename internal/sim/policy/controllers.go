@@ -135,12 +135,44 @@ func limited(plan cluster.Plan, s *cluster.State) cluster.Plan {
 	return plan
 }
 
+// reopened is the cluster when nodes take pods again.
+func reopened(s *cluster.State, nodes []cluster.Stay) *cluster.State {
+	if len(nodes) == 0 {
+		return s
+	}
+	after := *s
+	after.Nodes = slices.Clone(s.Nodes)
+	for i := range after.Nodes {
+		if slices.ContainsFunc(nodes, func(n cluster.Stay) bool { return n.Node == after.Nodes[i].Name }) {
+			after.Nodes[i].Phase = cluster.Ready
+		}
+	}
+	return &after
+}
+
 // supercargo buys what a forecast says will be missed, gives back what it says will
-// not, and moves batch pods wherever that saves more than it costs.
+// not, and moves batch pods wherever that saves more than it costs: each is waited for,
+// migrated or restarted, whatever costs least.
 func supercargo(sc *scenario.Scenario) sim.Controller {
-	planner := moves.NewPlanner(moves.Config{Threshold: 1, After: sc.BillingPeriod, Cycle: sc.ScalingInterval, Worthwhile: true})
+	return supercargoWith(sc, cluster.WaysOf(cluster.Wait, cluster.Migrate, cluster.Evict))
+}
+
+// SupercargoWith is the policy supercargo with pods that leave their machines in these ways
+// alone.
+func SupercargoWith(ways cluster.Ways) sim.Policy {
+	p, err := ByName("supercargo")
+	if err != nil {
+		panic(err) // it is in the list
+	}
+	p.Controller = func(sc *scenario.Scenario) sim.Controller { return supercargoWith(sc, ways) }
+	return p
+}
+
+func supercargoWith(sc *scenario.Scenario, ways cluster.Ways) sim.Controller {
+	planner := moves.NewPlanner(moves.Config{Threshold: 1, After: sc.BillingPeriod, Cycle: sc.ScalingInterval, Worthwhile: true, Ways: ways})
 	return controller(func(now time.Time, s *cluster.State) cluster.Plan {
 		plan := planner.Plan(now, s)
+		s = reopened(s, plan.Reopen)
 		plan.Drains = decide.Affordable(s, plan.Drains)
 		plan.Release = decide.Idle(s, plan.Drains)
 		plan.Buy = decide.LookAhead(s)

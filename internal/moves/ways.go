@@ -1,0 +1,104 @@
+package moves
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// ways are those in which the pod may leave its node now. Without an eye on the bill, no
+// pod is waited for.
+func (r *round) ways(p *cluster.Pod) cluster.Ways {
+	w := cmp.Or(p.Ways, r.config.Ways, cluster.WaysOf(r.config.Method))
+	if p.Class == class.Service || !r.config.Worthwhile {
+		w = w.Without(cluster.Wait)
+	}
+	if p.Fixed || p.Resided < r.config.PodResidence || p.Class == class.Service && !r.config.MoveServices {
+		return w.Without(cluster.Migrate).Without(cluster.Evict)
+	}
+	return w
+}
+
+// way is how the pod is moved if it is: in the way by which it ends soonest, ties by
+// migration. Without an eye on the bill it is the configured one wherever that is possible.
+func (t *trial) way(p *cluster.Pod) cluster.Method {
+	w := t.ways(p)
+	switch {
+	case !w.Has(cluster.Evict):
+		return cluster.Migrate
+	case !w.Has(cluster.Migrate):
+		return cluster.Evict
+	case !t.config.Worthwhile && t.config.Method != cluster.Wait:
+		return t.config.Method
+	case t.delay(p, cluster.Evict) < t.delay(p, cluster.Migrate):
+		return cluster.Evict
+	default:
+		return cluster.Migrate
+	}
+}
+
+// movable reports whether the pod can leave otherwise than by ending.
+func (r *round) movable(p *cluster.Pod) bool { return r.ways(p).Without(cluster.Wait) != 0 }
+
+// stays says which pod keeps a node from being emptied, and why; empty if none does.
+func (r *round) stays(n *cluster.Node) string {
+	for i := range n.Pods {
+		if p := &n.Pods[i]; r.ways(p) == 0 {
+			return fmt.Sprintf("pod %s %s", p.Name, r.whyFixed(p))
+		}
+	}
+	return ""
+}
+
+// whyFixed says why a pod cannot leave.
+func (r *round) whyFixed(p *cluster.Pod) string {
+	switch {
+	case p.Fixed:
+		return "must not be moved"
+	case p.Class == class.Service && !r.config.MoveServices:
+		return "is of a service, and those are not moved"
+	case p.Resided < r.config.PodResidence:
+		return fmt.Sprintf("has been there for %v, which must be %v before it moves", p.Resided.Round(time.Second), r.config.PodResidence)
+	default:
+		return "may only be waited for until it ends"
+	}
+}
+
+// takes is for how long the pod stands still when it is migrated, or how much work it
+// repeats after an eviction. Until then it goes on for the wait of the trial.
+func (t *trial) takes(p *cluster.Pod, m cluster.Method) time.Duration {
+	switch {
+	case m == cluster.Migrate:
+		return t.state.Migration.Time(p.Size.MemoryBytes)
+	case m == cluster.Evict && p.Class == class.Batch:
+		return p.Ran + min(t.wait, t.end(p))
+	default:
+		return 0
+	}
+}
+
+// delay is how much later the pod is expected to end because it leaves in that way. A
+// migration that fails repeats the work as an eviction does. Services do not end.
+func (t *trial) delay(p *cluster.Pod, m cluster.Method) time.Duration {
+	switch {
+	case p.Class == class.Service || m == cluster.Wait:
+		return 0
+	case m == cluster.Evict:
+		return t.takes(p, m)
+	default:
+		return t.takes(p, m) + time.Duration(t.risk*float64(t.takes(p, cluster.Evict)))
+	}
+}
+
+// end is in what time the batch pod is expected to end. One that is overdue is taken to go on
+// for as long as it has been: of what lasts longer than all that was known, nothing says
+// that it has just reached its end.
+func (r *round) end(p *cluster.Pod) time.Duration {
+	if p.Runtime > 0 {
+		return p.Runtime
+	}
+	return p.Overdue
+}
