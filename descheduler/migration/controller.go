@@ -5,7 +5,7 @@
 // again; it knows which migrations are in flight (registry.go) and counts (metrics.go).
 //
 // It may look into caches to find out that there is nothing to do. Before it does
-// anything it reads the migration, its pods and its Job from the API server and decides
+// anything it reads the migration, its pods and their owner from the API server and decides
 // anew, and the write is refused if one of them has changed since.
 package migration
 
@@ -16,6 +16,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -107,6 +108,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.migrationsOfNode), builder.WithPredicates(nodeMatters())).
 		// Read when a migration is looked at, and so to be in the cache.
 		Watches(&batchv1.Job{}, handler.Funcs{}).
+		Watches(&appsv1.ReplicaSet{}, handler.Funcs{}).
 		Watches(&corev1.Service{}, handler.Funcs{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce}).
 		Complete(r.reconcile(begun))

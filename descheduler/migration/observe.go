@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,7 +16,7 @@ import (
 )
 
 // observe looks at a migration and at all that concerns it. The migration, its pods and
-// its Job come from the reader; nodes, Services and other migrations from the cache.
+// their owner come from the reader; nodes, Services and other migrations from the cache.
 // An error that says NotFound is about the migration.
 func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key types.NamespacedName) (*decide.Observation, error) {
 	m := &v1alpha1.Migration{}
@@ -40,7 +41,7 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key type
 	if o.Restored, err = get(ctx, reader, m.Namespace, plan.RestoredPod, &corev1.Pod{}); err != nil {
 		return nil, err
 	}
-	if err := r.observeJob(ctx, reader, o, plan.Owner); err != nil {
+	if err := r.observeOwner(ctx, reader, o, plan.Owner); err != nil {
 		return nil, err
 	}
 	if decide.LooksAtOthers(m) {
@@ -83,7 +84,7 @@ func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader,
 	if o.Source == nil || decide.StillWaits(r.Config, *o) {
 		return nil
 	}
-	if err := r.observeJob(ctx, reader, o, metav1.GetControllerOf(o.Source)); err != nil {
+	if err := r.observeOwner(ctx, reader, o, metav1.GetControllerOf(o.Source)); err != nil {
 		return err
 	}
 	var services corev1.ServiceList
@@ -111,17 +112,24 @@ func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader,
 	return nil
 }
 
-// observeJob looks at the Job that is the owner.
-func (r *Reconciler) observeJob(ctx context.Context, reader client.Reader, o *decide.Observation, owner *metav1.OwnerReference) error {
-	if owner == nil || owner.Kind != "Job" {
+// observeOwner looks at the Job or the ReplicaSet that is the owner.
+func (r *Reconciler) observeOwner(ctx context.Context, reader client.Reader, o *decide.Observation, owner *metav1.OwnerReference) error {
+	if owner == nil {
 		return nil
 	}
-	job, err := get(ctx, reader, o.Migration.Namespace, owner.Name, &batchv1.Job{})
-	if err != nil {
+	switch owner.Kind {
+	case "Job":
+		job, err := get(ctx, reader, o.Migration.Namespace, owner.Name, &batchv1.Job{})
+		if job != nil && job.UID == owner.UID {
+			o.Job = job
+		}
 		return err
-	}
-	if job != nil && job.UID == owner.UID {
-		o.Job = job
+	case "ReplicaSet":
+		set, err := get(ctx, reader, o.Migration.Namespace, owner.Name, &appsv1.ReplicaSet{})
+		if set != nil && set.UID == owner.UID {
+			o.ReplicaSet = set
+		}
+		return err
 	}
 	return nil
 }

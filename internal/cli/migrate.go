@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -228,7 +229,7 @@ func migrateDryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, 
 	if len(verdict.Refusals) == 0 {
 		m.UID = "00000000-0000-0000-0000-000000000000" // it will have another
 		plan = movable.NewPlan(in, verdict, m.UID, time.Now(), flags.deadline)
-		wanted, err := movable.New(m, plan, pod, in.Job, "")
+		wanted, err := movable.New(m, plan, pod, in.Selector(), "")
 		if err != nil {
 			return err
 		}
@@ -252,14 +253,8 @@ func movableInput(ctx context.Context, c client.Client, m *v1alpha1.Migration, p
 		Pod: pod, Method: m.Spec.Method, TargetNode: m.Spec.TargetNode,
 		Claims: map[string]*corev1.PersistentVolumeClaim{}, Nodes: map[string]*corev1.Node{},
 	}
-	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "Job" {
-		job := &batchv1.Job{}
-		switch err := c.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name}, job); {
-		case err == nil:
-			in.Job = job
-		case !apierrors.IsNotFound(err):
-			return in, fmt.Errorf("read Job %s: %w", owner.Name, err)
-		}
+	if err := readOwner(ctx, c, &in); err != nil {
+		return in, err
 	}
 	var services corev1.ServiceList
 	var claims corev1.PersistentVolumeClaimList
@@ -280,6 +275,31 @@ func movableInput(ctx context.Context, c client.Client, m *v1alpha1.Migration, p
 		in.Nodes[nodes.Items[i].Name] = &nodes.Items[i]
 	}
 	return in, nil
+}
+
+// readOwner reads the owner of the pod, if it is of a kind that lets its pods be moved.
+func readOwner(ctx context.Context, c client.Client, in *movable.Input) error {
+	owner := metav1.GetControllerOf(in.Pod)
+	if owner == nil {
+		return nil
+	}
+	key := client.ObjectKey{Namespace: in.Pod.Namespace, Name: owner.Name}
+	job, set := &batchv1.Job{}, &appsv1.ReplicaSet{}
+	var err error
+	switch owner.Kind {
+	case "Job":
+		if err = c.Get(ctx, key, job); err == nil {
+			in.Job = job
+		}
+	case "ReplicaSet":
+		if err = c.Get(ctx, key, set); err == nil {
+			in.ReplicaSet = set
+		}
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read %s %s: %w", owner.Kind, owner.Name, err)
+	}
+	return nil
 }
 
 // errStopped says that nobody waits any more.

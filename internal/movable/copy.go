@@ -67,9 +67,10 @@ func newName(pod *corev1.Pod, uid types.UID) string {
 
 // New returns the pod that takes the place of source. It has no owner, and no label by
 // which anybody would take it for the old pod's equal before it is: Place has those.
-// requirements are those of the source's agent; empty if they are not known yet.
-func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod, job *batchv1.Job, requirements string) (*corev1.Pod, error) {
-	place := LabelsOfPlace(source, job)
+// selector is the owner's. requirements are those of the source's agent; empty if they
+// are not known yet.
+func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod, selector *metav1.LabelSelector, requirements string) (*corev1.Pod, error) {
+	place := LabelsOfPlace(source, selector)
 	text, err := json.Marshal(place)
 	if err != nil {
 		return nil, fmt.Errorf("write the labels of pod %s/%s down: %w", source.Namespace, source.Name, err)
@@ -166,14 +167,17 @@ func annotations(source *corev1.Pod) map[string]string {
 	for _, key := range ofTheOldPod {
 		delete(all, key)
 	}
+	if cost, ok := all[corev1.PodDeletionCost]; ok {
+		all[corev1.PodDeletionCost] = ownCost(cost)
+	}
 	return all
 }
 
-// LabelsOfPlace returns the labels that go with a pod's place: those by which its Job
-// finds it; of a bare pod all but Supercargo's.
-func LabelsOfPlace(pod *corev1.Pod, job *batchv1.Job) map[string]string {
-	if metav1.GetControllerOfNoCopy(pod) != nil {
-		return JobLabels(pod, job)
+// LabelsOfPlace returns the labels that go with a pod's place: those by which its owner,
+// who has the selector, finds it; of a bare pod all but Supercargo's.
+func LabelsOfPlace(pod *corev1.Pod, selector *metav1.LabelSelector) map[string]string {
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+		return labelsOfOwner(pod, owner, selector)
 	}
 	found := map[string]string{}
 	for key, value := range pod.Labels {
@@ -202,7 +206,7 @@ func TakesPlace(restored *corev1.Pod, owner *metav1.OwnerReference) (*corev1.Pod
 	if owner != nil && !metav1.IsControlledBy(p, &metav1.ObjectMeta{UID: owner.UID}) {
 		p.OwnerReferences = append(p.OwnerReferences, *owner.DeepCopy())
 		// The API takes no more finalizers on what is being deleted.
-		if p.DeletionTimestamp == nil && !slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) {
+		if owner.Kind == "Job" && p.DeletionTimestamp == nil && !slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) {
 			p.Finalizers = append(p.Finalizers, batchv1.JobTrackingFinalizer)
 		}
 	}
@@ -215,13 +219,14 @@ func HasPlace(restored *corev1.Pod) bool {
 	return !waits
 }
 
-// LeavesPlace returns the old pod as it is when its Job knows it no more.
-func LeavesPlace(source *corev1.Pod, owner *metav1.OwnerReference, job *batchv1.Job) *corev1.Pod {
+// LeavesPlace returns the old pod as it is when its owner knows it no more. selector is
+// the owner's; nil if that is gone.
+func LeavesPlace(source *corev1.Pod, owner *metav1.OwnerReference, selector *metav1.LabelSelector) *corev1.Pod {
 	p := source.DeepCopy()
 	if owner == nil {
 		return p
 	}
-	for key := range JobLabels(source, job) {
+	for key := range labelsOfOwner(source, owner, selector) {
 		delete(p.Labels, key)
 	}
 	p.OwnerReferences = slices.DeleteFunc(p.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.UID })

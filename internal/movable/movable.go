@@ -13,9 +13,11 @@ import (
 	"fmt"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
@@ -30,6 +32,9 @@ type Input struct {
 	TargetNode string
 	// Job controls the pod; nil if no Job does, or if it is gone.
 	Job *batchv1.Job
+	// ReplicaSet controls the pod; nil if none does, or if it is gone. Its template does
+	// not matter.
+	ReplicaSet *appsv1.ReplicaSet
 	// Services are those of the pod's namespace.
 	Services []corev1.Service
 	// Claims are the PersistentVolumeClaims of the pod's namespace, by name; those that
@@ -66,6 +71,21 @@ func (v *Verdict) refuse(reason, format string, args ...any) {
 // note adds a note.
 func (v *Verdict) note(format string, args ...any) {
 	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
+}
+
+// Selector is that by which the pod's owner finds its pods; nil if it has none that is
+// there.
+func (in *Input) Selector() *metav1.LabelSelector { return SelectorOf(in.Job, in.ReplicaSet) }
+
+// SelectorOf returns the selector of an owner, of which at most one is not nil.
+func SelectorOf(job *batchv1.Job, set *appsv1.ReplicaSet) *metav1.LabelSelector {
+	switch {
+	case job != nil:
+		return job.Spec.Selector
+	case set != nil:
+		return set.Spec.Selector
+	}
+	return nil
 }
 
 // Check says whether the pod can be moved. It changes nothing in the input. All

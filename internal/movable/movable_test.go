@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -70,6 +71,23 @@ func owned(in *Input) *batchv1.Job {
 	return in.Job
 }
 
+// ofReplicaSet makes a ReplicaSet of a Deployment the owner of the input's pod.
+func ofReplicaSet(in *Input, change ...func(*appsv1.ReplicaSet)) *appsv1.ReplicaSet {
+	in.ReplicaSet = &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-5d", UID: "set-uid"},
+		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(2)), Selector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{"app": "work", appsv1.DefaultDeploymentUniqueLabelKey: "5d"},
+		}},
+	}
+	for _, c := range change {
+		c(in.ReplicaSet)
+	}
+	in.Pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(in.ReplicaSet, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+	in.Pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey], in.Pod.Labels["team"] = "5d", "blue"
+	in.Pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	return in.ReplicaSet
+}
+
 func ownedBy(kind string) func(*Input) {
 	return func(in *Input) {
 		in.Pod.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "it", Controller: new(true)}}
@@ -101,6 +119,30 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 	}{
 		{"a bare pod", func(*Input) {}, "", ""},
 		{"a pod of a Job", func(in *Input) { owned(in) }, "", ""},
+		{"a pod of a ReplicaSet", func(in *Input) { ofReplicaSet(in) }, "", ""},
+		{"a ReplicaSet that is gone", func(in *Input) { ofReplicaSet(in); in.ReplicaSet = nil }, "Owner", "web-5d of the pod is gone"},
+		{"another ReplicaSet of that name", func(in *Input) { ofReplicaSet(in).UID = "later" }, "Owner", "is gone"},
+		{"a ReplicaSet that goes", func(in *Input) { ofReplicaSet(in).DeletionTimestamp = &metav1.Time{} }, "Deleting", "is being deleted"},
+		{"a ReplicaSet that wants none", func(in *Input) { ofReplicaSet(in).Spec.Replicas = new(int32(0)) }, "ScaledDown", "about to end"},
+		{"a ReplicaSet whose pods start anew", func(in *Input) {
+			ofReplicaSet(in)
+			in.Method, in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MethodRestart, v1alpha1.MigrationRestart
+		}, "ReplacedAnyway", "evict it"},
+		{"a ReplicaSet that takes what has no label", func(in *Input) {
+			ofReplicaSet(in, func(set *appsv1.ReplicaSet) {
+				set.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}}}}
+			})
+		}, "Selector", "before its time"},
+		{"a ReplicaSet that needs one label and not another", func(in *Input) {
+			ofReplicaSet(in, func(set *appsv1.ReplicaSet) {
+				set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}}}
+			})
+		}, "", ""},
+		{"a ReplicaSet whose selector nobody understands", func(in *Input) {
+			ofReplicaSet(in, func(set *appsv1.ReplicaSet) {
+				set.Spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "app", Operator: "Like"}}
+			})
+		}, "Selector", "before its time"},
 		{"a claim for many nodes", claim(corev1.ReadWriteOnce, corev1.ReadWriteMany), "", ""},
 		{"a claim to read", claim(corev1.ReadOnlyMany), "", ""},
 		{"an init container", func(in *Input) { in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}} }, "", ""},
@@ -262,7 +304,7 @@ func TestItSaysWhatChangesForThePod(t *testing.T) {
 	in.Pod.Spec.InitContainers = []corev1.Container{{Name: "once"}}
 	in.Pod.Spec.Containers[0].Lifecycle = &corev1.Lifecycle{PostStart: &corev1.LifecycleHandler{}}
 	notes := strings.Join(Check(in).Notes, "\n")
-	for _, want := range []string{"new name", "restartPolicy Never", "its Job makes a fresh pod", "init containers are not run again", "postStart"} {
+	for _, want := range []string{"new name", "restartPolicy Never", "its owner makes a fresh pod", "init containers are not run again", "postStart"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("does not say %q:\n%s", want, notes)
 		}
@@ -320,7 +362,7 @@ func planFor(t *testing.T, in Input) (*v1alpha1.MigrationPlan, *corev1.Pod) {
 	}
 	m := &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "move", UID: "12345678-9abc"}, Spec: v1alpha1.MigrationSpec{TargetNode: in.TargetNode}}
 	plan := NewPlan(in, v, m.UID, planned, time.Minute)
-	pod, err := New(m, plan, in.Pod, in.Job, "needs")
+	pod, err := New(m, plan, in.Pod, in.Selector(), "needs")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -470,11 +512,9 @@ func TestTheTimeThatAPodMayRunGoesOn(t *testing.T) {
 }
 
 func TestThePlaceGoesFromOnePodToTheOther(t *testing.T) {
-	for _, job := range []bool{true, false} {
+	for _, own := range []func(*Input){func(in *Input) { owned(in) }, func(in *Input) { ofReplicaSet(in) }, func(*Input) {}} {
 		in := movableInput()
-		if job {
-			owned(&in)
-		}
+		own(&in)
 		plan, pod := planFor(t, in)
 		if HasPlace(pod) {
 			t.Error("a new pod has the place already")
@@ -519,7 +559,7 @@ func TestTheOldPodIsNobodysOnceItHasLeftItsPlace(t *testing.T) {
 	job := owned(&in)
 	in.Pod.OwnerReferences = append(in.Pod.OwnerReferences, metav1.OwnerReference{UID: "other"})
 	in.Pod.Finalizers = append(in.Pod.Finalizers, "other/finalizer")
-	left := LeavesPlace(in.Pod, &in.Pod.OwnerReferences[0], job)
+	left := LeavesPlace(in.Pod, &in.Pod.OwnerReferences[0], job.Spec.Selector)
 	if diff := cmp.Diff(map[string]string{"app": "work"}, left.Labels); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
@@ -528,6 +568,51 @@ func TestTheOldPodIsNobodysOnceItHasLeftItsPlace(t *testing.T) {
 	}
 	if without := LeavesPlace(in.Pod, &in.Pod.OwnerReferences[0], nil); without.Labels["shard"] != "7" || without.Labels[batchv1.JobNameLabel] != "" {
 		t.Errorf("without its Job it keeps %v", without.Labels)
+	}
+}
+
+func TestTheNewPodOfAReplicaSetHasNoLabelByWhichThatFindsIt(t *testing.T) {
+	in := movableInput()
+	set := ofReplicaSet(&in)
+	_, pod := planFor(t, in)
+	want := map[string]string{"team": "blue", v1alpha1.LabelClass: "service", v1alpha1.LabelMigration: "12345678-9abc"}
+	if diff := cmp.Diff(want, pod.Labels); diff != "" {
+		t.Errorf("labels of the new pod (-want +got):\n%s", diff)
+	}
+	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever || len(pod.Finalizers) > 0 {
+		t.Errorf("restart policy %s, finalizers %v", pod.Spec.RestartPolicy, pod.Finalizers)
+	}
+	left := LeavesPlace(in.Pod, &in.Pod.OwnerReferences[0], set.Spec.Selector)
+	if diff := cmp.Diff(map[string]string{"team": "blue"}, left.Labels); diff != "" || len(left.OwnerReferences) > 0 {
+		t.Errorf("owners %v, labels of the old pod (-want +got):\n%s", left.OwnerReferences, diff)
+	}
+	if without := LeavesPlace(in.Pod, &in.Pod.OwnerReferences[0], nil); without.Labels["app"] != "work" || without.Labels[appsv1.DefaultDeploymentUniqueLabelKey] != "" {
+		t.Errorf("without its ReplicaSet it keeps %v", without.Labels)
+	}
+}
+
+func TestAReplicaSetDeletesTheOldPodBeforeTheNew(t *testing.T) {
+	for _, tc := range []struct{ given, want string }{{"", ""}, {"100", "100"}, {"-2147483648", "-2147483647"}} {
+		in := movableInput()
+		ofReplicaSet(&in)
+		if tc.given != "" {
+			in.Pod.Annotations[corev1.PodDeletionCost] = tc.given
+		}
+		_, pod := planFor(t, in)
+		if got := pod.Annotations[corev1.PodDeletionCost]; got != tc.want {
+			t.Errorf("of a pod with deletion cost %q the new one has %q, want %q", tc.given, got, tc.want)
+		}
+		before := in.Pod.DeepCopy()
+		old := ToGoFirst(in.Pod)
+		if !GoesFirst(old) || GoesFirst(pod) {
+			t.Errorf("the old pod goes first: %v, the new one: %v", GoesFirst(old), GoesFirst(pod))
+		}
+		if diff := cmp.Diff(before, in.Pod); diff != "" {
+			t.Errorf("the pod that was observed has changed (-was +is):\n%s", diff)
+		}
+	}
+	if !GoesFirst(ToGoFirst(&corev1.Pod{})) {
+		t.Error("a pod without annotations does not go first")
 	}
 }
 

@@ -1,10 +1,21 @@
 package movable
 
 import (
+	"math"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
 )
+
+// LowestDeletionCost is that of the pod which its ReplicaSet is to delete before all
+// others, as the value of [corev1.PodDeletionCost].
+const LowestDeletionCost = "-2147483648"
 
 // checkOwner refuses pods whose owner would not let another pod take their place.
 func (v *Verdict) checkOwner(in Input) {
@@ -16,7 +27,7 @@ func (v *Verdict) checkOwner(in Input) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil {
 		if len(pod.OwnerReferences) > 0 {
-			v.refuse("Owner", "the pod belongs to %s %s, which would not know the new one: only bare pods and those of Jobs are moved",
+			v.refuse("Owner", "the pod belongs to %s %s, which would not know the new one: only bare pods and those of Jobs and ReplicaSets are moved",
 				pod.OwnerReferences[0].Kind, pod.OwnerReferences[0].Name)
 		}
 		return
@@ -24,12 +35,14 @@ func (v *Verdict) checkOwner(in Input) {
 	switch owner.Kind {
 	case "Job":
 		v.checkJob(in.Job, owner)
+	case "ReplicaSet":
+		v.checkReplicaSet(in, owner)
 	case "StatefulSet":
 		v.refuse("Owner", "the pod belongs to StatefulSet %s, and two pods cannot have one name: delete it to have it started anew elsewhere", owner.Name)
 	case "DaemonSet", "Node":
 		v.refuse("Owner", "the pod belongs to its node, by %s %s: there is one on each node", owner.Kind, owner.Name)
 	default:
-		v.refuse("Owner", "the pod belongs to %s %s, which would make another in its place: only bare pods and those of Jobs are moved", owner.Kind, owner.Name)
+		v.refuse("Owner", "the pod belongs to %s %s, which would make another in its place: only bare pods and those of Jobs and ReplicaSets are moved", owner.Kind, owner.Name)
 	}
 }
 
@@ -55,15 +68,61 @@ func (v *Verdict) checkJob(job *batchv1.Job, owner *metav1.OwnerReference) {
 	}
 }
 
-// JobLabels returns those labels of a pod by which the Job controller finds it. job may
-// be nil if it is gone.
-func JobLabels(pod *corev1.Pod, job *batchv1.Job) map[string]string {
-	keys := []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, batchv1.JobCompletionIndexAnnotation, "controller-uid", "job-name"}
-	if job != nil && job.Spec.Selector != nil {
-		for key := range job.Spec.Selector.MatchLabels {
+// checkReplicaSet refuses ReplicaSets that would not let another pod wait beside the old
+// one, or that want none.
+func (v *Verdict) checkReplicaSet(in Input, owner *metav1.OwnerReference) {
+	set := in.ReplicaSet
+	if set == nil || set.UID != owner.UID {
+		v.refuse("Owner", "ReplicaSet %s of the pod is gone", owner.Name)
+		return
+	}
+	if set.DeletionTimestamp != nil {
+		v.refuse("Deleting", "ReplicaSet %s of the pod is being deleted", set.Name)
+	}
+	if set.Spec.Replicas != nil && *set.Spec.Replicas == 0 {
+		v.refuse("ScaledDown", "ReplicaSet %s wants no pods, so this one is about to end", set.Name)
+	}
+	if in.Method == v1alpha1.MethodRestart {
+		// It would delete the new pod, which waits, before the old one, which runs.
+		v.refuse("ReplacedAnyway", "ReplicaSet %s starts another pod by itself when this one goes: evict it", set.Name)
+	}
+	if !separable(in.Pod, set) {
+		v.refuse("Selector", "ReplicaSet %s would take the new pod before its time: its selector matches pods that lack the labels it names", set.Name)
+	}
+}
+
+// separable reports whether a pod of a ReplicaSet that lacks the labels of its place is
+// none of its pods.
+func separable(pod *corev1.Pod, set *appsv1.ReplicaSet) bool {
+	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)
+	if err != nil {
+		return false
+	}
+	without := labels.Set{}
+	for key, value := range pod.Labels {
+		without[key] = value
+	}
+	for key := range LabelsOfPlace(pod, set.Spec.Selector) {
+		delete(without, key)
+	}
+	return !selector.Matches(without)
+}
+
+// labelsOfOwner returns those labels of a pod by which its owner finds it. selector is
+// the owner's; nil if that is gone.
+func labelsOfOwner(pod *corev1.Pod, owner *metav1.OwnerReference, selector *metav1.LabelSelector) map[string]string {
+	var keys []string
+	switch owner.Kind {
+	case "Job":
+		keys = []string{batchv1.ControllerUidLabel, batchv1.JobNameLabel, batchv1.JobCompletionIndexAnnotation, "controller-uid", "job-name"}
+	case "ReplicaSet":
+		keys = []string{appsv1.DefaultDeploymentUniqueLabelKey}
+	}
+	if selector != nil {
+		for key := range selector.MatchLabels {
 			keys = append(keys, key)
 		}
-		for _, e := range job.Spec.Selector.MatchExpressions {
+		for _, e := range selector.MatchExpressions {
 			keys = append(keys, e.Key)
 		}
 	}
@@ -74,4 +133,34 @@ func JobLabels(pod *corev1.Pod, job *batchv1.Job) map[string]string {
 		}
 	}
 	return found
+}
+
+// OfReplicaSet reports whether an owner is a ReplicaSet.
+func OfReplicaSet(owner *metav1.OwnerReference) bool {
+	return owner != nil && owner.Kind == "ReplicaSet"
+}
+
+// GoesFirst reports whether a ReplicaSet that has a pod too many would rather delete this
+// one than another of its pods that is as ready.
+func GoesFirst(pod *corev1.Pod) bool {
+	return pod.Annotations[corev1.PodDeletionCost] == LowestDeletionCost
+}
+
+// ToGoFirst returns a pod as it is when its ReplicaSet deletes it before others.
+func ToGoFirst(pod *corev1.Pod) *corev1.Pod {
+	p := pod.DeepCopy()
+	if p.Annotations == nil {
+		p.Annotations = map[string]string{}
+	}
+	p.Annotations[corev1.PodDeletionCost] = LowestDeletionCost
+	return p
+}
+
+// ownCost is the deletion cost of a new pod whose source has one: the same, but never
+// so low that the two are equal when the source is to go.
+func ownCost(cost string) string {
+	if cost == LowestDeletionCost {
+		return strconv.Itoa(math.MinInt32 + 1)
+	}
+	return cost
 }

@@ -170,7 +170,7 @@ func (v *Verdict) noteChanges(in Input) {
 	if spec.RestartPolicy != corev1.RestartPolicyNever {
 		text := "the new pod has restartPolicy Never, since a checkpoint is restored once"
 		if metav1.GetControllerOfNoCopy(in.Pod) != nil {
-			text += "; if it fails, its Job makes a fresh pod"
+			text += "; when it ends, its owner makes a fresh pod if it wants one"
 		}
 		v.note("%s", text)
 	}

@@ -12,9 +12,12 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -94,7 +97,7 @@ func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctr
 	}
 	m, err := ctrl.NewManager(o.Config, ctrl.Options{
 		Scheme: scheme, Logger: o.Log,
-		Cache:          cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:          cache.Options{DefaultTransform: strip()},
 		Metrics:        server.Options{BindAddress: o.MetricsAddress},
 		LeaderElection: o.LeaderElection && !o.DryRun, LeaderElectionID: name + "." + v1alpha1.GroupName, LeaderElectionNamespace: o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
@@ -111,6 +114,19 @@ func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctr
 		}
 	}
 	return m, nil
+}
+
+// strip returns what takes out of objects what no controller here reads, before they are
+// kept in a cache: managed fields, and of ReplicaSets, of which there are many, the
+// template of their pods.
+func strip() toolscache.TransformFunc {
+	managed := cache.TransformStripManagedFields()
+	return func(object any) (any, error) {
+		if set, ok := object.(*appsv1.ReplicaSet); ok {
+			set.Spec.Template = corev1.PodTemplateSpec{}
+		}
+		return managed(object)
+	}
 }
 
 // Run runs the manager of the program with that name until ctx ends or something fails

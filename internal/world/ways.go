@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -129,8 +128,12 @@ func (v *View) movability(pod *corev1.Pod) movable.Input {
 		Pod: pod, Method: v1alpha1.MethodCheckpoint, Services: v.Services[pod.Namespace], Nodes: v.peersOf(pod.Spec.NodeName),
 		Claims: map[string]*corev1.PersistentVolumeClaim{},
 	}
-	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "Job" {
+	switch owner := metav1.GetControllerOfNoCopy(pod); {
+	case owner == nil:
+	case owner.Kind == "Job":
 		in.Job = v.Jobs[pod.Namespace+"/"+owner.Name]
+	case owner.Kind == "ReplicaSet":
+		in.ReplicaSet = v.ReplicaSets[pod.Namespace+"/"+owner.Name]
 	}
 	for i := range pod.Spec.Volumes {
 		if source := pod.Spec.Volumes[i].PersistentVolumeClaim; source != nil {
@@ -179,11 +182,15 @@ func (w *World) findPeers() map[string]*corev1.Node {
 	return peers
 }
 
-// jobsByName indexes Jobs by namespace and name.
-func jobsByName(jobs []batchv1.Job) map[string]*batchv1.Job {
-	all := make(map[string]*batchv1.Job, len(jobs))
-	for i := range jobs {
-		all[jobs[i].Namespace+"/"+jobs[i].Name] = &jobs[i]
+// byName indexes objects by namespace and name.
+func byName[T any, P interface {
+	*T
+	metav1.Object
+}](items []T) map[string]*T {
+	all := make(map[string]*T, len(items))
+	for i := range items {
+		object := P(&items[i])
+		all[object.GetNamespace()+"/"+object.GetName()] = &items[i]
 	}
 	return all
 }

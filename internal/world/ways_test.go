@@ -41,7 +41,7 @@ func scene() (*World, *corev1.Pod) {
 	}
 	return &World{
 		Nodes: map[string]*corev1.Node{"a": ableNode("a"), "b": ableNode("b")}, Namespaces: map[string]map[string]string{"default": {}},
-		Jobs: jobsByName([]batchv1.Job{*job}), migrates: true,
+		Jobs: byName([]batchv1.Job{*job}), migrates: true,
 	}, pod
 }
 

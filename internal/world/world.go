@@ -33,9 +33,10 @@ type World struct {
 	Migrations []v1alpha1.Migration
 	// Namespaces are their labels, by name.
 	Namespaces map[string]map[string]string
-	// Jobs are all, by namespace/name, and Services by their namespace.
-	Jobs     map[string]*batchv1.Job
-	Services map[string][]corev1.Service
+	// Jobs and ReplicaSets are all, by namespace/name, and Services by their namespace.
+	Jobs        map[string]*batchv1.Job
+	ReplicaSets map[string]*appsv1.ReplicaSet
+	Services    map[string][]corev1.Service
 
 	volumes  volumes
 	migrates bool // the kind Migration is installed
@@ -45,7 +46,8 @@ type World struct {
 // them. Without migrations, where that kind is not installed, there are none.
 func Kinds(migrations bool) []client.Object {
 	kinds := []client.Object{
-		&corev1.Node{}, &corev1.Pod{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{}, &corev1.Namespace{}, &batchv1.Job{}, &corev1.Service{},
+		&corev1.Node{}, &corev1.Pod{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{}, &corev1.Namespace{}, &batchv1.Job{}, &appsv1.ReplicaSet{},
+		&corev1.Service{},
 		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{},
 	}
 	if migrations {
@@ -66,11 +68,12 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 	var disks corev1.PersistentVolumeList
 	var classes storagev1.StorageClassList
 	var jobs batchv1.JobList
+	var sets appsv1.ReplicaSetList
 	var services corev1.ServiceList
 	var moves v1alpha1.MigrationList
 	lists := map[string]client.ObjectList{
 		"nodes": &nodes, "pods": &pods, "DaemonSets": &daemons, "PodDisruptionBudgets": &budgets, "namespaces": &namespaces,
-		"PersistentVolumeClaims": &claims, "PersistentVolumes": &disks, "StorageClasses": &classes, "Jobs": &jobs, "Services": &services,
+		"PersistentVolumeClaims": &claims, "PersistentVolumes": &disks, "StorageClasses": &classes, "Jobs": &jobs, "ReplicaSets": &sets, "Services": &services,
 	}
 	if migrations {
 		lists["Migrations"] = &moves
@@ -83,7 +86,7 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 	w := &World{
 		migrates: migrations,
 		Nodes:    make(map[string]*corev1.Node, len(nodes.Items)), Daemons: daemons.Items, Budgets: budgets.Items, Migrations: moves.Items,
-		Jobs: jobsByName(jobs.Items), Services: servicesByNamespace(services.Items),
+		Jobs: byName(jobs.Items), ReplicaSets: byName(sets.Items), Services: servicesByNamespace(services.Items),
 		Namespaces: make(map[string]map[string]string, len(namespaces.Items)),
 		volumes: volumes{
 			claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{},

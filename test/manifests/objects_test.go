@@ -112,7 +112,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 		"../../manifests/openstack/rbac.yaml": {"delete nodes"},
 		"../../manifests/agent/rbac.yaml":     {"patch migrations/status", "patch nodes", "create events", "create nodes/checkpoint"},
 		"../../manifests/descheduler/rbac.yaml": append([]string{
-			"create pods", "patch pods", "delete pods", "update jobs/finalizers", "patch migrations", "delete migrations", "patch migrations/status",
+			"create pods", "patch pods", "delete pods", "update jobs/finalizers", "update replicasets/finalizers", "patch migrations", "delete migrations", "patch migrations/status",
 		}, leads...),
 	} {
 		if diff := cmp.Diff(set(want), written(t, file)); diff != "" {

@@ -57,7 +57,7 @@ func input(o Observation) (movable.Input, []movable.Refusal) {
 		return movable.Input{}, []movable.Refusal{{Reason: "AnotherPod", Message: fmt.Sprintf("pod %s is another one by now: its UID is %s and not %s", spec.PodName, o.Source.UID, spec.PodUID)}}
 	}
 	return movable.Input{
-		Pod: o.Source, Method: Method(spec), TargetNode: spec.TargetNode, Job: o.Job,
+		Pod: o.Source, Method: Method(spec), TargetNode: spec.TargetNode, Job: o.Job, ReplicaSet: o.ReplicaSet,
 		Services: o.Services, Claims: o.Claims, Nodes: o.Nodes,
 	}, nil
 }
@@ -138,7 +138,7 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 	}
 	plan := movable.NewPlan(in, verdict, m.UID, now, deadline)
 	if o.Trial == nil {
-		pod, err := movable.New(m, plan, in.Pod, o.Job, "")
+		pod, err := movable.New(m, plan, in.Pod, in.Selector(), "")
 		if err != nil {
 			return refuse(m, []movable.Refusal{{Reason: "Pod", Message: err.Error()}}, now)
 		}

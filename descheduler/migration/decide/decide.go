@@ -12,6 +12,8 @@
 //     only when the new pod is gone.
 //   - A Job counts no failure and makes no other pod: it sees the old pod as being
 //     deleted, and so waits, until it owns the new one.
+//   - A ReplicaSet makes no other pod and deletes none but the old one: it owns the new
+//     one before it loses that.
 //   - After the first write of the hand-over there is only the way forward, before it
 //     only the way back if something is wrong.
 //
@@ -23,6 +25,7 @@ package decide
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -55,6 +58,9 @@ type Observation struct {
 	Restored *corev1.Pod
 	// Job controls the pod; nil if no Job does, or if it is gone.
 	Job *batchv1.Job
+	// ReplicaSet controls the pod; nil if none does, or if it is gone. It may come from a
+	// cache, since only its selector and its UID matter once there is a plan.
+	ReplicaSet *appsv1.ReplicaSet
 	// Services and Claims are those of the namespace. They matter before there is a plan.
 	Services []corev1.Service
 	Claims   map[string]*corev1.PersistentVolumeClaim

@@ -13,9 +13,9 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// on returns a world of a bare pod, or of one that a Job owns, in which everybody has
-// acted, without trouble, until the check says so.
-func on(t *testing.T, owned, restart bool, until func(*world) bool) *world {
+// on returns a world of a pod with such an owner, in which everybody has acted, without
+// trouble, until the check says so.
+func on(t *testing.T, owned owner, restart bool, until func(*world) bool) *world {
 	t.Helper()
 	w := newWorld(0, owned, restart)
 	for range 200 {
@@ -33,6 +33,7 @@ func on(t *testing.T, owned, restart bool, until func(*world) bool) *world {
 		w.kubelet(nodeA)
 		w.kubelet(nodeB)
 		w.jobController()
+		w.setController()
 	}
 	t.Fatalf("it does not come to that: %+v\n%s", w.m.Status, strings.Join(w.trace, "\n"))
 	return nil
@@ -59,13 +60,15 @@ func ended(w *world) bool { return Ended(w.m) }
 
 func TestAnUndisturbedMoveSucceedsInTheOrderOfTheDesign(t *testing.T) {
 	for _, tc := range []struct {
-		name           string
-		owned, restart bool
-		want           string
+		name    string
+		owned   owner
+		restart bool
+		want    string
 	}{
-		{"of a Job", true, false, "begin|CreatePod|Freeze|InProgress|DeletePod|PatchPod|PatchPod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
-		{"of a bare pod", false, false, "begin|CreatePod|Freeze|InProgress|PatchPod|DeletePod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
-		{"of a Job, started anew", true, true, "begin|CreatePod|InProgress|PatchPod|DeletePod|PatchPod|Kill|Clean|PatchPod|Succeeded"},
+		{"of a ReplicaSet", ofSet, false, "begin|CreatePod|Freeze|InProgress|before others|takes over|does not count|DeletePod?|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
+		{"of a Job", ofJob, false, "begin|CreatePod|Freeze|InProgress|DeletePod|PatchPod|PatchPod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
+		{"of a bare pod", bare, false, "begin|CreatePod|Freeze|InProgress|PatchPod|DeletePod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
+		{"of a Job, started anew", ofJob, true, "begin|CreatePod|InProgress|PatchPod|DeletePod|PatchPod|Kill|Clean|PatchPod|Succeeded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := on(t, tc.owned, tc.restart, ended)
@@ -97,7 +100,8 @@ func TestAnUndisturbedMoveSucceedsInTheOrderOfTheDesign(t *testing.T) {
 // said is how a step is told in a trace.
 var said = map[string]string{
 	"begin": "begin", "CreatePod": "CreatePod", "Freeze": ": freeze", "InProgress": "the new pod can take over", "DeletePod": "DeletePod", "PatchPod": "PatchPod",
-	"Kill": "the old container may go", "Clean": "is dead: clean up", "Succeeded": "it has succeeded",
+	"before others": "PatchPod: the ReplicaSet deletes the old pod before others", "takes over": "PatchPod: the new pod takes over",
+	"does not count": "PatchPod: the ReplicaSet does not count the old pod", "Kill": "the old container may go", "Clean": "is dead: clean up", "Succeeded": "it has succeeded",
 }
 
 func TestNothingIsFrozenBeforeAPlaceIsCertain(t *testing.T) {
@@ -113,7 +117,7 @@ func TestNothingIsFrozenBeforeAPlaceIsCertain(t *testing.T) {
 		{"a source that has not prepared", func(s *v1alpha1.MigrationStatus) { s.Source = nil }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, true, false, func(w *world) bool {
+			w := on(t, ofJob, false, func(w *world) bool {
 				return next(WriteStatus)(w) && w.decide().Status.Order == v1alpha1.OrderFreeze
 			})
 			tc.spoil(&w.m.Status)
@@ -184,7 +188,7 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 		}, "NameTaken"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, true, false, tc.until)
+			w := on(t, ofJob, false, tc.until)
 			tc.spoil(w)
 			step := w.decide()
 			if step.Do != WriteStatus || step.Status.Phase != v1alpha1.MigrationRollingBack {
@@ -200,12 +204,12 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 func TestAPodThatEndsOnceItsStateIsStagedGoesOnElsewhere(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		owned bool
+		owned owner
 		spoil func(*world)
 	}{
-		{"a bare pod that is gone", false, func(w *world) { w.remove(w.pods[source]) }},
-		{"a bare pod that has failed", false, func(w *world) { w.pods[source].Status.Phase = corev1.PodFailed }},
-		{"one that somebody deletes", true, func(w *world) { w.deletePod(w.pods[source], 30) }},
+		{"a bare pod that is gone", bare, func(w *world) { w.remove(w.pods[source]) }},
+		{"a bare pod that has failed", bare, func(w *world) { w.pods[source].Status.Phase = corev1.PodFailed }},
+		{"one that somebody deletes", ofJob, func(w *world) { w.deletePod(w.pods[source], 30) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := on(t, tc.owned, false, isStaged)
@@ -240,7 +244,7 @@ func TestTheNewPodMustRunAsItIsToBeforeItTakesOver(t *testing.T) {
 		{"it is pending", func(p *corev1.Pod, _ *corev1.ContainerStatus) { p.Status.Phase = corev1.PodPending }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, true, false, isRunning)
+			w := on(t, ofJob, false, isRunning)
 			tc.spoil(w.restored(), &w.restored().Status.ContainerStatuses[0])
 			step := w.decide()
 			if takes := step.Do == WriteStatus && condition(step.Status, v1alpha1.MigrationHandedOver) != nil; takes != tc.takes {
@@ -250,8 +254,63 @@ func TestTheNewPodMustRunAsItIsToBeforeItTakesOver(t *testing.T) {
 	}
 }
 
+func TestAPodOfAReplicaSetThatHasLostTheOldOneComesTooLate(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		until func(*world) bool
+		spoil func(*world)
+		want  string
+	}{
+		{"the set wants fewer while its state is on the way", isStaged, func(w *world) { w.deletePod(w.pods[source], 30) }, "SourceDeleted"},
+		{"somebody deletes it although the new one runs", isRunning, func(w *world) { w.deletePod(w.pods[source], 30) }, "SourceDeleted"},
+		{"it has ended although the new one runs", isRunning, func(w *world) { w.pods[source].Status.Phase = corev1.PodFailed }, "SourceEnded"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := on(t, ofSet, false, tc.until)
+			tc.spoil(w)
+			step := w.decide()
+			if step.Do != WriteStatus || step.Status.Phase != v1alpha1.MigrationRollingBack {
+				t.Fatalf("it does not go back: %+v", step)
+			}
+			if c := condition(step.Status, v1alpha1.MigrationFinished); c.Reason != tc.want {
+				t.Errorf("it goes back for %s (%s), want %s", c.Reason, c.Message, tc.want)
+			}
+		})
+	}
+}
+
+func TestAReplicaSetAdoptsOnlyWhatIsReady(t *testing.T) {
+	w := on(t, ofSet, false, isRunning)
+	r := w.restored()
+	r.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	if step := w.decide(); step.Do != Wait {
+		t.Errorf("with a new pod that runs and is not ready: %+v", step)
+	}
+	r.Status.Phase = corev1.PodSucceeded // its work is done, and is not to be done twice
+	if step := w.decide(); step.Do != WriteStatus || condition(step.Status, v1alpha1.MigrationHandedOver) == nil {
+		t.Errorf("with a new pod that has ended well: %+v", step)
+	}
+}
+
+// The ReplicaSet looks after each write, and always finds one pod or two, of which it
+// deletes none but the old one.
+func TestAReplicaSetNeverMakesAnotherPod(t *testing.T) {
+	w := on(t, ofSet, false, ended)
+	if w.m.Status.Phase != v1alpha1.MigrationSucceeded || w.made > 0 || w.pods[source] != nil {
+		t.Errorf("%s; the set has made %d pods, the old one is there: %v", w.m.Status.Phase, w.made, w.pods[source] != nil)
+	}
+	for range 20 {
+		w.setController()
+		w.kubelet(nodeB)
+	}
+	r := w.restored()
+	if r == nil || r.DeletionTimestamp != nil || !w.owns(r) || !w.processes[r.UID].running {
+		t.Errorf("the new pod does not stay: %+v\n%s", r, strings.Join(w.trace, "\n"))
+	}
+}
+
 func TestTheOldContainerGoesOnOnlyOnceTheNewPodIsGone(t *testing.T) {
-	w := on(t, true, false, isRunning)
+	w := on(t, ofJob, false, isRunning)
 	w.m.DeletionTimestamp = &metav1.Time{}
 	w.controller() // turns back
 	step := w.decide()
@@ -283,7 +342,7 @@ func TestWhatStandsStillIsNotGivenUpWhenItsAgentIsSilent(t *testing.T) {
 		{"it was never frozen", next(CreatePod), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, true, false, tc.until)
+			w := on(t, ofJob, false, tc.until)
 			w.m.DeletionTimestamp = &metav1.Time{}
 			for range 10 {
 				w.controller()
@@ -297,7 +356,7 @@ func TestWhatStandsStillIsNotGivenUpWhenItsAgentIsSilent(t *testing.T) {
 }
 
 func TestANewPodThatOthersGiveLongToEndIsGivenLess(t *testing.T) {
-	w := on(t, true, false, isRunning)
+	w := on(t, ofJob, false, isRunning)
 	w.deletePod(w.restored(), 30)
 	w.controller() // turns back
 	if step := w.decide(); step.Do != DeletePod || step.GraceSeconds != 1 {
@@ -306,12 +365,12 @@ func TestANewPodThatOthersGiveLongToEndIsGivenLess(t *testing.T) {
 }
 
 func TestTheOldPodIsNotKilledByItsKubeletBeforeTheDeadline(t *testing.T) {
-	w := on(t, true, false, next(DeletePod))
+	w := on(t, ofJob, false, next(DeletePod))
 	step := w.decide()
 	if step.Pod.Name != source || step.GraceSeconds < 600+300 {
 		t.Errorf("%s gets %d s", step.Pod.Name, step.GraceSeconds)
 	}
-	w = on(t, true, true, next(DeletePod))
+	w = on(t, ofJob, true, next(DeletePod))
 	if step = w.decide(); step.GraceSeconds != 30 {
 		t.Errorf("a pod that starts anew elsewhere gets %d s to end, and asked for 30", step.GraceSeconds)
 	}
@@ -332,7 +391,7 @@ func TestOnceHandedOverThereIsOnlyTheWayForward(t *testing.T) {
 		{"somebody has broken the note of the labels", func(w *world) { w.restored().Annotations[movable.AnnotationPlace] = "{" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, true, false, func(w *world) bool { return HandingOver(w.m) })
+			w := on(t, ofJob, false, func(w *world) bool { return HandingOver(w.m) })
 			tc.spoil(w)
 			for range 200 {
 				if w.m == nil || Ended(w.m) {
@@ -357,7 +416,7 @@ func TestOnceHandedOverThereIsOnlyTheWayForward(t *testing.T) {
 }
 
 func TestASourceThatIsNotReadyHoldsTheEndUpAndIsNamed(t *testing.T) {
-	w := on(t, true, false, ordered(v1alpha1.OrderKill))
+	w := on(t, ofJob, false, ordered(v1alpha1.OrderKill))
 	w.cutOff(nodeA)
 	w.controller()
 	if c := condition(&w.m.Status, v1alpha1.MigrationHandedOver); c.Reason != "SourceNotReady" || !strings.Contains(c.Message, "node a") {
@@ -369,7 +428,7 @@ func TestASourceThatIsNotReadyHoldsTheEndUpAndIsNamed(t *testing.T) {
 }
 
 func TestAgentsThatSaySilentDoNotHoldTheEndUp(t *testing.T) {
-	w := on(t, true, false, ordered(v1alpha1.OrderClean))
+	w := on(t, ofJob, false, ordered(v1alpha1.OrderClean))
 	w.controller()
 	step := w.decide()
 	if step.Do != Wait || step.Until.Sub(w.now) > w.config.CleanPatience || !step.Until.After(w.now) {
@@ -386,7 +445,7 @@ func TestAgentsThatSaySilentDoNotHoldTheEndUp(t *testing.T) {
 }
 
 func TestWhatTheSourceCannotMoveIsRefused(t *testing.T) {
-	w := on(t, true, false, next(CreatePod))
+	w := on(t, ofJob, false, next(CreatePod))
 	w.m.Status.Source = &v1alpha1.SourceReport{Step: v1alpha1.SourceFailed, Reason: "OpenConnections", Message: "close them"}
 	for range 20 {
 		w.now = w.now.Add(time.Second)
@@ -419,7 +478,7 @@ func TestItWaitsForRoomAmongTheMovesInFlight(t *testing.T) {
 		{"one leaves it and two come", append(flights(1, nodeA, "y"), flights(2, "x", nodeA)...), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(0, false, false)
+			w := newWorld(0, bare, false)
 			o := w.observe()
 			o.Others = tc.others
 			step := Next(w.config, o, w.now)
@@ -442,7 +501,7 @@ func TestItWaitsForRoomAmongTheMovesInFlight(t *testing.T) {
 }
 
 func TestTheTargetIsNotGivenMoreThanItsShare(t *testing.T) {
-	w := on(t, true, false, func(w *world) bool {
+	w := on(t, ofJob, false, func(w *world) bool {
 		return next(WriteStatus)(w) && w.decide().Status.Order == v1alpha1.OrderFreeze
 	})
 	o := w.observe()
@@ -456,7 +515,7 @@ func TestTheTargetIsNotGivenMoreThanItsShare(t *testing.T) {
 // Two nodes exchange pods, and as many have begun from each as may. If each waited for
 // one of the others to leave its target, none ever would.
 func TestNodesThatExchangePodsDoNotWaitForEachOther(t *testing.T) {
-	w := on(t, true, false, func(w *world) bool {
+	w := on(t, ofJob, false, func(w *world) bool {
 		return next(WriteStatus)(w) && w.decide().Status.Order == v1alpha1.OrderFreeze
 	})
 	o := w.observe()
@@ -483,7 +542,7 @@ func TestRefusals(t *testing.T) {
 		}, "QuotaExceeded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(0, false, false)
+			w := newWorld(0, bare, false)
 			o := w.observe()
 			tc.change(&o)
 			step := Next(w.config, o, w.now)
@@ -502,7 +561,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestWhatHasEndedIsKeptForAWhile(t *testing.T) {
-	w := on(t, false, false, ended)
+	w := on(t, bare, false, ended)
 	w.controller()
 	step := w.decide()
 	if step.Do != Wait || len(w.m.Finalizers) > 0 {
@@ -543,7 +602,7 @@ func TestTheOldestGoWhenThereAreTooMany(t *testing.T) {
 }
 
 func TestAPodThatCameTooLateGoes(t *testing.T) {
-	w := on(t, false, false, next(CreatePod))
+	w := on(t, bare, false, next(CreatePod))
 	late := w.decide()
 	w.m.DeletionTimestamp = &metav1.Time{}
 	for range 30 {
@@ -564,7 +623,7 @@ func TestAPodThatCameTooLateGoes(t *testing.T) {
 }
 
 func TestFiguresAreMeasuredAndNotMadeOutToBeSmall(t *testing.T) {
-	w := on(t, true, false, isStaged)
+	w := on(t, ofJob, false, isStaged)
 	frozen := w.m.Status.Source.FrozenAt.Time
 	stagedAt := w.m.Status.Target.Time.Time
 	for _, tc := range []struct {
@@ -578,7 +637,7 @@ func TestFiguresAreMeasuredAndNotMadeOutToBeSmall(t *testing.T) {
 		{"its clock is behind", stagedAt.Add(-time.Minute), stagedAt.Add(2 * time.Second), seconds(stagedAt.Sub(frozen)), "0.000"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := on(t, true, false, isRunning)
+			w := on(t, ofJob, false, isRunning)
 			w.m.Status.Source.FrozenAt.Time, w.m.Status.Target.Time.Time = frozen, stagedAt
 			w.restored().Status.ContainerStatuses[0].State.Running.StartedAt = metav1.NewTime(tc.started)
 			w.now = tc.now
@@ -591,7 +650,7 @@ func TestFiguresAreMeasuredAndNotMadeOutToBeSmall(t *testing.T) {
 }
 
 func TestTheConditionsHaveBytesAndSeconds(t *testing.T) {
-	w := on(t, true, false, ended)
+	w := on(t, ofJob, false, ended)
 	for kind, want := range map[string]string{
 		v1alpha1.MigrationShipped:  "500 bytes over the wire in 0.200 s",
 		v1alpha1.MigrationFrozen:   "no copy ran for ",
@@ -608,7 +667,7 @@ func TestTheConditionsHaveBytesAndSeconds(t *testing.T) {
 }
 
 func TestWhatIsToldAboutAMoveThatGoesBack(t *testing.T) {
-	w := on(t, true, false, isRunning)
+	w := on(t, ofJob, false, isRunning)
 	var reasons []string
 	w.m.DeletionTimestamp = &metav1.Time{}
 	var outcome *Outcome
@@ -646,7 +705,7 @@ func TestOutcomesOfASuccessAndARefusal(t *testing.T) {
 	}{
 		{false, Outcome{v1alpha1.MigrationSucceeded, "TakenOver"}}, {true, Outcome{v1alpha1.MigrationRefused, "PodNotFound"}},
 	} {
-		w := newWorld(0, false, false)
+		w := newWorld(0, bare, false)
 		if tc.gone {
 			delete(w.pods, source)
 		}

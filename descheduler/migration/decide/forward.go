@@ -56,7 +56,7 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 		return s.writeOr(m, "wait for the source to be prepared", until)
 	}
 	if o.restored() == nil {
-		pod, err := movable.New(m, plan, o.Source, o.Job, source.Requirements)
+		pod, err := movable.New(m, plan, o.Source, movable.SelectorOf(o.Job, o.ReplicaSet), source.Requirements)
 		if err != nil {
 			return goBack(o, fault{"NewPod", err.Error()}, now)
 		}
@@ -104,15 +104,19 @@ func (c Config) readyToHandOver(o Observation) bool {
 			reservation != nil && reservation.PodUID == string(r.UID) && o.faultOfNode(reservation.Node) == nil && o.faultOfSource() == nil &&
 			c.fullTarget(o.Others, reservation.Node) == ""
 	}
-	return m.Status.Order == v1alpha1.OrderFreeze && staged(o) && verified(r, m.Status.Plan.Container)
+	return m.Status.Order == v1alpha1.OrderFreeze && staged(o) && verified(r, m.Status.Plan) && !o.abandoned()
 }
 
-// verified reports whether a restored pod runs as it is to.
-func verified(pod *corev1.Pod, container string) bool {
+// verified reports whether a restored pod runs as it is to. One that goes to a ReplicaSet
+// must be ready besides: of two pods that set deletes the one that is not.
+func verified(pod *corev1.Pod, plan *v1alpha1.MigrationPlan) bool {
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return true
 	}
-	s := containerStatus(pod, container)
+	if movable.OfReplicaSet(plan.Owner) && !isReady(pod) {
+		return false
+	}
+	s := containerStatus(pod, plan.Container)
 	if pod.Status.Phase != corev1.PodRunning || s == nil || s.State.Running == nil || s.RestartCount > 0 {
 		return false
 	}
@@ -120,6 +124,22 @@ func verified(pod *corev1.Pod, container string) bool {
 		return s.Ready
 	}
 	return s.Started == nil || *s.Started
+}
+
+// isReady reports whether a pod is ready, as its controllers see it.
+func isReady(pod *corev1.Pod) bool {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// abandoned reports whether the old pod is one of a ReplicaSet that has lost it, or is
+// about to: that wants fewer, or makes another, and the new one comes too late.
+func (o *Observation) abandoned() bool {
+	return movable.OfReplicaSet(o.Migration.Status.Plan.Owner) && (o.Source == nil || o.Source.DeletionTimestamp != nil)
 }
 
 func containerStatus(pod *corev1.Pod, container string) *corev1.ContainerStatus {
@@ -185,9 +205,11 @@ func (o *Observation) faultOfSource() *fault {
 	plan := o.Migration.Status.Plan
 	switch {
 	case dead(o.Source) && plan.Owner != nil:
-		return &fault{"SourceEnded", "the pod has ended, and its Job sees to what comes next"}
+		return &fault{"SourceEnded", "the pod has ended, and its owner sees to what comes next"}
 	case o.Source != nil && restarted(o.Source, plan):
 		return &fault{"SourceRestarted", "the container has been started anew on its node"}
+	case o.abandoned():
+		return &fault{"SourceDeleted", "the pod is being deleted, and its ReplicaSet sees to what comes next"}
 	case staged(*o):
 	case o.Source == nil:
 		return &fault{"SourceGone", "the pod is gone"}

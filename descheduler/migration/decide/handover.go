@@ -23,6 +23,11 @@ const GraceOfSource = 10 * time.Minute
 // since it stands still. Then the Job owns the new pod, and has as many as it wants.
 // Then it knows the old one no more, and only then that one may die.
 //
+// For a ReplicaSet it is another. First the old pod gets the lowest deletion cost, then
+// the set adopts the new one, which is ready: from then on it has one too many, and would
+// delete the old one. Then it knows that no more, and then that is deleted, so that its
+// kubelet does not start it anew once it is dead. At no moment has the set one too few.
+//
 // One that is started anew elsewhere does not stand still, and may end as soon as it is
 // being deleted. So it first loses the finalizer by which its Job counts how pods end.
 func (c Config) handOver(o Observation, now time.Time) Step {
@@ -68,6 +73,9 @@ func (c Config) handOver(o Observation, now time.Time) Step {
 // place returns the next write to the two pods; nil when the new one has the place.
 func place(o Observation) *Step {
 	plan, source, restored := o.Migration.Status.Plan, o.Source, o.restored()
+	if movable.OfReplicaSet(plan.Owner) {
+		return placeInReplicaSet(o)
+	}
 	restart := plan.Backend == v1alpha1.BackendRestart
 	if plan.Owner == nil && restored != nil && !movable.HasPlace(restored) {
 		return takePlace(restored, plan)
@@ -83,7 +91,28 @@ func place(o Observation) *Step {
 	}
 	if source != nil && plan.Owner != nil && (metav1.IsControlledBy(source, &metav1.ObjectMeta{UID: plan.Owner.UID}) ||
 		slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer)) {
-		return &Step{Do: PatchPod, Why: "the Job does not count the old pod any more", Pod: movable.LeavesPlace(source, plan.Owner, o.Job)}
+		return &Step{Do: PatchPod, Why: "the Job does not count the old pod any more", Pod: movable.LeavesPlace(source, plan.Owner, movable.SelectorOf(o.Job, nil))}
+	}
+	return nil
+}
+
+// placeInReplicaSet returns the next write to the two pods of a ReplicaSet; nil when the
+// new one has the place and the old one is on its way out. Its cache gets these writes
+// in this order, since they are all to pods.
+func placeInReplicaSet(o Observation) *Step {
+	plan, source, restored := o.Migration.Status.Plan, o.Source, o.restored()
+	if restored != nil && !movable.HasPlace(restored) {
+		if source != nil && source.DeletionTimestamp == nil && !movable.GoesFirst(source) {
+			return &Step{Do: PatchPod, Why: "the ReplicaSet deletes the old pod before others", Pod: movable.ToGoFirst(source)}
+		}
+		return takePlace(restored, plan)
+	}
+	if source != nil && metav1.IsControlledBy(source, &metav1.ObjectMeta{UID: plan.Owner.UID}) {
+		return &Step{Do: PatchPod, Why: "the ReplicaSet does not count the old pod any more",
+			Pod: movable.LeavesPlace(source, plan.Owner, movable.SelectorOf(nil, o.ReplicaSet))}
+	}
+	if source != nil && source.DeletionTimestamp == nil {
+		return &Step{Do: DeletePod, Why: "the old pod is on its way out", Pod: source, GraceSeconds: graceOf(o.Migration, source, false)}
 	}
 	return nil
 }

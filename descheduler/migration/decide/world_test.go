@@ -5,11 +5,14 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -28,8 +31,9 @@ type world struct {
 	m       *v1alpha1.Migration // nil when it is gone
 	pods    map[string]*corev1.Pod
 	nodes   map[string]*corev1.Node
-	job     *batchv1.Job // nil for a bare pod
-	made    int          // pods that the Job has made
+	job     *batchv1.Job // nil if no Job is the owner
+	set     *appsv1.ReplicaSet
+	made    int // pods that the owner has made
 	// The truth.
 	processes map[types.UID]*process
 	cut       map[string]bool // machines that reach the API server no more
@@ -65,7 +69,16 @@ const (
 	source              = "work-x1"
 )
 
-func newWorld(seed uint64, owned, restart bool) *world {
+// owner is what kind of owner the pod of a world has.
+type owner int
+
+const (
+	bare owner = iota
+	ofJob
+	ofSet
+)
+
+func newWorld(seed uint64, owned owner, restart bool) *world {
 	w := &world{
 		rnd: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), version: 1,
 		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, processes: map[types.UID]*process{},
@@ -80,8 +93,12 @@ func newWorld(seed uint64, owned, restart bool) *world {
 		how, method = v1alpha1.MigrationRestart, v1alpha1.MethodRestart
 	}
 	pod := runningPod(source, nodeA, how)
-	if owned {
+	switch owned {
+	case bare:
+	case ofJob:
 		w.job = jobOf(pod)
+	case ofSet:
+		w.set = setOf(pod)
 	}
 	w.pods[source] = pod
 	w.processes[pod.UID] = &process{node: nodeA, running: true}
@@ -103,6 +120,9 @@ func ableNode(name string) *corev1.Node {
 	}
 }
 
+// ready are the conditions of a pod that is.
+var ready = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+
 func runningPod(name, node, how string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -113,7 +133,7 @@ func runningPod(name, node, how string) *corev1.Pod {
 			NodeName: node, RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: new(int64(30)),
 			Containers: []corev1.Container{{Name: "main", Image: "registry/work:1"}},
 		},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: ready, ContainerStatuses: []corev1.ContainerStatus{{
 			Name: "main", ContainerID: "containerd://" + name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 		}}},
 	}
@@ -133,6 +153,26 @@ func jobOf(pod *corev1.Pod) *batchv1.Job {
 	pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
 	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	return job
+}
+
+// setOf makes a ReplicaSet the owner of a pod.
+func setOf(pod *corev1.Pod) *appsv1.ReplicaSet {
+	set := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "set-uid"},
+		Spec: appsv1.ReplicaSetSpec{Replicas: new(int32(1)), Selector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{"app": "work", appsv1.DefaultDeploymentUniqueLabelKey: "5d"},
+		}},
+	}
+	pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "5d"
+	pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+	return set
+}
+
+// owned reports whether the pods have an owner, and owns whether it is that of a pod.
+func (w *world) owned() bool { return w.job != nil || w.set != nil }
+
+func (w *world) owns(pod *corev1.Pod) bool {
+	return w.job != nil && metav1.IsControlledBy(pod, w.job) || w.set != nil && metav1.IsControlledBy(pod, w.set)
 }
 
 func (w *world) logf(format string, args ...any) {
@@ -186,7 +226,7 @@ func (w *world) removeIfDone(pod *corev1.Pod) {
 
 // observe looks at everything as it is.
 func (w *world) observe() Observation {
-	o := Observation{Migration: w.m.DeepCopy(), Nodes: map[string]*corev1.Node{}, Job: w.job}
+	o := Observation{Migration: w.m.DeepCopy(), Nodes: map[string]*corev1.Node{}, Job: w.job, ReplicaSet: w.set}
 	for name, node := range w.nodes {
 		o.Nodes[name] = node.DeepCopy()
 	}
@@ -354,15 +394,70 @@ func (w *world) jobController() {
 	}
 }
 
-// makeFresh makes the pod with which a Job replaces another. It starts at once.
+// setController does one round for the ReplicaSet, as Kubernetes' does: it takes and
+// gives up pods by their labels, makes what is missing, and deletes what is too many by
+// its order of who goes first.
+func (w *world) setController() {
+	if w.set == nil {
+		return
+	}
+	selector := labels.SelectorFromSet(w.set.Spec.Selector.MatchLabels)
+	var active []*corev1.Pod
+	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
+		pod := w.pods[name]
+		if dead(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		matches := selector.Matches(labels.Set(pod.Labels))
+		switch owner := metav1.GetControllerOf(pod); {
+		case owner == nil && matches:
+			pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
+			w.changed(pod)
+			w.logf("the ReplicaSet adopts %s", name)
+		case owner != nil && !matches:
+			pod.OwnerReferences = nil
+			w.changed(pod)
+			continue
+		case owner == nil:
+			continue
+		}
+		active = append(active, pod)
+	}
+	switch {
+	case len(active) == 0 && w.made < 3:
+		w.makeFresh()
+	case len(active) > 1:
+		slices.SortFunc(active, func(a, b *corev1.Pod) int { return slices.Compare(goesFirst(a), goesFirst(b)) })
+		w.logf("the ReplicaSet has %d pods and deletes %s", len(active), active[0].Name)
+		w.deletePod(active[0], 30)
+	}
+}
+
+// goesFirst is by what a ReplicaSet compares its pods: the least is deleted first.
+func goesFirst(pod *corev1.Pod) []int {
+	cost, _ := strconv.Atoi(pod.Annotations[corev1.PodDeletionCost]) // 0 if there is none
+	bit := func(is bool) int {
+		if is {
+			return 1
+		}
+		return 0
+	}
+	return []int{bit(pod.Spec.NodeName != ""), bit(pod.Status.Phase == corev1.PodRunning), bit(isReady(pod)), cost}
+}
+
+// makeFresh makes the pod with which an owner replaces another. It starts at once.
 func (w *world) makeFresh() {
 	w.made++
 	pod := runningPod(fmt.Sprintf("work-y%d", w.made), nodeC, v1alpha1.MigrationNever)
-	jobOf(pod)
+	if w.set != nil {
+		setOf(pod)
+	} else {
+		jobOf(pod)
+	}
 	w.changed(pod)
 	w.pods[pod.Name] = pod
 	w.processes[pod.UID] = &process{node: nodeC, running: true}
-	w.logf("the Job makes %s", pod.Name)
+	w.logf("the owner makes %s", pod.Name)
 }
 
 // kubelet does one thing for one pod of its node.
@@ -403,7 +498,7 @@ func (w *world) tend(pod *corev1.Pod) bool {
 		return true
 	case p.dead() && !dead(pod):
 		pod.Status.Phase = corev1.PodFailed
-		pod.Status.ContainerStatuses = nil
+		pod.Status.Conditions, pod.Status.ContainerStatuses = nil, nil
 		w.changed(pod)
 		w.logf("%s is said to be dead", pod.Name)
 		return true
@@ -412,6 +507,7 @@ func (w *world) tend(pod *corev1.Pod) bool {
 		return w.pods[pod.Name] == nil
 	case p.running && pod.Status.Phase == corev1.PodPending:
 		pod.Status.Phase = corev1.PodRunning
+		pod.Status.Conditions = ready
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name: "main", ContainerID: "containerd://" + pod.Name, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.now)}},
 		}}
