@@ -53,6 +53,8 @@ type demoFleet struct {
 	Flavors               []demoFleetMix   `json:"flavors"`
 	Course                []demoFleetPoint `json:"course"`
 	LastDecision          string           `json:"lastDecision"`
+	// Consolidation is what came after the trace, unless that was left out.
+	Consolidation *demoConsolidation `json:"consolidation,omitempty"`
 }
 
 // demoFleetMix is how many machines of a flavor there were at the most.
@@ -110,7 +112,15 @@ func replayFleet(ctx context.Context, in *demoInput, scale replay.Scale, fixed f
 		return nil, err
 	}
 	progress.say("the pods have gone: waiting until the fleet has given its machines back")
-	return result, result.shrink(ctx, p, c)
+	if err := result.shrink(ctx, p, c); err != nil {
+		return nil, err
+	}
+	if in.consolidation {
+		if result.Consolidation, err = consolidate(ctx, p, c, profile.config, progress); err != nil {
+			return nil, fmt.Errorf("consolidation: %w", err)
+		}
+	}
+	return result, nil
 }
 
 func demoDeployments(ctx context.Context, p *playground.Playground, in *demoInput) error {
@@ -237,11 +247,11 @@ func (w *demoWatch) result(in *demoInput, window time.Duration) *demoFleet {
 }
 
 // thinned returns so many of the points, at even distances, the last one included.
-func thinned(course []demoFleetPoint, most int) []demoFleetPoint {
+func thinned[P any](course []P, most int) []P {
 	if len(course) <= most {
 		return course
 	}
-	var kept []demoFleetPoint
+	var kept []P
 	for i := range most {
 		kept = append(kept, course[(i+1)*len(course)/most-1])
 	}
@@ -312,5 +322,8 @@ func (r *demoFleet) write(w io.Writer) error {
 	fmt.Fprintf(w, "Paid: $%.2f/h, every machine from its order until it had gone; all nodes of the fixed cluster cost $%.2f/h (%+.0f %%).\n",
 		r.DollarsPerHour, r.FixedDollarsPerHour, 100*(r.DollarsPerHour/r.FixedDollarsPerHour-1))
 	_, err := fmt.Fprintf(w, "After the last pod all machines were given back within %.0f s. The last decision: %s.\n", r.ShrinkSeconds, r.LastDecision)
-	return err
+	if err != nil || r.Consolidation == nil {
+		return err
+	}
+	return r.Consolidation.write(w)
 }

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,15 +142,24 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// supercargoClient returns a client that knows the kinds of Supercargo.
+// supercargoClient returns a client that knows the kinds of Kubernetes and of Supercargo.
 func supercargoClient(config *rest.Config) (client.Client, error) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("register kinds: %w", err)
+	scheme, err := allKinds()
+	if err != nil {
+		return nil, err
 	}
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("reach the cluster: %w", err)
 	}
 	return c, nil
+}
+
+// allKinds returns a scheme with the kinds of Kubernetes and those of Supercargo.
+func allKinds() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("register kinds: %w", err)
+	}
+	return scheme, nil
 }

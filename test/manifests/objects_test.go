@@ -107,12 +107,13 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 	leads := []string{"create events", "patch events", "create leases", "update leases"}
 	for file, want := range map[string][]string{
 		"../../manifests/autoscaler/rbac.yaml": append([]string{
-			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "update nodefleets/status",
+			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "create migrations", "update nodefleets/status",
 		}, leads...),
 		"../../manifests/openstack/rbac.yaml": {"delete nodes"},
 		"../../manifests/agent/rbac.yaml":     {"patch migrations/status", "patch nodes", "create events", "create nodes/checkpoint"},
 		"../../manifests/descheduler/rbac.yaml": append([]string{
 			"create pods", "patch pods", "delete pods", "update jobs/finalizers", "update replicasets/finalizers", "patch migrations", "delete migrations", "patch migrations/status",
+			"create migrations", "create pods/eviction", "patch nodes", "create configmaps", "patch configmaps",
 		}, leads...),
 	} {
 		if diff := cmp.Diff(set(want), written(t, file)); diff != "" {
