@@ -302,8 +302,8 @@ const (
 	ConsolidateWhenUnderUsed ConsolidationPolicy = "WhenUnderUsed"
 )
 
-// FleetConsolidation says when machines are given back. Services are never moved,
-// and batch pods only where they may be evicted.
+// FleetConsolidation says when machines are given back. Services are never moved, and
+// batch pods only where they say that they may be: with their state, or by eviction.
 type FleetConsolidation struct {
 	// policy says which machines may be given back.
 	// +kubebuilder:default=WhenEmpty
@@ -354,8 +354,17 @@ type FleetConsolidation struct {
 	// +optional
 	MaxUnavailable string `json:"maxUnavailable,omitempty"`
 
-	// drainTimeout is how long the pods of a machine may take to leave. Then the
-	// machine is kept.
+	// podResidence is for how long a pod must have been on its machine before it is moved
+	// off it, so that none is moved again and again. Default: the value of after.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('8784h')",message="must be between 0s and 8784h"
+	// +optional
+	PodResidence *metav1.Duration `json:"podResidence,omitempty"`
+
+	// drainTimeout is how long the pods of a machine may take to leave beyond what was
+	// expected of them. Then the machine is kept.
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`

@@ -132,6 +132,11 @@ func (in *FleetConsolidation) DeepCopyInto(out *FleetConsolidation) {
 	out.After = in.After
 	out.QueueEmptyFor = in.QueueEmptyFor
 	out.Horizon = in.Horizon
+	if in.PodResidence != nil {
+		in, out := &in.PodResidence, &out.PodResidence
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	out.DrainTimeout = in.DrainTimeout
 }
 

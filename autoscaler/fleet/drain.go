@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -62,7 +63,7 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 		switch {
 		case why != "":
 			reopened = true
-			err = drain.Open(ctx, r.Client, node)
+			err = errors.Join(e.Cancel(ctx, name, r.fleet.Name), drain.Open(ctx, r.Client, node))
 			if r.mayAct() {
 				r.keep(name)
 			}

@@ -247,6 +247,7 @@ func (r *round) decide() {
 	s.BillingPeriod = r.fleet.Spec.Pricing.BillingPeriod.Duration
 	s.Lag = r.longestLag()
 	s.Release = closedFor
+	s.Migration = cluster.DefaultMigration
 	s.Scaling = true
 	s.MaxNodes = math.MaxInt32 // limits say how many
 	s.QueueEmpty = r.queueEmpty()
@@ -268,7 +269,7 @@ func (r *round) decide() {
 		Exhausted: cmp.Or(exhausted(limits), exhaustedQuota(quota)),
 		Class:     r.self.class,
 		Horizon:   cmp.Or(c.Horizon.Duration, time.Hour),
-		Residence: c.After.Duration,
+		Residence: c.After.Duration, PodResidence: podResidence(c),
 		Empty:     c.Policy != v1alpha1.ConsolidateNever,
 		UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
 		Budget:    maxUnavailable(c.MaxUnavailable, r.total()) - r.leaving(),
@@ -323,8 +324,16 @@ func movesConfig(c *v1alpha1.FleetConsolidation) moves.Config {
 	}
 	return moves.Config{
 		Threshold: float64(threshold) / 100, After: c.After.Duration, QueueEmpty: max(c.QueueEmptyFor.Duration, 1), Method: cluster.Evict,
-		Explain: true,
+		PodResidence: podResidence(c), Explain: true,
 	}
+}
+
+// podResidence is for how long a pod stays on a machine at least.
+func podResidence(c *v1alpha1.FleetConsolidation) time.Duration {
+	if c.PodResidence != nil {
+		return c.PodResidence.Duration
+	}
+	return c.After.Duration
 }
 
 // total is how many machines there are or are to be.

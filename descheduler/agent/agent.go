@@ -103,7 +103,8 @@ type Limits struct {
 	TotalBytes int64
 	// Tries is how often a checkpoint is sent; 3.
 	Tries int
-	// Stalled is after how long without progress a transfer is given up; 10 s.
+	// Stalled is after how long without progress a transfer is given up; 10 s, or 10 min
+	// in a simulation.
 	Stalled time.Duration
 }
 
@@ -115,6 +116,7 @@ const (
 	defaultTotalBytes = 32 << 30
 	defaultTries      = 3
 	defaultStalled    = 10 * time.Second
+	simulatedStalled  = 10 * time.Minute
 	defaultResync     = 5 * time.Second
 	defaultSweep      = time.Hour
 
@@ -131,6 +133,9 @@ func (c Config) withDefaults() Config {
 	fill(&c.Limits.Images, defaultImages)
 	fill(&c.Limits.TotalBytes, defaultTotalBytes)
 	fill(&c.Limits.Tries, defaultTries)
+	if c.Simulation != nil { // a transfer that is played stands still for all of its time
+		fill(&c.Limits.Stalled, simulatedStalled)
+	}
 	fill(&c.Limits.Stalled, defaultStalled)
 	fill(&c.Resync, defaultResync)
 	fill(&c.SweepEvery, defaultSweep)

@@ -78,7 +78,7 @@ func Defaults() Config {
 		Mode: Observe, Policy: CostAware, Interval: 20 * time.Second, ThresholdPercent: 50,
 		After: 5 * time.Minute, QueueEmpty: 5 * time.Minute, Residence: 10 * time.Minute, MaxNodes: 2, MaxPods: 20,
 		DrainTimeout: 15 * time.Minute, Horizon: time.Hour, BillingPeriod: time.Minute, CPUHour: 0.03, GiBHour: 0.004,
-		Bandwidth: 1_200_000_000,
+		Bandwidth: cluster.DefaultMigration.BitsPerSecond,
 	}
 }
 

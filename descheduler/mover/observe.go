@@ -91,12 +91,9 @@ func (r *round) observe(fleets []v1alpha1.NodeFleet) {
 	s.MaxNodes = len(s.Nodes)
 	s.BillingPeriod = r.Config.BillingPeriod
 	s.ScalingInterval, s.SchedulingInterval = r.Config.Interval, r.Config.Interval
-	s.Migration = cluster.Migration{BitsPerSecond: r.Config.Bandwidth, BytesPerMemory: 1, Fixed: fixedPause}
+	s.Migration = cluster.DefaultMigration
+	s.Migration.BitsPerSecond = r.Config.Bandwidth
 }
-
-// fixedPause is for how long a container stands still that has hardly any memory, as
-// measured (docs/benchmarks.md).
-const fixedPause = time.Second
 
 // keeps says why a node is never emptied by the mover, or returns "".
 func (m *Mover) keeps(node *corev1.Node, fleets []v1alpha1.NodeFleet) string {

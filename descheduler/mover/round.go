@@ -2,6 +2,7 @@ package mover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -75,7 +76,11 @@ func (r *round) reopen(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	opened := false
+	e := drain.NewEmptying(r.Client, r.view, r.learned)
 	open := func(name, why string) error {
+		if err := e.Cancel(ctx, name, drain.Descheduler); err != nil {
+			return err
+		}
 		if err := drain.Open(ctx, r.Client, r.world.Nodes[name]); err != nil {
 			return err
 		}
@@ -129,7 +134,7 @@ func (r *round) proceed(ctx context.Context) (reopened bool, err error) {
 		}
 		leaving := r.leavers(e, pods, mark)
 		if why := r.fails(leaving, mark); why != "" {
-			if err := drain.Open(ctx, r.Client, r.world.Nodes[name]); err != nil {
+			if err := errors.Join(e.Cancel(ctx, name, drain.Descheduler), drain.Open(ctx, r.Client, r.world.Nodes[name])); err != nil {
 				return reopened, err
 			}
 			reopened = true

@@ -30,7 +30,9 @@ const (
 	// demoQuiet is for how long nothing must have changed until the consolidation has
 	// ended, demoConsolidationTime how long it may take at most.
 	demoQuiet             = 10 * time.Second
-	demoConsolidationTime = 3 * time.Minute
+	demoConsolidationTime = 5 * time.Minute
+	// demoResidence keeps a pod from being moved twice.
+	demoResidence = 10 * time.Second
 )
 
 // demoConsolidation is what a fleet achieved that empties machines by moving pods with
@@ -109,7 +111,8 @@ func letConsolidate(ctx context.Context, c client.Client) error {
 	fleet.Spec.Consolidation.Policy = v1alpha1.ConsolidateWhenUnderUsed
 	fleet.Spec.Consolidation.ThresholdPercent = new(int32(60))
 	fleet.Spec.Consolidation.MaxUnavailable = "25%"
-	fleet.Spec.Consolidation.DrainTimeout = metav1.Duration{Duration: time.Minute}
+	fleet.Spec.Consolidation.DrainTimeout = metav1.Duration{Duration: 2 * time.Minute}
+	fleet.Spec.Consolidation.PodResidence = &metav1.Duration{Duration: demoResidence}
 	if err := c.Patch(ctx, &fleet, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("let NodeFleet %s consolidate: %w", demoFleetName, err)
 	}
@@ -119,7 +122,7 @@ func letConsolidate(ctx context.Context, c client.Client) error {
 // startDemoJobs makes Jobs of three sizes, of which every second is short. All may be
 // moved with their state.
 func startDemoJobs(ctx context.Context, c client.Client) error {
-	sizes := []struct{ cpu, memory string }{{"900m", "1Gi"}, {"1500m", "3Gi"}, {"400m", "2Gi"}}
+	sizes := []struct{ cpu, memory string }{{"900m", "512Mi"}, {"1500m", "1Gi"}, {"400m", "768Mi"}}
 	for i := range demoJobs {
 		kind, runtime := "long", demoLong
 		if i%2 == 1 {
@@ -182,7 +185,13 @@ func (w *consolidationWatch) until(ctx context.Context, done func(consolidationV
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return errors.Join(fmt.Errorf("it has not come about within %v", demoConsolidationTime), last)
+	state := "nothing was seen"
+	if len(w.course) > 0 {
+		p := w.course[len(w.course)-1]
+		state = fmt.Sprintf("%d machines for $%.2f/h, of which %d are being emptied; %d pods move and %d have moved; decided: %s",
+			p.Machines, p.DollarsPerHour, p.Emptying, p.Moving, p.Moved, strings.Join(w.decisions, "; "))
+	}
+	return errors.Join(fmt.Errorf("it has not come about within %v: %s", demoConsolidationTime, state), last)
 }
 
 // look takes down how things are.

@@ -215,6 +215,12 @@ type Migration struct {
 	Fixed          time.Duration
 }
 
+// DefaultMigration is what is expected of migrations where nobody has said anything else:
+// the bandwidth of HTAS (section 5.3), a checkpoint as large as the memory that is
+// requested, and the pause of a container with hardly any memory, as measured
+// (docs/benchmarks.md).
+var DefaultMigration = Migration{BitsPerSecond: 1_200_000_000, BytesPerMemory: 1, Fixed: time.Second}
+
 // Time is how long moving a pod that requests so much memory takes, rounded up to
 // the millisecond: bytes / bandwidth + the fixed part (HTAS, section 5.3). The pod
 // does not run meanwhile.

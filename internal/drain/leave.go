@@ -129,6 +129,30 @@ func (e *Emptying) migrate(ctx context.Context, pod *corev1.Pod, s Step, owner s
 	}
 }
 
+// Cancel takes back the Migrations that owner has asked for to empty a node and that
+// have frozen nothing yet: the node stays, so these pods may too. Others come to their end.
+func (e *Emptying) Cancel(ctx context.Context, node, owner string) error {
+	on := map[types.UID]bool{}
+	for i := range e.View.Pods {
+		if p := &e.View.Pods[i]; p.Spec.NodeName == node {
+			on[p.UID] = true
+		}
+	}
+	for i := range e.View.Migrations {
+		m := &e.View.Migrations[i]
+		if world.Ended(m) || m.Annotations[v1alpha1.AnnotationRequestedBy] != owner || !on[types.UID(m.Labels[LabelDrained])] {
+			continue
+		}
+		switch m.Status.Phase {
+		case "", v1alpha1.MigrationPending, v1alpha1.MigrationReserving:
+			if err := e.Client.Delete(ctx, m, client.Preconditions{UID: new(m.UID), ResourceVersion: new(m.ResourceVersion)}); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+				return fmt.Errorf("cancel Migration %s/%s: %w", m.Namespace, m.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
 func (e *Emptying) evict(ctx context.Context, pod *corev1.Pod) (Asked, error) {
 	eviction := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},

@@ -107,7 +107,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 	leads := []string{"create events", "patch events", "create leases", "update leases"}
 	for file, want := range map[string][]string{
 		"../../manifests/autoscaler/rbac.yaml": append([]string{
-			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "create migrations", "update nodefleets/status",
+			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "create migrations", "delete migrations", "update nodefleets/status",
 		}, leads...),
 		"../../manifests/openstack/rbac.yaml": {"delete nodes"},
 		"../../manifests/agent/rbac.yaml":     {"patch migrations/status", "patch nodes", "create events", "create nodes/checkpoint"},

@@ -31,6 +31,8 @@ type FleetOptions struct {
 	// Horizon is how long the cluster is taken to stay as it is, Residence how long a
 	// machine stays at least before it may be exchanged for others.
 	Horizon, Residence time.Duration
+	// PodResidence is how long a pod stays on its machine at least before it is moved.
+	PodResidence time.Duration
 	// Spare is how many machines of a flavor there are above the least that there must
 	// be. Flavors that are missing have none.
 	Spare map[string]int
