@@ -140,6 +140,7 @@ func TestNoOtherWayOfEmptyingANodeIsBetter(t *testing.T) {
 			Margin:       rapid.SampledFrom([]float64{0, 0, 0.1, 0.5}).Draw(t, "margin"),
 			Risk:         rapid.SampledFrom([]float64{0, -1, 0.5}).Draw(t, "risk"),
 			Horizon:      time.Duration(rapid.SampledFrom([]int{0, 0, 5, 20}).Draw(t, "horizon")) * time.Minute,
+			Patience:     time.Duration(rapid.SampledFrom([]int{0, 0, 1, 4}).Draw(t, "patience")) * time.Minute,
 			PodResidence: time.Duration(rapid.IntRange(0, 1).Draw(t, "residence")) * time.Minute,
 			Budget:       Budget{Machines: rapid.IntRange(0, 3).Draw(t, "machines"), Pods: rapid.IntRange(0, 4).Draw(t, "pods")},
 		}
@@ -427,6 +428,9 @@ func (w *weigher) gain(at, set int, moves []place, methods int) (int64, bool) {
 	for i, p := range n.Pods {
 		if set>>i&1 == 0 {
 			gone = max(gone, p.Runtime, p.Overdue)
+			if w.Patience > 0 && gone > w.Patience {
+				return 0, false
+			}
 		}
 	}
 	type bill struct {

@@ -73,6 +73,9 @@ type Config struct {
 	// Risk is how probable it is that a migration fails so that the pod starts from the
 	// beginning; 0 is [DefaultRisk], and less than 0 none.
 	Risk float64
+	// Patience is for how long a node may be closed while its last pods end; 0 means any
+	// time. What the account does not know is what else would have come to it.
+	Patience time.Duration
 	// Horizon is how long the cluster is expected to stay as it is, for the account of
 	// services, which run until then: 0 leaves them, and the nodes that they keep, out of it.
 	Horizon time.Duration
@@ -132,8 +135,9 @@ func NewPlanner(c Config) *Planner {
 //
 // Cost: O(n·log n) for n nodes, plus O(n + p) for each of p pods on a node that qualifies.
 func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
-	p.observe(now, s)
 	plan := cluster.Plan{Reopen: p.reopen(s)}
+	s = Reopened(s, plan.Reopen)
+	p.observe(now, s)
 	candidates := p.candidates(now, s)
 	if len(candidates) == 0 && !p.config.Explain {
 		plan.Wake = p.wake(now, s)
@@ -182,6 +186,23 @@ func (p *Planner) reopen(s *cluster.State) []cluster.Stay {
 	return all
 }
 
+// Reopened is the cluster once the nodes take pods again. The rest is shared with the one
+// given.
+func Reopened(s *cluster.State, nodes []cluster.Stay) *cluster.State {
+	if len(nodes) == 0 {
+		return s
+	}
+	after := *s
+	after.Nodes = slices.Clone(s.Nodes)
+	for i := range after.Nodes {
+		n := &after.Nodes[i]
+		if slices.ContainsFunc(nodes, func(other cluster.Stay) bool { return other.Node == n.Name }) {
+			n.Phase, n.Waits, n.Until = cluster.Ready, false, 0
+		}
+	}
+	return &after
+}
+
 // wanted reports whether a pending pod could be on the node, and has no other place yet.
 func wanted(pod *cluster.Pod, n *cluster.Node) bool {
 	return !pod.Nominated && pod.Promised == "" && pod.Size.Fits(n.Free()) && (n.MaxPods == 0 || int64(len(n.Pods)) < n.MaxPods) && n.Suits(pod)
@@ -208,10 +229,14 @@ func (p *Planner) observe(now time.Time, s *cluster.State) {
 	seen := make(map[string]time.Time, len(p.since))
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
+		since, ok := p.since[n.Name]
+		if n.Phase == cluster.Leaving && n.Waits && ok { // it may be opened again
+			seen[n.Name] = since
+			continue
+		}
 		if n.Phase != cluster.Ready || n.Kept || n.Incoming > 0 || p.config.Utilization(n) >= p.config.threshold(n) && len(n.Pods) > 0 {
 			continue
 		}
-		since, ok := p.since[n.Name]
 		if !ok {
 			since = now
 		}
@@ -248,7 +273,7 @@ func (p *Planner) candidates(now time.Time, s *cluster.State) []*cluster.Node {
 	var found []*cluster.Node
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if since, ok := p.since[n.Name]; ok && now.Sub(since) >= p.config.after(n) && p.queueAllows(n, s) {
+		if since, ok := p.since[n.Name]; ok && n.Phase == cluster.Ready && now.Sub(since) >= p.config.after(n) && p.queueAllows(n, s) {
 			found = append(found, n)
 		}
 	}

@@ -71,6 +71,7 @@ func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
 // and the first of may, and each finds its place as if the later ones did not move: one
 // search serves all choices.
 func (e *emptying) weigh() bool {
+	e.note(e.n, "its pods go on for longer than %v, and not all can move", e.config.Patience)
 	t := e.tryMoving(e.n, e.must)
 	defer t.undo()
 	t.fill(e.must, whole)
@@ -80,7 +81,7 @@ func (e *emptying) weigh() bool {
 	}
 	most := e.bill(e.n, e.stay) - e.bill(e.n, 0)
 	for at := 0; ; at++ {
-		if len(t.moved) > 0 {
+		if len(t.moved) > 0 && e.patient(at) {
 			c, least := e.best(t, at)
 			e.choices = append(e.choices, c)
 			if least >= most { // more moves only cost more
@@ -93,6 +94,11 @@ func (e *emptying) weigh() bool {
 	}
 	e.targets = slices.Clone(t.moved)
 	return true
+}
+
+// patient reports whether those of may from a place on may be waited for.
+func (e *emptying) patient(at int) bool {
+	return at == len(e.may) || e.config.Patience == 0 || e.end(&e.may[at]) <= e.config.Patience
 }
 
 // move lets one pod more move, if it can.
@@ -168,7 +174,7 @@ func (e *emptying) choice(t *trial, methods []cluster.Method, ends time.Duration
 // take carries out the best choice that the demands of pods on others allow, if it pays.
 func (e *emptying) take() (cluster.Drain, bool) {
 	if len(e.choices) == 0 {
-		return cluster.Drain{}, false
+		return cluster.Drain{}, false // and weigh has said why
 	}
 	slices.SortStableFunc(e.choices, func(a, b choice) int { return cmp.Compare(b.gain(), a.gain()) })
 	for i := range e.choices {

@@ -106,6 +106,21 @@ func HTASWith(underUsedFor, queueEmpty time.Duration) sim.Policy {
 	return p
 }
 
+// HTASMoving is the policy htas with pods that leave emptied machines by another method.
+// By [cluster.Wait], none is moved.
+func HTASMoving(m cluster.Method) sim.Policy {
+	p, err := ByName("htas")
+	if err != nil {
+		panic(err) // it is in the list
+	}
+	p.Controller = func(sc *scenario.Scenario) sim.Controller {
+		config := rescheduling(sc)
+		config.Method = m
+		return htasWith(config)
+	}
+	return p
+}
+
 func htasWith(config moves.Config) sim.Controller {
 	planner := moves.NewPlanner(config)
 	return controller(func(now time.Time, s *cluster.State) cluster.Plan {
@@ -135,30 +150,16 @@ func limited(plan cluster.Plan, s *cluster.State) cluster.Plan {
 	return plan
 }
 
-// reopened is the cluster when nodes take pods again.
-func reopened(s *cluster.State, nodes []cluster.Stay) *cluster.State {
-	if len(nodes) == 0 {
-		return s
-	}
-	after := *s
-	after.Nodes = slices.Clone(s.Nodes)
-	for i := range after.Nodes {
-		if slices.ContainsFunc(nodes, func(n cluster.Stay) bool { return n.Node == after.Nodes[i].Name }) {
-			after.Nodes[i].Phase = cluster.Ready
-		}
-	}
-	return &after
-}
-
 // supercargo buys what a forecast says will be missed, gives back what it says will
-// not, and moves batch pods wherever that saves more than it costs: each is waited for,
-// migrated or restarted, whatever costs least.
+// not, and moves batch pods wherever that saves more than it costs: each is migrated or
+// restarted, whatever costs less. It waits for none: what a machine could take while it is
+// closed is worth more than the moves (docs/benchmarks.md, moves).
 func supercargo(sc *scenario.Scenario) sim.Controller {
-	return supercargoWith(sc, cluster.WaysOf(cluster.Wait, cluster.Migrate, cluster.Evict))
+	return supercargoWith(sc, cluster.WaysOf(cluster.Migrate, cluster.Evict))
 }
 
 // SupercargoWith is the policy supercargo with pods that leave their machines in these ways
-// alone.
+// alone. It waits for pods for one scheduling interval at most.
 func SupercargoWith(ways cluster.Ways) sim.Policy {
 	p, err := ByName("supercargo")
 	if err != nil {
@@ -169,10 +170,13 @@ func SupercargoWith(ways cluster.Ways) sim.Policy {
 }
 
 func supercargoWith(sc *scenario.Scenario, ways cluster.Ways) sim.Controller {
-	planner := moves.NewPlanner(moves.Config{Threshold: 1, After: sc.BillingPeriod, Cycle: sc.ScalingInterval, Worthwhile: true, Ways: ways})
+	planner := moves.NewPlanner(moves.Config{
+		Threshold: 1, After: sc.BillingPeriod, Cycle: sc.ScalingInterval, Worthwhile: true, Ways: ways, Patience: sc.SchedulingInterval,
+		Risk: -1, // no migration fails in the simulator
+	})
 	return controller(func(now time.Time, s *cluster.State) cluster.Plan {
 		plan := planner.Plan(now, s)
-		s = reopened(s, plan.Reopen)
+		s = moves.Reopened(s, plan.Reopen)
 		plan.Drains = decide.Affordable(s, plan.Drains)
 		plan.Release = decide.Idle(s, plan.Drains)
 		plan.Buy = decide.LookAhead(s)
