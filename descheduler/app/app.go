@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	answer "supercargo.dev/supercargo/descheduler/eviction/decide"
 	"supercargo.dev/supercargo/descheduler/migration"
 	"supercargo.dev/supercargo/descheduler/migration/decide"
 	"supercargo.dev/supercargo/internal/operator"
@@ -24,13 +25,22 @@ type Options struct {
 	operator.Options
 	// Migrations bounds them.
 	Migrations decide.Config
+	// Evictions become Migrations by a webhook.
+	Evictions Evictions
 }
 
 // Defaults returns what the flags say if nothing is given.
 func Defaults() Options {
-	return Options{Migrations: decide.Config{
-		MaxMigrations: 10, MaxPerNode: 2, CleanPatience: 2 * time.Minute, KeepFinished: 24 * time.Hour, MaxFinished: 100,
-	}}
+	return Options{
+		Migrations: decide.Config{
+			MaxMigrations: 10, MaxPerNode: 2, CleanPatience: 2 * time.Minute, KeepFinished: 24 * time.Hour, MaxFinished: 100,
+		},
+		Evictions: Evictions{
+			Config:  answer.Config{Deadline: decide.DefaultDeadline, Attempts: 3, AfterFailure: answer.Evict},
+			Address: "0", Secret: "supercargo-system/supercargo-evictions", Configuration: "supercargo-evictions",
+			Hosts: []string{"supercargo-descheduler.supercargo-system.svc"},
+		},
+	}
 }
 
 // AddFlags adds the flags; what is in the options are their defaults.
@@ -42,6 +52,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&m.CleanPatience, "clean-up-patience", m.CleanPatience, "how long the end of a Migration waits for agents to remove what is left")
 	flags.DurationVar(&m.KeepFinished, "keep-finished", m.KeepFinished, "how long Migrations that have ended can be read")
 	flags.IntVar(&m.MaxFinished, "keep-finished-per-namespace", m.MaxFinished, "how many of them in a namespace; the oldest go first")
+	o.Evictions.addFlags(flags)
 }
 
 // Validate returns what is wrong with the options, by the names of the flags.
@@ -59,7 +70,7 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("--%s: %d is too few: want at least %d", f.flag, f.got, f.least)
 		}
 	}
-	return nil
+	return o.Evictions.validate()
 }
 
 // Run runs the descheduler until ctx ends or something fails that a restart may mend.
@@ -77,6 +88,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if err := r.SetupWithManager(ctx, m); err != nil {
 		return err
+	}
+	if o.Evictions.served() && !o.DryRun {
+		if err := o.Evictions.addTo(m); err != nil {
+			return err
+		}
 	}
 	return operator.Run(ctx, name, m)
 }

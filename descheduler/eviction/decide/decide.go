@@ -108,8 +108,8 @@ type Answer struct {
 	Migration *v1alpha1.Migration
 }
 
-// To answers the eviction of a pod.
-func To(c Config, o Observation, now time.Time) Answer {
+// Reply answers the eviction of a pod.
+func Reply(c Config, o Observation, now time.Time) Answer {
 	pod := o.Pod
 	if pod == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !holds(o.Options, pod) {
 		return Answer{Outcome: Untouched}

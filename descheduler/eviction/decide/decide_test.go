@@ -139,7 +139,7 @@ func TestHowAnEvictionIsAnswered(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			o := seen()
 			tc.change(&o)
-			got := To(config, o, now)
+			got := Reply(config, o, now)
 			if got.Outcome != tc.outcome {
 				t.Fatalf("it is %s, want %s: %+v", got.Outcome, tc.outcome, got)
 			}
@@ -180,7 +180,7 @@ func TestAnEvictionMakesAMigrationOfThatPodAndClaimsItsBudget(t *testing.T) {
 	o := seen()
 	allows("b", 1)(&o)
 	before := o.Budgets[0].DeepCopy()
-	got := To(config, o, now)
+	got := Reply(config, o, now)
 	want := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "evict-uid-1"},
 		Spec:       v1alpha1.MigrationSpec{PodName: "work", PodUID: "uid", Method: v1alpha1.MethodCheckpoint, Deadline: metav1.Duration{Duration: 5 * time.Minute}},
@@ -195,7 +195,7 @@ func TestAnEvictionMakesAMigrationOfThatPodAndClaimsItsBudget(t *testing.T) {
 		t.Errorf("the budget that was looked at has changed (-was +is):\n%s", diff)
 	}
 	o.Budgets = []policyv1.PodDisruptionBudget{*got.Claims[0]}
-	if again := To(config, o, now); again.Outcome != Started || again.Migration.Name != want.Name || len(again.Claims) != 0 {
+	if again := Reply(config, o, now); again.Outcome != Started || again.Migration.Name != want.Name || len(again.Claims) != 0 {
 		t.Errorf("asked again before the Migration is seen: %+v", again)
 	}
 }
@@ -204,11 +204,11 @@ func TestABudgetAtItsLimitIsSaidAsTheAPIServerSaysIt(t *testing.T) {
 	o := seen()
 	allows("b", 0)(&o)
 	want := &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget b needs 1 healthy pods and has 1 currently"}}}
-	if diff := cmp.Diff(want, To(config, o, now).Status.Details); diff != "" {
+	if diff := cmp.Diff(want, Reply(config, o, now).Status.Details); diff != "" {
 		t.Errorf("details (-want +got):\n%s", diff)
 	}
 	o.Budgets[0].Generation = 2
-	if d := To(config, o, now).Status.Details; d.RetryAfterSeconds != 10 || !strings.Contains(d.Causes[0].Message, "still being processed") {
+	if d := Reply(config, o, now).Status.Details; d.RetryAfterSeconds != 10 || !strings.Contains(d.Causes[0].Message, "still being processed") {
 		t.Errorf("of a budget that nobody has looked at yet: %+v", d)
 	}
 }
@@ -218,7 +218,7 @@ func TestAPodThatCannotBeMovedCanBeKept(t *testing.T) {
 	keep.AfterFailure = Keep
 	o := seen()
 	migration("evict-uid-1", v1alpha1.MigrationRefused)(&o)
-	got := To(keep, o, now)
+	got := Reply(keep, o, now)
 	if got.Outcome != Failed || got.Status == nil || got.Status.Code != http.StatusTooManyRequests || strings.Contains(got.Status.Message, Evacuation) {
 		t.Errorf("answer %+v, status %+v", got, got.Status)
 	}
