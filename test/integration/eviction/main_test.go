@@ -21,6 +21,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -67,7 +68,10 @@ var shared programs
 // start starts them when the first test needs them.
 func (p *programs) start(t *testing.T, s *kit.Site) {
 	t.Helper()
-	p.once.Do(func() { p.err = p.begin(t, s) })
+	p.once.Do(func() {
+		p.err = errors.New("the first test that asked for them has given up") // unless it comes back
+		p.err = p.begin(t, s)
+	})
 	if p.err != nil {
 		t.Fatalf("start the descheduler and the agents: %v", p.err)
 	}
@@ -107,7 +111,15 @@ func (p *programs) begin(t *testing.T, s *kit.Site) error {
 func webhook(t *testing.T, url string) *admissionv1.ValidatingWebhookConfiguration {
 	t.Helper()
 	for _, object := range kit.Objects(t, "../../../manifests/evictions/base/webhook.yaml") {
-		if c, ok := object.(*admissionv1.ValidatingWebhookConfiguration); ok {
+		if object.GetName() == webhookName {
+			c := &admissionv1.ValidatingWebhookConfiguration{}
+			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+			if err == nil {
+				err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, c)
+			}
+			if err != nil {
+				t.Fatalf("read the ValidatingWebhookConfiguration of the manifests: %v", err)
+			}
 			w := &c.Webhooks[0]
 			w.ClientConfig = admissionv1.WebhookClientConfig{URL: &url}
 			w.NamespaceSelector.MatchExpressions = append(w.NamespaceSelector.MatchExpressions,
