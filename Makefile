@@ -68,6 +68,10 @@ $(addprefix $(BIN)/,$(BINARIES)): # the go command knows best what is stale
 $(BIN)/kwok: # a module of its own: it needs older Kubernetes libraries than ours
 	go -C internal/playground/kwok build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) sigs.k8s.io/kwok/cmd/kwok
 
+.PHONY: $(BIN)/kubectl
+$(BIN)/kubectl: # that of the Kubernetes that Supercargo is built with, for tests
+	go build -buildvcs=false -ldflags "$(K8S_LDFLAGS)" -o $@ k8s.io/kubernetes/cmd/kubectl
+
 $(BIN)/cluster-api:
 	hack/build-cluster-api.sh $@ "$(CAPI_LDFLAGS)"
 
@@ -97,7 +101,7 @@ test-browser: $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports in Chromium (
 	$(call go_test,test-browser,-tags browser -count 1 ./test/browser)
 
 .PHONY: test-integration
-test-integration: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) ## Run the tests against a real API server, started in process.
+test-integration: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST) ## Run the tests against a real API server, started in process.
 	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,-p 1 $(integration_pkgs)) # one control plane at a time
 
 .PHONY: e2e
@@ -117,7 +121,7 @@ nodes-install: ## Build CRIU, runc, containerd and kubelet for real nodes (Debia
 
 .PHONY: e2e-nodes
 e2e-nodes: export NODES_LOGS := $(abspath $(DIST))/nodes
-e2e-nodes: $(BIN)/node-agent $(BIN)/descheduler $(TOOLS)/gotestsum | $(DIST) ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
+e2e-nodes: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsum | $(DIST) ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
 	hack/nodes/nodes.sh run $(call go_test,e2e-nodes,-tags nodes -count 1 -p 1 -timeout 40m ./test/e2e/nodes/...)
 
 KILL_SEED ?= 1

@@ -20,3 +20,9 @@ var SchedulerConfig []byte
 //
 //go:embed scheduler/config/in-order.yaml
 var InOrderSchedulerConfig []byte
+
+// EvictionWebhook is how the API server is told of the webhook that turns evictions into
+// Migrations, and the Service that it calls it by, as YAML.
+//
+//go:embed evictions/base/webhook.yaml
+var EvictionWebhook []byte

@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	answer "supercargo.dev/supercargo/descheduler/eviction/decide"
 	"supercargo.dev/supercargo/descheduler/migration"
 	"supercargo.dev/supercargo/descheduler/migration/decide"
 	"supercargo.dev/supercargo/descheduler/mover"
@@ -28,6 +29,8 @@ type Options struct {
 	Migrations decide.Config
 	// Consolidation says which nodes are emptied.
 	Consolidation mover.Config
+	// Evictions become Migrations by a webhook.
+	Evictions Evictions
 }
 
 // Defaults returns what the flags say if nothing is given.
@@ -37,6 +40,11 @@ func Defaults() Options {
 			MaxMigrations: 10, MaxPerNode: 2, CleanPatience: 2 * time.Minute, KeepFinished: 24 * time.Hour, MaxFinished: 100,
 		},
 		Consolidation: mover.Defaults(),
+		Evictions: Evictions{
+			Config:  answer.Config{Deadline: decide.DefaultDeadline, Attempts: 3, AfterFailure: answer.Evict},
+			Address: "0", Secret: "supercargo-system/supercargo-evictions", Configuration: "supercargo-evictions",
+			Hosts: []string{"supercargo-descheduler.supercargo-system.svc"},
+		},
 	}
 }
 
@@ -50,6 +58,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&m.CleanPatience, "clean-up-patience", m.CleanPatience, "how long the end of a Migration waits for agents to remove what is left")
 	flags.DurationVar(&m.KeepFinished, "keep-finished", m.KeepFinished, "how long Migrations that have ended can be read")
 	flags.IntVar(&m.MaxFinished, "keep-finished-per-namespace", m.MaxFinished, "how many of them in a namespace; the oldest go first")
+	o.Evictions.addFlags(flags)
 }
 
 // Validate returns what is wrong with the options, by the names of the flags.
@@ -67,7 +76,10 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("--%s: %d is too few: want at least %d", f.flag, f.got, f.least)
 		}
 	}
-	return o.Consolidation.Validate()
+	if err := o.Consolidation.Validate(); err != nil {
+		return err
+	}
+	return o.Evictions.validate()
 }
 
 // Run runs the descheduler until ctx ends or something fails that a restart may mend.
@@ -88,6 +100,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if err := addMover(ctx, m, o); err != nil {
 		return err
+	}
+	if o.Evictions.served() && !o.DryRun {
+		if err := o.Evictions.addTo(m); err != nil {
+			return err
+		}
 	}
 	return operator.Run(ctx, name, m)
 }

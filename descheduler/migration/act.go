@@ -35,6 +35,8 @@ func (r *Reconciler) act(ctx context.Context, o *decide.Observation, step decide
 		return r.patchPod(ctx, o, step.Pod)
 	case decide.DeletePod:
 		return r.deletePod(ctx, step)
+	case decide.WriteBudget:
+		return named(r.Client.Status().Update(ctx, step.Budget), "write the status of", step.Budget)
 	case decide.DeleteMigration:
 		return named(r.Client.Delete(ctx, m, asObserved(m)), "delete", m)
 	}

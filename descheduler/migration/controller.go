@@ -19,6 +19,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -109,6 +110,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error
 		// Read when a migration is looked at, and so to be in the cache.
 		Watches(&batchv1.Job{}, handler.Funcs{}).
 		Watches(&appsv1.ReplicaSet{}, handler.Funcs{}).
+		Watches(&policyv1.PodDisruptionBudget{}, handler.Funcs{}).
 		Watches(&corev1.Service{}, handler.Funcs{}).
 		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce}).
 		Complete(r.reconcile(begun))

@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,11 +33,14 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key type
 		return nil, err
 	}
 	plan := m.Status.Plan
+	if plan != nil && o.Source != nil && string(o.Source.UID) != plan.PodUID {
+		o.Source = nil // a later pod of the same name
+	}
+	if err := r.observeBudgets(ctx, reader, o); err != nil {
+		return nil, err
+	}
 	if plan == nil {
 		return o, r.observeAdmission(ctx, reader, o)
-	}
-	if o.Source != nil && string(o.Source.UID) != plan.PodUID {
-		o.Source = nil // a later pod of the same name
 	}
 	if o.Restored, err = get(ctx, reader, m.Namespace, plan.RestoredPod, &corev1.Pod{}); err != nil {
 		return nil, err
@@ -60,6 +64,19 @@ func (r *Reconciler) observe(ctx context.Context, reader client.Reader, key type
 		}
 	}
 	return o, nil
+}
+
+// observeBudgets looks at the budgets of the namespace, if they matter.
+func (r *Reconciler) observeBudgets(ctx context.Context, reader client.Reader, o *decide.Observation) error {
+	if !decide.LooksAtBudgets(o) {
+		return nil
+	}
+	var budgets policyv1.PodDisruptionBudgetList
+	if err := reader.List(ctx, &budgets, client.InNamespace(o.Migration.Namespace)); err != nil {
+		return fmt.Errorf("list PodDisruptionBudgets of namespace %s: %w", o.Migration.Namespace, err)
+	}
+	o.Budgets = budgets.Items
+	return nil
 }
 
 // nodesToLookAt returns the nodes that matter once there is a plan.

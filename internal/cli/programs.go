@@ -55,7 +55,11 @@ func operatorOptions(p *playground.Playground) operator.Options {
 // startPrograms starts all programs that a playground has beside its scheduler. Those
 // that it returns have been started even if another could not be.
 func startPrograms(ctx context.Context, p *playground.Playground, clusterAPI bool) ([]*program, error) {
-	programs := []*program{startDescheduler(ctx, p)}
+	d, err := startDescheduler(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	programs := []*program{d}
 	if clusterAPI {
 		programs = append(programs, startAutoscaler(ctx, p))
 	}
@@ -73,10 +77,13 @@ func startAutoscaler(ctx context.Context, p *playground.Playground) *program {
 }
 
 // startDescheduler starts the descheduler on a playground that knows the CRDs.
-func startDescheduler(ctx context.Context, p *playground.Playground) *program {
+func startDescheduler(ctx context.Context, p *playground.Playground) (*program, error) {
 	o := descheduler.Defaults()
 	o.Options = operatorOptions(p)
-	return startProgram(ctx, func(ctx context.Context) error { return descheduler.Run(ctx, o) })
+	if err := serveEvictions(ctx, p, &o.Evictions); err != nil {
+		return nil, err
+	}
+	return startProgram(ctx, func(ctx context.Context) error { return descheduler.Run(ctx, o) }), nil
 }
 
 // startAgent starts an agent that plays those of all nodes: pods without containers move

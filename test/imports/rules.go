@@ -13,10 +13,12 @@ const module = "supercargo.dev/supercargo"
 var pure = []string{
 	"autoscaler/fleet/decide",
 	"autoscaler/planner",
+	"descheduler/eviction/decide",
 	"descheduler/migration/decide",
 	"descheduler/agent/decide",
 	"descheduler/checkpoint/terms",
 	"internal/bound",
+	"internal/budget",
 	"internal/capability",
 	"internal/class",
 	"internal/cluster",

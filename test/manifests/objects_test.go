@@ -66,6 +66,8 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/descheduler/rbac.yaml":                 5,
 		"../../manifests/descheduler/deployment.yaml":           1,
 		"../../manifests/agent/namespace.yaml":                  1,
+		"../../manifests/evictions/base/rbac.yaml":              4,
+		"../../manifests/evictions/base/webhook.yaml":           2,
 		"../../manifests/agent/rbac.yaml":                       4,
 		"../../manifests/agent/policy.yaml":                     4,
 		"../../manifests/agent/daemonset.yaml":                  1,
@@ -109,10 +111,11 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 		"../../manifests/autoscaler/rbac.yaml": append([]string{
 			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "create migrations", "delete migrations", "update nodefleets/status",
 		}, leads...),
-		"../../manifests/openstack/rbac.yaml": {"delete nodes"},
-		"../../manifests/agent/rbac.yaml":     {"patch migrations/status", "patch nodes", "create events", "create nodes/checkpoint"},
+		"../../manifests/openstack/rbac.yaml":      {"delete nodes"},
+		"../../manifests/evictions/base/rbac.yaml": {"create migrations", "patch validatingwebhookconfigurations", "create secrets", "update secrets"},
+		"../../manifests/agent/rbac.yaml":          {"patch migrations/status", "patch nodes", "create events", "create nodes/checkpoint"},
 		"../../manifests/descheduler/rbac.yaml": append([]string{
-			"create pods", "patch pods", "delete pods", "update jobs/finalizers", "update replicasets/finalizers", "patch migrations", "delete migrations", "patch migrations/status",
+			"create pods", "patch pods", "delete pods", "update jobs/finalizers", "update replicasets/finalizers", "update poddisruptionbudgets/status", "patch migrations", "delete migrations", "patch migrations/status",
 			"create migrations", "create pods/eviction", "patch nodes", "create configmaps", "patch configmaps",
 		}, leads...),
 	} {

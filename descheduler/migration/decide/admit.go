@@ -27,14 +27,14 @@ func (c Config) admit(o Observation, now time.Time) Step {
 	}
 	in, refusals := input(o)
 	if len(refusals) > 0 {
-		return refuse(m, refusals, now)
+		return refuse(m, refusals, now) // whatever is claimed, it is for another pod
 	}
 	if StillWaits(c, o) {
 		return wait("there is no room among the moves in flight yet", time.Time{})
 	}
 	verdict := movable.Check(in)
 	if len(verdict.Refusals) > 0 {
-		return refuse(m, verdict.Refusals, now)
+		return orRelease(o, refuse(m, verdict.Refusals, now))
 	}
 	for _, other := range o.Others {
 		if other.PodUID == string(in.Pod.UID) {
@@ -145,7 +145,7 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 		return Step{Do: TryPod, Why: "ask whether the new pod would be admitted", Pod: pod}
 	}
 	if len(o.Trial.Refusals) > 0 {
-		return refuse(m, o.Trial.Refusals, now)
+		return orRelease(o, refuse(m, o.Trial.Refusals, now))
 	}
 	if !hasFinalizer(m) {
 		return Step{Do: AddFinalizer, Why: "what is about to be made is to be removed before the Migration goes"}

@@ -97,5 +97,5 @@ func (c Config) backEnd(o Observation, s *status, now time.Time) Step {
 		message += "; the pod stood still for " + frozen.FrozenSeconds + " s"
 	}
 	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), message, now)
-	return s.write("it has gone back")
+	return orRelease(o, s.write("it has gone back"))
 }

@@ -18,8 +18,9 @@
 //     only the way back if something is wrong.
 //
 // The files follow a migration's life: admit.go (may it begin?), forward.go (reserve,
-// move, verify), handover.go (and clean up), back.go (roll back), end.go (what is left
-// to do when it has ended), say.go (conditions and figures).
+// move, verify), budget.go (may the pod stand still?), handover.go (and clean up), back.go
+// (roll back), end.go (what is left to do when it has ended), say.go (conditions and
+// figures).
 package decide
 
 import (
@@ -28,6 +29,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/movable"
@@ -64,6 +66,9 @@ type Observation struct {
 	// Services and Claims are those of the namespace. They matter before there is a plan.
 	Services []corev1.Service
 	Claims   map[string]*corev1.PersistentVolumeClaim
+	// Budgets are those of the namespace, read as Migration is. They matter where
+	// LooksAtBudgets says so.
+	Budgets []policyv1.PodDisruptionBudget
 	// Nodes are those of the cluster, by name.
 	Nodes map[string]*corev1.Node
 	// Others are the other migrations in flight.
@@ -122,6 +127,8 @@ const (
 	CreatePod Action = "CreatePod"
 	PatchPod  Action = "PatchPod"
 	DeletePod Action = "DeletePod"
+	// WriteBudget writes the status of a PodDisruptionBudget.
+	WriteBudget Action = "WriteBudget"
 	// DeleteMigration deletes the Migration, which has ended.
 	DeleteMigration Action = "DeleteMigration"
 )
@@ -138,6 +145,8 @@ type Step struct {
 	// Pod is the pod to try or to create, as it is to be after the patch, or as it was
 	// observed before its deletion.
 	Pod *corev1.Pod
+	// Budget is the one to write, for WriteBudget.
+	Budget *policyv1.PodDisruptionBudget
 	// GraceSeconds is what a deleted pod is given to end.
 	GraceSeconds int64
 	// Until is when to look again, for Wait; zero if only a change can help.

@@ -17,9 +17,8 @@ func (c Config) forward(o Observation, now time.Time) Step {
 	if m.DeletionTimestamp != nil {
 		return goBack(o, fault{"Cancelled", "the Migration was deleted"}, now)
 	}
-	ready := c.readyToHandOver(o)
-	if ready {
-		return startHandOver(o, now)
+	if c.readyToHandOver(o) {
+		return claimAndHandOver(o, now)
 	}
 	if f := faultOf(o, now); f != nil {
 		return goBack(o, *f, now)
@@ -77,6 +76,12 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 	if why := c.fullTarget(o.Others, reservation.Node); why != "" {
 		s.set(v1alpha1.MigrationReserved, no, "NodeBusy", why, now)
 		return s.writeOr(m, "wait: "+why, until)
+	}
+	if step, why := claim(o, now); step != nil {
+		return *step
+	} else if why != "" {
+		s.set(v1alpha1.MigrationReserved, no, overBudget, why, now)
+		return s.writeOr(m, "wait: "+why, earlier(until, now.Add(budgetPatience)))
 	}
 	s.set(v1alpha1.MigrationReserved, yes, "Reserved", "node "+reservation.Node+" has room, and both nodes are prepared", now)
 	s.Order = v1alpha1.OrderFreeze
@@ -155,6 +160,28 @@ func containerStatus(pod *corev1.Pod, container string) *corev1.ContainerStatus 
 // pod already: then the new one comes too late. A bare pod has nobody who would.
 func replaced(o Observation) bool {
 	return o.Migration.Status.Plan.Owner != nil && dead(o.Source)
+}
+
+// claimAndHandOver hands over. A pod that starts anew elsewhere has run until now, and is
+// claimed from its budgets first.
+func claimAndHandOver(o Observation, now time.Time) Step {
+	m := o.Migration
+	if m.Status.Plan.Backend != v1alpha1.BackendRestart {
+		return startHandOver(o, now)
+	}
+	step, why := claim(o, now)
+	switch {
+	case step != nil:
+		return *step
+	case why == "":
+		return startHandOver(o, now)
+	}
+	if f := faultOf(o, now); f != nil {
+		return goBack(o, *f, now)
+	}
+	s := copyStatus(m)
+	s.set(v1alpha1.MigrationReserved, no, overBudget, why, now)
+	return s.writeOr(m, "wait: "+why, earlier(m.Status.Plan.DeadlineAt.Time, now.Add(budgetPatience)))
 }
 
 // startHandOver writes down that there is no way back, before there is none.

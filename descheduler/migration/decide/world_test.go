@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,6 +34,7 @@ type world struct {
 	nodes   map[string]*corev1.Node
 	job     *batchv1.Job // nil if no Job is the owner
 	set     *appsv1.ReplicaSet
+	budgets []policyv1.PodDisruptionBudget
 	made    int // pods that the owner has made
 	// The truth.
 	processes map[types.UID]*process
@@ -226,7 +228,7 @@ func (w *world) removeIfDone(pod *corev1.Pod) {
 
 // observe looks at everything as it is.
 func (w *world) observe() Observation {
-	o := Observation{Migration: w.m.DeepCopy(), Nodes: map[string]*corev1.Node{}, Job: w.job, ReplicaSet: w.set}
+	o := Observation{Migration: w.m.DeepCopy(), Nodes: map[string]*corev1.Node{}, Job: w.job, ReplicaSet: w.set, Budgets: w.budgets}
 	for name, node := range w.nodes {
 		o.Nodes[name] = node.DeepCopy()
 	}
@@ -261,6 +263,9 @@ func (w *world) apply(step Step, version string) bool {
 	switch step.Do {
 	case Wait:
 		return false
+	case WriteBudget:
+		w.budgets = []policyv1.PodDisruptionBudget{*step.Budget}
+		return true
 	case CreatePod:
 		if w.pods[step.Pod.Name] == nil {
 			pod := step.Pod.DeepCopy()

@@ -174,6 +174,7 @@ func view(bench string) func(string) kit.Selector {
 // lists are the paths by which all of a kind are listed.
 var lists = []string{
 	"/apis/supercargo.dev/v1alpha1/migrations", "/api/v1/nodes", "/api/v1/pods", "/api/v1/services", "/apis/batch/v1/jobs",
+	"/apis/apps/v1/replicasets", "/apis/policy/v1/poddisruptionbudgets",
 }
 
 func selectors(bench string) map[string]kit.Selector {

@@ -25,8 +25,12 @@ var (
 // theFleet is started by the first test that needs it. All share it; a test that kills
 // something puts it up again.
 var theFleet = sync.OnceValues(func() (*fleet.Fleet, error) {
+	flags, err := evictionFlags()
+	if err != nil {
+		return nil, err
+	}
 	return fleet.Start(context.Background(), fleet.Config{
-		Parts: []string{"agent", "descheduler"}, Descheduler: true, DeschedulerFlags: []string{"--max-migrations-per-node", "4"},
+		Parts: []string{"agent", "descheduler", "evictions/base"}, Descheduler: true, DeschedulerFlags: append(flags, "--max-migrations-per-node", "4"),
 	})
 })
 

@@ -1,0 +1,123 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"supercargo.dev/supercargo/descheduler/eviction"
+	"supercargo.dev/supercargo/descheduler/eviction/certificate"
+	"supercargo.dev/supercargo/descheduler/eviction/decide"
+)
+
+// Evictions say how the webhook is served that turns evictions into Migrations.
+type Evictions struct {
+	decide.Config
+	// Address is where it is served, as host:port; "0" is nowhere.
+	Address string
+	// Listener is used in the place of Address if it is not nil.
+	Listener net.Listener
+	// CertDir has tls.crt and tls.key, which somebody else keeps; if it is empty the
+	// descheduler keeps a certificate of its own.
+	CertDir string
+	// Secret is where it does, as namespace/name, Hosts are the names and addresses that
+	// it is for, and Configuration is the ValidatingWebhookConfiguration that is to trust
+	// it.
+	Secret        string
+	Hosts         []string
+	Configuration string
+}
+
+func (e *Evictions) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&e.Address, "eviction-webhook-bind-address", e.Address, "`host:port` for the webhook that turns evictions into Migrations; 0 serves none")
+	flags.StringVar(&e.CertDir, "eviction-webhook-cert-dir", e.CertDir, "`folder` with tls.crt and tls.key for it, read anew when they change (default: keep a certificate of its own)")
+	flags.StringVar(&e.Secret, "eviction-webhook-secret", e.Secret, "`namespace/name` of the Secret that keeps its own certificate")
+	flags.StringSliceVar(&e.Hosts, "eviction-webhook-hosts", e.Hosts, "`names` and addresses that its own certificate is for")
+	flags.StringVar(&e.Configuration, "eviction-webhook-configuration", e.Configuration, "`name` of the ValidatingWebhookConfiguration that gets the authority of its own certificate")
+	flags.DurationVar(&e.Deadline, "eviction-deadline", e.Deadline, "deadline of Migrations that evictions make")
+	flags.IntVar(&e.Attempts, "eviction-attempts", e.Attempts, "how often it is tried to move a pod that is to be evicted")
+	flags.StringVar((*string)(&e.AfterFailure), "eviction-after-failure", string(e.AfterFailure), "what becomes of an eviction after the last attempt: `Evict` lets it through, Keep puts it off")
+}
+
+// served reports whether the webhook is.
+func (e *Evictions) served() bool { return e.Listener != nil || e.Address != "0" && e.Address != "" }
+
+// validate returns what is wrong, by the names of the flags.
+func (e *Evictions) validate() error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if e.Deadline < 10*time.Second || e.Deadline > 24*time.Hour {
+		refuse("--eviction-deadline: %s: want between 10s and 24h", e.Deadline)
+	}
+	if e.Attempts < 1 {
+		refuse("--eviction-attempts: %d is too few: want at least 1", e.Attempts)
+	}
+	if e.AfterFailure != decide.Evict && e.AfterFailure != decide.Keep {
+		refuse("--eviction-after-failure: %q: want %s or %s", e.AfterFailure, decide.Evict, decide.Keep)
+	}
+	if e.Listener == nil && e.served() {
+		if _, _, err := net.SplitHostPort(e.Address); err != nil {
+			refuse("--eviction-webhook-bind-address: %w: want host:port, or 0 for none", err)
+		}
+	}
+	if !e.served() || e.CertDir != "" {
+		return errors.Join(errs...)
+	}
+	if namespace, name, ok := strings.Cut(e.Secret, "/"); !ok || namespace == "" || name == "" {
+		refuse("--eviction-webhook-secret: %q: want namespace/name", e.Secret)
+	}
+	if len(e.Hosts) == 0 {
+		refuse("--eviction-webhook-hosts: want at least one name or address")
+	}
+	if e.Configuration == "" {
+		refuse("--eviction-webhook-configuration: want a name")
+	}
+	return errors.Join(errs...)
+}
+
+// addTo adds the webhook to a manager.
+func (e *Evictions) addTo(m ctrl.Manager) error {
+	server := &eviction.Server{
+		Address: e.Address, Listener: e.Listener,
+		Handler: &eviction.Webhook{
+			Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
+			Config: e.Config, Log: m.GetLogger().WithName("eviction"),
+		},
+	}
+	if e.CertDir != "" {
+		watcher, err := certwatcher.New(filepath.Join(e.CertDir, "tls.crt"), filepath.Join(e.CertDir, "tls.key"))
+		if err != nil {
+			return fmt.Errorf("--eviction-webhook-cert-dir: read the certificate: %w", err)
+		}
+		if err := m.Add(watcher); err != nil {
+			return fmt.Errorf("set up the certificate of the webhook: %w", err)
+		}
+		server.Certificate = watcher.GetCertificate
+	} else {
+		namespace, name, _ := strings.Cut(e.Secret, "/")
+		keeper := &certificate.Keeper{
+			Client: m.GetClient(), Live: m.GetAPIReader(), Clock: clock.RealClock{}, Secret: types.NamespacedName{Namespace: namespace, Name: name},
+			Configuration: e.Configuration, Hosts: e.Hosts, Log: m.GetLogger().WithName("eviction"),
+		}
+		if err := m.Add(keeper); err != nil {
+			return fmt.Errorf("set up the certificate of the webhook: %w", err)
+		}
+		server.Certificate = keeper.GetCertificate
+	}
+	if err := m.AddReadyzCheck("evictions", server.Ready); err != nil {
+		return fmt.Errorf("set up health probes: %w", err)
+	}
+	if err := m.Add(server); err != nil {
+		return fmt.Errorf("set up the webhook: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+// Package certificate makes the certificate with which a webhook serves, and keeps it in
+// a Secret and its authority in the configuration by which the API server finds the
+// webhook.
+//
+// Each certificate has an authority of its own, whose key is thrown away at once: nobody
+// can sign another. A new one is made when a third of the old one's time is left. The
+// bundle that the API server trusts then has both authorities, so that it does not
+// matter which of several replicas serves the new certificate first.
+package certificate
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+const (
+	// lifetime is how long a certificate is good; skew is since when before it is made:
+	// clocks differ.
+	lifetime = 365 * 24 * time.Hour
+	skew     = time.Hour
+	// left is how much time a certificate has when the next is made.
+	left = lifetime / 3
+)
+
+// Pair is a certificate with its key and the authorities that are to be trusted, all in
+// PEM.
+type Pair struct {
+	Certificate, Key, Authorities []byte
+}
+
+// New makes a pair for hosts, which are names or IP addresses. The authorities of the
+// pair before it, which may be nil, stay in the bundle until they expire.
+func New(hosts []string, before []byte, now time.Time) (Pair, error) {
+	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, fmt.Errorf("make a key: %w", err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Pair{}, fmt.Errorf("make a key: %w", err)
+	}
+	authority, err := template("supercargo webhook authority", now)
+	if err != nil {
+		return Pair{}, err
+	}
+	authority.IsCA, authority.BasicConstraintsValid, authority.KeyUsage = true, true, x509.KeyUsageCertSign
+	server, err := template("supercargo webhook", now)
+	if err != nil {
+		return Pair{}, err
+	}
+	server.KeyUsage, server.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			server.IPAddresses = append(server.IPAddresses, ip)
+		} else {
+			server.DNSNames = append(server.DNSNames, host)
+		}
+	}
+	authorityDER, err := x509.CreateCertificate(rand.Reader, authority, authority, &authorityKey.PublicKey, authorityKey)
+	if err != nil {
+		return Pair{}, fmt.Errorf("make an authority: %w", err)
+	}
+	serverDER, err := x509.CreateCertificate(rand.Reader, server, authority, &key.PublicKey, authorityKey)
+	if err != nil {
+		return Pair{}, fmt.Errorf("make a certificate for %v: %w", hosts, err)
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return Pair{}, fmt.Errorf("write a key: %w", err)
+	}
+	return Pair{
+		Certificate: encode("CERTIFICATE", serverDER),
+		Key:         encode("EC PRIVATE KEY", keyDER),
+		Authorities: append(encode("CERTIFICATE", authorityDER), good(before, now)...),
+	}, nil
+}
+
+func template(name string, now time.Time) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("make a serial number: %w", err)
+	}
+	return &x509.Certificate{
+		// Two authorities of one name would be taken for each other.
+		Subject:      pkix.Name{CommonName: fmt.Sprintf("%s %x", name, serial)},
+		SerialNumber: serial, NotBefore: now.Add(-skew), NotAfter: now.Add(lifetime),
+	}, nil
+}
+
+func encode(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}
+
+// good returns the newest of the authorities of a bundle that has not expired. Those
+// before it have signed nothing that still serves.
+func good(bundle []byte, now time.Time) []byte {
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(c.NotAfter) {
+			return pem.EncodeToMemory(block)
+		}
+	}
+	return nil
+}
+
+// Check returns why a pair cannot serve hosts any more, or not for long.
+func (p Pair) Check(hosts []string, now time.Time) error {
+	pair, err := p.TLS()
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(p.Authorities) {
+		return errors.New("it has no authority")
+	}
+	if _, err := pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
+		return fmt.Errorf("it is not to be trusted: %w", err)
+	}
+	for _, host := range hosts {
+		if err := pair.Leaf.VerifyHostname(host); err != nil {
+			return fmt.Errorf("it is not for %s: %w", host, err)
+		}
+	}
+	if !now.Before(pair.Leaf.NotAfter.Add(-left)) {
+		return fmt.Errorf("it expires at %s", pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// TLS returns what a server serves with.
+func (p Pair) TLS() (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(bytes.TrimSpace(p.Certificate), p.Key)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate: %w", err)
+	}
+	return &pair, nil
+}

@@ -1,0 +1,221 @@
+package certificate
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+var (
+	now   = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	hosts = []string{"webhook.ns.svc", "127.0.0.1"}
+)
+
+func made(t *testing.T, before []byte, at time.Time) Pair {
+	t.Helper()
+	p, err := New(hosts, before, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestACertificateIsGoodForItsHostsAndItsTime(t *testing.T) {
+	p, other := made(t, nil, now), made(t, nil, now)
+	for _, tc := range []struct {
+		name  string
+		pair  Pair
+		hosts []string
+		at    time.Time
+		says  string // empty: it is good
+	}{
+		{"when it is made", p, hosts, now, ""},
+		{"on a machine whose clock is late", p, hosts, now.Add(-skew), ""},
+		{"long before it expires", p, hosts, now.Add(lifetime - left - time.Second), ""},
+		{"when it is to be renewed", p, hosts, now.Add(lifetime - left), "it expires at 2027-01-01T12:00:00Z"},
+		{"when it has expired", p, hosts, now.Add(lifetime + time.Second), "not to be trusted"},
+		{"for another name", p, []string{"other.ns.svc"}, now, "not for other.ns.svc"},
+		{"for another address", p, []string{"127.0.0.2"}, now, "not for 127.0.0.2"},
+		{"by an authority that others do not trust", Pair{p.Certificate, p.Key, other.Authorities}, hosts, now, "not to be trusted"},
+		{"without an authority", Pair{p.Certificate, p.Key, nil}, hosts, now, "no authority"},
+		{"with the key of another", Pair{p.Certificate, other.Key, p.Authorities}, hosts, now, "read the certificate"},
+		{"where there is none", Pair{}, hosts, now, "read the certificate"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := tc.pair.Check(tc.hosts, tc.at)
+			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("it is %v, want %q", err, tc.says)
+			}
+		})
+	}
+}
+
+func TestTheBundleTrustsTheCertificateBeforeToo(t *testing.T) {
+	first := made(t, nil, now)
+	second := made(t, first.Authorities, now.Add(time.Hour))
+	for name, p := range map[string]Pair{"old": first, "new": second} {
+		if err := (Pair{p.Certificate, p.Key, second.Authorities}).Check(hosts, now.Add(time.Hour)); err != nil {
+			t.Errorf("the %s certificate: %v", name, err)
+		}
+	}
+	third := made(t, second.Authorities, now.Add(2*time.Hour))
+	if n := bytes.Count(third.Authorities, []byte("BEGIN")); n != 2 {
+		t.Errorf("the bundle has %d authorities, want 2: they must not pile up", n)
+	}
+	late := made(t, first.Authorities, now.Add(2*lifetime))
+	if n := bytes.Count(late.Authorities, []byte("BEGIN")); n != 1 {
+		t.Errorf("the bundle has %d authorities, want only the one that has not expired", n)
+	}
+}
+
+// kept is a keeper with the configuration of a webhook in a cluster.
+func kept(t *testing.T, change ...interceptor.Funcs) (*Keeper, client.Client) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, admissionv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(&admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "evictions"}, Webhooks: []admissionv1.ValidatingWebhook{{Name: "one"}, {Name: "two"}},
+	})
+	for _, f := range change {
+		b = b.WithInterceptorFuncs(f)
+	}
+	c := b.Build()
+	return keeper(c), c
+}
+
+func keeper(c client.Client) *Keeper {
+	return &Keeper{
+		Client: c, Live: c, Clock: clocktesting.NewFakeClock(now), Secret: types.NamespacedName{Namespace: "ns", Name: "certificate"},
+		Configuration: "evictions", Hosts: hosts, Log: logr.Discard(),
+	}
+}
+
+// trusted checks that the API server trusts what a keeper serves.
+func trusted(t *testing.T, c client.Client, k *Keeper, at time.Time) {
+	t.Helper()
+	var configuration admissionv1.ValidatingWebhookConfiguration
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "evictions"}, &configuration); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range configuration.Webhooks {
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(w.ClientConfig.CABundle)
+		client, server := net.Pipe()
+		go func() {
+			_ = tls.Server(server, &tls.Config{GetCertificate: k.GetCertificate}).Handshake() // the client sees what is wrong
+		}()
+		err := tls.Client(client, &tls.Config{RootCAs: roots, ServerName: "webhook.ns.svc", Time: func() time.Time { return at }}).HandshakeContext(t.Context())
+		if err != nil {
+			t.Errorf("webhook %s: %v", w.Name, err)
+		}
+		if err := errors.Join(client.Close(), server.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestReplicasShareOneCertificateAndRenewIt(t *testing.T) {
+	first, c := kept(t)
+	second := keeper(c)
+	if _, err := first.GetCertificate(nil); err == nil {
+		t.Error("there is a certificate before one was made")
+	}
+	for _, k := range []*Keeper{first, second} {
+		if err := k.Keep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		trusted(t, c, k, now)
+	}
+	a, _ := first.GetCertificate(nil)
+	b, _ := second.GetCertificate(nil)
+	if !bytes.Equal(a.Certificate[0], b.Certificate[0]) {
+		t.Error("each replica has a certificate of its own")
+	}
+	later := now.Add(lifetime - left)
+	second.Clock = clocktesting.NewFakeClock(later)
+	if err := second.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if b, _ = second.GetCertificate(nil); bytes.Equal(a.Certificate[0], b.Certificate[0]) {
+		t.Error("the certificate is not made anew in time")
+	}
+	trusted(t, c, first, later) // it serves the old one until it looks again
+	trusted(t, c, second, later)
+}
+
+func TestReplicasThatMakeItAtTheSameTimeAgree(t *testing.T) {
+	var other *Keeper
+	raced := false
+	first, c := kept(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if _, ok := o.(*corev1.Secret); ok && !raced {
+			raced = true
+			if err := other.Keep(ctx); err != nil {
+				return err
+			}
+		}
+		return c.Create(ctx, o, opts...)
+	}})
+	other = keeper(c)
+	if err := first.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a, _ := first.GetCertificate(nil)
+	b, _ := other.GetCertificate(nil)
+	if !raced || !bytes.Equal(a.Certificate[0], b.Certificate[0]) {
+		t.Error("they do not agree")
+	}
+}
+
+func TestWhatWasServedStaysWhenTheAPIServerSaysNo(t *testing.T) {
+	refuse := false
+	no := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "certificate", errors.New("no rights"))
+	k, c := kept(t, interceptor.Funcs{Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+		if refuse {
+			return no
+		}
+		return c.Update(ctx, o, opts...)
+	}})
+	if err := k.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	refuse = true
+	k.Clock = clocktesting.NewFakeClock(now.Add(lifetime - left))
+	if err := k.Keep(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "write Secret ns/certificate") {
+		t.Errorf("error %v", err)
+	}
+	trusted(t, c, k, now.Add(lifetime-left))
+}
+
+func TestAMissingConfigurationIsNamedAndTheCertificateIsServed(t *testing.T) {
+	k, _ := kept(t)
+	k.Configuration = "missing"
+	if err := k.Keep(t.Context()); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "ValidatingWebhookConfiguration missing") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := k.GetCertificate(nil); err != nil {
+		t.Error(err)
+	}
+}

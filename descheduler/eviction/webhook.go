@@ -1,0 +1,190 @@
+// Package eviction is the admission webhook that turns evictions of pods which ask for it
+// into Migrations, so that whoever drains a node moves running work instead of killing
+// it: `kubectl drain`, cluster-api, the stock descheduler, Karpenter.
+//
+// How an eviction is answered is decided in descheduler/eviction/decide, which is pure.
+// This package looks (observe.go), writes what was decided and answers (webhook.go),
+// counts (metrics.go) and serves (server.go).
+//
+// What goes wrong on the way to an answer is an HTTP error, and no refusal: so the
+// failurePolicy of the webhook's configuration says what becomes of the eviction, as it
+// does when nobody serves.
+package eviction
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admission/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/descheduler/eviction/decide"
+)
+
+const (
+	// mostBytes is how long a review may be: that of an API request.
+	mostBytes = 3 << 20
+	// tries is how often in a row a budget is claimed that others change meanwhile.
+	tries = 5
+	// longestNote is how long the note of an Event may be.
+	longestNote = 1024
+)
+
+// Webhook answers reviews of evictions.
+type Webhook struct {
+	// Client reads Services and nodes from a cache, and writes.
+	Client client.Client
+	// Live reads past the cache.
+	Live client.Reader
+	// Events takes what is worth telling.
+	Events events.EventRecorder
+	// Clock says what time it is.
+	Clock clock.PassiveClock
+	// Config bounds what is done.
+	Config decide.Config
+	// Log takes what is worth a line.
+	Log logr.Logger
+}
+
+// eviction is what is asked for.
+type eviction struct {
+	pod     types.NamespacedName
+	options *metav1.DeleteOptions
+	dryRun  bool
+}
+
+// ServeHTTP answers an AdmissionReview.
+func (w *Webhook) ServeHTTP(out http.ResponseWriter, in *http.Request) {
+	start := w.Clock.Now()
+	review, wanted, err := read(in)
+	if err != nil {
+		metricErrors.Inc()
+		w.Log.Error(err, "A review was not understood")
+		http.Error(out, err.Error(), http.StatusBadRequest)
+		return
+	}
+	answer, err := w.answer(in.Context(), wanted)
+	if err != nil {
+		metricErrors.Inc()
+		w.Log.Error(err, "An eviction was not answered: the failurePolicy of the webhook says what becomes of it", "pod", wanted.pod)
+		http.Error(out, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	count(answer, wanted.dryRun, w.Clock.Since(start))
+	out.Header().Set("Content-Type", "application/json")
+	reply := admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: respond(review.Request.UID, answer)}
+	if err := json.NewEncoder(out).Encode(reply); err != nil {
+		w.Log.V(1).Info("Nobody waits for the answer any more", "pod", wanted.pod, "err", err.Error())
+	}
+}
+
+// read reads what is asked for. An eviction can be said to be a dry run in its own
+// options too, and `kubectl drain --dry-run=server` says it there.
+func read(in *http.Request) (*admissionv1.AdmissionReview, eviction, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(nil, in.Body, mostBytes))
+	if err != nil {
+		return nil, eviction{}, fmt.Errorf("read the review: %w", err)
+	}
+	review := &admissionv1.AdmissionReview{}
+	if err := json.Unmarshal(body, review); err != nil {
+		return nil, eviction{}, fmt.Errorf("read the review: %w", err)
+	}
+	r := review.Request
+	if r == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() || r.Resource.Resource != "pods" || r.SubResource != "eviction" {
+		return nil, eviction{}, errors.New("want an AdmissionReview of admission.k8s.io/v1 about pods/eviction: correct the rules of the ValidatingWebhookConfiguration")
+	}
+	var asked policyv1.Eviction
+	if len(r.Object.Raw) > 0 {
+		if err := json.Unmarshal(r.Object.Raw, &asked); err != nil {
+			return nil, eviction{}, fmt.Errorf("read the eviction of pod %s/%s: %w", r.Namespace, r.Name, err)
+		}
+	}
+	name := r.Name
+	if name == "" {
+		name = asked.Name
+	}
+	wanted := eviction{pod: types.NamespacedName{Namespace: r.Namespace, Name: name}, options: asked.DeleteOptions, dryRun: r.DryRun != nil && *r.DryRun}
+	if asked.DeleteOptions != nil && len(asked.DeleteOptions.DryRun) > 0 {
+		wanted.dryRun = true
+	}
+	return review, wanted, nil
+}
+
+// respond puts an answer into the words of the API.
+func respond(uid types.UID, a decide.Answer) *admissionv1.AdmissionResponse {
+	r := &admissionv1.AdmissionResponse{UID: uid, Allowed: a.Status == nil, Result: a.Status}
+	if a.Warning != "" {
+		r.Warnings = []string{a.Warning}
+	}
+	return r
+}
+
+// answer decides and writes, until nothing that it rests on has changed meanwhile.
+func (w *Webhook) answer(ctx context.Context, wanted eviction) (decide.Answer, error) {
+	var last error
+	for range tries {
+		o, err := w.observe(ctx, wanted)
+		if err != nil {
+			return decide.Answer{}, err
+		}
+		answer := decide.Reply(w.Config, *o, w.Clock.Now())
+		if wanted.dryRun {
+			return answer, nil
+		}
+		if last = w.act(ctx, answer); last == nil {
+			w.tell(o.Pod, answer)
+			return answer, nil
+		}
+		if !apierrors.IsConflict(last) {
+			return decide.Answer{}, last
+		}
+	}
+	return decide.Answer{}, last
+}
+
+// act claims the budgets and makes the Migration.
+func (w *Webhook) act(ctx context.Context, a decide.Answer) error {
+	for _, b := range a.Claims {
+		if err := w.Client.Status().Update(ctx, b); err != nil {
+			return fmt.Errorf("claim PodDisruptionBudget %s/%s: %w", b.Namespace, b.Name, err)
+		}
+	}
+	if a.Migration == nil {
+		return nil
+	}
+	// If this fails the claim runs out by itself; the next answer finds and uses it.
+	if err := w.Client.Create(ctx, a.Migration); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make Migration %s/%s: %w", a.Migration.Namespace, a.Migration.Name, err)
+	}
+	return nil
+}
+
+// tell says on the pod what became of its eviction, if that is news.
+func (w *Webhook) tell(pod *corev1.Pod, a decide.Answer) {
+	switch {
+	case a.Warning != "":
+		w.Events.Eventf(pod, nil, corev1.EventTypeWarning, "Evicted"+string(a.Outcome), "Evict", "%s", cut(a.Warning))
+	case a.Outcome == decide.Started:
+		w.Events.Eventf(pod, a.Migration, corev1.EventTypeNormal, "EvictionMigrates", "Migrate", "%s", cut(a.Status.Message))
+	}
+}
+
+func cut(note string) string {
+	if len(note) <= longestNote {
+		return note
+	}
+	return strings.ToValidUTF8(note[:longestNote-3], "") + "..."
+}

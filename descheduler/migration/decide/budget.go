@@ -1,0 +1,64 @@
+package decide
+
+import (
+	"fmt"
+	"time"
+
+	"supercargo.dev/supercargo/internal/budget"
+)
+
+// budgetPatience is when a budget that let no pod go is looked at again.
+const budgetPatience = 5 * time.Second
+
+// overBudget is the reason of the condition Reserved while a budget lets no pod go.
+const overBudget = "OverBudget"
+
+// LooksAtBudgets reports whether what is decided about a migration depends on the budgets
+// of its namespace.
+func LooksAtBudgets(o *Observation) bool {
+	m := o.Migration
+	return o.Source != nil && !Ended(m) && (LooksAtOthers(m) || Back(m))
+}
+
+// claim sees that the old pod, which is about to stand still, has been claimed from its
+// budgets, as the eviction of it would be. An eviction that became this migration has
+// claimed it already. It returns the write of the next claim, or why there is none; both
+// are nothing if all has been claimed.
+func claim(o Observation, now time.Time) (*Step, string) {
+	if o.Source == nil || budget.Ignores(o.Source) {
+		return nil, ""
+	}
+	for _, b := range budget.Of(o.Budgets, o.Source) {
+		answer := budget.Claim(b, o.Source, now)
+		switch {
+		case answer.Refused != "":
+			return nil, answer.Refused
+		case answer.Write != nil:
+			return &Step{Do: WriteBudget, Why: fmt.Sprintf("the pod is claimed from PodDisruptionBudget %s", b.Name), Budget: answer.Write}, ""
+		}
+	}
+	return nil, ""
+}
+
+// release returns the write that gives a claim of the old pod back, which stays where it
+// is; nil if there is none. A pod that somebody deletes keeps its claims.
+func release(o Observation) *Step {
+	if o.Source == nil || budget.Ignores(o.Source) {
+		return nil
+	}
+	for _, b := range budget.Of(o.Budgets, o.Source) {
+		if without := budget.Release(b, o.Source); without != nil {
+			return &Step{Do: WriteBudget, Why: fmt.Sprintf("the pod stays: PodDisruptionBudget %s gets its claim back", b.Name), Budget: without}
+		}
+	}
+	return nil
+}
+
+// orRelease returns the step that gives a claim back, or the one that ends the migration
+// if there is no claim.
+func orRelease(o Observation, end Step) Step {
+	if s := release(o); s != nil {
+		return *s
+	}
+	return end
+}

@@ -1,0 +1,149 @@
+// Package budget claims disruptions from PodDisruptionBudgets, by the rules and in the
+// fields of Kubernetes' eviction API: who claims for a pod takes one from
+// status.disruptionsAllowed and notes the pod in status.disruptedPods, under the
+// resourceVersion of the budget. So evictions by others and moves share one budget.
+//
+// The disruption controller takes a note out when the pod is gone, or when the note is
+// older than [Lasts]; until then it does not count the pod as healthy. It counts anew
+// after each change, so who releases a claim only has to take the note out.
+//
+// Nothing here writes: all functions return the budget as it is to be written.
+package budget
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+const (
+	// Lasts is how long a claim counts unless its pod goes. It is a constant of the
+	// disruption controller.
+	Lasts = 2 * time.Minute
+	// renewal is the age from which a claim that is still needed is made anew.
+	renewal = 30 * time.Second
+	// mostNotes is how many notes the eviction API lets a budget have.
+	mostNotes = 2000
+)
+
+// Of returns those of the budgets of a namespace that a pod counts for, by name. A budget
+// whose selector nobody understands counts for none, as for the eviction API.
+func Of(all []policyv1.PodDisruptionBudget, pod *corev1.Pod) (found []*policyv1.PodDisruptionBudget) {
+	for i := range all {
+		b := &all[i]
+		if b.Namespace != pod.Namespace {
+			continue
+		}
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err == nil && selector.Matches(labels.Set(pod.Labels)) {
+			found = append(found, b)
+		}
+	}
+	slices.SortFunc(found, func(a, b *policyv1.PodDisruptionBudget) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+// Answer is what a budget says to one more disruption.
+type Answer struct {
+	// Write is the budget as it is to be written; nil if nothing is to be.
+	Write *policyv1.PodDisruptionBudget
+	// Refused says in the words of the eviction API why there is none; empty if there is.
+	Refused string
+	// Forbidden says that waiting does not help.
+	Forbidden bool
+	// Wait is after which time to ask again, if the budget knows; zero if not.
+	Wait time.Duration
+}
+
+// Claim asks a budget for the disruption of a pod. It asks for nothing more if the pod
+// has a claim, or is not healthy and the budget lets such pods go.
+func Claim(b *policyv1.PodDisruptionBudget, pod *corev1.Pod, now time.Time) Answer {
+	if at, ok := b.Status.DisruptedPods[pod.Name]; ok && now.Before(at.Add(Lasts)) {
+		return renew(b, pod.Name, at.Time, now)
+	}
+	if !healthy(pod) && letsUnhealthyGo(b) {
+		return Answer{}
+	}
+	switch s := &b.Status; {
+	case s.ObservedGeneration < b.Generation:
+		return Answer{Refused: fmt.Sprintf("The disruption budget %s is still being processed by the server.", b.Name), Wait: 10 * time.Second}
+	case s.DisruptionsAllowed < 0:
+		return Answer{Refused: fmt.Sprintf("The disruption budget %s allows a negative number of disruptions.", b.Name), Forbidden: true}
+	case len(s.DisruptedPods) > mostNotes:
+		return Answer{Refused: fmt.Sprintf("The disruption budget %s has too many evictions that are not confirmed.", b.Name), Forbidden: true}
+	case s.DisruptionsAllowed == 0:
+		return Answer{Refused: fmt.Sprintf("The disruption budget %s needs %d healthy pods and has %d currently", b.Name, s.DesiredHealthy, s.CurrentHealthy)}
+	}
+	to := b.DeepCopy()
+	to.Status.DisruptionsAllowed--
+	if to.Status.DisruptionsAllowed == 0 {
+		meta.SetStatusCondition(&to.Status.Conditions, metav1.Condition{
+			Type: policyv1.DisruptionAllowedCondition, Status: metav1.ConditionFalse, Reason: policyv1.InsufficientPodsReason,
+			ObservedGeneration: to.Status.ObservedGeneration, LastTransitionTime: metav1.NewTime(now),
+		})
+	}
+	note(to, pod.Name, now)
+	return Answer{Write: to}
+}
+
+// renew lets a claim that is there last longer. It is in no count a second time.
+func renew(b *policyv1.PodDisruptionBudget, name string, at, now time.Time) Answer {
+	if now.Before(at.Add(renewal)) {
+		return Answer{}
+	}
+	to := b.DeepCopy()
+	note(to, name, now)
+	return Answer{Write: to}
+}
+
+func note(b *policyv1.PodDisruptionBudget, name string, now time.Time) {
+	if b.Status.DisruptedPods == nil {
+		b.Status.DisruptedPods = map[string]metav1.Time{}
+	}
+	b.Status.DisruptedPods[name] = metav1.NewTime(now)
+}
+
+// Release returns a budget without the claim of a pod; nil if it has none.
+func Release(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) *policyv1.PodDisruptionBudget {
+	if _, ok := b.Status.DisruptedPods[pod.Name]; !ok {
+		return nil
+	}
+	to := b.DeepCopy()
+	delete(to.Status.DisruptedPods, pod.Name)
+	return to
+}
+
+// Ignores reports whether a pod may go whatever its budgets say: it is not one that they
+// count on.
+func Ignores(pod *corev1.Pod) bool {
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded, corev1.PodFailed, corev1.PodPending:
+		return true
+	}
+	return pod.DeletionTimestamp != nil
+}
+
+// healthy reports whether budgets count a pod as healthy.
+func healthy(pod *corev1.Pod) bool {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// letsUnhealthyGo reports whether a pod that is not healthy asks for no disruption.
+func letsUnhealthyGo(b *policyv1.PodDisruptionBudget) bool {
+	if p := b.Spec.UnhealthyPodEvictionPolicy; p != nil && *p == policyv1.AlwaysAllow {
+		return true
+	}
+	return b.Status.DesiredHealthy > 0 && b.Status.CurrentHealthy >= b.Status.DesiredHealthy
+}

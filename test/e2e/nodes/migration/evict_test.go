@@ -1,0 +1,151 @@
+//go:build nodes
+
+package migration
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/eviction"
+	"supercargo.dev/supercargo/descheduler/eviction/decide"
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+)
+
+// kubectlPath is the kubectl of the Kubernetes that is tested.
+const kubectlPath = "../../../../bin/kubectl"
+
+// evictionAddress is where the descheduler serves its webhook: a port that was free.
+var evictionAddress = sync.OnceValues(func() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	return listener.Addr().String(), listener.Close()
+})
+
+// evictionFlags have the descheduler serve its webhook there.
+func evictionFlags() ([]string, error) {
+	address, err := evictionAddress()
+	return []string{"--eviction-webhook-bind-address", address, "--eviction-webhook-hosts", "127.0.0.1"}, err
+}
+
+// askForEvictions has the API server call the webhook where it is served, and waits until
+// it trusts it.
+func (w *town) askForEvictions() {
+	w.Helper()
+	address, err := evictionAddress()
+	if err != nil {
+		w.Fatal(err)
+	}
+	c, key := &admissionv1.ValidatingWebhookConfiguration{}, client.ObjectKey{Name: "supercargo-evictions"}
+	if err := w.fleet.Objects.Get(w.Context(), key, c); err != nil {
+		w.Fatal(err)
+	}
+	before, url := c.DeepCopy(), "https://"+address+eviction.Path
+	authority := c.Webhooks[0].ClientConfig.CABundle
+	c.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: &url, CABundle: authority}
+	// What it does not answer is not to be evicted: that would be a pass for nothing.
+	c.Webhooks[0].FailurePolicy = new(admissionv1.Fail)
+	if err := w.fleet.Objects.Patch(w.Context(), c, client.MergeFrom(before)); err != nil {
+		w.Fatal(err)
+	}
+	w.Eventually("the webhook has an authority", func(ctx context.Context) error {
+		if err := w.fleet.Objects.Get(ctx, key, c); err != nil || len(c.Webhooks[0].ClientConfig.CABundle) > 0 {
+			return err
+		}
+		return fmt.Errorf("it has none")
+	})
+}
+
+// kubectl runs the real kubectl, and returns what it says.
+func (w *town) kubectl(args ...string) string {
+	w.Helper()
+	program, err := filepath.Abs(kubectlPath)
+	if err != nil {
+		w.Fatal(err)
+	}
+	cmd := exec.CommandContext(w.Context(), program, append([]string{"--kubeconfig", w.KubeconfigPath()}, args...)...)
+	cmd.Env = append(os.Environ(), "HOME="+w.TempDir())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		w.Fatalf("kubectl %s: %v (`make bin/kubectl` builds it)\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// drain empties a node.
+func (w *town) drain(node *cluster.Node) string {
+	w.Helper()
+	return w.kubectl("drain", node.Name, "--timeout=4m")
+}
+
+func TestAJobIsDrainedTwiceByKubectlAndEveryChainIsWhole(t *testing.T) {
+	const indexes, steps = 3, 1500
+	w := newTown(t)
+	w.askForEvictions()
+	a, b := w.Nodes[0], w.Nodes[1]
+	t.Cleanup(func() { w.kubectl("uncordon", a.Name, b.Name) })
+	w.kubectl("cordon", b.Name)
+	w.chains("drained", indexes, steps)
+	for _, node := range []*cluster.Node{a, b} {
+		w.kubectl("uncordon", w.other(node.Name).Name)
+		if out := w.drain(node); strings.Count(out, decide.Evacuation) < indexes {
+			t.Errorf("the drain of %s does not say of %d pods that they move:\n%s", node.Name, indexes, out)
+		}
+		w.Eventually("all pods run on the other node", func(ctx context.Context) error {
+			pods := w.runningPods(ctx, "drained")
+			for _, pod := range pods {
+				if pod.Spec.NodeName == node.Name {
+					return fmt.Errorf("pod %s is on %s", pod.Name, node.Name)
+				}
+			}
+			if len(pods) != indexes {
+				return fmt.Errorf("%d of %d run", len(pods), indexes)
+			}
+			return nil
+		})
+	}
+	job := w.complete("drained")
+	if job.Status.Failed != 0 || job.Status.Succeeded != indexes {
+		t.Errorf("the Job counts %d failed and %d succeeded, want 0 and %d", job.Status.Failed, job.Status.Succeeded, indexes)
+	}
+	seen := sets.New[string]()
+	for _, pod := range w.podsOf(w.Context(), "drained") {
+		w.wholeChain(&pod, steps)
+		seen.Insert(pod.Annotations[batchv1.JobCompletionIndexAnnotation])
+	}
+	if seen.Len() != indexes {
+		t.Errorf("chains %v were hashed, want %d", sets.List(seen), indexes)
+	}
+	w.allSucceeded(2 * indexes)
+}
+
+// allSucceeded checks that evictions have made so many migrations, of which each has
+// succeeded.
+func (w *town) allSucceeded(n int) {
+	w.Helper()
+	var all v1alpha1.MigrationList
+	if err := w.fleet.Objects.List(w.Context(), &all, client.InNamespace(w.Namespace)); err != nil {
+		w.Fatal(err)
+	}
+	for i := range all.Items {
+		m := w.succeeded(&all.Items[i])
+		w.tellMeasured(m)
+	}
+	if len(all.Items) != n {
+		w.Errorf("evictions have made %d migrations, want %d", len(all.Items), n)
+	}
+}

@@ -1,0 +1,195 @@
+// Package eviction tests the webhook that turns evictions into Migrations on a real API
+// server with the real controllers, the real scheduler and the real kubectl. Nodes are
+// played by kwok, and their agents by a simulation that moves pods.
+//
+// All tests share one control plane and one descheduler, which has the rights of its
+// manifests and no others. Each has a namespace and nodes of its own.
+package eviction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/descheduler/agent"
+	"supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
+	"supercargo.dev/supercargo/descheduler/eviction"
+	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+const (
+	home    = "supercargo-system"
+	account = "supercargo-descheduler"
+	// webhookName is that of the configuration in the manifests.
+	webhookName = "supercargo-evictions"
+	// down begins the names of namespaces for which nobody serves the webhook.
+	down = "down-"
+)
+
+var sites = kit.NewSites(playground.Options{})
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	defer shared.stop()
+	return kit.Main(m, "6", sites)
+}
+
+// programs are those that all tests share.
+type programs struct {
+	once     sync.Once
+	err      error
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	dir      string
+	log      kit.Log
+	requests kit.Ledger
+}
+
+var shared programs
+
+// start starts them when the first test needs them.
+func (p *programs) start(t *testing.T, s *kit.Site) {
+	t.Helper()
+	p.once.Do(func() {
+		p.err = errors.New("the first test that asked for them has given up") // unless it comes back
+		p.err = p.begin(t, s)
+	})
+	if p.err != nil {
+		t.Fatalf("start the descheduler and the agents: %v", p.err)
+	}
+}
+
+func (p *programs) begin(t *testing.T, s *kit.Site) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	p.cancel = cancel
+	var err error
+	if p.dir, err = os.MkdirTemp("", "eviction"); err != nil {
+		return err
+	}
+	for _, file := range []string{"descheduler/namespace.yaml", "descheduler/rbac.yaml", "evictions/base/rbac.yaml"} {
+		for _, object := range kit.Objects(t, "../../../manifests/"+file) {
+			if err := s.Client.Create(ctx, object); err != nil {
+				return fmt.Errorf("make %s: %w", object.GetName(), err)
+			}
+		}
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	configuration := webhook(t, "https://"+listener.Addr().String()+eviction.Path)
+	if err := s.Client.Create(ctx, configuration); err != nil {
+		return err
+	}
+	p.descheduler(ctx, s, listener)
+	if err := p.agents(ctx, s); err != nil {
+		return err
+	}
+	return p.ready(ctx, s)
+}
+
+// webhook returns the configuration of the manifests, but for the URL and what is tested
+// without it.
+func webhook(t *testing.T, url string) *admissionv1.ValidatingWebhookConfiguration {
+	t.Helper()
+	for _, object := range kit.Objects(t, "../../../manifests/evictions/base/webhook.yaml") {
+		if object.GetName() == webhookName {
+			c := &admissionv1.ValidatingWebhookConfiguration{}
+			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+			if err == nil {
+				err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, c)
+			}
+			if err != nil {
+				t.Fatalf("read the ValidatingWebhookConfiguration of the manifests: %v", err)
+			}
+			w := &c.Webhooks[0]
+			w.ClientConfig = admissionv1.WebhookClientConfig{URL: &url}
+			w.NamespaceSelector.MatchExpressions = append(w.NamespaceSelector.MatchExpressions,
+				metav1.LabelSelectorRequirement{Key: "down", Operator: metav1.LabelSelectorOpDoesNotExist})
+			return c
+		}
+	}
+	t.Fatal("the manifests have no ValidatingWebhookConfiguration")
+	return nil
+}
+
+func (p *programs) descheduler(ctx context.Context, s *kit.Site, listener net.Listener) {
+	o := app.Defaults()
+	config := rest.CopyConfig(s.Config())
+	config.QPS, config.Burst = 200, 400
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + home + ":" + account,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
+	}
+	config.Wrap(p.requests.Wrap)
+	o.Options = operator.Options{
+		Config: operator.Throttle(config), MetricsAddress: "0", ProbeAddress: "0", Log: p.log.Logger("descheduler"),
+		LeaderElection: true, LeaderElectionNamespace: home,
+	}
+	o.Migrations.MaxMigrations = 50
+	o.Evictions.Listener, o.Evictions.Hosts, o.Evictions.Deadline = listener, []string{"127.0.0.1"}, 2*time.Minute
+	p.goOn(func() error { return app.Run(ctx, o) })
+}
+
+func (p *programs) agents(ctx context.Context, s *kit.Site) error {
+	a, err := agent.New(agent.Config{
+		Client: operator.Throttle(s.Config()), StateDir: filepath.Join(p.dir, "state"), WorkDir: filepath.Join(p.dir, "work"), ListenAddress: "127.0.0.1:0",
+		Simulation: &agent.Simulation{Selector: labels.Everything(), Model: simulated.Model{}}, Log: p.log.Logger("agents"),
+	})
+	if err != nil {
+		return err
+	}
+	p.goOn(func() error { return a.Run(ctx) })
+	return nil
+}
+
+func (p *programs) goOn(run func() error) {
+	p.running.Go(func() {
+		if err := run(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	})
+}
+
+// ready waits until the API server has been told what to trust.
+func (p *programs) ready(ctx context.Context, s *kit.Site) error {
+	deadline := time.Now().Add(kit.Patience)
+	for time.Now().Before(deadline) {
+		var c admissionv1.ValidatingWebhookConfiguration
+		if err := s.Client.Get(ctx, client.ObjectKey{Name: webhookName}, &c); err == nil && len(c.Webhooks[0].ClientConfig.CABundle) > 0 {
+			return nil
+		}
+		time.Sleep(kit.Poll)
+	}
+	return errors.New("the webhook was given no authority:\n" + p.log.Tail(20))
+}
+
+func (p *programs) stop() {
+	if p.cancel == nil {
+		return
+	}
+	p.cancel()
+	p.running.Wait()
+	_ = os.RemoveAll(p.dir)
+}
+
+// isDown reports whether nobody serves the webhook for a namespace.
+func isDown(namespace string) bool { return strings.HasPrefix(namespace, down) }
