@@ -26,6 +26,7 @@ var pure = []string{
 	"internal/outcome",
 	"internal/packing",
 	"internal/planfile",
+	"internal/queueing",
 	"internal/report",
 	"internal/runtimes",
 	"internal/scenario",
