@@ -11,6 +11,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/hpa"
 	"supercargo.dev/supercargo/autoscaler/replica/inversequeue"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/autoscaler/replica/predictive"
 )
 
 // Options are what every law is made from. A law takes what it knows: those by
@@ -30,6 +31,8 @@ type entry struct {
 }
 
 var entries = []entry{
+	{predictive.Name, "queueing model at the forecast rate, with learned speed and margin (ours)",
+		func(o Options) (law.Law, error) { return predictive.New(predictive.For(o.Goal)) }},
 	{inversequeue.Name, "inverse queueing model with learned references and feedback (Cai and Buyya)", makeInverseQueue},
 	{doublethreshold.Name, "two thresholds of utilisation, sampled every 30, 10 or 1 s (DHPA, Jiang and Wu)", makeDoubleThreshold},
 	{hpa.Name, "Kubernetes' HorizontalPodAutoscaler over utilisation, with tolerance and stabilisation", makeHPA},
@@ -40,7 +43,7 @@ var entries = []entry{
 	{baseline.Proportional, "in proportion to the arrival rate", makeProportional},
 }
 
-// Names lists the laws.
+// Names lists the laws, the default first.
 func Names() []string {
 	var names []string
 	for _, e := range entries {
