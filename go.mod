@@ -39,6 +39,7 @@ require (
 	k8s.io/kubernetes v1.35.4
 	k8s.io/pod-security-admission v0.0.0
 	k8s.io/utils v0.0.0-20251002143259-bc988d571ff4
+	gonum.org/v1/gonum v0.17.0
 	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/cluster-api v1.13.5
 	sigs.k8s.io/controller-runtime v0.23.3
@@ -198,7 +199,6 @@ require (
 	golang.org/x/time v0.9.0 // indirect
 	golang.org/x/tools v0.48.0 // indirect
 	gomodules.xyz/jsonpatch/v2 v2.5.0 // indirect
-	gonum.org/v1/gonum v0.17.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260414002931-afd174a4e478 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260414002931-afd174a4e478 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect

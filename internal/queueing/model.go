@@ -1,0 +1,76 @@
+package queueing
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Model says how a service's replicas perform, and what its past does to its
+// present (equations 1 and 5 of the paper):
+//
+//	mu  = mu_b + c/lambda
+//	y_k = alpha·y_(k-1) + (1 - alpha)·W(N, lambda, mu)
+//
+// where y_k is the mean response time measured in step k.
+type Model struct {
+	// MuB is the basic service rate of a replica, requests per second: what is
+	// left of it however many requests come.
+	MuB float64 `json:"muB"`
+	// C is by how much a replica is faster while few requests come, in requests
+	// squared per second squared. 0 is a service of fixed rate.
+	C float64 `json:"c"`
+	// Alpha is the weight of the past, in [0, 1).
+	Alpha float64 `json:"alpha"`
+}
+
+// PaperModel has the constants that the paper found for its own service
+// (section 5.1). With them one request alone takes longer than 0.1 s as soon as
+// more than 706 requests come per second.
+func PaperModel() Model { return Model{MuB: 7.771, C: 1574.510, Alpha: 0.215} }
+
+// Validate refuses constants outside their range, all of them at once.
+func (m Model) Validate() error {
+	var errs []error
+	if !(m.MuB > 0) || math.IsInf(m.MuB, 1) {
+		errs = append(errs, fmt.Errorf("basic service rate mu_b %v: want requests per second above 0", m.MuB))
+	}
+	if !(m.C >= 0) || math.IsInf(m.C, 1) {
+		errs = append(errs, fmt.Errorf("speed-up c %v: want 0 or more", m.C))
+	}
+	if !(m.Alpha >= 0 && m.Alpha < 1) {
+		errs = append(errs, fmt.Errorf("weight of the past alpha %v: want at least 0 and below 1", m.Alpha))
+	}
+	return errors.Join(errs...)
+}
+
+// ServiceRate is mu at an arrival rate, in requests per second and replica. At
+// lambda = 0 it is infinite where C is above 0: the model says nothing of a
+// service that nobody asks.
+func (m Model) ServiceRate(lambda float64) float64 {
+	if m.C == 0 {
+		return m.MuB
+	}
+	return m.MuB + m.C/lambda
+}
+
+// System is the queue of n replicas at an arrival rate.
+func (m Model) System(n int, lambda float64) System {
+	return System{Servers: n, ArrivalRate: lambda, ServiceRate: m.ServiceRate(lambda)}
+}
+
+// BareTime is the time 1/mu of one request alone, in seconds: no number of
+// replicas answers faster at this arrival rate.
+func (m Model) BareTime(lambda float64) float64 { return 1 / m.ServiceRate(lambda) }
+
+// CheckSLO refuses a response time, in seconds, that no number of replicas keeps
+// at the highest arrival rate expected, and names the least that can be kept.
+func (m Model) CheckSLO(slo, peak float64) error {
+	if !(slo > 0) || math.IsInf(slo, 1) {
+		return fmt.Errorf("SLO %v s: want a response time above 0", slo)
+	}
+	if bare := m.BareTime(peak); !(slo > bare) {
+		return fmt.Errorf("SLO %.6g s: at %.6g requests/s one request alone takes %.6g s, want a response time above that", slo, peak, bare)
+	}
+	return nil
+}
