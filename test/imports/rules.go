@@ -13,6 +13,7 @@ const module = "supercargo.dev/supercargo"
 var pure = []string{
 	"autoscaler/fleet/decide",
 	"autoscaler/planner",
+	"autoscaler/worker/estimate",
 	"descheduler/migration/decide",
 	"descheduler/agent/decide",
 	"descheduler/checkpoint/terms",
