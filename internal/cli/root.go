@@ -110,6 +110,7 @@ func newRootCommand(program string) *cobra.Command {
 		newPlaygroundCommand(),
 		newSimulateCommand(),
 		newVersionCommand(),
+		newWorkersCommand(),
 	)
 	return root
 }

@@ -71,7 +71,7 @@ const patience = 1000
 // Run plays the workflow to its end. It fails on what can never run, with an error that
 // names it, on orders that cannot be carried out, and with [ErrStalled].
 func Run(plan Plan, law Law) (Result, error) {
-	if err := plan.validate(); err != nil {
+	if err := plan.Validate(); err != nil {
 		return Result{}, err
 	}
 	p := newPlant(plan)
@@ -89,7 +89,8 @@ func Run(plan Plan, law Law) (Result, error) {
 	return p.finish(), nil
 }
 
-func (p Plan) validate() error {
+// Validate names what can never run: a task that no worker holds, limits that cannot be.
+func (p Plan) Validate() error {
 	var errs []error
 	if len(p.Tasks) == 0 {
 		errs = append(errs, errors.New("no tasks to run"))
@@ -126,7 +127,7 @@ type plant struct {
 
 	queue   queue
 	blocked blocked
-	learned map[string]*mean
+	learned map[string]*estimate.Runtimes
 	left    int // tasks that have not ended
 
 	workers  []*worker // that have not left, in the order in which they were asked for
@@ -143,6 +144,7 @@ type worker struct {
 	running         []started
 	askedAt         time.Duration
 	readyAt         time.Duration
+	idleSince       time.Duration
 	connected       bool
 	cpu             float64 // core-seconds
 	busy            float64 // cores
@@ -154,18 +156,12 @@ type started struct {
 	at, ends time.Duration
 }
 
-// mean is that of the runtimes seen of a category.
-type mean struct {
-	sum time.Duration
-	n   int64
-}
-
 // longAgo is when the first workers connected: all metrics are there.
 const longAgo = -time.Hour
 
 func newPlant(plan Plan) *plant {
 	p := &plant{
-		Plan: plan, learned: map[string]*mean{}, left: len(plan.Tasks), initTime: plan.InitTime.Mean,
+		Plan: plan, learned: map[string]*estimate.Runtimes{}, left: len(plan.Tasks), initTime: plan.InitTime.Mean,
 		queue: newQueue(), blocked: newBlocked(plan.Tasks),
 	}
 	for range plan.Start {
@@ -213,9 +209,10 @@ func (p *plant) advance(to time.Duration) {
 	p.integrate(to - p.now)
 	p.now = to
 	connected := 0
+	var ready []int // in the order of the file, whoever ended first
 	for _, w := range slices.Clone(p.workers) {
 		if !w.connected && w.readyAt <= to {
-			w.connected = true
+			w.connected, w.idleSince = true, to
 			p.initTime = w.readyAt - w.askedAt
 		}
 		if w.connected {
@@ -225,12 +222,14 @@ func (p *plant) advance(to time.Duration) {
 			if s.ends > to {
 				return false
 			}
-			p.end(w, s)
+			ready = append(ready, p.end(w, s)...)
 			return true
 		})
 		p.dismiss(w)
 	}
 	p.result.Peak = max(p.result.Peak, connected)
+	slices.Sort(ready)
+	p.enqueue(ready)
 }
 
 // integrate adds up a time in which nothing changes.
@@ -245,25 +244,25 @@ func (p *plant) integrate(dt time.Duration) {
 	}
 }
 
-// end takes a task that is done off its worker.
-func (p *plant) end(w *worker, s started) {
+// end takes a task that is done off its worker and returns those that are ready now.
+func (p *plant) end(w *worker, s started) []int {
 	t := &p.Tasks[s.task]
 	p.release(w, t)
 	m := p.learned[t.Category]
 	if m == nil {
-		m = &mean{}
+		m = &estimate.Runtimes{}
 		p.learned[t.Category] = m
 	}
-	m.sum += s.ends - s.at
-	m.n++
+	m.Observe(s.ends - s.at)
 	p.left--
-	p.enqueue(p.blocked.ended(s.task))
+	return p.blocked.ended(s.task)
 }
 
 func (p *plant) release(w *worker, t *trace.Task) {
 	w.free = w.free.Plus(needOf(t), 1)
 	w.busy = max(0, w.busy-busyCores(t))
 	if w.free == w.Capacity {
+		w.idleSince = p.now
 		w.busy = 0 // nothing is left of rounding
 	}
 }
@@ -385,45 +384,48 @@ func (p *plant) kill(w *worker) {
 // view is the plant as a law sees it.
 func (p *plant) view() View {
 	v := View{Now: p.now, InitTime: p.initTime}
+	ran := map[string]time.Duration{} // the longest of a category that now runs
 	for _, w := range p.workers {
-		seen := w.Worker
+		for _, s := range w.running {
+			category := p.Tasks[s.task].Category
+			ran[category] = max(ran[category], p.now-s.at)
+		}
+	}
+	for _, w := range p.workers {
+		v.State.Workers = append(v.State.Workers, p.seen(w, ran))
 		u := Usage{Connected: w.connected, CPUSeconds: w.cpu}
 		if w.connected {
 			u.ConnectedAt = w.readyAt
-		} else {
-			// A worker is expected after the time that the last one took, not when it will come.
-			seen.ReadyIn = max(time.Millisecond, p.initTime-(p.now-w.askedAt))
 		}
-		for _, s := range w.running {
-			seen.Running = append(seen.Running, p.seen(s))
-		}
-		v.State.Workers = append(v.State.Workers, seen)
 		v.Usage = append(v.Usage, u)
 	}
 	v.State.Waiting = p.queue.batches(func(task int) estimate.Batch {
 		t := &p.Tasks[task]
-		return estimate.Batch{Category: t.Category, Need: needOf(t), Runtime: p.expected(t.Category), Count: 1}
+		return estimate.Batch{Category: t.Category, Need: needOf(t), Runtime: p.learned[t.Category].Expect(ran[t.Category]), Count: 1}
 	})
 	return v
 }
 
-// seen is what is known of a running task.
-func (p *plant) seen(s started) estimate.Running {
-	t := &p.Tasks[s.task]
-	r := estimate.Running{Category: t.Category, Need: needOf(t), Left: p.expected(t.Category), Count: 1}
-	if r.Left != estimate.Unknown {
-		r.Left = max(0, r.Left-(p.now-s.at))
+// seen is what is known of a worker and what it runs.
+func (p *plant) seen(w *worker, ran map[string]time.Duration) estimate.Worker {
+	seen := w.Worker
+	switch {
+	case !w.connected:
+		// It is expected after the time that the last one took, not when it will come.
+		seen.ReadyIn = max(time.Millisecond, p.initTime-(p.now-w.askedAt))
+	case len(w.running) == 0:
+		seen.IdleFor = p.now - w.idleSince
 	}
-	return r
-}
-
-// expected is the mean runtime of a category, or that it is unknown.
-func (p *plant) expected(category string) time.Duration {
-	m := p.learned[category]
-	if m == nil {
-		return estimate.Unknown
+	for _, s := range w.running {
+		t := &p.Tasks[s.task]
+		r := estimate.Running{Category: t.Category, Need: needOf(t), Ran: p.now - s.at, Count: 1}
+		r.Left = p.learned[t.Category].Expect(ran[t.Category])
+		if r.Left != estimate.Unknown {
+			r.Left = max(0, r.Left-r.Ran)
+		}
+		seen.Running = append(seen.Running, r)
 	}
-	return max(time.Millisecond, m.sum/time.Duration(m.n))
+	return seen
 }
 
 // finish pays for the workers still there.

@@ -76,6 +76,8 @@ type Running struct {
 	// Left is how long they still run: 0 for those that may end at any moment,
 	// [Unknown] where nobody can say.
 	Left time.Duration
+	// Ran is how long they have run.
+	Ran time.Duration
 	// Count is how many they are, above 0.
 	Count int
 }
@@ -87,6 +89,8 @@ type Worker struct {
 	Capacity Resources
 	// ReadyIn is when it connects: 0 for one that has.
 	ReadyIn time.Duration
+	// IdleFor is how long one that has connected has run nothing.
+	IdleFor time.Duration
 	// Draining workers take no more tasks and leave when those they have are done.
 	Draining bool
 	Running  []Running
