@@ -2,6 +2,7 @@ package workplant
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -110,13 +111,8 @@ func (h *HPA) measure(v View) (used, requested float64, waiting int) {
 
 // stable returns the greatest recommendation of the last minutes.
 func (h *HPA) stable(now time.Duration, pods int) int {
-	kept := h.recommended[:0]
-	for _, r := range h.recommended {
-		if now-r.at < hpaStable {
-			kept = append(kept, r)
-		}
-	}
-	h.recommended = append(kept, recommendation{now, pods})
+	h.recommended = slices.DeleteFunc(h.recommended, func(r recommendation) bool { return now-r.at >= hpaStable })
+	h.recommended = append(h.recommended, recommendation{now, pods})
 	for _, r := range h.recommended {
 		pods = max(pods, r.pods)
 	}

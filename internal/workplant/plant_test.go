@@ -144,6 +144,17 @@ func TestARunIsPlayingEachSecond(t *testing.T) {
 	})
 }
 
+// unblocked reports whether all have ended that a task waits for.
+func unblocked(plan Plan, state []string, task int) bool {
+	for j := range plan.Tasks {
+		before := plan.Tasks[j].Stage < plan.Tasks[task].Stage || slices.Contains(plan.Tasks[task].Parents, j)
+		if before && state[j] != "done" {
+			return false
+		}
+	}
+	return true
+}
+
 // eachSecond runs a plan without a law.
 func eachSecond(plan Plan) (end time.Duration, waste, shortage int64) {
 	n := len(plan.Tasks)
@@ -153,15 +164,8 @@ func eachSecond(plan Plan) (end time.Duration, waste, shortage int64) {
 		left[i] = plan.Tasks[i].Runtime
 	}
 	for {
-		for i, tk := range plan.Tasks {
-			ready := state[i] == ""
-			for _, p := range tk.Parents {
-				ready = ready && state[p] == "done"
-			}
-			for j := range plan.Tasks {
-				ready = ready && (plan.Tasks[j].Stage >= tk.Stage || state[j] == "done")
-			}
-			if ready {
+		for i := range plan.Tasks {
+			if state[i] == "" && unblocked(plan, state, i) {
 				state[i] = "ready"
 				queued = append(queued, i)
 			}

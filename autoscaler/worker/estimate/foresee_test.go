@@ -114,9 +114,7 @@ func twin(s State, window time.Duration) Outlook {
 		for _, b := range queue {
 			placed := false
 			for i, w := range s.Workers {
-				f := free(i)
-				if w.Draining || w.ReadyIn > now || b.Need.MilliCores > f.MilliCores || b.Need.MemoryBytes > f.MemoryBytes ||
-					b.Need.DiskBytes > f.DiskBytes || b.Need.GPUs > f.GPUs {
+				if w.Draining || w.ReadyIn > now || !holds(free(i), b.Need) {
 					continue
 				}
 				note(i, task{b.Need, now + b.Runtime, b.Runtime == Unknown})
@@ -136,6 +134,11 @@ func twin(s State, window time.Duration) Outlook {
 	}
 	o.Waiting = queue
 	return o
+}
+
+// holds reports whether there is enough of each thing.
+func holds(free, need Resources) bool {
+	return free.MilliCores >= need.MilliCores && free.MemoryBytes >= need.MemoryBytes && free.DiskBytes >= need.DiskBytes && free.GPUs >= need.GPUs
 }
 
 // apart writes a queue task by task.
