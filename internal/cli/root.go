@@ -111,6 +111,7 @@ func newRootCommand(program string) *cobra.Command {
 		newReplicasCommand(),
 		newSimulateCommand(),
 		newVersionCommand(),
+		newWorkersCommand(),
 	)
 	return root
 }

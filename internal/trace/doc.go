@@ -1,6 +1,6 @@
 // Package trace reads and writes recorded workloads and machine catalogues.
 //
-// Four CSV formats are read:
+// Five CSV formats are read:
 //
 //   - the openb pod list of the Alibaba GPU cluster trace of 2023, see
 //     [Read] for what its columns turn into;
@@ -11,7 +11,9 @@
 //   - the flavor catalogue, with the columns name, cpu, memory_gib,
 //     price_per_hour and, where wanted, arch, machine_type, max_pods,
 //     watts_idle and watts_full, see [ReadFlavors], and for those who heed them
-//     zones, labels and taints, see [ReadOffers].
+//     zones, labels and taints, see [ReadOffers];
+//   - the task list of a workflow, with the columns id, category, cores, memory_mib,
+//     runtime_s, cpu_fraction and, where wanted, parents and stage, see [ReadTasks].
 //
 // Files are UTF-8, comma-separated, with one header row. A byte order mark and
 // CRLF line ends are accepted, blank lines are skipped, columns may stand in

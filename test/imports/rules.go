@@ -21,6 +21,7 @@ var pure = []string{
 	"autoscaler/replica/inversequeue",
 	"autoscaler/replica/law",
 	"autoscaler/replica/predictive",
+	"autoscaler/worker/estimate",
 	"descheduler/migration/decide",
 	"descheduler/agent/decide",
 	"descheduler/checkpoint/terms",

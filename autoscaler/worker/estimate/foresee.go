@@ -1,0 +1,254 @@
+package estimate
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Outlook is a pool as it will be at the end of a window, if nobody resizes it and
+// nothing is submitted.
+type Outlook struct {
+	// Waiting are the tasks that still wait, in the order of the queue.
+	Waiting []Batch
+	// Workers are in the order of the state's.
+	Workers []Prospect
+}
+
+// Prospect is what becomes of a worker within a window.
+type Prospect struct {
+	Free Resources
+	// Idle says that it runs nothing at the end of the window.
+	Idle bool
+	// Took is how many of the waiting tasks it was given.
+	Took int
+	// BusyUntil is when the last task that it has been given ends, from now; [Unknown]
+	// if nobody can say, and 0 if it has none.
+	BusyUntil time.Duration
+}
+
+// Foresee plays a window through: tasks end and give back what they occupied,
+// workers connect, and waiting tasks start. What happens at the very end of the
+// window still counts.
+//
+// Tasks start in the order of the queue, each on the first worker with room for it. One
+// that fits nowhere is skipped and later ones are tried. The algorithm of the paper adds
+// up what all workers have free; here a task never straddles two workers, and every
+// resource counts.
+//
+// The state must be valid. Cost: O(n·(log n + k) + e·(w + k)) for n runs of equal tasks
+// that start in the window, k different needs, e moments at which something ends and w
+// workers on which something ends then.
+func Foresee(s State, window time.Duration) Outlook {
+	f := newForecast(s, window)
+	for at, more := time.Duration(0), true; more; at, more = f.next() {
+		f.advance(at)
+		f.dispatch(at)
+	}
+	return f.outlook()
+}
+
+// forecast is a window being played through.
+type forecast struct {
+	window  time.Duration
+	workers []place
+	queue   []Batch // counts fall as tasks start
+	shapes  []shape
+	events  events
+	gained  []int // workers that have more room than before
+}
+
+// place is a worker with what it has free.
+type place struct {
+	free    Resources
+	running int
+	took    int
+	until   time.Duration
+	serves  bool
+	gained  bool
+}
+
+// shape is the waiting tasks of one need.
+type shape struct {
+	need    Resources
+	waiting []int // positions in the queue, first come first
+	tried   int   // how many of the workers that gained room have none left for it
+}
+
+func newForecast(s State, window time.Duration) *forecast {
+	f := &forecast{window: window, workers: make([]place, len(s.Workers)), queue: slices.Clone(s.Waiting)}
+	for i := range s.Workers {
+		w, p := &s.Workers[i], &f.workers[i]
+		p.free = w.Capacity
+		for _, r := range w.Running {
+			f.start(i, r.Need, r.Count, 0, r.Left)
+		}
+		if w.Draining {
+			continue
+		}
+		if w.ReadyIn <= window {
+			f.events.push(event{at: w.ReadyIn, worker: i, connects: true})
+		}
+	}
+	f.shapes = shapesOf(f.queue)
+	return f
+}
+
+// shapesOf sorts the queue by what tasks need.
+func shapesOf(queue []Batch) []shape {
+	var shapes []shape
+	of := map[Resources]int{}
+	for i, b := range queue {
+		k, known := of[b.Need]
+		if !known {
+			k = len(shapes)
+			of[b.Need] = k
+			shapes = append(shapes, shape{need: b.Need})
+		}
+		shapes[k].waiting = append(shapes[k].waiting, i)
+	}
+	return shapes
+}
+
+// start gives n tasks to a worker.
+func (f *forecast) start(worker int, need Resources, n int, at, runtime time.Duration) {
+	p := &f.workers[worker]
+	p.free = p.free.Plus(need, -n)
+	p.running += n
+	end := Unknown
+	if runtime < Unknown-at {
+		end = at + runtime
+	}
+	p.until = max(p.until, end)
+	if end <= f.window {
+		f.events.push(event{at: end, worker: worker, need: need, n: n})
+	}
+}
+
+// next returns when something happens next, if anything does within the window.
+func (f *forecast) next() (time.Duration, bool) {
+	if len(f.events) == 0 {
+		return 0, false
+	}
+	return f.events[0].at, true
+}
+
+// advance lets happen what happens at one moment.
+func (f *forecast) advance(at time.Duration) {
+	for len(f.events) > 0 && f.events[0].at <= at {
+		e := f.events.pop()
+		p := &f.workers[e.worker]
+		if e.connects {
+			p.serves = true
+		} else {
+			p.free = p.free.Plus(e.need, e.n)
+			p.running -= e.n
+		}
+		if p.serves && !p.gained {
+			p.gained = true
+			f.gained = append(f.gained, e.worker)
+		}
+	}
+	slices.Sort(f.gained)
+}
+
+// dispatch starts what fits. Between two moments nothing that waits fits anywhere: it is
+// enough to look at the workers that have gained room. At one moment room only shrinks:
+// a worker that has none for a need is not asked again for it.
+func (f *forecast) dispatch(at time.Duration) {
+	for i := range f.shapes {
+		f.shapes[i].tried = 0
+	}
+	for {
+		first := f.foremost()
+		if first == nil {
+			break
+		}
+		b := &f.queue[first.waiting[0]]
+		worker := f.gained[first.tried]
+		n := b.Need.Times(f.workers[worker].free, b.Count)
+		if n == 0 {
+			first.tried++
+			continue
+		}
+		f.start(worker, b.Need, n, at, b.Runtime)
+		f.workers[worker].took += n
+		if b.Count -= n; b.Count == 0 {
+			first.waiting = first.waiting[1:]
+		}
+	}
+	for _, worker := range f.gained {
+		f.workers[worker].gained = false
+	}
+	f.gained = f.gained[:0]
+}
+
+// foremost returns the needs of the task that is first in the queue among those that may
+// still find room, or nil.
+func (f *forecast) foremost() *shape {
+	var first *shape
+	for i := range f.shapes {
+		s := &f.shapes[i]
+		if len(s.waiting) > 0 && s.tried < len(f.gained) && (first == nil || s.waiting[0] < first.waiting[0]) {
+			first = s
+		}
+	}
+	return first
+}
+
+func (f *forecast) outlook() Outlook {
+	o := Outlook{Waiting: slices.DeleteFunc(f.queue, func(b Batch) bool { return b.Count == 0 })}
+	for i := range f.workers {
+		p := &f.workers[i]
+		o.Workers = append(o.Workers, Prospect{Free: p.free, Idle: p.running == 0, Took: p.took, BusyUntil: p.until})
+	}
+	return o
+}
+
+// event is tasks that end or a worker that connects.
+type event struct {
+	at       time.Duration
+	worker   int
+	connects bool
+	need     Resources
+	n        int
+}
+
+// events is a binary heap, the earliest first. Those of one moment are all taken before
+// anything starts: their order does not matter.
+type events []event
+
+func (h *events) push(e event) {
+	*h = append(*h, e)
+	q := *h
+	for i := len(q) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if cmp.Compare(q[parent].at, q[i].at) <= 0 {
+			return
+		}
+		q[parent], q[i] = q[i], q[parent]
+		i = parent
+	}
+}
+
+func (h *events) pop() event {
+	q := *h
+	first := q[0]
+	last := len(q) - 1
+	q[0] = q[last]
+	*h = q[:last]
+	q = *h
+	for i := 0; ; {
+		least := i
+		for _, child := range [...]int{2*i + 1, 2*i + 2} {
+			if child < last && q[child].at < q[least].at {
+				least = child
+			}
+		}
+		if least == i {
+			return first
+		}
+		q[i], q[least] = q[least], q[i]
+		i = least
+	}
+}

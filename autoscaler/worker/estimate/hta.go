@@ -1,0 +1,173 @@
+package estimate
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// HTA decides as algorithm 1 of the paper, by what is left at the end of one
+// initialisation time: tasks still wait -> workers that hold them all at once, even if
+// fragments of others are free; nothing waits -> workers idle by then are drained;
+// else nothing. The paper scales down exactly while tasks wait that do not fit, and not at
+// all once the queue is empty: its lines 19 and 22 are taken in the other order here.
+//
+// A worker that takes a task of the queue within the window is not drained, though it be
+// idle at the end: draining would take it away from that task. Workers are never fewer
+// than Min nor more than Max, those on their way included and those draining not.
+//
+// Look again: after adding, in one initialisation time; after draining, when the
+// longest running task ends; else in one cycle. Within one initialisation time of a resize
+// nothing is resized: what was ordered may still be on its way, though Workers show
+// none of it.
+//
+// It fails on limits or an observation that cannot be, and then says nothing of what to do.
+func HTA(c Config, s State, now time.Time) (Plan, error) {
+	if err := check(c, s); err != nil {
+		return Plan{}, err
+	}
+	o := Foresee(s, c.InitTime)
+	p, wanted := outset(c, s, o)
+	switch wait := settling(c, s, now); {
+	case wait > 0:
+		p.LookAgain = wait
+		p.Reason = fmt.Sprintf("resized less than one initialisation time (%v) ago; %s", c.InitTime, p.prospects())
+	case s.serving() < c.Min || s.serving() > c.Max:
+		p.restore(c, s)
+	case p.Waiting > 0:
+		p.add(c, s, wanted)
+	default:
+		p.drain(idleThen(s, o), s.serving()-c.Min)
+		if len(p.Drain) > 0 {
+			p.LookAgain = cmp.Or(longest(s), c.InitTime)
+		}
+	}
+	return p, nil
+}
+
+func check(c Config, s State) error {
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("limits of the pool: %w", err)
+	}
+	if err := s.Validate(); err != nil {
+		return fmt.Errorf("state of the pool: %w", err)
+	}
+	return nil
+}
+
+// outset is a plan to do nothing, with what is foreseen, and the workers that would hold
+// all that waits.
+func outset(c Config, s State, o Outlook) (p Plan, wanted int) {
+	p.LookAgain = c.Cycle
+	for i := range o.Waiting {
+		p.Waiting += o.Waiting[i].Count
+	}
+	wanted, p.Unplaceable = Require(o.Waiting, c.Worker, max(0, c.Max-s.serving()))
+	p.Reason = p.prospects()
+	return p, wanted
+}
+
+func (p *Plan) prospects() string {
+	if p.Waiting == 0 {
+		return "nothing waits at the end of the window"
+	}
+	return fmt.Sprintf("%d tasks wait at the end of the window", p.Waiting)
+}
+
+// settling is how long nothing may be resized yet. A resize in the future is a clock
+// that was put back: it counts from now.
+func settling(c Config, s State, now time.Time) time.Duration {
+	if s.Resized.IsZero() {
+		return 0
+	}
+	return c.InitTime - max(0, now.Sub(s.Resized))
+}
+
+// restore brings a pool back within its limits, which may have been changed, or workers
+// lost. Of too many workers those go that are idle soonest, the last of the order first.
+func (p *Plan) restore(c Config, s State) {
+	if missing := c.Min - s.serving(); missing > 0 {
+		p.Add = missing
+		p.LookAgain = c.InitTime
+		p.Reason = fmt.Sprintf("%d workers, fewer than there must be (%d)", s.serving(), c.Min)
+		return
+	}
+	var serving []int
+	for i := range slices.Backward(s.Workers) {
+		if !s.Workers[i].Draining {
+			serving = append(serving, i)
+		}
+	}
+	slices.SortStableFunc(serving, func(a, b int) int { return cmp.Compare(s.Workers[a].busy(), s.Workers[b].busy()) })
+	for _, i := range serving[:s.serving()-c.Max] {
+		p.Drain = append(p.Drain, s.Workers[i].Name)
+	}
+	p.Reason = fmt.Sprintf("%d workers, more than there may be (%d)", s.serving(), c.Max)
+}
+
+// add asks for the workers wanted, if any.
+func (p *Plan) add(c Config, s State, wanted int) {
+	room := max(0, c.Max-s.serving())
+	switch {
+	case wanted > 0:
+		p.Add = wanted
+		p.LookAgain = c.InitTime
+		p.Reason = fmt.Sprintf("%s: %d workers for them", p.prospects(), p.Add)
+		if p.Add == room {
+			p.Reason += fmt.Sprintf(", the most there may be (%d)", c.Max)
+		}
+	case room == 0:
+		p.Reason = fmt.Sprintf("%s, and there are as many workers as there may be (%d)", p.prospects(), c.Max)
+	default:
+		p.Reason = fmt.Sprintf("%s, and no worker holds any: %s", p.prospects(), strings.Join(p.Unplaceable, ", "))
+	}
+}
+
+// drain lets go of workers, the last of the order first, since tasks look for room at
+// the first.
+func (p *Plan) drain(names []string, most int) {
+	if most <= 0 || len(names) == 0 {
+		return
+	}
+	if len(names) > most {
+		names = names[len(names)-most:]
+	}
+	p.Drain = slices.Clone(names)
+	p.Reason = fmt.Sprintf("%s, and %d workers are idle by then and took nothing", p.prospects(), len(names))
+}
+
+// idleThen names the workers that run nothing at the end of a window and took nothing of
+// the queue within it.
+func idleThen(s State, o Outlook) []string {
+	var names []string
+	for i, p := range o.Workers {
+		if w := &s.Workers[i]; !w.Draining && p.Idle && p.Took == 0 {
+			names = append(names, w.Name)
+		}
+	}
+	return names
+}
+
+// longest is when the last of the running tasks ends of which that is known, from now.
+func longest(s State) time.Duration {
+	var last time.Duration
+	for i := range s.Workers {
+		for _, r := range s.Workers[i].Running {
+			if r.Left != Unknown {
+				last = max(last, r.Left)
+			}
+		}
+	}
+	return last
+}
+
+// busy is when the last task ends that the worker runs, from now.
+func (w *Worker) busy() time.Duration {
+	var last time.Duration
+	for _, r := range w.Running {
+		last = max(last, r.Left)
+	}
+	return last
+}

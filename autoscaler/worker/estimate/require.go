@@ -1,0 +1,35 @@
+package estimate
+
+import "slices"
+
+// Require returns how many new workers hold all waiting tasks at once, most at the
+// utmost, and the categories with tasks that no such worker holds.
+//
+// Tasks choose in the order of the queue, each the first worker with room. Cost:
+// O(b·k + n) for b batches of k different needs and n workers.
+func Require(waiting []Batch, worker Resources, most int) (workers int, unplaceable []string) {
+	var free []Resources
+	from := map[Resources]int{} // workers before have no room left for the need
+	for i := range waiting {
+		b := &waiting[i]
+		if !b.Need.Fits(worker) {
+			if !slices.Contains(unplaceable, b.Category) {
+				unplaceable = append(unplaceable, b.Category)
+			}
+			continue
+		}
+		at := from[b.Need]
+		for left := b.Count; left > 0 && at < most; {
+			if at == len(free) {
+				free = append(free, worker)
+			}
+			n := b.Need.Times(free[at], left)
+			free[at] = free[at].Plus(b.Need, -n)
+			if left -= n; left > 0 {
+				at++
+			}
+		}
+		from[b.Need] = at
+	}
+	return len(free), unplaceable
+}

@@ -1,0 +1,194 @@
+package estimate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Unknown is the runtime of a task of which nobody can say when it ends: it outlasts
+// every window.
+const Unknown = time.Duration(math.MaxInt64)
+
+// Resources are what a task occupies or a worker has.
+type Resources struct {
+	MilliCores  int64
+	MemoryBytes int64
+	DiskBytes   int64
+	GPUs        int64
+}
+
+// Fits reports whether r is no more than free of anything.
+func (r Resources) Fits(free Resources) bool {
+	return r.MilliCores <= free.MilliCores && r.MemoryBytes <= free.MemoryBytes &&
+		r.DiskBytes <= free.DiskBytes && r.GPUs <= free.GPUs
+}
+
+// Plus returns r and n times other.
+func (r Resources) Plus(other Resources, n int) Resources {
+	k := int64(n)
+	return Resources{
+		MilliCores:  r.MilliCores + k*other.MilliCores,
+		MemoryBytes: r.MemoryBytes + k*other.MemoryBytes,
+		DiskBytes:   r.DiskBytes + k*other.DiskBytes,
+		GPUs:        r.GPUs + k*other.GPUs,
+	}
+}
+
+// Times is how often r goes into free, most at the utmost.
+func (r Resources) Times(free Resources, most int) int {
+	n := int64(most)
+	for _, of := range [...][2]int64{
+		{r.MilliCores, free.MilliCores}, {r.MemoryBytes, free.MemoryBytes}, {r.DiskBytes, free.DiskBytes}, {r.GPUs, free.GPUs},
+	} {
+		switch need, have := of[0], of[1]; {
+		case have < need:
+			return 0 // a worker with more given away than it has included
+		case need > 0:
+			n = min(n, have/need)
+		}
+	}
+	return int(n)
+}
+
+// negative reports whether anything in r is below zero.
+func (r Resources) negative() bool {
+	return r.MilliCores < 0 || r.MemoryBytes < 0 || r.DiskBytes < 0 || r.GPUs < 0
+}
+
+// Batch is a run of tasks that are alike and stand one behind the other in the queue.
+type Batch struct {
+	Category string
+	// Need is what each of them occupies. A task that declares nothing occupies a
+	// whole worker: it is for the caller to say so.
+	Need Resources
+	// Runtime is how long one runs, above 0, or [Unknown].
+	Runtime time.Duration
+	// Count is how many they are, above 0.
+	Count int
+}
+
+// Running is tasks of a worker that end at the same time.
+type Running struct {
+	Category string
+	Need     Resources
+	// Left is how long they still run: 0 for those that may end at any moment,
+	// [Unknown] where nobody can say.
+	Left time.Duration
+	// Ran is how long they have run.
+	Ran time.Duration
+	// Count is how many they are, above 0.
+	Count int
+}
+
+// Worker is one that takes tasks, or will.
+type Worker struct {
+	// Name is unlike that of any other worker.
+	Name     string
+	Capacity Resources
+	// ReadyIn is when it connects: 0 for one that has.
+	ReadyIn time.Duration
+	// IdleFor is how long one that has connected has run nothing.
+	IdleFor time.Duration
+	// Draining workers take no more tasks and leave when those they have are done.
+	Draining bool
+	Running  []Running
+}
+
+// State is what is known of a pool at one moment.
+type State struct {
+	// Workers are in the order in which a task looks for room.
+	Workers []Worker
+	// Waiting is the queue, first come first.
+	Waiting []Batch
+	// Resized is when workers were last added or drained; zero for never.
+	Resized time.Time
+}
+
+// Config are the limits of a pool.
+type Config struct {
+	// Worker is what a new worker has.
+	Worker Resources
+	// Min and Max bound the workers that are not draining. Zero workers are allowed.
+	Min, Max int
+	// InitTime is how long a worker takes from being asked for to taking tasks.
+	InitTime time.Duration
+	// Cycle is when to look again after a look that changed nothing.
+	Cycle time.Duration
+}
+
+// Plan is what to do with a pool. At most one of Add and Drain is set.
+type Plan struct {
+	// Add is how many workers to ask for.
+	Add int
+	// Drain names the workers that take no more tasks from now on.
+	Drain []string
+	// LookAgain is when to decide next, above 0. Nothing is lost by deciding earlier.
+	LookAgain time.Duration
+	// Reason says why, in words.
+	Reason string
+	// Waiting is how many tasks wait at the end of the window if nothing is done.
+	Waiting int
+	// Unplaceable names the categories with tasks that no new worker could hold and that
+	// no worker there is took, in the order of the queue.
+	Unplaceable []string
+}
+
+// Validate names everything in the limits that cannot be.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Worker.negative() || c.Worker.MilliCores == 0 {
+		errs = append(errs, fmt.Errorf("worker: has %+v, want some cores and nothing negative", c.Worker))
+	}
+	if c.Min < 0 || c.Max < c.Min {
+		errs = append(errs, fmt.Errorf("min and max: are %d and %d, want 0 <= min <= max", c.Min, c.Max))
+	}
+	if c.InitTime <= 0 {
+		errs = append(errs, fmt.Errorf("initTime: is %v, want more than 0", c.InitTime))
+	}
+	if c.Cycle <= 0 {
+		errs = append(errs, fmt.Errorf("cycle: is %v, want more than 0", c.Cycle))
+	}
+	return errors.Join(errs...)
+}
+
+// Validate names everything in the observation that cannot be. More given away than a
+// worker has can be: nothing more fits there.
+func (s State) Validate() error {
+	var errs []error
+	seen := make(map[string]bool, len(s.Workers))
+	for i := range s.Workers {
+		w := &s.Workers[i]
+		if seen[w.Name] {
+			errs = append(errs, fmt.Errorf("workers: two are called %q", w.Name))
+		}
+		seen[w.Name] = true
+		if w.Capacity.negative() || w.ReadyIn < 0 {
+			errs = append(errs, fmt.Errorf("worker %s: has %+v and connects in %v, want nothing negative", w.Name, w.Capacity, w.ReadyIn))
+		}
+		for _, r := range w.Running {
+			if r.Need.negative() || r.Left < 0 || r.Count <= 0 {
+				errs = append(errs, fmt.Errorf("worker %s: runs %+v, want at least one task and nothing negative", w.Name, r))
+			}
+		}
+	}
+	for i := range s.Waiting {
+		b := &s.Waiting[i]
+		if b.Need.negative() || b.Runtime <= 0 || b.Count <= 0 {
+			errs = append(errs, fmt.Errorf("waiting[%d]: is %+v, want at least one task, a runtime above 0, and nothing negative", i, *b))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// serving is how many workers take tasks or will.
+func (s State) serving() int {
+	n := 0
+	for i := range s.Workers {
+		if !s.Workers[i].Draining {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,125 @@
+package workqueue
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Bound says what an [Amount] means.
+type Bound int
+
+const (
+	// Unstated is an amount that nobody has stated.
+	Unstated Bound = iota
+	// Exact is one that was declared: "4".
+	Exact
+	// SoFar is the most that was seen so far: "~4".
+	SoFar
+	// Exceeded is one that has been exceeded: ">4".
+	Exceeded
+)
+
+// Amount is how much of a resource: cores and GPUs in units, memory and disk in MB of 2^20
+// bytes, as cctools counts them. The zero value is an amount that nobody has stated.
+type Amount struct {
+	Value float64
+	Bound Bound
+}
+
+// String writes the amount as cctools does.
+func (a Amount) String() string {
+	switch a.Bound {
+	case SoFar:
+		return "~" + strconv.FormatFloat(a.Value, 'g', -1, 64)
+	case Exceeded:
+		return ">" + strconv.FormatFloat(a.Value, 'g', -1, 64)
+	case Exact:
+		return strconv.FormatFloat(a.Value, 'g', -1, 64)
+	}
+	return "na"
+}
+
+// ParseAmount reads an amount as cctools writes it: "4", "1.000", "~4", ">4" or "na". -1 is
+// one that nobody has stated.
+func ParseAmount(text string) (Amount, error) {
+	text = strings.TrimSpace(text)
+	if text == "" || text == "na" || text == "n/a" {
+		return Amount{}, nil
+	}
+	a := Amount{Bound: Exact}
+	digits := text
+	switch text[0] {
+	case '~':
+		a.Bound, digits = SoFar, text[1:]
+	case '>':
+		a.Bound, digits = Exceeded, text[1:]
+	}
+	value, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+	switch {
+	case err != nil || math.IsNaN(value) || value > maxAmount:
+		return Amount{}, fmt.Errorf("%q is no amount, want such as 4, ~4, >4 or na", clip(text))
+	case value == -1 && a.Bound == Exact:
+		return Amount{}, nil
+	case value < 0:
+		return Amount{}, fmt.Errorf("%q is negative, want 0 or more, or -1 for none", clip(text))
+	}
+	a.Value = value
+	return a, nil
+}
+
+// maxAmount is the largest amount that is believed: more than any machine has, and whole
+// numbers up to it are exact.
+const maxAmount = 1 << 50
+
+// UnmarshalJSON reads an amount that is a number or text; null is one that nobody has stated.
+func (a *Amount) UnmarshalJSON(data []byte) (err error) {
+	*a, err = ParseAmount(scalar(data))
+	return err
+}
+
+// count is a number that is whole and not negative, written as a number or as text.
+type count int64
+
+// UnmarshalJSON reads a number or text.
+func (c *count) UnmarshalJSON(data []byte) error {
+	text := scalar(data)
+	if text == "null" || text == "" {
+		return nil
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(value >= 0 && value <= maxCount) {
+		return fmt.Errorf("%q is no count, want a number from 0 to %d", clip(text), int64(maxCount))
+	}
+	*c = count(value)
+	return nil
+}
+
+// maxCount bounds counts and times: microseconds of this are far in the future, and such
+// numbers fit a float64.
+const maxCount = 1 << 53
+
+// scalar is the text of a JSON string, or any other value as it is written.
+func scalar(data []byte) string {
+	data = bytes.TrimSpace(data)
+	var text string
+	if len(data) > 0 && data[0] == '"' && json.Unmarshal(data, &text) == nil {
+		return text
+	}
+	if string(data) == "null" {
+		return ""
+	}
+	return string(data)
+}
+
+// clip shortens text for a message.
+func clip(text string) string {
+	const most = 40
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return text
+}

@@ -1,0 +1,263 @@
+package workqueue
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Resources are amounts of each thing.
+type Resources struct {
+	Cores, GPUs      Amount
+	MemoryMB, DiskMB Amount
+}
+
+// Queue is the state of a manager.
+type Queue struct {
+	Project, Version, Owner string
+	// Type is "wq_master" or "wq_manager".
+	Type string
+	Port int64
+	// Protocol is that of workers; 0 for versions that do not say.
+	Protocol int64
+	// Started is when the manager began: a queue that began later than the one seen before
+	// is another one. Zero where it is not said.
+	Started time.Time
+
+	Waiting, OnWorkers, Running, WithResults int64
+	Submitted, Dispatched, Done, Failed      int64
+
+	Workers, WorkersBusy, WorkersIdle          int64
+	WorkersJoined, WorkersRemoved, WorkersLost int64
+
+	// Total is what connected workers have, and InUse what tasks occupy of it.
+	Total, InUse Resources
+	Categories   []Category
+}
+
+// Category is tasks that do the same kind of work.
+type Category struct {
+	Name                                      string
+	Waiting, OnWorkers, Running, Done, Failed int64
+	// Max is what one task needs at most, as declared or measured.
+	Max Resources
+	// WorkersAble is how many connected workers could run one.
+	WorkersAble int64
+}
+
+// TaskState is what a task does.
+type TaskState string
+
+// The states of tasks that matter here.
+const (
+	Waiting TaskState = "waiting"
+	Running TaskState = "running"
+	// Other is any other state: ended, or on its way.
+	Other TaskState = "other"
+)
+
+// Task is one task.
+type Task struct {
+	ID       int64
+	Category string
+	State    TaskState
+	// Declared is what was asked for it.
+	Declared Resources
+	// Worker is the address and port of the worker that runs it; empty if none does.
+	Worker string
+	// Submitted and Started are zero where they are not said, and Now is the manager's clock
+	// then.
+	Submitted, Started, Now time.Time
+}
+
+// Worker is one that is connected.
+type Worker struct {
+	// Address is its address and port, which no other has.
+	Address                     string
+	Hostname, Arch              string
+	Total, InUse                Resources
+	TasksRunning, TasksComplete int64
+	Started                     time.Time
+}
+
+// wholeQueue is a pseudo category: the sum of all.
+const wholeQueue = "whole queue"
+
+// maxEntries bounds the entries of an answer.
+const maxEntries = 2_000_000
+
+// ErrNoAnswer is the error of a manager that closed without an answer, as those do that
+// want a password or TLS, or do not know the query.
+var ErrNoAnswer = errors.New("closed without an answer: is it a Work Queue manager, and does it want a password or TLS?")
+
+// entries reads the one array of an answer.
+func entries[T any](data []byte) ([]T, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, ErrNoAnswer
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
+		return nil, fmt.Errorf("answer begins with %q, want a JSON array", clip(string(data[:min(len(data), 40)])))
+	}
+	var list []T
+	for decoder.More() {
+		if len(list) == maxEntries {
+			return nil, fmt.Errorf("answer has more than %d entries", maxEntries)
+		}
+		var raw map[string]json.RawMessage
+		if err := decoder.Decode(&raw); err != nil {
+			return nil, fmt.Errorf("entry %d of the answer: %w", len(list), err)
+		}
+		var entry T
+		if err := fill(&entry, raw); err != nil {
+			return nil, fmt.Errorf("entry %d of the answer: %w", len(list), err)
+		}
+		list = append(list, entry)
+	}
+	if _, err := decoder.Token(); err != nil {
+		return nil, fmt.Errorf("answer is cut off after %d entries: %w", len(list), err)
+	}
+	if decoder.More() {
+		return nil, errors.New("more follows the array of the answer")
+	}
+	return list, nil
+}
+
+// filler is a type that reads itself from the fields of an entry.
+type filler interface{ fields() []field }
+
+// field is where the value of a name goes.
+type field struct {
+	name string
+	into any
+}
+
+// fill reads the fields that an entry has, and names the first that is bad.
+func fill(entry any, raw map[string]json.RawMessage) error {
+	for _, f := range entry.(filler).fields() {
+		value, ok := raw[f.name]
+		if !ok || string(value) == "null" {
+			continue
+		}
+		if err := json.Unmarshal(value, f.into); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+	}
+	return nil
+}
+
+// wholes reads counts into integers.
+func wholes(pairs map[string]*int64) []field {
+	var fields []field
+	for name, into := range pairs {
+		fields = append(fields, field{name, (*count)(into)})
+	}
+	slices.SortFunc(fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
+	return fields
+}
+
+// amounts are the resources that stand under names with a prefix and a suffix.
+func amounts(prefix, suffix string, r *Resources) []field {
+	return []field{
+		{prefix + "cores" + suffix, &r.Cores}, {prefix + "gpus" + suffix, &r.GPUs},
+		{prefix + "memory" + suffix, &r.MemoryMB}, {prefix + "disk" + suffix, &r.DiskMB},
+	}
+}
+
+// seconds and micros are times since 1970; 0 is none.
+type (
+	seconds struct{ *time.Time }
+	micros  struct{ *time.Time }
+)
+
+// UnmarshalJSON reads seconds since 1970.
+func (s seconds) UnmarshalJSON(data []byte) error { return readTime(s.Time, data, time.Unix, 1) }
+
+// UnmarshalJSON reads microseconds since 1970.
+func (m micros) UnmarshalJSON(data []byte) error {
+	return readTime(m.Time, data, func(us, _ int64) time.Time { return time.UnixMicro(us) }, 1)
+}
+
+func readTime(into *time.Time, data []byte, at func(int64, int64) time.Time, least int64) error {
+	var c count
+	if err := c.UnmarshalJSON(data); err != nil {
+		return err
+	}
+	if int64(c) >= least {
+		*into = at(int64(c), 0).UTC()
+	}
+	return nil
+}
+
+func (q *Queue) fields() []field {
+	fields := wholes(map[string]*int64{
+		"port": &q.Port, "protocol": &q.Protocol, "tasks_waiting": &q.Waiting, "tasks_on_workers": &q.OnWorkers,
+		"tasks_running": &q.Running, "tasks_with_results": &q.WithResults, "tasks_submitted": &q.Submitted,
+		"tasks_dispatched": &q.Dispatched, "tasks_done": &q.Done, "tasks_failed": &q.Failed,
+		"workers_connected": &q.Workers, "workers_busy": &q.WorkersBusy, "workers_idle": &q.WorkersIdle,
+		"workers_joined": &q.WorkersJoined, "workers_removed": &q.WorkersRemoved, "workers_lost": &q.WorkersLost,
+	})
+	fields = append(fields,
+		field{"project", &q.Project}, field{"version", &q.Version}, field{"owner", &q.Owner}, field{"type", &q.Type},
+		field{"starttime", &seconds{&q.Started}}, field{"categories", (*categories)(&q.Categories)})
+	return slices.Concat(fields, amounts("", "_total", &q.Total), amounts("", "_inuse", &q.InUse))
+}
+
+// categories reads those of a queue.
+type categories []Category
+
+// UnmarshalJSON reads an array like that of a whole answer.
+func (c *categories) UnmarshalJSON(data []byte) error {
+	list, err := entries[Category](data)
+	*c = withoutWhole(list)
+	return err
+}
+
+// withoutWhole leaves out the sum of all categories.
+func withoutWhole(list []Category) []Category {
+	return slices.DeleteFunc(list, func(c Category) bool { return c.Name == wholeQueue })
+}
+
+func (c *Category) fields() []field {
+	fields := wholes(map[string]*int64{
+		"tasks_waiting": &c.Waiting, "tasks_on_workers": &c.OnWorkers, "tasks_running": &c.Running,
+		"tasks_done": &c.Done, "tasks_failed": &c.Failed, "workers_able": &c.WorkersAble,
+	})
+	return slices.Concat(fields, []field{{"category", &c.Name}}, amounts("max_", "", &c.Max))
+}
+
+func (t *Task) fields() []field {
+	fields := wholes(map[string]*int64{"taskid": &t.ID})
+	fields = append(fields,
+		field{"category", &t.Category}, field{"state", (*stateName)(&t.State)}, field{"address_port", &t.Worker},
+		field{"time_when_submitted", &micros{&t.Submitted}}, field{"time_when_commit_end", &micros{&t.Started}},
+		field{"current_time", &micros{&t.Now}})
+	return slices.Concat(fields, amounts("", "", &t.Declared))
+}
+
+// stateName reads a state, which versions write in capitals or not.
+type stateName TaskState
+
+// UnmarshalJSON takes what it does not know for [Other].
+func (s *stateName) UnmarshalJSON(data []byte) error {
+	switch strings.ToLower(scalar(data)) {
+	case "waiting", "ready":
+		*s = stateName(Waiting)
+	case "running":
+		*s = stateName(Running)
+	default:
+		*s = stateName(Other)
+	}
+	return nil
+}
+
+func (w *Worker) fields() []field {
+	fields := wholes(map[string]*int64{"total_tasks_running": &w.TasksRunning, "total_tasks_complete": &w.TasksComplete})
+	fields = append(fields,
+		field{"address_port", &w.Address}, field{"hostname", &w.Hostname}, field{"arch", &w.Arch}, field{"start_time", &micros{&w.Started}})
+	return slices.Concat(fields, amounts("", "_total", &w.Total), amounts("", "_inuse", &w.InUse))
+}

@@ -1,0 +1,167 @@
+package workqueue
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Found is a manager that a catalog server knows.
+type Found struct {
+	// Address is host:port, by the address from which the catalog server heard of it.
+	Address string
+	Project string
+	// Heard is when, by the clock of the catalog server. A manager sends news once a minute,
+	// so one that was heard long ago may be gone.
+	Heard time.Time
+	// TLS says that the manager wants it.
+	TLS bool
+	// Queue is what it told last; short where that was too large for a datagram.
+	Queue Queue
+}
+
+// Catalog is a catalog server of cctools.
+type Catalog struct {
+	// Address is host:port; the port is 9097 by default there.
+	Address string
+	// HTTP is the client that asks; nil is one with [DefaultTimeout]. Redirections are not
+	// followed.
+	HTTP *http.Client
+	// MaxBytes bounds an answer; 0 is [DefaultMaxBytes].
+	MaxBytes int64
+}
+
+// ErrNotFound is the error of a project of which no catalog server knows a manager.
+var ErrNotFound = errors.New("no catalog server knows a Work Queue manager of that project")
+
+// Discover returns the manager of a project that was heard of last, asking one catalog
+// server after the other until one knows it.
+func Discover(ctx context.Context, catalogs []Catalog, project string) (Found, error) {
+	var errs []error
+	for _, c := range catalogs {
+		found, err := c.Managers(ctx, project)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case len(found) > 0:
+			return found[0], nil
+		}
+	}
+	errs = append(errs, fmt.Errorf("project %q: %w", project, ErrNotFound))
+	return Found{}, errors.Join(errs...)
+}
+
+// Managers returns the Work Queue managers of a project, that which was heard of last
+// first.
+func (c Catalog) Managers(ctx context.Context, project string) ([]Found, error) {
+	data, err := c.get(ctx, project)
+	if err == nil {
+		var list []listed
+		if list, err = entries[listed](data); err == nil {
+			return managers(list, project), nil
+		}
+	}
+	return nil, fmt.Errorf("ask catalog server %s for project %q: %w", c.Address, project, err)
+}
+
+// listed is an entry of a catalog server.
+type listed struct {
+	Queue
+	address string
+	heard   time.Time
+	ssl     int64
+}
+
+func (l *listed) fields() []field {
+	return append(l.Queue.fields(), field{"address", &l.address}, field{"lastheardfrom", &seconds{&l.heard}}, field{"ssl", (*flag)(&l.ssl)})
+}
+
+// flag is a number or a bool.
+type flag int64
+
+// UnmarshalJSON reads either.
+func (f *flag) UnmarshalJSON(data []byte) error {
+	switch scalar(data) {
+	case "true":
+		*f = 1
+	case "false", "":
+		*f = 0
+	default:
+		return (*count)(f).UnmarshalJSON(data)
+	}
+	return nil
+}
+
+// managers picks those of the project out of what a server sent, which may be all it has.
+func managers(list []listed, project string) []Found {
+	var found []Found
+	for _, l := range list {
+		isManager := l.Type == "wq_master" || l.Type == "wq_manager"
+		if !isManager || l.Project != project || l.address == "" || l.Port < 1 || l.Port > 65535 {
+			continue
+		}
+		found = append(found, Found{
+			Address: net.JoinHostPort(l.address, strconv.FormatInt(l.Port, 10)), Project: l.Project, Heard: l.heard, TLS: l.ssl != 0, Queue: l.Queue,
+		})
+	}
+	slices.SortFunc(found, func(a, b Found) int { return cmp.Or(b.Heard.Compare(a.Heard), cmp.Compare(a.Address, b.Address)) })
+	return found
+}
+
+// get asks for the entries of the project alone, which old servers do not know how to.
+func (c Catalog) get(ctx context.Context, project string) ([]byte, error) {
+	filter := "project==" + strconv.QuoteToASCII(project)
+	paths := []string{"/query/" + base64.StdEncoding.EncodeToString([]byte(filter)), "/query.json"}
+	var errs []error
+	for _, path := range paths {
+		data, err := c.fetch(ctx, path)
+		if err == nil {
+			if _, err = entries[listed](data); err == nil {
+				return data, nil
+			}
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", path, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+func (c Catalog) fetch(ctx context.Context, path string) ([]byte, error) {
+	client := c.HTTP
+	if client == nil {
+		client = &http.Client{
+			Timeout:       DefaultTimeout,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	target := url.URL{Scheme: "http", Host: c.Address, Path: path}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("status %s", response.Status)
+	}
+	most := cmp.Or(c.MaxBytes, DefaultMaxBytes)
+	data, err := io.ReadAll(io.LimitReader(response.Body, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = fmt.Errorf("%w (%d bytes)", ErrTooLarge, most)
+	}
+	return data, err
+}

@@ -1,0 +1,246 @@
+package workqueue
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha1" //nolint:gosec // what cctools uses
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// played is a manager that answers as real ones do.
+type played struct {
+	address  string
+	password string
+	answers  map[string]string
+	lost     atomic.Int64 // connections that sent something else
+}
+
+// play starts one that ends with the test.
+func play(t *testing.T, password string, answers map[string]string, config *tls.Config) *played {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &played{address: listener.Addr().String(), password: password, answers: answers}
+	if config != nil {
+		listener = tls.NewListener(listener, config)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go m.serve(conn)
+		}
+	}()
+	return m
+}
+
+func (m *played) serve(conn net.Conn) {
+	defer closed(conn)
+	lines := bufio.NewReader(conn)
+	if m.password != "" && !m.admits(conn, lines) {
+		return
+	}
+	line, err := lines.ReadString('\n')
+	if err != nil {
+		return
+	}
+	answer, known := m.answers[strings.TrimSuffix(line, "\n")]
+	if !known {
+		m.lost.Add(1)
+		return
+	}
+	if answer == "never" {
+		_, _ = io.Copy(io.Discard, conn) // until the client gives up
+		return
+	}
+	_, _ = io.WriteString(conn, answer)
+}
+
+// admits is the manager's side of the proof, written out from the protocol.
+func (m *played) admits(conn net.Conn, lines *bufio.Reader) bool {
+	fmt.Fprint(conn, "auth password sha1\n")
+	if line, _ := lines.ReadString('\n'); line != "auth password sha1\n" {
+		return false
+	}
+	fmt.Fprint(conn, "word-of-the-manager\n")
+	theirs, _ := lines.ReadString('\n')
+	fmt.Fprintf(conn, "%x\n", sha1.Sum([]byte(m.password+" "+strings.TrimSuffix(theirs, "\n")))) //nolint:gosec // what cctools uses
+	proof, _ := lines.ReadString('\n')
+	right := proof == fmt.Sprintf("%x\n", sha1.Sum([]byte(m.password+" word-of-the-manager"))) //nolint:gosec // what cctools uses
+	if right {
+		fmt.Fprint(conn, "ok\n")
+	} else {
+		fmt.Fprint(conn, "failure\n")
+	}
+	verdict, _ := lines.ReadString('\n')
+	return right && verdict == "ok\n"
+}
+
+func recordedAnswers(t *testing.T) map[string]string {
+	answers := map[string]string{}
+	for _, name := range []string{"queue_status", "task_status", "worker_status", "wable_status"} {
+		answers[name] = string(recorded(t, name))
+	}
+	return answers
+}
+
+// asksEverything sends all queries and checks what comes back.
+func asksEverything(t *testing.T, c *Client) {
+	t.Helper()
+	queue, err := c.Queue(t.Context())
+	if err != nil || queue.Waiting != 3 {
+		t.Errorf("queue %+v, %v", queue, err)
+	}
+	tasks, err := c.Tasks(t.Context())
+	if err != nil || len(tasks) != 6 {
+		t.Errorf("tasks %+v, %v", tasks, err)
+	}
+	workers, err := c.Workers(t.Context())
+	if err != nil || len(workers) != 1 {
+		t.Errorf("workers %+v, %v", workers, err)
+	}
+	categories, err := c.Categories(t.Context())
+	if err != nil || len(categories) != 1 || categories[0].Name != "split" {
+		t.Errorf("categories %+v, %v", categories, err)
+	}
+}
+
+func TestAManagerIsAskedOnlyWhatItKnows(t *testing.T) {
+	m := play(t, "", recordedAnswers(t), nil)
+	asksEverything(t, &Client{Address: m.address})
+	if n := m.lost.Load(); n > 0 {
+		t.Errorf("%d queries that the manager takes for lost workers", n)
+	}
+}
+
+func TestPasswordsAreProvenOnBothSides(t *testing.T) {
+	m := play(t, "secret\n", recordedAnswers(t), nil)
+	asksEverything(t, &Client{Address: m.address, Password: "secret\n"})
+	if _, err := (&Client{Address: m.address, Password: "wrong"}).Queue(t.Context()); !errors.Is(err, ErrPassword) {
+		t.Errorf("with a wrong one: error %v, want %v", err, ErrPassword)
+	}
+	open := play(t, "", recordedAnswers(t), nil)
+	if _, err := (&Client{Address: open.address, Password: "secret"}).Queue(t.Context()); err == nil {
+		t.Error("a manager without password is believed to have one")
+	}
+	if _, err := (&Client{Address: m.address}).Queue(t.Context()); err == nil || !strings.Contains(err.Error(), "does it want a password") && !strings.Contains(err.Error(), "JSON array") {
+		t.Errorf("without one: error %v", err)
+	}
+}
+
+func TestManagersMayWantTLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS() // for its certificate, which is for 127.0.0.1
+	defer server.Close()
+	m := play(t, "secret", recordedAnswers(t), server.TLS)
+	trusted := server.Client().Transport.(*http.Transport).TLSClientConfig
+	asksEverything(t, &Client{Address: m.address, Password: "secret", TLS: trusted})
+	if _, err := (&Client{Address: m.address, Password: "secret", TLS: &tls.Config{}}).Queue(t.Context()); err == nil || !strings.Contains(err.Error(), "TLS") {
+		t.Errorf("with a certificate that nobody vouches for: error %v", err)
+	}
+}
+
+func TestSlowLargeAndGarbledAnswersAreErrors(t *testing.T) {
+	m := play(t, "", map[string]string{"queue_status": "never", "task_status": `[{"taskid":1},`, "worker_status": "[" + strings.Repeat(" ", 1000) + "]", "wable_status": ""}, nil)
+	c := &Client{Address: m.address, Timeout: 100 * time.Millisecond, MaxBytes: 100}
+	if _, err := c.Queue(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("slow: error %v, want %v", err, context.DeadlineExceeded)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Queue(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: error %v, want %v", err, context.Canceled)
+	}
+	if tasks, err := c.Tasks(t.Context()); err == nil || tasks != nil || !strings.Contains(err.Error(), "for task_status: entry 1") {
+		t.Errorf("cut off: %v and error %v", tasks, err)
+	}
+	if _, err := c.Workers(t.Context()); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("large: error %v, want %v", err, ErrTooLarge)
+	}
+	if _, err := c.Categories(t.Context()); !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("empty: error %v, want %v", err, ErrNoAnswer)
+	}
+	down := play(t, "", nil, nil).address
+	if _, err := (&Client{Address: down}).Queue(t.Context()); !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("a manager that does not know the query: error %v", err)
+	}
+}
+
+const catalogEntries = `[
+{"type":"wq_master","project":"p","address":"192.0.2.1","port":9123,"lastheardfrom":100,"tasks_waiting":5},
+{"type":"wq_manager","project":"p","address":"2001:db8::1","port":"9124","lastheardfrom":200,"ssl":true},
+{"type":"vine_manager","project":"p","address":"192.0.2.2","port":9125,"lastheardfrom":300},
+{"type":"makeflow","project":"p","address":"192.0.2.3","lastheardfrom":300},
+{"type":"wq_master","project":"other","address":"192.0.2.4","port":9123,"lastheardfrom":300},
+{"type":"wq_master","project":"p","address":"192.0.2.5","port":0,"lastheardfrom":300}
+]`
+
+func TestDiscoveryTakesTheManagerHeardOfLast(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path == "/query/cHJvamVjdD09InAi" && !old, r.URL.Path == "/query.json": // project=="p"
+				fmt.Fprint(w, catalogEntries)
+			default:
+				fmt.Fprint(w, "<html>what?</html>")
+			}
+		}))
+		defer server.Close()
+		here := Catalog{Address: server.Listener.Addr().String()}
+		nowhere := Catalog{Address: "127.0.0.1:1"}
+		got, err := Discover(t.Context(), []Catalog{nowhere, here}, "p")
+		if err != nil || got.Address != "[2001:db8::1]:9124" || !got.TLS || got.Heard.Unix() != 200 {
+			t.Errorf("old server %v: %+v, %v", old, got, err)
+		}
+		if _, err := Discover(t.Context(), []Catalog{nowhere, here}, "q"); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "127.0.0.1:1") {
+			t.Errorf("error %v, want %v and the server that is down", err, ErrNotFound)
+		}
+	}
+}
+
+func TestCatalogServersAreBoundedAndNotFollowed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/query/") {
+			http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
+			return
+		}
+		fmt.Fprint(w, catalogEntries)
+	}))
+	defer server.Close()
+	_, err := Catalog{Address: server.Listener.Addr().String(), MaxBytes: 50}.Managers(t.Context(), "p")
+	if !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "302") {
+		t.Errorf("error %v, want %v and the redirection refused", err, ErrTooLarge)
+	}
+}
+
+func FuzzAuthenticate(f *testing.F) {
+	f.Add("auth password sha1\nword\n0123\nok\n")
+	f.Add("auth password sha1\r\n\n\nfailure\n")
+	f.Add(strings.Repeat("x", 3000))
+	f.Fuzz(func(t *testing.T, manager string) {
+		// Nobody who does not know the password is taken for the manager.
+		if err := authenticate(readWriter{strings.NewReader(manager), io.Discard}, "secret"); err == nil {
+			t.Fatalf("%q is believed", manager)
+		}
+	})
+}
+
+type readWriter struct {
+	io.Reader
+	io.Writer
+}

@@ -1,0 +1,17 @@
+// Package workplant runs a workflow in virtual time on workers that a law adds and
+// removes, and measures what the law came to.
+//
+// The plant is a manager, its queue and its workers. A task joins the queue when its
+// parents and all tasks of lower stages have ended; it starts on the first worker with
+// room, in the order of the queue, one that fits nowhere being skipped; it runs exactly
+// as long as its file says and occupies what it asks for. A worker asked for connects
+// after an initialisation time drawn for it. One that is drained takes no more tasks
+// and leaves when it is empty; one that is killed leaves at once, and its tasks return to
+// the head of the queue and start again from nothing.
+//
+// A law sees what a real one could: the queue, who runs what since when, the mean runtime
+// of the tasks of a category that have ended (and nothing of those of which none has), the
+// CPU time that workers have used, and how long the last worker took to come.
+//
+// Times are whole milliseconds. The same input gives the same result everywhere.
+package workplant
