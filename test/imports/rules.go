@@ -21,6 +21,7 @@ var pure = []string{
 	"internal/class",
 	"internal/cluster",
 	"internal/constraint",
+	"internal/energy",
 	"internal/movable",
 	"internal/moves",
 	"internal/outcome",
