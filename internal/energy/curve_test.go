@@ -122,11 +122,11 @@ func TestFitFindsTheCurveThatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	real := Model{Idle: 50, Full: 250, Curve: curve}
+	truth := Model{Idle: 50, Full: 250, Curve: curve}
 	var samples []Sample
 	for i := range 201 {
 		u := float64(i) / 200
-		s := Sample{u, real.At(u)}
+		s := Sample{u, truth.At(u)}
 		if i%20 == 7 {
 			s.Watts *= 5 // a meter that jumps
 		}
@@ -137,7 +137,7 @@ func TestFitFindsTheCurveThatIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for u := 0.0; u <= 1; u += 0.05 {
-		if got, want := m.At(u), real.At(u); math.Abs(float64(got-want)) > 1 {
+		if got, want := m.At(u), truth.At(u); math.Abs(float64(got-want)) > 1 {
 			t.Errorf("%.1f W at %.2f, want %.1f", got, u, want)
 		}
 	}

