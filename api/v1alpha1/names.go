@@ -41,6 +41,10 @@ const (
 	// is not evicted to save money.
 	AnnotationMigration = GroupName + "/migration"
 
+	// AnnotationEnergyWeight is H on a pod or on its namespace: the weight of energy
+	// against runtime when a node is chosen, from 0, runtime alone, to 1, energy alone.
+	AnnotationEnergyWeight = GroupName + "/energy-weight"
+
 	// AnnotationDraining is on a node that a NodeFleet empties to give its machine
 	// back: the fleet's name, a slash, and since when, in RFC 3339.
 	AnnotationDraining = GroupName + "/draining"

@@ -25,16 +25,16 @@ type Term string
 // The terms. Work that is spread over the CPUs that a pod requests takes a time that
 // falls with their inverse.
 const (
-	One          Term = "1"
-	CPU          Term = "cpu"
-	Memory       Term = "memory"
-	CPUMemory    Term = "cpu*memory"
-	InverseCPU   Term = "1/cpu"
-	MemoryPerCPU Term = "memory/cpu"
+	One            Term = "One"            // 1
+	CPU            Term = "CPU"            // c
+	Memory         Term = "Memory"         // m
+	CPUTimesMemory Term = "CPUTimesMemory" // c·m
+	OnePerCPU      Term = "OnePerCPU"      // 1/c
+	MemoryPerCPU   Term = "MemoryPerCPU"   // m/c
 )
 
 // Terms lists all of them.
-func Terms() []Term { return []Term{One, CPU, Memory, CPUMemory, InverseCPU, MemoryPerCPU} }
+func Terms() []Term { return []Term{One, CPU, Memory, CPUTimesMemory, OnePerCPU, MemoryPerCPU} }
 
 // Size is what a pod requests.
 type Size struct {
@@ -57,9 +57,9 @@ func (t Term) value(s Size) float64 {
 		return cpu
 	case Memory:
 		return memory
-	case CPUMemory:
+	case CPUTimesMemory:
 		return cpu * memory
-	case InverseCPU:
+	case OnePerCPU:
 		return 1 / cpu
 	case MemoryPerCPU:
 		return memory / cpu

@@ -83,15 +83,15 @@ func compareSizes(a, b Size) int {
 var candidates = [][]Term{
 	{One},
 	{One, CPU},
-	{One, InverseCPU},
+	{One, OnePerCPU},
 	{One, Memory},
 	{One, CPU, Memory},
-	{One, InverseCPU, Memory},
-	{One, CPU, InverseCPU},
-	{One, CPU, Memory, CPUMemory},
-	{One, InverseCPU, Memory, MemoryPerCPU},
-	{One, CPU, InverseCPU, Memory},
-	{One, CPU, InverseCPU, Memory, CPUMemory, MemoryPerCPU},
+	{One, OnePerCPU, Memory},
+	{One, CPU, OnePerCPU},
+	{One, CPU, Memory, CPUTimesMemory},
+	{One, OnePerCPU, Memory, MemoryPerCPU},
+	{One, CPU, OnePerCPU, Memory},
+	{One, CPU, OnePerCPU, Memory, CPUTimesMemory, MemoryPerCPU},
 }
 
 // better is by what factor the error must fall for a set of terms to be preferred to

@@ -86,7 +86,7 @@ func TestUnseenSizesArePredicted(t *testing.T) {
 }
 
 func TestTermsAreThoseThatTheDataNeed(t *testing.T) {
-	want := [][]Term{{One}, {One, CPU, Memory}, {One, CPU, Memory, CPUMemory}, {One, InverseCPU, Memory}}
+	want := [][]Term{{One}, {One, CPU, Memory}, {One, CPU, Memory, CPUTimesMemory}, {One, OnePerCPU, Memory}}
 	for i, l := range laws {
 		p, _, err := Learn(l.probe(cpus, memories, 0.002))
 		if err != nil || !slices.Equal(p.Runtime.Terms, want[i]) {
