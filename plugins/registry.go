@@ -25,6 +25,7 @@ import (
 
 	"supercargo.dev/supercargo/plugins/bestfit"
 	"supercargo.dev/supercargo/plugins/checkpointstaging"
+	"supercargo.dev/supercargo/plugins/energyperformance"
 	"supercargo.dev/supercargo/plugins/nodeclass"
 	"supercargo.dev/supercargo/plugins/packingsort"
 	"supercargo.dev/supercargo/plugins/timebin"
@@ -41,6 +42,7 @@ func Registry(clk clock.PassiveClock) runtime.Registry {
 	return runtime.Registry{
 		bestfit.Name:           bestfit.New(clk),
 		checkpointstaging.Name: checkpointstaging.New(clock.RealClock{}),
+		energyperformance.Name: energyperformance.New(clk, nil),
 		nodeclass.Name:         nodeclass.New,
 		packingsort.Name:       packingsort.New,
 		timebin.Name:           timebin.New(clk),

@@ -18,3 +18,8 @@ var AWSFlavors string
 //
 //go:embed aws/catalogue.csv
 var AWSCatalogue string
+
+// NodePower is a measured series of one machine's CPU cycles and power, see power/README.md.
+//
+//go:embed power/node.csv
+var NodePower string

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apimachinery/pkg/util/json"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"sigs.k8s.io/yaml"
 
@@ -68,25 +69,31 @@ func (k *kind) faults(t *testing.T, object map[string]any) (found []string) {
 	return found
 }
 
-// fleetIn reads the NodeFleet with which a sample begins.
-func fleetIn(t *testing.T, file string) map[string]any {
+// objectIn reads the object with which a sample begins.
+func objectIn(t *testing.T, file string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first, _, _ := bytes.Cut(text, []byte("\n---\n"))
+	text, err = yaml.YAMLToJSON(first)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var object map[string]any
-	if err := yaml.Unmarshal(first, &object); err != nil {
+	if err := json.Unmarshal(text, &object); err != nil { // with whole numbers as such
 		t.Fatal(err)
 	}
 	return object
 }
 
 func TestSamplesMeetTheDefinitionsOfTheirKinds(t *testing.T) {
-	k := readKind(t, "crd/supercargo.dev_nodefleets.yaml")
-	for _, file := range []string{"../../manifests/samples/nodefleet.yaml", "../../manifests/samples/nodefleet-openstack.yaml"} {
-		if found := k.faults(t, fleetIn(t, file)); len(found) > 0 {
+	for file, definition := range map[string]string{
+		"nodefleet.yaml": "nodefleets", "nodefleet-openstack.yaml": "nodefleets", "machineprofile.yaml": "machineprofiles",
+	} {
+		k := readKind(t, "crd/supercargo.dev_"+definition+".yaml")
+		if found := k.faults(t, objectIn(t, "../../manifests/samples/"+file)); len(found) > 0 {
 			t.Errorf("%s:\n%s", file, strings.Join(found, "\n"))
 		}
 	}
@@ -103,9 +110,40 @@ func TestASampleThatIsSpoiltDoesNotMeetItsDefinition(t *testing.T) {
 		"two providers":    {func(spec map[string]any) { spec["provider"] = "ClusterAPI" }, "give openStack"},
 		"no such provider": {func(spec map[string]any) { spec["provider"] = "Cloud" }, "Unsupported value"},
 	} {
-		object := fleetIn(t, "../../manifests/samples/nodefleet-openstack.yaml")
+		object := objectIn(t, "../../manifests/samples/nodefleet-openstack.yaml")
 		tc.spoil(object["spec"].(map[string]any))
 		if found := strings.Join(k.faults(t, object), "\n"); !strings.Contains(found, tc.says) {
+			t.Errorf("%s: %q, want %q", name, found, tc.says)
+		}
+	}
+}
+
+// TestMachineProfilesThatCannotBeAreRefused: by the API server, before anybody reads them.
+func TestMachineProfilesThatCannotBeAreRefused(t *testing.T) {
+	k := readKind(t, "crd/supercargo.dev_machineprofiles.yaml")
+	type object = map[string]any
+	model := func(spec object) object { return spec["models"].(object)["energy"].(object) }
+	for name, tc := range map[string]struct {
+		spoil func(spec object)
+		says  string
+	}{
+		"no machine type":           {func(s object) { delete(s, "machineType") }, "spec.machineType: Required value"},
+		"no name of a machine type": {func(s object) { s["machineType"] = "a b" }, "spec.machineType"},
+		"a coefficient that is NaN": {func(s object) { model(s)["terms"].([]any)[0].(object)["coefficient"] = "NaN" }, "coefficient"},
+		"an unknown term":           {func(s object) { model(s)["terms"].([]any)[0].(object)["term"] = "gpu" }, "Unsupported value"},
+		"no terms":                  {func(s object) { model(s)["terms"] = []any{} }, "terms"},
+		"an upside-down range":      {func(s object) { model(s)["cpu"].(object)["most"] = "100m" }, "least must not exceed most"},
+		"a range from below 0":      {func(s object) { model(s)["memory"].(object)["least"] = "-1" }, "least must not be negative"},
+		"values from 0":             {func(s object) { model(s)["value"].(object)["least"] = "0" }, "least must be above 0"},
+		"more idle than full":       {func(s object) { s["power"].(object)["idleWatts"] = "211" }, "idleWatts must not exceed fullWatts"},
+		"no idle power":             {func(s object) { s["power"].(object)["idleWatts"] = "0" }, "must be above 0"},
+		"a curve that falls":        {func(s object) { s["power"].(object)["curve"].([]any)[0].(object)["powerPercent"] = int64(69) }, "power must not fall"},
+		"hardware without a name":   {func(s object) { s["hardware"] = object{"fingerprint": "x"} }, "fingerprint"},
+		"R² of more than 1":         {func(s object) { model(s)["rSquaredPermille"] = int64(1001) }, "rSquaredPermille"},
+	} {
+		o := objectIn(t, "../../manifests/samples/machineprofile.yaml")
+		tc.spoil(o["spec"].(object))
+		if found := strings.Join(k.faults(t, o), "\n"); !strings.Contains(found, tc.says) {
 			t.Errorf("%s: %q, want %q", name, found, tc.says)
 		}
 	}

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/utils/ptr"
 )
 
 // decode reads a KubeSchedulerConfiguration as kube-scheduler does and returns
@@ -36,6 +38,8 @@ func TestArgumentsAreDecodedAndDefaulted(t *testing.T) {
 	}{
 		{"BestFit without arguments", "BestFit", "{}", &BestFitArgs{Narrowing: NarrowAuto}},
 		{"BestFit with all", "BestFit", "{narrowing: Never}", &BestFitArgs{Narrowing: NarrowNever}},
+		{"EnergyPerformance without arguments", "EnergyPerformance", "{}", &EnergyPerformanceArgs{EnergyWeight: ptr.To(0.5), IdlePower: IdlePowerCount}},
+		{"EnergyPerformance with all", "EnergyPerformance", "{energyWeight: 0, idlePower: Ignore}", &EnergyPerformanceArgs{EnergyWeight: ptr.To(0.0), IdlePower: IdlePowerIgnore}},
 		{"TimeBin without arguments", "TimeBin", "{}", &TimeBinArgs{ScalingCycle: minutes(5), DefaultRuntime: minutes(10), Narrowing: NarrowAuto}},
 		{"TimeBin with all", "TimeBin", "{scalingCycle: 1m, defaultRuntime: 2m, narrowing: Never}",
 			&TimeBinArgs{ScalingCycle: minutes(1), DefaultRuntime: minutes(2), Narrowing: NarrowNever}},
@@ -83,5 +87,19 @@ func TestValidationFindsEverythingWrongAndNamesTheField(t *testing.T) {
 	if errs := ValidateTimeBinArgs(nil, &TimeBinArgs{ScalingCycle: metav1.Duration{Duration: 24*time.Hour + 1},
 		DefaultRuntime: metav1.Duration{Duration: time.Minute}, Narrowing: NarrowAuto}); len(errs) != 1 {
 		t.Errorf("a scaling cycle of over a day: errors %v, want one", errs)
+	}
+}
+
+func TestWeightsOfEnergyAreFromNoneToAll(t *testing.T) {
+	for _, h := range []float64{0, 0.618, 1} {
+		if errs := ValidateEnergyPerformanceArgs(nil, &EnergyPerformanceArgs{EnergyWeight: &h, IdlePower: IdlePowerIgnore}); len(errs) != 0 {
+			t.Errorf("%v is refused: %v", h, errs)
+		}
+	}
+	for _, h := range []*float64{nil, ptr.To(-0.001), ptr.To(1.001), ptr.To(math.NaN()), ptr.To(math.Inf(1))} {
+		errs := ValidateEnergyPerformanceArgs(nil, &EnergyPerformanceArgs{EnergyWeight: h, IdlePower: "Sometimes"})
+		if len(errs) != 2 || errs[0].Field != "energyWeight" || errs[1].Field != "idlePower" {
+			t.Errorf("errors %v, want one for energyWeight and one for idlePower", errs)
+		}
 	}
 }

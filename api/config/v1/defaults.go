@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"supercargo.dev/supercargo/internal/energy/score"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
@@ -29,6 +30,17 @@ func SetDefaultsCheckpointStagingArgs(args *CheckpointStagingArgs) {
 	}
 }
 
+// SetDefaultsEnergyPerformanceArgs fills absent fields.
+func SetDefaultsEnergyPerformanceArgs(args *EnergyPerformanceArgs) {
+	if args.EnergyWeight == nil {
+		weight := score.DefaultWeight
+		args.EnergyWeight = &weight
+	}
+	if args.IdlePower == "" {
+		args.IdlePower = IdlePowerCount
+	}
+}
+
 // SetDefaultsTimeBinArgs fills absent fields. A duration of 0 counts as absent.
 func SetDefaultsTimeBinArgs(args *TimeBinArgs) {
 	if args.ScalingCycle.Duration == 0 {
@@ -46,5 +58,6 @@ func SetDefaultsTimeBinArgs(args *TimeBinArgs) {
 func registerDefaults(scheme *runtime.Scheme) {
 	scheme.AddTypeDefaultingFunc(&BestFitArgs{}, func(obj any) { SetDefaultsBestFitArgs(obj.(*BestFitArgs)) })
 	scheme.AddTypeDefaultingFunc(&CheckpointStagingArgs{}, func(obj any) { SetDefaultsCheckpointStagingArgs(obj.(*CheckpointStagingArgs)) })
+	scheme.AddTypeDefaultingFunc(&EnergyPerformanceArgs{}, func(obj any) { SetDefaultsEnergyPerformanceArgs(obj.(*EnergyPerformanceArgs)) })
 	scheme.AddTypeDefaultingFunc(&TimeBinArgs{}, func(obj any) { SetDefaultsTimeBinArgs(obj.(*TimeBinArgs)) })
 }

@@ -31,5 +31,5 @@ func addVersionedTypes(s *runtime.Scheme) error {
 }
 
 func addTypes(s *runtime.Scheme, version string) {
-	s.AddKnownTypes(schema.GroupVersion{Group: schedconfig.GroupName, Version: version}, &BestFitArgs{}, &CheckpointStagingArgs{}, &TimeBinArgs{})
+	s.AddKnownTypes(schema.GroupVersion{Group: schedconfig.GroupName, Version: version}, &BestFitArgs{}, &CheckpointStagingArgs{}, &EnergyPerformanceArgs{}, &TimeBinArgs{})
 }

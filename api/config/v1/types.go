@@ -36,6 +36,31 @@ type CheckpointStagingArgs struct {
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 }
 
+// IdlePowerMode says whether the idle power of a machine is a cost of the pod that would
+// be the only one on it.
+// +kubebuilder:validation:Enum=Count;Ignore
+type IdlePowerMode string
+
+const (
+	// IdlePowerCount counts it: machines that are idle are switched off or given back.
+	IdlePowerCount IdlePowerMode = "Count"
+	// IdlePowerIgnore does not, as in HEATS: idle machines stay on.
+	IdlePowerIgnore IdlePowerMode = "Ignore"
+)
+
+// EnergyPerformanceArgs are the arguments of the EnergyPerformance plugin.
+// +kubebuilder:object:root=true
+type EnergyPerformanceArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// energyWeight is H for pods that declare none and whose namespace does not, from 0,
+	// runtime alone, to 1, energy alone. Default: 0.5.
+	EnergyWeight *float64 `json:"energyWeight,omitempty"`
+
+	// idlePower is Count (the default) or Ignore.
+	IdlePower IdlePowerMode `json:"idlePower,omitempty"`
+}
+
 // TimeBinArgs are the arguments of the TimeBin plugin.
 // +kubebuilder:object:root=true
 type TimeBinArgs struct {

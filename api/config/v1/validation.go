@@ -18,6 +18,18 @@ func ValidateCheckpointStagingArgs(path *field.Path, args *CheckpointStagingArgs
 	return within(path.Child("timeout"), args.Timeout, time.Second, 24*time.Hour)
 }
 
+// ValidateEnergyPerformanceArgs returns everything wrong with defaulted arguments.
+func ValidateEnergyPerformanceArgs(path *field.Path, args *EnergyPerformanceArgs) field.ErrorList {
+	var errs field.ErrorList
+	// Written so that a NaN is refused.
+	if h := args.EnergyWeight; h == nil {
+		errs = append(errs, field.Required(path.Child("energyWeight"), "must be from 0 to 1"))
+	} else if !(*h >= 0 && *h <= 1) {
+		errs = append(errs, field.Invalid(path.Child("energyWeight"), *h, "must be from 0, runtime alone, to 1, energy alone"))
+	}
+	return append(errs, oneOf(path.Child("idlePower"), args.IdlePower, IdlePowerCount, IdlePowerIgnore)...)
+}
+
 // ValidateTimeBinArgs returns everything wrong with defaulted arguments.
 func ValidateTimeBinArgs(path *field.Path, args *TimeBinArgs) field.ErrorList {
 	errs := within(path.Child("scalingCycle"), args.ScalingCycle, time.Second, 24*time.Hour)

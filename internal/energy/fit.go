@@ -1,0 +1,120 @@
+package energy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"supercargo.dev/supercargo/internal/energy/regress"
+)
+
+// Sample is a machine's power measured at a known utilisation.
+type Sample struct {
+	// Utilization is the busy share of the CPU, from 0 to 1: of its time, or of the
+	// cycles that it can do, which follows power better where clocks vary.
+	Utilization float64
+	Watts       Watts
+}
+
+// Quality says how well a model follows the samples that it was fitted to.
+type Quality struct {
+	Samples int
+	// MeanError is the mean of |predicted - measured| / measured, and RSquared the
+	// share of the variance of the power that the model explains.
+	MeanError, RSquared float64
+	// Least and Most are the range of utilisation that was seen. Beyond it the model
+	// goes on flat.
+	Least, Most float64
+}
+
+// fitKnots is how many equal parts the fitted curve has: the ten steps of SPECpower.
+const fitKnots = 10
+
+// leastFitSamples is the fewest samples that a model is fitted to: two for each part
+// of the curve.
+const leastFitSamples = 2 * fitKnots
+
+// Fit returns the power model that follows the samples best: a piecewise linear
+// curve with a knot at each tenth of utilisation that nowhere falls, by non-negative
+// least squares on its rises, with Huber's weights against outliers. Samples that
+// are no finite numbers, not above 0 W or outside [0, 1] are an error: filter them
+// first, since many of them say that the meter is broken.
+func Fit(samples []Sample) (Model, Quality, error) {
+	if len(samples) < leastFitSamples {
+		return Model{}, Quality{}, fmt.Errorf("fit power model to %d samples: want at least %d", len(samples), leastFitSamples)
+	}
+	rows, watts := make([][]float64, len(samples)), make([]float64, len(samples))
+	for i, s := range samples {
+		if !(s.Utilization >= 0 && s.Utilization <= 1) || !(s.Watts > 0) || math.IsInf(float64(s.Watts), 0) {
+			return Model{}, Quality{}, fmt.Errorf("fit power model: sample %d is %v W at utilisation %v: want a finite power above 0 and a utilisation in [0, 1]",
+				i, s.Watts, s.Utilization)
+		}
+		rows[i], watts[i] = rises(s.Utilization), float64(s.Watts)
+	}
+	fit, err := regress.Huber(regress.NonNegative, rows, watts)
+	if err != nil {
+		return Model{}, Quality{}, fmt.Errorf("fit power model: %w", err)
+	}
+	m, err := modelOf(fit.Coefficients)
+	if err != nil {
+		return Model{}, Quality{}, fmt.Errorf("fit power model: %w", err)
+	}
+	return m, QualityOf(m, samples), nil
+}
+
+// rises returns the row of a sample: 1 for the idle power, then how far it is
+// through each part of the curve.
+func rises(u float64) []float64 {
+	row := make([]float64, 1+fitKnots)
+	row[0] = 1
+	for k := range fitKnots {
+		row[1+k] = min(max(u*fitKnots-float64(k), 0), 1)
+	}
+	return row
+}
+
+// modelOf turns idle power and the rises of the parts into a model.
+func modelOf(b []float64) (Model, error) {
+	if !(b[0] > 0) {
+		return Model{}, errors.New("the samples say nothing about idle power")
+	}
+	rise := 0.0
+	for _, d := range b[1:] {
+		rise += d
+	}
+	m := Model{Idle: Watts(b[0]), Full: Watts(b[0] + rise)}
+	if rise == 0 {
+		return m, nil
+	}
+	points, share := []Point{{}}, 0.0
+	for k, d := range b[1:] {
+		share = min(1, share+d/rise)
+		points = append(points, Point{float64(k+1) / fitKnots, share})
+	}
+	points[fitKnots].Share = 1 // whatever the rounding
+	var err error
+	m.Curve, err = NewCurve(points...)
+	return m, err
+}
+
+// QualityOf says how well a model follows samples, which need not be those that it
+// was fitted to.
+func QualityOf(m Model, samples []Sample) Quality {
+	q := Quality{Samples: len(samples), Least: math.Inf(1), Most: math.Inf(-1)}
+	mean := 0.0
+	for _, s := range samples {
+		mean += float64(s.Watts) / float64(len(samples))
+	}
+	var left, all float64
+	for _, s := range samples {
+		off := float64(m.At(s.Utilization) - s.Watts)
+		q.MeanError += math.Abs(off) / float64(s.Watts) / float64(len(samples))
+		left += off * off
+		all += (float64(s.Watts) - mean) * (float64(s.Watts) - mean)
+		q.Least, q.Most = min(q.Least, s.Utilization), max(q.Most, s.Utilization)
+	}
+	if all > 0 {
+		q.RSquared = 1 - left/all
+	}
+	return q
+}

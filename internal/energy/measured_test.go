@@ -1,0 +1,89 @@
+package energy_test
+
+import (
+	"encoding/csv"
+	"strconv"
+	"strings"
+	"testing"
+
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/test/data"
+)
+
+// measurement is one row of the measured series.
+type measurement struct{ cycles, watts float64 }
+
+func series(t *testing.T) []measurement {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(data.NodePower)).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read []measurement
+	for _, r := range rows[1:] {
+		cycles, err1 := strconv.ParseFloat(r[1], 64)
+		watts, err2 := strconv.ParseFloat(r[2], 64)
+		if err1 != nil || err2 != nil {
+			t.Fatal(r, err1, err2)
+		}
+		read = append(read, measurement{cycles, watts})
+	}
+	return read
+}
+
+// predict fits a model to the rows of one half and returns its quality on the other.
+// The most cycles of the half that is learned from count as full load; nothing of
+// the other half is looked at before it is predicted.
+func predict(t *testing.T, all []measurement, learned func(i int) bool) energy.Quality {
+	t.Helper()
+	full := 0.0
+	for i, m := range all {
+		if learned(i) {
+			full = max(full, m.cycles)
+		}
+	}
+	var known, unseen []energy.Sample
+	for i, m := range all {
+		s := energy.Sample{Utilization: min(1, m.cycles/full), Watts: energy.Watts(m.watts)}
+		if learned(i) {
+			known = append(known, s)
+		} else {
+			unseen = append(unseen, s)
+		}
+	}
+	model, _, err := energy.Fit(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return energy.QualityOf(model, unseen)
+}
+
+// TestAModelOfHalfASeriesPredictsTheOtherHalf fits to measured power of a real
+// machine. Blocks of three minutes alternate, so that both halves have seen the same
+// kinds of load. The first and the last half of the series have not: power at the
+// same cycles differs between them by up to a tenth (the last has long idle times
+// and other mixes of instructions), which no model of cycles alone can know.
+func TestAModelOfHalfASeriesPredictsTheOtherHalf(t *testing.T) {
+	all := series(t)
+	half := len(all) / 2
+	tests := []struct {
+		name    string
+		learned func(i int) bool
+		most    float64 // mean absolute error, as a share of the measured power
+	}{
+		{"even blocks of three minutes from odd ones", func(i int) bool { return i/60%2 == 1 }, 0.08},
+		{"odd ones from even ones", func(i int) bool { return i/60%2 == 0 }, 0.08},
+		{"even blocks of half a minute from odd ones", func(i int) bool { return i/10%2 == 1 }, 0.08},
+		{"the last half from the first", func(i int) bool { return i < half }, 0.09},
+		{"the first half from the last", func(i int) bool { return i >= half }, 0.12},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			q := predict(t, all, tc.learned)
+			t.Logf("mean absolute error %.2f %%, R² %.3f, over %d samples", 100*q.MeanError, q.RSquared, q.Samples)
+			if !(q.MeanError < tc.most) {
+				t.Errorf("mean absolute error %.2f %%, want less than %.0f %%", 100*q.MeanError, 100*tc.most)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+// Package profile learns how much energy and time a pod takes on a machine type,
+// from what pods of known requests took there, and predicts both for the next.
+//
+// It is the modelling component of HEATS (Rocha et al., PDP 2019, section III): one
+// regression per machine type and quantity on requested CPU and memory. Beyond the
+// paper it chooses the terms by cross-validation, bears outliers, and says how far
+// each prediction is to be trusted.
+//
+// A profile predicts a standard piece of work, that of the probes, at the requests
+// of a pod. What a pod does beside that is not known; the score uses ratios between
+// machine types only, in which the amount of work cancels.
+package profile
+
+import (
+	"fmt"
+	"math"
+)
+
+const gib = 1 << 30
+
+// Term is what a coefficient of a [Model] is multiplied with, with CPU in cores and
+// memory in GiB.
+type Term string
+
+// The terms. Work that is spread over the CPUs that a pod requests takes a time that
+// falls with their inverse.
+const (
+	One            Term = "One"            // 1
+	CPU            Term = "CPU"            // c
+	Memory         Term = "Memory"         // m
+	CPUTimesMemory Term = "CPUTimesMemory" // c·m
+	OnePerCPU      Term = "OnePerCPU"      // 1/c
+	MemoryPerCPU   Term = "MemoryPerCPU"   // m/c
+)
+
+// Terms lists all of them.
+func Terms() []Term { return []Term{One, CPU, Memory, CPUTimesMemory, OnePerCPU, MemoryPerCPU} }
+
+// Size is what a pod requests.
+type Size struct {
+	MilliCPU    int64
+	MemoryBytes int64
+}
+
+// smallest confines requests from below. A pod that requests no CPU still gets some,
+// and 1/cpu must stay finite.
+var smallest = Size{MilliCPU: 10, MemoryBytes: 0}
+
+// value returns the term at a size.
+func (t Term) value(s Size) float64 {
+	cpu := float64(max(s.MilliCPU, smallest.MilliCPU)) / 1000
+	memory := float64(max(s.MemoryBytes, smallest.MemoryBytes)) / gib
+	switch t {
+	case One:
+		return 1
+	case CPU:
+		return cpu
+	case Memory:
+		return memory
+	case CPUTimesMemory:
+		return cpu * memory
+	case OnePerCPU:
+		return 1 / cpu
+	case MemoryPerCPU:
+		return memory / cpu
+	}
+	return math.NaN()
+}
+
+// Range is what a model has seen: the least and the greatest of each request and of
+// the quantity that it predicts.
+type Range struct {
+	Least, Most           Size
+	LeastValue, MostValue float64
+}
+
+// Quality says how well a model follows its samples.
+type Quality struct {
+	// Samples is how many there were, Sizes how many different requests.
+	Samples, Sizes int
+	// RSquared is the share of the variance that the model explains, with the weights
+	// of the fit. A quantity that does not vary has none to explain, and 0.
+	RSquared float64
+	// Spread is the usual relative error on requests that were not learned from: what
+	// would be its standard deviation if errors were normal. With one size only it is
+	// that of the samples themselves.
+	Spread float64
+}
+
+// Model predicts one quantity on one machine type:
+//
+//	value(size) = Σ Coefficients_i · Terms_i(size)
+//
+// confined to between half the least and twice the greatest value that was seen,
+// so that it is above 0 whatever the coefficients.
+type Model struct {
+	Terms        []Term
+	Coefficients []float64
+	Range        Range
+	Quality      Quality
+}
+
+// maxTerms is how many terms a model has at most.
+const maxTerms = 6
+
+// Validate returns the first thing that is wrong with a model, by the name of the
+// field, and nil for one that predicts.
+func (m Model) Validate() error {
+	if len(m.Terms) == 0 || len(m.Terms) > maxTerms || len(m.Coefficients) != len(m.Terms) {
+		return fmt.Errorf("terms: %d, with %d coefficients: want 1 to %d, and as many coefficients", len(m.Terms), len(m.Coefficients), maxTerms)
+	}
+	for i, t := range m.Terms {
+		if math.IsNaN(t.value(Size{1, 1})) {
+			return fmt.Errorf("terms[%d]: %q: want one of %q", i, t, Terms())
+		}
+		if c := m.Coefficients[i]; math.IsNaN(c) || math.IsInf(c, 0) {
+			return fmt.Errorf("terms[%d]: coefficient %v: want a finite number", i, c)
+		}
+	}
+	r := m.Range
+	switch {
+	case r.Least.MilliCPU < 0 || r.Most.MilliCPU < r.Least.MilliCPU:
+		return fmt.Errorf("range: CPU from %d to %d m: want 0 or more, in this order", r.Least.MilliCPU, r.Most.MilliCPU)
+	case r.Least.MemoryBytes < 0 || r.Most.MemoryBytes < r.Least.MemoryBytes:
+		return fmt.Errorf("range: memory from %d to %d bytes: want 0 or more, in this order", r.Least.MemoryBytes, r.Most.MemoryBytes)
+	case !(r.LeastValue > 0) || !(r.MostValue >= r.LeastValue) || math.IsInf(2*r.MostValue, 0):
+		return fmt.Errorf("range: value from %v to %v: want finite numbers above 0, in this order", r.LeastValue, r.MostValue)
+	case !(m.Quality.Spread >= 0) || math.IsInf(m.Quality.Spread, 0):
+		return fmt.Errorf("spread: %v: want a finite number of at least 0", m.Quality.Spread)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package profile
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/energy"
+)
+
+// Machine is what a MachineProfile says, read and found sound.
+type Machine struct {
+	Type string
+	// Object is the name of the MachineProfile.
+	Object  string
+	Profile Profile
+	// Learned is when the models were learned, the zero time for models that do not age.
+	Learned time.Time
+	// Power is the zero value when the profile does not say.
+	Power energy.Model
+}
+
+// Age returns how old the models are at a time: 0 for those that do not age.
+func (m *Machine) Age(now time.Time) time.Duration {
+	if m.Learned.IsZero() {
+		return 0
+	}
+	return now.Sub(m.Learned)
+}
+
+// ErrNothingLearned is returned for a profile without models: there is nothing wrong with
+// it, and nothing in it.
+var ErrNothingLearned = errors.New("nothing has been learned yet")
+
+// FromObject reads a MachineProfile. It trusts nothing that the API server may or may not
+// have checked: somebody may have edited the object, or the definition of its kind. Errors
+// name the field.
+func FromObject(o *v1alpha1.MachineProfile) (*Machine, error) {
+	m := &Machine{Type: o.Spec.MachineType, Object: o.Name}
+	if m.Type == "" {
+		return nil, errors.New("spec.machineType: want the name of a machine type")
+	}
+	if err := m.readPower(o.Spec.Power); err != nil {
+		return nil, fmt.Errorf("spec.power: %w", err)
+	}
+	models, from := o.Spec.Models, "spec.models"
+	if models == nil {
+		models, from = o.Status.Models, "status.models"
+	}
+	if models == nil {
+		return nil, ErrNothingLearned
+	}
+	if h := o.Spec.Hardware; h != nil && models.Fingerprint != "" && h.Fingerprint != models.Fingerprint {
+		return nil, fmt.Errorf("%s.fingerprint: %s is other hardware than that of spec.hardware, %s: want the models to be learned anew",
+			from, models.Fingerprint, h.Fingerprint)
+	}
+	var errs []error
+	read := func(field string, model v1alpha1.MachineModel) Model {
+		read, err := readModel(model)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s.%s.%w", from, field, err))
+		}
+		return read
+	}
+	m.Profile = Profile{Energy: read("energy", models.Energy), Runtime: read("runtime", models.Runtime)}
+	if models.LearnedAt != nil {
+		m.Learned = models.LearnedAt.Time
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Machine) readPower(p *v1alpha1.MachinePower) error {
+	if p == nil {
+		return nil
+	}
+	m.Power = energy.Model{Idle: energy.Watts(p.IdleWatts.AsApproximateFloat64()), Full: energy.Watts(p.FullWatts.AsApproximateFloat64())}
+	if len(p.Curve) > 0 {
+		points := []energy.Point{{}}
+		for _, q := range slices.SortedFunc(slices.Values(p.Curve), func(a, b v1alpha1.PowerPoint) int {
+			return cmp.Compare(a.UtilizationPercent, b.UtilizationPercent)
+		}) {
+			points = append(points, energy.Point{Utilization: float64(q.UtilizationPercent) / 100, Share: float64(q.PowerPercent) / 100})
+		}
+		var err error
+		if m.Power.Curve, err = energy.NewCurve(append(points, energy.Point{Utilization: 1, Share: 1})...); err != nil {
+			return err
+		}
+	}
+	return m.Power.Validate()
+}
+
+func readModel(o v1alpha1.MachineModel) (Model, error) {
+	m := Model{
+		Range: Range{
+			Least:      Size{o.CPU.Least.MilliValue(), o.Memory.Least.Value()},
+			Most:       Size{o.CPU.Most.MilliValue(), o.Memory.Most.Value()},
+			LeastValue: o.Value.Least.AsApproximateFloat64(),
+			MostValue:  o.Value.Most.AsApproximateFloat64(),
+		},
+		Quality: Quality{
+			Samples: int(o.Samples), Sizes: int(o.Sizes),
+			RSquared: float64(o.RSquaredPermille) / 1000, Spread: float64(o.SpreadPermille) / 1000,
+		},
+	}
+	for i, t := range o.Terms {
+		c, err := strconv.ParseFloat(t.Coefficient, 64)
+		if err != nil {
+			return Model{}, fmt.Errorf("terms[%d]: coefficient %q: want a decimal number", i, t.Coefficient)
+		}
+		m.Terms, m.Coefficients = append(m.Terms, Term(t.Term)), append(m.Coefficients, c)
+	}
+	return m, m.Validate()
+}
+
+// Object returns the models as a MachineProfile holds them; [FromObject] reads them back
+// with coefficients unchanged and values and quality to the thousandth.
+func (p Profile) Object(learned time.Time, fingerprint string) *v1alpha1.MachineModels {
+	return &v1alpha1.MachineModels{
+		Energy: p.Energy.object(), Runtime: p.Runtime.object(),
+		LearnedAt: &metav1.Time{Time: learned}, Fingerprint: fingerprint,
+	}
+}
+
+func (m Model) object() v1alpha1.MachineModel {
+	o := v1alpha1.MachineModel{
+		CPU: v1alpha1.ModelRange{
+			Least: *resource.NewMilliQuantity(m.Range.Least.MilliCPU, resource.DecimalSI),
+			Most:  *resource.NewMilliQuantity(m.Range.Most.MilliCPU, resource.DecimalSI),
+		},
+		Memory: v1alpha1.ModelRange{
+			Least: *resource.NewQuantity(m.Range.Least.MemoryBytes, resource.BinarySI),
+			Most:  *resource.NewQuantity(m.Range.Most.MemoryBytes, resource.BinarySI),
+		},
+		// At least a thousandth, so that it stays above 0.
+		Value: v1alpha1.ModelRange{
+			Least: *resource.NewMilliQuantity(thousandths(m.Range.LeastValue), resource.DecimalSI),
+			Most:  *resource.NewMilliQuantity(thousandths(m.Range.MostValue), resource.DecimalSI),
+		},
+		Samples: int32(min(m.Quality.Samples, math.MaxInt32)), Sizes: int32(min(m.Quality.Sizes, math.MaxInt32)),
+		RSquaredPermille: int32(math.Round(1000 * m.Quality.RSquared)),
+		SpreadPermille:   int32(math.Round(min(1000*m.Quality.Spread, maxPermille))),
+	}
+	for i, t := range m.Terms {
+		o.Terms = append(o.Terms, v1alpha1.ModelCoefficient{Term: v1alpha1.ModelTerm(t), Coefficient: strconv.FormatFloat(m.Coefficients[i], 'g', -1, 64)})
+	}
+	return o
+}
+
+// maxPermille is the greatest spread that the kind takes: a thousandfold error.
+const maxPermille = 1e6
+
+// thousandths rounds a value above 0 to thousandths of at least one.
+func thousandths(v float64) int64 {
+	return int64(max(1, math.Round(min(v*1000, math.MaxInt64/2))))
+}

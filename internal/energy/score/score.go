@@ -1,0 +1,149 @@
+// Package score weighs the energy that a pod would take on each node against how fast it
+// would run there, as HEATS does (Rocha et al., PDP 2019, algorithm 1, lines 16 to 22).
+//
+// Nodes of one machine type that are alike in whether they are idle are one [Option]: there
+// are few of these, however many nodes there are. The scheduler's plugin, the simulator and
+// `supercargo explain` call the same functions.
+package score
+
+import (
+	"math"
+	"time"
+
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/energy/profile"
+)
+
+const (
+	// Best is the greatest score.
+	Best = 100
+	// Neutral is the score of all nodes where nothing is known of any.
+	Neutral = 50
+	// least is the lowest score of a node about which something is known, so that there
+	// is always room for one about which nothing is below the best.
+	least = 1
+)
+
+// Option is what a pod would take on a node.
+type Option struct {
+	// Known is false for a machine type without a sound profile; the rest is not looked at.
+	Known bool
+	// Energy is in joules, without idle power, Runtime in seconds.
+	Energy, Runtime profile.Prediction
+	// Waking is the power that the pod would keep drawn by being there: the idle power of
+	// a machine that does nothing else and could be switched off, else 0.
+	Waking energy.Watts
+}
+
+// Predict returns the option of a pod of the given size on a machine. A nil machine is not
+// known. idle says that the machine does nothing else, and that this counts.
+func Predict(m *profile.Machine, size profile.Size, idle bool, now time.Time) Option {
+	if m == nil {
+		return Option{}
+	}
+	age := m.Age(now)
+	o := Option{Known: true, Energy: m.Profile.Energy.Predict(size, age), Runtime: m.Profile.Runtime.Predict(size, age)}
+	if idle {
+		o.Waking = m.Power.Idle
+	}
+	return o
+}
+
+// Joules returns the marginal energy of the pod: its own, and what the machine draws
+// because it is kept awake for it. Both are of the same piece of work, so their ratio
+// between machine types does not depend on how much work there is.
+func (o Option) Joules() energy.Joules {
+	return energy.Joules(o.Energy.Value + float64(o.Waking)*o.Runtime.Value)
+}
+
+// trusts returns how far to trust the two terms of the score. Waking counts by how long.
+func (o Option) trusts() (joules, rate float64) {
+	switch {
+	case !o.Known:
+		return 0, 0
+	case o.Waking > 0:
+		return min(o.Energy.Trust, o.Runtime.Trust), o.Runtime.Trust
+	}
+	return o.Energy.Trust, o.Runtime.Trust
+}
+
+// Result is an option's score and how it came about.
+type Result struct {
+	// Score is from 0 to [Best].
+	Score int64
+	// Energy and Rate are the terms 1 - E/Emax and P/Pmax, moved towards neutral by what
+	// they are not trusted: in [0, 1].
+	Energy, Rate float64
+	// Neutral is true when nothing is known, or nothing to be trusted.
+	Neutral bool
+}
+
+// Rank scores the options among each other by
+//
+//	h·(1 - E/Emax) + (1 - h)·(P/Pmax)
+//
+// with E the marginal energy, P = 1/runtime, and the maxima over the options that are
+// trusted at all. Each term is moved towards the mean of that term, weighted by trust, by
+// the part to which it is not trusted. What is in [0, 1] becomes a whole score from 1 to
+// 100.
+//
+// An option that is not known, or not trusted in anything that h counts, gets the mean of
+// both terms, and less than the best of the others: the unknown is never the best. Where
+// none is known all get [Neutral].
+//
+// h is in [0, 1]; results is as long as options and is overwritten. Ties are equal scores.
+// Cost: three passes, without allocation.
+func Rank(h float64, options []Option, results []Result) {
+	var mostJoules, leastSeconds = 0.0, math.Inf(1)
+	for _, o := range options {
+		joules, rate := o.trusts()
+		if joules > 0 {
+			mostJoules = max(mostJoules, float64(o.Joules()))
+		}
+		if rate > 0 {
+			leastSeconds = min(leastSeconds, o.Runtime.Value)
+		}
+	}
+	var means, sums struct{ energy, rate float64 }
+	for i, o := range options {
+		joules, rate := o.trusts()
+		results[i] = Result{Neutral: !(h*joules+(1-h)*rate > 0)}
+		if joules > 0 {
+			results[i].Energy = 1 - float64(o.Joules())/mostJoules
+			means.energy, sums.energy = means.energy+joules*results[i].Energy, sums.energy+joules
+		}
+		if rate > 0 {
+			results[i].Rate = leastSeconds / o.Runtime.Value
+			means.rate, sums.rate = means.rate+rate*results[i].Rate, sums.rate+rate
+		}
+	}
+	means.energy, means.rate = mean(means.energy, sums.energy), mean(means.rate, sums.rate)
+	best, known := int64(0), false
+	for i, o := range options {
+		r := &results[i]
+		joules, rate := o.trusts()
+		r.Energy = means.energy + joules*(r.Energy-means.energy)
+		r.Rate = means.rate + rate*(r.Rate-means.rate)
+		r.Score = least + int64(math.Round((Best-least)*(h*r.Energy+(1-h)*r.Rate)))
+		if !r.Neutral {
+			best, known = max(best, r.Score), true
+		}
+	}
+	for i := range results[:len(options)] {
+		switch r := &results[i]; {
+		case !known:
+			r.Score = Neutral
+		case r.Neutral:
+			r.Score = min(r.Score, best-1)
+		}
+	}
+}
+
+// mean returns the mean of a weighted sum, and the middle of the range when nothing has
+// weight.
+func mean(sum, weight float64) float64 {
+	if weight > 0 {
+		return sum / weight
+	}
+	return 0.5
+}

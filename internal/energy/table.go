@@ -1,0 +1,165 @@
+package energy
+
+import (
+	_ "embed" // for the tables below
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// machineTypesCSV and vcpuCSV are described in data/README.md.
+var (
+	//go:embed data/machine_types.csv
+	machineTypesCSV string
+	//go:embed data/vcpu.csv
+	vcpuCSV string
+)
+
+// Table holds power models by machine type and by virtual CPU. It is safe for
+// concurrent use once made.
+type Table struct {
+	types map[string]Model
+	cpus  map[string]Model // "cloud/microarchitecture", lower case
+	mean  map[string]Model // cloud, lower case; "" is the mean of all rows
+}
+
+// builtIn reads the tables that the program carries. A test reads them too, so a
+// fault in them cannot be met in production.
+var builtIn = sync.OnceValues(func() (*Table, error) {
+	return NewTable(strings.NewReader(machineTypesCSV), strings.NewReader(vcpuCSV))
+})
+
+// BuiltIn returns the table that the program carries; data/README.md says where it
+// comes from.
+func BuiltIn() *Table {
+	t, err := builtIn()
+	if err != nil {
+		panic(err) // the file is part of the program
+	}
+	return t
+}
+
+// NewTable reads a table from two CSV files with a header row each. machineTypes has
+// the columns machine_type, vcpu, watts_idle, watts_10, watts_50 and watts_100, per
+// machine; cpus has cloud, microarchitecture, watts_idle and watts_full, per virtual
+// CPU. Watts are above 0 and do not fall with load. Errors name line and field.
+func NewTable(machineTypes, cpus io.Reader) (*Table, error) {
+	t := &Table{types: map[string]Model{}, cpus: map[string]Model{}, mean: map[string]Model{}}
+	if err := readRows("machine types", machineTypes, []string{"machine_type", "vcpu", "watts_idle", "watts_10", "watts_50", "watts_100"}, t.addType); err != nil {
+		return nil, err
+	}
+	rows := map[string]float64{}
+	err := readRows("virtual CPUs", cpus, []string{"cloud", "microarchitecture", "watts_idle", "watts_full"}, func(r row) error {
+		w, err := r.watts("watts_idle", "watts_full")
+		if err != nil {
+			return err
+		}
+		cloud := strings.ToLower(r.cell("cloud"))
+		t.cpus[cloud+"/"+strings.ToLower(r.cell("microarchitecture"))] = Model{Idle: w[0], Full: w[1]}
+		for _, group := range []string{cloud, ""} {
+			sum := t.mean[group]
+			t.mean[group], rows[group] = Model{Idle: sum.Idle + w[0], Full: sum.Full + w[1]}, rows[group]+1
+		}
+		return nil
+	})
+	for group, n := range rows {
+		t.mean[group] = t.mean[group].Times(1 / n)
+	}
+	return t, err
+}
+
+func (t *Table) addType(r row) error {
+	w, err := r.watts("watts_idle", "watts_10", "watts_50", "watts_100")
+	if err != nil {
+		return err
+	}
+	m := Model{Idle: w[0], Full: w[3]}
+	if m.Full > m.Idle {
+		share := func(w Watts) float64 { return float64((w - m.Idle) / (m.Full - m.Idle)) }
+		if m.Curve, err = NewCurve(Point{}, Point{0.1, share(w[1])}, Point{0.5, share(w[2])}, Point{1, 1}); err != nil {
+			return err
+		}
+	}
+	t.types[r.cell("machine_type")] = m
+	return nil
+}
+
+// MachineType returns the model of a machine type by its name, and false for one
+// that the table does not know.
+func (t *Table) MachineType(name string) (Model, bool) {
+	m, ok := t.types[name]
+	return m, ok
+}
+
+// CPUs returns the model of a machine of n virtual CPUs of a cloud (aws, azure, gcp)
+// and microarchitecture ("Cascade Lake"), in any case of letters. A
+// microarchitecture that is not known gives the mean of the cloud's, a cloud that is
+// not known the mean of all; exact is false for both.
+func (t *Table) CPUs(cloud, microarchitecture string, n float64) (m Model, exact bool) {
+	cloud, microarchitecture = strings.ToLower(cloud), strings.ToLower(microarchitecture)
+	if m, ok := t.cpus[cloud+"/"+microarchitecture]; ok {
+		return m.Times(n), true
+	}
+	if m, ok := t.mean[cloud]; ok {
+		return m.Times(n), false
+	}
+	return t.mean[""].Times(n), false
+}
+
+// row is one line of a table.
+type row struct {
+	columns map[string]int
+	cells   []string
+}
+
+func (r row) cell(column string) string { return r.cells[r.columns[column]] }
+
+// watts reads power that does not fall from column to column.
+func (r row) watts(columns ...string) ([]Watts, error) {
+	least, read := Watts(0), make([]Watts, 0, len(columns))
+	for _, c := range columns {
+		w, err := strconv.ParseFloat(r.cell(c), 64)
+		if err != nil || !(w > 0 && w <= 1e6) || Watts(w) < least {
+			return nil, fmt.Errorf("%s %q: want a number above 0, at most 1000000 and no less than the column before", c, r.cell(c))
+		}
+		least = Watts(w)
+		read = append(read, least)
+	}
+	return read, nil
+}
+
+// readRows calls add for each row of a CSV file whose header has the columns, in any
+// order and among others.
+func readRows(name string, file io.Reader, columns []string, add func(row) error) error {
+	reader := csv.NewReader(file)
+	header, err := reader.Read()
+	if err != nil {
+		return fmt.Errorf("read power table of %s: header: %w", name, err)
+	}
+	at := map[string]int{}
+	for i, c := range header {
+		at[c] = i
+	}
+	for _, c := range columns {
+		if _, ok := at[c]; !ok {
+			return fmt.Errorf("read power table of %s: column %s is missing", name, c)
+		}
+	}
+	for {
+		cells, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = add(row{at, cells})
+		}
+		if err != nil {
+			line, _ := reader.FieldPos(0)
+			return fmt.Errorf("read power table of %s: line %d: %w", name, line, err)
+		}
+	}
+}

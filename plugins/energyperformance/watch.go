@@ -1,0 +1,152 @@
+package energyperformance
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/energy/profile"
+)
+
+const resource = "machineprofiles"
+
+// watcher follows the MachineProfiles of a cluster. Scheduling never waits for it: until
+// the profiles have been read, or where the kind is not installed, nothing is known.
+type watcher struct {
+	handle fwk.Handle
+	set    atomic.Pointer[profile.Set]
+	told   sync.Once // that the profiles cannot be read
+
+	mu   sync.Mutex
+	book profile.Book
+}
+
+// watchers holds one watcher for each client configuration, which the profiles of one
+// scheduler share.
+var watchers sync.Map // *rest.Config -> *watcher
+
+// watched returns the watcher of a scheduler and starts it. It ends with the context. A
+// scheduler without API server knows no machines.
+func watched(ctx context.Context, handle fwk.Handle) (*watcher, error) {
+	w := &watcher{handle: handle}
+	w.set.Store(&profile.Set{})
+	config := handle.KubeConfig()
+	if config == nil {
+		return w, nil
+	}
+	shared, known := watchers.LoadOrStore(config, w)
+	if known {
+		return shared.(*watcher), nil
+	}
+	context.AfterFunc(ctx, func() { watchers.Delete(config) })
+	client, err := newClient(config)
+	if err != nil {
+		return nil, err
+	}
+	return w, w.follow(ctx, cache.NewListWatchFromClient(client, resource, metav1.NamespaceNone, fields.Everything()))
+}
+
+// follow starts to read profiles.
+func (w *watcher) follow(ctx context.Context, source cache.ListerWatcher) error {
+	informer := cache.NewSharedIndexInformer(source, &v1alpha1.MachineProfile{}, 0, cache.Indexers{})
+	// It fails only for an informer that runs already.
+	utilruntime.Must(informer.SetWatchErrorHandlerWithContext(w.note))
+	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { w.put(obj.(*v1alpha1.MachineProfile)) },
+		UpdateFunc: func(old, obj any) {
+			if before, now := old.(*v1alpha1.MachineProfile), obj.(*v1alpha1.MachineProfile); before.ResourceVersion != now.ResourceVersion {
+				w.put(now)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if o, ok := obj.(*v1alpha1.MachineProfile); ok {
+				w.drop(o.Name)
+			}
+		},
+	}); err != nil {
+		return fmt.Errorf("follow machine profiles: %w", err)
+	}
+	go informer.RunWithContext(ctx)
+	return nil
+}
+
+// Machines returns what is known now.
+func (w *watcher) Machines() profile.Set { return *w.set.Load() }
+
+// put takes over a profile that is new or has changed. Its owner is told when it cannot be
+// used.
+func (w *watcher) put(o *v1alpha1.MachineProfile) {
+	w.mu.Lock()
+	err := w.book.Put(o)
+	set := w.book.Set()
+	w.set.Store(&set)
+	w.mu.Unlock()
+	if err == nil {
+		return
+	}
+	about := o.DeepCopy()
+	about.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MachineProfile")) // a list leaves it out
+	w.handle.EventRecorder().Eventf(about, nil, corev1.EventTypeWarning, "InvalidMachineProfile", "Scheduling",
+		"%v; the profile is not used, and without another one nodes of machine type %q score neutral", err, o.Spec.MachineType)
+}
+
+func (w *watcher) drop(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.book.Drop(name)
+	set := w.book.Set()
+	w.set.Store(&set)
+}
+
+// note says once why profiles cannot be read and what to do about it, and leaves what
+// passes by itself to the usual handler.
+func (w *watcher) note(ctx context.Context, r *cache.Reflector, err error) {
+	advice := ""
+	switch {
+	case apierrors.IsNotFound(err):
+		advice = "install the CustomResourceDefinition " + resource + "." + v1alpha1.GroupName
+	case apierrors.IsForbidden(err):
+		advice = "allow the scheduler to get, list and watch " + resource + "." + v1alpha1.GroupName
+	default:
+		cache.DefaultWatchErrorHandler(ctx, r, err)
+		return
+	}
+	w.told.Do(func() {
+		klog.FromContext(ctx).Info("Machine profiles cannot be read, so all nodes score neutral until they can", "plugin", Name, "err", err, "advice", advice)
+	})
+}
+
+// newClient returns a client for the kinds of [v1alpha1]. They are not served as
+// Protobuf, which the scheduler's configuration asks for.
+func newClient(config *rest.Config) (rest.Interface, error) {
+	known := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(known); err != nil {
+		return nil, err
+	}
+	c := rest.CopyConfig(config)
+	c.GroupVersion, c.APIPath = &v1alpha1.GroupVersion, "/apis"
+	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	c.NegotiatedSerializer = serializer.NewCodecFactory(known).WithoutConversion()
+	client, err := rest.RESTClientFor(c)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for machine profiles: %w", err)
+	}
+	return client, nil
+}

@@ -1,0 +1,189 @@
+package energyperformance
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/energy/profile"
+)
+
+// server plays the part of the API server that serves MachineProfiles.
+type server struct {
+	mu       sync.Mutex
+	status   int // of the answer to a list; 0 for one that is given
+	profiles []v1alpha1.MachineProfile
+	changes  chan watch.Event
+}
+
+func (s *server) answer(status int, profiles ...v1alpha1.MachineProfile) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status, s.profiles = status, profiles
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	status, profiles := s.status, s.profiles
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	reply := func(code int, body any) {
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(body) // who reads it may have gone
+	}
+	switch {
+	case r.URL.Path != "/apis/supercargo.dev/v1alpha1/machineprofiles":
+		reply(http.StatusNotFound, metav1.Status{Status: "Failure", Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound})
+	case status == http.StatusNotFound:
+		reply(status, metav1.Status{Status: "Failure", Code: int32(status), Reason: metav1.StatusReasonNotFound})
+	case status == http.StatusForbidden:
+		reply(status, metav1.Status{Status: "Failure", Code: int32(status), Reason: metav1.StatusReasonForbidden})
+	case r.URL.Query().Get("sendInitialEvents") == "true": // then it lists
+		reply(http.StatusUnprocessableEntity, metav1.Status{Status: "Failure", Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid})
+	case r.URL.Query().Get("watch") != "":
+		s.watch(w, r)
+	default:
+		reply(http.StatusOK, v1alpha1.MachineProfileList{TypeMeta: metav1.TypeMeta{APIVersion: "supercargo.dev/v1alpha1", Kind: "MachineProfileList"}, ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: profiles})
+	}
+}
+
+func (s *server) watch(w http.ResponseWriter, r *http.Request) {
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case <-r.Context().Done():
+			return
+		case e := <-s.changes:
+			_ = json.NewEncoder(w).Encode(map[string]any{"type": e.Type, "object": e.Object}) // as above
+			w.(http.Flusher).Flush()
+		}
+	}
+}
+
+type connected struct {
+	handle
+	config *rest.Config
+}
+
+func (c connected) KubeConfig() *rest.Config { return c.config }
+
+// start returns a server, a watcher of it, and the Events that it emits.
+func start(t *testing.T, status int, profiles ...v1alpha1.MachineProfile) (*server, *watcher, chan string) {
+	t.Helper()
+	s := &server{changes: make(chan watch.Event)}
+	s.answer(status, profiles...)
+	serving := httptest.NewServer(s)
+	t.Cleanup(serving.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel) // before the server closes, which waits for watches to end
+	recorder := events.NewFakeRecorder(10)
+	w, err := watched(ctx, connected{handle{recorder: recorder}, &rest.Config{Host: serving.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, w, recorder.Events
+}
+
+func read(t *testing.T, change ...func(*v1alpha1.MachineProfile)) v1alpha1.MachineProfile {
+	t.Helper()
+	text, err := os.ReadFile("../../manifests/samples/machineprofile.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o v1alpha1.MachineProfile
+	if err := yaml.UnmarshalStrict(text, &o); err != nil {
+		t.Fatal(err)
+	}
+	o.ResourceVersion = "1"
+	for _, c := range change {
+		c(&o)
+	}
+	return o
+}
+
+// eventually waits until the set meets the condition.
+func eventually(t *testing.T, w *watcher, what string, is func(profile.Set) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !is(w.Machines()) {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited for %s: %v", what, w.Machines())
+		case <-ticker.C:
+		}
+	}
+}
+
+func TestProfilesAreFollowed(t *testing.T) {
+	s, w, emitted := start(t, 0, read(t))
+	eventually(t, w, "the first profile", func(m profile.Set) bool { return m["xeon-8"] != nil })
+
+	changed := read(t, func(o *v1alpha1.MachineProfile) {
+		o.ResourceVersion, o.Spec.Models.Energy.Terms[0].Coefficient = "2", "500"
+	})
+	s.changes <- watch.Event{Type: watch.Modified, Object: &changed}
+	eventually(t, w, "the change", func(m profile.Set) bool { return m["xeon-8"].Profile.Energy.Coefficients[0] == 500 })
+	if len(emitted) != 0 {
+		t.Errorf("event %q about a sound profile", <-emitted)
+	}
+
+	spoilt := read(t, func(o *v1alpha1.MachineProfile) {
+		o.ResourceVersion, o.Spec.Models.Energy.Terms[0].Coefficient = "3", "NaN"
+	})
+	s.changes <- watch.Event{Type: watch.Modified, Object: &spoilt}
+	eventually(t, w, "the spoilt profile to be dropped", func(m profile.Set) bool { return len(m) == 0 })
+	if e := <-emitted; !strings.Contains(e, "Warning InvalidMachineProfile") || !strings.Contains(e, "spec.models.energy.terms[0]") {
+		t.Errorf("event %q, want one that names the field", e)
+	}
+
+	changed.ResourceVersion = "4"
+	s.changes <- watch.Event{Type: watch.Modified, Object: &changed}
+	eventually(t, w, "the repair", func(m profile.Set) bool { return len(m) == 1 })
+	s.changes <- watch.Event{Type: watch.Deleted, Object: &changed}
+	eventually(t, w, "the profile to go", func(m profile.Set) bool { return len(m) == 0 })
+}
+
+// TestAKindThatIsNotInstalledIsNoFault: nothing is known until it is, and then at once, but
+// for the patience of the client.
+func TestAKindThatIsNotInstalledIsNoFault(t *testing.T) {
+	for _, status := range []int{http.StatusNotFound, http.StatusForbidden} {
+		s, w, emitted := start(t, status)
+		if m := w.Machines(); len(m) != 0 {
+			t.Errorf("status %d: %v is known", status, m)
+		}
+		s.answer(0, read(t))
+		eventually(t, w, "the kind to be installed", func(m profile.Set) bool { return len(m) == 1 })
+		if len(emitted) != 0 {
+			t.Errorf("status %d: event %q", status, <-emitted)
+		}
+	}
+}
+
+func TestProfilesOfOneSchedulerShareAWatch(t *testing.T) {
+	config := &rest.Config{Host: "http://127.0.0.1:1"}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	a, err := watched(ctx, connected{config: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := watched(ctx, connected{config: config}); err != nil || a != b {
+		t.Errorf("two profiles have two watches (%v)", err)
+	}
+}
