@@ -41,15 +41,13 @@ const (
 	// is not evicted to save money.
 	AnnotationMigration = GroupName + "/migration"
 
-	// AnnotationDraining is on a node that is being emptied: the name of the NodeFleet that
-	// does so, or Descheduler, a slash, since when, in RFC 3339, and where it is known after
-	// another slash when the last pod is expected to have left.
 	// AnnotationEnergyWeight is H on a pod or on its namespace: the weight of energy
 	// against runtime when a node is chosen, from 0, runtime alone, to 1, energy alone.
 	AnnotationEnergyWeight = GroupName + "/energy-weight"
 
-	// AnnotationDraining is on a node that a NodeFleet empties to give its machine
-	// back: the fleet's name, a slash, and since when, in RFC 3339.
+	// AnnotationDraining is on a node that is being emptied: the name of the NodeFleet that
+	// does so, or Descheduler, a slash, since when, in RFC 3339, and where it is known after
+	// another slash when the last pod is expected to have left.
 	AnnotationDraining = GroupName + "/draining"
 
 	// AnnotationRequestedBy is on a Migration that empties a node: the NodeFleet that asked

@@ -24,17 +24,20 @@ type explainFlags struct {
 func newExplainCommand() *cobra.Command {
 	var flags explainFlags
 	cmd := &cobra.Command{
-		Use:   "explain KIND/NAME",
+		Use:   "explain KIND/NAME|consolidation",
 		Short: "Say why Supercargo did what it did to an object of a cluster",
 		Long: `Say why Supercargo did what it did to an object of a cluster: the last decision, what was rejected, what it was
 expected to lead to and what came of it.
 
-Kinds: nodefleet, migration.`,
+Kinds: nodefleet, migration. "consolidation" is what the descheduler decided last about nodes that no NodeFleet has.`,
 		Example: `  # Why these machines?
   supercargo explain nodefleet/batch
 
   # All of it, for a script
   supercargo explain nodefleet/batch -o json | jq .status.lastDecision
+
+  # Which nodes does the descheduler empty, and why not the others?
+  supercargo explain consolidation
 
   # How far is this move, or why did it go back?
   supercargo explain migration/work-0-x7k2p-8k2lq -n jobs`,
@@ -59,9 +62,12 @@ func explain(ctx context.Context, w io.Writer, object string, flags explainFlags
 	if flags.output != "text" && flags.output != "json" {
 		return badInput(fmt.Errorf("--output %q: want text or json", flags.output))
 	}
+	if object == "consolidation" {
+		return explainConsolidation(ctx, w, flags)
+	}
 	kind, name, ok := strings.Cut(object, "/")
 	if !ok || name == "" {
-		return badInput(fmt.Errorf("%q: want KIND/NAME such as nodefleet/batch", object))
+		return badInput(fmt.Errorf("%q: want KIND/NAME such as nodefleet/batch, or consolidation", object))
 	}
 	switch strings.ToLower(kind) {
 	case "nodefleet", "nodefleets", "nf":
@@ -99,6 +105,7 @@ func explainable(ctx context.Context, flags explainFlags) (names []string) {
 	if err != nil {
 		return nil
 	}
+	names = append(names, "consolidation")
 	var fleets v1alpha1.NodeFleetList
 	if err := c.List(ctx, &fleets); err == nil {
 		for i := range fleets.Items {

@@ -76,10 +76,14 @@ func startAutoscaler(ctx context.Context, p *playground.Playground) *program {
 	return startProgram(ctx, func(ctx context.Context) error { return autoscaler.Run(ctx, o) })
 }
 
-// startDescheduler starts the descheduler on a playground that knows the CRDs.
-func startDescheduler(ctx context.Context, p *playground.Playground) (*program, error) {
+// startDescheduler starts the descheduler on a playground that knows the CRDs, with its
+// defaults but for what is changed.
+func startDescheduler(ctx context.Context, p *playground.Playground, change ...func(*descheduler.Options)) (*program, error) {
 	o := descheduler.Defaults()
 	o.Options = operatorOptions(p)
+	for _, c := range change {
+		c(&o)
+	}
 	if err := serveEvictions(ctx, p, &o.Evictions); err != nil {
 		return nil, err
 	}
