@@ -234,7 +234,7 @@ func (x *exchanger) wasteful() []*cluster.Node {
 		if room.leaving || room.target || room.promised != nil || n.Kept || n.Incoming > 0 || len(n.Pods) == 0 || n.Age < x.c.Residence {
 			continue
 		}
-		if x.round.stays(n) != "" {
+		if x.stays(n) != "" {
 			continue
 		}
 		all = append(all, n)
