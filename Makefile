@@ -189,6 +189,10 @@ experiments: $(BIN)/supercargo | $(DIST) ## Run the experiments of the HTAS pape
 sensitivity: ## Vary what the HTAS paper leaves open, one thing at a time; a table of savings, takes half an hour.
 	go run -buildvcs=false ./test/sensitivity -seeds $(HTAS_SEEDS)
 
+.PHONY: consolidation
+consolidation: ## Run the experiments of the HTAS paper with pods that leave emptied machines by eviction, migration or both; a table, takes minutes.
+	go run -buildvcs=false ./test/consolidation -seeds $(HTAS_SEEDS)
+
 ##@ Check
 
 .PHONY: verify

@@ -201,23 +201,11 @@ func checkMixed(t *rapid.T, c Config, s *cluster.State, plan cluster.Plan) {
 				t.Fatalf("%s: pod %s leaves in the place of %s", d.Node, m.Pod, p.Name)
 			}
 			seen[m.Pod] = true
-			ways := p.Ways
-			if ways == 0 {
-				ways = cluster.WaysOf(c.Method)
+			checkWay(t, c, s, d, m, &p)
+			if m.Method != cluster.Wait {
+				pods++
+				moved.Moves = append(moved.Moves, m)
 			}
-			switch {
-			case !ways.Has(m.Method), m.Method == cluster.Wait && (m.Target != "" || p.Class == class.Service):
-				t.Fatalf("pod %s of %s leaves by %v to %q, and may by %v", m.Pod, d.Node, m.Method, m.Target, ways)
-			case m.Method == cluster.Wait:
-				if end := max(p.Runtime, p.Overdue); end > d.Until {
-					t.Fatalf("pod %s ends in %v, and all have left %s in %v", m.Pod, end, d.Node, d.Until)
-				}
-				continue
-			case p.Fixed, p.Resided < c.PodResidence, p.Class == class.Service && !c.MoveServices, m.Method == cluster.Migrate && find(s, m.Target).Arch != n.Arch:
-				t.Fatalf("pod %s of %s is moved", m.Pod, d.Node)
-			}
-			pods++
-			moved.Moves = append(moved.Moves, m)
 		}
 		if len(seen) != len(n.Pods) || n.Phase != cluster.Ready || n.Incoming > 0 || n.Kept {
 			t.Fatalf("%s: %d of its %d pods leave, in phase %d, with %d on their way", d.Node, len(seen), len(n.Pods), n.Phase, n.Incoming)
@@ -234,6 +222,26 @@ func checkMixed(t *rapid.T, c Config, s *cluster.State, plan cluster.Plan) {
 		leaving[r.Node] = true
 	}
 	checkTargets(t, cloned(s), went, leaving)
+}
+
+// checkWay looks at how one pod leaves.
+func checkWay(t *rapid.T, c Config, s *cluster.State, d cluster.Drain, m cluster.Move, p *cluster.Pod) {
+	t.Helper()
+	ways := p.Ways
+	if ways == 0 {
+		ways = cluster.WaysOf(c.Method)
+	}
+	switch {
+	case !ways.Has(m.Method), m.Method == cluster.Wait && (m.Target != "" || p.Class == class.Service):
+		t.Fatalf("pod %s of %s leaves by %v to %q, and may by %v", m.Pod, d.Node, m.Method, m.Target, ways)
+	case m.Method == cluster.Wait:
+		if end := max(p.Runtime, p.Overdue); end > d.Until {
+			t.Fatalf("pod %s ends in %v, and all have left %s in %v", m.Pod, end, d.Node, d.Until)
+		}
+	case p.Fixed, p.Resided < c.PodResidence, p.Class == class.Service && !c.MoveServices,
+		m.Method == cluster.Migrate && find(s, m.Target).Arch != find(s, d.Node).Arch:
+		t.Fatalf("pod %s of %s is moved", m.Pod, d.Node)
+	}
 }
 
 // weigher finds the best way of emptying a node by trying all.

@@ -59,8 +59,8 @@ type Buyer func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flav
 // Exchange says which machines to replace by cheaper ones, several by one, one by
 // several, or several by several. What saves most comes first.
 //
-// A machine may go if it is ready, not kept, old enough, no pods are on their way to it and
-// all its pods may be moved. The pods of a set of such machines take what room there is
+// A machine may go if it is ready, not kept, old enough, no pods are on their way to it, none
+// has been promised room there, and all its pods may leave. The pods of a set of such machines take what room there is
 // on others, as for [Planner.Plan], and the buyer finds machines for the rest. An exchange
 // without purchases happens too: several nodes may be worth emptying together that are not
 // one by one.
@@ -70,7 +70,8 @@ type Buyer func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flav
 // at the horizon, and is given back: by started billing periods, so that the rest of the
 // last one is lost. So the old machines and the new are both paid while those come. A batch
 // pod ends later by what a move costs it: all the work done until it is evicted, or the
-// time of a migration. Where that does not lengthen the stay of its machine by as much, its
+// time of a migration and, at the Risk that it fails, all that work: each pod leaves in that
+// one of its ways by which it ends soonest. Where that does not lengthen the stay of its machine by as much, its
 // share of the machine for that time is counted, since others could have used that.
 //
 // Of the costs that it states, all started periods of old machines, the price of the new
@@ -88,6 +89,10 @@ type Buyer func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flav
 // the rest is searched again, without sets that did not pay. So with up to five
 // candidates the first exchange is the best there is, given how room is filled and what
 // the buyer answers.
+//
+// For pods that may be waited for, all that end before new machines come are, and besides up
+// to three numbers of those that end next are tried; the machines are then paid until the
+// last of them has ended.
 //
 // Pods either take all room they find before the rest is bought for, or only room on
 // nodes that are needed as long anyway: the better of the two.
@@ -229,7 +234,7 @@ func (x *exchanger) wasteful() []*cluster.Node {
 		if room.leaving || room.target || room.promised != nil || n.Kept || n.Incoming > 0 || len(n.Pods) == 0 || n.Age < x.c.Residence {
 			continue
 		}
-		if x.round.stays(n) != "" {
+		if x.stays(n) != "" {
 			continue
 		}
 		all = append(all, n)

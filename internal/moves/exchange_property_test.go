@@ -89,6 +89,11 @@ func machineOf(f *cluster.Flavor, name string, c class.Class) cluster.Node {
 func TestEveryExchangeIsOneThatCanBeCarriedOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, c := drawMarket(t, 9), drawExchangeConfig(t)
+		if rapid.Bool().Draw(t, "ways") {
+			s.Nodes = drawWaysOf(t, s.Nodes)
+			c.PodResidence = time.Duration(rapid.IntRange(0, 1).Draw(t, "podResidence")) * time.Minute
+			c.Budget = Budget{Machines: rapid.IntRange(0, 3).Draw(t, "machines"), Pods: rapid.IntRange(0, 5).Draw(t, "podsAtOnce")}
+		}
 		buyers := map[string]Buyer{"thrifty": thrifty, "careless": careless(t)}
 		buyer := buyers[rapid.SampledFrom([]string{"thrifty", "careless"}).Draw(t, "buyer")]
 		before := cloned(s)
@@ -105,6 +110,7 @@ func TestEveryExchangeIsOneThatCanBeCarriedOut(t *testing.T) {
 				bought[p.Flavor]++
 			}
 		}
+		checkBudget(t, c, s, all)
 		if c.Limit > 0 && emptied > c.Limit {
 			t.Fatalf("%d machines are emptied, %d may be", emptied, c.Limit)
 		}
@@ -117,6 +123,56 @@ func TestEveryExchangeIsOneThatCanBeCarriedOut(t *testing.T) {
 			}
 		}
 	})
+}
+
+// drawWaysOf lets the pods of nodes leave in several ways.
+func drawWaysOf(t *rapid.T, nodes []cluster.Node) []cluster.Node {
+	for i := range nodes {
+		for j := range nodes[i].Pods {
+			p := &nodes[i].Pods[j]
+			p.Ways = cluster.Ways(rapid.IntRange(0, 7).Draw(t, "ways"))
+			p.Resided = time.Duration(rapid.IntRange(0, 3).Draw(t, "resided")) * time.Minute
+			p.Runtime /= time.Duration(rapid.SampledFrom([]int{1, 1, 30, 120}).Draw(t, "shorter"))
+		}
+	}
+	return nodes
+}
+
+// checkBudget looks at what all exchanges together have under way.
+func checkBudget(t *rapid.T, c ExchangeConfig, s *cluster.State, all []cluster.Exchange) {
+	t.Helper()
+	machines, pods := 0, 0
+	for i := range s.Nodes {
+		pods += s.Nodes[i].Incoming
+		if s.Nodes[i].Phase == cluster.Leaving {
+			machines++
+		}
+	}
+	moved := 0
+	for _, e := range all {
+		machines += len(e.Nodes)
+		for _, m := range slices.Concat(e.Moves, e.Leave) {
+			if m.Method != cluster.Wait {
+				moved++
+			}
+		}
+	}
+	if len(all) > 0 && c.Budget.Machines > 0 && machines > c.Budget.Machines {
+		t.Fatalf("%d machines are emptied at once, %d may be", machines, c.Budget.Machines)
+	}
+	if moved > 0 && c.Budget.Pods > 0 && pods+moved > c.Budget.Pods {
+		t.Fatalf("%d pods are on their way at once, %d may be", pods+moved, c.Budget.Pods)
+	}
+}
+
+// methodOf is how a pod leaves for an exchange.
+func methodOf(e cluster.Exchange, pod string) cluster.Method {
+	for _, m := range slices.Concat(e.Moves, e.Leave) {
+		if m.Pod == pod {
+			return m.Method
+		}
+	}
+	return e.Method
 }
 
 // careless buys and moves at random.
@@ -147,6 +203,9 @@ func checkExchange(t *rapid.T, c ExchangeConfig, before, now *cluster.State, e c
 		checkEmptied(t, c, find(now, name), find(before, name))
 	}
 	for _, m := range e.Moves {
+		if m.Method == cluster.Wait {
+			continue
+		}
 		if to := find(now, m.Target); to.Phase != cluster.Ready || len(to.Pods) == 0 && !to.Kept {
 			t.Fatalf("pod %s moves to %s, which takes none", m.Pod, m.Target)
 		}
@@ -181,7 +240,10 @@ func marginOf(c ExchangeConfig) float64 {
 // movable reports whether all pods of the machine may go, and it itself.
 func movable(c ExchangeConfig, n *cluster.Node) bool {
 	return n.Phase == cluster.Ready && !n.Kept && n.Incoming == 0 && len(n.Pods) > 0 && n.Age >= c.Residence &&
-		!slices.ContainsFunc(n.Pods, func(p cluster.Pod) bool { return p.Fixed || p.Class == class.Service && !c.MoveServices })
+		!slices.ContainsFunc(n.Pods, func(p cluster.Pod) bool {
+			stays := p.Fixed || p.Class == class.Service && !c.MoveServices || p.Resided < c.PodResidence || p.Ways == cluster.WaysOf(cluster.Wait)
+			return stays && (p.Class == class.Service || !p.Ways.Has(cluster.Wait))
+		})
 }
 
 func checkEmptied(t *rapid.T, c ExchangeConfig, n, before *cluster.Node) {
@@ -209,6 +271,10 @@ func checkPlaces(t *rapid.T, c ExchangeConfig, now *cluster.State, e cluster.Exc
 		if len(arrived) == 0 {
 			continue
 		}
+		went = append(went, names(arrived)...)
+		if slices.Contains(e.Nodes, n.Name) { // these wait where they are
+			continue
+		}
 		if free := n.Free(); free.MilliCPU < 0 || free.MemoryBytes < 0 || n.MaxPods > 0 && int64(len(n.Pods)) > n.MaxPods {
 			t.Fatalf("%s is over-filled: %+v free, %d pods of %d", n.Name, free, len(n.Pods), n.MaxPods)
 		}
@@ -216,11 +282,14 @@ func checkPlaces(t *rapid.T, c ExchangeConfig, now *cluster.State, e cluster.Exc
 			t.Fatalf("pods %v may not all be with the others on %s", names(arrived), n.Name)
 		}
 		for _, p := range arrived {
-			if from := find(now, holder(now, p.Name)); !n.Suits(&p) || c.Method == cluster.Migrate && n.Arch != from.Arch {
+			method := methodOf(e, p.Name)
+			if from := find(now, holder(now, p.Name)); !n.Suits(&p) || method == cluster.Migrate && n.Arch != from.Arch {
 				t.Fatalf("pod %s may not run on %s", p.Name, n.Name)
 			}
+			if ways := p.Ways; ways == 0 && method != c.Method || ways != 0 && !ways.Has(method) || p.Resided < c.PodResidence {
+				t.Fatalf("pod %s leaves by %v after %v, and may by %v", p.Name, method, p.Resided, p.Ways)
+			}
 		}
-		went = append(went, names(arrived)...)
 	}
 	slices.Sort(there)
 	if slices.Sort(went); !slices.Equal(there, went) {
@@ -247,12 +316,19 @@ func exchanged(s *cluster.State, c ExchangeConfig, e cluster.Exchange) *cluster.
 		if !slices.Contains(e.Nodes, n.Name) {
 			continue
 		}
+		stay := []cluster.Pod{}
 		for _, p := range n.Pods {
 			pods[p.Name] = p
+			if methodOf(e, p.Name) == cluster.Wait {
+				stay = append(stay, p)
+			}
 		}
-		n.Pods, n.Phase = nil, cluster.Leaving
+		n.Pods, n.Phase = stay, cluster.Leaving
 	}
 	for _, m := range e.Moves {
+		if m.Method == cluster.Wait {
+			continue
+		}
 		to := find(after, m.Target)
 		to.Pods = append(to.Pods, delayed(s, c, e, pods[m.Pod]))
 	}
@@ -271,7 +347,7 @@ func exchanged(s *cluster.State, c ExchangeConfig, e cluster.Exchange) *cluster.
 // delayed is the pod as it is expected to run because of an exchange.
 func delayed(s *cluster.State, c ExchangeConfig, e cluster.Exchange, p cluster.Pod) cluster.Pod {
 	p.Runtime += delay(s, c, e, p)
-	if e.Method == cluster.Evict {
+	if methodOf(e, p.Name) == cluster.Evict {
 		p.Ran = 0
 	}
 	return p
@@ -279,10 +355,10 @@ func delayed(s *cluster.State, c ExchangeConfig, e cluster.Exchange, p cluster.P
 
 // delay is how much later a pod ends. A migration takes 30 s here.
 func delay(s *cluster.State, c ExchangeConfig, e cluster.Exchange, p cluster.Pod) time.Duration {
-	switch {
-	case p.Class == class.Service:
+	switch method := methodOf(e, p.Name); {
+	case p.Class == class.Service || method == cluster.Wait:
 		return 0
-	case e.Method == cluster.Migrate: // it fails now and then
+	case method == cluster.Migrate: // it fails now and then
 		return 30*time.Second + time.Duration(riskOf(c.Risk)*float64(delay(s, c, evicting(e), p)))
 	case len(e.Buy) == 0:
 		return p.Ran
@@ -293,7 +369,10 @@ func delay(s *cluster.State, c ExchangeConfig, e cluster.Exchange, p cluster.Pod
 	}
 }
 
-func evicting(e cluster.Exchange) cluster.Exchange { e.Method = cluster.Evict; return e }
+// evicting is the exchange with all pods evicted.
+func evicting(e cluster.Exchange) cluster.Exchange {
+	return cluster.Exchange{Method: cluster.Evict, Buy: e.Buy}
+}
 
 // recounted works out what an exchange saves and costs, machine by machine.
 func recounted(s *cluster.State, c ExchangeConfig, e cluster.Exchange) (saves, costs, paid int64) {
@@ -308,8 +387,16 @@ func recounted(s *cluster.State, c ExchangeConfig, e cluster.Exchange) (saves, c
 		gone = s.Lag
 	}
 	wait := gone
-	if e.Method == cluster.Migrate {
-		gone += 30 * time.Second
+	for _, name := range e.Nodes {
+		for _, p := range find(s, name).Pods {
+			switch methodOf(e, p.Name) {
+			case cluster.Migrate:
+				gone = max(gone, wait+30*time.Second)
+			case cluster.Wait:
+				gone = max(gone, p.Runtime)
+			case cluster.Evict:
+			}
+		}
 	}
 	pods := map[string]cluster.Pod{}
 	bill := func(n *cluster.Node, until time.Duration) int64 {
@@ -359,7 +446,9 @@ func recounted(s *cluster.State, c ExchangeConfig, e cluster.Exchange) (saves, c
 	}
 	targets := map[string][]string{}
 	for _, m := range e.Moves {
-		targets[m.Target] = append(targets[m.Target], m.Pod)
+		if m.Method != cluster.Wait {
+			targets[m.Target] = append(targets[m.Target], m.Pod)
+		}
 	}
 	for name, arrived := range targets {
 		n := find(s, name)
@@ -455,7 +544,7 @@ func (n *naive) fill(w *world, pods []cluster.Pod, e *cluster.Exchange) (left []
 				left = append(left, p)
 				continue
 			}
-			e.Moves = append(e.Moves, cluster.Move{Pod: p.Name, Target: w.Nodes[to].Name})
+			e.Moves = append(e.Moves, cluster.Move{Pod: p.Name, Target: w.Nodes[to].Name, Method: n.Method})
 			p.Runtime += n.delay(&p)
 			w.Nodes[to].Pods = append(w.Nodes[to].Pods, p)
 			again = true

@@ -520,12 +520,3 @@ func (n *naive) replace(w *world, from *cluster.Node, at int) (string, *world) {
 	after.bought[flavors[0].Name]++
 	return line, after
 }
-
-// minutes is the price of a machine that is paid from before now until some time from now.
-func minutes(s *cluster.State, n *cluster.Node, until time.Duration) int64 {
-	held, paid := n.Age+until+s.Release, int64(1)
-	for time.Duration(paid)*time.Minute < held {
-		paid++
-	}
-	return paid * (n.MicroDollarsPerHour / 60)
-}

@@ -31,7 +31,8 @@ type round struct {
 type room struct {
 	packing.Node
 	node *cluster.Node
-	pods int64
+	// pods is how many there are, of the most that there may be; 0 means any number.
+	pods, most int64
 	// at is the place of the room, and of the node in the state.
 	at int
 	// stay is for how long it is needed: see until.
@@ -39,6 +40,9 @@ type room struct {
 	// target says that pods of other nodes go there, leaving that it is being emptied or
 	// given back.
 	target, leaving bool
+	// staying says that it is not about to be given back: what is empty is, unless it is
+	// kept or promised.
+	staying bool
 	// promised is the first pod, by name, that waits and has been promised room; nil if
 	// none has.
 	promised *cluster.Pod
@@ -61,8 +65,8 @@ func newRound(c Config, s *cluster.State) *round {
 	}
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Phase == cluster.Ready {
-			to := &room{Node: packing.Node{Name: n.Name, Free: n.Free(), Remaining: n.Remaining()}, node: n, pods: int64(len(n.Pods)), at: i}
-			to.stay = r.stay(n)
+			to := &room{Node: packing.Node{Name: n.Name, Free: n.Free(), Remaining: n.Remaining()}, node: n, pods: int64(len(n.Pods)), most: n.MaxPods, at: i}
+			to.stay, to.staying = r.stay(n), len(n.Pods) > 0 || n.Kept
 			r.rooms = append(r.rooms, to)
 			r.byName[n.Name] = to
 		}
@@ -84,6 +88,7 @@ func (r *round) promise() {
 		to.stay = max(to.stay, r.until(p))
 		to.pods++
 		r.rules.place(p, to.at)
+		to.staying = true
 		if to.promised == nil {
 			to.promised = p
 		}
@@ -91,15 +96,12 @@ func (r *round) promise() {
 	r.rules.keep()
 }
 
-// open reports whether pods of other nodes may go there at all. What is empty is about to
-// be given back, unless it is kept.
-func (r *room) open() bool {
-	return !r.leaving && (len(r.node.Pods) > 0 || r.node.Kept || r.promised != nil)
-}
+// open reports whether pods of other nodes may go there at all.
+func (r *room) open() bool { return r.staying && !r.leaving }
 
 // holds reports whether there is room for the pod.
 func (r *room) holds(pod *cluster.Pod) bool {
-	return pod.Size.Fits(r.Free) && (r.node.MaxPods == 0 || r.pods < r.node.MaxPods)
+	return pod.Size.Fits(r.Free) && (r.most == 0 || r.pods < r.most)
 }
 
 // drain plans the emptying of a node, and reserves what it takes.

@@ -44,13 +44,13 @@ func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
 		r.note(n, "its pods end in %v, and until then it is paid anyway", e.stay.Round(time.Second))
 		return cluster.Drain{}, false
 	}
-	for _, p := range r.bound(n) {
-		if r.ways(&p).Has(cluster.Wait) {
+	e.must = slices.DeleteFunc(r.bound(n), func(p cluster.Pod) bool {
+		waits := r.ways(&p).Has(cluster.Wait)
+		if waits {
 			e.may = append(e.may, p)
-		} else {
-			e.must = append(e.must, p)
 		}
-	}
+		return waits
+	})
 	slices.SortFunc(e.may, func(a, b cluster.Pod) int {
 		return cmp.Or(cmp.Compare(r.end(&b), r.end(&a)), cluster.Scheduled(a, b))
 	})

@@ -81,11 +81,14 @@ var Unending = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 // CompareFit orders nodes tightest first: least free memory, then least free
 // CPU, then name. It returns a negative number when a comes before b.
 func CompareFit(a, b Node) int {
-	return cmp.Or(
-		cmp.Compare(a.Free.MemoryBytes, b.Free.MemoryBytes),
-		cmp.Compare(a.Free.MilliCPU, b.Free.MilliCPU),
-		cmp.Compare(a.Name, b.Name),
-	)
+	// One after the other, since planners spend most of their time here.
+	if c := cmp.Compare(a.Free.MemoryBytes, b.Free.MemoryBytes); c != 0 {
+		return c
+	}
+	if c := cmp.Compare(a.Free.MilliCPU, b.Free.MilliCPU); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Name, b.Name)
 }
 
 // BinOf returns the time bin of a remaining runtime: floor(remaining / cycle),
