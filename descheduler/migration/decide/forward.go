@@ -77,9 +77,11 @@ func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 		s.set(v1alpha1.MigrationReserved, no, "NodeBusy", why, now)
 		return s.writeOr(m, "wait: "+why, until)
 	}
-	if step, why := claim(o, now); step != nil {
+	step, why := claim(o, now)
+	if step != nil {
 		return *step
-	} else if why != "" {
+	}
+	if why != "" {
 		s.set(v1alpha1.MigrationReserved, no, overBudget, why, now)
 		return s.writeOr(m, "wait: "+why, earlier(until, now.Add(budgetPatience)))
 	}
