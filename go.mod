@@ -40,7 +40,6 @@ require (
 	k8s.io/kubernetes v1.35.4
 	k8s.io/pod-security-admission v0.0.0
 	k8s.io/utils v0.0.0-20251002143259-bc988d571ff4
-	gonum.org/v1/gonum v0.17.0
 	pgregory.net/rapid v1.3.0
 	sigs.k8s.io/cluster-api v1.13.5
 	sigs.k8s.io/controller-runtime v0.23.3

@@ -256,7 +256,7 @@ func TestAnEmptiedNodeStaysClosedUntilAPodNeedsIt(t *testing.T) {
 
 // TestADrainThatFailsIsDroppedAndTheNodeLeftAlone has one of two migrations refused.
 func TestADrainThatFailsIsDroppedAndTheNodeLeftAlone(t *testing.T) {
-	p := newPlay(t, nil, append(halfEmpty(), newPod("r", "b", "500m"))...)
+	p := newPlay(t, nil, append(halfEmpty(), newPod("r", "b", "100m"))...)
 	p.run(2 * time.Minute)
 	if diff := cmp.Diff(map[string]bool{"q": true, "r": true}, p.migrations()); diff != "" {
 		t.Fatalf("pods that are moved (-want +got):\n%s", diff)

@@ -61,7 +61,8 @@ const late = time.Minute
 // which the node is to be empty is waited for. Others leave with their state if they may,
 // or else are evicted; where neither is allowed but they end by themselves, they are waited
 // for too, for as long as whoever empties the node has patience. So is one that a
-// PodDisruptionBudget holds for now.
+// PodDisruptionBudget holds for now. One that was to be moved and cannot be is not waited
+// for beyond the time that was planned with.
 func (m Mark) Next(p Leaver, now time.Time) Step {
 	waits := p.Ways.Has(cluster.Wait) && !p.Ends.IsZero()
 	switch {
@@ -77,7 +78,7 @@ func (m Mark) Next(p Leaver, now time.Time) Step {
 		return Step{Do: Migrate, Try: p.RolledBack + 1, Why: "it is moved with its state"}
 	case p.Ways.Has(cluster.Evict):
 		return Step{Do: Evict, Why: "it may be started again elsewhere"}
-	case p.Ways.Has(cluster.Wait):
+	case p.Ways.Has(cluster.Wait) && !p.Ways.Has(cluster.Migrate):
 		return Step{Why: "it ends by itself"}
 	}
 	return Step{Do: GiveUp, Why: p.stays()}

@@ -34,7 +34,8 @@ func TestWhatIsNextForAPodThatIsToLeave(t *testing.T) {
 		{"but not for ever", Leaver{Ways: migrate, RolledBack: 3}, noon, Step{Do: GiveUp, Why: "3 migrations of it were rolled back"}},
 		{"then anew, if that is allowed", Leaver{Ways: migrate | evict, RolledBack: 3}, noon, Step{Do: Evict, Why: "it may be started again elsewhere"}},
 		{"what was refused is not tried again", Leaver{Ways: migrate, Refused: "EmptyDir"}, noon, Step{Do: GiveUp, Why: "EmptyDir"}},
-		{"one that ends is waited for then", Leaver{Ways: migrate | wait, Refused: "EmptyDir", Ends: late}, noon, Step{Why: "it ends by itself"}},
+		{"not even one that ends, if that is late", Leaver{Ways: migrate | wait, Refused: "EmptyDir", Ends: late}, noon, Step{Do: GiveUp, Why: "EmptyDir"}},
+		{"one that ends in time is waited for then", Leaver{Ways: migrate | wait, Refused: "EmptyDir", Ends: soon}, noon, Step{Why: "it ends at 12:05:00"}},
 		{"a budget holds a migration", Leaver{Ways: migrate, Budget: "PodDisruptionBudget b"}, noon, Step{Why: "PodDisruptionBudget b"}},
 		{"an eviction is asked for: the API server knows better", Leaver{Ways: evict, Budget: "PodDisruptionBudget b"}, noon, Step{Do: Evict, Why: "it may be started again elsewhere"}},
 	}
