@@ -42,14 +42,7 @@ func TestARealManagerIsFoundAndUnderstood(t *testing.T) {
 	if _, err := (&workqueue.Client{Address: found.Address, Password: "another"}).Queue(t.Context()); !errors.Is(err, workqueue.ErrPassword) {
 		t.Errorf("with another password: error %v, want %v", err, workqueue.ErrPassword)
 	}
-	tasks, err := manager.Tasks(t.Context())
-	if err != nil || len(tasks) != 6 || tasks[0].State != workqueue.Waiting || tasks[0].Category != "split" || tasks[0].Declared.Cores.Value != 1 {
-		t.Errorf("tasks %+v (%v), want six of category split that wait and want a core", tasks, err)
-	}
-	categories, err := manager.Categories(t.Context())
-	if err != nil || len(categories) != 1 || categories[0].Name != "split" || categories[0].Waiting != 6 {
-		t.Errorf("categories %+v (%v), want one with six tasks", categories, err)
-	}
+	watchWaiting(t, manager)
 
 	host, port, err := net.SplitHostPort(found.Address)
 	if err != nil {
@@ -75,6 +68,19 @@ func TestARealManagerIsFoundAndUnderstood(t *testing.T) {
 	}
 	if all, err := os.ReadFile(filepath.Join(flow.dir, "all")); err != nil || string(all) != "0\n1\n2\n3\n4\n5\n" {
 		t.Errorf("the workflow made %q (%v)", all, err)
+	}
+}
+
+// watchWaiting checks what waits.
+func watchWaiting(t *testing.T, manager workqueue.Manager) {
+	t.Helper()
+	tasks, err := manager.Tasks(t.Context())
+	if err != nil || len(tasks) != 6 || tasks[0].State != workqueue.Waiting || tasks[0].Category != "split" || tasks[0].Declared.Cores.Value != 1 {
+		t.Errorf("tasks %+v (%v), want six of category split that wait and want a core", tasks, err)
+	}
+	categories, err := manager.Categories(t.Context())
+	if err != nil || len(categories) != 1 || categories[0].Name != "split" || categories[0].Waiting != 6 {
+		t.Errorf("categories %+v (%v), want one with six tasks", categories, err)
 	}
 }
 
