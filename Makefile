@@ -124,6 +124,10 @@ e2e-nodes: export NODES_LOGS := $(abspath $(DIST))/nodes
 e2e-nodes: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsum | $(DIST) ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
 	hack/nodes/nodes.sh run $(call go_test,e2e-nodes,-tags nodes -count 1 -p 1 -timeout 40m ./test/e2e/nodes/...)
 
+.PHONY: e2e-workers
+e2e-workers: $(TOOLS)/gotestsum | $(DIST) ## Test against a real makeflow, Work Queue manager and worker (Debian's coop-computing-tools).
+	$(call go_test,e2e-workers,-tags workers -count 1 ./test/e2e/workers)
+
 KILL_SEED ?= 1
 
 .PHONY: soak-migration

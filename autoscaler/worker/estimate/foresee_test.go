@@ -197,6 +197,21 @@ func TestTasksAreSkippedThatDoNotFitAndNeverSplit(t *testing.T) {
 	}
 }
 
+func TestAWorkerThatConnectsAtTheEndOfTheWindowStillTakesTasks(t *testing.T) {
+	s := State{
+		Workers: []Worker{{Name: "a", Capacity: Resources{MilliCores: 1000}, ReadyIn: 20 * time.Second}},
+		Waiting: []Batch{{Need: Resources{MilliCores: 1000}, Runtime: time.Second, Count: 1}},
+	}
+	for _, tc := range []struct {
+		window time.Duration
+		took   int
+	}{{19 * time.Second, 0}, {20 * time.Second, 1}} {
+		if got := Foresee(s, tc.window).Workers[0].Took; got != tc.took {
+			t.Errorf("in %v it takes %d tasks, want %d", tc.window, got, tc.took)
+		}
+	}
+}
+
 func TestRequiredWorkersHoldEverything(t *testing.T) {
 	worker := Resources{MilliCores: 3000, MemoryBytes: 6, DiskBytes: 8, GPUs: 1}
 	rapid.Check(t, func(t *rapid.T) {

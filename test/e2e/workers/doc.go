@@ -1,0 +1,5 @@
+// Package workers tests against real programs of cctools: makeflow with its Work Queue
+// manager, work_queue_worker and catalog_server. It installs nothing; Debian's
+// coop-computing-tools has them. The tests have the build tag workers, and fail with the
+// name of the package where a program is missing.
+package workers
