@@ -414,7 +414,7 @@ func TestMalformedArgumentsStopTheStartAndNameTheField(t *testing.T) {
 // drop-in one.
 func TestTheRegistryHoldsOursAndThoseOfSchedulerPlugins(t *testing.T) {
 	want := []string{
-		"BestFit", "CapacityScheduling", "CheckpointStaging", "Coscheduling", "LoadVariationRiskBalancing", "LowRiskOverCommitment",
+		"BestFit", "CapacityScheduling", "CheckpointStaging", "Coscheduling", "EnergyPerformance", "LoadVariationRiskBalancing", "LowRiskOverCommitment",
 		"NetworkOverhead", "NodeClass", "NodeResourceTopologyMatch", "NodeResourcesAllocatable", "PackingSort", "Peaks",
 		"PodState", "PreemptionToleration", "QOSSort", "SySched", "TargetLoadPacking", "TimeBin", "TopologicalSort",
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,10 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/energy/score"
 )
 
 type explainFlags struct {
 	kubeconfig, namespace, output string
+	energyWeight                  float64
 }
 
 func newExplainCommand() *cobra.Command {
@@ -29,7 +32,10 @@ func newExplainCommand() *cobra.Command {
 		Long: `Say why Supercargo did what it did to an object of a cluster: the last decision, what was rejected, what it was
 expected to lead to and what came of it.
 
-Kinds: nodefleet, migration. "consolidation" is what the descheduler decided last about nodes that no NodeFleet has.`,
+Kinds: nodefleet, migration, machineprofile, pod. "consolidation" is what the descheduler decided last about nodes that no NodeFleet has.
+
+A machine profile is shown with what it predicts and how far that is trusted; a pod with how much energy and time it would take on
+each node, and how the plugin EnergyPerformance scores that.`,
 		Example: `  # Why these machines?
   supercargo explain nodefleet/batch
 
@@ -40,7 +46,10 @@ Kinds: nodefleet, migration. "consolidation" is what the descheduler decided las
   supercargo explain consolidation
 
   # How far is this move, or why did it go back?
-  supercargo explain migration/work-0-x7k2p-8k2lq -n jobs`,
+  supercargo explain migration/work-0-x7k2p-8k2lq -n jobs
+
+  # On which machine would this pod take the least energy?
+  supercargo explain pod/work-0-x7k2p -n jobs --energy-weight 1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return explain(cmd.Context(), cmd.OutOrStdout(), args[0], flags)
@@ -50,8 +59,9 @@ Kinds: nodefleet, migration. "consolidation" is what the descheduler decided las
 		},
 	}
 	cmd.Flags().StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: as kubectl finds it)")
-	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of a migration (default: that of the kubeconfig)")
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of a migration or a pod (default: that of the kubeconfig)")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print: text or json")
+	cmd.Flags().Float64Var(&flags.energyWeight, "energy-weight", score.DefaultWeight, "for a pod: weight of energy against runtime, from 0 to 1, where neither it nor its namespace says")
 	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is defined above
 	}
@@ -76,8 +86,13 @@ func explain(ctx context.Context, w io.Writer, object string, flags explainFlags
 	case "migration", "migrations", "mig":
 		m := &v1alpha1.Migration{}
 		return explainObject(ctx, w, "Migration", name, flags, m, func() error { return explainMigration(w, m) })
+	case "machineprofile", "machineprofiles", "mp":
+		m := &v1alpha1.MachineProfile{}
+		return explainObject(ctx, w, "MachineProfile", name, flags, m, func() error { return explainProfile(w, m, time.Now()) })
+	case "pod", "pods", "po":
+		return explainPod(ctx, w, name, flags)
 	}
-	return badInput(fmt.Errorf("kind %q: want nodefleet or migration", kind))
+	return badInput(fmt.Errorf("kind %q: want nodefleet, migration, machineprofile or pod", kind))
 }
 
 // explainObject reads an object and prints it, by say unless it is for a script.
@@ -86,7 +101,7 @@ func explainObject(ctx context.Context, w io.Writer, kind, name string, flags ex
 	if err != nil {
 		return err
 	}
-	if kind == "NodeFleet" {
+	if kind == "NodeFleet" || kind == "MachineProfile" {
 		namespace = "" // there is one of a name in a cluster
 	}
 	if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, object); err != nil {
@@ -110,6 +125,12 @@ func explainable(ctx context.Context, flags explainFlags) (names []string) {
 	if err := c.List(ctx, &fleets); err == nil {
 		for i := range fleets.Items {
 			names = append(names, "nodefleet/"+fleets.Items[i].Name)
+		}
+	}
+	var profiles v1alpha1.MachineProfileList
+	if err := c.List(ctx, &profiles); err == nil {
+		for i := range profiles.Items {
+			names = append(names, "machineprofile/"+profiles.Items[i].Name)
 		}
 	}
 	var migrations v1alpha1.MigrationList

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -98,7 +97,7 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 		return fwk.NewStatus(fwk.Skip)
 	}
 	present := p.kinds.learn(infos)
-	size, now := sizeOf(pod), p.clock.Now()
+	size, now := score.SizeOf(pod), p.clock.Now()
 	options, known := make([]score.Option, len(present)), false
 	for k := range options {
 		if m := machines[p.kinds.types[k/2]]; present[k] && m != nil {
@@ -144,9 +143,3 @@ func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, i
 
 // ScoreExtensions returns nil: the scores are in range already.
 func (p *Plugin) ScoreExtensions() fwk.ScoreExtensions { return nil }
-
-// sizeOf returns what a pod requests.
-func sizeOf(pod *corev1.Pod) profile.Size {
-	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
-	return profile.Size{MilliCPU: requests.Cpu().MilliValue(), MemoryBytes: requests.Memory().Value()}
-}

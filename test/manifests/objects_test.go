@@ -55,8 +55,8 @@ func objects(t *testing.T, file string) []runtime.Object {
 
 func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 	for file, want := range map[string]int{
-		"../../manifests/scheduler/second/rbac.yaml":            8,
-		"../../manifests/scheduler/replace/rbac.yaml":           2,
+		"../../manifests/scheduler/second/rbac.yaml":            10,
+		"../../manifests/scheduler/replace/rbac.yaml":           4,
 		"../../manifests/scheduler/second/deployment.yaml":      1,
 		"../../manifests/scheduler/replace/kube-scheduler.yaml": 1,
 		"../../manifests/autoscaler/namespace.yaml":             1,

@@ -63,6 +63,7 @@ func TestConfigurationsServeTheirProfiles(t *testing.T) {
 		"kube-scheduler.yaml":   {"batch-packing", "default-scheduler", "service-packing"},
 		"second-scheduler.yaml": {"batch-packing", "service-packing"}, // never default-scheduler: the default one serves it
 		"blended.yaml":          {"blended"},
+		"energy.yaml":           {"energy"},
 		"in-order.yaml":         {"default-scheduler"},
 	}
 	for name, want := range tests {
@@ -80,7 +81,7 @@ func TestConfigurationsServeTheirProfiles(t *testing.T) {
 }
 
 func TestPluginsRunInTheOrderPromised(t *testing.T) {
-	for _, name := range []string{"kube-scheduler.yaml", "second-scheduler.yaml", "blended.yaml", "in-order.yaml"} {
+	for _, name := range []string{"kube-scheduler.yaml", "second-scheduler.yaml", "blended.yaml", "energy.yaml", "in-order.yaml"} {
 		for scheduler, framework := range profiles(t, name) {
 			t.Run(name+"/"+scheduler, func(t *testing.T) {
 				points := framework.ListPlugins()

@@ -1,7 +1,9 @@
 package score
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 // takes is an option that is trusted in full.
@@ -222,6 +225,37 @@ func TestPredictCountsIdlePowerOfAnIdleMachine(t *testing.T) {
 	}
 	if o := Predict(nil, size, true, now); o != (Option{}) {
 		t.Errorf("an unknown machine: %+v", o)
+	}
+}
+
+func TestNodesAreComparedByKind(t *testing.T) {
+	model := func(v float64) profile.Model {
+		return profile.Model{Terms: []profile.Term{profile.One}, Coefficients: []float64{v},
+			Range: profile.Range{Most: profile.Size{MilliCPU: 4000, MemoryBytes: 4 << 30}, LeastValue: v, MostValue: v}}
+	}
+	machines := profile.Set{
+		"xeon": {Profile: profile.Profile{Energy: model(1000), Runtime: model(50)}},
+		"arm":  {Profile: profile.Profile{Energy: model(400), Runtime: model(200)}, Power: energy.Model{Idle: 5, Full: 9}},
+	}
+	nodes := []Node{{"b", "xeon", false}, {"a", "xeon", false}, {"c", "arm", true}, {"d", "", false}, {"e", "arm", false}, {"f", "sparc", false}}
+	var got []string
+	for _, l := range Compare(1, profile.Size{MilliCPU: 1000, MemoryBytes: 1 << 30}, nodes, machines, time.Time{}) {
+		got = append(got, fmt.Sprintf("%s %d %v", l.Node.Name, l.Result.Score, l.Result.Neutral))
+		if (l.Doubts() != 0) || l.Option.Known != (l.Node.Name < "d" || l.Node.Name == "e") {
+			t.Errorf("%+v", l)
+		}
+	}
+	// Energy terms, at most 1400 J: xeon 400/1400, idle arm 0, busy arm 1000/1400; the mean
+	// of the three is 1/3.
+	want := []string{"e 72 false", "d 34 true", "f 34 true", "a 29 false", "b 29 false", "c 1 false"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestSizeIsWhatAPodRequests(t *testing.T) {
+	if got := SizeOf(fixtures.Pod("p", 250, 1<<29)); got != (profile.Size{MilliCPU: 250, MemoryBytes: 1 << 29}) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -1,0 +1,66 @@
+package score
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"supercargo.dev/supercargo/internal/energy/profile"
+)
+
+// SizeOf returns what a pod requests.
+func SizeOf(pod *corev1.Pod) profile.Size {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	return profile.Size{MilliCPU: requests.Cpu().MilliValue(), MemoryBytes: requests.Memory().Value()}
+}
+
+// Node is what a score depends on besides the pod.
+type Node struct {
+	Name, MachineType string
+	// Idle is true for a machine that does nothing else, when that counts.
+	Idle bool
+}
+
+// Line is a node's score and why.
+type Line struct {
+	Node   Node
+	Option Option
+	Result Result
+}
+
+// Doubts returns the reasons why the node's predictions are not trusted in full.
+func (l Line) Doubts() profile.Doubt { return l.Option.Energy.Doubts | l.Option.Runtime.Doubts }
+
+// Compare scores nodes for a pod of the given size as the scheduler does, with reasons, the
+// best first and nodes of one score by name.
+func Compare(h float64, size profile.Size, nodes []Node, machines profile.Set, now time.Time) []Line {
+	// Options are kinds of nodes, as in the scheduler: means do not depend on how many
+	// nodes there are of each.
+	type kind struct {
+		machineType string
+		idle        bool
+	}
+	at := map[kind]int{}
+	var options []Option
+	for _, n := range nodes {
+		k := kind{n.MachineType, n.Idle}
+		if _, met := at[k]; !met {
+			at[k] = len(options)
+			options = append(options, Predict(machines[n.MachineType], size, n.Idle, now))
+		}
+	}
+	results := make([]Result, len(options))
+	Rank(h, options, results)
+	lines := make([]Line, len(nodes))
+	for i, n := range nodes {
+		of := at[kind{n.MachineType, n.Idle}]
+		lines[i] = Line{n, options[of], results[of]}
+	}
+	slices.SortFunc(lines, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(b.Result.Score, a.Result.Score), cmp.Compare(a.Node.Name, b.Node.Name))
+	})
+	return lines
+}
