@@ -164,9 +164,18 @@ PLAN_ROUNDS ?= 3
 bench-plan: $(BIN)/supercargo $(BIN)/karpenter-peer | $(DIST) ## Compare plans with those of greedy and of Karpenter's scheduler; JSON in dist/plan.json.
 	go run -buildvcs=false ./test/planperf -supercargo $(BIN)/supercargo -karpenter $(BIN)/karpenter-peer -rounds $(PLAN_ROUNDS) | tee $(DIST)/plan.json
 
-.PHONY: $(BIN)/karpenter-peer
-$(BIN)/karpenter-peer: # a module of its own: nothing here depends on Karpenter
-	go -C test/peers/karpenter build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) .
+.PHONY: $(BIN)/karpenter-peer $(BIN)/descheduler-peer
+$(BIN)/karpenter-peer $(BIN)/descheduler-peer: $(BIN)/%-peer: # modules of their own: nothing here depends on them
+	go -C test/peers/$* build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) .
+
+SOAK_NODES ?= 200
+SOAK_LASTS ?= 10m
+SOAK_SEED  ?= 1
+
+.PHONY: soak-consolidation
+soak-consolidation: $(BIN)/kwok $(BIN)/descheduler-peer | $(DIST) ## Empty nodes that keep changing, with everything on, then with the stock descheduler; a table, and JSON in dist/consolidation.json.
+	PATH="$(abspath $(BIN)):$$PATH" go test -count 1 -timeout 3h -v -run TestNodesAreEmptied ./test/integration/consolidation -nodes $(SOAK_NODES) -lasts $(SOAK_LASTS) \
+		-pace 1 -seed $(SOAK_SEED) -stock $(abspath $(BIN))/descheduler-peer -report $(abspath $(DIST))/consolidation.json
 
 .PHONY: bench-openstack
 bench-openstack: | $(DIST) ## Measure asking for 50 OpenStack servers and looking at 999 (Debian 12, root); JSON in dist/openstack.json.
@@ -209,7 +218,7 @@ lint: export GOMEMLIMIT := 3GiB
 lint: $(TOOLS)/golangci-lint ## Run gofmt, go vet and the linters of .golangci.yml.
 	$(TOOLS)/golangci-lint run ./...
 	cd tools && ../$(TOOLS)/golangci-lint run --config ../.golangci.yml ./...
-	cd test/peers/karpenter && $(abspath $(TOOLS))/golangci-lint run --config $(abspath .golangci.yml) ./...
+	for peer in test/peers/*/; do (cd "$$peer" && $(abspath $(TOOLS))/golangci-lint run --config $(abspath .golangci.yml) ./...); done
 
 .PHONY: verify-generated
 verify-generated: $(TOOLS)/controller-gen $(TOOLS)/kustomize
@@ -225,7 +234,7 @@ verify-modules:
 	go -C tools mod tidy -diff
 	go -C internal/playground/kwok mod tidy -diff
 	for dir in hack/nodes/runtime/*/; do go -C "$$dir" mod tidy -diff; done
-	go -C test/peers/karpenter mod tidy -diff
+	for dir in test/peers/*/; do go -C "$$dir" mod tidy -diff; done
 
 .PHONY: verify-manifests
 verify-manifests: $(TOOLS)/kustomize

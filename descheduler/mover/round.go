@@ -157,8 +157,22 @@ func (r *round) leavers(e *drain.Emptying, pods []corev1.Pod, mark drain.Mark) [
 		if kind, _ := class.OfPod(&pods[i]); kind == class.Service && !r.Config.MoveServices && pods[i].DeletionTimestamp == nil {
 			all[i].step = drain.Step{Do: drain.GiveUp, Why: "services are not moved"}
 		}
+		all[i].step = settle(all[i].step, &pods[i], r.Config.Residence, r.now)
 	}
 	return all
+}
+
+// settle has a pod stay that has not been on its node for long enough. The planner sees to
+// that too, but the scheduler may have sent a pod there that it did not know of when it
+// chose the node.
+func settle(s drain.Step, pod *corev1.Pod, residence time.Duration, now time.Time) drain.Step {
+	if s.Do != drain.Migrate && s.Do != drain.Evict {
+		return s
+	}
+	if start := pod.Status.StartTime; start == nil || now.Sub(start.Time) < residence {
+		return drain.Step{Why: fmt.Sprintf("it has not been on its node for %v", residence)}
+	}
+	return s
 }
 
 // fails says why a node is not to be emptied after all, or returns "". A plan that no

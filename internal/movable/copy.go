@@ -16,6 +16,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/runtimes"
 )
 
 // AnnotationPlace is on a new pod until it takes over: the labels that go with the
@@ -94,8 +95,28 @@ func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod
 	p.Annotations[v1alpha1.AnnotationBaseImage] = plan.BaseImage
 	p.Annotations[v1alpha1.AnnotationRequirements] = requirements
 	p.Annotations[AnnotationPlace] = string(text)
+	if rest := restOf(source, plan); rest > 0 {
+		p.Annotations[v1alpha1.AnnotationRuntime] = rest.String()
+	}
 	setSpec(&p.Spec, m, plan, source)
 	return p, nil
+}
+
+// restOf is for how long the new pod is expected to run from its start where it goes on
+// with the state of the old one; 0 where that is not known, or where it begins anew. The
+// old pod runs on until it is frozen, so it is rather a little too long than too short.
+func restOf(source *corev1.Pod, plan *v1alpha1.MigrationPlan) time.Duration {
+	if plan.Backend == v1alpha1.BackendRestart {
+		return 0
+	}
+	ends, known := runtimes.Written(source)
+	if declared, is, _ := runtimes.Declared(source); !known && is && source.Status.StartTime != nil {
+		ends, known = source.Status.StartTime.Add(declared), true
+	}
+	if !known {
+		return 0
+	}
+	return max(time.Second, ends.Sub(plan.StartedAt.Time).Round(time.Millisecond))
 }
 
 // setSpec changes the copy of a pod's spec into that of the new pod.

@@ -511,6 +511,42 @@ func TestTheTimeThatAPodMayRunGoesOn(t *testing.T) {
 	}
 }
 
+func TestTheNewPodIsExpectedToRunForTheRest(t *testing.T) {
+	started := metav1.NewTime(planned.Add(-40 * time.Second))
+	tests := []struct {
+		name                    string
+		method                  v1alpha1.MigrationMethod
+		runtime, finish, expect string
+		start                   *metav1.Time
+	}{
+		{"what it says of itself, less what it has run", v1alpha1.MethodCheckpoint, "100s", "", "1m0s", &started},
+		{"until the scheduler expects it to end", v1alpha1.MethodCheckpoint, "100s", planned.Add(90 * time.Second).Format(time.RFC3339), "1m30s", &started},
+		{"also if it says nothing of itself", v1alpha1.MethodCheckpoint, "", planned.Add(90 * time.Second).Format(time.RFC3339), "1m30s", &started},
+		{"one that is late may end at any time", v1alpha1.MethodCheckpoint, "30s", "", "1s", &started},
+		{"nothing is known", v1alpha1.MethodCheckpoint, "", "", "", &started},
+		{"what it says cannot be read", v1alpha1.MethodCheckpoint, "soon", "", "soon", &started},
+		{"it is not known since when it runs", v1alpha1.MethodCheckpoint, "100s", "", "100s", nil},
+		{"one that begins anew", v1alpha1.MethodRestart, "100s", "", "100s", &started},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			in := movableInput()
+			in.Method, in.Pod.Status.StartTime = tc.method, tc.start
+			if tc.method == v1alpha1.MethodRestart {
+				in.Pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
+			}
+			for key, value := range map[string]string{v1alpha1.AnnotationRuntime: tc.runtime, v1alpha1.AnnotationExpectedFinish: tc.finish} {
+				if value != "" {
+					in.Pod.Annotations[key] = value
+				}
+			}
+			if _, pod := planFor(t, in); pod.Annotations[v1alpha1.AnnotationRuntime] != tc.expect {
+				t.Errorf("runtime %q, want %q", pod.Annotations[v1alpha1.AnnotationRuntime], tc.expect)
+			}
+		})
+	}
+}
+
 func TestThePlaceGoesFromOnePodToTheOther(t *testing.T) {
 	for _, own := range []func(*Input){func(in *Input) { owned(in) }, func(in *Input) { ofReplicaSet(in) }, func(*Input) {}} {
 		in := movableInput()

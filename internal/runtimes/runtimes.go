@@ -104,9 +104,10 @@ func Format(finish time.Time) string {
 
 // Observed returns how long a pod that has succeeded really ran, from the first
 // start to the last end of its containers, and false for any other pod: a failed
-// run says nothing about how long a good one takes.
+// run says nothing about how long a good one takes. Neither does the rest of a run that
+// was begun elsewhere: that of a pod that a Migration has made.
 func Observed(pod *corev1.Pod) (time.Duration, bool) {
-	if pod.Status.Phase != corev1.PodSucceeded {
+	if _, moved := pod.Annotations[v1alpha1.AnnotationBaseImage]; moved || pod.Status.Phase != corev1.PodSucceeded {
 		return 0, false
 	}
 	var start, end time.Time

@@ -163,6 +163,11 @@ func TestObservedRuntimeNeedsASuccess(t *testing.T) {
 			}
 		})
 	}
+	rest := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodSucceeded, ContainerStatuses: []corev1.ContainerStatus{ended(10, 40)}}}
+	rest.Annotations = map[string]string{"supercargo.dev/base-image": "work:1"}
+	if got, ok := Observed(rest); ok {
+		t.Errorf("a pod that was begun on another node is said to have taken %v", got)
+	}
 }
 
 func FuzzDeclared(f *testing.F) {

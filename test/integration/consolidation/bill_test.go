@@ -1,0 +1,69 @@
+package consolidation
+
+import (
+	"testing"
+	"time"
+)
+
+// meter reckons for how long a machine is paid that is given back when it has no pod any
+// more, and bought again when one comes: every started billing period is paid. A pod that
+// comes while it is still paid has it go on.
+type meter struct {
+	period time.Duration
+	used   bool
+	paid   time.Duration // altogether
+	until  time.Time     // until when it is paid
+}
+
+// set notes whether the machine has a pod from now on.
+func (m *meter) set(used bool, now time.Time) {
+	if used == m.used {
+		return
+	}
+	m.read(now)
+	if m.used = used; used && m.until.Before(now) {
+		m.until = now // it is bought anew
+	}
+	m.read(now)
+}
+
+// read returns for how long it has been paid up to now. Time goes forward.
+func (m *meter) read(now time.Time) time.Duration {
+	for m.used && !m.until.After(now) {
+		m.until = m.until.Add(m.period)
+		m.paid += m.period
+	}
+	return m.paid
+}
+
+func TestEveryStartedPeriodOfAMachineIsPaid(t *testing.T) {
+	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	tests := []struct {
+		name string
+		// at which seconds its first pod comes and its last pod goes, in turn
+		changes []int
+		read    int // at which second it is looked
+		want    time.Duration
+	}{
+		{"it never had a pod", nil, 1000, 0},
+		{"a pod that has just come", []int{5}, 5, time.Minute},
+		{"a pod that goes at once", []int{5, 6}, 1000, time.Minute},
+		{"a pod that stays", []int{5}, 5 + 150, 3 * time.Minute},
+		{"a moment beyond a period", []int{5, 66}, 1000, 2 * time.Minute},
+		{"a pod comes while it is still paid", []int{0, 10, 50, 55}, 1000, time.Minute},
+		{"and stays longer than that", []int{0, 10, 50, 70}, 1000, 2 * time.Minute},
+		{"a pod comes after it was given back", []int{0, 10, 90, 95}, 1000, 2 * time.Minute},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			m, used := meter{period: time.Minute}, false
+			for _, at := range tc.changes {
+				used = !used
+				m.set(used, noon.Add(time.Duration(at)*time.Second))
+			}
+			if got := m.read(noon.Add(time.Duration(tc.read) * time.Second)); got != tc.want {
+				t.Errorf("paid for %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

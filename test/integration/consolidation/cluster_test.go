@@ -1,0 +1,184 @@
+package consolidation
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/descheduler/agent"
+	"supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
+	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+// cluster is a control plane with the nodes and the work of one run, and the ledger that
+// watches it.
+type cluster struct {
+	*testing.T
+	setting
+	site   *kit.Site
+	ledger *ledger
+	log    *kit.Log
+	began  time.Time
+}
+
+// startCluster starts one with a configuration of the scheduler; nil is ours.
+func startCluster(t *testing.T, s setting, scheduler []byte) *cluster {
+	t.Helper()
+	site, err := kit.NewSites(playground.Options{SchedulerConfig: scheduler, Nodes: s.specs()}).Get()
+	if site != nil {
+		t.Cleanup(func() {
+			if err := errors.Join(site.Err(), site.Stop()); err != nil {
+				t.Errorf("the playground: %v", err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatalf("start the site: %v", err)
+	}
+	c := &cluster{T: t, setting: s, site: site, log: &kit.Log{}, ledger: newLedger(s, site.Client)}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the last lines:\n%s", c.log.Tail(60))
+		}
+	})
+	c.make(kit.Namespace(space))
+	c.eventually("pods can be made", func() string {
+		if err := site.Client.Get(t.Context(), client.ObjectKey{Namespace: space, Name: "default"}, &corev1.ServiceAccount{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	c.watch()
+	return c
+}
+
+func (c *cluster) make(object client.Object) {
+	c.Helper()
+	if err := c.site.Client.Create(c.Context(), object); err != nil {
+		c.Fatalf("make %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+func (c *cluster) eventually(what string, check func() string) {
+	c.Helper()
+	c.site.Eventually(c.T, kit.Waiting{Patience: kit.Patience, Poll: 500 * time.Millisecond, Show: func() string { return "" }}, what, check)
+}
+
+// beside runs something until the test ends, and has that fail if it does.
+func (c *cluster) beside(what string, run func(context.Context) error) {
+	c.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx) }()
+	c.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			c.Errorf("%s: %v", what, err)
+		}
+	})
+}
+
+// watch starts the ledger, and the shim with it.
+func (c *cluster) watch() {
+	c.Helper()
+	seen, err := cache.New(c.site.Config(), cache.Options{Scheme: c.site.Client.Scheme(), DefaultTransform: cache.TransformStripManagedFields()})
+	if err != nil {
+		c.Fatalf("watch the cluster: %v", err)
+	}
+	c.beside("the watch", seen.Start)
+	if err := c.ledger.watch(c.Context(), seen); err != nil {
+		c.Fatal(err)
+	}
+	c.beside("the shim", func(ctx context.Context) error {
+		c.ledger.shim.run(ctx, &c.ledger.mu)
+		return nil
+	})
+}
+
+// ours runs the agents and the descheduler, both as their programs do.
+func (c *cluster) ours() {
+	c.Helper()
+	dir := c.TempDir()
+	a, err := agent.New(agent.Config{
+		Client: operator.Throttle(c.config()), StateDir: filepath.Join(dir, "state"), WorkDir: filepath.Join(dir, "work"), ListenAddress: "127.0.0.1:0",
+		Simulation: &agent.Simulation{
+			Selector: labels.Everything(),
+			Model:    simulated.Model{MemoryFactor: 0.5, DumpRate: 1 << 30, ShipRate: 150_000_000, Freeze: 10 * time.Millisecond, Compression: 0.5},
+		},
+		Log: c.log.Logger("agent"),
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.beside("the agent", a.Run)
+	o := app.Defaults()
+	c.consolidate(&o)
+	o.Migrations.MaxFinished = 1000
+	o.Options = operator.Options{Config: operator.Throttle(c.config()), MetricsAddress: "0", ProbeAddress: "0", Log: c.log.Logger("descheduler")}
+	c.ledger.budget.nodes, c.ledger.budget.pods = o.Consolidation.MaxNodes, o.Consolidation.MaxPods
+	c.beside("the descheduler", func(ctx context.Context) error { return app.Run(ctx, o) })
+}
+
+// stockPolicy has the stock descheduler pack: it evicts from nodes of which less than half
+// of both is asked for what another node has room for, and no pod that has not been on
+// its node for as long as ours wants, or that is not to be moved.
+const stockPolicy = `apiVersion: descheduler/v1alpha2
+kind: DeschedulerPolicy
+profiles:
+- name: pack
+  pluginConfig:
+  - name: DefaultEvictor
+    args:
+      nodeFit: true
+      minPodAge: %v
+      labelSelector: {matchExpressions: [{key: %s, operator: DoesNotExist}]}
+  - name: HighNodeUtilization
+    args:
+      thresholds: {cpu: 50, memory: 50}
+  plugins:
+    balance: {enabled: [HighNodeUtilization]}
+`
+
+// stock runs the stock descheduler, as often as ours decides.
+func (c *cluster) stock(path string) {
+	c.Helper()
+	dir := c.TempDir()
+	policy := filepath.Join(dir, "policy.yaml")
+	if err := os.WriteFile(policy, fmt.Appendf(nil, stockPolicy, c.of(residence), labelStays), 0o600); err != nil {
+		c.Fatal(err)
+	}
+	c.beside("the stock descheduler", func(ctx context.Context) error {
+		var log bytes.Buffer
+		command := exec.CommandContext(ctx, path, "--kubeconfig="+c.site.KubeconfigPath(), "--policy-config-file="+policy,
+			fmt.Sprintf("--descheduling-interval=%v", max(time.Second, c.of(interval))), "--disable-metrics", "--secure-port=0")
+		command.Stdout, command.Stderr = &log, &log
+		command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+		command.WaitDelay = 10 * time.Second
+		if err := command.Run(); ctx.Err() == nil {
+			return fmt.Errorf("it has ended (%w): %s", err, log.Bytes()[max(0, log.Len()-4000):])
+		}
+		return nil
+	})
+}
+
+func (c *cluster) config() *rest.Config {
+	config := c.site.Config()
+	config.QPS, config.Burst = 200, 400
+	return config
+}

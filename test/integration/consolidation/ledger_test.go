@@ -1,0 +1,422 @@
+package consolidation
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/mover"
+	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// ledger watches the cluster, and looks at every change whether all promises are kept.
+type ledger struct {
+	setting
+	budget struct{ nodes, pods int }
+	shim   *shim
+
+	mu    sync.Mutex
+	nodes map[string]*nodeBook
+	pods  map[types.UID]*podBook
+	moves map[types.NamespacedName]*v1alpha1.Migration // by the names of Migrations
+	// restored has the Migrations by the pods that they make.
+	restored map[types.NamespacedName]*v1alpha1.Migration
+	// decided are all drains that a decision names, closings the nodes that were closed.
+	decided  map[string]mover.DecidedDrain
+	closings []closing
+	over     map[string]time.Time // since when a budget is exceeded
+
+	sums    sums
+	series  []sample
+	stopped time.Time // when all was done; zero until then
+	broken  []string
+}
+
+// nodeBook is what is known of a node.
+type nodeBook struct {
+	price int64 // micro-dollars per hour
+	mark  drain.Mark
+	// marked says that the descheduler has closed it.
+	marked bool
+	pods   map[types.UID]bool // that have not ended
+	meter  meter
+}
+
+// podBook is what is known of a pod.
+type podBook struct {
+	name, node string
+	job        bool
+	says       string
+	started    time.Time // on its node
+	asked      bool      // to leave its node
+	gone       bool
+	evicting   bool // and has not gone
+}
+
+// closing is a node that was closed.
+type closing struct {
+	node  string
+	since time.Time
+}
+
+func (c closing) String() string { return c.node + " " + c.since.UTC().Format(time.RFC3339) }
+
+// sums are counts over the whole run.
+type sums struct {
+	Closings        int           `json:"nodesClosed"`
+	Emptied         int           `json:"timesANodeBecameEmpty"`
+	Evictions       int           `json:"evictions"`
+	ServiceEvicted  int           `json:"evictionsOfServices"`
+	Moved           int           `json:"migrations"`
+	RolledBack      int           `json:"migrationsRolledBack"`
+	Refused         int           `json:"migrationsRefused"`
+	Lost            time.Duration `json:"workLostNanoseconds"`
+	LostPods        int           `json:"podsThatLostWork"`
+	Frozen          time.Duration `json:"frozenNanoseconds"`
+	MostEmptying    int           `json:"mostNodesEmptiedAtOnce"`
+	MostInFlight    int           `json:"mostPodsMovingAtOnce"`
+	WithinResidence int           `json:"movesWithinResidence"`
+}
+
+// sample is how things are at a moment.
+type sample struct {
+	Seconds  float64 `json:"seconds"`
+	Used     float64 `json:"usedDollarsPerHour"` // of nodes with pods
+	Open     float64 `json:"openDollarsPerHour"` // of those that are open, too
+	Nodes    int     `json:"nodesWithPods"`
+	Emptying int     `json:"nodesBeingEmptied"`
+	InFlight int     `json:"podsMoving"`
+}
+
+func newLedger(s setting, c client.Client) *ledger {
+	return &ledger{
+		setting: s, shim: &shim{client: c, bodies: map[types.UID]*body{}},
+		nodes: map[string]*nodeBook{}, pods: map[types.UID]*podBook{},
+		moves: map[types.NamespacedName]*v1alpha1.Migration{}, restored: map[types.NamespacedName]*v1alpha1.Migration{},
+		decided: map[string]mover.DecidedDrain{}, over: map[string]time.Time{},
+	}
+}
+
+// watch has the ledger see everything until ctx ends, and returns when it has seen what
+// there is.
+func (l *ledger) watch(ctx context.Context, c cache.Cache) error {
+	for _, kind := range []struct {
+		object client.Object
+		saw    func(any, bool)
+	}{
+		{&v1alpha1.Migration{}, func(o any, gone bool) { l.sawMigration(o.(*v1alpha1.Migration), gone) }},
+		{&corev1.Node{}, func(o any, _ bool) { l.sawNode(o.(*corev1.Node)) }},
+		{&corev1.Pod{}, func(o any, gone bool) { l.sawPod(o.(*corev1.Pod), gone) }},
+		{&corev1.ConfigMap{}, func(o any, _ bool) { l.sawDecision(o.(*corev1.ConfigMap)) }},
+	} {
+		informer, err := c.GetInformer(ctx, kind.object)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind.object, err)
+		}
+		saw := func(o any, gone bool) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			kind.saw(o, gone)
+			l.check()
+		}
+		handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(o any) { saw(o, false) },
+			UpdateFunc: func(_, o any) { saw(o, false) },
+			DeleteFunc: func(o any) {
+				if last, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+					o = last.Obj
+				}
+				saw(o, true)
+			},
+		})
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind.object, err)
+		}
+		if !toolscache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
+			return fmt.Errorf("watch %T: %w", kind.object, ctx.Err())
+		}
+	}
+	return nil
+}
+
+// breaks notes a promise that was broken.
+func (l *ledger) breaks(format string, args ...any) {
+	const most = 100
+	if len(l.broken) < most {
+		l.broken = append(l.broken, fmt.Sprintf(format, args...))
+	}
+}
+
+func (l *ledger) node(name string) *nodeBook {
+	n := l.nodes[name]
+	if n == nil {
+		n = &nodeBook{pods: map[types.UID]bool{}, meter: meter{period: l.of(billing)}}
+		l.nodes[name] = n
+	}
+	return n
+}
+
+func (l *ledger) sawNode(node *corev1.Node) {
+	n := l.node(node.Name)
+	n.price, _ = dollars.Parse(node.Annotations[v1alpha1.AnnotationPricePerHour]) // all have one
+	mark, marked := drain.MarkOf(node)
+	if marked && (!n.marked || !mark.Since.Equal(n.mark.Since)) {
+		l.sums.Closings++
+		l.closings = append(l.closings, closing{node.Name, mark.Since})
+	}
+	n.mark, n.marked = mark, marked
+	if marked != node.Spec.Unschedulable {
+		l.breaks("node %s: marked %t, closed %t", node.Name, marked, node.Spec.Unschedulable)
+	}
+}
+
+func (l *ledger) sawDecision(object *corev1.ConfigMap) {
+	if object.Namespace != statusNamespace || object.Name != mover.StatusName {
+		return
+	}
+	d, err := mover.ReadDecision(object)
+	if err != nil {
+		l.breaks("%v", err)
+		return
+	}
+	for _, drained := range d.Drains {
+		l.decided[closing{drained.Node, drained.Time.Time}.String()] = drained
+	}
+}
+
+func (l *ledger) sawMigration(m *v1alpha1.Migration, gone bool) {
+	key, now := client.ObjectKeyFromObject(m), time.Now()
+	last := l.moves[key]
+	if gone {
+		delete(l.moves, key)
+		return
+	}
+	l.moves[key] = m
+	if last == nil {
+		l.leaves(l.pods[types.UID(m.Spec.PodUID)], m.CreationTimestamp.Time)
+	}
+	if m.Status.Plan != nil {
+		l.restored[types.NamespacedName{Namespace: m.Namespace, Name: m.Status.Plan.RestoredPod}] = m
+	}
+	l.shim.migrates(m)
+	if !world.Ended(m) || last != nil && world.Ended(last) {
+		return
+	}
+	switch m.Status.Phase {
+	case v1alpha1.MigrationSucceeded:
+		l.sums.Moved++
+	case v1alpha1.MigrationRolledBack:
+		l.sums.RolledBack++
+	case v1alpha1.MigrationRefused:
+		l.sums.Refused++
+	}
+	if r := m.Status.Source; r != nil && r.FrozenAt != nil {
+		until := now
+		if r.ThawedAt != nil {
+			until = r.ThawedAt.Time
+		} else if p := l.podNamed(m.Namespace, m.Status.Plan.RestoredPod); p != nil && !p.started.IsZero() {
+			until = p.started
+		}
+		l.sums.Frozen += max(0, until.Sub(r.FrozenAt.Time))
+	}
+}
+
+func (l *ledger) podNamed(namespace, name string) *podBook {
+	for _, p := range l.pods {
+		if p.name == namespace+"/"+name {
+			return p
+		}
+	}
+	return nil
+}
+
+// leaves notes that a pod was asked to leave its node, and looks at for how long it has
+// been there.
+func (l *ledger) leaves(p *podBook, at time.Time) {
+	if p == nil || p.asked || p.started.IsZero() {
+		return
+	}
+	p.asked = true
+	// Times in the API are whole seconds.
+	if stayed := at.Sub(p.started); stayed < l.of(residence)-2*time.Second {
+		l.sums.WithinResidence++
+		l.breaks("pod %s is asked to leave node %s after %v", p.name, p.node, stayed.Round(time.Second))
+	}
+}
+
+func (l *ledger) sawPod(pod *corev1.Pod, gone bool) {
+	if pod.Namespace != space {
+		return
+	}
+	now := time.Now()
+	p := l.pods[pod.UID]
+	if p == nil {
+		p = &podBook{name: world.PodName(pod), says: pod.Annotations[v1alpha1.AnnotationMigration]}
+		_, p.job = pod.Annotations[annotationWork]
+		l.pods[pod.UID] = p
+	}
+	moved := l.restored[client.ObjectKeyFromObject(pod)]
+	b := l.shim.saw(pod, moved, now)
+	if start := pod.Status.StartTime; start != nil && p.started.IsZero() {
+		p.started = start.Time
+	}
+	l.place(p, pod, gone, now)
+	if evicted, at := disrupted(pod); evicted && !p.evicting && !p.gone {
+		p.evicting = true
+		l.sums.Evictions++
+		if !p.job {
+			l.sums.ServiceEvicted++
+		}
+		l.leaves(p, at)
+	}
+	ended := gone || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	if ended && !p.gone {
+		p.gone, p.evicting = true, false
+		l.ended(p, pod, b)
+	}
+}
+
+// disrupted reports whether a pod was evicted, and when.
+func disrupted(pod *corev1.Pod) (bool, time.Time) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return true, c.LastTransitionTime.Time
+		}
+	}
+	return false, time.Time{}
+}
+
+// place notes on which node a pod is.
+func (l *ledger) place(p *podBook, pod *corev1.Pod, gone bool, now time.Time) {
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	p.node = pod.Spec.NodeName
+	n := l.node(p.node)
+	if gone || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if n.pods[pod.UID] && len(n.pods) == 1 {
+			l.sums.Emptied++
+		}
+		delete(n.pods, pod.UID)
+	} else {
+		n.pods[pod.UID] = true
+	}
+	n.meter.set(len(n.pods) > 0, now)
+}
+
+// ended notes how a pod of a Job has ended: done, moved, or with its work for nothing.
+func (l *ledger) ended(p *podBook, pod *corev1.Pod, b *body) {
+	evicted, _ := disrupted(pod)
+	if !p.job || b == nil || pod.Status.Phase == corev1.PodSucceeded || b.frozen && l.carried(pod) || world.Restoring(pod) {
+		return
+	}
+	if !evicted && b.frozen {
+		l.breaks("pod %s ends while it is frozen, and nothing carries its work on", p.name)
+	}
+	l.sums.LostPods++
+	l.sums.Lost += b.done
+	if !evicted {
+		l.breaks("pod %s is lost with %v of work: %s, deleted %t", p.name, b.done.Round(time.Second), pod.Status.Phase, pod.DeletionTimestamp != nil)
+	}
+	if p.says == v1alpha1.MigrationNever {
+		l.breaks("pod %s is evicted though it is never to be moved", p.name)
+	}
+}
+
+// carried reports whether a pod is the source of a Migration that was handed over.
+func (l *ledger) carried(pod *corev1.Pod) bool {
+	for _, m := range l.moves {
+		if m.Status.Plan == nil || m.Status.Plan.PodUID != string(pod.UID) {
+			continue
+		}
+		for _, c := range m.Status.Conditions {
+			if c.Type == v1alpha1.MigrationVerified && c.Status == metav1.ConditionTrue {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// now counts what is under way.
+func (l *ledger) now() sample {
+	var s sample
+	for _, n := range l.nodes {
+		if len(n.pods) > 0 {
+			s.Nodes++
+			s.Used += float64(n.price) / 1e6
+			if n.marked {
+				s.Emptying++
+			}
+		}
+		if len(n.pods) > 0 || !n.marked {
+			s.Open += float64(n.price) / 1e6
+		}
+	}
+	for _, m := range l.moves {
+		if !world.Ended(m) {
+			s.InFlight++
+		}
+	}
+	for _, p := range l.pods {
+		if p.evicting {
+			s.InFlight++
+		}
+	}
+	return s
+}
+
+// check looks whether the budgets hold. What is seen of pods and of nodes comes by
+// different ways: that counts as exceeded which lasts.
+func (l *ledger) check() {
+	now := time.Now()
+	s := l.now()
+	l.sums.MostEmptying, l.sums.MostInFlight = max(l.sums.MostEmptying, s.Emptying), max(l.sums.MostInFlight, s.InFlight)
+	for _, b := range []struct {
+		what      string
+		got, most int
+	}{{"nodes being emptied", s.Emptying, l.budget.nodes}, {"pods moving", s.InFlight, l.budget.pods}} {
+		since, was := l.over[b.what]
+		switch {
+		case b.most == 0 || b.got <= b.most:
+			delete(l.over, b.what)
+		case !was:
+			l.over[b.what] = now
+		case now.Sub(since) > time.Second:
+			l.breaks("%d %s for more than a second; at most %d may be", b.got, b.what, b.most)
+			delete(l.over, b.what)
+		}
+	}
+}
+
+// unexplained returns the nodes that were closed without a decision that says why, and
+// what that is expected to save and to cost.
+func (l *ledger) unexplained() (all []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.closings {
+		d, ok := l.decided[c.String()]
+		switch {
+		case !ok:
+			all = append(all, c.String()+": no decision")
+		case d.Reason == "" || d.SavesDollars == "" || d.CostsDollars == "" || len(d.Pods) == 0:
+			all = append(all, fmt.Sprintf("%s: %+v", c, d))
+		case slices.ContainsFunc(d.Pods, func(m mover.DecidedMove) bool { return strings.TrimSpace(m.Reason) == "" }):
+			all = append(all, fmt.Sprintf("%s: a pod without a reason: %+v", c, d.Pods))
+		}
+	}
+	return all
+}
