@@ -62,7 +62,7 @@ func (r *round) tryMoving(n *cluster.Node, pods []cluster.Pod) *trial {
 	for i := range pods {
 		r.rules.liftOne(&pods[i], from.at)
 	}
-	return &trial{round: r, saved: map[int]room{}, from: []*room{from}}
+	return &trial{round: r, saved: map[int]room{}, from: []*room{from}, moved: make([]moved, 0, len(n.Pods))}
 }
 
 // bound returns the pods of a node as they look for a place. The state of one that may be

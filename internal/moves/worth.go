@@ -92,7 +92,7 @@ func (e *emptying) weigh() bool {
 			break
 		}
 	}
-	e.targets = slices.Clone(t.moved)
+	e.targets = t.moved // undoing leaves them as they are
 	return true
 }
 
