@@ -108,6 +108,7 @@ func newRootCommand(program string) *cobra.Command {
 		newMigrateCommand(),
 		newPlanCommand(),
 		newPlaygroundCommand(),
+		newReplicasCommand(),
 		newSimulateCommand(),
 		newVersionCommand(),
 	)

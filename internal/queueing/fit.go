@@ -190,7 +190,7 @@ func (f *fitting) fitted(x []float64) Fitted {
 func (f *fitting) starts() [][]float64 {
 	rates := make([]float64, len(f.samples))
 	for i, s := range f.samples {
-		rates[i] = rateThatExplains(s)
+		rates[i] = RateFor(s.Replicas, s.ArrivalRate, s.Response)
 	}
 	sorted := slices.Sorted(slices.Values(rates))
 	middle := sorted[len(sorted)/2]
@@ -206,25 +206,6 @@ func (f *fitting) starts() [][]float64 {
 		starts = append(starts, []float64{math.Log(muB), math.Log(c)})
 	}
 	return starts
-}
-
-// rateThatExplains is the service rate at which W is what the sample says. W
-// falls from infinity to 0 as the rate rises from lambda/N, so there is one.
-func rateThatExplains(s Sample) float64 {
-	low := s.ArrivalRate / float64(s.Replicas)
-	high := low + 1/s.Response
-	for (System{s.Replicas, s.ArrivalRate, high}).Response() > s.Response {
-		high *= 2
-	}
-	for range 60 {
-		middle := (low + high) / 2
-		if (System{s.Replicas, s.ArrivalRate, middle}).Response() > s.Response {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return high
 }
 
 // line is the least-squares line rate = muB + c·(1/lambda).

@@ -103,3 +103,30 @@ func (p probe) bracket(w float64, most int) (tooFew probe, enough int, err error
 		p = next
 	}
 }
+
+// RateFor is the service rate at which n servers answer in w seconds on average
+// when requests arrive at rate lambda: what a measured response time says of a
+// replica. W falls from infinity to 0 as the rate rises from lambda/n, so that
+// there is one; it is found to 1e-12. NaN where n, lambda or w is not above 0.
+func RateFor(n int, lambda, w float64) float64 {
+	if n < 1 || !finiteAbove0(lambda) || !finiteAbove0(w) {
+		return math.NaN()
+	}
+	low := lambda / float64(n)
+	high := low + 1/w
+	for (System{n, lambda, high}).Response() > w {
+		high *= 2
+	}
+	for high-low > 1e-12*high {
+		middle := (low + high) / 2
+		if middle <= low || middle >= high {
+			break // neighbours
+		}
+		if (System{n, lambda, middle}).Response() > w {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high
+}

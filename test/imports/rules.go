@@ -13,6 +13,13 @@ const module = "supercargo.dev/supercargo"
 var pure = []string{
 	"autoscaler/fleet/decide",
 	"autoscaler/planner",
+	"autoscaler/replica/baseline",
+	"autoscaler/replica/catalogue",
+	"autoscaler/replica/doublethreshold",
+	"autoscaler/replica/hpa",
+	"autoscaler/replica/inversequeue",
+	"autoscaler/replica/law",
+	"autoscaler/replica/predictive",
 	"descheduler/migration/decide",
 	"descheduler/agent/decide",
 	"descheduler/checkpoint/terms",
@@ -30,6 +37,8 @@ var pure = []string{
 	"internal/report",
 	"internal/runtimes",
 	"internal/scenario",
+	"internal/sim/loop",
+	"internal/sim/plant",
 	"internal/trace",
 	"plugins/checkpointstaging/decide",
 }

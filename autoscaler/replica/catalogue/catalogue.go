@@ -1,0 +1,109 @@
+// Package catalogue knows every law for replicas by name.
+package catalogue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"supercargo.dev/supercargo/autoscaler/replica/baseline"
+	"supercargo.dev/supercargo/autoscaler/replica/doublethreshold"
+	"supercargo.dev/supercargo/autoscaler/replica/hpa"
+	"supercargo.dev/supercargo/autoscaler/replica/inversequeue"
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/autoscaler/replica/predictive"
+)
+
+// Options are what every law is made from. A law takes what it knows: those by
+// utilisation heed the limits alone.
+type Options struct {
+	law.Goal
+	// RatePerReplica is for the proportional law: requests per second for each
+	// replica; 0 lets it keep the SLO by the model at PeakRate.
+	RatePerReplica float64
+	// PeakRate is the highest arrival rate expected, requests per second.
+	PeakRate float64
+}
+
+type entry struct {
+	name, what string
+	make       func(Options) (law.Law, error)
+}
+
+var entries = []entry{
+	{predictive.Name, "queueing model at the forecast rate, with learned speed and margin (ours)",
+		func(o Options) (law.Law, error) { return predictive.New(predictive.For(o.Goal)) }},
+	{inversequeue.Name, "inverse queueing model with learned references and feedback (Cai and Buyya)", makeInverseQueue},
+	{doublethreshold.Name, "two thresholds of utilisation, sampled every 30, 10 or 1 s (DHPA, Jiang and Wu)", makeDoubleThreshold},
+	{hpa.Name, "Kubernetes' HorizontalPodAutoscaler over utilisation, with tolerance and stabilisation", makeHPA},
+	{hpa.PaperName, "the HorizontalPodAutoscaler as the DHPA paper ran it, with cool-downs", makePaperHPA},
+	{baseline.QMDL, "feedback by a linear model derived from the queueing model", func(o Options) (law.Law, error) { return baseline.NewQMDL(o.Goal) }},
+	{baseline.QMCA, "feedback by a correction of the arrival rate", func(o Options) (law.Law, error) { return baseline.NewQMCA(o.Goal) }},
+	{baseline.InverseP, "feedback by an inversely proportional model", func(o Options) (law.Law, error) { return baseline.NewInverseP(o.Goal) }},
+	{baseline.Proportional, "in proportion to the arrival rate", makeProportional},
+}
+
+// Names lists the laws, the default first.
+func Names() []string {
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.name)
+	}
+	return names
+}
+
+// Describe says in a line what a law is; empty for an unknown one.
+func Describe(name string) string {
+	if at := index(name); at >= 0 {
+		return entries[at].what
+	}
+	return ""
+}
+
+// New makes a law with its default constants and the options given. It fails for
+// an unknown name, and for options that the law refuses.
+func New(name string, o Options) (law.Law, error) {
+	at := index(name)
+	if at < 0 {
+		return nil, fmt.Errorf("law %q is not known, want one of %s", name, strings.Join(Names(), ", "))
+	}
+	return entries[at].make(o)
+}
+
+func index(name string) int {
+	return slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
+}
+
+func makeInverseQueue(o Options) (law.Law, error) {
+	c := inversequeue.Default()
+	c.Goal = o.Goal
+	return inversequeue.New(c)
+}
+
+func makeDoubleThreshold(o Options) (law.Law, error) {
+	c := doublethreshold.Default()
+	c.Limits = o.Limits
+	return doublethreshold.New(c)
+}
+
+func makeHPA(o Options) (law.Law, error) {
+	c := hpa.Default()
+	c.Limits = o.Limits
+	return hpa.New(c)
+}
+
+func makePaperHPA(o Options) (law.Law, error) {
+	c := hpa.Paper()
+	c.Limits = o.Limits
+	return hpa.NewPaper(c)
+}
+
+func makeProportional(o Options) (law.Law, error) {
+	rate := o.RatePerReplica
+	if rate == 0 && o.PeakRate > 0 {
+		aim, _ := o.Reachable(o.SLO.Seconds(), o.PeakRate)
+		n, _ := o.Servers(o.PeakRate, aim)
+		rate = o.PeakRate / float64(n)
+	}
+	return baseline.NewProportional(baseline.ProportionalConfig{Goal: o.Goal, RatePerReplica: rate})
+}

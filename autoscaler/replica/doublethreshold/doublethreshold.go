@@ -1,0 +1,200 @@
+// Package doublethreshold is DHPA, a law with two thresholds of utilisation that
+// looks more often the higher the load (Jiang and Wu, Scientific Programming
+// 2021, section 3.2).
+//
+// The paper's quantifiers contradict each other between its text and equation 4,
+// and equation 6 would scale out where it should scale in. [Decide] says what is
+// done here.
+package doublethreshold
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+)
+
+// Name is the law's name in the catalogue.
+const Name = "doublethreshold"
+
+// Config has the constants; [Default] those of the paper.
+type Config struct {
+	law.Limits
+	// Alpha and Beta are the thresholds of utilisation, in percent.
+	Alpha, Beta float64
+	// Delta and Epsilon are the growth from one sample to the next that counts as
+	// normal and as rapid, as a share.
+	Delta, Epsilon float64
+	// Window is n, how many samples are looked at.
+	Window int
+	// RapidFactor multiplies the mean growth in a rapid scale-out.
+	RapidFactor float64
+	// Calm, Busy and Urgent are the time to the next sample under Alpha, from
+	// Alpha to Beta, and over Beta.
+	Calm, Busy, Urgent time.Duration
+	// MaxAge is how old a measurement may be; 0 for no bound.
+	MaxAge time.Duration
+}
+
+// Default has the paper's constants, and limits of 1 and 1000 replicas.
+func Default() Config {
+	return Config{
+		Limits: law.Limits{Min: 1, Max: 1000}, Alpha: 50, Beta: 70, Delta: 0.1, Epsilon: 0.3, Window: 3, RapidFactor: 10,
+		Calm: 30 * time.Second, Busy: 10 * time.Second, Urgent: time.Second, MaxAge: 2 * time.Minute,
+	}
+}
+
+// Validate refuses constants that contradict each other, all of them at once.
+func (c Config) Validate() error {
+	errs := []error{c.Limits.Validate()}
+	for _, check := range []struct {
+		ok   bool
+		what string
+		want string
+	}{
+		{c.Alpha > 0, fmt.Sprintf("alpha %v", c.Alpha), "a percentage above 0"},
+		{c.Beta > c.Alpha && !math.IsInf(c.Beta, 1), fmt.Sprintf("beta %v", c.Beta), "a percentage above alpha"},
+		{c.Delta > 0, fmt.Sprintf("delta %v", c.Delta), "a share above 0"},
+		{c.Epsilon > c.Delta && !math.IsInf(c.Epsilon, 1), fmt.Sprintf("epsilon %v", c.Epsilon), "a share above delta"},
+		{c.Window >= 2 && c.Window <= 100, fmt.Sprintf("window %d", c.Window), "2 to 100 samples"},
+		{c.RapidFactor > 0 && !math.IsInf(c.RapidFactor, 1), fmt.Sprintf("rapid factor %v", c.RapidFactor), "a number above 0"},
+		{c.Urgent > 0 && c.Busy >= c.Urgent && c.Calm >= c.Busy, fmt.Sprintf("sampling every %v, %v and %v", c.Calm, c.Busy, c.Urgent),
+			"times above 0 that do not grow with the load"},
+		{c.MaxAge >= 0, fmt.Sprintf("age %v", c.MaxAge), "a time above 0, or 0 for no bound"},
+	} {
+		if !check.ok {
+			errs = append(errs, fmt.Errorf("%s: want %s", check.what, check.want))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Memory is the window of samples.
+type Memory struct {
+	// Window holds the last utilisations in percent, the oldest first.
+	Window []float64 `json:"window,omitempty"`
+}
+
+// New makes the law.
+func New(c Config) (law.Law, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("law %s: %w", Name, err)
+	}
+	return law.New(Name, func(m Memory, o law.Observation) (Memory, law.Decision) { return Decide(c, m, o) }), nil
+}
+
+// Decide takes one sample x of the mean utilisation of the R Ready replicas. With
+// D the growth from each sample of the window to the next, a share, and
+// phi = ΣD/n, the first of these that holds counts:
+//
+//	rapid out   every D > epsilon, D increasing, every x > alpha:  ⌈R·x/alpha·|phi|·10⌉, no less than a normal step
+//	normal out  every x > alpha, or every D > delta and the last x > alpha:    ⌈R·x/alpha⌉
+//	rapid in    every D < -epsilon and every x < alpha:                        ⌈R·x/beta⌉
+//	normal in   every x < alpha, or every D < -delta and the last x < alpha:   ⌈R·x/alpha⌉
+//	hold        otherwise
+//
+// It holds while there are fewer than n samples, or a sample that growth is
+// reckoned from is 0. It has no cool-downs. Replicas on their way are not ordered
+// again: R and x are of the Ready ones, and the number is absolute.
+func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
+	if reason := o.Missing(law.Utilization, c.MaxAge); reason != "" {
+		return m, c.Hold(o, c.Busy, reason)
+	}
+	x := o.Utilization
+	next := c.next(x)
+	keep := min(len(m.Window), c.Window-1)
+	window := append(slices.Clone(m.Window[len(m.Window)-keep:]), x)
+	m = Memory{Window: window}
+	if len(window) < c.Window {
+		return m, c.Hold(o, next, fmt.Sprintf("%d of %d samples", len(window), c.Window))
+	}
+	t, reason := trendOf(window)
+	if reason != "" {
+		return m, c.Hold(o, next, reason)
+	}
+	normal := replicas(o.Ready, x, c.Alpha)
+	switch {
+	case t.grows(c.Epsilon) && t.accelerates() && t.over(c.Alpha):
+		n := replicas(o.Ready, x*math.Abs(t.mean)*c.RapidFactor, c.Alpha)
+		return m, c.Ask(max(n, normal), next, t.why("rapid scale-out", x))
+	case t.over(c.Alpha), t.grows(c.Delta) && x > c.Alpha:
+		return m, c.Ask(normal, next, t.why("normal scale-out", x))
+	case t.falls(c.Epsilon) && t.under(c.Alpha):
+		return m, c.Ask(replicas(o.Ready, x, c.Beta), next, t.why("rapid scale-in", x))
+	case t.under(c.Alpha), t.falls(c.Delta) && x < c.Alpha:
+		return m, c.Ask(normal, next, t.why("normal scale-in", x))
+	}
+	return m, c.Hold(o, next, t.why("no trend", x))
+}
+
+// next is the time to the next sample.
+func (c Config) next(x float64) time.Duration {
+	switch {
+	case x < c.Alpha:
+		return c.Calm
+	case x <= c.Beta:
+		return c.Busy
+	}
+	return c.Urgent
+}
+
+// most bounds what a wild utilisation may ask for before the limits do.
+const most = 1 << 30
+
+// replicas is ⌈ready·x/target⌉. What floating point adds to a whole number does
+// not make it the next.
+func replicas(ready int, x, target float64) int {
+	return int(min(math.Ceil(float64(ready)*x/target-1e-9), most))
+}
+
+// trend is a window with its growth.
+type trend struct {
+	x, growth []float64
+	mean      float64 // ΣD/n, by the number of samples as in the paper, not of growths
+}
+
+func trendOf(window []float64) (trend, string) {
+	t := trend{x: window}
+	for i := 1; i < len(window); i++ {
+		if window[i-1] == 0 {
+			return t, "growth from a utilisation of 0 has no size"
+		}
+		d := (window[i] - window[i-1]) / window[i-1]
+		t.growth = append(t.growth, d)
+		t.mean += d / float64(len(window))
+	}
+	return t, ""
+}
+
+func every(values []float64, ok func(float64) bool) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool { return !ok(v) })
+}
+
+func (t trend) grows(by float64) bool {
+	return every(t.growth, func(d float64) bool { return d > by })
+}
+func (t trend) falls(by float64) bool {
+	return every(t.growth, func(d float64) bool { return d < -by })
+}
+func (t trend) over(limit float64) bool {
+	return every(t.x, func(x float64) bool { return x > limit })
+}
+func (t trend) under(limit float64) bool {
+	return every(t.x, func(x float64) bool { return x < limit })
+}
+
+func (t trend) accelerates() bool {
+	for i := 1; i < len(t.growth); i++ {
+		if !(t.growth[i] > t.growth[i-1]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t trend) why(what string, x float64) string {
+	return fmt.Sprintf("%s: utilisation %.4g %%, mean growth %+.3g", what, x, t.mean)
+}

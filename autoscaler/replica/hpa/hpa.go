@@ -1,0 +1,189 @@
+// Package hpa has the law of Kubernetes' HorizontalPodAutoscaler over
+// utilisation, as it is today and as the DHPA paper ran it, to compare others
+// with.
+package hpa
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+)
+
+// The laws' names in the catalogue.
+const (
+	Name      = "hpa"
+	PaperName = "hpa-dhpa"
+)
+
+// Config has the constants of both laws.
+type Config struct {
+	law.Limits
+	// Target is the utilisation to keep, in percent.
+	Target float64
+	// Interval is the time between two looks.
+	Interval time.Duration
+	// Tolerance is how far, as a share, utilisation may be from the target
+	// without consequence.
+	Tolerance float64
+	// Stabilization is for how long the greatest recommendation counts when
+	// scaling in. Today's law only.
+	Stabilization time.Duration
+	// GrowPods and GrowShare bound one scale-out: the greater of that many
+	// replicas and that share of those there are. 0 and 0 for no bound. Today's
+	// law only.
+	GrowPods  int
+	GrowShare float64
+	// AfterGrowth and AfterShrink are how long the paper's law does nothing after
+	// it has scaled.
+	AfterGrowth, AfterShrink time.Duration
+	// MaxAge is how old a measurement may be; 0 for no bound.
+	MaxAge time.Duration
+}
+
+// Default is today's law as it comes (autoscaling/v2 in Kubernetes 1.35): every
+// 15 s, tolerance 10 %, no more than double or 4 more in one step, scaling in to
+// the greatest recommendation of 5 minutes. Target is 50 %, as in DHPA.
+func Default() Config {
+	return Config{Limits: law.Limits{Min: 1, Max: 1000}, Target: 50, Interval: 15 * time.Second, Tolerance: 0.1,
+		Stabilization: 5 * time.Minute, GrowPods: 4, GrowShare: 1, MaxAge: 2 * time.Minute}
+}
+
+// Paper is HPA as the DHPA paper's simulator has it: every 30 s, nothing for
+// 3 minutes after growing and 5 after shrinking.
+func Paper() Config {
+	return Config{Limits: law.Limits{Min: 1, Max: 1000}, Target: 50, Interval: 30 * time.Second,
+		AfterGrowth: 3 * time.Minute, AfterShrink: 5 * time.Minute, MaxAge: 2 * time.Minute}
+}
+
+// Validate refuses constants out of range, all of them at once.
+func (c Config) Validate() error {
+	errs := []error{c.Limits.Validate()}
+	if !(c.Target > 0) || math.IsInf(c.Target, 1) {
+		errs = append(errs, fmt.Errorf("target %v: want a percentage above 0", c.Target))
+	}
+	if c.Interval <= 0 {
+		errs = append(errs, fmt.Errorf("interval %v: want a time above 0", c.Interval))
+	}
+	if !(c.Tolerance >= 0 && c.Tolerance < 1) {
+		errs = append(errs, fmt.Errorf("tolerance %v: want at least 0 and below 1", c.Tolerance))
+	}
+	if c.Stabilization < 0 || c.AfterGrowth < 0 || c.AfterShrink < 0 || c.MaxAge < 0 {
+		errs = append(errs, errors.New("a time is below 0: want 0 or more"))
+	}
+	if c.GrowPods < 0 || !(c.GrowShare >= 0) {
+		errs = append(errs, fmt.Errorf("growth by %d replicas or %v times: want 0 or more", c.GrowPods, c.GrowShare))
+	}
+	return errors.Join(errs...)
+}
+
+// Memory is what both laws remember.
+type Memory struct {
+	// Recommended are what scaling in has to heed, the oldest first.
+	Recommended []Recommendation `json:"recommended,omitempty"`
+	// ScaledAt is when the paper's law scaled last, and Grew in which direction.
+	ScaledAt time.Time `json:"scaledAt,omitzero"`
+	Grew     bool      `json:"grew,omitempty"`
+}
+
+// Recommendation is a number of replicas with its time.
+type Recommendation struct {
+	At       time.Time `json:"at"`
+	Replicas int       `json:"replicas"`
+}
+
+// New makes today's law.
+func New(c Config) (law.Law, error) { return build(Name, c, Decide) }
+
+// NewPaper makes the paper's law.
+func NewPaper(c Config) (law.Law, error) { return build(PaperName, c, DecidePaper) }
+
+func build(name string, c Config, decide func(Config, Memory, law.Observation) (Memory, law.Decision)) (law.Law, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("law %s: %w", name, err)
+	}
+	return law.New(name, func(m Memory, o law.Observation) (Memory, law.Decision) { return decide(c, m, o) }), nil
+}
+
+// Decide is today's law: ⌈R·x/target⌉ with R Ready replicas at x percent, unless
+// x is within the tolerance. Where it would scale out while replicas start, those
+// count as idle; where that turns the direction it holds. It scales in to no less
+// than the greatest recommendation of the stabilisation window.
+func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
+	if reason := o.Missing(law.Utilization, c.MaxAge); reason != "" {
+		return m, c.Hold(o, c.Interval, reason)
+	}
+	n, why := c.recommend(o)
+	n = c.Clamp(n)
+	kept := []Recommendation{}
+	greatest := n
+	for _, r := range m.Recommended {
+		if age := o.At.Sub(r.At); age < c.Stabilization && age >= 0 {
+			kept = append(kept, r)
+			greatest = max(greatest, r.Replicas)
+		}
+	}
+	m.Recommended = append(kept, Recommendation{o.At, n})
+	switch {
+	case n < o.Wanted && greatest > n:
+		n = min(greatest, o.Wanted)
+		why += fmt.Sprintf("; no less than was recommended in the last %v", c.Stabilization)
+	case n > o.Wanted:
+		if limit := c.growth(o.Wanted); n > limit {
+			n = limit
+			why += fmt.Sprintf("; no more than %d in one step", limit)
+		}
+	}
+	return m, c.Ask(n, c.Interval, why)
+}
+
+func (c Config) growth(from int) int {
+	if c.GrowPods == 0 && c.GrowShare == 0 {
+		return math.MaxInt
+	}
+	return max(from+c.GrowPods, int(math.Ceil(float64(from)*(1+c.GrowShare))))
+}
+
+// recommend is the number before limits, stabilisation and bounds of growth.
+func (c Config) recommend(o law.Observation) (int, string) {
+	ratio := o.Utilization / c.Target
+	if math.Abs(ratio-1) <= c.Tolerance {
+		return o.Wanted, fmt.Sprintf("utilisation %.4g %% is near enough to %.4g %%", o.Utilization, c.Target)
+	}
+	count := o.Ready
+	if ratio > 1 && o.Starting() > 0 {
+		count += o.Starting()
+		ratio *= float64(o.Ready) / float64(count)
+		if ratio <= 1+c.Tolerance {
+			return o.Wanted, fmt.Sprintf("utilisation %.4g %% is being met by %d on their way", o.Utilization, o.Starting())
+		}
+	}
+	return ceiling(float64(count) * ratio), fmt.Sprintf("utilisation %.4g %% over %d replicas, want %.4g %%", o.Utilization, o.Ready, c.Target)
+}
+
+// DecidePaper is HPA as the DHPA paper ran it: ⌈R·x/target⌉ unless it has scaled
+// too lately.
+func DecidePaper(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
+	if reason := o.Missing(law.Utilization, c.MaxAge); reason != "" {
+		return m, c.Hold(o, c.Interval, reason)
+	}
+	if !m.ScaledAt.IsZero() {
+		rest := c.AfterShrink
+		if m.Grew {
+			rest = c.AfterGrowth
+		}
+		if since := o.At.Sub(m.ScaledAt); since >= 0 && since < rest {
+			return m, c.Hold(o, c.Interval, fmt.Sprintf("scaled %v ago, less than %v", since, rest))
+		}
+	}
+	n := c.Clamp(ceiling(float64(o.Ready) * o.Utilization / c.Target))
+	if n != o.Wanted {
+		m.ScaledAt, m.Grew = o.At, n > o.Wanted
+	}
+	return m, c.Ask(n, c.Interval, fmt.Sprintf("utilisation %.4g %% over %d replicas, want %.4g %%", o.Utilization, o.Ready, c.Target))
+}
+
+// ceiling rounds up, but not by what floating point adds to a whole number.
+func ceiling(x float64) int { return int(min(math.Ceil(x-1e-9), 1<<30)) }

@@ -1,0 +1,117 @@
+package inversequeue
+
+import (
+	"fmt"
+	"math"
+
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/internal/queueing"
+)
+
+// Decide is algorithm 4 of the paper, for one control interval.
+//
+// When no request came it asks for the least replicas and forgets the control
+// input, since a model at lambda = 0 says nothing. Where the SLO lies below the
+// time of one request alone, it keeps the queue short and says what could be
+// reached. Response times teach only while every replica asked for serves.
+//
+// Cost: O(N) for N replicas of the answer, and of the memory.
+func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
+	const needs = law.ArrivalRate | law.ResponseTime | law.QueueLength
+	if o.ArrivalRate == 0 && !(o.QueueLength > 0) { // nothing was answered either: no response time is no fault
+		if reason := o.Missing(law.ArrivalRate, c.MaxAge); reason != "" {
+			return m, c.Hold(o, c.Interval, reason)
+		}
+		m.Input, m.Previous = 0, 0
+		return m, c.Ask(c.Min, c.Interval, "no request came")
+	}
+	if reason := o.Missing(needs, c.MaxAge); reason != "" {
+		return m, c.Hold(o, c.Interval, reason)
+	}
+	if o.ArrivalRate == 0 {
+		return m, c.Hold(o, c.Interval, "no request came, and some are still inside")
+	}
+	s := newStep(c, m, o)
+	if why := s.unstable(); why != "" {
+		return s.overload(why)
+	}
+	s.learn()
+	guide := s.guide()
+	if guide == nil {
+		return s.sample()
+	}
+	return s.control(guide)
+}
+
+// step is one look, with the memory it will leave behind.
+type step struct {
+	c      Config
+	o      law.Observation
+	m      Memory
+	lambda float64
+	mu     float64
+	slo    float64 // seconds; what is aimed at, which is the SLO where that can be reached
+	notes  []string
+	stable int        // the least stable N
+	model  *Reference // of this arrival rate, in m
+	before bool       // the last look was at this model too
+}
+
+func newStep(c Config, m Memory, o law.Observation) *step {
+	s := &step{c: c, o: o, m: m, lambda: o.ArrivalRate, mu: c.Model.ServiceRate(o.ArrivalRate)}
+	var note string
+	s.slo, note = c.Reachable(c.SLO.Seconds(), s.lambda)
+	if note != "" {
+		s.notes = append(s.notes, note)
+	}
+	s.stable = queueing.LeastStable(s.lambda, s.mu)
+	s.m.Looks++
+	s.find()
+	return s
+}
+
+func (s *step) system(n int) queueing.System {
+	return queueing.System{Servers: n, ArrivalRate: s.lambda, ServiceRate: s.mu}
+}
+
+// response is W(n), with W(0) = W(1) infinite where nothing is stable.
+func (s *step) response(n int) float64 { return s.system(max(n, 1)).Response() }
+
+// inverse is the least N with W(N) <= w, at most Max.
+func (s *step) inverse(w float64) int {
+	n, _ := s.c.Servers(s.lambda, w)
+	return n
+}
+
+// unstable says why the queue counts as not stable; empty: it is stable.
+func (s *step) unstable() string {
+	now := s.system(s.o.Ready)
+	switch {
+	case !now.Stable():
+		return fmt.Sprintf("%d replicas do not keep up with %.4g requests/s, %d would", s.o.Ready, s.lambda, s.stable)
+	case s.o.QueueLength > s.c.QueueFactor*now.Requests():
+		return fmt.Sprintf("%.4g requests inside are more than %.3g times the %.4g of a stable queue", s.o.QueueLength, s.c.QueueFactor, now.Requests())
+	case s.o.ResponseTime > s.c.ResponseFactor*s.response(s.stable):
+		return fmt.Sprintf("a response time of %.4g s is above that of any stable queue", s.o.ResponseTime)
+	}
+	return ""
+}
+
+// decide ends the step with n replicas and the control input u.
+func (s *step) decide(n int, u float64, reasons ...string) (Memory, law.Decision) {
+	if math.IsInf(u, 0) || math.IsNaN(u) {
+		u = s.slo // only where most replicas are too few; the next look moves it into the model's range
+	}
+	s.m.Input = u
+	return s.m, s.c.Ask(n, s.c.Interval, append(reasons, s.notes...)...)
+}
+
+// inputFor is a control input at which the model's inverse is n: the middle
+// between W(n) and W(n-1), or where n-1 is not stable a little above W(n).
+func (s *step) inputFor(n int) float64 {
+	w := s.response(n)
+	if n > 1 && s.system(n-1).Stable() {
+		return (w + s.response(n-1)) / 2
+	}
+	return w * (1 + 1e-6)
+}

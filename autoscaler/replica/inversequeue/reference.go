@@ -1,0 +1,154 @@
+package inversequeue
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+)
+
+// find sets the reference model of this arrival rate, the nearest within Gap (the
+// lower rate of two), or makes one. The memory that was given stays as it was: the
+// list is a copy, and models are copied before they change.
+func (s *step) find() {
+	models := slices.Clone(s.m.Models)
+	at := -1
+	for i := range models {
+		d := math.Abs(models[i].ArrivalRate - s.lambda)
+		if d < s.c.Gap && (at < 0 || d < math.Abs(models[at].ArrivalRate-s.lambda)) {
+			at = i
+		}
+	}
+	if at < 0 {
+		if len(models) >= s.c.MaxModels {
+			oldest := slices.MinFunc(models, func(a, b Reference) int { return cmp.Compare(a.Used, b.Used) })
+			models = slices.DeleteFunc(models, func(r Reference) bool { return r.ArrivalRate == oldest.ArrivalRate })
+		}
+		at, _ = slices.BinarySearchFunc(models, s.lambda, func(r Reference, rate float64) int { return cmp.Compare(r.ArrivalRate, rate) })
+		models = slices.Insert(models, at, Reference{ArrivalRate: s.lambda})
+	}
+	s.m.Models = models
+	s.model = &models[at]
+	s.model.Used = s.m.Looks
+	s.before = s.m.Previous == s.model.ArrivalRate
+	s.m.Previous = s.model.ArrivalRate
+}
+
+// learn adds the sample (Ready, lambda, response time) to the model, if the last
+// look was at the same model (the rate was steady) and every replica asked for
+// serves (the number was).
+func (s *step) learn() {
+	if !s.before || s.o.Ready != s.o.Wanted {
+		return
+	}
+	n := s.o.Ready
+	if s.o.ResponseTime > s.slo {
+		s.tooFew(n)
+		return
+	}
+	s.model.Sizes = keep(s.model.Sizes, n, micros(s.o.ResponseTime), s.c.Keep)
+	if s.model.TooFew != nil && n <= *s.model.TooFew {
+		less := n - 1
+		s.model.TooFew = &less
+	}
+}
+
+// tooFew raises n_r to n.
+func (s *step) tooFew(n int) {
+	if s.model.TooFew == nil || n > *s.model.TooFew {
+		s.model.TooFew = &n
+	}
+}
+
+func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
+
+// keep returns a copy of sizes with one more response time of n replicas, of
+// which the last most are kept.
+func keep(sizes []Size, n int, response int64, most int) []Size {
+	sizes = slices.Clone(sizes)
+	at, known := slices.BinarySearchFunc(sizes, n, func(s Size, n int) int { return cmp.Compare(s.Replicas, n) })
+	if !known {
+		sizes = slices.Insert(sizes, at, Size{Replicas: n})
+	}
+	kept := sizes[at].ResponseMicros
+	kept = slices.Clone(kept[max(0, len(kept)-most+1):])
+	sizes[at].ResponseMicros = append(kept, response)
+	return sizes
+}
+
+// means are the stable points: for each number of replicas the mean response
+// time in seconds, without those further than Spread from the mean of all. They
+// are sorted, the largest first.
+func (r *Reference) means(spread float64) []float64 {
+	var means []float64
+	for _, s := range r.Sizes {
+		var all, near, count float64
+		for _, t := range s.ResponseMicros {
+			all += float64(t) / float64(len(s.ResponseMicros))
+		}
+		for _, t := range s.ResponseMicros {
+			if math.Abs(float64(t)-all) <= spread*all {
+				near, count = near+float64(t), count+1
+			}
+		}
+		if count > 0 {
+			means = append(means, near/count/1e6)
+		}
+	}
+	slices.SortFunc(means, func(a, b float64) int { return cmp.Compare(b, a) })
+	return means
+}
+
+// mature reports whether the model can guide: its n_r is known, enough numbers of
+// replicas were seen, and there is a stable mean of the rank wanted.
+func (c Config) mature(r *Reference) bool {
+	return r.TooFew != nil && len(r.Sizes) >= c.MatureSizes && len(r.means(c.Spread)) >= c.Rank
+}
+
+// guide is the nearest mature model within Reach, the lower rate of two; nil if
+// there is none.
+func (s *step) guide() *Reference {
+	var best *Reference
+	for i := range s.m.Models {
+		r := &s.m.Models[i]
+		d := math.Abs(r.ArrivalRate - s.lambda)
+		if d < s.c.Reach && (best == nil || d < math.Abs(best.ArrivalRate-s.lambda)) && s.c.mature(r) {
+			best = r
+		}
+	}
+	if best != nil {
+		best.Used = s.m.Looks
+	}
+	return best
+}
+
+// sample tries a number of replicas that the model has not seen: one below the
+// least that kept the SLO, or if that is known to be too few one above the most.
+// A model that has seen none starts where the queueing model keeps the SLO.
+//
+// A number that the queueing model calls not stable is not tried, as the paper
+// would: it counts as too few, at no request's expense.
+func (s *step) sample() (Memory, law.Decision) {
+	r := s.model
+	if len(r.Sizes) == 0 {
+		n := s.inverse(s.slo)
+		if r.TooFew != nil {
+			n = max(n, *r.TooFew+1)
+		}
+		n = s.c.Clamp(n)
+		return s.decide(n, s.inputFor(n), fmt.Sprintf("first sample at %.4g requests/s: %d replicas by the queueing model", s.lambda, n))
+	}
+	least, greatest := r.Sizes[0].Replicas, r.Sizes[len(r.Sizes)-1].Replicas
+	below := least - 1
+	if r.TooFew == nil && below < max(s.stable, s.c.Min) {
+		s.tooFew(below)
+	}
+	n := greatest + 1
+	if r.TooFew == nil || below > *r.TooFew {
+		n = below
+	}
+	n = s.c.Clamp(n)
+	return s.decide(n, s.inputFor(n), fmt.Sprintf("sampling at %.4g requests/s: %d of %d sizes known", s.lambda, len(r.Sizes), s.c.MatureSizes))
+}

@@ -1,0 +1,190 @@
+// Package law says what a control law for replicas sees, remembers and decides.
+//
+// A law is a pure function of its configuration, its memory and one observation.
+// The same function runs in a reconciler, whose status keeps the memory, and
+// against a simulated service. Laws live in packages beside this one; the
+// catalogue knows them by name.
+//
+// Every law keeps these promises: the answer lies within its [Limits]; where a
+// value that it needs is missing, stale or impossible it holds, says why, and
+// leaves its memory as it was; memory that it returned can be written as JSON,
+// read back, and goes on as if nothing had happened; the memory it was given is
+// not changed.
+package law
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Observation is what is known of a service when a law looks. A measurement that
+// is missing is NaN, never 0.
+type Observation struct {
+	// At is when the law looks, and Age how old the measurements are then.
+	At  time.Time
+	Age time.Duration
+	// ArrivalRate is requests per second, the mean since the last look.
+	ArrivalRate float64
+	// ResponseTime is seconds, the mean of the requests answered since the last
+	// look.
+	ResponseTime float64
+	// QueueLength is the requests inside now, waiting and in service.
+	QueueLength float64
+	// Utilization is the mean load of a Ready replica in percent of what it
+	// requests; above 100 it has more to do than it can.
+	Utilization float64
+	// Wanted is the replicas asked for, and Ready those of them that serve.
+	Wanted, Ready int
+	// StartUp is how long a replica takes from being asked for to serving, as
+	// learned; 0 where nothing is known.
+	StartUp time.Duration
+}
+
+// Starting is the replicas asked for that do not serve yet.
+func (o Observation) Starting() int { return max(0, o.Wanted-o.Ready) }
+
+// Decision is how many replicas there should be.
+type Decision struct {
+	// Replicas is the number to ask for.
+	Replicas int
+	// Next is how long to wait until the law looks again.
+	Next time.Duration
+	// Held says that the law could not decide, and leaves things as they are.
+	Held bool
+	// Reasons are what led to the number, the most important first.
+	Reasons []string
+}
+
+// Limits bound the replicas, both ends included.
+type Limits struct {
+	Min int `json:"min"`
+	Max int `json:"max"`
+}
+
+// Validate refuses limits that no number fulfils.
+func (l Limits) Validate() error {
+	var errs []error
+	if l.Min < 1 {
+		errs = append(errs, fmt.Errorf("least replicas %d: want 1 or more", l.Min))
+	}
+	if l.Max < l.Min {
+		errs = append(errs, fmt.Errorf("most replicas %d: want %d or more, the least", l.Max, l.Min))
+	}
+	return errors.Join(errs...)
+}
+
+// Clamp is the number nearest to n within the limits.
+func (l Limits) Clamp(n int) int { return min(max(n, l.Min), l.Max) }
+
+// Hold leaves the replicas asked for as they are, moved into the limits.
+func (l Limits) Hold(o Observation, next time.Duration, reason string) Decision {
+	return Decision{Replicas: l.Clamp(o.Wanted), Next: next, Held: true, Reasons: []string{"hold: " + reason}}
+}
+
+// Ask asks for n replicas, moved into the limits; if that changes n, a reason
+// says so.
+func (l Limits) Ask(n int, next time.Duration, reasons ...string) Decision {
+	if to := l.Clamp(n); to != n {
+		reasons = append(reasons, fmt.Sprintf("limits allow %d, not %d", to, n))
+		n = to
+	}
+	return Decision{Replicas: n, Next: next, Reasons: reasons}
+}
+
+// Needs names the measurements that a law cannot do without.
+type Needs uint8
+
+// The measurements.
+const (
+	ArrivalRate Needs = 1 << iota
+	ResponseTime
+	QueueLength
+	Utilization
+)
+
+// Missing says what keeps a law from using an observation: a measurement it
+// needs is missing, negative or infinite, all are older than maxAge (0 for no
+// bound), or there is no Ready replica to have measured. It is empty if nothing
+// does.
+func (o Observation) Missing(needs Needs, maxAge time.Duration) string {
+	switch {
+	case o.Age < 0:
+		return fmt.Sprintf("the measurements are %v younger than now: a clock was set", -o.Age)
+	case maxAge > 0 && o.Age > maxAge:
+		return fmt.Sprintf("the measurements are %v old, more than %v", o.Age, maxAge)
+	case o.Wanted < 0 || o.Ready < 0:
+		return "the number of replicas is not known"
+	}
+	for _, m := range []struct {
+		need  Needs
+		name  string
+		value float64
+	}{
+		{ArrivalRate, "arrival rate", o.ArrivalRate},
+		{ResponseTime, "response time", o.ResponseTime},
+		{QueueLength, "queue length", o.QueueLength},
+		{Utilization, "utilisation", o.Utilization},
+	} {
+		switch {
+		case needs&m.need == 0:
+		case math.IsNaN(m.value):
+			return "no " + m.name + " was measured"
+		case m.value < 0, math.IsInf(m.value, 0):
+			return fmt.Sprintf("a %s of %v is impossible", m.name, m.value)
+		}
+	}
+	if o.Ready == 0 && needs != 0 {
+		return "no replica is Ready"
+	}
+	return ""
+}
+
+// Memory is what a law keeps from one look to the next. Only the law that made
+// it knows what is inside; encoding/json can write it. Nil is fresh memory.
+type Memory any
+
+// Law is a law with its configuration.
+type Law interface {
+	// Name is the law's name in the catalogue.
+	Name() string
+	// Decide takes one look. It changes nothing that it was given.
+	Decide(m Memory, o Observation) (Memory, Decision)
+	// Restore reads memory that was written as JSON; empty input is fresh memory.
+	Restore(saved []byte) (Memory, error)
+}
+
+// New makes a law of a function with typed memory M, whose zero value is fresh
+// memory. Decide panics on the memory of another law, which is a fault of the
+// program.
+func New[M any](name string, decide func(M, Observation) (M, Decision)) Law {
+	return typed[M]{name: name, decide: decide}
+}
+
+type typed[M any] struct {
+	name   string
+	decide func(M, Observation) (M, Decision)
+}
+
+func (l typed[M]) Name() string { return l.name }
+
+func (l typed[M]) Decide(m Memory, o Observation) (Memory, Decision) {
+	var memory M
+	if m != nil {
+		memory = m.(M)
+	}
+	return l.decide(memory, o)
+}
+
+func (l typed[M]) Restore(saved []byte) (Memory, error) {
+	var memory M
+	if len(saved) == 0 {
+		return memory, nil
+	}
+	if err := json.Unmarshal(saved, &memory); err != nil {
+		return nil, fmt.Errorf("read the memory of law %s: %w", l.name, err)
+	}
+	return memory, nil
+}

@@ -1,0 +1,184 @@
+package predictive
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/internal/queueing"
+)
+
+// Decide takes one look. At the end of a control interval it learns and asks for
+//
+//	the least N with W(N, r, s·mu(r)) <= SLO,  r = f + z·e
+//
+// where f is the forecast rate, e the standard deviation of its error (at least
+// 1 % of f, since the line itself is random), z the margin and s the learned
+// speed. In between it only scales out:
+//
+//   - when the rate since the last look, less a standard deviation of chance,
+//     makes W of the replicas asked for exceed the SLO;
+//   - when the line is QueueFactor times longer than W says or the Ready replicas
+//     do not keep up: then by as many as work off the line within DrainTime.
+//
+// When no request came in a whole control interval it asks for the least
+// replicas. Replicas on their way count as asked for: they are not ordered again.
+//
+// Cost: O(N) for N replicas of the answer.
+func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
+	if reason := o.Missing(needs(o), c.MaxAge); reason != "" {
+		return m, c.Hold(o, c.Watch, reason)
+	}
+	if !m.Learned {
+		m = Memory{Learned: true, Speed: 1, Margin: c.Margin}
+	}
+	elapsed := o.At.Sub(m.Present.Last)
+	if m.Present.Began.IsZero() || elapsed < 0 || elapsed > 2*c.Interval {
+		// Fresh, a clock that was set, or long away: what came before is not the
+		// beginning of this interval. The rate just measured is all there is.
+		m.Present = Interval{Began: o.At, Last: o.At, Replicas: o.Ready}
+		return m, c.out(m, o, c.Watch.Seconds())
+	}
+	m.Present = m.Present.add(o, elapsed)
+	d := c.out(m, o, elapsed.Seconds())
+	if d.Replicas != o.Wanted || o.QueueLength > c.longest(m, o) {
+		m.Present.Replicas = 0
+	}
+	// Half a watch early is near enough: looks are never exactly on time.
+	if o.At.Sub(m.Present.Began) < c.Interval-c.Watch/2 {
+		return m, d
+	}
+	return c.close(m, o, d)
+}
+
+// needs leaves out the response time where no request came: none was measured
+// then.
+func needs(o law.Observation) law.Needs {
+	if o.ArrivalRate == 0 {
+		return law.ArrivalRate | law.QueueLength
+	}
+	return law.ArrivalRate | law.ResponseTime | law.QueueLength
+}
+
+// add takes in what was measured since the last look.
+func (i Interval) add(o law.Observation, elapsed time.Duration) Interval {
+	seconds := elapsed.Seconds()
+	i.Last = o.At
+	i.Seconds += seconds
+	i.Requests += o.ArrivalRate * seconds
+	if o.ArrivalRate > 0 {
+		i.ResponseSeconds += o.ArrivalRate * seconds * o.ResponseTime
+	}
+	if o.Ready != i.Replicas || o.Wanted != i.Replicas {
+		i.Replicas = 0
+	}
+	return i
+}
+
+// system is the queue of n replicas as the law believes it to be.
+func (c Config) system(m Memory, n int, lambda float64) queueing.System {
+	return queueing.System{Servers: max(n, 1), ArrivalRate: lambda, ServiceRate: m.Speed * c.Model.ServiceRate(lambda)}
+}
+
+// servers is the least N that keeps the SLO at a rate, at most Max, and a note
+// where none can.
+func (c Config) servers(m Memory, lambda float64) (int, string) {
+	if lambda == 0 {
+		return c.Min, ""
+	}
+	mu := m.Speed * c.Model.ServiceRate(lambda)
+	slo, note := c.SLO.Seconds(), ""
+	if bare := 1 / mu; slo <= bare {
+		note = fmt.Sprintf("%.4g s is out of reach at %.4g requests/s: one request alone takes %.4g s; keeping the queue short", slo, lambda, bare)
+		slo = 1.1 * bare
+	}
+	n, err := queueing.Inverse(lambda, mu, slo, c.Max)
+	if err != nil {
+		return c.Max, note
+	}
+	return n, note
+}
+
+// out is the decision between control intervals: never fewer replicas than were
+// asked for.
+func (c Config) out(m Memory, o law.Observation, seconds float64) law.Decision {
+	rate := max(o.ArrivalRate-math.Sqrt(o.ArrivalRate/seconds), 0)
+	if o.ArrivalRate > 0 && c.system(m, o.Wanted, rate).Response() > c.SLO.Seconds() || o.QueueLength > c.longest(m, o) {
+		n, note := c.servers(m, o.ArrivalRate)
+		reasons := []string{fmt.Sprintf("%.4g requests/s and a line of %.4g are more than %d replicas take", o.ArrivalRate, o.QueueLength, o.Wanted)}
+		if note != "" {
+			reasons = append(reasons, note)
+		}
+		return c.Ask(max(o.Wanted, c.drain(m, o, n)), c.Watch, reasons...)
+	}
+	return c.Ask(max(o.Wanted, c.Min), c.Watch, "inside the control interval")
+}
+
+// longest is the longest line, service included, that is no cause to act. Where
+// the Ready replicas do not keep up, what they serve at once is.
+func (c Config) longest(m Memory, o law.Observation) float64 {
+	inside := c.system(m, o.Ready, o.ArrivalRate).Requests()
+	return c.QueueFactor * max(min(inside, float64(o.Ready)), 1)
+}
+
+// drain raises n until the replicas beyond those that the rate needs work off the
+// line within DrainTime.
+func (c Config) drain(m Memory, o law.Observation, n int) int {
+	if !(o.QueueLength > c.longest(m, o)) {
+		return n
+	}
+	lambda := o.ArrivalRate
+	mu := m.Speed * c.Model.MuB
+	if lambda > 0 {
+		mu = m.Speed * c.Model.ServiceRate(lambda)
+	}
+	extra := math.Ceil((o.QueueLength - float64(n)) / (mu * c.DrainTime.Seconds()))
+	return n + int(min(max(extra, 0), float64(c.Max)))
+}
+
+// close ends a control interval: it learns from it, and decides for the next.
+func (c Config) close(m Memory, o law.Observation, urgent law.Decision) (Memory, law.Decision) {
+	p := m.Present
+	lambda := p.Requests / p.Seconds
+	m.Smoothers = learnRate(m.Smoothers, lambda)
+	if p.Requests > 0 {
+		response := p.ResponseSeconds / p.Requests
+		if broken := response > c.SLO.Seconds(); !broken || o.Wanted < c.Max {
+			m.Margin = c.margin(m.Margin, broken)
+		}
+		m.Speed = c.speed(m.Speed, p.Replicas, lambda, response)
+	}
+	m.Present = Interval{Began: o.At, Last: o.At}
+	rate, spread := forecast(m.Smoothers, 1+o.StartUp.Seconds()/c.Interval.Seconds())
+	spread = max(spread, 0.01*rate)
+	n, note := c.servers(m, rate+m.Margin*spread)
+	if o.QueueLength > c.longest(m, o) {
+		n = max(n, urgent.Replicas) // the line is not worked off yet
+	}
+	n = c.Clamp(n)
+	if n == o.Ready && n == o.Wanted {
+		m.Present.Replicas = n
+	}
+	reasons := []string{fmt.Sprintf("%.4g requests/s forecast, margin %.3g times %.3g, speed %.3g: %d replicas", rate, m.Margin, spread, m.Speed, n)}
+	if note != "" {
+		reasons = append(reasons, note)
+	}
+	return m, c.Ask(n, c.Watch, reasons...)
+}
+
+// margin follows the share of broken intervals:
+//
+//	z_k = z_(k-1) + MarginStep·(b - Violations),  b = 1 for a broken interval, else 0
+//
+// kept in [0, MaxMargin]. While it is inside, the mean of b over K intervals
+// differs from Violations by at most MaxMargin/(MarginStep·K), whatever the
+// service does: the sum telescopes. Intervals that were broken with Max replicas
+// asked for do not count: no margin would have helped.
+func (c Config) margin(z float64, broken bool) float64 {
+	b := 0.0
+	if broken {
+		b = 1
+	}
+	return min(max(z+c.MarginStep*(b-c.Violations), 0), c.MaxMargin)
+}

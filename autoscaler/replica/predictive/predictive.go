@@ -1,0 +1,121 @@
+// Package predictive keeps a mean response time by asking a queueing model what
+// the coming control interval needs, and lets what was measured correct the
+// model, the forecast and the margin.
+//
+// Three things go together in [Decide]:
+//
+//   - feed-forward: the least N with W(N) <= SLO at the arrival rate that is
+//     forecast for the coming interval and the start-up time of a replica, by the
+//     M/M/N model of package queueing, whose service rate is corrected by a factor
+//     learned from response times (speed.go);
+//   - forecast: several exponential smoothers with and without trend run side by
+//     side, and the one that was best of late is believed (forecast.go); how wrong
+//     it was is the unit of the margin;
+//   - feedback: the margin grows with each interval that broke the SLO and shrinks
+//     a little with each that did not, so that in the long run the share of broken
+//     intervals tends to the one wished for, whatever the errors look like.
+//
+// Between control intervals it looks again and again, and only ever scales out
+// then: when the rate has outgrown the replicas, or the line has.
+package predictive
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+)
+
+// Name is the law's name in the catalogue.
+const Name = "predictive"
+
+// Config has the constants.
+type Config struct {
+	law.Goal
+	// Watch is the time between two looks. Interval is how long to wait until the
+	// law may scale in again.
+	Watch time.Duration
+	// Violations is the share of control intervals that may break the SLO.
+	Violations float64
+	// Margin is the margin at the beginning, and MaxMargin the greatest, in
+	// standard deviations of the forecast's error.
+	Margin, MaxMargin float64
+	// MarginStep is by how much the margin grows after a broken interval.
+	MarginStep float64
+	// SpeedWeight is the weight of the last interval in the learned speed.
+	SpeedWeight float64
+	// QueueFactor is how many times longer than the model says the line may be.
+	QueueFactor float64
+	// DrainTime is the time in which added replicas are to work off a line.
+	DrainTime time.Duration
+}
+
+// Default looks ten times in the 250 s of a control interval and accepts that one
+// interval in twenty breaks the SLO, where keeping it more often would cost.
+func Default() Config { return For(law.DefaultGoal()) }
+
+// For is Default for a goal.
+func For(g law.Goal) Config {
+	return Config{Goal: g, Watch: max(g.Interval/10, time.Second), Violations: 0.05, Margin: 0.5, MaxMargin: 8, MarginStep: 0.2, SpeedWeight: 0.1,
+		QueueFactor: 3, DrainTime: 10 * time.Second}
+}
+
+// Validate refuses constants out of range, all of them at once.
+func (c Config) Validate() error {
+	errs := []error{c.Goal.Validate()}
+	for _, check := range []struct {
+		ok         bool
+		what, want string
+	}{
+		{c.Watch > 0, fmt.Sprintf("watch %v", c.Watch), "a time above 0"},
+		{c.Violations > 0 && c.Violations < 1, fmt.Sprintf("violations %v", c.Violations), "a share above 0 and below 1"},
+		{c.MaxMargin > 0 && !math.IsInf(c.MaxMargin, 1), fmt.Sprintf("greatest margin %v", c.MaxMargin), "a number above 0"},
+		{c.Margin >= 0 && c.Margin <= c.MaxMargin, fmt.Sprintf("margin %v", c.Margin), "0 up to the greatest margin"},
+		{c.MarginStep > 0 && c.MarginStep <= c.MaxMargin, fmt.Sprintf("margin step %v", c.MarginStep), "a number above 0, up to the greatest margin"},
+		{c.SpeedWeight >= 0 && c.SpeedWeight <= 1, fmt.Sprintf("speed weight %v", c.SpeedWeight), "0 to 1"},
+		{c.QueueFactor > 1, fmt.Sprintf("queue factor %v", c.QueueFactor), "a number above 1"},
+		{c.DrainTime > 0, fmt.Sprintf("drain time %v", c.DrainTime), "a time above 0"},
+	} {
+		if !check.ok {
+			errs = append(errs, fmt.Errorf("%s: want %s", check.what, check.want))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Memory is what the law has learned, and the control interval under way.
+type Memory struct {
+	// Learned is false in fresh memory.
+	Learned bool `json:"learned,omitempty"`
+	// Smoothers are the forecasts side by side, in the order of the package.
+	Smoothers []Smoother `json:"smoothers,omitempty"`
+	// Speed is by what factor replicas are faster than the model says.
+	Speed float64 `json:"speed,omitempty"`
+	// Margin is the margin in standard deviations of the forecast's error.
+	Margin float64 `json:"margin,omitempty"`
+	// Present is what was measured in the control interval under way.
+	Present Interval `json:"present"`
+}
+
+// Interval is what was measured since Began.
+type Interval struct {
+	Began time.Time `json:"began,omitzero"`
+	Last  time.Time `json:"last,omitzero"`
+	// Seconds is the time measured, Requests those that came in it, and
+	// ResponseSeconds the sum of their response times.
+	Seconds         float64 `json:"seconds,omitempty"`
+	Requests        float64 `json:"requests,omitempty"`
+	ResponseSeconds float64 `json:"responseSeconds,omitempty"`
+	// Replicas served all the time; 0 if their number changed, or the line grew.
+	Replicas int `json:"replicas,omitempty"`
+}
+
+// New makes the law.
+func New(c Config) (law.Law, error) {
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("law %s: %w", Name, err)
+	}
+	return law.New(Name, func(m Memory, o law.Observation) (Memory, law.Decision) { return Decide(c, m, o) }), nil
+}

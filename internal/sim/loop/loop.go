@@ -1,0 +1,239 @@
+// Package loop closes the loop between a control law for replicas and a simulated
+// service, over an arrival-rate series in virtual time.
+//
+// The package is pure: a seed gives the same run.
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/internal/sim/plant"
+	"supercargo.dev/supercargo/internal/trace"
+)
+
+// Config is one run.
+type Config struct {
+	Law   law.Law
+	Plant plant.Config
+	// Rates is the series. A rate holds until the next row; the last holds as long
+	// as the one before it did.
+	Rates []trace.Rate
+	// Interpolate joins the rates by straight lines instead, in steps of at most
+	// ten seconds.
+	Interpolate bool
+	// SLO is the mean response time that a control interval must not exceed.
+	SLO time.Duration
+	// Interval is the control interval that violations are counted by and cost is
+	// expressed in, whatever interval the law looks at.
+	Interval time.Duration
+	// Warmup is left out of the figures.
+	Warmup time.Duration
+	// Seed draws the arrivals and services.
+	Seed uint64
+	// OnStep is told every look; may be nil.
+	OnStep func(Step)
+	// Stop ends the run early when it returns true; may be nil. It is asked at
+	// every look.
+	Stop func() bool
+}
+
+// ErrStopped is returned when Stop ended the run.
+var ErrStopped = errors.New("stopped")
+
+// Step is one look of the law.
+type Step struct {
+	Seconds float64 // since the beginning
+	Rate    float64 // of the series, requests per second
+	law.Observation
+	law.Decision
+}
+
+// Result is what came of a run, the warm-up left out.
+type Result struct {
+	// Intervals counts the control intervals, the last of which may be shorter,
+	// and Violations those whose mean response time exceeded the SLO. An interval
+	// in which requests were inside and none ended is one of them.
+	Intervals, Violations int
+	// Measured is what the service did.
+	Measured plant.Window
+	// Looks, Held and Actions count how often the law looked, could not decide,
+	// and changed the replicas.
+	Looks, Held, Actions int
+	// MaxReplicas is the most that were asked for.
+	MaxReplicas int
+}
+
+// ViolationPercent is the share of control intervals that broke the SLO.
+func (r Result) ViolationPercent() float64 { return 100 * float64(r.Violations) / float64(r.Intervals) }
+
+// Horizon is how long a series lasts.
+func Horizon(rates []trace.Rate) time.Duration {
+	last := len(rates) - 1
+	if last == 0 {
+		return rates[0].At + time.Minute
+	}
+	return rates[last].At + (rates[last].At - rates[last-1].At)
+}
+
+// Validate refuses a run that cannot be made, all faults at once.
+func (c Config) Validate() error {
+	errs := []error{c.Plant.Validate()}
+	if c.Law == nil {
+		errs = append(errs, errors.New("law: want one"))
+	}
+	if len(c.Rates) == 0 {
+		errs = append(errs, errors.New("arrival rates: want at least one"))
+	} else if horizon := Horizon(c.Rates); c.Warmup < 0 || c.Warmup >= horizon {
+		errs = append(errs, fmt.Errorf("warm-up %v: want 0 or more and less than the series, which lasts %v", c.Warmup, horizon))
+	}
+	if c.SLO <= 0 || c.Interval <= 0 {
+		errs = append(errs, fmt.Errorf("SLO %v and interval %v: want times above 0", c.SLO, c.Interval))
+	}
+	return errors.Join(errs...)
+}
+
+// Run plays the series. Cost: some 50 ns for each request.
+func Run(c Config) (Result, error) {
+	if err := c.Validate(); err != nil {
+		return Result{}, fmt.Errorf("run the loop: %w", err)
+	}
+	p, err := plant.New(c.Plant, rand.New(rand.NewPCG(c.Seed, 0)))
+	if err != nil {
+		return Result{}, err
+	}
+	r := &runner{c: c, plant: p, series: series{rates: c.Rates, interpolate: c.Interpolate}, end: Horizon(c.Rates).Seconds()}
+	err = r.run()
+	return r.result, err
+}
+
+// runner is a run under way.
+type runner struct {
+	c      Config
+	plant  *plant.Plant
+	series series
+	end    float64
+	memory law.Memory
+	result Result
+
+	look, interval plant.Window // since the last look, and since the control interval began
+}
+
+func (r *runner) run() error {
+	nextLook, nextInterval := 0.0, r.c.Interval.Seconds()
+	warmup := r.c.Warmup.Seconds()
+	if warmup > 0 {
+		nextInterval = warmup
+	}
+	for {
+		now := r.plant.Now()
+		if now >= nextInterval || now >= r.end {
+			r.closeInterval(now > warmup)
+			nextInterval = now + r.c.Interval.Seconds()
+		}
+		if now >= r.end {
+			return nil
+		}
+		rate, until := r.series.at(now)
+		if err := r.plant.SetRate(rate); err != nil {
+			return fmt.Errorf("arrival rates at %v s: %w", now, err)
+		}
+		if now >= nextLook {
+			if r.c.Stop != nil && r.c.Stop() {
+				return ErrStopped
+			}
+			nextLook = now + r.step(rate, now >= warmup).Seconds()
+		}
+		w := r.plant.RunTo(min(until, nextLook, nextInterval, r.end))
+		r.look, r.interval = r.look.Add(w), r.interval.Add(w)
+	}
+}
+
+// closeInterval counts what was measured since the last one, unless that was
+// warm-up.
+func (r *runner) closeInterval(counts bool) {
+	w := r.interval
+	r.interval = plant.Window{}
+	if !counts || w.Seconds == 0 {
+		return
+	}
+	r.result.Intervals++
+	response := w.Response()
+	if response > r.c.SLO.Seconds() || math.IsNaN(response) && r.plant.Inside() > 0 {
+		r.result.Violations++
+	}
+	r.result.Measured = r.result.Measured.Add(w)
+}
+
+// step lets the law look, and returns when it wants to look again.
+func (r *runner) step(rate float64, counts bool) time.Duration {
+	o := r.observe()
+	r.look = plant.Window{}
+	var d law.Decision
+	r.memory, d = r.c.Law.Decide(r.memory, o)
+	if counts {
+		r.result.Looks++
+		if d.Held {
+			r.result.Held++
+		}
+		if d.Replicas != o.Wanted {
+			r.result.Actions++
+		}
+		r.result.MaxReplicas = max(r.result.MaxReplicas, o.Wanted, d.Replicas)
+	}
+	r.plant.Scale(d.Replicas)
+	if r.c.OnStep != nil {
+		r.c.OnStep(Step{Seconds: r.plant.Now(), Rate: rate, Observation: o, Decision: d})
+	}
+	return max(d.Next, time.Millisecond)
+}
+
+// observe is what the law is shown. What was measured over no time is missing.
+func (r *runner) observe() law.Observation {
+	o := law.Observation{
+		At: time.Unix(0, 0).UTC().Add(time.Duration(r.plant.Now() * float64(time.Second))), ArrivalRate: math.NaN(), ResponseTime: math.NaN(),
+		QueueLength: float64(r.plant.Inside()), Utilization: r.plant.Utilization(),
+		Wanted: r.plant.Wanted(), Ready: r.plant.Ready(), StartUp: r.c.Plant.Start,
+	}
+	if r.look.Seconds > 0 {
+		o.ArrivalRate, o.ResponseTime = r.look.ArrivalRate(), r.look.Response()
+	}
+	return o
+}
+
+// series reads rates in the order of time.
+type series struct {
+	rates       []trace.Rate
+	interpolate bool
+	next        int // the first row after the present
+}
+
+// stride is the longest time that an interpolated rate is held, in seconds.
+const stride = 10
+
+// at is the rate from a time on, and until when it holds. Before the first row
+// its rate holds.
+func (s *series) at(now float64) (rate, until float64) {
+	for s.next < len(s.rates) && s.rates[s.next].At.Seconds() <= now {
+		s.next++
+	}
+	if s.next == len(s.rates) {
+		return s.rates[s.next-1].PerSecond, math.Inf(1)
+	}
+	after := s.rates[s.next]
+	if s.next == 0 {
+		return after.PerSecond, after.At.Seconds()
+	}
+	before := s.rates[s.next-1]
+	until = after.At.Seconds()
+	if !s.interpolate {
+		return before.PerSecond, until
+	}
+	until = min(until, now+stride)
+	share := ((now+until)/2 - before.At.Seconds()) / (after.At - before.At).Seconds()
+	return before.PerSecond + share*(after.PerSecond-before.PerSecond), until
+}
