@@ -18,9 +18,9 @@ import (
 //  4. more, until those added work off within T_r what is inside beyond L_s(N):
 //     mu·(N - N_before)·T_r >= L_r - L_s(N).
 //
-// Both L count requests waiting and in service. N_before is what was asked for,
-// so that replicas on their way are not ordered again; steps 3 and 4 wait while
-// replicas start, for their effect is not seen yet.
+// Both L count requests waiting and in service. N_before is what was asked for.
+// While some of that still starts its effect is not seen: then step 3 waits, and
+// step 4 counts from the Ready replicas, so that none is ordered twice.
 func (s *step) overload(why string) (Memory, law.Decision) {
 	if s.o.Ready == s.o.Wanted {
 		s.tooFew(s.o.Ready)
@@ -48,13 +48,14 @@ func (s *step) recover() int {
 // what is inside beyond it bounds the answer from above.
 func (s *step) drain(n int) int {
 	perReplica := s.mu * s.c.DrainTime.Seconds()
+	before := min(s.o.Wanted, s.o.Ready)
 	for n < s.c.Max {
 		inside := s.system(n).Requests()
 		if math.IsInf(inside, 1) {
 			n = max(n+1, s.stable)
 			continue
 		}
-		missing := math.Ceil((s.o.QueueLength-inside)/perReplica) - float64(n-s.o.Wanted)
+		missing := math.Ceil((s.o.QueueLength-inside)/perReplica) - float64(n-before)
 		if !(missing > 0) {
 			return n
 		}

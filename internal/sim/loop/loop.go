@@ -37,6 +37,9 @@ type Config struct {
 	Seed uint64
 	// OnStep is told every look; may be nil.
 	OnStep func(Step)
+	// OnSecond is told each whole second and how many replicas are Ready then,
+	// before a law looks; may be nil.
+	OnSecond func(seconds float64, ready int)
 	// Stop ends the run early when it returns true; may be nil. It is asked at
 	// every look.
 	Stop func() bool
@@ -139,6 +142,9 @@ func (r *runner) run() error {
 			return nil
 		}
 		rate, until := r.series.at(now)
+		if r.c.OnSecond != nil {
+			until = r.second(now, until)
+		}
 		if err := r.plant.SetRate(rate); err != nil {
 			return fmt.Errorf("arrival rates at %v s: %w", now, err)
 		}
@@ -151,6 +157,14 @@ func (r *runner) run() error {
 		w := r.plant.RunTo(min(until, nextLook, nextInterval, r.end))
 		r.look, r.interval = r.look.Add(w), r.interval.Add(w)
 	}
+}
+
+// second tells of a whole second, and returns until when there is no other.
+func (r *runner) second(now, until float64) float64 {
+	if whole := math.Round(now); math.Abs(now-whole) < 1e-9 {
+		r.c.OnSecond(whole, r.plant.Ready())
+	}
+	return min(until, math.Floor(now+1e-9)+1)
 }
 
 // closeInterval counts what was measured since the last one, unless that was

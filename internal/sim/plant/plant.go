@@ -166,13 +166,17 @@ func (p *Plant) Utilization() float64 {
 	return 100 * p.lambda / (float64(p.ready) * p.mu)
 }
 
+// maxServiceRate is the most requests per second that a replica serves, however
+// quick the model has it when next to nobody asks.
+const maxServiceRate = 1e6
+
 // SetRate makes requests come at lambda per second from now on.
 func (p *Plant) SetRate(lambda float64) error {
 	if !(lambda >= 0) || math.IsInf(lambda, 1) {
 		return fmt.Errorf("arrival rate %v: want requests per second, 0 or more", lambda)
 	}
 	p.lambda = lambda
-	p.mu = p.c.Model.ServiceRate(lambda)
+	p.mu = min(p.c.Model.ServiceRate(lambda), maxServiceRate)
 	if lambda == 0 {
 		// What is still inside is served at the basic rate: the model has none.
 		p.mu = p.c.Model.MuB
