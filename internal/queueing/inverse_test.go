@@ -34,6 +34,35 @@ func TestInverseIsTheFirstThatIsEnough(t *testing.T) {
 	})
 }
 
+// TestExactlyEnoughIsEnough asks for what a number of servers just reaches.
+func TestExactlyEnoughIsEnough(t *testing.T) {
+	for n := 41; n < 60; n++ {
+		w := System{n, 400, 10}.Response()
+		if got, err := Inverse(400, 10, w, 1000); got != n || err != nil {
+			t.Errorf("what %d servers reach takes %d, %v", n, got, err)
+		}
+		if got, err := Inverse(400, 10, math.Nextafter(w, 0), 1000); got != n+1 || err != nil {
+			t.Errorf("a little quicker than %d servers takes %d, %v, want one more", n, got, err)
+		}
+	}
+}
+
+func TestRateForTurnsResponseAround(t *testing.T) {
+	for _, s := range []System{{1, 5, 10}, {38, 400, 11.7}, {200, 1, 3}, {40, 399, 10}} {
+		if got := RateFor(s.Servers, s.ArrivalRate, s.Response()); !(math.Abs(got-s.ServiceRate) <= 1e-9*s.ServiceRate) {
+			t.Errorf("%+v answers in %v s, which says a rate of %v", s, s.Response(), got)
+		}
+	}
+	for _, bad := range []float64{0, -1, math.NaN(), math.Inf(1)} {
+		if got := RateFor(3, bad, 0.1); !math.IsNaN(got) {
+			t.Errorf("an arrival rate of %v says %v", bad, got)
+		}
+		if got := RateFor(3, 1, bad); !math.IsNaN(got) {
+			t.Errorf("a response time of %v says %v", bad, got)
+		}
+	}
+}
+
 func TestInverseNamesWhatCouldBeReached(t *testing.T) {
 	for _, tc := range []struct {
 		name          string

@@ -183,7 +183,7 @@ type ProportionalConfig struct {
 // metric of requests per second and an average value: N = ⌈lambda/rate⌉. It knows
 // no response time and has no memory.
 func NewProportional(c ProportionalConfig) (law.Law, error) {
-	errs := []error{c.Goal.Validate()}
+	errs := []error{c.Validate()}
 	if !(c.RatePerReplica > 0) || math.IsInf(c.RatePerReplica, 1) {
 		errs = append(errs, fmt.Errorf("rate %v for each replica: want requests per second above 0", c.RatePerReplica))
 	}

@@ -2,6 +2,7 @@ package doublethreshold
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,27 +80,31 @@ func TestReplicasOnTheirWayAreNotOrderedAgain(t *testing.T) {
 	}
 }
 
+// writtenOut is what the rules ask for with the default constants.
+func writtenOut(x []float64, r int) float64 {
+	d1, d2 := (x[1]-x[0])/x[0], (x[2]-x[1])/x[1]
+	up := math.Ceil(float64(r)*x[2]/50 - 1e-9)
+	above, below := slices.Min(x) > 50, slices.Max(x) < 50
+	switch {
+	case d1 > 0.3 && d2 > 0.3 && d2 > d1 && above:
+		return max(up, math.Ceil(float64(r)*x[2]/50*math.Abs((d1+d2)/3)*10-1e-9))
+	case above, min(d1, d2) > 0.1 && x[2] > 50:
+		return up
+	case max(d1, d2) < -0.3 && below:
+		return max(1, math.Ceil(float64(r)*x[2]/70-1e-9))
+	case below, max(d1, d2) < -0.1 && x[2] < 50:
+		return max(1, up)
+	}
+	return float64(r)
+}
+
 // TestAgainstTheRulesWrittenOut compares with the rules as a list of conditions,
 // each reckoned by itself.
 func TestAgainstTheRulesWrittenOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := []float64{rapid.Float64Range(1, 150).Draw(t, "x1"), rapid.Float64Range(1, 150).Draw(t, "x2"), rapid.Float64Range(1, 150).Draw(t, "x3")}
 		r := rapid.IntRange(1, 40).Draw(t, "ready")
-		d1, d2 := (x[1]-x[0])/x[0], (x[2]-x[1])/x[1]
-		up := math.Ceil(float64(r)*x[2]/50 - 1e-9)
-		above := x[0] > 50 && x[1] > 50 && x[2] > 50
-		below := x[0] < 50 && x[1] < 50 && x[2] < 50
-		want := float64(r)
-		switch {
-		case d1 > 0.3 && d2 > 0.3 && d2 > d1 && above:
-			want = max(up, math.Ceil(float64(r)*x[2]/50*math.Abs((d1+d2)/3)*10-1e-9))
-		case above || d1 > 0.1 && d2 > 0.1 && x[2] > 50:
-			want = up
-		case d1 < -0.3 && d2 < -0.3 && below:
-			want = max(1, math.Ceil(float64(r)*x[2]/70-1e-9))
-		case below || d1 < -0.1 && d2 < -0.1 && x[2] < 50:
-			want = max(1, up)
-		}
+		want := writtenOut(x, r)
 		if d := look(Default(), r, x...); math.Abs(float64(d.Replicas)-min(want, 1000)) > 0 {
 			t.Fatalf("%d replicas at %v: %+v, want %v", r, x, d, want)
 		}

@@ -117,7 +117,7 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	}
 	n, why := c.recommend(o)
 	n = c.Clamp(n)
-	kept := []Recommendation{}
+	var kept []Recommendation
 	greatest := n
 	for _, r := range m.Recommended {
 		if age := o.At.Sub(r.At); age < c.Stabilization && age >= 0 {
@@ -125,7 +125,8 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 			greatest = max(greatest, r.Replicas)
 		}
 	}
-	m.Recommended = append(kept, Recommendation{o.At, n})
+	kept = append(kept, Recommendation{o.At, n})
+	m.Recommended = kept
 	switch {
 	case n < o.Wanted && greatest > n:
 		n = min(greatest, o.Wanted)

@@ -30,11 +30,9 @@ func (s *step) control(guide *Reference) (Memory, law.Decision) {
 	}
 	u = min(max(u, down), up)
 	y := s.o.ResponseTime
-	gain := 1.0
+	gain := share(up-u, greatest-y)
 	if y > reference {
 		gain = share(u-down, y-least)
-	} else {
-		gain = share(up-u, greatest-y)
 	}
 	u += s.c.Gain * gain * (reference - y)
 	if bare := 1 / s.mu; u <= bare { // W_d is near it where Max is many; no N answers quicker

@@ -73,8 +73,8 @@ func keep(sizes []Size, n int, response int64, most int) []Size {
 		sizes = slices.Insert(sizes, at, Size{Replicas: n})
 	}
 	kept := sizes[at].ResponseMicros
-	kept = slices.Clone(kept[max(0, len(kept)-most+1):])
-	sizes[at].ResponseMicros = append(kept, response)
+	kept = slices.Concat(kept[max(0, len(kept)-most+1):], []int64{response})
+	sizes[at].ResponseMicros = kept
 	return sizes
 }
 

@@ -168,8 +168,10 @@ type typed[M any] struct {
 	decide func(M, Observation) (M, Decision)
 }
 
+// Name implements [Law].
 func (l typed[M]) Name() string { return l.name }
 
+// Decide implements [Law].
 func (l typed[M]) Decide(m Memory, o Observation) (Memory, Decision) {
 	var memory M
 	if m != nil {
@@ -178,6 +180,7 @@ func (l typed[M]) Decide(m Memory, o Observation) (Memory, Decision) {
 	return l.decide(memory, o)
 }
 
+// Restore implements [Law].
 func (l typed[M]) Restore(saved []byte) (Memory, error) {
 	var memory M
 	if len(saved) == 0 {

@@ -157,7 +157,7 @@ func (c Config) close(m Memory, o law.Observation, urgent law.Decision) (Memory,
 		n = max(n, urgent.Replicas) // the line is not worked off yet
 	}
 	n = c.Clamp(n)
-	if n == o.Ready && n == o.Wanted {
+	if o.Starting() == 0 && n == o.Ready {
 		m.Present.Replicas = n
 	}
 	reasons := []string{fmt.Sprintf("%.4g requests/s forecast, margin %.3g times %.3g, speed %.3g: %d replicas", rate, m.Margin, spread, m.Speed, n)}

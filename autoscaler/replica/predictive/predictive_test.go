@@ -80,6 +80,20 @@ func TestARampIsForeseen(t *testing.T) {
 	}
 }
 
+func TestSmoothersByHand(t *testing.T) {
+	var smoothers []Smoother
+	for _, rate := range []float64{100, 110, 120} {
+		smoothers = learnRate(smoothers, rate)
+	}
+	// The first stays at the last rate and is wrong by 10 twice. The one that takes
+	// level and trend whole is wrong by 10 once, and then by nothing.
+	for i, want := range map[int]Smoother{0: {Level: 120, Variance: 100, Samples: 2}, 4: {Level: 120, Trend: 10, Variance: 50, Samples: 2}} {
+		if smoothers[i] != want {
+			t.Errorf("smoother %d is %+v, want %+v", i, smoothers[i], want)
+		}
+	}
+}
+
 func TestANoisyRateIsNotTakenForATrend(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var smoothers []Smoother
@@ -115,6 +129,13 @@ func TestInsideAnIntervalItOnlyScalesOut(t *testing.T) {
 	}
 	if d := look(600, 60); d.Replicas <= before || !strings.Contains(d.Reasons[0], "more than") {
 		t.Errorf("a rate that outgrew them: %+v, want more than %d", d, before)
+	}
+	edge := 400.0 // the highest rate at which they keep the SLO
+	for s.c.system(s.m, before, edge+1).Response() <= 0.1 {
+		edge++
+	}
+	if d := look(edge+2, 40); d.Replicas != before { // the standard deviation is sqrt(edge/25 s), about 4
+		t.Errorf("a rate that chance explains: %+v, want %d still", d, before)
 	}
 	calm, long := look(400, 40), look(400, 1000)
 	if calm.Replicas != before || long.Replicas < before+5 {

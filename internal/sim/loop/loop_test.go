@@ -56,6 +56,13 @@ func TestIntervalsOverTheSLOAreViolations(t *testing.T) {
 	}
 }
 
+func TestTheMostReplicasAreThoseAskedForLast(t *testing.T) {
+	got, err := Run(config(fixed(100*time.Second, 2, 2, 2, 2, 9), at(0, 1), at(250, 1))) // the last look is at 400 s
+	if err != nil || got.MaxReplicas != 9 {
+		t.Errorf("%+v, %v, want 9 replicas at most", got, err)
+	}
+}
+
 func TestTheWarmupIsLeftOut(t *testing.T) {
 	c := config(fixed(100*time.Second, 1, 1, 1, 1, 1, 4), at(0, 9), at(500, 9))
 	c.Warmup = 600 * time.Second

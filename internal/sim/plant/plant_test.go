@@ -148,6 +148,9 @@ func TestNoRequestIsLostOrMadeUp(t *testing.T) {
 			if got := all.Answered + all.Rejected + all.TimedOut + int64(p.Inside()); got != all.Arrived {
 				t.Fatalf("%d arrived, and %d are accounted for: %+v", all.Arrived, got, all)
 			}
+			if all.Started-all.Answered != int64(p.busy) {
+				t.Fatalf("%d are being served, and %d have begun and not ended", p.busy, all.Started-all.Answered)
+			}
 			if c.Connections > 0 && p.Inside() > 40*12 {
 				t.Fatalf("%d are inside", p.Inside())
 			}
