@@ -11,11 +11,10 @@ import (
 
 // Decide takes one look. At the end of a control interval it learns and asks for
 //
-//	the least N with W(N, r, s·mu(r)) <= SLO,  r = f + z·e
+//	the least N with W(N, r, s·mu(r)) <= SLO,  r = (1 + h)·f + z·e
 //
-// where f is the forecast rate, e the standard deviation of its error (at least
-// 1 % of f, since the line itself is random), z the margin and s the learned
-// speed. In between it only scales out:
+// where f is the forecast rate, e the standard deviation of its error, z the
+// margin, h the headroom and s the learned speed. In between it only scales out:
 //
 //   - when the rate since the last look, less a standard deviation of chance,
 //     makes W of the replicas asked for exceed the SLO;
@@ -40,11 +39,8 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 		m.Present = Interval{Began: o.At, Last: o.At, Replicas: o.Ready}
 		return m, c.out(m, o, c.Watch.Seconds())
 	}
-	m.Present = m.Present.add(o, elapsed)
+	m.Present = m.Present.add(o, elapsed, o.QueueLength <= c.longest(m, o))
 	d := c.out(m, o, elapsed.Seconds())
-	if d.Replicas != o.Wanted || o.QueueLength > c.longest(m, o) {
-		m.Present.Replicas = 0
-	}
 	// Half a watch early is near enough: looks are never exactly on time.
 	if o.At.Sub(m.Present.Began) < c.Interval-c.Watch/2 {
 		return m, d
@@ -61,20 +57,31 @@ func needs(o law.Observation) law.Needs {
 	return law.ArrivalRate | law.ResponseTime | law.QueueLength
 }
 
-// add takes in what was measured since the last look.
-func (i Interval) add(o law.Observation, elapsed time.Duration) Interval {
-	seconds := elapsed.Seconds()
+// add takes in what was measured since the last look. The look that shows a
+// change belongs to neither side of it.
+func (i Interval) add(o law.Observation, elapsed time.Duration, calm bool) Interval {
 	i.Last = o.At
-	i.Seconds += seconds
-	i.Requests += o.ArrivalRate * seconds
-	if o.ArrivalRate > 0 {
-		i.ResponseSeconds += o.ArrivalRate * seconds * o.ResponseTime
-	}
-	if o.Ready != i.Replicas || o.Wanted != i.Replicas {
-		i.Replicas = 0
+	i.Whole = i.Whole.add(o, elapsed)
+	i.Steady = i.Steady.add(o, elapsed)
+	if !calm || o.Ready != i.Replicas || o.Wanted != i.Replicas {
+		i.Steady, i.Replicas = Span{}, o.Ready
 	}
 	return i
 }
+
+func (s Span) add(o law.Observation, elapsed time.Duration) Span {
+	seconds := elapsed.Seconds()
+	s.Seconds += seconds
+	if o.ArrivalRate > 0 {
+		s.Requests += o.ArrivalRate * seconds
+		s.ResponseSeconds += o.ArrivalRate * seconds * o.ResponseTime
+	}
+	return s
+}
+
+// response is the mean response time in seconds, and rate the arrival rate.
+func (s Span) response() float64 { return s.ResponseSeconds / s.Requests }
+func (s Span) rate() float64     { return s.Requests / s.Seconds }
 
 // system is the queue of n replicas as the law believes it to be.
 func (c Config) system(m Memory, n int, lambda float64) queueing.System {
@@ -140,26 +147,22 @@ func (c Config) drain(m Memory, o law.Observation, n int) int {
 // close ends a control interval: it learns from it, and decides for the next.
 func (c Config) close(m Memory, o law.Observation, urgent law.Decision) (Memory, law.Decision) {
 	p := m.Present
-	lambda := p.Requests / p.Seconds
-	m.Smoothers = learnRate(m.Smoothers, lambda)
-	if p.Requests > 0 {
-		response := p.ResponseSeconds / p.Requests
-		if broken := response > c.SLO.Seconds(); !broken || o.Wanted < c.Max {
+	m.Smoothers = learnRate(m.Smoothers, p.Whole.rate())
+	if p.Whole.Requests > 0 {
+		if broken := p.Whole.response() > c.SLO.Seconds(); !broken || o.Wanted < c.Max {
 			m.Margin = c.margin(m.Margin, broken)
 		}
-		m.Speed = c.speed(m.Speed, p.Replicas, lambda, response)
 	}
-	m.Present = Interval{Began: o.At, Last: o.At}
+	if p.Steady.Seconds >= p.Whole.Seconds/2 {
+		m.Speed = c.speed(m.Speed, p.Replicas, p.Steady)
+	}
+	m.Present = Interval{Began: o.At, Last: o.At, Replicas: o.Ready}
 	rate, spread := forecast(m.Smoothers, 1+o.StartUp.Seconds()/c.Interval.Seconds())
-	spread = max(spread, 0.01*rate)
-	n, note := c.servers(m, rate+m.Margin*spread)
+	n, note := c.servers(m, (1+c.Headroom)*rate+m.Margin*spread)
 	if o.QueueLength > c.longest(m, o) {
 		n = max(n, urgent.Replicas) // the line is not worked off yet
 	}
 	n = c.Clamp(n)
-	if o.Starting() == 0 && n == o.Ready {
-		m.Present.Replicas = n
-	}
 	reasons := []string{fmt.Sprintf("%.4g requests/s forecast, margin %.3g times %.3g, speed %.3g: %d replicas", rate, m.Margin, spread, m.Speed, n)}
 	if note != "" {
 		reasons = append(reasons, note)

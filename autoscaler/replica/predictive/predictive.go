@@ -42,6 +42,9 @@ type Config struct {
 	// Margin is the margin at the beginning, and MaxMargin the greatest, in
 	// standard deviations of the forecast's error.
 	Margin, MaxMargin float64
+	// Headroom is added to the forecast rate, as a share of it: the line is random
+	// even where the rate is known, and so is the mean of an interval.
+	Headroom float64
 	// MarginStep is by how much the margin grows after a broken interval.
 	MarginStep float64
 	// SpeedWeight is the weight of the last interval in the learned speed.
@@ -58,7 +61,7 @@ func Default() Config { return For(law.DefaultGoal()) }
 
 // For is Default for a goal.
 func For(g law.Goal) Config {
-	return Config{Goal: g, Watch: max(g.Interval/10, time.Second), Violations: 0.05, Margin: 0.5, MaxMargin: 8, MarginStep: 0.2, SpeedWeight: 0.1,
+	return Config{Goal: g, Watch: max(g.Interval/10, time.Second), Violations: 0.05, Margin: 0.5, MaxMargin: 8, MarginStep: 0.2, Headroom: 0.015, SpeedWeight: 0.1,
 		QueueFactor: 3, DrainTime: 10 * time.Second}
 }
 
@@ -74,6 +77,7 @@ func (c Config) Validate() error {
 		{c.MaxMargin > 0 && !math.IsInf(c.MaxMargin, 1), fmt.Sprintf("greatest margin %v", c.MaxMargin), "a number above 0"},
 		{c.Margin >= 0 && c.Margin <= c.MaxMargin, fmt.Sprintf("margin %v", c.Margin), "0 up to the greatest margin"},
 		{c.MarginStep > 0 && c.MarginStep <= c.MaxMargin, fmt.Sprintf("margin step %v", c.MarginStep), "a number above 0, up to the greatest margin"},
+		{c.Headroom >= 0 && c.Headroom <= 1, fmt.Sprintf("headroom %v", c.Headroom), "a share from 0 to 1"},
 		{c.SpeedWeight >= 0 && c.SpeedWeight <= 1, fmt.Sprintf("speed weight %v", c.SpeedWeight), "0 to 1"},
 		{c.QueueFactor > 1, fmt.Sprintf("queue factor %v", c.QueueFactor), "a number above 1"},
 		{c.DrainTime > 0, fmt.Sprintf("drain time %v", c.DrainTime), "a time above 0"},
@@ -103,13 +107,21 @@ type Memory struct {
 type Interval struct {
 	Began time.Time `json:"began,omitzero"`
 	Last  time.Time `json:"last,omitzero"`
+	// Whole is all of it, and Steady what came since the replicas last changed or
+	// the line was too long.
+	Whole  Span `json:"whole"`
+	Steady Span `json:"steady"`
+	// Replicas served through Steady.
+	Replicas int `json:"replicas,omitempty"`
+}
+
+// Span is what was measured over some looks.
+type Span struct {
 	// Seconds is the time measured, Requests those that came in it, and
 	// ResponseSeconds the sum of their response times.
 	Seconds         float64 `json:"seconds,omitempty"`
 	Requests        float64 `json:"requests,omitempty"`
 	ResponseSeconds float64 `json:"responseSeconds,omitempty"`
-	// Replicas served all the time; 0 if their number changed, or the line grew.
-	Replicas int `json:"replicas,omitempty"`
 }
 
 // New makes the law.

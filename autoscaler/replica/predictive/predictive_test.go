@@ -169,7 +169,7 @@ func TestAfterALongAbsenceItBeginsANewIntervalAndForgetsNothing(t *testing.T) {
 	for _, away := range []time.Duration{time.Hour, -time.Hour} { // a restart, and a clock that was set
 		at := s.at.Add(away)
 		m, d := Decide(s.c, learned, law.Observation{At: at, ArrivalRate: 300, ResponseTime: 0.09, QueueLength: 27, Wanted: replicas, Ready: replicas})
-		if d.Replicas != replicas || m.Speed != learned.Speed || !m.Present.Began.Equal(at) || m.Present.Requests != 0 {
+		if d.Replicas != replicas || m.Speed != learned.Speed || !m.Present.Began.Equal(at) || m.Present.Whole.Requests != 0 {
 			t.Errorf("after %v: %+v and %+v, want %d replicas, the speed learned and a new interval", away, d, m, replicas)
 		}
 	}
@@ -196,8 +196,8 @@ func TestAnSLOOutOfReachIsSaidWithWhatIsReachable(t *testing.T) {
 }
 
 func TestConstantsOutOfRangeAreRefusedAtOnce(t *testing.T) {
-	err := Config{Goal: law.DefaultGoal(), SpeedWeight: -1}.Validate()
-	for _, field := range []string{"watch", "violations", "greatest margin", "margin step", "speed weight", "queue factor", "drain time"} {
+	err := Config{Goal: law.DefaultGoal(), SpeedWeight: -1, Headroom: 2}.Validate()
+	for _, field := range []string{"watch", "violations", "greatest margin", "margin step", "speed weight", "headroom", "queue factor", "drain time"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}

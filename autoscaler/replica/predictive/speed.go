@@ -6,14 +6,15 @@ import "supercargo.dev/supercargo/internal/queueing"
 const minSpeed, maxSpeed = 0.2, 5
 
 // speed moves the learned speed towards the one that explains the response time
-// of an interval through which n replicas served: the service rate at which W is
-// the response time, by what the model says. Nothing is learned where n is 0, its
-// mark for an interval with changes, since W is of a steady queue.
-func (c Config) speed(s float64, n int, lambda, response float64) float64 {
-	if n == 0 || !(lambda > 0) || !(response > 0) {
+// of a span through which n replicas served: the service rate at which W is the
+// response time, by what the model says. W is of a steady queue, so that a span
+// in which something changed teaches nothing.
+func (c Config) speed(s float64, n int, span Span) float64 {
+	if n == 0 || !(span.Requests > 0) || !(span.ResponseSeconds > 0) {
 		return s
 	}
-	seen := queueing.RateFor(n, lambda, response) / c.Model.ServiceRate(lambda)
+	lambda := span.rate()
+	seen := queueing.RateFor(n, lambda, span.response()) / c.Model.ServiceRate(lambda)
 	s += c.SpeedWeight * (min(max(seen, minSpeed), maxSpeed) - s)
 	return min(max(s, minSpeed), maxSpeed)
 }
