@@ -41,7 +41,7 @@ func TestAPodThatCannotBeMovedIsNotTouched(t *testing.T) {
 		{name: "quota", pod: func(p *corev1.Pod) {
 			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 		}, before: (*bench).fullQuota, reason: "QuotaExceeded"},
-		{name: "replica-set", pod: func(p *corev1.Pod) {}, before: (*bench).adopt, reason: "Owner"},
+		{name: "replica-set", pod: func(p *corev1.Pod) {}, before: (*bench).adopt, reason: "Selector"},
 		{name: "no-agent", pod: func(*corev1.Pod) {}, before: (*bench).withoutAgents, reason: "AgentMissing"},
 		{name: "no-target", pod: func(*corev1.Pod) {}, spec: func(s *v1alpha1.MigrationSpec) { s.TargetNode = "nowhere" }, reason: "Target"},
 		{name: "another-pod", pod: func(*corev1.Pod) {}, spec: func(s *v1alpha1.MigrationSpec) { s.PodUID = "earlier" }, reason: "AnotherPod"},
@@ -94,14 +94,17 @@ func (b *bench) fullQuota() {
 	})
 }
 
-// adopt lets a ReplicaSet take the pod over.
+// adopt lets a ReplicaSet take the pod over that would take the new one too, since that
+// has no label that it minds.
 func (b *bench) adopt() {
 	b.Helper()
 	pod := b.template()
 	b.make(&appsv1.ReplicaSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "set"},
 		Spec: appsv1.ReplicaSetSpec{
-			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: pod.Labels},
+			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "app", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"other"}}},
+			},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}, Spec: corev1.PodSpec{Containers: pod.Spec.Containers}},
 		},
 	})
