@@ -75,9 +75,12 @@ func (c *cluster) make(object client.Object) {
 	}
 }
 
+// patience is for longer than the Job controller ever waits before it makes another pod.
+const patience = 3 * kit.Patience
+
 func (c *cluster) eventually(what string, check func() string) {
 	c.Helper()
-	c.site.Eventually(c.T, kit.Waiting{Patience: kit.Patience, Poll: 500 * time.Millisecond, Show: func() string { return "" }}, what, check)
+	c.site.Eventually(c.T, kit.Waiting{Patience: patience, Poll: 500 * time.Millisecond, Show: func() string { return "" }}, what, check)
 }
 
 // beside runs something until the test ends, and has that fail if it does.
