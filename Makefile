@@ -174,7 +174,7 @@ SOAK_SEED  ?= 1
 
 .PHONY: soak-consolidation
 soak-consolidation: $(BIN)/kwok $(BIN)/descheduler-peer | $(DIST) ## Empty nodes that keep changing, with everything on, then with the stock descheduler; a table, and JSON in dist/consolidation.json.
-	PATH="$(abspath $(BIN)):$$PATH" go test -count 1 -timeout 3h -v -run TestNodesAreEmptied ./test/integration/consolidation -nodes $(SOAK_NODES) -lasts $(SOAK_LASTS) \
+	PATH="$(abspath $(BIN)):$$PATH" go test -tags soak -count 1 -timeout 3h -v -run TestNodesAreEmptied ./test/integration/consolidation -nodes $(SOAK_NODES) -lasts $(SOAK_LASTS) \
 		-pace 1 -seed $(SOAK_SEED) -stock $(abspath $(BIN))/descheduler-peer -report $(abspath $(DIST))/consolidation.json
 
 .PHONY: bench-openstack

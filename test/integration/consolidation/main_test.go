@@ -1,3 +1,5 @@
+//go:build soak
+
 // Package consolidation runs a cluster of unequal machines that are half empty and keep
 // changing, with everything on that moves pods: the scheduler, the controller of
 // Migrations, the mover, and the agents, which play the nodes beside kwok. It watches what
