@@ -92,8 +92,9 @@ type Asked int
 const (
 	// Nothing was asked for, or it was refused for now.
 	Nothing Asked = iota
-	// Migration and Eviction are what was made.
+	// Migration says that a Migration was made.
 	Migration
+	// Eviction says that the pod was evicted.
 	Eviction
 )
 
