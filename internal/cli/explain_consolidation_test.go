@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/mover"
+)
+
+func TestADecisionAboutNodesIsSaidInLines(t *testing.T) {
+	at := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	got := consolidationText(&mover.Decision{
+		Time: at, Mode: mover.Act, Policy: mover.CostAware, DollarsPerHour: "0.30", ExpectedDollarsPerHour: "0.10", Nodes: 3,
+		Emptying: []string{"b"}, Emptied: []string{"c"}, Omitted: 2,
+		Drains: []mover.DecidedDrain{{Node: "b", Time: at, Reason: "it is dear", Pods: []mover.DecidedMove{
+			{Pod: "jobs/p", Method: "migrate", Target: "a", Reason: "cheapest"}, {Pod: "jobs/q", Method: "wait"},
+		}}},
+		Kept: []v1alpha1.Rejection{{Name: "a", Reason: "it takes pods of other nodes"}},
+	})
+	want := strings.TrimPrefix(`
+Consolidation, mode Act, policy CostAware, as of 2026-01-01 12:00:00
+3 nodes; those with pods cost $0.30/h, and $0.10/h when all that is decided is done
+Being emptied: b
+Emptied: c
+
+b, chosen at 12:00:00: it is dear
+  migrate  jobs/p (room on a): cheapest
+  wait     jobs/q
+
+Nodes that stay:
+  a: it takes pods of other nodes
+2 more are not listed
+`, "\n")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+}
