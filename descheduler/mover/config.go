@@ -142,6 +142,7 @@ func (c *Config) planner() moves.Config {
 	m := moves.Config{
 		After: c.After, QueueEmpty: max(c.QueueEmpty, 1), Method: cluster.Evict, MoveServices: c.MoveServices,
 		PodResidence: c.Residence, Budget: moves.Budget{Machines: c.MaxNodes, Pods: c.MaxPods}, Explain: true,
+		Patience: c.DrainTimeout,
 	}
 	if c.Policy == HTAS {
 		m.Threshold = float64(c.ThresholdPercent) / 100

@@ -287,6 +287,29 @@ func TestADrainThatFailsIsDroppedAndTheNodeLeftAlone(t *testing.T) {
 	}
 }
 
+// TestANodeThatWaitsInVainIsOpened has a pod that does not end when it should.
+func TestANodeThatWaitsInVainIsOpened(t *testing.T) {
+	mark := drain.Mark{Owner: drain.Descheduler, Since: noon.Add(-time.Hour), Until: noon.Add(time.Minute)}
+	closed := newNode("b", "0.20", func(n *corev1.Node) {
+		n.Annotations[v1alpha1.AnnotationDraining], n.Spec.Unschedulable = mark.String(), true
+	})
+	late := newPod("late", "b", "1", func(p *corev1.Pod) {
+		p.Annotations = map[string]string{v1alpha1.AnnotationMigration: v1alpha1.MigrationNever, v1alpha1.AnnotationRuntime: "61m"}
+	})
+	p := newPlay(t, nil, newJob(), newNode("a", "0.10"), closed, late)
+	p.run(30 * time.Second)
+	if diff := cmp.Diff(map[string]string{"b": drain.Descheduler}, p.closed()); diff != "" {
+		t.Fatalf("closed nodes (-want +got):\n%s", diff)
+	}
+	p.run(2 * time.Minute)
+	if len(p.closed()) > 0 {
+		t.Errorf("%v are closed", p.closed())
+	}
+	if said := p.said(); !strings.Contains(said, "Opened") || !strings.Contains(said, "should have ended") {
+		t.Errorf("it says\n%s", said)
+	}
+}
+
 func TestWhenItMayNotActAnyMoreAllIsOpened(t *testing.T) {
 	p := newPlay(t, nil, halfEmpty()...)
 	p.run(2 * time.Minute)

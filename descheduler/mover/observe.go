@@ -37,6 +37,7 @@ type round struct {
 	// by name, in order.
 	emptied, draining []string
 	again             time.Duration
+	emptying          *drain.Emptying
 }
 
 // look reads the cluster.
@@ -53,6 +54,7 @@ func (m *Mover) look(ctx context.Context) (*round, error) {
 	}
 	r := &round{Mover: m, world: w, now: m.Clock.Now(), again: m.Config.Interval}
 	r.view = world.NewView(w, r.now, m.learned)
+	r.emptying = drain.NewEmptying(m.Client, r.view, m.learned)
 	r.observe(fleets.Items)
 	return r, nil
 }
@@ -71,6 +73,7 @@ func (r *round) observe(fleets []v1alpha1.NodeFleet) {
 				r.emptied = append(r.emptied, name)
 			} else {
 				r.draining = append(r.draining, name)
+				n.Waits, n.Until = r.waits(name, mark), mark.Until.Sub(r.now)
 			}
 		}
 		s.Nodes = append(s.Nodes, n)
@@ -93,6 +96,16 @@ func (r *round) observe(fleets []v1alpha1.NodeFleet) {
 	s.ScalingInterval, s.SchedulingInterval = r.Config.Interval, r.Config.Interval
 	s.Migration = cluster.DefaultMigration
 	s.Migration.BitsPerSecond = r.Config.Bandwidth
+}
+
+// waits reports whether the pods that are still on a closed node are only waited for.
+func (r *round) waits(node string, mark drain.Mark) bool {
+	for i := range r.world.Pods {
+		if p := &r.world.Pods[i]; p.Spec.NodeName == node && !class.EveryNode(p) && !mark.WaitsFor(r.emptying.Leaver(p), r.now) {
+			return false
+		}
+	}
+	return true
 }
 
 // keeps says why a node is never emptied by the mover, or returns "".

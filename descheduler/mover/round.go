@@ -44,6 +44,10 @@ func (r *round) run(ctx context.Context) error {
 		return nil
 	}
 	r.memory.next = r.now.Add(r.Config.Interval)
+	if opened, err := r.drop(ctx, plan.Reopen); err != nil || opened {
+		r.again = settling // the plan is made anew without them
+		return err
+	}
 	return r.begin(ctx, plan)
 }
 
@@ -76,9 +80,8 @@ func (r *round) reopen(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	opened := false
-	e := drain.NewEmptying(r.Client, r.view, r.learned)
 	open := func(name, why string) error {
-		if err := e.Cancel(ctx, name, drain.Descheduler); err != nil {
+		if err := r.emptying.Cancel(ctx, name, drain.Descheduler); err != nil {
 			return err
 		}
 		if err := drain.Open(ctx, r.Client, r.world.Nodes[name]); err != nil {
@@ -112,6 +115,21 @@ func (r *round) reopen(ctx context.Context) (bool, error) {
 	return opened, nil
 }
 
+// drop opens nodes of which the plan no longer holds, and reports whether there were any.
+func (r *round) drop(ctx context.Context, nodes []cluster.Stay) (bool, error) {
+	if !r.mayAct() {
+		return false, nil
+	}
+	for _, stay := range nodes {
+		if err := drain.Open(ctx, r.Client, r.world.Nodes[stay.Node]); err != nil {
+			return true, err
+		}
+		r.spare(stay.Node, stay.Reason)
+		r.tell(stay.Node, corev1.EventTypeNormal, "Opened", "node %s takes pods again: %s", stay.Node, stay.Reason)
+	}
+	return len(nodes) > 0, nil
+}
+
 // leaver is a pod that is to leave a node, and what is next for it.
 type leaver struct {
 	pod  *corev1.Pod
@@ -124,7 +142,6 @@ func (r *round) proceed(ctx context.Context) (reopened bool, err error) {
 	if !r.mayAct() {
 		return false, nil
 	}
-	e := drain.NewEmptying(r.Client, r.view, r.learned)
 	for _, name := range r.draining {
 		r.again = min(r.again, drainPoll)
 		mark, _ := drain.MarkOf(r.world.Nodes[name])
@@ -132,9 +149,9 @@ func (r *round) proceed(ctx context.Context) (reopened bool, err error) {
 		if err != nil {
 			return reopened, err
 		}
-		leaving := r.leavers(e, pods, mark)
+		leaving := r.leavers(pods, mark)
 		if why := r.fails(leaving, mark); why != "" {
-			if err := errors.Join(e.Cancel(ctx, name, drain.Descheduler), drain.Open(ctx, r.Client, r.world.Nodes[name])); err != nil {
+			if err := errors.Join(r.emptying.Cancel(ctx, name, drain.Descheduler), drain.Open(ctx, r.Client, r.world.Nodes[name])); err != nil {
 				return reopened, err
 			}
 			reopened = true
@@ -142,7 +159,7 @@ func (r *round) proceed(ctx context.Context) (reopened bool, err error) {
 			r.tell(name, corev1.EventTypeWarning, "DrainGivenUp", "node %s is kept: %s", name, why)
 			continue
 		}
-		if err := r.ask(ctx, e, leaving); err != nil {
+		if err := r.ask(ctx, leaving); err != nil {
 			return reopened, err
 		}
 	}
@@ -150,10 +167,10 @@ func (r *round) proceed(ctx context.Context) (reopened bool, err error) {
 }
 
 // leavers decides about the pods on a node that is being emptied.
-func (r *round) leavers(e *drain.Emptying, pods []corev1.Pod, mark drain.Mark) []leaver {
+func (r *round) leavers(pods []corev1.Pod, mark drain.Mark) []leaver {
 	all := make([]leaver, len(pods))
 	for i := range pods {
-		all[i] = leaver{&pods[i], mark.Next(e.Leaver(&pods[i]), r.now)}
+		all[i] = leaver{&pods[i], mark.Next(r.emptying.Leaver(&pods[i]), r.now)}
 		if kind, _ := class.OfPod(&pods[i]); kind == class.Service && !r.Config.MoveServices && pods[i].DeletionTimestamp == nil {
 			all[i].step = drain.Step{Do: drain.GiveUp, Why: "services are not moved"}
 		}
@@ -166,7 +183,7 @@ func (r *round) leavers(e *drain.Emptying, pods []corev1.Pod, mark drain.Mark) [
 // that too, but the scheduler may have sent a pod there that it did not know of when it
 // chose the node.
 func settle(s drain.Step, pod *corev1.Pod, residence time.Duration, now time.Time) drain.Step {
-	if s.Do != drain.Migrate && s.Do != drain.Evict {
+	if s.Do == drain.Stay || s.Do == drain.GiveUp {
 		return s
 	}
 	if start := pod.Status.StartTime; start == nil || now.Sub(start.Time) < residence {
@@ -194,16 +211,16 @@ func (r *round) fails(leaving []leaver, mark drain.Mark) string {
 }
 
 // ask asks pods to leave, as many as may be on their way at once.
-func (r *round) ask(ctx context.Context, e *drain.Emptying, leaving []leaver) error {
+func (r *round) ask(ctx context.Context, leaving []leaver) error {
 	room := r.Config.MaxPods - r.onTheirWay()
 	for _, l := range leaving {
-		if l.step.Do != drain.Migrate && l.step.Do != drain.Evict {
+		if l.step.Do == drain.Stay || l.step.Do == drain.GiveUp {
 			continue
 		}
 		if room--; room < 0 {
 			return nil
 		}
-		asked, err := e.Do(ctx, l.pod, l.step, drain.Descheduler)
+		asked, err := r.emptying.Do(ctx, l.pod, l.step, drain.Descheduler)
 		if err != nil {
 			return err
 		}

@@ -15,6 +15,8 @@ const (
 	Stay Do = iota
 	// Migrate asks for a Migration of the pod.
 	Migrate
+	// Restart asks for a Migration that starts the pod anew elsewhere.
+	Restart
 	// Evict asks for its eviction.
 	Evict
 	// GiveUp leaves the node as it is: the pod is not going to leave it.
@@ -30,6 +32,8 @@ type Leaver struct {
 	// Ways are those by which it may leave now, and Held is why not by the others.
 	Ways cluster.Ways
 	Held string
+	// Restart says that a Migration can start it anew elsewhere.
+	Restart bool
 	// Budget is the PodDisruptionBudget that forbids for now to take it away; empty if none
 	// does.
 	Budget string
@@ -72,16 +76,30 @@ func (m Mark) Next(p Leaver, now time.Time) Step {
 		return Step{Why: "it is being moved"}
 	case waits && !p.Ends.After(m.Until) && now.Before(p.Ends.Add(late)):
 		return Step{Why: fmt.Sprintf("it ends at %s", p.Ends.UTC().Format("15:04:05"))}
-	case p.Ways.Has(cluster.Migrate) && p.Refused == "" && p.RolledBack < MostTries && p.Budget != "":
+	case p.asksForMigration() && p.Budget != "":
 		return Step{Why: p.Budget}
-	case p.Ways.Has(cluster.Migrate) && p.Refused == "" && p.RolledBack < MostTries:
+	case p.asksForMigration() && p.Ways.Has(cluster.Migrate):
 		return Step{Do: Migrate, Try: p.RolledBack + 1, Why: "it is moved with its state"}
+	case p.asksForMigration():
+		return Step{Do: Restart, Try: p.RolledBack + 1, Why: "it is started again elsewhere"}
 	case p.Ways.Has(cluster.Evict):
 		return Step{Do: Evict, Why: "it may be started again elsewhere"}
 	case p.Ways.Has(cluster.Wait) && !p.Ways.Has(cluster.Migrate):
 		return Step{Why: "it ends by itself"}
 	}
 	return Step{Do: GiveUp, Why: p.stays()}
+}
+
+// WaitsFor reports whether a pod on the marked node is only waited for: nobody moves it, and
+// nobody is going to.
+func (m Mark) WaitsFor(p Leaver, now time.Time) bool {
+	return !p.Going && !p.Moving && p.Budget == "" && m.Next(p, now).Do == Stay
+}
+
+// asksForMigration reports whether a Migration can take the pod away, and has not been
+// tried in vain.
+func (p *Leaver) asksForMigration() bool {
+	return (p.Ways.Has(cluster.Migrate) || p.Ways.Has(cluster.Evict) && p.Restart) && p.Refused == "" && p.RolledBack < MostTries
 }
 
 // stays says why a pod is not going to leave.

@@ -31,6 +31,10 @@ type Exit struct {
 	Ways cluster.Ways
 	// Held says why it may not leave by the way that it asked for, or by any.
 	Held string
+	// Restart says that a Migration can start the pod anew elsewhere. That is better than
+	// an eviction: the new pod has its place before the old one goes, and a Job neither
+	// counts a failure nor waits before it makes another.
+	Restart bool
 	// Budget says which PodDisruptionBudget forbids for now to take it away; empty if
 	// none does.
 	Budget string
@@ -61,6 +65,7 @@ func (v *View) Exit(pod *corev1.Pod) Exit {
 	if e.Held = held; held == "" {
 		ways = append(ways, wanted)
 		e.Budget = v.budgetHolds(pod)
+		e.Restart = wanted == cluster.Evict && v.restarts(pod)
 	}
 	e.Ways = cluster.WaysOf(ways...)
 	return e
@@ -80,7 +85,7 @@ func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
 	case says == v1alpha1.MigrationCheckpoint && !v.migrates:
 		return 0, "Migrations are not installed"
 	case says == v1alpha1.MigrationCheckpoint:
-		verdict := movable.Check(v.movability(pod))
+		verdict := movable.Check(v.movability(pod, v1alpha1.MethodCheckpoint))
 		return cluster.Migrate, movable.Message(verdict.Refusals)
 	case says != v1alpha1.MigrationRestart && pod.Annotations[annotationSafeToEvict] != "true":
 		return 0, "it does not say by annotation " + v1alpha1.AnnotationMigration + " that it may be moved"
@@ -122,10 +127,16 @@ func (v *View) budgetHolds(pod *corev1.Pod) string {
 	return ""
 }
 
-// movability is what the answer depends on whether the pod can be moved with its state.
-func (v *View) movability(pod *corev1.Pod) movable.Input {
+// restarts reports whether a Migration can start the pod anew elsewhere.
+func (v *View) restarts(pod *corev1.Pod) bool {
+	return v.migrates && pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart &&
+		len(movable.Check(v.movability(pod, v1alpha1.MethodRestart)).Refusals) == 0
+}
+
+// movability is what the answer depends on whether the pod can be moved by that method.
+func (v *View) movability(pod *corev1.Pod, method v1alpha1.MigrationMethod) movable.Input {
 	in := movable.Input{
-		Pod: pod, Method: v1alpha1.MethodCheckpoint, Services: v.Services[pod.Namespace], Nodes: v.peersOf(pod.Spec.NodeName),
+		Pod: pod, Method: method, Services: v.Services[pod.Namespace], Nodes: v.peersOf(pod.Spec.NodeName),
 		Claims: map[string]*corev1.PersistentVolumeClaim{},
 	}
 	switch owner := metav1.GetControllerOfNoCopy(pod); {
