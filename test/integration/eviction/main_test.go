@@ -43,7 +43,7 @@ const (
 	down = "down-"
 )
 
-var sites = kit.NewSites(playground.Options{})
+var sites = kit.NewSites(playground.Options{ClusterAPI: true})
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
