@@ -70,9 +70,14 @@ type memory struct {
 	spared map[string]spared
 	// decision is the last one.
 	decision *Decision
+	// said is when Events were made last.
+	said map[said]time.Time
 	// next is when the next plan is due.
 	next time.Time
 }
+
+// said is an Event on a node.
+type said struct{ node, reason string }
 
 type spared struct {
 	until time.Time
@@ -96,7 +101,7 @@ func New(m Mover) (*Mover, error) {
 		return nil, fmt.Errorf("--consolidation-node-selector: %w", err)
 	}
 	m.learned, m.planner = runtimes.NewLearner(), moves.NewPlanner(m.Config.planner())
-	m.memory = memory{busy: m.Clock.Now(), spared: map[string]spared{}}
+	m.memory = memory{busy: m.Clock.Now(), spared: map[string]spared{}, said: map[said]time.Time{}}
 	return &m, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,9 @@ import (
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/world"
 )
+
+// wouldEmpty is the reason of Events about nodes that would be emptied in mode Act.
+const wouldEmpty = "WouldEmpty"
 
 // drainPoll is how often pods that did not leave are asked again.
 const drainPoll = 5 * time.Second
@@ -266,7 +270,7 @@ func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 		}
 		if !r.mayAct() {
 			log.FromContext(ctx).Info("Would empty a node", "node", d.Node, "reason", d.Reason, "saves", dollars.Format(d.Saves-d.Costs))
-			r.tell(d.Node, corev1.EventTypeNormal, "WouldEmpty", "%s", text)
+			r.tell(d.Node, corev1.EventTypeNormal, wouldEmpty, "%s", text)
 			continue
 		}
 		mark := drain.Mark{Owner: drain.Descheduler, Since: r.now, Until: r.now.Add(d.Until)}
@@ -283,10 +287,17 @@ func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 	return r.report(ctx)
 }
 
-// tell makes an Event on a node.
+// repeated is how long nothing is said again that goes on to be so.
+const repeated = 10 * time.Minute
+
+// tell makes an Event on a node, unless one with that reason has been made lately: what is
+// only observed would be said in every round.
 func (r *round) tell(node, kind, reason, format string, args ...any) {
-	if r.DryRun {
+	key := said{node, reason}
+	if r.DryRun || reason == wouldEmpty && r.now.Sub(r.memory.said[key]) < repeated {
 		return
 	}
+	maps.DeleteFunc(r.memory.said, func(_ said, at time.Time) bool { return r.now.Sub(at) >= repeated })
+	r.memory.said[key] = r.now
 	r.Events.Eventf(r.world.Nodes[node], nil, kind, reason, "Consolidate", format, args...)
 }
