@@ -36,6 +36,7 @@ var durations = []struct{ path, least, most, below, above, bounds string }{
 	{"consolidation.after", "0s", "8784h", "", "8785h", "must be between 0s and 8784h"},
 	{"consolidation.queueEmptyFor", "0s", "8784h", "", "9999h", "must be between 0s and 8784h"},
 	{"consolidation.horizon", "0s", "8784h", "", "8784h1s", "must be between 0s and 8784h"},
+	{"consolidation.podResidence", "0s", "8784h", "", "8784h0m1s", "must be between 0s and 8784h"},
 	{"consolidation.drainTimeout", "1s", "8784h", "0s", "8784h0m1s", "must be between 1s and 8784h"},
 }
 
