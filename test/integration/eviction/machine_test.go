@@ -71,7 +71,11 @@ func TestAMachineOfClusterAPIIsDeletedUnderLoadAndNoJobFails(t *testing.T) {
 		}
 		return ""
 	})
-	b.allSucceeded(moved)
+	all := b.migrations() // some of the later Jobs may have been bound before the node was closed
+	if len(all) < moved {
+		t.Errorf("%d migrations, and %d pods were there when the Machine was deleted", len(all), moved)
+	}
+	b.allSucceeded(len(all))
 	for _, p := range b.running(before + after) {
 		if p.Spec.NodeName == victim {
 			t.Errorf("pod %s runs on node %s, whose machine has gone", p.Name, victim)
