@@ -32,7 +32,7 @@ func TestAMachineOfClusterAPIIsDeletedUnderLoadAndNoJobFails(t *testing.T) {
 	const deployment = "drained"
 	b := newBench(t, "machine", 0)
 	spec := playground.MachineDeploymentSpec{Name: deployment, Flavor: deployment, Replicas: 2, CPU: "8", Memory: "32Gi"}
-	if err := b.site.Playground.AddMachineDeployment(b.Context(), spec); err != nil {
+	if err := b.site.AddMachineDeployment(b.Context(), spec); err != nil {
 		t.Fatal(err)
 	}
 	b.eventually("both machines have agents", func() string {
