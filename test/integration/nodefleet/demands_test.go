@@ -46,18 +46,19 @@ func TestWhatADaemonSetTakesOfMachinesIsPlannedFor(t *testing.T) {
 func TestPodsGetMachinesThatTheyTolerateAndSelect(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "select")
+	// Each pod fits one flavor alone, in whatever order the machines arrive.
 	b.flavor("gpu", "4", "8Gi", "0.10", func(s *spec) {
 		s.Taints = []corev1.Taint{{Key: "gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}}
 	})
-	b.flavor("plain", "4", "8Gi", "0.20")
-	b.flavor("ssd", "4", "8Gi", "0.30", func(s *spec) { s.Labels["disk"] = "ssd" })
+	b.flavor("plain", "3", "8Gi", "0.20")
+	b.flavor("ssd", "2", "8Gi", "0.30", func(s *spec) { s.Labels["disk"] = "ssd" })
 	highest := b.highest()
 	b.pods("plain", 1, "3", "1Gi")
-	b.pods("gpu", 1, "3", "1Gi", func(p *corev1.Pod) {
+	b.pods("gpu", 1, "4", "1Gi", func(p *corev1.Pod) {
 		p.Spec.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}
 	})
-	b.pods("ssd", 1, "3", "1Gi", func(p *corev1.Pod) { p.Spec.NodeSelector["disk"] = "ssd" })
-	b.pods("hdd", 1, "3", "1Gi", func(p *corev1.Pod) { p.Spec.NodeSelector["disk"] = "hdd" })
+	b.pods("ssd", 1, "2", "1Gi", func(p *corev1.Pod) { p.Spec.NodeSelector["disk"] = "ssd" })
+	b.pods("hdd", 1, "1", "1Gi", func(p *corev1.Pod) { p.Spec.NodeSelector["disk"] = "hdd" })
 	b.wait(4)
 	b.fleet("all")
 	b.autoscale()
