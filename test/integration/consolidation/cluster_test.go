@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,10 +24,15 @@ import (
 	"supercargo.dev/supercargo/descheduler/agent"
 	"supercargo.dev/supercargo/descheduler/app"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
+	"supercargo.dev/supercargo/descheduler/eviction"
+	"supercargo.dev/supercargo/descheduler/mover"
 	"supercargo.dev/supercargo/internal/operator"
 	"supercargo.dev/supercargo/internal/playground"
 	"supercargo.dev/supercargo/test/kit"
 )
+
+// home is the namespace of the descheduler.
+const home = "supercargo-system"
 
 // cluster is a control plane with the nodes and the work of one run, and the ledger that
 // watches it.
@@ -57,6 +63,11 @@ func startCluster(t *testing.T, s setting, scheduler []byte) *cluster {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the last lines:\n%s", c.log.Tail(60))
+			if *reportFlag != "" {
+				if err := os.WriteFile(*reportFlag+".log", []byte(c.log.Tail(1<<20)), 0o600); err != nil {
+					t.Error(err)
+				}
+			}
 		}
 	})
 	c.make(kit.Namespace(space))
@@ -116,8 +127,25 @@ func (c *cluster) watch() {
 	})
 }
 
-// ours runs the agents and the descheduler, both as their programs do.
+// ours runs the agents and the descheduler, both as their programs do: it empties nodes,
+// and what anybody evicts becomes a Migration.
 func (c *cluster) ours() {
+	c.Helper()
+	o := app.Defaults()
+	c.consolidate(&o)
+	c.ledger.budget.nodes, c.ledger.budget.pods = o.Consolidation.MaxNodes, o.Consolidation.MaxPods
+	c.descheduler(o)
+}
+
+// webhookAlone runs them without a will of their own: evictions become Migrations.
+func (c *cluster) webhookAlone() {
+	c.Helper()
+	o := app.Defaults()
+	o.Consolidation.Mode = mover.Off
+	c.descheduler(o)
+}
+
+func (c *cluster) descheduler(o app.Options) {
 	c.Helper()
 	dir := c.TempDir()
 	a, err := agent.New(agent.Config{
@@ -132,12 +160,26 @@ func (c *cluster) ours() {
 		c.Fatal(err)
 	}
 	c.beside("the agent", a.Run)
-	o := app.Defaults()
-	c.consolidate(&o)
+	listener, err := (&net.ListenConfig{}).Listen(c.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.make(kit.Namespace(home))
+	webhook := kit.EvictionWebhook(c, "../../../manifests", "https://"+listener.Addr().String()+eviction.Path)
+	c.make(webhook)
+	o.Evictions.Listener, o.Evictions.Hosts = listener, []string{"127.0.0.1"}
 	o.Migrations.MaxFinished = 1000
 	o.Options = operator.Options{Config: operator.Throttle(c.config()), MetricsAddress: "0", ProbeAddress: "0", Log: c.log.Logger("descheduler")}
-	c.ledger.budget.nodes, c.ledger.budget.pods = o.Consolidation.MaxNodes, o.Consolidation.MaxPods
 	c.beside("the descheduler", func(ctx context.Context) error { return app.Run(ctx, o) })
+	c.eventually("the API server trusts the webhook", func() string {
+		if err := c.site.Client.Get(c.Context(), client.ObjectKeyFromObject(webhook), webhook); err != nil {
+			return err.Error()
+		}
+		if len(webhook.Webhooks[0].ClientConfig.CABundle) == 0 {
+			return "it was given no authority"
+		}
+		return ""
+	})
 }
 
 // stockPolicy has the stock descheduler pack: it evicts from nodes of which less than half

@@ -53,6 +53,10 @@ func TestNodesAreEmptiedWhileEverythingChangesAndNothingIsLost(t *testing.T) {
 		stock := func(c *cluster) { c.stock(*stockFlag) }
 		run("stock descheduler, our scheduler", nil, stock, false)
 		run("stock descheduler, MostAllocated", mostAllocated, stock, false)
+		run("stock descheduler, our scheduler and webhook", nil, func(c *cluster) {
+			c.webhookAlone()
+			stock(c)
+		}, false)
 	}
 	t.Logf("%d nodes, work arrives for %v, pace %g, seed %d\n%s", s.Nodes, s.Lasts, s.Pace, s.Seed, table(all))
 	if *reportFlag != "" {

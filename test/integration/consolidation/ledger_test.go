@@ -330,12 +330,22 @@ func (l *ledger) ended(p *podBook, pod *corev1.Pod, b *body) {
 	}
 	l.sums.LostPods++
 	l.sums.Lost += b.done
-	if !evicted {
+	switch {
+	case p.says == v1alpha1.MigrationNever:
+		l.breaks("pod %s is taken away though it is never to be moved", p.name)
+	case !evicted && !(p.says == v1alpha1.MigrationRestart && l.restarts(pod)):
 		l.breaks("pod %s is lost with %v of work: %s, deleted %t", p.name, b.done.Round(time.Second), pod.Status.Phase, pod.DeletionTimestamp != nil)
 	}
-	if p.says == v1alpha1.MigrationNever {
-		l.breaks("pod %s is evicted though it is never to be moved", p.name)
+}
+
+// restarts reports whether a Migration has a pod started anew elsewhere.
+func (l *ledger) restarts(pod *corev1.Pod) bool {
+	for _, m := range l.moves {
+		if p := m.Status.Plan; p != nil && p.PodUID == string(pod.UID) && p.Backend == v1alpha1.BackendRestart {
+			return true
+		}
 	}
+	return false
 }
 
 // carried reports whether a pod is the source of a Migration that was handed over.

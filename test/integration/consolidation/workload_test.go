@@ -47,7 +47,7 @@ const (
 
 // mean runtime and CPU of the Jobs that arrive, see job.
 const (
-	meanPods = 2.1
+	meanPods = 2.5
 	meanCPU  = 812.5 // milli-CPU
 	meanWork = 85 * time.Second
 )
@@ -122,9 +122,6 @@ func (g *generator) template() (t corev1.PodTemplateSpec, milliCPU float64) {
 func (g *generator) job(at time.Duration) (milliCPU float64) {
 	t, cpu := g.template()
 	pods := int32(1 + g.IntN(4))
-	if t.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart {
-		pods = 1 // the Job controller waits for 10 s before it makes another, and twice as long for each further pod that fails
-	}
 	says := g.of(time.Duration(30+g.IntN(60)) * time.Second)
 	if g.Float64() < 1.0/3 {
 		says = g.of(time.Duration(120+g.IntN(120)) * time.Second)

@@ -21,6 +21,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/eviction/decide"
+	"supercargo.dev/supercargo/test/kit"
 )
 
 func intOf(n int32) intstr.IntOrString { return intstr.FromInt32(n) }
@@ -289,7 +290,7 @@ func TestWithoutAWebhookItsFailurePolicyDecides(t *testing.T) {
 	t.Parallel()
 	for overlay, evicted := range map[string]bool{"open": true, "closed": false} {
 		b := newBench(t, down+overlay, 1)
-		c := webhook(t, "https://127.0.0.1:1/evictions")
+		c := kit.EvictionWebhook(t, "../../../manifests", "https://127.0.0.1:1/evictions")
 		c.Name = down + overlay
 		c.Webhooks[0].FailurePolicy = new(failurePolicies[overlay])
 		c.Webhooks[0].NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: b.name}}

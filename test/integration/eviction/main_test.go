@@ -21,7 +21,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -95,7 +94,9 @@ func (p *programs) begin(t *testing.T, s *kit.Site) error {
 	if err != nil {
 		return err
 	}
-	configuration := webhook(t, "https://"+listener.Addr().String()+eviction.Path)
+	configuration := kit.EvictionWebhook(t, "../../../manifests", "https://"+listener.Addr().String()+eviction.Path)
+	selector := configuration.Webhooks[0].NamespaceSelector
+	selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{Key: "down", Operator: metav1.LabelSelectorOpDoesNotExist})
 	if err := s.Client.Create(ctx, configuration); err != nil {
 		return err
 	}
@@ -104,31 +105,6 @@ func (p *programs) begin(t *testing.T, s *kit.Site) error {
 		return err
 	}
 	return p.ready(ctx, s)
-}
-
-// webhook returns the configuration of the manifests, but for the URL and what is tested
-// without it.
-func webhook(t *testing.T, url string) *admissionv1.ValidatingWebhookConfiguration {
-	t.Helper()
-	for _, object := range kit.Objects(t, "../../../manifests/evictions/base/webhook.yaml") {
-		if object.GetName() == webhookName {
-			c := &admissionv1.ValidatingWebhookConfiguration{}
-			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-			if err == nil {
-				err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, c)
-			}
-			if err != nil {
-				t.Fatalf("read the ValidatingWebhookConfiguration of the manifests: %v", err)
-			}
-			w := &c.Webhooks[0]
-			w.ClientConfig = admissionv1.WebhookClientConfig{URL: &url}
-			w.NamespaceSelector.MatchExpressions = append(w.NamespaceSelector.MatchExpressions,
-				metav1.LabelSelectorRequirement{Key: "down", Operator: metav1.LabelSelectorOpDoesNotExist})
-			return c
-		}
-	}
-	t.Fatal("the manifests have no ValidatingWebhookConfiguration")
-	return nil
 }
 
 func (p *programs) descheduler(ctx context.Context, s *kit.Site, listener net.Listener) {
