@@ -91,8 +91,18 @@ func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
 		return 0, "it does not say by annotation " + v1alpha1.AnnotationMigration + " that it may be moved"
 	case metav1.GetControllerOfNoCopy(pod) == nil:
 		return 0, "nothing would start it again"
+	case startedAnew(pod):
+		return 0, "it was started anew once before, and would never get done if that went on"
 	}
 	return cluster.Evict, ""
+}
+
+// startedAnew reports whether a Migration has started the pod's work from the beginning
+// before. Each time may be worth it by itself, but together they may keep it from its end.
+func startedAnew(pod *corev1.Pod) bool {
+	kind, _ := class.OfPod(pod)
+	return kind == class.Batch && pod.Annotations[v1alpha1.AnnotationMigrationName] != "" &&
+		pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart
 }
 
 // endsByItself reports whether the pod is a batch pod of which it is known how long it
