@@ -80,6 +80,10 @@ type model struct {
 	refuses func() (refused, done bool)
 	sick    bool // nodes come without being ready
 	log     []string
+
+	migrates bool // Migrations are installed, and all nodes able
+	moved    int  // pods that Migrations have moved
+	fails    int  // how many of the next Migrations fail; all if it is below 0
 }
 
 type modelMachine struct {
@@ -130,7 +134,8 @@ func newModel(t *testing.T, fleets []*v1alpha1.NodeFleet, flavors []provider.Fla
 	for i := range fleets {
 		objects[i] = fleets[i].DeepCopy()
 	}
-	m.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.NodeFleet{}).
+	objects = append(objects, testJob())
+	m.client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.NodeFleet{}, &v1alpha1.Migration{}).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	m.restart()
 	return m
@@ -145,6 +150,13 @@ func (m *model) restart() {
 		SubResourceCreate: func(ctx context.Context, c client.Client, name string, o, body client.Object, opts ...client.SubResourceCreateOption) error {
 			return m.write(fmt.Sprintf("%s of %s", name, o.GetName()), func() error { return m.evict(ctx, o) })
 		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			o.SetCreationTimestamp(metav1.NewTime(m.clock.Now()))
+			return m.write("create "+o.GetName(), func() error { return c.Create(ctx, o, opts...) })
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			return m.write("delete "+o.GetName(), func() error { return c.Delete(ctx, o, opts...) })
+		},
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			return m.write("patch "+o.GetName(), func() error { return c.Patch(ctx, o, p, opts...) })
 		},
@@ -154,7 +166,7 @@ func (m *model) restart() {
 		NewProvider: func(f *v1alpha1.NodeFleet, _ map[string]*corev1.Node) (provider.Provider, error) {
 			return &modelProvider{m, f.Name}, nil
 		},
-		learned: runtimes.NewLearner(), memory: map[types.UID]*memory{}, began: map[string]time.Time{},
+		learned: runtimes.NewLearner(), memory: map[types.UID]*memory{}, began: map[string]time.Time{}, Migrations: m.migrates,
 	}
 }
 
@@ -282,6 +294,7 @@ func (m *model) pass(d time.Duration) {
 	m.goAway()
 	m.make()
 	m.finish()
+	m.migrate()
 	m.schedule()
 }
 
@@ -347,6 +360,9 @@ func (m *model) make() {
 		machine.Node = "node-" + machine.Name
 		node := testNode(machine.Node, f.Size, m.clock.Now())
 		maps.Copy(node.Labels, f.Labels)
+		if m.migrates {
+			node.Annotations = map[string]string{v1alpha1.AnnotationCapability: able}
+		}
 		if m.sick {
 			node.Status.Conditions[0].Status = corev1.ConditionFalse
 		}
@@ -380,8 +396,8 @@ func (m *model) finish() {
 	}
 }
 
-// schedule binds pods to the first node that has room, largest first.
-func (m *model) schedule() {
+// room is what is free on nodes that are ready and open.
+func (m *model) room() map[string]packing.Size {
 	free := map[string]packing.Size{}
 	for name, node := range m.nodes() {
 		if _, is := world.Ready(node); is && !node.Spec.Unschedulable {
@@ -396,6 +412,12 @@ func (m *model) schedule() {
 			}
 		}
 	}
+	return free
+}
+
+// schedule binds pods to the first node that has room, largest first.
+func (m *model) schedule() {
+	free, pods := m.room(), m.pods()
 	names := slices.Sorted(maps.Keys(free))
 	slices.SortStableFunc(pods, func(a, b corev1.Pod) int {
 		x, _ := world.Requests(&a)
@@ -456,6 +478,7 @@ func testPod(name string, cpu, mib int64, length time.Duration) *corev1.Pod {
 	}
 	if length > 0 {
 		pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = "batch/v1", "Job"
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 		pod.Annotations[v1alpha1.AnnotationRuntime] = length.String()
 	}
 	return pod
@@ -516,6 +539,9 @@ func (m *model) outcome() string {
 		}
 	}
 	text := fmt.Sprintf("%d pods run, %d wait, %d have ended, lost %q;", running, waiting, m.done, m.killed)
+	if m.migrates {
+		text += fmt.Sprintf(" %d moved;", m.moved)
+	}
 	for i := range m.flavors {
 		there := 0
 		for _, machine := range m.machines {
@@ -558,7 +584,9 @@ func least(n int, f provider.Flavor) provider.Flavor {
 	return f
 }
 
-func scenarios() []scenario {
+func scenarios() []scenario { return append(evictingScenarios(), movingScenarios()...) }
+
+func evictingScenarios() []scenario {
 	small, large := modelFlavor("small", 4, 16, 100_000), modelFlavor("large", 16, 64, 350_000)
 	f, g := fleetNamed("f"), fleetNamed("g")
 	one := []*v1alpha1.NodeFleet{f}
