@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -45,6 +46,7 @@ type ledger struct {
 	series  []sample
 	stopped time.Time // when all was done; zero until then
 	broken  []string
+	unmoved []string // why Migrations came to nothing
 }
 
 // nodeBook is what is known of a node.
@@ -222,8 +224,10 @@ func (l *ledger) sawMigration(m *v1alpha1.Migration, gone bool) {
 		l.sums.Moved++
 	case v1alpha1.MigrationRolledBack:
 		l.sums.RolledBack++
+		l.unmoved = append(l.unmoved, unmoved(m))
 	case v1alpha1.MigrationRefused:
 		l.sums.Refused++
+		l.unmoved = append(l.unmoved, unmoved(m))
 	}
 	if r := m.Status.Source; r != nil && r.FrozenAt != nil {
 		until := now
@@ -234,6 +238,15 @@ func (l *ledger) sawMigration(m *v1alpha1.Migration, gone bool) {
 		}
 		l.sums.Frozen += max(0, until.Sub(r.FrozenAt.Time))
 	}
+}
+
+// unmoved says why a Migration came to nothing.
+func unmoved(m *v1alpha1.Migration) string {
+	why := ""
+	if c := meta.FindStatusCondition(m.Status.Conditions, v1alpha1.MigrationFinished); c != nil {
+		why = c.Message
+	}
+	return fmt.Sprintf("%s of pod %s: %s: %s", m.Name, m.Spec.PodName, m.Status.Phase, why)
 }
 
 func (l *ledger) podNamed(namespace, name string) *podBook {

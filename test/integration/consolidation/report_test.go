@@ -56,6 +56,7 @@ type outcome struct {
 	MeanNodes  float64  `json:"meanNodesWithPods"`
 	Sums       sums     `json:"sums"`
 	Broken     []string `json:"brokenPromises,omitempty"`
+	Unmoved    []string `json:"migrationsThatCameToNothing,omitempty"`
 	Series     []sample `json:"series"`
 }
 
@@ -84,7 +85,7 @@ func (c *cluster) outcome(name string) *outcome {
 	for _, s := range l.series {
 		o.MeanNodes += float64(s.Nodes) / float64(len(l.series))
 	}
-	o.Sums, o.Broken, o.Series = l.sums, l.broken, l.series
+	o.Sums, o.Broken, o.Unmoved, o.Series = l.sums, l.broken, l.unmoved, l.series
 	return o
 }
 
