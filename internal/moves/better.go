@@ -1,0 +1,267 @@
+package moves
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// DefaultGain is a margin to begin with for [BetterConfig].
+const DefaultGain = 10
+
+// BetterConfig says which running pods are moved to machines that suit them better.
+type BetterConfig struct {
+	// Gain is by how many points of the score, of [score.Best], moving must be better than
+	// staying; less than 1 counts as 1.
+	Gain int64
+	// PodResidence is for how long a pod must have been on its node.
+	PodResidence time.Duration
+	// Budget limits the pods that are on their way at once; its Machines do not matter.
+	Budget Budget
+	// Risk is how probable it is that a migration fails so that the pod starts from the
+	// beginning; 0 is [DefaultRisk], and less than 0 none.
+	Risk float64
+	// IdleCounts says that a machine without pods could be switched off: what it draws
+	// idle counts for the pod that keeps it awake.
+	IdleCounts bool
+}
+
+// Machines is what is known of the machines and wanted by the pods of a cluster.
+type Machines struct {
+	// Profiles are by machine type.
+	Profiles profile.Set
+	// Type returns the machine type of a node, Weight the H of a pod: the weight of energy
+	// against runtime, in [0, 1].
+	Type   func(*cluster.Node) string
+	Weight func(*cluster.Pod) float64
+	// Now tells the age of the profiles.
+	Now time.Time
+}
+
+// Transfer asks for one pod to be moved to a machine that suits it better.
+type Transfer struct {
+	// Pod, From and To are names: of the pod, of its node, and of the node it goes to.
+	Pod, From, To string
+	// Method is how it goes, Takes for how long it stands still.
+	Method cluster.Method
+	Takes  time.Duration
+	// Score is that of moving, and Stays that of staying, among all that the pod could do.
+	Score, Stays int64
+	// Joules and Sooner are what the rest of its work is expected to take less, all told;
+	// one of them may be below 0.
+	Joules float64
+	Sooner time.Duration
+	// Reason says it in words.
+	Reason string
+}
+
+// Better says which running batch pods to move to machines where the rest of their work
+// takes less energy or time, as HEATS does every x seconds (Rocha et al., PDP 2019, section
+// III, algorithm 1).
+//
+// What a pod could do, staying included, is compared by [score.Rank], as where it starts
+// is. On another machine the rest of its work takes as much longer as that machine is slower
+// by the profiles. A migration has it stand still and keeps its room on both machines
+// meanwhile, as if it ran there; at Risk, all it did is done again. A restart does all of it
+// again. It is moved if that scores better than staying by Gain: so it repays what the move
+// takes, in energy and in time, by the weights that its owner gave them.
+//
+// The state of a pod goes on only on its architecture; one that may be started anew goes to
+// any. Pods that move take their room from the others, the greatest gain first, ties by
+// name; of the nodes of a kind the fullest takes the pod. What is promised to others is not
+// there. Pods and machines of which nothing is known stay out of it, and so do nodes that
+// are being emptied.
+//
+// Cost: O(p·n) for p pods that may be moved and n nodes.
+func Better(c BetterConfig, m Machines, s *cluster.State) []Transfer {
+	b := &betterment{
+		round:        newRound(Config{PodResidence: c.PodResidence, Worthwhile: true, Risk: c.Risk, Budget: c.Budget, Method: cluster.Migrate}, s),
+		BetterConfig: c, Machines: m,
+	}
+	all := b.candidates()
+	slices.SortStableFunc(all, func(x, y candidate) int {
+		return cmp.Or(cmp.Compare(y.gain, x.gain), cmp.Compare(x.pod.Name, y.pod.Name))
+	})
+	var transfers []Transfer
+	for i := range all {
+		if !b.budget.allows(1) {
+			break
+		}
+		if t, to := b.best(&all[i]); to != nil {
+			b.take(&all[i], to)
+			transfers = append(transfers, t)
+		}
+	}
+	return transfers
+}
+
+// betterment is one round of [Better].
+type betterment struct {
+	*round
+	BetterConfig
+	Machines
+}
+
+// candidate is a pod that may be moved, and what it gains by that.
+type candidate struct {
+	pod  cluster.Pod
+	from *room
+	way  cluster.Method
+	gain int64
+}
+
+// candidates returns the pods that gain enough by a move as things are.
+func (b *betterment) candidates() (all []candidate) {
+	for _, from := range b.rooms {
+		for i := range from.node.Pods {
+			c := candidate{pod: from.node.Pods[i], from: from}
+			if c.way = b.wayOf(&c.pod); c.way == cluster.Wait {
+				continue
+			}
+			if c.way == cluster.Migrate && c.pod.Arch == "" {
+				c.pod.Arch = from.node.Arch
+			}
+			if t, to := b.best(&c); to != nil {
+				c.gain = t.Score - t.Stays
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// wayOf is how a pod may be moved; Wait if it may not.
+func (b *betterment) wayOf(p *cluster.Pod) cluster.Method {
+	switch w := b.ways(p); {
+	case p.Class != class.Batch:
+		return cluster.Wait
+	case w.Has(cluster.Migrate):
+		return cluster.Migrate
+	case w.Has(cluster.Evict):
+		return cluster.Evict
+	default:
+		return cluster.Wait
+	}
+}
+
+// spot is the fullest node of a kind that could take a pod.
+type spot struct {
+	machineType string
+	idle        bool
+	to          *room
+	option      score.Option
+}
+
+// best returns the best move of a pod, and where it goes; nil if it had better stay.
+func (b *betterment) best(c *candidate) (Transfer, *room) {
+	rest, here := b.end(&c.pod), b.predict(c, b.Type(c.from.node), b.IdleCounts && c.from.pods == 1)
+	if !here.Known || rest <= 0 {
+		return Transfer{}, nil
+	}
+	spots := b.spots(c, here)
+	options := make([]score.Option, 1, len(spots)+1)
+	options[0] = scaled(here, rest.Seconds())
+	for i := range spots {
+		options = append(options, spots[i].option)
+	}
+	results := make([]score.Result, len(options))
+	score.Rank(b.Weight(&c.pod), options, results)
+	at := 0
+	for i := 1; i < len(results); i++ {
+		if r := results[i]; !r.Neutral && (at == 0 || r.Score > results[at].Score || r.Score == results[at].Score && spots[i-1].to.Name < spots[at-1].to.Name) {
+			at = i
+		}
+	}
+	if at == 0 || results[0].Neutral || results[at].Score-results[0].Score < max(b.Gain, 1) {
+		return Transfer{}, nil
+	}
+	to := spots[at-1]
+	t := Transfer{
+		Pod: c.pod.Name, From: c.from.Name, To: to.to.Name, Method: c.way, Takes: b.stands(c), Score: results[at].Score, Stays: results[0].Score,
+		Joules: float64(options[0].Joules() - options[at].Joules()), Sooner: seconds(options[0].Runtime.Value - options[at].Runtime.Value),
+	}
+	t.Reason = fmt.Sprintf("%s scores %d on a machine of type %s, which takes %.0f J and %v for the rest, and %d where it is, of type %s, which takes %.0f J and %v",
+		c.pod.Name, t.Score, to.machineType, options[at].Joules(), seconds(options[at].Runtime.Value),
+		t.Stays, b.Type(c.from.node), options[0].Joules(), seconds(options[0].Runtime.Value))
+	return t, to.to
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
+}
+
+func (b *betterment) predict(c *candidate, machineType string, idle bool) score.Option {
+	size := profile.Size{MilliCPU: c.pod.Size.MilliCPU, MemoryBytes: c.pod.Size.MemoryBytes}
+	return score.Predict(b.Profiles[machineType], size, idle, b.Now)
+}
+
+// spots returns where a pod could go, one node for each kind of which something is known,
+// in the order of the nodes.
+func (b *betterment) spots(c *candidate, here score.Option) []spot {
+	var all []spot
+	b.rules.liftOne(&c.pod, c.from.at)
+	defer b.rules.undo()
+	for _, to := range b.rooms {
+		if to == c.from || !to.holds(&c.pod) || !b.rules.suits(&c.pod, to) || b.rules.conflict(&c.pod, to.at) != "" {
+			continue
+		}
+		machineType, idle := b.Type(to.node), b.IdleCounts && to.pods == 0
+		at := slices.IndexFunc(all, func(p spot) bool { return p.machineType == machineType && p.idle == idle })
+		if at >= 0 {
+			if packing.CompareFit(to.Node, all[at].to.Node) < 0 {
+				all[at].to = to
+			}
+			continue
+		}
+		if there := b.predict(c, machineType, idle); there.Known {
+			all = append(all, spot{machineType, idle, to, b.moved(c, here, there)})
+		}
+	}
+	return all
+}
+
+// scaled is an option for as much of the work as takes so many seconds by it.
+func scaled(o score.Option, runs float64) score.Option {
+	o.Energy.Value *= runs / o.Runtime.Value
+	o.Runtime.Value = runs
+	return o
+}
+
+// moved is what the rest of a pod's work takes if it moves.
+func (b *betterment) moved(c *candidate, here, there score.Option) score.Option {
+	stands, rest, done := b.stands(c).Seconds(), b.end(&c.pod).Seconds(), c.pod.Ran.Seconds()
+	if c.way == cluster.Migrate {
+		done *= b.risk
+	}
+	slower := there.Runtime.Value / here.Runtime.Value
+	o := scaled(there, (rest+done)*slower+stands)
+	o.Energy.Value += float64(scaled(here, stands).Joules()) // the old machine waits as well
+	o.Energy.Trust, o.Runtime.Trust = min(o.Energy.Trust, here.Energy.Trust), min(o.Runtime.Trust, here.Runtime.Trust)
+	return o
+}
+
+// stands is for how long the pod stands still.
+func (b *betterment) stands(c *candidate) time.Duration {
+	if c.way == cluster.Migrate {
+		return b.state.Migration.Time(c.pod.Size.MemoryBytes)
+	}
+	return 0
+}
+
+// take gives a pod its room. What it leaves is not there for others before it has gone.
+func (b *betterment) take(c *candidate, to *room) {
+	to.Free = to.Free.Minus(c.pod.Size)
+	to.pods++
+	c.from.pods--
+	b.rules.liftOne(&c.pod, c.from.at)
+	b.rules.place(&c.pod, to.at)
+	b.rules.keep()
+	b.budget.pods++
+}
