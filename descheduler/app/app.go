@@ -111,10 +111,14 @@ func Run(ctx context.Context, o Options) error {
 
 // addMover adds what empties nodes, unless that is off.
 func addMover(ctx context.Context, m ctrl.Manager, o Options) error {
-	if o.Consolidation.Mode == mover.Off {
+	if o.Consolidation.Off() {
 		return nil
 	}
 	fleets, err := operator.Served(m, &v1alpha1.NodeFleet{})
+	if err != nil {
+		return err
+	}
+	profiles, err := operator.Served(m, &v1alpha1.MachineProfile{})
 	if err != nil {
 		return err
 	}
@@ -123,7 +127,7 @@ func addMover(ctx context.Context, m ctrl.Manager, o Options) error {
 	}
 	mv, err := mover.New(mover.Mover{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
-		Config: o.Consolidation, Fleets: len(fleets) > 0, DryRun: o.DryRun,
+		Config: o.Consolidation, Fleets: len(fleets) > 0, Profiles: len(profiles) > 0, DryRun: o.DryRun,
 	})
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/energy/score"
 	"supercargo.dev/supercargo/internal/moves"
 )
 
@@ -70,6 +71,23 @@ type Config struct {
 	Bandwidth int64
 	// StatusNamespace is where the ConfigMap of the last decision is; empty for none.
 	StatusNamespace string
+	// Energy says which pods are moved to machines that suit them better.
+	Energy Energy
+}
+
+// Energy says which running pods are moved one by one to machines where the rest of their
+// work takes less energy or time, as MachineProfiles have it.
+type Energy struct {
+	// Mode is what comes of decisions.
+	Mode Mode
+	// Interval is how often is decided.
+	Interval time.Duration
+	// Gain is by how many points of 100 moving must score better than staying.
+	Gain int
+	// Weight is H of pods that have none by annotation, nor by that of their namespace.
+	Weight float64
+	// IdleCounts says that what a machine without pods draws could be saved.
+	IdleCounts bool
 }
 
 // Defaults are what the flags say if nothing is given.
@@ -79,6 +97,7 @@ func Defaults() Config {
 		After: 5 * time.Minute, QueueEmpty: 5 * time.Minute, Residence: 10 * time.Minute, MaxNodes: 2, MaxPods: 20,
 		DrainTimeout: 15 * time.Minute, Horizon: time.Hour, BillingPeriod: time.Minute, CPUHour: 0.03, GiBHour: 0.004,
 		Bandwidth: cluster.DefaultMigration.BitsPerSecond,
+		Energy:    Energy{Mode: Observe, Interval: time.Minute, Gain: moves.DefaultGain, Weight: score.DefaultWeight, IdleCounts: true},
 	}
 }
 
@@ -102,10 +121,41 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.Float64Var(&c.GiBHour, "default-price-per-gib-hour", c.GiBHour, "`dollars` per GiB of memory and hour of nodes without that annotation")
 	flags.Int64Var(&c.Bandwidth, "migration-bandwidth", c.Bandwidth, "`bits` per second that checkpoints are expected to be shipped with")
 	flags.StringVar(&c.StatusNamespace, "consolidation-status-namespace", c.StatusNamespace, "`namespace` of ConfigMap "+StatusName+", which holds the last decision (default: that of --leader-elect-namespace or of the pod)")
+	c.Energy.addFlags(flags)
 }
+
+func (e *Energy) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar((*string)(&e.Mode), "energy-moves", string(e.Mode), "what to do about pods that other machines suit better by their MachineProfiles: Off, Observe (say what would be done) or Act")
+	flags.DurationVar(&e.Interval, "energy-moves-interval", e.Interval, "how often to decide about that")
+	flags.IntVar(&e.Gain, "energy-moves-gain", e.Gain, "by how many points of 100 moving must score better than staying, all that it takes included")
+	flags.Float64Var(&e.Weight, "default-energy-weight", e.Weight, "`weight` of energy against runtime, from 0 to 1, of pods and namespaces without annotation supercargo.dev/energy-weight")
+	flags.BoolVar(&e.IdleCounts, "idle-power-counts", e.IdleCounts, "count what a machine without pods draws as saved: nodes that are empty are switched off or given back")
+}
+
+func (e *Energy) validate() error {
+	if e.Mode != Off && e.Mode != Observe && e.Mode != Act {
+		return fmt.Errorf("--energy-moves: %q: want Off, Observe or Act", e.Mode)
+	}
+	if e.Interval < time.Second {
+		return fmt.Errorf("--energy-moves-interval: %v is too little: want at least 1s", e.Interval)
+	}
+	if e.Gain < 1 || e.Gain > score.Best {
+		return fmt.Errorf("--energy-moves-gain: %d: want 1 to %d", e.Gain, score.Best)
+	}
+	if !(e.Weight >= 0 && e.Weight <= 1) {
+		return fmt.Errorf("--default-energy-weight: %v: want 0 to 1", e.Weight)
+	}
+	return nil
+}
+
+// Off reports whether nothing is decided at all.
+func (c *Config) Off() bool { return c.Mode == Off && c.Energy.Mode == Off }
 
 // Validate returns what is wrong, by the names of the flags.
 func (c *Config) Validate() error {
+	if err := c.Energy.validate(); err != nil {
+		return err
+	}
 	if c.Mode != Off && c.Mode != Observe && c.Mode != Act {
 		return fmt.Errorf("--consolidation: %q: want Off, Observe or Act", c.Mode)
 	}

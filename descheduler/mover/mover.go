@@ -6,8 +6,11 @@
 // controller of those carries out, or by eviction. An emptied node stays closed, for
 // whoever releases machines, until a pod waits that has room there.
 //
-// config.go has the flags, mover.go what starts a round, round.go its steps, observe.go
-// what there is, report.go says what was decided and why.
+// It also moves single pods to machines where the rest of their work takes less energy or
+// time, which internal/moves decides as well.
+//
+// config.go has the flags, mover.go what starts a round, round.go its steps, improve.go
+// those for single pods, observe.go what there is, report.go says what was decided and why.
 package mover
 
 import (
@@ -49,8 +52,8 @@ type Mover struct {
 	Clock clock.PassiveClock
 	// Config says which nodes are emptied, and when.
 	Config Config
-	// Fleets says that the kind NodeFleet is installed.
-	Fleets bool
+	// Fleets and Profiles say that the kinds NodeFleet and MachineProfile are installed.
+	Fleets, Profiles bool
 	// DryRun only logs what would be done.
 	DryRun bool
 
@@ -72,12 +75,13 @@ type memory struct {
 	decision *Decision
 	// said is when Events were made last.
 	said map[said]time.Time
-	// next is when the next plan is due.
-	next time.Time
+	// next is when the next plan is due, and improves when it is looked next which pods
+	// suit other machines better.
+	next, improves time.Time
 }
 
-// said is an Event on a node.
-type said struct{ node, reason string }
+// said is an Event on a node or a pod.
+type said struct{ object, reason string }
 
 type spared struct {
 	until time.Time
@@ -110,6 +114,9 @@ func (m *Mover) SetupWithManager(ctx context.Context, manager ctrl.Manager) erro
 	kinds := world.Kinds(true)
 	if m.Fleets {
 		kinds = append(kinds, &v1alpha1.NodeFleet{})
+	}
+	if m.Profiles {
+		kinds = append(kinds, &v1alpha1.MachineProfile{})
 	}
 	for _, kind := range kinds { // read in a round, and so to be in the cache
 		if _, err := manager.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {

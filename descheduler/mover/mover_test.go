@@ -114,7 +114,7 @@ func (p *play) said() string {
 }
 
 func newNode(name, price string, change ...func(*corev1.Node)) *corev1.Node {
-	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, Arch: "amd64", Restore: true}
+	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: "amd64", Restore: true}
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour)), Labels: map[string]string{corev1.LabelArchStable: "amd64"},

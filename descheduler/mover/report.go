@@ -33,6 +33,9 @@ var (
 	metricMoves  = register(prometheus.NewCounterVec(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "moves_total", Help: "Pods asked to leave, by whether they keep their state.",
 	}, []string{"method"}))
+	metricExpectedJoules = register(prometheus.NewCounter(prometheus.CounterOpts{
+		Subsystem: subsystem, Name: "expected_savings_joules_total", Help: "What pods were expected to take less by being moved to machines that suit them better; below 0 moves are left out.",
+	}))
 	metricExpectedSavings = register(prometheus.NewCounter(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "expected_savings_dollars_total", Help: "What the decisions were expected to save beyond what they cost.",
 	}))
@@ -72,6 +75,8 @@ type Decision struct {
 	Drains []DecidedDrain `json:"drains,omitempty"`
 	// Kept are under-used nodes that stay, and why.
 	Kept []v1alpha1.Rejection `json:"kept,omitempty"`
+	// Energy are the pods that other machines suit better, of the last look that found any.
+	Energy []DecidedTransfer `json:"energy,omitempty"`
 	// Omitted is how many nodes were left out of a list because it was too long.
 	Omitted int `json:"omitted,omitempty"`
 }
@@ -97,6 +102,20 @@ type DecidedMove struct {
 	// Target is where there is room for it; the scheduler decides.
 	Target string `json:"target,omitempty"`
 	Reason string `json:"reason,omitempty"`
+}
+
+// DecidedTransfer is a pod that another machine suits better.
+type DecidedTransfer struct {
+	Time   metav1.Time `json:"time"`
+	Pod    string      `json:"pod"`
+	From   string      `json:"from"`
+	Target string      `json:"target"`
+	// Method is Checkpoint or Restart.
+	Method string `json:"method"`
+	// Joules and SoonerSeconds are what the rest of its work is expected to take less.
+	Joules        float64 `json:"joules"`
+	SoonerSeconds float64 `json:"soonerSeconds"`
+	Reason        string  `json:"reason"`
 }
 
 // paid is what the nodes cost that have not been emptied, in micro-dollars per hour.
@@ -131,8 +150,11 @@ func (r *round) decide(plan cluster.Plan) {
 		d.Drains = append(d.Drains, r.decided(&plan.Drains[i]))
 	}
 	d.ExpectedDollarsPerHour = dollars.Format(expected)
-	if len(d.Drains) == 0 && r.memory.decision != nil {
-		d.Drains = r.memory.decision.Drains
+	if last := r.memory.decision; last != nil {
+		d.Energy = last.Energy
+		if len(d.Drains) == 0 {
+			d.Drains = last.Drains
+		}
 	}
 	for _, stay := range plan.Kept {
 		d.Kept = append(d.Kept, v1alpha1.Rejection{Name: stay.Node, Reason: clip(stay.Reason)})

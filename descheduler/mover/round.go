@@ -26,19 +26,29 @@ const drainPoll = 5 * time.Second
 
 // run does one round.
 func (r *round) run(ctx context.Context) error {
-	changed, err := r.reopen(ctx)
-	if err != nil {
-		return err
+	if r.Config.Mode != Off {
+		changed, err := r.reopen(ctx)
+		if err != nil {
+			return err
+		}
+		drained, err := r.proceed(ctx)
+		if err != nil {
+			return err
+		}
+		r.publish()
+		if changed || drained {
+			r.again = settling // what was seen is out of date
+			return nil
+		}
+		if err := r.consolidate(ctx); err != nil {
+			return err
+		}
 	}
-	drained, err := r.proceed(ctx)
-	if err != nil {
-		return err
-	}
-	r.publish()
-	if changed || drained {
-		r.again = settling // what was seen is out of date
-		return nil
-	}
+	return r.improve(ctx)
+}
+
+// consolidate plans which nodes to empty.
+func (r *round) consolidate(ctx context.Context) error {
 	plan := r.planner.Plan(r.now, r.plannable())
 	if plan.Wake > 0 {
 		r.again = min(r.again, plan.Wake)

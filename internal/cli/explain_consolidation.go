@@ -69,6 +69,12 @@ func consolidationText(d *mover.Decision) string {
 			b.WriteString("\n")
 		}
 	}
+	for i, t := range d.Energy {
+		if i == 0 {
+			fmt.Fprintf(&b, "\nPods that other machines suit better, as of %s:\n", t.Time.UTC().Format("15:04:05"))
+		}
+		fmt.Fprintf(&b, "  %-10s %s from %s to %s: %s\n", t.Method, t.Pod, t.From, t.Target, t.Reason)
+	}
 	if len(d.Kept) > 0 {
 		b.WriteString("\nNodes that stay:\n")
 	}

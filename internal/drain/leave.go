@@ -120,7 +120,7 @@ func (e *Emptying) migrate(ctx context.Context, pod *corev1.Pod, s Step, method 
 			Labels:      map[string]string{LabelDrained: string(pod.UID)},
 			Annotations: map[string]string{v1alpha1.AnnotationRequestedBy: owner},
 		},
-		Spec: v1alpha1.MigrationSpec{PodName: pod.Name, PodUID: string(pod.UID), Method: method},
+		Spec: v1alpha1.MigrationSpec{PodName: pod.Name, PodUID: string(pod.UID), Method: method, TargetNode: s.Target},
 	}
 	switch err := e.Client.Create(ctx, m); {
 	case err == nil:

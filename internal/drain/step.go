@@ -53,6 +53,8 @@ type Step struct {
 	Do Do
 	// Try is the number of the Migration to make, from 1.
 	Try int
+	// Target is the node that the pod is to go to; empty leaves that to the scheduler.
+	Target string
 	// Why says it in words.
 	Why string
 }

@@ -31,8 +31,9 @@ type World struct {
 	Daemons    []appsv1.DaemonSet
 	Budgets    []policyv1.PodDisruptionBudget
 	Migrations []v1alpha1.Migration
-	// Namespaces are their labels, by name.
-	Namespaces map[string]map[string]string
+	// Namespaces are their labels, and NamespaceAnnotations their annotations, by name.
+	Namespaces           map[string]map[string]string
+	NamespaceAnnotations map[string]map[string]string
 	// Jobs and ReplicaSets are all, by namespace/name, and Services by their namespace.
 	Jobs        map[string]*batchv1.Job
 	ReplicaSets map[string]*appsv1.ReplicaSet
@@ -87,7 +88,8 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 		migrates: migrations,
 		Nodes:    make(map[string]*corev1.Node, len(nodes.Items)), Daemons: daemons.Items, Budgets: budgets.Items, Migrations: moves.Items,
 		Jobs: byName(jobs.Items), ReplicaSets: byName(sets.Items), Services: servicesByNamespace(services.Items),
-		Namespaces: make(map[string]map[string]string, len(namespaces.Items)),
+		Namespaces:           make(map[string]map[string]string, len(namespaces.Items)),
+		NamespaceAnnotations: make(map[string]map[string]string, len(namespaces.Items)),
 		volumes: volumes{
 			claims: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{}, classes: map[string]*storagev1.StorageClass{},
 		},
@@ -111,6 +113,7 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 	}
 	for i := range namespaces.Items {
 		w.Namespaces[namespaces.Items[i].Name] = namespaces.Items[i].Labels
+		w.NamespaceAnnotations[namespaces.Items[i].Name] = namespaces.Items[i].Annotations
 	}
 	return w, nil
 }
