@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -93,7 +95,24 @@ const patience = 3 * kit.Patience
 
 func (c *cluster) eventually(what string, check func() string) {
 	c.Helper()
-	c.site.Eventually(c.T, kit.Waiting{Patience: patience, Poll: 500 * time.Millisecond, Show: func() string { return "" }}, what, check)
+	c.site.Eventually(c.T, kit.Waiting{Patience: patience, Poll: 500 * time.Millisecond, Show: c.waiting}, what, check)
+}
+
+// waiting tells of pods that are neither ready nor done.
+func (c *cluster) waiting() string {
+	var pods corev1.PodList
+	if err := c.site.Client.List(context.WithoutCancel(c.Context()), &pods, client.InNamespace(space)); err != nil {
+		return err.Error()
+	}
+	var all strings.Builder
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+		if !ready && p.Status.Phase != corev1.PodSucceeded && all.Len() < 10_000 {
+			fmt.Fprintf(&all, "\npod %s on node %q, gates %v, deleted %v: %+v", p.Name, p.Spec.NodeName, p.Spec.SchedulingGates, p.DeletionTimestamp, p.Status)
+		}
+	}
+	return all.String()
 }
 
 // beside runs something until the test ends, and has that fail if it does.
