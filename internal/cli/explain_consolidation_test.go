@@ -20,7 +20,8 @@ func TestADecisionAboutNodesIsSaidInLines(t *testing.T) {
 		Drains: []mover.DecidedDrain{{Node: "b", Time: at, Reason: "it is dear", Pods: []mover.DecidedMove{
 			{Pod: "jobs/p", Method: "migrate", Target: "a", Reason: "cheapest"}, {Pod: "jobs/q", Method: "wait"},
 		}}},
-		Kept: []v1alpha1.Rejection{{Name: "a", Reason: "it takes pods of other nodes"}},
+		Energy: []mover.DecidedTransfer{{Time: at, Pod: "jobs/r", From: "a", Target: "d", Method: "Checkpoint", Reason: "jobs/r scores 90"}},
+		Kept:   []v1alpha1.Rejection{{Name: "a", Reason: "it takes pods of other nodes"}},
 	})
 	want := strings.TrimPrefix(`
 Consolidation, mode Act, policy CostAware, as of 2026-01-01 12:00:00
@@ -31,6 +32,9 @@ Emptied: c
 b, chosen at 12:00:00: it is dear
   migrate  jobs/p (room on a): cheapest
   wait     jobs/q
+
+Pods that other machines suit better, as of 12:00:00:
+  Checkpoint jobs/r from a to d: jobs/r scores 90
 
 Nodes that stay:
   a: it takes pods of other nodes
