@@ -112,6 +112,10 @@ func TestBurstsHaveAsManyPodsAsTheySay(t *testing.T) {
 			t.Errorf("seed %d: pods by burst (-want +got):\n%s", seed, diff)
 		}
 	}
+	two := read(t, withPatterns("{name: bu, shape: burst, count: 120, bursts: 2, period: 10m, on: 10m, "+allMix+"}"))
+	if pods := arrivals(t, two, 1); len(pods) != 240 || pods[239].Arrival >= 20*time.Minute {
+		t.Errorf("two bursts of 120 come to %d pods up to %v", len(pods), pods[len(pods)-1].Arrival)
+	}
 }
 
 // TestAsManyPodsComeAsThePatternPromises compares each quarter of the horizon

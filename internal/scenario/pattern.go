@@ -23,7 +23,7 @@ const (
 //	growing  BaseRate + (PeakRate-BaseRate) (at/horizon)^Exponent
 //	cycle    BaseRate + (PeakRate-BaseRate) sin²(pi at/Period): BaseRate at 0, PeakRate half a period later
 //	on-off   BaseRate in the first On of every Period, else 0
-//	burst    Count/On in the first On of every Period, else 0
+//	burst    Count/On in the first On of every Period, of the first Bursts if that is not 0, else 0
 func (p Pattern) Rate(at, horizon time.Duration) Rate {
 	rise := float64(p.PeakRate - p.BaseRate)
 	switch p.Shape {
@@ -32,7 +32,7 @@ func (p Pattern) Rate(at, horizon time.Duration) Rate {
 	case Cycle:
 		return Rate(mulAdd(rise, sineSquared(float64(at%p.Period)/float64(p.Period)), float64(p.BaseRate)))
 	case OnOff, Burst:
-		if at%p.Period >= p.On {
+		if at%p.Period >= p.On || p.Bursts > 0 && int64(at/p.Period) >= p.Bursts {
 			return 0
 		}
 	}
@@ -51,9 +51,18 @@ func (p Pattern) highest() Rate {
 // exactly, those of other shapes as their highest rate gives on average.
 func (p Pattern) most(horizon time.Duration) float64 {
 	if p.Shape == Burst {
-		return float64(p.Count) * float64((horizon+p.Period-1)/p.Period)
+		return float64(p.Count) * float64(p.rounds(horizon))
 	}
 	return float64(float64(p.highest()) * horizon.Seconds())
+}
+
+// rounds is how many bursts there are up to the horizon.
+func (p Pattern) rounds(horizon time.Duration) int64 {
+	all := int64((horizon + p.Period - 1) / p.Period)
+	if p.Bursts > 0 {
+		return min(all, p.Bursts)
+	}
+	return all
 }
 
 // times draws the arrivals from 0 to horizon, horizon excluded, in order and
@@ -82,9 +91,9 @@ func (p Pattern) times(seed uint64, horizon time.Duration) []time.Duration {
 // milliseconds, in order. Those from the horizon on are left out.
 func (p Pattern) bursts(draw stream, horizon time.Duration) []time.Duration {
 	var kept []time.Duration
-	for start := time.Duration(0); start < horizon; start += p.Period {
+	for round := range p.rounds(horizon) {
 		for range p.Count {
-			if at := start + time.Duration(draw.below(max(1, int64(p.On/time.Millisecond))))*time.Millisecond; at < horizon {
+			if at := time.Duration(round)*p.Period + time.Duration(draw.below(max(1, int64(p.On/time.Millisecond))))*time.Millisecond; at < horizon {
 				kept = append(kept, at)
 			}
 		}

@@ -173,6 +173,8 @@ type Pattern struct {
 	On time.Duration
 	// Count is how many pods each period of [Burst] has, no more and no less.
 	Count int64
+	// Bursts is how many of them [Burst] has; 0 is one in every Period up to the horizon.
+	Bursts int64
 	// Mix is ordered by kind. There is at least one.
 	Mix []Share
 }

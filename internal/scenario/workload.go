@@ -195,6 +195,7 @@ func (b *builder) pattern(i int, v value) {
 		optional("period", into(&p.Period, b.positive)),
 		optional("on", into(&p.On, b.positive)),
 		optional("count", into(&p.Count, b.number(1, 1, MaxPods))),
+		optional("bursts", into(&p.Bursts, b.number(1, 1, MaxPods))),
 		required("mix", "weights by task kind such as {batch_small: 5, nginx: 1}", into(&p.Mix, b.mix)))
 	if ok && b.shapeSuits(v, &p) {
 		b.later = append(b.later, func() { b.amount(v, p) })
@@ -210,12 +211,12 @@ func (b *builder) shapeSuits(v value, p *Pattern) bool {
 		Stable: {"rate"}, Growing: {"rate", "peakRate"}, Cycle: {"rate", "peakRate", "period"}, OnOff: {"rate", "period", "on"},
 		Burst: {"count", "period", "on"},
 	}[p.Shape]
-	for _, name := range []string{"rate", "peakRate", "exponent", "period", "on", "count"} {
+	for _, name := range []string{"rate", "peakRate", "exponent", "period", "on", "count", "bursts"} {
 		takes := slices.Contains(needs, name)
 		switch {
 		case takes && !has(v, name):
 			b.fault(child(v, name), "is missing, the shape %s needs it", p.Shape)
-		case !takes && has(v, name) && (name != "exponent" || p.Shape != Growing):
+		case !takes && has(v, name) && (name != "exponent" || p.Shape != Growing) && (name != "bursts" || p.Shape != Burst):
 			b.fault(child(v, name), "does not belong to the shape %s, want it left out", p.Shape)
 		}
 	}

@@ -83,6 +83,7 @@ type running struct {
 	object     *corev1.Pod
 	on         *machine
 	to         *machine      // where it is moving; it does no work meanwhile
+	first      time.Duration // when it started for the first time
 	since      time.Duration // when it began or went on to work
 	left       time.Duration // work left then, at speed 1
 	ends       time.Duration // when a service ends; 0: with the run
@@ -164,7 +165,11 @@ func (e *engine) begin(ctx context.Context) error {
 		return err
 	}
 	if policy.Plugins != nil {
-		maps.Copy(own, policy.Plugins(e.clock))
+		plugins, err := policy.Plugins(s, e.clock)
+		if err != nil {
+			return fmt.Errorf("make the plugins of policy %s: %w", policy.Name, err)
+		}
+		maps.Copy(own, plugins)
 	}
 	e.sched, err = NewScheduler(ctx, SchedulerOptions{Configuration: configuration, Clock: e.clock, Plugins: own})
 	if err != nil {
@@ -301,6 +306,8 @@ func (e *engine) end(r *running) error {
 	if r.pod.Class == class.Batch {
 		e.learner.Observe(r.object.Namespace, r.pod.Category, r.pod.Runtime)
 		e.result.Makespan = e.now
+		e.result.Runtimes = append(e.result.Runtimes, e.now-r.first)
+		e.result.Responses = append(e.result.Responses, e.now-r.pod.Arrival)
 	}
 	e.tell(fact{what: podEnded, pod: r.pod.Name, node: r.on.name})
 	e.progress()
@@ -440,6 +447,9 @@ func (e *engine) finish() error {
 		e.result.PendingReasons[q.reason]++
 	}
 	slices.Sort(e.result.Waits)
+	slices.Sort(e.result.Runtimes)
+	slices.Sort(e.result.Responses)
+	e.result.sortEnergy()
 	return nil
 }
 

@@ -60,9 +60,9 @@ type Policy struct {
 	// Scheduler returns the KubeSchedulerConfiguration for a scenario, in YAML. All pods
 	// name its profile default-scheduler.
 	Scheduler func(*scenario.Scenario) []byte
-	// Plugins makes those that the configuration needs beside the image's own; nil if
-	// it needs none.
-	Plugins func(clock.PassiveClock) runtime.Registry
+	// Plugins makes those that the configuration needs beside the image's own, or in their
+	// place, for a scenario; nil if it needs none.
+	Plugins func(*scenario.Scenario, clock.PassiveClock) (runtime.Registry, error)
 	// Groups says that the policy heeds the classes that the scenario gives the
 	// machines of the start. For others these take both batch pods and services.
 	Groups bool
