@@ -86,7 +86,9 @@ func (r Report) energyTable() table {
 	span := unitFor(f.largest(func(p Policy) float64 { return max(p.Runtime.mean(), p.Response.mean()) }))
 	t.columns = []column{
 		f.column("energy", "kJ", "What the machines drew while they were paid for.", digitsFor, func(p Policy) float64 { return p.EnergyJoules / 1000 }),
-		f.savedEnergy(),
+		f.savedEnergy("How much less energy than the first policy it took.", func(p Policy) float64 { return p.EnergyJoules }),
+		f.column("to the", "same end", "The same if all machines had gone on until the longest run ended.", digitsFor, part(func(e *Energy) float64 { return e.SameEndJoules })),
+		f.savedEnergy("How much less than the first policy it took up to the same end.", part(func(e *Energy) float64 { return e.SameEndJoules })),
 		f.column("tasks", "kJ", "What pods drew above idle power.", digitsFor, part(func(e *Energy) float64 { return e.TaskJoules })),
 		f.column("idle", "kJ", "The idle power of machines that could take pods.", digitsFor, part(func(e *Energy) float64 { return e.IdleJoules })),
 		f.column("standby", "kJ", "What machines drew that could not: in standby, and while they woke.", digitsFor, part(func(e *Energy) float64 { return e.StandbyJoules })),
@@ -105,9 +107,9 @@ func (w *Waits) mean() float64 {
 	return w.Mean
 }
 
-func (f figures) savedEnergy() column {
-	c := f.texts("saved", "%", "How much less energy than the first policy it took.", func(p Policy) string {
-		if percent, ok := percentBelow(p.EnergyJoules, f.policies[0].EnergyJoules); ok {
+func (f figures) savedEnergy(help string, energy func(Policy) float64) column {
+	c := f.texts("saved", "%", help, func(p Policy) string {
+		if percent, ok := percentBelow(energy(p), energy(f.policies[0])); ok {
 			return fixed(percent, 1)
 		}
 		return absent

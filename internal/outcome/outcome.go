@@ -15,6 +15,19 @@ type Report struct {
 	Policies []Policy `json:"policies"`
 }
 
+// SameEnd fills in what each policy's energy comes to at the end of the longest run.
+func (r Report) SameEnd() {
+	end := 0.0
+	for _, p := range r.Policies {
+		end = max(end, p.EndSeconds)
+	}
+	for _, p := range r.Policies {
+		if p.Energy != nil {
+			p.Energy.SameEndJoules = p.EnergyJoules + float64(p.Energy.EndWatts*(end-p.EndSeconds))
+		}
+	}
+}
+
 // Policy is what one policy made of the scenario.
 type Policy struct {
 	Name string `json:"name"`
@@ -71,6 +84,11 @@ type Energy struct {
 	TaskJoules    float64 `json:"taskJoules"`
 	IdleJoules    float64 `json:"idleJoules"`
 	StandbyJoules float64 `json:"standbyJoules"`
+	// EndWatts is what the machines drew at the end of the run, and SameEndJoules all energy
+	// if they had gone on like that until the longest run of the report ended: machines that
+	// stay draw idle power whether or not their own run is over. See [Report.SameEnd].
+	EndWatts      float64 `json:"endWatts"`
+	SameEndJoules float64 `json:"sameEndJoules"`
 	// MachineTypes are ordered by name.
 	MachineTypes []MachineEnergy `json:"machineTypes"`
 }

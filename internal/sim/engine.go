@@ -181,8 +181,11 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	e.less = profile.QueueSortFunc()
 	e.learner = learning.Shared(ctx, e.sched.client)
-	if s.Autoscale && policy.Controller != nil {
+	switch {
+	case s.Autoscale && policy.Controller != nil:
 		e.controller = policy.Controller(s)
+	case !s.Autoscale && policy.Standby != nil:
+		e.controller = policy.Standby(s)
 	}
 	e.result.begin(e.input)
 	e.samples = newSampler(s.Horizon)
@@ -431,6 +434,7 @@ func (e *engine) finish() error {
 		over = max(over, e.lastStep)
 	}
 	e.samples.until(e, over)
+	e.result.EndWatts = e.endWatts()
 	for _, m := range e.leaving {
 		e.stopPaying(m, max(m.metered, min(m.gone, over)))
 	}
@@ -473,6 +477,11 @@ func (e *engine) act(plan cluster.Plan) error {
 			return err
 		}
 	}
+	for _, s := range plan.Resume {
+		if err := e.wake(s); err != nil {
+			return err
+		}
+	}
 	for _, p := range plan.Buy {
 		if _, err := e.buy(p); err != nil {
 			return err
@@ -492,6 +501,11 @@ func (e *engine) act(plan cluster.Plan) error {
 			return err
 		}
 	}
+	for _, s := range plan.Suspend {
+		if err := e.sleep(s); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -500,6 +514,8 @@ func (e *engine) act(plan cluster.Plan) error {
 func (e *engine) buy(p cluster.Purchase) (*machine, error) {
 	flavor := e.flavor(p.Flavor)
 	switch {
+	case !e.input.Scenario.Autoscale:
+		return nil, fmt.Errorf("%w: buy a machine of flavor %q in a fixed cluster", errPlan, p.Flavor)
 	case flavor == nil:
 		return nil, fmt.Errorf("%w: buy a machine of flavor %q, which is unknown", errPlan, p.Flavor)
 	case len(e.machines)+len(e.leaving) >= int(e.input.Scenario.MaxNodes):

@@ -51,6 +51,8 @@ const (
 	podMoved        factKind = "moved"
 	podEnded        factKind = "ended"
 	podEvicted      factKind = "evicted"
+	machineSleeps   factKind = "put to sleep"
+	machineWoken    factKind = "woken"
 )
 
 // Policy is a way to run a cluster: a scheduler and who decides about machines.
@@ -69,6 +71,9 @@ type Policy struct {
 	// Controller makes the controller of one run, for a scenario; nil leaves the
 	// machines as they are.
 	Controller func(*scenario.Scenario) Controller
+	// Standby makes the controller of one run in a fixed cluster, whose machines may sleep
+	// but are neither bought nor given back; nil leaves them awake.
+	Standby func(*scenario.Scenario) Controller
 }
 
 // classOf is the class that a machine of the start has under the policy.

@@ -34,6 +34,8 @@ type machine struct {
 	drain        *drain
 	replaces     *machine // the one it was bought to take the pods of
 	metered      time.Duration
+	asleep       bool
+	wakes        bool // from standby: it will be a node again
 	power        energy.Model
 	energy       *MachineEnergy // of its machine type
 }
@@ -77,6 +79,10 @@ func byName(a, b *machine) int { return cmp.Compare(a.name, b.name) }
 func (e *engine) join(m *machine) error {
 	if m.from < 0 {
 		e.beginToPay(m)
+	}
+	if m.wakes {
+		e.meter(m, e.now)
+		m.wakes = false
 	}
 	m.node = nodeObject(m)
 	e.sched.AddNode(m.node)

@@ -36,6 +36,8 @@ type Result struct {
 	CostMicroDollars int64
 	// EnergyJoules is what the machines drew while they were paid for.
 	EnergyJoules float64
+	// EndWatts is what they drew at the end of the run.
+	EndWatts float64
 	// Energy says which machines drew it, ordered by machine type.
 	Energy []*MachineEnergy
 	// UsedMilliCPUSeconds and UsedMemoryByteSeconds are requests times the time

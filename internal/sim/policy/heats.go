@@ -14,21 +14,30 @@ import (
 	"supercargo.dev/supercargo/plugins/energyperformance"
 )
 
-const heatsPrefix = "heats-"
+const (
+	heatsPrefix   = "heats-"
+	standbyPrefix = "standby-"
+)
 
 // weight is a plain number from 0 to 1. Other ways to write one, as 1e-1, would be further
 // names of the same policy.
 var weight = regexp.MustCompile(`^(0(\.[0-9]{1,6})?|1(\.0{1,6})?)$`)
 
+// weighted returns the policy of a weight that stands in its name.
+func weighted(name, h string, of func(h string) sim.Policy) (sim.Policy, error) {
+	if !weight.MatchString(h) {
+		return sim.Policy{}, fmt.Errorf("policy %q: %q is no weight of energy, want a number from 0 to 1 with up to six decimals, such as 0.618", name, h)
+	}
+	p := of(h)
+	p.Name = name
+	return p, nil
+}
+
 // heats is HEATS with one weight of energy for all pods: its score alone, by the
 // scheduler's own plugin, decides between machine types, and the stock scores between
 // nodes of one type. As in the paper, idle power is not the pod's, and machines are bought
 // as in default, if at all.
-func heats(h string) (sim.Policy, error) {
-	name := heatsPrefix + h
-	if !weight.MatchString(h) {
-		return sim.Policy{}, fmt.Errorf("policy %q: %q is no weight of energy, want a number from 0 to 1 with up to six decimals, such as heats-0.618", name, h)
-	}
+func heats(h string) sim.Policy {
 	// One point of the score weighs more than all stock scores together, 12 times 100.
 	configuration := head + `profiles:
 - schedulerName: default-scheduler
@@ -41,7 +50,7 @@ func heats(h string) (sim.Policy, error) {
   - name: ` + energyperformance.Name + `
     args: {energyWeight: ` + h + `, idlePower: Ignore}
 `
-	return sim.Policy{Name: name, Scheduler: always(configuration), Plugins: probed, Controller: clusterAutoscaler}, nil
+	return sim.Policy{Scheduler: always(configuration), Plugins: probed, Controller: clusterAutoscaler}
 }
 
 // known are profiles that do not change.

@@ -17,8 +17,8 @@ import (
 	"supercargo.dev/supercargo/plugins/timebin"
 )
 
-// Names returns the names of all policies but heats-H, of which there are as many as
-// numbers, the baseline first.
+// Names returns the names of all policies but heats-H and standby-H, of which there are as
+// many as numbers, the baseline first.
 func Names() []string {
 	return []string{"default", "most-allocated", "coca", "stratus", "htas", "supercargo"}
 }
@@ -34,10 +34,13 @@ func ByName(name string) (sim.Policy, error) {
 		"supercargo":     {Scheduler: timeBins(manifests.InOrderSchedulerConfig), Controller: supercargo},
 	}[name]
 	if text, is := strings.CutPrefix(name, heatsPrefix); is {
-		return heats(text)
+		return weighted(name, text, heats)
+	}
+	if text, is := strings.CutPrefix(name, standbyPrefix); is {
+		return weighted(name, text, heatsStandby)
 	}
 	if !ok {
-		return sim.Policy{}, fmt.Errorf("no policy is called %q, want one of %s, or heats-H with H from 0 to 1", name, strings.Join(Names(), ", "))
+		return sim.Policy{}, fmt.Errorf("no policy is called %q, want one of %s, or heats-H or standby-H with H from 0 to 1", name, strings.Join(Names(), ", "))
 	}
 	p.Name = name
 	return p, nil
