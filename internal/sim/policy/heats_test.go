@@ -93,7 +93,7 @@ func TestHEATSWeighsEnergyAgainstRuntime(t *testing.T) {
 		of                 func(outcome.Policy) float64
 		most               float64 // percent
 	}{
-		{"energy to the same end", "heats-1", "default", sameEnd, -6.5},
+		{"energy to the same end", "heats-1", "default", sameEnd, -7},
 		{"energy to the same end", "heats-1", "heats-0", sameEnd, -8.5},
 		{"energy of the tasks", "heats-1", "default", tasks, -7.1},
 		{"energy of the tasks", "heats-1", "heats-0", tasks, -8.5},
