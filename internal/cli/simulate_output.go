@@ -61,6 +61,7 @@ func (s *simulation) outcome(runs []simulated) (shown, error) {
 			}
 			reports[i].Policies = append(reports[i].Policies, r.result.Outcome(r.policy, bound, wall))
 		}
+		reports[i].SameEnd()
 	}
 	if len(reports) == 1 {
 		return reports[0], nil

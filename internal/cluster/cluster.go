@@ -77,6 +77,8 @@ const (
 	Ready
 	// Leaving machines take no more pods, because they are being emptied.
 	Leaving
+	// Asleep machines are in standby and take pods once they have been woken.
+	Asleep
 )
 
 // Node is a machine.
@@ -244,6 +246,8 @@ type Plan struct {
 	// Reopen are nodes that wait for their last pods, and whose plan no longer holds: they
 	// take pods again.
 	Reopen []Stay
+	// Suspend are empty nodes to put to sleep, Resume those to wake.
+	Suspend, Resume []Stay
 	// Kept are nodes that stay although they are under-used, for whoever asks why.
 	Kept []Stay
 	// Wake is after what time the decision wants to be asked again even if nothing
@@ -268,7 +272,7 @@ type Release struct {
 	Reason string
 }
 
-// Stay says why a node is neither emptied nor given back.
+// Stay says why a node is neither emptied nor given back, or why it sleeps or wakes.
 type Stay struct {
 	Node   string
 	Reason string

@@ -66,6 +66,58 @@ func (r Report) moreFigures() table {
 	return table{policies: f.names(), columns: columns}
 }
 
+// energyTable says where the energy went and how long pods took for it. It has no columns
+// if no policy knows.
+func (r Report) energyTable() table {
+	f := figures{policies: r.Policies}
+	t := table{policies: f.names()}
+	if !slices.ContainsFunc(r.Policies, func(p Policy) bool { return p.Energy != nil }) {
+		return t
+	}
+	part := func(of func(*Energy) float64) func(Policy) float64 {
+		return func(p Policy) float64 {
+			if p.Energy == nil {
+				return 0
+			}
+			return of(p.Energy) / 1000
+		}
+	}
+	end := unitFor(f.largest(func(p Policy) float64 { return p.MakespanSeconds }))
+	span := unitFor(f.largest(func(p Policy) float64 { return max(p.Runtime.mean(), p.Response.mean()) }))
+	t.columns = []column{
+		f.column("energy", "kJ", "What the machines drew while they were paid for.", digitsFor, func(p Policy) float64 { return p.EnergyJoules / 1000 }),
+		f.savedEnergy("How much less energy than the first policy it took.", func(p Policy) float64 { return p.EnergyJoules }),
+		f.column("to the", "same end", "The same if all machines had gone on until the longest run ended.", digitsFor, part(func(e *Energy) float64 { return e.SameEndJoules })),
+		f.savedEnergy("How much less than the first policy it took up to the same end.", part(func(e *Energy) float64 { return e.SameEndJoules })),
+		f.column("tasks", "kJ", "What pods drew above idle power.", digitsFor, part(func(e *Energy) float64 { return e.TaskJoules })),
+		f.column("idle", "kJ", "The idle power of machines that could take pods.", digitsFor, part(func(e *Energy) float64 { return e.IdleJoules })),
+		f.column("standby", "kJ", "What machines drew that could not: in standby, and while they woke.", digitsFor, part(func(e *Energy) float64 { return e.StandbyJoules })),
+		f.column("runtime", "mean "+span.symbol, "From the first start of a batch pod to its end.", digitsFor, func(p Policy) float64 { return p.Runtime.mean() / span.seconds }),
+		f.column("response", "mean "+span.symbol, "From the arrival of a batch pod to its end.", digitsFor, func(p Policy) float64 { return p.Response.mean() / span.seconds }),
+		f.column("makespan", end.symbol, "When the last batch pod ended.", digitsFor, func(p Policy) float64 { return p.MakespanSeconds / end.seconds }),
+	}
+	return t
+}
+
+// mean is 0 where there is none.
+func (w *Waits) mean() float64 {
+	if w == nil {
+		return 0
+	}
+	return w.Mean
+}
+
+func (f figures) savedEnergy(help string, energy func(Policy) float64) column {
+	c := f.texts("saved", "%", help, func(p Policy) string {
+		if percent, ok := percentBelow(energy(p), energy(f.policies[0])); ok {
+			return fixed(percent, 1)
+		}
+		return absent
+	})
+	c.cells[0].value = absent
+	return c
+}
+
 // eventCounts has a column for each kind of event.
 func (r Report) eventCounts() table {
 	f := figures{policies: r.Policies}

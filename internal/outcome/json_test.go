@@ -29,6 +29,10 @@ func TestAReportComesBackFromJSONAsItWas(t *testing.T) {
 func TestTheFieldsOfTheJSONAreAContract(t *testing.T) {
 	r := Report{Scenario: "s", Seed: 18446744073709551615, Policies: []Policy{{
 		Name: "p", CostDollars: 1.5, LowerBoundDollars: 1, EnergyJoules: 2, MakespanSeconds: 3, EndSeconds: 4,
+		Energy: &Energy{TaskJoules: 1, IdleJoules: 2, StandbyJoules: 3, EndWatts: 4, SameEndJoules: 5, MachineTypes: []MachineEnergy{
+			{MachineType: "m", Joules: 6, TaskJoules: 1, IdleJoules: 2, StandbyJoules: 3},
+		}},
+		Runtime: &Waits{Mean: 5, P50: 6, P95: 7, Max: 8}, Response: &Waits{Mean: 6, P50: 7, P95: 8, Max: 9},
 		Pods:       Pods{Submitted: 1, Scheduled: 2, Completed: 3, Pending: 4, Failed: 5},
 		Scheduling: Waits{Mean: 1, P50: 2, P95: 3, Max: 4}, Utilization: Utilization{CPU: 0.5, Memory: 0.25},
 		Nodes: Nodes{Start: 1, Peak: 2, Added: 3, Removed: 4, Hours: 5}, Moves: Moves{Migrations: 1, Evictions: 2, LostWorkSeconds: 3},
@@ -36,7 +40,10 @@ func TestTheFieldsOfTheJSONAreAContract(t *testing.T) {
 		Series: Series{StepSeconds: 1, CostDollars: []float64{1}, CPU: []float64{2}, Memory: []float64{3}, Machines: []int{4}, Pending: []int{5}, Moves: []int{6}},
 	}}}
 	const want = `{"scenario":"s","seed":18446744073709551615,"policies":[{"name":"p","costDollars":1.5,"lowerBoundDollars":1,` +
-		`"energyJoules":2,"makespanSeconds":3,"endSeconds":4,` +
+		`"energyJoules":2,"energy":{"taskJoules":1,"idleJoules":2,"standbyJoules":3,"endWatts":4,"sameEndJoules":5,` +
+		`"machineTypes":[{"machineType":"m","joules":6,"taskJoules":1,"idleJoules":2,"standbyJoules":3}]},` +
+		`"runtimeSeconds":{"mean":5,"p50":6,"p95":7,"max":8},"responseSeconds":{"mean":6,"p50":7,"p95":8,"max":9},` +
+		`"makespanSeconds":3,"endSeconds":4,` +
 		`"pods":{"submitted":1,"scheduled":2,"completed":3,"pending":4,"failed":5},"schedulingSeconds":{"mean":1,"p50":2,"p95":3,"max":4},` +
 		`"utilization":{"cpu":0.5,"memory":0.25},"nodes":{"start":1,"peak":2,"added":3,"removed":4,"hours":5},` +
 		`"moves":{"migrations":1,"evictions":2,"lostWorkSeconds":3},"events":{"a":2,"b":1},"pendingReasons":{"r":1},"wallSeconds":0.5,` +

@@ -15,6 +15,19 @@ type Report struct {
 	Policies []Policy `json:"policies"`
 }
 
+// SameEnd fills in what each policy's energy comes to at the end of the longest run.
+func (r Report) SameEnd() {
+	end := 0.0
+	for _, p := range r.Policies {
+		end = max(end, p.EndSeconds)
+	}
+	for _, p := range r.Policies {
+		if p.Energy != nil {
+			p.Energy.SameEndJoules = p.EnergyJoules + float64(p.Energy.EndWatts*(end-p.EndSeconds))
+		}
+	}
+}
+
 // Policy is what one policy made of the scenario.
 type Policy struct {
 	Name string `json:"name"`
@@ -25,6 +38,12 @@ type Policy struct {
 	// EnergyJoules is what the machines drew while they were paid for, idle power
 	// included. It is 0 if no flavor states its power.
 	EnergyJoules float64 `json:"energyJoules"`
+	// Energy says where the joules went. It is absent if no flavor states its power.
+	Energy *Energy `json:"energy,omitempty"`
+	// Runtime is from the first start of a batch pod to its end, Response from its
+	// arrival to its end, over the completed ones; absent if there is none.
+	Runtime  *Waits `json:"runtimeSeconds,omitempty"`
+	Response *Waits `json:"responseSeconds,omitempty"`
 	// MakespanSeconds is when the last batch pod ended, counted from the start.
 	MakespanSeconds float64 `json:"makespanSeconds"`
 	// EndSeconds is when the run ended and the last machine was given back.
@@ -55,6 +74,32 @@ type Pods struct {
 	Completed int `json:"completed"`
 	Pending   int `json:"pending"`
 	Failed    int `json:"failed"`
+}
+
+// Energy says where the energy of a run went.
+type Energy struct {
+	// TaskJoules is what pods drew above idle power, IdleJoules the idle power of machines
+	// that could take pods, StandbyJoules what machines drew that could not: in standby, and
+	// while they woke. Together they are all of it.
+	TaskJoules    float64 `json:"taskJoules"`
+	IdleJoules    float64 `json:"idleJoules"`
+	StandbyJoules float64 `json:"standbyJoules"`
+	// EndWatts is what the machines drew at the end of the run, and SameEndJoules all energy
+	// if they had gone on like that until the longest run of the report ended: machines that
+	// stay draw idle power whether or not their own run is over. See [Report.SameEnd].
+	EndWatts      float64 `json:"endWatts"`
+	SameEndJoules float64 `json:"sameEndJoules"`
+	// MachineTypes are ordered by name.
+	MachineTypes []MachineEnergy `json:"machineTypes"`
+}
+
+// MachineEnergy is what all machines of a type drew; its parts are those of [Energy].
+type MachineEnergy struct {
+	MachineType   string  `json:"machineType"`
+	Joules        float64 `json:"joules"`
+	TaskJoules    float64 `json:"taskJoules"`
+	IdleJoules    float64 `json:"idleJoules"`
+	StandbyJoules float64 `json:"standbyJoules"`
 }
 
 // Waits are the times from the submission of a pod to its first start, waiting for

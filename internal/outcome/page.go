@@ -94,7 +94,10 @@ func (r Report) WriteHTML(w io.Writer) error {
 		p.Notes = r.notes(math.MaxInt)
 		p.Policies = figures{policies: r.Policies}.names()
 		p.Summary = r.table().view("Figures of each policy")
-		p.Further = []tableView{r.moreFigures().view("More figures"), r.eventCounts().view("Events by kind")}
+		if energy := r.energyTable(); len(energy.columns) > 0 {
+			p.Further = append(p.Further, energy.view("Energy"))
+		}
+		p.Further = append(p.Further, r.moreFigures().view("More figures"), r.eventCounts().view("Events by kind"))
 		p.Reasons = r.pendingLists()
 		p.Bars = []barChart{r.costBars(), r.waitBars()}
 		p.Lines = r.lineCharts()

@@ -69,7 +69,8 @@ func (t table) write(w io.Writer) error {
 	return err
 }
 
-// WriteTable prints the report for a terminal: a row per policy, then the lower
+// WriteTable prints the report for a terminal: a row per policy, where the energy went
+// if that is known, then the lower
 // bound, then why pods are still pending. Columns that say nothing, such as an
 // energy of 0 for all, are left out. Lines stay below 150 columns for amounts of
 // up to seven digits. Names are cut to 24 runes, and what does not print is
@@ -84,6 +85,12 @@ func (r Report) WriteTable(w io.Writer) error {
 		fmt.Fprintln(out)
 		if err := r.table().write(out); err != nil {
 			return err
+		}
+		if energy := r.energyTable(); len(energy.columns) > 0 {
+			fmt.Fprintln(out)
+			if err := energy.write(out); err != nil {
+				return err
+			}
 		}
 		fmt.Fprintln(out)
 		for _, line := range r.notes(longestName) {

@@ -22,6 +22,7 @@ var patterns = []string{
 	"{name: gr, shape: growing, rate: 3/m, peakRate: 40/m, exponent: 2.5, " + allMix + "}",
 	"{name: cy, shape: cycle, rate: 1/m, peakRate: 20/m, period: 35m, " + allMix + "}",
 	"{name: oo, shape: on-off, rate: 30/m, period: 50m, on: 15m, " + allMix + "}",
+	"{name: bu, shape: burst, count: 300, period: 50m, on: 15m, " + allMix + "}",
 }
 
 func withPatterns(entries ...string) string {
@@ -97,6 +98,26 @@ func TestDrawnPodsKeepTheirPromises(t *testing.T) {
 	}
 }
 
+func TestBurstsHaveAsManyPodsAsTheySay(t *testing.T) {
+	s := read(t, withPatterns("{name: bu, shape: burst, count: 120, period: 50m, on: 150s, "+allMix+"}"))
+	for seed := range uint64(20) {
+		counts := map[time.Duration]int{}
+		for _, p := range arrivals(t, s, seed) {
+			if p.Arrival%(50*time.Minute) >= 150*time.Second {
+				t.Fatalf("seed %d: pod %s comes at %v, outside any burst", seed, p.Name, p.Arrival)
+			}
+			counts[p.Arrival/(50*time.Minute)]++
+		}
+		if diff := cmp.Diff(map[time.Duration]int{0: 120, 1: 120, 2: 120}, counts); diff != "" {
+			t.Errorf("seed %d: pods by burst (-want +got):\n%s", seed, diff)
+		}
+	}
+	two := read(t, withPatterns("{name: bu, shape: burst, count: 120, bursts: 2, period: 10m, on: 10m, "+allMix+"}"))
+	if pods := arrivals(t, two, 1); len(pods) != 240 || pods[239].Arrival >= 20*time.Minute {
+		t.Errorf("two bursts of 120 come to %d pods up to %v", len(pods), pods[len(pods)-1].Arrival)
+	}
+}
+
 // TestAsManyPodsComeAsThePatternPromises compares each quarter of the horizon
 // with the integral of the rate, which math gives in a second way.
 func TestAsManyPodsComeAsThePatternPromises(t *testing.T) {
@@ -108,6 +129,12 @@ func TestAsManyPodsComeAsThePatternPromises(t *testing.T) {
 		"oo": func(at time.Duration) float64 {
 			if math.Mod(at.Minutes(), 50) < 15 {
 				return 30
+			}
+			return 0
+		},
+		"bu": func(at time.Duration) float64 {
+			if math.Mod(at.Minutes(), 50) < 15 {
+				return 20
 			}
 			return 0
 		},
@@ -199,14 +226,22 @@ func TestSeedsAndNamesDrawUnlike(t *testing.T) {
 // TestTheSameSeedGivesTheSameBytes holds what was drawn when this was written:
 // published results name a seed, and must be found again on any machine.
 func TestTheSameSeedGivesTheSameBytes(t *testing.T) {
-	s := read(t, withPatterns(patterns...))
-	for seed, want := range map[uint64]uint64{0: 0x8217cf452bd1a83c, 1: 0x5f4d353f938d93cc, 1 << 63: 0x3a93384c6e98f7f9} {
-		h := fnv.New64a()
-		for _, p := range arrivals(t, s, seed) {
-			fmt.Fprintf(h, "%+v\n", p)
-		}
-		if got := h.Sum64(); got != want {
-			t.Errorf("seed %d: hash %#x, want %#x", seed, got, want)
+	for _, tc := range []struct {
+		patterns []string
+		want     map[uint64]uint64
+	}{
+		{patterns[:4], map[uint64]uint64{0: 0x8217cf452bd1a83c, 1: 0x5f4d353f938d93cc, 1 << 63: 0x3a93384c6e98f7f9}},
+		{patterns[4:], map[uint64]uint64{0: 0x100a32ce271d0d9}},
+	} {
+		s := read(t, withPatterns(tc.patterns...))
+		for seed, want := range tc.want {
+			h := fnv.New64a()
+			for _, p := range arrivals(t, s, seed) {
+				fmt.Fprintf(h, "%+v\n", p)
+			}
+			if got := h.Sum64(); got != want {
+				t.Errorf("%d patterns, seed %d: hash %#x, want %#x", len(tc.patterns), seed, got, want)
+			}
 		}
 	}
 }

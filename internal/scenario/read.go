@@ -185,6 +185,8 @@ func (b *builder) flavor(_ int, v value) {
 		optional("machineType", into(&f.MachineType, b.label)),
 		optional("wattsIdle", into(&f.MilliwattsIdle, b.number(0, 1000, maxMilliwatts))),
 		optional("wattsFull", into(&f.MilliwattsFull, b.number(0, 1000, maxMilliwatts))),
+		optional("powerCurve", func(v value) { b.list(v, b.powerPoint(&f.PowerCurve)) }),
+		optional("standby", b.standby(&f.Standby)),
 		optional("speed", into(&f.Speed, b.ratio(1, maxRatio))),
 		optional("arch", into(&f.Arch, b.arch)),
 		optional("maxPods", into(&f.MaxPods, b.number(1, 1, maxMaxPods))))
@@ -196,6 +198,8 @@ func (b *builder) flavor(_ int, v value) {
 		b.fault(v, "has one of wattsIdle and wattsFull, want both or neither")
 	case f.MilliwattsIdle > f.MilliwattsFull:
 		b.bad(child(v, "wattsIdle"), errors.New("is more than wattsFull, want at most that"))
+	default:
+		b.powerSuits(v, &f)
 	}
 	if slices.ContainsFunc(b.s.Flavors, func(other Flavor) bool { return other.Name == f.Name }) {
 		b.bad(child(v, "name"), errors.New("is also the name of another flavor, want a name of its own"))

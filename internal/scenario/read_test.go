@@ -73,7 +73,8 @@ func TestEveryFieldIsRead(t *testing.T) {
   releaseLag: 0s
   migration: {bandwidth: 2.5G, bytesPerMemory: 0.25, fixed: 1s}
   flavors:
-  - {name: a.b, cpu: "0.5", memory: 0.3Gi, pricePerHour: 0, machineType: xeon, wattsIdle: 40, wattsFull: 95.5, speed: 0.8, arch: arm64, maxPods: 20}
+  - {name: a.b, cpu: "0.5", memory: 0.3Gi, pricePerHour: 0, machineType: xeon, wattsIdle: 40, wattsFull: 95.5, speed: 0.8, arch: arm64, maxPods: 20,
+     powerCurve: [{utilization: 0.1, watts: 60.5}, {utilization: 0.5, watts: 80}], standby: {watts: 3.2, wake: 45s, wakeWatts: 70}}
   - {name: g, cpu: 1500m, memory: 1G, pricePerHour: 1}
   nodes: [{flavor: g, count: 2, class: Service}, {flavor: a.b, class: Batch}, {flavor: g, class: Any}]
   homogeneousFlavor: a.b
@@ -94,6 +95,7 @@ func TestEveryFieldIsRead(t *testing.T) {
     - {shape: growing, rate: 1/h, peakRate: 30/h, mix: {nginx: 1}}
     - {shape: cycle, rate: 6/m, peakRate: 6/m, period: 30m, mix: {nginx: 1}}
     - {shape: on-off, rate: 1/m, period: 30m, on: 10m, mix: {nginx: 1}}
+    - {shape: burst, count: 7, period: 30m, on: 10m, mix: {nginx: 1}}
 `)
 	mix := []Share{{"nginx", 1_000_000}}
 	want := &Scenario{
@@ -102,8 +104,9 @@ func TestEveryFieldIsRead(t *testing.T) {
 		Migration: Migration{2_500_000_000, 0.25, time.Second},
 		Flavors: []Flavor{
 			{trace.Flavor{Name: "a.b", MilliCPU: 500, MemoryBytes: 322_122_547, Arch: "arm64", MachineType: "xeon", MaxPods: 20,
-				MilliwattsIdle: 40_000, MilliwattsFull: 95_500}, 0.8},
-			{trace.Flavor{Name: "g", MilliCPU: 1500, MemoryBytes: 1e9, MicroDollarsPerHour: 1e6, Arch: "amd64", MachineType: "g", MaxPods: 110}, 1},
+				MilliwattsIdle: 40_000, MilliwattsFull: 95_500}, 0.8,
+				[]PowerPoint{{0.1, 60_500}, {0.5, 80_000}}, &Standby{3200, 45 * time.Second, 70_000}},
+			{trace.Flavor{Name: "g", MilliCPU: 1500, MemoryBytes: 1e9, MicroDollarsPerHour: 1e6, Arch: "amd64", MachineType: "g", MaxPods: 110}, 1, nil, nil},
 		},
 		Nodes:             []Nodes{{"g", 2, class.Service}, {"a.b", 1, class.Batch}, {"g", 1, class.Any}},
 		HomogeneousFlavor: "a.b", MaxNodes: 4,
@@ -125,6 +128,7 @@ func TestEveryFieldIsRead(t *testing.T) {
 				{Name: "pattern-2", Shape: Growing, BaseRate: 1.0 / 3600, PeakRate: 30.0 / 3600, Exponent: 2, Mix: mix},
 				{Name: "pattern-3", Shape: Cycle, BaseRate: 0.1, PeakRate: 0.1, Period: 30 * time.Minute, Mix: mix},
 				{Name: "pattern-4", Shape: OnOff, BaseRate: 1.0 / 60, Period: 30 * time.Minute, On: 10 * time.Minute, Mix: mix},
+				{Name: "pattern-5", Shape: Burst, Count: 7, Period: 30 * time.Minute, On: 10 * time.Minute, Mix: mix},
 			},
 		},
 		TaskKinds: []TaskKind{
@@ -144,8 +148,8 @@ func TestEveryFieldIsRead(t *testing.T) {
 func TestFlavorsComeFromACatalogue(t *testing.T) {
 	s := read(t, head+"  flavorsFile: flavors.csv\n  nodes: [{flavor: z}]\n")
 	want := []Flavor{
-		{trace.Flavor{Name: "y", MilliCPU: 1000, MemoryBytes: 1 << 30, MicroDollarsPerHour: 50_000, Arch: "amd64", MachineType: "y", MaxPods: 110}, 1},
-		{trace.Flavor{Name: "z", MilliCPU: 2000, MemoryBytes: 8 << 30, MicroDollarsPerHour: 100_000, Arch: "arm64", MachineType: "z", MaxPods: 20}, 1},
+		{trace.Flavor{Name: "y", MilliCPU: 1000, MemoryBytes: 1 << 30, MicroDollarsPerHour: 50_000, Arch: "amd64", MachineType: "y", MaxPods: 110}, 1, nil, nil},
+		{trace.Flavor{Name: "z", MilliCPU: 2000, MemoryBytes: 8 << 30, MicroDollarsPerHour: 100_000, Arch: "arm64", MachineType: "z", MaxPods: 20}, 1, nil, nil},
 	}
 	if diff := cmp.Diff(want, s.Flavors); diff != "" || s.HomogeneousFlavor != "z" {
 		t.Errorf("homogeneous %q, want z; flavors (-want +got):\n%s", s.HomogeneousFlavor, diff)
@@ -243,6 +247,13 @@ func TestFaultsSayWhereAndWhatWouldBeRight(t *testing.T) {
 		{pattern("shape: growing, rate: 2/m, peakRate: 3/m, exponent: 101"), `patterns[0].exponent: "101" is too large`},
 		{pattern("shape: cycle, rate: 2/m, peakRate: 3/m"), `patterns[0].period: is missing`},
 		{pattern("shape: on-off, rate: 2/m, period: 1m, on: 2m"), `patterns[0].on: "2m" is longer than period`},
+		{pattern("shape: stable"), `patterns[0].rate: is missing, the shape stable needs it`},
+		{pattern("shape: burst, period: 1m, on: 1m"), `patterns[0].count: is missing, the shape burst needs it`},
+		{pattern("shape: burst, period: 1m, on: 1m, count: 0"), `patterns[0].count: "0" is zero`},
+		{pattern("shape: burst, period: 1m, on: 1m, count: 5, rate: 1/s"), `patterns[0].rate: does not belong to the shape burst`},
+		{pattern("shape: burst, period: 1m, on: 2m, count: 5"), `patterns[0].on: "2m" is longer than period`},
+		{pattern("shape: burst, period: 1s, on: 1s, count: 900000"), `patterns[0]: stands for up to 6480000000 pods`},
+		{pattern("shape: on-off, rate: 1/s, period: 1m, on: 1m, count: 5"), `patterns[0].count: does not belong to the shape on-off`},
 		{pattern("name: a, shape: stable, rate: 1/m}, {mix: {nginx: 1}, name: a, shape: stable, rate: 1/m"), `two patterns of the name "a"`},
 		{"  workload: {patterns: [{shape: stable, rate: 1/m, mix: {apache: 1}}]}", `patterns[0].mix.apache: "apache" is no task kind, want one of batch_large, batch_med, batch_small, nginx`},
 		{"  workload: {patterns: [{shape: stable, rate: 1/m, mix: {}}]}", `patterns[0].mix: names no task kind`},
@@ -285,6 +296,15 @@ func TestFaultsOfFlavors(t *testing.T) {
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, speed: 0", `flavors[0].speed: "0" is zero`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1", `flavors[0]: has one of wattsIdle and wattsFull`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 2, wattsFull: 1", `flavors[0].wattsIdle: "2" is more than wattsFull`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, powerCurve: [{utilization: 0.5, watts: 2}]", `flavors[0].powerCurve: stands without wattsIdle and wattsFull`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 0.5, watts: 2}, {utilization: 0.5, watts: 2}]", `flavors[0].powerCurve[1].utilization: "0.5" is out of order`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 1, watts: 2}]", `flavors[0].powerCurve[0].utilization: "1" is out of order`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 0.2, watts: 0.9}]", `flavors[0].powerCurve[0].watts: "0.9" is out of order`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{utilization: 0.2, watts: 3.1}]", `flavors[0].powerCurve[0].watts: "3.1" is out of order`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, powerCurve: [{watts: 2}]", `flavors[0].powerCurve[0].utilization: is missing`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, standby: {watts: 1, wake: 3s}", `flavors[0].standby: stands without wattsIdle and wattsFull`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, standby: {watts: 1, wake: 3s}", `flavors[0].standby.watts: "1" is no less than wattsIdle`},
+		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, wattsIdle: 1, wattsFull: 3, standby: {watts: 0.5, wake: 0s}", `flavors[0].standby.wake: "0s" is zero`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, machineType: a b", `flavors[0].machineType: "a b" is no label value`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, arch: AMD", `flavors[0].arch: "AMD" is no architecture`},
 		{"name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, maxPods: 0", `flavors[0].maxPods: "0" is zero`},

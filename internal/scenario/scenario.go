@@ -93,6 +93,11 @@ type Flavor struct {
 	// half as long. Above zero and at most 1000, by default 1. A catalogue has no
 	// speeds.
 	Speed float64
+	// PowerCurve has points between idle and full load, the lowest utilisation first;
+	// empty for a straight line. See [Flavor.Power].
+	PowerCurve []PowerPoint
+	// Standby is nil for machines that are always on.
+	Standby *Standby
 }
 
 // Size is what the pods on one machine can use.
@@ -147,7 +152,7 @@ type Trace struct {
 }
 
 // Pattern draws pods at random: a Poisson process whose rate depends on the
-// time. Each pod is of a task kind drawn from Mix. See [Pattern.Rate] for the
+// time, or for [Burst] a given number at random times. Each pod is of a task kind drawn from Mix. See [Pattern.Rate] for the
 // shapes.
 type Pattern struct {
 	// Name stands before the names of its pods, and with the seed it decides
@@ -162,10 +167,14 @@ type Pattern struct {
 	// Exponent says how sharply [Growing] turns upwards, by default 2. Above
 	// zero, at most 100.
 	Exponent float64
-	// Period is one round of [Cycle] and [OnOff].
+	// Period is one round of [Cycle], [OnOff] and [Burst].
 	Period time.Duration
-	// On is how long the burst takes that each period of [OnOff] begins with.
+	// On is how long the burst takes that each period of [OnOff] and [Burst] begins with.
 	On time.Duration
+	// Count is how many pods each period of [Burst] has, no more and no less.
+	Count int64
+	// Bursts is how many of them [Burst] has; 0 is one in every Period up to the horizon.
+	Bursts int64
 	// Mix is ordered by kind. There is at least one.
 	Mix []Share
 }

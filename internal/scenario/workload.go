@@ -184,16 +184,18 @@ func scaled(d time.Duration, scale float64) time.Duration {
 
 func (b *builder) pattern(i int, v value) {
 	p := Pattern{Name: "pattern-" + strconv.Itoa(i)}
-	words := map[string]Shape{"stable": Stable, "growing": Growing, "cycle": Cycle, "on-off": OnOff}
+	words := map[string]Shape{"stable": Stable, "growing": Growing, "cycle": Cycle, "on-off": OnOff, "burst": Burst}
 	rate := parsed(b.reader, "a rate such as 12/m", parseRate)
 	ok := b.object(v,
-		required("shape", "stable, growing, cycle or on-off", into(&p.Shape, oneOf(b.reader, "stable, growing, cycle or on-off", words))),
+		required("shape", "stable, growing, cycle, on-off or burst", into(&p.Shape, oneOf(b.reader, "stable, growing, cycle, on-off or burst", words))),
 		optional("name", into(&p.Name, b.entryName)),
-		required("rate", "a rate such as 12/m", into(&p.BaseRate, rate)),
+		optional("rate", into(&p.BaseRate, rate)),
 		optional("peakRate", into(&p.PeakRate, rate)),
 		optional("exponent", into(&p.Exponent, b.ratio(1, 100))),
 		optional("period", into(&p.Period, b.positive)),
 		optional("on", into(&p.On, b.positive)),
+		optional("count", into(&p.Count, b.number(1, 1, MaxPods))),
+		optional("bursts", into(&p.Bursts, b.number(1, 1, MaxPods))),
 		required("mix", "weights by task kind such as {batch_small: 5, nginx: 1}", into(&p.Mix, b.mix)))
 	if ok && b.shapeSuits(v, &p) {
 		b.later = append(b.later, func() { b.amount(v, p) })
@@ -205,13 +207,16 @@ func (b *builder) pattern(i int, v value) {
 // contradict each other.
 func (b *builder) shapeSuits(v value, p *Pattern) bool {
 	before := b.count()
-	needs := map[Shape][]string{Growing: {"peakRate"}, Cycle: {"peakRate", "period"}, OnOff: {"period", "on"}}[p.Shape]
-	for _, name := range []string{"peakRate", "exponent", "period", "on"} {
+	needs := map[Shape][]string{
+		Stable: {"rate"}, Growing: {"rate", "peakRate"}, Cycle: {"rate", "peakRate", "period"}, OnOff: {"rate", "period", "on"},
+		Burst: {"count", "period", "on"},
+	}[p.Shape]
+	for _, name := range []string{"rate", "peakRate", "exponent", "period", "on", "count", "bursts"} {
 		takes := slices.Contains(needs, name)
 		switch {
 		case takes && !has(v, name):
 			b.fault(child(v, name), "is missing, the shape %s needs it", p.Shape)
-		case !takes && has(v, name) && (name != "exponent" || p.Shape != Growing):
+		case !takes && has(v, name) && (name != "exponent" || p.Shape != Growing) && (name != "bursts" || p.Shape != Burst):
 			b.fault(child(v, name), "does not belong to the shape %s, want it left out", p.Shape)
 		}
 	}
@@ -222,7 +227,7 @@ func (b *builder) shapeSuits(v value, p *Pattern) bool {
 		p.Exponent = 2
 	}
 	switch {
-	case p.highest() == 0:
+	case p.Shape != Burst && p.highest() == 0:
 		b.bad(child(v, "rate"), errZero)
 	case has(v, "peakRate") && p.PeakRate < p.BaseRate:
 		b.bad(child(v, "peakRate"), errors.New("is less than rate, want at least that"))
@@ -250,8 +255,8 @@ func (b *builder) mix(v value) []Share {
 
 // amount notes a pattern that draws too many pods.
 func (b *builder) amount(v value, p Pattern) {
-	if expected := float64(p.highest()) * b.s.Horizon.Seconds(); expected > MaxPods {
-		b.fault(v, "stands for up to %.0f pods at its highest rate until the horizon, want at most %d", expected, MaxPods)
+	if most := p.most(b.s.Horizon); most > MaxPods {
+		b.fault(v, "stands for up to %.0f pods at its highest rate until the horizon, want at most %d", most, MaxPods)
 	}
 }
 
@@ -305,7 +310,7 @@ func (b *builder) pods(v value) {
 	w := b.s.Workload
 	total := 0.0
 	for _, p := range w.Patterns {
-		total += float64(float64(p.highest()) * b.s.Horizon.Seconds())
+		total += p.most(b.s.Horizon)
 	}
 	for _, t := range w.Traces {
 		total += float64(len(t.Pods))

@@ -55,7 +55,22 @@ func randomScenario(seed uint64) (*scenario.Scenario, []scenario.Pod) {
 		})
 		left -= n
 	}
+	randomCurves(rand.New(rand.NewPCG(seed, 2)), sc.Flavors)
 	return sc, randomPods(r, sc.Horizon)
+}
+
+// randomCurves gives some flavors a power curve and puts some into one machine type.
+func randomCurves(r *rand.Rand, flavors []scenario.Flavor) {
+	for i := range flavors {
+		f := &flavors[i]
+		f.MachineType = fmt.Sprint("t", r.IntN(3))
+		utilization, milliwatts := 0.0, f.MilliwattsIdle
+		for range r.IntN(4) {
+			utilization += 0.01 + 0.3*r.Float64()
+			milliwatts += r.Int64N(f.MilliwattsFull - milliwatts + 1)
+			f.PowerCurve = append(f.PowerCurve, scenario.PowerPoint{Utilization: utilization, Milliwatts: milliwatts})
+		}
+	}
 }
 
 func randomPods(r *rand.Rand, horizon time.Duration) []scenario.Pod {

@@ -83,6 +83,7 @@ type running struct {
 	object     *corev1.Pod
 	on         *machine
 	to         *machine      // where it is moving; it does no work meanwhile
+	first      time.Duration // when it started for the first time
 	since      time.Duration // when it began or went on to work
 	left       time.Duration // work left then, at speed 1
 	ends       time.Duration // when a service ends; 0: with the run
@@ -164,7 +165,11 @@ func (e *engine) begin(ctx context.Context) error {
 		return err
 	}
 	if policy.Plugins != nil {
-		maps.Copy(own, policy.Plugins(e.clock))
+		plugins, err := policy.Plugins(s, e.clock)
+		if err != nil {
+			return fmt.Errorf("make the plugins of policy %s: %w", policy.Name, err)
+		}
+		maps.Copy(own, plugins)
 	}
 	e.sched, err = NewScheduler(ctx, SchedulerOptions{Configuration: configuration, Clock: e.clock, Plugins: own})
 	if err != nil {
@@ -176,8 +181,11 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	e.less = profile.QueueSortFunc()
 	e.learner = learning.Shared(ctx, e.sched.client)
-	if s.Autoscale && policy.Controller != nil {
+	switch {
+	case s.Autoscale && policy.Controller != nil:
 		e.controller = policy.Controller(s)
+	case !s.Autoscale && policy.Standby != nil:
+		e.controller = policy.Standby(s)
 	}
 	e.result.begin(e.input)
 	e.samples = newSampler(s.Horizon)
@@ -301,6 +309,8 @@ func (e *engine) end(r *running) error {
 	if r.pod.Class == class.Batch {
 		e.learner.Observe(r.object.Namespace, r.pod.Category, r.pod.Runtime)
 		e.result.Makespan = e.now
+		e.result.Runtimes = append(e.result.Runtimes, e.now-r.first)
+		e.result.Responses = append(e.result.Responses, e.now-r.pod.Arrival)
 	}
 	e.tell(fact{what: podEnded, pod: r.pod.Name, node: r.on.name})
 	e.progress()
@@ -424,6 +434,7 @@ func (e *engine) finish() error {
 		over = max(over, e.lastStep)
 	}
 	e.samples.until(e, over)
+	e.result.EndWatts = e.endWatts()
 	for _, m := range e.leaving {
 		e.stopPaying(m, max(m.metered, min(m.gone, over)))
 	}
@@ -440,6 +451,9 @@ func (e *engine) finish() error {
 		e.result.PendingReasons[q.reason]++
 	}
 	slices.Sort(e.result.Waits)
+	slices.Sort(e.result.Runtimes)
+	slices.Sort(e.result.Responses)
+	e.result.sortEnergy()
 	return nil
 }
 
@@ -463,6 +477,11 @@ func (e *engine) act(plan cluster.Plan) error {
 			return err
 		}
 	}
+	for _, s := range plan.Resume {
+		if err := e.wake(s); err != nil {
+			return err
+		}
+	}
 	for _, p := range plan.Buy {
 		if _, err := e.buy(p); err != nil {
 			return err
@@ -482,6 +501,11 @@ func (e *engine) act(plan cluster.Plan) error {
 			return err
 		}
 	}
+	for _, s := range plan.Suspend {
+		if err := e.sleep(s); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -490,6 +514,8 @@ func (e *engine) act(plan cluster.Plan) error {
 func (e *engine) buy(p cluster.Purchase) (*machine, error) {
 	flavor := e.flavor(p.Flavor)
 	switch {
+	case !e.input.Scenario.Autoscale:
+		return nil, fmt.Errorf("%w: buy a machine of flavor %q in a fixed cluster", errPlan, p.Flavor)
 	case flavor == nil:
 		return nil, fmt.Errorf("%w: buy a machine of flavor %q, which is unknown", errPlan, p.Flavor)
 	case len(e.machines)+len(e.leaving) >= int(e.input.Scenario.MaxNodes):

@@ -169,6 +169,9 @@ func try(t testing.TB, sc *scenario.Scenario, c *script, pods ...scenario.Pod) (
 			return c.Decide(now, st)
 		})
 	}
+	if !sc.Autoscale {
+		p.Standby = p.Controller
+	}
 	var h history
 	var err error
 	input := sim.Input{Scenario: sc, Pods: pods, Policy: p}

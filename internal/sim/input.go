@@ -51,6 +51,8 @@ const (
 	podMoved        factKind = "moved"
 	podEnded        factKind = "ended"
 	podEvicted      factKind = "evicted"
+	machineSleeps   factKind = "put to sleep"
+	machineWoken    factKind = "woken"
 )
 
 // Policy is a way to run a cluster: a scheduler and who decides about machines.
@@ -60,15 +62,18 @@ type Policy struct {
 	// Scheduler returns the KubeSchedulerConfiguration for a scenario, in YAML. All pods
 	// name its profile default-scheduler.
 	Scheduler func(*scenario.Scenario) []byte
-	// Plugins makes those that the configuration needs beside the image's own; nil if
-	// it needs none.
-	Plugins func(clock.PassiveClock) runtime.Registry
+	// Plugins makes those that the configuration needs beside the image's own, or in their
+	// place, for a scenario; nil if it needs none.
+	Plugins func(*scenario.Scenario, clock.PassiveClock) (runtime.Registry, error)
 	// Groups says that the policy heeds the classes that the scenario gives the
 	// machines of the start. For others these take both batch pods and services.
 	Groups bool
 	// Controller makes the controller of one run, for a scenario; nil leaves the
 	// machines as they are.
 	Controller func(*scenario.Scenario) Controller
+	// Standby makes the controller of one run in a fixed cluster, whose machines may sleep
+	// but are neither bought nor given back; nil leaves them awake.
+	Standby func(*scenario.Scenario) Controller
 }
 
 // classOf is the class that a machine of the start has under the policy.

@@ -323,7 +323,8 @@ func (l *ledger) batchWaits() bool {
 
 func (l *ledger) settleMachines(r *sim.Result) {
 	bill := new(big.Int)
-	var hours, joules, cpu, memory, offered, offeredMemory float64
+	var hours, joules, tasks, taskJoules, cpu, memory, offered, offeredMemory float64
+	byType := map[string]float64{}
 	for _, m := range l.machines {
 		bill.Add(bill, l.bill(m, r.Over))
 		from, to, ok := l.paid(m, r.Over)
@@ -333,12 +334,14 @@ func (l *ledger) settleMachines(r *sim.Result) {
 		seconds := (to - from).Seconds()
 		hours += seconds
 		offered, offeredMemory = offered+float64(m.flavor.MilliCPU)*seconds, offeredMemory+float64(m.flavor.MemoryBytes)*seconds
-		joules += float64(m.flavor.MilliwattsIdle) * seconds / 1000
 		for _, c := range m.changes {
 			left := max(0, (to - c.at).Seconds())
 			cpu, memory = cpu+float64(c.cpu)*left, memory+float64(c.memory)*left
-			joules += float64(m.flavor.MilliwattsFull-m.flavor.MilliwattsIdle) * float64(c.cpu) / float64(m.flavor.MilliCPU) * left / 1000
 		}
+		drawn := m.joules(from, to)
+		joules += drawn
+		byType[m.flavor.MachineType] += drawn
+		tasks += drawn - float64(m.flavor.MilliwattsIdle)*seconds/1000
 	}
 	if bill.Cmp(big.NewInt(r.CostMicroDollars)) != 0 {
 		l.fault("the bill is %d micro-dollars, want %v", r.CostMicroDollars, bill)
@@ -346,8 +349,14 @@ func (l *ledger) settleMachines(r *sim.Result) {
 	if l.batchWaits() { // the rest is measured to when the run was given up
 		return
 	}
+	for _, e := range r.Energy {
+		if want := byType[e.MachineType]; math.Abs(e.Joules-want) > 1e-6*max(1, want) || math.Abs(e.TaskJoules+e.IdleJoules-e.Joules) > 1e-6*max(1, want) {
+			l.fault("machine type %q: %+v, want %v J", e.MachineType, *e, want)
+		}
+		taskJoules += e.TaskJoules
+	}
 	for what, pair := range map[string][2]float64{
-		"machine seconds": {r.MachineSeconds, hours}, "energy": {r.EnergyJoules, joules},
+		"machine seconds": {r.MachineSeconds, hours}, "energy": {r.EnergyJoules, joules}, "task energy": {taskJoules, tasks},
 		"CPU used": {r.UsedMilliCPUSeconds, cpu}, "memory used": {r.UsedMemoryByteSeconds, memory},
 		"CPU paid": {r.PaidMilliCPUSeconds, offered}, "memory paid": {r.PaidMemoryByteSeconds, offeredMemory},
 	} {
@@ -355,6 +364,34 @@ func (l *ledger) settleMachines(r *sim.Result) {
 			l.fault("%s: %v, want %v", what, got, want)
 		}
 	}
+}
+
+// joules is what the machine drew from one time to another.
+func (m *rented) joules(from, to time.Duration) float64 {
+	changes := slices.Clone(m.changes)
+	slices.SortStableFunc(changes, func(a, b change) int { return int(a.at - b.at) })
+	sum, used := 0.0, int64(0)
+	for _, c := range append(changes, change{at: to}) {
+		if at := min(c.at, to); at > from {
+			sum += milliwatts(m.flavor, float64(used)/float64(m.flavor.MilliCPU)) * (at - from).Seconds() / 1000
+			from = at
+		}
+		used += c.cpu
+	}
+	return sum
+}
+
+// milliwatts is the power of a machine at a load, point to point.
+func milliwatts(f *scenario.Flavor, load float64) float64 {
+	left := scenario.PowerPoint{Milliwatts: f.MilliwattsIdle}
+	for _, right := range append(slices.Clone(f.PowerCurve), scenario.PowerPoint{Utilization: 1, Milliwatts: f.MilliwattsFull}) {
+		if load <= right.Utilization {
+			part := (load - left.Utilization) / (right.Utilization - left.Utilization)
+			return float64(left.Milliwatts) + part*float64(right.Milliwatts-left.Milliwatts)
+		}
+		left = right
+	}
+	return math.NaN()
 }
 
 // uncountable reports whether the machines told of may have cost too much for an int64.

@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/scenario"
 )
@@ -33,6 +34,10 @@ type machine struct {
 	drain        *drain
 	replaces     *machine // the one it was bought to take the pods of
 	metered      time.Duration
+	asleep       bool
+	wakes        bool // from standby: it will be a node again
+	power        energy.Model
+	energy       *MachineEnergy // of its machine type
 }
 
 // drain is the emptying of a machine.
@@ -49,6 +54,7 @@ func (e *engine) addMachine(flavor *scenario.Flavor, c class.Class) *machine {
 	m := &machine{
 		name: fmt.Sprintf("%s-%d", flavor.Name, number), flavor: flavor, class: c,
 		from: -1, gone: -1, due: e.now + e.input.Scenario.AcquisitionLag.Mean,
+		power: flavor.Power(), energy: e.result.energyOf(flavor),
 	}
 	e.all = append(e.all, m)
 	at, _ := slices.BinarySearchFunc(e.machines, m, byName)
@@ -73,6 +79,10 @@ func byName(a, b *machine) int { return cmp.Compare(a.name, b.name) }
 func (e *engine) join(m *machine) error {
 	if m.from < 0 {
 		e.beginToPay(m)
+	}
+	if m.wakes {
+		e.meter(m, e.now)
+		m.wakes = false
 	}
 	m.node = nodeObject(m)
 	e.sched.AddNode(m.node)
@@ -174,9 +184,7 @@ func (e *engine) meter(m *machine, now time.Duration) {
 	r.UsedMemoryByteSeconds += float64(float64(m.used.MemoryBytes) * seconds)
 	r.PaidMilliCPUSeconds += float64(float64(size.MilliCPU) * seconds)
 	r.PaidMemoryByteSeconds += float64(float64(size.MemoryBytes) * seconds)
-	load := float64(m.used.MilliCPU) / float64(max(1, size.MilliCPU))
-	milliwatts := float64(m.flavor.MilliwattsIdle) + float64(float64(m.flavor.MilliwattsFull-m.flavor.MilliwattsIdle)*load)
-	r.EnergyJoules += float64(milliwatts * seconds / 1000)
+	e.meterEnergy(m, seconds)
 }
 
 func plus(a, b packing.Size) packing.Size {
@@ -192,7 +200,7 @@ func nodeObject(m *machine) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: m.name, Labels: map[string]string{
 			corev1.LabelHostname: m.name, corev1.LabelInstanceTypeStable: m.flavor.Name, corev1.LabelArchStable: m.flavor.Arch,
-			v1alpha1.LabelClass: string(m.class),
+			v1alpha1.LabelClass: string(m.class), v1alpha1.LabelMachineType: m.flavor.MachineType,
 		}},
 		Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
 	}

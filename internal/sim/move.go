@@ -124,7 +124,7 @@ func (e *engine) evict(r *running) error {
 		return nil
 	}
 	q := e.enqueue(r.pod, e.evicted[r.pod])
-	q.started, q.ends = true, r.ends
+	q.started, q.first, q.ends = true, r.first, r.ends
 	e.parked = append(e.parked, q)
 	if q.ends > 0 {
 		e.push(event{at: q.ends, kind: expiry, queued: q})

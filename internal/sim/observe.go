@@ -82,6 +82,8 @@ func (e *engine) seen(m *machine) cluster.Node {
 		n.Age = e.now - m.from
 	}
 	switch {
+	case m.asleep:
+		n.Phase = cluster.Asleep
 	case m.node == nil:
 		n.Phase, n.Due = cluster.Ordered, max(0, m.due-e.now)
 	case m.drain != nil:
@@ -130,7 +132,7 @@ func shortReason(unfit *framework.FitError) string {
 
 // impossible returns why no machine there can ever be takes the pod, or nothing.
 func (e *engine) impossible(p *scenario.Pod) string {
-	return impossible(e.input.Scenario, e.controller != nil, e.input.Policy.classOf, p)
+	return impossible(e.input.Scenario, e.controller != nil && e.input.Scenario.Autoscale, e.input.Policy.classOf, p)
 }
 
 // impossible looks at the flavors that can be bought, if any can, and at the

@@ -11,7 +11,8 @@ import (
 func (r *Result) Outcome(policy string, lowerBound int64, wall time.Duration) outcome.Policy {
 	p := outcome.Policy{
 		Name: policy, CostDollars: dollars(r.CostMicroDollars), LowerBoundDollars: dollars(lowerBound),
-		EnergyJoules: r.EnergyJoules, MakespanSeconds: r.Makespan.Seconds(), EndSeconds: r.Over.Seconds(),
+		EnergyJoules: r.EnergyJoules, Energy: r.energyOutcome(), Runtime: spans(r.Runtimes), Response: spans(r.Responses),
+		MakespanSeconds: r.Makespan.Seconds(), EndSeconds: r.Over.Seconds(),
 		Pods: outcome.Pods{
 			Submitted: r.Submitted, Scheduled: r.Scheduled, Completed: r.Completed, Pending: r.Pending, Failed: r.Failed,
 		},
@@ -44,6 +45,30 @@ func ratio(a, b float64) float64 {
 		return 0
 	}
 	return a / b
+}
+
+// energyOutcome is nil if no machine drew anything.
+func (r *Result) energyOutcome() *outcome.Energy {
+	if r.EnergyJoules <= 0 || len(r.Energy) == 0 {
+		return nil
+	}
+	all := &outcome.Energy{EndWatts: r.EndWatts}
+	for _, e := range r.Energy {
+		all.TaskJoules += e.TaskJoules
+		all.IdleJoules += e.IdleJoules
+		all.StandbyJoules += e.StandbyJoules
+		all.MachineTypes = append(all.MachineTypes, outcome.MachineEnergy(*e))
+	}
+	return all
+}
+
+// spans summarises ascending times, and is nil if there is none.
+func spans(sorted []time.Duration) *outcome.Waits {
+	if len(sorted) == 0 {
+		return nil
+	}
+	w := waits(sorted)
+	return &w
 }
 
 // waits summarises ascending times.

@@ -29,6 +29,7 @@ type queued struct {
 	// started says that it ran before and was evicted; ends is then when a service
 	// of limited lifetime ends all the same.
 	started bool
+	first   time.Duration // when it started for the first time
 	ends    time.Duration
 	reason  string // why the scheduler found no node
 }
@@ -138,7 +139,10 @@ func (e *engine) roomier() { e.freed = true }
 // start lets a pod run on the node that it was placed on.
 func (e *engine) start(q *queued, placed *corev1.Pod) {
 	m := e.machine(placed.Spec.NodeName)
-	r := &running{pod: q.pod, object: placed, on: m, since: e.now, left: q.pod.Runtime, ends: q.ends}
+	r := &running{pod: q.pod, object: placed, on: m, first: e.now, since: e.now, left: q.pod.Runtime, ends: q.ends}
+	if q.started {
+		r.first = q.first
+	}
 	if q.pod.Class == class.Batch {
 		r.expected = e.now + runtimes.EstimateOf(placed, e.learner, runtimes.Default).Runtime
 	}

@@ -25,6 +25,9 @@ type Result struct {
 	// Waits are the times from arrival to first start of the scheduled pods,
 	// ascending.
 	Waits []time.Duration
+	// Runtimes are the times from first start to end of the completed batch pods, Responses
+	// those from arrival to end; both ascending.
+	Runtimes, Responses []time.Duration
 	// Makespan is when the last batch pod ended.
 	Makespan time.Duration
 	// Over is when the run ended.
@@ -33,6 +36,10 @@ type Result struct {
 	CostMicroDollars int64
 	// EnergyJoules is what the machines drew while they were paid for.
 	EnergyJoules float64
+	// EndWatts is what they drew at the end of the run.
+	EndWatts float64
+	// Energy says which machines drew it, ordered by machine type.
+	Energy []*MachineEnergy
 	// UsedMilliCPUSeconds and UsedMemoryByteSeconds are requests times the time
 	// they were held; those Paid what the machines offered while they were paid for.
 	UsedMilliCPUSeconds, UsedMemoryByteSeconds float64

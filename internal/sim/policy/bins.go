@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/internal/learning"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/scenario"
 )
 
 // binName is the name of the plugin of Stratus.
@@ -48,12 +49,12 @@ var (
 	_ fwk.ReservePlugin  = (*bins)(nil)
 )
 
-func binPlugins(clk clock.PassiveClock) runtime.Registry {
+func binPlugins(_ *scenario.Scenario, clk clock.PassiveClock) (runtime.Registry, error) {
 	return runtime.Registry{binName: func(ctx context.Context, _ apiruntime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return &bins{
 			handle: handle, clock: clk, learner: learning.Shared(ctx, handle.ClientSet()), finishes: map[types.UID]time.Time{},
 		}, nil
-	}}
+	}}, nil
 }
 
 // Name implements fwk.Plugin.

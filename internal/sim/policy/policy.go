@@ -17,7 +17,8 @@ import (
 	"supercargo.dev/supercargo/plugins/timebin"
 )
 
-// Names returns the names of all policies, the baseline first.
+// Names returns the names of all policies but heats-H and standby-H, of which there are as
+// many as numbers, the baseline first.
 func Names() []string {
 	return []string{"default", "most-allocated", "coca", "stratus", "htas", "supercargo"}
 }
@@ -32,8 +33,14 @@ func ByName(name string) (sim.Policy, error) {
 		"htas":           {Scheduler: timeBins(manifests.SchedulerConfig), Groups: true, Controller: htas},
 		"supercargo":     {Scheduler: timeBins(manifests.InOrderSchedulerConfig), Controller: supercargo},
 	}[name]
+	if text, is := strings.CutPrefix(name, heatsPrefix); is {
+		return weighted(name, text, heats)
+	}
+	if text, is := strings.CutPrefix(name, standbyPrefix); is {
+		return weighted(name, text, heatsStandby)
+	}
 	if !ok {
-		return sim.Policy{}, fmt.Errorf("no policy is called %q, want one of %s", name, strings.Join(Names(), ", "))
+		return sim.Policy{}, fmt.Errorf("no policy is called %q, want one of %s, or heats-H or standby-H with H from 0 to 1", name, strings.Join(Names(), ", "))
 	}
 	p.Name = name
 	return p, nil

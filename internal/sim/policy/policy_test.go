@@ -209,7 +209,10 @@ func TestSchedulersTakeTheConfigurationOfEveryPolicyAtAnyInterval(t *testing.T) 
 			p := byName(t, name)
 			options := sim.SchedulerOptions{Configuration: p.Scheduler(&scenario.Scenario{ScalingInterval: interval}), Clock: &sim.Clock{}}
 			if p.Plugins != nil {
-				options.Plugins = p.Plugins(options.Clock)
+				var err error
+				if options.Plugins, err = p.Plugins(&scenario.Scenario{}, options.Clock); err != nil {
+					t.Fatal(err)
+				}
 			}
 			s, err := sim.NewScheduler(t.Context(), options)
 			if err != nil {
