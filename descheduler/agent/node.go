@@ -117,6 +117,7 @@ func machineOf(node *corev1.Node) meter.Machine {
 	return meter.Machine{
 		Type:       cmp.Or(node.Labels[v1alpha1.LabelMachineType], node.Labels[corev1.LabelInstanceTypeStable]),
 		ProviderID: node.Spec.ProviderID, Zone: node.Labels[corev1.LabelTopologyZone], Architecture: node.Status.NodeInfo.Architecture,
+		Cores: node.Status.Allocatable.Cpu().AsApproximateFloat64(),
 	}
 }
 

@@ -23,11 +23,12 @@ var (
 	infoDesc = prometheus.NewDesc("supercargo_node_info",
 		"What machine the node is, and where the coefficients of its power model come from (empty: no model is used). Always 1.",
 		[]string{"node", "machine_type", "zone", "arch", "power_model"}, nil)
+	coresDesc = prometheus.NewDesc("supercargo_node_allocatable_cores", "CPU that the node offers to pods.", []string{"node"}, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (m *Meter) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{wattsDesc, joulesDesc, timeDesc, droppedDesc, infoDesc} {
+	for _, d := range []*prometheus.Desc{wattsDesc, joulesDesc, timeDesc, droppedDesc, infoDesc, coresDesc} {
 		to <- d
 	}
 }
@@ -56,6 +57,9 @@ func (m *Meter) Collect(to chan<- prometheus.Metric) {
 		origin = m.origin
 	}
 	to <- prometheus.MustNewConstMetric(infoDesc, prometheus.GaugeValue, 1, m.Node, m.machine.Type, m.machine.Zone, m.machine.Architecture, origin)
+	if m.machine.Cores > 0 {
+		to <- prometheus.MustNewConstMetric(coresDesc, prometheus.GaugeValue, m.machine.Cores, m.Node)
+	}
 }
 
 func kindOf(s energy.Source) string {

@@ -57,6 +57,8 @@ type Machine struct {
 	// Type is the machine type, ProviderID what the cloud calls the machine, Zone and
 	// Architecture where it is and what it runs. Each may be empty.
 	Type, ProviderID, Zone, Architecture string
+	// Cores is how many the node offers to pods; 0 if that is not known.
+	Cores float64
 }
 
 // Options say what to read.

@@ -271,7 +271,7 @@ func TestMetrics(t *testing.T) {
 	d := newTree(t)
 	d.stat(0, 0)
 	m, clock := d.meter(Options{})
-	m.Know(Machine{Type: "m5.large", Zone: "eu-1", Architecture: "amd64"})
+	m.Know(Machine{Type: "m5.large", Zone: "eu-1", Architecture: "amd64", Cores: 1.93})
 	for busy := range uint64(3) {
 		d.stat(busy*200, 0)
 		m.read()
@@ -286,6 +286,7 @@ func TestMetrics(t *testing.T) {
 		`supercargo_node_power_readings_dropped_total{fault="no-time-passed",node="n1",source="model"} 1`,
 		`supercargo_node_power_readings_dropped_total{fault="negative",node="n1",source="model"} 0`,
 		`supercargo_node_info{arch="amd64",machine_type="m5.large",node="n1",power_model="machine-type",zone="eu-1"} 1`,
+		`supercargo_node_allocatable_cores{node="n1"} 1.93`,
 	} {
 		if !strings.Contains(got, want+"\n") {
 			t.Errorf("no line %s in\n%s", want, got)
