@@ -26,8 +26,10 @@ const (
 		` or sum by (namespace, pod) (increase(container_cpu_usage_seconds_total{container!="", container!="POD", pod!=""}[%[1]ds]))) / %[1]d`
 	ownersOver = `max by (namespace, pod, owner_kind, owner_name) (max_over_time(kube_pod_owner[%[1]ds]))`
 	coresOver  = `max by (node) (max_over_time(supercargo_node_allocatable_cores[%[1]ds]))` +
+		` or max by (node) (max_over_time(supercargo_node_allocatable{resource="cpu"}[%[1]ds]))` + // of the metrics adapter
 		` or max by (node) (max_over_time(kube_node_status_allocatable{resource="cpu"}[%[1]ds]))`
 	agentInfoOver  = `max by (node, machine_type, zone) (max_over_time(supercargo_node_info[%[1]ds]))`
+	adapterOver    = `max by (node, machine_type) (max_over_time(supercargo_node_ready[%[1]ds]))`
 	nodeLabelsOver = `max by (node, label_supercargo_dev_machine_type, label_node_kubernetes_io_instance_type, label_topology_kubernetes_io_zone)` +
 		` (max_over_time(kube_node_labels[%[1]ds]))`
 )
@@ -42,7 +44,7 @@ type Observer struct {
 
 // Observe returns what was seen from one moment to another in slices of the given length,
 // the last of which may be shorter, or left out if it is under [LookEvery]. progress, if
-// not nil, is told how many slices of how many are done. It costs nine queries a slice.
+// not nil, is told how many slices of how many are done. It costs ten queries a slice.
 func (o Observer) Observe(ctx context.Context, from, to time.Time, slice time.Duration, progress func(done, all int)) ([]bill.Slice, Tally, error) {
 	if slice < LookEvery || to.Sub(from) < LookEvery {
 		return nil, Tally{}, fmt.Errorf("look at %v in slices of %v: want both to be at least %v", to.Sub(from), slice, LookEvery)
@@ -114,6 +116,7 @@ func (o Observer) nodes(ctx context.Context, from, to time.Time) (map[string]bil
 		zone       string
 	}{
 		{agentInfoOver, []string{"machine_type"}, "zone"},
+		{adapterOver, []string{"machine_type"}, ""},
 		{nodeLabelsOver, []string{"label_supercargo_dev_machine_type", "label_node_kubernetes_io_instance_type"}, "label_topology_kubernetes_io_zone"},
 	} {
 		samples, err := o.over(ctx, ask.expression, from, to)

@@ -178,6 +178,10 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 	}
 	power("a", 100)
 	power("b", 60)
+	power("c", 30)
+	h.put(-30, 0, always(1), "__name__", "supercargo_node_ready", "node", "c", "machine_type", "tiny")
+	h.put(-30, 0, always(2), "__name__", "supercargo_node_allocatable", "node", "c", "machine_type", "tiny", "resource", "cpu")
+	h.put(-30, 0, always(1<<30), "__name__", "supercargo_node_allocatable", "node", "c", "machine_type", "tiny", "resource", "memory")
 	h.put(-30, 0, always(1), "__name__", "supercargo_node_info", "node", "a", "machine_type", "big", "zone", "eu-1", "arch", "amd64", "power_model", "")
 	h.put(-30, 0, always(1), "__name__", "kube_node_labels", "node", "a", "label_node_kubernetes_io_instance_type", "other")
 	h.put(-30, 0, always(1), "__name__", "kube_node_labels", "node", "b", "label_node_kubernetes_io_instance_type", "small", "label_topology_kubernetes_io_zone", "eu-2")
@@ -214,7 +218,7 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(observed) != 2 || !slices.Equal(told, []int{1, 2, 2, 2}) || tally.Counts.Of(energy.Sound) != 4 {
+	if len(observed) != 2 || !slices.Equal(told, []int{1, 2, 2, 2}) || tally.Counts.Of(energy.Sound) != 6 {
 		t.Fatalf("%d slices, progress %v, %+v; want ten minutes and five", len(observed), told, tally)
 	}
 	last := observed[1]
@@ -224,6 +228,7 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 	wantNodes := []bill.Node{
 		{Name: "a", MachineType: "big", Zone: "eu-1", Cores: 8, Energy: energy.Usage{Measured: 60_000, Covered: 10 * time.Minute}},
 		{Name: "b", MachineType: "small", Zone: "eu-2", Cores: 4, Energy: energy.Usage{Measured: 36_000, Covered: 10 * time.Minute}},
+		{Name: "c", MachineType: "tiny", Cores: 2, Energy: energy.Usage{Measured: 18_000, Covered: 10 * time.Minute}},
 	}
 	if !slices.Equal(observed[0].Nodes, wantNodes) {
 		t.Errorf("nodes are %+v, want %+v", observed[0].Nodes, wantNodes)
