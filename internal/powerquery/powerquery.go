@@ -75,51 +75,61 @@ func (m Meter) Read(ctx context.Context, at time.Time) (map[string]energy.Readin
 const LookEvery = 30 * time.Second
 
 // Used returns what the nodes used from one moment to another, which are at least
-// [LookEvery] apart: the mean of the power that is seen every half minute, for as long
-// as there was some to see. It passes over what no meter can have shown: power below 0.
-// A node whose source changed has the energy of each. It costs two queries.
+// [LookEvery] apart: what their counters grew by where the preset has some, else the mean of
+// the power that is seen every half minute, for as long as there was some to see. It passes
+// over what no meter can have shown: power below 0. A node whose source changed has the
+// energy of each. It costs two queries.
 func (m Meter) Used(ctx context.Context, from, to time.Time) (map[string]energy.Usage, Tally, error) {
-	span := to.Sub(from).Truncate(LookEvery)
+	whole := to.Sub(from)
+	span := whole.Truncate(LookEvery)
 	if span < LookEvery {
 		return nil, Tally{}, fmt.Errorf("ask for energy from %s to %s: want at least %v", from.Format(time.RFC3339), to.Format(time.RFC3339), LookEvery)
 	}
 	over := func(function string) string {
 		return fmt.Sprintf("%s(((%s) >= 0)[%ds:%ds])", function, m.Preset.Watts, int(span.Seconds()), int(LookEvery.Seconds()))
 	}
-	watts, err := m.ask(ctx, over("avg_over_time"), to)
-	if err != nil {
-		return nil, Tally{}, err
-	}
 	counts, err := m.ask(ctx, over("count_over_time"), to)
 	if err != nil {
 		return nil, Tally{}, err
 	}
-	looks := map[key]float64{}
-	for _, s := range counts.samples {
-		looks[s.key] = min(s.value, 1e9)
+	expression := over("avg_over_time")
+	if m.Preset.Joules != "" {
+		expression = fmt.Sprintf(m.Preset.Joules, int(whole.Seconds()))
 	}
-	nodes, tally := map[string]energy.Usage{}, Tally{Nameless: watts.nameless}
-	for _, s := range slices.Backward(watts.samples) {
-		fault := m.Limits.Check(energy.Reading{Source: s.source, At: to, Watts: energy.Watts(s.value)}, to)
-		tally.Counts[fault]++
-		if fault != energy.Sound || !(looks[s.key] >= 1) {
+	amounts, err := m.ask(ctx, expression, to)
+	if err != nil {
+		return nil, Tally{}, err
+	}
+	seen := map[key]time.Duration{}
+	for _, s := range counts.samples {
+		if s.value >= 1 {
+			// There may be a look at either end, one more than half minutes.
+			seen[s.key] = min(time.Duration(min(s.value, 1e9))*LookEvery, whole)
+		}
+	}
+	nodes, tally := map[string]energy.Usage{}, Tally{Nameless: amounts.nameless}
+	for _, s := range amounts.samples {
+		known := seen[s.key]
+		if known == 0 {
 			continue
 		}
-		u := nodes[s.node]
-		// There may be a look at either end, one more than half minutes.
-		known := min(time.Duration(looks[s.key])*LookEvery, to.Sub(from)-u.Covered)
-		u.Covered += known
-		joules := energy.Joules(s.value * known.Seconds())
-		if s.source.Measured() {
-			u.Measured += joules
-		} else {
-			u.Modelled += joules
+		joules, watts := s.value, s.value/known.Seconds()
+		if m.Preset.Joules == "" {
+			joules, watts = s.value*known.Seconds(), s.value
 		}
-		nodes[s.node] = u
-	}
-	for node, u := range nodes {
-		u.Gaps = to.Sub(from) - u.Covered
-		nodes[node] = u
+		fault := m.Limits.Check(energy.Reading{Source: s.source, At: to, Watts: energy.Watts(watts)}, to)
+		tally.Counts[fault]++
+		if fault == energy.Sound {
+			u := nodes[s.node]
+			if s.source.Measured() {
+				u.Measured += energy.Joules(joules)
+			} else {
+				u.Modelled += energy.Joules(joules)
+			}
+			u.Covered = min(u.Covered+known, whole)
+			u.Gaps = whole - u.Covered
+			nodes[s.node] = u
+		}
 	}
 	return nodes, tally, nil
 }

@@ -98,13 +98,12 @@ func TestWhatMayOverlapIsNotAddedUp(t *testing.T) {
 }
 
 func TestEnergyIsMeanPowerForAsLongAsItIsKnown(t *testing.T) {
-	own := preset(t, Supercargo)
-	mean, count := "avg_over_time((("+own.Watts+") >= 0)[300s:30s])", "count_over_time((("+own.Watts+") >= 0)[300s:30s])"
-	m := Meter{Preset: own, Limits: energy.Limits{Rated: 1000}, Querier: server{
+	mean, count := "avg_over_time(((q) >= 0)[300s:30s])", "count_over_time(((q) >= 0)[300s:30s])"
+	m := Meter{Preset: Own("q"), Limits: energy.Limits{Rated: 1000}, Querier: server{
 		mean: {one(100, "node", "whole", "source", "rapl"), one(100, "node", "both-ends", "source", "rapl"), one(100, "node", "half", "source", "model"),
 			one(60, "node", "changed", "source", "model"), one(40, "node", "changed", "source", "hwmon"), one(2000, "node", "impossible", "source", "rapl"), one(5, "node", "uncounted", "source", "rapl")},
 		count: {one(10, "node", "whole", "source", "rapl"), one(11, "node", "both-ends", "source", "rapl"), one(5, "node", "half", "source", "model"),
-			one(4, "node", "changed", "source", "model"), one(7, "node", "changed", "source", "hwmon"), one(10, "node", "impossible", "source", "rapl")},
+			one(4, "node", "changed", "source", "model"), one(7, "node", "changed", "source", "hwmon"), one(10, "node", "impossible", "source", "rapl"), one(math.NaN(), "node", "uncounted", "source", "rapl")},
 	}}
 	nodes, tally, err := m.Used(t.Context(), noon.Add(-5*time.Minute), noon)
 	if err != nil {
@@ -114,8 +113,8 @@ func TestEnergyIsMeanPowerForAsLongAsItIsKnown(t *testing.T) {
 		"whole":     {Measured: 30_000, Covered: 300 * time.Second},
 		"both-ends": {Measured: 30_000, Covered: 300 * time.Second},
 		"half":      {Modelled: 15_000, Covered: 150 * time.Second, Gaps: 150 * time.Second},
-		// What is measured goes first where the two together are longer than the time.
-		"changed": {Measured: 40 * 210, Modelled: 60 * 90, Covered: 300 * time.Second},
+		// The two together are seen for longer than there was time.
+		"changed": {Measured: 40 * 210, Modelled: 60 * 120, Covered: 300 * time.Second},
 	}
 	if len(nodes) != len(want) {
 		t.Errorf("%v, want %d nodes", nodes, len(want))
@@ -130,6 +129,21 @@ func TestEnergyIsMeanPowerForAsLongAsItIsKnown(t *testing.T) {
 	}
 	if _, _, err := m.Used(t.Context(), noon, noon.Add(time.Second)); err == nil {
 		t.Error("the energy of a second can be asked for")
+	}
+}
+
+// TestCountersGoBeforeLooks: what a counter grew by is the energy, and looks say of which
+// time.
+func TestCountersGoBeforeLooks(t *testing.T) {
+	p := Preset{Name: "p", Source: energy.SourceRAPL, Watts: "w", Joules: "increase(j[%ds])"}
+	m := Meter{Preset: p, Limits: energy.Limits{Rated: 200}, Querier: server{
+		"increase(j[310s])":                     {one(29_000, "node", "a"), one(90_000, "node", "impossible"), one(5, "node", "unseen")},
+		"count_over_time(((w) >= 0)[300s:30s])": {one(8, "node", "a"), one(10, "node", "impossible")},
+	}}
+	nodes, tally, err := m.Used(t.Context(), noon.Add(-310*time.Second), noon)
+	want := energy.Usage{Measured: 29_000, Covered: 240 * time.Second, Gaps: 70 * time.Second}
+	if err != nil || len(nodes) != 1 || nodes["a"] != want || tally.Counts.Of(energy.AboveRated) != 1 {
+		t.Errorf("%+v, %+v, %v; want %+v", nodes, tally, err, want)
 	}
 }
 

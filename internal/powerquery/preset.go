@@ -21,6 +21,9 @@ type Preset struct {
 	// behind Watts was taken, in seconds since 1970. Empty: nobody can tell, and a
 	// reading counts as new; then the server's look-back (five minutes) bounds its age.
 	Stamp string
+	// Joules is one that has, for each node, what a counter grew by within a range that is
+	// written as %ds. Empty: energy is what looks at Watts give.
+	Joules string
 }
 
 // Names of the presets.
@@ -32,7 +35,8 @@ const (
 
 // Presets returns all presets, by name. They are:
 //
-//   - supercargo: the node agents' own meters.
+//   - supercargo: the node agents' own meters. Energy comes from their counters, which add
+//     up each second and not each scrape.
 //   - kepler: Kepler 0.11, whose zones overlap (a package holds its cores). So zones are
 //     never added up, and package is the one that all machines have; the sensors of one
 //     zone (packages of several sockets) are.
@@ -56,6 +60,8 @@ func Presets() []Preset {
 			Name: Supercargo, Source: energy.SourceQuery,
 			Watts: `max by (node, source) (supercargo_node_power_watts)`,
 			Stamp: `max by (node, source) (supercargo_node_power_reading_timestamp_seconds)`,
+			// A source that is no longer used has a counter that stands still.
+			Joules: `max by (node, source) (increase(supercargo_node_energy_joules_total[%ds]) > 0)`,
 		},
 	}
 }
