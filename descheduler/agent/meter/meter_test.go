@@ -116,7 +116,7 @@ func TestWhatIsNotKnownIsNotFilledIn(t *testing.T) {
 		from, to float64
 		want     energy.Joules // below 0: not known
 	}{
-		{1, 2, 50}, {1.25, 1.75, 25}, {91, 92, 50}, {1, 91, -1}, {1, 92, -1}, {2, 3, -1}, {0, 2, -1}, {91, 93, -1}, {91.5, 91.5, -1}, {92, 91, -1},
+		{1, 2, 50}, {1.25, 1.75, 25}, {91, 92, 50}, {3, 4, -1}, {89, 91, -1}, {1, 91, -1}, {1, 92, -1}, {2, 3, -1}, {0, 2, -1}, {91, 93, -1}, {91.5, 91.5, -1}, {92, 91, -1},
 	}
 	for _, tc := range tests {
 		at := func(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
@@ -342,6 +342,18 @@ func TestAMeterWithoutANodeIsRefused(t *testing.T) {
 	for _, o := range []Options{{}, {Node: "n"}, {Root: "/"}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("%+v is a meter", o)
+		}
+	}
+}
+
+// BenchmarkRead reads how busy this machine is, which is all that a node without a meter
+// costs each second.
+func BenchmarkRead(b *testing.B) {
+	m := &modelled{root: "/", model: func(int) energy.Model { return energy.Model{Idle: 10, Full: 20} }}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := m.read(time.Now); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
