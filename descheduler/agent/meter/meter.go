@@ -113,6 +113,7 @@ type Meter struct {
 	now     instrument   // nil: none
 	lookAt  time.Time    // when one is looked for next
 	failing bool
+	wrong   string // with the meters that were looked for last
 	dropped map[energy.Source]*energy.Counts
 	used    map[energy.Source]energy.Joules
 }
@@ -239,7 +240,8 @@ func (m *Meter) look() {
 	}
 	m.lookAt = now.Add(lookEvery)
 	found, err := m.find()
-	if err != nil {
+	if err != nil && err.Error() != m.wrong { // once, not every minute
+		m.wrong = err.Error()
 		m.Log.Error(err, "A power meter of the node cannot be used")
 	}
 	if found == nil || m.now != nil && !m.failing && found.source() == m.now.source() {
