@@ -65,7 +65,7 @@ const ReportBytes = 4096
 // and governor are one row; the tasks are in the order of Tasks.
 type wire struct {
 	Version   int      `json:"v"`
-	Governors []string `json:"g"`           // the first is the one at home
+	Governors []string `json:"g"` // the first is the one at home
 	Switched  bool     `json:"s,omitempty"`
 	Complete  bool     `json:"c,omitempty"`
 	Failure   string   `json:"f,omitempty"`
@@ -127,6 +127,14 @@ func plain(text string) string {
 		}
 		return r
 	}, text[:min(len(text), most)])
+}
+
+// OnlyHome returns the report without what was done under other governors than the
+// machine's own.
+func (r Report) OnlyHome() Report {
+	r.Runs = slices.DeleteFunc(slices.Clone(r.Runs), func(run Run) bool { return run.Governor != r.Home })
+	r.Idle = slices.DeleteFunc(slices.Clone(r.Idle), func(i Idle) bool { return i.Governor != r.Home })
+	return r
 }
 
 func decijoules(e energy.Joules) int64 { return int64(math.Round(float64(e) * 10)) }

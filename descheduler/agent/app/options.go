@@ -51,6 +51,9 @@ type Options struct {
 	// where it is looked for.
 	HostRoot, CRIU, HostPath string
 
+	// ProbeState is where probes on this node keep which CPU governors they have switched.
+	ProbeState string
+
 	// MaxMoves, MaxImages, MaxImageBytes and MaxTotalBytes are limits.
 	MaxMoves, MaxImages          int
 	MaxImageBytes, MaxTotalBytes string
@@ -86,6 +89,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.HostRoot, "host-root", "/", "`folder` that has the node's root folder, such as /proc/1/root in a pod with hostPID")
 	f.StringVar(&o.CRIU, "criu", "criu", "`program` on the node")
 	f.StringVar(&o.HostPath, "host-path", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "`folders` of the node where --criu is looked for")
+	f.StringVar(&o.ProbeState, "probe-state-dir", DefaultProbeState, "`folder` in which probes of this machine write down the CPU governors that they switch; those of a probe that died are put back")
 	f.IntVar(&o.MaxMoves, "max-moves", 2, "how many containers of the node may be dumped and shipped at once; others run on meanwhile")
 	f.IntVar(&o.MaxImages, "max-images", 8, "how many checkpoints the node takes at once")
 	f.StringVar(&o.MaxImageBytes, "max-image-bytes", "8Gi", "`size` that one checkpoint may have")
@@ -150,7 +154,7 @@ func (o *Options) check() (sizes, labels.Selector, error) {
 
 func (o *Options) checkPlaces() []error {
 	var errs []error
-	for name, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir, "host-root": o.HostRoot, "kubelet-checkpoints": o.KubeletCheckpoints} {
+	for name, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir, "host-root": o.HostRoot, "kubelet-checkpoints": o.KubeletCheckpoints, "probe-state-dir": o.ProbeState} {
 		if !filepath.IsAbs(dir) {
 			errs = append(errs, fmt.Errorf("--%s=%s: it must be an absolute path", name, dir))
 		}
