@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -201,9 +202,8 @@ func (p *probe) run(ctx context.Context, task Task, size profile.Size, governor 
 
 // measure does the work.
 func (p *probe) measure(ctx context.Context, task Task, size profile.Size) (Run, error) {
-	if need := int(size.MemoryBytes / 8); len(p.memory) < need {
-		p.memory = nil // before more is taken
-		p.memory = make([]float64, need)
+	if p.memory == nil { // all of it at once: there is room for that, and no more
+		p.memory = make([]float64, slices.Max(p.Sizes.MemoryBytes)/8)
 	}
 	var limit *limiter
 	work := Work{Task: task, Seed: p.Seed, Amount: p.Amount, Workers: int((size.MilliCPU + 999) / 1000)}
