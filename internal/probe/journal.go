@@ -8,14 +8,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // journal remembers on disk what a probe has done, so that who comes after a failure goes
 // on. It has one line for each thing done; a last line that was cut off by a crash is
-// passed over.
+// passed over, and so is all of a journal of the day before yesterday.
 type journal struct {
 	file *os.File
 }
+
+// journalAge is how old what was done may be to be gone on with.
+const journalAge = 24 * time.Hour
 
 // entry is a line: the first says which probe it is, the others what was done.
 type entry struct {
@@ -26,8 +30,8 @@ type entry struct {
 
 // openJournal opens the one of a probe at a path, and returns what it has done. The
 // journal of another probe is thrown away.
-func openJournal(path, probe string) (*journal, Report, error) {
-	done, err := readJournal(path, probe)
+func openJournal(path, probe string, now time.Time) (*journal, Report, error) {
+	done, err := readJournal(path, probe, now.Add(-journalAge))
 	if err != nil {
 		return nil, Report{}, fmt.Errorf("read what was probed before: %w", err)
 	}
@@ -56,7 +60,7 @@ func openJournal(path, probe string) (*journal, Report, error) {
 	return j, done, nil
 }
 
-func readJournal(path, probe string) (done Report, err error) {
+func readJournal(path, probe string, oldest time.Time) (done Report, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Report{}, nil
@@ -76,6 +80,8 @@ func readJournal(path, probe string) (done Report, err error) {
 			return Report{}, nil
 		case e.Idle != nil:
 			done.Idle = append(done.Idle, *e.Idle)
+		case e.Run != nil && e.Run.Started.Before(oldest):
+			return Report{}, nil
 		case e.Run != nil:
 			done.Runs = append(done.Runs, *e.Run)
 		}

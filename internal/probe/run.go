@@ -76,7 +76,7 @@ type probe struct {
 // in any case, and leaves the governors as they were.
 func Start(ctx context.Context, o Options) (report Report, err error) {
 	p := &probe{Options: o}
-	if p.journal, p.report, err = openJournal(o.Journal, o.identity()); err != nil {
+	if p.journal, p.report, err = openJournal(o.Journal, o.identity(), o.Clock.Now()); err != nil {
 		return Report{Failure: err.Error()}, err
 	}
 	defer func() {

@@ -161,11 +161,25 @@ func TestALineThatWasCutOffIsPassedOver(t *testing.T) {
 	if err := os.WriteFile(o.Journal, text[:len(text)-20], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if done, err := readJournal(o.Journal, o.identity()); err != nil || len(done.Runs) != 7 {
+	if done, err := readJournal(o.Journal, o.identity(), time.Time{}); err != nil || len(done.Runs) != 7 {
 		t.Errorf("%d runs are known (%v), want 7", len(done.Runs), err)
 	}
 	if r, err := Start(t.Context(), o); err != nil || len(r.Runs) != 8 {
 		t.Errorf("%d runs (%v), want 8", len(r.Runs), err)
+	}
+}
+
+func TestWhatWasDoneLongAgoIsDoneAgain(t *testing.T) {
+	o := options(t)
+	before, err := Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, done, err := openJournal(o.Journal, o.identity(), time.Now().Add(journalAge-time.Minute)); err != nil || len(done.Runs) != len(before.Runs) {
+		t.Errorf("%d runs are known the next day (%v)", len(done.Runs), err)
+	}
+	if _, done, err := openJournal(o.Journal, o.identity(), time.Now().Add(journalAge+time.Minute)); err != nil || len(done.Runs) != 0 {
+		t.Errorf("%d runs are known later (%v)", len(done.Runs), err)
 	}
 }
 
@@ -176,14 +190,14 @@ func TestAResultThatDiffersIsFound(t *testing.T) {
 	if _, err := Start(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	j, done, err := openJournal(o.Journal, o.identity())
+	j, done, err := openJournal(o.Journal, o.identity(), time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(j.close(), os.Remove(o.Journal)); err != nil {
 		t.Fatal(err)
 	}
-	if j, _, err = openJournal(o.Journal, o.identity()); err != nil {
+	if j, _, err = openJournal(o.Journal, o.identity(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	done.Runs[0].Checksum++

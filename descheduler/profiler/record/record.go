@@ -44,8 +44,6 @@ type Task struct {
 	Millis int64 `json:"r"`
 	// Decijoules is the energy in tenths of a joule, 0 if it is not known.
 	Decijoules int64 `json:"e,omitempty"`
-	// Modelled says that the energy was not measured.
-	Modelled bool `json:"g,omitempty"`
 }
 
 // Sample returns the task as it is learned from.
@@ -92,10 +90,11 @@ type Record struct {
 	Failure  string    `json:"failure,omitempty"`
 	// Tasks are finished pods, in the order of their keys.
 	Tasks []Task `json:"tasks,omitempty"`
-	// Learned is when models were learned last, and Digest that of the models as they were
-	// written to the profile: others are not ours.
+	// Learned is when models were learned last, Digest that of the models as they are to be
+	// in the profile, and Before that of those before them: others are not ours.
 	Learned time.Time `json:"learned,omitzero"`
 	Digest  string    `json:"digest,omitempty"`
+	Before  string    `json:"before,omitempty"`
 }
 
 // key orders tasks as if by chance, and always alike.
