@@ -267,15 +267,18 @@ func jobState(job *batchv1.Job) *decide.Job {
 // near to it as can be with a hash.
 func nameOf(machineType string) string {
 	const most = 40 // with what goes before it, for a label
-	name := strings.Trim(notName.ReplaceAllString(strings.ToLower(machineType), "-"), "-.")
-	if name == machineType && len(name) <= most {
-		return name
+	if isName.MatchString(machineType) && len(machineType) <= most {
+		return machineType
 	}
+	near := notName.ReplaceAllString(strings.ToLower(machineType), "-")
 	sum := sha256.Sum256([]byte(machineType))
-	return strings.Trim(name[:min(len(name), most)], "-.") + "-" + hex.EncodeToString(sum[:4])
+	return strings.Trim(near[:min(len(near), most)], "-") + "-" + hex.EncodeToString(sum[:4])
 }
 
-var notName = regexp.MustCompile(`[^a-z0-9.-]+|\.[-.]+|-\.`)
+var (
+	isName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	notName = regexp.MustCompile(`[^a-z0-9]+`)
+)
 
 // recordKey is the key of the record in its ConfigMap.
 const recordKey = "record.json"
