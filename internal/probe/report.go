@@ -146,45 +146,68 @@ func bit(b bool) int64 {
 	return 0
 }
 
+// mostMillis is the longest time in a report: a year.
+const mostMillis = int64(time.Hour * 24 * 365 / time.Millisecond)
+
 // Decode reads a report. It trusts nothing: the text comes from a pod.
 func Decode(text []byte) (Report, error) {
+	const doing = "read the report of a probe"
 	var w wire
 	if len(text) > ReportBytes {
-		return Report{}, fmt.Errorf("read the report of a probe: %d bytes: want at most %d", len(text), ReportBytes)
+		return Report{}, fmt.Errorf("%s: %d bytes: want at most %d", doing, len(text), ReportBytes)
 	}
 	if err := json.Unmarshal(text, &w); err != nil {
-		return Report{}, fmt.Errorf("read the report of a probe: %w", err)
+		return Report{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	if w.Version != wireVersion || len(w.Governors) == 0 {
-		return Report{}, fmt.Errorf("read the report of a probe: version %d with %d governors: want version %d: let agent and descheduler be of one release", w.Version, len(w.Governors), wireVersion)
+		return Report{}, fmt.Errorf("%s: version %d with %d governors: want version %d: let agent and descheduler be of one release", doing, w.Version, len(w.Governors), wireVersion)
 	}
-	r := Report{Home: w.Governors[0], Switched: w.Switched, Complete: w.Complete, Failure: w.Failure}
-	known := func(governor int64) bool { return governor >= 0 && governor < int64(len(w.Governors)) }
-	const most = int64(time.Hour*24*365) / int64(time.Millisecond)
 	for n, z := range w.Sizes {
 		if z[0] < 1 || z[0] > 1e9 || z[1] < 1 || z[1] > 1<<30 {
-			return Report{}, fmt.Errorf("read the report of a probe: size %d: %v", n, z)
+			return Report{}, fmt.Errorf("%s: size %d: %v", doing, n, z)
 		}
 	}
-	for n, i := range w.Idle {
-		if !known(i[0]) || i[1] < 0 || i[1] > most || i[2] < 0 {
-			return Report{}, fmt.Errorf("read the report of a probe: idle time %d: %v", n, i)
+	r := Report{Home: w.Governors[0], Switched: w.Switched, Complete: w.Complete, Failure: w.Failure}
+	for n, row := range w.Idle {
+		i, ok := w.idle(row)
+		if !ok {
+			return Report{}, fmt.Errorf("%s: idle time %d: %v", doing, n, row)
 		}
-		r.Idle = append(r.Idle, Idle{Governor: w.Governors[i[0]], For: time.Duration(i[1]) * time.Millisecond, Machine: energy.Joules(float64(i[2]) / 10), Measured: i[3] == 1})
+		r.Idle = append(r.Idle, i)
 	}
 	for n, row := range w.Rows {
-		if row[0] < 0 || row[0] >= int64(len(Tasks())) || !known(row[1]) || row[2] < 0 || row[2] >= int64(len(w.Sizes)) ||
-			row[3] < 0 || row[3] > most || row[4] < 0 || row[4] > most || row[5] < 0 {
-			return Report{}, fmt.Errorf("read the report of a probe: run %d: %v", n, row)
+		run, ok := w.run(row)
+		if !ok {
+			return Report{}, fmt.Errorf("%s: run %d: %v", doing, n, row)
 		}
-		r.Runs = append(r.Runs, Run{
-			Task: Tasks()[row[0]], Governor: w.Governors[row[1]],
-			Size:    profile.Size{MilliCPU: w.Sizes[row[2]][0], MemoryBytes: w.Sizes[row[2]][1] << 20},
-			Runtime: time.Duration(row[3]) * time.Millisecond, CPU: time.Duration(row[4]) * time.Millisecond,
-			Machine: energy.Joules(float64(row[5]) / 10), Measured: row[6] == 1,
-		})
+		r.Runs = append(r.Runs, run)
 	}
 	return r, nil
+}
+
+// indexes reports whether i is one of n things.
+func indexes(i int64, n int) bool { return i >= 0 && i < int64(n) }
+
+// lasts reports whether a time can be one.
+func lasts(millis int64) bool { return millis >= 0 && millis <= mostMillis }
+
+func (w *wire) idle(row [4]int64) (Idle, bool) {
+	if !indexes(row[0], len(w.Governors)) || !lasts(row[1]) || row[2] < 0 {
+		return Idle{}, false
+	}
+	return Idle{Governor: w.Governors[row[0]], For: time.Duration(row[1]) * time.Millisecond, Machine: energy.Joules(float64(row[2]) / 10), Measured: row[3] == 1}, true
+}
+
+func (w *wire) run(row [7]int64) (Run, bool) {
+	if !indexes(row[0], len(Tasks())) || !indexes(row[1], len(w.Governors)) || !indexes(row[2], len(w.Sizes)) || !lasts(row[3]) || !lasts(row[4]) || row[5] < 0 {
+		return Run{}, false
+	}
+	size := w.Sizes[row[2]]
+	return Run{
+		Task: Tasks()[row[0]], Governor: w.Governors[row[1]], Size: profile.Size{MilliCPU: size[0], MemoryBytes: size[1] << 20},
+		Runtime: time.Duration(row[3]) * time.Millisecond, CPU: time.Duration(row[4]) * time.Millisecond,
+		Machine: energy.Joules(float64(row[5]) / 10), Measured: row[6] == 1,
+	}, true
 }
 
 // Power is what a machine of so many threads draws, for runs whose energy no meter knows.

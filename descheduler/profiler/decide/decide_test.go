@@ -129,53 +129,65 @@ func TestOfTwoReservedNodesOneIsFreed(t *testing.T) {
 	}
 }
 
+// anyTypes draws machine types with nodes and Jobs in any state.
+func anyTypes(t *rapid.T) (types []Type) {
+	maybe := func(what string) string { return rapid.SampledFrom([]string{"", what}).Draw(t, what) }
+	for i := range rapid.IntRange(0, 4).Draw(t, "types") {
+		typ := Type{Name: fmt.Sprint(i), Hardware: maybe("new"), Probed: maybe("new"), Failures: rapid.IntRange(0, 3).Draw(t, "failures"), Last: noon.Add(-time.Minute)}
+		for j := range rapid.IntRange(0, 3).Draw(t, "nodes") {
+			n := Node{Name: fmt.Sprintf("%d-%d", i, j), Closed: maybe("closed"), Busy: maybe("busy"), Wanted: maybe("wanted"), Hardware: maybe("new"), Small: maybe("small")}
+			if rapid.Bool().Draw(t, "reserved") {
+				n.Reserved = noon.Add(-time.Minute)
+			}
+			typ.Nodes = append(typ.Nodes, n)
+		}
+		if len(typ.Nodes) > 0 && rapid.Bool().Draw(t, "job") {
+			typ.Job = &Job{State: State(rapid.IntRange(0, 3).Draw(t, "state")), Node: typ.Nodes[0].Name, Hardware: "new"}
+		}
+		types = append(types, typ)
+	}
+	return types
+}
+
 // TestABusyOrWantedNodeIsNeverProbed: whatever is seen, no probe begins or goes on where
-// others are or want to be, and no more than allowed are under way.
+// others are or want to be.
 func TestABusyOrWantedNodeIsNeverProbed(t *testing.T) {
-	maybe := func(t *rapid.T, what string) string { return rapid.SampledFrom([]string{"", what}).Draw(t, what) }
 	rapid.Check(t, func(t *rapid.T) {
 		c := acting
-		c.AtOnce, c.Act = rapid.IntRange(1, 2).Draw(t, "at once"), rapid.Bool().Draw(t, "act")
-		var types []Type
-		for i := range rapid.IntRange(0, 4).Draw(t, "types") {
-			typ := Type{Name: fmt.Sprint(i), Hardware: maybe(t, "new"), Probed: maybe(t, "new"), Failures: rapid.IntRange(0, 3).Draw(t, "failures"), Last: noon.Add(-time.Minute)}
-			for j := range rapid.IntRange(0, 3).Draw(t, "nodes") {
-				n := Node{Name: fmt.Sprintf("%d-%d", i, j), Closed: maybe(t, "closed"), Busy: maybe(t, "busy"), Wanted: maybe(t, "wanted"), Hardware: maybe(t, "new"), Small: maybe(t, "small")}
-				if rapid.Bool().Draw(t, "reserved") {
-					n.Reserved = noon.Add(-time.Minute)
-				}
-				typ.Nodes = append(typ.Nodes, n)
-			}
-			if len(typ.Nodes) > 0 && rapid.Bool().Draw(t, "job") {
-				typ.Job = &Job{State: State(rapid.IntRange(0, 3).Draw(t, "state")), Node: typ.Nodes[0].Name, Hardware: "new"}
-			}
-			types = append(types, typ)
-		}
-		under := 0
+		c.Act = rapid.Bool().Draw(t, "act")
+		types := anyTypes(t)
 		for i, s := range Decide(c, types, noon) {
-			if s.Action == Launch || s.Action == Reserve {
-				for _, n := range types[i].Nodes {
-					if n.Name == s.Node && (n.Busy != "" || n.Wanted != "" || n.Hardware != types[i].Hardware || !c.Act) {
-						t.Fatalf("%+v on %+v", s, n)
-					}
+			if s.Action != Launch && s.Action != Reserve {
+				continue
+			}
+			for _, n := range types[i].Nodes {
+				if n.Name == s.Node && (n.Busy != "" || n.Wanted != "" || n.Hardware != types[i].Hardware || !c.Act) {
+					t.Fatalf("%+v on %+v", s, n)
 				}
 			}
-			if s.Action == Reserve && types[i].Job == nil {
-				under++
-			}
 		}
-		before := 0
-		for _, typ := range types {
-			held := typ.Job != nil
-			for _, n := range typ.Nodes {
+	})
+}
+
+func TestNoMoreTypesAreProbedAtOnceThanAllowed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := acting
+		c.AtOnce = rapid.IntRange(1, 2).Draw(t, "at once")
+		types := anyTypes(t)
+		begun, before := 0, 0
+		for i, s := range Decide(c, types, noon) {
+			held := types[i].Job != nil
+			for _, n := range types[i].Nodes {
 				held = held || !n.Reserved.IsZero()
 			}
 			if held {
 				before++
+			} else if s.Action == Reserve {
+				begun++
 			}
 		}
-		if under > 0 && before+under > c.AtOnce {
-			t.Fatalf("%d were under way and %d are begun, want at most %d", before, under, c.AtOnce)
+		if begun > 0 && before+begun > c.AtOnce {
+			t.Fatalf("%d were under way and %d are begun, want at most %d", before, begun, c.AtOnce)
 		}
 	})
 }
