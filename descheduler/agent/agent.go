@@ -10,7 +10,7 @@
 // The files follow that way: watch.go says which Migrations to look at, work.go looks
 // and decides, source.go and target.go act, report.go writes the status; beside these
 // node.go says what the node can do, sweep.go removes what was left, and serve.go shows
-// metrics and health.
+// metrics and health. The folder meter reads what the node draws.
 package agent
 
 import (
@@ -36,6 +36,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
@@ -64,8 +65,6 @@ type Config struct {
 	// Restore puts back what a probe that died has left switched, and reports whether there
 	// was something; nil looks for nothing. It is called every RestoreEvery.
 	Restore func() (bool, error)
-	// Energy knows what the node used, for probes and the descheduler; nil knows nothing.
-	Energy EnergyMeter
 	// StateDir keeps the ledger, on a disk: it must be there after a restart. WorkDir
 	// keeps dumps, best in memory, on a file system of its own with a limit. Nobody but
 	// root may enter either.
@@ -80,6 +79,9 @@ type Config struct {
 	ServeAddress string
 	// Limits bound what it takes.
 	Limits Limits
+	// Meter reads what the node draws, and tells probes and the descheduler what it has
+	// used; nil reads nothing.
+	Meter *meter.Meter
 	// Resync is how often everything in hand is looked at without being told to; 5 s.
 	Resync time.Duration
 	// SweepEvery is how often what has no owner is looked for and removed; 1 h.
@@ -235,6 +237,9 @@ func New(c Config) (*Agent, error) {
 		Config: c, api: api, ledger: memory, metrics: newMetrics(),
 		jobs: map[ledger.ID]*job{}, failures: map[ledger.ID]*checkpoint.Failure{}, crowded: map[types.NamespacedName]bool{},
 	}
+	if c.Meter != nil {
+		a.metrics.registry.MustRegister(c.Meter)
+	}
 	a.nodes = &nodes{agent: a, known: map[string]*corev1.Node{}}
 	return a, a.addBackends()
 }
@@ -289,6 +294,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.watch(ctx) })
 	group.Go(func() error { return a.sweep(ctx) })
 	group.Go(func() error { return a.restore(ctx) })
+	if a.Meter != nil {
+		group.Go(func() error { return a.Meter.Run(ctx) })
+	}
 	for range workers {
 		group.Go(func() error {
 			for a.next(ctx) {

@@ -13,7 +13,6 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent/decide"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
-	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/meterapi"
 )
 
@@ -69,13 +68,6 @@ func (m *metrics) target(entry ledger.Entry, d decide.TargetDecision) {
 	}
 }
 
-// EnergyMeter knows how much energy a node has used lately.
-type EnergyMeter interface {
-	// Usage returns what it used between two moments, and false if that is not known for
-	// the whole time.
-	Usage(from, to time.Time) (energy.Usage, bool)
-}
-
 // serve serves metrics and health until ctx ends.
 func (a *Agent) serve(ctx context.Context) error {
 	if a.ServeAddress == "" {
@@ -87,8 +79,8 @@ func (a *Agent) serve(ctx context.Context) error {
 	healthy := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
 	mux.HandleFunc("/healthz", healthy)
 	mux.HandleFunc("/readyz", healthy)
-	if a.Energy != nil {
-		mux.Handle(meterapi.Path, meterapi.Handler(a.Energy.Usage))
+	if a.Meter != nil {
+		mux.Handle(meterapi.Path, meterapi.Handler(a.Meter.Usage))
 	}
 	server := &http.Server{Addr: a.ServeAddress, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
