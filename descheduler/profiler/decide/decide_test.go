@@ -55,6 +55,7 @@ func TestEachStepFollowsFromWhatIsSeen(t *testing.T) {
 		{"a failure just now", fresh(func(t *Type) { t.Failures, t.Last = 1, noon.Add(-59*time.Second) }), Nothing, ReasonBackoff},
 		{"a failure a while ago", fresh(func(t *Type) { t.Failures, t.Last = 1, noon.Add(-time.Minute) }), Reserve, ReasonReserved},
 		{"three failures", fresh(func(t *Type) { t.Failures, t.Last = 3, noon.Add(-3*time.Minute) }), Nothing, ReasonBackoff},
+		{"many failures, not long ago", fresh(func(t *Type) { t.Failures, t.Last = 99, noon.Add(-59*time.Minute) }), Nothing, ReasonBackoff},
 		{"many failures", fresh(func(t *Type) { t.Failures, t.Last = 99, noon.Add(-time.Hour) }), Reserve, ReasonReserved},
 
 		{"just reserved", fresh(reservedFor(4 * time.Second)), Nothing, ReasonReserved},
