@@ -43,7 +43,9 @@ func newCommand() *cobra.Command {
 			return app.Run(ctrl.SetupSignalHandler(), o)
 		},
 	}
+	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` (default: the cluster this runs in, else $KUBECONFIG or ~/.kube/config)")
 	o.AddFlags(cmd.Flags())
+	cmd.AddCommand(app.NewProbeCommand())
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -130,18 +131,27 @@ func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
 			return fmt.Errorf("find out what node %s can do: %w", node.Name, err)
 		}
 	}
-	text := can.Encode()
-	if node.Annotations[v1alpha1.AnnotationCapability] == text {
+	say := map[string]string{v1alpha1.AnnotationCapability: can.Encode()}
+	if n.agent.Hardware != nil {
+		hardware, err := n.agent.Hardware(node)
+		if err != nil { // it can move containers all the same
+			n.agent.Log.Error(err, "What the machine is made of is not known; it is not probed", "node", node.Name)
+		} else {
+			say[v1alpha1.AnnotationHardware] = hardware
+		}
+	}
+	maps.DeleteFunc(say, func(key, text string) bool { return node.Annotations[key] == text })
+	if len(say) == 0 {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.AnnotationCapability: text}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": say}})
 	if err != nil {
 		return fmt.Errorf("say what node %s can do: %w", node.Name, err)
 	}
 	if err := n.agent.api.Patch(ctx, &corev1.Node{ObjectMeta: named(node.Name)}, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("say what node %s can do: %w", node.Name, err)
 	}
-	n.agent.Log.Info("The node's annotation says what it can do", "node", node.Name, "capability", text)
+	n.agent.Log.Info("The node's annotations say what it is and can do", "node", node.Name, "annotations", say)
 	return nil
 }
 

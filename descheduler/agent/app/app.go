@@ -28,6 +28,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
 	"supercargo.dev/supercargo/internal/capability"
 	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/probe/governor"
 )
 
 // tmpfsMagic is the type of a file system in memory, as statfs has it.
@@ -79,7 +80,8 @@ func (o *Options) config() (agent.Config, func(), error) {
 	if err := n.open(s.image); err != nil {
 		return c, nil, err
 	}
-	c.Backends, c.Capability = n.backends, n.capability
+	c.Backends, c.Capability, c.Hardware = n.backends, n.capability, n.hardware
+	c.Restore = func() (bool, error) { return governor.Recover(filepath.Join(o.HostRoot, "sys"), o.ProbeState) }
 	return c, n.close, nil
 }
 

@@ -55,6 +55,9 @@ type Options struct {
 	// where it is looked for.
 	HostRoot, CRIU, HostPath string
 
+	// ProbeState is where probes on this node keep which CPU governors they have switched.
+	ProbeState string
+
 	// PowerMeter is which power meters may be read, HwmonSensors which sensors of the
 	// board are added up, and RatedWatts the most that the machine can draw, 0 if the
 	// meter is to say.
@@ -97,6 +100,7 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.HostRoot, "host-root", "/", "`folder` that has the node's root folder, such as /proc/1/root in a pod with hostPID")
 	f.StringVar(&o.CRIU, "criu", "criu", "`program` on the node")
 	f.StringVar(&o.HostPath, "host-path", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "`folders` of the node where --criu is looked for")
+	f.StringVar(&o.ProbeState, "probe-state-dir", DefaultProbeState, "`folder` in which probes of this machine write down the CPU governors that they switch; those of a probe that died are put back")
 	f.StringVar(&o.PowerMeter, "power-meter", string(meter.Auto), "what tells the power that the node draws: rapl, hwmon, model, the best of these (auto), or none")
 	f.StringSliceVar(&o.HwmonSensors, "hwmon-sensors", nil, "power `sensors` of the board to add up, as chip/sensor such as ina2xx/power1 (default: the one of the whole machine, or of its power supplies' inputs)")
 	f.Float64Var(&o.RatedWatts, "rated-watts", 0, "the most `watts` that the machine can draw: readings over that are dropped (default: what the meter says, if it does)")
@@ -164,7 +168,7 @@ func (o *Options) check() (sizes, labels.Selector, error) {
 
 func (o *Options) checkPlaces() []error {
 	var errs []error
-	for name, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir, "host-root": o.HostRoot, "kubelet-checkpoints": o.KubeletCheckpoints} {
+	for name, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir, "host-root": o.HostRoot, "kubelet-checkpoints": o.KubeletCheckpoints, "probe-state-dir": o.ProbeState} {
 		if !filepath.IsAbs(dir) {
 			errs = append(errs, fmt.Errorf("--%s=%s: it must be an absolute path", name, dir))
 		}
