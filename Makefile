@@ -177,6 +177,13 @@ soak-consolidation: $(BIN)/kwok $(BIN)/descheduler-peer | $(DIST) ## Empty nodes
 	PATH="$(abspath $(BIN)):$$PATH" go test -tags soak -count 1 -timeout 3h -v -run TestNodesAreEmptied ./test/integration/consolidation -nodes $(SOAK_NODES) -lasts $(SOAK_LASTS) \
 		-pace 1 -seed $(SOAK_SEED) -stock $(abspath $(BIN))/descheduler-peer -report $(abspath $(DIST))/consolidation.json
 
+PROBE_ROUNDS ?= 5
+PROBE_QUIET  ?= 0
+
+.PHONY: bench-probe
+bench-probe: $(BIN)/node-agent | $(DIST) ## Measure how well profiles learned from probes under two CPU limits predict other sizes (root); JSON in dist/probe.json.
+	go run -buildvcs=false ./test/probeperf -node-agent $(BIN)/node-agent -rounds $(PROBE_ROUNDS) -quiet $(PROBE_QUIET) | tee $(DIST)/probe.json
+
 .PHONY: bench-openstack
 bench-openstack: | $(DIST) ## Measure asking for 50 OpenStack servers and looking at 999 (Debian 12, root); JSON in dist/openstack.json.
 	go test -c -tags openstack,measure -o $(DIST)/openstack-speed.test ./test/e2e/openstack

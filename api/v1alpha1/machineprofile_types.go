@@ -253,10 +253,21 @@ type MachineProfileStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	UnusableSamples int32 `json:"unusableSamples,omitempty"`
 
-	// conditions say whether the profile can be used: Ready.
+	// conditions say whether the profile can be used (Ready), when and from what it was
+	// learned (Learned), and how far probing is (Probed).
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=8
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// The conditions of a MachineProfile.
+const (
+	// ProfileReady: it has models that predict.
+	ProfileReady = "Ready"
+	// ProfileLearned: the last refit has given models.
+	ProfileLearned = "Learned"
+	// ProfileProbed: the hardware that it is about has been probed.
+	ProfileProbed = "Probed"
+)

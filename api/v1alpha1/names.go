@@ -18,6 +18,13 @@ const (
 	// taken to be equally fast and to draw the same power.
 	LabelMachineType = GroupName + "/machine-type"
 
+	// LabelProbe is on the Job and the pod of a probe: a short name of the machine type
+	// that is probed. Taken from the annotation AnnotationProbes, which has it whole.
+	LabelProbe = GroupName + "/probe"
+
+	// TaintProbing keeps other pods from a node that is probed.
+	TaintProbing = GroupName + "/probing"
+
 	// LabelFleet names the NodeFleet that rented a node's machine. A node that carries it
 	// is removed once its machine has gone, where nobody else does that.
 	LabelFleet = GroupName + "/fleet"
@@ -44,6 +51,13 @@ const (
 	// AnnotationEnergyWeight is H on a pod or on its namespace: the weight of energy
 	// against runtime when a node is chosen, from 0, runtime alone, to 1, energy alone.
 	AnnotationEnergyWeight = GroupName + "/energy-weight"
+
+	// AnnotationHardware is on a node: what its machine is made of, as the node agent found
+	// it, a MachineHardware as JSON.
+	AnnotationHardware = GroupName + "/hardware"
+
+	// AnnotationProbes is on the Job of a probe: the machine type that it is about.
+	AnnotationProbes = GroupName + "/probes"
 
 	// AnnotationDraining is on a node that is being emptied: the name of the NodeFleet that
 	// does so, or Descheduler, a slash, since when, in RFC 3339, and where it is known after

@@ -25,7 +25,7 @@ func newCommand() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "node-agent",
-		Short: "Move containers with their state from this node and to it, as Migrations order",
+		Short: "Move containers with their state from this node and to it, as Migrations order, and read what it draws",
 		Example: `  # On a node, as root, with containerd
   node-agent --node-name "$(hostname)" --kubeconfig /etc/supercargo/agent.kubeconfig
 
@@ -43,7 +43,9 @@ func newCommand() *cobra.Command {
 			return app.Run(ctrl.SetupSignalHandler(), o)
 		},
 	}
+	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` (default: the cluster this runs in, else $KUBECONFIG or ~/.kube/config)")
 	o.AddFlags(cmd.Flags())
+	cmd.AddCommand(app.NewProbeCommand())
 	return cmd
 }

@@ -10,7 +10,7 @@
 // The files follow that way: watch.go says which Migrations to look at, work.go looks
 // and decides, source.go and target.go act, report.go writes the status; beside these
 // node.go says what the node can do, sweep.go removes what was left, and serve.go shows
-// metrics and health.
+// metrics and health. The folder meter reads what the node draws.
 package agent
 
 import (
@@ -36,6 +36,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
@@ -58,6 +59,12 @@ type Config struct {
 	Backends func(checkpoint.PodReader) map[v1alpha1.MigrationBackend]checkpoint.Backend
 	// Capability says what the node can do. It may be nil for a simulation.
 	Capability func(context.Context, *corev1.Node) (capability.Node, error)
+	// Hardware says what the machine is made of, for the Node's annotation; nil says
+	// nothing.
+	Hardware func(*corev1.Node) (string, error)
+	// Restore puts back what a probe that died has left switched, and reports whether there
+	// was something; nil looks for nothing. It is called every RestoreEvery.
+	Restore func() (bool, error)
 	// StateDir keeps the ledger, on a disk: it must be there after a restart. WorkDir
 	// keeps dumps, best in memory, on a file system of its own with a limit. Nobody but
 	// root may enter either.
@@ -72,10 +79,15 @@ type Config struct {
 	ServeAddress string
 	// Limits bound what it takes.
 	Limits Limits
+	// Meter reads what the node draws, and tells probes and the descheduler what it has
+	// used; nil reads nothing.
+	Meter *meter.Meter
 	// Resync is how often everything in hand is looked at without being told to; 5 s.
 	Resync time.Duration
 	// SweepEvery is how often what has no owner is looked for and removed; 1 h.
 	SweepEvery time.Duration
+	// RestoreEvery is how often is looked for what a probe has left; 10 s.
+	RestoreEvery time.Duration
 	// Clock tells the time; the real one.
 	Clock clock.WithTicker
 	// Log takes what is worth a line.
@@ -119,6 +131,7 @@ const (
 	simulatedStalled  = 10 * time.Minute
 	defaultResync     = 5 * time.Second
 	defaultSweep      = time.Hour
+	defaultRestore    = 10 * time.Second
 
 	// tryPause is how long the source waits before it sends a second time.
 	tryPause = 300 * time.Millisecond
@@ -139,6 +152,7 @@ func (c Config) withDefaults() Config {
 	fill(&c.Limits.Stalled, defaultStalled)
 	fill(&c.Resync, defaultResync)
 	fill(&c.SweepEvery, defaultSweep)
+	fill(&c.RestoreEvery, defaultRestore)
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
@@ -223,6 +237,9 @@ func New(c Config) (*Agent, error) {
 		Config: c, api: api, ledger: memory, metrics: newMetrics(),
 		jobs: map[ledger.ID]*job{}, failures: map[ledger.ID]*checkpoint.Failure{}, crowded: map[types.NamespacedName]bool{},
 	}
+	if c.Meter != nil {
+		a.metrics.registry.MustRegister(c.Meter)
+	}
 	a.nodes = &nodes{agent: a, known: map[string]*corev1.Node{}}
 	return a, a.addBackends()
 }
@@ -276,6 +293,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.serve(ctx) })
 	group.Go(func() error { return a.watch(ctx) })
 	group.Go(func() error { return a.sweep(ctx) })
+	group.Go(func() error { return a.restore(ctx) })
+	if a.Meter != nil {
+		group.Go(func() error { return a.Meter.Run(ctx) })
+	}
 	for range workers {
 		group.Go(func() error {
 			for a.next(ctx) {

@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/internal/capability"
 )
 
@@ -95,6 +98,9 @@ func (n *nodes) see(ctx context.Context, node *corev1.Node) {
 	isNew := n.known[node.Name] == nil
 	n.known[node.Name] = node
 	n.mu.Unlock()
+	if n.agent.Meter != nil {
+		n.agent.Meter.Know(machineOf(node))
+	}
 	log := n.agent.Log.WithValues("node", node.Name)
 	if err := n.annotate(ctx, node); err != nil && ctx.Err() == nil {
 		log.Error(err, "What the node can do could not be said; it takes no part until that works")
@@ -103,6 +109,16 @@ func (n *nodes) see(ctx context.Context, node *corev1.Node) {
 		if err := n.agent.requeueAll(ctx); err != nil && ctx.Err() == nil {
 			log.Error(err, "Migrations of a new node are looked at later")
 		}
+	}
+}
+
+// machineOf returns what a Node says of its machine. A label of our own goes before that
+// of the cloud.
+func machineOf(node *corev1.Node) meter.Machine {
+	return meter.Machine{
+		Type:       cmp.Or(node.Labels[v1alpha1.LabelMachineType], node.Labels[corev1.LabelInstanceTypeStable]),
+		ProviderID: node.Spec.ProviderID, Zone: node.Labels[corev1.LabelTopologyZone], Architecture: node.Status.NodeInfo.Architecture,
+		Cores: node.Status.Allocatable.Cpu().AsApproximateFloat64(),
 	}
 }
 
@@ -115,18 +131,27 @@ func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
 			return fmt.Errorf("find out what node %s can do: %w", node.Name, err)
 		}
 	}
-	text := can.Encode()
-	if node.Annotations[v1alpha1.AnnotationCapability] == text {
+	say := map[string]string{v1alpha1.AnnotationCapability: can.Encode()}
+	if n.agent.Hardware != nil {
+		hardware, err := n.agent.Hardware(node)
+		if err != nil { // it can move containers all the same
+			n.agent.Log.Error(err, "What the machine is made of is not known; it is not probed", "node", node.Name)
+		} else {
+			say[v1alpha1.AnnotationHardware] = hardware
+		}
+	}
+	maps.DeleteFunc(say, func(key, text string) bool { return node.Annotations[key] == text })
+	if len(say) == 0 {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.AnnotationCapability: text}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": say}})
 	if err != nil {
 		return fmt.Errorf("say what node %s can do: %w", node.Name, err)
 	}
 	if err := n.agent.api.Patch(ctx, &corev1.Node{ObjectMeta: named(node.Name)}, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("say what node %s can do: %w", node.Name, err)
 	}
-	n.agent.Log.Info("The node's annotation says what it can do", "node", node.Name, "capability", text)
+	n.agent.Log.Info("The node's annotations say what it is and can do", "node", node.Name, "annotations", say)
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent/decide"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+	"supercargo.dev/supercargo/internal/energy/meterapi"
 )
 
 // metrics are what an agent counts. They are its own: several run in one process.
@@ -78,6 +79,9 @@ func (a *Agent) serve(ctx context.Context) error {
 	healthy := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
 	mux.HandleFunc("/healthz", healthy)
 	mux.HandleFunc("/readyz", healthy)
+	if a.Meter != nil {
+		mux.Handle(meterapi.Path, meterapi.Handler(a.Meter.Usage))
+	}
 	server := &http.Server{Addr: a.ServeAddress, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ListenAndServe() }()

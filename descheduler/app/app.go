@@ -3,6 +3,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/migration"
 	"supercargo.dev/supercargo/descheduler/migration/decide"
 	"supercargo.dev/supercargo/descheduler/mover"
+	"supercargo.dev/supercargo/descheduler/profiler"
 	"supercargo.dev/supercargo/internal/operator"
 )
 
@@ -29,6 +31,8 @@ type Options struct {
 	Migrations decide.Config
 	// Consolidation says which nodes are emptied.
 	Consolidation mover.Config
+	// Probing says which machine types are probed, and when is learned.
+	Probing profiler.Config
 	// Evictions become Migrations by a webhook.
 	Evictions Evictions
 }
@@ -39,7 +43,7 @@ func Defaults() Options {
 		Migrations: decide.Config{
 			MaxMigrations: 10, MaxPerNode: 2, CleanPatience: 2 * time.Minute, KeepFinished: 24 * time.Hour, MaxFinished: 100,
 		},
-		Consolidation: mover.Defaults(),
+		Consolidation: mover.Defaults(), Probing: profiler.Defaults(),
 		Evictions: Evictions{
 			Config:  answer.Config{Deadline: decide.DefaultDeadline, Attempts: 3, AfterFailure: answer.Evict},
 			Address: "0", Secret: "supercargo-system/supercargo-evictions", Configuration: "supercargo-evictions",
@@ -52,6 +56,7 @@ func Defaults() Options {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Options.AddFlags(flags)
 	o.Consolidation.AddFlags(flags)
+	o.Probing.AddFlags(flags)
 	m := &o.Migrations
 	flags.IntVar(&m.MaxMigrations, "max-migrations", m.MaxMigrations, "how many pods may be moving at the same time")
 	flags.IntVar(&m.MaxPerNode, "max-migrations-per-node", m.MaxPerNode, "how many of them from one node, and as many to it")
@@ -76,7 +81,7 @@ func (o *Options) Validate() error {
 			return fmt.Errorf("--%s: %d is too few: want at least %d", f.flag, f.got, f.least)
 		}
 	}
-	if err := o.Consolidation.Validate(); err != nil {
+	if err := errors.Join(o.Consolidation.Validate(), o.Probing.Validate()); err != nil {
 		return err
 	}
 	return o.Evictions.validate()
@@ -101,12 +106,39 @@ func Run(ctx context.Context, o Options) error {
 	if err := addMover(ctx, m, o); err != nil {
 		return err
 	}
+	if err := addProfiler(ctx, m, o); err != nil {
+		return err
+	}
 	if o.Evictions.served() && !o.DryRun {
 		if err := o.Evictions.addTo(m); err != nil {
 			return err
 		}
 	}
 	return operator.Run(ctx, name, m)
+}
+
+// addProfiler adds what probes machine types, unless that is off or the cluster has no
+// MachineProfiles.
+func addProfiler(ctx context.Context, m ctrl.Manager, o Options) error {
+	if o.Probing.Mode == profiler.Off {
+		return nil
+	}
+	profiles, err := operator.Served(m, &v1alpha1.MachineProfile{})
+	if err != nil {
+		return err
+	}
+	if len(profiles) == 0 {
+		m.GetLogger().Info("The kind MachineProfile is not installed: nothing is probed or learned")
+		return nil
+	}
+	p, err := profiler.New(&profiler.Profiler{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
+		Config: o.Probing, DryRun: o.DryRun,
+	})
+	if err != nil {
+		return err
+	}
+	return p.SetupWithManager(ctx, m)
 }
 
 // addMover adds what empties nodes, unless that is off.

@@ -109,6 +109,7 @@ func newRootCommand(program string) *cobra.Command {
 		newPlanCommand(),
 		newPlaygroundCommand(),
 		newReplicasCommand(),
+		newReportCommand(),
 		newSimulateCommand(),
 		newVersionCommand(),
 		newWorkersCommand(),

@@ -49,11 +49,12 @@ const (
 	FromFuture                // newer than now, by more than clocks may differ
 	CounterReset              // a counter went back and did not wrap around
 	NoTimePassed              // two readings of a counter at one moment, or in the wrong order
+	Unreadable                // the meter is there and gives no reading
 
 	faults // how many there are
 )
 
-var faultNames = [faults]string{"sound", "not-a-number", "negative", "above-rated", "stale", "from-future", "counter-reset", "no-time-passed"}
+var faultNames = [faults]string{"sound", "not-a-number", "negative", "above-rated", "stale", "from-future", "counter-reset", "no-time-passed", "unreadable"}
 
 // String returns the fault's name as metrics carry it: "above-rated".
 func (f Fault) String() string {
@@ -89,6 +90,15 @@ func (l Limits) Check(r Reading, now time.Time) Fault {
 		return FromFuture
 	}
 	return Sound
+}
+
+// Faults returns all faults but [Sound], in their order.
+func Faults() []Fault {
+	all := make([]Fault, 0, faults-1)
+	for f := Sound + 1; f < faults; f++ {
+		all = append(all, f)
+	}
+	return all
 }
 
 // Counts says how many readings had which fault; [Sound] ones are those that were

@@ -19,7 +19,8 @@ var AWSFlavors string
 //go:embed aws/catalogue.csv
 var AWSCatalogue string
 
-// NodePower is a measured series of one machine's CPU cycles and power, see power/README.md.
+// NodePower is a measured series of what one machine's CPUs counted and of its power, see
+// power/README.md.
 //
 //go:embed power/node.csv
 var NodePower string

@@ -25,6 +25,8 @@ var pure = []string{
 	"descheduler/checkpoint/terms",
 	"descheduler/eviction/decide",
 	"descheduler/migration/decide",
+	"descheduler/profiler/decide",
+	"descheduler/profiler/record",
 	"internal/bound",
 	"internal/budget",
 	"internal/capability",

@@ -62,8 +62,8 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/autoscaler/namespace.yaml":             1,
 		"../../manifests/autoscaler/rbac.yaml":                  9,
 		"../../manifests/autoscaler/deployment.yaml":            1,
-		"../../manifests/descheduler/namespace.yaml":            1,
-		"../../manifests/descheduler/rbac.yaml":                 5,
+		"../../manifests/descheduler/namespace.yaml":            2,
+		"../../manifests/descheduler/rbac.yaml":                 8,
 		"../../manifests/descheduler/deployment.yaml":           1,
 		"../../manifests/agent/namespace.yaml":                  1,
 		"../../manifests/evictions/base/rbac.yaml":              4,
@@ -104,7 +104,7 @@ func TestDeploymentsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 }
 
 // TestProgramsMayWriteNoMoreThanTheirPagesSay holds their rights to what
-// docs/nodefleet.md, docs/migration.md and docs/agent.md say.
+// docs/nodefleet.md, docs/migration.md, docs/energy.md and docs/agent.md say.
 func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 	leads := []string{"create events", "patch events", "create leases", "update leases"}
 	for file, want := range map[string][]string{
@@ -117,6 +117,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 		"../../manifests/descheduler/rbac.yaml": append([]string{
 			"create pods", "patch pods", "delete pods", "update jobs/finalizers", "update replicasets/finalizers", "update poddisruptionbudgets/status", "patch migrations", "delete migrations", "patch migrations/status",
 			"create migrations", "create pods/eviction", "patch nodes", "create configmaps", "patch configmaps",
+			"create machineprofiles", "patch machineprofiles", "patch machineprofiles/status", "create jobs", "delete jobs",
 		}, leads...),
 	} {
 		if diff := cmp.Diff(set(want), written(t, file)); diff != "" {

@@ -1,29 +1,17 @@
 // Package query asks for what was measured, in PromQL.
 //
 // The replica policies and the metrics API ask through one interface, whether a
-// Prometheus-compatible server answers or a store inside this program.
+// Prometheus-compatible server answers or a store inside this program. It stands in
+// internal/promql, since reports and power meters ask through it too.
 package query
 
-import (
-	"context"
-	"time"
+import "supercargo.dev/supercargo/internal/promql"
+
+type (
+	// Sample is the value of one series at one moment.
+	Sample = promql.Sample
+	// Querier answers PromQL.
+	Querier = promql.Querier
+	// Warner is a Querier that passes on what the server warns of.
+	Warner = promql.Warner
 )
-
-// Sample is the value of one series at one moment.
-type Sample struct {
-	// Labels are those of the series, the metric's name (if it has one) as
-	// __name__.
-	Labels map[string]string
-	// Value may be NaN or infinite: what a division by nothing gives.
-	Value float64
-	// At is the moment for which the value holds.
-	At time.Time
-}
-
-// Querier answers PromQL.
-type Querier interface {
-	// Query evaluates an expression at a moment. Its answer must be an instant
-	// vector or a scalar (one sample without labels), in no particular order; no
-	// sample is no error. An error says which expression was asked of whom.
-	Query(ctx context.Context, promql string, at time.Time) ([]Sample, error)
-}

@@ -19,6 +19,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent"
+	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/descheduler/agent/probe"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/cgroup"
@@ -26,6 +27,8 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/kubelet"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
 	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/probe/governor"
 )
 
 // tmpfsMagic is the type of a file system in memory, as statfs has it.
@@ -64,6 +67,9 @@ func (o *Options) config() (agent.Config, func(), error) {
 		c.Simulation = &agent.Simulation{Selector: selector, Model: o.model(s)}
 		return c, func() {}, nil
 	}
+	if c.Meter, err = o.meter(); err != nil {
+		return c, nil, err
+	}
 	if err := o.keepOthersOut(); err != nil {
 		return c, nil, err
 	}
@@ -74,8 +80,17 @@ func (o *Options) config() (agent.Config, func(), error) {
 	if err := n.open(s.image); err != nil {
 		return c, nil, err
 	}
-	c.Backends, c.Capability = n.backends, n.capability
+	c.Backends, c.Capability, c.Hardware = n.backends, n.capability, n.hardware
+	c.Restore = func() (bool, error) { return governor.Recover(filepath.Join(o.HostRoot, "sys"), o.ProbeState) }
 	return c, n.close, nil
+}
+
+// meter is the node's power meter.
+func (o *Options) meter() (*meter.Meter, error) {
+	return meter.New(meter.Options{
+		Node: o.NodeName, Root: o.HostRoot, Kind: meter.Kind(o.PowerMeter), Sensors: o.HwmonSensors, Rated: energy.Watts(o.RatedWatts),
+		Log: o.Log.WithName("meter"),
+	})
 }
 
 // keepOthersOut makes the folders, for root alone: dumps have all secrets of a process.

@@ -4,8 +4,11 @@ package app
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -14,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
+	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
 )
 
@@ -51,6 +55,16 @@ type Options struct {
 	// where it is looked for.
 	HostRoot, CRIU, HostPath string
 
+	// ProbeState is where probes on this node keep which CPU governors they have switched.
+	ProbeState string
+
+	// PowerMeter is which power meters may be read, HwmonSensors which sensors of the
+	// board are added up, and RatedWatts the most that the machine can draw, 0 if the
+	// meter is to say.
+	PowerMeter   string
+	HwmonSensors []string
+	RatedWatts   float64
+
 	// MaxMoves, MaxImages, MaxImageBytes and MaxTotalBytes are limits.
 	MaxMoves, MaxImages          int
 	MaxImageBytes, MaxTotalBytes string
@@ -86,6 +100,10 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.HostRoot, "host-root", "/", "`folder` that has the node's root folder, such as /proc/1/root in a pod with hostPID")
 	f.StringVar(&o.CRIU, "criu", "criu", "`program` on the node")
 	f.StringVar(&o.HostPath, "host-path", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "`folders` of the node where --criu is looked for")
+	f.StringVar(&o.ProbeState, "probe-state-dir", DefaultProbeState, "`folder` in which probes of this machine write down the CPU governors that they switch; those of a probe that died are put back")
+	f.StringVar(&o.PowerMeter, "power-meter", string(meter.Auto), "what tells the power that the node draws: rapl, hwmon, model, the best of these (auto), or none")
+	f.StringSliceVar(&o.HwmonSensors, "hwmon-sensors", nil, "power `sensors` of the board to add up, as chip/sensor such as ina2xx/power1 (default: the one of the whole machine, or of its power supplies' inputs)")
+	f.Float64Var(&o.RatedWatts, "rated-watts", 0, "the most `watts` that the machine can draw: readings over that are dropped (default: what the meter says, if it does)")
 	f.IntVar(&o.MaxMoves, "max-moves", 2, "how many containers of the node may be dumped and shipped at once; others run on meanwhile")
 	f.IntVar(&o.MaxImages, "max-images", 8, "how many checkpoints the node takes at once")
 	f.StringVar(&o.MaxImageBytes, "max-image-bytes", "8Gi", "`size` that one checkpoint may have")
@@ -150,7 +168,7 @@ func (o *Options) check() (sizes, labels.Selector, error) {
 
 func (o *Options) checkPlaces() []error {
 	var errs []error
-	for name, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir, "host-root": o.HostRoot, "kubelet-checkpoints": o.KubeletCheckpoints} {
+	for name, dir := range map[string]string{"state-dir": o.StateDir, "work-dir": o.WorkDir, "host-root": o.HostRoot, "kubelet-checkpoints": o.KubeletCheckpoints, "probe-state-dir": o.ProbeState} {
 		if !filepath.IsAbs(dir) {
 			errs = append(errs, fmt.Errorf("--%s=%s: it must be an absolute path", name, dir))
 		}
@@ -181,6 +199,17 @@ func (o *Options) checkNumbers() []error {
 	}
 	if f := o.Model.MemoryFactor; !(f > 0 && f <= 16) {
 		errs = append(errs, fmt.Errorf("--simulate-memory=%v: it must be more than 0 and at most 16", f))
+	}
+	if !(o.RatedWatts >= 0) || math.IsInf(o.RatedWatts, 0) {
+		errs = append(errs, fmt.Errorf("--rated-watts=%v: it must be a number of watts, or 0 if it is not known", o.RatedWatts))
+	}
+	if kinds := meter.Kinds(); !slices.Contains(kinds, meter.Kind(o.PowerMeter)) {
+		errs = append(errs, fmt.Errorf("--power-meter=%s: it must be one of %v", o.PowerMeter, kinds))
+	}
+	for _, sensor := range o.HwmonSensors {
+		if chip, name, ok := strings.Cut(sensor, "/"); !ok || chip == "" || name == "" || strings.Contains(name, "/") {
+			errs = append(errs, fmt.Errorf("--hwmon-sensors=%s: it must be chip/sensor, such as ina2xx/power1", sensor))
+		}
 	}
 	if o.Model.Freeze < 0 {
 		errs = append(errs, fmt.Errorf("--simulate-freeze=%v: it must not be negative", o.Model.Freeze))

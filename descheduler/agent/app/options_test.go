@@ -42,6 +42,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"--max-image-bytes=much", "--max-image-bytes=0", "--max-total-bytes=-1", "--work-size=x", "--simulate-dump-rate=0", "--simulate-ship-rate=fast",
 		"--state-dir=here", "--work-dir=", "--host-root=.", "--kubelet-checkpoints=x", "--listen-address=8444", "--serve-address=x", "--containerd=unix", "--cri=unix", "--cri=/run/crio.sock",
 		"--max-moves=0", "--max-images=-1", "--stalled-after=0s", "--sweep-every=-1h", "--simulate-memory=NaN", "--simulate-memory=17", "--simulate-freeze=-1s",
+		"--power-meter=best", "--hwmon-sensors=power1", "--hwmon-sensors=a/b/c", "--rated-watts=-1", "--rated-watts=NaN", "--rated-watts=Inf",
 	} {
 		name, _, _ := strings.Cut(wrong, "=")
 		if _, _, err := parse(t, "--node-name=n", wrong).check(); err == nil || !strings.Contains(err.Error(), name) {

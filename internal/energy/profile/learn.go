@@ -19,6 +19,8 @@ type Sample struct {
 	// Energy is that of the task alone: what the machine used less what it would have
 	// used without it.
 	Energy energy.Joules
+	// NoEnergy says that no meter was there: only the runtime counts.
+	NoEnergy bool
 }
 
 // Profile predicts both quantities for one machine type.
@@ -47,28 +49,32 @@ var ErrTooFew = fmt.Errorf("fewer than %d usable samples", LeastSamples)
 
 // Learn fits a profile to samples, in any order: the order does not change the
 // result. Samples that cannot be true (no time or energy taken, or no number) are
-// passed over and counted.
+// passed over and counted; those without energy are for the runtime only.
 func Learn(samples []Sample) (p Profile, unusable int, err error) {
-	good := make([]Sample, 0, len(samples))
+	timed, powered := make([]Sample, 0, len(samples)), make([]Sample, 0, len(samples))
 	for _, s := range samples {
 		e := float64(s.Energy)
-		if s.Runtime <= 0 || !(e > 0) || math.IsInf(e, 0) || s.Size.MilliCPU < 0 || s.Size.MemoryBytes < 0 {
+		if s.Runtime <= 0 || !s.NoEnergy && (!(e > 0) || math.IsInf(e, 0)) || s.Size.MilliCPU < 0 || s.Size.MemoryBytes < 0 {
 			unusable++
 			continue
 		}
-		good = append(good, s)
+		if timed = append(timed, s); !s.NoEnergy {
+			powered = append(powered, s)
+		}
 	}
-	if len(good) < LeastSamples {
-		return Profile{}, unusable, fmt.Errorf("learn from %d samples: %w", len(samples), ErrTooFew)
+	if len(powered) < LeastSamples {
+		return Profile{}, unusable, fmt.Errorf("learn from %d samples, %d of them without energy: %w", len(samples), len(timed)-len(powered), ErrTooFew)
 	}
-	slices.SortFunc(good, func(a, b Sample) int {
-		return cmp.Or(compareSizes(a.Size, b.Size), cmp.Compare(a.Runtime, b.Runtime), cmp.Compare(a.Energy, b.Energy))
-	})
-	p.Energy, err = learn(good, func(s Sample) float64 { return float64(s.Energy) })
+	for _, all := range [][]Sample{timed, powered} {
+		slices.SortFunc(all, func(a, b Sample) int {
+			return cmp.Or(compareSizes(a.Size, b.Size), cmp.Compare(a.Runtime, b.Runtime), cmp.Compare(a.Energy, b.Energy))
+		})
+	}
+	p.Energy, err = learn(powered, func(s Sample) float64 { return float64(s.Energy) })
 	if err != nil {
 		return Profile{}, unusable, fmt.Errorf("learn energy: %w", err)
 	}
-	p.Runtime, err = learn(good, func(s Sample) float64 { return s.Runtime.Seconds() })
+	p.Runtime, err = learn(timed, func(s Sample) float64 { return s.Runtime.Seconds() })
 	if err != nil {
 		return Profile{}, unusable, fmt.Errorf("learn runtime: %w", err)
 	}

@@ -80,6 +80,16 @@ func FromObject(o *v1alpha1.MachineProfile) (*Machine, error) {
 	return m, nil
 }
 
+// PowerOf reads what a MachineProfile says that its machines draw: the zero value if it
+// does not say. The error names the field.
+func PowerOf(o *v1alpha1.MachineProfile) (energy.Model, error) {
+	var m Machine
+	if err := m.readPower(o.Spec.Power); err != nil {
+		return energy.Model{}, fmt.Errorf("spec.power: %w", err)
+	}
+	return m.Power, nil
+}
+
 func (m *Machine) readPower(p *v1alpha1.MachinePower) error {
 	if p == nil {
 		return nil

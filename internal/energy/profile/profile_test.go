@@ -136,8 +136,8 @@ func TestSamplesThatCannotBeArePassedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := []Sample{
-		{size(1, 1), 0, 5}, {size(1, 1), -time.Second, 5}, {size(1, 1), time.Second, 0}, {size(1, 1), time.Second, -3},
-		{size(1, 1), time.Second, energy.Joules(math.NaN())}, {size(1, 1), time.Second, energy.Joules(math.Inf(1))}, {size(-1, 1), time.Second, 5}, {size(1, -1), time.Second, 5},
+		{Size: size(1, 1), Runtime: 0, Energy: 5}, {Size: size(1, 1), Runtime: -time.Second, Energy: 5}, {Size: size(1, 1), Runtime: time.Second, Energy: 0}, {Size: size(1, 1), Runtime: time.Second, Energy: -3},
+		{Size: size(1, 1), Runtime: time.Second, Energy: energy.Joules(math.NaN())}, {Size: size(1, 1), Runtime: time.Second, Energy: energy.Joules(math.Inf(1))}, {Size: size(-1, 1), Runtime: time.Second, Energy: 5}, {Size: size(1, -1), Runtime: time.Second, Energy: 5},
 	}
 	got, unusable, err := Learn(append(slices.Clone(bad), good...))
 	if err != nil || unusable != len(bad) || !reflect.DeepEqual(got, want) {
@@ -150,7 +150,7 @@ func TestSamplesThatCannotBeArePassedOver(t *testing.T) {
 
 func TestOneSizeGivesItsUsualValue(t *testing.T) {
 	samples := laws[0].probe([]float64{1}, []float64{1}, 0)
-	samples = append(samples, Sample{size(1, 1), time.Hour, 1e6})
+	samples = append(samples, Sample{Size: size(1, 1), Runtime: time.Hour, Energy: 1e6})
 	p, _, err := Learn(samples)
 	if err != nil || math.Abs(p.Runtime.Predict(size(1, 1), 0).Value/60-1) > 0.01 || p.Runtime.Quality.Sizes != 1 {
 		t.Errorf("%+v, %v; want 60 s", p.Runtime, err)
@@ -266,9 +266,9 @@ func TestWhateverIsLearnedIsSound(t *testing.T) {
 		samples := make([]Sample, rapid.IntRange(0, 30).Draw(t, "n"))
 		for i := range samples {
 			samples[i] = Sample{
-				Size{rapid.Int64Range(0, 64_000).Draw(t, "cpu"), rapid.Int64Range(0, 64*gib).Draw(t, "memory")},
-				time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "runtime")),
-				energy.Joules(rapid.Float64Range(1e-3, 1e9).Draw(t, "energy")),
+				Size:    Size{rapid.Int64Range(0, 64_000).Draw(t, "cpu"), rapid.Int64Range(0, 64*gib).Draw(t, "memory")},
+				Runtime: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "runtime")),
+				Energy:  energy.Joules(rapid.Float64Range(1e-3, 1e9).Draw(t, "energy")),
 			}
 		}
 		p, unusable, err := Learn(samples)

@@ -1,0 +1,186 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	hostprobe "supercargo.dev/supercargo/descheduler/agent/probe"
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/energy/meterapi"
+	"supercargo.dev/supercargo/internal/probe"
+	"supercargo.dev/supercargo/internal/probe/governor"
+)
+
+// ProbeOptions are what the flags of the probe say.
+type ProbeOptions struct {
+	CPU, Memory  string
+	Seed         uint64
+	Amount       int
+	Unlimited    bool
+	Idle         time.Duration
+	Governors    []string
+	Sysfs, State string
+	MeterURL     string
+	Report       string
+	Machine      string
+	Log          logr.Logger
+}
+
+// NewProbeCommand returns the command that the pod of a probe runs. It is not meant to be
+// called by hand, but can be.
+func NewProbeCommand() *cobra.Command {
+	var o ProbeOptions
+	cmd := &cobra.Command{
+		Use:    "probe",
+		Short:  "Measure how fast this machine is and how much energy it takes",
+		Hidden: true,
+		Example: `  # As the descheduler's Job does, on a node that nothing else uses
+  node-agent probe --cpu 250m,500m,1,2 --memory 64Mi,256Mi,1Gi --meter http://127.0.0.1:8085
+
+  # What this machine does, without its governors and without a meter
+  node-agent probe --cpu 1,2 --memory 64Mi --sysfs= --state-dir /tmp/probe --report -`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Log = klog.Background()
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
+			defer stop()
+			return Probe(ctx, o, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.CPU, "cpu", "", "`amounts` of CPU to probe, such as 250m,500m,1 (required, and --memory)")
+	f.StringVar(&o.Memory, "memory", "", "`amounts` of memory to work on, such as 64Mi,1Gi")
+	f.Uint64Var(&o.Seed, "seed", 1, "`number` from which the data is made")
+	f.IntVar(&o.Amount, "amount", 100, "how much work there is, in `percent`; profiles are about 100")
+	f.BoolVar(&o.Unlimited, "unlimited", false, "do not limit CPU time: the container's own limit is the size")
+	f.DurationVar(&o.Idle, "idle", 30*time.Second, "how long the machine is watched without load under each governor, if it has a meter")
+	f.StringSliceVar(&o.Governors, "governors", []string{governor.Powersave, governor.Performance}, "CPU `governors` to probe beside the one that the machine has, as far as it has them")
+	f.StringVar(&o.Sysfs, "sysfs", "/sys", "`folder` with the kernel's /sys, in which governors can be written; empty leaves them alone")
+	f.StringVar(&o.State, "state-dir", DefaultProbeState, "`folder` on a disk of the machine that keeps what was done, and which governors it had")
+	f.StringVar(&o.MeterURL, "meter", "", "`URL` of the node agent that reads the machine's power meter; empty for none")
+	f.StringVar(&o.Report, "report", "/dev/termination-log", "`file` for the report, at most 4096 bytes as Kubernetes takes them; - prints it in full")
+	f.StringVar(&o.Machine, "machine", "", "`fingerprint` that the machine must have (default: what it has)")
+	return cmd
+}
+
+// DefaultProbeState is where a probe keeps what must outlive it.
+const DefaultProbeState = "/var/lib/supercargo/probe"
+
+// Probe probes this machine until that is done or ctx ends, and writes a report in any
+// case. An error means that something is left to do.
+func Probe(ctx context.Context, o ProbeOptions, out io.Writer) error {
+	report, err := o.probe(ctx)
+	if err != nil && report.Failure == "" {
+		report.Failure = err.Error()
+	}
+	return errors.Join(err, o.write(report, out))
+}
+
+func (o *ProbeOptions) probe(ctx context.Context) (report probe.Report, err error) {
+	sizes, err := probe.ParseSizes(o.CPU, o.Memory)
+	if err != nil {
+		return report, err
+	}
+	hardware, err := (hostprobe.Host{Root: "/"}).Hardware(runtime.GOARCH)
+	if err != nil {
+		return report, err
+	}
+	if is := hardware.Fingerprint(); o.Machine != "" && o.Machine != is {
+		return report, fmt.Errorf("--machine=%s: this machine is %s (%+v): let the node agent say so on its Node", o.Machine, is, hardware)
+	}
+	options := probe.Options{
+		Sizes: sizes, Try: o.Governors, Seed: o.Seed, Amount: o.Amount, Unlimited: o.Unlimited, Idle: o.Idle,
+		Journal: filepath.Join(o.State, "journal"), Machine: hardware.Fingerprint(), Clock: clock.RealClock{}, Log: o.Log,
+	}
+	if o.MeterURL != "" {
+		options.Meter = &agentMeter{client: meterapi.Client{URL: o.MeterURL}, log: o.Log}
+	}
+	if o.Sysfs != "" {
+		governors, err := governor.Open(o.Sysfs, o.State)
+		if err != nil {
+			return report, err
+		}
+		defer func() { err = errors.Join(err, governors.Close()) }()
+		options.Governors = governors
+	}
+	return probe.Start(ctx, options)
+}
+
+// write writes the report. One that is too long loses what was done under other governors
+// than the machine's own, which is not learned from.
+func (o *ProbeOptions) write(report probe.Report, out io.Writer) error {
+	if o.Report == "-" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	}
+	text, err := report.Encode()
+	if err != nil {
+		text, err = report.OnlyHome().Encode()
+	}
+	if err == nil {
+		err = os.WriteFile(o.Report, text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("--report=%s: %w", o.Report, err)
+	}
+	return nil
+}
+
+// agentMeter asks the node's agent, which reads the meter each second.
+type agentMeter struct {
+	client meterapi.Client
+	log    logr.Logger
+}
+
+// meterPatience is how long the agent may take: to have its next reading, and to answer.
+const meterPatience = 5 * time.Second
+
+// Energy asks until the agent has the reading that comes after the moment, for a little
+// while.
+func (m *agentMeter) Energy(ctx context.Context, from, to time.Time) (used energy.Joules, measured, known bool) {
+	ctx, cancel := context.WithTimeout(ctx, meterPatience)
+	defer cancel()
+	for {
+		u, known, err := m.client.Usage(ctx, from, to)
+		if err == nil && known {
+			return u.Total(), u.Modelled == 0, true
+		}
+		select {
+		case <-ctx.Done():
+			if err != nil {
+				m.log.Info("The node agent was asked in vain what the machine used", "error", err.Error())
+			}
+			return 0, false, false
+		case <-time.After(time.Second / 2):
+		}
+	}
+}
+
+// hardware is what the node's annotation says.
+func (n *node) hardware(object *corev1.Node) (string, error) {
+	hw, err := n.host.Hardware(object.Status.NodeInfo.Architecture)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(v1alpha1.MachineHardware{
+		Fingerprint: hw.Fingerprint(), Architecture: hw.Architecture, CPUModel: hw.CPUModel, Threads: int32(min(hw.Threads, 1<<16)),
+	})
+	return string(text), err
+}

@@ -1,0 +1,144 @@
+package meter
+
+import (
+	"sort"
+	"sync"
+	"time"
+
+	"supercargo.dev/supercargo/internal/energy"
+)
+
+// maxGap is how long a stretch without a sound reading may be for its power to be
+// taken as what lies between the readings at its ends.
+const maxGap = 5 * time.Second
+
+// point is how much the node has used from the history's beginning until a moment.
+type point struct {
+	at       time.Time
+	watts    energy.Watts
+	source   energy.Source
+	measured energy.Joules
+	modelled energy.Joules
+	gap      bool // nothing is known of the time since the point before
+	gaps     int  // how many such there were until here
+}
+
+// history remembers what the node used over the last while, in a ring of fixed size.
+// It is safe for concurrent use.
+type history struct {
+	mu     sync.Mutex
+	ring   []point
+	next   int // where the next point goes
+	filled int // how many points there are
+}
+
+func newHistory(size int) *history { return &history{ring: make([]point, size)} }
+
+// add appends a reading and returns what was used since the last one, measured and
+// modelled apart, and false if nothing is known of that time. A reading that is not
+// newer than the last is left out.
+//
+// since, if not zero, is the moment from which the reading is the mean: the energy of
+// that part is exact. The rest of the stretch, and all of it for a reading of one
+// moment, is a bridge: it counts by the trapezoidal rule, as measured if both its ends
+// are.
+func (h *history) add(r energy.Reading, since time.Time) (energy.Usage, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := point{at: r.At, watts: r.Watts, source: r.Source, gap: true}
+	if h.filled == 0 {
+		h.push(p)
+		return energy.Usage{}, false
+	}
+	last := h.at(h.filled - 1)
+	if !r.At.After(last.at) {
+		return energy.Usage{}, false
+	}
+	if since.IsZero() {
+		since = r.At
+	}
+	if since.Before(last.at) {
+		since = last.at
+	}
+	var used energy.Usage
+	if bridge := since.Sub(last.at); bridge <= maxGap {
+		p.gap, used.Covered = false, r.At.Sub(last.at)
+		own, across := joules(r.Watts, r.At.Sub(since)), joules((last.watts+r.Watts)/2, bridge)
+		*side(&used, r.Source.Measured()) += own
+		*side(&used, r.Source.Measured() && last.source.Measured()) += across
+	}
+	p.measured, p.modelled, p.gaps = last.measured+used.Measured, last.modelled+used.Modelled, last.gaps
+	if p.gap {
+		p.gaps++
+	}
+	h.push(p)
+	return used, !p.gap
+}
+
+func joules(w energy.Watts, d time.Duration) energy.Joules {
+	return energy.Joules(float64(w) * d.Seconds())
+}
+
+// side returns the field of what was measured, or of what was modelled.
+func side(u *energy.Usage, measured bool) *energy.Joules {
+	if measured {
+		return &u.Measured
+	}
+	return &u.Modelled
+}
+
+func (h *history) push(p point) {
+	h.ring[h.next] = p
+	h.next = (h.next + 1) % len(h.ring)
+	h.filled = min(h.filled+1, len(h.ring))
+}
+
+// at returns the i-th oldest point.
+func (h *history) at(i int) *point {
+	return &h.ring[(h.next-h.filled+i+len(h.ring))%len(h.ring)]
+}
+
+// last returns the newest point, and false if there is none.
+func (h *history) last() (point, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.filled == 0 {
+		return point{}, false
+	}
+	return *h.at(h.filled - 1), true
+}
+
+// usage returns what was used between two moments, and false unless all of that time
+// is known. Between two points energy grows evenly. It costs two binary searches.
+func (h *history) usage(from, to time.Time) (energy.Usage, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.filled == 0 || !to.After(from) || from.Before(h.at(0).at) || to.After(h.at(h.filled-1).at) {
+		return energy.Usage{}, false
+	}
+	first, second := h.search(from), h.search(to)
+	gaps := h.at(second).gaps - h.at(first).gaps
+	if gaps > 0 || from.Before(h.at(first).at) && h.at(first).gap {
+		return energy.Usage{}, false
+	}
+	m0, d0 := h.until(first, from)
+	m1, d1 := h.until(second, to)
+	return energy.Usage{Measured: m1 - m0, Modelled: d1 - d0, Covered: to.Sub(from)}, true
+}
+
+// search returns the index of the first point at t or after it.
+func (h *history) search(t time.Time) int {
+	return sort.Search(h.filled, func(i int) bool { return !h.at(i).at.Before(t) })
+}
+
+// until returns how much was used until t, which lies in the stretch that ends with the
+// i-th point.
+func (h *history) until(i int, t time.Time) (measured, modelled energy.Joules) {
+	b := h.at(i)
+	if !t.Before(b.at) {
+		return b.measured, b.modelled
+	}
+	a := h.at(i - 1)
+	share := energy.Joules(t.Sub(a.at).Seconds() / b.at.Sub(a.at).Seconds())
+	return a.measured + share*(b.measured-a.measured), a.modelled + share*(b.modelled-a.modelled)
+}

@@ -1,0 +1,128 @@
+package meter
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/internal/energy"
+)
+
+// load is how long the CPUs of the node were busy, since it started, in ticks.
+type load struct {
+	busy, all uint64
+	cpus      int // that are online
+}
+
+// since returns the share of the time since an earlier look for which the CPUs were busy,
+// and false if the clock of the kernel has not moved on or went back.
+func (l load) since(before load) (float64, bool) {
+	if l.all <= before.all || l.busy < before.busy || l.busy-before.busy > l.all-before.all {
+		return 0, false
+	}
+	return float64(l.busy-before.busy) / float64(l.all-before.all), true
+}
+
+// mostStatBytes bounds how much of /proc/stat is read: its lines on CPUs come first.
+const mostStatBytes = 1 << 20
+
+func readLoad(root string) (load, error) {
+	f, err := os.Open(filepath.Join(root, "proc/stat"))
+	if err != nil {
+		return load{}, fmt.Errorf("read how busy the node is: %w", err)
+	}
+	defer f.Close()
+	l, err := parseStat(io.LimitReader(f, mostStatBytes))
+	if err != nil {
+		return load{}, fmt.Errorf("read how busy the node is: %s: %w", f.Name(), err)
+	}
+	return l, nil
+}
+
+// parseStat reads /proc/stat. The columns are user, nice, system, idle, iowait, irq,
+// softirq and steal; guest time is part of user. Time that a hypervisor gave to others
+// (steal) is no work of this node, though it was not idle: the node's part of its
+// machine's power is less for it.
+func parseStat(r io.Reader) (load, error) {
+	var l load
+	lines := bufio.NewScanner(r)
+	found := false
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 0 || !strings.HasPrefix(fields[0], "cpu") {
+			continue
+		}
+		if fields[0] != "cpu" {
+			l.cpus++
+			continue
+		}
+		if found || len(fields) < 5 {
+			return load{}, fmt.Errorf("%q: want one line of user, nice, system and idle time", lines.Text())
+		}
+		found = true
+		for i, text := range fields[1:min(len(fields), 9)] {
+			ticks, err := strconv.ParseUint(text, 10, 62)
+			if err != nil {
+				return load{}, fmt.Errorf("%q: %w", lines.Text(), err)
+			}
+			l.all += ticks
+			if i != 3 && i != 4 && i != 7 {
+				l.busy += ticks
+			}
+		}
+	}
+	if err := lines.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) { // the line of interrupts, after the CPUs
+		return load{}, err
+	}
+	if !found {
+		return load{}, errors.New("no line on the CPUs")
+	}
+	return l, nil
+}
+
+// modelled is the meter of a node that has none: a power model, and how busy its CPUs
+// are.
+type modelled struct {
+	root   string
+	model  func(cpus int) energy.Model
+	last   load
+	lastAt time.Time
+}
+
+func (m *modelled) source() energy.Source { return energy.SourceModel }
+
+// rated is not known: what a model says is never more than its own full power.
+func (m *modelled) rated() energy.Watts { return 0 }
+
+// read returns the mean power since the last reading. Utilisation counts in hundredths
+// of a second for each CPU, so power has steps of some hundredths of what lies between
+// idle and full on a small node.
+func (m *modelled) read(now func() time.Time) (measurement, error) {
+	l, err := readLoad(m.root)
+	if err != nil {
+		m.lastAt = time.Time{}
+		return measurement{}, err
+	}
+	at, before, beforeAt := now(), m.last, m.lastAt
+	m.last, m.lastAt = l, at
+	if beforeAt.IsZero() {
+		return measurement{none: true}, nil
+	}
+	r := measurement{Reading: energy.Reading{Source: energy.SourceModel, At: at}, since: beforeAt}
+	u, ok := l.since(before)
+	if !ok {
+		r.fault = energy.NoTimePassed
+		if l.all < before.all {
+			r.fault = energy.CounterReset
+		}
+		return r, nil
+	}
+	r.Watts = m.model(l.cpus).At(u)
+	return r, nil
+}

@@ -1,0 +1,122 @@
+package probe
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"supercargo.dev/supercargo/internal/energy/profile"
+)
+
+// Hardware reads what the node's speed and power depend on from /proc/cpuinfo,
+// /proc/meminfo and cpufreq.
+func (h Host) Hardware(architecture string) (profile.Hardware, error) {
+	hw := profile.Hardware{Architecture: architecture}
+	read := func(name string, parse func(io.Reader) error) error {
+		f, err := os.Open(filepath.Join(h.Root, name))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return parse(f)
+	}
+	err := errors.Join(
+		read("proc/cpuinfo", func(r io.Reader) (err error) { hw.CPUModel, hw.Cores, hw.Threads, err = parseCPUs(r); return err }),
+		read("proc/meminfo", func(r io.Reader) (err error) { hw.MemoryBytes, err = parseMemory(r); return err }),
+	)
+	if err != nil {
+		return profile.Hardware{}, fmt.Errorf("read what the machine is made of: %w", err)
+	}
+	hw.MaxMegahertz, err = h.maxMegahertz()
+	return hw, err
+}
+
+// parseCPUs reads /proc/cpuinfo. Cores are counted by their numbers where the kernel gives
+// them, else every thread is one. ARM has no names but numbers of makers and parts, and
+// machines with cores of several kinds: those are named in the order in which they come.
+func parseCPUs(r io.Reader) (model string, cores, threads int, err error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 1<<20)
+	seen, models := map[string]bool{}, []string{}
+	var socket, implementer string
+	name := func(m string) {
+		if m != "" && (len(models) == 0 || models[len(models)-1] != m) {
+			models = append(models, m)
+		}
+	}
+	for lines.Scan() {
+		key, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimSpace(value)
+		switch strings.TrimSpace(key) {
+		case "processor":
+			threads++
+		case "physical id":
+			socket = value
+		case "core id":
+			seen[socket+"/"+value] = true
+		case "model name":
+			name(value)
+		case "CPU implementer":
+			implementer = value
+		case "CPU part":
+			name("ARM " + implementer + " " + value)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return "", 0, 0, err
+	}
+	if threads == 0 {
+		return "", 0, 0, errors.New("/proc/cpuinfo names no processor")
+	}
+	if cores = len(seen); cores == 0 {
+		cores = threads
+	}
+	const most = 256 // what the kind MachineProfile takes
+	model = strings.Join(models, " + ")
+	return model[:min(len(model), most)], cores, threads, nil
+}
+
+// parseMemory reads /proc/meminfo.
+func parseMemory(r io.Reader) (int64, error) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		if text, is := strings.CutPrefix(lines.Text(), "MemTotal:"); is {
+			n, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(text), " kB"), 10, 64)
+			if err != nil || n <= 0 || n > 1<<50 {
+				return 0, fmt.Errorf("/proc/meminfo: MemTotal is %q", strings.TrimSpace(text))
+			}
+			return n << 10, nil
+		}
+	}
+	return 0, errors.Join(errors.New("/proc/meminfo has no MemTotal"), lines.Err())
+}
+
+// maxMegahertz is the highest clock of any CPU, 0 where the kernel does not say.
+func (h Host) maxMegahertz() (int64, error) {
+	policies, err := filepath.Glob(filepath.Join(h.Root, "sys/devices/system/cpu/cpufreq/policy*/cpuinfo_max_freq"))
+	if err != nil {
+		return 0, fmt.Errorf("find the clocks of the CPUs: %w", err)
+	}
+	most := int64(0)
+	for _, p := range policies {
+		text, err := os.ReadFile(p)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read the clocks of the CPUs: %w", err)
+		}
+		kilohertz, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the clocks of the CPUs: %s: %w", p, err)
+		}
+		most = max(most, kilohertz/1000)
+	}
+	return most, nil
+}

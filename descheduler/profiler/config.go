@@ -1,0 +1,105 @@
+package profiler
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Mode is what comes of decisions.
+type Mode string
+
+const (
+	// Off probes and learns nothing.
+	Off Mode = "Off"
+	// Observe says what would be probed. Profiles that are there are refitted; none is made.
+	Observe Mode = "Observe"
+	// Act probes.
+	Act Mode = "Act"
+)
+
+// Config says what is probed, and when is learned.
+type Config struct {
+	// Mode is what comes of decisions.
+	Mode Mode
+	// NodeSelector chooses the nodes that may be probed by their labels; empty chooses all.
+	// Nodes of the control plane never are.
+	NodeSelector string
+	// Namespace is where the Jobs of probes and the records of machine types are.
+	Namespace string
+	// Image is that of the node agent, which has the probe.
+	Image string
+	// Timeout is how long a probe may take.
+	Timeout time.Duration
+	// AtOnce is how many machine types may be probed at the same time.
+	AtOnce int
+	// Backoff is how long is waited after a probe has failed, doubled each time.
+	Backoff time.Duration
+	// Period is how often profiles are refitted.
+	Period time.Duration
+	// AgentPort is where the agents of nodes say how much energy these have used.
+	AgentPort int
+	// Amount is how much work a probe does, in percent of the standard.
+	Amount int
+
+	// settle is how long a node must have been reserved before its probe begins.
+	settle time.Duration
+}
+
+// Defaults are what the flags say if nothing is given.
+func Defaults() Config {
+	return Config{
+		Mode: Observe, Namespace: "supercargo-probing", Image: "supercargo/node-agent:v0.1.0", Timeout: 2 * time.Hour, AtOnce: 1, Backoff: 10 * time.Minute,
+		Period: 24 * time.Hour, AgentPort: 8085, Amount: 100, settle: defaultSettle,
+	}
+}
+
+const (
+	// defaultSettle is ample time for a scheduler to learn of a taint, and to bind a pod for
+	// which it chose the node before.
+	defaultSettle = 5 * time.Second
+	// mostBackoff is the longest that is waited after failures.
+	mostBackoff = 24 * time.Hour
+)
+
+// AddFlags adds the flags; what is in c are their defaults.
+func (c *Config) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar((*string)(&c.Mode), "probing", string(c.Mode), "what to do about machine types whose speed and energy are not known: Off, Observe (say what would be probed) or Act (probe an empty node)")
+	flags.StringVar(&c.NodeSelector, "probe-node-selector", c.NodeSelector, "label `selector` of the nodes that may be probed (default: all but the control plane's)")
+	flags.StringVar(&c.Namespace, "probe-namespace", c.Namespace, "`namespace` of the Jobs of probes and of the ConfigMaps with what was learned")
+	flags.StringVar(&c.Image, "probe-image", c.Image, "`image` of the node agent, which has the probe")
+	flags.DurationVar(&c.Timeout, "probe-timeout", c.Timeout, "how long a probe may take")
+	flags.IntVar(&c.AtOnce, "max-probes", c.AtOnce, "how many machine types may be probed at the same time")
+	flags.DurationVar(&c.Backoff, "probe-backoff", c.Backoff, "how long to wait after a probe has failed; twice as long after each further failure, up to a day")
+	flags.DurationVar(&c.Period, "learning-period", c.Period, "how often profiles of machine types are refitted from probes and finished pods")
+	flags.IntVar(&c.AgentPort, "agent-port", c.AgentPort, "`port` at which the node agents say how much energy their nodes have used")
+	flags.IntVar(&c.Amount, "probe-amount", c.Amount, "how much work a probe does, in `percent`; profiles of clusters can be compared only where it is the same")
+}
+
+// Validate returns what is wrong, by the names of the flags.
+func (c *Config) Validate() error {
+	if c.Mode != Off && c.Mode != Observe && c.Mode != Act {
+		return fmt.Errorf("--probing: %q: want Off, Observe or Act", c.Mode)
+	}
+	if _, err := labels.Parse(c.NodeSelector); err != nil {
+		return fmt.Errorf("--probe-node-selector: %w", err)
+	}
+	if c.Namespace == "" || c.Image == "" {
+		return fmt.Errorf("--probe-namespace, --probe-image: want both")
+	}
+	for _, f := range []struct {
+		flag             string
+		got, least, most int64
+	}{
+		{"probe-timeout", int64(c.Timeout), int64(time.Minute), int64(7 * 24 * time.Hour)}, {"max-probes", int64(c.AtOnce), 1, 1000},
+		{"probe-backoff", int64(c.Backoff), int64(time.Second), int64(mostBackoff)}, {"learning-period", int64(c.Period), int64(time.Minute), int64(365 * 24 * time.Hour)},
+		{"agent-port", int64(c.AgentPort), 1, 65535}, {"probe-amount", int64(c.Amount), 1, 10000},
+	} {
+		if f.got < f.least || f.got > f.most {
+			return fmt.Errorf("--%s: %d: want %d to %d", f.flag, f.got, f.least, f.most)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package profiler
+
+import (
+	"fmt"
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/probe"
+)
+
+const (
+	// annotationNode and annotationFingerprint are on the Job of a probe: where it runs, and
+	// of what hardware that is.
+	annotationNode        = v1alpha1.GroupName + "/probe-node"
+	annotationFingerprint = v1alpha1.GroupName + "/probe-fingerprint"
+	// serviceAccount is the one of probes. It may do nothing.
+	serviceAccount = "supercargo-probe"
+	// stateFolder is where a probe keeps on the node what must outlive it; the node's agent
+	// looks there too.
+	stateFolder = "/var/lib/supercargo/probe"
+	// cpuFolder is the only part of the node's /sys that a probe sees, and may write: CPU
+	// governors are there. It is not mounted at its own path, which container runtimes and
+	// AppArmor's profile for containers keep read-only.
+	cpuFolder = "/sys/devices/system/cpu"
+	// retries is how often a pod of a probe may fail; the next goes on where it ended.
+	retries = 3
+	// graceSeconds is how long a probe has to put the governors back.
+	graceSeconds = 30
+)
+
+// jobFor returns the Job that probes a node.
+func (c *Config) jobFor(machineType, fingerprint string, node *corev1.Node, sizes probe.Sizes) *batchv1.Job {
+	cpu, memory := sizes.Flags()
+	largest := sizes.Largest()
+	resources := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(largest.MilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(largest.MemoryBytes, resource.BinarySI),
+	}
+	// A node for services takes no other pods.
+	kind := class.Batch
+	if of, _ := class.OfNode(node, class.Any); of == class.Service {
+		kind = class.Service
+	}
+	labels := map[string]string{
+		v1alpha1.LabelProbe: nameOf(machineType), v1alpha1.LabelClass: string(kind), "app.kubernetes.io/name": "supercargo-probe",
+	}
+	folder, sysfs := corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.Namespace, Name: "probe-" + nameOf(machineType), Labels: labels,
+			Annotations: map[string]string{v1alpha1.AnnotationProbes: machineType, annotationNode: node.Name, annotationFingerprint: fingerprint},
+		},
+		Spec: batchv1.JobSpec{
+			BackoffLimit: new(int32(retries)), ActiveDeadlineSeconds: new(int64(c.Timeout.Seconds())),
+			PodReplacementPolicy: new(batchv1.Failed), // two at once would measure each other
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{
+					v1alpha1.AnnotationMigration: v1alpha1.MigrationNever, "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+				}},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever, ServiceAccountName: serviceAccount, AutomountServiceAccountToken: new(false),
+					TerminationGracePeriodSeconds: new(int64(graceSeconds)),
+					Affinity:                      onNode(node.Name),
+					Tolerations:                   []corev1.Toleration{{Key: v1alpha1.TaintProbing, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
+					Containers: []corev1.Container{{
+						Name: "probe", Image: c.Image,
+						Args: []string{
+							"probe", "--cpu=" + cpu, "--memory=" + memory, "--amount=" + strconv.Itoa(c.Amount), "--machine=" + fingerprint,
+							"--sysfs=/host/sys", "--state-dir=" + stateFolder, fmt.Sprintf("--meter=http://$(HOST_IP):%d", c.AgentPort),
+						},
+						Env:       []corev1.EnvVar{{Name: "HOST_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.hostIP"}}}},
+						Resources: corev1.ResourceRequirements{Requests: resources, Limits: resources},
+						SecurityContext: &corev1.SecurityContext{
+							// Root, to whom the governors and the folder belong, and nothing else of root.
+							RunAsUser: new(int64(0)), AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true),
+							Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+							SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+						},
+						VolumeMounts: []corev1.VolumeMount{{Name: "cpu", MountPath: "/host" + cpuFolder}, {Name: "state", MountPath: stateFolder}},
+					}},
+					Volumes: []corev1.Volume{
+						{Name: "cpu", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: cpuFolder, Type: &sysfs}}},
+						{Name: "state", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: stateFolder, Type: &folder}}},
+					},
+				},
+			},
+		},
+	}
+}
+
+// onNode has a pod go to one node, as the pods of DaemonSets do.
+func onNode(name string) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
+		}}},
+	}}}
+}

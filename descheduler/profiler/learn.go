@@ -1,0 +1,280 @@
+package profiler
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/profiler/decide"
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/probe"
+)
+
+// learned is what is known of a machine type after a refit.
+type learned struct {
+	profile.Profile
+	unusable, modelled, probes, tasks int
+	err                               error
+}
+
+// learn brings the profiles up to date: it makes those that are wanted, refits those whose
+// time has come or that somebody has edited, and says how far probing is.
+func (r *round) learn(ctx context.Context, steps []decide.Step) error {
+	var all map[string]learned // of all types at once, when the first needs it
+	var errs []error
+	for _, s := range steps {
+		p := r.profiles[s.Type]
+		if p == nil {
+			continue
+		}
+		if err := r.followHardware(ctx, p); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		before := p.DeepCopy()
+		meta.SetStatusCondition(&p.Status.Conditions, r.probed(s, p))
+		if r.due(p) {
+			if all == nil {
+				all = r.fit()
+			}
+			if err := r.refit(ctx, p, all[s.Type]); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		r.judge(p)
+		if r.DryRun || equal(before, p) {
+			continue
+		}
+		if err := r.Client.Status().Patch(ctx, p, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			errs = append(errs, fmt.Errorf("write the status of MachineProfile %s: %w", p.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func equal(a, b *v1alpha1.MachineProfile) bool {
+	one, err := json.Marshal(a.Status)
+	other, err2 := json.Marshal(b.Status)
+	return err == nil && err2 == nil && string(one) == string(other)
+}
+
+// due reports whether a profile is to be refitted: it has not been for a period, a probe
+// has come since, or its models are not those that were learned.
+func (r *round) due(p *v1alpha1.MachineProfile) bool {
+	known := r.memory.records[p.Spec.MachineType]
+	if known == nil || known.Probe == nil && len(known.Tasks) == 0 || p.Spec.Hardware == nil || known.Fingerprint != p.Spec.Hardware.Fingerprint {
+		return false
+	}
+	return known.Learned.IsZero() || r.now.Sub(known.Learned) >= r.Config.Period || digestOf(p.Status.Models) != known.Digest
+}
+
+// fit learns from all records: first from probes alone, then from these and finished pods,
+// which the first makes comparable.
+func (r *round) fit() map[string]learned {
+	all, probes := map[string]learned{}, map[string][]profile.Sample{}
+	probed, tasks := map[string]profile.Profile{}, map[string][]profile.Task{}
+	for machineType, known := range r.memory.records {
+		if known == nil {
+			continue
+		}
+		var l learned
+		if known.Probe != nil {
+			report, err := probe.Decode([]byte(known.Probe.Report))
+			if err != nil {
+				l.err = err
+			}
+			probes[machineType], l.modelled = report.Samples(probe.Power{Model: r.power(machineType, known.Probe.Threads), Threads: known.Probe.Threads})
+			if p, _, err := profile.Learn(probes[machineType]); err == nil {
+				probed[machineType] = p
+			}
+		}
+		for _, t := range known.Tasks {
+			tasks[machineType] = append(tasks[machineType], t.Sample())
+		}
+		all[machineType] = l
+	}
+	standard := profile.Standardize(tasks, probed)
+	for machineType, l := range all {
+		l.probes, l.tasks = len(probes[machineType]), len(standard[machineType])
+		p, unusable, err := profile.Learn(slices.Concat(probes[machineType], standard[machineType]))
+		l.Profile, l.unusable, l.err = p, unusable, errors.Join(l.err, err)
+		all[machineType] = l
+	}
+	return all
+}
+
+// power is what a machine of a type draws, for what no meter has measured: what its
+// profile says, else the table by type, else the mean of all CPUs.
+func (r *round) power(machineType string, threads int) energy.Model {
+	if o := r.profiles[machineType]; o != nil && o.Spec.Power != nil {
+		if m, err := profile.PowerOf(o); err == nil {
+			return m
+		}
+	}
+	if m, known := energy.BuiltIn().MachineType(machineType); known {
+		return m
+	}
+	m, _ := energy.BuiltIn().CPUs("", "", float64(threads))
+	return m
+}
+
+// refit puts what was learned into the status of a profile. The record says first what
+// will be there, so that a status that is neither that nor what was before it was edited
+// by somebody.
+func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned) error {
+	known := r.recordOf(p.Spec.MachineType)
+	is := digestOf(p.Status.Models)
+	edited := is != known.Digest && is != known.Before && p.Status.Models != nil
+	if edited && !r.DryRun {
+		why := "they are not those that were learned"
+		if _, err := profile.FromObject(&v1alpha1.MachineProfile{ObjectMeta: p.ObjectMeta, Spec: v1alpha1.MachineProfileSpec{MachineType: p.Spec.MachineType}, Status: p.Status}); err != nil {
+			why = err.Error()
+		}
+		r.Events.Eventf(p, nil, corev1.EventTypeWarning, "ModelsRefused", "Learn", "status.models are refused and learned anew: %s. Models of your own belong in spec.models", why)
+	}
+	p.Status.UnusableSamples = int32(min(l.unusable, 1<<30))
+	var models *v1alpha1.MachineModels
+	if l.err == nil {
+		models = l.Object(r.now.UTC().Truncate(time.Second), known.Fingerprint)
+	}
+	before := *known
+	known.Before, known.Digest, known.Learned = is, digestOf(models), r.now.UTC().Truncate(time.Second)
+	if err := r.save(ctx, p.Spec.MachineType); err != nil {
+		*known = before
+		return err
+	}
+	p.Status.Models = models
+	if l.err != nil {
+		meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ProfileLearned, Status: metav1.ConditionFalse, Reason: "TooLittle", ObservedGeneration: p.Generation, Message: l.err.Error(),
+		})
+		return nil
+	}
+	metricRefits.Inc()
+	publish(p.Spec.MachineType, l.Profile)
+	how := "measured"
+	if l.modelled > 0 {
+		how = fmt.Sprintf("that of %d modelled", l.modelled)
+	}
+	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ProfileLearned, Status: metav1.ConditionTrue, Reason: "Fitted", ObservedGeneration: p.Generation,
+		Message: fmt.Sprintf("from %d sizes probed, energy %s, and %d sizes of finished pods", l.probes, how, l.tasks),
+	})
+	return nil
+}
+
+// judge says whether the profile can be used.
+func (r *round) judge(p *v1alpha1.MachineProfile) {
+	p.Status.ObservedGeneration = p.Generation
+	ready := metav1.Condition{Type: v1alpha1.ProfileReady, Status: metav1.ConditionTrue, Reason: "Learned", ObservedGeneration: p.Generation, Message: "status.models predict energy and runtime"}
+	switch _, err := profile.FromObject(p); {
+	case errors.Is(err, profile.ErrNothingLearned):
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "NothingLearned", err.Error()
+	case err != nil:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Invalid", err.Error()
+	case p.Spec.Models != nil:
+		ready.Reason, ready.Message = "Given", "spec.models predict energy and runtime"
+	}
+	meta.SetStatusCondition(&p.Status.Conditions, ready)
+}
+
+// probed is the condition that says how far probing is.
+func (*round) probed(s decide.Step, p *v1alpha1.MachineProfile) metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.ProfileProbed, Status: metav1.ConditionFalse, Reason: s.Reason, Message: s.Message, ObservedGeneration: p.Generation}
+	if s.Reason == decide.ReasonProbed {
+		c.Status = metav1.ConditionTrue
+	}
+	return c
+}
+
+// digestOf is a hash of models as the API server gives them back; "" of none.
+func digestOf(m *v1alpha1.MachineModels) string {
+	if m == nil {
+		return ""
+	}
+	text, err := json.Marshal(m)
+	again := &v1alpha1.MachineModels{}
+	if err == nil {
+		err = json.Unmarshal(text, again) // quantities and times are written in one way only
+	}
+	if err == nil {
+		text, err = json.Marshal(again)
+	}
+	if err != nil {
+		return "unreadable"
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
+}
+
+// ensureProfile makes the profile of a machine type that has none.
+func (r *round) ensureProfile(ctx context.Context, machineType string) error {
+	if r.profiles[machineType] != nil {
+		return nil
+	}
+	p := &v1alpha1.MachineProfile{ObjectMeta: metav1.ObjectMeta{Name: nameOf(machineType)}, Spec: v1alpha1.MachineProfileSpec{MachineType: machineType}}
+	for i := range r.types {
+		if r.types[i].Name == machineType {
+			p.Spec.Hardware = r.hardware[r.types[i].Hardware]
+		}
+	}
+	if m, known := energy.BuiltIn().MachineType(machineType); known {
+		p.Spec.Power = powerObject(m)
+	}
+	if err := r.Client.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make MachineProfile %s: %w", p.Name, err)
+	}
+	r.profiles[machineType] = p
+	return nil
+}
+
+// powerObject writes a power model as the kind has it.
+func powerObject(m energy.Model) *v1alpha1.MachinePower {
+	milli := func(w energy.Watts) resource.Quantity {
+		return *resource.NewMilliQuantity(int64(float64(w)*1000), resource.DecimalSI)
+	}
+	o := &v1alpha1.MachinePower{IdleWatts: milli(m.Idle), FullWatts: milli(m.Full)}
+	for _, p := range m.Curve.Points() {
+		if p.Utilization > 0 && p.Utilization < 1 {
+			o.Curve = append(o.Curve, v1alpha1.PowerPoint{UtilizationPercent: int32(p.Utilization * 100), PowerPercent: int32(p.Share * 100)})
+		}
+	}
+	return o
+}
+
+// followHardware writes into the spec of a profile of what its machines are made of now.
+// That makes models of other hardware useless at once, for everybody who reads them.
+func (r *round) followHardware(ctx context.Context, p *v1alpha1.MachineProfile) error {
+	at := slices.IndexFunc(r.types, func(t decide.Type) bool { return t.Name == p.Spec.MachineType })
+	if at < 0 || !r.probing() {
+		return nil
+	}
+	hw := r.hardware[r.types[at].Hardware]
+	if hw == nil || p.Spec.Hardware != nil && p.Spec.Hardware.Fingerprint == hw.Fingerprint {
+		return nil
+	}
+	before := p.DeepCopy()
+	p.Spec.Hardware = hw
+	if err := r.Client.Patch(ctx, p, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("write the hardware of MachineProfile %s: %w", p.Name, err)
+	}
+	if before.Spec.Hardware != nil {
+		r.Events.Eventf(p, nil, corev1.EventTypeNormal, "HardwareChanged", "Learn", "the machines have other hardware (%s): what was learned is forgotten", hw.CPUModel)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package profiler
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"net"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/profiler/record"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/energy/meterapi"
+	"supercargo.dev/supercargo/internal/probe"
+	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// finished is a pod that has succeeded.
+type finished struct {
+	node       string
+	pod        types.UID
+	start, end time.Time
+	task       record.Task
+}
+
+// finish notes a pod that has succeeded, if it can be learned from: a batch pod that
+// requests CPU and memory and nothing special.
+func (p *Profiler) finish(pod *corev1.Pod) {
+	took, ok := runtimes.Observed(pod)
+	kind, _ := class.OfPod(pod)
+	if !ok || kind != class.Batch || pod.Namespace == p.Config.Namespace || pod.Spec.NodeName == "" {
+		return
+	}
+	size, other := world.Requests(pod)
+	if other != "" || size.MilliCPU <= 0 {
+		return
+	}
+	category := pod.Annotations[v1alpha1.AnnotationCategory]
+	if owner := metav1.GetControllerOf(pod); category == "" && owner != nil {
+		category = owner.Kind + ":" + owner.Name // pods of one Job do the same work
+	}
+	if category == "" {
+		return
+	}
+	start, end := span(pod)
+	f := finished{node: pod.Spec.NodeName, pod: pod.UID, start: start, end: end, task: record.Task{
+		UID: string(pod.UID), Category: pod.Namespace + "/" + category, Ended: end.Unix(),
+		MilliCPU: size.MilliCPU, MemoryBytes: size.MemoryBytes, Millis: took.Milliseconds(),
+	}}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.finished) < mostFinished {
+		p.finished = append(p.finished, f)
+	}
+}
+
+// span is from when to when a pod's containers have run; to the end of time if they do yet.
+func span(pod *corev1.Pod) (start, end time.Time) {
+	if pod.Status.StartTime != nil {
+		start = pod.Status.StartTime.Time
+	}
+	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		return start, time.Unix(math.MaxInt32, 0)
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if t := s.State.Terminated; t != nil && t.FinishedAt.After(end) {
+			end = t.FinishedAt.Time
+		}
+	}
+	return start, end
+}
+
+// gatherEvery is how often records are written because of finished pods.
+const gatherEvery = time.Minute
+
+// gather puts pods that have finished into the records of their machine types. Types
+// without a profile are left out: nobody has asked for one.
+func (r *round) gather(ctx context.Context) error {
+	r.mu.Lock()
+	all := r.finished
+	r.finished = nil
+	r.mu.Unlock()
+	for i := range all {
+		f := &all[i]
+		node := r.world.Nodes[f.node]
+		if node == nil {
+			continue
+		}
+		machineType := machineTypeOf(node)
+		profile := r.profiles[machineType]
+		hw, err := hardwareOf(node)
+		if profile == nil || profile.Spec.Hardware == nil || err != nil || hw == nil || hw.Fingerprint != profile.Spec.Hardware.Fingerprint {
+			continue
+		}
+		known := r.recordOf(machineType)
+		if changed := known.Of(machineType, hw.Fingerprint); changed {
+			r.memory.dirty[machineType] = time.Time{}
+		}
+		f.task.Decijoules = r.energy(ctx, node, f, known)
+		if _, waits := r.memory.dirty[machineType]; known.Add(f.task, r.now) && !waits {
+			r.memory.dirty[machineType] = r.now
+		}
+	}
+	for machineType, since := range r.memory.dirty {
+		if r.now.Sub(since) < gatherEvery {
+			continue
+		}
+		if err := r.save(ctx, machineType); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leastSpan is how short a pod's run may be for its energy to be known: the times of
+// containers are whole seconds.
+const leastSpan = 20 * time.Second
+
+// energy returns what a pod used, in tenths of a joule, 0 if that is not known: the pod
+// must have been alone on its node, the node's meter must have measured all the time, and
+// the probe must have measured the same machine without load.
+func (r *round) energy(ctx context.Context, node *corev1.Node, f *finished, known *record.Record) int64 {
+	idle, is := idleWatts(known)
+	if !is || f.end.Sub(f.start) < leastSpan || f.start.Before(r.memory.began) || !r.alone(ctx, f) {
+		return 0
+	}
+	host := ""
+	for _, a := range node.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			host = cmp.Or(host, a.Address)
+		}
+	}
+	if host == "" {
+		return 0
+	}
+	agent := meterapi.Client{URL: "http://" + net.JoinHostPort(host, strconv.Itoa(r.Config.AgentPort)), HTTP: r.HTTP}
+	used, has, err := agent.Usage(ctx, f.start, f.end)
+	if err != nil {
+		log.FromContext(ctx).V(2).Info("A node agent was asked in vain for energy", "node", node.Name, "error", err.Error())
+		return 0
+	}
+	if !has || used.Modelled > 0 {
+		return 0
+	}
+	return max(0, int64(math.Round(10*(float64(used.Measured)-idle*f.end.Sub(f.start).Seconds()))))
+}
+
+// idleWatts is what the machine drew without load when it was probed.
+func idleWatts(known *record.Record) (float64, bool) {
+	if known.Probe == nil {
+		return 0, false
+	}
+	report, err := probe.Decode([]byte(known.Probe.Report))
+	if err != nil {
+		return 0, false
+	}
+	for _, i := range report.Idle {
+		if w, is := i.Watts(); is && i.Measured && i.Governor == report.Home {
+			return float64(w), true
+		}
+	}
+	return 0, false
+}
+
+// alone reports whether no other pod, but those of every node, was on the node meanwhile.
+func (r *round) alone(ctx context.Context, f *finished) bool {
+	r.mu.Lock()
+	left := r.left[f.node]
+	r.mu.Unlock()
+	if left.After(f.start) {
+		return false
+	}
+	var pods corev1.PodList // those that have ended too
+	if err := r.Client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
+		return false
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if p.Spec.NodeName != f.node || p.UID == f.pod || class.EveryNode(p) {
+			continue
+		}
+		if start, end := span(p); start.Before(f.end) && end.After(f.start) {
+			return false
+		}
+	}
+	return true
+}

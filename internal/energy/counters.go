@@ -1,0 +1,128 @@
+package energy
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"supercargo.dev/supercargo/internal/energy/regress"
+)
+
+// Activity is a machine's power measured together with what its hardware counted.
+type Activity struct {
+	// Rates are counts per second, such as of CPU cycles, CPU time, instructions and
+	// cache misses: of the same counters in the same order in all samples that go
+	// together.
+	Rates []float64
+	Watts Watts
+}
+
+// CounterModel is what a machine draws by what its hardware counts:
+//
+//	P(r) = Idle + Σᵢ Sᵢ(rᵢ / Fullᵢ)
+//
+// where Sᵢ are piecewise linear curves from 0 that nowhere fall. Power that grows with
+// several counters is the model of Bellosa (ACM SIGOPS European Workshop 2000, section 3),
+// with curves in the place of his straight lines: a machine of many cores, as one of one
+// core, does not draw the tenth tenth of load as it does the first.
+//
+// It knows what utilisation alone cannot: the same cycles draw more when they do more
+// instructions or wait for memory.
+type CounterModel struct {
+	// Idle is the power at rates of 0.
+	Idle Watts
+	// Full are the rates beyond which the curves go on flat: the greatest that were seen.
+	Full []float64
+	// Rises are, for each counter, the power by which each part of its curve rises. The
+	// parts are of equal width.
+	Rises [][]Watts
+}
+
+// counterKnots is how many equal parts the curve of a counter has: half as many as that of
+// utilisation, since the counters of one machine tell much of each other.
+const counterKnots = 5
+
+// FitCounters returns the model that follows the samples best, by non-negative least
+// squares on relative errors, with Huber's weights against outliers. Rates that are no
+// finite numbers of 0 or more, or a power not above 0, are an error. A counter that was
+// always 0 has a flat curve.
+func FitCounters(samples []Activity) (CounterModel, error) {
+	if len(samples) == 0 || len(samples[0].Rates) == 0 {
+		return CounterModel{}, errors.New("fit power model: want samples with at least one counter")
+	}
+	counters := len(samples[0].Rates)
+	if least := 2 * counterKnots * counters; len(samples) < least {
+		return CounterModel{}, fmt.Errorf("fit power model of %d counters to %d samples: want at least %d", counters, len(samples), least)
+	}
+	m := CounterModel{Full: make([]float64, counters)}
+	for i, s := range samples {
+		if len(s.Rates) != counters || !(s.Watts > 0) || math.IsInf(float64(s.Watts), 0) ||
+			slices.ContainsFunc(s.Rates, func(r float64) bool { return !(r >= 0) || math.IsInf(r, 0) }) {
+			return CounterModel{}, fmt.Errorf("fit power model: sample %d is %v W at rates %v: want a finite power above 0 and %d finite rates of 0 or more",
+				i, s.Watts, s.Rates, counters)
+		}
+		for j, r := range s.Rates {
+			m.Full[j] = max(m.Full[j], r)
+		}
+	}
+	rows, ones := make([][]float64, len(samples)), make([]float64, len(samples))
+	for i, s := range samples {
+		rows[i], ones[i] = m.row(s.Rates), 1
+		for j := range rows[i] {
+			rows[i][j] /= float64(s.Watts) // so that a relative error counts
+		}
+	}
+	fit, err := regress.Huber(regress.NonNegative, rows, ones)
+	if err != nil {
+		return CounterModel{}, fmt.Errorf("fit power model: %w", err)
+	}
+	m.Idle = Watts(fit.Coefficients[0])
+	for j := range counters {
+		curve := make([]Watts, counterKnots)
+		for k := range curve {
+			curve[k] = Watts(fit.Coefficients[1+j*counterKnots+k])
+		}
+		m.Rises = append(m.Rises, curve)
+	}
+	return m, nil
+}
+
+// row returns 1 for the idle power, then for each counter how far it is through each part
+// of its curve.
+func (m CounterModel) row(rates []float64) []float64 {
+	row := make([]float64, 1, 1+counterKnots*len(rates))
+	row[0] = 1
+	for j, r := range rates {
+		for k := range counterKnots {
+			row = append(row, m.through(j, k, r))
+		}
+	}
+	return row
+}
+
+// through returns how far a rate is through a part of its counter's curve, 0 to 1.
+func (m CounterModel) through(counter, part int, rate float64) float64 {
+	if m.Full[counter] == 0 {
+		return 0
+	}
+	return min(max(rate/m.Full[counter]*counterKnots-float64(part), 0), 1)
+}
+
+// At returns the power at rates of the counters that the model was fitted to; NaN if their
+// number is another, or one of them is NaN. It allocates nothing.
+func (m CounterModel) At(rates []float64) Watts {
+	if len(rates) != len(m.Full) {
+		return Watts(math.NaN())
+	}
+	sum := m.Idle
+	for j, r := range rates {
+		if math.IsNaN(r) {
+			return Watts(r)
+		}
+		for k, rise := range m.Rises[j] {
+			sum += rise * Watts(m.through(j, k, r))
+		}
+	}
+	return sum
+}

@@ -1,0 +1,93 @@
+// Package meterapi is how others ask a node's agent what energy the node has used between
+// two moments: GET /energy?from=T&to=T, with times in RFC 3339, answered by
+// {"measuredJoules": 1.5, "modelledJoules": 0}. The agent remembers some minutes; for what
+// it does not know it answers 404.
+package meterapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"time"
+
+	"supercargo.dev/supercargo/internal/energy"
+)
+
+// Path is where the agent answers.
+const Path = "/energy"
+
+// usage is the answer.
+type usage struct {
+	Measured float64 `json:"measuredJoules"`
+	Modelled float64 `json:"modelledJoules"`
+}
+
+// Handler answers from a meter, which returns false for what it does not know.
+func Handler(meter func(from, to time.Time) (energy.Usage, bool)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from, err := time.Parse(time.RFC3339Nano, r.URL.Query().Get("from"))
+		var to time.Time
+		if err == nil {
+			to, err = time.Parse(time.RFC3339Nano, r.URL.Query().Get("to"))
+		}
+		if err != nil || !to.After(from) {
+			http.Error(w, "want from and to as times in RFC 3339, in this order", http.StatusBadRequest)
+			return
+		}
+		u, known := meter(from, to)
+		if !known {
+			http.Error(w, "what was used then is not known", http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		// Whoever asked has gone if this cannot be written.
+		_ = json.NewEncoder(w).Encode(usage{Measured: float64(u.Measured), Modelled: float64(u.Modelled)})
+	})
+}
+
+// Client asks an agent.
+type Client struct {
+	// URL is that of the agent, without path: "http://10.0.0.7:8085".
+	URL string
+	// HTTP is used to ask; [http.DefaultClient] if it is nil.
+	HTTP *http.Client
+}
+
+// Usage returns what the node used between two moments, and false if the agent does not
+// know. An error means that it could not be asked or gave nonsense.
+func (c Client) Usage(ctx context.Context, from, to time.Time) (energy.Usage, bool, error) {
+	query := url.Values{"from": {from.UTC().Format(time.RFC3339Nano)}, "to": {to.UTC().Format(time.RFC3339Nano)}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.URL+Path+"?"+query.Encode(), http.NoBody)
+	if err != nil {
+		return energy.Usage{}, false, fmt.Errorf("ask %s for energy: %w", c.URL, err)
+	}
+	client := c.HTTP
+	if client == nil {
+		client = http.DefaultClient
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return energy.Usage{}, false, fmt.Errorf("ask %s for energy: %w", c.URL, err)
+	}
+	defer answer.Body.Close()
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound:
+		return energy.Usage{}, false, nil
+	default:
+		return energy.Usage{}, false, fmt.Errorf("ask %s for energy: it answers %s", c.URL, answer.Status)
+	}
+	var u usage
+	const most = 4096
+	if err := json.NewDecoder(io.LimitReader(answer.Body, most)).Decode(&u); err != nil {
+		return energy.Usage{}, false, fmt.Errorf("ask %s for energy: %w", c.URL, err)
+	}
+	if !(u.Measured >= 0) || !(u.Modelled >= 0) || math.IsInf(u.Measured+u.Modelled, 0) {
+		return energy.Usage{}, false, fmt.Errorf("ask %s for energy: it answers %v and %v J", c.URL, u.Measured, u.Modelled)
+	}
+	return energy.Usage{Measured: energy.Joules(u.Measured), Modelled: energy.Joules(u.Modelled), Covered: to.Sub(from)}, true, nil
+}

@@ -1,0 +1,157 @@
+// Package tariff says what a kilowatt-hour costs, in dollars or in grams of CO2
+// equivalent, by place and time.
+//
+// Prices and carbon intensities have one form: a value per kWh that holds in a zone
+// from a moment until the next one that is given for the zone.
+package tariff
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/internal/energy"
+)
+
+// joulesPerKWh is a kilowatt-hour in joules.
+const joulesPerKWh = 3.6e6
+
+// Everywhere is the zone of values that hold where a zone has none of its own.
+const Everywhere = ""
+
+// step is a value that holds from a moment on.
+type step struct {
+	from  time.Time
+	value float64 // per kWh
+}
+
+// Tariff is what a kWh costs, by zone and time. The zero value knows nothing. It is
+// safe for concurrent use once made.
+type Tariff struct{ zones map[string][]step }
+
+// Flat returns the tariff that is the same everywhere and always. The value is finite;
+// it may be below 0, as prices of electricity can be.
+func Flat(perKWh float64) Tariff {
+	return Tariff{map[string][]step{Everywhere: {{value: perKWh}}}}
+}
+
+// Known reports whether the tariff says anything.
+func (t Tariff) Known() bool { return len(t.zones) > 0 }
+
+// Of returns what an even use of energy between two moments costs in a zone, and the
+// part of it, from 0 to 1, for whose time the tariff has a value. What it has none for is
+// not in the cost. A zone without values has those that hold everywhere. The cost is in
+// the tariff's unit; it takes a binary search and a look at each value between.
+func (t Tariff) Of(j energy.Joules, zone string, from, to time.Time) (cost, priced float64) {
+	steps, ok := t.zones[zone]
+	if !ok {
+		steps = t.zones[Everywhere]
+	}
+	if len(steps) == 0 {
+		return 0, 0
+	}
+	kWh := float64(j) / joulesPerKWh
+	first := sort.Search(len(steps), func(i int) bool { return steps[i].from.After(from) })
+	if !to.After(from) {
+		if first == 0 {
+			return 0, 0
+		}
+		return kWh * steps[first-1].value, 1
+	}
+	for i := max(first-1, 0); i < len(steps) && steps[i].from.Before(to); i++ {
+		begin, end := from, to
+		if steps[i].from.After(begin) {
+			begin = steps[i].from
+		}
+		if i+1 < len(steps) && steps[i+1].from.Before(end) {
+			end = steps[i+1].from
+		}
+		part := end.Sub(begin).Seconds() / to.Sub(from).Seconds()
+		cost += kWh * part * steps[i].value
+		priced += part
+	}
+	return cost, min(priced, 1)
+}
+
+// mostPerKWh bounds a value: a thousand dollars, or a hundred times what the dirtiest
+// power station emits, in grams.
+const mostPerKWh = 100_000
+
+// Read reads a tariff from a CSV file with a header row and the columns time (RFC 3339)
+// and column, the value per kWh; and, where it differs between them, zone. Rows may come
+// in any order. A zone has one value at a moment; a row without a zone holds
+// where others say nothing. Errors name line and field, all of them up to ten.
+func Read(file io.Reader, column string) (Tariff, error) {
+	reader := csv.NewReader(file)
+	reader.ReuseRecord = true
+	header, err := reader.Read()
+	if err != nil {
+		return Tariff{}, fmt.Errorf("header: %w", err)
+	}
+	at := map[string]int{}
+	for i, name := range header {
+		at[strings.TrimSpace(name)] = i
+	}
+	timeAt, hasTime := at["time"]
+	valueAt, hasValue := at[column]
+	zoneAt, hasZone := at["zone"]
+	if !hasTime || !hasValue {
+		return Tariff{}, fmt.Errorf("line 1: columns are %s: want time and %s, and zone where it differs by place", strings.Join(header, ", "), column)
+	}
+	t := Tariff{map[string][]step{}}
+	var errs []error
+	for len(errs) < 10 {
+		cells, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return Tariff{}, errors.Join(append(errs, err)...) // names the line
+		}
+		line, _ := reader.FieldPos(0)
+		from, err := time.Parse(time.RFC3339, strings.TrimSpace(cells[timeAt]))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("line %d: time %q: want such as 2026-01-31T15:00:00Z", line, cells[timeAt]))
+			continue
+		}
+		value, err := strconv.ParseFloat(strings.TrimSpace(cells[valueAt]), 64)
+		if err != nil || !(math.Abs(value) <= mostPerKWh) {
+			errs = append(errs, fmt.Errorf("line %d: %s %q: want a number between -%d and %d", line, column, cells[valueAt], mostPerKWh, mostPerKWh))
+			continue
+		}
+		zone := Everywhere
+		if hasZone {
+			zone = strings.TrimSpace(cells[zoneAt])
+		}
+		t.zones[zone] = append(t.zones[zone], step{from, value})
+	}
+	if err := errors.Join(append(errs, t.sort())...); err != nil {
+		return Tariff{}, err
+	}
+	if !t.Known() {
+		return Tariff{}, errors.New("no rows: want at least one value")
+	}
+	return t, nil
+}
+
+// sort orders the values of each zone by time, and refuses two of one moment.
+func (t Tariff) sort() error {
+	var errs []error
+	for zone, steps := range t.zones {
+		slices.SortFunc(steps, func(a, b step) int { return a.from.Compare(b.from) })
+		for i := 1; i < len(steps); i++ {
+			if steps[i].from.Equal(steps[i-1].from) {
+				errs = append(errs, fmt.Errorf("zone %q has two values at %s: want one", zone, steps[i].from.Format(time.RFC3339)))
+			}
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs[:min(len(errs), 10)]...)
+}

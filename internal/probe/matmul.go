@@ -1,0 +1,137 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"math"
+)
+
+const (
+	// side is that of a block, in rows and columns.
+	side = 64
+	// products are how many products of two blocks an amount of 100 is.
+	products = 6144
+)
+
+// matmul multiplies two square matrices block by block: C = A·B, where each block of C is
+// the sum of products of blocks of A and B. It goes through the blocks of C, from the
+// beginning again when it has done all, until it has done its products.
+type matmul struct {
+	Work
+	a, b   []float64 // row by row
+	blocks int       // in each direction
+	n      int       // rows and columns
+}
+
+func newMatMul(w Work, memory []float64) *matmul {
+	blocks := max(1, int(math.Sqrt(float64(len(memory)/2)))/side)
+	n := blocks * side
+	return &matmul{Work: w, a: memory[:n*n], b: memory[n*n : 2*n*n], blocks: blocks, n: n}
+}
+
+func (m *matmul) fill(ctx context.Context) error {
+	return share(ctx, m.Workers, m.n, func(row int) {
+		for i := row * m.n; i < (row+1)*m.n; i++ {
+			m.a[i], m.b[i] = random(m.Seed, uint64(i)), random(^m.Seed, uint64(i))
+		}
+		m.Pace()
+	})
+}
+
+// tile is one block of C: the sum over so many blocks of A and B, from the first.
+type tile struct{ row, column, terms int }
+
+// tiles returns which blocks of C are computed. The last may be in part only, so that the
+// number of products is the same for all sizes.
+func (m *matmul) tiles() []tile {
+	left := (products*m.Amount + 99) / 100
+	var all []tile
+	for i := 0; left > 0; i++ {
+		terms := min(left, m.blocks)
+		// Down a diagonal, then the next: each block of A and B is met as often.
+		row := i % m.blocks
+		all = append(all, tile{row: row, column: (row + i/m.blocks) % m.blocks, terms: terms})
+		left -= terms
+	}
+	return all
+}
+
+func (m *matmul) run(ctx context.Context) (uint64, error) {
+	tiles := m.tiles()
+	sums, wrong := make([]uint64, len(tiles)), make([]error, len(tiles))
+	err := share(ctx, m.Workers, len(tiles), func(i int) {
+		sums[i], wrong[i] = m.multiply(ctx, tiles[i])
+	})
+	if err != nil {
+		return 0, err
+	}
+	checksum := uint64(0)
+	for i, sum := range sums {
+		if wrong[i] != nil {
+			return 0, wrong[i]
+		}
+		checksum = digest(checksum, sum)
+	}
+	return checksum, nil
+}
+
+// multiply computes one block and checks it.
+func (m *matmul) multiply(ctx context.Context, t tile) (uint64, error) {
+	var c [side * side]float64
+	for k := range t.terms {
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+		m.add(&c, t.row, k, t.column)
+		m.Pace()
+	}
+	checksum := uint64(0)
+	for _, x := range c {
+		checksum = digest(checksum, math.Float64bits(x))
+	}
+	return checksum, m.check(&c, t)
+}
+
+// add adds the product of a block of A and one of B.
+func (m *matmul) add(c *[side * side]float64, row, k, column int) {
+	for i := range side {
+		to := c[i*side : (i+1)*side]
+		a := m.a[(row*side+i)*m.n+k*side:][:side]
+		for l, x := range a {
+			b := m.b[(k*side+l)*m.n+column*side:][:side]
+			for j := range to {
+				to[j] += x * b[j]
+			}
+		}
+	}
+}
+
+// check multiplies the block with a vector of random signs, in two ways (Freivalds, 1977):
+// C·x and A·(B·x), which costs a sixty-fourth of the product.
+func (m *matmul) check(c *[side * side]float64, t tile) error {
+	var x [side]float64
+	for j := range x {
+		x[j] = math.Copysign(1, random(m.Seed, uint64(t.row*m.n+t.column*side+j)))
+	}
+	width := t.terms * side
+	bx := make([]float64, width)
+	for l := range bx {
+		for j, s := range x {
+			bx[l] += m.b[l*m.n+t.column*side+j] * s
+		}
+	}
+	for i := range side {
+		var one, other float64
+		for j, s := range x {
+			one += c[i*side+j] * s
+		}
+		for l, y := range bx {
+			other += m.a[(t.row*side+i)*m.n+l] * y
+		}
+		// Rounding: far less than this, since all numbers are below 1.
+		if !(math.Abs(one-other) <= 1e-9*float64(width)) {
+			return fmt.Errorf("matrices: row %d of block (%d, %d) adds up to %v, want %v: %w", i, t.row, t.column, one, other, ErrWrong)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,323 @@
+// Package profiler tests on a real API server, with the real scheduler, that machine types
+// are probed and learned: by the real descheduler, with the rights of its manifests and no
+// others. kwok plays nodes and pods; what probes say is written by the tests.
+package profiler
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/descheduler/mover"
+	"supercargo.dev/supercargo/descheduler/profiler"
+	"supercargo.dev/supercargo/internal/cli"
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/internal/probe"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+// configuration has the plugin that reads profiles, and outvotes the stock ones with it.
+const configuration = `
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+percentageOfNodesToScore: 100
+profiles:
+- schedulerName: default-scheduler
+  plugins:
+    multiPoint:
+      enabled: [{name: EnergyPerformance, weight: 10000}]
+`
+
+var sites = kit.NewSites(playground.Options{SchedulerConfig: []byte(configuration)})
+
+func TestMain(m *testing.M) { os.Exit(kit.Main(m, "2", sites)) }
+
+const (
+	home     = "supercargo-system"
+	account  = "supercargo-descheduler"
+	probing  = "supercargo-probing"
+	work     = "work"
+	hardware = "0123456789abcdef"
+)
+
+// bench is a cluster with a descheduler.
+type bench struct {
+	*testing.T
+	client.Client
+	site     *kit.Site
+	log      kit.Log
+	requests kit.Ledger
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	s, err := sites.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{T: t, Client: s.Client, site: s}
+	for _, file := range []string{"namespace.yaml", "rbac.yaml"} {
+		for _, object := range kit.Objects(t, "../../../manifests/descheduler/"+file) {
+			b.make(object)
+		}
+	}
+	b.make(kit.Namespace(work))
+	return b
+}
+
+// deschedule starts a descheduler, and returns how to stop it.
+func (b *bench) deschedule(mode profiler.Mode) (stop func()) {
+	o := app.Defaults()
+	config := rest.CopyConfig(b.site.Config())
+	config.QPS, config.Burst = 200, 400
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + home + ":" + account,
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
+	}
+	config.Wrap(b.requests.Wrap)
+	o.Options = operator.Options{
+		Config: operator.Throttle(config), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.Logger("descheduler"),
+		LeaderElection: true, LeaderElectionNamespace: home,
+	}
+	o.Consolidation.Mode, o.Probing.Mode, o.Probing.Backoff = mover.Off, mode, time.Second
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- app.Run(ctx, o) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+func (b *bench) make(o client.Object) {
+	b.Helper()
+	if err := b.Create(b.Context(), o); err != nil {
+		b.Fatalf("make %s: %v", o.GetName(), err)
+	}
+}
+
+// node makes a node of a type that says what it is made of.
+func (b *bench) node(name, machineType string) {
+	b.Helper()
+	err := playground.CreateNodes(b.Context(), b.site.Playground.Client(), []playground.NodeSpec{{
+		Name: name, CPU: "4", Memory: "8Gi", MachineType: machineType,
+		Annotations: map[string]string{v1alpha1.AnnotationHardware: fmt.Sprintf(`{"fingerprint":%q,"architecture":"amd64","cpuModel":"Made up","threads":4}`, hardware)},
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+// pod makes a pod for a machine type, or for any if that is empty.
+func (b *bench) pod(name, machineType, cpu string, annotations map[string]string) {
+	b.Helper()
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: work, Name: name, Annotations: annotations},
+		Spec: corev1.PodSpec{
+			TerminationGracePeriodSeconds: new(int64(0)),
+			Containers: []corev1.Container{{Name: "main", Image: "work:1", Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("128Mi")},
+			}}},
+		},
+	}
+	if machineType != "" {
+		p.Spec.NodeSelector = map[string]string{v1alpha1.LabelMachineType: machineType}
+	}
+	b.make(p)
+}
+
+func (b *bench) runs(name string) (node string) {
+	b.Helper()
+	b.eventually("pod "+name+" runs", func() string {
+		var p corev1.Pod
+		if err := b.Get(b.Context(), types.NamespacedName{Namespace: work, Name: name}, &p); err != nil {
+			return err.Error()
+		}
+		node = p.Spec.NodeName
+		if p.Status.Phase != corev1.PodRunning {
+			return string(p.Status.Phase)
+		}
+		return ""
+	})
+	return node
+}
+
+func (b *bench) eventually(what string, check func() string) {
+	b.Helper()
+	b.site.Eventually(b, kit.Waiting{Patience: kit.Patience, Poll: kit.Poll, Show: func() string { return "the log ends:\n" + b.log.Tail(30) }}, what, check)
+}
+
+func (b *bench) jobs() []batchv1.Job {
+	b.Helper()
+	var list batchv1.JobList
+	if err := b.List(b.Context(), &list, client.InNamespace(probing)); err != nil {
+		b.Fatal(err)
+	}
+	return list.Items
+}
+
+// probe waits until the pod of a type's probe runs, and returns it.
+func (b *bench) probe(machineType string) *corev1.Pod {
+	b.Helper()
+	var found *corev1.Pod
+	b.eventually("machine type "+machineType+" is being probed", func() string {
+		var list corev1.PodList
+		if err := b.List(b.Context(), &list, client.InNamespace(probing), client.MatchingLabels{v1alpha1.LabelProbe: machineType}); err != nil {
+			return err.Error()
+		}
+		for i := range list.Items {
+			if p := &list.Items[i]; p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
+				found = p
+				return ""
+			}
+		}
+		return fmt.Sprintf("%d pods and %d Jobs", len(list.Items), len(b.jobs()))
+	})
+	return found
+}
+
+// reserved returns the nodes that are reserved for probes.
+func (b *bench) reserved() (names []string) {
+	b.Helper()
+	var list corev1.NodeList
+	if err := b.List(b.Context(), &list); err != nil {
+		b.Fatal(err)
+	}
+	for _, n := range list.Items {
+		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintProbing }) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// say ends the pod of a probe with its last words.
+func (b *bench) say(p *corev1.Pod, phase corev1.PodPhase, words string) {
+	b.Helper()
+	before := p.DeepCopy()
+	now := metav1.Now()
+	code := int32(0)
+	if phase == corev1.PodFailed {
+		code = 1
+	}
+	p.Status.Phase = phase
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "probe", Image: "x", State: corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, StartedAt: now, FinishedAt: now, Message: words},
+	}}}
+	if err := b.Status().Patch(b.Context(), p, client.MergeFrom(before)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// report is that of a machine of a speed, which draws 10 W without load and so many more
+// for each busy CPU, as its meter has it.
+func report(t *testing.T, speed, wattsPerCPU float64) string {
+	t.Helper()
+	r := probe.Report{Complete: true, Home: "performance", Idle: []probe.Idle{{Governor: "performance", For: time.Minute, Machine: 600, Measured: true}}}
+	sizes, err := probe.SizesFor(profile.Size{MilliCPU: 4000, MemoryBytes: 8 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range sizes.Points() {
+		cpu := float64(size.MilliCPU) / 1000
+		seconds := 5 / speed / cpu
+		for _, task := range probe.Tasks() {
+			r.Runs = append(r.Runs, probe.Run{
+				Task: task, Size: size, Governor: r.Home, Runtime: time.Duration(seconds * float64(time.Second)), CPU: time.Duration(5 / speed * float64(time.Second)),
+				Machine: energy.Joules(10*seconds + wattsPerCPU*cpu*seconds), Measured: true,
+			})
+		}
+	}
+	text, err := r.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (b *bench) profile(name string) *v1alpha1.MachineProfile {
+	b.Helper()
+	p := &v1alpha1.MachineProfile{}
+	if err := b.Get(b.Context(), types.NamespacedName{Name: name}, p); client.IgnoreNotFound(err) != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+// learned waits until a profile has models, and says so.
+func (b *bench) learned(name string) *v1alpha1.MachineProfile {
+	b.Helper()
+	var p *v1alpha1.MachineProfile
+	b.eventually("machine type "+name+" is learned", func() string {
+		p = b.profile(name)
+		for _, c := range []string{v1alpha1.ProfileReady, v1alpha1.ProfileLearned, v1alpha1.ProfileProbed} {
+			if !meta.IsStatusConditionTrue(p.Status.Conditions, c) {
+				return fmt.Sprintf("%+v", p.Status.Conditions)
+			}
+		}
+		return ""
+	})
+	return p
+}
+
+// predicted returns what a profile says of a size.
+func (b *bench) predicted(p *v1alpha1.MachineProfile, size profile.Size) (seconds, joules float64) {
+	b.Helper()
+	m, err := profile.FromObject(p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return m.Profile.Runtime.Predict(size, 0).Value, m.Profile.Energy.Predict(size, 0).Value
+}
+
+func (b *bench) event(reason, about string) {
+	b.Helper()
+	b.eventually("there is an Event "+reason, func() string {
+		var list eventsv1.EventList
+		if err := b.List(b.Context(), &list); err != nil {
+			return err.Error()
+		}
+		var others []string
+		for _, e := range list.Items {
+			if e.Reason == reason && e.Regarding.Name == about {
+				return ""
+			}
+			if e.ReportingController == account {
+				others = append(others, e.Reason+" "+e.Regarding.Name)
+			}
+		}
+		return strings.Join(others, ", ")
+	})
+}
+
+// supercargo runs the command as a user does.
+func (b *bench) supercargo(args ...string) string {
+	b.Helper()
+	var out, errs bytes.Buffer
+	if code := cli.Main(append(args, "--kubeconfig", b.site.KubeconfigPath()), strings.NewReader(""), &out, &errs); code != 0 {
+		b.Fatalf("supercargo %q ends with %d: %s", args, code, errs.String())
+	}
+	return out.String()
+}

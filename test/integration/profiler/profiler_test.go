@@ -1,0 +1,215 @@
+package profiler
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/profiler"
+	"supercargo.dev/supercargo/internal/energy/profile"
+)
+
+// core is a pod of a CPU and 256 MiB.
+var core = profile.Size{MilliCPU: 1000, MemoryBytes: 256 << 20}
+
+// TestANewMachineTypeIsProbedAndTheSchedulerKnowsIt: one story, since its parts follow
+// from each other. A busy node is left alone; an empty one is probed, but for a pod that
+// waits; the result becomes a profile, by which pods are placed.
+func TestANewMachineTypeIsProbedAndTheSchedulerKnowsIt(t *testing.T) {
+	b := newBench(t)
+	b.node("busy-1", "busy")
+	b.pod("resident", "busy", "1", nil)
+	b.runs("resident")
+
+	b.node("fast-1", "fast")
+	observe := b.deschedule(profiler.Observe)
+	b.event("WouldProbe", "fast-1")
+	if len(b.jobs()) != 0 || len(b.reserved()) != 0 || b.profile("fast").Name != "" {
+		t.Error("a descheduler that only observes has begun a probe")
+	}
+	observe()
+
+	stop := b.deschedule(profiler.Act)
+	b.onlyTheEmptyNodeIsProbed()
+	b.aPodThatWaitsComesFirst()
+	b.aProbeThatFailsIsTriedAgain()
+
+	b.say(b.probe("fast"), corev1.PodSucceeded, report(t, 2, 40))
+	fast := b.learned("fast")
+	// 10 s of CPU time at twice the speed; 40 W for each second of it.
+	if seconds, joules := b.predicted(fast, core); math.Abs(seconds/5-1) > 0.05 || math.Abs(joules/200-1) > 0.05 {
+		t.Errorf("a pod of a CPU takes %v s and %v J, want 5 and 200", seconds, joules)
+	}
+	b.allIsGivenBack()
+
+	b.node("frugal-1", "frugal")
+	b.say(b.probe("frugal"), corev1.PodSucceeded, report(t, 0.5, 2))
+	b.learned("frugal")
+	b.allIsGivenBack()
+
+	b.aStatusThatIsEditedIsLearnedAnew()
+	b.podsGoWhereTheirOwnersWish()
+
+	stop()
+	again := b.deschedule(profiler.Act)
+	b.otherHardwareIsProbedAnew()
+	again()
+	if _, forbade := b.requests.Read(); len(forbade) > 0 {
+		t.Errorf("the rights in the manifests do not allow %v", forbade)
+	}
+}
+
+func (b *bench) onlyTheEmptyNodeIsProbed() {
+	b.Helper()
+	p := b.probe("fast")
+	if p.Spec.NodeName != "fast-1" || len(b.jobs()) != 1 || strings.Join(b.reserved(), " ") != "fast-1" {
+		b.Errorf("the probe is on %s, %d Jobs, reserved %q", p.Spec.NodeName, len(b.jobs()), b.reserved())
+	}
+	if b.profile("busy").Name != "" {
+		b.Error("a type of which no node can be probed has a profile")
+	}
+	c := p.Spec.Containers[0]
+	if s := c.SecurityContext; s.Privileged != nil || s.Capabilities.Drop[0] != "ALL" || len(c.VolumeMounts) != 2 || p.Spec.AutomountServiceAccountToken == nil || *p.Spec.AutomountServiceAccountToken {
+		b.Errorf("the probe has more than it needs: %+v", p.Spec)
+	}
+}
+
+func (b *bench) aPodThatWaitsComesFirst() {
+	b.Helper()
+	b.pod("urgent", "fast", "3", nil)
+	if node := b.runs("urgent"); node != "fast-1" {
+		b.Errorf("the pod that waited is on %s", node)
+	}
+	b.eventually("the probe has left", func() string {
+		if n := len(b.jobs()); n > 0 || len(b.reserved()) > 0 {
+			return "there"
+		}
+		return ""
+	})
+	b.event("Cancel", "fast")
+	if err := b.Delete(b.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: work, Name: "urgent"}}); err != nil {
+		b.Fatal(err)
+	}
+	b.probe("fast")
+}
+
+// aProbeThatFailsIsTriedAgain: the pod is replaced by the Job; when that gives up, there is
+// another after a while.
+func (b *bench) aProbeThatFailsIsTriedAgain() {
+	b.Helper()
+	first := b.jobs()[0]
+	before := first.DeepCopy()
+	// As the Job's controller does when it has had enough.
+	now := metav1.Now()
+	first.Status.StartTime = &now
+	first.Status.Conditions = append(first.Status.Conditions,
+		batchv1.JobCondition{Type: batchv1.JobFailureTarget, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", Message: "it has failed too often", LastTransitionTime: now})
+	if err := b.Status().Patch(b.Context(), &first, client.MergeFrom(before)); err != nil {
+		b.Fatal(err)
+	}
+	b.event("ProbeFailed", "fast")
+	b.eventually("another Job is made", func() string {
+		if jobs := b.jobs(); len(jobs) != 1 || jobs[0].UID == first.UID {
+			return "not yet"
+		}
+		return ""
+	})
+}
+
+func (b *bench) allIsGivenBack() {
+	b.Helper()
+	b.eventually("nodes and Jobs are as before", func() string {
+		if len(b.jobs()) != 0 || len(b.reserved()) != 0 {
+			return strings.Join(b.reserved(), " ")
+		}
+		return ""
+	})
+}
+
+func (b *bench) aStatusThatIsEditedIsLearnedAnew() {
+	b.Helper()
+	p := b.profile("fast")
+	before := p.DeepCopy()
+	for i := range p.Status.Models.Energy.Terms {
+		p.Status.Models.Energy.Terms[i].Coefficient = "1e9"
+	}
+	if err := b.Status().Patch(b.Context(), p, client.MergeFrom(before)); err != nil {
+		b.Fatal(err)
+	}
+	b.event("ModelsRefused", "fast")
+	b.eventually("the models are those that were learned", func() string {
+		if _, joules := b.predicted(b.profile("fast"), core); math.Abs(joules/200-1) > 0.05 {
+			return "wrong"
+		}
+		return ""
+	})
+}
+
+// podsGoWhereTheirOwnersWish: the scheduler's plugin places by the profiles, and explain
+// shows what it goes by.
+func (b *bench) podsGoWhereTheirOwnersWish() {
+	b.Helper()
+	b.eventually("the scheduler knows both types", func() string {
+		for weight, want := range map[string]string{"0": "fast-1", "1": "frugal-1"} {
+			name := "h" + weight + "-" + time.Now().Format("150405.000000")
+			b.pod(strings.ReplaceAll(name, ".", "-"), "", "1", map[string]string{v1alpha1.AnnotationEnergyWeight: weight})
+			node := b.runs(strings.ReplaceAll(name, ".", "-"))
+			if err := b.Delete(b.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: work, Name: strings.ReplaceAll(name, ".", "-")}}); err != nil {
+				b.Fatal(err)
+			}
+			if node != want {
+				return "with H=" + weight + " a pod is on " + node
+			}
+		}
+		return ""
+	})
+	if out := b.supercargo("explain", "machineprofile/fast"); !strings.Contains(out, "18") || !strings.Contains(out, "fast") {
+		b.Errorf("explain says of the profile:\n%s", out)
+	}
+	b.pod("shown", "", "1", map[string]string{v1alpha1.AnnotationEnergyWeight: "1"})
+	b.runs("shown")
+	if out := b.supercargo("explain", "pod/shown", "-n", work); !strings.Contains(out, "fast-1") || !strings.Contains(out, "frugal-1") {
+		b.Errorf("explain says of the pod:\n%s", out)
+	}
+}
+
+// otherHardwareIsProbedAnew: and what was learned of the old is not used meanwhile. Types
+// whose hardware is the same are not probed again after a restart.
+func (b *bench) otherHardwareIsProbedAnew() {
+	b.Helper()
+	var n corev1.Node
+	if err := b.Get(b.Context(), types.NamespacedName{Name: "fast-1"}, &n); err != nil {
+		b.Fatal(err)
+	}
+	before := n.DeepCopy()
+	n.Annotations[v1alpha1.AnnotationHardware] = strings.Replace(n.Annotations[v1alpha1.AnnotationHardware], hardware, "fedcba9876543210", 1)
+	if err := b.Patch(b.Context(), &n, client.MergeFrom(before)); err != nil {
+		b.Fatal(err)
+	}
+	p := b.probe("fast")
+	if jobs := b.jobs(); len(jobs) != 1 || p.Spec.NodeName != "fast-1" {
+		b.Errorf("%d Jobs, the probe is on %s", len(jobs), p.Spec.NodeName)
+	}
+	if _, err := profile.FromObject(b.profile("fast")); err == nil {
+		b.Error("models of other hardware are still used")
+	}
+	b.say(p, corev1.PodSucceeded, report(b.T, 4, 40))
+	b.eventually("the new hardware is learned", func() string {
+		m, err := profile.FromObject(b.profile("fast"))
+		if err != nil {
+			return err.Error()
+		}
+		if seconds := m.Profile.Runtime.Predict(core, 0).Value; math.Abs(seconds/2.5-1) > 0.05 {
+			return "not yet"
+		}
+		return ""
+	})
+}
