@@ -24,10 +24,8 @@ import (
 	apimetrics "sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver/metrics"
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
-	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/serve"
 	"supercargo.dev/supercargo/autoscaler/adapter/wanted"
-	"supercargo.dev/supercargo/internal/operator"
 )
 
 // PrometheusPath is where Prometheus' HTTP API is served to those who may, with
@@ -112,16 +110,7 @@ func providers(o Options, c *adapterv1alpha1.MetricsAdapterConfiguration, m *mea
 		}
 	}
 	if o.External {
-		policies, err := operator.Served(cl, &v1alpha1.ReplicaPolicy{})
-		if err != nil {
-			return nil, nil, err
-		}
-		var source *wanted.Source
-		if len(policies) > 0 {
-			source = &wanted.Source{Reader: cl.GetClient(), Clock: clock.RealClock{}, StaleAfter: o.StaleAfter}
-		} else {
-			o.Log.Info("ReplicaPolicies are not installed: install their definition and restart to have " + adapterv1alpha1.WantedReplicas)
-		}
+		source := &wanted.Source{Reader: cl.GetClient(), Clock: clock.RealClock{}, StaleAfter: o.StaleAfter}
 		if external, err = serve.NewExternal(c.External, m, source, clock.RealClock{}); err != nil {
 			return nil, nil, fmt.Errorf("check the configuration: %w", err)
 		}

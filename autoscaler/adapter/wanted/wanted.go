@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	kubelabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,10 +36,12 @@ type Source struct {
 }
 
 // Values returns how many replicas the policies of a namespace want whose labels the
-// selector takes.
+// selector takes. Where ReplicaPolicies are not installed there are none.
 func (s *Source) Values(ctx context.Context, namespace string, selector kubelabels.Selector) ([]query.Sample, error) {
 	var policies v1alpha1.ReplicaPolicyList
-	if err := s.Reader.List(ctx, &policies, client.InNamespace(namespace)); err != nil {
+	if err := s.Reader.List(ctx, &policies, client.InNamespace(namespace)); meta.IsNoMatchError(err) {
+		return nil, nil
+	} else if err != nil {
 		return nil, fmt.Errorf("list ReplicaPolicies in %s: %w", namespace, err)
 	}
 	var found []query.Sample
