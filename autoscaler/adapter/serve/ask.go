@@ -43,12 +43,16 @@ func ask(ctx context.Context, q query.Querier, at time.Time, a asked) ([]query.S
 	if err != nil {
 		return nil, err
 	}
-	if a.query.SelectBy == adapterv1alpha1.SelectAnswer {
-		samples = slices.DeleteFunc(samples, func(s query.Sample) bool {
-			return slices.ContainsFunc(chosen, func(c rule.Condition) bool { return !c.Holds(s.Labels) })
-		})
+	if a.query.SelectBy != adapterv1alpha1.SelectAnswer {
+		return samples, nil
 	}
-	return samples, nil
+	var taken []query.Sample
+	for _, s := range samples {
+		if !slices.ContainsFunc(chosen, func(c rule.Condition) bool { return !c.Holds(s.Labels) }) {
+			taken = append(taken, s)
+		}
+	}
+	return taken, nil
 }
 
 // asStatus gives an error the form of the API: what is not the client's fault may pass.

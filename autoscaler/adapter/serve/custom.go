@@ -124,10 +124,11 @@ func (p *Custom) values(ctx context.Context, namespace string, names []string, i
 	if err != nil {
 		return nil, fmt.Errorf("find the kind of %s: %w", info.GroupResource, err)
 	}
-	bound := []rule.Condition{rule.Is(m.ObjectLabel, names...)}
+	var bound []rule.Condition
 	if !m.ClusterScoped {
 		bound = append(bound, rule.Is(m.NamespaceLabel, namespace))
 	}
+	bound = append(bound, rule.Is(m.ObjectLabel, names...))
 	samples, err := ask(ctx, p.querier, p.clock.Now(), asked{rule: m.rule, query: &m.CustomMetric.Query, bound: bound, selector: selector})
 	if err != nil {
 		return nil, asStatus(err)

@@ -87,9 +87,10 @@ func (e *External) GetExternalMetric(ctx context.Context, namespace string, sele
 	list := &external_metrics.ExternalMetricValueList{Items: []external_metrics.ExternalMetricValue{}}
 	for _, s := range samples {
 		if q, ok := quantity(s.Value); ok {
-			delete(s.Labels, "__name__")
+			labels := maps.Clone(s.Labels)
+			delete(labels, "__name__")
 			list.Items = append(list.Items, external_metrics.ExternalMetricValue{
-				MetricName: info.Metric, MetricLabels: s.Labels, Timestamp: metav1.NewTime(s.At), Value: q,
+				MetricName: info.Metric, MetricLabels: labels, Timestamp: metav1.NewTime(s.At), Value: q,
 			})
 		}
 	}

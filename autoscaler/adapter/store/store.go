@@ -169,7 +169,7 @@ func (s *Store) Series() int { return int(s.db.Head().NumSeries()) }
 
 // Query answers a PromQL expression. See [query.Querier].
 func (s *Store) Query(ctx context.Context, expression string, at time.Time) ([]query.Sample, error) {
-	value, err := s.instant(ctx, expression, at)
+	value, err := s.instant(ctx, nil, expression, at)
 	if err != nil {
 		return nil, fmt.Errorf("query %q of the embedded store: %w", expression, err)
 	}
@@ -200,9 +200,9 @@ func fromValue(value parser.Value) ([]query.Sample, error) {
 }
 
 // instant evaluates an expression at a moment.
-func (s *Store) instant(ctx context.Context, expression string, at time.Time) (parser.Value, error) {
+func (s *Store) instant(ctx context.Context, options promql.QueryOpts, expression string, at time.Time) (parser.Value, error) {
 	return s.evaluate(ctx, func() (promql.Query, error) {
-		return s.engine.NewInstantQuery(ctx, s.db, nil, expression, at)
+		return s.engine.NewInstantQuery(ctx, s.db, options, expression, at)
 	})
 }
 
