@@ -17,6 +17,7 @@ import (
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/discover"
+	"supercargo.dev/supercargo/autoscaler/adapter/history"
 	"supercargo.dev/supercargo/autoscaler/adapter/query"
 	promquery "supercargo.dev/supercargo/autoscaler/adapter/query/prometheus"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
@@ -101,6 +102,10 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 	changes := make(chan []target.Target)
 	group.Go(func() error { return w.Run(ctx, changes) })
 	group.Go(func() error { return m.scraper.Run(ctx, changes) })
+	if o.History {
+		r := &history.Recorder{Cache: c.GetCache(), Store: m.store, Repeat: longest, Clock: clock.RealClock{}, Log: o.Log}
+		group.Go(func() error { return r.Run(ctx) })
+	}
 	if o.QueryAddress != "0" {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.QueryAddress)
 		if err != nil {
