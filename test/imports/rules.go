@@ -11,6 +11,8 @@ const module = "supercargo.dev/supercargo"
 // pure lists the packages that decide. They take an observation and the time as
 // arguments and return a plan.
 var pure = []string{
+	"autoscaler/adapter/rule",
+	"autoscaler/adapter/store/target",
 	"autoscaler/fleet/decide",
 	"autoscaler/planner",
 	"autoscaler/replica/baseline",

@@ -3,12 +3,15 @@ package app
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/clock"
@@ -51,6 +54,7 @@ type registration struct {
 	authorities []byte // PEM; nil leaves what is there
 	clock       clock.WithTicker
 	log         logr.Logger
+	published   bool // the authorities are in the ConfigMap
 }
 
 // check returns an error if another server has one of the groups.
@@ -133,8 +137,33 @@ func (r *registration) once(ctx context.Context) error {
 			return fmt.Errorf("write the authorities into APIService %s: %w", a.Name, err)
 		}
 	}
+	if err := r.publish(ctx); err != nil {
+		return err
+	}
 	if len(missing) > 0 {
 		return fmt.Errorf("there is no APIService for %s: apply the manifests, or nobody finds it", strings.Join(missing, " and "))
 	}
+	return nil
+}
+
+// authoritiesKey is where the ConfigMap beside the Service has the authorities. Who asks
+// here without the aggregator, such as the autoscaler, mounts it.
+const authoritiesKey = "ca.crt"
+
+// publish writes the authorities into the ConfigMap NAME-ca, with the name of the Service,
+// once. Where the manifests have not made it, nobody wants them.
+func (r *registration) publish(ctx context.Context) error {
+	if r.published || r.authorities == nil {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{authoritiesKey: string(r.authorities)}})
+	if err != nil {
+		return fmt.Errorf("write the authorities: %w", err)
+	}
+	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: r.service.Namespace, Name: r.service.Name + "-ca"}}
+	if err := r.client.Patch(ctx, c, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write the authorities into ConfigMap %s/%s: %w", c.Namespace, c.Name, err)
+	}
+	r.published = true
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,8 +33,10 @@ func apiService(version, group, service string) *apiregistrationv1.APIService {
 func keeper(t *testing.T, list ...client.Object) *registration {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := apiregistrationv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{apiregistrationv1.AddToScheme, corev1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(list...).Build()
 	return &registration{client: c, live: c, service: self, groups: []string{customGroup, externalGroup}, authorities: []byte("PEM"),
@@ -82,6 +85,22 @@ func TestAuthoritiesAreWrittenIntoOurAPIServicesOnly(t *testing.T) {
 		if err := r.live.Get(t.Context(), client.ObjectKey{Name: name}, &a); err != nil || string(a.Spec.CABundle) != want {
 			t.Errorf("%s has authorities %q (%v), want %q", name, a.Spec.CABundle, err, want)
 		}
+	}
+}
+
+func TestAuthoritiesAreWrittenForThoseWhoAskWithoutTheAggregator(t *testing.T) {
+	services := []client.Object{apiService("v1beta2", customGroup, self.String()), apiService("v1beta1", externalGroup, self.String())}
+	if err := keeper(t, services...).once(t.Context()); err != nil {
+		t.Errorf("without the ConfigMap: %v", err)
+	}
+	name := client.ObjectKey{Namespace: self.Namespace, Name: self.Name + "-ca"}
+	r := keeper(t, append(services, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}})...)
+	if err := r.once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var c corev1.ConfigMap
+	if err := r.live.Get(t.Context(), name, &c); err != nil || c.Data["ca.crt"] != "PEM" {
+		t.Errorf("the ConfigMap has %v (%v), want the authorities", c.Data, err)
 	}
 }
 
