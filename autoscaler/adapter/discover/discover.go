@@ -20,8 +20,12 @@ import (
 )
 
 // settle is for how long changes are gathered before targets are looked for again: a
-// rollout changes many pods at once.
-const settle = time.Second
+// rollout changes many pods at once. ease bounds what that costs in a large cluster: a look
+// at it is followed by a rest of so many times as long.
+const (
+	settle = time.Second
+	ease   = 20
+)
 
 // Watcher tells what is to be scraped, each time that changes. It reads a cache and adds no
 // requests to those of its watches.
@@ -92,6 +96,7 @@ func (w *Watcher) Run(ctx context.Context, changes chan<- []target.Target) error
 			return nil
 		case <-changed:
 		}
+		began := w.Clock.Now()
 		found, err := w.Look(ctx)
 		if err != nil {
 			return err
@@ -105,15 +110,15 @@ func (w *Watcher) Run(ctx context.Context, changes chan<- []target.Target) error
 				return nil
 			}
 		}
-		if !w.pause(ctx) {
+		if !w.pause(ctx, max(settle, ease*w.Clock.Since(began))) {
 			return nil
 		}
 	}
 }
 
 // pause waits until the next look; not ok if ctx has ended.
-func (w *Watcher) pause(ctx context.Context) bool {
-	timer := w.Clock.NewTimer(settle)
+func (w *Watcher) pause(ctx context.Context, d time.Duration) bool {
+	timer := w.Clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

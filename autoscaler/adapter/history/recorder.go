@@ -20,8 +20,12 @@ import (
 )
 
 // settle is for how long changes are gathered before they are written: a rollout starts
-// many pods at once.
-const settle = time.Second
+// many pods at once. ease bounds what that costs in a large cluster: a look at it is
+// followed by a rest of so many times as long.
+const (
+	settle = time.Second
+	ease   = 20
+)
 
 // Recorder writes the series into a store. It reads a cache, and asks the API server
 // nothing.
@@ -59,11 +63,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 		}
 	}
 	for {
+		began := r.Clock.Now()
 		if err := r.Record(ctx); err != nil && ctx.Err() == nil {
 			r.Log.Error(err, "The history of the cluster has a gap: it is tried again")
 			note()
 		}
-		if !r.pause(ctx, settle, nil) || !r.pause(ctx, r.Repeat, changed) {
+		if !r.pause(ctx, max(settle, ease*r.Clock.Since(began)), nil) || !r.pause(ctx, r.Repeat, changed) {
 			return nil
 		}
 	}
