@@ -1,18 +1,21 @@
 package adapter
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -113,9 +116,7 @@ func TestBothAPIsAreReadThroughTheAggregator(t *testing.T) {
 	}
 }
 
-// TestWhoMayNotIsRefused: by the aggregated server itself, which asks the cluster's who
-// may what.
-func TestWhoMayNotIsRefused(t *testing.T) {
+func TestWhoMayNotIsRefusedAtTheAggregator(t *testing.T) {
 	t.Parallel()
 	s := site(t)
 	namespace(t, s, "rights")
@@ -125,33 +126,106 @@ func TestWhoMayNotIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list emv1beta1.ExternalMetricValueList
-	const path = "/apis/external.metrics.k8s.io/v1beta1/namespaces/rights/queue_length"
-	if err := get(t, jane, path, &list); !apierrors.IsForbidden(err) {
-		t.Errorf("an unauthorised user reads it: error %v, want forbidden", err)
+	if got := external(t, jane, "rights", "queue_length", ""); !strings.Contains(got, "forbidden") {
+		t.Errorf("an unauthorised user reads it: %q, want that it is forbidden", got)
 	}
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "rights", Name: "metrics"}, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"external.metrics.k8s.io"}, Resources: []string{"queue_length"}, Verbs: []string{"list"}}}}
-	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "rights", Name: "metrics"},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "metrics"},
-		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "jane"}}}
+	allow(t, s, "rights", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "jane"})
+	becomes(t, s, "what one may who has been given the right", "", func() string { return external(t, jane, "rights", "queue_length", "") })
+	if got := external(t, jane, "default", "queue_length", ""); !strings.Contains(got, "forbidden") {
+		t.Errorf("in another namespace: %q, want that it is forbidden", got)
+	}
+}
+
+// allow gives the right to read the metric queue_length in a namespace.
+func allow(t *testing.T, s *kit.Site, namespace string, subject rbacv1.Subject) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "metrics"}
+	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"external.metrics.k8s.io"}, Resources: []string{"queue_length"}, Verbs: []string{"list", "get"}}}}
+	binding := &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "metrics"}, Subjects: []rbacv1.Subject{subject}}
 	for _, object := range []client.Object{role, binding} {
 		if err := s.Client.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
-	becomes(t, s, "what one may who has been given the right", "", func() string { return fmt.Sprint(deref(get(t, jane, path, &list))) })
-	if err := get(t, jane, strings.Replace(path, "rights", "default", 1), &list); !apierrors.IsForbidden(err) {
-		t.Errorf("in another namespace: error %v, want forbidden", err)
+}
+
+// TestWhoMayNotIsRefusedByTheAdapterItself: it is asked without the aggregator, and asks the
+// cluster's API server who that is, and what they may.
+func TestWhoMayNotIsRefusedByTheAdapterItself(t *testing.T) {
+	t.Parallel()
+	s := site(t)
+	const name = "direct"
+	namespace(t, s, name)
+	token := reader(t, s, name)
+	ask := direct(t, s)
+	const metric, promql = "/apis/external.metrics.k8s.io/v1beta1/namespaces/" + name + "/queue_length", "/prometheus/api/v1/query?query=1"
+	for path, want := range map[string]int{metric: 403, promql: 403, "/metrics": 403, "/livez": 200, "/readyz": 200} {
+		if got := ask(path, ""); got != want {
+			t.Errorf("nobody in particular asks for %s: %d, want %d", path, got, want)
+		}
+		if got := ask(path, token); got != want {
+			t.Errorf("an account without rights asks for %s: %d, want %d", path, got, want)
+		}
+		if got := ask(path, "forged"); want == 403 && got != 401 {
+			t.Errorf("one with a forged token asks for %s: %d, want 401", path, got)
+		}
+	}
+	subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: name, Name: "reader"}
+	allow(t, s, name, subject)
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "direct-reader"}, Subjects: []rbacv1.Subject{subject},
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "supercargo-metrics-reader"}}
+	if err := s.Client.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{metric, promql, "/metrics"} { // what was refused is remembered for 10 s
+		becomes(t, s, "who has the right asks for "+path, "200", func() string { return fmt.Sprint(ask(path, token)) })
 	}
 }
 
-// deref shows no error as nothing.
-func deref(err error) string {
-	if err == nil {
-		return ""
+// reader makes a ServiceAccount of that name, and returns a token of it.
+func reader(t *testing.T, s *kit.Site, namespace string) string {
+	t.Helper()
+	accounts := s.Playground.Client().CoreV1().ServiceAccounts(namespace)
+	if _, err := accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
-	return err.Error()
+	request, err := accounts.CreateToken(t.Context(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+// direct returns what asks the adapter without the aggregator, trusting the authorities that
+// it has published, and answers the status code.
+func direct(t *testing.T, s *kit.Site) func(path, token string) int {
+	t.Helper()
+	var published corev1.ConfigMap
+	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: account + "-ca"}, &published); err != nil {
+		t.Fatal(err)
+	}
+	trusted := x509.NewCertPool()
+	if !trusted.AppendCertsFromPEM([]byte(published.Data["ca.crt"])) {
+		t.Fatalf("no authorities are published: %v", published.Data)
+	}
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted, ServerName: account + "." + home + ".svc", MinVersion: tls.VersionTLS12}}}
+	t.Cleanup(c.CloseIdleConnections)
+	return func(path, token string) int {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+shared.address+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := c.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		return response.StatusCode
+	}
 }
 
 func TestATargetThatGoesDownHasNoValueRatherThanAnOldOne(t *testing.T) {
@@ -245,24 +319,59 @@ func want(t *testing.T, s *kit.Site, p *v1alpha1.ReplicaPolicy, replicas int32, 
 	}
 }
 
-// TestPromQLIsAnsweredToThoseWhoMay: through the API server's own port, and on the port for
-// this machine.
-func TestPromQLIsAnsweredToThoseWhoMay(t *testing.T) {
+func TestPromQLIsAnsweredOnThisMachine(t *testing.T) {
 	t.Parallel()
 	s := site(t)
 	shared.web.set(3, `queue_length{namespace="promql",queue="a"}`)
-	becomes(t, s, "an answer", "200 true", func() string {
-		response, err := http.Get("http://" + shared.queries + "/api/v1/query?query=queue_length%7Bnamespace%3D%22promql%22%7D")
-		if err != nil {
-			return err.Error()
-		}
-		defer response.Body.Close()
-		var got struct {
-			Data struct{ Result []struct{ Value []any } }
-		}
-		if err := json.NewDecoder(response.Body).Decode(&got); err != nil {
-			return err.Error()
-		}
-		return fmt.Sprint(response.StatusCode, " ", len(got.Data.Result) == 1 && got.Data.Result[0].Value[1] == "3")
-	})
+	becomes(t, s, "an answer", "3", func() string { return promql(`queue_length{namespace="promql"}`) })
+}
+
+func TestTheHistoryOfTheClusterIsInTheStore(t *testing.T) {
+	t.Parallel()
+	s := site(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "historic", Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1.large"}}}
+	if err := s.Client.Create(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+	node.Status.Allocatable = node.Status.Capacity
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	if err := s.Client.Status().Update(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	free := func() string {
+		return promql(`supercargo_node_available{node="historic",machine_type="m1.large",resource="cpu"}`)
+	}
+	becomes(t, s, "free cores of a new node", "4", free)
+	namespace(t, s, "history")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "history", Name: "p"}}
+	pod.Spec.NodeName = "historic"
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m")}}}}
+	if err := s.Client.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	becomes(t, s, "free cores when a pod has come", "2.5", free)
+	if err := s.Client.Delete(t.Context(), node); err != nil {
+		t.Fatal(err)
+	}
+	becomes(t, s, "free cores of a node that has gone", "", free)
+}
+
+// promql asks on the port for this machine, for a single value; empty if there is none.
+func promql(expression string) string {
+	response, err := http.PostForm("http://"+shared.queries+"/api/v1/query", url.Values{"query": {expression}})
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	var got struct {
+		Data struct{ Result []struct{ Value []any } }
+	}
+	if err := json.NewDecoder(response.Body).Decode(&got); err != nil {
+		return err.Error()
+	}
+	if len(got.Data.Result) != 1 {
+		return ""
+	}
+	return fmt.Sprint(got.Data.Result[0].Value[1])
 }

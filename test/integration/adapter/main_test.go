@@ -49,6 +49,7 @@ type adapter struct {
 	dir     string
 	log     kit.Log
 	queries string // where PromQL is answered without authentication
+	address string // where it serves, with authentication
 	web     *web   // what it scrapes
 }
 
@@ -83,7 +84,7 @@ func (a *adapter) begin(t *testing.T, s *kit.Site) error {
 	if a.dir, err = os.MkdirTemp("", "adapter"); err != nil {
 		return err
 	}
-	for _, file := range []string{"namespace.yaml", "rbac.yaml"} {
+	for _, file := range []string{"namespace.yaml", "rbac.yaml", "configuration.yaml"} {
 		for _, object := range kit.Objects(t, "../../../manifests/adapter/"+file) {
 			if err := s.Client.Create(ctx, object); err != nil {
 				return fmt.Errorf("make %s: %w", object.GetName(), err)
@@ -100,6 +101,7 @@ func (a *adapter) begin(t *testing.T, s *kit.Site) error {
 		return err
 	}
 	o.Server.SecureServing.Listener, o.Server.SecureServing.BindPort = listener, listener.Addr().(*net.TCPAddr).Port
+	a.address = listener.Addr().String()
 	if err := s.Aggregate(ctx, manifests.MetricsAPIServices, o.Server.SecureServing.BindPort); err != nil {
 		return err
 	}
