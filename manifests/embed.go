@@ -26,3 +26,8 @@ var InOrderSchedulerConfig []byte
 //
 //go:embed evictions/base/webhook.yaml
 var EvictionWebhook []byte
+
+// MetricsAPIServices are how the API server is told of the metrics adapter, as YAML.
+//
+//go:embed adapter/apiservices.yaml
+var MetricsAPIServices []byte

@@ -21,6 +21,7 @@ type playgroundFlags struct {
 	workload        string
 	schedulerConfig string
 
+	metricsAdapter    bool
 	clusterAPI        bool
 	machineFlavors    string
 	machineLag        time.Duration
@@ -71,6 +72,7 @@ stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
 	f.StringVar(&flags.workload, "workload", "", "YAML file of objects to apply, - for stdin")
 	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file; default: the one in manifests/scheduler/config, which packs strictly")
 	f.BoolVar(&flags.clusterAPI, "cluster-api", true, "run cluster-api, so that MachineDeployments become nodes")
+	f.BoolVar(&flags.metricsAdapter, "metrics-adapter", false, "run the metrics adapter, so that HorizontalPodAutoscalers find custom and external metrics")
 	f.StringVar(&flags.machineFlavors, "machine-flavors", "", "CSV file of machine flavors to make MachineDeployments of")
 	f.DurationVar(&flags.machineLag, "machine-lag", 0, "how long a machine of --machine-flavors takes to come")
 	f.DurationVar(&flags.machineReleaseLag, "machine-release-lag", 0, "how long such a machine takes to go")
@@ -144,7 +146,7 @@ func servePlayground(ctx context.Context, p *playground.Playground, flags playgr
 	err := installCRDs(ctx, p)
 	if err == nil {
 		var programs []*program
-		programs, err = startPrograms(ctx, p, flags.clusterAPI)
+		programs, err = startPrograms(ctx, p, flags)
 		defer func() {
 			for _, program := range programs {
 				_ = program.stop() // it ends with what it looks after

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"path/filepath"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	adapter "supercargo.dev/supercargo/autoscaler/adapter/app"
 	autoscaler "supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/descheduler/agent"
 	descheduler "supercargo.dev/supercargo/descheduler/app"
@@ -54,14 +56,23 @@ func operatorOptions(p *playground.Playground) operator.Options {
 
 // startPrograms starts all programs that a playground has beside its scheduler. Those
 // that it returns have been started even if another could not be.
-func startPrograms(ctx context.Context, p *playground.Playground, clusterAPI bool) ([]*program, error) {
+func startPrograms(ctx context.Context, p *playground.Playground, flags playgroundFlags) ([]*program, error) {
 	d, err := startDescheduler(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	programs := []*program{d}
-	if clusterAPI {
+	if flags.clusterAPI {
 		programs = append(programs, startAutoscaler(ctx, p))
+	}
+	if flags.metricsAdapter {
+		m, err := startMetricsAdapter(ctx, p)
+		if m != nil {
+			programs = append(programs, m)
+		}
+		if err != nil {
+			return programs, err
+		}
 	}
 	a, err := startAgent(ctx, p)
 	if err != nil {
@@ -75,6 +86,32 @@ func startAutoscaler(ctx context.Context, p *playground.Playground) *program {
 	o := autoscaler.Options{Options: operatorOptions(p)}
 	return startProgram(ctx, func(ctx context.Context) error { return autoscaler.Run(ctx, o) })
 }
+
+// startMetricsAdapter starts the metrics adapter on a playground and returns when its APIs
+// are there. Pods are played: only what announces itself by an address of this machine can
+// be scraped. An error comes with the program if that has been started.
+func startMetricsAdapter(ctx context.Context, p *playground.Playground) (*program, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("start the metrics adapter: %w", err)
+	}
+	o := adapter.Defaults()
+	o.Config, o.Log = operator.Throttle(p.Config()), klog.Background()
+	o.UseKubeconfig(p.KubeconfigPath())
+	o.Store.Dir, o.QueryAddress = filepath.Join(p.Dir(), "metrics"), "0"
+	serving := o.Server.SecureServing
+	serving.Listener, serving.BindPort = listener, listener.Addr().(*net.TCPAddr).Port
+	if err := p.Aggregate(ctx, manifests.MetricsAPIServices, serving.BindPort); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the metrics adapter: %w", err), listener.Close())
+	}
+	m := startProgram(ctx, func(ctx context.Context) error { return adapter.Run(ctx, o) })
+	waiting, cancel := context.WithTimeout(ctx, adapterPatience)
+	defer cancel()
+	return m, p.WaitAggregated(waiting)
+}
+
+// adapterPatience is for how long the aggregator is waited for. It takes a few seconds.
+const adapterPatience = 2 * time.Minute
 
 // startDescheduler starts the descheduler on a playground that knows the CRDs, with its
 // defaults but for what is changed.

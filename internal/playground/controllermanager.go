@@ -14,6 +14,9 @@ func (p *Playground) startControllerManager(c *certs) error {
 	if err != nil {
 		return &componentError{doing: "configure", name: "kube-controller-manager", err: err}
 	}
+	if period := p.opts.AutoscalerPeriod; period > 0 {
+		opts.HPAController.HorizontalPodAutoscalerSyncPeriod.Duration = period
+	}
 	return p.add(startComponent("kube-controller-manager", kubernetesLog, func(ctx context.Context) error {
 		config, err := opts.Config(ctx, app.KnownControllers(), app.ControllersDisabledByDefault(), app.ControllerAliases())
 		if err != nil {

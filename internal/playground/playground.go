@@ -16,7 +16,7 @@
 // The files follow the order in which things start: state.go (the directory),
 // certs.go, etcd.go, apiserver.go, controllermanager.go, kwok.go, scheduler.go,
 // nodes.go, ready.go; beside these clusterapi.go, definitions.go and, once all
-// runs, machinedeployment.go.
+// runs, machinedeployment.go and aggregate.go.
 package playground
 
 import (
@@ -86,6 +86,10 @@ type Options struct {
 	// certificates, and reaches them at their internal addresses. Nil means that there
 	// are none: kwok plays them.
 	KubeletsReach net.IP
+
+	// AutoscalerPeriod is how often HorizontalPodAutoscalers are looked at. 0 means
+	// every 15 s, as in other clusters.
+	AutoscalerPeriod time.Duration
 
 	// Log gets a copy of what goes to the files in Dir/logs. Nil means no copy.
 	Log io.Writer

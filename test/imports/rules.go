@@ -12,6 +12,8 @@ const module = "supercargo.dev/supercargo"
 // arguments and return a plan.
 var pure = []string{
 	"autoscaler/adapter/preset",
+	"autoscaler/adapter/rule",
+	"autoscaler/adapter/store/target",
 	"autoscaler/fleet/decide",
 	"autoscaler/planner",
 	"autoscaler/replica/baseline",

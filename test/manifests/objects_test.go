@@ -10,14 +10,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	psapi "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
+	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
@@ -30,7 +33,7 @@ func objects(t *testing.T, file string) []runtime.Object {
 		t.Fatal(err)
 	}
 	known := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme, apiregistrationv1.AddToScheme} {
 		if err := add(known); err != nil {
 			t.Fatal(err)
 		}
@@ -74,12 +77,28 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/samples/nodefleet.yaml":                1,
 		"../../manifests/samples/replicapolicy.yaml":            1,
 		"../../manifests/samples/migration.yaml":                1,
+		"../../manifests/adapter/namespace.yaml":                1,
+		"../../manifests/adapter/rbac.yaml":                     9,
+		"../../manifests/adapter/configuration.yaml":            2,
+		"../../manifests/adapter/deployment.yaml":               2,
+		"../../manifests/adapter/apiservices.yaml":              2,
 		"../../manifests/openstack/rbac.yaml":                   4,
 		"../../manifests/samples/nodefleet-openstack.yaml":      2,
 	} {
 		if got := len(objects(t, file)); got != want {
 			t.Errorf("%s holds %d objects, want %d", file, got, want)
 		}
+	}
+}
+
+// TestTheMetricsAdapterStartsWithItsConfiguration: the ConfigMap of the manifests.
+func TestTheMetricsAdapterStartsWithItsConfiguration(t *testing.T) {
+	configuration, ok := objects(t, "../../manifests/adapter/configuration.yaml")[0].(*corev1.ConfigMap)
+	if !ok {
+		t.Fatal("there is no ConfigMap")
+	}
+	if _, err := adapterv1alpha1.Decode([]byte(configuration.Data["metrics.yaml"])); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -91,6 +110,7 @@ func TestDeploymentsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 	level := psapi.LevelVersion{Level: psapi.LevelRestricted, Version: psapi.LatestVersion()}
 	for _, file := range []string{
 		"../../manifests/scheduler/second/deployment.yaml", "../../manifests/autoscaler/deployment.yaml", "../../manifests/descheduler/deployment.yaml",
+		"../../manifests/adapter/deployment.yaml",
 	} {
 		deployment, ok := objects(t, file)[0].(*appsv1.Deployment)
 		if !ok {
@@ -105,8 +125,8 @@ func TestDeploymentsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 }
 
 // TestProgramsMayWriteNoMoreThanTheirPagesSay holds their rights to what
-// docs/nodefleet.md, docs/replicas.md, docs/migration.md, docs/energy.md and docs/agent.md
-// say.
+// docs/nodefleet.md, docs/replicas.md, docs/migration.md, docs/energy.md, docs/agent.md and
+// docs/metrics.md say.
 func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 	leads := []string{"create events", "patch events", "create leases", "update leases"}
 	for file, want := range map[string][]string{
@@ -114,6 +134,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "create migrations", "delete migrations", "update nodefleets/status",
 			"update deployments/scale", "update statefulsets/scale", "update replicasets/scale", "update replicapolicies/status",
 		}, leads...),
+		"../../manifests/adapter/rbac.yaml":        {"patch apiservices", "patch configmaps"},
 		"../../manifests/openstack/rbac.yaml":      {"delete nodes"},
 		"../../manifests/evictions/base/rbac.yaml": {"create migrations", "patch validatingwebhookconfigurations", "create secrets", "update secrets"},
 		"../../manifests/agent/rbac.yaml":          {"patch migrations/status", "patch nodes", "create events", "create nodes/checkpoint"},

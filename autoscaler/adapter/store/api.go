@@ -109,7 +109,11 @@ func (a *api) query(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer cancel()
-	value, err := a.store.instant(ctx, r.FormValue("query"), at)
+	options, err := queryOptions(r)
+	if err != nil {
+		return nil, err
+	}
+	value, err := a.store.instant(ctx, options, r.FormValue("query"), at)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +130,12 @@ func (a *api) queryRange(r *http.Request) (any, error) {
 		return nil, err
 	}
 	defer cancel()
+	options, err := queryOptions(r)
+	if err != nil {
+		return nil, err
+	}
 	value, err := a.store.evaluate(ctx, func() (promql.Query, error) {
-		return a.store.engine.NewRangeQuery(ctx, a.store.db, nil, r.FormValue("query"), p.start, p.end, p.step)
+		return a.store.engine.NewRangeQuery(ctx, a.store.db, options, r.FormValue("query"), p.start, p.end, p.step)
 	})
 	if err != nil {
 		return nil, err

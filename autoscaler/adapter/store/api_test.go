@@ -71,6 +71,16 @@ func TestPrometheusOwnClientIsAnswered(t *testing.T) {
 	}
 }
 
+func TestAClientMayTakeSamplesForCurrentForAShorterTime(t *testing.T) {
+	_, client := served(t)
+	for lookback, want := range map[time.Duration]string{time.Second: "", 3 * time.Second: `a{pod="x"} => 10 @[1767355212]`} {
+		v, _, err := client.Query(t.Context(), "a", noon.Add(12*time.Second), promv1.WithLookbackDelta(lookback))
+		if err != nil || fmt.Sprint(v) != want {
+			t.Errorf("2 s after the last sample, with %v: %v, %v; want %s", lookback, v, err, want)
+		}
+	}
+}
+
 func TestFaultyRequestsAreAnsweredAsPrometheusDoes(t *testing.T) {
 	server, _ := served(t)
 	many := url.Values{"query": {"a"}, "start": {"0"}, "end": {"20000"}, "step": {"1"}}.Encode()
@@ -82,6 +92,8 @@ func TestFaultyRequestsAreAnsweredAsPrometheusDoes(t *testing.T) {
 		{"query?query=a&time=yesterday", "bad_data", `"time"`, 400},
 		{"query?query=a&time=NaN", "bad_data", `"time"`, 400},
 		{"query?query=a&time=1e300", "bad_data", `"time"`, 400},
+		{"query?query=a&lookback_delta=x", "bad_data", `"lookback_delta"`, 400},
+		{"query?query=a&lookback_delta=0s", "bad_data", `"lookback_delta"`, 400},
 		{"query?query=a&timeout=x", "bad_data", `"timeout"`, 400},
 		{"query?query=a&timeout=0", "timeout", "", 503},
 		{"query?query=a+%2B+on()+{pod=~%22x|y%22}", "execution", "duplicate series", 422},

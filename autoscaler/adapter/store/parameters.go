@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/storage"
 )
 
@@ -92,6 +93,23 @@ func bounded(r *http.Request) (context.Context, context.CancelFunc, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	return ctx, cancel, nil
+}
+
+// queryOptions are what a request says of a query beside its times: the lookback, where it
+// is not to be the store's.
+func queryOptions(r *http.Request) (promql.QueryOpts, error) {
+	text := r.FormValue("lookback_delta")
+	if text == "" {
+		return nil, nil
+	}
+	lookback, err := parseDuration(text)
+	if err != nil {
+		return nil, &parameterError{"lookback_delta", err}
+	}
+	if lookback <= 0 {
+		return nil, &parameterError{"lookback_delta", errors.New("it must be more than nothing")}
+	}
+	return promql.NewPrometheusQueryOpts(false, lookback), nil
 }
 
 // window is the times of a query over a range.

@@ -1,0 +1,250 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/adapter/store"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// node returns a Ready node of type m1 with 4 cores and 8 GiB, of which pods may have 3.5
+// and 7.
+func node(name string, change ...func(*corev1.Node)) *corev1.Node {
+	list := func(cpu, memory, pods string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourcePods: resource.MustParse(pods)}
+	}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}}
+	n.Status.Capacity, n.Status.Allocatable = list("4", "8Gi", "20"), list("3500m", "7Gi", "10")
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	for _, c := range change {
+		c(n)
+	}
+	return n
+}
+
+// pod returns one that runs on a node and requests cores.
+func pod(name, on, cpu string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	p.Spec.NodeName = on
+	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}}
+	p.Status.Phase = corev1.PodRunning
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+// until gives a pod an expected finish.
+func until(at time.Time) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Annotations = map[string]string{v1alpha1.AnnotationExpectedFinish: at.Format(time.RFC3339)}
+	}
+}
+
+// lines shows a state, in order, without the prefix of the names and the type m1.
+func lines(s State) []string {
+	var all []string
+	for k, v := range s {
+		line := fmt.Sprintf("%s{%s,%s} %v", strings.TrimPrefix(k.Name, "supercargo_node_"), k.Node, k.Resource, v)
+		if k.MachineType != "m1" {
+			line += " of " + k.MachineType
+		}
+		all = append(all, line)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestTheStateOfANodeIsWhatItHasAndWhatRunsThere(t *testing.T) {
+	got := lines(Of([]*corev1.Node{node("a")}, []*corev1.Pod{
+		pod("1", "a", "1", until(noon)), pod("2", "a", "500m", until(noon.Add(time.Hour))), pod("3", "a", "250m"),
+		pod("done", "a", "1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+		pod("failed", "a", "1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+		pod("waits", "", "1"), pod("elsewhere", "gone", "1"),
+	}))
+	want := []string{
+		"allocatable{a,cpu} 3.5", "allocatable{a,memory} 7.516192768e+09", "allocatable{a,pods} 10",
+		"available{a,cpu} 1.75", "available{a,memory} 7.516192768e+09", "available{a,pods} 7",
+		"capacity{a,cpu} 4", "capacity{a,memory} 8.589934592e+09", "capacity{a,pods} 20",
+		"finish_timestamp_seconds{a,} 1.7673588e+09",
+		"pods{a,} 3", "ready{a,} 1",
+		"requested{a,cpu} 1.75", "requested{a,memory} 0", "requested{a,pods} 3",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestANodeThatTakesNoPodsHasNothingAvailable(t *testing.T) {
+	for what, change := range map[string]func(*corev1.Node){
+		"cordoned":          func(n *corev1.Node) { n.Spec.Unschedulable = true },
+		"not Ready":         func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown },
+		"no condition yet":  func(n *corev1.Node) { n.Status.Conditions = nil },
+		"more than it has":  func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("500m") },
+		"another condition": func(n *corev1.Node) { n.Status.Conditions[0].Type = corev1.NodeDiskPressure },
+	} {
+		s := Of([]*corev1.Node{node("a", change)}, []*corev1.Pod{pod("1", "a", "1")})
+		if got := s[Key{Available, "a", "m1", "cpu"}]; got != 0 {
+			t.Errorf("%s: %v cores are available, want 0", what, got)
+		}
+		if got, want := s[Key{Ready, "a", "m1", ""}], map[bool]float64{what == "more than it has": 1}[true]; got != want {
+			t.Errorf("%s: ready is %v, want %v", what, got, want)
+		}
+	}
+	own := Of([]*corev1.Node{node("a", func(n *corev1.Node) { n.Labels[v1alpha1.LabelMachineType] = "mine" })}, nil)
+	if _, ok := own[Key{Ready, "a", "mine", ""}]; !ok {
+		t.Errorf("the project's own label does not win: %v", lines(own))
+	}
+}
+
+// recorder returns one of a cluster that can be changed, and its store.
+func recorder(t *testing.T, objects ...client.Object) (*Recorder, client.Client, *store.Store, *clocktesting.FakeClock) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	o := store.Defaults()
+	o.Dir = t.TempDir()
+	s, err := store.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	clock := clocktesting.NewFakeClock(noon)
+	return &Recorder{Cache: cached{&informertest.FakeInformers{Scheme: scheme}, c}, Store: s, Repeat: 30 * time.Second, Clock: clock}, c, s, clock
+}
+
+// cached reads from a client in place of informers.
+type cached struct {
+	*informertest.FakeInformers
+	client client.Client
+}
+
+func (c cached) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	return c.client.List(ctx, list)
+}
+
+// at returns what a query answers at a time, in order.
+func at(t *testing.T, s *store.Store, expression string, when time.Time) string {
+	t.Helper()
+	found, err := s.Query(t.Context(), expression, when)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, sample := range found {
+		all = append(all, fmt.Sprintf("%s=%v", sample.Labels["node"], sample.Value))
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func TestChangesAreWrittenAndWhatHasGoneEnds(t *testing.T) {
+	r, c, s, clock := recorder(t, node("a"), node("b"), pod("1", "a", "1"))
+	record := func() {
+		t.Helper()
+		if err := r.Record(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	record()
+	clock.Step(time.Second)
+	moved := pod("2", "b", "2")
+	if err := c.Create(t.Context(), moved); err != nil {
+		t.Fatal(err)
+	}
+	record()
+	clock.Step(time.Second)
+	if err := c.Delete(t.Context(), node("a")); err != nil {
+		t.Fatal(err)
+	}
+	record()
+	const free = `supercargo_node_available{resource="cpu"}`
+	for second, want := range []string{"a=2.5 b=3.5", "a=2.5 b=1.5", "b=1.5"} {
+		if got := at(t, s, free, noon.Add(time.Duration(second)*time.Second)); got != want {
+			t.Errorf("after %d s %s are free, want %s", second, got, want)
+		}
+	}
+	if got := at(t, s, `count_over_time(supercargo_node_available{resource="cpu"}[1m])`, noon.Add(2*time.Second)); got != "a=1 b=2" {
+		t.Errorf("%s samples were written, want one for each change", got)
+	}
+}
+
+func TestWhatDoesNotChangeIsWrittenNowAndThenSoThatQueriesFindIt(t *testing.T) {
+	r, _, s, clock := recorder(t, node("a"))
+	for range 100 {
+		if err := r.Record(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		clock.Step(time.Second)
+	}
+	if got := at(t, s, "count_over_time(supercargo_node_ready[10m])", noon.Add(100*time.Second)); got != "a=4" {
+		t.Errorf("in 100 s it was written %s times, want 4, at 0, 30, 60 and 90 s", got)
+	}
+	if got := at(t, s, "supercargo_node_ready", noon.Add(100*time.Second)); got != "a=1" {
+		t.Errorf("it is not found: %q", got)
+	}
+}
+
+func TestWhatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
+	r, _, s, clock := recorder(t, node("a"))
+	if err := r.Record(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	clock.SetTime(noon.Add(-time.Minute)) // the clock was put back
+	r.full = time.Time{}
+	if err := r.Record(t.Context()); err == nil || !strings.Contains(err.Error(), "node a") {
+		t.Errorf("samples of the past: error %v, want one that names the node", err)
+	}
+	clock.SetTime(noon.Add(time.Second))
+	if err := r.Record(t.Context()); err != nil {
+		t.Errorf("it does not recover: %v", err)
+	}
+	if got := at(t, s, "count_over_time(supercargo_node_ready[1m])", noon.Add(time.Second)); got != "a=2" {
+		t.Errorf("it was written %s times, want 2", got)
+	}
+}
+
+// BenchmarkOf looks at 5,000 nodes with ten pods each, as after each change in a large
+// cluster.
+func BenchmarkOf(b *testing.B) {
+	var nodes []*corev1.Node
+	var pods []*corev1.Pod
+	for i := range 5000 {
+		name := fmt.Sprint("n", i)
+		nodes = append(nodes, node(name))
+		for j := range 10 {
+			pods = append(pods, pod(fmt.Sprint(i, "-", j), name, "100m", until(noon)))
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if got := len(Of(nodes, pods)); got != 5000*15 {
+			b.Fatal(got)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// settle is for how long changes are gathered before they are written: a rollout starts
+// many pods at once. ease bounds what that costs in a large cluster: a look at it is
+// followed by a rest of so many times as long.
+const (
+	settle = time.Second
+	ease   = 20
+)
+
+// Recorder writes the series into a store. It reads a cache, and asks the API server
+// nothing.
+type Recorder struct {
+	Cache cache.Cache
+	Store storage.AppendableV2
+	// Repeat is how often what has not changed is written again: within the lookback of
+	// queries, which take older samples for none.
+	Repeat time.Duration
+	Clock  clock.WithTicker
+	Log    logr.Logger
+
+	written State
+	full    time.Time // when all was written
+}
+
+// Run writes until ctx ends.
+func (r *Recorder) Run(ctx context.Context) error {
+	changed := make(chan struct{}, 1)
+	note := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // is noted already
+		}
+	}
+	for _, kind := range []client.Object{&corev1.Node{}, &corev1.Pod{}} {
+		informer, err := r.Cache.GetInformer(ctx, kind)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { note() }, UpdateFunc: func(any, any) { note() }, DeleteFunc: func(any) { note() },
+		}); err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+	}
+	for {
+		began := r.Clock.Now()
+		if err := r.Record(ctx); err != nil && ctx.Err() == nil {
+			r.Log.Error(err, "The history of the cluster has a gap: it is tried again")
+			note()
+		}
+		if !r.pause(ctx, max(settle, ease*r.Clock.Since(began)), nil) || !r.pause(ctx, r.Repeat, changed) {
+			return nil
+		}
+	}
+}
+
+// pause waits for a time or a signal; not ok if ctx has ended.
+func (r *Recorder) pause(ctx context.Context, d time.Duration, signal <-chan struct{}) bool {
+	timer := r.Clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-signal:
+	case <-timer.C():
+	}
+	return true
+}
+
+// Record writes what has changed since it last did, the end of what is no longer there, and
+// now and then everything. What could not be written is tried the next time.
+func (r *Recorder) Record(ctx context.Context) error {
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	// Nothing is changed in what the cache has.
+	if err := errors.Join(r.Cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy), r.Cache.List(ctx, &pods, client.UnsafeDisableDeepCopy)); err != nil {
+		return fmt.Errorf("look at the cluster: %w", err)
+	}
+	now, state := r.Clock.Now(), Of(pointers(nodes.Items), pointers(pods.Items))
+	all := now.Sub(r.full) >= r.Repeat
+	appender := r.Store.AppenderV2(ctx)
+	for key, v := range changes(r.written, state, all) {
+		if _, err := appender.Append(0, key.labels(), 0, now.UnixMilli(), v, nil, nil, storage.AOptions{}); err != nil {
+			return errors.Join(fmt.Errorf("write %s of node %s: %w", key.Name, key.Node, err), appender.Rollback())
+		}
+	}
+	if err := appender.Commit(); err != nil {
+		return fmt.Errorf("write the history of the cluster: %w", err)
+	}
+	if r.written = state; all {
+		r.full = now
+	}
+	return nil
+}
+
+// changes returns what is to be written to get from one state to another, with the mark of
+// its end for a series that has gone; all is to write the rest too.
+func changes(before, after State, all bool) State {
+	write := State{}
+	for key := range before {
+		if _, still := after[key]; !still {
+			write[key] = math.Float64frombits(value.StaleNaN)
+		}
+	}
+	if all {
+		maps.Copy(write, after)
+		return write
+	}
+	for key, v := range after {
+		if old, had := before[key]; !had || old != v {
+			write[key] = v
+		}
+	}
+	return write
+}
+
+func (k Key) labels() labels.Labels {
+	b := labels.NewBuilder(labels.EmptyLabels())
+	b.Set(labels.MetricName, k.Name).Set("node", k.Node).Set("machine_type", k.MachineType).Set("resource", k.Resource)
+	return b.Labels() // without those that are empty
+}
+
+func pointers[T any](items []T) []*T {
+	p := make([]*T, len(items))
+	for i := range items {
+		p[i] = &items[i]
+	}
+	return p
+}

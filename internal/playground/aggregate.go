@@ -1,0 +1,105 @@
+package playground
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	coreac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/dynamic"
+)
+
+// apiServices is the resource by which the aggregator knows servers of further APIs.
+var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+
+// Aggregate has the API server hand requests for the groups of APIServices, in YAML, to a
+// server on this machine that listens on a port. That one has a certificate for the names
+// NAME.NAMESPACE.svc of the Services in them, or the APIServices say that it need not.
+//
+// There are no pods behind a Service here, and no network. The Services are made with type
+// ExternalName and lead to localhost: the aggregator, which asks the Service for an address
+// and not for endpoints unless it is told to, then connects to the port in the APIService.
+func (p *Playground) Aggregate(ctx context.Context, manifest []byte, port int) error {
+	found, err := ParseManifests("APIServices", bytes.NewReader(manifest))
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(p.config)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	for _, m := range found {
+		object := m.Object.DeepCopy()
+		namespace, _, err1 := unstructured.NestedString(object.Object, "spec", "service", "namespace")
+		name, _, err2 := unstructured.NestedString(object.Object, "spec", "service", "name")
+		err3 := unstructured.SetNestedField(object.Object, int64(port), "spec", "service", "port")
+		if err := errors.Join(err1, err2, err3); err != nil || object.GetKind() != "APIService" || name == "" {
+			return errors.Join(fmt.Errorf("aggregate %s: want an APIService with a Service", m), err)
+		}
+		if err := p.leadHome(ctx, namespace, name); err != nil {
+			return fmt.Errorf("aggregate %s: %w", m, err)
+		}
+		_, err = client.Resource(apiServices).Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+		if err != nil {
+			return fmt.Errorf("aggregate %s: %w", m, err)
+		}
+	}
+	return nil
+}
+
+// leadHome makes a Service, and its namespace, that leads to this machine.
+func (p *Playground) leadHome(ctx context.Context, namespace, name string) error {
+	as := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	if _, err := p.client.CoreV1().Namespaces().Apply(ctx, coreac.Namespace(namespace), as); err != nil {
+		return fmt.Errorf("make namespace %s: %w", namespace, err)
+	}
+	service := coreac.Service(name, namespace).WithSpec(coreac.ServiceSpec().WithType(corev1.ServiceTypeExternalName).WithExternalName("localhost"))
+	if _, err := p.client.CoreV1().Services(namespace).Apply(ctx, service, as); err != nil {
+		return fmt.Errorf("make Service %s/%s: %w", namespace, name, err)
+	}
+	return nil
+}
+
+// WaitAggregated waits until the aggregator says of all APIServices that their servers
+// answer.
+func (p *Playground) WaitAggregated(ctx context.Context) error {
+	client, err := dynamic.NewForConfig(p.config)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	err = p.poll(ctx, func(ctx context.Context) error {
+		list, err := client.Resource(apiServices).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return err
+		}
+		for i := range list.Items {
+			if err := available(&list.Items[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for aggregated APIs: %w", err)
+	}
+	return nil
+}
+
+// available returns an error unless an APIService has a server that answers.
+func available(service *unstructured.Unstructured) error {
+	conditions, _, _ := unstructured.NestedSlice(service.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == "Available" {
+			if c["status"] == "True" {
+				return nil
+			}
+			return fmt.Errorf("APIService %s is not available: %v", service.GetName(), c["message"])
+		}
+	}
+	return fmt.Errorf("APIService %s has not been looked at yet", service.GetName())
+}

@@ -1,0 +1,68 @@
+package adapter
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// web plays what the adapter scrapes each second: series of a queue, by namespace, that
+// tests set.
+type web struct {
+	mu     sync.Mutex
+	lines  map[string]float64 // series in Prometheus' text form
+	server *httptest.Server
+	// other is one that a test takes down.
+	other *httptest.Server
+}
+
+func newWeb() *web {
+	w := &web{lines: map[string]float64{}}
+	w.server = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, series := range slices.Sorted(maps.Keys(w.lines)) {
+			fmt.Fprintf(out, "%s %v\n", series, w.lines[series])
+		}
+	}))
+	w.other = httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(out, `queue_length{namespace="doomed",queue="q"} 5`)
+	}))
+	return w
+}
+
+// set gives a series a value.
+func (w *web) set(value float64, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines[fmt.Sprintf(format, args...)] = value
+}
+
+func (w *web) stop() {
+	w.server.Close()
+	w.other.Close()
+}
+
+// configuration scrapes both, and serves what they have.
+func (w *web) configuration() string {
+	return fmt.Sprintf(`apiVersion: adapter.supercargo.dev/v1alpha1
+kind: MetricsAdapterConfiguration
+targets:
+- {job: web, addresses: [%q], interval: 1s, honorLabels: true}
+- {job: doomed, addresses: [%q], interval: 1s, honorLabels: true}
+external:
+- name: queue_length
+  query: sum by (queue) (queue_length)
+- name: requests_per_second
+  query: sum(rate(requests_total[5s]))
+custom:
+- name: load
+  query: sum by (pod) (load)
+  resource: pods
+  objectLabel: pod
+`, strings.TrimPrefix(w.server.URL, "http://"), strings.TrimPrefix(w.other.URL, "http://"))
+}
