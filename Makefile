@@ -35,7 +35,7 @@ BIN      := bin
 DIST     := dist
 TOOLS    := bin/tools
 GO_BUILD := go build -buildvcs=false -ldflags "$(LDFLAGS)"
-BINARIES := kube-scheduler autoscaler descheduler node-agent supercargo
+BINARIES := kube-scheduler autoscaler descheduler node-agent nginx-exporter supercargo
 CHILDREN := kwok cluster-api# what the playground runs beside itself
 
 # Images are built apart from bin/, with paths trimmed, so that the same source
