@@ -11,6 +11,7 @@ const module = "supercargo.dev/supercargo"
 // pure lists the packages that decide. They take an observation and the time as
 // arguments and return a plan.
 var pure = []string{
+	"autoscaler/adapter/preset",
 	"autoscaler/fleet/decide",
 	"autoscaler/planner",
 	"autoscaler/replica/baseline",
