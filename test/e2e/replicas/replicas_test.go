@@ -1,0 +1,185 @@
+//go:build replicas
+
+package replicas
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"testing"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/replica/hpa"
+	"supercargo.dev/supercargo/autoscaler/replica/inversequeue"
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/autoscaler/replica/predictive"
+	"supercargo.dev/supercargo/internal/queueing"
+)
+
+var (
+	report = flag.String("report", "", "JSON `file` to write what came of it to")
+	lasts  = flag.Duration("lasts", 80*time.Second, "how long each law is tried")
+)
+
+// What is asked of the laws. Times that laws have by default are divided by the
+// compression of the series, as the series is; HPA looks every second, since less says
+// nothing about CPU use.
+const (
+	slo         = 120 * time.Millisecond
+	interval    = 4 * time.Second // 250 s
+	hpaLooks    = time.Second     // 15 s
+	hpaTarget   = 80              // percent: what Kubernetes takes if none is given
+	hpaSettles  = 5 * time.Second // 5 min
+	drain       = time.Second
+	minReplicas = 1
+	maxReplicas = 12 // 0.9 cores
+	first       = 4
+)
+
+// laws are what is compared, around a measured service rate.
+func laws(t *testing.T, mu float64) []law.Law {
+	t.Helper()
+	goal := law.Goal{Limits: law.Limits{Min: minReplicas, Max: maxReplicas}, SLO: slo, Model: queueing.Model{MuB: mu}, Interval: interval, MaxAge: time.Minute}
+	inverse := inversequeue.Default()
+	inverse.Goal, inverse.DrainTime = goal, drain
+	ours := predictive.For(goal)
+	ours.DrainTime = drain
+	stock := hpa.Default()
+	stock.Limits, stock.Target, stock.Interval, stock.Stabilization = goal.Limits, hpaTarget, hpaLooks, hpaSettles
+	made := make([]law.Law, 3)
+	var errs [3]error
+	made[0], errs[0] = inversequeue.New(inverse)
+	made[1], errs[1] = predictive.New(ours)
+	made[2], errs[2] = hpa.New(stock)
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return made
+}
+
+func TestLawsScaleRealProcessesBehindNginx(t *testing.T) {
+	hurry(t)
+	program := buildService(t)
+	requests, err := arrivals(*lasts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := struct {
+		ServiceRate float64   `json:"serviceRatePerSecond"`
+		SLOSeconds  float64   `json:"sloSeconds"`
+		Laws        []outcome `json:"laws"`
+	}{SLOSeconds: slo.Seconds()}
+	t.Run("service rate", func(t *testing.T) { document.ServiceRate = round(serviceRate(t, program)) })
+	if t.Failed() {
+		return
+	}
+	for _, l := range laws(t, document.ServiceRate) {
+		t.Run(l.Name(), func(t *testing.T) { document.Laws = append(document.Laws, try(t, program, l, requests)) })
+	}
+	for _, o := range document.Laws {
+		t.Logf("%-14s %5.1f %% of windows over %v, %5.2f %% of requests slow, mean %.3f s, 95 %% %.3f s; %6.1f replica-seconds, %d actions, %d to %d replicas; %v, late %.3f s",
+			o.Law, o.SLOViolationPercent, slo, o.SlowRequestsPercent, o.MeanResponseSeconds, o.P95ResponseSeconds, o.ReplicaSeconds, o.ScalingActions, o.MinReplicas, o.MaxReplicas, o.Statuses, o.GeneratorLateSeconds)
+	}
+	if *report != "" {
+		text, err := json.MarshalIndent(document, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(*report, append(text, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// serviceRate is how many requests one replica answers in a second that is never
+// without one.
+func serviceRate(t *testing.T, program string) float64 {
+	p := newPool(t, program, 1)
+	requests, err := arrivals(*lasts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As many as take four seconds, all at once, but no more than the line holds.
+	n := min(lineLength, len(requests))
+	for i := range n {
+		requests[i].at = 0
+	}
+	begin := time.Now()
+	got := send(t.Context(), p.balancer.listen, begin, requests[:n])
+	if got.Statuses[200] != n {
+		t.Fatalf("answers %v, error %v: want %d of 200", got.Statuses, got.Fault, n)
+	}
+	return float64(n) / time.Since(begin).Seconds()
+}
+
+// try plays the load against a service that a law scales.
+func try(t *testing.T, program string, l law.Law, requests []arrival) outcome {
+	p := newPool(t, program, first)
+	s := newSight(t, p)
+	if _, err := s.look(t.Context()); err != nil { // reading begins here
+		t.Fatal(err)
+	}
+	begin := time.Now().Add(time.Second)
+	steering, stop := context.WithCancel(t.Context())
+	ended := make(chan *answers, 1)
+	go func() {
+		ended <- send(t.Context(), p.balancer.listen, begin, requests)
+		stop()
+	}()
+	steps, err := steer(steering, s, l, begin)
+	stop()
+	got := <-ended
+	end := begin.Add(*lasts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := until(t.Context(), "all requests are in the log", func() (bool, error) {
+		err := s.follow.Poll()
+		return len(s.all) >= len(requests), err
+	}); err != nil {
+		t.Errorf("%v: %d requests were sent, and %d are in nginx's log", err, len(requests), len(s.all))
+	}
+	o := judge(s.all, begin, slo)
+	o.Law, o.Looks, o.GeneratorLateSeconds, o.ScalingActions = l.Name(), steps, round(got.Late.Seconds()), p.actions
+	o.ReplicaSeconds, o.StartUpSeconds = round(p.cost(begin, end).Seconds()), round(p.startUp().Seconds())
+	o.MinReplicas = first
+	for _, step := range steps {
+		o.MinReplicas, o.MaxReplicas = min(o.MinReplicas, step.Decided), max(o.MaxReplicas, step.Decided)
+	}
+	account(t, s, got, o, len(requests))
+	return o
+}
+
+// account checks that nothing was lost.
+func account(t *testing.T, s *sight, got *answers, o outcome, sent int) {
+	t.Helper()
+	if got.Fault != nil {
+		t.Errorf("a request got no answer: %v", got.Fault)
+	}
+	if s.lost > 0 || o.Requests != sent {
+		t.Errorf("%d requests were sent; nginx's log has %d, and %d lines that cannot be read", sent, o.Requests, s.lost)
+	}
+	// Who gives up is 499 in the log, and 0 here.
+	asClients := maps.Clone(o.Statuses)
+	asClients[0] += asClients[499]
+	delete(asClients, 499)
+	if asClients[0] == 0 {
+		delete(asClients, 0)
+	}
+	if fmt.Sprint(asClients) != fmt.Sprint(got.Statuses) {
+		t.Errorf("clients got %v, and nginx's log has %v", got.Statuses, o.Statuses)
+	}
+	for status := range o.Statuses {
+		if status != 200 && status != 499 && status != 503 {
+			t.Errorf("status %d among %v: want answers, full lines and clients that gave up", status, o.Statuses)
+		}
+	}
+	if o.ScalingActions == 0 {
+		t.Error("the law never scaled")
+	}
+}
