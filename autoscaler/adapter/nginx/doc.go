@@ -10,7 +10,7 @@ package nginx
 
 // LogFormat is the log_format of nginx, named supercargo, whose lines [ParseLine]
 // reads. Members may be left out, other than status and request_time, and others
-// added. $proxy_host tells services apart by the name of their upstream; any other
-// variable with few values will do.
+// added. $proxy_host is the name of the upstream, by which services are told apart;
+// any other variable with few values will do.
 const LogFormat = `log_format supercargo escape=json '{"msec":"$msec","status":"$status","request_time":"$request_time",'
-    '"upstream_response_time":"$upstream_response_time","request_length":"$request_length","service":"$proxy_host"}';`
+    '"upstream_response_time":"$upstream_response_time","request_length":"$request_length","upstream":"$proxy_host"}';`

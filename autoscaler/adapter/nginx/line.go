@@ -20,13 +20,14 @@ type Request struct {
 	Status int
 	// Seconds is the time from the first byte read to the last byte sent.
 	Seconds float64
-	// Upstream is the seconds spent with upstream servers, all tries together; NaN
+	// UpstreamSeconds is the time spent with upstream servers, all tries together; NaN
 	// if none was asked.
-	Upstream float64
+	UpstreamSeconds float64
 	// Bytes is the request's length, header included.
 	Bytes uint64
-	// Service is what it was for; "" if the line does not say.
-	Service string
+	// Upstream is the name of the group of servers it was for; "" if the line does not
+	// say.
+	Upstream string
 }
 
 // Class is the status as metrics have it: 1xx to 5xx, and "other" for what is none.
@@ -39,9 +40,9 @@ func (r Request) Class() string {
 
 // Bounds of what is believed.
 const (
-	maxSeconds = 1e7  // four months
-	maxMillis  = 1e15 // the year 33658
-	maxService = 253  // characters, as a host's name
+	maxSeconds  = 1e7  // four months
+	maxMillis   = 1e15 // the year 33658
+	maxUpstream = 253  // characters, as a host's name
 )
 
 // ParseLine reads a line in [LogFormat], without its end. Numbers may be JSON
@@ -49,28 +50,28 @@ const (
 // status or request_time, or a number that cannot be.
 func ParseLine(line []byte) (Request, error) {
 	var said struct {
-		Msec     text `json:"msec"`
-		Status   text `json:"status"`
-		Seconds  text `json:"request_time"`
-		Upstream text `json:"upstream_response_time"`
-		Bytes    text `json:"request_length"`
-		Service  text `json:"service"`
+		Msec            text `json:"msec"`
+		Status          text `json:"status"`
+		Seconds         text `json:"request_time"`
+		UpstreamSeconds text `json:"upstream_response_time"`
+		Bytes           text `json:"request_length"`
+		Upstream        text `json:"upstream"`
 	}
 	if err := json.Unmarshal(line, &said); err != nil {
 		return Request{}, fmt.Errorf("read a line of the access log: %w", err)
 	}
-	r := Request{Service: string(said.Service)}
-	if r.Service == "-" {
-		r.Service = ""
+	r := Request{Upstream: string(said.Upstream)}
+	if r.Upstream == "-" {
+		r.Upstream = ""
 	}
 	var errs [5]error
 	r.At, errs[0] = parseMoment(string(said.Msec))
 	r.Status, errs[1] = parseStatusCode(string(said.Status))
 	r.Seconds, errs[2] = parseSeconds(string(said.Seconds))
-	r.Upstream, errs[3] = parseUpstream(string(said.Upstream))
+	r.UpstreamSeconds, errs[3] = parseUpstream(string(said.UpstreamSeconds))
 	r.Bytes, errs[4] = parseBytes(string(said.Bytes))
-	if len(r.Service) > maxService {
-		return Request{}, fmt.Errorf("read a line of the access log: a service's name of %d characters: want at most %d", len(r.Service), maxService)
+	if len(r.Upstream) > maxUpstream {
+		return Request{}, fmt.Errorf("read a line of the access log: an upstream's name of %d characters: want at most %d", len(r.Upstream), maxUpstream)
 	}
 	if err := errors.Join(errs[:]...); err != nil {
 		return Request{}, fmt.Errorf("read a line of the access log: %w", err)

@@ -8,7 +8,7 @@ import (
 )
 
 const line = `{"msec":"1767225600.123","status":"200","request_time":"0.250",` +
-	`"upstream_response_time":"0.100, - : 0.125","request_length":"78","service":"web"}`
+	`"upstream_response_time":"0.100, - : 0.125","request_length":"78","upstream":"web"}`
 
 func TestALineOfTheAccessLogIsRead(t *testing.T) {
 	tests := []struct {
@@ -16,13 +16,13 @@ func TestALineOfTheAccessLogIsRead(t *testing.T) {
 		want       Request
 	}{
 		{"as it is configured", line,
-			Request{At: time.UnixMilli(1767225600123), Status: 200, Seconds: 0.25, Upstream: 0.225, Bytes: 78, Service: "web"}},
+			Request{At: time.UnixMilli(1767225600123), Status: 200, Seconds: 0.25, UpstreamSeconds: 0.225, Bytes: 78, Upstream: "web"}},
 		{"with bare numbers, other members, and in another order", `{"request_time":0.5,"agent":"a\"b","status":503,"more":{"x":[1]}}`,
-			Request{Status: 503, Seconds: 0.5, Upstream: math.NaN()}},
-		{"without an upstream or an answer", `{"status":"000","request_time":"0.000","upstream_response_time":"-","request_length":"0","service":"-"}`,
-			Request{Upstream: math.NaN()}},
-		{"with bytes that are no UTF-8", "{\"status\":\"200\",\"request_time\":\"1\",\"service\":\"a\xff\"}",
-			Request{Status: 200, Seconds: 1, Upstream: math.NaN(), Service: "a\uFFFD"}},
+			Request{Status: 503, Seconds: 0.5, UpstreamSeconds: math.NaN()}},
+		{"without an upstream or an answer", `{"status":"000","request_time":"0.000","upstream_response_time":"-","request_length":"0","upstream":"-"}`,
+			Request{UpstreamSeconds: math.NaN()}},
+		{"with bytes that are no UTF-8", "{\"status\":\"200\",\"request_time\":\"1\",\"upstream\":\"a\xff\"}",
+			Request{Status: 200, Seconds: 1, UpstreamSeconds: math.NaN(), Upstream: "a\uFFFD"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -30,11 +30,11 @@ func TestALineOfTheAccessLogIsRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if math.IsNaN(got.Upstream) != math.IsNaN(tc.want.Upstream) {
-				t.Errorf("upstream %v, want %v", got.Upstream, tc.want.Upstream)
+			if math.IsNaN(got.UpstreamSeconds) != math.IsNaN(tc.want.UpstreamSeconds) {
+				t.Errorf("upstream %v, want %v", got.UpstreamSeconds, tc.want.UpstreamSeconds)
 			}
-			if math.IsNaN(got.Upstream) {
-				got.Upstream, tc.want.Upstream = 0, 0
+			if math.IsNaN(got.UpstreamSeconds) {
+				got.UpstreamSeconds, tc.want.UpstreamSeconds = 0, 0
 			}
 			if got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
@@ -59,7 +59,7 @@ func TestAGarbledLineIsRefusedWithWhatIsWrong(t *testing.T) {
 		{`{"status":"200","request_time":"0.1","upstream_response_time":"0.1, x"}`, "upstream"},
 		{`{"status":"200","request_time":"0.1","request_length":"-7"}`, "request_length"},
 		{`{"status":"200","request_time":"0.1","msec":"1e300"}`, "msec"},
-		{`{"status":"200","request_time":"0.1","service":"` + strings.Repeat("s", 254) + `"}`, "254"},
+		{`{"status":"200","request_time":"0.1","upstream":"` + strings.Repeat("s", 254) + `"}`, "254"},
 	} {
 		if _, err := ParseLine([]byte(tc.line)); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: error %v, want one with %q", tc.line, err, tc.want)
@@ -87,7 +87,7 @@ func FuzzParseLine(f *testing.F) {
 			return
 		}
 		// What is believed can be added to counters: they refuse less than 0.
-		if !(r.Seconds >= 0 && r.Seconds <= maxSeconds) || r.Upstream < 0 || math.IsInf(r.Upstream, 0) || r.Status < 0 || r.Status > 999 || len(r.Service) > maxService {
+		if !(r.Seconds >= 0 && r.Seconds <= maxSeconds) || r.UpstreamSeconds < 0 || math.IsInf(r.UpstreamSeconds, 0) || r.Status < 0 || r.Status > 999 || len(r.Upstream) > maxUpstream {
 			t.Errorf("%q: %+v", line, r)
 		}
 	})

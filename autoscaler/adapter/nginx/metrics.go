@@ -12,7 +12,7 @@ import (
 // dense where SLOs lie, so that percentiles are worth something.
 var Buckets = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 1.5, 2.5, 5, 10, 30}
 
-// other is the service that counts what came when there were too many.
+// other is the upstream that counts what came when there were too many.
 const other = "other"
 
 // Log counts what the access log says.
@@ -25,25 +25,25 @@ type Log struct {
 	last     prometheus.Gauge
 	readable prometheus.Gauge
 
-	mu          sync.Mutex
-	services    map[string]bool
-	maxServices int
-	latest      float64
+	mu           sync.Mutex
+	upstreams    map[string]bool
+	maxUpstreams int
+	latest       float64
 }
 
-// NewLog makes the counters. More than maxServices different services are counted
+// NewLog makes the counters. More than maxUpstreams different upstreams are counted
 // as "other": each costs some sixty series. Registering it twice fails.
-func NewLog(buckets []float64, maxServices int) *Log {
+func NewLog(buckets []float64, maxUpstreams int) *Log {
 	return &Log{
-		maxServices: maxServices, services: map[string]bool{},
+		maxUpstreams: maxUpstreams, upstreams: map[string]bool{},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nginx_log_requests_total",
-			Help: "Requests in the access log, by class of status."}, []string{"service", "status"}),
+			Help: "Requests in the access log, by class of status."}, []string{"upstream", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "nginx_log_request_duration_seconds", Buckets: buckets,
-			Help: "From the first byte of a request to the last byte of its answer, by class of status."}, []string{"service", "status"}),
+			Help: "From the first byte of a request to the last byte of its answer, by class of status."}, []string{"upstream", "status"}),
 		upstream: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "nginx_log_upstream_duration_seconds", Buckets: buckets,
-			Help: "Time spent with upstream servers, all tries of a request together."}, []string{"service"}),
+			Help: "Time spent with upstream servers, all tries of a request together."}, []string{"upstream"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nginx_log_request_bytes_total",
-			Help: "Length of requests, headers included."}, []string{"service"}),
+			Help: "Length of requests, headers included."}, []string{"upstream"}),
 		garbled: prometheus.NewCounter(prometheus.CounterOpts{Name: "nginx_log_lines_garbled_total",
 			Help: "Lines of the access log that were skipped: not in the format, too long, or without an end."}),
 		last: prometheus.NewGauge(prometheus.GaugeOpts{Name: "nginx_log_last_request_timestamp_seconds",
@@ -64,30 +64,30 @@ func (l *Log) Line(line []byte) {
 
 // Count counts a request.
 func (l *Log) Count(r Request) {
-	service := l.service(r)
-	l.requests.WithLabelValues(service, r.Class()).Inc()
-	l.duration.WithLabelValues(service, r.Class()).Observe(r.Seconds)
-	if !math.IsNaN(r.Upstream) {
-		l.upstream.WithLabelValues(service).Observe(r.Upstream)
+	upstream := l.name(r)
+	l.requests.WithLabelValues(upstream, r.Class()).Inc()
+	l.duration.WithLabelValues(upstream, r.Class()).Observe(r.Seconds)
+	if !math.IsNaN(r.UpstreamSeconds) {
+		l.upstream.WithLabelValues(upstream).Observe(r.UpstreamSeconds)
 	}
-	l.bytes.WithLabelValues(service).Add(float64(r.Bytes))
+	l.bytes.WithLabelValues(upstream).Add(float64(r.Bytes))
 }
 
-// service is the label of a request, and remembers the latest moment.
-func (l *Log) service(r Request) string {
+// name is the label of a request, and remembers the latest moment.
+func (l *Log) name(r Request) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at := float64(r.At.UnixMilli()) / 1000; !r.At.IsZero() && at > l.latest {
 		l.latest = at
 		l.last.Set(at)
 	}
-	if !l.services[r.Service] {
-		if len(l.services) >= l.maxServices {
+	if !l.upstreams[r.Upstream] {
+		if len(l.upstreams) >= l.maxUpstreams {
 			return other
 		}
-		l.services[r.Service] = true
+		l.upstreams[r.Upstream] = true
 	}
-	return r.Service
+	return r.Upstream
 }
 
 // Garbled counts a line that says nothing.

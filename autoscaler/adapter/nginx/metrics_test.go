@@ -11,8 +11,8 @@ import (
 func TestRequestsAreCounted(t *testing.T) {
 	log := NewLog([]float64{0.2, 0.4}, 1)
 	log.Line([]byte(line))
-	log.Line([]byte(`{"status":"502","request_time":"0.5","service":"web","msec":"1"}`))
-	log.Line([]byte(`{"status":"200","request_time":"0.1","service":"one too many"}`))
+	log.Line([]byte(`{"status":"502","request_time":"0.5","upstream":"web","msec":"1"}`))
+	log.Line([]byte(`{"status":"200","request_time":"0.1","upstream":"one too many"}`))
 	log.Line([]byte(`garbled`))
 	log.Fault(nil)
 	want := `
@@ -24,40 +24,40 @@ nginx_log_last_request_timestamp_seconds 1.767225600123e+09
 nginx_log_lines_garbled_total 1
 # HELP nginx_log_request_bytes_total Length of requests, headers included.
 # TYPE nginx_log_request_bytes_total counter
-nginx_log_request_bytes_total{service="other"} 0
-nginx_log_request_bytes_total{service="web"} 78
+nginx_log_request_bytes_total{upstream="other"} 0
+nginx_log_request_bytes_total{upstream="web"} 78
 # HELP nginx_log_request_duration_seconds From the first byte of a request to the last byte of its answer, by class of status.
 # TYPE nginx_log_request_duration_seconds histogram
-nginx_log_request_duration_seconds_bucket{service="other",status="2xx",le="0.2"} 1
-nginx_log_request_duration_seconds_bucket{service="other",status="2xx",le="0.4"} 1
-nginx_log_request_duration_seconds_bucket{service="other",status="2xx",le="+Inf"} 1
-nginx_log_request_duration_seconds_sum{service="other",status="2xx"} 0.1
-nginx_log_request_duration_seconds_count{service="other",status="2xx"} 1
-nginx_log_request_duration_seconds_bucket{service="web",status="2xx",le="0.2"} 0
-nginx_log_request_duration_seconds_bucket{service="web",status="2xx",le="0.4"} 1
-nginx_log_request_duration_seconds_bucket{service="web",status="2xx",le="+Inf"} 1
-nginx_log_request_duration_seconds_sum{service="web",status="2xx"} 0.25
-nginx_log_request_duration_seconds_count{service="web",status="2xx"} 1
-nginx_log_request_duration_seconds_bucket{service="web",status="5xx",le="0.2"} 0
-nginx_log_request_duration_seconds_bucket{service="web",status="5xx",le="0.4"} 0
-nginx_log_request_duration_seconds_bucket{service="web",status="5xx",le="+Inf"} 1
-nginx_log_request_duration_seconds_sum{service="web",status="5xx"} 0.5
-nginx_log_request_duration_seconds_count{service="web",status="5xx"} 1
+nginx_log_request_duration_seconds_bucket{upstream="other",status="2xx",le="0.2"} 1
+nginx_log_request_duration_seconds_bucket{upstream="other",status="2xx",le="0.4"} 1
+nginx_log_request_duration_seconds_bucket{upstream="other",status="2xx",le="+Inf"} 1
+nginx_log_request_duration_seconds_sum{upstream="other",status="2xx"} 0.1
+nginx_log_request_duration_seconds_count{upstream="other",status="2xx"} 1
+nginx_log_request_duration_seconds_bucket{upstream="web",status="2xx",le="0.2"} 0
+nginx_log_request_duration_seconds_bucket{upstream="web",status="2xx",le="0.4"} 1
+nginx_log_request_duration_seconds_bucket{upstream="web",status="2xx",le="+Inf"} 1
+nginx_log_request_duration_seconds_sum{upstream="web",status="2xx"} 0.25
+nginx_log_request_duration_seconds_count{upstream="web",status="2xx"} 1
+nginx_log_request_duration_seconds_bucket{upstream="web",status="5xx",le="0.2"} 0
+nginx_log_request_duration_seconds_bucket{upstream="web",status="5xx",le="0.4"} 0
+nginx_log_request_duration_seconds_bucket{upstream="web",status="5xx",le="+Inf"} 1
+nginx_log_request_duration_seconds_sum{upstream="web",status="5xx"} 0.5
+nginx_log_request_duration_seconds_count{upstream="web",status="5xx"} 1
 # HELP nginx_log_requests_total Requests in the access log, by class of status.
 # TYPE nginx_log_requests_total counter
-nginx_log_requests_total{service="other",status="2xx"} 1
-nginx_log_requests_total{service="web",status="2xx"} 1
-nginx_log_requests_total{service="web",status="5xx"} 1
+nginx_log_requests_total{upstream="other",status="2xx"} 1
+nginx_log_requests_total{upstream="web",status="2xx"} 1
+nginx_log_requests_total{upstream="web",status="5xx"} 1
 # HELP nginx_log_up 1 if the access log could be read last.
 # TYPE nginx_log_up gauge
 nginx_log_up 1
 # HELP nginx_log_upstream_duration_seconds Time spent with upstream servers, all tries of a request together.
 # TYPE nginx_log_upstream_duration_seconds histogram
-nginx_log_upstream_duration_seconds_bucket{service="web",le="0.2"} 0
-nginx_log_upstream_duration_seconds_bucket{service="web",le="0.4"} 1
-nginx_log_upstream_duration_seconds_bucket{service="web",le="+Inf"} 1
-nginx_log_upstream_duration_seconds_sum{service="web"} 0.225
-nginx_log_upstream_duration_seconds_count{service="web"} 1
+nginx_log_upstream_duration_seconds_bucket{upstream="web",le="0.2"} 0
+nginx_log_upstream_duration_seconds_bucket{upstream="web",le="0.4"} 1
+nginx_log_upstream_duration_seconds_bucket{upstream="web",le="+Inf"} 1
+nginx_log_upstream_duration_seconds_sum{upstream="web"} 0.225
+nginx_log_upstream_duration_seconds_count{upstream="web"} 1
 `
 	if err := testutil.CollectAndCompare(log, strings.NewReader(want)); err != nil {
 		t.Error(err)

@@ -1,11 +1,14 @@
-// Package preset has the queries, in PromQL, that tell a law for replicas how a
-// service does, for the programs that answer for it: names and a few parameters in,
-// queries out.
+// Package preset has queries for metrics that many services have.
 //
-// Every query answers one sample, or none where nothing is measured; none is never
-// a zero. A mean or percentile is NaN while no request was answered. Counters that
-// begin anew are rate's to mend. 5xx answers count as arrivals and not as response
-// times: a service that fails at once is not a quick one.
+// A preset is a function of its parameters to PromQL, one query for each
+// measurement that it knows. Everything a parameter says ends up inside a quoted
+// label value, so that it can narrow a query and not change it, and the namespace
+// of what is measured is always that of the policy.
+//
+// Every query answers one sample, or none where nothing is measured; none is not a
+// zero. A response time is NaN while no request was answered. Counters that begin
+// anew are for rate to mend. Answers of class 5xx count as arrivals and not as
+// response times: a service that fails at once is not a quick one.
 package preset
 
 import (
@@ -20,188 +23,248 @@ import (
 	"unicode/utf8"
 )
 
-// Queries are PromQL expressions; "" where there is none.
+// Queries are PromQL, each answering one sample; empty where there is none.
 type Queries struct {
-	// ArrivalRate is requests per second, over the window.
+	// ArrivalRate is requests per second.
 	ArrivalRate string
-	// ResponseTime is the mean response time in seconds, of the requests answered
-	// within the window.
+	// ResponseTime is seconds, the mean of the requests answered within the window;
+	// with a parameter percentile that percentile of them.
 	ResponseTime string
-	// Percentile is the percentile of response times, in seconds, interpolated
-	// within the buckets of a histogram.
+	// Percentile is the percentile of response times in seconds, interpolated within
+	// the buckets of a histogram; [DefaultPercentile] without the parameter.
 	Percentile string
-	// QueueLength is the requests inside, waiting and in service: [Little] or
-	// [Connections].
+	// QueueLength is the requests inside, waiting and in service: by Little's law, or
+	// connections with a request under way.
 	QueueLength string
-	// Utilization is CPU use in percent of what is requested.
+	// Utilization is the mean load of a Ready replica in percent of what it requests.
 	Utilization string
 }
 
 // The presets.
 const (
-	// IngressNginx is for services behind an ingress-nginx controller.
+	// IngressNginx is the metrics of ingress-nginx's controller.
 	IngressNginx = "ingress-nginx"
-	// Nginx is for services behind any nginx with the nginx-exporter beside it.
+	// Nginx is the metrics of the nginx-exporter beside any nginx.
 	Nginx = "nginx"
+	// ContainerCPU is the CPU that containers use, as kubelets tell it, in percent of
+	// what they request, as kube-state-metrics tells it.
+	ContainerCPU = "container-cpu"
 )
 
-// Where the queue length comes from.
-const (
-	// Little is Little's law, L = λ·W: the response times of a window, summed up,
-	// over its length. It knows only requests that were answered, so that it comes
-	// late where a line grows quickly.
-	Little = "little"
-	// Connections are those with a request under way now, of a whole nginx.
-	Connections = "connections"
-)
+// DefaultWindow is over what time rates are taken: two samples must be inside, so
+// that it is at least twice the scrape interval.
+const DefaultWindow = time.Minute
 
-// The parameters.
-const (
-	paramNamespace  = "namespace"
-	paramIngress    = "ingress"
-	paramService    = "service"
-	paramWorkload   = "workload"
-	paramJob        = "job"
-	paramExported   = "exported"
-	paramQueue      = "queue"
-	paramWindow     = "window"
-	paramPercentile = "percentile"
-)
+// DefaultPercentile is the share of requests that are no slower.
+const DefaultPercentile = 0.95
 
-// Defaults.
-const (
-	defaultWindow     = time.Minute
-	defaultPercentile = 0.95
-	maxWindow         = 24 * time.Hour
-)
-
-// preset is one row of what New knows.
-type preset struct {
-	what   string
-	params []string
-	make   func(reader) Queries
+type entry struct {
+	name string
+	// required and optional are the parameters.
+	required, optional []string
+	make               func(p *parameters) Queries
 }
 
-var presets = map[string]preset{
-	IngressNginx: {"an ingress-nginx controller, version 1.x",
-		[]string{paramNamespace, paramIngress, paramService, paramWorkload, paramJob, paramExported, paramWindow, paramPercentile}, ingressNginx},
-	Nginx: {"nginx with the nginx-exporter beside it",
-		[]string{paramNamespace, paramService, paramWorkload, paramJob, paramQueue, paramWindow, paramPercentile}, nginx},
+var entries = []entry{
+	{IngressNginx, []string{"ingress"}, []string{"service", "window", "percentile", "honorLabels"}, ingressNginx},
+	{Nginx, nil, []string{"upstream", "namespace", "job", "queue", "window", "percentile"}, nginx},
+	{ContainerCPU, []string{"pods"}, []string{"container", "window"}, containerCPU},
 }
 
-// Names lists the presets in alphabetical order.
-func Names() []string { return slices.Sorted(maps.Keys(presets)) }
-
-// Describe says in a line what a preset is for and which parameters it takes; ""
-// for an unknown one.
-func Describe(name string) string {
-	p, ok := presets[name]
-	if !ok {
-		return ""
+// Names lists the presets.
+func Names() []string {
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.name)
 	}
-	return p.what + "; parameters " + strings.Join(p.params, ", ")
+	return names
 }
 
-// New makes the queries of a preset. Parameters:
-//
-//   - namespace: of the ingress, or of the workload's pods. ingress-nginx needs it.
-//   - ingress, service: what is measured. ingress-nginx needs one of them, and with
-//     both measures the service's part of the ingress. For nginx, service is the
-//     label that its log_format gives, and without one everything is measured.
-//   - workload: the Deployment, StatefulSet or other whose pods' CPU is measured, by
-//     cAdvisor and kube-state-metrics; pods are those named after it and a dash, so
-//     that another whose name goes on like that counts too. Without it there is no
-//     query for Utilization: metrics.k8s.io knows it as well.
-//   - job: the Prometheus job, where several are scraped.
-//   - exported: "true" where Prometheus has renamed the controller's labels to
-//     exported_namespace and exported_service, as with a ServiceMonitor without
-//     honorLabels.
-//   - queue: [Little] or [Connections]. nginx without a service takes connections,
-//     which do not tell services apart; everything else Little's law.
-//   - window: what rates are taken over, such as 30s: at least twice, better four
-//     times, as long as metrics are scraped. 1m if not given.
-//   - percentile: above 0 and below 1. 0.95 if not given.
-//
-// It refuses an unknown name or parameter and impossible values, all of them at
-// once. Values end up in quoted strings only.
-func New(name string, params map[string]string) (Queries, error) {
-	p, ok := presets[name]
-	if !ok {
+// New returns the queries of a preset for a service in a namespace. It fails for an
+// unknown preset, and for parameters that are unknown, missing or no good; it then
+// names all of them.
+func New(name, namespace string, given map[string]string) (Queries, error) {
+	at := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
+	if at < 0 {
 		return Queries{}, fmt.Errorf("preset %q is not known, want one of %s", name, strings.Join(Names(), ", "))
 	}
-	r := reader{params: params, window: defaultWindow, percentile: defaultPercentile, errs: new([]error)}
-	for _, key := range slices.Sorted(maps.Keys(params)) {
-		if !slices.Contains(p.params, key) {
-			r.refuse(key, "is not known, want one of "+strings.Join(p.params, ", "))
+	e := entries[at]
+	p := &parameters{namespace: namespace, given: given}
+	for _, required := range e.required {
+		if given[required] == "" {
+			p.fault(required, "is missing")
 		}
 	}
-	r.readNumbers()
-	q := p.make(r)
-	if err := errors.Join(*r.errs...); err != nil {
+	known := slices.Concat(e.required, e.optional)
+	for _, parameter := range slices.Sorted(maps.Keys(given)) {
+		if !slices.Contains(known, parameter) {
+			p.fault(parameter, "is not known, want one of "+strings.Join(known, ", "))
+		}
+		if !utf8.ValidString(given[parameter]) {
+			p.fault(parameter, fmt.Sprintf("is %q, want UTF-8", given[parameter]))
+		}
+	}
+	q := e.make(p)
+	if err := errors.Join(p.faults...); err != nil {
 		return Queries{}, fmt.Errorf("preset %s: %w", name, err)
 	}
 	return q, nil
 }
 
-// reader reads parameters and keeps what is wrong with them.
-type reader struct {
-	params     map[string]string
-	window     time.Duration
-	percentile float64
-	errs       *[]error
+// parameters reads what was given and gathers what is wrong with it.
+type parameters struct {
+	namespace string
+	given     map[string]string
+	faults    []error
 }
 
-func (r reader) refuse(key, why string) {
-	*r.errs = append(*r.errs, fmt.Errorf("parameter %s %s", key, why))
+func (p *parameters) fault(parameter, what string) {
+	p.faults = append(p.faults, fmt.Errorf("parameter %s %s", parameter, what))
 }
 
-// readNumbers reads window and percentile.
-func (r *reader) readNumbers() {
-	if s, ok := r.params[paramWindow]; ok {
-		window, err := time.ParseDuration(s)
-		if err != nil || window < time.Second || window > maxWindow || window%time.Millisecond != 0 {
-			r.refuse(paramWindow, fmt.Sprintf("%q: want whole milliseconds from 1s to %v", s, maxWindow))
-		}
-		r.window = window
+// window is over what time rates are taken, in PromQL's words.
+func (p *parameters) window() string {
+	text, ok := p.given["window"]
+	if !ok {
+		return promDuration(DefaultWindow)
 	}
-	if s, ok := r.params[paramPercentile]; ok {
-		percentile, err := strconv.ParseFloat(s, 64)
-		if err != nil || !(percentile > 0 && percentile < 1) {
-			r.refuse(paramPercentile, fmt.Sprintf("%q: want a number above 0 and below 1", s))
-		}
-		r.percentile = percentile
+	d, err := time.ParseDuration(text)
+	if err != nil || d < time.Second || d > time.Hour {
+		p.fault("window", fmt.Sprintf("is %q, want a duration from 1s to 1h", text))
+		return promDuration(DefaultWindow)
 	}
+	return promDuration(d)
 }
 
-// dnsName is what Kubernetes names may look like, in the widest sense.
-var dnsName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$`)
+func promDuration(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }
 
-// object reads the name of a Kubernetes object; "" if it is not given.
-func (r reader) object(key string) string {
-	s := r.params[key]
-	if _, given := r.params[key]; given && !dnsName.MatchString(s) {
-		r.refuse(key, fmt.Sprintf("%q: want the name of a Kubernetes object", s))
+// percentile is the share of requests, 0 for the mean.
+func (p *parameters) percentile() float64 {
+	text, ok := p.given["percentile"]
+	if !ok {
+		return 0
 	}
-	return s
+	share, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(share > 0 && share < 100) {
+		p.fault("percentile", fmt.Sprintf("is %q, want a number above 0 and below 100", text))
+		return 0
+	}
+	return share / 100
 }
 
-// label reads the value of a label that others choose.
-func (r reader) label(key string) string {
-	s, given := r.params[key]
-	if given && (s == "" || len(s) > 253 || !utf8.ValidString(s)) {
-		r.refuse(key, fmt.Sprintf("%q: want 1 to 253 bytes of UTF-8", s))
+// flag is a parameter that is true or false.
+func (p *parameters) flag(name string) bool {
+	text, ok := p.given[name]
+	if !ok {
+		return false
 	}
-	return s
+	is, err := strconv.ParseBool(text)
+	if err != nil {
+		p.fault(name, fmt.Sprintf("is %q, want true or false", text))
+	}
+	return is
 }
 
-// choice reads one of some words; the first if it is not given.
-func (r reader) choice(key string, words ...string) string {
-	s, given := r.params[key]
-	if !given {
-		return words[0]
+// matcher is one label matcher, with the value quoted.
+func matcher(label, op, value string) string { return label + op + strconv.Quote(value) }
+
+// selector is a label selector of what is not empty; "" if nothing is left.
+func selector(matchers ...string) string {
+	matchers = slices.DeleteFunc(slices.Clone(matchers), func(m string) bool { return m == "" })
+	if len(matchers) == 0 {
+		return ""
 	}
-	if !slices.Contains(words, s) {
-		r.refuse(key, fmt.Sprintf("%q: want %s", s, strings.Join(words, " or ")))
+	return "{" + strings.Join(matchers, ",") + "}"
+}
+
+// value is that of a parameter, or what it is without one.
+func (p *parameters) value(name, otherwise string) string {
+	if text, ok := p.given[name]; ok {
+		return text
 	}
-	return s
+	return otherwise
+}
+
+// equal is a matcher; "" for no value, which is no bound.
+func equal(label, value string) string {
+	if value == "" {
+		return ""
+	}
+	return matcher(label, "=", value)
+}
+
+// ingressNginx reads one ingress. Prometheus calls labels that a target has beside
+// those of its own discovery exported_...; with honorLabels, as the scrape
+// configuration says, they keep their names.
+func ingressNginx(p *parameters) Queries {
+	prefix := "exported_"
+	if p.flag("honorLabels") {
+		prefix = ""
+	}
+	return p.web("nginx_ingress_controller_requests", "nginx_ingress_controller_request_duration_seconds", matcher("status", "!~", "5.."),
+		matcher(prefix+"namespace", "=", p.namespace), matcher("ingress", "=", p.given["ingress"]), equal(prefix+"service", p.given["service"]))
+}
+
+// nginx reads one nginx, or several whose requests count together. The namespace is
+// that of the policy unless a parameter names the one that nginx runs in; an empty
+// one is no bound, for servers that know no namespaces. Without an upstream the
+// queue is the connections with a request under way, of which each scrape of the
+// status page makes one; they do not tell upstreams apart.
+func nginx(p *parameters) Queries {
+	of := []string{equal("job", p.given["job"]), equal("namespace", p.value("namespace", p.namespace))}
+	q := p.web("nginx_log_requests_total", "nginx_log_request_duration_seconds", matcher("status", "!=", "5xx"),
+		append(slices.Clone(of), equal("upstream", p.given["upstream"]))...)
+	switch queue := p.value("queue", "connections"); {
+	case queue == "little":
+	case queue != "connections":
+		p.fault("queue", fmt.Sprintf("is %q, want connections or little", queue))
+	case p.given["upstream"] == "":
+		where := selector(of...)
+		q.QueueLength = "sum(clamp_min(nginx_connections_reading" + where + " + nginx_connections_writing" + where + " - 1, 0))"
+	case p.given["queue"] != "":
+		p.fault("queue", "is \"connections\", want little with an upstream: connections do not tell upstreams apart")
+	}
+	return q
+}
+
+// web has the queries of a counter of requests and a histogram of their response
+// times, of which good leaves out the failed ones. Requests are counted when they have
+// been answered, so that arrivals show with the delay of a response. The requests
+// inside are, by Little's law, the response times that add up in a second: those that
+// wait and were not answered yet are missing, so that it comes late where a line grows
+// quickly.
+func (p *parameters) web(counter, histogram, good string, of ...string) Queries {
+	window, all, answered := p.window(), selector(of...), selector(append(of, good)...)
+	rate := func(metric, of string) string { return fmt.Sprintf("rate(%s%s[%s])", metric, of, window) }
+	q := Queries{
+		ArrivalRate:  "sum(" + rate(counter, all) + ")",
+		ResponseTime: "sum(" + rate(histogram+"_sum", answered) + ") / sum(" + rate(histogram+"_count", answered) + ")",
+		QueueLength:  "sum(" + rate(histogram+"_sum", all) + ")",
+	}
+	share := p.percentile()
+	quantile := func(share float64) string {
+		return fmt.Sprintf("histogram_quantile(%g, sum by (le) (%s))", share, rate(histogram+"_bucket", answered))
+	}
+	if q.Percentile = quantile(DefaultPercentile); share > 0 {
+		q.Percentile = quantile(share)
+		q.ResponseTime = q.Percentile
+	}
+	return q
+}
+
+// containerCPU reads the containers of the pods whose names match a regular
+// expression, whole.
+func containerCPU(p *parameters) Queries {
+	pods := p.given["pods"]
+	if _, err := regexp.Compile(pods); err != nil {
+		p.fault("pods", fmt.Sprintf("is %q, want a regular expression: %v", pods, err))
+	}
+	container := matcher("container", "!=", "")
+	if name := p.given["container"]; name != "" {
+		container = matcher("container", "=", name)
+	}
+	namespace, named := matcher("namespace", "=", p.namespace), matcher("pod", "=~", pods)
+	return Queries{Utilization: fmt.Sprintf("100 * sum(rate(container_cpu_usage_seconds_total%s[%s])) / sum(kube_pod_container_resource_requests%s)",
+		selector(namespace, named, container), p.window(),
+		selector(namespace, named, container, matcher("resource", "=", "cpu")))}
 }

@@ -1,152 +1,130 @@
 package preset
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )
 
-func TestWhatEachPresetAsks(t *testing.T) {
-	tests := []struct {
+func TestPresetsAreWrittenOut(t *testing.T) {
+	for _, tc := range []struct {
 		name, preset string
-		params       map[string]string
+		given        map[string]string
 		want         Queries
 	}{
-		{"an ingress", IngressNginx, map[string]string{"namespace": "shop", "ingress": "front"}, Queries{
-			ArrivalRate: `sum(rate(nginx_ingress_controller_requests{namespace="shop",ingress="front"}[60s]))`,
-			ResponseTime: `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{namespace="shop",ingress="front",status!~"5.."}[60s]))` +
-				` / sum(rate(nginx_ingress_controller_request_duration_seconds_count{namespace="shop",ingress="front",status!~"5.."}[60s]))`,
-			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{namespace="shop",ingress="front",status!~"5.."}[60s])))`,
-			QueueLength: `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{namespace="shop",ingress="front"}[60s]))`,
+		{"an ingress", IngressNginx, map[string]string{"ingress": "web"}, Queries{
+			ArrivalRate: `sum(rate(nginx_ingress_controller_requests{exported_namespace="shop",ingress="web"}[60000ms]))`,
+			ResponseTime: `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{exported_namespace="shop",ingress="web",status!~"5.."}[60000ms]))` +
+				` / sum(rate(nginx_ingress_controller_request_duration_seconds_count{exported_namespace="shop",ingress="web",status!~"5.."}[60000ms]))`,
+			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{exported_namespace="shop",ingress="web",status!~"5.."}[60000ms])))`,
+			QueueLength: `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{exported_namespace="shop",ingress="web"}[60000ms]))`,
 		}},
-		{"a service, with everything", IngressNginx, map[string]string{"namespace": "shop", "ingress": "front", "service": "cart", "workload": "cart.v2",
-			"job": "ingress", "exported": "true", "window": "1500ms", "percentile": "0.999"}, Queries{
-			ArrivalRate: `sum(rate(nginx_ingress_controller_requests{job="ingress",exported_namespace="shop",ingress="front",exported_service="cart"}[1500ms]))`,
-			ResponseTime: `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{job="ingress",exported_namespace="shop",ingress="front",exported_service="cart",status!~"5.."}[1500ms]))` +
-				` / sum(rate(nginx_ingress_controller_request_duration_seconds_count{job="ingress",exported_namespace="shop",ingress="front",exported_service="cart",status!~"5.."}[1500ms]))`,
-			Percentile: `histogram_quantile(0.999, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{job="ingress",exported_namespace="shop",ingress="front",` +
-				`exported_service="cart",status!~"5.."}[1500ms])))`,
-			QueueLength: `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{job="ingress",exported_namespace="shop",ingress="front",exported_service="cart"}[1500ms]))`,
-			Utilization: `100 * sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"cart\\.v2-.+",container!=""}[1500ms]))` +
-				` / sum(kube_pod_container_resource_requests{namespace="shop",pod=~"cart\\.v2-.+",resource="cpu"})`,
+		{"one service of it, the slowest tenth", IngressNginx, map[string]string{"ingress": "web", "service": "api", "window": "30s", "percentile": "90", "honorLabels": "true"}, Queries{
+			ArrivalRate:  `sum(rate(nginx_ingress_controller_requests{namespace="shop",ingress="web",service="api"}[30000ms]))`,
+			ResponseTime: `histogram_quantile(0.9, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{namespace="shop",ingress="web",service="api",status!~"5.."}[30000ms])))`,
+			Percentile:   `histogram_quantile(0.9, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{namespace="shop",ingress="web",service="api",status!~"5.."}[30000ms])))`,
+			QueueLength:  `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{namespace="shop",ingress="web",service="api"}[30000ms]))`,
 		}},
-		{"a whole nginx", Nginx, nil, Queries{
-			ArrivalRate: `sum(rate(nginx_log_requests_total[60s]))`,
-			ResponseTime: `sum(rate(nginx_log_request_duration_seconds_sum{status!="5xx"}[60s]))` +
-				` / sum(rate(nginx_log_request_duration_seconds_count{status!="5xx"}[60s]))`,
-			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{status!="5xx"}[60s])))`,
-			QueueLength: `sum(clamp_min(nginx_connections_reading + nginx_connections_writing - 1, 0))`,
+		{"all that an nginx of the namespace does", Nginx, nil, Queries{
+			ArrivalRate: `sum(rate(nginx_log_requests_total{namespace="shop"}[60000ms]))`,
+			ResponseTime: `sum(rate(nginx_log_request_duration_seconds_sum{namespace="shop",status!="5xx"}[60000ms]))` +
+				` / sum(rate(nginx_log_request_duration_seconds_count{namespace="shop",status!="5xx"}[60000ms]))`,
+			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{namespace="shop",status!="5xx"}[60000ms])))`,
+			QueueLength: `sum(clamp_min(nginx_connections_reading{namespace="shop"} + nginx_connections_writing{namespace="shop"} - 1, 0))`,
 		}},
-		{"a service of an nginx, whose name tries to say more", Nginx, map[string]string{"service": `a"} or vector(1) or x{y="`, "job": `\"`, "window": "10s"}, Queries{
-			ArrivalRate: `sum(rate(nginx_log_requests_total{job="\\\"",service="a\"} or vector(1) or x{y=\""}[10s]))`,
-			ResponseTime: `sum(rate(nginx_log_request_duration_seconds_sum{job="\\\"",service="a\"} or vector(1) or x{y=\"",status!="5xx"}[10s]))` +
-				` / sum(rate(nginx_log_request_duration_seconds_count{job="\\\"",service="a\"} or vector(1) or x{y=\"",status!="5xx"}[10s]))`,
-			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{job="\\\"",service="a\"} or vector(1) or x{y=\"",status!="5xx"}[10s])))`,
-			QueueLength: `sum(rate(nginx_log_request_duration_seconds_sum{job="\\\"",service="a\"} or vector(1) or x{y=\""}[10s]))`,
+		{"an upstream of an nginx elsewhere", Nginx, map[string]string{"upstream": "api", "namespace": "edge", "job": `"\`, "window": "1500ms"}, Queries{
+			ArrivalRate: `sum(rate(nginx_log_requests_total{job="\"\\",namespace="edge",upstream="api"}[1500ms]))`,
+			ResponseTime: `sum(rate(nginx_log_request_duration_seconds_sum{job="\"\\",namespace="edge",upstream="api",status!="5xx"}[1500ms]))` +
+				` / sum(rate(nginx_log_request_duration_seconds_count{job="\"\\",namespace="edge",upstream="api",status!="5xx"}[1500ms]))`,
+			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{job="\"\\",namespace="edge",upstream="api",status!="5xx"}[1500ms])))`,
+			QueueLength: `sum(rate(nginx_log_request_duration_seconds_sum{job="\"\\",namespace="edge",upstream="api"}[1500ms]))`,
 		}},
-	}
-	for _, tc := range tests {
+		{"an nginx that nobody gave a namespace", Nginx, map[string]string{"namespace": "", "queue": "little", "percentile": "99"}, Queries{
+			ArrivalRate:  `sum(rate(nginx_log_requests_total[60000ms]))`,
+			ResponseTime: `histogram_quantile(0.99, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{status!="5xx"}[60000ms])))`,
+			Percentile:   `histogram_quantile(0.99, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{status!="5xx"}[60000ms])))`,
+			QueueLength:  `sum(rate(nginx_log_request_duration_seconds_sum[60000ms]))`,
+		}},
+		{"CPU", ContainerCPU, map[string]string{"pods": "web-.*"}, Queries{
+			Utilization: `100 * sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container!=""}[60000ms]))` +
+				` / sum(kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container!="",resource="cpu"})`,
+		}},
+		{"CPU of one container", ContainerCPU, map[string]string{"pods": "web-.*", "container": "app"}, Queries{
+			Utilization: `100 * sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container="app"}[60000ms]))` +
+				` / sum(kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container="app",resource="cpu"})`,
+		}},
+	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := New(tc.preset, tc.params)
+			got, err := New(tc.preset, "shop", tc.given)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got != tc.want {
-				t.Errorf("got\n%+v, want\n%+v", got, tc.want)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("queries (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestParametersThatCannotBeAreRefusedTogether(t *testing.T) {
-	tests := []struct {
+func TestBadParametersAreAllNamed(t *testing.T) {
+	for _, tc := range []struct {
 		preset string
-		params map[string]string
-		want   []string
+		given  map[string]string
+		says   []string
 	}{
-		{"apache", nil, []string{`"apache"`, "ingress-nginx, nginx"}},
-		{IngressNginx, nil, []string{"parameter namespace is missing", "parameter ingress and service are missing"}},
-		{IngressNginx, map[string]string{"namespace": `a"`, "ingress": "-", "service": "", "workload": "A", "exported": "yes", "queue": "little", "window": "0s", "percentile": "1"},
-			[]string{"parameter namespace", "parameter ingress", "parameter service", "parameter workload", "parameter exported", "parameter queue is not known",
-				"parameter window", "parameter percentile"}},
-		{Nginx, map[string]string{"service": "web", "queue": "connections"}, []string{`parameter queue "connections": want little`}},
-		{Nginx, map[string]string{"namespace": "shop"}, []string{"parameter namespace is of no use without workload"}},
-		{Nginx, map[string]string{"workload": "web"}, []string{"parameter namespace is missing"}},
-		{Nginx, map[string]string{"service": "\xff", "job": "", "window": "1000000000ns1ns", "percentile": "NaN"},
-			[]string{"parameter service", "parameter job", "parameter window", "parameter percentile"}},
-	}
-	for _, tc := range tests {
-		got, err := New(tc.preset, tc.params)
-		if got != (Queries{}) {
-			t.Errorf("%s %v: queries beside an error", tc.preset, tc.params)
-		}
-		for _, want := range tc.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s %v: error %v, want %q in it", tc.preset, tc.params, err, want)
+		{"apache", nil, []string{`preset "apache" is not known`, "ingress-nginx"}},
+		{IngressNginx, nil, []string{"parameter ingress is missing"}},
+		{IngressNginx, map[string]string{"ingress": "web", "window": "a while", "percentile": "100", "honorLabels": "perhaps", "colour": "red"},
+			[]string{`window is "a while"`, `percentile is "100"`, `honorLabels is "perhaps"`, "parameter colour is not known"}},
+		{IngressNginx, map[string]string{"ingress": "web", "window": "2h", "percentile": "NaN"}, []string{"1s to 1h", `percentile is "NaN"`}},
+		{Nginx, map[string]string{"upstream": "a", "queue": "connections"}, []string{"queue is", "want little with an upstream"}},
+		{Nginx, map[string]string{"queue": "long", "job": "\xff"}, []string{`queue is "long"`, `job is "\xff", want UTF-8`}},
+		{ContainerCPU, map[string]string{"pods": "("}, []string{"want a regular expression"}},
+	} {
+		_, err := New(tc.preset, "shop", tc.given)
+		for _, says := range tc.says {
+			if err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s %v: %v, want it to say %q", tc.preset, tc.given, err, says)
 			}
 		}
 	}
 }
 
-func TestEveryPresetIsDescribedWithItsParameters(t *testing.T) {
-	if !slices.Equal(Names(), []string{"ingress-nginx", "nginx"}) {
-		t.Errorf("presets %v", Names())
-	}
-	for _, name := range Names() {
-		for _, param := range presets[name].params {
-			if !strings.Contains(Describe(name), param) {
-				t.Errorf("%s: %q does not name %s", name, Describe(name), param)
+// TestNoParameterLeavesItsQuotes: without what stands in quotes, a query is the same
+// whatever the parameters say.
+func TestNoParameterLeavesItsQuotes(t *testing.T) {
+	bare := func(t interface{ Fatalf(string, ...any) }, query string) string {
+		var out strings.Builder
+		quoted := false
+		for i := 0; i < len(query); i++ {
+			switch c := query[i]; {
+			case quoted && c == '\\':
+				i++
+			case c == '"':
+				quoted = !quoted
+			case !quoted:
+				out.WriteByte(c)
 			}
 		}
+		if quoted {
+			t.Fatalf("a quote is left open: %s", query)
+		}
+		return out.String()
 	}
-	if Describe("apache") != "" {
-		t.Error("an unknown preset is described")
+	plain, err := New(IngressNginx, "shop", map[string]string{"ingress": "a", "service": "b"})
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-// TestValuesStayInsideTheirQuotes takes the quoted strings out of each query: what
-// is left depends on which parameters are given, never on what they say.
-func TestValuesStayInsideTheirQuotes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		params := map[string]string{"service": rapid.StringN(1, 60, 253).Draw(t, "service"), "job": rapid.StringN(1, 60, 253).Draw(t, "job")}
-		plain := maps.Clone(params)
-		for key := range plain {
-			plain[key] = "x"
+		text := rapid.OneOf(rapid.StringN(1, 30, -1), rapid.SampledFrom([]string{`"}[1m]))or vector(1)#`, `\`, `\"`, "\n", "`", "}"}))
+		q, err := New(IngressNginx, "shop", map[string]string{"ingress": text.Draw(t, "ingress"), "service": text.Draw(t, "service")})
+		if err != nil {
+			t.Fatal(err)
 		}
-		got, err := New(Nginx, params)
-		want, wantErr := New(Nginx, plain)
-		if err != nil || wantErr != nil {
-			t.Fatal(err, wantErr)
-		}
-		for _, pair := range [][2]string{{got.ArrivalRate, want.ArrivalRate}, {got.ResponseTime, want.ResponseTime}, {got.Percentile, want.Percentile}, {got.QueueLength, want.QueueLength}} {
-			if unquoted(pair[0]) != unquoted(pair[1]) {
-				t.Errorf("%s\nsays more than\n%s", pair[0], pair[1])
-			}
+		if got, want := bare(t, q.ResponseTime), bare(t, plain.ResponseTime); got != want {
+			t.Fatalf("the query became %s from %s", got, want)
 		}
 	})
-}
-
-// unquoted leaves out what stands in double quotes, by PromQL's rules for them.
-func unquoted(s string) string {
-	var b strings.Builder
-	inside := false
-	for i := 0; i < len(s); i++ {
-		switch {
-		case inside && s[i] == '\\':
-			i++
-		case s[i] == '"':
-			inside = !inside
-		case !inside:
-			b.WriteByte(s[i])
-		case s[i] == '\n':
-			b.WriteString("<a line end inside quotes>")
-		}
-	}
-	if inside {
-		b.WriteString("<no end>")
-	}
-	return b.String()
 }

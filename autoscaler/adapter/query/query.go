@@ -27,3 +27,12 @@ type Querier interface {
 	// sample is no error. An error says which expression was asked of whom.
 	Query(ctx context.Context, promql string, at time.Time) ([]Sample, error)
 }
+
+// Warner is a Querier that passes on what the server says beside its answer, such
+// as that part of its data could not be reached. The words are the server's own,
+// one warning each; there may be some beside an error.
+type Warner interface {
+	Querier
+	// QueryWarned is Query with the warnings.
+	QueryWarned(ctx context.Context, promql string, at time.Time) (samples []Sample, warnings []string, err error)
+}

@@ -73,7 +73,7 @@ type balancer struct {
 	generation int
 }
 
-// startBalancer starts nginx before some replicas, and ends it with the test.
+// startBalancer starts nginx before some replicas. It is the caller's to stop.
 func startBalancer(t *testing.T, replicas []string) *balancer {
 	t.Helper()
 	path, err := exec.LookPath("nginx")
@@ -93,20 +93,21 @@ func startBalancer(t *testing.T, replicas []string) *balancer {
 		_ = b.cmd.Wait() // what it says stands in its log
 		close(b.exited)
 	}()
-	t.Cleanup(func() {
-		_ = b.cmd.Process.Signal(syscall.SIGTERM)
-		<-b.exited
-		if t.Failed() {
-			said, _ := os.ReadFile(filepath.Join(b.dir, "error.log"))
-			t.Logf("nginx said:\n%s", said[max(0, len(said)-4000):])
-		}
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := b.serves(ctx, "1"); err != nil {
+	if err := b.serves(t.Context(), "1"); err != nil {
+		b.stop(t)
 		t.Fatal(err)
 	}
 	return b
+}
+
+// stop ends nginx at once, and shows what it said if the test failed.
+func (b *balancer) stop(t *testing.T) {
+	_ = b.cmd.Process.Signal(syscall.SIGTERM)
+	<-b.exited
+	if t.Failed() {
+		said, _ := os.ReadFile(filepath.Join(b.dir, "error.log"))
+		t.Logf("nginx said:\n%s", said[max(0, len(said)-4000):])
+	}
 }
 
 // write writes the next configuration.
@@ -130,11 +131,15 @@ func (b *balancer) write(replicas []string) error {
 
 // use puts nginx before the replicas that of returns, and returns when no process of
 // nginx gives requests to others any more: the one that did takes none, and finishes
-// those it has. Calls that meet are served one after the other.
+// those it has. Calls that meet are served one after the other. Without replicas it
+// leaves nginx as it is.
 func (b *balancer) use(ctx context.Context, of func() []string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	replicas := of()
+	if len(replicas) == 0 {
+		return nil
+	}
 	before, err := b.processes()
 	if err != nil {
 		return err

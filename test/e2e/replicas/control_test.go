@@ -86,12 +86,13 @@ type step struct {
 	Reason             string  `json:"reason"`
 }
 
-// steer lets a law decide until ctx ends. Its memory is written and read back at every
-// look, as a controller that restarts each time would.
+// steer lets a law decide until ctx ends, from the end of the first control interval
+// on. Its memory is written and read back at every look, as a controller that restarts
+// each time would.
 func steer(ctx context.Context, s *sight, l law.Law, begin time.Time) ([]step, error) {
 	var steps []step
 	var saved []byte
-	next := time.NewTimer(time.Until(begin))
+	next := time.NewTimer(time.Until(begin.Add(interval)))
 	defer next.Stop()
 	for {
 		select {

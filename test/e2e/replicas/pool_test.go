@@ -153,13 +153,13 @@ func (p *pool) setReady(r *replica) {
 	r.ready = time.Now()
 }
 
-// rebalance tells nginx who serves; nobody if that would leave it alone, at the end.
+// rebalance tells nginx who serves.
 func (p *pool) rebalance() error {
 	p.mu.Lock()
 	b := p.balancer
 	p.mu.Unlock()
-	if b == nil || len(p.serving()) == 0 {
-		return nil
+	if b == nil {
+		return nil // it will begin with who is ready
 	}
 	return b.use(p.context(), p.serving)
 }
@@ -256,10 +256,13 @@ func (p *pool) failure() error {
 	return errors.Join(p.errs...)
 }
 
-// stop ends all replicas; they finish what they have.
+// stop ends all replicas, which finish what they have, and nginx.
 func (p *pool) stop() {
 	p.scale(0)
 	p.running.Wait()
+	if p.balancer != nil {
+		p.balancer.stop(p.t)
+	}
 	if err := p.failure(); err != nil {
 		p.t.Errorf("replicas: %v", err)
 	}

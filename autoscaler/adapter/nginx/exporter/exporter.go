@@ -32,8 +32,8 @@ type Options struct {
 	Keep int64
 	// Poll is how often the access log is read.
 	Poll time.Duration
-	// MaxServices is how many services are told apart.
-	MaxServices int
+	// MaxUpstreams is how many upstreams are told apart.
+	MaxUpstreams int
 	// Listen is the address that /metrics is served on.
 	Listen string
 	// Clock times the polls.
@@ -48,7 +48,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.LogPath, "access-log", "", "access log, a `file` in the format that --print-log-format prints")
 	flags.Int64Var(&o.Keep, "keep-log-bytes", 0, "truncate the access log when it is larger than this many `bytes`, for a log that nobody rotates; 0 leaves it alone")
 	flags.DurationVar(&o.Poll, "poll", 200*time.Millisecond, "how often the access log is read")
-	flags.IntVar(&o.MaxServices, "max-services", 100, "how many services are told apart; the rest is counted as \"other\"")
+	flags.IntVar(&o.MaxUpstreams, "max-upstreams", 100, "how many upstreams are told apart; the rest is counted as \"other\"")
 	flags.StringVar(&o.Listen, "listen", ":9113", "`address` to serve /metrics and /healthz on")
 }
 
@@ -77,8 +77,8 @@ func (o *Options) Validate() error {
 	if o.Poll < time.Millisecond {
 		errs = append(errs, fmt.Errorf("--poll %v: want a millisecond or more", o.Poll))
 	}
-	if o.MaxServices < 1 {
-		errs = append(errs, fmt.Errorf("--max-services %d: want 1 or more", o.MaxServices))
+	if o.MaxUpstreams < 1 {
+		errs = append(errs, fmt.Errorf("--max-upstreams %d: want 1 or more", o.MaxUpstreams))
 	}
 	return errors.Join(errs...)
 }
@@ -121,7 +121,7 @@ func (o *Options) collect(ctx context.Context, running *sync.WaitGroup) *prometh
 		registry.MustRegister(&nginx.Page{Read: o.readStatus, Fault: once(o.Log, "the stub_status page")})
 	}
 	if o.LogPath != "" {
-		log := nginx.NewLog(nginx.Buckets, o.MaxServices)
+		log := nginx.NewLog(nginx.Buckets, o.MaxUpstreams)
 		registry.MustRegister(log)
 		say := once(o.Log, "the access log")
 		follower := &nginx.Follower{Path: o.LogPath, Take: log.Line, Skipped: log.Garbled, Keep: o.Keep}

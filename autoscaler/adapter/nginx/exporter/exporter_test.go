@@ -43,7 +43,7 @@ func TestNginxIsScrapedThroughTheSidecar(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	address, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		ended <- Run(ctx, Options{StatusURL: status.URL, LogPath: path, Poll: time.Second, MaxServices: 10, Listen: "127.0.0.1:0", Clock: fake,
+		ended <- Run(ctx, Options{StatusURL: status.URL, LogPath: path, Poll: time.Second, MaxUpstreams: 10, Listen: "127.0.0.1:0", Clock: fake,
 			Log: funcr.New(func(_, line string) { t.Log(line) }, funcr.Options{})}, func(a net.Addr) { address <- a.String() })
 	}()
 	url := "http://" + <-address
@@ -53,10 +53,10 @@ func TestNginxIsScrapedThroughTheSidecar(t *testing.T) {
 	if got := get(t, url+"/metrics"); !strings.Contains(got, "nginx_connections_waiting 1\n") {
 		t.Errorf("no connections in\n%s", got)
 	}
-	if err := os.WriteFile(path, []byte(`{"status":"200","request_time":"0.1","service":"web"}`+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(`{"status":"200","request_time":"0.1","upstream":"web"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const counted = `nginx_log_requests_total{service="web",status="2xx"} 1`
+	const counted = `nginx_log_requests_total{status="2xx",upstream="web"} 1`
 	for deadline := time.Now().Add(time.Minute); !strings.Contains(get(t, url+"/metrics"), counted); {
 		if time.Now().After(deadline) {
 			t.Fatalf("never has %s:\n%s", counted, get(t, url+"/metrics"))
@@ -97,12 +97,12 @@ func TestAFaultIsLoggedOnceForEachChange(t *testing.T) {
 
 func TestOptionsThatCannotBeAreRefusedTogether(t *testing.T) {
 	err := Run(t.Context(), Options{Keep: -1, Clock: clock.RealClock{}}, nil)
-	for _, want := range []string{"--status-url or --access-log", "--keep-log-bytes", "--poll", "--max-services"} {
+	for _, want := range []string{"--status-url or --access-log", "--keep-log-bytes", "--poll", "--max-upstreams"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s in it", err, want)
 		}
 	}
-	o := Options{StatusURL: "stub_status", Poll: time.Second, MaxServices: 1}
+	o := Options{StatusURL: "stub_status", Poll: time.Second, MaxUpstreams: 1}
 	if err := o.Validate(); err == nil || !strings.Contains(err.Error(), "--status-url") {
 		t.Errorf("error %v, want one about --status-url", err)
 	}
