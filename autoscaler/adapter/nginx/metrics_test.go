@@ -28,26 +28,26 @@ nginx_log_request_bytes_total{upstream="other"} 0
 nginx_log_request_bytes_total{upstream="web"} 78
 # HELP nginx_log_request_duration_seconds From the first byte of a request to the last byte of its answer, by class of status.
 # TYPE nginx_log_request_duration_seconds histogram
-nginx_log_request_duration_seconds_bucket{upstream="other",status="2xx",le="0.2"} 1
-nginx_log_request_duration_seconds_bucket{upstream="other",status="2xx",le="0.4"} 1
-nginx_log_request_duration_seconds_bucket{upstream="other",status="2xx",le="+Inf"} 1
-nginx_log_request_duration_seconds_sum{upstream="other",status="2xx"} 0.1
-nginx_log_request_duration_seconds_count{upstream="other",status="2xx"} 1
-nginx_log_request_duration_seconds_bucket{upstream="web",status="2xx",le="0.2"} 0
-nginx_log_request_duration_seconds_bucket{upstream="web",status="2xx",le="0.4"} 1
-nginx_log_request_duration_seconds_bucket{upstream="web",status="2xx",le="+Inf"} 1
-nginx_log_request_duration_seconds_sum{upstream="web",status="2xx"} 0.25
-nginx_log_request_duration_seconds_count{upstream="web",status="2xx"} 1
-nginx_log_request_duration_seconds_bucket{upstream="web",status="5xx",le="0.2"} 0
-nginx_log_request_duration_seconds_bucket{upstream="web",status="5xx",le="0.4"} 0
-nginx_log_request_duration_seconds_bucket{upstream="web",status="5xx",le="+Inf"} 1
-nginx_log_request_duration_seconds_sum{upstream="web",status="5xx"} 0.5
-nginx_log_request_duration_seconds_count{upstream="web",status="5xx"} 1
+nginx_log_request_duration_seconds_bucket{status="2xx",upstream="other",le="0.2"} 1
+nginx_log_request_duration_seconds_bucket{status="2xx",upstream="other",le="0.4"} 1
+nginx_log_request_duration_seconds_bucket{status="2xx",upstream="other",le="+Inf"} 1
+nginx_log_request_duration_seconds_sum{status="2xx",upstream="other"} 0.1
+nginx_log_request_duration_seconds_count{status="2xx",upstream="other"} 1
+nginx_log_request_duration_seconds_bucket{status="2xx",upstream="web",le="0.2"} 0
+nginx_log_request_duration_seconds_bucket{status="2xx",upstream="web",le="0.4"} 1
+nginx_log_request_duration_seconds_bucket{status="2xx",upstream="web",le="+Inf"} 1
+nginx_log_request_duration_seconds_sum{status="2xx",upstream="web"} 0.25
+nginx_log_request_duration_seconds_count{status="2xx",upstream="web"} 1
+nginx_log_request_duration_seconds_bucket{status="5xx",upstream="web",le="0.2"} 0
+nginx_log_request_duration_seconds_bucket{status="5xx",upstream="web",le="0.4"} 0
+nginx_log_request_duration_seconds_bucket{status="5xx",upstream="web",le="+Inf"} 1
+nginx_log_request_duration_seconds_sum{status="5xx",upstream="web"} 0.5
+nginx_log_request_duration_seconds_count{status="5xx",upstream="web"} 1
 # HELP nginx_log_requests_total Requests in the access log, by class of status.
 # TYPE nginx_log_requests_total counter
-nginx_log_requests_total{upstream="other",status="2xx"} 1
-nginx_log_requests_total{upstream="web",status="2xx"} 1
-nginx_log_requests_total{upstream="web",status="5xx"} 1
+nginx_log_requests_total{status="2xx",upstream="other"} 1
+nginx_log_requests_total{status="2xx",upstream="web"} 1
+nginx_log_requests_total{status="5xx",upstream="web"} 1
 # HELP nginx_log_up 1 if the access log could be read last.
 # TYPE nginx_log_up gauge
 nginx_log_up 1
