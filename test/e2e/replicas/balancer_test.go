@@ -78,7 +78,7 @@ func startBalancer(t *testing.T, replicas []string) *balancer {
 	t.Helper()
 	path, err := exec.LookPath("nginx")
 	if err != nil {
-		t.Fatalf("%v: install Debian's nginx (apt-get install --no-install-recommends nginx-light)", err)
+		t.Fatalf("%v: install Debian's nginx (apt-get install --no-install-recommends nginx)", err)
 	}
 	b := &balancer{dir: t.TempDir(), listen: freeAddress(t), status: freeAddress(t), exited: make(chan struct{})}
 	if err := b.write(replicas); err != nil {

@@ -132,6 +132,7 @@ func try(t *testing.T, program string, l law.Law, requests []arrival) outcome {
 	}
 	begin := time.Now().Add(time.Second)
 	s.last = begin
+	p.busy() // from here on
 	steering, stop := context.WithCancel(t.Context())
 	ended := make(chan *answers, 1)
 	go func() {
