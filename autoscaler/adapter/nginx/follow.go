@@ -33,8 +33,9 @@ const lingering = 5
 //
 // Reading begins at the end of the file that is there first, and at the beginning of
 // those that come later. Lost are lines written to a file between the last poll and
-// its being truncated, and those of a truncated file that has outgrown, by the next
-// poll, what had been read of it.
+// its being truncated, those of a truncated file that has outgrown, by the next poll,
+// what had been read of it, and those of a file that was renamed away before the one
+// before it had been left.
 type Follower struct {
 	// Path names the file, which need not be there yet.
 	Path string
