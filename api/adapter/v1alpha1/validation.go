@@ -1,0 +1,153 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// WantedReplicas is the external metric that is built in. No other may have its name.
+const WantedReplicas = "supercargo_wanted_replicas"
+
+// Jobs that the configuration may not name: what is discovered has them.
+var reservedJobs = []string{"pods", "services"}
+
+// The bounds of how often a target may be scraped.
+const (
+	MinInterval = time.Second
+	MaxInterval = time.Hour
+)
+
+// Validate returns everything wrong with a defaulted configuration. Whether a query is
+// PromQL, who asks it says.
+func Validate(c *MetricsAdapterConfiguration) field.ErrorList {
+	var errs field.ErrorList
+	if c.Prometheus != nil {
+		path := field.NewPath("prometheus")
+		if u, err := url.Parse(c.Prometheus.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			errs = append(errs, field.Invalid(path.Child("url"), c.Prometheus.URL, "want http://HOST or https://HOST"))
+		}
+		if len(c.Targets) > 0 {
+			errs = append(errs, field.Forbidden(field.NewPath("targets"), "the embedded store scrapes them, and with prometheus there is none"))
+		}
+	}
+	jobs := map[string]bool{}
+	for i := range c.Targets {
+		errs = append(errs, validateTargets(field.NewPath("targets").Index(i), &c.Targets[i], jobs)...)
+	}
+	names := map[string]bool{WantedReplicas: true}
+	for i := range c.External {
+		m, path := &c.External[i], field.NewPath("external").Index(i)
+		errs = append(errs, validateName(path.Child("name"), m.Name, m.Name, names)...)
+		errs = append(errs, validateQuery(path, &m.Query)...)
+	}
+	names = map[string]bool{}
+	for i := range c.Custom {
+		m, path := &c.Custom[i], field.NewPath("custom").Index(i)
+		errs = append(errs, validateName(path.Child("name"), m.Name, m.Resource+"."+m.Group+"/"+m.Name, names)...)
+		errs = append(errs, validateQuery(path, &m.Query)...)
+		errs = append(errs, validateResource(path, m)...)
+	}
+	return errs
+}
+
+func validateTargets(path *field.Path, g *TargetGroup, jobs map[string]bool) field.ErrorList {
+	var errs field.ErrorList
+	switch {
+	case g.Job == "":
+		errs = append(errs, field.Required(path.Child("job"), "its series are told apart by it"))
+	case slices.Contains(reservedJobs, g.Job):
+		errs = append(errs, field.Invalid(path.Child("job"), g.Job, "it is the job of what is discovered"))
+	case jobs[g.Job]:
+		errs = append(errs, field.Duplicate(path.Child("job"), g.Job))
+	}
+	jobs[g.Job] = true
+	if len(g.Addresses) == 0 {
+		errs = append(errs, field.Required(path.Child("addresses"), "give one or more as host:port"))
+	}
+	seen := map[string]bool{}
+	for i, address := range g.Addresses {
+		at := path.Child("addresses").Index(i)
+		host, port, err := net.SplitHostPort(address)
+		n, err2 := strconv.ParseUint(port, 10, 16)
+		if err != nil || err2 != nil || host == "" || n == 0 {
+			errs = append(errs, field.Invalid(at, address, "want host:port"))
+		}
+		if seen[address] {
+			errs = append(errs, field.Duplicate(at, address))
+		}
+		seen[address] = true
+	}
+	if g.Path != "" && g.Path[0] != '/' {
+		errs = append(errs, field.Invalid(path.Child("path"), g.Path, "want a path that begins with /"))
+	}
+	if g.Scheme != "" && g.Scheme != "http" && g.Scheme != "https" {
+		errs = append(errs, field.NotSupported(path.Child("scheme"), g.Scheme, []string{"http", "https"}))
+	}
+	if d := g.Interval.Duration; d != 0 && (d < MinInterval || d > MaxInterval) {
+		errs = append(errs, field.Invalid(path.Child("interval"), g.Interval, fmt.Sprintf("want between %v and %v", MinInterval, MaxInterval)))
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.Labels)) {
+		errs = append(errs, validateLabel(path.Child("labels").Key(name), name)...)
+	}
+	return errs
+}
+
+// validateName checks a metric's name, and that it is the only one with that key.
+func validateName(path *field.Path, name, key string, taken map[string]bool) field.ErrorList {
+	if fault := validation.IsDNS1123Subdomain(name); name == "" || len(fault) > 0 && !metricName.MatchString(name) {
+		return field.ErrorList{field.Invalid(path, name, "want letters, digits, _, -, . and :, at most 253, as it is part of a URL")}
+	}
+	if taken[key] {
+		return field.ErrorList{field.Duplicate(path, name)}
+	}
+	taken[key] = true
+	return nil
+}
+
+var (
+	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:.-]{0,252}$`)
+	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,127}$`)
+)
+
+// validateLabel checks the name of a label of series.
+func validateLabel(path *field.Path, name string) field.ErrorList {
+	if !labelName.MatchString(name) || len(name) > 1 && name[:2] == "__" {
+		return field.ErrorList{field.Invalid(path, name, "want the name of a label: letters, digits and _, not beginning with a digit or __")}
+	}
+	return nil
+}
+
+func validateQuery(path *field.Path, q *Query) field.ErrorList {
+	var errs field.ErrorList
+	if q.Query == "" {
+		errs = append(errs, field.Required(path.Child("query"), "give it in PromQL"))
+	}
+	errs = append(errs, validateLabel(path.Child("namespaceLabel"), q.NamespaceLabel)...)
+	if q.SelectBy != SelectSeries && q.SelectBy != SelectAnswer {
+		errs = append(errs, field.NotSupported(path.Child("selectBy"), q.SelectBy, []SelectBy{SelectSeries, SelectAnswer}))
+	}
+	for _, name := range slices.Sorted(maps.Keys(q.Labels)) {
+		errs = append(errs, validateLabel(path.Child("labels").Key(name), q.Labels[name])...)
+	}
+	return errs
+}
+
+func validateResource(path *field.Path, m *CustomMetric) field.ErrorList {
+	var errs field.ErrorList
+	if len(validation.IsDNS1123Label(m.Resource)) > 0 {
+		errs = append(errs, field.Invalid(path.Child("resource"), m.Resource, "want the plural name of a resource, such as pods"))
+	}
+	if m.Group != "" && len(validation.IsDNS1123Subdomain(m.Group)) > 0 {
+		errs = append(errs, field.Invalid(path.Child("group"), m.Group, "want an API group, such as networking.k8s.io"))
+	}
+	return append(errs, validateLabel(path.Child("objectLabel"), m.ObjectLabel)...)
+}

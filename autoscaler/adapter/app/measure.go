@@ -1,0 +1,123 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/adapter/discover"
+	"supercargo.dev/supercargo/autoscaler/adapter/query"
+	promquery "supercargo.dev/supercargo/autoscaler/adapter/query/prometheus"
+	"supercargo.dev/supercargo/autoscaler/adapter/store"
+	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+)
+
+// measurements is where measured values come from: the embedded store, or a server.
+type measurements struct {
+	query.Querier
+	store   *store.Store // nil with a server
+	scraper *store.Scraper
+	fixed   []target.Target
+	close   func(logr.Logger)
+}
+
+// measure opens what is asked for values.
+func measure(ctx context.Context, o Options, c *adapterv1alpha1.MetricsAdapterConfiguration, registry *prometheus.Registry) (*measurements, error) {
+	if p := c.Prometheus; p != nil {
+		client, err := promquery.New(promquery.Config{
+			URL: p.URL, CAFile: p.CAFile, TokenFile: p.BearerTokenFile, Timeout: o.Store.Timeout, MaxBytes: promquery.DefaultMaxBytes,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &measurements{Querier: client, close: func(logr.Logger) { client.Close() }}, nil
+	}
+	o.Store.Registerer, o.Store.Log = registry, o.Log
+	s, err := store.Open(o.Store)
+	if err != nil {
+		return nil, err
+	}
+	m := &measurements{Querier: s, store: s, close: func(log logr.Logger) {
+		if err := s.Close(); err != nil {
+			log.Error(err, "The store is not closed well")
+		}
+	}}
+	jobs, fixed := groups(c.Targets)
+	m.fixed = fixed
+	o.Scrape.Registerer, o.Scrape.Log = registry, o.Log
+	if m.scraper, err = s.NewScraper(o.Scrape, jobs); err != nil {
+		m.close(o.Log)
+		return nil, err
+	}
+	return m, nil
+}
+
+// groups gives the targets of the configuration, and all jobs.
+func groups(list []adapterv1alpha1.TargetGroup) ([]target.Job, []target.Target) {
+	jobs := []target.Job{{Name: target.PodsJob}, {Name: target.ServicesJob}}
+	var targets []target.Target
+	for _, g := range list {
+		jobs = append(jobs, target.Job{
+			Name: g.Job, HonorLabels: g.HonorLabels, CAFile: g.CAFile, InsecureSkipVerify: g.InsecureSkipVerify, BearerTokenFile: g.BearerTokenFile,
+		})
+		for _, address := range g.Addresses {
+			targets = append(targets, target.Target{
+				Job: g.Job, Address: address, Path: g.Path, Scheme: g.Scheme, Interval: g.Interval.Duration, Labels: maps.Clone(g.Labels),
+			})
+		}
+	}
+	return jobs, targets
+}
+
+// run adds to the group what fills the store.
+func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options, c cluster.Cluster, registry *prometheus.Registry) error {
+	if m.store == nil {
+		return nil
+	}
+	longest := o.Store.Lookback / 2
+	for i, t := range m.fixed {
+		if t.Interval > longest {
+			return fmt.Errorf("the interval of %v of targets of job %q is over half of --store-lookback: their values would come and go", m.fixed[i].Interval, t.Job)
+		}
+	}
+	w := &discover.Watcher{
+		Cache: c.GetCache(), Pods: o.ScrapePods, Services: o.ScrapeServices, Fixed: m.fixed, Clock: clock.RealClock{}, Log: o.Log,
+		Limits: target.Limits{Namespaces: slices.Clone(o.ScrapeNamespaces), Most: o.TargetLimit, MinInterval: store.MinInterval, MaxInterval: longest},
+	}
+	if err := w.Register(registry); err != nil {
+		return err
+	}
+	changes := make(chan []target.Target)
+	group.Go(func() error { return w.Run(ctx, changes) })
+	group.Go(func() error { return m.scraper.Run(ctx, changes) })
+	if o.QueryAddress != "0" {
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.QueryAddress)
+		if err != nil {
+			return fmt.Errorf("listen for queries: %w", err)
+		}
+		group.Go(func() error { return servePlain(ctx, listener, m.store.Handler(time.Now)) })
+	}
+	return nil
+}
+
+// servePlain serves HTTP until ctx ends.
+func servePlain(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() }) // who asks now would be cut off anyway
+	defer stop()
+	if err := server.Serve(listener); ctx.Err() == nil {
+		return fmt.Errorf("serve queries: %w", err)
+	}
+	return nil
+}

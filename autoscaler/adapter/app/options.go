@@ -1,0 +1,151 @@
+// Package app puts the metrics adapter together.
+//
+// The files follow the order in which things are made: options.go, app.go (which runs all),
+// cluster.go (what is watched), measure.go (the store, or a Prometheus server), server.go
+// (the APIs), registration.go (the APIServices).
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/custom-metrics-apiserver/pkg/cmd/options"
+
+	"supercargo.dev/supercargo/autoscaler/adapter/store"
+	"supercargo.dev/supercargo/autoscaler/adapter/wanted"
+)
+
+// Options say how the metrics adapter runs.
+type Options struct {
+	// Server is about serving: address, certificate, and how who asks is authenticated and
+	// authorised, which the cluster's API server is asked for.
+	Server *options.CustomMetricsAdapterServerOptions
+	// Config reaches the cluster.
+	Config *rest.Config
+	// Configuration is the configuration file; empty is none.
+	Configuration string
+	// Service is the Service through which the cluster's API server reaches this, as
+	// namespace/name: the one in the APIServices.
+	Service string
+	// Custom and External say which APIs are served.
+	Custom, External bool
+	// Store and Scrape bound the embedded store.
+	Store  store.Options
+	Scrape store.ScrapeOptions
+	// ScrapePods and ScrapeServices say what may announce itself by annotations, in
+	// ScrapeNamespaces or, if there is none, in all, and TargetLimit how many may.
+	ScrapePods, ScrapeServices bool
+	ScrapeNamespaces           []string
+	TargetLimit                int
+	// History keeps what nodes there are, and what runs there.
+	History bool
+	// StaleAfter is how old the observation of a ReplicaPolicy may be.
+	StaleAfter time.Duration
+	// QueryAddress is where the store answers PromQL over plain HTTP, as host:port; "0" is
+	// nowhere. It answers whoever reaches it.
+	QueryAddress string
+	// Log takes what is worth a line.
+	Log logr.Logger
+}
+
+// Defaults returns what the flags say if nothing is given.
+func Defaults() Options {
+	server := options.NewCustomMetricsAdapterServerOptions()
+	server.EnableMetrics = false // those served have the store's beside them
+	server.SecureServing.BindPort = 6443
+	// Without a certificate that is given, one is made anew at each start and kept in memory.
+	server.SecureServing.ServerCert.CertDirectory = ""
+	s := store.Defaults()
+	s.Dir = "/var/lib/supercargo-metrics"
+	return Options{
+		Server: server, Service: "supercargo-system/supercargo-metrics-adapter", Custom: true, External: true,
+		Store: s, Scrape: store.ScrapeDefaults(), ScrapePods: true, ScrapeServices: true, TargetLimit: 1000,
+		History: true, StaleAfter: wanted.DefaultStaleAfter, QueryAddress: "127.0.0.1:9090",
+	}
+}
+
+// AddFlags adds the flags; what is in the options are their defaults.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	o.Server.AddFlags(flags)
+	flags.StringVar(&o.Configuration, "config", o.Configuration, "`file` with a MetricsAdapterConfiguration: what is served, and what is scraped beside what announces itself")
+	flags.StringVar(&o.Service, "service", o.Service, "the Service in the APIServices, as `namespace/name`; the certificate is made for it")
+	flags.BoolVar(&o.Custom, "custom-metrics", o.Custom, "serve custom.metrics.k8s.io")
+	flags.BoolVar(&o.External, "external-metrics", o.External, "serve external.metrics.k8s.io, with the replicas that ReplicaPolicies want")
+	flags.DurationVar(&o.StaleAfter, "wanted-replicas-stale-after", o.StaleAfter, "how old the last observation of a ReplicaPolicy may be for what it wants to be served")
+	flags.BoolVar(&o.History, "history", o.History, "keep what nodes there are and what runs there as series in the embedded store")
+	flags.StringVar(&o.QueryAddress, "query-bind-address", o.QueryAddress, "`host:port` for PromQL over plain HTTP, for whoever reaches it; 0 serves none (with authentication it is served at /prometheus in any case)")
+	o.addStoreFlags(flags)
+	o.addScrapeFlags(flags)
+}
+
+func (o *Options) addStoreFlags(flags *pflag.FlagSet) {
+	s := &o.Store
+	flags.StringVar(&s.Dir, "store-dir", s.Dir, "`directory` of the embedded store")
+	flags.DurationVar(&s.Retention, "store-retention", s.Retention, "for how long samples are kept")
+	flags.Int64Var(&s.MaxBytes, "store-max-bytes", s.MaxBytes, "how many `bytes` of samples are kept on disk, beside a log of some 45 minutes; 0 is any number")
+	flags.IntVar(&s.MaxSeries, "store-max-series", s.MaxSeries, "how many series may be in memory; scrapes that would bring more fail")
+	flags.DurationVar(&s.Lookback, "store-lookback", s.Lookback, "for how long a sample is current; at least twice the longest scrape interval")
+	flags.DurationVar(&s.Timeout, "query-timeout", s.Timeout, "how long a query may take")
+	flags.IntVar(&s.MaxSamples, "query-max-samples", s.MaxSamples, "how many samples a query may have in memory at once, 16 bytes each")
+	flags.IntVar(&s.MaxQueries, "query-concurrency", s.MaxQueries, "how many queries run at a time")
+}
+
+func (o *Options) addScrapeFlags(flags *pflag.FlagSet) {
+	s := &o.Scrape
+	flags.BoolVar(&o.ScrapePods, "scrape-pods", o.ScrapePods, "scrape pods with the annotation prometheus.io/scrape: \"true\"")
+	flags.BoolVar(&o.ScrapeServices, "scrape-services", o.ScrapeServices, "scrape the ready endpoints of Services with that annotation")
+	flags.StringSliceVar(&o.ScrapeNamespaces, "scrape-namespaces", o.ScrapeNamespaces, "`namespaces` whose pods and Services may announce themselves (default all)")
+	flags.IntVar(&o.TargetLimit, "scrape-target-limit", o.TargetLimit, "how many targets that announce themselves are scraped; the first by address")
+	flags.DurationVar(&s.Interval, "scrape-interval", s.Interval, "how often a target is scraped that does not say so itself")
+	flags.UintVar(&s.SampleLimit, "scrape-sample-limit", s.SampleLimit, "how many samples a scrape may bring; one with more fails")
+	flags.Int64Var(&s.BodyLimit, "scrape-body-limit", s.BodyLimit, "how many `bytes` a scrape may bring; one with more fails")
+	flags.UintVar(&s.LabelLimit, "scrape-label-limit", s.LabelLimit, "how many labels a series may have; a scrape with more fails")
+	flags.UintVar(&s.LabelNameLimit, "scrape-label-name-limit", s.LabelNameLimit, "how many bytes the name of a label may have")
+	flags.UintVar(&s.LabelValueLimit, "scrape-label-value-limit", s.LabelValueLimit, "how many bytes the value of a label may have")
+}
+
+// UseKubeconfig has the cluster's API server asked who somebody is and what they may do by
+// way of a kubeconfig, where no other is given for it.
+func (o *Options) UseKubeconfig(file string) {
+	for _, to := range []*string{&o.Server.Authentication.RemoteKubeConfigFile, &o.Server.Authorization.RemoteKubeConfigFile} {
+		if *to == "" {
+			*to = file
+		}
+	}
+}
+
+// Validate returns everything that is wrong with the options.
+func (o *Options) Validate() error {
+	errs := o.Server.Validate()
+	if !o.Custom && !o.External {
+		errs = append(errs, errors.New("--custom-metrics and --external-metrics: with both off there is nothing to serve"))
+	}
+	if _, err := o.service(); err != nil {
+		errs = append(errs, err)
+	}
+	if o.StaleAfter <= 0 {
+		errs = append(errs, fmt.Errorf("--wanted-replicas-stale-after: %v is no time", o.StaleAfter))
+	}
+	if o.TargetLimit < 0 {
+		errs = append(errs, fmt.Errorf("--scrape-target-limit: %d is negative", o.TargetLimit))
+	}
+	if _, _, err := net.SplitHostPort(o.QueryAddress); o.QueryAddress != "0" && err != nil {
+		errs = append(errs, fmt.Errorf("--query-bind-address: %w", err))
+	}
+	return errors.Join(append(errs, o.Store.Validate(), o.Scrape.Validate(o.Store.Lookback))...)
+}
+
+func (o *Options) service() (types.NamespacedName, error) {
+	namespace, name, ok := strings.Cut(o.Service, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return types.NamespacedName{}, fmt.Errorf("--service: %q is not namespace/name", o.Service)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}

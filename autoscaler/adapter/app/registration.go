@@ -1,0 +1,140 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
+	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The groups that only one server in a cluster can have, by the flag that leaves them off.
+const (
+	customGroup   = "custom.metrics.k8s.io"
+	externalGroup = "external.metrics.k8s.io"
+)
+
+var flagOf = map[string]string{customGroup: "--custom-metrics=false", externalGroup: "--external-metrics=false"}
+
+// groups are those that are served.
+func (o *Options) groups() []string {
+	var groups []string
+	if o.Custom {
+		groups = append(groups, customGroup)
+	}
+	if o.External {
+		groups = append(groups, externalGroup)
+	}
+	return groups
+}
+
+// registrationEvery is how often the APIServices are looked at, and registrationSoon that is
+// while something is wrong.
+const (
+	registrationEvery = time.Minute
+	registrationSoon  = 5 * time.Second
+)
+
+// registration keeps the APIServices by which the cluster's API server comes here.
+type registration struct {
+	client      client.Client
+	live        client.Reader
+	service     types.NamespacedName
+	groups      []string
+	authorities []byte // PEM; nil leaves what is there
+	clock       clock.WithTicker
+	log         logr.Logger
+}
+
+// check returns an error if another server has one of the groups.
+func (r *registration) check(ctx context.Context) error {
+	var list apiregistrationv1.APIServiceList
+	if err := r.live.List(ctx, &list); err != nil {
+		return fmt.Errorf("look for servers of metrics: list APIServices: %w", err)
+	}
+	return taken(list.Items, r.groups, r.service)
+}
+
+// taken returns an error if another Service than ours has one of the groups, in any version:
+// who asks for a metric may take any, and would find some metrics here and some there.
+func taken(all []apiregistrationv1.APIService, groups []string, ours types.NamespacedName) error {
+	for i := range all {
+		spec := &all[i].Spec
+		if !slices.Contains(groups, spec.Group) || spec.Service == nil {
+			continue
+		}
+		theirs := types.NamespacedName{Namespace: spec.Service.Namespace, Name: spec.Service.Name}
+		if theirs != ours {
+			return fmt.Errorf("%s is served by Service %s%s, as APIService %s says, and only one server can: start with %s, which leaves it to that one, "+
+				"or remove that server and its APIService; if it is this one under another name, give --service", spec.Group, theirs, known(theirs.Name), all[i].Name, flagOf[spec.Group])
+		}
+	}
+	return nil
+}
+
+// known says whose a Service is, by the name that it has as a rule.
+func known(service string) string {
+	switch {
+	case strings.HasPrefix(service, "keda"):
+		return " (KEDA)"
+	case strings.Contains(service, "prometheus-adapter"):
+		return " (prometheus-adapter)"
+	}
+	return ""
+}
+
+// keep gives the authorities of our certificate to our APIServices, until ctx ends, and
+// says so when another takes them.
+func (r *registration) keep(ctx context.Context) error {
+	for {
+		pause := registrationEvery
+		if err := r.once(ctx); err != nil && ctx.Err() == nil {
+			r.log.Error(err, "The APIServices are not as they are to be: it is tried again")
+			pause = registrationSoon
+		}
+		timer := r.clock.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C():
+		}
+	}
+}
+
+func (r *registration) once(ctx context.Context) error {
+	var list apiregistrationv1.APIServiceList
+	if err := r.live.List(ctx, &list); err != nil {
+		return fmt.Errorf("list APIServices: %w", err)
+	}
+	if err := taken(list.Items, r.groups, r.service); err != nil {
+		return err
+	}
+	missing := slices.Clone(r.groups)
+	for i := range list.Items {
+		a := &list.Items[i]
+		if !slices.Contains(r.groups, a.Spec.Group) {
+			continue
+		}
+		missing = slices.DeleteFunc(missing, func(g string) bool { return g == a.Spec.Group })
+		if r.authorities == nil || bytes.Equal(a.Spec.CABundle, r.authorities) {
+			continue
+		}
+		before := a.DeepCopy()
+		a.Spec.CABundle = r.authorities
+		if err := r.client.Patch(ctx, a, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("write the authorities into APIService %s: %w", a.Name, err)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("there is no APIService for %s: apply the manifests, or nobody finds it", strings.Join(missing, " and "))
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+// Package discover watches pods and Services for those that want to be scraped.
+package discover
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+)
+
+// settle is for how long changes are gathered before targets are looked for again: a
+// rollout changes many pods at once.
+const settle = time.Second
+
+// Watcher tells what is to be scraped, each time that changes. It reads a cache and adds no
+// requests to those of its watches.
+type Watcher struct {
+	Cache cache.Cache
+	// Pods and Services say which kinds may announce themselves.
+	Pods, Services bool
+	// Limits bound what is discovered.
+	Limits target.Limits
+	// Fixed are targets that are always there.
+	Fixed []target.Target
+	Clock clock.WithTicker
+	Log   logr.Logger
+
+	targets, dropped prometheus.Gauge
+}
+
+// Register adds the watcher's metrics.
+func (w *Watcher) Register(r prometheus.Registerer) error {
+	w.targets = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets", Help: "Targets that are scraped."})
+	w.dropped = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_dropped", Help: "Targets that are not scraped because there are too many."})
+	for _, c := range []prometheus.Collector{w.targets, w.dropped} {
+		if err := r.Register(c); err != nil {
+			return fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return nil
+}
+
+// kinds are those that are watched.
+func (w *Watcher) kinds() []client.Object {
+	var kinds []client.Object
+	if w.Pods {
+		kinds = append(kinds, &corev1.Pod{})
+	}
+	if w.Services {
+		kinds = append(kinds, &corev1.Service{}, &discoveryv1.EndpointSlice{})
+	}
+	return kinds
+}
+
+// Run sends all targets there are, at first and each time that they have changed, until ctx
+// ends.
+func (w *Watcher) Run(ctx context.Context, changes chan<- []target.Target) error {
+	changed := make(chan struct{}, 1)
+	note := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // is noted already
+		}
+	}
+	for _, kind := range w.kinds() {
+		informer, err := w.Cache.GetInformer(ctx, kind)
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { note() }, UpdateFunc: func(any, any) { note() }, DeleteFunc: func(any) { note() },
+		}); err != nil {
+			return fmt.Errorf("watch %T: %w", kind, err)
+		}
+	}
+	note() // without pods too
+	var last *target.Found
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+		found, err := w.Look(ctx)
+		if err != nil {
+			return err
+		}
+		if last == nil || !reflect.DeepEqual(*last, found) {
+			w.say(found)
+			last = &found
+			select {
+			case changes <- found.Targets:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if !w.pause(ctx) {
+			return nil
+		}
+	}
+}
+
+// pause waits until the next look; not ok if ctx has ended.
+func (w *Watcher) pause(ctx context.Context) bool {
+	timer := w.Clock.NewTimer(settle)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C():
+		return true
+	}
+}
+
+// Look returns the targets there are now.
+func (w *Watcher) Look(ctx context.Context) (target.Found, error) {
+	var pods corev1.PodList
+	var services corev1.ServiceList
+	var slices discoveryv1.EndpointSliceList
+	lists := map[client.ObjectList]bool{&pods: w.Pods, &services: w.Services, &slices: w.Services}
+	for list, wanted := range lists {
+		if wanted {
+			// Nothing is changed in what the cache has.
+			if err := w.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+				return target.Found{}, fmt.Errorf("look for targets: %w", err)
+			}
+		}
+	}
+	found := target.Discover(pointers(pods.Items), pointers(services.Items), pointers(slices.Items), w.Limits)
+	found.Targets = append(append([]target.Target(nil), w.Fixed...), found.Targets...)
+	return found, nil
+}
+
+func pointers[T any](items []T) []*T {
+	p := make([]*T, len(items))
+	for i := range items {
+		p[i] = &items[i]
+	}
+	return p
+}
+
+// say tells what has been found.
+func (w *Watcher) say(found target.Found) {
+	if w.targets != nil {
+		w.targets.Set(float64(len(found.Targets)))
+		w.dropped.Set(float64(found.Dropped))
+	}
+	if found.Dropped > 0 {
+		w.Log.Info("There are more targets than may be scraped: raise --scrape-target-limit, or name fewer namespaces", "dropped", found.Dropped)
+	}
+	for _, fault := range found.Faults {
+		w.Log.Info("An annotation is not understood", "fault", fault)
+	}
+	w.Log.V(2).Info("Targets have changed", "targets", len(found.Targets))
+}

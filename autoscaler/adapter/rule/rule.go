@@ -1,0 +1,135 @@
+// Package rule narrows a PromQL expression to what a client may see and asks for: a
+// namespace, objects, labels. It does so in the parsed expression, never in its text, so
+// that no name or label can change what is asked.
+//
+// It is pure. A [Rule] may be used from any goroutine.
+package rule
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	kubelabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+)
+
+// Rule is an expression that has been found to be PromQL with values at a moment.
+type Rule struct {
+	expression string
+	parser     parser.Parser
+}
+
+// New parses an expression. Its answer must be an instant vector or a scalar.
+func New(expression string) (*Rule, error) {
+	r := &Rule{expression: expression, parser: parser.NewParser(parser.Options{})}
+	parsed, err := r.parser.ParseExpr(expression)
+	if err != nil {
+		return nil, fmt.Errorf("parse %q: %w", expression, err)
+	}
+	if t := parsed.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar {
+		return nil, fmt.Errorf("parse %q: it is a %s: want an instant vector or a scalar", expression, t)
+	}
+	return r, nil
+}
+
+// Narrow returns the expression with every series that it reads, also in subqueries, bound
+// to all of the conditions, beside those that stand there. Without conditions it is the
+// expression as it is. Cost: parsing it.
+func (r *Rule) Narrow(conditions ...Condition) (string, error) {
+	if len(conditions) == 0 {
+		return r.expression, nil
+	}
+	parsed, err := r.parser.ParseExpr(r.expression)
+	if err != nil {
+		return "", fmt.Errorf("parse %q: %w", r.expression, err)
+	}
+	matchers := make([]*labels.Matcher, len(conditions))
+	for i, c := range conditions {
+		if matchers[i], err = c.matcher(); err != nil {
+			return "", fmt.Errorf("narrow %q: %w", r.expression, err)
+		}
+	}
+	parser.Inspect(parsed, func(node parser.Node, _ []parser.Node) error {
+		if s, ok := node.(*parser.VectorSelector); ok {
+			s.LabelMatchers = append(slices.Clone(s.LabelMatchers), matchers...)
+		}
+		return nil
+	})
+	return parsed.String(), nil
+}
+
+// Condition is one on a label of a series: that its value is one of some, or is not.
+type Condition struct {
+	// Label is its name.
+	Label string
+	// Values are those it is one of; the empty one stands for no label.
+	Values []string
+	// Not turns it round.
+	Not bool
+}
+
+// Is says that a label has one of the values.
+func Is(label string, values ...string) Condition { return Condition{Label: label, Values: values} }
+
+// Holds reports whether labels meet the condition.
+func (c Condition) Holds(of map[string]string) bool {
+	return slices.Contains(c.Values, of[c.Label]) != c.Not
+}
+
+// matcher gives the condition in PromQL's form.
+func (c Condition) matcher() (*labels.Matcher, error) {
+	if len(c.Values) == 1 {
+		kind := labels.MatchEqual
+		if c.Not {
+			kind = labels.MatchNotEqual
+		}
+		return labels.NewMatcher(kind, c.Label, c.Values[0])
+	}
+	quoted := make([]string, len(c.Values))
+	for i, v := range c.Values {
+		quoted[i] = regexp.QuoteMeta(v)
+	}
+	kind := labels.MatchRegexp
+	if c.Not {
+		kind = labels.MatchNotRegexp
+	}
+	return labels.NewMatcher(kind, c.Label, strings.Join(quoted, "|"))
+}
+
+// FromSelector gives a Kubernetes selector as conditions on series. names are the names that
+// its labels have there, where they differ. A selector with Gt or Lt is refused.
+//
+// As in Kubernetes, a label that is not there is none of the values of NotIn.
+func FromSelector(selector kubelabels.Selector, names map[string]string) ([]Condition, error) {
+	if selector == nil {
+		return nil, nil
+	}
+	requirements, selectable := selector.Requirements()
+	if !selectable {
+		return nil, fmt.Errorf("the selector takes nothing")
+	}
+	var conditions []Condition
+	for _, r := range requirements {
+		c := Condition{Label: r.Key(), Values: slices.Sorted(slices.Values(r.Values().UnsortedList()))}
+		if name, ok := names[c.Label]; ok {
+			c.Label = name
+		}
+		switch r.Operator() {
+		case selection.Equals, selection.DoubleEquals, selection.In:
+		case selection.NotEquals, selection.NotIn:
+			c.Not = true
+		case selection.Exists:
+			c.Values, c.Not = []string{""}, true
+		case selection.DoesNotExist:
+			c.Values = []string{""}
+		default:
+			return nil, fmt.Errorf("the selector has %q: want =, !=, in, notin or exists", r.String())
+		}
+		conditions = append(conditions, c)
+	}
+	return conditions, nil
+}

@@ -1,0 +1,74 @@
+package serve
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	kubelabels "k8s.io/apimachinery/pkg/labels"
+
+	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/adapter/query"
+	"supercargo.dev/supercargo/autoscaler/adapter/rule"
+)
+
+// asked is a query and what a client narrows it to.
+type asked struct {
+	rule     *rule.Rule
+	query    *adapterv1alpha1.Query
+	bound    []rule.Condition // on every series
+	selector kubelabels.Selector
+}
+
+// ask asks for the samples at a time.
+func ask(ctx context.Context, q query.Querier, at time.Time, a asked) ([]query.Sample, error) {
+	chosen, err := rule.FromSelector(a.selector, a.query.Labels)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	bound := a.bound
+	if a.query.SelectBy == adapterv1alpha1.SelectSeries {
+		bound = slices.Concat(bound, chosen)
+	}
+	expression, err := a.rule.Narrow(bound...)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	samples, err := q.Query(ctx, expression, at)
+	if err != nil {
+		return nil, err
+	}
+	if a.query.SelectBy == adapterv1alpha1.SelectAnswer {
+		samples = slices.DeleteFunc(samples, func(s query.Sample) bool {
+			return slices.ContainsFunc(chosen, func(c rule.Condition) bool { return !c.Holds(s.Labels) })
+		})
+	}
+	return samples, nil
+}
+
+// asStatus gives an error the form of the API: what is not the client's fault may pass.
+func asStatus(err error) error {
+	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+		return err
+	}
+	return apierrors.NewServiceUnavailable(err.Error())
+}
+
+// compareLabels orders label sets by their names and values, in the order of the names.
+func compareLabels(a, b map[string]string) int {
+	keys := slices.Sorted(maps.Keys(a))
+	if c := slices.Compare(keys, slices.Sorted(maps.Keys(b))); c != 0 {
+		return c
+	}
+	for _, k := range keys {
+		if c := cmp.Or(strings.Compare(a[k], b[k])); c != 0 {
+			return c
+		}
+	}
+	return 0
+}

@@ -1,0 +1,108 @@
+// Package serve answers the custom and the external metrics API from queries.
+package serve
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubelabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/metrics/pkg/apis/external_metrics"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/custom-metrics-apiserver/pkg/provider"
+
+	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/adapter/query"
+	"supercargo.dev/supercargo/autoscaler/adapter/rule"
+	"supercargo.dev/supercargo/autoscaler/adapter/wanted"
+)
+
+// External serves external.metrics.k8s.io.
+type External struct {
+	querier query.Querier
+	clock   clock.PassiveClock
+	wanted  *wanted.Source
+	metrics map[string]externalMetric
+}
+
+type externalMetric struct {
+	adapterv1alpha1.ExternalMetric
+	rule *rule.Rule
+}
+
+var _ provider.ExternalMetricsProvider = (*External)(nil)
+
+// NewExternal returns a provider of metrics and, if source is not nil, of the replicas that
+// ReplicaPolicies want. Its errors are [field.ErrorList]s: what is wrong with the queries.
+func NewExternal(metrics []adapterv1alpha1.ExternalMetric, q query.Querier, source *wanted.Source, c clock.PassiveClock) (*External, error) {
+	e := &External{querier: q, clock: c, wanted: source, metrics: map[string]externalMetric{}}
+	var errs field.ErrorList
+	for i, m := range metrics {
+		r, err := rule.New(m.Query.Query)
+		if err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("external").Index(i).Child("query"), m.Query.Query, err.Error()))
+		}
+		e.metrics[m.Name] = externalMetric{m, r}
+	}
+	return e, errs.ToAggregate()
+}
+
+// ListAllExternalMetrics names what is served, in order.
+func (e *External) ListAllExternalMetrics() []provider.ExternalMetricInfo {
+	names := slices.Collect(maps.Keys(e.metrics))
+	if e.wanted != nil {
+		names = append(names, adapterv1alpha1.WantedReplicas)
+	}
+	slices.Sort(names)
+	all := make([]provider.ExternalMetricInfo, len(names))
+	for i, name := range names {
+		all[i].Metric = name
+	}
+	return all
+}
+
+// GetExternalMetric returns the values of a metric in a namespace whose labels the selector
+// takes; none where nothing is measured. What is no number is left out.
+func (e *External) GetExternalMetric(ctx context.Context, namespace string, selector kubelabels.Selector, info provider.ExternalMetricInfo) (*external_metrics.ExternalMetricValueList, error) {
+	if selector == nil {
+		selector = kubelabels.Everything()
+	}
+	var samples []query.Sample
+	var err error
+	switch m, known := e.metrics[info.Metric]; {
+	case info.Metric == adapterv1alpha1.WantedReplicas && e.wanted != nil:
+		samples, err = e.wanted.Values(ctx, namespace, selector)
+	case known:
+		samples, err = e.ask(ctx, m, namespace, selector)
+	default:
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: external_metrics.GroupName, Resource: "externalmetrics"}, info.Metric)
+	}
+	if err != nil {
+		return nil, asStatus(err)
+	}
+	list := &external_metrics.ExternalMetricValueList{Items: []external_metrics.ExternalMetricValue{}}
+	for _, s := range samples {
+		if q, ok := quantity(s.Value); ok {
+			delete(s.Labels, "__name__")
+			list.Items = append(list.Items, external_metrics.ExternalMetricValue{
+				MetricName: info.Metric, MetricLabels: s.Labels, Timestamp: metav1.NewTime(s.At), Value: q,
+			})
+		}
+	}
+	slices.SortFunc(list.Items, func(a, b external_metrics.ExternalMetricValue) int {
+		return compareLabels(a.MetricLabels, b.MetricLabels)
+	})
+	return list, nil
+}
+
+func (e *External) ask(ctx context.Context, m externalMetric, namespace string, selector kubelabels.Selector) ([]query.Sample, error) {
+	var bound []rule.Condition
+	if !m.AllNamespaces {
+		bound = []rule.Condition{rule.Is(m.NamespaceLabel, namespace)}
+	}
+	return ask(ctx, e.querier, e.clock.Now(), asked{rule: m.rule, query: &m.ExternalMetric.Query, bound: bound, selector: selector})
+}

@@ -1,0 +1,53 @@
+package store
+
+import (
+	"errors"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+)
+
+// errSeriesLimit is why a new series is not taken. A scrape that brings one fails as a
+// whole: half of a target's series would be taken for all of them.
+var errSeriesLimit = errors.New("the store has as many series as it may: raise --store-max-series, or scrape less")
+
+// seriesLimit lets the database make new series up to a number.
+type seriesLimit struct {
+	max     int
+	head    atomic.Pointer[tsdb.Head] // nil while it is read from disk
+	refused prometheus.Counter
+}
+
+func newSeriesLimit(most int, reg prometheus.Registerer) *seriesLimit {
+	metrics := promauto.With(reg)
+	metrics.NewGauge(prometheus.GaugeOpts{
+		Name: "supercargo_store_max_series", Help: "How many series the embedded store may have in memory.",
+	}).Set(float64(most))
+	return &seriesLimit{max: most, refused: metrics.NewCounter(prometheus.CounterOpts{
+		Name: "supercargo_store_series_refused_total", Help: "Samples refused by the embedded store because their series would have been one too many.",
+	})}
+}
+
+// enforce begins to refuse. What is read from disk is taken whatever the limit: the store
+// could not be opened otherwise after the limit was lowered.
+func (l *seriesLimit) enforce(head *tsdb.Head) { l.head.Store(head) }
+
+// PreCreation implements [tsdb.SeriesLifecycleCallback]. Several may pass at once: the limit
+// is exceeded by no more than there are scrapes at a time.
+func (l *seriesLimit) PreCreation(labels.Labels) error {
+	if head := l.head.Load(); head != nil && head.NumSeries() >= uint64(l.max) {
+		l.refused.Inc()
+		return errSeriesLimit
+	}
+	return nil
+}
+
+// PostCreation implements [tsdb.SeriesLifecycleCallback].
+func (l *seriesLimit) PostCreation(labels.Labels) {}
+
+// PostDeletion implements [tsdb.SeriesLifecycleCallback].
+func (l *seriesLimit) PostDeletion(map[chunks.HeadSeriesRef]labels.Labels) {}

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+)
+
+// mostPoints is how many points a range may have for each series, as in Prometheus.
+const mostPoints = 11_000
+
+// parameterError is something wrong with a parameter of a request.
+type parameterError struct {
+	name string
+	err  error
+}
+
+func (e *parameterError) Error() string { return fmt.Sprintf("parameter %q: %v", e.name, e.err) }
+func (e *parameterError) Unwrap() error { return e.err }
+
+// names is what lists names and values of labels.
+type names = storage.LabelQuerier
+
+// timeParameter reads a time, in seconds since 1970 or as in RFC 3339.
+func timeParameter(r *http.Request, name string, otherwise time.Time) (time.Time, error) {
+	text := r.FormValue(name)
+	if text == "" {
+		return otherwise, nil
+	}
+	t, err := parseTime(text)
+	if err != nil {
+		return time.Time{}, &parameterError{name, err}
+	}
+	return t, nil
+}
+
+// mostSeconds keeps times within what milliseconds and the calendar hold.
+const mostSeconds = 1 << 38
+
+func parseTime(text string) (time.Time, error) {
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
+		if !(math.Abs(seconds) < mostSeconds) { // NaN too
+			return time.Time{}, fmt.Errorf("%q is too far from now", text)
+		}
+		whole, rest := math.Modf(seconds)
+		return time.Unix(int64(whole), int64(math.Round(rest*1000))*int64(time.Millisecond)).UTC(), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("%q is no time: want seconds since 1970, or RFC 3339", text)
+	}
+	if s := t.Unix(); s >= mostSeconds || s <= -mostSeconds {
+		return time.Time{}, fmt.Errorf("%q is too far from now", text)
+	}
+	return t.UTC(), nil
+}
+
+// parseDuration reads a duration, in seconds or as in PromQL.
+func parseDuration(text string) (time.Duration, error) {
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
+		if !(math.Abs(seconds) < float64(math.MaxInt64)/float64(time.Second)) {
+			return 0, fmt.Errorf("%q is too long", text)
+		}
+		return time.Duration(seconds * float64(time.Second)), nil
+	}
+	d, err := model.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no duration: want seconds, or such as 5m", text)
+	}
+	return time.Duration(d), nil
+}
+
+// bounded is the context of a request with the time-out that it asks for. The store's own
+// holds too.
+func bounded(r *http.Request) (context.Context, context.CancelFunc, error) {
+	text := r.FormValue("timeout")
+	if text == "" {
+		ctx, cancel := context.WithCancel(r.Context())
+		return ctx, cancel, nil
+	}
+	timeout, err := parseDuration(text)
+	if err != nil {
+		return nil, nil, &parameterError{"timeout", err}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	return ctx, cancel, nil
+}
+
+// window is the times of a query over a range.
+type window struct {
+	start, end time.Time
+	step       time.Duration
+}
+
+func rangeParameters(r *http.Request) (window, error) {
+	var w window
+	var err error
+	for _, p := range []struct {
+		name string
+		to   *time.Time
+	}{{"start", &w.start}, {"end", &w.end}} {
+		if *p.to, err = timeParameter(r, p.name, time.Time{}); err != nil {
+			return w, err
+		}
+		if p.to.IsZero() {
+			return w, &parameterError{p.name, errors.New("it is not given")}
+		}
+	}
+	if w.step, err = parseDuration(r.FormValue("step")); err != nil {
+		return w, &parameterError{"step", err}
+	}
+	switch {
+	case w.end.Before(w.start):
+		return w, &parameterError{"end", errors.New("it is before start")}
+	case w.step < time.Millisecond:
+		return w, &parameterError{"step", errors.New("it must be a millisecond or more")}
+	case w.end.Sub(w.start)/w.step > mostPoints:
+		return w, &parameterError{"step", fmt.Errorf("it makes more than %d points of each series: take a longer one", mostPoints)}
+	}
+	return w, nil
+}
+
+// selection is which series a request is about.
+type selection struct {
+	start, end int64 // milliseconds
+	selectors  [][]*labels.Matcher
+}
+
+func (a *api) selection(r *http.Request) (selection, error) {
+	s := selection{start: longAgo, end: farOff}
+	for name, to := range map[string]*int64{"start": &s.start, "end": &s.end} {
+		t, err := timeParameter(r, name, time.Time{})
+		if err != nil {
+			return s, err
+		}
+		if !t.IsZero() {
+			*to = t.UnixMilli()
+		}
+	}
+	for _, text := range r.Form["match[]"] {
+		matchers, err := a.store.parser.ParseMetricSelector(text)
+		if err != nil {
+			return s, &parameterError{"match[]", err}
+		}
+		s.selectors = append(s.selectors, matchers)
+	}
+	return s, nil
+}
+
+// isLabelName reports whether a text may be the name of a label, as it stands in PromQL.
+func isLabelName(text string) bool { return model.LabelName(text).IsValidLegacy() }

@@ -1,0 +1,165 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"supercargo.dev/supercargo/autoscaler/adapter/query"
+	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+)
+
+// page is a target whose answer can be changed.
+type page struct {
+	*httptest.Server
+	text atomic.Pointer[string]
+}
+
+func newPage(t *testing.T, text string) *page {
+	p := &page{}
+	p.text.Store(&text)
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if text := *p.text.Load(); text != "" {
+			fmt.Fprint(w, text)
+			return
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *page) target() target.Target {
+	return target.Target{Job: "test", Address: strings.TrimPrefix(p.URL, "http://"), Interval: time.Second, Labels: map[string]string{"namespace": "shop"}}
+}
+
+// scraped runs a scraper of targets until the test ends; what comes from the channel are
+// the targets there are then.
+func scraped(t *testing.T, change func(*ScrapeOptions), targets ...target.Target) (*Store, chan<- []target.Target, prometheus.Gatherer) {
+	t.Helper()
+	s := open(t, t.TempDir(), time.Now(), nil)
+	o, registry := ScrapeDefaults(), prometheus.NewRegistry()
+	o.Registerer = registry
+	if change != nil {
+		change(&o)
+	}
+	scraper, err := s.NewScraper(o, []target.Job{{Name: "test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes := make(chan []target.Target, 1)
+	changes <- targets
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- scraper.Run(ctx, changes) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return s, changes, registry
+}
+
+// becomes waits until a query answers something.
+func becomes(t *testing.T, s *Store, expression, what string, good func([]query.Sample) bool) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		found := ask(t, s, expression, time.Now())
+		if good(found) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is %v: want %s", expression, found, what)
+		}
+		select {
+		case <-t.Context().Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func is(value float64) func([]query.Sample) bool {
+	return func(found []query.Sample) bool { return len(found) == 1 && found[0].Value == value }
+}
+
+func none(found []query.Sample) bool { return len(found) == 0 }
+
+func TestATargetIsScrapedAndWhenItFailsHasNoValue(t *testing.T) {
+	p := newPage(t, "queue_length 7\n")
+	s, _, _ := scraped(t, nil, p.target())
+	becomes(t, s, `queue_length{job="test",namespace="shop"}`, "7", is(7))
+	changed := "queue_length 8\n"
+	p.text.Store(&changed)
+	becomes(t, s, "queue_length", "8, a second later", is(8))
+	down := ""
+	p.text.Store(&down)
+	began := time.Now()
+	becomes(t, s, "queue_length", "nothing", none)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("a target that fails has a value for %v after, which is about the lookback: want no more than the interval", took)
+	}
+	becomes(t, s, "up", "0", is(0))
+	p.text.Store(&changed)
+	becomes(t, s, "queue_length", "8 again", is(8))
+}
+
+func TestATargetThatIsNoLongerThereHasNoValue(t *testing.T) {
+	p := newPage(t, "queue_length 7\n")
+	s, changes, _ := scraped(t, nil, p.target())
+	becomes(t, s, "queue_length", "7", is(7))
+	changes <- nil
+	becomes(t, s, "queue_length", "nothing", none)
+	becomes(t, s, "up", "nothing", none)
+}
+
+func TestAScrapeThatExceedsALimitFailsAndIsCounted(t *testing.T) {
+	for _, c := range []struct {
+		name, text, counter string
+		change              func(*ScrapeOptions)
+	}{
+		{"samples", "a 1\nb 2\n", "prometheus_target_scrapes_exceeded_sample_limit_total", func(o *ScrapeOptions) { o.SampleLimit = 1 }},
+		{"bytes", "a 1\n# " + strings.Repeat("x", 200) + "\n", "prometheus_target_scrapes_exceeded_body_size_limit_total", func(o *ScrapeOptions) { o.BodyLimit = 100 }},
+		{"labels", `a{k="v",l="w"} 1` + "\n", "prometheus_target_scrape_pool_exceeded_label_limits_total", func(o *ScrapeOptions) { o.LabelLimit = 4 }},
+		{"length of a value", `a{k="` + strings.Repeat("v", 300) + `"} 1` + "\n", "prometheus_target_scrape_pool_exceeded_label_limits_total", func(o *ScrapeOptions) { o.LabelValueLimit = 200 }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, _, registry := scraped(t, c.change, newPage(t, c.text).target())
+			becomes(t, s, "up", "0", is(0))
+			if found := ask(t, s, "a", time.Now()); len(found) != 0 {
+				t.Errorf("it was kept: %v", found)
+			}
+			if c.name != "labels" && c.name != "length of a value" && metric(t, registry, c.counter) < 1 {
+				t.Errorf("%s is 0", c.counter)
+			}
+		})
+	}
+}
+
+func TestIntervalsLongerThanHalfTheLookbackAndShorterThanASecondAreRefused(t *testing.T) {
+	s := open(t, t.TempDir(), noon, nil)
+	for _, interval := range []time.Duration{0, time.Second - 1, 30*time.Second + 1} {
+		o := ScrapeDefaults()
+		o.Interval = interval
+		if _, err := s.NewScraper(o, nil); err == nil || !strings.Contains(err.Error(), "interval") {
+			t.Errorf("an interval of %v: error %v", interval, err)
+		}
+	}
+	o := ScrapeDefaults()
+	o.BodyLimit = 0
+	if _, err := s.NewScraper(o, nil); err == nil || !strings.Contains(err.Error(), "limit") {
+		t.Errorf("no limit to the size: error %v", err)
+	}
+	if _, err := s.NewScraper(ScrapeDefaults(), []target.Job{{Name: "a"}, {Name: "a"}}); err == nil || !strings.Contains(err.Error(), `"a"`) {
+		t.Errorf("two jobs of one name: error %v", err)
+	}
+}

@@ -1,0 +1,96 @@
+package wanted
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubelabels "k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// policy returns one that publishes 4 replicas, seen at noon.
+func policy(name string, change ...func(*v1alpha1.ReplicaPolicy)) client.Object {
+	p := &v1alpha1.ReplicaPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	p.Spec.Mode = v1alpha1.ReplicasViaHPA
+	p.Status.WantedReplicas = 4
+	p.Status.LastObservation = &v1alpha1.ReplicaObservation{Time: metav1.NewTime(noon)}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+// values returns the values by the names of policies.
+func values(t *testing.T, at time.Time, selector string, policies ...client.Object) map[string]float64 {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := kubelabels.Parse(selector)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Source{Clock: clocktesting.NewFakePassiveClock(at), StaleAfter: DefaultStaleAfter,
+		Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(policies...).Build()}
+	found, err := s.Values(t.Context(), "shop", parsed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, sample := range found {
+		if sample.Labels[NamespaceLabel] != "shop" || !sample.At.Equal(noon) {
+			t.Errorf("%+v: want namespace shop and the time of the observation", sample)
+		}
+		got[sample.Labels[NameLabel]] = sample.Value
+	}
+	return got
+}
+
+func TestWhatPoliciesWantIsFoundByTheirNames(t *testing.T) {
+	elsewhere := policy("c", func(p *v1alpha1.ReplicaPolicy) { p.Namespace = "other" })
+	more := policy("b", func(p *v1alpha1.ReplicaPolicy) { p.Status.WantedReplicas = 7 })
+	for selector, want := range map[string]map[string]float64{
+		"":              {"a": 4, "b": 7},
+		"name=b":        {"b": 7},
+		"name in (a,c)": {"a": 4},
+		"name!=b":       {"a": 4},
+		"other=x":       {},
+	} {
+		if diff := cmp.Diff(want, values(t, noon, selector, policy("a"), more, elsewhere)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", selector, diff)
+		}
+	}
+}
+
+func TestWhatIsNotCurrentIsNotServed(t *testing.T) {
+	if got := values(t, noon.Add(DefaultStaleAfter), "", policy("a")); len(got) != 1 {
+		t.Errorf("an observation as old as may be is not served")
+	}
+	if got := values(t, noon.Add(DefaultStaleAfter+time.Millisecond), "", policy("a")); len(got) != 0 {
+		t.Errorf("an older one is served: %v", got)
+	}
+	for what, change := range map[string]func(*v1alpha1.ReplicaPolicy){
+		"mode Act":           func(p *v1alpha1.ReplicaPolicy) { p.Spec.Mode = v1alpha1.ReplicasAct },
+		"mode Observe":       func(p *v1alpha1.ReplicaPolicy) { p.Spec.Mode = v1alpha1.ReplicasObserve },
+		"nothing wanted yet": func(p *v1alpha1.ReplicaPolicy) { p.Status.WantedReplicas = 0 },
+		"nothing observed":   func(p *v1alpha1.ReplicaPolicy) { p.Status.LastObservation = nil },
+		"being deleted": func(p *v1alpha1.ReplicaPolicy) {
+			p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: noon}, []string{"a/b"}
+		},
+		"fewer than no replicas": func(p *v1alpha1.ReplicaPolicy) { p.Status.WantedReplicas = -1 },
+	} {
+		if got := values(t, noon, "", policy("a", change)); len(got) != 0 {
+			t.Errorf("%s: it is served: %v", what, got)
+		}
+	}
+}

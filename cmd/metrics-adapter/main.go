@@ -1,0 +1,50 @@
+// Command metrics-adapter measures what scales services, and serves it to autoscalers
+// through the custom and the external metrics API.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/component-base/cli"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"supercargo.dev/supercargo/autoscaler/adapter/app"
+	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/version"
+)
+
+func main() {
+	os.Exit(cli.Run(newCommand()))
+}
+
+func newCommand() *cobra.Command {
+	o := app.Defaults()
+	var kubeconfig string
+	cmd := &cobra.Command{
+		Use:   "metrics-adapter",
+		Short: "Scrape metrics, keep them for a while, and serve them and what ReplicaPolicies want to autoscalers",
+		Example: `  # In the cluster
+  metrics-adapter --config=/etc/supercargo/metrics.yaml
+
+  # Beside KEDA, which has external.metrics.k8s.io
+  metrics-adapter --external-metrics=false`,
+		Version: version.Version,
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			var err error
+			if o.Config, err = operator.Load(kubeconfig); err != nil {
+				return err
+			}
+			o.UseKubeconfig(kubeconfig)
+			o.Log = klog.Background()
+			ctrl.SetLogger(o.Log)
+			return app.Run(ctrl.SetupSignalHandler(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: the cluster this runs in, else $KUBECONFIG or ~/.kube/config)")
+	o.AddFlags(flags)
+	return cmd
+}
