@@ -165,8 +165,9 @@ func (p *parameters) flag(name string) bool {
 	return is
 }
 
-// matcher is one label matcher, with the value quoted.
-func matcher(label, op, value string) string { return label + op + strconv.Quote(value) }
+// matcher is one label matcher, with the value quoted: in ASCII, since PromQL does not
+// take U+FFFD as it is.
+func matcher(label, op, value string) string { return label + op + strconv.QuoteToASCII(value) }
 
 // selector is a label selector of what is not empty; "" if nothing is left.
 func selector(matchers ...string) string {

@@ -1,10 +1,13 @@
 package preset
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
 	"pgregory.net/rapid"
 )
 
@@ -90,6 +93,60 @@ func TestBadParametersAreAllNamed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPrometheusReadsWhatIsAsked parses queries with Prometheus' own parser: whatever
+// parameters say, they are a query for one value, and each label has the value given.
+func TestPrometheusReadsWhatIsAsked(t *testing.T) {
+	read := parser.NewParser(parser.Options{})
+	values := func(t *rapid.T, query string) map[string]string {
+		expr, err := read.ParseExpr(query)
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		found := map[string]string{}
+		for _, selector := range parser.ExtractSelectors(expr) {
+			for _, m := range selector {
+				if m.Type == labels.MatchEqual && m.Name != labels.MetricName {
+					found[m.Name] = m.Value
+				}
+			}
+		}
+		return found
+	}
+	text := rapid.OneOf(rapid.StringN(1, 30, -1), rapid.SampledFrom([]string{`"}[1m]))or vector(1)#`, `\`, `\"`, "\n", "`", "}", "\x00", "${x}"}))
+	rapid.Check(t, func(t *rapid.T) {
+		namespace, job, upstream := text.Draw(t, "namespace"), text.Draw(t, "job"), text.Draw(t, "upstream")
+		given := map[string]string{"job": job, "percentile": "99.9", "window": "1500ms"}
+		want := map[string]string{"namespace": namespace, "job": job}
+		if rapid.Bool().Draw(t, "of an upstream") {
+			given["upstream"], want["upstream"] = upstream, upstream
+		}
+		q, err := New(Nginx, namespace, given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, query := range []string{q.ArrivalRate, q.ResponseTime, q.Percentile, q.QueueLength} {
+			if diff := cmp.Diff(want, values(t, query)); diff != "" {
+				t.Fatalf("%s: labels (-want +got):\n%s", query, diff)
+			}
+		}
+		q, err = New(IngressNginx, namespace, map[string]string{"ingress": job, "service": upstream})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = map[string]string{"exported_namespace": namespace, "ingress": job, "exported_service": upstream}
+		for _, query := range []string{q.ArrivalRate, q.ResponseTime, q.Percentile, q.QueueLength} {
+			if diff := cmp.Diff(want, values(t, query)); diff != "" {
+				t.Fatalf("%s: labels (-want +got):\n%s", query, diff)
+			}
+		}
+		q, err = New(ContainerCPU, namespace, map[string]string{"pods": regexp.QuoteMeta(job), "container": upstream})
+		if err != nil {
+			t.Fatal(err)
+		}
+		values(t, q.Utilization)
+	})
 }
 
 // TestNoParameterLeavesItsQuotes: without what stands in quotes, a query is the same
