@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/fleet"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
@@ -31,6 +32,11 @@ type Options struct {
 	// ClusterAPIConfig reaches the cluster that has the MachineDeployments; nil if that
 	// is the same.
 	ClusterAPIConfig *rest.Config
+	// MetricSources are what ReplicaPolicies may ask for measurements.
+	MetricSources []source.Config
+	// ScaleKinds are what ReplicaPolicies may scale, as resource.group; empty for
+	// DefaultScaleKinds.
+	ScaleKinds []string
 }
 
 // Run runs the autoscaler until ctx ends or something fails that a restart may mend.
@@ -40,6 +46,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if err := addFleets(m, o); err != nil {
+		return err
+	}
+	if err := addPolicies(m, o); err != nil {
 		return err
 	}
 	return operator.Run(ctx, name, m)

@@ -16,6 +16,7 @@ var pure = []string{
 	"autoscaler/planner",
 	"autoscaler/replica/baseline",
 	"autoscaler/replica/catalogue",
+	"autoscaler/replica/decide",
 	"autoscaler/replica/doublethreshold",
 	"autoscaler/replica/hpa",
 	"autoscaler/replica/inversequeue",

@@ -72,6 +72,7 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/agent/policy.yaml":                     4,
 		"../../manifests/agent/daemonset.yaml":                  1,
 		"../../manifests/samples/nodefleet.yaml":                1,
+		"../../manifests/samples/replicapolicy.yaml":            1,
 		"../../manifests/samples/migration.yaml":                1,
 		"../../manifests/openstack/rbac.yaml":                   4,
 		"../../manifests/samples/nodefleet-openstack.yaml":      2,
@@ -104,12 +105,13 @@ func TestDeploymentsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 }
 
 // TestProgramsMayWriteNoMoreThanTheirPagesSay holds their rights to what
-// docs/nodefleet.md, docs/migration.md and docs/agent.md say.
+// docs/nodefleet.md, docs/replicas.md, docs/migration.md and docs/agent.md say.
 func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 	leads := []string{"create events", "patch events", "create leases", "update leases"}
 	for file, want := range map[string][]string{
 		"../../manifests/autoscaler/rbac.yaml": append([]string{
 			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "create migrations", "delete migrations", "update nodefleets/status",
+			"update deployments/scale", "update statefulsets/scale", "update replicasets/scale", "update replicapolicies/status",
 		}, leads...),
 		"../../manifests/openstack/rbac.yaml":      {"delete nodes"},
 		"../../manifests/evictions/base/rbac.yaml": {"create migrations", "patch validatingwebhookconfigurations", "create secrets", "update secrets"},

@@ -91,6 +91,7 @@ func objectIn(t *testing.T, file string) map[string]any {
 func TestSamplesMeetTheDefinitionsOfTheirKinds(t *testing.T) {
 	for file, definition := range map[string]string{
 		"nodefleet.yaml": "nodefleets", "nodefleet-openstack.yaml": "nodefleets", "machineprofile.yaml": "machineprofiles",
+		"replicapolicy.yaml": "replicapolicies",
 	} {
 		k := readKind(t, "crd/supercargo.dev_"+definition+".yaml")
 		if found := k.faults(t, objectIn(t, "../../manifests/samples/"+file)); len(found) > 0 {
@@ -146,5 +147,46 @@ func TestMachineProfilesThatCannotBeAreRefused(t *testing.T) {
 		if found := strings.Join(k.faults(t, o), "\n"); !strings.Contains(found, tc.says) {
 			t.Errorf("%s: %q, want %q", name, found, tc.says)
 		}
+	}
+}
+
+func TestReplicaPoliciesThatCannotBeAreRefused(t *testing.T) {
+	k := readKind(t, "crd/supercargo.dev_replicapolicies.yaml")
+	type object = map[string]any
+	for name, tc := range map[string]struct {
+		spoil func(spec object)
+		says  string
+	}{
+		"no most":                    {func(s object) { delete(s, "maxReplicas") }, "spec.maxReplicas: Required value"},
+		"least above most":           {func(s object) { s["minReplicas"] = int64(41) }, "minReplicas must not exceed maxReplicas"},
+		"no replicas":                {func(s object) { s["minReplicas"] = int64(0) }, "spec.minReplicas"},
+		"no SLO":                     {func(s object) { delete(s, "slo") }, "this law needs slo"},
+		"no service":                 {func(s object) { delete(s, "service") }, "this law needs slo"},
+		"no such law":                {func(s object) { s["law"] = object{"name": "Astrology"} }, "Unsupported value"},
+		"constants of another law":   {func(s object) { s["law"].(object)["inverseQueue"] = object{"keep": int64(3)} }, "inverseQueue is for the law InverseQueue"},
+		"a rate of 0":                {func(s object) { s["service"].(object)["ratePerReplica"] = "0" }, "must be above 0"},
+		"a rate that is NaN":         {func(s object) { s["service"].(object)["ratePerReplica"] = "NaN" }, "ratePerReplica"},
+		"all weight on the past":     {func(s object) { s["service"].(object)["pastWeight"] = "1" }, "pastWeight must be below 1"},
+		"an SLO without a unit":      {func(s object) { s["slo"].(object)["responseTime"] = "100" }, "responseTime"},
+		"an SLO of a day":            {func(s object) { s["slo"].(object)["responseTime"] = "24h" }, "must be between 1ms and 1h"},
+		"nothing to measure":         {func(s object) { s["metrics"] = object{} }, "give preset or queries"},
+		"no query":                   {func(s object) { s["metrics"] = object{"queries": object{}} }, "spec.metrics.queries"},
+		"a misspelt constant":        {func(s object) { s["law"].(object)["predictive"] = object{"headrom": "0.1"} }, "unknown field"},
+		"a share below 0":            {func(s object) { s["law"].(object)["predictive"] = object{"headroom": "-0.1"} }, "must not be negative"},
+		"a mode that does not exist": {func(s object) { s["mode"] = "Dream" }, "Unsupported value"},
+	} {
+		o := objectIn(t, "../../manifests/samples/replicapolicy.yaml")
+		tc.spoil(o["spec"].(object))
+		if found := strings.Join(k.faults(t, o), "\n"); !strings.Contains(found, tc.says) {
+			t.Errorf("%s: %q, want %q", name, found, tc.says)
+		}
+	}
+	threshold := objectIn(t, "../../manifests/samples/replicapolicy.yaml")
+	spec := threshold["spec"].(object)
+	spec["law"] = object{"name": "DoubleThreshold"}
+	delete(spec, "slo")
+	delete(spec, "service")
+	if found := k.faults(t, threshold); len(found) > 0 {
+		t.Errorf("DoubleThreshold without SLO and service: %q", found)
 	}
 }

@@ -1,0 +1,48 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"supercargo.dev/supercargo/autoscaler/replica/decide"
+)
+
+// errOvertaken is for a scale that somebody else has changed since it was decided on.
+var errOvertaken = errors.New("somebody else has changed it")
+
+// conflicts is how often a write is tried again that came between two others: the
+// status of a Deployment changes often while it scales.
+const conflicts = 4
+
+// rescale writes the scale, if it still is what the decision was made on. The API server
+// refuses the write if the object has changed since it was read.
+func (l *look) rescale(ctx context.Context, out *decide.Outcome) error {
+	target := l.object.Spec.Target
+	key := types.NamespacedName{Namespace: l.key.Namespace, Name: target.Name}
+	kind := l.Kinds[groupKind(target)]
+	for attempt := 1; ; attempt++ {
+		scale, err := l.Scaler.Scale(ctx, kind, key)
+		if err != nil {
+			return fmt.Errorf("read the scale: %w", err)
+		}
+		switch int(scale.Spec.Replicas) {
+		case out.Replicas:
+			return nil // done already: the answer to an earlier write was lost
+		case out.From:
+		default:
+			return fmt.Errorf("it has %d replicas: %w", scale.Spec.Replicas, errOvertaken)
+		}
+		scale.Spec.Replicas = int32(out.Replicas)
+		err = l.Scaler.SetScale(ctx, kind, scale)
+		if err == nil {
+			return nil
+		}
+		if !apierrors.IsConflict(err) || attempt == conflicts {
+			return fmt.Errorf("write the scale: %w", err)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package decide
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/internal/queueing"
+)
+
+// The most that a status holds of each: an object in etcd is small.
+const (
+	maxListed  = 16
+	maxText    = 1024
+	maxMessage = 4096
+	// MaxMemory is how long a law's memory may be as JSON, in bytes.
+	MaxMemory = 128 << 10
+)
+
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
+}
+
+func clipped(texts []string) []string {
+	if len(texts) > maxListed {
+		texts = texts[:maxListed]
+	}
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		out[i] = clip(text, maxText)
+	}
+	return out
+}
+
+// figure is a number to six digits; empty for none. Numbers with a fraction do not come
+// through every client unchanged, and so stand as text.
+func figure(x float64) string {
+	if math.IsNaN(x) {
+		return ""
+	}
+	return strconv.FormatFloat(x, 'g', 6, 64)
+}
+
+// duration is seconds to the microsecond; nil for none that could be written.
+func duration(seconds float64) *metav1.Duration {
+	if !(seconds >= 0 && seconds < (10*365*24*time.Hour).Seconds()) {
+		return nil
+	}
+	return &metav1.Duration{Duration: time.Duration(math.Round(seconds*1e6)) * time.Microsecond}
+}
+
+// ObservationOf is what the status says of what was seen.
+func ObservationOf(out *Outcome) v1alpha1.ReplicaObservation {
+	o := &out.Observation
+	return v1alpha1.ReplicaObservation{
+		Time: metav1.NewTime(o.At.Add(-o.Age).Truncate(time.Second)), ArrivalRate: figure(o.ArrivalRate), ResponseTime: duration(o.ResponseTime),
+		QueueLength: figure(o.QueueLength), UtilizationPercent: figure(o.Utilization),
+		AskedReplicas: int32(o.Wanted), ReadyReplicas: int32(o.Ready), Notes: clipped(out.Notes),
+	}
+}
+
+// DecisionOf is what the status says of a decision, with what is expected of it.
+func (p *Policy) DecisionOf(out *Outcome) *v1alpha1.ReplicaDecision {
+	d := &v1alpha1.ReplicaDecision{
+		Time: metav1.NewTime(out.Observation.At.Truncate(time.Second)), Mode: p.Mode, From: int32(out.From), To: int32(out.Replicas),
+		Reasons: clipped(out.Reasons), Observation: ObservationOf(out),
+	}
+	o := &out.Observation
+	d.Expected.ArrivalRate = figure(o.ArrivalRate)
+	if rate := o.ArrivalRate; p.model != nil && rate > 0 && !math.IsInf(rate, 0) {
+		s := queueing.System{Servers: out.Replicas, ArrivalRate: rate, ServiceRate: p.model.ServiceRate(rate)}
+		d.Expected.ResponseTime, d.Expected.UtilizationPercent = duration(s.Response()), figure(p.load(rate, out.Replicas))
+	} else if o.Utilization >= 0 && !math.IsInf(o.Utilization, 0) {
+		d.Expected.UtilizationPercent = figure(o.Utilization * float64(o.Ready) / float64(out.Replicas))
+	}
+	if out.Replicas > o.Ready {
+		d.Expected.ReadySeconds = int64(math.Ceil(o.StartUp.Seconds()))
+	}
+	return d
+}
+
+// Settle sets beside what a decision expected what came of it: at the first look with
+// all measurements after as many pods were Ready, since readyAt, for as long as
+// measurements may be old. Before, they are of other replicas too. Nothing comes of what
+// is only observed. It says whether it did.
+func (p *Policy) Settle(d *v1alpha1.ReplicaDecision, out *Outcome, readyAt time.Time) bool {
+	o := &out.Observation
+	if d == nil || d.Measured != nil || d.Mode == v1alpha1.ReplicasObserve || out.Missing != "" || out.Off ||
+		readyAt.IsZero() || o.Ready != int(d.To) || o.At.Sub(readyAt) < p.MaxAge {
+		return false
+	}
+	d.Measured = &v1alpha1.ReplicaOutcome{
+		ArrivalRate: figure(o.ArrivalRate), ResponseTime: duration(o.ResponseTime), UtilizationPercent: figure(o.Utilization),
+		ReadySeconds: max(0, int64(readyAt.Sub(d.Time.Time).Seconds())),
+	}
+	return true
+}
+
+// Save writes memory for the status. It fails if that is longer than MaxMemory.
+func (p *Policy) Save(m law.Memory, now time.Time) (*v1alpha1.LawMemory, error) {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("write the memory of law %s: %w", p.Name(), err)
+	}
+	if len(text) > MaxMemory {
+		return nil, fmt.Errorf("the memory of law %s has %d bytes, and %d may be kept: a restart begins anew; choose fewer models", p.Name(), len(text), MaxMemory)
+	}
+	return &v1alpha1.LawMemory{Of: clip(p.Of, 256), Time: metav1.NewTime(now.Truncate(time.Second)), Data: runtime.RawExtension{Raw: text}}, nil
+}
+
+// Recall reads memory that was saved. Memory of another law, SLO or service is passed
+// over. It fails for memory that cannot be read; then, too, the law begins anew.
+func (p *Policy) Recall(saved *v1alpha1.LawMemory) (law.Memory, error) {
+	if saved == nil || saved.Of != clip(p.Of, 256) {
+		return p.Restore(nil)
+	}
+	m, err := p.Restore(saved.Data.Raw)
+	if err != nil {
+		fresh, _ := p.Restore(nil)
+		return fresh, err
+	}
+	return m, nil
+}

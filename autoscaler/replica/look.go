@@ -1,0 +1,170 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/replica/decide"
+)
+
+// look is one step of one policy.
+type look struct {
+	*Reconciler
+	*tracked
+	now time.Time
+	// again is when to come back; 0: when woken.
+	again time.Duration
+}
+
+// faultRetry is how long is waited where somebody has to put something right that is
+// not watched.
+const faultRetry = time.Minute
+
+// actRetry is how long is waited before a decision that could not be carried out is
+// tried again, as long as it is the last one.
+const actRetry = 5 * time.Second
+
+// run takes the policy one step on: it asks, or decides by what was answered, or waits.
+func (l *look) run(ctx context.Context) error {
+	l.status.ObservedGeneration = l.object.Generation
+	if l.invalid != nil {
+		l.idle("Invalid", l.invalid.Error())
+		return nil
+	}
+	s := l.Sources[l.object.Spec.Metrics.Source]
+	if s == nil {
+		l.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler was told of no source %q: see --metrics-url and --metrics-sources", l.object.Spec.Metrics.Source))
+		return nil
+	}
+	target, err := l.target(ctx)
+	if fault, is := isFault(err); is {
+		l.idle(fault.reason, fault.Error())
+		l.again = faultRetry
+		return nil
+	} else if err != nil {
+		return err
+	}
+	standing, err := l.standing(ctx)
+	if err != nil {
+		return err
+	}
+	answers, askedAt, answered := l.measured.take()
+	if !answered {
+		return l.wait(ctx, s, standing)
+	}
+	return l.decide(ctx, target, standing, answers, askedAt)
+}
+
+// idle is for a policy that cannot do anything. Measurements for it are given up.
+func (l *look) idle(reason, message string) {
+	l.cancel()
+	l.measured.drop()
+	l.due, l.last, l.pending, l.scale = time.Time{}, nil, nil, nil
+	l.condition(decide.Condition{Type: v1alpha1.PolicyReady, Reason: reason, Message: message})
+	l.tell(corev1.EventTypeWarning, reason, "Look", message)
+	forgetWanted(l.key)
+}
+
+// wait asks the source when that is due. Until then what somebody else has done is told,
+// and what could not be carried out is tried again.
+func (l *look) wait(ctx context.Context, s *Source, standing *decide.Standing) error {
+	if l.last != nil {
+		l.judge(standing)
+	}
+	if !l.now.Before(l.due) {
+		l.ask(l.tracked, s, l.now)
+		return nil
+	}
+	l.again = until(l.now, l.due)
+	if l.pending != nil && standing.Conflict(l.sound.Mode) == "" {
+		return l.act(ctx, l.pending)
+	}
+	return nil
+}
+
+// decide lets the law look, and carries out what it decides.
+func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Standing, answers []decide.Answer, askedAt time.Time) error {
+	total, ready, startUp, err := l.count(ctx, l.tracked, target.selector)
+	if err != nil {
+		return err
+	}
+	l.recall()
+	seen := decide.Seen{Now: l.now, Asked: target.asked, Ready: ready, Wanted: int(l.status.WantedReplicas), Answers: answers}
+	if startUp != nil {
+		seen.StartUp = startUp.Mean.Duration
+	}
+	began := l.Clock.Now()
+	memory, out := l.sound.Look(l.memory, seen)
+	metricDecisionSeconds.Observe(l.Clock.Since(began).Seconds())
+	conflict := standing.Conflict(l.sound.Mode) != ""
+	if conflict {
+		// What is measured comes of somebody else's decisions: nothing is learned from it.
+		out.Replicas = out.From
+	} else {
+		l.memory = memory
+	}
+	l.looks++
+	l.last, l.pending = &out, nil
+	l.due = askedAt.Add(l.stagger(out.Next))
+	l.again = until(l.now, l.due)
+	l.status.AskedReplicas, l.status.Replicas, l.status.ReadyReplicas, l.status.StartUp = int32(target.asked), int32(total), int32(ready), startUp
+	l.judge(standing)
+	l.record(&out, conflict)
+	if conflict || out.Off || !out.Changes() {
+		return nil
+	}
+	return l.act(ctx, &out)
+}
+
+// recall reads the law's memory from the status, at the first look.
+func (l *look) recall() {
+	if l.memory != nil {
+		return
+	}
+	var err error
+	if l.memory, err = l.sound.Recall(l.status.Memory); err != nil {
+		l.tell(corev1.EventTypeWarning, "Forgot", "Recall", "The law begins anew: "+err.Error())
+	}
+}
+
+// act carries out a decision. What was changed by somebody else meanwhile is left as it
+// is: the next look sees it.
+func (l *look) act(ctx context.Context, out *decide.Outcome) error {
+	if l.sound.Mode != v1alpha1.ReplicasAct {
+		return nil
+	}
+	target := l.object.Spec.Target
+	what := fmt.Sprintf("%s %s from %d to %d replicas", target.Kind, target.Name, out.From, out.Replicas)
+	if l.DryRun {
+		ctrl.LoggerFrom(ctx).Info("Would scale "+what, "policy", l.key, "reasons", out.Reasons)
+		return nil
+	}
+	switch err := l.rescale(ctx, out); {
+	case errors.Is(err, errOvertaken):
+		l.pending, l.scale = nil, nil
+		l.tell(corev1.EventTypeWarning, "Overtaken", "Scale", "Did not scale "+what+": "+err.Error())
+	case err != nil:
+		l.pending, l.scale = out, nil
+		message := "Could not scale " + what + ": " + err.Error()
+		l.condition(decide.Condition{Type: v1alpha1.PolicyReady, Reason: "NotScaled", Message: message})
+		l.tell(corev1.EventTypeWarning, "NotScaled", "Scale", message)
+		ctrl.LoggerFrom(ctx).Error(err, "Could not scale", "target", target.Name)
+		l.comeBack(actRetry)
+	default:
+		l.pending, l.scale = nil, nil
+		direction := "out"
+		if out.Replicas < out.From {
+			direction = "in"
+		}
+		metricScalings.WithLabelValues(l.key.Namespace, l.key.Name, direction).Inc()
+		l.status.AskedReplicas = int32(out.Replicas)
+		l.tell(corev1.EventTypeNormal, "Scaled", "Scale", fmt.Sprintf("Scaled %s: %s", what, out.Reasons[0]))
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/adapter/query"
+	"supercargo.dev/supercargo/autoscaler/replica/decide"
+)
+
+// Source is where measurements come from.
+type Source struct {
+	name    string
+	querier query.Querier
+	timeout time.Duration
+	slots   chan struct{}
+}
+
+// queriesAtATime bounds what one source is asked at once.
+const queriesAtATime = 64
+
+// NewSource returns a source. A round of questions is given up after timeout, waiting
+// for others included.
+func NewSource(name string, querier query.Querier, timeout time.Duration) *Source {
+	return &Source{name: name, querier: querier, timeout: timeout, slots: make(chan struct{}, queriesAtATime)}
+}
+
+// answer asks all questions at once, as of a moment. It returns within the time-out as
+// far as the querier heeds its context.
+func (s *Source) answer(ctx context.Context, questions []decide.Question, at time.Time) []decide.Answer {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.timeout, fmt.Errorf("source %s has not answered within %v", s.name, s.timeout))
+	defer cancel()
+	answers := make([]decide.Answer, len(questions))
+	var wg sync.WaitGroup
+	for i, q := range questions {
+		wg.Go(func() { answers[i] = s.one(ctx, q, at) })
+	}
+	wg.Wait()
+	return answers
+}
+
+func (s *Source) one(ctx context.Context, q decide.Question, at time.Time) decide.Answer {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+	case <-ctx.Done():
+		return decide.Read(q.Measurement, at, nil, nil, context.Cause(ctx))
+	}
+	var found []query.Sample
+	var warnings []string
+	var err error
+	if w, ok := s.querier.(query.Warner); ok {
+		found, warnings, err = w.QueryWarned(ctx, q.PromQL, at)
+	} else {
+		found, err = s.querier.Query(ctx, q.PromQL, at)
+	}
+	if err != nil {
+		metricQueryFaults.WithLabelValues(s.name).Inc()
+	}
+	samples := make([]decide.Sample, len(found))
+	for i := range found {
+		samples[i] = decide.Sample{Value: found[i].Value, At: found[i].At}
+	}
+	return decide.Read(q.Measurement, at, samples, warnings, err)
+}
+
+// ask starts to ask for what a policy needs. The policy is woken when the answers are
+// there.
+func (r *Reconciler) ask(t *tracked, s *Source, now time.Time) {
+	round, ok := t.measured.begin(now)
+	if !ok {
+		return // it is under way
+	}
+	r.mu.Lock()
+	ctx, wake := r.running, r.wake
+	r.mu.Unlock()
+	ctx, t.cancel = context.WithCancel(ctx)
+	key, questions, cancel := t.key, t.sound.Questions, t.cancel
+	go func() {
+		defer cancel()
+		began := r.Clock.Now()
+		answers := s.answer(ctx, questions, now)
+		metricQuerySeconds.WithLabelValues(s.name).Observe(r.Clock.Since(began).Seconds())
+		if t.measured.end(round, answers) {
+			wake(key)
+		}
+	}()
+}

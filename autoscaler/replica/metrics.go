@@ -1,0 +1,88 @@
+package replica
+
+import (
+	"math"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/replica/decide"
+)
+
+// Metrics of ReplicaPolicies. namespace and name are those of one, source is the name of
+// what is asked.
+var (
+	// metricWanted is what HorizontalPodAutoscalers follow. Only policies in mode ViaHPA have
+	// it.
+	metricWanted = register(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: decide.WantedMetric,
+		Help: "Replicas that a ReplicaPolicy in mode ViaHPA asks for."}, policyLabels))
+
+	metricAsked           = gauge("asked_replicas", "Replicas that the target's own spec asks for.")
+	metricReady           = gauge("ready_replicas", "Pods of the target that are Ready.")
+	metricRate            = gauge("arrival_rate", "Requests per second, as measured last.")
+	metricResponse        = gauge("response_seconds", "Mean response time, as measured last.")
+	metricLooks           = counter("looks_total", "Looks of a law by what came of them: decided, held, missing (not measured), conflict.", "namespace", "name", "result")
+	metricScalings        = counter("scalings_total", "Changes of a target's scale.", "namespace", "name", "direction")
+	metricQueryFaults     = counter("query_faults_total", "Queries that brought no answer.", "source")
+	metricQuerySeconds    = histogram("query_seconds", "Time to measure all that a look needs.", prometheus.ExponentialBuckets(0.001, 2, 15), "source")
+	metricDecisionSeconds = register(prometheus.NewHistogram(prometheus.HistogramOpts{Subsystem: subsystem, Name: "decision_seconds",
+		Help: "Time for a decision.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 12)}))
+	metricStatusWrites = register(prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "status_writes_total",
+		Help: "Writes of a status of a ReplicaPolicy."}))
+)
+
+const subsystem = "supercargo_replicapolicy"
+
+var policyLabels = []string{"namespace", "name"}
+
+func register[C prometheus.Collector](c C) C {
+	metrics.Registry.MustRegister(c)
+	return c
+}
+
+func gauge(name, help string) *prometheus.GaugeVec {
+	return register(prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: subsystem, Name: name, Help: help}, policyLabels))
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return register(prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: name, Help: help}, labels))
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return register(prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels))
+}
+
+// publish sets the gauges of a policy after a look. What a policy without a claim to its
+// target would ask for is not published: a HorizontalPodAutoscaler follows whoever has
+// one.
+func (l *look) publish(standing *decide.Standing) {
+	namespace, name, out := l.key.Namespace, l.key.Name, l.last
+	if l.sound.Mode == v1alpha1.ReplicasViaHPA && standing.Conflict(l.sound.Mode) == "" && !out.Off {
+		metricWanted.WithLabelValues(namespace, name).Set(float64(out.Replicas))
+	} else {
+		forgetWanted(l.key)
+	}
+	metricAsked.WithLabelValues(namespace, name).Set(float64(l.status.AskedReplicas))
+	metricReady.WithLabelValues(namespace, name).Set(float64(l.status.ReadyReplicas))
+	for gauge, value := range map[*prometheus.GaugeVec]float64{metricRate: out.Observation.ArrivalRate, metricResponse: out.Observation.ResponseTime} {
+		if math.IsNaN(value) {
+			gauge.DeleteLabelValues(namespace, name)
+		} else {
+			gauge.WithLabelValues(namespace, name).Set(value)
+		}
+	}
+}
+
+// forgetWanted publishes nothing any more.
+func forgetWanted(key types.NamespacedName) { metricWanted.DeleteLabelValues(key.Namespace, key.Name) }
+
+// forgetMetrics drops those of a policy that is no more.
+func forgetMetrics(key types.NamespacedName) {
+	for _, v := range []interface {
+		DeletePartialMatch(labels prometheus.Labels) int
+	}{metricWanted, metricAsked, metricReady, metricRate, metricResponse, metricLooks, metricScalings} {
+		v.DeletePartialMatch(prometheus.Labels{"namespace": key.Namespace, "name": key.Name})
+	}
+}

@@ -1,0 +1,158 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/replica/decide"
+)
+
+// pods are the pods of one policy, as counted last.
+type pods struct {
+	mu       sync.Mutex
+	selector labels.Selector
+	// counted is false when a pod has come, gone, or become Ready or unready since.
+	counted      bool
+	total, ready int
+	// starting has the pods that were seen, and whether they have not been Ready since. A
+	// pod that was Ready when it was seen first tells nothing: how often it started is not
+	// known.
+	starting map[types.UID]bool
+	startUp  *v1alpha1.StartUpTime
+}
+
+// readiness returns whether a pod is Ready, and since when.
+func readiness(p *corev1.Pod) (ready bool, since time.Time) {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+		}
+	}
+	return false, time.Time{}
+}
+
+// counts says whether a pod is one of the replicas there are to be: not one that
+// leaves or has ended.
+func counts(p *corev1.Pod) bool {
+	return p.DeletionTimestamp.IsZero() && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
+}
+
+// podMatters says whether a change of a pod changes what is counted.
+func podMatters(before, after *corev1.Pod) bool {
+	was, _ := readiness(before)
+	is, _ := readiness(after)
+	return was != is || counts(before) != counts(after) || before.UID != after.UID || !maps.Equal(before.Labels, after.Labels)
+}
+
+// podChanged tells the policies that count a pod. before is nil for one that has come,
+// after for one that has gone.
+func (r *Reconciler) podChanged(before, after *corev1.Pod) {
+	pod := after
+	if pod == nil {
+		pod = before
+	}
+	r.mu.Lock()
+	concerned := make([]*tracked, 0, 4)
+	for key, t := range r.tracked {
+		if key.Namespace == pod.Namespace {
+			concerned = append(concerned, t)
+		}
+	}
+	r.mu.Unlock()
+	for _, t := range concerned {
+		t.pods.changed(before, after)
+	}
+}
+
+func (p *pods) changed(before, after *corev1.Pod) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	selects := func(pod *corev1.Pod) bool {
+		return pod != nil && p.selector != nil && p.selector.Matches(labels.Set(pod.Labels))
+	}
+	if !selects(before) && !selects(after) {
+		return
+	}
+	p.counted = false
+	if after == nil {
+		delete(p.starting, before.UID)
+		return
+	}
+	p.watch(after)
+}
+
+// watch learns from a pod that was seen to start.
+func (p *pods) watch(pod *corev1.Pod) {
+	if p.starting == nil {
+		p.starting = map[types.UID]bool{}
+	}
+	ready, since := readiness(pod)
+	starting, known := p.starting[pod.UID]
+	switch {
+	case !counts(pod), restarted(pod):
+		p.starting[pod.UID] = false
+	case !known:
+		p.starting[pod.UID] = !ready
+	case ready && starting:
+		p.startUp = decide.LearnStartUp(p.startUp, since.Sub(pod.CreationTimestamp.Time))
+		p.starting[pod.UID] = false // it may become unready and Ready again: that is no start
+	}
+}
+
+// restarted says that a container has ended and was started again: when the pod becomes
+// Ready says nothing of how long a start takes.
+func restarted(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 0 })
+}
+
+// count returns how many pods there are and how many of them are Ready, and how long
+// they take to start. Pods are listed again if one of them has changed.
+func (r *Reconciler) count(ctx context.Context, t *tracked, selector labels.Selector) (total, ready int, startUp *v1alpha1.StartUpTime, err error) {
+	p := &t.pods
+	p.mu.Lock()
+	if p.selector == nil || p.selector.String() != selector.String() {
+		p.selector, p.counted, p.starting = selector, false, nil
+	}
+	if p.counted {
+		defer p.mu.Unlock()
+		return p.total, p.ready, p.startUp, nil
+	}
+	// What changes while they are listed is counted at the next look.
+	p.counted = true
+	p.mu.Unlock()
+	var list corev1.PodList
+	if err := r.Client.List(ctx, &list, client.InNamespace(t.key.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.counted = false
+		return 0, 0, nil, fmt.Errorf("list the pods of ReplicaPolicy %s: %w", t.key, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total, p.ready = 0, 0
+	there := make(map[types.UID]bool, len(list.Items))
+	for i := range list.Items {
+		pod := &list.Items[i]
+		there[pod.UID] = true
+		p.watch(pod)
+		if !counts(pod) {
+			continue
+		}
+		p.total++
+		if is, _ := readiness(pod); is {
+			p.ready++
+		}
+	}
+	maps.DeleteFunc(p.starting, func(uid types.UID, _ bool) bool { return !there[uid] })
+	return p.total, p.ready, p.startUp, nil
+}

@@ -1,0 +1,192 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/replica/decide"
+)
+
+const (
+	// maxMessage is how long a condition or an Event may be.
+	maxMessage = 1024
+	// rememberEvery is how often the status is written that says nothing new but the last
+	// measurements and the law's memory: what a crash loses was learned in that time.
+	rememberEvery = time.Minute
+	// writeGap is the least time between two writes of a status.
+	writeGap = 5 * time.Second
+)
+
+func clip(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage-len("…")], "") + "…"
+}
+
+// condition sets one of the status.
+func (l *look) condition(c decide.Condition) {
+	status := metav1.ConditionFalse
+	if c.True {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&l.status.Conditions, metav1.Condition{
+		Type: c.Type, Status: status, Reason: c.Reason, Message: clip(c.Message), ObservedGeneration: l.object.Generation,
+		LastTransitionTime: metav1.NewTime(l.now),
+	})
+}
+
+// judge sets the conditions by the last look and by who else scales the target, and
+// tells of what has begun to be wrong.
+func (l *look) judge(standing *decide.Standing) {
+	for _, c := range l.sound.Conditions(standing, l.last) {
+		before := meta.FindStatusCondition(l.status.Conditions, c.Type)
+		changed := before == nil || (before.Status == metav1.ConditionTrue) != c.True || before.Reason != c.Reason
+		l.condition(c)
+		wrong := c.True == (c.Type == v1alpha1.PolicyConflict || c.Type == v1alpha1.PolicyLimited)
+		switch {
+		case changed && wrong && c.Type != v1alpha1.PolicyReady:
+			l.tell(corev1.EventTypeWarning, c.Reason, "Look", c.Message)
+		case changed && !wrong:
+			l.resume(before)
+		}
+	}
+	l.publish(standing)
+}
+
+// resume lets what is over be told again when it comes back.
+func (l *look) resume(before *metav1.Condition) {
+	if before != nil {
+		delete(l.said, before.Reason)
+	}
+}
+
+// tell makes an Event, unless the same was said last for that reason.
+func (l *look) tell(kind, reason, action, message string) {
+	if l.said[reason] == message {
+		return
+	}
+	l.said[reason] = message
+	if l.DryRun {
+		ctrl.Log.Info(message, "policy", l.key, "reason", reason)
+		return
+	}
+	l.Events.Eventf(l.object, nil, kind, reason, action, "%s", clip(message))
+}
+
+// record writes down what was seen and decided.
+func (l *look) record(out *decide.Outcome, conflict bool) {
+	observed := decide.ObservationOf(out)
+	l.status.LastObservation = &observed
+	result := "decided"
+	switch {
+	case conflict:
+		result = "conflict"
+	case out.Missing != "":
+		result = "missing"
+	case out.Held:
+		result = "held"
+	}
+	metricLooks.WithLabelValues(l.key.Namespace, l.key.Name, result).Inc()
+	if conflict || out.Off {
+		return
+	}
+	l.status.WantedReplicas = int32(out.Replicas)
+	if out.Changes() {
+		l.status.LastDecision, l.readyAt = l.sound.DecisionOf(out), time.Time{}
+		return
+	}
+	d := l.status.LastDecision
+	if d == nil {
+		return
+	}
+	if out.Observation.Ready != int(d.To) {
+		l.readyAt = time.Time{}
+	} else if l.readyAt.IsZero() {
+		l.readyAt = l.now
+	}
+	l.sound.Settle(d, out, l.readyAt)
+}
+
+// news says whether the status says something new: another decision, another condition,
+// another spec. Measurements and memory are none.
+func (l *look) news() bool {
+	a, b := l.written, l.status
+	if a.ObservedGeneration != b.ObservedGeneration || a.WantedReplicas != b.WantedReplicas || len(a.Conditions) != len(b.Conditions) {
+		return true
+	}
+	if (a.LastDecision == nil) != (b.LastDecision == nil) || b.LastDecision != nil && (!a.LastDecision.Time.Equal(&b.LastDecision.Time) ||
+		a.LastDecision.To != b.LastDecision.To || (a.LastDecision.Measured == nil) != (b.LastDecision.Measured == nil)) {
+		return true
+	}
+	return !slices.EqualFunc(a.Conditions, b.Conditions, func(a, b metav1.Condition) bool {
+		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.ObservedGeneration == b.ObservedGeneration
+	})
+}
+
+// writeStatus writes the status if it says something new, or has not been written for a
+// while. A new one is held back while the last write is fresh.
+func (l *look) writeStatus(ctx context.Context) error {
+	since := l.now.Sub(l.writtenAt)
+	switch news := l.news(); {
+	case l.DryRun, equality.Semantic.DeepEqual(l.written, l.status):
+		return nil
+	case news && since < writeGap && since >= 0 && l.written.ObservedGeneration == l.status.ObservedGeneration:
+		l.comeBack(writeGap - since)
+		return nil
+	case !news && since < rememberEvery && since >= 0:
+		return nil
+	}
+	l.remember()
+	object := l.object.DeepCopy()
+	object.Status = *l.status.DeepCopy()
+	err := l.Client.Status().Update(ctx, object)
+	if apierrors.IsConflict(err) { // the cache was behind
+		if err = l.Live.Get(ctx, l.key, object); err == nil && object.UID == l.uid {
+			object.Status = *l.status.DeepCopy()
+			err = l.Client.Status().Update(ctx, object)
+		}
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write the status of ReplicaPolicy %s: %w", l.key, err)
+	}
+	metricStatusWrites.Inc()
+	l.written, l.writtenAt = l.status.DeepCopy(), l.now
+	return nil
+}
+
+// comeBack shortens the time to the next step.
+func (l *look) comeBack(after time.Duration) {
+	if l.again == 0 || l.again > after {
+		l.again = after
+	}
+}
+
+// remember puts the law's memory into the status.
+func (l *look) remember() {
+	if l.sound == nil || l.memory == nil {
+		return
+	}
+	saved, err := l.sound.Save(l.memory, l.now)
+	if err != nil {
+		l.condition(decide.Condition{Type: v1alpha1.PolicyRemembered, Reason: "TooLarge", Message: err.Error()})
+		l.tell(corev1.EventTypeWarning, "NotRemembered", "Remember", err.Error())
+		return
+	}
+	l.status.Memory = saved
+	l.condition(decide.Condition{Type: v1alpha1.PolicyRemembered, True: true, Reason: "Remembered", Message: "Who takes over goes on from status.memory"})
+}

@@ -1,0 +1,57 @@
+package replica
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/replica/decide"
+)
+
+// standing finds who else wants to scale the target.
+func (l *look) standing(ctx context.Context) (*decide.Standing, error) {
+	in, target := client.InNamespace(l.key.Namespace), policyTarget(l.object)
+	var policies v1alpha1.ReplicaPolicyList
+	if err := l.Client.List(ctx, &policies, in, client.MatchingFields{policiesByTarget: target}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the ReplicaPolicies of %s: %w", target, err)
+	}
+	s := &decide.Standing{}
+	slices.SortFunc(policies.Items, seniority)
+	for i := range policies.Items {
+		p := &policies.Items[i]
+		if p.UID == l.object.UID {
+			break
+		}
+		if p.Spec.Mode != v1alpha1.ReplicasObserve && p.DeletionTimestamp.IsZero() {
+			s.Older = p.Name
+			break
+		}
+	}
+	var scalers autoscalingv2.HorizontalPodAutoscalerList
+	if err := l.Client.List(ctx, &scalers, in, client.MatchingFields{autoscalersByTarget: target}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list the HorizontalPodAutoscalers of %s: %w", target, err)
+	}
+	slices.SortFunc(scalers.Items, func(a, b autoscalingv2.HorizontalPodAutoscaler) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range scalers.Items {
+		s.Autoscalers = append(s.Autoscalers, decide.Autoscaler{Name: scalers.Items[i].Name, Follows: follows(&scalers.Items[i])})
+	}
+	return s, nil
+}
+
+// seniority orders policies by who has a first claim to a target: the one that was made
+// first, ties by name.
+func seniority(a, b v1alpha1.ReplicaPolicy) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+}
+
+// follows says whether a HorizontalPodAutoscaler takes what policies publish.
+func follows(h *autoscalingv2.HorizontalPodAutoscaler) bool {
+	return slices.ContainsFunc(h.Spec.Metrics, func(m autoscalingv2.MetricSpec) bool {
+		return m.External != nil && m.External.Metric.Name == decide.WantedMetric
+	})
+}

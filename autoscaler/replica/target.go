@@ -1,0 +1,144 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// Scaler reads and writes the scale subresource of any kind, past the cache.
+type Scaler interface {
+	// Scale reads it.
+	Scale(ctx context.Context, kind schema.GroupVersionKind, key types.NamespacedName) (*autoscalingv1.Scale, error)
+	// SetScale writes one that was read. It fails with a conflict if the object has been
+	// changed since.
+	SetScale(ctx context.Context, kind schema.GroupVersionKind, scale *autoscalingv1.Scale) error
+}
+
+// NewScaler returns a Scaler that uses a client.
+func NewScaler(c client.SubResourceClientConstructor) Scaler { return scaler{c} }
+
+type scaler struct {
+	client.SubResourceClientConstructor
+}
+
+func parent(kind schema.GroupVersionKind, key types.NamespacedName) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	object.SetNamespace(key.Namespace)
+	object.SetName(key.Name)
+	return object
+}
+
+// Scale implements [Scaler].
+func (s scaler) Scale(ctx context.Context, kind schema.GroupVersionKind, key types.NamespacedName) (*autoscalingv1.Scale, error) {
+	raw := &unstructured.Unstructured{}
+	raw.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
+	if err := s.SubResource("scale").Get(ctx, parent(kind, key), raw); err != nil {
+		return nil, err
+	}
+	scale := &autoscalingv1.Scale{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, scale); err != nil {
+		return nil, fmt.Errorf("read the scale of %s %s: %w", kind.Kind, key, err)
+	}
+	return scale, nil
+}
+
+// SetScale implements [Scaler].
+func (s scaler) SetScale(ctx context.Context, kind schema.GroupVersionKind, scale *autoscalingv1.Scale) error {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(scale)
+	if err != nil {
+		return fmt.Errorf("write the scale of %s %s/%s: %w", kind.Kind, scale.Namespace, scale.Name, err)
+	}
+	raw := &unstructured.Unstructured{Object: object}
+	raw.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
+	return s.SubResource("scale").Update(ctx, parent(kind, client.ObjectKeyFromObject(scale)), client.WithSubResourceBody(raw))
+}
+
+// scaled is the scale of a target as read last.
+type scaled struct {
+	uid        types.UID
+	generation int64
+	readAt     time.Time
+	asked      int
+	selector   labels.Selector
+}
+
+// scaleAge is how old a scale may be of a target that counts no generations.
+const scaleAge = 30 * time.Second
+
+// targetFault is why a target cannot be scaled. Reason is for the condition Ready.
+type targetFault struct {
+	reason string
+	error
+}
+
+// Unwrap returns what it comes from.
+func (f *targetFault) Unwrap() error { return f.error }
+
+// groupKind is what a target is, whatever its version; empty if that is no version.
+func groupKind(t v1alpha1.ReplicaTarget) schema.GroupKind {
+	gv, err := schema.ParseGroupVersion(t.APIVersion)
+	if err != nil {
+		return schema.GroupKind{}
+	}
+	return gv.WithKind(t.Kind).GroupKind()
+}
+
+// target returns the scale of what a policy scales. It is read again when the cache has
+// the object at another generation.
+func (l *look) target(ctx context.Context) (*scaled, error) {
+	t := l.object.Spec.Target
+	key := types.NamespacedName{Namespace: l.key.Namespace, Name: t.Name}
+	kind, ok := l.Kinds[groupKind(t)]
+	if !ok {
+		return nil, &targetFault{"KindNotAllowed", fmt.Errorf("spec.target: the autoscaler may not scale %s of %s, or found none of it when it began: name it in --scale-kinds and grant it get, list and watch, and get and update of its scale", t.Kind, t.APIVersion)}
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	if err := l.Client.Get(ctx, key, object); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, &targetFault{"TargetNotFound", fmt.Errorf("there is no %s %s", t.Kind, key)}
+		}
+		return nil, fmt.Errorf("read %s %s: %w", t.Kind, key, err)
+	}
+	if s := l.scale; s != nil && s.uid == object.UID && s.generation == object.Generation && (s.generation != 0 || l.now.Sub(s.readAt) < scaleAge) {
+		return s, nil
+	}
+	read, err := l.Scaler.Scale(ctx, kind, key)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, &targetFault{"NotScalable", fmt.Errorf("%s %s has no scale subresource, or has just gone", t.Kind, key)}
+	case apierrors.IsForbidden(err):
+		return nil, &targetFault{"Forbidden", fmt.Errorf("read the scale of %s %s: %w", t.Kind, key, err)}
+	case err != nil:
+		return nil, fmt.Errorf("read the scale of %s %s: %w", t.Kind, key, err)
+	case read.Status.Selector == "":
+		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s does not say by which labels its pods are found", t.Kind, key)}
+	}
+	selector, err := labels.Parse(read.Status.Selector)
+	if err != nil {
+		return nil, &targetFault{"NotScalable", fmt.Errorf("the scale of %s %s says status.selector %q: %w", t.Kind, key, read.Status.Selector, err)}
+	}
+	l.scale = &scaled{uid: object.UID, generation: object.Generation, readAt: l.now, asked: int(read.Spec.Replicas), selector: selector}
+	return l.scale, nil
+}
+
+// isFault finds out whether an error is about the target, and not about reading it.
+func isFault(err error) (*targetFault, bool) {
+	var fault *targetFault
+	return fault, errors.As(err, &fault)
+}
