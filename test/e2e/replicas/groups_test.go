@@ -21,9 +21,10 @@ const (
 	groupPrefix = "supercargo-replicas-"
 )
 
-// period is how often a replica gets its share. The default of 100 ms would let a
-// request wait that long for its next millisecond.
-const period = 20 * time.Millisecond
+// period is how often a replica gets its share. With the default of 100 ms a request
+// would often wait that long for its next millisecond; with much less, a replica that
+// did not get its turn because others had the CPU would lose its share for good.
+const period = 40 * time.Millisecond
 
 // hierarchies are the folders in which a group is made: with version 1 one limits CPU
 // time and another counts it.

@@ -20,11 +20,11 @@ const (
 	series      = "../../data/web/flash-crowd.csv"
 	seriesFrom  = 2*time.Hour + 50*time.Minute
 	compression = 60  // seconds of the series in one of the test
-	rateFactor  = 0.7 // of the rates of the series
+	rateFactor  = 0.5 // of the rates of the series
 	seed        = 1
 	// meanWork is the CPU time of a request on average; it is exponentially
 	// distributed up to maxWork times that.
-	meanWork = 5 * time.Millisecond
+	meanWork = 4 * time.Millisecond
 	maxWork  = 8
 	// giveUp is how long a client waits.
 	giveUp = 10 * time.Second

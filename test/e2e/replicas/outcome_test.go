@@ -28,6 +28,8 @@ type outcome struct {
 	Statuses             map[int]int `json:"statuses"`
 	StartUpSeconds       float64     `json:"startUpSeconds"`
 	GeneratorLateSeconds float64     `json:"generatorLateSeconds"`
+	MachineBusyPercent   float64     `json:"machineBusyPercent"`   // of all its CPU time
+	MachineStolenPercent float64     `json:"machineStolenPercent"` // given to other machines on the same host
 	Looks                []step      `json:"looks"`
 }
 

@@ -19,19 +19,22 @@ import (
 
 // What each replica is.
 const (
-	millicores = 75
-	startupCPU = 40 * time.Millisecond // half a second at that share
+	millicores = 50
+	startupCPU = 15 * time.Millisecond // a third of a second at that share
 	lineLength = 100
 )
 
 // replica is a worker process, from being asked for to its end.
 type replica struct {
+	name        string
 	address     string
 	group       group
 	cmd         *exec.Cmd
 	asked       time.Time
 	ready, gone time.Time     // zero: not yet
 	leave       chan struct{} // closed when it is asked away
+	serves      chan struct{} // closed when it is ready
+	ended       chan struct{} // closed when it is gone
 	used        time.Duration // CPU time when last looked at
 }
 
@@ -80,26 +83,36 @@ func (p *pool) scale(n int) {
 		p.actions++
 	}
 	for len(p.wanted) > n {
-		last := p.wanted[len(p.wanted)-1]
-		p.wanted = p.wanted[:len(p.wanted)-1]
-		close(last.leave)
+		p.dismiss(p.wanted[len(p.wanted)-1])
 	}
 	for len(p.wanted) < n {
-		r := &replica{address: freeAddress(p.t), asked: time.Now(), leave: make(chan struct{})}
-		r.group = p.groups.limited(p.t, strconv.Itoa(len(p.all)), millicores)
-		r.cmd = exec.Command(p.program, "-listen", r.address, "-groups", r.group.join(), "-startup", startupCPU.String(), "-line", strconv.Itoa(lineLength))
-		r.cmd.Stderr = os.Stderr
-		r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		r.cmd.Env = append(os.Environ(), "GOMAXPROCS=2") // one burns, one answers
-		p.wanted, p.all = append(p.wanted, r), append(p.all, r)
-		p.running.Go(func() {
-			if err := p.live(r); err != nil {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				p.errs = append(p.errs, err)
-			}
-		})
+		p.begin(strconv.Itoa(len(p.all)))
 	}
+}
+
+// begin starts a replica. The caller holds the lock.
+func (p *pool) begin(name string) *replica {
+	r := &replica{name: name, address: freeAddress(p.t), asked: time.Now(), leave: make(chan struct{}), serves: make(chan struct{}), ended: make(chan struct{})}
+	r.group = p.groups.limited(p.t, name, millicores)
+	r.cmd = exec.Command(p.program, "-listen", r.address, "-groups", r.group.join(), "-startup", startupCPU.String(), "-line", strconv.Itoa(lineLength))
+	r.cmd.Stderr = os.Stderr
+	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	r.cmd.Env = append(os.Environ(), "GOMAXPROCS=2") // one burns, one answers
+	p.wanted, p.all = append(p.wanted, r), append(p.all, r)
+	p.running.Go(func() {
+		if err := p.live(r); err != nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.errs = append(p.errs, err)
+		}
+	})
+	return r
+}
+
+// dismiss asks a replica away. The caller holds the lock.
+func (p *pool) dismiss(r *replica) {
+	p.wanted = slices.DeleteFunc(p.wanted, func(other *replica) bool { return other == r })
+	close(r.leave)
 }
 
 // live is the life of one replica.
@@ -119,6 +132,7 @@ func (p *pool) live(r *replica) (err error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		r.gone = time.Now()
+		close(r.ended)
 	}()
 	if err := until(p.context(), "replica "+r.address+" is ready", func() (bool, error) {
 		select {
@@ -135,6 +149,7 @@ func (p *pool) live(r *replica) (err error) {
 	if err := p.rebalance(); err != nil {
 		return err
 	}
+	close(r.serves)
 	select {
 	case err := <-exited:
 		ended = true
