@@ -13,7 +13,7 @@ import (
 func TestNoRequestIsLostWhileReplicasComeAndGo(t *testing.T) {
 	const (
 		lasts = 8 * time.Second
-		apart = 5 * time.Millisecond
+		apart = 30 * time.Millisecond // far from what two replicas can do
 	)
 	hurry(t)
 	p := newPool(t, buildService(t), 3)

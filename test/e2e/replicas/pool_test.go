@@ -58,10 +58,24 @@ type pool struct {
 // newPool starts the first replicas and nginx before them, and ends all with the test.
 func newPool(t *testing.T, program string, n int) *pool {
 	t.Helper()
-	p := &pool{t: t, program: program, groups: newGroups(t)}
-	// Contexts of the test end before its clean-up.
-	t.Cleanup(p.stop)
+	p := emptyPool(t, program)
 	p.scale(n)
+	p.open(n)
+	return p
+}
+
+// emptyPool has no replicas yet.
+func emptyPool(t *testing.T, program string) *pool {
+	t.Helper()
+	p := &pool{t: t, program: program, groups: newGroups(t)}
+	t.Cleanup(p.stop)
+	return p
+}
+
+// open waits for the first replicas, and starts nginx before them.
+func (p *pool) open(n int) {
+	t := p.t
+	t.Helper()
 	if err := until(t.Context(), fmt.Sprintf("%d replicas are ready", n), func() (bool, error) {
 		ready, _ := p.count()
 		return ready == n, p.failure()
@@ -72,7 +86,6 @@ func newPool(t *testing.T, program string, n int) *pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.balancer, p.actions = b, 0
-	return p
 }
 
 // scale asks for n replicas. Surplus ones are the youngest.
@@ -273,7 +286,7 @@ func (p *pool) failure() error {
 
 // stop ends all replicas, which finish what they have, and nginx.
 func (p *pool) stop() {
-	p.scale(0)
+	p.scale(0) // contexts of the test have ended
 	p.running.Wait()
 	if p.balancer != nil {
 		p.balancer.stop(p.t)
