@@ -35,7 +35,7 @@ BIN      := bin
 DIST     := dist
 TOOLS    := bin/tools
 GO_BUILD := go build -buildvcs=false -ldflags "$(LDFLAGS)"
-BINARIES := kube-scheduler autoscaler descheduler metrics-adapter node-agent supercargo
+BINARIES := kube-scheduler autoscaler descheduler metrics-adapter nginx-exporter node-agent supercargo
 CHILDREN := kwok cluster-api# what the playground runs beside itself
 
 # Images are built apart from bin/, with paths trimmed, so that the same source
@@ -127,6 +127,10 @@ e2e-nodes: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsu
 .PHONY: e2e-workers
 e2e-workers: $(TOOLS)/gotestsum | $(DIST) ## Test against a real makeflow, Work Queue manager and worker (Debian's coop-computing-tools).
 	$(call go_test,e2e-workers,-tags workers -count 1 ./test/e2e/workers)
+
+.PHONY: e2e-replicas
+e2e-replicas: $(TOOLS)/gotestsum | $(DIST) ## Let laws scale real processes behind Debian's nginx (nginx, root); what came of it in dist/replicas.json.
+	$(call go_test,e2e-replicas,-tags replicas -count 1 ./test/e2e/replicas -report $(abspath $(DIST))/replicas.json)
 
 KILL_SEED ?= 1
 

@@ -3,7 +3,12 @@
 // A preset is a function of its parameters to PromQL, one query for each
 // measurement that it knows. Everything a parameter says ends up inside a quoted
 // label value, so that it can narrow a query and not change it, and the namespace
-// is always that of the policy.
+// of what is measured is always that of the policy.
+//
+// Every query answers one sample, or none where nothing is measured; none is not a
+// zero. A response time is NaN while no request was answered. Counters that begin
+// anew are for rate to mend. Answers of class 5xx count as arrivals and not as
+// response times: a service that fails at once is not a quick one.
 package preset
 
 import (
@@ -15,15 +20,21 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Queries are PromQL, each answering one sample; empty where there is none.
 type Queries struct {
 	// ArrivalRate is requests per second.
 	ArrivalRate string
-	// ResponseTime is seconds.
+	// ResponseTime is seconds, the mean of the requests answered within the window;
+	// with a parameter percentile that percentile of them.
 	ResponseTime string
-	// QueueLength is the requests inside, waiting and in service.
+	// Percentile is the percentile of response times in seconds, interpolated within
+	// the buckets of a histogram; [DefaultPercentile] without the parameter.
+	Percentile string
+	// QueueLength is the requests inside, waiting and in service: by Little's law, or
+	// connections with a request under way.
 	QueueLength string
 	// Utilization is the mean load of a Ready replica in percent of what it requests.
 	Utilization string
@@ -33,6 +44,8 @@ type Queries struct {
 const (
 	// IngressNginx is the metrics of ingress-nginx's controller.
 	IngressNginx = "ingress-nginx"
+	// Nginx is the metrics of the nginx-exporter beside any nginx.
+	Nginx = "nginx"
 	// ContainerCPU is the CPU that containers use, as kubelets tell it, in percent of
 	// what they request, as kube-state-metrics tells it.
 	ContainerCPU = "container-cpu"
@@ -41,6 +54,9 @@ const (
 // DefaultWindow is over what time rates are taken: two samples must be inside, so
 // that it is at least twice the scrape interval.
 const DefaultWindow = time.Minute
+
+// DefaultPercentile is the share of requests that are no slower.
+const DefaultPercentile = 0.95
 
 type entry struct {
 	name string
@@ -51,6 +67,7 @@ type entry struct {
 
 var entries = []entry{
 	{IngressNginx, []string{"ingress"}, []string{"service", "window", "percentile", "honorLabels"}, ingressNginx},
+	{Nginx, nil, []string{"upstream", "namespace", "job", "queue", "window", "percentile"}, nginx},
 	{ContainerCPU, []string{"pods"}, []string{"container", "window"}, containerCPU},
 }
 
@@ -82,6 +99,9 @@ func New(name, namespace string, given map[string]string) (Queries, error) {
 	for _, parameter := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(known, parameter) {
 			p.fault(parameter, "is not known, want one of "+strings.Join(known, ", "))
+		}
+		if !utf8.ValidString(given[parameter]) {
+			p.fault(parameter, fmt.Sprintf("is %q, want UTF-8", given[parameter]))
 		}
 	}
 	q := e.make(p)
@@ -145,41 +165,90 @@ func (p *parameters) flag(name string) bool {
 	return is
 }
 
-// matcher is one label matcher, with the value quoted.
-func matcher(label, op, value string) string { return label + op + strconv.Quote(value) }
+// matcher is one label matcher, with the value quoted: in ASCII, since PromQL does not
+// take U+FFFD as it is.
+func matcher(label, op, value string) string { return label + op + strconv.QuoteToASCII(value) }
 
-// selector is a label selector of what is not empty.
+// selector is a label selector of what is not empty; "" if nothing is left.
 func selector(matchers ...string) string {
-	return "{" + strings.Join(slices.DeleteFunc(matchers, func(m string) bool { return m == "" }), ",") + "}"
+	matchers = slices.DeleteFunc(slices.Clone(matchers), func(m string) bool { return m == "" })
+	if len(matchers) == 0 {
+		return ""
+	}
+	return "{" + strings.Join(matchers, ",") + "}"
 }
 
-// ingressNginx reads one ingress. Requests are counted when they have been answered,
-// so that arrivals show with the delay of a response. The requests inside are, by
-// Little's law, the response times that add up in a second. Prometheus calls labels
-// that a target has beside those of its own discovery exported_...; with
-// honorLabels, as the scrape configuration says, they keep their names.
+// value is that of a parameter, or what it is without one.
+func (p *parameters) value(name, otherwise string) string {
+	if text, ok := p.given[name]; ok {
+		return text
+	}
+	return otherwise
+}
+
+// equal is a matcher; "" for no value, which is no bound.
+func equal(label, value string) string {
+	if value == "" {
+		return ""
+	}
+	return matcher(label, "=", value)
+}
+
+// ingressNginx reads one ingress. Prometheus calls labels that a target has beside
+// those of its own discovery exported_...; with honorLabels, as the scrape
+// configuration says, they keep their names.
 func ingressNginx(p *parameters) Queries {
 	prefix := "exported_"
 	if p.flag("honorLabels") {
 		prefix = ""
 	}
-	service := ""
-	if name := p.given["service"]; name != "" {
-		service = matcher(prefix+"service", "=", name)
+	return p.web("nginx_ingress_controller_requests", "nginx_ingress_controller_request_duration_seconds", matcher("status", "!~", "5.."),
+		matcher(prefix+"namespace", "=", p.namespace), matcher("ingress", "=", p.given["ingress"]), equal(prefix+"service", p.given["service"]))
+}
+
+// nginx reads one nginx, or several whose requests count together. The namespace is
+// that of the policy unless a parameter names the one that nginx runs in; an empty
+// one is no bound, for servers that know no namespaces. Without an upstream the
+// queue is the connections with a request under way, of which each scrape of the
+// status page makes one; they do not tell upstreams apart.
+func nginx(p *parameters) Queries {
+	of := []string{equal("job", p.given["job"]), equal("namespace", p.value("namespace", p.namespace))}
+	q := p.web("nginx_log_requests_total", "nginx_log_request_duration_seconds", matcher("status", "!=", "5xx"),
+		append(slices.Clone(of), equal("upstream", p.given["upstream"]))...)
+	switch queue := p.value("queue", "connections"); {
+	case queue == "little":
+	case queue != "connections":
+		p.fault("queue", fmt.Sprintf("is %q, want connections or little", queue))
+	case p.given["upstream"] == "":
+		where := selector(of...)
+		q.QueueLength = "sum(clamp_min(nginx_connections_reading" + where + " + nginx_connections_writing" + where + " - 1, 0))"
+	case p.given["queue"] != "":
+		p.fault("queue", "is \"connections\", want little with an upstream: connections do not tell upstreams apart")
 	}
-	of := selector(matcher(prefix+"namespace", "=", p.namespace), matcher("ingress", "=", p.given["ingress"]), service)
-	window := p.window()
-	rate := func(metric string) string {
-		return fmt.Sprintf("rate(nginx_ingress_controller_%s%s[%s])", metric, of, window)
-	}
-	seconds := "sum(" + rate("request_duration_seconds_sum") + ")"
+	return q
+}
+
+// web has the queries of a counter of requests and a histogram of their response
+// times, of which good leaves out the failed ones. Requests are counted when they have
+// been answered, so that arrivals show with the delay of a response. The requests
+// inside are, by Little's law, the response times that add up in a second: those that
+// wait and were not answered yet are missing, so that it comes late where a line grows
+// quickly.
+func (p *parameters) web(counter, histogram, good string, of ...string) Queries {
+	window, all, answered := p.window(), selector(of...), selector(append(of, good)...)
+	rate := func(metric, of string) string { return fmt.Sprintf("rate(%s%s[%s])", metric, of, window) }
 	q := Queries{
-		ArrivalRate:  "sum(" + rate("requests") + ")",
-		ResponseTime: seconds + " / sum(" + rate("request_duration_seconds_count") + ")",
-		QueueLength:  seconds,
+		ArrivalRate:  "sum(" + rate(counter, all) + ")",
+		ResponseTime: "sum(" + rate(histogram+"_sum", answered) + ") / sum(" + rate(histogram+"_count", answered) + ")",
+		QueueLength:  "sum(" + rate(histogram+"_sum", all) + ")",
 	}
-	if share := p.percentile(); share > 0 {
-		q.ResponseTime = fmt.Sprintf("histogram_quantile(%g, sum by (le) (%s))", share, rate("request_duration_seconds_bucket"))
+	share := p.percentile()
+	quantile := func(share float64) string {
+		return fmt.Sprintf("histogram_quantile(%g, sum by (le) (%s))", share, rate(histogram+"_bucket", answered))
+	}
+	if q.Percentile = quantile(DefaultPercentile); share > 0 {
+		q.Percentile = quantile(share)
+		q.ResponseTime = q.Percentile
 	}
 	return q
 }

@@ -1,10 +1,13 @@
 package preset
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
 	"pgregory.net/rapid"
 )
 
@@ -16,14 +19,36 @@ func TestPresetsAreWrittenOut(t *testing.T) {
 	}{
 		{"an ingress", IngressNginx, map[string]string{"ingress": "web"}, Queries{
 			ArrivalRate: `sum(rate(nginx_ingress_controller_requests{exported_namespace="shop",ingress="web"}[60000ms]))`,
-			ResponseTime: `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{exported_namespace="shop",ingress="web"}[60000ms]))` +
-				` / sum(rate(nginx_ingress_controller_request_duration_seconds_count{exported_namespace="shop",ingress="web"}[60000ms]))`,
+			ResponseTime: `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{exported_namespace="shop",ingress="web",status!~"5.."}[60000ms]))` +
+				` / sum(rate(nginx_ingress_controller_request_duration_seconds_count{exported_namespace="shop",ingress="web",status!~"5.."}[60000ms]))`,
+			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{exported_namespace="shop",ingress="web",status!~"5.."}[60000ms])))`,
 			QueueLength: `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{exported_namespace="shop",ingress="web"}[60000ms]))`,
 		}},
-		{"one service of it, the slowest twentieth", IngressNginx, map[string]string{"ingress": "web", "service": "api", "window": "30s", "percentile": "95", "honorLabels": "true"}, Queries{
+		{"one service of it, the slowest tenth", IngressNginx, map[string]string{"ingress": "web", "service": "api", "window": "30s", "percentile": "90", "honorLabels": "true"}, Queries{
 			ArrivalRate:  `sum(rate(nginx_ingress_controller_requests{namespace="shop",ingress="web",service="api"}[30000ms]))`,
-			ResponseTime: `histogram_quantile(0.95, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{namespace="shop",ingress="web",service="api"}[30000ms])))`,
+			ResponseTime: `histogram_quantile(0.9, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{namespace="shop",ingress="web",service="api",status!~"5.."}[30000ms])))`,
+			Percentile:   `histogram_quantile(0.9, sum by (le) (rate(nginx_ingress_controller_request_duration_seconds_bucket{namespace="shop",ingress="web",service="api",status!~"5.."}[30000ms])))`,
 			QueueLength:  `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{namespace="shop",ingress="web",service="api"}[30000ms]))`,
+		}},
+		{"all that an nginx of the namespace does", Nginx, nil, Queries{
+			ArrivalRate: `sum(rate(nginx_log_requests_total{namespace="shop"}[60000ms]))`,
+			ResponseTime: `sum(rate(nginx_log_request_duration_seconds_sum{namespace="shop",status!="5xx"}[60000ms]))` +
+				` / sum(rate(nginx_log_request_duration_seconds_count{namespace="shop",status!="5xx"}[60000ms]))`,
+			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{namespace="shop",status!="5xx"}[60000ms])))`,
+			QueueLength: `sum(clamp_min(nginx_connections_reading{namespace="shop"} + nginx_connections_writing{namespace="shop"} - 1, 0))`,
+		}},
+		{"an upstream of an nginx elsewhere", Nginx, map[string]string{"upstream": "api", "namespace": "edge", "job": `"\`, "window": "1500ms"}, Queries{
+			ArrivalRate: `sum(rate(nginx_log_requests_total{job="\"\\",namespace="edge",upstream="api"}[1500ms]))`,
+			ResponseTime: `sum(rate(nginx_log_request_duration_seconds_sum{job="\"\\",namespace="edge",upstream="api",status!="5xx"}[1500ms]))` +
+				` / sum(rate(nginx_log_request_duration_seconds_count{job="\"\\",namespace="edge",upstream="api",status!="5xx"}[1500ms]))`,
+			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{job="\"\\",namespace="edge",upstream="api",status!="5xx"}[1500ms])))`,
+			QueueLength: `sum(rate(nginx_log_request_duration_seconds_sum{job="\"\\",namespace="edge",upstream="api"}[1500ms]))`,
+		}},
+		{"an nginx that nobody gave a namespace", Nginx, map[string]string{"namespace": "", "queue": "little", "percentile": "99"}, Queries{
+			ArrivalRate:  `sum(rate(nginx_log_requests_total[60000ms]))`,
+			ResponseTime: `histogram_quantile(0.99, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{status!="5xx"}[60000ms])))`,
+			Percentile:   `histogram_quantile(0.99, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{status!="5xx"}[60000ms])))`,
+			QueueLength:  `sum(rate(nginx_log_request_duration_seconds_sum[60000ms]))`,
 		}},
 		{"CPU", ContainerCPU, map[string]string{"pods": "web-.*"}, Queries{
 			Utilization: `100 * sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container!=""}[60000ms]))` +
@@ -57,6 +82,8 @@ func TestBadParametersAreAllNamed(t *testing.T) {
 		{IngressNginx, map[string]string{"ingress": "web", "window": "a while", "percentile": "100", "honorLabels": "perhaps", "colour": "red"},
 			[]string{`window is "a while"`, `percentile is "100"`, `honorLabels is "perhaps"`, "parameter colour is not known"}},
 		{IngressNginx, map[string]string{"ingress": "web", "window": "2h", "percentile": "NaN"}, []string{"1s to 1h", `percentile is "NaN"`}},
+		{Nginx, map[string]string{"upstream": "a", "queue": "connections"}, []string{"queue is", "want little with an upstream"}},
+		{Nginx, map[string]string{"queue": "long", "job": "\xff"}, []string{`queue is "long"`, `job is "\xff", want UTF-8`}},
 		{ContainerCPU, map[string]string{"pods": "("}, []string{"want a regular expression"}},
 	} {
 		_, err := New(tc.preset, "shop", tc.given)
@@ -66,6 +93,60 @@ func TestBadParametersAreAllNamed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPrometheusReadsWhatIsAsked parses queries with Prometheus' own parser: whatever
+// parameters say, they are a query for one value, and each label has the value given.
+func TestPrometheusReadsWhatIsAsked(t *testing.T) {
+	read := parser.NewParser(parser.Options{})
+	values := func(t *rapid.T, query string) map[string]string {
+		expr, err := read.ParseExpr(query)
+		if err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+		found := map[string]string{}
+		for _, selector := range parser.ExtractSelectors(expr) {
+			for _, m := range selector {
+				if m.Type == labels.MatchEqual && m.Name != labels.MetricName {
+					found[m.Name] = m.Value
+				}
+			}
+		}
+		return found
+	}
+	text := rapid.OneOf(rapid.StringN(1, 30, -1), rapid.SampledFrom([]string{`"}[1m]))or vector(1)#`, `\`, `\"`, "\n", "`", "}", "\x00", "${x}"}))
+	rapid.Check(t, func(t *rapid.T) {
+		namespace, job, upstream := text.Draw(t, "namespace"), text.Draw(t, "job"), text.Draw(t, "upstream")
+		given := map[string]string{"job": job, "percentile": "99.9", "window": "1500ms"}
+		want := map[string]string{"namespace": namespace, "job": job}
+		if rapid.Bool().Draw(t, "of an upstream") {
+			given["upstream"], want["upstream"] = upstream, upstream
+		}
+		q, err := New(Nginx, namespace, given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, query := range []string{q.ArrivalRate, q.ResponseTime, q.Percentile, q.QueueLength} {
+			if diff := cmp.Diff(want, values(t, query)); diff != "" {
+				t.Fatalf("%s: labels (-want +got):\n%s", query, diff)
+			}
+		}
+		q, err = New(IngressNginx, namespace, map[string]string{"ingress": job, "service": upstream})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = map[string]string{"exported_namespace": namespace, "ingress": job, "exported_service": upstream}
+		for _, query := range []string{q.ArrivalRate, q.ResponseTime, q.Percentile, q.QueueLength} {
+			if diff := cmp.Diff(want, values(t, query)); diff != "" {
+				t.Fatalf("%s: labels (-want +got):\n%s", query, diff)
+			}
+		}
+		q, err = New(ContainerCPU, namespace, map[string]string{"pods": regexp.QuoteMeta(job), "container": upstream})
+		if err != nil {
+			t.Fatal(err)
+		}
+		values(t, q.Utilization)
+	})
 }
 
 // TestNoParameterLeavesItsQuotes: without what stands in quotes, a query is the same
@@ -94,7 +175,7 @@ func TestNoParameterLeavesItsQuotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.OneOf(rapid.StringN(1, 30, -1), rapid.SampledFrom([]string{`"}[1m]))or vector(1)#`, `\`, `\"`, "\n", "`", "\xff"}))
+		text := rapid.OneOf(rapid.StringN(1, 30, -1), rapid.SampledFrom([]string{`"}[1m]))or vector(1)#`, `\`, `\"`, "\n", "`", "}"}))
 		q, err := New(IngressNginx, "shop", map[string]string{"ingress": text.Draw(t, "ingress"), "service": text.Draw(t, "service")})
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,180 @@
+// Package exporter serves what nginx says of itself to whoever scrapes it: a
+// sidecar beside nginx, without rights in the cluster.
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/pflag"
+	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/autoscaler/adapter/nginx"
+)
+
+// Options say what is read, and where it is served.
+type Options struct {
+	// StatusURL is that of the stub_status page, and LogPath the access log. One of
+	// them may be empty.
+	StatusURL, LogPath string
+	// Keep is how many bytes the access log may have before it is truncated; 0 if
+	// somebody else rotates it.
+	Keep int64
+	// Poll is how often the access log is read.
+	Poll time.Duration
+	// MaxUpstreams is how many upstreams are told apart.
+	MaxUpstreams int
+	// Listen is the address that /metrics is served on.
+	Listen string
+	// Clock times the polls.
+	Clock clock.WithTicker
+	// Log is told of faults, once for each change.
+	Log logr.Logger
+}
+
+// AddFlags adds a flag for each option.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.StatusURL, "status-url", "", "`URL` of nginx's stub_status page, such as http://127.0.0.1:8080/stub_status")
+	flags.StringVar(&o.LogPath, "access-log", "", "access log, a `file` in the format that --print-log-format prints")
+	flags.Int64Var(&o.Keep, "keep-log-bytes", 0, "truncate the access log when it is larger than this many `bytes`, for a log that nobody rotates; 0 leaves it alone")
+	flags.DurationVar(&o.Poll, "poll", 200*time.Millisecond, "how often the access log is read")
+	flags.IntVar(&o.MaxUpstreams, "max-upstreams", 100, "how many upstreams are told apart; the rest is counted as \"other\"")
+	flags.StringVar(&o.Listen, "listen", ":9113", "`address` to serve /metrics and /healthz on")
+}
+
+// statusTimeout bounds reading the status page, within the 10 s that scrapers wait.
+const (
+	statusTimeout = 2 * time.Second
+	maxPage       = 4 << 10
+)
+
+// Validate refuses options that say nothing to read, or cannot be, all faults at
+// once.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.StatusURL == "" && o.LogPath == "" {
+		errs = append(errs, errors.New("nothing to read: want --status-url or --access-log, or both"))
+	}
+	if o.StatusURL != "" {
+		u, err := url.Parse(o.StatusURL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			errs = append(errs, fmt.Errorf("--status-url %q: want an http or https URL", o.StatusURL))
+		}
+	}
+	if o.Keep < 0 {
+		errs = append(errs, fmt.Errorf("--keep-log-bytes %d: want 0 or more", o.Keep))
+	}
+	if o.Poll < time.Millisecond {
+		errs = append(errs, fmt.Errorf("--poll %v: want a millisecond or more", o.Poll))
+	}
+	if o.MaxUpstreams < 1 {
+		errs = append(errs, fmt.Errorf("--max-upstreams %d: want 1 or more", o.MaxUpstreams))
+	}
+	return errors.Join(errs...)
+}
+
+// Run serves until ctx ends. Ready, if it is not nil, is told the address.
+func Run(ctx context.Context, o Options, ready func(net.Addr)) error {
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return fmt.Errorf("serve the metrics: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var follower sync.WaitGroup
+	defer follower.Wait()
+	defer cancel()
+	registry := o.collect(ctx, &follower)
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	if ready != nil {
+		ready(listener.Addr())
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve the metrics: %w", err)
+	case <-ctx.Done():
+	}
+	return server.Close()
+}
+
+// collect starts reading what the options name, and registers what it counts.
+func (o *Options) collect(ctx context.Context, running *sync.WaitGroup) *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	if o.StatusURL != "" {
+		registry.MustRegister(&nginx.Page{Read: o.readStatus, Fault: once(o.Log, "the stub_status page")})
+	}
+	if o.LogPath != "" {
+		log := nginx.NewLog(nginx.Buckets, o.MaxUpstreams)
+		registry.MustRegister(log)
+		say := once(o.Log, "the access log")
+		follower := &nginx.Follower{Path: o.LogPath, Take: log.Line, Skipped: log.Garbled, Keep: o.Keep}
+		running.Go(func() {
+			follower.Run(ctx, o.Clock, o.Poll, func(err error) {
+				log.Fault(err)
+				say(err)
+			})
+		})
+	}
+	return registry
+}
+
+func (o *Options) readStatus() (nginx.Status, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, o.StatusURL, http.NoBody)
+	if err != nil {
+		return nginx.Status{}, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nginx.Status{}, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nginx.Status{}, fmt.Errorf("%s answers %s, want 200 OK", o.StatusURL, response.Status)
+	}
+	page, err := io.ReadAll(io.LimitReader(response.Body, maxPage))
+	if err != nil {
+		return nginx.Status{}, err
+	}
+	return nginx.ParseStatus(string(page))
+}
+
+// once logs an error when it is not the last one, and when there is none again.
+func once(log logr.Logger, what string) func(error) {
+	var mu sync.Mutex
+	last := ""
+	return func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		said := ""
+		if err != nil {
+			said = err.Error()
+		}
+		switch {
+		case said == last:
+		case err == nil:
+			log.Info("can be read again", "what", what)
+		default:
+			log.Error(err, "cannot be read, trying on", "what", what)
+		}
+		last = said
+	}
+}

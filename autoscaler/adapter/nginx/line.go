@@ -1,0 +1,160 @@
+package nginx
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Request is one line of the access log: a request that was answered, or given up.
+type Request struct {
+	// At is when the line was written, which is when the answer had been sent; zero
+	// if the line does not say.
+	At time.Time
+	// Status is the answer's HTTP status. nginx writes 499 where the client went
+	// away first, and 0 where there was no answer.
+	Status int
+	// Seconds is the time from the first byte read to the last byte sent.
+	Seconds float64
+	// UpstreamSeconds is the time spent with upstream servers, all tries together; NaN
+	// if none was asked.
+	UpstreamSeconds float64
+	// Bytes is the request's length, header included.
+	Bytes uint64
+	// Upstream is the name of the group of servers it was for; "" if the line does not
+	// say.
+	Upstream string
+}
+
+// Class is the status as metrics have it: 1xx to 5xx, and "other" for what is none.
+func (r Request) Class() string {
+	if r.Status < 100 || r.Status > 599 {
+		return "other"
+	}
+	return strconv.Itoa(r.Status/100) + "xx"
+}
+
+// Bounds of what is believed.
+const (
+	maxSeconds  = 1e7  // four months
+	maxMillis   = 1e15 // the year 33658
+	maxUpstream = 253  // characters, as a host's name
+)
+
+// ParseLine reads a line in [LogFormat], without its end. Numbers may be JSON
+// strings, as there, or bare. It refuses a line that is no JSON object, has no
+// status or request_time, or a number that cannot be.
+func ParseLine(line []byte) (Request, error) {
+	var said struct {
+		Msec            text `json:"msec"`
+		Status          text `json:"status"`
+		Seconds         text `json:"request_time"`
+		UpstreamSeconds text `json:"upstream_response_time"`
+		Bytes           text `json:"request_length"`
+		Upstream        text `json:"upstream"`
+	}
+	if err := json.Unmarshal(line, &said); err != nil {
+		return Request{}, fmt.Errorf("read a line of the access log: %w", err)
+	}
+	r := Request{Upstream: string(said.Upstream)}
+	if r.Upstream == "-" {
+		r.Upstream = ""
+	}
+	var errs [5]error
+	r.At, errs[0] = parseMoment(string(said.Msec))
+	r.Status, errs[1] = parseStatusCode(string(said.Status))
+	r.Seconds, errs[2] = parseSeconds(string(said.Seconds))
+	r.UpstreamSeconds, errs[3] = parseUpstream(string(said.UpstreamSeconds))
+	r.Bytes, errs[4] = parseBytes(string(said.Bytes))
+	if len(r.Upstream) > maxUpstream {
+		return Request{}, fmt.Errorf("read a line of the access log: an upstream's name of %d characters: want at most %d", len(r.Upstream), maxUpstream)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return Request{}, fmt.Errorf("read a line of the access log: %w", err)
+	}
+	return r, nil
+}
+
+// text is a JSON string, or a number as it was written.
+type text string
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (t *text) UnmarshalJSON(data []byte) error {
+	switch {
+	case data[0] == '"':
+		var s string
+		if err := json.Unmarshal(data, &s); err != nil {
+			return err
+		}
+		*t = text(s)
+	case data[0] == '-' || data[0] >= '0' && data[0] <= '9':
+		*t = text(data)
+	default:
+		return fmt.Errorf("%.20s: want a string or a number", data)
+	}
+	return nil
+}
+
+// parseMoment reads seconds since 1970 with milliseconds.
+func parseMoment(s string) (time.Time, error) {
+	if s == "" || s == "-" {
+		return time.Time{}, nil
+	}
+	seconds, err := strconv.ParseFloat(s, 64)
+	if millis := math.Round(seconds * 1000); err == nil && millis >= 0 && millis <= maxMillis {
+		return time.UnixMilli(int64(millis)), nil
+	}
+	return time.Time{}, fmt.Errorf("msec %q: want seconds since 1970", s)
+}
+
+func parseStatusCode(s string) (int, error) {
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || n > 999 {
+		return 0, fmt.Errorf("status %q: want an HTTP status", s)
+	}
+	return int(n), nil
+}
+
+func parseSeconds(s string) (float64, error) {
+	seconds, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(seconds >= 0 && seconds <= maxSeconds) {
+		return 0, fmt.Errorf("time %q: want seconds", s)
+	}
+	return seconds, nil
+}
+
+// parseUpstream adds up the tries: nginx joins them by commas, and by colons where
+// an internal redirect led to another group of servers. A try without an answer is
+// a dash.
+func parseUpstream(s string) (float64, error) {
+	sum, asked := 0.0, false
+	for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == ':' || r == ' ' }) {
+		if part == "-" {
+			continue
+		}
+		seconds, err := parseSeconds(part)
+		if err != nil {
+			return 0, fmt.Errorf("upstream %w", err)
+		}
+		sum, asked = sum+seconds, true
+	}
+	if !asked {
+		return math.NaN(), nil
+	}
+	return sum, nil
+}
+
+func parseBytes(s string) (uint64, error) {
+	if s == "" || s == "-" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(s, 10, 63)
+	if err != nil {
+		return 0, fmt.Errorf("request_length %q: want bytes", s)
+	}
+	return n, nil
+}

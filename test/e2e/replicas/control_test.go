@@ -1,0 +1,134 @@
+//go:build replicas
+
+package replicas
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/adapter/nginx"
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+)
+
+// sight sees a service as a law does: through nginx, and the CPU time of its replicas.
+type sight struct {
+	pool   *pool
+	follow *nginx.Follower
+	seen   []nginx.Request // since the last look
+	all    []nginx.Request
+	lost   int // lines that could not be read
+	last   time.Time
+}
+
+func newSight(t *testing.T, p *pool) *sight {
+	s := &sight{pool: p, last: time.Now()}
+	s.follow = &nginx.Follower{Path: filepath.Join(p.balancer.dir, "access.log"), Skipped: func() { s.lost++ }, Take: func(line []byte) {
+		r, err := nginx.ParseLine(line)
+		if err != nil {
+			s.lost++
+			return
+		}
+		s.seen, s.all = append(s.seen, r), append(s.all, r)
+	}}
+	t.Cleanup(s.follow.Close)
+	return s
+}
+
+// look measures what was since the last look.
+func (s *sight) look(ctx context.Context) (law.Observation, error) {
+	if err := s.follow.Poll(); err != nil {
+		return law.Observation{}, err
+	}
+	connections, err := s.pool.balancer.connections(ctx)
+	if err != nil {
+		return law.Observation{}, err
+	}
+	now := time.Now()
+	past := now.Sub(s.last).Seconds()
+	used, measured := s.pool.busy()
+	o := law.Observation{At: now, StartUp: s.pool.startUp(), Utilization: math.NaN(), ResponseTime: math.NaN(),
+		ArrivalRate: float64(len(s.seen)) / past,
+		QueueLength: float64(max(connections.Reading+connections.Writing, 1) - 1)} // without the one that asks
+	o.Ready, o.Wanted = s.pool.count()
+	if measured > 0 {
+		o.Utilization = 100 * used.Seconds() / (past * float64(measured) * millicores / 1000)
+	}
+	var sum float64
+	n := 0
+	for _, r := range s.seen {
+		if r.Status < 500 {
+			sum += r.Seconds
+			n++
+		}
+	}
+	if n > 0 {
+		o.ResponseTime = sum / float64(n)
+	}
+	s.seen, s.last = s.seen[:0], now
+	return o, s.pool.failure()
+}
+
+// step is one look of a law, for the report.
+type step struct {
+	AtSeconds          float64 `json:"atSeconds"`
+	ArrivalRate        float64 `json:"arrivalRatePerSecond"`
+	ResponseSeconds    float64 `json:"responseSeconds"`
+	QueueLength        float64 `json:"queueLength"`
+	UtilizationPercent float64 `json:"utilizationPercent"`
+	Ready              int     `json:"ready"`
+	Wanted             int     `json:"wanted"`
+	Decided            int     `json:"decided"`
+	Held               bool    `json:"held,omitempty"`
+	Reason             string  `json:"reason"`
+}
+
+// steer lets a law decide until ctx ends, from the end of the first control interval
+// on. Its memory is written and read back at every look, as a controller that restarts
+// each time would.
+func steer(ctx context.Context, s *sight, l law.Law, begin time.Time) ([]step, error) {
+	var steps []step
+	var saved []byte
+	next := time.NewTimer(time.Until(begin.Add(interval)))
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return steps, nil
+		case <-next.C:
+		}
+		o, err := s.look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return steps, nil
+		case err != nil:
+			return steps, err
+		}
+		memory, err := l.Restore(saved)
+		if err != nil {
+			return steps, err
+		}
+		memory, d := l.Decide(memory, o)
+		if saved, err = json.Marshal(memory); err != nil {
+			return steps, err
+		}
+		s.pool.scale(d.Replicas)
+		steps = append(steps, step{AtSeconds: round(o.At.Sub(begin).Seconds()), ArrivalRate: round(o.ArrivalRate), ResponseSeconds: round(known(o.ResponseTime)),
+			QueueLength: o.QueueLength, UtilizationPercent: round(known(o.Utilization)), Ready: o.Ready, Wanted: o.Wanted,
+			Decided: d.Replicas, Held: d.Held, Reason: d.Reasons[0]})
+		next.Reset(max(0, d.Next-time.Since(o.At)))
+	}
+}
+
+// known is x, or -1 for what was not measured: JSON knows no NaN.
+func known(x float64) float64 {
+	if math.IsNaN(x) {
+		return -1
+	}
+	return x
+}
+
+func round(x float64) float64 { return math.Round(x*1e4) / 1e4 }

@@ -1,0 +1,38 @@
+//go:build replicas
+
+package replicas
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// machine is what all CPUs have done since the machine started, in ticks.
+type machine struct {
+	total, idle, stolen uint64
+}
+
+// readMachine reads /proc/stat.
+func readMachine(t *testing.T) machine {
+	t.Helper()
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	var user, nice, system, idle, wait, hard, soft, stolen uint64
+	if _, err := fmt.Sscanf(first, "cpu %d %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &wait, &hard, &soft, &stolen); err != nil {
+		t.Fatalf("read /proc/stat: %v", err)
+	}
+	return machine{total: user + nice + system + idle + wait + hard + soft + stolen, idle: idle + wait, stolen: stolen}
+}
+
+// since says how busy CPUs were, and which part of the time the host gave them to
+// others although there was something to do: on such a machine replicas are slower than
+// their quotas say, whatever a law does.
+func (m machine) since(before machine) (busyPercent, stolenPercent float64) {
+	total := max(float64(m.total-before.total), 1)
+	return round(100 * (1 - float64(m.idle-before.idle)/total)), round(100 * float64(m.stolen-before.stolen) / total)
+}

@@ -1,0 +1,220 @@
+//go:build replicas
+
+package replicas
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/replica/hpa"
+	"supercargo.dev/supercargo/autoscaler/replica/inversequeue"
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/autoscaler/replica/predictive"
+	"supercargo.dev/supercargo/internal/queueing"
+)
+
+var (
+	report = flag.String("report", "", "JSON `file` to write what came of it to")
+	lasts  = flag.Duration("lasts", 48*time.Second, "how long each law is tried")
+)
+
+// What is asked of the laws. Times that laws have by default are divided by the
+// compression of the series, as the series is; HPA looks every second, since less says
+// nothing about CPU use.
+const (
+	sloFactor   = 1.6             // of the time in which a busy replica serves one request
+	interval    = 4 * time.Second // 250 s
+	hpaLooks    = time.Second     // 15 s
+	hpaTarget   = 80              // percent: what Kubernetes takes if none is given
+	hpaSettles  = 5 * time.Second // 5 min
+	drain       = time.Second
+	minReplicas = 1
+	maxReplicas = 12 // 0.6 cores
+	first       = 4
+	grown       = 7 // the crowd takes at least so many
+	disturbed   = 5 // percent of CPU time stolen: what came of it says little about laws
+)
+
+// promise is the SLO and what the queueing model says of a replica, for a service rate
+// that was measured.
+func promise(mu float64) law.Goal {
+	return law.Goal{Limits: law.Limits{Min: minReplicas, Max: maxReplicas}, SLO: time.Duration(sloFactor / mu * float64(time.Second)).Round(time.Millisecond),
+		Model: queueing.Model{MuB: mu}, Interval: interval, MaxAge: time.Minute}
+}
+
+// laws are what is compared.
+func laws(t *testing.T, goal law.Goal) []law.Law {
+	t.Helper()
+	inverse := inversequeue.Default()
+	inverse.Goal, inverse.DrainTime = goal, drain
+	ours := predictive.For(goal)
+	ours.DrainTime = drain
+	stock := hpa.Default()
+	stock.Limits, stock.Target, stock.Interval, stock.Stabilization = goal.Limits, hpaTarget, hpaLooks, hpaSettles
+	made := make([]law.Law, 3)
+	var errs [3]error
+	made[0], errs[0] = inversequeue.New(inverse)
+	made[1], errs[1] = predictive.New(ours)
+	made[2], errs[2] = hpa.New(stock)
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return made
+}
+
+func TestLawsScaleRealProcessesBehindNginx(t *testing.T) {
+	hurry(t)
+	program := buildService(t)
+	requests, err := arrivals(*lasts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := struct {
+		ServiceRate float64   `json:"serviceRatePerSecond"`
+		SLOSeconds  float64   `json:"sloSeconds"`
+		Laws        []outcome `json:"laws"`
+	}{}
+	t.Run("service rate", func(t *testing.T) { document.ServiceRate = round(serviceRate(t, program)) })
+	if t.Failed() {
+		return
+	}
+	goal := promise(document.ServiceRate)
+	document.SLOSeconds = goal.SLO.Seconds()
+	for _, l := range laws(t, goal) {
+		t.Run(l.Name(), func(t *testing.T) {
+			document.Laws = append(document.Laws, try(t, program, l, goal.SLO, requests))
+		})
+	}
+	for _, o := range document.Laws {
+		t.Logf("%-14s %5.1f %% of windows over %v, %5.2f %% of requests slow, mean %.3f s, 95 %% %.3f s; %6.1f replica-seconds, %d actions, %d to %d replicas; %v, late %.3f s; machine busy %.0f %%, stolen %.0f %%",
+			o.Law, o.SLOViolationPercent, goal.SLO, o.SlowRequestsPercent, o.MeanResponseSeconds, o.P95ResponseSeconds, o.ReplicaSeconds, o.ScalingActions, o.MinReplicas, o.MaxReplicas, o.Statuses, o.GeneratorLateSeconds,
+			o.MachineBusyPercent, o.MachineStolenPercent)
+	}
+	if *report != "" {
+		text, err := json.MarshalIndent(document, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(*report, append(text, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// serviceRate is how many requests one replica answers in a second that is never
+// without one.
+func serviceRate(t *testing.T, program string) float64 {
+	p := newPool(t, program, 1)
+	requests, err := arrivals(*lasts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// All at once. What they happen to take is not what requests take on average.
+	n := min(lineLength/2, len(requests))
+	var work, all time.Duration
+	for i, r := range requests {
+		all += r.work
+		if i < n {
+			work += r.work
+			requests[i].at = 0
+		}
+	}
+	begin := time.Now()
+	got := send(t.Context(), p.balancer.listen, begin, requests[:n])
+	took := time.Since(begin)
+	if got.Statuses[200] != n {
+		t.Fatalf("answers %v, error %v: want %d of 200", got.Statuses, got.Fault, n)
+	}
+	return work.Seconds() / took.Seconds() / (all.Seconds() / float64(len(requests)))
+}
+
+// try plays the load against a service that a law scales.
+func try(t *testing.T, program string, l law.Law, slo time.Duration, requests []arrival) outcome {
+	p := newPool(t, program, first)
+	s := newSight(t, p)
+	if err := s.follow.Poll(); err != nil { // reading begins here
+		t.Fatal(err)
+	}
+	before := readMachine(t)
+	begin := time.Now().Add(time.Second)
+	s.last = begin
+	p.busy() // from here on
+	steering, stop := context.WithCancel(t.Context())
+	ended := make(chan *answers, 1)
+	go func() {
+		ended <- send(t.Context(), p.balancer.listen, begin, requests)
+		stop()
+	}()
+	steps, err := steer(steering, s, l, begin)
+	stop()
+	got := <-ended
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := s.outcome(t, got, steps, readMachine(t), before, begin, slo, len(requests))
+	o.Law, o.ScalingActions = l.Name(), p.actions
+	return o
+}
+
+// outcome waits for the rest of the log, and sums a run up that has just ended.
+func (s *sight) outcome(t *testing.T, got *answers, steps []step, now, before machine, begin time.Time, slo time.Duration, sent int) outcome {
+	t.Helper()
+	if err := until(t.Context(), "all requests are in the log", func() (bool, error) {
+		err := s.follow.Poll()
+		return len(s.all) >= sent, err
+	}); err != nil {
+		t.Errorf("%v: %d requests were sent, and %d are in nginx's log", err, sent, len(s.all))
+	}
+	o := judge(s.all, begin, slo)
+	o.Looks, o.GeneratorLateSeconds = steps, round(got.Late.Seconds())
+	o.ReplicaSeconds, o.StartUpSeconds = round(s.pool.cost(begin, begin.Add(*lasts)).Seconds()), round(s.pool.startUp().Seconds())
+	o.MachineBusyPercent, o.MachineStolenPercent = now.since(before)
+	o.MinReplicas = first
+	for _, step := range steps {
+		o.MinReplicas, o.MaxReplicas = min(o.MinReplicas, step.Decided), max(o.MaxReplicas, step.Decided)
+	}
+	account(t, s, got, o, sent)
+	return o
+}
+
+// account checks that nothing was lost.
+func account(t *testing.T, s *sight, got *answers, o outcome, sent int) {
+	t.Helper()
+	answered := 0
+	for _, n := range got.Statuses {
+		answered += n
+	}
+	if answered != sent {
+		t.Errorf("%d requests were sent, and clients got %v", sent, got.Statuses)
+	}
+	if got.Fault != nil {
+		t.Errorf("a request got no answer: %v", got.Fault)
+	}
+	if s.lost > 0 || o.Requests != sent {
+		t.Errorf("%d requests were sent; nginx's log has %d, and %d lines that cannot be read", sent, o.Requests, s.lost)
+	}
+	// Who gives up, 0 here, is 499 in the log, or has just been answered there.
+	for status, n := range got.Statuses {
+		if status != 0 && n > o.Statuses[status] {
+			t.Errorf("clients got %v, and nginx's log has %v", got.Statuses, o.Statuses)
+		}
+	}
+	for status := range o.Statuses {
+		if status != 200 && status != 499 && status != 503 {
+			t.Errorf("status %d among %v: want answers, full lines and clients that gave up", status, o.Statuses)
+		}
+	}
+	if o.MaxReplicas < grown {
+		t.Errorf("at most %d replicas: want %d or more in the crowd", o.MaxReplicas, grown)
+	}
+	// A host that gives the CPUs to others leaves a line that is still there at the end.
+	if last := o.Looks[len(o.Looks)-1].Decided; last >= o.MaxReplicas && o.MachineStolenPercent < disturbed {
+		t.Errorf("%d replicas at the end, %d at most: want fewer after the crowd", last, o.MaxReplicas)
+	}
+}

@@ -1,0 +1,126 @@
+//go:build linux
+
+// Command service is a web service that serves one request at a time, each for as much
+// CPU time as the request says, and keeps further ones in a line that is finite.
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func main() {
+	listen := flag.String("listen", "", "address to serve on")
+	groups := flag.String("groups", "", "control groups to join, separated by commas")
+	startup := flag.Duration("startup", 0, "CPU time to burn before serving")
+	line := flag.Int64("line", 100, "requests inside; more are answered 503")
+	flag.Parse()
+	if err := run(*listen, *groups, *startup, *line); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func run(listen, groups string, startup time.Duration, line int64) error {
+	for group := range strings.SplitSeq(groups, ",") {
+		if group == "" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte("0"), 0); err != nil {
+			return fmt.Errorf("join a control group: %w", err)
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	burn(startup)
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return err
+	}
+	s := &service{limit: line, turn: make(chan struct{}, 1)}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	// Whoever is inside is still served.
+	if err := server.Shutdown(context.Background()); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// service serves one request at a time.
+type service struct {
+	limit  int64
+	inside atomic.Int64
+	turn   chan struct{} // holds whoever is served; others wait in the order they came
+}
+
+// ServeHTTP burns as much CPU time as the query's work says.
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/ready" {
+		return
+	}
+	work, err := time.ParseDuration(r.URL.Query().Get("work"))
+	if err != nil || work < 0 {
+		http.Error(w, "work: want a duration", http.StatusBadRequest)
+		return
+	}
+	if s.inside.Add(1) > s.limit {
+		s.inside.Add(-1)
+		http.Error(w, "the line is full", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.inside.Add(-1)
+	select {
+	case s.turn <- struct{}{}:
+	case <-r.Context().Done():
+		return // the client has gone
+	}
+	defer func() { <-s.turn }()
+	if r.Context().Err() == nil {
+		fmt.Fprintf(w, "%x\n", burn(work))
+	}
+}
+
+// burn hashes until the thread has used that much CPU time. What the control group
+// withholds does not count.
+func burn(work time.Duration) [sha256.Size]byte {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var sum [sha256.Size]byte
+	for end := threadTime() + work; threadTime() < end; {
+		for range 20 {
+			sum = sha256.Sum256(sum[:])
+		}
+	}
+	return sum
+}
+
+// threadTime is the CPU time of this thread.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		panic(err) // every Linux has this clock
+	}
+	return time.Duration(t.Nano())
+}
