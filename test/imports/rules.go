@@ -21,6 +21,7 @@ var pure = []string{
 	"autoscaler/replica/law",
 	"autoscaler/replica/predictive",
 	"autoscaler/worker/estimate",
+	"autoscaler/worker/workqueue/answer",
 	"descheduler/agent/decide",
 	"descheduler/checkpoint/terms",
 	"descheduler/eviction/decide",
