@@ -20,6 +20,7 @@ var pure = []string{
 	"autoscaler/replica/inversequeue",
 	"autoscaler/replica/law",
 	"autoscaler/replica/predictive",
+	"autoscaler/worker/decide",
 	"autoscaler/worker/estimate",
 	"autoscaler/worker/workqueue/answer",
 	"descheduler/agent/decide",
