@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -120,7 +121,7 @@ func TestAnInitialisationTimeIsLearnedFromWorkersThatWentThroughAllStates(t *tes
 // busy is a farm with four workers, one of which is idle, and nothing waiting.
 func busy(t testing.TB) (*farm, Memory) {
 	f := newFarm(10 * time.Second)
-	f.submit("work", 13, 1, 10*time.Minute)
+	f.submit("work", 12, 1, 10*time.Minute)
 	f.do(Decision{Add: 4, Flavor: "four"}, limits())
 	f.step(10 * time.Second)
 	var m Memory
@@ -224,23 +225,23 @@ func TestOnlyWorkersThatTheManagerCallsIdleAreDrained(t *testing.T) {
 	f, m := busy(t)
 	down := limits(func(c *Config) { c.Max = 1 }) // the pool must shrink by three
 	now := f.now.Add(time.Hour)
-	d, _ := must(t, down, f.look(), m, now)
-	if len(d.Drain) > 1 {
-		t.Fatalf("%v are drained, one is idle", d.Drain)
+	if d, _ := must(t, down, f.look(), m, now); !slices.Equal(d.Drain, []string{"w-004"}) || !strings.Contains(d.Reason, "2 stay until the manager says that they are idle") {
+		t.Fatalf("%v are drained (%s), want the idle one", d.Drain, d.Reason)
 	}
 	for _, tc := range []struct {
 		name   string
-		change func(w *answer.Worker)
+		change func(o *Observation)
 	}{
-		{"its count of tasks is not zero", func(w *answer.Worker) { w.TasksRunning = 1 }},
-		{"cores of it are in use", func(w *answer.Worker) { w.InUse.Cores = exact(1) }},
-		{"it is not listed", func(w *answer.Worker) { w.Hostname, w.Address = "another", "another" }},
+		{"its count of tasks is not zero", func(o *Observation) { o.Reading.Workers[3].TasksRunning = 1 }},
+		{"cores of it are in use", func(o *Observation) { o.Reading.Workers[3].InUse.Cores = exact(1) }},
+		{"a task is listed as there", func(o *Observation) { o.Reading.Tasks[0].Worker = "at/w-004" }},
+		{"a result is still there", func(o *Observation) {
+			o.Reading.Tasks = append(o.Reading.Tasks, answer.Task{ID: 99, State: answer.Other, Worker: "at/w-004"})
+		}},
+		{"it is not listed", func(o *Observation) { o.Reading.Workers = o.Reading.Workers[:3] }},
 	} {
 		o := f.look()
-		for i := range o.Reading.Workers {
-			tc.change(&o.Reading.Workers[i])
-			o.Reading.Workers[i].Address += strings.Repeat("x", i)
-		}
+		tc.change(&o)
 		if d, _ := must(t, down, o, m, now); len(d.Drain) > 0 {
 			t.Errorf("%s: %v is drained", tc.name, d.Drain)
 		}
@@ -259,6 +260,9 @@ func TestWorkersOfOthersAreCountedOnAndLeftAlone(t *testing.T) {
 	o.Reading.Tasks, o.Reading.Queue.Waiting = nil, 0
 	if d, _ = must(t, limits(), o, m, f.now.Add(time.Hour)); len(d.Drain) > 0 {
 		t.Errorf("%v is drained, and is not ours", d.Drain)
+	}
+	if d, _ = must(t, limits(func(c *Config) { c.Min = 1 }), o, m, f.now); d.Add != 1 {
+		t.Errorf("%d workers, want the one that there must be: the other is not ours", d.Add)
 	}
 }
 
@@ -354,6 +358,82 @@ func TestRuntimesAreLearnedFromWhatHasGoneFromTheList(t *testing.T) {
 				t.Errorf("want -, got +:\n%s", diff)
 			}
 		})
+	}
+}
+
+// recorded reads what a real manager answered.
+func recorded[T answer.Entry](t *testing.T, name string) []T {
+	t.Helper()
+	data, err := os.ReadFile("../workqueue/answer/testdata/" + name + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := answer.Read[T](data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func TestTheAnswersOfARealManagerBecomeAState(t *testing.T) {
+	r := &Reading{
+		Queue: recorded[answer.Queue](t, "queue_status")[0], Tasks: recorded[answer.Task](t, "task_status"),
+		Workers: recorded[answer.Worker](t, "worker_status"), Categories: answer.WithoutWhole(recorded[answer.Category](t, "wable_status")),
+	}
+	pod := Pod{Name: r.Workers[0].Hostname, Worker: cores(4), Asked: begin}
+	coming := Pod{Name: "w-2", Worker: cores(4), Asked: begin.Add(-20 * time.Second)}
+	late := Pod{Name: "w-3", Worker: cores(4), Asked: begin.Add(-time.Hour), Leaving: true}
+	c := limits()
+	m := Memory{}
+	m.category("split").observe(8*time.Second, 4)
+	hosts, foreign := hostsOf([]Pod{pod, coming, late}, r)
+	tr := (&translator{config: &c, memory: &m, flavor: &c.Flavors[0], now: begin}).translate(&Observation{Pods: []Pod{coming, pod, late}, Reading: r}, hosts, foreign)
+	one := estimate.Resources{MilliCores: 1000, MemoryBytes: 100 << 20, DiskBytes: 10 << 20}
+	run := func(task int) estimate.Running { // each has run for as long as its clock says, of eight seconds
+		ran := r.Tasks[task].Now.Sub(r.Tasks[task].Started)
+		return estimate.Running{Category: "split", Need: one, Ran: ran, Left: 8*time.Second - ran, Count: 1}
+	}
+	want := estimate.State{
+		Workers: []estimate.Worker{
+			{Name: "w-3", Capacity: cores(4), ReadyIn: 60 * time.Second / 8, Draining: true},
+			{Name: "w-2", Capacity: cores(4), ReadyIn: 40 * time.Second},
+			{Name: pod.Name, Capacity: estimate.Resources{MilliCores: 3000, MemoryBytes: 1000 << 20, DiskBytes: 1000 << 20}, Running: []estimate.Running{run(0), run(1), run(2)}},
+		},
+		Waiting: []estimate.Batch{{Category: "split", Need: one, Runtime: 8 * time.Second, Count: 3}},
+	}
+	if diff := cmp.Diff(want, tr.state); diff != "" {
+		t.Errorf("want -, got +:\n%s", diff)
+	}
+	if tr.shortage != 3000 || tr.needs["split"] != (need{one, Declared}) || len(tr.hosts) != 1 || tr.foreign != 0 {
+		t.Errorf("shortage %d, needs %v, hosts %v, %d of others", tr.shortage, tr.needs, tr.hosts, tr.foreign)
+	}
+}
+
+func TestAWorkerIsFoundByItsHostOrItsAddress(t *testing.T) {
+	pods := []Pod{{Name: "w-1", IP: "10.0.0.1"}, {Name: "w-2", IP: "10.0.0.2"}}
+	worker := func(host, address string, since time.Duration) answer.Worker {
+		return answer.Worker{Hostname: host, Address: address, Started: begin.Add(since)}
+	}
+	for _, tc := range []struct {
+		name    string
+		workers []answer.Worker
+		want    map[string]string // pod: address
+		foreign int
+	}{
+		{"host", []answer.Worker{worker("w-1", "9.9.9.9:1", 0)}, map[string]string{"w-1": "9.9.9.9:1"}, 0},
+		{"host with its domain", []answer.Worker{worker("w-2.sub.ns.svc", "9.9.9.9:1", 0)}, map[string]string{"w-2": "9.9.9.9:1"}, 0},
+		{"address", []answer.Worker{worker("localhost", "10.0.0.2:77", 0)}, map[string]string{"w-2": "10.0.0.2:77"}, 0},
+		{"neither", []answer.Worker{worker("w-10", "10.0.0.3:1", 0)}, map[string]string{}, 1},
+		{"two connections: the later counts", []answer.Worker{worker("w-1", "a:2", time.Second), worker("w-1", "a:1", 0), worker("w-1", "a:3", 2*time.Second)}, map[string]string{"w-1": "a:3"}, 2},
+	} {
+		hosts, foreign := hostsOf(pods, &Reading{Workers: tc.workers})
+		got := map[string]string{}
+		for pod, h := range hosts {
+			got[pod] = h.worker.Address
+		}
+		if !cmp.Equal(got, tc.want) || len(foreign) != tc.foreign {
+			t.Errorf("%s: %v and %d of others, want %v and %d", tc.name, got, len(foreign), tc.want, tc.foreign)
+		}
 	}
 }
 
