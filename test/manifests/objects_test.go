@@ -74,6 +74,8 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/samples/nodefleet.yaml":                1,
 		"../../manifests/samples/migration.yaml":                1,
 		"../../manifests/openstack/rbac.yaml":                   4,
+		"../../manifests/workers/rbac.yaml":                     1,
+		"../../manifests/samples/workerpool.yaml":               2,
 		"../../manifests/samples/nodefleet-openstack.yaml":      2,
 	} {
 		if got := len(objects(t, file)); got != want {
@@ -109,7 +111,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 	leads := []string{"create events", "patch events", "create leases", "update leases"}
 	for file, want := range map[string][]string{
 		"../../manifests/autoscaler/rbac.yaml": append([]string{
-			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "create migrations", "delete migrations", "update nodefleets/status",
+			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "create migrations", "delete migrations", "update nodefleets/status", "update workerpools/status",
 		}, leads...),
 		"../../manifests/openstack/rbac.yaml":      {"delete nodes"},
 		"../../manifests/evictions/base/rbac.yaml": {"create migrations", "patch validatingwebhookconfigurations", "create secrets", "update secrets"},
