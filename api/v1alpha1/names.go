@@ -28,6 +28,9 @@ const (
 	// LabelFleet names the NodeFleet that rented a node's machine. A node that carries it
 	// is removed once its machine has gone, where nobody else does that.
 	LabelFleet = GroupName + "/fleet"
+
+	// LabelWorkerPool names the WorkerPool that a pod is a worker of.
+	LabelWorkerPool = GroupName + "/worker-pool"
 )
 
 const (
@@ -67,6 +70,10 @@ const (
 	// AnnotationRequestedBy is on a Migration that empties a node: the NodeFleet that asked
 	// for it, or Descheduler.
 	AnnotationRequestedBy = GroupName + "/requested-by"
+
+	// AnnotationFlavor is on a worker's pod: the flavor of a NodeFleet that it was made to
+	// fill.
+	AnnotationFlavor = GroupName + "/flavor"
 
 	// AnnotationPricePerHour is the price of a machine in dollars per hour, on
 	// Nodes and MachineDeployments.

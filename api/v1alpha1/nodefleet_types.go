@@ -466,6 +466,12 @@ type FlavorStatus struct {
 	// +optional
 	Arch string `json:"arch,omitempty"`
 
+	// instanceType is the label node.kubernetes.io/instance-type of its nodes; empty where
+	// they have none.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	InstanceType string `json:"instanceType,omitempty"`
+
 	// machines is how many there are, those on their way included.
 	// +optional
 	Machines int32 `json:"machines"`

@@ -20,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
 	"supercargo.dev/supercargo/autoscaler/provider/openstack"
+	"supercargo.dev/supercargo/autoscaler/worker"
 	"supercargo.dev/supercargo/internal/operator"
 )
 
@@ -51,7 +52,26 @@ func Run(ctx context.Context, o Options) error {
 	if err := addPolicies(m, o); err != nil {
 		return err
 	}
+	if err := addPools(m, o); err != nil {
+		return err
+	}
 	return operator.Run(ctx, name, m)
+}
+
+// addPools adds the controller of WorkerPools, where the kind is installed.
+func addPools(m ctrl.Manager, o Options) error {
+	served, err := operator.Served(m, &v1alpha1.WorkerPool{})
+	if err != nil {
+		return err
+	}
+	if len(served) == 0 {
+		o.Log.Info("WorkerPools are not installed: install their definition and restart to have workers of Work Queue managers scaled")
+		return nil
+	}
+	r := &worker.Reconciler{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
+	}
+	return r.SetupWithManager(m)
 }
 
 // addFleets adds the controller of NodeFleets.

@@ -67,6 +67,7 @@ func (r *round) count() {
 		s := *r.status(f.Name)
 		s.Machines, s.Min, s.Max = int32(r.seen.ordered[f.Name]), int32(f.Min), int32(f.Max)
 		s.MaxPods, s.Arch, s.Message = f.MaxPods, f.Labels[corev1.LabelArchStable], clip(f.Problem)
+		s.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 		s.CPU, s.Memory = resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI), resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI)
 		if f.Seen {
 			s.Seen = &v1alpha1.SeenMachine{Template: f.Template, CPU: *s.CPU, Memory: *s.Memory, MaxPods: f.MaxPods}

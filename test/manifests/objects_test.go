@@ -83,6 +83,8 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/adapter/deployment.yaml":               2,
 		"../../manifests/adapter/apiservices.yaml":              2,
 		"../../manifests/openstack/rbac.yaml":                   4,
+		"../../manifests/workers/rbac.yaml":                     1,
+		"../../manifests/samples/workerpool.yaml":               2,
 		"../../manifests/samples/nodefleet-openstack.yaml":      2,
 	} {
 		if got := len(objects(t, file)); got != want {
@@ -132,7 +134,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 	for file, want := range map[string][]string{
 		"../../manifests/autoscaler/rbac.yaml": append([]string{
 			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "create migrations", "delete migrations", "update nodefleets/status",
-			"update deployments/scale", "update statefulsets/scale", "update replicasets/scale", "update replicapolicies/status",
+			"update deployments/scale", "update statefulsets/scale", "update replicasets/scale", "update replicapolicies/status", "update workerpools/status",
 		}, leads...),
 		"../../manifests/adapter/rbac.yaml":        {"patch apiservices", "patch configmaps"},
 		"../../manifests/openstack/rbac.yaml":      {"delete nodes"},

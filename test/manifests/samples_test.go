@@ -92,6 +92,7 @@ func TestSamplesMeetTheDefinitionsOfTheirKinds(t *testing.T) {
 	for file, definition := range map[string]string{
 		"nodefleet.yaml": "nodefleets", "nodefleet-openstack.yaml": "nodefleets", "machineprofile.yaml": "machineprofiles",
 		"replicapolicy.yaml": "replicapolicies",
+		"workerpool.yaml":    "workerpools",
 	} {
 		k := readKind(t, "crd/supercargo.dev_"+definition+".yaml")
 		if found := k.faults(t, objectIn(t, "../../manifests/samples/"+file)); len(found) > 0 {
@@ -188,5 +189,49 @@ func TestReplicaPoliciesThatCannotBeAreRefused(t *testing.T) {
 	delete(spec, "service")
 	if found := k.faults(t, threshold); len(found) > 0 {
 		t.Errorf("DoubleThreshold without SLO and service: %q", found)
+	}
+}
+
+// TestWorkerPoolsThatCannotBeAreRefused: by the API server, with the field named.
+func TestWorkerPoolsThatCannotBeAreRefused(t *testing.T) {
+	k := readKind(t, "crd/supercargo.dev_workerpools.yaml")
+	type object = map[string]any
+	part := func(spec object, name string) object { return spec[name].(object) }
+	for name, tc := range map[string]struct {
+		spoil func(spec object)
+		says  string
+	}{
+		"neither address nor catalog": {func(s object) { delete(part(s, "manager"), "address") }, "give either address"},
+		"both of them": {func(s object) {
+			part(s, "manager")["catalog"] = object{"servers": []any{"c:9097"}, "project": "p"}
+		}, "give either address"},
+		"an address without a port": {func(s object) { part(s, "manager")["address"] = "host" }, "spec.manager.address"},
+		"no catalog server":         {func(s object) { s["manager"] = object{"catalog": object{"servers": []any{}, "project": "p"}} }, "servers"},
+		"no size of workers":        {func(s object) { delete(part(s, "worker"), "nodeFleet") }, "give worker.resources"},
+		"packed without a size":     {func(s object) { part(s, "worker")["packing"] = "Packed" }, "packing Packed needs worker.resources"},
+		"flavors of no fleet": {func(s object) {
+			s["worker"] = object{"resources": object{"cores": int64(1), "memory": "1Gi"}, "flavors": []any{"a"}}
+		}, "flavors are those of a nodeFleet"},
+		"no cores":                 {func(s object) { part(s, "worker")["resources"] = object{"cores": int64(0), "memory": "1Gi"} }, "cores"},
+		"no memory":                {func(s object) { part(s, "worker")["resources"] = object{"cores": int64(1), "memory": "1k"} }, "must be at least 1Mi"},
+		"a negative reserve":       {func(s object) { part(s, "worker")["reserved"] = object{"cpu": "-1"} }, "must not be negative"},
+		"min above max":            {func(s object) { part(s, "limits")["min"] = int64(21) }, "min must not exceed max"},
+		"no max":                   {func(s object) { delete(part(s, "limits"), "max") }, "spec.limits.max: Required value"},
+		"no template":              {func(s object) { delete(s, "template") }, "spec.template: Required value"},
+		"a drain that cannot last": {func(s object) { part(s, "worker")["drainTimeout"] = "1s" }, "must be between 30s"},
+		"an interval of nothing":   {func(s object) { s["scaling"] = object{"interval": "0s"} }, "must be between 1s and 1h"},
+		"an unknown law":           {func(s object) { s["scaling"] = object{"law": "Mine"} }, "Unsupported value"},
+		"a misspelt field":         {func(s object) { part(s, "manager")["adress"] = "a:1" }, "unknown field spec.manager.adress"},
+	} {
+		o := objectIn(t, "../../manifests/samples/workerpool.yaml")
+		tc.spoil(o["spec"].(object))
+		if found := strings.Join(k.faults(t, o), "\n"); !strings.Contains(found, tc.says) {
+			t.Errorf("%s: %q, want %q", name, found, tc.says)
+		}
+	}
+	o := objectIn(t, "../../manifests/samples/workerpool.yaml")
+	o["metadata"].(object)["name"] = strings.Repeat("x", 53)
+	if found := strings.Join(k.faults(t, o), "\n"); !strings.Contains(found, "52 characters") {
+		t.Errorf("a long name: %q", found)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
 const (
@@ -33,7 +35,7 @@ func authenticate(conn io.ReadWriter, password string) error {
 		return err
 	}
 	if method != authMethod {
-		return fmt.Errorf("the manager answers %q, want %q: does it have a password?", clip(method), authMethod)
+		return fmt.Errorf("the manager answers %q, want %q: does it have a password?", answer.Clip(method), authMethod)
 	}
 	if err := sendLines(conn, challenge); err != nil {
 		return err

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
 // Found is a manager that a catalog server knows.
@@ -65,52 +67,24 @@ func Discover(ctx context.Context, catalogs []Catalog, project string) (Found, e
 func (c Catalog) Managers(ctx context.Context, project string) ([]Found, error) {
 	data, err := c.get(ctx, project)
 	if err == nil {
-		var list []listed
-		if list, err = entries[listed](data); err == nil {
+		var list []answer.Listing
+		if list, err = answer.Read[answer.Listing](data); err == nil {
 			return managers(list, project), nil
 		}
 	}
 	return nil, fmt.Errorf("ask catalog server %s for project %q: %w", c.Address, project, err)
 }
 
-// listed is an entry of a catalog server.
-type listed struct {
-	Queue
-	address string
-	heard   time.Time
-	ssl     int64
-}
-
-func (l *listed) fields() []field {
-	return append(l.Queue.fields(), field{"address", &l.address}, field{"lastheardfrom", &seconds{&l.heard}}, field{"ssl", (*flag)(&l.ssl)})
-}
-
-// flag is a number or a bool.
-type flag int64
-
-// UnmarshalJSON reads either.
-func (f *flag) UnmarshalJSON(data []byte) error {
-	switch scalar(data) {
-	case "true":
-		*f = 1
-	case "false", "":
-		*f = 0
-	default:
-		return (*count)(f).UnmarshalJSON(data)
-	}
-	return nil
-}
-
 // managers picks those of the project out of what a server sent, which may be all it has.
-func managers(list []listed, project string) []Found {
+func managers(list []answer.Listing, project string) []Found {
 	var found []Found
 	for _, l := range list {
 		isManager := l.Type == "wq_master" || l.Type == "wq_manager"
-		if !isManager || l.Project != project || l.address == "" || l.Port < 1 || l.Port > 65535 {
+		if !isManager || l.Project != project || l.Address == "" || l.Port < 1 || l.Port > 65535 {
 			continue
 		}
 		found = append(found, Found{
-			Address: net.JoinHostPort(l.address, strconv.FormatInt(l.Port, 10)), Project: l.Project, Heard: l.heard, TLS: l.ssl != 0, Queue: l.Queue,
+			Address: net.JoinHostPort(l.Address, strconv.FormatInt(l.Port, 10)), Project: l.Project, Heard: l.Heard, TLS: l.TLS, Queue: l.Queue,
 		})
 	}
 	slices.SortFunc(found, func(a, b Found) int { return cmp.Or(b.Heard.Compare(a.Heard), cmp.Compare(a.Address, b.Address)) })
@@ -125,7 +99,7 @@ func (c Catalog) get(ctx context.Context, project string) ([]byte, error) {
 	for _, path := range paths {
 		data, err := c.fetch(ctx, path)
 		if err == nil {
-			if _, err = entries[listed](data); err == nil {
+			if _, err = answer.Read[answer.Listing](data); err == nil {
 				return data, nil
 			}
 		}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
 // Client asks one manager. Its methods may be called at once.
@@ -73,14 +75,14 @@ func (c *Client) Workers(ctx context.Context) ([]Worker, error) {
 // Categories sends wable_status. The sum of all categories is left out.
 func (c *Client) Categories(ctx context.Context) ([]Category, error) {
 	list, err := ask[Category](ctx, c, categoryStatus)
-	return withoutWhole(list), err
+	return answer.WithoutWhole(list), err
 }
 
-func ask[T any](ctx context.Context, c *Client, q query) ([]T, error) {
+func ask[T answer.Entry](ctx context.Context, c *Client, q query) ([]T, error) {
 	data, err := c.send(ctx, q)
 	if err == nil {
 		var list []T
-		if list, err = entries[T](data); err == nil {
+		if list, err = answer.Read[T](data); err == nil {
 			return list, nil
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -243,4 +244,13 @@ func FuzzAuthenticate(f *testing.F) {
 type readWriter struct {
 	io.Reader
 	io.Writer
+}
+
+func recorded(t testing.TB, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile("answer/testdata/" + name + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }

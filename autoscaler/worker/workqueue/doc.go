@@ -6,14 +6,37 @@
 // managers by project name at a catalog server. [Manager] is the port, so that another
 // dialect, such as that of TaskVine, can stand behind it.
 //
-// What a manager says is data from the world. Answers are bounded in size and time;
-// fields that a version lacks are left at their zero values, fields that a version adds
-// are ignored, and numbers may be written as numbers or as text. An answer that is cut off,
-// or whose fields are of another kind or negative, is an error that names the field, and
-// nothing of it is returned: whoever decides holds on to what it knew.
+// What a manager says is data from the world: answers are bounded in size and time, and
+// package answer reads them. An error comes with nothing of the answer: whoever decides holds
+// on to what it knew.
 package workqueue
 
-import "context"
+import (
+	"context"
+
+	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
+)
+
+// What managers answer.
+type (
+	// Queue is the state of a manager.
+	Queue = answer.Queue
+	// Category is tasks that do the same kind of work.
+	Category = answer.Category
+	// Task is one task.
+	Task = answer.Task
+	// Worker is one that is connected.
+	Worker = answer.Worker
+)
+
+// The states of tasks that matter here.
+const (
+	Waiting = answer.Waiting
+	Running = answer.Running
+)
+
+// ErrNoAnswer is the error of a manager that closed without an answer.
+var ErrNoAnswer = answer.ErrNoAnswer
 
 // Manager is what can be asked of one. Each call is one connection.
 type Manager interface {

@@ -1,4 +1,4 @@
-package workqueue
+package answer
 
 import (
 	"bytes"
@@ -61,11 +61,11 @@ func ParseAmount(text string) (Amount, error) {
 	value, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	switch {
 	case err != nil || math.IsNaN(value) || value > maxAmount:
-		return Amount{}, fmt.Errorf("%q is no amount, want such as 4, ~4, >4 or na", clip(text))
+		return Amount{}, fmt.Errorf("%q is no amount, want such as 4, ~4, >4 or na", Clip(text))
 	case value == -1 && a.Bound == Exact:
 		return Amount{}, nil
 	case value < 0:
-		return Amount{}, fmt.Errorf("%q is negative, want 0 or more, or -1 for none", clip(text))
+		return Amount{}, fmt.Errorf("%q is negative, want 0 or more, or -1 for none", Clip(text))
 	}
 	a.Value = value
 	return a, nil
@@ -92,7 +92,7 @@ func (c *count) UnmarshalJSON(data []byte) error {
 	}
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(value >= 0 && value <= maxCount) {
-		return fmt.Errorf("%q is no count, want a number from 0 to %d", clip(text), int64(maxCount))
+		return fmt.Errorf("%q is no count, want a number from 0 to %d", Clip(text), int64(maxCount))
 	}
 	*c = count(value)
 	return nil
@@ -115,8 +115,8 @@ func scalar(data []byte) string {
 	return string(data)
 }
 
-// clip shortens text for a message.
-func clip(text string) string {
+// Clip shortens text for a message.
+func Clip(text string) string {
 	const most = 40
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most]) + "..."

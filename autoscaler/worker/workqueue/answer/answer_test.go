@@ -1,4 +1,4 @@
-package workqueue
+package answer
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func recorded(t testing.TB, name string) []byte {
 func exactly(v float64) Amount { return Amount{v, Exact} }
 
 func TestAnswersOfARealManagerAreUnderstood(t *testing.T) {
-	queues, err := entries[Queue](recorded(t, "queue_status"))
+	queues, err := Read[Queue](recorded(t, "queue_status"))
 	if err != nil || len(queues) != 1 {
 		t.Fatalf("%v, %v", queues, err)
 	}
@@ -40,7 +40,7 @@ func TestAnswersOfARealManagerAreUnderstood(t *testing.T) {
 		t.Errorf("queue: want -, got +:\n%s", diff)
 	}
 
-	tasks, err := entries[Task](recorded(t, "task_status"))
+	tasks, err := Read[Task](recorded(t, "task_status"))
 	if err != nil || len(tasks) != 6 {
 		t.Fatalf("%d tasks, %v", len(tasks), err)
 	}
@@ -55,7 +55,7 @@ func TestAnswersOfARealManagerAreUnderstood(t *testing.T) {
 		t.Errorf("waiting task: want -, got +:\n%s", diff)
 	}
 
-	workers, err := entries[Worker](recorded(t, "worker_status"))
+	workers, err := Read[Worker](recorded(t, "worker_status"))
 	if err != nil || len(workers) != 1 || workers[0].Address != "127.0.0.1:45644" || workers[0].Total.Cores != exactly(3) || workers[0].TasksRunning != 3 {
 		t.Errorf("workers are %+v, %v", workers, err)
 	}
@@ -74,7 +74,7 @@ func TestVersionsMayDiffer(t *testing.T) {
 			Queue{Categories: []Category{{Name: "c", Max: Resources{Cores: Amount{4, SoFar}, MemoryMB: Amount{512, Exceeded}}}}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := entries[Queue]([]byte(tc.answer))
+			got, err := Read[Queue]([]byte(tc.answer))
 			if err != nil || len(got) != 1 {
 				t.Fatalf("%v, %v", got, err)
 			}
@@ -82,6 +82,17 @@ func TestVersionsMayDiffer(t *testing.T) {
 				t.Errorf("want -, got +:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestApostrophesMayBeQuoted(t *testing.T) {
+	for quoted, want := range map[string]string{
+		`a`: "a", `it\'s`: "it's", `\\'`: `\'`, `\\\'`: `\'`, `\"\'\"`: `"'"`, `\u0041\'`: "A'", `\'`: "'",
+	} {
+		tasks, err := Read[Task]([]byte(`[{"command":"awk \'{print $1}\'","category":"` + quoted + `"}]`))
+		if err != nil || len(tasks) != 1 || tasks[0].Category != want {
+			t.Errorf("%s is read as %+v (%v), want %q", quoted, tasks, err, want)
+		}
 	}
 }
 
@@ -104,13 +115,13 @@ func TestBadAnswersAreRefusedByName(t *testing.T) {
 		{"a bad category", `[{"categories":[{"category":"a"},{"tasks_done":-1}]}]`, "categories: entry 1 of the answer: tasks_done"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := entries[Queue]([]byte(tc.answer))
+			got, err := Read[Queue]([]byte(tc.answer))
 			if err == nil || got != nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("%v and error %v, want nothing and %q", got, err, tc.want)
 			}
 		})
 	}
-	if _, err := entries[Queue](nil); !errors.Is(err, ErrNoAnswer) {
+	if _, err := Read[Queue](nil); !errors.Is(err, ErrNoAnswer) {
 		t.Errorf("error %v, want %v", err, ErrNoAnswer)
 	}
 }
@@ -153,27 +164,23 @@ func FuzzAnswers(f *testing.F) {
 		f.Add(recorded(f, name))
 	}
 	f.Add([]byte(`[{"categories":[{"category":"whole queue"}],"lastheardfrom":1,"ssl":true,"address":"::1","port":"1"}]`))
+	f.Add([]byte(`[{"taskid":1,"command":"awk \'{print \\"a\\"}\'"}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		checkQueues(t, data)
-		tasks, _ := entries[Task](data)
+		tasks, _ := Read[Task](data)
 		for _, task := range tasks {
 			if task.ID < 0 || task.Declared.Cores.Value < 0 || !slices.Contains([]TaskState{"", Waiting, Running, Other}, task.State) {
 				t.Fatalf("%+v is no task", task)
 			}
 		}
-		_, _ = entries[Worker](data)
-		list, _ := entries[listed](data)
-		for _, found := range managers(list, "p") {
-			if found.Address == "" || found.Project != "p" {
-				t.Fatalf("%+v is no manager of the project", found)
-			}
-		}
+		_, _ = Read[Worker](data)
+		_, _ = Read[Listing](data)
 	})
 }
 
 // checkQueues reads queues and holds them to their promises.
 func checkQueues(t *testing.T, data []byte) {
-	queues, err := entries[Queue](data)
+	queues, err := Read[Queue](data)
 	if err != nil && queues != nil {
 		t.Fatal("an error and an answer")
 	}

@@ -1,4 +1,4 @@
-package workqueue
+package answer
 
 import (
 	"bytes"
@@ -30,6 +30,8 @@ type Queue struct {
 
 	Waiting, OnWorkers, Running, WithResults int64
 	Submitted, Dispatched, Done, Failed      int64
+	// ExecutedGood is how long all tasks that ended well ran together.
+	ExecutedGood time.Duration
 
 	Workers, WorkersBusy, WorkersIdle          int64
 	WorkersJoined, WorkersRemoved, WorkersLost int64
@@ -81,7 +83,8 @@ type Worker struct {
 	Hostname, Arch              string
 	Total, InUse                Resources
 	TasksRunning, TasksComplete int64
-	Started                     time.Time
+	// Started is when it connected, and Now the manager's clock; zero where they are not said.
+	Started, Now time.Time
 }
 
 // wholeQueue is a pseudo category: the sum of all.
@@ -94,14 +97,20 @@ const maxEntries = 2_000_000
 // want a password or TLS, or do not know the query.
 var ErrNoAnswer = errors.New("closed without an answer: is it a Work Queue manager, and does it want a password or TLS?")
 
-// entries reads the one array of an answer.
-func entries[T any](data []byte) ([]T, error) {
+// Entry is what answers consist of.
+type Entry interface {
+	Queue | Category | Task | Worker | Listing
+}
+
+// Read reads the one array of an answer: all of it or nothing, with an error that names the
+// entry and the field.
+func Read[T Entry](data []byte) ([]T, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, ErrNoAnswer
 	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder := json.NewDecoder(bytes.NewReader(withoutQuotedApostrophes(data)))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
-		return nil, fmt.Errorf("answer begins with %q, want a JSON array", clip(string(data[:min(len(data), 40)])))
+		return nil, fmt.Errorf("answer begins with %q, want a JSON array", Clip(string(data[:min(len(data), 40)])))
 	}
 	var list []T
 	for decoder.More() {
@@ -113,7 +122,7 @@ func entries[T any](data []byte) ([]T, error) {
 			return nil, fmt.Errorf("entry %d of the answer: %w", len(list), err)
 		}
 		var entry T
-		if err := fill(&entry, raw); err != nil {
+		if err := fill(any(&entry), raw); err != nil {
 			return nil, fmt.Errorf("entry %d of the answer: %w", len(list), err)
 		}
 		list = append(list, entry)
@@ -125,6 +134,25 @@ func entries[T any](data []byte) ([]T, error) {
 		return nil, errors.New("more follows the array of the answer")
 	}
 	return list, nil
+}
+
+// withoutQuotedApostrophes writes \' as ', which cctools does not: commands of tasks have
+// apostrophes, and JSON knows no such escape.
+func withoutQuotedApostrophes(data []byte) []byte {
+	if !bytes.Contains(data, []byte(`\'`)) {
+		return data
+	}
+	plain := make([]byte, 0, len(data))
+	for i := 0; i < len(data); i++ {
+		if data[i] == '\\' && i+1 < len(data) {
+			i++
+			if data[i] != '\'' {
+				plain = append(plain, '\\')
+			}
+		}
+		plain = append(plain, data[i])
+	}
+	return plain
 }
 
 // filler is a type that reads itself from the fields of an entry.
@@ -182,6 +210,20 @@ func (m micros) UnmarshalJSON(data []byte) error {
 	return readTime(m.Time, data, func(us, _ int64) time.Time { return time.UnixMicro(us) }, 1)
 }
 
+// microseconds is a time that something took.
+type microseconds time.Duration
+
+// UnmarshalJSON reads a number or text. More than 200 years are those.
+func (m *microseconds) UnmarshalJSON(data []byte) error {
+	const most = 200 * 365 * 24 * time.Hour
+	var c count
+	if err := c.UnmarshalJSON(data); err != nil {
+		return err
+	}
+	*m = microseconds(time.Duration(min(int64(c), most.Microseconds())) * time.Microsecond)
+	return nil
+}
+
 func readTime(into *time.Time, data []byte, at func(int64, int64) time.Time, least int64) error {
 	var c count
 	if err := c.UnmarshalJSON(data); err != nil {
@@ -203,7 +245,8 @@ func (q *Queue) fields() []field {
 	})
 	fields = append(fields,
 		field{"project", &q.Project}, field{"version", &q.Version}, field{"owner", &q.Owner}, field{"type", &q.Type},
-		field{"starttime", &seconds{&q.Started}}, field{"categories", (*categories)(&q.Categories)})
+		field{"starttime", &seconds{&q.Started}}, field{"time_workers_execute_good", (*microseconds)(&q.ExecutedGood)},
+		field{"categories", (*categories)(&q.Categories)})
 	return slices.Concat(fields, amounts("", "_total", &q.Total), amounts("", "_inuse", &q.InUse))
 }
 
@@ -212,13 +255,13 @@ type categories []Category
 
 // UnmarshalJSON reads an array like that of a whole answer.
 func (c *categories) UnmarshalJSON(data []byte) error {
-	list, err := entries[Category](data)
-	*c = withoutWhole(list)
+	list, err := Read[Category](data)
+	*c = WithoutWhole(list)
 	return err
 }
 
-// withoutWhole leaves out the sum of all categories.
-func withoutWhole(list []Category) []Category {
+// WithoutWhole leaves out the sum of all categories.
+func WithoutWhole(list []Category) []Category {
 	return slices.DeleteFunc(list, func(c Category) bool { return c.Name == wholeQueue })
 }
 
@@ -255,9 +298,45 @@ func (s *stateName) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// Listing is an entry of a catalog server, which need not be that of a manager.
+type Listing struct {
+	Queue
+	// Address is the one that the catalog server heard it from; empty if it does not say.
+	Address string
+	// Heard is when, by the clock of the catalog server.
+	Heard time.Time
+	// TLS says that it wants that.
+	TLS bool
+}
+
+func (l *Listing) fields() []field {
+	return append(l.Queue.fields(), field{"address", &l.Address}, field{"lastheardfrom", &seconds{&l.Heard}}, field{"ssl", (*flag)(&l.TLS)})
+}
+
+// flag is a number or a bool.
+type flag bool
+
+// UnmarshalJSON reads either.
+func (f *flag) UnmarshalJSON(data []byte) error {
+	switch scalar(data) {
+	case "true":
+		*f = true
+	case "false", "":
+		*f = false
+	default:
+		var c count
+		if err := c.UnmarshalJSON(data); err != nil {
+			return err
+		}
+		*f = c != 0
+	}
+	return nil
+}
+
 func (w *Worker) fields() []field {
 	fields := wholes(map[string]*int64{"total_tasks_running": &w.TasksRunning, "total_tasks_complete": &w.TasksComplete})
 	fields = append(fields,
-		field{"address_port", &w.Address}, field{"hostname", &w.Hostname}, field{"arch", &w.Arch}, field{"start_time", &micros{&w.Started}})
+		field{"address_port", &w.Address}, field{"hostname", &w.Hostname}, field{"arch", &w.Arch}, field{"start_time", &micros{&w.Started}},
+		field{"current_time", &micros{&w.Now}})
 	return slices.Concat(fields, amounts("", "_total", &w.Total), amounts("", "_inuse", &w.InUse))
 }

@@ -1,0 +1,310 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+)
+
+// Phase says what a pool is about.
+type Phase string
+
+// The phases.
+const (
+	// Waiting has no manager that answers.
+	Waiting Phase = "Waiting"
+	// WarmUp has tasks of which none is measured: one of each category is enough to do so.
+	WarmUp Phase = "WarmUp"
+	// Runtime sizes the pool by what tasks need.
+	Runtime Phase = "Runtime"
+	// CleanUp has no tasks, or no manager any more, and lets workers go.
+	CleanUp Phase = "CleanUp"
+)
+
+// Decision is what to do with a pool, and why.
+type Decision struct {
+	Phase Phase
+	// Add is how many workers of Flavor to make; Drain names pods that are to take no more
+	// tasks. At most one of them is set.
+	Add    int
+	Flavor string
+	Drain  []string
+	// Held says that the reading was no ground to resize anything on.
+	Held bool
+	// LookAgain is when to ask the manager next, above 0.
+	LookAgain time.Duration
+	// Reason says why, in words.
+	Reason string
+
+	// What was seen: tasks by state, the cores that waiting ones want in thousandths,
+	// workers connected, of those the ones that belong to no pod of the pool, and pods on
+	// their way and leaving.
+	TasksWaiting, TasksRunning int
+	ShortageMilliCores         int64
+	Connected, Foreign         int
+	Coming, Leaving            int
+	WaitingThen                int // tasks that wait at the end of the window
+	InitTime                   time.Duration
+	Unplaceable                []Unplaceable
+	Rejected                   []Rejected
+	Relearned                  []string // categories whose tasks have become others
+	AnotherQueue               bool
+	WorkersLost                int64 // as the manager counts them
+}
+
+// Decide looks at a pool, learns, and says what to do. What the law of package estimate
+// promises of limits and of resizes holds: never two within one initialisation time.
+//
+// It fails on a configuration that cannot be, and then says nothing of what to do. A reading
+// that is bad in any way is no error: the decision then is to hold.
+func Decide(c Config, o Observation, m Memory, now time.Time) (Decision, Memory, error) {
+	if err := c.Validate(); err != nil {
+		return Decision{}, m, err
+	}
+	m = m.clone()
+	d := Decision{Phase: Runtime, LookAgain: c.Cycle}
+	d.count(o.Pods)
+	if o.Reading == nil {
+		d.silent(&c, &o, &m, now)
+		return d, m, nil
+	}
+	m.SilentSince = time.Time{}
+	if why := distrust(o.Reading); why != "" {
+		d.hold("the manager contradicts itself: " + why)
+		return d, m, nil
+	}
+	if id := (QueueID{o.Reading.Queue.Project, o.Reading.Queue.Started}); id != m.Queue {
+		d.AnotherQueue = m.Queue != QueueID{}
+		m.anotherQueue(id)
+	}
+	d.decide(&c, &o, &m, now)
+	return d, m, nil
+}
+
+// count notes which pods there are.
+func (d *Decision) count(pods []Pod) {
+	for i := range pods {
+		if pods[i].Leaving {
+			d.Leaving++
+		}
+	}
+}
+
+func (d *Decision) hold(why string) {
+	d.Held = true
+	d.Reason = "nothing is resized: " + why
+}
+
+// silent decides without a reading. Workers stay: what they run goes on, and they come back
+// to a manager that is started anew. Only when it has been silent for long are they sent
+// away, which they follow when they have nothing to do.
+func (d *Decision) silent(c *Config, o *Observation, m *Memory, now time.Time) {
+	if m.SilentSince.IsZero() || m.SilentSince.After(now) {
+		m.SilentSince = now
+	}
+	d.Phase = Waiting
+	silence := now.Sub(m.SilentSince)
+	if silence < c.Gone {
+		d.hold("the manager does not answer: " + o.Fault)
+		return
+	}
+	for i := range o.Pods {
+		if !o.Pods[i].Leaving {
+			d.Drain = append(d.Drain, o.Pods[i].Name)
+		}
+	}
+	slices.Sort(d.Drain)
+	d.Reason = fmt.Sprintf("the manager has not answered for %v: %s", silence.Round(time.Second), o.Fault)
+	if len(d.Drain) > 0 {
+		d.Phase, m.Resized = CleanUp, now
+	}
+}
+
+// decide decides on a reading that can be trusted.
+func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
+	relearned := map[string]int64{}
+	for i := range m.Categories {
+		relearned[m.Categories[i].Name] = m.Categories[i].Relearned
+	}
+	m.learnRuntimes(o.Reading, now)
+	hosts, foreign := hostsOf(o.Pods, o.Reading)
+	m.follow(c, o.Pods, hosts, now)
+	believed := *c
+	believed.Flavors = m.believe(c, o.Pods)
+	t := translator{config: &believed, memory: m, flavor: &believed.Flavors[0], now: now}
+	tr := t.translate(o, hosts, foreign)
+	flavor, others := choose(believed.Flavors, tr.state.Waiting)
+	if flavor != nil && flavor != t.flavor {
+		t.flavor = flavor
+		tr = t.translate(o, hosts, foreign) // a task that takes a whole worker takes one of these
+	}
+	m.learnNeeds(tr.needs)
+	for i := range m.Categories {
+		if n := &m.Categories[i]; n.Relearned > relearned[n.Name] {
+			d.Relearned = append(d.Relearned, n.Name)
+		}
+	}
+	d.Rejected = others
+	d.see(o, &tr)
+	d.Unplaceable = setAside(&believed, &tr.state)
+	d.Phase = phase(&tr.state)
+	switch {
+	case flavor != nil:
+		d.plan(&believed, flavor, m, &tr, now)
+	case t.flavor.Worker.MilliCores > 0: // workers may still go
+		if d.plan(&believed, t.flavor, m, &tr, now); d.Add > 0 {
+			d.Add = 0
+			d.hold("no flavor can be had: " + describe(others))
+		}
+	default:
+		d.hold("no flavor can be had: " + describe(others))
+	}
+	if d.Add > 0 || len(d.Drain) > 0 {
+		m.Resized = now
+	}
+}
+
+func describe(rejected []Rejected) string {
+	var what []string
+	for _, r := range rejected {
+		what = append(what, strings.TrimPrefix(r.Flavor+": ", ": ")+r.Reason)
+	}
+	return strings.Join(what, "; ")
+}
+
+// believe returns the flavors with what workers of them that are there say they have, where
+// that is less than was promised.
+func (m *Memory) believe(c *Config, pods []Pod) []Flavor {
+	flavors := slices.Clone(c.Flavors)
+	for i := range pods {
+		seen := m.pods[pods[i].Name].seen
+		k := slices.IndexFunc(flavors, func(f Flavor) bool { return f.Name == pods[i].Flavor })
+		if k < 0 || seen.MilliCores == 0 {
+			continue
+		}
+		w := &flavors[k].Worker
+		if w.DiskBytes == Boundless {
+			w.DiskBytes = seen.DiskBytes
+		}
+		w.MilliCores, w.MemoryBytes = min(w.MilliCores, seen.MilliCores), min(w.MemoryBytes, seen.MemoryBytes)
+	}
+	return flavors
+}
+
+// see notes what was seen.
+func (d *Decision) see(o *Observation, tr *translation) {
+	d.Foreign, d.ShortageMilliCores, d.WorkersLost = tr.foreign, tr.shortage, o.Reading.Queue.WorkersLost
+	d.Connected = tr.foreign + len(tr.hosts)
+	for i := range tr.state.Waiting {
+		d.TasksWaiting += tr.state.Waiting[i].Count
+	}
+	for i := range tr.state.Workers {
+		w := &tr.state.Workers[i]
+		d.TasksRunning += len(w.Running)
+		if p := tr.pods[w.Name]; p != nil && !p.Leaving && tr.hosts[w.Name] == nil {
+			d.Coming++
+		}
+	}
+}
+
+// phase tells by what waits and runs what the pool is about.
+func phase(s *estimate.State) Phase {
+	running, measured := false, false
+	for i := range s.Workers {
+		for _, r := range s.Workers[i].Running {
+			running = true
+			measured = measured || r.Left != estimate.Unknown
+		}
+	}
+	for i := range s.Waiting {
+		measured = measured || s.Waiting[i].Runtime != estimate.Unknown
+	}
+	switch {
+	case len(s.Waiting) == 0 && !running:
+		return CleanUp
+	case !measured:
+		return WarmUp
+	}
+	return Runtime
+}
+
+// plan asks the law, and takes of its answer what may be done.
+func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now time.Time) {
+	d.InitTime = m.initTime(c, f.Name)
+	limits := estimate.Config{
+		Worker: f.Worker, InitTime: d.InitTime, Cycle: c.Cycle,
+		Min: c.Min + tr.foreign, Max: c.Max + tr.foreign, // those of others are not ours to limit
+	}
+	law := estimate.Supercargo
+	if c.Law == HTA {
+		law = estimate.HTA
+	}
+	state := tr.state
+	state.Waiting = oneOfEach(tr.state, estimate.PatienceFor(d.InitTime).Warmup)
+	p, err := law(limits, state, now)
+	if err != nil {
+		d.hold("the reading cannot be: " + err.Error())
+		return
+	}
+	d.WaitingThen = p.Waiting
+	d.LookAgain = min(p.LookAgain, c.Cycle) // tasks that end in between are learned from
+	d.Add, d.Flavor, d.Reason = p.Add, f.Name, p.Reason
+	d.drain(p.Drain, tr)
+}
+
+// drain keeps of the workers that the law lets go those that can go: the pool's own, idle by
+// all accounts or never connected.
+func (d *Decision) drain(names []string, tr *translation) {
+	var busy, elsewhere int
+	for _, name := range names {
+		p, h := tr.pods[name], tr.hosts[name]
+		switch {
+		case p == nil:
+			elsewhere++
+		case h != nil && !h.idle():
+			busy++
+		case h == nil && !p.Started.IsZero():
+			busy++ // it may be connecting, or be one that the reading has missed
+		default:
+			d.Drain = append(d.Drain, name)
+		}
+	}
+	var kept []string
+	if busy > 0 {
+		kept = append(kept, fmt.Sprintf("%d stay until the manager says that they are idle", busy))
+	}
+	if elsewhere > 0 {
+		kept = append(kept, fmt.Sprintf("%d are not of this pool", elsewhere))
+	}
+	if len(kept) > 0 {
+		d.Reason += "; " + strings.Join(kept, ", ")
+	}
+}
+
+// oneOfEach is the queue with one task of each category of which none has been measured:
+// that measures it, and ordering workers for all of them would be to guess. When one of the
+// category has run for as long as warmup they are long ones, and all count.
+func oneOfEach(s estimate.State, warmup time.Duration) []estimate.Batch {
+	longest := map[string]time.Duration{}
+	for i := range s.Workers {
+		for _, r := range s.Workers[i].Running {
+			longest[r.Category] = max(longest[r.Category], r.Ran)
+		}
+	}
+	var queue []estimate.Batch
+	first := map[string]bool{}
+	for _, b := range s.Waiting {
+		if b.Runtime == estimate.Unknown && longest[b.Category] < warmup {
+			if first[b.Category] {
+				continue
+			}
+			first[b.Category] = true
+			b.Count = 1
+		}
+		queue = append(queue, b)
+	}
+	return queue
+}

@@ -1,0 +1,103 @@
+package decide
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
+)
+
+// InitTime is how long workers of a flavor took from being asked for to being connected: a
+// mean and a standard deviation that forget the past by and by, and of what they consist.
+type InitTime struct {
+	Flavor          string
+	Mean, Deviation time.Duration
+	// Node is the mean time until there was a node, Image from then until the container
+	// started, Connect from then until the manager knew the worker.
+	Node, Image, Connect time.Duration
+	// Samples is how many workers it was learned from.
+	Samples int64
+}
+
+// initWindow is over about how many workers an initialisation time is averaged.
+const initWindow = 16
+
+// initTime is how long a worker of the flavor is expected to take.
+func (m *Memory) initTime(c *Config, flavor string) time.Duration {
+	for i := range m.InitTimes {
+		if t := &m.InitTimes[i]; t.Flavor == flavor && t.Samples > 0 {
+			return max(time.Second, t.Mean)
+		}
+	}
+	return c.Prior
+}
+
+// learnInit notes a worker that has come. The first count alike, later ones as
+// 1/initWindow (exponentially weighted means and variance).
+func (m *Memory) learnInit(flavor string, node, image, connect time.Duration) {
+	i, found := slices.BinarySearchFunc(m.InitTimes, flavor, func(t InitTime, name string) int { return cmp.Compare(t.Flavor, name) })
+	if !found {
+		m.InitTimes = slices.Insert(m.InitTimes, i, InitTime{Flavor: flavor})
+	}
+	t := &m.InitTimes[i]
+	t.Samples++
+	weight := 1 / float64(min(t.Samples, initWindow))
+	towards := func(mean *time.Duration, sample time.Duration) {
+		*mean += time.Duration(weight * float64(sample-*mean))
+	}
+	off := float64(node + image + connect - t.Mean)
+	deviation := float64(t.Deviation)
+	t.Deviation = time.Duration(math.Sqrt((1 - weight) * (float64(deviation*deviation) + float64(weight*off)*off)))
+	towards(&t.Mean, node+image+connect)
+	towards(&t.Node, node)
+	towards(&t.Image, image)
+	towards(&t.Connect, connect)
+}
+
+// follow notes which pods have their workers connected, and learns from those that have just
+// come. As in the paper only those count that went through all states: where machines are
+// bought, that is no node, no image, running, and so a pod whose node is older than it tells
+// nothing. One that was connected when it was first seen may have been for long.
+func (m *Memory) follow(c *Config, pods []Pod, hosts map[string]*host, now time.Time) {
+	kept := make(map[string]podMemory, len(pods))
+	for i := range pods {
+		p := &pods[i]
+		mem, h := m.pods[p.Name], hosts[p.Name]
+		switch {
+		case h == nil && !mem.connected:
+			mem.apart = true
+		case h != nil:
+			first := !mem.connected && mem.apart
+			mem.connected, mem.seen = true, h.total
+			if first && !p.Leaving {
+				m.came(c, p, h.worker, now)
+			}
+		}
+		switch {
+		case h != nil && !h.idle():
+			mem.idleSince = time.Time{}
+		case mem.connected && mem.idleSince.IsZero():
+			mem.idleSince = now
+		}
+		kept[p.Name] = mem
+	}
+	m.pods = kept
+}
+
+// came learns from a worker that has just connected.
+func (m *Memory) came(c *Config, p *Pod, w *answer.Worker, now time.Time) {
+	if p.Asked.IsZero() || p.Scheduled.IsZero() || p.Started.IsZero() || c.Bought && !p.NodeMade.After(p.Asked) {
+		return
+	}
+	connected := now
+	if ago := w.Now.Sub(w.Started); !w.Started.IsZero() && !w.Now.IsZero() && ago > 0 {
+		connected = now.Add(-ago) // by one clock, that of the manager
+	}
+	node, image, connect := p.Scheduled.Sub(p.Asked), p.Started.Sub(p.Scheduled), connected.Sub(p.Started)
+	if node < 0 || image < 0 {
+		return // clocks disagree
+	}
+	m.learnInit(p.Flavor, node, image, max(0, connect))
+}

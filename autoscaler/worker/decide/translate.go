@@ -1,0 +1,280 @@
+package decide
+
+import (
+	"cmp"
+	"math"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
+)
+
+// need is what a task occupies.
+type need struct {
+	estimate.Resources
+	source NeedSource
+}
+
+// host is a connected worker with what it runs.
+type host struct {
+	worker *answer.Worker
+	total  estimate.Resources
+	tasks  []*answer.Task
+}
+
+// idle reports whether the manager says so in each way that it can: it counts no task there,
+// sets nothing aside there, and lists no task that is there.
+func (h *host) idle() bool {
+	return h.worker.TasksRunning == 0 && h.worker.InUse.Cores.Value == 0 && len(h.tasks) == 0
+}
+
+// amounts translates what a manager says of resources; what is not stated is 0.
+func amounts(r answer.Resources) estimate.Resources {
+	const mostMB, mostUnits = 1 << 30, 1 << 30 // more than any machine has, and no overflow
+	megabytes := func(a answer.Amount) int64 { return int64(min(a.Value, mostMB)) << 20 }
+	return estimate.Resources{
+		MilliCores:  int64(min(thousandths(r.Cores), mostUnits)),
+		MemoryBytes: megabytes(r.MemoryMB), DiskBytes: megabytes(r.DiskMB), GPUs: int64(min(r.GPUs.Value, mostUnits)),
+	}
+}
+
+func thousandths(a answer.Amount) float64 { return math.Round(a.Value * 1000) }
+
+// stated reports whether anything is said to be needed.
+func stated(r answer.Resources) bool {
+	return r.Cores.Bound != answer.Unstated || r.MemoryMB.Bound != answer.Unstated || r.DiskMB.Bound != answer.Unstated || r.GPUs.Bound != answer.Unstated
+}
+
+// exceeded reports whether more is needed than anybody knows.
+func exceeded(r answer.Resources) bool {
+	for _, a := range []answer.Amount{r.Cores, r.MemoryMB, r.DiskMB, r.GPUs} {
+		if a.Bound == answer.Exceeded {
+			return true
+		}
+	}
+	return false
+}
+
+// needOf is what a task occupies on its worker. What it declares the manager sets aside for
+// it, whatever it uses: that comes first. Else it is what the monitor has seen of its
+// category. A task of which nothing is known, or only that it needs more than was seen,
+// gets a whole worker. What is left open where something is declared follows from that: the
+// manager gives the same share of it.
+func needOf(t *answer.Task, of map[string]answer.Resources, whole estimate.Resources) need {
+	switch seen := of[t.Category]; {
+	case stated(t.Declared):
+		return need{amounts(t.Declared), Declared}
+	case stated(seen) && !exceeded(seen) && seen.Cores.Value > 0:
+		return need{amounts(seen), Measured}
+	}
+	return need{whole, WholeWorker}
+}
+
+// translation is a reading as the estimator sees it.
+type translation struct {
+	state estimate.State
+	// pods are the names of the workers that belong to a pod, in the order of the state.
+	pods map[string]*Pod
+	// foreign is how many workers do not.
+	foreign int
+	// needs are the greatest by category.
+	needs map[string]need
+	// shortage is the cores that waiting tasks want, in thousandths.
+	shortage int64
+	hosts    map[string]*host
+}
+
+// hostsOf finds for each pod the worker that is connected from it, by the name of its host,
+// else by its address, and returns those that belong to no pod besides.
+func hostsOf(pods []Pod, r *Reading) (of map[string]*host, foreign []*host) {
+	byName, byIP := map[string]string{}, map[string]string{}
+	for i := range pods {
+		byName[pods[i].Name] = pods[i].Name
+		if pods[i].IP != "" {
+			byIP[pods[i].IP] = pods[i].Name
+		}
+	}
+	byAddress := map[string]*host{}
+	of = map[string]*host{}
+	for i := range r.Workers {
+		w := &r.Workers[i]
+		h := &host{worker: w, total: amounts(w.Total)}
+		byAddress[w.Address] = h
+		short, _, _ := strings.Cut(w.Hostname, ".")
+		name := cmp.Or(byName[w.Hostname], byName[short])
+		if name == "" {
+			if ip, _, err := net.SplitHostPort(w.Address); err == nil {
+				name = byIP[ip]
+			}
+		}
+		if before := of[name]; name == "" || before != nil && !before.worker.Started.Before(w.Started) {
+			foreign = append(foreign, h)
+		} else {
+			if before != nil {
+				foreign = append(foreign, before) // a connection that the manager has not given up yet
+			}
+			of[name] = h
+		}
+	}
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		if h := byAddress[t.Worker]; h != nil && t.State != answer.Waiting {
+			h.tasks = append(h.tasks, t)
+		}
+	}
+	slices.SortFunc(foreign, func(a, b *host) int { return cmp.Compare(a.worker.Address, b.worker.Address) })
+	return of, foreign
+}
+
+// translator makes a state out of a reading.
+type translator struct {
+	config *Config
+	memory *Memory
+	flavor *Flavor
+	now    time.Time
+	seen   map[string]answer.Resources // needs that the manager tells, by category
+	longst map[string]time.Duration    // how long the longest of a category has run
+}
+
+// translate makes a state out of a reading, with new workers of the flavor given. Workers
+// stand in the order in which the manager is likely to fill them: those that are nobody's
+// first, since they cost nothing, then by when they were asked for.
+func (t *translator) translate(o *Observation, hosts map[string]*host, foreign []*host) translation {
+	r := o.Reading
+	t.seen, t.longst = map[string]answer.Resources{}, map[string]time.Duration{}
+	for i := range r.Categories {
+		t.seen[r.Categories[i].Name] = r.Categories[i].Max
+	}
+	for i := range r.Tasks {
+		if task := &r.Tasks[i]; task.State == answer.Running {
+			t.longst[task.Category] = max(t.longst[task.Category], ranFor(task))
+		}
+	}
+	tr := translation{pods: map[string]*Pod{}, needs: map[string]need{}, hosts: hosts, foreign: len(foreign)}
+	tr.state.Resized = t.memory.Resized
+	for _, h := range foreign {
+		w := estimate.Worker{Name: "elsewhere/" + h.worker.Address, Capacity: h.total}
+		t.load(&tr, &w, h)
+		tr.state.Workers = append(tr.state.Workers, w)
+	}
+	pods := slices.Clone(o.Pods)
+	slices.SortFunc(pods, func(a, b Pod) int { return cmp.Or(a.Asked.Compare(b.Asked), cmp.Compare(a.Name, b.Name)) })
+	for i := range pods {
+		tr.pods[pods[i].Name] = &pods[i]
+		tr.state.Workers = append(tr.state.Workers, t.worker(&tr, &pods[i]))
+	}
+	t.queue(&tr, r.Tasks)
+	return tr
+}
+
+func ranFor(task *answer.Task) time.Duration {
+	if task.Started.IsZero() {
+		return 0
+	}
+	return max(0, task.Now.Sub(task.Started))
+}
+
+// worker translates a pod.
+func (t *translator) worker(tr *translation, p *Pod) estimate.Worker {
+	w := estimate.Worker{Name: p.Name, Capacity: p.Worker, Draining: p.Leaving}
+	mem, h := t.memory.pods[p.Name], tr.hosts[p.Name]
+	switch {
+	case h != nil:
+		w.Capacity = h.total
+		t.load(tr, &w, h)
+		if !mem.idleSince.IsZero() {
+			w.IdleFor = max(0, t.now.Sub(mem.idleSince))
+		}
+	case mem.connected: // between two sessions, as idle workers are
+		w.ReadyIn = reconnect
+	default:
+		init := t.memory.initTime(t.config, p.Flavor)
+		w.ReadyIn = max(init-max(0, t.now.Sub(p.Asked)), init/overdue)
+	}
+	return w
+}
+
+const (
+	// reconnect is how long a worker is away that leaves when it has been idle and comes back.
+	reconnect = 10 * time.Second
+	// overdue is in what part of an initialisation time a worker is expected that should have
+	// come by now.
+	overdue = 8
+)
+
+// load translates what a worker runs.
+func (t *translator) load(tr *translation, w *estimate.Worker, h *host) {
+	for _, task := range h.tasks {
+		n := needOf(task, t.seen, h.total)
+		t.note(tr, task, n)
+		run := estimate.Running{Category: task.Category, Need: n.Resources, Ran: ranFor(task), Count: 1}
+		if task.State == answer.Running {
+			run.Left = t.memory.lookup(task.Category).expect(t.longst[task.Category])
+			if run.Left != estimate.Unknown {
+				run.Left = max(0, run.Left-run.Ran)
+			}
+		}
+		w.Running = append(w.Running, run)
+	}
+}
+
+// note keeps the greatest need of a category.
+func (t *translator) note(tr *translation, task *answer.Task, n need) {
+	before, known := tr.needs[task.Category]
+	if known {
+		n.MilliCores, n.MemoryBytes = max(n.MilliCores, before.MilliCores), max(n.MemoryBytes, before.MemoryBytes)
+		n.DiskBytes, n.GPUs = max(n.DiskBytes, before.DiskBytes), max(n.GPUs, before.GPUs)
+	}
+	tr.needs[task.Category] = n
+}
+
+// queue translates the tasks that wait, by number, which is the order in which they were
+// submitted.
+func (t *translator) queue(tr *translation, tasks []answer.Task) {
+	var waiting []*answer.Task
+	for i := range tasks {
+		if tasks[i].State == answer.Waiting {
+			waiting = append(waiting, &tasks[i])
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b *answer.Task) int { return cmp.Compare(a.ID, b.ID) })
+	whole := t.whole(tr)
+	runtimes := map[string]time.Duration{}
+	for _, task := range waiting {
+		n := needOf(task, t.seen, whole)
+		t.note(tr, task, n)
+		tr.shortage += n.MilliCores
+		runtime, known := runtimes[task.Category]
+		if !known {
+			runtime = t.memory.lookup(task.Category).expect(t.longst[task.Category])
+			runtimes[task.Category] = runtime
+		}
+		b := estimate.Batch{Category: task.Category, Need: n.Resources, Runtime: runtime, Count: 1}
+		if k := len(tr.state.Waiting); k > 0 {
+			last := tr.state.Waiting[k-1]
+			if last.Count = 1; last == b {
+				tr.state.Waiting[k-1].Count++
+				continue
+			}
+		}
+		tr.state.Waiting = append(tr.state.Waiting, b)
+	}
+}
+
+// whole is what a task occupies that gets a whole worker, so that each of the workers there
+// and to come holds one: of each resource the least that one of them has.
+func (t *translator) whole(tr *translation) estimate.Resources {
+	least := t.flavor.Worker
+	for i := range tr.state.Workers {
+		w := &tr.state.Workers[i].Capacity
+		if w.MilliCores > 0 {
+			least.MilliCores = min(least.MilliCores, w.MilliCores)
+			least.MemoryBytes, least.DiskBytes = min(least.MemoryBytes, w.MemoryBytes), min(least.DiskBytes, w.DiskBytes)
+			least.GPUs = min(least.GPUs, w.GPUs)
+		}
+	}
+	return least
+}

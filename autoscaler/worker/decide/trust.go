@@ -1,0 +1,31 @@
+package decide
+
+import "fmt"
+
+// distrust says what in a reading contradicts itself; empty if nothing does. The four
+// answers come one after the other, so that counts may differ by what happens in between;
+// that one of them knows of nothing where another knows of much is something else.
+func distrust(r *Reading) string {
+	listed, counted := int64(len(r.Tasks)), r.Queue.Waiting+r.Queue.OnWorkers
+	switch {
+	case listed == 0 && counted > few:
+		return fmt.Sprintf("queue_status counts %d tasks and task_status lists none", counted)
+	case counted == 0 && listed > few:
+		return fmt.Sprintf("task_status lists %d tasks and queue_status counts none", listed)
+	case len(r.Workers) == 0 && r.Queue.Workers > few:
+		return fmt.Sprintf("queue_status counts %d workers and worker_status lists none", r.Queue.Workers)
+	case r.Queue.Workers == 0 && len(r.Workers) > few:
+		return fmt.Sprintf("worker_status lists %d workers and queue_status counts none", len(r.Workers))
+	}
+	seen := make(map[string]bool, len(r.Workers))
+	for i := range r.Workers {
+		if address := r.Workers[i].Address; address == "" || seen[address] {
+			return fmt.Sprintf("worker_status lists two workers at address %q", address)
+		}
+		seen[r.Workers[i].Address] = true
+	}
+	return ""
+}
+
+// few is what may begin or end while four questions are answered.
+const few = 3

@@ -1,0 +1,123 @@
+package worker
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/worker/decide"
+	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+)
+
+// maxKept is how many categories and initialisation times a status holds.
+const maxKept = 100
+
+// recall reads from a status what was learned. Of runtimes it has their mean, which stands for
+// each of them.
+func recall(s *v1alpha1.WorkerPoolStatus) decide.Memory {
+	var m decide.Memory
+	if s.Queue != nil {
+		m.Queue.Project = s.Queue.Project
+		if s.Queue.Started != nil {
+			m.Queue.Started = s.Queue.Started.UTC()
+		}
+	}
+	if s.SilentSince != nil {
+		m.SilentSince = s.SilentSince.Time
+	}
+	if s.Resized != nil {
+		m.Resized = s.Resized.Time
+	}
+	for i := range s.Categories {
+		m.Categories = append(m.Categories, recallCategory(&s.Categories[i]))
+	}
+	slices.SortFunc(m.Categories, func(a, b decide.Category) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range s.InitTimes {
+		t := &s.InitTimes[i]
+		if t.Mean.Duration < 0 || t.Samples <= 0 {
+			continue // somebody has edited it
+		}
+		m.InitTimes = append(m.InitTimes, decide.InitTime{
+			Flavor: t.Flavor, Mean: t.Mean.Duration, Deviation: t.Deviation.Duration, Node: t.Node.Duration, Image: t.Image.Duration, Connect: t.Connect.Duration, Samples: t.Samples,
+		})
+	}
+	slices.SortFunc(m.InitTimes, func(a, b decide.InitTime) int { return cmp.Compare(a.Flavor, b.Flavor) })
+	return m
+}
+
+func recallCategory(c *v1alpha1.TaskCategory) decide.Category {
+	out := decide.Category{
+		Name: c.Name, Source: decide.NeedSource(c.Source), Ended: c.Ended,
+		Need: estimate.Resources{MilliCores: c.CPU.MilliValue(), MemoryBytes: c.Memory.Value(), GPUs: c.GPUs},
+	}
+	if c.Disk != nil {
+		out.Need.DiskBytes = c.Disk.Value()
+	}
+	if c.MeanRuntime != nil && c.MeanRuntime.Duration > 0 {
+		for range min(max(0, c.Samples), decide.MaxRecent) {
+			out.Recent = append(out.Recent, c.MeanRuntime.Duration)
+		}
+	}
+	return out
+}
+
+// keep writes what was learned into the status. Of more categories than it holds those stay of
+// which most tasks ended.
+func keep(s *v1alpha1.WorkerPoolStatus, m *decide.Memory, unplaceable []decide.Unplaceable) {
+	keepResized(s, m.Resized)
+	s.SilentSince = nil
+	if !m.SilentSince.IsZero() {
+		s.SilentSince = new(metav1.NewTime(m.SilentSince))
+	}
+	categories := slices.Clone(m.Categories)
+	slices.SortStableFunc(categories, func(a, b decide.Category) int { return cmp.Compare(b.Ended, a.Ended) })
+	categories = categories[:min(len(categories), maxKept)]
+	slices.SortFunc(categories, func(a, b decide.Category) int { return cmp.Compare(a.Name, b.Name) })
+	s.Categories = nil
+	for i := range categories {
+		s.Categories = append(s.Categories, keepCategory(&categories[i], unplaceable))
+	}
+	s.InitTimes = nil
+	for _, t := range m.InitTimes[:min(len(m.InitTimes), maxKept)] {
+		s.InitTimes = append(s.InitTimes, v1alpha1.WorkerInitTime{
+			Flavor: t.Flavor, Mean: rounded(t.Mean), Deviation: rounded(t.Deviation), Node: rounded(t.Node), Image: rounded(t.Image), Connect: rounded(t.Connect), Samples: t.Samples,
+		})
+	}
+}
+
+func keepResized(s *v1alpha1.WorkerPoolStatus, at time.Time) {
+	if s.Resized = nil; !at.IsZero() {
+		s.Resized = new(metav1.NewMicroTime(at))
+	}
+}
+
+func keepCategory(c *decide.Category, unplaceable []decide.Unplaceable) v1alpha1.TaskCategory {
+	out := v1alpha1.TaskCategory{
+		Name: c.Name, CPU: *resource.NewMilliQuantity(c.Need.MilliCores, resource.DecimalSI), Memory: *resource.NewQuantity(c.Need.MemoryBytes, resource.BinarySI),
+		GPUs: c.Need.GPUs, Source: string(c.Source), Samples: int32(len(c.Recent)), Ended: c.Ended,
+	}
+	if c.Need.DiskBytes > 0 && c.Need.DiskBytes < decide.Boundless {
+		out.Disk = resource.NewQuantity(c.Need.DiskBytes, resource.BinarySI)
+	}
+	if len(c.Recent) > 0 {
+		out.MeanRuntime = new(rounded(c.Mean()))
+	}
+	for _, u := range unplaceable {
+		if u.Category == c.Name {
+			out.Unplaceable = clip(u.Reason)
+		}
+	}
+	return out
+}
+
+func rounded(d time.Duration) metav1.Duration {
+	return metav1.Duration{Duration: d.Round(time.Millisecond)}
+}
+
+// inCores writes thousandths of a core as cores.
+func inCores(milli int64) string { return strconv.FormatFloat(float64(milli)/1000, 'f', -1, 64) }

@@ -1,0 +1,71 @@
+package worker
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// Metrics of WorkerPools. namespace and pool name one, flavor is empty where workers are not
+// made for a flavor.
+var (
+	metricTasks     = gauge("tasks", "Tasks that the manager lists, by state.", "state")
+	metricShortage  = gauge("shortage_cores", "Cores that the tasks that wait want.")
+	metricWorkers   = gauge("workers", "Workers connected, coming and leaving.", "state")
+	metricLost      = gauge("workers_lost", "Workers that the manager says it has lost.")
+	metricInit      = gauge("init_seconds", "How long workers take from being asked for to being connected.", "flavor")
+	metricAdded     = counter("workers_added_total", "Workers made.")
+	metricDrained   = counter("workers_drained_total", "Workers told to leave.")
+	metricDecisions = counter("decisions_total", "Decisions that change the number of workers, or would in mode Act.", "kind", "mode")
+	metricReadings  = counter("readings_total", "Times the manager was asked, by whether it answered.", "answered")
+)
+
+const subsystem = "supercargo_workerpool"
+
+func names(labels []string) []string { return append([]string{"namespace", "pool"}, labels...) }
+
+func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: subsystem, Name: name, Help: help}, names(labels))
+	metrics.Registry.MustRegister(v)
+	return v
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: name, Help: help}, names(labels))
+	metrics.Registry.MustRegister(v)
+	return v
+}
+
+// publish sets the gauges of a pool.
+func (l *look) publish() {
+	s, namespace, name := &l.pool.Status, l.pool.Namespace, l.pool.Name
+	metricShortage.WithLabelValues(namespace, name).Set(float64(l.decision.ShortageMilliCores) / 1000)
+	metricTasks.WithLabelValues(namespace, name, "waiting").Set(float64(l.decision.TasksWaiting))
+	metricTasks.WithLabelValues(namespace, name, "running").Set(float64(l.decision.TasksRunning))
+	metricWorkers.WithLabelValues(namespace, name, "connected").Set(float64(s.Workers.Connected))
+	metricWorkers.WithLabelValues(namespace, name, "coming").Set(float64(s.Workers.Coming))
+	metricWorkers.WithLabelValues(namespace, name, "leaving").Set(float64(s.Workers.Leaving))
+	metricLost.WithLabelValues(namespace, name).Set(float64(l.decision.WorkersLost))
+	for i := range s.InitTimes {
+		metricInit.WithLabelValues(namespace, name, s.InitTimes[i].Flavor).Set(s.InitTimes[i].Mean.Seconds())
+	}
+}
+
+// count counts a reading.
+func count(pool *v1alpha1.WorkerPool, answered bool) {
+	text := "no"
+	if answered {
+		text = "yes"
+	}
+	metricReadings.WithLabelValues(pool.Namespace, pool.Name, text).Inc()
+}
+
+// forgetMetrics drops the metrics of a pool that is no more.
+func forgetMetrics(namespace, pool string) {
+	for _, v := range []interface {
+		DeletePartialMatch(labels prometheus.Labels) int
+	}{metricTasks, metricShortage, metricWorkers, metricLost, metricInit, metricAdded, metricDrained, metricDecisions, metricReadings} {
+		v.DeletePartialMatch(prometheus.Labels{"namespace": namespace, "pool": pool})
+	}
+}

@@ -1,0 +1,217 @@
+package worker
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/worker/decide"
+	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
+)
+
+// pods are the pool's, by name.
+type pods map[string]*corev1.Pod
+
+// observe reads the pods and asks the manager. That it does not answer is no error here, but
+// something that is observed.
+func (l *look) observe(ctx context.Context) error {
+	if err := l.observePods(ctx); err != nil {
+		return err
+	}
+	if err := l.connect(ctx); err != nil {
+		l.seen.Fault = err.Error()
+	} else if reading, err := l.ask(ctx); err != nil {
+		l.seen.Fault = err.Error()
+	} else {
+		l.seen.Reading = reading
+	}
+	count(l.pool, l.seen.Reading != nil)
+	return nil
+}
+
+// observePods lists the pods of the pool past the cache: one that was made a moment ago counts.
+func (l *look) observePods(ctx context.Context) error {
+	var list corev1.PodList
+	err := l.Live.List(ctx, &list, client.InNamespace(l.pool.Namespace), client.MatchingLabels{v1alpha1.LabelWorkerPool: l.pool.Name})
+	if err != nil {
+		return fmt.Errorf("list the pods of WorkerPool %s: %w", client.ObjectKeyFromObject(l.pool), err)
+	}
+	l.pods = pods{}
+	addresses := map[string]int{}
+	for i := range list.Items {
+		p := &list.Items[i]
+		if owned(p, l.pool) {
+			l.pods[p.Name] = p
+			addresses[p.Status.PodIP]++
+		}
+	}
+	for _, p := range l.pods {
+		if ended(p) {
+			continue
+		}
+		pod, err := l.observePod(ctx, p)
+		if err != nil {
+			return err
+		}
+		if addresses[pod.IP] > 1 {
+			pod.IP = "" // pods in the network of their node tell nothing by it
+		}
+		l.seen.Pods = append(l.seen.Pods, pod)
+	}
+	slices.SortFunc(l.seen.Pods, func(a, b decide.Pod) int { return a.Asked.Compare(b.Asked) })
+	return nil
+}
+
+func owned(p *corev1.Pod, pool *v1alpha1.WorkerPool) bool {
+	return slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pool.UID })
+}
+
+// ended reports whether no worker runs in the pod any more nor will. One that is being deleted
+// is still leaving.
+func ended(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && (p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed)
+}
+
+// observePod reads from a pod how far it has come.
+func (l *look) observePod(ctx context.Context, p *corev1.Pod) (decide.Pod, error) {
+	pod := decide.Pod{
+		Name: p.Name, IP: p.Status.PodIP, Flavor: p.Annotations[v1alpha1.AnnotationFlavor], Worker: offered(p),
+		Asked: p.CreationTimestamp.Time, Leaving: p.DeletionTimestamp != nil, Trouble: trouble(p),
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			pod.Scheduled = c.LastTransitionTime.Time
+		}
+	}
+	for i := range p.Status.ContainerStatuses {
+		if s := &p.Status.ContainerStatuses[i]; s.Name == p.Spec.Containers[0].Name && s.State.Running != nil {
+			pod.Started = s.State.Running.StartedAt.Time
+		}
+	}
+	if p.Spec.NodeName == "" {
+		return pod, nil
+	}
+	var node corev1.Node
+	switch err := l.Client.Get(ctx, types.NamespacedName{Name: p.Spec.NodeName}, &node); {
+	case err == nil:
+		pod.NodeMade = node.CreationTimestamp.Time
+	case !apierrors.IsNotFound(err):
+		return pod, fmt.Errorf("read node %s of pod %s: %w", p.Spec.NodeName, p.Name, err)
+	}
+	return pod, nil
+}
+
+// trouble says why a pod does not start; empty if nothing is known to be wrong.
+func trouble(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message
+		}
+	}
+	for i := range p.Status.ContainerStatuses {
+		if w := p.Status.ContainerStatuses[i].State.Waiting; w != nil && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
+			return w.Reason + ": " + w.Message
+		}
+	}
+	return ""
+}
+
+// connect finds the manager and what it takes to talk to it.
+func (l *look) connect(ctx context.Context) error {
+	m := &l.pool.Spec.Manager
+	l.client = &workqueue.Client{Timeout: m.Timeout.Duration}
+	secure := m.TLS != nil
+	if m.Address != nil {
+		l.client.Address = *m.Address
+	} else {
+		found, err := l.discover(ctx, m.Catalog)
+		if err != nil {
+			return err
+		}
+		l.client.Address = found.Address
+		secure = secure || found.TLS
+	}
+	if m.PasswordSecret != nil {
+		password, err := l.secret(ctx, m.PasswordSecret)
+		if err != nil {
+			return err
+		}
+		l.client.Password = string(password)
+	}
+	if !secure {
+		return nil
+	}
+	var err error
+	l.client.TLS, err = l.tls(ctx, m.TLS)
+	return err
+}
+
+func (l *look) discover(ctx context.Context, c *v1alpha1.WorkQueueCatalog) (workqueue.Found, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.pool.Spec.Manager.Timeout.Duration)
+	defer cancel()
+	var servers []workqueue.Catalog
+	for _, address := range c.Servers {
+		servers = append(servers, workqueue.Catalog{Address: address})
+	}
+	return workqueue.Discover(ctx, servers, c.Project)
+}
+
+// secret reads a key of a Secret past the cache, which has none.
+func (l *look) secret(ctx context.Context, of *v1alpha1.SecretKey) ([]byte, error) {
+	var s corev1.Secret
+	if err := l.Live.Get(ctx, types.NamespacedName{Namespace: l.pool.Namespace, Name: of.Name}, &s); err != nil {
+		return nil, fmt.Errorf("read Secret %s: %w", of.Name, err)
+	}
+	value, ok := s.Data[of.Key]
+	if !ok {
+		return nil, fmt.Errorf("read Secret %s: it has no key %q", of.Name, of.Key)
+	}
+	return value, nil
+}
+
+func (l *look) tls(ctx context.Context, t *v1alpha1.WorkQueueTLS) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if t == nil {
+		return config, nil
+	}
+	config.ServerName = t.ServerName
+	if t.CASecret == nil {
+		return config, nil
+	}
+	pem, err := l.secret(ctx, t.CASecret)
+	if err != nil {
+		return nil, err
+	}
+	config.RootCAs = x509.NewCertPool()
+	if !config.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("read Secret %s: key %q has no certificate as PEM", t.CASecret.Name, t.CASecret.Key)
+	}
+	return config, nil
+}
+
+// ask puts the four questions: all answers or none.
+func (l *look) ask(ctx context.Context) (*decide.Reading, error) {
+	var r decide.Reading
+	var err error
+	if r.Queue, err = l.client.Queue(ctx); err != nil {
+		return nil, err // the others would only wait as long
+	}
+	var errs [3]error
+	r.Tasks, errs[0] = l.client.Tasks(ctx)
+	r.Workers, errs[1] = l.client.Workers(ctx)
+	r.Categories, errs[2] = l.client.Categories(ctx)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	return &r, nil
+}

@@ -1,0 +1,201 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// maxMessage bounds texts in the status and in Events.
+const maxMessage = 1024
+
+func clip(text string) string {
+	if len(text) > maxMessage {
+		return strings.ToValidUTF8(text[:maxMessage-len("…")], "") + "…"
+	}
+	return text
+}
+
+func (l *look) condition(kind string, is bool, reason, message string) {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&l.pool.Status.Conditions, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: clip(message), ObservedGeneration: l.pool.Generation, LastTransitionTime: metav1.NewTime(l.now),
+	})
+}
+
+// notReady says why nothing can be done.
+func (l *look) notReady(reason, message string) {
+	l.condition(v1alpha1.PoolReady, false, reason, message)
+	l.tell(corev1.EventTypeWarning, reason, "Hold", message)
+}
+
+// tell makes an Event, unless the same was said last.
+func (l *look) tell(kind, reason, action, message string) {
+	if l.memory.said[reason] == message {
+		return
+	}
+	l.memory.said[reason] = message
+	if l.DryRun {
+		ctrl.Log.Info(message, "pool", client.ObjectKeyFromObject(l.pool).String(), "reason", reason)
+		return
+	}
+	l.Events.Eventf(l.pool, nil, kind, reason, action, "%s", clip(message))
+}
+
+// record writes down what was seen and decided.
+func (l *look) record() {
+	s, d := &l.pool.Status, &l.decision
+	s.Phase = v1alpha1.WorkerPhase(d.Phase)
+	s.Workers = v1alpha1.WorkerCounts{
+		Pods: int32(len(l.seen.Pods)), Connected: int32(d.Connected), Foreign: int32(d.Foreign), Coming: int32(d.Coming), Leaving: int32(d.Leaving),
+	}
+	keep(s, &l.memory.decided, d.Unplaceable)
+	l.recordManager()
+	l.recordLimits()
+	l.recordTrouble()
+	switch {
+	case d.Held:
+		l.condition(v1alpha1.PoolReady, false, "Held", d.Reason)
+	default:
+		l.condition(v1alpha1.PoolReady, true, "Decided", d.Reason)
+	}
+	l.measure()
+	if d.Add > 0 || len(d.Drain) > 0 {
+		l.recordDecision()
+	}
+	l.publish()
+}
+
+// recordManager says whether the manager answers, and what.
+func (l *look) recordManager() {
+	s, r := &l.pool.Status, l.seen.Reading
+	if r == nil {
+		l.condition(v1alpha1.PoolConnected, false, "NoAnswer", l.seen.Fault)
+		l.tell(corev1.EventTypeWarning, "NoAnswer", "Hold", l.seen.Fault)
+		return
+	}
+	delete(l.memory.said, "NoAnswer")
+	l.condition(v1alpha1.PoolConnected, true, "Answers", "the manager at "+l.client.Address+" answers")
+	q := &v1alpha1.WorkQueueStatus{
+		Address: l.client.Address, Project: clipTo(r.Queue.Project, 253), Waiting: int32(r.Queue.Waiting), Running: int32(r.Queue.Running), Done: r.Queue.Done, WorkersLost: r.Queue.WorkersLost,
+	}
+	if !r.Queue.Started.IsZero() {
+		q.Started = new(metav1.NewTime(r.Queue.Started))
+	}
+	s.Queue, s.ShortageCores = q, inCores(l.decision.ShortageMilliCores)
+	if l.decision.AnotherQueue {
+		l.tell(corev1.EventTypeNormal, "AnotherQueue", "Learn", fmt.Sprintf("another queue: what was learned of the tasks before is forgotten (it began at %s)", r.Queue.Started.Format("2006-01-02 15:04:05 MST")))
+	}
+	if len(l.decision.Relearned) > 0 {
+		l.tell(corev1.EventTypeNormal, "Relearned", "Learn", "tasks have become others and are learned anew: "+strings.Join(l.decision.Relearned, ", "))
+	}
+}
+
+func clipTo(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
+
+// recordLimits says whether tasks wait that get no worker.
+func (l *look) recordLimits() {
+	d := &l.decision
+	var large []string
+	for _, u := range d.Unplaceable {
+		large = append(large, fmt.Sprintf("%d tasks of category %s: %s", u.Tasks, u.Category, u.Reason))
+	}
+	serving := len(l.seen.Pods) - d.Leaving + d.Add
+	switch text := strings.Join(large, "; "); {
+	case text != "":
+		l.condition(v1alpha1.PoolLimited, true, "TasksTooLarge", text)
+		l.tell(corev1.EventTypeWarning, "TasksTooLarge", "Hold", text)
+	case d.WaitingThen > 0 && serving >= int(l.pool.Spec.Limits.Max):
+		l.condition(v1alpha1.PoolLimited, true, "LimitReached", fmt.Sprintf("%d tasks wait, and there are as many workers as there may be (%d)", d.TasksWaiting, l.pool.Spec.Limits.Max))
+	default:
+		l.condition(v1alpha1.PoolLimited, false, "WithinLimits", "no task waits because of a limit")
+	}
+}
+
+// recordTrouble says which workers should have come and have not.
+func (l *look) recordTrouble() {
+	const patience = 3 // initialisation times
+	init := l.decision.InitTime
+	if init == 0 {
+		init = l.pool.Spec.Scaling.ExpectedInitTime.Duration
+	}
+	for i := range l.seen.Pods {
+		p := &l.seen.Pods[i]
+		if p.Trouble == "" || p.Leaving || l.now.Sub(p.Asked) < patience*init {
+			continue
+		}
+		l.condition(v1alpha1.PoolDegraded, true, "WorkersDoNotCome", fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
+		l.tell(corev1.EventTypeWarning, "WorkersDoNotCome", "Wait", fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
+		return
+	}
+	l.condition(v1alpha1.PoolDegraded, false, "WorkersCome", "no worker is long overdue")
+}
+
+// recordDecision writes down what is going to be done, and why.
+func (l *look) recordDecision() {
+	d := &l.decision
+	out := &v1alpha1.WorkerDecision{
+		Time: metav1.NewTime(l.now), Mode: l.pool.Spec.Mode, Reason: clip(d.Reason), Add: int32(d.Add), Drain: d.Drain[:min(len(d.Drain), maxKept)],
+		Waiting: int32(d.TasksWaiting), WaitingThen: int32(d.WaitingThen),
+	}
+	kind, text := "Drained", fmt.Sprintf("drain %d workers: %s", len(d.Drain), d.Reason)
+	if d.Add > 0 {
+		out.Flavor, out.ExpectedReady = d.Flavor, new(rounded(d.InitTime))
+		for _, r := range d.Rejected[:min(len(d.Rejected), maxKept)] {
+			out.Rejected = append(out.Rejected, v1alpha1.Rejection{Name: r.Flavor, Reason: clip(r.Reason)})
+		}
+		kind, text = "Added", fmt.Sprintf("add %d workers%s: %s", d.Add, onFlavor(d.Flavor), d.Reason)
+	}
+	if l.pool.Spec.Mode == v1alpha1.WorkerPoolObserve {
+		text = "would " + text
+	}
+	l.pool.Status.LastDecision = out
+	metricDecisions.WithLabelValues(l.pool.Namespace, l.pool.Name, kind, string(l.pool.Spec.Mode)).Inc()
+	l.tell(corev1.EventTypeNormal, kind, "Decide", text)
+}
+
+func onFlavor(name string) string {
+	if name == "" {
+		return ""
+	}
+	return " of flavor " + name
+}
+
+// measure sets beside what the last decision expected what came of it: when all workers that
+// it made had connected, or those that it drained had left.
+func (l *look) measure() {
+	d := l.pool.Status.LastDecision
+	if d == nil || d.MeasuredReady != nil || d.Mode != v1alpha1.WorkerPoolAct || l.seen.Reading == nil {
+		return
+	}
+	if d.Add > 0 && l.decision.Coming == 0 || len(d.Drain) > 0 && l.decision.Leaving == 0 {
+		d.MeasuredReady = new(rounded(l.now.Sub(d.Time.Time)))
+	}
+}
+
+// writeStatus writes the status if it has changed. The API server refuses it if somebody else
+// has written the pool since it was read.
+func (l *look) writeStatus(ctx context.Context) error {
+	if l.DryRun || equality.Semantic.DeepEqual(l.before, &l.pool.Status) {
+		return nil
+	}
+	if err := l.Client.Status().Update(ctx, l.pool); err != nil {
+		return fmt.Errorf("write the status of WorkerPool %s: %w", client.ObjectKeyFromObject(l.pool), err)
+	}
+	l.before = l.pool.Status.DeepCopy()
+	return nil
+}

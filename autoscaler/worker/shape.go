@@ -1,0 +1,131 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/worker/decide"
+	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/dollars"
+)
+
+// refusal says why nothing can be decided.
+type refusal struct{ reason, message string }
+
+// config is what the pool may do.
+func (l *look) config(ctx context.Context) (decide.Config, refusal, error) {
+	spec := &l.pool.Spec
+	c := decide.Config{
+		Law: decide.Law(spec.Scaling.Law), Min: int(spec.Limits.Min), Max: int(spec.Limits.Max), Cycle: spec.Scaling.Interval.Duration,
+		Prior: spec.Scaling.ExpectedInitTime.Duration, Gone: spec.Manager.GoneAfter.Duration, Bought: spec.Worker.NodeFleet != "",
+	}
+	if spec.Worker.NodeFleet == "" {
+		c.Flavors = []decide.Flavor{{Worker: sizeOf(spec.Worker.Resources)}}
+		return c, refusal{}, nil
+	}
+	var fleet v1alpha1.NodeFleet
+	switch err := l.Client.Get(ctx, types.NamespacedName{Name: spec.Worker.NodeFleet}, &fleet); {
+	case apierrors.IsNotFound(err):
+		return c, refusal{"NodeFleetMissing", fmt.Sprintf("spec.worker.nodeFleet: there is no NodeFleet %s", spec.Worker.NodeFleet)}, nil
+	case err != nil:
+		return c, refusal{}, fmt.Errorf("read NodeFleet %s: %w", spec.Worker.NodeFleet, err)
+	}
+	var daemons appsv1.DaemonSetList
+	if err := l.Client.List(ctx, &daemons); err != nil {
+		return c, refusal{}, fmt.Errorf("list DaemonSets: %w", err)
+	}
+	reserved := reserve(&spec.Worker, daemons.Items)
+	for i := range fleet.Status.Flavors {
+		f := &fleet.Status.Flavors[i]
+		if len(spec.Worker.Flavors) == 0 || slices.Contains(spec.Worker.Flavors, f.Name) {
+			c.Flavors = append(c.Flavors, l.flavor(f, reserved))
+		}
+	}
+	if len(c.Flavors) == 0 {
+		return c, refusal{"NoFlavors", fmt.Sprintf("spec.worker: NodeFleet %s has none of the flavors yet, or none at all", fleet.Name)}, nil
+	}
+	return c, refusal{}, nil
+}
+
+// sizeOf is a size that the spec states.
+func sizeOf(r *v1alpha1.WorkerResources) estimate.Resources {
+	size := estimate.Resources{MilliCores: 1000 * int64(r.Cores), MemoryBytes: wholeMiB(r.Memory.Value()), DiskBytes: decide.Boundless, GPUs: int64(r.GPUs)}
+	if r.Disk != nil {
+		size.DiskBytes = wholeMiB(r.Disk.Value())
+	}
+	return size
+}
+
+// wholeMiB rounds down to what a worker can be told.
+func wholeMiB(bytes int64) int64 { return max(0, bytes) &^ (1<<20 - 1) }
+
+// reserve is what workers leave of each machine: what the spec says and what DaemonSets take.
+// Of those it is not known here which machines they are for, unless they select nodes by
+// more than their operating system: then they are left out, and the spec may say more.
+func reserve(w *v1alpha1.WorkerShape, daemons []appsv1.DaemonSet) (r estimate.Resources) {
+	for i := range daemons {
+		pod := &daemons[i].Spec.Template.Spec
+		selects := len(pod.NodeSelector)
+		if _, os := pod.NodeSelector[corev1.LabelOSStable]; os {
+			selects--
+		}
+		if selects > 0 || pod.Affinity != nil && pod.Affinity.NodeAffinity != nil {
+			continue
+		}
+		for j := range pod.Containers {
+			requests := pod.Containers[j].Resources.Requests
+			r.MilliCores += requests.Cpu().MilliValue()
+			r.MemoryBytes += requests.Memory().Value()
+		}
+	}
+	value := func(q *resource.Quantity) *resource.Quantity {
+		if q == nil {
+			return &resource.Quantity{}
+		}
+		return q
+	}
+	r.MilliCores += value(w.Reserved.CPU).MilliValue()
+	r.MemoryBytes += value(w.Reserved.Memory).Value()
+	return r
+}
+
+// flavor is a worker on a machine of a flavor. One that fills its machine has the whole cores
+// and MiB that are left of it.
+func (l *look) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) decide.Flavor {
+	out := decide.Flavor{Name: f.Name, Trouble: f.Message}
+	if f.LeftAloneUntil != nil && f.LeftAloneUntil.After(l.now) {
+		out.Trouble = "left alone until " + f.LeftAloneUntil.UTC().Format("15:04:05") + ": its machines did not come"
+	}
+	if f.CPU == nil || f.Memory == nil {
+		out.Trouble = "nothing is known of its machines yet"
+		return out
+	}
+	left := estimate.Resources{
+		MilliCores: max(0, f.CPU.MilliValue()-reserved.MilliCores) / 1000 * 1000, MemoryBytes: wholeMiB(f.Memory.Value() - reserved.MemoryBytes), DiskBytes: decide.Boundless,
+	}
+	out.MicroDollarsPerHour, _ = dollars.Parse(f.PricePerHour) // 0 where it is not known
+	if stated := l.pool.Spec.Worker.Resources; stated != nil {
+		out.Worker = sizeOf(stated)
+		if on := out.Worker; on.MilliCores > left.MilliCores || on.MemoryBytes > left.MemoryBytes {
+			out.Trouble = fmt.Sprintf("a machine has %d whole cores and %d MiB to spare, too little for a worker", left.MilliCores/1000, left.MemoryBytes>>20)
+		}
+		if l.pool.Spec.Worker.Packing == v1alpha1.WorkersPacked && left.MilliCores > 0 && left.MemoryBytes > 0 {
+			share := max(float64(out.Worker.MilliCores)/float64(left.MilliCores), float64(out.Worker.MemoryBytes)/float64(left.MemoryBytes))
+			out.MicroDollarsPerHour = int64(float64(out.MicroDollarsPerHour) * min(1, share))
+		}
+		return out
+	}
+	out.Worker = left
+	if left.MilliCores < 1000 || left.MemoryBytes == 0 {
+		out.Trouble = fmt.Sprintf("less than a core or a MiB is left of a machine (%s CPU, %s memory)", f.CPU, f.Memory)
+	}
+	return out
+}
