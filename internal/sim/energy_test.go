@@ -36,6 +36,10 @@ func TestEnergyIsThatOfATwinThatLooksEverySecond(t *testing.T) {
 				})
 			}
 		})
+		sc.Electricity = []scenario.Electricity{{
+			DollarsPerKWh: scenario.Course{{Value: 0.25}},
+			GramsPerKWh:   scenario.Course{{Value: 400}, {From: time.Duration(rapid.IntRange(1, 100).Draw(t, "step")) * s, Value: 30}},
+		}}
 		var pods []scenario.Pod
 		for i := range rapid.IntRange(0, 6).Draw(t, "pods") {
 			p := job(fmt.Sprint("p", i), gi, time.Duration(rapid.IntRange(0, 90).Draw(t, "arrival"))*s, time.Duration(rapid.IntRange(1, 60).Draw(t, "runtime"))*s)
@@ -47,7 +51,7 @@ func TestEnergyIsThatOfATwinThatLooksEverySecond(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := 0.0
+		want, grams := 0.0, 0.0
 		for second := time.Duration(0); second < r.Over; second += s {
 			used := int64(0)
 			for _, p := range pods {
@@ -55,7 +59,16 @@ func TestEnergyIsThatOfATwinThatLooksEverySecond(t *testing.T) {
 					used += p.Size.MilliCPU
 				}
 			}
-			want += milliwatts(&sc.Flavors[1], float64(used)/4000) / 1000
+			joules := milliwatts(&sc.Flavors[1], float64(used)/4000) / 1000
+			want += joules
+			if second < sc.Electricity[0].GramsPerKWh[1].From {
+				grams += joules / 3.6e6 * 400
+			} else {
+				grams += joules / 3.6e6 * 30
+			}
+		}
+		if dollars := want / 3.6e6 * 0.25; !near(r.CarbonGrams, grams) || !near(r.ElectricityDollars, dollars) {
+			t.Errorf("%v g and $%v, the twin has %v g and $%v", r.CarbonGrams, r.ElectricityDollars, grams, dollars)
 		}
 		if !near(r.EnergyJoules, want) {
 			t.Errorf("%v J, the twin has %v", r.EnergyJoules, want)
