@@ -99,7 +99,7 @@ func waking(nodes ...string) cluster.Plan {
 
 func TestAMachineAsleepTakesNoPodsUntilItHasWoken(t *testing.T) {
 	t.Parallel()
-	c := &script{plans: plans{20 * s: sleeping("medium-0"), 60 * s: waking("medium-0")}}
+	c := &script{standby: true, plans: plans{20 * s: sleeping("medium-0"), 60 * s: waking("medium-0")}}
 	pod := job("job", gi, 40*s, 50*s)
 	pod.Size.MilliCPU = 1000 // half of the machine
 	h := simulate(t, scene(sleepy), c, pod)
@@ -121,7 +121,7 @@ func TestAMachineAsleepTakesNoPodsUntilItHasWoken(t *testing.T) {
 
 func TestAMachineMaySleepToTheEnd(t *testing.T) {
 	t.Parallel()
-	h := simulate(t, scene(sleepy), &script{plans: plans{20 * s: sleeping("medium-0")}}, job("job", gi, 0, 10*s))
+	h := simulate(t, scene(sleepy), &script{standby: true, plans: plans{20 * s: sleeping("medium-0")}}, job("job", gi, 0, 10*s))
 	if want := 50*20 + 40*0.05*10 + 5*180; !near(h.EnergyJoules, want) || h.EndWatts != 5 {
 		t.Errorf("%v J, and %v W at the end; want %v J and 5 W", h.EnergyJoules, h.EndWatts, want)
 	}
@@ -146,7 +146,7 @@ func TestOnlyWhatCanSleepIsPutToSleepAndOnlyWhatSleepsIsWoken(t *testing.T) {
 		}
 		pods := []scenario.Pod{job("job", gi, 0, 100*s)}
 		pods[0].Size.MemoryBytes = 8 * gi // where best fit puts it: on the smallest, by name
-		_, err := try(t, sc, &script{plans: plans{20 * s: tc.plan}}, pods...)
+		_, err := try(t, sc, &script{standby: true, plans: plans{20 * s: tc.plan}}, pods...)
 		if err == nil || !strings.Contains(err.Error(), "the plan cannot be carried out") {
 			t.Errorf("%s: error %v, want that the plan cannot be carried out", name, err)
 		}
