@@ -82,6 +82,9 @@ func (r Report) energyTable() table {
 			return of(p.Energy) / 1000
 		}
 	}
+	thousand := func(of func(*Energy) float64) func(Policy) float64 {
+		return part(func(e *Energy) float64 { return 1000 * of(e) })
+	}
 	end := unitFor(f.largest(func(p Policy) float64 { return p.MakespanSeconds }))
 	span := unitFor(f.largest(func(p Policy) float64 { return max(p.Runtime.mean(), p.Response.mean()) }))
 	t.columns = []column{
@@ -95,6 +98,12 @@ func (r Report) energyTable() table {
 		f.column("runtime", "mean "+span.symbol, "From the first start of a batch pod to its end.", digitsFor, func(p Policy) float64 { return p.Runtime.mean() / span.seconds }),
 		f.column("response", "mean "+span.symbol, "From the arrival of a batch pod to its end.", digitsFor, func(p Policy) float64 { return p.Response.mean() / span.seconds }),
 		f.column("makespan", end.symbol, "When the last batch pod ended.", digitsFor, func(p Policy) float64 { return p.MakespanSeconds / end.seconds }),
+	}
+	if dollars := thousand(func(e *Energy) float64 { return e.Dollars }); f.any(dollars) {
+		t.columns = append(t.columns, f.column("electricity", "$", "What the energy cost, beside the bill of the machines.", dollarsDigits, dollars))
+	}
+	if grams := thousand(func(e *Energy) float64 { return e.CarbonGrams }); f.any(grams) {
+		t.columns = append(t.columns, f.column("carbon", "g", "What it emitted, in grams of CO2 equivalent.", digitsFor, grams))
 	}
 	return t
 }

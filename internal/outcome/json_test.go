@@ -29,7 +29,7 @@ func TestAReportComesBackFromJSONAsItWas(t *testing.T) {
 func TestTheFieldsOfTheJSONAreAContract(t *testing.T) {
 	r := Report{Scenario: "s", Seed: 18446744073709551615, Policies: []Policy{{
 		Name: "p", CostDollars: 1.5, LowerBoundDollars: 1, EnergyJoules: 2, MakespanSeconds: 3, EndSeconds: 4,
-		Energy: &Energy{TaskJoules: 1, IdleJoules: 2, StandbyJoules: 3, EndWatts: 4, SameEndJoules: 5, MachineTypes: []MachineEnergy{
+		Energy: &Energy{TaskJoules: 1, IdleJoules: 2, StandbyJoules: 3, EndWatts: 4, SameEndJoules: 5, Dollars: 6, CarbonGrams: 7, MachineTypes: []MachineEnergy{
 			{MachineType: "m", Joules: 6, TaskJoules: 1, IdleJoules: 2, StandbyJoules: 3},
 		}},
 		Runtime: &Waits{Mean: 5, P50: 6, P95: 7, Max: 8}, Response: &Waits{Mean: 6, P50: 7, P95: 8, Max: 9},
@@ -40,7 +40,7 @@ func TestTheFieldsOfTheJSONAreAContract(t *testing.T) {
 		Series: Series{StepSeconds: 1, CostDollars: []float64{1}, CPU: []float64{2}, Memory: []float64{3}, Machines: []int{4}, Pending: []int{5}, Moves: []int{6}},
 	}}}
 	const want = `{"scenario":"s","seed":18446744073709551615,"policies":[{"name":"p","costDollars":1.5,"lowerBoundDollars":1,` +
-		`"energyJoules":2,"energy":{"taskJoules":1,"idleJoules":2,"standbyJoules":3,"endWatts":4,"sameEndJoules":5,` +
+		`"energyJoules":2,"energy":{"taskJoules":1,"idleJoules":2,"standbyJoules":3,"endWatts":4,"sameEndJoules":5,"dollars":6,"carbonGrams":7,` +
 		`"machineTypes":[{"machineType":"m","joules":6,"taskJoules":1,"idleJoules":2,"standbyJoules":3}]},` +
 		`"runtimeSeconds":{"mean":5,"p50":6,"p95":7,"max":8},"responseSeconds":{"mean":6,"p50":7,"p95":8,"max":9},` +
 		`"makespanSeconds":3,"endSeconds":4,` +

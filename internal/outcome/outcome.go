@@ -89,6 +89,10 @@ type Energy struct {
 	// stay draw idle power whether or not their own run is over. See [Report.SameEnd].
 	EndWatts      float64 `json:"endWatts"`
 	SameEndJoules float64 `json:"sameEndJoules"`
+	// Dollars is what the energy cost, beside the bill of the machines, and CarbonGrams what
+	// it emitted in CO2 equivalents. Both are absent where the scenario does not say.
+	Dollars     float64 `json:"dollars,omitempty"`
+	CarbonGrams float64 `json:"carbonGrams,omitempty"`
 	// MachineTypes are ordered by name.
 	MachineTypes []MachineEnergy `json:"machineTypes"`
 }

@@ -69,6 +69,7 @@ func TestWhereTheEnergyWentIsShownIfItIsKnown(t *testing.T) {
 	r.SameEnd()
 	r.Policies[1].Runtime, r.Policies[1].Response = &Waits{Mean: 40}, &Waits{Mean: 55}
 	r.Policies[1].MakespanSeconds = 100
+	r.Policies[1].Energy.Dollars, r.Policies[1].Energy.CarbonGrams = 0.25, 412
 	for name, text := range map[string]string{"terminal": strings.Join(strings.Fields(written(t, r.WriteTable)), " "), "page": written(t, r.WriteHTML)} {
 		for _, want := range []string{"tasks", "idle", "standby", "response", "makespan"} {
 			if !strings.Contains(text, want) {
@@ -76,7 +77,7 @@ func TestWhereTheEnergyWentIsShownIfItIsKnown(t *testing.T) {
 			}
 		}
 	}
-	if text := strings.Join(strings.Fields(written(t, r.WriteTable)), " "); !strings.Contains(text, "second 150 25.0 160 20.0 80.0 60 10.0 40.0 55.0 100") {
+	if text := strings.Join(strings.Fields(written(t, r.WriteTable)), " "); !strings.Contains(text, "second 150 25.0 160 20.0 80.0 60 10.0 40.0 55.0 100 0.250 412") {
 		t.Errorf("figures are missing:\n%s", text)
 	}
 }

@@ -104,6 +104,7 @@ func (b *builder) spec(v value) {
 		optional("migration", b.migration),
 		optional("flavors", func(v value) { b.list(v, b.flavor) }),
 		optional("flavorsFile", b.flavorsFile),
+		optional("electricity", func(v value) { b.list(v, b.electricity) }),
 		optional("nodes", func(v value) { b.list(v, b.nodes) }),
 		optional("homogeneousFlavor", into(&s.HomogeneousFlavor, b.flavorName)),
 		optional("autoscale", into(&s.Autoscale, parsed(b.reader, "true or false", parseBool))),
@@ -187,6 +188,10 @@ func (b *builder) flavor(_ int, v value) {
 		optional("wattsFull", into(&f.MilliwattsFull, b.number(0, 1000, maxMilliwatts))),
 		optional("powerCurve", func(v value) { b.list(v, b.powerPoint(&f.PowerCurve)) }),
 		optional("standby", b.standby(&f.Standby)),
+		optional("zone", func(v value) {
+			f.Zone = b.label(v)
+			b.later = append(b.later, func() { b.zoneIsKnown(v, f.Zone) })
+		}),
 		optional("speed", into(&f.Speed, b.ratio(1, maxRatio))),
 		optional("arch", into(&f.Arch, b.arch)),
 		optional("maxPods", into(&f.MaxPods, b.number(1, 1, maxMaxPods))))

@@ -74,8 +74,9 @@ func TestEveryFieldIsRead(t *testing.T) {
   migration: {bandwidth: 2.5G, bytesPerMemory: 0.25, fixed: 1s}
   flavors:
   - {name: a.b, cpu: "0.5", memory: 0.3Gi, pricePerHour: 0, machineType: xeon, wattsIdle: 40, wattsFull: 95.5, speed: 0.8, arch: arm64, maxPods: 20,
-     powerCurve: [{utilization: 0.1, watts: 60.5}, {utilization: 0.5, watts: 80}], standby: {watts: 3.2, wake: 45s, wakeWatts: 70}}
+     powerCurve: [{utilization: 0.1, watts: 60.5}, {utilization: 0.5, watts: 80}], standby: {watts: 3.2, wake: 45s, wakeWatts: 70}, zone: north}
   - {name: g, cpu: 1500m, memory: 1G, pricePerHour: 1}
+  electricity: [{pricePerKWh: 0.25}, {zone: north, gramsPerKWh: [{from: 0s, value: 30.5}, {from: 1h, value: 400}]}]
   nodes: [{flavor: g, count: 2, class: Service}, {flavor: a.b, class: Batch}, {flavor: g, class: Any}]
   homogeneousFlavor: a.b
   autoscale: false
@@ -105,8 +106,12 @@ func TestEveryFieldIsRead(t *testing.T) {
 		Flavors: []Flavor{
 			{trace.Flavor{Name: "a.b", MilliCPU: 500, MemoryBytes: 322_122_547, Arch: "arm64", MachineType: "xeon", MaxPods: 20,
 				MilliwattsIdle: 40_000, MilliwattsFull: 95_500}, 0.8,
-				[]PowerPoint{{0.1, 60_500}, {0.5, 80_000}}, &Standby{3200, 45 * time.Second, 70_000}},
-			{trace.Flavor{Name: "g", MilliCPU: 1500, MemoryBytes: 1e9, MicroDollarsPerHour: 1e6, Arch: "amd64", MachineType: "g", MaxPods: 110}, 1, nil, nil},
+				[]PowerPoint{{0.1, 60_500}, {0.5, 80_000}}, &Standby{3200, 45 * time.Second, 70_000}, "north"},
+			{trace.Flavor{Name: "g", MilliCPU: 1500, MemoryBytes: 1e9, MicroDollarsPerHour: 1e6, Arch: "amd64", MachineType: "g", MaxPods: 110}, 1, nil, nil, ""},
+		},
+		Electricity: []Electricity{
+			{DollarsPerKWh: Course{{0, 0.25}}},
+			{Zone: "north", GramsPerKWh: Course{{0, 30.5}, {time.Hour, 400}}},
 		},
 		Nodes:             []Nodes{{"g", 2, class.Service}, {"a.b", 1, class.Batch}, {"g", 1, class.Any}},
 		HomogeneousFlavor: "a.b", MaxNodes: 4,
@@ -148,8 +153,8 @@ func TestEveryFieldIsRead(t *testing.T) {
 func TestFlavorsComeFromACatalogue(t *testing.T) {
 	s := read(t, head+"  flavorsFile: flavors.csv\n  nodes: [{flavor: z}]\n")
 	want := []Flavor{
-		{trace.Flavor{Name: "y", MilliCPU: 1000, MemoryBytes: 1 << 30, MicroDollarsPerHour: 50_000, Arch: "amd64", MachineType: "y", MaxPods: 110}, 1, nil, nil},
-		{trace.Flavor{Name: "z", MilliCPU: 2000, MemoryBytes: 8 << 30, MicroDollarsPerHour: 100_000, Arch: "arm64", MachineType: "z", MaxPods: 20}, 1, nil, nil},
+		{trace.Flavor{Name: "y", MilliCPU: 1000, MemoryBytes: 1 << 30, MicroDollarsPerHour: 50_000, Arch: "amd64", MachineType: "y", MaxPods: 110}, 1, nil, nil, ""},
+		{trace.Flavor{Name: "z", MilliCPU: 2000, MemoryBytes: 8 << 30, MicroDollarsPerHour: 100_000, Arch: "arm64", MachineType: "z", MaxPods: 20}, 1, nil, nil, ""},
 	}
 	if diff := cmp.Diff(want, s.Flavors); diff != "" || s.HomogeneousFlavor != "z" {
 		t.Errorf("homogeneous %q, want z; flavors (-want +got):\n%s", s.HomogeneousFlavor, diff)
@@ -312,6 +317,36 @@ func TestFaultsOfFlavors(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.fields, func(t *testing.T) { checkFault(t, head+"  flavors: [{"+tc.fields+"}]\n", tc.want) })
+	}
+}
+
+func TestFaultsOfElectricity(t *testing.T) {
+	tests := []struct{ line, want string }{
+		{"electricity: [{zone: a}, {zone: a}]", `spec.electricity[1]: is a second entry for zone "a"`},
+		{"electricity: [{pricePerKWh: -1}]", `electricity[0].pricePerKWh: "-1" is negative`},
+		{"electricity: [{pricePerKWh: {from: 0s}}]", `electricity[0].pricePerKWh: is an object, want a list`},
+		{"electricity: [{gramsPerKWh: [{from: 1s, value: 3}]}]", `electricity[0].gramsPerKWh[0].from: "1s" is not the start of the run`},
+		{"electricity: [{gramsPerKWh: [{from: 0s, value: 3}, {from: 0s, value: 3}]}]", `gramsPerKWh[1].from: "0s" is out of order`},
+		{"electricity: [{gramsPerKWh: [{from: 0s}]}]", `gramsPerKWh[0].value: is missing`},
+	}
+	for _, tc := range tests {
+		t.Run(tc.line, func(t *testing.T) { checkFault(t, base+"  "+tc.line+"\n", tc.want) })
+	}
+	checkFault(t, head+"  flavors: [{name: f, cpu: 1, memory: 1Gi, pricePerHour: 1, zone: moon}]\n", `flavors[0].zone: "moon" is no zone of spec.electricity`)
+}
+
+func TestCoursesStayUntilTheirNextStep(t *testing.T) {
+	c := Course{{0, 3}, {time.Minute, 5}}
+	for _, tc := range []struct {
+		at, until time.Duration
+		value     float64
+	}{{0, time.Minute, 3}, {time.Minute - 1, time.Minute, 3}, {time.Minute, 0, 5}, {time.Hour, 0, 5}} {
+		if value, until := c.At(tc.at); value != tc.value || until != tc.until {
+			t.Errorf("at %v: %v until %v, want %v until %v", tc.at, value, until, tc.value, tc.until)
+		}
+	}
+	if value, until := (Course{}).At(time.Hour); value != 0 || until != 0 {
+		t.Errorf("an empty course is %v until %v", value, until)
 	}
 }
 

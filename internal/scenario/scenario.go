@@ -39,6 +39,8 @@ type Scenario struct {
 	// Flavors are the machines that can be had, one or more, of unlike names:
 	// those of the file in its order, or those of a catalogue ordered by name.
 	Flavors []Flavor
+	// Electricity is what it costs and emits, by zone; there may be none.
+	Electricity []Electricity
 	// Nodes are the machines that are there at the start; there may be none
 	// where Autoscale is true. They are at most MaxNodes together.
 	Nodes []Nodes
@@ -98,6 +100,8 @@ type Flavor struct {
 	PowerCurve []PowerPoint
 	// Standby is nil for machines that are always on.
 	Standby *Standby
+	// Zone is where the machines are: one of the scenario's Electricity, or empty.
+	Zone string
 }
 
 // Size is what the pods on one machine can use.

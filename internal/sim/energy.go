@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/energy"
@@ -54,6 +55,35 @@ func (e *engine) meterEnergy(m *machine, seconds float64) {
 	m.energy.IdleJoules += float64(idle * seconds / 1000)
 	m.energy.TaskJoules += float64(tasks * seconds / 1000)
 	m.energy.StandbyJoules += float64(standby * seconds / 1000)
+}
+
+// kilowattHours is one milliwatt-second in kWh.
+const kilowattHours = 1e-3 / 3.6e6
+
+// meterElectricity adds what a machine has cost and emitted by its electricity while nothing
+// changed but perhaps price and carbon intensity, which change in steps.
+func (e *engine) meterElectricity(m *machine, since, now time.Duration) {
+	if m.electricity == nil {
+		return
+	}
+	idle, tasks, standby := m.milliwatts()
+	perSecond := float64((idle + tasks + standby) * kilowattHours)
+	e.result.ElectricityDollars += float64(perSecond * integral(m.electricity.DollarsPerKWh, since, now))
+	e.result.CarbonGrams += float64(perSecond * integral(m.electricity.GramsPerKWh, since, now))
+}
+
+// integral is the sum of a course over the seconds between two times.
+func integral(c scenario.Course, since, now time.Duration) float64 {
+	sum := 0.0
+	for since < now {
+		value, until := c.At(since)
+		if until == 0 || until > now {
+			until = now
+		}
+		sum += float64(value * (until - since).Seconds())
+		since = until
+	}
+	return sum
 }
 
 // milliwatts is what a machine draws now: either idle power and what its pods draw above

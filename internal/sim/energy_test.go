@@ -36,6 +36,10 @@ func TestEnergyIsThatOfATwinThatLooksEverySecond(t *testing.T) {
 				})
 			}
 		})
+		sc.Electricity = []scenario.Electricity{{
+			DollarsPerKWh: scenario.Course{{Value: 0.25}},
+			GramsPerKWh:   scenario.Course{{Value: 400}, {From: time.Duration(rapid.IntRange(1, 100).Draw(t, "step")) * s, Value: 30}},
+		}}
 		var pods []scenario.Pod
 		for i := range rapid.IntRange(0, 6).Draw(t, "pods") {
 			p := job(fmt.Sprint("p", i), gi, time.Duration(rapid.IntRange(0, 90).Draw(t, "arrival"))*s, time.Duration(rapid.IntRange(1, 60).Draw(t, "runtime"))*s)
@@ -47,7 +51,7 @@ func TestEnergyIsThatOfATwinThatLooksEverySecond(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := 0.0
+		want, grams := 0.0, 0.0
 		for second := time.Duration(0); second < r.Over; second += s {
 			used := int64(0)
 			for _, p := range pods {
@@ -55,7 +59,16 @@ func TestEnergyIsThatOfATwinThatLooksEverySecond(t *testing.T) {
 					used += p.Size.MilliCPU
 				}
 			}
-			want += milliwatts(&sc.Flavors[1], float64(used)/4000) / 1000
+			joules := milliwatts(&sc.Flavors[1], float64(used)/4000) / 1000
+			want += joules
+			if second < sc.Electricity[0].GramsPerKWh[1].From {
+				grams += joules / 3.6e6 * 400
+			} else {
+				grams += joules / 3.6e6 * 30
+			}
+		}
+		if dollars := want / 3.6e6 * 0.25; !near(r.CarbonGrams, grams) || !near(r.ElectricityDollars, dollars) {
+			t.Errorf("%v g and $%v, the twin has %v g and $%v", r.CarbonGrams, r.ElectricityDollars, grams, dollars)
 		}
 		if !near(r.EnergyJoules, want) {
 			t.Errorf("%v J, the twin has %v", r.EnergyJoules, want)
@@ -86,7 +99,7 @@ func waking(nodes ...string) cluster.Plan {
 
 func TestAMachineAsleepTakesNoPodsUntilItHasWoken(t *testing.T) {
 	t.Parallel()
-	c := &script{plans: plans{20 * s: sleeping("medium-0"), 60 * s: waking("medium-0")}}
+	c := &script{standby: true, plans: plans{20 * s: sleeping("medium-0"), 60 * s: waking("medium-0")}}
 	pod := job("job", gi, 40*s, 50*s)
 	pod.Size.MilliCPU = 1000 // half of the machine
 	h := simulate(t, scene(sleepy), c, pod)
@@ -108,7 +121,7 @@ func TestAMachineAsleepTakesNoPodsUntilItHasWoken(t *testing.T) {
 
 func TestAMachineMaySleepToTheEnd(t *testing.T) {
 	t.Parallel()
-	h := simulate(t, scene(sleepy), &script{plans: plans{20 * s: sleeping("medium-0")}}, job("job", gi, 0, 10*s))
+	h := simulate(t, scene(sleepy), &script{standby: true, plans: plans{20 * s: sleeping("medium-0")}}, job("job", gi, 0, 10*s))
 	if want := 50*20 + 40*0.05*10 + 5*180; !near(h.EnergyJoules, want) || h.EndWatts != 5 {
 		t.Errorf("%v J, and %v W at the end; want %v J and 5 W", h.EnergyJoules, h.EndWatts, want)
 	}
@@ -133,7 +146,7 @@ func TestOnlyWhatCanSleepIsPutToSleepAndOnlyWhatSleepsIsWoken(t *testing.T) {
 		}
 		pods := []scenario.Pod{job("job", gi, 0, 100*s)}
 		pods[0].Size.MemoryBytes = 8 * gi // where best fit puts it: on the smallest, by name
-		_, err := try(t, sc, &script{plans: plans{20 * s: tc.plan}}, pods...)
+		_, err := try(t, sc, &script{standby: true, plans: plans{20 * s: tc.plan}}, pods...)
 		if err == nil || !strings.Contains(err.Error(), "the plan cannot be carried out") {
 			t.Errorf("%s: error %v, want that the plan cannot be carried out", name, err)
 		}

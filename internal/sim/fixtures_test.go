@@ -93,8 +93,10 @@ type script struct {
 	// plans are carried out at those times.
 	plans map[time.Duration]cluster.Plan
 	// each, if not nil, is asked instead.
-	each  func(at time.Duration, s *cluster.State) cluster.Plan
-	looks []look
+	each func(at time.Duration, s *cluster.State) cluster.Plan
+	// standby has it asked in a fixed cluster too.
+	standby bool
+	looks   []look
 }
 
 func (c *script) Decide(now time.Time, st *cluster.State) cluster.Plan {
@@ -169,7 +171,7 @@ func try(t testing.TB, sc *scenario.Scenario, c *script, pods ...scenario.Pod) (
 			return c.Decide(now, st)
 		})
 	}
-	if !sc.Autoscale {
+	if c.standby {
 		p.Standby = p.Controller
 	}
 	var h history

@@ -37,7 +37,8 @@ type machine struct {
 	asleep       bool
 	wakes        bool // from standby: it will be a node again
 	power        energy.Model
-	energy       *MachineEnergy // of its machine type
+	energy       *MachineEnergy        // of its machine type
+	electricity  *scenario.Electricity // of its zone; nil where nothing is known of it
 }
 
 // drain is the emptying of a machine.
@@ -54,7 +55,7 @@ func (e *engine) addMachine(flavor *scenario.Flavor, c class.Class) *machine {
 	m := &machine{
 		name: fmt.Sprintf("%s-%d", flavor.Name, number), flavor: flavor, class: c,
 		from: -1, gone: -1, due: e.now + e.input.Scenario.AcquisitionLag.Mean,
-		power: flavor.Power(), energy: e.result.energyOf(flavor),
+		power: flavor.Power(), energy: e.result.energyOf(flavor), electricity: e.input.Scenario.ElectricityOf(flavor.Zone),
 	}
 	e.all = append(e.all, m)
 	at, _ := slices.BinarySearchFunc(e.machines, m, byName)
@@ -176,7 +177,7 @@ func (e *engine) change(m *machine, milliCPU, memory int64) {
 // converted before they are added, which forbids fusing both: the bits are then
 // the same on every machine.
 func (e *engine) meter(m *machine, now time.Duration) {
-	seconds := (now - m.metered).Seconds()
+	since, seconds := m.metered, (now - m.metered).Seconds()
 	m.metered = now
 	size := m.flavor.Size()
 	r := &e.result
@@ -185,6 +186,7 @@ func (e *engine) meter(m *machine, now time.Duration) {
 	r.PaidMilliCPUSeconds += float64(float64(size.MilliCPU) * seconds)
 	r.PaidMemoryByteSeconds += float64(float64(size.MemoryBytes) * seconds)
 	e.meterEnergy(m, seconds)
+	e.meterElectricity(m, since, now)
 }
 
 func plus(a, b packing.Size) packing.Size {

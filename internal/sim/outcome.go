@@ -52,7 +52,7 @@ func (r *Result) energyOutcome() *outcome.Energy {
 	if r.EnergyJoules <= 0 || len(r.Energy) == 0 {
 		return nil
 	}
-	all := &outcome.Energy{EndWatts: r.EndWatts}
+	all := &outcome.Energy{EndWatts: r.EndWatts, Dollars: r.ElectricityDollars, CarbonGrams: r.CarbonGrams}
 	for _, e := range r.Energy {
 		all.TaskJoules += e.TaskJoules
 		all.IdleJoules += e.IdleJoules

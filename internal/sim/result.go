@@ -36,6 +36,9 @@ type Result struct {
 	CostMicroDollars int64
 	// EnergyJoules is what the machines drew while they were paid for.
 	EnergyJoules float64
+	// ElectricityDollars and CarbonGrams are what that cost and emitted, as far as the
+	// scenario's electricity says.
+	ElectricityDollars, CarbonGrams float64
 	// EndWatts is what they drew at the end of the run.
 	EndWatts float64
 	// Energy says which machines drew it, ordered by machine type.
