@@ -29,6 +29,8 @@ const capabilityRefresh = 5 * time.Minute
 type nodes struct {
 	agent *Agent
 
+	profiles profiles // only see looks at it, which is called for one Node after the other
+
 	mu    sync.Mutex
 	known map[string]*corev1.Node
 }
@@ -99,7 +101,9 @@ func (n *nodes) see(ctx context.Context, node *corev1.Node) {
 	n.known[node.Name] = node
 	n.mu.Unlock()
 	if n.agent.Meter != nil {
-		n.agent.Meter.Know(machineOf(node))
+		machine := machineOf(node)
+		n.agent.Meter.Know(machine)
+		n.believe(ctx, machine.Type)
 	}
 	log := n.agent.Log.WithValues("node", node.Name)
 	if err := n.annotate(ctx, node); err != nil && ctx.Err() == nil {

@@ -174,12 +174,7 @@ func (f reportEnergyFlags) check() error {
 	if f.output != "table" && f.output != "json" {
 		errs = append(errs, fmt.Errorf("--output %q: want table or json", f.output))
 	}
-	switch {
-	case (f.file == "") == (f.server.URL == ""):
-		errs = append(errs, errors.New("want either --prometheus with the URL of a server, or -f with a file that was saved"))
-	case f.file != "" && (f.powerQuery != "" || f.hasPowerName || f.from != "" || f.to != "" || f.hasSince || f.step != 0):
-		errs = append(errs, errors.New("-f: the file says whose meters, which time and which slices: leave out --power, --power-query, --from, --to, --since and --step"))
-	}
+	errs = append(errs, f.checkInput())
 	if f.server.URL != "" {
 		server := f.server
 		server.MaxBytes = prometheus.DefaultMaxBytes
@@ -200,6 +195,19 @@ func (f reportEnergyFlags) check() error {
 		errs = append(errs, fmt.Errorf("--top %d: want 1 or more", f.top))
 	}
 	return errors.Join(errs...)
+}
+
+// checkInput sees to it that there is one input, and nothing that another would need.
+func (f reportEnergyFlags) checkInput() error {
+	switch {
+	case (f.file == "") == (f.server.URL == ""):
+		return errors.New("want either --prometheus with the URL of a server, or -f with a file that was saved")
+	case f.file == "":
+		return nil
+	case f.powerQuery != "" || f.hasPowerName || f.from != "" || f.to != "" || f.hasSince || f.step != 0:
+		return errors.New("-f: the file says whose meters, which time and which slices: leave out --power, --power-query, --from, --to, --since and --step")
+	}
+	return nil
 }
 
 // span returns the time that the report is about.

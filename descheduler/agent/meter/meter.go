@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -107,11 +108,12 @@ type Meter struct {
 
 	mu      sync.Mutex
 	machine Machine
-	model   energy.Model // of the machine with so many CPUs
-	origin  string       // of the model
-	cpus    int          // 0: no model has been chosen
-	now     instrument   // nil: none
-	lookAt  time.Time    // when one is looked for next
+	own     *energy.Model // of the whole machine, as its MachineProfile says; nil: it does not
+	model   energy.Model  // of the machine with so many CPUs
+	origin  string        // of the model
+	cpus    int           // 0: no model has been chosen
+	now     instrument    // nil: none
+	lookAt  time.Time     // when one is looked for next
 	failing bool
 	wrong   string // with the meters that were looked for last
 	dropped map[energy.Source]*energy.Counts
@@ -163,6 +165,16 @@ func (m *Meter) Know(machine Machine) {
 	defer m.mu.Unlock()
 	if m.machine != machine {
 		m.machine, m.cpus = machine, 0
+	}
+}
+
+// Believe tells the meter the power model of its node's machine, which goes before those of
+// the table; nil takes it away.
+func (m *Meter) Believe(model *energy.Model) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !reflect.DeepEqual(m.own, model) {
+		m.own, m.cpus = model, 0
 	}
 }
 

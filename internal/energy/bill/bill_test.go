@@ -69,6 +69,8 @@ func TestWhoPaysForWhat(t *testing.T) {
 		{"pods that neither ask nor do", []Node{node("n", 100, 0)}, []Pod{pod("a", "1", "n", 0, 0)}, idle40, map[string]float64{"a": 0}, 100},
 		{"a node that used nothing", []Node{node("n", 0, 0)}, []Pod{pod("a", "1", "n", 1, 1)}, idle40, nil, 0},
 		{"less than idle power", []Node{node("n", 30, 0)}, []Pod{pod("a", "1", "n", 2, 1)}, idle40, map[string]float64{"a": 15}, 15},
+		{"a pod that did nothing pays for its room alone", []Node{node("n", 100, 0)}, []Pod{pod("a", "1", "n", 2, 0), pod("b", "1", "n", 2, 1)}, idle40,
+			map[string]float64{"a": 20, "b": 20 + 60}, 0},
 		{"two nodes", []Node{node("n", 100, 0), node("o", 60, 0)}, []Pod{pod("a", "1", "n", 4, 4), pod("a", "2", "o", 4, 4)}, idle40, map[string]float64{"a": 160}, 0},
 		{"nobody knows the idle power: the least mean counts", []Node{node("n", 100, 0)}, []Pod{pod("a", "1", "n", 1, 4)}, unknown, map[string]float64{"a": 25}, 75},
 	}
@@ -107,6 +109,23 @@ func TestMeasuredAndModelledStayApart(t *testing.T) {
 	}
 	if !b.From.Equal(noon) || !b.To.Equal(noon.Add(2*time.Hour)) || b.Idle["n"] != 50 {
 		t.Errorf("from %v to %v, idle %v", b.From, b.To, b.Idle)
+	}
+}
+
+// TestIdlePowerIsTheLeastThatIsKnown: what was seen counts where it is less than what is
+// said of the machine type.
+func TestIdlePowerIsTheLeastThatIsKnown(t *testing.T) {
+	for _, tc := range []struct {
+		seen []float64
+		want energy.Watts
+	}{{[]float64{30, 100}, 30}, {[]float64{100, 60}, 40}, {[]float64{100, 30, 50}, 30}} {
+		var observed []Slice
+		for i, w := range tc.seen {
+			observed = append(observed, hour(i, []Node{node("n", w, 0)}))
+		}
+		if got := Make(observed, Tariffs{}, idle40).Idle["n"]; got != tc.want {
+			t.Errorf("after %v W idle power is %v, want %v", tc.seen, got, tc.want)
+		}
 	}
 }
 

@@ -190,7 +190,14 @@ func (r Report) figures(c Cost) []string {
 	return cells
 }
 
-func kWh(j energy.Joules) string { return fmt.Sprintf("%.4f", float64(j)/joulesPerKilowattHour) }
+// kWh shows what a node uses in a second and what a cluster does in a year.
+func kWh(j energy.Joules) string {
+	v := float64(j) / joulesPerKilowattHour
+	if v != 0 && v < 0.1 {
+		return fmt.Sprintf("%.6f", v)
+	}
+	return fmt.Sprintf("%.4f", v)
+}
 
 // facts are what the whole report is about.
 func (r Report) facts() []string {
