@@ -73,7 +73,7 @@ func (l *look) instanceType(ctx context.Context, flavor string) (string, error) 
 // sweep removes pods that have ended: no worker is in them.
 func (l *look) sweep(ctx context.Context) error {
 	for name, p := range l.pods {
-		if !ended(p) || p.DeletionTimestamp != nil {
+		if !ended(p) {
 			continue
 		}
 		if p.Status.Phase == corev1.PodFailed {

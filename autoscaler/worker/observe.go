@@ -76,9 +76,10 @@ func owned(p *corev1.Pod, pool *v1alpha1.WorkerPool) bool {
 	return slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pool.UID })
 }
 
-// ended reports whether no worker runs in the pod any more nor will.
+// ended reports whether no worker runs in the pod any more nor will. One that is being deleted
+// is still leaving.
 func ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	return p.DeletionTimestamp == nil && (p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed)
 }
 
 // observePod reads from a pod how far it has come.

@@ -44,7 +44,7 @@ const (
 
 	// connectTimeout is how many seconds a worker looks for its manager before the next
 	// session begins, or it leaves.
-	connectTimeout = 60
+	connectTimeout = 15
 
 	annotationSafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	gpu                   = corev1.ResourceName("nvidia.com/gpu")

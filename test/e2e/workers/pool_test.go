@@ -1,0 +1,364 @@
+//go:build workers
+
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
+	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+const (
+	home    = "supercargo-system"
+	account = "supercargo-autoscaler"
+	space   = "genomics"
+)
+
+// stages is a Makeflow of three stages: eight tasks of a core, then three of which one takes
+// long while the others' workers have nothing to do, then six again and one that joins all.
+// Each notes in a ledger that it ran.
+func stages(ledger string) (rules string, outputs []string) {
+	var b strings.Builder
+	category := func(name string, cores int) {
+		fmt.Fprintf(&b, ".MAKEFLOW CATEGORY %s\nCORES=%d\nMEMORY=100\nDISK=10\n", name, cores)
+	}
+	rule := func(output, needs string, seconds int, does string) {
+		fmt.Fprintf(&b, "%s: %s\n\techo %s >> %s; sleep %d; %s > %s\n", output, needs, output, ledger, seconds, does, output)
+		outputs = append(outputs, output)
+	}
+	names := func(prefix string, n int) (list []string) {
+		for i := range n {
+			list = append(list, fmt.Sprintf("%s.%d", prefix, i))
+		}
+		return list
+	}
+	category("split", 1)
+	for i, name := range names("part", 8) {
+		rule(name, "", 6, fmt.Sprintf("echo %d", i))
+	}
+	category("align", 1)
+	parts := strings.Join(names("part", 8), " ")
+	for i, name := range names("aligned", 3) {
+		rule(name, parts, 2+i/2*38, fmt.Sprintf("cat %s | head -n %d", parts, i+1))
+	}
+	category("reduce", 1)
+	aligned := strings.Join(names("aligned", 3), " ")
+	for i, name := range names("sum", 6) {
+		rule(name, aligned, 6, fmt.Sprintf("cat %s | wc -l | awk '{print $1+%d}'", aligned, i))
+	}
+	category("join", 2)
+	rule("all", strings.Join(names("sum", 6), " "), 1, "cat "+strings.Join(names("sum", 6), " "))
+	return b.String(), outputs
+}
+
+// poolBench is what the test has: a control plane, a fleet, an autoscaler with the rights of
+// the manifests and no more, and a workflow.
+type poolBench struct {
+	*testing.T
+	client.Client
+	site *kit.Site
+	log  *kit.Log
+	shim *shim
+}
+
+func (b *poolBench) make(objects ...client.Object) {
+	b.Helper()
+	for _, o := range objects {
+		if err := b.Create(b.Context(), o); err != nil {
+			b.Fatalf("make %T %s: %v", o, o.GetName(), err)
+		}
+	}
+}
+
+func newPoolBench(t *testing.T, password string) *poolBench {
+	t.Helper()
+	site, err := sites.Get()
+	if err != nil {
+		t.Fatalf("start the site: %v", err)
+	}
+	b := &poolBench{T: t, Client: site.Client, site: site, log: &kit.Log{}}
+	b.make(kit.Namespace(space))
+	for _, file := range []string{"autoscaler/namespace.yaml", "autoscaler/rbac.yaml", "workers/rbac.yaml"} {
+		b.make(kit.Objects(t, "../../../manifests/"+file)...)
+	}
+	b.make(kit.Objects(t, "../../../manifests/samples/workerpool.yaml")[1]) // the binding in the namespace
+	b.make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, Rules: []rbacv1.PolicyRule{{
+		APIGroups: []string{"infrastructure.playground.supercargo.dev"}, Resources: []string{"kwokmachinetemplates"}, Verbs: []string{"get"},
+	}}}, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kwok-machine-templates"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: home, Name: account}},
+	}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "makeflow"}, Data: map[string][]byte{"password": []byte(password)}})
+	b.eventually("pods can be made", func() string {
+		return say(b.Get(b.Context(), client.ObjectKey{Namespace: space, Name: "default"}, &corev1.ServiceAccount{}))
+	})
+	b.shim = startShim(t, site.Client, space, password)
+	return b
+}
+
+func say(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func (b *poolBench) eventually(what string, check func() string) {
+	b.Helper()
+	b.site.Eventually(b.T, kit.Waiting{Patience: patience, Poll: poll, Show: b.show}, what, check)
+}
+
+// show tells how everything is.
+func (b *poolBench) show() string {
+	var text strings.Builder
+	if pool := b.pool(); pool != nil {
+		status, _ := json.MarshalIndent(pool.Status, "", " ")
+		fmt.Fprintf(&text, "WorkerPool: %s\n", status)
+	}
+	var pods corev1.PodList
+	_ = b.List(context.WithoutCancel(b.Context()), &pods, client.InNamespace(space))
+	for _, p := range pods.Items {
+		fmt.Fprintf(&text, "Pod %s: %s on %q, leaving %v\n", p.Name, p.Status.Phase, p.Spec.NodeName, p.DeletionTimestamp)
+		said, _ := os.ReadFile(filepath.Join(b.shim.dir, p.Name+".log"))
+		fmt.Fprintf(&text, "%s\n", said[max(0, len(said)-600):])
+	}
+	var events corev1.EventList
+	_ = b.List(context.WithoutCancel(b.Context()), &events, client.InNamespace(space))
+	for _, e := range events.Items {
+		if e.InvolvedObject.Kind == "WorkerPool" {
+			fmt.Fprintf(&text, "Event %s %s: %.300s\n", e.CreationTimestamp.Format("15:04:05"), e.Reason, e.Message)
+		}
+	}
+	return text.String() + b.log.Tail(40)
+}
+
+// fleet makes a NodeFleet of two flavors, of which the larger costs less by the core.
+func (b *poolBench) fleet() {
+	b.Helper()
+	for _, f := range []playground.MachineDeploymentSpec{
+		{Name: "workers-two", Flavor: "two", CPU: "2", Memory: "4Gi", PricePerHour: "0.11", Max: 10, AcquisitionLag: 3 * time.Second},
+		{Name: "workers-four", Flavor: "four", CPU: "4", Memory: "8Gi", PricePerHour: "0.20", Max: 10, AcquisitionLag: 3 * time.Second},
+	} {
+		if err := b.site.AddMachineDeployment(b.Context(), f); err != nil {
+			b.Fatal(err)
+		}
+	}
+	second := func(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Second} }
+	fleet := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: "batch"}, Spec: v1alpha1.NodeFleetSpec{
+		ClusterAPI:    &v1alpha1.ClusterAPIFlavors{Namespace: metav1.NamespaceDefault, Names: []string{"workers-two", "workers-four"}},
+		Pricing:       v1alpha1.FleetPricing{BillingPeriod: second(1)},
+		Scaling:       v1alpha1.FleetScaling{Interval: second(2), BatchIdle: second(1), BatchMax: second(5), JoinTimeout: second(120), BackOff: second(30), ExpectedLag: second(3)},
+		Consolidation: v1alpha1.FleetConsolidation{Policy: v1alpha1.ConsolidateWhenEmpty, After: second(1), QueueEmptyFor: second(1), MaxUnavailable: "100%", DrainTimeout: second(60)},
+	}}
+	b.make(fleet)
+	b.Cleanup(func() { _ = b.Delete(context.WithoutCancel(b.Context()), fleet) })
+}
+
+// autoscale runs an autoscaler that may do what the manifests let it.
+func (b *poolBench) autoscale() (requests *kit.Ledger) {
+	b.Helper()
+	requests = &kit.Ledger{}
+	o := app.Options{Options: operator.Options{
+		Config: operator.Throttle(b.site.Config()), MetricsAddress: "0", ProbeAddress: "0", Log: b.log.Logger("autoscaler"),
+		LeaderElection: true, LeaderElectionNamespace: home,
+	}}
+	o.Config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + home + ":" + account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
+	}
+	o.Config.Wrap(requests.Wrap)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
+	done := make(chan error, 1)
+	go func() { done <- app.Run(ctx, o) }()
+	b.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			b.Errorf("the autoscaler: %v", err)
+		}
+	})
+	return requests
+}
+
+// startPool makes a pool for the manager at the address.
+func (b *poolBench) startPool(address string) {
+	b.Helper()
+	second := func(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Second} }
+	b.make(&v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "flow"}, Spec: v1alpha1.WorkerPoolSpec{
+		Manager:  v1alpha1.WorkQueueManager{Address: &address, PasswordSecret: &v1alpha1.SecretKey{Name: "makeflow", Key: "password"}, Timeout: second(10), GoneAfter: second(6)},
+		Worker:   v1alpha1.WorkerShape{NodeFleet: "batch", IdleTimeout: second(2), DrainTimeout: second(600)},
+		Template: runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"worker","image":"cctools"}]}}`)},
+		Limits:   v1alpha1.WorkerLimits{Max: 4},
+		Scaling:  v1alpha1.WorkerScaling{Interval: second(1), ExpectedInitTime: second(8)},
+	}})
+}
+
+func (b *poolBench) pool() *v1alpha1.WorkerPool {
+	pool := &v1alpha1.WorkerPool{}
+	if err := b.Get(context.WithoutCancel(b.Context()), client.ObjectKey{Namespace: space, Name: "flow"}, pool); err != nil {
+		return nil
+	}
+	return pool
+}
+
+// makeflow starts the workflow, and returns its folder, its ledger, the manager's address and
+// what ends with it.
+func startStages(t *testing.T, password string) (dir, ledger, address string, outputs []string, ended <-chan struct{}) {
+	t.Helper()
+	dir, ledger = t.TempDir(), filepath.Join(t.TempDir(), "ledger")
+	rules, outputs := stages(ledger)
+	for name, content := range map[string]string{"flow.makeflow": rules, "password": password} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	port := strconv.Itoa(freePort(t))
+	ended = program(t, dir, "makeflow", "-T", "wq", "-p", port, "-C", "127.0.0.1:1", "--password", "password", "flow.makeflow")
+	return dir, ledger, net.JoinHostPort("127.0.0.1", port), outputs, ended
+}
+
+// watched is what was seen of a manager until it ended.
+type watched struct {
+	last             workqueue.Queue
+	peak             int64
+	grew, shrank     int // times
+	drainedWhileBusy bool
+}
+
+// watch asks the manager until the workflow has ended.
+func watch(t *testing.T, address, password string, ended <-chan struct{}) (w watched) {
+	t.Helper()
+	manager := &workqueue.Client{Address: address, Password: password, Timeout: 5 * time.Second}
+	deadline := time.After(patience)
+	for tick := time.Tick(poll); ; {
+		select {
+		case <-ended:
+			return w
+		case <-deadline:
+			t.Error("the workflow does not end")
+			return w
+		case <-tick:
+		}
+		queue, err := manager.Queue(t.Context())
+		if err != nil {
+			continue // before it has begun, and when it has just ended
+		}
+		switch {
+		case queue.Workers > w.last.Workers:
+			w.grew++
+		case queue.Workers < w.last.Workers:
+			w.shrank++
+			w.drainedWhileBusy = w.drainedWhileBusy || queue.Running > 0
+		}
+		w.peak = max(w.peak, queue.Workers)
+		w.last = queue
+	}
+}
+
+// TestAWorkflowRunsOnAPoolThatGrowsAndDrains: real makeflow, manager and workers; the pods that
+// the workers stand for are made and drained by the autoscaler, and their machines bought and
+// given back by a NodeFleet.
+func TestAWorkflowRunsOnAPoolThatGrowsAndDrains(t *testing.T) {
+	const password = "not a secret either\n"
+	b := newPoolBench(t, password)
+	b.fleet()
+	requests := b.autoscale()
+	dir, ledger, address, outputs, ended := startStages(t, password)
+	b.startPool(address)
+	began := time.Now()
+	w := watch(t, address, password, ended)
+	t.Logf("the workflow took %v; at most %d workers, %d joined, %d idled or were released; pods %v", time.Since(began).Round(time.Second), w.peak, w.last.WorkersJoined, w.last.WorkersRemoved, b.shim.started())
+	if t.Failed() {
+		t.Fatal(b.show())
+	}
+	checkOutputs(t, dir, ledger, outputs)
+	if w.last.WorkersLost != 0 {
+		t.Errorf("the manager has lost %d workers, want none", w.last.WorkersLost)
+	}
+	if w.peak < 2 || !w.drainedWhileBusy {
+		t.Errorf("%+v: want the pool to grow to two workers, and one to leave while tasks run", w)
+	}
+	b.checkLearned()
+	b.eventually("workers and their machines are gone after the manager", func() string {
+		var pods corev1.PodList
+		var nodes corev1.NodeList
+		if err := b.List(t.Context(), &pods, client.InNamespace(space)); err != nil {
+			return err.Error()
+		}
+		if err := b.List(t.Context(), &nodes); err != nil {
+			return err.Error()
+		}
+		if len(pods.Items)+len(nodes.Items)+b.shim.left() > 0 {
+			return fmt.Sprintf("%d pods, %d nodes, %d processes are left", len(pods.Items), len(nodes.Items), b.shim.left())
+		}
+		return ""
+	})
+	if _, forbade := requests.Read(); len(forbade) > 0 {
+		t.Errorf("forbidden: %v", forbade)
+	}
+}
+
+// checkOutputs checks that the workflow made all that it should, and that each task ran once.
+func checkOutputs(t *testing.T, dir, ledger string, outputs []string) {
+	t.Helper()
+	for _, name := range outputs {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Errorf("an output is missing: %v", err)
+		}
+	}
+	// Three heads of eight lines are 1, 2 and 3 lines; sum i adds i.
+	if all, err := os.ReadFile(filepath.Join(dir, "all")); err != nil || string(all) != "6\n7\n8\n9\n10\n11\n" {
+		t.Errorf("the workflow made %q (%v)", all, err)
+	}
+	text, err := os.ReadFile(ledger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := strings.Fields(string(text))
+	slices.Sort(ran)
+	slices.Sort(outputs)
+	if !slices.Equal(ran, outputs) {
+		t.Errorf("tasks that ran: %v, want each once: %v", ran, outputs)
+	}
+}
+
+// checkLearned checks what the pool says it has learned.
+func (b *poolBench) checkLearned() {
+	b.Helper()
+	pool := b.pool()
+	status, _ := json.MarshalIndent(pool.Status, "", " ")
+	i := slices.IndexFunc(pool.Status.Categories, func(c v1alpha1.TaskCategory) bool { return c.Name == "split" })
+	if i < 0 {
+		b.Fatalf("nothing was learned of category split: %s", status)
+	}
+	split := pool.Status.Categories[i]
+	if split.MeanRuntime == nil || split.MeanRuntime.Duration < 5*time.Second || split.MeanRuntime.Duration > 9*time.Second || split.CPU.Value() != 1 || split.Source != "Declared" {
+		b.Errorf("category split is %+v, want about 6 s on the core that it declares", split)
+	}
+	if len(pool.Status.InitTimes) == 0 || pool.Status.InitTimes[0].Mean.Duration < 3*time.Second || pool.Status.InitTimes[0].Samples < 1 {
+		b.Errorf("initialisation times are %+v, want some that are longer than a machine takes: %s", pool.Status.InitTimes, status)
+	}
+	if pool.Status.LastDecision == nil || meta.FindStatusCondition(pool.Status.Conditions, v1alpha1.PoolConnected) == nil {
+		b.Errorf("the status says no reason: %s", status)
+	}
+}

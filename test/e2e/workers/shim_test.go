@@ -1,0 +1,175 @@
+//go:build workers
+
+package workers
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// finalizer keeps a pod that leaves until its process has ended, since kwok would remove it at
+// once.
+const finalizer = "test.supercargo.dev/process"
+
+// shim does for the pods of a namespace what a kubelet does: where one runs, it runs the
+// container's command, with the pod's name as that of the host; when one is deleted it sends
+// SIGTERM to that command alone, and lets the pod go when it has ended.
+type shim struct {
+	t         *testing.T
+	client    client.Client
+	namespace string
+	dir       string // of logs and sandboxes
+	secrets   string // takes the place of /var/run/supercargo
+	mu        sync.Mutex
+	processes map[types.UID]*process
+	ran       []string // the pods that were given a process
+}
+
+// process is that of a pod.
+type process struct {
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	termed bool
+}
+
+// startShim runs one until the test ends.
+func startShim(t *testing.T, c client.Client, namespace, password string) *shim {
+	t.Helper()
+	s := &shim{t: t, client: c, namespace: namespace, dir: t.TempDir(), secrets: t.TempDir(), processes: map[types.UID]*process{}}
+	if err := os.MkdirAll(filepath.Join(s.secrets, "work-queue"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.secrets, "work-queue", "password"), []byte(password), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for tick := time.Tick(poll); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick:
+				s.look(ctx)
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+		s.kill()
+	})
+	return s
+}
+
+// look brings the processes in line with the pods. What fails is tried again.
+func (s *shim) look(ctx context.Context) {
+	var pods corev1.PodList
+	if err := s.client.List(ctx, &pods, client.InNamespace(s.namespace), client.HasLabels{v1alpha1.LabelWorkerPool}); err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		p := s.processes[pod.UID]
+		switch {
+		case pod.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(pod, finalizer):
+			controllerutil.AddFinalizer(pod, finalizer)
+			_ = s.client.Update(ctx, pod)
+		case pod.DeletionTimestamp == nil && p == nil && pod.Status.Phase == corev1.PodRunning:
+			s.processes[pod.UID] = s.start(pod)
+			s.ran = append(s.ran, pod.Name)
+		case pod.DeletionTimestamp != nil && p != nil && !p.termed:
+			p.termed = true
+			_ = p.cmd.Process.Signal(syscall.SIGTERM)
+		case pod.DeletionTimestamp != nil && (p == nil || p.over()):
+			controllerutil.RemoveFinalizer(pod, finalizer)
+			_ = s.client.Update(ctx, pod)
+		}
+	}
+}
+
+func (p *process) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// start runs the command of the pod's container.
+func (s *shim) start(pod *corev1.Pod) *process {
+	c := &pod.Spec.Containers[0]
+	command := slices.Concat([]string{"-u", "/bin/sh", "-c", `hostname "$0" && exec "$@"`, pod.Name}, c.Command, c.Args)
+	for i := range command {
+		command[i] = strings.ReplaceAll(command[i], "/var/run/supercargo", s.secrets)
+	}
+	p := &process{cmd: exec.Command("unshare", command...), ended: make(chan struct{})}
+	log, err := os.Create(filepath.Join(s.dir, pod.Name+".log"))
+	if err != nil {
+		s.t.Errorf("log of pod %s: %v", pod.Name, err)
+	}
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = s.dir, log, log
+	p.cmd.Env = append(os.Environ(), "TMPDIR="+s.dir)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		s.t.Errorf("run the worker of pod %s: %v", pod.Name, err)
+		close(p.ended)
+		return p
+	}
+	go func() {
+		_ = p.cmd.Wait() // how it ended stands in its log
+		log.Close()
+		close(p.ended)
+	}()
+	return p
+}
+
+// kill ends what is left, with all that it has started.
+func (s *shim) kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.processes {
+		if p.cmd.Process != nil && !p.over() {
+			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+			<-p.ended
+		}
+	}
+}
+
+// left is how many processes have not ended.
+func (s *shim) left() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.processes {
+		if !p.over() {
+			n++
+		}
+	}
+	return n
+}
+
+// started returns the pods that had a process.
+func (s *shim) started() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.ran)
+}
