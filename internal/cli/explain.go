@@ -32,7 +32,7 @@ func newExplainCommand() *cobra.Command {
 		Long: `Say why Supercargo did what it did to an object of a cluster: the last decision, what was rejected, what it was
 expected to lead to and what came of it.
 
-Kinds: nodefleet, migration, machineprofile, pod. "consolidation" is what the descheduler decided last about nodes that no NodeFleet has.
+Kinds: nodefleet, workerpool, migration, machineprofile, pod. "consolidation" is what the descheduler decided last about nodes that no NodeFleet has.
 
 A machine profile is shown with what it predicts and how far that is trusted; a pod with how much energy and time it would take on
 each node, and how the plugin EnergyPerformance scores that.`,
@@ -41,6 +41,9 @@ each node, and how the plugin EnergyPerformance scores that.`,
 
   # All of it, for a script
   supercargo explain nodefleet/batch -o json | jq .status.lastDecision
+
+  # Why so many workers, and what was learned of tasks?
+  supercargo explain workerpool/blast -n genomics
 
   # Which nodes does the descheduler empty, and why not the others?
   supercargo explain consolidation
@@ -59,7 +62,7 @@ each node, and how the plugin EnergyPerformance scores that.`,
 		},
 	}
 	cmd.Flags().StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: as kubectl finds it)")
-	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of a migration or a pod (default: that of the kubeconfig)")
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of a workerpool, a migration or a pod (default: that of the kubeconfig)")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print: text or json")
 	cmd.Flags().Float64Var(&flags.energyWeight, "energy-weight", score.DefaultWeight, "for a pod: weight of energy against runtime, from 0 to 1, where neither it nor its namespace says")
 	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
@@ -89,10 +92,13 @@ func explain(ctx context.Context, w io.Writer, object string, flags explainFlags
 	case "machineprofile", "machineprofiles", "mp":
 		m := &v1alpha1.MachineProfile{}
 		return explainObject(ctx, w, "MachineProfile", name, flags, m, func() error { return explainProfile(w, m, time.Now()) })
+	case "workerpool", "workerpools", "wp":
+		p := &v1alpha1.WorkerPool{}
+		return explainObject(ctx, w, "WorkerPool", name, flags, p, func() error { return explainPool(w, p) })
 	case "pod", "pods", "po":
 		return explainPod(ctx, w, name, flags)
 	}
-	return badInput(fmt.Errorf("kind %q: want nodefleet, migration, machineprofile or pod", kind))
+	return badInput(fmt.Errorf("kind %q: want nodefleet, workerpool, migration, machineprofile or pod", kind))
 }
 
 // explainObject reads an object and prints it, by say unless it is for a script.
@@ -131,6 +137,12 @@ func explainable(ctx context.Context, flags explainFlags) (names []string) {
 	if err := c.List(ctx, &profiles); err == nil {
 		for i := range profiles.Items {
 			names = append(names, "machineprofile/"+profiles.Items[i].Name)
+		}
+	}
+	var pools v1alpha1.WorkerPoolList
+	if err := c.List(ctx, &pools, client.InNamespace(namespace)); err == nil {
+		for i := range pools.Items {
+			names = append(names, "workerpool/"+pools.Items[i].Name)
 		}
 	}
 	var migrations v1alpha1.MigrationList

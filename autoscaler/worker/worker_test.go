@@ -1,0 +1,415 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/worker/decide"
+	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+)
+
+var begin = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+
+// manager answers as a Work Queue manager does, with what a test has put there.
+type manager struct {
+	address string
+	answers map[string]string
+}
+
+func startManager(t *testing.T) *manager {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &manager{address: listener.Addr().String(), answers: map[string]string{
+		"queue_status": `[{"project":"p","starttime":1795334232,"tasks_waiting":2}]`, "worker_status": `[]`,
+		"task_status":  `[{"taskid":1,"category":"split","state":"WAITING","cores":1},{"taskid":2,"category":"split","state":"WAITING","cores":1}]`,
+		"wable_status": `[{"category":"split","tasks_waiting":2}]`,
+	}}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			line := make([]byte, 64)
+			n, _ := conn.Read(line)
+			_, _ = conn.Write([]byte(m.answers[strings.TrimSpace(string(line[:n]))]))
+			conn.Close()
+		}
+	}()
+	return m
+}
+
+func span(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
+
+func poolAt(address string, change ...func(*v1alpha1.WorkerPoolSpec)) *v1alpha1.WorkerPool {
+	p := &v1alpha1.WorkerPool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "flow", UID: "pool-uid", Generation: 1},
+		Spec: v1alpha1.WorkerPoolSpec{
+			Mode:    v1alpha1.WorkerPoolAct,
+			Manager: v1alpha1.WorkQueueManager{Address: &address, Timeout: span(2 * time.Second), GoneAfter: span(time.Minute)},
+			Worker: v1alpha1.WorkerShape{
+				Packing: v1alpha1.WorkersOnePerNode, Resources: &v1alpha1.WorkerResources{Cores: 4, Memory: resource.MustParse("8Gi")},
+				IdleTimeout: span(30 * time.Second), DrainTimeout: span(time.Hour),
+			},
+			Template: runtime.RawExtension{Raw: []byte(`{"metadata":{"labels":{"team":"a"}},"spec":{"containers":[{"name":"worker","image":"cctools"}]}}`)},
+			Limits:   v1alpha1.WorkerLimits{Max: 5},
+			Scaling:  v1alpha1.WorkerScaling{Law: v1alpha1.WorkerLawSupercargo, Interval: span(10 * time.Second), ExpectedInitTime: span(time.Minute)},
+		},
+	}
+	for _, f := range change {
+		f(&p.Spec)
+	}
+	return p
+}
+
+// bench is a reconciler with its world.
+type bench struct {
+	*testing.T
+	client.Client
+	*Reconciler
+	clock  *clocktesting.FakePassiveClock
+	events *events.FakeRecorder
+}
+
+func newBench(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.WorkerPool{}).WithObjects(objects...).WithInterceptorFuncs(funcs).Build()
+	b := &bench{T: t, Client: c, clock: clocktesting.NewFakePassiveClock(begin), events: events.NewFakeRecorder(100)}
+	b.restart()
+	return b
+}
+
+// restart begins anew with a reconciler that remembers nothing.
+func (b *bench) restart() {
+	b.Reconciler = &Reconciler{Client: b.Client, Live: b.Client, Events: b.events, Clock: b.clock}
+}
+
+var name = types.NamespacedName{Namespace: "ns", Name: "flow"}
+
+func (b *bench) look() *v1alpha1.WorkerPool {
+	b.Helper()
+	if _, err := b.Reconcile(b.Context(), reconcile.Request{NamespacedName: name}); err != nil {
+		b.Fatal(err)
+	}
+	return b.pool()
+}
+
+func (b *bench) pool() *v1alpha1.WorkerPool {
+	b.Helper()
+	p := &v1alpha1.WorkerPool{}
+	if err := b.Client.Get(b.Context(), name, p); err != nil {
+		b.Fatal(err)
+	}
+	return p
+}
+
+func (b *bench) pods() []corev1.Pod {
+	b.Helper()
+	var list corev1.PodList
+	if err := b.List(b.Context(), &list); err != nil {
+		b.Fatal(err)
+	}
+	return list.Items
+}
+
+func (b *bench) expect(kind string, status metav1.ConditionStatus, reason string) {
+	b.Helper()
+	c := meta.FindStatusCondition(b.pool().Status.Conditions, kind)
+	if c == nil || c.Status != status || c.Reason != reason {
+		b.Errorf("%s is %+v, want %s (%s)", kind, c, status, reason)
+	}
+}
+
+func TestAPoolMakesAWorkerForWhatWaits(t *testing.T) {
+	m := startManager(t)
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.address))
+	p := b.look()
+	if pods := b.pods(); len(pods) != 1 || pods[0].Labels["team"] != "a" || pods[0].Labels[v1alpha1.LabelWorkerPool] != "flow" {
+		t.Fatalf("pods %+v, want one worker", pods)
+	}
+	s := p.Status
+	if s.Phase != "WarmUp" || s.Queue.Waiting != 2 || s.ShortageCores != "2" || s.LastDecision == nil || s.LastDecision.Add != 1 || !s.Resized.Time.Equal(begin) {
+		t.Errorf("status %+v", s)
+	}
+	if len(s.Categories) != 1 || s.Categories[0].Source != "Declared" || s.Categories[0].CPU.Value() != 1 {
+		t.Errorf("categories %+v, want what the tasks declare", s.Categories)
+	}
+	b.expect(v1alpha1.PoolReady, metav1.ConditionTrue, "Decided")
+	b.expect(v1alpha1.PoolConnected, metav1.ConditionTrue, "Answers")
+	b.restart() // the worker is on its way, and whoever takes over knows
+	if b.look(); len(b.pods()) != 1 {
+		t.Errorf("%d pods, want the same one", len(b.pods()))
+	}
+}
+
+func TestAPoolInModeObserveMakesNothing(t *testing.T) {
+	m := startManager(t)
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.address, func(s *v1alpha1.WorkerPoolSpec) { s.Mode = v1alpha1.WorkerPoolObserve }))
+	if p := b.look(); len(b.pods()) != 0 || p.Status.LastDecision.Add != 1 {
+		t.Errorf("%d pods and %+v, want none and what would be done", len(b.pods()), p.Status.LastDecision)
+	}
+	if e := <-b.events.Events; !strings.Contains(e, "would add 1 workers") {
+		t.Errorf("event %q", e)
+	}
+}
+
+func TestAPoolWithoutAManagerHoldsThenSendsItsWorkersAway(t *testing.T) {
+	m := startManager(t)
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.address))
+	b.look()
+	for query, answer := range m.answers {
+		m.answers[query] = answer[:len(answer)/2] // garbled
+	}
+	b.clock.SetTime(begin.Add(2 * time.Minute))
+	if b.look(); len(b.pods()) != 1 {
+		t.Fatal("a worker went for a bad reading")
+	}
+	b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "Held")
+	b.expect(v1alpha1.PoolConnected, metav1.ConditionFalse, "NoAnswer")
+	b.clock.SetTime(begin.Add(2*time.Minute + 59*time.Second))
+	b.restart() // since when it is silent stands in the status
+	if b.look(); len(b.pods()) != 1 {
+		t.Fatal("a worker went too soon")
+	}
+	b.clock.SetTime(begin.Add(3 * time.Minute))
+	if p := b.look(); len(b.pods()) != 0 || p.Status.Phase != "CleanUp" {
+		t.Errorf("%d pods in phase %s, want none", len(b.pods()), p.Status.Phase)
+	}
+}
+
+func TestWhatCannotBeIsSaidAndNothingIsDone(t *testing.T) {
+	m := startManager(t)
+	raw := func(text string) func(*v1alpha1.WorkerPoolSpec) {
+		return func(s *v1alpha1.WorkerPoolSpec) { s.Template.Raw = []byte(text) }
+	}
+	for _, tc := range []struct {
+		change               func(*v1alpha1.WorkerPoolSpec)
+		kind, reason, saying string
+	}{
+		{raw(`{"spec":{"containers":[{"name":"w","imag":"x"}]}}`), v1alpha1.PoolReady, "InvalidTemplate", `unknown field "imag"`},
+		{raw(`{"spec":{"containers":[]}}`), v1alpha1.PoolReady, "InvalidTemplate", "spec.template.spec.containers"},
+		{raw(`{"spec":{"containers":[{"name":"w","image":"x","args":["a"]}]}}`), v1alpha1.PoolReady, "InvalidTemplate", "leave them out"},
+		{func(s *v1alpha1.WorkerPoolSpec) { s.Worker.NodeFleet = "none" }, v1alpha1.PoolReady, "NodeFleetMissing", "there is no NodeFleet none"},
+		{func(s *v1alpha1.WorkerPoolSpec) { s.Manager.PasswordSecret = &v1alpha1.SecretKey{Name: "pw", Key: "k"} }, v1alpha1.PoolConnected, "NoAnswer", "read Secret pw"},
+		{func(s *v1alpha1.WorkerPoolSpec) {
+			s.Manager.TLS = &v1alpha1.WorkQueueTLS{CASecret: &v1alpha1.SecretKey{Name: "ca", Key: "k"}}
+		}, v1alpha1.PoolConnected, "NoAnswer", "has no certificate"},
+	} {
+		ca := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ca"}, Data: map[string][]byte{"k": []byte("none")}}
+		b := newBench(t, interceptor.Funcs{}, poolAt(m.address, tc.change), ca)
+		p := b.look()
+		b.expect(tc.kind, metav1.ConditionFalse, tc.reason)
+		if c := meta.FindStatusCondition(p.Status.Conditions, tc.kind); c == nil || !strings.Contains(c.Message, tc.saying) || len(b.pods()) > 0 {
+			t.Errorf("%+v and %d pods, want %q and none", c, len(b.pods()), tc.saying)
+		}
+	}
+}
+
+func TestAPodThatTheAPIServerRefusesIsTriedAgain(t *testing.T) {
+	m := startManager(t)
+	refuse := true
+	b := newBench(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if refuse {
+			return errors.New("no quota")
+		}
+		return c.Create(ctx, o, opts...)
+	}}, poolAt(m.address))
+	if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err == nil || !strings.Contains(err.Error(), "no quota") {
+		t.Fatalf("error %v, want that of the API server", err)
+	}
+	b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "NotCarriedOut")
+	refuse = false
+	if b.look(); len(b.pods()) != 1 {
+		t.Errorf("%d pods, want one at once: nothing was resized before", len(b.pods()))
+	}
+}
+
+func TestAPodThatFailedIsReplaced(t *testing.T) {
+	m := startManager(t)
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.address))
+	b.look()
+	pod := b.pods()[0]
+	pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "Evicted"
+	if err := b.Client.Status().Update(t.Context(), &pod); err != nil {
+		t.Fatal(err)
+	}
+	b.clock.SetTime(begin.Add(2 * time.Minute))
+	b.look()
+	if pods := b.pods(); len(pods) != 1 || pods[0].Name == pod.Name {
+		t.Errorf("pods %v, want another than %s", pods, pod.Name)
+	}
+}
+
+func TestWhatWasLearnedIsKeptInTheStatus(t *testing.T) {
+	m := decide.Memory{
+		Queue: decide.QueueID{Project: "p", Started: begin}, SilentSince: begin, Resized: begin.Add(time.Second),
+		Categories: []decide.Category{
+			{Name: "a", Need: estimate.Resources{MilliCores: 1500, MemoryBytes: 1 << 30, DiskBytes: 1 << 20, GPUs: 1}, Source: decide.Measured, Recent: slices.Repeat([]time.Duration{time.Minute}, 5), Ended: 70},
+			{Name: "b", Source: decide.WholeWorker},
+		},
+		InitTimes: []decide.InitTime{{Flavor: "four", Mean: 157 * time.Second, Deviation: 4 * time.Second, Node: 100 * time.Second, Image: 50 * time.Second, Connect: 7 * time.Second, Samples: 3}},
+	}
+	s := v1alpha1.WorkerPoolStatus{Queue: &v1alpha1.WorkQueueStatus{Project: "p", Started: new(metav1.NewTime(begin))}}
+	keep(&s, &m, nil)
+	got := recall(&s)
+	if diff := cmp.Diff(m, got, cmp.AllowUnexported(decide.Memory{}), cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "last" || p.String() == "pods" }, cmp.Ignore())); diff != "" {
+		t.Errorf("want -, got +:\n%s", diff)
+	}
+}
+
+func TestAPodIsMadeForItsFlavor(t *testing.T) {
+	pool := poolAt("m.ns.svc:9123", func(s *v1alpha1.WorkerPoolSpec) {
+		s.Manager.PasswordSecret = &v1alpha1.SecretKey{Name: "makeflow", Key: "pw"}
+	})
+	template, err := parseTemplate(pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := estimate.Resources{MilliCores: 3000, MemoryBytes: 8 << 30, DiskBytes: 10 << 30, GPUs: 1}
+	pod := podFor(pool, template, &decide.Flavor{Name: "batch-4x", Worker: size}, "m1.large")
+	c := pod.Spec.Containers[0]
+	want := strings.Fields("--single-shot --idle-timeout 30 --connect-timeout 15 --max-backoff 10 --cores 3 --memory 8192 --gpus 1 --disk 10240 --password /var/run/supercargo/work-queue/password m.ns.svc 9123")
+	if diff := cmp.Diff(want, c.Args); diff != "" {
+		t.Errorf("arguments: want -, got +:\n%s", diff)
+	}
+	if offered(pod) != size {
+		t.Errorf("it offers %+v, want %+v", offered(pod), size)
+	}
+	if pod.Spec.NodeSelector[corev1.LabelInstanceTypeStable] != "m1.large" || pod.Annotations[v1alpha1.AnnotationFlavor] != "batch-4x" {
+		t.Errorf("selects %v with %v, want the flavor's machines", pod.Spec.NodeSelector, pod.Annotations)
+	}
+	if pod.Annotations[v1alpha1.AnnotationMigration] != "never" || pod.Annotations[annotationSafeToEvict] != "false" || pod.Labels[v1alpha1.LabelClass] != "batch" {
+		t.Errorf("annotations %v, labels %v: want it left where it is", pod.Annotations, pod.Labels)
+	}
+	if *pod.Spec.TerminationGracePeriodSeconds != 3600 || pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
+		t.Error("it is not given the time to end its tasks")
+	}
+	if terms := pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution; len(terms) != 1 || terms[0].TopologyKey != corev1.LabelHostname {
+		t.Errorf("anti-affinity %+v, want one worker a node", terms)
+	}
+	pool.Spec.Worker.Packing = v1alpha1.WorkersPacked
+	if pod := podFor(pool, template, &decide.Flavor{Worker: size}, ""); pod.Spec.Affinity != nil || pod.Spec.NodeSelector != nil {
+		t.Error("packed workers are kept apart")
+	}
+	if len(template.Spec.Volumes) > 0 || template.Labels[v1alpha1.LabelWorkerPool] != "" {
+		t.Error("the template was changed")
+	}
+	catalog := poolAt("", func(s *v1alpha1.WorkerPoolSpec) {
+		s.Manager.Address, s.Manager.Catalog = nil, &v1alpha1.WorkQueueCatalog{Servers: []string{"a:1", "b:2"}, Project: "my.flow"}
+	})
+	if args := arguments(catalog, size); !slices.Equal(args[len(args)-4:], []string{"--catalog", "a:1,b:2", "--manager-name", `^my\.flow$`}) {
+		t.Errorf("arguments %q, want the catalog servers and the project's very name", args)
+	}
+}
+
+func TestWorkersFillTheMachinesOfAFleet(t *testing.T) {
+	q := func(text string) *resource.Quantity { return new(resource.MustParse(text)) }
+	until := metav1.NewTime(begin.Add(time.Minute))
+	fleet := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: "batch"}, Status: v1alpha1.NodeFleetStatus{Flavors: []v1alpha1.FlavorStatus{
+		{Name: "four", CPU: q("3920m"), Memory: q("16Gi"), PricePerHour: "0.2"},
+		{Name: "alone", CPU: q("8"), Memory: q("16Gi"), LeftAloneUntil: &until},
+		{Name: "tiny", CPU: q("940m"), Memory: q("1Gi"), PricePerHour: "0.01"},
+		{Name: "new"},
+	}}}
+	pool := poolAt("m:1", func(s *v1alpha1.WorkerPoolSpec) {
+		s.Worker.Resources, s.Worker.NodeFleet = nil, "batch"
+		s.Worker.Reserved = v1alpha1.WorkerReserve{Memory: q("256Mi")}
+	})
+	b := newBench(t, interceptor.Funcs{}, fleet)
+	l := &look{Reconciler: b.Reconciler, pool: pool, now: begin}
+	c, why, err := l.config(t.Context())
+	if err != nil || why.message != "" || len(c.Flavors) != 4 || !c.Bought {
+		t.Fatalf("%+v, %v, %v", c, why, err)
+	}
+	if f := c.Flavors[0]; f.Worker.MilliCores != 3000 || f.Worker.MemoryBytes != 16<<30-256<<20 || f.MicroDollarsPerHour != 200_000 || f.Trouble != "" {
+		t.Errorf("flavor %+v, want whole cores and all memory but what is reserved", f)
+	}
+	for i, says := range map[int]string{1: "left alone until 08:01:00", 2: "less than a core", 3: "nothing is known"} {
+		if !strings.Contains(c.Flavors[i].Trouble, says) {
+			t.Errorf("flavor %s: %q, want %q", c.Flavors[i].Name, c.Flavors[i].Trouble, says)
+		}
+	}
+}
+
+// TestTheCommandOfAWorkerEndsWhenItsSessionHasEnded runs it with a program in the place of
+// work_queue_worker that notes when it begins and ends, and dies of signals if it gets any.
+func TestTheCommandOfAWorkerEndsWhenItsSessionHasEnded(t *testing.T) {
+	dir := t.TempDir()
+	note, end := filepath.Join(dir, "note"), filepath.Join(dir, "end")
+	stand := "#!/bin/sh\necho begin \"$@\" >> " + note + "\nwhile [ ! -e " + end + " ]; do sleep 0.05; done\necho end >> " + note + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "work_queue_worker"), []byte(stand), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", serve, "work_queue_worker", "--cores", "3")
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	noted := func() string { text, _ := os.ReadFile(note); return string(text) }
+	until := func(what, want string) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); noted() != want; {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: noted %q, want %q", what, noted(), want)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	until("the first session", "begin --cores 3\n")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("it ended with its session under way: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	if err := os.WriteFile(end, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-ended:
+		if err != nil || noted() != "begin --cores 3\nend\n" {
+			t.Errorf("%v, noted %q: want the session to end, and no other to begin", err, noted())
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it does not end with its session")
+	}
+}
