@@ -108,7 +108,7 @@ func Read[T Entry](data []byte) ([]T, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, ErrNoAnswer
 	}
-	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder := json.NewDecoder(bytes.NewReader(withoutQuotedApostrophes(data)))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
 		return nil, fmt.Errorf("answer begins with %q, want a JSON array", Clip(string(data[:min(len(data), 40)])))
 	}
@@ -134,6 +134,25 @@ func Read[T Entry](data []byte) ([]T, error) {
 		return nil, errors.New("more follows the array of the answer")
 	}
 	return list, nil
+}
+
+// withoutQuotedApostrophes writes \' as ', which cctools does not: commands of tasks have
+// apostrophes, and JSON knows no such escape.
+func withoutQuotedApostrophes(data []byte) []byte {
+	if !bytes.Contains(data, []byte(`\'`)) {
+		return data
+	}
+	plain := make([]byte, 0, len(data))
+	for i := 0; i < len(data); i++ {
+		if data[i] == '\\' && i+1 < len(data) {
+			i++
+			if data[i] != '\'' {
+				plain = append(plain, '\\')
+			}
+		}
+		plain = append(plain, data[i])
+	}
+	return plain
 }
 
 // filler is a type that reads itself from the fields of an entry.

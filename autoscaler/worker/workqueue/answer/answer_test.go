@@ -85,6 +85,17 @@ func TestVersionsMayDiffer(t *testing.T) {
 	}
 }
 
+func TestApostrophesMayBeQuoted(t *testing.T) {
+	for quoted, want := range map[string]string{
+		`a`: "a", `it\'s`: "it's", `\\'`: `\'`, `\\\'`: `\'`, `\"\'\"`: `"'"`, `\u0041\'`: "A'", `\'`: "'",
+	} {
+		tasks, err := Read[Task]([]byte(`[{"command":"awk \'{print $1}\'","category":"` + quoted + `"}]`))
+		if err != nil || len(tasks) != 1 || tasks[0].Category != want {
+			t.Errorf("%s is read as %+v (%v), want %q", quoted, tasks, err, want)
+		}
+	}
+}
+
 func TestBadAnswersAreRefusedByName(t *testing.T) {
 	for _, tc := range []struct{ name, answer, want string }{
 		{"nothing", " \n", "closed without an answer"},
@@ -153,6 +164,7 @@ func FuzzAnswers(f *testing.F) {
 		f.Add(recorded(f, name))
 	}
 	f.Add([]byte(`[{"categories":[{"category":"whole queue"}],"lastheardfrom":1,"ssl":true,"address":"::1","port":"1"}]`))
+	f.Add([]byte(`[{"taskid":1,"command":"awk \'{print \\"a\\"}\'"}]`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		checkQueues(t, data)
 		tasks, _ := Read[Task](data)
