@@ -48,12 +48,13 @@ type Reconciler struct {
 	DryRun bool
 
 	mu     sync.Mutex
-	memory map[types.UID]*memory
+	memory map[types.NamespacedName]*memory
 }
 
 // memory is what is remembered of a pool between looks. All of it but what the status keeps
 // can be lost.
 type memory struct {
+	uid     types.UID
 	decided decide.Memory
 	// said is the last Event of each kind, which is not repeated.
 	said map[string]string
@@ -163,17 +164,21 @@ func (r *Reconciler) remember(pool *v1alpha1.WorkerPool) *memory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.memory == nil {
-		r.memory = map[types.UID]*memory{}
+		r.memory = map[types.NamespacedName]*memory{}
 	}
-	m := r.memory[pool.UID]
-	if m == nil {
-		m = &memory{decided: recall(&pool.Status), said: map[string]string{}}
-		r.memory[pool.UID] = m
+	name := client.ObjectKeyFromObject(pool)
+	m := r.memory[name]
+	if m == nil || m.uid != pool.UID {
+		m = &memory{uid: pool.UID, decided: recall(&pool.Status), said: map[string]string{}}
+		r.memory[name] = m
 	}
 	return m
 }
 
-// forget drops the metrics of a pool that is no more. What is remembered of it is little.
+// forget drops what is remembered of a pool that is no more, and its metrics.
 func (r *Reconciler) forget(name types.NamespacedName) {
+	r.mu.Lock()
+	delete(r.memory, name)
+	r.mu.Unlock()
 	forgetMetrics(name.Namespace, name.Name)
 }

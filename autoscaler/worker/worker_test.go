@@ -62,7 +62,7 @@ func startManager(t *testing.T) *manager {
 			line := make([]byte, 64)
 			n, _ := conn.Read(line)
 			_, _ = conn.Write([]byte(m.answers[strings.TrimSpace(string(line[:n]))]))
-			conn.Close()
+			_ = conn.Close()
 		}
 	}()
 	return m

@@ -131,12 +131,12 @@ func hostsOf(pods []Pod, r *Reading) (of map[string]*host, foreign []*host) {
 
 // translator makes a state out of a reading.
 type translator struct {
-	config *Config
-	memory *Memory
-	flavor *Flavor
-	now    time.Time
-	seen   map[string]answer.Resources // needs that the manager tells, by category
-	longst map[string]time.Duration    // how long the longest of a category has run
+	config  *Config
+	memory  *Memory
+	flavor  *Flavor
+	now     time.Time
+	seen    map[string]answer.Resources // needs that the manager tells, by category
+	longest map[string]time.Duration    // how long the longest of a category has run
 }
 
 // translate makes a state out of a reading, with new workers of the flavor given. Workers
@@ -144,13 +144,13 @@ type translator struct {
 // first, since they cost nothing, then by when they were asked for.
 func (t *translator) translate(o *Observation, hosts map[string]*host, foreign []*host) translation {
 	r := o.Reading
-	t.seen, t.longst = map[string]answer.Resources{}, map[string]time.Duration{}
+	t.seen, t.longest = map[string]answer.Resources{}, map[string]time.Duration{}
 	for i := range r.Categories {
 		t.seen[r.Categories[i].Name] = r.Categories[i].Max
 	}
 	for i := range r.Tasks {
 		if task := &r.Tasks[i]; task.State == answer.Running {
-			t.longst[task.Category] = max(t.longst[task.Category], ranFor(task))
+			t.longest[task.Category] = max(t.longest[task.Category], ranFor(task))
 		}
 	}
 	tr := translation{pods: map[string]*Pod{}, needs: map[string]need{}, hosts: hosts, foreign: len(foreign)}
@@ -212,7 +212,7 @@ func (t *translator) load(tr *translation, w *estimate.Worker, h *host) {
 		t.note(tr, task, n)
 		run := estimate.Running{Category: task.Category, Need: n.Resources, Ran: ranFor(task), Count: 1}
 		if task.State == answer.Running {
-			run.Left = t.memory.lookup(task.Category).expect(t.longst[task.Category])
+			run.Left = t.memory.lookup(task.Category).expect(t.longest[task.Category])
 			if run.Left != estimate.Unknown {
 				run.Left = max(0, run.Left-run.Ran)
 			}
@@ -249,7 +249,7 @@ func (t *translator) queue(tr *translation, tasks []answer.Task) {
 		tr.shortage += n.MilliCores
 		runtime, known := runtimes[task.Category]
 		if !known {
-			runtime = t.memory.lookup(task.Category).expect(t.longst[task.Category])
+			runtime = t.memory.lookup(task.Category).expect(t.longest[task.Category])
 			runtimes[task.Category] = runtime
 		}
 		b := estimate.Batch{Category: task.Category, Need: n.Resources, Runtime: runtime, Count: 1}

@@ -52,7 +52,9 @@ func Foresee(s State, window time.Duration) Outlook {
 type forecast struct {
 	window  time.Duration
 	workers []place
-	queue   []Batch // counts fall as tasks start
+	queue   []Batch // as it was
+	left    []int   // of each batch of the queue
+	behind  []int   // each: the next batch of the same need, or none
 	shapes  []shape
 	events  events
 	gained  []int // workers that have more room than before
@@ -70,13 +72,16 @@ type place struct {
 
 // shape is the waiting tasks of one need.
 type shape struct {
-	need    Resources
-	waiting []int // positions in the queue, first come first
-	tried   int   // how many of the workers that gained room have none left for it
+	need        Resources
+	first, last int // batches in the queue; first is none when no task waits any more
+	tried       int // how many of the workers that gained room have none left for it
 }
 
+// none is no batch.
+const none = -1
+
 func newForecast(s State, window time.Duration) *forecast {
-	f := &forecast{window: window, workers: make([]place, len(s.Workers)), queue: slices.Clone(s.Waiting)}
+	f := &forecast{window: window, workers: make([]place, len(s.Workers)), queue: s.Waiting}
 	for i := range s.Workers {
 		w, p := &s.Workers[i], &f.workers[i]
 		p.free = w.Capacity
@@ -90,24 +95,52 @@ func newForecast(s State, window time.Duration) *forecast {
 			f.events.push(event{at: w.ReadyIn, worker: i, connects: true})
 		}
 	}
-	f.shapes = shapesOf(f.queue)
+	f.sort()
 	return f
 }
 
-// shapesOf sorts the queue by what tasks need.
-func shapesOf(queue []Batch) []shape {
-	var shapes []shape
-	of := map[Resources]int{}
-	for i, b := range queue {
-		k, known := of[b.Need]
+// sort links the batches of each need.
+func (f *forecast) sort() {
+	f.left, f.behind = make([]int, len(f.queue)), make([]int, len(f.queue))
+	of := shapeIndex{}
+	for i := range f.queue {
+		b := &f.queue[i]
+		f.left[i], f.behind[i] = b.Count, none
+		k, known := of.find(b.Need)
 		if !known {
-			k = len(shapes)
-			of[b.Need] = k
-			shapes = append(shapes, shape{need: b.Need})
+			f.shapes = append(f.shapes, shape{need: b.Need, first: i, last: i})
+			continue
 		}
-		shapes[k].waiting = append(shapes[k].waiting, i)
+		f.behind[f.shapes[k].last], f.shapes[k].last = i, i
 	}
-	return shapes
+}
+
+// shapeIndex numbers needs in the order in which they are first asked for. Most queues have
+// few: those are compared, which takes less time than to hash one.
+type shapeIndex struct {
+	few  []Resources
+	more map[Resources]int
+}
+
+// find returns the number of a need, and whether it had one.
+func (x *shapeIndex) find(need Resources) (number int, known bool) {
+	const most = 8
+	if i := slices.Index(x.few, need); i >= 0 {
+		return i, true
+	}
+	if len(x.few) < most {
+		x.few = append(x.few, need)
+		return len(x.few) - 1, false
+	}
+	if number, known = x.more[need]; known {
+		return number, true
+	}
+	if x.more == nil {
+		x.more = map[Resources]int{}
+	}
+	number = most + len(x.more)
+	x.more[need] = number
+	return number, false
 }
 
 // start gives n tasks to a worker.
@@ -164,17 +197,18 @@ func (f *forecast) dispatch(at time.Duration) {
 		if first == nil {
 			break
 		}
-		b := &f.queue[first.waiting[0]]
+		i := first.first
+		b := &f.queue[i]
 		worker := f.gained[first.tried]
-		n := b.Need.Times(f.workers[worker].free, b.Count)
+		n := b.Need.Times(f.workers[worker].free, f.left[i])
 		if n == 0 {
 			first.tried++
 			continue
 		}
 		f.start(worker, b.Need, n, at, b.Runtime)
 		f.workers[worker].took += n
-		if b.Count -= n; b.Count == 0 {
-			first.waiting = first.waiting[1:]
+		if f.left[i] -= n; f.left[i] == 0 {
+			first.first = f.behind[i]
 		}
 	}
 	for _, worker := range f.gained {
@@ -189,7 +223,7 @@ func (f *forecast) foremost() *shape {
 	var first *shape
 	for i := range f.shapes {
 		s := &f.shapes[i]
-		if len(s.waiting) > 0 && s.tried < len(f.gained) && (first == nil || s.waiting[0] < first.waiting[0]) {
+		if s.first != none && s.tried < len(f.gained) && (first == nil || s.first < first.first) {
 			first = s
 		}
 	}
@@ -197,7 +231,23 @@ func (f *forecast) foremost() *shape {
 }
 
 func (f *forecast) outlook() Outlook {
-	o := Outlook{Waiting: slices.DeleteFunc(f.queue, func(b Batch) bool { return b.Count == 0 })}
+	var o Outlook
+	waiting := 0
+	for _, n := range f.left {
+		if n > 0 {
+			waiting++
+		}
+	}
+	if waiting > 0 {
+		o.Waiting = make([]Batch, 0, waiting)
+	}
+	for i, n := range f.left {
+		if n > 0 {
+			b := f.queue[i]
+			b.Count = n
+			o.Waiting = append(o.Waiting, b)
+		}
+	}
 	for i := range f.workers {
 		p := &f.workers[i]
 		o.Workers = append(o.Workers, Prospect{Free: p.free, Idle: p.running == 0, Took: p.took, BusyUntil: p.until})

@@ -9,7 +9,8 @@ import "slices"
 // O(b·k + n) for b batches of k different needs and n workers.
 func Require(waiting []Batch, worker Resources, most int) (workers int, unplaceable []string) {
 	var free []Resources
-	from := map[Resources]int{} // workers before have no room left for the need
+	var needs shapeIndex
+	var from []int // workers before have no room left for the need of that number
 	for i := range waiting {
 		b := &waiting[i]
 		if !b.Need.Fits(worker) {
@@ -18,7 +19,11 @@ func Require(waiting []Batch, worker Resources, most int) (workers int, unplacea
 			}
 			continue
 		}
-		at := from[b.Need]
+		k, known := needs.find(b.Need)
+		if !known {
+			from = append(from, 0)
+		}
+		at := from[k]
 		for left := b.Count; left > 0 && at < most; {
 			if at == len(free) {
 				free = append(free, worker)
@@ -29,7 +34,7 @@ func Require(waiting []Batch, worker Resources, most int) (workers int, unplacea
 				at++
 			}
 		}
-		from[b.Need] = at
+		from[k] = at
 	}
 	return len(free), unplaceable
 }

@@ -2,4 +2,7 @@
 // manager, work_queue_worker and catalog_server. It installs nothing; Debian's
 // coop-computing-tools has them. The tests have the build tag workers, and fail with the
 // name of the package where a program is missing.
+//
+// One test has the autoscaler keep a WorkerPool in the playground: a shim runs for each pod
+// what its container says, in a host name of its own, which takes root.
 package workers

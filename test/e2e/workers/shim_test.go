@@ -4,6 +4,7 @@ package workers
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,7 +38,6 @@ type shim struct {
 	secrets   string // takes the place of /var/run/supercargo
 	mu        sync.Mutex
 	processes map[types.UID]*process
-	ran       []string // the pods that were given a process
 }
 
 // process is that of a pod.
@@ -95,7 +95,6 @@ func (s *shim) look(ctx context.Context) {
 			_ = s.client.Update(ctx, pod)
 		case pod.DeletionTimestamp == nil && p == nil && pod.Status.Phase == corev1.PodRunning:
 			s.processes[pod.UID] = s.start(pod)
-			s.ran = append(s.ran, pod.Name)
 		case pod.DeletionTimestamp != nil && p != nil && !p.termed:
 			p.termed = true
 			_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -118,7 +117,13 @@ func (p *process) over() bool {
 // start runs the command of the pod's container.
 func (s *shim) start(pod *corev1.Pod) *process {
 	c := &pod.Spec.Containers[0]
-	command := slices.Concat([]string{"-u", "/bin/sh", "-c", `hostname "$0" && exec "$@"`, pod.Name}, c.Command, c.Args)
+	hosts := filepath.Join(s.dir, pod.Name+".hosts") // as a kubelet writes it; the worker looks its own name up
+	n := len(s.processes) + 1
+	if err := os.WriteFile(hosts, fmt.Appendf(nil, "127.0.0.1 localhost\n127.77.%d.%d %s\n", n/250, n%250+1, pod.Name), 0o600); err != nil {
+		s.t.Errorf("hosts of pod %s: %v", pod.Name, err)
+	}
+	enter := `hostname "$0" && mount --bind "$1" /etc/hosts && shift && exec "$@"`
+	command := slices.Concat([]string{"--uts", "--mount", "/bin/sh", "-c", enter, pod.Name, hosts}, c.Command, c.Args)
 	for i := range command {
 		command[i] = strings.ReplaceAll(command[i], "/var/run/supercargo", s.secrets)
 	}
@@ -167,9 +172,14 @@ func (s *shim) left() (n int) {
 	return n
 }
 
-// started returns the pods that had a process.
-func (s *shim) started() []string {
+// count is how many pods had a process, and of how many it has ended after SIGTERM.
+func (s *shim) count() (started, drained int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.ran)
+	for _, p := range s.processes {
+		if p.termed && p.over() {
+			drained++
+		}
+	}
+	return len(s.processes), drained
 }
