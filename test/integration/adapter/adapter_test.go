@@ -40,7 +40,7 @@ func namespace(t *testing.T, s *kit.Site, name string) {
 // get asks as `kubectl get --raw` does.
 func get(t *testing.T, c kubernetes.Interface, path string, into any) error {
 	t.Helper()
-	text, err := c.Discovery().RESTClient().Get().RequestURI(path).DoRaw(t.Context())
+	text, err := c.Discovery().RESTClient().Get().RequestURI(path).Do(t.Context()).Raw()
 	if err != nil {
 		return err
 	}
@@ -333,10 +333,11 @@ func TestTheHistoryOfTheClusterIsInTheStore(t *testing.T) {
 	if err := s.Client.Create(t.Context(), node); err != nil {
 		t.Fatal(err)
 	}
+	before := node.DeepCopy()
 	node.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
 	node.Status.Allocatable = node.Status.Capacity
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	if err := s.Client.Status().Update(t.Context(), node); err != nil {
+	if err := s.Client.Status().Patch(t.Context(), node, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
 	free := func() string {
