@@ -87,9 +87,9 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 		return nil
 	}
 	longest := o.Store.Lookback / 2
-	for i, t := range m.fixed {
+	for _, t := range m.fixed {
 		if t.Interval > longest {
-			return fmt.Errorf("the interval of %v of targets of job %q is over half of --store-lookback: their values would come and go", m.fixed[i].Interval, t.Job)
+			return fmt.Errorf("the interval of %v of targets of job %q is over half of --store-lookback: their values would come and go", t.Interval, t.Job)
 		}
 	}
 	w := &discover.Watcher{

@@ -58,7 +58,6 @@ type Options struct {
 // Defaults returns what the flags say if nothing is given.
 func Defaults() Options {
 	server := options.NewCustomMetricsAdapterServerOptions()
-	server.EnableMetrics = false // those served have the store's beside them
 	server.SecureServing.BindPort = 6443
 	// Without a certificate that is given, one is made anew at each start and kept in memory.
 	server.SecureServing.ServerCert.CertDirectory = ""

@@ -4,6 +4,7 @@ import (
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	openapicommon "k8s.io/kube-openapi/pkg/common"
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/apiserver"
 	generatedcore "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/core"
@@ -18,11 +19,35 @@ func recommended(o Options, factory informers.SharedInformerFactory) (*genericap
 	config := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
 	config.ClientConfig, config.SharedInformerFactory = o.Config, factory
 	namer := openapinamer.NewDefinitionNamer(apiserver.Scheme)
-	o.Server.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
-	o.Server.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
-	o.Server.OpenAPIConfig.Info.Title, o.Server.OpenAPIConfig.Info.Version = "metrics-adapter", version.Version
-	o.Server.OpenAPIV3Config.Info.Title, o.Server.OpenAPIV3Config.Info.Version = "metrics-adapter", version.Version
-	return config, o.Server.ApplyTo(config)
+	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(definitions, namer)
+	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(definitions, namer)
+	config.OpenAPIConfig.Info.Title, config.OpenAPIConfig.Info.Version = "metrics-adapter", version.Version
+	config.OpenAPIV3Config.Info.Title, config.OpenAPIV3Config.Info.Version = "metrics-adapter", version.Version
+	config.EnableMetrics = false // those served have the store's beside them
+	return config, apply(o, config, factory)
+}
+
+// apply does what the library's ApplyTo does, but for the certificate: that one makes
+// another, for localhost, in place of ours.
+func apply(o Options, config *genericapiserver.RecommendedConfig, factory informers.SharedInformerFactory) error {
+	s := o.Server
+	if err := s.SecureServing.ApplyTo(&config.SecureServing, &config.LoopbackClientConfig); err != nil {
+		return err
+	}
+	if err := s.Authentication.ApplyTo(&config.Authentication, config.SecureServing, nil); err != nil {
+		return err
+	}
+	if err := s.Authorization.ApplyTo(&config.Authorization); err != nil {
+		return err
+	}
+	if err := s.Audit.ApplyTo(&config.Config); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(o.Config)
+	if err != nil {
+		return err
+	}
+	return s.Features.ApplyTo(&config.Config, client, factory)
 }
 
 // definitions are the schemas of both APIs.

@@ -47,7 +47,7 @@ func openEnds(ctx context.Context, db *tsdb.DB, since int64) ([]openEnd, error) 
 	if err != nil {
 		return nil, err
 	}
-	defer q.Close()
+	defer func() { _ = q.Close() }() // it was only read
 	var ends []openEnd
 	var it chunkenc.Iterator
 	found := q.Select(ctx, false, nil, everything())

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/app"
 	"supercargo.dev/supercargo/internal/operator"
@@ -151,7 +150,7 @@ func (a *adapter) kubeconfig(s *kit.Site) (string, error) {
 		user.ImpersonateGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"}
 	}
 	file := filepath.Join(a.dir, "kubeconfig")
-	return file, clientcmd.WriteToFile(clientcmdapi.Config(*config), file)
+	return file, clientcmd.WriteToFile(*config, file)
 }
 
 func freePort() (string, error) {
