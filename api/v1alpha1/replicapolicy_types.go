@@ -207,7 +207,7 @@ type ReplicaLawSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('24h')",message="must be between 1s and 24h"
 	// +optional
-	Interval metav1.Duration `json:"interval,omitempty"`
+	Interval metav1.Duration `json:"interval,omitempty,omitzero"`
 
 	// predictive has the constants of that law.
 	// +optional
@@ -437,7 +437,7 @@ type ReplicaMetrics struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('1h')",message="must be between 1s and 1h"
 	// +optional
-	MaxAge metav1.Duration `json:"maxAge,omitempty"`
+	MaxAge metav1.Duration `json:"maxAge,omitempty,omitzero"`
 }
 
 // MetricPreset names queries for well-known metrics.

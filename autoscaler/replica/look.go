@@ -32,7 +32,6 @@ const actRetry = 5 * time.Second
 
 // run takes the policy one step on: it asks, or decides by what was answered, or waits.
 func (l *look) run(ctx context.Context) error {
-	l.status.ObservedGeneration = l.object.Generation
 	if l.invalid != nil {
 		l.idle("Invalid", l.invalid.Error())
 		return nil
@@ -56,7 +55,8 @@ func (l *look) run(ctx context.Context) error {
 	}
 	answers, askedAt, answered := l.measured.take()
 	if !answered {
-		return l.wait(ctx, s, standing)
+		l.wait(ctx, s, standing)
+		return nil
 	}
 	return l.decide(ctx, target, standing, answers, askedAt)
 }
@@ -66,26 +66,26 @@ func (l *look) idle(reason, message string) {
 	l.cancel()
 	l.measured.drop()
 	l.due, l.last, l.pending, l.scale = time.Time{}, nil, nil, nil
+	l.status.ObservedGeneration = l.object.Generation
 	l.condition(decide.Condition{Type: v1alpha1.PolicyReady, Reason: reason, Message: message})
 	l.tell(corev1.EventTypeWarning, reason, "Look", message)
 	forgetWanted(l.key)
 }
 
-// wait asks the source when that is due. Until then what somebody else has done is told,
-// and what could not be carried out is tried again.
-func (l *look) wait(ctx context.Context, s *Source, standing *decide.Standing) error {
-	if l.last != nil {
+// wait asks the source when that is due. Until then what could not be carried out is
+// tried again, and what somebody else has done is told.
+func (l *look) wait(ctx context.Context, s *Source, standing *decide.Standing) {
+	if l.now.Before(l.due) {
+		l.again = until(l.now, l.due)
+	} else {
+		l.ask(l.tracked, s, l.now)
+	}
+	if l.pending != nil && standing.Conflict(l.sound.Mode) == "" {
+		l.act(ctx, l.pending)
+	}
+	if l.last != nil && l.pending == nil {
 		l.judge(standing)
 	}
-	if !l.now.Before(l.due) {
-		l.ask(l.tracked, s, l.now)
-		return nil
-	}
-	l.again = until(l.now, l.due)
-	if l.pending != nil && standing.Conflict(l.sound.Mode) == "" {
-		return l.act(ctx, l.pending)
-	}
-	return nil
 }
 
 // decide lets the law look, and carries out what it decides.
@@ -116,10 +116,10 @@ func (l *look) decide(ctx context.Context, target *scaled, standing *decide.Stan
 	l.status.AskedReplicas, l.status.Replicas, l.status.ReadyReplicas, l.status.StartUp = int32(target.asked), int32(total), int32(ready), startUp
 	l.judge(standing)
 	l.record(&out, conflict)
-	if conflict || out.Off || !out.Changes() {
-		return nil
+	if !conflict && out.Changes() {
+		l.act(ctx, &out)
 	}
-	return l.act(ctx, &out)
+	return nil
 }
 
 // recall reads the law's memory from the status, at the first look.
@@ -135,15 +135,15 @@ func (l *look) recall() {
 
 // act carries out a decision. What was changed by somebody else meanwhile is left as it
 // is: the next look sees it.
-func (l *look) act(ctx context.Context, out *decide.Outcome) error {
+func (l *look) act(ctx context.Context, out *decide.Outcome) {
 	if l.sound.Mode != v1alpha1.ReplicasAct {
-		return nil
+		return
 	}
 	target := l.object.Spec.Target
 	what := fmt.Sprintf("%s %s from %d to %d replicas", target.Kind, target.Name, out.From, out.Replicas)
 	if l.DryRun {
 		ctrl.LoggerFrom(ctx).Info("Would scale "+what, "policy", l.key, "reasons", out.Reasons)
-		return nil
+		return
 	}
 	switch err := l.rescale(ctx, out); {
 	case errors.Is(err, errOvertaken):
@@ -166,5 +166,4 @@ func (l *look) act(ctx context.Context, out *decide.Outcome) error {
 		l.status.AskedReplicas = int32(out.Replicas)
 		l.tell(corev1.EventTypeNormal, "Scaled", "Scale", fmt.Sprintf("Scaled %s: %s", what, out.Reasons[0]))
 	}
-	return nil
 }

@@ -59,7 +59,7 @@ func histogram(name, help string, buckets []float64, labels ...string) *promethe
 // one.
 func (l *look) publish(standing *decide.Standing) {
 	namespace, name, out := l.key.Namespace, l.key.Name, l.last
-	if l.sound.Mode == v1alpha1.ReplicasViaHPA && standing.Conflict(l.sound.Mode) == "" && !out.Off {
+	if !l.DryRun && l.sound.Mode == v1alpha1.ReplicasViaHPA && standing.Conflict(l.sound.Mode) == "" && !out.Off {
 		metricWanted.WithLabelValues(namespace, name).Set(float64(out.Replicas))
 	} else {
 		forgetWanted(l.key)

@@ -50,6 +50,7 @@ func (l *look) condition(c decide.Condition) {
 // judge sets the conditions by the last look and by who else scales the target, and
 // tells of what has begun to be wrong.
 func (l *look) judge(standing *decide.Standing) {
+	l.status.ObservedGeneration = l.object.Generation
 	for _, c := range l.sound.Conditions(standing, l.last) {
 		before := meta.FindStatusCondition(l.status.Conditions, c.Type)
 		changed := before == nil || (before.Status == metav1.ConditionTrue) != c.True || before.Reason != c.Reason

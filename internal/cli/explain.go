@@ -32,7 +32,7 @@ func newExplainCommand() *cobra.Command {
 		Long: `Say why Supercargo did what it did to an object of a cluster: the last decision, what was rejected, what it was
 expected to lead to and what came of it.
 
-Kinds: nodefleet, migration, machineprofile, pod. "consolidation" is what the descheduler decided last about nodes that no NodeFleet has.
+Kinds: nodefleet, replicapolicy, migration, machineprofile, pod. "consolidation" is what the descheduler decided last about nodes that no NodeFleet has.
 
 A machine profile is shown with what it predicts and how far that is trusted; a pod with how much energy and time it would take on
 each node, and how the plugin EnergyPerformance scores that.`,
@@ -44,6 +44,9 @@ each node, and how the plugin EnergyPerformance scores that.`,
 
   # Which nodes does the descheduler empty, and why not the others?
   supercargo explain consolidation
+
+  # Why so many replicas?
+  supercargo explain replicapolicy/web -n shop
 
   # How far is this move, or why did it go back?
   supercargo explain migration/work-0-x7k2p-8k2lq -n jobs
@@ -59,7 +62,7 @@ each node, and how the plugin EnergyPerformance scores that.`,
 		},
 	}
 	cmd.Flags().StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: as kubectl finds it)")
-	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of a migration or a pod (default: that of the kubeconfig)")
+	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of a policy, a migration or a pod (default: that of the kubeconfig)")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print: text or json")
 	cmd.Flags().Float64Var(&flags.energyWeight, "energy-weight", score.DefaultWeight, "for a pod: weight of energy against runtime, from 0 to 1, where neither it nor its namespace says")
 	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
@@ -83,6 +86,9 @@ func explain(ctx context.Context, w io.Writer, object string, flags explainFlags
 	case "nodefleet", "nodefleets", "nf":
 		fleet := &v1alpha1.NodeFleet{}
 		return explainObject(ctx, w, "NodeFleet", name, flags, fleet, func() error { return explainFleet(w, fleet) })
+	case "replicapolicy", "replicapolicies", "rp":
+		p := &v1alpha1.ReplicaPolicy{}
+		return explainObject(ctx, w, "ReplicaPolicy", name, flags, p, func() error { return explainPolicy(w, p) })
 	case "migration", "migrations", "mig":
 		m := &v1alpha1.Migration{}
 		return explainObject(ctx, w, "Migration", name, flags, m, func() error { return explainMigration(w, m) })
@@ -92,7 +98,7 @@ func explain(ctx context.Context, w io.Writer, object string, flags explainFlags
 	case "pod", "pods", "po":
 		return explainPod(ctx, w, name, flags)
 	}
-	return badInput(fmt.Errorf("kind %q: want nodefleet, migration, machineprofile or pod", kind))
+	return badInput(fmt.Errorf("kind %q: want nodefleet, replicapolicy, migration, machineprofile or pod", kind))
 }
 
 // explainObject reads an object and prints it, by say unless it is for a script.
@@ -131,6 +137,12 @@ func explainable(ctx context.Context, flags explainFlags) (names []string) {
 	if err := c.List(ctx, &profiles); err == nil {
 		for i := range profiles.Items {
 			names = append(names, "machineprofile/"+profiles.Items[i].Name)
+		}
+	}
+	var policies v1alpha1.ReplicaPolicyList
+	if err := c.List(ctx, &policies, client.InNamespace(namespace)); err == nil {
+		for i := range policies.Items {
+			names = append(names, "replicapolicy/"+policies.Items[i].Name)
 		}
 	}
 	var migrations v1alpha1.MigrationList

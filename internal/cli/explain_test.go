@@ -123,7 +123,7 @@ func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 	}{
 		{"no name", []string{"nodefleet"}, 2, "want KIND/NAME such as nodefleet/batch"},
 		{"an empty name", []string{"nodefleet/"}, 2, "want KIND/NAME"},
-		{"another kind", []string{"service/x"}, 2, `kind "service": want nodefleet, migration, machineprofile or pod`},
+		{"another kind", []string{"service/x"}, 2, `kind "service": want nodefleet, replicapolicy, migration, machineprofile or pod`},
 		{"a weight that is none", []string{"pod/x", "--energy-weight", "2"}, 2, "--energy-weight 2: want a number from 0 to 1"},
 		{"another output", []string{"nodefleet/batch", "-o", "xml"}, 2, `--output "xml": want text or json`},
 		{"no such fleet", []string{"nodefleet/typo"}, 1, "read NodeFleet typo"},

@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -117,13 +118,17 @@ func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctr
 }
 
 // strip returns what takes out of objects what no controller here reads, before they are
-// kept in a cache: managed fields, and of ReplicaSets, of which there are many, the
-// template of their pods.
+// kept in a cache: managed fields; of ReplicaSets, of which there are many, the template
+// of their pods; of what is kept by its metadata alone the annotations, which may hold the
+// whole object.
 func strip() toolscache.TransformFunc {
 	managed := cache.TransformStripManagedFields()
 	return func(object any) (any, error) {
-		if set, ok := object.(*appsv1.ReplicaSet); ok {
-			set.Spec.Template = corev1.PodTemplateSpec{}
+		switch o := object.(type) {
+		case *appsv1.ReplicaSet:
+			o.Spec.Template = corev1.PodTemplateSpec{}
+		case *metav1.PartialObjectMetadata:
+			o.Annotations = nil
 		}
 		return managed(object)
 	}

@@ -102,7 +102,7 @@ func (s *Site) define() error {
 		return err
 	}
 	for {
-		err := errors.Join(s.Client.List(ctx, &v1alpha1.NodeFleetList{}), s.Client.List(ctx, &v1alpha1.MigrationList{}))
+		err := errors.Join(s.Client.List(ctx, &v1alpha1.NodeFleetList{}), s.Client.List(ctx, &v1alpha1.MigrationList{}), s.Client.List(ctx, &v1alpha1.ReplicaPolicyList{}))
 		if err == nil {
 			return nil
 		}

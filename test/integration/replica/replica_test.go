@@ -1,0 +1,337 @@
+package replica
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+func TestAServiceGetsTheReplicasThatItsRequestsNeed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "act")
+	b.deployment("web", 2)
+	b.policy("web")
+	requests := &kit.Ledger{}
+	b.autoscale(func(o *app.Options) { o.Config.Wrap(requests.Wrap) })
+	// By the model 12 replicas keep 200 ms at 100 requests/s, and 33 at 300.
+	b.becomes(11, 20)
+	b.event("web", "Scaled", "Scaled Deployment web from 2 to")
+	b.condition("web", v1alpha1.PolicyReady, metav1.ConditionTrue, "Deciding")
+	b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionTrue, "Measured")
+	b.metrics.set(func(m *metricsServer) { m.rate = 300 })
+	b.becomes(32, 50)
+	b.metrics.set(func(m *metricsServer) { m.rate = 20 })
+	b.becomes(3, 8)
+	b.eventually("the start-up time is learned", func() string {
+		if s := b.get("web").Status.StartUp; s == nil || s.Samples < 30 || s.Mean.Duration > time.Minute {
+			return "not yet"
+		}
+		return ""
+	})
+	if text := b.explain("web"); !strings.Contains(text, "Last decision") || !strings.Contains(text, "expected:") || !strings.Contains(text, "Pods take") {
+		t.Errorf("explain says\n%s", text)
+	}
+
+	// Looked at every second for at least ten, it is written a handful of times at most.
+	before, began := statusWrites(requests), b.metrics.count()
+	b.eventually("it is looked at ten times", func() string {
+		if b.metrics.count() < began+30 {
+			return "not yet"
+		}
+		return ""
+	})
+	if wrote := statusWrites(requests) - before; wrote > 4 {
+		t.Errorf("the status was written %d times in ten looks", wrote)
+	}
+	written, _ := requests.Read()
+	for _, w := range written {
+		switch {
+		case strings.HasSuffix(w, "/replicapolicies/web/status"), strings.HasSuffix(w, "/deployments/web/scale"), strings.Contains(w, "/events"), strings.Contains(w, "/selfsubject"):
+		default:
+			t.Errorf("the autoscaler writes %s", w)
+		}
+	}
+}
+
+func statusWrites(l *kit.Ledger) (n int) {
+	written, _ := l.Read()
+	for _, w := range written {
+		if strings.HasSuffix(w, "/status") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAPolicyThatObservesChangesNothing(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "observe")
+	b.deployment("web", 2)
+	b.policy("web", func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = v1alpha1.ReplicasObserve })
+	requests := &kit.Ledger{}
+	b.autoscale(func(o *app.Options) { o.Config.Wrap(requests.Wrap) })
+	b.eventually("it says what it would do", func() string {
+		if s := b.get("web").Status; s.WantedReplicas < 11 || s.LastDecision == nil || s.LastDecision.Mode != v1alpha1.ReplicasObserve {
+			return "something else"
+		}
+		return ""
+	})
+	if got := b.asked(); got != 2 {
+		t.Errorf("the Deployment is to have %d replicas", got)
+	}
+	written, _ := requests.Read()
+	for _, w := range written {
+		if strings.HasSuffix(w, "/scale") {
+			t.Errorf("a policy that observes writes %s", w)
+		}
+	}
+	b.change("web", func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = v1alpha1.ReplicasAct })
+	b.becomes(11, 20)
+}
+
+// cpu is what most HorizontalPodAutoscalers go by, wanted what follows a policy.
+var (
+	cpu = autoscalingv2.MetricSpec{Type: autoscalingv2.ResourceMetricSourceType, Resource: &autoscalingv2.ResourceMetricSource{
+		Name: corev1.ResourceCPU, Target: autoscalingv2.MetricTarget{Type: autoscalingv2.UtilizationMetricType, AverageUtilization: new(int32(50))},
+	}}
+	wanted = autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
+		Metric: autoscalingv2.MetricIdentifier{Name: "supercargo_wanted_replicas", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "web"}}},
+		Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: resource.NewQuantity(1, resource.DecimalSI)},
+	}}
+)
+
+func TestATargetThatAnHPADrivesIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "conflict")
+	b.deployment("web", 2)
+	h := b.hpa("stock", cpu)
+	b.policy("web")
+	b.autoscale()
+	if c := b.condition("web", v1alpha1.PolicyConflict, metav1.ConditionTrue, "Contested"); !strings.Contains(c.Message, "HorizontalPodAutoscaler stock") {
+		t.Errorf("the condition says %s", c.Message)
+	}
+	b.condition("web", v1alpha1.PolicyReady, metav1.ConditionFalse, "Conflict")
+	b.event("web", "Contested", "HorizontalPodAutoscaler stock scales the target")
+	if got := b.asked(); got != 2 {
+		t.Errorf("the Deployment is to have %d replicas", got)
+	}
+	if err := b.Delete(b.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	b.condition("web", v1alpha1.PolicyConflict, metav1.ConditionFalse, "Alone")
+	b.becomes(11, 20)
+}
+
+// published returns the metric that HorizontalPodAutoscalers follow; -1 if there is none.
+func (b *bench) published(policy string) float64 {
+	b.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "supercargo_wanted_replicas" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if labels["namespace"] == b.name && labels["name"] == policy {
+				return m.GetGauge().GetValue()
+			}
+		}
+	}
+	return -1
+}
+
+func TestWantedReplicasArePublishedForAnHPA(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "viahpa")
+	b.deployment("web", 2)
+	b.policy("web", func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = v1alpha1.ReplicasViaHPA })
+	b.autoscale()
+	b.condition("web", v1alpha1.PolicyReady, metav1.ConditionTrue, "NotFollowed")
+	b.hpa("stock", wanted)
+	if c := b.condition("web", v1alpha1.PolicyReady, metav1.ConditionTrue, "Deciding"); !strings.Contains(c.Message, "HorizontalPodAutoscaler stock follows") {
+		t.Errorf("the condition says %s", c.Message)
+	}
+	b.eventually("what it wants is published", func() string {
+		if s := b.get("web").Status; s.WantedReplicas < 11 || b.published("web") < 11 {
+			return "not yet"
+		}
+		return ""
+	})
+	if got := b.asked(); got != 2 {
+		t.Errorf("the policy itself has scaled the Deployment to %d replicas", got)
+	}
+	b.change("web", func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = v1alpha1.ReplicasAct })
+	b.condition("web", v1alpha1.PolicyConflict, metav1.ConditionTrue, "Contested")
+	if got := b.published("web"); got != -1 {
+		t.Errorf("%v is still published", got)
+	}
+}
+
+func TestOfTwoPoliciesTheOlderOneDecides(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "two")
+	b.deployment("web", 2)
+	b.policy("one", func(s *v1alpha1.ReplicaPolicySpec) { s.MaxReplicas = 5 })
+	first := b.get("one").CreationTimestamp
+	b.eventually("a second has passed", func() string {
+		if time.Since(first.Time) < 1100*time.Millisecond {
+			return "not yet"
+		}
+		return ""
+	})
+	b.policy("another")
+	b.policy("watcher", func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = v1alpha1.ReplicasObserve })
+	b.autoscale()
+	b.becomes(5, 5)
+	b.condition("one", v1alpha1.PolicyLimited, metav1.ConditionTrue, "AtMaximum")
+	if c := b.condition("another", v1alpha1.PolicyConflict, metav1.ConditionTrue, "Contested"); !strings.Contains(c.Message, "ReplicaPolicy one was there first") {
+		t.Errorf("the condition says %s", c.Message)
+	}
+	b.condition("one", v1alpha1.PolicyConflict, metav1.ConditionFalse, "Alone")
+	b.condition("watcher", v1alpha1.PolicyReady, metav1.ConditionTrue, "Deciding")
+	if err := b.Delete(b.Context(), b.get("one")); err != nil {
+		t.Fatal(err)
+	}
+	b.becomes(11, 20)
+	b.condition("another", v1alpha1.PolicyConflict, metav1.ConditionFalse, "Alone")
+}
+
+func TestWhileASourceIsDownReplicasStay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "down")
+	b.deployment("web", 2)
+	b.deployment("api", 2)
+	other := newMetrics(t, 100, 10)
+	b.policy("web")
+	b.policy("api", func(s *v1alpha1.ReplicaPolicySpec) { s.Target.Name, s.Metrics.Source = "api", "other" })
+	b.autoscale(func(o *app.Options) { o.MetricSources = append(o.MetricSources, b.source("other", other)) })
+	b.becomes(11, 20)
+	for _, fault := range []struct {
+		name, says string
+		answer     http.HandlerFunc
+	}{{"down", "503", down}, {"hangs", "has not answered within 1s", hang}} {
+		b.metrics.set(func(m *metricsServer) { m.fault, m.rate = fault.answer, 300 })
+		held := b.asked()
+		if c := b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionFalse, "NotMeasured"); !strings.Contains(c.Message, fault.says) {
+			// The message changes without the condition: it is written within a minute.
+			b.eventually("the condition says "+fault.says, func() string {
+				c = b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionFalse, "NotMeasured")
+				if !strings.Contains(c.Message, fault.says) {
+					return c.Message
+				}
+				return ""
+			})
+		}
+		asked := other.count()
+		b.eventually("a policy with another source goes on", func() string {
+			if other.count() < asked+10 {
+				return "it does not ask"
+			}
+			return ""
+		})
+		if got := b.asked(); got != held {
+			t.Errorf("while the source %s there are %d replicas, %d before", fault.name, got, held)
+		}
+		b.metrics.set(func(m *metricsServer) { m.fault, m.rate = nil, 100 })
+		b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionTrue, "Measured")
+	}
+	b.event("web", "NotMeasured", "503")
+	b.metrics.set(func(m *metricsServer) { m.rate = 300 })
+	b.becomes(32, 50)
+}
+
+func TestWhoTakesOverGoesOnFromMemory(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "restart")
+	b.deployment("web", 12)
+	b.policy("web", func(s *v1alpha1.ReplicaPolicySpec) { s.Law.Interval = span(2 * time.Second) })
+	stop := b.autoscale()
+	learned := func(text string) bool { return strings.Contains(text, `"smoothers":[{`) }
+	b.eventually("the law has learned", func() string {
+		if m := b.get("web").Status.Memory; m == nil || !learned(string(m.Data.Raw)) {
+			return "not yet"
+		}
+		return ""
+	})
+	stop()
+	before := b.get("web").Status
+	b.metrics.set(func(m *metricsServer) { m.fault = down })
+	b.autoscale()
+	b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionFalse, "NotMeasured")
+	after := b.get("web").Status
+	if after.Memory == nil || string(after.Memory.Data.Raw) != string(before.Memory.Data.Raw) {
+		t.Errorf("without a measurement the memory became %s from %s", after.Memory.Data.Raw, before.Memory.Data.Raw)
+	}
+	if after.WantedReplicas != before.WantedReplicas {
+		t.Errorf("%d replicas are wanted after the restart, %d before", after.WantedReplicas, before.WantedReplicas)
+	}
+}
+
+func TestWhatCannotBeKeptIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "refused")
+	b.deployment("web", 2)
+	b.autoscale()
+	for name, tc := range map[string]struct {
+		spoil        func(*v1alpha1.ReplicaPolicySpec)
+		reason, says string
+	}{
+		"slo":    {func(s *v1alpha1.ReplicaPolicySpec) { s.SLO.ResponseTime = span(90 * time.Millisecond) }, "Invalid", "one request alone takes 0.1 s"},
+		"source": {func(s *v1alpha1.ReplicaPolicySpec) { s.Metrics.Source = "elsewhere" }, "NoSuchSource", `no source "elsewhere"`},
+		"target": {func(s *v1alpha1.ReplicaPolicySpec) { s.Target.Name = "nothing" }, "TargetNotFound", "there is no Deployment refused/nothing"},
+		"kind":   {func(s *v1alpha1.ReplicaPolicySpec) { s.Target.Kind = "DaemonSet" }, "KindNotAllowed", "--scale-kinds"},
+	} {
+		b.policy(name, tc.spoil)
+		if c := b.condition(name, v1alpha1.PolicyReady, metav1.ConditionFalse, tc.reason); !strings.Contains(c.Message, tc.says) {
+			t.Errorf("%s: the condition says %s", name, c.Message)
+		}
+		b.event(name, tc.reason, tc.says)
+	}
+	if err := b.Create(b.Context(), upsideDown(b)); err == nil || !strings.Contains(err.Error(), "minReplicas must not exceed maxReplicas") {
+		t.Errorf("least above most: %v", err)
+	}
+	b.deployment("nothing", 2)
+	b.condition("target", v1alpha1.PolicyReady, metav1.ConditionTrue, "Deciding")
+	if got := b.asked(); got != 2 {
+		t.Errorf("a policy that is refused has scaled the Deployment to %d replicas", got)
+	}
+}
+
+func upsideDown(b *bench) *v1alpha1.ReplicaPolicy {
+	p := b.get("slo").DeepCopy()
+	p.ObjectMeta = metav1.ObjectMeta{Namespace: b.name, Name: "upside-down"}
+	p.Spec.MinReplicas, p.Spec.MaxReplicas = 3, 2
+	return p
+}
+
+func TestATargetScaledToZeroIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "zero")
+	b.deployment("web", 0)
+	b.policy("web")
+	b.autoscale()
+	b.condition("web", v1alpha1.PolicyReady, metav1.ConditionFalse, "ScaledToZero")
+	if got := b.asked(); got != 0 {
+		t.Errorf("the Deployment is to have %d replicas", got)
+	}
+	b.patch(&appsv1.Deployment{}, "web", `{"spec":{"replicas":1}}`)
+	b.becomes(11, 20)
+}

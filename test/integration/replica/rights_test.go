@@ -1,0 +1,37 @@
+package replica
+
+import (
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
+	t.Parallel()
+	const home, account = "supercargo-system", "supercargo-autoscaler"
+	b := newBench(t, "rights")
+	for _, file := range []string{"namespace", "rbac"} {
+		for _, object := range kit.Objects(t, "../../../manifests/autoscaler/"+file+".yaml") {
+			b.make(object)
+		}
+	}
+	b.deployment("web", 2)
+	b.policy("web")
+	requests := &kit.Ledger{}
+	b.autoscale(func(o *app.Options) {
+		o.LeaderElection, o.LeaderElectionNamespace = true, home
+		o.Config.Impersonate = rest.ImpersonationConfig{
+			UserName: "system:serviceaccount:" + home + ":" + account,
+			Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
+		}
+		o.Config.Wrap(requests.Wrap)
+	})
+	b.becomes(11, 20)
+	b.event("web", "Scaled", "Scaled Deployment web from 2 to")
+	if _, forbade := requests.Read(); len(forbade) > 0 {
+		t.Errorf("forbidden: %v", forbade)
+	}
+}
