@@ -4,9 +4,11 @@ package replicas
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"sync"
@@ -139,10 +141,11 @@ func ask(ctx context.Context, client *http.Client, url string) (int, error) {
 		defer response.Body.Close()
 		_, err = io.Copy(io.Discard, response.Body)
 	}
-	switch timeout, is := err.(interface{ Timeout() bool }); {
+	var fault net.Error
+	switch {
 	case err == nil:
 		return response.StatusCode, nil
-	case is && timeout.Timeout():
+	case errors.As(err, &fault) && fault.Timeout():
 		return 0, nil
 	}
 	return 0, err

@@ -4,6 +4,7 @@ package replicas
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -32,7 +33,7 @@ func until(ctx context.Context, what string, met func() (bool, error)) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: not within %v (%w; last error: %v)", what, patience, context.Cause(ctx), last)
+			return fmt.Errorf("%s: not within %v: %w", what, patience, errors.Join(context.Cause(ctx), last))
 		case <-tick:
 		}
 	}
