@@ -139,7 +139,8 @@ func (r *round) power(machineType string, threads int) energy.Model {
 func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned) error {
 	known := r.recordOf(p.Spec.MachineType)
 	is := digestOf(p.Status.Models)
-	edited := is != known.Digest && is != known.Before && p.Status.Models != nil
+	// A record without a digest is of new hardware, or new itself: what is there is of old.
+	edited := known.Digest != "" && is != known.Digest && is != known.Before && p.Status.Models != nil
 	if edited && !r.DryRun {
 		why := "they are not those that were learned"
 		if _, err := profile.FromObject(&v1alpha1.MachineProfile{ObjectMeta: p.ObjectMeta, Spec: v1alpha1.MachineProfileSpec{MachineType: p.Spec.MachineType}, Status: p.Status}); err != nil {

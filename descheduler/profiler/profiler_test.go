@@ -316,6 +316,35 @@ func TestModelsThatAreLostComeBackWithoutAWord(t *testing.T) {
 	}
 }
 
+// TestOtherHardwareIsLearnedAnew: what was learned of the old is of no use from the moment
+// on that a node says so, and nobody is blamed for it.
+func TestOtherHardwareIsLearnedAnew(t *testing.T) {
+	p := newPlay(t, nil, node("a", "xeon"))
+	p.run(15 * time.Second)
+	p.ends(batchv1.JobComplete, report(t, 1))
+	var n corev1.Node
+	p.get(types.NamespacedName{Name: "a"}, &n)
+	n.Annotations[v1alpha1.AnnotationHardware] = `{"fingerprint":"fedcba9876543210","threads":8}`
+	if err := p.client.Update(t.Context(), &n); err != nil {
+		t.Fatal(err)
+	}
+	p.run(15 * time.Second)
+	if _, err := profile.FromObject(p.profile("xeon")); err == nil {
+		t.Error("models of other hardware are used")
+	}
+	p.ends(batchv1.JobComplete, report(t, 2))
+	m, err := profile.FromObject(p.profile("xeon"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Profile.Runtime.Predict(profile.Size{MilliCPU: 1000, MemoryBytes: 128 << 20}, 0); got.Value < 4.9 || got.Value > 5.1 {
+		t.Errorf("a pod of a CPU takes %+v, want 5 s", got)
+	}
+	if said := p.said(); strings.Contains(said, "ModelsRefused") || !strings.Contains(said, "HardwareChanged") {
+		t.Errorf("%s", said)
+	}
+}
+
 // finishedPod has run on a node from a moment on.
 func finishedPod(name, node string, cpu string, start time.Time, took time.Duration) *corev1.Pod {
 	return &corev1.Pod{

@@ -41,6 +41,11 @@ func explainProfile(w io.Writer, o *v1alpha1.MachineProfile, now time.Time) erro
 		explainModel(&b, "Energy", "J", m.Profile.Energy, m.Age(now))
 		explainModel(&b, "Runtime", "s", m.Profile.Runtime, m.Age(now))
 	}
+	for _, what := range []string{v1alpha1.ProfileLearned, v1alpha1.ProfileProbed} {
+		if c := meta.FindStatusCondition(o.Status.Conditions, what); c != nil {
+			fmt.Fprintf(&b, "%s: %s, %s (%s)\n", what, c.Status, c.Message, c.Reason)
+		}
+	}
 	_, err = io.WriteString(w, b.String())
 	return err
 }

@@ -141,6 +141,9 @@ func TestExplainSaysWhatAProfileIsWorth(t *testing.T) {
 		{"one that was edited", func(o *v1alpha1.MachineProfile) { o.Spec.Models.Runtime.Terms[1].Coefficient = "NaN" },
 			[]string{"Not used: spec.models.runtime.terms[1]", "score neutral"}},
 		{"an empty one", func(o *v1alpha1.MachineProfile) { o.Spec.Models = nil }, []string{"Not used: nothing has been learned yet"}},
+		{"one that waits for a node", func(o *v1alpha1.MachineProfile) {
+			o.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ProfileProbed, Status: metav1.ConditionFalse, Reason: "NoEmptyNode", Message: "no node can be probed"}}
+		}, []string{"\nProbed: False, no node can be probed (NoEmptyNode)\n"}},
 	}
 	for _, tc := range tests {
 		var b strings.Builder

@@ -1,8 +1,9 @@
 // Command probeperf measures how well a profile that is learned from probes predicts: it
 // runs node-agent's probe on this machine in cgroups with a limit on CPU time, as
 // containers have, and with several amounts of memory, learns from all sizes but one, and
-// predicts that one; so for each. It takes the median of some rounds, in which the limits
-// take turns, and prints JSON.
+// predicts that one; so for each. There are some rounds, in which the limits take turns. It
+// prints JSON: of the median of each size, and of the least, which is what the machine
+// takes when nothing else runs, as on a node that is probed.
 //
 // Energy is modelled where the machine has no meter: CPU time times what a CPU of the
 // table draws above idle. It needs root, to make cgroups (v1 or v2).
@@ -58,12 +59,19 @@ type Result struct {
 	Threads int       `json:"threads"`
 	Rounds  int       `json:"rounds"`
 	// Load has the load average at the beginning of each round.
-	Load     []float64  `json:"load"`
-	Sizes    []Size     `json:"sizes"`
-	Runtime  Errors     `json:"runtime"`
-	Energy   Errors     `json:"energy"`
-	Modelled int        `json:"modelled"`
-	Learned  [2]Learned `json:"learned"`
+	Load []float64 `json:"load"`
+	// Modelled is of how many runs energy was not measured.
+	Modelled int     `json:"modelled"`
+	Median   Verdict `json:"median"`
+	Least    Verdict `json:"least"`
+}
+
+// Verdict is how well sizes are predicted from the others.
+type Verdict struct {
+	Sizes   []Size     `json:"sizes"`
+	Runtime Errors     `json:"runtime"`
+	Energy  Errors     `json:"energy"`
+	Learned [2]Learned `json:"learned"`
 }
 
 // Size is one size: what it took, and what was predicted from the others.
@@ -123,7 +131,10 @@ func (o *options) measure(ctx context.Context) error {
 			}
 		}
 	}
-	if err := result.judge(medians(sizes, took), took); err != nil {
+	if result.Median, err = judge(typical(sizes, took, regress.Median), took); err != nil {
+		return err
+	}
+	if result.Least, err = judge(typical(sizes, took, slices.Min[[]float64]), took); err != nil {
 		return err
 	}
 	encoder := json.NewEncoder(os.Stdout)
@@ -196,8 +207,8 @@ func limit(milliCPU int64) (group string, remove func() error, err error) {
 	return group, remove, nil
 }
 
-// medians returns the middle of what each size took.
-func medians(sizes probe.Sizes, took map[profile.Size][]profile.Sample) []profile.Sample {
+// typical returns one sample for each size, of what it took in all rounds.
+func typical(sizes probe.Sizes, took map[profile.Size][]profile.Sample, of func([]float64) float64) []profile.Sample {
 	var all []profile.Sample
 	for _, size := range sizes.Points() {
 		var seconds, joules []float64
@@ -205,19 +216,19 @@ func medians(sizes probe.Sizes, took map[profile.Size][]profile.Sample) []profil
 			seconds, joules = append(seconds, s.Runtime.Seconds()), append(joules, float64(s.Energy))
 		}
 		all = append(all, profile.Sample{
-			Size: size, Runtime: time.Duration(regress.Median(seconds) * float64(time.Second)), Energy: energy.Joules(regress.Median(joules)),
+			Size: size, Runtime: time.Duration(of(seconds) * float64(time.Second)), Energy: energy.Joules(of(joules)),
 		})
 	}
 	return all
 }
 
 // judge predicts each size from the others.
-func (r *Result) judge(samples []profile.Sample, took map[profile.Size][]profile.Sample) error {
+func judge(samples []profile.Sample, took map[profile.Size][]profile.Sample) (v Verdict, err error) {
 	var offRuntime, offEnergy []float64
 	for i, s := range samples {
 		p, _, err := profile.Learn(slices.Delete(slices.Clone(samples), i, i+1))
 		if err != nil {
-			return err
+			return v, err
 		}
 		seconds, joules := p.Runtime.Predict(s.Size, 0).Value, p.Energy.Predict(s.Size, 0).Value
 		offRuntime = append(offRuntime, math.Abs(seconds/s.Runtime.Seconds()-1))
@@ -229,18 +240,18 @@ func (r *Result) judge(samples []profile.Sample, took map[profile.Size][]profile
 		for _, t := range took[s.Size] {
 			size.Range = [2]float64{min(size.Range[0], t.Runtime.Seconds()), max(size.Range[1], t.Runtime.Seconds())}
 		}
-		r.Sizes = append(r.Sizes, size)
+		v.Sizes = append(v.Sizes, size)
 	}
-	r.Runtime, r.Energy = errorsOf(offRuntime), errorsOf(offEnergy)
+	v.Runtime, v.Energy = errorsOf(offRuntime), errorsOf(offEnergy)
 	p, _, err := profile.Learn(samples)
 	if err != nil {
-		return err
+		return v, err
 	}
-	r.Learned = [2]Learned{
+	v.Learned = [2]Learned{
 		{"runtime", p.Runtime.Terms, p.Runtime.Quality.RSquared, p.Runtime.Quality.Spread},
 		{"energy", p.Energy.Terms, p.Energy.Quality.RSquared, p.Energy.Quality.Spread},
 	}
-	return nil
+	return v, nil
 }
 
 func errorsOf(off []float64) (e Errors) {

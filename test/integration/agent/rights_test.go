@@ -152,6 +152,7 @@ func (b *bench) nodesAreProtected(agent client.Client) {
 		allowed     bool
 	}{
 		"its own annotation":     {b.from, `{"metadata":{"annotations":{"supercargo.dev/checkpoint-capability":"x"}}}`, true},
+		"its own hardware":       {b.from, `{"metadata":{"annotations":{"supercargo.dev/hardware":"x"}}}`, true},
 		"another's annotation":   {b.to, `{"metadata":{"annotations":{"supercargo.dev/checkpoint-capability":"x"}}}`, false},
 		"another annotation":     {b.from, `{"metadata":{"annotations":{"other":"x"}}}`, false},
 		"a label":                {b.from, `{"metadata":{"labels":{"other":"x"}}}`, false},

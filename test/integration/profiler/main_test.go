@@ -316,7 +316,7 @@ func (b *bench) event(reason, about string) {
 func (b *bench) supercargo(args ...string) string {
 	b.Helper()
 	var out, errs bytes.Buffer
-	if code := cli.Main(append(args, "--kubeconfig", b.site.KubeconfigPath()), strings.NewReader(""), &out, &errs); code != 0 {
+	if code := cli.Main(append(append([]string{"supercargo"}, args...), "--kubeconfig", b.site.KubeconfigPath()), strings.NewReader(""), &out, &errs); code != 0 {
 		b.Fatalf("supercargo %q ends with %d: %s", args, code, errs.String())
 	}
 	return out.String()

@@ -171,7 +171,7 @@ func (b *bench) podsGoWhereTheirOwnersWish() {
 		}
 		return ""
 	})
-	if out := b.supercargo("explain", "machineprofile/fast"); !strings.Contains(out, "18") || !strings.Contains(out, "fast") {
+	if out := b.supercargo("explain", "machineprofile/fast"); !strings.Contains(out, "15") || !strings.Contains(out, "fast") {
 		b.Errorf("explain says of the profile:\n%s", out)
 	}
 	b.pod("shown", "", "1", map[string]string{v1alpha1.AnnotationEnergyWeight: "1"})
