@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
@@ -136,7 +137,7 @@ func changes(before, after State, all bool) State {
 
 func (k Key) labels() labels.Labels {
 	b := labels.NewBuilder(labels.EmptyLabels())
-	b.Set(labels.MetricName, k.Name).Set("node", k.Node).Set("machine_type", k.MachineType).Set("resource", k.Resource)
+	b.Set(model.MetricNameLabel, k.Name).Set("node", k.Node).Set("machine_type", k.MachineType).Set("resource", k.Resource)
 	return b.Labels() // without those that are empty
 }
 

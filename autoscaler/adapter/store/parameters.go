@@ -174,4 +174,4 @@ func (a *api) selection(r *http.Request) (selection, error) {
 }
 
 // isLabelName reports whether a text may be the name of a label, as it stands in PromQL.
-func isLabelName(text string) bool { return model.LabelName(text).IsValidLegacy() }
+func isLabelName(text string) bool { return model.LegacyValidation.IsValidLabelName(text) }

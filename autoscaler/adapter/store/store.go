@@ -24,6 +24,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -255,7 +256,7 @@ func (s *Store) Lookback() time.Duration { return s.lookback }
 
 // everything matches all series.
 func everything() *labels.Matcher {
-	return labels.MustNewMatcher(labels.MatchRegexp, labels.MetricName, ".+")
+	return labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, ".+")
 }
 
 // always is the time between which everything lies, in milliseconds.
