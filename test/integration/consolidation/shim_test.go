@@ -109,6 +109,9 @@ func (s *shim) finished(now time.Time) (all []*body) {
 
 // end writes that a pod has succeeded.
 func (s *shim) end(ctx context.Context, b *body) error {
+	const patience = 30 * time.Second // a request that hangs on a busy machine must not be the last
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	pod := &corev1.Pod{}
 	if err := s.client.Get(ctx, b.key, pod); apierrors.IsNotFound(err) || err == nil && (pod.UID != b.uid || pod.DeletionTimestamp != nil) {
 		return nil // it was taken away at the last moment
