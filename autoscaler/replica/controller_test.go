@@ -259,7 +259,7 @@ func TestADecisionThatSomebodyElseOvertookIsDropped(t *testing.T) {
 	s.tracked[web].measured.drop()
 	s.once()
 	<-s.woken
-	s.Reconciler.Scaler = &overtaken{stage: s}
+	s.Scaler = &overtaken{stage: s}
 	s.once()
 	if len(s.rescaled) != 0 || s.scale.Spec.Replicas != 17 {
 		t.Errorf("rescaled to %v over somebody else's 17", s.rescaled)

@@ -132,7 +132,7 @@ func (b *bench) look() *v1alpha1.WorkerPool {
 func (b *bench) pool() *v1alpha1.WorkerPool {
 	b.Helper()
 	p := &v1alpha1.WorkerPool{}
-	if err := b.Client.Get(b.Context(), name, p); err != nil {
+	if err := b.Get(b.Context(), name, p); err != nil {
 		b.Fatal(err)
 	}
 	return p

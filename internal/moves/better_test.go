@@ -51,7 +51,7 @@ func byWays(p cluster.Pod, ways ...cluster.Method) cluster.Pod {
 	return p
 }
 
-func residing(p cluster.Pod, for_ time.Duration) cluster.Pod { p.Resided = for_; return p }
+func residing(p cluster.Pod, there time.Duration) cluster.Pod { p.Resided = there; return p }
 
 func transfers(all []Transfer) []string {
 	lines := []string{}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"pgregory.net/rapid"
@@ -107,7 +108,7 @@ func TestPrometheusReadsWhatIsAsked(t *testing.T) {
 		found := map[string]string{}
 		for _, selector := range parser.ExtractSelectors(expr) {
 			for _, m := range selector {
-				if m.Type == labels.MatchEqual && m.Name != labels.MetricName {
+				if m.Type == labels.MatchEqual && m.Name != model.MetricNameLabel {
 					found[m.Name] = m.Value
 				}
 			}

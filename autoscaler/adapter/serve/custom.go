@@ -129,7 +129,7 @@ func (p *Custom) values(ctx context.Context, namespace string, names []string, i
 		bound = append(bound, rule.Is(m.NamespaceLabel, namespace))
 	}
 	bound = append(bound, rule.Is(m.ObjectLabel, names...))
-	samples, err := ask(ctx, p.querier, p.clock.Now(), asked{rule: m.rule, query: &m.CustomMetric.Query, bound: bound, selector: selector})
+	samples, err := ask(ctx, p.querier, p.clock.Now(), asked{rule: m.rule, query: &m.Query, bound: bound, selector: selector})
 	if err != nil {
 		return nil, asStatus(err)
 	}

@@ -105,5 +105,5 @@ func (e *External) ask(ctx context.Context, m externalMetric, namespace string, 
 	if !m.AllNamespaces {
 		bound = []rule.Condition{rule.Is(m.NamespaceLabel, namespace)}
 	}
-	return ask(ctx, e.querier, e.clock.Now(), asked{rule: m.rule, query: &m.ExternalMetric.Query, bound: bound, selector: selector})
+	return ask(ctx, e.querier, e.clock.Now(), asked{rule: m.rule, query: &m.Query, bound: bound, selector: selector})
 }

@@ -103,7 +103,7 @@ func (p *Policy) choose(spec *v1alpha1.ReplicaPolicySpec) error {
 	if err != nil {
 		return inField("spec", err)
 	}
-	p.Of = fmt.Sprintf("%s, SLO %v, mu_b %.6g, c %.6g, alpha %.6g, every %v", p.Law.Name(), goal.SLO, goal.Model.MuB, goal.Model.C, goal.Model.Alpha, goal.Interval)
+	p.Of = fmt.Sprintf("%s, SLO %v, mu_b %.6g, c %.6g, alpha %.6g, every %v", p.Name(), goal.SLO, goal.Model.MuB, goal.Model.C, goal.Model.Alpha, goal.Interval)
 	return nil
 }
 

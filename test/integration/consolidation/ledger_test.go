@@ -346,7 +346,7 @@ func (l *ledger) ended(p *podBook, pod *corev1.Pod, b *body) {
 	switch {
 	case p.says == v1alpha1.MigrationNever:
 		l.breaks("pod %s is taken away though it is never to be moved", p.name)
-	case !evicted && !(p.says == v1alpha1.MigrationRestart && l.restarts(pod)):
+	case !evicted && (p.says != v1alpha1.MigrationRestart || !l.restarts(pod)):
 		l.breaks("pod %s is lost with %v of work: %s, deleted %t", p.name, b.done.Round(time.Second), pod.Status.Phase, pod.DeletionTimestamp != nil)
 	}
 }
