@@ -221,7 +221,7 @@ func TestWorkerPoolsThatCannotBeAreRefused(t *testing.T) {
 		"a drain that cannot last": {func(s object) { part(s, "worker")["drainTimeout"] = "1s" }, "must be between 30s"},
 		"an interval of nothing":   {func(s object) { s["scaling"] = object{"interval": "0s"} }, "must be between 1s and 1h"},
 		"an unknown law":           {func(s object) { s["scaling"] = object{"law": "Mine"} }, "Unsupported value"},
-		"a misspelt field":         {func(s object) { part(s, "manager")["addres"] = "a:1" }, "unknown field spec.manager.addres"},
+		"a misspelt field":         {func(s object) { part(s, "manager")["adr"] = "a:1" }, "unknown field spec.manager.adr"},
 	} {
 		o := objectIn(t, "../../manifests/samples/workerpool.yaml")
 		tc.spoil(o["spec"].(object))

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/tariff"
 )
@@ -83,11 +85,9 @@ func TestTheReportAsJSON(t *testing.T) {
 		len(got.ByMachineType) != 1 || got.ByMachineType[0].MachineType != "m" {
 		t.Errorf("tables %+v, %+v, %+v", got.ByNamespace, got.ByWorkload, got.ByMachineType)
 	}
-	if got.CoveredNodeHours != 2 || got.PricedPercent != 100 || got.CarbonPercent != 100 {
-		t.Errorf("shares %+v", got)
-	}
-	if got.IdleWatts["n"] != 400 || got.ReadingsDropped["negative"] != 3 || len(got.ReadingsDropped) != 1 || len(got.Notes) != 1 {
-		t.Errorf("%+v", got)
+	figures := []float64{got.CoveredNodeHours, got.PricedPercent, got.CarbonPercent, got.IdleWatts["n"], float64(got.ReadingsDropped["negative"])}
+	if diff := cmp.Diff([]float64{2, 100, 100, 400, 3}, figures); diff != "" || len(got.ReadingsDropped) != 1 || len(got.Notes) != 1 {
+		t.Errorf("hours, shares, idle watts and dropped readings (-want +got):\n%s\n%+v", diff, got)
 	}
 }
 
