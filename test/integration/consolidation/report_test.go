@@ -49,6 +49,8 @@ type outcome struct {
 	JobPods  int           `json:"jobPods"`
 	Work     time.Duration `json:"workNanoseconds"`
 	Failures int           `json:"failuresThatJobsCount"`
+	// Unfinished are Jobs that were not done long after the last one came.
+	Unfinished int `json:"jobsNotDone"`
 	// Dollars is what all nodes cost while they have pods, by started billing periods, and
 	// AllDollars what they would if none was ever given back.
 	Dollars    float64  `json:"dollars"`
@@ -69,6 +71,9 @@ func (c *cluster) outcome(name string) *outcome {
 		o.Jobs++
 		o.JobPods += int(*j.Spec.Completions)
 		o.Failures += int(j.Status.Failed)
+		if j.Status.Succeeded < *j.Spec.Completions {
+			o.Unfinished++
+		}
 		work, err := time.ParseDuration(j.Spec.Template.Annotations[annotationWork])
 		if err != nil {
 			c.Fatal(err)
@@ -122,6 +127,7 @@ func table(all []*outcome) string {
 	count("pods that lost work", func(o *outcome) int { return o.Sums.LostPods })
 	seconds("pods stood still", func(o *outcome) time.Duration { return o.Sums.Frozen })
 	count("failures that Jobs count", func(o *outcome) int { return o.Failures })
+	count("Jobs that were not done in the end", func(o *outcome) int { return o.Unfinished })
 	count("moves within the residence time", func(o *outcome) int { return o.Sums.WithinResidence })
 	count("nodes emptied at once, most", func(o *outcome) int { return o.Sums.MostEmptying })
 	count("pods moving at once, most", func(o *outcome) int { return o.Sums.MostInFlight })

@@ -50,6 +50,7 @@ const (
 	meanPods = 2.5
 	meanCPU  = 812.5 // milli-CPU
 	meanWork = 85 * time.Second
+	longest  = 240 * time.Second
 )
 
 // generator makes work.
