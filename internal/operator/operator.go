@@ -136,12 +136,56 @@ func strip() toolscache.TransformFunc {
 
 // Run runs the manager of the program with that name until ctx ends or something fails
 // that a restart may mend.
+//
+// A manager that has not read the cluster for the first time does not end with ctx: it goes
+// on asking, and the API server may never answer. It has done nothing yet, and is left to
+// itself.
 func Run(ctx context.Context, name string, m ctrl.Manager) error {
-	if err := m.Start(ctx); err != nil && !errors.Is(err, context.Canceled) {
+	begun := make(chan struct{})
+	if err := m.Add(beginning{begun}); err != nil {
+		return fmt.Errorf("set up the %s: %w", name, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- m.Start(ctx) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-left(ctx, begun):
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("run the %s: %w", name, err)
 	}
 	return nil
 }
+
+// left is closed when ctx ends before a manager has begun.
+func left(ctx context.Context, begun <-chan struct{}) <-chan struct{} {
+	left := make(chan struct{})
+	go func() {
+		select {
+		case <-begun:
+		case <-ctx.Done():
+			select {
+			case <-begun: // it ends by itself
+			default:
+				close(left)
+			}
+		}
+	}()
+	return left
+}
+
+// beginning is started by a manager once it has read the cluster.
+type beginning struct{ begun chan struct{} }
+
+// Start implements manager.Runnable.
+func (b beginning) Start(context.Context) error {
+	close(b.begun)
+	return nil
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (b beginning) NeedLeaderElection() bool { return false }
 
 // Served returns those of the objects whose kinds the cluster has.
 func Served(c cluster.Cluster, objects ...client.Object) ([]client.Object, error) {
