@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/average"
 )
 
 // lagWindow is over about how many machines a lag is averaged: few enough to follow
@@ -21,11 +22,7 @@ func learnLag(old *v1alpha1.AcquisitionLag, took time.Duration) *v1alpha1.Acquis
 	if old == nil || old.Samples <= 0 {
 		return newLag(took.Seconds(), 0, 1)
 	}
-	samples := old.Samples + 1
-	weight := 1 / float64(min(samples, lagWindow))
-	mean, deviation := old.Mean.Seconds(), old.Deviation.Seconds()
-	off := took.Seconds() - mean
-	return newLag(mean+weight*off, math.Sqrt((1-weight)*(deviation*deviation+weight*off*off)), samples)
+	return newLag(average.Add(old.Mean.Seconds(), old.Deviation.Seconds(), old.Samples, lagWindow, took.Seconds()))
 }
 
 func newLag(mean, deviation float64, samples int64) *v1alpha1.AcquisitionLag {

@@ -135,6 +135,31 @@ func TestAPodIsAskedOnceToGoWhereItIsBetterOff(t *testing.T) {
 	}
 }
 
+func TestPodsThatOthersMoveCountForTheBudget(t *testing.T) {
+	other := &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other"}, Spec: v1alpha1.MigrationSpec{PodName: "q"}}
+	p := newPlay(t, func(c *Config) {
+		saving(Act)(c)
+		c.MaxPods = 1
+	}, append(mixed(), other)...)
+	p.mover.Profiles = true
+	p.run(3 * time.Minute)
+	if diff := cmp.Diff(map[string]string{"q": " "}, p.goes()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestItIsDecidedOnceAnInterval(t *testing.T) {
+	p := newPlay(t, func(c *Config) {
+		saving(Observe)(c)
+		c.Energy.Interval = 10 * time.Minute
+	}, mixed()...)
+	p.mover.Profiles = true
+	p.run(9 * time.Minute)
+	if d := p.decision(); len(d.Energy) != 1 || !d.Energy[0].Time.Time.Equal(noon) {
+		t.Errorf("decided %+v, want once, at the first look", d.Energy)
+	}
+}
+
 // decision is what the ConfigMap holds.
 func (p *play) decision() *Decision {
 	p.t.Helper()

@@ -33,6 +33,7 @@ var pure = []string{
 	"descheduler/migration/decide",
 	"descheduler/profiler/decide",
 	"descheduler/profiler/record",
+	"internal/average",
 	"internal/bound",
 	"internal/budget",
 	"internal/capability",

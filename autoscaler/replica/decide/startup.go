@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/average"
 )
 
 // startUpWindow is over about how many pods a start-up time is averaged: few enough to
@@ -21,11 +22,7 @@ func LearnStartUp(old *v1alpha1.StartUpTime, took time.Duration) *v1alpha1.Start
 	if old == nil || old.Samples <= 0 {
 		return newStartUp(took.Seconds(), 0, 1)
 	}
-	samples := old.Samples + 1
-	weight := 1 / float64(min(samples, startUpWindow))
-	mean, deviation := old.Mean.Seconds(), old.Deviation.Seconds()
-	off := took.Seconds() - mean
-	return newStartUp(mean+weight*off, math.Sqrt((1-weight)*(deviation*deviation+weight*off*off)), samples)
+	return newStartUp(average.Add(old.Mean.Seconds(), old.Deviation.Seconds(), old.Samples, startUpWindow, took.Seconds()))
 }
 
 func newStartUp(mean, deviation float64, samples int64) *v1alpha1.StartUpTime {

@@ -2,11 +2,11 @@ package decide
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
+	"supercargo.dev/supercargo/internal/average"
 )
 
 // InitTime is how long workers of a flavor took from being asked for to being connected: a
@@ -42,18 +42,15 @@ func (m *Memory) learnInit(flavor string, node, image, connect time.Duration) {
 		m.InitTimes = slices.Insert(m.InitTimes, i, InitTime{Flavor: flavor})
 	}
 	t := &m.InitTimes[i]
-	t.Samples++
-	weight := 1 / float64(min(t.Samples, initWindow))
-	towards := func(mean *time.Duration, sample time.Duration) {
-		*mean += time.Duration(weight * float64(sample-*mean))
+	towards := func(mean, deviation, sample time.Duration) (time.Duration, time.Duration) {
+		m, d, _ := average.Add(float64(mean), float64(deviation), t.Samples, initWindow, float64(sample))
+		return time.Duration(m), time.Duration(d)
 	}
-	off := float64(node + image + connect - t.Mean)
-	deviation := float64(t.Deviation)
-	t.Deviation = time.Duration(math.Sqrt((1 - weight) * (float64(deviation*deviation) + float64(weight*off)*off)))
-	towards(&t.Mean, node+image+connect)
-	towards(&t.Node, node)
-	towards(&t.Image, image)
-	towards(&t.Connect, connect)
+	t.Mean, t.Deviation = towards(t.Mean, t.Deviation, node+image+connect)
+	t.Node, _ = towards(t.Node, 0, node)
+	t.Image, _ = towards(t.Image, 0, image)
+	t.Connect, _ = towards(t.Connect, 0, connect)
+	t.Samples++
 }
 
 // follow notes which pods have their workers connected, and learns from those that have just

@@ -1,0 +1,18 @@
+// Package average keeps means that forget the past by and by.
+package average
+
+import "math"
+
+// Add adds one value to a mean and a standard deviation over as many samples, and returns
+// all three with it. The first window samples count alike, later ones as 1/window:
+// exponentially weighted, with the variance of the same weights (Welford's update). All are
+// in the unit of the value. With no sample before, the value is the mean.
+func Add(mean, deviation float64, samples, window int64, value float64) (newMean, newDeviation float64, n int64) {
+	if samples <= 0 {
+		return value, 0, 1
+	}
+	n = samples + 1
+	weight := 1 / float64(min(n, window))
+	off := value - mean
+	return mean + weight*off, math.Sqrt((1 - weight) * (float64(deviation*deviation) + float64(weight*off)*off)), n
+}
