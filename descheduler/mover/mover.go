@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -36,6 +35,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/moves"
+	"supercargo.dev/supercargo/internal/operator"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -136,15 +136,7 @@ func (m *Mover) SetupWithManager(ctx context.Context, manager ctrl.Manager) erro
 }
 
 // soon starts a round once things have settled.
-func soon() handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	return handler.Funcs{
-		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(everything, settling) },
-		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(everything, settling) },
-		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(everything, settling) },
-		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(everything, settling) },
-	}
-}
+func soon() handler.EventHandler { return operator.Settled(everything, settling) }
 
 func nodeMatters() predicate.Predicate {
 	return predicate.Funcs{

@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -39,6 +38,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/profiler/record"
 	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/operator"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -131,15 +131,7 @@ func (p *Profiler) SetupWithManager(ctx context.Context, manager ctrl.Manager) e
 }
 
 // soon starts a round once things have settled.
-func soon() handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	return handler.Funcs{
-		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(everything, settling) },
-		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(everything, settling) },
-		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(everything, settling) },
-		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(everything, settling) },
-	}
-}
+func soon() handler.EventHandler { return operator.Settled(everything, settling) }
 
 func nodeMatters() predicate.Predicate {
 	return predicate.Funcs{
