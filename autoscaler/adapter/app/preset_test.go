@@ -66,9 +66,9 @@ func TestTheSampleServesIngressesByName(t *testing.T) {
 	// A minute of requests that take 80 ms, scraped every 15 s from the controller's pod.
 	for step := range 5 {
 		a := s.Appender(t.Context())
-		put := func(name string, perSecond float64, pairs ...string) {
+		put := func(in, name string, perSecond float64, pairs ...string) {
 			t.Helper()
-			series := labels.FromStrings(append(pairs, "__name__", name, "namespace", "ingress-nginx", "job", "pods")...)
+			series := labels.FromStrings(append(pairs, "__name__", name, "namespace", in, "job", "pods")...)
 			at := noon.Add(time.Duration(step-4) * 15 * time.Second)
 			if _, err := a.Append(0, series, 0, at.UnixMilli(), perSecond*float64(15*step), nil, nil, storage.AOptions{}); err != nil {
 				t.Fatal(err)
@@ -80,12 +80,16 @@ func TestTheSampleServesIngressesByName(t *testing.T) {
 		}{{"shop", "web", 25}, {"shop", "api", 4}, {"bank", "web", 1000}} {
 			names := []string{"exported_namespace", of.namespace, "ingress", of.ingress, "exported_service", "s", "status", "200"}
 			const duration = "nginx_ingress_controller_request_duration_seconds"
-			put("nginx_ingress_controller_requests", of.rate, names...)
-			put(duration+"_sum", of.rate*0.08, names...)
-			put(duration+"_count", of.rate, names...)
-			put(duration+"_bucket", of.rate, append(names, "le", "0.1")...)
-			put(duration+"_bucket", of.rate, append(names, "le", "+Inf")...)
+			put("ingress-nginx", "nginx_ingress_controller_requests", of.rate, names...)
+			put("ingress-nginx", duration+"_sum", of.rate*0.08, names...)
+			put("ingress-nginx", duration+"_count", of.rate, names...)
+			put("ingress-nginx", duration+"_bucket", of.rate, append(names, "le", "0.1")...)
+			put("ingress-nginx", duration+"_bucket", of.rate, append(names, "le", "+Inf")...)
 		}
+		// An nginx in the namespace answers half of what comes, and is asked for its status.
+		put("shop", "nginx_http_requests_total", 41)
+		put("shop", "nginx_status_reads_total", 1)
+		put("shop", "nginx_log_requests_total", 20, "upstream", "web", "status", "2xx")
 		if err := a.Commit(); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +105,9 @@ func TestTheSampleServesIngressesByName(t *testing.T) {
 		{"shop", "ingress=web", "ingress_nginx_response_percentile_seconds", "[99m]"},
 		{"bank", "service=t", "ingress_nginx_requests_per_second", "[]"},
 		{"other", "", "ingress_nginx_requests_per_second", "[]"},
-		{"shop", "", "nginx_requests_per_second", "[]"},
+		{"shop", "", "nginx_requests_per_second", "[40]"},
+		{"shop", "upstream=web", "nginx_requests_per_second", "[20]"},
+		{"bank", "", "nginx_requests_per_second", "[]"},
 	} {
 		chosen, err := kubelabels.Parse(tc.selector)
 		if err != nil {

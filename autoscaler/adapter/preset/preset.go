@@ -256,11 +256,18 @@ func (p *parameters) exported() string {
 // that of the policy unless a parameter names the one that nginx runs in; an empty
 // one is no bound, for servers that know no namespaces. Without an upstream the
 // queue is the connections with a request under way, of which each scrape of the
-// status page makes one; they do not tell upstreams apart.
+// status page makes one; they do not tell upstreams apart. Arrivals without an upstream
+// are the requests that have begun, as the status page counts them, less those for that
+// page; where there is no such count, those that have been answered: fewer, as long as a
+// line grows.
 func nginx(p *parameters) Queries {
 	of := []string{equal("job", p.given["job"]), equal("namespace", p.value("namespace", p.namespace))}
 	q := p.web("nginx_log_requests_total", "nginx_log_request_duration_seconds", matcher("status", "!=", "5xx"),
 		append(slices.Clone(of), equal("upstream", p.given["upstream"]))...)
+	if where := selector(of...); p.given["upstream"] == "" {
+		q.ArrivalRate = fmt.Sprintf("clamp_min(sum(rate(nginx_http_requests_total%[1]s[%[2]s])) - sum(rate(nginx_status_reads_total%[1]s[%[2]s])), 0) or %[3]s",
+			where, p.window(), q.ArrivalRate)
+	}
 	counted := "connections"
 	if p.serving {
 		counted = "little" // an upstream may be asked for
