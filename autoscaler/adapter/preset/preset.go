@@ -49,6 +49,9 @@ const (
 	// ContainerCPU is the CPU that containers use, as kubelets tell it, in percent of
 	// what they request, as kube-state-metrics tells it.
 	ContainerCPU = "container-cpu"
+	// PodUsage is the CPU that pods use in percent of what they request, as the metrics
+	// adapter keeps it from metrics.k8s.io.
+	PodUsage = "pod-usage"
 )
 
 // DefaultWindow is over what time rates are taken: two samples must be inside, so
@@ -71,6 +74,7 @@ var entries = []entry{
 	{IngressNginx, []string{"ingress"}, []string{"service", "window", "percentile", "honorLabels"}, ingressNginx, ofIngresses},
 	{Nginx, nil, []string{"upstream", "namespace", "job", "queue", "window", "percentile"}, nginx, ofNginx},
 	{ContainerCPU, []string{"pods"}, []string{"container", "window"}, containerCPU, ofPods},
+	{PodUsage, []string{"pods"}, nil, podUsage, ofPods},
 }
 
 // find returns the preset of a name.
@@ -317,19 +321,32 @@ func (p *parameters) web(counter, histogram, good string, of ...string) Queries 
 // containerCPU reads the containers of the pods whose names match a regular
 // expression, whole.
 func containerCPU(p *parameters) Queries {
-	pods := p.given["pods"]
-	if _, err := regexp.Compile(pods); err != nil {
-		p.fault("pods", fmt.Sprintf("is %q, want a regular expression: %v", pods, err))
-	}
 	container := matcher("container", "!=", "")
 	if name := p.given["container"]; name != "" {
 		container = matcher("container", "=", name)
 	}
-	namespace, named := p.inNamespace("namespace"), ""
-	if pods != "" || !p.serving {
-		named = matcher("pod", "=~", pods)
-	}
+	namespace, named := p.inNamespace("namespace"), p.pods()
 	return Queries{Utilization: fmt.Sprintf("100 * %[1]srate(container_cpu_usage_seconds_total%[2]s[%[3]s])) / %[1]skube_pod_container_resource_requests%[4]s)",
 		p.sum(), selector(namespace, named, container), p.window(),
 		selector(namespace, named, container, matcher("resource", "=", "cpu")))}
+}
+
+// pods is the matcher of the pods whose names match a regular expression, whole; "" where
+// a server is asked for any.
+func (p *parameters) pods() string {
+	pods := p.given["pods"]
+	if _, err := regexp.Compile(pods); err != nil {
+		p.fault("pods", fmt.Sprintf("is %q, want a regular expression: %v", pods, err))
+	}
+	if pods == "" && p.serving {
+		return ""
+	}
+	return matcher("pod", "=~", pods)
+}
+
+// podUsage reads pods as the metrics adapter keeps them. Pods that have not been measured
+// yet are in neither sum.
+func podUsage(p *parameters) Queries {
+	where := selector(p.inNamespace("namespace"), p.pods(), matcher("resource", "=", "cpu"))
+	return Queries{Utilization: fmt.Sprintf("100 * %[1]ssupercargo_pod_used%[2]s and supercargo_pod_requested%[2]s) / %[1]ssupercargo_pod_requested%[2]s and supercargo_pod_used%[2]s)", p.sum(), where)}
 }

@@ -61,6 +61,10 @@ func TestPresetsAreWrittenOut(t *testing.T) {
 			Utilization: `100 * sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container="app"}[60000ms]))` +
 				` / sum(kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container="app",resource="cpu"})`,
 		}},
+		{"what the adapter keeps", PodUsage, map[string]string{"pods": "web-.*"}, Queries{
+			Utilization: `100 * sum(supercargo_pod_used{namespace="shop",pod=~"web-.*",resource="cpu"} and supercargo_pod_requested{namespace="shop",pod=~"web-.*",resource="cpu"})` +
+				` / sum(supercargo_pod_requested{namespace="shop",pod=~"web-.*",resource="cpu"} and supercargo_pod_used{namespace="shop",pod=~"web-.*",resource="cpu"})`,
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := New(tc.preset, "shop", tc.given)
