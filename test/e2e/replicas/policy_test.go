@@ -73,7 +73,7 @@ func tryPolicy(t *testing.T, program string, goal law.Goal, requests []arrival) 
 	if err := s.follow.Poll(); err != nil { // reading begins here
 		t.Fatal(err)
 	}
-	scaler := running.measure(t, p.balancer, site.Playground.Config())
+	scaler := running.measure(t, p.balancer, site.Config())
 	running.begin(func() error { return app.Run(ctx, scaler) })
 	policy := makePolicy(t, site.Client, goal)
 
