@@ -164,7 +164,7 @@ bench-simulate: $(BIN)/supercargo | $(DIST) ## Measure time and memory of superc
 
 POLICIES          ?= 1000
 POLICIES_INTERVAL ?= 250s
-POLICIES_LAST     ?= 3m
+POLICIES_LAST     ?= 6m
 
 .PHONY: bench-replicas
 bench-replicas: $(BIN)/autoscaler | $(DIST) ## Measure what POLICIES ReplicaPolicies cost one autoscaler; JSON in dist/policies.json.
