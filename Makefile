@@ -163,6 +163,14 @@ bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kub
 bench-simulate: $(BIN)/supercargo | $(DIST) ## Measure time and memory of supercargo simulate; JSON in dist/simulate.json.
 	go run -buildvcs=false ./test/simulateperf -binary $(BIN)/supercargo | tee $(DIST)/simulate.json
 
+POLICIES          ?= 1000
+POLICIES_INTERVAL ?= 250s
+POLICIES_LAST     ?= 3m
+
+.PHONY: bench-replicas
+bench-replicas: $(BIN)/autoscaler | $(DIST) ## Measure what POLICIES ReplicaPolicies cost one autoscaler; JSON in dist/policies.json.
+	go run -buildvcs=false ./test/replicaperf -binary $(BIN)/autoscaler -policies $(POLICIES) -interval $(POLICIES_INTERVAL) -lasts $(POLICIES_LAST) | tee $(DIST)/policies.json
+
 PLAN_ROUNDS ?= 3
 
 .PHONY: bench-plan
