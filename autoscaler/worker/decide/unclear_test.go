@@ -233,3 +233,60 @@ func TestTheInitialisationTimeIsAPriorUntilOneWasSeen(t *testing.T) {
 		t.Errorf("%d more workers within the time that the first may take", d.Add)
 	}
 }
+
+func TestTasksThatTakeAWholeWorkerGetTheFlavorThatCostsLeast(t *testing.T) {
+	c := limits(func(c *Config) {
+		c.Flavors = []Flavor{{Name: "small", Worker: cores(2), MicroDollarsPerHour: 100_000}, {Name: "large", Worker: cores(16), MicroDollarsPerHour: 640_000}}
+	})
+	var m Memory
+	m.category("c").observe(time.Hour, 1)
+	o := Observation{Reading: reading(waiting(1, 8, "c", 0))}
+	if d, _ := must(t, c, o, m, begin); d.Flavor != "small" || d.Add != 8 {
+		t.Errorf("%d workers of %s, want eight small ones: a large one would run one task too (%v)", d.Add, d.Flavor, d.Rejected)
+	}
+	c.Flavors[0].Trouble = "left alone"
+	if d, _ := must(t, c, o, m, begin); d.Flavor != "large" || d.Add != 8 {
+		t.Errorf("%d workers of %s, want eight large ones: each runs one task", d.Add, d.Flavor)
+	}
+}
+
+func TestWithoutAnyFlavorWorkersMayOnlyGo(t *testing.T) {
+	none := limits(func(c *Config) { c.Flavors[0].Trouble = "its machines did not come" })
+	pods := []Pod{{Name: "w-1", Flavor: "four", Worker: cores(4), Asked: begin, Started: begin}}
+	var known Memory
+	known.category("c").observe(time.Hour, 1)
+	d, _ := must(t, none, Observation{Pods: pods, Reading: reading(waiting(1, 100, "c", 1), connected("w-1", 4))}, known, begin)
+	if d.Add > 0 || !d.Held || !strings.Contains(d.Reason, "four: its machines did not come") {
+		t.Errorf("%+v, want to hold and say why", d)
+	}
+	o := Observation{Pods: pods, Reading: reading(nil, connected("w-1", 4))}
+	_, m := must(t, none, o, Memory{}, begin)
+	if d, _ = must(t, none, o, m, begin.Add(time.Hour)); len(d.Drain) != 1 {
+		t.Errorf("%+v, want the idle worker gone", d)
+	}
+}
+
+func TestTheLawIsTheOneThatWasAskedFor(t *testing.T) {
+	o := Observation{Pods: []Pod{{Name: "w-1", Worker: cores(4), Asked: begin, Started: begin}}, Reading: reading(nil, connected("w-1", 4))}
+	for law, want := range map[Law]int{Supercargo: 0, HTA: 1} { // HTA has no patience with idle workers
+		if d, _ := must(t, limits(func(c *Config) { c.Law = law }), o, Memory{}, begin); len(d.Drain) != want {
+			t.Errorf("%s drains %v, want %d", law, d.Drain, want)
+		}
+	}
+}
+
+func TestAManagerIsAskedEachCycleWhateverTheLawWaitsFor(t *testing.T) {
+	d, _ := must(t, limits(), Observation{Reading: reading(waiting(1, 1, "c", 1))}, Memory{}, begin)
+	if d.Add != 1 || d.LookAgain != limits().Cycle {
+		t.Errorf("%d workers and a look in %v, want one and %v: what ends in between is learned from", d.Add, d.LookAgain, limits().Cycle)
+	}
+}
+
+func TestATaskThatWaitsIsOnNoWorker(t *testing.T) {
+	tasks := waiting(1, 1, "c", 1)
+	tasks[0].Worker = "at/w-1" // where it was before it was lost
+	got := stateOf(limits(), Memory{}, Observation{Pods: []Pod{{Name: "w-1", Worker: cores(4), Asked: begin}}, Reading: reading(tasks, connected("w-1", 4))}, begin)
+	if len(got.Workers[0].Running) > 0 || len(got.Waiting) != 1 {
+		t.Errorf("%+v, want the task in the queue alone", got)
+	}
+}
