@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
@@ -76,8 +78,10 @@ func TestNothingIsResizedForABadAnswer(t *testing.T) {
 					t.Fatal(err)
 				}
 				m.Put(map[string]string{query: bad.answer})
-				if b.look(); len(b.pods()) != 1 {
-					t.Error("the worker is told to leave")
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				if _, err := b.Reconcile(ctx, reconcile.Request{NamespacedName: name}); err != nil || ctx.Err() != nil || len(b.pods()) != 1 {
+					t.Errorf("%d workers, error %v (%v), want the one that there was, and the pool's own timeout", len(b.pods()), err, ctx.Err())
 				}
 				b.expectAnswer(bad.says)
 				b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "Held")

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
@@ -201,6 +203,10 @@ func TestACatalogServerThatHangsIsGivenUp(t *testing.T) {
 		s.Manager.Address, s.Manager.Catalog = nil, &v1alpha1.WorkQueueCatalog{Servers: []string{server.Listener.Addr().String()}, Project: "flow"}
 		s.Manager.Timeout = span(100 * time.Millisecond)
 	}))
-	b.look()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := b.Reconcile(ctx, reconcile.Request{NamespacedName: name}); err != nil || ctx.Err() != nil {
+		t.Errorf("error %v (%v), want the pool's own timeout to end it", err, ctx.Err())
+	}
 	b.expectAnswer("context deadline exceeded")
 }
