@@ -237,6 +237,9 @@ func TestTheInitialisationTimeIsAPriorUntilOneWasSeen(t *testing.T) {
 func TestTasksThatTakeAWholeWorkerGetTheFlavorThatCostsLeast(t *testing.T) {
 	c := limits(func(c *Config) {
 		c.Flavors = []Flavor{{Name: "small", Worker: cores(2), MicroDollarsPerHour: 100_000}, {Name: "large", Worker: cores(16), MicroDollarsPerHour: 640_000}}
+		for i := range c.Flavors {
+			c.Flavors[i].Worker.DiskBytes = c.Flavors[i].Worker.MemoryBytes
+		}
 	})
 	var m Memory
 	m.category("c").observe(time.Hour, 1)
