@@ -126,7 +126,7 @@ e2e-nodes: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsu
 	hack/nodes/nodes.sh run $(call go_test,e2e-nodes,-tags nodes -count 1 -p 1 -timeout 40m ./test/e2e/nodes/...)
 
 .PHONY: e2e-workers
-e2e-workers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) ## Test against a real makeflow, Work Queue manager and workers, on a pool that grows and drains (Debian's coop-computing-tools, root).
+e2e-workers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) ## Test against a real makeflow, Work Queue manager and workers, on pools that grow and drain (Debian's coop-computing-tools and ncbi-blast+, root).
 	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,e2e-workers,-tags workers -count 1 ./test/e2e/workers)
 
 .PHONY: e2e-replicas
