@@ -25,15 +25,6 @@ import (
 // MaxBytes is the longest file that is read: hourly values of 20 zones for a year.
 const MaxBytes = 8 << 20
 
-const (
-	// DefaultMaxAge is for how long a value holds that nothing follows: forecasts are made
-	// for a day.
-	DefaultMaxAge = 24 * time.Hour
-	// DefaultRefresh is how often to look at a file. A ConfigMap takes about as long to
-	// reach a mount.
-	DefaultRefresh = time.Minute
-)
-
 // File is a tariff in a file. It is safe for concurrent use.
 type File struct {
 	path   string

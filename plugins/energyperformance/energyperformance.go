@@ -39,6 +39,7 @@ type Plugin struct {
 	namespaces corelisters.NamespaceLister
 	weight     float64
 	idleCounts bool
+	prices     score.Prices // nil where joules count the same everywhere
 	kinds      kinds
 }
 
@@ -50,6 +51,12 @@ var (
 // New returns the plugin's factory for the given clock. It reads MachineProfiles from the
 // API server, unless machines is given, as simulations and tests do.
 func New(clk clock.PassiveClock, machines Machines) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return NewPriced(clk, machines, nil)
+}
+
+// NewPriced is [New] with joules that count by the given prices, if there are some, whatever
+// tariff the arguments name.
+func NewPriced(clk clock.PassiveClock, machines Machines, prices score.Prices) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*configv1.EnergyPerformanceArgs)
 		if !ok {
@@ -66,7 +73,12 @@ func New(clk clock.PassiveClock, machines Machines) func(context.Context, runtim
 			namespaces: handle.SharedInformerFactory().Core().V1().Namespaces().Lister(),
 			weight:     *args.EnergyWeight,
 			idleCounts: args.IdlePower == configv1.IdlePowerCount,
+			prices:     prices,
 		}
+		if args.Tariff != nil && prices == nil {
+			p.prices = followTariff(ctx, args.Tariff, clk)
+		}
+		p.kinds.zoned = p.prices != nil
 		if machines == nil {
 			var err error
 			if p.machines, err = watched(ctx, handle); err != nil {
@@ -100,12 +112,21 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 	size, now := score.SizeOf(pod), p.clock.Now()
 	options, known := make([]score.Option, len(present)), false
 	for k := range options {
-		if m := machines[p.kinds.types[k/2]]; present[k] && m != nil {
-			options[k], known = score.Predict(m, size, p.idleCounts && k%2 == 1, now), true
+		at := &p.kinds.places[k/2]
+		m := machines[at.machineType]
+		if !present[k] || m == nil {
+			continue
+		}
+		options[k], known = score.Predict(m, size, p.idleCounts && k%2 == 1, now), true
+		if p.prices != nil {
+			options[k].Price = p.prices.At(at.zone, now)
 		}
 	}
 	if !known {
 		return fwk.NewStatus(fwk.Skip)
+	}
+	if p.prices != nil {
+		countPriced(options)
 	}
 	s := make(scores, len(options))
 	score.Rank(p.weightOf(pod).H, options, s)

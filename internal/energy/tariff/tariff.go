@@ -45,6 +45,10 @@ func Flat(perKWh float64) Tariff {
 // Known reports whether the tariff says anything.
 func (t Tariff) Known() bool { return len(t.zones) > 0 }
 
+// DefaultMaxAge is for how long a value holds that nothing follows: forecasts are made for
+// a day.
+const DefaultMaxAge = 24 * time.Hour
+
 // Price is what a kWh costs at a place and time, in the unit of its tariff. The zero value
 // is one that is not known.
 type Price struct {
