@@ -51,12 +51,6 @@ var (
 // New returns the plugin's factory for the given clock. It reads MachineProfiles from the
 // API server, unless machines is given, as simulations and tests do.
 func New(clk clock.PassiveClock, machines Machines) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-	return NewPriced(clk, machines, nil)
-}
-
-// NewPriced is [New] with joules that count by the given prices, if there are some, whatever
-// tariff the arguments name.
-func NewPriced(clk clock.PassiveClock, machines Machines, prices score.Prices) func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 	return func(ctx context.Context, obj runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		args, ok := obj.(*configv1.EnergyPerformanceArgs)
 		if !ok {
@@ -73,12 +67,10 @@ func NewPriced(clk clock.PassiveClock, machines Machines, prices score.Prices) f
 			namespaces: handle.SharedInformerFactory().Core().V1().Namespaces().Lister(),
 			weight:     *args.EnergyWeight,
 			idleCounts: args.IdlePower == configv1.IdlePowerCount,
-			prices:     prices,
 		}
-		if args.Tariff != nil && prices == nil {
-			p.prices = followTariff(ctx, args.Tariff, clk)
+		if args.Tariff != nil {
+			p.CountBy(followTariff(ctx, args.Tariff, clk))
 		}
-		p.kinds.zoned = p.prices != nil
 		if machines == nil {
 			var err error
 			if p.machines, err = watched(ctx, handle); err != nil {
@@ -88,6 +80,10 @@ func NewPriced(clk clock.PassiveClock, machines Machines, prices score.Prices) f
 		return p, nil
 	}
 }
+
+// CountBy has joules count by prices, before the first pod is scheduled. The arguments have
+// that done by a tariff in a file.
+func (p *Plugin) CountBy(prices score.Prices) { p.prices, p.kinds.zoned = prices, true }
 
 // Name returns the plugin's name.
 func (p *Plugin) Name() string { return Name }

@@ -242,7 +242,7 @@ func (dear) At(zone string, _ time.Time) tariff.Price {
 
 // priced has joules count by what they cost.
 func priced(p *Plugin) *Plugin {
-	p.prices, p.kinds.zoned = dear{}, true
+	p.CountBy(dear{})
 	return p
 }
 
