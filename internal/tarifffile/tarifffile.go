@@ -103,6 +103,11 @@ func (f *File) At(zone string, at time.Time) tariff.Price {
 	return f.now.Load().tariff.At(zone, at, f.maxAge)
 }
 
+// Over returns what a kWh costs in a zone on average between two moments.
+func (f *File) Over(zone string, from, to time.Time) tariff.Price {
+	return f.now.Load().tariff.Over(zone, from, to, f.maxAge)
+}
+
 // Status says what a tariff is good for.
 type Status struct {
 	// Priced zones have a price now, those Without have values, but none that holds.

@@ -71,6 +71,28 @@ func (t Tariff) At(zone string, at time.Time, longest time.Duration) Price {
 	return priceOf(steps, at, longest)
 }
 
+// Over returns what a kWh costs in a zone on average between two moments, as far as values
+// reach: the last one holds for longest. It is not known where the first moment has no price.
+// It takes a look at each value between.
+func (t Tariff) Over(zone string, from, to time.Time, longest time.Duration) Price {
+	now := t.At(zone, from, longest)
+	if !now.Known {
+		return now
+	}
+	steps, ok := t.zones[zone]
+	if !ok {
+		steps = t.zones[Everywhere]
+	}
+	if last := steps[len(steps)-1].from; !last.IsZero() && to.After(last.Add(longest)) {
+		to = last.Add(longest)
+	}
+	if !to.After(from) {
+		return now
+	}
+	cost, priced := t.Of(joulesPerKWh, zone, from, to)
+	return Price{PerKWh: cost / priced, Known: true}
+}
+
 func priceOf(steps []step, at time.Time, longest time.Duration) Price {
 	// Written out, since sort.Search would have its function allocated for each call.
 	low, high := 0, len(steps)

@@ -184,6 +184,38 @@ func TestAPriceIsWhatAMomentOfEnergyCosts(t *testing.T) {
 	})
 }
 
+func TestThePriceOfATimeIsTheMeanAsFarAsValuesReach(t *testing.T) {
+	read, err := Read(strings.NewReader(file), Grams.Column())
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := math.NaN()
+	tests := []struct {
+		name, zone string
+		tariff     Tariff
+		from, to   float64 // hours after noon
+		want       float64
+	}{
+		{"one value", "fr", read, 0, 5, 50},
+		{"across a change", "pl", read, 1, 5, 700*0.25 + 600*0.75},
+		{"beyond the last value, which holds for 23 h", "pl", read, 1, 1000, (700 + 600*23) / 24.0},
+		{"no time", "pl", read, 1, 1, 700},
+		{"the wrong way round", "pl", read, 1, 0, 700},
+		{"to the end of what holds", "pl", read, 25, 30, 600},
+		{"from a moment without a price", "pl", read, -1, 5, none},
+		{"from one after all have expired", "pl", read, 26, 30, none},
+		{"a zone without values", "de", read, 0, 1, 300},
+		{"flat", "de", Flat(0.2), 0, 1e5, 0.2},
+		{"nothing is known", "de", Tariff{}, 0, 1, none},
+	}
+	for _, tc := range tests {
+		got := tc.tariff.Over(tc.zone, hours(tc.from), hours(tc.to), 23*time.Hour)
+		if got.Known == math.IsNaN(tc.want) || got.Known && math.Abs(got.PerKWh-tc.want) > 1e-9 {
+			t.Errorf("%s: %+v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
 func TestAmountsAreWrittenInTheirUnit(t *testing.T) {
 	for want, got := range map[string]string{
 		"$0.00123": Dollars.Format(0.0012345), "-$2": Dollars.Format(-2), "12.3 g CO2": Grams.Format(12.34), "-1 g CO2": Grams.Format(-1),
