@@ -66,6 +66,8 @@ coca, stratus and htas (as published), and supercargo. Beside these, which all r
 unless --policy names others: heats-H, which weighs energy against runtime with H
 from 0, runtime alone, to 1, energy alone, by what it learns from probes of the
 machines; and standby-H, which also puts idle machines of a fixed cluster to sleep.
+With -dollars or -grams behind its name, joules count by what electricity costs or
+emits in a machine's zone at the time.
 Where flavors state their power, what the machines drew is told by type.
 
 The same scenario, seed and policy give the same figures on every machine.`,
