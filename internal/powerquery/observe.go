@@ -12,11 +12,12 @@ import (
 	"supercargo.dev/supercargo/internal/promql"
 )
 
-// Series that tell what pods had of their nodes. The first of each is there without
-// anything to install: kube-scheduler shows requests at /metrics/resources and the kubelet
-// CPU time at /metrics/resource. The others come from kube-state-metrics and cAdvisor.
+// Series that tell what pods had of their nodes. The first of each is that of the metrics
+// adapter, which writes requests and scrapes the kubelets' /metrics/resource for CPU time.
+// The others come from kube-scheduler's /metrics/resources, kube-state-metrics and cAdvisor.
 const (
-	requestsNow = `max by (namespace, pod, node) (kube_pod_resource_request{resource="cpu", node!=""})` +
+	requestsNow = `max by (namespace, pod, node) (supercargo_pod_requested{resource="cpu", node!=""})` +
+		` or max by (namespace, pod, node) (kube_pod_resource_request{resource="cpu", node!=""})` +
 		` or sum by (namespace, pod, node) (kube_pod_container_resource_requests{resource="cpu", node!=""})` +
 		` * on (namespace, pod) group_left () (max by (namespace, pod) (kube_pod_status_phase{phase="Running"}) == 1)`
 	placesNow = `max by (namespace, pod, node) (kube_pod_info{node!=""})`
@@ -24,7 +25,8 @@ const (
 	// These are over a range, written as %[1]d seconds. CPU time is in cores.
 	usedOver = `(sum by (namespace, pod) (increase(pod_cpu_usage_seconds_total{pod!=""}[%[1]ds]))` +
 		` or sum by (namespace, pod) (increase(container_cpu_usage_seconds_total{container!="", container!="POD", pod!=""}[%[1]ds]))) / %[1]d`
-	ownersOver = `max by (namespace, pod, owner_kind, owner_name) (max_over_time(kube_pod_owner[%[1]ds]))`
+	ownersOver = `max by (namespace, pod, owner_kind, owner_name) (max_over_time(supercargo_pod_requested{owner_kind!=""}[%[1]ds]))` +
+		` or max by (namespace, pod, owner_kind, owner_name) (max_over_time(kube_pod_owner[%[1]ds]))`
 	coresOver  = `max by (node) (max_over_time(supercargo_node_allocatable_cores[%[1]ds]))` +
 		` or max by (node) (max_over_time(supercargo_node_allocatable{resource="cpu"}[%[1]ds]))` + // of the metrics adapter
 		` or max by (node) (max_over_time(kube_node_status_allocatable{resource="cpu"}[%[1]ds]))`

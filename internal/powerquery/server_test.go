@@ -224,6 +224,11 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 	h.put(-11.5, 0, always(1), append(slices.Clone(db), "b")...)
 	h.put(-30, 0, counting(0.5), "__name__", "pod_cpu_usage_seconds_total", "namespace", "shop", "pod", "db-0")
 
+	// batch is known to the metrics adapter alone, and to the kubelet.
+	h.put(-30, 0, always(0.5), "__name__", "supercargo_pod_requested", "resource", "cpu", "namespace", "jobs", "pod", "batch-29471040-x7k2p", "node", "c",
+		"owner_kind", "Job", "owner_name", "batch-29471040")
+	h.put(-30, 0, counting(0.75), "__name__", "pod_cpu_usage_seconds_total", "namespace", "jobs", "pod", "batch-29471040-x7k2p", "node", "c", "job", "kubelets")
+
 	o := powerquery.Observer{Power: meter(t, h, powerquery.Supercargo), Querier: h}
 	var told []int
 	observed, tally, err := o.Observe(t.Context(), noon.Add(-15*time.Minute), noon, 10*time.Minute, func(done, all int) { told = append(told, done, all) })
@@ -250,6 +255,7 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 		t.Errorf("nodes are %+v, want %+v", observed[0].Nodes, wantNodes)
 	}
 	wantPods := []bill.Pod{
+		{Namespace: "jobs", Name: "batch-29471040-x7k2p", Workload: "batch", Node: "c", Requested: 0.5, Used: 0.75},
 		{Namespace: "jobs", Name: "idle", Workload: "idle", Node: "b", Requested: 0, Used: 0.25},
 		{Namespace: "jobs", Name: "train-0-bcdfg", Workload: "train", Node: "b", Requested: 1, Used: -1},
 		{Namespace: "shop", Name: "db-0", Workload: "db", Node: "b", Requested: 0.65, Used: 0.5},
@@ -257,9 +263,9 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 		{Namespace: "shop", Name: "web-6c5bd9f4b8-x7k2p", Workload: "web", Node: "a", Requested: 2, Used: 1.5},
 	}
 	checkPods(t, "the first ten minutes", observed[0].Pods, wantPods)
-	wantPods = slices.Delete(wantPods, 1, 2) // it has ended
-	wantPods = slices.Delete(wantPods, 2, 3) // it has moved
-	wantPods[1].Requested = 1
+	wantPods = slices.Delete(wantPods, 2, 3) // it has ended
+	wantPods = slices.Delete(wantPods, 3, 4) // it has moved
+	wantPods[2].Requested = 1
 	checkPods(t, "the last five minutes", last.Pods, wantPods)
 }
 

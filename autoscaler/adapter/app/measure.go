@@ -103,7 +103,8 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 	group.Go(func() error { return w.Run(ctx, changes) })
 	group.Go(func() error { return m.scraper.Run(ctx, changes) })
 	if o.History {
-		r := &history.Recorder{Cache: c.GetCache(), Store: m.store, Repeat: longest, Clock: clock.RealClock{}, Log: o.Log}
+		const share = 5 // what there is of the store for pods, which come and go
+		r := &history.Recorder{Cache: c.GetCache(), Store: m.store, Repeat: longest, MostPods: o.Store.MaxSeries / share, Clock: clock.RealClock{}, Log: o.Log}
 		group.Go(func() error { return r.Run(ctx) })
 	}
 	if o.QueryAddress != "0" {
