@@ -27,7 +27,7 @@ const (
 		` or sum by (namespace, pod) (increase(container_cpu_usage_seconds_total{container!="", container!="POD", pod!=""}[%[1]ds]))) / %[1]d`
 	ownersOver = `max by (namespace, pod, owner_kind, owner_name) (max_over_time(supercargo_pod_requested{owner_kind!=""}[%[1]ds]))` +
 		` or max by (namespace, pod, owner_kind, owner_name) (max_over_time(kube_pod_owner[%[1]ds]))`
-	coresOver  = `max by (node) (max_over_time(supercargo_node_allocatable_cores[%[1]ds]))` +
+	coresOver = `max by (node) (max_over_time(supercargo_node_allocatable_cores[%[1]ds]))` +
 		` or max by (node) (max_over_time(supercargo_node_allocatable{resource="cpu"}[%[1]ds]))` + // of the metrics adapter
 		` or max by (node) (max_over_time(kube_node_status_allocatable{resource="cpu"}[%[1]ds]))`
 	agentInfoOver  = `max by (node, machine_type, zone) (max_over_time(supercargo_node_info[%[1]ds]))`

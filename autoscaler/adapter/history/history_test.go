@@ -231,7 +231,9 @@ func TestTheSeriesOfAPodEndWithItAndWhenThereAreTooMany(t *testing.T) {
 	}
 	after("at first", "2", func() error { return nil })
 	after("one has gone", "1", func() error { return c.Delete(t.Context(), pod("1", "a", "1")) })
-	after("as many as may be", "3", func() error { return errors.Join(c.Create(t.Context(), pod("3", "a", "1")), c.Create(t.Context(), pod("4", "a", "1"))) })
+	after("as many as may be", "3", func() error {
+		return errors.Join(c.Create(t.Context(), pod("3", "a", "1")), c.Create(t.Context(), pod("4", "a", "1")))
+	})
 	after("one more", "0", func() error { return c.Create(t.Context(), pod("5", "a", "1")) })
 	after("one less again", "3", func() error { return c.Delete(t.Context(), pod("5", "a", "1")) })
 }
