@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/bill"
 	"supercargo.dev/supercargo/internal/promql"
 )
@@ -36,9 +37,15 @@ const (
 		` (max_over_time(kube_node_labels[%[1]ds]))`
 )
 
+// Used tells what the nodes used from one moment to another, by their names: a [Meter] or a
+// [Model].
+type Used interface {
+	Used(ctx context.Context, from, to time.Time) (map[string]energy.Usage, Tally, error)
+}
+
 // Observer sees what the nodes and the pods of a cluster did.
 type Observer struct {
-	Power Meter
+	Power Used
 	// Querier has the series on pods and nodes; it may be another server than that of
 	// Power.
 	Querier promql.Querier
@@ -46,7 +53,8 @@ type Observer struct {
 
 // Observe returns what was seen from one moment to another in slices of the given length,
 // the last of which may be shorter, or left out if it is under [LookEvery]. progress, if
-// not nil, is told how many slices of how many are done. It costs ten queries a slice.
+// not nil, is told how many slices of how many are done. It costs nine queries a slice beside those
+// for power.
 func (o Observer) Observe(ctx context.Context, from, to time.Time, slice time.Duration, progress func(done, all int)) ([]bill.Slice, Tally, error) {
 	if slice < LookEvery || to.Sub(from) < LookEvery {
 		return nil, Tally{}, fmt.Errorf("look at %v in slices of %v: want both to be at least %v", to.Sub(from), slice, LookEvery)

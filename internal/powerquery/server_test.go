@@ -285,6 +285,49 @@ func checkPods(t *testing.T, when string, got, want []bill.Pod) {
 	}
 }
 
+// TestWhereNobodyMeasuresAModelSaysWhatNodesUsed: by what pods used where a kubelet says so,
+// else by what they request.
+func TestWhereNobodyMeasuresAModelSaysWhatNodesUsed(t *testing.T) {
+	h := open(t)
+	machine := func(name, machineType string, from, cores float64) {
+		h.put(from, 0, always(1), "__name__", "supercargo_node_ready", "node", name, "machine_type", machineType)
+		h.put(from, 0, always(cores), "__name__", "supercargo_node_capacity", "node", name, "machine_type", machineType, "resource", "cpu")
+	}
+	machine("used", "big", -30, 8)
+	machine("asked", "big", -30, 8)
+	machine("empty", "big", -30, 8)
+	machine("late", "", -5, 4)
+	h.put(-30, 0, counting(4), "__name__", "pod_cpu_usage_seconds_total", "namespace", "x", "pod", "p", "node", "used", "job", "kubelets")
+	h.put(-30, 0, always(1), "__name__", "supercargo_pod_requested", "resource", "cpu", "namespace", "x", "pod", "p", "node", "used")
+	h.put(-30, 0, always(2), "__name__", "supercargo_pod_requested", "resource", "cpu", "namespace", "x", "pod", "q", "node", "asked")
+	h.put(-30, 0, always(2), "__name__", "kube_node_status_capacity", "resource", "cpu", "node", "other")
+	m := powerquery.Model{Querier: h, Power: func(machineType string, cores float64) energy.Model {
+		if machineType == "big" {
+			return energy.Model{Idle: 50, Full: 130}
+		}
+		return energy.Model{Idle: energy.Watts(cores), Full: energy.Watts(2 * cores)}
+	}}
+	used, tally, err := m.Used(t.Context(), noon.Add(-10*time.Minute), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, watts := range map[string]float64{"used": 90, "asked": 70, "empty": 50, "late": 4, "other": 2} {
+		u := used[name]
+		if u.Measured != 0 || !near(float64(u.Modelled), watts*u.Covered.Seconds()) || u.Covered+u.Gaps != 10*time.Minute {
+			t.Errorf("%s used %+v, want %v W", name, u, watts)
+		}
+		if want := map[bool]time.Duration{true: 5*time.Minute + 30*time.Second, false: 10 * time.Minute}[name == "late"]; u.Covered > want || u.Covered < want-time.Minute {
+			t.Errorf("%s is known for %v, want some %v", name, u.Covered, want)
+		}
+	}
+	if len(used) != 5 || tally.Counts.Of(energy.Sound) != 5 {
+		t.Errorf("%d nodes, %+v", len(used), tally)
+	}
+	if _, _, err := m.Used(t.Context(), noon.Add(-time.Second), noon); err == nil {
+		t.Error("it answers for a second")
+	}
+}
+
 func TestTooShortATimeIsRefused(t *testing.T) {
 	h := open(t)
 	o := powerquery.Observer{Power: meter(t, h, powerquery.Kepler), Querier: h}
