@@ -23,6 +23,7 @@ import (
 	promquery "supercargo.dev/supercargo/autoscaler/adapter/query/prometheus"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+	"supercargo.dev/supercargo/autoscaler/adapter/usage"
 )
 
 // measurements is where measured values come from: the embedded store, or a server.
@@ -108,6 +109,9 @@ func groups(list []adapterv1alpha1.TargetGroup) ([]target.Job, []target.Target) 
 	return jobs, targets
 }
 
+// usageInterval is how often metrics.k8s.io is asked: as often as it has something new.
+const usageInterval = 15 * time.Second
+
 // run adds to the group what fills the store.
 func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options, c cluster.Cluster, registry *prometheus.Registry) error {
 	if m.store == nil {
@@ -132,6 +136,10 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 	if o.History {
 		const share = 5 // what there is of the store for pods, which come and go
 		r := &history.Recorder{Cache: c.GetCache(), Store: m.store, Repeat: longest, MostPods: o.Store.MaxSeries / share, Clock: clock.RealClock{}, Log: o.Log}
+		group.Go(func() error { return r.Run(ctx) })
+	}
+	if o.Usage {
+		r := &usage.Recorder{Metrics: c.GetAPIReader(), Pods: c.GetCache(), Store: m.store, Interval: usageInterval, Clock: clock.RealClock{}, Log: o.Log}
 		group.Go(func() error { return r.Run(ctx) })
 	}
 	if o.QueryAddress != "0" {
