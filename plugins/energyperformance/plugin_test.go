@@ -235,3 +235,35 @@ func ownedBy(kind string) []metav1.OwnerReference {
 	yes := true
 	return []metav1.OwnerReference{{Kind: kind, Name: "owner", Controller: &yes}}
 }
+
+// TestNodesAreKnownByTheirGovernor: machines of one type differ by the governor that they run
+// under, as far as it was probed.
+func TestNodesAreKnownByTheirGovernor(t *testing.T) {
+	both := machine(1000, 50, 60)
+	both.Governor = "performance"
+	both.Others = []profile.Governed{{Governor: "powersave", Profile: profile.Profile{Energy: always(400), Runtime: always(200)}}}
+	tests := []struct {
+		name, weight, a, b, want string
+	}{
+		{"energy alone", "1", "performance", "powersave", "b"},
+		{"runtime alone", "0", "performance", "powersave", "a"},
+		{"the nearest to what was probed", "0", "powersave", "schedutil", "b"},
+		{"nothing is said: as when it was probed", "1", "", "powersave", "b"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			s := scheduler(t, withArgs("{}"), known{"xeon": both})
+			for name, governor := range map[string]string{"a": tc.a, "b": tc.b} {
+				n := node(name, "xeon")
+				if governor != "" {
+					n.Annotations = map[string]string{v1alpha1.AnnotationGovernor: governor}
+				}
+				s.AddNode(n)
+				busy(t, s, name)
+			}
+			if _, a := s.Place(fixtures.Pod("p", 500, 1<<30, weight(tc.weight))); a.Node != tc.want {
+				t.Errorf("the pod is on %q (%v), want %q", a.Node, a.Err, tc.want)
+			}
+		})
+	}
+}

@@ -45,11 +45,21 @@ type Option struct {
 // Predict returns the option of a pod of the given size on a machine. A nil machine is not
 // known. idle says that the machine does nothing else, and that this counts.
 func Predict(m *profile.Machine, size profile.Size, idle bool, now time.Time) Option {
+	return PredictUnder(m, "", size, idle, now)
+}
+
+// PredictUnder is [Predict] for a machine that runs under a CPU governor: by the models for
+// that, else, with a doubt, by those for the nearest. An empty one is not known.
+func PredictUnder(m *profile.Machine, governor string, size profile.Size, idle bool, now time.Time) Option {
 	if m == nil {
 		return Option{}
 	}
 	age := m.Age(now)
-	o := Option{Known: true, Energy: m.Profile.Energy.Predict(size, age), Runtime: m.Profile.Runtime.Predict(size, age)}
+	p, exact := m.Under(governor)
+	o := Option{Known: true, Energy: p.Energy.Predict(size, age), Runtime: p.Runtime.Predict(size, age)}
+	if !exact {
+		o.Energy, o.Runtime = o.Energy.Doubted(), o.Runtime.Doubted()
+	}
 	if idle {
 		o.Waking = m.Power.Idle
 	}
