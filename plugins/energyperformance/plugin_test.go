@@ -2,6 +2,7 @@ package energyperformance_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -172,6 +173,7 @@ func TestNoPodIsStuck(t *testing.T) {
 	odd := machine(1000, 50, 60)
 	odd.Profile.Energy.Quality.Spread = 3
 	odd.Profile.Runtime.Quality.Spread = 3
+	nan := machine(math.NaN(), math.Inf(1), energy.Watts(math.NaN())) // nobody lets that through
 	ancient := machine(1, 1, 60)
 	ancient.Learned = noon.AddDate(-1, 0, 0)
 	tests := []struct {
@@ -186,6 +188,9 @@ func TestNoPodIsStuck(t *testing.T) {
 		{"one type only", fastAndFrugal, []string{"arm", "arm"}},
 		{"one known, one not", fastAndFrugal, []string{"sparc", "arm"}},
 		{"models that are not to be trusted", known{"arm": odd, "xeon": odd}, []string{"arm", "xeon"}},
+		{"no power is stated", known{"arm": machine(400, 200, 0), "xeon": machine(1000, 50, 0)}, []string{"arm", "xeon"}},
+		{"coefficients that are no numbers", known{"arm": nan, "xeon": nan}, []string{"arm", "xeon"}},
+		{"and beside sound ones", known{"arm": nan, "xeon": machine(1000, 50, 60)}, []string{"arm", "xeon"}},
 		{"models that are old", known{"arm": ancient, "xeon": ancient}, []string{"arm", "xeon"}},
 	}
 	for _, tc := range tests {

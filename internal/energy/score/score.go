@@ -63,8 +63,15 @@ func PredictUnder(m *profile.Machine, governor string, size profile.Size, idle b
 	if idle {
 		o.Waking = m.Power.Idle
 	}
+	if !isAmount(float64(o.Joules())) || !isAmount(o.Runtime.Value) {
+		return Option{}
+	}
 	return o
 }
+
+// isAmount reports whether a prediction can be one. Those of sound profiles can; a score that
+// is none would have the pod rejected, so a machine whose cannot is not known.
+func isAmount(v float64) bool { return v > 0 && v <= math.MaxFloat64 }
 
 // Joules returns the marginal energy of the pod: its own, and what the machine draws
 // because it is kept awake for it, and what it took before. The first two are of the same
