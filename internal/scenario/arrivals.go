@@ -32,10 +32,28 @@ type Pod struct {
 	Category string
 	// Arch is the CPU architecture as in GOARCH; empty means any.
 	Arch string
+	// Namespace is that of the pod; empty for default.
+	Namespace string
 	// EnergyWeight is the weight of energy against runtime when a machine is
-	// chosen, from 0, runtime alone, to 1, energy alone.
-	EnergyWeight float64
+	// chosen, from 0, runtime alone, to 1, energy alone; nil where none is stated.
+	EnergyWeight *float64
+	// Migration is how the pod may be moved.
+	Migration Migratable
 }
+
+// Migratable is how a pod may be moved by its own word.
+type Migratable string
+
+const (
+	// MoveAsLiked leaves it to the policy: the pod says nothing.
+	MoveAsLiked Migratable = ""
+	// MoveWithState lets it be migrated, on its architecture.
+	MoveWithState Migratable = "checkpoint"
+	// MoveAnew lets it be started from its beginning elsewhere, on any architecture.
+	MoveAnew Migratable = "restart"
+	// MoveNever keeps it where it is.
+	MoveNever Migratable = "never"
+)
 
 // Arrivals returns the pods of all workload entries in the order of their
 // arrival. Ties: written-out pods, then traces, then patterns, each in the
@@ -128,7 +146,8 @@ func pick(shares []Share, point int64) int {
 // decide the runtimes of later ones beyond their range.
 func (k TaskKind) pod(at time.Duration, lengths stream) Pod {
 	pod := Pod{
-		Class: k.Class, Size: k.Size, Arrival: at, Category: k.Category, Arch: k.Arch, EnergyWeight: k.EnergyWeight,
+		Class: k.Class, Size: k.Size, Arrival: at, Category: k.Category, Arch: k.Arch,
+		Namespace: k.Namespace, EnergyWeight: k.EnergyWeight, Migration: k.Migration,
 	}
 	steps := int64((k.MaxRuntime-k.MinRuntime)/time.Millisecond) + 1
 	length := k.MinRuntime + time.Duration(lengths.below(steps))*time.Millisecond
