@@ -124,9 +124,9 @@ func TestTheWeightOfEnergyIsThatOfThePodElseOfItsNamespace(t *testing.T) {
 	t.Parallel()
 	green, own := 0.75, 0.25
 	sc := scene(pair, func(sc *scenario.Scenario) {
-		sc.Namespaces = []scenario.Namespace{{Name: "green", EnergyWeight: &green}, {Name: "plain"}}
+		sc.Namespaces = []scenario.Namespace{{Name: "green", EnergyWeight: &green}, {Name: "plain"}, {Name: "default", EnergyWeight: &own}}
 	})
-	names := map[string]*float64{"both": &own, "green": &green, "plain": nil, "nowhere": nil}
+	names := map[string]*float64{"both": &own, "green": &green, "plain": nil, "other": nil, "nowhere": &own}
 	var jobs []scenario.Pod
 	for name := range names {
 		p := job(name, gi, 0, 100*s)

@@ -113,16 +113,17 @@ func checkMoves(t *testing.T, name string, sc *scenario.Scenario, r *sim.Result)
 			continue
 		}
 		left := p.At // it was asked to go before it was copied
-		if strings.HasPrefix(p.Reason, "moved") {
+		withState := strings.HasPrefix(p.Reason, "moved")
+		switch {
+		case withState:
 			left -= cluster.Migration(sc.Migration).Time(100 << 20)
 			if arch[before.Flavor] != arch[p.Flavor] {
 				t.Errorf("%s: %s goes with its state from %s to %s", name, p.Pod, before.Flavor, p.Flavor)
 			}
-		} else if restarted[p.Pod] {
+		case restarted[p.Pod]:
 			t.Errorf("%s: %s is started anew twice", name, p.Pod)
-		} else {
-			restarted[p.Pod] = true
 		}
+		restarted[p.Pod] = restarted[p.Pod] || !withState
 		if stayed := left - before.At; stayed < sc.Rescheduling.Residence {
 			t.Errorf("%s: %s moves after %v", name, p.Pod, stayed)
 		}
