@@ -118,12 +118,16 @@ func (s *Scenario) draw(p Pattern, seed uint64) ([]Pod, error) {
 		kinds[i] = s.TaskKinds[at]
 		sum += share.Weight
 	}
-	chosen, lengths := newStream(seed, p.Name+"/kinds"), newStream(seed, p.Name+"/runtimes")
+	chosen, lengths, weights := newStream(seed, p.Name+"/kinds"), newStream(seed, p.Name+"/runtimes"), newStream(seed, p.Name+"/weights")
 	times := p.times(seed, s.Horizon)
 	pods := make([]Pod, len(times))
 	for i, at := range times {
 		kind := kinds[pick(p.Mix, chosen.below(sum))]
 		pods[i] = kind.pod(at, lengths)
+		if share := float64(weights.below(1001)) / 1000; kind.Weights != nil {
+			h := kind.Weights.Least + float64(share*(kind.Weights.Most-kind.Weights.Least))
+			pods[i].EnergyWeight = &h
+		}
 		pods[i].Name = p.Name + "-" + strings.ReplaceAll(kind.Name, "_", "-") + "-" + strconv.Itoa(i)
 	}
 	return pods, nil

@@ -88,7 +88,7 @@ func TestEveryFieldIsRead(t *testing.T) {
   maxNodes: 4
   taskKinds:
   - {name: huge_one, class: batch, cpu: 8, memory: 1Ti, runtime: {min: 1m, max: 2m}, category: c, arch: arm64, energyWeight: 1, namespace: green, migration: restart}
-  - {name: api, class: service, cpu: 0, memory: 100, lifetime: 30m}
+  - {name: api, class: service, cpu: 0, memory: 100, lifetime: 30m, energyWeight: {min: 0.25, max: 1}}
   workload:
     pods:
     - {name: job.1, class: batch, cpu: 100m, memory: 0.9Gi, arrival: 1s, runtime: 3m, category: small, energyWeight: 0.618, migration: checkpoint, count: 3, arch: amd64}
@@ -145,7 +145,7 @@ func TestEveryFieldIsRead(t *testing.T) {
 			},
 		},
 		TaskKinds: []TaskKind{
-			{Name: "api", Class: class.Service, Size: packing.Size{MemoryBytes: 100}, MinRuntime: 30 * time.Minute, MaxRuntime: 30 * time.Minute, Category: "api"},
+			{Name: "api", Class: class.Service, Size: packing.Size{MemoryBytes: 100}, MinRuntime: 30 * time.Minute, MaxRuntime: 30 * time.Minute, Category: "api", Weights: &WeightRange{0.25, 1}},
 			{Name: "batch_large", Class: class.Batch, Size: packing.Size{MemoryBytes: 966_367_642, MilliCPU: 300}, MinRuntime: 9 * time.Minute, MaxRuntime: 12 * time.Minute, Category: "batch_large"},
 			{Name: "batch_med", Class: class.Batch, Size: packing.Size{MemoryBytes: 644_245_095, MilliCPU: 200}, MinRuntime: 4 * time.Minute, MaxRuntime: 8 * time.Minute, Category: "batch_med"},
 			{Name: "batch_small", Class: class.Batch, Size: packing.Size{MemoryBytes: 322_122_548, MilliCPU: 100}, MinRuntime: time.Minute, MaxRuntime: 4 * time.Minute, Category: "batch_small"},
@@ -250,6 +250,9 @@ func TestFaultsSayWhereAndWhatWouldBeRight(t *testing.T) {
 		{"  namespaces: [{energyWeight: 1}]", `spec.namespaces[0].name: is missing`},
 		{"  namespaces: [{name: a, energyWeight: 2}]", `spec.namespaces[0].energyWeight: "2" is too large, want at most 1`},
 		{"  namespaces: [{name: a}, {name: a}]", `spec.namespaces[1]: is a second entry for namespace "a"`},
+		{kind("name: k, class: service, energyWeight: {min: 0.5, max: 0.4}"), `taskKinds[0].energyWeight.min: "0.5" is more than max`},
+		{kind("name: k, class: service, energyWeight: {min: 0}"), `taskKinds[0].energyWeight.max: is missing`},
+		{kind("name: k, class: service, energyWeight: {min: 0, max: 1.5}"), `taskKinds[0].energyWeight.max: "1.5" is too large`},
 		{"  rescheduling: {interval: soon}", `spec.rescheduling.interval: "soon" is no duration`},
 		{"  rescheduling: {gain: 0}", `spec.rescheduling.gain: "0" is zero`},
 		{"  rescheduling: {gain: 101}", `spec.rescheduling.gain: "101" is too large, want at most 100`},

@@ -257,6 +257,14 @@ type TaskKind struct {
 	Namespace    string
 	EnergyWeight *float64
 	Migration    Migratable
+	// Weights, if not nil, is what the EnergyWeight of each pod is drawn from.
+	Weights *WeightRange
+}
+
+// WeightRange is a range of weights of energy, both ends included. They are drawn uniformly
+// from a thousand and one in equal steps.
+type WeightRange struct {
+	Least, Most float64
 }
 
 // BuiltInKinds returns the four kinds of HTAS (Zhong and Buyya, ACM TOIT 2020,

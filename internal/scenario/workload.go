@@ -40,10 +40,10 @@ func (b *builder) podFields(c *class.Class, size *packing.Size, category, arch *
 }
 
 // moving are the fields about where pods run, which traces have too.
-func (b *builder) moving(namespace *string, weight **float64, m *Migratable) []field {
+func (b *builder) moving(namespace *string, weight func(v value), m *Migratable) []field {
 	return []field{
 		optional("namespace", into(namespace, b.namespaceName)),
-		optional("energyWeight", into(weight, b.weight)),
+		optional("energyWeight", weight),
 		optional("migration", into(m, oneOf(b.reader, "checkpoint, restart or never", map[string]Migratable{
 			string(MoveWithState): MoveWithState, string(MoveAnew): MoveAnew, string(MoveNever): MoveNever,
 		}))),
@@ -53,6 +53,23 @@ func (b *builder) moving(namespace *string, weight **float64, m *Migratable) []f
 func (b *builder) weight(v value) *float64 {
 	h := b.ratio(0, 1)(v)
 	return &h
+}
+
+// weights reads the weight of a kind, or the range that weights are drawn from.
+func (b *builder) weights(k *TaskKind) func(v value) {
+	return func(v value) {
+		if len(v.node.Content) == 0 {
+			k.EnergyWeight = b.weight(v)
+			return
+		}
+		var r WeightRange
+		if b.object(v,
+			required("min", "a weight such as 0", into(&r.Least, b.ratio(0, 1))),
+			required("max", "a weight such as 1", into(&r.Most, b.ratio(0, 1)))) && r.Least > r.Most {
+			b.bad(child(v, "min"), errors.New("is more than max, want at most that"))
+		}
+		k.Weights = &r
+	}
 }
 
 func (b *builder) podClass(v value) class.Class {
@@ -70,7 +87,7 @@ func (b *builder) category(v value) string {
 
 func (b *builder) task(_ int, v value) {
 	t := Task{Count: 1}
-	ok := b.object(v, append(append(b.podFields(&t.Class, &t.Size, &t.Category, &t.Arch), b.moving(&t.Namespace, &t.EnergyWeight, &t.Migration)...),
+	ok := b.object(v, append(append(b.podFields(&t.Class, &t.Size, &t.Category, &t.Arch), b.moving(&t.Namespace, into(&t.EnergyWeight, b.weight), &t.Migration)...),
 		required("name", "a pod name", into(&t.Name, b.podName)),
 		optional("arrival", into(&t.Arrival, b.duration)),
 		optional("runtime", into(&t.Runtime, b.positive)),
@@ -126,7 +143,7 @@ func (b *builder) trace(_ int, v value) {
 	t := Trace{TimeScale: 1}
 	var like Pod
 	file := v
-	ok := b.object(v, append(b.moving(&like.Namespace, &like.EnergyWeight, &like.Migration),
+	ok := b.object(v, append(b.moving(&like.Namespace, into(&like.EnergyWeight, b.weight), &like.Migration),
 		required("file", "the path of a trace", func(v value) { file = v }),
 		optional("name", into(&t.Name, b.entryName)),
 		optional("timeScale", into(&t.TimeScale, b.ratio(1, millionths))),
@@ -292,7 +309,7 @@ func (b *builder) taskKind(_ int, v value) {
 			b.bad(child(v, "min"), errors.New("is more than max, want at most that"))
 		}
 	}
-	ok := b.object(v, append(append(b.podFields(&k.Class, &k.Size, &k.Category, &k.Arch), b.moving(&k.Namespace, &k.EnergyWeight, &k.Migration)...),
+	ok := b.object(v, append(append(b.podFields(&k.Class, &k.Size, &k.Category, &k.Arch), b.moving(&k.Namespace, b.weights(&k), &k.Migration)...),
 		required("name", "the kind's name", into(&k.Name, b.kindName)),
 		optional("runtime", length),
 		optional("lifetime", length))...)
