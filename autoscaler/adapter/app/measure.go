@@ -84,7 +84,7 @@ func (o *Options) kubelets() (target.Job, bool) {
 	}
 	job := target.Job{
 		Name: target.KubeletsJob, HonorLabels: true, Only: target.KubeletSeries, BearerTokenFile: token,
-		CAFile: cmp.Or(k.CAFile, o.Config.TLSClientConfig.CAFile), InsecureSkipVerify: k.Insecure,
+		CAFile: cmp.Or(k.CAFile, o.Config.CAFile), InsecureSkipVerify: k.Insecure,
 	}
 	if k.Insecure {
 		job.CAFile = ""
