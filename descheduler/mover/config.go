@@ -9,6 +9,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/internal/moves"
 )
 
@@ -88,6 +89,8 @@ type Energy struct {
 	Weight float64
 	// IdleCounts says that what a machine without pods draws could be saved.
 	IdleCounts bool
+	// Tariff has joules count by what they cost or emit in the zone of a node.
+	Tariff Tariff
 }
 
 // Defaults are what the flags say if nothing is given.
@@ -97,7 +100,8 @@ func Defaults() Config {
 		After: 5 * time.Minute, QueueEmpty: 5 * time.Minute, Residence: 10 * time.Minute, MaxNodes: 2, MaxPods: 20,
 		DrainTimeout: 15 * time.Minute, Horizon: time.Hour, BillingPeriod: time.Minute, CPUHour: 0.03, GiBHour: 0.004,
 		Bandwidth: cluster.DefaultMigration.BitsPerSecond,
-		Energy:    Energy{Mode: Observe, Interval: time.Minute, Gain: moves.DefaultGain, Weight: score.DefaultWeight, IdleCounts: true},
+		Energy: Energy{Mode: Observe, Interval: time.Minute, Gain: moves.DefaultGain, Weight: score.DefaultWeight, IdleCounts: true,
+			Tariff: Tariff{Unit: tariff.Dollars, MaxAge: tariff.DefaultMaxAge}},
 	}
 }
 
@@ -130,6 +134,9 @@ func (e *Energy) addFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&e.Gain, "energy-moves-gain", e.Gain, "by how many points of 100 moving must score better than staying, all that it takes included")
 	flags.Float64Var(&e.Weight, "default-energy-weight", e.Weight, "`weight` of energy against runtime, from 0 to 1, of pods and namespaces without annotation supercargo.dev/energy-weight")
 	flags.BoolVar(&e.IdleCounts, "idle-power-counts", e.IdleCounts, "count what a machine without pods draws as saved: nodes that are empty are switched off or given back")
+	flags.StringVar(&e.Tariff.File, "energy-tariff-file", e.Tariff.File, "CSV `file` with columns time, zone and dollars_per_kwh or grams_per_kwh: joules count by what they cost in the zone of a node; read anew each time (default: they count the same everywhere)")
+	flags.StringVar((*string)(&e.Tariff.Unit), "energy-tariff-unit", string(e.Tariff.Unit), "by which column joules count: Dollars or Grams, of CO2 equivalent")
+	flags.DurationVar(&e.Tariff.MaxAge, "energy-tariff-max-age", e.Tariff.MaxAge, "for how long a value of the file holds that no later one of its zone follows")
 }
 
 func (e *Energy) validate() error {
@@ -145,7 +152,7 @@ func (e *Energy) validate() error {
 	if !(e.Weight >= 0 && e.Weight <= 1) {
 		return fmt.Errorf("--default-energy-weight: %v: want 0 to 1", e.Weight)
 	}
-	return nil
+	return e.Tariff.validate()
 }
 
 // Off reports whether nothing is decided at all.

@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -41,9 +42,11 @@ func (r *round) improve(ctx context.Context) error {
 	if err != nil || len(profiles) == 0 {
 		return err
 	}
+	machines := r.machines(profiles)
+	r.price(ctx, &machines)
 	transfers := moves.Better(moves.BetterConfig{
 		Gain: int64(e.Gain), PodResidence: r.Config.Residence, Budget: moves.Budget{Pods: r.Config.MaxPods}, IdleCounts: e.IdleCounts,
-	}, r.machines(profiles), r.improvable())
+	}, machines, r.improvable())
 	if len(transfers) == 0 {
 		return nil
 	}
@@ -136,10 +139,17 @@ func (r *round) decideTransfers(transfers []moves.Transfer) {
 	d.Energy = nil
 	for i := range transfers[:min(len(transfers), mostListed)] {
 		t := &transfers[i]
-		d.Energy = append(d.Energy, DecidedTransfer{
+		decided := DecidedTransfer{
 			Time: metav1.NewTime(r.now), Pod: t.Pod, From: t.From, Target: t.To, Method: string(methodOf(t)),
 			Joules: t.Joules, SoonerSeconds: t.Sooner.Seconds(), Reason: clip(t.Reason),
-		})
+		}
+		switch {
+		case t.Priced && r.tariff.Unit() == tariff.Grams:
+			decided.CO2Grams = &t.Saves
+		case t.Priced:
+			decided.Dollars = &t.Saves
+		}
+		d.Energy = append(d.Energy, decided)
 	}
 }
 
@@ -174,6 +184,9 @@ func (r *round) carryOver(ctx context.Context, transfers []moves.Transfer) error
 		if asked == drain.Migration {
 			metricMoves.WithLabelValues("migration").Inc()
 			metricExpectedJoules.Add(max(0, t.Joules))
+			if t.Priced {
+				metricExpectedEnergy.WithLabelValues(string(r.tariff.Unit())).Add(max(0, t.Saves))
+			}
 			r.tellPod(pod, "Moving", "to node %s: %s", t.To, t.Reason)
 		}
 	}

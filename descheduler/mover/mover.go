@@ -37,6 +37,7 @@ import (
 	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/operator"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/tarifffile"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -60,6 +61,7 @@ type Mover struct {
 	selector labels.Selector
 	learned  *runtimes.Learner
 	planner  *moves.Planner
+	tariff   *tarifffile.File // nil where joules count the same everywhere
 	memory   memory
 }
 
@@ -78,6 +80,8 @@ type memory struct {
 	// next is when the next plan is due, and improves when it is looked next which pods
 	// suit other machines better.
 	next, improves time.Time
+	// unpriced is why the tariff is of no use, as said last.
+	unpriced string
 }
 
 // said is an Event on a node or a pod.
@@ -105,6 +109,7 @@ func New(m Mover) (*Mover, error) {
 		return nil, fmt.Errorf("--consolidation-node-selector: %w", err)
 	}
 	m.learned, m.planner = runtimes.NewLearner(), moves.NewPlanner(m.Config.planner())
+	m.tariff = openTariff(m.Config.Energy.Tariff)
 	m.memory = memory{busy: m.Clock.Now(), spared: map[string]spared{}, said: map[said]time.Time{}}
 	return &m, nil
 }

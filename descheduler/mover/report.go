@@ -36,6 +36,12 @@ var (
 	metricExpectedJoules = register(prometheus.NewCounter(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "expected_savings_joules_total", Help: "What pods were expected to take less by being moved to machines that suit them better; below 0 moves are left out.",
 	}))
+	metricExpectedEnergy = register(prometheus.NewCounterVec(prometheus.CounterOpts{
+		Subsystem: subsystem, Name: "expected_energy_savings_total", Help: "What the energy of pods was expected to cost or emit less by being moved, by the unit of the tariff; below 0 moves are left out.",
+	}, []string{"unit"}))
+	metricTariffZones = register(prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Subsystem: subsystem, Name: "tariff_zones", Help: "Zones of the tariff, by whether they have a price now: Priced, or Without since it has expired or is to come. There are none when the file cannot be read.",
+	}, []string{"state"}))
 	metricExpectedSavings = register(prometheus.NewCounter(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "expected_savings_dollars_total", Help: "What the decisions were expected to save beyond what they cost.",
 	}))
@@ -115,7 +121,11 @@ type DecidedTransfer struct {
 	// Joules and SoonerSeconds are what the rest of its work is expected to take less.
 	Joules        float64 `json:"joules"`
 	SoonerSeconds float64 `json:"soonerSeconds"`
-	Reason        string  `json:"reason"`
+	// Dollars or CO2Grams is what that energy is expected to cost or emit less, where a tariff
+	// says.
+	Dollars  *float64 `json:"dollars,omitempty"`
+	CO2Grams *float64 `json:"co2Grams,omitempty"`
+	Reason   string   `json:"reason"`
 }
 
 // paid is what the nodes cost that have not been emptied, in micro-dollars per hour.

@@ -22,6 +22,7 @@ import (
 type explainFlags struct {
 	kubeconfig, namespace, output string
 	energyWeight                  float64
+	priceFile, carbonFile         string
 }
 
 func newExplainCommand() *cobra.Command {
@@ -55,7 +56,10 @@ each node, and how the plugin EnergyPerformance scores that.`,
   supercargo explain migration/work-0-x7k2p-8k2lq -n jobs
 
   # On which machine would this pod take the least energy?
-  supercargo explain pod/work-0-x7k2p -n jobs --energy-weight 1`,
+  supercargo explain pod/work-0-x7k2p -n jobs --energy-weight 1
+
+  # And on which would it emit the least, with the carbon intensities that the scheduler has?
+  supercargo explain pod/work-0-x7k2p -n jobs --carbon-file carbon.csv`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return explain(cmd.Context(), cmd.OutOrStdout(), args[0], flags)
@@ -68,6 +72,8 @@ each node, and how the plugin EnergyPerformance scores that.`,
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of a policy, a pool, a migration or a pod (default: that of the kubeconfig)")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print: text or json")
 	cmd.Flags().Float64Var(&flags.energyWeight, "energy-weight", score.DefaultWeight, "for a pod: weight of energy against runtime, from 0 to 1, where neither it nor its namespace says")
+	cmd.Flags().StringVar(&flags.priceFile, "price-file", "", "for a pod: CSV `file` with columns time, dollars_per_kwh and zone; joules count by them, as with a tariff in the plugin's arguments")
+	cmd.Flags().StringVar(&flags.carbonFile, "carbon-file", "", "for a pod: the same with grams_per_kwh, of CO2 equivalent")
 	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is defined above
 	}

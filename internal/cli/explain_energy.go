@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/internal/energy/tariff"
 )
 
 // explainProfile says whether a profile is used, what it is made of, and how far it is
@@ -80,6 +81,7 @@ type explainedPod struct {
 	EnergyWeight float64         `json:"energyWeight"`
 	WeightFrom   score.Origin    `json:"weightFrom"`
 	Note         string          `json:"note,omitempty"`
+	Unit         tariff.Unit     `json:"energyCountsBy,omitempty"`
 	Nodes        []explainedNode `json:"nodes"`
 }
 
@@ -94,6 +96,10 @@ type explainedNode struct {
 	EnergyTrust    float64 `json:"energyTrustRatio"`
 	RuntimeTrust   float64 `json:"runtimeTrustRatio"`
 	Doubts         string  `json:"doubts,omitempty"`
+	// Zone, PerKWh and Cost are there with a tariff, the last two where it has a value.
+	Zone   string   `json:"zone,omitempty"`
+	PerKWh *float64 `json:"perKWh,omitempty"`
+	Cost   *float64 `json:"energyCost,omitempty"`
 }
 
 // explainPod scores all nodes for a pod as EnergyPerformance would now, with idle power
@@ -101,6 +107,11 @@ type explainedNode struct {
 func explainPod(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
 	if h := flags.energyWeight; !(h >= 0 && h <= 1) {
 		return badInput(fmt.Errorf("--energy-weight %v: want a number from 0 to 1", h))
+	}
+	now := time.Now()
+	prices, unit, err := flags.tariff()
+	if err != nil {
+		return badInput(err)
 	}
 	c, namespace, err := namespacedClient(flags.kubeconfig, flags.namespace)
 	if err != nil {
@@ -118,12 +129,12 @@ func explainPod(ctx context.Context, w io.Writer, name string, flags explainFlag
 	if err := c.List(ctx, &profiles); err != nil && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("read machine profiles: %w", err)
 	}
-	nodes, err := comparedNodes(ctx, c, &pod)
+	nodes, zones, err := comparedNodes(ctx, c, &pod, func(zone string) tariff.Price { return prices.At(zone, now, tariff.DefaultMaxAge) })
 	if err != nil {
 		return err
 	}
 	weight, wrong := score.WeightOf(pod.Annotations, ns.Annotations, flags.energyWeight)
-	e := explainedPod{Pod: namespace + "/" + name, EnergyWeight: weight.H, WeightFrom: weight.Origin}
+	e := explainedPod{Pod: namespace + "/" + name, EnergyWeight: weight.H, WeightFrom: weight.Origin, Unit: unit}
 	if weight.Origin == score.FromProfile {
 		e.WeightFrom = "--energy-weight"
 	}
@@ -135,8 +146,12 @@ func explainPod(ctx context.Context, w io.Writer, name string, flags explainFlag
 		// What is wrong with a profile is said when the profile is explained.
 		_ = book.Put(&profiles.Items[i])
 	}
-	for _, l := range score.Compare(weight.H, score.SizeOf(&pod), nodes, book.Set(), time.Now()) {
-		e.Nodes = append(e.Nodes, explained(l))
+	for _, l := range score.Compare(weight.H, score.SizeOf(&pod), nodes, book.Set(), now) {
+		n := explained(l)
+		if unit != "" {
+			n.priced(l, zones[n.Node])
+		}
+		e.Nodes = append(e.Nodes, n)
 	}
 	if flags.output == "json" {
 		return writeJSON(w, e)
@@ -144,16 +159,31 @@ func explainPod(ctx context.Context, w io.Writer, name string, flags explainFlag
 	return e.print(w)
 }
 
-// comparedNodes returns the nodes of a cluster. One is idle when no other pod is on it but
-// those that every node has.
-func comparedNodes(ctx context.Context, c client.Client, of *corev1.Pod) ([]score.Node, error) {
+// tariff reads what joules count by; a file may be named for one unit.
+func (f explainFlags) tariff() (t tariff.Tariff, unit tariff.Unit, err error) {
+	switch {
+	case f.priceFile != "" && f.carbonFile != "":
+		return t, "", errors.New("--price-file and --carbon-file: joules count by one of the two")
+	case f.priceFile != "":
+		t, err = readTariff("price", false, 0, f.priceFile, tariff.Dollars.Column())
+		return t, tariff.Dollars, err
+	case f.carbonFile != "":
+		t, err = readTariff("carbon", false, 0, f.carbonFile, tariff.Grams.Column())
+		return t, tariff.Grams, err
+	}
+	return t, "", nil
+}
+
+// comparedNodes returns the nodes of a cluster, with what a kWh costs in their zones, and the
+// zones by node. One is idle when no other pod is on it but those that every node has.
+func comparedNodes(ctx context.Context, c client.Client, of *corev1.Pod, price func(zone string) tariff.Price) ([]score.Node, map[string]string, error) {
 	var nodes corev1.NodeList
 	if err := c.List(ctx, &nodes); err != nil {
-		return nil, fmt.Errorf("read nodes: %w", err)
+		return nil, nil, fmt.Errorf("read nodes: %w", err)
 	}
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods); err != nil {
-		return nil, fmt.Errorf("read pods: %w", err)
+		return nil, nil, fmt.Errorf("read pods: %w", err)
 	}
 	busy := map[string]bool{}
 	for i := range pods.Items {
@@ -162,12 +192,13 @@ func comparedNodes(ctx context.Context, c client.Client, of *corev1.Pod) ([]scor
 			busy[p.Spec.NodeName] = true
 		}
 	}
-	compared := make([]score.Node, len(nodes.Items))
+	compared, zones := make([]score.Node, len(nodes.Items)), map[string]string{}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		compared[i] = score.Node{Name: n.Name, MachineType: score.MachineType(n.Labels), Idle: !busy[n.Name]}
+		zones[n.Name] = n.Labels[corev1.LabelTopologyZone]
+		compared[i] = score.Node{Name: n.Name, MachineType: score.MachineType(n.Labels), Idle: !busy[n.Name], Price: price(zones[n.Name])}
 	}
-	return compared, nil
+	return compared, zones, nil
 }
 
 func explained(l score.Line) explainedNode {
@@ -179,16 +210,31 @@ func explained(l score.Line) explainedNode {
 	return n
 }
 
+// priced says what the energy costs on the node.
+func (n *explainedNode) priced(l score.Line, zone string) {
+	n.Zone = zone
+	if p := l.Node.Price; p.Known {
+		n.PerKWh = &p.PerKWh
+	}
+	if cost, known := l.Option.Cost(); known && l.Option.Known {
+		n.Cost = &cost
+	}
+}
+
 func (e explainedPod) print(w io.Writer) error {
 	fmt.Fprintf(w, "Pod %s: energy weighs %g against runtime (%s)\n", e.Pod, e.EnergyWeight, e.WeightFrom)
 	if e.Note != "" {
 		fmt.Fprintln(w, e.Note)
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "\nNODE\tMACHINE TYPE\tSCORE\tENERGY J\tRUNTIME S\tTRUST\tNOTE")
+	header := ""
+	if e.Unit != "" {
+		header = "ZONE\tENERGY COSTS\t"
+	}
+	fmt.Fprintf(t, "\nNODE\tMACHINE TYPE\tSCORE\tENERGY J\tRUNTIME S\tTRUST\t%sNOTE\n", header)
 	for _, n := range e.Nodes {
 		if !n.Known {
-			fmt.Fprintf(t, "%s\t%s\t%d\t?\t?\t-\tnothing is known about this machine type\n", n.Node, orUnknown(n.MachineType), n.Score)
+			fmt.Fprintf(t, "%s\t%s\t%d\t?\t?\t-\t%snothing is known about this machine type\n", n.Node, orUnknown(n.MachineType), n.Score, n.costText(e.Unit))
 			continue
 		}
 		var notes []string
@@ -198,8 +244,23 @@ func (e explainedPod) print(w io.Writer) error {
 		if n.Doubts != "" {
 			notes = append(notes, n.Doubts)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%.4g\t%.4g\t%.0f %%\t%s\n", n.Node, n.MachineType, n.Score, n.EnergyJoules, n.RuntimeSeconds,
-			100*min(n.EnergyTrust, n.RuntimeTrust), strings.Join(notes, "; "))
+		if e.Unit != "" && n.PerKWh == nil {
+			notes = append(notes, "no price is known for the zone: that of the others, or none, counts")
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%.4g\t%.4g\t%.0f %%\t%s%s\n", n.Node, n.MachineType, n.Score, n.EnergyJoules, n.RuntimeSeconds,
+			100*min(n.EnergyTrust, n.RuntimeTrust), n.costText(e.Unit), strings.Join(notes, "; "))
 	}
 	return t.Flush()
+}
+
+// costText has the cells that are there with a tariff.
+func (n *explainedNode) costText(unit tariff.Unit) string {
+	if unit == "" {
+		return ""
+	}
+	cost := "?"
+	if n.Cost != nil {
+		cost = unit.Format(*n.Cost)
+	}
+	return orUnknown(n.Zone) + "\t" + cost + "\t"
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
@@ -38,8 +40,10 @@ func sampleProfile(t *testing.T, change ...func(*v1alpha1.MachineProfile)) *v1al
 // that is not known, a pod that fits them, and the profiles.
 func energyServer(t *testing.T, profiles ...v1alpha1.MachineProfile) (kubeconfig string) {
 	t.Helper()
-	typed := func(machineType string) func(*corev1.Node) {
-		return func(n *corev1.Node) { n.Labels[v1alpha1.LabelMachineType] = machineType }
+	typed := func(machineType, zone string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Labels[v1alpha1.LabelMachineType], n.Labels[corev1.LabelTopologyZone] = machineType, zone
+		}
 	}
 	busy, pod := fixtures.Pod("other", 1, 1), fixtures.Pod("work", 500, 2<<30, func(p *corev1.Pod) { p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"} })
 	busy.Spec.NodeName = "xeon-a"
@@ -62,7 +66,7 @@ func energyServer(t *testing.T, profiles ...v1alpha1.MachineProfile) (kubeconfig
 		"/api/v1/namespaces/default/pods/work": pod,
 		"/api/v1/pods":                         corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{*busy, *pod}},
 		"/api/v1/nodes": corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, Items: []corev1.Node{
-			*fixtures.Node("riddle", 8000, 32<<30), *fixtures.Node("xeon-b", 8000, 32<<30, typed("xeon-8")), *fixtures.Node("xeon-a", 8000, 32<<30, typed("xeon-8")),
+			*fixtures.Node("riddle", 8000, 32<<30), *fixtures.Node("xeon-b", 8000, 32<<30, typed("xeon-8", "west")), *fixtures.Node("xeon-a", 8000, 32<<30, typed("xeon-8", "east")),
 		}},
 		"/apis/supercargo.dev/v1alpha1/machineprofiles": v1alpha1.MachineProfileList{TypeMeta: metav1.TypeMeta{APIVersion: "supercargo.dev/v1alpha1", Kind: "MachineProfileList"}, Items: profiles},
 	}
@@ -111,6 +115,38 @@ func TestExplainSaysWhereAPodTakesLess(t *testing.T) {
 	var e explainedPod
 	if err := json.Unmarshal([]byte(stdout), &e); code != 0 || err != nil || len(e.Nodes) != 3 || e.Nodes[0].EnergyJoules != 476 || e.Nodes[1].Known || !e.Nodes[2].Idle {
 		t.Errorf("exit %d, %s, %v: %s", code, stderr, err, stdout)
+	}
+}
+
+// TestExplainSaysWhereEnergyIsCleaner: 476 J at 3600 g/kWh against 15416 J at 36 g/kWh.
+func TestExplainSaysWhereEnergyIsCleaner(t *testing.T) {
+	kubeconfig := energyServer(t, *sampleProfile(t))
+	row := func(zone string, grams int, ago time.Duration) string {
+		return fmt.Sprintf("%s,%s,%d\n", time.Now().Add(-ago).UTC().Format(time.RFC3339), zone, grams)
+	}
+	file := writeFile(t, "time,zone,grams_per_kwh\n"+row("east", 3600, time.Hour)+row("west", 36, time.Hour))
+	code, stdout, stderr := supercargo(t, "", "explain", "pod/work", "--carbon-file", file, "--kubeconfig", kubeconfig)
+	for _, want := range []string{
+		"NODE MACHINE TYPE SCORE ENERGY J RUNTIME S TRUST ZONE ENERGY COSTS NOTE",
+		"xeon-b xeon-8 68 1.542e+04 249 100 % west 0.154 g CO2 idle",
+		"xeon-a xeon-8 1 476 249 100 % east 0.476 g CO2",
+		"riddle ? 34 ? ? - ? ? nothing is known",
+	} {
+		if code != 0 || !strings.Contains(strings.Join(strings.Fields(stdout), " "), want) {
+			t.Errorf("exit %d, no %q: %s\n%s", code, want, stderr, stdout)
+		}
+	}
+	expired := writeFile(t, "time,zone,grams_per_kwh\n"+row("east", 3600, 25*time.Hour)+row("west", 36, 25*time.Hour))
+	code, stdout, stderr = supercargo(t, "", "explain", "pod/work", "--carbon-file", expired, "-o", "json", "--kubeconfig", kubeconfig)
+	var e explainedPod
+	if err := json.Unmarshal([]byte(stdout), &e); code != 0 || err != nil || e.Unit != tariff.Grams || e.Nodes[0].Node != "xeon-a" || e.Nodes[0].Cost != nil || e.Nodes[0].Zone != "east" {
+		t.Errorf("exit %d, %s, %v: want scores by joules: %s", code, stderr, err, stdout)
+	}
+	for flag, says := range map[string]string{"--price-file=" + file: "dollars_per_kwh", "--price-file=x --carbon-file=y": "one of the two", "--carbon-file=/none": "/none"} {
+		code, _, stderr := supercargo(t, "", append([]string{"explain", "pod/work", "--kubeconfig", kubeconfig}, strings.Fields(flag)...)...)
+		if code != 2 || !strings.Contains(stderr, says) {
+			t.Errorf("%s: exit %d, %s; want 2 and %q", flag, code, stderr, says)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -41,6 +42,10 @@ type Machines struct {
 	// against runtime, in [0, 1].
 	Type   func(*cluster.Node) string
 	Weight func(*cluster.Pod) float64
+	// Price returns what a kWh costs on average where a node is from Now until a moment, in
+	// Unit; nil where joules count the same everywhere.
+	Price func(n *cluster.Node, until time.Time) tariff.Price
+	Unit  tariff.Unit
 	// Now tells the age of the profiles.
 	Now time.Time
 }
@@ -58,6 +63,10 @@ type Transfer struct {
 	// one of them may be below 0.
 	Joules float64
 	Sooner time.Duration
+	// Saves is what that energy is expected to cost less, in the unit of the prices; Priced is
+	// false where they are not known, or do not count.
+	Saves  float64
+	Priced bool
 	// Reason says it in words.
 	Reason string
 }
@@ -72,6 +81,10 @@ type Transfer struct {
 // meanwhile, as if it ran there; at Risk, all it did is done again. A restart does all of it
 // again. It is moved if that scores better than staying by Gain: so it repays what the move
 // takes, in energy and in time, by the weights that its owner gave them.
+//
+// Where prices are known, what energy costs in the zone of a machine counts in its place, on
+// average over the time that the pod still has to run where it is; while it moves, what the
+// energy costs of the machine that it leaves.
 //
 // The state of a pod goes on only on its architecture; one that may be started anew goes to
 // any. Pods that move take their room from the others, the greatest gain first, ties by
@@ -155,13 +168,14 @@ func (b *betterment) wayOf(p *cluster.Pod) cluster.Method {
 type spot struct {
 	machineType string
 	idle        bool
+	price       tariff.Price
 	to          *room
 	option      score.Option
 }
 
 // best returns the best move of a pod, and where it goes; nil if it had better stay.
 func (b *betterment) best(c *candidate) (Transfer, *room) {
-	rest, here := b.end(&c.pod), b.predict(c, b.Type(c.from.node), b.IdleCounts && c.from.pods == 1)
+	rest, here := b.end(&c.pod), b.predict(c, c.from.node, b.IdleCounts && c.from.pods == 1)
 	if !here.Known || rest <= 0 {
 		return Transfer{}, nil
 	}
@@ -187,19 +201,42 @@ func (b *betterment) best(c *candidate) (Transfer, *room) {
 		Pod: c.pod.Name, From: c.from.Name, To: to.to.Name, Method: c.way, Takes: b.stands(c), Score: results[at].Score, Stays: results[0].Score,
 		Joules: float64(options[0].Joules() - options[at].Joules()), Sooner: seconds(options[0].Runtime.Value - options[at].Runtime.Value),
 	}
-	t.Reason = fmt.Sprintf("%s scores %d on a machine of type %s, which takes %.0f J and %v for the rest, and %d where it is, of type %s, which takes %.0f J and %v",
-		c.pod.Name, t.Score, to.machineType, options[at].Joules(), seconds(options[at].Runtime.Value),
-		t.Stays, b.Type(c.from.node), options[0].Joules(), seconds(options[0].Runtime.Value))
+	stays, staysKnown := options[0].Cost()
+	goes, goesKnown := options[at].Cost()
+	if t.Priced = staysKnown && goesKnown; t.Priced {
+		t.Saves = stays - goes
+	}
+	t.Reason = fmt.Sprintf("%s scores %d on a machine of type %s, which takes %s and %v for the rest, and %d where it is, of type %s, which takes %s and %v",
+		c.pod.Name, t.Score, to.machineType, b.text(&options[at]), seconds(options[at].Runtime.Value),
+		t.Stays, b.Type(c.from.node), b.text(&options[0]), seconds(options[0].Runtime.Value))
 	return t, to.to
+}
+
+// text writes the energy of an option, and what it costs if that is known.
+func (b *betterment) text(o *score.Option) string {
+	text := fmt.Sprintf("%.0f J", o.Joules())
+	if cost, known := o.Cost(); known {
+		text += " for " + b.Unit.Format(cost)
+	}
+	return text
 }
 
 func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
 }
 
-func (b *betterment) predict(c *candidate, machineType string, idle bool) score.Option {
+func (b *betterment) predict(c *candidate, on *cluster.Node, idle bool) score.Option {
 	size := profile.Size{MilliCPU: c.pod.Size.MilliCPU, MemoryBytes: c.pod.Size.MemoryBytes}
-	return score.Predict(b.Profiles[machineType], size, idle, b.Now)
+	o := score.Predict(b.Profiles[b.Type(on)], size, idle, b.Now)
+	o.Price = b.price(c, on)
+	return o
+}
+
+func (b *betterment) price(c *candidate, on *cluster.Node) tariff.Price {
+	if b.Price == nil {
+		return tariff.Price{}
+	}
+	return b.Price(on, b.Now.Add(b.end(&c.pod)))
 }
 
 // spots returns where a pod could go, one node for each kind of which something is known,
@@ -212,16 +249,16 @@ func (b *betterment) spots(c *candidate, here score.Option) []spot {
 		if to == c.from || !to.holds(&c.pod) || !b.rules.suits(&c.pod, to) || b.rules.conflict(&c.pod, to.at) != "" {
 			continue
 		}
-		machineType, idle := b.Type(to.node), b.IdleCounts && to.pods == 0
-		at := slices.IndexFunc(all, func(p spot) bool { return p.machineType == machineType && p.idle == idle })
+		machineType, idle, price := b.Type(to.node), b.IdleCounts && to.pods == 0, b.price(c, to.node)
+		at := slices.IndexFunc(all, func(p spot) bool { return p.machineType == machineType && p.idle == idle && p.price == price })
 		if at >= 0 {
 			if packing.CompareFit(to.Node, all[at].to.Node) < 0 {
 				all[at].to = to
 			}
 			continue
 		}
-		if there := b.predict(c, machineType, idle); there.Known {
-			all = append(all, spot{machineType, idle, to, b.moved(c, here, there)})
+		if there := b.predict(c, to.node, idle); there.Known {
+			all = append(all, spot{machineType, idle, price, to, b.moved(c, here, there)})
 		}
 	}
 	return all
@@ -242,7 +279,7 @@ func (b *betterment) moved(c *candidate, here, there score.Option) score.Option 
 	}
 	slower := there.Runtime.Value / here.Runtime.Value
 	o := scaled(there, (rest+done)*slower+stands)
-	o.Energy.Value += float64(scaled(here, stands).Joules()) // the old machine waits as well
+	o.Before, o.BeforePrice = scaled(here, stands).Joules(), here.Price // the old machine waits as well
 	o.Energy.Trust, o.Runtime.Trust = min(o.Energy.Trust, here.Energy.Trust), min(o.Runtime.Trust, here.Runtime.Trust)
 	return o
 }

@@ -13,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -178,6 +179,65 @@ func TestWhatAMoveIsExpectedToSave(t *testing.T) {
 	joules, sooner := 40*3600-(2.5*runs+40*30), 3600-runs
 	if math.Abs(got[0].Joules-joules) > 1e-6 || math.Abs(got[0].Sooner.Seconds()-sooner) > 1e-3 || got[0].Takes != 30*time.Second {
 		t.Errorf("%+v, want %v J and %v s", got[0], joules, sooner)
+	}
+}
+
+// TestPodsMoveWhereTheirEnergyIsCheaper has machines of one type in zones, named by their
+// nodes, that cost what prices say.
+func TestPodsMoveWhereTheirEnergyIsCheaper(t *testing.T) {
+	stays := job("a", 1, 1)
+	tests := []struct {
+		name   string
+		flavor string // of the node to go to
+		h      float64
+		prices map[string]float64
+		want   []string
+	}{
+		{"a cheaper zone", "fast", 1, map[string]float64{"m": 0.4, "n": 0.1}, []string{"a m>n migrate"}},
+		{"a dearer zone", "fast", 1, map[string]float64{"m": 0.1, "n": 0.4}, []string{}},
+		{"a frugal machine where energy is too dear", "frugal", 1, map[string]float64{"m": 0.1, "n": 0.5}, []string{}},
+		{"runtime alone", "fast", 0, map[string]float64{"m": 0.4, "n": 0.1}, []string{}},
+		{"so little cheaper that the move does not repay", "fast", 1, map[string]float64{"m": 0.4, "n": 0.399}, []string{}},
+		{"a price that is not known is the mean", "fast", 1, map[string]float64{"m": 0.4}, []string{}},
+		{"no price is known: joules alone", "frugal", 1, nil, []string{"a m>n migrate"}},
+	}
+	for _, tc := range tests {
+		m := machinesFor(tc.h)
+		m.Unit = tariff.Dollars
+		m.Price = func(n *cluster.Node, until time.Time) tariff.Price {
+			if until != noon.Add(time.Hour) {
+				t.Errorf("asked for the price until %v, want until the pod ends", until)
+			}
+			perKWh, known := tc.prices[n.Name]
+			return tariff.Price{PerKWh: perKWh, Known: known}
+		}
+		got := Better(BetterConfig{Gain: 1}, m, state(typed("fast", "m", stays), typed(tc.flavor, "n")))
+		if diff := cmp.Diff(tc.want, transfers(got)); diff != "" {
+			t.Errorf("%s: (-want +got):\n%s", tc.name, diff)
+		}
+		for _, g := range got {
+			if g.Priced != (tc.prices != nil) || g.Priced != strings.Contains(g.Reason, " J for $") {
+				t.Errorf("%s: %+v", tc.name, g)
+			}
+		}
+	}
+}
+
+func TestOfTheNodesOfATypeTheCheapestTakesThePod(t *testing.T) {
+	m := machinesFor(1)
+	perKWh := map[string]float64{"m": 0.4, "n": 0.3, "o": 0.1, "p": 0.2}
+	m.Price = func(n *cluster.Node, _ time.Time) tariff.Price {
+		return tariff.Price{PerKWh: perKWh[n.Name], Known: true}
+	}
+	got := Better(BetterConfig{}, m, state(typed("fast", "m", job("a", 1, 1)), typed("fast", "n"), typed("fast", "o"), typed("fast", "p")))
+	if diff := cmp.Diff([]string{"a m>o migrate"}, transfers(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// 40 W for an hour at 0.4; at 0.1 for half a minute more, in which the old machine draws
+	// as much at 0.4.
+	saves := 40.0 / 1000 * (0.4 - 0.1*3630/3600 - 0.4*30/3600)
+	if len(got) == 1 && (!got[0].Priced || math.Abs(got[0].Saves-saves) > 1e-9 || math.Abs(got[0].Joules+2*30*40) > 1e-6) {
+		t.Errorf("%+v, want to save $%v and take 2400 J more", got[0], saves)
 	}
 }
 

@@ -199,11 +199,15 @@ func nodeObject(m *machine) *corev1.Node {
 		corev1.ResourceMemory: *resource.NewQuantity(m.flavor.MemoryBytes, resource.BinarySI),
 		corev1.ResourcePods:   *resource.NewQuantity(m.flavor.MaxPods, resource.DecimalSI),
 	}
-	return &corev1.Node{
+	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: m.name, Labels: map[string]string{
 			corev1.LabelHostname: m.name, corev1.LabelInstanceTypeStable: m.flavor.Name, corev1.LabelArchStable: m.flavor.Arch,
 			v1alpha1.LabelClass: string(m.class), v1alpha1.LabelMachineType: m.flavor.MachineType,
 		}},
 		Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
 	}
+	if m.flavor.Zone != "" {
+		node.Labels[corev1.LabelTopologyZone] = m.flavor.Zone
+	}
+	return node
 }

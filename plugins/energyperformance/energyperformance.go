@@ -39,6 +39,7 @@ type Plugin struct {
 	namespaces corelisters.NamespaceLister
 	weight     float64
 	idleCounts bool
+	prices     score.Prices // nil where joules count the same everywhere
 	kinds      kinds
 }
 
@@ -67,6 +68,9 @@ func New(clk clock.PassiveClock, machines Machines) func(context.Context, runtim
 			weight:     *args.EnergyWeight,
 			idleCounts: args.IdlePower == configv1.IdlePowerCount,
 		}
+		if args.Tariff != nil {
+			p.CountBy(followTariff(ctx, args.Tariff, clk))
+		}
 		if machines == nil {
 			var err error
 			if p.machines, err = watched(ctx, handle); err != nil {
@@ -76,6 +80,10 @@ func New(clk clock.PassiveClock, machines Machines) func(context.Context, runtim
 		return p, nil
 	}
 }
+
+// CountBy has joules count by prices, before the first pod is scheduled. The arguments have
+// that done by a tariff in a file.
+func (p *Plugin) CountBy(prices score.Prices) { p.prices, p.kinds.zoned = prices, true }
 
 // Name returns the plugin's name.
 func (p *Plugin) Name() string { return Name }
@@ -100,12 +108,21 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 	size, now := score.SizeOf(pod), p.clock.Now()
 	options, known := make([]score.Option, len(present)), false
 	for k := range options {
-		if m := machines[p.kinds.types[k/2]]; present[k] && m != nil {
-			options[k], known = score.Predict(m, size, p.idleCounts && k%2 == 1, now), true
+		at := &p.kinds.places[k/2]
+		m := machines[at.machineType]
+		if !present[k] || m == nil {
+			continue
+		}
+		options[k], known = score.Predict(m, size, p.idleCounts && k%2 == 1, now), true
+		if p.prices != nil {
+			options[k].Price = p.prices.At(at.zone, now)
 		}
 	}
 	if !known {
 		return fwk.NewStatus(fwk.Skip)
+	}
+	if p.prices != nil {
+		countPriced(options)
 	}
 	s := make(scores, len(options))
 	score.Rank(p.weightOf(pod).H, options, s)

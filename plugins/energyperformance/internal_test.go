@@ -2,23 +2,31 @@ package energyperformance
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
+	configv1 "supercargo.dev/supercargo/api/config/v1"
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
@@ -103,9 +111,59 @@ func TestKindsFollowTheNodes(t *testing.T) {
 		info.SetNode(fixtures.Node("n", 1, 1, typed("b")))
 		kindOf()
 	}
-	if len(k.byGeneration) > spare+8 || len(k.types) != 1 {
-		t.Errorf("%d generations and types %v are kept of one node", len(k.byGeneration), k.types)
+	if len(k.byGeneration) > spare+8 || len(k.places) != 1 {
+		t.Errorf("%d generations and places %v are kept of one node", len(k.byGeneration), k.places)
 	}
+}
+
+// TestWhatATariffIsGoodForIsSaidWhenItChanges: in a bubble, time goes by when nobody works.
+func TestWhatATariffIsGoodForIsSaidWhenItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines := make(chan string, 10)
+		log := funcr.New(func(_, args string) { lines <- args }, funcr.Options{})
+		path, begin := filepath.Join(t.TempDir(), "prices.csv"), time.Now()
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), log))
+		prices := followTariff(ctx, &configv1.EnergyTariff{
+			File: path, Unit: configv1.EnergyDollars, RefreshInterval: metav1.Duration{Duration: time.Minute}, MaxAge: metav1.Duration{Duration: 90 * time.Minute},
+		}, clock.RealClock{})
+		said := func(want string) {
+			t.Helper()
+			if got := <-lines; !strings.Contains(got, want) {
+				t.Errorf("%s\nis said, want %q", got, want)
+			}
+		}
+		said("no such file")
+		write := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(path, []byte("time,zone,dollars_per_kwh\n"+text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		row := func(zone string, after time.Duration) string {
+			return begin.Add(after).UTC().Format(time.RFC3339) + "," + zone + ",0.25\n"
+		}
+		write(row("a", 0) + row("b", time.Hour))
+		said("some zones have no price")
+		if got := prices.At("a", time.Now()); got.PerKWh != 0.25 || time.Since(begin) != time.Minute {
+			t.Errorf("%+v after %v, want 0.25 after a minute", got, time.Since(begin))
+		}
+		said("all zones have a price")
+		if since := time.Since(begin); since != time.Hour {
+			t.Errorf("it is said after %v, want an hour", since)
+		}
+		said("some zones have no price")
+		said("no zone has a price")
+		if since := time.Since(begin); since != 151*time.Minute || prices.At("b", time.Now()).Known {
+			t.Errorf("it is said after %v, want after an hour and 90 min", since)
+		}
+		write("x")
+		said("line 2")
+		cancel()
+		synctest.Wait()
+		if len(lines) != 0 {
+			t.Errorf("%d lines more", len(lines))
+		}
+	})
 }
 
 func typed(machineType string) func(*corev1.Node) {
@@ -122,7 +180,7 @@ func model(joules, seconds float64) *profile.Machine {
 	return m
 }
 
-// cluster has nodes of four machine types and of one that is not known, every other of them
+// cluster has nodes of four machine types and of one that is not known, in three zones, every other of them
 // busy, each with ten pods of DaemonSets before any other.
 func cluster(nodes int) (profile.Set, []fwk.NodeInfo) {
 	machines := profile.Set{"a": model(1000, 50), "b": model(400, 200), "c": model(600, 100), "d": model(700, 80)}
@@ -140,7 +198,9 @@ func cluster(nodes int) (profile.Set, []fwk.NodeInfo) {
 			pods = append(pods, fixtures.Pod("p", 1, 1))
 		}
 		info := framework.NewNodeInfo(pods...)
-		info.SetNode(fixtures.Node("n", 8000, 32<<30, typed(types[i%len(types)])))
+		info.SetNode(fixtures.Node("n", 8000, 32<<30, typed(types[i%len(types)]), func(n *corev1.Node) {
+			n.Labels[corev1.LabelTopologyZone] = "eu-west-1"[:7+i%3]
+		}))
 		infos[i] = info
 	}
 	return machines, infos
@@ -161,24 +221,44 @@ func schedule(ctx context.Context, p *Plugin, pod *corev1.Pod, infos []fwk.NodeI
 // nodes there are.
 func TestScoringANodeAllocatesNothing(t *testing.T) {
 	pod := fixtures.Pod("p", 500, 1<<30)
-	allocated := func(nodes int) float64 {
-		machines, infos := cluster(nodes)
-		p := plugin(machines)
-		return testing.AllocsPerRun(10, func() { schedule(t.Context(), p, pod, infos) })
+	for name, with := range map[string]func(*Plugin) *Plugin{"joules": func(p *Plugin) *Plugin { return p }, "prices": priced} {
+		allocated := func(nodes int) float64 {
+			machines, infos := cluster(nodes)
+			p := with(plugin(machines))
+			return testing.AllocsPerRun(10, func() { schedule(t.Context(), p, pod, infos) })
+		}
+		if few, many := allocated(30), allocated(2000); many != few {
+			t.Errorf("%s: %v allocations for 30 nodes and %v for 2000, want as many", name, few, many)
+		}
 	}
-	if few, many := allocated(10), allocated(2000); many != few {
-		t.Errorf("%v allocations for 10 nodes and %v for 2000, want as many", few, many)
-	}
+}
+
+// dear is a price that differs between zones.
+type dear struct{}
+
+func (dear) At(zone string, _ time.Time) tariff.Price {
+	return tariff.Price{PerKWh: float64(len(zone)), Known: true}
+}
+
+// priced has joules count by what they cost.
+func priced(p *Plugin) *Plugin {
+	p.CountBy(dear{})
+	return p
 }
 
 // BenchmarkPod is the whole cost of one pod over all nodes; ns/node is what PreScore and
 // Score together cost a node, cpu-ns/node the same in time on the CPU, which does not count
 // the time for which others have it.
-func BenchmarkPod(b *testing.B) {
+func BenchmarkPod(b *testing.B) { benchmarkPod(b, func(p *Plugin) *Plugin { return p }) }
+
+// BenchmarkPricedPod is the same in three zones whose prices count.
+func BenchmarkPricedPod(b *testing.B) { benchmarkPod(b, priced) }
+
+func benchmarkPod(b *testing.B, with func(*Plugin) *Plugin) {
 	pod := fixtures.Pod("p", 500, 1<<30)
 	const nodes = 5000
 	machines, infos := cluster(nodes)
-	p := plugin(machines)
+	p := with(plugin(machines))
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	b.ReportAllocs()

@@ -1,25 +1,30 @@
 package energyperformance
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/energy/score"
 )
 
-// kind is what the score of a node depends on besides the pod: its machine type, by number,
-// and whether it is idle. The kinds of a type are 2·number for busy nodes and one more for
-// idle ones.
+// kind is what the score of a node depends on besides the pod: its place, by number, and
+// whether it is idle. The kinds of a place are 2·number for busy nodes and one more for idle
+// ones.
 type kind int32
+
+// place is the machine type of a node, and its zone where prices count.
+type place struct{ machineType, zone string }
 
 // kinds remembers the kind of each node by the generation of its NodeInfo, which is unique
 // to what the NodeInfo says, and so reads labels and pods of those nodes only that have
 // changed since the last pod, usually one or two. It belongs to the scheduling cycles of one
 // profile, which follow each other; between PreScore and the end of scoring it is only read.
 type kinds struct {
+	zoned        bool // zones are told apart
 	byGeneration map[int64]kind
-	numbers      map[string]int // by machine type
-	types        []string       // by number
+	numbers      map[place]int
+	places       []place // by number
 }
 
 // spare is how many outdated generations are kept beside four for each node before all are
@@ -27,18 +32,18 @@ type kinds struct {
 const spare = 1024
 
 // learn reads the nodes that it does not know, and returns which kinds there are among all:
-// for each type two, of which one at least is true for types of these nodes.
+// for each place two, of which one at least is true for places of these nodes.
 func (k *kinds) learn(infos []fwk.NodeInfo) []bool {
 	if k.byGeneration == nil || len(k.byGeneration) > 4*len(infos)+spare {
-		*k = kinds{byGeneration: make(map[int64]kind, 2*len(infos)), numbers: map[string]int{}}
+		*k = kinds{zoned: k.zoned, byGeneration: make(map[int64]kind, 2*len(infos)), numbers: map[place]int{}}
 	}
-	present := make([]bool, 2*len(k.types))
+	present := make([]bool, 2*len(k.places))
 	for _, info := range infos {
 		of, known := k.of(info)
 		if !known {
 			of = k.read(info)
 			k.byGeneration[info.GetGeneration()] = of
-			if len(present) < 2*len(k.types) {
+			if len(present) < 2*len(k.places) {
 				present = append(present, false, false)
 			}
 		}
@@ -48,11 +53,15 @@ func (k *kinds) learn(infos []fwk.NodeInfo) []bool {
 }
 
 func (k *kinds) read(info fwk.NodeInfo) kind {
-	machineType := score.MachineType(info.Node().Labels)
-	number, met := k.numbers[machineType]
+	labels := info.Node().Labels
+	of := place{machineType: score.MachineType(labels)}
+	if k.zoned {
+		of.zone = labels[corev1.LabelTopologyZone]
+	}
+	number, met := k.numbers[of]
 	if !met {
-		number = len(k.types)
-		k.numbers[machineType], k.types = number, append(k.types, machineType)
+		number = len(k.places)
+		k.numbers[of], k.places = number, append(k.places, of)
 	}
 	if isIdle(info) {
 		return kind(2*number + 1)

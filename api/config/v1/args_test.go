@@ -40,6 +40,11 @@ func TestArgumentsAreDecodedAndDefaulted(t *testing.T) {
 		{"BestFit with all", "BestFit", "{narrowing: Never}", &BestFitArgs{Narrowing: NarrowNever}},
 		{"EnergyPerformance without arguments", "EnergyPerformance", "{}", &EnergyPerformanceArgs{EnergyWeight: ptr.To(0.5), IdlePower: IdlePowerCount}},
 		{"EnergyPerformance with all", "EnergyPerformance", "{energyWeight: 0, idlePower: Ignore}", &EnergyPerformanceArgs{EnergyWeight: ptr.To(0.0), IdlePower: IdlePowerIgnore}},
+		{"EnergyPerformance with a tariff", "EnergyPerformance", "{tariff: {file: /a.csv, unit: Dollars}}", &EnergyPerformanceArgs{
+			EnergyWeight: ptr.To(0.5), IdlePower: IdlePowerCount, Tariff: &EnergyTariff{
+				File: "/a.csv", Unit: EnergyDollars, RefreshInterval: metav1.Duration{Duration: time.Minute}, MaxAge: metav1.Duration{Duration: 24 * time.Hour},
+			},
+		}},
 		{"TimeBin without arguments", "TimeBin", "{}", &TimeBinArgs{ScalingCycle: minutes(5), DefaultRuntime: minutes(10), Narrowing: NarrowAuto}},
 		{"TimeBin with all", "TimeBin", "{scalingCycle: 1m, defaultRuntime: 2m, narrowing: Never}",
 			&TimeBinArgs{ScalingCycle: minutes(1), DefaultRuntime: minutes(2), Narrowing: NarrowNever}},

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
@@ -30,7 +31,7 @@ func SetDefaultsCheckpointStagingArgs(args *CheckpointStagingArgs) {
 	}
 }
 
-// SetDefaultsEnergyPerformanceArgs fills absent fields.
+// SetDefaultsEnergyPerformanceArgs fills absent fields. A duration of 0 counts as absent.
 func SetDefaultsEnergyPerformanceArgs(args *EnergyPerformanceArgs) {
 	if args.EnergyWeight == nil {
 		weight := score.DefaultWeight
@@ -39,7 +40,19 @@ func SetDefaultsEnergyPerformanceArgs(args *EnergyPerformanceArgs) {
 	if args.IdlePower == "" {
 		args.IdlePower = IdlePowerCount
 	}
+	if t := args.Tariff; t != nil {
+		if t.RefreshInterval.Duration == 0 {
+			t.RefreshInterval.Duration = DefaultTariffRefresh
+		}
+		if t.MaxAge.Duration == 0 {
+			t.MaxAge.Duration = tariff.DefaultMaxAge
+		}
+	}
 }
+
+// DefaultTariffRefresh is how often a tariff is looked at. A ConfigMap takes about as long
+// to reach a mount.
+const DefaultTariffRefresh = time.Minute
 
 // SetDefaultsTimeBinArgs fills absent fields. A duration of 0 counts as absent.
 func SetDefaultsTimeBinArgs(args *TimeBinArgs) {

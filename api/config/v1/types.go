@@ -59,6 +59,39 @@ type EnergyPerformanceArgs struct {
 
 	// idlePower is Count (the default) or Ignore.
 	IdlePower IdlePowerMode `json:"idlePower,omitempty"`
+
+	// tariff has joules count by what they cost, or emit, in a node's zone when a pod is
+	// scheduled. Without it they count the same everywhere.
+	Tariff *EnergyTariff `json:"tariff,omitempty"`
+}
+
+// EnergyUnit is what a tariff counts.
+// +kubebuilder:validation:Enum=Dollars;Grams
+type EnergyUnit string
+
+const (
+	// EnergyDollars has joules count by the price of electricity.
+	EnergyDollars EnergyUnit = "Dollars"
+	// EnergyGrams has them count by carbon intensity.
+	EnergyGrams EnergyUnit = "Grams"
+)
+
+// EnergyTariff says where the price of electricity, or its carbon intensity, is written.
+type EnergyTariff struct {
+	// file is the path of a CSV file as the scheduler sees it, such as in a ConfigMap that
+	// is mounted, with the columns time, zone, and that of the unit: dollars_per_kwh or
+	// grams_per_kwh. The zone is that of the node label topology.kubernetes.io/zone.
+	File string `json:"file"`
+
+	// unit is Dollars or Grams, of CO2 equivalent.
+	Unit EnergyUnit `json:"unit"`
+
+	// refreshInterval is how often the file is looked at, from 1s to 24h. Default: 1m.
+	RefreshInterval metav1.Duration `json:"refreshInterval,omitempty"`
+
+	// maxAge is for how long a value holds that no later one of its zone follows, from 1m to
+	// 87600h. Then the price is not known. Default: 24h.
+	MaxAge metav1.Duration `json:"maxAge,omitempty"`
 }
 
 // TimeBinArgs are the arguments of the TimeBin plugin.

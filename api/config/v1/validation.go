@@ -27,7 +27,21 @@ func ValidateEnergyPerformanceArgs(path *field.Path, args *EnergyPerformanceArgs
 	} else if !(*h >= 0 && *h <= 1) {
 		errs = append(errs, field.Invalid(path.Child("energyWeight"), *h, "must be from 0, runtime alone, to 1, energy alone"))
 	}
-	return append(errs, oneOf(path.Child("idlePower"), args.IdlePower, IdlePowerCount, IdlePowerIgnore)...)
+	errs = append(errs, oneOf(path.Child("idlePower"), args.IdlePower, IdlePowerCount, IdlePowerIgnore)...)
+	if args.Tariff != nil {
+		errs = append(errs, validateEnergyTariff(path.Child("tariff"), args.Tariff)...)
+	}
+	return errs
+}
+
+func validateEnergyTariff(path *field.Path, t *EnergyTariff) field.ErrorList {
+	var errs field.ErrorList
+	if t.File == "" {
+		errs = append(errs, field.Required(path.Child("file"), "must be the path of a CSV file"))
+	}
+	errs = append(errs, oneOf(path.Child("unit"), t.Unit, EnergyDollars, EnergyGrams)...)
+	errs = append(errs, within(path.Child("refreshInterval"), t.RefreshInterval, time.Second, 24*time.Hour)...)
+	return append(errs, within(path.Child("maxAge"), t.MaxAge, time.Minute, 10*365*24*time.Hour)...)
 }
 
 // ValidateTimeBinArgs returns everything wrong with defaulted arguments.

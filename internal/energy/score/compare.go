@@ -9,6 +9,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/energy/tariff"
 )
 
 // SizeOf returns what a pod requests.
@@ -20,6 +21,8 @@ func SizeOf(pod *corev1.Pod) profile.Size {
 // Node is what a score depends on besides the pod.
 type Node struct {
 	Name, MachineType string
+	// Price is what a kWh costs where the node is, if prices count.
+	Price tariff.Price
 	// Idle is true for a machine that does nothing else, when that counts.
 	Idle bool
 }
@@ -42,21 +45,24 @@ func Compare(h float64, size profile.Size, nodes []Node, machines profile.Set, n
 	type kind struct {
 		machineType string
 		idle        bool
+		price       tariff.Price
 	}
 	at := map[kind]int{}
 	var options []Option
 	for _, n := range nodes {
-		k := kind{n.MachineType, n.Idle}
+		k := kind{n.MachineType, n.Idle, n.Price}
 		if _, met := at[k]; !met {
 			at[k] = len(options)
-			options = append(options, Predict(machines[n.MachineType], size, n.Idle, now))
+			o := Predict(machines[n.MachineType], size, n.Idle, now)
+			o.Price = n.Price
+			options = append(options, o)
 		}
 	}
 	results := make([]Result, len(options))
 	Rank(h, options, results)
 	lines := make([]Line, len(nodes))
 	for i, n := range nodes {
-		of := at[kind{n.MachineType, n.Idle}]
+		of := at[kind{n.MachineType, n.Idle, n.Price}]
 		lines[i] = Line{n, options[of], results[of]}
 	}
 	slices.SortFunc(lines, func(a, b Line) int {

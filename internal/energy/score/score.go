@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/energy/tariff"
 )
 
 const (
@@ -33,6 +34,12 @@ type Option struct {
 	// Waking is the power that the pod would keep drawn by being there: the idle power of
 	// a machine that does nothing else and could be switched off, else 0.
 	Waking energy.Watts
+	// Price is what a kWh costs where the node is.
+	Price tariff.Price
+	// Before is the energy that the pod takes elsewhere before it is here, BeforePrice what a
+	// kWh costs there: of a pod that moves, that of the machine it leaves.
+	Before      energy.Joules
+	BeforePrice tariff.Price
 }
 
 // Predict returns the option of a pod of the given size on a machine. A nil machine is not
@@ -50,14 +57,26 @@ func Predict(m *profile.Machine, size profile.Size, idle bool, now time.Time) Op
 }
 
 // Joules returns the marginal energy of the pod: its own, and what the machine draws
-// because it is kept awake for it. Both are of the same piece of work, so their ratio
-// between machine types does not depend on how much work there is.
-func (o Option) Joules() energy.Joules {
+// because it is kept awake for it, and what it took before. The first two are of the same
+// piece of work, so their ratio between machine types does not depend on how much work there
+// is.
+func (o Option) Joules() energy.Joules { return o.here() + o.Before }
+
+// here is the energy that the pod takes on the node itself.
+func (o *Option) here() energy.Joules {
 	return energy.Joules(o.Energy.Value + float64(o.Waking)*o.Runtime.Value)
 }
 
+// Cost returns what the marginal energy costs, and false if a price for it is not known.
+func (o Option) Cost() (cost float64, known bool) {
+	if !o.Price.Known || o.Before != 0 && !o.BeforePrice.Known {
+		return 0, false
+	}
+	return o.Price.Of(o.here()) + o.BeforePrice.Of(o.Before), true
+}
+
 // trusts returns how far to trust the two terms of the score. Waking counts by how long.
-func (o Option) trusts() (joules, rate float64) {
+func (o *Option) trusts() (joules, rate float64) {
 	switch {
 	case !o.Known:
 		return 0, 0
@@ -83,7 +102,7 @@ type Result struct {
 //	h·(1 - E/Emax) + (1 - h)·(P/Pmax)
 //
 // with E the marginal energy, P = 1/runtime, and the maxima over the options that are
-// trusted at all. Each term is moved towards the mean of that term, weighted by trust, by
+// trusted at all. Where prices are known, E is what that energy costs: see [rates]. Each term is moved towards the mean of that term, weighted by trust, by
 // the part to which it is not trusted. What is in [0, 1] becomes a whole score from 1 to
 // 100.
 //
@@ -92,24 +111,27 @@ type Result struct {
 // none is known all get [Neutral].
 //
 // h is in [0, 1]; results is as long as options and is overwritten. Ties are equal scores.
-// Cost: three passes, without allocation.
+// Cost: four passes, without allocation.
 func Rank(h float64, options []Option, results []Result) {
-	var mostJoules, leastSeconds = 0.0, math.Inf(1)
-	for _, o := range options {
+	var mostCost, leastSeconds = 0.0, math.Inf(1)
+	prices := ratesOf(options)
+	for i := range options {
+		o := &options[i]
 		joules, rate := o.trusts()
 		if joules > 0 {
-			mostJoules = max(mostJoules, float64(o.Joules()))
+			mostCost = max(mostCost, prices.cost(o))
 		}
 		if rate > 0 {
 			leastSeconds = min(leastSeconds, o.Runtime.Value)
 		}
 	}
 	var means, sums struct{ energy, rate float64 }
-	for i, o := range options {
+	for i := range options {
+		o := &options[i]
 		joules, rate := o.trusts()
 		results[i] = Result{Neutral: !(h*joules+(1-h)*rate > 0)}
 		if joules > 0 {
-			results[i].Energy = 1 - float64(o.Joules())/mostJoules
+			results[i].Energy = 1 - prices.cost(o)/mostCost
 			means.energy, sums.energy = means.energy+joules*results[i].Energy, sums.energy+joules
 		}
 		if rate > 0 {
@@ -119,9 +141,9 @@ func Rank(h float64, options []Option, results []Result) {
 	}
 	means.energy, means.rate = mean(means.energy, sums.energy), mean(means.rate, sums.rate)
 	best, known := int64(0), false
-	for i, o := range options {
+	for i := range options {
 		r := &results[i]
-		joules, rate := o.trusts()
+		joules, rate := options[i].trusts()
 		r.Energy = means.energy + joules*(r.Energy-means.energy)
 		r.Rate = means.rate + rate*(r.Rate-means.rate)
 		r.Score = least + int64(math.Round((Best-least)*(h*r.Energy+(1-h)*r.Rate)))

@@ -237,7 +237,10 @@ func TestNodesAreComparedByKind(t *testing.T) {
 		"xeon": {Profile: profile.Profile{Energy: model(1000), Runtime: model(50)}},
 		"arm":  {Profile: profile.Profile{Energy: model(400), Runtime: model(200)}, Power: energy.Model{Idle: 5, Full: 9}},
 	}
-	nodes := []Node{{"b", "xeon", false}, {"a", "xeon", false}, {"c", "arm", true}, {"d", "", false}, {"e", "arm", false}, {"f", "sparc", false}}
+	of := func(name, machineType string, idle bool) Node {
+		return Node{Name: name, MachineType: machineType, Idle: idle}
+	}
+	nodes := []Node{of("b", "xeon", false), of("a", "xeon", false), of("c", "arm", true), of("d", "", false), of("e", "arm", false), of("f", "sparc", false)}
 	var got []string
 	for _, l := range Compare(1, profile.Size{MilliCPU: 1000, MemoryBytes: 1 << 30}, nodes, machines, time.Time{}) {
 		got = append(got, fmt.Sprintf("%s %d %v", l.Node.Name, l.Result.Score, l.Result.Neutral))

@@ -45,6 +45,117 @@ func Flat(perKWh float64) Tariff {
 // Known reports whether the tariff says anything.
 func (t Tariff) Known() bool { return len(t.zones) > 0 }
 
+// DefaultMaxAge is for how long a value holds that nothing follows: forecasts are made for
+// a day.
+const DefaultMaxAge = 24 * time.Hour
+
+// Price is what a kWh costs at a place and time, in the unit of its tariff. The zero value
+// is one that is not known.
+type Price struct {
+	PerKWh float64 // finite
+	Known  bool
+}
+
+// Of returns what so much energy costs: 0 where the price is not known.
+func (p Price) Of(j energy.Joules) float64 { return float64(j) / joulesPerKWh * p.PerKWh }
+
+// At returns what a kWh costs in a zone at a moment. A zone without values has those that
+// hold everywhere. A value that began longer than longest ago has expired and is not known:
+// whoever gave it has stopped; one of [Flat] never does. It takes a binary search and
+// allocates nothing.
+func (t Tariff) At(zone string, at time.Time, longest time.Duration) Price {
+	steps, ok := t.zones[zone]
+	if !ok {
+		steps = t.zones[Everywhere]
+	}
+	return priceOf(steps, at, longest)
+}
+
+// Over returns what a kWh costs in a zone on average between two moments, as far as values
+// reach: the last one holds for longest. It is not known where the first moment has no price.
+// It takes a look at each value between.
+func (t Tariff) Over(zone string, from, to time.Time, longest time.Duration) Price {
+	now := t.At(zone, from, longest)
+	if !now.Known {
+		return now
+	}
+	steps, ok := t.zones[zone]
+	if !ok {
+		steps = t.zones[Everywhere]
+	}
+	if last := steps[len(steps)-1].from; !last.IsZero() && to.After(last.Add(longest)) {
+		to = last.Add(longest)
+	}
+	if !to.After(from) {
+		return now
+	}
+	cost, priced := t.Of(joulesPerKWh, zone, from, to)
+	return Price{PerKWh: cost / priced, Known: true}
+}
+
+func priceOf(steps []step, at time.Time, longest time.Duration) Price {
+	// Written out, since sort.Search would have its function allocated for each call.
+	low, high := 0, len(steps)
+	for low < high {
+		if mid := int(uint(low+high) >> 1); steps[mid].from.After(at) {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	if low == 0 {
+		return Price{}
+	}
+	s := steps[low-1]
+	if !s.from.IsZero() && at.Sub(s.from) > longest {
+		return Price{}
+	}
+	return Price{PerKWh: s.value, Known: true}
+}
+
+// Zones returns how many zones have a price at a moment, and how many have values but none
+// that holds: they have expired, or are to come. Values that hold everywhere count as a zone.
+func (t Tariff) Zones(at time.Time, longest time.Duration) (priced, without int) {
+	for _, steps := range t.zones {
+		if priceOf(steps, at, longest).Known {
+			priced++
+		} else {
+			without++
+		}
+	}
+	return priced, without
+}
+
+// Unit is what a tariff counts.
+type Unit string
+
+// The units.
+const (
+	// Dollars are prices of electricity.
+	Dollars Unit = "Dollars"
+	// Grams are carbon intensities, in grams of CO2 equivalent.
+	Grams Unit = "Grams"
+)
+
+// Column returns the column of a file that has values of the unit.
+func (u Unit) Column() string {
+	if u == Grams {
+		return "grams_per_kwh"
+	}
+	return "dollars_per_kwh"
+}
+
+// Format writes an amount in the unit, to three digits: "$0.00123", "12.3 g CO2".
+func (u Unit) Format(amount float64) string {
+	if u == Grams {
+		return fmt.Sprintf("%.3g g CO2", amount)
+	}
+	if amount < 0 {
+		return fmt.Sprintf("-$%.3g", -amount)
+	}
+	return fmt.Sprintf("$%.3g", amount)
+}
+
 // Of returns what an even use of energy between two moments costs in a zone, and the
 // part of it, from 0 to 1, for whose time the tariff has a value. What it has none for is
 // not in the cost. A zone without values has those that hold everywhere. The cost is in

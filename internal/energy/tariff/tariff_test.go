@@ -124,3 +124,114 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestAPriceHoldsUntilTheNextOrUntilItExpires(t *testing.T) {
+	read, err := Read(strings.NewReader(file), Grams.Column())
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := math.NaN()
+	tests := []struct {
+		name, zone string
+		tariff     Tariff
+		at         float64 // hours after noon
+		longest    time.Duration
+		want       float64
+	}{
+		{"the moment it begins", "fr", read, 0, time.Hour, 50},
+		{"as long as allowed", "fr", read, 1, time.Hour, 50},
+		{"longer", "fr", read, 1.001, time.Hour, none},
+		{"before all", "fr", read, -0.001, time.Hour, none},
+		{"until the next", "pl", read, 1.999, 24 * time.Hour, 700},
+		{"from the next on", "pl", read, 2, 24 * time.Hour, 600},
+		{"everywhere", "de", read, 3, 24 * time.Hour, 300},
+		{"what holds everywhere expires", "de", read, 25, 24 * time.Hour, none},
+		{"a flat one never does", "de", Flat(0.2), 1e5, time.Hour, 0.2},
+		{"nothing is known", "fr", Tariff{}, 1, time.Hour, none},
+	}
+	for _, tc := range tests {
+		got := tc.tariff.At(tc.zone, hours(tc.at), tc.longest)
+		if got.Known == math.IsNaN(tc.want) || got.Known && got.PerKWh != tc.want {
+			t.Errorf("%s: %+v, want %v", tc.name, got, tc.want)
+		}
+	}
+	if priced, without := read.Zones(hours(24.5), 23*time.Hour); priced != 1 || without != 2 {
+		t.Errorf("%d zones have a price and %d none, want 1 and 2", priced, without)
+	}
+}
+
+// TestAPriceIsWhatAMomentOfEnergyCosts: the price of a moment is the cost of a kWh used at
+// that moment, by the other way through the values.
+func TestAPriceIsWhatAMomentOfEnergyCosts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		steps := map[int]bool{}
+		text := "time,dollars_per_kwh\n"
+		for i := range rapid.IntRange(1, 20).Draw(t, "values") {
+			if at := rapid.IntRange(-50, 50).Draw(t, "from"); !steps[at] {
+				steps[at] = true
+				text += hours(float64(at)).Format(time.RFC3339) + "," + string(rune('0'+i%10)) + "\n"
+			}
+		}
+		read, err := Read(strings.NewReader(text), Dollars.Column())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := hours(float64(rapid.IntRange(-60, 60).Draw(t, "at")))
+		cost, known := read.Of(3.6e6, "z", at, at)
+		if got := read.At("z", at, 1000*time.Hour); got.Known != (known == 1) || got.Of(3.6e6) != cost {
+			t.Fatalf("at %v: %+v, want %v, %v of\n%s", at, got, cost, known, text)
+		}
+	})
+}
+
+func TestThePriceOfATimeIsTheMeanAsFarAsValuesReach(t *testing.T) {
+	read, err := Read(strings.NewReader(file), Grams.Column())
+	if err != nil {
+		t.Fatal(err)
+	}
+	none := math.NaN()
+	tests := []struct {
+		name, zone string
+		tariff     Tariff
+		from, to   float64 // hours after noon
+		want       float64
+	}{
+		{"one value", "fr", read, 0, 5, 50},
+		{"across a change", "pl", read, 1, 5, 700*0.25 + 600*0.75},
+		{"beyond the last value, which holds for 23 h", "pl", read, 1, 1000, (700 + 600*23) / 24.0},
+		{"no time", "pl", read, 1, 1, 700},
+		{"the wrong way round", "pl", read, 1, 0, 700},
+		{"to the end of what holds", "pl", read, 25, 30, 600},
+		{"from a moment without a price", "pl", read, -1, 5, none},
+		{"from one after all have expired", "pl", read, 26, 30, none},
+		{"a zone without values", "de", read, 0, 1, 300},
+		{"flat", "de", Flat(0.2), 0, 1e5, 0.2},
+		{"nothing is known", "de", Tariff{}, 0, 1, none},
+	}
+	for _, tc := range tests {
+		got := tc.tariff.Over(tc.zone, hours(tc.from), hours(tc.to), 23*time.Hour)
+		if got.Known == math.IsNaN(tc.want) || got.Known && math.Abs(got.PerKWh-tc.want) > 1e-9 {
+			t.Errorf("%s: %+v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestAmountsAreWrittenInTheirUnit(t *testing.T) {
+	for want, got := range map[string]string{
+		"$0.00123": Dollars.Format(0.0012345), "-$2": Dollars.Format(-2), "12.3 g CO2": Grams.Format(12.34), "-1 g CO2": Grams.Format(-1),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestAPriceCostsNoAllocation(t *testing.T) {
+	read, err := Read(strings.NewReader(file), Grams.Column())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(100, func() { read.At("pl", hours(1), time.Hour) }); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}

@@ -33,6 +33,9 @@ func ByName(name string) (sim.Policy, error) {
 		"htas":           {Scheduler: timeBins(manifests.SchedulerConfig), Groups: true, Controller: htas},
 		"supercargo":     {Scheduler: timeBins(manifests.InOrderSchedulerConfig), Controller: supercargo, Asks: true},
 	}[name]
+	if p, is, err := priced(name); is {
+		return p, err
+	}
 	if text, is := strings.CutPrefix(name, heatsPrefix); is {
 		return weighted(name, text, heats)
 	}
@@ -40,7 +43,7 @@ func ByName(name string) (sim.Policy, error) {
 		return weighted(name, text, heatsStandby)
 	}
 	if !ok {
-		return sim.Policy{}, fmt.Errorf("no policy is called %q, want one of %s, or heats-H or standby-H with H from 0 to 1", name, strings.Join(Names(), ", "))
+		return sim.Policy{}, fmt.Errorf("no policy is called %q, want one of %s, or heats-H or standby-H with H from 0 to 1, then -dollars or -grams if joules are to count by what they cost or emit", name, strings.Join(Names(), ", "))
 	}
 	p.Name = name
 	return p, nil

@@ -1,0 +1,97 @@
+package mover
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/internal/energy/tariff"
+)
+
+// zoned is mixed with node a in the east and node b in the west.
+func zoned() []client.Object {
+	objects := mixed()
+	for _, o := range objects {
+		if n, is := o.(*corev1.Node); is {
+			n.Labels[corev1.LabelTopologyZone] = map[string]string{"a": "east", "b": "west"}[n.Name]
+		}
+	}
+	return objects
+}
+
+// TestPodsMoveByWhatTheirEnergyEmits: node b takes half the energy. Whatever is wrong with
+// the tariff, joules count then.
+func TestPodsMoveByWhatTheirEnergyEmits(t *testing.T) {
+	row := func(after time.Duration, zone, grams string) string {
+		return fmt.Sprintf("%s,%s,%s\n", noon.Add(after).Format(time.RFC3339), zone, grams)
+	}
+	moves, stays := map[string]string{"p": "b Checkpoint"}, map[string]string{}
+	tests := []struct {
+		name, text string
+		want       map[string]string
+		priced     bool
+	}{
+		{"as dirty", row(0, "east", "300") + row(0, "west", "300"), moves, true},
+		{"four times as dirty", row(0, "east", "100") + row(0, "west", "400"), stays, false},
+		{"now, but soon clean", row(0, "east", "100") + row(0, "west", "400") + row(5*time.Minute, "west", "1"), moves, true},
+		{"expired", row(-30*time.Hour, "east", "100") + row(-30*time.Hour, "west", "400"), moves, false},
+		{"other zones", row(0, "north", "100"), moves, false},
+		{"garbled", row(0, "east", "much"), moves, false},
+		{"empty", "", moves, false},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "carbon.csv")
+			if tc.text != "" {
+				if err := os.WriteFile(path, []byte("time,zone,grams_per_kwh\n"+tc.text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := newPlay(t, func(c *Config) {
+				saving(Act)(c)
+				c.Energy.Tariff.File, c.Energy.Tariff.Unit = path, tariff.Grams
+				if err := c.Validate(); err != nil {
+					t.Fatal(err)
+				}
+			}, zoned()...)
+			p.mover.Profiles = true
+			p.run(3 * time.Minute)
+			if diff := cmp.Diff(tc.want, p.goes()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(tc.want) == 0 {
+				return
+			}
+			d := p.decision().Energy
+			if len(d) != 1 || (d[0].CO2Grams != nil) != tc.priced || d[0].Dollars != nil || strings.Contains(d[0].Reason, "g CO2") != tc.priced {
+				t.Errorf("%+v, want grams: %v", d, tc.priced)
+			}
+			if len(d) == 1 && tc.priced && !(*d[0].CO2Grams > 0) {
+				t.Errorf("it saves %v g", *d[0].CO2Grams)
+			}
+		})
+	}
+}
+
+func TestTariffsThatCannotBeAreRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Tariff)
+		says   string
+	}{
+		"unit": {func(x *Tariff) { x.Unit = "Euros" }, "--energy-tariff-unit"},
+		"age":  {func(x *Tariff) { x.MaxAge = time.Second }, "--energy-tariff-max-age"},
+	} {
+		c := Defaults()
+		tc.change(&c.Energy.Tariff)
+		if err := c.Validate(); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v, want an error that names %s", name, err, tc.says)
+		}
+	}
+}
