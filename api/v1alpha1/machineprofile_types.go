@@ -155,6 +155,39 @@ type MachineModels struct {
 	// +optional
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{16}$`
 	Fingerprint string `json:"fingerprint,omitempty"`
+
+	// governor is the CPU governor under which the machines were when they were learned, all
+	// of them separated by commas where CPUs differ. Empty where there is none, or it is not
+	// known.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[a-z0-9_,-]+$`
+	Governor string `json:"governor,omitempty"`
+
+	// governors are models learned under other CPU governors. A node that runs under one of
+	// these is predicted by them.
+	// +optional
+	// +listType=map
+	// +listMapKey=governor
+	// +kubebuilder:validation:MaxItems=2
+	Governors []GovernorModels `json:"governors,omitempty"`
+}
+
+// GovernorModels predict what a pod takes on a machine that runs under a CPU governor.
+type GovernorModels struct {
+	// governor is its name, as the kernel tells it.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[a-z0-9_,-]+$`
+	Governor string `json:"governor"`
+
+	// energy predicts the joules that a pod uses, idle power not counted.
+	// +required
+	Energy MachineModel `json:"energy"`
+
+	// runtime predicts the seconds that a pod runs.
+	// +required
+	Runtime MachineModel `json:"runtime"`
 }
 
 // ModelTerm is what a coefficient is multiplied with: One with 1, the others with what a

@@ -59,6 +59,10 @@ const (
 	// it, a MachineHardware as JSON.
 	AnnotationHardware = GroupName + "/hardware"
 
+	// AnnotationGovernor is on a node: the CPU governor that its machine runs under when
+	// nobody probes it, as the node agent found it. Machines without one have none.
+	AnnotationGovernor = GroupName + "/cpu-governor"
+
 	// AnnotationProbes is on the Job of a probe: the machine type that it is about.
 	AnnotationProbes = GroupName + "/probes"
 

@@ -62,6 +62,9 @@ type Config struct {
 	// Hardware says what the machine is made of, for the Node's annotation; nil says
 	// nothing.
 	Hardware func(*corev1.Node) (string, error)
+	// Governor says which CPU governor the machine has, for the Node's annotation; empty for
+	// none, and nil says nothing.
+	Governor func() (string, error)
 	// Restore puts back what a probe that died has left switched, and reports whether there
 	// was something; nil looks for nothing. It is called every RestoreEvery.
 	Restore func() (bool, error)

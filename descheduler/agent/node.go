@@ -19,6 +19,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
 // capabilityRefresh is how often an agent looks anew at what its node can do: a
@@ -135,7 +136,7 @@ func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
 			return fmt.Errorf("find out what node %s can do: %w", node.Name, err)
 		}
 	}
-	say := map[string]string{v1alpha1.AnnotationCapability: can.Encode()}
+	say := map[string]any{v1alpha1.AnnotationCapability: can.Encode()} // nil takes one away
 	if n.agent.Hardware != nil {
 		hardware, err := n.agent.Hardware(node)
 		if err != nil { // it can move containers all the same
@@ -144,7 +145,18 @@ func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
 			say[v1alpha1.AnnotationHardware] = hardware
 		}
 	}
-	maps.DeleteFunc(say, func(key, text string) bool { return node.Annotations[key] == text })
+	if n.agent.Governor != nil {
+		governor, err := n.agent.Governor()
+		if err != nil {
+			n.agent.Log.Error(err, "The CPU governor is not known; what was learned under the usual one is taken to hold", "node", node.Name)
+		} else if say[v1alpha1.AnnotationGovernor] = nil; profile.IsGovernor(governor) {
+			say[v1alpha1.AnnotationGovernor] = governor
+		}
+	}
+	maps.DeleteFunc(say, func(key string, text any) bool {
+		is, there := node.Annotations[key]
+		return text == nil && !there || there && text == is
+	})
 	if len(say) == 0 {
 		return nil
 	}

@@ -78,7 +78,8 @@ func (r *round) machines(profiles profile.Set) moves.Machines {
 	pods := r.podsByName()
 	return moves.Machines{
 		Profiles: profiles, Now: r.now,
-		Type: func(n *cluster.Node) string { return score.MachineType(r.world.Nodes[n.Name].Labels) },
+		Type:     func(n *cluster.Node) string { return score.MachineType(r.world.Nodes[n.Name].Labels) },
+		Governor: func(n *cluster.Node) string { return score.Governor(r.world.Nodes[n.Name].Annotations) },
 		Weight: func(p *cluster.Pod) float64 {
 			pod := pods[p.Name]
 			if pod == nil {

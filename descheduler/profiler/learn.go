@@ -27,6 +27,7 @@ import (
 // learned is what is known of a machine type after a refit.
 type learned struct {
 	profile.Profile
+	governed
 	unusable, modelled, probes, tasks int
 	err                               error
 }
@@ -102,6 +103,7 @@ func (r *round) fit() map[string]learned {
 			if p, _, err := profile.Learn(probes[machineType]); err == nil {
 				probed[machineType] = p
 			}
+			l.governed = governedBy(report)
 		}
 		for _, t := range known.Tasks {
 			tasks[machineType] = append(tasks[machineType], t.Sample())
@@ -151,7 +153,7 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 	p.Status.UnusableSamples = int32(min(l.unusable, 1<<30))
 	var models *v1alpha1.MachineModels
 	if l.err == nil {
-		models = l.Object(r.now.UTC().Truncate(time.Second), known.Fingerprint)
+		models = l.models(r.now.UTC().Truncate(time.Second), known.Fingerprint)
 	}
 	before := *known
 	known.Before, known.Digest, known.Learned = is, digestOf(models), r.now.UTC().Truncate(time.Second)
@@ -174,7 +176,7 @@ func (r *round) refit(ctx context.Context, p *v1alpha1.MachineProfile, l learned
 	}
 	meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
 		Type: v1alpha1.ProfileLearned, Status: metav1.ConditionTrue, Reason: "Fitted", ObservedGeneration: p.Generation,
-		Message: fmt.Sprintf("from %d sizes probed, energy %s, and %d sizes of finished pods", l.probes, how, l.tasks),
+		Message: fmt.Sprintf("from %d sizes probed, energy %s, and %d sizes of finished pods%s", l.probes, how, l.tasks, l.under()),
 	})
 	return nil
 }

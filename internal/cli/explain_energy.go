@@ -41,6 +41,15 @@ func explainProfile(w io.Writer, o *v1alpha1.MachineProfile, now time.Time) erro
 		}
 		explainModel(&b, "Energy", "J", m.Profile.Energy, m.Age(now))
 		explainModel(&b, "Runtime", "s", m.Profile.Runtime, m.Age(now))
+		if m.Governor != "" {
+			fmt.Fprintf(&b, "That is under the CPU governor %s\n", m.Governor)
+		}
+		for i := range m.Others {
+			o := &m.Others[i]
+			fmt.Fprintf(&b, "Under the CPU governor %s:\n", o.Governor)
+			explainModel(&b, "Energy", "J", o.Profile.Energy, m.Age(now))
+			explainModel(&b, "Runtime", "s", o.Profile.Runtime, m.Age(now))
+		}
 	}
 	for _, what := range []string{v1alpha1.ProfileLearned, v1alpha1.ProfileProbed} {
 		if c := meta.FindStatusCondition(o.Status.Conditions, what); c != nil {
@@ -88,6 +97,7 @@ type explainedPod struct {
 type explainedNode struct {
 	Node           string  `json:"node"`
 	MachineType    string  `json:"machineType"`
+	Governor       string  `json:"governor,omitempty"`
 	Idle           bool    `json:"idle"`
 	Score          int64   `json:"score"`
 	Known          bool    `json:"known"`
@@ -196,13 +206,13 @@ func comparedNodes(ctx context.Context, c client.Client, of *corev1.Pod, price f
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		zones[n.Name] = n.Labels[corev1.LabelTopologyZone]
-		compared[i] = score.Node{Name: n.Name, MachineType: score.MachineType(n.Labels), Idle: !busy[n.Name], Price: price(zones[n.Name])}
+		compared[i] = score.Node{Name: n.Name, MachineType: score.MachineType(n.Labels), Governor: score.Governor(n.Annotations), Idle: !busy[n.Name], Price: price(zones[n.Name])}
 	}
 	return compared, zones, nil
 }
 
 func explained(l score.Line) explainedNode {
-	n := explainedNode{Node: l.Node.Name, MachineType: l.Node.MachineType, Idle: l.Node.Idle, Score: l.Result.Score, Known: l.Option.Known}
+	n := explainedNode{Node: l.Node.Name, MachineType: l.Node.MachineType, Governor: l.Node.Governor, Idle: l.Node.Idle, Score: l.Result.Score, Known: l.Option.Known}
 	if l.Option.Known {
 		n.EnergyJoules, n.RuntimeSeconds = float64(l.Option.Joules()), l.Option.Runtime.Value
 		n.EnergyTrust, n.RuntimeTrust, n.Doubts = l.Option.Energy.Trust, l.Option.Runtime.Trust, l.Doubts().String()

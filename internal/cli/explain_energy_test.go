@@ -170,6 +170,11 @@ func TestExplainSaysWhatAProfileIsWorth(t *testing.T) {
 			"learned from 0.25 CPU, 0.5 GiB to 4 CPU, 4 GiB: 411.5 to 552 J\n",
 			"in the middle of that: 432.1 J, trusted to 100 %\n",
 		}},
+		{"one for two CPU governors", func(o *v1alpha1.MachineProfile) {
+			m := o.Spec.Models
+			m.Governor, m.Governors = "schedutil", []v1alpha1.GovernorModels{{Governor: "powersave", Energy: *m.Energy.DeepCopy(), Runtime: m.Runtime}}
+			m.Governors[0].Energy.Terms[0].Coefficient = "300"
+		}, []string{"That is under the CPU governor schedutil\nUnder the CPU governor powersave:\nEnergy in J: 300·One + 30·OnePerCPU"}},
 		{"an old one of a poor fit", func(o *v1alpha1.MachineProfile) {
 			o.Spec.Models.LearnedAt = &metav1.Time{Time: at.Add(-252 * time.Hour)}
 			o.Spec.Models.Energy.SpreadPermille = 300

@@ -42,6 +42,9 @@ type Machines struct {
 	// against runtime, in [0, 1].
 	Type   func(*cluster.Node) string
 	Weight func(*cluster.Pod) float64
+	// Governor returns the CPU governor that a node runs under, empty if that is not known; nil
+	// where it is of none.
+	Governor func(*cluster.Node) string
 	// Price returns what a kWh costs on average where a node is from Now until a moment, in
 	// Unit; nil where joules count the same everywhere.
 	Price func(n *cluster.Node, until time.Time) tariff.Price
@@ -166,11 +169,16 @@ func (b *betterment) wayOf(p *cluster.Pod) cluster.Method {
 
 // spot is the fullest node of a kind that could take a pod.
 type spot struct {
-	machineType string
-	idle        bool
-	price       tariff.Price
-	to          *room
-	option      score.Option
+	machineType, governor string
+	idle                  bool
+	price                 tariff.Price
+	to                    *room
+	option                score.Option
+}
+
+// alike reports whether two spots are of a kind.
+func (s *spot) alike(other *spot) bool {
+	return s.machineType == other.machineType && s.governor == other.governor && s.idle == other.idle && s.price == other.price
 }
 
 // best returns the best move of a pod, and where it goes; nil if it had better stay.
@@ -227,9 +235,16 @@ func seconds(s float64) time.Duration {
 
 func (b *betterment) predict(c *candidate, on *cluster.Node, idle bool) score.Option {
 	size := profile.Size{MilliCPU: c.pod.Size.MilliCPU, MemoryBytes: c.pod.Size.MemoryBytes}
-	o := score.Predict(b.Profiles[b.Type(on)], size, idle, b.Now)
+	o := score.PredictUnder(b.Profiles[b.Type(on)], b.governor(on), size, idle, b.Now)
 	o.Price = b.price(c, on)
 	return o
+}
+
+func (b *betterment) governor(of *cluster.Node) string {
+	if b.Governor == nil {
+		return ""
+	}
+	return b.Governor(of)
 }
 
 func (b *betterment) price(c *candidate, on *cluster.Node) tariff.Price {
@@ -249,16 +264,17 @@ func (b *betterment) spots(c *candidate, here score.Option) []spot {
 		if to == c.from || !to.holds(&c.pod) || !b.rules.suits(&c.pod, to) || b.rules.conflict(&c.pod, to.at) != "" {
 			continue
 		}
-		machineType, idle, price := b.Type(to.node), b.IdleCounts && to.pods == 0, b.price(c, to.node)
-		at := slices.IndexFunc(all, func(p spot) bool { return p.machineType == machineType && p.idle == idle && p.price == price })
+		of := spot{machineType: b.Type(to.node), governor: b.governor(to.node), idle: b.IdleCounts && to.pods == 0, price: b.price(c, to.node)}
+		at := slices.IndexFunc(all, func(p spot) bool { return p.alike(&of) })
 		if at >= 0 {
 			if packing.CompareFit(to.Node, all[at].to.Node) < 0 {
 				all[at].to = to
 			}
 			continue
 		}
-		if there := b.predict(c, to.node, idle); there.Known {
-			all = append(all, spot{machineType, idle, price, to, b.moved(c, here, there)})
+		if there := b.predict(c, to.node, of.idle); there.Known {
+			of.to, of.option = to, b.moved(c, here, there)
+			all = append(all, of)
 		}
 	}
 	return all

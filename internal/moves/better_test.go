@@ -223,6 +223,33 @@ func TestPodsMoveWhereTheirEnergyIsCheaper(t *testing.T) {
 	}
 }
 
+// TestPodsMoveToNodesUnderABetterGovernor has machines of one type, of which nodes whose name
+// begins with p run under powersave.
+func TestPodsMoveToNodesUnderABetterGovernor(t *testing.T) {
+	both := machineModel(2000, 50, 40)
+	both.Governor = "performance"
+	both.Others = []profile.Governed{{Governor: "powersave", Profile: fleet["frugal"].Profile}}
+	for _, tc := range []struct {
+		h          float64
+		from, want string
+	}{{0, "p", "a p>m migrate"}, {1, "m", "a m>p migrate"}} {
+		m := machinesFor(tc.h)
+		m.Profiles = profile.Set{"fast": both}
+		m.Governor = func(n *cluster.Node) string {
+			return map[bool]string{true: "powersave", false: "performance"}[strings.HasPrefix(n.Name, "p")]
+		}
+		nodes := []cluster.Node{typed("fast", "m"), typed("fast", "n"), typed("fast", "p")}
+		for i := range nodes {
+			if nodes[i].Name == tc.from {
+				nodes[i].Pods = []cluster.Pod{job("a", 1, 1)}
+			}
+		}
+		if diff := cmp.Diff([]string{tc.want}, transfers(Better(BetterConfig{}, m, state(nodes...)))); diff != "" {
+			t.Errorf("h = %v (-want +got):\n%s", tc.h, diff)
+		}
+	}
+}
+
 func TestOfTheNodesOfATypeTheCheapestTakesThePod(t *testing.T) {
 	m := machinesFor(1)
 	perKWh := map[string]float64{"m": 0.4, "n": 0.3, "o": 0.1, "p": 0.2}

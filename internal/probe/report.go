@@ -129,6 +129,24 @@ func plain(text string) string {
 	}, text[:min(len(text), most)])
 }
 
+// Others returns the governors beside the machine's own under which something was run, in
+// the order of the runs.
+func (r Report) Others() []string {
+	var all []string
+	for _, run := range r.Runs {
+		if run.Governor != r.Home && !slices.Contains(all, run.Governor) {
+			all = append(all, run.Governor)
+		}
+	}
+	return all
+}
+
+// Under returns the report as if the machine's own governor were another one.
+func (r Report) Under(governor string) Report {
+	r.Home = governor
+	return r
+}
+
 // OnlyHome returns the report without what was done under other governors than the
 // machine's own.
 func (r Report) OnlyHome() Report {

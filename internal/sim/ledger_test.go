@@ -123,7 +123,7 @@ func (l *ledger) tellMachine(f sim.Fact, m *rented) {
 }
 
 func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
-	ok := true
+	var ok bool
 	switch f.What {
 	case "started":
 		ok = p.on == ""

@@ -13,8 +13,9 @@ import (
 // ones.
 type kind int32
 
-// place is the machine type of a node, and its zone where prices count.
-type place struct{ machineType, zone string }
+// place is the machine type of a node, the CPU governor that it runs under, and its zone where
+// prices count.
+type place struct{ machineType, governor, zone string }
 
 // kinds remembers the kind of each node by the generation of its NodeInfo, which is unique
 // to what the NodeInfo says, and so reads labels and pods of those nodes only that have
@@ -53,10 +54,10 @@ func (k *kinds) learn(infos []fwk.NodeInfo) []bool {
 }
 
 func (k *kinds) read(info fwk.NodeInfo) kind {
-	labels := info.Node().Labels
-	of := place{machineType: score.MachineType(labels)}
+	node := info.Node()
+	of := place{machineType: score.MachineType(node.Labels), governor: score.Governor(node.Annotations)}
 	if k.zoned {
-		of.zone = labels[corev1.LabelTopologyZone]
+		of.zone = node.Labels[corev1.LabelTopologyZone]
 	}
 	number, met := k.numbers[of]
 	if !met {

@@ -2,6 +2,7 @@ package energyperformance_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -172,6 +173,7 @@ func TestNoPodIsStuck(t *testing.T) {
 	odd := machine(1000, 50, 60)
 	odd.Profile.Energy.Quality.Spread = 3
 	odd.Profile.Runtime.Quality.Spread = 3
+	nan := machine(math.NaN(), math.Inf(1), energy.Watts(math.NaN())) // nobody lets that through
 	ancient := machine(1, 1, 60)
 	ancient.Learned = noon.AddDate(-1, 0, 0)
 	tests := []struct {
@@ -186,6 +188,9 @@ func TestNoPodIsStuck(t *testing.T) {
 		{"one type only", fastAndFrugal, []string{"arm", "arm"}},
 		{"one known, one not", fastAndFrugal, []string{"sparc", "arm"}},
 		{"models that are not to be trusted", known{"arm": odd, "xeon": odd}, []string{"arm", "xeon"}},
+		{"no power is stated", known{"arm": machine(400, 200, 0), "xeon": machine(1000, 50, 0)}, []string{"arm", "xeon"}},
+		{"coefficients that are no numbers", known{"arm": nan, "xeon": nan}, []string{"arm", "xeon"}},
+		{"and beside sound ones", known{"arm": nan, "xeon": machine(1000, 50, 60)}, []string{"arm", "xeon"}},
 		{"models that are old", known{"arm": ancient, "xeon": ancient}, []string{"arm", "xeon"}},
 	}
 	for _, tc := range tests {
@@ -234,4 +239,36 @@ func TestItWorksBesidePacking(t *testing.T) {
 func ownedBy(kind string) []metav1.OwnerReference {
 	yes := true
 	return []metav1.OwnerReference{{Kind: kind, Name: "owner", Controller: &yes}}
+}
+
+// TestNodesAreKnownByTheirGovernor: machines of one type differ by the governor that they run
+// under, as far as it was probed.
+func TestNodesAreKnownByTheirGovernor(t *testing.T) {
+	both := machine(1000, 50, 60)
+	both.Governor = "performance"
+	both.Others = []profile.Governed{{Governor: "powersave", Profile: profile.Profile{Energy: always(400), Runtime: always(200)}}}
+	tests := []struct {
+		name, weight, a, b, want string
+	}{
+		{"energy alone", "1", "performance", "powersave", "b"},
+		{"runtime alone", "0", "performance", "powersave", "a"},
+		{"the nearest to what was probed", "0", "powersave", "schedutil", "b"},
+		{"nothing is said: as when it was probed", "1", "", "powersave", "b"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			s := scheduler(t, withArgs("{}"), known{"xeon": both})
+			for name, governor := range map[string]string{"a": tc.a, "b": tc.b} {
+				n := node(name, "xeon")
+				if governor != "" {
+					n.Annotations = map[string]string{v1alpha1.AnnotationGovernor: governor}
+				}
+				s.AddNode(n)
+				busy(t, s, name)
+			}
+			if _, a := s.Place(fixtures.Pod("p", 500, 1<<30, weight(tc.weight))); a.Node != tc.want {
+				t.Errorf("the pod is on %q (%v), want %q", a.Node, a.Err, tc.want)
+			}
+		})
+	}
 }

@@ -11,14 +11,19 @@ import (
 	"testing"
 	"time"
 
+	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 // server plays the part of the API server that serves MachineProfiles.
@@ -185,5 +190,59 @@ func TestProfilesOfOneSchedulerShareAWatch(t *testing.T) {
 	}
 	if b, err := watched(ctx, connected{config: config}); err != nil || a != b {
 		t.Errorf("two profiles have two watches (%v)", err)
+	}
+}
+
+// TestAnEditedProfileIsToldAndItsNodesAreNeutral goes from the object at the API server to
+// the score: whatever somebody writes into a profile, an Event names the field, and no node
+// of the type is better or worse than without it.
+func TestAnEditedProfileIsToldAndItsNodesAreNeutral(t *testing.T) {
+	governed := func(o *v1alpha1.MachineProfile) *v1alpha1.GovernorModels {
+		o.Spec.Models.Governors = []v1alpha1.GovernorModels{{Governor: "powersave", Energy: o.Spec.Models.Energy, Runtime: *o.Spec.Models.Runtime.DeepCopy()}}
+		return &o.Spec.Models.Governors[0]
+	}
+	for field, edit := range map[string]func(*v1alpha1.MachineProfile){
+		"spec.models.energy.terms[0]":               func(o *v1alpha1.MachineProfile) { o.Spec.Models.Energy.Terms[0].Coefficient = "NaN" },
+		"spec.models.runtime.terms[0]":              func(o *v1alpha1.MachineProfile) { o.Spec.Models.Runtime.Terms[0].Coefficient = "-Inf" },
+		"spec.models.energy.terms:":                 func(o *v1alpha1.MachineProfile) { o.Spec.Models.Energy.Terms = nil },
+		"spec.models.energy.range: CPU":             func(o *v1alpha1.MachineProfile) { o.Spec.Models.Energy.CPU.Least = apiresource.MustParse("500") },
+		"spec.models.runtime.range: value":          func(o *v1alpha1.MachineProfile) { o.Spec.Models.Runtime.Value = v1alpha1.ModelRange{} },
+		"spec.models.energy.spread":                 func(o *v1alpha1.MachineProfile) { o.Spec.Models.Energy.SpreadPermille = -1 },
+		"spec.power":                                func(o *v1alpha1.MachineProfile) { o.Spec.Power.IdleWatts = apiresource.MustParse("-5") },
+		"spec.models.governors[0].governor":         func(o *v1alpha1.MachineProfile) { governed(o).Governor = "" },
+		"spec.models.governors[0].runtime.terms[0]": func(o *v1alpha1.MachineProfile) { governed(o).Runtime.Terms[0].Coefficient = "NaN" },
+		"spec.models.fingerprint": func(o *v1alpha1.MachineProfile) {
+			o.Spec.Hardware, o.Spec.Models.Fingerprint = &v1alpha1.MachineHardware{Fingerprint: "0123456789abcdef"}, "0000000000000000"
+		},
+	} {
+		t.Run(field, func(t *testing.T) {
+			_, w, emitted := start(t, 0, read(t, edit))
+			if e := <-emitted; !strings.Contains(e, "Warning InvalidMachineProfile") || !strings.Contains(e, field) {
+				t.Errorf("event %q, want one that names %s", e, field)
+			}
+			p, pod := plugin(nil), fixtures.Pod("p", 500, 2<<30)
+			p.machines = w
+			info := framework.NewNodeInfo()
+			info.SetNode(fixtures.Node("n", 8000, 32<<30, typed("xeon-8")))
+			if status := p.PreScore(t.Context(), framework.NewCycleState(), pod, []fwk.NodeInfo{info}); !status.IsSkip() {
+				t.Errorf("%v, want no scores", status)
+			}
+			sound := framework.NewNodeInfo()
+			sound.SetNode(fixtures.Node("m", 8000, 32<<30, typed("arm")))
+			set := profile.Set{"arm": model(400, 200)}
+			for machineType, m := range w.Machines() {
+				set[machineType] = m
+			}
+			p.machines = fixed(set)
+			state := framework.NewCycleState()
+			if status := p.PreScore(t.Context(), state, pod, []fwk.NodeInfo{info, sound}); !status.IsSuccess() {
+				t.Fatal(status)
+			}
+			edited, _ := p.Score(t.Context(), state, pod, info)
+			known, _ := p.Score(t.Context(), state, pod, sound)
+			if edited >= known || edited < known-1-score.Best/2 {
+				t.Errorf("it scores %d beside %d of a sound one, want the mean and not the best", edited, known)
+			}
+		})
 	}
 }

@@ -81,6 +81,7 @@ func (o *Options) config() (agent.Config, func(), error) {
 		return c, nil, err
 	}
 	c.Backends, c.Capability, c.Hardware = n.backends, n.capability, n.hardware
+	c.Governor = func() (string, error) { return governor.Home(filepath.Join(o.HostRoot, "sys"), o.ProbeState) }
 	c.Restore = func() (bool, error) { return governor.Recover(filepath.Join(o.HostRoot, "sys"), o.ProbeState) }
 	return c, n.close, nil
 }

@@ -123,7 +123,7 @@ func (o *ProbeOptions) probe(ctx context.Context) (report probe.Report, err erro
 }
 
 // write writes the report. One that is too long loses what was done under other governors
-// than the machine's own, which is not learned from.
+// than the machine's own.
 func (o *ProbeOptions) write(report probe.Report, out io.Writer) error {
 	if o.Report == "-" {
 		encoder := json.NewEncoder(out)

@@ -20,8 +20,12 @@ import (
 type Machine struct {
 	Type string
 	// Object is the name of the MachineProfile.
-	Object  string
-	Profile Profile
+	Object string
+	// Profile predicts for machines that run under Governor, which is empty where there is
+	// none, or it is not known. Others predict for other governors, ordered by name.
+	Profile  Profile
+	Governor string
+	Others   []Governed
 	// Learned is when the models were learned, the zero time for models that do not age.
 	Learned time.Time
 	// Power is the zero value when the profile does not say.
@@ -71,6 +75,15 @@ func FromObject(o *v1alpha1.MachineProfile) (*Machine, error) {
 		return read
 	}
 	m.Profile = Profile{Energy: read("energy", models.Energy), Runtime: read("runtime", models.Runtime)}
+	m.Governor = models.Governor
+	for i := range models.Governors {
+		g, field := &models.Governors[i], fmt.Sprintf("governors[%d].", i)
+		if g.Governor == "" || g.Governor == m.Governor || slices.ContainsFunc(m.Others, func(o Governed) bool { return o.Governor == g.Governor }) {
+			errs = append(errs, fmt.Errorf("%s.%sgovernor: %q: want a name, and each once", from, field, g.Governor))
+		}
+		m.Others = append(m.Others, Governed{g.Governor, Profile{Energy: read(field+"energy", g.Energy), Runtime: read(field+"runtime", g.Runtime)}})
+	}
+	slices.SortFunc(m.Others, func(a, b Governed) int { return cmp.Compare(a.Governor, b.Governor) })
 	if models.LearnedAt != nil {
 		m.Learned = models.LearnedAt.Time
 	}
@@ -140,6 +153,11 @@ func (p Profile) Object(learned time.Time, fingerprint string) *v1alpha1.Machine
 		Energy: p.Energy.object(), Runtime: p.Runtime.object(),
 		LearnedAt: &metav1.Time{Time: learned}, Fingerprint: fingerprint,
 	}
+}
+
+// Object returns the models of a governor as a MachineProfile holds them.
+func (g Governed) Object() v1alpha1.GovernorModels {
+	return v1alpha1.GovernorModels{Governor: g.Governor, Energy: g.Profile.Energy.object(), Runtime: g.Profile.Runtime.object()}
 }
 
 func (m Model) object() v1alpha1.MachineModel {

@@ -20,9 +20,11 @@ const (
 	Old
 	// Confined: the model's own answer was out of all proportion to what was seen.
 	Confined
+	// OtherGovernor: the model was learned under another CPU governor than the node's.
+	OtherGovernor
 )
 
-var doubts = []string{"CPU outside the range learned", "memory outside the range learned", "poor fit", "old", "confined to what was seen"}
+var doubts = []string{"CPU outside the range learned", "memory outside the range learned", "poor fit", "old", "confined to what was seen", "learned under another CPU governor"}
 
 // String lists the reasons, separated by commas.
 func (d Doubt) String() string {

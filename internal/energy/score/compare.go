@@ -21,6 +21,8 @@ func SizeOf(pod *corev1.Pod) profile.Size {
 // Node is what a score depends on besides the pod.
 type Node struct {
 	Name, MachineType string
+	// Governor is the CPU governor that it runs under, empty if that is not known.
+	Governor string
 	// Price is what a kWh costs where the node is, if prices count.
 	Price tariff.Price
 	// Idle is true for a machine that does nothing else, when that counts.
@@ -43,17 +45,19 @@ func Compare(h float64, size profile.Size, nodes []Node, machines profile.Set, n
 	// Options are kinds of nodes, as in the scheduler: means do not depend on how many
 	// nodes there are of each.
 	type kind struct {
-		machineType string
-		idle        bool
-		price       tariff.Price
+		machineType, governor string
+		idle                  bool
+		price                 tariff.Price
 	}
+	of := func(n *Node) kind { return kind{n.MachineType, n.Governor, n.Idle, n.Price} }
 	at := map[kind]int{}
 	var options []Option
-	for _, n := range nodes {
-		k := kind{n.MachineType, n.Idle, n.Price}
+	for i := range nodes {
+		n := &nodes[i]
+		k := of(n)
 		if _, met := at[k]; !met {
 			at[k] = len(options)
-			o := Predict(machines[n.MachineType], size, n.Idle, now)
+			o := PredictUnder(machines[n.MachineType], n.Governor, size, n.Idle, now)
 			o.Price = n.Price
 			options = append(options, o)
 		}
@@ -62,8 +66,8 @@ func Compare(h float64, size profile.Size, nodes []Node, machines profile.Set, n
 	Rank(h, options, results)
 	lines := make([]Line, len(nodes))
 	for i, n := range nodes {
-		of := at[kind{n.MachineType, n.Idle, n.Price}]
-		lines[i] = Line{n, options[of], results[of]}
+		k := at[of(&n)]
+		lines[i] = Line{n, options[k], results[k]}
 	}
 	slices.SortFunc(lines, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(b.Result.Score, a.Result.Score), cmp.Compare(a.Node.Name, b.Node.Name))

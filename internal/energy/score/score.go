@@ -45,16 +45,33 @@ type Option struct {
 // Predict returns the option of a pod of the given size on a machine. A nil machine is not
 // known. idle says that the machine does nothing else, and that this counts.
 func Predict(m *profile.Machine, size profile.Size, idle bool, now time.Time) Option {
+	return PredictUnder(m, "", size, idle, now)
+}
+
+// PredictUnder is [Predict] for a machine that runs under a CPU governor: by the models for
+// that, else, with a doubt, by those for the nearest. An empty one is not known.
+func PredictUnder(m *profile.Machine, governor string, size profile.Size, idle bool, now time.Time) Option {
 	if m == nil {
 		return Option{}
 	}
 	age := m.Age(now)
-	o := Option{Known: true, Energy: m.Profile.Energy.Predict(size, age), Runtime: m.Profile.Runtime.Predict(size, age)}
+	p, exact := m.Under(governor)
+	o := Option{Known: true, Energy: p.Energy.Predict(size, age), Runtime: p.Runtime.Predict(size, age)}
+	if !exact {
+		o.Energy, o.Runtime = o.Energy.Doubted(), o.Runtime.Doubted()
+	}
 	if idle {
 		o.Waking = m.Power.Idle
 	}
+	if !isAmount(float64(o.Joules())) || !isAmount(o.Runtime.Value) {
+		return Option{}
+	}
 	return o
 }
+
+// isAmount reports whether a prediction can be one. Those of sound profiles can; a score that
+// is none would have the pod rejected, so a machine whose cannot is not known.
+func isAmount(v float64) bool { return v > 0 && v <= math.MaxFloat64 }
 
 // Joules returns the marginal energy of the pod: its own, and what the machine draws
 // because it is kept awake for it, and what it took before. The first two are of the same

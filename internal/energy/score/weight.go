@@ -54,6 +54,12 @@ func WeightOf(pod, namespace map[string]string, fallback float64) (Weight, error
 	return Weight{fallback, FromProfile}, errors.Join(errs...)
 }
 
+// Governor returns the CPU governor that a node runs under, as its agent says: empty where
+// that is not known.
+func Governor(annotations map[string]string) string {
+	return annotations[v1alpha1.AnnotationGovernor]
+}
+
 // MachineType returns the machine type that a node's labels name: Supercargo's own label,
 // else the one that cloud providers set. It is empty for a node without either.
 func MachineType(labels map[string]string) string {

@@ -153,6 +153,7 @@ func (b *bench) nodesAreProtected(agent client.Client) {
 	}{
 		"its own annotation":     {b.from, `{"metadata":{"annotations":{"supercargo.dev/checkpoint-capability":"x"}}}`, true},
 		"its own hardware":       {b.from, `{"metadata":{"annotations":{"supercargo.dev/hardware":"x"}}}`, true},
+		"its own governor":       {b.from, `{"metadata":{"annotations":{"supercargo.dev/cpu-governor":"x"}}}`, true},
 		"another's annotation":   {b.to, `{"metadata":{"annotations":{"supercargo.dev/checkpoint-capability":"x"}}}`, false},
 		"another annotation":     {b.from, `{"metadata":{"annotations":{"other":"x"}}}`, false},
 		"a label":                {b.from, `{"metadata":{"labels":{"other":"x"}}}`, false},

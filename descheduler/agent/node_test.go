@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/capability"
+)
+
+// TestANodeSaysWhichGovernorItHas: what cannot be read stays as it was, and the rest is said
+// all the same.
+func TestANodeSaysWhichGovernorItHas(t *testing.T) {
+	for name, tc := range map[string]struct {
+		governor string
+		err      error
+		want     string
+	}{
+		"one":                  {"schedutil", nil, "schedutil"},
+		"CPUs that differ":     {"performance,powersave", nil, "performance,powersave"},
+		"none":                 {"", nil, ""},
+		"what is no name":      {"a b", nil, ""},
+		"what cannot be found": {"", errors.New("no sysfs"), "before"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{v1alpha1.AnnotationGovernor: "before"}}}
+			api := fake.NewClientBuilder().WithObjects(node).Build()
+			n := &nodes{agent: &Agent{api: api, Config: Config{
+				Log:        logr.Discard(),
+				Capability: func(context.Context, *corev1.Node) (capability.Node, error) { return capability.Node{}, nil },
+				Governor:   func() (string, error) { return tc.governor, tc.err },
+			}}}
+			if err := n.annotate(t.Context(), node); err != nil {
+				t.Fatal(err)
+			}
+			var got corev1.Node
+			if err := api.Get(t.Context(), client.ObjectKeyFromObject(node), &got); err != nil {
+				t.Fatal(err)
+			}
+			if g, there := got.Annotations[v1alpha1.AnnotationGovernor]; g != tc.want || there != (tc.want != "") || got.Annotations[v1alpha1.AnnotationCapability] == "" {
+				t.Errorf("annotations %q, want governor %q", got.Annotations, tc.want)
+			}
+		})
+	}
+}
