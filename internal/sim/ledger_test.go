@@ -123,7 +123,7 @@ func (l *ledger) tellMachine(f sim.Fact, m *rented) {
 }
 
 func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
-	ok := true
+	var ok bool
 	switch f.What {
 	case "started":
 		ok = p.on == ""
@@ -135,6 +135,27 @@ func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
 				p.ends = f.At + p.Lifetime
 			}
 		}
+	case "ended":
+		ok = l.ends(f, p)
+		if p.on != "" {
+			l.vacate(f.At, p.on, p)
+		}
+		p.on, p.ended = "", true
+		l.completed++
+		if p.Class == class.Batch {
+			l.makespan = max(l.makespan, f.At)
+		}
+	default:
+		ok = l.tellMove(f, m, p)
+	}
+	if !ok {
+		l.fault("%v: pod %s %s: %s, which it cannot: %+v of %+v", f.At, f.Pod, f.What, f.Node, *p, *p.Pod)
+	}
+}
+
+// tellMove takes a step of a pod's move, and reports whether it can have been.
+func (l *ledger) tellMove(f sim.Fact, m *rented, p *worked) (ok bool) {
+	switch f.What {
 	case "frozen, on its way to the node":
 		ok = p.on != "" && p.to == "" && p.on != f.Node && m.flavor.Arch == l.machines[p.on].flavor.Arch && l.may(p, scenario.MoveWithState)
 		l.occupy(f.At, f.Node, m, p)
@@ -167,20 +188,8 @@ func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
 		p.evictions++
 		l.evictions++
 		l.restarts++
-	case "ended":
-		ok = l.ends(f, p)
-		if p.on != "" {
-			l.vacate(f.At, p.on, p)
-		}
-		p.on, p.ended = "", true
-		l.completed++
-		if p.Class == class.Batch {
-			l.makespan = max(l.makespan, f.At)
-		}
 	}
-	if !ok {
-		l.fault("%v: pod %s %s: %s, which it cannot: %+v of %+v", f.At, f.Pod, f.What, f.Node, *p, *p.Pod)
-	}
+	return ok
 }
 
 // may reports whether a pod may be moved that way by its own word.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/sim"
@@ -32,6 +33,7 @@ func priced(name string) (p sim.Policy, is bool, err error) {
 			return p, true, err
 		}
 		p.Name, p.Plugins = name, countingBy(unit, p.Plugins)
+		p.Controller, p.Fixed = movingBy(unit, p.Controller), movingBy(unit, p.Fixed)
 		return p, true, nil
 	}
 	return p, false, nil
@@ -62,6 +64,27 @@ func countingBy(unit tariff.Unit, of func(*scenario.Scenario, clock.PassiveClock
 	}
 }
 
+// movingBy has moves of running pods count joules so too: on average over the time that a pod
+// still has to run.
+func movingBy(unit tariff.Unit, of func(*scenario.Scenario) sim.Controller) func(*scenario.Scenario) sim.Controller {
+	return func(sc *scenario.Scenario) sim.Controller {
+		c := of(sc)
+		s, moves := c.(*suiter)
+		if !moves {
+			return c
+		}
+		zones := map[string]string{}
+		for i := range sc.Flavors {
+			zones[sc.Flavors[i].Name] = sc.Flavors[i].Zone
+		}
+		s.machines.Unit = unit
+		s.machines.Price = func(n *cluster.Node, until time.Time) tariff.Price {
+			return courses{unit, sc}.mean(zones[n.Flavor], s.machines.Now, until)
+		}
+		return s
+	}
+}
+
 // courses are the prices of a scenario.
 type courses struct {
 	unit tariff.Unit
@@ -70,14 +93,39 @@ type courses struct {
 
 // At implements score.Prices.
 func (c courses) At(zone string, at time.Time) tariff.Price {
-	e := c.ElectricityOf(zone)
-	if e == nil {
-		return tariff.Price{}
-	}
-	course := e.DollarsPerKWh
-	if c.unit == tariff.Grams {
-		course = e.GramsPerKWh
-	}
+	course := c.of(zone)
 	value, _ := course.At(at.Sub(sim.Epoch))
 	return tariff.Price{PerKWh: value, Known: len(course) > 0}
+}
+
+// of is the course of a zone; empty where nothing is known of it.
+func (c courses) of(zone string) scenario.Course {
+	e := c.ElectricityOf(zone)
+	switch {
+	case e == nil:
+		return nil
+	case c.unit == tariff.Grams:
+		return e.GramsPerKWh
+	default:
+		return e.DollarsPerKWh
+	}
+}
+
+// mean is the price between two moments, on average; at the first if the second is not after
+// it.
+func (c courses) mean(zone string, from, until time.Time) tariff.Price {
+	course, at, end := c.of(zone), from.Sub(sim.Epoch), until.Sub(sim.Epoch)
+	if end <= at {
+		return c.At(zone, from)
+	}
+	whole, sum := (end - at).Seconds(), 0.0
+	for at < end {
+		value, next := course.At(at)
+		if next == 0 || next > end {
+			next = end
+		}
+		sum += float64(value * (next - at).Seconds())
+		at = next
+	}
+	return tariff.Price{PerKWh: sum / whole, Known: len(course) > 0}
 }
