@@ -65,10 +65,11 @@ machine of one kind a round), most-allocated (the same with the packing score),
 coca, stratus and htas (as published), and supercargo. Beside these, which all run
 unless --policy names others: heats-H, which weighs energy against runtime with H
 from 0, runtime alone, to 1, energy alone, by what it learns from probes of the
-machines; and standby-H, which also puts idle machines of a fixed cluster to sleep.
-With -dollars or -grams behind its name, joules count by what electricity costs or
-emits in a machine's zone at the time.
-Where flavors state their power, what the machines drew is told by type.
+machines, and moves running pods to machines that suit them better; and standby-H,
+which also puts idle machines of a fixed cluster to sleep. Pods and namespaces that
+state a weight of their own keep it. With -dollars or -grams behind the name, joules
+count by what electricity costs or emits in a machine's zone at the time. Where
+flavors state their power, what the machines drew is told by type.
 
 The same scenario, seed and policy give the same figures on every machine.`,
 		Example: `  supercargo simulate -f scenario.yaml
@@ -76,8 +77,8 @@ The same scenario, seed and policy give the same figures on every machine.`,
   # Two policies over ten seeds, as JSON
   supercargo simulate -f scenario.yaml --policy default,supercargo --repeat 10 -o json
 
-  # Energy against runtime
-  supercargo simulate -f test/scenarios/heats.yaml --policy default,heats-0,heats-0.618,heats-1,standby-0.5
+  # Energy against runtime, over five seeds
+  supercargo simulate -f test/scenarios/heats.yaml --policy default,heats-0,heats-0.618,heats-1,standby-0.5 --repeat 5
 
   # A page with the course over time, and where each pod went
   supercargo simulate -f scenario.yaml --report report.html --placements placements.csv`,

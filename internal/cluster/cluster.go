@@ -47,6 +47,9 @@ type Pod struct {
 	// Promised is the node on which room has been promised to a waiting pod; empty for
 	// none.
 	Promised string
+	// EnergyWeight is the weight of energy against runtime that its owner states, for it or
+	// for its namespace, in [0, 1]; nil where nothing is stated or nobody asks.
+	EnergyWeight *float64
 	// Demands are what else it demands of where it runs; nil for nothing. Only the
 	// planners of purchases and of moves look at those that depend on other pods.
 	Demands *constraint.Pod
@@ -250,6 +253,8 @@ type Plan struct {
 	Suspend, Resume []Stay
 	// Kept are nodes that stay although they are under-used, for whoever asks why.
 	Kept []Stay
+	// Transfers are single pods to move to nodes that suit them better.
+	Transfers []Transfer
 	// Wake is after what time the decision wants to be asked again even if nothing
 	// happens; 0 means not.
 	Wake time.Duration
@@ -321,6 +326,18 @@ type Exchange struct {
 	// micro-dollars.
 	Saves, Costs int64
 	Reason       string
+}
+
+// Transfer asks for one pod to be moved to another node, whatever becomes of its own.
+type Transfer struct {
+	// Pod, From and To are names: of the pod, of its node, and of the node it goes to.
+	Pod, From, To string
+	// Method is [Migrate] or [Evict]: with its state, or started anew there.
+	Method Method
+	// Joules is what the rest of its work is expected to take less, all told.
+	Joules float64
+	// Reason says it in words.
+	Reason string
 }
 
 // Move is how one pod leaves its node.

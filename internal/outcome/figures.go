@@ -99,6 +99,12 @@ func (r Report) energyTable() table {
 		f.column("response", "mean "+span.symbol, "From the arrival of a batch pod to its end.", digitsFor, func(p Policy) float64 { return p.Response.mean() / span.seconds }),
 		f.column("makespan", end.symbol, "When the last batch pod ended.", digitsFor, func(p Policy) float64 { return p.MakespanSeconds / end.seconds }),
 	}
+	if saved := func(p Policy) float64 { return p.Moves.ExpectedSavedJoules / 1000 }; f.any(saved) {
+		t.columns = append(t.columns, f.column("moves", "save kJ", "What moves to machines that suit the pods better were expected to save when they were decided.", digitsFor, saved))
+	}
+	if added := func(p Policy) float64 { return p.Moves.ExpectedAddedJoules / 1000 }; f.any(added) {
+		t.columns = append(t.columns, f.column("moves", "cost kJ", "What others of them were expected to cost, where time was wanted more than energy.", digitsFor, added))
+	}
 	if dollars := thousand(func(e *Energy) float64 { return e.Dollars }); f.any(dollars) {
 		t.columns = append(t.columns, f.column("electricity", "$", "What the energy cost, beside the bill of the machines.", dollarsDigits, dollars))
 	}

@@ -135,9 +135,20 @@ type Nodes struct {
 // Moves counts the pods that were moved with their state, those that were killed
 // to be started elsewhere, and the work that the latter lost.
 type Moves struct {
-	Migrations      int     `json:"migrations"`
-	Evictions       int     `json:"evictions"`
+	Migrations int `json:"migrations"`
+	Evictions  int `json:"evictions"`
+	// Restarts are those of the evictions that were started anew on a machine chosen for
+	// them.
+	Restarts        int     `json:"restarts"`
 	LostWorkSeconds float64 `json:"lostWorkSeconds"`
+	// FrozenSeconds is for how long pods stood still to be moved with their state.
+	FrozenSeconds float64 `json:"frozenSeconds"`
+	// ExpectedSavedJoules is what single moves, to machines that suit the pods better, were
+	// expected to save when they were decided, all that they take included;
+	// ExpectedAddedJoules what others were expected to cost where time was wanted more than
+	// energy.
+	ExpectedSavedJoules float64 `json:"expectedSavedJoules"`
+	ExpectedAddedJoules float64 `json:"expectedAddedJoules"`
 }
 
 // Series are samples at equal distances, the first at 0. Sample i shows the

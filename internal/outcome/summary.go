@@ -32,8 +32,10 @@ type PolicySummary struct {
 	// same seed: negative if it cost more, 0 for the first itself. It is absent if
 	// the first policy cost nothing with any seed.
 	SavedPercent *Spread `json:"savedPercent,omitempty"`
-	// EnergyJoules is what the machines drew, 0 if no flavor states its power.
-	EnergyJoules Spread `json:"energyJoules"`
+	// EnergyJoules is what the machines drew, 0 if no flavor states its power, and Energy
+	// more about that, nil then.
+	EnergyJoules Spread         `json:"energyJoules"`
+	Energy       *EnergySummary `json:"energy,omitempty"`
 	// SchedulingSecondsMean and SchedulingSecondsP95 are about the mean and the 95th
 	// percentile, within one run, of the time from submission to first start.
 	SchedulingSecondsMean Spread `json:"schedulingSecondsMean"`
@@ -139,6 +141,7 @@ func summarizePolicy(reports []Report, i int) PolicySummary {
 			return percentBelow(r.Policies[i].CostDollars, r.Policies[0].CostDollars)
 		}),
 		EnergyJoules:             spread(func(p Policy) float64 { return p.EnergyJoules }),
+		Energy:                   energySummary(reports, i),
 		SchedulingSecondsMean:    spread(func(p Policy) float64 { return p.Scheduling.Mean }),
 		SchedulingSecondsP95:     spread(func(p Policy) float64 { return p.Scheduling.P95 }),
 		CPUUtilizationPercent:    spread(func(p Policy) float64 { return 100 * p.Utilization.CPU }),

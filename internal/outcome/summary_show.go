@@ -22,7 +22,7 @@ func (s Summary) WriteJSON(w io.Writer) error {
 
 // WriteTable prints the summary for a terminal: the mean over the seeds of each
 // figure, with its least and largest value in brackets. What costs money, how pods
-// fared and which were moved are tables of their own, which keeps lines below 150
+// fared, what was drawn and which were moved are tables of their own, which keeps lines below 150
 // columns. Names are treated as by [Report.WriteTable]; a summary that
 // [Summary.WriteJSON] refuses is refused.
 func (s Summary) WriteTable(w io.Writer) error {
@@ -33,7 +33,7 @@ func (s Summary) WriteTable(w io.Writer) error {
 	fmt.Fprintf(out, "Scenario %s, %s, %s. Mean over the seeds [least, most].\n",
 		shortened(s.Scenario, 100), plural(len(s.Seeds), "seed"), plural(len(s.Policies), "policy"))
 	if len(s.Policies) > 0 {
-		for _, t := range []table{s.costTable(), s.podTable(), s.moveTable()} {
+		for _, t := range []table{s.costTable(), s.energyTable(), s.podTable(), s.moveTable()} {
 			if len(t.columns) == 0 {
 				continue
 			}
@@ -67,7 +67,7 @@ func (s Summary) WriteHTML(w io.Writer) error {
 			p.Policies = append(p.Policies, policy.Name)
 		}
 		all := s.costTable()
-		all.columns = slices.Concat(all.columns, s.podTable().columns, s.moveTable().columns)
+		all.columns = slices.Concat(all.columns, s.energyTable().columns, s.podTable().columns, s.moveTable().columns)
 		p.Summary = all.view("Figures of each policy, over all seeds")
 		p.Bars = []barChart{s.costBars(), s.waitBars()}
 	}

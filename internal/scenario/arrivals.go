@@ -32,10 +32,28 @@ type Pod struct {
 	Category string
 	// Arch is the CPU architecture as in GOARCH; empty means any.
 	Arch string
+	// Namespace is that of the pod; empty for default.
+	Namespace string
 	// EnergyWeight is the weight of energy against runtime when a machine is
-	// chosen, from 0, runtime alone, to 1, energy alone.
-	EnergyWeight float64
+	// chosen, from 0, runtime alone, to 1, energy alone; nil where none is stated.
+	EnergyWeight *float64
+	// Migration is how the pod may be moved.
+	Migration Migratable
 }
+
+// Migratable is how a pod may be moved by its own word.
+type Migratable string
+
+const (
+	// MoveAsLiked leaves it to the policy: the pod says nothing.
+	MoveAsLiked Migratable = ""
+	// MoveWithState lets it be migrated, on its architecture.
+	MoveWithState Migratable = "checkpoint"
+	// MoveAnew lets it be started from its beginning elsewhere, on any architecture.
+	MoveAnew Migratable = "restart"
+	// MoveNever keeps it where it is.
+	MoveNever Migratable = "never"
+)
 
 // Arrivals returns the pods of all workload entries in the order of their
 // arrival. Ties: written-out pods, then traces, then patterns, each in the
@@ -100,12 +118,16 @@ func (s *Scenario) draw(p Pattern, seed uint64) ([]Pod, error) {
 		kinds[i] = s.TaskKinds[at]
 		sum += share.Weight
 	}
-	chosen, lengths := newStream(seed, p.Name+"/kinds"), newStream(seed, p.Name+"/runtimes")
+	chosen, lengths, weights := newStream(seed, p.Name+"/kinds"), newStream(seed, p.Name+"/runtimes"), newStream(seed, p.Name+"/weights")
 	times := p.times(seed, s.Horizon)
 	pods := make([]Pod, len(times))
 	for i, at := range times {
 		kind := kinds[pick(p.Mix, chosen.below(sum))]
 		pods[i] = kind.pod(at, lengths)
+		if share := float64(weights.below(1001)) / 1000; kind.Weights != nil {
+			h := kind.Weights.Least + float64(share*(kind.Weights.Most-kind.Weights.Least))
+			pods[i].EnergyWeight = &h
+		}
 		pods[i].Name = p.Name + "-" + strings.ReplaceAll(kind.Name, "_", "-") + "-" + strconv.Itoa(i)
 	}
 	return pods, nil
@@ -128,7 +150,8 @@ func pick(shares []Share, point int64) int {
 // decide the runtimes of later ones beyond their range.
 func (k TaskKind) pod(at time.Duration, lengths stream) Pod {
 	pod := Pod{
-		Class: k.Class, Size: k.Size, Arrival: at, Category: k.Category, Arch: k.Arch, EnergyWeight: k.EnergyWeight,
+		Class: k.Class, Size: k.Size, Arrival: at, Category: k.Category, Arch: k.Arch,
+		Namespace: k.Namespace, EnergyWeight: k.EnergyWeight, Migration: k.Migration,
 	}
 	steps := int64((k.MaxRuntime-k.MinRuntime)/time.Millisecond) + 1
 	length := k.MinRuntime + time.Duration(lengths.below(steps))*time.Millisecond

@@ -52,7 +52,8 @@ func TestWhatIsNotStatedHasItsDefault(t *testing.T) {
 	want := &Scenario{
 		Name: "test", Horizon: 2 * time.Hour, SchedulingInterval: 20 * time.Second, ScalingInterval: 5 * time.Minute,
 		AcquisitionLag: Lag{Mean: 150 * time.Second}, BillingPeriod: time.Minute, BilledFrom: FromOrder, ReleaseLag: 5 * time.Second,
-		Migration: Migration{BitsPerSecond: 1_200_000_000, BytesPerMemory: 1, Fixed: 2 * time.Second},
+		Migration:    Migration{BitsPerSecond: 1_200_000_000, BytesPerMemory: 1, Fixed: 2 * time.Second},
+		Rescheduling: Rescheduling{Interval: time.Minute, Residence: 10 * time.Minute, Gain: 10, Pods: 20},
 		Flavors: []Flavor{{Flavor: trace.Flavor{
 			Name: "f", MilliCPU: 2000, MemoryBytes: 8 << 30, MicroDollarsPerHour: 137_100, Arch: "amd64", MachineType: "f", MaxPods: 110,
 		}, Speed: 1}},
@@ -63,6 +64,8 @@ func TestWhatIsNotStatedHasItsDefault(t *testing.T) {
 	}
 }
 
+func weight(h float64) *float64 { return &h }
+
 func TestEveryFieldIsRead(t *testing.T) {
 	got := read(t, head+`
   schedulingInterval: 10s
@@ -72,6 +75,8 @@ func TestEveryFieldIsRead(t *testing.T) {
   billedFrom: ready
   releaseLag: 0s
   migration: {bandwidth: 2.5G, bytesPerMemory: 0.25, fixed: 1s}
+  rescheduling: {interval: 0s, residence: 30s, gain: 5, pods: 3}
+  namespaces: [{name: green, energyWeight: 1}, {name: plain}]
   flavors:
   - {name: a.b, cpu: "0.5", memory: 0.3Gi, pricePerHour: 0, machineType: xeon, wattsIdle: 40, wattsFull: 95.5, speed: 0.8, arch: arm64, maxPods: 20,
      powerCurve: [{utilization: 0.1, watts: 60.5}, {utilization: 0.5, watts: 80}], standby: {watts: 3.2, wake: 45s, wakeWatts: 70}, zone: north}
@@ -82,14 +87,14 @@ func TestEveryFieldIsRead(t *testing.T) {
   autoscale: false
   maxNodes: 4
   taskKinds:
-  - {name: huge_one, class: batch, cpu: 8, memory: 1Ti, runtime: {min: 1m, max: 2m}, category: c, arch: arm64, energyWeight: 1}
-  - {name: api, class: service, cpu: 0, memory: 100, lifetime: 30m}
+  - {name: huge_one, class: batch, cpu: 8, memory: 1Ti, runtime: {min: 1m, max: 2m}, category: c, arch: arm64, energyWeight: 1, namespace: green, migration: restart}
+  - {name: api, class: service, cpu: 0, memory: 100, lifetime: 30m, energyWeight: {min: 0.25, max: 1}}
   workload:
     pods:
-    - {name: job.1, class: batch, cpu: 100m, memory: 0.9Gi, arrival: 1s, runtime: 3m, category: small, energyWeight: 0.618, count: 3, arch: amd64}
+    - {name: job.1, class: batch, cpu: 100m, memory: 0.9Gi, arrival: 1s, runtime: 3m, category: small, energyWeight: 0.618, migration: checkpoint, count: 3, arch: amd64}
     - {name: web, class: service, cpu: 1, memory: 400Mi, lifetime: 2h}
     - {name: web-2, class: service, cpu: 1, memory: 400Mi}
-    traces: [{file: pods.csv, timeScale: 3, limit: 2, name: t, energyWeight: 0}]
+    traces: [{file: pods.csv, timeScale: 3, limit: 2, name: t, energyWeight: 0, namespace: green, migration: never}]
     patterns:
     - {shape: stable, rate: 0.5/s, mix: {nginx: 1}}
     - {name: g, shape: growing, rate: 0/h, peakRate: 12/m, exponent: 1.5, mix: {huge_one: 0.5, api: 2}}
@@ -102,7 +107,9 @@ func TestEveryFieldIsRead(t *testing.T) {
 	want := &Scenario{
 		Name: "test", Horizon: 2 * time.Hour, SchedulingInterval: 10 * time.Second, ScalingInterval: 90 * time.Second,
 		AcquisitionLag: Lag{157 * time.Second, 4200 * time.Millisecond}, BillingPeriod: time.Hour, BilledFrom: FromReady,
-		Migration: Migration{2_500_000_000, 0.25, time.Second},
+		Migration:    Migration{2_500_000_000, 0.25, time.Second},
+		Rescheduling: Rescheduling{Residence: 30 * time.Second, Gain: 5, Pods: 3},
+		Namespaces:   []Namespace{{"green", weight(1)}, {"plain", nil}},
 		Flavors: []Flavor{
 			{trace.Flavor{Name: "a.b", MilliCPU: 500, MemoryBytes: 322_122_547, Arch: "arm64", MachineType: "xeon", MaxPods: 20,
 				MilliwattsIdle: 40_000, MilliwattsFull: 95_500}, 0.8,
@@ -118,14 +125,15 @@ func TestEveryFieldIsRead(t *testing.T) {
 		Workload: Workload{
 			Pods: []Task{
 				{Pod{Name: "job.1", Class: class.Batch, Size: packing.Size{MemoryBytes: 966_367_642, MilliCPU: 100}, Arrival: time.Second,
-					Runtime: 3 * time.Minute, Category: "small", Arch: "amd64", EnergyWeight: 0.618}, 3},
-				{Pod{Name: "web", Class: class.Service, Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}, Lifetime: 2 * time.Hour, EnergyWeight: 0.5}, 1},
-				{Pod{Name: "web-2", Class: class.Service, Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}, EnergyWeight: 0.5}, 1},
+					Runtime: 3 * time.Minute, Category: "small", Arch: "amd64", EnergyWeight: weight(0.618), Migration: MoveWithState}, 3},
+				{Pod{Name: "web", Class: class.Service, Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}, Lifetime: 2 * time.Hour}, 1},
+				{Pod{Name: "web-2", Class: class.Service, Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}}, 1},
 			},
 			Traces: []Trace{{Name: "t", File: "pods.csv", TimeScale: 3, Limit: 2, Pods: []Pod{
-				{Name: "t-a", Class: class.Service, Size: packing.Size{MemoryBytes: 2 << 20, MilliCPU: 200}, Arrival: 10 * time.Second, Lifetime: 40 * time.Second},
+				{Name: "t-a", Class: class.Service, Size: packing.Size{MemoryBytes: 2 << 20, MilliCPU: 200}, Arrival: 10 * time.Second, Lifetime: 40 * time.Second,
+					EnergyWeight: weight(0), Namespace: "green", Migration: MoveNever},
 				{Name: "t-b", Class: class.Batch, Size: packing.Size{MemoryBytes: 1 << 20, MilliCPU: 100}, Arrival: 30 * time.Second,
-					Runtime: 20 * time.Second, Category: "c", Arch: "arm64"},
+					Runtime: 20 * time.Second, Category: "c", Arch: "arm64", EnergyWeight: weight(0), Namespace: "green", Migration: MoveNever},
 			}}},
 			Patterns: []Pattern{
 				{Name: "pattern-0", Shape: Stable, BaseRate: 0.5, Mix: mix},
@@ -137,12 +145,12 @@ func TestEveryFieldIsRead(t *testing.T) {
 			},
 		},
 		TaskKinds: []TaskKind{
-			{Name: "api", Class: class.Service, Size: packing.Size{MemoryBytes: 100}, MinRuntime: 30 * time.Minute, MaxRuntime: 30 * time.Minute, Category: "api", EnergyWeight: 0.5},
-			{Name: "batch_large", Class: class.Batch, Size: packing.Size{MemoryBytes: 966_367_642, MilliCPU: 300}, MinRuntime: 9 * time.Minute, MaxRuntime: 12 * time.Minute, Category: "batch_large", EnergyWeight: 0.5},
-			{Name: "batch_med", Class: class.Batch, Size: packing.Size{MemoryBytes: 644_245_095, MilliCPU: 200}, MinRuntime: 4 * time.Minute, MaxRuntime: 8 * time.Minute, Category: "batch_med", EnergyWeight: 0.5},
-			{Name: "batch_small", Class: class.Batch, Size: packing.Size{MemoryBytes: 322_122_548, MilliCPU: 100}, MinRuntime: time.Minute, MaxRuntime: 4 * time.Minute, Category: "batch_small", EnergyWeight: 0.5},
-			{Name: "huge_one", Class: class.Batch, Size: packing.Size{MemoryBytes: 1 << 40, MilliCPU: 8000}, MinRuntime: time.Minute, MaxRuntime: 2 * time.Minute, Category: "c", Arch: "arm64", EnergyWeight: 1},
-			{Name: "nginx", Class: class.Service, Size: packing.Size{MemoryBytes: 429_496_730, MilliCPU: 100}, Category: "nginx", EnergyWeight: 0.5},
+			{Name: "api", Class: class.Service, Size: packing.Size{MemoryBytes: 100}, MinRuntime: 30 * time.Minute, MaxRuntime: 30 * time.Minute, Category: "api", Weights: &WeightRange{0.25, 1}},
+			{Name: "batch_large", Class: class.Batch, Size: packing.Size{MemoryBytes: 966_367_642, MilliCPU: 300}, MinRuntime: 9 * time.Minute, MaxRuntime: 12 * time.Minute, Category: "batch_large"},
+			{Name: "batch_med", Class: class.Batch, Size: packing.Size{MemoryBytes: 644_245_095, MilliCPU: 200}, MinRuntime: 4 * time.Minute, MaxRuntime: 8 * time.Minute, Category: "batch_med"},
+			{Name: "batch_small", Class: class.Batch, Size: packing.Size{MemoryBytes: 322_122_548, MilliCPU: 100}, MinRuntime: time.Minute, MaxRuntime: 4 * time.Minute, Category: "batch_small"},
+			{Name: "huge_one", Class: class.Batch, Size: packing.Size{MemoryBytes: 1 << 40, MilliCPU: 8000}, MinRuntime: time.Minute, MaxRuntime: 2 * time.Minute, Category: "c", Arch: "arm64", EnergyWeight: weight(1), Namespace: "green", Migration: MoveAnew},
+			{Name: "nginx", Class: class.Service, Size: packing.Size{MemoryBytes: 429_496_730, MilliCPU: 100}, Category: "nginx"},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -237,6 +245,18 @@ func TestFaultsSayWhereAndWhatWouldBeRight(t *testing.T) {
 		{pod("name: a, class: service, count: 1000001"), `pods[0].count: "1000001" is too large`},
 		{pod("name: a, class: service, arrival: 7201s"), `pods[0].arrival: "7201s" is after the horizon, want at most 2h0m0s`},
 		{pod("name: a, class: service, energyWeight: 1.1"), `pods[0].energyWeight: "1.1" is too large, want at most 1`},
+		{pod("name: a, class: service, namespace: A"), `pods[0].namespace: "A" is no namespace`},
+		{pod("name: a, class: service, migration: always"), `pods[0].migration: "always" is not known, want checkpoint, restart or never`},
+		{"  namespaces: [{energyWeight: 1}]", `spec.namespaces[0].name: is missing`},
+		{"  namespaces: [{name: a, energyWeight: 2}]", `spec.namespaces[0].energyWeight: "2" is too large, want at most 1`},
+		{"  namespaces: [{name: a}, {name: a}]", `spec.namespaces[1]: is a second entry for namespace "a"`},
+		{kind("name: k, class: service, energyWeight: {min: 0.5, max: 0.4}"), `taskKinds[0].energyWeight.min: "0.5" is more than max`},
+		{kind("name: k, class: service, energyWeight: {min: 0}"), `taskKinds[0].energyWeight.max: is missing`},
+		{kind("name: k, class: service, energyWeight: {min: 0, max: 1.5}"), `taskKinds[0].energyWeight.max: "1.5" is too large`},
+		{"  rescheduling: {interval: soon}", `spec.rescheduling.interval: "soon" is no duration`},
+		{"  rescheduling: {gain: 0}", `spec.rescheduling.gain: "0" is zero`},
+		{"  rescheduling: {gain: 101}", `spec.rescheduling.gain: "101" is too large, want at most 100`},
+		{"  rescheduling: {pods: 0}", `spec.rescheduling.pods: "0" is zero`},
 		{pod("name: a, class: service, arch: x_86"), `pods[0].arch: "x_86" is no architecture`},
 		{pod("name: a, class: service, category: \"\\x01\""), `is no category`},
 		{pod("name: a, class: service}, {cpu: 1, memory: 1, name: a, class: service"), `spec.workload.pods[1]: has a pod "a"`},

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"time"
 
 	"supercargo.dev/supercargo/internal/class"
@@ -41,6 +42,11 @@ type Scenario struct {
 	Flavors []Flavor
 	// Electricity is what it costs and emits, by zone; there may be none.
 	Electricity []Electricity
+	// Namespaces are those about which there is something to say, of unlike names.
+	Namespaces []Namespace
+	// Rescheduling is how running pods are moved to machines that suit them better, by
+	// policies that do.
+	Rescheduling Rescheduling
 	// Nodes are the machines that are there at the start; there may be none
 	// where Autoscale is true. They are at most MaxNodes together.
 	Nodes []Nodes
@@ -83,6 +89,41 @@ type Migration struct {
 	BytesPerMemory float64
 	// Fixed is by default 2 s.
 	Fixed time.Duration
+}
+
+// Namespace is what is said about the pods of a namespace.
+type Namespace struct {
+	Name string
+	// EnergyWeight is that of pods which state none; nil for none.
+	EnergyWeight *float64
+}
+
+// WeightOf returns the weight of energy that is stated for a pod, by itself or else by its
+// namespace; nil if none is.
+func (s *Scenario) WeightOf(p *Pod) *float64 {
+	if p.EnergyWeight != nil {
+		return p.EnergyWeight
+	}
+	for i := range s.Namespaces {
+		if s.Namespaces[i].Name == cmp.Or(p.Namespace, "default") {
+			return s.Namespaces[i].EnergyWeight
+		}
+	}
+	return nil
+}
+
+// Rescheduling is how running pods are moved one by one to machines where the rest of their
+// work takes less energy or time. The defaults are those of the descheduler's flags.
+type Rescheduling struct {
+	// Interval is the time between two looks, by default 1 min; 0 moves none.
+	Interval time.Duration
+	// Residence is for how long a pod must have been on its node, by default 10 min.
+	Residence time.Duration
+	// Gain is by how many points of 100 moving must score better than staying, from 1 to
+	// 100, by default 10.
+	Gain int64
+	// Pods is how many may be on their way at once, by default 20.
+	Pods int64
 }
 
 // Flavor is a kind of machine that can be had. As in a catalogue, except that
@@ -129,7 +170,7 @@ type Workload struct {
 
 // Task is a pod that the file writes out, or several equal ones.
 type Task struct {
-	// Pod is the pod. Its energy weight is 0.5 and its arrival 0 by default.
+	// Pod is the pod. Its arrival is 0 by default.
 	Pod
 	// Count is 1 or more, by default 1. Above 1 the pods are called Name-0 to
 	// Name-(Count-1).
@@ -212,8 +253,18 @@ type TaskKind struct {
 	Category string
 	// Arch is the CPU architecture as in GOARCH; empty means any.
 	Arch string
-	// EnergyWeight is as for [Pod], by default 0.5.
-	EnergyWeight float64
+	// Namespace, EnergyWeight and Migration are as for [Pod].
+	Namespace    string
+	EnergyWeight *float64
+	Migration    Migratable
+	// Weights, if not nil, is what the EnergyWeight of each pod is drawn from.
+	Weights *WeightRange
+}
+
+// WeightRange is a range of weights of energy, both ends included. They are drawn uniformly
+// from a thousand and one in equal steps.
+type WeightRange struct {
+	Least, Most float64
 }
 
 // BuiltInKinds returns the four kinds of HTAS (Zhong and Buyya, ACM TOIT 2020,
@@ -223,7 +274,7 @@ func BuiltInKinds() []TaskKind {
 	batch := func(name string, tenths, milliCPU int64, shortest, longest time.Duration) TaskKind {
 		return TaskKind{
 			Name: name, Class: class.Batch, Size: packing.Size{MemoryBytes: tenthsOfGiB(tenths), MilliCPU: milliCPU},
-			MinRuntime: shortest, MaxRuntime: longest, Category: name, EnergyWeight: defaultEnergyWeight,
+			MinRuntime: shortest, MaxRuntime: longest, Category: name,
 		}
 	}
 	return []TaskKind{
@@ -232,12 +283,10 @@ func BuiltInKinds() []TaskKind {
 		batch("batch_small", 3, 100, time.Minute, 4*time.Minute),
 		{
 			Name: "nginx", Class: class.Service, Size: packing.Size{MemoryBytes: tenthsOfGiB(4), MilliCPU: 100},
-			Category: "nginx", EnergyWeight: defaultEnergyWeight,
+			Category: "nginx",
 		},
 	}
 }
 
 // tenthsOfGiB returns n/10 GiB in bytes, rounded up.
 func tenthsOfGiB(n int64) int64 { return (n<<30 + 9) / 10 }
-
-const defaultEnergyWeight = 0.5

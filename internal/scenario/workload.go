@@ -29,14 +29,46 @@ func (b *builder) workload(v value) {
 }
 
 // podFields are those that written-out pods and task kinds share.
-func (b *builder) podFields(c *class.Class, size *packing.Size, category, arch *string, weight *float64) []field {
+func (b *builder) podFields(c *class.Class, size *packing.Size, category, arch *string) []field {
 	return []field{
 		required("class", "batch or service", into(c, b.podClass)),
 		required("cpu", "cores such as 2 or 100m", into(&size.MilliCPU, parsed(b.reader, "cores such as 100m", parseCPU))),
 		required("memory", "an amount such as 300Mi", into(&size.MemoryBytes, parsed(b.reader, "an amount such as 300Mi", parseMemory(roundUp)))),
 		optional("category", into(category, b.category)),
 		optional("arch", into(arch, b.arch)),
-		optional("energyWeight", into(weight, b.ratio(0, 1))),
+	}
+}
+
+// moving are the fields about where pods run, which traces have too.
+func (b *builder) moving(namespace *string, weight func(v value), m *Migratable) []field {
+	return []field{
+		optional("namespace", into(namespace, b.namespaceName)),
+		optional("energyWeight", weight),
+		optional("migration", into(m, oneOf(b.reader, "checkpoint, restart or never", map[string]Migratable{
+			string(MoveWithState): MoveWithState, string(MoveAnew): MoveAnew, string(MoveNever): MoveNever,
+		}))),
+	}
+}
+
+func (b *builder) weight(v value) *float64 {
+	h := b.ratio(0, 1)(v)
+	return &h
+}
+
+// weights reads the weight of a kind, or the range that weights are drawn from.
+func (b *builder) weights(k *TaskKind) func(v value) {
+	return func(v value) {
+		if len(v.node.Content) == 0 {
+			k.EnergyWeight = b.weight(v)
+			return
+		}
+		var r WeightRange
+		if b.object(v,
+			required("min", "a weight such as 0", into(&r.Least, b.ratio(0, 1))),
+			required("max", "a weight such as 1", into(&r.Most, b.ratio(0, 1)))) && r.Least > r.Most {
+			b.bad(child(v, "min"), errors.New("is more than max, want at most that"))
+		}
+		k.Weights = &r
 	}
 }
 
@@ -54,8 +86,8 @@ func (b *builder) category(v value) string {
 }
 
 func (b *builder) task(_ int, v value) {
-	t := Task{Pod: Pod{EnergyWeight: defaultEnergyWeight}, Count: 1}
-	ok := b.object(v, append(b.podFields(&t.Class, &t.Size, &t.Category, &t.Arch, &t.EnergyWeight),
+	t := Task{Count: 1}
+	ok := b.object(v, append(append(b.podFields(&t.Class, &t.Size, &t.Category, &t.Arch), b.moving(&t.Namespace, into(&t.EnergyWeight, b.weight), &t.Migration)...),
 		required("name", "a pod name", into(&t.Name, b.podName)),
 		optional("arrival", into(&t.Arrival, b.duration)),
 		optional("runtime", into(&t.Runtime, b.positive)),
@@ -109,13 +141,13 @@ func (b *builder) entryName(v value) string {
 
 func (b *builder) trace(_ int, v value) {
 	t := Trace{TimeScale: 1}
-	weight, file := defaultEnergyWeight, v
-	ok := b.object(v,
+	var like Pod
+	file := v
+	ok := b.object(v, append(b.moving(&like.Namespace, into(&like.EnergyWeight, b.weight), &like.Migration),
 		required("file", "the path of a trace", func(v value) { file = v }),
 		optional("name", into(&t.Name, b.entryName)),
 		optional("timeScale", into(&t.TimeScale, b.ratio(1, millionths))),
-		optional("limit", into(&t.Limit, b.number(1, 1, MaxPods))),
-		optional("energyWeight", into(&weight, b.ratio(0, 1))))
+		optional("limit", into(&t.Limit, b.number(1, 1, MaxPods))))...)
 	if !ok {
 		return
 	}
@@ -134,11 +166,12 @@ func (b *builder) trace(_ int, v value) {
 	t.File = path
 	i := len(b.s.Workload.Traces)
 	b.s.Workload.Traces = append(b.s.Workload.Traces, t)
-	b.later = append(b.later, func() { b.s.Workload.Traces[i].Pods = b.recorded(file, t, recorded, weight) })
+	b.later = append(b.later, func() { b.s.Workload.Traces[i].Pods = b.recorded(file, t, recorded, like) })
 }
 
-// recorded returns the pods of a trace, scaled and named, up to the horizon.
-func (b *builder) recorded(v value, t Trace, all []trace.Pod, weight float64) []Pod {
+// recorded returns the pods of a trace, scaled and named, up to the horizon. What a
+// recording does not have is as in like.
+func (b *builder) recorded(v value, t Trace, all []trace.Pod, like Pod) []Pod {
 	var pods []Pod
 	for _, p := range all {
 		arrival, runtime := scaled(p.Arrival, t.TimeScale), scaled(p.Runtime, t.TimeScale)
@@ -151,7 +184,8 @@ func (b *builder) recorded(v value, t Trace, all []trace.Pod, weight float64) []
 		}
 		pod := Pod{
 			Name: p.Name, Class: class.Batch, Size: packing.Size{MemoryBytes: p.MemoryBytes, MilliCPU: p.MilliCPU},
-			Arrival: arrival, Category: p.Category, Arch: p.Arch, EnergyWeight: weight,
+			Arrival: arrival, Category: p.Category, Arch: p.Arch,
+			Namespace: like.Namespace, EnergyWeight: like.EnergyWeight, Migration: like.Migration,
 		}
 		if t.Name != "" {
 			pod.Name = t.Name + "-" + p.Name
@@ -262,7 +296,7 @@ func (b *builder) amount(v value, p Pattern) {
 
 // taskKind reads a kind beside the built-in ones.
 func (b *builder) taskKind(_ int, v value) {
-	k := TaskKind{EnergyWeight: defaultEnergyWeight}
+	var k TaskKind
 	length := func(v value) {
 		if len(v.node.Content) == 0 {
 			k.MinRuntime = b.positive(v)
@@ -275,7 +309,7 @@ func (b *builder) taskKind(_ int, v value) {
 			b.bad(child(v, "min"), errors.New("is more than max, want at most that"))
 		}
 	}
-	ok := b.object(v, append(b.podFields(&k.Class, &k.Size, &k.Category, &k.Arch, &k.EnergyWeight),
+	ok := b.object(v, append(append(b.podFields(&k.Class, &k.Size, &k.Category, &k.Arch), b.moving(&k.Namespace, b.weights(&k), &k.Migration)...),
 		required("name", "the kind's name", into(&k.Name, b.kindName)),
 		optional("runtime", length),
 		optional("lifetime", length))...)

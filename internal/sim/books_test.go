@@ -56,8 +56,30 @@ func randomScenario(seed uint64) (*scenario.Scenario, []scenario.Pod) {
 		left -= n
 	}
 	randomCurves(rand.New(rand.NewPCG(seed, 2)), sc.Flavors)
-	return sc, randomPods(r, sc.Horizon)
+	pods := randomPods(r, sc.Horizon)
+	randomMoves(rand.New(rand.NewPCG(seed, 3)), sc, pods)
+	return sc, pods
 }
+
+// randomMoves says how and how often pods move, and what their owners want.
+func randomMoves(r *rand.Rand, sc *scenario.Scenario, pods []scenario.Pod) {
+	sc.Rescheduling = scenario.Rescheduling{
+		Interval: []time.Duration{0, 5 * s, 20 * s, m}[r.IntN(4)], Residence: time.Duration(r.Int64N(int64(m))), Gain: 1 + r.Int64N(20), Pods: 1 + r.Int64N(4),
+	}
+	weight := func() *float64 {
+		h := float64(r.IntN(5)) / 4
+		return []*float64{nil, &h}[r.IntN(2)]
+	}
+	sc.Namespaces = []scenario.Namespace{{Name: "default", EnergyWeight: weight()}, {Name: "other", EnergyWeight: weight()}}
+	for i := range pods {
+		p := &pods[i]
+		p.EnergyWeight, p.Namespace = weight(), []string{"", "other"}[r.IntN(2)]
+		p.Migration = []scenario.Migratable{scenario.MoveAsLiked, scenario.MoveAsLiked, scenario.MoveWithState, scenario.MoveAnew, scenario.MoveNever}[r.IntN(5)]
+	}
+}
+
+// audited are the policies whose books are looked at.
+func audited() []string { return append(policy.Names(), "heats-0", "heats-0.5", "heats-1") }
 
 // randomCurves gives some flavors a power curve and puts some into one machine type.
 func randomCurves(r *rand.Rand, flavors []scenario.Flavor) {
@@ -121,7 +143,7 @@ func TestBooksBalance(t *testing.T) {
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for seed := range seeds {
-				for _, name := range policy.Names() {
+				for _, name := range audited() {
 					if fault := audit(t.Context(), seed, name, &all); fault != "" {
 						t.Errorf("seed %d, policy %s: %s", seed, name, fault)
 					}
@@ -134,7 +156,7 @@ func TestBooksBalance(t *testing.T) {
 	}
 	close(seeds)
 	workers.Wait()
-	if all.runs < 6*40 || all.done < all.runs/4 || all.migrations < 10 || all.evictions < 10 || all.limited < 10 || all.pending < 10 {
+	if all.runs < 6*40 || all.done < all.runs/4 || all.migrations < 10 || all.evictions < 10 || all.restarts < 3 || all.limited < 10 || all.pending < 10 {
 		t.Errorf("the scenarios are too tame or too hard: %+v", &all)
 	}
 }
@@ -144,8 +166,8 @@ type tally struct {
 	sync.Mutex
 	// done runs completed all batch pods, limited ones had as many machines as there may
 	// be.
-	runs, done, limited            int
-	pending, migrations, evictions int
+	runs, done, limited                      int
+	pending, migrations, evictions, restarts int
 }
 
 func (t *tally) add(r *sim.Result, l *ledger) {
@@ -158,7 +180,7 @@ func (t *tally) add(r *sim.Result, l *ledger) {
 	if l.peak == int(l.sc.MaxNodes) {
 		t.limited++
 	}
-	t.pending, t.migrations, t.evictions = t.pending+r.Pending, t.migrations+r.Migrations, t.evictions+r.Evictions
+	t.pending, t.migrations, t.evictions, t.restarts = t.pending+r.Pending, t.migrations+r.Migrations, t.evictions+r.Evictions, t.restarts+r.Restarts
 }
 
 // audit runs a random scenario under a policy and returns what is wrong with it.
@@ -170,7 +192,7 @@ func audit(ctx context.Context, seed uint64, name string, all *tally) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	sc, pods := randomScenario(seed)
-	l := newLedger(sc, pods, p.Groups)
+	l := newLedger(sc, pods, p)
 	input := sim.Input{Scenario: sc, Pods: pods, Seed: seed, Policy: p}
 	r, err := sim.Run(ctx, input.Watched(l.tell))
 	if err != nil {
@@ -224,7 +246,7 @@ func TestOutcomesAreTheSameBytes(t *testing.T) {
 		sc, pods := randomScenario(seed)
 		report := outcome.Report{Scenario: sc.Name, Seed: seed}
 		var out bytes.Buffer
-		for _, name := range policy.Names() {
+		for _, name := range audited() {
 			p, err := policy.ByName(name)
 			if err != nil {
 				t.Fatal(err)

@@ -92,6 +92,7 @@ type running struct {
 	moves      int
 	copied     *corev1.Pod // on the target while it is moving
 	why        string      // it is moving
+	anew       bool        // it was started anew on a machine chosen for it
 }
 
 // Run simulates the input to its end: until the horizon has passed and all batch
@@ -171,7 +172,7 @@ func (e *engine) begin(ctx context.Context) error {
 		}
 		maps.Copy(own, plugins)
 	}
-	e.sched, err = NewScheduler(ctx, SchedulerOptions{Configuration: configuration, Clock: e.clock, Plugins: own})
+	e.sched, err = NewScheduler(ctx, SchedulerOptions{Configuration: configuration, Clock: e.clock, Plugins: own, Namespaces: namespaces(s)})
 	if err != nil {
 		return err
 	}
@@ -184,8 +185,8 @@ func (e *engine) begin(ctx context.Context) error {
 	switch {
 	case s.Autoscale && policy.Controller != nil:
 		e.controller = policy.Controller(s)
-	case !s.Autoscale && policy.Standby != nil:
-		e.controller = policy.Standby(s)
+	case !s.Autoscale && policy.Fixed != nil:
+		e.controller = policy.Fixed(s)
 	}
 	e.result.begin(e.input)
 	e.samples = newSampler(s.Horizon)
@@ -489,6 +490,11 @@ func (e *engine) act(plan cluster.Plan) error {
 	}
 	for _, d := range plan.Drains {
 		if err := e.empty(d); err != nil {
+			return err
+		}
+	}
+	for _, t := range plan.Transfers {
+		if err := e.transfer(t); err != nil {
 			return err
 		}
 	}

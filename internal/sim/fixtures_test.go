@@ -96,7 +96,9 @@ type script struct {
 	each func(at time.Duration, s *cluster.State) cluster.Plan
 	// standby has it asked in a fixed cluster too.
 	standby bool
-	looks   []look
+	// asks has pods moved only as they declare.
+	asks  bool
+	looks []look
 }
 
 func (c *script) Decide(now time.Time, st *cluster.State) cluster.Plan {
@@ -137,7 +139,7 @@ func (c *script) times() []time.Duration {
 // policy is one that packs by best fit and obeys the script.
 func (c *script) policy() sim.Policy {
 	p := fixed(manifests.InOrderSchedulerConfig)
-	p.Controller = func(*scenario.Scenario) sim.Controller { return c }
+	p.Controller, p.Asks = func(*scenario.Scenario) sim.Controller { return c }, c.asks
 	return p
 }
 
@@ -172,7 +174,7 @@ func try(t testing.TB, sc *scenario.Scenario, c *script, pods ...scenario.Pod) (
 		})
 	}
 	if c.standby {
-		p.Standby = p.Controller
+		p.Fixed = p.Controller
 	}
 	var h history
 	var err error

@@ -86,6 +86,26 @@ spec:
     - {name: last, class: batch, cpu: 100m, memory: 300Mi, arrival: 30m, runtime: 10m, count: 9}
     - {name: web, class: service, cpu: 100m, memory: 400Mi, arrival: 5m}
 `,
+	`apiVersion: supercargo.dev/v1alpha1
+kind: Scenario
+metadata: {name: suited}
+spec:
+  horizon: 20m
+  autoscale: false
+  rescheduling: {interval: 20s, residence: 10s, gain: 1, pods: 2}
+  namespaces: [{name: green, energyWeight: 1}]
+  flavors:
+  - {name: fast, cpu: "2", memory: 4Gi, pricePerHour: 0, wattsIdle: 40, wattsFull: 95}
+  - {name: frugal, cpu: "4", memory: 4Gi, pricePerHour: 0, speed: 0.5, wattsIdle: 5, wattsFull: 20}
+  - {name: board, cpu: "4", memory: 4Gi, pricePerHour: 0, speed: 0.2, arch: arm64, wattsIdle: 1, wattsFull: 9}
+  nodes: [{flavor: fast}, {flavor: frugal}, {flavor: board}]
+  workload:
+    pods:
+    - {name: asks, class: batch, cpu: 1, memory: 300Mi, runtime: 2m, energyWeight: 0, count: 4}
+    - {name: anew, class: batch, cpu: 1, memory: 300Mi, runtime: 3m, migration: restart, category: c, count: 4}
+    - {name: with, class: batch, cpu: 1, memory: 300Mi, arrival: 1m, runtime: 3m, migration: checkpoint, namespace: green, count: 3}
+    - {name: never, class: batch, cpu: 500m, memory: 300Mi, arrival: 1m, runtime: 3m, migration: never}
+`,
 }
 
 const (
@@ -97,7 +117,7 @@ const (
 // its books balance.
 func FuzzSimulate(f *testing.F) {
 	for i, text := range fuzzSeeds {
-		for j := range policy.Names() {
+		for j := range audited() {
 			f.Add(text, fuzzTrace, fuzzFlavors, uint64(i), uint8(j))
 		}
 	}
@@ -118,13 +138,13 @@ func FuzzSimulate(f *testing.F) {
 		if err != nil || !brief(sc, drawn) {
 			return
 		}
-		p, err := policy.ByName(policy.Names()[int(which)%len(policy.Names())])
+		p, err := policy.ByName(audited()[int(which)%len(audited())])
 		if err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
-		l := newLedger(sc, drawn, p.Groups)
+		l := newLedger(sc, drawn, p)
 		input := sim.Input{Scenario: sc, Pods: drawn, Seed: seed, Policy: p}
 		r, err := sim.Run(ctx, input.Watched(l.tell))
 		switch {

@@ -51,6 +51,7 @@ const (
 	podMoved        factKind = "moved"
 	podEnded        factKind = "ended"
 	podEvicted      factKind = "evicted"
+	podRestarted    factKind = "started anew"
 	machineSleeps   factKind = "put to sleep"
 	machineWoken    factKind = "woken"
 )
@@ -71,9 +72,12 @@ type Policy struct {
 	// Controller makes the controller of one run, for a scenario; nil leaves the
 	// machines as they are.
 	Controller func(*scenario.Scenario) Controller
-	// Standby makes the controller of one run in a fixed cluster, whose machines may sleep
-	// but are neither bought nor given back; nil leaves them awake.
-	Standby func(*scenario.Scenario) Controller
+	// Fixed makes the controller of one run in a fixed cluster, whose machines are neither
+	// bought nor given back; nil leaves all as it is.
+	Fixed func(*scenario.Scenario) Controller
+	// Asks says that pods are moved only as they declare. Other policies move them as they
+	// like.
+	Asks bool
 }
 
 // classOf is the class that a machine of the start has under the policy.

@@ -19,14 +19,15 @@ import (
 type ledger struct {
 	sc       *scenario.Scenario
 	groups   bool // the policy heeds the classes of the machines of the start
+	asks     bool // the policy moves pods only as they declare
 	machines map[string]*rented
 	pods     map[string]*worked
 	faults   []string
 
-	completed, failed, evictions, migrations int
-	lost                                     float64 // nanoseconds of work
-	makespan                                 time.Duration
-	peak                                     int
+	completed, failed, evictions, migrations, restarts int
+	lost                                               float64 // nanoseconds of work
+	makespan                                           time.Duration
+	peak                                               int
 }
 
 // rented is a machine.
@@ -53,11 +54,12 @@ type worked struct {
 	first        time.Duration // its first start; -1: none
 	ends         time.Duration // a service's end, once it has started
 	evictions    int
+	anew         bool // was started anew since it was scheduled
 	ended, given bool // up
 }
 
-func newLedger(sc *scenario.Scenario, pods []scenario.Pod, groups bool) *ledger {
-	l := &ledger{sc: sc, groups: groups, machines: map[string]*rented{}, pods: map[string]*worked{}}
+func newLedger(sc *scenario.Scenario, pods []scenario.Pod, p sim.Policy) *ledger {
+	l := &ledger{sc: sc, groups: p.Groups, asks: p.Asks, machines: map[string]*rented{}, pods: map[string]*worked{}}
 	for i := range pods {
 		l.pods[pods[i].Name] = &worked{Pod: &pods[i], first: -1}
 	}
@@ -126,7 +128,7 @@ func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
 	case "started":
 		ok = p.on == ""
 		l.occupy(f.At, f.Node, m, p)
-		p.on, p.since, p.done = f.Node, f.At, 0
+		p.on, p.since, p.done, p.anew = f.Node, f.At, 0, false
 		if p.first < 0 {
 			p.first = f.At
 			if p.Lifetime > 0 {
@@ -134,7 +136,7 @@ func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
 			}
 		}
 	case "frozen, on its way to the node":
-		ok = p.on != "" && p.to == "" && p.on != f.Node
+		ok = p.on != "" && p.to == "" && p.on != f.Node && m.flavor.Arch == l.machines[p.on].flavor.Arch && l.may(p, scenario.MoveWithState)
 		l.occupy(f.At, f.Node, m, p)
 		p.done += l.work(p, f.At)
 		p.to, p.since = f.Node, f.At
@@ -145,7 +147,7 @@ func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
 		l.vacate(f.At, p.on, p)
 		p.on, p.to, p.since = f.Node, "", f.At
 	case "evicted":
-		ok = p.on == f.Node && p.to == ""
+		ok = p.on == f.Node && p.to == "" && l.may(p, scenario.MoveAnew)
 		if p.Class == class.Batch {
 			l.lost += p.done + l.work(p, f.At)
 		}
@@ -156,6 +158,15 @@ func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
 			p.given = true
 			l.failed++
 		}
+	case "started anew":
+		ok = p.on != "" && p.to == "" && p.on != f.Node && !p.anew && p.Migration == scenario.MoveAnew && l.may(p, scenario.MoveAnew)
+		l.lost += p.done + l.work(p, f.At)
+		l.vacate(f.At, p.on, p)
+		l.occupy(f.At, f.Node, m, p)
+		p.on, p.since, p.done, p.anew = f.Node, f.At, 0, true
+		p.evictions++
+		l.evictions++
+		l.restarts++
 	case "ended":
 		ok = l.ends(f, p)
 		if p.on != "" {
@@ -170,6 +181,11 @@ func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
 	if !ok {
 		l.fault("%v: pod %s %s: %s, which it cannot: %+v of %+v", f.At, f.Pod, f.What, f.Node, *p, *p.Pod)
 	}
+}
+
+// may reports whether a pod may be moved that way by its own word.
+func (l *ledger) may(p *worked, how scenario.Migratable) bool {
+	return !l.asks || p.Migration == scenario.MoveAsLiked || p.Migration == how
 }
 
 // ends reports whether a pod may end now: a batch pod when its work is done, to the
@@ -284,11 +300,11 @@ func (l *ledger) settlePods(r *sim.Result) {
 	want := sim.Result{
 		Submitted: len(l.pods), Scheduled: len(waits), Completed: l.completed, Failed: l.failed,
 		Pending:    len(l.pods) - l.completed - l.failed - running,
-		Migrations: l.migrations, Evictions: l.evictions, Makespan: l.makespan,
+		Migrations: l.migrations, Evictions: l.evictions, Restarts: l.restarts, Makespan: l.makespan,
 	}
 	got := sim.Result{
 		Submitted: r.Submitted, Scheduled: r.Scheduled, Completed: r.Completed, Failed: r.Failed, Pending: r.Pending,
-		Migrations: r.Migrations, Evictions: r.Evictions, Makespan: r.Makespan,
+		Migrations: r.Migrations, Evictions: r.Evictions, Restarts: r.Restarts, Makespan: r.Makespan,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		l.fault("counts (-want +got):\n%s", diff)

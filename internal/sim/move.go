@@ -136,11 +136,12 @@ func (e *engine) evict(r *running) error {
 // has its room on both machines.
 func (e *engine) migrate(r *running, to *machine, reason string) error {
 	took := e.migration().Time(r.pod.Size.MemoryBytes)
+	e.result.Frozen += took
 	r.left -= e.workDone(r)
 	r.generation++ // its end is off
 	r.moves++
 	r.to, r.why = to, reason
-	r.expected += took
+	r.expected = e.expectedOn(r, to) + took
 	r.copied = r.object.DeepCopy()
 	r.copied.Name = fmt.Sprintf("%s-m%d", r.pod.Name, r.moves)
 	r.copied.UID = types.UID(fmt.Sprintf("%s/m%d", r.object.UID, r.moves))
@@ -160,6 +161,66 @@ func (e *engine) migrate(r *running, to *machine, reason string) error {
 	e.tell(fact{what: podFrozen, pod: r.pod.Name, node: to.name})
 	e.push(event{at: e.now + took, kind: moved, running: r})
 	return nil
+}
+
+// expectedOn is when a pod would be expected to end if it went on on another machine now.
+func (e *engine) expectedOn(r *running, to *machine) time.Duration {
+	from := r.on.flavor.Speed
+	if from == to.flavor.Speed {
+		return r.expected
+	}
+	return e.now + time.Duration(float64(r.expected-e.now)*(from/to.flavor.Speed))
+}
+
+// transfer moves one pod to a machine that suits it better.
+func (e *engine) transfer(t cluster.Transfer) error {
+	from, to := e.machine(t.From), e.machine(t.To)
+	if from == nil || to == nil || from == to || to.node == nil {
+		return fmt.Errorf("%w: move pod %s from %s to %s, which are no two nodes", errPlan, t.Pod, t.From, t.To)
+	}
+	at := slices.IndexFunc(from.pods, func(r *running) bool { return r.pod.Name == t.Pod })
+	if at < 0 || from.pods[at].to != nil || !to.fits(from.pods[at]) || t.Method == cluster.Migrate && from.flavor.Arch != to.flavor.Arch {
+		return fmt.Errorf("%w: move pod %s from %s to %s", errPlan, t.Pod, t.From, t.To)
+	}
+	move := e.migrate
+	if t.Method == cluster.Evict {
+		move = e.restart
+	}
+	if err := move(from.pods[at], to, t.Reason); err != nil {
+		return err
+	}
+	e.result.SavedJoules += max(0, t.Joules)
+	e.result.AddedJoules += max(0, -t.Joules)
+	return nil
+}
+
+// restart starts a pod from its beginning on another machine. As for a Migration that
+// restarts, its place is certain before it is killed.
+func (e *engine) restart(r *running, to *machine, reason string) error {
+	lost := e.lose(r)
+	if err := e.leave(r); err != nil {
+		return fmt.Errorf("restart pod %s: %w", r.pod.Name, err)
+	}
+	e.result.Evictions++
+	e.result.Restarts++
+	e.result.LostWork += lost
+	e.evicted[r.pod]++
+	placed := podObject(r.pod, e.now, e.evicted[r.pod])
+	placed.Spec.NodeName = to.name
+	if err := e.sched.AddPod(placed); err != nil {
+		return fmt.Errorf("restart pod %s on %s: %w", r.pod.Name, to.name, err)
+	}
+	again := &running{pod: r.pod, object: placed, on: to, first: r.first, left: r.pod.Runtime, ends: r.ends, moves: r.moves + 1, anew: true}
+	if r.pod.Class == class.Batch {
+		again.expected = e.now + slowed(runtimes.EstimateOf(placed, e.learner, runtimes.Default).Runtime, to.flavor.Speed)
+	}
+	to.pods = append(to.pods, again)
+	e.take(to, r.pod.Size)
+	e.result.BatchRunning += batchOne(r.pod)
+	e.place(again, to, "started anew from "+r.on.name+": "+reason)
+	e.endLater(again)
+	e.tell(fact{what: podRestarted, pod: r.pod.Name, node: to.name})
+	return e.emptied(r.on)
 }
 
 // workDone is the work that a batch pod has done since it began or went on.

@@ -102,12 +102,31 @@ func (e *engine) seen(m *machine) cluster.Node {
 func (e *engine) seenPod(r *running) cluster.Pod {
 	p := cluster.Pod{
 		Item:  packing.Item{Name: r.pod.Name, Size: r.pod.Size, Arrival: r.pod.Arrival},
-		Class: r.pod.Class, Arch: r.pod.Arch, Fixed: r.to != nil, Resided: e.now - r.since,
+		Class: r.pod.Class, Arch: r.pod.Arch, Fixed: r.to != nil, Resided: e.now - r.since, EnergyWeight: e.input.Scenario.WeightOf(r.pod),
 	}
 	if r.pod.Class == class.Batch {
-		p.Runtime, p.Overdue, p.Ran = max(0, r.expected-e.now), max(0, e.now-r.expected), e.lose(r)
+		p.Runtime, p.Overdue, p.Ran = max(0, r.expected-e.now), max(0, e.now-r.expected), slowed(e.lose(r), r.on.flavor.Speed)
+	}
+	if e.input.Policy.Asks {
+		e.consent(r, &p)
 	}
 	return p
+}
+
+// consent notes how a pod may be moved by its own word. One that was started anew is not
+// once more: each time may be worth it by itself, but together they might keep it from its
+// end.
+func (e *engine) consent(r *running, p *cluster.Pod) {
+	switch {
+	case r.pod.Migration == scenario.MoveNever:
+		p.Fixed = true
+	case r.pod.Migration == scenario.MoveWithState:
+		p.Ways = cluster.WaysOf(cluster.Migrate)
+	case r.pod.Migration == scenario.MoveAnew && r.anew:
+		p.Ways = cluster.WaysOf(cluster.Wait)
+	case r.pod.Migration == scenario.MoveAnew:
+		p.Ways = cluster.WaysOf(cluster.Evict)
+	}
 }
 
 // place notes where a pod runs now.

@@ -21,7 +21,10 @@ func (r *Result) Outcome(policy string, lowerBound int64, wall time.Duration) ou
 		Nodes: outcome.Nodes{
 			Start: r.NodesStart, Peak: r.NodesPeak, Added: r.NodesAdded, Removed: r.NodesRemoved, Hours: r.MachineSeconds / 3600,
 		},
-		Moves:          outcome.Moves{Migrations: r.Migrations, Evictions: r.Evictions, LostWorkSeconds: r.LostWork.Seconds()},
+		Moves: outcome.Moves{
+			Migrations: r.Migrations, Evictions: r.Evictions, Restarts: r.Restarts,
+			LostWorkSeconds: r.LostWork.Seconds(), FrozenSeconds: r.Frozen.Seconds(), ExpectedSavedJoules: r.SavedJoules, ExpectedAddedJoules: r.AddedJoules,
+		},
 		Events:         r.Events,
 		PendingReasons: r.PendingReasons,
 		WallSeconds:    wall.Seconds(),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -144,7 +145,7 @@ func (e *engine) start(q *queued, placed *corev1.Pod) {
 		r.first = q.first
 	}
 	if q.pod.Class == class.Batch {
-		r.expected = e.now + runtimes.EstimateOf(placed, e.learner, runtimes.Default).Runtime
+		r.expected = e.now + slowed(runtimes.EstimateOf(placed, e.learner, runtimes.Default).Runtime, m.flavor.Speed)
 	}
 	if q.pod.Lifetime > 0 && !q.started {
 		r.ends = e.now + q.pod.Lifetime
@@ -229,7 +230,7 @@ func podObject(p *scenario.Pod, now time.Duration, attempt int) *corev1.Pod {
 	}
 	object := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: metav1.NamespaceDefault, Name: p.Name, UID: types.UID(uid),
+			Namespace: cmp.Or(p.Namespace, metav1.NamespaceDefault), Name: p.Name, UID: types.UID(uid),
 			CreationTimestamp: metav1.NewTime(Epoch.Add(now)),
 			Labels:            map[string]string{v1alpha1.LabelClass: string(p.Class)},
 		},
@@ -250,5 +251,26 @@ func podObject(p *scenario.Pod, now time.Duration, attempt int) *corev1.Pod {
 			object.Annotations = map[string]string{v1alpha1.AnnotationCategory: p.Category}
 		}
 	}
+	if p.EnergyWeight != nil {
+		if object.Annotations == nil {
+			object.Annotations = map[string]string{}
+		}
+		object.Annotations[v1alpha1.AnnotationEnergyWeight] = written(*p.EnergyWeight)
+	}
 	return object
+}
+
+// written is a weight of energy as annotations have it.
+func written(h float64) string { return strconv.FormatFloat(h, 'f', -1, 64) }
+
+// namespaces are those of the scenario, with what they say of the weight of energy.
+func namespaces(s *scenario.Scenario) []*corev1.Namespace {
+	all := make([]*corev1.Namespace, len(s.Namespaces))
+	for i, ns := range s.Namespaces {
+		all[i] = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}
+		if ns.EnergyWeight != nil {
+			all[i].Annotations = map[string]string{v1alpha1.AnnotationEnergyWeight: written(*ns.EnergyWeight)}
+		}
+	}
+	return all
 }

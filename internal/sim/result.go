@@ -52,10 +52,14 @@ type Result struct {
 	// MachineSeconds is the sum of the times for which machines were paid, before
 	// rounding to billing periods.
 	MachineSeconds float64
-	// Migrations and Evictions count moves; LostWork is the work that evictions
-	// threw away, in time at speed 1.
-	Migrations, Evictions int
-	LostWork              time.Duration
+	// Migrations and Evictions count moves, Restarts those of the latter that were started
+	// anew on a machine chosen for them. LostWork is the work that evictions threw away, in
+	// time at speed 1, Frozen for how long migrations let pods stand still, all together.
+	Migrations, Evictions, Restarts int
+	LostWork, Frozen                time.Duration
+	// SavedJoules is what single moves were expected to save when they were decided,
+	// AddedJoules what others were expected to cost.
+	SavedJoules, AddedJoules float64
 	// Events counts what happened, by kind.
 	Events map[string]int64
 	// Samples show the run at multiples of Step, and at last its end.

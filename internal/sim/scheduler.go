@@ -37,6 +37,8 @@ type SchedulerOptions struct {
 	Configuration []byte
 	// Clock tells Supercargo's plugins the time.
 	Clock clock.PassiveClock
+	// Namespaces are those that the plugins can look up.
+	Namespaces []*corev1.Namespace
 	// Plugins are registered beside those of the image.
 	Plugins runtime.Registry
 	// Recorder takes the plugins' Events. Nil drops them.
@@ -61,7 +63,11 @@ func NewScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
 	}
 	registry := plugins.Registry(o.Clock)
 	maps.Copy(registry, o.Plugins)
-	s := &Scheduler{ctx: klog.NewContext(ctx, logr.Discard()), client: fake.NewClientset()}
+	objects := make([]apiruntime.Object, len(o.Namespaces))
+	for i, ns := range o.Namespaces {
+		objects[i] = ns
+	}
+	s := &Scheduler{ctx: klog.NewContext(ctx, logr.Discard()), client: fake.NewClientset(objects...)}
 	if o.Recorder == nil {
 		o.Recorder = noEvents{}
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,8 +50,8 @@ func runHEATS(t *testing.T, sc *scenario.Scenario, policies ...string) experimen
 			if err != nil {
 				t.Fatalf("%s, seed %d: %v", name, seed, err)
 			}
-			if r.Completed != 480 {
-				t.Fatalf("%s, seed %d: %d of 480 tasks were completed", name, seed, r.Completed)
+			if r.Completed != len(pods) {
+				t.Fatalf("%s, seed %d: %d of %d tasks were completed", name, seed, r.Completed, len(pods))
 			}
 			report.Policies = append(report.Policies, r.Outcome(name, 0, 0))
 		}
@@ -76,41 +77,59 @@ func (x experiment) more(policy, than string, of func(outcome.Policy) float64) f
 	return 100 * (x.mean(policy, of)/x.mean(than, of) - 1)
 }
 
-func ownEnd(p outcome.Policy) float64    { return p.EnergyJoules }
-func sameEnd(p outcome.Policy) float64   { return p.Energy.SameEndJoules }
-func tasks(p outcome.Policy) float64     { return p.Energy.TaskJoules }
-func makespan(p outcome.Policy) float64  { return p.MakespanSeconds }
-func runtimeOf(p outcome.Policy) float64 { return p.Runtime.Mean }
+func ownEnd(p outcome.Policy) float64     { return p.EnergyJoules }
+func sameEnd(p outcome.Policy) float64    { return p.Energy.SameEndJoules }
+func tasks(p outcome.Policy) float64      { return p.Energy.TaskJoules }
+func makespan(p outcome.Policy) float64   { return p.MakespanSeconds }
+func runtimeOf(p outcome.Policy) float64  { return p.Runtime.Mean }
+func responseOf(p outcome.Policy) float64 { return p.Response.Mean }
 
-// TestHEATSWeighsEnergyAgainstRuntime holds the experiment to the paper's headline as far as
-// it is reached: docs/benchmarks.md says where it is not.
+// TestHEATSWeighsEnergyAgainstRuntime holds the experiment to the paper's headline, whichever
+// way its energy and its runtime are read: docs/simulation.md says which there are.
 func TestHEATSWeighsEnergyAgainstRuntime(t *testing.T) {
 	t.Parallel()
-	weights := []string{"heats-0", "heats-0.2", "heats-0.4", "heats-0.6", "heats-0.8", "heats-1"}
-	x := runHEATS(t, heatsScenario(t), append([]string{"default"}, weights...)...)
-	for _, tc := range []struct {
-		what, policy, than string
-		of                 func(outcome.Policy) float64
-		most               float64 // percent
-	}{
-		{"energy to the same end", "heats-1", "default", sameEnd, -7},
-		{"energy to the same end", "heats-1", "heats-0", sameEnd, -8.5},
-		{"energy of the tasks", "heats-1", "default", tasks, -7.1},
-		{"energy of the tasks", "heats-1", "heats-0", tasks, -8.5},
-		{"makespan", "heats-1", "default", makespan, 7},
-		{"makespan", "heats-0", "default", makespan, 0},
-		{"mean runtime", "heats-0", "default", runtimeOf, 0},
-	} {
-		if got := x.more(tc.policy, tc.than, tc.of); !(got <= tc.most) {
-			t.Errorf("%s: %s has %+.1f %% against %s, want at most %+.1f %%", tc.what, tc.policy, got, tc.than, tc.most)
+	x := runHEATS(t, heatsScenario(t), "default", "heats-0", "heats-1")
+	for what, of := range map[string]func(outcome.Policy) float64{"energy to the end of the run": ownEnd, "energy to the same end": sameEnd, "energy of the tasks": tasks} {
+		if saved := -x.more("heats-1", "default", of); !(saved >= 7.1) {
+			t.Errorf("%s: energy alone saves %.1f %% against default, want 7.1", what, saved)
+		}
+		if saved := -x.more("heats-1", "heats-0", of); !(saved >= 8.5) {
+			t.Errorf("%s: energy alone saves %.1f %% against runtime alone, want 8.5", what, saved)
 		}
 	}
-	for i, h := range weights[1:] {
-		// Scores are whole numbers from 1 to 100, so machine types that differ by less than a
-		// point are alike to some weights and not to others.
-		const tolerance = 1 // percent
-		if rise := x.more(h, weights[i], sameEnd); rise > tolerance {
-			t.Errorf("%s takes %.1f %% more energy than %s", h, rise, weights[i])
+	for what, of := range map[string]func(outcome.Policy) float64{"makespan": makespan, "mean runtime": runtimeOf, "mean response": responseOf} {
+		if longer := x.more("heats-1", "default", of); !(longer <= 7) {
+			t.Errorf("%s: energy alone takes %.1f %% longer than default, want at most 7", what, longer)
+		}
+		if longer := x.more("heats-0", "default", of); !(longer <= 0) {
+			t.Errorf("%s: runtime alone takes %.1f %% longer than default, want no longer", what, longer)
+		}
+	}
+	// What moves do to that is in TestLongTasksMoveToMachinesThatSuitThemBetter.
+	if longer := x.more("heats-1", "heats-0", makespan); !(longer <= 7) {
+		t.Errorf("makespan: energy alone takes %.1f %% longer than runtime alone, want at most 7", longer)
+	}
+}
+
+// TestEnergyDoesNotRiseWithItsWeight goes from runtime alone to energy alone.
+func TestEnergyDoesNotRiseWithItsWeight(t *testing.T) {
+	t.Parallel()
+	var weights []string
+	for tenths := range 11 {
+		weights = append(weights, heatsPrefix+strconv.FormatFloat(float64(tenths)/10, 'f', -1, 64))
+	}
+	x := runHEATS(t, heatsScenario(t), weights...)
+	for what, of := range map[string]func(outcome.Policy) float64{"to the end of the run": ownEnd, "to the same end": sameEnd, "of the tasks": tasks} {
+		for i, h := range weights[1:] {
+			// Scores are whole numbers from 1 to 100, so machine types that differ by less
+			// than a point are alike to some weights and not to others.
+			const tolerance = 1 // percent
+			if rise := x.more(h, weights[i], of); !(rise <= tolerance) {
+				t.Errorf("%s takes %.1f %% more energy %s than %s", h, rise, what, weights[i])
+			}
+		}
+		if fall := -x.more("heats-1", "heats-0", of); !(fall > 5) {
+			t.Errorf("the energy %s falls by %.1f %% from one end to the other: the weight does nothing", what, fall)
 		}
 	}
 }
@@ -120,12 +139,15 @@ func TestMachinesThatSleepSaveAFifthAtTheSameRuntime(t *testing.T) {
 	sc := heatsScenario(t)
 	for _, horizon := range []time.Duration{sc.Horizon, 20 * time.Minute} { // to each run's own end, and to one for all
 		sc.Horizon = horizon
-		x := runHEATS(t, sc, "default", "standby-0.5")
+		x := runHEATS(t, sc, "default", "standby-0.5", "heats-0.5")
 		if saved := -x.more("standby-0.5", "default", ownEnd); !(saved >= 20) {
 			t.Errorf("up to %v: %.1f %% are saved, want 20", horizon, saved)
 		}
+		if saved := -x.more("standby-0.5", "heats-0.5", ownEnd); !(saved >= 10) {
+			t.Errorf("up to %v: sleeping saves %.1f %% by itself, want 10", horizon, saved)
+		}
 		for what, of := range map[string]func(outcome.Policy) float64{
-			"makespan": makespan, "mean runtime": runtimeOf, "mean response": func(p outcome.Policy) float64 { return p.Response.Mean },
+			"makespan": makespan, "mean runtime": runtimeOf, "mean response": responseOf,
 		} {
 			if got := x.more("standby-0.5", "default", of); !(got <= 7) {
 				t.Errorf("up to %v: %s is %.1f %% longer, want at most 7", horizon, what, got)
@@ -144,7 +166,7 @@ func TestTheWeightDecidesWhereTheFirstTaskGoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"heats-0": "eiger", "heats-0.000000": "eiger", "heats-0.5": "cervino", "heats-1": "vully"} {
+	for name, want := range map[string]string{"heats-0": "eiger", "heats-0.000000": "eiger", "heats-0.5": "cervino", "heats-1": "cervino"} {
 		r, err := sim.Run(t.Context(), sim.Input{Scenario: sc, Pods: pods[:1], Seed: 1, Policy: byName(t, name)})
 		if err != nil {
 			t.Fatal(err)
@@ -174,7 +196,7 @@ func TestPoliciesWithoutASoundWeightAreRefused(t *testing.T) {
 func TestProfilesAreLearnedFromProbes(t *testing.T) {
 	t.Parallel()
 	sc := heatsScenario(t)
-	perCore := map[string]float64{"eiger": (511.0 - 145) / 48, "moleson": (58.5 - 19) / 8, "cervino": (232 - 97.1) / 40, "vully": (1.9 - 1.2) / 4}
+	perCore := map[string]float64{"eiger": (511.0 - 145) / 48, "moleson": (58.5 - 19) / 8, "cervino": (241 - 41.8) / 88, "vully": (2.58 - 1.2) / 4}
 	for i := range sc.Flavors {
 		f := &sc.Flavors[i]
 		learned, unusable, err := profile.Learn(sim.Probe(f))

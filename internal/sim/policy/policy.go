@@ -31,7 +31,7 @@ func ByName(name string) (sim.Policy, error) {
 		"coca":           {Scheduler: bestFit, Controller: coca},
 		"stratus":        {Scheduler: runtimeBins, Plugins: binPlugins, Controller: stratus},
 		"htas":           {Scheduler: timeBins(manifests.SchedulerConfig), Groups: true, Controller: htas},
-		"supercargo":     {Scheduler: timeBins(manifests.InOrderSchedulerConfig), Controller: supercargo},
+		"supercargo":     {Scheduler: timeBins(manifests.InOrderSchedulerConfig), Controller: supercargo, Asks: true},
 	}[name]
 	if p, is, err := priced(name); is {
 		return p, err

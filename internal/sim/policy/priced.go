@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/sim"
@@ -32,6 +33,7 @@ func priced(name string) (p sim.Policy, is bool, err error) {
 			return p, true, err
 		}
 		p.Name, p.Plugins = name, countingBy(unit, p.Plugins)
+		p.Controller, p.Fixed = movingBy(unit, p.Controller), movingBy(unit, p.Fixed)
 		return p, true, nil
 	}
 	return p, false, nil
@@ -62,6 +64,29 @@ func countingBy(unit tariff.Unit, of func(*scenario.Scenario, clock.PassiveClock
 	}
 }
 
+// movingBy has a controller that moves pods count joules in the same way.
+func movingBy(unit tariff.Unit, of func(*scenario.Scenario) sim.Controller) func(*scenario.Scenario) sim.Controller {
+	if of == nil {
+		return nil
+	}
+	return func(sc *scenario.Scenario) sim.Controller {
+		made := of(sc)
+		s, is := made.(*suiter)
+		if !is {
+			return made
+		}
+		zones := map[string]string{}
+		for i := range sc.Flavors {
+			zones[sc.Flavors[i].Name] = sc.Flavors[i].Zone
+		}
+		s.machines.Unit = unit
+		s.machines.Price = func(n *cluster.Node, until time.Time) tariff.Price {
+			return courses{unit, sc}.over(zones[n.Flavor], s.machines.Now, until)
+		}
+		return s
+	}
+}
+
 // courses are the prices of a scenario.
 type courses struct {
 	unit tariff.Unit
@@ -70,14 +95,37 @@ type courses struct {
 
 // At implements score.Prices.
 func (c courses) At(zone string, at time.Time) tariff.Price {
-	e := c.ElectricityOf(zone)
-	if e == nil {
-		return tariff.Price{}
-	}
-	course := e.DollarsPerKWh
-	if c.unit == tariff.Grams {
-		course = e.GramsPerKWh
-	}
+	course := c.of(zone)
 	value, _ := course.At(at.Sub(sim.Epoch))
 	return tariff.Price{PerKWh: value, Known: len(course) > 0}
+}
+
+// of is the course of a zone, empty where nothing is stated.
+func (c courses) of(zone string) scenario.Course {
+	switch e := c.ElectricityOf(zone); {
+	case e == nil:
+		return nil
+	case c.unit == tariff.Grams:
+		return e.GramsPerKWh
+	default:
+		return e.DollarsPerKWh
+	}
+}
+
+// over returns the mean price of a zone between two times.
+func (c courses) over(zone string, from, to time.Time) tariff.Price {
+	course, sum := c.of(zone), 0.0
+	if !to.After(from) || len(course) == 0 {
+		return c.At(zone, from)
+	}
+	end := to.Sub(sim.Epoch)
+	for at := from.Sub(sim.Epoch); at < end; {
+		value, until := course.At(at)
+		if until == 0 || until > end {
+			until = end
+		}
+		sum += value * (until - at).Seconds()
+		at = until
+	}
+	return tariff.Price{PerKWh: sum / to.Sub(from).Seconds(), Known: true}
 }

@@ -36,7 +36,12 @@ spec:
 
 func runTwoZones(t *testing.T, policy string) outcome.Energy {
 	t.Helper()
-	sc, err := scenario.Read("zones.yaml", []byte(twoZones), nil)
+	return *runScenario(t, twoZones, policy).Energy
+}
+
+func runScenario(t *testing.T, text, policy string) outcome.Policy {
+	t.Helper()
+	sc, err := scenario.Read("zones.yaml", []byte(text), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +53,26 @@ func runTwoZones(t *testing.T, policy string) outcome.Energy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return *r.Outcome(policy, 0, 0).Energy
+	return r.Outcome(policy, 0, 0)
+}
+
+// TestARunningTaskFollowsCleanEnergy: a task of three hours begins in the north, whose energy
+// is the cleaner one on average over its time, moves once the rest of its work is cleaner in the south, and does not
+// come back.
+func TestARunningTaskFollowsCleanEnergy(t *testing.T) {
+	head, _, _ := strings.Cut(twoZones, "  taskKinds:")
+	long := head + `  workload:
+    pods: [{name: long, class: batch, cpu: 8, memory: 1Gi, arrival: 1s, runtime: 3h}]
+`
+	for policy, want := range map[string]int{"heats-1-grams": 1, "heats-1-dollars": 1, "heats-1": 0} {
+		p := runScenario(t, long, policy)
+		if p.Moves.Migrations != want || p.Pods.Completed != 1 {
+			t.Errorf("%s: %d migrations and %d completed, want %d and 1", policy, p.Moves.Migrations, p.Pods.Completed, want)
+		}
+	}
+	if moved, stayed := runScenario(t, long, "heats-1-grams").Energy.CarbonGrams, runScenario(t, long, "heats-1").Energy.CarbonGrams; !(moved < 0.7*stayed) {
+		t.Errorf("it emits %v g when it moves and %v g when it stays, want much less", moved, stayed)
+	}
 }
 
 // TestTasksFollowCheapOrCleanEnergy: the tasks take the same energy wherever they run; which

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"strconv"
 	"time"
 
 	"supercargo.dev/supercargo/internal/class"
@@ -42,13 +41,12 @@ func heatsStandby(h string) sim.Policy {
         - {name: cpu, weight: 1}
         - {name: memory, weight: 1}
 `
-	weight, err := strconv.ParseFloat(h, 64)
-	if err != nil {
-		panic(err) // it has been matched
-	}
 	return sim.Policy{
-		Scheduler: always(configuration), Plugins: probed, Controller: clusterAutoscaler,
-		Standby: func(sc *scenario.Scenario) sim.Controller { return newSleeper(sc, weight) },
+		Scheduler: always(configuration), Plugins: probed, Asks: true,
+		Controller: func(sc *scenario.Scenario) sim.Controller { return suiting(sc, number(h), true, clusterAutoscaler(sc)) },
+		Fixed: func(sc *scenario.Scenario) sim.Controller {
+			return suiting(sc, number(h), true, newSleeper(sc, number(h)))
+		},
 	}
 }
 
@@ -153,15 +151,12 @@ func (s *sleeper) machine(now time.Time, n *cluster.Node) standby.Machine {
 }
 
 // room is what a node has free when a machine that is woken now takes pods at the latest,
-// and how many pods it then has: those that are expected to end before have gone. What is
-// expected of a pod is its runtime at speed 1.
+// and how many pods it then has: those that are expected to end before have gone.
 func (s *sleeper) room(n *cluster.Node) (free packing.Size, pods int64) {
 	free, pods = n.Free(), int64(len(n.Pods))
 	for i := range n.Pods {
 		p := &n.Pods[i]
-		runtime := p.Runtime - p.Overdue + p.Resided
-		left := time.Duration(float64(runtime)/s.flavors[n.Flavor].Speed) - p.Resided
-		if p.Class == class.Batch && left > 0 && left <= s.longest {
+		if p.Class == class.Batch && p.Runtime > 0 && p.Runtime <= s.longest {
 			free = packing.Size{MilliCPU: free.MilliCPU + p.Size.MilliCPU, MemoryBytes: free.MemoryBytes + p.Size.MemoryBytes}
 			pods--
 		}

@@ -1,0 +1,107 @@
+package outcome
+
+// EnergySummary is what machines drew, how long batch pods took for it, and what moves to
+// machines that suit pods better came to, over all seeds. Percentages are against the first
+// policy, seed by seed.
+type EnergySummary struct {
+	// SavedPercent is how much less energy it took to the end of each run, and
+	// SameEndSavedPercent to the same end for all policies. Both are absent where the first
+	// policy took none with any seed.
+	SavedPercent        *Spread `json:"savedPercent,omitempty"`
+	SameEndJoules       Spread  `json:"sameEndJoules"`
+	SameEndSavedPercent *Spread `json:"sameEndSavedPercent,omitempty"`
+	TaskJoules          Spread  `json:"taskJoules"`
+	// RuntimeSecondsMean is from the first start of a batch pod to its end, the mean within
+	// one run; LongerPercent how much more that is.
+	RuntimeSecondsMean Spread  `json:"runtimeSecondsMean"`
+	LongerPercent      *Spread `json:"runtimeLongerPercent,omitempty"`
+	// MakespanSeconds is when the last batch pod ended, LaterPercent how much later.
+	MakespanSeconds Spread  `json:"makespanSeconds"`
+	LaterPercent    *Spread `json:"makespanLaterPercent,omitempty"`
+	// ExpectedSavedJoules and ExpectedAddedJoules are those of [Moves].
+	ExpectedSavedJoules Spread `json:"expectedSavedJoules"`
+	ExpectedAddedJoules Spread `json:"expectedAddedJoules"`
+	// Dollars is what the energy cost, beside the bill of the machines, and CarbonGrams what
+	// it emitted: 0 where the scenario does not say.
+	Dollars     Spread `json:"dollars"`
+	CarbonGrams Spread `json:"carbonGrams"`
+}
+
+// energySummary is nil unless the energy of the policy is known with each seed.
+func energySummary(reports []Report, i int) *EnergySummary {
+	for _, r := range reports {
+		if r.Policies[0].Energy == nil || r.Policies[i].Energy == nil {
+			return nil
+		}
+	}
+	spread := func(figure func(Policy) float64) Spread {
+		values := make([]float64, len(reports))
+		for j, r := range reports {
+			values[j] = figure(r.Policies[i])
+		}
+		return spreadOf(values)
+	}
+	compared := func(percent func(value, base float64) (float64, bool), figure func(Policy) float64) *Spread {
+		values := make([]float64, len(reports))
+		for j, r := range reports {
+			var ok bool
+			if values[j], ok = percent(figure(r.Policies[i]), figure(r.Policies[0])); !ok {
+				return nil
+			}
+		}
+		s := spreadOf(values)
+		return &s
+	}
+	total := func(p Policy) float64 { return p.EnergyJoules }
+	sameEnd := func(p Policy) float64 { return p.Energy.SameEndJoules }
+	runtime := func(p Policy) float64 { return p.Runtime.mean() }
+	makespan := func(p Policy) float64 { return p.MakespanSeconds }
+	return &EnergySummary{
+		SavedPercent:  compared(percentBelow, total),
+		SameEndJoules: spread(sameEnd), SameEndSavedPercent: compared(percentBelow, sameEnd),
+		TaskJoules:         spread(func(p Policy) float64 { return p.Energy.TaskJoules }),
+		RuntimeSecondsMean: spread(runtime), LongerPercent: compared(percentAbove, runtime),
+		MakespanSeconds: spread(makespan), LaterPercent: compared(percentAbove, makespan),
+		ExpectedSavedJoules: spread(func(p Policy) float64 { return p.Moves.ExpectedSavedJoules }),
+		ExpectedAddedJoules: spread(func(p Policy) float64 { return p.Moves.ExpectedAddedJoules }),
+		Dollars:             spread(func(p Policy) float64 { return p.Energy.Dollars }),
+		CarbonGrams:         spread(func(p Policy) float64 { return p.Energy.CarbonGrams }),
+	}
+}
+
+// energyTable shows what was drawn and how long pods took for it. It has no columns if no
+// policy knows.
+func (s Summary) energyTable() table {
+	of := func(figure func(*EnergySummary) *Spread) func(PolicySummary) *Spread {
+		return func(p PolicySummary) *Spread {
+			if p.Energy == nil {
+				return nil
+			}
+			return figure(p.Energy)
+		}
+	}
+	sameEnd := of(func(e *EnergySummary) *Spread { return e.SameEndJoules.over(1000) })
+	if s.largest(sameEnd) == 0 {
+		return s.table()
+	}
+	runtime, makespan := of(func(e *EnergySummary) *Spread { return &e.RuntimeSecondsMean }), of(func(e *EnergySummary) *Spread { return &e.MakespanSeconds })
+	span, end := unitFor(s.largest(runtime)), unitFor(s.largest(makespan))
+	t := s.table(
+		s.column("saved", "%", "How much less energy than the first policy it took, each to the end of its own run.", oneDigit, of(func(e *EnergySummary) *Spread { return e.SavedPercent })),
+		s.column("same end", "kJ", "What the machines drew until the longest run of the seed ended.", digitsFor, sameEnd),
+		s.column("saved", "%", "How much less than the first policy it took up to the same end.", oneDigit, of(func(e *EnergySummary) *Spread { return e.SameEndSavedPercent })),
+		s.column("tasks", "kJ", "What pods drew above idle power.", digitsFor, of(func(e *EnergySummary) *Spread { return e.TaskJoules.over(1000) })),
+		s.column("runtime", span.symbol, "From the first start of a batch pod to its end, the mean within one run.", digitsFor, of(func(e *EnergySummary) *Spread { return e.RuntimeSecondsMean.over(span.seconds) })),
+		s.column("longer", "%", "How much longer that is than under the first policy.", oneDigit, of(func(e *EnergySummary) *Spread { return e.LongerPercent })),
+		s.column("makespan", end.symbol, "When the last batch pod ended.", digitsFor, of(func(e *EnergySummary) *Spread { return e.MakespanSeconds.over(end.seconds) })))
+	for _, i := range []int{0, 2, 5} {
+		t.columns[i].cells[0] = cell{value: absent}
+	}
+	if dollars := of(func(e *EnergySummary) *Spread { return &e.Dollars }); s.largest(dollars) > 0 {
+		t.columns = append(t.columns, s.column("electricity", "$", "What the energy cost, beside the bill of the machines.", dollarsDigits, dollars))
+	}
+	if grams := of(func(e *EnergySummary) *Spread { return &e.CarbonGrams }); s.largest(grams) > 0 {
+		t.columns = append(t.columns, s.column("carbon", "g", "What it emitted, in grams of CO2 equivalent.", digitsFor, grams))
+	}
+	return t
+}
