@@ -37,6 +37,7 @@ TOOLS    := bin/tools
 GO_BUILD := go build -buildvcs=false -ldflags "$(LDFLAGS)"
 BINARIES := kube-scheduler autoscaler descheduler metrics-adapter nginx-exporter node-agent supercargo
 CHILDREN := kwok cluster-api# what the playground runs beside itself
+PEERS    := descheduler-peer karpenter-peer# programs of others, in modules of their own
 
 # Images are built apart from bin/, with paths trimmed, so that the same source
 # gives the same bytes in any folder.
@@ -93,7 +94,7 @@ test-tools: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the repository's ow
 	cd tools && $(call go_test,test-tools,./...)
 
 .PHONY: test-peers
-test-peers: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the programs that run others' planners on our inputs.
+test-peers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(PEERS)) | $(DIST) ## Run the tests of the programs that run others' planners on our inputs.
 	cd test/peers/karpenter && $(call go_test,test-peers,./...)
 
 .PHONY: test-browser
@@ -101,7 +102,7 @@ test-browser: $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports in Chromium (
 	$(call go_test,test-browser,-tags browser -count 1 ./test/browser)
 
 .PHONY: test-integration
-test-integration: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST) ## Run the tests against a real API server, started in process.
+test-integration: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl $(PEERS)) | $(DIST) ## Run the tests against a real API server, started in process.
 	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,-p 1 $(integration_pkgs)) # one control plane at a time
 
 .PHONY: e2e
@@ -125,7 +126,7 @@ e2e-nodes: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsu
 	hack/nodes/nodes.sh run $(call go_test,e2e-nodes,-tags nodes -count 1 -p 1 -timeout 40m ./test/e2e/nodes/...)
 
 .PHONY: e2e-workers
-e2e-workers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) ## Test against a real makeflow, Work Queue manager and workers, on a pool that grows and drains (Debian's coop-computing-tools, root).
+e2e-workers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) ## Test against a real makeflow, Work Queue manager and workers, on pools that grow and drain (Debian's coop-computing-tools and ncbi-blast+, root).
 	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,e2e-workers,-tags workers -count 1 ./test/e2e/workers)
 
 .PHONY: e2e-replicas
@@ -162,14 +163,22 @@ bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kub
 bench-simulate: $(BIN)/supercargo | $(DIST) ## Measure time and memory of supercargo simulate; JSON in dist/simulate.json.
 	go run -buildvcs=false ./test/simulateperf -binary $(BIN)/supercargo | tee $(DIST)/simulate.json
 
+POLICIES          ?= 1000
+POLICIES_INTERVAL ?= 250s
+POLICIES_LAST     ?= 3m
+
+.PHONY: bench-replicas
+bench-replicas: $(BIN)/autoscaler | $(DIST) ## Measure what POLICIES ReplicaPolicies cost one autoscaler; JSON in dist/policies.json.
+	go run -buildvcs=false ./test/replicaperf -binary $(BIN)/autoscaler -policies $(POLICIES) -interval $(POLICIES_INTERVAL) -lasts $(POLICIES_LAST) | tee $(DIST)/policies.json
+
 PLAN_ROUNDS ?= 3
 
 .PHONY: bench-plan
 bench-plan: $(BIN)/supercargo $(BIN)/karpenter-peer | $(DIST) ## Compare plans with those of greedy and of Karpenter's scheduler; JSON in dist/plan.json.
 	go run -buildvcs=false ./test/planperf -supercargo $(BIN)/supercargo -karpenter $(BIN)/karpenter-peer -rounds $(PLAN_ROUNDS) | tee $(DIST)/plan.json
 
-.PHONY: $(BIN)/karpenter-peer $(BIN)/descheduler-peer
-$(BIN)/karpenter-peer $(BIN)/descheduler-peer: $(BIN)/%-peer: # modules of their own: nothing here depends on them
+.PHONY: $(addprefix $(BIN)/,$(PEERS))
+$(addprefix $(BIN)/,$(PEERS)): $(BIN)/%-peer: # modules of their own: nothing here depends on them
 	go -C test/peers/$* build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) .
 
 SOAK_NODES ?= 200

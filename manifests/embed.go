@@ -29,5 +29,5 @@ var EvictionWebhook []byte
 
 // MetricsAPIServices are how the API server is told of the metrics adapter, as YAML.
 //
-//go:embed adapter/apiservices.yaml
+//go:embed adapter/server/apiservices.yaml
 var MetricsAPIServices []byte

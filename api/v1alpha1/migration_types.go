@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -61,6 +63,9 @@ const (
 	// annotation supercargo.dev/migration: restart.
 	MethodRestart MigrationMethod = "Restart"
 )
+
+// DefaultMigrationDeadline is the API server's default of spec.deadline.
+const DefaultMigrationDeadline = 5 * time.Minute
 
 // MigrationSpec says what is to be moved.
 type MigrationSpec struct {

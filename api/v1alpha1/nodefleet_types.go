@@ -496,7 +496,8 @@ type FlavorStatus struct {
 	// +optional
 	LeftAloneUntil *metav1.Time `json:"leftAloneUntil,omitempty"`
 
-	// message says why no machine of the flavor can be bought.
+	// message says why no machine of the flavor can be bought, or what threatens the pods
+	// of those that are.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`

@@ -66,7 +66,7 @@ func (r *round) count() {
 		f := &r.self.inventory.Flavors[i]
 		s := *r.status(f.Name)
 		s.Machines, s.Min, s.Max = int32(r.seen.ordered[f.Name]), int32(f.Min), int32(f.Max)
-		s.MaxPods, s.Arch, s.Message = f.MaxPods, f.Labels[corev1.LabelArchStable], clip(f.Problem)
+		s.MaxPods, s.Arch, s.Message = f.MaxPods, f.Labels[corev1.LabelArchStable], clip(cmp.Or(f.Problem, f.Warning))
 		s.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 		s.CPU, s.Memory = resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI), resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI)
 		if f.Seen {
@@ -89,6 +89,7 @@ func (r *round) count() {
 	status.Cost.LowerBoundDollarsPerHour = dollars.Format(r.least)
 	r.measure()
 	r.degraded()
+	r.warn()
 	r.publish()
 }
 
@@ -103,6 +104,19 @@ func (r *round) lowerBound() int64 {
 		}
 	}
 	return decide.LowerBound(slices.Concat(own, state.Pending), state.Flavors)
+}
+
+// warn says which flavors threaten the pods on their machines.
+func (r *round) warn() {
+	var warnings []string
+	for i := range r.self.inventory.Flavors {
+		if f := &r.self.inventory.Flavors[i]; f.Warning != "" {
+			warnings = append(warnings, f.Name+": "+f.Warning)
+		}
+	}
+	if len(warnings) > 0 {
+		r.tell(corev1.EventTypeWarning, "PodsThreatened", "Warn", strings.Join(warnings, "; "))
+	}
 }
 
 // degraded says which flavors are left alone, and which somebody has to put right.

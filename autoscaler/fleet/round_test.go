@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -232,6 +233,32 @@ func TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt(t *testing.T) {
 		}
 		m.checkCondition(v1alpha1.FleetDegraded, want)
 		m.checkCondition(v1alpha1.FleetReady, "True LookedAfter")
+	}
+}
+
+// TestWhatThreatensPodsIsWarnedAboutAndBoughtNevertheless: only its owner knows why machines
+// are to go with what is on them.
+func TestWhatThreatensPodsIsWarnedAboutAndBoughtNevertheless(t *testing.T) {
+	hasty := modelFlavor("hasty", 4, 16, 10_000)
+	hasty.Warning = "machines go with the pods on them"
+	m := newModel(t, alone(nil), []provider.Flavor{hasty})
+	said := events.NewFakeRecorder(100)
+	m.r.Events = said
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.run(5*minute, "f")
+	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; hasty 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+	if got := m.fleet("f").Status.Flavors[0].Message; got != hasty.Warning {
+		t.Errorf("the status of the flavor says %q", got)
+	}
+	close(said.Events)
+	warned := 0
+	for e := range said.Events {
+		if strings.Contains(e, "PodsThreatened hasty: "+hasty.Warning) {
+			warned++
+		}
+	}
+	if warned != 1 {
+		t.Errorf("it was warned about %d times", warned)
 	}
 }
 

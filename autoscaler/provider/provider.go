@@ -126,6 +126,9 @@ type Flavor struct {
 	// Problem is for somebody to put right.
 	Problem string
 	Named   bool
+	// Warning says what threatens pods on its machines, which can be bought nevertheless;
+	// empty if nothing does.
+	Warning string
 }
 
 // Machine is a machine, from its order until it is no longer paid for.

@@ -30,7 +30,7 @@ func (l *look) observe(ctx context.Context) error {
 	}
 	if err := l.connect(ctx); err != nil {
 		l.seen.Fault = err.Error()
-	} else if reading, err := l.ask(ctx); err != nil {
+	} else if reading, err := ask(ctx, l.client); err != nil {
 		l.seen.Fault = err.Error()
 	} else {
 		l.seen.Reading = reading
@@ -200,16 +200,16 @@ func (l *look) tls(ctx context.Context, t *v1alpha1.WorkQueueTLS) (*tls.Config, 
 }
 
 // ask puts the four questions: all answers or none.
-func (l *look) ask(ctx context.Context) (*decide.Reading, error) {
+func ask(ctx context.Context, m workqueue.Manager) (*decide.Reading, error) {
 	var r decide.Reading
 	var err error
-	if r.Queue, err = l.client.Queue(ctx); err != nil {
+	if r.Queue, err = m.Queue(ctx); err != nil {
 		return nil, err // the others would only wait as long
 	}
 	var errs [3]error
-	r.Tasks, errs[0] = l.client.Tasks(ctx)
-	r.Workers, errs[1] = l.client.Workers(ctx)
-	r.Categories, errs[2] = l.client.Categories(ctx)
+	r.Tasks, errs[0] = m.Tasks(ctx)
+	r.Workers, errs[1] = m.Workers(ctx)
+	r.Categories, errs[2] = m.Categories(ctx)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,41 +30,22 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
 )
 
 var begin = time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 
-// manager answers as a Work Queue manager does, with what a test has put there.
-type manager struct {
-	address string
-	answers map[string]string
+// startManager plays a manager with two tasks of a core that wait, and no worker.
+func startManager(t *testing.T) *workqueuetest.Manager {
+	t.Helper()
+	return workqueuetest.Start(t, twoWait, "", nil)
 }
 
-func startManager(t *testing.T) *manager {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &manager{address: listener.Addr().String(), answers: map[string]string{
-		"queue_status": `[{"project":"p","starttime":1795334232,"tasks_waiting":2}]`, "worker_status": `[]`,
-		"task_status":  `[{"taskid":1,"category":"split","state":"WAITING","cores":1},{"taskid":2,"category":"split","state":"WAITING","cores":1}]`,
-		"wable_status": `[{"category":"split","tasks_waiting":2}]`,
-	}}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			line := make([]byte, 64)
-			n, _ := conn.Read(line)
-			_, _ = conn.Write([]byte(m.answers[strings.TrimSpace(string(line[:n]))]))
-			_ = conn.Close()
-		}
-	}()
-	return m
+// twoWait is what a manager answers that has two tasks of a core and no worker.
+var twoWait = map[string]string{
+	"queue_status": `[{"project":"p","starttime":1795334232,"tasks_waiting":2}]`, "worker_status": `[]`,
+	"task_status":  `[{"taskid":1,"category":"split","state":"WAITING","cores":1},{"taskid":2,"category":"split","state":"WAITING","cores":1}]`,
+	"wable_status": `[{"category":"split","tasks_waiting":2}]`,
 }
 
 func span(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
@@ -157,7 +137,7 @@ func (b *bench) expect(kind string, status metav1.ConditionStatus, reason string
 
 func TestAPoolMakesAWorkerForWhatWaits(t *testing.T) {
 	m := startManager(t)
-	b := newBench(t, interceptor.Funcs{}, poolAt(m.address))
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
 	p := b.look()
 	if pods := b.pods(); len(pods) != 1 || pods[0].Labels["team"] != "a" || pods[0].Labels[v1alpha1.LabelWorkerPool] != "flow" {
 		t.Fatalf("pods %+v, want one worker", pods)
@@ -179,7 +159,7 @@ func TestAPoolMakesAWorkerForWhatWaits(t *testing.T) {
 
 func TestAPoolInModeObserveMakesNothing(t *testing.T) {
 	m := startManager(t)
-	b := newBench(t, interceptor.Funcs{}, poolAt(m.address, func(s *v1alpha1.WorkerPoolSpec) { s.Mode = v1alpha1.WorkerPoolObserve }))
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address, func(s *v1alpha1.WorkerPoolSpec) { s.Mode = v1alpha1.WorkerPoolObserve }))
 	if p := b.look(); len(b.pods()) != 0 || p.Status.LastDecision.Add != 1 {
 		t.Errorf("%d pods and %+v, want none and what would be done", len(b.pods()), p.Status.LastDecision)
 	}
@@ -190,10 +170,10 @@ func TestAPoolInModeObserveMakesNothing(t *testing.T) {
 
 func TestAPoolWithoutAManagerHoldsThenSendsItsWorkersAway(t *testing.T) {
 	m := startManager(t)
-	b := newBench(t, interceptor.Funcs{}, poolAt(m.address))
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
 	b.look()
-	for query, answer := range m.answers {
-		m.answers[query] = answer[:len(answer)/2] // garbled
+	for query, answer := range m.Answers() {
+		m.Put(map[string]string{query: answer[:len(answer)/2]}) // garbled
 	}
 	b.clock.SetTime(begin.Add(2 * time.Minute))
 	if b.look(); len(b.pods()) != 1 {
@@ -231,7 +211,7 @@ func TestWhatCannotBeIsSaidAndNothingIsDone(t *testing.T) {
 		}, v1alpha1.PoolConnected, "NoAnswer", "has no certificate"},
 	} {
 		ca := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ca"}, Data: map[string][]byte{"k": []byte("none")}}
-		b := newBench(t, interceptor.Funcs{}, poolAt(m.address, tc.change), ca)
+		b := newBench(t, interceptor.Funcs{}, poolAt(m.Address, tc.change), ca)
 		p := b.look()
 		b.expect(tc.kind, metav1.ConditionFalse, tc.reason)
 		if c := meta.FindStatusCondition(p.Status.Conditions, tc.kind); c == nil || !strings.Contains(c.Message, tc.saying) || len(b.pods()) > 0 {
@@ -248,7 +228,7 @@ func TestAPodThatTheAPIServerRefusesIsTriedAgain(t *testing.T) {
 			return errors.New("no quota")
 		}
 		return c.Create(ctx, o, opts...)
-	}}, poolAt(m.address))
+	}}, poolAt(m.Address))
 	if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err == nil || !strings.Contains(err.Error(), "no quota") {
 		t.Fatalf("error %v, want that of the API server", err)
 	}
@@ -261,7 +241,7 @@ func TestAPodThatTheAPIServerRefusesIsTriedAgain(t *testing.T) {
 
 func TestAPodThatFailedIsReplaced(t *testing.T) {
 	m := startManager(t)
-	b := newBench(t, interceptor.Funcs{}, poolAt(m.address))
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
 	b.look()
 	pod := b.pods()[0]
 	pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "Evicted"

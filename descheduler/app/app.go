@@ -45,7 +45,7 @@ func Defaults() Options {
 		},
 		Consolidation: mover.Defaults(), Probing: profiler.Defaults(),
 		Evictions: Evictions{
-			Config:  answer.Config{Deadline: decide.DefaultDeadline, Attempts: 3, AfterFailure: answer.Evict},
+			Config:  answer.Config{Deadline: v1alpha1.DefaultMigrationDeadline, Attempts: 3, AfterFailure: answer.Evict},
 			Address: "0", Secret: "supercargo-system/supercargo-evictions", Configuration: "supercargo-evictions",
 			Hosts: []string{"supercargo-descheduler.supercargo-system.svc"},
 		},

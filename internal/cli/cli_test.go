@@ -49,6 +49,8 @@ func TestBadUsageAndInputExitWithTwo(t *testing.T) {
 		{"unknown flag", "", []string{"playground", "--no-such-flag"}, []string{"--no-such-flag"}},
 		{"argument too many", "", []string{"playground", "x"}, []string{"x"}},
 		{"no number", "", []string{"playground", "--nodes", "many"}, []string{"--nodes", "many"}},
+		{"queries of no adapter", "", []string{"playground", "--query-bind-address", "127.0.0.1:9090"}, []string{"--query-bind-address", "--metrics-adapter"}},
+		{"queries nowhere", "", []string{"playground", "--metrics-adapter", "--query-bind-address", "9090"}, []string{"--query-bind-address", "host:port"}},
 		{"negative number", "", []string{"playground", "--nodes", "-1"}, []string{"--nodes -1", "0 or more"}},
 		{"no such workload", "", []string{"playground", "--workload", "none.yaml"}, []string{"--workload", "none.yaml"}},
 		{"bad workload", "kind: Pod\n", []string{"playground", "--workload", "-"}, []string{"stdin: document 1", "apiVersion"}},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"time"
 
@@ -22,6 +23,7 @@ type playgroundFlags struct {
 	schedulerConfig string
 
 	metricsAdapter    bool
+	queryAddress      string
 	clusterAPI        bool
 	machineFlavors    string
 	machineLag        time.Duration
@@ -57,6 +59,10 @@ stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
   # In another terminal
   kubectl --kubeconfig ./kubeconfig get pods -o wide
 
+  # What the machines would draw, by what the pods request
+  supercargo playground --nodes 10 --workload pods.yaml --metrics-adapter --query-bind-address 127.0.0.1:9090
+  supercargo report energy --prometheus http://127.0.0.1:9090 --power model --since 5m
+
   # Machines to buy, which take half a minute to come
   supercargo playground --machine-flavors flavors.csv --machine-lag 30s --kubeconfig ./kubeconfig
   kubectl --kubeconfig ./kubeconfig scale machinedeployment m1.large --replicas 3`,
@@ -73,6 +79,7 @@ stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
 	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file; default: the one in manifests/scheduler/config, which packs strictly")
 	f.BoolVar(&flags.clusterAPI, "cluster-api", true, "run cluster-api, so that MachineDeployments become nodes")
 	f.BoolVar(&flags.metricsAdapter, "metrics-adapter", false, "run the metrics adapter, so that HorizontalPodAutoscalers find custom and external metrics")
+	f.StringVar(&flags.queryAddress, "query-bind-address", "0", "`host:port` where the metrics adapter answers PromQL over plain HTTP, to whoever reaches it, such as 127.0.0.1:9090; 0 is nowhere")
 	f.StringVar(&flags.machineFlavors, "machine-flavors", "", "CSV file of machine flavors to make MachineDeployments of")
 	f.DurationVar(&flags.machineLag, "machine-lag", 0, "how long a machine of --machine-flavors takes to come")
 	f.DurationVar(&flags.machineReleaseLag, "machine-release-lag", 0, "how long such a machine takes to go")
@@ -106,6 +113,9 @@ func readPlaygroundInput(flags playgroundFlags, stdin io.Reader) (*playgroundInp
 		errs = append(errs, fmt.Errorf("--nodes %d: want 0 or more", flags.nodes))
 	} else {
 		in.options.Nodes = playground.Fleet(flags.nodes)
+	}
+	if _, _, err := net.SplitHostPort(flags.queryAddress); flags.queryAddress != "0" && (err != nil || !flags.metricsAdapter) {
+		errs = append(errs, fmt.Errorf("--query-bind-address %q: want host:port, and --metrics-adapter with it", flags.queryAddress))
 	}
 	if flags.schedulerConfig != "" {
 		config, err := os.ReadFile(flags.schedulerConfig)

@@ -66,7 +66,7 @@ func startPrograms(ctx context.Context, p *playground.Playground, flags playgrou
 		programs = append(programs, startAutoscaler(ctx, p))
 	}
 	if flags.metricsAdapter {
-		m, err := startMetricsAdapter(ctx, p)
+		m, err := startMetricsAdapter(ctx, p, flags.queryAddress)
 		if m != nil {
 			programs = append(programs, m)
 		}
@@ -89,16 +89,18 @@ func startAutoscaler(ctx context.Context, p *playground.Playground) *program {
 
 // startMetricsAdapter starts the metrics adapter on a playground and returns when its APIs
 // are there. Pods are played: only what announces itself by an address of this machine can
-// be scraped. An error comes with the program if that has been started.
-func startMetricsAdapter(ctx context.Context, p *playground.Playground) (*program, error) {
+// be scraped. PromQL is answered at the address, or nowhere if that is 0. An error comes
+// with the program if that has been started.
+func startMetricsAdapter(ctx context.Context, p *playground.Playground, queries string) (*program, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("start the metrics adapter: %w", err)
 	}
 	o := adapter.Defaults()
+	o.Kubelets.Scrape = false // kwok plays them
 	o.Config, o.Log = operator.Throttle(p.Config()), klog.Background()
 	o.UseKubeconfig(p.KubeconfigPath())
-	o.Store.Dir, o.QueryAddress = filepath.Join(p.Dir(), "metrics"), "0"
+	o.Store.Dir, o.QueryAddress = filepath.Join(p.Dir(), "metrics"), queries
 	serving := o.Server.SecureServing
 	serving.Listener, serving.BindPort = listener, listener.Addr().(*net.TCPAddr).Port
 	if err := p.Aggregate(ctx, manifests.MetricsAPIServices, serving.BindPort); err != nil {

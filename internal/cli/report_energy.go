@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,6 +49,7 @@ by machine type, what meters measured apart from what a model says.
 
 Power comes from Supercargo's node agents, from Kepler or from node-exporter (--power), or
 from a query of your own that gives watts with one sample for each node (--power-query).
+Without any meter, --power=model estimates it by machine types and how busy pods keep them.
 
 What a node drew above its idle power goes to its pods by the CPU time they used, idle
 power by what they requested of what the node offers. The rest is unallocated. The parts
@@ -81,7 +83,7 @@ each row holding until the next of its zone.`,
 	f.StringVar(&flags.server.CAFile, "prometheus-ca", "", "`file` in PEM that the server's certificate is verified by (default: those of this system)")
 	f.StringVar(&flags.server.TokenFile, "prometheus-token", "", "`file` with a bearer token for the server")
 	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "how long the server may take for one query")
-	f.StringVar(&flags.power, "power", powerquery.Supercargo, "whose meters: supercargo, kepler or node-exporter")
+	f.StringVar(&flags.power, "power", powerquery.Supercargo, "whose meters: supercargo, kepler or node-exporter; or model, which needs none")
 	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that gives watts, one sample for each node, in place of --power")
 	f.Float64Var(&flags.ratedWatts, "rated-watts", 0, "the most `watts` that any node can draw: readings over that are dropped (0: not known)")
 	f.StringVar(&flags.from, "from", "", "`time` to begin at, as 2026-01-31T15:00:00Z (default: --since before the end)")
@@ -95,7 +97,7 @@ each row holding until the next of its zone.`,
 	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
 	f.IntVar(&flags.top, "top", 20, "rows of each table that are printed as text; the rest is added up")
 	f.StringVar(&flags.page, "report", "", "`file` to write the report to as an HTML page")
-	for name, values := range map[string][]string{"output": {"table", "json"}, "power": {powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter}} {
+	for name, values := range map[string][]string{"output": {"table", "json"}, "power": {powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter, powerquery.Modelled}} {
 		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 			panic(err) // the flag is defined above
 		}
@@ -145,7 +147,7 @@ func readEnergyReport(flags reportEnergyFlags, now time.Time) (*energyReport, er
 	r := &energyReport{flags: flags}
 	errs := []error{flags.check()}
 	var err error
-	if r.preset, err = powerquery.ByName(flags.power); err != nil {
+	if r.preset, err = powerquery.ByName(flags.power); err != nil && flags.power != powerquery.Modelled {
 		errs = append(errs, fmt.Errorf("--power: %w", err))
 	}
 	if flags.powerQuery != "" {
@@ -286,17 +288,29 @@ func (r *energyReport) observe(ctx context.Context, stderr io.Writer) error {
 	o := powerquery.Observer{Querier: client, Power: powerquery.Meter{
 		Querier: client, Preset: r.preset, Limits: energy.Limits{Rated: energy.Watts(r.flags.ratedWatts)},
 	}}
+	if r.flags.power == powerquery.Modelled {
+		o.Power = powerquery.Model{Querier: client, Power: tabled}
+	}
 	var progress func(done, all int)
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		progress = func(done, all int) { fmt.Fprintf(stderr, "\r%d of %d slices ", done, all) }
 		defer fmt.Fprint(stderr, "\r\x1b[K")
 	}
-	r.powerFrom = r.preset.Name
+	r.powerFrom = r.flags.power
 	if r.flags.powerQuery != "" {
 		r.powerFrom = r.flags.powerQuery
 	}
 	r.observed, r.tally, err = o.Observe(ctx, r.from, r.to, r.step, progress)
 	return err
+}
+
+// tabled is what a machine draws by the table, or by its number of cores.
+func tabled(machineType string, cores float64) energy.Model {
+	if m, ok := energy.BuiltIn().MachineType(machineType); ok {
+		return m
+	}
+	m, _ := energy.BuiltIn().CPUs("", "", cores)
+	return m
 }
 
 // publish prints the bill and writes the page.
@@ -331,13 +345,15 @@ func (r *energyReport) notes(report bill.Report) []string {
 			notes = append(notes, fmt.Sprintf(format, args...))
 		}
 	}
-	pods := false
+	pods, timed := false, false
 	for _, s := range r.observed {
 		pods = pods || len(s.Pods) > 0
+		timed = timed || slices.ContainsFunc(s.Pods, func(p bill.Pod) bool { return p.Used >= 0 })
 	}
 	known := report.Covered > 0
 	note(!known, "No power of any node was found: docs/energy.md says which series are read, and --power-query takes a query of your own.")
-	note(known && !pods, "Nothing is known of pods, so all is unallocated: scrape kube-scheduler's /metrics/resources, or kube-state-metrics.")
+	note(known && !pods, "Nothing is known of pods, so all is unallocated: ask the metrics adapter, or scrape kube-scheduler's /metrics/resources or kube-state-metrics.")
+	note(pods && !timed, "The CPU time of no pod is known, so energy by load goes by requests: scrape the kubelets' /metrics/resource, as the metrics adapter does.")
 	note(report.Powerless > 0, "%d pods ran on nodes whose power is not known and are not in the bill: look whether both go by the same node names.", report.Powerless)
 	note(report.Gaps > report.Covered/20, "The power of nodes was not known for %.1f of %.1f node-hours; that energy is in no row.", report.Gaps.Hours(), (report.Covered + report.Gaps).Hours())
 	note(report.HasPrice && report.PricedShare < 0.9999, "%.1f %% of the energy has no price, and is free in the figures.", 100*(1-report.PricedShare))

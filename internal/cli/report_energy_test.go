@@ -97,7 +97,10 @@ func metricsServer(t *testing.T) *httptest.Server {
 		series := map[string]string{
 			"avg_over_time(((sum by (node_name) (kepler_node_cpu_watts": `{"metric":{"node_name":"n"},"value":[0,"120"]}`,
 			"count_over_time(((sum by (node_name) (kepler_node":         `{"metric":{"node_name":"n"},"value":[0,"20"]}`,
-			"sum_over_time((max by (namespace, pod, node) (kube_pod":    `{"metric":{"namespace":"shop","pod":"web-6c5bd9f4b8-x7k2p","node":"n"},"value":[0,"2"]}`,
+			"sum_over_time((max by (namespace, pod, node) (supercargo_": `{"metric":{"namespace":"shop","pod":"web-6c5bd9f4b8-x7k2p","node":"n"},"value":[0,"2"]}`,
+			"avg_over_time((max by (node) (supercargo_node_capacity":    `{"metric":{"node":"n"},"value":[0,"2"]}`,
+			"count_over_time((max by (node) (supercargo_node_capacity":  `{"metric":{"node":"n"},"value":[0,"20"]}`,
+			"avg_over_time((sum by (node) (rate(pod_cpu_usage_seconds":  `{"metric":{"node":"n"},"value":[0,"2"]}`,
 			"kube_node_labels": `{"metric":{"node":"n","label_node_kubernetes_io_instance_type":"m5.large"},"value":[0,"1"]}`,
 		}
 		result := ""
@@ -117,6 +120,18 @@ func TestReportEnergyOfAServer(t *testing.T) {
 	t.Parallel()
 	d := reportEnergy(t, "--prometheus", metricsServer(t).URL, "--power", "kepler", "--from", "2026-01-01T12:00:00Z", "--to", "2026-01-01T12:30:00Z", "--step", "10m")
 	if d.Total.Measured.Joules != 120*1800 || d.ByMachineType[0].MachineType != "m5.large" || len(d.ByWorkload) != 1 || d.ByWorkload[0].Workload != "web" {
+		t.Errorf("%+v", d)
+	}
+	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "goes by requests") {
+		t.Errorf("it does not say that the CPU time of pods is not known: %q", d.Notes)
+	}
+}
+
+func TestReportEnergyNeedsNoMeter(t *testing.T) {
+	t.Parallel()
+	d := reportEnergy(t, "--prometheus", metricsServer(t).URL, "--power", "model", "--from", "2026-01-01T12:00:00Z", "--to", "2026-01-01T12:30:00Z", "--step", "10m")
+	// Both of its cores are busy: 20 W by the table.
+	if d.Total.Measured.Joules != 0 || d.Total.Modelled.Joules != 20*1800 || d.PowerFrom != "model" {
 		t.Errorf("%+v", d)
 	}
 }

@@ -67,9 +67,9 @@ unless --policy names others: heats-H, which weighs energy against runtime with 
 from 0, runtime alone, to 1, energy alone, by what it learns from probes of the
 machines, and moves running pods to machines that suit them better; and standby-H,
 which also puts idle machines of a fixed cluster to sleep. Pods and namespaces that
-state a weight of their own keep it. With -dollars or -grams behind the name, joules
-count by what electricity costs or emits in a machine's zone at the time. Where
-flavors state their power, what the machines drew is told by type.
+state a weight of their own keep it. With -dollars or -grams behind its name, joules
+count by what electricity costs or emits in a machine's zone at the time.
+Where flavors state their power, what the machines drew is told by type.
 
 The same scenario, seed and policy give the same figures on every machine.`,
 		Example: `  supercargo simulate -f scenario.yaml

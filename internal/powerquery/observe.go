@@ -8,15 +8,17 @@ import (
 	"slices"
 	"time"
 
+	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/bill"
 	"supercargo.dev/supercargo/internal/promql"
 )
 
-// Series that tell what pods had of their nodes. The first of each is there without
-// anything to install: kube-scheduler shows requests at /metrics/resources and the kubelet
-// CPU time at /metrics/resource. The others come from kube-state-metrics and cAdvisor.
+// Series that tell what pods had of their nodes. The first of each is that of the metrics
+// adapter, which writes requests and scrapes the kubelets' /metrics/resource for CPU time.
+// The others come from kube-scheduler's /metrics/resources, kube-state-metrics and cAdvisor.
 const (
-	requestsNow = `max by (namespace, pod, node) (kube_pod_resource_request{resource="cpu", node!=""})` +
+	requestsNow = `max by (namespace, pod, node) (supercargo_pod_requested{resource="cpu", node!=""})` +
+		` or max by (namespace, pod, node) (kube_pod_resource_request{resource="cpu", node!=""})` +
 		` or sum by (namespace, pod, node) (kube_pod_container_resource_requests{resource="cpu", node!=""})` +
 		` * on (namespace, pod) group_left () (max by (namespace, pod) (kube_pod_status_phase{phase="Running"}) == 1)`
 	placesNow = `max by (namespace, pod, node) (kube_pod_info{node!=""})`
@@ -24,8 +26,9 @@ const (
 	// These are over a range, written as %[1]d seconds. CPU time is in cores.
 	usedOver = `(sum by (namespace, pod) (increase(pod_cpu_usage_seconds_total{pod!=""}[%[1]ds]))` +
 		` or sum by (namespace, pod) (increase(container_cpu_usage_seconds_total{container!="", container!="POD", pod!=""}[%[1]ds]))) / %[1]d`
-	ownersOver = `max by (namespace, pod, owner_kind, owner_name) (max_over_time(kube_pod_owner[%[1]ds]))`
-	coresOver  = `max by (node) (max_over_time(supercargo_node_allocatable_cores[%[1]ds]))` +
+	ownersOver = `max by (namespace, pod, owner_kind, owner_name) (max_over_time(supercargo_pod_requested{owner_kind!=""}[%[1]ds]))` +
+		` or max by (namespace, pod, owner_kind, owner_name) (max_over_time(kube_pod_owner[%[1]ds]))`
+	coresOver = `max by (node) (max_over_time(supercargo_node_allocatable_cores[%[1]ds]))` +
 		` or max by (node) (max_over_time(supercargo_node_allocatable{resource="cpu"}[%[1]ds]))` + // of the metrics adapter
 		` or max by (node) (max_over_time(kube_node_status_allocatable{resource="cpu"}[%[1]ds]))`
 	agentInfoOver  = `max by (node, machine_type, zone) (max_over_time(supercargo_node_info[%[1]ds]))`
@@ -34,9 +37,15 @@ const (
 		` (max_over_time(kube_node_labels[%[1]ds]))`
 )
 
+// Used tells what the nodes used from one moment to another, by their names: a [Meter] or a
+// [Model].
+type Used interface {
+	Used(ctx context.Context, from, to time.Time) (map[string]energy.Usage, Tally, error)
+}
+
 // Observer sees what the nodes and the pods of a cluster did.
 type Observer struct {
-	Power Meter
+	Power Used
 	// Querier has the series on pods and nodes; it may be another server than that of
 	// Power.
 	Querier promql.Querier
@@ -44,7 +53,8 @@ type Observer struct {
 
 // Observe returns what was seen from one moment to another in slices of the given length,
 // the last of which may be shorter, or left out if it is under [LookEvery]. progress, if
-// not nil, is told how many slices of how many are done. It costs ten queries a slice.
+// not nil, is told how many slices of how many are done. It costs nine queries a slice beside those
+// for power.
 func (o Observer) Observe(ctx context.Context, from, to time.Time, slice time.Duration, progress func(done, all int)) ([]bill.Slice, Tally, error) {
 	if slice < LookEvery || to.Sub(from) < LookEvery {
 		return nil, Tally{}, fmt.Errorf("look at %v in slices of %v: want both to be at least %v", to.Sub(from), slice, LookEvery)

@@ -224,6 +224,11 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 	h.put(-11.5, 0, always(1), append(slices.Clone(db), "b")...)
 	h.put(-30, 0, counting(0.5), "__name__", "pod_cpu_usage_seconds_total", "namespace", "shop", "pod", "db-0")
 
+	// batch is known to the metrics adapter alone, and to the kubelet.
+	h.put(-30, 0, always(0.5), "__name__", "supercargo_pod_requested", "resource", "cpu", "namespace", "jobs", "pod", "batch-29471040-x7k2p", "node", "c",
+		"owner_kind", "Job", "owner_name", "batch-29471040")
+	h.put(-30, 0, counting(0.75), "__name__", "pod_cpu_usage_seconds_total", "namespace", "jobs", "pod", "batch-29471040-x7k2p", "node", "c", "job", "kubelets")
+
 	o := powerquery.Observer{Power: meter(t, h, powerquery.Supercargo), Querier: h}
 	var told []int
 	observed, tally, err := o.Observe(t.Context(), noon.Add(-15*time.Minute), noon, 10*time.Minute, func(done, all int) { told = append(told, done, all) })
@@ -250,6 +255,7 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 		t.Errorf("nodes are %+v, want %+v", observed[0].Nodes, wantNodes)
 	}
 	wantPods := []bill.Pod{
+		{Namespace: "jobs", Name: "batch-29471040-x7k2p", Workload: "batch", Node: "c", Requested: 0.5, Used: 0.75},
 		{Namespace: "jobs", Name: "idle", Workload: "idle", Node: "b", Requested: 0, Used: 0.25},
 		{Namespace: "jobs", Name: "train-0-bcdfg", Workload: "train", Node: "b", Requested: 1, Used: -1},
 		{Namespace: "shop", Name: "db-0", Workload: "db", Node: "b", Requested: 0.65, Used: 0.5},
@@ -257,9 +263,9 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 		{Namespace: "shop", Name: "web-6c5bd9f4b8-x7k2p", Workload: "web", Node: "a", Requested: 2, Used: 1.5},
 	}
 	checkPods(t, "the first ten minutes", observed[0].Pods, wantPods)
-	wantPods = slices.Delete(wantPods, 1, 2) // it has ended
-	wantPods = slices.Delete(wantPods, 2, 3) // it has moved
-	wantPods[1].Requested = 1
+	wantPods = slices.Delete(wantPods, 2, 3) // it has ended
+	wantPods = slices.Delete(wantPods, 3, 4) // it has moved
+	wantPods[2].Requested = 1
 	checkPods(t, "the last five minutes", last.Pods, wantPods)
 }
 
@@ -276,6 +282,49 @@ func checkPods(t *testing.T, when string, got, want []bill.Pod) {
 		if p != want[i] {
 			t.Errorf("%s: %+v, want %+v", when, p, want[i])
 		}
+	}
+}
+
+// TestWhereNobodyMeasuresAModelSaysWhatNodesUsed: by what pods used where a kubelet says so,
+// else by what they request.
+func TestWhereNobodyMeasuresAModelSaysWhatNodesUsed(t *testing.T) {
+	h := open(t)
+	machine := func(name, machineType string, from, cores float64) {
+		h.put(from, 0, always(1), "__name__", "supercargo_node_ready", "node", name, "machine_type", machineType)
+		h.put(from, 0, always(cores), "__name__", "supercargo_node_capacity", "node", name, "machine_type", machineType, "resource", "cpu")
+	}
+	machine("used", "big", -30, 8)
+	machine("asked", "big", -30, 8)
+	machine("empty", "big", -30, 8)
+	machine("late", "", -5, 4)
+	h.put(-30, 0, counting(4), "__name__", "pod_cpu_usage_seconds_total", "namespace", "x", "pod", "p", "node", "used", "job", "kubelets")
+	h.put(-30, 0, always(1), "__name__", "supercargo_pod_requested", "resource", "cpu", "namespace", "x", "pod", "p", "node", "used")
+	h.put(-30, 0, always(2), "__name__", "supercargo_pod_requested", "resource", "cpu", "namespace", "x", "pod", "q", "node", "asked")
+	h.put(-30, 0, always(2), "__name__", "kube_node_status_capacity", "resource", "cpu", "node", "other")
+	m := powerquery.Model{Querier: h, Power: func(machineType string, cores float64) energy.Model {
+		if machineType == "big" {
+			return energy.Model{Idle: 50, Full: 130}
+		}
+		return energy.Model{Idle: energy.Watts(cores), Full: energy.Watts(2 * cores)}
+	}}
+	used, tally, err := m.Used(t.Context(), noon.Add(-10*time.Minute), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, watts := range map[string]float64{"used": 90, "asked": 70, "empty": 50, "late": 4, "other": 2} {
+		u := used[name]
+		if u.Measured != 0 || !near(float64(u.Modelled), watts*u.Covered.Seconds()) || u.Covered+u.Gaps != 10*time.Minute {
+			t.Errorf("%s used %+v, want %v W", name, u, watts)
+		}
+		if want := map[bool]time.Duration{true: 5*time.Minute + 30*time.Second, false: 10 * time.Minute}[name == "late"]; u.Covered > want || u.Covered < want-time.Minute {
+			t.Errorf("%s is known for %v, want some %v", name, u.Covered, want)
+		}
+	}
+	if len(used) != 5 || tally.Counts.Of(energy.Sound) != 5 {
+		t.Errorf("%d nodes, %+v", len(used), tally)
+	}
+	if _, _, err := m.Used(t.Context(), noon.Add(-time.Second), noon); err == nil {
+		t.Error("it answers for a second")
 	}
 }
 

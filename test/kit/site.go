@@ -174,11 +174,23 @@ func (l *Log) Logger(name string) logr.Logger {
 	}, funcr.Options{LogTimestamp: true, TimestampFormat: "15:04:05.000", Verbosity: 1}).WithName(name)
 }
 
-// Tail returns the last n lines.
-func (l *Log) Tail(n int) string {
+// Write takes what a process of its own writes.
+func (l *Log) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lines := strings.Split(l.text.String(), "\n")
+	return l.text.Write(text)
+}
+
+// String returns all of it.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Tail returns the last n lines.
+func (l *Log) Tail(n int) string {
+	lines := strings.Split(l.String(), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,6 +20,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	psapi "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -76,12 +79,13 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/agent/daemonset.yaml":                  1,
 		"../../manifests/samples/nodefleet.yaml":                1,
 		"../../manifests/samples/replicapolicy.yaml":            1,
+		"../../manifests/samples/metrics-adapter.yaml":          2,
 		"../../manifests/samples/migration.yaml":                1,
 		"../../manifests/adapter/namespace.yaml":                1,
-		"../../manifests/adapter/rbac.yaml":                     9,
-		"../../manifests/adapter/configuration.yaml":            2,
-		"../../manifests/adapter/deployment.yaml":               2,
-		"../../manifests/adapter/apiservices.yaml":              2,
+		"../../manifests/adapter/server/rbac.yaml":              9,
+		"../../manifests/adapter/server/configuration.yaml":     2,
+		"../../manifests/adapter/server/deployment.yaml":        2,
+		"../../manifests/adapter/server/apiservices.yaml":       2,
 		"../../manifests/openstack/rbac.yaml":                   4,
 		"../../manifests/workers/rbac.yaml":                     1,
 		"../../manifests/samples/workerpool.yaml":               2,
@@ -95,7 +99,7 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 
 // TestTheMetricsAdapterStartsWithItsConfiguration: the ConfigMap of the manifests.
 func TestTheMetricsAdapterStartsWithItsConfiguration(t *testing.T) {
-	configuration, ok := objects(t, "../../manifests/adapter/configuration.yaml")[0].(*corev1.ConfigMap)
+	configuration, ok := objects(t, "../../manifests/adapter/server/configuration.yaml")[0].(*corev1.ConfigMap)
 	if !ok {
 		t.Fatal("there is no ConfigMap")
 	}
@@ -112,7 +116,7 @@ func TestDeploymentsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 	level := psapi.LevelVersion{Level: psapi.LevelRestricted, Version: psapi.LatestVersion()}
 	for _, file := range []string{
 		"../../manifests/scheduler/second/deployment.yaml", "../../manifests/autoscaler/deployment.yaml", "../../manifests/descheduler/deployment.yaml",
-		"../../manifests/adapter/deployment.yaml",
+		"../../manifests/adapter/server/deployment.yaml",
 	} {
 		deployment, ok := objects(t, file)[0].(*appsv1.Deployment)
 		if !ok {
@@ -136,7 +140,7 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 			"update machinedeployments/scale", "patch machines", "patch nodes", "create pods/eviction", "create migrations", "delete migrations", "update nodefleets/status",
 			"update deployments/scale", "update statefulsets/scale", "update replicasets/scale", "update replicapolicies/status", "update workerpools/status",
 		}, leads...),
-		"../../manifests/adapter/rbac.yaml":        {"patch apiservices", "patch configmaps"},
+		"../../manifests/adapter/server/rbac.yaml": {"patch apiservices", "patch configmaps"},
 		"../../manifests/openstack/rbac.yaml":      {"delete nodes"},
 		"../../manifests/evictions/base/rbac.yaml": {"create migrations", "patch validatingwebhookconfigurations", "create secrets", "update secrets"},
 		"../../manifests/agent/rbac.yaml":          {"patch migrations/status", "patch nodes", "create events", "create nodes/checkpoint"},
@@ -185,4 +189,35 @@ func written(t *testing.T, file string) map[string]bool {
 		}
 	}
 	return found
+}
+
+// TestOneCommandInstallsAllThatReplicaPoliciesNeed builds manifests/replicas as kubectl
+// apply -k does.
+func TestOneCommandInstallsAllThatReplicaPoliciesNeed(t *testing.T) {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../manifests/replicas")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := map[string][]string{}
+	for _, resource := range built.Resources() {
+		if resource.GetKind() != "Deployment" {
+			continue
+		}
+		text, err := resource.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d appsv1.Deployment
+		if err := yaml.Unmarshal(text, &d); err != nil {
+			t.Fatal(err)
+		}
+		args[d.Name] = d.Spec.Template.Spec.Containers[0].Args
+	}
+	if len(args) != 2 || args["supercargo-metrics-adapter"] == nil {
+		t.Errorf("the programs are %v, want the autoscaler and the metrics adapter", args)
+	}
+	const want = "--metrics-url=https://supercargo-metrics-adapter.supercargo-system.svc/prometheus"
+	if !slices.Contains(args["supercargo-autoscaler"], want) {
+		t.Errorf("the autoscaler is given %q, want %s among them", args["supercargo-autoscaler"], want)
+	}
 }

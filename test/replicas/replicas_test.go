@@ -48,7 +48,7 @@ func play(t *testing.T, name string, c loop.Config) loop.Result {
 		c.Plant = plant.Default()
 		c.Plant.Replicas, _ = o.Servers(c.Rates[0].PerSecond, o.SLO.Seconds())
 	}
-	c.SLO, c.Interval, c.Seed = o.SLO, o.Interval, 1
+	c.SLO, c.Interval, c.Seed = o.SLO, o.Interval, max(c.Seed, 1)
 	result, err := loop.Run(c)
 	if err != nil {
 		t.Fatal(err)

@@ -31,6 +31,9 @@ custom:
   objectLabel: pod
   namespaceLabel: ns
   labels: {app.kubernetes.io/name: app}
+presets:
+- name: ingress-nginx
+- {name: nginx, prefix: edge, parameters: {window: 30s}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +47,7 @@ custom:
 		},
 		Custom: []CustomMetric{{Name: "length", Resource: "pods", ObjectLabel: "pod",
 			Query: Query{Query: "queue_length", NamespaceLabel: "ns", SelectBy: SelectSeries, Labels: map[string]string{"app.kubernetes.io/name": "app"}}}},
+		Presets: []MetricPreset{{Name: "ingress-nginx", Prefix: "ingress_nginx"}, {Name: "nginx", Prefix: "edge", Parameters: map[string]string{"window": "30s"}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -85,6 +89,7 @@ func TestEveryFaultIsFoundAndItsFieldNamed(t *testing.T) {
 		"custom: [{name: a, query: b}, {name: a, query: b, resource: Pods, group: \"a b\", objectLabel: pod}]": {
 			"custom[0].resource", "custom[0].objectLabel", "custom[1].resource", "custom[1].group"},
 		"custom: [{name: a, query: b, resource: pods, objectLabel: pod}, {name: a, query: b, resource: nodes, objectLabel: node}, {name: a, query: b, resource: pods, objectLabel: pod}]": {"custom[2].name"},
+		"presets: [{}, {name: a, prefix: a-b}, {name: nginx}, {name: nginx}]": {"presets[0].name", "presets[1].prefix", "presets[3].prefix"},
 	} {
 		_, err := Decode([]byte(head + text))
 		if err == nil {

@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "strings"
+
 // DefaultNamespaceLabel is the label of series that tells their namespace.
 const DefaultNamespaceLabel = "namespace"
 
@@ -10,6 +12,11 @@ func SetDefaults(c *MetricsAdapterConfiguration) {
 	}
 	for i := range c.Custom {
 		c.Custom[i].setDefaults()
+	}
+	for i := range c.Presets {
+		if p := &c.Presets[i]; p.Prefix == "" {
+			p.Prefix = strings.ReplaceAll(p.Name, "-", "_")
+		}
 	}
 }
 

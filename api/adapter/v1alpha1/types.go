@@ -21,6 +21,24 @@ type MetricsAdapterConfiguration struct {
 
 	// custom are the metrics of custom.metrics.k8s.io.
 	Custom []CustomMetric `json:"custom,omitempty"`
+
+	// presets serve metrics of programs that are often there, in both APIs, without a query.
+	Presets []MetricPreset `json:"presets,omitempty"`
+}
+
+// MetricPreset names queries for well-known metrics. Each that the preset has is served
+// under a name of its own: PREFIX_requests_per_second, PREFIX_response_seconds,
+// PREFIX_response_percentile_seconds, PREFIX_queue_length, PREFIX_utilization_percent.
+type MetricPreset struct {
+	// name is that of the preset: ingress-nginx, nginx or container-cpu.
+	Name string `json:"name"`
+
+	// prefix begins the names of its metrics. Default: the name of the preset, with _ for -.
+	Prefix string `json:"prefix,omitempty"`
+
+	// parameters are those of the preset, none of which is required here: what they leave
+	// open, such as the ingress, the client asks for.
+	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
 // PrometheusServer is a server with Prometheus' HTTP API.

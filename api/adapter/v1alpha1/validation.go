@@ -27,7 +27,7 @@ const (
 )
 
 // Validate returns everything wrong with a defaulted configuration. Whether a query is
-// PromQL, who asks it says.
+// PromQL, and whether there is such a preset, who asks says.
 func Validate(c *MetricsAdapterConfiguration) field.ErrorList {
 	var errs field.ErrorList
 	if c.Prometheus != nil {
@@ -55,6 +55,19 @@ func Validate(c *MetricsAdapterConfiguration) field.ErrorList {
 		errs = append(errs, validateName(path.Child("name"), m.Name, m.Resource+"."+m.Group+"/"+m.Name, names)...)
 		errs = append(errs, validateQuery(path, &m.Query)...)
 		errs = append(errs, validateResource(path, m)...)
+	}
+	prefixes := map[string]bool{}
+	for i, p := range c.Presets {
+		path := field.NewPath("presets").Index(i)
+		switch {
+		case p.Name == "":
+			errs = append(errs, field.Required(path.Child("name"), "name a preset, such as ingress-nginx"))
+		case !metricPrefix.MatchString(p.Prefix):
+			errs = append(errs, field.Invalid(path.Child("prefix"), p.Prefix, "want letters, digits and _, at most 200, not beginning with a digit"))
+		case prefixes[p.Prefix]:
+			errs = append(errs, field.Duplicate(path.Child("prefix"), p.Prefix))
+		}
+		prefixes[p.Prefix] = true
 	}
 	return errs
 }
@@ -114,8 +127,9 @@ func validateName(path *field.Path, name, key string, taken map[string]bool) fie
 }
 
 var (
-	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:.-]{0,252}$`)
-	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,127}$`)
+	metricName   = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:.-]{0,252}$`)
+	metricPrefix = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,199}$`)
+	labelName    = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,127}$`)
 )
 
 // validateLabel checks the name of a label of series.

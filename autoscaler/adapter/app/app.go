@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/clock"
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/adapter/preset"
 )
 
 // Run runs the metrics adapter until ctx ends or something fails that a restart may mend.
@@ -60,7 +61,8 @@ func Run(ctx context.Context, o Options) error {
 	return group.Wait()
 }
 
-// load reads the configuration file, if there is one.
+// load reads the configuration file, if there is one, with the metrics of its presets
+// written out.
 func load(file string) (*adapterv1alpha1.MetricsAdapterConfiguration, error) {
 	if file == "" {
 		return &adapterv1alpha1.MetricsAdapterConfiguration{}, nil
@@ -71,6 +73,9 @@ func load(file string) (*adapterv1alpha1.MetricsAdapterConfiguration, error) {
 	}
 	c, err := adapterv1alpha1.Decode(text)
 	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if c, err = preset.Serve(c); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return c, nil

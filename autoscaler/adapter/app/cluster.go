@@ -71,7 +71,9 @@ func slimNode(object any) (any, error) {
 	slim.ManagedFields = nil
 	slim.Annotations = ours(node.Annotations)
 	slim.Spec.Unschedulable = node.Spec.Unschedulable
-	slim.Status = corev1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable}
+	slim.Status = corev1.NodeStatus{
+		Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable, Addresses: node.Status.Addresses, DaemonEndpoints: node.Status.DaemonEndpoints,
+	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			slim.Status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}

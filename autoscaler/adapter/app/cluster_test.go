@@ -24,6 +24,7 @@ func fullPod() *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}, Annotations: map[string]string{
 		target.ScrapeAnnotation: "true", target.IntervalAnnotation: "1s", v1alpha1.AnnotationExpectedFinish: "2026-01-02T12:00:00Z", "other": "long",
 	}}}
+	p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "web", Controller: ptr.To(true)}}
 	p.Spec.NodeName, p.Spec.Overhead = "n1", list("100m")
 	p.Spec.InitContainers = []corev1.Container{
 		{Name: "once", Resources: corev1.ResourceRequirements{Requests: list("3")}},
@@ -38,6 +39,8 @@ func fullNode() *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}}
 	n.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}
 	n.Status.Allocatable = n.Status.Capacity
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
+	n.Status.DaemonEndpoints.KubeletEndpoint.Port = 10250
 	n.Status.Images = []corev1.ContainerImage{{Names: []string{"long"}}}
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue, Message: "long"}}
 	return n
@@ -60,6 +63,12 @@ func TestWhatTheCacheKeepsIsAllThatIsRead(t *testing.T) {
 	all, kept := target.Discover([]*corev1.Pod{pod}, nil, nil, limits), target.Discover([]*corev1.Pod{keptPod}, nil, nil, limits)
 	if diff := cmp.Diff(all, kept); diff != "" || len(all.Targets) == 0 {
 		t.Errorf("targets of the pod, and of what is kept (-all +kept):\n%s", diff)
+	}
+	if diff := cmp.Diff(history.OfPods([]*corev1.Pod{pod}, 1), history.OfPods([]*corev1.Pod{keptPod}, 1)); diff != "" {
+		t.Errorf("history of the pod, and of what is kept (-all +kept):\n%s", diff)
+	}
+	if kubelet := target.Kubelets([]*corev1.Node{keptNode}); len(kubelet) != 1 || cmp.Diff(target.Kubelets([]*corev1.Node{node}), kubelet) != "" {
+		t.Errorf("its kubelet is at %v by what is kept", kubelet)
 	}
 	before, after := history.Of([]*corev1.Node{node}, []*corev1.Pod{pod}), history.Of([]*corev1.Node{keptNode}, []*corev1.Pod{keptPod})
 	if diff := cmp.Diff(before, after); diff != "" || before[history.Key{Name: history.Requested, Node: "n1", MachineType: "m1", Resource: "cpu"}] != 3.1 { // the first init container alone, and overhead

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -30,7 +31,9 @@ type measurements struct {
 	store   *store.Store // nil with a server
 	scraper *store.Scraper
 	fixed   []target.Target
-	close   func(logr.Logger)
+	// kubelets says that they are scraped.
+	kubelets bool
+	close    func(logr.Logger)
 }
 
 // measure opens what is asked for values.
@@ -56,12 +59,36 @@ func measure(ctx context.Context, o Options, c *adapterv1alpha1.MetricsAdapterCo
 	}}
 	jobs, fixed := groups(c.Targets)
 	m.fixed = fixed
+	if job, ok := o.kubelets(); ok {
+		jobs, m.kubelets = append(jobs, job), true
+	}
 	o.Scrape.Registerer, o.Scrape.Log = registry, o.Log
 	if m.scraper, err = s.NewScraper(o.Scrape, jobs); err != nil {
 		m.close(o.Log)
 		return nil, err
 	}
 	return m, nil
+}
+
+// kubelets is the job of kubelets; not ok if they are not scraped.
+func (o *Options) kubelets() (target.Job, bool) {
+	k := &o.Kubelets
+	if !k.Scrape {
+		return target.Job{}, false
+	}
+	token := cmp.Or(k.TokenFile, o.Config.BearerTokenFile)
+	if token == "" {
+		o.Log.Info("Kubelets are not scraped: there is no token to show them; --kubelet-token names a file with one")
+		return target.Job{}, false
+	}
+	job := target.Job{
+		Name: target.KubeletsJob, HonorLabels: true, Only: target.KubeletSeries, BearerTokenFile: token,
+		CAFile: cmp.Or(k.CAFile, o.Config.TLSClientConfig.CAFile), InsecureSkipVerify: k.Insecure,
+	}
+	if k.Insecure {
+		job.CAFile = ""
+	}
+	return job, true
 }
 
 // groups gives the targets of the configuration, and all jobs.
@@ -93,7 +120,7 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 		}
 	}
 	w := &discover.Watcher{
-		Cache: c.GetCache(), Pods: o.ScrapePods, Services: o.ScrapeServices, Fixed: m.fixed, Clock: clock.RealClock{}, Log: o.Log,
+		Cache: c.GetCache(), Pods: o.ScrapePods, Services: o.ScrapeServices, Kubelets: m.kubelets, Fixed: m.fixed, Clock: clock.RealClock{}, Log: o.Log,
 		Limits: target.Limits{Namespaces: slices.Clone(o.ScrapeNamespaces), Most: o.TargetLimit, MinInterval: store.MinInterval, MaxInterval: longest},
 	}
 	if err := w.Register(registry); err != nil {
@@ -103,7 +130,8 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 	group.Go(func() error { return w.Run(ctx, changes) })
 	group.Go(func() error { return m.scraper.Run(ctx, changes) })
 	if o.History {
-		r := &history.Recorder{Cache: c.GetCache(), Store: m.store, Repeat: longest, Clock: clock.RealClock{}, Log: o.Log}
+		const share = 5 // what there is of the store for pods, which come and go
+		r := &history.Recorder{Cache: c.GetCache(), Store: m.store, Repeat: longest, MostPods: o.Store.MaxSeries / share, Clock: clock.RealClock{}, Log: o.Log}
 		group.Go(func() error { return r.Run(ctx) })
 	}
 	if o.QueryAddress != "0" {

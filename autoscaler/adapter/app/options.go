@@ -44,6 +44,8 @@ type Options struct {
 	ScrapePods, ScrapeServices bool
 	ScrapeNamespaces           []string
 	TargetLimit                int
+	// Kubelets says how kubelets are scraped for the CPU time of pods.
+	Kubelets Kubelets
 	// History keeps what nodes there are, and what runs there.
 	History bool
 	// StaleAfter is how old the observation of a ReplicaPolicy may be.
@@ -53,6 +55,18 @@ type Options struct {
 	QueryAddress string
 	// Log takes what is worth a line.
 	Log logr.Logger
+}
+
+// Kubelets says how kubelets are scraped.
+type Kubelets struct {
+	// Scrape has them scraped, where there is a token to show them.
+	Scrape bool
+	// TokenFile has that token; empty is the file of which it is shown to the API server.
+	TokenFile string
+	// CAFile is who signs their certificates; empty are those who sign the API server's.
+	// Insecure takes any certificate.
+	CAFile   string
+	Insecure bool
 }
 
 // Defaults returns what the flags say if nothing is given.
@@ -66,7 +80,8 @@ func Defaults() Options {
 	return Options{
 		Server: server, Service: "supercargo-system/supercargo-metrics-adapter", Custom: true, External: true,
 		Store: s, Scrape: store.ScrapeDefaults(), ScrapePods: true, ScrapeServices: true, TargetLimit: 1000,
-		History: true, StaleAfter: wanted.DefaultStaleAfter, QueryAddress: "127.0.0.1:9090",
+		Kubelets: Kubelets{Scrape: true},
+		History:  true, StaleAfter: wanted.DefaultStaleAfter, QueryAddress: "127.0.0.1:9090",
 	}
 }
 
@@ -100,6 +115,11 @@ func (o *Options) addScrapeFlags(flags *pflag.FlagSet) {
 	s := &o.Scrape
 	flags.BoolVar(&o.ScrapePods, "scrape-pods", o.ScrapePods, "scrape pods with the annotation prometheus.io/scrape: \"true\"")
 	flags.BoolVar(&o.ScrapeServices, "scrape-services", o.ScrapeServices, "scrape the ready endpoints of Services with that annotation")
+	k := &o.Kubelets
+	flags.BoolVar(&k.Scrape, "scrape-kubelets", k.Scrape, "scrape kubelets for the CPU time of pods, where there is a token to show them")
+	flags.StringVar(&k.TokenFile, "kubelet-token", k.TokenFile, "`file` with the token (default: that of the ServiceAccount)")
+	flags.StringVar(&k.CAFile, "kubelet-authorities", k.CAFile, "`file` in PEM with who signs the kubelets' certificates (default: who signs the API server's)")
+	flags.BoolVar(&k.Insecure, "kubelet-insecure-tls", k.Insecure, "take any certificate of a kubelet, such as those that they sign themselves; whoever poses as one gets the token")
 	flags.StringSliceVar(&o.ScrapeNamespaces, "scrape-namespaces", o.ScrapeNamespaces, "`namespaces` whose pods and Services may announce themselves (default all)")
 	flags.IntVar(&o.TargetLimit, "scrape-target-limit", o.TargetLimit, "how many targets that announce themselves are scraped; the first by address")
 	flags.DurationVar(&s.Interval, "scrape-interval", s.Interval, "how often a target is scraped that does not say so itself")
@@ -134,6 +154,9 @@ func (o *Options) Validate() error {
 	}
 	if o.TargetLimit < 0 {
 		errs = append(errs, fmt.Errorf("--scrape-target-limit: %d is negative", o.TargetLimit))
+	}
+	if o.Kubelets.CAFile != "" && o.Kubelets.Insecure {
+		errs = append(errs, errors.New("--kubelet-authorities and --kubelet-insecure-tls: want one of the two"))
 	}
 	if _, _, err := net.SplitHostPort(o.QueryAddress); o.QueryAddress != "0" && err != nil {
 		errs = append(errs, fmt.Errorf("--query-bind-address: %w", err))

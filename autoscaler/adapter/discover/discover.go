@@ -1,4 +1,5 @@
-// Package discover watches pods and Services for those that want to be scraped.
+// Package discover watches pods and Services for those that want to be scraped, and nodes for
+// their kubelets.
 package discover
 
 import (
@@ -31,8 +32,9 @@ const (
 // requests to those of its watches.
 type Watcher struct {
 	Cache cache.Cache
-	// Pods and Services say which kinds may announce themselves.
-	Pods, Services bool
+	// Pods and Services say which kinds may announce themselves, and Kubelets that those of
+	// all nodes are scraped, beyond what the limits say.
+	Pods, Services, Kubelets bool
 	// Limits bound what is discovered.
 	Limits target.Limits
 	// Fixed are targets that are always there.
@@ -63,6 +65,9 @@ func (w *Watcher) kinds() []client.Object {
 	}
 	if w.Services {
 		kinds = append(kinds, &corev1.Service{}, &discoveryv1.EndpointSlice{})
+	}
+	if w.Kubelets {
+		kinds = append(kinds, &corev1.Node{})
 	}
 	return kinds
 }
@@ -133,7 +138,8 @@ func (w *Watcher) Look(ctx context.Context) (target.Found, error) {
 	var pods corev1.PodList
 	var services corev1.ServiceList
 	var slices discoveryv1.EndpointSliceList
-	lists := map[client.ObjectList]bool{&pods: w.Pods, &services: w.Services, &slices: w.Services}
+	var nodes corev1.NodeList
+	lists := map[client.ObjectList]bool{&pods: w.Pods, &services: w.Services, &slices: w.Services, &nodes: w.Kubelets}
 	for list, wanted := range lists {
 		if wanted {
 			// Nothing is changed in what the cache has.
@@ -143,7 +149,7 @@ func (w *Watcher) Look(ctx context.Context) (target.Found, error) {
 		}
 	}
 	found := target.Discover(pointers(pods.Items), pointers(services.Items), pointers(slices.Items), w.Limits)
-	found.Targets = append(append([]target.Target(nil), w.Fixed...), found.Targets...)
+	found.Targets = append(append(append([]target.Target(nil), w.Fixed...), found.Targets...), target.Kubelets(pointers(nodes.Items))...)
 	return found, nil
 }
 

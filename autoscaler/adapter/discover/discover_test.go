@@ -67,18 +67,22 @@ func TestWhatIsGivenComesBeforeWhatAnnouncesItself(t *testing.T) {
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.9"}}}, Ports: []discoveryv1.EndpointPort{{Port: ptr.To(int32(80))}},
 	}
-	w, _, _ := watcher(t, pod("a", "10.0.0.1"), service, ends)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.3"}}
+	node.Status.DaemonEndpoints.KubeletEndpoint.Port = 10250
+	w, _, _ := watcher(t, pod("a", "10.0.0.1"), service, ends, node)
 	w.Fixed = []target.Target{{Job: "fixed", Address: "db:1"}}
 	for _, c := range []struct {
-		pods, services bool
-		want           []string
+		pods, services, kubelets bool
+		want                     []string
 	}{
-		{true, true, []string{"fixed db:1", "pods 10.0.0.1:80", "services 10.0.0.9:80"}},
-		{true, false, []string{"fixed db:1", "pods 10.0.0.1:80"}},
-		{false, true, []string{"fixed db:1", "services 10.0.0.9:80"}},
-		{false, false, []string{"fixed db:1"}},
+		{true, true, true, []string{"fixed db:1", "pods 10.0.0.1:80", "services 10.0.0.9:80", "kubelets 10.0.0.3:10250"}},
+		{true, false, false, []string{"fixed db:1", "pods 10.0.0.1:80"}},
+		{false, true, false, []string{"fixed db:1", "services 10.0.0.9:80"}},
+		{false, false, true, []string{"fixed db:1", "kubelets 10.0.0.3:10250"}},
+		{false, false, false, []string{"fixed db:1"}},
 	} {
-		w.Pods, w.Services = c.pods, c.services
+		w.Pods, w.Services, w.Kubelets = c.pods, c.services, c.kubelets
 		found, err := w.Look(t.Context())
 		if err != nil {
 			t.Fatal(err)

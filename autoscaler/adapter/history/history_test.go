@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,6 +94,26 @@ func TestTheStateOfANodeIsWhatItHasAndWhatRunsThere(t *testing.T) {
 	}
 }
 
+func TestWhatAPodRequestsIsThereWhileItHasAPlaceOnANode(t *testing.T) {
+	owned := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "Config", Name: "other"}, {Kind: "ReplicaSet", Name: "web-6c5bd9f4b8", Controller: new(true)}}
+	}
+	pods := []*corev1.Pod{
+		pod("web", "a", "1500m", owned), pod("idle", "a", "0"), pod("waits", "", "1"),
+		pod("done", "a", "1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
+		pod("failed", "a", "1", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+	}
+	of := Key{Name: PodRequested, Node: "a", Resource: "cpu", Namespace: "shop"}
+	web, idle := of, of
+	web.Pod, web.OwnerKind, web.OwnerName, idle.Pod = "web", "ReplicaSet", "web-6c5bd9f4b8", "idle"
+	if diff := cmp.Diff(State{web: 1.5, idle: 0}, OfPods(pods, 2)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := OfPods(pods, 1); got != nil {
+		t.Errorf("where there are more than may be there is %v, want nothing", got)
+	}
+}
+
 func TestANodeThatTakesNoPodsHasNothingAvailable(t *testing.T) {
 	for what, change := range map[string]func(*corev1.Node){
 		"cordoned":          func(n *corev1.Node) { n.Spec.Unschedulable = true },
@@ -102,15 +123,15 @@ func TestANodeThatTakesNoPodsHasNothingAvailable(t *testing.T) {
 		"another condition": func(n *corev1.Node) { n.Status.Conditions[0].Type = corev1.NodeDiskPressure },
 	} {
 		s := Of([]*corev1.Node{node("a", change)}, []*corev1.Pod{pod("1", "a", "1")})
-		if got := s[Key{Available, "a", "m1", "cpu"}]; got != 0 {
+		if got := s[Key{Name: Available, Node: "a", MachineType: "m1", Resource: "cpu"}]; got != 0 {
 			t.Errorf("%s: %v cores are available, want 0", what, got)
 		}
-		if got, want := s[Key{Ready, "a", "m1", ""}], map[bool]float64{what == "more than it has": 1}[true]; got != want {
+		if got, want := s[Key{Name: Ready, Node: "a", MachineType: "m1"}], map[bool]float64{what == "more than it has": 1}[true]; got != want {
 			t.Errorf("%s: ready is %v, want %v", what, got, want)
 		}
 	}
 	own := Of([]*corev1.Node{node("a", func(n *corev1.Node) { n.Labels[v1alpha1.LabelMachineType] = "mine" })}, nil)
-	if _, ok := own[Key{Ready, "a", "mine", ""}]; !ok {
+	if _, ok := own[Key{Name: Ready, Node: "a", MachineType: "mine"}]; !ok {
 		t.Errorf("the project's own label does not win: %v", lines(own))
 	}
 }
@@ -135,7 +156,7 @@ func recorder(t *testing.T, objects ...client.Object) (*Recorder, client.Client,
 		}
 	})
 	clock := clocktesting.NewFakeClock(noon)
-	return &Recorder{Cache: cached{&informertest.FakeInformers{Scheme: scheme}, c}, Store: s, Repeat: 30 * time.Second, Clock: clock}, c, s, clock
+	return &Recorder{Cache: cached{&informertest.FakeInformers{Scheme: scheme}, c}, Store: s, Repeat: 30 * time.Second, MostPods: 3, Clock: clock}, c, s, clock
 }
 
 // cached reads from a client in place of informers.
@@ -194,6 +215,29 @@ func TestChangesAreWrittenAndWhatHasGoneEnds(t *testing.T) {
 	}
 }
 
+func TestTheSeriesOfAPodEndWithItAndWhenThereAreTooMany(t *testing.T) {
+	r, c, s, clock := recorder(t, node("a"), pod("1", "a", "1"), pod("2", "a", "2"))
+	after := func(what, want string, change func() error) {
+		t.Helper()
+		clock.Step(time.Second)
+		if err := errors.Join(change(), r.Record(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		for expression, want := range map[string]string{"count(supercargo_pod_requested) or vector(0)": want, "supercargo_node_ready": "a=1"} {
+			if got := strings.TrimPrefix(at(t, s, expression, clock.Now()), "="); got != want {
+				t.Errorf("%s: %s is %s, want %s", what, expression, got, want)
+			}
+		}
+	}
+	after("at first", "2", func() error { return nil })
+	after("one has gone", "1", func() error { return c.Delete(t.Context(), pod("1", "a", "1")) })
+	after("as many as may be", "3", func() error {
+		return errors.Join(c.Create(t.Context(), pod("3", "a", "1")), c.Create(t.Context(), pod("4", "a", "1")))
+	})
+	after("one more", "0", func() error { return c.Create(t.Context(), pod("5", "a", "1")) })
+	after("one less again", "3", func() error { return c.Delete(t.Context(), pod("5", "a", "1")) })
+}
+
 func TestWhatDoesNotChangeIsWrittenNowAndThenSoThatQueriesFindIt(t *testing.T) {
 	r, _, s, clock := recorder(t, node("a"))
 	for range 100 {
@@ -216,7 +260,7 @@ func TestWhatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.SetTime(noon.Add(-time.Minute)) // the clock was put back
-	r.full = time.Time{}
+	r.nodes.full = time.Time{}
 	if err := r.Record(t.Context()); err == nil || !strings.Contains(err.Error(), "node a") {
 		t.Errorf("samples of the past: error %v, want one that names the node", err)
 	}
@@ -244,6 +288,9 @@ func BenchmarkOf(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if got := len(Of(nodes, pods)); got != 5000*15 {
+			b.Fatal(got)
+		}
+		if got := len(OfPods(pods, len(pods))); got != len(pods) {
 			b.Fatal(got)
 		}
 	}

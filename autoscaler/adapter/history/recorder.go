@@ -36,11 +36,19 @@ type Recorder struct {
 	// Repeat is how often what has not changed is written again: within the lookback of
 	// queries, which take older samples for none.
 	Repeat time.Duration
-	Clock  clock.WithTicker
-	Log    logr.Logger
+	// MostPods is how many pods may have series of their own; where there are more, none
+	// has.
+	MostPods int
+	Clock    clock.WithTicker
+	Log      logr.Logger
 
-	written State
-	full    time.Time // when all was written
+	nodes, pods written
+}
+
+// written is what was written last, and when all of it was.
+type written struct {
+	State
+	full time.Time
 }
 
 // Run writes until ctx ends.
@@ -97,10 +105,21 @@ func (r *Recorder) Record(ctx context.Context) error {
 	if err := errors.Join(r.Cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy), r.Cache.List(ctx, &pods, client.UnsafeDisableDeepCopy)); err != nil {
 		return fmt.Errorf("look at the cluster: %w", err)
 	}
-	now, state := r.Clock.Now(), Of(pointers(nodes.Items), pointers(pods.Items))
-	all := now.Sub(r.full) >= r.Repeat
+	now, there := r.Clock.Now(), pointers(pods.Items)
+	ofPods := OfPods(there, r.MostPods)
+	if ofPods == nil && (r.pods.State != nil || r.pods.full.IsZero()) {
+		r.Log.Info("There are too many pods for series of their own: raise --store-max-series", "most", r.MostPods)
+	}
+	// Apart from one another: without room for the many series of pods there may be some for
+	// those of nodes.
+	return errors.Join(r.write(ctx, &r.nodes, Of(pointers(nodes.Items), there), now), r.write(ctx, &r.pods, ofPods, now))
+}
+
+// write writes a state after what was written of it before, whole or not at all.
+func (r *Recorder) write(ctx context.Context, last *written, state State, now time.Time) error {
+	all := now.Sub(last.full) >= r.Repeat
 	appender := r.Store.AppenderV2(ctx)
-	for key, v := range changes(r.written, state, all) {
+	for key, v := range changes(last.State, state, all) {
 		if _, err := appender.Append(0, key.labels(), 0, now.UnixMilli(), v, nil, nil, storage.AOptions{}); err != nil {
 			return errors.Join(fmt.Errorf("write %s of node %s: %w", key.Name, key.Node, err), appender.Rollback())
 		}
@@ -108,8 +127,8 @@ func (r *Recorder) Record(ctx context.Context) error {
 	if err := appender.Commit(); err != nil {
 		return fmt.Errorf("write the history of the cluster: %w", err)
 	}
-	if r.written = state; all {
-		r.full = now
+	if last.State = state; all {
+		last.full = now
 	}
 	return nil
 }
@@ -138,6 +157,7 @@ func changes(before, after State, all bool) State {
 func (k Key) labels() labels.Labels {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	b.Set(model.MetricNameLabel, k.Name).Set("node", k.Node).Set("machine_type", k.MachineType).Set("resource", k.Resource)
+	b.Set("namespace", k.Namespace).Set("pod", k.Pod).Set("owner_kind", k.OwnerKind).Set("owner_name", k.OwnerName)
 	return b.Labels() // without those that are empty
 }
 

@@ -3,6 +3,9 @@
 // to be busy. It is the Resource Profiler of HTAS (Zhong and Buyya, section 4.1, table 3),
 // which keeps the same in a database of its own.
 //
+// It also keeps what each pod requests of which node, so that a node's energy can be shared
+// out among its pods where nobody else measures.
+//
 // series.go says what the series are and is pure; recorder.go writes them, when pods start,
 // end or move and when machines come or go.
 package history
@@ -13,14 +16,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"supercargo.dev/supercargo/internal/energy/score"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
-// The names of the series. All have the labels node and machine_type; the first four have
-// the label resource too, and are in cores for cpu, in bytes for memory and storage, and in
+// The names of the series. All but the last have the labels node and machine_type; the
+// first four have the label resource too, and are in cores for cpu, in bytes for memory and storage, and in
 // pieces for others.
 const (
 	// Capacity is what the machine has.
@@ -40,6 +44,10 @@ const (
 	// The remaining runtime is that less time(). It is not there where no pod has an
 	// expected end: on nodes without batch pods.
 	Finish = "supercargo_node_finish_timestamp_seconds"
+	// PodRequested is what a pod that is bound to a node and has not ended requests, in
+	// cores: 0 where it requests nothing. Its labels are namespace, pod, node, resource,
+	// which is cpu, and owner_kind and owner_name of the controller that made the pod.
+	PodRequested = "supercargo_pod_requested"
 )
 
 // Key is the labels of a series.
@@ -48,6 +56,8 @@ type Key struct {
 	Name, Node, MachineType string
 	// Resource is empty where there is none.
 	Resource string
+	// Namespace, Pod, OwnerKind and OwnerName are empty but for series of pods.
+	Namespace, Pod, OwnerKind, OwnerName string
 }
 
 // State is the values of all series at a moment.
@@ -69,6 +79,28 @@ func Of(nodes []*corev1.Node, pods []*corev1.Pod) State {
 	state := State{}
 	for _, node := range nodes {
 		state.add(node, on[node.Name])
+	}
+	return state
+}
+
+// OfPods returns what each pod has of the cluster, of at most so many: where there are more
+// it returns nothing, since a part of them would have the energy of all. Pods that are bound
+// to no node or have ended do not count. The argument is not changed. Cost: O(pods).
+func OfPods(pods []*corev1.Pod, most int) State {
+	state := State{}
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" || ended(pod) {
+			continue
+		}
+		k := Key{Name: PodRequested, Node: pod.Spec.NodeName, Resource: string(corev1.ResourceCPU), Namespace: pod.Namespace, Pod: pod.Name}
+		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+			k.OwnerKind, k.OwnerName = owner.Kind, owner.Name
+		}
+		requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+		state[k] = number(*requests.Cpu())
+		if len(state) > most {
+			return nil
+		}
 	}
 	return state
 }

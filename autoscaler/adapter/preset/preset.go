@@ -63,12 +63,23 @@ type entry struct {
 	// required and optional are the parameters.
 	required, optional []string
 	make               func(p *parameters) Queries
+	// serve says whose the series are, where a server is asked for any of them.
+	serve func(p *parameters) owner
 }
 
 var entries = []entry{
-	{IngressNginx, []string{"ingress"}, []string{"service", "window", "percentile", "honorLabels"}, ingressNginx},
-	{Nginx, nil, []string{"upstream", "namespace", "job", "queue", "window", "percentile"}, nginx},
-	{ContainerCPU, []string{"pods"}, []string{"container", "window"}, containerCPU},
+	{IngressNginx, []string{"ingress"}, []string{"service", "window", "percentile", "honorLabels"}, ingressNginx, ofIngresses},
+	{Nginx, nil, []string{"upstream", "namespace", "job", "queue", "window", "percentile"}, nginx, ofNginx},
+	{ContainerCPU, []string{"pods"}, []string{"container", "window"}, containerCPU, ofPods},
+}
+
+// find returns the preset of a name.
+func find(name string) (entry, error) {
+	at := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
+	if at < 0 {
+		return entry{}, fmt.Errorf("preset %q is not known, want one of %s", name, strings.Join(Names(), ", "))
+	}
+	return entries[at], nil
 }
 
 // Names lists the presets.
@@ -84,38 +95,52 @@ func Names() []string {
 // unknown preset, and for parameters that are unknown, missing or no good; it then
 // names all of them.
 func New(name, namespace string, given map[string]string) (Queries, error) {
-	at := slices.IndexFunc(entries, func(e entry) bool { return e.name == name })
-	if at < 0 {
-		return Queries{}, fmt.Errorf("preset %q is not known, want one of %s", name, strings.Join(Names(), ", "))
+	e, err := find(name)
+	if err != nil {
+		return Queries{}, err
 	}
-	e := entries[at]
 	p := &parameters{namespace: namespace, given: given}
 	for _, required := range e.required {
 		if given[required] == "" {
 			p.fault(required, "is missing")
 		}
 	}
+	p.check(e)
+	q := e.make(p)
+	return q, p.err(e)
+}
+
+// check finds parameters that the preset does not have, and text that is none.
+func (p *parameters) check(e entry) {
 	known := slices.Concat(e.required, e.optional)
-	for _, parameter := range slices.Sorted(maps.Keys(given)) {
+	for _, parameter := range slices.Sorted(maps.Keys(p.given)) {
 		if !slices.Contains(known, parameter) {
 			p.fault(parameter, "is not known, want one of "+strings.Join(known, ", "))
 		}
-		if !utf8.ValidString(given[parameter]) {
-			p.fault(parameter, fmt.Sprintf("is %q, want UTF-8", given[parameter]))
+		if !utf8.ValidString(p.given[parameter]) {
+			p.fault(parameter, fmt.Sprintf("is %q, want UTF-8", p.given[parameter]))
 		}
 	}
-	q := e.make(p)
+}
+
+// err is everything that is wrong with the parameters.
+func (p *parameters) err(e entry) error {
 	if err := errors.Join(p.faults...); err != nil {
-		return Queries{}, fmt.Errorf("preset %s: %w", name, err)
+		return fmt.Errorf("preset %s: %w", e.name, err)
 	}
-	return q, nil
+	return nil
 }
 
 // parameters reads what was given and gathers what is wrong with it.
 type parameters struct {
+	// namespace is that of what is measured; with serving there is none, and no query
+	// says it.
 	namespace string
-	given     map[string]string
-	faults    []error
+	serving   bool
+	// by is the label by which samples are told apart; empty: they are added up.
+	by     string
+	given  map[string]string
+	faults []error
 }
 
 func (p *parameters) fault(parameter, what string) {
@@ -194,16 +219,37 @@ func equal(label, value string) string {
 	return matcher(label, "=", value)
 }
 
+// inNamespace is the matcher of the namespace; "" where a server narrows to it.
+func (p *parameters) inNamespace(label string) string {
+	if p.serving {
+		return ""
+	}
+	return matcher(label, "=", p.namespace)
+}
+
+// sum begins a sum over all series, or over those with the same value of a label.
+func (p *parameters) sum() string {
+	if p.by == "" {
+		return "sum("
+	}
+	return "sum by (" + p.by + ") ("
+}
+
 // ingressNginx reads one ingress. Prometheus calls labels that a target has beside
 // those of its own discovery exported_...; with honorLabels, as the scrape
 // configuration says, they keep their names.
 func ingressNginx(p *parameters) Queries {
-	prefix := "exported_"
-	if p.flag("honorLabels") {
-		prefix = ""
-	}
+	prefix := p.exported()
 	return p.web("nginx_ingress_controller_requests", "nginx_ingress_controller_request_duration_seconds", matcher("status", "!~", "5.."),
-		matcher(prefix+"namespace", "=", p.namespace), matcher("ingress", "=", p.given["ingress"]), equal(prefix+"service", p.given["service"]))
+		p.inNamespace(prefix+"namespace"), equal("ingress", p.given["ingress"]), equal(prefix+"service", p.given["service"]))
+}
+
+// exported is what the names of labels of a target begin with that its discovery has too.
+func (p *parameters) exported() string {
+	if p.flag("honorLabels") {
+		return ""
+	}
+	return "exported_"
 }
 
 // nginx reads one nginx, or several whose requests count together. The namespace is
@@ -215,7 +261,11 @@ func nginx(p *parameters) Queries {
 	of := []string{equal("job", p.given["job"]), equal("namespace", p.value("namespace", p.namespace))}
 	q := p.web("nginx_log_requests_total", "nginx_log_request_duration_seconds", matcher("status", "!=", "5xx"),
 		append(slices.Clone(of), equal("upstream", p.given["upstream"]))...)
-	switch queue := p.value("queue", "connections"); {
+	counted := "connections"
+	if p.serving {
+		counted = "little" // an upstream may be asked for
+	}
+	switch queue := p.value("queue", counted); {
 	case queue == "little":
 	case queue != "connections":
 		p.fault("queue", fmt.Sprintf("is %q, want connections or little", queue))
@@ -238,13 +288,17 @@ func (p *parameters) web(counter, histogram, good string, of ...string) Queries 
 	window, all, answered := p.window(), selector(of...), selector(append(of, good)...)
 	rate := func(metric, of string) string { return fmt.Sprintf("rate(%s%s[%s])", metric, of, window) }
 	q := Queries{
-		ArrivalRate:  "sum(" + rate(counter, all) + ")",
-		ResponseTime: "sum(" + rate(histogram+"_sum", answered) + ") / sum(" + rate(histogram+"_count", answered) + ")",
-		QueueLength:  "sum(" + rate(histogram+"_sum", all) + ")",
+		ArrivalRate:  p.sum() + rate(counter, all) + ")",
+		ResponseTime: p.sum() + rate(histogram+"_sum", answered) + ") / " + p.sum() + rate(histogram+"_count", answered) + ")",
+		QueueLength:  p.sum() + rate(histogram+"_sum", all) + ")",
 	}
 	share := p.percentile()
+	by := "le"
+	if p.by != "" {
+		by += ", " + p.by
+	}
 	quantile := func(share float64) string {
-		return fmt.Sprintf("histogram_quantile(%g, sum by (le) (%s))", share, rate(histogram+"_bucket", answered))
+		return fmt.Sprintf("histogram_quantile(%g, sum by (%s) (%s))", share, by, rate(histogram+"_bucket", answered))
 	}
 	if q.Percentile = quantile(DefaultPercentile); share > 0 {
 		q.Percentile = quantile(share)
@@ -264,8 +318,11 @@ func containerCPU(p *parameters) Queries {
 	if name := p.given["container"]; name != "" {
 		container = matcher("container", "=", name)
 	}
-	namespace, named := matcher("namespace", "=", p.namespace), matcher("pod", "=~", pods)
-	return Queries{Utilization: fmt.Sprintf("100 * sum(rate(container_cpu_usage_seconds_total%s[%s])) / sum(kube_pod_container_resource_requests%s)",
-		selector(namespace, named, container), p.window(),
+	namespace, named := p.inNamespace("namespace"), ""
+	if pods != "" || !p.serving {
+		named = matcher("pod", "=~", pods)
+	}
+	return Queries{Utilization: fmt.Sprintf("100 * %[1]srate(container_cpu_usage_seconds_total%[2]s[%[3]s])) / %[1]skube_pod_container_resource_requests%[4]s)",
+		p.sum(), selector(namespace, named, container), p.window(),
 		selector(namespace, named, container, matcher("resource", "=", "cpu")))}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/units"
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/discovery/targetgroup"
+	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/prometheus/prometheus/scrape"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
@@ -119,6 +121,13 @@ func jobConfig(o ScrapeOptions, job target.Job) *config.ScrapeConfig {
 	c.KeepDroppedTargets = 1
 	c.ScrapeFallbackProtocol = config.PrometheusText0_0_4
 	c.HonorLabels = job.HonorLabels
+	c.TrackTimestampsStaleness = true // also what says its own time ends with its target
+	if len(job.Only) > 0 {
+		keep := relabel.DefaultRelabelConfig
+		keep.Action, keep.SourceLabels = relabel.Keep, model.LabelNames{model.MetricNameLabel}
+		keep.Regex = relabel.MustNewRegexp(strings.Join(job.Only, "|"))
+		c.MetricRelabelConfigs = []*relabel.Config{&keep}
+	}
 	c.HTTPClientConfig = commonconfig.DefaultHTTPClientConfig
 	c.HTTPClientConfig.FollowRedirects = false // a target must not send us elsewhere
 	c.HTTPClientConfig.TLSConfig = commonconfig.TLSConfig{CAFile: job.CAFile, InsecureSkipVerify: job.InsecureSkipVerify}

@@ -50,7 +50,7 @@ func scraped(t *testing.T, change func(*ScrapeOptions), targets ...target.Target
 	if change != nil {
 		change(&o)
 	}
-	scraper, err := s.NewScraper(o, []target.Job{{Name: "test"}})
+	scraper, err := s.NewScraper(o, []target.Job{{Name: "test"}, {Name: "some", HonorLabels: true, Only: []string{"wanted", "other"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,6 +106,28 @@ func TestATargetIsScrapedAndWhenItFailsHasNoValue(t *testing.T) {
 	becomes(t, s, "up", "0", is(0))
 	p.text.Store(&changed)
 	becomes(t, s, "queue_length", "8 again", is(8))
+}
+
+// As kubelets are: the target says the times of its samples, and whose they are.
+func TestOnlyWhatIsWantedIsKeptAndItEndsWithItsTarget(t *testing.T) {
+	p := newPage(t, "")
+	says := func(v float64) {
+		at := time.Now().UnixMilli()
+		text := fmt.Sprintf("wanted{pod=\"p\",node=\"its own\"} %[1]v %[2]d\nunwanted{pod=\"p\"} %[1]v %[2]d\nwanted_too{pod=\"p\"} %[1]v %[2]d\n", v, at)
+		p.text.Store(&text)
+	}
+	says(7)
+	some := p.target()
+	some.Job = "some"
+	s, changes, _ := scraped(t, nil, some)
+	becomes(t, s, `wanted{job="some",pod="p",node="its own",namespace="shop"}`, "7", is(7))
+	for _, name := range []string{"unwanted", "wanted_too"} {
+		if found := ask(t, s, name, time.Now()); len(found) > 0 {
+			t.Errorf("%s is kept: %v", name, found)
+		}
+	}
+	changes <- nil
+	becomes(t, s, "wanted", "nothing", none)
 }
 
 func TestATargetThatIsNoLongerThereHasNoValue(t *testing.T) {

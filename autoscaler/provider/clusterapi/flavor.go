@@ -75,7 +75,23 @@ func flavor(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) prov
 	f.UnneededTime = r.duration(annotationUnneeded)
 	f.Threshold = r.share(annotationThreshold)
 	f.Problem = problem(d, &f, r)
+	f.Warning = warning(d)
 	return f
+}
+
+// warning says that cluster-api gives up draining a machine, and deletes it with what is
+// on it, sooner than one migration may take. Zero is without limit.
+func warning(d *clusterv1.MachineDeployment) string {
+	seconds := d.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds
+	if seconds == nil || *seconds == 0 {
+		return ""
+	}
+	timeout := time.Duration(*seconds) * time.Second
+	if timeout >= v1alpha1.DefaultMigrationDeadline {
+		return ""
+	}
+	return fmt.Sprintf("spec.template.spec.deletion.nodeDrainTimeoutSeconds of the MachineDeployment lets a machine go with the pods on it after %v, "+
+		"and a Migration may take %v: set 0, which waits without limit, or more", timeout, v1alpha1.DefaultMigrationDeadline)
 }
 
 // problem says why no machine can be bought.

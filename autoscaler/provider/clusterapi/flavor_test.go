@@ -180,6 +180,32 @@ func TestMachinesThatCannotBeBoughtSayWhy(t *testing.T) {
 	}
 }
 
+func TestADrainTimeoutShorterThanAMigrationIsWarnedAbout(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		seconds *int32
+		want    bool
+	}{
+		{"none", nil, false},
+		{"without limit", new(int32(0)), false},
+		{"a minute", new(int32(60)), true},
+		{"a second less than a migration may take", new(int32(299)), true},
+		{"as long as a migration may take", new(int32(300)), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			d := sized()
+			d.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = tc.seconds
+			f := flavor(d, nothing(), nil)
+			if f.Problem != "" {
+				t.Errorf("none could be bought: %s", f.Problem)
+			}
+			if got := strings.Contains(f.Warning, "nodeDrainTimeoutSeconds") && strings.Contains(f.Warning, "5m0s"); got != tc.want {
+				t.Errorf("the warning is %q, want one: %v", f.Warning, tc.want)
+			}
+		})
+	}
+}
+
 // TestSizesAreThoseOfARealNodeThenOfAnnotationsThenOfTheTemplate has cluster-autoscaler's
 // order: annotations that promise more than machines have must not make a fleet buy for
 // ever for a pod that fits the promise alone.

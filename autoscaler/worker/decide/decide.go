@@ -136,7 +136,7 @@ func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 	believed.Flavors = m.believe(c, o.Pods)
 	t := translator{config: &believed, memory: m, flavor: &believed.Flavors[0], now: now}
 	tr := t.translate(o, hosts, foreign)
-	flavor, others := choose(believed.Flavors, tr.state.Waiting)
+	flavor, others := choose(believed.Flavors, tr.on)
 	if flavor != nil && flavor != t.flavor {
 		t.flavor = flavor
 		tr = t.translate(o, hosts, foreign) // a task that takes a whole worker takes one of these

@@ -269,18 +269,26 @@ func TestWorkersOfOthersAreCountedOnAndLeftAlone(t *testing.T) {
 func TestTheFlavorWithTheLeastCostPerTaskIsChosen(t *testing.T) {
 	small := Flavor{Name: "small", Worker: cores(2), MicroDollarsPerHour: 100_000}
 	large := Flavor{Name: "large", Worker: cores(16), MicroDollarsPerHour: 640_000}
-	batch := func(n int, c int64) []estimate.Batch {
-		return []estimate.Batch{{Category: "c", Need: estimate.Resources{MilliCores: 1000 * c}, Runtime: time.Minute, Count: n}}
+	type queue = func(estimate.Resources) []estimate.Batch
+	batch := func(n int, c int64) queue { // of tasks of so many cores, or of all that a worker has
+		return func(worker estimate.Resources) []estimate.Batch {
+			need := estimate.Resources{MilliCores: 1000 * c}
+			if c == 0 {
+				need = worker
+			}
+			return []estimate.Batch{{Category: "c", Need: need, Runtime: time.Minute, Count: n}}
+		}
 	}
 	with := func(f Flavor, change func(*Flavor)) Flavor { change(&f); return f }
 	for _, tc := range []struct {
 		name    string
 		flavors []Flavor
-		waiting []estimate.Batch
+		waiting queue
 		want    string
 	}{
 		{"one task takes the small one", []Flavor{large, small}, batch(1, 1), "small"},
 		{"many fill the large one, which is cheaper by the core", []Flavor{small, large}, batch(160, 1), "large"},
+		{"many that take a whole worker each take small ones", []Flavor{small, large}, batch(160, 0), "small"},
 		{"one that only the large one holds", []Flavor{small, large}, batch(1, 3), "large"},
 		{"the large one cannot be had", []Flavor{small, with(large, func(f *Flavor) { f.Trouble = "left alone" })}, batch(160, 1), "small"},
 		{"a price is known of one", []Flavor{with(small, func(f *Flavor) { f.MicroDollarsPerHour = 0 }), large}, batch(1, 1), "large"},
@@ -424,7 +432,7 @@ func TestAWorkerIsFoundByItsHostOrItsAddress(t *testing.T) {
 		{"host with its domain", []answer.Worker{worker("w-2.sub.ns.svc", "9.9.9.9:1", 0)}, map[string]string{"w-2": "9.9.9.9:1"}, 0},
 		{"address", []answer.Worker{worker("localhost", "10.0.0.2:77", 0)}, map[string]string{"w-2": "10.0.0.2:77"}, 0},
 		{"neither", []answer.Worker{worker("w-10", "10.0.0.3:1", 0)}, map[string]string{}, 1},
-		{"two connections: the later counts", []answer.Worker{worker("w-1", "a:2", time.Second), worker("w-1", "a:1", 0), worker("w-1", "a:3", 2*time.Second)}, map[string]string{"w-1": "a:3"}, 2},
+		{"two connections: the later counts", []answer.Worker{worker("w-1", "a:2", time.Second), worker("w-1", "a:3", 2*time.Second), worker("w-1", "a:1", 0)}, map[string]string{"w-1": "a:3"}, 2},
 	} {
 		hosts, foreign := hostsOf(pods, &Reading{Workers: tc.workers})
 		got := map[string]string{}
@@ -478,8 +486,37 @@ func TestConfigurationsThatCannotBeAreRefusedByName(t *testing.T) {
 	}
 }
 
+// faults are what may be wrong with a reading, one answer of the four at a time.
+var faults = []func(o *Observation){
+	func(o *Observation) { o.Reading, o.Fault = nil, "connection refused" },
+	func(o *Observation) { o.Reading.Queue = answer.Queue{Started: o.Reading.Queue.Started} },
+	func(o *Observation) { o.Reading.Queue.Started = o.Reading.Queue.Started.Add(time.Hour) },
+	func(o *Observation) { o.Reading.Tasks = nil },
+	func(o *Observation) { o.Reading.Tasks = o.Reading.Tasks[:len(o.Reading.Tasks)/2] },
+	func(o *Observation) {
+		for i := range o.Reading.Tasks { // all are listed as waiting
+			t := &o.Reading.Tasks[i]
+			t.State, t.Worker = answer.Waiting, ""
+		}
+	},
+	func(o *Observation) { o.Reading.Workers = nil },
+	func(o *Observation) { o.Reading.Workers = o.Reading.Workers[:len(o.Reading.Workers)/2] },
+	func(o *Observation) {
+		for i := range o.Reading.Workers { // none is said to run anything
+			w := &o.Reading.Workers[i]
+			w.TasksRunning, w.InUse = 0, answer.Resources{}
+		}
+	},
+	func(o *Observation) {
+		for i := range o.Reading.Workers { // each is somewhere else
+			o.Reading.Workers[i].Address += "0"
+		}
+	},
+	func(o *Observation) { o.Reading.Categories = nil },
+}
+
 // TestWhateverHappensNoTaskIsLostAndNoPoolThrashes plays random workflows to their end, with
-// readings that fail now and then.
+// answers that are wrong now and then.
 func TestWhateverHappensNoTaskIsLostAndNoPoolThrashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFarm(time.Duration(rapid.IntRange(5, 90).Draw(t, "init")) * time.Second)
@@ -498,7 +535,7 @@ func TestWhateverHappensNoTaskIsLostAndNoPoolThrashes(t *testing.T) {
 			f.step(c.Cycle)
 			o := f.look()
 			if rapid.IntRange(0, 9).Draw(t, "fault") == 0 {
-				o.Reading, o.Fault = nil, "connection refused"
+				rapid.SampledFrom(faults).Draw(t, "kind")(&o)
 			}
 			before := m
 			d, after, err := Decide(c, o, m, f.now)

@@ -39,8 +39,9 @@ type bid struct {
 // the cost for each task too. Where prices are not known, cores stand in their place, and a
 // flavor with a price comes before. Ties go to the flavor that comes first.
 //
-// It returns nil if none can be had.
-func choose(flavors []Flavor, waiting []estimate.Batch) (best *Flavor, others []Rejected) {
+// The tasks are asked for by the size of the worker, since some take all that it has. It
+// returns nil if no flavor can be had.
+func choose(flavors []Flavor, waiting func(worker estimate.Resources) []estimate.Batch) (best *Flavor, others []Rejected) {
 	var bids []bid
 	for i := range flavors {
 		f := &flavors[i]
@@ -48,7 +49,7 @@ func choose(flavors []Flavor, waiting []estimate.Batch) (best *Flavor, others []
 			others = append(others, Rejected{f.Name, f.Trouble})
 			continue
 		}
-		bids = append(bids, bidOf(f, waiting))
+		bids = append(bids, bidOf(f, waiting(f.Worker)))
 	}
 	if len(bids) == 0 {
 		return nil, others

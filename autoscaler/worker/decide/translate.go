@@ -85,6 +85,9 @@ type translation struct {
 	// shortage is the cores that waiting tasks want, in thousandths.
 	shortage int64
 	hosts    map[string]*host
+	// whole says of each batch that waits whether a task of it takes a worker whole,
+	// whatever that has.
+	whole []bool
 }
 
 // hostsOf finds for each pod the worker that is connected from it, by the name of its host,
@@ -253,15 +256,34 @@ func (t *translator) queue(tr *translation, tasks []answer.Task) {
 			runtimes[task.Category] = runtime
 		}
 		b := estimate.Batch{Category: task.Category, Need: n.Resources, Runtime: runtime, Count: 1}
-		if k := len(tr.state.Waiting); k > 0 {
-			last := tr.state.Waiting[k-1]
-			if last.Count = 1; last == b {
-				tr.state.Waiting[k-1].Count++
-				continue
-			}
-		}
-		tr.state.Waiting = append(tr.state.Waiting, b)
+		tr.enqueue(b, n.source == WholeWorker)
 	}
+}
+
+// enqueue puts a task behind the others.
+func (tr *translation) enqueue(b estimate.Batch, whole bool) {
+	if k := len(tr.state.Waiting) - 1; k >= 0 && tr.whole[k] == whole {
+		last := tr.state.Waiting[k]
+		if last.Count = 1; last == b {
+			tr.state.Waiting[k].Count++
+			return
+		}
+	}
+	tr.state.Waiting, tr.whole = append(tr.state.Waiting, b), append(tr.whole, whole)
+}
+
+// on is the queue as it is for workers of one size only.
+func (tr *translation) on(worker estimate.Resources) []estimate.Batch {
+	if !slices.Contains(tr.whole, true) {
+		return tr.state.Waiting
+	}
+	waiting := slices.Clone(tr.state.Waiting)
+	for i := range waiting {
+		if tr.whole[i] {
+			waiting[i].Need = worker
+		}
+	}
+	return waiting
 }
 
 // whole is what a task occupies that gets a whole worker, so that each of the workers there

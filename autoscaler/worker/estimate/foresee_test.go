@@ -18,8 +18,8 @@ var anyNeed = rapid.Custom(func(t *rapid.T) Resources {
 	return Resources{
 		MilliCores:  1000 * rapid.Int64Range(0, 3).Draw(t, "cores"),
 		MemoryBytes: rapid.SampledFrom([]int64{0, 2, 5}).Draw(t, "memory"),
-		DiskBytes:   rapid.SampledFrom([]int64{0, 0, 4}).Draw(t, "disk"),
-		GPUs:        rapid.SampledFrom([]int64{0, 0, 0, 1}).Draw(t, "gpus"),
+		DiskBytes:   rapid.SampledFrom([]int64{0, 0, 0, 4, 4, 9}).Draw(t, "disk"),
+		GPUs:        rapid.SampledFrom([]int64{0, 0, 0, 0, 0, 1, 1, 2}).Draw(t, "gpus"),
 	}
 })
 

@@ -47,6 +47,8 @@ func TestHTA(t *testing.T) {
 	fewer.Max = 1
 	more := limits
 	more.Min = 5
+	last := pool(3, 300*time.Second)
+	last.Workers[0].Running, last.Workers[2].Running = nil, last.Workers[0].Running
 
 	tests := []struct {
 		name   string
@@ -70,6 +72,7 @@ func TestHTA(t *testing.T) {
 		{"no second resize within one initialisation time", limits, resized, 0, nil, 57 * time.Second, "resized less than"},
 		{"a clock put back does not hold up for longer than that", limits, later, 0, nil, 157 * time.Second, "resized less than"},
 		{"too many workers for new limits", fewer, pool(3, 300*time.Second, tasks(9, Unknown)), 0, []string{"c", "b"}, 30 * time.Second, "more than there may be (1)"},
+		{"too many, of which those go that are done first", fewer, last, 0, []string{"b", "a"}, 30 * time.Second, "more than there may be (1)"},
 		{"too few workers for new limits", more, pool(0, 0), 2, nil, 157 * time.Second, "fewer than there must be (5)"},
 		{
 			"a task too large for any worker is named", limits,

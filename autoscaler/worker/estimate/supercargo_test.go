@@ -28,6 +28,8 @@ func TestSupercargo(t *testing.T) {
 	}
 	taken := idle(time.Hour, time.Hour, time.Hour)
 	taken.Waiting = []Batch{tasks(4, time.Second)}
+	coming := idle(time.Hour, time.Hour)
+	coming.Workers[2].ReadyIn = time.Second
 	stranger := pool(0, 0)
 	stranger.Workers = nil
 	stranger.Waiting = []Batch{tasks(9, Unknown)}
@@ -52,6 +54,7 @@ func TestSupercargo(t *testing.T) {
 		{"no more than may be", nine(0, 500*time.Second, tasks(3000, 500*time.Second)), 47, nil, "the most there may be"},
 		{"idle for less than half the time that others take to come", idle(49*time.Second, 20*time.Second), 0, nil, "nothing waits"},
 		{"once one has been idle for long, all go that are", idle(0, 50*time.Second, time.Second), 0, []string{"a", "b", "c"}, "3 workers are idle"},
+		{"one that is still on its way is not idle", coming, 0, []string{"a", "b"}, "2 workers are idle"},
 		{"none that takes a task", taken, 0, []string{"c"}, "1 workers are idle"},
 	}
 	for _, tc := range tests {

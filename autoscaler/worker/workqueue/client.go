@@ -102,12 +102,9 @@ func (c *Client) send(ctx context.Context, q query) ([]byte, error) {
 		return nil, err
 	}
 	defer closed(conn)
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetDeadline(deadline); err != nil {
-			return nil, err
-		}
-	}
-	stop := context.AfterFunc(ctx, func() { closed(conn) }) // a caller that gives up does not wait
+	// The one clock that ends a query, be it late or given up: a deadline of the connection
+	// besides would now and then be first, and its error names no reason.
+	stop := context.AfterFunc(ctx, func() { closed(conn) })
 	defer stop()
 	data, err := c.exchange(conn, q)
 	if err != nil && ctx.Err() != nil {

@@ -1,96 +1,20 @@
 package workqueue
 
 import (
-	"bufio"
 	"context"
-	"crypto/sha1" //nolint:gosec // what cctools uses
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
+
+	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
 )
-
-// played is a manager that answers as real ones do.
-type played struct {
-	address  string
-	password string
-	answers  map[string]string
-	lost     atomic.Int64 // connections that sent something else
-}
-
-// play starts one that ends with the test.
-func play(t *testing.T, password string, answers map[string]string, config *tls.Config) *played {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := &played{address: listener.Addr().String(), password: password, answers: answers}
-	if config != nil {
-		listener = tls.NewListener(listener, config)
-	}
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go m.serve(conn)
-		}
-	}()
-	return m
-}
-
-func (m *played) serve(conn net.Conn) {
-	defer closed(conn)
-	lines := bufio.NewReader(conn)
-	if m.password != "" && !m.admits(conn, lines) {
-		return
-	}
-	line, err := lines.ReadString('\n')
-	if err != nil {
-		return
-	}
-	answer, known := m.answers[strings.TrimSuffix(line, "\n")]
-	if !known {
-		m.lost.Add(1)
-		return
-	}
-	if answer == "never" {
-		_, _ = io.Copy(io.Discard, conn) // until the client gives up
-		return
-	}
-	_, _ = io.WriteString(conn, answer)
-}
-
-// admits is the manager's side of the proof, written out from the protocol.
-func (m *played) admits(conn net.Conn, lines *bufio.Reader) bool {
-	fmt.Fprint(conn, "auth password sha1\n")
-	if line, _ := lines.ReadString('\n'); line != "auth password sha1\n" {
-		return false
-	}
-	fmt.Fprint(conn, "word-of-the-manager\n")
-	theirs, _ := lines.ReadString('\n')
-	fmt.Fprintf(conn, "%x\n", sha1.Sum([]byte(m.password+" "+strings.TrimSuffix(theirs, "\n")))) //nolint:gosec // what cctools uses
-	proof, _ := lines.ReadString('\n')
-	right := proof == fmt.Sprintf("%x\n", sha1.Sum([]byte(m.password+" word-of-the-manager"))) //nolint:gosec // what cctools uses
-	if right {
-		fmt.Fprint(conn, "ok\n")
-	} else {
-		fmt.Fprint(conn, "failure\n")
-	}
-	verdict, _ := lines.ReadString('\n')
-	return right && verdict == "ok\n"
-}
 
 func recordedAnswers(t *testing.T) map[string]string {
 	answers := map[string]string{}
@@ -122,24 +46,24 @@ func asksEverything(t *testing.T, c *Client) {
 }
 
 func TestAManagerIsAskedOnlyWhatItKnows(t *testing.T) {
-	m := play(t, "", recordedAnswers(t), nil)
-	asksEverything(t, &Client{Address: m.address})
-	if n := m.lost.Load(); n > 0 {
+	m := workqueuetest.Start(t, recordedAnswers(t), "", nil)
+	asksEverything(t, &Client{Address: m.Address})
+	if n := m.Lost(); n > 0 {
 		t.Errorf("%d queries that the manager takes for lost workers", n)
 	}
 }
 
 func TestPasswordsAreProvenOnBothSides(t *testing.T) {
-	m := play(t, "secret\n", recordedAnswers(t), nil)
-	asksEverything(t, &Client{Address: m.address, Password: "secret\n"})
-	if _, err := (&Client{Address: m.address, Password: "wrong"}).Queue(t.Context()); !errors.Is(err, ErrPassword) {
+	m := workqueuetest.Start(t, recordedAnswers(t), "secret\n", nil)
+	asksEverything(t, &Client{Address: m.Address, Password: "secret\n"})
+	if _, err := (&Client{Address: m.Address, Password: "wrong"}).Queue(t.Context()); !errors.Is(err, ErrPassword) {
 		t.Errorf("with a wrong one: error %v, want %v", err, ErrPassword)
 	}
-	open := play(t, "", recordedAnswers(t), nil)
-	if _, err := (&Client{Address: open.address, Password: "secret"}).Queue(t.Context()); err == nil {
+	open := workqueuetest.Start(t, recordedAnswers(t), "", nil)
+	if _, err := (&Client{Address: open.Address, Password: "secret"}).Queue(t.Context()); err == nil {
 		t.Error("a manager without password is believed to have one")
 	}
-	if _, err := (&Client{Address: m.address}).Queue(t.Context()); err == nil || !strings.Contains(err.Error(), "does it want a password") && !strings.Contains(err.Error(), "JSON array") {
+	if _, err := (&Client{Address: m.Address}).Queue(t.Context()); err == nil || !strings.Contains(err.Error(), "does it want a password") && !strings.Contains(err.Error(), "JSON array") {
 		t.Errorf("without one: error %v", err)
 	}
 }
@@ -148,17 +72,19 @@ func TestManagersMayWantTLS(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
 	server.StartTLS() // for its certificate, which is for 127.0.0.1
 	defer server.Close()
-	m := play(t, "secret", recordedAnswers(t), server.TLS)
+	m := workqueuetest.Start(t, recordedAnswers(t), "secret", server.TLS)
 	trusted := server.Client().Transport.(*http.Transport).TLSClientConfig
-	asksEverything(t, &Client{Address: m.address, Password: "secret", TLS: trusted})
-	if _, err := (&Client{Address: m.address, Password: "secret", TLS: &tls.Config{}}).Queue(t.Context()); err == nil || !strings.Contains(err.Error(), "TLS") {
+	asksEverything(t, &Client{Address: m.Address, Password: "secret", TLS: trusted})
+	if _, err := (&Client{Address: m.Address, Password: "secret", TLS: &tls.Config{}}).Queue(t.Context()); err == nil || !strings.Contains(err.Error(), "TLS") {
 		t.Errorf("with a certificate that nobody vouches for: error %v", err)
 	}
 }
 
 func TestSlowLargeAndGarbledAnswersAreErrors(t *testing.T) {
-	m := play(t, "", map[string]string{"queue_status": "never", "task_status": `[{"taskid":1},`, "worker_status": "[" + strings.Repeat(" ", 1000) + "]", "wable_status": ""}, nil)
-	c := &Client{Address: m.address, Timeout: 100 * time.Millisecond, MaxBytes: 100}
+	m := workqueuetest.Start(t, map[string]string{
+		"queue_status": workqueuetest.Hang, "task_status": `[{"taskid":1},`, "worker_status": "[" + strings.Repeat(" ", 1000) + "]", "wable_status": "",
+	}, "", nil)
+	c := &Client{Address: m.Address, Timeout: 100 * time.Millisecond, MaxBytes: 100}
 	if _, err := c.Queue(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("slow: error %v, want %v", err, context.DeadlineExceeded)
 	}
@@ -176,7 +102,7 @@ func TestSlowLargeAndGarbledAnswersAreErrors(t *testing.T) {
 	if _, err := c.Categories(t.Context()); !errors.Is(err, ErrNoAnswer) {
 		t.Errorf("empty: error %v, want %v", err, ErrNoAnswer)
 	}
-	down := play(t, "", nil, nil).address
+	down := workqueuetest.Start(t, nil, "", nil).Address
 	if _, err := (&Client{Address: down}).Queue(t.Context()); !errors.Is(err, ErrNoAnswer) {
 		t.Errorf("a manager that does not know the query: error %v", err)
 	}

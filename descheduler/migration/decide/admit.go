@@ -11,10 +11,6 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// DefaultDeadline is that of a Migration that was made without the API server's
-// defaults.
-const DefaultDeadline = 5 * time.Minute
-
 // admit decides about a migration that has no plan. Nothing was touched yet: whoever
 // cancels it only has to delete it.
 func (c Config) admit(o Observation, now time.Time) Step {
@@ -134,7 +130,7 @@ func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Ti
 	m := o.Migration
 	deadline := m.Spec.Deadline.Duration
 	if deadline <= 0 {
-		deadline = DefaultDeadline
+		deadline = v1alpha1.DefaultMigrationDeadline // made without the API server's defaults
 	}
 	plan := movable.NewPlan(in, verdict, m.UID, now, deadline)
 	if o.Trial == nil {

@@ -64,16 +64,14 @@ func countingBy(unit tariff.Unit, of func(*scenario.Scenario, clock.PassiveClock
 	}
 }
 
-// movingBy has a controller that moves pods count joules in the same way.
+// movingBy has moves of running pods count joules so too: on average over the time that a pod
+// still has to run.
 func movingBy(unit tariff.Unit, of func(*scenario.Scenario) sim.Controller) func(*scenario.Scenario) sim.Controller {
-	if of == nil {
-		return nil
-	}
 	return func(sc *scenario.Scenario) sim.Controller {
-		made := of(sc)
-		s, is := made.(*suiter)
-		if !is {
-			return made
+		c := of(sc)
+		s, moves := c.(*suiter)
+		if !moves {
+			return c
 		}
 		zones := map[string]string{}
 		for i := range sc.Flavors {
@@ -81,7 +79,7 @@ func movingBy(unit tariff.Unit, of func(*scenario.Scenario) sim.Controller) func
 		}
 		s.machines.Unit = unit
 		s.machines.Price = func(n *cluster.Node, until time.Time) tariff.Price {
-			return courses{unit, sc}.over(zones[n.Flavor], s.machines.Now, until)
+			return courses{unit, sc}.mean(zones[n.Flavor], s.machines.Now, until)
 		}
 		return s
 	}
@@ -100,9 +98,10 @@ func (c courses) At(zone string, at time.Time) tariff.Price {
 	return tariff.Price{PerKWh: value, Known: len(course) > 0}
 }
 
-// of is the course of a zone, empty where nothing is stated.
+// of is the course of a zone; empty where nothing is known of it.
 func (c courses) of(zone string) scenario.Course {
-	switch e := c.ElectricityOf(zone); {
+	e := c.ElectricityOf(zone)
+	switch {
 	case e == nil:
 		return nil
 	case c.unit == tariff.Grams:
@@ -112,20 +111,21 @@ func (c courses) of(zone string) scenario.Course {
 	}
 }
 
-// over returns the mean price of a zone between two times.
-func (c courses) over(zone string, from, to time.Time) tariff.Price {
-	course, sum := c.of(zone), 0.0
-	if !to.After(from) || len(course) == 0 {
+// mean is the price between two moments, on average; at the first if the second is not after
+// it.
+func (c courses) mean(zone string, from, until time.Time) tariff.Price {
+	course, at, end := c.of(zone), from.Sub(sim.Epoch), until.Sub(sim.Epoch)
+	if end <= at {
 		return c.At(zone, from)
 	}
-	end := to.Sub(sim.Epoch)
-	for at := from.Sub(sim.Epoch); at < end; {
-		value, until := course.At(at)
-		if until == 0 || until > end {
-			until = end
+	whole, sum := (end - at).Seconds(), 0.0
+	for at < end {
+		value, next := course.At(at)
+		if next == 0 || next > end {
+			next = end
 		}
-		sum += value * (until - at).Seconds()
-		at = until
+		sum += float64(value * (next - at).Seconds())
+		at = next
 	}
-	return tariff.Price{PerKWh: sum / to.Sub(from).Seconds(), Known: true}
+	return tariff.Price{PerKWh: sum / whole, Known: len(course) > 0}
 }

@@ -1,9 +1,12 @@
 package policy
 
 import (
+	"math"
 	"strings"
 	"testing"
+	"time"
 
+	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/internal/outcome"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/sim"
@@ -36,10 +39,10 @@ spec:
 
 func runTwoZones(t *testing.T, policy string) outcome.Energy {
 	t.Helper()
-	return *runScenario(t, twoZones, policy).Energy
+	return *runZones(t, policy, twoZones).Energy
 }
 
-func runScenario(t *testing.T, text, policy string) outcome.Policy {
+func runZones(t *testing.T, policy, text string) outcome.Policy {
 	t.Helper()
 	sc, err := scenario.Read("zones.yaml", []byte(text), nil)
 	if err != nil {
@@ -54,25 +57,6 @@ func runScenario(t *testing.T, text, policy string) outcome.Policy {
 		t.Fatal(err)
 	}
 	return r.Outcome(policy, 0, 0)
-}
-
-// TestARunningTaskFollowsCleanEnergy: a task of three hours begins in the north, whose energy
-// is the cleaner one on average over its time, moves once the rest of its work is cleaner in the south, and does not
-// come back.
-func TestARunningTaskFollowsCleanEnergy(t *testing.T) {
-	head, _, _ := strings.Cut(twoZones, "  taskKinds:")
-	long := head + `  workload:
-    pods: [{name: long, class: batch, cpu: 8, memory: 1Gi, arrival: 1s, runtime: 3h}]
-`
-	for policy, want := range map[string]int{"heats-1-grams": 1, "heats-1-dollars": 1, "heats-1": 0} {
-		p := runScenario(t, long, policy)
-		if p.Moves.Migrations != want || p.Pods.Completed != 1 {
-			t.Errorf("%s: %d migrations and %d completed, want %d and 1", policy, p.Moves.Migrations, p.Pods.Completed, want)
-		}
-	}
-	if moved, stayed := runScenario(t, long, "heats-1-grams").Energy.CarbonGrams, runScenario(t, long, "heats-1").Energy.CarbonGrams; !(moved < 0.7*stayed) {
-		t.Errorf("it emits %v g when it moves and %v g when it stays, want much less", moved, stayed)
-	}
 }
 
 // TestTasksFollowCheapOrCleanEnergy: the tasks take the same energy wherever they run; which
@@ -127,5 +111,61 @@ func TestNamesOfPricedPolicies(t *testing.T) {
 		if _, err := ByName(name); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: error %v, want one that says %q", name, err, says)
 		}
+	}
+}
+
+// TestRunningTasksFollowCleanEnergy has tasks of half an hour, some of which run when the
+// clean zone becomes the dirty one.
+func TestRunningTasksFollowCleanEnergy(t *testing.T) {
+	long := strings.Replace(twoZones, "{min: 1m, max: 2m}", "{min: 30m, max: 40m}", 1)
+	long = strings.Replace(long, "rate: 2/m", "rate: 12/h", 1)
+	still := runZones(t, "heats-1-grams", strings.Replace(long, "spec:\n", "spec:\n  rescheduling: {interval: 0s}\n", 1))
+	long = strings.Replace(long, "spec:\n", "spec:\n  rescheduling: {interval: 1m, residence: 1m}\n", 1)
+	moving, unpriced := runZones(t, "heats-1-grams", long), runZones(t, "heats-1", long)
+	if moving.Moves.Migrations == 0 || unpriced.Moves.Migrations != 0 || still.Moves.Migrations != 0 {
+		t.Errorf("%d migrations, %d where joules count alike, %d without rescheduling; want some, and none", moving.Moves.Migrations, unpriced.Moves.Migrations, still.Moves.Migrations)
+	}
+	if less := 100 * (1 - moving.Energy.CarbonGrams/still.Energy.CarbonGrams); !(less >= 2) { // most of it is of idle power, which goes on
+		t.Errorf("moves save %.1f %% of the carbon, want 2", less)
+	}
+}
+
+func TestThePriceOfATimeIsItsMean(t *testing.T) {
+	sc, err := scenario.Read("zones.yaml", []byte(twoZones), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := courses{tariff.Grams, sc}
+	for _, tc := range []struct {
+		zone        string
+		from, until time.Duration
+		want        tariff.Price
+	}{
+		{"north", 0, time.Hour, tariff.Price{PerKWh: 40, Known: true}},
+		{"north", 30 * time.Minute, 90 * time.Minute, tariff.Price{PerKWh: 220, Known: true}},
+		{"south", 45 * time.Minute, 105 * time.Minute, tariff.Price{PerKWh: 130, Known: true}},
+		{"south", 3 * time.Hour, 5 * time.Hour, tariff.Price{PerKWh: 40, Known: true}},
+		{"north", 2 * time.Hour, 2 * time.Hour, tariff.Price{PerKWh: 400, Known: true}},
+		{"east", 0, time.Hour, tariff.Price{}},
+	} {
+		if got := c.mean(tc.zone, sim.Epoch.Add(tc.from), sim.Epoch.Add(tc.until)); got.Known != tc.want.Known || !(math.Abs(got.PerKWh-tc.want.PerKWh) <= 1e-9) {
+			t.Errorf("%s from %v to %v: %+v, want %+v", tc.zone, tc.from, tc.until, got, tc.want)
+		}
+	}
+}
+
+// TestATaskWaitsUntilEnergyIsCleanerElsewhere: a task of three hours begins in the north, and
+// moves when the full hour makes the south cleaner: neither before, nor back.
+func TestATaskWaitsUntilEnergyIsCleanerElsewhere(t *testing.T) {
+	head, _, _ := strings.Cut(twoZones, "  taskKinds:")
+	long := head + `  workload:
+    pods: [{name: long, class: batch, cpu: 8, memory: 1Gi, arrival: 1s, runtime: 3h}]
+`
+	moved, stayed := runZones(t, "heats-1-grams", long), runZones(t, "heats-1", long)
+	if moved.Moves.Migrations != 1 || moved.Pods.Completed != 1 || stayed.Moves.Migrations != 0 {
+		t.Errorf("%d migrations, %d where joules count alike; want 1 and 0", moved.Moves.Migrations, stayed.Moves.Migrations)
+	}
+	if !(moved.Energy.CarbonGrams < 0.75*stayed.Energy.CarbonGrams) {
+		t.Errorf("it emits %v g when it moves and %v g when it stays, want much less", moved.Energy.CarbonGrams, stayed.Energy.CarbonGrams)
 	}
 }

@@ -43,6 +43,7 @@ func TestARealManagerIsFoundAndUnderstood(t *testing.T) {
 		t.Errorf("with another password: error %v, want %v", err, workqueue.ErrPassword)
 	}
 	watchWaiting(t, manager)
+	watchThroughPools(t, flow, found.Address, catalog, project)
 
 	host, port, err := net.SplitHostPort(found.Address)
 	if err != nil {

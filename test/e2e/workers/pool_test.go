@@ -136,9 +136,11 @@ func (b *poolBench) eventually(what string, check func() string) {
 // show tells how everything is.
 func (b *poolBench) show() string {
 	var text strings.Builder
-	if pool := b.pool(); pool != nil {
-		status, _ := json.MarshalIndent(pool.Status, "", " ")
-		fmt.Fprintf(&text, "WorkerPool: %s\n", status)
+	var pools v1alpha1.WorkerPoolList
+	_ = b.List(context.WithoutCancel(b.Context()), &pools, client.InNamespace(space))
+	for i := range pools.Items {
+		status, _ := json.MarshalIndent(pools.Items[i].Status, "", " ")
+		fmt.Fprintf(&text, "WorkerPool %s: %s\n", pools.Items[i].Name, status)
 	}
 	var pods corev1.PodList
 	_ = b.List(context.WithoutCancel(b.Context()), &pods, client.InNamespace(space))
@@ -203,12 +205,13 @@ func (b *poolBench) autoscale() (requests *kit.Ledger) {
 	return requests
 }
 
-// startPool makes a pool for the manager at the address.
-func (b *poolBench) startPool(address string) {
+// startPool makes a pool for the workers of a manager.
+func (b *poolBench) startPool(name string, manager v1alpha1.WorkQueueManager) {
 	b.Helper()
 	second := func(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Second} }
-	b.make(&v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "flow"}, Spec: v1alpha1.WorkerPoolSpec{
-		Manager:  v1alpha1.WorkQueueManager{Address: &address, PasswordSecret: &v1alpha1.SecretKey{Name: "makeflow", Key: "password"}, Timeout: second(10), GoneAfter: second(6)},
+	manager.PasswordSecret, manager.Timeout, manager.GoneAfter = &v1alpha1.SecretKey{Name: "makeflow", Key: "password"}, second(10), second(6)
+	b.make(&v1alpha1.WorkerPool{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: name}, Spec: v1alpha1.WorkerPoolSpec{
+		Manager:  manager,
 		Worker:   v1alpha1.WorkerShape{NodeFleet: "batch", IdleTimeout: second(2), DrainTimeout: second(600)},
 		Template: runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"worker","image":"cctools"}]}}`)},
 		Limits:   v1alpha1.WorkerLimits{Max: 4},
@@ -216,15 +219,16 @@ func (b *poolBench) startPool(address string) {
 	}})
 }
 
-func (b *poolBench) pool() *v1alpha1.WorkerPool {
+func (b *poolBench) pool(name string) *v1alpha1.WorkerPool {
+	b.Helper()
 	pool := &v1alpha1.WorkerPool{}
-	if err := b.Get(context.WithoutCancel(b.Context()), client.ObjectKey{Namespace: space, Name: "flow"}, pool); err != nil {
-		return nil
+	if err := b.Get(context.WithoutCancel(b.Context()), client.ObjectKey{Namespace: space, Name: name}, pool); err != nil {
+		b.Fatal(err)
 	}
 	return pool
 }
 
-// makeflow starts the workflow, and returns its folder, its ledger, the manager's address and
+// startStages starts the workflow, and returns its folder, its ledger, the manager's address and
 // what ends with it.
 func startStages(t *testing.T, password string) (dir, ledger, address string, outputs []string, ended <-chan struct{}) {
 	t.Helper()
@@ -240,67 +244,107 @@ func startStages(t *testing.T, password string) (dir, ledger, address string, ou
 	return dir, ledger, net.JoinHostPort("127.0.0.1", port), outputs, ended
 }
 
-// watched is what was seen of a manager until it ended.
-type watched struct {
-	last workqueue.Queue
-	peak int64
-}
-
-// watch asks the manager until the workflow has ended.
-func watch(t *testing.T, address, password string, ended <-chan struct{}) (w watched) {
-	t.Helper()
-	manager := &workqueue.Client{Address: address, Password: password, Timeout: 5 * time.Second}
-	deadline := time.After(patience)
-	for tick := time.Tick(poll); ; {
-		select {
-		case <-ended:
-			return w
-		case <-deadline:
-			t.Error("the workflow does not end")
-			return w
-		case <-tick:
-		}
-		queue, err := manager.Queue(t.Context())
-		if err != nil {
-			continue // before it has begun, and when it has just ended
-		}
-		w.peak = max(w.peak, queue.Workers)
-		w.last = queue
-	}
-}
-
-// TestAWorkflowRunsOnAPoolThatGrowsAndDrains: real makeflow, manager and workers; the pods that
+// TestWorkflowsRunOnPoolsThatGrowAndDrain: real makeflow, manager and workers; the pods that
 // the workers stand for are made and drained by the autoscaler, and their machines bought and
 // given back by a NodeFleet.
-func TestAWorkflowRunsOnAPoolThatGrowsAndDrains(t *testing.T) {
+func TestWorkflowsRunOnPoolsThatGrowAndDrain(t *testing.T) {
 	const password = "not a secret either\n"
 	b := newPoolBench(t, password)
 	b.fleet()
 	requests := b.autoscale()
-	dir, ledger, address, outputs, ended := startStages(t, password)
-	b.startPool(address)
+	t.Run("three stages, at an address", func(t *testing.T) {
+		b := b.in(t)
+		dir, ledger, address, outputs, ended := startStages(t, password)
+		b.startPool("flow", v1alpha1.WorkQueueManager{Address: &address})
+		w := b.watch("flow", password, ended)
+		checkOutputs(t, dir, outputs)
+		checkAll(t, dir)
+		checkLedger(t, ledger, outputs)
+		if w.peak < 2 || w.drained < 1 || w.started < 3 {
+			t.Errorf("%d workers, %d of them drained before the end, at most %d at once; want at least 3, 1 and 2", w.started, w.drained, w.peak)
+		}
+		b.checkLearned()
+		b.expectAllGone()
+	})
+	t.Run("BLAST, found at a catalog server", func(t *testing.T) {
+		const project = "blast.e2e"
+		b, catalog := b.in(t), startCatalog(t)
+		dir, ledger, outputs, ended, cuts := startBLAST(t, password, catalog, project)
+		b.startPool("blast", v1alpha1.WorkQueueManager{Catalog: &v1alpha1.WorkQueueCatalog{Servers: []string{catalog}, Project: project}})
+		w := b.watch("blast", password, ended)
+		checkOutputs(t, dir, outputs)
+		checkHits(t, filepath.Join(dir, "hits"), cuts)
+		checkLedger(t, ledger, outputs)
+		if w.started < 2 {
+			t.Errorf("%d workers for %d searches, want at least 2", w.started, parts)
+		}
+		b.expectAllGone()
+	})
+	if _, forbade := requests.Read(); len(forbade) > 0 {
+		t.Errorf("forbidden: %v", forbade)
+	}
+}
+
+// in is the bench in a subtest.
+func (b *poolBench) in(t *testing.T) *poolBench {
+	sub := *b
+	sub.T = t
+	return &sub
+}
+
+// watched is what was seen of a workflow.
+type watched struct {
+	peak             int64
+	started, drained int // workers, and those that had left before the end
+}
+
+// watch asks the manager of a pool until its workflow has ended, and checks that it has lost no
+// worker.
+func (b *poolBench) watch(pool, password string, ended <-chan struct{}) (w watched) {
+	b.Helper()
 	began := time.Now()
-	w := watch(t, address, password, ended)
-	started, drained := b.shim.count()
-	t.Logf("the workflow took %v; %d workers, %d of them drained before its end, at most %d at once", time.Since(began).Round(time.Second), started, drained, w.peak)
-	if t.Failed() {
-		t.Fatal(b.show())
+	startedBefore, drainedBefore := b.shim.count()
+	var last workqueue.Queue
+	deadline := time.After(patience)
+	for tick, over := time.Tick(poll), false; !over; {
+		select {
+		case <-ended:
+			over = true
+		case <-deadline:
+			b.Fatalf("the workflow does not end: %s", b.show())
+		case <-tick:
+		}
+		status := b.pool(pool).Status.Queue // where the autoscaler found it
+		if status == nil || over {
+			continue
+		}
+		manager := &workqueue.Client{Address: status.Address, Password: password, Timeout: 5 * time.Second}
+		queue, err := manager.Queue(b.Context())
+		if err != nil {
+			continue // before it has begun, and when it has just ended
+		}
+		w.peak = max(w.peak, queue.Workers)
+		last = queue
 	}
-	checkOutputs(t, dir, ledger, outputs)
-	if w.last.WorkersLost != 0 {
-		t.Errorf("the manager has lost %d workers, want none", w.last.WorkersLost)
+	w.started, w.drained = b.shim.count()
+	w.started, w.drained = w.started-startedBefore, w.drained-drainedBefore
+	b.Logf("the workflow took %v; %d workers, %d of them drained before its end, at most %d at once", time.Since(began).Round(time.Second), w.started, w.drained, w.peak)
+	if last.WorkersLost != 0 || last.Done == 0 {
+		b.Errorf("the manager has lost %d workers and done %d tasks, want none and some: %s", last.WorkersLost, last.Done, b.show())
 	}
-	if w.peak < 2 || drained < 1 || started < 3 {
-		t.Errorf("%d workers, %d of them drained before the end, at most %d at once; want at least 3, 1 and 2", started, drained, w.peak)
-	}
-	b.checkLearned()
+	return w
+}
+
+// expectAllGone waits until workers and their machines have followed the manager.
+func (b *poolBench) expectAllGone() {
+	b.Helper()
 	b.eventually("workers and their machines are gone after the manager", func() string {
 		var pods corev1.PodList
 		var nodes corev1.NodeList
-		if err := b.List(t.Context(), &pods, client.InNamespace(space)); err != nil {
+		if err := b.List(b.Context(), &pods, client.InNamespace(space)); err != nil {
 			return err.Error()
 		}
-		if err := b.List(t.Context(), &nodes); err != nil {
+		if err := b.List(b.Context(), &nodes); err != nil {
 			return err.Error()
 		}
 		if len(pods.Items)+len(nodes.Items)+b.shim.left() > 0 {
@@ -308,19 +352,21 @@ func TestAWorkflowRunsOnAPoolThatGrowsAndDrains(t *testing.T) {
 		}
 		return ""
 	})
-	if _, forbade := requests.Read(); len(forbade) > 0 {
-		t.Errorf("forbidden: %v", forbade)
-	}
 }
 
-// checkOutputs checks that the workflow made all that it should, and that each task ran once.
-func checkOutputs(t *testing.T, dir, ledger string, outputs []string) {
+// checkOutputs checks that a workflow made all that it should.
+func checkOutputs(t *testing.T, dir string, outputs []string) {
 	t.Helper()
 	for _, name := range outputs {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Errorf("an output is missing: %v", err)
 		}
 	}
+}
+
+// checkAll checks what the workflow of three stages made in the end.
+func checkAll(t *testing.T, dir string) {
+	t.Helper()
 	var want strings.Builder
 	for i := range reduce { // three heads of the parts are 1, 2 and 3 lines; sum i adds i
 		fmt.Fprintln(&want, 6+i)
@@ -328,13 +374,18 @@ func checkOutputs(t *testing.T, dir, ledger string, outputs []string) {
 	if all, err := os.ReadFile(filepath.Join(dir, "all")); err != nil || string(all) != want.String() {
 		t.Errorf("the workflow made %q (%v), want %q", all, err, want.String())
 	}
+}
+
+// checkLedger checks that each task ran once.
+func checkLedger(t *testing.T, ledger string, outputs []string) {
+	t.Helper()
 	text, err := os.ReadFile(ledger)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ran := strings.Fields(string(text))
 	slices.Sort(ran)
-	slices.Sort(outputs)
+	outputs = slices.Sorted(slices.Values(outputs))
 	if !slices.Equal(ran, outputs) {
 		t.Errorf("tasks that ran: %v, want each once: %v", ran, outputs)
 	}
@@ -343,7 +394,7 @@ func checkOutputs(t *testing.T, dir, ledger string, outputs []string) {
 // checkLearned checks what the pool says it has learned.
 func (b *poolBench) checkLearned() {
 	b.Helper()
-	pool := b.pool()
+	pool := b.pool("flow")
 	status, _ := json.MarshalIndent(pool.Status, "", " ")
 	i := slices.IndexFunc(pool.Status.Categories, func(c v1alpha1.TaskCategory) bool { return c.Name == "split" })
 	if i < 0 {

@@ -50,6 +50,7 @@ type adapter struct {
 	queries string // where PromQL is answered without authentication
 	address string // where it serves, with authentication
 	web     *web   // what it scrapes
+	kubelet *kubelet
 }
 
 var shared adapter
@@ -83,7 +84,7 @@ func (a *adapter) begin(t *testing.T, s *kit.Site) error {
 	if a.dir, err = os.MkdirTemp("", "adapter"); err != nil {
 		return err
 	}
-	for _, file := range []string{"namespace.yaml", "rbac.yaml", "configuration.yaml"} {
+	for _, file := range []string{"namespace.yaml", "server/rbac.yaml", "server/configuration.yaml"} {
 		for _, object := range kit.Objects(t, "../../../manifests/adapter/"+file) {
 			if err := s.Client.Create(ctx, object); err != nil {
 				return fmt.Errorf("make %s: %w", object.GetName(), err)
@@ -91,6 +92,9 @@ func (a *adapter) begin(t *testing.T, s *kit.Site) error {
 		}
 	}
 	a.web = newWeb()
+	if a.kubelet, err = newKubelet(a.dir); err != nil {
+		return err
+	}
 	o, err := a.options(s)
 	if err != nil {
 		return err
@@ -130,6 +134,8 @@ func (a *adapter) options(s *kit.Site) (app.Options, error) {
 	if err := os.WriteFile(o.Configuration, []byte(a.web.configuration()), 0o600); err != nil {
 		return o, err
 	}
+	o.Kubelets.CAFile, o.Kubelets.TokenFile = a.kubelet.authorities, a.kubelet.token
+	o.Scrape.Interval = time.Second
 	port, err := freePort()
 	if err != nil {
 		return o, err
@@ -170,5 +176,6 @@ func (a *adapter) stop() {
 	a.cancel()
 	a.running.Wait()
 	a.web.stop()
+	a.kubelet.Close()
 	_ = os.RemoveAll(a.dir)
 }

@@ -197,11 +197,13 @@ func (b *bench) deployment(pods int32, change ...func(*corev1.PodTemplateSpec)) 
 }
 
 // job makes a Job named work of one pod, and waits until that runs.
-func (b *bench) job() corev1.Pod {
+func (b *bench) job(change ...func(*corev1.PodTemplateSpec)) corev1.Pod {
 	b.Helper()
 	b.make(&batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "work"},
-		Spec:       batchv1.JobSpec{BackoffLimit: new(int32(0)), PodReplacementPolicy: new(batchv1.Failed), Template: b.template(corev1.RestartPolicyNever)},
+		Spec: batchv1.JobSpec{
+			BackoffLimit: new(int32(0)), PodReplacementPolicy: new(batchv1.Failed), Template: b.template(corev1.RestartPolicyNever, change...),
+		},
 	})
 	return b.running(1)[0]
 }

@@ -1,7 +1,7 @@
 // Command karpenter plans with Karpenter's own provisioning scheduler, called as a
 // library, on the pods and flavors that `supercargo plan` reads, and prints JSON of
-// the same shape. It is a module of its own, so that Supercargo does not depend on
-// Karpenter.
+// the same shape. With -drain it empties a node with Karpenter's own terminator instead.
+// It is a module of its own, so that Supercargo does not depend on Karpenter.
 package main
 
 import (
@@ -21,10 +21,16 @@ import (
 func main() {
 	pods := flag.String("pods", "", "file of pods")
 	flavors := flag.String("flavors", "", "file of machines that can be bought")
+	node := flag.String("drain", "", "node to drain in the cluster of -kubeconfig, in the place of planning")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *pods, *flavors, os.Stdout)
+	var err error
+	if *node != "" {
+		err = drain(ctx, *node, os.Stdout)
+	} else {
+		err = run(ctx, *pods, *flavors, os.Stdout)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "karpenter:", err)

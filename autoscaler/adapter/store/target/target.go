@@ -1,5 +1,5 @@
-// Package target says what is scraped: the targets that are given, and those that pods and
-// Services announce by the usual annotations. It is pure; package discovery watches the
+// Package target says what is scraped: the targets that are given, those that pods and
+// Services announce by the usual annotations, and kubelets. It is pure; package discovery watches the
 // cluster for it.
 package target
 
@@ -31,7 +31,11 @@ const (
 const (
 	PodsJob     = "pods"
 	ServicesJob = "services"
+	KubeletsJob = "kubelets"
 )
+
+// KubeletSeries are taken of what a kubelet shows: the CPU time of pods, one series each.
+var KubeletSeries = []string{"pod_cpu_usage_seconds_total"}
 
 // Job is what its targets have in common.
 type Job struct {
@@ -44,6 +48,8 @@ type Job struct {
 	CAFile             string
 	InsecureSkipVerify bool
 	BearerTokenFile    string
+	// Only are the metrics that are kept of what targets show; none keeps all.
+	Only []string
 }
 
 // Target is one place to scrape.
@@ -112,6 +118,29 @@ func Discover(pods []*corev1.Pod, services []*corev1.Service, ends []*discoveryv
 	slices.Sort(d.found.Faults)
 	d.found.Faults = slices.Compact(d.found.Faults)
 	return d.found
+}
+
+// Kubelets returns where the kubelets of nodes show what pods use, in the order of the nodes'
+// names. Nodes that do not say where their kubelet is have none. The argument is not changed.
+func Kubelets(nodes []*corev1.Node) []Target {
+	var targets []Target
+	for _, node := range ordered(nodes, func(n *corev1.Node) string { return n.Name }) {
+		port, host := node.Status.DaemonEndpoints.KubeletEndpoint.Port, ""
+		for _, kind := range []corev1.NodeAddressType{corev1.NodeInternalIP, corev1.NodeInternalDNS, corev1.NodeHostName} {
+			for _, a := range node.Status.Addresses {
+				if host == "" && a.Type == kind {
+					host = a.Address
+				}
+			}
+		}
+		if port > 0 && host != "" {
+			targets = append(targets, Target{
+				Job: KubeletsJob, Address: net.JoinHostPort(host, strconv.Itoa(int(port))), Path: "/metrics/resource", Scheme: "https",
+				Labels: map[string]string{"node": node.Name},
+			})
+		}
+	}
+	return targets
 }
 
 // ordered returns the objects in the order of their names.

@@ -155,3 +155,28 @@ func TestNoMoreIsScrapedThanMayBeWhateverTheOrder(t *testing.T) {
 		}
 	})
 }
+
+func TestKubeletsAreScrapedWhereTheirNodesSayThatTheyAre(t *testing.T) {
+	node := func(name string, port int32, addresses ...corev1.NodeAddress) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		n.Status.Addresses, n.Status.DaemonEndpoints.KubeletEndpoint.Port = addresses, port
+		return n
+	}
+	at := func(kind corev1.NodeAddressType, address string) corev1.NodeAddress {
+		return corev1.NodeAddress{Type: kind, Address: address}
+	}
+	of := func(name, address string) Target {
+		return Target{Job: KubeletsJob, Address: address, Path: "/metrics/resource", Scheme: "https", Labels: map[string]string{"node": name}}
+	}
+	got := Kubelets([]*corev1.Node{
+		node("six", 10250, at(corev1.NodeHostName, "six"), at(corev1.NodeInternalIP, "fd00::6")),
+		node("four", 10250, at(corev1.NodeExternalIP, "192.0.2.4"), at(corev1.NodeInternalIP, "10.0.0.4"), at(corev1.NodeInternalIP, "fd00::4")),
+		node("named", 443, at(corev1.NodeHostName, "named.example")),
+		node("nowhere", 10250, at(corev1.NodeExternalIP, "192.0.2.5")),
+		node("silent", 0, at(corev1.NodeInternalIP, "10.0.0.5")),
+	})
+	want := []Target{of("four", "10.0.0.4:10250"), of("named", "named.example:443"), of("six", "[fd00::6]:10250")}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

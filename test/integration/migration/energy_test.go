@@ -1,0 +1,294 @@
+package migration
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/descheduler/mover"
+	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/playground"
+)
+
+// newEnergyBench returns a bench of two nodes: the first is fast and draws 40 W for any
+// pod, the second takes a fifth longer, draws 17 W, and is of the given architecture. It is
+// closed until open is called.
+func newEnergyBench(t *testing.T, name, arch string) *bench {
+	t.Helper()
+	b := newEmptyBench(t, name)
+	b.typed(0, "amd64", 2000, 50)
+	b.typed(1, arch, 1000, 60)
+	b.agents = startAgents(b)
+	b.cordon(1, true)
+	return b
+}
+
+// typed makes a node of a machine type of its own, and a profile of that.
+func (b *bench) typed(i int, arch string, joules, seconds float64) {
+	b.Helper()
+	machineType := b.node(i) + "-type"
+	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated, v1alpha1.BackendRestart}, Arch: arch, Restore: true}
+	err := playground.CreateNodes(b.Context(), b.site.Playground.Client(), []playground.NodeSpec{{
+		Name: b.node(i), CPU: "8", Memory: "32Gi", MachineType: machineType,
+		Labels:      map[string]string{benchLabel: b.name, corev1.LabelArchStable: arch},
+		Annotations: map[string]string{v1alpha1.AnnotationCapability: can.Encode()},
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	of := func(v float64) profile.Model {
+		return profile.Model{Terms: []profile.Term{profile.One}, Coefficients: []float64{v}, Range: profile.Range{
+			Most: profile.Size{MilliCPU: 8000, MemoryBytes: 32 << 30}, LeastValue: v, MostValue: v,
+		}}
+	}
+	models := profile.Profile{Energy: of(joules), Runtime: of(seconds)}.Object(time.Now(), "")
+	p := &v1alpha1.MachineProfile{
+		ObjectMeta: metav1.ObjectMeta{Name: machineType}, Spec: v1alpha1.MachineProfileSpec{MachineType: machineType, Models: models},
+	}
+	b.make(p)
+	b.Cleanup(func() {
+		if err := b.Delete(context.WithoutCancel(b.Context()), p); err != nil {
+			b.Error(err)
+		}
+	})
+}
+
+func (b *bench) cordon(i int, closed bool) {
+	b.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, closed)
+	if err := b.Patch(b.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: b.node(i)}}, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// says gives a pod an annotation.
+func says(key, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Annotations[key] = value }
+}
+
+// works makes Jobs of one pod each, of a CPU and 100 h unless changed, waits until all of
+// them run, and opens the second node. All but those named young have been there for an
+// hour.
+func (b *bench) works(jobs map[string]func(*corev1.Pod), young ...string) {
+	b.Helper()
+	for _, name := range slices.Sorted(maps.Keys(jobs)) {
+		pod := b.template(says(v1alpha1.AnnotationRuntime, "100h"), func(p *corev1.Pod) {
+			p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("64Mi"),
+			}
+		}, jobs[name])
+		b.make(&batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: name},
+			Spec: batchv1.JobSpec{
+				BackoffLimit: new(int32(0)), PodReplacementPolicy: new(batchv1.Failed),
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec},
+			},
+		})
+	}
+	for _, p := range b.running(len(jobs)) {
+		if slices.Contains(young, p.Labels[batchv1.JobNameLabel]) {
+			continue
+		}
+		before := p.DeepCopy()
+		p.Status.StartTime = new(metav1.NewTime(time.Now().Add(-time.Hour)))
+		if err := b.Status().Patch(b.Context(), &p, client.MergeFrom(before)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.cordon(1, false)
+}
+
+// thrifty has energy alone count, and moves decided about each second.
+func thrifty(o *app.Options) {
+	e := &o.Consolidation.Energy
+	e.Mode, e.Interval, e.Weight = mover.Act, time.Second, 1
+}
+
+// moved waits until a pod of each of the Jobs has been moved to the second node, and
+// returns their Migrations by the names of the Jobs.
+func (b *bench) moved(jobs ...string) map[string]v1alpha1.Migration {
+	b.Helper()
+	var found map[string]v1alpha1.Migration
+	b.eventually(fmt.Sprintf("the pods of %v have moved", jobs), func() string {
+		found = map[string]v1alpha1.Migration{}
+		for _, m := range b.migrations() {
+			if m.Status.Phase == v1alpha1.MigrationSucceeded {
+				found[b.jobOf(&m)] = m
+			}
+		}
+		for _, job := range jobs {
+			if _, ok := found[job]; !ok {
+				return fmt.Sprintf("%v have", slices.Sorted(maps.Keys(found)))
+			}
+		}
+		return ""
+	})
+	return found
+}
+
+// jobOf is the Job whose pod a migration moves.
+func (b *bench) jobOf(m *v1alpha1.Migration) string {
+	name := m.Spec.PodName // that of the Job and a hyphen before what makes it unique
+	if m.Status.Plan != nil {
+		name = cmp.Or(name, m.Status.Plan.RestoredPod)
+	}
+	job, _, _ := strings.Cut(name, "-")
+	return job
+}
+
+// noneFailed checks that each Job has one pod, and has counted no failure.
+func (b *bench) noneFailed() {
+	b.Helper()
+	b.eventually("all Jobs are as they were", func() string {
+		var jobs batchv1.JobList
+		if err := b.List(b.Context(), &jobs, client.InNamespace(b.name)); err != nil {
+			return err.Error()
+		}
+		for _, j := range jobs.Items {
+			if j.Status.Active != 1 || j.Status.Failed != 0 || j.Status.Terminating != nil && *j.Status.Terminating != 0 {
+				return fmt.Sprintf("Job %s has status %+v", j.Name, j.Status)
+			}
+		}
+		if n := len(b.pods()); n != len(jobs.Items) {
+			return fmt.Sprintf("%d pods of %d Jobs", n, len(jobs.Items))
+		}
+		return ""
+	})
+}
+
+// told returns what was said about pods, by reason.
+func (b *bench) told(reason string) (notes []string) {
+	b.Helper()
+	var list eventsv1.EventList
+	if err := b.List(b.Context(), &list, client.InNamespace(b.name)); err != nil {
+		b.Fatal(err)
+	}
+	for _, e := range list.Items {
+		if e.Reason == reason && e.Regarding.Kind == "Pod" {
+			notes = append(notes, e.Note)
+		}
+	}
+	return notes
+}
+
+func TestPodsGoWhereTheRestOfTheirWorkTakesLessEnergyAndOthersStay(t *testing.T) {
+	t.Parallel()
+	b := newEnergyBench(t, "thrift", "amd64")
+	b.works(map[string]func(*corev1.Pod){
+		"goes":   func(*corev1.Pod) {},
+		"wants":  says(v1alpha1.AnnotationEnergyWeight, "1"),
+		"hurry":  says(v1alpha1.AnnotationEnergyWeight, "0"),
+		"ends":   says(v1alpha1.AnnotationRuntime, "1h1m"), // a minute is left of it, and it might have to begin anew
+		"never":  says(v1alpha1.AnnotationMigration, v1alpha1.MigrationNever),
+		"serves": func(p *corev1.Pod) { p.Labels = map[string]string{v1alpha1.LabelClass: "service"} },
+		"young":  func(*corev1.Pod) {},
+	}, "young")
+	b.deschedule(thrifty)
+	for job, m := range b.moved("goes", "wants") {
+		if m.Spec.TargetNode != b.node(1) || m.Spec.Method != v1alpha1.MethodCheckpoint || m.Annotations[v1alpha1.AnnotationRequestedBy] != drain.Descheduler {
+			t.Errorf("the pod of %s has moved by %+v, asked for by %q", job, m.Spec, m.Annotations[v1alpha1.AnnotationRequestedBy])
+		}
+		checkSteps(t, &m, checkpointSteps)
+	}
+	b.noneFailed()
+	for _, p := range b.running(7) {
+		job := p.Labels[batchv1.JobNameLabel]
+		if to := map[bool]string{true: b.node(1), false: b.node(0)}[job == "goes" || job == "wants"]; p.Spec.NodeName != to {
+			t.Errorf("the pod of %s is on %s, want %s", job, p.Spec.NodeName, to)
+		}
+	}
+	b.eventually("it is said why", func() string {
+		notes := b.told("Moving")
+		for _, note := range notes {
+			if !strings.Contains(note, "to node "+b.node(1)) || !strings.Contains(note, " J ") {
+				return note
+			}
+		}
+		return gocmp.Diff(2, len(notes))
+	})
+	if n := len(b.migrations()); n != 2 {
+		t.Errorf("%d Migrations were made, want one for each pod that goes", n)
+	}
+}
+
+// The budget is one pod: they go one after the other, and none of them goes back.
+func TestNoMorePodsAreOnTheirWayThanTheBudgetAllowsAndNoneGoesTwice(t *testing.T) {
+	t.Parallel()
+	b := newEnergyBench(t, "budget", "amd64")
+	stay := func(*corev1.Pod) {}
+	b.works(map[string]func(*corev1.Pod){"a": stay, "b": stay, "c": stay, "d": stay})
+	most := 0
+	b.meanwhile = func() {
+		moving := 0
+		for _, m := range b.migrations() {
+			if condition(&m, v1alpha1.MigrationFinished).Status != metav1.ConditionTrue {
+				moving++
+			}
+		}
+		most = max(most, moving)
+	}
+	b.deschedule(thrifty, func(o *app.Options) {
+		o.Consolidation.MaxPods, o.Consolidation.Residence = 1, time.Second
+	})
+	b.moved("a", "b", "c", "d")
+	b.noneFailed()
+	if most != 1 {
+		t.Errorf("%d pods were on their way at once, want 1", most)
+	}
+	if n := len(b.migrations()); n != 4 { // the first had all the time that the others took to go back
+		t.Errorf("%d Migrations were made of four pods", n)
+	}
+}
+
+func TestOnlyWhoMayBeStartedAnewGoesToAnotherArchitecture(t *testing.T) {
+	t.Parallel()
+	b := newEnergyBench(t, "arch", "arm64")
+	b.works(map[string]func(*corev1.Pod){
+		"state": func(*corev1.Pod) {},
+		"anew":  says(v1alpha1.AnnotationMigration, v1alpha1.MigrationRestart),
+	})
+	b.deschedule(thrifty)
+	m := b.moved("anew")["anew"]
+	if m.Spec.Method != v1alpha1.MethodRestart || m.Spec.TargetNode != b.node(1) {
+		t.Errorf("it has moved by %+v", m.Spec)
+	}
+	checkSteps(t, &m, restartSteps)
+	b.noneFailed()
+	if n := len(b.migrations()); n != 1 {
+		t.Errorf("%d Migrations were made: the state of a pod cannot go to another architecture", n)
+	}
+}
+
+func TestWhatIsObservedIsSaidAndNothingMoves(t *testing.T) {
+	t.Parallel()
+	b := newEnergyBench(t, "observe", "amd64")
+	b.works(map[string]func(*corev1.Pod){"stays": func(*corev1.Pod) {}})
+	b.deschedule(thrifty, func(o *app.Options) { o.Consolidation.Energy.Mode = mover.Observe })
+	b.eventually("it is said what would be done", func() string {
+		if notes := b.told("WouldMove"); len(notes) != 1 || !strings.Contains(notes[0], "to node "+b.node(1)) {
+			return fmt.Sprintf("%q", notes)
+		}
+		return ""
+	})
+	if n := len(b.migrations()); n != 0 {
+		t.Errorf("%d Migrations were made", n)
+	}
+}

@@ -1,0 +1,160 @@
+// Command replicaperf measures what many ReplicaPolicies cost one autoscaler: CPU,
+// memory, looks and writes, and prints JSON. The API server is a real one, measurements
+// come from a server that speaks Prometheus' API, and the autoscaler is the program
+// itself. Pods are there as objects alone: nothing runs.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+// Summary is what is printed.
+type Summary struct {
+	Policies int `json:"policies"`
+	Pods     int `json:"pods"`
+	// IntervalSeconds is the control interval: each policy looks ten times in it.
+	IntervalSeconds float64 `json:"intervalSeconds"`
+	MeasuredSeconds float64 `json:"measuredSeconds"`
+	// Cores is CPU time of the autoscaler over the time measured.
+	Cores float64 `json:"cores"`
+	// PeakMemoryMiB is the most resident memory since it began.
+	PeakMemoryMiB float64 `json:"peakMemoryMiB"`
+	// LooksPerSecond, QueriesPerSecond, ScalingsPerSecond and StatusWritesPerSecond are of
+	// all policies.
+	LooksPerSecond        float64 `json:"looksPerSecond"`
+	QueriesPerSecond      float64 `json:"queriesPerSecond"`
+	ScalingsPerSecond     float64 `json:"scalingsPerSecond"`
+	StatusWritesPerSecond float64 `json:"statusWritesPerSecond"`
+	// DecisionMicroseconds is the mean time of a law for a decision.
+	DecisionMicroseconds float64 `json:"decisionMicroseconds"`
+	// Missing is looks without all measurements, in the time measured.
+	Missing float64 `json:"missing"`
+}
+
+type options struct {
+	binary         string
+	policies       int
+	interval, last time.Duration
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.binary, "binary", "bin/autoscaler", "autoscaler")
+	flag.IntVar(&o.policies, "policies", 1000, "how many policies")
+	flag.DurationVar(&o.interval, "interval", 250*time.Second, "control interval; each policy looks ten times in it")
+	flag.DurationVar(&o.last, "lasts", 2*time.Minute, "for how long to measure")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, o)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "replicaperf:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (err error) {
+	binary, err := filepath.Abs(o.binary)
+	if err != nil {
+		return err
+	}
+	site, err := kit.NewSites(playground.Options{NoControllerManager: true, NoScheduler: true, NoKwok: true}).Get()
+	if err != nil {
+		return fmt.Errorf("start the control plane: %w", err)
+	}
+	defer func() { err = errors.Join(err, site.Stop()) }()
+	source := newSource()
+	defer source.Close()
+	fmt.Fprintf(os.Stderr, "making %d services\n", o.policies)
+	if err := populate(ctx, site.Client, o.policies, o.interval); err != nil {
+		return err
+	}
+	metrics, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, binary, "--kubeconfig", site.KubeconfigPath(), "--leader-elect=false", "--metrics-url", source.URL,
+		"--metrics-bind-address", metrics, "--health-probe-bind-address", "0")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	log, err := os.CreateTemp("", "replicaperf-*.log")
+	if err != nil {
+		return err
+	}
+	cmd.Stdout, cmd.Stderr = log, log
+	fmt.Fprintf(os.Stderr, "starting the autoscaler, which logs to %s\n", log.Name())
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait() // ended by the signal
+	}()
+	summary, err := measure(ctx, o, cmd.Process.Pid, metrics, source)
+	if err != nil {
+		return err
+	}
+	out := json.NewEncoder(os.Stdout)
+	out.SetIndent("", "  ")
+	return out.Encode(summary)
+}
+
+// measure waits until every policy has been looked at, and for another look at half of
+// them, and then takes the difference of two readings.
+func measure(ctx context.Context, o options, pid int, metrics string, source *source) (*Summary, error) {
+	fmt.Fprintln(os.Stderr, "waiting for the first looks")
+	for deadline := time.Now().Add(5 * time.Minute); ; {
+		r, err := read(ctx, pid, metrics, source)
+		if err == nil && r.looks >= float64(o.policies)*3/2 {
+			break
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("wait for the first looks: %v of them, %w", r.looks, err)
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
+	fmt.Fprintf(os.Stderr, "measuring for %v\n", o.last)
+	before, err := read(ctx, pid, metrics, source)
+	if err != nil {
+		return nil, err
+	}
+	if err := sleep(ctx, o.last); err != nil {
+		return nil, err
+	}
+	after, err := read(ctx, pid, metrics, source)
+	if err != nil {
+		return nil, err
+	}
+	seconds := after.at.Sub(before.at).Seconds()
+	looks := after.looks - before.looks
+	return &Summary{
+		Policies: o.policies, Pods: o.policies * podsOfEach, IntervalSeconds: o.interval.Seconds(), MeasuredSeconds: seconds,
+		Cores: (after.cpu - before.cpu).Seconds() / seconds, PeakMemoryMiB: after.peakMiB,
+		LooksPerSecond: looks / seconds, QueriesPerSecond: float64(after.queries-before.queries) / seconds,
+		ScalingsPerSecond: (after.scalings - before.scalings) / seconds, StatusWritesPerSecond: (after.writes - before.writes) / seconds,
+		DecisionMicroseconds: 1e6 * (after.deciding - before.deciding) / looks, Missing: after.missing - before.missing,
+	}, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
