@@ -442,7 +442,7 @@ type ReplicaMetrics struct {
 
 // MetricPreset names queries for well-known metrics.
 type MetricPreset struct {
-	// name is that of the preset: ingress-nginx, nginx or container-cpu.
+	// name is that of the preset: ingress-nginx, nginx, container-cpu or pod-usage.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required

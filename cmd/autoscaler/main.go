@@ -29,7 +29,7 @@ func newCommand() *cobra.Command {
 	metrics := source.Config{Name: source.Default}
 	cmd := &cobra.Command{
 		Use:   "autoscaler",
-		Short: "Keep NodeFleets, which buy the cheapest machines and give back those not worth their price, and ReplicaPolicies, which give services the replicas they need",
+		Short: "Keep NodeFleets, which buy the cheapest machines and give back those not worth their price, ReplicaPolicies, which give services the replicas they need, and WorkerPools, which give a Work Queue its workers",
 		Example: `  # In the cluster, or with the kubeconfig that kubectl uses
   autoscaler
 

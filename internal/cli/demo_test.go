@@ -111,6 +111,23 @@ func TestDemoTableSetsTheProfilesSideBySide(t *testing.T) {
 	}
 }
 
+func TestABillIsComparedOnlyForTheSameWork(t *testing.T) {
+	for _, tc := range []struct {
+		never     int
+		want, not string
+	}{
+		{0, "cost $40.00/h (-75 %).", "too busy"},
+		{10, "cost $40.00/h (-75 %).", "too busy"}, // 5 %
+		{11, "not to be compared with the $40.00/h of the fixed cluster, for 11 of 200 pods", "%)"},
+		{200, "for 200 of 200 pods", "%)"},
+	} {
+		r := demoFleet{PodsBound: 200 - tc.never, PodsNeverBound: tc.never, DollarsPerHour: 10, FixedDollarsPerHour: 40}
+		if got := r.bill(); !strings.Contains(got, "Paid: $10.00/h") || !strings.Contains(got, tc.want) || strings.Contains(got, tc.not) {
+			t.Errorf("with %d pods never bound it says %q, want it to say %q", tc.never, got, tc.want)
+		}
+	}
+}
+
 func TestDemoDocumentCarriesUnitsAndWhatWasIgnored(t *testing.T) {
 	var out bytes.Buffer
 	if err := demoExample(t).writeJSON(&out); err != nil {

@@ -66,10 +66,10 @@ coca, stratus and htas (as published), and supercargo. Beside these, which all r
 unless --policy names others: heats-H, which weighs energy against runtime with H
 from 0, runtime alone, to 1, energy alone, by what it learns from probes of the
 machines, and moves running pods to machines that suit them better; and standby-H,
-which also puts idle machines of a fixed cluster to sleep. Pods and namespaces that
-state a weight of their own keep it. With -dollars or -grams behind its name, joules
-count by what electricity costs or emits in a machine's zone at the time.
-Where flavors state their power, what the machines drew is told by type.
+which also puts idle machines of a fixed cluster to sleep. With -dollars or -grams
+behind its name, joules count by what electricity costs or emits in a machine's zone
+at the time. Pods and namespaces that state a weight of their own keep it. Where
+flavors state their power, what the machines drew is told by type.
 
 The same scenario, seed and policy give the same figures on every machine.`,
 		Example: `  supercargo simulate -f scenario.yaml

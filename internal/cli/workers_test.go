@@ -96,3 +96,41 @@ func TestWorkersRefusesWhatCannotBe(t *testing.T) {
 		t.Errorf("exit code %d and %q, want 2 and the flag named", code, stderr)
 	}
 }
+
+// TestWorkersKeepsItsAimsOnTheScenarios runs the commands that the documentation shows.
+func TestWorkersKeepsItsAimsOnTheScenarios(t *testing.T) {
+	t.Parallel()
+	type outcome struct {
+		MakespanSeconds  float64 `json:"makespanSeconds"`
+		WasteCoreSeconds float64 `json:"wasteCoreSeconds"`
+		CostDollars      float64 `json:"costDollars"`
+	}
+	run := func(file, start, law string) (o outcome) {
+		t.Helper()
+		code, stdout, stderr := supercargo(t, "", "workers", "--tasks", filepath.Join("..", "..", "test", "scenarios", "workers", file),
+			"--start-workers", start, "--max-workers", "20", "--init-time", "157.4s", "--init-sd", "4.2s", "--law", law, "-o", "json")
+		if code != exitOK {
+			t.Fatalf("%s under %s: exit code %d: %s", file, law, code, stderr)
+		}
+		if err := json.Unmarshal([]byte(stdout), &o); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	hpa20, hpa50 := run("blast.csv", "3", "hpa-20"), run("blast.csv", "3", "hpa-50")
+	for law, longer := range map[string]float64{"hta": 1.152, "supercargo": 1.05} {
+		got := run("blast.csv", "3", law)
+		if !(5.6*got.WasteCoreSeconds <= hpa20.WasteCoreSeconds) || !(4.3*got.WasteCoreSeconds <= hpa50.WasteCoreSeconds) {
+			t.Errorf("%s wastes %v core-seconds, want at most 1/5.6 of %v and 1/4.3 of %v", law, got.WasteCoreSeconds, hpa20.WasteCoreSeconds, hpa50.WasteCoreSeconds)
+		}
+		if !(got.MakespanSeconds <= longer*hpa20.MakespanSeconds) || !(got.CostDollars <= hpa20.CostDollars) {
+			t.Errorf("%s takes %v s for $%v, want at most %v times %v s for $%v", law, got.MakespanSeconds, got.CostDollars, longer, hpa20.MakespanSeconds, hpa20.CostDollars)
+		}
+	}
+	slow := run("io.csv", "1", "hpa-20")
+	for _, law := range []string{"hta", "supercargo"} {
+		if got := run("io.csv", "1", law); !(3.65*got.MakespanSeconds <= slow.MakespanSeconds) {
+			t.Errorf("%s takes %v s for I/O-bound tasks, want at most 1/3.65 of %v s", law, got.MakespanSeconds, slow.MakespanSeconds)
+		}
+	}
+}

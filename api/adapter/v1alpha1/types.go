@@ -30,7 +30,7 @@ type MetricsAdapterConfiguration struct {
 // under a name of its own: PREFIX_requests_per_second, PREFIX_response_seconds,
 // PREFIX_response_percentile_seconds, PREFIX_queue_length, PREFIX_utilization_percent.
 type MetricPreset struct {
-	// name is that of the preset: ingress-nginx, nginx or container-cpu.
+	// name is that of the preset: ingress-nginx, nginx, container-cpu or pod-usage.
 	Name string `json:"name"`
 
 	// prefix begins the names of its metrics. Default: the name of the preset, with _ for -.

@@ -23,6 +23,7 @@ import (
 	promquery "supercargo.dev/supercargo/autoscaler/adapter/query/prometheus"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+	"supercargo.dev/supercargo/autoscaler/adapter/usage"
 )
 
 // measurements is where measured values come from: the embedded store, or a server.
@@ -83,7 +84,7 @@ func (o *Options) kubelets() (target.Job, bool) {
 	}
 	job := target.Job{
 		Name: target.KubeletsJob, HonorLabels: true, Only: target.KubeletSeries, BearerTokenFile: token,
-		CAFile: cmp.Or(k.CAFile, o.Config.TLSClientConfig.CAFile), InsecureSkipVerify: k.Insecure,
+		CAFile: cmp.Or(k.CAFile, o.Config.CAFile), InsecureSkipVerify: k.Insecure,
 	}
 	if k.Insecure {
 		job.CAFile = ""
@@ -107,6 +108,9 @@ func groups(list []adapterv1alpha1.TargetGroup) ([]target.Job, []target.Target) 
 	}
 	return jobs, targets
 }
+
+// usageInterval is how often metrics.k8s.io is asked: as often as it has something new.
+const usageInterval = 15 * time.Second
 
 // run adds to the group what fills the store.
 func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options, c cluster.Cluster, registry *prometheus.Registry) error {
@@ -132,6 +136,10 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 	if o.History {
 		const share = 5 // what there is of the store for pods, which come and go
 		r := &history.Recorder{Cache: c.GetCache(), Store: m.store, Repeat: longest, MostPods: o.Store.MaxSeries / share, Clock: clock.RealClock{}, Log: o.Log}
+		group.Go(func() error { return r.Run(ctx) })
+	}
+	if o.Usage {
+		r := &usage.Recorder{Metrics: c.GetAPIReader(), Pods: c.GetCache(), Store: m.store, Interval: usageInterval, Clock: clock.RealClock{}, Log: o.Log}
 		group.Go(func() error { return r.Run(ctx) })
 	}
 	if o.QueryAddress != "0" {

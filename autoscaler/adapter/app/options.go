@@ -48,6 +48,8 @@ type Options struct {
 	Kubelets Kubelets
 	// History keeps what nodes there are, and what runs there.
 	History bool
+	// Usage keeps what pods use, as metrics.k8s.io tells it, and what they request.
+	Usage bool
 	// StaleAfter is how old the observation of a ReplicaPolicy may be.
 	StaleAfter time.Duration
 	// QueryAddress is where the store answers PromQL over plain HTTP, as host:port; "0" is
@@ -94,6 +96,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.External, "external-metrics", o.External, "serve external.metrics.k8s.io, with the replicas that ReplicaPolicies want")
 	flags.DurationVar(&o.StaleAfter, "wanted-replicas-stale-after", o.StaleAfter, "how old the last observation of a ReplicaPolicy may be for what it wants to be served")
 	flags.BoolVar(&o.History, "history", o.History, "keep what nodes there are and what runs there as series in the embedded store")
+	flags.BoolVar(&o.Usage, "pod-usage", o.Usage, "keep what each pod uses of CPU and memory, as metrics.k8s.io tells it, and what it requests, as four series a pod in the embedded store: for the preset pod-usage")
 	flags.StringVar(&o.QueryAddress, "query-bind-address", o.QueryAddress, "`host:port` for PromQL over plain HTTP, for whoever reaches it; 0 serves none (with authentication it is served at /prometheus in any case)")
 	o.addStoreFlags(flags)
 	o.addScrapeFlags(flags)

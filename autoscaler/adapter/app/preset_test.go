@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/provider"
 	"sigs.k8s.io/yaml"
 
+	"supercargo.dev/supercargo/autoscaler/adapter/preset"
 	"supercargo.dev/supercargo/autoscaler/adapter/serve"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 )
@@ -43,6 +45,61 @@ func sampleConfiguration(t *testing.T) string {
 	return file
 }
 
+// openStore opens a store that thinks it is noon.
+func openStore(t *testing.T) (*store.Store, *clocktesting.FakePassiveClock) {
+	t.Helper()
+	now := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC))
+	o := store.Defaults()
+	o.Dir, o.Clock, o.Registerer = t.TempDir(), now, prometheus.NewRegistry()
+	s, err := store.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s, now
+}
+
+// TestCountersThatBeginAnewAreMended: nginx and its exporter restart in the middle of the
+// window, and what is asked of them goes on.
+func TestCountersThatBeginAnewAreMended(t *testing.T) {
+	s, now := openStore(t)
+	const restart = 30 // seconds before now; it is scraped every 5
+	for ago := 60; ago >= 0; ago -= 5 {
+		since := float64(1000 - ago)
+		if ago <= restart {
+			since = float64(restart - ago)
+		}
+		a, at := s.Appender(t.Context()), now.Now().Add(-time.Duration(ago)*time.Second)
+		for name, rate := range map[string]float64{
+			"nginx_http_requests_total": 20.2, "nginx_status_reads_total": 0.2, "nginx_log_requests_total": 20,
+			"nginx_log_request_duration_seconds_sum": 2, "nginx_log_request_duration_seconds_count": 20,
+		} {
+			series := labels.FromStrings("__name__", name, "namespace", "shop", "upstream", "web", "status", "2xx")
+			if _, err := a.Append(0, series, 0, at.UnixMilli(), rate*since, nil, nil, storage.AOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q, err := preset.New(preset.Nginx, "shop", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]float64{q.ArrivalRate: 20, q.ResponseTime: 0.1} {
+		found, err := s.Query(t.Context(), query, now.Now())
+		// One of the twelve steps is lost with the restart.
+		if err != nil || len(found) != 1 || !(math.Abs(found[0].Value-want) <= want/10) {
+			t.Errorf("%s: %v, %v, want about %v", query, found, err, want)
+		}
+	}
+}
+
 // TestTheSampleServesIngressesByName puts what ingress-nginx's controller says of two
 // ingresses into the store, and asks both APIs of a configuration that has presets alone.
 func TestTheSampleServesIngressesByName(t *testing.T) {
@@ -50,25 +107,14 @@ func TestTheSampleServesIngressesByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-	now := clocktesting.NewFakePassiveClock(noon)
-	o := store.Defaults()
-	o.Dir, o.Clock, o.Registerer = t.TempDir(), now, prometheus.NewRegistry()
-	s, err := store.Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	s, now := openStore(t)
+	noon := now.Now()
 	// A minute of requests that take 80 ms, scraped every 15 s from the controller's pod.
 	for step := range 5 {
 		a := s.Appender(t.Context())
-		put := func(name string, perSecond float64, pairs ...string) {
+		put := func(in, name string, perSecond float64, pairs ...string) {
 			t.Helper()
-			series := labels.FromStrings(append(pairs, "__name__", name, "namespace", "ingress-nginx", "job", "pods")...)
+			series := labels.FromStrings(append(pairs, "__name__", name, "namespace", in, "job", "pods")...)
 			at := noon.Add(time.Duration(step-4) * 15 * time.Second)
 			if _, err := a.Append(0, series, 0, at.UnixMilli(), perSecond*float64(15*step), nil, nil, storage.AOptions{}); err != nil {
 				t.Fatal(err)
@@ -80,12 +126,16 @@ func TestTheSampleServesIngressesByName(t *testing.T) {
 		}{{"shop", "web", 25}, {"shop", "api", 4}, {"bank", "web", 1000}} {
 			names := []string{"exported_namespace", of.namespace, "ingress", of.ingress, "exported_service", "s", "status", "200"}
 			const duration = "nginx_ingress_controller_request_duration_seconds"
-			put("nginx_ingress_controller_requests", of.rate, names...)
-			put(duration+"_sum", of.rate*0.08, names...)
-			put(duration+"_count", of.rate, names...)
-			put(duration+"_bucket", of.rate, append(names, "le", "0.1")...)
-			put(duration+"_bucket", of.rate, append(names, "le", "+Inf")...)
+			put("ingress-nginx", "nginx_ingress_controller_requests", of.rate, names...)
+			put("ingress-nginx", duration+"_sum", of.rate*0.08, names...)
+			put("ingress-nginx", duration+"_count", of.rate, names...)
+			put("ingress-nginx", duration+"_bucket", of.rate, append(names, "le", "0.1")...)
+			put("ingress-nginx", duration+"_bucket", of.rate, append(names, "le", "+Inf")...)
 		}
+		// An nginx in the namespace answers half of what comes, and is asked for its status.
+		put("shop", "nginx_http_requests_total", 41)
+		put("shop", "nginx_status_reads_total", 1)
+		put("shop", "nginx_log_requests_total", 20, "upstream", "web", "status", "2xx")
 		if err := a.Commit(); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +151,9 @@ func TestTheSampleServesIngressesByName(t *testing.T) {
 		{"shop", "ingress=web", "ingress_nginx_response_percentile_seconds", "[99m]"},
 		{"bank", "service=t", "ingress_nginx_requests_per_second", "[]"},
 		{"other", "", "ingress_nginx_requests_per_second", "[]"},
-		{"shop", "", "nginx_requests_per_second", "[]"},
+		{"shop", "", "nginx_requests_per_second", "[40]"},
+		{"shop", "upstream=web", "nginx_requests_per_second", "[20]"},
+		{"bank", "", "nginx_requests_per_second", "[]"},
 	} {
 		chosen, err := kubelabels.Parse(tc.selector)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -127,9 +128,12 @@ type Page struct {
 	Read func() (Status, error)
 	// Fault is told of each reading's error, nil included.
 	Fault func(error)
+
+	reads atomic.Uint64
 }
 
 var (
+	descReads  = prometheus.NewDesc("nginx_status_reads_total", "Times the stub_status page was read here: nginx counts them among its requests.", nil, nil)
 	descUp     = prometheus.NewDesc("nginx_up", "1 if the stub_status page could be read.", nil, nil)
 	statusDesc = func(name, help string) *prometheus.Desc { return prometheus.NewDesc("nginx_"+name, help, nil, nil) }
 	statusRows = []struct {
@@ -150,6 +154,7 @@ var (
 // Describe implements [prometheus.Collector].
 func (p *Page) Describe(to chan<- *prometheus.Desc) {
 	to <- descUp
+	to <- descReads
 	for _, row := range statusRows {
 		to <- row.desc
 	}
@@ -168,6 +173,7 @@ func (p *Page) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	to <- prometheus.MustNewConstMetric(descUp, prometheus.GaugeValue, 1)
+	to <- prometheus.MustNewConstMetric(descReads, prometheus.CounterValue, float64(p.reads.Add(1)))
 	for _, row := range statusRows {
 		to <- prometheus.MustNewConstMetric(row.desc, row.kind, float64(row.value(status)))
 	}

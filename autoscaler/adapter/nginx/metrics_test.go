@@ -81,15 +81,18 @@ nginx_connections_writing 179
 # HELP nginx_http_requests_total Requests of clients, those for this page among them.
 # TYPE nginx_http_requests_total counter
 nginx_http_requests_total 3.1070465e+07
+# HELP nginx_status_reads_total Times the stub_status page was read here: nginx counts them among its requests.
+# TYPE nginx_status_reads_total counter
+nginx_status_reads_total 1
 # HELP nginx_up 1 if the stub_status page could be read.
 # TYPE nginx_up gauge
 nginx_up 1
 `
-	if err := testutil.CollectAndCompare(p, strings.NewReader(want), "nginx_up", "nginx_connections_reading", "nginx_connections_writing", "nginx_http_requests_total"); err != nil {
+	if err := testutil.CollectAndCompare(p, strings.NewReader(want), "nginx_up", "nginx_connections_reading", "nginx_connections_writing", "nginx_http_requests_total", "nginx_status_reads_total"); err != nil {
 		t.Error(err)
 	}
-	if n := testutil.CollectAndCount(p); n != 8 {
-		t.Errorf("%d metrics, want 8", n)
+	if n := testutil.CollectAndCount(p); n != 9 {
+		t.Errorf("%d metrics, want 9", n)
 	}
 	err = errors.New("refused")
 	if n := testutil.CollectAndCount(p); n != 1 || fault == nil || !strings.Contains(fault.Error(), "refused") {

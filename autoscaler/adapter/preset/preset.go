@@ -49,6 +49,9 @@ const (
 	// ContainerCPU is the CPU that containers use, as kubelets tell it, in percent of
 	// what they request, as kube-state-metrics tells it.
 	ContainerCPU = "container-cpu"
+	// PodUsage is the CPU that pods use in percent of what they request, as the metrics
+	// adapter keeps it from metrics.k8s.io.
+	PodUsage = "pod-usage"
 )
 
 // DefaultWindow is over what time rates are taken: two samples must be inside, so
@@ -71,6 +74,7 @@ var entries = []entry{
 	{IngressNginx, []string{"ingress"}, []string{"service", "window", "percentile", "honorLabels"}, ingressNginx, ofIngresses},
 	{Nginx, nil, []string{"upstream", "namespace", "job", "queue", "window", "percentile"}, nginx, ofNginx},
 	{ContainerCPU, []string{"pods"}, []string{"container", "window"}, containerCPU, ofPods},
+	{PodUsage, []string{"pods"}, nil, podUsage, ofPods},
 }
 
 // find returns the preset of a name.
@@ -256,11 +260,18 @@ func (p *parameters) exported() string {
 // that of the policy unless a parameter names the one that nginx runs in; an empty
 // one is no bound, for servers that know no namespaces. Without an upstream the
 // queue is the connections with a request under way, of which each scrape of the
-// status page makes one; they do not tell upstreams apart.
+// status page makes one; they do not tell upstreams apart. Arrivals without an upstream
+// are the requests that have begun, as the status page counts them, less those for that
+// page; where there is no such count, those that have been answered: fewer, as long as a
+// line grows.
 func nginx(p *parameters) Queries {
 	of := []string{equal("job", p.given["job"]), equal("namespace", p.value("namespace", p.namespace))}
 	q := p.web("nginx_log_requests_total", "nginx_log_request_duration_seconds", matcher("status", "!=", "5xx"),
 		append(slices.Clone(of), equal("upstream", p.given["upstream"]))...)
+	if where := selector(of...); p.given["upstream"] == "" {
+		q.ArrivalRate = fmt.Sprintf("clamp_min(sum(rate(nginx_http_requests_total%[1]s[%[2]s])) - sum(rate(nginx_status_reads_total%[1]s[%[2]s])), 0) or %[3]s",
+			where, p.window(), q.ArrivalRate)
+	}
 	counted := "connections"
 	if p.serving {
 		counted = "little" // an upstream may be asked for
@@ -310,19 +321,32 @@ func (p *parameters) web(counter, histogram, good string, of ...string) Queries 
 // containerCPU reads the containers of the pods whose names match a regular
 // expression, whole.
 func containerCPU(p *parameters) Queries {
-	pods := p.given["pods"]
-	if _, err := regexp.Compile(pods); err != nil {
-		p.fault("pods", fmt.Sprintf("is %q, want a regular expression: %v", pods, err))
-	}
 	container := matcher("container", "!=", "")
 	if name := p.given["container"]; name != "" {
 		container = matcher("container", "=", name)
 	}
-	namespace, named := p.inNamespace("namespace"), ""
-	if pods != "" || !p.serving {
-		named = matcher("pod", "=~", pods)
-	}
+	namespace, named := p.inNamespace("namespace"), p.pods()
 	return Queries{Utilization: fmt.Sprintf("100 * %[1]srate(container_cpu_usage_seconds_total%[2]s[%[3]s])) / %[1]skube_pod_container_resource_requests%[4]s)",
 		p.sum(), selector(namespace, named, container), p.window(),
 		selector(namespace, named, container, matcher("resource", "=", "cpu")))}
+}
+
+// pods is the matcher of the pods whose names match a regular expression, whole; "" where
+// a server is asked for any.
+func (p *parameters) pods() string {
+	pods := p.given["pods"]
+	if _, err := regexp.Compile(pods); err != nil {
+		p.fault("pods", fmt.Sprintf("is %q, want a regular expression: %v", pods, err))
+	}
+	if pods == "" && p.serving {
+		return ""
+	}
+	return matcher("pod", "=~", pods)
+}
+
+// podUsage reads pods as the metrics adapter keeps them. Pods that have not been measured
+// yet are in neither sum.
+func podUsage(p *parameters) Queries {
+	where := selector(p.inNamespace("namespace"), p.pods(), matcher("resource", "=", "cpu"))
+	return Queries{Utilization: fmt.Sprintf("100 * %[1]ssupercargo_pod_used%[2]s and supercargo_pod_requested%[2]s) / %[1]ssupercargo_pod_requested%[2]s and supercargo_pod_used%[2]s)", p.sum(), where)}
 }

@@ -32,7 +32,8 @@ func TestPresetsAreWrittenOut(t *testing.T) {
 			QueueLength:  `sum(rate(nginx_ingress_controller_request_duration_seconds_sum{namespace="shop",ingress="web",service="api"}[30000ms]))`,
 		}},
 		{"all that an nginx of the namespace does", Nginx, nil, Queries{
-			ArrivalRate: `sum(rate(nginx_log_requests_total{namespace="shop"}[60000ms]))`,
+			ArrivalRate: `clamp_min(sum(rate(nginx_http_requests_total{namespace="shop"}[60000ms])) - sum(rate(nginx_status_reads_total{namespace="shop"}[60000ms])), 0)` +
+				` or sum(rate(nginx_log_requests_total{namespace="shop"}[60000ms]))`,
 			ResponseTime: `sum(rate(nginx_log_request_duration_seconds_sum{namespace="shop",status!="5xx"}[60000ms]))` +
 				` / sum(rate(nginx_log_request_duration_seconds_count{namespace="shop",status!="5xx"}[60000ms]))`,
 			Percentile:  `histogram_quantile(0.95, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{namespace="shop",status!="5xx"}[60000ms])))`,
@@ -46,7 +47,8 @@ func TestPresetsAreWrittenOut(t *testing.T) {
 			QueueLength: `sum(rate(nginx_log_request_duration_seconds_sum{job="\"\\",namespace="edge",upstream="api"}[1500ms]))`,
 		}},
 		{"an nginx that nobody gave a namespace", Nginx, map[string]string{"namespace": "", "queue": "little", "percentile": "99"}, Queries{
-			ArrivalRate:  `sum(rate(nginx_log_requests_total[60000ms]))`,
+			ArrivalRate: `clamp_min(sum(rate(nginx_http_requests_total[60000ms])) - sum(rate(nginx_status_reads_total[60000ms])), 0)` +
+				` or sum(rate(nginx_log_requests_total[60000ms]))`,
 			ResponseTime: `histogram_quantile(0.99, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{status!="5xx"}[60000ms])))`,
 			Percentile:   `histogram_quantile(0.99, sum by (le) (rate(nginx_log_request_duration_seconds_bucket{status!="5xx"}[60000ms])))`,
 			QueueLength:  `sum(rate(nginx_log_request_duration_seconds_sum[60000ms]))`,
@@ -58,6 +60,10 @@ func TestPresetsAreWrittenOut(t *testing.T) {
 		{"CPU of one container", ContainerCPU, map[string]string{"pods": "web-.*", "container": "app"}, Queries{
 			Utilization: `100 * sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container="app"}[60000ms]))` +
 				` / sum(kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container="app",resource="cpu"})`,
+		}},
+		{"what the adapter keeps", PodUsage, map[string]string{"pods": "web-.*"}, Queries{
+			Utilization: `100 * sum(supercargo_pod_used{namespace="shop",pod=~"web-.*",resource="cpu"} and supercargo_pod_requested{namespace="shop",pod=~"web-.*",resource="cpu"})` +
+				` / sum(supercargo_pod_requested{namespace="shop",pod=~"web-.*",resource="cpu"} and supercargo_pod_used{namespace="shop",pod=~"web-.*",resource="cpu"})`,
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -26,7 +26,7 @@ func (m *Memory) learnRuntimes(r *Reading, now time.Time) {
 }
 
 func lookAt(r *Reading, now time.Time) lastLook {
-	l := lastLook{at: now, executed: r.Queue.ExecutedGood, done: map[string]int64{}, running: map[int64]ran{}}
+	l := lastLook{at: now, executed: r.Queue.ExecutedGood, done: map[string]int64{}, running: make(map[int64]ran, len(r.Tasks))}
 	for i := range r.Categories {
 		l.done[r.Categories[i].Name] = r.Categories[i].Done
 	}

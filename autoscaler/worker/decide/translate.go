@@ -237,7 +237,7 @@ func (t *translator) note(tr *translation, task *answer.Task, n need) {
 // queue translates the tasks that wait, by number, which is the order in which they were
 // submitted.
 func (t *translator) queue(tr *translation, tasks []answer.Task) {
-	var waiting []*answer.Task
+	waiting := make([]*answer.Task, 0, len(tasks))
 	for i := range tasks {
 		if tasks[i].State == answer.Waiting {
 			waiting = append(waiting, &tasks[i])

@@ -293,3 +293,14 @@ func TestATaskThatWaitsIsOnNoWorker(t *testing.T) {
 		t.Errorf("%+v, want the task in the queue alone", got)
 	}
 }
+
+func TestATaskThatWaitedAndIsGoneHasNotEnded(t *testing.T) {
+	var m Memory // tasks without a category
+	m.learnRuntimes(&Reading{Categories: []answer.Category{{Done: 1}}, Tasks: []answer.Task{
+		{ID: 1, State: answer.Running, Started: begin, Now: begin.Add(20 * time.Second)}, {ID: 2, State: answer.Waiting},
+	}}, begin)
+	m.learnRuntimes(&Reading{Categories: []answer.Category{{Done: 2}}}, begin.Add(10*time.Second)) // 1 has ended, 2 was cancelled
+	if c := m.lookup(""); c == nil || !slices.Equal(c.Recent, []time.Duration{25 * time.Second}) {
+		t.Errorf("learned %+v, want the runtime of the one that ran", c)
+	}
+}

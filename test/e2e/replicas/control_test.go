@@ -22,6 +22,7 @@ type sight struct {
 	all    []nginx.Request
 	lost   int // lines that could not be read
 	last   time.Time
+	inside float64 // requests under way at the last look
 }
 
 func newSight(t *testing.T, p *pool) *sight {
@@ -51,8 +52,10 @@ func (s *sight) look(ctx context.Context) (law.Observation, error) {
 	past := now.Sub(s.last).Seconds()
 	used, measured := s.pool.busy()
 	o := law.Observation{At: now, StartUp: s.pool.startUp(), Utilization: math.NaN(), ResponseTime: math.NaN(),
-		ArrivalRate: float64(len(s.seen)) / past,
 		QueueLength: float64(max(connections.Reading+connections.Writing, 1) - 1)} // without the one that asks
+	// The log has requests when they have been answered. What came and was not answered
+	// yet is inside: without it a crowd would look no greater than what replicas can do.
+	o.ArrivalRate = max(0, float64(len(s.seen))+o.QueueLength-s.inside) / past
 	o.Ready, o.Wanted = s.pool.count()
 	if measured > 0 {
 		o.Utilization = 100 * used.Seconds() / (past * float64(measured) * millicores / 1000)
@@ -68,7 +71,7 @@ func (s *sight) look(ctx context.Context) (law.Observation, error) {
 	if n > 0 {
 		o.ResponseTime = sum / float64(n)
 	}
-	s.seen, s.last = s.seen[:0], now
+	s.seen, s.last, s.inside = s.seen[:0], now, o.QueueLength
 	return o, s.pool.failure()
 }
 

@@ -125,6 +125,31 @@ func TestBothAPIsAreReadThroughTheAggregator(t *testing.T) {
 	}
 }
 
+// TestPresetsAreReadThroughTheAggregator: by their names, without a query, narrowed to the
+// namespace; of an Ingress as its own metric.
+func TestPresetsAreReadThroughTheAggregator(t *testing.T) {
+	t.Parallel()
+	s := site(t)
+	namespace(t, s, "presets")
+	shared.web.set(3, `nginx_connections_reading{namespace="presets"}`)
+	shared.web.set(5, `nginx_connections_writing{namespace="presets"}`)
+	shared.web.set(50, `nginx_connections_reading{namespace="elsewhere"}`)
+	shared.web.set(50, `nginx_connections_writing{namespace="elsewhere"}`)
+	shared.web.set(100, `nginx_ingress_controller_requests{namespace="presets",ingress="web",status="200"}`)
+	becomes(t, s, "the queue, less the request for the status page", "map[]=7", func() string {
+		return external(t, s.Playground.Client(), "presets", "nginx_queue_length", "")
+	})
+	becomes(t, s, "the arrival rate of an Ingress that nobody asks", "Ingress web=0", func() string {
+		var list cmv1beta2.MetricValueList
+		path := "/apis/custom.metrics.k8s.io/v1beta2/namespaces/presets/ingresses.networking.k8s.io/web/ingress_nginx_requests_per_second"
+		if err := get(t, s.Playground.Client(), path, &list); err != nil {
+			return why(err)
+		}
+		item := list.Items[0]
+		return fmt.Sprintf("%s %s=%s", item.DescribedObject.Kind, item.DescribedObject.Name, &item.Value)
+	})
+}
+
 func TestWhoMayNotIsRefusedAtTheAggregator(t *testing.T) {
 	t.Parallel()
 	s := site(t)

@@ -64,5 +64,8 @@ custom:
   query: sum by (pod) (load)
   resource: pods
   objectLabel: pod
+presets:
+- {name: ingress-nginx, parameters: {honorLabels: "true", window: 5s}}
+- {name: nginx, parameters: {queue: connections}}
 `, strings.TrimPrefix(w.server.URL, "http://"), strings.TrimPrefix(w.other.URL, "http://"))
 }

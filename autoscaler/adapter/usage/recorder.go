@@ -1,0 +1,123 @@
+package usage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/storage"
+	corev1 "k8s.io/api/core/v1"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Recorder asks metrics.k8s.io again and again, and writes the series into a store.
+type Recorder struct {
+	// Metrics lists what was measured, and Pods what there is, from a cache.
+	Metrics, Pods client.Reader
+	Store         storage.AppendableV2
+	// Interval is how often it asks. Metrics of pods are measured anew every 15 s or so.
+	Interval time.Duration
+	Clock    clock.WithTicker
+	Log      logr.Logger
+
+	written map[Key]Value
+	said    string
+}
+
+// Run writes until ctx ends. While metrics.k8s.io does not answer there are no series; it
+// is said once, and asked on.
+func (r *Recorder) Run(ctx context.Context) error {
+	ticker := r.Clock.NewTicker(r.Interval)
+	defer ticker.Stop()
+	for {
+		err := r.Record(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		r.say(err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+// say logs an error unless it is the last one.
+func (r *Recorder) say(err error) {
+	said := ""
+	if err != nil {
+		said = err.Error()
+	}
+	if said != r.said && err != nil {
+		r.Log.Error(err, "What pods use is not known: it is asked again")
+	} else if said != r.said {
+		r.Log.Info("What pods use is known again")
+	}
+	r.said = said
+}
+
+// Record asks once, and writes what was measured since it last did and the end of what is
+// no longer told. Where nothing can be read, all series end.
+func (r *Recorder) Record(ctx context.Context) error {
+	now := r.Clock.Now()
+	series, fault := r.read(ctx, now)
+	appender := r.Store.AppenderV2(ctx)
+	write := func(key Key, v float64, at time.Time) error {
+		_, err := appender.Append(0, key.labels(), 0, at.UnixMilli(), v, nil, nil, storage.AOptions{})
+		if errors.Is(err, storage.ErrOutOfOrderSample) || errors.Is(err, storage.ErrDuplicateSampleForTimestamp) {
+			return nil // told again after the series had ended, and not measured since
+		}
+		if err != nil {
+			return errors.Join(fault, fmt.Errorf("write %s of pod %s: %w", key.Name, key.Pod, err), appender.Rollback())
+		}
+		return nil
+	}
+	for key, last := range r.written {
+		if _, still := series[key]; !still {
+			// Just after what was measured last: what is measured next comes later than that,
+			// but not always later than now.
+			if err := write(key, math.Float64frombits(value.StaleNaN), last.At.Add(time.Millisecond)); err != nil {
+				return err
+			}
+		}
+	}
+	for key, v := range series {
+		if old, had := r.written[key]; had && !v.At.After(old.At) {
+			series[key] = old // not measured anew
+			continue
+		}
+		if err := write(key, v.Value, v.At); err != nil {
+			return err
+		}
+	}
+	if err := appender.Commit(); err != nil {
+		return errors.Join(fault, fmt.Errorf("write what pods use: %w", err))
+	}
+	r.written = series
+	return fault
+}
+
+func (r *Recorder) read(ctx context.Context, now time.Time) (map[Key]Value, error) {
+	var metrics metricsv1beta1.PodMetricsList
+	if err := r.Metrics.List(ctx, &metrics); err != nil {
+		return nil, fmt.Errorf("ask metrics.k8s.io what pods use: %w", err)
+	}
+	var pods corev1.PodList
+	if err := r.Pods.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil { // nothing is changed in it
+		return nil, fmt.Errorf("look at the pods: %w", err)
+	}
+	return Of(metrics.Items, pods.Items, now), nil
+}
+
+func (k Key) labels() labels.Labels {
+	return labels.FromStrings(model.MetricNameLabel, k.Name, "namespace", k.Pod.Namespace, "pod", k.Pod.Name, "resource", string(k.Resource))
+}

@@ -1,0 +1,83 @@
+// Package usage keeps what pods use of CPU and memory, and what they request, as series:
+// what metrics.k8s.io tells, which forgets what was before.
+//
+// [Of] says which series there are; a [Recorder] reads and writes them.
+package usage
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
+)
+
+// The series. Both have the labels namespace, pod and resource.
+const (
+	// Used is what the containers of a pod used: cores on average over the window of who
+	// measured, or bytes.
+	Used = "supercargo_pod_used"
+	// Requested is what the pod requests.
+	Requested = "supercargo_pod_requested"
+)
+
+// Key is one series.
+type Key struct {
+	Name     string
+	Pod      types.NamespacedName
+	Resource corev1.ResourceName
+}
+
+// Value is what a series says, and as of when.
+type Value struct {
+	Value float64
+	At    time.Time
+}
+
+// measured are the resources that there are series of.
+var measured = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
+
+// Of returns the series of what was measured. A pod that is not known, or that requests
+// nothing, has no series of what it requests; what was measured after now, as when a
+// clock was set, is left out, and so is a negative use. Cost: O(pods).
+func Of(metrics []metricsv1beta1.PodMetrics, pods []corev1.Pod, now time.Time) map[Key]Value {
+	known := make(map[types.NamespacedName]*corev1.Pod, len(pods))
+	for i := range pods {
+		known[types.NamespacedName{Namespace: pods[i].Namespace, Name: pods[i].Name}] = &pods[i]
+	}
+	series := map[Key]Value{}
+	for i := range metrics {
+		m := &metrics[i]
+		of, at := types.NamespacedName{Namespace: m.Namespace, Name: m.Name}, m.Timestamp.Time
+		if at.After(now) {
+			continue
+		}
+		var requests corev1.ResourceList
+		if pod := known[of]; pod != nil {
+			requests = resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+		}
+		for _, resource := range measured {
+			if used, ok := used(m, resource); ok {
+				series[Key{Used, of, resource}] = Value{used, at}
+			}
+			if q, ok := requests[resource]; ok && q.Sign() > 0 {
+				series[Key{Requested, of, resource}] = Value{q.AsApproximateFloat64(), at}
+			}
+		}
+	}
+	return series
+}
+
+// used is the use of all containers together; not ok if one of them does not say it, as
+// when it has just started.
+func used(m *metricsv1beta1.PodMetrics, resource corev1.ResourceName) (sum float64, ok bool) {
+	for i := range m.Containers {
+		q, said := m.Containers[i].Usage[resource]
+		if !said || q.Sign() < 0 {
+			return 0, false
+		}
+		sum += q.AsApproximateFloat64()
+	}
+	return sum, len(m.Containers) > 0
+}

@@ -1,0 +1,228 @@
+//go:build replicas
+
+package replicas
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/adapter/nginx/exporter"
+	"supercargo.dev/supercargo/autoscaler/adapter/preset"
+	"supercargo.dev/supercargo/autoscaler/adapter/query/prometheus"
+	"supercargo.dev/supercargo/autoscaler/adapter/source"
+	"supercargo.dev/supercargo/autoscaler/adapter/store"
+	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+// The service in the cluster.
+const (
+	namespace = "shop"
+	service   = "web"
+	node      = "node-0"
+)
+
+// sites has the control plane: real, but for the node that a test's kubelet plays.
+var sites = kit.NewSites(playground.Options{NoKwok: true, Nodes: []playground.NodeSpec{{Name: node, CPU: "4", Memory: "8Gi"}}})
+
+func TestMain(m *testing.M) { os.Exit(kit.Main(m, "1", sites)) }
+
+// tryPolicy plays the load against a Deployment that a ReplicaPolicy scales: the
+// autoscaler asks a store by a preset, the store scrapes the exporter beside nginx, all
+// of them ours and as they run in a cluster.
+func tryPolicy(t *testing.T, program string, goal law.Goal, requests []arrival) outcome {
+	site, err := sites.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := emptyPool(t, program)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("programs said:\n%s", kit.GlobalLog.Tail(40))
+		}
+	})
+	running := programs{ctx: ctx, failed: make(chan error, 1)}
+	defer running.end(t)
+	defer cancel()
+	running.begin(func() error { return (&kubelet{client: site.Playground.Client(), node: node, pool: p}).run(ctx) })
+	deployment := makeService(t, site.Client)
+	p.open(first)
+	s := newSight(t, p)
+	if err := s.follow.Poll(); err != nil { // reading begins here
+		t.Fatal(err)
+	}
+	scaler := running.measure(t, p.balancer, site.Config())
+	running.begin(func() error { return app.Run(ctx, scaler) })
+	policy := makePolicy(t, site.Client, goal)
+
+	before, began := readMachine(t), deployment.Generation
+	start := time.Now().Add(time.Second)
+	ended := make(chan *answers, 1)
+	go func() { ended <- send(t.Context(), p.balancer.listen, start, requests) }()
+	var got *answers
+	var steps []step
+	for tick := time.Tick(time.Second); got == nil; {
+		select {
+		case got = <-ended:
+		case <-tick:
+			steps = append(steps, seen(t, site.Client, deployment, policy, start))
+		case err := <-running.failed:
+			t.Fatal(err)
+		}
+	}
+	o := s.outcome(t, got, steps, readMachine(t), before, start, goal.SLO, len(requests))
+	o.Law, o.ScalingActions = "ReplicaPolicy", int(deployment.Generation-began)
+	return o
+}
+
+// programs run beside a test.
+type programs struct {
+	ctx    context.Context
+	all    sync.WaitGroup
+	failed chan error
+}
+
+// begin runs one. Its error ends the test.
+func (p *programs) begin(run func() error) {
+	p.all.Go(func() {
+		if err := run(); err != nil {
+			select {
+			case p.failed <- err:
+			default: // another was first
+			}
+		}
+	})
+}
+
+// measure runs the exporter beside nginx and a store that scrapes it every second, and
+// returns an autoscaler that asks the store.
+func (p *programs) measure(t *testing.T, b *balancer, config *rest.Config) app.Options {
+	t.Helper()
+	beside := freeAddress(t)
+	p.begin(func() error {
+		return exporter.Run(p.ctx, exporter.Options{StatusURL: "http://" + b.status + "/stub_status", LogPath: filepath.Join(b.dir, "access.log"),
+			Poll: 100 * time.Millisecond, MaxUpstreams: 10, Listen: beside, Clock: clock.RealClock{}, Log: kit.GlobalLog.Logger("policy")}, nil)
+	})
+	keeps := store.Defaults()
+	keeps.Dir, keeps.Log = t.TempDir(), kit.GlobalLog.Logger("policy")
+	kept, err := store.Open(keeps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scraping := store.ScrapeDefaults()
+	scraping.Log = kit.GlobalLog.Logger("policy")
+	scraper, err := kept.NewScraper(scraping, []target.Job{{Name: "nginx"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := make(chan []target.Target, 1)
+	targets <- []target.Target{{Job: "nginx", Address: beside, Interval: time.Second, Labels: map[string]string{"namespace": namespace}}}
+	p.begin(func() error {
+		err := scraper.Run(p.ctx, targets)
+		return errors.Join(err, kept.Close())
+	})
+	api := httptest.NewServer(kept.Handler(time.Now))
+	t.Cleanup(api.Close)
+	return app.Options{
+		Options:       operator.Options{Config: config, MetricsAddress: "0", ProbeAddress: "0", Log: kit.GlobalLog.Logger("policy")},
+		MetricSources: []source.Config{{Name: source.Default, Config: prometheus.Config{URL: api.URL}}},
+	}
+}
+
+// end waits until all have ended.
+func (p *programs) end(t *testing.T) {
+	p.all.Wait()
+	select {
+	case err := <-p.failed:
+		t.Error(err)
+	default:
+	}
+}
+
+// makeService makes the Deployment, whose pods the test's kubelet runs.
+func makeService(t *testing.T, c client.Client) *appsv1.Deployment {
+	t.Helper()
+	labels := map[string]string{"app": service}
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: service},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](first), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+				Name: service, Image: service,
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(millicores, resource.DecimalSI)}},
+			}}}},
+		},
+	}
+	for _, o := range []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, d} {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d
+}
+
+// makePolicy makes the policy, with the constants that the law has without a cluster.
+func makePolicy(t *testing.T, c client.Client, goal law.Goal) *v1alpha1.ReplicaPolicy {
+	t.Helper()
+	p := &v1alpha1.ReplicaPolicy{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: service},
+		Spec: v1alpha1.ReplicaPolicySpec{
+			Target: v1alpha1.ReplicaTarget{APIVersion: "apps/v1", Kind: "Deployment", Name: service}, Mode: v1alpha1.ReplicasAct,
+			MinReplicas: minReplicas, MaxReplicas: maxReplicas,
+			SLO:     &v1alpha1.ServiceLevel{ResponseTime: metav1.Duration{Duration: goal.SLO}},
+			Service: &v1alpha1.ServiceModel{RatePerReplica: resource.MustParse(strconv.FormatFloat(goal.Model.MuB, 'f', 3, 64))},
+			Law: v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawPredictive, Interval: metav1.Duration{Duration: interval},
+				Predictive: &v1alpha1.PredictiveConstants{DrainTime: &metav1.Duration{Duration: drain}}},
+			Metrics: v1alpha1.ReplicaMetrics{Preset: &v1alpha1.MetricPreset{Name: preset.Nginx, Parameters: map[string]v1alpha1.PresetParameter{"window": "4s"}},
+				MaxAge: metav1.Duration{Duration: 10 * time.Second}},
+		},
+	}
+	if err := c.Create(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// seen reads the Deployment and the policy anew.
+func seen(t *testing.T, c client.Client, d *appsv1.Deployment, p *v1alpha1.ReplicaPolicy, start time.Time) step {
+	t.Helper()
+	for _, o := range []client.Object{d, p} {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := step{AtSeconds: round(time.Since(start).Seconds()), Ready: int(d.Status.ReadyReplicas), Wanted: int(d.Status.Replicas), Decided: int(*d.Spec.Replicas)}
+	if last := p.Status.LastDecision; last != nil && len(last.Reasons) > 0 {
+		s.Reason = last.Reasons[0]
+	}
+	if o := p.Status.LastObservation; o != nil {
+		s.ArrivalRate, _ = strconv.ParseFloat(o.ArrivalRate, 64)
+		s.QueueLength, _ = strconv.ParseFloat(o.QueueLength, 64)
+		if o.ResponseTime != nil {
+			s.ResponseSeconds = round(o.ResponseTime.Seconds())
+		}
+	}
+	return s
+}
