@@ -62,7 +62,7 @@ func TestPodsMoveByWhatTheirEnergyEmits(t *testing.T) {
 				}
 			}, zoned()...)
 			p.mover.Profiles = true
-			p.run(3 * time.Minute)
+			p.run(7 * time.Minute)
 			if diff := cmp.Diff(tc.want, p.goes()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

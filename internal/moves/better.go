@@ -87,7 +87,8 @@ type Transfer struct {
 //
 // Where prices are known, what energy costs in the zone of a machine counts in its place, on
 // average over the time that the pod still has to run where it is; while it moves, what the
-// energy costs of the machine that it leaves.
+// energy costs of the machine that it leaves. Where energy only becomes cheaper later than it
+// is where the pod runs, it is soon enough to move then.
 //
 // The state of a pod goes on only on its architecture; one that may be started anew goes to
 // any. Pods that move take their room from the others, the greatest gain first, ties by
@@ -247,6 +248,16 @@ func (b *betterment) governor(of *cluster.Node) string {
 	return b.Governor(of)
 }
 
+// cheaperLater reports whether energy is dearer on a node now than where the pod is, and only
+// on average cheaper.
+func (b *betterment) cheaperLater(c *candidate, on *cluster.Node) bool {
+	if b.Price == nil {
+		return false
+	}
+	here, there := b.Price(c.from.node, b.Now), b.Price(on, b.Now)
+	return here.Known && there.Known && there.PerKWh > here.PerKWh && b.price(c, on).PerKWh < b.price(c, c.from.node).PerKWh
+}
+
 func (b *betterment) price(c *candidate, on *cluster.Node) tariff.Price {
 	if b.Price == nil {
 		return tariff.Price{}
@@ -261,7 +272,7 @@ func (b *betterment) spots(c *candidate, here score.Option) []spot {
 	b.rules.liftOne(&c.pod, c.from.at)
 	defer b.rules.undo()
 	for _, to := range b.rooms {
-		if to == c.from || !to.holds(&c.pod) || !b.rules.suits(&c.pod, to) || b.rules.conflict(&c.pod, to.at) != "" {
+		if to == c.from || !to.holds(&c.pod) || !b.rules.suits(&c.pod, to) || b.rules.conflict(&c.pod, to.at) != "" || b.cheaperLater(c, to.node) {
 			continue
 		}
 		of := spot{machineType: b.Type(to.node), governor: b.governor(to.node), idle: b.IdleCounts && to.pods == 0, price: b.price(c, to.node)}

@@ -205,8 +205,8 @@ func TestPodsMoveWhereTheirEnergyIsCheaper(t *testing.T) {
 		m := machinesFor(tc.h)
 		m.Unit = tariff.Dollars
 		m.Price = func(n *cluster.Node, until time.Time) tariff.Price {
-			if until != noon.Add(time.Hour) {
-				t.Errorf("asked for the price until %v, want until the pod ends", until)
+			if until != noon.Add(time.Hour) && until != noon {
+				t.Errorf("asked for the price until %v, want that of now and until the pod ends", until)
 			}
 			perKWh, known := tc.prices[n.Name]
 			return tariff.Price{PerKWh: perKWh, Known: known}
@@ -246,6 +246,28 @@ func TestPodsMoveToNodesUnderABetterGovernor(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{tc.want}, transfers(Better(BetterConfig{}, m, state(nodes...)))); diff != "" {
 			t.Errorf("h = %v (-want +got):\n%s", tc.h, diff)
+		}
+	}
+}
+
+// TestPodsDoNotMoveBeforeEnergyIsCheaper has energy that is dear in the zone of m from 10
+// minutes on, and in that of n until then.
+func TestPodsDoNotMoveBeforeEnergyIsCheaper(t *testing.T) {
+	turn := noon.Add(10 * time.Minute)
+	for after, want := range map[time.Duration][]string{0: {}, 9 * time.Minute: {}, 10 * time.Minute: {"a m>n migrate"}} {
+		m := machinesFor(1)
+		m.Now = noon.Add(after)
+		m.Price = func(n *cluster.Node, until time.Time) tariff.Price {
+			early := max(0, turn.Sub(m.Now).Seconds())
+			share := early / max(early, until.Sub(m.Now).Seconds(), 1) // of the time that is before the turn
+			if n.Name == "n" {
+				share = 1 - share
+			}
+			return tariff.Price{PerKWh: 400 - 360*share, Known: true}
+		}
+		got := transfers(Better(BetterConfig{}, m, state(typed("fast", "m", job("a", 1, 1)), typed("fast", "n"))))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("after %v (-want +got):\n%s", after, diff)
 		}
 	}
 }

@@ -21,6 +21,10 @@ type EnergySummary struct {
 	// ExpectedSavedJoules and ExpectedAddedJoules are those of [Moves].
 	ExpectedSavedJoules Spread `json:"expectedSavedJoules"`
 	ExpectedAddedJoules Spread `json:"expectedAddedJoules"`
+	// Dollars is what the energy cost, beside the bill of the machines, and CarbonGrams what
+	// it emitted: 0 where the scenario does not say.
+	Dollars     Spread `json:"dollars"`
+	CarbonGrams Spread `json:"carbonGrams"`
 }
 
 // energySummary is nil unless the energy of the policy is known with each seed.
@@ -60,6 +64,8 @@ func energySummary(reports []Report, i int) *EnergySummary {
 		MakespanSeconds: spread(makespan), LaterPercent: compared(percentAbove, makespan),
 		ExpectedSavedJoules: spread(func(p Policy) float64 { return p.Moves.ExpectedSavedJoules }),
 		ExpectedAddedJoules: spread(func(p Policy) float64 { return p.Moves.ExpectedAddedJoules }),
+		Dollars:             spread(func(p Policy) float64 { return p.Energy.Dollars }),
+		CarbonGrams:         spread(func(p Policy) float64 { return p.Energy.CarbonGrams }),
 	}
 }
 
@@ -90,6 +96,12 @@ func (s Summary) energyTable() table {
 		s.column("makespan", end.symbol, "When the last batch pod ended.", digitsFor, of(func(e *EnergySummary) *Spread { return e.MakespanSeconds.over(end.seconds) })))
 	for _, i := range []int{0, 2, 5} {
 		t.columns[i].cells[0] = cell{value: absent}
+	}
+	if dollars := of(func(e *EnergySummary) *Spread { return &e.Dollars }); s.largest(dollars) > 0 {
+		t.columns = append(t.columns, s.column("electricity", "$", "What the energy cost, beside the bill of the machines.", dollarsDigits, dollars))
+	}
+	if grams := of(func(e *EnergySummary) *Spread { return &e.CarbonGrams }); s.largest(grams) > 0 {
+		t.columns = append(t.columns, s.column("carbon", "g", "What it emitted, in grams of CO2 equivalent.", digitsFor, grams))
 	}
 	return t
 }

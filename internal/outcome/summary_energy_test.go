@@ -36,6 +36,27 @@ func TestEnergyOverSeedsIsComparedSeedBySeed(t *testing.T) {
 	}
 }
 
+// TestWhatEnergyCostsOverSeedsIsThereWhereItIsKnown: without prices there is no column.
+func TestWhatEnergyCostsOverSeedsIsThereWhereItIsKnown(t *testing.T) {
+	reports := []Report{drawn(1, 150_000, 300_000, 40, 90, 10), drawn(2, 190_000, 420_000, 55, 120, 30)}
+	if text := written(t, summaryOf(t, reports).WriteTable); strings.Contains(text, "electricity") || strings.Contains(text, "carbon") {
+		t.Errorf("there are columns without figures:\n%s", text)
+	}
+	for i := range reports {
+		reports[i].Policies[1].Energy.Dollars, reports[i].Policies[1].Energy.CarbonGrams = 0.25+float64(i), 30
+	}
+	s := summaryOf(t, reports)
+	if e := s.Policies[1].Energy; e.Dollars != (Spread{0.75, 0.25, 1.25}) || e.CarbonGrams != (Spread{30, 30, 30}) {
+		t.Errorf("%+v, want $0.75 and 30 g", e)
+	}
+	text := strings.Join(strings.Fields(written(t, s.WriteTable)), " ")
+	for _, want := range []string{"electricity", "carbon", "0.75 [0.25, 1.25] 30.0 [30.0, 30.0]"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q:\n%s", want, text)
+		}
+	}
+}
+
 func TestEnergyOverSeedsIsLeftOutWhereOneRunDoesNotKnowIt(t *testing.T) {
 	reports := []Report{drawn(1, 150_000, 300_000, 40, 90, 0), drawn(2, 190_000, 420_000, 55, 120, 0)}
 	reports[1].Policies[1].Energy = nil

@@ -153,3 +153,19 @@ func TestThePriceOfATimeIsItsMean(t *testing.T) {
 		}
 	}
 }
+
+// TestATaskWaitsUntilEnergyIsCleanerElsewhere: a task of three hours begins in the north, and
+// moves when the full hour makes the south cleaner: neither before, nor back.
+func TestATaskWaitsUntilEnergyIsCleanerElsewhere(t *testing.T) {
+	head, _, _ := strings.Cut(twoZones, "  taskKinds:")
+	long := head + `  workload:
+    pods: [{name: long, class: batch, cpu: 8, memory: 1Gi, arrival: 1s, runtime: 3h}]
+`
+	moved, stayed := runZones(t, "heats-1-grams", long), runZones(t, "heats-1", long)
+	if moved.Moves.Migrations != 1 || moved.Pods.Completed != 1 || stayed.Moves.Migrations != 0 {
+		t.Errorf("%d migrations, %d where joules count alike; want 1 and 0", moved.Moves.Migrations, stayed.Moves.Migrations)
+	}
+	if !(moved.Energy.CarbonGrams < 0.75*stayed.Energy.CarbonGrams) {
+		t.Errorf("it emits %v g when it moves and %v g when it stays, want much less", moved.Energy.CarbonGrams, stayed.Energy.CarbonGrams)
+	}
+}
