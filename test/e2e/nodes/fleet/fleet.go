@@ -214,6 +214,15 @@ func (f *Fleet) poll(ctx context.Context, what string, check func(context.Contex
 	return nil
 }
 
+// Redeschedule ends the descheduler and starts one with other flags.
+func (f *Fleet) Redeschedule(ctx context.Context, flags ...string) error {
+	if err := f.Descheduler.Stop(ctx); err != nil {
+		return fmt.Errorf("stop the descheduler: %w", err)
+	}
+	f.config.DeschedulerFlags = flags
+	return f.startDescheduler(ctx)
+}
+
 func (f *Fleet) startDescheduler(ctx context.Context) error {
 	kubeconfig, err := f.kubeconfig(ctx, controllerAccount, "")
 	if err != nil {

@@ -116,11 +116,21 @@ func (b *bench) log(pod string) string {
 	return string(text)
 }
 
-// TestARealNodeIsProbed: a probe whose pod is deleted half way goes on where it was, and
-// its result becomes a profile.
-func TestARealNodeIsProbed(t *testing.T) {
+// TestARealNodeIsProbedAndPodsMoveByWhatIsLearned: a machine type is learned on one node, and
+// then pods leave that for another which needs less energy by its profile.
+func TestARealNodeIsProbedAndPodsMoveByWhatIsLearned(t *testing.T) {
 	b := newBench(t)
-	node := b.Nodes[0]
+	t.Run("probe", func(t *testing.T) { (&bench{t, b.Fleet}).probed() })
+	if t.Failed() {
+		return
+	}
+	t.Run("move", func(t *testing.T) { (&bench{t, b.Fleet}).moves() })
+}
+
+// probed has a node probed: a probe whose pod is deleted half way goes on where it was, and
+// its result becomes a profile.
+func (b *bench) probed() {
+	t, node := b.T, b.Nodes[0]
 	b.name(node, "real")
 	var first string
 	b.eventually("the probe has done some runs", func() error {
