@@ -19,7 +19,7 @@ import (
 // made is counted at the next look, and one that is deleted is deleted. It returns how many
 // workers it has made or told to leave.
 func (l *look) act(ctx context.Context, template *corev1.PodTemplateSpec, config *decide.Config) (done int, err error) {
-	if l.DryRun || l.pool.Spec.Mode == v1alpha1.WorkerPoolObserve {
+	if l.observes() {
 		if l.DryRun && (l.decision.Add > 0 || len(l.decision.Drain) > 0) {
 			ctrl.LoggerFrom(ctx).Info("would resize", "pool", klog.KObj(l.pool), "add", l.decision.Add, "drain", l.decision.Drain, "reason", l.decision.Reason)
 		}

@@ -56,6 +56,9 @@ type Reconciler struct {
 type memory struct {
 	uid     types.UID
 	decided decide.Memory
+	// resized is when workers were last added or drained indeed: what is only decided, in
+	// mode Observe, keeps nothing waiting once the pool may act.
+	resized time.Time
 	// said is the last Event of each kind, which is not repeated.
 	said map[string]string
 }
@@ -137,6 +140,9 @@ func (l *look) run(ctx context.Context) error {
 		return err
 	}
 	before := l.memory.decided
+	if !l.observes() {
+		before.Resized = l.memory.resized
+	}
 	l.decision, l.memory.decided, err = decide.Decide(config, l.seen, before, l.now)
 	if err != nil {
 		l.notReady("InvalidSpec", err.Error())
@@ -155,8 +161,14 @@ func (l *look) run(ctx context.Context) error {
 			keepResized(&l.pool.Status, before.Resized)
 		}
 	}
+	if !l.observes() {
+		l.memory.resized = l.memory.decided.Resized
+	}
 	return err
 }
+
+// observes reports whether nothing is carried out.
+func (l *look) observes() bool { return l.DryRun || l.pool.Spec.Mode == v1alpha1.WorkerPoolObserve }
 
 // remember returns what is remembered of a pool, from its status for one that is new to this
 // process.
@@ -169,7 +181,8 @@ func (r *Reconciler) remember(pool *v1alpha1.WorkerPool) *memory {
 	name := client.ObjectKeyFromObject(pool)
 	m := r.memory[name]
 	if m == nil || m.uid != pool.UID {
-		m = &memory{uid: pool.UID, decided: recall(&pool.Status), said: map[string]string{}}
+		decided := recall(&pool.Status)
+		m = &memory{uid: pool.UID, decided: decided, resized: decided.Resized, said: map[string]string{}}
 		r.memory[name] = m
 	}
 	return m

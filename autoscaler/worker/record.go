@@ -62,6 +62,9 @@ func (l *look) record() {
 		Pods: int32(len(l.seen.Pods)), Connected: int32(d.Connected), Foreign: int32(d.Foreign), Coming: int32(d.Coming), Leaving: int32(d.Leaving),
 	}
 	keep(s, &l.memory.decided, d.Unplaceable)
+	if l.observes() {
+		keepResized(s, l.memory.resized)
+	}
 	l.recordManager()
 	l.recordLimits()
 	l.recordTrouble()

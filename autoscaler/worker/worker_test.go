@@ -168,6 +168,40 @@ func TestAPoolInModeObserveMakesNothing(t *testing.T) {
 	}
 }
 
+// TestAPoolThatHasOnlyObservedActsAtOnce: what was only decided is no resize, so that nothing
+// waits for an initialisation time in which no worker comes; what was done before still is.
+func TestAPoolThatHasOnlyObservedActsAtOnce(t *testing.T) {
+	m := startManager(t)
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address, func(s *v1alpha1.WorkerPoolSpec) { s.Mode = v1alpha1.WorkerPoolObserve }))
+	if p := b.look(); p.Status.LastDecision.Add != 1 || p.Status.Resized != nil {
+		t.Errorf("decided %+v, resized at %v, want a decision that was not carried out", p.Status.LastDecision, p.Status.Resized)
+	}
+	b.mode(v1alpha1.WorkerPoolAct)
+	b.clock.SetTime(begin.Add(time.Second))
+	if p := b.look(); len(b.pods()) != 1 || !p.Status.Resized.Time.Equal(b.clock.Now()) {
+		t.Fatalf("%d pods, resized at %v, want one worker now", len(b.pods()), p.Status.Resized)
+	}
+	if err := b.Delete(t.Context(), &b.pods()[0]); err != nil {
+		t.Fatal(err)
+	}
+	for i, mode := range []v1alpha1.WorkerPoolMode{v1alpha1.WorkerPoolObserve, v1alpha1.WorkerPoolAct} {
+		b.mode(mode)
+		b.clock.SetTime(begin.Add(time.Duration(i+2) * time.Second))
+		if p := b.look(); len(b.pods()) != 0 || !p.Status.Resized.Time.Equal(begin.Add(time.Second)) {
+			t.Errorf("in mode %s there are %d pods, resized at %v, want none before the initialisation time has passed", mode, len(b.pods()), p.Status.Resized)
+		}
+	}
+}
+
+func (b *bench) mode(to v1alpha1.WorkerPoolMode) {
+	b.Helper()
+	p := b.pool()
+	p.Spec.Mode = to
+	if err := b.Update(b.Context(), p); err != nil {
+		b.Fatal(err)
+	}
+}
+
 func TestAPoolWithoutAManagerHoldsThenSendsItsWorkersAway(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
