@@ -176,7 +176,7 @@ func expects(m *v1alpha1.Migration, migration, node string) bool {
 
 // take stages what the source sends. A source that tries again takes the place of its
 // own earlier try, whose connection may not have ended yet.
-func (a *Agent) take(ctx context.Context, s transport.Session, tar checkpoint.Verified) (transport.Receipt, error) {
+func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Body) (transport.Receipt, error) {
 	id := ledger.ID{Migration: s.Migration, Node: s.Node, Role: ledger.TargetRole}
 	a.mu.Lock()
 	earlier := a.jobs[id]
@@ -198,11 +198,13 @@ func (a *Agent) take(ctx context.Context, s transport.Session, tar checkpoint.Ve
 		return transport.Receipt{}, transport.ErrNotNow
 	}
 	// From here on nobody else changes the entry.
+	stop := context.AfterFunc(ctx, tar.Abort) // the source may send nothing for long
 	err := transport.ErrNotNow
 	var receipt transport.Receipt
 	if entry, known = a.ledger.Get(id); known && entry.Prepared {
 		receipt, err = a.stage(ctx, entry, cancellable{tar, ctx})
 	}
+	stop()
 	a.end(ctx, id, j, err)
 	return receipt, err
 }
@@ -241,5 +243,9 @@ func (c cancellable) Read(p []byte) (int, error) {
 	if c.ctx.Err() != nil {
 		return 0, context.Cause(c.ctx)
 	}
-	return c.Verified.Read(p)
+	n, err := c.Verified.Read(p)
+	if err != nil && c.ctx.Err() != nil {
+		err = context.Cause(c.ctx)
+	}
+	return n, err
 }

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -35,6 +36,14 @@ type Session struct {
 	Peer string
 }
 
+// Body is a checkpoint that comes in.
+type Body interface {
+	checkpoint.Verified
+	// Abort ends reading with an error, also a read that waits for the other side. It may
+	// be called at any time.
+	Abort()
+}
+
 // Receiver takes checkpoints.
 type Receiver struct {
 	// Clock is to see whether certificates are good.
@@ -44,7 +53,7 @@ type Receiver struct {
 	Session func(ctx context.Context, migration, node string) (Session, bool)
 	// Take stages what is sent. It may be called again after an error, and after a
 	// success whose answer was lost.
-	Take func(context.Context, Session, checkpoint.Verified) (Receipt, error)
+	Take func(context.Context, Session, Body) (Receipt, error)
 	// MaxWireBytes is how much a body may have, compressed.
 	MaxWireBytes int64
 	// Stalled is after how long without progress the other side is given up.
@@ -125,13 +134,14 @@ func samePeer(s Session, state *tls.ConnectionState) bool {
 }
 
 func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session) (Receipt, error) {
-	limited := http.MaxBytesReader(w, &patient{request.Body, http.NewResponseController(w), r.Stalled}, r.MaxWireBytes)
+	wire := &patient{ReadCloser: request.Body, connection: http.NewResponseController(w), stalled: r.Stalled}
+	limited := http.MaxBytesReader(w, wire, r.MaxWireBytes)
 	decompressed, err := zstd.NewReader(limited, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowBytes))
 	if err != nil {
 		return Receipt{}, fmt.Errorf("set up the decompression: %w", err)
 	}
 	defer decompressed.Close()
-	body := &verified{r: decompressed, sum: xxhash.New(), want: func() string { return request.Trailer.Get(sumTrailer) }}
+	body := &verified{r: decompressed, wire: wire, sum: xxhash.New(), want: func() string { return request.Trailer.Get(sumTrailer) }}
 	receipt, err := r.Take(request.Context(), s, body)
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
@@ -146,19 +156,44 @@ type patient struct {
 	io.ReadCloser
 	connection *http.ResponseController
 	stalled    time.Duration
+
+	mu      sync.Mutex // of the deadline
+	aborted bool
 }
 
+// errAborted ends reading.
+var errAborted = errors.New("the checkpoint is not wanted any more")
+
 func (p *patient) Read(b []byte) (int, error) {
-	// Sockets have deadlines by the machine's clock only.
-	if err := p.connection.SetReadDeadline(time.Now().Add(p.stalled)); err != nil {
+	if err := p.wait(); err != nil {
 		return 0, err
 	}
 	return p.ReadCloser.Read(b)
 }
 
+// wait sets the deadline of the next read.
+func (p *patient) wait() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.aborted {
+		return errAborted
+	}
+	// Sockets have deadlines by the machine's clock only.
+	return p.connection.SetReadDeadline(time.Now().Add(p.stalled))
+}
+
+// abort lets the deadline of a read that waits pass, and starts no other.
+func (p *patient) abort() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.aborted = true
+	_ = p.connection.SetReadDeadline(time.Unix(1, 0)) // a connection that has gone has no read that waits
+}
+
 // verified ends with io.EOF only if the checksum is right.
 type verified struct {
 	r    io.Reader
+	wire *patient
 	sum  *xxhash.Digest
 	want func() string // the trailer is there once the body has ended
 }
@@ -171,6 +206,9 @@ func (v *verified) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Abort ends reading, also a read that waits.
+func (v *verified) Abort() { v.wire.abort() }
 
 // Sum is the checksum, once all has been read.
 func (v *verified) Sum() string { return sumOf(v.sum) }

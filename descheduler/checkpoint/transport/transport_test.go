@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -32,7 +33,7 @@ type bench struct {
 	mu    sync.Mutex
 	taken []byte // by the last try
 	tries atomic.Int32
-	take  func(r checkpoint.Verified) error // nil reads all
+	take  func(r Body) error // nil reads all
 }
 
 func newBench(t *testing.T) *bench {
@@ -58,7 +59,7 @@ func identity(t *testing.T, name string, good time.Duration) Identity {
 	return i
 }
 
-func (b *bench) takeOne(_ context.Context, _ Session, r checkpoint.Verified) (Receipt, error) {
+func (b *bench) takeOne(_ context.Context, _ Session, r Body) (Receipt, error) {
 	b.tries.Add(1)
 	if b.take != nil {
 		if err := b.take(r); err != nil {
@@ -138,7 +139,7 @@ func TestWhatIsSentArrives(t *testing.T) {
 
 func TestItIsTriedAgain(t *testing.T) {
 	b := newBench(t)
-	b.take = func(r checkpoint.Verified) error {
+	b.take = func(r Body) error {
 		if b.tries.Load() < 3 {
 			_, err := io.CopyN(io.Discard, r, 1<<20)
 			return errors.Join(err, errors.New("the disk blinked"))
@@ -155,7 +156,7 @@ func TestItIsTriedAgain(t *testing.T) {
 
 func TestItIsGivenUpAfterThreeTries(t *testing.T) {
 	b := newBench(t)
-	b.take = func(checkpoint.Verified) error { return ErrNotNow }
+	b.take = func(Body) error { return ErrNotNow }
 	b.listen()
 	_, err := b.send(noise(t, 100))
 	b.wantFailure(err, checkpoint.ReasonTransferFailed, ErrNotNow.Error())
@@ -166,7 +167,7 @@ func TestItIsGivenUpAfterThreeTries(t *testing.T) {
 
 func TestARefusalIsNotTriedAgain(t *testing.T) {
 	b := newBench(t)
-	b.take = func(checkpoint.Verified) error {
+	b.take = func(Body) error {
 		return checkpoint.Fail(checkpoint.ReasonNoRoom, "the disk is full")
 	}
 	b.listen()
@@ -317,7 +318,7 @@ func TestSendingEndsWithItsContext(t *testing.T) {
 	b := newBench(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the order has changed")
-	b.take = func(r checkpoint.Verified) error {
+	b.take = func(r Body) error {
 		cancel(why)
 		return nil
 	}
@@ -332,6 +333,52 @@ func TestSendingEndsWithItsContext(t *testing.T) {
 		})
 	if !errors.Is(err, why) || checkpoint.AsFailure(err) != nil {
 		t.Errorf("sending ends with %v, want %v", err, why)
+	}
+}
+
+// TestAReadThatWaitsEndsWhenItIsAborted: the source may stand still for as long as it is
+// waited for.
+func TestAReadThatWaitsEndsWhenItIsAborted(t *testing.T) {
+	b := newBench(t)
+	b.receiver.Stalled, b.sender.Stalled, b.sender.Tries = time.Hour, time.Hour, 1
+	took := make(chan error, 1)
+	b.receiver.Take = func(_ context.Context, _ Session, r Body) (Receipt, error) {
+		one := make([]byte, 1)
+		if _, err := io.ReadFull(r, one); err != nil {
+			took <- fmt.Errorf("the first byte: %w", err)
+			return Receipt{}, err
+		}
+		time.AfterFunc(10*time.Millisecond, r.Abort) // while the next read waits, or before: both end it
+		_, err := io.Copy(io.Discard, r)
+		if _, again := r.Read(one); again == nil {
+			err = nil
+		}
+		took <- err
+		return Receipt{}, err
+	}
+	b.listen()
+	ctx, cancel := context.WithCancel(t.Context())
+	sent := make(chan error, 1)
+	go func() {
+		_, err := b.sender.Send(ctx, b.source, Peer{Address: b.address, Certificate: b.target.Certificate, Migration: "m1", Node: "node.b"},
+			func(w io.Writer) error {
+				_, err := w.Write(noise(t, 1<<20)) // enough for the compressor to let some of it go
+				<-ctx.Done()
+				return err
+			})
+		sent <- err
+	}()
+	select {
+	case err := <-took:
+		if err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("reading ends with %v after it was aborted", err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("reading goes on after it was aborted")
+	}
+	cancel()
+	if err := <-sent; err == nil {
+		t.Error("half a checkpoint was taken")
 	}
 }
 
