@@ -108,10 +108,23 @@ func (o Observer) over(ctx context.Context, expression string, from, to time.Tim
 	return o.Querier.Query(ctx, fmt.Sprintf(expression, int(to.Sub(from).Seconds())), to)
 }
 
+// lookback is for how long a value holds that is not written again, as with Prometheus'
+// instant queries.
+const lookback = 5 * time.Minute
+
+// lately evaluates an expression that has a range, of what things are: that is written when
+// it changes, and then now and then, which may be less often than there are slices.
+func (o Observer) lately(ctx context.Context, expression string, from, to time.Time) ([]promql.Sample, error) {
+	if lately := to.Add(-lookback); lately.Before(from) {
+		from = lately
+	}
+	return o.over(ctx, expression, from, to)
+}
+
 // nodes returns what is known of the nodes' machines, by name.
 func (o Observer) nodes(ctx context.Context, from, to time.Time) (map[string]bill.Node, error) {
 	known := map[string]bill.Node{}
-	cores, err := o.over(ctx, coresOver, from, to)
+	cores, err := o.lately(ctx, coresOver, from, to)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +142,7 @@ func (o Observer) nodes(ctx context.Context, from, to time.Time) (map[string]bil
 		{adapterOver, []string{"machine_type"}, ""},
 		{nodeLabelsOver, []string{"label_supercargo_dev_machine_type", "label_node_kubernetes_io_instance_type"}, "label_topology_kubernetes_io_zone"},
 	} {
-		samples, err := o.over(ctx, ask.expression, from, to)
+		samples, err := o.lately(ctx, ask.expression, from, to)
 		if err != nil {
 			return nil, err
 		}
@@ -167,7 +180,7 @@ func (o Observer) pods(ctx context.Context, from, to time.Time) ([]bill.Pod, err
 	if err != nil {
 		return nil, err
 	}
-	owners, err := o.over(ctx, ownersOver, from, to)
+	owners, err := o.lately(ctx, ownersOver, from, to)
 	if err != nil {
 		return nil, err
 	}

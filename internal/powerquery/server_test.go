@@ -287,6 +287,26 @@ func checkPods(t *testing.T, when string, got, want []bill.Pod) {
 
 // TestWhereNobodyMeasuresAModelSaysWhatNodesUsed: by what pods used where a kubelet says so,
 // else by what they request.
+// TestWhatNodesAreHoldsBetweenWrites: the adapter writes what has not changed every two and a
+// half minutes, and slices may be shorter.
+func TestWhatNodesAreHoldsBetweenWrites(t *testing.T) {
+	h := open(t)
+	h.put(-30, 0, always(100), "__name__", "supercargo_node_power_watts", "node", "a", "source", "rapl", "kind", "measured")
+	h.put(-30, 0, counting(100), "__name__", "supercargo_node_energy_joules_total", "node", "a", "source", "rapl", "kind", "measured")
+	h.put(-3, -2.5, always(1), "__name__", "supercargo_node_ready", "node", "a", "machine_type", "tiny")
+	h.put(-3, -2.5, always(4), "__name__", "supercargo_node_allocatable", "node", "a", "machine_type", "tiny", "resource", "cpu")
+	o := powerquery.Observer{Power: meter(t, h, powerquery.Supercargo), Querier: h}
+	observed, _, err := o.Observe(t.Context(), noon.Add(-time.Minute), noon, powerquery.LookEvery, nil)
+	if err != nil || len(observed) != 2 {
+		t.Fatalf("%d slices, %v, want 2", len(observed), err)
+	}
+	for _, s := range observed {
+		if len(s.Nodes) != 1 || s.Nodes[0].Cores != 4 || s.Nodes[0].MachineType != "tiny" {
+			t.Errorf("at %v nodes are %+v, want one with 4 cores of type tiny", s.From, s.Nodes)
+		}
+	}
+}
+
 func TestWhereNobodyMeasuresAModelSaysWhatNodesUsed(t *testing.T) {
 	h := open(t)
 	machine := func(name, machineType string, from, cores float64) {
