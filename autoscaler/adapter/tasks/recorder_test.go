@@ -271,6 +271,14 @@ func TestPasswordsAuthoritiesAndCatalogsAreReadEachTime(t *testing.T) {
 	says("with a wrong password", "not that of the manager")
 	write(password, "secret\n")
 	says("with all of it", "")
+	direct.ServerName, found.ServerName = "example.com", "example.com" // which is in the certificate too
+	says("by the name in the certificate", "")
+	direct.ServerName, found.ServerName = "elsewhere.test", "elsewhere.test"
+	says("by a name that is not", "elsewhere.test")
+	direct.ServerName, found.ServerName = "", ""
+	m.Put(map[string]string{"queue_status": "[" + strings.Repeat(" ", mostBytes) + "]"})
+	says("with more than any queue has to say", workqueue.ErrTooLarge.Error())
+	m.Put(map[string]string{"queue_status": recorded(t)})
 	found.Project = "genome"
 	if _, err := found.Queue(t.Context()); !errors.Is(err, workqueue.ErrNotFound) {
 		t.Errorf("another project: error %v, want %v", err, workqueue.ErrNotFound)
