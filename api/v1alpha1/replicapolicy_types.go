@@ -442,7 +442,8 @@ type ReplicaMetrics struct {
 
 // MetricPreset names queries for well-known metrics.
 type MetricPreset struct {
-	// name is that of the preset: ingress-nginx, nginx, container-cpu or pod-usage.
+	// name is that of the preset: ingress-nginx, nginx, container-cpu, pod-usage or
+	// work-queue.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required

@@ -80,6 +80,7 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/samples/nodefleet.yaml":                1,
 		"../../manifests/samples/replicapolicy.yaml":            1,
 		"../../manifests/samples/metrics-adapter.yaml":          2,
+		"../../manifests/samples/metrics-workqueue.yaml":        2,
 		"../../manifests/samples/migration.yaml":                1,
 		"../../manifests/adapter/namespace.yaml":                1,
 		"../../manifests/adapter/server/rbac.yaml":              9,

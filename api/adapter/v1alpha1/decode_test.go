@@ -31,6 +31,14 @@ custom:
   objectLabel: pod
   namespaceLabel: ns
   labels: {app.kubernetes.io/name: app}
+workQueues:
+- {manager: blast, namespace: science, address: "10.0.0.2:9123", timeout: 5s}
+- manager: genome
+  namespace: science
+  catalog: {servers: ["catalog:9097"], project: genome}
+  passwordFile: /etc/genome/password
+  tls: {caFile: /etc/genome/ca.crt, serverName: genome}
+  interval: 10s
 presets:
 - name: ingress-nginx
 - {name: nginx, prefix: edge, parameters: {window: 30s}}
@@ -41,6 +49,11 @@ presets:
 	want := &MetricsAdapterConfiguration{
 		TypeMeta: metav1.TypeMeta{APIVersion: "adapter.supercargo.dev/v1alpha1", Kind: "MetricsAdapterConfiguration"},
 		Targets:  []TargetGroup{{Job: "queue", Addresses: []string{"10.0.0.1:9100"}, Interval: metav1.Duration{Duration: time.Second}}},
+		WorkQueues: []WorkQueue{
+			{Manager: "blast", Namespace: "science", Address: "10.0.0.2:9123", Interval: metav1.Duration{Duration: DefaultWorkQueueInterval}, Timeout: metav1.Duration{Duration: 5 * time.Second}},
+			{Manager: "genome", Namespace: "science", Catalog: &WorkQueueCatalog{Servers: []string{"catalog:9097"}, Project: "genome"}, PasswordFile: "/etc/genome/password",
+				TLS: &WorkQueueTLS{CAFile: "/etc/genome/ca.crt", ServerName: "genome"}, Interval: metav1.Duration{Duration: 10 * time.Second}, Timeout: metav1.Duration{Duration: DefaultWorkQueueTimeout}},
+		},
 		External: []ExternalMetric{
 			{Name: "requests_per_second", Query: Query{Query: "sum(rate(requests_total[30s]))", NamespaceLabel: "namespace", SelectBy: SelectSeries}},
 			{Name: "dollars", Query: Query{Query: "bill", NamespaceLabel: "namespace", SelectBy: SelectAnswer}, AllNamespaces: true},
@@ -82,7 +95,13 @@ func TestEveryFaultIsFoundAndItsFieldNamed(t *testing.T) {
 		"targets: [{job: pods, addresses: [a, \":1\", \"a:0\", \"a:65536\", \"a:http\", \"b:1\", \"b:1\"], path: x, scheme: ftp, interval: 999ms, labels: {__a: b, \"1\": c}}]": {
 			"targets[0].job", "targets[0].addresses[0]", "targets[0].addresses[1]", "targets[0].addresses[2]", "targets[0].addresses[3]", "targets[0].addresses[4]", "targets[0].addresses[6]",
 			"targets[0].path", "targets[0].scheme", "targets[0].interval", "targets[0].labels[1]", "targets[0].labels[__a]"},
-		"targets: [{job: a, addresses: [\"a:1\"]}, {job: a, addresses: [\"a:1\"]}]": {"targets[1].job"},
+		"targets: [{job: a, addresses: [\"a:1\"]}, {job: a, addresses: [\"a:1\"]}]":                      {"targets[1].job"},
+		"prometheus: {url: \"http://a\"}\nworkQueues: [{manager: a, namespace: shop, address: \"a:1\"}]": {"workQueues"},
+		"workQueues: [{}]": {"workQueues[0].manager", "workQueues[0].namespace", "workQueues[0].address"},
+		"workQueues: [{manager: a, namespace: \"a/b\", address: \"a:1\", catalog: {servers: [\"a:1\"], project: a}, interval: 999ms, timeout: 1ms}, {manager: a, namespace: shop, address: \"a:x\", timeout: 6m}, " +
+			"{manager: a, namespace: shop, catalog: {servers: [a]}}, {manager: a, namespace: bank, catalog: {project: p}, interval: 2h}, {manager: b, namespace: bank, catalog: {project: p, servers: [\"a:9097\", \"[::1]:9097\"]}}]": {
+			"workQueues[0].namespace", "workQueues[0].address", "workQueues[0].interval", "workQueues[0].timeout", "workQueues[1].address", "workQueues[1].timeout",
+			"workQueues[2].manager", "workQueues[2].catalog.servers[0]", "workQueues[2].catalog.project", "workQueues[3].catalog.servers", "workQueues[3].interval"},
 		"external: [{}, {name: \"a/b\", query: a, selectBy: Both, namespaceLabel: a-b, labels: {a: b-c}}]": {
 			"external[0].name", "external[0].query", "external[1].name", "external[1].namespaceLabel", "external[1].selectBy", "external[1].labels[a]"},
 		"external: [{name: supercargo_wanted_replicas, query: a}, {name: b, query: a}, {name: b, query: a}]": {"external[0].name", "external[2].name"},
@@ -111,6 +130,7 @@ func TestEveryFaultIsFoundAndItsFieldNamed(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(head + "external: [{name: a, query: b}]")
 	f.Add(head + "targets: [{job: a, addresses: [\"[::1]:9\"]}]")
+	f.Add(head + "workQueues: [{manager: a, namespace: shop, catalog: {servers: [\"a:9097\"], project: p}, tls: {}}]")
 	f.Add("{}")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := Decode([]byte(text))

@@ -1,12 +1,28 @@
 package v1alpha1
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+	"time"
+)
 
 // DefaultNamespaceLabel is the label of series that tells their namespace.
 const DefaultNamespaceLabel = "namespace"
 
+// The defaults of a [WorkQueue]: a busy manager, which serves one at a time, has time to
+// answer.
+const (
+	DefaultWorkQueueInterval = 15 * time.Second
+	DefaultWorkQueueTimeout  = 15 * time.Second
+)
+
 // SetDefaults fills absent fields.
 func SetDefaults(c *MetricsAdapterConfiguration) {
+	for i := range c.WorkQueues {
+		q := &c.WorkQueues[i]
+		q.Interval.Duration = cmp.Or(q.Interval.Duration, DefaultWorkQueueInterval)
+		q.Timeout.Duration = cmp.Or(q.Timeout.Duration, DefaultWorkQueueTimeout)
+	}
 	for i := range c.External {
 		c.External[i].setDefaults()
 	}

@@ -16,6 +16,10 @@ type MetricsAdapterConfiguration struct {
 	// themselves.
 	Targets []TargetGroup `json:"targets,omitempty"`
 
+	// workQueues are Work Queue managers that are asked what they have to do. What they
+	// answer is kept in the embedded store, as series that begin with supercargo_workqueue_.
+	WorkQueues []WorkQueue `json:"workQueues,omitempty"`
+
 	// external are the metrics of external.metrics.k8s.io.
 	External []ExternalMetric `json:"external,omitempty"`
 
@@ -30,7 +34,7 @@ type MetricsAdapterConfiguration struct {
 // under a name of its own: PREFIX_requests_per_second, PREFIX_response_seconds,
 // PREFIX_response_percentile_seconds, PREFIX_queue_length, PREFIX_utilization_percent.
 type MetricPreset struct {
-	// name is that of the preset: ingress-nginx, nginx, container-cpu or pod-usage.
+	// name is that of the preset: ingress-nginx, nginx, container-cpu, pod-usage or work-queue.
 	Name string `json:"name"`
 
 	// prefix begins the names of its metrics. Default: the name of the preset, with _ for -.
@@ -85,6 +89,55 @@ type TargetGroup struct {
 
 	// bearerTokenFile has what they know the adapter by.
 	BearerTokenFile string `json:"bearerTokenFile,omitempty"`
+}
+
+// WorkQueue is a Work Queue manager of cctools, and how to talk to it.
+type WorkQueue struct {
+	// manager is the label manager of its series.
+	Manager string `json:"manager"`
+
+	// namespace is the label namespace of its series: who may read external metrics there
+	// may read what presets make of them. A namespace has each manager once.
+	Namespace string `json:"namespace"`
+
+	// address is host:port. Give it or catalog.
+	Address string `json:"address,omitempty"`
+
+	// catalog finds the manager by the name of its project, anew each time.
+	Catalog *WorkQueueCatalog `json:"catalog,omitempty"`
+
+	// passwordFile has the manager's password: the same bytes as the file that the manager
+	// reads it from, a line end included. It is read each time.
+	PasswordFile string `json:"passwordFile,omitempty"`
+
+	// tls is for managers that were started with --ssl. One of which a catalog server says
+	// so is asked over TLS without it too.
+	TLS *WorkQueueTLS `json:"tls,omitempty"`
+
+	// interval is how often it is asked. Default: 15s.
+	Interval metav1.Duration `json:"interval,omitempty"`
+
+	// timeout bounds finding and asking it together. Default: 15s.
+	Timeout metav1.Duration `json:"timeout,omitempty"`
+}
+
+// WorkQueueCatalog names catalog servers and the project of a manager.
+type WorkQueueCatalog struct {
+	// servers are asked one after the other, each as host:port.
+	Servers []string `json:"servers"`
+
+	// project is the name that the manager was started with (-N).
+	Project string `json:"project"`
+}
+
+// WorkQueueTLS says how to check the manager's certificate.
+type WorkQueueTLS struct {
+	// caFile has the authorities that it is checked with, in PEM; default: those of the
+	// system.
+	CAFile string `json:"caFile,omitempty"`
+
+	// serverName is the name in the certificate, where it is not the host of the address.
+	ServerName string `json:"serverName,omitempty"`
 }
 
 // SelectBy says what the labels that a client selects by are looked for in.

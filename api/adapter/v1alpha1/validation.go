@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -38,10 +39,17 @@ func Validate(c *MetricsAdapterConfiguration) field.ErrorList {
 		if len(c.Targets) > 0 {
 			errs = append(errs, field.Forbidden(field.NewPath("targets"), "the embedded store scrapes them, and with prometheus there is none"))
 		}
+		if len(c.WorkQueues) > 0 {
+			errs = append(errs, field.Forbidden(field.NewPath("workQueues"), "the embedded store keeps what they say, and with prometheus there is none"))
+		}
 	}
 	jobs := map[string]bool{}
 	for i := range c.Targets {
 		errs = append(errs, validateTargets(field.NewPath("targets").Index(i), &c.Targets[i], jobs)...)
+	}
+	managers := map[[2]string]bool{}
+	for i := range c.WorkQueues {
+		errs = append(errs, validateWorkQueue(field.NewPath("workQueues").Index(i), &c.WorkQueues[i], managers)...)
 	}
 	names := map[string]bool{WantedReplicas: true}
 	for i := range c.External {
@@ -89,11 +97,7 @@ func validateTargets(path *field.Path, g *TargetGroup, jobs map[string]bool) fie
 	seen := map[string]bool{}
 	for i, address := range g.Addresses {
 		at := path.Child("addresses").Index(i)
-		host, port, err := net.SplitHostPort(address)
-		n, err2 := strconv.ParseUint(port, 10, 16)
-		if err != nil || err2 != nil || host == "" || n == 0 {
-			errs = append(errs, field.Invalid(at, address, "want host:port"))
-		}
+		errs = append(errs, validateAddress(at, address)...)
 		if seen[address] {
 			errs = append(errs, field.Duplicate(at, address))
 		}
@@ -113,6 +117,71 @@ func validateTargets(path *field.Path, g *TargetGroup, jobs map[string]bool) fie
 	}
 	return errs
 }
+
+// validateAddress checks one host:port.
+func validateAddress(path *field.Path, address string) field.ErrorList {
+	host, port, err := net.SplitHostPort(address)
+	n, err2 := strconv.ParseUint(port, 10, 16)
+	if err != nil || err2 != nil || host == "" || n == 0 {
+		return field.ErrorList{field.Invalid(path, address, "want host:port")}
+	}
+	return nil
+}
+
+// The bounds of how long finding and asking a manager may take.
+const (
+	minTimeout = 100 * time.Millisecond
+	maxTimeout = 5 * time.Minute
+)
+
+// validateWorkQueue checks a manager, and that it is the only one of that name in its
+// namespace.
+func validateWorkQueue(path *field.Path, q *WorkQueue, managers map[[2]string]bool) field.ErrorList {
+	var errs field.ErrorList
+	key := [2]string{q.Namespace, q.Manager}
+	switch {
+	case !isLabelValue(q.Manager):
+		errs = append(errs, field.Invalid(path.Child("manager"), q.Manager, "want a name of 1 to 253 bytes, as a label of its series"))
+	case managers[key]:
+		errs = append(errs, field.Duplicate(path.Child("manager"), q.Manager))
+	}
+	managers[key] = true
+	if len(validation.IsDNS1123Label(q.Namespace)) > 0 {
+		errs = append(errs, field.Invalid(path.Child("namespace"), q.Namespace, "want the namespace whose clients may read what it says"))
+	}
+	switch {
+	case (q.Address != "") == (q.Catalog != nil):
+		errs = append(errs, field.Invalid(path.Child("address"), q.Address, "give either address, as host:port, or catalog, which knows it by its project"))
+	case q.Catalog != nil:
+		errs = append(errs, validateCatalog(path.Child("catalog"), q.Catalog)...)
+	default:
+		errs = append(errs, validateAddress(path.Child("address"), q.Address)...)
+	}
+	if d := q.Interval.Duration; d < MinInterval || d > MaxInterval {
+		errs = append(errs, field.Invalid(path.Child("interval"), q.Interval, fmt.Sprintf("want between %v and %v", MinInterval, MaxInterval)))
+	}
+	if d := q.Timeout.Duration; d < minTimeout || d > maxTimeout {
+		errs = append(errs, field.Invalid(path.Child("timeout"), q.Timeout, fmt.Sprintf("want between %v and %v", minTimeout, maxTimeout)))
+	}
+	return errs
+}
+
+func validateCatalog(path *field.Path, c *WorkQueueCatalog) field.ErrorList {
+	var errs field.ErrorList
+	if len(c.Servers) == 0 {
+		errs = append(errs, field.Required(path.Child("servers"), "give one or more as host:port"))
+	}
+	for i, address := range c.Servers {
+		errs = append(errs, validateAddress(path.Child("servers").Index(i), address)...)
+	}
+	if !isLabelValue(c.Project) {
+		errs = append(errs, field.Invalid(path.Child("project"), c.Project, "want the name of 1 to 253 bytes that the manager was started with (-N)"))
+	}
+	return errs
+}
+
+// isLabelValue reports whether text says something, and is not too long for a label.
+func isLabelValue(text string) bool { return text != "" && len(text) <= 253 && utf8.ValidString(text) }
 
 // validateName checks a metric's name, and that it is the only one with that key.
 func validateName(path *field.Path, name, key string, taken map[string]bool) field.ErrorList {

@@ -23,6 +23,7 @@ import (
 	promquery "supercargo.dev/supercargo/autoscaler/adapter/query/prometheus"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+	"supercargo.dev/supercargo/autoscaler/adapter/tasks"
 	"supercargo.dev/supercargo/autoscaler/adapter/usage"
 )
 
@@ -32,6 +33,7 @@ type measurements struct {
 	store   *store.Store // nil with a server
 	scraper *store.Scraper
 	fixed   []target.Target
+	queues  []*tasks.Recorder
 	// kubelets says that they are scraped.
 	kubelets bool
 	close    func(logr.Logger)
@@ -65,6 +67,10 @@ func measure(ctx context.Context, o Options, c *adapterv1alpha1.MetricsAdapterCo
 	}
 	o.Scrape.Registerer, o.Scrape.Log = registry, o.Log
 	if m.scraper, err = s.NewScraper(o.Scrape, jobs); err != nil {
+		m.close(o.Log)
+		return nil, err
+	}
+	if m.queues, err = workQueues(c.WorkQueues, s, registry, clock.RealClock{}, o.Log); err != nil {
 		m.close(o.Log)
 		return nil, err
 	}
@@ -122,6 +128,12 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 		if t.Interval > longest {
 			return fmt.Errorf("the interval of %v of targets of job %q is over half of --store-lookback: their values would come and go", t.Interval, t.Job)
 		}
+	}
+	for _, r := range m.queues {
+		if r.Interval > longest {
+			return fmt.Errorf("the interval of %v of Work Queue manager %q is over half of --store-lookback: its values would come and go", r.Interval, r.Manager)
+		}
+		group.Go(func() error { return r.Run(ctx) })
 	}
 	w := &discover.Watcher{
 		Cache: c.GetCache(), Pods: o.ScrapePods, Services: o.ScrapeServices, Kubelets: m.kubelets, Fixed: m.fixed, Clock: clock.RealClock{}, Log: o.Log,

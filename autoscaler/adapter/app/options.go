@@ -90,7 +90,7 @@ func Defaults() Options {
 // AddFlags adds the flags; what is in the options are their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Server.AddFlags(flags)
-	flags.StringVar(&o.Configuration, "config", o.Configuration, "`file` with a MetricsAdapterConfiguration: what is served, and what is scraped beside what announces itself")
+	flags.StringVar(&o.Configuration, "config", o.Configuration, "`file` with a MetricsAdapterConfiguration: what is served, what is scraped beside what announces itself, and which Work Queue managers are asked")
 	flags.StringVar(&o.Service, "service", o.Service, "the Service in the APIServices, as `namespace/name`; the certificate is made for it")
 	flags.BoolVar(&o.Custom, "custom-metrics", o.Custom, "serve custom.metrics.k8s.io")
 	flags.BoolVar(&o.External, "external-metrics", o.External, "serve external.metrics.k8s.io, with the replicas that ReplicaPolicies want")

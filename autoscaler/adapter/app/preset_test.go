@@ -26,10 +26,10 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 )
 
-// sampleConfiguration is the file in the ConfigMap of manifests/samples.
-func sampleConfiguration(t *testing.T) string {
+// sampleConfiguration is the file in the ConfigMap of one of manifests/samples.
+func sampleConfiguration(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../../manifests/samples/metrics-adapter.yaml")
+	text, err := os.ReadFile("../../../manifests/samples/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestCountersThatBeginAnewAreMended(t *testing.T) {
 // TestTheSampleServesIngressesByName puts what ingress-nginx's controller says of two
 // ingresses into the store, and asks both APIs of a configuration that has presets alone.
 func TestTheSampleServesIngressesByName(t *testing.T) {
-	c, err := load(sampleConfiguration(t))
+	c, err := load(sampleConfiguration(t, "metrics-adapter.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

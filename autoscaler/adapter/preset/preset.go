@@ -52,6 +52,8 @@ const (
 	// PodUsage is the CPU that pods use in percent of what they request, as the metrics
 	// adapter keeps it from metrics.k8s.io.
 	PodUsage = "pod-usage"
+	// WorkQueue is the tasks of a Work Queue manager, as the metrics adapter asks it.
+	WorkQueue = "work-queue"
 )
 
 // DefaultWindow is over what time rates are taken: two samples must be inside, so
@@ -75,6 +77,7 @@ var entries = []entry{
 	{Nginx, nil, []string{"upstream", "namespace", "job", "queue", "window", "percentile"}, nginx, ofNginx},
 	{ContainerCPU, []string{"pods"}, []string{"container", "window"}, containerCPU, ofPods},
 	{PodUsage, []string{"pods"}, nil, podUsage, ofPods},
+	{WorkQueue, []string{"manager"}, []string{"category", "window"}, workQueue, ofManagers},
 }
 
 // find returns the preset of a name.
@@ -349,4 +352,22 @@ func (p *parameters) pods() string {
 func podUsage(p *parameters) Queries {
 	where := selector(p.inNamespace("namespace"), p.pods(), matcher("resource", "=", "cpu"))
 	return Queries{Utilization: fmt.Sprintf("100 * %[1]ssupercargo_pod_used%[2]s and supercargo_pod_requested%[2]s) / %[1]ssupercargo_pod_requested%[2]s and supercargo_pod_used%[2]s)", p.sum(), where)}
+}
+
+// workQueue reads a manager, or one category of its tasks. A task has arrived when it was
+// submitted, and is inside while it waits, is on its way to a worker, runs there, or has
+// results that are still to come back. Managers do not say of which category the tasks were
+// that they were given.
+func workQueue(p *parameters) Queries {
+	of := []string{p.inNamespace("namespace"), equal("manager", p.given["manager"])}
+	window := p.window()
+	if category := p.given["category"]; category != "" {
+		where := selector(append(of, matcher("category", "=", category))...)
+		return Queries{QueueLength: p.sum() + "supercargo_workqueue_category_tasks_waiting" + where + " + supercargo_workqueue_category_tasks_on_workers" + where + ")"}
+	}
+	where := selector(of...)
+	return Queries{
+		ArrivalRate: fmt.Sprintf("%srate(supercargo_workqueue_tasks_submitted_total%s[%s]))", p.sum(), where, window),
+		QueueLength: p.sum() + "supercargo_workqueue_tasks_waiting" + where + " + supercargo_workqueue_tasks_on_workers" + where + ")",
+	}
 }

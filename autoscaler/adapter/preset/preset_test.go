@@ -65,6 +65,14 @@ func TestPresetsAreWrittenOut(t *testing.T) {
 			Utilization: `100 * sum(supercargo_pod_used{namespace="shop",pod=~"web-.*",resource="cpu"} and supercargo_pod_requested{namespace="shop",pod=~"web-.*",resource="cpu"})` +
 				` / sum(supercargo_pod_requested{namespace="shop",pod=~"web-.*",resource="cpu"} and supercargo_pod_used{namespace="shop",pod=~"web-.*",resource="cpu"})`,
 		}},
+		{"a Work Queue manager", WorkQueue, map[string]string{"manager": "blast", "window": "2m"}, Queries{
+			ArrivalRate: `sum(rate(supercargo_workqueue_tasks_submitted_total{namespace="shop",manager="blast"}[120000ms]))`,
+			QueueLength: `sum(supercargo_workqueue_tasks_waiting{namespace="shop",manager="blast"} + supercargo_workqueue_tasks_on_workers{namespace="shop",manager="blast"})`,
+		}},
+		{"one category of its tasks", WorkQueue, map[string]string{"manager": "blast", "category": "split"}, Queries{
+			QueueLength: `sum(supercargo_workqueue_category_tasks_waiting{namespace="shop",manager="blast",category="split"}` +
+				` + supercargo_workqueue_category_tasks_on_workers{namespace="shop",manager="blast",category="split"})`,
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := New(tc.preset, "shop", tc.given)
@@ -91,6 +99,8 @@ func TestBadParametersAreAllNamed(t *testing.T) {
 		{IngressNginx, map[string]string{"ingress": "web", "window": "2h", "percentile": "NaN"}, []string{"1s to 1h", `percentile is "NaN"`}},
 		{Nginx, map[string]string{"upstream": "a", "queue": "connections"}, []string{"queue is", "want little with an upstream"}},
 		{Nginx, map[string]string{"queue": "long", "job": "\xff"}, []string{`queue is "long"`, `job is "\xff", want UTF-8`}},
+		{WorkQueue, map[string]string{"category": "split", "window": "soon"}, []string{"parameter manager is missing"}},
+		{WorkQueue, map[string]string{"manager": "blast", "category": "split", "window": "soon"}, []string{`window is "soon"`}},
 		{ContainerCPU, map[string]string{"pods": "("}, []string{"want a regular expression"}},
 	} {
 		_, err := New(tc.preset, "shop", tc.given)

@@ -128,6 +128,9 @@ func ofNginx(p *parameters) owner {
 	return owner{namespaceLabel: "namespace", everywhere: elsewhere}
 }
 
+// ofManagers has no object: a manager is a process that may run anywhere.
+func ofManagers(*parameters) owner { return owner{namespaceLabel: "namespace"} }
+
 func ofPods(*parameters) owner {
 	return owner{namespaceLabel: "namespace", resource: "pods", objectLabel: "pod"}
 }

@@ -24,14 +24,16 @@ const (
 	heartbeat = 5 * time.Second
 )
 
-// kubelet plays the node that all pods are on: a pod is Running when its process has
+// kubelet plays the node that all pods are on, for those of one namespace: a pod is Running when its process has
 // been started, Ready when nginx gives it requests, and gone when the process has ended.
 type kubelet struct {
 	client kubernetes.Interface
 	node   string
-	pool   *pool
-	pods   map[types.UID]*podProcess
-	beat   time.Time
+	// namespace has the pods of this trial; those of an earlier one are left as they are.
+	namespace string
+	pool      *pool
+	pods      map[types.UID]*podProcess
+	beat      time.Time
 }
 
 // podProcess is the process of a pod.
@@ -62,7 +64,7 @@ func (k *kubelet) look(ctx context.Context) error {
 		}
 		k.beat = time.Now()
 	}
-	pods, err := k.client.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", k.node).String()})
+	pods, err := k.client.CoreV1().Pods(k.namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", k.node).String()})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,20 +37,29 @@ import (
 
 // The service in the cluster.
 const (
-	namespace = "shop"
-	service   = "web"
-	node      = "node-0"
+	service = "web"
+	node    = "node-0"
 )
 
 // sites has the control plane: real, but for the node that a test's kubelet plays.
-var sites = kit.NewSites(playground.Options{NoKwok: true, Nodes: []playground.NodeSpec{{Name: node, CPU: "4", Memory: "8Gi"}}})
+var sites = kit.NewSites(playground.Options{NoKwok: true, AutoscalerPeriod: hpaLooks, Nodes: []playground.NodeSpec{{Name: node, CPU: "4", Memory: "8Gi"}}})
 
 func TestMain(m *testing.M) { os.Exit(kit.Main(m, "1", sites)) }
 
-// tryPolicy plays the load against a Deployment that a ReplicaPolicy scales: the
-// autoscaler asks a store by a preset, the store scrapes the exporter beside nginx, all
-// of them ours and as they run in a cluster.
-func tryPolicy(t *testing.T, program string, goal law.Goal, requests []arrival) outcome {
+// trial is a Deployment in a namespace of its own, whose pods are processes behind an
+// nginx of its own.
+type trial struct {
+	programs
+	*kit.Site
+	namespace  string
+	goal       law.Goal
+	deployment *appsv1.Deployment
+	exporter   string // where what nginx says can be scraped
+}
+
+// tryInCluster plays the load against a Deployment that is scaled by what scale begins:
+// before the load comes, and it returns what adds to a step what the scaler says of itself.
+func tryInCluster(t *testing.T, program, name, namespace string, goal law.Goal, requests []arrival, scale func(*testing.T, *trial) func(*step)) outcome {
 	site, err := sites.Get()
 	if err != nil {
 		t.Fatal(err)
@@ -63,21 +71,22 @@ func tryPolicy(t *testing.T, program string, goal law.Goal, requests []arrival) 
 			t.Logf("programs said:\n%s", kit.GlobalLog.Tail(40))
 		}
 	})
-	running := programs{ctx: ctx, failed: make(chan error, 1)}
-	defer running.end(t)
+	r := &trial{programs: programs{ctx: ctx, failed: make(chan error, 1)}, Site: site, namespace: namespace, goal: goal}
+	defer r.end(t)
 	defer cancel()
-	running.begin(func() error { return (&kubelet{client: site.Playground.Client(), node: node, pool: p}).run(ctx) })
-	deployment := makeService(t, site.Client)
+	r.begin(func() error {
+		return (&kubelet{client: site.Playground.Client(), node: node, namespace: namespace, pool: p}).run(ctx)
+	})
+	r.deployment = makeService(t, site.Client, namespace)
 	p.open(first)
 	s := newSight(t, p)
 	if err := s.follow.Poll(); err != nil { // reading begins here
 		t.Fatal(err)
 	}
-	scaler := running.measure(t, p.balancer, site.Config())
-	running.begin(func() error { return app.Run(ctx, scaler) })
-	policy := makePolicy(t, site.Client, goal)
+	r.exporter = r.export(t, p.balancer)
+	says := scale(t, r)
 
-	before, began := readMachine(t), deployment.Generation
+	before, began := readMachine(t), r.deployment.Generation
 	start := time.Now().Add(time.Second)
 	ended := make(chan *answers, 1)
 	go func() { ended <- send(t.Context(), p.balancer.listen, start, requests) }()
@@ -87,14 +96,33 @@ func tryPolicy(t *testing.T, program string, goal law.Goal, requests []arrival) 
 		select {
 		case got = <-ended:
 		case <-tick:
-			steps = append(steps, seen(t, site.Client, deployment, policy, start))
-		case err := <-running.failed:
+			steps = append(steps, r.seen(t, start))
+			says(&steps[len(steps)-1])
+		case err := <-r.failed:
 			t.Fatal(err)
 		}
 	}
 	o := s.outcome(t, got, steps, readMachine(t), before, start, goal.SLO, len(requests))
-	o.Law, o.ScalingActions = "ReplicaPolicy", int(deployment.Generation-began)
+	o.Law, o.ScalingActions = name, int(r.deployment.Generation-began)
 	return o
+}
+
+// tryPolicy plays the load against a Deployment that a ReplicaPolicy scales: the
+// autoscaler asks a store by a preset, the store scrapes the exporter beside nginx, all
+// of them ours and as they run in a cluster.
+func tryPolicy(t *testing.T, program string, goal law.Goal, requests []arrival) outcome {
+	return tryInCluster(t, program, "ReplicaPolicy", "shop", goal, requests, func(t *testing.T, r *trial) func(*step) {
+		scaler := r.measure(t)
+		r.begin(func() error { return app.Run(r.ctx, scaler) })
+		policy := r.makePolicy(t)
+		return func(s *step) {
+			t.Helper()
+			if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(policy), policy); err != nil {
+				t.Fatal(err)
+			}
+			told(s, &policy.Status)
+		}
+	})
 }
 
 // programs run beside a test.
@@ -116,15 +144,21 @@ func (p *programs) begin(run func() error) {
 	})
 }
 
-// measure runs the exporter beside nginx and a store that scrapes it every second, and
-// returns an autoscaler that asks the store.
-func (p *programs) measure(t *testing.T, b *balancer, config *rest.Config) app.Options {
+// export runs the exporter beside nginx, and returns its address.
+func (r *trial) export(t *testing.T, b *balancer) string {
 	t.Helper()
 	beside := freeAddress(t)
-	p.begin(func() error {
-		return exporter.Run(p.ctx, exporter.Options{StatusURL: "http://" + b.status + "/stub_status", LogPath: filepath.Join(b.dir, "access.log"),
-			Poll: 100 * time.Millisecond, MaxUpstreams: 10, Listen: beside, Clock: clock.RealClock{}, Log: kit.GlobalLog.Logger("policy")}, nil)
+	r.begin(func() error {
+		return exporter.Run(r.ctx, exporter.Options{StatusURL: "http://" + b.status + "/stub_status", LogPath: filepath.Join(b.dir, "access.log"),
+			Poll: 100 * time.Millisecond, MaxUpstreams: 10, Listen: beside, Clock: clock.RealClock{}, Log: kit.GlobalLog.Logger("exporter")}, nil)
 	})
+	return beside
+}
+
+// measure runs a store that scrapes the exporter every second, and returns an autoscaler
+// that asks the store.
+func (r *trial) measure(t *testing.T) app.Options {
+	t.Helper()
 	keeps := store.Defaults()
 	keeps.Dir, keeps.Log = t.TempDir(), kit.GlobalLog.Logger("policy")
 	kept, err := store.Open(keeps)
@@ -138,15 +172,15 @@ func (p *programs) measure(t *testing.T, b *balancer, config *rest.Config) app.O
 		t.Fatal(err)
 	}
 	targets := make(chan []target.Target, 1)
-	targets <- []target.Target{{Job: "nginx", Address: beside, Interval: time.Second, Labels: map[string]string{"namespace": namespace}}}
-	p.begin(func() error {
-		err := scraper.Run(p.ctx, targets)
+	targets <- []target.Target{{Job: "nginx", Address: r.exporter, Interval: time.Second, Labels: map[string]string{"namespace": r.namespace}}}
+	r.begin(func() error {
+		err := scraper.Run(r.ctx, targets)
 		return errors.Join(err, kept.Close())
 	})
 	api := httptest.NewServer(kept.Handler(time.Now))
 	t.Cleanup(api.Close)
 	return app.Options{
-		Options:       operator.Options{Config: config, MetricsAddress: "0", ProbeAddress: "0", Log: kit.GlobalLog.Logger("policy")},
+		Options:       operator.Options{Config: r.Config(), MetricsAddress: "0", ProbeAddress: "0", Log: kit.GlobalLog.Logger("policy")},
 		MetricSources: []source.Config{{Name: source.Default, Config: prometheus.Config{URL: api.URL}}},
 	}
 }
@@ -162,7 +196,7 @@ func (p *programs) end(t *testing.T) {
 }
 
 // makeService makes the Deployment, whose pods the test's kubelet runs.
-func makeService(t *testing.T, c client.Client) *appsv1.Deployment {
+func makeService(t *testing.T, c client.Client, namespace string) *appsv1.Deployment {
 	t.Helper()
 	labels := map[string]string{"app": service}
 	d := &appsv1.Deployment{
@@ -184,10 +218,11 @@ func makeService(t *testing.T, c client.Client) *appsv1.Deployment {
 }
 
 // makePolicy makes the policy, with the constants that the law has without a cluster.
-func makePolicy(t *testing.T, c client.Client, goal law.Goal) *v1alpha1.ReplicaPolicy {
+func (r *trial) makePolicy(t *testing.T) *v1alpha1.ReplicaPolicy {
 	t.Helper()
+	goal := r.goal
 	p := &v1alpha1.ReplicaPolicy{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: service},
+		ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: service},
 		Spec: v1alpha1.ReplicaPolicySpec{
 			Target: v1alpha1.ReplicaTarget{APIVersion: "apps/v1", Kind: "Deployment", Name: service}, Mode: v1alpha1.ReplicasAct,
 			MinReplicas: minReplicas, MaxReplicas: maxReplicas,
@@ -199,30 +234,32 @@ func makePolicy(t *testing.T, c client.Client, goal law.Goal) *v1alpha1.ReplicaP
 				MaxAge: metav1.Duration{Duration: 10 * time.Second}},
 		},
 	}
-	if err := c.Create(t.Context(), p); err != nil {
+	if err := r.Client.Create(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-// seen reads the Deployment and the policy anew.
-func seen(t *testing.T, c client.Client, d *appsv1.Deployment, p *v1alpha1.ReplicaPolicy, start time.Time) step {
+// seen reads the Deployment anew.
+func (r *trial) seen(t *testing.T, start time.Time) step {
 	t.Helper()
-	for _, o := range []client.Object{d, p} {
-		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-			t.Fatal(err)
-		}
+	d := r.deployment
+	if err := r.Client.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
+		t.Fatal(err)
 	}
-	s := step{AtSeconds: round(time.Since(start).Seconds()), Ready: int(d.Status.ReadyReplicas), Wanted: int(d.Status.Replicas), Decided: int(*d.Spec.Replicas)}
-	if last := p.Status.LastDecision; last != nil && len(last.Reasons) > 0 {
+	return step{AtSeconds: round(time.Since(start).Seconds()), Ready: int(d.Status.ReadyReplicas), Wanted: int(d.Status.Replicas), Decided: int(*d.Spec.Replicas)}
+}
+
+// told adds what a policy says.
+func told(s *step, p *v1alpha1.ReplicaPolicyStatus) {
+	if last := p.LastDecision; last != nil && len(last.Reasons) > 0 {
 		s.Reason = last.Reasons[0]
 	}
-	if o := p.Status.LastObservation; o != nil {
+	if o := p.LastObservation; o != nil {
 		s.ArrivalRate, _ = strconv.ParseFloat(o.ArrivalRate, 64)
 		s.QueueLength, _ = strconv.ParseFloat(o.QueueLength, 64)
 		if o.ResponseTime != nil {
 			s.ResponseSeconds = round(o.ResponseTime.Seconds())
 		}
 	}
-	return s
 }

@@ -94,8 +94,11 @@ func TestLawsScaleRealProcessesBehindNginx(t *testing.T) {
 	t.Run("policy", func(t *testing.T) {
 		document.Laws = append(document.Laws, tryPolicy(t, program, goal, requests))
 	})
+	t.Run("stock", func(t *testing.T) {
+		document.Laws = append(document.Laws, tryStock(t, program, goal, requests))
+	})
 	for _, o := range document.Laws {
-		t.Logf("%-14s %5.1f %% of windows over %v, %5.2f %% of requests slow, mean %.3f s, 95 %% %.3f s; %6.1f replica-seconds, %d actions, %d to %d replicas; %v, late %.3f s; machine busy %.0f %%, stolen %.0f %%",
+		t.Logf("%-23s %5.1f %% of windows over %v, %5.2f %% of requests slow, mean %.3f s, 95 %% %.3f s; %6.1f replica-seconds, %d actions, %d to %d replicas; %v, late %.3f s; machine busy %.0f %%, stolen %.0f %%",
 			o.Law, o.SLOViolationPercent, goal.SLO, o.SlowRequestsPercent, o.MeanResponseSeconds, o.P95ResponseSeconds, o.ReplicaSeconds, o.ScalingActions, o.MinReplicas, o.MaxReplicas, o.Statuses, o.GeneratorLateSeconds,
 			o.MachineBusyPercent, o.MachineStolenPercent)
 	}

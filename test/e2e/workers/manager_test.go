@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"supercargo.dev/supercargo/autoscaler/adapter/tasks"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 )
 
@@ -43,6 +44,7 @@ func TestARealManagerIsFoundAndUnderstood(t *testing.T) {
 		t.Errorf("with another password: error %v, want %v", err, workqueue.ErrPassword)
 	}
 	watchWaiting(t, manager)
+	watchThroughTheAdapter(t, &tasks.Source{Catalogs: []workqueue.Catalog{{Address: catalog}}, Project: project, PasswordFile: flow.passwordFile, Timeout: workqueue.DefaultTimeout})
 	watchThroughPools(t, flow, found.Address, catalog, project)
 
 	host, port, err := net.SplitHostPort(found.Address)
@@ -82,6 +84,27 @@ func watchWaiting(t *testing.T, manager workqueue.Manager) {
 	categories, err := manager.Categories(t.Context())
 	if err != nil || len(categories) != 1 || categories[0].Name != "split" || categories[0].Waiting != 6 {
 		t.Errorf("categories %+v (%v), want one with six tasks", categories, err)
+	}
+}
+
+// watchThroughTheAdapter checks what the metrics adapter would keep of it.
+func watchThroughTheAdapter(t *testing.T, source *tasks.Source) {
+	t.Helper()
+	queue, err := source.Queue(t.Context())
+	if err != nil {
+		t.Errorf("the metrics adapter: %v", err)
+		return
+	}
+	series, err := tasks.Of(&queue)
+	if err != nil || len(queue.Categories) != 1 {
+		t.Errorf("series of %d categories: error %v, want one category", len(queue.Categories), err)
+	}
+	for key, want := range map[tasks.Key]float64{
+		{Name: tasks.Waiting}: 6, {Name: tasks.OnWorkers}: 0, {Name: tasks.Submitted}: 6, {Name: tasks.CategoryWaiting, Category: "split"}: 6,
+	} {
+		if got, ok := series[key]; !ok || got != want {
+			t.Errorf("series %v is %v (%v), want %v", key, got, ok, want)
+		}
 	}
 }
 

@@ -39,6 +39,10 @@ type Queue struct {
 	// Total is what connected workers have, and InUse what tasks occupy of it.
 	Total, InUse Resources
 	Categories   []Category
+
+	// Unsaid are the counts that the manager did not state, by the names that they have in
+	// its answers, such as tasks_waiting: they are 0 above, and nobody knows.
+	Unsaid []string
 }
 
 // Category is tasks that do the same kind of work.
@@ -49,6 +53,8 @@ type Category struct {
 	Max Resources
 	// WorkersAble is how many connected workers could run one.
 	WorkersAble int64
+	// Unsaid are the counts that were not stated, as those of a [Queue].
+	Unsaid []string
 }
 
 // TaskState is what a task does.
@@ -164,11 +170,21 @@ type field struct {
 	into any
 }
 
+// counter is a filler that remembers which of its counts were not stated.
+type counter interface{ unsaid(name string) }
+
+func (q *Queue) unsaid(name string)    { q.Unsaid = append(q.Unsaid, name) }
+func (c *Category) unsaid(name string) { c.Unsaid = append(c.Unsaid, name) }
+
 // fill reads the fields that an entry has, and names the first that is bad.
 func fill(entry any, raw map[string]json.RawMessage) error {
+	counts, remembers := entry.(counter)
 	for _, f := range entry.(filler).fields() {
 		value, ok := raw[f.name]
-		if !ok || string(value) == "null" {
+		if !ok || scalar(value) == "" {
+			if _, is := f.into.(*count); is && remembers {
+				counts.unsaid(f.name)
+			}
 			continue
 		}
 		if err := json.Unmarshal(value, f.into); err != nil {
