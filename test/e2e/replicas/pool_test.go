@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,10 +106,11 @@ func (p *pool) scale(n int) {
 
 // begin starts a replica. The caller holds the lock.
 func (p *pool) begin(name string) *replica {
-	r := &replica{name: name, address: freeAddress(p.t), asked: time.Now(), leave: make(chan struct{}), serves: make(chan struct{}), ended: make(chan struct{})}
+	address, socket := p.listen()
+	r := &replica{name: name, address: address, asked: time.Now(), leave: make(chan struct{}), serves: make(chan struct{}), ended: make(chan struct{})}
 	r.group = p.groups.limited(p.t, name, millicores)
-	r.cmd = exec.Command(p.program, "-listen", r.address, "-groups", r.group.join(), "-startup", startupCPU.String(), "-line", strconv.Itoa(lineLength))
-	r.cmd.Stderr = os.Stderr
+	r.cmd = exec.Command(p.program, "-groups", r.group.join(), "-startup", startupCPU.String(), "-line", strconv.Itoa(lineLength))
+	r.cmd.Stderr, r.cmd.ExtraFiles = os.Stderr, []*os.File{socket}
 	r.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	r.cmd.Env = append(os.Environ(), "GOMAXPROCS=2") // one burns, one answers
 	p.wanted, p.all = append(p.wanted, r), append(p.all, r)
@@ -122,6 +124,20 @@ func (p *pool) begin(name string) *replica {
 	return r
 }
 
+// listen opens what a replica serves on: the load takes ports too, at any time.
+func (p *pool) listen() (address string, socket *os.File) {
+	p.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer listener.Close()
+	if socket, err = listener.(*net.TCPListener).File(); err != nil {
+		p.t.Fatal(err)
+	}
+	return listener.Addr().String(), socket
+}
+
 // dismiss asks a replica away. The caller holds the lock.
 func (p *pool) dismiss(r *replica) {
 	p.wanted = slices.DeleteFunc(p.wanted, func(other *replica) bool { return other == r })
@@ -130,7 +146,11 @@ func (p *pool) dismiss(r *replica) {
 
 // live is the life of one replica.
 func (p *pool) live(r *replica) (err error) {
-	if err := r.cmd.Start(); err != nil {
+	err = r.cmd.Start()
+	for _, socket := range r.cmd.ExtraFiles {
+		err = errors.Join(err, socket.Close()) // the replica has its own now
+	}
+	if err != nil {
 		return fmt.Errorf("start a replica: %w", err)
 	}
 	exited := make(chan error, 1)

@@ -2,6 +2,7 @@ package nodefleet
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,12 +51,21 @@ func growAndShrink(b *bench, set func(name, cpu, memory string) client.Object, a
 	b.run(6)
 	b.becomes(map[string]int{"large": 1, "medium": 1})
 
-	for flavor, node := range b.nodesByFlavor() {
-		pods := b.podsOn(node)
+	// The medium one first: with a pod less on the large one alone, a second medium
+	// machine in its place saves too.
+	nodes := b.nodesByFlavor()
+	for _, flavor := range []string{"medium", "large"} {
+		pods := b.podsOn(nodes[flavor])
 		if len(pods) == 0 {
 			b.Fatalf("the %s machine has no pods", flavor)
 		}
 		b.removeSet(sets[pods[0].Labels["app"]])
+		b.eventually("a pod of the "+flavor+" machine is gone", func() string {
+			if slices.ContainsFunc(b.allPods(), func(p corev1.Pod) bool { return p.UID == pods[0].UID }) {
+				return pods[0].Name + " is still there"
+			}
+			return ""
+		})
 	}
 	b.eventually("the medium machine is emptied and given back", func() string {
 		if diff := cmp.Diff(map[string]int{"large": 1}, b.count()); diff != "" {

@@ -24,19 +24,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// inherited is the file descriptor of the listener, which whoever starts the service
+// hands over: no port is free for certain but one that is bound already.
+const inherited = 3
+
 func main() {
-	listen := flag.String("listen", "", "address to serve on")
 	groups := flag.String("groups", "", "control groups to join, separated by commas")
 	startup := flag.Duration("startup", 0, "CPU time to burn before serving")
 	line := flag.Int64("line", 100, "requests inside; more are answered 503")
 	flag.Parse()
-	if err := run(*listen, *groups, *startup, *line); err != nil {
+	if err := run(*groups, *startup, *line); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(listen, groups string, startup time.Duration, line int64) error {
+func run(groups string, startup time.Duration, line int64) error {
 	for group := range strings.SplitSeq(groups, ",") {
 		if group == "" {
 			continue
@@ -48,9 +51,9 @@ func run(listen, groups string, startup time.Duration, line int64) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	burn(startup)
-	listener, err := net.Listen("tcp", listen)
+	listener, err := net.FileListener(os.NewFile(inherited, "listener"))
 	if err != nil {
-		return err
+		return fmt.Errorf("serve on the listener that was handed over: %w", err)
 	}
 	s := &service{limit: line, turn: make(chan struct{}, 1)}
 	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
