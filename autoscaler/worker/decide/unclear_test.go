@@ -124,6 +124,55 @@ func TestATaskThatTakesAWholeWorkerFitsEach(t *testing.T) {
 	}
 }
 
+func TestATaskThatIsOnlyMeasuredStillGetsAWholeWorker(t *testing.T) {
+	r := reading(waiting(1, 8, "c", 0), connected("elsewhere", 4))
+	r.Tasks[0].State, r.Tasks[0].Worker = answer.Running, "at/elsewhere"
+	var m Memory
+	m.category("c").observe(time.Hour, 1)
+	for _, tc := range []struct {
+		name  string
+		first answer.Resources
+		want  int
+	}{
+		{"the manager does not go by what it measures", answer.Resources{}, 7},
+		{"it does", answer.Resources{Cores: exact(1), MemoryMB: exact(100)}, 1}, // three more run elsewhere
+	} {
+		r.Categories = []answer.Category{used("c", 1, 100, 1)}
+		r.Categories[0].First = tc.first
+		if d, _ := must(t, limits(), Observation{Reading: r}, m, begin); d.Add != tc.want {
+			t.Errorf("%s: %d workers for seven tasks that wait, want %d (%s)", tc.name, d.Add, tc.want, d.Reason)
+		}
+	}
+}
+
+func TestTasksThatDeclareNoCoresGetOneEach(t *testing.T) {
+	tasks := waiting(1, 8, "c", 0)
+	for i := range tasks {
+		tasks[i].Declared.MemoryMB = exact(10)
+	}
+	var m Memory
+	m.category("c").observe(time.Hour, 1)
+	if d, _ := must(t, limits(), Observation{Reading: reading(tasks)}, m, begin); d.Add != 2 || d.ShortageMilliCores != 8000 {
+		t.Errorf("%d workers of four cores for a shortage of %d thousandths, want two for eight cores", d.Add, d.ShortageMilliCores)
+	}
+}
+
+func TestInTheWarmUpEachCategoryThatDeclaresNothingIsMeasuredAlone(t *testing.T) {
+	f := newFarm(10 * time.Second)
+	f.submit("a", 9, 0, time.Minute)
+	f.submit("b", 9, 0, time.Minute)
+	c := limits()
+	d, m := must(t, c, f.look(), Memory{}, f.now)
+	if d.Phase != WarmUp || d.Add != 2 {
+		t.Fatalf("%s: %d workers, want one for each category (%s)", d.Phase, d.Add, d.Reason)
+	}
+	f.do(d, c)
+	f.step(11 * time.Second)
+	if d, _ = must(t, c, f.look(), m, f.now); d.TasksRunning != 2 {
+		t.Errorf("%d tasks run on two workers of four cores, want one on each", d.TasksRunning)
+	}
+}
+
 func TestTasksThatEndedBeforeACategoryWasListedTeachNothing(t *testing.T) {
 	var m Memory
 	m.learnRuntimes(&Reading{}, begin)
