@@ -87,6 +87,23 @@ func TestVersionsMayDiffer(t *testing.T) {
 	}
 }
 
+func TestWhatARealMonitorMeasuredIsUnderstood(t *testing.T) {
+	atMost := func(v float64) Amount { return Amount{v, SoFar} }
+	for name, want := range map[string]Category{
+		"declared":  {Done: 4, Max: Resources{Cores: atMost(0.038), MemoryMB: atMost(100), DiskMB: atMost(1)}},
+		"category":  {Done: 4, Max: Resources{Cores: exactly(2), MemoryMB: atMost(3), DiskMB: atMost(1)}},
+		"automatic": {Done: 66, Max: Resources{Cores: atMost(0.022), MemoryMB: atMost(3), DiskMB: atMost(1)}, First: Resources{Cores: exactly(0), MemoryMB: exactly(3), DiskMB: exactly(1)}},
+	} {
+		list, err := Read[Category](recorded(t, "monitored_"+name))
+		if list = WithoutWhole(list); err != nil || len(list) != 1 {
+			t.Fatalf("%s: %v, %v", name, list, err)
+		}
+		if got := list[0]; got.Name != "cat" || got.Done != want.Done || got.Max != want.Max || got.First != want.First {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
 func TestWhatTasksUsedIsReadAsEachVersionSaysIt(t *testing.T) {
 	atMost := func(v float64) Amount { return Amount{v, SoFar} }
 	for _, tc := range []struct {
