@@ -146,16 +146,14 @@ func Read[T Entry](data []byte) ([]T, error) {
 		return nil, fmt.Errorf("answer begins with %q, want a JSON array", Clip(string(data[:min(len(data), 40)])))
 	}
 	var list []T
+	var entry, empty T
+	fields := newObject(any(&entry))
 	for decoder.More() {
 		if len(list) == maxEntries {
 			return nil, fmt.Errorf("answer has more than %d entries", maxEntries)
 		}
-		var raw map[string]json.RawMessage
-		if err := decoder.Decode(&raw); err != nil {
-			return nil, fmt.Errorf("entry %d of the answer: %w", len(list), err)
-		}
-		var entry T
-		if err := fill(any(&entry), raw); err != nil {
+		entry = empty
+		if err := decoder.Decode(fields); err != nil {
 			return nil, fmt.Errorf("entry %d of the answer: %w", len(list), err)
 		}
 		list = append(list, entry)
@@ -202,24 +200,6 @@ type counter interface{ unsaid(name string) }
 
 func (q *Queue) unsaid(name string)    { q.Unsaid = append(q.Unsaid, name) }
 func (c *Category) unsaid(name string) { c.Unsaid = append(c.Unsaid, name) }
-
-// fill reads the fields that an entry has, and names the first that is bad.
-func fill(entry any, raw map[string]json.RawMessage) error {
-	counts, remembers := entry.(counter)
-	for _, f := range entry.(filler).fields() {
-		value, ok := raw[f.name]
-		if !ok || scalar(value) == "" {
-			if _, is := f.into.(*count); is && remembers {
-				counts.unsaid(f.name)
-			}
-			continue
-		}
-		if err := json.Unmarshal(value, f.into); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
-	}
-	return nil
-}
 
 // wholes reads counts into integers.
 func wholes(pairs map[string]*int64) []field {
@@ -321,13 +301,7 @@ func (c *Category) fields() []field {
 type nested Resources
 
 // UnmarshalJSON reads the object.
-func (n *nested) UnmarshalJSON(data []byte) error {
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(data, &raw); err != nil {
-		return err
-	}
-	return fill(n, raw)
-}
+func (n *nested) UnmarshalJSON(data []byte) error { return newObject(n).UnmarshalJSON(data) }
 
 func (n *nested) fields() []field { return amounts("", "", (*Resources)(n)) }
 
