@@ -83,10 +83,17 @@ func measuredOnly(s State, warmup time.Duration) []Batch {
 	if !busy {
 		return s.Waiting
 	}
-	return slices.DeleteFunc(slices.Clone(s.Waiting), func(b Batch) bool {
-		_, runs := ran[b.Category]
-		return b.Runtime == Unknown && runs && ran[b.Category] < warmup
-	})
+	isTooSoon := func(b Batch) bool {
+		if b.Runtime != Unknown {
+			return false
+		}
+		longest, runs := ran[b.Category]
+		return runs && longest < warmup
+	}
+	if !slices.ContainsFunc(s.Waiting, isTooSoon) {
+		return s.Waiting
+	}
+	return slices.DeleteFunc(slices.Clone(s.Waiting), isTooSoon)
 }
 
 // filled is how many workers the tasks fill for a time, most at the utmost.
