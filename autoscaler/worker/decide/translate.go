@@ -142,9 +142,9 @@ func given(c *answer.Category, workers []answer.Worker) (answer.Resources, NeedS
 }
 
 // needOf is what a task occupies on its worker. What it declares the manager sets aside for
-// it, whatever it uses; else what it gives to the category; else a whole worker. What is left
-// open where something is declared follows from that, since the manager gives the same share
-// of it, but for cores: one at least, unless it wants GPUs.
+// it, whatever it uses; else what it gives to the category; else a whole worker. Of what is
+// left open where something is declared it is the least that the manager gives, whatever the
+// worker has: of cores one, unless it wants GPUs, and of others nothing.
 func (k *kind) needOf(t *answer.Task, whole estimate.Resources) need {
 	source := Declared
 	if !stated(t.Declared) {
@@ -159,6 +159,27 @@ func (k *kind) needOf(t *answer.Task, whole estimate.Resources) need {
 		n.MilliCores = 1000
 	}
 	return n
+}
+
+// on is what a task occupies that runs on a worker which has so much in all. Of what the task
+// leaves open the manager gives it the same share as of what it wants the greatest share of.
+func (k *kind) on(t *answer.Task, total estimate.Resources, n need) estimate.Resources {
+	if n.source != Declared || k.source == Measured {
+		return n.Resources
+	}
+	r := over(t.Declared, k.given)
+	share := amounts(r).Share(total)
+	part := func(of answer.Amount, least, total, unit int64) int64 {
+		if of.Bound != answer.Unstated {
+			return least
+		}
+		return max(least, int64(float64(total/unit)*share)*unit)
+	}
+	n.MemoryBytes, n.DiskBytes = part(r.MemoryMB, n.MemoryBytes, total.MemoryBytes, 1<<20), part(r.DiskMB, n.DiskBytes, total.DiskBytes, 1<<20)
+	if n.GPUs == 0 {
+		n.MilliCores = part(r.Cores, n.MilliCores, total.MilliCores, 1000)
+	}
+	return n.Resources
 }
 
 // note keeps the greatest need.
@@ -304,7 +325,7 @@ func (t *translator) load(tr *translation, w *estimate.Worker, h *host) {
 		kind := tr.kinds.of(task.Category)
 		n := kind.needOf(task, h.total)
 		kind.note(n)
-		run := estimate.Running{Category: task.Category, Need: n.Resources, Ran: ranFor(task), Count: 1}
+		run := estimate.Running{Category: task.Category, Need: kind.on(task, h.total, n), Ran: ranFor(task), Count: 1}
 		if task.State == answer.Running {
 			run.Left = kind.runtime
 			if run.Left != estimate.Unknown {

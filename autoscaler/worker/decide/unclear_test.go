@@ -157,6 +157,27 @@ func TestTasksThatDeclareNoCoresGetOneEach(t *testing.T) {
 	}
 }
 
+func TestARunningTaskOccupiesItsShareOfWhatItDoesNotDeclare(t *testing.T) {
+	whole := answer.Resources{Cores: exact(4), MemoryMB: exact(4000), DiskMB: exact(4000)}
+	for _, tc := range []struct {
+		name     string
+		declared answer.Resources
+		want     estimate.Resources // as a worker of 9.9 counts them
+	}{
+		{"a core", answer.Resources{Cores: exact(1)}, estimate.Resources{MilliCores: 1000, MemoryBytes: 1000 << 20, DiskBytes: 1000 << 20}},
+		{"a core and memory", answer.Resources{Cores: exact(1), MemoryMB: exact(3000)}, estimate.Resources{MilliCores: 1000, MemoryBytes: 3000 << 20, DiskBytes: 3000 << 20}},
+		{"little memory", answer.Resources{MemoryMB: exact(100)}, estimate.Resources{MilliCores: 1000, MemoryBytes: 100 << 20, DiskBytes: 100 << 20}},
+		{"much memory", answer.Resources{MemoryMB: exact(3001)}, estimate.Resources{MilliCores: 3000, MemoryBytes: 3001 << 20, DiskBytes: 3001 << 20}},
+	} {
+		r := reading([]answer.Task{{ID: 1, Category: "c", State: answer.Running, Worker: "at/w-1", Declared: tc.declared}}, connected("w-1", 4))
+		r.Workers[0].Total = whole
+		got := stateOf(limits(), Memory{}, Observation{Pods: []Pod{{Name: "w-1", Worker: cores(4), Asked: begin}}, Reading: r}, begin).Workers[0].Running
+		if len(got) != 1 || got[0].Need != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
+		}
+	}
+}
+
 func TestInTheWarmUpEachCategoryThatDeclaresNothingIsMeasuredAlone(t *testing.T) {
 	f := newFarm(10 * time.Second)
 	f.submit("a", 9, 0, time.Minute)
