@@ -357,7 +357,7 @@ type WorkerPoolStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions are Ready, Connected, Limited and Degraded.
+	// conditions are Ready, Connected, Limited, Overstated and Degraded.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -476,9 +476,15 @@ type TaskCategory struct {
 	// +optional
 	GPUs int64 `json:"gpus,omitempty"`
 
-	// source says where that is from: Declared, Measured or WholeWorker.
+	// source says where that is from: Declared by the tasks or their category, Measured by
+	// the manager where it was told to set aside what it measures, or WholeWorker.
 	// +kubebuilder:validation:MaxLength=32
 	Source string `json:"source"`
+
+	// used is the most that the manager's monitor has seen a task use, of those that ended;
+	// absent where no monitor runs.
+	// +optional
+	Used *TaskUse `json:"used,omitempty"`
 
 	// meanRuntime is how long the tasks ran that ended last.
 	// +optional
@@ -496,6 +502,21 @@ type TaskCategory struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Unplaceable string `json:"unplaceable,omitempty"`
+}
+
+// TaskUse is what a task was measured to use at most. What nobody has measured is absent.
+type TaskUse struct {
+	// cpu is a mean over three minutes: a task that runs for less has used more.
+	// +optional
+	CPU *resource.Quantity `json:"cpu,omitempty"`
+
+	// memory that was resident.
+	// +optional
+	Memory *resource.Quantity `json:"memory,omitempty"`
+
+	// disk that the task's files took.
+	// +optional
+	Disk *resource.Quantity `json:"disk,omitempty"`
 }
 
 // WorkerInitTime is how long workers of a flavor took from being asked for to being
@@ -584,6 +605,9 @@ const (
 	// PoolLimited says that tasks wait because there may be no more workers, or because no
 	// worker holds them.
 	PoolLimited = "Limited"
+	// PoolOverstated says that far more is set aside for tasks than they were measured to
+	// use, so that fewer run at once on a worker than could.
+	PoolOverstated = "Overstated"
 	// PoolDegraded says that workers do not come.
 	PoolDegraded = "Degraded"
 )

@@ -58,6 +58,9 @@ func recallCategory(c *v1alpha1.TaskCategory) decide.Category {
 	if c.Disk != nil {
 		out.Need.DiskBytes = c.Disk.Value()
 	}
+	if u := c.Used; u != nil {
+		out.Used = estimate.Resources{MilliCores: valueOf(u.CPU).MilliValue(), MemoryBytes: valueOf(u.Memory).Value(), DiskBytes: valueOf(u.Disk).Value()}
+	}
 	if c.MeanRuntime != nil && c.MeanRuntime.Duration > 0 {
 		for range min(max(0, c.Samples), decide.MaxRecent) {
 			out.Recent = append(out.Recent, c.MeanRuntime.Duration)
@@ -104,6 +107,11 @@ func keepCategory(c *decide.Category, unplaceable []decide.Unplaceable) v1alpha1
 	if c.Need.DiskBytes > 0 && c.Need.DiskBytes < decide.Boundless {
 		out.Disk = resource.NewQuantity(c.Need.DiskBytes, resource.BinarySI)
 	}
+	if used := c.Used; used != (estimate.Resources{}) {
+		out.Used = &v1alpha1.TaskUse{
+			CPU: quantity(used.MilliCores, resource.Milli, resource.DecimalSI), Memory: quantity(used.MemoryBytes, 0, resource.BinarySI), Disk: quantity(used.DiskBytes, 0, resource.BinarySI),
+		}
+	}
 	if len(c.Recent) > 0 {
 		out.MeanRuntime = new(rounded(c.Mean()))
 	}
@@ -113,6 +121,24 @@ func keepCategory(c *decide.Category, unplaceable []decide.Unplaceable) v1alpha1
 		}
 	}
 	return out
+}
+
+// quantity is so much of something; nil for none.
+func quantity(n int64, scale resource.Scale, format resource.Format) *resource.Quantity {
+	if n == 0 {
+		return nil
+	}
+	q := resource.NewScaledQuantity(n, scale)
+	q.Format = format
+	return q
+}
+
+// valueOf is what a quantity says that may be absent.
+func valueOf(q *resource.Quantity) *resource.Quantity {
+	if q == nil {
+		return &resource.Quantity{}
+	}
+	return q
 }
 
 func rounded(d time.Duration) metav1.Duration {

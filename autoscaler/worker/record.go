@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/worker/decide"
+	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 )
 
 // maxMessage bounds texts in the status and in Events.
@@ -43,10 +46,15 @@ func (l *look) notReady(reason, message string) {
 
 // tell makes an Event, unless the same was said last.
 func (l *look) tell(kind, reason, action, message string) {
-	if l.memory.said[reason] == message {
+	l.tellOf(kind, reason, action, message, message)
+}
+
+// tellOf makes an Event, unless the last one of that reason was of the same.
+func (l *look) tellOf(kind, reason, action, of, message string) {
+	if l.memory.said[reason] == of {
 		return
 	}
-	l.memory.said[reason] = message
+	l.memory.said[reason] = of
 	if l.DryRun {
 		ctrl.Log.Info(message, "pool", client.ObjectKeyFromObject(l.pool).String(), "reason", reason)
 		return
@@ -67,6 +75,7 @@ func (l *look) record() {
 	}
 	l.recordManager()
 	l.recordLimits()
+	l.recordOverstated()
 	l.recordTrouble()
 	switch {
 	case d.Held:
@@ -127,6 +136,30 @@ func (l *look) recordLimits() {
 	default:
 		l.condition(v1alpha1.PoolLimited, false, "WithinLimits", "no task waits because of a limit")
 	}
+}
+
+// recordOverstated says for which tasks far more is set aside than they use. The Event says it
+// once for the same categories, however the figures go on.
+func (l *look) recordOverstated() {
+	if l.seen.Reading == nil || l.decision.Held {
+		return // nothing new is known
+	}
+	var names, texts []string
+	for i := range l.decision.Overstated {
+		o := &l.decision.Overstated[i]
+		names, texts = append(names, o.Category), append(texts, o.String())
+	}
+	if len(names) == 0 {
+		reason, text := "NotMeasured", "the manager says of no category what its tasks used"
+		if slices.ContainsFunc(l.memory.decided.Categories, func(c decide.Category) bool { return c.Used != (estimate.Resources{}) }) {
+			reason, text = "NothingToSpare", "no category was measured to use far less than is set aside for it"
+		}
+		l.condition(v1alpha1.PoolOverstated, false, reason, text)
+		return
+	}
+	text := strings.Join(texts, "; ")
+	l.condition(v1alpha1.PoolOverstated, true, "TasksUseLess", text)
+	l.tellOf(corev1.EventTypeNormal, "TasksUseLess", "Measure", strings.Join(names, " "), text)
 }
 
 // recordTrouble says which workers should have come and have not.

@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -86,14 +85,8 @@ func reserve(w *v1alpha1.WorkerShape, daemons []appsv1.DaemonSet) (r estimate.Re
 			r.MemoryBytes += requests.Memory().Value()
 		}
 	}
-	value := func(q *resource.Quantity) *resource.Quantity {
-		if q == nil {
-			return &resource.Quantity{}
-		}
-		return q
-	}
-	r.MilliCores += value(w.Reserved.CPU).MilliValue()
-	r.MemoryBytes += value(w.Reserved.Memory).Value()
+	r.MilliCores += valueOf(w.Reserved.CPU).MilliValue()
+	r.MemoryBytes += valueOf(w.Reserved.Memory).Value()
 	return r
 }
 

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -293,7 +294,7 @@ func TestWhatWasLearnedIsKeptInTheStatus(t *testing.T) {
 	m := decide.Memory{
 		Queue: decide.QueueID{Project: "p", Started: begin}, SilentSince: begin, Resized: begin.Add(time.Second),
 		Categories: []decide.Category{
-			{Name: "a", Need: estimate.Resources{MilliCores: 1500, MemoryBytes: 1 << 30, DiskBytes: 1 << 20, GPUs: 1}, Source: decide.Measured, Recent: slices.Repeat([]time.Duration{time.Minute}, 5), Ended: 70},
+			{Name: "a", Need: estimate.Resources{MilliCores: 1500, MemoryBytes: 1 << 30, DiskBytes: 1 << 20, GPUs: 1}, Source: decide.Measured, Used: estimate.Resources{MilliCores: 250, MemoryBytes: 300 << 20}, Recent: slices.Repeat([]time.Duration{time.Minute}, 5), Ended: 70},
 			{Name: "b", Source: decide.WholeWorker},
 		},
 		InitTimes: []decide.InitTime{{Flavor: "four", Mean: 157 * time.Second, Deviation: 4 * time.Second, Node: 100 * time.Second, Image: 50 * time.Second, Connect: 7 * time.Second, Samples: 3}},
@@ -303,6 +304,38 @@ func TestWhatWasLearnedIsKeptInTheStatus(t *testing.T) {
 	got := recall(&s)
 	if diff := cmp.Diff(m, got, cmp.AllowUnexported(decide.Memory{}), cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "last" || p.String() == "pods" }, cmp.Ignore())); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
+	}
+}
+
+func TestTasksThatUseFarLessThanTheyDeclareAreSaidOnce(t *testing.T) {
+	m := startManager(t)
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
+	says := func(done, memory int) {
+		m.Put(map[string]string{
+			"task_status":  `[{"taskid":1,"category":"split","state":"WAITING","cores":1,"memory":4096}]`,
+			"wable_status": fmt.Sprintf(`[{"category":"split","tasks_done":%d,"max_cores":"~0.010","max_memory":"~%d","max_disk":"~1"}]`, done, memory),
+		})
+		b.clock.SetTime(b.clock.Now().Add(10 * time.Second))
+		b.look()
+	}
+	says(0, 300)
+	b.expect(v1alpha1.PoolOverstated, metav1.ConditionFalse, "NothingToSpare")
+	says(5, 300)
+	b.expect(v1alpha1.PoolOverstated, metav1.ConditionTrue, "TasksUseLess")
+	if !b.told("TasksUseLess category split declares 1 cores, 4096 MiB") {
+		t.Error("no Event says so")
+	}
+	says(6, 310)
+	if b.told("TasksUseLess") {
+		t.Error("an Event says it again")
+	}
+	c := b.pool().Status.Categories[0]
+	if c.Used == nil || c.Used.CPU.MilliValue() != 10 || c.Used.Memory.Value() != 310<<20 || c.Memory.Value() != 4<<30 {
+		t.Errorf("category %+v, want what it used beside what it declares", c)
+	}
+	text := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolOverstated).Message
+	if want := "category split declares 1 cores, 4096 MiB of memory and used 1 cores, 310 MiB of memory, 1 MiB of disk at most: 4 of its tasks would fit where 2 do"; text != want {
+		t.Errorf("it says %q, want %q", text, want)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -24,7 +25,7 @@ func explainPool(w io.Writer, p *v1alpha1.WorkerPool) error {
 		fmt.Fprintf(&b, "Manager %s: %d tasks wait for %s cores, %d run, %d are done; it has lost %d workers\n",
 			q.Address, q.Waiting, orUnknown(s.ShortageCores), q.Running, q.Done, q.WorkersLost)
 	}
-	for _, kind := range []string{v1alpha1.PoolReady, v1alpha1.PoolConnected, v1alpha1.PoolLimited, v1alpha1.PoolDegraded} {
+	for _, kind := range []string{v1alpha1.PoolReady, v1alpha1.PoolConnected, v1alpha1.PoolLimited, v1alpha1.PoolOverstated, v1alpha1.PoolDegraded} {
 		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
 			fmt.Fprintf(&b, "%s: %s (%s) %s\n", c.Type, c.Status, c.Reason, c.Message)
 		}
@@ -72,12 +73,23 @@ func explainCategories(w io.Writer, categories []v1alpha1.TaskCategory) error {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "\nCATEGORY\tCPU\tMEMORY\tSOURCE\tRUNTIME\tENDED\tNOTE")
+	fmt.Fprintln(t, "\nCATEGORY\tCPU\tMEMORY\tSOURCE\tUSED CPU\tUSED MEMORY\tRUNTIME\tENDED\tNOTE")
 	for i := range categories {
 		c := &categories[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", c.Name, c.CPU.String(), c.Memory.String(), c.Source, durationOr(c.MeanRuntime, "-"), c.Ended, c.Unplaceable)
+		var used v1alpha1.TaskUse
+		if c.Used != nil {
+			used = *c.Used
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", c.Name, c.CPU.String(), c.Memory.String(), c.Source, quantityOr(used.CPU, "-"), quantityOr(used.Memory, "-"), durationOr(c.MeanRuntime, "-"), c.Ended, c.Unplaceable)
 	}
 	return t.Flush()
+}
+
+func quantityOr(q *resource.Quantity, otherwise string) string {
+	if q == nil {
+		return otherwise
+	}
+	return q.String()
 }
 
 func explainInitTimes(w io.Writer, times []v1alpha1.WorkerInitTime) error {

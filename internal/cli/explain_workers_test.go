@@ -23,7 +23,7 @@ func TestAPoolOfWorkersIsExplained(t *testing.T) {
 			Conditions: []metav1.Condition{{Type: v1alpha1.PoolLimited, Status: metav1.ConditionTrue, Reason: "TasksTooLarge", Message: "1 tasks of category giant: needs 64 cores"}},
 			Categories: []v1alpha1.TaskCategory{
 				{Name: "giant", CPU: resource.MustParse("64"), Source: "Declared", Unplaceable: "needs 64 cores"},
-				{Name: "split", CPU: resource.MustParse("1"), Memory: resource.MustParse("1Gi"), Source: "Declared", MeanRuntime: new(span(time.Minute)), Ended: 7},
+				{Name: "split", CPU: resource.MustParse("1"), Memory: resource.MustParse("1Gi"), Source: "Declared", Used: &v1alpha1.TaskUse{Memory: new(resource.MustParse("300Mi"))}, MeanRuntime: new(span(time.Minute)), Ended: 7},
 			},
 			InitTimes: []v1alpha1.WorkerInitTime{{Flavor: "four", Mean: wait, Deviation: span(4 * time.Second), Node: span(90 * time.Second), Samples: 3}},
 			LastDecision: &v1alpha1.WorkerDecision{
@@ -47,8 +47,8 @@ func TestAPoolOfWorkersIsExplained(t *testing.T) {
 		"  rejected two: costs more",
 		"  expected: there after 2m37s",
 		"  measured: not yet",
-		"giant     64   0       Declared  -        0      needs 64 cores",
-		"split     1    1Gi     Declared  1m0s     7",
+		"giant     64   0       Declared  -         -            -        0      needs 64 cores",
+		"split     1    1Gi     Declared  -         300Mi        1m0s     7",
 		"four    2m37s ± 4s  1m30s  0s     0s       3",
 	} {
 		if !strings.Contains(b.String(), line) {

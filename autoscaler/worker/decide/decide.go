@@ -51,6 +51,7 @@ type Decision struct {
 	Unplaceable                []Unplaceable
 	Rejected                   []Rejected
 	Relearned                  []string // categories whose tasks have become others
+	Overstated                 []Overstated
 	AnotherQueue               bool
 	WorkersLost                int64 // as the manager counts them
 }
@@ -141,13 +142,13 @@ func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 		t.flavor = flavor
 		tr = t.translate(o, hosts, foreign) // a task that takes a whole worker takes one of these
 	}
-	m.learnNeeds(tr.needs)
+	m.learnNeeds(tr.kinds, o.Reading.Categories)
 	for i := range m.Categories {
 		if n := &m.Categories[i]; n.Relearned > relearned[n.Name] {
 			d.Relearned = append(d.Relearned, n.Name)
 		}
 	}
-	d.Rejected = others
+	d.Rejected, d.Overstated = others, m.overstated(t.flavor)
 	d.see(o, &tr)
 	d.Unplaceable = setAside(&believed, &tr.state)
 	d.Phase = phase(&tr.state)
@@ -288,13 +289,16 @@ func (d *Decision) drain(names []string, tr *translation) {
 // that measures it, and ordering workers for all of them would be to guess. When one of the
 // category has run for as long as warmup they are long ones, and all count.
 func oneOfEach(s estimate.State, warmup time.Duration) []estimate.Batch {
+	if !slices.ContainsFunc(s.Waiting, func(b estimate.Batch) bool { return b.Runtime == estimate.Unknown }) {
+		return s.Waiting
+	}
 	longest := map[string]time.Duration{}
 	for i := range s.Workers {
 		for _, r := range s.Workers[i].Running {
 			longest[r.Category] = max(longest[r.Category], r.Ran)
 		}
 	}
-	var queue []estimate.Batch
+	queue := make([]estimate.Batch, 0, len(s.Waiting))
 	first := map[string]bool{}
 	for _, b := range s.Waiting {
 		if b.Runtime == estimate.Unknown && longest[b.Category] < warmup {

@@ -412,8 +412,8 @@ func TestTheAnswersOfARealManagerBecomeAState(t *testing.T) {
 	if diff := cmp.Diff(want, tr.state); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
-	if tr.shortage != 3000 || tr.needs["split"] != (need{one, Declared}) || len(tr.hosts) != 1 || tr.foreign != 0 {
-		t.Errorf("shortage %d, needs %v, hosts %v, %d of others", tr.shortage, tr.needs, tr.hosts, tr.foreign)
+	if tr.shortage != 3000 || tr.kinds.of("split").need != (need{one, Declared}) || len(tr.hosts) != 1 || tr.foreign != 0 {
+		t.Errorf("shortage %d, needs %v, hosts %v, %d of others", tr.shortage, tr.kinds.of("split").need, tr.hosts, tr.foreign)
 	}
 }
 
@@ -445,23 +445,36 @@ func TestAWorkerIsFoundByItsHostOrItsAddress(t *testing.T) {
 	}
 }
 
-func TestNeedsAreDeclaredThenMeasuredThenAWholeWorker(t *testing.T) {
+func TestNeedsAreWhatTheManagerSetsAside(t *testing.T) {
 	whole := cores(4)
-	declared := answer.Resources{Cores: exact(2)}
-	soFar := answer.Resources{Cores: answer.Amount{Value: 1.5, Bound: answer.SoFar}, MemoryMB: answer.Amount{Value: 100, Bound: answer.SoFar}}
+	soFar := answer.Resources{Cores: atMost(1.5), MemoryMB: atMost(100), DiskMB: atMost(7)}
+	workers := []answer.Worker{connected("w-1", 4)}
+	mb := func(cores, memory, disk int64) estimate.Resources {
+		return estimate.Resources{MilliCores: cores, MemoryBytes: memory << 20, DiskBytes: disk << 20}
+	}
 	for _, tc := range []struct {
-		name           string
-		declared, seen answer.Resources
-		want           need
+		name     string
+		declared answer.Resources
+		category answer.Category
+		want     need
 	}{
-		{"declared and measured", declared, soFar, need{estimate.Resources{MilliCores: 2000}, Declared}},
-		{"measured", answer.Resources{}, soFar, need{estimate.Resources{MilliCores: 1500, MemoryBytes: 100 << 20}, Measured}},
-		{"more than anybody knows", answer.Resources{}, answer.Resources{Cores: answer.Amount{Value: 4, Bound: answer.Exceeded}}, need{whole, WholeWorker}},
-		{"nothing", answer.Resources{}, answer.Resources{}, need{whole, WholeWorker}},
-		{"more than there can be", answer.Resources{MemoryMB: exact(1 << 50)}, answer.Resources{}, need{estimate.Resources{MemoryBytes: 1 << 50}, Declared}},
+		{"declared and measured", answer.Resources{Cores: exact(2)}, answer.Category{Max: soFar}, need{mb(2000, 0, 0), Declared}},
+		{"declared by the category", answer.Resources{}, answer.Category{Max: answer.Resources{Cores: exact(2), MemoryMB: atMost(100)}}, need{mb(2000, 0, 0), Declared}},
+		{"declared by both", answer.Resources{Cores: exact(1)}, answer.Category{Max: answer.Resources{Cores: exact(2), MemoryMB: exact(100)}}, need{mb(1000, 100, 0), Declared}},
+		{"no cores declared: it gets one", answer.Resources{MemoryMB: exact(10)}, answer.Category{}, need{mb(1000, 10, 0), Declared}},
+		{"but not beside GPUs", answer.Resources{GPUs: exact(1)}, answer.Category{}, need{estimate.Resources{GPUs: 1}, Declared}},
+		{"only measured, which the manager does not go by", answer.Resources{}, answer.Category{Max: soFar}, need{whole, WholeWorker}},
+		{"measured, and it does", answer.Resources{}, answer.Category{Max: soFar, First: answer.Resources{Cores: exact(1), MemoryMB: exact(50)}}, need{mb(1000, 50, 7), Measured}},
+		{"its first allocation is the largest worker", answer.Resources{}, answer.Category{Seen: soFar, First: workers[0].Total}, need{whole, WholeWorker}},
+		{"declared, and it goes by what it measures", answer.Resources{Cores: exact(2)}, answer.Category{Max: soFar, First: answer.Resources{Cores: exact(1)}}, need{mb(2000, 100, 7), Declared}},
+		{"more than anybody knows", answer.Resources{}, answer.Category{Max: answer.Resources{Cores: answer.Amount{Value: 4, Bound: answer.Exceeded}}}, need{whole, WholeWorker}},
+		{"nothing", answer.Resources{}, answer.Category{}, need{whole, WholeWorker}},
+		{"more than there can be", answer.Resources{MemoryMB: exact(1 << 50)}, answer.Category{}, need{estimate.Resources{MilliCores: 1000, MemoryBytes: 1 << 50}, Declared}},
 	} {
-		task := &answer.Task{Category: "c", Declared: tc.declared}
-		if got := needOf(task, map[string]answer.Resources{"c": tc.seen}, whole); got != tc.want {
+		tc.category.Name = "c"
+		r := &Reading{Categories: []answer.Category{tc.category}, Workers: workers}
+		kinds := new(Memory).kindsOf(r)
+		if got := kinds.of("c").needOf(&answer.Task{Category: "c", Declared: tc.declared}, whole); got != tc.want {
 			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
 		}
 	}

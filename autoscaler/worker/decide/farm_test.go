@@ -146,6 +146,9 @@ func (f *farm) left() (n int) {
 
 func exact(v float64) answer.Amount { return answer.Amount{Value: v, Bound: answer.Exact} }
 
+// atMost is the most that was seen so far.
+func atMost(v float64) answer.Amount { return answer.Amount{Value: v, Bound: answer.SoFar} }
+
 // look reads the farm as its manager would tell.
 func (f *farm) look() Observation {
 	r := &Reading{Queue: answer.Queue{Project: "farm", Started: f.started, ExecutedGood: f.executed}}

@@ -101,19 +101,20 @@ func (b *bid) describe() string {
 // setAside takes the tasks out of the queue that neither a flavor, be it one that cannot be
 // had now, nor a worker that is there holds, and names their categories.
 func setAside(c *Config, s *estimate.State) (aside []Unplaceable) {
-	var sizes []estimate.Resources
-	for i := range c.Flavors {
-		if c.Flavors[i].Worker.MilliCores > 0 {
-			sizes = append(sizes, c.Flavors[i].Worker)
+	sizes := sizesOf(c, s)
+	tooLargeForAll := func(b estimate.Batch) bool {
+		for _, size := range sizes {
+			if b.Need.Fits(size) {
+				return false
+			}
 		}
+		return true
 	}
-	for i := range s.Workers {
-		if !s.Workers[i].Draining {
-			sizes = append(sizes, s.Workers[i].Capacity)
-		}
+	if !slices.ContainsFunc(s.Waiting, tooLargeForAll) {
+		return nil
 	}
 	s.Waiting = slices.DeleteFunc(slices.Clone(s.Waiting), func(b estimate.Batch) bool {
-		if slices.ContainsFunc(sizes, b.Need.Fits) {
+		if !tooLargeForAll(b) {
 			return false
 		}
 		k := slices.IndexFunc(aside, func(u Unplaceable) bool { return u.Category == b.Category })
@@ -125,6 +126,26 @@ func setAside(c *Config, s *estimate.State) (aside []Unplaceable) {
 		return true
 	})
 	return aside
+}
+
+// sizesOf are the sizes that workers have or can be made as, each once.
+func sizesOf(c *Config, s *estimate.State) (sizes []estimate.Resources) {
+	add := func(size estimate.Resources) {
+		if !slices.Contains(sizes, size) {
+			sizes = append(sizes, size)
+		}
+	}
+	for i := range c.Flavors {
+		if c.Flavors[i].Worker.MilliCores > 0 {
+			add(c.Flavors[i].Worker)
+		}
+	}
+	for i := range s.Workers {
+		if !s.Workers[i].Draining {
+			add(s.Workers[i].Capacity)
+		}
+	}
+	return sizes
 }
 
 // tooLarge says what of a need none of the sizes has, or that none has all of it.

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -18,34 +19,29 @@ import (
 // nothing, nor does one whose category has no more tasks done than before: it failed or was
 // cancelled.
 func (m *Memory) learnRuntimes(r *Reading, now time.Time) {
-	last, next := &m.last, lookAt(r, now)
+	last, next := m.last, lookAt(r, now)
 	if between := now.Sub(last.at); !last.at.IsZero() && between > 0 {
-		m.learnEnded(last, &next, between)
+		m.learnEnded(last, next, r.Tasks, between)
 	}
 	m.last = next
 }
 
 func lookAt(r *Reading, now time.Time) lastLook {
-	l := lastLook{at: now, executed: r.Queue.ExecutedGood, done: map[string]int64{}, running: make(map[int64]ran, len(r.Tasks))}
+	l := lastLook{at: now, executed: r.Queue.ExecutedGood, done: map[string]int64{}, running: map[int64]ran{}}
 	for i := range r.Categories {
 		l.done[r.Categories[i].Name] = r.Categories[i].Done
 	}
 	for i := range r.Tasks {
-		t := &r.Tasks[i]
-		switch {
-		case t.State == answer.Waiting:
-			l.running[t.ID] = ran{since: waits}
-		case t.State == answer.Running && !t.Started.IsZero():
+		if t := &r.Tasks[i]; runs(t) {
 			l.running[t.ID] = ran{category: t.Category, since: max(0, t.Now.Sub(t.Started))}
 		}
 	}
 	return l
 }
 
-// waits marks a task that is listed and does not run.
-const waits = time.Duration(-1)
+func runs(t *answer.Task) bool { return t.State == answer.Running && !t.Started.IsZero() }
 
-func (m *Memory) learnEnded(last, next *lastLook, between time.Duration) {
+func (m *Memory) learnEnded(last, next lastLook, listed []answer.Task, between time.Duration) {
 	done := map[string]int{}
 	for name, n := range next.done {
 		if before, known := last.done[name]; known && n > before {
@@ -59,12 +55,7 @@ func (m *Memory) learnEnded(last, next *lastLook, between time.Duration) {
 		}
 		return
 	}
-	vanished := map[string][]time.Duration{}
-	for id, t := range last.running {
-		if _, listed := next.running[id]; !listed && t.since != waits {
-			vanished[t.category] = append(vanished[t.category], t.since+between/2)
-		}
-	}
+	vanished := gone(last.running, listed, between)
 	for name, n := range done {
 		took := vanished[name]
 		slices.Sort(took) // whatever the order of a map
@@ -76,6 +67,22 @@ func (m *Memory) learnEnded(last, next *lastLook, between time.Duration) {
 			}
 		}
 	}
+}
+
+// gone is how long tasks are taken to have run that ran and neither run nor wait any more, by
+// category.
+func gone(ran map[int64]ran, listed []answer.Task, between time.Duration) map[string][]time.Duration {
+	left := maps.Clone(ran)
+	for i := range listed {
+		if t := &listed[i]; t.State == answer.Waiting || runs(t) {
+			delete(left, t.ID)
+		}
+	}
+	took := map[string][]time.Duration{}
+	for _, t := range left {
+		took[t.category] = append(took[t.category], t.since+between/2)
+	}
+	return took
 }
 
 // observe notes that n tasks have ended after so long each.
@@ -125,10 +132,19 @@ func (c *Category) expect(ran time.Duration) time.Duration {
 	return r.Expect(ran)
 }
 
-// learnNeeds notes what a task of each category occupies at most, by what is listed now.
-func (m *Memory) learnNeeds(needs map[string]need) {
-	for name, n := range needs {
-		c := m.category(name)
-		c.Need, c.Source = n.Resources, n.source
+// learnNeeds notes what a task of each category occupies at most, by what is listed now, and
+// the most that the manager's monitor has seen one use, of all that ended.
+func (m *Memory) learnNeeds(kinds kinds, categories []answer.Category) {
+	for name, k := range kinds {
+		if k.need.source != "" {
+			c := m.category(name)
+			c.Need, c.Source = k.need.Resources, k.need.source
+		}
+	}
+	for i := range categories {
+		c := m.lookup(categories[i].Name)
+		if used := categories[i].Measured(); c != nil && stated(used) {
+			c.Used = amounts(used)
+		}
 	}
 }

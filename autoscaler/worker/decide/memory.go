@@ -40,6 +40,9 @@ type Category struct {
 	// Need is what one occupies, at most, as was seen last, and Source where that is from.
 	Need   estimate.Resources
 	Source NeedSource
+	// Used is the most that the manager's monitor has seen one use, of those that ended; 0 of
+	// what nobody has measured.
+	Used estimate.Resources
 	// Recent are the runtimes of those that ended last, the latest at the end; at most
 	// [MaxRecent].
 	Recent []time.Duration
@@ -58,9 +61,10 @@ type NeedSource string
 const (
 	// Declared is what tasks say that they need: the manager sets that aside.
 	Declared NeedSource = "Declared"
-	// Measured is the most that the manager's monitor has seen.
+	// Measured is what the manager has made of what its monitor has seen, where it was told to
+	// go by that.
 	Measured NeedSource = "Measured"
-	// WholeWorker is what the manager gives to tasks of which nothing is known.
+	// WholeWorker is what the manager gives to tasks that declare nothing.
 	WholeWorker NeedSource = "WholeWorker"
 )
 

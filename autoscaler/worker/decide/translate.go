@@ -48,29 +48,148 @@ func stated(r answer.Resources) bool {
 	return r.Cores.Bound != answer.Unstated || r.MemoryMB.Bound != answer.Unstated || r.DiskMB.Bound != answer.Unstated || r.GPUs.Bound != answer.Unstated
 }
 
-// exceeded reports whether more is needed than anybody knows.
-func exceeded(r answer.Resources) bool {
-	for _, a := range []answer.Amount{r.Cores, r.MemoryMB, r.DiskMB, r.GPUs} {
-		if a.Bound == answer.Exceeded {
-			return true
+// over is what r states, and of what it leaves open what other states.
+func over(r, other answer.Resources) answer.Resources {
+	pick := func(a, b *answer.Amount) {
+		if a.Bound == answer.Unstated {
+			*a = *b
 		}
 	}
-	return false
+	pick(&r.Cores, &other.Cores)
+	pick(&r.MemoryMB, &other.MemoryMB)
+	pick(&r.DiskMB, &other.DiskMB)
+	pick(&r.GPUs, &other.GPUs)
+	return r
+}
+
+// onlyExact is what of r is declared.
+func onlyExact(r answer.Resources) answer.Resources {
+	for _, a := range []*answer.Amount{&r.Cores, &r.MemoryMB, &r.DiskMB, &r.GPUs} {
+		if a.Bound != answer.Exact {
+			*a = answer.Amount{}
+		}
+	}
+	return r
+}
+
+// kind is what a reading says of the tasks of one category together.
+type kind struct {
+	// given is what the manager sets aside for a task of what it does not declare itself, and
+	// source where that is from; empty if it gives a whole worker.
+	given  answer.Resources
+	source NeedSource
+	// longest is how long the longest of those that run has run.
+	longest time.Duration
+	// runtime is how long those that wait will run.
+	runtime time.Duration
+	// need is the greatest that was seen; its source is empty if none was.
+	need need
+}
+
+// kinds are by category.
+type kinds map[string]*kind
+
+// of returns that of a category, made if there is none.
+func (k kinds) of(category string) *kind {
+	of := k[category]
+	if of == nil {
+		of = &kind{}
+		k[category] = of
+	}
+	return of
+}
+
+// kindsOf reads from what a manager says of its categories, of its workers and of the tasks
+// that run what it holds of each category.
+func (m *Memory) kindsOf(r *Reading) kinds {
+	k := make(kinds, len(r.Categories))
+	for i := range r.Categories {
+		c := &r.Categories[i]
+		k.of(c.Name).given, k.of(c.Name).source = given(c, r.Workers)
+	}
+	for i := range r.Tasks {
+		if t := &r.Tasks[i]; t.State == answer.Running {
+			of := k.of(t.Category)
+			of.longest = max(of.longest, ranFor(t))
+		} else if k[t.Category] == nil {
+			k.of(t.Category)
+		}
+	}
+	for name, of := range k {
+		of.runtime = m.lookup(name).expect(of.longest)
+	}
+	return k
+}
+
+// given is what a manager sets aside for a task of a category that declares nothing itself:
+// what the category declares, or what the manager has made of its measurements where it was
+// told to go by them, which it is not by default: a task of which the monitor has seen that it
+// uses a tenth still gets a whole worker then. Where it goes by them it says a first
+// allocation that is less than the largest worker. What that leaves open is the most seen.
+func given(c *answer.Category, workers []answer.Worker) (answer.Resources, NeedSource) {
+	declared := onlyExact(c.Max)
+	var cores, memory float64
+	for i := range workers {
+		cores, memory = max(cores, workers[i].Total.Cores.Value), max(memory, workers[i].Total.MemoryMB.Value)
+	}
+	switch first := c.First; {
+	case first.Cores.Value > 0 && (first.Cores.Value < cores || first.MemoryMB.Value < memory) && stated(c.Measured()):
+		return over(first, over(declared, c.Measured())), Measured
+	case stated(declared):
+		return declared, Declared
+	}
+	return answer.Resources{}, ""
 }
 
 // needOf is what a task occupies on its worker. What it declares the manager sets aside for
-// it, whatever it uses: that comes first. Else it is what the monitor has seen of its
-// category. A task of which nothing is known, or only that it needs more than was seen,
-// gets a whole worker. What is left open where something is declared follows from that: the
-// manager gives the same share of it.
-func needOf(t *answer.Task, of map[string]answer.Resources, whole estimate.Resources) need {
-	switch seen := of[t.Category]; {
-	case stated(t.Declared):
-		return need{amounts(t.Declared), Declared}
-	case stated(seen) && !exceeded(seen) && seen.Cores.Value > 0:
-		return need{amounts(seen), Measured}
+// it, whatever it uses; else what it gives to the category; else a whole worker. Of what is
+// left open where something is declared it is the least that the manager gives, whatever the
+// worker has: of cores one, unless it wants GPUs, and of others nothing.
+func (k *kind) needOf(t *answer.Task, whole estimate.Resources) need {
+	source := Declared
+	if !stated(t.Declared) {
+		source = k.source
 	}
-	return need{whole, WholeWorker}
+	if source == "" {
+		return need{whole, WholeWorker}
+	}
+	r := over(t.Declared, k.given)
+	n := need{amounts(r), source}
+	if r.Cores.Bound == answer.Unstated && n.GPUs == 0 {
+		n.MilliCores = 1000
+	}
+	return n
+}
+
+// on is what a task occupies that runs on a worker which has so much in all. Of what the task
+// leaves open the manager gives it the same share as of what it wants the greatest share of.
+func (k *kind) on(t *answer.Task, total estimate.Resources, n need) estimate.Resources {
+	if n.source != Declared || k.source == Measured {
+		return n.Resources
+	}
+	r := over(t.Declared, k.given)
+	share := amounts(r).Share(total)
+	part := func(of answer.Amount, least, total, unit int64) int64 {
+		if of.Bound != answer.Unstated {
+			return least
+		}
+		return max(least, int64(float64(total/unit)*share)*unit)
+	}
+	n.MemoryBytes, n.DiskBytes = part(r.MemoryMB, n.MemoryBytes, total.MemoryBytes, 1<<20), part(r.DiskMB, n.DiskBytes, total.DiskBytes, 1<<20)
+	if n.GPUs == 0 {
+		n.MilliCores = part(r.Cores, n.MilliCores, total.MilliCores, 1000)
+	}
+	return n.Resources
+}
+
+// note keeps the greatest need.
+func (k *kind) note(n need) {
+	if k.need.source != "" {
+		before := &k.need
+		n.MilliCores, n.MemoryBytes = max(n.MilliCores, before.MilliCores), max(n.MemoryBytes, before.MemoryBytes)
+		n.DiskBytes, n.GPUs = max(n.DiskBytes, before.DiskBytes), max(n.GPUs, before.GPUs)
+	}
+	k.need = n
 }
 
 // translation is a reading as the estimator sees it.
@@ -80,8 +199,8 @@ type translation struct {
 	pods map[string]*Pod
 	// foreign is how many workers do not.
 	foreign int
-	// needs are the greatest by category.
-	needs map[string]need
+	// kinds are what is known by category.
+	kinds kinds
 	// shortage is the cores that waiting tasks want, in thousandths.
 	shortage int64
 	hosts    map[string]*host
@@ -124,7 +243,10 @@ func hostsOf(pods []Pod, r *Reading) (of map[string]*host, foreign []*host) {
 	}
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
-		if h := byAddress[t.Worker]; h != nil && t.State != answer.Waiting {
+		if t.State == answer.Waiting {
+			continue
+		}
+		if h := byAddress[t.Worker]; h != nil {
 			h.tasks = append(h.tasks, t)
 		}
 	}
@@ -134,12 +256,10 @@ func hostsOf(pods []Pod, r *Reading) (of map[string]*host, foreign []*host) {
 
 // translator makes a state out of a reading.
 type translator struct {
-	config  *Config
-	memory  *Memory
-	flavor  *Flavor
-	now     time.Time
-	seen    map[string]answer.Resources // needs that the manager tells, by category
-	longest map[string]time.Duration    // how long the longest of a category has run
+	config *Config
+	memory *Memory
+	flavor *Flavor
+	now    time.Time
 }
 
 // translate makes a state out of a reading, with new workers of the flavor given. Workers
@@ -147,16 +267,7 @@ type translator struct {
 // first, since they cost nothing, then by when they were asked for.
 func (t *translator) translate(o *Observation, hosts map[string]*host, foreign []*host) translation {
 	r := o.Reading
-	t.seen, t.longest = map[string]answer.Resources{}, map[string]time.Duration{}
-	for i := range r.Categories {
-		t.seen[r.Categories[i].Name] = r.Categories[i].Max
-	}
-	for i := range r.Tasks {
-		if task := &r.Tasks[i]; task.State == answer.Running {
-			t.longest[task.Category] = max(t.longest[task.Category], ranFor(task))
-		}
-	}
-	tr := translation{pods: map[string]*Pod{}, needs: map[string]need{}, hosts: hosts, foreign: len(foreign)}
+	tr := translation{pods: map[string]*Pod{}, kinds: t.memory.kindsOf(r), hosts: hosts, foreign: len(foreign)}
 	tr.state.Resized = t.memory.Resized
 	for _, h := range foreign {
 		w := estimate.Worker{Name: "elsewhere/" + h.worker.Address, Capacity: h.total}
@@ -211,27 +322,18 @@ const (
 // load translates what a worker runs.
 func (t *translator) load(tr *translation, w *estimate.Worker, h *host) {
 	for _, task := range h.tasks {
-		n := needOf(task, t.seen, h.total)
-		t.note(tr, task, n)
-		run := estimate.Running{Category: task.Category, Need: n.Resources, Ran: ranFor(task), Count: 1}
+		kind := tr.kinds.of(task.Category)
+		n := kind.needOf(task, h.total)
+		kind.note(n)
+		run := estimate.Running{Category: task.Category, Need: kind.on(task, h.total, n), Ran: ranFor(task), Count: 1}
 		if task.State == answer.Running {
-			run.Left = t.memory.lookup(task.Category).expect(t.longest[task.Category])
+			run.Left = kind.runtime
 			if run.Left != estimate.Unknown {
 				run.Left = max(0, run.Left-run.Ran)
 			}
 		}
 		w.Running = append(w.Running, run)
 	}
-}
-
-// note keeps the greatest need of a category.
-func (t *translator) note(tr *translation, task *answer.Task, n need) {
-	before, known := tr.needs[task.Category]
-	if known {
-		n.MilliCores, n.MemoryBytes = max(n.MilliCores, before.MilliCores), max(n.MemoryBytes, before.MemoryBytes)
-		n.DiskBytes, n.GPUs = max(n.DiskBytes, before.DiskBytes), max(n.GPUs, before.GPUs)
-	}
-	tr.needs[task.Category] = n
 }
 
 // queue translates the tasks that wait, by number, which is the order in which they were
@@ -243,20 +345,18 @@ func (t *translator) queue(tr *translation, tasks []answer.Task) {
 			waiting = append(waiting, &tasks[i])
 		}
 	}
-	slices.SortStableFunc(waiting, func(a, b *answer.Task) int { return cmp.Compare(a.ID, b.ID) })
+	byNumber := func(a, b *answer.Task) int { return cmp.Compare(a.ID, b.ID) }
+	if !slices.IsSortedFunc(waiting, byNumber) {
+		slices.SortFunc(waiting, byNumber)
+	}
 	whole := t.whole(tr)
-	runtimes := map[string]time.Duration{}
+	tr.state.Waiting, tr.whole = make([]estimate.Batch, 0, len(waiting)), make([]bool, 0, len(waiting))
 	for _, task := range waiting {
-		n := needOf(task, t.seen, whole)
-		t.note(tr, task, n)
+		kind := tr.kinds.of(task.Category)
+		n := kind.needOf(task, whole)
+		kind.note(n)
 		tr.shortage += n.MilliCores
-		runtime, known := runtimes[task.Category]
-		if !known {
-			runtime = t.memory.lookup(task.Category).expect(t.longest[task.Category])
-			runtimes[task.Category] = runtime
-		}
-		b := estimate.Batch{Category: task.Category, Need: n.Resources, Runtime: runtime, Count: 1}
-		tr.enqueue(b, n.source == WholeWorker)
+		tr.enqueue(estimate.Batch{Category: task.Category, Need: n.Resources, Runtime: kind.runtime, Count: 1}, n.source == WholeWorker)
 	}
 }
 

@@ -124,6 +124,76 @@ func TestATaskThatTakesAWholeWorkerFitsEach(t *testing.T) {
 	}
 }
 
+func TestATaskThatIsOnlyMeasuredStillGetsAWholeWorker(t *testing.T) {
+	r := reading(waiting(1, 8, "c", 0), connected("elsewhere", 4))
+	r.Tasks[0].State, r.Tasks[0].Worker = answer.Running, "at/elsewhere"
+	var m Memory
+	m.category("c").observe(time.Hour, 1)
+	for _, tc := range []struct {
+		name  string
+		first answer.Resources
+		want  int
+	}{
+		{"the manager does not go by what it measures", answer.Resources{}, 7},
+		{"it does", answer.Resources{Cores: exact(1), MemoryMB: exact(100)}, 1}, // three more run elsewhere
+	} {
+		r.Categories = []answer.Category{used("c", 1, 100, 1)}
+		r.Categories[0].First = tc.first
+		if d, _ := must(t, limits(), Observation{Reading: r}, m, begin); d.Add != tc.want {
+			t.Errorf("%s: %d workers for seven tasks that wait, want %d (%s)", tc.name, d.Add, tc.want, d.Reason)
+		}
+	}
+}
+
+func TestTasksThatDeclareNoCoresGetOneEach(t *testing.T) {
+	tasks := waiting(1, 8, "c", 0)
+	for i := range tasks {
+		tasks[i].Declared.MemoryMB = exact(10)
+	}
+	var m Memory
+	m.category("c").observe(time.Hour, 1)
+	if d, _ := must(t, limits(), Observation{Reading: reading(tasks)}, m, begin); d.Add != 2 || d.ShortageMilliCores != 8000 {
+		t.Errorf("%d workers of four cores for a shortage of %d thousandths, want two for eight cores", d.Add, d.ShortageMilliCores)
+	}
+}
+
+func TestARunningTaskOccupiesItsShareOfWhatItDoesNotDeclare(t *testing.T) {
+	whole := answer.Resources{Cores: exact(4), MemoryMB: exact(4000), DiskMB: exact(4000)}
+	for _, tc := range []struct {
+		name     string
+		declared answer.Resources
+		want     estimate.Resources // as a worker of 9.9 counts them
+	}{
+		{"a core", answer.Resources{Cores: exact(1)}, estimate.Resources{MilliCores: 1000, MemoryBytes: 1000 << 20, DiskBytes: 1000 << 20}},
+		{"a core and memory", answer.Resources{Cores: exact(1), MemoryMB: exact(3000)}, estimate.Resources{MilliCores: 1000, MemoryBytes: 3000 << 20, DiskBytes: 3000 << 20}},
+		{"little memory", answer.Resources{MemoryMB: exact(100)}, estimate.Resources{MilliCores: 1000, MemoryBytes: 100 << 20, DiskBytes: 100 << 20}},
+		{"much memory", answer.Resources{MemoryMB: exact(3001)}, estimate.Resources{MilliCores: 3000, MemoryBytes: 3001 << 20, DiskBytes: 3001 << 20}},
+	} {
+		r := reading([]answer.Task{{ID: 1, Category: "c", State: answer.Running, Worker: "at/w-1", Declared: tc.declared}}, connected("w-1", 4))
+		r.Workers[0].Total = whole
+		got := stateOf(limits(), Memory{}, Observation{Pods: []Pod{{Name: "w-1", Worker: cores(4), Asked: begin}}, Reading: r}, begin).Workers[0].Running
+		if len(got) != 1 || got[0].Need != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func TestInTheWarmUpEachCategoryThatDeclaresNothingIsMeasuredAlone(t *testing.T) {
+	f := newFarm(10 * time.Second)
+	f.submit("a", 9, 0, time.Minute)
+	f.submit("b", 9, 0, time.Minute)
+	c := limits()
+	d, m := must(t, c, f.look(), Memory{}, f.now)
+	if d.Phase != WarmUp || d.Add != 2 {
+		t.Fatalf("%s: %d workers, want one for each category (%s)", d.Phase, d.Add, d.Reason)
+	}
+	f.do(d, c)
+	f.step(11 * time.Second)
+	if d, _ = must(t, c, f.look(), m, f.now); d.TasksRunning != 2 {
+		t.Errorf("%d tasks run on two workers of four cores, want one on each", d.TasksRunning)
+	}
+}
+
 func TestTasksThatEndedBeforeACategoryWasListedTeachNothing(t *testing.T) {
 	var m Memory
 	m.learnRuntimes(&Reading{}, begin)

@@ -25,19 +25,28 @@ func manyWaiting(runOf int, runtime func(i int) time.Duration) State {
 	return s
 }
 
+// allUnlike is the same with tasks of which hardly two need the same.
+func allUnlike() State {
+	s := manyWaiting(1, func(int) time.Duration { return 60 * time.Second })
+	for i := range s.Waiting {
+		s.Waiting[i].Need.MemoryBytes += int64(i*7919%100_003) << 14 // up to 1.5 GiB
+	}
+	return s
+}
+
 func BenchmarkHTA(b *testing.B) {
 	limits := Config{Worker: Resources{MilliCores: 16000, MemoryBytes: 64 << 30}, Max: 1000, InitTime: 157 * time.Second, Cycle: 30 * time.Second}
 	for _, bc := range []struct {
-		name    string
-		runOf   int
-		runtime func(i int) time.Duration
+		name  string
+		state State
 	}{
-		{"batches=40", 2500, func(int) time.Duration { return 60 * time.Second }},
-		{"batches=100000", 1, func(int) time.Duration { return 60 * time.Second }},
-		{"runtimes=100000", 1, func(i int) time.Duration { return time.Duration(5000+i) * time.Millisecond }},
+		{"batches=40", manyWaiting(2500, func(int) time.Duration { return 60 * time.Second })},
+		{"batches=100000", manyWaiting(1, func(int) time.Duration { return 60 * time.Second })},
+		{"runtimes=100000", manyWaiting(1, func(i int) time.Duration { return time.Duration(5000+i) * time.Millisecond })},
+		{"needs=100000", allUnlike()},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
-			s := manyWaiting(bc.runOf, bc.runtime)
+			s := bc.state
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := HTA(limits, s, time.Time{}); err != nil {

@@ -36,9 +36,9 @@ type Prospect struct {
 // up what all workers have free; here a task never straddles two workers, and every
 // resource counts.
 //
-// The state must be valid. Cost: O(n·(log n + k) + e·(w + k)) for n runs of equal tasks
-// that start in the window, k different needs, e moments at which something ends and w
-// workers on which something ends then.
+// The state must be valid. Cost: O(b + n·log b) for b batches that wait and n runs of equal
+// tasks that start or end in the window; more only where needs are many and there is enough
+// of one thing for these and of another for those.
 func Foresee(s State, window time.Duration) Outlook {
 	f := newForecast(s, window)
 	for at, more := time.Duration(0), true; more; at, more = f.next() {
@@ -56,8 +56,11 @@ type forecast struct {
 	left    []int   // of each batch of the queue
 	behind  []int   // each: the next batch of the same need, or none
 	shapes  []shape
+	of      []int // each: the number of its need
+	tree    *tree // of the needs of the batches that are first of theirs, negated, if needs are many
 	events  events
 	gained  []int // workers that have more room than before
+	rooms   tree  // of what these have free
 }
 
 // place is a worker with what it has free.
@@ -74,7 +77,6 @@ type place struct {
 type shape struct {
 	need        Resources
 	first, last int // batches in the queue; first is none when no task waits any more
-	tried       int // how many of the workers that gained room have none left for it
 }
 
 // none is no batch.
@@ -99,27 +101,72 @@ func newForecast(s State, window time.Duration) *forecast {
 	return f
 }
 
+// fewShapes is how many needs are looked at one by one, in less time than a tree takes.
+const fewShapes = 16
+
 // sort links the batches of each need.
 func (f *forecast) sort() {
-	f.left, f.behind = make([]int, len(f.queue)), make([]int, len(f.queue))
-	of := shapeIndex{}
+	n := len(f.queue)
+	f.left, f.behind, f.of = make([]int, n), make([]int, n), make([]int, n)
+	index := shapeIndex{expect: n}
 	for i := range f.queue {
 		b := &f.queue[i]
 		f.left[i], f.behind[i] = b.Count, none
-		k, known := of.find(b.Need)
+		k, known := index.find(b.Need)
+		f.of[i] = k
 		if !known {
+			if k == fewShapes {
+				f.shapes = slices.Grow(f.shapes, n-i)
+			}
 			f.shapes = append(f.shapes, shape{need: b.Need, first: i, last: i})
 			continue
 		}
 		f.behind[f.shapes[k].last], f.shapes[k].last = i, i
+	}
+	if len(f.shapes) <= fewShapes {
+		return
+	}
+	f.tree = &tree{}
+	f.tree.reset(n)
+	for i := range f.shapes {
+		f.tree.put(f.shapes[i].first, f.shapes[i].need.negated())
+	}
+	f.tree.sum()
+}
+
+// foremost returns the first batch of the queue, from one on, of which a task fits, or none.
+func (f *forecast) foremost(from int, free Resources) int {
+	if f.tree != nil {
+		return f.tree.first(from, free.negated())
+	}
+	first := none
+	for i := range f.shapes {
+		if s := &f.shapes[i]; s.first >= from && (first == none || s.first < first) && s.need.Fits(free) {
+			first = s.first
+		}
+	}
+	return first
+}
+
+// used takes a batch out of the queue of which no task waits any more.
+func (f *forecast) used(batch int) {
+	s := &f.shapes[f.of[batch]]
+	s.first = f.behind[batch]
+	if f.tree == nil {
+		return
+	}
+	f.tree.set(batch, nothing)
+	if s.first != none {
+		f.tree.set(s.first, s.need.negated())
 	}
 }
 
 // shapeIndex numbers needs in the order in which they are first asked for. Most queues have
 // few: those are compared, which takes less time than to hash one.
 type shapeIndex struct {
-	few  []Resources
-	more map[Resources]int
+	few    []Resources
+	more   map[Resources]int
+	expect int // how many there may be, once they are many
 }
 
 // find returns the number of a need, and whether it had one.
@@ -136,7 +183,7 @@ func (x *shapeIndex) find(need Resources) (number int, known bool) {
 		return number, true
 	}
 	if x.more == nil {
-		x.more = map[Resources]int{}
+		x.more = make(map[Resources]int, x.expect)
 	}
 	number = most + len(x.more)
 	x.more[need] = number
@@ -186,48 +233,35 @@ func (f *forecast) advance(at time.Duration) {
 }
 
 // dispatch starts what fits. Between two moments nothing that waits fits anywhere: it is
-// enough to look at the workers that have gained room. At one moment room only shrinks:
-// a worker that has none for a need is not asked again for it.
+// enough to look at the workers that have gained room. At one moment room only shrinks: a
+// need that fits none of them is not tried again.
 func (f *forecast) dispatch(at time.Duration) {
-	for i := range f.shapes {
-		f.shapes[i].tried = 0
+	if len(f.gained) == 0 {
+		return
 	}
-	for {
-		first := f.foremost()
-		if first == nil {
-			break
-		}
-		i := first.first
+	f.rooms.reset(len(f.gained))
+	for i, worker := range f.gained {
+		f.workers[worker].gained = false
+		f.rooms.put(i, f.workers[worker].free)
+	}
+	f.rooms.sum()
+	for i := f.foremost(0, f.rooms.all()); i != none; i = f.foremost(i, f.rooms.all()) {
 		b := &f.queue[i]
-		worker := f.gained[first.tried]
-		n := b.Need.Times(f.workers[worker].free, f.left[i])
-		if n == 0 {
-			first.tried++
+		room := f.rooms.first(0, b.Need)
+		if room == none { // one has enough of this and another of that
+			i++
 			continue
 		}
+		worker := f.gained[room]
+		n := b.Need.Times(f.workers[worker].free, f.left[i])
 		f.start(worker, b.Need, n, at, b.Runtime)
+		f.rooms.set(room, f.workers[worker].free)
 		f.workers[worker].took += n
 		if f.left[i] -= n; f.left[i] == 0 {
-			first.first = f.behind[i]
+			f.used(i)
 		}
-	}
-	for _, worker := range f.gained {
-		f.workers[worker].gained = false
 	}
 	f.gained = f.gained[:0]
-}
-
-// foremost returns the needs of the task that is first in the queue among those that may
-// still find room, or nil.
-func (f *forecast) foremost() *shape {
-	var first *shape
-	for i := range f.shapes {
-		s := &f.shapes[i]
-		if s.first != none && s.tried < len(f.gained) && (first == nil || s.first < first.first) {
-			first = s
-		}
-	}
-	return first
 }
 
 func (f *forecast) outlook() Outlook {

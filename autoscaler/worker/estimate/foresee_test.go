@@ -13,6 +13,14 @@ import (
 
 const window = 30 * time.Second
 
+// anyNeedAtAll draws of many kinds, so that few tasks are alike.
+var anyNeedAtAll = rapid.Custom(func(t *rapid.T) Resources {
+	return Resources{
+		MilliCores: rapid.Int64Range(0, 3000).Draw(t, "cores"), MemoryBytes: rapid.Int64Range(0, 7).Draw(t, "memory"),
+		DiskBytes: rapid.Int64Range(0, 9).Draw(t, "disk"), GPUs: rapid.SampledFrom([]int64{0, 0, 0, 0, 1, 2}).Draw(t, "gpus"),
+	}
+})
+
 // anyNeed draws what a task needs; few kinds, so that tasks of one need stand apart in the queue.
 var anyNeed = rapid.Custom(func(t *rapid.T) Resources {
 	return Resources{
@@ -57,8 +65,17 @@ var anyState = rapid.Custom(func(t *rapid.T) State {
 	kinds := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Batch {
 		return Batch{Category: "k", Need: anyNeed.Draw(t, "need"), Runtime: anyRuntime.Draw(t, "runtime")}
 	}), 1, 4).Draw(t, "kinds")
-	for range rapid.IntRange(0, 12).Draw(t, "batches") {
+	batches := rapid.IntRange(0, 12).Draw(t, "batches")
+	var needs []Resources
+	if rapid.IntRange(0, 3).Draw(t, "unlike") == 3 { // some of them more than once
+		batches = 3 * fewShapes
+		needs = rapid.SliceOfN(anyNeedAtAll, 2*fewShapes, 2*fewShapes).Draw(t, "needs")
+	}
+	for range batches {
 		b := rapid.SampledFrom(kinds).Draw(t, "kind")
+		if needs != nil {
+			b.Need = rapid.SampledFrom(needs).Draw(t, "need")
+		}
 		b.Count = rapid.IntRange(1, 6).Draw(t, "count")
 		s.Waiting = append(s.Waiting, b)
 	}
@@ -222,6 +239,9 @@ func TestRequiredWorkersHoldEverything(t *testing.T) {
 		var strangers []string
 	tasks:
 		for _, b := range apart(waiting) {
+			if !holds(worker, b.Need) {
+				continue
+			}
 			for i := 0; i < most; i++ {
 				if i == len(free) {
 					free = append(free, worker)
@@ -233,10 +253,6 @@ func TestRequiredWorkersHoldEverything(t *testing.T) {
 					f.DiskBytes -= b.Need.DiskBytes
 					f.GPUs -= b.Need.GPUs
 					continue tasks
-				}
-				if *f == worker { // even an empty one is too small
-					free = free[:i]
-					break
 				}
 			}
 		}

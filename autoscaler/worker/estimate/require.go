@@ -6,35 +6,83 @@ import "slices"
 // utmost, and the categories with tasks that no such worker holds.
 //
 // Tasks choose in the order of the queue, each the first worker with room. Cost:
-// O(b·k + n) for b batches of k different needs and n workers.
+// O(b·log n) for b batches and n workers, less where needs are few, and more only where
+// workers have enough of one thing and too little of another.
 func Require(waiting []Batch, worker Resources, most int) (workers int, unplaceable []string) {
-	var free []Resources
-	var needs shapeIndex
-	var from []int // workers before have no room left for the need of that number
+	p := packing{worker: worker, most: most}
 	for i := range waiting {
 		b := &waiting[i]
-		if !b.Need.Fits(worker) {
-			if !slices.Contains(unplaceable, b.Category) {
-				unplaceable = append(unplaceable, b.Category)
-			}
-			continue
+		if b.Need.Fits(worker) {
+			p.pack(b.Need, b.Count)
+		} else if !slices.Contains(unplaceable, b.Category) {
+			unplaceable = append(unplaceable, b.Category)
 		}
-		k, known := needs.find(b.Need)
-		if !known {
-			from = append(from, 0)
-		}
-		at := from[k]
-		for left := b.Count; left > 0 && at < most; {
-			if at == len(free) {
-				free = append(free, worker)
-			}
-			n := b.Need.Times(free[at], left)
-			free[at] = free[at].Plus(b.Need, -n)
-			if left -= n; left > 0 {
-				at++
-			}
-		}
-		from[k] = at
 	}
-	return len(free), unplaceable
+	return len(p.free), unplaceable
+}
+
+// packing is workers being filled.
+type packing struct {
+	worker Resources
+	most   int
+	free   []Resources
+	needs  shapeIndex
+	from   []int // workers before have no room left for the need of that number
+	tree   *tree // of what is free, once there are many needs
+}
+
+// pack gives tasks of one need to the first workers with room.
+func (p *packing) pack(need Resources, count int) {
+	k := p.number(need)
+	for left := count; left > 0; {
+		at := p.first(need, k)
+		if at == p.most {
+			return
+		}
+		if at == len(p.free) {
+			p.free = append(p.free, p.worker)
+		}
+		n := need.Times(p.free[at], left)
+		p.free[at] = p.free[at].Plus(need, -n)
+		left -= n
+		if p.tree != nil {
+			p.tree.set(at, p.free[at])
+		}
+	}
+}
+
+// number returns that of a need, while there are few: after that a tree finds the workers.
+func (p *packing) number(need Resources) int {
+	if p.tree != nil {
+		return none
+	}
+	k, known := p.needs.find(need)
+	if known {
+		return k
+	}
+	if p.from = append(p.from, 0); len(p.from) > fewShapes {
+		p.tree = &tree{}
+		p.tree.reset(len(p.free))
+		for i := range p.free {
+			p.tree.put(i, p.free[i])
+		}
+		p.tree.sum()
+	}
+	return k
+}
+
+// first returns the first worker with room for the need of number k, or the next new one.
+func (p *packing) first(need Resources, k int) int {
+	if p.tree != nil {
+		if at := p.tree.first(0, need); at != none {
+			return at
+		}
+		return len(p.free)
+	}
+	at := p.from[k]
+	for at < len(p.free) && !need.Fits(p.free[at]) {
+		at++
+	}
+	p.from[k] = at
+	return at
 }

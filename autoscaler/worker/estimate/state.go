@@ -52,6 +52,19 @@ func (r Resources) Times(free Resources, most int) int {
 	return int(n)
 }
 
+// Share is the greatest part of a worker's resources that r is.
+func (r Resources) Share(worker Resources) float64 {
+	most := 0.0
+	for _, of := range [...][2]int64{
+		{r.MilliCores, worker.MilliCores}, {r.MemoryBytes, worker.MemoryBytes}, {r.DiskBytes, worker.DiskBytes}, {r.GPUs, worker.GPUs},
+	} {
+		if of[1] > 0 {
+			most = max(most, float64(of[0])/float64(of[1]))
+		}
+	}
+	return most
+}
+
 // negative reports whether anything in r is below zero.
 func (r Resources) negative() bool {
 	return r.MilliCores < 0 || r.MemoryBytes < 0 || r.DiskBytes < 0 || r.GPUs < 0

@@ -83,10 +83,17 @@ func measuredOnly(s State, warmup time.Duration) []Batch {
 	if !busy {
 		return s.Waiting
 	}
-	return slices.DeleteFunc(slices.Clone(s.Waiting), func(b Batch) bool {
-		_, runs := ran[b.Category]
-		return b.Runtime == Unknown && runs && ran[b.Category] < warmup
-	})
+	isTooSoon := func(b Batch) bool {
+		if b.Runtime != Unknown {
+			return false
+		}
+		longest, runs := ran[b.Category]
+		return runs && longest < warmup
+	}
+	if !slices.ContainsFunc(s.Waiting, isTooSoon) {
+		return s.Waiting
+	}
+	return slices.DeleteFunc(slices.Clone(s.Waiting), isTooSoon)
 }
 
 // filled is how many workers the tasks fill for a time, most at the utmost.
@@ -97,7 +104,7 @@ func filled(waiting []Batch, worker Resources, most int, d time.Duration) int {
 		if !b.Need.Fits(worker) {
 			continue
 		}
-		share := float64(b.Need.share(worker) * float64(b.Count))
+		share := float64(b.Need.Share(worker) * float64(b.Count))
 		all += share
 		within += float64(share * min(1, b.Runtime.Seconds()/d.Seconds()))
 	}
@@ -106,19 +113,6 @@ func filled(waiting []Batch, worker Resources, most int, d time.Duration) int {
 	}
 	n, _ := Require(waiting, worker, math.MaxInt)
 	return min(most, int(math.Ceil(float64(n)*within/all)))
-}
-
-// share is the greatest part of a worker's resources that r is.
-func (r Resources) share(worker Resources) float64 {
-	most := 0.0
-	for _, of := range [...][2]int64{
-		{r.MilliCores, worker.MilliCores}, {r.MemoryBytes, worker.MemoryBytes}, {r.DiskBytes, worker.DiskBytes}, {r.GPUs, worker.GPUs},
-	} {
-		if of[1] > 0 {
-			most = max(most, float64(of[0])/float64(of[1]))
-		}
-	}
-	return most
 }
 
 // idleLong names the workers that are idle and take nothing of the queue within the window,

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Bound says what an [Amount] means.
@@ -105,6 +106,9 @@ const maxCount = 1 << 53
 // scalar is the text of a JSON string, or any other value as it is written.
 func scalar(data []byte) string {
 	data = bytes.TrimSpace(data)
+	if text, plain := plainText(data); plain {
+		return text
+	}
 	var text string
 	if len(data) > 0 && data[0] == '"' && json.Unmarshal(data, &text) == nil {
 		return text
@@ -113,6 +117,15 @@ func scalar(data []byte) string {
 		return ""
 	}
 	return string(data)
+}
+
+// plainText is the text of a JSON string, if it stands there as it is.
+func plainText(data []byte) (text string, plain bool) {
+	n := len(data)
+	if n < 2 || data[0] != '"' || data[n-1] != '"' || bytes.IndexByte(data, '\\') >= 0 || !utf8.Valid(data) {
+		return "", false
+	}
+	return string(data[1 : n-1]), true
 }
 
 // Clip shortens text for a message.

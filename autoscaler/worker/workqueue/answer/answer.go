@@ -49,12 +49,39 @@ type Queue struct {
 type Category struct {
 	Name                                      string
 	Waiting, OnWorkers, Running, Done, Failed int64
-	// Max is what one task needs at most, as declared or measured.
+	// Max is what one task needs at most: [Exact] what the category as a whole declares,
+	// else [SoFar] or [Exceeded] what the manager's monitor has measured.
 	Max Resources
+	// Seen is the most that the monitor has seen. Versions up to 9.9 do not say it beside
+	// Max: ask [Category.Measured].
+	Seen Resources
+	// First is what the manager sets aside at first for a task that declares nothing:
+	// versions up to 9.9 say it where they go by what they have measured, later ones always.
+	First Resources
 	// WorkersAble is how many connected workers could run one.
 	WorkersAble int64
 	// Unsaid are the counts that were not stated, as those of a [Queue].
 	Unsaid []string
+}
+
+// Measured is the most that the manager's monitor has seen a task use, of those that ended;
+// nothing is stated where no monitor runs. Of a resource that the category as a whole
+// declares, and of one of which a task wanted more than it was given, versions up to 9.9 do
+// not say it.
+func (c *Category) Measured() Resources {
+	pick := func(seen, most Amount) Amount {
+		switch {
+		case seen.Bound != Unstated:
+			return Amount{seen.Value, SoFar}
+		case most.Bound == SoFar:
+			return most
+		}
+		return Amount{}
+	}
+	return Resources{
+		Cores: pick(c.Seen.Cores, c.Max.Cores), GPUs: pick(c.Seen.GPUs, c.Max.GPUs),
+		MemoryMB: pick(c.Seen.MemoryMB, c.Max.MemoryMB), DiskMB: pick(c.Seen.DiskMB, c.Max.DiskMB),
+	}
 }
 
 // TaskState is what a task does.
@@ -119,16 +146,14 @@ func Read[T Entry](data []byte) ([]T, error) {
 		return nil, fmt.Errorf("answer begins with %q, want a JSON array", Clip(string(data[:min(len(data), 40)])))
 	}
 	var list []T
+	var entry, empty T
+	fields := newObject(any(&entry))
 	for decoder.More() {
 		if len(list) == maxEntries {
 			return nil, fmt.Errorf("answer has more than %d entries", maxEntries)
 		}
-		var raw map[string]json.RawMessage
-		if err := decoder.Decode(&raw); err != nil {
-			return nil, fmt.Errorf("entry %d of the answer: %w", len(list), err)
-		}
-		var entry T
-		if err := fill(any(&entry), raw); err != nil {
+		entry = empty
+		if err := decoder.Decode(fields); err != nil {
 			return nil, fmt.Errorf("entry %d of the answer: %w", len(list), err)
 		}
 		list = append(list, entry)
@@ -175,24 +200,6 @@ type counter interface{ unsaid(name string) }
 
 func (q *Queue) unsaid(name string)    { q.Unsaid = append(q.Unsaid, name) }
 func (c *Category) unsaid(name string) { c.Unsaid = append(c.Unsaid, name) }
-
-// fill reads the fields that an entry has, and names the first that is bad.
-func fill(entry any, raw map[string]json.RawMessage) error {
-	counts, remembers := entry.(counter)
-	for _, f := range entry.(filler).fields() {
-		value, ok := raw[f.name]
-		if !ok || scalar(value) == "" {
-			if _, is := f.into.(*count); is && remembers {
-				counts.unsaid(f.name)
-			}
-			continue
-		}
-		if err := json.Unmarshal(value, f.into); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
-		}
-	}
-	return nil
-}
 
 // wholes reads counts into integers.
 func wholes(pairs map[string]*int64) []field {
@@ -286,8 +293,17 @@ func (c *Category) fields() []field {
 		"tasks_waiting": &c.Waiting, "tasks_on_workers": &c.OnWorkers, "tasks_running": &c.Running,
 		"tasks_done": &c.Done, "tasks_failed": &c.Failed, "workers_able": &c.WorkersAble,
 	})
-	return slices.Concat(fields, []field{{"category", &c.Name}}, amounts("max_", "", &c.Max))
+	fields = append(fields, field{"category", &c.Name}, field{"max_seen", (*nested)(&c.Seen)}, field{"first_allocation", (*nested)(&c.First)})
+	return slices.Concat(fields, amounts("max_", "", &c.Max), amounts("first_", "", &c.First))
 }
+
+// nested is amounts in an object of their own.
+type nested Resources
+
+// UnmarshalJSON reads the object.
+func (n *nested) UnmarshalJSON(data []byte) error { return newObject(n).UnmarshalJSON(data) }
+
+func (n *nested) fields() []field { return amounts("", "", (*Resources)(n)) }
 
 func (t *Task) fields() []field {
 	fields := wholes(map[string]*int64{"taskid": &t.ID})

@@ -87,6 +87,49 @@ func TestVersionsMayDiffer(t *testing.T) {
 	}
 }
 
+func TestWhatARealMonitorMeasuredIsUnderstood(t *testing.T) {
+	atMost := func(v float64) Amount { return Amount{v, SoFar} }
+	for name, want := range map[string]Category{
+		"declared":  {Done: 4, Max: Resources{Cores: atMost(0.038), MemoryMB: atMost(100), DiskMB: atMost(1)}},
+		"category":  {Done: 4, Max: Resources{Cores: exactly(2), MemoryMB: atMost(3), DiskMB: atMost(1)}},
+		"automatic": {Done: 66, Max: Resources{Cores: atMost(0.022), MemoryMB: atMost(3), DiskMB: atMost(1)}, First: Resources{Cores: exactly(0), MemoryMB: exactly(3), DiskMB: exactly(1)}},
+	} {
+		list, err := Read[Category](recorded(t, "monitored_"+name))
+		if list = WithoutWhole(list); err != nil || len(list) != 1 {
+			t.Fatalf("%s: %v, %v", name, list, err)
+		}
+		if got := list[0]; got.Name != "cat" || got.Done != want.Done || got.Max != want.Max || got.First != want.First {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+func TestWhatTasksUsedIsReadAsEachVersionSaysIt(t *testing.T) {
+	atMost := func(v float64) Amount { return Amount{v, SoFar} }
+	for _, tc := range []struct {
+		name, answer    string
+		measured, first Resources
+	}{
+		{"up to 9.9", `[{"category":"c","max_cores":"~0.250","max_memory":"~12","max_disk":"~1"}]`, Resources{Cores: atMost(0.25), MemoryMB: atMost(12), DiskMB: atMost(1)}, Resources{}},
+		{"up to 9.9, going by it", `[{"category":"c","max_cores":"~1.000","max_memory":"~12","first_cores":1,"first_memory":50,"first_allocation_count":3}]`,
+			Resources{Cores: atMost(1), MemoryMB: atMost(12)}, Resources{Cores: exactly(1), MemoryMB: exactly(50)}},
+		{"declared by the category, or exceeded", `[{"category":"c","max_cores":"2.000","max_memory":">11"}]`, Resources{}, Resources{}},
+		{"later", `[{"category":"c","max_cores":"2.000","max_memory":">11","max_seen":{"cores":0.25,"memory":12,"disk":1,"gpus":-1},"first_allocation":{"cores":2.0,"memory":-1,"disk":-1,"gpus":0}}]`,
+			Resources{Cores: atMost(0.25), MemoryMB: atMost(12), DiskMB: atMost(1)}, Resources{Cores: exactly(2), GPUs: exactly(0)}},
+		{"later, without a monitor", `[{"category":"c","max_seen":null,"first_allocation":{}}]`, Resources{}, Resources{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got, err := Read[Category]([]byte(tc.answer))
+			if err != nil || len(got) != 1 {
+				t.Fatalf("%v, %v", got, err)
+			}
+			if diff := cmp.Diff([]Resources{tc.measured, tc.first}, []Resources{got[0].Measured(), got[0].First}); diff != "" {
+				t.Errorf("measured and first: want -, got +:\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestWhatIsNotSaidIsNoZero(t *testing.T) {
 	got, err := Read[Queue]([]byte(`[{"port":1,"protocol":1,"tasks_waiting":0,"tasks_on_workers":"0","tasks_running":null,"tasks_with_results":"","tasks_submitted":0,` +
 		`"tasks_dispatched":0,"tasks_done":0,"tasks_failed":0,"workers_connected":0,"workers_busy":0,"workers_idle":0,"workers_joined":0,"workers_removed":0,` +
@@ -129,6 +172,8 @@ func TestBadAnswersAreRefusedByName(t *testing.T) {
 		{"negative cores", `[{"cores_total":-4}]`, `cores_total: "-4" is negative`},
 		{"text for cores", `[{"cores_total":"four"}]`, `cores_total: "four" is no amount`},
 		{"a number for a name", `[{"project":5}]`, "project"},
+		{"no object", `[{"categories":[{"category":"a","max_seen":[1]}]}]`, "max_seen"},
+		{"negative memory in one", `[{"categories":[{"category":"a","max_seen":{"memory":-4}}]}]`, `max_seen: memory: "-4" is negative`},
 		{"a bad category", `[{"categories":[{"category":"a"},{"tasks_done":-1}]}]`, "categories: entry 1 of the answer: tasks_done"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
