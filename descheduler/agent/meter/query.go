@@ -73,9 +73,10 @@ func newQueried(node string, rated energy.Watts, s Server) (*queried, error) {
 	}, nil
 }
 
-// ask asks the server, unless a question is open or the last was less than a while ago.
+// ask asks the server, unless a question is open or the last was less than a while ago, by
+// more than ticks of the loop that reads may come early.
 func (q *queried) ask(ctx context.Context, now time.Time, every time.Duration) {
-	if q.open || !q.askedAt.IsZero() && now.Sub(q.askedAt) < every {
+	if q.open || !q.askedAt.IsZero() && now.Sub(q.askedAt) < every-readEvery/2 {
 		return
 	}
 	q.open, q.askedAt = true, now

@@ -266,6 +266,20 @@ func TestAServerWithAPresetGoesBeforeTheModel(t *testing.T) {
 	}
 }
 
+// TestAnEarlyTickIsNoReasonToWaitForTheNext: a server that is to be asked each second is,
+// though ticks of one come a little early or late.
+func TestAnEarlyTickIsNoReasonToWaitForTheNext(t *testing.T) {
+	s := promserver.Start(t)
+	kepler(s, noon, "n1", 90)
+	a := newAsking(t, newTree(t), Query, Server{Querier: s.Client(), Preset: preset(t, powerquery.Kepler), Every: time.Second, MaxAge: time.Minute})
+	for i := range 10 {
+		a.after(time.Second + time.Duration(i%2*2-1)*time.Millisecond)
+	}
+	if n := len(s.Asked()); n != 2*10 {
+		t.Errorf("%d queries in ten seconds, want two each second", n)
+	}
+}
+
 func TestAServerThatWasAskedForHasNoOtherBehindIt(t *testing.T) {
 	d := newTree(t)
 	d.sensor("hwmon0", "power_meter", "power1_average", "", 150_000_000)

@@ -28,6 +28,7 @@ type Server struct {
 
 	t     testing.TB
 	store *store.Store
+	api   http.Handler
 	mu    sync.Mutex
 	asked []string
 }
@@ -41,18 +42,8 @@ func Start(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{t: t, store: opened}
-	api := opened.Handler(time.Now)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.asked = append(s.asked, r.FormValue("query"))
-		s.mu.Unlock()
-		if s.Down.Load() {
-			http.Error(w, "out of order", http.StatusServiceUnavailable)
-			return
-		}
-		api.ServeHTTP(w, r)
-	}))
+	s := &Server{t: t, store: opened, api: opened.Handler(time.Now)}
+	server := httptest.NewServer(s)
 	s.URL = server.URL
 	t.Cleanup(func() {
 		server.Close()
@@ -61,6 +52,18 @@ func Start(t testing.TB) *Server {
 		}
 	})
 	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	s.asked = append(s.asked, r.FormValue("query"))
+	s.mu.Unlock()
+	if s.Down.Load() {
+		http.Error(w, "out of order", http.StatusServiceUnavailable)
+		return
+	}
+	s.api.ServeHTTP(w, r)
 }
 
 // Client returns a client of the server.
