@@ -327,13 +327,11 @@ func (m *Meter) count(source energy.Source, fault energy.Fault) {
 }
 
 // look finds the best meter, if there is none yet or the one in use is not the best or
-// fails: every minute, and at once when a server has answered that is better, or one that is
-// used has had nothing new for too long.
+// fails: every minute, and at once when a server turned well or bad.
 func (m *Meter) look() {
 	now := m.Clock.Now()
 	best := m.now != nil && (m.Kind == Query || m.kind == m.order[0] && !m.failing)
-	answered := m.query != nil && m.query.ready(now) && (m.now == nil || m.before(Query))
-	if best || now.Before(m.lookAt) && !answered && !(m.kind == Query && m.failing) {
+	if best || now.Before(m.lookAt) && !m.turned(now) {
 		return
 	}
 	m.lookAt = now.Add(lookEvery)
@@ -347,6 +345,18 @@ func (m *Meter) look() {
 	}
 	m.now, m.kind, m.failing = found, kind, false
 	m.Log.Info("The node's power is read", "source", found.source())
+}
+
+// turned reports whether a server has answered that is better than what is used, or is used
+// and has had nothing new for too long.
+func (m *Meter) turned(now time.Time) bool {
+	switch {
+	case m.query == nil:
+		return false
+	case m.kind == Query:
+		return m.failing
+	}
+	return m.query.ready(now) && (m.now == nil || m.before(Query))
 }
 
 // find returns the best meter that works and its kind, nil if there is none, and what is

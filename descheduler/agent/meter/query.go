@@ -26,8 +26,9 @@ type Server struct {
 	MaxAge time.Duration
 }
 
-// maxSkew is how far the clocks of the node and of who scrapes its series may differ.
-const maxSkew = 5 * time.Second
+// maxSkew is how much newer than the question a reading may be: servers round the moment that
+// they are asked about.
+const maxSkew = time.Second
 
 // queried is a meter of the node that is read through a server. The server is asked beside
 // the loop that reads: a question that is never answered keeps up nobody.
