@@ -158,6 +158,9 @@ func TestWhatAServerSaysIsJudged(t *testing.T) {
 	if u, ok := a.Usage(noon.Add(8*time.Second), noon.Add(10*time.Second)); !ok || u.Measured != 0 || u.Modelled != 60 {
 		t.Errorf("two seconds of 30 W by a model are %+v, %t", u, ok)
 	}
+	if got := scrape(t, a.Meter); !strings.Contains(got, `joules_total{kind="modelled",node="n1",source="model"} 60`) || strings.Contains(got, `source="query"`) {
+		t.Errorf("what a model has said is shown as measured:\n%s", got)
+	}
 }
 
 // TestAServerOfTheUsersOwnQueryGoesFirst: and while it does not answer, the node's own meter
@@ -216,6 +219,22 @@ func TestAServerOfTheUsersOwnQueryGoesFirst(t *testing.T) {
 	}
 	if _, ok := a.Usage(back, back.Add(5*time.Second)); !ok {
 		t.Error("nothing is known of the time since")
+	}
+}
+
+// TestAServerThatSaysWhatCannotBeIsNotBetter: and is not turned to.
+func TestAServerThatSaysWhatCannotBeIsNotBetter(t *testing.T) {
+	d := newTree(t)
+	d.sensor("hwmon0", "power_meter", "power1_average", "", 150_000_000)
+	s := promserver.Start(t)
+	s.Put(noon, 5000, "__name__", "pdu_watts", "host", "n1")
+	a := newAsking(t, d, Auto, Server{Querier: s.Client(), Preset: powerquery.Own(`pdu_watts{host="$node"}`), Every: 5 * time.Second, MaxAge: 30 * time.Second})
+	for range 4 {
+		a.after(10 * time.Second)
+		wantReading(t, a.Meter, energy.SourceHwmon, 150)
+	}
+	if n := a.dropsOf(energy.SourceQuery, energy.AboveRated); n != 1 {
+		t.Errorf("%d readings are above what the machine can draw, want 1", n)
 	}
 }
 
@@ -305,15 +324,17 @@ func TestAServerThatWasAskedForHasNoOtherBehindIt(t *testing.T) {
 
 // silent is a server that does not answer before it is let.
 type silent struct {
-	asked atomic.Int64
-	let   chan struct{}
+	asked, left atomic.Int64
+	let         chan struct{}
 }
 
 func (s *silent) Query(ctx context.Context, _ string, _ time.Time) ([]promql.Sample, error) {
 	s.asked.Add(1)
+	defer s.left.Add(1)
 	select {
 	case <-s.let:
 	case <-ctx.Done():
+		<-time.After(time.Second) // of the bubble: hanging up takes a while
 	}
 	return nil, errors.New("too late")
 }
@@ -339,7 +360,8 @@ func TestASilentServerKeepsUpNobody(t *testing.T) {
 		}
 		close(s.let)
 		synctest.Wait()
-		a.read(t.Context())
+		a.read(t.Context()) // hears that, and asks again
+		a.query.asking.Wait()
 		if a.saidOf("too late") != 1 || a.dropsOf(energy.SourceQuery, energy.Unreadable) != 1 {
 			t.Errorf("said: %v", a.said)
 		}
@@ -359,8 +381,8 @@ func TestAMeterThatEndsLeavesNoQuestionOpen(t *testing.T) {
 			t.Error("the server was not asked")
 		}
 		cancel()
-		if err := <-ended; !errors.Is(err, context.Canceled) { // the bubble has no other goroutine then, or fails
-			t.Errorf("the meter ended with %v", err)
+		if err := <-ended; !errors.Is(err, context.Canceled) || s.left.Load() != 1 {
+			t.Errorf("the meter ended with %v, and %d of 1 question", err, s.left.Load())
 		}
 	})
 }
@@ -410,6 +432,10 @@ func TestTheEnergyOfALoadIsKnownThroughAServer(t *testing.T) {
 				t.Errorf("the task took %.1f J, %t; want %.1f within %v", whole-idle, ok, task, tc.off)
 			} else {
 				t.Logf("the task took %.1f J of %.1f", whole-idle, task)
+			}
+			// What counters grew by from one scrape to another is no matter of how loads lie in between.
+			if exact, ok := used(60, 375); tc.preset.MeanOf > 0 && (!ok || math.Abs(exact-(drawn(375)-drawn(60))) > 1e-3) {
+				t.Errorf("from one scrape to another %v J, %t; want %v", exact, ok, drawn(375)-drawn(60))
 			}
 			if tc.known == 0 {
 				if part, ok := used(tc.from+1, tc.from+8); !ok || math.Abs(part-7*70) > 0.2*7*70 {
