@@ -3,6 +3,7 @@
 package promserver
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -81,7 +82,7 @@ func (s *Server) Client() *prometheus.Client {
 // in the order of time.
 func (s *Server) Put(at time.Time, value float64, series ...string) {
 	s.t.Helper()
-	a := s.store.Appender(s.t.Context())
+	a := s.store.Appender(context.WithoutCancel(s.t.Context())) // who was asked last may be late
 	_, err := a.Append(0, labels.FromStrings(series...), 0, at.UnixMilli(), value, nil, nil, storage.AOptions{})
 	if err == nil {
 		err = a.Commit()
