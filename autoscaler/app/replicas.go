@@ -9,10 +9,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/adapter/query/prometheus"
 	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/replica"
 	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/promql/prometheus"
 )
 
 // DefaultScaleKinds are what ReplicaPolicies may scale where nothing is said.

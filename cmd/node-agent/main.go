@@ -29,6 +29,10 @@ func newCommand() *cobra.Command {
 		Example: `  # On a node, as root, with containerd
   node-agent --node-name "$(hostname)" --kubeconfig /etc/supercargo/agent.kubeconfig
 
+  # What the node draws is known to a power distribution unit, and to Prometheus
+  node-agent --node-name "$(hostname)" --prometheus https://prometheus.example:9090 --prometheus-token /etc/supercargo/token \
+    --power-meter query --power-query 'sum(pdu_outlet_watts{host="$node"})'
+
   # Play the agents of nodes that run no containers
   node-agent --simulate type=kwok --kubeconfig ~/.kube/config --state-dir /tmp/agent --work-dir /tmp/agent-work`,
 		Version: version.Version,

@@ -416,6 +416,38 @@ func TestFinishedPodsTeachBesideProbes(t *testing.T) {
 	}
 }
 
+// TestAMeterThatKnowsLateIsAskedAgain: as one is that others read, every half minute. A pod of
+// which it never knows teaches its runtime in the end.
+func TestAMeterThatKnowsLateIsAskedAgain(t *testing.T) {
+	for _, tc := range []struct {
+		late  time.Duration // after the pod's end
+		after time.Duration // by then the pod is kept
+		want  int64
+	}{{30 * time.Second, 2 * time.Minute, 70_000}, {24 * time.Hour, 2 * time.Minute, 0}} {
+		var p *play
+		start, took := noon.Add(time.Hour), 5*time.Minute
+		server := httptest.NewServer(meterapi.Handler(func(_, to time.Time) (energy.Usage, bool) {
+			return energy.Usage{Measured: 10_000}, !p.clock.Now().Before(to.Add(tc.late))
+		}))
+		t.Cleanup(server.Close)
+		host, port, err := net.SplitHostPort(server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p = newPlay(t, func(p *Profiler) { p.Config.AgentPort, _ = strconv.Atoi(port) }, node("a", "xeon", func(n *corev1.Node) {
+			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: host}}
+		}))
+		p.run(15 * time.Second)
+		p.ends(batchv1.JobComplete, report(t, 1))
+		p.clock.SetTime(start.Add(took))
+		p.finishes(finishedPod("pod", "a", "1", start, took))
+		p.run(tc.after)
+		if tasks := p.record("xeon").Tasks; len(tasks) != 1 || tasks[0].Decijoules != tc.want {
+			t.Errorf("a meter that knows %v late: %+v, want %d dJ", tc.late, tasks, tc.want)
+		}
+	}
+}
+
 // TestEnergyOfAPodIsKnownWhereItWasAlone: and its node measured it.
 func TestEnergyOfAPodIsKnownWhereItWasAlone(t *testing.T) {
 	measured := energy.Usage{Measured: 1000}

@@ -82,7 +82,8 @@ func span(pod *corev1.Pod) (start, end time.Time) {
 const gatherEvery = time.Minute
 
 // gather puts pods that have finished into the records of their machine types. Types
-// without a profile are left out: nobody has asked for one.
+// without a profile are left out: nobody has asked for one. Pods whose energy the node's meter
+// may yet know wait for a later round.
 func (r *round) gather(ctx context.Context) error {
 	r.mu.Lock()
 	all := r.finished
@@ -104,7 +105,13 @@ func (r *round) gather(ctx context.Context) error {
 		if changed := known.Of(machineType, hw.Fingerprint); changed {
 			r.memory.dirty[machineType] = time.Time{}
 		}
-		f.task.Decijoules = r.energy(ctx, node, f, known)
+		var later bool
+		if f.task.Decijoules, later = r.energy(ctx, node, f, known); later {
+			r.mu.Lock()
+			r.finished = append(r.finished, *f)
+			r.mu.Unlock()
+			continue
+		}
 		if _, waits := r.memory.dirty[machineType]; known.Add(f.task, r.now) && !waits {
 			r.memory.dirty[machineType] = r.now
 		}
@@ -124,13 +131,20 @@ func (r *round) gather(ctx context.Context) error {
 // containers are whole seconds.
 const leastSpan = 20 * time.Second
 
+// meterLag is for how long after a pod has ended its node's meter may not know of that yet: it
+// has the next reading some seconds later, or, if others read it, up to a tenth of the pod's
+// time.
+func meterLag(f *finished) time.Duration {
+	return min(15*time.Second+f.end.Sub(f.start)/10, 2*time.Minute)
+}
+
 // energy returns what a pod used, in tenths of a joule, 0 if that is not known: the pod
 // must have been alone on its node, the node's meter must have measured all the time, and
-// the probe must have measured the same machine without load.
-func (r *round) energy(ctx context.Context, node *corev1.Node, f *finished, known *record.Record) int64 {
+// the probe must have measured the same machine without load. later says that it may yet be.
+func (r *round) energy(ctx context.Context, node *corev1.Node, f *finished, known *record.Record) (decijoules int64, later bool) {
 	idle, is := idleWatts(known)
 	if !is || f.end.Sub(f.start) < leastSpan || f.start.Before(r.memory.began) || !r.alone(ctx, f) {
-		return 0
+		return 0, false
 	}
 	host := ""
 	for _, a := range node.Status.Addresses {
@@ -139,18 +153,21 @@ func (r *round) energy(ctx context.Context, node *corev1.Node, f *finished, know
 		}
 	}
 	if host == "" {
-		return 0
+		return 0, false
 	}
 	agent := meterapi.Client{URL: "http://" + net.JoinHostPort(host, strconv.Itoa(r.Config.AgentPort)), HTTP: r.HTTP}
 	used, has, err := agent.Usage(ctx, f.start, f.end)
 	if err != nil {
 		log.FromContext(ctx).V(2).Info("A node agent was asked in vain for energy", "node", node.Name, "error", err.Error())
-		return 0
+		return 0, false
 	}
-	if !has || used.Modelled > 0 {
-		return 0
+	if !has {
+		return 0, r.now.Sub(f.end) < meterLag(f)
 	}
-	return max(0, int64(math.Round(10*(float64(used.Measured)-idle*f.end.Sub(f.start).Seconds()))))
+	if used.Modelled > 0 {
+		return 0, false
+	}
+	return max(0, int64(math.Round(10*(float64(used.Measured)-idle*f.end.Sub(f.start).Seconds())))), false
 }
 
 // idleWatts is what the machine drew without load when it was probed.

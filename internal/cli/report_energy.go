@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/query/prometheus"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/bill"
 	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/internal/powerquery"
+	"supercargo.dev/supercargo/internal/promql/prometheus"
 )
 
 // reportEnergyFlags are the flags of `supercargo report energy`.
@@ -79,9 +79,7 @@ each row holding until the next of its zone.`,
 	f := cmd.Flags()
 	f.StringVarP(&flags.file, "file", "f", "", "`file` with what an earlier run saved; - is standard input")
 	f.StringVar(&flags.save, "save", "", "`file` to save what was seen to, for -f")
-	f.StringVar(&flags.server.URL, "prometheus", "", "`URL` of the server, without /api/v1")
-	f.StringVar(&flags.server.CAFile, "prometheus-ca", "", "`file` in PEM that the server's certificate is verified by (default: those of this system)")
-	f.StringVar(&flags.server.TokenFile, "prometheus-token", "", "`file` with a bearer token for the server")
+	flags.server.AddFlags(f)
 	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "how long the server may take for one query")
 	f.StringVar(&flags.power, "power", powerquery.Supercargo, "whose meters: supercargo, kepler or node-exporter; or model, which needs none")
 	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that gives watts, one sample for each node, in place of --power")

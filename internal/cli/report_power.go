@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/query/prometheus"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/powerquery"
+	"supercargo.dev/supercargo/internal/promql/prometheus"
 )
 
 type reportPowerFlags struct {
@@ -51,9 +51,7 @@ old or cannot be true are dropped and counted by what is wrong with them.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.server.URL, "prometheus", "", "`URL` of the server, without /api/v1")
-	f.StringVar(&flags.server.CAFile, "prometheus-ca", "", "`file` in PEM that the server's certificate is verified by (default: those of this system)")
-	f.StringVar(&flags.server.TokenFile, "prometheus-token", "", "`file` with a bearer token for the server")
+	flags.server.AddFlags(f)
 	f.DurationVar(&flags.server.Timeout, "timeout", 10*time.Second, "how long the server may take for one query")
 	f.StringVar(&flags.power, "power", powerquery.Supercargo, "whose meters: supercargo, kepler or node-exporter")
 	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that gives watts, one sample for each node, in place of --power")

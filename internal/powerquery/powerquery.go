@@ -52,9 +52,7 @@ func (m Meter) Read(ctx context.Context, at time.Time) (map[string]energy.Readin
 	}
 	taken := map[key]time.Time{}
 	for _, s := range stamps.samples {
-		if s.value > 0 && s.value < math.MaxUint32 {
-			taken[s.key] = time.UnixMilli(int64(s.value * 1e3))
-		}
+		taken[s.key] = moment(s.value)
 	}
 	nodes, tally := map[string]energy.Reading{}, Tally{Nameless: watts.nameless}
 	for _, s := range watts.samples { // the best source of a node comes last
@@ -69,6 +67,14 @@ func (m Meter) Read(ctx context.Context, at time.Time) (map[string]energy.Readin
 		}
 	}
 	return nodes, tally, nil
+}
+
+// moment returns the time of so many seconds since 1970; zero for what is none.
+func moment(seconds float64) time.Time {
+	if seconds > 0 && seconds < math.MaxUint32 {
+		return time.UnixMilli(int64(seconds * 1e3))
+	}
+	return time.Time{}
 }
 
 // LookEvery is how often power is looked at within a time whose energy is asked for.

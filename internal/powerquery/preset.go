@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"supercargo.dev/supercargo/internal/energy"
 )
@@ -24,6 +25,13 @@ type Preset struct {
 	// Joules is one that has, for each node, what a counter grew by within a range that is
 	// written as %ds. Empty: energy is what looks at Watts give.
 	Joules string
+	// WattsOf and StampOf are Watts and Stamp for one node, whose series alone they ask for:
+	// [Placeholder] stands for its name. Each answer has one sample. An empty WattsOf: what
+	// the preset asks for cannot be a meter.
+	WattsOf, StampOf string
+	// MeanOf says what power WattsOf gives: the mean since the sample before, if that is at
+	// most so long ago. 0: that of a moment.
+	MeanOf time.Duration
 }
 
 // Names of the presets.
@@ -31,6 +39,8 @@ const (
 	Supercargo   = "supercargo"
 	Kepler       = "kepler"
 	NodeExporter = "node-exporter"
+	// OwnQuery is the name of what [Own] returns.
+	OwnQuery = "query"
 )
 
 // Presets returns all presets, by name. They are:
@@ -50,11 +60,19 @@ func Presets() []Preset {
 			Name: Kepler, Source: energy.SourceKepler,
 			Watts: `sum by (node_name) (kepler_node_cpu_watts{zone="package"})`,
 			Stamp: `min by (node_name) (timestamp(kepler_node_cpu_watts{zone="package"}))`,
+			// A Kepler that is scraped twice has two samples.
+			WattsOf: `sum by (job, instance) (kepler_node_cpu_watts{zone="package", node_name="$node"})`,
+			StampOf: `min(timestamp(kepler_node_cpu_watts{zone="package", node_name="$node"}))`,
 		},
 		{
 			Name: NodeExporter, Source: energy.SourceNodeExporter,
 			Watts: raplPackages + ` + (` + raplMemory + ` or 0 * ` + raplPackages + `)`,
 			Stamp: `min by (node, instance) (timestamp(node_rapl_package_joules_total{path!~".*mmio.*"}))`,
+			WattsOf: raplOf("node_rapl_package_joules_total", "irate", "[2m]", "sum by (job, instance)") + ` + (` +
+				raplOf("node_rapl_dram_joules_total", "irate", "[2m]", "sum by (job, instance)") + ` or 0 * ` +
+				raplOf("node_rapl_package_joules_total", "irate", "[2m]", "sum by (job, instance)") + `)`,
+			StampOf: raplOf("node_rapl_package_joules_total", "timestamp", "", "min"),
+			MeanOf:  2 * time.Minute,
 		},
 		{
 			Name: Supercargo, Source: energy.SourceQuery,
@@ -71,6 +89,13 @@ const (
 	raplMemory   = `sum by (node, instance) (rate(node_rapl_dram_joules_total{path!~".*mmio.*"}[2m]))`
 )
 
+// raplOf aggregates a function of one node's counters: of those that a label node names, or,
+// where they have none, the instance.
+func raplOf(counters, function, over, aggregate string) string {
+	return aggregate + ` (` + function + `(` + counters + `{path!~".*mmio.*", node="$node"}` + over + `)` +
+		` or ` + function + `(` + counters + `{path!~".*mmio.*", node="", instance=~"$pattern(:[0-9]+)?"}` + over + `))`
+}
+
 // ByName returns the preset of a name, and an error that lists the names.
 func ByName(name string) (Preset, error) {
 	var names []string
@@ -85,9 +110,9 @@ func ByName(name string) (Preset, error) {
 
 // Own returns the preset of a user's own query, which gives watts: of power
 // distribution units, Redfish, IPMI, or GPUs by DCGM. It must have one sample for each
-// node.
+// node; or, with [Placeholder] in it, one for the node that this stands for.
 func Own(watts string) Preset {
-	return Preset{Name: "query", Source: energy.SourceQuery, Watts: watts}
+	return Preset{Name: OwnQuery, Source: energy.SourceQuery, Watts: watts, WattsOf: watts}
 }
 
 // nodeLabels are the labels that name a node, the first that a sample has counting.

@@ -43,7 +43,8 @@ type Options struct {
 	// Unlimited leaves it to the container that CPU time is limited, and only chooses the
 	// number of workers by the size.
 	Unlimited bool
-	// Idle is for how long the machine is watched without load.
+	// Idle is for how long the machine is watched without load; under its own governor up to
+	// twelve times as long, if its meter is too slow to know what it used meanwhile.
 	Idle time.Duration
 	// Journal is the path of a file on a disk that remembers what was done, Machine is the
 	// fingerprint of the hardware that this was done on.
@@ -148,6 +149,10 @@ func (p *probe) under(ctx context.Context, governor string) error {
 	return nil
 }
 
+// idleFactor is how much longer a machine may be watched whose meter is slow: one that is
+// read every half minute knows of five minutes and more.
+const idleFactor = 12
+
 // idle watches the machine without load, if it has a meter.
 func (p *probe) idle(ctx context.Context, governor string) error {
 	for _, i := range p.report.Idle {
@@ -158,20 +163,27 @@ func (p *probe) idle(ctx context.Context, governor string) error {
 	if p.Meter == nil || p.Idle <= 0 {
 		return nil
 	}
+	most := p.Idle
+	if governor == p.report.Home { // pods that are alone on the machine are learned from by it too
+		most *= idleFactor
+	}
 	from := p.Clock.Now()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-p.Clock.After(p.Idle):
+	for until := p.Idle; ; until = min(2*until, most) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-p.Clock.After(until - p.Clock.Since(from)):
+		}
+		to := p.Clock.Now()
+		if used, measured, known := p.Meter.Energy(ctx, from, to); known {
+			i := Idle{Governor: governor, For: to.Sub(from), Machine: used, Measured: measured}
+			p.report.Idle = append(p.report.Idle, i)
+			return p.journal.add(entry{Idle: &i})
+		}
+		if until >= most {
+			return nil
+		}
 	}
-	to := p.Clock.Now()
-	used, measured, known := p.Meter.Energy(ctx, from, to)
-	if !known {
-		return nil
-	}
-	i := Idle{Governor: governor, For: to.Sub(from), Machine: used, Measured: measured}
-	p.report.Idle = append(p.report.Idle, i)
-	return p.journal.add(entry{Idle: &i})
 }
 
 // run does one task at one size, if it has not been done.

@@ -108,6 +108,43 @@ func (m *meterThatStops) Energy(ctx context.Context, from, to time.Time) (energy
 	return m.steady.Energy(ctx, from, to)
 }
 
+// slow is a meter that knows of no time under so long.
+type slow struct {
+	steady
+	least time.Duration
+	asked int
+}
+
+func (m *slow) Energy(ctx context.Context, from, to time.Time) (energy.Joules, bool, bool) {
+	m.asked++
+	if to.Sub(from) < m.least {
+		return 0, false, false
+	}
+	return m.steady.Energy(ctx, from, to)
+}
+
+// TestASlowMeterIsGivenTimeToKnowIdlePower: under the governor that the machine has, which is
+// how pods run on it.
+func TestASlowMeterIsGivenTimeToKnowIdlePower(t *testing.T) {
+	for _, tc := range []struct {
+		least time.Duration // times of Options.Idle
+		idle  int
+		asked int
+	}{{1, 2, 2}, {10, 1, 5 + 1}, {12, 1, 5 + 1}, {1e9, 0, 5 + 1}} {
+		o := options(t)
+		o.Sizes = Sizes{MilliCPU: []int64{1000}, MemoryBytes: []int64{1 << 20}}
+		m := &slow{steady: 50, least: tc.least * o.Idle}
+		o.Governors, o.Meter = &switchboard{available: []string{"powersave"}}, m
+		r, err := Start(t.Context(), o)
+		if err != nil || len(r.Idle) != tc.idle || tc.idle > 0 && (r.Idle[0].Governor != "schedutil" || r.Idle[0].For < m.least) {
+			t.Errorf("a meter that knows %d times as long: %v, idle %+v, want %d", tc.least, err, r.Idle, tc.idle)
+		}
+		if asked := m.asked - len(r.Runs); asked > tc.asked || tc.idle == 0 && asked != tc.asked {
+			t.Errorf("a meter that knows %d times as long is asked %d times, want %d", tc.least, asked, tc.asked)
+		}
+	}
+}
+
 // TestAProbeGoesOnWhereItWasStopped: however often, each thing is done once.
 func TestAProbeGoesOnWhereItWasStopped(t *testing.T) {
 	o := options(t)

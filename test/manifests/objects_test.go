@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,6 +26,8 @@ import (
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent/app"
+	"supercargo.dev/supercargo/internal/powerquery"
 )
 
 // objects decodes the documents of a file as strictly as the API server does
@@ -220,5 +223,39 @@ func TestOneCommandInstallsAllThatReplicaPoliciesNeed(t *testing.T) {
 	const want = "--metrics-url=https://supercargo-metrics-adapter.supercargo-system.svc/prometheus"
 	if !slices.Contains(args["supercargo-autoscaler"], want) {
 		t.Errorf("the autoscaler is given %q, want %s among them", args["supercargo-autoscaler"], want)
+	}
+}
+
+// TestTheAgentThatAsksPrometheusStartsWithItsFlags builds manifests/agent-prometheus.
+func TestTheAgentThatAsksPrometheusStartsWithItsFlags(t *testing.T) {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../manifests/agent-prometheus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o app.Options
+	flags := pflag.NewFlagSet("node-agent", pflag.ContinueOnError)
+	o.AddFlags(flags)
+	for _, resource := range built.Resources() {
+		if resource.GetKind() != "DaemonSet" {
+			continue
+		}
+		text, err := resource.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d appsv1.DaemonSet
+		if err := yaml.UnmarshalStrict(text, &d); err != nil {
+			t.Fatal(err)
+		}
+		if err := flags.Parse(d.Spec.Template.Spec.Containers[0].Args); err != nil {
+			t.Error(err)
+		}
+	}
+	preset, err := powerquery.ByName(o.PowerPreset)
+	if err == nil {
+		_, err = powerquery.Meter{Preset: preset}.Of("node-1")
+	}
+	if err != nil || o.Prometheus.URL == "" || o.NodeName == "" || o.HostRoot != "/proc/1/root" {
+		t.Errorf("%v: the agent asks %+v", err, o.Prometheus)
 	}
 }

@@ -20,11 +20,11 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/discover"
 	"supercargo.dev/supercargo/autoscaler/adapter/history"
 	"supercargo.dev/supercargo/autoscaler/adapter/query"
-	promquery "supercargo.dev/supercargo/autoscaler/adapter/query/prometheus"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 	"supercargo.dev/supercargo/autoscaler/adapter/tasks"
 	"supercargo.dev/supercargo/autoscaler/adapter/usage"
+	promquery "supercargo.dev/supercargo/internal/promql/prometheus"
 )
 
 // measurements is where measured values come from: the embedded store, or a server.

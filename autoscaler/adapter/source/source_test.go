@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/query/prometheus"
+	"supercargo.dev/supercargo/internal/promql/prometheus"
 )
 
 func TestSourcesAreRead(t *testing.T) {

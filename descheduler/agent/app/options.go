@@ -19,6 +19,8 @@ import (
 
 	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
+	"supercargo.dev/supercargo/internal/powerquery"
+	"supercargo.dev/supercargo/internal/promql/prometheus"
 )
 
 // Options are what the flags of the agent say.
@@ -64,6 +66,12 @@ type Options struct {
 	PowerMeter   string
 	HwmonSensors []string
 	RatedWatts   float64
+	// Prometheus is a server that is asked what the node draws; none without a URL.
+	// PowerPreset or PowerQuery is for what, PowerQueryEvery how often, 0 for as often as is
+	// good for the one given, and PowerMaxAge how old a reading may be.
+	Prometheus                   prometheus.Config
+	PowerPreset, PowerQuery      string
+	PowerQueryEvery, PowerMaxAge time.Duration
 
 	// MaxMoves, MaxImages, MaxImageBytes and MaxTotalBytes are limits.
 	MaxMoves, MaxImages          int
@@ -101,9 +109,14 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.CRIU, "criu", "criu", "`program` on the node")
 	f.StringVar(&o.HostPath, "host-path", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "`folders` of the node where --criu is looked for")
 	f.StringVar(&o.ProbeState, "probe-state-dir", DefaultProbeState, "`folder` in which probes of this machine write down the CPU governors that they switch; those of a probe that died are put back")
-	f.StringVar(&o.PowerMeter, "power-meter", string(meter.Auto), "what tells the power that the node draws: rapl, hwmon, model, the best of these (auto), or none")
+	f.StringVar(&o.PowerMeter, "power-meter", string(meter.Auto), "what tells the power that the node draws: rapl, hwmon, query (of the server that --prometheus names), model, the best of these (auto), or none")
 	f.StringSliceVar(&o.HwmonSensors, "hwmon-sensors", nil, "power `sensors` of the board to add up, as chip/sensor such as ina2xx/power1 (default: the one of the whole machine, or of its power supplies' inputs)")
 	f.Float64Var(&o.RatedWatts, "rated-watts", 0, "the most `watts` that the machine can draw: readings over that are dropped (default: what the meter says, if it does)")
+	o.Prometheus.AddFlags(f)
+	f.StringVar(&o.PowerPreset, "power-preset", "", "whose meters the server has: "+strings.Join(powerquery.NodePresets(), " or ")+"; with --power-meter=auto they come before the model")
+	f.StringVar(&o.PowerQuery, "power-query", "", "`PromQL` that gives the node's power in watts, as one sample, in place of --power-preset; "+powerquery.Placeholder+" stands for the node's name. With --power-meter=auto it comes before all other meters")
+	f.DurationVar(&o.PowerQueryEvery, "power-query-every", 0, "how often the server is asked; with --power-query no more often than it scrapes what that asks for (default: "+presetEvery.String()+" with a preset, "+ownEvery.String()+" with a query)")
+	f.DurationVar(&o.PowerMaxAge, "power-max-age", 2*time.Minute, "how old a reading of the server may be")
 	f.IntVar(&o.MaxMoves, "max-moves", 2, "how many containers of the node may be dumped and shipped at once; others run on meanwhile")
 	f.IntVar(&o.MaxImages, "max-images", 8, "how many checkpoints the node takes at once")
 	f.StringVar(&o.MaxImageBytes, "max-image-bytes", "8Gi", "`size` that one checkpoint may have")
@@ -116,6 +129,14 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Model.ShipRate, "simulate-ship-rate", "100Mi", "`bytes` a second of a simulated transfer")
 	f.DurationVar(&o.Model.Freeze, "simulate-freeze", 20*time.Millisecond, "how long a simulated freeze takes, and a thaw")
 }
+
+// How often a server is asked for power where nothing is said. The readings of a preset say
+// when they were taken, so asking more often than the server scrapes finds out sooner and
+// costs nothing else; those of a query do not.
+const (
+	presetEvery = 5 * time.Second
+	ownEvery    = 30 * time.Second
+)
 
 // sizes are those flags that were given as quantities.
 type sizes struct {
@@ -163,6 +184,7 @@ func (o *Options) check() (sizes, labels.Selector, error) {
 	}
 	errs = append(errs, o.checkPlaces()...)
 	errs = append(errs, o.checkNumbers()...)
+	errs = append(errs, o.checkServer()...)
 	return s, selector, errors.Join(errs...)
 }
 
@@ -215,6 +237,93 @@ func (o *Options) checkNumbers() []error {
 		errs = append(errs, fmt.Errorf("--simulate-freeze=%v: it must not be negative", o.Model.Freeze))
 	}
 	return errs
+}
+
+// asksServer reports whether a server is asked for the node's power.
+func (o *Options) asksServer() bool { return o.Prometheus.URL != "" }
+
+// checkServer looks at the flags on the server that is asked for power.
+func (o *Options) checkServer() []error {
+	if !o.asksServer() {
+		var errs []error
+		if o.PowerMeter == string(meter.Query) {
+			errs = append(errs, errors.New("--power-meter=query: name the server that is asked by --prometheus"))
+		}
+		for _, flag := range [][2]string{
+			{"prometheus-ca", o.Prometheus.CAFile}, {"prometheus-token", o.Prometheus.TokenFile}, {"power-preset", o.PowerPreset}, {"power-query", o.PowerQuery},
+		} {
+			if flag[1] != "" {
+				errs = append(errs, fmt.Errorf("--%s=%s: it is for a server, which --prometheus names", flag[0], flag[1]))
+			}
+		}
+		return errs
+	}
+	var errs []error
+	if kind := meter.Kind(o.PowerMeter); kind != meter.Auto && kind != meter.Query && slices.Contains(meter.Kinds(), kind) {
+		errs = append(errs, fmt.Errorf("--prometheus=%s: --power-meter=%s asks no server: give query or auto", o.Prometheus.URL, kind))
+	}
+	if o.Simulate != "" {
+		errs = append(errs, fmt.Errorf("--prometheus=%s: --simulate plays nodes that draw nothing", o.Prometheus.URL))
+	}
+	server := o.server()
+	if err := server.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--prometheus: %w", err))
+	}
+	preset, err := o.preset()
+	if err != nil {
+		errs = append(errs, err)
+	} else if o.NodeName != "" {
+		if _, err := (powerquery.Meter{Preset: preset}).Of(o.NodeName); err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", o.asksBy(), err))
+		}
+	}
+	if every := o.queryEvery(); every < time.Second || every > time.Hour {
+		errs = append(errs, fmt.Errorf("--power-query-every=%v: it must be from a second to an hour", every))
+	} else if o.PowerMaxAge < every || o.PowerMaxAge > time.Hour {
+		errs = append(errs, fmt.Errorf("--power-max-age=%v: it must be from --power-query-every (%v) to an hour", o.PowerMaxAge, every))
+	}
+	return errs
+}
+
+// asksBy is the flag that says what the server is asked for.
+func (o *Options) asksBy() string {
+	if o.PowerQuery != "" {
+		return "power-query"
+	}
+	return "power-preset"
+}
+
+// preset is what the server is asked for.
+func (o *Options) preset() (powerquery.Preset, error) {
+	if (o.PowerPreset == "") == (o.PowerQuery == "") {
+		return powerquery.Preset{}, errors.New("--prometheus: say by either --power-preset or --power-query what it is asked for")
+	}
+	if o.PowerQuery != "" {
+		return powerquery.Own(o.PowerQuery), nil
+	}
+	preset, err := powerquery.ByName(o.PowerPreset)
+	if err != nil {
+		return preset, fmt.Errorf("--power-preset: %w", err)
+	}
+	return preset, nil
+}
+
+func (o *Options) queryEvery() time.Duration {
+	switch {
+	case o.PowerQueryEvery != 0:
+		return o.PowerQueryEvery
+	case o.PowerQuery != "":
+		return ownEvery
+	}
+	return presetEvery
+}
+
+// server is how the server is asked: for what is no older than a reading may be. An answer
+// is some hundred bytes.
+func (o *Options) server() prometheus.Config {
+	c := o.Prometheus
+	c.Timeout, c.MaxBytes, c.Lookback = prometheus.DefaultTimeout, prometheus.DefaultMaxBytes, max(o.PowerMaxAge, 0)
+	return c
 }
 
 // model is that of the flags.

@@ -143,23 +143,35 @@ func (o *ProbeOptions) write(report probe.Report, out io.Writer) error {
 	return nil
 }
 
-// agentMeter asks the node's agent, which reads the meter each second.
+// agentMeter asks the node's agent, which reads the meter each second, or hears from a
+// server what others read.
 type agentMeter struct {
 	client meterapi.Client
 	log    logr.Logger
+	vain   bool // the last time that was asked for
 }
 
-// meterPatience is how long the agent may take: to have its next reading, and to answer.
-const meterPatience = 5 * time.Second
+// How long the agent may take: to have its next reading, which it may have to ask for every
+// five seconds, and to answer; and how long after it was asked in vain. A tenth of the time
+// that is asked for comes on top: readings may be so far apart.
+const (
+	meterPatience = 15 * time.Second
+	vainPatience  = 5 * time.Second
+)
 
 // Energy asks until the agent has the reading that comes after the moment, for a little
 // while.
 func (m *agentMeter) Energy(ctx context.Context, from, to time.Time) (used energy.Joules, measured, known bool) {
-	ctx, cancel := context.WithTimeout(ctx, meterPatience)
+	patience := meterPatience
+	if m.vain {
+		patience = vainPatience
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience+to.Sub(from)/10)
 	defer cancel()
+	defer func() { m.vain = !known }()
 	for {
-		u, known, err := m.client.Usage(ctx, from, to)
-		if err == nil && known {
+		u, has, err := m.client.Usage(ctx, from, to)
+		if err == nil && has {
 			return u.Total(), u.Modelled == 0, true
 		}
 		select {

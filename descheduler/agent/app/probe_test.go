@@ -5,18 +5,23 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/meterapi"
 	"supercargo.dev/supercargo/internal/probe"
+	"supercargo.dev/supercargo/test/kit/promserver"
 )
 
 func probeOptions(t *testing.T) ProbeOptions {
@@ -93,6 +98,60 @@ func TestAProbeThatIsStoppedSaysHowFarItCame(t *testing.T) {
 		t.Errorf("%+v (%v)", r, err)
 	}
 	has(t, file, "ondemand")
+}
+
+// TestAProbeIsMeasuredThroughAServer: the agent asks one what its node draws, 20 W, and the
+// probe asks the agent.
+func TestAProbeIsMeasuredThroughAServer(t *testing.T) {
+	s := promserver.Start(t)
+	scraped := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seconds, err := strconv.ParseFloat(r.FormValue("time"), 64) // the node is scraped just when it is asked for
+		if err != nil {
+			t.Error(err)
+		}
+		s.Put(time.UnixMilli(int64(seconds*1e3)), 20, "__name__", "kepler_node_cpu_watts", "node_name", "n1", "zone", "package")
+		s.ServeHTTP(w, r)
+	}))
+	t.Cleanup(scraped.Close)
+	m, hangUp, err := parse(t, "--node-name=n1", "--power-meter=query", "--prometheus="+scraped.URL, "--power-preset=kepler", "--power-query-every=1s").meter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(hangUp)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	agent := httptest.NewServer(meterapi.Handler(m.Usage))
+	t.Cleanup(agent.Close)
+	if err := wait.PollUntilContextCancel(t.Context(), 50*time.Millisecond, true, func(context.Context) (bool, error) {
+		_, ok := m.Last()
+		return ok, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	o := probeOptions(t)
+	o.CPU, o.MeterURL, o.Report = "1", agent.URL, "-"
+	var out bytes.Buffer
+	if err := Probe(ctx, o, &out); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the meter ended with %v", err)
+	}
+	var r probe.Report
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil || len(r.Runs) != 2 || len(r.Idle) != 1 {
+		t.Fatalf("%s (%v)", out.String(), err)
+	}
+	for _, run := range r.Runs {
+		if want := 20 * run.Runtime.Seconds(); !run.Measured || math.Abs(float64(run.Machine)-want) > 1e-3*want {
+			t.Errorf("%s took %v J in %v, measured: %t; want %v J, measured", run.Task, run.Machine, run.Runtime, run.Measured, want)
+		}
+	}
+	samples, modelled := r.Samples(probe.Power{})
+	if len(samples) != 1 || modelled != 0 || math.Abs(float64(samples[0].Energy)) > 1e-3*20*samples[0].Runtime.Seconds() {
+		t.Errorf("%+v, %d of them modelled; want one without energy: the machine draws no more than without load", samples, modelled)
+	}
 }
 
 func TestAReportCanBePrinted(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 // The names are documented in docs/energy.md; reports and queries rely on them.
 var (
 	wattsDesc = prometheus.NewDesc("supercargo_node_power_watts",
-		"What the node draws, by where that was read and whether it was measured or modelled. Not there when the newest reading is over ten seconds old.",
+		"What the node draws, by where that was read and whether it was measured or modelled. Not there when the newest reading is over ten seconds old, or over --power-max-age where a server is asked.",
 		[]string{"node", "source", "kind"}, nil)
 	joulesDesc = prometheus.NewDesc("supercargo_node_energy_joules_total",
 		"What the node has used since its agent started, without the times of which nothing is known.",

@@ -10,7 +10,14 @@ import (
 
 // maxGap is how long a stretch without a sound reading may be for its power to be
 // taken as what lies between the readings at its ends.
+// Readings of a server reach further.
 const maxGap = 5 * time.Second
+
+// resolved is how many times as long as a stretch between two readings a time must be that
+// begins or ends within it, where that is longer than maxGap. What changed there is taken to
+// have changed evenly, so a load that begins and ends at any moment is seen as too small: one
+// that lasts just so long by a thirtieth in the mean, and by a tenth at most.
+const resolved = 10
 
 // point is how much the node has used from the history's beginning until a moment.
 type point struct {
@@ -21,6 +28,7 @@ type point struct {
 	modelled energy.Joules
 	gap      bool // nothing is known of the time since the point before
 	gaps     int  // how many such there were until here
+	reach    time.Duration
 }
 
 // history remembers what the node used over the last while, in a ring of fixed size.
@@ -34,38 +42,40 @@ type history struct {
 
 func newHistory(size int) *history { return &history{ring: make([]point, size)} }
 
-// add appends a reading and returns what was used since the last one, measured and
+// add appends a sound measurement and returns what was used since the last one, measured and
 // modelled apart, and false if nothing is known of that time. A reading that is not
 // newer than the last is left out.
 //
-// since, if not zero, is the moment from which the reading is the mean: the energy of
-// that part is exact. The rest of the stretch, and all of it for a reading of one
-// moment, is a bridge: it counts by the trapezoidal rule, as measured if both its ends
-// are.
-func (h *history) add(r energy.Reading, since time.Time) (energy.Usage, bool) {
+// The energy since the moment from which the reading is the mean is exact. The rest of the
+// stretch, and all of it for a reading of one moment, is a bridge: it counts by the
+// trapezoidal rule, as measured if both its ends are. There is none between two meters of
+// different kinds, which do not see the same of the machine.
+func (h *history) add(m measurement) (energy.Usage, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	p := point{at: r.At, watts: r.Watts, source: r.Source, gap: true}
+	p := point{at: m.At, watts: m.Watts, source: m.Source, reach: m.reach, gap: true}
 	if h.filled == 0 {
 		h.push(p)
 		return energy.Usage{}, false
 	}
 	last := h.at(h.filled - 1)
-	if !r.At.After(last.at) {
+	if !m.At.After(last.at) {
 		return energy.Usage{}, false
 	}
+	since := m.since
 	if since.IsZero() {
-		since = r.At
+		since = m.At
 	}
 	if since.Before(last.at) {
 		since = last.at
 	}
 	var used energy.Usage
-	if bridge := since.Sub(last.at); bridge <= maxGap {
-		p.gap, used.Covered = false, r.At.Sub(last.at)
-		own, across := joules(r.Watts, r.At.Sub(since)), joules((last.watts+r.Watts)/2, bridge)
-		*side(&used, r.Source.Measured()) += own
-		*side(&used, r.Source.Measured() && last.source.Measured()) += across
+	both := m.Source.Measured() && last.source.Measured()
+	if bridge := since.Sub(last.at); bridge == 0 || bridge <= max(maxGap, m.reach) && (!both || m.Source == last.source) {
+		p.gap, used.Covered = false, m.At.Sub(last.at)
+		own, across := joules(m.Watts, m.At.Sub(since)), joules((last.watts+m.Watts)/2, bridge)
+		*side(&used, m.Source.Measured()) += own
+		*side(&used, both) += across
 	}
 	p.measured, p.modelled, p.gaps = last.measured+used.Measured, last.modelled+used.Modelled, last.gaps
 	if p.gap {
@@ -109,7 +119,8 @@ func (h *history) last() (point, bool) {
 }
 
 // usage returns what was used between two moments, and false unless all of that time
-// is known. Between two points energy grows evenly. It costs two binary searches.
+// is known. Between two points energy grows evenly; where these are far apart, the time must
+// be long against that. It costs two binary searches.
 func (h *history) usage(from, to time.Time) (energy.Usage, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,6 +132,9 @@ func (h *history) usage(from, to time.Time) (energy.Usage, bool) {
 	if gaps > 0 || from.Before(h.at(first).at) && h.at(first).gap {
 		return energy.Usage{}, false
 	}
+	if blur := max(h.within(first, from), h.within(second, to)); blur > maxGap && to.Sub(from) < resolved*blur {
+		return energy.Usage{}, false
+	}
 	m0, d0 := h.until(first, from)
 	m1, d1 := h.until(second, to)
 	return energy.Usage{Measured: m1 - m0, Modelled: d1 - d0, Covered: to.Sub(from)}, true
@@ -129,6 +143,16 @@ func (h *history) usage(from, to time.Time) (energy.Usage, bool) {
 // search returns the index of the first point at t or after it.
 func (h *history) search(t time.Time) int {
 	return sort.Search(h.filled, func(i int) bool { return !h.at(i).at.Before(t) })
+}
+
+// within returns how long the stretch is that ends with the i-th point, if t lies in it; 0 at
+// the point itself.
+func (h *history) within(i int, t time.Time) time.Duration {
+	b := h.at(i)
+	if !t.Before(b.at) {
+		return 0
+	}
+	return b.at.Sub(h.at(i - 1).at)
 }
 
 // until returns how much was used until t, which lies in the stretch that ends with the

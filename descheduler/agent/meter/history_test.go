@@ -26,7 +26,7 @@ func TestHistoryIsTheAreaUnderThePower(t *testing.T) {
 			seconds += float64(rapid.IntRange(1, 4000).Draw(t, "ms")) / 1000
 			r := energy.Reading{Source: rapid.SampledFrom([]energy.Source{energy.SourceRAPL, energy.SourceModel}).Draw(t, "source"),
 				At: moment(seconds), Watts: energy.Watts(rapid.Float64Range(0, 500).Draw(t, "watts"))}
-			h.add(r, moment(from))
+			h.add(measurement{Reading: r, since: moment(from)})
 			known = append(known, stretch{from, seconds, float64(r.Watts), r.Source.Measured()})
 			end = seconds
 		}
@@ -77,28 +77,56 @@ func TestBridges(t *testing.T) {
 			energy.Usage{Measured: 60, Modelled: 20, Covered: 3 * time.Second}, true},
 		{"a mean reaches back behind the last", reading(energy.SourceHwmon, 1, 10), reading(energy.SourceRAPL, 2, 30), 0,
 			energy.Usage{Measured: 30, Covered: time.Second}, true},
+		{"another meter comes, which sees other parts", reading(energy.SourceHwmon, 0, 10), reading(energy.SourceRAPL, 3, 30), 1, energy.Usage{}, false},
+		{"another meter goes on where the last one ended", reading(energy.SourceHwmon, 0, 10), reading(energy.SourceRAPL, 3, 30), 0,
+			energy.Usage{Measured: 90, Covered: 3 * time.Second}, true},
 		{"too far apart", reading(energy.SourceRAPL, 0, 10), reading(energy.SourceRAPL, 7, 30), 6, energy.Usage{}, false},
 		{"not newer", reading(energy.SourceRAPL, 1, 10), reading(energy.SourceRAPL, 1, 30), 0, energy.Usage{}, false},
 	}
 	for _, tc := range tests {
 		h := newHistory(4)
-		if _, known := h.add(tc.first, time.Time{}); known {
+		if _, known := h.add(measurement{Reading: tc.first}); known {
 			t.Errorf("%s: the first reading says something of the time before it", tc.name)
 		}
 		since := moment(tc.since)
 		if tc.since < 0 {
 			since = time.Time{}
 		}
-		if got, known := h.add(tc.next, since); got != tc.want || known != tc.known {
+		if got, known := h.add(measurement{Reading: tc.next, since: since}); got != tc.want || known != tc.known {
 			t.Errorf("%s: %+v, %t; want %+v, %t", tc.name, got, known, tc.want, tc.known)
 		}
+	}
+}
+
+// TestReadingsFarApartSayNothingOfShortTimes: what was used within one stretch between two of
+// them may have been used at any moment of it.
+func TestReadingsFarApartSayNothingOfShortTimes(t *testing.T) {
+	h := newHistory(64)
+	for i := range 41 {
+		h.add(measurement{Reading: energy.Reading{Source: energy.SourceQuery, At: moment(15 * float64(i)), Watts: 10}, reach: 20 * time.Second})
+	}
+	tests := []struct {
+		from, to float64
+		known    bool
+	}{
+		{15, 30, true}, {15, 45, true}, // from one reading to another
+		{16, 29, false}, {16, 30, false}, {15, 29, false}, {16, 165, false}, {16, 166, true}, {1, 599, true},
+	}
+	for _, tc := range tests {
+		if u, known := h.usage(moment(tc.from), moment(tc.to)); known != tc.known || known && math.Abs(float64(u.Measured)-10*(tc.to-tc.from)) > 1e-9 {
+			t.Errorf("from %v s to %v s: %+v, %t; want %t", tc.from, tc.to, u, known, tc.known)
+		}
+	}
+	h.add(measurement{Reading: energy.Reading{Source: energy.SourceQuery, At: moment(621), Watts: 10}, reach: 20 * time.Second})
+	if u, known := h.usage(moment(300), moment(621)); known {
+		t.Errorf("two readings that are further apart than they reach have %+v between them", u)
 	}
 }
 
 func BenchmarkEnergy(b *testing.B) {
 	h := newHistory(remembered)
 	for i := range remembered {
-		h.add(energy.Reading{Source: energy.SourceRAPL, At: noon.Add(time.Duration(i) * time.Second), Watts: 100}, time.Time{})
+		h.add(measurement{Reading: energy.Reading{Source: energy.SourceRAPL, At: noon.Add(time.Duration(i) * time.Second), Watts: 100}})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -3,20 +3,26 @@
 //
 // Meters are, best first: RAPL's counters of CPU packages and memory (rapl.go), power
 // sensors of the board (hwmon.go), and for a node without either a power model and how
-// busy its CPUs are (load.go). They see different parts of a machine: RAPL the CPUs and
-// their memory, sensors and models all of it. So a reading carries its source, and what
-// is said of a node says which it is.
+// busy its CPUs are (load.go). A server that others tell what the node draws (query.go) goes
+// before the model; and before all others if it is asked by a query of the user's own, who
+// has a better meter then, such as one of the whole machine. They see different parts of a
+// machine: RAPL the CPUs and their memory, sensors and models all of it. So a reading
+// carries its source, and what is said of a node says which it is; and of the time in which
+// one meter took over from another of another kind nothing is known.
 //
 // A reading that cannot be true is dropped and counted by what is wrong with it; the
 // judgement is that of [energy.Limits]. What is not known is never filled in, but for
-// stretches of at most five seconds between two sound readings.
+// stretches of at most five seconds between two sound readings. Those of a server are
+// further apart; there, what was used in less than ten such stretches is not known.
 package meter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,12 +40,13 @@ const (
 	Auto  Kind = "auto"  // the best that there is
 	RAPL  Kind = "rapl"  // RAPL's counters alone
 	Hwmon Kind = "hwmon" // the board's sensors alone
+	Query Kind = "query" // a server alone
 	Model Kind = "model" // the model, even if there is a meter
 	None  Kind = "none"  // nothing is read
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{Auto, RAPL, Hwmon, Model, None} }
+func Kinds() []Kind { return []Kind{Auto, RAPL, Hwmon, Query, Model, None} }
 
 const (
 	// readEvery is how often the meter is read.
@@ -73,6 +80,9 @@ type Options struct {
 	// Sensors are the power sensors to add up, as chip/sensor ("ina2xx/power1"), for
 	// boards whose sensors show parts of the machine.
 	Sensors []string
+	// Server is asked what the node draws; nil for none. It is left alone with a kind other
+	// than [Auto] and [Query].
+	Server *Server
 	// Rated is the most that the machine can draw; 0 leaves it to the meter, which may
 	// not know.
 	Rated energy.Watts
@@ -98,13 +108,18 @@ type measurement struct {
 	energy.Reading
 	since time.Time    // the power is the mean since then; zero: it is that of one moment
 	fault energy.Fault // what the instrument itself found wrong
-	none  bool         // the first look at a counter, which says nothing yet
+	none  bool         // nothing new: the first look at a counter, or no answer yet
+	// reach is how far readings may be apart, and how old the newest may be; 0 is that of
+	// meters that are read each second.
+	reach time.Duration
 }
 
 // Meter is the power meter of a node. Its methods are safe for concurrent use.
 type Meter struct {
 	Options
 	history *history
+	query   *queried // nil: no server is asked
+	order   []Kind   // which may be used, the best first
 
 	mu      sync.Mutex
 	machine Machine
@@ -113,6 +128,7 @@ type Meter struct {
 	origin  string        // of the model
 	cpus    int           // 0: no model has been chosen
 	now     instrument    // nil: none
+	kind    Kind          // of it
 	lookAt  time.Time     // when one is looked for next
 	failing bool
 	wrong   string // with the meters that were looked for last
@@ -134,10 +150,37 @@ func New(o Options) (*Meter, error) {
 	if o.Node == "" || o.Root == "" {
 		return nil, errors.New("a power meter needs the node's name and its root folder")
 	}
-	return &Meter{
-		Options: o, history: newHistory(remembered),
+	m := &Meter{
+		Options: o, history: newHistory(remembered), order: []Kind{o.Kind},
 		dropped: map[energy.Source]*energy.Counts{}, used: map[energy.Source]energy.Joules{},
-	}, nil
+	}
+	if o.Kind == Query || o.Kind == Auto && o.Server != nil {
+		if o.Server == nil {
+			return nil, errors.New("power meter query: no server is given to be asked")
+		}
+		var err error
+		if m.query, err = newQueried(o.Node, o.Rated, *o.Server); err != nil {
+			return nil, err
+		}
+	}
+	if o.Kind == Auto {
+		m.order = ranked(m.query)
+	}
+	return m, nil
+}
+
+// ranked returns the kinds that [Auto] takes, the best first. What a query of the user's own
+// asks for was measured for this, by a meter of the whole machine in most cases. What
+// presets ask for are RAPL's counters of the node, which it can read each second itself
+// where it has them.
+func ranked(q *queried) []Kind {
+	switch {
+	case q == nil:
+		return []Kind{RAPL, Hwmon, Model}
+	case q.first:
+		return []Kind{Query, RAPL, Hwmon, Model}
+	}
+	return []Kind{RAPL, Hwmon, Query, Model}
 }
 
 // Run reads the meter every second until ctx ends. A meter that fails is no reason to
@@ -147,10 +190,13 @@ func (m *Meter) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+	if m.query != nil {
+		defer m.query.asking.Wait()
+	}
 	ticker := m.Clock.NewTicker(readEvery)
 	defer ticker.Stop()
 	for {
-		m.read()
+		m.read(ctx)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -179,15 +225,16 @@ func (m *Meter) Believe(model *energy.Model) {
 }
 
 // Last returns the newest reading, and false if there is none that is at most ten
-// seconds old.
+// seconds old, or, of a server, as old as it may be.
 func (m *Meter) Last() (energy.Reading, bool) {
 	p, ok := m.history.last()
 	r := energy.Reading{Source: p.source, At: p.at, Watts: p.watts}
-	return r, ok && r.Age(m.Clock.Now()) <= maxAge
+	return r, ok && r.Age(m.Clock.Now()) <= max(maxAge, p.reach)
 }
 
 // Energy returns what the node used between two moments, measured or modelled, and
-// false unless all of that time is known. It remembers two hours.
+// false unless all of that time is known. It remembers two hours, and does not know a time
+// that is too short for how often the meter is read.
 func (m *Meter) Energy(from, to time.Time) (energy.Joules, bool) {
 	u, ok := m.history.usage(from, to)
 	return u.Total(), ok
@@ -197,19 +244,21 @@ func (m *Meter) Energy(from, to time.Time) (energy.Joules, bool) {
 func (m *Meter) Usage(from, to time.Time) (energy.Usage, bool) { return m.history.usage(from, to) }
 
 // read takes one reading.
-func (m *Meter) read() {
+func (m *Meter) read(ctx context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.hear()
 	m.look()
+	m.ask(ctx)
 	if m.now == nil {
 		return
 	}
-	source := m.now.source()
 	got, err := m.now.read(m.Clock.Now)
+	source := cmp.Or(got.Source, m.now.source())
 	if err != nil {
 		got.fault = energy.Unreadable
 	}
-	if failing := err != nil; failing != m.failing {
+	if failing := err != nil; m.kind != Query && failing != m.failing {
 		m.failing = failing
 		m.Log.Info("The node's power meter changed", "source", source, "readable", !failing, "error", err)
 	}
@@ -228,12 +277,46 @@ func (m *Meter) read() {
 		return
 	}
 	// What a model has a part in is no measurement.
-	if used, ok := m.history.add(got.Reading, got.since); ok {
+	if used, ok := m.history.add(got); ok {
 		m.used[source] += *side(&used, source.Measured())
 		if source.Measured() && used.Modelled > 0 {
 			m.used[energy.SourceModel] += used.Modelled
 		}
 	}
+}
+
+// hear takes what the server has answered. One that is used and has nothing new for too long
+// counts as a meter that fails.
+func (m *Meter) hear() {
+	if m.query == nil {
+		return
+	}
+	fault, changed, err := m.query.listen()
+	if changed { // once, not with each question
+		m.Log.Info("The server that is asked for the node's power changed", "answers", err == nil, "error", err)
+	}
+	if m.kind == Query {
+		m.failing = !m.query.ready(m.Clock.Now())
+	} else if fault != energy.Sound {
+		m.count(m.query.source(), fault)
+	}
+}
+
+// ask asks the server, if it is used; and now and then if it would be, did it answer.
+func (m *Meter) ask(ctx context.Context) {
+	switch {
+	case m.query == nil:
+	case m.kind == Query:
+		m.query.ask(ctx, m.Clock.Now(), m.query.every)
+	case m.now == nil || m.failing || m.before(Query):
+		m.query.ask(ctx, m.Clock.Now(), lookEvery)
+	}
+}
+
+// before reports whether a kind may be used and goes before the one in use.
+func (m *Meter) before(k Kind) bool {
+	rank := slices.Index(m.order, k)
+	return rank >= 0 && rank < slices.Index(m.order, m.kind)
 }
 
 func (m *Meter) count(source energy.Source, fault energy.Fault) {
@@ -244,47 +327,77 @@ func (m *Meter) count(source energy.Source, fault energy.Fault) {
 }
 
 // look finds the best meter, if there is none yet or the one in use is not the best or
-// fails.
+// fails: every minute, and at once when a server turned well or bad.
 func (m *Meter) look() {
 	now := m.Clock.Now()
-	if now.Before(m.lookAt) || m.now != nil && !m.failing && (m.now.source() == energy.SourceRAPL || m.Kind != Auto) {
+	best := m.now != nil && (m.Kind == Query || m.kind == m.order[0] && !m.failing)
+	if best || now.Before(m.lookAt) && !m.turned(now) {
 		return
 	}
 	m.lookAt = now.Add(lookEvery)
-	found, err := m.find()
+	kind, found, err := m.find(now)
 	if err != nil && err.Error() != m.wrong { // once, not every minute
 		m.wrong = err.Error()
 		m.Log.Error(err, "A power meter of the node cannot be used")
 	}
-	if found == nil || m.now != nil && !m.failing && found.source() == m.now.source() {
+	if found == nil || m.now != nil && !m.failing && kind == m.kind {
 		return
 	}
-	m.now, m.failing = found, false
+	m.now, m.kind, m.failing = found, kind, false
 	m.Log.Info("The node's power is read", "source", found.source())
 }
 
-// find returns the best meter that works, nil if there is none, and what is wrong with
-// better ones.
-func (m *Meter) find() (instrument, error) {
+// turned reports whether a server has answered that is better than what is used, or is used
+// and has had nothing new for too long.
+func (m *Meter) turned(now time.Time) bool {
+	switch {
+	case m.query == nil:
+		return false
+	case m.kind == Query:
+		return m.failing
+	}
+	return m.query.ready(now) && (m.now == nil || m.before(Query))
+}
+
+// find returns the best meter that works and its kind, nil if there is none, and what is
+// wrong with better ones.
+func (m *Meter) find(now time.Time) (Kind, instrument, error) {
 	var errs []error
-	if m.Kind == Auto || m.Kind == RAPL {
+	for _, kind := range m.order {
+		found, err := m.open(kind, now)
+		if found != nil {
+			return kind, found, errors.Join(errs...)
+		}
+		errs = append(errs, err)
+	}
+	return "", nil, errors.Join(errs...)
+}
+
+// open returns the meter of a kind if it works, else nil, and what is wrong with it. A
+// server need not have answered if nothing else may be used; what is wrong with it is said
+// when it does not answer.
+func (m *Meter) open(kind Kind, now time.Time) (instrument, error) {
+	switch kind {
+	case RAPL:
 		r, err := openRAPL(m.Root)
-		if r != nil {
-			return r, nil
+		if r == nil {
+			return nil, missing(m.Kind, err, "rapl", powercap)
 		}
-		errs = append(errs, missing(m.Kind, err, "rapl", powercap))
-	}
-	if m.Kind == Auto || m.Kind == Hwmon {
+		return r, nil
+	case Hwmon:
 		h, err := openHwmon(m.Root, m.Sensors)
-		if h != nil {
-			return h, errors.Join(errs...)
+		if h == nil {
+			return nil, missing(m.Kind, err, "hwmon", hwmonDir)
 		}
-		errs = append(errs, missing(m.Kind, err, "hwmon", hwmonDir))
+		return h, nil
+	case Query:
+		if m.Kind == Query || m.query.ready(now) {
+			return m.query, nil
+		}
+	case Model:
+		return &modelled{root: m.Root, model: m.modelFor}, nil
 	}
-	if m.Kind == Auto || m.Kind == Model {
-		return &modelled{root: m.Root, model: m.modelFor}, errors.Join(errs...)
-	}
-	return nil, errors.Join(errs...)
+	return nil, nil
 }
 
 // missing says that a meter that was asked for is not there.

@@ -24,7 +24,7 @@ func TestPackagesAndMemoryAreAddedUpAndNothingElse(t *testing.T) {
 	d := newTree(t)
 	d.server()
 	m, clock := d.meter(Options{})
-	m.read()
+	m.read(t.Context())
 	if r, ok := m.Last(); ok {
 		t.Fatalf("one look at counters gives %+v", r)
 	}
@@ -36,7 +36,7 @@ func TestPackagesAndMemoryAreAddedUpAndNothingElse(t *testing.T) {
 	} {
 		d.counter(id, 1_000_000+2*watts*1_000_000)
 	}
-	m.read()
+	m.read(t.Context())
 	wantReading(t, m, energy.SourceRAPL, 160)
 	if rated := m.now.rated(); rated != 2*(200+40+200+40) {
 		t.Errorf("rated at %v W, want twice the limits of what is counted", rated)
@@ -70,7 +70,7 @@ func TestACounterThatGoesBack(t *testing.T) {
 		}
 		d.counter("intel-rapl:0", s.counter)
 		before := m.dropsOf(energy.SourceRAPL, s.fault)
-		m.read()
+		m.read(t.Context())
 		if s.watts > 0 {
 			wantReading(t, m, energy.SourceRAPL, s.watts)
 		} else if s.fault != energy.Sound && m.dropsOf(energy.SourceRAPL, s.fault) != before+1 {
@@ -98,7 +98,7 @@ func TestWhatIsNotKnownIsNotFilledIn(t *testing.T) {
 		t.Helper()
 		clock.SetTime(noon.Add(time.Duration(second) * time.Second))
 		d.counter("intel-rapl:0", joules*1_000_000)
-		m.read()
+		m.read(t.Context())
 	}
 	energyAt(0, 100)
 	energyAt(1, 150)
@@ -139,7 +139,7 @@ func TestAMeterThatGoesAwayIsLookedForAgain(t *testing.T) {
 			d.counter("intel-rapl:0", joules*1_000_000)
 		}
 		d.stat(ticks, 0)
-		m.read()
+		m.read(t.Context())
 	}
 	second(10, 200)
 	second(60, 400)
@@ -167,7 +167,7 @@ func TestTheModelFollowsHowBusyTheNodeIs(t *testing.T) {
 	d.stat(1000, 1000)
 	m, clock := d.meter(Options{})
 	m.Know(Machine{Type: "m5.large"})
-	m.read()
+	m.read(t.Context())
 	busy, idle := uint64(1000), uint64(1000)
 	for _, s := range []struct {
 		busy, idle uint64
@@ -176,20 +176,20 @@ func TestTheModelFollowsHowBusyTheNodeIs(t *testing.T) {
 		busy, idle = busy+s.busy, idle+s.idle
 		clock.Step(time.Second)
 		d.stat(busy, idle)
-		m.read()
+		m.read(t.Context())
 		wantReading(t, m, energy.SourceModel, s.want)
 	}
 	// What the API server says may come late, or change.
 	m.Know(Machine{Type: "a1.2xlarge"})
 	clock.Step(time.Second)
 	d.stat(busy, idle+200)
-	m.read()
+	m.read(t.Context())
 	wantReading(t, m, energy.SourceModel, 9.5)
 	// What its profile says goes before the table.
 	m.Believe(&energy.Model{Idle: 3, Full: 30})
 	clock.Step(time.Second)
 	d.stat(busy, idle+400)
-	m.read()
+	m.read(t.Context())
 	wantReading(t, m, energy.SourceModel, 3)
 	if m.origin != originOwn {
 		t.Errorf("the model is of %q", m.origin)
@@ -201,10 +201,10 @@ func TestTheModelFollowsHowBusyTheNodeIs(t *testing.T) {
 	}
 	// The kernel's count stands still, then begins anew.
 	clock.Step(time.Second)
-	m.read()
+	m.read(t.Context())
 	clock.Step(time.Second)
 	d.stat(1, 1)
-	m.read()
+	m.read(t.Context())
 	if a, b := m.dropsOf(energy.SourceModel, energy.NoTimePassed), m.dropsOf(energy.SourceModel, energy.CounterReset); a != 1 || b != 1 {
 		t.Errorf("%d and %d readings are dropped, want 1 and 1", a, b)
 	}
@@ -214,7 +214,7 @@ func TestReadingsOverTheRatedPowerAreDropped(t *testing.T) {
 	d := newTree(t)
 	d.sensor("hwmon0", "power_meter", "power1_average", "", 250_000_000)
 	m, clock := d.meter(Options{Rated: 400})
-	m.read()
+	m.read(t.Context())
 	wantReading(t, m, energy.SourceHwmon, 250)
 	for _, bad := range []struct {
 		microwatts int64
@@ -222,14 +222,14 @@ func TestReadingsOverTheRatedPowerAreDropped(t *testing.T) {
 	}{{401_000_000, energy.AboveRated}, {-1, energy.Negative}} {
 		clock.Step(time.Second)
 		d.sensor("hwmon0", "power_meter", "power1_average", "", bad.microwatts)
-		m.read()
+		m.read(t.Context())
 		if n := m.dropsOf(energy.SourceHwmon, bad.fault); n != 1 {
 			t.Errorf("%d µW: %d readings are %v, want 1", bad.microwatts, n, bad.fault)
 		}
 	}
 	clock.Step(time.Second)
 	d.sensor("hwmon0", "power_meter", "power1_average", "", 350_000_000)
-	m.read()
+	m.read(t.Context())
 	if j, ok := m.Energy(noon, noon.Add(3*time.Second)); !ok || j != 900 {
 		t.Errorf("three seconds used %v J, %t; want 900 by the trapezoidal rule", j, ok)
 	}
@@ -265,7 +265,7 @@ func TestWhichMeterIsUsed(t *testing.T) {
 			d := newTree(t)
 			tc.make(d)
 			m, _ := d.meter(tc.options)
-			m.read()
+			m.read(t.Context())
 			got := energy.Source("")
 			if m.now != nil {
 				got = m.now.source()
@@ -284,10 +284,10 @@ func TestMetrics(t *testing.T) {
 	m.Know(Machine{Type: "m5.large", Zone: "eu-1", Architecture: "amd64", Cores: 1.93})
 	for busy := range uint64(3) {
 		d.stat(busy*200, 0)
-		m.read()
+		m.read(t.Context())
 		clock.Step(time.Second)
 	}
-	m.read() // the kernel's count stands still
+	m.read(t.Context()) // the kernel's count stands still
 	got := scrape(t, m)
 	for _, want := range []string{
 		`supercargo_node_power_watts{kind="modelled",node="n1",source="model"} 20`,

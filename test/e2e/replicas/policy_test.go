@@ -24,7 +24,6 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/nginx/exporter"
 	"supercargo.dev/supercargo/autoscaler/adapter/preset"
-	"supercargo.dev/supercargo/autoscaler/adapter/query/prometheus"
 	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
@@ -32,6 +31,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/internal/operator"
 	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/internal/promql/prometheus"
 	"supercargo.dev/supercargo/test/kit"
 )
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
+	"supercargo.dev/supercargo/internal/promql"
 )
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -48,13 +48,13 @@ func client(t testing.TB, c Config) *Client {
 func TestAnswersAreRead(t *testing.T) {
 	for _, tc := range []struct {
 		name, answer string
-		want         []query.Sample
+		want         []promql.Sample
 	}{
 		{"a vector", `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"up","job":"web"},"value":[1767323045,"1.5"]}]}}`,
-			[]query.Sample{{Labels: map[string]string{"__name__": "up", "job": "web"}, Value: 1.5, At: at}}},
-		{"no series", `{"status":"success","data":{"resultType":"vector","result":[]}}`, []query.Sample{}},
-		{"a scalar", `{"status":"success","data":{"resultType":"scalar","result":[1767323045,"42"]}}`, []query.Sample{{Value: 42, At: at}}},
-		{"infinite", `{"status":"success","data":{"resultType":"scalar","result":[1767323045,"-Inf"]}}`, []query.Sample{{Value: math.Inf(-1), At: at}}},
+			[]promql.Sample{{Labels: map[string]string{"__name__": "up", "job": "web"}, Value: 1.5, At: at}}},
+		{"no series", `{"status":"success","data":{"resultType":"vector","result":[]}}`, []promql.Sample{}},
+		{"a scalar", `{"status":"success","data":{"resultType":"scalar","result":[1767323045,"42"]}}`, []promql.Sample{{Value: 42, At: at}}},
+		{"infinite", `{"status":"success","data":{"resultType":"scalar","result":[1767323045,"-Inf"]}}`, []promql.Sample{{Value: math.Inf(-1), At: at}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := client(t, Config{URL: serve(t, http.StatusOK, tc.answer).URL}).Query(t.Context(), "up", at)

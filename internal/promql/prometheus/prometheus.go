@@ -1,5 +1,6 @@
 // Package prometheus asks a server that speaks Prometheus' HTTP API: Prometheus
-// itself, Thanos, Mimir, VictoriaMetrics, or Supercargo's own metrics adapter.
+// itself, Thanos, Mimir, VictoriaMetrics, or Supercargo's own metrics adapter. The
+// autoscaler and the metrics adapter ask through it, node agents and reports.
 //
 // Servers are verified by TLS, answers are bounded in time and size, and
 // redirects are not followed, since they would carry the token elsewhere.
@@ -19,7 +20,7 @@ import (
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/query"
+	"supercargo.dev/supercargo/internal/promql"
 )
 
 // Config says which server is asked, and how.
@@ -84,7 +85,7 @@ type Client struct {
 	http   *http.Client
 }
 
-var _ query.Warner = (*Client)(nil)
+var _ promql.Warner = (*Client)(nil)
 
 // New makes a client. A Timeout or MaxBytes of 0 is the default. It reads the CA
 // file, and connects to nothing.
@@ -125,46 +126,46 @@ func newAPI(c Config, client *http.Client) (promv1.API, error) {
 // Close drops connections that are not in use.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Query implements [query.Querier]. What the server warns of is dropped: see
+// Query implements [promql.Querier]. What the server warns of is dropped: see
 // QueryWarned.
-func (c *Client) Query(ctx context.Context, promql string, at time.Time) ([]query.Sample, error) {
-	samples, _, err := c.QueryWarned(ctx, promql, at)
+func (c *Client) Query(ctx context.Context, expression string, at time.Time) ([]promql.Sample, error) {
+	samples, _, err := c.QueryWarned(ctx, expression, at)
 	return samples, err
 }
 
-// QueryWarned implements [query.Warner]. It answers within the time-out, whatever
+// QueryWarned implements [promql.Warner]. It answers within the time-out, whatever
 // the server does.
-func (c *Client) QueryWarned(ctx context.Context, promql string, at time.Time) ([]query.Sample, []string, error) {
+func (c *Client) QueryWarned(ctx context.Context, expression string, at time.Time) ([]promql.Sample, []string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.config.Timeout, fmt.Errorf("no answer within %v", c.config.Timeout))
 	defer cancel()
 	options := []promv1.Option{promv1.WithTimeout(c.config.Timeout)}
 	if c.config.Lookback > 0 {
 		options = append(options, promv1.WithLookbackDelta(c.config.Lookback))
 	}
-	value, warnings, err := c.api.Query(ctx, promql, at, options...)
+	value, warnings, err := c.api.Query(ctx, expression, at, options...)
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	var samples []query.Sample
+	var samples []promql.Sample
 	if err == nil {
 		samples, err = samplesOf(value)
 	}
 	if err != nil {
-		return nil, warnings, fmt.Errorf("ask %s for %s: %w", c.config.URL, clip(promql), brief(err))
+		return nil, warnings, fmt.Errorf("ask %s for %s: %w", c.config.URL, clip(expression), brief(err))
 	}
 	return samples, warnings, nil
 }
 
 // samplesOf reads an instant vector or a scalar.
-func samplesOf(value model.Value) ([]query.Sample, error) {
+func samplesOf(value model.Value) ([]promql.Sample, error) {
 	switch v := value.(type) {
 	case *model.Scalar:
 		if v == nil {
 			break
 		}
-		return []query.Sample{{Value: float64(v.Value), At: v.Timestamp.Time()}}, nil
+		return []promql.Sample{{Value: float64(v.Value), At: v.Timestamp.Time()}}, nil
 	case model.Vector:
-		samples := make([]query.Sample, 0, len(v))
+		samples := make([]promql.Sample, 0, len(v))
 		for _, s := range v {
 			switch {
 			case s == nil:
@@ -176,7 +177,7 @@ func samplesOf(value model.Value) ([]query.Sample, error) {
 			for name, text := range s.Metric {
 				labels[string(name)] = string(text)
 			}
-			samples = append(samples, query.Sample{Labels: labels, Value: float64(s.Value), At: s.Timestamp.Time()})
+			samples = append(samples, promql.Sample{Labels: labels, Value: float64(s.Value), At: s.Timestamp.Time()})
 		}
 		return samples, nil
 	}
