@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -114,6 +115,34 @@ type Status struct {
 	Priced, Without int
 	// Err is why nothing could be read.
 	Err error
+}
+
+// Reasons of Events about a tariff. There are two for one that is of no use, since Events that
+// differ in their text alone become one.
+const (
+	ReasonUnreadable = "TariffUnreadable"
+	ReasonExpired    = "TariffExpired"
+	ReasonUsable     = "TariffUsable"
+)
+
+// mostTrouble keeps the note of an Event below the 1,024 bytes that the API server takes:
+// a message may quote a cell of any length.
+const mostTrouble = 800
+
+// Trouble returns why the tariff is of no use, as the reason and part of the note of an Event:
+// it could not be read, or no zone has a price now. Both are empty for one that is of use.
+func (s Status) Trouble() (reason, why string) {
+	switch {
+	case s.Err != nil:
+		why = s.Err.Error()
+		if len(why) > mostTrouble {
+			why = strings.ToValidUTF8(why[:mostTrouble], "") + " ..."
+		}
+		return ReasonUnreadable, why
+	case s.Priced == 0:
+		return ReasonExpired, "no zone has a price: all values have expired, or are to come"
+	}
+	return "", ""
 }
 
 // Status returns what the tariff is good for at a time.

@@ -29,7 +29,9 @@ const resource = "machineprofiles"
 type watcher struct {
 	handle fwk.Handle
 	set    atomic.Pointer[profile.Set]
-	told   sync.Once // that the profiles cannot be read
+	synced func() bool            // all profiles have been taken over; nil without an API server
+	unread atomic.Pointer[string] // why the profiles cannot be read
+	told   sync.Once              // that they cannot be read
 
 	mu   sync.Mutex
 	book profile.Book
@@ -65,7 +67,7 @@ func (w *watcher) follow(ctx context.Context, source cache.ListerWatcher) error 
 	informer := cache.NewSharedIndexInformer(source, &v1alpha1.MachineProfile{}, 0, cache.Indexers{})
 	// It fails only for an informer that runs already.
 	utilruntime.Must(informer.SetWatchErrorHandlerWithContext(w.note))
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handling, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { w.put(obj.(*v1alpha1.MachineProfile)) },
 		UpdateFunc: func(old, obj any) {
 			if before, now := old.(*v1alpha1.MachineProfile), obj.(*v1alpha1.MachineProfile); before.ResourceVersion != now.ResourceVersion {
@@ -80,11 +82,28 @@ func (w *watcher) follow(ctx context.Context, source cache.ListerWatcher) error 
 				w.drop(o.Name)
 			}
 		},
-	}); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("follow machine profiles: %w", err)
 	}
+	w.synced = handling.HasSynced
 	go informer.RunWithContext(ctx)
 	return nil
+}
+
+// reading says why the profiles cannot be read, and false as long as neither they nor that are
+// known.
+func (w *watcher) reading() (why string, done bool) {
+	if w.synced == nil {
+		return "there is no API server to read MachineProfiles from", true
+	}
+	if w.synced() {
+		return "", true
+	}
+	if unread := w.unread.Load(); unread != nil {
+		return *unread, true
+	}
+	return "", false
 }
 
 // Machines returns what is known now.
@@ -128,6 +147,8 @@ func (w *watcher) note(ctx context.Context, r *cache.Reflector, err error) {
 		cache.DefaultWatchErrorHandler(ctx, r, err)
 		return
 	}
+	why := "MachineProfiles cannot be read: " + advice
+	w.unread.Store(&why)
 	w.told.Do(func() {
 		klog.FromContext(ctx).Info("Machine profiles cannot be read, so all nodes score neutral until they can", "plugin", Name, "err", err, "advice", advice)
 	})
