@@ -44,7 +44,7 @@ func TestPodsMoveByWhatTheirEnergyEmits(t *testing.T) {
 		{"now, but soon clean", row(0, "east", "100") + row(0, "west", "400") + row(5*time.Minute, "west", "1"), moves, true, ""},
 		{"expired", row(-30*time.Hour, "east", "100") + row(-30*time.Hour, "west", "400"), moves, false, "Warning TariffExpired"},
 		{"other zones", row(0, "north", "100"), moves, false, ""},
-		{"garbled", row(0, "east", "much"), moves, false, "Warning TariffUnreadable"},
+		{"garbled", row(0, "east", "much"), moves, false, "Warning TariffInvalid"},
 		{"empty", "", moves, false, "Warning TariffUnreadable"},
 	}
 	for _, tc := range tests {
@@ -107,7 +107,7 @@ func TestATariffIsToldOfWhenItChanges(t *testing.T) {
 		{"it is not there", "-", "Warning TariffUnreadable"},
 		{"nor later", "-", ""},
 		{"it is there", noon.Format(time.RFC3339) + ",east,300\n", "Normal TariffUsable"},
-		{"it is garbled", noon.Format(time.RFC3339) + ",east,much\n", "Warning TariffUnreadable"},
+		{"it is garbled", noon.Format(time.RFC3339) + ",east,much\n", "Warning TariffInvalid"},
 		{"it has expired", noon.AddDate(-1, 0, 0).Format(time.RFC3339) + ",east,300\n", "Warning TariffExpired"},
 		{"it is renewed", noon.Format(time.RFC3339) + ",east,300\n", "Normal TariffUsable"},
 	} {

@@ -54,6 +54,9 @@ func TestFitPowerFollowsAMeasuredSeries(t *testing.T) {
 			if q := p.HeldOut.Between; !(q.MeanErrorPercent > 0 && q.MeanErrorPercent < tc.between) {
 				t.Errorf("%+v on every other twentieth, want less than %v %%", q, tc.between)
 			}
+			if !(p.Fitted.MeanErrorPercent < p.HeldOut.Between.MeanErrorPercent) {
+				t.Errorf("%.2f %% on what it was fitted to, and %.2f %% on what not: it is not fitted to all", p.Fitted.MeanErrorPercent, p.HeldOut.Between.MeanErrorPercent)
+			}
 			if q := p.Fitted; p.Samples != 2202 || q.Samples != 2202 || !(q.MeanErrorPercent < tc.between) {
 				t.Errorf("%+v on %d samples that it was fitted to", q, p.Samples)
 			}

@@ -419,7 +419,9 @@ func (r *energyReport) notes(report bill.Report) []string {
 		timed = timed || slices.ContainsFunc(s.Pods, func(p bill.Pod) bool { return p.Used >= 0 })
 	}
 	known := report.Covered > 0
-	note(!known, "No power of any node was found: docs/energy.md says which series are read, and --power-query takes a query of your own.")
+	modelled := r.powerFrom == powerquery.Modelled
+	note(!known && modelled, "No node was found: --power model asks for its CPUs, which the metrics adapter or kube-state-metrics writes, and looks every half minute. A server that has just begun has them in a minute.")
+	note(!known && !modelled, "No power of any node was found: docs/energy.md says which series are read, --power-query takes a query of your own, and --power model needs no meter.")
 	note(known && !pods, "Nothing is known of pods, so all is unallocated: ask the metrics adapter, or scrape kube-scheduler's /metrics/resources or kube-state-metrics.")
 	note(pods && !timed, "The CPU time of no pod is known, so energy by load goes by requests: scrape the kubelets' /metrics/resource, as the metrics adapter does.")
 	note(report.Powerless > 0, "%d pods ran on nodes whose power is not known and are not in the bill: look whether both go by the same node names.", report.Powerless)

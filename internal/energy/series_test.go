@@ -96,6 +96,7 @@ func TestASeriesWithoutEndIsRefused(t *testing.T) {
 		says string
 	}{
 		"rows":         {&endless{"watts,utilization\n", "1,0\n"}, fmt.Sprintf("over %d rows", MaxSeriesRows)},
+		"long rows":    {&endless{"watts,utilization,note\n", "1,0," + strings.Repeat("x", 1000) + "\n"}, fmt.Sprintf("over %d bytes", MaxSeriesBytes)},
 		"one row":      {&endless{"watts,utilization\n", "9"}, fmt.Sprintf("over %d bytes", MaxSeriesBytes)},
 		"the header":   {&endless{"watts", "x"}, fmt.Sprintf("over %d bytes", MaxSeriesBytes)},
 		"a quoted row": {&endless{"watts,utilization\n\"", "\n"}, fmt.Sprintf("over %d bytes", MaxSeriesBytes)},

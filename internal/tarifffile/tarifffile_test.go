@@ -158,13 +158,18 @@ func TestTroubleFitsIntoAnEvent(t *testing.T) {
 		name, text, reason, says string
 	}{
 		{"sound", sound, "", ""},
+		{"not there", "", ReasonUnreadable, "carbon.csv: no such file"},
+		{"too long", strings.Repeat("x", MaxBytes+1), ReasonUnreadable, "over 8388608 bytes"},
 		{"expired", "time,grams_per_kwh\n2025-01-01T10:00:00Z,600\n", ReasonExpired, "expired"},
-		{"no number", sound + "2026-01-01T13:00:00Z,north,cheap\n", ReasonUnreadable, "line 4"},
-		{"a cell without end", sound + "2026-01-01T13:00:00Z,north," + strings.Repeat("\u20ac", 5000) + "\n", ReasonUnreadable, "line 4"},
+		{"no number", sound + "2026-01-01T13:00:00Z,north,cheap\n", ReasonInvalid, "line 4"},
+		{"a cell without end", sound + "2026-01-01T13:00:00Z,north," + strings.Repeat("\u20ac", 5000) + "\n", ReasonInvalid, "line 4"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			f, _ := inFile(t, tc.text)
+			f, path := inFile(t, tc.text)
+			if tc.text == "" {
+				remove(t, path)
+			}
 			_ = f.Read() // the status says so
 			reason, why := f.Status(noon).Trouble()
 			if reason != tc.reason || !strings.Contains(why, tc.says) || (tc.reason == "") != (why == "") {

@@ -77,7 +77,7 @@ func New(clk clock.PassiveClock, machines Machines) func(context.Context, runtim
 			p.CountBy(followTariff(ctx, args.Tariff, clk, handle.EventRecorder))
 		}
 		if machines == nil {
-			w, err := watched(ctx, handle)
+			w, err := watched(ctx, handle, beginning)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", Name, err)
 			}

@@ -177,7 +177,7 @@ func TestWhatATariffIsGoodForIsSaidWhenItChanges(t *testing.T) {
 		told("Warning TariffExpired")
 		write("x")
 		said("line 2")
-		told("Warning TariffUnreadable")
+		told("Warning TariffInvalid")
 		cancel()
 		synctest.Wait()
 		if len(lines) != 0 {

@@ -99,7 +99,7 @@ func start(t *testing.T, status int, profiles ...v1alpha1.MachineProfile) (*serv
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel) // before the server closes, which waits for watches to end
 	recorder := events.NewFakeRecorder(10)
-	w, err := watched(ctx, connected{handle{recorder: recorder}, &rest.Config{Host: serving.URL}})
+	w, err := watched(ctx, connected{handle{recorder: recorder}, &rest.Config{Host: serving.URL}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,6 +168,36 @@ func TestProfilesAreFollowed(t *testing.T) {
 	eventually(t, w, "the profile to go", func(m profile.Set) bool { return len(m) == 0 })
 }
 
+// TestWhatWasWrongFromTheStartIsToldOnceEventsAreTaken: not before, and not what has been repaired
+// or is gone by then.
+func TestWhatWasWrongFromTheStartIsToldOnceEventsAreTaken(t *testing.T) {
+	told := &recorder{}
+	w := &watcher{handle: recording{told: told}, early: map[string]fault{}}
+	spoilt := func(name string) *v1alpha1.MachineProfile {
+		o := read(t, func(o *v1alpha1.MachineProfile) {
+			o.Name, o.Spec.MachineType, o.Spec.Models.Energy.Terms[0].Coefficient = name, name, "NaN"
+		})
+		return &o
+	}
+	for _, name := range []string{"c", "b", "repaired", "gone"} {
+		w.put(spoilt(name))
+	}
+	repaired := read(t, func(o *v1alpha1.MachineProfile) { o.Name = "repaired" })
+	w.put(&repaired)
+	w.drop("gone")
+	if len(told.all) != 0 {
+		t.Errorf("%q is told when nobody hears it", told.all)
+	}
+	w.begin()
+	if len(told.all) != 2 || !strings.HasPrefix(told.all[0], "MachineProfile b Warning InvalidMachineProfile") || !strings.HasPrefix(told.all[1], "MachineProfile c ") {
+		t.Errorf("%q is told, want what is wrong with b and c", told.all)
+	}
+	w.put(spoilt("late"))
+	if len(told.all) != 3 {
+		t.Errorf("%q is told, want a fault of later told at once", told.all)
+	}
+}
+
 // TestAKindThatIsNotInstalledIsNoFault: nothing is known until it is, and then at once, but
 // for the patience of the client.
 func TestAKindThatIsNotInstalledIsNoFault(t *testing.T) {
@@ -188,11 +218,11 @@ func TestProfilesOfOneSchedulerShareAWatch(t *testing.T) {
 	config := &rest.Config{Host: "http://127.0.0.1:1"}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	a, err := watched(ctx, connected{config: config})
+	a, err := watched(ctx, connected{config: config}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := watched(ctx, connected{config: config}); err != nil || a != b {
+	if b, err := watched(ctx, connected{config: config}, time.Hour); err != nil || a != b {
 		t.Errorf("two profiles have two watches (%v)", err)
 	}
 }
@@ -345,8 +375,14 @@ func TestNothingIsSaidOfWhatMayYetBeKnown(t *testing.T) {
 type recorder struct{ all []string }
 
 func (r *recorder) Eventf(about, _ apiruntime.Object, kind, reason, _, note string, args ...any) {
-	ref := about.(*corev1.ObjectReference)
-	r.all = append(r.all, fmt.Sprintf("%s %s/%s %s %s %s", ref.Kind, ref.Namespace, ref.Name, kind, reason, fmt.Sprintf(note, args...)))
+	name := ""
+	switch o := about.(type) {
+	case *corev1.ObjectReference:
+		name = fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
+	case *v1alpha1.MachineProfile:
+		name = o.Kind + " " + o.Name
+	}
+	r.all = append(r.all, fmt.Sprintf("%s %s %s %s", name, kind, reason, fmt.Sprintf(note, args...)))
 }
 
 // recording is a framework that has such a recorder.
