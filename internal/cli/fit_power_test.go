@@ -104,11 +104,14 @@ func TestFitPowerPrintsWhatAMachineProfileHolds(t *testing.T) {
 	if strings.Contains(stdout, "status") || strings.Contains(stdout, "models") || !strings.HasPrefix(stdout, "# Fitted to 300 samples, utilisation 0 to 1.") {
 		t.Errorf("applying this changes more than power, or it does not say how good it is:\n%s", stdout)
 	}
-	// The same as JSON and as text.
 	if p := fitted(t, "", "-f", path); fmt.Sprint(p.Power) != fmt.Sprint(o.Spec.Power) || p.Seen == nil || *p.Seen != (seenRange{0, 1}) || p.HeldOut.LastHalf.MeanErrorPercent > 1 {
 		t.Errorf("%+v, want power %v", p, o.Spec.Power)
 	}
-	code, stdout, _ = supercargo(t, "", "fit", "power", "-f", path)
+}
+
+func TestFitPowerPrintsATable(t *testing.T) {
+	t.Parallel()
+	code, stdout, _ := supercargo(t, machineCSV(300), "fit", "power", "-f", "-")
 	words := strings.Join(strings.Fields(stdout), " ")
 	for _, want := range []string{"Samples 300", "Utilisation seen 0 to 1", "Idle power 60.0 W", "Full power 210.0 W", "50:60", "% on the last half", "% on every other twentieth"} {
 		if code != exitOK || !strings.Contains(words, want) {

@@ -163,6 +163,8 @@ func TestTroubleFitsIntoAnEvent(t *testing.T) {
 		{"expired", "time,grams_per_kwh\n2025-01-01T10:00:00Z,600\n", ReasonExpired, "expired"},
 		{"no number", sound + "2026-01-01T13:00:00Z,north,cheap\n", ReasonInvalid, "line 4"},
 		{"a cell without end", sound + "2026-01-01T13:00:00Z,north," + strings.Repeat("\u20ac", 5000) + "\n", ReasonInvalid, "line 4"},
+		{"one that is cut within a letter", sound + "2026-01-01T13:00:00Z,north,x" + strings.Repeat("\u20ac", 5000) + "\n", ReasonInvalid, "line 4"},
+		{"or a byte later", sound + "2026-01-01T13:00:00Z,north,xx" + strings.Repeat("\u20ac", 5000) + "\n", ReasonInvalid, "line 4"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -174,6 +176,9 @@ func TestTroubleFitsIntoAnEvent(t *testing.T) {
 			reason, why := f.Status(noon).Trouble()
 			if reason != tc.reason || !strings.Contains(why, tc.says) || (tc.reason == "") != (why == "") {
 				t.Errorf("%s: %q, want %s that says %q", reason, why, tc.reason, tc.says)
+			}
+			if why != "" && tc.reason != ReasonExpired && strings.Count(why, path) != 1 {
+				t.Errorf("%q, want the path once", why)
 			}
 			if len(why) > 900 || !utf8.ValidString(why) {
 				t.Errorf("%d bytes: %q", len(why), why)

@@ -57,7 +57,7 @@ func run(m *testing.M) int {
 	if err != nil {
 		panic(err) // nothing can be tested
 	}
-	defer os.RemoveAll(folder)
+	defer func() { _ = os.RemoveAll(folder) }() // or whoever empties that of temporary files
 	setBare(folder)
 	return kit.Main(m, "2", sites, bare)
 }
