@@ -190,7 +190,7 @@ soak-consolidation: $(BIN)/kwok $(BIN)/descheduler-peer | $(DIST) ## Empty nodes
 	PATH="$(abspath $(BIN)):$$PATH" go test -tags soak -count 1 -timeout 3h -v -run TestNodesAreEmptied ./test/integration/consolidation -nodes $(SOAK_NODES) -lasts $(SOAK_LASTS) \
 		-pace 1 -seed $(SOAK_SEED) -stock $(abspath $(BIN))/descheduler-peer -report $(abspath $(DIST))/consolidation.json
 
-PROBE_ROUNDS ?= 5
+PROBE_ROUNDS ?= 7
 PROBE_QUIET  ?= 0
 
 .PHONY: bench-probe

@@ -158,9 +158,7 @@ func (r *Reconciler) podMatters() predicate.Predicate {
 			if took, ok := runtimes.Observed(after); ok && before.Status.Phase != after.Status.Phase {
 				r.learned.Observe(after.Namespace, after.Annotations[v1alpha1.AnnotationCategory], took)
 			}
-			_, was := world.Unschedulable(before)
-			_, is := world.Unschedulable(after)
-			return is && !was
+			return world.BecameUnschedulable(before, after)
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
@@ -172,10 +170,7 @@ func (r *Reconciler) podMatters() predicate.Predicate {
 func nodeMatters() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-			_, was := world.Ready(before)
-			_, is := world.Ready(after)
-			return was != is || before.Spec.Unschedulable != after.Spec.Unschedulable
+			return world.AvailabilityChanged(e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node))
 		},
 	}
 }

@@ -137,9 +137,7 @@ func nodeMatters() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-			_, was := world.Ready(before)
-			_, is := world.Ready(after)
-			return was != is || before.Spec.Unschedulable != after.Spec.Unschedulable || len(before.Spec.Taints) != len(after.Spec.Taints) ||
+			return world.AvailabilityChanged(before, after) || len(before.Spec.Taints) != len(after.Spec.Taints) ||
 				machineTypeOf(before) != machineTypeOf(after) || before.Annotations[v1alpha1.AnnotationHardware] != after.Annotations[v1alpha1.AnnotationHardware]
 		},
 	}
@@ -159,9 +157,7 @@ func (p *Profiler) podMatters() predicate.Predicate {
 			if before.Status.Phase != after.Status.Phase {
 				p.finish(after)
 			}
-			_, was := world.Unschedulable(before)
-			_, is := world.Unschedulable(after)
-			return is && !was || after.Namespace == p.Config.Namespace || p.probing() && before.Spec.NodeName != after.Spec.NodeName
+			return world.BecameUnschedulable(before, after) || after.Namespace == p.Config.Namespace || p.probing() && before.Spec.NodeName != after.Spec.NodeName
 		},
 		DeleteFunc: func(e event.DeleteEvent) bool {
 			pod := e.Object.(*corev1.Pod)

@@ -145,6 +145,14 @@ func Unschedulable(pod *corev1.Pod) (corev1.PodCondition, bool) {
 	return corev1.PodCondition{}, false
 }
 
+// BecameUnschedulable reports whether the scheduler has found no room for a pod since it
+// was as before.
+func BecameUnschedulable(before, after *corev1.Pod) bool {
+	_, was := Unschedulable(before)
+	_, is := Unschedulable(after)
+	return is && !was
+}
+
 // Ready returns the node's condition of that name, and whether the node is ready.
 func Ready(node *corev1.Node) (corev1.NodeCondition, bool) {
 	for _, c := range node.Status.Conditions {
@@ -153,6 +161,14 @@ func Ready(node *corev1.Node) (corev1.NodeCondition, bool) {
 		}
 	}
 	return corev1.NodeCondition{}, false
+}
+
+// AvailabilityChanged reports whether a node became ready or ceased to be, or was opened
+// or closed for pods.
+func AvailabilityChanged(before, after *corev1.Node) bool {
+	_, was := Ready(before)
+	_, is := Ready(after)
+	return was != is || before.Spec.Unschedulable != after.Spec.Unschedulable
 }
 
 // Joined reports whether the machine of a node has come: the node is ready, and has

@@ -37,7 +37,7 @@ func main() {
 	flag.StringVar(&o.binary, "node-agent", "bin/node-agent", "program that has the probe")
 	flag.StringVar(&o.cpu, "cpu", "250m,500m", "limits on CPU time")
 	flag.StringVar(&o.memory, "memory", "16Mi,32Mi,64Mi,128Mi,256Mi", "amounts of memory")
-	flag.IntVar(&o.amount, "amount", 50, "percent of the standard piece of work")
+	flag.IntVar(&o.amount, "amount", 100, "percent of the standard piece of work")
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each size is run")
 	flag.Float64Var(&o.quiet, "quiet", 0, "begin a round only when so many programs want to run, or fewer, on the last minute's average (0: whenever)")
 	flag.Parse()

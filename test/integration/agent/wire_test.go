@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -209,6 +211,12 @@ func TestTargetStopsTakingWhenThawIsOrdered(t *testing.T) {
 		sent <- err
 	}()
 	<-begun
+	w.eventually("the target unpacks what has come", func() string {
+		if dirs, err := filepath.Glob(filepath.Join(w.config.StateDir, "simulated", "stage*")); err != nil || len(dirs) == 0 {
+			return fmt.Sprintf("no folder for it: %v", err)
+		}
+		return ""
+	})
 	w.order(w.m, v1alpha1.OrderThaw)
 	w.targetSays(w.m, v1alpha1.TargetCleaned)
 	cancel()
