@@ -12,7 +12,7 @@ import (
 // cluster to the next.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Cluster,shortName=mp,categories=supercargo
+// +kubebuilder:resource:scope=Cluster,shortName=mprof,categories=supercargo
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Machine type",type=string,JSONPath=`.spec.machineType`
 // +kubebuilder:printcolumn:name="Idle W",type=string,JSONPath=`.spec.power.idleWatts`

@@ -11,6 +11,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/internal/moves"
+	"supercargo.dev/supercargo/internal/self"
 	"supercargo.dev/supercargo/internal/tarifffile"
 )
 
@@ -41,26 +42,31 @@ func (r *round) price(ctx context.Context, m *moves.Machines) {
 		return
 	}
 	_ = r.tariff.Read() // the status says so
-	s, why := r.tariff.Status(r.now), ""
-	switch {
-	case s.Err != nil:
-		why = s.Err.Error()
-	case s.Priced == 0:
-		why = "all values of the tariff " + r.Config.Energy.Tariff.File + " have expired, or are to come"
-	}
+	s := r.tariff.Status(r.now)
+	reason, why := s.Trouble()
 	metricTariffZones.WithLabelValues("Priced").Set(float64(s.Priced))
 	metricTariffZones.WithLabelValues("Without").Set(float64(s.Without))
 	if why != r.memory.unpriced {
 		r.memory.unpriced = why
 		if why != "" {
-			log.FromContext(ctx).Info("The tariff is of no use, so joules count the same everywhere until it is", "reason", why)
+			log.FromContext(ctx).Info("The tariff is of no use, so joules count the same everywhere until it is", "file", r.Config.Energy.Tariff.File, "reason", why)
+			r.tellSelf(corev1.EventTypeWarning, reason, "the tariff %s is of no use, so joules count the same everywhere until it is: %s", r.Config.Energy.Tariff.File, why)
 		} else {
-			log.FromContext(ctx).Info("Joules count by the tariff", "zones", s.Priced, "zonesWithout", s.Without)
+			log.FromContext(ctx).Info("Joules count by the tariff", "file", r.Config.Energy.Tariff.File, "zones", s.Priced, "zonesWithout", s.Without)
+			r.tellSelf(corev1.EventTypeNormal, tarifffile.ReasonUsable, "joules count by the tariff %s again", r.Config.Energy.Tariff.File)
 		}
 	}
 	m.Unit = r.tariff.Unit()
 	m.Price = func(n *cluster.Node, until time.Time) tariff.Price {
 		return r.tariff.Over(r.world.Nodes[n.Name].Labels[corev1.LabelTopologyZone], r.now, until)
+	}
+}
+
+// tellSelf makes an Event on what the descheduler is, its pod: the tariff is a file that is
+// mounted there, and whatever kept it from being mounted is told there too.
+func (r *round) tellSelf(kind, reason, format string, args ...any) {
+	if !r.DryRun {
+		r.Events.Eventf(self.Object(), nil, kind, reason, "Move", format, args...)
 	}
 }
 

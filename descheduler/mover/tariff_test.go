@@ -37,14 +37,15 @@ func TestPodsMoveByWhatTheirEnergyEmits(t *testing.T) {
 		name, text string
 		want       map[string]string
 		priced     bool
+		says       string // the one Event about the tariff, if any
 	}{
-		{"as dirty", row(0, "east", "300") + row(0, "west", "300"), moves, true},
-		{"four times as dirty", row(0, "east", "100") + row(0, "west", "400"), stays, false},
-		{"now, but soon clean", row(0, "east", "100") + row(0, "west", "400") + row(5*time.Minute, "west", "1"), moves, true},
-		{"expired", row(-30*time.Hour, "east", "100") + row(-30*time.Hour, "west", "400"), moves, false},
-		{"other zones", row(0, "north", "100"), moves, false},
-		{"garbled", row(0, "east", "much"), moves, false},
-		{"empty", "", moves, false},
+		{"as dirty", row(0, "east", "300") + row(0, "west", "300"), moves, true, ""},
+		{"four times as dirty", row(0, "east", "100") + row(0, "west", "400"), stays, false, ""},
+		{"now, but soon clean", row(0, "east", "100") + row(0, "west", "400") + row(5*time.Minute, "west", "1"), moves, true, ""},
+		{"expired", row(-30*time.Hour, "east", "100") + row(-30*time.Hour, "west", "400"), moves, false, "Warning TariffExpired"},
+		{"other zones", row(0, "north", "100"), moves, false, ""},
+		{"garbled", row(0, "east", "much"), moves, false, "Warning TariffInvalid"},
+		{"empty", "", moves, false, "Warning TariffUnreadable"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -66,6 +67,9 @@ func TestPodsMoveByWhatTheirEnergyEmits(t *testing.T) {
 			if diff := cmp.Diff(tc.want, p.goes()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
+			if got := p.aboutTariff(); len(got) > 1 || strings.Join(got, "") != tc.says {
+				t.Errorf("%q is told of the tariff, want %q once", got, tc.says)
+			}
 			if len(tc.want) == 0 {
 				return
 			}
@@ -77,6 +81,53 @@ func TestPodsMoveByWhatTheirEnergyEmits(t *testing.T) {
 				t.Errorf("it saves %v g", *d[0].CO2Grams)
 			}
 		})
+	}
+}
+
+// aboutTariff returns kind and reason of the Events about the tariff since it was asked last.
+func (p *play) aboutTariff() (events []string) {
+	for _, e := range strings.Split(p.said(), "\n") {
+		if words := strings.Fields(e); len(words) > 1 && strings.HasPrefix(words[1], "Tariff") {
+			events = append(events, words[0]+" "+words[1])
+		}
+	}
+	return events
+}
+
+// TestATariffIsToldOfWhenItChanges: once when it has become of no use, for another reason, or of
+// use again. Who only looks on makes no Events.
+func TestATariffIsToldOfWhenItChanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "carbon.csv")
+	p := newPlay(t, func(c *Config) {
+		saving(Observe)(c)
+		c.Energy.Tariff.File, c.Energy.Tariff.Unit = path, tariff.Grams
+	}, zoned()...)
+	p.mover.Profiles = true
+	for _, step := range []struct{ name, row, says string }{
+		{"it is not there", "-", "Warning TariffUnreadable"},
+		{"nor later", "-", ""},
+		{"it is there", noon.Format(time.RFC3339) + ",east,300\n", "Normal TariffUsable"},
+		{"it is garbled", noon.Format(time.RFC3339) + ",east,much\n", "Warning TariffInvalid"},
+		{"it has expired", noon.AddDate(-1, 0, 0).Format(time.RFC3339) + ",east,300\n", "Warning TariffExpired"},
+		{"it is renewed", noon.Format(time.RFC3339) + ",east,300\n", "Normal TariffUsable"},
+	} {
+		if step.row != "-" {
+			if err := os.WriteFile(path, []byte("time,zone,grams_per_kwh\n"+step.row), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.run(3 * time.Minute)
+		if got := strings.Join(p.aboutTariff(), ", "); got != step.says {
+			t.Errorf("%s: %q is told, want %q", step.name, got, step.says)
+		}
+	}
+	p.mover.DryRun = true
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	p.run(3 * time.Minute)
+	if got := p.aboutTariff(); len(got) != 0 {
+		t.Errorf("%q is told by one that only looks on", got)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/probe"
 )
 
@@ -48,12 +49,12 @@ func (c *Config) jobFor(machineType, fingerprint string, node *corev1.Node, size
 		kind = class.Service
 	}
 	labels := map[string]string{
-		v1alpha1.LabelProbe: nameOf(machineType), v1alpha1.LabelClass: string(kind), "app.kubernetes.io/name": "supercargo-probe",
+		v1alpha1.LabelProbe: profile.NameOf(machineType), v1alpha1.LabelClass: string(kind), "app.kubernetes.io/name": "supercargo-probe",
 	}
 	folder, sysfs := corev1.HostPathDirectoryOrCreate, corev1.HostPathDirectory
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: c.Namespace, Name: "probe-" + nameOf(machineType), Labels: labels,
+			Namespace: c.Namespace, Name: "probe-" + profile.NameOf(machineType), Labels: labels,
 			Annotations: map[string]string{v1alpha1.AnnotationProbes: machineType, annotationNode: node.Name, annotationFingerprint: fingerprint},
 		},
 		Spec: batchv1.JobSpec{

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -230,34 +229,20 @@ func (r *round) ensureProfile(ctx context.Context, machineType string) error {
 	if r.profiles[machineType] != nil {
 		return nil
 	}
-	p := &v1alpha1.MachineProfile{ObjectMeta: metav1.ObjectMeta{Name: nameOf(machineType)}, Spec: v1alpha1.MachineProfileSpec{MachineType: machineType}}
+	p := &v1alpha1.MachineProfile{ObjectMeta: metav1.ObjectMeta{Name: profile.NameOf(machineType)}, Spec: v1alpha1.MachineProfileSpec{MachineType: machineType}}
 	for i := range r.types {
 		if r.types[i].Name == machineType {
 			p.Spec.Hardware = r.hardware[r.types[i].Hardware]
 		}
 	}
 	if m, known := energy.BuiltIn().MachineType(machineType); known {
-		p.Spec.Power = powerObject(m)
+		p.Spec.Power = profile.PowerObject(m)
 	}
 	if err := r.Client.Create(ctx, p); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make MachineProfile %s: %w", p.Name, err)
 	}
 	r.profiles[machineType] = p
 	return nil
-}
-
-// powerObject writes a power model as the kind has it.
-func powerObject(m energy.Model) *v1alpha1.MachinePower {
-	milli := func(w energy.Watts) resource.Quantity {
-		return *resource.NewMilliQuantity(int64(float64(w)*1000), resource.DecimalSI)
-	}
-	o := &v1alpha1.MachinePower{IdleWatts: milli(m.Idle), FullWatts: milli(m.Full)}
-	for _, p := range m.Curve.Points() {
-		if p.Utilization > 0 && p.Utilization < 1 {
-			o.Curve = append(o.Curve, v1alpha1.PowerPoint{UtilizationPercent: int32(p.Utilization * 100), PowerPercent: int32(p.Share * 100)})
-		}
-	}
-	return o
 }
 
 // followHardware writes into the spec of a profile of what its machines are made of now.

@@ -3,8 +3,6 @@ package profiler
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -263,28 +261,11 @@ func jobState(job *batchv1.Job) *decide.Job {
 	return j
 }
 
-// nameOf makes a name of an object from a machine type: itself, where it is one, else as
-// near to it as can be with a hash.
-func nameOf(machineType string) string {
-	const most = 40 // with what goes before it, for a label
-	if isName.MatchString(machineType) && len(machineType) <= most {
-		return machineType
-	}
-	near := notName.ReplaceAllString(strings.ToLower(machineType), "-")
-	sum := sha256.Sum256([]byte(machineType))
-	return strings.Trim(near[:min(len(near), most)], "-") + "-" + hex.EncodeToString(sum[:4])
-}
-
-var (
-	isName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	notName = regexp.MustCompile(`[^a-z0-9]+`)
-)
-
 // recordKey is the key of the record in its ConfigMap.
 const recordKey = "record.json"
 
 func (p *Profiler) recordName(machineType string) types.NamespacedName {
-	return types.NamespacedName{Namespace: p.Config.Namespace, Name: "machine-" + nameOf(machineType)}
+	return types.NamespacedName{Namespace: p.Config.Namespace, Name: "machine-" + profile.NameOf(machineType)}
 }
 
 // record returns what is kept of a machine type, nil if there is nothing. A record that

@@ -18,11 +18,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
-	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -212,7 +210,7 @@ func TestAProbeBecomesAProfile(t *testing.T) {
 	if p.get(types.NamespacedName{Name: "a"}, &n); len(n.Spec.Taints) != 0 || p.job() != nil {
 		t.Errorf("the node is not given back: %+v, %v", n.Spec.Taints, p.job())
 	}
-	o := p.profile(nameOf("Xeon_8"))
+	o := p.profile(profile.NameOf("Xeon_8"))
 	m, err := profile.FromObject(o)
 	if err != nil {
 		t.Fatalf("%v: %+v\n%s", err, o, p.said())
@@ -559,26 +557,6 @@ func TestARecordThatWasEditedIsBegunAnew(t *testing.T) {
 	if r := p.record("xeon"); r == nil || r.Probe == nil {
 		t.Errorf("%+v", r)
 	}
-}
-
-// TestNamesAreThoseOfObjects: whatever a machine type is called, and no two alike.
-func TestNamesAreThoseOfObjects(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		one := rapid.StringMatching(`[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?`).Draw(t, "type")
-		other := rapid.StringMatching(`[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?`).Draw(t, "other type")
-		name := nameOf(one)
-		if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
-			t.Fatalf("%q: %v", name, errs)
-		}
-		for _, label := range []string{name, "probe-" + name} {
-			if errs := validation.IsValidLabelValue(label); len(errs) > 0 {
-				t.Fatalf("%q: %v", label, errs)
-			}
-		}
-		if one != other && name == nameOf(other) {
-			t.Fatalf("%q and %q are both %q", one, other, name)
-		}
-	})
 }
 
 func TestWrongFlagsAreNamed(t *testing.T) {

@@ -27,7 +27,7 @@ func explainProfile(w io.Writer, o *v1alpha1.MachineProfile, now time.Time) erro
 	var b strings.Builder
 	fmt.Fprintf(&b, "MachineProfile %s, machine type %s\n", o.Name, o.Spec.MachineType)
 	if p := o.Spec.Power; p != nil {
-		fmt.Fprintf(&b, "Power: %s W without load, %s W at full load\n", p.IdleWatts.String(), p.FullWatts.String())
+		fmt.Fprintf(&b, "Power: %.4g W without load, %.4g W at full load\n", p.IdleWatts.AsApproximateFloat64(), p.FullWatts.AsApproximateFloat64())
 	}
 	m, err := profile.FromObject(o)
 	switch {

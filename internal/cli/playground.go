@@ -7,9 +7,12 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/internal/playground"
 )
@@ -68,7 +71,7 @@ stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
   kubectl --kubeconfig ./kubeconfig scale machinedeployment m1.large --replicas 3`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runPlayground(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout())
+			return runPlayground(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
@@ -86,10 +89,13 @@ stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
 	return cmd
 }
 
-func runPlayground(ctx context.Context, flags playgroundFlags, stdin io.Reader, stdout io.Writer) error {
+func runPlayground(ctx context.Context, flags playgroundFlags, stdin io.Reader, stdout, stderr io.Writer) error {
 	input, err := readPlaygroundInput(flags, stdin)
 	if err != nil {
 		return badInput(err)
+	}
+	if note := unservedPods(input.options.SchedulerConfig); note != "" {
+		fmt.Fprintf(stderr, "supercargo: --scheduler-config %s: %s\n", flags.schedulerConfig, note)
 	}
 	p, err := playground.Start(ctx, input.options)
 	if err != nil {
@@ -132,6 +138,27 @@ func readPlaygroundInput(flags playgroundFlags, stdin io.Reader) (*playgroundInp
 		errs = append(errs, err)
 	}
 	return in, errors.Join(errs...)
+}
+
+// unservedPods says which pods nobody schedules: those that name no scheduler, where no profile is
+// the default one. It says nothing of a configuration that is none, which is refused later.
+func unservedPods(schedulerConfig []byte) string {
+	var c struct {
+		Profiles []struct {
+			SchedulerName *string `json:"schedulerName"`
+		} `json:"profiles"`
+	}
+	if yaml.Unmarshal(schedulerConfig, &c) != nil || len(c.Profiles) == 0 {
+		return ""
+	}
+	var names []string
+	for _, p := range c.Profiles {
+		if p.SchedulerName == nil || *p.SchedulerName == corev1.DefaultSchedulerName {
+			return ""
+		}
+		names = append(names, *p.SchedulerName)
+	}
+	return "no profile is called " + corev1.DefaultSchedulerName + ": pods stay pending whose spec.schedulerName is not " + strings.Join(names, " or ")
 }
 
 func readWorkload(path string, stdin io.Reader) ([]playground.Manifest, error) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,17 +14,21 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/bill"
+	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/tariff"
+	"supercargo.dev/supercargo/internal/playground"
 	"supercargo.dev/supercargo/internal/powerquery"
 	"supercargo.dev/supercargo/internal/promql/prometheus"
 )
 
 // reportEnergyFlags are the flags of `supercargo report energy`.
 type reportEnergyFlags struct {
-	file, save             string
+	file, save, profiles   string
 	server                 prometheus.Config
 	power, powerQuery      string
 	ratedWatts             float64
@@ -50,6 +55,8 @@ by machine type, what meters measured apart from what a model says.
 Power comes from Supercargo's node agents, from Kepler or from node-exporter (--power), or
 from a query of your own that gives watts with one sample for each node (--power-query).
 Without any meter, --power=model estimates it by machine types and how busy pods keep them.
+What types of your own draw is in MachineProfiles (--machine-profiles): as "kubectl get
+machineprofiles -o yaml" or "supercargo fit power -o yaml" prints them.
 
 What a node drew above its idle power goes to its pods by the CPU time they used, idle
 power by what they requested of what the node offers. The rest is unallocated. The parts
@@ -67,6 +74,10 @@ each row holding until the next of its zone.`,
   # The same week at another price, as JSON
   supercargo report energy -f week.json --price 0.31 -o json
 
+  # No meter: by what the cluster's MachineProfiles say, else by the table of machine types
+  kubectl get machineprofiles -o yaml >profiles.yaml
+  supercargo report energy --prometheus http://localhost:9090 --power model --machine-profiles profiles.yaml
+
   # Power from a power distribution unit
   supercargo report energy --prometheus http://localhost:9090 --power-query 'sum by (node) (pdu_outlet_watts)'`,
 		Args: cobra.NoArgs,
@@ -83,6 +94,7 @@ each row holding until the next of its zone.`,
 	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "how long the server may take for one query")
 	f.StringVar(&flags.power, "power", powerquery.Supercargo, "whose meters: supercargo, kepler or node-exporter; or model, which needs none")
 	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that gives watts, one sample for each node, in place of --power")
+	f.StringVar(&flags.profiles, "machine-profiles", "", "`file` with MachineProfiles: the power that they state goes before the table of machine types")
 	f.Float64Var(&flags.ratedWatts, "rated-watts", 0, "the most `watts` that any node can draw: readings over that are dropped (0: not known)")
 	f.StringVar(&flags.from, "from", "", "`time` to begin at, as 2026-01-31T15:00:00Z (default: --since before the end)")
 	f.StringVar(&flags.to, "to", "", "`time` to end at (default: now)")
@@ -107,6 +119,7 @@ each row holding until the next of its zone.`,
 type energyReport struct {
 	flags    reportEnergyFlags
 	prices   bill.Tariffs
+	power    map[string]energy.Model // of machine types, as profiles state it
 	preset   powerquery.Preset
 	from, to time.Time
 	step     time.Duration
@@ -152,6 +165,9 @@ func readEnergyReport(flags reportEnergyFlags, now time.Time) (*energyReport, er
 		r.preset = powerquery.Own(flags.powerQuery)
 	}
 	if r.from, r.to, err = flags.span(now); err != nil {
+		errs = append(errs, err)
+	}
+	if r.power, err = statedPower(flags.profiles); err != nil {
 		errs = append(errs, err)
 	}
 	r.step = flags.step
@@ -287,7 +303,7 @@ func (r *energyReport) observe(ctx context.Context, stderr io.Writer) error {
 		Querier: client, Preset: r.preset, Limits: energy.Limits{Rated: energy.Watts(r.flags.ratedWatts)},
 	}}
 	if r.flags.power == powerquery.Modelled {
-		o.Power = powerquery.Model{Querier: client, Power: tabled}
+		o.Power = powerquery.Model{Querier: client, Power: r.modelled}
 	}
 	var progress func(done, all int)
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -302,9 +318,61 @@ func (r *energyReport) observe(ctx context.Context, stderr io.Writer) error {
 	return err
 }
 
-// tabled is what a machine draws by the table, or by its number of cores.
-func tabled(machineType string, cores float64) energy.Model {
-	if m, ok := energy.BuiltIn().MachineType(machineType); ok {
+// mostProfileBytes bounds a file of MachineProfiles: some thousand with their models.
+const mostProfileBytes = 16 << 20
+
+// statedPower reads what MachineProfiles in a file say that machines of their types draw. Those
+// that do not say are passed over; of two of one type the one whose name comes first counts.
+// Without a file nothing is stated.
+func statedPower(path string) (map[string]energy.Model, error) {
+	if path == "" {
+		return nil, nil //nolint:nilnil // nothing is stated, and nothing is wrong
+	}
+	power := map[string]energy.Model{}
+	err := readNamed("--machine-profiles", path, func(file io.Reader) error {
+		limited := &io.LimitedReader{R: file, N: mostProfileBytes + 1}
+		manifests, err := playground.ParseManifests(path, limited)
+		if limited.N == 0 {
+			err = fmt.Errorf("%s: over %d bytes", path, mostProfileBytes)
+		}
+		if err != nil {
+			return fmt.Errorf("--machine-profiles: %w", err)
+		}
+		slices.SortStableFunc(manifests, func(a, b playground.Manifest) int { return cmp.Compare(a.Object.GetName(), b.Object.GetName()) })
+		for _, m := range manifests {
+			var o v1alpha1.MachineProfile
+			if gvk := m.Object.GroupVersionKind(); gvk != v1alpha1.GroupVersion.WithKind("MachineProfile") {
+				return fmt.Errorf("--machine-profiles: %s: want only objects of kind MachineProfile in %s", m, v1alpha1.GroupVersion)
+			}
+			err := runtime.DefaultUnstructuredConverter.FromUnstructured(m.Object.Object, &o)
+			if err == nil && o.Spec.MachineType == "" {
+				err = errors.New("spec.machineType: want the name of a machine type")
+			}
+			model, wrong := profile.PowerOf(&o)
+			if err = errors.Join(err, wrong); err != nil {
+				return fmt.Errorf("--machine-profiles: %s: %w", m, err)
+			}
+			if _, known := power[o.Spec.MachineType]; !known && o.Spec.Power != nil {
+				power[o.Spec.MachineType] = model
+			}
+		}
+		return nil
+	})
+	return power, err
+}
+
+// typed is what a machine of a type draws, as a profile states it or by the table; false for a
+// type that neither has.
+func (r *energyReport) typed(machineType string) (energy.Model, bool) {
+	if m, stated := r.power[machineType]; stated {
+		return m, true
+	}
+	return energy.BuiltIn().MachineType(machineType)
+}
+
+// modelled is what a machine draws by its type, or else by its number of cores.
+func (r *energyReport) modelled(machineType string, cores float64) energy.Model {
+	if m, ok := r.typed(machineType); ok {
 		return m
 	}
 	m, _ := energy.BuiltIn().CPUs("", "", cores)
@@ -315,7 +383,7 @@ func tabled(machineType string, cores float64) energy.Model {
 func (r *energyReport) publish(stdout io.Writer) error {
 	report := bill.Report{
 		Bill: bill.Make(r.observed, r.prices, func(machineType string) (energy.Watts, bool) {
-			m, ok := energy.BuiltIn().MachineType(machineType)
+			m, ok := r.typed(machineType)
 			return m.Idle, ok
 		}),
 		PowerFrom: r.powerFrom, Dropped: r.tally.Counts, HasPrice: r.prices.Price.Known(), HasCarbon: r.prices.Carbon.Known(),
@@ -349,7 +417,9 @@ func (r *energyReport) notes(report bill.Report) []string {
 		timed = timed || slices.ContainsFunc(s.Pods, func(p bill.Pod) bool { return p.Used >= 0 })
 	}
 	known := report.Covered > 0
-	note(!known, "No power of any node was found: docs/energy.md says which series are read, and --power-query takes a query of your own.")
+	modelled := r.powerFrom == powerquery.Modelled
+	note(!known && modelled, "No node was found: --power model asks for its CPUs, which the metrics adapter or kube-state-metrics writes, and looks every half minute. A server that has just begun has them in a minute.")
+	note(!known && !modelled, "No power of any node was found: docs/energy.md says which series are read, --power-query takes a query of your own, and --power model needs no meter.")
 	note(known && !pods, "Nothing is known of pods, so all is unallocated: ask the metrics adapter, or scrape kube-scheduler's /metrics/resources or kube-state-metrics.")
 	note(pods && !timed, "The CPU time of no pod is known, so energy by load goes by requests: scrape the kubelets' /metrics/resource, as the metrics adapter does.")
 	note(report.Powerless > 0, "%d pods ran on nodes whose power is not known and are not in the bill: look whether both go by the same node names.", report.Powerless)

@@ -136,6 +136,34 @@ func TestReportEnergyNeedsNoMeter(t *testing.T) {
 	}
 }
 
+// TestReportEnergyGoesByWhatProfilesState: before the table, and as another command prints them or
+// kubectl lists them.
+func TestReportEnergyGoesByWhatProfilesState(t *testing.T) {
+	t.Parallel()
+	code, fit, stderr := supercargo(t, machineCSV(200), "fit", "power", "-f", "-", "--machine-type", "m5.large", "-o", "yaml")
+	if code != exitOK {
+		t.Fatal(stderr)
+	}
+	list := "apiVersion: v1\nkind: List\nitems:\n" +
+		"- {apiVersion: supercargo.dev/v1alpha1, kind: MachineProfile, metadata: {name: b}, spec: {machineType: m5.large, power: {idleWatts: 1, fullWatts: 5}}}\n" +
+		"- {apiVersion: supercargo.dev/v1alpha1, kind: MachineProfile, metadata: {name: a}, spec: {machineType: m5.large, power: {idleWatts: 1, fullWatts: 300}}}\n" +
+		"- {apiVersion: supercargo.dev/v1alpha1, kind: MachineProfile, metadata: {name: '0'}, spec: {machineType: m5.large}}\n"
+	for name, tc := range map[string]struct {
+		profiles string
+		watts    float64
+	}{
+		"what was fitted": {fit, 210},
+		"a list, the first by name that states power": {list, 300},
+		"other types": {strings.ReplaceAll(list, "m5.large", "m6"), 20},
+	} {
+		d := reportEnergy(t, "--prometheus", metricsServer(t).URL, "--power", "model", "--machine-profiles", writeFile(t, tc.profiles),
+			"--from", "2026-01-01T12:00:00Z", "--to", "2026-01-01T12:30:00Z", "--step", "10m")
+		if got := d.Total.Modelled.Joules / 1800; got < tc.watts-0.5 || got > tc.watts+0.5 {
+			t.Errorf("%s: %v W, want %v", name, got, tc.watts)
+		}
+	}
+}
+
 func TestReportEnergySaysWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	d := reportEnergy(t, "--prometheus", metricsServer(t).URL, "--since", "1h")
@@ -146,7 +174,11 @@ func TestReportEnergySaysWhatItDoesNotKnow(t *testing.T) {
 
 func TestReportEnergyRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
-	dir := directory(t, map[string]string{"hour.json": anHour, "bad.json": strings.Replace(anHour, "3600000", "-1", 1), "bad.csv": "time,zone,dollars_per_kwh\nnow,x,1\n"})
+	dir := directory(t, map[string]string{"hour.json": anHour, "bad.json": strings.Replace(anHour, "3600000", "-1", 1), "bad.csv": "time,zone,dollars_per_kwh\nnow,x,1\n",
+		"other.yaml":    "{apiVersion: v1, kind: Pod, metadata: {name: p}}",
+		"typeless.yaml": "{apiVersion: supercargo.dev/v1alpha1, kind: MachineProfile, metadata: {name: p}, spec: {}}",
+		"falls.yaml":    "{apiVersion: supercargo.dev/v1alpha1, kind: MachineProfile, metadata: {name: p}, spec: {machineType: x, power: {idleWatts: 9, fullWatts: 5}}}",
+	})
 	file := filepath.Join(dir, "hour.json")
 	for _, tc := range []struct {
 		name string
@@ -168,6 +200,10 @@ func TestReportEnergyRefusesWhatCannotBe(t *testing.T) {
 		{"an end before the beginning", []string{"--prometheus", "http://x", "--from", "2026-01-02T00:00:00Z", "--to", "2026-01-01T00:00:00Z"}, []string{"--from"}},
 		{"slices that are too short", []string{"--prometheus", "http://x", "--step", "1s"}, []string{"--step", "30s"}},
 		{"another output", []string{"-f", file, "-o", "xml"}, []string{"--output"}},
+		{"no profiles", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "none.yaml")}, []string{"--machine-profiles", "none.yaml"}},
+		{"another kind", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "other.yaml")}, []string{"--machine-profiles", "other.yaml", "document 1", "want only objects of kind MachineProfile"}},
+		{"a profile without type", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "typeless.yaml")}, []string{"--machine-profiles", "MachineProfile p", "spec.machineType"}},
+		{"a profile whose power falls", []string{"-f", file, "--machine-profiles", filepath.Join(dir, "falls.yaml")}, []string{"--machine-profiles", "MachineProfile p", "spec.power"}},
 	} {
 		code, stdout, stderr := supercargo(t, "", append([]string{"report", "energy"}, tc.args...)...)
 		if code != exitUsage || stdout != "" {

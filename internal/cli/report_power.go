@@ -166,6 +166,11 @@ func (p *powerNow) print(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if len(p.Nodes) == 0 && len(p.ReadingsDropped) == 0 && p.SamplesWithoutNode == 0 {
+		fmt.Fprintln(w, "\nNo power of any node was found: --power names whose meters to ask for, --power-query has a query of your own.\n"+
+			"Without meters, supercargo report energy --power model knows what machines would draw.")
+		return nil
+	}
 	fmt.Fprintf(w, "\n%d nodes: %.1f W measured, %.1f W modelled\n", len(p.Nodes), sums["measured"], sums["modelled"])
 	if len(p.ReadingsDropped) > 0 {
 		var dropped []string

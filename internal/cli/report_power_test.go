@@ -61,6 +61,23 @@ func TestReportPowerSaysByWhichMeterAndHowOld(t *testing.T) {
 	}
 }
 
+func TestReportPowerSaysWhatToDoWithoutMeters(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"status":"success","data":{"resultType":"vector","result":[]}}`)
+	}))
+	t.Cleanup(server.Close)
+	code, stdout, stderr := supercargo(t, "", "report", "power", "--prometheus", server.URL)
+	if code != 0 || !strings.Contains(stdout, "No power of any node was found") || !strings.Contains(stdout, "--power model") {
+		t.Errorf("exit %d, %s\n%s", code, stderr, stdout)
+	}
+	d := reportEnergy(t, "--prometheus", server.URL, "--power", "model")
+	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "every half minute") {
+		t.Errorf("%q, want that nodes are looked at every half minute", d.Notes)
+	}
+}
+
 func TestReportPowerRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
 	for flags, says := range map[string]string{

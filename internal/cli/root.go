@@ -105,6 +105,7 @@ func newRootCommand(program string) *cobra.Command {
 	root.AddCommand(
 		newDemoCommand(),
 		newExplainCommand(),
+		newFitCommand(),
 		newMigrateCommand(),
 		newPlanCommand(),
 		newPlaygroundCommand(),

@@ -126,3 +126,9 @@ func (m CounterModel) At(rates []float64) Watts {
 	}
 	return sum
 }
+
+// QualityOfCounters says how well a model follows samples, which need not be those that it was
+// fitted to. Its range of utilisation is 0: there is none.
+func QualityOfCounters(m CounterModel, samples []Activity) Quality {
+	return qualityOf(len(samples), func(i int) (predicted, measured Watts) { return m.At(samples[i].Rates), samples[i].Watts })
+}

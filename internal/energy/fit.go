@@ -100,18 +100,28 @@ func modelOf(b []float64) (Model, error) {
 // QualityOf says how well a model follows samples, which need not be those that it
 // was fitted to.
 func QualityOf(m Model, samples []Sample) Quality {
-	q := Quality{Samples: len(samples), Least: math.Inf(1), Most: math.Inf(-1)}
-	mean := 0.0
+	q := qualityOf(len(samples), func(i int) (predicted, measured Watts) { return m.At(samples[i].Utilization), samples[i].Watts })
+	q.Least, q.Most = math.Inf(1), math.Inf(-1)
 	for _, s := range samples {
-		mean += float64(s.Watts) / float64(len(samples))
+		q.Least, q.Most = min(q.Least, s.Utilization), max(q.Most, s.Utilization)
+	}
+	return q
+}
+
+// qualityOf has no range of utilisation.
+func qualityOf(n int, at func(i int) (predicted, measured Watts)) Quality {
+	q := Quality{Samples: n}
+	mean := 0.0
+	for i := range n {
+		_, measured := at(i)
+		mean += float64(measured) / float64(n)
 	}
 	var left, all float64
-	for _, s := range samples {
-		off := float64(m.At(s.Utilization) - s.Watts)
-		q.MeanError += math.Abs(off) / float64(s.Watts) / float64(len(samples))
-		left += off * off
-		all += (float64(s.Watts) - mean) * (float64(s.Watts) - mean)
-		q.Least, q.Most = min(q.Least, s.Utilization), max(q.Most, s.Utilization)
+	for i := range n {
+		predicted, measured := at(i)
+		off, from := float64(predicted-measured), float64(measured)-mean
+		q.MeanError += math.Abs(off) / float64(measured) / float64(n)
+		left, all = left+off*off, all+from*from
 	}
 	if all > 0 {
 		q.RSquared = 1 - left/all

@@ -10,9 +10,11 @@ package tarifffile
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,7 +67,12 @@ func (f *File) Read() error {
 	}
 	c := &content{}
 	if f.last = text; err == nil {
-		c.tariff, err = tariff.Read(bytes.NewReader(text), f.unit.Column())
+		if c.tariff, err = tariff.Read(bytes.NewReader(text), f.unit.Column()); err != nil {
+			err = invalid{err}
+		}
+	}
+	if about := (*os.PathError)(nil); errors.As(err, &about) {
+		err = about.Err // the path is named below
 	}
 	if err != nil {
 		c.err = fmt.Errorf("read tariff %s: %w", f.path, err)
@@ -73,6 +80,15 @@ func (f *File) Read() error {
 	f.now.Store(c)
 	return c.err
 }
+
+// invalid is an error about what is in a file.
+type invalid struct{ error }
+
+// Is makes it an [errInvalid].
+func (invalid) Is(target error) bool { return target == errInvalid }
+
+// Unwrap returns what is wrong.
+func (e invalid) Unwrap() error { return e.error }
 
 // text returns the whole file; nil with the error.
 func (f *File) text() ([]byte, error) {
@@ -114,6 +130,41 @@ type Status struct {
 	Priced, Without int
 	// Err is why nothing could be read.
 	Err error
+}
+
+// Reasons of Events about a tariff. There are several for one that is of no use, since Events that
+// differ in their text alone become one for some minutes, with the text of the first.
+const (
+	ReasonUnreadable = "TariffUnreadable" // there is no such file, or it is too long
+	ReasonInvalid    = "TariffInvalid"    // it is no tariff
+	ReasonExpired    = "TariffExpired"
+	ReasonUsable     = "TariffUsable"
+)
+
+// errInvalid is in the chain of an error about what is in a file.
+var errInvalid = errors.New("no tariff")
+
+// mostTrouble keeps the note of an Event below the 1,024 bytes that the API server takes:
+// a message may quote a cell of any length.
+const mostTrouble = 800
+
+// Trouble returns why the tariff is of no use, as the reason and part of the note of an Event:
+// it could not be read, is none, or no zone has a price now. Both are empty for one that is of use.
+func (s Status) Trouble() (reason, why string) {
+	switch {
+	case s.Err != nil:
+		why = s.Err.Error()
+		if len(why) > mostTrouble {
+			why = strings.ToValidUTF8(why[:mostTrouble], "") + " ..."
+		}
+		if errors.Is(s.Err, errInvalid) {
+			return ReasonInvalid, why
+		}
+		return ReasonUnreadable, why
+	case s.Priced == 0:
+		return ReasonExpired, "no zone has a price: all values have expired, or are to come"
+	}
+	return "", ""
 }
 
 // Status returns what the tariff is good for at a time.

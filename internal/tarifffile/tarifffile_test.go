@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/utils/clock"
 
@@ -147,6 +148,42 @@ func remove(t *testing.T, path string) {
 	t.Helper()
 	if err := os.RemoveAll(path); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestTroubleFitsIntoAnEvent: the API server refuses longer ones, and the file may be full of
+// anything.
+func TestTroubleFitsIntoAnEvent(t *testing.T) {
+	tests := []struct {
+		name, text, reason, says string
+	}{
+		{"sound", sound, "", ""},
+		{"not there", "", ReasonUnreadable, "carbon.csv: no such file"},
+		{"too long", strings.Repeat("x", MaxBytes+1), ReasonUnreadable, "over 8388608 bytes"},
+		{"expired", "time,grams_per_kwh\n2025-01-01T10:00:00Z,600\n", ReasonExpired, "expired"},
+		{"no number", sound + "2026-01-01T13:00:00Z,north,cheap\n", ReasonInvalid, "line 4"},
+		{"a cell without end", sound + "2026-01-01T13:00:00Z,north," + strings.Repeat("\u20ac", 5000) + "\n", ReasonInvalid, "line 4"},
+		{"one that is cut within a letter", sound + "2026-01-01T13:00:00Z,north,x" + strings.Repeat("\u20ac", 5000) + "\n", ReasonInvalid, "line 4"},
+		{"or a byte later", sound + "2026-01-01T13:00:00Z,north,xx" + strings.Repeat("\u20ac", 5000) + "\n", ReasonInvalid, "line 4"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			f, path := inFile(t, tc.text)
+			if tc.text == "" {
+				remove(t, path)
+			}
+			_ = f.Read() // the status says so
+			reason, why := f.Status(noon).Trouble()
+			if reason != tc.reason || !strings.Contains(why, tc.says) || (tc.reason == "") != (why == "") {
+				t.Errorf("%s: %q, want %s that says %q", reason, why, tc.reason, tc.says)
+			}
+			if why != "" && tc.reason != ReasonExpired && strings.Count(why, path) != 1 {
+				t.Errorf("%q, want the path once", why)
+			}
+			if len(why) > 900 || !utf8.ValidString(why) {
+				t.Errorf("%d bytes: %q", len(why), why)
+			}
+		})
 	}
 }
 

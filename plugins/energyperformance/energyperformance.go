@@ -40,7 +40,12 @@ type Plugin struct {
 	weight     float64
 	idleCounts bool
 	prices     score.Prices // nil where joules count the same everywhere
-	kinds      kinds
+	// reading says whether the profiles have been read, or why they cannot be; nil where nobody
+	// reads them.
+	reading func() (why string, done bool)
+	// What follows belongs to the scheduling cycles of one profile, which follow each other.
+	kinds kinds
+	blind bool // nothing is known of any machine, and that has been said
 }
 
 var (
@@ -69,13 +74,14 @@ func New(clk clock.PassiveClock, machines Machines) func(context.Context, runtim
 			idleCounts: args.IdlePower == configv1.IdlePowerCount,
 		}
 		if args.Tariff != nil {
-			p.CountBy(followTariff(ctx, args.Tariff, clk))
+			p.CountBy(followTariff(ctx, args.Tariff, clk, handle.EventRecorder))
 		}
 		if machines == nil {
-			var err error
-			if p.machines, err = watched(ctx, handle); err != nil {
+			w, err := watched(ctx, handle, beginning)
+			if err != nil {
 				return nil, fmt.Errorf("%s: %w", Name, err)
 			}
+			p.machines, p.reading = w, w.reading
 		}
 		return p, nil
 	}
@@ -102,6 +108,7 @@ const stateKey fwk.StateKey = "supercargo.dev/scores/" + Name
 func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.Pod, infos []fwk.NodeInfo) *fwk.Status {
 	machines := p.machines.Machines()
 	if len(machines) == 0 {
+		p.notKnown()
 		return fwk.NewStatus(fwk.Skip)
 	}
 	present := p.kinds.learn(infos)
@@ -119,8 +126,10 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 		}
 	}
 	if !known {
+		p.notKnown()
 		return fwk.NewStatus(fwk.Skip)
 	}
+	p.someKnown()
 	if p.prices != nil {
 		countPriced(options)
 	}

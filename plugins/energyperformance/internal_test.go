@@ -123,9 +123,10 @@ func TestWhatATariffIsGoodForIsSaidWhenItChanges(t *testing.T) {
 		log := funcr.New(func(_, args string) { lines <- args }, funcr.Options{})
 		path, begin := filepath.Join(t.TempDir(), "prices.csv"), time.Now()
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), log))
+		recorder := events.NewFakeRecorder(10)
 		prices := followTariff(ctx, &configv1.EnergyTariff{
 			File: path, Unit: configv1.EnergyDollars, RefreshInterval: metav1.Duration{Duration: time.Minute}, MaxAge: metav1.Duration{Duration: 90 * time.Minute},
-		}, clock.RealClock{})
+		}, clock.RealClock{}, func() events.EventRecorder { return recorder })
 		said := func(want string) {
 			t.Helper()
 			if got := <-lines; !strings.Contains(got, want) {
@@ -133,6 +134,22 @@ func TestWhatATariffIsGoodForIsSaidWhenItChanges(t *testing.T) {
 			}
 		}
 		said("no such file")
+		if len(recorder.Events) != 0 {
+			t.Errorf("%q is told while the plugin is made, when nobody takes Events", <-recorder.Events)
+		}
+		told := func(want string) {
+			t.Helper()
+			synctest.Wait()
+			var all []string
+			for len(recorder.Events) > 0 {
+				all = append(all, <-recorder.Events)
+			}
+			if len(all) != 1 || !strings.Contains(all[0], want) || !strings.Contains(all[0], path) {
+				t.Errorf("%q is told, want %q and the file, once", all, want)
+			}
+		}
+		time.Sleep(10 * time.Minute) // ten looks at what is not there
+		told("Warning TariffUnreadable")
 		write := func(text string) {
 			t.Helper()
 			if err := os.WriteFile(path, []byte("time,zone,dollars_per_kwh\n"+text), 0o600); err != nil {
@@ -144,8 +161,9 @@ func TestWhatATariffIsGoodForIsSaidWhenItChanges(t *testing.T) {
 		}
 		write(row("a", 0) + row("b", time.Hour))
 		said("some zones have no price")
-		if got := prices.At("a", time.Now()); got.PerKWh != 0.25 || time.Since(begin) != time.Minute {
-			t.Errorf("%+v after %v, want 0.25 after a minute", got, time.Since(begin))
+		told("Normal TariffUsable")
+		if got := prices.At("a", time.Now()); got.PerKWh != 0.25 || time.Since(begin) != 11*time.Minute {
+			t.Errorf("%+v after %v, want 0.25 a minute after it was written", got, time.Since(begin))
 		}
 		said("all zones have a price")
 		if since := time.Since(begin); since != time.Hour {
@@ -156,8 +174,10 @@ func TestWhatATariffIsGoodForIsSaidWhenItChanges(t *testing.T) {
 		if since := time.Since(begin); since != 151*time.Minute || prices.At("b", time.Now()).Known {
 			t.Errorf("it is said after %v, want after an hour and 90 min", since)
 		}
+		told("Warning TariffExpired")
 		write("x")
 		said("line 2")
+		told("Warning TariffInvalid")
 		cancel()
 		synctest.Wait()
 		if len(lines) != 0 {

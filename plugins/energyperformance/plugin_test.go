@@ -168,7 +168,8 @@ func TestWakingAMachineCosts(t *testing.T) {
 }
 
 // TestNoPodIsStuck: whatever is known or not, all pods are placed, and those that the
-// plugin knows nothing about go where they would go without it.
+// plugin knows nothing about go where they would go without it. Where nothing is known of any
+// machine one Event says so, however many pods there are.
 func TestNoPodIsStuck(t *testing.T) {
 	odd := machine(1000, 50, 60)
 	odd.Profile.Energy.Quality.Spread = 3
@@ -180,18 +181,20 @@ func TestNoPodIsStuck(t *testing.T) {
 		name     string
 		machines energyperformance.Machines
 		types    []string
+		says     string // the Event, if any
 	}{
-		{"no profiles", known{}, []string{"arm", "xeon"}},
-		{"no API server to read them from", nil, []string{"arm", "xeon"}},
-		{"nodes without a type", fastAndFrugal, []string{"", ""}},
-		{"types that nobody knows", fastAndFrugal, []string{"sparc", "power"}},
-		{"one type only", fastAndFrugal, []string{"arm", "arm"}},
-		{"one known, one not", fastAndFrugal, []string{"sparc", "arm"}},
-		{"models that are not to be trusted", known{"arm": odd, "xeon": odd}, []string{"arm", "xeon"}},
-		{"no power is stated", known{"arm": machine(400, 200, 0), "xeon": machine(1000, 50, 0)}, []string{"arm", "xeon"}},
-		{"coefficients that are no numbers", known{"arm": nan, "xeon": nan}, []string{"arm", "xeon"}},
-		{"and beside sound ones", known{"arm": nan, "xeon": machine(1000, 50, 60)}, []string{"arm", "xeon"}},
-		{"models that are old", known{"arm": ancient, "xeon": ancient}, []string{"arm", "xeon"}},
+		{"no profiles", known{}, []string{"arm", "xeon"}, "no MachineProfile has models"},
+		{"no API server to read them from", nil, []string{"arm", "xeon"}, "no API server"},
+		{"nodes without a type", fastAndFrugal, []string{"", ""}, "about nodes that name no machine type: all"},
+		{"types that nobody knows", fastAndFrugal, []string{"sparc", "power"}, `machine type "power", machine type "sparc": all`},
+		{"more of them than fit into an Event", fastAndFrugal, strings.Split("abcdefgh", ""), `machine type "e", 3 more: all`},
+		{"one type only", fastAndFrugal, []string{"arm", "arm"}, ""},
+		{"one known, one not", fastAndFrugal, []string{"sparc", "arm"}, ""},
+		{"models that are not to be trusted", known{"arm": odd, "xeon": odd}, []string{"arm", "xeon"}, ""},
+		{"no power is stated", known{"arm": machine(400, 200, 0), "xeon": machine(1000, 50, 0)}, []string{"arm", "xeon"}, ""},
+		{"coefficients that are no numbers", known{"arm": nan, "xeon": nan}, []string{"arm", "xeon"}, ""},
+		{"and beside sound ones", known{"arm": nan, "xeon": machine(1000, 50, 60)}, []string{"arm", "xeon"}, ""},
+		{"models that are old", known{"arm": ancient, "xeon": ancient}, []string{"arm", "xeon"}, ""},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -204,6 +207,17 @@ func TestNoPodIsStuck(t *testing.T) {
 				if _, a := s.Place(pod); a.Err != nil {
 					t.Errorf("pod %d of 10: %v", i, a.Err)
 				}
+			}
+			if tc.says != "" {
+				if len(s.Events) == 0 {
+					t.Fatal("nothing is said")
+				}
+				if e := <-s.Events; !strings.Contains(e, "Warning MachinesUnknown") || !strings.Contains(e, tc.says) {
+					t.Errorf("event %q, want one that says %q", e, tc.says)
+				}
+			}
+			if len(s.Events) != 0 {
+				t.Errorf("%q is said besides", <-s.Events)
 			}
 		})
 	}

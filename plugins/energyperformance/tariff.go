@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -12,6 +14,7 @@ import (
 	configv1 "supercargo.dev/supercargo/api/config/v1"
 	"supercargo.dev/supercargo/internal/energy/score"
 	"supercargo.dev/supercargo/internal/energy/tariff"
+	"supercargo.dev/supercargo/internal/self"
 	"supercargo.dev/supercargo/internal/tarifffile"
 )
 
@@ -54,43 +57,66 @@ func countPriced(options []score.Option) {
 
 // followTariff reads the tariff and follows it until ctx ends. Scheduling never waits for
 // it: whatever is wrong with it, no price is known then.
-func followTariff(ctx context.Context, args *configv1.EnergyTariff, clk clock.PassiveClock) *tarifffile.File {
+func followTariff(ctx context.Context, args *configv1.EnergyTariff, clk clock.PassiveClock, recorder func() events.EventRecorder) *tarifffile.File {
 	registerOnce.Do(func() { legacyregistry.MustRegister(pricedPods, tariffZones) })
 	f := tarifffile.New(args.File, tariff.Unit(args.Unit), args.MaxAge.Duration)
-	n := &tariffNotes{log: klog.FromContext(ctx).WithValues("plugin", Name, "file", args.File), file: args.File}
+	n := &tariffNotes{log: klog.FromContext(ctx).WithValues("plugin", Name, "file", args.File), file: args.File, recorder: recorder}
 	_ = f.Read() // the status says so
 	n.note(f.Status(clk.Now()))
-	go f.Run(ctx, args.RefreshInterval.Duration, clock.RealClock{}, n.note)
+	go f.Run(ctx, args.RefreshInterval.Duration, clock.RealClock{}, func(s tarifffile.Status) {
+		n.note(s)
+		// Not before the first look after the start: nobody takes Events while plugins are made.
+		n.tell(s)
+	})
 	return f
 }
 
-// tariffNotes say what a tariff is good for, in the log when that changes.
+// tariffNotes say what a tariff is good for, in the log and by Events when that changes.
 type tariffNotes struct {
-	log  klog.Logger
-	file string
-	last string
+	log      klog.Logger
+	file     string
+	recorder func() events.EventRecorder
+	last     string
+	told     string // why the tariff is of no use, by the last Event
 }
 
 func (n *tariffNotes) note(s tarifffile.Status) {
 	tariffZones.WithLabelValues(n.file, "Priced").Set(float64(s.Priced))
 	tariffZones.WithLabelValues(n.file, "Without").Set(float64(s.Without))
-	is := "all zones have a price"
+	_, is := s.Trouble()
+	useless := is != ""
 	switch {
-	case s.Err != nil:
-		is = s.Err.Error()
-	case s.Priced == 0:
-		is = "no zone has a price: all values have expired, or are to come"
+	case useless:
 	case s.Without > 0:
 		is = "some zones have no price: their values have expired, or are to come"
+	default:
+		is = "all zones have a price"
 	}
 	if is == n.last {
 		return
 	}
 	n.last = is
 	switch {
-	case s.Err != nil || s.Priced == 0:
+	case useless:
 		n.log.Info("The tariff is of no use, so joules count the same everywhere until it is", "reason", is)
 	default:
 		n.log.Info("Joules count by the tariff", "zones", s.Priced, "zonesWithout", s.Without, "note", is)
 	}
+}
+
+// tell makes an Event on what the scheduler is, its pod, when the tariff has become of no use,
+// for another reason, or of use again. The file is mounted there, and whatever kept it from being
+// mounted is told there too.
+func (n *tariffNotes) tell(s tarifffile.Status) {
+	reason, why := s.Trouble()
+	if why == n.told {
+		return
+	}
+	n.told = why
+	if why == "" {
+		n.recorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, tarifffile.ReasonUsable, "Scheduling", "joules count by the tariff %s again", n.file)
+		return
+	}
+	n.recorder().Eventf(self.Object(), nil, corev1.EventTypeWarning, reason, "Scheduling",
+		"the tariff %s is of no use, so joules count the same everywhere until it is: %s", n.file, why)
 }

@@ -3,8 +3,11 @@ package energyperformance
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,20 +32,35 @@ const resource = "machineprofiles"
 type watcher struct {
 	handle fwk.Handle
 	set    atomic.Pointer[profile.Set]
-	told   sync.Once // that the profiles cannot be read
+	synced func() bool            // all profiles have been taken over; nil without an API server
+	unread atomic.Pointer[string] // why the profiles cannot be read
+	told   sync.Once              // that they cannot be read
 
 	mu   sync.Mutex
 	book profile.Book
+	// early are the faults of profiles that were there at the start, by the profile's name, until
+	// Events of them may be made; nil from then on.
+	early map[string]fault
 }
+
+// fault is what is wrong with a profile.
+type fault struct {
+	about *v1alpha1.MachineProfile
+	err   error
+}
+
+// beginning is for how long no Event is made about what is found: nobody takes any before the
+// scheduler has made all its plugins, and they would be lost. It is far longer than that takes.
+const beginning = 5 * time.Second
 
 // watchers holds one watcher for each client configuration, which the profiles of one
 // scheduler share.
 var watchers sync.Map // *rest.Config -> *watcher
 
-// watched returns the watcher of a scheduler and starts it. It ends with the context. A
-// scheduler without API server knows no machines.
-func watched(ctx context.Context, handle fwk.Handle) (*watcher, error) {
-	w := &watcher{handle: handle}
+// watched returns the watcher of a scheduler and starts it. It ends with the context, and makes no
+// Events before so much time has passed. A scheduler without API server knows no machines.
+func watched(ctx context.Context, handle fwk.Handle, beginning time.Duration) (*watcher, error) {
+	w := &watcher{handle: handle, early: map[string]fault{}}
 	w.set.Store(&profile.Set{})
 	config := handle.KubeConfig()
 	if config == nil {
@@ -57,15 +75,15 @@ func watched(ctx context.Context, handle fwk.Handle) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w, w.follow(ctx, cache.NewListWatchFromClient(client, resource, metav1.NamespaceNone, fields.Everything()))
+	return w, w.follow(ctx, beginning, cache.NewListWatchFromClient(client, resource, metav1.NamespaceNone, fields.Everything()))
 }
 
 // follow starts to read profiles.
-func (w *watcher) follow(ctx context.Context, source cache.ListerWatcher) error {
+func (w *watcher) follow(ctx context.Context, beginning time.Duration, source cache.ListerWatcher) error {
 	informer := cache.NewSharedIndexInformer(source, &v1alpha1.MachineProfile{}, 0, cache.Indexers{})
 	// It fails only for an informer that runs already.
 	utilruntime.Must(informer.SetWatchErrorHandlerWithContext(w.note))
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handling, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { w.put(obj.(*v1alpha1.MachineProfile)) },
 		UpdateFunc: func(old, obj any) {
 			if before, now := old.(*v1alpha1.MachineProfile), obj.(*v1alpha1.MachineProfile); before.ResourceVersion != now.ResourceVersion {
@@ -80,11 +98,33 @@ func (w *watcher) follow(ctx context.Context, source cache.ListerWatcher) error 
 				w.drop(o.Name)
 			}
 		},
-	}); err != nil {
+	})
+	if err != nil {
 		return fmt.Errorf("follow machine profiles: %w", err)
 	}
+	w.synced = handling.HasSynced
+	time.AfterFunc(beginning, func() {
+		if ctx.Err() == nil {
+			w.begin()
+		}
+	})
 	go informer.RunWithContext(ctx)
 	return nil
+}
+
+// reading says why the profiles cannot be read, and false as long as neither they nor that are
+// known.
+func (w *watcher) reading() (why string, done bool) {
+	if w.synced == nil {
+		return "there is no API server to read MachineProfiles from", true
+	}
+	if w.synced() {
+		return "", true
+	}
+	if unread := w.unread.Load(); unread != nil {
+		return *unread, true
+	}
+	return "", false
 }
 
 // Machines returns what is known now.
@@ -97,20 +137,40 @@ func (w *watcher) put(o *v1alpha1.MachineProfile) {
 	err := w.book.Put(o)
 	set := w.book.Set()
 	w.set.Store(&set)
-	w.mu.Unlock()
-	if err == nil {
-		return
+	wait := w.early != nil
+	delete(w.early, o.Name)
+	if wait && err != nil {
+		w.early[o.Name] = fault{o, err}
 	}
-	about := o.DeepCopy()
+	w.mu.Unlock()
+	if err != nil && !wait {
+		w.tell(fault{o, err})
+	}
+}
+
+// begin tells what has been wrong from the start, and still is.
+func (w *watcher) begin() {
+	w.mu.Lock()
+	early := w.early
+	w.early = nil
+	w.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(early)) {
+		w.tell(early[name])
+	}
+}
+
+func (w *watcher) tell(f fault) {
+	about := f.about.DeepCopy()
 	about.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("MachineProfile")) // a list leaves it out
 	w.handle.EventRecorder().Eventf(about, nil, corev1.EventTypeWarning, "InvalidMachineProfile", "Scheduling",
-		"%v; the profile is not used, and without another one nodes of machine type %q score neutral", err, o.Spec.MachineType)
+		"%v; the profile is not used, and without another one nodes of machine type %q score neutral", f.err, about.Spec.MachineType)
 }
 
 func (w *watcher) drop(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.book.Drop(name)
+	delete(w.early, name)
 	set := w.book.Set()
 	w.set.Store(&set)
 }
@@ -128,6 +188,8 @@ func (w *watcher) note(ctx context.Context, r *cache.Reflector, err error) {
 		cache.DefaultWatchErrorHandler(ctx, r, err)
 		return
 	}
+	why := "MachineProfiles cannot be read: " + advice
+	w.unread.Store(&why)
 	w.told.Do(func() {
 		klog.FromContext(ctx).Info("Machine profiles cannot be read, so all nodes score neutral until they can", "plugin", Name, "err", err, "advice", advice)
 	})

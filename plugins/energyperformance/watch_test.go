@@ -3,6 +3,7 @@ package energyperformance
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,8 +12,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -23,6 +26,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/internal/self"
 	"supercargo.dev/supercargo/test/fixtures"
 )
 
@@ -95,7 +99,7 @@ func start(t *testing.T, status int, profiles ...v1alpha1.MachineProfile) (*serv
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel) // before the server closes, which waits for watches to end
 	recorder := events.NewFakeRecorder(10)
-	w, err := watched(ctx, connected{handle{recorder: recorder}, &rest.Config{Host: serving.URL}})
+	w, err := watched(ctx, connected{handle{recorder: recorder}, &rest.Config{Host: serving.URL}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,6 +168,36 @@ func TestProfilesAreFollowed(t *testing.T) {
 	eventually(t, w, "the profile to go", func(m profile.Set) bool { return len(m) == 0 })
 }
 
+// TestWhatWasWrongFromTheStartIsToldOnceEventsAreTaken: not before, and not what has been repaired
+// or is gone by then.
+func TestWhatWasWrongFromTheStartIsToldOnceEventsAreTaken(t *testing.T) {
+	told := &recorder{}
+	w := &watcher{handle: recording{told: told}, early: map[string]fault{}}
+	spoilt := func(name string) *v1alpha1.MachineProfile {
+		o := read(t, func(o *v1alpha1.MachineProfile) {
+			o.Name, o.Spec.MachineType, o.Spec.Models.Energy.Terms[0].Coefficient = name, name, "NaN"
+		})
+		return &o
+	}
+	for _, name := range []string{"c", "b", "repaired", "gone"} {
+		w.put(spoilt(name))
+	}
+	repaired := read(t, func(o *v1alpha1.MachineProfile) { o.Name = "repaired" })
+	w.put(&repaired)
+	w.drop("gone")
+	if len(told.all) != 0 {
+		t.Errorf("%q is told when nobody hears it", told.all)
+	}
+	w.begin()
+	if len(told.all) != 2 || !strings.HasPrefix(told.all[0], "MachineProfile b Warning InvalidMachineProfile") || !strings.HasPrefix(told.all[1], "MachineProfile c ") {
+		t.Errorf("%q is told, want what is wrong with b and c", told.all)
+	}
+	w.put(spoilt("late"))
+	if len(told.all) != 3 {
+		t.Errorf("%q is told, want a fault of later told at once", told.all)
+	}
+}
+
 // TestAKindThatIsNotInstalledIsNoFault: nothing is known until it is, and then at once, but
 // for the patience of the client.
 func TestAKindThatIsNotInstalledIsNoFault(t *testing.T) {
@@ -184,11 +218,11 @@ func TestProfilesOfOneSchedulerShareAWatch(t *testing.T) {
 	config := &rest.Config{Host: "http://127.0.0.1:1"}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	a, err := watched(ctx, connected{config: config})
+	a, err := watched(ctx, connected{config: config}, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := watched(ctx, connected{config: config}); err != nil || a != b {
+	if b, err := watched(ctx, connected{config: config}, time.Hour); err != nil || a != b {
 		t.Errorf("two profiles have two watches (%v)", err)
 	}
 }
@@ -204,6 +238,7 @@ func TestAnEditedProfileIsToldAndItsNodesAreNeutral(t *testing.T) {
 	for field, edit := range map[string]func(*v1alpha1.MachineProfile){
 		"spec.models.energy.terms[0]":               func(o *v1alpha1.MachineProfile) { o.Spec.Models.Energy.Terms[0].Coefficient = "NaN" },
 		"spec.models.runtime.terms[0]":              func(o *v1alpha1.MachineProfile) { o.Spec.Models.Runtime.Terms[0].Coefficient = "-Inf" },
+		"spec.models.energy.":                       func(o *v1alpha1.MachineProfile) { o.Spec.Models.Energy = v1alpha1.MachineModel{} }, // only runtime is known
 		"spec.models.energy.terms:":                 func(o *v1alpha1.MachineProfile) { o.Spec.Models.Energy.Terms = nil },
 		"spec.models.energy.range: CPU":             func(o *v1alpha1.MachineProfile) { o.Spec.Models.Energy.CPU.Least = apiresource.MustParse("500") },
 		"spec.models.runtime.range: value":          func(o *v1alpha1.MachineProfile) { o.Spec.Models.Runtime.Value = v1alpha1.ModelRange{} },
@@ -246,3 +281,114 @@ func TestAnEditedProfileIsToldAndItsNodesAreNeutral(t *testing.T) {
 		})
 	}
 }
+
+// idleOf returns nodes of a machine type, as the scheduler's cache has them.
+func idleOf(machineType string, names ...string) (infos []fwk.NodeInfo) {
+	for _, name := range names {
+		info := framework.NewNodeInfo()
+		info.SetNode(fixtures.Node(name, 8000, 32<<30, typed(machineType)))
+		infos = append(infos, info)
+	}
+	return infos
+}
+
+// TestWithoutMetersNodesAreNeutral: where no meter told anything, profiles have no models, or
+// none of energy, or there are none at all. Nodes then score alike, one Event on what the
+// scheduler is says why, however many pods there are, and another that it is over.
+func TestWithoutMetersNodesAreNeutral(t *testing.T) {
+	bare := func(o *v1alpha1.MachineProfile) { o.Spec.Models = nil } // as the descheduler leaves it that has learned nothing
+	timed := func(o *v1alpha1.MachineProfile) { o.Spec.Models.Energy = v1alpha1.MachineModel{} }
+	other := func(o *v1alpha1.MachineProfile) { o.Spec.MachineType = "sparc" }
+	tests := []struct {
+		name     string
+		status   int
+		profiles []v1alpha1.MachineProfile
+		says     string
+	}{
+		{"no profile", 0, nil, "no MachineProfile has models"},
+		{"nothing was learned", 0, []v1alpha1.MachineProfile{read(t, bare)}, "no MachineProfile has models"},
+		{"only runtime was learned", 0, []v1alpha1.MachineProfile{read(t, timed)}, "no MachineProfile has models"},
+		{"other machines", 0, []v1alpha1.MachineProfile{read(t, other)}, `machine type "xeon-8"`},
+		{"the kind is not installed", http.StatusNotFound, nil, "install the CustomResourceDefinition"},
+		{"profiles may not be read", http.StatusForbidden, nil, "allow the scheduler"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Setenv(self.EnvName, "scheduler-1")
+			t.Setenv(self.EnvNamespace, "kube-system")
+			s, w, _ := start(t, tc.status, tc.profiles...)
+			told := &recorder{}
+			p := plugin(nil)
+			p.handle, p.machines, p.reading = recording{told: told}, w, w.reading
+			eventually(t, w, "an answer about the profiles", func(profile.Set) bool {
+				_, done := w.reading()
+				return done
+			})
+			infos, pod := idleOf("xeon-8", "a", "b"), fixtures.Pod("p", 500, 2<<30)
+			for range 3 {
+				if status := p.PreScore(t.Context(), framework.NewCycleState(), pod, infos); !status.IsSkip() {
+					t.Fatalf("%v, want no scores", status)
+				}
+			}
+			if len(told.all) != 1 || !strings.Contains(told.all[0], "Pod kube-system/scheduler-1 Warning MachinesUnknown") || !strings.Contains(told.all[0], tc.says) {
+				t.Errorf("%q is told, want once and about the scheduler's pod that %q", told.all, tc.says)
+			}
+
+			sound := read(t, func(o *v1alpha1.MachineProfile) { o.Name, o.ResourceVersion = "xeon", "9" })
+			if tc.status == 0 {
+				s.changes <- watch.Event{Type: watch.Added, Object: &sound}
+			} else {
+				s.answer(0, sound)
+			}
+			eventually(t, w, "a sound profile", func(m profile.Set) bool { return m["xeon-8"] != nil })
+			for range 3 {
+				if status := p.PreScore(t.Context(), framework.NewCycleState(), pod, infos); !status.IsSuccess() {
+					t.Fatalf("%v, want scores", status)
+				}
+			}
+			if len(told.all) != 2 || !strings.Contains(told.all[1], "Normal MachinesKnown") {
+				t.Errorf("%q is told, want that machines are known again, once", told.all)
+			}
+		})
+	}
+}
+
+// TestNothingIsSaidOfWhatMayYetBeKnown: before the profiles have been read, and of nodes that
+// are unknown beside others that are not.
+func TestNothingIsSaidOfWhatMayYetBeKnown(t *testing.T) {
+	told := &recorder{}
+	p := plugin(profile.Set{"xeon": model(1, 1)})
+	p.handle = recording{told: told}
+	unknown, pod := idleOf("sparc", "a", "b"), fixtures.Pod("p", 1, 1)
+	place := func(infos []fwk.NodeInfo) { p.PreScore(t.Context(), framework.NewCycleState(), pod, infos) }
+	p.reading = func() (string, bool) { return "", false }
+	place(unknown)
+	p.reading = func() (string, bool) { return "", true }
+	place(append(idleOf("xeon", "c"), unknown...))
+	place(unknown) // all that this pod can run on
+	if len(told.all) != 0 {
+		t.Errorf("%q is told", told.all)
+	}
+}
+
+// recorder keeps Events with what they are about.
+type recorder struct{ all []string }
+
+func (r *recorder) Eventf(about, _ apiruntime.Object, kind, reason, _, note string, args ...any) {
+	name := ""
+	switch o := about.(type) {
+	case *corev1.ObjectReference:
+		name = fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name)
+	case *v1alpha1.MachineProfile:
+		name = o.Kind + " " + o.Name
+	}
+	r.all = append(r.all, fmt.Sprintf("%s %s %s %s", name, kind, reason, fmt.Sprintf(note, args...)))
+}
+
+// recording is a framework that has such a recorder.
+type recording struct {
+	fwk.Handle
+	told *recorder
+}
+
+func (r recording) EventRecorder() events.EventRecorder { return r.told }

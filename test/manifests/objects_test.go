@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -23,11 +24,13 @@ import (
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+	sigsyaml "sigs.k8s.io/yaml"
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent/app"
 	"supercargo.dev/supercargo/internal/powerquery"
+	"supercargo.dev/supercargo/internal/self"
 )
 
 // objects decodes the documents of a file as strictly as the API server does
@@ -132,6 +135,42 @@ func TestDeploymentsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestProgramsAreToldWhichPodsTheyAre: Events about what concerns them alone are on these.
+func TestProgramsAreToldWhichPodsTheyAre(t *testing.T) {
+	want := map[string]string{self.EnvName: "metadata.name", self.EnvNamespace: "metadata.namespace", self.EnvUID: "metadata.uid"}
+	told := func(file string, env []corev1.EnvVar) {
+		got := map[string]string{}
+		for _, e := range env {
+			if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
+				got[e.Name] = e.ValueFrom.FieldRef.FieldPath
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", file, got, want)
+		}
+	}
+	for _, file := range []string{"../../manifests/scheduler/second/deployment.yaml", "../../manifests/descheduler/deployment.yaml"} {
+		deployment, ok := objects(t, file)[0].(*appsv1.Deployment)
+		if !ok {
+			t.Fatalf("%s holds no Deployment", file)
+		}
+		told(file, deployment.Spec.Template.Spec.Containers[0].Env)
+	}
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../manifests/scheduler/replace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var static corev1.Pod
+	text, err := built.Resources()[0].AsYAML()
+	if err == nil {
+		err = sigsyaml.UnmarshalStrict(text, &static)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	told("../../manifests/scheduler/replace", static.Spec.Containers[0].Env)
 }
 
 // TestProgramsMayWriteNoMoreThanTheirPagesSay holds their rights to what

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"strings"
 
 	"supercargo.dev/supercargo/internal/energy"
@@ -89,6 +90,14 @@ func (r Report) line(names []string, c Cost) pageLine {
 	return l
 }
 
+// rounded is an amount to the hundredth, or as the tables have it if it is less than that.
+func rounded(v float64) string {
+	if v != 0 && math.Abs(v) < 0.01 {
+		return figure(v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
 // lead says in a sentence what came out.
 func (r Report) lead() string {
 	all := r.Total.Total()
@@ -97,10 +106,10 @@ func (r Report) lead() string {
 	}
 	parts := []string{fmt.Sprintf("%s kWh, %.0f %% of it measured", kWh(all.Joules), 100*float64(r.Total.Measured.Joules/all.Joules))}
 	if r.HasPrice {
-		parts = append(parts, fmt.Sprintf("$%.2f", all.Dollars))
+		parts = append(parts, "$"+rounded(all.Dollars))
 	}
 	if r.HasCarbon {
-		parts = append(parts, fmt.Sprintf("%.2f kg of CO2", all.Grams/1e3))
+		parts = append(parts, rounded(all.Grams/1e3)+" kg of CO2")
 	}
 	return fmt.Sprintf("The cluster used %s; %.0f %% of it was idle power, and %.0f %% is charged to no pod.", strings.Join(parts, ", "),
 		100*(1-float64(r.Total.Dynamic/all.Joules)), 100*float64(r.Unallocated.Total().Joules/all.Joules))

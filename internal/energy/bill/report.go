@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -182,18 +183,23 @@ func (r Report) figures(c Cost) []string {
 	}
 	cells := []string{kWh(c.Measured.Joules), kWh(c.Modelled.Joules), load}
 	if r.HasPrice {
-		cells = append(cells, fmt.Sprintf("%.4f", c.Measured.Dollars), fmt.Sprintf("%.4f", c.Modelled.Dollars))
+		cells = append(cells, figure(c.Measured.Dollars), figure(c.Modelled.Dollars))
 	}
 	if r.HasCarbon {
-		cells = append(cells, fmt.Sprintf("%.4f", c.Measured.Grams/1e3), fmt.Sprintf("%.4f", c.Modelled.Grams/1e3))
+		cells = append(cells, figure(c.Measured.Grams/1e3), figure(c.Modelled.Grams/1e3))
 	}
 	return cells
 }
 
 // kWh shows what a node uses in a second and what a cluster does in a year.
-func kWh(j energy.Joules) string {
-	v := float64(j) / joulesPerKilowattHour
-	if v != 0 && v < 0.1 {
+func kWh(j energy.Joules) string { return digits(float64(j)/joulesPerKilowattHour, 0.1) }
+
+// figure shows what that costs, or emits.
+func figure(v float64) string { return digits(v, 0.01) }
+
+// digits has two more for what is less than few.
+func digits(v, few float64) string {
+	if v != 0 && math.Abs(v) < few {
 		return fmt.Sprintf("%.6f", v)
 	}
 	return fmt.Sprintf("%.4f", v)

@@ -51,6 +51,18 @@ func TestTheReportAsText(t *testing.T) {
 	}
 }
 
+// TestSmallAmountsAreNotNothing: of a cluster that has run for minutes.
+func TestSmallAmountsAreNotNothing(t *testing.T) {
+	for want, got := range map[string]string{
+		"0.000283": figure(0.0002833), "0.0400": figure(0.04), "0.0000": figure(0), "-0.001000": figure(-0.001), "12.3457": figure(12.34567),
+		"0.060000": kWh(0.06 * 3.6e6), "1.0000": kWh(3.6e6), "0.00": rounded(0), "0.01": rounded(0.0123), "0.001230": rounded(0.00123),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestTheReportAsJSON(t *testing.T) {
 	var out strings.Builder
 	if err := example().WriteJSON(&out); err != nil {

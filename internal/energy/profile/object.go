@@ -2,11 +2,15 @@ package profile
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -122,6 +126,41 @@ func (m *Machine) readPower(p *v1alpha1.MachinePower) error {
 	}
 	return m.Power.Validate()
 }
+
+// PowerObject returns a power model as a MachineProfile holds it: [PowerOf] reads it back with
+// watts to the thousandth, and the points of its curve to the percent of utilisation and power.
+// Points within half a percent of another, or of an end, are left out.
+func PowerObject(m energy.Model) *v1alpha1.MachinePower {
+	milli := func(w energy.Watts) resource.Quantity {
+		return *resource.NewMilliQuantity(thousandths(float64(w)), resource.DecimalSI)
+	}
+	o := &v1alpha1.MachinePower{IdleWatts: milli(m.Idle), FullWatts: milli(m.Full)}
+	last := int32(0)
+	for _, p := range m.Curve.Points() {
+		if at := int32(math.Round(100 * p.Utilization)); at > last && at < 100 {
+			o.Curve = append(o.Curve, v1alpha1.PowerPoint{UtilizationPercent: at, PowerPercent: int32(math.Round(100 * p.Share))})
+			last = at
+		}
+	}
+	return o
+}
+
+// NameOf makes the name of an object from a machine type, such as its MachineProfile's: the type
+// itself, where it is one, else as near to it as can be with a hash. No two types share one.
+func NameOf(machineType string) string {
+	const most = 40 // with what goes before it, for a label
+	if isName.MatchString(machineType) && len(machineType) <= most {
+		return machineType
+	}
+	near := notName.ReplaceAllString(strings.ToLower(machineType), "-")
+	sum := sha256.Sum256([]byte(machineType))
+	return strings.Trim(near[:min(len(near), most)], "-") + "-" + hex.EncodeToString(sum[:4])
+}
+
+var (
+	isName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	notName = regexp.MustCompile(`[^a-z0-9]+`)
+)
 
 func readModel(o v1alpha1.MachineModel) (Model, error) {
 	m := Model{

@@ -11,9 +11,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/energy"
 )
 
 func sample(t *testing.T) *v1alpha1.MachineProfile {
@@ -131,5 +134,63 @@ func TestEditedProfilesAreRefusedByField(t *testing.T) {
 	same.Spec.Models.LearnedAt = &metav1.Time{}
 	if m, err := FromObject(same); err != nil || m.Age(time.Now()) != 0 {
 		t.Errorf("the same hardware: %v", err)
+	}
+}
+
+// TestNamesAreThoseOfObjects: whatever a machine type is called, and no two alike.
+func TestNamesAreThoseOfObjects(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		one := rapid.StringMatching(`[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?`).Draw(t, "type")
+		other := rapid.StringMatching(`[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?`).Draw(t, "other type")
+		name := NameOf(one)
+		if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
+			t.Fatalf("%q: %v", name, errs)
+		}
+		for _, label := range []string{name, "probe-" + name} {
+			if errs := validation.IsValidLabelValue(label); len(errs) > 0 {
+				t.Fatalf("%q: %v", label, errs)
+			}
+		}
+		if one != other && name == NameOf(other) {
+			t.Fatalf("%q and %q are both %q", one, other, name)
+		}
+	})
+}
+
+// TestPowerIsReadBackAsItWasWritten: to the thousandth of a watt, and to the percent of the
+// curve.
+func TestPowerIsReadBackAsItWasWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		idle := rapid.Float64Range(0.01, 1000).Draw(t, "idle")
+		m := energy.Model{Idle: energy.Watts(idle), Full: energy.Watts(idle + rapid.Float64Range(0, 1000).Draw(t, "rise"))}
+		points, share := []energy.Point{{}}, 0.0
+		for tenth := 1; tenth < 10; tenth++ {
+			share = min(1, share+rapid.Float64Range(0, 0.2).Draw(t, "share"))
+			points = append(points, energy.Point{Utilization: float64(tenth) / 10, Share: share})
+		}
+		var err error
+		if m.Curve, err = energy.NewCurve(append(points, energy.Point{Utilization: 1, Share: 1})...); err != nil {
+			t.Fatal(err)
+		}
+		o := &v1alpha1.MachineProfile{Spec: v1alpha1.MachineProfileSpec{MachineType: "t", Power: PowerObject(m)}}
+		back, err := PowerOf(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for u := 0.0; u <= 1; u += 1.0 / 64 {
+			if off := math.Abs(float64(back.At(u) - m.At(u))); !(off <= 0.0011+0.0051*float64(m.Full-m.Idle)) {
+				t.Fatalf("at %v: %v W of %v", u, back.At(u), m.At(u))
+			}
+		}
+	})
+	table, known := energy.BuiltIn().MachineType("m5.large")
+	if !known {
+		t.Fatal("the table has lost a type")
+	}
+	if got := PowerObject(table).Curve; len(got) != 2 || got[0].UtilizationPercent != 10 || got[1].UtilizationPercent != 50 {
+		t.Errorf("%+v, want points at 10 and 50 %%", got)
+	}
+	if got := PowerObject(energy.Model{Idle: 1, Full: 2}).Curve; len(got) != 0 {
+		t.Errorf("a straight line has points %+v", got)
 	}
 }

@@ -50,7 +50,17 @@ profiles:
 
 var sites = kit.NewSites(playground.Options{SchedulerConfig: []byte(configuration)})
 
-func TestMain(m *testing.M) { os.Exit(kit.Main(m, "2", sites)) }
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "supercargo-tariff-")
+	if err != nil {
+		panic(err) // nothing can be tested
+	}
+	defer func() { _ = os.RemoveAll(folder) }() // or whoever empties that of temporary files
+	setBare(folder)
+	return kit.Main(m, "2", sites, bare)
+}
 
 const (
 	home     = "supercargo-system"

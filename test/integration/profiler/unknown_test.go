@@ -1,0 +1,113 @@
+package profiler
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/internal/self"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+// pricedConfiguration has joules count by a tariff, which is looked at every second.
+func pricedConfiguration(tariffFile string) []byte {
+	return []byte(configuration + "  pluginConfig:\n  - name: EnergyPerformance\n    args: {tariff: {file: " + tariffFile + ", unit: Grams, refreshInterval: 1s}}\n")
+}
+
+// TestWithoutMetersPodsRunAndEventsSayWhatIsMissing: there is no profile, since no meter told
+// anything, and no tariff. Pods run all the same, and the object that the scheduler is has one
+// Event for each, and one when each is there.
+func TestWithoutMetersPodsRunAndEventsSayWhatIsMissing(t *testing.T) {
+	s, err := bare.Get()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{T: t, Client: s.Client, site: s}
+	b.make(kit.Namespace(work))
+	b.node("a", "xeon-8")
+	b.node("b", "xeon-8") // of one node alone nothing is asked
+	for i := range 5 {
+		name := fmt.Sprintf("early-%d", i)
+		b.pod(name, "", "100m", nil)
+		b.runs(name)
+	}
+	b.told("MachinesUnknown", corev1.EventTypeWarning, "no MachineProfile has models")
+	b.told("TariffUnreadable", corev1.EventTypeWarning, bareTariff)
+
+	text := "time,zone,grams_per_kwh\n" + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + ",,300\n"
+	if err := os.WriteFile(bareTariff, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.told("TariffUsable", corev1.EventTypeNormal, bareTariff)
+
+	for _, o := range kit.Objects(t, "../../../manifests/samples/machineprofile.yaml") {
+		b.make(o)
+	}
+	pods := 0
+	b.eventually("pods are scored", func() string {
+		name := fmt.Sprintf("late-%d", pods) // the profile may not have come to the scheduler when the first is placed
+		pods++
+		b.pod(name, "", "100m", nil)
+		b.runs(name)
+		if len(b.about("MachinesKnown")) == 0 {
+			return "the scheduler still knows nothing"
+		}
+		return ""
+	})
+	b.told("MachinesKnown", corev1.EventTypeNormal, "energy and runtime")
+	for _, reason := range []string{"MachinesUnknown", "MachinesKnown", "TariffUnreadable", "TariffUsable"} {
+		if found := b.about(reason); len(found) != 1 || found[0].Series != nil {
+			t.Errorf("%d Events %s: %+v, want one, told once", len(found), reason, found)
+		}
+	}
+}
+
+// about returns the Events of a reason about what the scheduler is. It is no pod here.
+func (b *bench) about(reason string) (found []eventsv1.Event) {
+	b.Helper()
+	var list eventsv1.EventList
+	if err := b.List(b.Context(), &list, client.InNamespace("default")); err != nil {
+		b.Fatal(err)
+	}
+	for _, e := range list.Items {
+		if e.Reason == reason && e.Regarding.Kind == self.Object().Kind && e.Regarding.Name == self.Object().Name {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// told waits for an Event that says something.
+func (b *bench) told(reason, kind, says string) {
+	b.Helper()
+	b.eventually("there is an Event "+reason, func() string {
+		found := b.about(reason)
+		if len(found) == 0 {
+			return "none"
+		}
+		if found[0].Type != kind || !strings.Contains(found[0].Note, says) {
+			return fmt.Sprintf("%s %q, want %s that says %q", found[0].Type, found[0].Note, kind, says)
+		}
+		return ""
+	})
+}
+
+// bare is a cluster that knows no machine, with a scheduler whose tariff is to be in bareTariff.
+var (
+	bare       *kit.Sites
+	bareTariff string
+)
+
+// setBare sets them in a folder.
+func setBare(folder string) {
+	bareTariff = filepath.Join(folder, "carbon.csv")
+	bare = kit.NewSites(playground.Options{SchedulerConfig: pricedConfiguration(bareTariff)})
+}
