@@ -22,6 +22,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
+	"supercargo.dev/supercargo/internal/poll"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -80,6 +81,7 @@ func (k *keeper) values(t *testing.T, query string) string {
 func TestWhatAManagerSaysIsCurrentWhileItAnswers(t *testing.T) {
 	m := workqueuetest.Start(t, nil, "", nil)
 	k := keep(t, &Source{Address: m.Address, Timeout: 100 * time.Millisecond})
+	note := poll.Changes(k.say)
 	whole, err := preset.New(preset.WorkQueue, "shop", map[string]string{"manager": "blast"})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +114,7 @@ func TestWhatAManagerSaysIsCurrentWhileItAnswers(t *testing.T) {
 	} {
 		m.Put(map[string]string{"queue_status": step.answer})
 		err := k.Record(t.Context())
-		k.say(err)
+		note(err)
 		if (err == nil) != (step.says == "") || err != nil && !strings.Contains(err.Error(), step.says) {
 			t.Errorf("%s: error %v, want one about %q", step.what, err, step.says)
 		}
