@@ -25,13 +25,17 @@ var (
 // What is asked of the laws. Times that laws have by default are divided by the
 // compression of the series, as the series is; HPA looks every second, since less says
 // nothing about CPU use.
+//
+// That holds for the time to work off a queue too: what lies in the queue has come within
+// one control interval, so that a law orders replicas in proportion to the load only where
+// that time keeps its proportion to the interval. With a longer one it would order too few.
 const (
 	sloFactor   = 1.6             // of the time in which a busy replica serves one request
 	interval    = 4 * time.Second // 250 s
 	hpaLooks    = time.Second     // 15 s
 	hpaTarget   = 80              // percent: what Kubernetes takes if none is given
 	hpaSettles  = 5 * time.Second // 5 min
-	drain       = time.Second
+	drain       = interval / 25   // 10 s; see below
 	minReplicas = 1
 	maxReplicas = 12 // 0.6 cores
 	first       = 4
