@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -63,6 +64,7 @@ func newMakeflow(ctx context.Context, program, dir string) (*manager, error) {
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, "-T", "wq", "-p", "0", "-Z", "port", "flow.makeflow")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &said, &said
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	// Debian's is linked to Open MPI, which refuses root and looks for ssh.
 	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "OMPI_MCA_plm_rsh_agent=", "OMPI_MCA_ess_singleton_isolated=1")
 	if err := cmd.Start(); err != nil {
