@@ -65,9 +65,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 	for _, answered := range []bool{true, false} { // both are there from the beginning, as 0
 		r.reading(answered)
 	}
-	poll.Every(ctx, r.Clock, r.Interval, r.Record, poll.Changes(r.say))
+	poll.Every(ctx, r.Clock, r.Interval, r.Record, r.note())
 	return nil
 }
+
+// note returns what says each fault once, and its end.
+func (r *Recorder) note() func(error) { return poll.Changes(r.say) }
 
 // say logs what has become of asking.
 func (r *Recorder) say(err error) {

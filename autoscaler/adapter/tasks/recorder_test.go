@@ -22,7 +22,6 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
-	"supercargo.dev/supercargo/internal/poll"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -81,7 +80,7 @@ func (k *keeper) values(t *testing.T, query string) string {
 func TestWhatAManagerSaysIsCurrentWhileItAnswers(t *testing.T) {
 	m := workqueuetest.Start(t, nil, "", nil)
 	k := keep(t, &Source{Address: m.Address, Timeout: 100 * time.Millisecond})
-	note := poll.Changes(k.say)
+	note := k.note()
 	whole, err := preset.New(preset.WorkQueue, "shop", map[string]string{"manager": "blast"})
 	if err != nil {
 		t.Fatal(err)

@@ -36,9 +36,12 @@ type Recorder struct {
 // Run writes until ctx ends. While metrics.k8s.io does not answer there are no series; it
 // is said once, and asked on.
 func (r *Recorder) Run(ctx context.Context) error {
-	poll.Every(ctx, r.Clock, r.Interval, r.Record, poll.Changes(r.say))
+	poll.Every(ctx, r.Clock, r.Interval, r.Record, r.note())
 	return nil
 }
+
+// note returns what says each fault once, and its end.
+func (r *Recorder) note() func(error) { return poll.Changes(r.say) }
 
 // say logs what has become of asking.
 func (r *Recorder) say(err error) {

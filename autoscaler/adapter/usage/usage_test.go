@@ -22,7 +22,6 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/adapter/preset"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
-	"supercargo.dev/supercargo/internal/poll"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -111,7 +110,7 @@ func TestAPresetReadsWhatIsRecorded(t *testing.T) {
 	metrics, pods := &told{}, &told{pods: []corev1.Pod{pod("web-1", list("cpu", "100m")), pod("web-2", list("cpu", "100m")), pod("db-1", list("cpu", "1"))}}
 	var said []string
 	r := &Recorder{Metrics: metrics, Pods: pods, Store: s, Interval: 15 * time.Second, Clock: clock, Log: funcr.New(func(_, line string) { said = append(said, line) }, funcr.Options{})}
-	note := poll.Changes(r.say)
+	note := r.note()
 	queries, err := preset.New(preset.PodUsage, "shop", map[string]string{"pods": "web-.*"})
 	if err != nil {
 		t.Fatal(err)
