@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+
+	"supercargo.dev/supercargo/internal/poll"
 )
 
 // restore puts back, until ctx ends, what probes that were killed have left switched.
@@ -10,25 +12,16 @@ func (a *Agent) restore(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	ticker := a.Clock.NewTicker(a.RestoreEvery)
-	defer ticker.Stop()
-	said := ""
-	for {
+	poll.Every(ctx, a.Clock, a.RestoreEvery, func(context.Context) error {
 		restored, err := a.Restore()
-		switch {
-		case err != nil && err.Error() != said: // it is tried again, and told once
-			said = err.Error()
-			a.Log.Error(err, "The CPU governors that a probe has switched are not put back")
-		case err == nil && restored:
+		if err == nil && restored {
 			a.Log.Info("A probe died; the CPU governors that it had switched are as they were before")
 		}
-		if err == nil {
-			said = ""
+		return err
+	}, poll.Changes(func(err error) {
+		if err != nil { // it is tried again
+			a.Log.Error(err, "The CPU governors that a probe has switched are not put back")
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-ticker.C():
-		}
-	}
+	}))
+	return ctx.Err()
 }

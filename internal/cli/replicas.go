@@ -36,6 +36,7 @@ type replicasFlags struct {
 	connections int
 	warmup      time.Duration
 	warmupGiven bool
+	response    time.Duration
 	seed        uint64
 	output      string
 	samples     string
@@ -106,6 +107,7 @@ than twice that. The same input and seed give the same figures.`,
 	f.IntVar(&flags.connections, "connections", service.Connections, "requests inside for each replica, more are rejected; 0 for no bound")
 	f.IntVar(&g.Min, "min", g.Min, "least replicas")
 	f.IntVar(&g.Max, "max", g.Max, "most replicas")
+	f.DurationVar(&flags.response, "response-window", 0, "time before a look that laws are shown the mean response time of, 1m in the InverseQueue paper; 0 for all since the look before")
 	f.DurationVar(&flags.warmup, "warmup", 500*time.Minute, "beginning of the series to leave out of the figures")
 	f.Uint64Var(&flags.seed, "seed", 1, "seed that draws arrivals and services")
 	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
@@ -228,6 +230,7 @@ func checkReplicasFlags(flags replicasFlags) error {
 		{flags.timeout >= 0 && (flags.timeout > 0 || flags.connections == 0), "timeout", "0 or more, and above 0 with a bound of connections", flags.timeout},
 		{flags.connections >= 0, "connections", "0 or more", flags.connections},
 		{flags.warmup >= 0, "warmup", "0 or more", flags.warmup},
+		{flags.response >= 0, "response-window", "0 or more", flags.response},
 		{flags.samples == "" || len(flags.laws) == 1, "samples", "one law only", flags.samples},
 	} {
 		if !check.ok {
@@ -274,7 +277,7 @@ func (r *replicasRun) configure() error {
 	r.config = loop.Config{
 		Plant: plant.Config{Model: f.goal.Model, Timeout: f.timeout, Connections: f.connections, Start: f.podStart, Stop: f.podStop,
 			OneByOne: f.oneByOne, Replicas: start},
-		Rates: r.rates, Interpolate: f.interpolate, SLO: f.goal.SLO, Interval: f.goal.Interval, Warmup: warmup, Seed: f.seed,
+		Rates: r.rates, Interpolate: f.interpolate, SLO: f.goal.SLO, Interval: f.goal.Interval, Warmup: warmup, ResponseWindow: f.response, Seed: f.seed,
 	}
 	return nil
 }

@@ -75,6 +75,7 @@ func TestStepResponses(t *testing.T) {
 		{"inversequeue", response{after: 48, overshoot: 0.8, settling: never, actions: 58}, response{after: 7, overshoot: 4.5, settling: 2000 * s, actions: 24}},
 		{"doublethreshold", response{after: 69, overshoot: 0.1, settling: 15 * s, actions: 3}, response{after: 9, overshoot: 0.1, settling: 60 * s, actions: 3}},
 		{"hpa", response{after: 69, overshoot: 0.1, settling: 45 * s, actions: 4}, response{after: 9, overshoot: 6.7, settling: 315 * s, actions: 3}},
+		{"hpa-dhpa", response{after: 69, overshoot: 0.1, settling: 45 * s, actions: 2}, response{after: 9, overshoot: 0.1, settling: 45 * s, actions: 2}},
 		{"qmdl", response{after: 144, overshoot: 0.2, settling: 3000 * s, actions: 40}, response{after: 20, overshoot: 1, settling: never, actions: 20}},
 		{"qmca", response{after: 38, overshoot: 1.2, settling: never, actions: 58}, response{after: 6, overshoot: 5.4, settling: never, actions: 58}},
 		{"inversep", response{after: 78, overshoot: 1.3, settling: never, actions: 58}, response{after: 12, overshoot: 2.2, settling: never, actions: 24}},

@@ -17,10 +17,12 @@ import (
 	kubelabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/custom-metrics-apiserver/pkg/provider"
 	"sigs.k8s.io/yaml"
 
+	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/preset"
 	"supercargo.dev/supercargo/autoscaler/adapter/serve"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
@@ -61,6 +63,36 @@ func openStore(t *testing.T) (*store.Store, *clocktesting.FakePassiveClock) {
 		}
 	})
 	return s, now
+}
+
+// answer is what a HorizontalPodAutoscaler gets for an external metric in a namespace.
+type answer struct{ namespace, selector, metric, want string }
+
+// answers asks for the external metrics of a configuration as of the store's time.
+func answers(t *testing.T, c *adapterv1alpha1.MetricsAdapterConfiguration, s *store.Store, now clock.PassiveClock, all []answer) {
+	t.Helper()
+	external, err := serve.NewExternal(c.External, s, nil, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		chosen, err := kubelabels.Parse(a.selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := external.GetExternalMetric(t.Context(), a.namespace, chosen, provider.ExternalMetricInfo{Metric: a.metric})
+		if err != nil {
+			t.Errorf("%s in %s: %v", a.metric, a.namespace, err)
+			continue
+		}
+		values := []string{}
+		for _, item := range list.Items {
+			values = append(values, item.Value.String())
+		}
+		if got := fmt.Sprint(values); got != a.want {
+			t.Errorf("%s in %s by %q is %s, want %s", a.metric, a.namespace, a.selector, got, a.want)
+		}
+	}
 }
 
 // TestCountersThatBeginAnewAreMended: nginx and its exporter restart in the middle of the
@@ -140,11 +172,7 @@ func TestTheSampleServesIngressesByName(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	external, err := serve.NewExternal(c.External, s, nil, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tc := range []struct{ namespace, selector, metric, want string }{
+	answers(t, c, s, now, []answer{
 		{"shop", "", "ingress_nginx_requests_per_second", "[29]"},
 		{"shop", "ingress=web", "ingress_nginx_requests_per_second", "[25]"},
 		{"shop", "ingress=web,service=s", "ingress_nginx_queue_length", "[2]"},
@@ -154,24 +182,7 @@ func TestTheSampleServesIngressesByName(t *testing.T) {
 		{"shop", "", "nginx_requests_per_second", "[40]"},
 		{"shop", "upstream=web", "nginx_requests_per_second", "[20]"},
 		{"bank", "", "nginx_requests_per_second", "[]"},
-	} {
-		chosen, err := kubelabels.Parse(tc.selector)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := external.GetExternalMetric(t.Context(), tc.namespace, chosen, provider.ExternalMetricInfo{Metric: tc.metric})
-		if err != nil {
-			t.Errorf("%s in %s: %v", tc.metric, tc.namespace, err)
-			continue
-		}
-		values := []string{}
-		for _, item := range list.Items {
-			values = append(values, item.Value.String())
-		}
-		if got := fmt.Sprint(values); got != tc.want {
-			t.Errorf("%s in %s by %q is %s, want %s", tc.metric, tc.namespace, tc.selector, got, tc.want)
-		}
-	}
+	})
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}, meta.RESTScopeNamespace)
 	custom, err := serve.NewCustom(c.Custom, s, mapper, nil, now)

@@ -9,11 +9,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	kubelabels "k8s.io/apimachinery/pkg/labels"
 	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/custom-metrics-apiserver/pkg/provider"
 
-	"supercargo.dev/supercargo/autoscaler/adapter/serve"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
 )
 
@@ -51,34 +48,13 @@ func TestTheSampleServesTasksByManager(t *testing.T) {
 		}
 	}
 	now.SetTime(clock.Now())
-	external, err := serve.NewExternal(c.External, s, nil, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tc := range []struct{ namespace, selector, metric, want string }{
+	answers(t, c, s, now, []answer{
 		{"genomics", "manager=blast", "work_queue_queue_length", "[20]"},
 		{"genomics", "", "work_queue_queue_length", "[20]"},
 		{"genomics", "manager=blast", "work_queue_requests_per_second", "[2]"},
 		{"genomics", "manager=genome", "work_queue_queue_length", "[]"},
 		{"shop", "manager=blast", "work_queue_queue_length", "[]"},
-	} {
-		chosen, err := kubelabels.Parse(tc.selector)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := external.GetExternalMetric(t.Context(), tc.namespace, chosen, provider.ExternalMetricInfo{Metric: tc.metric})
-		if err != nil {
-			t.Errorf("%s in %s: %v", tc.metric, tc.namespace, err)
-			continue
-		}
-		values := []string{}
-		for _, item := range list.Items {
-			values = append(values, item.Value.String())
-		}
-		if got := fmt.Sprint(values); got != tc.want {
-			t.Errorf("%s in %s by %q is %s, want %s", tc.metric, tc.namespace, tc.selector, got, tc.want)
-		}
-	}
+	})
 	if n := testutil.CollectAndCount(recorders[0].Readings); n != 2 {
 		t.Errorf("%d counters of readings, want one that answers and one that does not", n)
 	}

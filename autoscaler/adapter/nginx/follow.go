@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/internal/poll"
 )
 
 // Sizes of a Follower, bytes.
@@ -59,17 +61,8 @@ type Follower struct {
 
 // Run polls until ctx ends. Fault is told of each poll's error, nil included.
 func (f *Follower) Run(ctx context.Context, c clock.WithTicker, every time.Duration, fault func(error)) {
-	ticker := c.NewTicker(every)
-	defer ticker.Stop()
 	defer f.Close()
-	for {
-		fault(f.Poll())
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C():
-		}
-	}
+	poll.Every(ctx, c, every, func(context.Context) error { return f.Poll() }, fault)
 }
 
 // Close lets go of the file.

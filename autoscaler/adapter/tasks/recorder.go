@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
+	"supercargo.dev/supercargo/internal/poll"
 )
 
 // Asker is what the state of a queue is asked of, such as a [Source].
@@ -56,7 +57,6 @@ type Recorder struct {
 
 	written map[Key]bool // series that have not ended
 	last    time.Time    // of all that was written
-	said    string
 }
 
 // Run writes until ctx ends. A manager that does not answer is asked on: it may not have
@@ -65,39 +65,24 @@ func (r *Recorder) Run(ctx context.Context) error {
 	for _, answered := range []bool{true, false} { // both are there from the beginning, as 0
 		r.reading(answered)
 	}
-	ticker := r.Clock.NewTicker(r.Interval)
-	defer ticker.Stop()
-	for {
-		err := r.Record(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		r.say(err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-		}
-	}
+	poll.Every(ctx, r.Clock, r.Interval, r.Record, r.note())
+	return nil
 }
 
-// say logs an error unless it is the last one.
+// note returns what says each fault once, and its end.
+func (r *Recorder) note() func(error) { return poll.Changes(r.say) }
+
+// say logs what has become of asking.
 func (r *Recorder) say(err error) {
-	said := ""
-	if err != nil {
-		said = err.Error()
-	}
 	log := r.Log.WithValues("namespace", r.Namespace, "manager", r.Manager)
 	switch {
-	case said == r.said:
 	case errors.Is(err, ErrCategories):
-		log.Info("Of a Work Queue manager the whole queue is known, and no category", "why", said)
+		log.Info("Of a Work Queue manager the whole queue is known, and no category", "why", err.Error())
 	case err != nil:
 		log.Error(err, "What a Work Queue manager has to do is not known: it is asked again")
 	default:
 		log.Info("What a Work Queue manager has to do is known")
 	}
-	r.said = said
 }
 
 // Record asks once and writes what was said, as of when it was said. When there is no

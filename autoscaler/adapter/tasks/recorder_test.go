@@ -80,6 +80,7 @@ func (k *keeper) values(t *testing.T, query string) string {
 func TestWhatAManagerSaysIsCurrentWhileItAnswers(t *testing.T) {
 	m := workqueuetest.Start(t, nil, "", nil)
 	k := keep(t, &Source{Address: m.Address, Timeout: 100 * time.Millisecond})
+	note := k.note()
 	whole, err := preset.New(preset.WorkQueue, "shop", map[string]string{"manager": "blast"})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +113,7 @@ func TestWhatAManagerSaysIsCurrentWhileItAnswers(t *testing.T) {
 	} {
 		m.Put(map[string]string{"queue_status": step.answer})
 		err := k.Record(t.Context())
-		k.say(err)
+		note(err)
 		if (err == nil) != (step.says == "") || err != nil && !strings.Contains(err.Error(), step.says) {
 			t.Errorf("%s: error %v, want one about %q", step.what, err, step.says)
 		}

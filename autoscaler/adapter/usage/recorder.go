@@ -16,6 +16,8 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/internal/poll"
 )
 
 // Recorder asks metrics.k8s.io again and again, and writes the series into a store.
@@ -29,40 +31,25 @@ type Recorder struct {
 	Log      logr.Logger
 
 	written map[Key]Value
-	said    string
 }
 
 // Run writes until ctx ends. While metrics.k8s.io does not answer there are no series; it
 // is said once, and asked on.
 func (r *Recorder) Run(ctx context.Context) error {
-	ticker := r.Clock.NewTicker(r.Interval)
-	defer ticker.Stop()
-	for {
-		err := r.Record(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		r.say(err)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C():
-		}
-	}
+	poll.Every(ctx, r.Clock, r.Interval, r.Record, r.note())
+	return nil
 }
 
-// say logs an error unless it is the last one.
+// note returns what says each fault once, and its end.
+func (r *Recorder) note() func(error) { return poll.Changes(r.say) }
+
+// say logs what has become of asking.
 func (r *Recorder) say(err error) {
-	said := ""
 	if err != nil {
-		said = err.Error()
-	}
-	if said != r.said && err != nil {
 		r.Log.Error(err, "What pods use is not known: it is asked again")
-	} else if said != r.said {
-		r.Log.Info("What pods use is known again")
+		return
 	}
-	r.said = said
+	r.Log.Info("What pods use is known again")
 }
 
 // Record asks once, and writes what was measured since it last did and the end of what is

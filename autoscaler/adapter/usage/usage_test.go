@@ -110,6 +110,7 @@ func TestAPresetReadsWhatIsRecorded(t *testing.T) {
 	metrics, pods := &told{}, &told{pods: []corev1.Pod{pod("web-1", list("cpu", "100m")), pod("web-2", list("cpu", "100m")), pod("db-1", list("cpu", "1"))}}
 	var said []string
 	r := &Recorder{Metrics: metrics, Pods: pods, Store: s, Interval: 15 * time.Second, Clock: clock, Log: funcr.New(func(_, line string) { said = append(said, line) }, funcr.Options{})}
+	note := r.note()
 	queries, err := preset.New(preset.PodUsage, "shop", map[string]string{"pods": "web-.*"})
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +148,7 @@ func TestAPresetReadsWhatIsRecorded(t *testing.T) {
 	} {
 		metrics.metrics, metrics.err = step.metrics, step.err
 		err := r.Record(t.Context())
-		r.say(err)
+		note(err)
 		if (err != nil) != (step.err != nil) {
 			t.Errorf("%s: error %v, want %v", step.what, err, step.err)
 		}

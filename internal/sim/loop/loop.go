@@ -33,6 +33,10 @@ type Config struct {
 	Interval time.Duration
 	// Warmup is left out of the figures.
 	Warmup time.Duration
+	// ResponseWindow is over which time before a look the law is shown the mean
+	// response time, at most that since the look before; 0 is all of it. Arrival
+	// rates are always those since the look before.
+	ResponseWindow time.Duration
 	// Seed draws the arrivals and services.
 	Seed uint64
 	// OnStep is told every look; may be nil.
@@ -97,6 +101,9 @@ func (c Config) Validate() error {
 	if c.SLO <= 0 || c.Interval <= 0 {
 		errs = append(errs, fmt.Errorf("SLO %v and interval %v: want times above 0", c.SLO, c.Interval))
 	}
+	if c.ResponseWindow < 0 {
+		errs = append(errs, fmt.Errorf("response window %v: want 0 or more", c.ResponseWindow))
+	}
 	return errors.Join(errs...)
 }
 
@@ -124,6 +131,7 @@ type runner struct {
 	result Result
 
 	look, interval plant.Window // since the last look, and since the control interval began
+	recent         plant.Window // the end of look that response times are shown of
 }
 
 func (r *runner) run() error {
@@ -154,8 +162,17 @@ func (r *runner) run() error {
 			}
 			nextLook = now + r.step(rate, now >= warmup).Seconds()
 		}
-		w := r.plant.RunTo(min(until, nextLook, nextInterval, r.end))
+		to := min(until, nextLook, nextInterval, r.end)
+		edge := nextLook - r.c.ResponseWindow.Seconds()
+		before := r.c.ResponseWindow > 0 && now < edge
+		if before {
+			to = min(to, edge)
+		}
+		w := r.plant.RunTo(to)
 		r.look, r.interval = r.look.Add(w), r.interval.Add(w)
+		if !before {
+			r.recent = r.recent.Add(w)
+		}
 	}
 }
 
@@ -186,7 +203,7 @@ func (r *runner) closeInterval(counts bool) {
 // step lets the law look, and returns when it wants to look again.
 func (r *runner) step(rate float64, counts bool) time.Duration {
 	o := r.observe()
-	r.look = plant.Window{}
+	r.look, r.recent = plant.Window{}, plant.Window{}
 	var d law.Decision
 	r.memory, d = r.c.Law.Decide(r.memory, o)
 	if counts {
@@ -214,7 +231,7 @@ func (r *runner) observe() law.Observation {
 		Wanted: r.plant.Wanted(), Ready: r.plant.Ready(), StartUp: r.c.Plant.Start,
 	}
 	if r.look.Seconds > 0 {
-		o.ArrivalRate, o.ResponseTime = r.look.ArrivalRate(), r.look.Response()
+		o.ArrivalRate, o.ResponseTime = r.look.ArrivalRate(), r.recent.Response()
 	}
 	return o
 }

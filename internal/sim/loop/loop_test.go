@@ -118,6 +118,28 @@ func TestWhatALawIsShown(t *testing.T) {
 	}
 }
 
+// TestResponseTimesCanBeThoseOfTheLastSeconds: two replicas of 10/s have a line while 18
+// requests come each second, and next to none in the last tenth of each interval, when 10 do.
+func TestResponseTimesCanBeThoseOfTheLastSeconds(t *testing.T) {
+	for window, want := range map[time.Duration]struct{ from, to float64 }{0: {0.3, 1.5}, 50 * time.Second: {0.11, 0.17}, time.Hour: {0.3, 1.5}} {
+		var looks []law.Observation
+		l := law.New("spy", func(k int, o law.Observation) (int, law.Decision) {
+			looks = append(looks, o)
+			return k + 1, law.Decision{Replicas: 2, Next: 1000 * time.Second, Reasons: []string{"told"}}
+		})
+		c := config(l, at(0, 18), at(900, 10), at(1000, 18), at(1900, 10), at(2000, 18))
+		c.ResponseWindow = window
+		if _, err := Run(c); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range looks[1:3] {
+			if !(o.ResponseTime > want.from && o.ResponseTime < want.to) || !(math.Abs(o.ArrivalRate-17.2) < 1) {
+				t.Errorf("over %v: %v s at %v/s, want between %v and %v s at the 17.2/s of the whole interval", window, o.ResponseTime, o.ArrivalRate, want.from, want.to)
+			}
+		}
+	}
+}
+
 func TestItCanBeStopped(t *testing.T) {
 	c := config(fixed(time.Second, 1), at(0, 1), at(1e6, 1))
 	looks := 0
@@ -128,8 +150,8 @@ func TestItCanBeStopped(t *testing.T) {
 }
 
 func TestRunsThatCannotBeMadeAreRefused(t *testing.T) {
-	_, err := Run(Config{Warmup: -1})
-	for _, field := range []string{"law", "arrival rates", "SLO", "mu_b"} {
+	_, err := Run(Config{Warmup: -1, ResponseWindow: -1})
+	for _, field := range []string{"law", "arrival rates", "SLO", "mu_b", "response window"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}

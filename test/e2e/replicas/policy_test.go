@@ -229,7 +229,7 @@ func (r *trial) makePolicy(t *testing.T) *v1alpha1.ReplicaPolicy {
 			SLO:     &v1alpha1.ServiceLevel{ResponseTime: metav1.Duration{Duration: goal.SLO}},
 			Service: &v1alpha1.ServiceModel{RatePerReplica: resource.MustParse(strconv.FormatFloat(goal.Model.MuB, 'f', 3, 64))},
 			Law: v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawPredictive, Interval: metav1.Duration{Duration: interval},
-				Predictive: &v1alpha1.PredictiveConstants{DrainTime: &metav1.Duration{Duration: drain}}},
+				Predictive: &v1alpha1.PredictiveConstants{DrainTime: &metav1.Duration{Duration: ourDrain}}},
 			Metrics: v1alpha1.ReplicaMetrics{Preset: &v1alpha1.MetricPreset{Name: preset.Nginx, Parameters: map[string]v1alpha1.PresetParameter{"window": "4s"}},
 				MaxAge: metav1.Duration{Duration: 10 * time.Second}},
 		},

@@ -163,19 +163,19 @@ func TestWhoMayNotIsRefusedAtTheAggregator(t *testing.T) {
 	if got := external(t, jane, "rights", "queue_length", ""); got != "Forbidden" {
 		t.Errorf("an unauthorised user reads it: %s, want Forbidden", got)
 	}
-	allow(t, s, "rights", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "jane"})
+	allow(t, s, "rights", "queue_length", rbacv1.Subject{Kind: "User", APIGroup: rbacv1.GroupName, Name: "jane"})
 	becomes(t, s, "what one may who has been given the right", "", func() string { return external(t, jane, "rights", "queue_length", "") })
 	if got := external(t, jane, "default", "queue_length", ""); got != "Forbidden" {
 		t.Errorf("in another namespace: %s, want Forbidden", got)
 	}
 }
 
-// allow gives the right to read the metric queue_length in a namespace.
-func allow(t *testing.T, s *kit.Site, namespace string, subject rbacv1.Subject) {
+// allow gives the right to read an external metric in a namespace.
+func allow(t *testing.T, s *kit.Site, namespace, metric string, subject rbacv1.Subject) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "metrics"}
 	role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{"external.metrics.k8s.io"}, Resources: []string{"queue_length"}, Verbs: []string{"list", "get"}}}}
+		{APIGroups: []string{"external.metrics.k8s.io"}, Resources: []string{metric}, Verbs: []string{"list", "get"}}}}
 	binding := &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "metrics"}, Subjects: []rbacv1.Subject{subject}}
 	for _, object := range []client.Object{role, binding} {
 		if err := s.Client.Create(t.Context(), object); err != nil {
@@ -206,7 +206,7 @@ func TestWhoMayNotIsRefusedByTheAdapterItself(t *testing.T) {
 		}
 	}
 	subject := rbacv1.Subject{Kind: "ServiceAccount", Namespace: name, Name: "reader"}
-	allow(t, s, name, subject)
+	allow(t, s, name, "queue_length", subject)
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "direct-reader"}, Subjects: []rbacv1.Subject{subject},
 		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "supercargo-metrics-reader"}}
 	if err := s.Client.Create(t.Context(), binding); err != nil {
@@ -284,19 +284,7 @@ func TestAStockAutoscalerFollowsAReplicaPolicy(t *testing.T) {
 	namespace(t, s, name)
 	deploy(t, s, name)
 	policy := publish(t, s, name)
-	autoscaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "web"}}
-	autoscaler.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{
-		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
-		MinReplicas:    ptr.To(int32(1)), MaxReplicas: 10,
-		Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To(int32(0))}},
-		Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
-			Metric: autoscalingv2.MetricIdentifier{Name: "supercargo_wanted_replicas", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"name": "web"}}},
-			Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: resource.NewQuantity(1, resource.DecimalSI)},
-		}}},
-	}
-	if err := s.Client.Create(t.Context(), autoscaler); err != nil {
-		t.Fatal(err)
-	}
+	follow(t, s, name, "supercargo_wanted_replicas", map[string]string{"name": "web"}, 1)
 	for _, c := range []struct{ wanted, replicas int32 }{{5, 5}, {2, 2}, {30, 10}, {1, 1}} {
 		want(t, s, policy, c.wanted, time.Now())
 		becomes(t, s, fmt.Sprintf("the replicas when %d are wanted", c.wanted), fmt.Sprint(c.replicas), func() string {
@@ -311,6 +299,26 @@ func TestAStockAutoscalerFollowsAReplicaPolicy(t *testing.T) {
 	becomes(t, s, "what is served", "map[name:web namespace:follows]=1", value)
 	want(t, s, policy, 7, time.Now().Add(-time.Hour)) // whoever keeps the policy has gone
 	becomes(t, s, "what is served of an old status", "", value)
+}
+
+// follow makes a stock HorizontalPodAutoscaler of 1 to 10 replicas that wants so much of an
+// external metric for each, and scales in at once.
+func follow(t *testing.T, s *kit.Site, namespace, metric string, labels map[string]string, each int64) *autoscalingv2.HorizontalPodAutoscaler {
+	t.Helper()
+	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
+	h.Spec = autoscalingv2.HorizontalPodAutoscalerSpec{
+		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"},
+		MinReplicas:    ptr.To(int32(1)), MaxReplicas: 10,
+		Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{StabilizationWindowSeconds: ptr.To(int32(0))}},
+		Metrics: []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
+			Metric: autoscalingv2.MetricIdentifier{Name: metric, Selector: &metav1.LabelSelector{MatchLabels: labels}},
+			Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: resource.NewQuantity(each, resource.DecimalSI)},
+		}}},
+	}
+	if err := s.Client.Create(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
+	return h
 }
 
 // deploy makes a Deployment of one pod.

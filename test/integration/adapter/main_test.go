@@ -51,6 +51,7 @@ type adapter struct {
 	address string // where it serves, with authentication
 	web     *web   // what it scrapes
 	kubelet *kubelet
+	manager *manager
 }
 
 var shared adapter
@@ -95,6 +96,9 @@ func (a *adapter) begin(t *testing.T, s *kit.Site) error {
 	if a.kubelet, err = newKubelet(a.dir); err != nil {
 		return err
 	}
+	if a.manager, err = newManager(ctx, a.dir); err != nil {
+		return fmt.Errorf("start a Work Queue manager: %w", err)
+	}
 	o, err := a.options(s)
 	if err != nil {
 		return err
@@ -131,7 +135,7 @@ func (a *adapter) options(s *kit.Site) (app.Options, error) {
 	}
 	o.UseKubeconfig(kubeconfig)
 	o.Configuration = filepath.Join(a.dir, "metrics.yaml")
-	if err := os.WriteFile(o.Configuration, []byte(a.web.configuration()), 0o600); err != nil {
+	if err := os.WriteFile(o.Configuration, []byte(a.web.configuration(a.manager.address)), 0o600); err != nil {
 		return o, err
 	}
 	o.Kubelets.CAFile, o.Kubelets.TokenFile = a.kubelet.authorities, a.kubelet.token
@@ -177,5 +181,8 @@ func (a *adapter) stop() {
 	a.running.Wait()
 	a.web.stop()
 	a.kubelet.Close()
+	if a.manager != nil {
+		a.manager.end()
+	}
 	_ = os.RemoveAll(a.dir)
 }

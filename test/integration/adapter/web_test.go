@@ -47,13 +47,15 @@ func (w *web) stop() {
 	w.other.Close()
 }
 
-// configuration scrapes both, and serves what they have.
-func (w *web) configuration() string {
+// configuration scrapes both, asks the manager at an address, and serves what they have.
+func (w *web) configuration(manager string) string {
 	return fmt.Sprintf(`apiVersion: adapter.supercargo.dev/v1alpha1
 kind: MetricsAdapterConfiguration
 targets:
 - {job: web, addresses: [%q], interval: 1s, honorLabels: true}
 - {job: doomed, addresses: [%q], interval: 1s, honorLabels: true}
+workQueues:
+- {manager: %s, namespace: %s, address: %q, interval: 1s}
 external:
 - name: queue_length
   query: sum by (queue) (queue_length)
@@ -67,5 +69,6 @@ custom:
 presets:
 - {name: ingress-nginx, parameters: {honorLabels: "true", window: 5s}}
 - {name: nginx, parameters: {queue: connections}}
-`, strings.TrimPrefix(w.server.URL, "http://"), strings.TrimPrefix(w.other.URL, "http://"))
+- {name: work-queue}
+`, strings.TrimPrefix(w.server.URL, "http://"), strings.TrimPrefix(w.other.URL, "http://"), blast, genomics, manager)
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/nginx"
+	"supercargo.dev/supercargo/internal/poll"
 )
 
 // Options say what is read, and where it is served.
@@ -159,22 +160,11 @@ func (o *Options) readStatus() (nginx.Status, error) {
 
 // once logs an error when it is not the last one, and when there is none again.
 func once(log logr.Logger, what string) func(error) {
-	var mu sync.Mutex
-	last := ""
-	return func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		said := ""
+	return poll.Changes(func(err error) {
 		if err != nil {
-			said = err.Error()
-		}
-		switch {
-		case said == last:
-		case err == nil:
-			log.Info("can be read again", "what", what)
-		default:
 			log.Error(err, "cannot be read, trying on", "what", what)
+			return
 		}
-		last = said
-	}
+		log.Info("can be read again", "what", what)
+	})
 }

@@ -25,6 +25,7 @@ type Manager struct {
 	Address string
 
 	password string
+	listener net.Listener
 
 	mu      sync.Mutex
 	answers map[string]string
@@ -35,15 +36,24 @@ type Manager struct {
 // TLS unless config is nil.
 func Start(t testing.TB, answers map[string]string, password string, config *tls.Config) *Manager {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	m, err := New(answers, password, config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Manager{Address: listener.Addr().String(), password: password, answers: maps.Clone(answers)}
+	t.Cleanup(m.Close)
+	return m
+}
+
+// New is [Start] for tests that share one. Close ends it.
+func New(answers map[string]string, password string, config *tls.Config) (*Manager, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
 	if config != nil {
 		listener = tls.NewListener(listener, config)
 	}
-	t.Cleanup(func() { listener.Close() })
+	m := &Manager{Address: listener.Addr().String(), password: password, listener: listener, answers: maps.Clone(answers)}
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -53,8 +63,11 @@ func Start(t testing.TB, answers map[string]string, password string, config *tls
 			go m.serve(conn)
 		}
 	}()
-	return m
+	return m, nil
 }
+
+// Close ends it: nobody is answered any more.
+func (m *Manager) Close() { _ = m.listener.Close() }
 
 // Put changes answers; queries that are not named keep theirs.
 func (m *Manager) Put(answers map[string]string) {

@@ -1,0 +1,98 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func TestItIsAskedAtOnceAndAtEachInterval(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	clock := clocktesting.NewFakeClock(noon)
+	questions, noted, ended := make(chan int), make(chan error), make(chan struct{})
+	const last = 5
+	asked := 0
+	go func() {
+		defer close(ended)
+		Every(ctx, clock, 10*time.Second, func(ctx context.Context) error {
+			asked++
+			questions <- asked
+			if asked == last {
+				<-ctx.Done()
+			}
+			return fmt.Errorf("fault %d", asked)
+		}, func(err error) { noted <- err })
+	}()
+	for i := 1; i < last; i++ {
+		if got := <-questions; got != i {
+			t.Errorf("question %d comes as number %d", got, i)
+		}
+		if err := <-noted; err == nil || err.Error() != fmt.Sprintf("fault %d", i) {
+			t.Errorf("question %d is noted as %v", i, err)
+		}
+		clock.Step(9 * time.Second)
+		select {
+		case got := <-questions:
+			t.Errorf("question %d comes before its time", got)
+		default:
+		}
+		clock.Step(time.Second)
+	}
+	<-questions
+	cancel() // while it is asked for the last time
+	select {
+	case err := <-noted:
+		t.Errorf("a question that was ended is noted as %v", err)
+	case <-ended:
+	}
+}
+
+func TestNoQuestionFollowsTheEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	asked := 0
+	Every(ctx, clocktesting.NewFakeClock(noon), time.Second, func(context.Context) error {
+		asked++
+		return nil
+	}, func(error) { cancel() })
+	if asked != 1 {
+		t.Errorf("asked %d times, want once: it ended when that was noted", asked)
+	}
+}
+
+func TestAnErrorIsToldWhenItsTextChanges(t *testing.T) {
+	var told []string
+	note := Changes(func(err error) { told = append(told, fmt.Sprint(err)) })
+	for _, text := range []string{"", "down", "down", "slow", "slow", "", "", "slow"} {
+		var err error
+		if text != "" {
+			err = errors.New(text) // another each time
+		}
+		note(err)
+	}
+	if want := []string{"down", "slow", "<nil>", "slow"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// TestSeveralMayNoteAtOnce is for the race detector too.
+func TestSeveralMayNoteAtOnce(t *testing.T) {
+	told := 0
+	note := Changes(func(error) { told++ })
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() { note(errors.New("down")) })
+	}
+	all.Wait()
+	if told != 1 {
+		t.Errorf("the same fault is told %d times by twenty, want once", told)
+	}
+}
