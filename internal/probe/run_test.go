@@ -123,6 +123,27 @@ func (m *slow) Energy(ctx context.Context, from, to time.Time) (energy.Joules, b
 	return m.steady.Energy(ctx, from, to)
 }
 
+// leaping is a clock on which a wait takes as long as it is meant to, and anything else a
+// microsecond.
+type leaping struct {
+	clock.RealClock
+	now time.Time
+}
+
+func (c *leaping) Now() time.Time {
+	c.now = c.now.Add(time.Microsecond)
+	return c.now
+}
+
+func (c *leaping) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
+
+func (c *leaping) After(d time.Duration) <-chan time.Time {
+	c.now = c.now.Add(d)
+	passed := make(chan time.Time, 1)
+	passed <- c.now
+	return passed
+}
+
 // TestASlowMeterIsGivenTimeToKnowIdlePower: under the governor that the machine has, which is
 // how pods run on it.
 func TestASlowMeterIsGivenTimeToKnowIdlePower(t *testing.T) {
@@ -134,7 +155,7 @@ func TestASlowMeterIsGivenTimeToKnowIdlePower(t *testing.T) {
 		o := options(t)
 		o.Sizes = Sizes{MilliCPU: []int64{1000}, MemoryBytes: []int64{1 << 20}}
 		m := &slow{steady: 50, least: tc.least * o.Idle}
-		o.Governors, o.Meter = &switchboard{available: []string{"powersave"}}, m
+		o.Governors, o.Meter, o.Clock = &switchboard{available: []string{"powersave"}}, m, &leaping{}
 		r, err := Start(t.Context(), o)
 		if err != nil || len(r.Idle) != tc.idle || tc.idle > 0 && (r.Idle[0].Governor != "schedutil" || r.Idle[0].For < m.least) {
 			t.Errorf("a meter that knows %d times as long: %v, idle %+v, want %d", tc.least, err, r.Idle, tc.idle)
