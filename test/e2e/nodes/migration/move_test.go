@@ -112,7 +112,7 @@ func (w *town) podsOf(ctx context.Context, job string) []corev1.Pod {
 }
 
 func TestAJobOfTwentyChainsIsMovedTwiceAndEveryChainIsWhole(t *testing.T) {
-	const indexes, steps, moves = 20, 700, 2
+	const indexes, steps, moves = 20, 1200, 2
 	w := newTown(t)
 	w.chains("chains", indexes, steps)
 	for range moves {
