@@ -43,7 +43,8 @@ func policy(name string, d time.Duration) *v1alpha1.ReplicaPolicy {
 	return p
 }
 
-// filled returns a store with a series of each name, scraped from there, in a namespace.
+// filled returns a store with series of a name, a namespace, and where they were scraped, or
+// nowhere.
 func filled(t *testing.T, series ...[3]string) *store.Store {
 	t.Helper()
 	o := store.Defaults()
@@ -59,7 +60,10 @@ func filled(t *testing.T, series ...[3]string) *store.Store {
 	})
 	a := s.Appender(t.Context())
 	for _, n := range series {
-		l := labels.FromStrings("__name__", n[0], "namespace", n[1], "job", "pods", "instance", n[2])
+		l := labels.FromStrings("__name__", n[0], "namespace", n[1], "job", target.PodsJob, "instance", n[2])
+		if n[2] == "" {
+			l = labels.FromStrings("__name__", n[0], "namespace", n[1])
+		}
 		if _, err := a.Append(0, l, 0, noon.UnixMilli(), 1, nil, nil, storage.AOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -118,6 +122,10 @@ func TestAPolicyAsksForThePlacesThatWhatItReadsWasScrapedFrom(t *testing.T) {
 			p.Spec.Metrics.Preset = nil
 			p.Spec.Metrics.Queries = &v1alpha1.MetricQueries{ArrivalRate: `sum(rate(http_requests_total[5s]))`, ResponseTime: "1"}
 		}, second("shop-web:80")},
+		{"by what was not scraped", func(p *v1alpha1.ReplicaPolicy) {
+			p.Spec.Metrics.Preset = nil
+			p.Spec.Metrics.Queries = &v1alpha1.MetricQueries{ArrivalRate: `sum(supercargo_pod_used)`, ResponseTime: "1"}
+		}, second()},
 		{"of another source", func(p *v1alpha1.ReplicaPolicy) { p.Spec.Metrics.Source = "team-a" }, second()},
 		{"looking more rarely than anything is scraped", func(p *v1alpha1.ReplicaPolicy) { p.Spec.Law.Interval.Duration = 15 * time.Second }, second()},
 		{"with a spec that is no good", func(p *v1alpha1.ReplicaPolicy) { p.Spec.SLO = nil }, second()},
@@ -189,7 +197,7 @@ func TestATargetThatWasSlowIsGivenTimeForFiveMinutes(t *testing.T) {
 		after, took, want time.Duration
 	}{
 		{0, 1500 * time.Millisecond, 4 * time.Second},
-		{time.Minute, 100 * time.Millisecond, 4 * time.Second},
+		{time.Minute, 600 * time.Millisecond, 4 * time.Second},
 		{4 * time.Minute, 100 * time.Millisecond, 4 * time.Second},
 		{time.Second, 100 * time.Millisecond, 0},
 	} {

@@ -188,6 +188,7 @@ func TestPodsOfAllRevisionsOfADeploymentAreReplicasOfIt(t *testing.T) {
 		{"of a ReplicaSet of its own", "ReplicaSet", "web-5d9f", "", "ReplicaSet shop/web-5d9f"},
 		{"of a ReplicaSet that was adopted", "ReplicaSet", "web", "5d9f", "ReplicaSet shop/web"},
 		{"of a StatefulSet", "StatefulSet", "web", "", "StatefulSet shop/web"},
+		{"of what is named like a revision", "StatefulSet", "web-5d9f", "5d9f", "StatefulSet shop/web-5d9f"},
 		{"of nobody", "", "", "", ""},
 	} {
 		p := pod("web-1", "10.0.0.1", ScrapeAnnotation, "true")
