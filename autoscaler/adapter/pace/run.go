@@ -22,7 +22,7 @@ import (
 
 // every is how often it is found out what policies ask for: series of a new target come
 // without a sign. ease bounds what that costs: it is followed by a rest of so many times as
-// long. Where it cannot be found out, as where ReplicaPolicies are not installed, it is tried
+// long, and of retry at most. Where it cannot be found out, as where ReplicaPolicies are not installed, it is tried
 // again after retry, since each time may cost the API server a request.
 const (
 	every = 2 * time.Second
@@ -103,7 +103,7 @@ func (p *Pacer) watch(ctx context.Context, asks chan<- Asked) error {
 			}
 			last = asked
 		}
-		timer := p.Clock.NewTimer(max(rest, ease*p.Clock.Since(began)))
+		timer := p.Clock.NewTimer(min(max(rest, ease*p.Clock.Since(began)), retry))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
