@@ -22,8 +22,8 @@ import (
 
 // every is how often it is found out what policies ask for: series of a new target come
 // without a sign. ease bounds what that costs: it is followed by a rest of so many times as
-// long, and of retry at most. Where it cannot be found out, as where ReplicaPolicies are not installed, it is tried
-// again after retry, since each time may cost the API server a request.
+// long, and of retry at most. Where it cannot be found out, as where ReplicaPolicies are not
+// installed, it is tried again after retry, since each time may cost the API server a request.
 const (
 	every = 2 * time.Second
 	ease  = 20

@@ -2,7 +2,11 @@ package pace
 
 import (
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,12 +15,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -329,4 +335,65 @@ func TestWherePoliciesAreNotInstalledItIsAskedOnceAMinute(t *testing.T) {
 	clock.Step(time.Second)
 	<-m.asked
 	<-m.asked
+}
+
+// TestAPageIsReadAsOftenAsAPolicyLooks goes all the way: what the scraper gives a series is what
+// the pacer finds its target by.
+func TestAPageIsReadAsOftenAsAPolicyLooks(t *testing.T) {
+	t.Parallel()
+	patience := make(chan string, 1000) // how long the scraper waits for an answer: as long as its interval
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "nginx_connections_writing 1")
+		patience <- r.Header.Get("X-Prometheus-Scrape-Timeout-Seconds")
+	}))
+	t.Cleanup(page.Close)
+	o := store.Defaults()
+	o.Dir = t.TempDir()
+	s, err := store.Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	scraper, err := s.NewScraper(store.ScrapeDefaults(), []target.Job{{Name: target.PodsJob}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asks := policy("web", time.Second)
+	p, c, _ := pacer(t, s, asks)
+	p.Clock, p.Took = clock.RealClock{}, scraper.Took
+	ctx, cancel := context.WithCancel(t.Context())
+	var group errgroup.Group
+	t.Cleanup(func() {
+		cancel()
+		if err := group.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	in, changes := make(chan []target.Target), make(chan []target.Target)
+	group.Go(func() error { return p.Run(ctx, in, changes) })
+	group.Go(func() error { return scraper.Run(ctx, changes) })
+	in <- []target.Target{{Job: target.PodsJob, Address: strings.TrimPrefix(page.URL, "http://"), Interval: 3 * time.Second, Labels: map[string]string{"namespace": "shop"}}}
+	next := func(want string) {
+		t.Helper()
+		for deadline := time.After(time.Minute); ; {
+			select {
+			case got := <-patience:
+				if got == want {
+					return
+				}
+			case <-deadline:
+				t.Fatalf("no scrape waits %s s", want)
+			}
+		}
+	}
+	next("3")
+	next("1")
+	if err := c.Delete(t.Context(), asks); err != nil {
+		t.Fatal(err)
+	}
+	next("3")
 }
