@@ -27,7 +27,7 @@ func reach(o Options) (cluster.Cluster, error) {
 	}
 	c, err := cluster.New(o.Config, func(c *cluster.Options) {
 		c.Scheme, c.Logger = scheme, o.Log
-		c.Cache.DefaultTransform = cache.TransformStripManagedFields()
+		c.Cache.DefaultTransform = slimOther
 		c.Cache.ByObject = map[client.Object]cache.ByObject{
 			&corev1.Pod{}: {Transform: slimPod}, &corev1.Node{}: {Transform: slimNode},
 			&corev1.Service{}: {Transform: slimAnnotations}, &discoveryv1.EndpointSlice{}: {},
@@ -90,6 +90,20 @@ func slimAnnotations(object any) (any, error) {
 		o.SetAnnotations(ours(o.GetAnnotations()))
 	}
 	return object, nil
+}
+
+// slimOther leaves of a ReplicaPolicy what is read here: what its law has learned is large.
+// It is not among those that are named with a transform of their own, which must be installed.
+func slimOther(object any) (any, error) {
+	policy, ok := object.(*v1alpha1.ReplicaPolicy)
+	if !ok {
+		return cache.TransformStripManagedFields()(object)
+	}
+	slim := &v1alpha1.ReplicaPolicy{TypeMeta: policy.TypeMeta, ObjectMeta: policy.ObjectMeta, Spec: policy.Spec}
+	slim.ManagedFields = nil
+	slim.Annotations = nil
+	slim.Status = v1alpha1.ReplicaPolicyStatus{WantedReplicas: policy.Status.WantedReplicas, LastObservation: policy.Status.LastObservation}
+	return slim, nil
 }
 
 func ours(annotations map[string]string) map[string]string {

@@ -19,6 +19,7 @@ import (
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/discover"
 	"supercargo.dev/supercargo/autoscaler/adapter/history"
+	"supercargo.dev/supercargo/autoscaler/adapter/pace"
 	"supercargo.dev/supercargo/autoscaler/adapter/query"
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
@@ -142,9 +143,11 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 	if err := w.Register(registry); err != nil {
 		return err
 	}
-	changes := make(chan []target.Target)
-	group.Go(func() error { return w.Run(ctx, changes) })
-	group.Go(func() error { return m.scraper.Run(ctx, changes) })
+	found, err := m.pace(ctx, group, o, c, registry)
+	if err != nil {
+		return err
+	}
+	group.Go(func() error { return w.Run(ctx, found) })
 	if o.History {
 		const share = 5 // what there is of the store for pods, which come and go
 		r := &history.Recorder{Cache: c.GetCache(), Store: m.store, Repeat: longest, MostPods: o.Store.MaxSeries / share, Clock: clock.RealClock{}, Log: o.Log}
@@ -162,6 +165,25 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 		group.Go(func() error { return servePlain(ctx, listener, m.store.Handler(time.Now)) })
 	}
 	return nil
+}
+
+// pace adds to the group what scrapes the targets that are sent into the channel, as often as
+// policies look.
+func (m *measurements) pace(ctx context.Context, group *errgroup.Group, o Options, c cluster.Cluster, registry *prometheus.Registry) (chan<- []target.Target, error) {
+	found, changes := make(chan []target.Target), make(chan []target.Target)
+	group.Go(func() error { return m.scraper.Run(ctx, changes) })
+	if o.PolicyTargetLimit == 0 {
+		return changes, nil
+	}
+	p := &pace.Pacer{
+		Policies: c.GetCache(), Series: m.store, Took: m.scraper.Took, Sources: o.PolicySources, Clock: clock.RealClock{}, Log: o.Log,
+		Bounds: pace.Bounds{Usual: o.Scrape.Interval, Least: store.MinInterval, Most: o.PolicyTargetLimit},
+	}
+	if err := p.Register(registry); err != nil {
+		return nil, err
+	}
+	group.Go(func() error { return p.Run(ctx, found, changes) })
+	return found, nil
 }
 
 // servePlain serves HTTP until ctx ends.

@@ -44,6 +44,11 @@ type Options struct {
 	ScrapePods, ScrapeServices bool
 	ScrapeNamespaces           []string
 	TargetLimit                int
+	// PolicySources are the names by which ReplicaPolicies know the embedded store, and
+	// PolicyTargetLimit is how many targets may be scraped more often since policies look more
+	// often at what comes from them; 0 is none.
+	PolicySources     []string
+	PolicyTargetLimit int
 	// Kubelets says how kubelets are scraped for the CPU time of pods.
 	Kubelets Kubelets
 	// History keeps what nodes there are, and what runs there.
@@ -82,6 +87,7 @@ func Defaults() Options {
 	return Options{
 		Server: server, Service: "supercargo-system/supercargo-metrics-adapter", Custom: true, External: true,
 		Store: s, Scrape: store.ScrapeDefaults(), ScrapePods: true, ScrapeServices: true, TargetLimit: 1000,
+		PolicySources: []string{"default"}, PolicyTargetLimit: 200,
 		Kubelets: Kubelets{Scrape: true},
 		History:  true, StaleAfter: wanted.DefaultStaleAfter, QueryAddress: "127.0.0.1:9090",
 	}
@@ -125,6 +131,8 @@ func (o *Options) addScrapeFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&k.Insecure, "kubelet-insecure-tls", k.Insecure, "take any certificate of a kubelet, such as those that they sign themselves; whoever poses as one gets the token")
 	flags.StringSliceVar(&o.ScrapeNamespaces, "scrape-namespaces", o.ScrapeNamespaces, "`namespaces` whose pods and Services may announce themselves (default all)")
 	flags.IntVar(&o.TargetLimit, "scrape-target-limit", o.TargetLimit, "how many targets that announce themselves are scraped; the first by address")
+	flags.IntVar(&o.PolicyTargetLimit, "policy-target-limit", o.PolicyTargetLimit, "how many targets are scraped more often, down to once a second, since ReplicaPolicies look more often at what comes from them; 0 leaves all as they are")
+	flags.StringSliceVar(&o.PolicySources, "policy-sources", o.PolicySources, "`names` by which the autoscaler knows this store: metrics.source of the ReplicaPolicies that count for --policy-target-limit")
 	flags.DurationVar(&s.Interval, "scrape-interval", s.Interval, "how often a target is scraped that does not say so itself")
 	flags.UintVar(&s.SampleLimit, "scrape-sample-limit", s.SampleLimit, "how many samples a scrape may bring; one with more fails")
 	flags.Int64Var(&s.BodyLimit, "scrape-body-limit", s.BodyLimit, "how many `bytes` a scrape may bring; one with more fails")
@@ -157,6 +165,9 @@ func (o *Options) Validate() error {
 	}
 	if o.TargetLimit < 0 {
 		errs = append(errs, fmt.Errorf("--scrape-target-limit: %d is negative", o.TargetLimit))
+	}
+	if o.PolicyTargetLimit < 0 {
+		errs = append(errs, fmt.Errorf("--policy-target-limit: %d is negative", o.PolicyTargetLimit))
 	}
 	if o.Kubelets.CAFile != "" && o.Kubelets.Insecure {
 		errs = append(errs, errors.New("--kubelet-authorities and --kubelet-insecure-tls: want one of the two"))

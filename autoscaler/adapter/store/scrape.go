@@ -1,10 +1,12 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"time"
 
@@ -69,7 +71,18 @@ func (o *ScrapeOptions) Validate(lookback time.Duration) error {
 type Scraper struct {
 	manager *scrape.Manager
 	jobs    map[string]bool
+	// usual is how often a target is scraped that does not say.
+	usual time.Duration
+	// current are the targets there are.
+	current map[place]target.Target
 	log     logr.Logger
+}
+
+// place is where a target is.
+type place struct{ job, scheme, address, path string }
+
+func placeOf(t target.Target) place {
+	return place{t.Job, cmp.Or(t.Scheme, "http"), t.Address, cmp.Or(t.Path, "/metrics")}
 }
 
 // NewScraper returns a scraper for jobs. Each target belongs to one of them.
@@ -106,7 +119,7 @@ func (s *Store) NewScraper(o ScrapeOptions, jobs []target.Job) (*Scraper, error)
 	if err := manager.ApplyConfig(all); err != nil {
 		return nil, fmt.Errorf("set up scraping: %w", err)
 	}
-	return &Scraper{manager: manager, jobs: names, log: o.Log}, nil
+	return &Scraper{manager: manager, jobs: names, usual: o.Interval, log: o.Log}, nil
 }
 
 // jobConfig says how the targets of a job are scraped, where a target does not say
@@ -138,7 +151,9 @@ func jobConfig(o ScrapeOptions, job target.Job) *config.ScrapeConfig {
 }
 
 // Run scrapes until ctx ends. What comes from changes is all targets there are, each time;
-// those no longer among them are ended.
+// those no longer among them are ended. A target whose interval has changed goes on at the new
+// one: the scrape that may be under way is finished and kept, the next comes within the new
+// interval, and the series do not end in between.
 func (s *Scraper) Run(ctx context.Context, changes <-chan []target.Target) error {
 	groups := make(chan map[string][]*targetgroup.Group)
 	done := make(chan error, 1)
@@ -151,6 +166,7 @@ func (s *Scraper) Run(ctx context.Context, changes <-chan []target.Target) error
 		case err := <-done:
 			return err
 		case targets := <-changes:
+			s.change(targets)
 			select {
 			case groups <- s.group(targets):
 			case <-ctx.Done():
@@ -158,6 +174,53 @@ func (s *Scraper) Run(ctx context.Context, changes <-chan []target.Target) error
 			}
 		}
 	}
+}
+
+// hurry is within what time the scrape manager follows a change, with room to spare.
+const hurry = 3 * time.Second
+
+// change prepares for targets whose interval changes. The scrape manager ends one and begins
+// another for it. That one takes a new interval to scrape first, while the series of the ended
+// one are marked as ended after two of the old: where that could come first, the mark is left
+// out. What the target does not show any more just then stays current for the lookback.
+func (s *Scraper) change(targets []target.Target) {
+	current := make(map[place]target.Target, len(targets))
+	lasting := map[place]bool{}
+	for _, t := range targets {
+		at := placeOf(t)
+		current[at] = t
+		before, ok := s.current[at]
+		old, next := cmp.Or(before.Interval, s.usual), cmp.Or(t.Interval, s.usual)
+		if ok && old != next && maps.Equal(before.Labels, t.Labels) && 2*old < next+hurry {
+			lasting[at] = true
+		}
+	}
+	s.current = current
+	if len(lasting) == 0 {
+		return
+	}
+	for job, active := range s.manager.TargetsActive() {
+		var unmarked []*scrape.Target
+		for _, t := range active {
+			if lasting[place{job, t.GetValue(model.SchemeLabel), t.GetValue(model.AddressLabel), t.GetValue(model.MetricsPathLabel)}] {
+				unmarked = append(unmarked, t)
+			}
+		}
+		s.manager.DisableEndOfRunStalenessMarkers(job, unmarked)
+	}
+}
+
+// Took returns how long the targets took to answer last, or until they were given up; the
+// longest where several have one origin.
+func (s *Scraper) Took() map[Origin]time.Duration {
+	took := map[Origin]time.Duration{}
+	for job, active := range s.manager.TargetsActive() {
+		for _, t := range active {
+			o := Origin{job, t.GetValue(model.AddressLabel)}
+			took[o] = max(took[o], t.LastScrapeDuration())
+		}
+	}
+	return took
 }
 
 // group puts targets in the form of the scrape manager: a job without targets is named too.

@@ -6,11 +6,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/query"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
@@ -180,4 +184,90 @@ func TestIntervalsLongerThanHalfTheLookbackAndShorterThanASecondAreRefused(t *te
 	if _, err := s.NewScraper(ScrapeDefaults(), []target.Job{{Name: "a"}, {Name: "a"}}); err == nil || !strings.Contains(err.Error(), `"a"`) {
 		t.Errorf("two jobs of one name: error %v", err)
 	}
+}
+
+// TestATargetWhoseIntervalGrowsHasValuesAllTheTime: its series do not end while the first
+// scrape at the new interval is still to come. There are several, as it may come at once.
+func TestATargetWhoseIntervalGrowsHasValuesAllTheTime(t *testing.T) {
+	t.Parallel()
+	const pages, longer = 8, 8 * time.Second
+	scrapes := make(chan string, 1000) // how long the scraper waits for an answer: as long as its interval
+	var targets, changed []target.Target
+	for range pages {
+		seen := map[string]bool{}
+		var mu sync.Mutex
+		page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, "queue_length 7\n")
+			mu.Lock()
+			defer mu.Unlock()
+			if patience := r.Header.Get("X-Prometheus-Scrape-Timeout-Seconds"); !seen[patience] {
+				seen[patience] = true
+				scrapes <- patience
+			}
+		}))
+		t.Cleanup(page.Close)
+		one := target.Target{Job: "test", Address: strings.TrimPrefix(page.URL, "http://"), Interval: time.Second}
+		targets = append(targets, one)
+		one.Interval = longer
+		changed = append(changed, one)
+	}
+	s, changes, _ := scraped(t, nil, targets...)
+	wait := func(patience string) {
+		t.Helper()
+		for range pages {
+			select {
+			case got := <-scrapes:
+				if got != patience {
+					t.Fatalf("a scrape waits %s s for its answer, want %s", got, patience)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("no scrape comes")
+			}
+		}
+	}
+	wait("1")
+	becomes(t, s, "count(queue_length)", "of all", is(pages))
+	changes <- changed
+	wait("8")
+	becomes(t, s, "count(count_over_time(queue_length[1m]) > 1)", "more than one of all", is(pages))
+	if ends := marks(t, s, "queue_length"); ends != 0 {
+		t.Errorf("series ended %d times while their targets answered", ends)
+	}
+}
+
+// marks counts the marks of an end among the samples of a metric.
+func marks(t *testing.T, s *Store, name string) int {
+	t.Helper()
+	q, err := s.db.Querier(0, farOff)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = q.Close() }()
+	found, n := q.Select(t.Context(), false, nil, labels.MustNewMatcher(labels.MatchEqual, "__name__", name)), 0
+	for found.Next() {
+		it := found.At().Iterator(nil)
+		for it.Next() != chunkenc.ValNone {
+			if _, v := it.At(); value.IsStaleNaN(v) {
+				n++
+			}
+		}
+	}
+	if err := found.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestATargetWhoseIntervalShrinksIsScrapedSo(t *testing.T) {
+	t.Parallel()
+	p := newPage(t, "queue_length 7\n")
+	slow, fast := p.target(), p.target()
+	slow.Interval = 5 * time.Second
+	s, changes, _ := scraped(t, nil, slow)
+	becomes(t, s, "queue_length", "7", is(7))
+	changes <- []target.Target{fast}
+	changed := "queue_length 8\n"
+	p.text.Store(&changed)
+	becomes(t, s, "queue_length", "8", is(8))
+	becomes(t, s, "count_over_time(queue_length[5s]) > bool 3", "more than three in five seconds", is(1))
 }

@@ -35,7 +35,7 @@ func span(d *metav1.Duration, otherwise time.Duration) time.Duration {
 	return d.Duration
 }
 
-func newPredictive(g law.Goal, s *v1alpha1.PredictiveConstants) (law.Law, error) {
+func (p *Policy) newPredictive(g law.Goal, s *v1alpha1.PredictiveConstants) (law.Law, error) {
 	c := predictive.For(g)
 	if s != nil {
 		c.Watch = span(s.Watch, c.Watch)
@@ -43,10 +43,11 @@ func newPredictive(g law.Goal, s *v1alpha1.PredictiveConstants) (law.Law, error)
 		c.Margin, c.MaxMargin, c.MarginStep = number(s.Margin, c.Margin), number(s.MaxMargin, c.MaxMargin), number(s.MarginStep, c.MarginStep)
 		c.QueueFactor, c.DrainTime = number(s.QueueFactor, c.QueueFactor), span(s.DrainTime, c.DrainTime)
 	}
+	p.Shortest = c.Watch
 	return predictive.New(c)
 }
 
-func newInverseQueue(g law.Goal, s *v1alpha1.InverseQueueConstants) (law.Law, error) {
+func (p *Policy) newInverseQueue(g law.Goal, s *v1alpha1.InverseQueueConstants) (law.Law, error) {
 	c := inversequeue.Default()
 	c.Goal = g
 	if s != nil {
@@ -55,10 +56,11 @@ func newInverseQueue(g law.Goal, s *v1alpha1.InverseQueueConstants) (law.Law, er
 		c.QueueFactor, c.ResponseFactor = number(s.QueueFactor, c.QueueFactor), number(s.ResponseFactor, c.ResponseFactor)
 		c.DrainTime = span(s.DrainTime, c.DrainTime)
 	}
+	p.Shortest = g.Interval
 	return inversequeue.New(c)
 }
 
-func newDoubleThreshold(p *Policy, s *v1alpha1.DoubleThresholdConstants) (law.Law, error) {
+func (p *Policy) newDoubleThreshold(s *v1alpha1.DoubleThresholdConstants) (law.Law, error) {
 	c := doublethreshold.Default()
 	c.Limits, c.MaxAge = p.Limits, p.MaxAge
 	if s != nil {
@@ -67,5 +69,6 @@ func newDoubleThreshold(p *Policy, s *v1alpha1.DoubleThresholdConstants) (law.La
 		c.Window = whole(s.Window, c.Window)
 		c.Calm, c.Busy, c.Urgent = span(s.Calm, c.Calm), span(s.Busy, c.Busy), span(s.Urgent, c.Urgent)
 	}
+	p.Shortest = min(c.Calm, c.Busy, c.Urgent)
 	return doublethreshold.New(c)
 }

@@ -28,6 +28,8 @@ type Policy struct {
 	Questions []Question
 	// MaxAge is how old measurements may be.
 	MaxAge time.Duration
+	// Shortest is the shortest time between two looks, whatever is seen.
+	Shortest time.Duration
 
 	kind v1alpha1.ReplicaLaw
 	// model is nil where nothing is said of the service.
@@ -75,7 +77,7 @@ func (p *Policy) choose(spec *v1alpha1.ReplicaPolicySpec) error {
 				return fmt.Errorf("spec.service: %w", err)
 			}
 		}
-		made, err := newDoubleThreshold(p, spec.Law.DoubleThreshold)
+		made, err := p.newDoubleThreshold(spec.Law.DoubleThreshold)
 		p.Law = made
 		return inField("spec", err)
 	}
@@ -94,9 +96,9 @@ func (p *Policy) choose(spec *v1alpha1.ReplicaPolicySpec) error {
 	var err error
 	switch p.kind {
 	case v1alpha1.LawPredictive:
-		p.Law, err = newPredictive(goal, spec.Law.Predictive)
+		p.Law, err = p.newPredictive(goal, spec.Law.Predictive)
 	case v1alpha1.LawInverseQueue:
-		p.Law, err = newInverseQueue(goal, spec.Law.InverseQueue)
+		p.Law, err = p.newInverseQueue(goal, spec.Law.InverseQueue)
 	default:
 		err = fmt.Errorf("law %q: want Predictive, InverseQueue or DoubleThreshold", p.kind)
 	}

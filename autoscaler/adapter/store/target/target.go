@@ -12,8 +12,10 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The annotations, on a pod or on a Service for its endpoints. All but the last are those
@@ -64,6 +66,9 @@ type Target struct {
 	Interval time.Duration
 	// Labels are given to its series.
 	Labels map[string]string
+	// Group is what it is a replica of: the Service, or what made the pod, such as a Deployment.
+	// Empty: it stands alone.
+	Group string
 }
 
 // Limits bound what is discovered.
@@ -163,7 +168,7 @@ func (d *discovery) pod(pod *corev1.Pod) {
 	if !ok {
 		return
 	}
-	at.Job = PodsJob
+	at.Job, at.Group = PodsJob, workload(pod)
 	at.Labels = map[string]string{"namespace": pod.Namespace, "pod": pod.Name, "node": pod.Spec.NodeName}
 	ports := d.ports(pod.Annotations)
 	if len(ports) == 0 {
@@ -178,6 +183,22 @@ func (d *discovery) pod(pod *corev1.Pod) {
 	d.add(at, pod.Status.PodIP, ports)
 }
 
+// workload names what made a pod, the Deployment and not the ReplicaSet of one of its
+// revisions; empty for a pod that nobody made.
+func workload(pod *corev1.Pod) string {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return ""
+	}
+	kind, name := owner.Kind, owner.Name
+	if revision := pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]; kind == "ReplicaSet" && revision != "" {
+		if deployment, ok := strings.CutSuffix(name, "-"+revision); ok {
+			kind, name = "Deployment", deployment
+		}
+	}
+	return kind + " " + pod.Namespace + "/" + name
+}
+
 // endpoints adds the targets of a Service that are in one of its slices.
 func (d *discovery) endpoints(service *corev1.Service, slice *discoveryv1.EndpointSlice) {
 	if !d.limits.has(service.Namespace) || service.Annotations[ScrapeAnnotation] != "true" || slice.AddressType == discoveryv1.AddressTypeFQDN {
@@ -187,7 +208,7 @@ func (d *discovery) endpoints(service *corev1.Service, slice *discoveryv1.Endpoi
 	if !ok {
 		return
 	}
-	at.Job = ServicesJob
+	at.Job, at.Group = ServicesJob, "Service "+service.Namespace+"/"+service.Name
 	ports := d.ports(service.Annotations)
 	if len(ports) == 0 {
 		for _, p := range slice.Ports {

@@ -110,8 +110,8 @@ func TestTheReadyEndpointsOfAServiceAreScraped(t *testing.T) {
 		discoveryv1.Endpoint{Addresses: []string{"10.0.0.3"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr.To(false)}},
 	)
 	want := []Target{
-		{Job: ServicesJob, Address: "10.0.0.1:8080", Labels: map[string]string{"namespace": "shop", "service": "web"}},
-		{Job: ServicesJob, Address: "10.0.0.2:8080", Labels: map[string]string{"namespace": "shop", "service": "web", "node": "n2", "pod": "b"}},
+		{Job: ServicesJob, Address: "10.0.0.1:8080", Group: "Service shop/web", Labels: map[string]string{"namespace": "shop", "service": "web"}},
+		{Job: ServicesJob, Address: "10.0.0.2:8080", Group: "Service shop/web", Labels: map[string]string{"namespace": "shop", "service": "web", "node": "n2", "pod": "b"}},
 	}
 	if diff := cmp.Diff(want, Discover(nil, services, ends, limits).Targets); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -178,5 +178,28 @@ func TestKubeletsAreScrapedWhereTheirNodesSayThatTheyAre(t *testing.T) {
 	want := []Target{of("four", "10.0.0.4:10250"), of("named", "named.example:443"), of("six", "[fd00::6]:10250")}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestPodsOfAllRevisionsOfADeploymentAreReplicasOfIt(t *testing.T) {
+	for _, c := range []struct{ name, kind, owner, revision, want string }{
+		{"of a revision", "ReplicaSet", "web-5d9f", "5d9f", "Deployment shop/web"},
+		{"of the next", "ReplicaSet", "web-77c6", "77c6", "Deployment shop/web"},
+		{"of a ReplicaSet of its own", "ReplicaSet", "web-5d9f", "", "ReplicaSet shop/web-5d9f"},
+		{"of a ReplicaSet that was adopted", "ReplicaSet", "web", "5d9f", "ReplicaSet shop/web"},
+		{"of a StatefulSet", "StatefulSet", "web", "", "StatefulSet shop/web"},
+		{"of what is named like a revision", "StatefulSet", "web-5d9f", "5d9f", "StatefulSet shop/web-5d9f"},
+		{"of nobody", "", "", "", ""},
+	} {
+		p := pod("web-1", "10.0.0.1", ScrapeAnnotation, "true")
+		if c.kind != "" {
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Name: "other"}, {Kind: c.kind, Name: c.owner, Controller: ptr.To(true)}}
+		}
+		if c.revision != "" {
+			p.Labels = map[string]string{"pod-template-hash": c.revision}
+		}
+		if found := Discover([]*corev1.Pod{p}, nil, nil, limits).Targets; len(found) != 1 || found[0].Group != c.want {
+			t.Errorf("a pod %s: %+v, want it of %q", c.name, found, c.want)
+		}
 	}
 }

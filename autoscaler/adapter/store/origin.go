@@ -1,0 +1,49 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+)
+
+// Origin is where a series was scraped: the labels job and instance, which the scraper gives
+// it. Both are empty for series that were not scraped.
+type Origin struct{ Job, Instance string }
+
+// Origins returns where the series were scraped that an expression reads, each place once and
+// in no order: of the series in memory, which are those that had a sample within the last hour.
+// No sample is read.
+func (s *Store) Origins(ctx context.Context, expression string) (map[Origin]bool, error) {
+	parsed, err := s.parser.ParseExpr(expression)
+	if err != nil {
+		return nil, fmt.Errorf("read query %q: %w", expression, err)
+	}
+	// What is in memory goes to disk by and by: the beginning of the head is not too late.
+	since := max(s.db.Head().MinTime(), 0)
+	q, err := s.db.Querier(since, farOff)
+	if err != nil {
+		return nil, fmt.Errorf("find what query %q reads: %w", expression, err)
+	}
+	defer func() { _ = q.Close() }() // it was only read
+	origins := map[Origin]bool{}
+	for _, matchers := range parser.ExtractSelectors(parsed) {
+		if err := gather(ctx, q, since, matchers, origins); err != nil {
+			return nil, fmt.Errorf("find what query %q reads: %w", expression, err)
+		}
+	}
+	return origins, nil
+}
+
+// gather adds where the series were scraped that matchers take.
+func gather(ctx context.Context, q storage.Querier, since int64, matchers []*labels.Matcher, into map[Origin]bool) error {
+	found := q.Select(ctx, false, &storage.SelectHints{Start: since, End: farOff, Func: "series"}, matchers...)
+	for found.Next() {
+		series := found.At().Labels()
+		into[Origin{series.Get(model.JobLabel), series.Get(model.InstanceLabel)}] = true
+	}
+	return found.Err()
+}
