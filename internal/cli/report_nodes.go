@@ -154,16 +154,16 @@ func historyNotes(r *nodequery.Report) []string {
 		return []string{"Nodes were there between two looks only: give a smaller --step."}
 	}
 	if r.Begins.Sub(r.From) >= step {
-		notes = append(notes, fmt.Sprintf("The history begins at %s: nothing is known of the time before.", shown(r.Begins)))
+		notes = append(notes, fmt.Sprintf("The history begins at %s: nothing is known of the time before.", moment(r.Begins)))
 	}
 	if r.To.Sub(*r.Ends) >= step {
-		notes = append(notes, fmt.Sprintf("The history ends at %s: after that there was no node, or nobody who wrote.", shown(r.Ends)))
+		notes = append(notes, fmt.Sprintf("The history ends at %s: after that there was no node, or nobody who wrote.", moment(r.Ends)))
 	}
 	return notes
 }
 
 func (r nodesReport) print(w io.Writer) error {
-	fmt.Fprintf(w, "%s to %s, looked at every %v; nodes as of %s\n", shown(&r.From), shown(&r.To), time.Duration(r.StepSeconds*float64(time.Second)), shown(&r.At))
+	fmt.Fprintf(w, "%s to %s, looked at every %v; nodes as of %s\n", moment(&r.From), moment(&r.To), time.Duration(r.StepSeconds*float64(time.Second)), moment(&r.At))
 	if len(r.Nodes) > 0 {
 		const resources = "CORES\tAVAILABLE\tMEAN\tLEAST\tGIB\tAVAILABLE\tMEAN\tLEAST"
 		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -177,7 +177,7 @@ func (r nodesReport) print(w io.Writer) error {
 		fmt.Fprintf(t, "\nNODE\tMACHINE TYPE\tSTATE\tPODS\t%s\tFINISH\tREMAINING\tCAME\tWENT\tTHERE\n", resources)
 		for _, n := range r.Nodes {
 			there := time.Duration(n.ThereSeconds * float64(time.Second))
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%v\n", printable(n.Name), typeName(n.MachineType), n.State, n.Pods, amounts(n.CPU, n.Memory), finishCells(n.Busy), shown(n.Came), shown(n.Went), there)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%v\n", printable(n.Name), typeName(n.MachineType), n.State, n.Pods, amounts(n.CPU, n.Memory), finishCells(n.Busy), moment(n.Came), moment(n.Went), there)
 		}
 		if err := t.Flush(); err != nil {
 			return err
@@ -222,11 +222,11 @@ func finishCells(b nodequery.Busy) string {
 	if b.Finish == nil {
 		return "-\t-"
 	}
-	return shown(b.Finish) + "\t" + time.Duration(*b.RemainingSeconds*float64(time.Second)).Round(time.Second).String()
+	return moment(b.Finish) + "\t" + time.Duration(*b.RemainingSeconds*float64(time.Second)).Round(time.Second).String()
 }
 
-// shown is a time in UTC, or that there is none.
-func shown(t *time.Time) string {
+// moment is a time in UTC, or that there is none.
+func moment(t *time.Time) string {
 	if t == nil {
 		return "-"
 	}

@@ -36,9 +36,9 @@ func TestReportNodesSaysWhatThereWasAndUntilWhenItIsBusy(t *testing.T) {
 	code, stdout, stderr := supercargo(t, "", "report", "nodes", "--prometheus", nodesServer(t).URL, "--from", "2026-01-02T12:00:00Z", "--to", "2026-01-02T13:30:00+01:00")
 	want := `2026-01-02T12:00:00Z to 2026-01-02T12:30:00Z, looked at every 30s; nodes as of 2026-01-02T12:30:00Z
 
-MACHINE TYPE  NODES  READY  PODS  CORES  AVAILABLE  MEAN  LEAST  GIB    AVAILABLE  MEAN   LEAST  FINISH                REMAINING
-(unknown)     0      0      0     -      -          3.50  3.50   -      -          7.00   7.00   -                     -
-m1.large      2      1      1     8.00   2.00       3.15  2.00   16.00  6.00       8.30   6.00   2026-01-02T12:45:00Z  15m0s
+MACHINE TYPE  NODES  READY  PODS  CORES  AVAILABLE  MEAN  LEAST  GIB    AVAILABLE  MEAN  LEAST  FINISH                REMAINING
+(unknown)     0      0      0     -      -          3.50  3.50   -      -          7.00  7.00   -                     -
+m1.large      2      1      1     8.00   2.00       3.15  2.00   16.00  6.00       8.30  6.00   2026-01-02T12:45:00Z  15m0s
 
 NODE  MACHINE TYPE  STATE      PODS  CORES  AVAILABLE  MEAN  LEAST  GIB   AVAILABLE  MEAN  LEAST  FINISH                REMAINING  CAME                  WENT                  THERE
 a     m1.large      ready      1     4.00   2.00       2.00  2.00   8.00  6.00       6.00  6.00   2026-01-02T12:45:00Z  15m0s      -                     -                     30m30s

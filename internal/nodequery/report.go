@@ -184,7 +184,7 @@ func (f found) types(nodes []Node, at time.Time) []MachineType {
 			t.Busy = busyUntil(*n.Finish, at)
 		}
 	}
-	var types []MachineType
+	types := []MachineType{}
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		types = append(types, *sums[name])
 	}
