@@ -147,6 +147,26 @@ func TestOnlyOneMomentIsNow(t *testing.T) {
 	}
 }
 
+// TestTheLeastIsThatOfTheWholeTime: wherever in it that was.
+func TestTheLeastIsThatOfTheWholeTime(t *testing.T) {
+	s := promserver.Start(t)
+	c := recorded.Start(t, s, after(0, -10))
+	c.Add(recorded.Node("a", "m1"), recorded.Node("b", "m1"))
+	c.Until(after(2, 0))
+	early := recorded.Pod("early", "a", "3", time.Time{})
+	c.Add(early)
+	c.Until(after(5, 0))
+	c.Remove(early)
+	c.Until(after(60, 0))
+	r := read(t, s, minutes(0, 60, 60))
+	if m, n := r.MachineTypes[0], r.Nodes[0]; number(m.CPU.Least) != "4" || number(n.CPU.Least) != "0.5" || n.Pods != 0 {
+		t.Errorf("%s of the type and %s of node a, which has %d pods now; want 4 and 0.5 cores, and none", number(m.CPU.Least), number(n.CPU.Least), n.Pods)
+	}
+	if n := read(t, s, minutes(0, 60, 4)).Nodes[0]; n.Pods != 1 {
+		t.Errorf("at four past there were %d pods, want 1", n.Pods)
+	}
+}
+
 func TestWhatIsLateHasLessThanNoTimeLeft(t *testing.T) {
 	s := promserver.Start(t)
 	c := recorded.Start(t, s, noon)
