@@ -143,7 +143,7 @@ type found struct {
 // reader asks, until there is an error.
 type reader struct {
 	found
-	ctx     context.Context //nolint:containedctx // for one call
+	ctx     context.Context // of one call of Read
 	querier promql.Querier
 	err     error
 }
