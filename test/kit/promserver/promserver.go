@@ -92,6 +92,9 @@ func (s *Server) Put(at time.Time, value float64, series ...string) {
 	}
 }
 
+// AppenderV2 implements storage.AppendableV2: whoever writes series may write them here.
+func (s *Server) AppenderV2(ctx context.Context) storage.AppenderV2 { return s.store.AppenderV2(ctx) }
+
 // Asked returns the queries so far, in their order.
 func (s *Server) Asked() []string {
 	s.mu.Lock()

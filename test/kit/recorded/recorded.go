@@ -1,0 +1,144 @@
+// Package recorded is a cluster for tests whose history is written by the metrics adapter's
+// own recorder, in time that the test makes pass.
+package recorded
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/storage"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/adapter/history"
+)
+
+// repeat is how often all is written again, as the adapter does by default; tick is how often
+// the recorder looks for changes.
+const (
+	repeat = 30 * time.Second
+	tick   = 10 * time.Second
+)
+
+// Cluster is one that can be changed, without an API server. Its methods are for one
+// goroutine.
+type Cluster struct {
+	t        testing.TB
+	client   client.Client
+	clock    *clocktesting.FakeClock
+	recorder *history.Recorder
+}
+
+// Start returns a cluster without nodes at a time, whose history goes to a store.
+func Start(t testing.TB, into storage.AppendableV2, at time.Time) *Cluster {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{t: t, client: fake.NewClientBuilder().WithScheme(scheme).Build(), clock: clocktesting.NewFakeClock(at)}
+	c.recorder = &history.Recorder{Cache: cached{&informertest.FakeInformers{Scheme: scheme}, c.client}, Store: into, Repeat: repeat, MostPods: 100, Clock: c.clock}
+	return c
+}
+
+// cached reads from a client in place of informers.
+type cached struct {
+	*informertest.FakeInformers
+	client client.Client
+}
+
+// List implements cache.Cache.
+func (c cached) List(ctx context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	return c.client.List(ctx, list)
+}
+
+// Until lets time pass, in which the recorder writes what it does: what has changed within
+// 10 s, and the rest now and then.
+func (c *Cluster) Until(at time.Time) {
+	c.t.Helper()
+	for c.clock.Now().Before(at) {
+		c.clock.SetTime(earlier(c.clock.Now().Add(tick), at))
+		if err := c.recorder.Record(c.t.Context()); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// Add adds objects.
+func (c *Cluster) Add(objects ...client.Object) {
+	c.t.Helper()
+	for _, o := range objects {
+		if err := c.client.Create(c.t.Context(), o); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// Remove removes objects.
+func (c *Cluster) Remove(objects ...client.Object) {
+	c.t.Helper()
+	for _, o := range objects {
+		if err := c.client.Delete(c.t.Context(), o); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// Change changes a node.
+func (c *Cluster) Change(name string, change func(*corev1.Node)) {
+	c.t.Helper()
+	var n corev1.Node
+	if err := c.client.Get(c.t.Context(), client.ObjectKey{Name: name}, &n); err != nil {
+		c.t.Fatal(err)
+	}
+	change(&n)
+	if err := c.client.Update(c.t.Context(), &n); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Node returns a Ready one of a machine type with 4 cores and 8 GiB, of which pods may have
+// 3.5 and 7. Without a type it has no label.
+func Node(name, machineType string) *corev1.Node {
+	list := func(cpu, memory string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourcePods: resource.MustParse("10")}
+	}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if machineType != "" {
+		n.Labels = map[string]string{corev1.LabelInstanceTypeStable: machineType}
+	}
+	n.Status.Capacity, n.Status.Allocatable = list("4", "8Gi"), list("3500m", "7Gi")
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return n
+}
+
+// Pod returns one that runs on a node, requests cores and a GiB, and is expected to end at a
+// time, if that is not zero.
+func Pod(name, on, cpu string, finish time.Time) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	p.Spec.NodeName = on
+	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi"),
+	}}}}
+	p.Status.Phase = corev1.PodRunning
+	if !finish.IsZero() {
+		p.Annotations = map[string]string{v1alpha1.AnnotationExpectedFinish: finish.Format(time.RFC3339)}
+	}
+	return p
+}
