@@ -178,18 +178,10 @@ func fitPower(flags fitPowerFlags, stdin io.Reader, w io.Writer) error {
 		return err
 	}
 	var samples []energy.Activity
-	read := func(file io.Reader) (err error) {
-		if samples, err = energy.ReadSeries(file, flags.columns()); err != nil {
-			return fmt.Errorf("-f %s: %w", flags.file, err)
-		}
-		return nil
-	}
-	var err error
-	if flags.file == "-" {
-		err = read(stdin)
-	} else {
-		err = readNamed("-f", flags.file, read)
-	}
+	err := readMeasured(flags.file, stdin, func(file io.Reader) (err error) {
+		samples, err = energy.ReadSeries(file, flags.columns())
+		return err
+	})
 	if err != nil {
 		return err
 	}

@@ -1,22 +1,16 @@
 package energy
 
 import (
-	"bufio"
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
-	"math"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
+
+	"supercargo.dev/supercargo/internal/series"
 )
 
-// Limits of a series that is read: a day of seconds, with some 190 bytes for each.
+// Limits of a series that is read.
 const (
-	MaxSeriesRows  = 86_400
-	MaxSeriesBytes = 16 << 20
+	MaxSeriesRows  = series.MaxRows
+	MaxSeriesBytes = series.MaxBytes
 )
 
 // Columns name the columns of a measured series that count. Names are as in the header, and
@@ -37,140 +31,23 @@ type Columns struct {
 // of time. It refuses a file with over [MaxSeriesRows] rows or [MaxSeriesBytes] bytes, or with a
 // cell that is no number in its range. Errors name line and column.
 func ReadSeries(file io.Reader, c Columns) ([]Activity, error) {
-	limited := &io.LimitedReader{R: file, N: MaxSeriesBytes + 1}
-	buffered := bufio.NewReader(limited)
-	const mark = "\ufeff" // with which spreadsheets begin a file
-	if begin, _ := buffered.Peek(len(mark)); string(begin) == mark {
-		_, _ = buffered.Discard(len(mark)) // what was peeked at is there
+	format := series.Format{Time: c.Time, NeedsTime: c.NeedsTime, Columns: []series.Column{
+		{Name: c.Watts, Valid: func(x float64) bool { return x > 0 && x < 1e6 }, Want: "watts above 0, below 1000000"},
+	}}
+	for _, name := range c.Rates {
+		format.Columns = append(format.Columns, series.Column{
+			Name: name, Valid: func(x float64) bool { return x >= 0 && x <= c.MostRate }, Want: fmt.Sprintf("a number from 0 to %g", c.MostRate),
+		})
 	}
-	reader := csv.NewReader(buffered)
-	reader.ReuseRecord = true
-	header, err := reader.Read()
-	if err != nil || limited.N == 0 {
-		return nil, fmt.Errorf("header: %w", orTooLong(limited, err))
-	}
-	r, err := rowReaderOf(header, c)
+	rows, err := series.Read(file, format)
 	if err != nil {
-		return nil, fmt.Errorf("line 1: %w", err)
+		return nil, err
 	}
 	var samples []Activity
-	for {
-		cells, err := reader.Read()
-		switch {
-		case limited.N == 0 || err != nil && !errors.Is(err, io.EOF):
-			return nil, orTooLong(limited, err) // one of csv names the line
-		case err != nil:
-			return samples, nil
-		case len(samples) == MaxSeriesRows:
-			return nil, fmt.Errorf("over %d rows: keep fewer, such as one in a few seconds", MaxSeriesRows)
-		}
-		sample, err := r.read(cells)
-		if err != nil {
-			line, _ := reader.FieldPos(0)
-			return nil, fmt.Errorf("line %d, %w", line, err)
-		}
-		samples = append(samples, sample)
+	for _, row := range rows {
+		samples = append(samples, Activity{Watts: Watts(row[0]), Rates: row[1:]})
 	}
-}
-
-// orTooLong returns what is wrong with a file of which no more is read.
-func orTooLong(limited *io.LimitedReader, err error) error {
-	if limited.N == 0 {
-		return fmt.Errorf("over %d bytes: keep fewer rows, or only the columns that count", MaxSeriesBytes)
-	}
-	return err
-}
-
-// rowReader reads the rows of a series.
-type rowReader struct {
-	Columns
-	time, watts int // columns; time is -1 where there is none
-	rates       []int
-	last        float64 // time of the row before
-	begun       bool
-}
-
-func rowReaderOf(header []string, c Columns) (*rowReader, error) {
-	for i, name := range header {
-		header[i] = strings.TrimSpace(name)
-	}
-	var errs []error
-	at := func(name string) int {
-		i := slices.Index(header, name)
-		switch {
-		case i < 0:
-			errs = append(errs, fmt.Errorf("column %s is missing: there are %s", name, named(header)))
-		case slices.Contains(header[i+1:], name):
-			errs = append(errs, fmt.Errorf("column %s is there twice", name))
-		}
-		return i
-	}
-	r := &rowReader{Columns: c, time: -1, watts: at(c.Watts)}
-	if c.NeedsTime || slices.Contains(header, c.Time) {
-		r.time = at(c.Time)
-	}
-	for _, name := range c.Rates {
-		r.rates = append(r.rates, at(name))
-	}
-	return r, errors.Join(errs...)
-}
-
-// named returns what a message shows of the names of columns.
-func named(header []string) string {
-	const most = 300
-	if all := strings.Join(header, ", "); len(all) <= most {
-		return all
-	}
-	return fmt.Sprintf("%d others", len(header))
-}
-
-// read returns the measurement of a row. The error begins with the column.
-func (r *rowReader) read(cells []string) (Activity, error) {
-	if r.time >= 0 {
-		now, err := moment(cells[r.time])
-		if err != nil {
-			return Activity{}, fmt.Errorf("column %s: %w", r.Time, err)
-		}
-		if r.begun && !(now >= r.last) {
-			return Activity{}, fmt.Errorf("column %s: %s is before the row above: want rows in the order of time", r.Time, quoted(cells[r.time]))
-		}
-		r.last, r.begun = now, true
-	}
-	watts, err := strconv.ParseFloat(strings.TrimSpace(cells[r.watts]), 64)
-	if err != nil || !(watts > 0 && watts < 1e6) {
-		return Activity{}, fmt.Errorf("column %s: %s: want watts above 0, below 1000000", r.Watts, quoted(cells[r.watts]))
-	}
-	sample := Activity{Watts: Watts(watts), Rates: make([]float64, len(r.rates))}
-	for i, column := range r.rates {
-		rate, err := strconv.ParseFloat(strings.TrimSpace(cells[column]), 64)
-		if err != nil || !(rate >= 0 && rate <= r.MostRate) {
-			return Activity{}, fmt.Errorf("column %s: %s: want a number from 0 to %g", r.Rates[i], quoted(cells[column]), r.MostRate)
-		}
-		sample.Rates[i] = rate
-	}
-	return sample, nil
-}
-
-// moment reads a time in RFC 3339 or in seconds, as seconds.
-func moment(cell string) (float64, error) {
-	cell = strings.TrimSpace(cell)
-	if t, err := time.Parse(time.RFC3339Nano, cell); err == nil {
-		return float64(t.UnixNano()) / 1e9, nil
-	}
-	seconds, err := strconv.ParseFloat(cell, 64)
-	if err != nil || math.IsNaN(seconds) || math.IsInf(seconds, 0) {
-		return 0, fmt.Errorf("%s: want seconds, or a time such as 2026-01-31T15:00:00Z", quoted(cell))
-	}
-	return seconds, nil
-}
-
-// quoted returns what a message shows of a cell, which may be of any length.
-func quoted(cell string) string {
-	const most = 40
-	if len(cell) > most {
-		return strconv.Quote(cell[:most]) + "..."
-	}
-	return strconv.Quote(cell)
+	return samples, nil
 }
 
 // ByUtilization returns samples of the first rate as a share of the one that is full load:

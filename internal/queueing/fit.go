@@ -17,7 +17,9 @@ type Sample struct {
 	Before      float64 // mean of the step before, seconds
 }
 
-func (s Sample) valid() bool {
+// Valid reports whether the sample says something: it has a replica at least, and everything
+// else is above 0 and finite.
+func (s Sample) Valid() bool {
 	return s.Replicas >= 1 && finiteAbove0(s.ArrivalRate) && finiteAbove0(s.Response) && finiteAbove0(s.Before)
 }
 
@@ -28,10 +30,13 @@ func finiteAbove0(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 type FitOptions struct {
 	// FixedRate keeps c at 0, for laws that know one service rate.
 	FixedRate bool
-	// MaxAlpha is the upper bound of alpha; 0 means 0.3. Without a bound alpha
+	// MaxAlpha is the upper bound of alpha; 0 means [DefaultMaxAlpha]. Without a bound alpha
 	// explains everything, since one response time is much like the one before.
 	MaxAlpha float64
 }
+
+// DefaultMaxAlpha is the paper's bound of alpha.
+const DefaultMaxAlpha = 0.3
 
 // Fitted is a model with how well it explains the samples.
 type Fitted struct {
@@ -111,13 +116,13 @@ func newFitting(samples []Sample, o FitOptions) (*fitting, error) {
 	f := &fitting{fixed: o.FixedRate, maxAlpha: o.MaxAlpha}
 	switch {
 	case o.MaxAlpha == 0:
-		f.maxAlpha = 0.3
+		f.maxAlpha = DefaultMaxAlpha
 	case !(o.MaxAlpha > 0 && o.MaxAlpha < 1):
 		return nil, fmt.Errorf("fit the queueing model: MaxAlpha %v: want a number above 0 and below 1", o.MaxAlpha)
 	}
 	low, high := math.Inf(1), 0.0
 	for _, s := range samples {
-		if !s.valid() {
+		if !s.Valid() {
 			f.dropped++
 			continue
 		}

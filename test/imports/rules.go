@@ -50,6 +50,7 @@ var pure = []string{
 	"internal/report",
 	"internal/runtimes",
 	"internal/scenario",
+	"internal/series",
 	"internal/sim/loop",
 	"internal/sim/plant",
 	"internal/trace",
