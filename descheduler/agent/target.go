@@ -205,7 +205,11 @@ func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Bod
 		receipt, err = a.stage(ctx, entry, cancellable{tar, ctx})
 	}
 	stop()
-	a.end(ctx, id, j, err)
+	failed := err
+	if entry.Staged != nil {
+		failed = nil // what was staged before stays so: it is the source that is told
+	}
+	a.end(ctx, id, j, failed)
 	return receipt, err
 }
 

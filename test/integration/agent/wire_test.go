@@ -187,6 +187,9 @@ func TestTargetTakesTheSameCheckpointTwiceAndNoOther(t *testing.T) {
 	if err := w.send(w.self, checkpointOf(t, 11)); err == nil {
 		t.Error("another checkpoint took the place of the one that is being restored")
 	}
+	if err := w.send(w.self, content); err != nil {
+		t.Errorf("after another checkpoint, the one that is staged is refused: %v", err)
+	}
 	if r := w.targetSays(w.m, v1alpha1.TargetStaged); r.Digest != digest {
 		t.Errorf("the digest was %s and is %s", digest, r.Digest)
 	}
