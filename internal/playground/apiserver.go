@@ -7,10 +7,12 @@ import (
 	"net"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	controlplane "k8s.io/kubernetes/pkg/controlplane/apiserver"
 )
 
 // serviceRange is where Services get their addresses. No packet is ever sent
@@ -145,6 +147,18 @@ func (p *Playground) writeClientConfig(address string, c *certs) error {
 	return p.state.writeKubeconfig(server, c)
 }
 
+// apiServerReady says what the API server still has to do: to answer, and to make its
+// lease, for which it makes the namespaces of the system. It does not end before it
+// has made that lease, and may try again to make the namespaces after a minute only.
 func (p *Playground) apiServerReady(ctx context.Context) error {
-	return p.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	if err := p.client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		return err
+	}
+	leases, err := p.client.CoordinationV1().Leases(metav1.NamespaceSystem).List(ctx, metav1.ListOptions{
+		LabelSelector: controlplane.IdentityLeaseComponentLabelKey + "=" + controlplane.KubeAPIServer,
+	})
+	if err == nil && len(leases.Items) == 0 {
+		err = errors.New("it has not made its lease in " + metav1.NamespaceSystem)
+	}
+	return err
 }

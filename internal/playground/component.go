@@ -9,8 +9,9 @@ import (
 )
 
 // stopTimeout is how long one component may take to end before Stop gives it up
-// and goes on to the next.
-const stopTimeout = 30 * time.Second
+// and goes on to the next. Longer than the API server waits for the requests that it
+// is serving, which is a minute.
+const stopTimeout = 90 * time.Second
 
 // errExited is how a component ends that wanted the whole process to exit.
 var errExited = errors.New("it gave up and wanted the process to exit")
@@ -64,15 +65,17 @@ func (c *component) died() error {
 }
 
 // stop ends the component and waits until it has ended.
-func (c *component) stop() error {
+func (c *component) stop() error { return c.stopWithin(stopTimeout) }
+
+func (c *component) stopWithin(timeout time.Duration) error {
 	c.stopped.Store(true)
 	c.cancel()
-	timer := time.NewTimer(stopTimeout)
+	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case <-c.done:
 		return nil
 	case <-timer.C:
-		return fmt.Errorf("stop %s: still running after %v", c.name, stopTimeout)
+		return &componentError{doing: "stop", name: c.name, log: c.log, err: fmt.Errorf("still running after %v", timeout)}
 	}
 }

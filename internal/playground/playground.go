@@ -235,7 +235,7 @@ func (p *Playground) Stop() error {
 
 		var errs []error
 		for i := len(components) - 1; i >= 0; i-- {
-			errs = append(errs, components[i].stop())
+			errs = append(errs, p.explain(components[i].stop())) // before the logs are removed
 		}
 		if p.logs != nil {
 			errs = append(errs, p.logs.close())
