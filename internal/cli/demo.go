@@ -102,7 +102,7 @@ is, the longer pods live, and the fuller the cluster.`,
 	f.StringSliceVar(&flags.profiles, "profile", []string{stockProfile, ourProfile}, "profiles to replay the trace with: default, supercargo")
 	f.BoolVar(&flags.fleet, "fleet", true, "replay the trace once more on machines that are bought and given back")
 	f.BoolVar(&flags.consolidation, "consolidation", true, "with --fleet, have half of the fleet's Jobs end and the others moved together")
-	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
 	return cmd
 }
 
@@ -140,9 +140,7 @@ const (
 func readDemoInput(flags demoFlags) (*demoInput, error) {
 	var errs []error
 	input := &demoInput{nodes: flags.nodes, duration: flags.duration, timeScale: flags.timeScale, json: flags.output == "json", fleet: flags.fleet, consolidation: flags.consolidation}
-	if flags.output != "table" && flags.output != "json" {
-		errs = append(errs, fmt.Errorf("--output %q: want table or json", flags.output))
-	}
+	errs = append(errs, tableOrJSON.check("output", flags.output))
 	if flags.nodes < 1 || flags.nodes > maxDemoNodes {
 		errs = append(errs, fmt.Errorf("--nodes %d: want 1 to %d", flags.nodes, maxDemoNodes))
 	}

@@ -70,19 +70,16 @@ each node, and how the plugin EnergyPerformance scores that.`,
 	}
 	cmd.Flags().StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: as kubectl finds it)")
 	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of a policy, a pool, a migration or a pod (default: that of the kubeconfig)")
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print: text or json")
+	addOutput(cmd, &flags.output, textOrJSON, "")
 	cmd.Flags().Float64Var(&flags.energyWeight, "energy-weight", score.DefaultWeight, "for a pod: weight of energy against runtime, from 0 to 1, where neither it nor its namespace says")
 	cmd.Flags().StringVar(&flags.priceFile, "price-file", "", "for a pod: CSV `file` with columns time, dollars_per_kwh and zone; joules count by them, as with a tariff in the plugin's arguments")
 	cmd.Flags().StringVar(&flags.carbonFile, "carbon-file", "", "for a pod: the same with grams_per_kwh, of CO2 equivalent")
-	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is defined above
-	}
 	return cmd
 }
 
 func explain(ctx context.Context, w io.Writer, object string, flags explainFlags) error {
-	if flags.output != "text" && flags.output != "json" {
-		return badInput(fmt.Errorf("--output %q: want text or json", flags.output))
+	if err := textOrJSON.check("output", flags.output); err != nil {
+		return badInput(err)
 	}
 	if object == "consolidation" {
 		return explainConsolidation(ctx, w, flags)

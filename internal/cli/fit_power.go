@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -75,10 +74,7 @@ predicted by those in between.`,
 	f.StringVar(&flags.utilization, "utilization-column", "utilization", "`column` of the utilisation, 0 to 1")
 	f.StringVar(&flags.load, "load-column", "", "`column` of what grows with the work done, in place of the utilisation")
 	f.StringSliceVar(&flags.counters, "counter-columns", nil, "`columns` of several counts that grow with the work done, in place of the utilisation")
-	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table, json, or yaml for a MachineProfile")
-	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is defined above
-	}
+	addOutput(cmd, &flags.output, tableJSONOrYAML, " for a MachineProfile")
 	return cmd
 }
 
@@ -90,8 +86,8 @@ func (f *fitPowerFlags) check() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	errs = append(errs, tableJSONOrYAML.check("output", f.output))
 	fault(f.file == "", "-f: want a file with measurements; - is standard input")
-	fault(!slices.Contains([]string{"table", "json", "yaml"}, f.output), "--output %q: want table, json or yaml", f.output)
 	given := 0
 	for _, is := range []bool{f.hasUtilization, f.load != "", len(f.counters) > 0} {
 		if is {

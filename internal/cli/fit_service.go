@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -85,10 +84,7 @@ be 0. With --slo and --peak-rate the answer says how many replicas that takes by
 	f.BoolVar(&flags.fixedRate, "fixed-rate", false, "fit a service rate that does not depend on the arrival rate: c is 0")
 	f.DurationVar(&flags.slo, "slo", 0, "mean response time to keep, with --peak-rate")
 	f.Float64Var(&flags.peakRate, "peak-rate", 0, "highest arrival rate expected, requests/s, with --slo")
-	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table, json, or yaml for a patch of a ReplicaPolicy")
-	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is defined above
-	}
+	addOutput(cmd, &flags.output, tableJSONOrYAML, " for a patch of a ReplicaPolicy")
 	return cmd
 }
 
@@ -100,8 +96,8 @@ func (f *fitServiceFlags) check() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
+	errs = append(errs, tableJSONOrYAML.check("output", f.output))
 	fault(f.file == "", "-f: want a file with measurements; - is standard input")
-	fault(!slices.Contains([]string{"table", "json", "yaml"}, f.output), "--output %q: want table, json or yaml", f.output)
 	fault(f.hasMost && f.most <= 0, "--max-response %v: want a time above 0", f.most)
 	fault(f.hasSLO != f.hasPeakRate, "--slo and --peak-rate: want both or none")
 	// What a ReplicaPolicy takes.

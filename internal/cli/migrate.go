@@ -73,11 +73,10 @@ Ctrl-C ends the waiting; the migration goes on.`,
 	f.BoolVar(&flags.dryRun, "dry-run", false, "only say whether it can be moved, and what would change for it")
 	f.BoolVar(&flags.wait, "wait", true, "wait until the migration has ended")
 	f.BoolVar(&flags.noWait, "no-wait", false, "return once the Migration is made")
-	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
 	cmd.MarkFlagsMutuallyExclusive("wait", "no-wait")
 	for flag, values := range map[string]cobra.CompletionFunc{
 		"method": cobra.FixedCompletions([]string{"checkpoint", "restart"}, cobra.ShellCompDirectiveNoFileComp),
-		"output": cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp),
 		"to": func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return flags.complete(cmd.Context(), &corev1.NodeList{}), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -152,8 +151,8 @@ var methods = map[string]v1alpha1.MigrationMethod{"checkpoint": v1alpha1.MethodC
 
 // check says what is wrong with the flags.
 func (f *migrateFlags) check() error {
-	if f.output != "table" && f.output != "json" {
-		return fmt.Errorf("--output %q: want table or json", f.output)
+	if err := tableOrJSON.check("output", f.output); err != nil {
+		return err
 	}
 	if methods[strings.ToLower(f.method)] == "" {
 		return fmt.Errorf("--method %q: want checkpoint or restart", f.method)

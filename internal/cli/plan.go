@@ -70,14 +70,10 @@ pods that demand nothing but room).`,
 	f.StringVar(&flags.pods, "pods", "", "file of pods, - for stdin (required)")
 	f.StringVar(&flags.flavors, "flavors", "", "file of machines that can be bought (required)")
 	f.StringVar(&flags.algorithm, "algorithm", planAlgorithms[0].name, "how to plan: "+strings.Join(planAlgorithmNames(), " or "))
-	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
 	f.DurationVar(&flags.deadline, "deadline", 0, "print the best plan found in this time; 0 waits until the algorithm is done")
 	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long planning took, so that output depends on the input alone")
-	for name, values := range map[string][]string{"algorithm": planAlgorithmNames(), "output": {"table", "json"}} {
-		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag is defined above
-		}
-	}
+	words(planAlgorithmNames()).complete(cmd, "algorithm")
 	return cmd
 }
 
@@ -113,9 +109,7 @@ func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planAlgori
 	if at < 0 {
 		errs = append(errs, fmt.Errorf("--algorithm %q: want %s", flags.algorithm, strings.Join(planAlgorithmNames(), " or ")))
 	}
-	if flags.output != "table" && flags.output != "json" {
-		errs = append(errs, fmt.Errorf("--output %q: want table or json", flags.output))
-	}
+	errs = append(errs, tableOrJSON.check("output", flags.output))
 	if flags.deadline < 0 {
 		errs = append(errs, fmt.Errorf("--deadline %v: want a time above 0, or 0 for none", flags.deadline))
 	}

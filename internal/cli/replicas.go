@@ -110,13 +110,9 @@ than twice that. The same input and seed give the same figures.`,
 	f.DurationVar(&flags.response, "response-window", 0, "time before a look that laws are shown the mean response time of, 1m in the InverseQueue paper; 0 for all since the look before")
 	f.DurationVar(&flags.warmup, "warmup", 500*time.Minute, "beginning of the series to leave out of the figures")
 	f.Uint64Var(&flags.seed, "seed", 1, "seed that draws arrivals and services")
-	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
 	f.StringVar(&flags.samples, "samples", "", "CSV file to write every look to; for one law")
-	for name, values := range map[string][]string{"law": catalogue.Names(), "output": {"table", "json"}} {
-		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag is defined above
-		}
-	}
+	words(catalogue.Names()).complete(cmd, "law")
 	return cmd
 }
 
@@ -207,6 +203,7 @@ func checkReplicasFlags(flags replicasFlags) error {
 			errs = append(errs, fmt.Errorf("--law: %s is named twice", name))
 		}
 	}
+	errs = append(errs, tableOrJSON.check("output", flags.output))
 	g := flags.goal
 	for _, check := range []struct {
 		ok         bool
@@ -214,7 +211,6 @@ func checkReplicasFlags(flags replicasFlags) error {
 		value      any
 	}{
 		{len(flags.laws) > 0, "law", "one of " + strings.Join(catalogue.Names(), ", "), ""},
-		{flags.output == "table" || flags.output == "json", "output", "table or json", flags.output},
 		{flags.scale > 0 && flags.scale <= 1e6, "scale", "a number above 0, up to a million", flags.scale},
 		{flags.modelError > -1 && flags.modelError < 10, "model-error", "a share above -1 and below 10", flags.modelError},
 		{g.SLO > 0, "slo", "a time above 0", g.SLO},

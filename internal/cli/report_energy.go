@@ -104,14 +104,10 @@ each row holding until the next of its zone.`,
 	f.StringVar(&flags.priceFile, "price-file", "", "`file` of prices by time and zone")
 	f.Float64Var(&flags.carbon, "carbon", 0, "`grams` of CO2 equivalent per kWh")
 	f.StringVar(&flags.carbonFile, "carbon-file", "", "`file` of carbon intensities by time and zone")
-	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
 	f.IntVar(&flags.top, "top", 20, "rows of each table that are printed as text; the rest is added up")
 	f.StringVar(&flags.page, "report", "", "`file` to write the report to as an HTML page")
-	for name, values := range map[string][]string{"output": {"table", "json"}, "power": {powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter, powerquery.Modelled}} {
-		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag is defined above
-		}
-	}
+	words{powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter, powerquery.Modelled}.complete(cmd, "power")
 	return cmd
 }
 
@@ -187,9 +183,7 @@ func readEnergyReport(flags reportEnergyFlags, now time.Time) (*energyReport, er
 // check looks at the flags that need no file.
 func (f reportEnergyFlags) check() error {
 	var errs []error
-	if f.output != "table" && f.output != "json" {
-		errs = append(errs, fmt.Errorf("--output %q: want table or json", f.output))
-	}
+	errs = append(errs, tableOrJSON.check("output", f.output))
 	errs = append(errs, f.checkInput())
 	if f.server.URL != "" {
 		server := f.server

@@ -68,10 +68,7 @@ The adapter keeps the history for a day, unless told otherwise. docs/metrics.md 
 	f.DurationVar(&flags.since, "since", 24*time.Hour, "how long before the end to begin")
 	f.StringVar(&flags.at, "at", "", "`time` at which nodes are shown (default: the end)")
 	f.DurationVar(&flags.step, "step", 0, "how far apart looks are (default: some 300 looks, 30s each or more)")
-	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
-	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag is defined above
-	}
+	addOutput(cmd, &flags.output, tableOrJSON, "")
 	return cmd
 }
 
@@ -107,9 +104,7 @@ func (f *reportNodesFlags) span(now time.Time) (nodequery.Span, error) {
 	if err := f.server.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("--prometheus: %w", err))
 	}
-	if f.output != "table" && f.output != "json" {
-		errs = append(errs, fmt.Errorf("--output %q: want table or json", f.output))
-	}
+	errs = append(errs, tableOrJSON.check("output", f.output))
 	return s, errors.Join(errs...)
 }
 

@@ -57,12 +57,8 @@ old or cannot be true are dropped and counted by what is wrong with them.`,
 	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that gives watts, one sample for each node, in place of --power")
 	f.Float64Var(&flags.ratedWatts, "rated-watts", 0, "the most `watts` that any node can draw: readings over that are dropped (0: not known)")
 	f.DurationVar(&flags.maxAge, "max-age", 2*time.Minute, "how old a reading may be")
-	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
-	for name, values := range map[string][]string{"output": {"table", "json"}, "power": {powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter}} {
-		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag is defined above
-		}
-	}
+	addOutput(cmd, &flags.output, tableOrJSON, "")
+	words{powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter}.complete(cmd, "power")
 	return cmd
 }
 
@@ -82,9 +78,7 @@ func (f *reportPowerFlags) preset() (powerquery.Preset, error) {
 	if err := f.server.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("--prometheus: %w", err))
 	}
-	if f.output != "table" && f.output != "json" {
-		errs = append(errs, fmt.Errorf("--output %q: want table or json", f.output))
-	}
+	errs = append(errs, tableOrJSON.check("output", f.output))
 	if !(f.ratedWatts >= 0) || math.IsInf(f.ratedWatts, 0) {
 		errs = append(errs, fmt.Errorf("--rated-watts %v: want a number of watts, or 0", f.ratedWatts))
 	}

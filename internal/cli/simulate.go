@@ -92,18 +92,11 @@ The same scenario, seed and policy give the same figures on every machine.`,
 	f.StringSliceVar(&flags.policies, "policy", policy.Names(), "policies to run, the first of which the others are compared with")
 	f.Uint64Var(&flags.seed, "seed", 1, "seed that draws the workload and breaks ties")
 	f.IntVar(&flags.repeat, "repeat", 1, "how many seeds to run, --seed and those after it; above 1 prints mean, least and most")
-	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
 	f.StringVar(&flags.report, "report", "", "HTML file to write")
 	f.StringVar(&flags.placements, "placements", "", "CSV file to write every placement to")
 	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long the simulation took, so that output depends on the input alone")
-	complete := func(values []string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)
-	}
-	for name, values := range map[string][]string{"policy": policy.Names(), "output": {"table", "json"}} {
-		if err := cmd.RegisterFlagCompletionFunc(name, complete(values)); err != nil {
-			panic(err) // the flag is defined above
-		}
-	}
+	words(policy.Names()).complete(cmd, "policy")
 	return cmd
 }
 
@@ -138,9 +131,7 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (*simulation, error) {
 	var errs []error
 	s := &simulation{flags: flags}
-	if flags.output != "table" && flags.output != "json" {
-		errs = append(errs, fmt.Errorf("--output %q: want table or json", flags.output))
-	}
+	errs = append(errs, tableOrJSON.check("output", flags.output))
 	if flags.repeat < 1 || flags.repeat > maxRepeat {
 		errs = append(errs, fmt.Errorf("--repeat %d: want 1 to %d", flags.repeat, maxRepeat))
 	}

@@ -34,22 +34,21 @@ func newVersionCommand() *cobra.Command {
 			return printVersions(cmd.OutOrStdout(), output, currentVersions())
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "how to print: text or json")
+	addOutput(cmd, &output, textOrJSON, "")
 	return cmd
 }
 
 func printVersions(w io.Writer, output string, v versions) error {
-	switch output {
-	case "text":
-		_, err := fmt.Fprintf(w, "Supercargo %s\nKubernetes %s\n%s %s\n", v.Supercargo, v.Kubernetes, v.Go, v.Platform)
-		return err
-	case "json":
+	if err := textOrJSON.check("output", output); err != nil {
+		return badInput(err)
+	}
+	if output == "json" {
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(v)
-	default:
-		return badInput(fmt.Errorf("--output %q: want text or json", output))
 	}
+	_, err := fmt.Fprintf(w, "Supercargo %s\nKubernetes %s\n%s %s\n", v.Supercargo, v.Kubernetes, v.Go, v.Platform)
+	return err
 }
 
 func currentVersions() versions {

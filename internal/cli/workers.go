@@ -83,13 +83,9 @@ shortage that of the cores that waiting tasks ask for.`,
 	f.DurationVar(&flags.cycle, "cycle", 0, "how long supercargo and hta wait after a look that changed nothing (default 5s, hta 30s)")
 	f.Float64Var(&flags.pricePerHour, "price-per-hour", 0.19, "dollars that a worker costs per hour")
 	f.DurationVar(&flags.billingPeriod, "billing-period", time.Minute, "every started period is paid, from being asked for to leaving")
-	f.StringVarP(&flags.output, "output", "o", "table", "how to print: table or json")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
 	f.StringVar(&flags.decisions, "decisions", "", "file to write each order to, as CSV")
-	for name, values := range map[string][]string{"law": {"supercargo", "hta", "hpa-20", "hpa-50"}, "output": {"table", "json"}} {
-		if err := cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // the flag is defined above
-		}
-	}
+	words{"supercargo", "hta", "hpa-20", "hpa-50"}.complete(cmd, "law")
 	return cmd
 }
 
@@ -168,14 +164,13 @@ const mostWorkers = 100_000
 
 // check looks at the flags that need no file.
 func (f workersFlags) check() error {
-	var errs []error
+	errs := []error{tableOrJSON.check("output", f.output)}
 	for _, flag := range []struct {
 		name  string
 		value any
 		ok    bool
 		want  string
 	}{
-		{"output", f.output, f.output == "table" || f.output == "json", "table or json"},
 		{"init-time", f.initTime, f.initTime > 0, "more than 0"},
 		{"init-sd", f.initDeviation, f.initDeviation >= 0 && f.initDeviation <= f.initTime/6, "0 to a sixth of --init-time"},
 		{"max-workers", f.maxWorkers, f.maxWorkers >= 1 && f.maxWorkers <= mostWorkers, fmt.Sprintf("1 to %d", mostWorkers)},

@@ -80,7 +80,7 @@ func TestWorkersRefusesWhatCannotBe(t *testing.T) {
 		{"cores twice", fourTasks, []string{"--worker", "cores=1,cores=2"}, "cores stands there twice"},
 		{"more at the start than ever", fourTasks, []string{"--start-workers", "5", "--max-workers", "4"}, "--start-workers 5: want 0 to --max-workers"},
 		{"no time", fourTasks, []string{"--init-time", "0s"}, "--init-time 0s: want more than 0"},
-		{"a format", fourTasks, []string{"-o", "yaml"}, "--output yaml: want table or json"},
+		{"a format", fourTasks, []string{"-o", "yaml"}, `--output "yaml": want table or json`},
 		{"a task too large", fourTasks, []string{"--worker", "cores=1,memory=1Gi"}, "task d needs 2 cores"},
 		{"a circle", strings.Replace(fourTasks, "a,x,1,100,10,1,,", "a,x,1,100,10,1,c,", 1), nil, "tasks.csv:2: parents: task \"a\" waits for itself"},
 	} {
