@@ -13,8 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -25,6 +23,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/plugins/checkpointstaging/decide"
+	"supercargo.dev/supercargo/plugins/internal/client"
 )
 
 const resource = "migrations"
@@ -74,8 +73,8 @@ func (w *watcher) begin() error {
 		return errors.New("the scheduler has no API server to read migrations from")
 	}
 	var err error
-	if w.client, err = newClient(config); err != nil {
-		return err
+	if w.client, err = client.New(config); err != nil {
+		return fmt.Errorf("make a client for migrations: %w", err)
 	}
 	w.informer = cache.NewSharedIndexInformer(
 		cache.NewListWatchFromClient(w.client, resource, metav1.NamespaceAll, fields.Everything()),
@@ -103,24 +102,6 @@ func (w *watcher) begin() error {
 	go w.informer.RunWithContext(w.ctx)
 	go w.callWhenRead()
 	return nil
-}
-
-// newClient returns a client for the kinds of [v1alpha1]. They are not served as
-// Protobuf, which the scheduler's configuration asks for.
-func newClient(config *rest.Config) (rest.Interface, error) {
-	known := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(known); err != nil {
-		return nil, err
-	}
-	c := rest.CopyConfig(config)
-	c.GroupVersion, c.APIPath = &v1alpha1.GroupVersion, "/apis"
-	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	c.NegotiatedSerializer = serializer.NewCodecFactory(known).WithoutConversion()
-	client, err := rest.RESTClientFor(c)
-	if err != nil {
-		return nil, fmt.Errorf("make a client for migrations: %w", err)
-	}
-	return client, nil
 }
 
 // strip leaves out what the plugin does not read, so that thousands of migrations that

@@ -13,16 +13,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/plugins/internal/client"
 )
 
 const resource = "machineprofiles"
@@ -71,11 +69,11 @@ func watched(ctx context.Context, handle fwk.Handle, beginning time.Duration) (*
 		return shared.(*watcher), nil
 	}
 	context.AfterFunc(ctx, func() { watchers.Delete(config) })
-	client, err := newClient(config)
+	reader, err := client.New(config)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("make a client for machine profiles: %w", err)
 	}
-	return w, w.follow(ctx, beginning, cache.NewListWatchFromClient(client, resource, metav1.NamespaceNone, fields.Everything()))
+	return w, w.follow(ctx, beginning, cache.NewListWatchFromClient(reader, resource, metav1.NamespaceNone, fields.Everything()))
 }
 
 // follow starts to read profiles.
@@ -193,22 +191,4 @@ func (w *watcher) note(ctx context.Context, r *cache.Reflector, err error) {
 	w.told.Do(func() {
 		klog.FromContext(ctx).Info("Machine profiles cannot be read, so all nodes score neutral until they can", "plugin", Name, "err", err, "advice", advice)
 	})
-}
-
-// newClient returns a client for the kinds of [v1alpha1]. They are not served as
-// Protobuf, which the scheduler's configuration asks for.
-func newClient(config *rest.Config) (rest.Interface, error) {
-	known := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(known); err != nil {
-		return nil, err
-	}
-	c := rest.CopyConfig(config)
-	c.GroupVersion, c.APIPath = &v1alpha1.GroupVersion, "/apis"
-	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	c.NegotiatedSerializer = serializer.NewCodecFactory(known).WithoutConversion()
-	client, err := rest.RESTClientFor(c)
-	if err != nil {
-		return nil, fmt.Errorf("make a client for machine profiles: %w", err)
-	}
-	return client, nil
 }
