@@ -57,6 +57,12 @@ integration      := /internal/cli$$|/internal/playground$$|/test/integration
 unit_pkgs         = $$(go list ./... | grep -vE '$(integration)|/test/e2e|/test/browser|/test/schedulerperf')
 integration_pkgs  = $$(go list ./... | grep -E '$(integration)')
 
+# What shares memory between goroutines, without the scheduler, of which a build with the
+# race detector takes long.
+concurrency := \bgo func\b|\bgo [a-zA-Z.]+\(|\.Go\(|"sync"|"sync/atomic"
+race_pkgs    = $$(grep -rlE '$(concurrency)' --include='*.go' autoscaler descheduler internal | xargs -n 1 dirname | sort -u \
+	| grep -vE '^internal/(cli|narrowing|playground|replay|sim)(/|$$)' | sed 's|^|./|')
+
 ##@ Build and run
 
 .PHONY: build
@@ -88,6 +94,10 @@ test: test-unit test-tools test-peers test-browser test-integration e2e ## Run a
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
 	$(call go_test,test-unit,$(unit_pkgs))
+
+.PHONY: test-race
+test-race: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of concurrent code with the race detector (needs a C compiler).
+	CGO_ENABLED=1 $(call go_test,test-race,-race $(race_pkgs))
 
 .PHONY: test-tools
 test-tools: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the repository's own tools.

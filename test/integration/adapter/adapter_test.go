@@ -272,8 +272,9 @@ func TestATargetThatGoesDownHasNoValueRatherThanAnOldOne(t *testing.T) {
 	shared.web.other.CloseClientConnections()
 	shared.web.other.Close()
 	becomes(t, s, "the value when it is down", "", value)
-	if took := time.Since(began); took > 20*time.Second {
-		t.Errorf("it took %v until nothing was served: want about the second between two scrapes", took)
+	// About the second between two scrapes, and not the minute for which a value is current.
+	if took := time.Since(began); took > 50*time.Second {
+		t.Errorf("it took %v until nothing was served", took)
 	}
 }
 
