@@ -45,7 +45,7 @@ type Plugin struct {
 	reading func() (why string, done bool)
 	// What follows belongs to the scheduling cycles of one profile, which follow each other.
 	kinds kinds
-	blind bool // nothing is known of any machine, and that has been said
+	said  lack // why nothing is known of any machine, as was said last
 }
 
 var (

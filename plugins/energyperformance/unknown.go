@@ -16,44 +16,62 @@ const (
 	reasonKnown   = "MachinesKnown"
 )
 
-// notKnown says that nothing is known of any machine, once until something is: by an Event on
-// what the scheduler is, since neither a pod nor a node is to blame. It says nothing where only
-// the nodes that this pod can run on are unknown, nor before the profiles have been read.
+// lack is why nothing is known of any machine.
+type lack int
+
+const (
+	lacksNothing lack = iota
+	lacksReading      // the profiles cannot be read
+	lacksModels       // no profile has models
+	lacksTypes        // none of those that have is about the machines there are
+)
+
+// notKnown says that nothing is known of any machine, and why, once until something is known or
+// it is for another reason: by an Event on what the scheduler is, since neither a pod nor a node
+// is to blame. It says nothing where only the nodes that this pod can run on are unknown, nor
+// before the profiles have been read.
 func (p *Plugin) notKnown() {
-	if p.blind {
+	lacks, why := p.lacks()
+	if lacks == lacksNothing || lacks == p.said {
 		return
 	}
-	why := ""
-	if p.reading != nil {
-		var done bool
-		if why, done = p.reading(); !done {
-			return
-		}
-	}
-	machines := p.machines.Machines() // which may have been read since the cycle began
-	for i := range p.kinds.places {
-		if machines[p.kinds.places[i].machineType] != nil {
-			return
-		}
-	}
-	p.blind = true
-	switch {
-	case why != "":
-	case len(machines) == 0:
-		why = "no MachineProfile has models"
-	default:
+	p.said = lacks
+	if lacks == lacksTypes {
 		why = "no MachineProfile with models is about " + p.kinds.types()
 	}
 	p.handle.EventRecorder().Eventf(self.Object(), nil, corev1.EventTypeWarning, reasonUnknown, "Scheduling",
 		"%s: all nodes score alike, and pods go where the other plugins have them go", why)
 }
 
+// lacks says why nothing is known of any machine, without the machine types. It asks for what
+// may have been read since the cycle began. Cost: O(n) for n nodes.
+func (p *Plugin) lacks() (lack, string) {
+	if p.reading != nil {
+		switch why, done := p.reading(); {
+		case !done:
+			return lacksNothing, "" // as far as anybody knows
+		case why != "":
+			return lacksReading, why
+		}
+	}
+	machines := p.machines.Machines()
+	if len(machines) == 0 {
+		return lacksModels, "no MachineProfile has models"
+	}
+	for i := range p.kinds.places {
+		if machines[p.kinds.places[i].machineType] != nil {
+			return lacksNothing, ""
+		}
+	}
+	return lacksTypes, ""
+}
+
 // someKnown says that something is known again, if nothing was.
 func (p *Plugin) someKnown() {
-	if !p.blind {
+	if p.said == lacksNothing {
 		return
 	}
-	p.blind = false
+	p.said = lacksNothing
 	p.handle.EventRecorder().Eventf(self.Object(), nil, corev1.EventTypeNormal, reasonKnown, "Scheduling", "pods are scored by energy and runtime again")
 }
 

@@ -353,6 +353,43 @@ func TestWithoutMetersNodesAreNeutral(t *testing.T) {
 	}
 }
 
+// TestWhatIsMissingIsSaidAnewWhenItIsSomethingElse: who has installed the kind is told that
+// there are no profiles, and who has made one for other machines, that these are still unknown.
+func TestWhatIsMissingIsSaidAnewWhenItIsSomethingElse(t *testing.T) {
+	s, w, _ := start(t, http.StatusNotFound)
+	told := &recorder{}
+	p := plugin(nil)
+	p.handle, p.machines, p.reading = recording{told: told}, w, w.reading
+	infos, pod := idleOf("xeon-8", "a", "b"), fixtures.Pod("p", 500, 2<<30)
+	says := func(want ...string) {
+		t.Helper()
+		for range 3 {
+			if status := p.PreScore(t.Context(), framework.NewCycleState(), pod, infos); !status.IsSkip() {
+				t.Fatalf("%v, want no scores", status)
+			}
+		}
+		if len(told.all) != len(want) || !strings.Contains(told.all[len(want)-1], want[len(want)-1]) {
+			t.Fatalf("%q is told, want %q", told.all, want)
+		}
+	}
+	readIs := func(what string, is func() bool) {
+		t.Helper()
+		eventually(t, w, what, func(profile.Set) bool { return is() })
+	}
+
+	readIs("that they cannot be read", func() bool { _, done := w.reading(); return done })
+	says("install the CustomResourceDefinition")
+	s.answer(0)
+	readIs("all profiles", func() bool { return w.synced() })
+	says("install", "no MachineProfile has models")
+	other := read(t, func(o *v1alpha1.MachineProfile) {
+		o.Name, o.ResourceVersion, o.Spec.MachineType = "other", "9", "sparc"
+	})
+	s.changes <- watch.Event{Type: watch.Added, Object: &other}
+	readIs("the other profile", func() bool { return len(w.Machines()) == 1 })
+	says("install", "no MachineProfile has models", `no MachineProfile with models is about machine type "xeon-8"`)
+}
+
 // TestNothingIsSaidOfWhatMayYetBeKnown: before the profiles have been read, and of nodes that
 // are unknown beside others that are not.
 func TestNothingIsSaidOfWhatMayYetBeKnown(t *testing.T) {

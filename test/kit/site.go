@@ -64,8 +64,12 @@ func (s *Sites) Get() (*Site, error) {
 	return s.site, s.err
 }
 
+// start starts the scheduler last, as whoever installs Supercargo does: what follows a kind
+// that is not there yet says so.
 func start(options playground.Options) (*Site, error) {
-	p, err := playground.Start(context.Background(), options)
+	without := options
+	without.NoScheduler = true
+	p, err := playground.Start(context.Background(), without)
 	if err != nil {
 		return nil, err
 	}
@@ -81,13 +85,17 @@ func start(options playground.Options) (*Site, error) {
 	if s.Client, err = client.NewWithWatch(config, client.Options{Scheme: scheme}); err != nil {
 		return s, err
 	}
-	return s, s.define()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	if err := s.define(ctx); err != nil || options.NoScheduler {
+		return s, err
+	}
+	_, err = p.StartScheduler(ctx, options.SchedulerConfig)
+	return s, err
 }
 
 // define installs the CRDs, and waits until they are served.
-func (s *Site) define() error {
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
-	defer cancel()
+func (s *Site) define(ctx context.Context) error {
 	err := fs.WalkDir(manifests.CRDs, "crd", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -102,7 +110,13 @@ func (s *Site) define() error {
 		return err
 	}
 	for {
-		err := errors.Join(s.Client.List(ctx, &v1alpha1.NodeFleetList{}), s.Client.List(ctx, &v1alpha1.MigrationList{}), s.Client.List(ctx, &v1alpha1.ReplicaPolicyList{}))
+		var errs []error
+		for _, list := range []client.ObjectList{
+			&v1alpha1.MachineProfileList{}, &v1alpha1.MigrationList{}, &v1alpha1.NodeFleetList{}, &v1alpha1.ReplicaPolicyList{}, &v1alpha1.WorkerPoolList{},
+		} {
+			errs = append(errs, s.Client.List(ctx, list))
+		}
+		err := errors.Join(errs...)
 		if err == nil {
 			return nil
 		}
