@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -22,12 +23,14 @@ import (
 )
 
 const (
-	// demoShort is how long every second Job of the consolidation runs; the others outlive
-	// the demo.
-	demoShort = 15 * time.Second
-	demoLong  = time.Hour
-	// demoJobs is how many Jobs there are.
-	demoJobs = 36
+	// demoRuntime is how long the Jobs of the consolidation say that they run. Every second
+	// one ends early, the others outlive the demo.
+	demoRuntime = time.Hour
+	// demoEarly is the label of the pods that end early.
+	demoEarly = "early"
+	// demoJobs is how many Jobs there are, demoWave how many come at a time: for each wave
+	// the fleet buys what it wants.
+	demoJobs, demoWave = 36, 6
 	// demoQuiet is for how long nothing must have changed until the consolidation has
 	// ended, demoConsolidationTime how long it is watched at most.
 	demoQuiet             = 10 * time.Second
@@ -65,10 +68,10 @@ type demoConsolidationPoint struct {
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 }
 
-// consolidate fills machines of the fleet with Jobs, of which half end soon, and watches how
+// consolidate fills machines of the fleet with Jobs, of which half end early, and watches how
 // the others are moved together.
 func consolidate(ctx context.Context, p *playground.Playground, c client.Client, config []byte, progress *demoProgress) (result *demoConsolidation, err error) {
-	progress.say("consolidation: %d Jobs begin, and half of them end soon", demoJobs)
+	progress.say("consolidation: %d Jobs begin, and half of them end early", demoJobs)
 	scheduler, err := p.StartScheduler(ctx, config)
 	if err != nil {
 		return nil, err
@@ -86,14 +89,19 @@ func consolidate(ctx context.Context, p *playground.Playground, c client.Client,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, agent.stop()) }()
-	if err := startDemoJobs(ctx, c); err != nil {
+	w := &consolidationWatch{client: c, began: time.Now()}
+	for begun := 0; begun < demoJobs; begun += demoWave {
+		if err := startDemoJobs(ctx, c, begun, demoWave); err != nil {
+			return nil, err
+		}
+		if err := w.until(ctx, func(consolidationView) bool { return w.running == begun+demoWave }); err != nil {
+			return nil, fmt.Errorf("wait until Jobs run: %w", err)
+		}
+	}
+	if err := endEarly(ctx, c); err != nil {
 		return nil, err
 	}
-	w := &consolidationWatch{client: c, began: time.Now()}
-	if err := w.until(ctx, func(consolidationView) bool { return w.allRun }); err != nil {
-		return nil, fmt.Errorf("wait until all Jobs run: %w", err)
-	}
-	if err := w.until(ctx, func(consolidationView) bool { return w.halfEnded }); err != nil {
+	if err := w.until(ctx, func(consolidationView) bool { return w.ended == demoJobs/2 }); err != nil {
 		return nil, fmt.Errorf("wait until half of the Jobs have ended: %w", err)
 	}
 	progress.say("consolidation: half of the Jobs have ended; the rest is moved together")
@@ -126,16 +134,15 @@ func letConsolidate(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// startDemoJobs makes Jobs of three sizes, of which every second is short. All may be
-// moved with their state.
-func startDemoJobs(ctx context.Context, c client.Client) error {
+// startDemoJobs makes n more Jobs of three sizes, of which every second is to end early. All say the
+// same, so that they are placed alike, and may be moved with their state.
+func startDemoJobs(ctx context.Context, c client.Client, from, n int) error {
 	sizes := []struct{ cpu, memory string }{{"900m", "512Mi"}, {"1500m", "1Gi"}, {"400m", "768Mi"}}
-	for i := range demoJobs {
-		kind, runtime := "long", demoLong
+	for i := from; i < from+n; i++ {
+		job := demoJob(fmt.Sprintf("work-%02d", i), sizes[i/2%len(sizes)].cpu, sizes[i/2%len(sizes)].memory)
 		if i%2 == 1 {
-			kind, runtime = "short", demoShort
+			job.Spec.Template.Labels = map[string]string{demoEarly: ""}
 		}
-		job := demoJob(fmt.Sprintf("%s-%02d", kind, i), runtime, sizes[i/2%len(sizes)].cpu, sizes[i/2%len(sizes)].memory)
 		if err := c.Create(ctx, job); err != nil {
 			return fmt.Errorf("make Job %s: %w", job.Name, err)
 		}
@@ -143,14 +150,41 @@ func startDemoJobs(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-func demoJob(name string, runtime time.Duration, cpu, memory string) *batchv1.Job {
+// endEarly has the pods end that are to, as their kubelet would say it.
+func endEarly(ctx context.Context, c client.Client) error {
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault), client.HasLabels{demoEarly}); err != nil {
+		return fmt.Errorf("list the pods that end early: %w", err)
+	}
+	for i := range pods.Items {
+		before := &pods.Items[i]
+		pod := before.DeepCopy()
+		pod.Status.Phase = corev1.PodSucceeded
+		for at := range pod.Status.Conditions {
+			if cond := &pod.Status.Conditions[at]; cond.Type == corev1.PodReady || cond.Type == corev1.ContainersReady {
+				cond.Status, cond.Reason = corev1.ConditionFalse, "PodCompleted"
+			}
+		}
+		for at := range pod.Status.ContainerStatuses {
+			s := &pod.Status.ContainerStatuses[at]
+			s.Ready, s.Started = false, new(false)
+			s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: ptr.Deref(pod.Status.StartTime, metav1.Time{}), FinishedAt: metav1.Now()}}
+		}
+		if err := c.Status().Patch(ctx, pod, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("end pod %s: %w", pod.Name, err)
+		}
+	}
+	return nil
+}
+
+func demoJob(name, cpu, memory string) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
 		Spec: batchv1.JobSpec{
 			PodReplacementPolicy: new(batchv1.Failed), BackoffLimit: new(int32(0)),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-					v1alpha1.AnnotationMigration: v1alpha1.MigrationCheckpoint, v1alpha1.AnnotationRuntime: runtime.String(),
+					v1alpha1.AnnotationMigration: v1alpha1.MigrationCheckpoint, v1alpha1.AnnotationRuntime: demoRuntime.String(),
 				}},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever,
@@ -168,12 +202,11 @@ func demoJob(name string, runtime time.Duration, cpu, memory string) *batchv1.Jo
 
 // consolidationWatch looks at a consolidation about twice a second.
 type consolidationWatch struct {
-	client            client.Client
-	began             time.Time
-	allRun, halfEnded bool
-	failed            int
-	course            []demoConsolidationPoint
-	decisions         []string
+	client                 client.Client
+	began                  time.Time
+	running, ended, failed int // Jobs
+	course                 []demoConsolidationPoint
+	decisions              []string
 }
 
 // consolidationView is what one look sees.
@@ -239,19 +272,17 @@ func (w *consolidationWatch) look(ctx context.Context) (consolidationView, error
 }
 
 func (w *consolidationWatch) countJobs(jobs []batchv1.Job) {
-	ended, run := 0, 0
-	w.failed = 0
+	w.running, w.ended, w.failed = 0, 0, 0
 	for i := range jobs {
 		s := &jobs[i].Status
 		w.failed += int(s.Failed)
-		if s.Succeeded > 0 {
-			ended++
-		}
-		if s.Succeeded > 0 || s.Ready != nil && *s.Ready > 0 {
-			run++
+		switch {
+		case s.Succeeded > 0:
+			w.ended++
+		case s.Ready != nil && *s.Ready > 0:
+			w.running++
 		}
 	}
-	w.allRun, w.halfEnded = run == demoJobs, ended == demoJobs/2
 }
 
 // saved reports whether pods have moved and the bill has fallen.
