@@ -97,7 +97,7 @@ test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but G
 
 .PHONY: test-race
 test-race: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of concurrent code with the race detector (needs a C compiler).
-	CGO_ENABLED=1 $(call go_test,test-race,-race $(race_pkgs))
+	CGO_ENABLED=1 nice $(call go_test,test-race,-race $(race_pkgs)) # other tests may be waiting for something
 
 .PHONY: test-tools
 test-tools: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the repository's own tools.
