@@ -22,7 +22,7 @@ func TestWordsAreEnumerated(t *testing.T) {
 	}
 }
 
-// How every command says, completes and refuses what it prints.
+// TestOutputOfEveryCommandIsCompleted: what the shell offers is what the help says, the default first.
 func TestOutputOfEveryCommandIsCompleted(t *testing.T) {
 	seen := 0
 	var walk func(cmd *cobra.Command)
