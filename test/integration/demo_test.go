@@ -110,7 +110,7 @@ func demo(t *testing.T, trace, flavors string, args ...string) (code int, stdout
 }
 
 // TestDemoShowsAFleetThatGrowsAndShrinks replays ten pods that come at once, and a
-// last one at the end, on machines that are bought for them.
+// last one at the end, on machines that are bought for them, and moves Jobs together then.
 func TestDemoShowsAFleetThatGrowsAndShrinks(t *testing.T) {
 	var trace strings.Builder
 	trace.WriteString("name,arrival_s,cpu_milli,memory_mib,runtime_s,class\n")
@@ -131,6 +131,10 @@ func TestDemoShowsAFleetThatGrowsAndShrinks(t *testing.T) {
 			Course                               []struct{ Machines int }
 			Flavors                              []struct{ Flavor string }
 			LastDecision                         string
+			Consolidation                        struct {
+				Jobs, JobsFailed, Migrations, MachinesBefore, MachinesAfter int
+				DollarsPerHourBefore, DollarsPerHourAfter                   float64
+			}
 		}
 	}
 	if err := json.Unmarshal([]byte(stdout), &doc); err != nil {
@@ -145,5 +149,9 @@ func TestDemoShowsAFleetThatGrowsAndShrinks(t *testing.T) {
 	}
 	if len(f.Course) < 3 || f.LastDecision == "" {
 		t.Errorf("the course is %v, the last decision %q", f.Course, f.LastDecision)
+	}
+	c := f.Consolidation
+	if c.Jobs != 18 || c.JobsFailed != 0 || c.Migrations == 0 || c.MachinesAfter >= c.MachinesBefore || c.DollarsPerHourAfter >= c.DollarsPerHourBefore {
+		t.Errorf("the consolidation is %+v, want half of the Jobs moved together, on fewer machines for less, and none failed", c)
 	}
 }
