@@ -1,11 +1,15 @@
 package constraint_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"pgregory.net/rapid"
 
@@ -27,15 +31,48 @@ func drawResources(t *rapid.T) corev1.ResourceList {
 	return list
 }
 
+// drawStatus gives a pod what a kubelet reports of its containers, in any state of a
+// resize.
+func drawStatus(t *rapid.T, p *corev1.Pod) {
+	state := func(name string) corev1.ContainerStatus {
+		s := corev1.ContainerStatus{Name: name}
+		if oneIn(t, "allocated", 2) {
+			s.AllocatedResources = drawResources(t)
+		}
+		if oneIn(t, "actual", 2) {
+			s.Resources = &corev1.ResourceRequirements{Requests: drawResources(t)}
+		}
+		return s
+	}
+	for i := range p.Spec.Containers {
+		p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, state(p.Spec.Containers[i].Name))
+	}
+	for i := range p.Spec.InitContainers {
+		p.Status.InitContainerStatuses = append(p.Status.InitContainerStatuses, state(p.Spec.InitContainers[i].Name))
+	}
+	if p.Spec.Resources != nil && oneIn(t, "pod-level status", 2) {
+		p.Status.AllocatedResources = drawResources(t)
+		p.Status.Resources = &corev1.ResourceRequirements{Requests: drawResources(t)}
+	}
+	if reason := oneOf(t, "resize", "", corev1.PodReasonDeferred, corev1.PodReasonInfeasible); reason != "" {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: reason}}
+	}
+}
+
 // TestRequestsAreWhatTheSchedulerCounts compares with what a node's books of
 // kube-scheduler say after the pod was added.
 func TestRequestsAreWhatTheSchedulerCounts(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
+	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, featuregatetesting.FeatureOverrides{
+		features.NodeDeclaredFeatures: true, features.InPlacePodLevelResourcesVerticalScaling: true,
+	})
 	rapid.Check(t, func(t *rapid.T) {
 		p := pod("web")
 		p.Spec.Containers = nil
+		named := 0
 		container := func() corev1.Container {
-			return corev1.Container{Resources: corev1.ResourceRequirements{Requests: drawResources(t)}}
+			named++
+			return corev1.Container{Name: fmt.Sprintf("c%d", named), Resources: corev1.ResourceRequirements{Requests: drawResources(t)}}
 		}
 		for range rapid.IntRange(1, 3).Draw(t, "containers") {
 			p.Spec.Containers = append(p.Spec.Containers, container())
@@ -51,6 +88,9 @@ func TestRequestsAreWhatTheSchedulerCounts(t *testing.T) {
 		if oneIn(t, "pod-level requests", 3) {
 			p.Spec.Resources = &corev1.ResourceRequirements{Requests: corev1.ResourceList{
 				corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("8Gi")}}
+		}
+		if oneIn(t, "has run", 2) {
+			drawStatus(t, p)
 		}
 		want := framework.NewNodeInfo(p).GetRequested()
 		milliCPU, memoryBytes, extended := constraint.Requests(p)
@@ -93,5 +133,38 @@ func TestRequestsOfAPodWithASidecarAnInitContainerAndOverhead(t *testing.T) {
 	milliCPU, memoryBytes, extended := constraint.Requests(p)
 	if milliCPU != 2150 || memoryBytes != 0 || extended != nil {
 		t.Errorf("Requests = %d m, %d bytes, %v; want 2150 m, nothing else", milliCPU, memoryBytes, extended)
+	}
+}
+
+func TestAPodThatIsBeingResizedTakesTheRoomThatItHolds(t *testing.T) {
+	cpu := func(v string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(v)}
+	}
+	tests := []struct {
+		name                          string
+		requested, allocated, running string
+		resize                        string
+		want                          int64
+	}{
+		{"it shrinks and has not shrunk yet", "500m", "500m", "2", "", 2000},
+		{"it shrinks and the kubelet has not taken note", "500m", "2", "2", "", 2000},
+		{"it grows and has not grown yet", "2", "2", "500m", "", 2000},
+		{"it would grow later", "2", "500m", "500m", corev1.PodReasonDeferred, 2000},
+		{"it can never grow on this node", "2", "500m", "500m", corev1.PodReasonInfeasible, 500},
+		{"it has been resized", "500m", "500m", "500m", "", 500},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			p := pod("web", func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = cpu(tc.requested) })
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+				Name: p.Spec.Containers[0].Name, AllocatedResources: cpu(tc.allocated), Resources: &corev1.ResourceRequirements{Requests: cpu(tc.running)},
+			}}
+			if tc.resize != "" {
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: tc.resize}}
+			}
+			if milliCPU, _, _ := constraint.Requests(p); milliCPU != tc.want {
+				t.Errorf("Requests = %d m, want %d m", milliCPU, tc.want)
+			}
+		})
 	}
 }
