@@ -49,7 +49,7 @@ func (w *Webhook) observe(ctx context.Context, wanted eviction) (*decide.Observa
 // input reads what the rules about movable pods look at.
 func (w *Webhook) input(ctx context.Context, pod *corev1.Pod) (movable.Input, error) {
 	in := movable.Input{
-		Pod: pod, Method: v1alpha1.MethodCheckpoint,
+		Pod: pod, Method: v1alpha1.MethodCheckpoint, Deadline: w.Config.Deadline,
 		Claims: map[string]*corev1.PersistentVolumeClaim{}, Nodes: map[string]*corev1.Node{},
 	}
 	if err := w.owner(ctx, &in); err != nil {

@@ -245,7 +245,7 @@ func migrateDryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, 
 // movableInput reads what the rules look at.
 func movableInput(ctx context.Context, c client.Client, m *v1alpha1.Migration, pod *corev1.Pod) (movable.Input, error) {
 	in := movable.Input{
-		Pod: pod, Method: m.Spec.Method, TargetNode: m.Spec.TargetNode,
+		Pod: pod, Method: m.Spec.Method, TargetNode: m.Spec.TargetNode, Deadline: m.Spec.Deadline.Duration,
 		Claims: map[string]*corev1.PersistentVolumeClaim{}, Nodes: map[string]*corev1.Node{},
 	}
 	if err := readOwner(ctx, c, &in); err != nil {
@@ -273,6 +273,7 @@ func movableInput(ctx context.Context, c client.Client, m *v1alpha1.Migration, p
 }
 
 // readOwner reads the owner of the pod, if it is of a kind that lets its pods be moved.
+// [movable.Check] compares its UID with the pod's owner reference.
 func readOwner(ctx context.Context, c client.Client, in *movable.Input) error {
 	owner := metav1.GetControllerOf(in.Pod)
 	if owner == nil {

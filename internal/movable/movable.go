@@ -5,13 +5,14 @@
 // `supercargo migrate --dry-run`, with the same answer. What only the pod's own node
 // can tell, such as open connections, its agent says later, still while the pod runs.
 //
-// movable.go holds the question and the answer; pod.go, owner.go and node.go the rules;
+// movable.go holds the question and the answer; pod.go, probe.go, owner.go and node.go the rules;
 // copy.go the new pod.
 package movable
 
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -30,6 +31,9 @@ type Input struct {
 	Method v1alpha1.MigrationMethod
 	// TargetNode is where it is to go; empty leaves that to the scheduler.
 	TargetNode string
+	// Deadline is that of the migration; zero is the API server's default. It bounds how
+	// long the container is frozen.
+	Deadline time.Duration
 	// Job controls the pod; nil if no Job does, or if it is gone.
 	Job *batchv1.Job
 	// ReplicaSet controls the pod; nil if none does, or if it is gone. Its template does
@@ -97,6 +101,7 @@ func Check(in Input) Verdict {
 	v.checkContainers(in)
 	v.checkVolumes(in)
 	v.checkHost(in)
+	v.checkProbes(in)
 	v.checkServices(in)
 	v.checkNodes(in)
 	v.noteChanges(in)

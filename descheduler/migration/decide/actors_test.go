@@ -101,6 +101,9 @@ func (w *world) sourceAgent() {
 	}
 	pod := w.pods[source]
 	p := w.processes["uid-"+source]
+	if w.restarted {
+		p = &process{node: nodeA} // the one that it knows is gone
+	}
 	if w.over() {
 		if p.frozen && !w.killOrder && pod != nil && pod.DeletionTimestamp == nil {
 			w.thaw(p)
@@ -241,7 +244,7 @@ func (w *world) reportTarget(node string, step v1alpha1.TargetStep) {
 
 // trouble makes one thing go wrong, or somebody interfere.
 func (w *world) trouble() {
-	switch w.rnd.IntN(12) {
+	switch w.rnd.IntN(13) {
 	case 0:
 		if w.m != nil && w.m.DeletionTimestamp == nil {
 			w.logf("the migration is cancelled")
@@ -273,6 +276,8 @@ func (w *world) trouble() {
 		w.logf("the deadline passes")
 	case 11:
 		w.reconnect()
+	case 12:
+		w.restartsSource()
 	}
 }
 

@@ -53,7 +53,7 @@ func input(o Observation) (movable.Input, []movable.Refusal) {
 		return movable.Input{}, []movable.Refusal{{Reason: "AnotherPod", Message: fmt.Sprintf("pod %s is another one by now: its UID is %s and not %s", spec.PodName, o.Source.UID, spec.PodUID)}}
 	}
 	return movable.Input{
-		Pod: o.Source, Method: Method(spec), TargetNode: spec.TargetNode, Job: o.Job, ReplicaSet: o.ReplicaSet,
+		Pod: o.Source, Method: Method(spec), TargetNode: spec.TargetNode, Deadline: deadline(spec), Job: o.Job, ReplicaSet: o.ReplicaSet,
 		Services: o.Services, Claims: o.Claims, Nodes: o.Nodes,
 	}, nil
 }
@@ -64,6 +64,15 @@ func Method(spec *v1alpha1.MigrationSpec) v1alpha1.MigrationMethod {
 		return v1alpha1.MethodCheckpoint
 	}
 	return spec.Method
+}
+
+// deadline returns the deadline of a spec, with the default for one that was made without
+// the API server's.
+func deadline(spec *v1alpha1.MigrationSpec) time.Duration {
+	if d := spec.Deadline.Duration; d > 0 {
+		return d
+	}
+	return v1alpha1.DefaultMigrationDeadline
 }
 
 // refuse ends a migration before it has begun.
@@ -128,11 +137,7 @@ func (c Config) pend(m *v1alpha1.Migration, why string, now time.Time) Step {
 // begin asks the API server about the new pod, and makes the plan.
 func begin(o Observation, in movable.Input, verdict movable.Verdict, now time.Time) Step {
 	m := o.Migration
-	deadline := m.Spec.Deadline.Duration
-	if deadline <= 0 {
-		deadline = v1alpha1.DefaultMigrationDeadline // made without the API server's defaults
-	}
-	plan := movable.NewPlan(in, verdict, m.UID, now, deadline)
+	plan := movable.NewPlan(in, verdict, m.UID, now, in.Deadline)
 	if o.Trial == nil {
 		pod, err := movable.New(m, plan, in.Pod, in.Selector(), "")
 		if err != nil {

@@ -183,6 +183,7 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 			w.pods[source].Status.Phase = corev1.PodFailed
 		}, "SourceEnded"},
 		{"the container was started anew", verifying, func(w *world) { w.pods[source].Status.ContainerStatuses[0].ContainerID = "containerd://later" }, "SourceRestarted"},
+		{"the container was started anew although the new one runs", isRunning, (*world).restartsSource, "SourceRestarted"},
 		{"a stranger has the name of the new pod", next(CreatePod), func(w *world) {
 			w.pods[w.m.Status.Plan.RestoredPod] = runningPod(w.m.Status.Plan.RestoredPod, nodeC, "")
 		}, "NameTaken"},

@@ -99,10 +99,11 @@ func staged(o Observation) bool {
 }
 
 // readyToHandOver reports whether the new pod can take the old one's place: it runs,
-// or, where no state is carried, its room is certain.
+// or, where no state is carried, its room is certain. Where the kubelet has started the old
+// container again, a fresh copy runs, and the new pod must go.
 func (c Config) readyToHandOver(o Observation) bool {
 	m, r := o.Migration, o.restored()
-	if r == nil || r.DeletionTimestamp != nil || replaced(o) {
+	if r == nil || r.DeletionTimestamp != nil || replaced(o) || o.sourceRestarted() {
 		return false
 	}
 	if m.Status.Plan.Backend == v1alpha1.BackendRestart {
@@ -235,7 +236,7 @@ func (o *Observation) faultOfSource() *fault {
 	switch {
 	case dead(o.Source) && plan.Owner != nil:
 		return &fault{"SourceEnded", "the pod has ended, and its owner sees to what comes next"}
-	case o.Source != nil && restarted(o.Source, plan):
+	case o.sourceRestarted():
 		return &fault{"SourceRestarted", "the container has been started anew on its node"}
 	case o.abandoned():
 		return &fault{"SourceDeleted", "the pod is being deleted, and its ReplicaSet sees to what comes next"}
@@ -250,10 +251,14 @@ func (o *Observation) faultOfSource() *fault {
 	return nil
 }
 
-// restarted reports whether the container is another one than that of the plan.
-func restarted(pod *corev1.Pod, plan *v1alpha1.MigrationPlan) bool {
-	id := movable.ContainerID(pod)
-	return plan.ContainerID != "" && id != "" && id != plan.ContainerID
+// sourceRestarted reports whether the old pod's container is another one than that of the
+// plan: its kubelet has started it again, from the beginning.
+func (o *Observation) sourceRestarted() bool {
+	if o.Source == nil {
+		return false
+	}
+	id, planned := movable.ContainerID(o.Source), o.Migration.Status.Plan.ContainerID
+	return planned != "" && id != "" && id != planned
 }
 
 // faultOfAgents looks at the two reports. That of a target which has failed counts also

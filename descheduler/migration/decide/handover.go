@@ -29,7 +29,8 @@ const GraceOfSource = 10 * time.Minute
 // kubelet does not start it anew once it is dead. At no moment has the set one too few.
 //
 // One that is started anew elsewhere does not stand still, and may end as soon as it is
-// being deleted. So it first loses the finalizer by which its Job counts how pods end.
+// being deleted. So it first loses the finalizer by which its Job counts how pods end. The
+// same holds for one whose kubelet has started its container again meanwhile.
 func (c Config) handOver(o Observation, now time.Time) Step {
 	m := o.Migration
 	if cleaning(m) {
@@ -51,7 +52,7 @@ func (c Config) handOver(o Observation, now time.Time) Step {
 		}
 		return s.writeOr(m, "wait until the old container is dead", time.Time{})
 	}
-	if !dead(o.Source) && o.Source.DeletionGracePeriodSeconds != nil && *o.Source.DeletionGracePeriodSeconds > ownGrace(o.Source) {
+	if !dead(o.Source) && hasLongGrace(o.Source) {
 		return Step{Do: DeletePod, Why: "the old pod needs no more time than any other", Pod: o.Source, GraceSeconds: ownGrace(o.Source)}
 	}
 	if r := o.restored(); r != nil && r.DeletionTimestamp == nil && r.Spec.NodeName == "" && now.Before(m.Status.Plan.DeadlineAt.Time) {
@@ -76,15 +77,15 @@ func place(o Observation) *Step {
 	if movable.OfReplicaSet(plan.Owner) {
 		return placeInReplicaSet(o)
 	}
-	restart := plan.Backend == v1alpha1.BackendRestart
+	runs := o.sourceRuns()
 	if plan.Owner == nil && restored != nil && !movable.HasPlace(restored) {
 		return takePlace(restored, plan)
 	}
-	if restart && source != nil && source.DeletionTimestamp == nil && slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer) {
+	if runs && source != nil && (source.DeletionTimestamp == nil || hasLongGrace(source)) && slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer) {
 		return &Step{Do: PatchPod, Why: "the Job does not count how the old pod ends", Pod: movable.Uncounted(source)}
 	}
-	if source != nil && source.DeletionTimestamp == nil {
-		return &Step{Do: DeletePod, Why: "the old pod is on its way out", Pod: source, GraceSeconds: graceOf(o.Migration, source, restart)}
+	if s := leave(o); s != nil {
+		return s
 	}
 	if restored != nil && !movable.HasPlace(restored) {
 		return takePlace(restored, plan)
@@ -111,10 +112,28 @@ func placeInReplicaSet(o Observation) *Step {
 		return &Step{Do: PatchPod, Why: "the ReplicaSet does not count the old pod any more",
 			Pod: movable.LeavesPlace(source, plan.Owner, movable.SelectorOf(nil, o.ReplicaSet))}
 	}
-	if source != nil && source.DeletionTimestamp == nil {
-		return &Step{Do: DeletePod, Why: "the old pod is on its way out", Pod: source, GraceSeconds: graceOf(o.Migration, source, false)}
+	return leave(o)
+}
+
+// leave returns the deletion of the old pod; nil if it is on its way out. A container that
+// runs, since its kubelet has started it again, is not given as long as a frozen one.
+func leave(o Observation) *Step {
+	source := o.Source
+	switch {
+	case source == nil:
+		return nil
+	case source.DeletionTimestamp == nil:
+		return &Step{Do: DeletePod, Why: "the old pod is on its way out", Pod: source, GraceSeconds: graceOf(o.Migration, source, o.sourceRuns())}
+	case o.sourceRestarted() && !dead(source) && hasLongGrace(source):
+		return &Step{Do: DeletePod, Why: "the old container was started again: it ends as any other", Pod: source, GraceSeconds: ownGrace(source)}
 	}
 	return nil
+}
+
+// sourceRuns reports whether the old container is not frozen while its pod is handed over:
+// nothing of it is carried, or its kubelet has started it again.
+func (o *Observation) sourceRuns() bool {
+	return o.Migration.Status.Plan.Backend == v1alpha1.BackendRestart || o.sourceRestarted()
 }
 
 // takePlace lets the new pod take over. Its note of the labels was written by this
@@ -130,14 +149,19 @@ func takePlace(restored *corev1.Pod, plan *v1alpha1.MigrationPlan) *Step {
 }
 
 // graceOf returns what the old pod is given to end. One that stands still must not be
-// killed by its kubelet before the order; one that is started anew elsewhere ends as
-// it would anyway.
-func graceOf(m *v1alpha1.Migration, source *corev1.Pod, restart bool) int64 {
-	if restart {
+// killed by its kubelet before the order; one that runs ends as it would anyway.
+func graceOf(m *v1alpha1.Migration, source *corev1.Pod, runs bool) int64 {
+	if runs {
 		return ownGrace(source)
 	}
 	plan := m.Status.Plan
 	return int64((plan.DeadlineAt.Sub(plan.StartedAt.Time) + GraceOfSource).Seconds())
+}
+
+// hasLongGrace reports whether a pod that is being deleted is given longer to end than it
+// asks for.
+func hasLongGrace(pod *corev1.Pod) bool {
+	return pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > ownGrace(pod)
 }
 
 // ownGrace returns what a pod has asked for to end, in seconds.

@@ -45,6 +45,8 @@ type world struct {
 	killOrder bool            // in the source's ledger
 	letGo     string          // the node to which the scheduler is about to bind
 	late      *Step           // what a controller that was held up is about to do
+	// restarted says that the old container was killed and started from the beginning.
+	restarted bool
 	// early says that a pod that is to start anew had ended before its Job had the new one.
 	early bool
 	// died says that the pod did not survive for a reason that has nothing to do with

@@ -1,0 +1,97 @@
+package movable
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// thawMargin is how long after its deadline a migration that goes back may take to
+// remove the new pod and to thaw the container.
+const thawMargin = time.Minute
+
+// The defaults of the API server for probes.
+const (
+	defaultPeriodSeconds    = 10
+	defaultFailureThreshold = 3
+)
+
+// deadline returns the deadline of the migration, with the default.
+func (in *Input) deadline() time.Duration {
+	if in.Deadline <= 0 {
+		return v1alpha1.DefaultMigrationDeadline
+	}
+	return in.Deadline
+}
+
+// checkProbes refuses pods whose kubelet would kill the container while it is frozen: a
+// frozen container answers no probe. A kubelet that has once decided to kill a container
+// does so however soon it is thawed, so the grace period does not count.
+//
+// TCP and exec probes are refused as HTTP and gRPC probes are. The kernel accepts TCP
+// connections for a frozen process until its backlog is full, and runtimes refuse to run
+// a command in a paused container, which the kubelet ignores; but neither holds for all
+// runtimes and for as long as a migration may take.
+//
+// A startup probe that has succeeded is not run again.
+func (v *Verdict) checkProbes(in Input) {
+	if in.Method == v1alpha1.MethodRestart {
+		return // nothing is frozen
+	}
+	longest := in.deadline() + thawMargin
+	for i := range in.Pod.Spec.Containers {
+		c := &in.Pod.Spec.Containers[i]
+		if c.StartupProbe != nil && !hasStarted(in.Pod, c.Name) {
+			v.refuse("StartupProbe", "the startup probe of container %s has not succeeded yet, and would kill the container while it is frozen: wait until it has started", c.Name)
+		}
+		if c.LivenessProbe == nil {
+			continue
+		}
+		if policy := in.Pod.Spec.RestartPolicy; policy != corev1.RestartPolicyNever {
+			// A migration whose target is lost stays frozen for longer than any probe tolerates.
+			v.refuse("LivenessProbe", "container %s has a liveness probe, which kills a container that is frozen for long, and with restartPolicy %s the kubelet would then start "+
+				"a second copy beside the new pod: remove the probe, or use restartPolicy Never", c.Name, orDefault(policy))
+			continue
+		}
+		tolerates, period := tolerance(c.LivenessProbe)
+		if tolerates < longest {
+			v.refuse("LivenessProbe", "the liveness probe of container %s kills it after %s without an answer, and the container can be frozen for up to %s (the deadline and %s): "+
+				"remove the probe, raise its failureThreshold to at least %d, or set a shorter deadline",
+				c.Name, tolerates, longest, thawMargin, (longest+period-1)/period+1)
+		}
+	}
+}
+
+// tolerance returns the least time that passes from the moment a container stops
+// answering a probe until the kubelet kills it, and the period of the probe. Timeouts may
+// add to it.
+func tolerance(p *corev1.Probe) (least, period time.Duration) {
+	seconds, failures := p.PeriodSeconds, p.FailureThreshold
+	if seconds <= 0 {
+		seconds = defaultPeriodSeconds
+	}
+	if failures <= 0 {
+		failures = defaultFailureThreshold
+	}
+	period = time.Duration(seconds) * time.Second
+	return time.Duration(failures-1) * period, period
+}
+
+// hasStarted reports whether the startup probe of a container has succeeded.
+func hasStarted(pod *corev1.Pod, container string) bool {
+	for i := range pod.Status.ContainerStatuses {
+		if s := &pod.Status.ContainerStatuses[i]; s.Name == container {
+			return s.Started != nil && *s.Started
+		}
+	}
+	return false
+}
+
+func orDefault(policy corev1.RestartPolicy) corev1.RestartPolicy {
+	if policy == "" {
+		return corev1.RestartPolicyAlways
+	}
+	return policy
+}
