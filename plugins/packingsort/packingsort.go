@@ -1,5 +1,5 @@
 // Package packingsort is the scheduler QueueSort plugin that lets pods choose
-// their nodes in the order best for packing, without letting any wait for ever.
+// their nodes in the order best for packing, without starving any.
 //
 // kube-scheduler has one queue for all profiles, so there is one order for batch
 // pods and services, and it takes no arguments.
@@ -21,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/learning"
+	"supercargo.dev/supercargo/internal/narrowing"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 
@@ -28,9 +29,15 @@ import (
 const Name = "PackingSort"
 
 const (
-	// maxLead is the most that size can count against age: a pod is never
+	// maxLead is the most that size can count against age: a new pod is never
 	// overtaken by one of its priority created more than maxLead after it.
 	maxLead = 10 * time.Minute
+
+	// retryWindow is the width of the windows in which failed pods are ordered: those
+	// that failed within one window are retried in the order of their size and age. It
+	// is kube-scheduler's default podMaxBackoffSeconds, so that in the long run no pod
+	// is tried twice in a window while others wait for their first attempt in it.
+	retryWindow = 10 * time.Second
 
 	// halfLead is the runtime with half of maxLead, the middle of the range over
 	// which runtimes are told apart best.
@@ -69,27 +76,64 @@ func New(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugi
 func (p *Plugin) Name() string { return Name }
 
 // Less reports whether a is scheduled before b: the higher priority first; then
-// the earlier creation less lead, where lead grows from 0 to 10 minutes with the
-// runtime of a batch pod and with the (memory, CPU) size class of a service; then
-// the earlier in the queue; then the lesser name.
+// the earlier turn; then the earlier creation less lead, where lead grows from 0 to
+// 10 minutes with the runtime of a batch pod and with the (memory, CPU) size class
+// of a service; then the earlier in the queue; then the lesser name.
 //
-// Among pods created together that is: batch pods by runtime descending, services
-// by memory and CPU descending, then age (HTAS, algorithms 1 and 2). Among others
-// age counts as well, so that no stream of large pods starves a small one. The key
-// of a pod never changes while it waits. Cost: O(1).
+// The turn of a new pod is its creation less lead. Among pods created together that
+// is: batch pods by runtime descending, services by memory and CPU descending, then
+// age (HTAS, algorithms 1 and 2). Among others age counts as well, so that no stream
+// of large pods starves a small one.
+//
+// The turn of a pod that has failed is the end of the retryWindow in which it failed
+// last. So, as in the stock order, it never stands before a pod that was created
+// after that failure, and a backlog of unschedulable pods starves nobody.
+//
+// The key of a pod never changes while it is in the queue's heap: kube-scheduler
+// counts an attempt after it has taken the pod out, and sets the timestamp and the
+// plugins that rejected the pod before it puts the pod back. Cost: O(1).
 func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
 	podA, podB := a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod()
 	if c := cmp.Compare(corev1helpers.PodPriority(podB), corev1helpers.PodPriority(podA)); c != 0 {
 		return c < 0
 	}
-	turnA := podA.CreationTimestamp.Add(-p.lead(a.GetPodInfo()))
-	turnB := podB.CreationTimestamp.Add(-p.lead(b.GetPodInfo()))
+	keyA, keyB := p.keyOf(a), p.keyOf(b)
 	return cmp.Or(
-		turnA.Compare(turnB),
+		keyA.turn.Compare(keyB.turn),
+		keyA.seniority.Compare(keyB.seniority),
 		a.GetTimestamp().Compare(b.GetTimestamp()),
 		cmp.Compare(podA.Namespace, podB.Namespace),
 		cmp.Compare(podA.Name, podB.Name),
 	) < 0
+}
+
+// key is what orders pods of one priority.
+type key struct {
+	turn      time.Time
+	seniority time.Time // creation less lead; decides among pods that failed in one window
+}
+
+func (p *Plugin) keyOf(info fwk.QueuedPodInfo) key {
+	created, lead := info.GetPodInfo().GetPod().CreationTimestamp.Time, p.lead(info.GetPodInfo())
+	// Without the reading of the monotonic clock, which creation times do not have:
+	// times compared now by one clock, now by the other, are in no order.
+	queued := info.GetTimestamp().Round(0)
+	if failed(info) {
+		return key{turn: queued.Truncate(retryWindow).Add(retryWindow), seniority: created.Add(-lead)}
+	}
+	if queued.Before(created) { // the API server's clock is ahead of the scheduler's
+		created = queued
+	}
+	return key{turn: created.Add(-lead), seniority: created.Add(-lead)}
+}
+
+// failed reports whether the pod has been tried without success. A pod that was
+// tried for the first time on the one node that narrowing proved, and was rejected
+// there, has not been tried on the others yet and keeps its place; kube-scheduler
+// names the plugin that narrowed among those that rejected the pod.
+func failed(info fwk.QueuedPodInfo) bool {
+	attempts := info.GetAttempts()
+	return attempts > 1 || attempts == 1 && !info.GetUnschedulablePlugins().HasAny(narrowing.BestFit, narrowing.TimeBin)
 }
 
 // lead returns how much earlier than its creation the pod counts as having come.

@@ -11,8 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/lru"
 
 	"supercargo.dev/supercargo/internal/runtimes"
@@ -25,12 +32,13 @@ func newPlugin() *Plugin {
 	return &Plugin{learner: runtimes.NewLearner(), frozen: lru.New(maxFrozen)}
 }
 
-func queued(t testing.TB, pod *corev1.Pod) fwk.QueuedPodInfo {
+// queued is the pod as it comes to the queue when it is created.
+func queued(t testing.TB, pod *corev1.Pod) *framework.QueuedPodInfo {
 	info, err := framework.NewPodInfo(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &framework.QueuedPodInfo{PodInfo: info, Timestamp: epoch}
+	return &framework.QueuedPodInfo{PodInfo: info, Timestamp: pod.CreationTimestamp.Time}
 }
 
 func createdAt(after time.Duration) func(*corev1.Pod) {
@@ -94,41 +102,188 @@ func TestOrderOfTheQueue(t *testing.T) {
 	}
 }
 
-// TestNoPodIsOvertakenByOneMuchYounger is the bound on starvation, and
-// TestOrderOfTheQueue's last words made general: the order is total.
-func TestNoPodIsOvertakenByOneMuchYounger(t *testing.T) {
-	p, r := newPlugin(), rand.New(rand.NewPCG(5, 5))
-	var pods []fwk.QueuedPodInfo
-	for i := range 300 {
-		pod := fixtures.Pod(fmt.Sprintf("p%03d", i), r.Int64N(64000), r.Int64N(1<<40), createdAt(time.Duration(r.Int64N(int64(time.Hour)))))
-		if i%2 == 0 {
-			fixtures.Batch(time.Duration(1 + r.Int64N(int64(100*time.Hour))).String())(pod)
-		}
-		pods = append(pods, queued(t, pod))
+// failedAt is the pod as it comes back to the queue from that many attempts, the
+// last of which failed at a time after the epoch.
+func failedAt(t testing.TB, pod *corev1.Pod, after time.Duration, attempts int, rejectedBy ...string) *framework.QueuedPodInfo {
+	q := queued(t, pod)
+	q.Timestamp, q.Attempts, q.UnschedulableCount = epoch.Add(after), attempts, attempts
+	q.UnschedulablePlugins = sets.New(rejectedBy...)
+	return q
+}
+
+func TestFailedPodsStandBehindPodsCreatedBeforeTheyFailed(t *testing.T) {
+	const gi = int64(1) << 30
+	pod := func(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+		return fixtures.Pod(name, 100, gi/4, change...)
 	}
+	hour := fixtures.Batch("100h")
+	tests := []struct {
+		name string
+		want []*framework.QueuedPodInfo // in order
+	}{
+		{"a new pod before a large and old one that failed since", []*framework.QueuedPodInfo{
+			queued(t, pod("new", createdAt(time.Hour))),
+			failedAt(t, pod("old", hour, createdAt(0)), time.Hour+time.Second, 7, "NodeResourcesFit")}},
+		{"a failed pod before those created long after", []*framework.QueuedPodInfo{
+			failedAt(t, pod("old", createdAt(0)), time.Hour, 1, "NodeResourcesFit"),
+			queued(t, pod("new", createdAt(time.Hour+maxLead+retryWindow)))}},
+		{"size decides among pods that failed in one window, whichever failed first", []*framework.QueuedPodInfo{
+			failedAt(t, pod("c", fixtures.Batch("12h"), createdAt(0)), 9*time.Second, 3),
+			failedAt(t, pod("b", fixtures.Batch("11h"), createdAt(0)), 5*time.Second, 1),
+			failedAt(t, pod("a", fixtures.Batch("1m"), createdAt(0)), 0, 1)}},
+		{"so does age, and no large pod overtakes one ten minutes older", []*framework.QueuedPodInfo{
+			failedAt(t, pod("small", createdAt(0)), time.Hour+time.Second, 9),
+			failedAt(t, pod("large", hour, createdAt(maxLead)), time.Hour, 9)}},
+		{"the earlier window first", []*framework.QueuedPodInfo{
+			failedAt(t, pod("small", createdAt(time.Minute)), time.Hour-time.Second, 1),
+			failedAt(t, pod("large", hour, createdAt(0)), time.Hour, 1)}},
+		{"an error counts as a failure", []*framework.QueuedPodInfo{
+			queued(t, pod("new", createdAt(time.Hour))),
+			failedAt(t, pod("old", hour, createdAt(0)), time.Hour, 1)}},
+		{"a pod that only its narrowed node rejected keeps its place", []*framework.QueuedPodInfo{
+			failedAt(t, pod("narrowed", hour, createdAt(0)), time.Hour, 1, "BestFit", "NodeAffinity"),
+			failedAt(t, pod("batch", createdAt(0)), time.Hour, 1, "TimeBin"),
+			queued(t, pod("new", createdAt(time.Second)))}},
+		{"but not a second time", []*framework.QueuedPodInfo{
+			queued(t, pod("new", createdAt(time.Second))),
+			failedAt(t, pod("narrowed", hour, createdAt(0)), time.Hour, 2, "BestFit", "NodeAffinity")}},
+		{"priority before all else", []*framework.QueuedPodInfo{
+			failedAt(t, pod("high", priority(1), createdAt(0)), time.Hour, 9),
+			queued(t, pod("new", createdAt(0)))}},
+		{"an API server's clock that is ahead holds no new pod back", []*framework.QueuedPodInfo{
+			{PodInfo: queued(t, pod("new", createdAt(time.Hour))).PodInfo, Timestamp: epoch},
+			failedAt(t, pod("old", createdAt(0)), time.Second, 1)}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			p := newPlugin()
+			for i, a := range tc.want {
+				for _, b := range tc.want[i+1:] {
+					if !p.Less(a, b) || p.Less(b, a) {
+						t.Errorf("%s does not stand before %s", a.Pod.Name, b.Pod.Name)
+					}
+				}
+			}
+		})
+	}
+}
+
+// manyPods makes new and failed pods of all sizes, some of them equal but for their
+// names.
+func manyPods(t *testing.T, n int, r *rand.Rand) []*framework.QueuedPodInfo {
+	pods := make([]*framework.QueuedPodInfo, n)
+	for i := range pods {
+		pod := fixtures.Pod(fmt.Sprintf("p%03d", i), r.Int64N(64000), r.Int64N(1<<40), createdAt(time.Duration(r.Int64N(3600))*time.Second))
+		switch i % 4 {
+		case 0:
+			fixtures.Batch(time.Duration(1 + r.Int64N(int64(100*time.Hour))).String())(pod)
+		case 1:
+			pod = fixtures.Pod(pod.Name, 100, 1<<30, createdAt(0))
+		}
+		pods[i] = queued(t, pod)
+		if r.IntN(2) == 0 {
+			after := max(pod.CreationTimestamp.Sub(epoch), time.Duration(3500+r.IntN(100))*time.Second)
+			pods[i] = failedAt(t, pod, after, 1+r.IntN(3), [][]string{nil, {"NodeResourcesFit"}, {"BestFit"}}[r.IntN(3)]...)
+		}
+	}
+	return pods
+}
+
+func TestTheOrderIsTotalAndTransitive(t *testing.T) {
+	p := newPlugin()
+	pods := manyPods(t, 120, rand.New(rand.NewPCG(5, 5)))
+	for _, a := range pods {
+		if p.Less(a, a) {
+			t.Fatalf("%s is before itself", a.Pod.Name)
+		}
+		for _, b := range pods {
+			if a != b && p.Less(a, b) == p.Less(b, a) {
+				t.Fatalf("%s and %s are in no order", a.Pod.Name, b.Pod.Name)
+			}
+			for _, c := range pods {
+				if p.Less(a, b) && p.Less(b, c) && !p.Less(a, c) {
+					t.Fatalf("%s is before %s, that before %s, but not the first before the last", a.Pod.Name, b.Pod.Name, c.Pod.Name)
+				}
+			}
+		}
+	}
+}
+
+// TestNobodyWaitsLongerThanTheBound compares every two pods with what the order
+// promises: it is the bound on starvation.
+func TestNobodyWaitsLongerThanTheBound(t *testing.T) {
+	p := newPlugin()
+	pods := manyPods(t, 300, rand.New(rand.NewPCG(7, 7)))
+	stock := &queuesort.PrioritySort{}
 	for _, a := range pods {
 		for _, b := range pods {
-			podA, podB := a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod()
-			if a != b && p.Less(a, b) == p.Less(b, a) {
-				t.Fatalf("%s and %s are in no order", podA.Name, podB.Name)
+			if !p.Less(a, b) {
+				continue
 			}
-			if p.Less(a, b) && podA.CreationTimestamp.Sub(podB.CreationTimestamp.Time) > maxLead {
-				t.Fatalf("%s overtakes %s, which is more than %v older", podA.Name, podB.Name, maxLead)
+			younger := a.Pod.CreationTimestamp.Sub(b.Pod.CreationTimestamp.Time)
+			switch {
+			case failed(a) == failed(b) && younger > maxLead && (!failed(a) || a.Timestamp.Truncate(retryWindow).Equal(b.Timestamp.Truncate(retryWindow))):
+				t.Fatalf("%s overtakes %s, which is %v older", a.Pod.Name, b.Pod.Name, younger)
+			case failed(a) && !failed(b) && b.Attempts == 0 && stock.Less(b, a):
+				t.Fatalf("%s has failed since the new pod %s came, and stands before it; the stock order has it behind", a.Pod.Name, b.Pod.Name)
+			case !failed(a) && failed(b) && a.Pod.CreationTimestamp.Sub(b.Timestamp) > maxLead+retryWindow:
+				t.Fatalf("%s overtakes %s, which failed more than %v before it was created", a.Pod.Name, b.Pod.Name, maxLead+retryWindow)
 			}
 		}
 	}
-	slices.SortFunc(pods, func(a, b fwk.QueuedPodInfo) int {
-		if p.Less(a, b) {
-			return -1
+}
+
+// TestKeysAreConstantInKubernetesQueue guards its heaps: pods come, are tried, fail,
+// back off and are woken in kube-scheduler's own queue, and what orders a pod may
+// only change while the queue does not hold it.
+func TestKeysAreConstantInKubernetesQueue(t *testing.T) {
+	metrics.Register()
+	logger := klog.FromContext(t.Context())
+	p, r, clk := newPlugin(), rand.New(rand.NewPCG(3, 3)), clocktesting.NewFakeClock(epoch)
+	held := map[types.UID]key{} // the keys of the pods in the queue, as first seen there
+	check := func(info fwk.QueuedPodInfo) {
+		uid, k := info.GetPodInfo().GetPod().UID, p.keyOf(info)
+		if first, ok := held[uid]; ok && first != k {
+			t.Fatalf("the key of pod %s changed from %v to %v in the queue", uid, first, k)
 		}
-		return 1
-	})
-	for i := range pods {
-		for j := i + 1; j < len(pods); j++ {
-			if p.Less(pods[j], pods[i]) {
-				t.Fatalf("the order is not transitive at %d and %d", i, j)
+		held[uid] = k
+	}
+	q := queue.NewTestQueue(t.Context(), func(a, b fwk.QueuedPodInfo) bool {
+		check(a)
+		check(b)
+		return p.Less(a, b)
+	}, queue.WithClock(clk))
+	waiting, failures := 0, 0
+	for i := range 5000 {
+		clk.Step(time.Duration(r.IntN(500)) * time.Millisecond)
+		switch {
+		case waiting == 0 || r.IntN(20) == 0 && waiting < 50:
+			pod := fixtures.Pod(fmt.Sprintf("p%04d", i), 1+r.Int64N(64000), 1+r.Int64N(1<<40), createdAt(clk.Since(epoch).Truncate(time.Second)))
+			q.Add(logger, pod)
+			waiting++
+		case len(q.PodsInActiveQ())+len(q.PodsInBackoffQ()) == 0:
+			q.MoveAllToActiveOrBackoffQueue(logger, framework.EventUnschedulableTimeout, nil, nil, nil)
+			clk.Step(time.Second)
+		default:
+			tried, err := q.Pop(logger)
+			if err != nil {
+				t.Fatal(err)
 			}
+			delete(held, tried.Pod.UID)
+			if r.IntN(20) == 0 { // it fits
+				q.Done(tried.Pod.UID)
+				waiting--
+				continue
+			}
+			tried.UnschedulablePlugins = sets.New([]string{"NodeResourcesFit", "BestFit"}[r.IntN(2)])
+			if err := q.AddUnschedulableIfNotPresent(logger, tried, q.SchedulingCycle()); err != nil {
+				t.Fatal(err)
+			}
+			failures++
 		}
+	}
+	if failures < 1000 {
+		t.Errorf("only %d attempts failed: the test shows little", failures)
 	}
 }
 
