@@ -260,5 +260,8 @@ func (r *round) wants(node string) string {
 	if !world.Joined(r.world.Nodes[node]) {
 		return "" // it is given up
 	}
+	if pod := r.seen.needed[node]; pod != "" {
+		return pod
+	}
 	return drain.Wanted(&r.seen.state, node)
 }

@@ -43,6 +43,9 @@ type observation struct {
 	going map[string]bool
 	// waited are since when the pods have waited that found no room.
 	waited []time.Time
+	// needed are the nodes that pods need for which no machine is bought, with one such pod
+	// each: they are not released.
+	needed map[string]string
 }
 
 // observer puts an observation together.
@@ -63,6 +66,7 @@ func observe(w *world.World, all []*stock, self *stock, lags func(flavor string)
 		},
 	}
 	o.readPending(self)
+	o.needed = o.view.NeededBy()
 	seen := map[string]bool{}
 	for _, s := range all {
 		o.addMachines(s, s == self, seen)
@@ -92,6 +96,9 @@ func (o *observer) readPending(self *stock) {
 }
 
 func (o *observer) addNode(node *corev1.Node, n cluster.Node) {
+	if pod := o.needed[node.Name]; pod != "" {
+		n.Kept, n.KeptFor = true, fmt.Sprintf("pod %s needs it, and no machine is bought for that pod", pod)
+	}
 	o.state.Nodes = append(o.state.Nodes, o.view.Node(node, n))
 }
 

@@ -37,6 +37,9 @@ type Pod struct {
 	Nominated bool
 	// Fixed says that the pod must not be moved, whatever is planned.
 	Fixed bool
+	// Held says to a person why it may not be moved now; empty if it may, or if nobody
+	// knows.
+	Held string
 	// Ways are the methods by which it may leave its node. The zero value leaves that to
 	// the configuration of whoever plans.
 	Ways Ways
@@ -104,8 +107,10 @@ type Node struct {
 	// utilisation it is under-used, and for how long it must have been.
 	UnderUsed   *float64
 	UnneededFor *time.Duration
-	// Kept says that it is neither emptied nor given back, whatever is planned.
-	Kept bool
+	// Kept says that it is neither emptied nor given back, whatever is planned; KeptFor says
+	// to a person why, where that is known.
+	Kept    bool
+	KeptFor string
 	// MicroDollarsPerHour is its price.
 	MicroDollarsPerHour int64
 	// Phase is where it is in its life.

@@ -39,7 +39,7 @@ func (p *Planner) untried(now time.Time, n *cluster.Node) string {
 	lasted := now.Sub(p.since[n.Name])
 	switch {
 	case n.Kept:
-		return "it must be kept"
+		return cmp.Or(n.KeptFor, "it must be kept")
 	case n.Incoming > 0:
 		return fmt.Sprintf("%d pods are on their way to it", n.Incoming)
 	case lasted < p.config.after(n):

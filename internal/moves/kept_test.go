@@ -20,6 +20,8 @@ func whyNot(p cluster.Plan) []string {
 	return all
 }
 
+func held(p cluster.Pod, why string) cluster.Pod { p.Held = why; return p }
+
 func TestAPersonIsToldWhyAnUnderUsedNodeStays(t *testing.T) {
 	d := newDemands()
 	explained := Config{Threshold: 0.5, Explain: true}
@@ -37,6 +39,12 @@ func TestAPersonIsToldWhyAnUnderUsedNodeStays(t *testing.T) {
 		{"a node that goes needs no reason", explained, state(node("a", job("p", 1, 1)), node("b", job("q", 8, 8))), []string{}},
 		{"nor one that is used enough", explained, state(node("a", job("p", 5, 5)), node("b", job("q", 8, 8))), []string{}},
 		{"a pod that must stay", explained, state(node("a", job("o", 1, 1), fixed(job("ns/p", 1, 1)))), []string{"a: pod ns/p must not be moved"}},
+		{"a pod that must stay, and why", explained,
+			state(node("a", job("o", 1, 1), held(fixed(job("ns/p", 1, 1)), "it requests nvidia.com/gpu"))), []string{"a: pod ns/p must not be moved: it requests nvidia.com/gpu"}},
+		{"a pod that is waited for, and why", explained,
+			state(node("a", held(byWays(job("ns/p", 1, 1), cluster.Wait), "it says never"))), []string{"a: pod ns/p may only be waited for until it ends: it says never"}},
+		{"a node that is kept, and why", explained,
+			state(with(node("a"), func(n *cluster.Node) { n.Kept, n.KeptFor = true, "pod ns/q needs it" })), []string{"a: pod ns/q needs it"}},
 		{"a service", explained, state(node("a", job("o", 1, 1), service("ns/p", 1, 1))), []string{"a: pod ns/p is of a service, and those are not moved"}},
 		{"no room for some", explained,
 			state(node("a", job("ns/p", 1, 1), job("ns/q", 2, 2), lasting(job("ns/r", 1, 2), 2*time.Hour)), node("b", job("s", 9, 8)), node("c", job("t", 10, 9))),

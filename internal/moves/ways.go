@@ -55,15 +55,21 @@ func (r *round) stays(n *cluster.Node) string {
 
 // whyFixed says why a pod cannot leave.
 func (r *round) whyFixed(p *cluster.Pod) string {
+	because := func(what string) string {
+		if p.Held == "" {
+			return what
+		}
+		return what + ": " + p.Held
+	}
 	switch {
 	case p.Fixed:
-		return "must not be moved"
+		return because("must not be moved")
 	case p.Class == class.Service && !r.config.MoveServices:
 		return "is of a service, and those are not moved"
 	case p.Resided < r.config.PodResidence:
 		return fmt.Sprintf("has been there for %v, which must be %v before it moves", p.Resided.Round(time.Second), r.config.PodResidence)
 	default:
-		return "may only be waited for until it ends"
+		return because("may only be waited for until it ends")
 	}
 }
 

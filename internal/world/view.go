@@ -139,7 +139,8 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	size, _ := Requests(pod)
 	p := cluster.Pod{Item: packing.Item{Name: PodName(pod), Size: size}, Class: kind}
 	if !waits {
-		p.Ways = v.Exit(pod).Now()
+		exit := v.Exit(pod)
+		p.Ways, p.Held = exit.Now(), cmp.Or(exit.Held, exit.Budget)
 		p.Fixed = p.Ways == 0
 	}
 	switch {
@@ -162,6 +163,7 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	compile := v.compiler.Compile
 	if !waits {
 		compile = v.compiler.CompileSuccessor
+		pod, _ = v.volumes.settle(pod) // one whose volumes cannot be settled stays: see pinned
 	}
 	var err error
 	p.Demands, err = compile(pod)
@@ -190,7 +192,7 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 		p, err := v.pod(pod, false)
 		if err != nil {
 			n.Kept = true
-			p.Fixed = true
+			p.Fixed, p.Held = true, err.Error()
 		}
 		if pod.Spec.NodeName == "" {
 			n.Incoming++

@@ -51,7 +51,8 @@ func (e Exit) Now() cluster.Ways {
 // Exit says how a pod may leave its node while the cluster is as it is: by checkpoint if
 // it asks for that and can be moved (package movable), by eviction if it says that it may
 // be started again. A batch pod of which it is known how long it runs may be waited for.
-// Without a word of the pod itself nobody takes it away.
+// Without a word of the pod itself nobody takes it away, nor if it needs more of a node
+// than plans of moves count.
 func (v *View) Exit(pod *corev1.Pod) Exit {
 	if v.moving[pod.UID] || Restoring(pod) {
 		return Exit{Held: "it is being moved"}
@@ -62,6 +63,9 @@ func (v *View) Exit(pod *corev1.Pod) Exit {
 		ways = append(ways, cluster.Wait)
 	}
 	wanted, held := v.wanted(pod)
+	if held == "" {
+		held = v.pinned(pod)
+	}
 	if e.Held = held; held == "" {
 		ways = append(ways, wanted)
 		e.Budget = v.budgetHolds(pod)

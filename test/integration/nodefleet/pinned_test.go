@@ -1,0 +1,75 @@
+package nodefleet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const gpu corev1.ResourceName = "nvidia.com/gpu"
+
+// offerGPU gives a node a GPU, as a device plugin does.
+func (b *bench) offerGPU(node string) {
+	b.Helper()
+	patch := fmt.Appendf(nil, `{"status":{"capacity":{%q:"1"},"allocatable":{%q:"1"}}}`, gpu, gpu)
+	object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	if err := b.Status().Patch(b.Context(), object, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		b.Fatalf("give node %s a GPU: %v", node, err)
+	}
+}
+
+func asksForGPU(p *corev1.Pod) {
+	r := &p.Spec.Containers[0].Resources
+	r.Requests[gpu] = resource.MustParse("1")
+	r.Limits = corev1.ResourceList{gpu: resource.MustParse("1")}
+}
+
+// TestAMachineWhosePodNeedsItsGPUIsKept has a machine with a GPU whose pod may be started
+// again, and would find its CPU and memory on another; and one that is just empty.
+func TestAMachineWhosePodNeedsItsGPUIsKept(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "gpu")
+	b.flavor("gpu", "4", "8Gi", "3.00", begins(1))
+	b.flavor("idle", "4", "8Gi", "0.16", begins(1))
+	b.room()
+	b.named("idle", 1)
+	node := b.named("gpu", 1)[0]
+	b.offerGPU(node)
+	b.put(node, "training", "500m", "1Gi", asksForGPU)
+	b.run(2)
+	b.fleet("all", underUsed)
+	b.autoscale()
+
+	b.becomes(map[string]int{"gpu": 1, "room": 1})
+	b.eventually("the decision says why the machine stays", func() string {
+		d := b.get("all").Status.LastDecision
+		for _, r := range d.Rejected {
+			if r.Name == node && strings.Contains(r.Reason, "training") && strings.Contains(r.Reason, string(gpu)) {
+				return ""
+			}
+		}
+		return fmt.Sprint(d.Rejected)
+	})
+	b.eventually("nothing is left of what was done", b.untouched)
+	b.run(2)
+}
+
+// TestAMachineWithAGPUThatAPodComesToNeedIsNotReleased has a pod come when the machine is
+// closed already. No machine with a GPU would be bought for it.
+func TestAMachineWithAGPUThatAPodComesToNeedIsNotReleased(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "gpulate")
+	b.closedWhile(func(node string) {
+		b.offerGPU(node)
+		b.make(b.pod("training", "500m", "1Gi", asksForGPU))
+		b.wait(1)
+	})
+	b.run(1)
+	b.eventually("the node is open", b.untouched)
+}
