@@ -75,7 +75,8 @@ type memory struct {
 	generation int64
 	// planner knows since when machines are under-used.
 	planner *moves.Planner
-	// busy is when a batch pod was last seen to wait.
+	// busy is when a batch pod last waited that is going to run on the fleet's machines or
+	// on a node that is there: see [decide.FleetDecision].
 	busy time.Time
 	// inFlight are the machines that were on their way in the last round, by name.
 	inFlight map[string]bool

@@ -250,7 +250,7 @@ func (r *round) decide() {
 	s.Migration = cluster.DefaultMigration
 	s.Scaling = true
 	s.MaxNodes = math.MaxInt32 // limits say how many
-	s.QueueEmpty = r.queueEmpty()
+	s.QueueEmpty = r.now.Sub(r.memory.busy)
 	r.leaveAlone()
 	for i := range s.Nodes {
 		s.Nodes[i].Kept = s.Nodes[i].Kept || r.memory.kept[s.Nodes[i].Name].until.After(r.now)
@@ -277,6 +277,9 @@ func (r *round) decide() {
 		Stop:      func() bool { return time.Since(began) > planningTime },
 	}, r.memory.planner, r.now)
 	metricPlanningSeconds.WithLabelValues(r.fleet.Name).Observe(time.Since(began).Seconds())
+	if r.decision.Queued {
+		r.memory.busy = r.now
+	}
 	if r.decision.Wake > 0 {
 		r.wakeIn(r.decision.Wake)
 	}
@@ -295,14 +298,6 @@ func (r *round) longestLag() time.Duration {
 		longest = max(longest, r.lag(f.Name))
 	}
 	return longest
-}
-
-// queueEmpty is for how long no batch pod has waited.
-func (r *round) queueEmpty() time.Duration {
-	if slices.ContainsFunc(r.seen.state.Pending, func(p cluster.Pod) bool { return p.Class == class.Batch }) {
-		r.memory.busy = r.now
-	}
-	return r.now.Sub(r.memory.busy)
 }
 
 // leaveAlone takes away the flavors of which machines did not come lately.

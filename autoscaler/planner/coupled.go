@@ -109,7 +109,7 @@ func newShop(d *draft) *shop {
 	s := &shop{draft: d, byPrice: placesByPrice(d.flavors)}
 	var fit []Pod
 	for _, p := range d.pending {
-		if !negative(p) && slices.ContainsFunc(d.flavors, func(f Flavor) bool { return p.refusedBy(&f) == "" }) {
+		if !negative(p) && slices.ContainsFunc(d.flavors, func(f Flavor) bool { return p.RefusedBy(&f) == "" }) {
 			fit = append(fit, p)
 		}
 	}
@@ -143,7 +143,7 @@ func (s *shop) open(p Pod) bool {
 // try buys a machine of a flavor for the pod if that takes it.
 func (s *shop) try(p Pod, at int) bool {
 	f := &s.flavors[at]
-	if p.refusedBy(f) != "" || !s.budget.has(f) {
+	if p.RefusedBy(f) != "" || !s.budget.has(f) {
 		return false
 	}
 	host := s.tracker.AddHost(hostOf(f.Host))
@@ -190,7 +190,7 @@ func (s *shop) refusal(p *Pod) string {
 	limited := false
 	for i := range s.flavors {
 		f := &s.flavors[i]
-		why := p.refusedBy(f)
+		why := p.RefusedBy(f)
 		if why == "" {
 			host := s.tracker.AddHost(hostOf(f.Host))
 			why = s.tracker.Check(p.Constraints, host)

@@ -102,7 +102,7 @@ func (b *firstFit) start(p Pod) bool {
 	all := placesByPrice(b.flavors)
 	for _, at := range all {
 		f := &b.flavors[at]
-		if p.refusedBy(f) != "" {
+		if p.RefusedBy(f) != "" {
 			continue
 		}
 		host := b.tracker.AddHost(hostOf(f.Host))

@@ -19,7 +19,7 @@ func refusal(p *Pod, flavors []Flavor) string {
 	}
 	counts := map[string]int{}
 	for i := range flavors {
-		why := p.refusedBy(&flavors[i])
+		why := p.RefusedBy(&flavors[i])
 		if why == "" {
 			return ""
 		}
@@ -28,8 +28,8 @@ func refusal(p *Pod, flavors []Flavor) string {
 	return tally(len(flavors), counts)
 }
 
-// refusedBy returns why no machine of a flavor takes the pod, or nothing.
-func (p *Pod) refusedBy(f *Flavor) string {
+// RefusedBy returns why no machine of a flavor takes the pod, or nothing.
+func (p *Pod) RefusedBy(f *Flavor) string {
 	if f.Max < 0 {
 		return "none left to buy"
 	}

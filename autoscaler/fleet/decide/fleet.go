@@ -53,6 +53,11 @@ type FleetDecision struct {
 	Puzzling []planner.Unplaceable
 	// puzzled are the nodes that seem to have room for them: they stay.
 	puzzled map[string]bool
+	// elsewhere are the pods that wait for machines of other fleets.
+	elsewhere map[string]bool
+	// Queued says that a batch pod waits that is going to run on a machine of this fleet, or
+	// on a node that is there.
+	Queued bool
 	// Release are empty machines to give back, Drains others to empty.
 	Release []cluster.Release
 	Drains  []cluster.Drain
@@ -76,19 +81,24 @@ type FleetDecision struct {
 //
 // Machines are given back while nothing is bought: empty ones at the end of what is
 // paid, and under-used ones as mover says, which must have seen every round. Sets of
-// machines are exchanged for cheaper ones if that pays (see [moves.Exchange]).
+// machines are exchanged for cheaper ones if that pays (see [moves.Exchange]). Only pods
+// that are going to run here keep machines (see waiting): a pod that has no machine
+// anywhere, or waits for one of another fleet, stops nothing.
 func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time) FleetDecision {
 	var d FleetDecision
 	if o.Buy && len(s.Pending) > 0 {
 		d.buy(s, o)
 	}
-	proposed := mover.Plan(now, s)
-	d.Wake, d.Kept = proposed.Wake, proposed.Kept
-	// Nothing goes while a pod waits that is going to find room: it may be there.
-	if len(d.Plan.Machines) > 0 || len(s.Pending) > len(d.Plan.Unplaceable)+len(d.Puzzling) {
-		return d
+	holding := *s
+	holding.Pending = d.waiting(s, o)
+	if d.Queued = slices.ContainsFunc(holding.Pending, func(p cluster.Pod) bool { return p.Class == class.Batch }); d.Queued {
+		holding.QueueEmpty = 0
 	}
-	d.giveBack(s, o, proposed)
+	proposed := mover.Plan(now, &holding)
+	d.Wake, d.Kept = proposed.Wake, proposed.Kept
+	if len(d.Plan.Machines) == 0 {
+		d.giveBack(&holding, o, proposed)
+	}
 	return d
 }
 
@@ -117,6 +127,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions) {
 		}
 	}
 	d.puzzle(f.atOnce)
+	d.elsewhere = f.elsewhere
 	d.Asked, d.Served = len(asking), len(s.Pending)-len(asking)
 	if len(asking) == 0 {
 		return
@@ -126,6 +137,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions) {
 		flavors = nil
 	}
 	d.Plan = planner.Supercargo(planner.Request{Pods: asking, Nodes: f.left(classes), Flavors: flavors, Limits: o.Limits, Stop: o.Stop})
+	d.assignedElsewhere(s)
 	if o.Exhausted == "" {
 		return
 	}
@@ -204,7 +216,11 @@ func fleetFlavors(s *cluster.State) []planner.Flavor {
 	return all
 }
 
-// giveBack takes of what the mover proposes as much as may go.
+// giveBack takes of what the mover proposes as much as may go, in a state in which only
+// those pods wait that are going to run here.
+//
+// No node goes on which such a pod has room now: the scheduler may be about to put it there.
+// Nothing is moved while there is one at all: it may need the room that moved pods take.
 func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed cluster.Plan) {
 	nodes := make(map[string]*cluster.Node, len(s.Nodes))
 	for i := range s.Nodes {
@@ -225,16 +241,19 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 		return true
 	}
 	for _, r := range proposed.Release {
-		if o.Empty && may(r.Node) {
+		if o.Empty && !wanted(nodes[r.Node], s.Pending) && may(r.Node) {
 			d.Release = append(d.Release, r)
 		}
+	}
+	if len(s.Pending) > 0 {
+		return
 	}
 	for _, drain := range proposed.Drains {
 		if o.UnderUsed && may(drain.Node) {
 			d.Drains = append(d.Drains, drain)
 		}
 	}
-	if o.UnderUsed && budget > 0 && len(s.Pending) == 0 && o.Exhausted == "" {
+	if o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
 		d.exchange(s, o, budget)
 	}
 }

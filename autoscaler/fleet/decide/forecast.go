@@ -30,6 +30,9 @@ type forecast struct {
 	ahead   time.Duration // how far is looked
 	cycle   time.Duration
 	atOnce  []placed // pods that find room on a ready node at once
+	// elsewhere are the pods, by name, that find room on a machine that another fleet has
+	// ordered.
+	elsewhere map[string]bool
 }
 
 // placed is a pod with the node that it finds room on.
@@ -83,7 +86,7 @@ type coming struct {
 func newForecast(s *cluster.State, ahead time.Duration, gone map[string]bool) *forecast {
 	f := &forecast{
 		waiting: make([]waiter, len(s.Pending)), ahead: ahead, cycle: s.ScalingInterval,
-		least: packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64},
+		least: packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}, elsewhere: map[string]bool{},
 	}
 	for i := range s.Pending {
 		f.waiting[i] = waiter{pod: &s.Pending[i]}
@@ -295,6 +298,9 @@ func (f *forecast) take(at int, p *cluster.Pod, now time.Duration) {
 	n := &f.nodes[at]
 	if now == 0 && n.node.Phase == cluster.Ready {
 		f.atOnce = append(f.atOnce, placed{p, n.node})
+	}
+	if foreignOrder(n.node) {
+		f.elsewhere[p.Name] = true
 	}
 	if p.Class == class.Batch {
 		f.expect(coming{at: now + p.Runtime, node: at, free: p.Size})

@@ -1,0 +1,80 @@
+package decide
+
+import (
+	"slices"
+
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// waiting returns the pods that wait and are going to run on machines of this fleet, or on
+// nodes that are there: those for which a machine is bought or on its way, and those for
+// which room is there or comes free. Left out are pods that no machine holds, those
+// that have been left waiting although a node has room (see patience), and those for which
+// another fleet has ordered a machine.
+//
+// While more pods are awaited, nothing is planned: then it is all pods that a machine of
+// the fleet or a node could hold.
+func (d *FleetDecision) waiting(s *cluster.State, o FleetOptions) []cluster.Pod {
+	if !o.Buy {
+		return keep(s.Pending, func(p *cluster.Pod) bool { return holdable(s, o, p) })
+	}
+	not := map[string]bool{}
+	for _, u := range slices.Concat(d.Plan.Unplaceable, d.Puzzling) {
+		not[u.Pod] = true
+	}
+	return keep(s.Pending, func(p *cluster.Pod) bool { return !not[p.Name] && !d.elsewhere[p.Name] })
+}
+
+func keep(pods []cluster.Pod, kept func(*cluster.Pod) bool) []cluster.Pod {
+	var all []cluster.Pod
+	for i := range pods {
+		if kept(&pods[i]) {
+			all = append(all, pods[i])
+		}
+	}
+	return all
+}
+
+// holdable reports whether a machine that may be bought could hold a pod, or a node of the
+// cluster once its pods have ended. Machines that other fleets have ordered do not count.
+func holdable(s *cluster.State, o FleetOptions, p *cluster.Pod) bool {
+	pod := plannerPod(p)
+	for i := range s.Flavors {
+		if f := plannerFlavor(&s.Flavors[i]); o.Exhausted == "" && s.Flavors[i].Most >= 0 && pod.RefusedBy(&f) == "" {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.Nodes, func(n cluster.Node) bool {
+		return n.Phase != cluster.Leaving && !foreignOrder(&n) && p.Size.Fits(n.Capacity) && n.Suits(p)
+	})
+}
+
+// foreignOrder reports whether a machine is on its way that another fleet has ordered.
+func foreignOrder(n *cluster.Node) bool { return n.Phase == cluster.Ordered && n.Kept }
+
+// wanted reports whether a node has room for one of the pods now.
+func wanted(n *cluster.Node, pods []cluster.Pod) bool {
+	return slices.ContainsFunc(pods, func(p cluster.Pod) bool {
+		return p.Size.Fits(n.Free()) && (n.MaxPods == 0 || int64(len(n.Pods)) < n.MaxPods) && n.Suits(&p)
+	})
+}
+
+// limited reports whether pods wait because no more machines may be bought.
+func (d *FleetDecision) limited() bool {
+	return slices.ContainsFunc(d.Plan.Unplaceable, func(u planner.Unplaceable) bool { return u.Limited })
+}
+
+// assignedElsewhere notes the pods that the plan gives to machines that other fleets have
+// ordered.
+func (d *FleetDecision) assignedElsewhere(s *cluster.State) {
+	foreign := map[string]bool{}
+	for i := range s.Nodes {
+		foreign[s.Nodes[i].Name] = foreignOrder(&s.Nodes[i])
+	}
+	for _, a := range d.Plan.Assignments {
+		if a.Waits && foreign[a.Machine] {
+			d.elsewhere[a.Pod] = true
+		}
+	}
+}
