@@ -46,16 +46,44 @@ IMAGE_TAG  ?= $(VERSION)
 PLATFORM   ?= linux/amd64
 
 # go_test NAME,FLAGS: runs go test, keeping its events in dist/NAME.json. A package has
-# the time that it may need on a machine with other things to do.
+# the time that it may need on a machine with other things to do. go vet is for `make lint`.
 TEST_FLAGS ?=
-go_test = $(abspath $(TOOLS))/gotestsum --format standard-quiet --jsonfile $(abspath $(DIST))/$(1).json -- -timeout 30m $(TEST_FLAGS) $(2)
+go_test = $(abspath $(TOOLS))/gotestsum --format standard-quiet --jsonfile $(abspath $(DIST))/$(1).json -- -timeout 30m -vet off $(TEST_FLAGS) $(2)
 
 # Integration tests start control planes and need kwok and cluster-api, e2e tests
 # start the built binaries, browser tests start Chromium, schedulerperf needs an
 # etcd: everything else is a unit test.
-integration      := /internal/cli$$|/internal/playground$$|/test/integration
+integration      := /test/integration
 unit_pkgs         = $$(go list ./... | grep -vE '$(integration)|/test/e2e|/test/browser|/test/schedulerperf')
 integration_pkgs  = $$(go list ./... | grep -E '$(integration)')
+
+# Of the integration tests, test-first runs those that show each program at work once, and
+# test-nightly those that tell least for the time that they take. test-integration runs all
+# but the latter. A test in test/suites holds these lists to tests that exist.
+first_tests := \
+	TestConstrainedPodsFindTheOneNodeThatSuits \
+	TestPodsThatFitNowhereAreBoundWhenANodeComes \
+	TestAFleetGrowsByTheCheapestMixAndShrinksToNothing \
+	TestAServiceGetsTheReplicasThatItsRequestsNeed \
+	TestAPodOfAJobMovesAndItsJobSeesNothingOfIt \
+	TestTheCommandMovesAPodAndSaysHowItWent \
+	TestAPodOfAJobIsDrainedTwiceAndItsJobCountsNothing \
+	TestMoveGoesAllTheWay \
+	TestBothAPIsAreReadThroughTheAggregator \
+	TestSignalsEndAPlaygroundCleanly
+nightly_tests := \
+	TestABurstOfTenThousandPodsIsBoundWithoutLossOrOverfilling \
+	TestManyPodsAreHeldAtOnceAndHoldUpNoOther \
+	TestDemoShowsAFleetThatGrowsAndShrinks \
+	TestAFleetGrowsToTwoHundredMachinesAndShrinksToNothing \
+	TestFiveHundredPodsMoveAFewAtATime \
+	TestWhatTheStockDeschedulerEvictsMoves \
+	TestWhatKarpenterDrainsMoves
+
+# only LIST: the regular expression of the tests in it.
+empty :=
+space := $(empty) $(empty)
+only = '^($(subst $(space),|,$(strip $(1))))$$'
 
 # What shares memory between goroutines, without the scheduler, of which a build with the
 # race detector takes long.
@@ -89,7 +117,14 @@ demo: build ## Build everything and show Supercargo at work on this machine.
 ##@ Test
 
 .PHONY: test
-test: test-unit test-tools test-peers test-browser test-integration e2e ## Run all tests: unit, browser, integration and end to end.
+test: test-unit test-first ## Run the unit tests and each program once against a real API server: Go, make and git are enough.
+	@echo "Left out: the other integration tests, e2e tests, and what needs Chromium, Debian's packages or root. make test-all runs everything."
+
+.PHONY: test-all
+test-all: test test-tools test-integration e2e e2e-workers e2e-nodes e2e-openstack verify images test-nightly ## Run everything (Debian 12, root; needs what .ci/run installs, and about two hours).
+
+.PHONY: test-nightly
+test-nightly: test-integration-nightly test-race test-peers test-vendor test-browser e2e-replicas ## Run the tests that tell least for the time that they take.
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
@@ -111,9 +146,21 @@ test-peers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(PEERS)) | $(DIST) ## Run th
 test-browser: $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports in Chromium (CHROMIUM=path); pictures in dist/browser/.
 	$(call go_test,test-browser,-tags browser -count 1 ./test/browser)
 
+.PHONY: test-first
+test-first: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST) ## Run the integration tests that show each program at work once.
+	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-first,-p 1 -run $(call only,$(first_tests)) \
+		$$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./test/integration ./test/integration/{adapter,agent,cli,eviction,migration,nodefleet,replica}))
+
 .PHONY: test-integration
-test-integration: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl $(PEERS)) | $(DIST) ## Run the tests against a real API server, started in process.
-	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,-p 1 $(integration_pkgs)) # one control plane at a time
+test-integration: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST) ## Run the tests against a real API server, started in process, but for the nightly ones.
+	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,-p $(AT_ONCE) -skip $(call only,$(nightly_tests)) $(integration_pkgs))
+
+# How many control planes test-integration runs at once. Tests mostly wait for them.
+AT_ONCE ?= 2
+
+.PHONY: test-integration-nightly
+test-integration-nightly: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl $(PEERS)) | $(DIST)
+	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration-nightly,-p 1 -run $(call only,$(nightly_tests)) $(integration_pkgs))
 
 .PHONY: e2e
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/kustomize | $(DIST) ## Run the built binaries end to end.

@@ -11,16 +11,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runAs is the environment variable that makes this test binary be supercargo.
-const runAs = "SUPERCARGO_TEST_RUN_AS_CLI"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(runAs) != "" {
-		os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
-	}
-	os.Exit(m.Run())
-}
-
 // supercargo runs a command line in this process.
 func supercargo(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()

@@ -2,16 +2,10 @@ package cli
 
 import (
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"supercargo.dev/supercargo/internal/playground"
 )
@@ -54,33 +48,5 @@ func TestFlavorsThatCannotNameMachineDeploymentsAreRefused(t *testing.T) {
 				t.Errorf("error is %v, want one that says %q and names the file", err, tc.want)
 			}
 		})
-	}
-}
-
-func TestFlavorsAreMachineDeploymentsWhenThePlaygroundIsReady(t *testing.T) {
-	file := writeFile(t, "name,cpu,memory_gib,price_per_hour\nm1.medium,2,8,0.5\nm1.large,4,16,1\n")
-	p := startPlayground(t, t.TempDir(), "--machine-flavors", file)
-	config, err := clientcmd.BuildConfigFromFlags("", p.awaitReady(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := dynamic.NewForConfigOrDie(config).
-		Resource(schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machinedeployments"}).
-		Namespace(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]string{}
-	for _, item := range list.Items {
-		if replicas, has, err := unstructured.NestedInt64(item.Object, "spec", "replicas"); err != nil || !has || replicas != 0 {
-			t.Errorf("%s has %d replicas (%v), want 0", item.GetName(), replicas, err)
-		}
-		got[item.GetName()] = item.GetAnnotations()["supercargo.dev/price-per-hour"]
-	}
-	if diff := cmp.Diff(map[string]string{"m1.medium": "0.500000", "m1.large": "1.000000"}, got); diff != "" {
-		t.Errorf("prices (-want +got):\n%s", diff)
-	}
-	if code := p.stop(t, syscall.SIGTERM); code != exitOK {
-		t.Errorf("exit code %d, want 0", code)
 	}
 }

@@ -1,5 +1,3 @@
-//go:build migration
-
 package integration
 
 import (

@@ -1,4 +1,4 @@
-package playground_test
+package playground
 
 import (
 	"context"
