@@ -181,6 +181,30 @@ func TestSaturatedAtMostReplicasTheyStayThereAndComeBack(t *testing.T) {
 	})
 }
 
+// TestAScaleOutUnderWayIsNotCancelled: the load grows and stays, and none of the replicas that are
+// asked for becomes Ready for long.
+func TestAScaleOutUnderWayIsNotCancelled(t *testing.T) {
+	everyLaw(t, func(t *testing.T, l law.Law) {
+		var memory law.Memory
+		wanted, at := 10, time.Duration(0)
+		for i := range 40 {
+			lambda := []float64{115, 140, 180}[min(i, 2)] // ten are loaded to 54, 74 and 109 %
+			o := steady(at, lambda, 10)
+			o.ResponseTime, o.QueueLength, o.Wanted = 10, 5000, wanted
+			var d law.Decision
+			memory, d = l.Decide(memory, o)
+			if i > 2 && d.Replicas < wanted {
+				t.Errorf("look %d asks for %d after %d, with 10 Ready at %.0f %%: %v", i, d.Replicas, wanted, o.Utilization, d.Reasons)
+			}
+			wanted = d.Replicas
+			at += d.Next
+		}
+		if wanted <= 10 {
+			t.Errorf("asks for %d, want more than the 10 that do not keep up", wanted)
+		}
+	})
+}
+
 func TestWhenNobodyAsksTheLeastIsEnough(t *testing.T) {
 	everyLaw(t, func(t *testing.T, l law.Law) {
 		got := drive(l, slices.Concat(repeat(300, 20), repeat(1, 20), repeat(0, 20)))

@@ -96,9 +96,12 @@ func New(c Config) (law.Law, error) {
 //	normal in   every x < alpha, or every D < -delta and the last x < alpha:   ⌈R·x/alpha⌉
 //	hold        otherwise
 //
-// It holds while there are fewer than n samples, or a sample that growth is
-// reckoned from is 0. It has no cool-downs. Replicas on their way are not ordered
-// again: R and x are of the Ready ones, and the number is absolute.
+// It holds while there are fewer than n samples. Growth from a sample of 0 has no
+// size: then only rules without D can hold, which is a normal scale-in by every
+// x < alpha. It has no cool-downs. Replicas on their way are not ordered again: R
+// and x are of the Ready ones, and the number is absolute. A scale-out never asks
+// for fewer than were asked for before, though a normal step may want fewer than the
+// rapid one a sample earlier: they were wanted for the same load.
 func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	if reason := o.Missing(law.Utilization, c.MaxAge); reason != "" {
 		return m, c.Hold(o, c.Busy, reason)
@@ -112,16 +115,17 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 		return m, c.Hold(o, next, fmt.Sprintf("%d of %d samples", len(window), c.Window))
 	}
 	t, reason := trendOf(window)
-	if reason != "" {
-		return m, c.Hold(o, next, reason)
-	}
 	normal := replicas(o.Ready, x, c.Alpha)
 	switch {
+	case reason != "" && t.under(c.Alpha):
+		return m, c.Ask(normal, next, fmt.Sprintf("normal scale-in: utilisation %.4g %%, %s", x, reason))
+	case reason != "":
+		return m, c.Hold(o, next, reason)
 	case t.grows(c.Epsilon) && t.accelerates() && t.over(c.Alpha):
 		n := replicas(o.Ready, x*math.Abs(t.mean)*c.RapidFactor, c.Alpha)
-		return m, c.Ask(max(n, normal), next, t.why("rapid scale-out", x))
+		return m, c.Grow(o, max(n, normal), next, t.why("rapid scale-out", x))
 	case t.over(c.Alpha), t.grows(c.Delta) && x > c.Alpha:
-		return m, c.Ask(normal, next, t.why("normal scale-out", x))
+		return m, c.Grow(o, normal, next, t.why("normal scale-out", x))
 	case t.falls(c.Epsilon) && t.under(c.Alpha):
 		return m, c.Ask(replicas(o.Ready, x, c.Beta), next, t.why("rapid scale-in", x))
 	case t.under(c.Alpha), t.falls(c.Delta) && x < c.Alpha:

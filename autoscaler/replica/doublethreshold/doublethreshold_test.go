@@ -49,6 +49,8 @@ func TestWhatEachWindowAsksFor(t *testing.T) {
 		{"falling by more than epsilon from above alpha", 10, []float64{90, 60, 40}, 8, false, "normal scale-in"},
 		{"about alpha without a trend", 10, []float64{49, 52, 48}, 10, true, "no trend"},
 		{"exactly alpha is neither above nor under", 10, []float64{50, 50, 50}, 10, true, "no trend"},
+		{"nothing to do: in, to the least", 10, []float64{0, 0, 0}, 1, false, "normal scale-in"},
+		{"nothing to do a moment ago, and little now", 10, []float64{30, 0, 20}, 4, false, "normal scale-in"},
 		{"growth from nothing has no size", 10, []float64{0, 60, 70}, 10, true, "utilisation of 0"},
 		{"never under the least", 10, []float64{6, 4, 1}, 1, false, "rapid scale-in"},
 		{"never over the most", 900, []float64{120, 120, 120}, 1000, false, "limits allow 1000"},
@@ -68,6 +70,28 @@ func TestItLooksMoreOftenTheHigherTheLoad(t *testing.T) {
 		if d := look(Default(), 3, x); d.Next != want {
 			t.Errorf("at %v %% it looks again in %v, want %v", x, d.Next, want)
 		}
+	}
+}
+
+// TestAScaleOutIsNotCancelledByTheNextOne: a rapid step that is followed by a normal one, while
+// none of the replicas that it asked for is Ready.
+func TestAScaleOutIsNotCancelledByTheNextOne(t *testing.T) {
+	c := Default()
+	m, wanted := Memory{}, 10
+	for i, x := range []float64{55, 77, 115.5, 116, 117, 118} {
+		var d law.Decision
+		m, d = Decide(c, m, law.Observation{Utilization: x, Wanted: wanted, Ready: 10})
+		if d.Replicas < wanted {
+			t.Errorf("sample %d, at %v %%: asks for %d after %d: %v", i, x, d.Replicas, wanted, d.Reasons)
+		}
+		wanted = d.Replicas
+	}
+	if wanted != 70 {
+		t.Errorf("asks for %d in the end, want the 70 of the rapid step", wanted)
+	}
+	c.Max = 60 // has been lowered meanwhile
+	if _, d := Decide(c, m, law.Observation{Utilization: 118, Wanted: 70, Ready: 10}); d.Replicas != 60 {
+		t.Errorf("asks for %d, want no more than the limit", d.Replicas)
 	}
 }
 

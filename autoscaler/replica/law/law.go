@@ -94,6 +94,17 @@ func (l Limits) Ask(n int, next time.Duration, reasons ...string) Decision {
 	return Decision{Replicas: n, Next: next, Reasons: reasons}
 }
 
+// Grow asks for n replicas because there are too few, moved into the limits. It never asks
+// for fewer than were asked for before: what made the law ask for them goes on, and those
+// that still start would be cancelled and ordered again.
+func (l Limits) Grow(o Observation, n int, next time.Duration, reasons ...string) Decision {
+	if n < l.Clamp(o.Wanted) {
+		reasons = append(reasons, fmt.Sprintf("%d are asked for already, and are not cancelled for %d", o.Wanted, n))
+		n = l.Clamp(o.Wanted)
+	}
+	return l.Ask(n, next, reasons...)
+}
+
 // Needs names the measurements that a law cannot do without.
 type Needs uint8
 

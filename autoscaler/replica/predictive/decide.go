@@ -117,7 +117,7 @@ func (c Config) out(m Memory, o law.Observation, seconds float64) law.Decision {
 		if note != "" {
 			reasons = append(reasons, note)
 		}
-		return c.Ask(max(o.Wanted, c.drain(m, o, n)), c.Watch, reasons...)
+		return c.Grow(o, c.drain(m, o, n), c.Watch, reasons...)
 	}
 	return c.Ask(max(o.Wanted, c.Min), c.Watch, "inside the control interval")
 }
