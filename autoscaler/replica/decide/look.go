@@ -67,7 +67,8 @@ type Outcome struct {
 	// Observation is what the law was shown, and Notes what is to be said of it.
 	Observation law.Observation
 	Notes       []string
-	// Missing says what was not measured that the law needs; empty: nothing.
+	// Missing says what was not measured that the law needs, or why the law does not believe
+	// it; empty: nothing.
 	Missing string
 	// Off says that the target is scaled to 0, and so left alone.
 	Off bool
@@ -99,22 +100,21 @@ func (p *Policy) Look(m law.Memory, s Seen) (law.Memory, Outcome) {
 	}
 	out.Missing = out.Observation.Missing(p.needs(out.Observation), p.MaxAge)
 	m, out.Decision = p.Decide(m, out.Observation)
+	if out.Missing == "" {
+		out.Missing = out.Doubt
+	}
 	if out.Missing != "" {
 		out.Next = min(out.Next, retry)
 	}
 	return m, out
 }
 
-// needs are what the law cannot do without. Where no request comes, there is no
-// response time.
+// needs are what the law cannot do without.
 func (p *Policy) needs(o law.Observation) law.Needs {
-	switch {
-	case p.kind == v1alpha1.LawDoubleThreshold:
+	if p.kind == v1alpha1.LawDoubleThreshold {
 		return law.Utilization
-	case o.ArrivalRate == 0:
-		return law.ArrivalRate
 	}
-	return law.ArrivalRate | law.ResponseTime | law.QueueLength
+	return o.RequestNeeds()
 }
 
 // observe puts together what the law is shown. The age is that of the oldest

@@ -124,9 +124,51 @@ func TestNoRequestsAreNoFault(t *testing.T) {
 	p := sound(t, v1alpha1.LawInverseQueue, func(s *v1alpha1.ReplicaPolicySpec) { s.Metrics.Queries.QueueLength = "" })
 	s := steady(start, 20)
 	s.Answers = []Answer{{Measurement: ArrivalRate, At: start}, Read(ResponseTime, start, []Sample{{Value: math.NaN()}}, nil, nil)}
-	_, out := p.Look(fresh(t, p), s)
+	m, out := p.Look(fresh(t, p), s)
+	for range 2 {
+		m, out = p.Look(m, s)
+	}
 	if out.Missing != "" || out.Replicas != 2 {
-		t.Errorf("%+v, want the least replicas", out)
+		t.Errorf("%+v, want the least replicas at the third look", out)
+	}
+	s.Asked, s.Ready = 2, 2
+	if _, out = p.Look(m, s); out.Missing != "" || out.Held || out.Changes() {
+		t.Errorf("%+v, want it to stay", out)
+	}
+}
+
+// TestAServiceThatDoesNotAnswerIsNotTakenForIdle: requests are counted when they are answered, so
+// that a service of which replicas have just become unready shows none.
+func TestAServiceThatDoesNotAnswerIsNotTakenForIdle(t *testing.T) {
+	p := sound(t, v1alpha1.LawInverseQueue)
+	m, _ := p.Look(fresh(t, p), steady(start, 20))
+	for i := range 20 {
+		at := start.Add(time.Duration(i+1) * 100 * time.Second)
+		var out Outcome
+		m, out = p.Look(m, Seen{Now: at, Asked: 20, Ready: 12, Answers: answers(at, 0, math.NaN(), 0, 0)})
+		c := p.Conditions(&Standing{}, &out)[1]
+		if out.Changes() || out.Next > retry || c.True || !strings.Contains(c.Message, "8 of the 20 replicas that answered before are not Ready") {
+			t.Fatalf("look %d: %+v, condition %+v, want 20 replicas held and said why", i, out, c)
+		}
+	}
+}
+
+// TestWhatIsMissingIsTheSameForThePolicyAndItsLaw: a law that holds since something was not measured
+// is never shown as one that measures all it needs.
+func TestWhatIsMissingIsTheSameForThePolicyAndItsLaw(t *testing.T) {
+	nan := math.NaN()
+	for _, kind := range []v1alpha1.ReplicaLaw{v1alpha1.LawInverseQueue, v1alpha1.LawPredictive} {
+		for _, a := range [][]Answer{
+			answers(start, 0, nan, 0, 0), answers(start, 0, nan, nan, 0), answers(start, 0, 0.1, 5, 0), answers(start, 0, nan, -1, 0),
+			answers(start, 100, nan, 0, 0), answers(start, 100, 0.1, nan, 0), answers(start, nan, 0.1, 5, 0), answers(start, 100, 0.1, 5, nan),
+		} {
+			p := sound(t, kind)
+			_, out := p.Look(fresh(t, p), Seen{Now: start, Asked: 20, Ready: 20, Answers: a})
+			said := len(out.Reasons) > 0 && (strings.Contains(out.Reasons[0], "was measured") || strings.Contains(out.Reasons[0], "impossible"))
+			if (out.Missing != "") != said {
+				t.Errorf("%s: missing %q, and the law says %q", kind, out.Missing, out.Reasons)
+			}
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ type Config struct {
 	// load break it.
 	Rank int
 	// MatureSizes is how many numbers of replicas a model must have seen keep the
-	// SLO before it guides.
+	// SLO before it guides; all of them where the limits allow fewer.
 	MatureSizes int
 	// Gain is K_I of the integral controller.
 	Gain float64
@@ -52,6 +52,9 @@ type Config struct {
 	QueueFactor, ResponseFactor float64
 	// DrainTime is T_r, in which added replicas are to work off a queue.
 	DrainTime time.Duration
+	// QuietLooks is how many looks in a row must show no request before the least
+	// replicas are asked for.
+	QuietLooks int
 	// MaxModels bounds the memory: the model that was used least lately makes
 	// room.
 	MaxModels int
@@ -61,7 +64,7 @@ type Config struct {
 func Default() Config {
 	return Config{
 		Goal: law.DefaultGoal(), Gap: 5, Reach: 20, Keep: 10, Spread: 0.4, Rank: 3, MatureSizes: 5, Gain: 0.15,
-		QueueFactor: 10, ResponseFactor: 1.2, DrainTime: 10 * time.Second, MaxModels: 200,
+		QueueFactor: 10, ResponseFactor: 1.2, DrainTime: 10 * time.Second, QuietLooks: 3, MaxModels: 200,
 	}
 }
 
@@ -82,6 +85,7 @@ func (c Config) Validate() error {
 		{c.QueueFactor >= 1, fmt.Sprintf("queue factor %v", c.QueueFactor), "1 or more"},
 		{c.ResponseFactor >= 1, fmt.Sprintf("response factor %v", c.ResponseFactor), "1 or more"},
 		{c.DrainTime > 0, fmt.Sprintf("drain time %v", c.DrainTime), "a time above 0"},
+		{c.QuietLooks >= 1, fmt.Sprintf("quiet looks %d", c.QuietLooks), "1 or more"},
 		{c.MaxModels >= 1, fmt.Sprintf("models %d", c.MaxModels), "1 or more"},
 	} {
 		if !check.ok {
@@ -101,6 +105,8 @@ type Memory struct {
 	Input float64 `json:"input,omitempty"`
 	// Looks counts the looks, to tell which model was used last.
 	Looks int64 `json:"looks,omitempty"`
+	// Quiet is for how long no request has come.
+	Quiet law.Quiet `json:"quiet,omitzero"`
 }
 
 // Reference is what has been learned at one arrival rate.

@@ -10,27 +10,21 @@ import (
 
 // Decide is algorithm 4 of the paper, for one control interval.
 //
-// When no request came it asks for the least replicas and forgets the control
-// input, since a model at lambda = 0 says nothing. Where the SLO lies below the
-// time of one request alone, it keeps the queue short and says what could be
-// reached. Response times teach only while every replica asked for serves.
+// When no request came for QuietLooks looks in a row it asks for the least replicas and
+// forgets the control input, since a model at lambda = 0 says nothing; [law.Quiet] says when
+// it doubts that none came, and holds. Where the SLO lies below the time of one
+// request alone, it keeps the queue short and says what could be reached. Response
+// times teach only while every replica asked for serves.
 //
 // Cost: O(N) for N replicas of the answer, and of the memory.
 func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
-	const needs = law.ArrivalRate | law.ResponseTime | law.QueueLength
-	if o.ArrivalRate == 0 && !(o.QueueLength > 0) { // nothing was answered either: no response time is no fault
-		if reason := o.Missing(law.ArrivalRate, c.MaxAge); reason != "" {
-			return m, c.Hold(o, c.Interval, reason)
-		}
-		m.Input, m.Previous = 0, 0
-		return m, c.Ask(c.Min, c.Interval, "no request came")
-	}
-	if reason := o.Missing(needs, c.MaxAge); reason != "" {
+	if reason := o.Missing(o.RequestNeeds(), c.MaxAge); reason != "" {
 		return m, c.Hold(o, c.Interval, reason)
 	}
 	if o.ArrivalRate == 0 {
-		return m, c.Hold(o, c.Interval, "no request came, and some are still inside")
+		return c.quiet(m, o)
 	}
+	m.Quiet = law.Quiet{Served: o.Ready}
 	s := newStep(c, m, o)
 	if why := s.unstable(); why != "" {
 		return s.overload(why)
@@ -41,6 +35,22 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 		return s.sample()
 	}
 	return s.control(guide)
+}
+
+// quiet is a look without requests.
+func (c Config) quiet(m Memory, o law.Observation) (Memory, law.Decision) {
+	if o.QueueLength > 0 {
+		m.Quiet.Looks = 0
+		return m, c.Hold(o, c.Interval, "no request came, and some are still inside")
+	}
+	if why := m.Quiet.Doubt(o); why != "" {
+		return m, c.Doubt(o, c.Interval, why)
+	}
+	if m.Quiet.Looks = min(m.Quiet.Looks+1, c.QuietLooks); m.Quiet.Looks < c.QuietLooks {
+		return m, c.Hold(o, c.Interval, fmt.Sprintf("no request came, for %d looks in a row of %d", m.Quiet.Looks, c.QuietLooks))
+	}
+	m.Input, m.Previous = 0, 0
+	return m, c.Ask(c.Min, c.Interval, "no request came")
 }
 
 // step is one look, with the memory it will leave behind.

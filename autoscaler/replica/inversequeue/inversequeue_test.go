@@ -116,6 +116,104 @@ func TestSampling(t *testing.T) {
 
 func ptr(n int) *int { return &n }
 
+// TestASmallServiceIsNotKeptAtItsMost: limits that allow fewer numbers of replicas than a model is
+// to have seen. The service behaves as the queueing model says, and half of the time a little
+// slower. The reference of a large service is two replicas above the least that keep the SLO.
+func TestASmallServiceIsNotKeptAtItsMost(t *testing.T) {
+	for _, limits := range []law.Limits{{Min: 2, Max: 5}, {Min: 1, Max: 2}, {Min: 1, Max: 4}, {Min: 3, Max: 6}, {Min: 2, Max: 40}} {
+		for _, lambda := range []float64{20, 40, 50, 60, 70, 80, 90} {
+			c := Default()
+			c.Limits = limits
+			need, enough := c.Servers(lambda, c.SLO.Seconds())
+			if !enough {
+				continue
+			}
+			var m Memory
+			n, most := limits.Max, 0
+			for i := range 80 {
+				var d law.Decision
+				y := c.Model.System(n, lambda).Response()
+				if y > 1 {
+					y = 1
+				}
+				o := seen(lambda, y*(1+0.02*float64(i%2)), n)
+				o.QueueLength = min(c.Model.System(n, lambda).Requests(), 500)
+				m, d = Decide(c, m, o)
+				if n = d.Replicas; i >= 60 {
+					most = max(most, n)
+				}
+			}
+			if most < need || most > need+2 || most == limits.Max && need+1 < limits.Max {
+				t.Errorf("within %v at %v/s: up to %d replicas in the end, want %d, or one or two more below the limit: %+v", limits, lambda, most, need, m.Models)
+			}
+		}
+	}
+}
+
+// TestNumbersThatWereLeftOutAreSampled: between those seen, where none is above them.
+func TestNumbersThatWereLeftOutAreSampled(t *testing.T) {
+	c := Default()
+	c.Max = 41
+	m := known()
+	m.Models[0].Sizes = []Size{m.Models[0].Sizes[0], m.Models[0].Sizes[3]} // 38 and 41
+	for _, want := range []int{40, 39} {
+		var d law.Decision
+		if m, d = Decide(c, m, seen(400, 0.09, 41)); d.Replicas != want || !strings.Contains(d.Reasons[0], "sampling") {
+			t.Errorf("decides %+v, want a sample of %d", d, want)
+		}
+		m, _ = Decide(c, m, seen(400, 0.09, want))
+	}
+	if _, d := Decide(c, m, seen(400, 0.09, 41)); !strings.Contains(d.Reasons[0], "learned at 400") {
+		t.Errorf("decides %+v, want it guided: all four numbers above 37 are known", d)
+	}
+}
+
+// TestNoRequestIsNoSignOfAnIdleServiceAtOnce: a server that counts requests when they are answered
+// shows the same for a service that nobody asks and for one that does not answer.
+func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
+	c := Default()
+	idle := law.Observation{ResponseTime: math.NaN(), Utilization: 0, Wanted: 40, Ready: 40}
+	with := func(change func(o *law.Observation)) law.Observation {
+		o := idle
+		change(&o)
+		return o
+	}
+	unready := with(func(o *law.Observation) { o.Ready = 39 })
+	busy := with(func(o *law.Observation) { o.Utilization = 80 })
+	inside := with(func(o *law.Observation) { o.QueueLength = 3 })
+	for _, tc := range []struct {
+		name  string
+		looks []law.Observation
+		want  int
+		says  string
+		doubt bool
+	}{
+		{"one look", []law.Observation{idle}, 40, "1 looks in a row of 3", false},
+		{"two looks", []law.Observation{idle, idle}, 40, "2 looks in a row of 3", false},
+		{"three looks", []law.Observation{idle, idle, idle}, 1, "no request came", false},
+		{"and for ever after", []law.Observation{idle, idle, idle, idle, idle}, 1, "no request came", false},
+		{"requests between", []law.Observation{idle, idle, seen(400, 0.09, 40), idle, idle}, 40, "2 looks in a row of 3", false},
+		{"a queue between", []law.Observation{idle, idle, inside, idle, idle}, 40, "2 looks in a row of 3", false},
+		{"fewer are Ready than before", []law.Observation{idle, idle, unready}, 40, "1 of the 40 replicas that answered before are not Ready", true},
+		{"however long", []law.Observation{unready, unready, unready, unready, unready}, 40, "are not Ready", true},
+		{"they are busy", []law.Observation{busy, busy, busy, busy}, 40, "busy to 80 %", true},
+		{"somebody has scaled in", []law.Observation{idle, idle, with(func(o *law.Observation) { o.Wanted, o.Ready = 5, 5 })}, 1, "no request came", false},
+		{"the queue is not known", []law.Observation{idle, idle, with(func(o *law.Observation) { o.QueueLength = math.NaN() })}, 40, "no queue length was measured", false},
+		{"the rate is not known", []law.Observation{idle, idle, with(func(o *law.Observation) { o.ArrivalRate = math.NaN() })}, 40, "no arrival rate was measured", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m, _ := Decide(c, known(), seen(400, 0.09, 40))
+			var d law.Decision
+			for _, o := range tc.looks {
+				m, d = Decide(c, m, o)
+			}
+			if d.Replicas != tc.want || d.Held != (tc.want == 40) || (d.Doubt != "") != tc.doubt || !strings.Contains(d.Reasons[0], tc.says) {
+				t.Errorf("decides %+v, want %d for %q", d, tc.want, tc.says)
+			}
+		})
+	}
+}
+
 // TestControlByHand reckons one step with the numbers of known: W_r = 0.089 (the
 // third largest of 0.098, 0.0905, 0.089, 0.088).
 func TestControlByHand(t *testing.T) {
@@ -221,7 +319,7 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func TestConstantsOutOfRangeAreRefusedAtOnce(t *testing.T) {
 	err := Config{Goal: law.DefaultGoal(), Reach: -1, Gain: 2}.Validate()
-	for _, field := range []string{"gap", "reach", "keep", "spread", "rank", "gain", "queue factor", "response factor", "drain time", "models"} {
+	for _, field := range []string{"gap", "reach", "keep", "spread", "rank", "gain", "queue factor", "response factor", "drain time", "quiet looks", "models"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}

@@ -20,7 +20,7 @@ import (
 // W_u, is W_d.
 func (s *step) control(guide *Reference) (Memory, law.Decision) {
 	means := guide.means(s.c.Spread)
-	reference, greatest, least := means[s.c.Rank-1], means[0], means[len(means)-1]
+	reference, greatest, least := means[min(s.c.rank(guide), len(means))-1], means[0], means[len(means)-1]
 	down := s.response(s.c.Max)
 	up := (s.response(max(*guide.TooFew, s.stable)) + s.response(max(*guide.TooFew-1, s.stable))) / 2
 	up = max(up, down)

@@ -68,7 +68,7 @@ func micros(seconds float64) int64 { return int64(math.Round(seconds * 1e6)) }
 // which the last most are kept.
 func keep(sizes []Size, n int, response int64, most int) []Size {
 	sizes = slices.Clone(sizes)
-	at, known := slices.BinarySearchFunc(sizes, n, func(s Size, n int) int { return cmp.Compare(s.Replicas, n) })
+	at, known := find(sizes, n)
 	if !known {
 		sizes = slices.Insert(sizes, at, Size{Replicas: n})
 	}
@@ -102,9 +102,42 @@ func (r *Reference) means(spread float64) []float64 {
 }
 
 // mature reports whether the model can guide: its n_r is known, enough numbers of
-// replicas were seen, and there is a stable mean of the rank wanted.
+// replicas were seen, and there is a stable mean of the rank wanted. Where the limits
+// allow fewer numbers above n_r than that, which the paper does not consider, all of
+// them are enough.
 func (c Config) mature(r *Reference) bool {
-	return r.TooFew != nil && len(r.Sizes) >= c.MatureSizes && len(r.means(c.Spread)) >= c.Rank
+	if r.TooFew == nil {
+		return false
+	}
+	means := len(r.means(c.Spread))
+	return len(r.Sizes) >= c.MatureSizes && means >= c.Rank || means > 0 && c.unseen(r) == 0
+}
+
+// rank is that of the reference response time among the stable means of a model: Rank, or
+// where the limits allow fewer than MatureSizes numbers above n_r as large a part of
+// those, rounded up. The third largest of three means would always be that of Max.
+func (c Config) rank(r *Reference) int {
+	numbers := c.Max - max(*r.TooFew, c.Min-1)
+	if numbers >= c.MatureSizes {
+		return c.Rank
+	}
+	return max(1, (c.Rank*numbers+c.MatureSizes-1)/c.MatureSizes)
+}
+
+// unseen is the greatest number of replicas above n_r within the limits that the model
+// has not seen keep the SLO; 0 if it has seen all.
+func (c Config) unseen(r *Reference) int {
+	for n := c.Max; n > *r.TooFew && n >= c.Min; n-- {
+		if _, seen := find(r.Sizes, n); !seen {
+			return n
+		}
+	}
+	return 0
+}
+
+// find returns where among sizes a number of replicas is or would be, and whether it is.
+func find(sizes []Size, n int) (at int, seen bool) {
+	return slices.BinarySearchFunc(sizes, n, func(s Size, n int) int { return cmp.Compare(s.Replicas, n) })
 }
 
 // guide is the nearest mature model within Reach, the lower rate of two; nil if
@@ -125,14 +158,16 @@ func (s *step) guide() *Reference {
 }
 
 // sample tries a number of replicas that the model has not seen: one below the
-// least that kept the SLO, or if that is known to be too few one above the most.
-// A model that has seen none starts where the queueing model keeps the SLO.
+// least that kept the SLO, or if that is known to be too few or below Min one above the
+// most. Where that is above Max, which the paper does not know, it is the greatest
+// that was left out. A model that has seen none starts where the queueing model keeps
+// the SLO, as does one that has seen all and found none of them steady.
 //
 // A number that the queueing model calls not stable is not tried, as the paper
 // would: it counts as too few, at no request's expense.
 func (s *step) sample() (Memory, law.Decision) {
 	r := s.model
-	if len(r.Sizes) == 0 {
+	if len(r.Sizes) == 0 || r.TooFew != nil && s.c.unseen(r) == 0 {
 		n := s.inverse(s.slo)
 		if r.TooFew != nil {
 			n = max(n, *r.TooFew+1)
@@ -146,8 +181,10 @@ func (s *step) sample() (Memory, law.Decision) {
 		s.tooFew(below)
 	}
 	n := greatest + 1
-	if r.TooFew == nil || below > *r.TooFew {
+	if r.TooFew == nil || below > *r.TooFew && below >= s.c.Min {
 		n = below
+	} else if n > s.c.Max {
+		n = s.c.unseen(r)
 	}
 	n = s.c.Clamp(n)
 	return s.decide(n, s.inputFor(n), fmt.Sprintf("sampling at %.4g requests/s: %d of %d sizes known", s.lambda, len(r.Sizes), s.c.MatureSizes))

@@ -54,6 +54,9 @@ type Decision struct {
 	Next time.Duration
 	// Held says that the law could not decide, and leaves things as they are.
 	Held bool
+	// Doubt says why the law does not believe what was measured, and so holds; empty if it
+	// does.
+	Doubt string
 	// Reasons are what led to the number, the most important first.
 	Reasons []string
 }
@@ -115,6 +118,15 @@ const (
 	QueueLength
 	Utilization
 )
+
+// RequestNeeds are what a law that keeps a response time cannot do without. Where no request
+// was answered there is no response time; whether requests are inside still matters then.
+func (o Observation) RequestNeeds() Needs {
+	if o.ArrivalRate == 0 {
+		return ArrivalRate | QueueLength
+	}
+	return ArrivalRate | ResponseTime | QueueLength
+}
 
 // Missing says what keeps a law from using an observation: a measurement it
 // needs is missing, negative or infinite, all are older than maxAge (0 for no

@@ -26,7 +26,7 @@ import (
 //
 // Cost: O(N) for N replicas of the answer.
 func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
-	if reason := o.Missing(needs(o), c.MaxAge); reason != "" {
+	if reason := o.Missing(o.RequestNeeds(), c.MaxAge); reason != "" {
 		return m, c.Hold(o, c.Watch, reason)
 	}
 	if !m.Learned {
@@ -46,15 +46,6 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 		return m, d
 	}
 	return c.close(m, o, d)
-}
-
-// needs leaves out the response time where no request came: none was measured
-// then.
-func needs(o law.Observation) law.Needs {
-	if o.ArrivalRate == 0 {
-		return law.ArrivalRate | law.QueueLength
-	}
-	return law.ArrivalRate | law.ResponseTime | law.QueueLength
 }
 
 // add takes in what was measured since the last look. The look that shows a
