@@ -51,6 +51,11 @@ func slimPod(object any) (any, error) {
 	slim.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Overhead: pod.Spec.Overhead, Resources: pod.Spec.Resources}
 	slim.Spec.Containers, slim.Spec.InitContainers = slimContainers(pod.Spec.Containers), slimContainers(pod.Spec.InitContainers)
 	slim.Status = corev1.PodStatus{Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, StartTime: pod.Status.StartTime}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			slim.Status.Conditions = []corev1.PodCondition{{Type: c.Type, Status: c.Status}}
+		}
+	}
 	return slim, nil
 }
 

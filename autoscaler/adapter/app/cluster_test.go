@@ -9,11 +9,13 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/history"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+	"supercargo.dev/supercargo/autoscaler/adapter/usage"
 )
 
 // fullPod is a pod with everything that is read, and much that is not.
@@ -31,7 +33,9 @@ func fullPod() *corev1.Pod {
 		{Name: "beside", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways), Resources: corev1.ResourceRequirements{Requests: list("200m")}, Ports: []corev1.ContainerPort{{ContainerPort: 15090}}},
 	}
 	p.Spec.Containers = []corev1.Container{{Name: "web", Image: "i", Env: []corev1.EnvVar{{Name: "A"}}, Ports: []corev1.ContainerPort{{ContainerPort: 80}}, Resources: corev1.ResourceRequirements{Requests: list("1")}}}
-	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1", Message: "long"}
+	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1", Message: "long", Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue, Message: "long"},
+	}}
 	return p
 }
 
@@ -74,7 +78,12 @@ func TestWhatTheCacheKeepsIsAllThatIsRead(t *testing.T) {
 	if diff := cmp.Diff(before, after); diff != "" || before[history.Key{Name: history.Requested, Node: "n1", MachineType: "m1", Resource: "cpu"}] != 3.1 { // the first init container alone, and overhead
 		t.Errorf("history of the node, and of what is kept (-all +kept):\n%s%v", diff, before)
 	}
-	if keptPod.ManagedFields != nil || len(keptPod.Annotations) != 3 || keptPod.Spec.Containers[0].Env != nil || keptPod.Status.Message != "" {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	measured := []metricsv1beta1.PodMetrics{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Timestamp: metav1.NewTime(now)}}
+	if diff := cmp.Diff(usage.Of(measured, []corev1.Pod{*pod}, now), usage.Of(measured, []corev1.Pod{*keptPod}, now)); diff != "" || len(usage.Of(measured, []corev1.Pod{*pod}, now)) == 0 {
+		t.Errorf("usage of the pod, and of what is kept (-all +kept):\n%s", diff)
+	}
+	if len(keptPod.Status.Conditions) != 1 || keptPod.ManagedFields != nil || len(keptPod.Annotations) != 3 || keptPod.Spec.Containers[0].Env != nil || keptPod.Status.Message != "" {
 		t.Errorf("more is kept of the pod than is read: %+v", keptPod)
 	}
 	if keptNode.Status.Images != nil || len(keptNode.Status.Conditions) != 1 {

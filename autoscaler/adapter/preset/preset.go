@@ -46,8 +46,8 @@ const (
 	IngressNginx = "ingress-nginx"
 	// Nginx is the metrics of the nginx-exporter beside any nginx.
 	Nginx = "nginx"
-	// ContainerCPU is the CPU that containers use, as kubelets tell it, in percent of
-	// what they request, as kube-state-metrics tells it.
+	// ContainerCPU is the CPU that containers of Ready pods use, as kubelets tell it, in
+	// percent of what they request, both as kube-state-metrics tells it.
 	ContainerCPU = "container-cpu"
 	// PodUsage is the CPU that pods use in percent of what they request, as the metrics
 	// adapter keeps it from metrics.k8s.io.
@@ -321,17 +321,26 @@ func (p *parameters) web(counter, histogram, good string, of ...string) Queries 
 	return q
 }
 
-// containerCPU reads the containers of the pods whose names match a regular
-// expression, whole.
+// containerCPU reads the containers of the pods whose names match a regular expression,
+// whole. Both sums are of the same pods: those that are measured and request something and,
+// for a policy, are Ready. A law multiplies by its Ready replicas: with the requests of pods
+// that still start among the divisor, utilisation would fall as soon as they are asked for,
+// and they would be cancelled. A server may be asked for one container, which readiness is
+// not of: there the pods that are measured count.
 func containerCPU(p *parameters) Queries {
 	container := matcher("container", "!=", "")
 	if name := p.given["container"]; name != "" {
 		container = matcher("container", "=", name)
 	}
 	namespace, named := p.inNamespace("namespace"), p.pods()
-	return Queries{Utilization: fmt.Sprintf("100 * %[1]srate(container_cpu_usage_seconds_total%[2]s[%[3]s])) / %[1]skube_pod_container_resource_requests%[4]s)",
-		p.sum(), selector(namespace, named, container), p.window(),
-		selector(namespace, named, container, matcher("resource", "=", "cpu")))}
+	used := fmt.Sprintf("rate(container_cpu_usage_seconds_total%s[%s])", selector(namespace, named, container), p.window())
+	requested := "kube_pod_container_resource_requests" + selector(namespace, named, container, matcher("resource", "=", "cpu"))
+	const ofPod = " and on (namespace, pod) "
+	ready := ofPod + "kube_pod_status_ready" + selector(namespace, named, matcher("condition", "=", "true")) + " == 1"
+	if p.serving {
+		ready = ""
+	}
+	return Queries{Utilization: "100 * " + p.sum() + used + ofPod + requested + ready + ") / " + p.sum() + requested + ofPod + used + ready + ")"}
 }
 
 // pods is the matcher of the pods whose names match a regular expression, whole; "" where
@@ -348,7 +357,7 @@ func (p *parameters) pods() string {
 }
 
 // podUsage reads pods as the metrics adapter keeps them. Pods that have not been measured
-// yet are in neither sum.
+// yet, or are not Ready, are in neither sum.
 func podUsage(p *parameters) Queries {
 	where := selector(p.inNamespace("namespace"), p.pods(), matcher("resource", "=", "cpu"))
 	return Queries{Utilization: fmt.Sprintf("100 * %[1]ssupercargo_pod_used%[2]s and supercargo_pod_requested%[2]s) / %[1]ssupercargo_pod_requested%[2]s and supercargo_pod_used%[2]s)", p.sum(), where)}

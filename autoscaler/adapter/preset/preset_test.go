@@ -54,12 +54,20 @@ func TestPresetsAreWrittenOut(t *testing.T) {
 			QueueLength:  `sum(rate(nginx_log_request_duration_seconds_sum[60000ms]))`,
 		}},
 		{"CPU", ContainerCPU, map[string]string{"pods": "web-.*"}, Queries{
-			Utilization: `100 * sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container!=""}[60000ms]))` +
-				` / sum(kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container!="",resource="cpu"})`,
+			Utilization: `100 * sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container!=""}[60000ms])` +
+				` and on (namespace, pod) kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container!="",resource="cpu"}` +
+				` and on (namespace, pod) kube_pod_status_ready{namespace="shop",pod=~"web-.*",condition="true"} == 1)` +
+				` / sum(kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container!="",resource="cpu"}` +
+				` and on (namespace, pod) rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container!=""}[60000ms])` +
+				` and on (namespace, pod) kube_pod_status_ready{namespace="shop",pod=~"web-.*",condition="true"} == 1)`,
 		}},
 		{"CPU of one container", ContainerCPU, map[string]string{"pods": "web-.*", "container": "app"}, Queries{
-			Utilization: `100 * sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container="app"}[60000ms]))` +
-				` / sum(kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container="app",resource="cpu"})`,
+			Utilization: `100 * sum(rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container="app"}[60000ms])` +
+				` and on (namespace, pod) kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container="app",resource="cpu"}` +
+				` and on (namespace, pod) kube_pod_status_ready{namespace="shop",pod=~"web-.*",condition="true"} == 1)` +
+				` / sum(kube_pod_container_resource_requests{namespace="shop",pod=~"web-.*",container="app",resource="cpu"}` +
+				` and on (namespace, pod) rate(container_cpu_usage_seconds_total{namespace="shop",pod=~"web-.*",container="app"}[60000ms])` +
+				` and on (namespace, pod) kube_pod_status_ready{namespace="shop",pod=~"web-.*",condition="true"} == 1)`,
 		}},
 		{"what the adapter keeps", PodUsage, map[string]string{"pods": "web-.*"}, Queries{
 			Utilization: `100 * sum(supercargo_pod_used{namespace="shop",pod=~"web-.*",resource="cpu"} and supercargo_pod_requested{namespace="shop",pod=~"web-.*",resource="cpu"})` +

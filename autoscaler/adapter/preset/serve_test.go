@@ -88,7 +88,8 @@ presets:
 	}
 	cpu := got.Custom[len(got.Custom)-1]
 	want := adapterv1alpha1.CustomMetric{Name: "container_cpu_utilization_percent", Resource: "pods", ObjectLabel: "pod", Query: adapterv1alpha1.Query{
-		Query:          `100 * sum by (pod) (rate(container_cpu_usage_seconds_total{container!=""}[60000ms])) / sum by (pod) (kube_pod_container_resource_requests{container!="",resource="cpu"})`,
+		Query: `100 * sum by (pod) (rate(container_cpu_usage_seconds_total{container!=""}[60000ms]) and on (namespace, pod) kube_pod_container_resource_requests{container!="",resource="cpu"})` +
+			` / sum by (pod) (kube_pod_container_resource_requests{container!="",resource="cpu"} and on (namespace, pod) rate(container_cpu_usage_seconds_total{container!=""}[60000ms]))`,
 		NamespaceLabel: "namespace", SelectBy: adapterv1alpha1.SelectSeries,
 	}}
 	if diff := cmp.Diff(want, cpu); diff != "" {

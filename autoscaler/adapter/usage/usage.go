@@ -5,6 +5,7 @@
 package usage
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,8 @@ const (
 	// Used is what the containers of a pod used: cores on average over the window of who
 	// measured, or bytes.
 	Used = "supercargo_pod_used"
-	// Requested is what the pod requests.
+	// Requested is what the pod requests, while it is Ready: pods that still start are no
+	// part of the utilisation of those that serve.
 	Requested = "supercargo_pod_requested"
 )
 
@@ -38,8 +40,8 @@ type Value struct {
 // measured are the resources that there are series of.
 var measured = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// Of returns the series of what was measured. A pod that is not known, or that requests
-// nothing, has no series of what it requests; what was measured after now, as when a
+// Of returns the series of what was measured. A pod that is not known, is not Ready, or
+// requests nothing has no series of what it requests; what was measured after now, as when a
 // clock was set, is left out, and so is a negative use. Cost: O(pods).
 func Of(metrics []metricsv1beta1.PodMetrics, pods []corev1.Pod, now time.Time) map[Key]Value {
 	known := make(map[types.NamespacedName]*corev1.Pod, len(pods))
@@ -54,7 +56,7 @@ func Of(metrics []metricsv1beta1.PodMetrics, pods []corev1.Pod, now time.Time) m
 			continue
 		}
 		var requests corev1.ResourceList
-		if pod := known[of]; pod != nil {
+		if pod := known[of]; pod != nil && ready(pod) {
 			requests = resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 		}
 		for _, resource := range measured {
@@ -67,6 +69,12 @@ func Of(metrics []metricsv1beta1.PodMetrics, pods []corev1.Pod, now time.Time) m
 		}
 	}
 	return series
+}
+
+func ready(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // used is the use of all containers together; not ok if one of them does not say it, as

@@ -36,7 +36,7 @@ func list(pairs ...string) corev1.ResourceList {
 
 // pod returns one of the namespace shop whose containers request as much.
 func pod(name string, containers ...corev1.ResourceList) corev1.Pod {
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
 	for _, c := range containers {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Resources: corev1.ResourceRequirements{Requests: c}})
 	}
@@ -54,6 +54,8 @@ func measuredAt(name string, at time.Time, containers ...corev1.ResourceList) me
 
 func TestContainersOfAPodAreAddedUp(t *testing.T) {
 	at := noon.Add(-10 * time.Second)
+	starting := pod("starting", list("cpu", "1"))
+	starting.Status.Conditions[0].Status = corev1.ConditionFalse
 	got := Of([]metricsv1beta1.PodMetrics{
 		measuredAt("web", at, list("cpu", "150m", "memory", "1Mi"), list("cpu", "50m", "memory", "1Mi")),
 		measuredAt("unknown", at, list("cpu", "1")),
@@ -61,13 +63,15 @@ func TestContainersOfAPodAreAddedUp(t *testing.T) {
 		measuredAt("ahead", noon.Add(time.Second), list("cpu", "1")),
 		measuredAt("negative", at, list("cpu", "-1")),
 		measuredAt("empty", at),
-	}, []corev1.Pod{pod("web", list("cpu", "100m"), list("cpu", "300m")), pod("half", list("cpu", "2")), pod("not measured", list("cpu", "1"))}, noon)
+		measuredAt("starting", at, list("cpu", "10m")),
+	}, []corev1.Pod{starting, pod("web", list("cpu", "100m"), list("cpu", "300m")), pod("half", list("cpu", "2")), pod("not measured", list("cpu", "1"))}, noon)
 	key := func(name, pod, resource string) Key {
 		return Key{name, types.NamespacedName{Namespace: "shop", Name: pod}, corev1.ResourceName(resource)}
 	}
 	want := map[Key]Value{
 		key(Used, "web", "cpu"): {0.2, at}, key(Used, "web", "memory"): {2 << 20, at}, key(Requested, "web", "cpu"): {0.4, at},
-		key(Used, "unknown", "cpu"): {1, at}, key(Requested, "half", "cpu"): {2, at},
+		key(Used, "starting", "cpu"): {0.01, at},
+		key(Used, "unknown", "cpu"):  {1, at}, key(Requested, "half", "cpu"): {2, at},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("series (-want +got):\n%s", diff)
