@@ -150,8 +150,10 @@ type WorkQueueManager struct {
 	// +optional
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 
-	// goneAfter is for how long the manager must not have answered before its workers are
-	// sent away.
+	// goneAfter is for how long each attempt must find the manager gone before its workers
+	// are drained: its host refuses connections to the port, or has no address by its name.
+	// Workers of a manager that is silent in any other way are kept, and condition Degraded
+	// says so after this time.
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -301,18 +303,20 @@ type WorkerReserve struct {
 	Memory *resource.Quantity `json:"memory,omitempty"`
 }
 
-// WorkerLimits bound the number of workers, those that are leaving not counted.
+// WorkerLimits bound the number of workers.
 //
 // +kubebuilder:validation:XValidation:rule="self.min <= self.max",message="min must not exceed max"
 type WorkerLimits struct {
-	// min is how many workers there are at least, whatever waits.
+	// min is how many workers there are at least, whatever waits. Those that are leaving do not
+	// count.
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	Min int32 `json:"min"`
 
-	// max is how many workers there are at most.
+	// max is how many workers there are at most. No worker is made while there are as many,
+	// those that are leaving included.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +required
@@ -375,6 +379,11 @@ type WorkerPoolStatus struct {
 	// silentSince is since when the manager has not answered.
 	// +optional
 	SilentSince *metav1.Time `json:"silentSince,omitempty"`
+
+	// goneSince is since when each attempt to ask the manager was refused by its host, or
+	// found no host of its name.
+	// +optional
+	GoneSince *metav1.Time `json:"goneSince,omitempty"`
 
 	// workers are counts of them.
 	// +optional
@@ -608,6 +617,7 @@ const (
 	// PoolOverstated says that far more is set aside for tasks than they were measured to
 	// use, so that fewer run at once on a worker than could.
 	PoolOverstated = "Overstated"
-	// PoolDegraded says that workers do not come.
+	// PoolDegraded says that the manager has not answered for long, or that workers do not
+	// come.
 	PoolDegraded = "Degraded"
 )

@@ -2109,6 +2109,10 @@ func (in *WorkerPoolStatus) DeepCopyInto(out *WorkerPoolStatus) {
 		in, out := &in.SilentSince, &out.SilentSince
 		*out = (*in).DeepCopy()
 	}
+	if in.GoneSince != nil {
+		in, out := &in.GoneSince, &out.GoneSince
+		*out = (*in).DeepCopy()
+	}
 	out.Workers = in.Workers
 	if in.Categories != nil {
 		in, out := &in.Categories, &out.Categories

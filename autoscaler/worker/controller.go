@@ -86,10 +86,12 @@ type look struct {
 	now    time.Time
 	memory *memory
 
-	client   *workqueue.Client
-	seen     decide.Observation
-	pods     pods
-	decision decide.Decision
+	client *workqueue.Client
+	// undiscovered is why the manager is asked where it was found last; nil if it is not.
+	undiscovered error
+	seen         decide.Observation
+	pods         pods
+	decision     decide.Decision
 }
 
 // Reconcile implements reconcile.Reconciler: it looks at one pool once. Running it twice in a

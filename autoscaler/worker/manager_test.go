@@ -174,6 +174,41 @@ func TestAPoolFollowsItsManagerByTheCatalogServer(t *testing.T) {
 	}
 }
 
+// TestAPoolAsksItsManagerWhereItWasWhenTheCatalogServerIsAway: a catalog server that is out of
+// order, or that has dropped a manager too busy to send news, says nothing of the manager.
+func TestAPoolAsksItsManagerWhereItWasWhenTheCatalogServerIsAway(t *testing.T) {
+	ofProject := func(project string) map[string]string {
+		return map[string]string{"queue_status": strings.Replace(twoWait["queue_status"], `"p"`, fmt.Sprintf("%q", project), 1)}
+	}
+	m := startManager(t)
+	m.Put(ofProject("flow"))
+	catalog, know := startCatalog(t)
+	b := newBench(t, interceptor.Funcs{}, poolAt("", func(s *v1alpha1.WorkerPoolSpec) {
+		s.Manager.Address, s.Manager.Catalog = nil, &v1alpha1.WorkQueueCatalog{Servers: []string{catalog}, Project: "flow"}
+	}))
+	know(entry(m.Address, 100, ""))
+	b.look()
+	know()
+	b.look()
+	b.expectAnswer("")
+	if c := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolConnected); !strings.Contains(c.Message, "no catalog server knows") {
+		t.Errorf("it says %q, want why the manager is asked where it was", c.Message)
+	}
+	m.Put(ofProject("another"))
+	b.look()
+	b.expectAnswer(`is of project "another"`)
+	m.Close()
+	for _, after := range []time.Duration{0, time.Minute} {
+		if b.clock.SetTime(begin.Add(2*time.Minute + after)); len(b.pods()) != 1 {
+			t.Fatalf("%d pods after %v, want the worker kept", len(b.pods()), after)
+		}
+		b.look()
+	}
+	if len(b.pods()) != 0 {
+		t.Error("a worker stays although its manager has been gone for long from where it was found last")
+	}
+}
+
 func TestTheCatalogServerSaysWhetherAManagerWantsTLS(t *testing.T) {
 	server, ca := certified(t)
 	m := workqueuetest.Start(t, twoWait, "", server.TLS)

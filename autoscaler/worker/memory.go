@@ -30,6 +30,9 @@ func recall(s *v1alpha1.WorkerPoolStatus) decide.Memory {
 	if s.SilentSince != nil {
 		m.SilentSince = s.SilentSince.Time
 	}
+	if s.GoneSince != nil {
+		m.GoneSince = s.GoneSince.Time
+	}
 	if s.Resized != nil {
 		m.Resized = s.Resized.Time
 	}
@@ -73,10 +76,7 @@ func recallCategory(c *v1alpha1.TaskCategory) decide.Category {
 // which most tasks ended.
 func keep(s *v1alpha1.WorkerPoolStatus, m *decide.Memory, unplaceable []decide.Unplaceable) {
 	keepResized(s, m.Resized)
-	s.SilentSince = nil
-	if !m.SilentSince.IsZero() {
-		s.SilentSince = new(metav1.NewTime(m.SilentSince))
-	}
+	s.SilentSince, s.GoneSince = instant(m.SilentSince), instant(m.GoneSince)
 	categories := slices.Clone(m.Categories)
 	slices.SortStableFunc(categories, func(a, b decide.Category) int { return cmp.Compare(b.Ended, a.Ended) })
 	categories = categories[:min(len(categories), maxKept)]
@@ -91,6 +91,14 @@ func keep(s *v1alpha1.WorkerPoolStatus, m *decide.Memory, unplaceable []decide.U
 			Flavor: t.Flavor, Mean: rounded(t.Mean), Deviation: rounded(t.Deviation), Node: rounded(t.Node), Image: rounded(t.Image), Connect: rounded(t.Connect), Samples: t.Samples,
 		})
 	}
+}
+
+// instant is a time in a status; nil for none.
+func instant(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return new(metav1.NewTime(t))
 }
 
 func keepResized(s *v1alpha1.WorkerPoolStatus, at time.Time) {

@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
+	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 )
 
 // pods are the pool's, by name.
@@ -29,14 +30,28 @@ func (l *look) observe(ctx context.Context) error {
 		return err
 	}
 	if err := l.connect(ctx); err != nil {
-		l.seen.Fault = err.Error()
+		l.seen.Fault, l.seen.Silence = err.Error(), decide.NotAsked
 	} else if reading, err := ask(ctx, l.client); err != nil {
-		l.seen.Fault = err.Error()
+		l.seen.Fault, l.seen.Silence = err.Error(), silence(err)
 	} else {
 		l.seen.Reading = reading
 	}
+	if err := l.checkProject(); err != nil {
+		l.seen.Reading, l.seen.Fault, l.seen.Silence = nil, err.Error(), decide.NotAsked
+	}
 	count(l.pool, l.seen.Reading != nil)
 	return nil
+}
+
+// silence says what an error of a manager that was asked tells about it.
+func silence(err error) decide.Silence {
+	switch {
+	case workqueue.IsGone(err):
+		return decide.Gone
+	case workqueue.IsSilent(err):
+		return decide.Unreachable
+	}
+	return decide.Unusable
 }
 
 // observePods lists the pods of the pool past the cache: one that was made a moment ago counts.
@@ -135,11 +150,12 @@ func (l *look) connect(ctx context.Context) error {
 		l.client.Address = *m.Address
 	} else {
 		found, err := l.discover(ctx, m.Catalog)
-		if err != nil {
+		if err == nil {
+			l.client.Address = found.Address
+			secure = secure || found.TLS
+		} else if err = l.askLastKnown(err); err != nil {
 			return err
 		}
-		l.client.Address = found.Address
-		secure = secure || found.TLS
 	}
 	if m.PasswordSecret != nil {
 		password, err := l.secret(ctx, m.PasswordSecret)
@@ -164,6 +180,28 @@ func (l *look) discover(ctx context.Context, c *v1alpha1.WorkQueueCatalog) (work
 		servers = append(servers, workqueue.Catalog{Address: address})
 	}
 	return workqueue.Discover(ctx, servers, c.Project)
+}
+
+// askLastKnown has the manager asked where it was found last, when catalog servers do not know
+// it: they may be out of order, and they drop a manager that is too busy to send news.
+func (l *look) askLastKnown(unknown error) error {
+	if l.before.Queue == nil || l.before.Queue.Address == "" {
+		return unknown
+	}
+	l.client.Address, l.undiscovered = l.before.Queue.Address, unknown
+	return nil
+}
+
+// checkProject refuses the answer of another manager at the address where that of the pool was
+// found last.
+func (l *look) checkProject() error {
+	if l.undiscovered == nil || l.seen.Reading == nil {
+		return nil
+	}
+	if project := l.seen.Reading.Queue.Project; project != l.pool.Spec.Manager.Catalog.Project {
+		return fmt.Errorf("%w; the manager at %s, where it was found last, is of project %q", l.undiscovered, l.client.Address, answer.Clip(project))
+	}
+	return nil
 }
 
 // secret reads a key of a Secret past the cache, which has none.

@@ -76,7 +76,7 @@ func (l *look) record() {
 	l.recordManager()
 	l.recordLimits()
 	l.recordOverstated()
-	l.recordTrouble()
+	l.recordDegraded()
 	switch {
 	case d.Held:
 		l.condition(v1alpha1.PoolReady, false, "Held", d.Reason)
@@ -99,7 +99,11 @@ func (l *look) recordManager() {
 		return
 	}
 	delete(l.memory.said, "NoAnswer")
-	l.condition(v1alpha1.PoolConnected, true, "Answers", "the manager at "+l.client.Address+" answers")
+	message := "the manager at " + l.client.Address + " answers"
+	if l.undiscovered != nil {
+		message += ", where it was found last: " + l.undiscovered.Error()
+	}
+	l.condition(v1alpha1.PoolConnected, true, "Answers", message)
 	q := &v1alpha1.WorkQueueStatus{
 		Address: l.client.Address, Project: clipTo(r.Queue.Project, 253), Waiting: int32(r.Queue.Waiting), Running: int32(r.Queue.Running), Done: r.Queue.Done, WorkersLost: r.Queue.WorkersLost,
 	}
@@ -126,12 +130,11 @@ func (l *look) recordLimits() {
 	for _, u := range d.Unplaceable {
 		large = append(large, fmt.Sprintf("%d tasks of category %s: %s", u.Tasks, u.Category, u.Reason))
 	}
-	serving := len(l.seen.Pods) - d.Leaving + d.Add
 	switch text := strings.Join(large, "; "); {
 	case text != "":
 		l.condition(v1alpha1.PoolLimited, true, "TasksTooLarge", text)
 		l.tell(corev1.EventTypeWarning, "TasksTooLarge", "Hold", text)
-	case d.WaitingThen > 0 && serving >= int(l.pool.Spec.Limits.Max):
+	case d.WaitingThen > 0 && len(l.seen.Pods)+d.Add >= int(l.pool.Spec.Limits.Max):
 		l.condition(v1alpha1.PoolLimited, true, "LimitReached", fmt.Sprintf("%d tasks wait, and there are as many workers as there may be (%d)", d.TasksWaiting, l.pool.Spec.Limits.Max))
 	default:
 		l.condition(v1alpha1.PoolLimited, false, "WithinLimits", "no task waits because of a limit")
@@ -160,6 +163,28 @@ func (l *look) recordOverstated() {
 	text := strings.Join(texts, "; ")
 	l.condition(v1alpha1.PoolOverstated, true, "TasksUseLess", text)
 	l.tellOf(corev1.EventTypeNormal, "TasksUseLess", "Measure", strings.Join(names, " "), text)
+}
+
+// unmanaged are the reasons of condition Degraded for managers that have been silent for long,
+// and what becomes of their workers.
+var unmanaged = map[decide.Silence]struct{ reason, what string }{
+	decide.Unreachable: {"ManagerUnreachable", "the manager does not answer; its workers are kept, since they may run tasks"},
+	decide.Unusable:    {"ManagerUnusable", "what the manager answers cannot be used; its workers are kept, since they may run tasks"},
+	decide.NotAsked:    {"ManagerNotAsked", "the manager cannot be asked; its workers are kept, since they may run tasks"},
+}
+
+// recordDegraded says what is wrong with the pool: a manager that has been silent for long, or
+// workers that do not come. A manager that is gone is no fault: its workflow has ended.
+func (l *look) recordDegraded() {
+	if of, silent := unmanaged[l.decision.Silent]; silent {
+		l.condition(v1alpha1.PoolDegraded, true, of.reason, of.what+": "+l.seen.Fault)
+		l.tellOf(corev1.EventTypeWarning, of.reason, "Hold", of.reason, of.what+": "+l.seen.Fault)
+		return
+	}
+	for _, of := range unmanaged {
+		delete(l.memory.said, of.reason)
+	}
+	l.recordTrouble()
 }
 
 // recordTrouble says which workers should have come and have not.

@@ -31,6 +31,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
 )
 
@@ -196,34 +197,97 @@ func TestAPoolThatHasOnlyObservedActsAtOnce(t *testing.T) {
 
 func (b *bench) mode(to v1alpha1.WorkerPoolMode) {
 	b.Helper()
+	b.change(func(s *v1alpha1.WorkerPoolSpec) { s.Mode = to })
+}
+
+func (b *bench) timeout(to time.Duration) {
+	b.Helper()
+	b.change(func(s *v1alpha1.WorkerPoolSpec) { s.Manager.Timeout = span(to) })
+}
+
+func (b *bench) change(spec func(*v1alpha1.WorkerPoolSpec)) {
+	b.Helper()
 	p := b.pool()
-	p.Spec.Mode = to
+	spec(&p.Spec)
 	if err := b.Update(b.Context(), p); err != nil {
 		b.Fatal(err)
 	}
 }
 
-func TestAPoolWithoutAManagerHoldsThenSendsItsWorkersAway(t *testing.T) {
+func TestAPoolWhoseManagerIsGoneDrainsItsWorkers(t *testing.T) {
 	m := startManager(t)
 	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
 	b.look()
-	for query, answer := range m.Answers() {
-		m.Put(map[string]string{query: answer[:len(answer)/2]}) // garbled
-	}
+	m.Close() // the host refuses connections from now on
 	b.clock.SetTime(begin.Add(2 * time.Minute))
 	if b.look(); len(b.pods()) != 1 {
-		t.Fatal("a worker went for a bad reading")
+		t.Fatal("a worker went for one refused connection")
 	}
 	b.expect(v1alpha1.PoolReady, metav1.ConditionFalse, "Held")
 	b.expect(v1alpha1.PoolConnected, metav1.ConditionFalse, "NoAnswer")
 	b.clock.SetTime(begin.Add(2*time.Minute + 59*time.Second))
-	b.restart() // since when it is silent stands in the status
+	b.restart() // since when it is gone stands in the status
 	if b.look(); len(b.pods()) != 1 {
 		t.Fatal("a worker went too soon")
 	}
 	b.clock.SetTime(begin.Add(3 * time.Minute))
-	if p := b.look(); len(b.pods()) != 0 || p.Status.Phase != "CleanUp" {
-		t.Errorf("%d pods in phase %s, want none", len(b.pods()), p.Status.Phase)
+	if p := b.look(); len(b.pods()) != 0 || p.Status.Phase != "CleanUp" || !p.Status.GoneSince.Time.Equal(begin.Add(2*time.Minute)) {
+		t.Errorf("%d pods in phase %s, gone since %v, want none", len(b.pods()), p.Status.Phase, p.Status.GoneSince)
+	}
+	b.expect(v1alpha1.PoolDegraded, metav1.ConditionFalse, "WorkersCome")
+}
+
+// TestAPoolKeepsTheWorkersOfAManagerThatIsSilent: whatever the reason is, a worker may run tasks.
+func TestAPoolKeepsTheWorkersOfAManagerThatIsSilent(t *testing.T) {
+	all := func(m *workqueuetest.Manager, answer func(query string) string) {
+		for query := range m.Answers() {
+			m.Put(map[string]string{query: answer(query)})
+		}
+	}
+	for _, tc := range []struct {
+		name, reason, says string
+		change             func(b *bench, m *workqueuetest.Manager)
+	}{
+		{"it does not answer", "ManagerUnreachable", "no whole answer", func(_ *bench, m *workqueuetest.Manager) { all(m, func(string) string { return workqueuetest.Hang }) }},
+		{"its answers are garbled", "ManagerUnusable", "unexpected EOF", func(_ *bench, m *workqueuetest.Manager) {
+			all(m, func(query string) string { return m.Answers()[query][:len(m.Answers()[query])/2] })
+		}},
+		{"it closes without an answer", "ManagerUnusable", "closed without an answer", func(_ *bench, m *workqueuetest.Manager) { all(m, func(string) string { return "" }) }},
+		{"its answer is too large", "ManagerUnusable", "larger than it may be", func(_ *bench, m *workqueuetest.Manager) {
+			all(m, func(string) string { return strings.Repeat(" ", workqueue.DefaultMaxBytes+1) })
+		}},
+		{"its password is missing", "ManagerNotAsked", "read Secret makeflow", func(b *bench, _ *workqueuetest.Manager) {
+			if err := b.Delete(b.Context(), secret("makeflow", "password", nil)); err != nil {
+				b.Fatal(err)
+			}
+		}},
+		{"another password", "ManagerUnusable", "is not that of the manager", func(b *bench, _ *workqueuetest.Manager) { b.put(secret("makeflow", "password", []byte("another"))) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := workqueuetest.Start(t, twoWait, "word\n", nil)
+			b := newBench(t, interceptor.Funcs{}, secret("makeflow", "password", []byte("word\n")), poolAt(m.Address, func(s *v1alpha1.WorkerPoolSpec) {
+				s.Manager.PasswordSecret, s.Manager.Timeout = &v1alpha1.SecretKey{Name: "makeflow", Key: "password"}, span(10*time.Second)
+			}))
+			b.look()
+			if tc.reason == "ManagerUnreachable" {
+				b.timeout(100 * time.Millisecond) // which passes at each look
+			}
+			tc.change(b, m)
+			for _, after := range []time.Duration{0, 59 * time.Second, time.Minute, 48 * time.Hour} {
+				b.clock.SetTime(begin.Add(2*time.Minute + after))
+				if p := b.look(); len(b.pods()) != 1 || p.Status.Phase != "Waiting" || p.Status.GoneSince != nil {
+					t.Fatalf("after %v %d pods, phase %s, gone since %v, want the worker kept", after, len(b.pods()), p.Status.Phase, p.Status.GoneSince)
+				}
+				if after < time.Minute {
+					b.expect(v1alpha1.PoolDegraded, metav1.ConditionFalse, "WorkersCome")
+				} else {
+					b.expect(v1alpha1.PoolDegraded, metav1.ConditionTrue, tc.reason)
+				}
+			}
+			if c := meta.FindStatusCondition(b.pool().Status.Conditions, v1alpha1.PoolDegraded); !strings.Contains(c.Message, tc.says) || !b.told(tc.reason) {
+				t.Errorf("Degraded says %q, want %q in it and in an Event", c.Message, tc.says)
+			}
+		})
 	}
 }
 
@@ -292,7 +356,7 @@ func TestAPodThatFailedIsReplaced(t *testing.T) {
 
 func TestWhatWasLearnedIsKeptInTheStatus(t *testing.T) {
 	m := decide.Memory{
-		Queue: decide.QueueID{Project: "p", Started: begin}, SilentSince: begin, Resized: begin.Add(time.Second),
+		Queue: decide.QueueID{Project: "p", Started: begin}, SilentSince: begin, GoneSince: begin.Add(time.Minute), Resized: begin.Add(time.Second),
 		Categories: []decide.Category{
 			{Name: "a", Need: estimate.Resources{MilliCores: 1500, MemoryBytes: 1 << 30, DiskBytes: 1 << 20, GPUs: 1}, Source: decide.Measured, Used: estimate.Resources{MilliCores: 250, MemoryBytes: 300 << 20}, Recent: slices.Repeat([]time.Duration{time.Minute}, 5), Ended: 70},
 			{Name: "b", Source: decide.WholeWorker},

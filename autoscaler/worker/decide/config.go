@@ -26,8 +26,9 @@ type Config struct {
 	Cycle time.Duration
 	// Prior is how long a worker is taken to need while none has been seen to come.
 	Prior time.Duration
-	// Gone is for how long a manager must not have answered before its workers are sent
-	// away.
+	// Gone is for how long each attempt must have found the manager [Gone] before its workers
+	// are drained, and how long one may be silent in another way before that counts as a
+	// fault.
 	Gone time.Duration
 	// Bought says that machines are bought for workers: then a worker that found a machine
 	// there tells nothing of how long the next one takes.

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ const (
 	WarmUp Phase = "WarmUp"
 	// Runtime sizes the pool by what tasks need.
 	Runtime Phase = "Runtime"
-	// CleanUp has no tasks, or no manager any more, and lets workers go.
+	// CleanUp has no tasks, or a manager that is gone, and lets workers go.
 	CleanUp Phase = "CleanUp"
 )
 
@@ -34,6 +35,9 @@ type Decision struct {
 	Drain  []string
 	// Held says that the reading was no ground to resize anything on.
 	Held bool
+	// Silent is how the manager has been silent for so long that it counts as a fault; empty
+	// if it has not, and for one that is [Gone].
+	Silent Silence
 	// LookAgain is when to ask the manager next, above 0.
 	LookAgain time.Duration
 	// Reason says why, in words.
@@ -72,7 +76,7 @@ func Decide(c Config, o Observation, m Memory, now time.Time) (Decision, Memory,
 		d.silent(&c, &o, &m, now)
 		return d, m, nil
 	}
-	m.SilentSince = time.Time{}
+	m.SilentSince, m.GoneSince = time.Time{}, time.Time{}
 	if why := distrust(o.Reading); why != "" {
 		d.hold("the manager contradicts itself: " + why)
 		return d, m, nil
@@ -99,16 +103,23 @@ func (d *Decision) hold(why string) {
 	d.Reason = "nothing is resized: " + why
 }
 
-// silent decides without a reading. Workers stay: what they run goes on, and they come back
-// to a manager that is started anew. Only when it has been silent for long are they sent
-// away, which they follow when they have nothing to do.
+// silent decides without a reading. Workers stay, however long it takes: a manager that is
+// busy, stopped or cut off from the autoscaler may have tasks on all of them, and a worker
+// that is told to leave is killed when its grace ends. Only a manager that each attempt has
+// found [Gone] for c.Gone has no tasks on any worker, since these end theirs when the
+// connection to the manager ends.
 func (d *Decision) silent(c *Config, o *Observation, m *Memory, now time.Time) {
-	if m.SilentSince.IsZero() || m.SilentSince.After(now) {
-		m.SilentSince = now
+	m.SilentSince = since(m.SilentSince, now)
+	if o.Silence == Gone {
+		m.GoneSince = since(m.GoneSince, now)
+	} else {
+		m.GoneSince = time.Time{}
 	}
 	d.Phase = Waiting
-	silence := now.Sub(m.SilentSince)
-	if silence < c.Gone {
+	if o.Silence != Gone && now.Sub(m.SilentSince) >= c.Gone {
+		d.Silent = cmp.Or(o.Silence, Unreachable)
+	}
+	if o.Silence != Gone || now.Sub(m.GoneSince) < c.Gone {
 		d.hold("the manager does not answer: " + o.Fault)
 		return
 	}
@@ -118,10 +129,19 @@ func (d *Decision) silent(c *Config, o *Observation, m *Memory, now time.Time) {
 		}
 	}
 	slices.Sort(d.Drain)
-	d.Reason = fmt.Sprintf("the manager has not answered for %v: %s", silence.Round(time.Second), o.Fault)
+	d.Reason = fmt.Sprintf("the manager has been gone for %v: %s", now.Sub(m.GoneSince).Round(time.Second), o.Fault)
 	if len(d.Drain) > 0 {
 		d.Phase, m.Resized = CleanUp, now
 	}
+}
+
+// since is when something began that goes on now; now if it has just begun, or if a clock was
+// set back meanwhile.
+func since(before, now time.Time) time.Time {
+	if before.IsZero() || before.After(now) {
+		return now
+	}
+	return before
 }
 
 // decide decides on a reading that can be trusted.
@@ -252,8 +272,19 @@ func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now ti
 	}
 	d.WaitingThen = p.Waiting
 	d.LookAgain = min(p.LookAgain, c.Cycle) // tasks that end in between are learned from
-	d.Add, d.Flavor, d.Reason = p.Add, f.Name, p.Reason
+	d.Flavor, d.Reason = f.Name, p.Reason
+	d.add(p.Add, c.Max-len(tr.pods))
 	d.drain(p.Drain, tr)
+}
+
+// add takes of the workers that the law asks for those for which there is room beside all
+// pods. Pods that are leaving count: each has a machine until it has gone, and may take tasks
+// until then.
+func (d *Decision) add(wanted, room int) {
+	d.Add = min(wanted, max(0, room))
+	if d.Add < wanted {
+		d.Reason += fmt.Sprintf("; only %d of them now: %d workers that are leaving count towards the limit until they have left", d.Add, d.Leaving)
+	}
 }
 
 // drain keeps of the workers that the law lets go those that can go: the pool's own, idle by

@@ -163,21 +163,81 @@ func TestABadReadingResizesNothing(t *testing.T) {
 	}
 }
 
-func TestWorkersOfAManagerThatIsGoneAreSentAway(t *testing.T) {
+func TestWorkersOfAManagerThatIsGoneAreDrained(t *testing.T) {
 	f, m := busy(t)
 	o := f.look()
-	o.Reading, o.Fault = nil, "no route to host"
+	o.Reading, o.Fault, o.Silence = nil, "connection refused", Gone
 	_, m = must(t, limits(), o, m, f.now)
 	d, m := must(t, limits(), o, m, f.now.Add(10*time.Minute-time.Second))
 	if !d.Held || d.Phase != Waiting {
 		t.Errorf("a second too soon: %+v", d)
 	}
 	d, m = must(t, limits(), o, m, f.now.Add(10*time.Minute))
-	if len(d.Drain) != 4 || d.Phase != CleanUp || !strings.Contains(d.Reason, "no route to host") {
-		t.Errorf("%+v, want all four to go", d)
+	if len(d.Drain) != 4 || d.Phase != CleanUp || d.Silent != "" || !strings.Contains(d.Reason, "connection refused") {
+		t.Errorf("%+v, want all four drained", d)
 	}
-	if _, m = must(t, limits(), f.look(), m, f.now.Add(11*time.Minute)); !m.SilentSince.IsZero() {
+	if _, m = must(t, limits(), f.look(), m, f.now.Add(11*time.Minute)); !m.SilentSince.IsZero() || !m.GoneSince.IsZero() {
 		t.Error("it answers again and still counts as silent")
+	}
+}
+
+func TestWorkersOfAManagerThatIsSilentInAnotherWayAreKept(t *testing.T) {
+	for _, silence := range []Silence{"", Unreachable, Unusable, NotAsked} {
+		f, m := busy(t)
+		o := f.look()
+		o.Reading, o.Fault, o.Silence = nil, "of this and that", silence
+		for at := f.now; at.Before(f.now.Add(48 * time.Hour)); at = at.Add(time.Hour) {
+			var d Decision
+			d, m = must(t, limits(), o, m, at)
+			long := at.Sub(f.now) >= 10*time.Minute
+			if len(d.Drain) > 0 || d.Add > 0 || !d.Held || d.Phase != Waiting || (d.Silent != "") != long {
+				t.Fatalf("silence %q for %v: %+v, want it held, and told after ten minutes", silence, at.Sub(f.now), d)
+			}
+		}
+	}
+}
+
+// TestOnlyAManagerThatIsGoneWithoutABreakIsGone: one other sign of it, and the time begins again.
+func TestOnlyAManagerThatIsGoneWithoutABreakIsGone(t *testing.T) {
+	f, m := busy(t)
+	gone := f.look()
+	gone.Reading, gone.Fault, gone.Silence = nil, "connection refused", Gone
+	slow := gone
+	slow.Fault, slow.Silence = "no whole answer", Unreachable
+	for i, step := range []struct {
+		o       Observation
+		after   time.Duration
+		drained int
+	}{
+		{gone, 0, 0}, {gone, 9 * time.Minute, 0}, {slow, 10 * time.Minute, 0}, {gone, 11 * time.Minute, 0}, {gone, 20 * time.Minute, 0}, {gone, 21 * time.Minute, 4},
+	} {
+		var d Decision
+		if d, m = must(t, limits(), step.o, m, f.now.Add(step.after)); len(d.Drain) != step.drained {
+			t.Errorf("step %d, after %v: %v drained, want %d", i, step.after, d.Drain, step.drained)
+		}
+	}
+}
+
+// TestWorkersThatAreLeavingCountTowardsTheLimitAndTakeTasks: a manager that was gone is back and
+// finds workers that were drained meanwhile, which it goes on giving tasks to.
+func TestWorkersThatAreLeavingCountTowardsTheLimitAndTakeTasks(t *testing.T) {
+	f, m := busy(t)
+	for _, w := range f.machines {
+		w.Leaving = true
+	}
+	f.submit("work", 40, 1, 10*time.Minute)
+	c := limits(func(c *Config) { c.Max = 6 })
+	d, _ := must(t, c, f.look(), m, f.now.Add(time.Hour))
+	if d.Add != 2 || !strings.Contains(d.Reason, "4 workers that are leaving count towards the limit") {
+		t.Errorf("%d workers beside four that are leaving, want two: six are allowed (%s)", d.Add, d.Reason)
+	}
+	f, m = busy(t) // four cores are free, on a worker that is leaving as the others are
+	for _, w := range f.machines {
+		w.Leaving = true
+	}
+	f.submit("work", 4, 1, 10*time.Minute)
+	if d, _ = must(t, limits(), f.look(), m, f.now.Add(time.Hour)); d.Add != 0 {
+		t.Errorf("%d workers for tasks that workers there take before they leave (%s)", d.Add, d.Reason)
 	}
 }
 
@@ -501,7 +561,9 @@ func TestConfigurationsThatCannotBeAreRefusedByName(t *testing.T) {
 
 // faults are what may be wrong with a reading, one answer of the four at a time.
 var faults = []func(o *Observation){
-	func(o *Observation) { o.Reading, o.Fault = nil, "connection refused" },
+	func(o *Observation) { o.Reading, o.Fault, o.Silence = nil, "no whole answer", Unreachable },
+	func(o *Observation) { o.Reading, o.Fault, o.Silence = nil, "garbled", Unusable },
+	func(o *Observation) { o.Reading, o.Fault, o.Silence = nil, "connection refused", Gone },
 	func(o *Observation) { o.Reading.Queue = answer.Queue{Started: o.Reading.Queue.Started} },
 	func(o *Observation) { o.Reading.Queue.Started = o.Reading.Queue.Started.Add(time.Hour) },
 	func(o *Observation) { o.Reading.Tasks = nil },
@@ -529,7 +591,8 @@ var faults = []func(o *Observation){
 }
 
 // TestWhateverHappensNoTaskIsLostAndNoPoolThrashes plays random workflows to their end, with
-// answers that are wrong now and then.
+// answers that are wrong now and then, and a time in which a manager answers nothing that can be
+// used and goes on giving tasks to its workers.
 func TestWhateverHappensNoTaskIsLostAndNoPoolThrashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFarm(time.Duration(rapid.IntRange(5, 90).Draw(t, "init")) * time.Second)
@@ -542,6 +605,10 @@ func TestWhateverHappensNoTaskIsLostAndNoPoolThrashes(t *testing.T) {
 			f.submit(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "category"), rapid.IntRange(1, 12).Draw(t, "tasks"),
 				rapid.Int64Range(0, 4).Draw(t, "cores"), time.Duration(rapid.IntRange(1, 200).Draw(t, "takes"))*time.Second)
 		}
+		f.patience = time.Duration(rapid.IntRange(0, 60).Draw(t, "patience")) * time.Second
+		silence := rapid.SampledFrom([]Silence{Unreachable, Unusable, NotAsked}).Draw(t, "silence")
+		quiet := begin.Add(time.Duration(rapid.IntRange(0, 600).Draw(t, "silent after")) * time.Second)
+		loud := quiet.Add(time.Duration(rapid.IntRange(0, 1800).Draw(t, "silent for")) * time.Second)
 		var m Memory
 		var resized time.Time
 		for f.now.Before(begin.Add(4*time.Hour)) && (f.left() > 0 || len(f.machines) > c.Min) {
@@ -549,6 +616,9 @@ func TestWhateverHappensNoTaskIsLostAndNoPoolThrashes(t *testing.T) {
 			o := f.look()
 			if rapid.IntRange(0, 9).Draw(t, "fault") == 0 {
 				rapid.SampledFrom(faults).Draw(t, "kind")(&o)
+			}
+			if !f.now.Before(quiet) && f.now.Before(loud) {
+				o.Reading, o.Fault, o.Silence = nil, "nothing that can be used", silence
 			}
 			before := m
 			d, after, err := Decide(c, o, m, f.now)
@@ -566,14 +636,8 @@ func TestWhateverHappensNoTaskIsLostAndNoPoolThrashes(t *testing.T) {
 				resized = f.now
 			}
 			f.do(d, c)
-			serving := 0
-			for _, w := range f.machines {
-				if !w.Leaving {
-					serving++
-				}
-			}
-			if serving > c.Max {
-				t.Fatalf("%d workers, at most %d may be", serving, c.Max)
+			if len(f.machines) > c.Max {
+				t.Fatalf("%d workers, at most %d may be", len(f.machines), c.Max)
 			}
 		}
 		if len(f.lost) > 0 {

@@ -7,6 +7,8 @@
 // (the reading as a state of the estimator), flavor.go (on which machines).
 //
 // A reading that is missing, contradicts itself, or is of another queue changes no number of
-// workers. What is drained is idle by three accounts of the manager at once, or has never
-// connected. All of this is pure: what is remembered goes in and comes out as [Memory].
+// workers, with one exception: workers of a manager that is [Gone] are drained. What else is
+// drained is idle by three accounts of the manager at once, or has never connected. Workers
+// are never made while there are Max pods, those that are leaving included. All of this is
+// pure: what is remembered goes in and comes out as [Memory].
 package decide

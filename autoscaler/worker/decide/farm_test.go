@@ -46,6 +46,7 @@ type job struct {
 type machine struct {
 	Pod
 	comes time.Time // when it connects
+	idle  time.Time // since when it has had nothing to do
 	total int64     // cores
 }
 
@@ -59,7 +60,8 @@ type farm struct {
 	made     int
 	executed time.Duration
 	done     map[string]int64
-	lost     []string // what must not be
+	lost     []string      // what must not be
+	patience time.Duration // how long a worker that is leaving waits for a task before it goes
 }
 
 func newFarm(init time.Duration) *farm {
@@ -72,8 +74,9 @@ func (f *farm) submit(category string, n int, cores int64, takes time.Duration) 
 	}
 }
 
-// step lets time pass: tasks end, workers connect, others leave when they have nothing to do,
-// and tasks start.
+// step lets time pass: tasks end, workers connect, others leave when they have had nothing to do
+// for long enough, and tasks start, also on workers that are leaving: the manager does not know
+// that they are.
 func (f *farm) step(d time.Duration) {
 	f.now = f.now.Add(d)
 	for _, j := range f.jobs {
@@ -83,7 +86,13 @@ func (f *farm) step(d time.Duration) {
 			f.done[j.category]++
 		}
 	}
-	f.machines = slices.DeleteFunc(f.machines, func(m *machine) bool { return m.Leaving && f.free(m) == m.total })
+	f.machines = slices.DeleteFunc(f.machines, func(m *machine) bool {
+		if f.free(m) < m.total {
+			m.idle = f.now
+		}
+		connected := !m.comes.After(f.now)
+		return m.Leaving && f.free(m) == m.total && (!connected || f.now.Sub(m.idle) >= f.patience)
+	})
 	for _, j := range f.jobs {
 		if j.done || j.worker != "" {
 			continue
@@ -93,7 +102,7 @@ func (f *farm) step(d time.Duration) {
 			if need == 0 {
 				need = m.total
 			}
-			if !m.Leaving && !m.comes.After(f.now) && f.free(m) >= need {
+			if !m.comes.After(f.now) && f.free(m) >= need {
 				j.worker, j.began = m.Name, f.now
 				break
 			}

@@ -16,6 +16,8 @@ type Memory struct {
 	// SilentSince is when the manager first did not answer, after it last did; zero while it
 	// does.
 	SilentSince time.Time
+	// GoneSince is since when each attempt has found it [Gone]; zero if the last one has not.
+	GoneSince time.Time
 	// Resized is when workers were last added or drained.
 	Resized time.Time
 	// Categories are by name, InitTimes by flavor, both in that order.

@@ -11,10 +11,29 @@ import (
 type Observation struct {
 	// Pods are the pool's that have not ended, in any order.
 	Pods []Pod
-	// Reading is what the manager answered; nil if it did not, and then Fault says why.
+	// Reading is what the manager answered; nil if it did not, and then Fault says why and
+	// Silence how.
 	Reading *Reading
 	Fault   string
+	Silence Silence
 }
+
+// Silence says what is known of a manager without an answer that can be used.
+type Silence string
+
+// The kinds of silence. Only [Gone] says that the manager is no more; the zero value is taken
+// for [Unreachable].
+const (
+	// Unreachable is a manager that has not answered in time, or at all: it may be busy with
+	// its workers, which go on with their tasks.
+	Unreachable Silence = "Unreachable"
+	// Unusable is one that answers what cannot be used: garbled, too large, or a refusal.
+	Unusable Silence = "Unusable"
+	// NotAsked is one that could not be asked, since its Secret or its address is missing.
+	NotAsked Silence = "NotAsked"
+	// Gone is one at whose address no program listens, or whose host name does not exist.
+	Gone Silence = "Gone"
+)
 
 // Reading is what a manager answered to the four questions, one after the other.
 type Reading struct {

@@ -298,6 +298,7 @@ func (t *translator) worker(tr *translation, p *Pod) estimate.Worker {
 	switch {
 	case h != nil:
 		w.Capacity = h.total
+		w.Takes = p.Leaving // the manager knows nothing of its leaving
 		t.load(tr, &w, h)
 		if !mem.idleSince.IsZero() {
 			w.IdleFor = max(0, t.now.Sub(mem.idleSince))

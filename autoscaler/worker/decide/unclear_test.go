@@ -34,7 +34,7 @@ func connected(host string, cores float64) answer.Worker {
 }
 
 func TestWorkersThatWereSentAwayAreNotSentAgain(t *testing.T) {
-	o := Observation{Pods: []Pod{{Name: "w-1", Worker: cores(4), Asked: begin}}, Fault: "down"}
+	o := Observation{Pods: []Pod{{Name: "w-1", Worker: cores(4), Asked: begin}}, Fault: "down", Silence: Gone}
 	_, m := must(t, limits(), o, Memory{}, begin)
 	d, m := must(t, limits(), o, m, begin.Add(10*time.Minute))
 	if !slices.Equal(d.Drain, []string{"w-1"}) {

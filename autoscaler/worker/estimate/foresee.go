@@ -90,7 +90,7 @@ func newForecast(s State, window time.Duration) *forecast {
 		for _, r := range w.Running {
 			f.start(i, r.Need, r.Count, 0, r.Left)
 		}
-		if w.Draining {
+		if w.Draining && !w.Takes {
 			continue
 		}
 		if w.ReadyIn <= window {

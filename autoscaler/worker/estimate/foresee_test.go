@@ -47,7 +47,7 @@ var anyState = rapid.Custom(func(t *rapid.T) State {
 				MilliCores:  1000 * rapid.Int64Range(0, 4).Draw(t, "cores"),
 				MemoryBytes: rapid.Int64Range(0, 12).Draw(t, "memory"), DiskBytes: 8, GPUs: rapid.Int64Range(0, 1).Draw(t, "gpus"),
 			},
-			Draining: rapid.IntRange(0, 5).Draw(t, "draining") == 0,
+			Draining: rapid.IntRange(0, 5).Draw(t, "draining") == 0, Takes: rapid.Bool().Draw(t, "takes"),
 		}
 		if rapid.IntRange(0, 3).Draw(t, "coming") == 0 {
 			w.ReadyIn = time.Duration(rapid.IntRange(1, 35).Draw(t, "ready")) * time.Second
@@ -131,7 +131,7 @@ func twin(s State, window time.Duration) Outlook {
 		for _, b := range queue {
 			placed := false
 			for i, w := range s.Workers {
-				if w.Draining || w.ReadyIn > now || !holds(free(i), b.Need) {
+				if w.Draining && !w.Takes || w.ReadyIn > now || !holds(free(i), b.Need) {
 					continue
 				}
 				note(i, task{b.Need, now + b.Runtime, b.Runtime == Unknown})

@@ -104,9 +104,14 @@ type Worker struct {
 	ReadyIn time.Duration
 	// IdleFor is how long one that has connected has run nothing.
 	IdleFor time.Duration
-	// Draining workers take no more tasks and leave when those they have are done.
+	// Draining workers leave when the tasks they have are done. They count towards neither
+	// Min nor Max, and are not drained again.
 	Draining bool
-	Running  []Running
+	// Takes says of a draining worker that it takes tasks until it leaves: a worker of Work
+	// Queue that was told to leave does, as long as the manager has tasks for it. Others take
+	// no more tasks.
+	Takes   bool
+	Running []Running
 }
 
 // State is what is known of a pool at one moment.

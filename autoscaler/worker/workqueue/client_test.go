@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -65,6 +66,41 @@ func TestPasswordsAreProvenOnBothSides(t *testing.T) {
 	}
 	if _, err := (&Client{Address: m.Address}).Queue(t.Context()); err == nil || !strings.Contains(err.Error(), "does it want a password") && !strings.Contains(err.Error(), "JSON array") {
 		t.Errorf("without one: error %v", err)
+	}
+}
+
+func TestWhatAnErrorSaysOfAManager(t *testing.T) {
+	closed := workqueuetest.Start(t, nil, "", nil)
+	closed.Close()
+	answering := func(answer string) string {
+		return workqueuetest.Start(t, map[string]string{"queue_status": answer}, "", nil).Address
+	}
+	full, err := net.Listen("tcp", "127.0.0.1:0") // as that of a manager that is stopped: nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, tc := range []struct {
+		name, address string
+		gone, silent  bool
+	}{
+		{"nobody listens", closed.Address, true, true},
+		{"no host of that name", "manager.invalid:9123", true, true},
+		{"it is stopped", full.Addr().String(), false, true},
+		{"it hangs", answering(workqueuetest.Hang), false, true},
+		{"it is cut off", answering(`[{"tasks_waiting":`), false, false},
+		{"it closes at once", answering(""), false, false},
+	} {
+		c := &Client{Address: tc.address, Timeout: 300 * time.Millisecond}
+		if tc.name == "no host of that name" {
+			c.Dial = func(context.Context, string, string) (net.Conn, error) {
+				return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "manager.invalid", IsNotFound: true}}
+			}
+		}
+		_, err := c.Queue(t.Context())
+		if err == nil || IsGone(err) != tc.gone || IsSilent(err) != tc.silent {
+			t.Errorf("%s: %v says gone %v and silent %v, want %v and %v", tc.name, err, IsGone(err), IsSilent(err), tc.gone, tc.silent)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -76,6 +77,9 @@ func stages(ledger string) (rules string, outputs []string) {
 	rule("all", strings.Join(names("sum", reduce), " "), 1, "cat "+strings.Join(names("sum", reduce), " "))
 	return b.String(), outputs
 }
+
+// maxWorkers is how many workers a pool may have.
+const maxWorkers = 4
 
 // poolBench is what the test has: a control plane, a fleet, an autoscaler with the rights of
 // the manifests and no more, and a workflow.
@@ -214,7 +218,7 @@ func (b *poolBench) startPool(name string, manager v1alpha1.WorkQueueManager) {
 		Manager:  manager,
 		Worker:   v1alpha1.WorkerShape{NodeFleet: "batch", IdleTimeout: second(2), DrainTimeout: second(600)},
 		Template: runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"worker","image":"cctools"}]}}`)},
-		Limits:   v1alpha1.WorkerLimits{Max: 4},
+		Limits:   v1alpha1.WorkerLimits{Max: maxWorkers},
 		Scaling:  v1alpha1.WorkerScaling{Interval: second(1), ExpectedInitTime: second(8)},
 	}})
 }
@@ -228,9 +232,9 @@ func (b *poolBench) pool(name string) *v1alpha1.WorkerPool {
 	return pool
 }
 
-// startStages starts the workflow, and returns its folder, its ledger, the manager's address and
-// what ends with it.
-func startStages(t *testing.T, password string) (dir, ledger, address string, outputs []string, ended <-chan struct{}) {
+// startStages starts the workflow, and returns its folder, its ledger, the manager's address, its
+// process, and what ends with it.
+func startStages(t *testing.T, password string) (dir, ledger, address string, outputs []string, manager *os.Process, ended <-chan struct{}) {
 	t.Helper()
 	dir, ledger = t.TempDir(), filepath.Join(t.TempDir(), "ledger")
 	rules, outputs := stages(ledger)
@@ -240,8 +244,8 @@ func startStages(t *testing.T, password string) (dir, ledger, address string, ou
 		}
 	}
 	port := strconv.Itoa(freePort(t))
-	ended = program(t, dir, "makeflow", "-T", "wq", "-p", port, "-C", "127.0.0.1:1", "--password", "password", "flow.makeflow")
-	return dir, ledger, net.JoinHostPort("127.0.0.1", port), outputs, ended
+	manager, ended = launch(t, dir, "makeflow", "-T", "wq", "-p", port, "-C", "127.0.0.1:1", "--password", "password", "flow.makeflow")
+	return dir, ledger, net.JoinHostPort("127.0.0.1", port), outputs, manager, ended
 }
 
 // TestWorkflowsRunOnPoolsThatGrowAndDrain: real makeflow, manager and workers; the pods that
@@ -254,7 +258,7 @@ func TestWorkflowsRunOnPoolsThatGrowAndDrain(t *testing.T) {
 	requests := b.autoscale()
 	t.Run("three stages, at an address", func(t *testing.T) {
 		b := b.in(t)
-		dir, ledger, address, outputs, ended := startStages(t, password)
+		dir, ledger, address, outputs, _, ended := startStages(t, password)
 		b.startPool("flow", v1alpha1.WorkQueueManager{Address: &address})
 		w := b.watch("flow", password, ended)
 		checkOutputs(t, dir, outputs)
@@ -280,6 +284,20 @@ func TestWorkflowsRunOnPoolsThatGrowAndDrain(t *testing.T) {
 		}
 		b.expectAllGone()
 	})
+	t.Run("a manager that is stopped while its workers are busy", func(t *testing.T) {
+		b := b.in(t)
+		dir, ledger, address, outputs, manager, ended := startStages(t, password)
+		b.startPool("stopped", v1alpha1.WorkQueueManager{Address: &address})
+		b.stop("stopped", manager)
+		w := b.watch("stopped", password, ended)
+		checkOutputs(t, dir, outputs)
+		checkAll(t, dir)
+		checkLedger(t, ledger, outputs)
+		if w.pods > maxWorkers {
+			t.Errorf("%d pods at once, at most %d may be", w.pods, maxWorkers)
+		}
+		b.expectAllGone()
+	})
 	if _, forbade := requests.Read(); len(forbade) > 0 {
 		t.Errorf("forbidden: %v", forbade)
 	}
@@ -295,6 +313,7 @@ func (b *poolBench) in(t *testing.T) *poolBench {
 // watched is what was seen of a workflow.
 type watched struct {
 	peak             int64
+	pods             int // the most at once
 	started, drained int // workers, and those that had left before the end
 }
 
@@ -314,6 +333,7 @@ func (b *poolBench) watch(pool, password string, ended <-chan struct{}) (w watch
 			b.Fatalf("the workflow does not end: %s", b.show())
 		case <-tick:
 		}
+		w.pods = max(w.pods, len(b.workers()))
 		status := b.pool(pool).Status.Queue // where the autoscaler found it
 		if status == nil || over {
 			continue
@@ -333,6 +353,56 @@ func (b *poolBench) watch(pool, password string, ended <-chan struct{}) (w watch
 		b.Errorf("the manager has lost %d workers and done %d tasks, want none and some: %s", last.WorkersLost, last.Done, b.show())
 	}
 	return w
+}
+
+// workers are the pods there are, those that are leaving included.
+func (b *poolBench) workers() []corev1.Pod {
+	b.Helper()
+	var pods corev1.PodList
+	if err := b.List(context.WithoutCancel(b.Context()), &pods, client.InNamespace(space)); err != nil {
+		b.Fatal(err)
+	}
+	return pods.Items
+}
+
+// stop stops the manager of a pool while it has tasks on two workers at least, for as long as it
+// takes the pool to say so and as long again, and lets it go on. All workers must be kept.
+func (b *poolBench) stop(pool string, manager *os.Process) {
+	b.Helper()
+	b.eventually("two workers are busy", func() string {
+		p := b.pool(pool)
+		if p.Status.Queue == nil || p.Status.Workers.Connected < 2 || p.Status.Queue.Running < 4 {
+			return fmt.Sprintf("%+v, workers %+v", p.Status.Queue, p.Status.Workers)
+		}
+		return ""
+	})
+	if err := manager.Signal(syscall.SIGSTOP); err != nil {
+		b.Fatal(err)
+	}
+	stopped := time.Now()
+	b.eventually("the pool says that its manager does not answer", func() string {
+		c := meta.FindStatusCondition(b.pool(pool).Status.Conditions, v1alpha1.PoolDegraded)
+		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "ManagerUnreachable" {
+			return fmt.Sprintf("%+v", c)
+		}
+		return ""
+	})
+	took := time.Since(stopped)
+	b.eventually("as long again has passed", func() string {
+		if left := 2*took - time.Since(stopped); left > 0 {
+			return left.String()
+		}
+		return ""
+	})
+	for _, pod := range b.workers() {
+		if pod.DeletionTimestamp != nil {
+			b.Errorf("worker %s is told to leave while its manager is stopped: %s", pod.Name, b.show())
+		}
+	}
+	b.Logf("the manager was stopped for %v with %d workers", time.Since(stopped).Round(time.Second), len(b.workers()))
+	if err := manager.Signal(syscall.SIGCONT); err != nil {
+		b.Fatal(err)
+	}
 }
 
 // expectAllGone waits until workers and their machines have followed the manager.

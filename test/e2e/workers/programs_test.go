@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -43,6 +44,13 @@ func until(t *testing.T, what string, met func() (bool, any)) {
 // it has ended by itself. Its output is shown if the test fails.
 func program(t *testing.T, dir string, args ...string) <-chan struct{} {
 	t.Helper()
+	_, ended := launch(t, dir, args...)
+	return ended
+}
+
+// launch is program with the process that was started.
+func launch(t *testing.T, dir string, args ...string) (*os.Process, <-chan struct{}) {
+	t.Helper()
 	path, err := exec.LookPath(args[0])
 	if err != nil {
 		t.Fatalf("%v: install Debian's coop-computing-tools (apt-get install --no-install-recommends coop-computing-tools)", err)
@@ -67,6 +75,7 @@ func program(t *testing.T, dir string, args ...string) <-chan struct{} {
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
+		_ = cmd.Process.Signal(syscall.SIGCONT) // a test may have stopped it
 		select {
 		case <-ended:
 		case <-time.After(10 * time.Second):
@@ -79,7 +88,7 @@ func program(t *testing.T, dir string, args ...string) <-chan struct{} {
 			t.Logf("%s said:\n%s", args[0], said[max(0, len(said)-4000):])
 		}
 	})
-	return ended
+	return cmd.Process, ended
 }
 
 // freePort returns a port that nobody listened on a moment ago.
