@@ -60,7 +60,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	m := &o.Migrations
 	flags.IntVar(&m.MaxMigrations, "max-migrations", m.MaxMigrations, "how many pods may be moving at the same time")
 	flags.IntVar(&m.MaxPerNode, "max-migrations-per-node", m.MaxPerNode, "how many of them from one node, and as many to it")
-	flags.DurationVar(&m.CleanPatience, "clean-up-patience", m.CleanPatience, "how long the end of a Migration waits for agents to remove what is left")
+	flags.IntVar(&m.MaxPerNamespace, "max-migrations-per-namespace", m.MaxPerNamespace, "how many of them in one namespace; 0 is half of --max-migrations, rounded up")
+	flags.DurationVar(&m.CleanPatience, "clean-up-patience", m.CleanPatience, "how long the end of a Migration waits for agents to remove what is left, and after which time an agent is reported as silent")
 	flags.DurationVar(&m.KeepFinished, "keep-finished", m.KeepFinished, "how long Migrations that have ended can be read")
 	flags.IntVar(&m.MaxFinished, "keep-finished-per-namespace", m.MaxFinished, "how many of them in a namespace; the oldest go first")
 	o.Evictions.addFlags(flags)
@@ -74,7 +75,7 @@ func (o *Options) Validate() error {
 		got, least int64
 	}{
 		{"max-migrations", int64(m.MaxMigrations), 1}, {"max-migrations-per-node", int64(m.MaxPerNode), 1},
-		{"clean-up-patience", int64(m.CleanPatience), 0}, {"keep-finished", int64(m.KeepFinished), 0},
+		{"max-migrations-per-namespace", int64(m.MaxPerNamespace), 0}, {"clean-up-patience", int64(m.CleanPatience), 0}, {"keep-finished", int64(m.KeepFinished), 0},
 		{"keep-finished-per-namespace", int64(m.MaxFinished), 0},
 	} {
 		if f.got < f.least {

@@ -190,7 +190,7 @@ func nodeMatters() predicate.Predicate {
 	}}
 }
 
-// whenOneEnds wakes others whenever a migration has ended.
+// whenOneEnds wakes others whenever a migration has ended, or counts no more.
 func (r *Reconciler) whenOneEnds(wake func(ctx context.Context, ended *v1alpha1.Migration, all []v1alpha1.Migration) []reconcile.Request) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, ended client.Object, q queue) {
@@ -204,7 +204,8 @@ func (r *Reconciler) whenOneEnds(wake func(ctx context.Context, ended *v1alpha1.
 	}
 	return handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if !decide.Ended(e.ObjectOld.(*v1alpha1.Migration)) && decide.Ended(e.ObjectNew.(*v1alpha1.Migration)) {
+			before, after := e.ObjectOld.(*v1alpha1.Migration), e.ObjectNew.(*v1alpha1.Migration)
+			if !decide.Ended(before) && decide.Ended(after) || decide.Counts(before) && !decide.Counts(after) {
 				add(ctx, e.ObjectNew, q)
 			}
 		},
@@ -231,7 +232,7 @@ func (r *Reconciler) waiting(ctx context.Context, _ *v1alpha1.Migration, all []v
 	flights := r.registry.others(all, "")
 	for _, m := range found {
 		pod, err := get(ctx, r.Client, m.Namespace, m.Spec.PodName, &corev1.Pod{})
-		if err != nil || pod != nil && r.Config.Full(flights, pod.Spec.NodeName) {
+		if err != nil || pod != nil && r.Config.Full(flights, m.Namespace, pod.Spec.NodeName) {
 			continue
 		}
 		if requests = append(requests, request(m.Namespace, m.Name)); len(requests) == r.Config.MaxMigrations {

@@ -110,6 +110,27 @@ func note(b *policyv1.PodDisruptionBudget, name string, now time.Time) {
 	b.Status.DisruptedPods[name] = metav1.NewTime(now)
 }
 
+// Keep returns a budget with a claim of a pod that is disrupted already, and stays so: one
+// that is about to lapse is renewed, and one that has lapsed is made again although the
+// budget may allow no disruption by now, so that it allows no other beside this one. Where
+// there is nothing to write, it returns when that is due; zero if it is not. A pod that is
+// not healthy and has no claim needs none: no budget counts on it.
+func Keep(b *policyv1.PodDisruptionBudget, pod *corev1.Pod, now time.Time) (write *policyv1.PodDisruptionBudget, due time.Time) {
+	at, noted := b.Status.DisruptedPods[pod.Name]
+	if due = at.Add(renewal); noted && now.Before(due) {
+		return nil, due
+	}
+	if !noted && !healthy(pod) {
+		return nil, time.Time{}
+	}
+	to := b.DeepCopy()
+	if !noted && to.Status.DisruptionsAllowed > 0 {
+		to.Status.DisruptionsAllowed--
+	}
+	note(to, pod.Name, now)
+	return to, time.Time{}
+}
+
 // Release returns a budget without the claim of a pod; nil if it has none.
 func Release(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) *policyv1.PodDisruptionBudget {
 	if _, ok := b.Status.DisruptedPods[pod.Name]; !ok {

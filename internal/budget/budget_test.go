@@ -186,3 +186,41 @@ func TestNoMoreIsClaimedThanThereIs(t *testing.T) {
 		}
 	})
 }
+
+func TestAClaimThatIsKeptDoesNotLapse(t *testing.T) {
+	at := func(age time.Duration) map[string]metav1.Time {
+		return map[string]metav1.Time{"p": metav1.NewTime(now.Add(-age))}
+	}
+	for _, tc := range []struct {
+		name    string
+		noted   map[string]metav1.Time
+		allowed int32
+		ready   corev1.ConditionStatus
+		write   bool
+		due     time.Time
+		left    int32
+	}{
+		{"a fresh claim", at(10 * time.Second), 1, corev1.ConditionTrue, false, now.Add(20 * time.Second), 1},
+		{"one that is due", at(30 * time.Second), 1, corev1.ConditionTrue, true, time.Time{}, 1},
+		{"one that has lapsed and is still noted", at(time.Hour), 1, corev1.ConditionTrue, true, time.Time{}, 1},
+		{"one that was removed", nil, 1, corev1.ConditionTrue, true, time.Time{}, 0},
+		{"one that was removed, and no other is allowed", nil, 0, corev1.ConditionTrue, true, time.Time{}, 0},
+		{"one that was removed, of a pod that does not count", nil, 1, corev1.ConditionFalse, false, time.Time{}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := &policyv1.PodDisruptionBudget{Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: tc.allowed, DisruptedPods: tc.noted}}
+			before := b.DeepCopy()
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: tc.ready}}}}
+			write, due := Keep(b, pod, now)
+			if (write != nil) != tc.write || !due.Equal(tc.due) {
+				t.Fatalf("writes %v, due %s; want %v, %s", write, due, tc.write, tc.due)
+			}
+			if write != nil && (!write.Status.DisruptedPods["p"].Time.Equal(now) || write.Status.DisruptionsAllowed != tc.left) {
+				t.Errorf("written %+v", write.Status)
+			}
+			if diff := cmp.Diff(before, b); diff != "" {
+				t.Errorf("the budget was changed: %s", diff)
+			}
+		})
+	}
+}

@@ -78,7 +78,7 @@ func consolidate(ctx context.Context, p *playground.Playground, c client.Client,
 	}
 	defer func() { err = errors.Join(err, scheduler.Stop()) }()
 	mover, err := startDescheduler(ctx, p, func(o *descheduler.Options) {
-		o.Migrations.MaxPerNode = o.Migrations.MaxMigrations // these nodes have the whole network for themselves
+		o.Migrations.MaxPerNamespace, o.Migrations.MaxPerNode = o.Migrations.MaxMigrations, o.Migrations.MaxMigrations // these nodes have the whole network for themselves
 	})
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func (c Config) admit(o Observation, now time.Time) Step {
 		return refuse(m, refusals, now) // whatever is claimed, it is for another pod
 	}
 	if StillWaits(c, o) {
-		return wait("there is no room among the moves in flight yet", time.Time{})
+		return c.pending(o, now)
 	}
 	verdict := movable.Check(in)
 	if len(verdict.Refusals) > 0 {
@@ -37,8 +37,8 @@ func (c Config) admit(o Observation, now time.Time) Step {
 			return refuse(m, []movable.Refusal{{Reason: "AlreadyMoving", Message: fmt.Sprintf("Migration %s moves the pod already: wait until it has ended", other.Name)}}, now)
 		}
 	}
-	if why := c.full(o.Others, in.Pod.Spec.NodeName); why != "" {
-		return c.pend(m, why, now)
+	if short := c.full(o.Others, m.Namespace, in.Pod.Spec.NodeName); short != nil {
+		return c.pend(m, short.why, now)
 	}
 	return begin(o, in, verdict, now)
 }
@@ -88,18 +88,55 @@ func refuse(m *v1alpha1.Migration, refusals []movable.Refusal, now time.Time) St
 // StillWaits reports whether a migration that has been found to wait for others waits
 // still. It looks at nothing but the old pod and the others.
 func StillWaits(c Config, o Observation) bool {
-	return o.Migration.Status.Phase == v1alpha1.MigrationPending && o.Source != nil && c.Full(o.Others, o.Source.Spec.NodeName)
+	return o.Migration.Status.Phase == v1alpha1.MigrationPending && o.Source != nil && c.Full(o.Others, o.Migration.Namespace, o.Source.Spec.NodeName)
 }
 
-// Full reports whether no migration from a node can begin now.
-func (c Config) Full(others []Flight, node string) bool { return c.full(others, node) != "" }
+// Full reports whether no migration of a namespace and from a node can begin now.
+func (c Config) Full(others []Flight, namespace, node string) bool {
+	return c.full(others, namespace, node) != nil
+}
 
-// full says why a migration from a node cannot begin yet; empty if it can.
-func (c Config) full(others []Flight, node string) string {
-	if len(others) >= c.MaxMigrations {
-		return fmt.Sprintf("%d of at most %d migrations are in flight", len(others), c.MaxMigrations)
+// shortage says why a migration cannot begin yet.
+type shortage struct {
+	why string
+	// newest is when the last of those began that take the room up.
+	newest time.Time
+}
+
+// full says why a migration of a namespace and from a node cannot begin yet; nil if it
+// can.
+func (c Config) full(others []Flight, namespace, node string) *shortage {
+	for _, limit := range []struct {
+		most  int
+		of    string
+		takes func(Flight) bool
+	}{
+		{c.MaxMigrations, "migrations", func(Flight) bool { return true }},
+		{c.perNamespace(), "migrations of namespace " + namespace, func(f Flight) bool { return f.Namespace == namespace }},
+		{c.MaxPerNode, "migrations from node " + node, func(f Flight) bool { return f.Source == node }},
+	} {
+		n, newest := 0, time.Time{}
+		for _, f := range others {
+			if f.Stuck || !limit.takes(f) {
+				continue
+			}
+			if n++; f.StartedAt.After(newest) {
+				newest = f.StartedAt
+			}
+		}
+		if n >= limit.most {
+			return &shortage{fmt.Sprintf("%d of at most %d %s are in flight", n, limit.most, limit.of), newest}
+		}
 	}
-	return c.enough("from", node, count(others, func(f Flight) bool { return f.Source == node }))
+	return nil
+}
+
+// perNamespace returns how many migrations of one namespace may be in flight.
+func (c Config) perNamespace() int {
+	if c.MaxPerNamespace > 0 {
+		return c.MaxPerNamespace
+	}
+	return (c.MaxMigrations + 1) / 2
 }
 
 // fullTarget says why no container can be frozen that would go to a node; empty if one
@@ -107,23 +144,16 @@ func (c Config) full(others []Flight, node string) string {
 // could wait for each other: each would have begun as many as it may, and none could go
 // on. As it is, one that has its target goes on to its end.
 func (c Config) fullTarget(others []Flight, node string) string {
-	return c.enough("to", node, count(others, func(f Flight) bool { return f.Target == node }))
-}
-
-func (c Config) enough(way, node string, n int) string {
-	if n < c.MaxPerNode {
-		return ""
-	}
-	return fmt.Sprintf("%d of at most %d migrations %s node %s are in flight", n, c.MaxPerNode, way, node)
-}
-
-func count(flights []Flight, match func(Flight) bool) (n int) {
-	for _, f := range flights {
-		if match(f) {
+	n := 0
+	for _, f := range others {
+		if f.Target == node && !f.Stuck {
 			n++
 		}
 	}
-	return n
+	if n < c.MaxPerNode {
+		return ""
+	}
+	return fmt.Sprintf("%d of at most %d migrations to node %s are in flight", n, c.MaxPerNode, node)
 }
 
 // pend lets a migration wait for others to end.
@@ -132,6 +162,28 @@ func (c Config) pend(m *v1alpha1.Migration, why string, now time.Time) Step {
 	s.Phase = v1alpha1.MigrationPending
 	s.set(v1alpha1.MigrationEligible, unknown, "WaitingForOthers", "it begins when there is room: "+why, now)
 	return s.write("wait for room: " + why)
+}
+
+// pending waits until there is room, as long as the room changes hands. A migration ends
+// that has waited for its deadline, if none of those that take the room up has begun for
+// as long either: whoever wants the pod gone is to know. Where others begin and end, the
+// oldest comes next, and none expires only since a queue is long.
+func (c Config) pending(o Observation, now time.Time) Step {
+	m := o.Migration
+	short := c.full(o.Others, m.Namespace, o.Source.Spec.NodeName)
+	since := m.CreationTimestamp.Time
+	if short.newest.After(since) {
+		since = short.newest
+	}
+	patience := deadline(&m.Spec)
+	if until := since.Add(patience); now.Before(until) {
+		return wait("there is no room among the moves in flight yet", until)
+	}
+	s := copyStatus(m)
+	s.Phase = v1alpha1.MigrationRolledBack
+	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), fmt.Sprintf("%s: nothing was touched: the migration has waited for %s, and none has begun meanwhile: %s",
+		deadlineExceeded, patience, short.why), now)
+	return orRelease(o, s.write("there was no room by its deadline"))
 }
 
 // begin asks the API server about the new pod, and makes the plan.

@@ -34,11 +34,8 @@ func (c Config) back(o Observation, now time.Time) Step {
 		if r.DeletionTimestamp == nil || r.DeletionGracePeriodSeconds != nil && *r.DeletionGracePeriodSeconds > graceOfRestored {
 			return Step{Do: DeletePod, Why: "the new pod goes first", Pod: r, GraceSeconds: graceOfRestored}
 		}
-		if node := r.Spec.NodeName; everFrozen(m) && node != "" && (o.Nodes[node] == nil || !movable.Ready(o.Nodes[node])) {
-			s.set(v1alpha1.MigrationFrozen, yes, "Held", "node "+node+" of the new pod is not ready, and it is not known whether that runs: "+
-				"the old one stands still until the node is back, or is removed, or has the taint node.kubernetes.io/out-of-service", now)
-		}
-		return s.writeOr(m, "wait until the new pod is gone", time.Time{})
+		until := c.heldByNewPod(o, s, now)
+		return waitFrozen(o, s, "wait until the new pod is gone", until, now)
 	}
 	switch m.Status.Order {
 	case v1alpha1.OrderThaw:
@@ -63,14 +60,30 @@ func (c Config) thaw(o Observation, s *status, now time.Time) Step {
 		done = !now.Before(until)
 	}
 	if !done {
-		if node := o.Nodes[m.Status.Plan.SourceNode]; everFrozen(m) && !movable.Ready(node) {
-			s.set(v1alpha1.MigrationFrozen, yes, "SourceNotReady", "node "+node.Name+" is not ready: the pod goes on when its agent is back", now)
+		if everFrozen(m) {
+			until = c.heldByAgent(o, s, now)
 		}
-		return s.writeOr(m, "wait until the pod goes on", until)
+		return waitFrozen(o, s, "wait until the pod goes on", until, now)
 	}
 	s.Order = v1alpha1.OrderClean
 	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove what is left", now)
 	return s.write("the pod goes on: clean up")
+}
+
+// heldByAgent says that the frozen container has not gone on. It returns when to look
+// again; zero if only a change can help.
+func (c Config) heldByAgent(o Observation, s *status, now time.Time) time.Time {
+	m := o.Migration
+	node := o.Nodes[m.Status.Plan.SourceNode]
+	if !movable.Ready(node) {
+		s.set(v1alpha1.MigrationFrozen, yes, sourceNotReady, "node "+node.Name+" is not ready: the pod goes on when its agent is back", now)
+		return time.Time{}
+	}
+	if until := c.silentFrom(&m.Status, v1alpha1.MigrationFinished); now.Before(until) {
+		return until
+	}
+	s.set(v1alpha1.MigrationFrozen, yes, agentSilent, "the agent of node "+node.Name+" has not said that the pod goes on: see that the agent runs", now)
+	return time.Time{}
 }
 
 // everFrozen reports whether the container may have been frozen.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/budget"
 )
 
@@ -17,7 +18,7 @@ const overBudget = "OverBudget"
 // of its namespace.
 func LooksAtBudgets(o *Observation) bool {
 	m := o.Migration
-	return o.Source != nil && !Ended(m) && (LooksAtOthers(m) || Back(m))
+	return o.Source != nil && !Ended(m) && (LooksAtOthers(m) || Back(m) || m.Status.Order == v1alpha1.OrderFreeze && !HandingOver(m))
 }
 
 // claim sees that the old pod, which is about to stand still, has been claimed from its
@@ -38,6 +39,37 @@ func claim(o Observation, now time.Time) (*Step, string) {
 		}
 	}
 	return nil, ""
+}
+
+// keepClaims returns the write that keeps a claim of the old pod, which is frozen, and
+// otherwise when the next is due; zero if none is. A claim on a budget lapses by itself
+// after [budget.Lasts], and a frozen pod without a readiness probe still counts as ready.
+func keepClaims(o Observation, now time.Time) (step *Step, next time.Time) {
+	if o.Source == nil || budget.Ignores(o.Source) || !everFrozen(o.Migration) {
+		return nil, time.Time{}
+	}
+	for _, b := range budget.Of(o.Budgets, o.Source) {
+		write, due := budget.Keep(b, o.Source, now)
+		if write != nil {
+			return &Step{Do: WriteBudget, Why: fmt.Sprintf("the pod is still frozen: its claim on PodDisruptionBudget %s is renewed", b.Name), Budget: write}, time.Time{}
+		}
+		next = earlier(next, due)
+	}
+	return nil, next
+}
+
+// waitFrozen writes the status if there is something new in it; else it renews the claims
+// of the old pod, which is frozen, if they are about to lapse, and else waits.
+func waitFrozen(o Observation, s *status, why string, until, now time.Time) Step {
+	step := s.writeOr(o.Migration, why, until)
+	if step.Do != Wait {
+		return step
+	}
+	renew, next := keepClaims(o, now)
+	if renew != nil {
+		return *renew
+	}
+	return wait(why, earlier(until, next))
 }
 
 // release returns the write that gives a claim of the old pod back, which stays where it

@@ -38,10 +38,14 @@ import (
 // Config bounds what is done.
 type Config struct {
 	// MaxMigrations is how many may be in flight; of them at most MaxPerNode leave a
-	// node, and as many come to it.
+	// node, and as many come to it. Those that are stuck do not count: see [Flight].
 	MaxMigrations, MaxPerNode int
+	// MaxPerNamespace is how many of one namespace may be in flight; 0 is half of
+	// MaxMigrations, rounded up.
+	MaxPerNamespace int
 	// CleanPatience is how long an end waits for agents to remove what is left, where
-	// nothing depends on it. They do so later anyway.
+	// nothing depends on it. They do so later anyway. Where something does depend on an
+	// agent or a kubelet, it is how long that may say nothing until it is said to be silent.
 	CleanPatience time.Duration
 	// KeepFinished is how long a Migration that has ended stays to be read, and
 	// MaxFinished how many of them in a namespace.
@@ -81,12 +85,18 @@ type Observation struct {
 
 // Flight is a migration that has a plan and has not ended.
 type Flight struct {
-	// Name is its namespace and name.
-	Name string
+	// Namespace is that of the migration, Name its namespace and name.
+	Namespace, Name string
 	// PodUID is that of the pod that is moved.
 	PodUID string
 	// Source and Target are the nodes; Target is empty until it is known for certain.
 	Source, Target string
+	// StartedAt is when it began.
+	StartedAt time.Time
+	// Stuck says that it waits for a node that is lost, or for an agent or a kubelet that is
+	// silent, which may take any time. It does nothing meanwhile and counts towards no limit,
+	// so that a failed rack does not stop the migrations of all other nodes.
+	Stuck bool
 }
 
 // FlightOf returns what others must know of a migration; nil if it is not in flight.
@@ -94,11 +104,20 @@ func FlightOf(m *v1alpha1.Migration) *Flight {
 	if m.Status.Plan == nil || Ended(m) {
 		return nil
 	}
-	f := &Flight{Name: m.Namespace + "/" + m.Name, PodUID: m.Status.Plan.PodUID, Source: m.Status.Plan.SourceNode}
+	f := &Flight{
+		Namespace: m.Namespace, Name: m.Namespace + "/" + m.Name, PodUID: m.Status.Plan.PodUID, Source: m.Status.Plan.SourceNode,
+		StartedAt: m.Status.Plan.StartedAt.Time, Stuck: stuckAt(&m.Status) != nil,
+	}
 	if r := m.Status.Reservation; r != nil && m.Status.Order != v1alpha1.OrderPrepare {
 		f.Target = r.Node
 	}
 	return f
+}
+
+// Counts reports whether a migration counts towards the limits.
+func Counts(m *v1alpha1.Migration) bool {
+	f := FlightOf(m)
+	return f != nil && !f.Stuck
 }
 
 // Trial is the answer to a [TryPod].

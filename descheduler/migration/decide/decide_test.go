@@ -349,6 +349,11 @@ func TestWhatStandsStillIsNotGivenUpWhenItsAgentIsSilent(t *testing.T) {
 				w.controller()
 			}
 			w.now = w.now.Add(24 * time.Hour)
+			if step := w.decide(); tc.waits && (step.Do != WriteStatus || condition(step.Status, v1alpha1.MigrationFrozen).Reason != "AgentSilent") {
+				t.Errorf("it does not say that the agent is silent: %+v", step)
+			} else if tc.waits {
+				w.apply(step, w.m.ResourceVersion)
+			}
 			if step := w.decide(); (step.Do == Wait) != tc.waits || w.m.Status.Order != v1alpha1.OrderThaw {
 				t.Errorf("order %s, then %+v", w.m.Status.Order, step)
 			}
@@ -462,7 +467,13 @@ func TestWhatTheSourceCannotMoveIsRefused(t *testing.T) {
 func TestItWaitsForRoomAmongTheMovesInFlight(t *testing.T) {
 	flights := func(n int, source, target string) (all []Flight) {
 		for i := range n {
-			all = append(all, Flight{Name: fmt.Sprintf("ns/m%d", i), PodUID: fmt.Sprint(i), Source: source, Target: target})
+			all = append(all, Flight{Namespace: fmt.Sprintf("ns%d", i), Name: fmt.Sprintf("ns%d/m", i), PodUID: fmt.Sprint(i), Source: source, Target: target})
+		}
+		return all
+	}
+	of := func(namespace string, stuck bool, all []Flight) []Flight {
+		for i := range all {
+			all[i].Namespace, all[i].Stuck = namespace, stuck
 		}
 		return all
 	}
@@ -472,6 +483,11 @@ func TestItWaitsForRoomAmongTheMovesInFlight(t *testing.T) {
 		says   string // empty: it begins
 	}{
 		{"nobody else moves", nil, ""},
+		{"others of the namespace move", of("ns", false, flights(4, "x", "y")), ""},
+		{"half of all that may move are of the namespace", of("ns", false, flights(5, "x", "y")), "5 of at most 5 migrations of namespace ns"},
+		{"half of all that may move are of another namespace", of("hog", false, flights(5, "x", "y")), ""},
+		{"all others are stuck", of("ns", true, flights(20, nodeA, "y")), ""},
+		{"some others are stuck", append(of("x", true, flights(5, "x", "y")), flights(10, "x", "y")...), "10 of at most 10"},
 		{"others move elsewhere", flights(9, "x", "y"), ""},
 		{"too many move", flights(10, "x", "y"), "10 of at most 10"},
 		{"one other leaves the node", flights(1, nodeA, "y"), ""},

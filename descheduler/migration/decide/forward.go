@@ -31,7 +31,7 @@ func (c Config) forward(o Observation, now time.Time) Step {
 	if staged(o) {
 		s.Phase = v1alpha1.MigrationVerifying
 	}
-	return s.writeOr(m, "wait for "+pending(o), m.Status.Plan.DeadlineAt.Time)
+	return waitFrozen(o, s, "wait for "+pending(o), m.Status.Plan.DeadlineAt.Time, now)
 }
 
 // pending says what a frozen migration waits for.
@@ -48,7 +48,7 @@ func pending(o Observation) string {
 // reserve sees to it that a place is certain before anything is frozen.
 func (c Config) reserve(o Observation, s *status, now time.Time) Step {
 	m, plan := o.Migration, o.Migration.Status.Plan
-	until := plan.DeadlineAt.Time
+	until := reserveBy(plan)
 	source := m.Status.Source
 	if source == nil {
 		s.set(v1alpha1.MigrationReserved, no, "Preparing", sourceLooks(plan), now)
@@ -184,7 +184,7 @@ func claimAndHandOver(o Observation, now time.Time) Step {
 	}
 	s := copyStatus(m)
 	s.set(v1alpha1.MigrationReserved, no, overBudget, why, now)
-	return s.writeOr(m, "wait: "+why, earlier(m.Status.Plan.DeadlineAt.Time, now.Add(budgetPatience)))
+	return s.writeOr(m, "wait: "+why, earlier(reserveBy(m.Status.Plan), now.Add(budgetPatience)))
 }
 
 // startHandOver writes down that there is no way back, before there is none.
@@ -218,14 +218,30 @@ func faultOf(o Observation, now time.Time) *fault {
 	return nil
 }
 
+// reservePatience is how long a migration may take until its container is frozen, however
+// late its deadline is: it counts towards the limits, and a target that has no room may have
+// none for a day. New machines are there by then.
+const reservePatience = 10 * time.Minute
+
+// reserveBy is when a migration must have a place and be prepared.
+func reserveBy(plan *v1alpha1.MigrationPlan) time.Time {
+	return earlier(plan.DeadlineAt.Time, plan.StartedAt.Add(reservePatience))
+}
+
+// deadlineExceeded is why a migration has gone back that did not come to its end in time.
+const deadlineExceeded = "DeadlineExceeded"
+
 // faultOfTime looks at the clock. The scheduler gives the room away at the deadline too,
 // so it comes before that.
 func (o *Observation) faultOfTime(now time.Time) *fault {
 	deadline := o.Migration.Status.Plan.DeadlineAt
 	if now.Before(deadline.Time) {
+		if by := reserveBy(o.Migration.Status.Plan); o.Migration.Status.Order == v1alpha1.OrderPrepare && !now.Before(by) {
+			return &fault{"ReservationTimeout", fmt.Sprintf("the new pod had no place on a prepared node within %s: condition Reserved says what it waited for", reservePatience)}
+		}
 		return nil
 	}
-	return &fault{"DeadlineExceeded", fmt.Sprintf("the new pod did not run by %s: what it waited for is in the other conditions",
+	return &fault{deadlineExceeded, fmt.Sprintf("the new pod did not run by %s: what it waited for is in the other conditions",
 		deadline.UTC().Format("15:04:05 MST"))}
 }
 

@@ -46,11 +46,8 @@ func (c Config) handOver(o Observation, now time.Time) Step {
 		return s.write("the new pod has taken over: the old container may go")
 	}
 	if !killed(o) {
-		if node := o.Nodes[m.Status.Plan.SourceNode]; node != nil && !movable.Ready(node) {
-			s.set(v1alpha1.MigrationHandedOver, no, "SourceNotReady",
-				"the new pod has taken over; node "+node.Name+" is not ready, and it is not known whether the old container is dead: bring the node back or remove it", now)
-		}
-		return s.writeOr(m, "wait until the old container is dead", time.Time{})
+		until := c.heldByOldPod(o, s, now)
+		return s.writeOr(m, "wait until the old container is dead", until)
 	}
 	if !dead(o.Source) && hasLongGrace(o.Source) {
 		return Step{Do: DeletePod, Why: "the old pod needs no more time than any other", Pod: o.Source, GraceSeconds: ownGrace(o.Source)}
@@ -69,6 +66,25 @@ func (c Config) handOver(o Observation, now time.Time) Step {
 	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove what is left", now)
 	s.sayTotal(o, now)
 	return s.write("the old container is dead: clean up")
+}
+
+// heldByOldPod says that it is not known whether the old container is dead. It returns
+// when to look again; zero if only a change can help.
+func (c Config) heldByOldPod(o Observation, s *status, now time.Time) time.Time {
+	node := o.Nodes[o.Migration.Status.Plan.SourceNode]
+	until := c.silentFrom(&o.Migration.Status, v1alpha1.MigrationHandedOver)
+	switch {
+	case node == nil:
+	case !movable.Ready(node):
+		s.set(v1alpha1.MigrationHandedOver, no, sourceNotReady,
+			"the new pod has taken over; node "+node.Name+" is not ready, and it is not known whether the old container is dead: bring the node back or remove it", now)
+	case now.Before(until):
+		return until
+	default:
+		s.set(v1alpha1.MigrationHandedOver, no, agentSilent,
+			"the new pod has taken over; the agent of node "+node.Name+" has not said that the old container is dead: see that the agent runs", now)
+	}
+	return time.Time{}
 }
 
 // place returns the next write to the two pods; nil when the new one has the place.

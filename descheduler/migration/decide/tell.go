@@ -29,9 +29,13 @@ func Tell(before, after *v1alpha1.MigrationStatus) (told []Told) {
 			add(corev1.EventTypeNormal, on.reason, on.action, c.Message)
 		}
 	}
-	if c := condition(after, v1alpha1.MigrationFrozen); c != nil && c.Reason == "Held" {
-		if was := condition(before, v1alpha1.MigrationFrozen); was == nil || was.Reason != c.Reason {
-			add(corev1.EventTypeWarning, "Held", "RollBack", c.Message)
+	if c := stuckAt(after); c != nil {
+		if was := stuckAt(before); was == nil || was.Type != c.Type || was.Reason != c.Reason {
+			action := "RollBack"
+			if c.Type == v1alpha1.MigrationHandedOver {
+				action = "HandOver"
+			}
+			add(corev1.EventTypeWarning, c.Reason, action, c.Message)
 		}
 	}
 	if after.Phase == v1alpha1.MigrationRollingBack && before.Phase != after.Phase {
@@ -82,8 +86,11 @@ func OutcomeOf(before, after *v1alpha1.MigrationStatus) *Outcome {
 	case v1alpha1.MigrationRolledBack: // why is in the condition that has just been overwritten
 		kind, where = v1alpha1.MigrationFinished, before
 	}
-	if c := condition(where, kind); c != nil {
+	switch c := condition(where, kind); {
+	case c != nil:
 		o.Reason = c.Reason
+	case after.Phase == v1alpha1.MigrationRolledBack: // it had not begun
+		o.Reason = deadlineExceeded
 	}
 	return o
 }

@@ -107,7 +107,7 @@ func newWorld(seed uint64, owned owner, restart bool) *world {
 	w.pods[source] = pod
 	w.processes[pod.UID] = &process{node: nodeA, running: true}
 	w.m = &v1alpha1.Migration{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "move", UID: "1234-5678", ResourceVersion: "1", Generation: 1},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "move", UID: "1234-5678", ResourceVersion: "1", Generation: 1, CreationTimestamp: metav1.NewTime(w.now)},
 		Spec:       v1alpha1.MigrationSpec{PodName: source, Method: method, Deadline: metav1.Duration{Duration: 5 * time.Minute}},
 	}
 	return w
