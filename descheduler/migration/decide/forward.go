@@ -31,7 +31,8 @@ func (c Config) forward(o Observation, now time.Time) Step {
 	if staged(o) {
 		s.Phase = v1alpha1.MigrationVerifying
 	}
-	return waitFrozen(o, s, "wait for "+pending(o), m.Status.Plan.DeadlineAt.Time, now)
+	until := s.sayStart(o, now)
+	return waitFrozen(o, s, "wait for "+pending(o), earlier(m.Status.Plan.DeadlineAt.Time, until), now)
 }
 
 // pending says what a frozen migration waits for.
@@ -136,12 +137,18 @@ func verified(pod *corev1.Pod, plan *v1alpha1.MigrationPlan) bool {
 
 // isReady reports whether a pod is ready, as its controllers see it.
 func isReady(pod *corev1.Pod) bool {
+	c := podCondition(pod, corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// podCondition returns a condition of a pod; nil if it has none of that type.
+func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
-		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
+		if c := &pod.Status.Conditions[i]; c.Type == kind {
+			return c
 		}
 	}
-	return false
+	return nil
 }
 
 // abandoned reports whether the old pod is one of a ReplicaSet that has lost it, or is
@@ -209,7 +216,7 @@ type fault struct {
 // faultOf returns what stands in the way, the most telling first; nil for nothing.
 func faultOf(o Observation, now time.Time) *fault {
 	for _, f := range []func() *fault{
-		o.faultOfSource, o.faultOfAgents, o.faultOfRestored, func() *fault { return o.faultOfTime(now) }, o.faultOfTarget,
+		o.faultOfSource, o.faultOfAgents, func() *fault { return o.faultOfRestored(now) }, func() *fault { return o.faultOfTime(now) }, o.faultOfTarget,
 	} {
 		if found := f(); found != nil {
 			return found
@@ -299,41 +306,6 @@ func orReason(word string) string {
 		return "AgentFailed"
 	}
 	return word
-}
-
-// faultOfRestored looks at the new pod.
-func (o *Observation) faultOfRestored() *fault {
-	m, r := o.Migration, o.restored()
-	reservation := m.Status.Reservation
-	switch {
-	case r == nil && o.Restored != nil:
-		return &fault{"NameTaken", "another pod has the name " + o.Restored.Name + " of the new one"}
-	case r == nil && m.Status.Order == v1alpha1.OrderPrepare:
-		return nil // it was not made yet
-	case r == nil:
-		return &fault{"NewPodGone", "somebody else has deleted the new pod"}
-	case r.DeletionTimestamp != nil:
-		return &fault{"NewPodDeleted", "somebody else deletes the new pod"}
-	case r.Status.Phase == corev1.PodFailed:
-		return &fault{"RestoreFailed", "the new pod has failed: " + whyFailed(r, m.Status.Plan.Container)}
-	case r.Spec.NodeName != "" && m.Status.Order == v1alpha1.OrderPrepare:
-		return &fault{"NotHeld", "scheduler " + r.Spec.SchedulerName + " has bound the new pod before its checkpoint was there: turn the plugin CheckpointStaging on in its profile"}
-	case r.Spec.NodeName != "" && reservation != nil && r.Spec.NodeName != reservation.Node:
-		return &fault{"BoundElsewhere", "the new pod was bound to node " + r.Spec.NodeName + " and not to " + reservation.Node + ", which was to have its checkpoint"}
-	}
-	return nil
-}
-
-func whyFailed(pod *corev1.Pod, container string) string {
-	if s := containerStatus(pod, container); s != nil {
-		if t := s.State.Terminated; t != nil {
-			return fmt.Sprintf("exit code %d, %s %s", t.ExitCode, t.Reason, t.Message)
-		}
-		if w := s.State.Waiting; w != nil {
-			return w.Reason + " " + w.Message
-		}
-	}
-	return pod.Status.Reason + " " + pod.Status.Message
 }
 
 // faultOfTarget looks at the node that has the reservation.
