@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/attempts"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
@@ -37,6 +38,7 @@ type tries struct {
 	moving     bool
 	rolledBack int
 	refused    string
+	last       int
 }
 
 // NewEmptying returns one that sees the cluster so.
@@ -51,7 +53,11 @@ func NewEmptying(c client.Client, v *world.View, learned *runtimes.Learner) *Emp
 		if ended := world.Ended(m); uid == "" || ended && m.Labels[LabelDrained] == "" {
 			continue // somebody else's tries do not count
 		}
-		e.tried[uid] = e.tried[uid].with(m)
+		tried := e.tried[uid].with(m)
+		if number, ok := attempts.Number(m.Name, attempts.Drain, uid); ok {
+			tried.last = max(tried.last, number)
+		}
+		e.tried[uid] = tried
 	}
 	return e
 }
@@ -78,7 +84,8 @@ func (e *Emptying) Leaver(pod *corev1.Pod) Leaver {
 	exit, tried := e.View.Exit(pod), e.tried[pod.UID]
 	l := Leaver{
 		Ways: exit.Ways, Held: exit.Held, Restart: exit.Restart, Budget: exit.Budget, Going: pod.DeletionTimestamp != nil,
-		Moving: tried.moving || world.Restoring(pod), RolledBack: tried.rolledBack, Refused: tried.refused,
+		Moving: tried.moving || world.Restoring(pod), Refused: tried.refused, LastTry: tried.last,
+		RolledBack: max(tried.rolledBack, attempts.Failed(pod, attempts.Drain, e.View.Now())),
 	}
 	if kind, _ := class.OfPod(pod); kind == class.Batch {
 		l.Ends = runtimes.Expected(pod, e.Learned, runtimes.Default)
@@ -116,7 +123,7 @@ func (e *Emptying) Do(ctx context.Context, pod *corev1.Pod, s Step, owner string
 func (e *Emptying) migrate(ctx context.Context, pod *corev1.Pod, s Step, method v1alpha1.MigrationMethod, owner string) (Asked, error) {
 	m := &v1alpha1.Migration{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: fmt.Sprintf("drain-%s-%d", pod.UID, s.Try),
+			Namespace: pod.Namespace, Name: attempts.Name(attempts.Drain, pod.UID, s.Try),
 			Labels:      map[string]string{LabelDrained: string(pod.UID)},
 			Annotations: map[string]string{v1alpha1.AnnotationRequestedBy: owner},
 		},

@@ -42,10 +42,13 @@ type Leaver struct {
 	// Ends is when it is expected to end by itself; zero if that is not known.
 	Ends time.Time
 	// Moving says that a Migration of it is in flight, RolledBack how many have been
-	// rolled back, Refused why the last one was refused; empty if it was not.
+	// rolled back, be they still there or only remembered by the pod, Refused why the last one
+	// was refused; empty if it was not.
 	Moving     bool
 	RolledBack int
 	Refused    string
+	// LastTry is the greatest number of a Migration of it that is there; 0 if none is.
+	LastTry int
 }
 
 // Step is what to do next with a pod.
@@ -81,9 +84,9 @@ func (m Mark) Next(p Leaver, now time.Time) Step {
 	case p.asksForMigration() && p.Budget != "":
 		return Step{Why: p.Budget}
 	case p.asksForMigration() && p.Ways.Has(cluster.Migrate):
-		return Step{Do: Migrate, Try: p.RolledBack + 1, Why: "it is moved with its state"}
+		return Step{Do: Migrate, Try: p.nextTry(), Why: "it is moved with its state"}
 	case p.asksForMigration():
-		return Step{Do: Restart, Try: p.RolledBack + 1, Why: "it is started again elsewhere"}
+		return Step{Do: Restart, Try: p.nextTry(), Why: "it is started again elsewhere"}
 	case p.Ways.Has(cluster.Evict):
 		return Step{Do: Evict, Why: "it may be started again elsewhere"}
 	case p.Ways.Has(cluster.Wait) && !p.Ways.Has(cluster.Migrate):
@@ -97,6 +100,10 @@ func (m Mark) Next(p Leaver, now time.Time) Step {
 func (m Mark) WaitsFor(p Leaver, now time.Time) bool {
 	return !p.Going && !p.Moving && p.Budget == "" && m.Next(p, now).Do == Stay
 }
+
+// nextTry returns a number that no earlier Migration of the pod has, be it there or only
+// remembered.
+func (p *Leaver) nextTry() int { return max(p.RolledBack, p.LastTry) + 1 }
 
 // asksForMigration reports whether a Migration can take the pod away, and has not been
 // tried in vain.

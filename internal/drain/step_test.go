@@ -36,6 +36,7 @@ func TestWhatIsNextForAPodThatIsToLeave(t *testing.T) {
 		{"one that can only end is waited for", Leaver{Ways: wait, Ends: late}, noon, Step{Why: "it ends by itself"}},
 		{"however late it is", Leaver{Ways: wait, Ends: noon}, late, Step{Why: "it ends by itself"}},
 		{"a migration that was rolled back is tried again", Leaver{Ways: migrate, RolledBack: 2}, noon, Step{Do: Migrate, Try: 3, Why: "it is moved with its state"}},
+		{"under a name that none has that is there", Leaver{Ways: migrate, RolledBack: 1, LastTry: 3}, noon, Step{Do: Migrate, Try: 4, Why: "it is moved with its state"}},
 		{"but not for ever", Leaver{Ways: migrate, RolledBack: 3}, noon, Step{Do: GiveUp, Why: "3 migrations of it were rolled back"}},
 		{"then anew, if that is allowed", Leaver{Ways: migrate | evict, RolledBack: 3}, noon, Step{Do: Evict, Why: "it may be started again elsewhere"}},
 		{"what was refused is not tried again", Leaver{Ways: migrate, Refused: "EmptyDir"}, noon, Step{Do: GiveUp, Why: "EmptyDir"}},

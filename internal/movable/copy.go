@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/attempts"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
@@ -174,7 +175,7 @@ func elsewhere(given *corev1.Affinity, source, target string, movedBefore bool) 
 // ofTheOldPod are annotations that others wrote about one pod and that are wrong on
 // another, beside those that every move sets.
 var ofTheOldPod = []string{
-	v1alpha1.AnnotationExpectedFinish,
+	v1alpha1.AnnotationExpectedFinish, attempts.Annotation,
 	corev1.LastAppliedConfigAnnotation,
 	"cni.projectcalico.org/containerID", "cni.projectcalico.org/podIP", "cni.projectcalico.org/podIPs",
 	"k8s.ovn.org/pod-networks", "k8s.v1.cni.cncf.io/network-status", "k8s.v1.cni.cncf.io/networks-status",

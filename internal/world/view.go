@@ -32,6 +32,9 @@ type View struct {
 	moving   map[types.UID]bool      // the pods that Migrations in flight move
 }
 
+// Now is the moment at which the world is looked at.
+func (v *View) Now() time.Time { return v.now }
+
 // NewView looks at a world at a moment. How long batch pods run that do not say so is what
 // was learned.
 //

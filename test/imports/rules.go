@@ -35,6 +35,7 @@ var pure = []string{
 	"descheduler/profiler/record",
 	"internal/average",
 	"internal/bound",
+	"internal/attempts",
 	"internal/budget",
 	"internal/capability",
 	"internal/class",

@@ -18,8 +18,6 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/attempts"
 	"supercargo.dev/supercargo/internal/budget"
 	"supercargo.dev/supercargo/internal/movable"
 )
@@ -43,7 +42,8 @@ type AfterFailure string
 const (
 	// Evict lets it through: the pod is killed and starts anew.
 	Evict AfterFailure = "Evict"
-	// Keep puts it off until the Migrations that have failed are gone.
+	// Keep puts it off until the Migrations that have failed are gone, and the pod no longer
+	// remembers them.
 	Keep AfterFailure = "Keep"
 )
 
@@ -126,11 +126,11 @@ func Reply(c Config, o Observation, now time.Time) Answer {
 	if refusals := o.Verdict.Refusals; len(refusals) > 0 {
 		return Answer{Outcome: NotMovable, Warning: fmt.Sprintf("pod %s is evicted and not moved: %s: %s", pod.Name, movable.Reason(refusals), movable.Message(refusals))}
 	}
-	earlier := attempts(o)
-	if a := c.afterFailure(pod, earlier); a != nil {
+	earlier, failed := earlierAttempts(o), attempts.Failed(pod, attempts.Eviction, now)
+	if a := c.afterFailure(pod, earlier, failed); a != nil {
 		return *a
 	}
-	return c.start(o, next(earlier), now)
+	return c.start(o, next(earlier, failed), now)
 }
 
 // holds reports whether the preconditions of an eviction are met. If not, the API server
@@ -185,13 +185,11 @@ type attempt struct {
 	*v1alpha1.Migration
 }
 
-// attempts returns the earlier ones in their order.
-func attempts(o Observation) (found []attempt) {
-	prefix := name(o.Pod, "")
+// earlierAttempts returns the earlier ones that are still there, in their order.
+func earlierAttempts(o Observation) (found []attempt) {
 	for i := range o.Migrations {
 		m := &o.Migrations[i]
-		text, ok := strings.CutPrefix(m.Name, prefix)
-		if number, err := strconv.Atoi(text); ok && err == nil && ended(m) {
+		if number, ok := attempts.Number(m.Name, attempts.Eviction, o.Pod.UID); ok && ended(m) {
 			found = append(found, attempt{number, m})
 		}
 	}
@@ -199,36 +197,43 @@ func attempts(o Observation) (found []attempt) {
 	return found
 }
 
-// name returns the name of a migration of a pod. It is the same whoever answers.
-func name(pod *corev1.Pod, number string) string { return "evict-" + string(pod.UID) + "-" + number }
-
-// next returns the number of the next attempt.
-func next(earlier []attempt) int {
-	if len(earlier) == 0 {
-		return 1
+// next returns the number of the next attempt. It is the same whoever answers, and none
+// that an earlier one has, be that still there or only remembered by the pod.
+func next(earlier []attempt, failed int) int {
+	if len(earlier) > 0 {
+		failed = max(failed, min(earlier[len(earlier)-1].number, math.MaxInt-1))
 	}
-	return min(earlier[len(earlier)-1].number, math.MaxInt-1) + 1
+	return failed + 1
 }
 
 // afterFailure answers an eviction of a pod that was tried to be moved often enough; nil
-// lets it be tried again.
-func (c Config) afterFailure(pod *corev1.Pod, earlier []attempt) *Answer {
+// lets it be tried again. failed is how many failures the pod remembers: the earlier
+// attempts may have been deleted.
+func (c Config) afterFailure(pod *corev1.Pod, earlier []attempt, failed int) *Answer {
 	if len(earlier) == 0 {
-		return nil
+		if failed < c.Attempts {
+			return nil
+		}
+		return c.failed(pod, fmt.Sprintf("%d Migrations of it have failed", failed))
 	}
 	last := earlier[len(earlier)-1]
 	why := "it is " + string(last.Status.Phase)
 	if f := meta.FindStatusCondition(last.Status.Conditions, v1alpha1.MigrationFinished); f != nil && f.Message != "" {
 		why = f.Message
 	}
-	if len(earlier) < c.Attempts && !forGood(last.Migration) {
+	if max(len(earlier), failed) < c.Attempts && !forGood(last.Migration) {
 		return nil
 	}
+	return c.failed(pod, fmt.Sprintf("Migration %s has ended: %s", last.Name, why))
+}
+
+// failed answers an eviction of a pod that could not be moved.
+func (c Config) failed(pod *corev1.Pod, why string) *Answer {
 	if c.AfterFailure == Keep {
-		a := refuse(Failed, fmt.Sprintf("pod %s could not be moved, and is not to be evicted without: Migration %s has ended: %s", pod.Name, last.Name, why))
+		a := refuse(Failed, fmt.Sprintf("pod %s could not be moved, and is not to be evicted without: %s", pod.Name, why))
 		return &a
 	}
-	return &Answer{Outcome: Failed, Warning: fmt.Sprintf("pod %s is evicted since it could not be moved: Migration %s has ended: %s", pod.Name, last.Name, why)}
+	return &Answer{Outcome: Failed, Warning: fmt.Sprintf("pod %s is evicted since it could not be moved: %s", pod.Name, why)}
 }
 
 // forGood reports whether a migration was refused for a reason that a later one would
@@ -261,7 +266,7 @@ func (c Config) start(o Observation, number int, now time.Time) Answer {
 		}
 	}
 	m := &v1alpha1.Migration{
-		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: name(pod, strconv.Itoa(number))},
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: attempts.Name(attempts.Eviction, pod.UID, number)},
 		Spec: v1alpha1.MigrationSpec{
 			PodName: pod.Name, PodUID: string(pod.UID), Method: v1alpha1.MethodCheckpoint, Deadline: metav1.Duration{Duration: c.Deadline},
 		},

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/attempts"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
@@ -224,5 +226,45 @@ func TestAPodThatCannotBeMovedCanBeKept(t *testing.T) {
 	}
 	if !strings.Contains(got.Status.Message, "Migration evict-uid-1 has ended: why it ended") {
 		t.Errorf("it says %q", got.Status.Message)
+	}
+}
+
+// Migrations that have ended may be deleted at once. The pod remembers how many have failed.
+func TestFailuresCountThoughTheirMigrationsAreGone(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		failed int
+		after  AfterFailure
+		change func(*Observation)
+		want   Outcome
+		says   string
+	}{
+		{"none has failed", 0, Evict, func(*Observation) {}, Started, "Migration evict-uid-1 moves"},
+		{"one has failed", 1, Evict, func(*Observation) {}, Started, "Migration evict-uid-2 moves"},
+		{"one has failed, and is there", 1, Evict, migration("evict-uid-1", v1alpha1.MigrationRolledBack), Started, "Migration evict-uid-2 moves"},
+		{"two have failed, and are gone", 2, Evict, func(*Observation) {}, Failed, "is evicted since it could not be moved: 2 Migrations of it have failed"},
+		{"two have failed, and one is there", 2, Evict, migration("evict-uid-2", v1alpha1.MigrationRolledBack), Failed, "Migration evict-uid-2 has ended: why it ended"},
+		{"two have failed, and it is to stay", 2, Keep, func(*Observation) {}, Failed, "is not to be evicted without: 2 Migrations of it have failed"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := seen()
+			for n := range tc.failed {
+				o.Pod = attempts.Note(o.Pod, &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("evict-uid-%d", n+1), UID: types.UID(fmt.Sprint(n))}}, now)
+			}
+			tc.change(&o)
+			c := config
+			c.AfterFailure = tc.after
+			a := Reply(c, o, now)
+			said := a.Warning
+			if a.Status != nil {
+				said = a.Status.Message
+			}
+			if a.Outcome != tc.want || !strings.Contains(said, tc.says) {
+				t.Errorf("%s: %s; want %s: %s", a.Outcome, said, tc.want, tc.says)
+			}
+			if later := Reply(c, o, now.Add(attempts.Lasts)); len(o.Migrations) == 0 && later.Outcome != Started {
+				t.Errorf("a day later: %s", later.Outcome)
+			}
+		})
 	}
 }

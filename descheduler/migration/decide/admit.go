@@ -183,7 +183,7 @@ func (c Config) pending(o Observation, now time.Time) Step {
 	s.Phase = v1alpha1.MigrationRolledBack
 	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), fmt.Sprintf("%s: nothing was touched: the migration has waited for %s, and none has begun meanwhile: %s",
 		deadlineExceeded, patience, short.why), now)
-	return orRelease(o, s.write("there was no room by its deadline"))
+	return o.remember(deadlineExceeded, orRelease(o, s.write("there was no room by its deadline")), now)
 }
 
 // begin asks the API server about the new pod, and makes the plan.

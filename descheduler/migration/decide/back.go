@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/attempts"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
@@ -110,5 +111,21 @@ func (c Config) backEnd(o Observation, s *status, now time.Time) Step {
 		message += "; the pod stood still for " + frozen.FrozenSeconds + " s"
 	}
 	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), message, now)
-	return orRelease(o, s.write("it has gone back"))
+	return o.remember(why.Reason, orRelease(o, s.write("it has gone back")), now)
+}
+
+// cancelled is why a migration has gone back that somebody has deleted.
+const cancelled = "Cancelled"
+
+// remember returns the write that has the old pod remember a migration that failed, or the
+// step that ends the migration if there is nothing to write. A pod that is about to end is
+// moved by nobody, and one whose migration was cancelled has failed at nothing.
+func (o *Observation) remember(reason string, end Step, now time.Time) Step {
+	if reason == cancelled || dead(o.Source) || o.Source.DeletionTimestamp != nil {
+		return end
+	}
+	if noted := attempts.Note(o.Source, o.Migration, now); noted != nil {
+		return Step{Do: PatchPod, Why: "the pod remembers that it was not moved", Pod: noted}
+	}
+	return end
 }

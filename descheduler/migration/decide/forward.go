@@ -15,7 +15,7 @@ import (
 func (c Config) forward(o Observation, now time.Time) Step {
 	m := o.Migration
 	if m.DeletionTimestamp != nil {
-		return goBack(o, fault{"Cancelled", "the Migration was deleted"}, now)
+		return goBack(o, fault{cancelled, "the Migration was deleted"}, now)
 	}
 	if c.readyToHandOver(o) {
 		return claimAndHandOver(o, now)
