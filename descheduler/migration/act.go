@@ -142,15 +142,31 @@ func (r *Reconciler) stray(ctx context.Context, key types.NamespacedName, cached
 	if err != nil || pod == nil || pod.UID != cached.UID || pod.Labels[v1alpha1.LabelMigration] == "" {
 		return nil, err
 	}
-	if !ours(m, pod) {
-		m = nil
+	o := &decide.Observation{Restored: pod}
+	if ours(m, pod) {
+		o.Migration = m
+	} else if o.Source, err = r.sourceOf(ctx, pod); err != nil {
+		return nil, err
 	}
-	step := decide.Stray(m, pod)
+	step := decide.Stray(o.Migration, pod, o.Source)
 	if step == nil {
 		return nil, nil
 	}
 	ctrl.LoggerFrom(ctx).Info(step.Why, "step", step.Do, "pod", pod.Name)
-	return step, r.act(ctx, &decide.Observation{Migration: m, Restored: pod}, *step)
+	return step, r.act(ctx, o, *step)
+}
+
+// sourceOf returns the pod that a new pod was made from; nil if it is gone.
+func (r *Reconciler) sourceOf(ctx context.Context, restored *corev1.Pod) (*corev1.Pod, error) {
+	name, uid, ok := movable.SourceOf(restored)
+	if !ok {
+		return nil, nil
+	}
+	pod, err := get(ctx, r.Live, restored.Namespace, name, &corev1.Pod{})
+	if err != nil || pod == nil || pod.UID != uid {
+		return nil, err
+	}
+	return pod, nil
 }
 
 // ours reports whether a migration has made a pod.

@@ -24,6 +24,17 @@ import (
 // place of the old one, as a JSON object.
 const AnnotationPlace = v1alpha1.GroupName + "/labels-of-place"
 
+// AnnotationSource is on a new pod: the name and the UID of the old one, as NAME/UID. It
+// leads to the old pod where the Migration is gone.
+const AnnotationSource = v1alpha1.GroupName + "/moved-from"
+
+// SourceOf returns the name and the UID of the pod that a new pod was made from; false if
+// it does not say so.
+func SourceOf(restored *corev1.Pod) (name string, uid types.UID, ok bool) {
+	name, id, ok := strings.Cut(restored.Annotations[AnnotationSource], "/")
+	return name, types.UID(id), ok && name != "" && id != ""
+}
+
 // NewPlan returns what is to be done to the pod of an input that Check lets move.
 // uid is that of the Migration; it makes names that no other move uses.
 func NewPlan(in Input, v Verdict, uid types.UID, now time.Time, deadline time.Duration) *v1alpha1.MigrationPlan {
@@ -96,6 +107,7 @@ func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod
 	p.Annotations[v1alpha1.AnnotationBaseImage] = plan.BaseImage
 	p.Annotations[v1alpha1.AnnotationRequirements] = requirements
 	p.Annotations[AnnotationPlace] = string(text)
+	p.Annotations[AnnotationSource] = source.Name + "/" + string(source.UID)
 	if rest := restOf(source, plan); rest > 0 {
 		p.Annotations[v1alpha1.AnnotationRuntime] = rest.String()
 	}

@@ -392,7 +392,7 @@ func TestTheNewPodIsTheOldOneOnAnotherNodeAndNobodys(t *testing.T) {
 			Namespace: "ns", Name: "work-m12345678",
 			Labels: map[string]string{"app": "work", v1alpha1.LabelClass: "batch", v1alpha1.LabelMigration: "12345678-9abc"},
 			Annotations: map[string]string{
-				v1alpha1.AnnotationMigration: "checkpoint", v1alpha1.AnnotationMigrationName: "move", v1alpha1.AnnotationRequirements: "needs",
+				v1alpha1.AnnotationMigration: "checkpoint", v1alpha1.AnnotationMigrationName: "move", AnnotationSource: "work/pod-uid", v1alpha1.AnnotationRequirements: "needs",
 				v1alpha1.AnnotationBaseImage: "registry/work:1", batchv1.JobCompletionIndexAnnotation: "3",
 				AnnotationPlace: `{"batch.kubernetes.io/controller-uid":"job-uid","batch.kubernetes.io/job-name":"job","shard":"7"}`,
 			},
@@ -656,5 +656,18 @@ func TestANoteOfLabelsThatSomebodyHasBrokenIsAnError(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationPlace: "{"}}}
 	if _, err := TakesPlace(pod, nil); err == nil {
 		t.Error("none")
+	}
+}
+
+func TestTheNewPodSaysWhichPodItWasMadeFrom(t *testing.T) {
+	_, restored := planFor(t, movableInput())
+	if name, uid, ok := SourceOf(restored); !ok || name != "work" || uid != "pod-uid" {
+		t.Errorf("%q, %q, %v", name, uid, ok)
+	}
+	for _, text := range []string{"", "work", "work/", "/pod-uid"} {
+		restored.Annotations[AnnotationSource] = text
+		if _, _, ok := SourceOf(restored); ok {
+			t.Errorf("%q leads to a pod", text)
+		}
 	}
 }

@@ -105,8 +105,12 @@ func (w *world) sourceAgent() {
 		p = &process{node: nodeA} // the one that it knows is gone
 	}
 	if w.over() {
-		if p.frozen && !w.killOrder && pod != nil && pod.DeletionTimestamp == nil {
+		switch wanted := pod != nil && pod.DeletionTimestamp == nil; {
+		case p.frozen && !w.killOrder && wanted:
 			w.thaw(p)
+		case p.frozen && w.m == nil: // somebody has removed the finalizer
+			*p = process{node: p.node, progress: p.progress}
+			w.logf("source: kills the container, whose pod goes")
 		}
 		w.left[nodeA] = false
 		return

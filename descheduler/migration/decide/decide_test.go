@@ -67,7 +67,7 @@ func TestAnUndisturbedMoveSucceedsInTheOrderOfTheDesign(t *testing.T) {
 	}{
 		{"of a ReplicaSet", ofSet, false, "begin|CreatePod|Freeze|InProgress|before others|takes over|does not count|DeletePod?|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
 		{"of a Job", ofJob, false, "begin|CreatePod|Freeze|InProgress|DeletePod|PatchPod|PatchPod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
-		{"of a bare pod", bare, false, "begin|CreatePod|Freeze|InProgress|PatchPod|DeletePod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
+		{"of a bare pod", bare, false, "begin|CreatePod|Freeze|InProgress|DeletePod|PatchPod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
 		{"of a Job, started anew", ofJob, true, "begin|CreatePod|InProgress|PatchPod|DeletePod|PatchPod|Kill|Clean|PatchPod|Succeeded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -634,7 +634,7 @@ func TestAPodThatCameTooLateGoes(t *testing.T) {
 		t.Fatalf("it is still there: %+v", w.m.Status)
 	}
 	w.apply(late, "")
-	if step := Stray(nil, w.restored()); step == nil || step.Do != DeletePod {
+	if step := Stray(nil, w.restored(), w.pods[source]); step == nil || step.Do != DeletePod {
 		t.Errorf("it stays: %+v", step)
 	}
 }

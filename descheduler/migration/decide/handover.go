@@ -28,6 +28,9 @@ const GraceOfSource = 10 * time.Minute
 // delete the old one. Then it knows that no more, and then that is deleted, so that its
 // kubelet does not start it anew once it is dead. At no moment has the set one too few.
 //
+// For a bare pod the order is that of a Job, so that the old pod itself says that it is to
+// go, should the Migration be lost between the two writes.
+//
 // One that is started anew elsewhere does not stand still, and may end as soon as it is
 // being deleted. So it first loses the finalizer by which its Job counts how pods end. The
 // same holds for one whose kubelet has started its container again meanwhile.
@@ -94,7 +97,7 @@ func place(o Observation) *Step {
 		return placeInReplicaSet(o)
 	}
 	runs := o.sourceRuns()
-	if plan.Owner == nil && restored != nil && !movable.HasPlace(restored) {
+	if plan.Owner == nil && plan.Backend == v1alpha1.BackendRestart && restored != nil && !movable.HasPlace(restored) {
 		return takePlace(restored, plan)
 	}
 	if runs && source != nil && (source.DeletionTimestamp == nil || hasLongGrace(source)) && slices.Contains(source.Finalizers, batchv1.JobTrackingFinalizer) {

@@ -334,7 +334,11 @@ func (w *world) sweep() bool {
 	if pod == nil || pod.Labels[v1alpha1.LabelMigration] == "" {
 		return false
 	}
-	step := Stray(w.m, pod.DeepCopy())
+	var old *corev1.Pod
+	if name, uid, ok := movable.SourceOf(pod); ok && w.pods[name] != nil && w.pods[name].UID == uid {
+		old = w.pods[name].DeepCopy()
+	}
+	step := Stray(w.m, pod.DeepCopy(), old)
 	if step == nil {
 		return false
 	}
