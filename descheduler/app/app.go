@@ -46,7 +46,7 @@ func Defaults() Options {
 		Consolidation: mover.Defaults(), Probing: profiler.Defaults(),
 		Evictions: Evictions{
 			Config:  answer.Config{Deadline: v1alpha1.DefaultMigrationDeadline, Attempts: 3, AfterFailure: answer.Evict},
-			Address: "0", Secret: "supercargo-system/supercargo-evictions", Configuration: "supercargo-evictions",
+			Address: ":9443", Secret: "supercargo-system/supercargo-evictions", Configuration: "supercargo-evictions",
 			Hosts: []string{"supercargo-descheduler.supercargo-system.svc"},
 		},
 	}
@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := addProfiler(ctx, m, o); err != nil {
 		return err
 	}
-	if o.Evictions.served() && !o.DryRun {
+	if !o.DryRun {
 		if err := o.Evictions.addTo(m); err != nil {
 			return err
 		}

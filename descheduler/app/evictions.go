@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"supercargo.dev/supercargo/descheduler/eviction"
 	"supercargo.dev/supercargo/descheduler/eviction/certificate"
@@ -22,7 +23,8 @@ import (
 // Evictions say how the webhook is served that turns evictions into Migrations.
 type Evictions struct {
 	decide.Config
-	// Address is where it is served, as host:port; "0" is nowhere.
+	// Address is where it is served, as host:port; "0" is nowhere. Without a CertDir
+	// nothing listens there until the Configuration exists.
 	Address string
 	// Listener is used in the place of Address if it is not nil.
 	Listener net.Listener
@@ -38,7 +40,7 @@ type Evictions struct {
 }
 
 func (e *Evictions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&e.Address, "eviction-webhook-bind-address", e.Address, "`host:port` for the webhook that turns evictions into Migrations; 0 serves none")
+	flags.StringVar(&e.Address, "eviction-webhook-bind-address", e.Address, "`host:port` for the webhook that turns evictions into Migrations, served while its ValidatingWebhookConfiguration exists; 0 serves none")
 	flags.StringVar(&e.CertDir, "eviction-webhook-cert-dir", e.CertDir, "`folder` with tls.crt and tls.key for it, read anew when they change (default: keep a certificate of its own)")
 	flags.StringVar(&e.Secret, "eviction-webhook-secret", e.Secret, "`namespace/name` of the Secret that keeps its own certificate")
 	flags.StringSliceVar(&e.Hosts, "eviction-webhook-hosts", e.Hosts, "`names` and addresses that its own certificate is for")
@@ -84,8 +86,14 @@ func (e *Evictions) validate() error {
 	return errors.Join(errs...)
 }
 
-// addTo adds the webhook to a manager.
+// addTo adds the webhook to a manager, or else what warns if it is installed nevertheless.
 func (e *Evictions) addTo(m ctrl.Manager) error {
+	if !e.served() {
+		return m.Add(&eviction.Unserved{
+			Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
+			Configuration: e.Configuration, Log: m.GetLogger().WithName("eviction"),
+		})
+	}
 	server := &eviction.Server{
 		Address: e.Address, Listener: e.Listener,
 		Handler: &eviction.Webhook{
@@ -93,6 +101,7 @@ func (e *Evictions) addTo(m ctrl.Manager) error {
 			Config: e.Config, Log: m.GetLogger().WithName("eviction"),
 		},
 	}
+	var ready healthz.Checker
 	if e.CertDir != "" {
 		watcher, err := certwatcher.New(filepath.Join(e.CertDir, "tls.crt"), filepath.Join(e.CertDir, "tls.key"))
 		if err != nil {
@@ -102,6 +111,7 @@ func (e *Evictions) addTo(m ctrl.Manager) error {
 			return fmt.Errorf("set up the certificate of the webhook: %w", err)
 		}
 		server.Certificate = watcher.GetCertificate
+		ready = server.Ready
 	} else {
 		namespace, name, _ := strings.Cut(e.Secret, "/")
 		keeper := &certificate.Keeper{
@@ -111,9 +121,9 @@ func (e *Evictions) addTo(m ctrl.Manager) error {
 		if err := m.Add(keeper); err != nil {
 			return fmt.Errorf("set up the certificate of the webhook: %w", err)
 		}
-		server.Certificate = keeper.GetCertificate
+		server.Certificate, server.Wanted, ready = keeper.GetCertificate, keeper.Started(), keeper.Ready
 	}
-	if err := m.AddReadyzCheck("evictions", server.Ready); err != nil {
+	if err := m.AddReadyzCheck("evictions", ready); err != nil {
 		return fmt.Errorf("set up health probes: %w", err)
 	}
 	if err := m.Add(server); err != nil {

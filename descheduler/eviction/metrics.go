@@ -24,9 +24,14 @@ var (
 	metricErrors = prometheus.NewCounter(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "errors_total", Help: "Evictions that were not answered: the failurePolicy of the webhook says what became of them.",
 	})
+	metricUnserved = prometheus.NewGauge(prometheus.GaugeOpts{
+		Subsystem: subsystem, Name: "webhook_unserved", Help: "1 while the webhook is installed and this descheduler was told not to serve it.",
+	})
 )
 
-func init() { metrics.Registry.MustRegister(metricAnswers, metricSeconds, metricErrors) }
+func init() {
+	metrics.Registry.MustRegister(metricAnswers, metricSeconds, metricErrors, metricUnserved)
+}
 
 func count(a decide.Answer, dryRun bool, took time.Duration) {
 	metricAnswers.WithLabelValues(string(a.Outcome), strconv.FormatBool(dryRun)).Inc()

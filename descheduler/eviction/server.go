@@ -20,9 +20,11 @@ const shutdownPatience = 5 * time.Second
 type Server struct {
 	// Handler answers at [Path].
 	Handler http.Handler
-	// Listener is where it serves; if it is nil, it listens at Address, as host:port.
+	// Listener is where it serves; if it is nil, it listens at Address, as host:port, once
+	// Wanted is closed. A nil Wanted is not waited for.
 	Listener net.Listener
 	Address  string
+	Wanted   <-chan struct{}
 	// Certificate returns what it serves with.
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 }
@@ -34,6 +36,13 @@ func (s *Server) NeedLeaderElection() bool { return false }
 func (s *Server) Start(ctx context.Context) error {
 	listener := s.Listener
 	if listener == nil {
+		if s.Wanted != nil {
+			select {
+			case <-s.Wanted:
+			case <-ctx.Done():
+				return nil
+			}
+		}
 		var err error
 		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.Address); err != nil {
 			return fmt.Errorf("listen for evictions at %s: %w", s.Address, err)

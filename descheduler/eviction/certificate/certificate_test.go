@@ -209,10 +209,67 @@ func TestWhatWasServedStaysWhenTheAPIServerSaysNo(t *testing.T) {
 	trusted(t, c, k, now.Add(lifetime-left))
 }
 
-func TestAMissingConfigurationIsNamedAndTheCertificateIsServed(t *testing.T) {
-	k, _ := kept(t)
-	k.Configuration = "missing"
-	if err := k.Keep(t.Context()); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), "ValidatingWebhookConfiguration missing") {
+// TestTheConfigurationAloneTurnsTheWebhookOn: a keeper is ready and has made nothing while
+// there is no configuration, and serves as soon as there is one.
+func TestTheConfigurationAloneTurnsTheWebhookOn(t *testing.T) {
+	k, c := kept(t)
+	k.Configuration = "late"
+	if err := k.Ready(nil); err == nil {
+		t.Error("it is ready before it has looked")
+	}
+	if err := k.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Ready(nil); err != nil {
+		t.Errorf("without a configuration it is not ready: %v", err)
+	}
+	if err := c.Get(t.Context(), k.Secret, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Secret: %v, want none without a configuration", err)
+	}
+	select {
+	case <-k.Started():
+		t.Error("it serves without a configuration")
+	default:
+	}
+	if err := c.Create(t.Context(), &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "late"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Keep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-k.Started():
+	default:
+		t.Error("it does not serve although there is a configuration")
+	}
+	if err := k.Ready(nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAKeeperWithoutRightsSaysSoAndDoesNotHoldUpItsProgram: rights of a release that did
+// not look for the configuration do not let it be read.
+func TestAKeeperWithoutRightsSaysSoAndDoesNotHoldUpItsProgram(t *testing.T) {
+	no := apierrors.NewForbidden(schema.GroupResource{Resource: "validatingwebhookconfigurations"}, "evictions", errors.New("no rights"))
+	k, _ := kept(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if _, ok := o.(*admissionv1.ValidatingWebhookConfiguration); ok {
+			return no
+		}
+		return c.Get(ctx, key, o, opts...)
+	}})
+	if err := k.Keep(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ValidatingWebhookConfiguration evictions") {
+		t.Errorf("error %v", err)
+	}
+	if err := k.Ready(nil); err != nil {
+		t.Errorf("the program is not ready: %v", err)
+	}
+}
+
+func TestACertificateIsServedAlthoughItsConfigurationCannotBeWritten(t *testing.T) {
+	k, _ := kept(t, interceptor.Funcs{Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "validatingwebhookconfigurations"}, "evictions", errors.New("no rights"))
+	}})
+	if err := k.Keep(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "into ValidatingWebhookConfiguration evictions") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := k.GetCertificate(nil); err != nil {

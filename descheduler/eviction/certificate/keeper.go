@@ -6,6 +6,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,9 +23,10 @@ import (
 
 const (
 	// lookEvery is how often the Secret is looked at; soon is that while something is
-	// wrong.
-	lookEvery = time.Minute
-	soon      = time.Second
+	// wrong, and uninstalled while there is no configuration.
+	lookEvery   = time.Minute
+	soon        = time.Second
+	uninstalled = 5 * time.Second
 	// tries is how often in a row it is tried to write what another replica writes too.
 	tries = 3
 )
@@ -31,8 +34,10 @@ const (
 // authoritiesKey is where the Secret has the authorities.
 const authoritiesKey = "ca.crt"
 
-// Keeper keeps the certificate of a webhook. Each replica of the webhook's program has
-// one; they share the Secret.
+// Keeper keeps the certificate of a webhook for as long as the webhook is installed: while
+// its ValidatingWebhookConfiguration does not exist, the keeper writes nothing. So that
+// object alone turns the webhook on, and no argument of the program that a manifest or a
+// patch may drop. Each replica of the webhook's program has a keeper; they share the Secret.
 type Keeper struct {
 	// Client writes, and Live reads past any cache.
 	Client client.Client
@@ -50,6 +55,24 @@ type Keeper struct {
 	Log logr.Logger
 
 	serving atomic.Pointer[tls.Certificate]
+	idle    atomic.Bool // the last look found nothing to serve
+	once    sync.Once
+	started chan struct{}
+}
+
+// Started returns a channel that is closed when the first certificate is there.
+func (k *Keeper) Started() <-chan struct{} {
+	k.once.Do(func() { k.started = make(chan struct{}) })
+	return k.started
+}
+
+// Ready is a readiness check: there is a certificate, or the webhook is not installed.
+func (k *Keeper) Ready(*http.Request) error {
+	if k.idle.Load() {
+		return nil
+	}
+	_, err := k.GetCertificate(nil)
+	return err
 }
 
 // GetCertificate is for a TLS server. It returns an error as long as there is none.
@@ -67,9 +90,14 @@ func (k *Keeper) NeedLeaderElection() bool { return false }
 func (k *Keeper) Start(ctx context.Context) error {
 	for {
 		pause := lookEvery
-		if err := k.Keep(ctx); err != nil && ctx.Err() == nil {
+		switch err := k.Keep(ctx); {
+		case err != nil && ctx.Err() == nil:
 			k.Log.Error(err, "The certificate of the webhook is not as it is to be: it is tried again")
-			pause = soon
+			if !k.idle.Load() {
+				pause = soon
+			}
+		case k.idle.Load():
+			pause = uninstalled
 		}
 		timer := k.Clock.NewTimer(pause)
 		select {
@@ -82,10 +110,16 @@ func (k *Keeper) Start(ctx context.Context) error {
 }
 
 // Keep sees once that the Secret has a good certificate, that the configuration has its
-// authorities, and that it is served, in this order. An error leaves what was served.
+// authorities, and that it is served, in this order. An error leaves what was served. If
+// there is no configuration, Keep does nothing. It does nothing either, but returns an error,
+// if it may not read the configuration: rights from before the configuration was looked for
+// must not keep the rest of the program from being ready.
 func (k *Keeper) Keep(ctx context.Context) error {
+	installed, err := k.installed(ctx)
+	if !installed {
+		return err
+	}
 	var pair Pair
-	var err error
 	for range tries {
 		pair, err = k.ensure(ctx)
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -101,9 +135,37 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	}
 	injected := k.inject(ctx, pair.Authorities)
 	if injected == nil || k.serving.Load() == nil {
-		k.serving.Store(serving)
+		k.serve(serving)
 	}
 	return injected
+}
+
+// serve has a certificate served.
+func (k *Keeper) serve(c *tls.Certificate) {
+	k.Started() // makes the channel
+	if k.serving.Swap(c) == nil {
+		close(k.started)
+	}
+}
+
+// installed reports whether there is a configuration, and notes if there is none.
+func (k *Keeper) installed(ctx context.Context) (bool, error) {
+	err := k.Live.Get(ctx, types.NamespacedName{Name: k.Configuration}, &admissionv1.ValidatingWebhookConfiguration{})
+	switch {
+	case err == nil:
+		if k.idle.Swap(false) {
+			k.Log.Info("The webhook is installed: it is served", "configuration", k.Configuration)
+		}
+		return true, nil
+	case apierrors.IsNotFound(err):
+		if !k.idle.Swap(true) {
+			k.Log.Info("The webhook is not installed: it is served when its ValidatingWebhookConfiguration exists", "configuration", k.Configuration)
+		}
+		return false, nil
+	case apierrors.IsForbidden(err):
+		k.idle.Store(true)
+	}
+	return false, fmt.Errorf("look for ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
 }
 
 // ensure returns what the Secret has, once that is good.

@@ -37,7 +37,7 @@ const (
 )
 
 // cluster is a control plane with an autoscaler, and a fleet that rents servers of a
-// project. The autoscaler has the rights in manifests/openstack and no others.
+// project. The autoscaler has the rights in manifests/autoscaler and manifests/openstack and no others.
 type cluster struct {
 	*project
 	client.Client
@@ -53,7 +53,7 @@ func newCluster(p *project, prices string) *cluster {
 	p.Helper()
 	play := playground.ForTest(p.T, playground.Options{})
 	c := &cluster{project: p, name: "batch", muted: map[string]bool{}}
-	c.apply(play, "crd/supercargo.dev_nodefleets.yaml", "autoscaler/namespace.yaml", "autoscaler/rbac.yaml", "openstack/rbac.yaml")
+	c.apply(play, "crd/supercargo.dev_nodefleets.yaml", "namespace/namespace.yaml", "autoscaler/rbac.yaml", "openstack/rbac.yaml")
 	scheme := runtime.NewScheme()
 	c.try("register kinds", clientgoscheme.AddToScheme(scheme))
 	c.try("register kinds", v1alpha1.AddToScheme(scheme))

@@ -108,7 +108,7 @@ func newPoolBench(t *testing.T, password string) *poolBench {
 	}
 	b := &poolBench{T: t, Client: site.Client, site: site, log: &kit.Log{}}
 	b.make(kit.Namespace(space))
-	for _, file := range []string{"autoscaler/namespace.yaml", "autoscaler/rbac.yaml", "workers/rbac.yaml"} {
+	for _, file := range []string{"namespace/namespace.yaml", "autoscaler/rbac.yaml", "workers/rbac.yaml"} {
 		b.make(kit.Objects(t, "../../../manifests/"+file)...)
 	}
 	b.make(kit.Objects(t, "../../../manifests/samples/workerpool.yaml")[1]) // the binding in the namespace

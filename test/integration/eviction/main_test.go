@@ -83,7 +83,7 @@ func (p *programs) begin(t *testing.T, s *kit.Site) error {
 	if p.dir, err = os.MkdirTemp("", "eviction"); err != nil {
 		return err
 	}
-	for _, file := range []string{"descheduler/namespace.yaml", "descheduler/rbac.yaml", "evictions/base/rbac.yaml"} {
+	for _, file := range []string{"namespace/namespace.yaml", "descheduler/rbac.yaml", "evictions/base/rbac.yaml"} {
 		for _, object := range kit.Objects(t, "../../../manifests/"+file) {
 			if err := s.Client.Create(ctx, object); err != nil {
 				return fmt.Errorf("make %s: %w", object.GetName(), err)

@@ -17,8 +17,8 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	t.Parallel()
 	const home, account = "supercargo-system", "supercargo-descheduler"
 	b := newBench(t, "rights", 2)
-	for _, file := range []string{"namespace.yaml", "rbac.yaml"} {
-		for _, object := range kit.Objects(t, "../../../manifests/descheduler/"+file) {
+	for _, file := range []string{"namespace/namespace.yaml", "descheduler/rbac.yaml"} {
+		for _, object := range kit.Objects(t, "../../../manifests/"+file) {
 			b.make(object)
 		}
 	}

@@ -25,7 +25,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	t.Parallel()
 	const home, account = "supercargo-system", "supercargo-autoscaler"
 	b := newBench(t, "rights")
-	b.apply("../../../manifests/autoscaler/namespace.yaml")
+	b.apply("../../../manifests/namespace/namespace.yaml")
 	b.apply("../../../manifests/autoscaler/rbac.yaml")
 	b.make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{"infrastructure.playground.supercargo.dev"}, Resources: []string{"kwokmachinetemplates"}, Verbs: []string{"get"},

@@ -86,8 +86,8 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{T: t, Client: s.Client, site: s}
-	for _, file := range []string{"namespace.yaml", "rbac.yaml"} {
-		for _, object := range kit.Objects(t, "../../../manifests/descheduler/"+file) {
+	for _, file := range []string{"namespace/namespace.yaml", "descheduler/rbac.yaml"} {
+		for _, object := range kit.Objects(t, "../../../manifests/"+file) {
 			b.make(object)
 		}
 	}

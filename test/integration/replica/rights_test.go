@@ -13,8 +13,8 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	t.Parallel()
 	const home, account = "supercargo-system", "supercargo-autoscaler"
 	b := newBench(t, "rights")
-	for _, file := range []string{"namespace", "rbac"} {
-		for _, object := range kit.Objects(t, "../../../manifests/autoscaler/"+file+".yaml") {
+	for _, file := range []string{"namespace/namespace.yaml", "autoscaler/rbac.yaml"} {
+		for _, object := range kit.Objects(t, "../../../manifests/"+file) {
 			b.make(object)
 		}
 	}

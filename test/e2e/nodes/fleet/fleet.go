@@ -44,7 +44,7 @@ var (
 
 // Config says what a fleet has.
 type Config struct {
-	// Parts are the folders of the manifests that are applied beside the CRDs.
+	// Parts are the folders of the manifests that are applied beside the CRDs and namespaces.
 	Parts []string
 	// AgentFlags are more flags for the agent of a node; it may be nil.
 	AgentFlags func(*cluster.Node) []string
@@ -88,7 +88,7 @@ func (f *Fleet) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, part := range append([]string{"crd"}, f.config.Parts...) {
+	for _, part := range append([]string{"crd", "namespace"}, f.config.Parts...) {
 		if err := f.apply(ctx, filepath.Join(manifests, part)); err != nil {
 			return err
 		}

@@ -1,0 +1,92 @@
+package eviction
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/internal/self"
+)
+
+// unservedEvery is how often it is looked whether the webhook is installed.
+const unservedEvery = time.Minute
+
+// ReasonUnserved is the reason of the Event that says that a webhook is installed which this
+// program was told not to serve.
+const ReasonUnserved = "EvictionWebhookUnserved"
+
+// Unserved runs where the webhook is not served. It warns, by a log line, an Event on the
+// program's own pod and a metric, while the API server is nevertheless told to call it: the
+// failurePolicy of the configuration then decides about every eviction.
+type Unserved struct {
+	// Live reads past any cache.
+	Live client.Reader
+	// Events takes the warning.
+	Events events.EventRecorder
+	// Clock tells the time.
+	Clock clock.WithTicker
+	// Configuration is the name of the ValidatingWebhookConfiguration.
+	Configuration string
+	// Log takes the warning too.
+	Log logr.Logger
+
+	warned bool
+}
+
+// Start looks until ctx ends. It implements manager.Runnable; the replica that leads runs it.
+func (u *Unserved) Start(ctx context.Context) error {
+	for {
+		u.look(ctx)
+		timer := u.Clock.NewTimer(unservedEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C():
+		}
+	}
+}
+
+// look warns once if there is a configuration, and again after it was gone for a while.
+// What cannot be read changes nothing.
+func (u *Unserved) look(ctx context.Context) {
+	var c admissionv1.ValidatingWebhookConfiguration
+	err := u.Live.Get(ctx, types.NamespacedName{Name: u.Configuration}, &c)
+	switch {
+	case apierrors.IsNotFound(err):
+		metricUnserved.Set(0)
+		u.warned = false
+		return
+	case err != nil:
+		u.Log.V(1).Info("Cannot tell whether the eviction webhook is installed", "configuration", u.Configuration, "err", err.Error())
+		return
+	}
+	metricUnserved.Set(1)
+	if u.warned {
+		return
+	}
+	u.warned = true
+	const note = "ValidatingWebhookConfiguration %s exists, and this descheduler does not serve it: %s. " +
+		"Remove --eviction-webhook-bind-address=0 from its arguments, or delete the configuration"
+	what := consequence(&c)
+	u.Log.Error(nil, "The eviction webhook is installed and not served", "configuration", u.Configuration, "consequence", what)
+	u.Events.Eventf(self.Object(), nil, corev1.EventTypeWarning, ReasonUnserved, "Evict", note, u.Configuration, what)
+}
+
+// consequence says what becomes of evictions that nobody answers.
+func consequence(c *admissionv1.ValidatingWebhookConfiguration) string {
+	for i := range c.Webhooks {
+		if p := c.Webhooks[i].FailurePolicy; p == nil || *p == admissionv1.Fail {
+			return "no pod can be evicted (failurePolicy Fail)"
+		}
+	}
+	return "evictions kill pods that ask to be moved with their state (failurePolicy Ignore)"
+}

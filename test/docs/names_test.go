@@ -1,0 +1,339 @@
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// source is what the pages are compared with: read once from the syntax of all Go files but
+// tests, without types, so that it takes a second.
+type source struct {
+	metrics map[string]bool // full names, and what a package may join one from
+	flags   map[string]bool // without dashes
+	text    map[string]bool // all string literals
+}
+
+// readSource parses every Go file of the repository that is not a test.
+func readSource(t *testing.T) source {
+	t.Helper()
+	s := source{metrics: map[string]bool{}, flags: map[string]bool{}, text: map[string]bool{}}
+	byFolder := map[string][]*ast.File{}
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains(skipped, entry.Name()) {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		byFolder[filepath.Dir(path)] = append(byFolder[filepath.Dir(path)], file)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, files := range byFolder {
+		s.read(files)
+	}
+	return s
+}
+
+// read reads the files of one package.
+func (s *source) read(files []*ast.File) {
+	constants := map[string]string{}
+	for _, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			if v, ok := n.(*ast.ValueSpec); ok {
+				for i, name := range v.Names {
+					if i < len(v.Values) {
+						if value, ok := constant(v.Values[i], constants); ok {
+							constants[name.Name] = value
+						}
+					}
+				}
+			}
+			return true
+		})
+	}
+	texts, subsystems := map[string]bool{}, map[string]bool{}
+	for _, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BasicLit:
+				if text, ok := constant(n, nil); ok {
+					s.text[text], texts[text] = true, true
+					if subsystem.MatchString(text) {
+						subsystems[strings.TrimSuffix(text, "_")] = true
+					}
+				}
+			case *ast.CompositeLit:
+				if name := metricName(n, constants); name != "" {
+					s.metrics[name] = true
+				}
+			case *ast.CallExpr:
+				s.readCall(n, constants)
+			}
+			return true
+		})
+	}
+	// Helpers of some packages join a subsystem and a name, which stand in different calls.
+	for first := range subsystems {
+		for last := range texts {
+			s.metrics[first+"_"+last] = true
+		}
+	}
+}
+
+// subsystem is what the names of a package's metrics begin with.
+var subsystem = regexp.MustCompile(`^supercargo_[a-z_]+$`)
+
+// readCall notes the flag that a call adds, if it is one of pflag's: the name is the first
+// text among the arguments.
+func (s *source) readCall(call *ast.CallExpr, constants map[string]string) {
+	f, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || !strings.HasSuffix(strings.TrimSuffix(f.Sel.Name, "P"), "Var") && !flagMakers[f.Sel.Name] {
+		return
+	}
+	for _, arg := range call.Args {
+		if name, ok := constant(arg, constants); ok {
+			s.flags[name] = true
+			return
+		}
+	}
+}
+
+// flagMakers are the functions that make a flag and return its value, and helpers of ours
+// that add one.
+var flagMakers = map[string]bool{"String": true, "Bool": true, "Int": true, "Duration": true, "StringP": true, "BoolP": true}
+
+// constant returns the text that an expression stands for, as far as its syntax tells.
+func constant(e ast.Expr, constants map[string]string) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(e.Value)
+		return text, err == nil && e.Kind == token.STRING
+	case *ast.Ident:
+		text, ok := constants[e.Name]
+		return text, ok
+	case *ast.BinaryExpr:
+		left, okLeft := constant(e.X, constants)
+		right, okRight := constant(e.Y, constants)
+		return left + right, okLeft && okRight && e.Op == token.ADD
+	}
+	return "", false
+}
+
+// metricName returns the name of the metric that the options of one say, as Prometheus joins
+// it, or "" if the literal is something else.
+func metricName(c *ast.CompositeLit, constants map[string]string) string {
+	parts := map[string]string{}
+	for _, element := range c.Elts {
+		if pair, ok := element.(*ast.KeyValueExpr); ok {
+			if key, ok := pair.Key.(*ast.Ident); ok {
+				parts[key.Name], _ = constant(pair.Value, constants)
+			}
+		}
+	}
+	var name []string
+	for _, part := range []string{"Namespace", "Subsystem", "Name"} {
+		if parts[part] != "" {
+			name = append(name, parts[part])
+		}
+	}
+	if parts["Name"] == "" || !strings.HasPrefix(strings.Join(name, "_"), "supercargo_") {
+		return ""
+	}
+	return strings.Join(name, "_")
+}
+
+var (
+	metricInPage = regexp.MustCompile(`\bsupercargo_[a-z0-9_]*[a-z0-9](?:_?\*)?`)
+	histogram    = regexp.MustCompile(`_(?:bucket|sum|count)$`)
+)
+
+// TestEveryMetricOfThePagesExists: it is registered, or written by a name that the code spells.
+func TestEveryMetricOfThePagesExists(t *testing.T) {
+	s := readSource(t)
+	found := 0
+	for _, p := range pages(t) {
+		for i, line := range strings.Split(p.text, "\n") {
+			for _, name := range metricInPage.FindAllString(line, -1) {
+				found++
+				if !s.hasMetric(name) {
+					t.Errorf("%s:%d names metric %s, which nothing emits", p.name, i+1, name)
+				}
+			}
+		}
+	}
+	if found < 50 || len(s.metrics) < 100 {
+		t.Errorf("found %d metrics in the pages and %d in the code", found, len(s.metrics))
+	}
+}
+
+func (s *source) hasMetric(name string) bool {
+	if all, ok := strings.CutSuffix(name, "*"); ok {
+		for metric := range s.metrics {
+			if strings.HasPrefix(metric, all) {
+				return true
+			}
+		}
+		return false
+	}
+	plain := histogram.ReplaceAllString(name, "")
+	return s.metrics[name] || s.text[name] || s.metrics[plain]
+}
+
+// foreign are the flags in the pages of programs that are not ours, which these tests do not
+// look up: what every program of ours has from its library, kubectl's, those of Kubernetes'
+// own programs, and other programs'.
+var foreign = strings.Fields(`
+	help
+	all disable-eviction force force-conflicts for from-file from-literal image no-headers patch-file port restart selector server-side type watch
+	horizontal-pod-autoscaler-sync-period node-labels patches register-with-taints system-reserved tls-cert-file tls-private-key-file
+	address flag idle-timeout monitor no-install-recommends password role single-shot ssl tags ttl
+`)
+
+var flagInPage = regexp.MustCompile("(?:^|[\\s`(\"'\\[])--([a-z][a-z0-9-]*)")
+
+// TestEveryFlagOfThePagesExists: some program of ours has it, or it is known to be another's.
+func TestEveryFlagOfThePagesExists(t *testing.T) {
+	s := readSource(t)
+	found := 0
+	for _, p := range pages(t) {
+		for i, line := range strings.Split(p.text, "\n") {
+			for _, match := range flagInPage.FindAllStringSubmatch(line, -1) {
+				found++
+				if name := match[1]; !s.flags[name] && !slices.Contains(foreign, name) {
+					t.Errorf("%s:%d names flag --%s, which no program of ours has; if it is another's, add it to foreign", p.name, i+1, name)
+				}
+			}
+		}
+	}
+	if found < 200 {
+		t.Errorf("found only %d flags", found)
+	}
+}
+
+var manifestInPage = regexp.MustCompile(`(?:^|[^/\w.-])(manifests/[A-Za-z0-9_/.+-]*[A-Za-z0-9])`)
+
+// TestEveryManifestThatIsNamedExists: in the pages, in the manifests themselves, and in what
+// programs say to users.
+func TestEveryManifestThatIsNamedExists(t *testing.T) {
+	texts := pages(t)
+	for text := range readSource(t).text {
+		texts = append(texts, page{"a text in the code", text})
+	}
+	err := filepath.WalkDir(root+"/manifests", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		texts = append(texts, page{path, string(text)})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, p := range texts {
+		for _, match := range manifestInPage.FindAllStringSubmatch(p.text, -1) {
+			found++
+			if _, err := os.Stat(filepath.Join(root, match[1])); err != nil {
+				t.Errorf("%s names %s, which is not there", p.name, match[1])
+			}
+		}
+	}
+	if found < 80 {
+		t.Errorf("found only %d", found)
+	}
+}
+
+// TestEveryKustomizationThatIsAppliedExists: kubectl apply -k and delete -k take folders with
+// a kustomization.
+func TestEveryKustomizationThatIsAppliedExists(t *testing.T) {
+	applied := regexp.MustCompile(`-k (manifests/[a-z/-]+[a-z])`)
+	found := 0
+	for _, p := range pages(t) {
+		for _, match := range applied.FindAllStringSubmatch(p.text, -1) {
+			found++
+			if _, err := os.Stat(filepath.Join(root, match[1], "kustomization.yaml")); err != nil {
+				t.Errorf("%s: kubectl would not take %s: %v", p.name, match[1], err)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("found only %d", found)
+	}
+}
+
+// TestEveryTargetOfMakeExists looks at code in the pages: "make" is a word too.
+func TestEveryTargetOfMakeExists(t *testing.T) {
+	database, err := exec.Command("make", "-C", root, "--no-print-directory", "-pnrR", "help").Output()
+	if err != nil {
+		t.Fatalf("read the Makefile: %v", err)
+	}
+	targets := map[string]bool{}
+	for _, match := range regexp.MustCompile(`(?m)^([a-zA-Z0-9_./-]+):`).FindAllStringSubmatch(string(database), -1) {
+		targets[match[1]] = true
+	}
+	inCode := regexp.MustCompile("(?:^(?:    |\t)\\s*|`)make ((?:[A-Z_]+=\\S+ )*)([a-z][a-z0-9/-]*)")
+	found := 0
+	for _, p := range pages(t) {
+		for i, line := range strings.Split(p.text, "\n") {
+			for _, match := range inCode.FindAllStringSubmatch(line, -1) {
+				found++
+				if !targets[match[2]] {
+					t.Errorf("%s:%d: make has no target %s", p.name, i+1, match[2])
+				}
+			}
+		}
+	}
+	if found < 30 {
+		t.Errorf("found only %d", found)
+	}
+}
+
+// TestImagesAreBuiltUnderTheTagOfTheManifests: as the pages say.
+func TestImagesAreBuiltUnderTheTagOfTheManifests(t *testing.T) {
+	tag := regexp.MustCompile(`image: supercargo/[a-z-]+:(\S+)`)
+	tags := map[string]bool{}
+	err := filepath.WalkDir(root+"/manifests", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".yaml" {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, match := range tag.FindAllStringSubmatch(string(text), -1) {
+			tags[match[1]] = true
+		}
+		return err
+	})
+	if err != nil || len(tags) != 1 {
+		t.Fatalf("the manifests have tags %v, want one: %v", tags, err)
+	}
+	command := regexp.MustCompile("make images[^`\n]*")
+	found := 0
+	for _, p := range pages(t) {
+		for _, text := range command.FindAllString(p.text, -1) {
+			found++
+			if match := regexp.MustCompile(`IMAGE_TAG=(\S+)`).FindStringSubmatch(text); match == nil || !tags[match[1]] {
+				t.Errorf("%s: %q does not make images of the tag in the manifests, %v", p.name, text, tags)
+			}
+		}
+	}
+	if found < 2 {
+		t.Errorf("found only %d", found)
+	}
+}

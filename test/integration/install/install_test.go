@@ -1,0 +1,375 @@
+// Package install tests on a real API server, with the real kubectl, that what the pages say
+// about installing and removing the parts of Supercargo holds: that no part takes along what
+// others need, that options outlast each other, and that a webhook is served because it is
+// installed.
+package install
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/descheduler/eviction"
+	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/test/kit"
+)
+
+const (
+	manifests = "../../../manifests/"
+	docs      = "../../../docs/"
+	home      = "supercargo-system"
+)
+
+func TestMain(m *testing.M) { os.Exit(kit.Main(m, "1")) }
+
+// cluster is a control plane on which nothing is installed, and nodes are missing: pods that
+// are made stay pending.
+type cluster struct {
+	*testing.T
+	client.Client
+	*playground.Playground
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{T: t, Playground: playground.ForTest(t, playground.Options{NoScheduler: true})}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var err error
+	if c.Client, err = client.New(c.Config(), client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// run runs a program with bin/kubectl in its path and the cluster's kubeconfig.
+func (c *cluster) run(name string, args ...string) (string, error) {
+	c.Helper()
+	ctx, cancel := context.WithTimeout(c.Context(), 2*time.Minute)
+	defer cancel()
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		c.Fatalf("find kubectl: %v: build it by `make bin/kubectl` and put bin/ into PATH", err)
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), "HOME="+c.TempDir(), "KUBECONFIG="+c.KubeconfigPath())
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// kubectl runs kubectl, which must succeed.
+func (c *cluster) kubectl(args ...string) string {
+	c.Helper()
+	out, err := c.run("kubectl", args...)
+	if err != nil {
+		c.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// install applies a folder of the manifests, as the pages do.
+func (c *cluster) install(parts ...string) {
+	c.Helper()
+	for _, part := range parts {
+		c.kubectl("apply", "--server-side", "-k", manifests+part)
+	}
+}
+
+// waits looks until a check returns no error.
+func (c *cluster) waits(what string, check func() error) {
+	c.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.Fatalf("%s: %v", what, err)
+		}
+		select {
+		case <-c.Done():
+			c.Fatalf("%s: the playground has ended: %v", what, c.Err())
+		case <-time.After(kit.Poll):
+		}
+	}
+}
+
+// installBase applies manifests/base and waits until the kinds are served.
+func (c *cluster) installBase() {
+	c.Helper()
+	c.kubectl("apply", "-k", manifests+"base")
+	c.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+}
+
+// TestRemovingAPartLeavesTheOthers removes one after the other, and looks each time whether
+// all that is to be there still is: objects of the other parts, kinds, namespaces, what users
+// have made.
+func TestRemovingAPartLeavesTheOthers(t *testing.T) {
+	c := newCluster(t)
+	c.installBase()
+	// In the order in which docs/operations.md removes them.
+	parts := []string{"evictions/closed", "adapter", "workers", "openstack", "descheduler", "agent", "autoscaler", "scheduler/second"}
+	c.install(parts...)
+	fleet := kit.Objects(t, manifests+"samples/nodefleet.yaml")[0]
+	migration := &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work", Finalizers: []string{v1alpha1.FinalizerMigration}}}
+	migration.Spec.PodName = "work"
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "credentials"}}
+	learned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "supercargo-probing", Name: "learned"}}
+	theirs := []client.Object{fleet, migration, secret, learned}
+	for _, object := range theirs {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, part := range parts {
+		c.kubectl("delete", "-k", manifests+part, "--timeout=90s")
+		for _, other := range append([]string{"base"}, parts[i+1:]...) {
+			if out, err := c.run("kubectl", "get", "-k", manifests+other, "-o", "name"); err != nil {
+				t.Errorf("after manifests/%s was deleted, manifests/%s is no longer whole: %s", part, other, out)
+			}
+		}
+		for _, object := range theirs {
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil || object.GetDeletionTimestamp() != nil {
+				t.Errorf("after manifests/%s was deleted: %T %s: %v, deleted at %v", part, object, object.GetName(), err, object.GetDeletionTimestamp())
+			}
+		}
+		if t.Failed() {
+			return // what follows is no news
+		}
+	}
+	c.removeBase(migration)
+}
+
+// removeBase deletes the kinds although a Migration waits for a descheduler that has gone:
+// that one is let go first, as docs/operations.md says.
+func (c *cluster) removeBase(migration *v1alpha1.Migration) {
+	c.Helper()
+	if err := c.Delete(c.Context(), migration); err != nil {
+		c.Fatal(err)
+	}
+	if err := c.Get(c.Context(), client.ObjectKeyFromObject(migration), migration); err != nil {
+		c.Fatalf("nobody is there to end the Migration, and it has gone: %v", err)
+	}
+	release := c.commands("operations.md", `\bfinalizers\b`)
+	if len(release) != 1 {
+		c.Fatalf("docs/operations.md has %d commands about finalizers, want 1: %q", len(release), release)
+	}
+	if out, err := c.run("sh", "-c", strings.NewReplacer("NAMESPACE", "default", "NAME", "work").Replace(release[0])); err != nil {
+		c.Fatalf("%s: %v\n%s", release[0], err, out)
+	}
+	c.kubectl("delete", "-k", manifests+"base", "--timeout=90s")
+	if out := c.kubectl("get", "crd", "-o", "name"); strings.Contains(out, v1alpha1.GroupName) {
+		c.Errorf("kinds are left: %s", out)
+	}
+}
+
+// commands returns the commands of a page whose text matches, with continued lines joined.
+func (c *cluster) commands(page, match string) (found []string) {
+	c.Helper()
+	text, err := os.ReadFile(docs + page)
+	if err != nil {
+		c.Fatal(err)
+	}
+	text = bytes.ReplaceAll(text, []byte("\\\n"), nil)
+	for _, line := range strings.Split(string(text), "\n") {
+		if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") && regexp.MustCompile(match).MatchString(command) {
+			found = append(found, command)
+		}
+	}
+	return found
+}
+
+// TestTheOptionsOfThePagesOutlastEachOther runs each command of the pages that gives the
+// descheduler an option, and applies its manifests again.
+func TestTheOptionsOfThePagesOutlastEachOther(t *testing.T) {
+	c := newCluster(t)
+	c.installBase()
+	c.kubectl("apply", "-k", manifests+"descheduler")
+	args := func() []string {
+		t.Helper()
+		var d appsv1.Deployment
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "supercargo-descheduler"}, &d); err != nil {
+			t.Fatal(err)
+		}
+		return d.Spec.Template.Spec.Containers[0].Args
+	}
+	plain := args()
+	var commands []string
+	for _, page := range []string{"consolidation.md", "energy.md"} {
+		commands = append(commands, c.commands(page, `patch deployment supercargo-descheduler\b`)...)
+	}
+	if len(commands) < 3 {
+		t.Fatalf("the pages have only %q", commands)
+	}
+	for i, command := range commands {
+		if out, err := c.run("sh", "-c", command); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+		if got := args(); len(got) != len(plain)+i+1 {
+			t.Errorf("after %s the arguments are %q, want one more than before", command, got)
+		}
+	}
+	c.kubectl("apply", "-k", manifests+"evictions/open")
+	c.kubectl("apply", "-k", manifests+"descheduler")
+	if got := strings.Join(args(), " "); got != strings.Join(plain, " ") || strings.Contains(got, "eviction") {
+		t.Errorf("the manifests give the descheduler %q, want %q, and nothing that turns evictions on or off", got, plain)
+	}
+}
+
+// TestAWebhookIsServedBecauseItIsInstalled starts a descheduler without a flag for it but its
+// port, with the rights of its manifests, before the webhook is installed.
+func TestAWebhookIsServedBecauseItIsInstalled(t *testing.T) {
+	c := newCluster(t)
+	c.installBase()
+	c.install("descheduler")
+	address, log := freeAddress(t), &kit.Log{}
+	stop := c.deschedule(address, log)
+	c.waits("the descheduler looks for the webhook", func() error {
+		if !strings.Contains(log.String(), "The webhook is not installed") {
+			return errors.New("it has not said that there is none")
+		}
+		return nil
+	})
+	if conn, err := net.Dial("tcp", address); err == nil {
+		t.Errorf("it listens at %s without a webhook: %v", address, conn.Close())
+	}
+
+	c.install("evictions/closed")
+	c.callAt("https://" + address + eviction.Path)
+	if err := c.Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "work", Image: "work:1"}}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	evict := func() error {
+		return c.Playground.Client().PolicyV1().Evictions("default").Evict(t.Context(), &policyv1.Eviction{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work"}, DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}},
+		})
+	}
+	answered := func() error {
+		before := answers(t)
+		if err := evict(); err != nil {
+			return err
+		}
+		if answers(t) == before {
+			return errors.New("the API server did not ask the descheduler")
+		}
+		return nil
+	}
+	c.waits("evictions are answered", answered)
+	c.kubectl("apply", "--server-side", "-k", manifests+"descheduler")
+	if err := answered(); err != nil {
+		t.Errorf("after the descheduler's manifests were applied again: %v", err)
+	}
+	stop()
+	if err := evict(); !apierrors.IsInternalError(err) {
+		t.Errorf("with no descheduler the eviction is answered with %v, want the failurePolicy's refusal", err)
+	}
+	if t.Failed() {
+		t.Log(log.Tail(40))
+	}
+}
+
+// deschedule runs the descheduler until stop is called, with its rights and its defaults but
+// for where it listens and under which name the API server finds it.
+func (c *cluster) deschedule(address string, log *kit.Log) (stop func()) {
+	c.Helper()
+	o := app.Defaults()
+	config := rest.CopyConfig(c.Config())
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + home + ":supercargo-descheduler",
+		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
+	}
+	o.Options = operator.Options{Config: operator.Throttle(config), MetricsAddress: "0", ProbeAddress: "0", Log: log.Logger("descheduler")}
+	o.Evictions.Address, o.Evictions.Hosts = address, []string{"127.0.0.1"}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- app.Run(ctx, o) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			c.Errorf("the descheduler: %v", err)
+		}
+	})
+	c.Cleanup(stop)
+	return stop
+}
+
+// callAt has the API server call the webhook at a URL: here it reaches no Services. It waits
+// until the API server is told whom to trust there.
+func (c *cluster) callAt(url string) {
+	c.Helper()
+	key := client.ObjectKey{Name: "supercargo-evictions"}
+	c.waits("the webhook is given a URL and an authority", func() error {
+		var w admissionv1.ValidatingWebhookConfiguration
+		if err := c.Get(c.Context(), key, &w); err != nil {
+			return err
+		}
+		if at := &w.Webhooks[0].ClientConfig; at.URL == nil {
+			at.URL, at.Service = &url, nil
+			if err := c.Update(c.Context(), &w); err != nil {
+				return err
+			}
+		}
+		if len(w.Webhooks[0].ClientConfig.CABundle) == 0 {
+			return errors.New("the descheduler has given it no authority")
+		}
+		return nil
+	})
+}
+
+// answers returns how many evictions deschedulers of this process have answered.
+func answers(t *testing.T) (n float64) {
+	t.Helper()
+	families, err := metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "supercargo_eviction_answers_total" {
+			for _, m := range family.GetMetric() {
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
+}
+
+// freeAddress returns an address of this machine that was free.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }() // nothing was sent
+	return listener.Addr().String()
+}

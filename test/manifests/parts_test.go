@@ -1,0 +1,126 @@
+package manifests
+
+import (
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/api/resmap"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// kustomizations returns the folders under manifests/ that kubectl apply -k takes.
+func kustomizations(t *testing.T) (folders []string) {
+	t.Helper()
+	err := filepath.WalkDir("../../manifests", func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.Name() == "kustomization.yaml" {
+			folders = append(folders, filepath.Dir(path))
+		}
+		return err
+	})
+	if err != nil || len(folders) < 10 {
+		t.Fatalf("found %d kustomizations: %v", len(folders), err)
+	}
+	return folders
+}
+
+func build(t *testing.T, folder string) resmap.ResMap {
+	t.Helper()
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatalf("build %s: %v", folder, err)
+	}
+	return built
+}
+
+// TestNoPartTakesWhatOthersNeedAlong: kubectl delete -k of a part must not delete the kinds,
+// with every object of theirs, nor a namespace in which others run or keep what they learned.
+func TestNoPartTakesWhatOthersNeedAlong(t *testing.T) {
+	owners := map[string][]string{
+		"supercargo-system": {"base", "namespace"}, "supercargo-probing": {"base", "namespace"}, "supercargo-agent": {"agent", "agent-prometheus"},
+	}
+	kinds, namespaces := 0, 0
+	for _, folder := range kustomizations(t) {
+		part := strings.TrimPrefix(filepath.ToSlash(folder), "../../manifests/")
+		for _, r := range build(t, folder).Resources() {
+			switch r.GetKind() {
+			case "CustomResourceDefinition":
+				kinds++
+				if part != "base" && part != "crd" {
+					t.Errorf("manifests/%s holds kind %s", part, r.GetName())
+				}
+			case "Namespace":
+				namespaces++
+				if !slices.Contains(owners[r.GetName()], part) {
+					t.Errorf("manifests/%s holds namespace %s", part, r.GetName())
+				}
+			}
+		}
+	}
+	if kinds != 10 || namespaces != 6 {
+		t.Errorf("found %d kinds and %d namespaces, want each of 5 and 3 twice", kinds, namespaces)
+	}
+}
+
+// workload is what Deployments and DaemonSets have in common.
+type workload struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Spec     struct {
+		Template struct{ Spec corev1.PodSpec }
+	}
+}
+
+// workloads returns the arguments of the first container of what a kustomization runs, by
+// kind and name.
+func workloads(t *testing.T, folder string) map[string][]string {
+	t.Helper()
+	args := map[string][]string{}
+	for _, r := range build(t, folder).Resources() {
+		if kind := r.GetKind(); kind != "Deployment" && kind != "DaemonSet" {
+			continue
+		}
+		var w workload
+		text, err := r.AsYAML()
+		if err == nil {
+			err = yaml.Unmarshal(text, &w)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		args[w.Kind+" "+w.Metadata.Name] = w.Spec.Template.Spec.Containers[0].Args
+	}
+	return args
+}
+
+// TestNoOverlayDropsAnArgument: what a part gives its program, every overlay of it does too.
+func TestNoOverlayDropsAnArgument(t *testing.T) {
+	parts := map[string][]string{}
+	for _, part := range []string{"agent", "adapter/server", "autoscaler", "descheduler", "scheduler/second"} {
+		for name, args := range workloads(t, "../../manifests/"+part) {
+			if len(args) == 0 {
+				t.Errorf("manifests/%s: %s has no arguments, so that patches cannot append to them", part, name)
+			}
+			parts[name] = args
+		}
+	}
+	overlays := 0
+	for _, folder := range kustomizations(t) {
+		for name, args := range workloads(t, folder) {
+			overlays++
+			for _, arg := range parts[name] {
+				if !slices.Contains(args, arg) {
+					t.Errorf("%s: %s has no argument %s", folder, name, arg)
+				}
+			}
+		}
+	}
+	if overlays < 8 {
+		t.Errorf("looked at %d workloads", overlays)
+	}
+}
