@@ -111,7 +111,8 @@ $(BIN)/cluster-api:
 	hack/build-cluster-api.sh $@ "$(CAPI_LDFLAGS)"
 
 .PHONY: demo
-demo: build ## Build everything and show Supercargo at work on this machine.
+demo: ## Build everything and show Supercargo at work on this machine.
+	@hack/build-programs.sh "$(MAKE) --no-print-directory" $(addprefix $(BIN)/,$(BINARIES) $(CHILDREN))
 	$(BIN)/supercargo demo
 
 ##@ Test

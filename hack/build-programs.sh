@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Builds programs one after the other and says which, and how long each took: go build prints
+# nothing, and the first time it compiles much of Kubernetes.
+#
+#   hack/build-programs.sh "COMMAND" TARGET...     runs COMMAND TARGET for each
+#
+# BUILD_HEARTBEAT is after how many seconds it says again that it is at work.
+set -euo pipefail
+command=$1
+shift
+heartbeat=${BUILD_HEARTBEAT:-30}
+
+echo "Building $# programs. The first time this compiles much of Kubernetes and takes several minutes; later it takes seconds."
+# Without this Ctrl-C would leave the build running: it is in the background.
+build=
+trap '[ -z "$build" ] || kill "$build" 2>/dev/null || true' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+n=0
+for target in "$@"; do
+	n=$((n + 1))
+	name=${target##*/}
+	echo "building $n of $#: $name …"
+	began=$SECONDS
+	# shellcheck disable=SC2086 # the command has arguments
+	$command "$target" &
+	build=$!
+	next=$heartbeat
+	while sleep 0.3 && kill -0 "$build" 2>/dev/null; do
+		if ((SECONDS - began >= next)); then
+			echo "building $n of $#: $name … $((SECONDS - began)) s so far"
+			next=$((next + heartbeat))
+		fi
+	done
+	wait "$build"
+	build=
+	echo "built $name in $((SECONDS - began)) s"
+done
