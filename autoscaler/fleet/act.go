@@ -224,6 +224,10 @@ func (r *round) giveUp(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	late := r.late()
+	if joined, err := r.joined(ctx, late); err != nil || joined {
+		r.wakeIn(settling)
+		return joined, err
+	}
 	missing := r.missing()
 	intent := r.newIntent()
 	for i := range r.self.inventory.Flavors {
@@ -243,6 +247,42 @@ func (r *round) giveUp(ctx context.Context) (bool, error) {
 	}
 	r.memory.nominations = nominations{pods: map[string]bool{}}
 	return true, r.carryOut(ctx, intent)
+}
+
+// joined reports whether a machine that is late without a node has got one, or may have,
+// since the round began: the cache of nodes lags behind the API server. Then the next
+// round decides.
+func (r *round) joined(ctx context.Context, late map[string][]lateMachine) (bool, error) {
+	without := map[string]bool{}
+	for _, machines := range late {
+		for _, l := range machines {
+			if l.node == nil {
+				without[l.name] = true
+			}
+		}
+	}
+	if len(without) == 0 {
+		return false, nil
+	}
+	var list corev1.NodeList
+	if err := r.Live.List(ctx, &list); err != nil {
+		return false, fmt.Errorf("list nodes before machines without a node are given back: %w", err)
+	}
+	nodes := make(map[string]*corev1.Node, len(list.Items))
+	for i := range list.Items {
+		nodes[list.Items[i].Name] = &list.Items[i]
+	}
+	p, err := r.NewProvider(r.fleet, nodes)
+	if err != nil {
+		return false, err
+	}
+	now, err := p.Observe(ctx)
+	if err != nil {
+		return false, fmt.Errorf("look again at machines before they are given back: %w", err)
+	}
+	return slices.ContainsFunc(now.Machines, func(m provider.Machine) bool {
+		return without[m.Name] && (m.Unidentified != "" || nodes[m.Node] != nil)
+	}), nil
 }
 
 // lateMachine is one that did not come.
@@ -286,8 +326,12 @@ const never = time.Duration(math.MaxInt64)
 
 // patienceWith returns for how long a machine is still waited for, and never if it is
 // not waited for. One whose node has been ready before is given up after as long a time
-// without being so, if nothing is lost with it.
+// without being so, if nothing is lost with it. One whose node is not identified is not
+// given up at all: there may be pods on it.
 func (r *round) patienceWith(name string, m provider.Machine, node *corev1.Node, timeout time.Duration) time.Duration {
+	if m.Unidentified != "" {
+		return never
+	}
 	if node == nil {
 		if m.Failed != "" {
 			return 0

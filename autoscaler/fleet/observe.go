@@ -141,7 +141,9 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 		}
 		o.state.Nodes = append(o.state.Nodes, n)
 		o.remember(own, n.Name, m)
-		o.countInFlight(own, f.Name)
+		if !late || m.Unidentified == "" { // else nobody knows when it is to become known
+			o.countInFlight(own, f.Name)
+		}
 	}
 	for _, f := range s.inventory.Flavors {
 		if own {

@@ -119,7 +119,18 @@ func (r *round) warn() {
 	}
 }
 
-// degraded says which flavors are left alone, and which somebody has to put right.
+// unidentified says of which machines it should be known by now which node is on them.
+func (r *round) unidentified() (all []string) {
+	for _, m := range r.self.inventory.Machines {
+		f := r.flavor(m.Flavor)
+		if m.Unidentified != "" && !m.Leaving && f != nil && r.now.Sub(m.Ordered) >= joinTimeout(r.fleet, f) {
+			all = append(all, m.Unidentified)
+		}
+	}
+	return all
+}
+
+// degraded says which flavors are left alone, and what somebody has to put right.
 func (r *round) degraded() {
 	var alone, unusable, problems []string
 	for _, f := range r.fleet.Status.Flavors {
@@ -137,11 +148,20 @@ func (r *round) degraded() {
 	if len(alone) > 0 {
 		alone = []string{"left alone for a while: " + strings.Join(alone, ", ")}
 	}
-	text := strings.Join(slices.Concat(unusable, alone), "; ")
+	unidentified := r.unidentified()
+	if n := len(unidentified); n > 0 {
+		unidentified = []string{fmt.Sprintf("the nodes of %d machines are not identified, and these are kept with whatever runs there: %s", n, unidentified[0])}
+	}
+	text := strings.Join(slices.Concat(unusable, unidentified, alone), "; ")
+	if len(unidentified) > 0 {
+		r.tell(corev1.EventTypeWarning, "NodesUnidentified", "Hold", unidentified[0])
+	}
 	switch {
 	case len(unusable) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "FlavorsUnusable", text)
 		r.tell(corev1.EventTypeWarning, "FlavorsUnusable", "Hold", strings.Join(unusable, "; "))
+	case len(unidentified) > 0:
+		r.condition(v1alpha1.FleetDegraded, true, "NodesUnidentified", text)
 	case len(alone) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotCome", text)
 	default:

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
@@ -323,4 +325,95 @@ func TestAMachineThatComesToLifeAtTheLastMomentIsKept(t *testing.T) {
 
 func (m *model) hasNode(name string) bool {
 	return m.client.Get(m.t.Context(), client.ObjectKey{Name: name}, &corev1.Node{}) == nil
+}
+
+// unidentified lets it not be known, from now on, which node is on the first machine.
+func (m *model) unidentified() {
+	machine := m.machines[0]
+	machine.Node, machine.comes, machine.Unidentified = "", -1, "server m01: two nodes say to be on it"
+}
+
+// TestAMachineWhoseNodeIsNotIdentifiedIsKept has one whose node is ready and has a pod. The
+// fleet goes on with the others.
+func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
+	for _, failed := range []string{"", "the cloud says that it failed"} {
+		m := newModel(t, alone(nil), smalls())
+		said := events.NewFakeRecorder(100)
+		m.r.Events = said
+		pod := testPod("p", 3000, 1024, time.Hour)
+		pod.Annotations["ends-after"] = "20m"
+		m.add(pod)
+		m.run(5*minute, "f")
+		m.unidentified()
+		m.machines[0].Failed = failed
+		next := testPod("next", 3000, 1024, time.Hour)
+		next.Annotations["ends-after"] = "5m"
+		m.add(next) // for which another machine is bought
+		m.run(40*minute, "f")
+		m.checkOutcome("0 pods run, 0 wait, 2 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are closed")
+		m.checkCondition(v1alpha1.FleetDegraded, "True NodesUnidentified")
+		if got := m.fleet("f").Status.InFlight; got != 0 {
+			t.Errorf("%d machines are in flight: nobody knows when it is to come", got)
+		}
+		m.r.Events = &events.FakeRecorder{}
+		close(said.Events)
+		told := 0
+		for e := range said.Events {
+			if strings.Contains(e, "MachineGivenUp") {
+				t.Errorf("Event %s", e)
+			}
+			if strings.Contains(e, "NodesUnidentified the nodes of 1 machines are not identified, and these are kept with whatever runs there: server m01: two nodes") {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("it is told %d times", told)
+		}
+
+		m.machines[0].Node, m.machines[0].Unidentified = "node-m01", ""
+		m.run(10*minute, "f")
+		m.checkOutcome("0 pods run, 0 wait, 2 have ended, lost []; small 0 of 0, at most 2; 2 were made, 0 nodes are closed")
+		m.checkCondition(v1alpha1.FleetDegraded, "False MachinesCome")
+	}
+}
+
+// TestAMachineThatHasANodeByNowIsNotGivenUp has a cache of nodes that lags.
+func TestAMachineThatHasANodeByNowIsNotGivenUp(t *testing.T) {
+	m := newModel(t, alone(nil), smalls())
+	m.r.Client = interceptor.NewClient(m.client, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, is := list.(*corev1.NodeList); is {
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	m.r.NewProvider = func(f *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) (provider.Provider, error) {
+		return &nearsighted{&modelProvider{m, f.Name}, nodes}, nil
+	}
+	m.add(testPod("p", 3000, 1024, 2*time.Hour))
+	m.run(30*minute, "f")
+	if len(m.killed) > 0 || !m.hasNode("node-m01") {
+		t.Errorf("%s\n%s", m.outcome(), strings.Join(m.log, "\n"))
+	}
+}
+
+// nearsighted is a provider that knows no node of machines but those that it was given.
+type nearsighted struct {
+	*modelProvider
+	nodes map[string]*corev1.Node
+}
+
+// Observe implements provider.Provider.
+func (p *nearsighted) Observe(ctx context.Context) (*provider.Inventory, error) {
+	found, err := p.modelProvider.Observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range found.Machines {
+		if m := &found.Machines[i]; p.nodes[m.Node] == nil {
+			m.Node = ""
+		}
+	}
+	return found, nil
 }

@@ -139,6 +139,10 @@ type Machine struct {
 	Flavor string
 	// Node is the name of its node; empty until it has one.
 	Node string
+	// Unidentified says why it is not known which node is on the machine; empty if it is
+	// known, or known that there is none. There may be pods on such a machine: whatever
+	// else is said of it, it must not be given back. It has no Node.
+	Unidentified string
 	// Ordered is when it was asked for.
 	Ordered time.Time
 	// Failed says what went wrong if the machine is never going to come; else it is

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -30,9 +31,9 @@ func (p *Provider) Clean(ctx context.Context) error {
 
 // cleanTwins deletes servers that were made twice under one number of an order: a
 // process died, or a connection broke, while Nova was still at the first. The older
-// one stays, ties by ID, unless it failed; one that has a node stays in any case.
+// one stays, ties by ID, unless it failed; one that has a node, or may have one, stays in
+// any case.
 func (p *Provider) cleanTwins(ctx context.Context) error {
-	joined := nodesByServer(p.nodes)
 	same := map[string][]*servers.Server{}
 	for i := range p.seen {
 		s := &p.seen[i]
@@ -48,7 +49,7 @@ func (p *Provider) cleanTwins(ctx context.Context) error {
 			return cmp.Or(compareBool(a.Status == statusError, b.Status == statusError), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 		})
 		for _, twin := range twins[1:] {
-			if joined[twin.ID] == nil {
+			if p.matched.nodes[twin.ID] == nil && p.matched.doubts[twin.ID] == "" {
 				surplus = append(surplus, twin.ID)
 			}
 		}
@@ -77,15 +78,26 @@ const abandoned = 30 * time.Second
 
 // cleanNodes deletes nodes of this fleet whose servers have gone. Where OpenStack's cloud
 // controller manager runs, it does so first. A node is one of this fleet if it
-// carries its label; that its server has gone is asked of Nova by its ID.
+// carries its label; that its server has gone is asked of Nova by its ID. Without a provider
+// ID the server is the one that the node was seen on: a node that was on none since
+// the process began is left.
 func (p *Provider) cleanNodes(ctx context.Context) error {
 	there := map[string]bool{}
 	for i := range p.seen {
 		there[p.seen[i].ID] = true
 	}
+	was := map[types.UID]string{}
+	for id, n := range p.cloud.nodes {
+		if !there[id] {
+			was[n.uid] = id
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(p.nodes)) {
 		n := p.nodes[name]
 		id := serverOf(n)
+		if id == "" && !elsewhere(n) {
+			id = was[n.UID]
+		}
 		if n.Labels[v1alpha1.LabelFleet] != p.fleet.Name || id == "" || there[id] || n.DeletionTimestamp != nil || !p.silent(n) {
 			continue
 		}

@@ -8,8 +8,8 @@
 // asked for by listing. Nothing without our tags is ever touched.
 //
 // The files follow a round: openstack.go (what is kept between rounds), credentials.go
-// and session.go (logging in, what there is to choose from), flavor.go and server.go
-// (what there is), buy.go and userdata.go (making servers), fault.go and retry.go (what
+// and session.go (logging in, what there is to choose from), flavor.go, server.go and
+// match.go (what there is), buy.go and userdata.go (making servers), fault.go and retry.go (what
 // errors mean), clean.go (what was left behind).
 package openstack
 
@@ -68,10 +68,17 @@ type cloud struct {
 	spec    int64     // the generation that it is for
 	// refused are flavors that the cloud would not sell, by name.
 	refused map[string]refusal
-	// nodes are the names that the nodes of servers had when they were last seen.
-	nodes map[string]string
+	// nodes are the nodes that servers had when they were last seen, by the server's ID.
+	// Those of servers that have gone are kept as long as there is the node.
+	nodes map[string]knownNode
 	// faults are why servers failed that had to be asked for, by ID.
 	faults map[string]string
+}
+
+// knownNode is the node of a server.
+type knownNode struct {
+	name string
+	uid  types.UID
 }
 
 // refusal is that the cloud would not sell a flavor.
@@ -94,7 +101,7 @@ func (c *Clouds) For(fleet *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) *
 	}
 	known := c.fleets[fleet.UID]
 	if known == nil {
-		known = &cloud{refused: map[string]refusal{}, nodes: map[string]string{}, faults: map[string]string{}}
+		known = &cloud{refused: map[string]refusal{}, nodes: map[string]knownNode{}, faults: map[string]string{}}
 		c.fleets[fleet.UID] = known
 	}
 	return &Provider{clouds: c, cloud: known, fleet: fleet, spec: fleet.Spec.OpenStack, nodes: nodes}
@@ -124,6 +131,7 @@ type Provider struct {
 
 	cluster string           // set by connect
 	seen    []servers.Server // by Observe
+	matched *matching        // by Observe
 }
 
 var (
@@ -188,13 +196,12 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	if err := p.explainFaults(ctx, s, all); err != nil {
 		return nil, p.loggedOut(err)
 	}
-	p.seen = all
-	byID := nodesByServer(p.nodes)
+	p.seen, p.matched = all, matchNodes(all, p.nodes, p.fleet.Name)
 	found := &provider.Inventory{Quota: quota(may)}
 	examples := map[string]*corev1.Node{}
 	for i := range all {
-		m := p.machine(&all[i], stock, byID)
-		if n := byID[m.Name]; n != nil {
+		m := p.machine(&all[i], stock, p.matched)
+		if n := p.matched.nodes[m.Name]; n != nil {
 			examples[m.Flavor] = better(examples[m.Flavor], n)
 		}
 		found.Machines = append(found.Machines, m)
@@ -246,16 +253,29 @@ func count(machines []provider.Machine) map[string]int {
 }
 
 // rememberNodes notes the nodes of machines, and gives those whose node is missing now
-// the name that it had.
+// the name that it had, unless another node may be theirs. Where nodes carry no provider ID,
+// what is remembered of machines that have gone is all that says which nodes were on them.
 func (p *Provider) rememberNodes(machines []provider.Machine) {
-	had := p.cloud.nodes
-	p.cloud.nodes = make(map[string]string, len(machines))
-	for i := range machines {
-		m := &machines[i]
-		if m.Node = cmp.Or(m.Node, had[m.Name]); m.Node != "" {
-			p.cloud.nodes[m.Name] = m.Node
+	known := make(map[string]knownNode, len(machines))
+	for id, had := range p.cloud.nodes {
+		if n := p.nodes[had.name]; n != nil && n.UID == had.uid {
+			known[id] = had
 		}
 	}
+	for i := range machines {
+		m := &machines[i]
+		had, ok := p.cloud.nodes[m.Name]
+		switch n := p.matched.nodes[m.Name]; {
+		case n != nil:
+			known[m.Name] = knownNode{n.Name, n.UID}
+		case ok:
+			known[m.Name] = had
+			if m.Unidentified == "" {
+				m.Node = had.name
+			}
+		}
+	}
+	p.cloud.nodes = known
 }
 
 // forget drops refusals that are old, or that came of other limits.

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"supercargo.dev/supercargo/autoscaler/provider"
@@ -18,6 +17,7 @@ import (
 // What a server is, in Nova's words.
 const (
 	statusActive      = "ACTIVE"
+	statusBuild       = "BUILD"
 	statusError       = "ERROR"
 	statusDeleted     = "DELETED"
 	statusSoftDeleted = "SOFT_DELETED"
@@ -27,10 +27,14 @@ const (
 
 // machine returns a server as the fleet sees it. Its name is the server's ID: names are
 // not unique.
-func (p *Provider) machine(s *servers.Server, stock *stock, nodes map[string]*corev1.Node) provider.Machine {
+func (p *Provider) machine(s *servers.Server, stock *stock, matched *matching) provider.Machine {
 	m := provider.Machine{Name: s.ID, Flavor: p.flavorOf(s, stock), Ordered: s.Created, Leaving: leaving(s)}
-	if n := nodes[s.ID]; n != nil {
+	if n := matched.nodes[s.ID]; n != nil {
 		m.Node = n.Name
+	}
+	if why := matched.doubts[s.ID]; why != "" {
+		m.Unidentified = fmt.Sprintf("server %s: %s. Set spec.providerID of its node to %s/%s, as OpenStack's cloud controller manager and "+
+			"the kubelet's flag --provider-id do, or delete the server or the node that should not be there", s.Name, why, providerPrefix, s.ID)
 	}
 	switch s.Status {
 	case statusError:
@@ -98,36 +102,6 @@ func (p *Provider) flavorOf(s *servers.Server, stock *stock) string {
 	}
 	name, _ := s.Flavor["original_name"].(string)
 	return cmp.Or(name, "unknown")
-}
-
-// providerPrefix begins the provider IDs of nodes on OpenStack: openstack:///UUID, or
-// openstack://REGION/UUID.
-const providerPrefix = "openstack://"
-
-// serverOf returns the ID of a node's server, empty if it is on none.
-func serverOf(n *corev1.Node) string {
-	rest, ok := strings.CutPrefix(n.Spec.ProviderID, providerPrefix)
-	if !ok {
-		return ""
-	}
-	return rest[strings.LastIndexByte(rest, '/')+1:]
-}
-
-// nodesByServer returns the nodes on servers. Of two that say to be on the same one the
-// younger is right: the older is from before its kubelet registered anew.
-func nodesByServer(nodes map[string]*corev1.Node) map[string]*corev1.Node {
-	found := map[string]*corev1.Node{}
-	for _, n := range nodes {
-		id := serverOf(n)
-		if id == "" {
-			continue
-		}
-		if o := found[id]; o == nil || o.CreationTimestamp.Before(&n.CreationTimestamp) ||
-			o.CreationTimestamp.Equal(&n.CreationTimestamp) && n.Name < o.Name {
-			found[id] = n
-		}
-	}
-	return found
 }
 
 func labelValue(text string) bool { return len(validation.IsValidLabelValue(text)) == 0 }

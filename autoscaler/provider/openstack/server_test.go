@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
@@ -26,7 +25,7 @@ func providerOf(spec *v1alpha1.OpenStackServers) *Provider {
 func TestAServerIsAMachine(t *testing.T) {
 	spec := &v1alpha1.OpenStackServers{AvailabilityZones: []string{"up"}}
 	p, s := providerOf(spec), shelf()
-	nodes := map[string]*corev1.Node{"id-2": {ObjectMeta: metav1.ObjectMeta{Name: "node-2"}}}
+	matched := &matching{nodes: map[string]*corev1.Node{"id-2": {ObjectMeta: metav1.ObjectMeta{Name: "node-2"}}}, doubts: map[string]string{"id-3": "two say so"}}
 	tagged := &[]string{"supercargo-flavor=large@up"}
 	tests := []struct {
 		name          string
@@ -34,10 +33,12 @@ func TestAServerIsAMachine(t *testing.T) {
 		flavor, node  string
 		failed, waits string
 		leaving       bool
+		unidentified  string
 	}{
 		{name: "one that is built", server: servers.Server{ID: "id-1", Name: "n", Status: "BUILD", TaskState: "spawning", Tags: tagged}, flavor: "large@up", waits: "server n is BUILD, spawning"},
 		{name: "one that is up", server: servers.Server{ID: "id-1", Name: "n", Status: "ACTIVE", Tags: tagged}, flavor: "large@up", waits: "server n is ACTIVE and has no node yet"},
 		{name: "one with a node", server: servers.Server{ID: "id-2", Name: "n", Status: "ACTIVE", Tags: tagged}, flavor: "large@up", node: "node-2", waits: "ACTIVE"},
+		{name: "one whose node is not known", server: servers.Server{ID: "id-3", Name: "n", Status: "ACTIVE", Tags: tagged}, flavor: "large@up", waits: "ACTIVE", unidentified: "server n: two say so. Set spec.providerID of its node to openstack:///id-3"},
 		{name: "one that failed", server: servers.Server{ID: "id-1", Status: "ERROR", Fault: servers.Fault{Message: "No valid host was found. "}, Tags: tagged}, flavor: "large@up", failed: "No valid host was found."},
 		{name: "one that failed for no reason", server: servers.Server{ID: "id-1", Status: "ERROR", Tags: tagged}, flavor: "large@up", failed: unexplained},
 		{name: "one that is deleted", server: servers.Server{ID: "id-1", Status: "ACTIVE", TaskState: "deleting", Tags: tagged}, flavor: "large@up", leaving: true, waits: "ACTIVE"},
@@ -48,33 +49,12 @@ func TestAServerIsAMachine(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			m := p.machine(&tc.server, s, nodes)
-			if m.Name != tc.server.ID || m.Flavor != tc.flavor || m.Node != tc.node || m.Failed != tc.failed || m.Leaving != tc.leaving || !strings.Contains(m.Waits, tc.waits) || (m.Waits == "") != (tc.waits == "") {
+			m := p.machine(&tc.server, s, matched)
+			if m.Name != tc.server.ID || m.Flavor != tc.flavor || m.Node != tc.node || m.Failed != tc.failed || m.Leaving != tc.leaving || !strings.Contains(m.Waits, tc.waits) || (m.Waits == "") != (tc.waits == "") ||
+				!strings.HasPrefix(m.Unidentified, tc.unidentified) || (m.Unidentified == "") != (tc.unidentified == "") {
 				t.Errorf("machine %+v", m)
 			}
 		})
-	}
-}
-
-func TestNodesAreMatchedByProviderID(t *testing.T) {
-	for id, want := range map[string]string{
-		"openstack:///uuid": "uuid", "openstack://North/uuid": "uuid", "openstack://uuid": "uuid", "": "", "aws:///zone/i-1": "", "openstack": "",
-	} {
-		if got := serverOf(&corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}}); got != want {
-			t.Errorf("server of %q is %q, want %q", id, got, want)
-		}
-	}
-	node := func(name, server string, age time.Duration) *corev1.Node {
-		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0).Add(-age))}}
-		n.Spec.ProviderID = server
-		return n
-	}
-	found := nodesByServer(map[string]*corev1.Node{
-		"old": node("old", "openstack:///a", time.Hour), "new": node("new", "openstack:///a", time.Minute),
-		"x": node("x", "openstack:///b", 0), "y": node("y", "openstack:///b", 0), "bare": node("bare", "", 0),
-	})
-	if len(found) != 2 || found["a"].Name != "new" || found["b"].Name != "x" {
-		t.Errorf("found %v", found)
 	}
 }
 
