@@ -36,6 +36,29 @@ func (c Container) String() string {
 	return fmt.Sprintf("container %s of pod %s/%s", c.Name, c.Namespace, c.Pod)
 }
 
+// The labels that the kubelet gives a container when it asks the runtime for one. Who
+// runs in the container cannot change them.
+const (
+	labelNamespace = "io.kubernetes.pod.namespace"
+	labelPod       = "io.kubernetes.pod.name"
+	labelPodUID    = "io.kubernetes.pod.uid"
+	labelContainer = "io.kubernetes.container.name"
+)
+
+// Is reports whether the labels that the runtime keeps for the container with that ID are
+// those of this container of this pod. The ID comes from the status of a Migration or of
+// a pod, and others than the kubelet may be able to write those: a container whose labels
+// differ must not be touched.
+func (c Container) Is(labels map[string]string) bool {
+	return c.PodUID != "" && labels[labelPodUID] == c.PodUID && labels[labelNamespace] == c.Namespace && labels[labelPod] == c.Pod && labels[labelContainer] == c.Name
+}
+
+// Foreign is the failure to find the container of a pod under the ID that the plan of a
+// Migration names.
+func (c Container) Foreign() error {
+	return Fail(ReasonForeignContainer, "container %s is not %s: the plan of the Migration names the wrong one; see who can write the status of Migrations and of the pod", c.ID, c)
+}
+
 // State is what a container does.
 type State = terms.State
 
@@ -178,4 +201,6 @@ const (
 	ReasonBadArchive      = terms.ReasonBadArchive
 	ReasonContainerGone   = terms.ReasonContainerGone
 	ReasonRanOn           = terms.ReasonRanOn
+
+	ReasonForeignContainer = terms.ReasonForeignContainer
 )

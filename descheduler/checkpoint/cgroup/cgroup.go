@@ -62,6 +62,9 @@ func Dial(socket string) (criapi.RuntimeServiceClient, error) {
 
 // Inspect refuses what does not run.
 func (f *Freezer) Inspect(ctx context.Context, c checkpoint.Container) (checkpoint.Facts, error) {
+	if _, err := f.group(ctx, c); err != nil {
+		return checkpoint.Facts{}, err // State does not say that it is another pod's
+	}
 	state, err := f.State(ctx, c)
 	if err != nil {
 		return checkpoint.Facts{}, err
@@ -93,7 +96,8 @@ func (f *Freezer) Describe(ctx context.Context, c checkpoint.Container) (checkpo
 	return checkpoint.Facts{MemoryBytes: int64(stats.GetStats().GetMemory().GetWorkingSetBytes().GetValue()), Requirements: needs}, nil
 }
 
-// State looks at the container's group.
+// State looks at the container's group. The pod of a container under whose ID there is one
+// of another pod has no such container: it is gone.
 func (f *Freezer) State(ctx context.Context, c checkpoint.Container) (checkpoint.State, error) {
 	g, err := f.group(ctx, c)
 	if err != nil || g == nil {
@@ -113,7 +117,7 @@ func (f *Freezer) State(ctx context.Context, c checkpoint.Container) (checkpoint
 
 // gone is the state of a container that has no group.
 func gone(err error) (checkpoint.State, error) {
-	if err != nil {
+	if f := checkpoint.AsFailure(err); err != nil && (f == nil || f.Reason != checkpoint.ReasonForeignContainer) {
 		return checkpoint.Unknown, err
 	}
 	return checkpoint.Gone, nil
@@ -198,7 +202,9 @@ func (f *Freezer) until(ctx context.Context, doing string, done func() (bool, er
 	}
 }
 
-// group finds the group of a container; nil if the container has ended.
+// group finds the group of a container; nil if the container has ended. It fails with
+// ReasonForeignContainer if the container under that ID is one of another pod, so nothing
+// here touches such a one.
 func (f *Freezer) group(ctx context.Context, c checkpoint.Container) (*group, error) {
 	answer, err := f.Runtime.ContainerStatus(ctx, &criapi.ContainerStatusRequest{ContainerId: c.ID, Verbose: true})
 	if status.Code(err) == codes.NotFound {
@@ -206,6 +212,9 @@ func (f *Freezer) group(ctx context.Context, c checkpoint.Container) (*group, er
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look at %s: %w", c, err)
+	}
+	if !c.Is(answer.GetStatus().GetLabels()) {
+		return nil, c.Foreign()
 	}
 	if answer.GetStatus().GetState() != criapi.ContainerState_CONTAINER_RUNNING {
 		return nil, nil

@@ -27,13 +27,19 @@ type node struct {
 	dir     string
 	err     error
 	state   criapi.ContainerState
+	labels  map[string]string
 	killed  []int
 	freezer *Freezer
 }
 
+// the is the container of the node.
+var the = checkpoint.Container{Namespace: "ns", Pod: "work", PodUID: "uid", Name: "main", ID: "id"}
+
 func newNode(t *testing.T, groups string, files map[string]string) *node {
 	t.Helper()
-	n := &node{T: t, dir: t.TempDir(), state: criapi.ContainerState_CONTAINER_RUNNING}
+	n := &node{T: t, dir: t.TempDir(), state: criapi.ContainerState_CONTAINER_RUNNING, labels: map[string]string{
+		"io.kubernetes.pod.namespace": "ns", "io.kubernetes.pod.name": "work", "io.kubernetes.pod.uid": "uid", "io.kubernetes.container.name": "main",
+	}}
 	n.write("proc/42/cgroup", groups)
 	for name, content := range files {
 		n.write("sys/"+name, content)
@@ -74,7 +80,7 @@ func (n *node) read(name string) string {
 // ContainerStatus answers as a runtime does.
 func (n *node) ContainerStatus(context.Context, *criapi.ContainerStatusRequest, ...grpc.CallOption) (*criapi.ContainerStatusResponse, error) {
 	return &criapi.ContainerStatusResponse{
-		Status: &criapi.ContainerStatus{State: n.state, ImageId: "sha256:base", Image: &criapi.ImageSpec{Image: "base:1"}}, Info: map[string]string{"info": `{"pid":42}`},
+		Status: &criapi.ContainerStatus{State: n.state, Labels: n.labels, ImageId: "sha256:base", Image: &criapi.ImageSpec{Image: "base:1"}}, Info: map[string]string{"info": `{"pid":42}`},
 	}, n.err
 }
 
@@ -88,11 +94,11 @@ const v1 = "9:name=systemd:/x\n5:freezer:/pods/c\n0::/unified\n"
 func TestVersion1IsFrozenAndThawed(t *testing.T) {
 	n := newNode(t, v1, map[string]string{"freezer/pods/c/freezer.state": "THAWED", "freezer/pods/c/cgroup.procs": ""})
 	n.is(checkpoint.Running)
-	if err := n.freezer.Freeze(t.Context(), checkpoint.Container{}); err != nil {
+	if err := n.freezer.Freeze(t.Context(), the); err != nil {
 		t.Fatal(err)
 	}
 	n.is(checkpoint.Frozen)
-	if err := n.freezer.Thaw(t.Context(), checkpoint.Container{}); err != nil {
+	if err := n.freezer.Thaw(t.Context(), the); err != nil {
 		t.Fatal(err)
 	}
 	n.is(checkpoint.Running)
@@ -100,14 +106,14 @@ func TestVersion1IsFrozenAndThawed(t *testing.T) {
 
 func (n *node) is(want checkpoint.State) {
 	n.Helper()
-	if got, err := n.freezer.State(n.Context(), checkpoint.Container{}); err != nil || got != want {
+	if got, err := n.freezer.State(n.Context(), the); err != nil || got != want {
 		n.Errorf("the container is %q (%v), want %q", got, err, want)
 	}
 }
 
 func TestVersion2IsAskedToFreeze(t *testing.T) {
 	n := newNode(t, "0::/pods/c\n", map[string]string{"pods/c/cgroup.freeze": "0", "pods/c/cgroup.events": "populated 1\nfrozen 1\n", "pods/c/cgroup.procs": ""})
-	if err := n.freezer.Freeze(t.Context(), checkpoint.Container{}); err != nil {
+	if err := n.freezer.Freeze(t.Context(), the); err != nil {
 		t.Fatal(err)
 	}
 	if got := n.read("sys/pods/c/cgroup.freeze"); got != "1" {
@@ -130,7 +136,7 @@ func TestKillingComesBeforeThawing(t *testing.T) {
 		}
 		return nil
 	}
-	if err := n.freezer.Kill(t.Context(), checkpoint.Container{}); err != nil {
+	if err := n.freezer.Kill(t.Context(), the); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(n.killed, []int{42, 43}) || !strings.HasPrefix(n.read("sys/freezer/pods/c/freezer.state"), "THAWED") {
@@ -148,19 +154,43 @@ func TestWhatHasEndedIsGone(t *testing.T) {
 	}
 	down := newNode(t, v1, nil)
 	down.err = status.Error(codes.Unavailable, "no runtime")
-	if got, err := down.freezer.State(t.Context(), checkpoint.Container{}); err == nil || got != checkpoint.Unknown {
+	if got, err := down.freezer.State(t.Context(), the); err == nil || got != checkpoint.Unknown {
 		t.Errorf("without a runtime the container is %q, %v", got, err)
 	}
 }
 
+// TestContainersOfOtherPodsAreNotTouched: the ID is that of the status of a Migration,
+// which may name any container of the node.
+func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
+	for _, label := range []string{"io.kubernetes.pod.namespace", "io.kubernetes.pod.name", "io.kubernetes.pod.uid", "io.kubernetes.container.name"} {
+		n := newNode(t, v1, map[string]string{"freezer/pods/c/freezer.state": "THAWED", "freezer/pods/c/cgroup.procs": "42\n"})
+		n.labels[label] = "victim"
+		n.is(checkpoint.Gone)
+		_, inspected := n.freezer.Inspect(t.Context(), the)
+		for what, err := range map[string]error{
+			"inspected": inspected, "frozen": n.freezer.Freeze(t.Context(), the), "thawed": n.freezer.Thaw(t.Context(), the), "killed": n.freezer.Kill(t.Context(), the),
+		} {
+			if f := checkpoint.AsFailure(err); f == nil || f.Reason != checkpoint.ReasonForeignContainer {
+				t.Errorf("with another %s the container is %s: %v", label, what, err)
+			}
+		}
+		if got := n.read("sys/freezer/pods/c/freezer.state"); got != "THAWED" || len(n.killed) > 0 {
+			t.Errorf("with another %s the group is %s, and %v are killed", label, got, n.killed)
+		}
+	}
+	n := newNode(t, v1, map[string]string{"freezer/pods/c/freezer.state": "THAWED"})
+	n.labels = nil // not a container of a pod
+	n.is(checkpoint.Gone)
+}
+
 func TestContainersAreDescribed(t *testing.T) {
 	n := newNode(t, v1, map[string]string{"freezer/pods/c/freezer.state": "THAWED"})
-	facts, err := n.freezer.Inspect(t.Context(), checkpoint.Container{})
+	facts, err := n.freezer.Inspect(t.Context(), the)
 	if err != nil || facts.MemoryBytes != 7 || facts.Requirements.BaseImageID != "sha256:base" || facts.Requirements.Arch != "amd64" {
 		t.Errorf("Inspect gives %+v, %v", facts, err)
 	}
 	n.write("sys/freezer/pods/c/freezer.state", "FROZEN")
-	if _, err := n.freezer.Inspect(t.Context(), checkpoint.Container{}); checkpoint.AsFailure(err) == nil {
+	if _, err := n.freezer.Inspect(t.Context(), the); checkpoint.AsFailure(err) == nil {
 		t.Errorf("a frozen container can be moved: %v", err)
 	}
 }

@@ -65,6 +65,9 @@ type notes struct {
 func (c *Client) Inspect(ctx context.Context, k checkpoint.Container) (checkpoint.Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if err := c.own(ctx, k); err != nil {
+		return checkpoint.Facts{}, err
+	}
 	pid, state, err := c.task(ctx, k)
 	if err != nil {
 		return checkpoint.Facts{}, err
@@ -164,10 +167,35 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 	return nil
 }
 
-// State asks for the task's state.
+// own fails if the container with that ID is one of another pod. Whoever touches a
+// container calls it first. A container that is not there is nobody's.
+//
+// The answer holds for as long as the container is there: its ID is random and is not
+// used again, and its labels do not change.
+func (c *Client) own(ctx context.Context, k checkpoint.Container) error {
+	info, err := c.containers.Get(ctx, &containersapi.GetContainerRequest{ID: k.ID})
+	switch {
+	case notFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look at %s: %w", k, err)
+	case !k.Is(info.GetContainer().GetLabels()):
+		return k.Foreign()
+	}
+	return nil
+}
+
+// State asks for the task's state. The pod of a container under whose ID there is one of
+// another pod has no such container: it is gone.
 func (c *Client) State(ctx context.Context, k checkpoint.Container) (checkpoint.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if err := c.own(ctx, k); err != nil {
+		if checkpoint.AsFailure(err) != nil {
+			return checkpoint.Gone, nil
+		}
+		return checkpoint.Unknown, err
+	}
 	_, state, err := c.task(ctx, k)
 	return state, err
 }
@@ -196,6 +224,9 @@ func (c *Client) task(ctx context.Context, k checkpoint.Container) (pid uint32, 
 func (c *Client) Freeze(ctx context.Context, k checkpoint.Container) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if err := c.own(ctx, k); err != nil {
+		return err
+	}
 	_, err := c.tasks.Pause(ctx, &tasksapi.PauseTaskRequest{ContainerID: k.ID})
 	if err != nil && passing(err) {
 		return fmt.Errorf("freeze %s: %w", k, err)
@@ -218,6 +249,9 @@ func (c *Client) Freeze(ctx context.Context, k checkpoint.Container) error {
 func (c *Client) Thaw(ctx context.Context, k checkpoint.Container) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if err := c.own(ctx, k); err != nil {
+		return err
+	}
 	_, err := c.tasks.Resume(ctx, &tasksapi.ResumeTaskRequest{ContainerID: k.ID})
 	switch _, state, seen := c.task(ctx, k); {
 	case seen != nil:
@@ -235,6 +269,9 @@ func (c *Client) Thaw(ctx context.Context, k checkpoint.Container) error {
 func (c *Client) Kill(ctx context.Context, k checkpoint.Container) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if err := c.own(ctx, k); err != nil {
+		return err
+	}
 	_, err := c.tasks.Kill(ctx, &tasksapi.KillRequest{ContainerID: k.ID, Signal: sigkill, All: true})
 	if err != nil && !notFound(err) && !isCode(err, codes.FailedPrecondition) {
 		return fmt.Errorf("kill %s: %w", k, err)
@@ -262,6 +299,9 @@ func (c *Client) Kill(ctx context.Context, k checkpoint.Container) error {
 // Dump lets CRIU write into the work folder, and containerd note the files that the
 // container wrote.
 func (c *Client) Dump(ctx context.Context, k checkpoint.Container, dir string) (int64, error) {
+	if err := c.own(ctx, k); err != nil {
+		return 0, err
+	}
 	images, work := filepath.Join(dir, archive.Checkpoint), filepath.Join(dir, "work")
 	err := os.RemoveAll(dir)
 	for _, folder := range []string{dir, images, work} {

@@ -47,4 +47,7 @@ const (
 	// ReasonRanOn: somebody else let the container go on, so what was taken is no longer
 	// its state.
 	ReasonRanOn = "RanOn"
+	// ReasonForeignContainer: the ID that the plan names is that of a container of another
+	// pod.
+	ReasonForeignContainer = "ForeignContainer"
 )

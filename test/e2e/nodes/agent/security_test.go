@@ -1,0 +1,69 @@
+//go:build nodes
+
+package agent
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
+	"supercargo.dev/supercargo/test/e2e/nodes/workload"
+)
+
+// TestContainersOfOtherPodsAreNotTouched plays somebody who may write the status of
+// Migrations in a namespace, and who names the container of another pod there.
+func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
+	b := newBench(t)
+	node := b.Nodes[0]
+	victim := b.pod("victim", node, cluster.Images["counter"])
+	own := b.pod("own", node, cluster.Images["counter"])
+	b.counts(victim.Name, 3)
+	id := strings.TrimPrefix(victim.Status.ContainerStatuses[0].ContainerID, "containerd://")
+
+	for _, backend := range []v1alpha1.MigrationBackend{v1alpha1.BackendContainerd, v1alpha1.BackendKubelet} {
+		now := metav1.Now()
+		plan := &v1alpha1.MigrationPlan{
+			StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(time.Minute)), SourceNode: node.Name, PodUID: string(own.UID), Container: "main", ContainerID: id,
+			BaseImage: cluster.Images["counter"], Backend: backend, RestoredPod: own.Name + "-m", Image: "checkpoint.supercargo.dev/forged:1",
+		}
+		if r := b.sourceSays(b.forge(own.Name, plan, nil), v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonForeignContainer {
+			t.Errorf("%s: the source says %s: %s, want reason %s", backend, r.Reason, r.Message, checkpoint.ReasonForeignContainer)
+		}
+		// Whoever writes the status may also say that all was done but the killing.
+		b.sourceSays(b.forge(own.Name, plan, func(s *v1alpha1.MigrationStatus) {
+			s.Order = v1alpha1.OrderKill
+			s.Conditions = []metav1.Condition{{Type: v1alpha1.MigrationHandedOver, Status: metav1.ConditionTrue, Reason: "Forged", LastTransitionTime: metav1.Now()}}
+		}), v1alpha1.SourceKilled)
+		b.sourceSays(b.forge(own.Name, plan, func(s *v1alpha1.MigrationStatus) {
+			s.Order = v1alpha1.OrderFreeze
+			s.Source = &v1alpha1.SourceReport{Step: v1alpha1.SourceFrozen, Time: metav1.NowMicro()}
+		}), v1alpha1.SourceFailed)
+	}
+	// It has run all the time, and runs on.
+	if err := workload.CheckTicks(b.counts(victim.Name, 5), 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// forge makes a Migration of a pod with a plan of somebody's choice, and with more that is
+// not true of it; more may be nil.
+func (b *bench) forge(pod string, plan *v1alpha1.MigrationPlan, more func(*v1alpha1.MigrationStatus)) *v1alpha1.Migration {
+	b.Helper()
+	m := &v1alpha1.Migration{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, GenerateName: "forged-"},
+		Spec:       v1alpha1.MigrationSpec{PodName: pod, Method: v1alpha1.MethodCheckpoint, Deadline: metav1.Duration{Duration: plan.DeadlineAt.Sub(plan.StartedAt.Time)}},
+	}
+	b.make(m)
+	b.write(m, func(s *v1alpha1.MigrationStatus) {
+		s.Plan, s.Order = plan.DeepCopy(), v1alpha1.OrderPrepare
+		if more != nil {
+			more(s)
+		}
+	})
+	return m
+}
