@@ -1,9 +1,11 @@
 package app
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -37,14 +39,20 @@ type Evictions struct {
 	Secret        string
 	Hosts         []string
 	Configuration string
+	// ClientCA is a file with who signs the certificates that callers must show; empty
+	// asks for none. ClientNames are for whom these must be; empty is for anybody.
+	ClientCA    string
+	ClientNames []string
 }
 
 func (e *Evictions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&e.Address, "eviction-webhook-bind-address", e.Address, "`host:port` for the webhook that turns evictions into Migrations, served while its ValidatingWebhookConfiguration exists; 0 serves none")
 	flags.StringVar(&e.CertDir, "eviction-webhook-cert-dir", e.CertDir, "`folder` with tls.crt and tls.key for it, read anew when they change (default: keep a certificate of its own)")
-	flags.StringVar(&e.Secret, "eviction-webhook-secret", e.Secret, "`namespace/name` of the Secret that keeps its own certificate")
+	flags.StringVar(&e.Secret, "eviction-webhook-secret", e.Secret, "`namespace/name` of the Secret that keeps its own certificate, and the secret in its URL")
 	flags.StringSliceVar(&e.Hosts, "eviction-webhook-hosts", e.Hosts, "`names` and addresses that its own certificate is for")
-	flags.StringVar(&e.Configuration, "eviction-webhook-configuration", e.Configuration, "`name` of the ValidatingWebhookConfiguration that gets the authority of its own certificate")
+	flags.StringVar(&e.Configuration, "eviction-webhook-configuration", e.Configuration, "`name` of the ValidatingWebhookConfiguration that gets the authority of its own certificate, and the URL with its secret")
+	flags.StringVar(&e.ClientCA, "eviction-webhook-client-ca", e.ClientCA, "`file` in PEM with who signs the certificate that the API server shows to webhooks (default: none is asked for; a secret in the URL tells the API server from others)")
+	flags.StringSliceVar(&e.ClientNames, "eviction-webhook-client-names", e.ClientNames, "common `names` or DNS names of which that certificate must have one (default: any)")
 	flags.DurationVar(&e.Deadline, "eviction-deadline", e.Deadline, "deadline of Migrations that evictions make")
 	flags.IntVar(&e.Attempts, "eviction-attempts", e.Attempts, "how often it is tried to move a pod that is to be evicted")
 	flags.StringVar((*string)(&e.AfterFailure), "eviction-after-failure", string(e.AfterFailure), "what becomes of an eviction after the last attempt: `Evict` lets it through, Keep puts it off")
@@ -71,13 +79,16 @@ func (e *Evictions) validate() error {
 			refuse("--eviction-webhook-bind-address: %w: want host:port, or 0 for none", err)
 		}
 	}
-	if !e.served() || e.CertDir != "" {
+	if len(e.ClientNames) > 0 && e.ClientCA == "" {
+		refuse("--eviction-webhook-client-names: give --eviction-webhook-client-ca too: without it no certificate is asked for")
+	}
+	if !e.served() {
 		return errors.Join(errs...)
 	}
 	if namespace, name, ok := strings.Cut(e.Secret, "/"); !ok || namespace == "" || name == "" {
 		refuse("--eviction-webhook-secret: %q: want namespace/name", e.Secret)
 	}
-	if len(e.Hosts) == 0 {
+	if len(e.Hosts) == 0 && e.CertDir == "" {
 		refuse("--eviction-webhook-hosts: want at least one name or address")
 	}
 	if e.Configuration == "" {
@@ -94,34 +105,27 @@ func (e *Evictions) addTo(m ctrl.Manager) error {
 			Configuration: e.Configuration, Log: m.GetLogger().WithName("eviction"),
 		})
 	}
+	namespace, name, _ := strings.Cut(e.Secret, "/")
+	keeper := &certificate.Keeper{
+		Client: m.GetClient(), Live: m.GetAPIReader(), Clock: clock.RealClock{}, Secret: types.NamespacedName{Namespace: namespace, Name: name},
+		Configuration: e.Configuration, Hosts: e.Hosts, Path: eviction.Path, Log: m.GetLogger().WithName("eviction"),
+	}
 	server := &eviction.Server{
-		Address: e.Address, Listener: e.Listener,
+		Address: e.Address, Listener: e.Listener, Knows: keeper.Knows, ClientNames: e.ClientNames,
 		Handler: &eviction.Webhook{
 			Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
 			Config: e.Config, Log: m.GetLogger().WithName("eviction"),
 		},
 	}
-	var ready healthz.Checker
-	if e.CertDir != "" {
-		watcher, err := certwatcher.New(filepath.Join(e.CertDir, "tls.crt"), filepath.Join(e.CertDir, "tls.key"))
-		if err != nil {
-			return fmt.Errorf("--eviction-webhook-cert-dir: read the certificate: %w", err)
-		}
-		if err := m.Add(watcher); err != nil {
-			return fmt.Errorf("set up the certificate of the webhook: %w", err)
-		}
-		server.Certificate = watcher.GetCertificate
-		ready = server.Ready
-	} else {
-		namespace, name, _ := strings.Cut(e.Secret, "/")
-		keeper := &certificate.Keeper{
-			Client: m.GetClient(), Live: m.GetAPIReader(), Clock: clock.RealClock{}, Secret: types.NamespacedName{Namespace: namespace, Name: name},
-			Configuration: e.Configuration, Hosts: e.Hosts, Log: m.GetLogger().WithName("eviction"),
-		}
-		if err := m.Add(keeper); err != nil {
-			return fmt.Errorf("set up the certificate of the webhook: %w", err)
-		}
-		server.Certificate, server.Wanted, ready = keeper.GetCertificate, keeper.Started(), keeper.Ready
+	ready, err := e.certificate(m, server, keeper)
+	if err != nil {
+		return err
+	}
+	if server.ClientAuthorities, err = e.clientAuthorities(); err != nil {
+		return err
+	}
+	if err := m.Add(keeper); err != nil {
+		return fmt.Errorf("set up the certificate of the webhook: %w", err)
 	}
 	if err := m.AddReadyzCheck("evictions", ready); err != nil {
 		return fmt.Errorf("set up health probes: %w", err)
@@ -130,4 +134,39 @@ func (e *Evictions) addTo(m ctrl.Manager) error {
 		return fmt.Errorf("set up the webhook: %w", err)
 	}
 	return nil
+}
+
+// certificate says with what the webhook serves: its own certificate, or the one that
+// somebody else keeps; then only the secret of the URL is kept. It returns the check of
+// whether that is there.
+func (e *Evictions) certificate(m ctrl.Manager, server *eviction.Server, keeper *certificate.Keeper) (healthz.Checker, error) {
+	if e.CertDir == "" {
+		server.Certificate, server.Wanted = keeper.GetCertificate, keeper.Started()
+		return keeper.Ready, nil
+	}
+	watcher, err := certwatcher.New(filepath.Join(e.CertDir, "tls.crt"), filepath.Join(e.CertDir, "tls.key"))
+	if err != nil {
+		return nil, fmt.Errorf("--eviction-webhook-cert-dir: read the certificate: %w", err)
+	}
+	if err := m.Add(watcher); err != nil {
+		return nil, fmt.Errorf("set up the certificate of the webhook: %w", err)
+	}
+	server.Certificate, keeper.Hosts = watcher.GetCertificate, nil
+	return server.Ready, nil
+}
+
+// clientAuthorities reads who signs the certificates of callers; nil asks for none.
+func (e *Evictions) clientAuthorities() (*x509.CertPool, error) {
+	if e.ClientCA == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(e.ClientCA)
+	if err != nil {
+		return nil, fmt.Errorf("--eviction-webhook-client-ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("--eviction-webhook-client-ca=%s: there is no certificate in the file", e.ClientCA)
+	}
+	return pool, nil
 }

@@ -109,7 +109,7 @@ func kept(t *testing.T, change ...interceptor.Funcs) (*Keeper, client.Client) {
 func keeper(c client.Client) *Keeper {
 	return &Keeper{
 		Client: c, Live: c, Clock: clocktesting.NewFakeClock(now), Secret: types.NamespacedName{Namespace: "ns", Name: "certificate"},
-		Configuration: "evictions", Hosts: hosts, Log: logr.Discard(),
+		Configuration: "evictions", Hosts: hosts, Path: "/evictions", Log: logr.Discard(),
 	}
 }
 

@@ -1,19 +1,22 @@
 package certificate
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/singleflight"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +25,13 @@ import (
 )
 
 const (
+	// secretEvery is how often the secret of the URL is replaced. Who evicts sees the URL
+	// in the error when a webhook with failurePolicy Fail cannot be reached, so a secret
+	// must not be good for long: it is known for twice this time at most.
+	secretEvery = time.Hour
+	// rereadEvery bounds how often callers with a wrong secret make a replica read the
+	// Secret.
+	rereadEvery = time.Second
 	// lookEvery is how often the Secret is looked at; soon is that while something is
 	// wrong, and uninstalled while there is no configuration.
 	lookEvery   = time.Minute
@@ -31,10 +41,17 @@ const (
 	tries = 3
 )
 
-// authoritiesKey is where the Secret has the authorities.
-const authoritiesKey = "ca.crt"
+// The keys of the Secret beside those of its type: the authorities; the secret of the URL,
+// the one before it, and since when that is replaced, as RFC 3339.
+const (
+	authoritiesKey  = "ca.crt"
+	secretKey       = "url-secret"
+	secretBeforeKey = "url-secret-before"
+	secretSinceKey  = "url-secret-since"
+)
 
-// Keeper keeps the certificate of a webhook for as long as the webhook is installed: while
+// Keeper keeps the certificate of a webhook, and the secret behind the path of its URL by
+// which it knows the API server, for as long as the webhook is installed: while
 // its ValidatingWebhookConfiguration does not exist, the keeper writes nothing. So that
 // object alone turns the webhook on, and no argument of the program that a manifest or a
 // patch may drop. Each replica of the webhook's program has a keeper; they share the Secret.
@@ -49,8 +66,12 @@ type Keeper struct {
 	// Configuration is the name of the ValidatingWebhookConfiguration to whose webhooks
 	// the authorities are given.
 	Configuration string
-	// Hosts are the names and addresses under which the API server calls the webhook.
+	// Hosts are the names and addresses under which the API server calls the webhook. If
+	// there are none, somebody else keeps the certificate and tells the API server what to
+	// trust, and only the secret is kept here.
 	Hosts []string
+	// Path is before the secret in the URL, such as "/evictions".
+	Path string
 	// Log takes what is worth a line.
 	Log logr.Logger
 
@@ -58,6 +79,10 @@ type Keeper struct {
 	idle    atomic.Bool // the last look found nothing to serve
 	once    sync.Once
 	started chan struct{}
+
+	known   atomic.Pointer[urlSecret]
+	reading singleflight.Group
+	reread  time.Time // when the Secret was last read for a wrong secret; in reading alone
 }
 
 // Started returns a channel that is closed when the first certificate is there.
@@ -109,8 +134,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// Keep sees once that the Secret has a good certificate, that the configuration has its
-// authorities, and that it is served, in this order. An error leaves what was served. If
+// Keep sees once that the Secret has a good certificate and a secret for the URL, that the
+// configuration has its authorities and that URL, and that it is served, in this order. An error leaves what was served. If
 // there is no configuration, Keep does nothing. It does nothing either, but returns an error,
 // if it may not read the configuration: rights from before the configuration was looked for
 // must not keep the rest of the program from being ready.
@@ -119,9 +144,9 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	if !installed {
 		return err
 	}
-	var pair Pair
+	var data map[string][]byte
 	for range tries {
-		pair, err = k.ensure(ctx)
+		data, err = k.ensure(ctx)
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			break
 		}
@@ -129,11 +154,17 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Both the secret that the API server uses and the next are good from here on.
+	k.known.Store(secretOf(data))
+	if len(k.Hosts) == 0 {
+		return k.inject(ctx, nil, k.known.Load().now)
+	}
+	pair := pairOf(data)
 	serving, err := pair.TLS()
 	if err != nil {
 		return err
 	}
-	injected := k.inject(ctx, pair.Authorities)
+	injected := k.inject(ctx, pair.Authorities, k.known.Load().now)
 	if injected == nil || k.serving.Load() == nil {
 		k.serve(serving)
 	}
@@ -168,57 +199,94 @@ func (k *Keeper) installed(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("look for ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
 }
 
+func pairOf(data map[string][]byte) Pair {
+	return Pair{Certificate: data[corev1.TLSCertKey], Key: data[corev1.TLSPrivateKeyKey], Authorities: data[authoritiesKey]}
+}
+
 // ensure returns what the Secret has, once that is good.
-func (k *Keeper) ensure(ctx context.Context) (Pair, error) {
+func (k *Keeper) ensure(ctx context.Context) (map[string][]byte, error) {
 	var secret corev1.Secret
 	err := k.Live.Get(ctx, k.Secret, &secret)
 	if client.IgnoreNotFound(err) != nil {
-		return Pair{}, fmt.Errorf("read Secret %s: %w", k.Secret, err)
+		return nil, fmt.Errorf("read Secret %s: %w", k.Secret, err)
 	}
 	missing := err != nil
-	pair := Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey], Authorities: secret.Data[authoritiesKey]}
-	now := k.Clock.Now()
-	why := pair.Check(k.Hosts, now)
-	if why == nil {
-		return pair, nil
+	now, changed := k.Clock.Now(), false
+	data := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}} // which its type asks for
+	maps.Copy(data, secret.Data)
+	if len(k.Hosts) > 0 {
+		if why := pairOf(data).Check(k.Hosts, now); why != nil {
+			pair, err := New(k.Hosts, data[authoritiesKey], now)
+			if err != nil {
+				return nil, err
+			}
+			if !missing {
+				k.Log.Info("A new certificate is made for the webhook", "secret", k.Secret, "why", why.Error())
+			}
+			data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], data[authoritiesKey] = pair.Certificate, pair.Key, pair.Authorities
+			changed = true
+		}
 	}
-	if pair, err = New(k.Hosts, pair.Authorities, now); err != nil {
-		return Pair{}, err
+	if renewSecret(data, now) {
+		changed = true
 	}
-	data := map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key, authoritiesKey: pair.Authorities}
-	if missing {
+	switch {
+	case missing:
 		secret = corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: k.Secret.Namespace, Name: k.Secret.Name}, Type: corev1.SecretTypeTLS, Data: data,
 		}
 		err = k.Client.Create(ctx, &secret)
-	} else {
-		k.Log.Info("A new certificate is made for the webhook", "secret", k.Secret, "why", why.Error())
+	case changed:
 		secret.Data = data
 		err = k.Client.Update(ctx, &secret)
+	default:
+		return data, nil
 	}
 	if err != nil {
-		return Pair{}, fmt.Errorf("write Secret %s: %w", k.Secret, err)
+		return nil, fmt.Errorf("write Secret %s: %w", k.Secret, err)
 	}
-	return pair, nil
+	return data, nil
 }
 
-// inject gives the authorities to the webhooks of the configuration.
-func (k *Keeper) inject(ctx context.Context, authorities []byte) error {
+// inject gives the authorities, unless there are none, and the URL with the secret to the
+// webhooks of the configuration.
+func (k *Keeper) inject(ctx context.Context, authorities []byte, secret string) error {
 	var configuration admissionv1.ValidatingWebhookConfiguration
 	if err := k.Live.Get(ctx, types.NamespacedName{Name: k.Configuration}, &configuration); err != nil {
 		return fmt.Errorf("read ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
 	}
-	before, changed := configuration.DeepCopy(), false
+	before := configuration.DeepCopy()
 	for i := range configuration.Webhooks {
-		if c := &configuration.Webhooks[i].ClientConfig; !bytes.Equal(c.CABundle, authorities) {
-			c.CABundle, changed = authorities, true
+		c := &configuration.Webhooks[i].ClientConfig
+		if authorities != nil {
+			c.CABundle = authorities
+		}
+		if err := setPath(c, k.Path+"/"+secret); err != nil {
+			return fmt.Errorf("webhook %s of ValidatingWebhookConfiguration %s: %w", configuration.Webhooks[i].Name, k.Configuration, err)
 		}
 	}
-	if !changed {
+	if equality.Semantic.DeepEqual(before, &configuration) {
 		return nil
 	}
 	if err := k.Client.Patch(ctx, &configuration, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("write the authorities into ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
+		return fmt.Errorf("write how the webhook is called into ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
+	}
+	return nil
+}
+
+// setPath sets the path under which the API server calls a webhook.
+func setPath(c *admissionv1.WebhookClientConfig, path string) error {
+	switch {
+	case c.Service != nil:
+		c.Service.Path = &path
+	case c.URL != nil:
+		u, err := url.Parse(*c.URL)
+		if err != nil {
+			return errors.New("clientConfig.url is no URL: correct it") // not what it is: it may have a secret
+		}
+		u.Path = path
+		text := u.String()
+		c.URL = &text
 	}
 	return nil
 }

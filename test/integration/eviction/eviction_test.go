@@ -1,8 +1,11 @@
 package eviction
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -20,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/eviction"
 	"supercargo.dev/supercargo/descheduler/eviction/decide"
 	"supercargo.dev/supercargo/test/kit"
 )
@@ -93,6 +97,43 @@ func TestAPodOfADeploymentIsDrainedTwiceAndItsReplicaSetMakesNoOther(t *testing.
 		t.Errorf("the pod is %+v", pod.ObjectMeta)
 	}
 	b.allSucceeded(2)
+}
+
+// TestAForgedReviewMakesNoMigration plays a pod that can reach the webhook and is not the
+// API server.
+func TestAForgedReviewMakesNoMigration(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "forged", 2)
+	pod := b.job()
+	var configuration admissionv1.ValidatingWebhookConfiguration
+	b.get(webhookName, &configuration)
+	real, err := url.Parse(*configuration.Webhooks[0].ClientConfig.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	review := fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"forged",
+		"kind":{"group":"policy","version":"v1","kind":"Eviction"},"resource":{"group":"","version":"v1","resource":"pods"},"subResource":"eviction",
+		"operation":"CREATE","namespace":%q,"name":%q,"userInfo":{"username":"system:admin"},
+		"object":{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"namespace":%[1]q,"name":%[2]q}}}}`, b.name, pod.Name)
+	caller := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	for name, path := range map[string]string{
+		"no secret": eviction.Path, "an empty one": eviction.Path + "/", "a wrong one": eviction.Path + "/" + strings.Repeat("0", 64), "another path": "/",
+		"half of the right one": real.Path[:len(real.Path)-32],
+	} {
+		answer, err := caller.Post("https://"+real.Host+path, "application/json", strings.NewReader(review))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.StatusCode != http.StatusNotFound {
+			t.Errorf("with %s the answer is %s, want 404", name, answer.Status)
+		}
+		_ = answer.Body.Close()
+	}
+	if m := b.migrations(); len(m) > 0 {
+		t.Fatalf("Migrations were made by somebody who is not the API server: %+v", m)
+	}
+	b.migrates(b.evict(pod.Name)) // by the API server it is answered
+	b.allSucceeded(1)
 }
 
 // made watches which pods are made, and returns what tells those that neither are the

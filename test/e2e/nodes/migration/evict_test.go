@@ -56,6 +56,9 @@ func (w *town) askForEvictions() {
 	}
 	before, url := c.DeepCopy(), "https://"+address+eviction.Path
 	authority := c.Webhooks[0].ClientConfig.CABundle
+	if service := c.Webhooks[0].ClientConfig.Service; service != nil && service.Path != nil {
+		url = "https://" + address + *service.Path // the descheduler has written the secret already
+	}
 	c.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: &url, CABundle: authority}
 	// What it does not answer is not to be evicted: that would be a pass for nothing.
 	c.Webhooks[0].FailurePolicy = new(admissionv1.Fail)
@@ -63,10 +66,10 @@ func (w *town) askForEvictions() {
 		w.Fatal(err)
 	}
 	w.Eventually("the webhook has an authority", func(ctx context.Context) error {
-		if err := w.fleet.Objects.Get(ctx, key, c); err != nil || len(c.Webhooks[0].ClientConfig.CABundle) > 0 {
+		if err := w.fleet.Objects.Get(ctx, key, c); err != nil || len(c.Webhooks[0].ClientConfig.CABundle) > 0 && strings.Contains(*c.Webhooks[0].ClientConfig.URL, eviction.Path+"/") {
 			return err
 		}
-		return fmt.Errorf("it has none")
+		return fmt.Errorf("it has none, or no secret in its URL")
 	})
 }
 

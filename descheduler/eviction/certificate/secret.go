@@ -1,0 +1,100 @@
+package certificate
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// secretBytes is how much chance there is in the secret of a URL: as much as in a key.
+const secretBytes = 32
+
+// urlSecret is what callers must know: the secret that the API server is told now, and the
+// one before, which it may still use.
+type urlSecret struct{ now, before string }
+
+// is reports whether a text is one of the two. It takes as long for a wrong one, whatever
+// that is and however long.
+func (s *urlSecret) is(text string) bool {
+	if s == nil {
+		return false
+	}
+	given, found := sha256.Sum256([]byte(text)), 0
+	for _, known := range []string{s.now, s.before} {
+		want := sha256.Sum256([]byte(known))
+		if len(known) == 2*secretBytes {
+			found |= subtle.ConstantTimeCompare(given[:], want[:])
+		}
+	}
+	return found == 1
+}
+
+// secretOf reads the secrets from the data of a Secret.
+func secretOf(data map[string][]byte) *urlSecret {
+	return &urlSecret{now: string(data[secretKey]), before: string(data[secretBeforeKey])}
+}
+
+// renewSecret puts a new secret into the data of a Secret if there is none, or if the one
+// there has been used for long enough, and reports whether it did.
+func renewSecret(data map[string][]byte, now time.Time) bool {
+	since, err := time.Parse(time.RFC3339, string(data[secretSinceKey]))
+	// One from the future is replaced too: clocks are set right at times.
+	if age := now.Sub(since); err == nil && len(data[secretKey]) == 2*secretBytes && age >= -secretEvery && age < secretEvery {
+		return false
+	}
+	made := make([]byte, secretBytes)
+	_, _ = rand.Read(made) // it never fails
+	data[secretBeforeKey] = data[secretKey]
+	data[secretKey] = []byte(hex.EncodeToString(made))
+	data[secretSinceKey] = []byte(now.UTC().Format(time.RFC3339))
+	return true
+}
+
+// Knows reports whether a text is the secret of the webhook's URL. One that it does not
+// know may be newer than what it has read, since another replica made it: then it reads
+// the Secret, once in a while for all who ask.
+func (k *Keeper) Knows(ctx context.Context, text string) bool {
+	if k.known.Load().is(text) {
+		return true
+	}
+	if len(text) != 2*secretBytes {
+		return false
+	}
+	// A read that has begun before this call may have seen less than the caller.
+	for range 2 {
+		read := k.reading.DoChan("", func() (any, error) {
+			k.refresh(context.WithoutCancel(ctx))
+			return nil, nil
+		})
+		select {
+		case <-read:
+		case <-ctx.Done():
+			return false
+		}
+		if k.known.Load().is(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// refresh reads the secrets, rereadEvery after the last time at the earliest.
+func (k *Keeper) refresh(ctx context.Context) {
+	if wait := k.reread.Add(rereadEvery).Sub(k.Clock.Now()); wait > 0 {
+		<-k.Clock.After(min(wait, rereadEvery))
+	}
+	k.reread = k.Clock.Now()
+	ctx, cancel := context.WithTimeout(ctx, rereadEvery)
+	defer cancel()
+	var secret corev1.Secret
+	if err := k.Live.Get(ctx, k.Secret, &secret); err != nil {
+		k.Log.Error(err, "The secret of the webhook's URL could not be read; the one before holds", "secret", k.Secret)
+		return
+	}
+	k.known.Store(secretOf(secret.Data))
+}
