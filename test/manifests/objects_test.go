@@ -75,6 +75,7 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/autoscaler/rbac.yaml":                  9,
 		"../../manifests/autoscaler/deployment.yaml":            1,
 		"../../manifests/descheduler/rbac.yaml":                 8,
+		"../../manifests/descheduler/policy.yaml":               4,
 		"../../manifests/descheduler/deployment.yaml":           1,
 		"../../manifests/agent/namespace.yaml":                  1,
 		"../../manifests/evictions/base/rbac.yaml":              4,
