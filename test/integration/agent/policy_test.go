@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,11 +43,12 @@ func (b *bench) guarded() {
 		b.make(object)
 	}
 	m := b.migration(b.pod("probe-of-policy")) // before it is in force, by the administrator
+	ctx := context.WithoutCancel(b.Context())  // which ends before the cleanup
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"order":"Kill"}}`))
-	try := func() error { return b.Status().Patch(b.Context(), m.DeepCopy(), patch, client.DryRunAll) }
+	try := func() error { return b.Status().Patch(ctx, m.DeepCopy(), patch, client.DryRunAll) }
 	b.Cleanup(func() {
 		for _, object := range objects {
-			if err := b.Delete(b.Context(), object); err != nil {
+			if err := b.Delete(ctx, object); err != nil {
 				b.Error(err)
 			}
 		}
