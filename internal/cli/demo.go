@@ -70,8 +70,9 @@ replays the same trace in compressed time, once with kube-scheduler's default
 profile and once with Supercargo's. Then it prints side by side how many pods
 were bound, how many nodes they used, how full those were, what they cost and
 how long pods waited. Then the same trace runs on no nodes at all at first: a NodeFleet
-buys machines through cluster-api as pods come, and gives them back. At last it empties
-half-empty machines by moving their Jobs with their state. It takes about four minutes.
+buys machines through cluster-api as pods come, and gives them back. Finally it empties
+half-empty machines by moving their Jobs with their state, by simulated node agents. It
+takes about four minutes.
 
 The trace and the machines are extracts of public data that the program carries:
 1,200 pods of a real cluster, and eight types of cloud machines with their

@@ -1,17 +1,23 @@
 package manifests
 
 import (
+	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/api/resmap"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	descheduler "supercargo.dev/supercargo/descheduler/app"
 )
 
 // kustomizations returns the folders under manifests/ that kubectl apply -k takes.
@@ -122,5 +128,38 @@ func TestNoOverlayDropsAnArgument(t *testing.T) {
 	}
 	if overlays < 8 {
 		t.Errorf("looked at %d workloads", overlays)
+	}
+}
+
+// TestTheDeschedulerServesEvictionsWithoutAFlag: with the arguments of the manifests, and with
+// none, it serves the webhook at the port to which the Service of manifests/evictions leads.
+func TestTheDeschedulerServesEvictionsWithoutAFlag(t *testing.T) {
+	var port int32
+	for _, object := range objects(t, "../../manifests/descheduler/deployment.yaml") {
+		for _, p := range object.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Ports {
+			if p.Name == "evictions" {
+				port = p.ContainerPort
+			}
+		}
+	}
+	service, ok := objects(t, "../../manifests/evictions/base/webhook.yaml")[0].(*corev1.Service)
+	if !ok || service.Spec.Ports[0].TargetPort.StrVal != "evictions" || port == 0 {
+		t.Fatalf("the Service leads to %v, and port evictions of the descheduler is %d", service.Spec.Ports, port)
+	}
+	for name, args := range map[string][]string{
+		"none": nil, "those of the manifests": workloads(t, "../../manifests/descheduler")["Deployment supercargo-descheduler"],
+	} {
+		o := descheduler.Defaults()
+		flags := pflag.NewFlagSet("descheduler", pflag.ContinueOnError)
+		o.AddFlags(flags)
+		if err := errors.Join(flags.Parse(args), o.Validate()); err != nil {
+			t.Fatalf("arguments: %s: %v", name, err)
+		}
+		if want := fmt.Sprintf(":%d", port); o.Evictions.Address != want {
+			t.Errorf("arguments: %s: it serves evictions at %q, want %q", name, o.Evictions.Address, want)
+		}
+		if len(o.Evictions.Hosts) != 1 || o.Evictions.Hosts[0] != service.Name+"."+service.Namespace+".svc" {
+			t.Errorf("arguments: %s: its certificate is for %q, and the API server calls Service %s", name, o.Evictions.Hosts, service.Name)
+		}
 	}
 }
