@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/test/fixtures"
@@ -47,4 +50,114 @@ func BenchmarkAttempt(b *testing.B) {
 			})
 		}
 	}
+}
+
+// spread returns what makes a pod spread over zones with others of its kind.
+func spread(how corev1.UnsatisfiableConstraintAction) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Labels["app"] = "web"
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 5, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: how,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+		}}
+	}
+}
+
+// BenchmarkSpreadAttempt is one pass of the scheduling algorithm for a pod that
+// spreads over three zones, in a cluster where every node runs ten pods, as in
+// scheduler_perf's TopologySpreading and PreferredTopologySpreading.
+func BenchmarkSpreadAttempt(b *testing.B) {
+	const nodes = 500
+	for _, constraint := range []corev1.UnsatisfiableConstraintAction{corev1.DoNotSchedule, corev1.ScheduleAnyway} {
+		for _, profile := range []struct{ name, configuration string }{
+			{"default", stockConfiguration}, {"supercargo", scheduling.StrictConfiguration},
+		} {
+			b.Run(fmt.Sprintf("%s/%s", constraint, profile.name), func(b *testing.B) {
+				s := scheduling.NewScheduler(b, profile.configuration, clock.RealClock{})
+				for i := range nodes {
+					name := fmt.Sprintf("node-%05d", i)
+					s.AddNode(fixtures.Node(name, 4000, 32<<30, func(n *corev1.Node) {
+						n.Labels[corev1.LabelTopologyZone] = fmt.Sprintf("zone-%d", i%3)
+					}))
+					for j := range 10 {
+						p := fixtures.Pod(fmt.Sprintf("%s-%d", name, j), 100, 500<<20)
+						p.Spec.NodeName = name
+						if err := s.AddPod(p); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					placed, a := s.Place(fixtures.Pod(fmt.Sprintf("pod-%d", i), 100, 500<<20, spread(constraint)))
+					if a.Err != nil {
+						b.Fatal(a.Err)
+					}
+					if i >= 2000 { // nodes have room for 30 more each
+						if err := s.RemovePod(placed); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// signing is the stock profile without the spreading that it gives to the pods of
+// every Service, which keeps it from batching pods.
+const signing = stockConfiguration + `
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - {name: PodTopologySpread, args: {defaultingType: List}}
+`
+
+// BenchmarkEqualPodsAttempt places equal pods that have a node each: the pods that
+// kube-scheduler batches where all plugins of a profile sign them.
+func BenchmarkEqualPodsAttempt(b *testing.B) {
+	for _, profile := range []struct{ name, configuration string }{
+		{"default", stockConfiguration}, {"batching", signing}, {"supercargo", scheduling.StrictConfiguration},
+	} {
+		for _, nodes := range []int{500, 5000} {
+			b.Run(fmt.Sprintf("%s/nodes=%d", profile.name, nodes), func(b *testing.B) {
+				s := scheduling.NewScheduler(b, profile.configuration, clock.RealClock{})
+				for i := range nodes {
+					s.AddNode(fixtures.Node(fmt.Sprintf("node-%05d", i), 4000, 32<<30))
+				}
+				b.ReportAllocs()
+				alone, i := 0, 0
+				for ; b.Loop(); i++ {
+					if alone += attemptQueued(b, s, fixtures.Pod(fmt.Sprintf("pod-%d", i), 3000, 1<<30), i >= nodes/2); b.Failed() {
+						return
+					}
+				}
+				b.ReportMetric(float64(alone)/float64(i), "one-node/op")
+			})
+		}
+	}
+}
+
+// attemptQueued takes a pod through the queue, which counts the cycles that batching
+// compares, and returns 1 when one node was looked at. A pod that leaves is removed at
+// once, so that nodes do not run out.
+func attemptQueued(b *testing.B, s *scheduling.Scheduler, pod *corev1.Pod, leaves bool) int {
+	s.SchedulingQueue.Add(klog.Background(), pod)
+	if _, err := s.SchedulingQueue.Pop(klog.Background()); err != nil {
+		b.Fatal(err)
+	}
+	placed, a := s.Place(pod)
+	if a.Err != nil {
+		b.Fatal(a.Err)
+	}
+	s.SchedulingQueue.Done(pod.UID)
+	if leaves {
+		if err := s.RemovePod(placed); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if a.Evaluated == 1 {
+		return 1
+	}
+	return 0
 }

@@ -94,6 +94,9 @@ func (w *twins) randomNode(name string) *corev1.Node {
 		n.Status.Allocatable = n.Status.Allocatable.DeepCopy()
 		n.Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(int64(r.IntN(4)), resource.DecimalSI)
 	}
+	if r.IntN(6) == 0 {
+		n.Status.Images = []corev1.ContainerImage{{Names: []string{"pause:latest"}, SizeBytes: 900 << 20}}
+	}
 	if n.Labels != nil {
 		n.Labels["zone"] = fmt.Sprint(r.IntN(3))
 	}
@@ -108,7 +111,7 @@ func (w *twins) randomPod() *corev1.Pod {
 		fixtures.Batch(fmt.Sprintf("%dm", 1+r.IntN(40)))(p)
 	}
 	zone := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
-	switch r.IntN(24) {
+	switch r.IntN(28) {
 	case 0:
 		p.Spec.NodeSelector = map[string]string{"zone": "1"}
 	case 1:
@@ -124,10 +127,17 @@ func (w *twins) randomPod() *corev1.Pod {
 			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"0"}}}}}}}}
 	case 5:
 		p.Labels["app"] = "x"
-		if r.IntN(4) == 0 { // rare: while such a pod exists nothing is narrowed
-			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
-				{TopologyKey: corev1.LabelHostname, LabelSelector: zone}}}}
-		}
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
+			{TopologyKey: corev1.LabelHostname, LabelSelector: zone}}}}
+	case 10:
+		p.Labels["app"] = "x"
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone",
+			WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: zone}}
+	case 11:
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+			{Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"0"}}}}}}}}
+	case 12:
+		p.Labels["app"] = "x"
 	case 6:
 		p.Annotations["supercargo.dev/runtime"] = "soon"
 	case 7:
@@ -149,7 +159,10 @@ func (w *twins) place() {
 		w.t.Errorf("pod %s: a proven node was rejected: %v", pod.Name, narrow.Err)
 		narrow = w.narrow.Attempt(pod)
 	}
-	if narrow.Node != scan.Node {
+	// Where preferences choose, both looked at all nodes, and kube-scheduler took any of
+	// those with the greatest score.
+	chosen := narrow.Evaluated > 1 && narrow.Evaluated == scan.Evaluated && narrow.Err == nil && scan.Err == nil
+	if narrow.Node != scan.Node && !chosen {
 		w.t.Fatalf("pod %s %v %v: narrowed to %q (%v), the full scan chose %q (%v)",
 			pod.Name, pod.Labels, pod.Annotations, narrow.Node, narrow.Err, scan.Node, scan.Err)
 	}
@@ -161,7 +174,7 @@ func (w *twins) place() {
 	}
 	w.both(func(c *cluster) {
 		placed := pod.DeepCopy()
-		placed.Spec.NodeName = narrow.Node
+		placed.Spec.NodeName = scan.Node
 		if d, ok, _ := runtimes.Declared(pod); ok {
 			placed.Annotations[v1alpha1.AnnotationExpectedFinish] = runtimes.Format(w.clock.Now().Add(d))
 		}

@@ -47,17 +47,6 @@ profiles:
       enabled: [{name: BestFit}]
 `
 
-// addedAffinity is strict, but its NodeAffinity rejects what is plain to
-// narrowing: nodes outside of zone a.
-const addedAffinity = scheduling.StrictConfiguration + `
-  pluginConfig:
-  - name: NodeAffinity
-    args:
-      addedAffinity:
-        requiredDuringSchedulingIgnoredDuringExecution:
-          nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]
-`
-
 // withoutTimeBin is strict and packs batch pods by size alone.
 var withoutTimeBin = strings.NewReplacer("- {name: TimeBin, weight: 10000}", "", "enabled: [{name: TimeBin}]", "enabled: []").
 	Replace(scheduling.StrictConfiguration)
@@ -246,12 +235,14 @@ func TestWhatIsNarrowed(t *testing.T) {
 		{"not when the arguments say never", neverNarrow, plain, false},
 		{"not when BestFit's PostFilter is not first", strings.Replace(scheduling.StrictConfiguration, "enabled: [{name: BestFit}, ", "enabled: [", 1), plain, false},
 		{"not beside a filter that may reject any node", strings.Replace(scheduling.StrictConfiguration, "- {name: NodeClass}", "- {name: NodeClass}\n      - {name: Picky}", 1), plain, false},
-		{"not with a node selector", scheduling.StrictConfiguration, with(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "a"} }), false},
-		{"not with affinity", scheduling.StrictConfiguration, with(func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{} }), false},
-		{"not with a spread constraint", scheduling.StrictConfiguration, with(func(p *corev1.Pod) {
+		{"not when BestFit looks before the filters have prepared", strings.Replace(scheduling.StrictConfiguration, "    postFilter:", "    preFilter: {enabled: [{name: BestFit}]}\n    postFilter:", 1), plain, false},
+		{"with a node selector", scheduling.StrictConfiguration, with(func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": "a"} }), true},
+		{"with affinity", scheduling.StrictConfiguration, with(func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{} }), true},
+		{"with a hard spread constraint", scheduling.StrictConfiguration, with(spread(corev1.DoNotSchedule)), true},
+		{"not with a soft spread constraint among equal nodes", scheduling.StrictConfiguration, with(func(p *corev1.Pod) {
 			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: "zone", WhenUnsatisfiable: corev1.ScheduleAnyway}}
 		}), false},
-		{"not with a host port", scheduling.StrictConfiguration, container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{HostPort: 80}} }), false},
+		{"with a host port", scheduling.StrictConfiguration, container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{HostPort: 80}} }), true},
 		{"not with storage of its own", scheduling.StrictConfiguration, with(func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{}}}}
 		}), false},
@@ -267,7 +258,7 @@ func TestWhatIsNarrowed(t *testing.T) {
 			s := scheduling.NewScheduler(t, tc.configuration, clock.RealClock{}, pickyRegistry)
 			for i := range 5 {
 				s.AddNode(fixtures.Node(fmt.Sprint(i), 4000, 4*gi, func(n *corev1.Node) {
-					n.Labels["zone"] = "a"
+					n.Labels["zone"], n.Labels[corev1.LabelTopologyZone] = "a", "a"
 					n.Status.Allocatable[corev1.ResourceEphemeralStorage] = n.Status.Allocatable[corev1.ResourceMemory]
 				}))
 			}
@@ -305,54 +296,6 @@ func TestAStrictProfileOverridesSoftPreferencesAndABlendedOneDoesNot(t *testing.
 	}
 }
 
-// TestAPodThatFailsWhileNarrowedIsTriedOnAllNodesAndEvictsNobody breaks the
-// neutral list on purpose.
-func TestAPodThatFailsWhileNarrowedIsTriedOnAllNodesAndEvictsNobody(t *testing.T) {
-	s := scheduling.NewScheduler(t, addedAffinity, clock.RealClock{})
-	zone := func(z string) func(*corev1.Node) { return func(n *corev1.Node) { n.Labels["zone"] = z } }
-	s.AddNode(fixtures.Node("tight", 4000, 2*gi, zone("b")))
-	s.AddNode(fixtures.Node("good", 4000, 8*gi, zone("a")))
-	victim := fixtures.Pod("victim", 100, gi, func(p *corev1.Pod) {
-		low := int32(-10)
-		p.Spec.Priority, p.Spec.NodeName = &low, "good"
-	})
-	if err := s.AddPod(victim); err != nil {
-		t.Fatal(err)
-	}
-	first := s.Attempt(fixtures.Pod("p", 100, gi))
-	if first.Node != "" || !strings.Contains(fitMessage(first), "tried on all nodes next") {
-		t.Fatalf("first attempt: %q, %s", first.Node, fitMessage(first))
-	}
-	if nominated := s.SchedulingQueue.NominatedPodsForNode("good"); len(nominated) > 0 {
-		t.Error("the pod was nominated to a node, so somebody would be evicted for it")
-	}
-	place(t, s, "good", fixtures.Pod("p", 100, gi))
-	// NodeAffinity has shown that it is not neutral here: no pod pays for it twice.
-	if a := place(t, s, "good", fixtures.Pod("q", 100, gi)); a.Evaluated == 1 {
-		t.Error("pods are narrowed still")
-	}
-}
-
-// TestAPodNominatedInBetweenDoesNotEndNarrowing lets the proven node be rejected
-// while a pod is nominated to it, as when that one came after the proof.
-func TestAPodNominatedInBetweenDoesNotEndNarrowing(t *testing.T) {
-	s := scheduling.NewScheduler(t, addedAffinity, clock.RealClock{})
-	s.AddNode(fixtures.Node("tight", 4000, 2*gi, func(n *corev1.Node) { n.Labels["zone"] = "b" }))
-	s.AddNode(fixtures.Node("good", 4000, 8*gi, func(n *corev1.Node) { n.Labels["zone"] = "a" }))
-	if err := s.Nominate(fixtures.Pod("n", 1, 1), "tight"); err != nil {
-		t.Fatal(err)
-	}
-	pods := []*corev1.Pod{fixtures.Pod("p", 100, gi), fixtures.Pod("q", 100, gi)}
-	for _, p := range pods {
-		if a := s.Attempt(p); !strings.Contains(fitMessage(a), "tried on all nodes next") {
-			t.Fatalf("first attempt of %s: %q, %s", p.Name, a.Node, fitMessage(a))
-		}
-	}
-	for _, p := range pods {
-		place(t, s, "good", p)
-	}
-}
-
 func TestNominatedPodsKeepTheirRoom(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -365,6 +308,11 @@ func TestNominatedPodsKeepTheirRoom(t *testing.T) {
 		{"of lower priority not", withPriority(fixtures.Pod("n", 100, gi), -5), 110, "small"},
 		{"a nominated pod that leaves room is no hindrance", fixtures.Pod("n", 100, gi/2), 2, "small"},
 		{"one that takes the last slot is", fixtures.Pod("n", 100, gi/2), 1, "large"},
+		{"one with constraints that leaves room is no hindrance", fixtures.Pod("n", 100, gi/2, apart(true)), 2, "small"},
+		{"its own anti-affinity does not count before it is there, as in kube-scheduler", fixtures.Pod("n", 100, gi/2, func(p *corev1.Pod) {
+			apart(true)(p)
+			p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector = &metav1.LabelSelector{}
+		}), 2, "small"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := scheduling.NewScheduler(t, scheduling.StrictConfiguration, clock.RealClock{})

@@ -11,8 +11,10 @@ import (
 const (
 	resultNarrowed = "narrowed"   // one proven node was handed on
 	resultProfile  = "profile"    // the profile, or an extender, rules narrowing out
-	resultPod      = "pod"        // the pod has constraints that the index does not know
-	resultCluster  = "cluster"    // pods with required anti-affinity, or nominated ones with constraints, are about
+	resultPod      = "pod"        // the pod has volumes, claims or requests that are not looked into, or tolerates taints
+	resultCluster  = "cluster"    // the tightest nodes, as many as are tried, do not take the pod
+	resultTie      = "tie"        // soft preferences choose among nodes that fit equally well
+	resultPaused   = "paused"     // a proven node was rejected a short while ago
 	resultNoFit    = "no_fit"     // no node has room: the full scan says why
 	resultRescued  = "rescued"    // the proven node was rejected all the same
 	resultScanAll  = "scan_again" // the attempt after a rescue

@@ -30,13 +30,15 @@ type mirror struct {
 	byName      map[string]int
 	views       map[class.Class]*packing.Index
 	barriers    barriers
+	variety     variety
 	now         time.Time
 }
 
 // mirrored is a node as it was at its generation.
 type mirrored struct {
 	packing.IndexedNode
-	class class.Class
+	object *corev1.Node
+	class  class.Class
 	// barrier is the key of the node's taints.
 	barrier string
 	// usable says that a plain pod finds nothing but the lack of room against
@@ -103,6 +105,7 @@ func (m *mirror) relist(list []fwk.NodeInfo) bool {
 	for name := range m.byName {
 		if _, ok := byName[name]; !ok {
 			m.barriers.remove(m.nodes[m.byName[name]].barrier)
+			m.variety.change(m.nodes[m.byName[name]].object, nil)
 			for _, view := range m.views {
 				view.Remove(name)
 			}
@@ -115,6 +118,7 @@ func (m *mirror) relist(list []fwk.NodeInfo) bool {
 // refresh reads one node of the snapshot and files it in the views.
 func (m *mirror) refresh(i int) {
 	m.barriers.remove(m.nodes[i].barrier)
+	m.variety.change(m.nodes[i].object, m.infos[i].Node())
 	m.nodes[i] = m.read(m.infos[i])
 	m.generations[i] = m.infos[i].Generation
 	for c, view := range m.views {
@@ -134,6 +138,7 @@ func (m *mirror) read(info *framework.NodeInfo) mirrored {
 	known := info.Allocatable.Memory > 0 && info.Allocatable.MilliCPU > 0
 	return mirrored{
 		IndexedNode: packing.IndexedNode{Name: node.Name, Free: free, Finish: m.lastFinish(info)},
+		object:      node,
 		class:       c,
 		barrier:     barrier,
 		known:       known,
@@ -194,10 +199,4 @@ func (m *mirror) node(name string) (packing.Node, bool) {
 		n.Remaining = finish.Sub(m.now)
 	}
 	return n, true
-}
-
-// slots returns how many more pods the node may run.
-func (m *mirror) slots(name string) int {
-	info := m.infos[m.byName[name]]
-	return info.Allocatable.AllowedPodNumber - len(info.Pods)
 }

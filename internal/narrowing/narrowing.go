@@ -6,18 +6,19 @@
 // Narrowing is therefore done only where the answer is proven on the snapshot of
 // this very cycle:
 //
-//   - the profile is strict, so that no other score could change the outcome, and
-//     every filter in it is known to be neutral for plain pods;
-//   - the pod is plain: only room, taints and class decide where it may go, and
-//     it tolerates the taints of no tainted node;
-//   - no pod with required anti-affinity exists, which could repel it;
-//   - the node has room, is not tainted or cordoned, and has room still when the
-//     pods nominated to it are counted.
+//   - the profile is strict, so that no other score could outvote packing, and every
+//     filter in it is on a list of known ones;
+//   - the pod is plain: it has no volumes but neutral ones, no claims, does not move
+//     with its state, and tolerates the taints of no tainted node;
+//   - the node has room, is not tainted or cordoned, and takes pods of the class;
+//   - where a filter has more to say (node selectors, required affinity, hard
+//     spreading, host ports, required anti-affinity of pods that run, nominated
+//     pods), the profile's own filters pass on the node;
+//   - no soft preference may choose another node that fits the pod equally well.
 //
 // In every other case the scheduler looks at all nodes. Should a proven node be
 // rejected all the same, [Narrower.Rescue] sends the pod back to be tried on all
-// nodes, nobody is preempted for it, and the filter that disproved the list is
-// never trusted again.
+// nodes, no pod is preempted for it, and nothing is narrowed for a while.
 package narrowing
 
 import (
@@ -28,7 +29,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
@@ -39,9 +39,13 @@ import (
 )
 
 const (
-	// maxTried bounds the look-ups for one pod when the tightest nodes keep
-	// failing the proof, which only nominated pods can cause.
+	// maxTried bounds the nodes tried for one pod when the tightest ones keep
+	// failing the proof: some 3 µs each, against a look at all nodes after that.
 	maxTried = 64
+	// distrust is how long nothing is narrowed after a filter has rejected a proven
+	// node. A cause that lasts then costs one pod an attempt now and then; one that
+	// is over, such as a nomination that came and went, is forgotten.
+	distrust = 5 * time.Minute
 	// maxRescued bounds how many pods are remembered between a rescue and their
 	// next attempt.
 	maxRescued = 4096
@@ -73,6 +77,10 @@ type Narrower struct {
 	options Options
 	mirror  mirror
 	rescued *lru.Cache // UIDs of pods to be tried on all nodes
+	// distrusted is the time until which nothing is narrowed.
+	distrusted time.Time
+	// tied is memory for the nodes that fit a pod equally well.
+	tied []fwk.NodeInfo
 
 	inspect sync.Once
 	profile profile
@@ -125,11 +133,13 @@ func (n *Narrower) inspectOnce() {
 }
 
 // Narrow returns the one node that takes the pod, or nil when the scheduler must
-// look at all nodes. Cost for n nodes: the comparison of n generations (see
-// mirror), O(√n) for each node changed since the last call, O(√n) for the search.
-func (n *Narrower) Narrow(state fwk.CycleState, r Request) *fwk.PreFilterResult {
+// look at all nodes. The PreFilter of the stock filters must have run. Cost for n
+// nodes: the comparison of n generations (see mirror), O(√n) for each node changed
+// since the last call, O(√n) for the search, and for pods with constraints the
+// profile's filters on each node tried, 64 at most.
+func (n *Narrower) Narrow(ctx context.Context, state fwk.CycleState, r Request) *fwk.PreFilterResult {
 	n.inspectOnce()
-	node, result := n.find(r)
+	node, result := n.find(ctx, state, r)
 	attempts.WithLabelValues(n.options.Plugin, result).Inc()
 	if node == "" {
 		return nil
@@ -138,7 +148,7 @@ func (n *Narrower) Narrow(state fwk.CycleState, r Request) *fwk.PreFilterResult 
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}
 }
 
-func (n *Narrower) find(r Request) (node, result string) {
+func (n *Narrower) find(ctx context.Context, state fwk.CycleState, r Request) (node, result string) {
 	if n.profile.hindrance != "" || n.extended(r.Pod) {
 		return "", resultProfile
 	}
@@ -146,21 +156,24 @@ func (n *Narrower) find(r Request) (node, result string) {
 		n.rescued.Remove(r.Pod.UID)
 		return "", resultScanAll
 	}
+	now := n.options.Clock.Now()
+	if now.Before(n.distrusted) {
+		return "", resultPaused
+	}
 	size, ok := requests(r.Pod)
 	if !ok || !plain(r.Pod) {
 		return "", resultPod
 	}
-	infos := n.options.Handle.SnapshotSharedLister().NodeInfos()
-	if repelling, err := infos.HavePodsWithRequiredAntiAffinityList(); err != nil || len(repelling) > 0 {
-		return "", resultCluster
-	}
-	if !n.mirror.sync(infos, n.options.Clock.Now()) {
+	if !n.mirror.sync(n.options.Handle.SnapshotSharedLister().NodeInfos(), now) {
 		return "", resultProfile
 	}
 	if n.mirror.barriers.tolerated(r.Pod) {
 		return "", resultPod
 	}
-	return n.search(r, size)
+	if node, result = n.search(ctx, state, r, size); node != "" && n.contested(ctx, state, r, node) {
+		return "", resultTie
+	}
+	return node, result
 }
 
 func (n *Narrower) extended(pod *corev1.Pod) bool {
@@ -172,17 +185,22 @@ func (n *Narrower) extended(pod *corev1.Pod) bool {
 	return false
 }
 
-func (n *Narrower) search(r Request, size packing.Size) (node, result string) {
-	view := n.mirror.view(anyClass)
+// viewFor returns the index of the nodes that may take the pod.
+func (n *Narrower) viewFor(r Request) *packing.Index {
 	if n.profile.classes && !class.EveryNode(r.Pod) {
-		view = n.mirror.view(r.Class)
+		return n.mirror.view(r.Class)
 	}
-	tried := 0
-	for candidate := range view.Fitting(admits(size), r.Runtime) {
+	return n.mirror.view(anyClass)
+}
+
+// search returns the tightest node that takes the pod.
+func (n *Narrower) search(ctx context.Context, state fwk.CycleState, r Request, size packing.Size) (node, result string) {
+	proof, tried := n.prove(state, r.Pod), 0
+	for candidate := range n.viewFor(r).Fitting(admits(size), r.Runtime) {
 		if tried++; tried > maxTried {
 			return "", resultCluster
 		}
-		fits, known := n.fitsBesideNominated(r.Pod, size, candidate)
+		fits, known := proof.takes(ctx, candidate)
 		if !known {
 			return "", resultCluster
 		}
@@ -191,30 +209,6 @@ func (n *Narrower) search(r Request, size packing.Size) (node, result string) {
 		}
 	}
 	return "", resultNoFit
-}
-
-// fitsBesideNominated reports whether the pod fits the node also when the pods
-// nominated to it, of equal or higher priority, are there: kube-scheduler filters
-// with and without them. It reports known = false when one of them has
-// constraints of its own.
-func (n *Narrower) fitsBesideNominated(pod *corev1.Pod, size packing.Size, node packing.IndexedNode) (fits, known bool) {
-	nominated := n.options.Handle.NominatedPodsForNode(node.Name)
-	if len(nominated) == 0 {
-		return true, true
-	}
-	free, slots := node.Free, n.mirror.slots(node.Name)
-	for _, p := range nominated {
-		other := p.GetPod()
-		if other.UID == pod.UID || corev1helpers.PodPriority(other) < corev1helpers.PodPriority(pod) {
-			continue
-		}
-		asked, ok := requests(other)
-		if !ok || !plain(other) {
-			return false, false
-		}
-		free, slots = free.Minus(asked), slots-1
-	}
-	return admits(size).Fits(free) && slots > 0, true
 }
 
 // Rescue handles a pod that failed to be scheduled. When it had been narrowed, it
@@ -237,9 +231,10 @@ func (n *Narrower) rescue(logger klog.Logger, pod *corev1.Pod, node string, reje
 	// A pod may have been nominated to the node since it was proven. Without that
 	// excuse, a filter that rejects a proven node is not what the list says it is.
 	if plugin := rejection.Plugin(); plugin != "" && len(n.options.Handle.NominatedPodsForNode(node)) == 0 {
-		n.profile.hindrance = fmt.Sprintf("filter plugin %s rejected a node for a plain pod", plugin)
-		logger.Error(nil, "All nodes are looked at for every pod from now on", "plugin", n.options.Plugin,
-			"reason", n.profile.hindrance, "pod", klog.KObj(pod), "node", klog.KRef("", node), "rejection", rejection.Message())
+		n.distrusted = n.options.Clock.Now().Add(distrust)
+		logger.Error(nil, "Looking at all nodes for every pod for a while", "plugin", n.options.Plugin, "until", n.distrusted,
+			"reason", fmt.Sprintf("filter plugin %s rejected a node that had been proven to take the pod", plugin),
+			"pod", klog.KObj(pod), "node", klog.KRef("", node), "rejection", rejection.Message())
 	}
 	n.rescued.Add(pod.UID, nil)
 	n.options.Handle.Activate(logger, map[string]*corev1.Pod{string(pod.UID): pod})

@@ -7,29 +7,19 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// plain reports whether nothing but room, taints and class decides where the pod
-// may go, so that a node without taints that has the room is sure to pass every
-// filter on the neutral list.
+// plain reports whether the pod may be narrowed: whether its filters are only those
+// that proof knows how to ask. The others look at volumes and claims, of which they
+// keep accounts, or belong to migrations and workloads. A DaemonSet's pod goes to the
+// one node that its affinity names, which no search by size finds.
 func plain(pod *corev1.Pod) bool {
 	spec := &pod.Spec
 	return pod.Labels[v1alpha1.LabelMigration] == "" && // CheckpointStaging decides on the new pod of a migration
-		spec.NodeName == "" && len(spec.NodeSelector) == 0 && spec.Affinity == nil &&
-		len(spec.TopologySpreadConstraints) == 0 && len(spec.ResourceClaims) == 0 && spec.WorkloadRef == nil &&
-		!hasHostPort(spec.InitContainers) && !hasHostPort(spec.Containers) && onlyNeutralVolumes(spec.Volumes)
-}
-
-func hasHostPort(containers []corev1.Container) bool {
-	for i := range containers {
-		for _, p := range containers[i].Ports {
-			if p.HostPort > 0 {
-				return true
-			}
-		}
-	}
-	return false
+		spec.NodeName == "" && len(spec.ResourceClaims) == 0 && spec.WorkloadRef == nil && onlyNeutralVolumes(spec.Volumes) &&
+		(spec.Affinity == nil || !class.EveryNode(pod))
 }
 
 // onlyNeutralVolumes reports whether no volume ties the pod to certain nodes or

@@ -23,13 +23,11 @@ const (
 	CheckpointStaging = "CheckpointStaging"
 )
 
-// neutral are the PreFilter and Filter plugins that let every plain pod pass on
-// every usable node with room and the right class. A plugin that proves
-// otherwise is found out by [Narrower.Rescue].
-var neutral = sets.New(BestFit, TimeBin, NodeClass, CheckpointStaging,
-	names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
-	names.NodeResourcesFit, names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone,
-	names.PodTopologySpread, names.InterPodAffinity, names.DynamicResources)
+// neutral are the PreFilter and Filter plugins that let every pod that may be narrowed
+// pass on every usable node with room and the right class, unless they are conditional
+// and left a record. A plugin that proves otherwise is found out by [Narrower.Rescue].
+var neutral = sets.New(BestFit, TimeBin, NodeClass, names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeResourcesFit).
+	Union(sets.KeySet(conditional)).Union(idle)
 
 // pluginLister is the part of the framework that says what a profile consists of.
 // It is not part of [fwk.Handle], but every handle has it.
@@ -45,6 +43,8 @@ type profile struct {
 	classes bool
 	// timeBins says that the TimeBin plugin scores batch pods.
 	timeBins bool
+	// preferences says which score plugins may choose among equally good nodes.
+	preferences preferences
 }
 
 // inspect reads the profile of a handle. It must not be called before the
@@ -58,6 +58,8 @@ func inspect(handle fwk.Handle, plugin string) profile {
 	p := profile{
 		classes:  has(plugins.Filter, NodeClass),
 		timeBins: has(plugins.Score, TimeBin),
+
+		preferences: preferencesOf(plugins.Score),
 	}
 	p.hindrance = hindrance(plugins, plugin)
 	return p
@@ -71,12 +73,33 @@ func hindrance(plugins *schedconfig.Plugins, plugin string) string {
 			}
 		}
 	}
+	if late := unread(plugins, plugin); late != "" {
+		return fmt.Sprintf("filter plugin %s has no PreFilter before that of %s, so it is not known when it may reject a node", late, plugin)
+	}
 	if first := plugins.PostFilter.Enabled; len(first) == 0 || first[0].Name != BestFit {
 		return fmt.Sprintf("%s is not the first PostFilter plugin, so a pod that failed while narrowed could preempt others", BestFit)
 	}
 	if weight, others := weights(plugins.Score, plugin); weight <= 100*others {
 		return fmt.Sprintf("the profile is blended: %s weighs %d, the others together %d, and strict needs more than 100 times as much",
 			plugin, weight, others)
+	}
+	return ""
+}
+
+// unread returns a conditional filter whose PreFilter does not come before that of the
+// packing plugin, or the empty string: its record would not be there yet.
+func unread(plugins *schedconfig.Plugins, plugin string) string {
+	before := sets.New[string]()
+	for _, p := range plugins.PreFilter.Enabled {
+		if p.Name == plugin {
+			break
+		}
+		before.Insert(p.Name)
+	}
+	for _, p := range plugins.Filter.Enabled {
+		if _, ok := conditional[p.Name]; ok && !before.Has(p.Name) {
+			return p.Name
+		}
 	}
 	return ""
 }

@@ -1,52 +1,86 @@
 package narrowing
 
 import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Scores are packing scores by node name. They live in the cycle state from
-// PreScore to Score and do not change.
-type Scores map[string]int64
+// Scores are the packing scores of the nodes that passed the filters. They live in
+// the cycle state from PreScore to Score and do not change.
+type Scores struct {
+	byNode map[string]int64
+	// first is the first by name of the nodes with the best score.
+	first string
+	// differ says that those nodes differ in images or taints that matter to the pod.
+	differ bool
+	// preferences are those of the profile.
+	preferences *preferences
+}
 
 // Clone returns the same value: it never changes.
-func (s Scores) Clone() fwk.StateData { return s }
+func (s *Scores) Clone() fwk.StateData { return s }
 
 // Score ranks the nodes that passed the filters. Those that report no capacity
 // score neutral: an error would reject the pod, and not the node.
-func (n *Narrower) Score(infos []fwk.NodeInfo, rank func([]packing.Node) []int64) Scores {
+func (n *Narrower) Score(pod *corev1.Pod, infos []fwk.NodeInfo, rank func([]packing.Node) []int64) *Scores {
+	n.inspectOnce()
 	nodes, known := n.nodes(infos)
-	scores := make(Scores, len(infos))
-	ranked := make([]packing.Node, 0, len(infos))
+	scores := &Scores{byNode: make(map[string]int64, len(infos)), preferences: &n.profile.preferences}
+	ranked, rankedInfos := make([]packing.Node, 0, len(infos)), make([]fwk.NodeInfo, 0, len(infos))
 	for i, info := range infos {
-		scores[info.Node().Name] = packing.NeutralScore
 		if known[i] {
-			ranked = append(ranked, nodes[i])
+			ranked, rankedInfos = append(ranked, nodes[i]), append(rankedInfos, info)
+		} else {
+			scores.byNode[info.Node().Name] = packing.NeutralScore
 		}
 	}
+	var best []fwk.NodeInfo
 	for i, score := range rank(ranked) {
-		scores[ranked[i].Name] = score
+		name := ranked[i].Name
+		scores.byNode[name] = score
+		if score != packing.BestScore {
+			continue
+		}
+		best = append(best, rankedInfos[i])
+		if scores.first == "" || name < scores.first {
+			scores.first = name
+		}
 	}
+	scores.differ = scores.preferences.differ(pod, best)
 	return scores
 }
 
+// of returns the score of a node, given the score plugins that skip the pod. Nodes
+// that fit equally well have the best score only where a soft preference may choose
+// among them. Else the first by name has it alone.
+func (s *Scores) of(node string, skipped sets.Set[string]) int64 {
+	score, ok := s.byNode[node]
+	switch {
+	case !ok:
+		return packing.NeutralScore
+	case score == packing.BestScore && node != s.first && !s.differ && !s.preferences.expressed(skipped):
+		return packing.MaxOtherScore
+	}
+	return score
+}
+
 // WriteScores keeps the scores of the plugin in the cycle state.
-func WriteScores(state fwk.CycleState, plugin string, scores Scores) {
+func WriteScores(state fwk.CycleState, plugin string, scores *Scores) {
 	state.Write(scoreKey(plugin), scores)
 }
 
 // ReadScore returns the score that the plugin wrote for the node, and the neutral
-// score when it wrote none.
+// score when it wrote none. It belongs to Score, when the framework knows which
+// plugins skip the pod.
 func ReadScore(state fwk.CycleState, plugin string, info fwk.NodeInfo) int64 {
 	data, err := state.Read(scoreKey(plugin))
 	if err != nil {
 		return packing.NeutralScore
 	}
-	if score, ok := data.(Scores)[info.Node().Name]; ok {
-		return score
-	}
-	return packing.NeutralScore
+	return data.(*Scores).of(info.Node().Name, state.GetSkipScorePlugins())
 }
 
 func scoreKey(plugin string) fwk.StateKey {

@@ -109,6 +109,25 @@ func (x *Index) Fitting(size Size, runtime time.Duration) iter.Seq[IndexedNode] 
 	}
 }
 
+// Tied yields the names of the nodes that fit an item exactly as well as the node of
+// the given name does: those of its bin with the same room, itself among them, in
+// the order of their names. It yields none when the index does not hold the node.
+// The index must not be changed during the iteration. Cost: O(√n) and O(1) for each
+// name.
+func (x *Index) Tied(name string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		at, ok := x.nodes[name]
+		if !ok {
+			return
+		}
+		for tied := range x.shelves[at.bin].sameRoom(at.node.Free) {
+			if !yield(tied) {
+				return
+			}
+		}
+	}
+}
+
 // binsFrom yields the bins in the order of [CompareBins].
 func (x *Index) binsFrom(own int64) iter.Seq[int64] {
 	return func(yield func(int64) bool) {

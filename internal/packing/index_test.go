@@ -39,6 +39,24 @@ func (n naive) fitting(size Size, runtime time.Duration, cycle time.Duration) []
 	return names
 }
 
+func (n naive) tied(name string, cycle time.Duration) []string {
+	room := func(in IndexedNode) (Size, int64) {
+		if in.Finish.IsZero() {
+			return in.Free, 0
+		}
+		return in.Free, BinOf(in.Finish.Sub(n.now), cycle)
+	}
+	free, bin := room(n.nodes[name])
+	var tied []string
+	for _, in := range n.nodes {
+		if f, b := room(in); f == free && b == bin {
+			tied = append(tied, in.Name)
+		}
+	}
+	slices.Sort(tied)
+	return tied
+}
+
 func namesFitting(x *Index, size Size, runtime time.Duration) []string {
 	names := []string{}
 	for n := range x.Fitting(size, runtime) {
@@ -82,6 +100,11 @@ func TestIndexAnswersLikeAFullScan(t *testing.T) {
 				if diff := gocmp.Diff(twin.fitting(want, runtime, cycle), namesFitting(x, want, runtime)); diff != "" {
 					t.Fatalf("nodes for %+v, runtime %v (-full scan +index):\n%s", want, runtime, diff)
 				}
+				for name := range twin.nodes {
+					if diff := gocmp.Diff(twin.tied(name, cycle), slices.Collect(x.Tied(name))); diff != "" {
+						t.Fatalf("nodes that fit as well as %s (-full scan +index):\n%s", name, diff)
+					}
+				}
 				if x.Len() != len(twin.nodes) {
 					t.Fatalf("the index holds %d nodes, want %d", x.Len(), len(twin.nodes))
 				}
@@ -114,6 +137,9 @@ func TestIndexAnswersLikeAFullScanAtSize(t *testing.T) {
 			if diff := gocmp.Diff(twin.fitting(size, 0, 0), namesFitting(x, size, 0)); diff != "" {
 				t.Fatalf("nodes for %+v (-full scan +index):\n%s", size, diff)
 			}
+		}
+		if got := slices.Collect(x.Tied("never-there")); len(got) > 0 {
+			t.Errorf("nodes that fit as well as an unknown one: %v", got)
 		}
 	}
 	for i := range 3000 {
@@ -170,7 +196,8 @@ func TestRemovingAnUnknownNodeIsHarmless(t *testing.T) {
 }
 
 // TestScoresRankLikeTheOrder states what a strict profile relies on: the first
-// node of the order alone has BestScore, the others follow in order.
+// node of the order and those that differ from it by name alone have BestScore, the
+// others follow in order.
 func TestScoresRankLikeTheOrder(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -189,7 +216,9 @@ func TestScoresRankLikeTheOrder(t *testing.T) {
 			order := indices(len(nodes))
 			slices.SortFunc(order, func(a, b int) int { return c.compare(nodes[a], nodes[b]) })
 			for rank, i := range order {
-				if (c.scores[i] == BestScore) != (rank == 0) {
+				unnamed := nodes[i]
+				unnamed.Name = nodes[order[0]].Name
+				if (c.scores[i] == BestScore) != (c.compare(unnamed, nodes[order[0]]) == 0) {
 					t.Fatalf("seed %d, %s: node %d of the order scores %d", seed, name, rank, c.scores[i])
 				}
 				if c.scores[i] < 0 || c.scores[i] > BestScore {
@@ -204,13 +233,50 @@ func TestScoresRankLikeTheOrder(t *testing.T) {
 }
 
 func TestFitScoresAreLinearInFreeMemory(t *testing.T) {
-	nodes := []Node{{Name: "a", Free: Size{MemoryBytes: 0}}, {Name: "b", Free: Size{MemoryBytes: 0}},
+	nodes := []Node{{Name: "a", Free: Size{MemoryBytes: 0}}, {Name: "b", Free: Size{MemoryBytes: 0, MilliCPU: 1}},
 		{Name: "c", Free: Size{MemoryBytes: 50}}, {Name: "d", Free: Size{MemoryBytes: 100}}}
 	if diff := gocmp.Diff([]int64{100, 99, 49, 0}, FitScores(nodes)); diff != "" {
 		t.Errorf("scores (-want +got):\n%s", diff)
 	}
 	if got := FitScores(nil); len(got) != 0 {
 		t.Errorf("scores of no nodes: %v", got)
+	}
+}
+
+// TestNodesThatFitEquallyWellScoreTheSame leaves the choice among them to the other
+// score plugins of a profile.
+func TestNodesThatFitEquallyWellScoreTheSame(t *testing.T) {
+	at := func(name string, memory, cpu int64, remaining time.Duration) Node {
+		return Node{Name: name, Free: Size{MemoryBytes: memory, MilliCPU: cpu}, Remaining: remaining}
+	}
+	for _, tc := range []struct {
+		name           string
+		nodes          []Node
+		fit, inTimeBin []int64
+	}{
+		{"equal nodes", []Node{at("c", 5, 5, 0), at("a", 5, 5, 0), at("b", 5, 5, 0)}, []int64{100, 100, 100}, []int64{100, 100, 100}},
+		{"one with more processors free", []Node{at("a", 5, 6, 0), at("b", 5, 5, 0), at("c", 5, 5, 0)}, []int64{99, 100, 100}, []int64{99, 100, 100}},
+		{"one with more memory free", []Node{at("a", 9, 5, 0), at("b", 5, 5, 0), at("c", 5, 5, 0)}, []int64{0, 100, 100}, []int64{0, 100, 100}},
+		{"equal room in other time bins", []Node{at("a", 5, 5, 0), at("b", 5, 5, 6*time.Minute), at("c", 5, 5, 9*time.Minute)}, []int64{100, 100, 100}, []int64{49, 100, 100}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if diff := gocmp.Diff(tc.fit, FitScores(tc.nodes)); diff != "" {
+				t.Errorf("scores by fit (-want +got):\n%s", diff)
+			}
+			if diff := gocmp.Diff(tc.inTimeBin, TimeBinScores(tc.nodes, 7*time.Minute, cycle)); diff != "" {
+				t.Errorf("scores by time bin (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestScoresBelowTheBestOrderNodesOnlyRoughly is why no list of scored nodes may be
+// kept for the next pod: the second of the order is not known from it.
+func TestScoresBelowTheBestOrderNodesOnlyRoughly(t *testing.T) {
+	nodes := []Node{{Name: "first", Free: Size{MemoryBytes: 0}}, {Name: "third", Free: Size{MemoryBytes: 501}},
+		{Name: "second", Free: Size{MemoryBytes: 500}}, {Name: "last", Free: Size{MemoryBytes: 1000}}}
+	if diff := gocmp.Diff([]int64{100, 49, 49, 0}, FitScores(nodes)); diff != "" {
+		t.Errorf("scores (-want +got):\n%s", diff)
 	}
 }
 
@@ -227,6 +293,21 @@ func TestTimeBinScoresGiveEachBinABand(t *testing.T) {
 	nodes = append(nodes, Node{Name: "with-service", Free: Size{MemoryBytes: 1}, Remaining: Endless})
 	if diff := gocmp.Diff([]int64{100, 74, 74, 24, 49}, TimeBinScores(nodes, 7*time.Minute, cycle)); diff != "" {
 		t.Errorf("scores beside a node with a service (-want +got):\n%s", diff)
+	}
+}
+
+// TestTiedNodesAreFoundAcrossBlocks has more equal nodes than a block holds.
+func TestTiedNodesAreFoundAcrossBlocks(t *testing.T) {
+	x, twin := NewIndex(0, epoch), naive{nodes: map[string]IndexedNode{}, now: epoch}
+	for i := range 4 * blockSize {
+		n := IndexedNode{Name: fmt.Sprintf("n%04d", i*7%(4*blockSize)), Free: Size{MemoryBytes: 5, MilliCPU: int64(i % 4 / 3)}}
+		x.Put(n)
+		twin.nodes[n.Name] = n
+	}
+	for _, name := range []string{"n0000", "n0001", "n0300"} {
+		if diff := gocmp.Diff(twin.tied(name, 0), slices.Collect(x.Tied(name))); diff != "" {
+			t.Errorf("nodes that fit as well as %s (-full scan +index):\n%s", name, diff)
+		}
 	}
 }
 

@@ -6,32 +6,34 @@ import (
 )
 
 const (
-	// BestScore is the score of the one best node.
+	// BestScore is the score of the best node, and of every node that fits the
+	// item equally well.
 	BestScore = 100
 	// MaxOtherScore is the most that any other node scores, so that a profile
 	// which weighs packing above 100 times the sum of its other weights always
-	// ends on the best node.
+	// ends on a best node.
 	MaxOtherScore = BestScore - 1
 	// NeutralScore is for a node about which nothing is known.
 	NeutralScore = 50
 )
 
 // FitScores scores nodes for a service: [BestScore] for the first node of
-// [CompareFit], and for the others a value linear in free memory, from
-// [MaxOtherScore] for the least to 0 for the most. The order of the result is
-// that of nodes. Cost: O(len(nodes)).
+// [CompareFit] and all with the same room, and for the others a value linear in
+// free memory, from [MaxOtherScore] for the least to 0 for the most. Names do not
+// count. The order of the result is that of nodes. Cost: O(len(nodes)).
 func FitScores(nodes []Node) []int64 {
 	scores := make([]int64, len(nodes))
 	scoreBand(scores, nodes, indices(len(nodes)), 0, 1)
-	markBest(scores, nodes, CompareFit)
+	markBest(scores, nodes, 0, CompareFit)
 	return scores
 }
 
 // TimeBinScores scores nodes for a batch item of the given runtime:
-// [BestScore] for the first node of [CompareTimeBin]; for the others 0..
-// [MaxOtherScore] is cut into one band of equal width for each time bin that
-// occurs, in the order of [CompareBins], and inside a band the score is linear in
-// free memory. The order of the result is that of nodes.
+// [BestScore] for the first node of [CompareTimeBin] and all of its bin with the
+// same room; for the others 0..[MaxOtherScore] is cut into one band of equal width
+// for each time bin that occurs, in the order of [CompareBins], and inside a band
+// the score is linear in free memory. Names do not count. The order of the result
+// is that of nodes.
 // Cost: O(n + b·log b) for n nodes in b bins.
 func TimeBinScores(nodes []Node, runtime, cycle time.Duration) []int64 {
 	byBin := map[int64][]int{}
@@ -50,7 +52,7 @@ func TimeBinScores(nodes []Node, runtime, cycle time.Duration) []int64 {
 	for rank, bin := range bins {
 		scoreBand(scores, nodes, byBin[bin], rank, len(bins))
 	}
-	markBest(scores, nodes, CompareTimeBin(runtime, cycle))
+	markBest(scores, nodes, cycle, CompareTimeBin(runtime, cycle))
 	return scores
 }
 
@@ -73,15 +75,23 @@ func scoreBand(scores []int64, nodes []Node, members []int, rank, bands int) {
 	}
 }
 
-func markBest(scores []int64, nodes []Node, compare func(a, b Node) int) {
-	best := Unplaced
-	for i := range nodes {
-		if best == Unplaced || compare(nodes[i], nodes[best]) < 0 {
-			best = i
+// markBest gives [BestScore] to the first node in the order of compare and to all
+// that differ from it by name alone.
+func markBest(scores []int64, nodes []Node, cycle time.Duration, compare func(a, b Node) int) {
+	if len(nodes) == 0 {
+		return
+	}
+	best := nodes[0]
+	for _, n := range nodes[1:] {
+		if compare(n, best) < 0 {
+			best = n
 		}
 	}
-	if best != Unplaced {
-		scores[best] = BestScore
+	bin := BinOf(best.Remaining, cycle)
+	for i, n := range nodes {
+		if n.Free == best.Free && BinOf(n.Remaining, cycle) == bin {
+			scores[i] = BestScore
+		}
 	}
 }
 

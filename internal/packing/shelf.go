@@ -136,3 +136,19 @@ func (s *shelf) fitting(size Size) iter.Seq[entry] {
 		}
 	}
 }
+
+// sameRoom yields the names of the nodes with exactly this much room.
+func (s *shelf) sameRoom(free Size) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		first := entry{free: free} // names are not empty, so it comes before all of them
+		from := s.find(first)
+		for _, b := range s.blocks[from:] {
+			at, _ := slices.BinarySearchFunc(b.entries, first, compareEntries)
+			for _, e := range b.entries[at:] {
+				if e.free != free || !yield(e.name) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -28,7 +28,10 @@ const (
 
 // BreakTies returns the KubeSchedulerConfiguration with ties broken by the seed,
 // and the plugins that it then needs. Profiles with weights too great for that,
-// as strict packing profiles have, stay as they are: they have no ties.
+// as strict packing profiles have, stay as they are. They have ties only between nodes
+// that pack equally well and that the soft preferences of a pod rate the same; with
+// one worker the scheduler then takes the same node in every run, by the order in
+// which nodes came.
 func BreakTies(configuration []byte, seed uint64) ([]byte, runtime.Registry, error) {
 	config, err := decode(configuration)
 	if err != nil {

@@ -65,12 +65,12 @@ func (p *Plugin) leaves(of class.Class) bool {
 }
 
 // PreFilter narrows to the best node where that is proven to change nothing.
-func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	of, _ := class.OfPod(pod)
 	if p.leaves(of) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	return p.narrower.Narrow(state, narrowing.Request{Pod: pod, Class: of}), nil
+	return p.narrower.Narrow(ctx, state, narrowing.Request{Pod: pod, Class: of}), nil
 }
 
 // PreFilterExtensions returns nil: there is nothing to update when pods are
@@ -99,12 +99,13 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 	if p.leaves(of) {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	narrowing.WriteScores(state, Name, p.narrower.Score(infos, packing.FitScores))
+	narrowing.WriteScores(state, Name, p.narrower.Score(pod, infos, packing.FitScores))
 	return nil
 }
 
-// Score returns the node's rank as PreScore found it: 100 for the best node,
-// less for all others.
+// Score returns the node's rank as PreScore found it: 100 for the best node, less for
+// all others. Nodes that the pod fits equally well all have 100 where a soft
+// preference may choose among them; else the first by name has it alone.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	return narrowing.ReadScore(state, Name, info), nil
 }

@@ -117,7 +117,7 @@ func (p *Plugin) finish(pod *corev1.Pod) (time.Time, bool) {
 
 // PreFilter narrows to the best node where that is proven to change nothing, and
 // tells the owner of a pod with a malformed runtime.
-func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	if !isBatch(pod) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -126,7 +126,7 @@ func (p *Plugin) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.
 		p.handle.EventRecorder().Eventf(pod, nil, corev1.EventTypeWarning, "InvalidAnnotation", "Scheduling",
 			"%v; %v (%s) is used", err, estimate.Runtime, estimate.Source)
 	}
-	return p.narrower.Narrow(state, narrowing.Request{Pod: pod, Class: class.Batch, Runtime: estimate.Runtime}), nil
+	return p.narrower.Narrow(ctx, state, narrowing.Request{Pod: pod, Class: class.Batch, Runtime: estimate.Runtime}), nil
 }
 
 // PreFilterExtensions returns nil: there is nothing to update when pods are
@@ -145,14 +145,15 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 		return fwk.NewStatus(fwk.Skip)
 	}
 	runtime := p.runtime(pod)
-	narrowing.WriteScores(state, Name, p.narrower.Score(infos, func(nodes []packing.Node) []int64 {
+	narrowing.WriteScores(state, Name, p.narrower.Score(pod, infos, func(nodes []packing.Node) []int64 {
 		return packing.TimeBinScores(nodes, runtime, p.cycle)
 	}))
 	return nil
 }
 
-// Score returns the node's rank as PreScore found it: 100 for the best node,
-// less for all others.
+// Score returns the node's rank as PreScore found it: 100 for the best node, less for
+// all others. Nodes that the pod fits equally well all have 100 where a soft
+// preference may choose among them; else the first by name has it alone.
 func (p *Plugin) Score(_ context.Context, state fwk.CycleState, _ *corev1.Pod, info fwk.NodeInfo) (int64, *fwk.Status) {
 	return narrowing.ReadScore(state, Name, info), nil
 }
