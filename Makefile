@@ -57,9 +57,10 @@ integration      := /test/integration
 unit_pkgs         = $$(go list ./... | grep -vE '$(integration)|/test/e2e|/test/browser|/test/schedulerperf')
 integration_pkgs  = $$(go list ./... | grep -E '$(integration)')
 
-# Of the integration tests, test-first runs those that show each program at work once, and
-# test-nightly those that tell least for the time that they take. test-integration runs all
-# but the latter. A test in test/suites holds these lists to tests that exist.
+# Of the integration tests, test-first runs those that show each program at work once. Of
+# the tests with services of others, test-integration, e2e-openstack and e2e-nodes leave those
+# to test-nightly that tell least for the time that they take. A test in test/suites holds
+# both lists to tests that exist.
 first_tests := \
 	TestConstrainedPodsFindTheOneNodeThatSuits \
 	TestPodsThatFitNowhereAreBoundWhenANodeComes \
@@ -78,7 +79,24 @@ nightly_tests := \
 	TestAFleetGrowsToTwoHundredMachinesAndShrinksToNothing \
 	TestFiveHundredPodsMoveAFewAtATime \
 	TestWhatTheStockDeschedulerEvictsMoves \
-	TestWhatKarpenterDrainsMoves
+	TestWhatKarpenterDrainsMoves \
+	TestAFullHostIsAMachineThatNeverComes \
+	TestNovaComputeIsRestartedAndServersCome \
+	TestATokenThatExpiresIsRenewed \
+	TestATokenThatIsRevokedIsRenewed \
+	TestACloudUnderLoadIsAskedAgain \
+	TestTenServersAskedForAtOnceAreTen \
+	TestAFleetGoesOnWhenItsQuotaIsRaised \
+	TestWhatEndsTheScriptEndsTheServices \
+	TestARealNodeIsProbedAndPodsMoveByWhatIsLearned \
+	TestAgentsAreKilledAtEveryStep \
+	TestKubeletTakesCheckpointsToo \
+	TestAJobRunsOnAllNodesAndEveryChainIsWhole \
+	TestContainersGoOnWithoutContainerdAndKubelet \
+	TestANodeThatWasKilledJoinsAgain \
+	TestAProgramOfANodeIsKilledAndStartedAgain \
+	TestNothingIsLeftOfAClusterWhoseProcessIsEnded \
+	TestTheKubeletTakesCheckpointsToo
 
 # only LIST: the regular expression of the tests in it.
 empty :=
@@ -122,10 +140,10 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 	@echo "Left out: the other integration tests, e2e tests, and what needs Chromium, Debian's packages or root. make test-all runs everything."
 
 .PHONY: test-all
-test-all: test test-tools test-integration e2e e2e-workers e2e-nodes e2e-openstack verify images test-nightly ## Run everything (Debian 12, root; needs what .ci/run installs, and about two hours).
+test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; needs what .ci/run installs, and about two hours).
 
 .PHONY: test-nightly
-test-nightly: test-integration-nightly test-race test-peers test-vendor test-browser e2e-replicas ## Run the tests that tell least for the time that they take.
+test-nightly: test-integration-nightly e2e-openstack-nightly e2e-nodes-nightly test-race test-peers test-vendor test-browser e2e-replicas ## Run the tests that tell least for the time that they take.
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
@@ -169,19 +187,25 @@ e2e: build $(TOOLS)/gotestsum $(TOOLS)/kustomize | $(DIST) ## Run the built bina
 
 # Compiled before, so that the services do not wait for it. One command: what ends make
 # ends the script too.
-.PHONY: e2e-openstack
-e2e-openstack: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST) ## Test against a real OpenStack, which it installs, starts and stops (Debian 12, root).
+.PHONY: e2e-openstack e2e-openstack-nightly
+e2e-openstack: suite = -skip $(call only,$(nightly_tests))
+e2e-openstack-nightly: suite = -run $(call only,$(nightly_tests))
+e2e-openstack: ## Test against a real OpenStack, which it installs, starts and stops (Debian 12, root).
+e2e-openstack e2e-openstack-nightly: $(TOOLS)/gotestsum $(BIN)/kwok | $(DIST)
 	go test -c -tags openstack -o /dev/null ./test/e2e/openstack
-	PATH="$(abspath $(BIN)):$$PATH" hack/openstack/openstack.sh run $(call go_test,e2e-openstack,-tags openstack -count 1 -parallel 3 -timeout 60m ./test/e2e/openstack)
+	PATH="$(abspath $(BIN)):$$PATH" hack/openstack/openstack.sh run $(call go_test,$@,-tags openstack -count 1 -parallel 3 -timeout 60m $(suite) ./test/e2e/openstack)
 
 .PHONY: nodes-install
 nodes-install: ## Build CRIU, runc, containerd and kubelet for real nodes (Debian 12, root).
 	hack/nodes/nodes.sh install
 
-.PHONY: e2e-nodes
-e2e-nodes: export NODES_LOGS := $(abspath $(DIST))/nodes
-e2e-nodes: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsum | $(DIST) ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
-	hack/nodes/nodes.sh run $(call go_test,e2e-nodes,-tags nodes -count 1 -p 1 -timeout 40m ./test/e2e/nodes/...)
+.PHONY: e2e-nodes e2e-nodes-nightly
+e2e-nodes e2e-nodes-nightly: export NODES_LOGS := $(abspath $(DIST))/nodes
+e2e-nodes: suite = -skip $(call only,$(nightly_tests))
+e2e-nodes-nightly: suite = -run $(call only,$(nightly_tests))
+e2e-nodes: ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
+e2e-nodes e2e-nodes-nightly: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsum | $(DIST)
+	hack/nodes/nodes.sh run $(call go_test,$@,-tags nodes -count 1 -p 1 -timeout 40m $(suite) ./test/e2e/nodes/...)
 
 .PHONY: e2e-workers
 e2e-workers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) ## Test against a real makeflow, Work Queue manager and workers, on pools that grow and drain (Debian's coop-computing-tools and ncbi-blast+, root).

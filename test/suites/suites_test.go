@@ -3,11 +3,11 @@
 package suites
 
 import (
-	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -15,7 +15,7 @@ import (
 const root = "../.."
 
 func TestEveryListedTestExistsOnce(t *testing.T) {
-	defined := integrationTests(t)
+	defined := definedTests(t, "test/integration", "test/e2e/openstack", "test/e2e/nodes")
 	listed := map[string]string{}
 	for _, list := range []string{"first_tests", "nightly_tests"} {
 		names := listedTests(t, list)
@@ -28,7 +28,7 @@ func TestEveryListedTestExistsOnce(t *testing.T) {
 			}
 			listed[name] = list
 			if n := defined[name]; n != 1 {
-				t.Errorf("Makefile: %s names %s, which %d integration tests are called", list, name, n)
+				t.Errorf("Makefile: %s names %s, which %d tests are called", list, name, n)
 			}
 		}
 	}
@@ -37,11 +37,7 @@ func TestEveryListedTestExistsOnce(t *testing.T) {
 // listedTests reads a variable of the Makefile whose words stand on continued lines.
 func listedTests(t *testing.T, variable string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, ok := strings.Cut(string(text), "\n"+variable+" := \\\n")
+	_, after, ok := strings.Cut(readMakefile(t), "\n"+variable+" := \\\n")
 	if !ok {
 		t.Fatalf("Makefile: no variable %s with a name on each line", variable)
 	}
@@ -56,26 +52,61 @@ func listedTests(t *testing.T, variable string) []string {
 	return names
 }
 
-// integrationTests counts the test functions under test/integration by name.
-func integrationTests(t *testing.T) map[string]int {
+// definedTests counts the test functions in and below folders by name.
+func definedTests(t *testing.T, folders ...string) map[string]int {
 	t.Helper()
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
 	count := map[string]int{}
-	err := filepath.WalkDir(filepath.Join(root, "test/integration"), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
+	for _, folder := range folders {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(path)
+			for _, match := range function.FindAllSubmatch(source, -1) {
+				count[string(match[1])]++
+			}
 			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		source, err := os.ReadFile(path)
-		if err != nil || bytes.HasPrefix(source, []byte("//go:build")) {
-			return err // a suite of its own
+	}
+	return count
+}
+
+// TestEveryBuildTagHasATarget guards against tests that no target builds.
+func TestEveryBuildTagHasATarget(t *testing.T) {
+	makefile := readMakefile(t)
+	constraint := regexp.MustCompile(`(?m)^//go:build (.*)$`)
+	for _, folder := range []string{"test", "autoscaler", "descheduler", "internal", "plugins", "cmd"} {
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			source, err := os.ReadFile(path)
+			match := constraint.FindSubmatch(source)
+			if match == nil {
+				return err
+			}
+			for _, tag := range strings.FieldsFunc(string(match[1]), func(r rune) bool { return strings.ContainsRune("&|!() ", r) }) {
+				if tag != runtime.GOOS && !regexp.MustCompile(`-tags [a-z,]*\b`+tag+`\b`).MatchString(makefile) {
+					t.Errorf("%s is built with the tag %s, and no target of the Makefile sets that", path, tag)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, match := range function.FindAllSubmatch(source, -1) {
-			count[string(match[1])]++
-		}
-		return nil
-	})
+	}
+}
+
+func readMakefile(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return count
+	return string(text)
 }
