@@ -100,7 +100,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Service, "service", o.Service, "the Service in the APIServices, as `namespace/name`; the certificate is made for it")
 	flags.BoolVar(&o.Custom, "custom-metrics", o.Custom, "serve custom.metrics.k8s.io")
 	flags.BoolVar(&o.External, "external-metrics", o.External, "serve external.metrics.k8s.io, with the replicas that ReplicaPolicies want")
-	flags.DurationVar(&o.StaleAfter, "wanted-replicas-stale-after", o.StaleAfter, "how old the last observation of a ReplicaPolicy may be for what it wants to be served")
+	flags.DurationVar(&o.StaleAfter, "wanted-replicas-stale-after", o.StaleAfter, "how old the last observation of a ReplicaPolicy may be for what it wants to be served, beside the longest time between two looks of its law")
 	flags.BoolVar(&o.History, "history", o.History, "keep what nodes there are and what runs there as series in the embedded store")
 	flags.BoolVar(&o.Usage, "pod-usage", o.Usage, "keep what each pod uses of CPU and memory, as metrics.k8s.io tells it, and what it requests, as four series a pod in the embedded store: for the preset pod-usage")
 	flags.StringVar(&o.QueryAddress, "query-bind-address", o.QueryAddress, "`host:port` for PromQL over plain HTTP, for whoever reaches it; 0 serves none (with authentication it is served at /prometheus in any case)")

@@ -14,6 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/query"
+	"supercargo.dev/supercargo/autoscaler/replica/decide"
 )
 
 // The labels of the metric.
@@ -23,7 +24,7 @@ const (
 )
 
 // DefaultStaleAfter is three times as long as a controller that runs leaves a status as it
-// is.
+// is, beside the time that its law takes between two looks.
 const DefaultStaleAfter = 3 * time.Minute
 
 // Source reads ReplicaPolicies. Their statuses come from a cache that watches, so that a
@@ -31,7 +32,8 @@ const DefaultStaleAfter = 3 * time.Minute
 type Source struct {
 	Reader client.Reader
 	Clock  clock.PassiveClock
-	// StaleAfter is how old the last observation of a policy may be.
+	// StaleAfter is how old the last observation of a policy may be, beside the longest time
+	// between two looks of its law.
 	StaleAfter time.Duration
 }
 
@@ -59,14 +61,28 @@ func (s *Source) Values(ctx context.Context, namespace string, selector kubelabe
 	return found, nil
 }
 
+// longestWait is the longest time between two looks of a policy's law; 0 for a policy of which
+// the spec is no good, which is not looked at.
+func longestWait(p *v1alpha1.ReplicaPolicy) time.Duration {
+	sound, err := decide.New(p.Namespace, &p.Spec)
+	if err != nil {
+		return 0 // the autoscaler says so in its status
+	}
+	return sound.Longest
+}
+
 // current returns what a policy wants at the time now. It wants nothing if it does not
-// publish, is on its way out, has not looked yet, or has last looked longer than staleAfter
-// ago: its controller may be gone, and what it wanted is no longer right. The autoscaler
-// then keeps the replicas there are.
+// publish, is on its way out, has not looked yet, or should have looked again staleAfter ago:
+// its controller may be gone, and what it wanted is no longer right. The autoscaler then
+// keeps the replicas there are.
 func current(p *v1alpha1.ReplicaPolicy, now time.Time, staleAfter time.Duration) (query.Sample, bool) {
 	s := &p.Status
 	if p.Spec.Mode != v1alpha1.ReplicasViaHPA || p.DeletionTimestamp != nil || s.WantedReplicas <= 0 ||
-		s.LastObservation == nil || now.Sub(s.LastObservation.Time.Time) > staleAfter {
+		s.LastObservation == nil {
+		return query.Sample{}, false
+	}
+	age := now.Sub(s.LastObservation.Time.Time)
+	if age > staleAfter && age > staleAfter+longestWait(p) {
 		return query.Sample{}, false
 	}
 	return query.Sample{Value: float64(s.WantedReplicas), At: s.LastObservation.Time.Time}, true

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubelabels "k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -68,6 +69,25 @@ func TestWhatPoliciesWantIsFoundByTheirNames(t *testing.T) {
 	} {
 		if diff := cmp.Diff(want, values(t, noon, selector, policy("a"), more, elsewhere)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", selector, diff)
+		}
+	}
+}
+
+// TestWhatALawThatLooksSeldomWantsIsServedUntilItLooksAgain: an autoscaler must not find it missing
+// for part of each interval.
+func TestWhatALawThatLooksSeldomWantsIsServedUntilItLooksAgain(t *testing.T) {
+	seldom := policy("seldom", func(p *v1alpha1.ReplicaPolicy) {
+		p.Spec.MinReplicas, p.Spec.MaxReplicas = 1, 40
+		p.Spec.Law = v1alpha1.ReplicaLawSpec{Name: v1alpha1.LawInverseQueue, Interval: metav1.Duration{Duration: 250 * time.Second}}
+		p.Spec.SLO = &v1alpha1.ServiceLevel{ResponseTime: metav1.Duration{Duration: 200 * time.Millisecond}}
+		p.Spec.Service = &v1alpha1.ServiceModel{RatePerReplica: resource.MustParse("10")}
+		p.Spec.Metrics = v1alpha1.ReplicaMetrics{MaxAge: metav1.Duration{Duration: time.Minute}, Queries: &v1alpha1.MetricQueries{ArrivalRate: "rate", ResponseTime: "response"}}
+	})
+	for age, served := range map[time.Duration]bool{
+		DefaultStaleAfter + time.Second: true, 250 * time.Second: true, 250*time.Second + DefaultStaleAfter: true, 251*time.Second + DefaultStaleAfter: false,
+	} {
+		if got := values(t, noon.Add(age), "", seldom, policy("no good")); (len(got) == 1 && got["seldom"] == 4) != served {
+			t.Errorf("an observation %v old: %v, want it served %v", age, got, served)
 		}
 	}
 }
