@@ -43,7 +43,7 @@ func (p *Policy) newPredictive(g law.Goal, s *v1alpha1.PredictiveConstants) (law
 		c.Margin, c.MaxMargin, c.MarginStep = number(s.Margin, c.Margin), number(s.MaxMargin, c.MaxMargin), number(s.MarginStep, c.MarginStep)
 		c.QueueFactor, c.DrainTime = number(s.QueueFactor, c.QueueFactor), span(s.DrainTime, c.DrainTime)
 	}
-	p.Shortest = c.Watch
+	p.Shortest, p.Longest = c.Watch, c.Watch
 	return predictive.New(c)
 }
 
@@ -56,7 +56,7 @@ func (p *Policy) newInverseQueue(g law.Goal, s *v1alpha1.InverseQueueConstants) 
 		c.QueueFactor, c.ResponseFactor = number(s.QueueFactor, c.QueueFactor), number(s.ResponseFactor, c.ResponseFactor)
 		c.DrainTime = span(s.DrainTime, c.DrainTime)
 	}
-	p.Shortest = g.Interval
+	p.Shortest, p.Longest = g.Interval, g.Interval
 	return inversequeue.New(c)
 }
 
@@ -69,6 +69,6 @@ func (p *Policy) newDoubleThreshold(s *v1alpha1.DoubleThresholdConstants) (law.L
 		c.Window = whole(s.Window, c.Window)
 		c.Calm, c.Busy, c.Urgent = span(s.Calm, c.Calm), span(s.Busy, c.Busy), span(s.Urgent, c.Urgent)
 	}
-	p.Shortest = min(c.Calm, c.Busy, c.Urgent)
+	p.Shortest, p.Longest = min(c.Calm, c.Busy, c.Urgent), max(c.Calm, c.Busy, c.Urgent)
 	return doublethreshold.New(c)
 }

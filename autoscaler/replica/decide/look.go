@@ -121,7 +121,7 @@ func (p *Policy) needs(o law.Observation) law.Needs {
 // measurement.
 func (p *Policy) observe(s Seen, from int) (law.Observation, []string) {
 	nan := math.NaN()
-	o := law.Observation{At: s.Now, ArrivalRate: nan, ResponseTime: nan, QueueLength: nan, Utilization: nan, Wanted: from, Ready: s.Ready, StartUp: s.StartUp}
+	o := law.Observation{At: s.Now, ArrivalRate: nan, ResponseTime: nan, QueueLength: nan, Utilization: nan, Wanted: from, Asked: s.Asked, Ready: s.Ready, StartUp: s.StartUp}
 	var notes []string
 	var oldest time.Time
 	has := map[Measurement]bool{}

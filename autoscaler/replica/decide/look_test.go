@@ -197,6 +197,35 @@ func TestOnlyInModeActTheTargetsSpecCounts(t *testing.T) {
 	}
 }
 
+// TestALawLearnsFromReplicasThatItHasNotAskedFor: a HorizontalPodAutoscaler ignores changes within
+// a tenth, so that there may be 20 replicas for good where the law wants 21.
+func TestALawLearnsFromReplicasThatItHasNotAskedFor(t *testing.T) {
+	for _, kind := range []v1alpha1.ReplicaLaw{v1alpha1.LawInverseQueue, v1alpha1.LawPredictive} {
+		p := sound(t, kind, func(s *v1alpha1.ReplicaPolicySpec) { s.Mode = v1alpha1.ReplicasViaHPA })
+		after := func(asked, ready, wanted int) string {
+			m, at := fresh(t, p), start
+			for range 30 {
+				s := steady(at, ready)
+				s.Asked, s.Wanted, s.Answers = asked, wanted, answers(at, 150, 0.15, 22, 75)
+				m, _ = p.Look(m, s)
+				at = at.Add(10 * time.Second)
+			}
+			text, err := json.Marshal(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		learned := map[v1alpha1.ReplicaLaw]string{v1alpha1.LawInverseQueue: `"replicas":20`, v1alpha1.LawPredictive: `"speed":0.`}[kind]
+		if m := after(20, 20, 21); !strings.Contains(m, learned) {
+			t.Errorf("%s has learned nothing of 20 replicas that serve, where it wants 21: %s", kind, m)
+		}
+		if m := after(21, 20, 21); strings.Contains(m, learned) {
+			t.Errorf("%s has learned of 20 replicas while one starts: %s", kind, m)
+		}
+	}
+}
+
 func TestATargetScaledToZeroIsLeftAlone(t *testing.T) {
 	p := sound(t, v1alpha1.LawPredictive)
 	s := steady(start, 20)

@@ -28,8 +28,9 @@ type Policy struct {
 	Questions []Question
 	// MaxAge is how old measurements may be.
 	MaxAge time.Duration
-	// Shortest is the shortest time between two looks, whatever is seen.
-	Shortest time.Duration
+	// Shortest and Longest are the shortest and the longest time between two looks, whatever
+	// is seen.
+	Shortest, Longest time.Duration
 
 	kind v1alpha1.ReplicaLaw
 	// model is nil where nothing is said of the service.

@@ -22,7 +22,7 @@ import (
 // While some of that still starts its effect is not seen: then step 3 waits, and
 // step 4 counts from the Ready replicas, so that none is ordered twice.
 func (s *step) overload(why string) (Memory, law.Decision) {
-	if s.o.Ready == s.o.Wanted {
+	if s.o.Settled() {
 		s.tooFew(s.o.Ready)
 	}
 	n := s.recover()

@@ -37,10 +37,10 @@ func (s *step) find() {
 }
 
 // learn adds the sample (Ready, lambda, response time) to the model, if the last
-// look was at the same model (the rate was steady) and every replica asked for
-// serves (the number was).
+// look was at the same model (the rate was steady) and every replica that the service
+// is to have serves (the number was).
 func (s *step) learn() {
-	if !s.before || s.o.Ready != s.o.Wanted {
+	if !s.before || !s.o.Settled() {
 		return
 	}
 	n := s.o.Ready

@@ -38,6 +38,9 @@ type Observation struct {
 	Utilization float64
 	// Wanted is the replicas asked for, and Ready those of them that serve.
 	Wanted, Ready int
+	// Asked is how many replicas the service is to have by its own spec, where somebody
+	// else carries out what the law asks for and may keep back; 0: as many as Wanted.
+	Asked int
 	// StartUp is how long a replica takes from being asked for to serving, as
 	// learned; 0 where nothing is known.
 	StartUp time.Duration
@@ -45,6 +48,20 @@ type Observation struct {
 
 // Starting is the replicas asked for that do not serve yet.
 func (o Observation) Starting() int { return max(0, o.Wanted-o.Ready) }
+
+// Settled says that every replica serves that the service is to have, so that what is measured
+// is of that number.
+func (o Observation) Settled() bool { return o.Ready == o.asked() }
+
+// Serves says that n replicas serve, and that the service is to have as many.
+func (o Observation) Serves(n int) bool { return o.Ready == n && o.Settled() }
+
+func (o Observation) asked() int {
+	if o.Asked > 0 {
+		return o.Asked
+	}
+	return o.Wanted
+}
 
 // Decision is how many replicas there should be.
 type Decision struct {

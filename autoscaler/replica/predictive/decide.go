@@ -54,7 +54,7 @@ func (i Interval) add(o law.Observation, elapsed time.Duration, calm bool) Inter
 	i.Last = o.At
 	i.Whole = i.Whole.add(o, elapsed)
 	i.Steady = i.Steady.add(o, elapsed)
-	if !calm || o.Ready != i.Replicas || o.Wanted != i.Replicas {
+	if !calm || !o.Serves(i.Replicas) {
 		i.Steady, i.Replicas = Span{}, o.Ready
 	}
 	return i
