@@ -147,18 +147,18 @@ func (r *Reconciler) everyFleet() handler.EventHandler {
 }
 
 // podMatters is for pods that have been found to have no room, and learns from those
-// that have finished. Pods that leave are seen at the next round.
+// that have finished, also before the reconciler has started. Pods that leave are seen at the next round.
 func (r *Reconciler) podMatters() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
-			_, is := world.Unschedulable(e.Object.(*corev1.Pod))
+			pod := e.Object.(*corev1.Pod)
+			r.learned.ObservePod(nil, pod)
+			_, is := world.Unschedulable(pod)
 			return is
 		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
-			if took, ok := runtimes.Observed(after); ok && before.Status.Phase != after.Status.Phase {
-				r.learned.Observe(after.Namespace, after.Annotations[v1alpha1.AnnotationCategory], took)
-			}
+			r.learned.ObservePod(before, after)
 			return world.BecameUnschedulable(before, after)
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },

@@ -152,15 +152,16 @@ func nodeMatters() predicate.Predicate {
 }
 
 // podMatters is for pods that have just been found to have no room, and learns from those
-// that have finished.
+// that have finished, also before the mover has started.
 func (m *Mover) podMatters() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc: func(event.CreateEvent) bool { return false },
+		CreateFunc: func(e event.CreateEvent) bool {
+			m.learned.ObservePod(nil, e.Object.(*corev1.Pod))
+			return false
+		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
-			if took, ok := runtimes.Observed(after); ok && before.Status.Phase != after.Status.Phase {
-				m.learned.Observe(after.Namespace, after.Annotations[v1alpha1.AnnotationCategory], took)
-			}
+			m.learned.ObservePod(before, after)
 			return world.BecameUnschedulable(before, after)
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },

@@ -43,18 +43,14 @@ func watch(ctx context.Context, client kubernetes.Interface, learner *runtimes.L
 		}))
 	// An error here means that the informer has stopped, which one just made has not.
 	_, _ = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { observe(learner, obj.(*corev1.Pod)) },
+		AddFunc: func(obj any) { learner.ObservePod(nil, obj.(*corev1.Pod)) },
 	})
 	factory.Start(ctx.Done())
 }
 
-func observe(learner *runtimes.Learner, pod *corev1.Pod) {
-	if runtime, ok := runtimes.Observed(pod); ok {
-		learner.Observe(pod.Namespace, pod.Annotations[v1alpha1.AnnotationCategory], runtime)
-	}
-}
-
-// strip keeps what observe reads, so that thousands of finished pods cost little.
+// strip keeps what is learned from, so that thousands of finished pods cost little. That
+// includes the mark of a pod that was moved, which ran for the rest of its time alone and
+// teaches nothing; what the mark says does not matter.
 func strip(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -66,6 +62,9 @@ func strip(obj any) (any, error) {
 	}
 	if category := pod.Annotations[v1alpha1.AnnotationCategory]; category != "" {
 		slim.Annotations = map[string]string{v1alpha1.AnnotationCategory: category}
+		if _, moved := pod.Annotations[v1alpha1.AnnotationBaseImage]; moved {
+			slim.Annotations[v1alpha1.AnnotationBaseImage] = ""
+		}
 		for _, s := range pod.Status.ContainerStatuses {
 			slim.Status.ContainerStatuses = append(slim.Status.ContainerStatuses, corev1.ContainerStatus{State: s.State})
 		}

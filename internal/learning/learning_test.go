@@ -24,10 +24,13 @@ func finished(name, category string, phase corev1.PodPhase, runtime time.Duratio
 }
 
 func TestSucceededPodsTeachAndOthersDoNot(t *testing.T) {
+	moved := finished("m", "render", corev1.PodSucceeded, time.Second) // the rest of a run
+	moved.Annotations[v1alpha1.AnnotationBaseImage] = "pause"
 	client := fake.NewClientset(
 		finished("a", "render", corev1.PodSucceeded, 4*time.Minute),
 		finished("b", "render", corev1.PodFailed, time.Hour),
 		finished("c", "", corev1.PodSucceeded, time.Hour),
+		moved,
 	)
 	ctx, cancel := context.WithCancel(t.Context())
 	learner := Shared(ctx, client)
@@ -73,6 +76,11 @@ func TestStripKeepsWhatIsLearnedFromAndNoMore(t *testing.T) {
 	}
 	if slim.Namespace != "ns" || slim.Annotations[v1alpha1.AnnotationCategory] != "render" || slim.Status.ContainerStatuses[0].State.Terminated == nil {
 		t.Errorf("something needed is gone: %v", slim)
+	}
+	pod.Annotations[v1alpha1.AnnotationBaseImage] = "pause"
+	obj, _ = strip(pod)
+	if _, ok := obj.(*corev1.Pod).Annotations[v1alpha1.AnnotationBaseImage]; !ok {
+		t.Error("it is not known any more that the pod was moved")
 	}
 	if bare, _ := strip(finished("c", "", corev1.PodSucceeded, time.Minute)); len(bare.(*corev1.Pod).Status.ContainerStatuses) > 0 {
 		t.Error("the statuses of a pod without category are kept")

@@ -177,6 +177,18 @@ func (l *Learner) Observe(namespace, category string, runtime time.Duration) {
 	l.categories.Add(categoryKey{namespace, category}, history{next, sorted[len(sorted)/2]})
 }
 
+// ObservePod remembers how long a pod took if it has just succeeded. before is the pod as it
+// was seen last; nil if it was not, as after a restart of whoever watches, which so learns
+// from all succeeded pods that are still there.
+func (l *Learner) ObservePod(before, after *corev1.Pod) {
+	if before != nil && before.Status.Phase == after.Status.Phase {
+		return
+	}
+	if took, ok := Observed(after); ok {
+		l.Observe(after.Namespace, after.Annotations[v1alpha1.AnnotationCategory], took)
+	}
+}
+
 // Median returns the median runtime of the last finished pods of the category,
 // the greater of the middle two when their number is even, and false when none
 // has finished.
