@@ -28,6 +28,9 @@ var (
 	metricInFlight = register(prometheus.NewGauge(prometheus.GaugeOpts{
 		Subsystem: subsystem, Name: "in_flight", Help: "Migrations that have begun and not ended.",
 	}))
+	metricStuck = register(prometheus.NewGauge(prometheus.GaugeOpts{
+		Subsystem: subsystem, Name: "stuck", Help: "Migrations in flight that wait without a limit for a lost node or a silent agent or kubelet.",
+	}))
 )
 
 // secondsBuckets go from 10 ms to about 11 minutes.

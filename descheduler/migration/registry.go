@@ -32,7 +32,7 @@ func (r *registry) others(all []v1alpha1.Migration, but types.UID) (flights []de
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	there := make(map[types.UID]bool, len(all))
-	inFlight := 0
+	inFlight, stuck := 0, 0
 	for i := range all {
 		m := &all[i]
 		there[m.UID] = true
@@ -43,7 +43,9 @@ func (r *registry) others(all []v1alpha1.Migration, but types.UID) (flights []de
 		if flight == nil {
 			continue
 		}
-		inFlight++
+		if inFlight++; flight.Stuck {
+			stuck++
+		}
 		if m.UID != but {
 			flights = append(flights, *flight)
 		}
@@ -54,5 +56,6 @@ func (r *registry) others(all []v1alpha1.Migration, but types.UID) (flights []de
 		}
 	}
 	metricInFlight.Set(float64(inFlight))
+	metricStuck.Set(float64(stuck))
 	return flights
 }
