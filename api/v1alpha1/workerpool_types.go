@@ -618,6 +618,6 @@ const (
 	// use, so that fewer run at once on a worker than could.
 	PoolOverstated = "Overstated"
 	// PoolDegraded says that the manager has not answered for long, or that workers do not
-	// come.
+	// come or do not connect.
 	PoolDegraded = "Degraded"
 )

@@ -165,6 +165,25 @@ func TestAWorkerThatDoesNotComeIsNamed(t *testing.T) {
 	}
 }
 
+func TestAWorkerThatRunsAndNeverConnectsIsNamed(t *testing.T) {
+	m := startManager(t)
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
+	b.look()
+	pod := b.pods()[0]
+	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: "worker", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(begin)}}}}}
+	if err := b.Client.Status().Update(t.Context(), &pod); err != nil {
+		t.Fatal(err)
+	}
+	for after, reason := range []string{"WorkersCome", "WorkersCome", "WorkersCome", "WorkersDoNotConnect"} { // minutes, which are initialisation times
+		b.clock.SetTime(begin.Add(time.Duration(after) * time.Minute))
+		b.look()
+		b.expect(v1alpha1.PoolDegraded, map[bool]metav1.ConditionStatus{false: metav1.ConditionFalse, true: metav1.ConditionTrue}[reason == "WorkersDoNotConnect"], reason)
+	}
+	if len(b.pods()) != 1 || !b.told("WorkersDoNotConnect 1 workers run and have not connected to the manager at "+m.Address+", such as that in pod "+pod.Name) {
+		t.Errorf("%d pods, want the worker kept, since no other is connected, and an Event that names it", len(b.pods()))
+	}
+}
+
 func TestAStatusThatSomebodyHasEditedTeachesNothing(t *testing.T) {
 	s := &v1alpha1.WorkerPoolStatus{
 		InitTimes:  []v1alpha1.WorkerInitTime{{Flavor: "a", Mean: span(-time.Hour), Samples: 3}, {Flavor: "b", Mean: span(time.Hour)}, {Flavor: "c", Mean: span(time.Minute), Samples: 1}},

@@ -203,6 +203,12 @@ func (l *look) recordTrouble() {
 		l.tell(corev1.EventTypeWarning, "WorkersDoNotCome", "Wait", fmt.Sprintf("pod %s: %s", p.Name, p.Trouble))
 		return
 	}
+	if names := l.decision.Unconnected; len(names) > 0 {
+		text := fmt.Sprintf("%d workers run and have not connected to the manager at %s, such as that in pod %s: read its log, and check the manager's password, TLS and the network policies between them", len(names), l.client.Address, names[0])
+		l.condition(v1alpha1.PoolDegraded, true, "WorkersDoNotConnect", text)
+		l.tell(corev1.EventTypeWarning, "WorkersDoNotConnect", "Wait", text)
+		return
+	}
 	l.condition(v1alpha1.PoolDegraded, false, "WorkersCome", "no worker is long overdue")
 }
 

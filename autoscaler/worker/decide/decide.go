@@ -56,6 +56,7 @@ type Decision struct {
 	Rejected                   []Rejected
 	Relearned                  []string // categories whose tasks have become others
 	Overstated                 []Overstated
+	Unconnected                []string // pods that have run for long and never connected
 	AnotherQueue               bool
 	WorkersLost                int64 // as the manager counts them
 }
@@ -109,6 +110,7 @@ func (d *Decision) hold(why string) {
 // found [Gone] for c.Gone has no tasks on any worker, since these end theirs when the
 // connection to the manager ends.
 func (d *Decision) silent(c *Config, o *Observation, m *Memory, now time.Time) {
+	m.silence()
 	m.SilentSince = since(m.SilentSince, now)
 	if o.Silence == Gone {
 		m.GoneSince = since(m.GoneSince, now)
@@ -155,7 +157,11 @@ func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 	m.follow(c, o.Pods, hosts, now)
 	believed := *c
 	believed.Flavors = m.believe(c, o.Pods)
+	d.Unconnected = m.unconnected(c, o.Pods, now)
 	t := translator{config: &believed, memory: m, flavor: &believed.Flavors[0], now: now}
+	if len(hosts) > 0 { // what keeps them is not what all workers have in common, such as a password
+		t.lost = d.Unconnected
+	}
 	tr := t.translate(o, hosts, foreign)
 	flavor, others := choose(believed.Flavors, tr.on)
 	if flavor != nil && flavor != t.flavor {
@@ -275,6 +281,10 @@ func (d *Decision) plan(c *Config, f *Flavor, m *Memory, tr *translation, now ti
 	d.Flavor, d.Reason = f.Name, p.Reason
 	d.add(p.Add, c.Max-len(tr.pods))
 	d.drain(p.Drain, tr)
+	if settled := now.Sub(m.Resized) >= d.InitTime; settled && d.Add == 0 && len(d.Drain) == 0 && len(tr.lost) > 0 {
+		d.Drain = slices.Clone(tr.lost)
+		d.Reason += fmt.Sprintf("; %d workers have run for long without connecting, while others are connected", len(d.Drain))
+	}
 }
 
 // add takes of the workers that the law asks for those for which there is room beside all
@@ -298,7 +308,7 @@ func (d *Decision) drain(names []string, tr *translation) {
 			elsewhere++
 		case h != nil && !h.idle():
 			busy++
-		case h == nil && !p.Started.IsZero():
+		case h == nil && !p.Started.IsZero() && !slices.Contains(tr.lost, name):
 			busy++ // it may be connecting, or be one that the reading has missed
 		default:
 			d.Drain = append(d.Drain, name)

@@ -197,6 +197,54 @@ func TestWorkersOfAManagerThatIsSilentInAnotherWayAreKept(t *testing.T) {
 	}
 }
 
+// TestAWorkerThatRunsAndNeverConnectsIsNoWorker: the network keeps it from the manager.
+func TestAWorkerThatRunsAndNeverConnectsIsNoWorker(t *testing.T) {
+	pods := []Pod{
+		{Name: "w-1", Flavor: "four", Worker: cores(4), Asked: begin.Add(-time.Hour), Scheduled: begin.Add(-time.Hour), Started: begin.Add(-time.Hour)},
+		{Name: "w-2", Flavor: "four", Worker: cores(4), Asked: begin.Add(-time.Hour), Scheduled: begin.Add(-time.Hour), Started: begin.Add(-time.Hour)},
+	}
+	tasks := waiting(1, 8, "c", 1)
+	for i := range 4 {
+		tasks[i].State, tasks[i].Worker, tasks[i].Started, tasks[i].Now = answer.Running, "at/w-1", begin, begin.Add(time.Second)
+	}
+	one := connected("w-1", 4)
+	one.TasksRunning, one.InUse.Cores = 4, exact(4)
+	full, none := reading(tasks, one), reading(tasks[4:])
+	var known Memory
+	known.category("c").observe(time.Hour, 1)
+	for _, tc := range []struct {
+		name    string
+		during  *Reading // for three initialisation times
+		at      *Reading // and then
+		added   int
+		drained string
+		named   bool
+	}{
+		{"tasks that it would hold get another worker", full, full, 1, "", true},
+		{"it goes when nothing else is to be done", full, reading(tasks[:4], one), 0, "w-2", true},
+		{"none of the pool connects: they stay, and none is made", none, none, 0, "", true},
+		{"it connects at last", full, reading(tasks, one, connected("w-2", 4)), 0, "", false},
+	} {
+		m, now := known, begin
+		c := limits(func(c *Config) { c.Min = 1 })
+		for ; now.Before(begin.Add(patience * c.Prior)); now = now.Add(c.Cycle) {
+			var d Decision
+			d, m = must(t, c, Observation{Pods: pods, Reading: tc.during}, m, now)
+			if d.Add > 0 || len(d.Drain) > 0 || len(d.Unconnected) > 0 {
+				t.Fatalf("%s: after %v %+v, want patience", tc.name, now.Sub(begin), d)
+			}
+		}
+		d, m := must(t, c, Observation{Pods: pods, Reading: tc.at}, m, now)
+		if d.Add != tc.added || strings.Join(d.Drain, " ") != tc.drained || (len(d.Unconnected) > 0) != tc.named {
+			t.Errorf("%s: %d added, %v drained, %v named (%s), want %d, %q and %v", tc.name, d.Add, d.Drain, d.Unconnected, d.Reason, tc.added, tc.drained, tc.named)
+		}
+		_, m = must(t, c, Observation{Pods: pods, Fault: "no whole answer", Silence: Unreachable}, m, now)
+		if d, _ = must(t, c, Observation{Pods: pods, Reading: tc.during}, m, now.Add(time.Hour)); len(d.Unconnected) > 0 {
+			t.Errorf("%s: %v are named at the first look after a silence, in which none could connect", tc.name, d.Unconnected)
+		}
+	}
+}
+
 // TestOnlyAManagerThatIsGoneWithoutABreakIsGone: one other sign of it, and the time begins again.
 func TestOnlyAManagerThatIsGoneWithoutABreakIsGone(t *testing.T) {
 	f, m := busy(t)

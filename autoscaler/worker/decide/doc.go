@@ -8,7 +8,8 @@
 //
 // A reading that is missing, contradicts itself, or is of another queue changes no number of
 // workers, with one exception: workers of a manager that is [Gone] are drained. What else is
-// drained is idle by three accounts of the manager at once, or has never connected. Workers
+// drained is idle by three accounts of the manager at once, or has never connected: one that
+// has run without connecting for long is of no use, unless none of the pool has connected. Workers
 // are never made while there are Max pods, those that are leaving included. All of this is
 // pure: what is remembered goes in and comes out as [Memory].
 package decide

@@ -65,9 +65,12 @@ func (m *Memory) follow(c *Config, pods []Pod, hosts map[string]*host, now time.
 		switch {
 		case h == nil && !mem.connected:
 			mem.apart = true
+			if mem.alone = since(mem.alone, now); p.Started.IsZero() {
+				mem.alone = time.Time{}
+			}
 		case h != nil:
 			first := !mem.connected && mem.apart
-			mem.connected, mem.seen = true, h.total
+			mem.connected, mem.seen, mem.alone = true, h.total, time.Time{}
 			if first && !p.Leaving {
 				m.came(c, p, h.worker, now)
 			}
@@ -81,6 +84,31 @@ func (m *Memory) follow(c *Config, pods []Pod, hosts map[string]*host, now time.
 		kept[p.Name] = mem
 	}
 	m.pods = kept
+}
+
+// patience is for how many initialisation times a worker may run without connecting.
+const patience = 3
+
+// unconnected names the workers that have run for long and never connected, in order. Whether
+// one that is new to this process has connected before is not known, and a manager that is
+// silent lets none connect: the time begins with the first look that shows it.
+func (m *Memory) unconnected(c *Config, pods []Pod, now time.Time) (names []string) {
+	for i := range pods {
+		p := &pods[i]
+		if alone := m.pods[p.Name].alone; !p.Leaving && !alone.IsZero() && now.Sub(alone) >= patience*m.initTime(c, p.Flavor) {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// silence forgets for how long workers have run without connecting.
+func (m *Memory) silence() {
+	for name, p := range m.pods {
+		p.alone = time.Time{}
+		m.pods[name] = p
+	}
 }
 
 // came learns from a worker that has just connected.

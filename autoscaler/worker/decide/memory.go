@@ -101,6 +101,9 @@ type podMemory struct {
 	// apart says that it was once seen without its worker being connected, connected that it
 	// has been since.
 	apart, connected bool
+	// alone is since when each look has shown that its container runs and that its worker has
+	// never connected; zero while that is not so.
+	alone time.Time
 	// idleSince is zero for one that runs something.
 	idleSince time.Time
 	// seen is what the worker said it has.

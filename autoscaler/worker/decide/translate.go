@@ -204,6 +204,8 @@ type translation struct {
 	// shortage is the cores that waiting tasks want, in thousandths.
 	shortage int64
 	hosts    map[string]*host
+	// lost are the workers that will not connect.
+	lost []string
 	// whole says of each batch that waits whether a task of it takes a worker whole,
 	// whatever that has.
 	whole []bool
@@ -260,6 +262,8 @@ type translator struct {
 	memory *Memory
 	flavor *Flavor
 	now    time.Time
+	// lost are the workers that will not connect.
+	lost []string
 }
 
 // translate makes a state out of a reading, with new workers of the flavor given. Workers
@@ -267,7 +271,7 @@ type translator struct {
 // first, since they cost nothing, then by when they were asked for.
 func (t *translator) translate(o *Observation, hosts map[string]*host, foreign []*host) translation {
 	r := o.Reading
-	tr := translation{pods: map[string]*Pod{}, kinds: t.memory.kindsOf(r), hosts: hosts, foreign: len(foreign)}
+	tr := translation{pods: map[string]*Pod{}, kinds: t.memory.kindsOf(r), hosts: hosts, foreign: len(foreign), lost: t.lost}
 	tr.state.Resized = t.memory.Resized
 	for _, h := range foreign {
 		w := estimate.Worker{Name: "elsewhere/" + h.worker.Address, Capacity: h.total}
@@ -305,6 +309,8 @@ func (t *translator) worker(tr *translation, p *Pod) estimate.Worker {
 		}
 	case mem.connected: // between two sessions, as idle workers are
 		w.ReadyIn = reconnect
+	case slices.Contains(t.lost, p.Name):
+		w.ReadyIn = estimate.Unknown
 	default:
 		init := t.memory.initTime(t.config, p.Flavor)
 		w.ReadyIn = max(init-max(0, t.now.Sub(p.Asked)), init/overdue)
