@@ -402,12 +402,18 @@ type NodeFleetStatus struct {
 	// +optional
 	Cost FleetCost `json:"cost,omitempty"`
 
-	// flavors are the kinds of machine that can be bought.
+	// flavors are the kinds of machine that can be bought, ordered by name. If there are
+	// more than fit, those that there are machines of are listed first, then those of which
+	// something was learned, then the cheapest.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=1000
 	// +optional
 	Flavors []FlavorStatus `json:"flavors,omitempty"`
+
+	// unlistedFlavors is how many more flavors there are. They can be bought all the same.
+	// +optional
+	UnlistedFlavors int32 `json:"unlistedFlavors,omitempty"`
 
 	// intent is what is being done. It is written before the first machine is
 	// changed and removed after the last, so that whoever takes over knows.

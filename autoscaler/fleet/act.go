@@ -175,6 +175,9 @@ func (r *round) orders() []v1alpha1.FleetOrder {
 	var orders []v1alpha1.FleetOrder
 	left, quota := r.limits(), r.quota()
 	for _, m := range r.purchases() {
+		if len(orders) == maxFlavors && !slices.ContainsFunc(orders, func(o v1alpha1.FleetOrder) bool { return o.Flavor == m.flavor }) {
+			continue // the status takes no more: its pods still wait in the next round
+		}
 		if f := r.flavor(m.flavor); !within(&left, f, r.self.prices[m.flavor].microDollars) || !quota.Take(f) {
 			continue
 		}
@@ -232,6 +235,9 @@ func (r *round) giveUp(ctx context.Context) (bool, error) {
 	intent := r.newIntent()
 	for i := range r.self.inventory.Flavors {
 		f := &r.self.inventory.Flavors[i]
+		if max(len(intent.Releases), len(intent.Orders)) == maxFlavors {
+			break // the status takes no more: the others are late in the next round, too
+		}
 		r.giveUpFlavor(intent, f, late[f.Name], missing[f.Name])
 		for _, l := range late[f.Name] {
 			if l.node == nil || f.Want <= f.Min {

@@ -90,6 +90,8 @@ type memory struct {
 	lost map[string]time.Time
 	// missing has the flavors that have fewer machines than they are to have.
 	missing map[string]*standstill
+	// unlisted are the flavors for which the status had no room.
+	unlisted []v1alpha1.FlavorStatus
 	// said is the last event of each kind, which is not repeated.
 	said map[string]string
 }
@@ -205,6 +207,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	fleet := &list.Items[at]
 	round := &round{Reconciler: r, fleet: fleet, before: fleet.Status.DeepCopy(), world: w, now: r.Clock.Now(), memory: r.remember(fleet)}
+	fleet.Status.Flavors = append(fleet.Status.Flavors, round.memory.unlisted...)
 	err = round.run(ctx, list.Items)
 	if statusErr := round.writeStatus(ctx); err == nil {
 		err = statusErr
@@ -230,6 +233,9 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 			inFlight: map[string]bool{}, gaveUp: map[string]bool{}, kept: map[string]kept{}, lost: map[string]time.Time{}, missing: map[string]*standstill{}, said: map[string]string{},
 		}
 		m.nominations = inheritNominations(fleet)
+		if old := r.memory[fleet.UID]; old != nil {
+			m.unlisted = old.unlisted
+		}
 		r.memory[fleet.UID] = m
 	}
 	return m

@@ -350,14 +350,24 @@ func (r *round) measure() {
 }
 
 // writeStatus writes the status if it has changed. The API server refuses it if
-// somebody else has written the fleet since it was read.
+// somebody else has written the fleet since it was read. What it has no room for is
+// remembered by this process alone.
 func (r *round) writeStatus(ctx context.Context) error {
-	if r.DryRun || equality.Semantic.DeepEqual(r.before, &r.fleet.Status) {
+	if r.DryRun {
+		return nil
+	}
+	status := &r.fleet.Status
+	list, rest := listed(status.Flavors)
+	r.memory.unlisted, status.UnlistedFlavors = rest, int32(len(rest))
+	if status.Flavors = list; equality.Semantic.DeepEqual(r.before, status) {
+		status.Flavors = slices.Concat(list, rest)
 		return nil
 	}
 	if err := r.Client.Status().Update(ctx, r.fleet); err != nil {
+		status.Flavors = slices.Concat(list, rest)
 		return fmt.Errorf("write the status of NodeFleet %s: %w", r.fleet.Name, err)
 	}
-	r.before = r.fleet.Status.DeepCopy()
+	r.before = status.DeepCopy()
+	status.Flavors = append(status.Flavors, rest...)
 	return nil
 }

@@ -34,6 +34,8 @@ type round struct {
 	world  *world.World
 	now    time.Time
 	memory *memory
+	podsOn map[string][]*corev1.Pod // see remains
+	rows   map[string]int           // where the status of a flavor was last found, by its name
 
 	provider provider.Provider
 	self     *stock
@@ -231,11 +233,18 @@ func (r *round) lag(flavor string) time.Duration {
 // status returns the status of a flavor, which it makes if there is none.
 func (r *round) status(flavor string) *v1alpha1.FlavorStatus {
 	all := &r.fleet.Status.Flavors
+	if at, ok := r.rows[flavor]; ok && at < len(*all) && (*all)[at].Name == flavor {
+		return &(*all)[at]
+	}
 	at := slices.IndexFunc(*all, func(f v1alpha1.FlavorStatus) bool { return f.Name == flavor })
 	if at < 0 {
 		at = len(*all)
 		*all = append(*all, v1alpha1.FlavorStatus{Name: flavor})
 	}
+	if r.rows == nil {
+		r.rows = map[string]int{}
+	}
+	r.rows[flavor] = at
 	return &(*all)[at]
 }
 

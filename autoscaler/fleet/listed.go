@@ -1,0 +1,74 @@
+package fleet
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/dollars"
+)
+
+// The most that a status lists: maxFlavors is what the API allows of flavors, orders and
+// releases, and maxFlavorBytes is about how much of an object in etcd, which takes 1.5 MiB,
+// they may take. rowBytes is about what a row takes beside its texts: its fields, and their
+// names in metadata.managedFields, where the name of the flavor stands once more.
+const (
+	maxFlavors     = 1000
+	maxFlavorBytes = 1 << 20
+	rowBytes       = 600
+)
+
+// listed splits the flavors of a fleet into those that its status has room for, ordered by
+// name, and the others. First come those that there are machines of, then those of which
+// something was learned that must not be forgotten, then those that can be bought, the
+// cheapest first, then the rest; ties are resolved by name. It may reorder all.
+func listed(all []v1alpha1.FlavorStatus) (list, rest []v1alpha1.FlavorStatus) {
+	size := func(f *v1alpha1.FlavorStatus) int {
+		return rowBytes + 2*len(f.Name) + len(f.InstanceType) + len(f.Message)
+	}
+	total := 0
+	for i := range all {
+		total += size(&all[i])
+	}
+	if len(all) <= maxFlavors && total <= maxFlavorBytes {
+		return all, nil
+	}
+	slices.SortFunc(all, func(a, b v1alpha1.FlavorStatus) int {
+		return cmp.Or(cmp.Compare(listRank(&a), listRank(&b)), cmp.Compare(listPrice(&a), listPrice(&b)), cmp.Compare(a.Name, b.Name))
+	})
+	n, bytes := 0, 0
+	for ; n < min(len(all), maxFlavors); n++ {
+		if bytes += size(&all[n]); bytes > maxFlavorBytes {
+			break
+		}
+	}
+	list, rest = slices.Clone(all[:n]), slices.Clone(all[n:])
+	slices.SortFunc(list, func(a, b v1alpha1.FlavorStatus) int { return cmp.Compare(a.Name, b.Name) })
+	return list, rest
+}
+
+// listRank orders flavors by how much is lost if they are not listed.
+func listRank(f *v1alpha1.FlavorStatus) int {
+	switch {
+	case f.Machines > 0:
+		return 0
+	case f.LeftAloneUntil != nil || f.Failures > 0:
+		return 1
+	case f.Lag != nil || f.Seen != nil:
+		return 2
+	case f.Message == "" && f.PricePerHour != "":
+		return 3
+	}
+	return 4
+}
+
+// listPrice is the price of a flavor in millionths of a dollar per hour; what has none comes
+// last.
+func listPrice(f *v1alpha1.FlavorStatus) int64 {
+	price, err := dollars.Parse(f.PricePerHour)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return price
+}
