@@ -17,7 +17,6 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/world"
@@ -304,22 +303,14 @@ func (r *round) late() map[string][]lateMachine {
 	for name, m := range r.seen.own {
 		timeout := joinTimeout(r.fleet, r.flavor(m.Flavor))
 		node := r.world.Nodes[m.Node]
-		var why string
-		switch wait := r.patienceWith(name, m, node, timeout); {
-		case wait == never:
-			continue
-		case wait > 0:
-			r.wakeIn(wait)
-			continue
-		case m.Failed != "":
-			why = m.Failed
-		default:
-			why = fmt.Sprintf("no ready node within %v", timeout)
-			if m.Waits != "" {
-				why += ": " + m.Waits
+		wait := r.patienceWith(name, m, node, timeout)
+		if wait > 0 {
+			if wait != never {
+				r.wakeIn(wait)
 			}
+			continue
 		}
-		found[m.Flavor] = append(found[m.Flavor], lateMachine{m.Name, node, why})
+		found[m.Flavor] = append(found[m.Flavor], lateMachine{m.Name, node, r.whyLate(m, node, timeout)})
 	}
 	for _, machines := range found {
 		slices.SortFunc(machines, func(a, b lateMachine) int { return cmp.Compare(a.name, b.name) })
@@ -332,7 +323,7 @@ const never = time.Duration(math.MaxInt64)
 
 // patienceWith returns for how long a machine is still waited for, and never if it is
 // not waited for. One whose node has been ready before is given up after as long a time
-// without being so, if nothing is lost with it. One whose node is not identified is not
+// without being so, once nothing is lost with it. One whose node is not identified is not
 // given up at all: there may be pods on it.
 func (r *round) patienceWith(name string, m provider.Machine, node *corev1.Node, timeout time.Duration) time.Duration {
 	if m.Unidentified != "" {
@@ -345,18 +336,15 @@ func (r *round) patienceWith(name string, m provider.Machine, node *corev1.Node,
 		return timeout - r.now.Sub(r.withoutNode(m))
 	}
 	delete(r.memory.lost, m.Name)
-	c, is := world.Ready(node)
+	_, is := world.Ready(node)
 	if _, closing := drain.MarkOf(node); is || closing || node.DeletionTimestamp != nil {
 		return never
 	}
-	if at := slices.IndexFunc(r.seen.state.Nodes, func(n cluster.Node) bool { return n.Name == name }); at >= 0 && len(r.seen.state.Nodes[at].Pods) > 0 {
+	after, lost := r.remains(name)
+	if lost != "" {
 		return never
 	}
-	since := m.Ordered
-	if wasReady := c.LastTransitionTime.Sub(node.CreationTimestamp.Time) > time.Second; wasReady {
-		since = c.LastTransitionTime.Time
-	}
-	return timeout - r.now.Sub(since)
+	return max(after, timeout-unready(m, node, r.now))
 }
 
 // withoutNode returns since when a machine has had no node: since its order, or since

@@ -58,6 +58,9 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
+		if pods, err = r.uncondemned(ctx, name, pods); err != nil {
+			return false, err
+		}
 		leaving := r.leavers(e, pods, mark)
 		why := r.drainFails(name, leaving, mark)
 		switch {

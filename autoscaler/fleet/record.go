@@ -152,9 +152,18 @@ func (r *round) degraded() {
 	if n := len(unidentified); n > 0 {
 		unidentified = []string{fmt.Sprintf("the nodes of %d machines are not identified, and these are kept with whatever runs there: %s", n, unidentified[0])}
 	}
-	text := strings.Join(slices.Concat(unusable, unidentified, alone), "; ")
-	if len(unidentified) > 0 {
-		r.tell(corev1.EventTypeWarning, "NodesUnidentified", "Hold", unidentified[0])
+	dead := r.deadNodes()
+	if n := len(dead); n > 0 {
+		dead = []string{fmt.Sprintf("%d machines are kept and paid for although their nodes are not ready: %s", n, dead[0])}
+	}
+	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone), "; ")
+	for _, held := range []struct {
+		reason string
+		text   []string
+	}{{"NodesUnidentified", unidentified}, {"NodesNotReady", dead}} {
+		if len(held.text) > 0 {
+			r.tell(corev1.EventTypeWarning, held.reason, "Hold", held.text[0])
+		}
 	}
 	switch {
 	case len(unusable) > 0:
@@ -162,6 +171,8 @@ func (r *round) degraded() {
 		r.tell(corev1.EventTypeWarning, "FlavorsUnusable", "Hold", strings.Join(unusable, "; "))
 	case len(unidentified) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "NodesUnidentified", text)
+	case len(dead) > 0:
+		r.condition(v1alpha1.FleetDegraded, true, "NodesNotReady", text)
 	case len(alone) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotCome", text)
 	default:

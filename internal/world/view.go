@@ -81,6 +81,9 @@ func (w *World) moving() map[types.UID]bool {
 	return all
 }
 
+// Moved reports whether a Migration in flight moves a pod.
+func (v *View) Moved(pod *corev1.Pod) bool { return v.moving[pod.UID] }
+
 // Ended reports whether nothing is done any more for a Migration.
 func Ended(m *v1alpha1.Migration) bool {
 	return meta.IsStatusConditionTrue(m.Status.Conditions, v1alpha1.MigrationFinished)
