@@ -59,6 +59,9 @@ type Config struct {
 	Backends func(checkpoint.PodReader) map[v1alpha1.MigrationBackend]checkpoint.Backend
 	// Capability says what the node can do. It may be nil for a simulation.
 	Capability func(context.Context, *corev1.Node) (capability.Node, error)
+	// Runtime asks the container runtime whether it answers; nil asks none. The agent is
+	// not ready while it does not.
+	Runtime func(context.Context) error
 	// Hardware says what the machine is made of, for the Node's annotation; nil says
 	// nothing.
 	Hardware func(*corev1.Node) (string, error)
@@ -202,6 +205,7 @@ type Agent struct {
 	metrics  *metrics
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	nodes    *nodes
+	health   *health
 	port     string // of the listener
 
 	mu       sync.Mutex
@@ -243,6 +247,7 @@ func New(c Config) (*Agent, error) {
 	if c.Meter != nil {
 		a.metrics.registry.MustRegister(c.Meter)
 	}
+	a.health = newHealth(c.Clock, c.Resync, c.Runtime)
 	a.nodes = &nodes{agent: a, known: map[string]*corev1.Node{}}
 	return a, a.addBackends()
 }
@@ -273,8 +278,9 @@ func (a *Agent) pod(ctx context.Context, name types.NamespacedName) (*corev1.Pod
 	return &pod, nil
 }
 
-// Run runs the agent until ctx ends or something fails that a restart may mend. What is
-// frozen then stays frozen, and is found again.
+// Run runs the agent until ctx ends or something fails that a restart may mend. Containers
+// whose state the target cannot have yet go on then, and are frozen again by an agent that
+// is back. Others that are frozen stay so, and are found again.
 func (a *Agent) Run(ctx context.Context) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", a.ListenAddress)
 	if err != nil {
@@ -287,7 +293,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](50*time.Millisecond, 5*time.Second),
 		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Clock: a.Clock})
 	receiver := &transport.Receiver{
-		Clock: a.Clock, Session: a.session, Take: a.take, Stalled: a.Limits.Stalled,
+		Clock: a.Clock, Session: a.session, Take: a.take, Stalled: a.Limits.Stalled, Log: a.Log,
 		// What does not compress grows by less than this.
 		MaxWireBytes: a.Limits.ImageBytes + a.Limits.ImageBytes/64 + 1<<20,
 	}
@@ -315,6 +321,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	})
 	err = group.Wait()
 	a.running.Wait()
+	a.release(ctx)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		return fmt.Errorf("run the agent: %w", err)
 	}

@@ -78,7 +78,7 @@ func (n *nodes) watch(ctx context.Context) error {
 		}
 	}
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: lister(a.api, &corev1.NodeList{}, options...), ObjectType: &corev1.Node{}, Transform: withoutManagedFields,
+		ListerWatcher: a.lister(&corev1.NodeList{}, options...), ObjectType: &corev1.Node{}, Transform: withoutManagedFields,
 		ResyncPeriod: capabilityRefresh,
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc: seen, UpdateFunc: func(_, obj any) { seen(obj) },
@@ -91,6 +91,7 @@ func (n *nodes) watch(ctx context.Context) error {
 			},
 		},
 	})
+	a.health.follows(informer.HasSynced)
 	informer.RunWithContext(ctx)
 	return ctx.Err()
 }

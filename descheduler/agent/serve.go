@@ -76,9 +76,8 @@ func (a *Agent) serve(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
-	healthy := func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") }
-	mux.HandleFunc("/healthz", healthy)
-	mux.HandleFunc("/readyz", healthy)
+	mux.HandleFunc("/healthz", answers(func(context.Context) error { return a.health.live() }))
+	mux.HandleFunc("/readyz", answers(a.health.ready))
 	if a.Meter != nil {
 		mux.Handle(meterapi.Path, meterapi.Handler(a.Meter.Usage))
 	}

@@ -24,16 +24,26 @@ import (
 const (
 	certificateGrace = 10 * time.Minute
 	certificateSkew  = time.Minute
+	// thawGrace is how much longer than the deadline a container stands still whose state
+	// was not sent: an order to thaw, which the controller gives at the deadline, comes
+	// first, and clocks differ.
+	thawGrace = time.Minute
+	// endTimeout bounds what is done for one container when the agent ends.
+	endTimeout = 20 * time.Second
+	// reachTries is how often it is tried to reach the target, which may be about to start
+	// again: the container runs meanwhile.
+	reachTries = 5
 )
 
 // stepSource decides and acts once for the source of a migration. m is nil if it is
 // gone. It returns whether to ask again at once, and the Migration as it is then.
 func (a *Agent) stepSource(ctx context.Context, key types.NamespacedName, id ledger.ID, m *v1alpha1.Migration) (bool, *v1alpha1.Migration, error) {
+	busy := a.busy(id) // first: what ends after this is not in an entry that was read before
 	entry, known := a.ledger.Get(id)
 	if !known && m != nil {
 		entry = newSourceEntry(id, m, a.Clock.Now())
 	}
-	seen, err := a.seeSource(ctx, id, m, entry, known)
+	seen, err := a.seeSource(ctx, busy, m, entry, known)
 	if err != nil {
 		return false, m, err
 	}
@@ -49,23 +59,101 @@ func (a *Agent) stepSource(ctx context.Context, key types.NamespacedName, id led
 	return a.actSource(ctx, key, entry, m, decision)
 }
 
+// stepAlone is stepSource while the API server cannot be asked.
+func (a *Agent) stepAlone(ctx context.Context, key types.NamespacedName, id ledger.ID) (bool, error) {
+	busy := a.busy(id)
+	entry, known := a.ledger.Get(id)
+	if !known || !entry.FreezeNoted {
+		return false, nil
+	}
+	seen := a.remembered(entry)
+	if seen.Busy = busy; busy == decide.Nothing {
+		var err error
+		if seen.Container, err = a.stateOf(ctx, entry); err != nil {
+			return false, err
+		}
+	}
+	again, _, err := a.actSource(ctx, key, entry, nil, decide.ForSourceAlone(seen))
+	return again, err
+}
+
+// release lets containers go on before the agent ends, if the target cannot have their
+// state: the agent may not come back. Nothing is under way any more. ctx has ended.
+func (a *Agent) release(ctx context.Context) {
+	for _, entry := range a.ledger.All() {
+		if entry.Role != ledger.SourceRole || !entry.FreezeNoted {
+			continue
+		}
+		if err := a.releaseOne(context.WithoutCancel(ctx), entry); err != nil {
+			a.Log.Error(err, "The container stays frozen until an agent is back on the node", "migration", entry.Namespace+"/"+entry.Name)
+		}
+	}
+}
+
+func (a *Agent) releaseOne(ctx context.Context, entry ledger.Entry) error {
+	ctx, cancel := context.WithTimeout(ctx, endTimeout)
+	defer cancel()
+	seen := a.remembered(entry)
+	var err error
+	if seen.Container, err = a.stateOf(ctx, entry); err != nil {
+		return err
+	}
+	if decide.ForSourceAtEnd(seen).Do != decide.Thaw {
+		return nil
+	}
+	// Not after it: what was dumped must not be sent once the container has run. It is
+	// still noted as frozen, since it will be again.
+	entry.Dumped, entry.Dump, entry.DumpBytes = false, 0, 0
+	if err := a.ledger.Put(entry); err != nil {
+		return err
+	}
+	if err := a.backends[entry.Backend].Source.Thaw(ctx, entry.Container); err != nil {
+		return err
+	}
+	a.Log.Info("The agent ends: the container goes on, and is frozen again when an agent is back", "migration", entry.Namespace+"/"+entry.Name, "container", entry.Container.String())
+	entry.ThawedAt = a.Clock.Now()
+	return a.ledger.Put(entry)
+}
+
 // newSourceEntry is what is known of a migration before anything is done.
 func newSourceEntry(id ledger.ID, m *v1alpha1.Migration, now time.Time) ledger.Entry {
 	plan := m.Status.Plan
 	return ledger.Entry{
-		ID: id, Namespace: m.Namespace, Name: m.Name, Since: now, Backend: plan.Backend,
+		ID: id, Namespace: m.Namespace, Name: m.Name, Since: now, Backend: plan.Backend, ThawAfter: plan.DeadlineAt.Add(thawGrace),
 		Container: checkpoint.Container{
 			Node: id.Node, Namespace: m.Namespace, Pod: m.Spec.PodName, PodUID: plan.PodUID, Name: plan.Container, ID: plan.ContainerID,
 		},
 	}
 }
 
-// seeSource gathers what the decision needs.
-func (a *Agent) seeSource(ctx context.Context, id ledger.ID, m *v1alpha1.Migration, entry ledger.Entry, known bool) (decide.Source, error) {
-	s := decide.Source{
-		Exists: m != nil, Known: known, Busy: a.busy(id), Stateless: entry.Backend == v1alpha1.BackendRestart,
-		FreezeNoted: entry.FreezeNoted, Dumped: entry.Dumped, Shipped: entry.Shipped, KillNoted: entry.KillNoted, Removed: entry.Removed,
+// remembered is what the ledger says, and what time it is.
+func (a *Agent) remembered(entry ledger.Entry) decide.Source {
+	return decide.Source{
+		Known: true, Stateless: entry.Backend == v1alpha1.BackendRestart, FreezeNoted: entry.FreezeNoted, Dumped: entry.Dumped,
+		Sent: entry.Sent, Shipped: entry.Shipped, KillNoted: entry.KillNoted, Removed: entry.Removed,
+		// An entry without a time may have been sent by a release that did not note it.
+		Overdue: !entry.ThawAfter.IsZero() && a.Clock.Now().After(entry.ThawAfter), Expired: entry.Expired,
 	}
+}
+
+// stateOf asks the runtime for the state of a container; it is not known of a back-end that
+// this node does not have.
+func (a *Agent) stateOf(ctx context.Context, entry ledger.Entry) (checkpoint.State, error) {
+	backend := a.backends[entry.Backend].Source
+	if backend == nil {
+		return checkpoint.Unknown, nil
+	}
+	state, err := backend.State(ctx, entry.Container)
+	if err != nil {
+		return state, fmt.Errorf("look at %s: %w", entry.Container, err)
+	}
+	return state, nil
+}
+
+// seeSource gathers what the decision needs.
+func (a *Agent) seeSource(ctx context.Context, busy decide.Action, m *v1alpha1.Migration, entry ledger.Entry, known bool) (decide.Source, error) {
+	s := a.remembered(entry)
+	s.Exists, s.Known, s.Busy = m != nil, known, busy
 	if m != nil {
 		s.Ended, s.Order, s.HandedOver = ended(m), m.Status.Order, handedOver(m)
 		if r := m.Status.Source; r != nil {
@@ -73,6 +161,7 @@ func (a *Agent) seeSource(ctx context.Context, id ledger.ID, m *v1alpha1.Migrati
 		}
 		if r := a.targetOf(m); r != nil {
 			s.TargetReady = r.Step == v1alpha1.TargetPrepared && r.Address != ""
+			s.Reached = entry.Reached == reachedAs(r)
 			s.TargetStaged = r.Step == v1alpha1.TargetStaged
 		}
 	}
@@ -85,15 +174,9 @@ func (a *Agent) seeSource(ctx context.Context, id ledger.ID, m *v1alpha1.Migrati
 			return s, err
 		}
 	}
-	backend := a.backends[entry.Backend]
-	if backend.Source == nil {
-		return s, nil
-	}
 	var err error
-	if s.Container, err = backend.Source.State(ctx, entry.Container); err != nil {
-		return s, fmt.Errorf("look at %s: %w", entry.Container, err)
-	}
-	return s, nil
+	s.Container, err = a.stateOf(ctx, entry)
+	return s, err
 }
 
 // targetOf is the report of the target, if it is of the node that has the reservation.
@@ -159,6 +242,9 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 	case decide.NoteFreeze:
 		noted, err := a.noteFreeze(key, entry)
 		return noted, m, err
+	case decide.NoteExpiry:
+		entry.Expired, entry.Dumped = true, false
+		return true, m, a.ledger.Put(entry)
 	case decide.NoteKill:
 		entry.KillNoted = true
 		return true, m, a.ledger.Put(entry)
@@ -170,7 +256,7 @@ func (a *Agent) actSource(ctx context.Context, key types.NamespacedName, entry l
 		backend = unable{entry.Backend}
 	}
 	run := map[decide.Action]func(context.Context, checkpoint.Source, ledger.Entry, *v1alpha1.Migration) error{
-		decide.Prepare: a.prepareSource, decide.Freeze: a.freeze, decide.Dump: a.dump, decide.Ship: a.ship,
+		decide.Prepare: a.prepareSource, decide.Reach: a.reach, decide.Freeze: a.freeze, decide.Dump: a.dump, decide.Ship: a.ship,
 		decide.Kill: a.kill, decide.Thaw: a.thaw, decide.Remove: a.removeSource,
 	}[d.Do]
 	a.start(ctx, key, id, d.Do, func(ctx context.Context) error { return run(ctx, backend, entry, m) })
@@ -228,7 +314,30 @@ func (a *Agent) freeze(ctx context.Context, b checkpoint.Source, entry ledger.En
 	if err := b.Freeze(ctx, entry.Container); err != nil {
 		return err
 	}
-	entry.FrozenAt = a.Clock.Now()
+	entry.FrozenAt, entry.ThawedAt = a.Clock.Now(), time.Time{}
+	return a.ledger.Put(entry)
+}
+
+// reachedAs names a target as the ledger does.
+func reachedAs(target *v1alpha1.TargetReport) string { return target.Node + " " + target.Address }
+
+// peerOf is to whom the state of a container goes.
+func peerOf(entry ledger.Entry, target *v1alpha1.TargetReport) transport.Peer {
+	return transport.Peer{Address: target.Address, Certificate: target.Certificate, Migration: entry.Migration, Node: target.Node}
+}
+
+// reach finds out whether the target can be sent something. What stands against it, such
+// as a firewall or a clock, is found while the container runs.
+func (a *Agent) reach(ctx context.Context, _ checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
+	target := a.targetOf(m)
+	if target == nil || target.Address == "" {
+		return errors.New("the target has not said where it listens")
+	}
+	sender := transport.Sender{Clock: a.Clock, Tries: reachTries, Pause: tryPause, Stalled: a.Limits.Stalled}
+	if err := sender.Reach(ctx, transport.Identity{Key: entry.Key, Certificate: entry.Certificate}, peerOf(entry, target)); err != nil {
+		return err
+	}
+	entry.Reached = reachedAs(target)
 	return a.ledger.Put(entry)
 }
 
@@ -277,9 +386,14 @@ func (a *Agent) ship(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 		return err
 	}
 	start := a.Clock.Now()
-	sender := transport.Sender{Clock: a.Clock, Tries: a.Limits.Tries, Pause: tryPause, Stalled: a.Limits.Stalled}
-	sent, err := sender.Send(ctx, transport.Identity{Key: entry.Key, Certificate: entry.Certificate},
-		transport.Peer{Address: target.Address, Certificate: target.Certificate, Migration: entry.Migration, Node: target.Node},
+	sender := transport.Sender{
+		Clock: a.Clock, Tries: a.Limits.Tries, Pause: tryPause, Stalled: a.Limits.Stalled,
+		BeforeEnd: func() error { // from here on the container may be restored, and must not go on by itself
+			entry.Sent = true
+			return a.ledger.Put(entry)
+		},
+	}
+	sent, err := sender.Send(ctx, transport.Identity{Key: entry.Key, Certificate: entry.Certificate}, peerOf(entry, target),
 		func(w io.Writer) error { return b.Archive(ctx, entry.Container, a.workDir(entry), w) })
 	entry.Ship += a.Clock.Since(start)
 	entry.ShipTries += int32(sent.Tries)
@@ -304,7 +418,11 @@ func (a *Agent) kill(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 }
 
 func (a *Agent) thaw(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
-	if m == nil {
+	switch {
+	case entry.Expired:
+		a.Log.Info("The deadline is over and the container's state was not sent: the container goes on",
+			"migration", entry.Name, "pod", entry.Container.Namespace+"/"+entry.Container.Pod, "container", entry.Container.Name)
+	case m == nil:
 		a.Log.Info("The Migration is gone and its pod is still wanted: the container goes on",
 			"migration", entry.Name, "pod", entry.Container.Namespace+"/"+entry.Container.Pod, "container", entry.Container.Name)
 	}

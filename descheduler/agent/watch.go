@@ -55,13 +55,14 @@ func (a *Agent) watchMigrations(ctx context.Context, selector fields.Selector) e
 		a.queue.Add(types.NamespacedName{Namespace: key.Namespace, Name: key.Name})
 	}
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
-		ListerWatcher: lister(a.api, &v1alpha1.MigrationList{}, client.MatchingFieldsSelector{Selector: selector}),
+		ListerWatcher: a.lister(&v1alpha1.MigrationList{}, client.MatchingFieldsSelector{Selector: selector}),
 		ObjectType:    &v1alpha1.Migration{},
 		Transform:     onlyMetadata,
 		// A Migration that no longer matches is said to be deleted: who works on it reads
 		// it live and sees what is true.
 		Handler: cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }, DeleteFunc: enqueue},
 	})
+	a.health.follows(informer.HasSynced)
 	informer.RunWithContext(ctx)
 	return ctx.Err()
 }
@@ -78,8 +79,8 @@ func onlyMetadata(obj any) (any, error) {
 	}}, nil
 }
 
-// lister lists and watches with a client.
-func lister(api client.WithWatch, list client.ObjectList, options ...client.ListOption) cache.ListerWatcher {
+// lister lists and watches, and says to health whether it can.
+func (a *Agent) lister(list client.ObjectList, options ...client.ListOption) cache.ListerWatcher {
 	with := func(o metav1.ListOptions) *client.ListOptions {
 		all := &client.ListOptions{Raw: &o}
 		return all.ApplyOptions(options)
@@ -90,10 +91,11 @@ func lister(api client.WithWatch, list client.ObjectList, options ...client.List
 			if !ok {
 				return nil, fmt.Errorf("%T is no list", list)
 			}
-			return fresh, api.List(ctx, fresh, with(o))
+			return fresh, a.health.asks(ctx, a.api.List(ctx, fresh, with(o)))
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return api.Watch(ctx, list, with(o))
+			w, err := a.api.Watch(ctx, list, with(o))
+			return w, a.health.asks(ctx, err)
 		},
 	}
 }
@@ -109,6 +111,7 @@ func (a *Agent) resync(ctx context.Context) error {
 			return ctx.Err()
 		case <-ticker.C():
 		}
+		a.health.ticks(a.Clock.Now())
 		for _, entry := range a.ledger.All() {
 			a.queue.Add(types.NamespacedName{Namespace: entry.Namespace, Name: entry.Name})
 		}

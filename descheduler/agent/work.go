@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,6 +21,10 @@ import (
 // maxSteps is how many quick things are done in a row for one migration before others
 // get their turn.
 const maxSteps = 8
+
+// readTimeout bounds how long the API server is asked for an order. What is to be done
+// without it must not wait for longer.
+const readTimeout = 15 * time.Second
 
 // job is an action that takes long.
 type job struct {
@@ -69,9 +74,10 @@ func (a *Agent) works(key types.NamespacedName) bool {
 
 // look does what there is to do for a Migration, in each role that this agent has in it.
 func (a *Agent) look(ctx context.Context, key types.NamespacedName) error {
+	defer a.health.looks(key, a.Clock.Now())()
 	m, err := a.read(ctx, key)
 	if err != nil {
-		return err // who cannot read the order carries out none, and thaws nothing
+		return errors.Join(err, a.alone(ctx, key)) // who cannot read the order carries out none
 	}
 	var errs []error
 	for _, id := range a.roles(key, m) {
@@ -84,8 +90,23 @@ func (a *Agent) look(ctx context.Context, key types.NamespacedName) error {
 	return errors.Join(errs...)
 }
 
+// alone does what there is to do for a Migration that cannot be read.
+func (a *Agent) alone(ctx context.Context, key types.NamespacedName) error {
+	var errs []error
+	for _, id := range a.roles(key, nil) {
+		for again := id.Role == ledger.SourceRole; again; {
+			var err error
+			again, err = a.stepAlone(ctx, key, id)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // read reads a Migration live; nil if there is none.
 func (a *Agent) read(ctx context.Context, key types.NamespacedName) (*v1alpha1.Migration, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	var m v1alpha1.Migration
 	err := a.api.Get(ctx, key, &m)
 	if apierrors.IsNotFound(err) {

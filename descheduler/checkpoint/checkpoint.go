@@ -203,4 +203,5 @@ const (
 	ReasonRanOn           = terms.ReasonRanOn
 
 	ReasonForeignContainer = terms.ReasonForeignContainer
+	ReasonFreezeExpired    = terms.ReasonFreezeExpired
 )

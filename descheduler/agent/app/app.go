@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	criapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -82,7 +83,7 @@ func (o *Options) config() (agent.Config, func(), error) {
 	if err := n.open(s.image); err != nil {
 		return c, nil, err
 	}
-	c.Backends, c.Capability, c.Hardware = n.backends, n.capability, n.hardware
+	c.Backends, c.Capability, c.Hardware, c.Runtime = n.backends, n.capability, n.hardware, n.answers
 	c.Governor = func() (string, error) { return governor.Home(filepath.Join(o.HostRoot, "sys"), o.ProbeState) }
 	c.Restore = func() (bool, error) { return governor.Recover(filepath.Join(o.HostRoot, "sys"), o.ProbeState) }
 	return c, func() { n.close(); hangUp() }, nil
@@ -172,6 +173,7 @@ type node struct {
 	*Options
 	host       probe.Host
 	containerd *containerd.Client
+	cri        criapi.RuntimeServiceClient // of a runtime that is not containerd
 	kubelet    *kubelet.Source
 }
 
@@ -190,12 +192,12 @@ func (n *node) open(maxImageBytes int64) error {
 		}
 		freezer = n.containerd
 	case n.CRI != "":
-		runtime, err := cgroup.Dial(n.CRI)
-		if err != nil {
+		var err error
+		if n.cri, err = cgroup.Dial(n.CRI); err != nil {
 			return err
 		}
 		freezer = &cgroup.Freezer{
-			Runtime: runtime, Proc: filepath.Join(n.HostRoot, "proc"), Groups: filepath.Join(n.HostRoot, "sys/fs/cgroup"),
+			Runtime: n.cri, Proc: filepath.Join(n.HostRoot, "proc"), Groups: filepath.Join(n.HostRoot, "sys/fs/cgroup"),
 			Requires: n.requires, Signal: syscall.Kill, Clock: clock.RealClock{},
 		}
 	}
@@ -211,6 +213,19 @@ func (n *node) open(maxImageBytes int64) error {
 		return fmt.Errorf("--kubelet-authorities=%s: %w", n.KubeletAuthorities, err)
 	}
 	n.kubelet = &kubelet.Source{Freezer: freezer, URL: n.KubeletURL, HTTP: client, Folder: n.KubeletCheckpoints}
+	return nil
+}
+
+// answers asks the container runtime whether it does.
+func (n *node) answers(ctx context.Context) error {
+	switch {
+	case n.containerd != nil:
+		_, err := n.containerd.Version(ctx)
+		return err
+	case n.cri != nil:
+		_, err := n.cri.Version(ctx, &criapi.VersionRequest{})
+		return err
+	}
 	return nil
 }
 
@@ -262,8 +277,9 @@ func (n *node) requires(ctx context.Context) (capability.Requirements, error) {
 	return capability.Requirements{Arch: runtime.GOARCH, CPUFeatures: features, Kernel: probe.Release(kernel), CRIU: criu}, err
 }
 
-// capability is what the node's annotation says. A runtime that is down, or a CRIU that
-// does not work, leaves only the restart.
+// capability is what the node's annotation says. A CRIU that does not work leaves only the
+// restart. One that was stopped, as it is with the agent, says nothing about the node: that
+// is an error, and the annotation stays as it is.
 func (n *node) capability(ctx context.Context, node *corev1.Node) (capability.Node, error) {
 	can := capability.Node{
 		Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendRestart}, Arch: runtime.GOARCH,
@@ -281,11 +297,17 @@ func (n *node) capability(ctx context.Context, node *corev1.Node) (capability.No
 	if n.containerd == nil && n.kubelet == nil {
 		return can, nil
 	}
-	if can.CRIU, err = n.host.CRIUVersion(ctx); err != nil || can.CRIU == "" {
+	if can.CRIU, err = n.host.CRIUVersion(ctx); probe.Interrupted(err) {
+		return can, err
+	}
+	if err != nil || can.CRIU == "" {
 		n.Log.Info("Containers cannot be moved with their state: the node has no CRIU that works", "error", err)
 		return can, nil
 	}
-	if err := n.host.CheckCRIU(ctx); err != nil {
+	if err = n.host.CheckCRIU(ctx); probe.Interrupted(err) {
+		return can, err
+	}
+	if err != nil {
 		n.Log.Info("Containers cannot be moved with their state: the kernel lacks something that CRIU needs", "error", err)
 		return can, nil
 	}

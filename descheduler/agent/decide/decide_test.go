@@ -14,6 +14,8 @@ func everySource(f func(Source)) {
 		func(s *Source, v bool) { s.TargetReady = v }, func(s *Source, v bool) { s.TargetStaged = v }, func(s *Source, v bool) { s.Stateless = v },
 		func(s *Source, v bool) { s.Known = v }, func(s *Source, v bool) { s.FreezeNoted = v }, func(s *Source, v bool) { s.Dumped = v },
 		func(s *Source, v bool) { s.Shipped = v }, func(s *Source, v bool) { s.KillNoted = v }, func(s *Source, v bool) { s.Removed = v },
+		func(s *Source, v bool) { s.Sent = v }, func(s *Source, v bool) { s.Overdue = v }, func(s *Source, v bool) { s.Expired = v },
+		func(s *Source, v bool) { s.Reached = v },
 	}
 	orders := []v1alpha1.MigrationOrder{"", v1alpha1.OrderPrepare, v1alpha1.OrderFreeze, v1alpha1.OrderKill, v1alpha1.OrderThaw, v1alpha1.OrderClean}
 	steps := []v1alpha1.SourceStep{"", v1alpha1.SourcePrepared, v1alpha1.SourceFrozen, v1alpha1.SourceDumped, v1alpha1.SourceShipped,
@@ -23,10 +25,14 @@ func everySource(f func(Source)) {
 		for i, set := range flags {
 			set(&s, bits>>i&1 == 1)
 		}
+		orders, steps, pods := orders, steps, []Pod{PodUnknown}
+		if !s.Exists { // nobody can read them, and only then the pod is asked for
+			orders, steps, pods = orders[:1], steps[:1], []Pod{PodUnknown, PodWanted, PodLeaving, PodGone}
+		}
 		for _, s.Order = range orders {
 			for _, s.Step = range steps {
 				for _, s.Container = range []terms.State{terms.Unknown, terms.Running, terms.Frozen, terms.Gone} {
-					for _, s.Pod = range []Pod{PodUnknown, PodWanted, PodLeaving, PodGone} {
+					for _, s.Pod = range pods {
 						f(s)
 					}
 				}
@@ -69,6 +75,10 @@ func brokenForwards(s Source, d SourceDecision) string {
 		return "a container is frozen before the report says so"
 	case d.Do == NoteFreeze && !s.TargetReady:
 		return "a container is about to be frozen, and the target is not ready"
+	case d.Do == NoteFreeze && !s.Reached:
+		return "a container is about to be frozen, and nobody knows whether the target can be reached"
+	case s.Expired && s.Known && !sentOrToDie(s):
+		return "something goes forwards with a container that goes on by itself"
 	case d.Do == Dump && s.Container != terms.Frozen:
 		return "the state of a container is taken that is not frozen"
 	case d.Do == Ship && (s.Container != terms.Frozen || !s.Dumped):
@@ -86,11 +96,125 @@ func brokenThaw(s Source) string {
 	case s.KillNoted || s.HandedOver && s.Exists:
 		return "a container that is to die goes on"
 	case s.Exists && s.Order != v1alpha1.OrderThaw && s.Order != v1alpha1.OrderClean && !s.Ended:
-		return "a container goes on without the order"
+		return brokenLapse(s)
 	case !s.Exists && s.Pod != PodWanted:
 		return "a container goes on whose Migration is gone and whose pod is not wanted"
 	}
 	return ""
+}
+
+// sentOrToDie says that a copy of the container may run, or that it must not.
+func sentOrToDie(s Source) bool {
+	return s.Sent || s.Shipped || s.TargetStaged || s.KillNoted || s.HandedOver
+}
+
+// brokenLapse says which promise it breaks that a container goes on without an order.
+func brokenLapse(s Source) string {
+	switch {
+	case !s.Expired:
+		return "a container goes on without the order before it is noted that its dump is of no use"
+	case sentOrToDie(s):
+		return "a container goes on by itself, and its copy may run"
+	case !s.Known:
+		return "a container goes on by itself of which the agent does not know what it has sent"
+	}
+	return ""
+}
+
+// TestSourceExpiresOnlyWhereNoCopyCanRun states when an agent acts without an order, while
+// it can ask the API server, while it cannot, and when it ends.
+func TestSourceExpiresOnlyWhereNoCopyCanRun(t *testing.T) {
+	everySource(func(s Source) {
+		d := ForSource(s)
+		if d.Do == NoteExpiry && (!s.Overdue || sentOrToDie(s) || !s.Known || s.Stateless) {
+			t.Fatalf("a container is let go on by itself\nseen: %+v", s)
+		}
+		if s.Exists { // while the API server cannot be asked nothing of that is known
+			return
+		}
+		for _, s.Busy = range []Action{Nothing, Dump, Thaw} {
+			switch d := ForSourceAlone(s); d.Do {
+			case Nothing:
+			case Cancel, NoteExpiry, Thaw:
+				if !s.Overdue && !s.Expired || sentOrToDie(s) || !s.Known || !s.FreezeNoted || s.Stateless || d.Do == Thaw && (!s.Expired || s.Container != terms.Frozen) {
+					t.Fatalf("an agent alone does %s\nseen: %+v", d.Do, s)
+				}
+			default:
+				t.Fatalf("an agent alone does %s\nseen: %+v", d.Do, s)
+			}
+		}
+		s.Busy = Nothing
+		want := Nothing
+		if s.Known && s.FreezeNoted && !sentOrToDie(s) && !s.Stateless && s.Container == terms.Frozen {
+			want = Thaw
+		}
+		if d := ForSourceAtEnd(s); d.Do != want {
+			t.Fatalf("an agent that ends does %q, want %q\nseen: %+v", d.Do, want, s)
+		}
+	})
+}
+
+// TestSourceTakesTheStateAgainAfterAnAgentEnded: at whichever step that was before the last
+// bytes went, the successor brings the move to its end.
+func TestSourceTakesTheStateAgainAfterAnAgentEnded(t *testing.T) {
+	const prepared = 2 // the agent has taken its first steps
+	for steps := prepared; steps < 9; steps++ {
+		s := Source{Exists: true, Order: v1alpha1.OrderPrepare, Container: terms.Running}
+		for range steps {
+			if s.Step == v1alpha1.SourcePrepared {
+				s.Order, s.TargetReady = v1alpha1.OrderFreeze, true
+			}
+			carryOut(&s, ForSource(s))
+		}
+		ended := ForSourceAtEnd(s)
+		if s.Sent != (s.Step == v1alpha1.SourceShipped || s.Shipped) {
+			t.Fatalf("after %d steps: %+v", steps, s)
+		}
+		if ended.Do == Thaw {
+			s.Container, s.Dumped = terms.Running, false
+		} else if s.Container == terms.Frozen && !s.Sent {
+			t.Errorf("after %d steps an agent that ends leaves the container frozen: %+v", steps, s)
+		}
+		s.Order, s.TargetReady = v1alpha1.OrderFreeze, true
+		for range 12 {
+			carryOut(&s, ForSource(s))
+		}
+		if s.Step != v1alpha1.SourceShipped || s.Container != terms.Frozen {
+			t.Errorf("after %d steps and another agent: %+v, want it shipped", steps, s)
+		}
+	}
+}
+
+// TestSourceExpiresAtEveryStep: it ends with the container running and that said, unless it
+// was sent.
+func TestSourceExpiresAtEveryStep(t *testing.T) {
+	for steps := range 10 {
+		s := Source{Exists: true, Order: v1alpha1.OrderPrepare, Container: terms.Running}
+		for range steps {
+			if s.Step == v1alpha1.SourcePrepared {
+				s.Order, s.TargetReady = v1alpha1.OrderFreeze, true
+			}
+			carryOut(&s, ForSource(s))
+		}
+		if !s.Known {
+			continue
+		}
+		s.Overdue, s.Order = true, v1alpha1.OrderFreeze
+		sent := s.Sent
+		for range 10 {
+			carryOut(&s, ForSource(s))
+		}
+		if sent && (s.Container != terms.Frozen || s.Step != v1alpha1.SourceShipped) || !sent && (s.Container != terms.Running || s.Step != v1alpha1.SourceFailed) {
+			t.Errorf("overdue after %d steps: %+v", steps, s)
+		}
+		s.Order = v1alpha1.OrderThaw
+		for range 10 {
+			carryOut(&s, ForSource(s))
+		}
+		if s.Container != terms.Running || s.Step != v1alpha1.SourceThawed {
+			t.Errorf("overdue after %d steps, and then ordered to thaw: %+v", steps, s)
+		}
+	}
 }
 
 func brokenEnd(s Source, d SourceDecision) string {
@@ -127,7 +251,10 @@ func brokenReport(s Source, d SourceDecision) string {
 
 func TestSourceDoesOneThingAtATime(t *testing.T) {
 	everySource(func(s Source) {
-		for _, s.Busy = range []Action{Prepare, Freeze, Dump, Ship, Kill, Thaw, Remove} {
+		if s.Removed || s.Shipped || s.Stateless { // they change what is done, not whether
+			return
+		}
+		for _, s.Busy = range []Action{Prepare, Reach, Freeze, Dump, Ship, Kill, Thaw, Remove} {
 			if d := ForSource(s); d.Do != Nothing && d.Do != Cancel {
 				t.Fatalf("%s begins while %s is under way\nseen: %+v", d.Do, s.Busy, s)
 			}
@@ -139,7 +266,7 @@ func TestSourceGoesAllTheWay(t *testing.T) {
 	s := Source{Exists: true, Order: v1alpha1.OrderPrepare, Container: terms.Running}
 	walk(t, &s, []Action{Prepare, Report, Nothing})
 	s.Order, s.TargetReady = v1alpha1.OrderFreeze, true
-	walk(t, &s, []Action{NoteFreeze, Report, Freeze, Dump, Report, Ship, Report, Nothing})
+	walk(t, &s, []Action{Reach, NoteFreeze, Report, Freeze, Dump, Report, Ship, Report, Nothing})
 	s.Order = v1alpha1.OrderKill
 	walk(t, &s, []Action{NoteKill, Kill, Report, Nothing})
 	s.Order = v1alpha1.OrderClean
@@ -182,6 +309,10 @@ func carryOut(s *Source, d SourceDecision) {
 	switch d.Do {
 	case Prepare:
 		s.Known = true
+	case Reach:
+		s.Reached = true
+	case NoteExpiry:
+		s.Expired, s.Dumped = true, false
 	case NoteFreeze:
 		s.FreezeNoted = true
 	case Freeze:
@@ -189,7 +320,7 @@ func carryOut(s *Source, d SourceDecision) {
 	case Dump:
 		s.Dumped = true
 	case Ship:
-		s.Shipped = true
+		s.Sent, s.Shipped = true, true
 	case NoteKill:
 		s.KillNoted, s.Known = true, true
 	case Kill:

@@ -8,8 +8,11 @@
 //
 //   - A container is frozen only on order Freeze, after the report has said so.
 //   - A container that was frozen goes on only on order Thaw, or when the Migration is
-//     gone and its pod is still wanted; never once it was ordered to be killed, or once
-//     the new pod began to take its place.
+//     gone and its pod is still wanted, or when its time is over or the agent ends while
+//     the target cannot have its state yet; never once it was ordered to be killed, or
+//     once the new pod began to take its place.
+//   - A container goes on without an order only if no copy of it can run: the last bytes of
+//     its state were not sent. What was dumped is never sent afterwards.
 //   - Nothing that was dumped is shipped, or called shipped, once the container has run
 //     since.
 package decide
@@ -29,6 +32,12 @@ const (
 	Cancel Action = "Cancel"
 	// Prepare is to look, to make a certificate and to write the ledger.
 	Prepare Action = "Prepare"
+	// Reach is to find out whether the target's agent can be sent something, while the
+	// container still runs.
+	Reach Action = "Reach"
+	// NoteExpiry writes into the ledger that the container goes on by itself, and that what
+	// was dumped of it is of no use.
+	NoteExpiry Action = "NoteExpiry"
 	// NoteFreeze writes into the ledger that the container is about to be frozen.
 	NoteFreeze Action = "NoteFreeze"
 	// Freeze the container.
@@ -90,8 +99,17 @@ type Source struct {
 	FreezeNoted bool
 	// Dumped: its state is in the work folder.
 	Dumped bool
+	// Sent: the target may have all of it, whether it has confirmed that or not.
+	Sent bool
 	// Shipped: the target has confirmed it.
 	Shipped bool
+	// Overdue: the time is over for which the container may stand still without being
+	// Sent.
+	Overdue bool
+	// Expired: the container goes on since it was overdue.
+	Expired bool
+	// Reached: the target's agent has answered.
+	Reached bool
 	// KillNoted: the container is to die.
 	KillNoted bool
 	// Removed: nothing is left in the work folder.
@@ -121,10 +139,12 @@ func ForSource(s Source) SourceDecision {
 		return s.kill()
 	case s.Ended || s.Order == v1alpha1.OrderThaw || s.Order == v1alpha1.OrderClean:
 		return s.thaw()
+	case s.expires():
+		return s.expire()
 	case s.Busy != Nothing:
 		return SourceDecision{}
 	case s.Step == v1alpha1.SourceFailed:
-		return SourceDecision{} // what was frozen stays frozen until Thaw is ordered
+		return SourceDecision{} // what was frozen stays frozen until Thaw is ordered, or it expires
 	case s.Order == v1alpha1.OrderFreeze:
 		return s.freeze()
 	case s.Order == v1alpha1.OrderPrepare:
@@ -141,6 +161,60 @@ func (s Source) frozenHere() bool {
 		return true
 	}
 	return s.FreezeNoted
+}
+
+// unsent says that no copy of the container can run: the target cannot have all of its
+// state, and it was not told to die.
+func (s Source) unsent() bool {
+	return s.Known && !s.Stateless && !s.Sent && !s.Shipped && !s.TargetStaged && !s.KillNoted && !s.HandedOver
+}
+
+// expires says that the container has stood still for as long as it may, or would if it
+// was frozen now.
+func (s Source) expires() bool {
+	return s.unsent() && (s.Expired || s.Overdue && (s.frozenHere() || s.Order == v1alpha1.OrderFreeze))
+}
+
+// expire lets the container go on, and says so.
+func (s Source) expire() SourceDecision {
+	switch {
+	case s.Busy == Thaw:
+		return SourceDecision{}
+	case s.Busy != Nothing:
+		return do(Cancel)
+	case !s.Expired:
+		return do(NoteExpiry)
+	case s.Container == terms.Frozen:
+		return do(Thaw)
+	case s.Container == terms.Unknown:
+		return SourceDecision{} // the runtime does not answer: ask again
+	case s.Step != v1alpha1.SourceFailed:
+		return fail(terms.ReasonFreezeExpired, "the deadline is over and the target does not have the container's state: the container goes on here; see whether the descheduler runs, and what the target's agent waited for")
+	}
+	return SourceDecision{}
+}
+
+// ForSourceAlone decides for the agent of the source node while the API server cannot be
+// asked. What only that knows is not set. A container goes on once it is overdue; all else
+// waits.
+func ForSourceAlone(s Source) SourceDecision {
+	if !s.FreezeNoted || !s.expires() {
+		return SourceDecision{}
+	}
+	if d := s.expire(); d.Do != Report {
+		return d
+	}
+	return SourceDecision{}
+}
+
+// ForSourceAtEnd decides for an agent that ends, and that may not come back: nothing is
+// under way any more. A container whose state was not sent goes on. An agent that comes
+// back freezes it again, and takes its state again: so the move goes on too.
+func ForSourceAtEnd(s Source) SourceDecision {
+	if s.FreezeNoted && s.unsent() && s.Container == terms.Frozen {
+		return do(Thaw)
+	}
+	return SourceDecision{}
 }
 
 // bereft is what is done about a Migration that is gone.
@@ -260,6 +334,8 @@ func (s Source) freeze() SourceDecision {
 		return SourceDecision{} // the runtime does not answer: ask again
 	case s.Container == terms.Gone:
 		return fail(terms.ReasonContainerGone, "the container has ended before its state was with the target")
+	case s.takesAgain():
+		return report(v1alpha1.SourceFrozen)
 	case s.Container == terms.Running && s.past():
 		return fail(terms.ReasonRanOn, "the container was let go on by others after its state was taken: what was taken is of no use; do not resume containers that are being moved")
 	}
@@ -270,6 +346,8 @@ func (s Source) freeze() SourceDecision {
 			return do(Prepare) // the ledger was lost: nothing was frozen yet
 		case !s.TargetReady:
 			return SourceDecision{}
+		case !s.FreezeNoted && !s.Reached:
+			return do(Reach)
 		case !s.FreezeNoted:
 			return do(NoteFreeze)
 		}
@@ -294,6 +372,13 @@ func (s Source) freeze() SourceDecision {
 		return do(Ship)
 	}
 	return SourceDecision{}
+}
+
+// takesAgain says that an agent which ended has let the container go on after it had
+// reported a dump, and has noted that the dump is of no use. It was not sent, so another
+// can take its place.
+func (s Source) takesAgain() bool {
+	return s.Step == v1alpha1.SourceDumped && s.Known && s.FreezeNoted && !s.Dumped && s.unsent()
 }
 
 // past says that the container's state was taken.

@@ -5,6 +5,7 @@ package probe
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -106,6 +107,17 @@ func (h Host) CheckCRIU(ctx context.Context) error {
 		return fmt.Errorf("criu check: %w: %.200s", err, strings.TrimSpace(string(output)))
 	}
 	return nil
+}
+
+// Interrupted reports whether a program of the node did not come to its end because
+// somebody stopped it: service managers stop all processes of a service at once.
+func Interrupted(err error) bool {
+	var ended *exec.ExitError
+	if !errors.As(err, &ended) {
+		return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	}
+	status, ok := ended.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGTERM, syscall.SIGKILL, syscall.SIGINT, syscall.SIGHUP}, status.Signal())
 }
 
 // run runs a program of the node, with the node's root as its own.

@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/procfs"
 	"supercargo.dev/supercargo/internal/capability"
 )
 
@@ -81,7 +82,7 @@ func (f *Freezer) Describe(ctx context.Context, c checkpoint.Container) (checkpo
 	if err != nil {
 		return checkpoint.Facts{}, fmt.Errorf("look at %s: %w", c, err)
 	}
-	stats, err := f.Runtime.ContainerStats(ctx, &criapi.ContainerStatsRequest{ContainerId: c.ID})
+	memory, err := f.memory(ctx, c)
 	if err != nil {
 		return checkpoint.Facts{}, fmt.Errorf("see how much memory %s uses: %w", c, err)
 	}
@@ -93,7 +94,21 @@ func (f *Freezer) Describe(ctx context.Context, c checkpoint.Container) (checkpo
 	if needs.BaseImageID == "" {
 		needs.BaseImageID = answer.GetStatus().GetImageRef()
 	}
-	return checkpoint.Facts{MemoryBytes: int64(stats.GetStats().GetMemory().GetWorkingSetBytes().GetValue()), Requirements: needs}, nil
+	return checkpoint.Facts{MemoryBytes: memory, Requirements: needs}, nil
+}
+
+// memory is how much a dump will have to write. The CRI is not asked: containerd has no
+// figures of a container that was restored.
+func (f *Freezer) memory(ctx context.Context, c checkpoint.Container) (int64, error) {
+	g, err := f.group(ctx, c)
+	if err != nil || g == nil {
+		return 0, err
+	}
+	pids, err := g.pids()
+	if err != nil {
+		return 0, err
+	}
+	return procfs.Memory(f.Proc, pids)
 }
 
 // State looks at the container's group. The pod of a container under whose ID there is one

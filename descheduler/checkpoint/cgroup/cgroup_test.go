@@ -84,9 +84,9 @@ func (n *node) ContainerStatus(context.Context, *criapi.ContainerStatusRequest, 
 	}, n.err
 }
 
-// ContainerStats answers as a runtime does.
+// ContainerStats answers as containerd does about a container that was restored.
 func (*node) ContainerStats(context.Context, *criapi.ContainerStatsRequest, ...grpc.CallOption) (*criapi.ContainerStatsResponse, error) {
-	return &criapi.ContainerStatsResponse{Stats: &criapi.ContainerStats{Memory: &criapi.MemoryUsage{WorkingSetBytes: &criapi.UInt64Value{Value: 7}}}}, nil
+	return nil, status.Error(codes.Unknown, "unexpected metrics response: []")
 }
 
 const v1 = "9:name=systemd:/x\n5:freezer:/pods/c\n0::/unified\n"
@@ -184,9 +184,10 @@ func TestContainersOfOtherPodsAreNotTouched(t *testing.T) {
 }
 
 func TestContainersAreDescribed(t *testing.T) {
-	n := newNode(t, v1, map[string]string{"freezer/pods/c/freezer.state": "THAWED"})
+	n := newNode(t, v1, map[string]string{"freezer/pods/c/freezer.state": "THAWED", "freezer/pods/c/cgroup.procs": "42\n43\n"})
+	n.write("proc/42/status", "RssAnon:\t4 kB\nRssFile:\t100 kB\n") // 43 has ended
 	facts, err := n.freezer.Inspect(t.Context(), the)
-	if err != nil || facts.MemoryBytes != 7 || facts.Requirements.BaseImageID != "sha256:base" || facts.Requirements.Arch != "amd64" {
+	if err != nil || facts.MemoryBytes != 4<<10 || facts.Requirements.BaseImageID != "sha256:base" || facts.Requirements.Arch != "amd64" {
 		t.Errorf("Inspect gives %+v, %v", facts, err)
 	}
 	n.write("sys/freezer/pods/c/freezer.state", "FROZEN")

@@ -30,25 +30,24 @@ func TestEstablishedConnectionsAreCounted(t *testing.T) {
 	}
 }
 
-func TestOwnMemoryIsWhatNoFileBacks(t *testing.T) {
-	const status = "Name:\tcounter\nVmRSS:\t    2000 kB\nRssAnon:\t     100 kB\nRssFile:\t    1890 kB\nRssShmem:\t      10 kB\nVmSwap:\t       1 kB\n"
-	if got, err := ownMemory(strings.NewReader(status)); err != nil || got != 111<<10 {
-		t.Errorf("own memory is %d (%v), want %d", got, err, 111<<10)
-	}
-	for _, bad := range []string{"RssAnon:\tmuch kB\n", "RssAnon:\t-1 kB\n", "RssAnon:\t9999999999999999999 kB\n"} {
-		if got, err := ownMemory(strings.NewReader(bad)); err == nil {
-			t.Errorf("%q is %d bytes, want an error", bad, got)
+func TestAFolderForTheOldRootIsLookedFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		make func(root string) error
+		want bool
+	}{
+		"an image FROM scratch":     {func(string) error { return nil }, false},
+		"an image with /tmp":        {func(root string) error { return os.Mkdir(filepath.Join(root, "tmp"), 0o700) }, true},
+		"a file of that name":       {func(root string) error { return os.WriteFile(filepath.Join(root, "tmp"), nil, 0o600) }, false},
+		"a link of that name to it": {func(root string) error { return os.Symlink("/", filepath.Join(root, "tmp")) }, false},
+	} {
+		root := t.TempDir()
+		if err := tc.make(root); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := hasTmp(root); err != nil || got != tc.want {
+			t.Errorf("%s: there is a folder: %v (%v), want %v", name, got, err, tc.want)
 		}
 	}
-}
-
-func FuzzOwnMemory(f *testing.F) {
-	f.Add("RssAnon:\t100 kB\nRssShmem:\t1 kB\n")
-	f.Fuzz(func(t *testing.T, status string) {
-		if got, err := ownMemory(strings.NewReader(status)); err == nil && strings.Count(status, "\n") < 1000 && got < 0 {
-			t.Errorf("%q is %d bytes", status, got)
-		}
-	})
 }
 
 func TestWhetherContainerdRestores(t *testing.T) {

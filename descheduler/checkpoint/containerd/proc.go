@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
@@ -51,20 +49,14 @@ func countEstablished(r io.Reader) (int, error) {
 	return count, lines.Err()
 }
 
-// ownMemory adds up, of a file such as /proc/PID/status, the memory that no file backs.
-func ownMemory(r io.Reader) (int64, error) {
-	var total int64
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), ":")
-		switch name {
-		case "RssAnon", "RssShmem", "VmSwap":
-			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-			if err != nil || kib < 0 || kib > math.MaxInt64>>12 {
-				return 0, fmt.Errorf("read %s: %q is no size", name, value)
-			}
-			total += kib << 10
-		}
+// hasTmp reports whether there is a folder tmp below the root of a container. CRIU puts
+// the old root there when it restores, or makes a folder of its own, for which a read-only
+// root has no room. What is behind a symbolic link is not asked for: it leads elsewhere
+// before the container has its mounts.
+func hasTmp(root string) (bool, error) {
+	info, err := os.Lstat(filepath.Join(root, "tmp"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
 	}
-	return total, lines.Err()
+	return err == nil && info.IsDir(), err
 }

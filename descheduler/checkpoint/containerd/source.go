@@ -29,6 +29,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
+	"supercargo.dev/supercargo/descheduler/checkpoint/procfs"
 )
 
 const (
@@ -101,30 +102,17 @@ func (c *Client) Describe(ctx context.Context, k checkpoint.Container) (checkpoi
 }
 
 // memory is how much a dump will have to write: what the processes have written
-// themselves. containerd's own figures are of no use: it has none for a container that
-// was restored, on cgroup v1, and they count what can be read from files again.
+// themselves.
 func (c *Client) memory(ctx context.Context, k checkpoint.Container) (int64, error) {
 	answer, err := c.tasks.ListPids(ctx, &tasksapi.ListPidsRequest{ContainerID: k.ID})
 	if err != nil {
 		return 0, err
 	}
-	var total int64
+	var pids []int
 	for _, process := range answer.GetProcesses() {
-		f, err := os.Open(filepath.Join(c.Proc, strconv.FormatUint(uint64(process.GetPid()), 10), "status"))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // it has ended meanwhile
-		}
-		if err != nil {
-			return 0, err
-		}
-		bytes, err := ownMemory(f)
-		f.Close()
-		if err != nil {
-			return 0, err
-		}
-		total += bytes
+		pids = append(pids, int(process.GetPid()))
 	}
-	return total, nil
+	return procfs.Memory(c.Proc, pids)
 }
 
 // imageID is the ID of the image that a container was made from: not what the pod said,
@@ -146,12 +134,24 @@ func (c *Client) movable(ctx context.Context, k checkpoint.Container, pid uint32
 		Process struct {
 			Terminal bool `json:"terminal"`
 		} `json:"process"`
+		Root struct {
+			Readonly bool `json:"readonly"`
+		} `json:"root"`
 	}
 	if err := json.Unmarshal(info.GetContainer().GetSpec().GetValue(), &spec); err != nil {
 		return fmt.Errorf("read the specification of %s: %w", k, err)
 	}
 	if spec.Process.Terminal {
 		return checkpoint.Fail(checkpoint.ReasonNotAble, "%s has a terminal, which cannot be moved: leave out tty in the pod", k)
+	}
+	if spec.Root.Readonly {
+		has, err := hasTmp(filepath.Join(c.Proc, strconv.FormatUint(uint64(pid), 10), "root"))
+		if err != nil {
+			return fmt.Errorf("look for /tmp in %s: %w", k, err)
+		}
+		if !has {
+			return checkpoint.Fail(checkpoint.ReasonNotAble, "%s has a read-only root without a folder /tmp, which CRIU needs to restore it: add an empty /tmp to its image, or leave out readOnlyRootFilesystem", k)
+		}
 	}
 	if c.OpenConnections {
 		return nil

@@ -64,8 +64,19 @@ type Entry struct {
 	KillNoted bool `json:",omitempty"`
 	// Dumped says that its state is in the work folder, complete.
 	Dumped bool `json:",omitempty"`
+	// Sent says that the target may have all of it, whether it has confirmed that or not:
+	// from then on the restored copy may run. It is written before the last bytes go.
+	Sent bool `json:",omitempty"`
 	// Shipped says that the target has confirmed it.
 	Shipped bool `json:",omitempty"`
+	// ThawAfter is until when the container may stand still without being Sent; zero is
+	// without a limit, as in entries of releases that did not note what they sent.
+	ThawAfter time.Time `json:",omitzero"`
+	// Expired says that ThawAfter has passed and the container goes on: it is not frozen
+	// for this migration again.
+	Expired bool `json:",omitempty"`
+	// Reached is the target whose agent has answered before the container was frozen.
+	Reached string `json:",omitempty"`
 	// Removed says that nothing but this entry is left.
 	Removed bool `json:",omitempty"`
 	// FrozenAt and ThawedAt are when it stood still and went on.

@@ -50,4 +50,7 @@ const (
 	// ReasonForeignContainer: the ID that the plan names is that of a container of another
 	// pod.
 	ReasonForeignContainer = "ForeignContainer"
+	// ReasonFreezeExpired: the container has stood still for as long as it may without its
+	// state on the way, and goes on.
+	ReasonFreezeExpired = "FreezeExpired"
 )

@@ -22,6 +22,8 @@ import (
 	"fmt"
 	"math/big"
 	"time"
+
+	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
 
 // Identity is a private key and the certificate that goes with it, both in PEM.
@@ -88,20 +90,35 @@ func newPin(certificate string, now func() time.Time) (pin, error) {
 	return pin{der: block.Bytes, now: now}, nil
 }
 
-// check is called once the handshake has shown that the peer has the key.
-func (p pin) check(state tls.ConnectionState) error {
+// matches is called once the handshake has shown that the peer has the key.
+func (p pin) matches(state tls.ConnectionState) error {
 	if len(state.PeerCertificates) != 1 || !bytes.Equal(state.PeerCertificates[0].Raw, p.der) {
 		return errors.New("the peer shows another certificate than its report in the Migration has")
 	}
+	return nil
+}
+
+// inTime fails if the certificate of a peer that is the right one is not good now. As it
+// was made for this one migration, that is a matter of clocks: asking again does not help.
+func (p pin) inTime(state tls.ConnectionState) error {
 	certificate, now := state.PeerCertificates[0], p.now()
 	if now.Before(certificate.NotBefore) || now.After(certificate.NotAfter) {
-		return fmt.Errorf("the peer's certificate is good from %s until %s only, and it is %s: are the clocks of both nodes right?",
+		return checkpoint.Fail(checkpoint.ReasonTransferFailed, "the certificate that the other node's agent made for this migration is good from %s until %s, and here it is %s: set the clocks of both nodes right",
 			certificate.NotBefore.UTC().Format(time.RFC3339), certificate.NotAfter.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-// config is what both sides have in common.
+// check is both, for the side that can say what is wrong.
+func (p pin) check(state tls.ConnectionState) error {
+	if err := p.matches(state); err != nil {
+		return err
+	}
+	return p.inTime(state)
+}
+
+// config is what both sides have in common. VerifyConnection is that of the side which
+// calls.
 func config(self Identity, peer string, now func() time.Time) (*tls.Config, error) {
 	pair, err := self.keyPair()
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/go-logr/logr"
 	"github.com/klauspost/compress/zstd"
 	"k8s.io/utils/clock"
 
@@ -58,6 +59,9 @@ type Receiver struct {
 	MaxWireBytes int64
 	// Stalled is after how long without progress the other side is given up.
 	Stalled time.Duration
+	// Log takes why a peer of a checkpoint that is expected was turned away. It may be the
+	// zero value.
+	Log logr.Logger
 }
 
 // Serve takes connections until ctx ends, and closes the listener.
@@ -65,7 +69,8 @@ func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler: http.HandlerFunc(r.put), ReadHeaderTimeout: r.Stalled, MaxHeaderBytes: maxAnswer,
 		BaseContext: func(net.Listener) context.Context { return ctx },
-		// Whoever finds the port can make handshakes fail: that is no news.
+		// Whoever finds the port can make handshakes fail: that is no news, unless they name
+		// a checkpoint that is expected; see config.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	server.Protocols = new(http.Protocols)
@@ -94,7 +99,24 @@ func (r *Receiver) config(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return config(s.Self, s.Peer, r.Clock.Now)
+	c, err := config(s.Self, s.Peer, r.Clock.Now)
+	if err != nil {
+		return nil, err
+	}
+	expected, err := newPin(s.Peer, r.Clock.Now)
+	if err != nil {
+		return nil, err
+	}
+	// TLS tells the peer nothing but that its certificate is bad, so whether that is in
+	// time is told by put.
+	c.VerifyConnection = func(state tls.ConnectionState) error {
+		err := expected.matches(state)
+		if err != nil {
+			r.Log.Info("A peer is turned away", "migration", s.Migration, "node", s.Node, "from", hello.Conn.RemoteAddr().String(), "why", err.Error())
+		}
+		return err
+	}
+	return c, nil
 }
 
 func (r *Receiver) find(ctx context.Context, name string) (Session, error) {
@@ -112,14 +134,12 @@ func (r *Receiver) put(w http.ResponseWriter, request *http.Request) {
 	switch {
 	case err != nil:
 		refuse(w, http.StatusForbidden, err)
-	case request.Method != http.MethodPut || request.URL.Path != pathPrefix+s.Migration:
-		refuse(w, http.StatusNotFound, errors.New("there is nothing here but PUT "+pathPrefix+"UID"))
-	case !samePeer(s, request.TLS):
-		// The session was opened anew for another peer after the handshake.
-		refuse(w, http.StatusForbidden, ErrNotNow)
+	case request.URL.Path != pathPrefix+s.Migration || request.Method != http.MethodPut && request.Method != http.MethodGet:
+		refuse(w, http.StatusNotFound, errors.New("there is nothing here but "+pathPrefix+"UID"))
 	default:
-		receipt, err := r.take(w, request, s)
+		receipt, err := r.serve(w, request, s)
 		if err != nil {
+			r.Log.Info("A checkpoint is not taken", "migration", s.Migration, "node", s.Node, "from", request.RemoteAddr, "why", err.Error())
 			refuse(w, http.StatusConflict, err)
 			return
 		}
@@ -127,10 +147,23 @@ func (r *Receiver) put(w http.ResponseWriter, request *http.Request) {
 	}
 }
 
-// samePeer says that the peer of a connection is that of the session.
-func samePeer(s Session, state *tls.ConnectionState) bool {
-	expected, err := newPin(s.Peer, nil)
-	return err == nil && len(state.PeerCertificates) == 1 && string(state.PeerCertificates[0].Raw) == string(expected.der)
+// serve answers the peer of a session. To GET the answer is that a checkpoint would be
+// taken.
+func (r *Receiver) serve(w http.ResponseWriter, request *http.Request, s Session) (Receipt, error) {
+	expected, err := newPin(s.Peer, r.Clock.Now)
+	if err == nil {
+		err = expected.matches(*request.TLS)
+	}
+	if err != nil {
+		return Receipt{}, ErrNotNow // the session was opened anew for another peer after the handshake
+	}
+	if err := expected.inTime(*request.TLS); err != nil {
+		return Receipt{}, err
+	}
+	if request.Method == http.MethodGet {
+		return Receipt{}, nil
+	}
+	return r.take(w, request, s)
 }
 
 func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session) (Receipt, error) {

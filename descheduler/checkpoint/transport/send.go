@@ -73,6 +73,10 @@ type Sender struct {
 	Pause time.Duration
 	// Stalled is after how long without progress a try is given up.
 	Stalled time.Duration
+	// BeforeEnd is called in each try before the last bytes of the checkpoint are sent: as
+	// long as it was not, the target cannot have taken it. An error ends the try. It may be
+	// nil. It is not called after Send has returned.
+	BeforeEnd func() error
 }
 
 // Sent is what it took.
@@ -84,13 +88,50 @@ type Sent struct {
 	Tries int
 }
 
+// Reach finds out whether the target takes something from this side, without sending
+// anything: whether it listens, both certificates are the right ones, and both clocks are
+// right enough for them. What is wrong is a [*checkpoint.Failure], unless ctx has ended.
+func (s Sender) Reach(ctx context.Context, self Identity, to Peer) error {
+	_, err := s.retry(ctx, self, to, "reach the agent of "+to.Node, func(wire http.RoundTripper) error {
+		ctx, stop := context.WithTimeoutCause(ctx, s.Stalled, errStalled)
+		defer stop()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+to.Address+pathPrefix+to.Migration, nil)
+		if err != nil {
+			return fmt.Errorf("ask %s: %w", to.Address, err)
+		}
+		response, err := wire.RoundTrip(request)
+		if err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				err = cause
+			}
+			return err
+		}
+		defer response.Body.Close()
+		_, err = read(response)
+		return err
+	})
+	return err
+}
+
 // Send sends what write writes, and returns once the target has staged it. write is
 // called again for each try. If the target does not get it, the error is a
 // [*checkpoint.Failure], unless ctx has ended.
 func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.Writer) error) (Sent, error) {
+	var sent Sent
+	var err error
+	sent.Tries, err = s.retry(ctx, self, to, "ship the checkpoint to "+to.Node, func(wire http.RoundTripper) (err error) {
+		sent.Receipt, sent.WireBytes, err = s.try(ctx, wire, to, write)
+		return err
+	})
+	return sent, err
+}
+
+// retry calls try until it succeeds, fails for good, or has failed often enough, and
+// returns how often that was.
+func (s Sender) retry(ctx context.Context, self Identity, to Peer, doing string, try func(http.RoundTripper) error) (tries int, err error) {
 	tls, err := config(self, to.Certificate, s.Clock.Now)
 	if err != nil {
-		return Sent{}, checkpoint.Fail(checkpoint.ReasonTransferFailed, "ship the checkpoint to %s: %v", to.Node, err)
+		return 0, checkpoint.Fail(checkpoint.ReasonTransferFailed, "%s: %v", doing, err)
 	}
 	tls.ServerName = session(to.Migration, to.Node)
 	wire := &http.Transport{
@@ -98,24 +139,22 @@ func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.
 		DialContext: (&net.Dialer{Timeout: s.Stalled}).DialContext, TLSHandshakeTimeout: s.Stalled,
 	}
 	defer wire.CloseIdleConnections()
-	var sent Sent
 	for pause := s.Pause; ; pause *= 3 {
-		sent.Tries++
-		sent.Receipt, sent.WireBytes, err = s.try(ctx, wire, to, write)
+		tries++
+		err := try(wire)
 		switch {
 		case err == nil:
-			return sent, nil
+			return tries, nil
 		case ctx.Err() != nil:
-			return sent, fmt.Errorf("ship the checkpoint to %s: %w", to.Node, context.Cause(ctx))
+			return tries, fmt.Errorf("%s: %w", doing, context.Cause(ctx))
 		case checkpoint.AsFailure(err) != nil:
-			return sent, err
-		case sent.Tries >= s.Tries:
-			return sent, checkpoint.Fail(checkpoint.ReasonTransferFailed,
-				"ship the checkpoint to %s at %s, tried %d times: %v: see that the agents can reach each other", to.Node, to.Address, sent.Tries, err)
+			return tries, err
+		case tries >= s.Tries:
+			return tries, checkpoint.Fail(checkpoint.ReasonTransferFailed, "%s at %s, tried %d times: %v: see that the agents can reach each other", doing, to.Address, tries, err)
 		}
 		select {
 		case <-ctx.Done():
-			return sent, fmt.Errorf("ship the checkpoint to %s: %w", to.Node, context.Cause(ctx))
+			return tries, fmt.Errorf("%s: %w", doing, context.Cause(ctx))
 		case <-s.Clock.After(pause):
 		}
 	}
@@ -126,30 +165,38 @@ var errStalled = errors.New("nothing was taken for too long")
 
 func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, write func(io.Writer) error) (Receipt, int64, error) {
 	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
 	reader, writer := io.Pipe()
-	defer reader.CloseWithError(context.Canceled) // lets the writer end, however this ends
 	request, err := http.NewRequestWithContext(ctx, http.MethodPut, "https://"+to.Address+pathPrefix+to.Migration, reader)
 	if err != nil {
+		stop(nil)
 		return Receipt{}, 0, fmt.Errorf("ask %s: %w", to.Address, err)
 	}
 	request.Trailer = http.Header{sumTrailer: nil}
 	var wrote atomic.Int64
-	written := make(chan error, 1)
+	written := make(chan struct{})
+	var own error // of this side's writing; once written is closed
 	go func() {
-		sum, err := pack(counter{writer, &wrote}, func(w io.Writer) error { return write(until{ctx, w}) })
-		if err == nil {
+		defer close(written)
+		var sum string
+		if sum, own = pack(counter{writer, &wrote}, func(w io.Writer) error { return write(until{ctx, w}) }); own == nil {
+			own = s.ending(ctx)
+		}
+		if own == nil {
 			request.Trailer.Set(sumTrailer, sum)
 		}
-		writer.CloseWithError(err)
-		written <- err
+		writer.CloseWithError(own)
+	}()
+	defer func() { // nothing of this try goes on after it
+		stop(nil)
+		reader.CloseWithError(context.Canceled)
+		<-written
 	}()
 	defer s.watch(&wrote, stop)()
 
 	response, err := wire.RoundTrip(request)
 	if err != nil {
 		reader.CloseWithError(err)
-		if own := <-written; own != nil && !errors.Is(own, err) && !errors.Is(own, context.Canceled) && !errors.Is(own, io.ErrClosedPipe) {
+		if <-written; own != nil && !errors.Is(own, err) && !errors.Is(own, context.Canceled) && !errors.Is(own, io.ErrClosedPipe) {
 			return Receipt{}, wrote.Load(), own // it is this side that could not go on
 		}
 		if cause := context.Cause(ctx); cause != nil {
@@ -160,6 +207,17 @@ func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, write 
 	defer response.Body.Close()
 	receipt, err := read(response)
 	return receipt, wrote.Load(), err
+}
+
+// ending says that the last bytes are about to go, unless the try is over.
+func (s Sender) ending(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if s.BeforeEnd == nil {
+		return nil
+	}
+	return s.BeforeEnd()
 }
 
 // watch ends a try that makes no progress. The returned function ends the watch.
@@ -227,7 +285,7 @@ func read(response *http.Response) (Receipt, error) {
 		return Receipt{}, fmt.Errorf("the target answers %s", response.Status)
 	}
 	if no.Final {
-		return Receipt{}, checkpoint.Fail(no.Reason, "the target refuses the checkpoint: %s", no.Message)
+		return Receipt{}, checkpoint.Fail(no.Reason, "the target refuses: %s", no.Message)
 	}
 	return Receipt{}, errors.New(no.Message)
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 )
@@ -98,6 +99,85 @@ func (b *bench) listen() {
 func (b *bench) send(content []byte) (Sent, error) {
 	return b.sender.Send(b.Context(), b.source, Peer{Address: b.address, Certificate: b.target.Certificate, Migration: "m1", Node: "node.b"},
 		func(w io.Writer) error { _, err := w.Write(content); return err })
+}
+
+func (b *bench) reach() error {
+	return b.sender.Reach(b.Context(), b.source, Peer{Address: b.address, Certificate: b.target.Certificate, Migration: "m1", Node: "node.b"})
+}
+
+func TestATargetThatListensIsReached(t *testing.T) {
+	b := newBench(t)
+	b.listen()
+	if err := b.reach(); err != nil || b.tries.Load() != 0 {
+		t.Errorf("reaching the target ends with %v, and something was taken %d times", err, b.tries.Load())
+	}
+	b.address = "127.0.0.1:1"
+	b.wantFailure(b.reach(), checkpoint.ReasonTransferFailed, "see that the agents can reach each other")
+}
+
+// TestClocksThatAreApartAreNamed: certificates are good from a minute before they were
+// made, by the clock of who made them.
+func TestClocksThatAreApartAreNamed(t *testing.T) {
+	for name, apart := range map[string]time.Duration{"behind": -5 * time.Minute, "ahead": 5 * time.Minute} {
+		for _, side := range []string{"source", "target"} {
+			t.Run(side+" "+name, func(t *testing.T) {
+				b := newBench(t)
+				made := map[string]time.Time{"source": time.Now(), "target": time.Now()}
+				made[side] = made[side].Add(apart)
+				for who, self := range map[string]*Identity{"source": &b.source, "target": &b.target} {
+					var err error
+					if *self, err = NewIdentity(who, made[who].Add(-time.Minute), made[who].Add(2*time.Minute)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b.sender.Clock, b.receiver.Clock = clocktesting.NewFakeClock(made["source"]), clocktesting.NewFakePassiveClock(made["target"])
+				b.listen()
+				b.wantFailure(b.reach(), checkpoint.ReasonTransferFailed, "set the clocks of both nodes right")
+			})
+		}
+	}
+}
+
+// TestTheSourceKnowsWhetherTheTargetCanHaveIt: what was not ended cannot be taken, and what
+// was ended is noted before.
+func TestTheSourceKnowsWhetherTheTargetCanHaveIt(t *testing.T) {
+	ended := 0
+	b := newBench(t)
+	b.sender.BeforeEnd = func() error {
+		ended++
+		if b.taken != nil {
+			t.Error("the target has it before that is noted")
+		}
+		return nil
+	}
+	b.listen()
+	if _, err := b.send(noise(t, 1<<20)); err != nil || ended != 1 {
+		t.Errorf("sent with %v, and noted %d times that the target may have it, want once", err, ended)
+	}
+
+	for name, change := range map[string]func(*bench){
+		"the source cannot note it": func(b *bench) {
+			b.sender.BeforeEnd = func() error { ended++; return errors.New("no disk") }
+		},
+		"the target turns it away early": func(b *bench) {
+			b.take = func(Body) error { return checkpoint.Fail(checkpoint.ReasonNoRoom, "the disk is full") }
+		},
+		"nobody listens": func(b *bench) { b.address = "127.0.0.1:1" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ended = 0
+			b := newBench(t)
+			b.sender.BeforeEnd = func() error { ended++; return nil }
+			b.listen()
+			change(b)
+			if _, err := b.send(noise(t, 32<<20)); err == nil || b.taken != nil {
+				t.Errorf("sent with %v", err)
+			}
+			if name != "the source cannot note it" && ended != 0 {
+				t.Errorf("it is noted %d times that the target may have it", ended)
+			}
+		})
+	}
 }
 
 func noise(t *testing.T, n int) []byte {
@@ -190,7 +270,7 @@ func TestWrongPeersAreRefused(t *testing.T) {
 			b.pinSource(b.target)
 		}, "tried 3 times"},
 		"another target":                 {func(b *bench) { own := b.target; b.target = other; b.serveAs(own) }, "another certificate"},
-		"a source whose time is over":    {func(b *bench) { b.source = expired }, "tried 3 times"},
+		"a source whose time is over":    {func(b *bench) { b.source = expired }, "set the clocks"},
 		"a target whose time is over":    {func(b *bench) { b.target = expired }, "good from"},
 		"a certificate that is none":     {func(b *bench) { b.target.Certificate = "none" }, "not one certificate"},
 		"a migration nobody waits for":   {func(b *bench) { b.receiver.Session = none }, "tried 3 times"},
@@ -201,6 +281,7 @@ func TestWrongPeersAreRefused(t *testing.T) {
 			b := newBench(t)
 			tc.change(b)
 			b.listen()
+			b.wantFailure(b.reach(), checkpoint.ReasonTransferFailed, tc.says)
 			_, err := b.send([]byte("secret"))
 			b.wantFailure(err, checkpoint.ReasonTransferFailed, tc.says)
 			if got := b.tries.Load(); got != 0 {

@@ -31,7 +31,8 @@ type bench struct {
 	name     string
 	from, to string // nodes
 	config   agent.Config
-	stop     func() // ends the agent
+	deadline time.Duration // of Migrations, from when they are made
+	stop     func()        // ends the agent
 }
 
 var benches atomic.Int32
@@ -44,7 +45,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	name := fmt.Sprintf("agent-%d", benches.Add(1))
-	b := &bench{T: t, WithWatch: s.Client, site: s, name: name, from: name + "-a", to: name + "-b", stop: func() {}}
+	b := &bench{T: t, WithWatch: s.Client, site: s, name: name, from: name + "-a", to: name + "-b", deadline: time.Minute, stop: func() {}}
 	b.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	b.addNode(b.from)
 	b.addNode(b.to)
@@ -127,7 +128,7 @@ func (b *bench) migrationFrom(node string, pod *corev1.Pod, backend v1alpha1.Mig
 	now := metav1.Now()
 	b.write(m, func(s *v1alpha1.MigrationStatus) {
 		s.Plan = &v1alpha1.MigrationPlan{
-			StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(time.Minute)), SourceNode: node, PodUID: string(pod.UID), Container: "main",
+			StartedAt: now, DeadlineAt: metav1.NewTime(now.Add(b.deadline)), SourceNode: node, PodUID: string(pod.UID), Container: "main",
 			BaseImage: "example.test/work:1", Backend: backend, RestoredPod: pod.Name + "-m", Image: "checkpoint.test/" + pod.Name + ":1",
 		}
 		s.Order = v1alpha1.OrderPrepare

@@ -5,9 +5,12 @@ package agent
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -156,6 +159,65 @@ func TestKilledAgentThawsWhenItIsOrdered(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.goesOn(m, pod)
+}
+
+// TestAgentThatIsStoppedLetsContainersGoOn and its successor goes on with the move: the
+// DaemonSet may be updated, or deleted.
+func TestAgentThatIsStoppedLetsContainersGoOn(t *testing.T) {
+	b := newBench(t)
+	from, to := b.Nodes[0], b.Nodes[1]
+	pod := b.pod("counter", from, cluster.Images["counter"], corev1.EnvVar{Name: "MB", Value: "128"})
+	b.counts(pod.Name, 3)
+	m := b.prepare(pod, to, v1alpha1.BackendContainerd)
+	b.order(m, v1alpha1.OrderFreeze)
+	b.reaches(m, v1alpha1.SourceFrozen)
+	if err := b.Agents[from.Name].Stop(b.ctx()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Get(b.ctx(), client.ObjectKeyFromObject(m), m); err != nil {
+		t.Fatal(err)
+	}
+	if r := m.Status.Target; r.Step == v1alpha1.TargetStaged {
+		t.Fatal("the state was sent before the agent ended: give the counter more memory")
+	}
+	b.counts(pod.Name, 3) // nobody is there who would thaw it
+	if err := b.Agents[from.Name].Start(); err != nil {
+		t.Fatal(err)
+	}
+	b.targetSays(m, v1alpha1.TargetStaged)
+	b.sourceSays(m, v1alpha1.SourceShipped)
+	moved := b.restored(m, pod, to)
+	b.handOver(m, pod)
+	if err := workload.CheckTicks(b.counts(moved.Name, 5), 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestReadOnlyRootWithoutTmpIsRefusedWhileThePodRuns: CRIU could not restore it, and the
+// image has nothing but the program.
+func TestReadOnlyRootWithoutTmpIsRefusedWhileThePodRuns(t *testing.T) {
+	b := newBench(t)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "read-only", Namespace: b.namespace},
+		Spec: corev1.PodSpec{
+			NodeName: b.Nodes[0].Name, RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: ptr.To[int64](1), AutomountServiceAccountToken: ptr.To(false),
+			Containers: []corev1.Container{{
+				Name: "main", Image: cluster.Images["counter"], ImagePullPolicy: corev1.PullNever,
+				SecurityContext: &corev1.SecurityContext{ReadOnlyRootFilesystem: ptr.To(true)},
+			}},
+		},
+	}
+	b.make(pod)
+	b.counts(b.runs(pod).Name, 3)
+	m := b.migration(pod, v1alpha1.BackendContainerd)
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonNotAble || !strings.Contains(r.Message, "/tmp") {
+		t.Errorf("the source says %s: %s, want reason NotAble and what to do about /tmp", r.Reason, r.Message)
+	}
+	if err := workload.CheckTicks(b.counts(pod.Name, 3), 1); err != nil {
+		t.Error(err)
+	}
+	b.order(m, v1alpha1.OrderThaw)
+	b.sourceSays(m, v1alpha1.SourceThawed)
 }
 
 func TestContainerGoesOnWhenItsMigrationIsDeleted(t *testing.T) {

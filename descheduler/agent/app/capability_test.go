@@ -1,0 +1,51 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/agent/probe"
+	"supercargo.dev/supercargo/descheduler/checkpoint/containerd"
+)
+
+// TestACheckThatIsStoppedSaysNothingAboutTheNode: whoever stops the agent may stop what it
+// has started with it.
+func TestACheckThatIsStoppedSaysNothingAboutTheNode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		script  string
+		stopped bool
+	}{
+		"it finds that something is missing": {"exit 1", false},
+		"it crashes":                         {"kill -SEGV $$", false},
+		"it is asked to end":                 {"kill -TERM $$", true},
+		"it is killed":                       {"kill -KILL $$", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			script := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = --version ] && echo 'Version: 4.2.1' && exit\n%s\n", tc.script)
+			if err := os.WriteFile(filepath.Join(dir, "criu"), []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			client, err := containerd.New(containerd.Options{Socket: filepath.Join(dir, "none.sock"), Clock: clock.RealClock{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := &node{Options: &Options{Log: logr.Discard()}, host: probe.Host{Root: "/", CRIU: "criu", Path: dir + ":/bin:/usr/bin"}, containerd: client}
+			defer n.close()
+			can, err := n.capability(t.Context(), &corev1.Node{})
+			if (err != nil) != tc.stopped {
+				t.Errorf("the node can do %+v, error %v; want an error: %v", can, err, tc.stopped)
+			}
+			if err == nil && (len(can.Backends) != 1 || can.Backends[0] != v1alpha1.BackendRestart) {
+				t.Errorf("a node whose CRIU does not work can do %v", can.Backends)
+			}
+		})
+	}
+}

@@ -1,0 +1,227 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+)
+
+// line is the connection of an agent to its API server, which can be cut.
+type line struct {
+	mu   sync.Mutex
+	open map[net.Conn]bool
+	down bool
+}
+
+// config returns a client configuration that goes by the line.
+func (l *line) config(c *rest.Config) *rest.Config {
+	c = rest.CopyConfig(c)
+	c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		connection, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if err == nil && l.down {
+			return nil, errors.Join(errors.New("the line is cut"), connection.Close())
+		}
+		if err == nil {
+			l.open[connection] = true
+		}
+		return connection, err
+	}
+	return c
+}
+
+// cut ends all connections and lets none be made, or lets them be made again.
+func (l *line) cut(down bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = down
+	for connection := range l.open {
+		_ = connection.Close() // it may have ended
+		delete(l.open, connection)
+	}
+}
+
+// stuck brings a move to where its state is on the way, and does not arrive.
+func (b *bench) stuck() (*corev1.Pod, *v1alpha1.Migration) {
+	b.Helper()
+	b.config.Simulation.Model.ShipRate = 1
+	b.start()
+	pod := b.pod("work")
+	m := b.migration(pod)
+	b.sourceSays(m, v1alpha1.SourcePrepared)
+	b.reserve(m, b.to)
+	b.targetSays(m, v1alpha1.TargetPrepared)
+	b.order(m, v1alpha1.OrderFreeze)
+	b.sourceSays(m, v1alpha1.SourceDumped)
+	return pod, m
+}
+
+// goesOn waits until a container is not frozen.
+func (b *bench) goesOn(pod *corev1.Pod) {
+	b.Helper()
+	b.eventually("the container goes on", func() string {
+		if b.is("frozen", pod) {
+			return "it is frozen"
+		}
+		return ""
+	})
+}
+
+// TestContainersGoOnByThemselvesAfterTheDeadline: nobody gives an order any more.
+func TestContainersGoOnByThemselvesAfterTheDeadline(t *testing.T) {
+	b := newBench(t)
+	b.deadline = 5*time.Second - time.Minute // a minute after it, time is over
+	pod, m := b.stuck()
+	if !b.is("frozen", pod) {
+		t.Fatal("the container is not frozen before its time is over")
+	}
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonFreezeExpired {
+		t.Errorf("the source says %s: %s, want reason %s", r.Reason, r.Message, checkpoint.ReasonFreezeExpired)
+	}
+	if b.is("frozen", pod) || m.Status.Target.Step == v1alpha1.TargetStaged {
+		t.Errorf("the container is frozen: %v, and the target is %s", b.is("frozen", pod), m.Status.Target.Step)
+	}
+	// It is not frozen again, by this agent or the next.
+	b.stop()
+	b.config.Simulation.Model.ShipRate = 0
+	b.start()
+	b.order(m, v1alpha1.OrderThaw)
+	b.sourceSays(m, v1alpha1.SourceThawed)
+	b.order(m, v1alpha1.OrderClean)
+	b.sourceSays(m, v1alpha1.SourceCleaned)
+	b.nothingLeft()
+	if b.is("frozen", pod) || b.is("killed", pod) {
+		t.Error("the container does not run")
+	}
+}
+
+func TestContainersGoOnByThemselvesWhileTheAPIServerIsAway(t *testing.T) {
+	b := newBench(t)
+	api := &line{open: map[net.Conn]bool{}}
+	b.config.Client, b.deadline = api.config(b.config.Client), 5*time.Second-time.Minute
+	pod, m := b.stuck()
+	api.cut(true)
+	b.goesOn(pod)
+	api.cut(false)
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonFreezeExpired {
+		t.Errorf("once it is back, the source says %s: %s, want reason %s", r.Reason, r.Message, checkpoint.ReasonFreezeExpired)
+	}
+}
+
+// TestContainersWhoseCopyMayRunStayFrozen: time is over for them too, and nobody knows.
+func TestContainersWhoseCopyMayRunStayFrozen(t *testing.T) {
+	b := newBench(t)
+	api := &line{open: map[net.Conn]bool{}}
+	b.config.Client, b.deadline = api.config(b.config.Client), 5*time.Second-time.Minute
+	b.start()
+	pod := b.pod("work")
+	b.shipped(pod)
+	api.cut(true)
+	for end := time.Now().Add(7 * time.Second); time.Now().Before(end); <-time.After(poll) {
+		if !b.is("frozen", pod) {
+			t.Fatal("the container goes on, and its copy may run")
+		}
+	}
+	api.cut(false)
+}
+
+// TestAnAgentThatEndsLetsContainersGoOn and its successor goes on with the move: an agent
+// that is updated comes back, and one whose DaemonSet is deleted does not.
+func TestAnAgentThatEndsLetsContainersGoOn(t *testing.T) {
+	b := newBench(t)
+	pod, m := b.stuck()
+	frozenAt := m.Status.Source.FrozenAt
+	b.stop()
+	if b.is("frozen", pod) {
+		t.Error("the container is frozen, and there is no agent")
+	}
+	b.config.Simulation.Model.ShipRate = 0
+	b.start()
+	b.targetSays(m, v1alpha1.TargetStaged)
+	shipped := b.sourceSays(m, v1alpha1.SourceShipped)
+	if !b.is("frozen", pod) {
+		t.Error("the container runs after its state was taken")
+	}
+	if !frozenAt.Before(shipped.FrozenAt) {
+		t.Errorf("it was frozen at %v, and then at %v: want later", frozenAt, shipped.FrozenAt)
+	}
+	b.order(m, v1alpha1.OrderKill)
+	b.sourceSays(m, v1alpha1.SourceKilled)
+	b.order(m, v1alpha1.OrderClean)
+	b.targetSays(m, v1alpha1.TargetCleaned)
+	b.nothingLeft()
+}
+
+// TestATargetThatCannotBeReachedIsFoundBeforeAnythingIsFrozen has a firewall between.
+func TestATargetThatCannotBeReachedIsFoundBeforeAnythingIsFrozen(t *testing.T) {
+	b := newBench(t)
+	b.start()
+	m := b.migration(b.pod("work"))
+	certificate := b.sourceSays(m, v1alpha1.SourcePrepared).Certificate
+	b.write(m, func(s *v1alpha1.MigrationStatus) {
+		s.Reservation = &v1alpha1.MigrationReservation{Node: "elsewhere", PodUID: "new", Time: metav1.Now()}
+		s.Target = &v1alpha1.TargetReport{Node: "elsewhere", Step: v1alpha1.TargetPrepared, Time: metav1.NowMicro(), Address: "127.0.0.1:1", Certificate: certificate}
+		s.Order = v1alpha1.OrderFreeze
+	})
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonTransferFailed || r.FrozenAt != nil {
+		t.Errorf("the source says %s: %s, frozen at %v; want reason TransferFailed and never frozen", r.Reason, r.Message, r.FrozenAt)
+	}
+}
+
+func TestHealthTellsTheTruth(t *testing.T) {
+	b := newBench(t)
+	api := &line{open: map[net.Conn]bool{}}
+	b.config.Client = api.config(b.config.Client)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.config.ServeAddress = listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var runtime error
+	b.config.Runtime = func(context.Context) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return runtime
+	}
+	says := func(path string, want int) {
+		t.Helper()
+		b.eventually(path+" is "+http.StatusText(want), func() string {
+			answer, err := http.Get("http://" + b.config.ServeAddress + path)
+			if err != nil {
+				return err.Error()
+			}
+			defer answer.Body.Close()
+			if answer.StatusCode != want {
+				return answer.Status
+			}
+			return ""
+		})
+	}
+	b.start()
+	says("/readyz", http.StatusOK)
+	api.cut(true)
+	says("/readyz", http.StatusServiceUnavailable)
+	says("/healthz", http.StatusOK) // to start the agent again does not bring the API server back
+	api.cut(false)
+	says("/readyz", http.StatusOK)
+	mu.Lock()
+	runtime = errors.New("it is down")
+	mu.Unlock()
+	says("/readyz", http.StatusServiceUnavailable)
+}
