@@ -31,9 +31,34 @@ type nodes struct {
 	agent *Agent
 
 	profiles profiles // only see looks at it, which is called for one Node after the other
+	able     able     // as profiles
 
 	mu    sync.Mutex
 	known map[string]*corev1.Node
+}
+
+// able is what was found that a node can do. To find that out, CRIU tries what the kernel
+// has: that takes a good part of a second of a CPU, and kubelets write their Node often.
+type able struct {
+	can capability.Node
+	at  time.Time // zero if nothing was found
+	of  corev1.NodeSystemInfo
+}
+
+// capability says what a node can do, and looks at most every capabilityRefresh, unless the
+// Node says that it has another kernel or runtime.
+func (n *nodes) capability(ctx context.Context, node *corev1.Node) (capability.Node, error) {
+	now := n.agent.Clock.Now()
+	// The informer says its Node again after about that time.
+	if a := n.able; !a.at.IsZero() && a.of == node.Status.NodeInfo && now.Sub(a.at) < capabilityRefresh*9/10 {
+		return a.can, nil
+	}
+	n.able = able{}
+	can, err := n.agent.Capability(ctx, node)
+	if err == nil {
+		n.able = able{can: can, at: now, of: node.Status.NodeInfo}
+	}
+	return can, err
 }
 
 // mine says whether a node is one of the agent's.
@@ -133,7 +158,7 @@ func (n *nodes) annotate(ctx context.Context, node *corev1.Node) error {
 	can := capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendRestart, v1alpha1.BackendSimulated}, Arch: node.Status.NodeInfo.Architecture, Restore: true}
 	if n.agent.Simulation == nil {
 		var err error
-		if can, err = n.agent.Capability(ctx, node); err != nil {
+		if can, err = n.capability(ctx, node); err != nil {
 			return fmt.Errorf("find out what node %s can do: %w", node.Name, err)
 		}
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -33,6 +36,7 @@ func TestANodeSaysWhichGovernorItHas(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: map[string]string{v1alpha1.AnnotationGovernor: "before"}}}
 			api := fake.NewClientBuilder().WithObjects(node).Build()
 			n := &nodes{agent: &Agent{api: api, Config: Config{
+				Clock:      clock.RealClock{},
 				Log:        logr.Discard(),
 				Capability: func(context.Context, *corev1.Node) (capability.Node, error) { return capability.Node{}, nil },
 				Governor:   func() (string, error) { return tc.governor, tc.err },
@@ -49,4 +53,39 @@ func TestANodeSaysWhichGovernorItHas(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatANodeCanDoIsNotFoundOutAtEachOfItsWrites: kubelets write their Node often, and to
+// find out takes CPU time.
+func TestWhatANodeCanDoIsNotFoundOutAtEachOfItsWrites(t *testing.T) {
+	looked := 0
+	var fails error
+	at := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	api := fake.NewClientBuilder().WithObjects(node).Build()
+	n := &nodes{agent: &Agent{api: api, Config: Config{Clock: at, Log: logr.Discard(), Capability: func(context.Context, *corev1.Node) (capability.Node, error) {
+		looked++
+		return capability.Node{}, fails
+	}}}}
+	writes := func(want int, when string) {
+		t.Helper()
+		for range 10 {
+			if err := n.annotate(t.Context(), node.DeepCopy()); !errors.Is(err, fails) {
+				t.Fatal(err)
+			}
+		}
+		if looked != want {
+			t.Errorf("%s it was looked %d times, want %d", when, looked, want)
+		}
+		looked = 0
+	}
+	fails = errors.New("the runtime is down")
+	writes(10, "while that fails")
+	fails = nil
+	writes(1, "afterwards")
+	writes(0, "right after that")
+	node.Status.NodeInfo.KernelVersion = "6.18"
+	writes(1, "when the kernel is another")
+	at.Step(capabilityRefresh)
+	writes(1, "after a while")
 }
