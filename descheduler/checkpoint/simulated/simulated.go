@@ -113,11 +113,12 @@ func (b *Backend) memory(pod *corev1.Pod, container string) int64 {
 	return int64(float64(asked) * b.model.MemoryFactor)
 }
 
-// State is what was done here, and otherwise what the pod's status says.
+// State is what was done here, and otherwise what the pod's status says. What was done is
+// known without the API server, as a runtime knows it.
 func (b *Backend) State(ctx context.Context, c checkpoint.Container) (checkpoint.State, error) {
-	state, err := b.alive.State(ctx, c)
-	if err != nil || state == checkpoint.Gone {
-		return state, err
+	state, unread := b.alive.State(ctx, c)
+	if unread == nil && state == checkpoint.Gone {
+		return state, nil
 	}
 	for _, done := range []struct {
 		what string
@@ -129,6 +130,9 @@ func (b *Backend) State(ctx context.Context, c checkpoint.Container) (checkpoint
 		case !errors.Is(err, fs.ErrNotExist):
 			return checkpoint.Unknown, fmt.Errorf("look at %s: %w", c, err)
 		}
+	}
+	if unread != nil {
+		return checkpoint.Unknown, unread
 	}
 	return checkpoint.Running, nil
 }
