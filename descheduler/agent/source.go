@@ -31,8 +31,8 @@ const (
 	// endTimeout bounds what is done for one container when the agent ends.
 	endTimeout = 20 * time.Second
 	// reachTries is how often it is tried to reach the target, which may be about to start
-	// again: the container runs meanwhile.
-	reachTries = 5
+	// again: the container runs meanwhile. With the queue's pauses that takes 10 s.
+	reachTries = 9
 )
 
 // stepSource decides and acts once for the source of a migration. m is nil if it is
@@ -333,8 +333,15 @@ func (a *Agent) reach(ctx context.Context, _ checkpoint.Source, entry ledger.Ent
 	if target == nil || target.Address == "" {
 		return errors.New("the target has not said where it listens")
 	}
-	sender := transport.Sender{Clock: a.Clock, Tries: reachTries, Pause: tryPause, Stalled: a.Limits.Stalled}
-	if err := sender.Reach(ctx, transport.Identity{Key: entry.Key, Certificate: entry.Certificate}, peerOf(entry, target)); err != nil {
+	sender := transport.Sender{Clock: a.Clock, Stalled: a.Limits.Stalled}
+	err := sender.Reach(ctx, transport.Identity{Key: entry.Key, Certificate: entry.Certificate}, peerOf(entry, target))
+	if err != nil && ctx.Err() == nil && checkpoint.AsFailure(err) == nil {
+		if entry.ReachTries++; entry.ReachTries >= reachTries {
+			return checkpoint.Fail(checkpoint.ReasonTransferFailed, "%v, tried %d times: see that the agents can reach each other", err, entry.ReachTries)
+		}
+		return errors.Join(err, a.ledger.Put(entry)) // the target may say meanwhile that it listens elsewhere
+	}
+	if err != nil {
 		return err
 	}
 	entry.Reached = reachedAs(target)

@@ -75,8 +75,10 @@ type Entry struct {
 	// Expired says that ThawAfter has passed and the container goes on: it is not frozen
 	// for this migration again.
 	Expired bool `json:",omitempty"`
-	// Reached is the target whose agent has answered before the container was frozen.
-	Reached string `json:",omitempty"`
+	// Reached is the target whose agent has answered before the container was frozen, and
+	// ReachTries how often one has not.
+	Reached    string `json:",omitempty"`
+	ReachTries int32  `json:",omitempty"`
 	// Removed says that nothing but this entry is left.
 	Removed bool `json:",omitempty"`
 	// FrozenAt and ThawedAt are when it stood still and went on.

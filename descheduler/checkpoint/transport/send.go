@@ -90,71 +90,76 @@ type Sent struct {
 
 // Reach finds out whether the target takes something from this side, without sending
 // anything: whether it listens, both certificates are the right ones, and both clocks are
-// right enough for them. What is wrong is a [*checkpoint.Failure], unless ctx has ended.
+// right enough for them. It tries once. What does not change by asking again is a
+// [*checkpoint.Failure].
 func (s Sender) Reach(ctx context.Context, self Identity, to Peer) error {
-	_, err := s.retry(ctx, self, to, "reach the agent of "+to.Node, func(wire http.RoundTripper) error {
-		ctx, stop := context.WithTimeoutCause(ctx, s.Stalled, errStalled)
-		defer stop()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+to.Address+pathPrefix+to.Migration, nil)
-		if err != nil {
-			return fmt.Errorf("ask %s: %w", to.Address, err)
-		}
-		response, err := wire.RoundTrip(request)
-		if err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				err = cause
-			}
-			return err
-		}
+	wire, err := s.wire(self, to)
+	if err != nil {
+		return checkpoint.Fail(checkpoint.ReasonTransferFailed, "reach the agent of %s: %v", to.Node, err)
+	}
+	defer wire.CloseIdleConnections()
+	ctx, stop := context.WithTimeoutCause(ctx, s.Stalled, errStalled)
+	defer stop()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+to.Address+pathPrefix+to.Migration, nil)
+	if err != nil {
+		return fmt.Errorf("reach the agent of %s: %w", to.Node, err)
+	}
+	response, err := wire.RoundTrip(request)
+	if err == nil {
 		defer response.Body.Close()
+		if response.StatusCode == http.StatusNotFound {
+			return nil // it has shown its certificate; agents of earlier releases answer nothing else
+		}
 		_, err = read(response)
+	} else if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if err == nil || checkpoint.AsFailure(err) != nil {
 		return err
-	})
-	return err
+	}
+	return fmt.Errorf("reach the agent of %s at %s: %w", to.Node, to.Address, err)
+}
+
+// wire is a connection that takes the peer of a migration and no other.
+func (s Sender) wire(self Identity, to Peer) (*http.Transport, error) {
+	tls, err := config(self, to.Certificate, s.Clock.Now)
+	if err != nil {
+		return nil, err
+	}
+	tls.ServerName = session(to.Migration, to.Node)
+	return &http.Transport{
+		TLSClientConfig: tls, DisableCompression: true, DisableKeepAlives: true, WriteBufferSize: pipeBytes,
+		DialContext: (&net.Dialer{Timeout: s.Stalled}).DialContext, TLSHandshakeTimeout: s.Stalled,
+	}, nil
 }
 
 // Send sends what write writes, and returns once the target has staged it. write is
 // called again for each try. If the target does not get it, the error is a
 // [*checkpoint.Failure], unless ctx has ended.
 func (s Sender) Send(ctx context.Context, self Identity, to Peer, write func(io.Writer) error) (Sent, error) {
-	var sent Sent
-	var err error
-	sent.Tries, err = s.retry(ctx, self, to, "ship the checkpoint to "+to.Node, func(wire http.RoundTripper) (err error) {
-		sent.Receipt, sent.WireBytes, err = s.try(ctx, wire, to, write)
-		return err
-	})
-	return sent, err
-}
-
-// retry calls try until it succeeds, fails for good, or has failed often enough, and
-// returns how often that was.
-func (s Sender) retry(ctx context.Context, self Identity, to Peer, doing string, try func(http.RoundTripper) error) (tries int, err error) {
-	tls, err := config(self, to.Certificate, s.Clock.Now)
+	wire, err := s.wire(self, to)
 	if err != nil {
-		return 0, checkpoint.Fail(checkpoint.ReasonTransferFailed, "%s: %v", doing, err)
-	}
-	tls.ServerName = session(to.Migration, to.Node)
-	wire := &http.Transport{
-		TLSClientConfig: tls, DisableCompression: true, DisableKeepAlives: true, WriteBufferSize: pipeBytes,
-		DialContext: (&net.Dialer{Timeout: s.Stalled}).DialContext, TLSHandshakeTimeout: s.Stalled,
+		return Sent{}, checkpoint.Fail(checkpoint.ReasonTransferFailed, "ship the checkpoint to %s: %v", to.Node, err)
 	}
 	defer wire.CloseIdleConnections()
+	var sent Sent
 	for pause := s.Pause; ; pause *= 3 {
-		tries++
-		err := try(wire)
+		sent.Tries++
+		sent.Receipt, sent.WireBytes, err = s.try(ctx, wire, to, write)
 		switch {
 		case err == nil:
-			return tries, nil
+			return sent, nil
 		case ctx.Err() != nil:
-			return tries, fmt.Errorf("%s: %w", doing, context.Cause(ctx))
+			return sent, fmt.Errorf("ship the checkpoint to %s: %w", to.Node, context.Cause(ctx))
 		case checkpoint.AsFailure(err) != nil:
-			return tries, err
-		case tries >= s.Tries:
-			return tries, checkpoint.Fail(checkpoint.ReasonTransferFailed, "%s at %s, tried %d times: %v: see that the agents can reach each other", doing, to.Address, tries, err)
+			return sent, err
+		case sent.Tries >= s.Tries:
+			return sent, checkpoint.Fail(checkpoint.ReasonTransferFailed,
+				"ship the checkpoint to %s at %s, tried %d times: %v: see that the agents can reach each other", to.Node, to.Address, sent.Tries, err)
 		}
 		select {
 		case <-ctx.Done():
-			return tries, fmt.Errorf("%s: %w", doing, context.Cause(ctx))
+			return sent, fmt.Errorf("ship the checkpoint to %s: %w", to.Node, context.Cause(ctx))
 		case <-s.Clock.After(pause):
 		}
 	}
