@@ -24,7 +24,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
@@ -102,8 +104,11 @@ func (s *Source) Inspect(ctx context.Context, c checkpoint.Container) (checkpoin
 
 // note is what notesFile has.
 type note struct {
-	// Archive is the file that the kubelet wrote.
+	// Archive is the file that the kubelet wrote; empty until it has said so.
 	Archive string
+	// Before are the names of the checkpoints of that container that were there before the
+	// kubelet was asked. Others that are there without an Archive were made for it.
+	Before []string
 	// Image is the ID of the base image.
 	Image string
 }
@@ -117,25 +122,62 @@ func (s *Source) Dump(ctx context.Context, c checkpoint.Container, dir string) (
 	if err != nil {
 		return 0, err
 	}
-	file, err := s.ask(ctx, c)
-	if err != nil {
+	// Noted before it is asked: whoever dies meanwhile must find what it has written, which
+	// has all secrets of the container.
+	n := note{Image: facts.Requirements.BaseImageID}
+	if n.Before, err = s.files(c); err != nil {
 		return 0, err
 	}
-	info, err := os.Lstat(file)
+	if err := write(dir, n); err != nil {
+		return 0, fmt.Errorf("note that a checkpoint of %s is taken: %w", c, err)
+	}
+	if n.Archive, err = s.ask(ctx, c); err != nil {
+		return 0, err
+	}
+	info, err := os.Lstat(n.Archive)
 	if err != nil {
-		return 0, checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet says that the checkpoint of %s is in %s, and it is not: is --kubelet-checkpoints right?", c, file)
+		return 0, checkpoint.Fail(checkpoint.ReasonDumpFailed, "the kubelet says that the checkpoint of %s is in %s, and it is not: is --kubelet-checkpoints right?", c, n.Archive)
 	}
-	text, err := json.Marshal(note{Archive: file, Image: facts.Requirements.BaseImageID})
-	if err == nil {
-		err = os.MkdirAll(dir, 0o700)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, notesFile), text, 0o600)
-	}
-	if err != nil {
+	if err := write(dir, n); err != nil {
 		return 0, fmt.Errorf("note where the checkpoint of %s is: %w", c, err)
 	}
 	return info.Size(), nil
+}
+
+// files are the names of the checkpoints that the kubelet has written of a container: it
+// calls them checkpoint-POD_NAMESPACE-CONTAINER-TIME.tar.
+func (s *Source) files(c checkpoint.Container) (names []string, err error) {
+	all, err := os.ReadDir(s.Folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for checkpoints of %s: %w", c, err)
+	}
+	for _, file := range all {
+		rest, is := strings.CutPrefix(file.Name(), "checkpoint-"+c.Pod+"_"+c.Namespace+"-"+c.Name+"-")
+		at, isTar := strings.CutSuffix(rest, ".tar")
+		if _, err := time.Parse(time.RFC3339, at); is && isTar && err == nil && file.Type().IsRegular() {
+			names = append(names, file.Name())
+		}
+	}
+	return names, nil
+}
+
+// write writes the note, so that after a crash there is this one or the one before.
+func write(dir string, n note) error {
+	text, err := json.Marshal(n)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, notesFile)
+	if err := os.WriteFile(file+".new", text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(file+".new", file)
 }
 
 // describer tells facts of a container that is frozen.
@@ -267,11 +309,23 @@ func (s *Source) Forget(_ context.Context, c checkpoint.Container, dir string) e
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil {
-		err = os.Remove(n.Archive)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil {
 		return fmt.Errorf("remove the checkpoint of %s: %w", c, err)
+	}
+	made := []string{n.Archive}
+	if n.Archive == "" {
+		if made, err = s.files(c); err != nil {
+			return err
+		}
+		made = slices.DeleteFunc(made, func(name string) bool { return slices.Contains(n.Before, name) })
+		for i := range made {
+			made[i] = filepath.Join(s.Folder, made[i])
+		}
+	}
+	for _, file := range made {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the checkpoint of %s: %w", c, err)
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -121,6 +122,45 @@ func TestKubeletIsAskedAndItsArchiveIsSent(t *testing.T) {
 	}
 	if err := b.source.Archive(t.Context(), container, b.work, io.Discard); checkpoint.AsFailure(err) == nil {
 		t.Errorf("an archive that is gone is sent: %v", err)
+	}
+}
+
+// TestACheckpointWhoseAnswerWasLostIsRemoved: whoever asked has died before the kubelet said
+// where it is. Those of others stay.
+func TestACheckpointWhoseAnswerWasLostIsRemoved(t *testing.T) {
+	b := newBench(t)
+	ours := "checkpoint-work_jobs-main-2026-11-23T12:00:01Z.tar"
+	theirs := []string{
+		"checkpoint-work_jobs-main-2026-11-23T12:00:00Z.tar", // taken before by somebody else
+		"checkpoint-work_jobs-main-second-2026-11-23T12:00:01Z.tar", "checkpoint-other_jobs-main-2026-11-23T12:00:01Z.tar", "checkpoint-work_jobs-main-notes.tar",
+	}
+	make := func(name string) {
+		if err := os.WriteFile(filepath.Join(b.source.Folder, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	make(theirs[0])
+	b.answer = func(http.ResponseWriter) {
+		for _, name := range append(theirs[1:], ours) {
+			make(name)
+		}
+		panic(http.ErrAbortHandler) // the connection ends without an answer
+	}
+	if _, err := b.source.Dump(t.Context(), container, b.work); err == nil || checkpoint.AsFailure(err) != nil {
+		t.Errorf("without an answer the dump ends with %v", err)
+	}
+	for range 2 {
+		if err := b.source.Forget(t.Context(), container, b.work); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range theirs {
+		if _, err := os.Stat(filepath.Join(b.source.Folder, name)); err != nil {
+			t.Errorf("a checkpoint of somebody else is gone: %v", err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(b.source.Folder, ours)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the checkpoint, which has all secrets of the container, is left (%v)", err)
 	}
 }
 
