@@ -95,9 +95,9 @@ func (a *Agent) alone(ctx context.Context, key types.NamespacedName) error {
 	var errs []error
 	for _, id := range a.roles(key, nil) {
 		for again := id.Role == ledger.SourceRole; again; {
-			var err error
-			again, err = a.stepAlone(ctx, key, id)
+			next, err := a.stepAlone(ctx, key, id)
 			errs = append(errs, err)
+			again = next && err == nil
 		}
 	}
 	return errors.Join(errs...)
