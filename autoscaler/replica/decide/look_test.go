@@ -140,15 +140,26 @@ func TestNoRequestsAreNoFault(t *testing.T) {
 // TestAServiceThatDoesNotAnswerIsNotTakenForIdle: requests are counted when they are answered, so
 // that a service of which replicas have just become unready shows none.
 func TestAServiceThatDoesNotAnswerIsNotTakenForIdle(t *testing.T) {
-	p := sound(t, v1alpha1.LawInverseQueue)
-	m, _ := p.Look(fresh(t, p), steady(start, 20))
-	for i := range 20 {
-		at := start.Add(time.Duration(i+1) * 100 * time.Second)
-		var out Outcome
-		m, out = p.Look(m, Seen{Now: at, Asked: 20, Ready: 12, Answers: answers(at, 0, math.NaN(), 0, 0)})
-		c := p.Conditions(&Standing{}, &out)[1]
-		if out.Changes() || out.Next > retry || c.True || !strings.Contains(c.Message, "8 of the 20 replicas that answered before are not Ready") {
-			t.Fatalf("look %d: %+v, condition %+v, want 20 replicas held and said why", i, out, c)
+	for _, kind := range laws {
+		p := sound(t, kind)
+		m, _ := p.Look(fresh(t, p), steady(start, 20))
+		for i := range 40 {
+			at := start.Add(time.Duration(i+1) * 10 * time.Second)
+			var out Outcome
+			m, out = p.Look(m, Seen{Now: at, Asked: 20, Ready: 12, Answers: answers(at, 0, math.NaN(), 0, 0)})
+			c := p.Conditions(&Standing{}, &out)[1]
+			if out.Changes() || out.Next > retry || c.True || !strings.Contains(c.Message, "8 of the 20 replicas that answered before are not Ready") {
+				t.Fatalf("%s, look %d: %+v, condition %+v, want 20 replicas held and said why", kind, i, out, c)
+			}
+		}
+		for i := range 40 { // they are Ready again, and really nobody asks
+			at := start.Add(500*time.Second + time.Duration(i)*100*time.Second)
+			var out Outcome
+			if m, out = p.Look(m, Seen{Now: at, Asked: 20, Ready: 20, Answers: answers(at, 0, math.NaN(), 0, 0)}); out.Replicas == 2 {
+				break
+			} else if i == 39 {
+				t.Errorf("%s: %+v, want the least replicas", kind, out)
+			}
 		}
 	}
 }

@@ -76,6 +76,9 @@ func (c Config) Validate() error {
 type Memory struct {
 	// Window holds the last utilisations in percent, the oldest first.
 	Window []float64 `json:"window,omitempty"`
+	// Quiet is how many replicas were Ready when requests were answered last, where arrivals
+	// are measured.
+	Quiet law.Quiet `json:"quiet,omitzero"`
 }
 
 // New makes the law.
@@ -96,7 +99,8 @@ func New(c Config) (law.Law, error) {
 //	normal in   every x < alpha, or every D < -delta and the last x < alpha:   ⌈R·x/alpha⌉
 //	hold        otherwise
 //
-// It holds while there are fewer than n samples. Growth from a sample of 0 has no
+// It holds while there are fewer than n samples, and at a utilisation of 0 for as long as
+// [law.Quiet] doubts it, where arrivals are measured. Growth from a sample of 0 has no
 // size: then only rules without D can hold, which is a normal scale-in by every
 // x < alpha. It has no cool-downs. Replicas on their way are not ordered again: R
 // and x are of the Ready ones, and the number is absolute. A scale-out never asks
@@ -106,11 +110,15 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	if reason := o.Missing(law.Utilization, c.MaxAge); reason != "" {
 		return m, c.Hold(o, c.Busy, reason)
 	}
+	quiet, doubt := m.Quiet.See(o)
+	if doubt != "" && o.Utilization == 0 { // any other speaks for itself
+		return m, c.Doubt(o, c.Busy, doubt)
+	}
 	x := o.Utilization
 	next := c.next(x)
 	keep := min(len(m.Window), c.Window-1)
 	window := append(slices.Clone(m.Window[len(m.Window)-keep:]), x)
-	m = Memory{Window: window}
+	m = Memory{Window: window, Quiet: quiet}
 	if len(window) < c.Window {
 		return m, c.Hold(o, next, fmt.Sprintf("%d of %d samples", len(window), c.Window))
 	}

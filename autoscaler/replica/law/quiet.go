@@ -15,6 +15,18 @@ type Quiet struct {
 	Served int `json:"served,omitempty"`
 }
 
+// See takes in a look, and returns why a look without requests is doubted, as Doubt does.
+// Where arrivals are not measured nothing is taken in.
+func (q Quiet) See(o Observation) (next Quiet, doubt string) {
+	switch {
+	case o.ArrivalRate > 0:
+		return Quiet{Served: o.Ready}, ""
+	case o.ArrivalRate == 0 && !(o.QueueLength > 0):
+		return q, q.Doubt(o)
+	}
+	return q, ""
+}
+
 // busyPercent is the utilisation from which on a replica counts as working on something.
 // Processes without work use a few percent.
 const busyPercent = 10

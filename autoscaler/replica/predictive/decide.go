@@ -22,15 +22,20 @@ import (
 //     do not keep up: then by as many as work off the line within DrainTime.
 //
 // When no request came in a whole control interval it asks for the least
-// replicas. Replicas on their way count as asked for: they are not ordered again.
+// replicas; [law.Quiet] says when it doubts that none came, and holds. Replicas on their way count as asked for: they are not ordered again.
 //
 // Cost: O(N) for N replicas of the answer.
 func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	if reason := o.Missing(o.RequestNeeds(), c.MaxAge); reason != "" {
 		return m, c.Hold(o, c.Watch, reason)
 	}
+	quiet, doubt := m.Quiet.See(o)
+	if doubt != "" {
+		return m, c.Doubt(o, c.Watch, doubt)
+	}
+	m.Quiet = quiet
 	if !m.Learned {
-		m = Memory{Learned: true, Speed: 1, Margin: c.Margin}
+		m = Memory{Learned: true, Speed: 1, Margin: c.Margin, Quiet: quiet}
 	}
 	elapsed := o.At.Sub(m.Present.Last)
 	if m.Present.Began.IsZero() || elapsed < 0 || elapsed > 2*c.Interval {

@@ -99,6 +99,8 @@ type Memory struct {
 	Speed float64 `json:"speed,omitempty"`
 	// Margin is the margin in standard deviations of the forecast's error.
 	Margin float64 `json:"margin,omitempty"`
+	// Quiet is how many replicas were Ready when requests were answered last.
+	Quiet law.Quiet `json:"quiet,omitzero"`
 	// Present is what was measured in the control interval under way.
 	Present Interval `json:"present"`
 }
