@@ -9,11 +9,23 @@ import (
 	"testing"
 )
 
+// makes returns a make of the repository, without the flags of the make that runs the tests.
+// It reads what that make will read, so that the go command runs a test again when they change.
+func makes(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	for _, file := range []string{"/Makefile", "/hack/build-programs.sh"} {
+		if _, err := os.ReadFile(root + file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("make", append([]string{"-C", root, "--no-print-directory"}, args...)...)
+	cmd.Env = append(os.Environ(), "MAKEFLAGS=")
+	return cmd
+}
+
 // TestMakeDemoSaysFirstThatItTakesMinutes runs make demo without building anything.
 func TestMakeDemoSaysFirstThatItTakesMinutes(t *testing.T) {
-	cmd := exec.Command("make", "-C", root, "--no-print-directory", "-n", "demo")
-	cmd.Env = append(os.Environ(), "MAKEFLAGS=") // not those of the make that runs the tests
-	text, err := cmd.CombinedOutput()
+	text, err := makes(t, "-n", "demo").CombinedOutput()
 	if err != nil {
 		t.Fatalf("make -n demo: %v\n%s", err, text)
 	}
