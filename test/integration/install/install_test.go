@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -262,7 +263,7 @@ func TestAWebhookIsServedBecauseItIsInstalled(t *testing.T) {
 	}
 
 	c.install("evictions/closed")
-	c.callAt("https://" + address + eviction.Path)
+	c.callAt(address)
 	if err := c.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "work", Image: "work:1"}}},
@@ -323,9 +324,10 @@ func (c *cluster) deschedule(address string, log *kit.Log) (stop func()) {
 	return stop
 }
 
-// callAt has the API server call the webhook at a URL: here it reaches no Services. It waits
-// until the API server is told whom to trust there.
-func (c *cluster) callAt(url string) {
+// callAt has the API server call the webhook at an address: here it reaches no Services. It
+// waits until the API server is told whom to trust there. The path stays what the descheduler
+// has written, which has a secret.
+func (c *cluster) callAt(address string) {
 	c.Helper()
 	key := client.ObjectKey{Name: "supercargo-evictions"}
 	c.waits("the webhook is given a URL and an authority", func() error {
@@ -334,7 +336,7 @@ func (c *cluster) callAt(url string) {
 			return err
 		}
 		if at := &w.Webhooks[0].ClientConfig; at.URL == nil {
-			at.URL, at.Service = &url, nil
+			at.URL, at.Service = new("https://"+address+ptr.Deref(at.Service.Path, eviction.Path)), nil
 			if err := c.Update(c.Context(), &w); err != nil {
 				return err
 			}
