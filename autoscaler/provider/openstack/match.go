@@ -65,6 +65,16 @@ func matchNodes(all []servers.Server, nodes map[string]*corev1.Node, fleet strin
 	return &m.matching
 }
 
+// remember puts servers in doubt whose node there still is and that it is no longer matched
+// to: one of the two looks was wrong.
+func (m *matching) remember(known map[string]knownNode, nodes map[string]*corev1.Node) {
+	for id, had := range known {
+		if n := nodes[had.name]; n != nil && n.UID == had.uid && m.nodes[id] == nil && m.doubts[id] == "" {
+			m.doubts[id] = fmt.Sprintf("node %s was on it when it was last seen, and says no longer that it is", had.name)
+		}
+	}
+}
+
 // matcher gathers what nodes say of their servers.
 type matcher struct {
 	*index

@@ -189,6 +189,32 @@ func TestNodesAreMatchedToServers(t *testing.T) {
 	}
 }
 
+// TestAServerThatItsNodeNoLongerNamesIsInDoubt also says what becomes of one whose node has gone.
+func TestAServerThatItsNodeNoLongerNamesIsInDoubt(t *testing.T) {
+	all := []servers.Server{serverAt(idA, "batch-x-0", "10.0.0.4"), serverAt(idB, "batch-x-1", "10.0.0.5")}
+	known := map[string]knownNode{idA: {"n", "uid"}, idGone: {"old", "old"}}
+	for _, tc := range []struct {
+		name string
+		node *corev1.Node
+		want string // part of why the first server is in doubt
+	}{
+		{"it says that it is on another", aNode("n", withSystem(idB)), "node n was on it when it was last seen"},
+		{"it says the same", aNode("n", withSystem(idA)), ""},
+		{"it has registered again and is on another", aNode("n", withSystem(idB), func(n *corev1.Node) { n.UID = "another" }), ""},
+		{"it has gone", aNode("other", withSystem(idB)), ""},
+	} {
+		if tc.node.UID == "" {
+			tc.node.UID = "uid"
+		}
+		nodes := map[string]*corev1.Node{tc.node.Name: tc.node}
+		found := matchNodes(all, nodes, "f")
+		found.remember(known, nodes)
+		if got := found.doubts[idA]; !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
+			t.Errorf("%s: in doubt for %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
 func TestProviderIDsNameServers(t *testing.T) {
 	for id, want := range map[string]string{
 		"openstack:///" + idA: idA, "openstack://North/" + idA: idA, "openstack://" + idA: idA, "": "", "aws:///zone/i-1": "", "openstack": "",

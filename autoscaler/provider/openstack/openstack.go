@@ -197,6 +197,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 		return nil, p.loggedOut(err)
 	}
 	p.seen, p.matched = all, matchNodes(all, p.nodes, p.fleet.Name)
+	p.matched.remember(p.cloud.nodes, p.nodes)
 	found := &provider.Inventory{Quota: quota(may)}
 	examples := map[string]*corev1.Node{}
 	for i := range all {
