@@ -185,6 +185,10 @@ test-integration-nightly: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kub
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/kustomize | $(DIST) ## Run the built binaries end to end.
 	SUPERCARGO_BIN="$(abspath $(BIN))" $(call go_test,e2e,-tags e2e -count 1 ./test/e2e/...)
 
+.PHONY: conformance
+conformance: $(TOOLS)/etcd | $(DIST) ## Run Kubernetes' own scheduler integration suite with our profile and with the stock one; a table of differences (takes an hour or more).
+	PATH="$(CURDIR)/$(TOOLS):$$PATH" go run -buildvcs=false ./test/conformance -out $(DIST)/conformance
+
 # Compiled before, so that the services do not wait for it. One command: what ends make
 # ends the script too.
 .PHONY: e2e-openstack e2e-openstack-nightly
