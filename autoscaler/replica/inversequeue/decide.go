@@ -21,10 +21,11 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	if reason := o.Missing(o.RequestNeeds(), c.MaxAge); reason != "" {
 		return m, c.Hold(o, c.Interval, reason)
 	}
+	quiet, doubt := m.Quiet.See(o)
 	if o.ArrivalRate == 0 {
-		return c.quiet(m, o)
+		return c.quiet(m, o, doubt)
 	}
-	m.Quiet = law.Quiet{Served: o.Ready}
+	m.Quiet = quiet
 	s := newStep(c, m, o)
 	if why := s.unstable(); why != "" {
 		return s.overload(why)
@@ -37,14 +38,14 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	return s.control(guide)
 }
 
-// quiet is a look without requests.
-func (c Config) quiet(m Memory, o law.Observation) (Memory, law.Decision) {
+// quiet is a look without requests, and why that is doubted.
+func (c Config) quiet(m Memory, o law.Observation, doubt string) (Memory, law.Decision) {
 	if o.QueueLength > 0 {
 		m.Quiet.Looks = 0
 		return m, c.Hold(o, c.Interval, "no request came, and some are still inside")
 	}
-	if why := m.Quiet.Doubt(o); why != "" {
-		return m, c.Doubt(o, c.Interval, why)
+	if doubt != "" {
+		return m, c.Doubt(o, c.Interval, doubt)
 	}
 	if m.Quiet.Looks = min(m.Quiet.Looks+1, c.QuietLooks); m.Quiet.Looks < c.QuietLooks {
 		return m, c.Hold(o, c.Interval, fmt.Sprintf("no request came, for %d looks in a row of %d", m.Quiet.Looks, c.QuietLooks))

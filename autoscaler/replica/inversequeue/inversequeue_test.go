@@ -195,6 +195,14 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 		{"requests between", []law.Observation{idle, idle, seen(400, 0.09, 40), idle, idle}, 40, "2 looks in a row of 3", false},
 		{"a queue between", []law.Observation{idle, idle, inside, idle, idle}, 40, "2 looks in a row of 3", false},
 		{"fewer are Ready than before", []law.Observation{idle, idle, unready}, 40, "1 of the 40 replicas that answered before are not Ready", true},
+		{"they became unready one after the other", []law.Observation{
+			{ArrivalRate: 300, ResponseTime: 0.09, QueueLength: 27, Wanted: 40, Ready: 38}, {ArrivalRate: 100, ResponseTime: 0.09, QueueLength: 9, Wanted: 40, Ready: 37},
+			with(func(o *law.Observation) { o.Ready = 37 }), with(func(o *law.Observation) { o.Ready = 37 }), with(func(o *law.Observation) { o.Ready = 37 }),
+		}, 40, "3 of the 40 replicas", true},
+		{"some had not started", []law.Observation{
+			{ArrivalRate: 400, ResponseTime: 0.09, QueueLength: 36, Wanted: 44, Ready: 40}, with(func(o *law.Observation) { o.Wanted = 44 }),
+			with(func(o *law.Observation) { o.Wanted = 44 }), with(func(o *law.Observation) { o.Wanted = 44 }),
+		}, 1, "no request came", false},
 		{"however long", []law.Observation{unready, unready, unready, unready, unready}, 40, "are not Ready", true},
 		{"they are busy", []law.Observation{busy, busy, busy, busy}, 40, "busy to 80 %", true},
 		{"somebody has scaled in", []law.Observation{idle, idle, with(func(o *law.Observation) { o.Wanted, o.Ready = 5, 5 })}, 1, "no request came", false},

@@ -10,8 +10,8 @@ import (
 type Quiet struct {
 	// Looks counts the looks in a row that showed no request and nothing inside.
 	Looks int `json:"looks,omitempty"`
-	// Served is how many replicas were Ready when requests were answered last; 0 if that is
-	// not known.
+	// Served is how many replicas were Ready while requests were answered, the last time that
+	// all of them were; 0 if that is not known.
 	Served int `json:"served,omitempty"`
 }
 
@@ -19,8 +19,10 @@ type Quiet struct {
 // Where arrivals are not measured nothing is taken in.
 func (q Quiet) See(o Observation) (next Quiet, doubt string) {
 	switch {
-	case o.ArrivalRate > 0:
+	case o.ArrivalRate > 0 && o.Settled():
 		return Quiet{Served: o.Ready}, ""
+	case o.ArrivalRate > 0: // some start, or have become unready one after the other
+		return Quiet{Served: max(min(q.Served, o.asked()), o.Ready)}, ""
 	case o.ArrivalRate == 0 && !(o.QueueLength > 0):
 		return q, q.Doubt(o)
 	}
@@ -35,7 +37,7 @@ const busyPercent = 10
 // replicas are Ready than when requests were answered last, or they are busy. It is empty if
 // nothing speaks against it.
 func (q Quiet) Doubt(o Observation) string {
-	switch before := min(q.Served, o.Wanted); {
+	switch before := min(q.Served, o.asked()); {
 	case o.Ready < before:
 		return fmt.Sprintf("no request was answered, and %d of the %d replicas that answered before are not Ready: they may be unable to", before-o.Ready, before)
 	case o.Utilization > busyPercent:

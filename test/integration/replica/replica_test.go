@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -256,6 +257,55 @@ func TestWhileASourceIsDownReplicasStay(t *testing.T) {
 	b.event("web", "NotMeasured", "503")
 	b.metrics.set(func(m *metricsServer) { m.rate = 300 })
 	b.becomes(32, 50)
+}
+
+// TestAServiceThatDoesNotAnswerKeepsItsReplicas: requests are counted when they are answered, so that
+// a service whose replicas hang and become unready shows neither requests nor a queue.
+func TestAServiceThatDoesNotAnswerKeepsItsReplicas(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "hanging")
+	b.deployment("web", 2)
+	b.policy("web", func(s *v1alpha1.ReplicaPolicySpec) {
+		s.Law.Name, s.Law.Interval, s.MinReplicas = v1alpha1.LawInverseQueue, span(time.Second), 4
+	})
+	b.autoscale()
+	b.becomes(11, 20)
+	b.unready(3)
+	b.metrics.set(func(m *metricsServer) { m.rate = 0 })
+	c := b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionFalse, "NotMeasured")
+	if !strings.Contains(c.Message, "no request was answered") || !strings.Contains(c.Message, "are not Ready") {
+		t.Errorf("the condition says %s", c.Message)
+	}
+	held, asked := b.asked(), b.metrics.count()
+	b.eventually("it has looked five times more", func() string {
+		if b.metrics.count() < asked+15 {
+			return "not yet"
+		}
+		return ""
+	})
+	if n := b.asked(); n != held || n < 11 {
+		t.Errorf("%d replicas, %d a while ago, want them kept", n, held)
+	}
+}
+
+// unready takes the condition Ready from n pods, as a kubelet does whose probes fail.
+func (b *bench) unready(n int) {
+	b.Helper()
+	var pods corev1.PodList
+	if err := b.List(b.Context(), &pods, client.InNamespace(b.name)); err != nil || len(pods.Items) < n {
+		b.Fatalf("%d pods, error %v, want %d or more", len(pods.Items), err, n)
+	}
+	for i := range pods.Items[:n] {
+		p := &pods.Items[i]
+		for j := range p.Status.Conditions {
+			if c := &p.Status.Conditions[j]; c.Type == corev1.PodReady {
+				c.Status, c.Reason = corev1.ConditionFalse, "ContainersNotReady"
+			}
+		}
+		if err := b.Status().Update(b.Context(), p); err != nil {
+			b.Fatalf("make pod %s unready: %v", p.Name, err)
+		}
+	}
 }
 
 func TestWhoTakesOverGoesOnFromMemory(t *testing.T) {
