@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -33,6 +34,9 @@ func TestAPodThatCannotBeMovedIsNotTouched(t *testing.T) {
 		{name: "two-containers", pod: func(p *corev1.Pod) {
 			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "two", Image: "x"})
 		}, reason: "SeveralContainers"},
+		{name: "liveness", pod: func(p *corev1.Pod) {
+			p.Spec.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(80)}}}
+		}, reason: "LivenessProbe"},
 		{name: "service", pod: func(*corev1.Pod) {}, before: func(b *bench) {
 			b.make(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "web"}, Spec: corev1.ServiceSpec{
 				Selector: map[string]string{"app": "work"}, Ports: []corev1.ServicePort{{Port: 80}},
