@@ -38,17 +38,14 @@ func (b *bench) as(user string) client.Client {
 // guarded has the policies of the descheduler's manifests in force until the test ends.
 func (b *bench) guarded() {
 	b.Helper()
-	objects := kit.Objects(b.T, "../../../manifests/descheduler/policy.yaml")
-	for _, object := range objects {
-		b.make(object)
-	}
-	m := b.migration(b.pod("probe-of-policy")) // before it is in force, by the administrator
+	m := b.migration(b.pod("probe-of-policy")) // by the administrator, before it is in force
 	ctx := context.WithoutCancel(b.Context())  // which ends before the cleanup
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"order":"Kill"}}`))
 	try := func() error { return b.Status().Patch(ctx, m.DeepCopy(), patch, client.DryRunAll) }
+	objects := kit.Objects(b.T, "../../../manifests/descheduler/policy.yaml")
 	b.Cleanup(func() {
 		for _, object := range objects {
-			if err := b.Delete(ctx, object); err != nil {
+			if err := client.IgnoreNotFound(b.Delete(ctx, object)); err != nil {
 				b.Error(err)
 			}
 		}
@@ -59,9 +56,19 @@ func (b *bench) guarded() {
 			return ""
 		})
 	})
+	for _, object := range objects {
+		b.make(object)
+	}
 	b.eventually("the policy is in force", func() string {
 		if err := try(); err == nil {
 			return "the administrator, who is none of ours, writes a status"
+		}
+		restored := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "probe-of-policy-2"},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: v1alpha1.GroupName + "/checkpoint:1"}}},
+		}
+		if err := b.Create(ctx, restored, client.DryRunAll); err == nil {
+			return "the administrator makes a pod from a checkpoint"
 		}
 		return ""
 	})
