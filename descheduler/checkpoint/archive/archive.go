@@ -221,11 +221,12 @@ func (x *extraction) run() error {
 			return err
 		}
 	}
-	// The tar ends before the stream does.
-	if n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, x.source, x.buf); err != nil {
+	// The tar ends before the stream does. What comes behind it compresses to nothing, so
+	// who sends it could have it read without an end.
+	if n, err := io.CopyBuffer(struct{ io.Writer }{io.Discard}, io.LimitReader(x.source, bufferBytes+1), x.buf); err != nil {
 		return err
 	} else if n > bufferBytes {
-		return bad("there are %d bytes behind its end", n)
+		return bad("there are more than %d bytes behind its end", bufferBytes)
 	}
 	for _, name := range []string{Config, Spec, Status, Checkpoint} {
 		if !x.seen[name] {

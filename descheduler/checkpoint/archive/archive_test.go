@@ -175,6 +175,23 @@ func TestWhatIsNoCheckpointIsRefused(t *testing.T) {
 	}
 }
 
+// endless is a stream of zeros.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// TestAnArchiveWithoutAnEndIsRefused: zeros compress to nothing, so the limit of what comes
+// over the wire does not end it.
+func TestAnArchiveWithoutAnEndIsRefused(t *testing.T) {
+	_, _, err := extract(t, io.MultiReader(bytes.NewReader(tarOf(t, whole()...)), endless{}), 2<<20)
+	if f := checkpoint.AsFailure(err); f == nil || f.Reason != checkpoint.ReasonBadArchive {
+		t.Errorf("unpacking ends with %v, want a failure with reason BadArchive", err)
+	}
+}
+
 // TestWhyReadingEndedIsToldOn: a wrong checksum, or a connection that broke, must not
 // look like a bad archive, which is not tried again.
 func TestWhyReadingEndedIsToldOn(t *testing.T) {
