@@ -39,6 +39,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/runtimes"
@@ -75,6 +76,8 @@ type memory struct {
 	generation int64
 	// planner knows since when machines are under-used.
 	planner *moves.Planner
+	// lessons know which flavors did not hold pods that they were bought for.
+	lessons *decide.Lessons
 	// busy is when a batch pod last waited that is going to run on the fleet's machines or
 	// on a node that is there: see [decide.FleetDecision].
 	busy time.Time
@@ -232,6 +235,7 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 			generation: fleet.Generation, planner: moves.NewPlanner(movesConfig(&fleet.Spec.Consolidation)), busy: r.Clock.Now(),
 			inFlight: map[string]bool{}, gaveUp: map[string]bool{}, kept: map[string]kept{}, lost: map[string]time.Time{}, missing: map[string]*standstill{}, said: map[string]string{},
 		}
+		m.lessons = &decide.Lessons{BackOff: fleet.Spec.Scaling.BackOff.Duration}
 		m.nominations = inheritNominations(fleet)
 		if old := r.memory[fleet.UID]; old != nil {
 			m.unlisted = old.unlisted

@@ -145,6 +145,10 @@ func (r *round) degraded() {
 			unusable = append(unusable, f.Name+": "+f.Problem)
 		}
 	}
+	learned, wake := r.memory.lessons.Active(r.now)
+	if wake > 0 {
+		r.wakeIn(wake)
+	}
 	if len(alone) > 0 {
 		alone = []string{"left alone for a while: " + strings.Join(alone, ", ")}
 	}
@@ -156,7 +160,7 @@ func (r *round) degraded() {
 	if n := len(dead); n > 0 {
 		dead = []string{fmt.Sprintf("%d machines are kept and paid for although their nodes are not ready: %s", n, dead[0])}
 	}
-	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone), "; ")
+	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned), "; ")
 	for _, held := range []struct {
 		reason string
 		text   []string
@@ -175,6 +179,8 @@ func (r *round) degraded() {
 		r.condition(v1alpha1.FleetDegraded, true, "NodesNotReady", text)
 	case len(alone) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotCome", text)
+	case len(learned) > 0:
+		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotHoldPods", text)
 	default:
 		r.condition(v1alpha1.FleetDegraded, false, "MachinesCome", "no flavor is left alone")
 	}

@@ -283,9 +283,14 @@ func (r *round) decide() {
 		UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
 		Budget:    maxUnavailable(c.MaxUnavailable, r.total()) - r.leaving(),
 		Spare:     r.spare(),
+		Lessons:   r.memory.lessons,
 		Stop:      func() bool { return time.Since(began) > planningTime },
 	}, r.memory.planner, r.now)
 	metricPlanningSeconds.WithLabelValues(r.fleet.Name).Observe(time.Since(began).Seconds())
+	for _, text := range r.decision.Learned {
+		r.tell(corev1.EventTypeWarning, "MachineDoesNotHoldPod", "Plan", text)
+	}
+	r.degraded()
 	if r.decision.Queued {
 		r.memory.busy = r.now
 	}

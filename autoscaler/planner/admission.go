@@ -5,7 +5,7 @@ import (
 )
 
 // admission is which pods may run on which machines, whatever their size: by CPU
-// architecture and by what a pod demands of a host. Pods that demand the same are a
+// architecture, by its exceptions and by what a pod demands of a host. Pods that demand the same are a
 // class.
 type admission struct {
 	classes []int // by pod
@@ -20,11 +20,14 @@ const (
 )
 
 func newAdmission(pods []Pod) *admission {
-	type key struct{ arch, static string }
+	type key struct {
+		arch, static string
+		except       *Exceptions
+	}
 	a := &admission{classes: make([]int, len(pods))}
 	at := map[key]int{}
 	for i := range pods {
-		k := key{arch: pods[i].Arch}
+		k := key{arch: pods[i].Arch, except: pods[i].Except}
 		if c := pods[i].Constraints; c != nil {
 			k.static = c.StaticKey()
 		}
@@ -57,6 +60,9 @@ var bareHost = &constraint.Host{}
 func (p *Pod) admittedBy(f *Flavor) string {
 	if !suits(p.Arch, f.Arch) {
 		return "needs architecture " + p.Arch
+	}
+	if p.Except != nil && p.Except.Flavors[f.Name] != "" {
+		return p.Except.Flavors[f.Name]
 	}
 	if p.Constraints == nil {
 		return ""

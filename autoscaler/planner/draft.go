@@ -83,7 +83,7 @@ func (d *draft) refuse(pods []Pod) []Pod {
 		if i++; takes[i] {
 			return false
 		}
-		like := Pod{Arch: p.Arch, Constraints: p.Constraints}
+		like := Pod{Arch: p.Arch, Constraints: p.Constraints, Except: p.Except}
 		like.Size = p.Size
 		if _, ok := known[like]; !ok {
 			known[like] = refusal(&p, d.flavors)

@@ -34,6 +34,15 @@ type Pod struct {
 	// Constraints are what else it demands of where it runs; nil is nothing. Only
 	// [Supercargo] heeds them.
 	Constraints *constraint.Pod
+	// Except are flavors that are not to be bought for it; nil is none. Only [Supercargo]
+	// heeds them. Pods with the same exceptions best share them.
+	Except *Exceptions
+}
+
+// Exceptions are flavors that are not bought for a pod although they seem to hold it.
+type Exceptions struct {
+	// Flavors are their names, with the reasons.
+	Flavors map[string]string
 }
 
 // Flavor is a kind of machine that can be bought, as many as wanted.

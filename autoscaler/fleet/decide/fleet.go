@@ -36,6 +36,9 @@ type FleetOptions struct {
 	// Spare is how many machines of a flavor there are above the least that there must
 	// be. Flavors that are missing have none.
 	Spare map[string]int
+	// Lessons say which flavors are not bought for a pod, and learn from what is seen; nil
+	// says nothing.
+	Lessons *Lessons
 	// Stop is asked from time to time whether to make do with the best plan so far; nil
 	// never stops.
 	Stop func() bool
@@ -58,6 +61,8 @@ type FleetDecision struct {
 	// Queued says that a batch pod waits that is going to run on a machine of this fleet, or
 	// on a node that is there.
 	Queued bool
+	// Learned is what the lessons have learned, for people.
+	Learned []string
 	// Release are empty machines to give back, Drains others to empty.
 	Release []cluster.Release
 	Drains  []cluster.Drain
@@ -86,11 +91,14 @@ type FleetDecision struct {
 // anywhere, or waits for one of another fleet, stops nothing.
 func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time) FleetDecision {
 	var d FleetDecision
+	if o.Lessons != nil {
+		d.Learned = o.Lessons.Learn(s, now)
+	}
 	if o.Buy && len(s.Pending) > 0 {
-		d.buy(s, o)
+		d.buy(s, o, now)
 	}
 	holding := *s
-	holding.Pending = d.waiting(s, o)
+	holding.Pending = d.waiting(s, o, now)
 	if d.Queued = slices.ContainsFunc(holding.Pending, func(p cluster.Pod) bool { return p.Class == class.Batch }); d.Queued {
 		holding.QueueEmpty = 0
 	}
@@ -102,14 +110,16 @@ func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time
 	return d
 }
 
-func (d *FleetDecision) buy(s *cluster.State, o FleetOptions) {
+func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	coupled := coupledPods(s)
 	alone := *s
 	alone.Pending = nil
 	var asking []planner.Pod
 	classes := map[class.Class]bool{}
 	ask := func(p *cluster.Pod) {
-		asking = append(asking, plannerPod(p))
+		pod := plannerPod(p)
+		pod.Except = o.Lessons.Except(p, now)
+		asking = append(asking, pod)
 		classes[p.Class] = true
 	}
 	for _, p := range s.Pending {
@@ -126,7 +136,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions) {
 			ask(w.pod)
 		}
 	}
-	d.puzzle(f.atOnce)
+	d.puzzle(f.atOnce, o.Lessons, now)
 	d.elsewhere = f.elsewhere
 	d.Asked, d.Served = len(asking), len(s.Pending)-len(asking)
 	if len(asking) == 0 {
@@ -150,11 +160,16 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions) {
 // worth a word: the scheduler tries again within seconds when room comes free.
 const patience = time.Minute
 
-func (d *FleetDecision) puzzle(atOnce []placed) {
+// puzzle notes the pods that have room and do not use it. The lessons, unless nil, have the
+// flavors of the fleet's nodes that seem to have room.
+func (d *FleetDecision) puzzle(atOnce []placed, lessons *Lessons, now time.Time) {
 	d.puzzled = map[string]bool{}
 	for _, p := range atOnce {
 		if p.pod.Waited >= patience {
 			d.puzzled[p.node.Name] = true
+			if lessons != nil && !p.node.Kept {
+				lessons.Refused(p.pod.Name, p.node.Flavor, p.node.Name, now)
+			}
 			d.Puzzling = append(d.Puzzling, planner.Unplaceable{Pod: p.pod.Name, Reason: fmt.Sprintf(
 				"has waited for %v although node %s seems to have room for it: see what its scheduler says", p.pod.Waited.Round(time.Second), p.node.Name)})
 		}

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"slices"
+	"time"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -15,9 +16,9 @@ import (
 //
 // While more pods are awaited, nothing is planned: then it is all pods that a machine of
 // the fleet or a node could hold.
-func (d *FleetDecision) waiting(s *cluster.State, o FleetOptions) []cluster.Pod {
+func (d *FleetDecision) waiting(s *cluster.State, o FleetOptions, now time.Time) []cluster.Pod {
 	if !o.Buy {
-		return keep(s.Pending, func(p *cluster.Pod) bool { return holdable(s, o, p) })
+		return keep(s.Pending, func(p *cluster.Pod) bool { return holdable(s, o, p, now) })
 	}
 	not := map[string]bool{}
 	for _, u := range slices.Concat(d.Plan.Unplaceable, d.Puzzling) {
@@ -38,8 +39,9 @@ func keep(pods []cluster.Pod, kept func(*cluster.Pod) bool) []cluster.Pod {
 
 // holdable reports whether a machine that may be bought could hold a pod, or a node of the
 // cluster once its pods have ended. Machines that other fleets have ordered do not count.
-func holdable(s *cluster.State, o FleetOptions, p *cluster.Pod) bool {
+func holdable(s *cluster.State, o FleetOptions, p *cluster.Pod, now time.Time) bool {
 	pod := plannerPod(p)
+	pod.Except = o.Lessons.Except(p, now)
 	for i := range s.Flavors {
 		if f := plannerFlavor(&s.Flavors[i]); o.Exhausted == "" && s.Flavors[i].Most >= 0 && pod.RefusedBy(&f) == "" {
 			return true

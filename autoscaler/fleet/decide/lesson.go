@@ -1,0 +1,253 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// Lessons are what is learned from machines that do not hold the pods that a machine of
+// their flavor was expected to hold, whatever the reason: static pods, DaemonSets that were
+// not there, labels that are missing, a kubelet that reserves more than was stated. For
+// such pods the flavor is not bought for a while: else it would be bought again and
+// again. Later it is tried once more, and left for twice as long if the new machine is no
+// better, up to sixteen times.
+//
+// The zero value has learned nothing and waits no time. It is not safe for concurrent use.
+type Lessons struct {
+	// BackOff is for how long a flavor is not bought after the first failure.
+	BackOff time.Duration
+
+	all    []lesson
+	shared map[string]*planner.Exceptions // what Except returned, by the places of lessons
+}
+
+// lesson is about one flavor, and about pods of some kind.
+type lesson struct {
+	flavor string
+	// about says which pods: those that request as much or more of both resources, those
+	// that demand the same of a host, or one by name.
+	size    *packing.Size
+	demands *string
+	pod     string
+
+	why     string
+	learned time.Time
+	until   time.Time
+	fails   int
+}
+
+const (
+	// mostLessons bounds what is remembered: the oldest goes first.
+	mostLessons = 1000
+	// mostDoublings bounds how long a flavor is not bought.
+	mostDoublings = 4
+	// remembered is for how long after its end a lesson still counts as a failure before.
+	remembered = 24 * time.Hour
+)
+
+func (l *lesson) about(p *cluster.Pod) bool {
+	switch {
+	case l.pod != "":
+		return l.pod == p.Name
+	case l.demands != nil:
+		return *l.demands == demandsOf(p)
+	}
+	return l.size.Fits(p.Size)
+}
+
+func demandsOf(p *cluster.Pod) string {
+	key := string(p.Class) + "/" + p.Arch + "/"
+	if p.Demands != nil {
+		key += p.Demands.StaticKey()
+	}
+	return key
+}
+
+// Learn compares the machines that came last with what is for sale, for the pods that wait.
+// A pod that a flavor should hold, and that the last machine of it could not hold were
+// it empty, is a lesson. Nodes that are kept are not looked at: those of others are. It
+// returns what is new, for people, in the order of pods.
+//
+// Cost: O(p·f) for p pods that wait and f flavors of which there is a machine.
+func (l *Lessons) Learn(s *cluster.State, now time.Time) []string {
+	l.all = slices.DeleteFunc(l.all, func(old lesson) bool { return now.After(old.until.Add(remembered)) })
+	last := lastMachines(s)
+	var told []string
+	for i := range s.Flavors {
+		f := &s.Flavors[i]
+		node := last[f.Name]
+		if node == nil {
+			continue
+		}
+		template, refuses := plannerFlavor(f), refusals(node)
+		for j := range s.Pending {
+			p := &s.Pending[j]
+			found, differs := compare(p, &template, node, refuses(p))
+			if differs && l.add(found, p, node, now) {
+				told = append(told, fmt.Sprintf("pod %s: %s", p.Name, found.why))
+			}
+		}
+	}
+	l.shared = nil
+	return told
+}
+
+// lastMachines returns by flavor the ready node that was ordered last, ties by name.
+func lastMachines(s *cluster.State) map[string]*cluster.Node {
+	last := map[string]*cluster.Node{}
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if n.Phase != cluster.Ready || n.Kept {
+			continue
+		}
+		if other := last[n.Flavor]; other == nil || cmp.Or(cmp.Compare(n.Age, other.Age), cmp.Compare(n.Name, other.Name)) < 0 {
+			last[n.Flavor] = n
+		}
+	}
+	return last
+}
+
+// refusals returns a function that says why a node does not admit a pod, or "". Taints that
+// tell of a state that passes do not count.
+func refusals(n *cluster.Node) func(*cluster.Pod) string {
+	if n.Host == nil {
+		return func(*cluster.Pod) string { return "" }
+	}
+	host := *n.Host
+	host.Taints = slices.DeleteFunc(slices.Clone(host.Taints), func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") })
+	known := map[*constraint.Pod]string{nil: ""}
+	return func(p *cluster.Pod) string {
+		why, ok := known[p.Demands]
+		if !ok {
+			why = p.Demands.Admits(&host)
+			known[p.Demands] = why
+		}
+		return why
+	}
+}
+
+// compare returns the lesson from a pod that a flavor should hold and a node of it does not,
+// because of its size or because the node refuses it.
+func compare(p *cluster.Pod, f *planner.Flavor, n *cluster.Node, refuses string) (lesson, bool) {
+	fits := p.Size.Fits(n.Capacity)
+	pod := plannerPod(p)
+	if fits && refuses == "" || pod.RefusedBy(f) != "" {
+		return lesson{}, false
+	}
+	if !fits {
+		return lesson{flavor: f.Name, size: &p.Size, why: fmt.Sprintf("%s was expected to leave %s to pods, and its last machine, node %s, leaves %s",
+			f.Name, amount(f.Size), n.Name, amount(n.Capacity))}, true
+	}
+	key := demandsOf(p)
+	return lesson{flavor: f.Name, demands: &key, why: fmt.Sprintf("%s was expected to admit it, and its last machine, node %s, does not: %s", f.Name, n.Name, refuses)}, true
+}
+
+func amount(s packing.Size) string {
+	return fmt.Sprintf("CPU %dm and %d MiB of memory", s.MilliCPU, s.MemoryBytes>>20)
+}
+
+// add takes a lesson from a node, and reports whether it is news. One that has ended is not
+// taken again from a machine that was there then: the flavor is tried once more.
+func (l *Lessons) add(found lesson, p *cluster.Pod, n *cluster.Node, now time.Time) bool {
+	at := slices.IndexFunc(l.all, func(old lesson) bool { return old.flavor == found.flavor && old.pod == "" && old.about(p) })
+	if at >= 0 {
+		old := &l.all[at]
+		if now.Before(old.until) || !now.Add(-n.Age).After(old.learned) {
+			return false
+		}
+		found.fails = old.fails
+		if found.size != nil && old.size != nil {
+			found.size = old.size
+		}
+		l.all = slices.Delete(l.all, at, at+1)
+	}
+	found.until = now.Add(l.BackOff << min(found.fails, mostDoublings))
+	found.learned = now
+	found.fails++
+	l.remember(found)
+	return true
+}
+
+// remember adds a lesson. It does not keep the state from which it was learned.
+func (l *Lessons) remember(found lesson) {
+	if found.size != nil {
+		size := *found.size
+		found.size = &size
+	}
+	if l.all = append(l.all, found); len(l.all) > mostLessons {
+		l.all = l.all[1:]
+	}
+}
+
+// Refused takes the lesson that a pod stays without a node although a machine of a flavor
+// has room for it, as far as can be seen. The next machine of that flavor would be no better.
+func (l *Lessons) Refused(pod, flavor, node string, now time.Time) {
+	l.all = slices.DeleteFunc(l.all, func(old lesson) bool { return old.flavor == flavor && old.pod == pod })
+	l.remember(lesson{
+		flavor: flavor, pod: pod, learned: now, until: now.Add(l.BackOff), fails: 1,
+		why: fmt.Sprintf("node %s of %s seemed to have room for it, and its scheduler did not use that", node, flavor),
+	})
+	l.shared = nil
+}
+
+// Except returns the flavors that are not to be bought for a pod now; nil for none. Equal
+// answers are the same pointer until something is learned.
+func (l *Lessons) Except(p *cluster.Pod, now time.Time) *planner.Exceptions {
+	if l == nil {
+		return nil
+	}
+	var key strings.Builder
+	var flavors map[string]string
+	for i := range l.all {
+		old := &l.all[i]
+		if !now.Before(old.until) || !old.about(p) {
+			continue
+		}
+		if flavors == nil {
+			flavors = map[string]string{}
+		}
+		flavors[old.flavor] = fmt.Sprintf("%s; it is tried again after %s", old.why, old.until.UTC().Format("15:04:05"))
+		fmt.Fprintf(&key, "%d ", i)
+	}
+	if flavors == nil {
+		return nil
+	}
+	if l.shared == nil {
+		l.shared = map[string]*planner.Exceptions{}
+	}
+	if l.shared[key.String()] == nil {
+		l.shared[key.String()] = &planner.Exceptions{Flavors: flavors}
+	}
+	return l.shared[key.String()]
+}
+
+// Active returns the lessons that hold now about more than one pod, for people, and after
+// what time the next of all ends; 0 if none holds.
+func (l *Lessons) Active(now time.Time) (told []string, wake time.Duration) {
+	if l == nil {
+		return nil, 0
+	}
+	for i := range l.all {
+		old := &l.all[i]
+		if !now.Before(old.until) {
+			continue
+		}
+		if left := old.until.Sub(now); wake == 0 || left < wake {
+			wake = left
+		}
+		if old.pod == "" {
+			told = append(told, fmt.Sprintf("%s (until %s)", old.why, old.until.UTC().Format("15:04:05")))
+		}
+	}
+	return told, wake
+}
