@@ -83,6 +83,9 @@ type memory struct {
 	busy time.Time
 	// inFlight are the machines that were on their way in the last round, by name.
 	inFlight map[string]bool
+	// starting are the machines whose nodes were ready and had yet to lose a taint in the last
+	// round, by name, with that taint.
+	starting map[string]corev1.Taint
 	// gaveUp are the machines that were given up, by name.
 	gaveUp map[string]bool
 	// nominations are the pods that wait for machines that are on their way.

@@ -79,7 +79,10 @@ type model struct {
 	before  func(what string) error // is called before each write, and may refuse it
 	refuses func() (refused, done bool)
 	sick    bool // nodes come without being ready
-	log     []string
+	// promised is what nodes have less than their flavor says, taints those that they come with.
+	promised packing.Size
+	taints   []corev1.Taint
+	log      []string
 
 	migrates bool // Migrations are installed, and all nodes able
 	moved    int  // pods that Migrations have moved
@@ -358,7 +361,8 @@ func (m *model) make() {
 		}
 		f := m.flavor(machine.Flavor)
 		machine.Node = "node-" + machine.Name
-		node := testNode(machine.Node, f.Size, m.clock.Now())
+		node := testNode(machine.Node, f.Size.Minus(m.promised), m.clock.Now())
+		node.Spec.Taints = m.taints
 		maps.Copy(node.Labels, f.Labels)
 		if m.migrates {
 			node.Annotations = map[string]string{v1alpha1.AnnotationCapability: able}
@@ -400,7 +404,7 @@ func (m *model) finish() {
 func (m *model) room() map[string]packing.Size {
 	free := map[string]packing.Size{}
 	for name, node := range m.nodes() {
-		if _, is := world.Ready(node); is && !node.Spec.Unschedulable {
+		if _, is := world.Ready(node); is && !node.Spec.Unschedulable && len(node.Spec.Taints) == 0 {
 			free[name] = packing.Size{MilliCPU: node.Status.Allocatable.Cpu().MilliValue(), MemoryBytes: node.Status.Allocatable.Memory().Value()}
 		}
 	}

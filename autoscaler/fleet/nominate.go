@@ -34,6 +34,9 @@ const binding = 10 * time.Second
 // nominate marks the pods that wait for a machine that is on its way.
 func (r *round) nominate() {
 	n := &r.memory.nominations
+	if until := r.now.Add(binding); len(r.seen.starting) > 0 && until.After(n.until) && len(n.pods) > 0 {
+		n.until = until // its node is there, and lets pods in later than expected
+	}
 	if len(r.seen.inFlight) == 0 && r.now.Add(binding).Before(n.until) {
 		n.until = r.now.Add(binding)
 	}

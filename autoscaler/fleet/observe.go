@@ -23,6 +23,9 @@ type stock struct {
 	class     class.Class
 	inventory *provider.Inventory
 	prices    map[string]price // by flavor
+
+	// traits are what the machines of each flavor have shown; see observer.readTraits.
+	traits map[string]traits
 }
 
 // observation is the cluster as one fleet sees it.
@@ -46,6 +49,9 @@ type observation struct {
 	// needed are the nodes that pods need for which no machine is bought, with one such pod
 	// each: they are not released.
 	needed map[string]string
+	// starting are the fleet's machines whose nodes are ready and have yet to lose a taint, by
+	// name, with that taint.
+	starting map[string]corev1.Taint
 }
 
 // observer puts an observation together.
@@ -63,12 +69,14 @@ func observe(w *world.World, all []*stock, self *stock, lags func(flavor string)
 		observation: observation{
 			view: world.NewView(w, now, learned),
 			own:  map[string]provider.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}, going: map[string]bool{},
+			starting: map[string]corev1.Taint{},
 		},
 	}
 	o.readPending(self)
 	o.needed = o.view.NeededBy()
 	seen := map[string]bool{}
 	for _, s := range all {
+		o.readTraits(s)
 		o.addMachines(s, s == self, seen)
 	}
 	for name, node := range w.Nodes {
@@ -126,14 +134,19 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 		n := o.template(s, f, own)
 		n.Age, n.Due = o.now.Sub(m.Ordered), max(0, o.lag(f.Name, own)-o.now.Sub(m.Ordered))
 		node, late := o.view.Nodes[m.Node], n.Age >= joinTimeout(s.fleet, f)
+		var taints []corev1.Taint
 		if node != nil {
 			seen[m.Node] = true
-			if late || world.Joined(node) {
+			taints = world.Starting(node, s.traits[f.Name].taints)
+			if late || world.Joined(node) && len(taints) == 0 {
 				n.Name = node.Name
 				o.addNode(node, n)
 				o.remember(own, node.Name, m)
 				continue
 			}
+		}
+		if len(taints) > 0 {
+			n = o.startingNode(own, m.Name, node, taints[0], n)
 		}
 		n.Name = "machine " + m.Name
 		if late {
@@ -185,8 +198,14 @@ func (o *observer) lag(flavor string, own bool) time.Duration {
 
 // template returns a machine of a flavor that is on its way.
 func (o *observer) template(s *stock, f *provider.Flavor, own bool) cluster.Node {
-	host := &constraint.Host{Labels: f.Labels, Taints: f.Taints}
+	seen := s.traits[f.Name]
+	host := &constraint.Host{Labels: f.Labels, Taints: seen.keep(f.Taints)}
 	size, pods := o.view.Overhead(host)
+	if f.Seen { // else what it promises is less that already, see believe
+		size.MilliCPU += seen.static.MilliCPU
+		size.MemoryBytes += seen.static.MemoryBytes
+		pods += seen.statics
+	}
 	return cluster.Node{
 		Flavor: f.Name, Class: s.class, Capacity: f.Size.Minus(size), MaxPods: max(0, f.MaxPods-pods), Arch: f.Labels[corev1.LabelArchStable],
 		Host: host, Kept: !own, MicroDollarsPerHour: s.prices[f.Name].microDollars, Phase: cluster.Ordered,

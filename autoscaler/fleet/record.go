@@ -16,6 +16,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/dollars"
 )
@@ -70,7 +71,7 @@ func (r *round) count() {
 		s.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 		s.CPU, s.Memory = resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI), resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI)
 		if f.Seen {
-			s.Seen = &v1alpha1.SeenMachine{Template: f.Template, CPU: *s.CPU, Memory: *s.Memory, MaxPods: f.MaxPods}
+			s.Seen = r.seenMachine(f)
 		}
 		s.PricePerHour, s.PriceSource = "", ""
 		if p := r.self.prices[f.Name]; p.known {
@@ -91,6 +92,17 @@ func (r *round) count() {
 	r.degraded()
 	r.warn()
 	r.publish()
+}
+
+// seenMachine is what pods can use of a machine of a flavor that there is: what static pods
+// take of it is known only as long as there is one.
+func (r *round) seenMachine(f *provider.Flavor) *v1alpha1.SeenMachine {
+	t := r.self.traits[f.Name]
+	return &v1alpha1.SeenMachine{
+		Template: f.Template, MaxPods: max(0, f.MaxPods-t.statics),
+		CPU:    *resource.NewMilliQuantity(max(0, f.Size.MilliCPU-t.static.MilliCPU), resource.DecimalSI),
+		Memory: *resource.NewQuantity(max(0, f.Size.MemoryBytes-t.static.MemoryBytes), resource.BinarySI),
+	}
 }
 
 // lowerBound is what machines of the fleet's flavors must cost at least that hold all

@@ -464,12 +464,30 @@ func (r *round) learn() {
 			continue
 		}
 		took := since.LastTransitionTime.Sub(m.Ordered)
+		if taint, starting := r.memory.starting[m.Name]; starting {
+			if r.stillTainted(name, m.Flavor, taint) {
+				continue // it has not come in time
+			}
+			took = r.now.Sub(m.Ordered) // it took pods no sooner
+		}
 		s := r.status(m.Flavor)
 		s.Lag, s.Failures, s.LeftAloneUntil = learnLag(s.Lag, took), 0, nil
 		metricAcquisitionSeconds.WithLabelValues(r.fleet.Name, m.Flavor).Observe(took.Seconds())
 	}
-	r.memory.inFlight = on
+	r.memory.inFlight, r.memory.starting = on, r.seen.starting
 	r.memory.forget(r.self.inventory.Machines, r.world.Nodes)
+}
+
+// stillTainted reports whether a node has kept a taint for so long that it counts as one that
+// machines of its flavor have, and says so.
+func (r *round) stillTainted(node, flavor string, taint corev1.Taint) bool {
+	if !world.HasTaint(r.world.Nodes[node].Spec.Taints, &taint) {
+		return false
+	}
+	r.tell(corev1.EventTypeWarning, "TaintRemains", "Wait", fmt.Sprintf(
+		"node %s of %s still has taint %s %v after it was ordered, and counts as tainted from now on: see what was to remove it, or state it among the taints of the flavor",
+		node, flavor, taint.ToString(), joinTimeout(r.fleet, r.flavor(flavor))))
+	return true
 }
 
 func (r *round) info(ctx context.Context, message string, pairs ...any) {

@@ -111,6 +111,9 @@ type Flavor struct {
 	// Labels and Taints are those that its nodes have. The hostname is missing.
 	Labels map[string]string
 	Taints []corev1.Taint
+	// Stated are the taints that somebody has stated for machines of the flavor, whether or not
+	// a node has them. Others on a node may be there only until it has started.
+	Stated []corev1.Taint
 	// MicroDollarsPerHour is the price that the provider knows; HasPrice is whether
 	// it knows one.
 	MicroDollarsPerHour int64

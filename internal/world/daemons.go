@@ -48,6 +48,34 @@ func (v *View) readDaemons() {
 	}
 }
 
+// Static is what the static pods of one of the nodes take of it, and how many there are: of
+// each the most that any node has. No object says beforehand which static pods a machine is
+// going to run; machines of one kind run the same.
+func (v *View) Static(nodes []string) (size packing.Size, pods int64) {
+	for _, name := range nodes {
+		var of packing.Size
+		var n int64
+		for _, pod := range v.onNode[name] {
+			if !isStatic(pod) {
+				continue
+			}
+			requests, _ := Requests(pod)
+			of.MilliCPU += requests.MilliCPU
+			of.MemoryBytes += requests.MemoryBytes
+			n++
+		}
+		size = packing.Size{MilliCPU: max(size.MilliCPU, of.MilliCPU), MemoryBytes: max(size.MemoryBytes, of.MemoryBytes)}
+		pods = max(pods, n)
+	}
+	return size, pods
+}
+
+// isStatic reports whether a pod stands for a static pod of its node's kubelet.
+func isStatic(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return pod.Annotations[corev1.MirrorPodAnnotationKey] != "" && owner != nil && owner.Kind == "Node"
+}
+
 // Overhead is what the pods of DaemonSets take of a machine, and how many there are.
 func (v *View) Overhead(host *constraint.Host) (size packing.Size, pods int64) {
 	for i := range v.daemons {

@@ -164,18 +164,17 @@ func Ready(node *corev1.Node) (corev1.NodeCondition, bool) {
 }
 
 // AvailabilityChanged reports whether a node became ready or ceased to be, or was opened
-// or closed for pods.
+// or closed for pods, by taints or altogether.
 func AvailabilityChanged(before, after *corev1.Node) bool {
 	_, was := Ready(before)
 	_, is := Ready(after)
-	return was != is || before.Spec.Unschedulable != after.Spec.Unschedulable
+	return was != is || before.Spec.Unschedulable != after.Spec.Unschedulable ||
+		!slices.EqualFunc(before.Spec.Taints, after.Spec.Taints, func(a, b corev1.Taint) bool { return a.MatchTaint(&b) })
 }
 
 // Joined reports whether the machine of a node has come: the node is ready, and has
 // lost the taints that keep pods away until then.
 func Joined(node *corev1.Node) bool {
 	_, is := Ready(node)
-	return is && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == corev1.TaintNodeNotReady || t.Key == "node.cluster.x-k8s.io/uninitialized" || t.Key == "node.cloudprovider.kubernetes.io/uninitialized"
-	})
+	return is && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return StartupTaint(t.Key) })
 }

@@ -20,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 // The annotations of cluster-autoscaler's provider for cluster-api.
@@ -66,7 +67,7 @@ func flavor(d *clusterv1.MachineDeployment, t *template, node *corev1.Node) prov
 	}
 	f.Min = r.count(clusterv1.AutoscalerMinSizeAnnotation, 0)
 	f.Max = r.count(clusterv1.AutoscalerMaxSizeAnnotation, math.MaxInt32)
-	f.Labels, f.Taints = hostOf(d, t, node, r)
+	f.Labels, f.Taints, f.Stated = hostOf(d, t, node, r)
 	f.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 	r.size(&f, t, node)
 	f.Seen, f.Template = node != nil && started(node), strings.Trim(d.Spec.Template.Spec.InfrastructureRef.Name+"/"+d.Spec.Template.Spec.Bootstrap.ConfigRef.Name, "/")
@@ -229,12 +230,12 @@ func (t *template) read(object *unstructured.Unstructured) {
 	t.os, _, _ = unstructured.NestedString(object.Object, "status", "nodeInfo", "operatingSystem")
 }
 
-// hostOf returns the labels and taints that nodes of the deployment have. What
+// hostOf returns the labels and taints that nodes of the deployment have, and the taints
+// that are stated for them. What
 // cluster-api sets on Machines it also sets on the nodes that there are already, so
 // that counts beside a node; what annotations say does not.
-func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *reading) (map[string]string, []corev1.Taint) {
-	labels := map[string]string{corev1.LabelArchStable: defaultArch, corev1.LabelOSStable: string(corev1.Linux)}
-	var taints []corev1.Taint
+func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *reading) (labels map[string]string, taints, stated []corev1.Taint) {
+	labels = map[string]string{corev1.LabelArchStable: defaultArch, corev1.LabelOSStable: string(corev1.Linux)}
 	if t.arch != "" {
 		labels[corev1.LabelArchStable] = t.arch
 	}
@@ -255,22 +256,26 @@ func hostOf(d *clusterv1.MachineDeployment, t *template, node *corev1.Node, r *r
 	}
 	for _, taint := range d.Spec.Template.Spec.Taints {
 		if taint.Propagation == clusterv1.MachineTaintPropagationAlways {
-			taints = addTaint(taints, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
+			stated = addTaint(stated, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
 		}
+	}
+	for _, taint := range stated {
+		taints = addTaint(taints, taint)
 	}
 	for _, taint := range r.taints() {
-		if node == nil {
+		if node == nil && !world.StartupTaint(taint.Key) {
 			taints = addTaint(taints, taint)
 		}
+		stated = addTaint(stated, taint)
 	}
-	return labels, taints
+	return labels, taints, stated
 }
 
 // passing reports whether a taint tells of a state of the node that passes.
 func passing(t corev1.Taint) bool {
 	return strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
 		strings.HasPrefix(t.Key, "node.cluster.x-k8s.io/") || strings.HasPrefix(t.Key, v1alpha1.GroupName+"/") ||
-		t.Key == "DeletionCandidateOfClusterAutoscaler" || t.Key == "ToBeDeletedByClusterAutoscaler"
+		world.StartupTaint(t.Key) || t.Key == "DeletionCandidateOfClusterAutoscaler" || t.Key == "ToBeDeletedByClusterAutoscaler"
 }
 
 func addTaint(taints []corev1.Taint, t corev1.Taint) []corev1.Taint {

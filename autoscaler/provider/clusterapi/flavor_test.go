@@ -81,8 +81,21 @@ func TestAnnotationsOfClusterAutoscalerAreRead(t *testing.T) {
 		JoinTimeout: new(20 * time.Minute), UnneededTime: new(90 * time.Second), Threshold: new(0.35),
 		MicroDollarsPerHour: 192_000, HasPrice: true,
 	}
+	want.Stated = want.Taints
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("flavor (-want +got):\n%s", diff)
+	}
+}
+
+func TestATaintThatIsNamedForTheTimeOfTheStartIsNotExpectedOfNodes(t *testing.T) {
+	const startup = "startup-taint.cluster-autoscaler.kubernetes.io/driver"
+	d := sized(taintsKey, startup+"=x:NoSchedule,gpu=true:NoSchedule")
+	node := readyNode("n", capacity("cpu", "4", "memory", "16Gi"))
+	node.Spec.Taints = []corev1.Taint{{Key: startup, Value: "x", Effect: corev1.TaintEffectNoSchedule}, {Key: "gpu", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
+	for _, n := range []*corev1.Node{nil, node} {
+		if got := flavor(d, nothing(), n).Taints; len(got) != 1 || got[0].Key != "gpu" {
+			t.Errorf("taints %v", got)
+		}
 	}
 }
 

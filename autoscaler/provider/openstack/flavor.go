@@ -12,6 +12,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/world"
 )
 
 const mebibyte = 1 << 20
@@ -95,7 +96,7 @@ func (o *offer) flavor(fleet *v1alpha1.NodeFleet, spec *v1alpha1.OpenStackServer
 	f := provider.Flavor{
 		Name: o.name, InstanceType: o.nova.Name, Problem: o.problem, Named: o.named, MaxPods: spec.MaxPods, Template: o.nova.ID + "/" + s.image.ID,
 		Sold:   packing.Size{MilliCPU: int64(o.nova.VCPUs) * 1000, MemoryBytes: int64(o.nova.RAM) * mebibyte},
-		Labels: o.labels(fleet, spec, s), Taints: slices.Clone(spec.NodeTaints),
+		Labels: o.labels(fleet, spec, s), Taints: slices.Clone(spec.NodeTaints), Stated: spec.NodeTaints,
 	}
 	f.Size = packing.Size{
 		MilliCPU:    max(0, f.Sold.MilliCPU-spec.Reserved.CPU.MilliValue()),
@@ -181,7 +182,7 @@ func started(n *corev1.Node) bool {
 // passing reports whether a taint tells of a state of the node that passes.
 func passing(t corev1.Taint) bool {
 	return strings.HasPrefix(t.Key, "node.kubernetes.io/") || strings.HasPrefix(t.Key, "node.cloudprovider.kubernetes.io/") ||
-		strings.HasPrefix(t.Key, v1alpha1.GroupName+"/")
+		strings.HasPrefix(t.Key, v1alpha1.GroupName+"/") || world.StartupTaint(t.Key)
 }
 
 // better returns the node that tells more of what new ones will be like: one that has

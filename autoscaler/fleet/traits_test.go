@@ -1,0 +1,177 @@
+package fleet
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// staticPod is a pod that the kubelet of a node runs by itself.
+func staticPod(node, name string, cpu, mib int64) *corev1.Pod {
+	pod := placedOn(node, ownedBy("Node", testPod(name, cpu, mib, 0)))
+	pod.Annotations[corev1.MirrorPodAnnotationKey] = "checksum"
+	return pod
+}
+
+func TestStaticPodsTakeTheirShareOfMachinesToCome(t *testing.T) {
+	small := modelFlavor("small", 4, 16, 100_000)
+	small.Seen = true
+	s := newScene(small, modelFlavor("other", 4, 16, 100_000))
+	s.all[0].machine("a", "small", "a", time.Hour)
+	s.all[0].machine("b", "small", "b", time.Hour)
+	s.node("a")
+	s.node("b") // which has just come
+	s.pod(staticPod("a", "proxy-a", 250, 512))
+	s.pod(staticPod("a", "agent-a", 100, 512))
+	s.pod(staticPod("b", "proxy-b", 250, 512))
+	s.pod(placedOn("a", ownedBy("DaemonSet", testPod("of-a-set", 500, 512, 0)))) // which is known beforehand
+	s.pod(placedOn("a", ownedBy("Node", testPod("no-mirror", 500, 512, 0))))
+	got := map[string]int64{}
+	for _, f := range s.look().state.Flavors {
+		got[f.Name+" CPU"], got[f.Name+" MiB"], got[f.Name+" pods"] = f.Size.MilliCPU, f.Size.MemoryBytes>>20, f.MaxPods
+	}
+	want := map[string]int64{"small CPU": 3650, "small MiB": 15 * 1024, "small pods": 108, "other CPU": 4000, "other MiB": 16 * 1024, "other pods": 110}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("flavors (-want +got):\n%s", diff)
+	}
+}
+
+func TestANodeThatIsReadyAndNotYetStartedIsAMachineOnItsWay(t *testing.T) {
+	csi := corev1.Taint{Key: "ebs.csi.aws.com/agent-not-ready", Effect: corev1.TaintEffectNoExecute}
+	key := func(key string) func(*provider.Flavor, *corev1.Node) {
+		return func(_ *provider.Flavor, n *corev1.Node) { n.Spec.Taints[0].Key = key }
+	}
+	as := func(*provider.Flavor, *corev1.Node) {}
+	for name, tc := range map[string]struct {
+		change func(*provider.Flavor, *corev1.Node)
+		age    time.Duration
+		want   string
+	}{
+		"without a taint":            {func(_ *provider.Flavor, n *corev1.Node) { n.Spec.Taints = nil }, 2 * minute, "n: ready, any, 4000m p!"},
+		"with a taint that none has": {as, 2 * minute, "machine m: ordered, any, 4000m, due in 0s p!"},
+		"sooner than expected":       {as, minute, "machine m: ordered, any, 4000m, due in 1m0s p!"},
+		"for longer than it may":     {as, 10 * minute, "n: ready, any, 4000m p!"},
+		"with one that is stated":    {func(f *provider.Flavor, _ *corev1.Node) { f.Stated = []corev1.Taint{csi} }, 2 * minute, "n: ready, any, 4000m p!"},
+		"with a mild one": {func(_ *provider.Flavor, n *corev1.Node) {
+			n.Spec.Taints[0].Effect = corev1.TaintEffectPreferNoSchedule
+		}, 2 * minute, "n: ready, any, 4000m p!"},
+		"under pressure": {key(corev1.TaintNodeMemoryPressure), 2 * minute, "n: ready, any, 4000m p!"},
+		"with one named for cluster-autoscaler, whoever states it": {func(f *provider.Flavor, n *corev1.Node) {
+			n.Spec.Taints[0].Key = "startup-taint.cluster-autoscaler.kubernetes.io/gpu"
+			f.Stated = n.Spec.Taints
+		}, 2 * minute, "machine m: ordered, any, 4000m, due in 0s p!"},
+	} {
+		f := modelFlavor("small", 4, 16, 100_000)
+		s := newScene(f)
+		s.all[0].machine("m", "small", "n", tc.age)
+		node := s.node("n")
+		node.Spec.Taints = []corev1.Taint{csi}
+		of := &s.all[0].inventory.Flavors[0]
+		tc.change(of, node)
+		of.Taints = node.Spec.Taints
+		s.pod(placedOn("n", testPod("p", 1000, 1024, time.Hour)))
+		o := s.look()
+		if diff := cmp.Diff([]string{tc.want}, told(o)); diff != "" {
+			t.Errorf("%s: nodes (-want +got):\n%s", name, diff)
+		}
+		starting, taints := strings.HasPrefix(tc.want, "machine"), o.state.Flavors[0].Host.Taints
+		if starting != (len(o.starting) == 1) || starting && len(taints) > 0 || !starting && len(taints) != len(node.Spec.Taints) {
+			t.Errorf("%s: starting %v, and new machines come with %v", name, o.starting, taints)
+		}
+	}
+}
+
+func TestATaintThatOldMachinesKeepIsOneOfTheFlavor(t *testing.T) {
+	dedicated := corev1.Taint{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}
+	f := modelFlavor("small", 4, 16, 100_000)
+	f.Taints = []corev1.Taint{dedicated}
+	s := newScene(f)
+	s.all[0].machine("old", "small", "old", time.Hour)
+	s.all[0].machine("young", "small", "young", minute)
+	s.node("old").Spec.Taints = []corev1.Taint{dedicated}
+	s.node("young").Spec.Taints = []corev1.Taint{dedicated}
+	o := s.look()
+	if diff := cmp.Diff([]string{"old: ready, any, 4000m", "young: ready, any, 4000m"}, told(o)); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]corev1.Taint{dedicated}, o.state.Flavors[0].Host.Taints); diff != "" {
+		t.Errorf("taints of new machines (-want +got):\n%s", diff)
+	}
+}
+
+// TestMachinesThatHoldLessThanPromisedAreNotBoughtWithoutEnd has nodes that leave less to pods
+// than their flavor says, so that none holds the pod, and gives back empty ones.
+func TestMachinesThatHoldLessThanPromisedAreNotBoughtWithoutEnd(t *testing.T) {
+	m := newModel(t, alone(nil), smalls())
+	m.promised = packing.Size{MilliCPU: 200}
+	said := events.NewFakeRecorder(1000)
+	m.r.Events = said
+	m.add(testPod("p", 4000, 1024, 10*time.Hour))
+	m.run(2*time.Hour, "f")
+	if m.made < 3 || m.made > 5 { // after 0, 6, 17, 38 and 79 minutes
+		t.Errorf("%d machines were bought in two hours for a pod that none holds: %s", m.made, m.outcome())
+	}
+	m.checkCondition(v1alpha1.FleetDegraded, "True MachinesDoNotHoldPods")
+	close(said.Events)
+	told := 0
+	for e := range said.Events {
+		if strings.Contains(e, "MachineDoesNotHoldPod pod default/p: small was expected to leave CPU 4000m") {
+			told++
+		}
+	}
+	if told < 3 {
+		t.Errorf("that was said %d times", told)
+	}
+}
+
+// driver is a taint that the driver of a device removes.
+var driver = corev1.Taint{Key: "nvidia.com/driver-not-ready", Effect: corev1.TaintEffectNoSchedule}
+
+// TestNothingMoreIsBoughtWhileANodeStarts has nodes that are ready and stay tainted for longer
+// than machines are expected to take, and another flavor that could be had.
+func TestNothingMoreIsBoughtWhileANodeStarts(t *testing.T) {
+	m := newModel(t, alone(nil), append(smalls(), modelFlavor("zlarge", 8, 32, 300_000)))
+	m.taints = []corev1.Taint{driver}
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.run(8*minute, "f")
+	m.checkOutcome("0 pods run, 1 wait, 0 have ended, lost []; small 1 of 1, at most 1; zlarge 0 of 0, at most 0; 1 were made, 0 nodes are closed")
+	for _, node := range m.nodes() {
+		node.Spec.Taints = nil
+		m.must(m.client.Update(t.Context(), node))
+	}
+	m.run(2*minute, "f")
+	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 1 of 1, at most 1; zlarge 0 of 0, at most 0; 1 were made, 0 nodes are closed")
+	if lag := m.fleet("f").Status.Flavors[0].Lag; lag == nil || lag.Mean.Duration < 8*minute {
+		t.Errorf("the lag is %+v, want all the time until it took pods", lag)
+	}
+}
+
+// TestATaintThatRemainsIsToldAndOthersAreBought is what ends the time in which a node starts.
+func TestATaintThatRemainsIsToldAndOthersAreBought(t *testing.T) {
+	m := newModel(t, alone(nil), append(smalls(), modelFlavor("zlarge", 8, 32, 300_000)))
+	said := events.NewFakeRecorder(1000)
+	m.r.Events = said
+	m.taints = []corev1.Taint{driver}
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.run(9*minute, "f")
+	m.taints = nil
+	m.run(4*minute, "f")
+	if !strings.Contains(m.outcome(), "1 pods run, 0 wait") {
+		t.Errorf("%s\n%s", m.outcome(), strings.Join(m.log, "\n"))
+	}
+	close(said.Events)
+	for e := range said.Events {
+		if strings.Contains(e, "TaintRemains node node-m01 of small still has taint nvidia.com/driver-not-ready:NoSchedule 10m0s") {
+			return
+		}
+	}
+	t.Error("nobody was told")
+}
