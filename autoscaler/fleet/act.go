@@ -104,7 +104,7 @@ func (r *round) act(ctx context.Context) error {
 	}
 	for _, node := range nodes {
 		if err := r.close(ctx, r.world.Nodes[node.name], node.until); err != nil && !apierrors.IsConflict(err) { // else it is looked at again
-			return err
+			r.drainFailed(node.name, err)
 		}
 	}
 	if len(nodes) > 0 {
@@ -243,7 +243,7 @@ func (r *round) giveUp(ctx context.Context) (bool, error) {
 				continue
 			}
 			if err := r.close(ctx, l.node, 0); err != nil && !apierrors.IsConflict(err) {
-				return false, err
+				r.drainFailed(l.node.Name, err)
 			}
 		}
 	}

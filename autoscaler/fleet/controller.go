@@ -199,9 +199,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.reopenAbandoned(ctx, w, list.Items); err != nil {
-		return reconcile.Result{}, err
-	}
+	r.reopenAbandoned(ctx, w, list.Items)
 	maps.DeleteFunc(r.memory, func(uid types.UID, _ *memory) bool {
 		return !slices.ContainsFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.UID == uid })
 	})

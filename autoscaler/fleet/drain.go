@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
@@ -41,14 +42,15 @@ func (r *round) draining() []string {
 // proceedWithDrains goes on with the nodes that are being emptied: it evicts pods,
 // opens nodes that could not be emptied, and gives empty ones back. It reports whether
 // machines were given back.
+//
+// A node with which something goes wrong is tried again in the next round, and keeps
+// nothing else from being done: an eviction can fail for good, as that of a pod of two
+// PodDisruptionBudgets does.
 func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 	if r.DryRun {
 		return false, nil
 	}
-	reopened, err := r.reopenForeign(ctx)
-	if err != nil {
-		return false, err
-	}
+	reopened := r.reopenForeign(ctx)
 	var empty []string
 	e := drain.NewEmptying(r.Client, r.seen.view, r.learned)
 	for _, name := range r.draining() {
@@ -56,7 +58,8 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 		mark, _ := drain.MarkOf(node)
 		pods, err := drain.Pods(ctx, r.Live, name)
 		if err != nil {
-			return false, err
+			r.drainFailed(name, err)
+			continue
 		}
 		if pods, err = r.uncondemned(ctx, name, pods); err != nil {
 			return false, err
@@ -65,8 +68,8 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 		why := r.drainFails(name, leaving, mark)
 		switch {
 		case why != "":
-			reopened = true
 			err = errors.Join(e.Cancel(ctx, name, r.fleet.Name), drain.Open(ctx, r.Client, node))
+			reopened = reopened || err == nil
 			if r.mayAct() {
 				r.keep(name)
 			}
@@ -82,8 +85,11 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 			r.wakeIn(max(closedFor-r.now.Sub(mark.Since), time.Second))
 		}
 		if err != nil {
-			return false, err
+			r.drainFailed(name, err)
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return false, err
 	}
 	if reopened {
 		r.again = settling // what was seen is out of date
@@ -92,6 +98,14 @@ func (r *round) proceedWithDrains(ctx context.Context) (bool, error) {
 		return reopened, nil
 	}
 	return true, r.release(ctx, empty)
+}
+
+// drainFailed says that a node could not be emptied, opened or closed for now.
+func (r *round) drainFailed(node string, err error) {
+	text := fmt.Sprintf("node %s: %v", node, err)
+	r.drainErrors = append(r.drainErrors, text)
+	r.tell(corev1.EventTypeWarning, "DrainFailed", "Drain", text+"; it is tried again, and meanwhile the node stays as it is")
+	r.wakeIn(drainPoll)
 }
 
 // onTheirWay returns how many pods came before a node had been closed for a while and
@@ -116,19 +130,19 @@ func (r *round) onTheirWay(closed time.Time) int {
 // reopenForeign opens nodes that this fleet has closed and that are not its own any
 // more, and reports whether there were any. Those that are on their way out stay
 // closed.
-func (r *round) reopenForeign(ctx context.Context) (bool, error) {
-	reopened := false
+func (r *round) reopenForeign(ctx context.Context) (reopened bool) {
 	for name, node := range r.world.Nodes {
 		mark, marked := drain.MarkOf(node)
 		if _, own := r.seen.own[name]; !marked || own || mark.Owner != r.fleet.Name || r.seen.going[name] || node.DeletionTimestamp != nil {
 			continue
 		}
 		if err := drain.Open(ctx, r.Client, node); err != nil {
-			return reopened, err
+			r.drainFailed(name, err)
+			continue
 		}
 		reopened = true
 	}
-	return reopened, nil
+	return reopened
 }
 
 // kept is a node that could not be emptied.
@@ -193,12 +207,13 @@ func (r *round) drainFails(node string, leaving []leaver, mark drain.Mark) strin
 	return ""
 }
 
-// ask asks pods to leave.
+// ask asks pods to leave: each, whatever becomes of the others.
 func (r *round) ask(ctx context.Context, e *drain.Emptying, leaving []leaver) error {
+	var errs []error
 	for _, l := range leaving {
 		asked, err := e.Do(ctx, l.pod, l.step, r.fleet.Name)
 		if err != nil {
-			return err
+			errs = append(errs, err)
 		}
 		switch asked {
 		case drain.Eviction:
@@ -207,7 +222,7 @@ func (r *round) ask(ctx context.Context, e *drain.Emptying, leaving []leaver) er
 			metricMigrations.WithLabelValues(r.fleet.Name).Inc()
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // close closes a node for pods. until is when its last pod is expected to have left, from
@@ -221,7 +236,7 @@ func (r *round) close(ctx context.Context, node *corev1.Node, until time.Duratio
 }
 
 // reopenAbandoned opens nodes that were closed by fleets that are no more.
-func (r *Reconciler) reopenAbandoned(ctx context.Context, w *world.World, fleets []v1alpha1.NodeFleet) error {
+func (r *Reconciler) reopenAbandoned(ctx context.Context, w *world.World, fleets []v1alpha1.NodeFleet) {
 	for _, node := range w.Nodes {
 		mark, ok := drain.MarkOf(node)
 		if r.DryRun || !ok || mark.Owner == drain.Descheduler || node.DeletionTimestamp != nil ||
@@ -229,10 +244,9 @@ func (r *Reconciler) reopenAbandoned(ctx context.Context, w *world.World, fleets
 			continue
 		}
 		if err := drain.Open(ctx, r.Client, node); err != nil {
-			return err
+			log.FromContext(ctx).Error(err, "opening a node that a fleet closed which is no more; it is tried again", "node", node.Name, "fleet", mark.Owner)
 		}
 	}
-	return nil
 }
 
 // release gives back the machines of nodes that are closed and empty.

@@ -190,6 +190,9 @@ func (m *model) write(what string, do func() error) error {
 			return errAPI
 		}
 	}
+	if m.dies > 0 && m.writes > m.dies {
+		return errDied // it has
+	}
 	if m.writes != m.dies {
 		return do()
 	}

@@ -172,7 +172,7 @@ func (r *round) degraded() {
 	if n := len(dead); n > 0 {
 		dead = []string{fmt.Sprintf("%d machines are kept and paid for although their nodes are not ready: %s", n, dead[0])}
 	}
-	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned), "; ")
+	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned, r.drainErrors), "; ")
 	for _, held := range []struct {
 		reason string
 		text   []string
@@ -191,6 +191,8 @@ func (r *round) degraded() {
 		r.condition(v1alpha1.FleetDegraded, true, "NodesNotReady", text)
 	case len(alone) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotCome", text)
+	case len(r.drainErrors) > 0:
+		r.condition(v1alpha1.FleetDegraded, true, "DrainFails", text)
 	case len(learned) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotHoldPods", text)
 	default:

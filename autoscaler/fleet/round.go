@@ -41,8 +41,10 @@ type round struct {
 	self     *stock
 	seen     *observation
 	decision decide.FleetDecision
-	least    int64         // what machines for all pods must cost at least
-	again    time.Duration // when the next round is due
+	// drainErrors are what went wrong with nodes that are being emptied, or are to be.
+	drainErrors []string
+	least       int64         // what machines for all pods must cost at least
+	again       time.Duration // when the next round is due
 }
 
 // waiting says why a fleet is left alone for now; it becomes its Ready condition.
