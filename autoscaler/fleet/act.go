@@ -51,6 +51,7 @@ func (r *round) carryOut(ctx context.Context, intent *v1alpha1.FleetIntent) erro
 		}
 		metricOrdered.WithLabelValues(r.fleet.Name, o.Flavor).Add(float64(max(0, o.To-o.From)))
 		r.nominatePods(o.Flavor)
+		r.ordered(o.Flavor, int(o.To))
 		r.seen.paid += int64(o.To-o.From) * r.self.prices[o.Flavor].microDollars
 		r.fleet.Status.Cost.DollarsPerHour = dollars.Format(r.seen.paid)
 		r.status(o.Flavor).Machines += o.To - o.From

@@ -68,6 +68,7 @@ type Reconciler struct {
 	learned *runtimes.Learner
 	memory  map[types.UID]*memory
 	began   map[string]time.Time // the last round, by fleet
+	known   map[types.UID]known
 }
 
 // memory is what is remembered of a fleet between rounds. All of it can be lost: then
@@ -201,6 +202,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	r.reopenAbandoned(ctx, w, list.Items)
 	maps.DeleteFunc(r.memory, func(uid types.UID, _ *memory) bool {
+		return !slices.ContainsFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.UID == uid })
+	})
+	maps.DeleteFunc(r.known, func(uid types.UID, _ known) bool {
 		return !slices.ContainsFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.UID == uid })
 	})
 	at := slices.IndexFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.Name == req.Name })

@@ -155,12 +155,12 @@ func (r *round) takeStock(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*
 			}
 			continue // it can have no machines
 		}
-		inventory, err := p.Observe(ctx)
-		if refused := (*provider.Refused)(nil); errors.As(err, &refused) && f.Name != r.fleet.Name {
-			continue // its machines are not known: their nodes are left as they are
-		}
+		inventory, err := r.inventory(ctx, f, p)
 		if err != nil {
-			return nil, fmt.Errorf("take stock of fleet %s: %w", f.Name, err)
+			return nil, err
+		}
+		if inventory == nil {
+			continue // its machines are not known: their nodes are left as they are
 		}
 		s := &stock{fleet: f, class: machineClass(f.Spec.Class), inventory: inventory}
 		believe(f, inventory.Flavors)

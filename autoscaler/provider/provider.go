@@ -5,6 +5,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -64,6 +65,20 @@ type Inventory struct {
 	// Quota is what the seller still allows for, of all flavors together; nil if it
 	// sets no bounds.
 	Quota *Quota
+}
+
+// Clone returns a copy whose lists may be changed. That of nil is nil.
+func (i *Inventory) Clone() *Inventory {
+	if i == nil {
+		return nil
+	}
+	c := *i
+	c.Flavors, c.Machines = slices.Clone(i.Flavors), slices.Clone(i.Machines)
+	if i.Quota != nil {
+		quota := *i.Quota
+		c.Quota = &quota
+	}
+	return &c
 }
 
 // Quota is an amount of machines. What is negative is not bounded.
