@@ -289,7 +289,11 @@ func (r *round) decide() {
 		Stop:      func() bool { return time.Since(began) > planningTime },
 	}, r.memory.planner, r.now)
 	metricPlanningSeconds.WithLabelValues(r.fleet.Name).Observe(time.Since(began).Seconds())
-	for _, text := range r.decision.Learned {
+	if learned := r.decision.Learned; len(learned) > 0 {
+		text := learned[0]
+		if more := len(learned) - 1; more > 0 {
+			text += fmt.Sprintf(" (and %d more)", more)
+		}
 		r.tell(corev1.EventTypeWarning, "MachineDoesNotHoldPod", "Plan", text)
 	}
 	r.degraded()

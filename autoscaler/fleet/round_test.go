@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -292,6 +293,37 @@ func TestANodeThatCannotBeEmptiedIsKept(t *testing.T) {
 	}
 	m.run(3*minute, "f") // the drain has timed out
 	m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; small 2 of 2, at most 2; 2 were made, 0 nodes are closed")
+}
+
+// TestADrainThatFailsStopsNothingElse has evictions that fail for good, as those of pods of two
+// PodDisruptionBudgets do.
+func TestADrainThatFailsStopsNothingElse(t *testing.T) {
+	m := newModel(t, alone(nil), smalls())
+	failed := 0
+	m.before = func(what string) error {
+		if strings.HasPrefix(what, "eviction") {
+			failed++
+			return apierrors.NewInternalError(errors.New("this pod has more than one PodDisruptionBudget"))
+		}
+		return nil
+	}
+	restarting := testPod("restarting", 1000, 1024, time.Hour)
+	restarting.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
+	early := testPod("early", 2900, 1024, time.Hour)
+	early.Annotations["ends-after"] = "2m"
+	m.add(restarting, early, testPod("large", 2500, 12*1024, time.Hour))
+	for range 600 {
+		if m.run(second, "f"); failed > 0 {
+			break
+		}
+	}
+	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFails")
+	m.checkCondition(v1alpha1.FleetReady, "True LookedAfter")
+	m.add(testPod("late", 4000, 1024, time.Hour))
+	m.run(3*minute, "f")
+	if !strings.Contains(m.outcome(), "3 pods run, 0 wait") {
+		t.Errorf("after %d evictions that failed: %s\n%s", failed, m.outcome(), strings.Join(m.log, "\n"))
+	}
 }
 
 // TestAMachineThatComesToLifeAtTheLastMomentIsKept has a node that is not ready for as long as it
