@@ -12,9 +12,14 @@ import (
 // was seen to hold. Were a promise believed again as soon as the last machine has gone,
 // a pod that fits nothing but the promise would have a machine bought, found to be too
 // small, given back and bought again, without end.
-func believe(fleet *v1alpha1.NodeFleet, flavors []provider.Flavor) {
-	for i := range flavors {
-		f := &flavors[i]
+//
+// A flavor all of whose machines are leaving counts as unseen: its nodes may have lost their
+// static pods already.
+func believe(fleet *v1alpha1.NodeFleet, inventory *provider.Inventory) {
+	for i := range inventory.Flavors {
+		f := &inventory.Flavors[i]
+		stays := func(m provider.Machine) bool { return m.Flavor == f.Name && m.Node != "" && !m.Leaving }
+		f.Seen = f.Seen && slices.ContainsFunc(inventory.Machines, stays)
 		at := slices.IndexFunc(fleet.Status.Flavors, func(s v1alpha1.FlavorStatus) bool { return s.Name == f.Name })
 		if f.Seen || at < 0 {
 			continue

@@ -163,7 +163,7 @@ func (r *round) takeStock(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*
 			continue // its machines are not known: their nodes are left as they are
 		}
 		s := &stock{fleet: f, class: machineClass(f.Spec.Class), inventory: inventory}
-		believe(f, inventory.Flavors)
+		believe(f, inventory)
 		disclaim(s, claimed)
 		if f.Name == r.fleet.Name {
 			r.provider, r.self = p, s

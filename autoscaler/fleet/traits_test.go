@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/tools/events"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -174,4 +175,30 @@ func TestATaintThatRemainsIsToldAndOthersAreBought(t *testing.T) {
 		}
 	}
 	t.Error("nobody was told")
+}
+
+// TestWhatWasSeenIsBelievedWhileTheLastMachineLeaves: static pods go before their node does.
+func TestWhatWasSeenIsBelievedWhileTheLastMachineLeaves(t *testing.T) {
+	for name, tc := range map[string]struct {
+		machines []provider.Machine
+		cpu      int64
+		seen     bool
+	}{
+		"a machine stays":             {[]provider.Machine{{Flavor: "small", Node: "a"}, {Flavor: "small", Node: "b", Leaving: true}}, 4000, true},
+		"the last leaves":             {[]provider.Machine{{Flavor: "small", Node: "b", Leaving: true}}, 3750, false},
+		"and the next has no node":    {[]provider.Machine{{Flavor: "small"}, {Flavor: "small", Node: "b", Leaving: true}}, 3750, false},
+		"and another is of no matter": {[]provider.Machine{{Flavor: "large", Node: "a"}, {Flavor: "small", Node: "b", Leaving: true}}, 3750, false},
+	} {
+		f := fleetNamed("f")
+		f.Status.Flavors = []v1alpha1.FlavorStatus{{Name: "small", Seen: &v1alpha1.SeenMachine{
+			CPU: resource.MustParse("3750m"), Memory: resource.MustParse("16Gi"), MaxPods: 109,
+		}}}
+		small := modelFlavor("small", 4, 16, 100_000)
+		small.Seen = true
+		i := &provider.Inventory{Flavors: []provider.Flavor{small}, Machines: tc.machines}
+		believe(f, i)
+		if got := i.Flavors[0]; got.Size.MilliCPU != tc.cpu || got.Seen != tc.seen {
+			t.Errorf("%s: CPU %dm (seen: %t), want %dm (%t)", name, got.Size.MilliCPU, got.Seen, tc.cpu, tc.seen)
+		}
+	}
 }
