@@ -55,7 +55,7 @@ func (c Config) heldByNewPod(o Observation, s *status, now time.Time) time.Time 
 	case lost && everFrozen(m):
 		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" of the new pod is not ready, and it is not known whether that runs: "+
 			"the old one stands still until the node is back, or is removed, or has the taint node.kubernetes.io/out-of-service", now)
-	case !lost && now.Before(until):
+	case now.Before(until): // it need not be one of the nodes that were looked at
 		return until
 	case everFrozen(m):
 		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" has not confirmed that the new pod is gone: the old one stands still until it has; "+
