@@ -395,8 +395,13 @@ func (a *Agent) ship(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 	start := a.Clock.Now()
 	sender := transport.Sender{
 		Clock: a.Clock, Tries: a.Limits.Tries, Pause: tryPause, Stalled: a.Limits.Stalled,
-		BeforeEnd: func() error { // from here on the container may be restored, and must not go on by itself
-			entry.Sent = true
+		BeforeEnd: func() error {
+			// The target must not have all of it if others have let the container go on: it
+			// would run twice.
+			if err := stillFrozen(ctx, b, entry.Container); err != nil {
+				return err
+			}
+			entry.Sent = true // from here on it may be restored, and must not go on by itself
 			return a.ledger.Put(entry)
 		},
 	}
