@@ -24,6 +24,10 @@ import (
 const Name = narrowing.BestFit
 
 // Plugin scores nodes by fit and, where it is safe, looks at one only.
+//
+// It does not implement [fwk.SignPlugin], and so keeps its profile from opportunistic
+// batching: that takes the next node from the scores of an earlier pod, which below
+// 100 order nodes only in steps of one percent. Narrowing costs as little.
 type Plugin struct {
 	narrower *narrowing.Narrower
 }
