@@ -178,6 +178,43 @@ func fiveNodes(t *testing.T, configuration string, p preference) *scheduling.Sch
 	return s
 }
 
+// TestPreferencesHoldHoweverOftenNodesChange lets the node with the image report its
+// status again and again, other nodes with it come and go, and then the image go too.
+func TestPreferencesHoldHoweverOftenNodesChange(t *testing.T) {
+	var image preference
+	for _, p := range preferences {
+		if p.name == "an image" {
+			image = p
+		}
+	}
+	s := fiveNodes(t, shipped(t, "kube-scheduler.yaml"), image)
+	with := fixtures.Node("node-4", 4000, 4*gi)
+	image.node(4, with)
+	for i := range 12 {
+		if a := s.Attempt(fixtures.Pod("p", 100, gi)); a.Node != "node-4" {
+			t.Fatalf("after %d changes the pod goes to %q (%v), want node-4", i, a.Node, a.Err)
+		}
+		changed := with.DeepCopy()
+		changed.Annotations = map[string]string{"heartbeat": fmt.Sprint(i)}
+		s.UpdateNode(with, changed)
+		with = changed
+		if i%2 == 0 {
+			continue
+		}
+		other := fixtures.Node("comes-and-goes", 4000, 8*gi)
+		image.node(4, other)
+		s.AddNode(other)
+		s.Attempt(fixtures.Pod("p", 100, gi))
+		if err := s.RemoveNode(other); err != nil {
+			t.Fatal(err)
+		}
+	}
+	without := with.DeepCopy()
+	without.Status.Images = nil
+	s.UpdateNode(with, without)
+	placeNarrowed(t, s, "node-0", fixtures.Pod("p", 100, gi))
+}
+
 // TestPreferencesAreNotAskedWhereOneNodePacksBest keeps the cost of preferences to
 // ties.
 func TestPreferencesAreNotAskedWhereOneNodePacksBest(t *testing.T) {
