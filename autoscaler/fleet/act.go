@@ -388,15 +388,22 @@ func (r *round) giveUpFlavor(intent *v1alpha1.FleetIntent, f *provider.Flavor, l
 	if len(fresh)+missing == 0 {
 		return
 	}
-	s := r.status(f.Name)
+	until := r.leaveFlavorAlone(f.Name)
+	metricGaveUp.WithLabelValues(r.fleet.Name, f.Name).Add(float64(len(fresh) + missing))
+	r.tell(corev1.EventTypeWarning, "MachineGivenUp", "GiveUp",
+		fmt.Sprintf("%d machines of %s did not come (%s); it is left alone until %s", len(fresh)+missing, f.Name, why, until.UTC().Format("15:04:05")))
+}
+
+// leaveFlavorAlone notes that machines of a flavor did not come, and returns until when it is
+// not bought.
+func (r *round) leaveFlavorAlone(flavor string) metav1.Time {
+	s := r.status(flavor)
 	if s.LeftAloneUntil == nil { // else these were ordered before, and only given up later than others
 		s.Failures++
 	}
 	until := metav1.NewTime(r.now.Add(leaveAlone(r.fleet.Spec.Scaling.BackOff.Duration, s.Failures)))
 	s.LeftAloneUntil = &until
-	metricGaveUp.WithLabelValues(r.fleet.Name, f.Name).Add(float64(len(fresh) + missing))
-	r.tell(corev1.EventTypeWarning, "MachineGivenUp", "GiveUp",
-		fmt.Sprintf("%d machines of %s did not come (%s); it is left alone until %s", len(fresh)+missing, f.Name, why, until.UTC().Format("15:04:05")))
+	return until
 }
 
 // missing returns how many machines of each flavor have not even been made: none was,

@@ -485,7 +485,9 @@ func (r *round) learn() {
 }
 
 // stillTainted reports whether a node has kept a taint for so long that it counts as one that
-// machines of its flavor have, and says so.
+// machines of its flavor have, and says so. If no pod has come to it all the same, the
+// flavor is left alone as one whose machines do not come: when the node has gone, nothing
+// shows any more that the next is going to be tainted, too.
 func (r *round) stillTainted(node, flavor string, taint corev1.Taint) bool {
 	if !world.HasTaint(r.world.Nodes[node].Spec.Taints, &taint) {
 		return false
@@ -493,6 +495,11 @@ func (r *round) stillTainted(node, flavor string, taint corev1.Taint) bool {
 	r.tell(corev1.EventTypeWarning, "TaintRemains", "Wait", fmt.Sprintf(
 		"node %s of %s still has taint %s %v after it was ordered, and counts as tainted from now on: see what was to remove it, or state it among the taints of the flavor",
 		node, flavor, taint.ToString(), joinTimeout(r.fleet, r.flavor(flavor))))
+	isUsed := func(n cluster.Node) bool { return n.Name == node && len(n.Pods) > 0 }
+	if !slices.ContainsFunc(r.seen.state.Nodes, isUsed) {
+		r.leaveFlavorAlone(flavor)
+		r.memory.nominations = nominations{pods: map[string]bool{}}
+	}
 	return true
 }
 
