@@ -1,18 +1,25 @@
 package shipped
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"supercargo.dev/supercargo/manifests"
 )
@@ -39,6 +46,42 @@ func TestAnEmptyConfigurationDefaultsToTheShippedProfile(t *testing.T) {
 	}
 	if diff := cmp.Diff(want.Profiles[0], got.Profiles[0]); diff != "" {
 		t.Errorf("profile (-of kube-scheduler +of the suite):\n%s", diff)
+	}
+}
+
+// queueSort is the order of the queue of a scheduler that a test of the suite would start,
+// with a configuration that it defaults.
+func queueSort(t *testing.T) string {
+	t.Helper()
+	var versioned configv1.KubeSchedulerConfiguration
+	scheme.Scheme.Default(&versioned)
+	var c config.KubeSchedulerConfiguration
+	if err := scheme.Scheme.Convert(&versioned, &c, nil); err != nil {
+		t.Fatal(err)
+	}
+	client := fake.NewClientset()
+	recorders := profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()}))
+	s, err := NewScheduler(t.Context(), client, scheduler.NewInformerFactory(client, 0), nil, recorders, scheduler.WithProfiles(c.Profiles...), WithRegistry(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Profiles[corev1.DefaultSchedulerName].ListPlugins().QueueSort.Enabled[0].Name
+}
+
+// TestTheEnvironmentChoosesTheScheduler runs this test program twice more: what a
+// configuration defaults to is settled when a program starts.
+func TestTheEnvironmentChoosesTheScheduler(t *testing.T) {
+	const printed = "the order of the queue is "
+	if os.Getenv("CONFORMANCE_PRINT") != "" {
+		fmt.Println(printed + queueSort(t))
+		return
+	}
+	for value, want := range map[string]string{Supercargo: "PackingSort", "stock": "PrioritySort"} {
+		c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$")
+		c.Env = append(os.Environ(), "CONFORMANCE_PRINT=1", Env+"="+value)
+		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), printed+want+"\n") {
+			t.Errorf("%s=%s: %v, want %s:\n%s", Env, value, err, want, out)
+		}
 	}
 }
 
