@@ -207,3 +207,27 @@ func TestWhatWasSeenIsBelievedWhileTheLastMachineLeaves(t *testing.T) {
 		}
 	}
 }
+
+// TestAMachineThatAPodNeedsForWhichNothingIsBoughtIsKept has a pod come to wait when the
+// machine with the only GPU is closed already.
+func TestAMachineThatAPodNeedsForWhichNothingIsBoughtIsKept(t *testing.T) {
+	const gpu corev1.ResourceName = "nvidia.com/gpu"
+	m := emptied(t)
+	node := m.nodes()["node-m01"]
+	node.Status.Allocatable[gpu] = resource.MustParse("1")
+	m.must(m.client.Status().Update(t.Context(), node))
+	training := waitingPod(testPod("training", 1000, 1024, time.Hour))
+	training.Spec.Containers[0].Resources.Requests[gpu] = resource.MustParse("1")
+	training.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-m01"} // the scheduler of the model looks at no GPUs
+	m.must(m.client.Create(t.Context(), training))
+	m.must(m.client.Status().Update(t.Context(), training))
+	for range 20 {
+		if m.round("f"); !m.nodes()["node-m01"].Spec.Unschedulable {
+			break
+		}
+		m.clock.SetTime(m.clock.Now().Add(second))
+	}
+	if node := m.nodes()["node-m01"]; node.Spec.Unschedulable || m.did("release") {
+		t.Errorf("it is not kept:\n%s", strings.Join(m.log, "\n"))
+	}
+}
