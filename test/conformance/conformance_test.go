@@ -2,15 +2,19 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 func TestTheCommittedListIsValid(t *testing.T) {
@@ -103,7 +107,7 @@ func TestAProgramThatCrashesFailsAsAWhole(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var log bytes.Buffer
-			got, err := outcomesOf(t.Context(), exec.Command("sh", "-c", fmt.Sprintf("printf '%s'; exit %d", tc.prints, tc.exits)), &log)
+			got, err := outcomesOf(t.Context(), exec.CommandContext(t.Context(), "sh", "-c", fmt.Sprintf("printf '%s'; exit %d", tc.prints, tc.exits)), &log)
 			if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
 				t.Errorf("%v, outcomes (-want +got):\n%s", err, diff)
 			}
@@ -112,8 +116,36 @@ func TestAProgramThatCrashesFailsAsAWhole(t *testing.T) {
 			}
 		})
 	}
-	if _, err := outcomesOf(t.Context(), exec.Command("/does/not/exist"), &bytes.Buffer{}); err == nil {
+	if _, err := outcomesOf(t.Context(), exec.CommandContext(t.Context(), "/does/not/exist"), &bytes.Buffer{}); err == nil {
 		t.Error("a program that cannot start is no error")
+	}
+}
+
+func TestWhatAProgramHasStartedEndsWithItWhenTheRunIsStopped(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	began, child := filepath.Join(t.TempDir(), "child"), 0
+	go func() {
+		defer stop()
+		_ = wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+			text, err := os.ReadFile(began)
+			if err != nil {
+				return false, nil
+			}
+			child, err = strconv.Atoi(strings.TrimSpace(string(text)))
+			return err == nil, nil
+		})
+	}()
+	script := fmt.Sprintf("sleep 600 & echo $! >%s; wait", began)
+	_, _ = outcomesOf(ctx, exec.CommandContext(ctx, "sh", "-c", script), &bytes.Buffer{}) // a stopped run has no outcome
+	if child == 0 {
+		t.Fatal("the program has started nothing")
+	}
+	err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
+		return err != nil || strings.Contains(string(state), ") Z "), nil
+	})
+	if err != nil {
+		t.Errorf("process %d, which the program started, still runs", child)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	"supercargo.dev/supercargo/test/conformance/shipped"
 )
@@ -63,7 +64,7 @@ func (r *runner) test(ctx context.Context, p testPackage, program string, t test
 // has another, and did not run all of its tests.
 const testsFailed = 1
 
-// outcomesOf runs a test program, has its report translated by go tool test2json, copied
+// outcomesOf runs a test program, which must have been made with CommandContext, has its report translated by go tool test2json, copied
 // to the log, and returns the outcomes.
 func outcomesOf(ctx context.Context, tests *exec.Cmd, log io.Writer) (outcomes, error) {
 	translate := exec.CommandContext(ctx, "go", "tool", "test2json")
@@ -77,6 +78,10 @@ func outcomesOf(ctx context.Context, tests *exec.Cmd, log io.Writer) (outcomes, 
 	if err != nil {
 		return nil, errors.Join(err, reported.Close())
 	}
+	// A group of its own, to be killed as one: the program does not stop its etcd when
+	// it is killed.
+	tests.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	tests.Cancel = func() error { return syscall.Kill(-tests.Process.Pid, syscall.SIGKILL) }
 	if err := errors.Join(translate.Start(), tests.Start(), reported.Close()); err != nil {
 		return nil, err
 	}
