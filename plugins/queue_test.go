@@ -16,8 +16,8 @@ import (
 // on: that it names the plugin that narrowed a pod among those that rejected it, and
 // does not name it for a pod that was tried on all nodes.
 func TestAFailedPodTellsWhetherItWasNarrowed(t *testing.T) {
-	s := scheduling.NewScheduler(t, addedAffinity, clock.RealClock{})
-	s.AddNode(fixtures.Node("rejected", 4000, 8*gi))
+	s := scheduling.NewScheduler(t, withLiar, clock.RealClock{}, liarRegistry)
+	s.AddNode(fixtures.Node("tight", 4000, 8*gi))
 	for _, tc := range []struct {
 		name     string
 		pod      *corev1.Pod
@@ -36,8 +36,8 @@ func TestAFailedPodTellsWhetherItWasNarrowed(t *testing.T) {
 		}
 	}
 
-	s = scheduling.NewScheduler(t, addedAffinity, clock.RealClock{}) // the first has stopped narrowing
-	s.AddNode(fixtures.Node("rejected", 4000, 8*gi))
+	s = scheduling.NewScheduler(t, withLiar, clock.RealClock{}, liarRegistry) // the first narrows nothing for a while
+	s.AddNode(fixtures.Node("tight", 4000, 8*gi))
 	var unfit *framework.FitError
 	if a := s.Attempt(fixtures.Pod("batch", 100, gi, fixtures.Batch("1h"))); !errors.As(a.Err, &unfit) || !unfit.Diagnosis.UnschedulablePlugins.Has("TimeBin") {
 		t.Errorf("a batch pod narrowed: on %q, %v", a.Node, a.Err)
