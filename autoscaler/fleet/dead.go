@@ -120,13 +120,14 @@ func (r *round) whyLate(m provider.Machine, node *corev1.Node, timeout time.Dura
 		return m.Failed
 	}
 	if node != nil {
+		why := fmt.Sprintf("node %s has not become ready within %v", node.Name, timeout)
 		if c, _ := world.Ready(node); c.LastTransitionTime.Sub(node.CreationTimestamp.Time) > time.Second {
-			why := fmt.Sprintf("node %s has not been ready since %s", node.Name, c.LastTransitionTime.UTC().Format(time.RFC3339))
-			if n := len(r.podsOn[node.Name]); n > 0 {
-				why += fmt.Sprintf(", and the grace periods of the %d pods on it, which are being deleted, are over", n)
-			}
-			return why
+			why = fmt.Sprintf("node %s has not been ready since %s", node.Name, c.LastTransitionTime.UTC().Format(time.RFC3339))
 		}
+		if n := len(r.podsOn[node.Name]); n > 0 {
+			why += fmt.Sprintf(", and the grace periods of the %d pods on it, which are being deleted, are over", n)
+		}
+		return why
 	}
 	why := fmt.Sprintf("no ready node within %v", timeout)
 	if m.Waits != "" {

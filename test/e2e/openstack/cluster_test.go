@@ -46,13 +46,38 @@ type cluster struct {
 	mu    sync.Mutex
 	log   bytes.Buffer
 	muted map[string]bool // flavors whose servers never join
+	// identify says to the node of a server which one it is on.
+	identify func(n *corev1.Node, s *servers.Server)
 }
+
+// serverAnnotation is by what nodes know their server whatever else they say.
+const serverAnnotation = "played-for-server"
+
+// byProviderID is how nodes say it as a rule.
+func byProviderID(n *corev1.Node, s *servers.Server) { n.Spec.ProviderID = "openstack:///" + s.ID }
+
+// bySystemUUID is how they do on KVM where nobody sets provider IDs.
+func bySystemUUID(n *corev1.Node, s *servers.Server) {
+	n.Status.NodeInfo.SystemUUID = strings.ToUpper(s.ID)
+}
+
+// byNameAndAddress is how they do on bare metal.
+func byNameAndAddress(n *corev1.Node, s *servers.Server) {
+	n.Name = s.Name + ".novalocal"
+	for _, ports := range s.Addresses {
+		port := ports.([]any)[0].(map[string]any)
+		n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: port["addr"].(string)}}
+	}
+}
+
+// byNothing has them say nothing.
+func byNothing(n *corev1.Node, s *servers.Server) { n.Name = "node-" + s.ID[:8] }
 
 // newCluster starts one. prices is a catalogue without its first line.
 func newCluster(p *project, prices string) *cluster {
 	p.Helper()
 	play := playground.ForTest(p.T, playground.Options{})
-	c := &cluster{project: p, name: "batch", muted: map[string]bool{}}
+	c := &cluster{project: p, name: "batch", muted: map[string]bool{}, identify: byProviderID}
 	c.apply(play, "crd/supercargo.dev_nodefleets.yaml", "namespace/namespace.yaml", "autoscaler/rbac.yaml", "openstack/rbac.yaml")
 	scheme := runtime.NewScheme()
 	c.try("register kinds", clientgoscheme.AddToScheme(scheme))
@@ -167,16 +192,16 @@ func (c *cluster) playMachines(ctx context.Context) error {
 	}
 	up, has := map[string]bool{}, map[string]bool{}
 	for i := range nodes.Items {
-		has[nodes.Items[i].Spec.ProviderID] = true
+		has[nodes.Items[i].Annotations[serverAnnotation]] = true
 	}
 	for i := range all {
 		s := &all[i]
 		if s.Status != "ACTIVE" {
 			continue
 		}
-		up[providerID(s.ID)] = true
+		up[s.ID] = true
 		flavor, _ := s.Flavor["original_name"].(string)
-		if c.isMuted(flavor) || has[providerID(s.ID)] {
+		if c.isMuted(flavor) || has[s.ID] {
 			continue
 		}
 		if err := c.join(ctx, s); err != nil {
@@ -184,7 +209,7 @@ func (c *cluster) playMachines(ctx context.Context) error {
 		}
 	}
 	for i := range nodes.Items {
-		if n := &nodes.Items[i]; !up[n.Spec.ProviderID] {
+		if n := &nodes.Items[i]; !up[n.Annotations[serverAnnotation]] {
 			if err := c.silence(ctx, n); err != nil {
 				return err
 			}
@@ -192,8 +217,6 @@ func (c *cluster) playMachines(ctx context.Context) error {
 	}
 	return nil
 }
-
-func providerID(server string) string { return "openstack:///" + server }
 
 // join makes the node of a server.
 func (c *cluster) join(ctx context.Context, s *servers.Server) error {
@@ -224,7 +247,10 @@ func (c *cluster) join(ctx context.Context, s *servers.Server) error {
 		return err
 	}
 	node.Labels[corev1.LabelTopologyZone] = s.AvailabilityZone
-	node.Spec.ProviderID = providerID(s.ID)
+	metav1.SetMetaDataAnnotation(&node.ObjectMeta, serverAnnotation, s.ID)
+	c.mu.Lock()
+	c.identify(node, s)
+	c.mu.Unlock()
 	if err := c.Create(ctx, node); !apierrors.IsAlreadyExists(err) {
 		return err
 	}
@@ -270,6 +296,13 @@ func (c *cluster) isMuted(flavor string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.muted[flavor]
+}
+
+// identifies lets the nodes of further servers say so which one they are on.
+func (c *cluster) identifies(how func(n *corev1.Node, s *servers.Server)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.identify = how
 }
 
 // credentials changes the password in the Secret.

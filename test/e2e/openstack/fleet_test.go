@@ -9,8 +9,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
@@ -79,6 +81,73 @@ func TestAServerThatNeverJoinsIsGivenUp(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{}, c.nodes()); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
+}
+
+// TestServersAreKnownWithoutProviderIDs has no cloud controller manager, nor anybody else who
+// sets them. The pods run for longer than servers may take to join, which is longer than
+// Nova takes on a machine that has enough to do.
+func TestServersAreKnownWithoutProviderIDs(t *testing.T) {
+	for name, identify := range map[string]func(*corev1.Node, *servers.Server){"by system UUID": bySystemUUID, "by name and address": byNameAndAddress} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(newProject(t, 10), table7Prices())
+			c.identifies(identify)
+			c.fleet(func(s *v1alpha1.NodeFleetSpec) {
+				s.OpenStack.Flavors = []string{"m3.small"}
+				s.Scaling.JoinTimeout = duration("60s")
+			})
+			c.pods("p", 2, "1500m", "1Gi", ends("90s"))
+			c.run(2)
+			bought := map[string]bool{}
+			for _, s := range c.servers() {
+				bought[s.ID] = true
+			}
+			c.left(0) // once the pods have ended
+			for _, e := range c.events() {
+				if e.Reason == "MachineGivenUp" || e.Reason == "NodesUnidentified" {
+					t.Errorf("Event %s: %s", e.Reason, e.Message)
+				}
+			}
+			if len(bought) != 2 {
+				t.Errorf("there were %d servers for two pods", len(bought))
+			}
+			var pods corev1.PodList
+			c.try("list pods", c.List(t.Context(), &pods))
+			for i := range pods.Items {
+				if p := &pods.Items[i]; p.Status.Phase != corev1.PodSucceeded {
+					t.Errorf("pod %s is %s, want it to have ended by itself", p.Name, p.Status.Phase)
+				}
+			}
+			c.eventually("the nodes go with their servers", func() string { return cmp.Diff(map[string]int{}, c.nodes()) })
+		})
+	}
+}
+
+func TestAServerWhoseNodeSaysNothingIsKept(t *testing.T) {
+	t.Parallel()
+	c := newCluster(newProject(t, 10), table7Prices())
+	c.identifies(byNothing)
+	c.fleet(func(s *v1alpha1.NodeFleetSpec) {
+		s.OpenStack.Flavors = []string{"m3.small"}
+		s.Scaling.JoinTimeout = duration("60s")
+	})
+	c.pods("p", 1, "1500m", "1Gi")
+	c.run(1)
+	c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "NodesUnidentified")
+	all := c.servers()
+	if len(all) != 1 {
+		t.Fatalf("there are %d servers, want 1", len(all))
+	}
+	if note := c.event("NodesUnidentified"); !strings.Contains(note, "node-"+all[0].ID[:8]) || !strings.Contains(note, "openstack:///"+all[0].ID) {
+		t.Errorf("the Event says %q", note)
+	}
+	node := &corev1.Node{}
+	c.try("read the node", c.Get(t.Context(), client.ObjectKey{Name: "node-" + all[0].ID[:8]}, node))
+	before := node.DeepCopy()
+	byProviderID(node, &all[0])
+	c.try("identify the node", c.Patch(t.Context(), node, client.MergeFrom(before)))
+	c.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesCome")
+	c.run(1)
 }
 
 func TestAFleetGoesOnWhenItsQuotaIsRaised(t *testing.T) {

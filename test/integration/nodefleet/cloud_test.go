@@ -1,0 +1,256 @@
+package nodefleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/playground"
+)
+
+// cloud plays the parts of an OpenStack that fleets talk to. Its servers are up at once. What
+// a real one does is tested in test/e2e/openstack.
+type cloud struct {
+	*bench
+	url     string
+	flavors int // how many it has, all of 2 cores and 4 GiB
+	zones   []string
+
+	mu      sync.Mutex
+	servers []*cloudServer
+	deleted []string    // IDs
+	listed  []time.Time // when servers were listed
+}
+
+// cloudServer is a server as Nova shows it.
+type cloudServer struct {
+	ID        string           `json:"id"`
+	Name      string           `json:"name"`
+	Status    string           `json:"status"`
+	Created   time.Time        `json:"created"`
+	Launched  string           `json:"OS-SRV-USG:launched_at"`
+	Tags      []string         `json:"tags"`
+	Addresses map[string][]any `json:"addresses"`
+	Flavor    map[string]any   `json:"flavor"`
+	address   string           // of its port
+	joined    bool             // it has got a node
+}
+
+// newCloud starts a cloud for a bench.
+func newCloud(b *bench, flavors int, zones ...string) *cloud {
+	c := &cloud{bench: b, flavors: flavors, zones: zones}
+	server := httptest.NewServer(http.HandlerFunc(c.answer))
+	c.url = server.URL
+	b.Cleanup(server.Close)
+	b.make(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "cloud"}, StringData: map[string]string{
+		"auth_url": c.url + "/identity/v3", "application_credential_id": "id", "application_credential_secret": "secret", "region_name": "one",
+	}})
+	prices := "name,cpu,memory_gib,price_per_hour\n"
+	for i := range flavors {
+		prices += fmt.Sprintf("m-%02d,2,4,0.%04d\n", i, 500+i)
+	}
+	b.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "prices"}, Data: map[string]string{"flavors.csv": prices}})
+	return c
+}
+
+// rent makes a fleet of the cloud's servers.
+func (c *cloud) rent(change ...func(*v1alpha1.NodeFleetSpec)) {
+	c.Helper()
+	c.fleet("rented", append([]func(*v1alpha1.NodeFleetSpec){func(s *v1alpha1.NodeFleetSpec) {
+		s.ClusterAPI, s.Provider = nil, v1alpha1.FleetOpenStack
+		s.OpenStack = &v1alpha1.OpenStackServers{
+			Credentials: v1alpha1.OpenStackCredentials{Namespace: c.name, Name: "cloud"}, Image: "node", Networks: []string{"nodes"}, MaxPods: 110,
+			AvailabilityZones: c.zones, NodeLabels: map[string]string{benchLabel: c.name},
+		}
+		s.Pricing.Catalogue = &v1alpha1.PriceCatalogue{Namespace: c.name, Name: "prices", Key: "flavors.csv"}
+	}}, change...)...)
+}
+
+// answer answers a request.
+func (c *cloud) answer(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	status, body := http.StatusOK, any(nil)
+	switch path := strings.TrimSuffix(r.URL.Path, "/"); {
+	case path == "/identity/v3/auth/tokens":
+		w.Header().Set("X-Subject-Token", "token")
+		status, body = http.StatusCreated, c.token()
+	case path == "/image" || path == "/network":
+		body = map[string]any{"versions": []any{map[string]any{"id": "v2.0", "status": "CURRENT"}}}
+	case path == "/image/v2/images":
+		body = map[string]any{"images": []any{map[string]any{"id": "image", "name": "node", "status": "active"}}}
+	case path == "/network/v2.0/networks":
+		body = map[string]any{"networks": []any{map[string]any{"id": "network", "name": "nodes"}}}
+	case path == "/compute/v2.1/flavors/detail":
+		body = map[string]any{"flavors": c.flavorList()}
+	case path == "/compute/v2.1/os-availability-zone":
+		var zones []any
+		for _, name := range c.zones {
+			zones = append(zones, map[string]any{"zoneName": name, "zoneState": map[string]any{"available": true}})
+		}
+		body = map[string]any{"availabilityZoneInfo": zones}
+	case path == "/compute/v2.1/limits":
+		body = map[string]any{"limits": map[string]any{"absolute": map[string]any{"maxTotalInstances": -1, "maxTotalCores": -1, "maxTotalRAMSize": -1}}}
+	case path == "/compute/v2.1/servers/detail":
+		c.listed = append(c.listed, time.Now())
+		body = map[string]any{"servers": c.tagged(strings.Split(r.URL.Query().Get("tags"), ","))}
+	case path == "/compute/v2.1/servers" && r.Method == http.MethodPost:
+		status, body = http.StatusAccepted, map[string]any{"server": c.create(r)}
+	case strings.HasPrefix(path, "/compute/v2.1/servers/") && r.Method == http.MethodDelete:
+		status = c.delete(path[strings.LastIndexByte(path, '/')+1:])
+	default:
+		status = http.StatusNotFound
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	if body != nil {
+		_ = json.NewEncoder(w).Encode(body) // a client that has gone needs no answer
+	}
+}
+
+// token is what Keystone says to who logs in.
+func (c *cloud) token() any {
+	var catalog []any
+	for kind, path := range map[string]string{"compute": "/compute/v2.1", "image": "/image", "network": "/network"} {
+		catalog = append(catalog, map[string]any{"type": kind, "endpoints": []any{map[string]any{"interface": "public", "region": "one", "region_id": "one", "url": c.url + path}}})
+	}
+	return map[string]any{"token": map[string]any{"expires_at": time.Now().Add(time.Hour).UTC().Format("2006-01-02T15:04:05.000000Z"), "catalog": catalog}}
+}
+
+func (c *cloud) flavorList() (all []any) {
+	for i := range c.flavors {
+		name := fmt.Sprintf("m-%02d", i)
+		all = append(all, map[string]any{"id": name, "name": name, "vcpus": 2, "ram": 4096, "disk": 10})
+	}
+	return all
+}
+
+func (c *cloud) tagged(tags []string) []*cloudServer {
+	found := []*cloudServer{}
+	for _, s := range c.servers {
+		if !slices.ContainsFunc(tags, func(tag string) bool { return !slices.Contains(s.Tags, tag) }) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func (c *cloud) create(r *http.Request) *cloudServer {
+	var asked struct {
+		Server struct {
+			Name      string   `json:"name"`
+			FlavorRef string   `json:"flavorRef"`
+			Tags      []string `json:"tags"`
+		} `json:"server"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
+		c.Errorf("the cloud cannot read what is asked for: %v", err)
+	}
+	now := time.Now().UTC().Truncate(time.Second)
+	s := &cloudServer{
+		ID: string(uuid.NewUUID()), Name: asked.Server.Name, Status: "ACTIVE", Created: now, Launched: now.Format("2006-01-02T15:04:05.000000"),
+		Tags: asked.Server.Tags, Flavor: map[string]any{"original_name": asked.Server.FlavorRef}, address: fmt.Sprintf("10.77.0.%d", len(c.servers)+1),
+	}
+	s.Addresses = map[string][]any{"nodes": {map[string]any{"addr": s.address, "version": 4}}}
+	c.servers = append(c.servers, s)
+	return s
+}
+
+func (c *cloud) delete(id string) int {
+	c.deleted = append(c.deleted, id)
+	c.servers = slices.DeleteFunc(c.servers, func(s *cloudServer) bool { return s.ID == id })
+	return http.StatusNoContent
+}
+
+// joins makes the nodes of servers while something is waited for. identify says how: it is
+// given the number of the server, from 0.
+func (c *cloud) joins(identify func(i int, s *cloudServer, n *corev1.Node)) {
+	c.meanwhile = func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for i, s := range c.servers {
+			if s.joined {
+				continue
+			}
+			n, err := playground.NodeSpec{Name: fmt.Sprintf("%s-node-%s", c.name, s.ID[:8]), CPU: "2", Memory: "4Gi", Labels: map[string]string{benchLabel: c.name}}.Node()
+			if err != nil {
+				c.Fatal(err)
+			}
+			identify(i, s, n)
+			c.make(n)
+			s.joined = true
+		}
+	}
+}
+
+// rounds waits until the fleet has looked at its servers several times after a moment.
+func (c *cloud) rounds(after time.Time) {
+	c.Helper()
+	c.eventually(fmt.Sprintf("the fleet looks at its servers after %v", after.Format(time.TimeOnly)), func() string {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		n := 0
+		for _, at := range c.listed {
+			if at.After(after) {
+				n++
+			}
+		}
+		if n < 3 {
+			return fmt.Sprintf("it has %d times", n)
+		}
+		return ""
+	})
+}
+
+// read returns how many servers there are, how many were deleted, and when the last one was
+// made.
+func (c *cloud) read() (there, deleted int, last time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.servers {
+		if s.Created.After(last) {
+			last = s.Created
+		}
+	}
+	return len(c.servers), len(c.deleted), last
+}
+
+// forget removes the nodes of the bench at its end: they go with no machine.
+func (c *cloud) forget() {
+	c.Cleanup(func() {
+		for _, n := range c.nodes() {
+			if err := c.Delete(context.WithoutCancel(c.Context()), &n); client.IgnoreNotFound(err) != nil {
+				c.Errorf("delete node %s: %v", n.Name, err)
+			}
+		}
+	})
+}
+
+// silence lets a node fall silent: nobody plays its kubelet any longer, and its pods stay.
+func (c *cloud) silence(n *corev1.Node) {
+	c.Helper()
+	before := n.DeepCopy()
+	delete(n.Annotations, "kwok.x-k8s.io/node")
+	if err := c.Patch(c.Context(), n, client.MergeFrom(before)); err != nil {
+		c.Fatalf("silence node %s: %v", n.Name, err)
+	}
+	before = n.DeepCopy()
+	n.Status.Conditions = []corev1.NodeCondition{{
+		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now(),
+	}}
+	if err := c.Status().Patch(c.Context(), n, client.StrategicMergeFrom(before)); err != nil {
+		c.Fatalf("silence node %s: %v", n.Name, err)
+	}
+}
