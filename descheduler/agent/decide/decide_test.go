@@ -73,11 +73,9 @@ func brokenForwards(s Source, d SourceDecision) string {
 		return "something goes forwards without the order"
 	case d.Do == Freeze && s.Step != v1alpha1.SourceFrozen:
 		return "a container is frozen before the report says so"
-	case d.Do == NoteFreeze && !s.TargetReady:
-		return "a container is about to be frozen, and the target is not ready"
-	case d.Do == NoteFreeze && !s.Reached:
-		return "a container is about to be frozen, and nobody knows whether the target can be reached"
-	case s.Expired && s.Known && !sentOrToDie(s):
+	case d.Do == NoteFreeze && (!s.TargetReady || !s.Reached):
+		return "a container is about to be frozen, and the target is not ready, or nobody knows whether it can be reached"
+	case forbidden(s):
 		return "something goes forwards with a container that goes on by itself"
 	case d.Do == Dump && s.Container != terms.Frozen:
 		return "the state of a container is taken that is not frozen"
@@ -108,6 +106,14 @@ func sentOrToDie(s Source) bool {
 	return s.Sent || s.Shipped || s.TargetStaged || s.KillNoted || s.HandedOver
 }
 
+// forbidden says that a container goes on by itself, and nothing is to be done with it.
+func forbidden(s Source) bool { return s.Expired && s.Known && !sentOrToDie(s) }
+
+// lapses says that an agent that acts without an order may.
+func lapses(s Source, d SourceDecision) bool {
+	return (s.Overdue || s.Expired) && !sentOrToDie(s) && s.Known && s.FreezeNoted && !s.Stateless && (d.Do != Thaw || s.Expired && s.Container == terms.Frozen)
+}
+
 // brokenLapse says which promise it breaks that a container goes on without an order.
 func brokenLapse(s Source) string {
 	switch {
@@ -136,7 +142,7 @@ func TestSourceExpiresOnlyWhereNoCopyCanRun(t *testing.T) {
 			switch d := ForSourceAlone(s); d.Do {
 			case Nothing:
 			case Cancel, NoteExpiry, Thaw:
-				if !s.Overdue && !s.Expired || sentOrToDie(s) || !s.Known || !s.FreezeNoted || s.Stateless || d.Do == Thaw && (!s.Expired || s.Container != terms.Frozen) {
+				if !lapses(s, d) {
 					t.Fatalf("an agent alone does %s\nseen: %+v", d.Do, s)
 				}
 			default:

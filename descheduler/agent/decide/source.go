@@ -341,17 +341,7 @@ func (s Source) freeze() SourceDecision {
 	}
 	switch s.Step {
 	case v1alpha1.SourcePrepared:
-		switch {
-		case !s.Known:
-			return do(Prepare) // the ledger was lost: nothing was frozen yet
-		case !s.TargetReady:
-			return SourceDecision{}
-		case !s.FreezeNoted && !s.Reached:
-			return do(Reach)
-		case !s.FreezeNoted:
-			return do(NoteFreeze)
-		}
-		return report(v1alpha1.SourceFrozen)
+		return s.beforeFreeze()
 	case v1alpha1.SourceFrozen:
 		switch {
 		case !s.Known:
@@ -372,6 +362,21 @@ func (s Source) freeze() SourceDecision {
 		return do(Ship)
 	}
 	return SourceDecision{}
+}
+
+// beforeFreeze leads to the report that the container is about to be frozen.
+func (s Source) beforeFreeze() SourceDecision {
+	switch {
+	case !s.Known:
+		return do(Prepare) // the ledger was lost: nothing was frozen yet
+	case !s.TargetReady:
+		return SourceDecision{}
+	case !s.FreezeNoted && !s.Reached:
+		return do(Reach)
+	case !s.FreezeNoted:
+		return do(NoteFreeze)
+	}
+	return report(v1alpha1.SourceFrozen)
 }
 
 // takesAgain says that an agent which ended has let the container go on after it had

@@ -134,15 +134,15 @@ func TestACheckpointWhoseAnswerWasLostIsRemoved(t *testing.T) {
 		"checkpoint-work_jobs-main-2026-11-23T12:00:00Z.tar", // taken before by somebody else
 		"checkpoint-work_jobs-main-second-2026-11-23T12:00:01Z.tar", "checkpoint-other_jobs-main-2026-11-23T12:00:01Z.tar", "checkpoint-work_jobs-main-notes.tar",
 	}
-	make := func(name string) {
+	write := func(name string) {
 		if err := os.WriteFile(filepath.Join(b.source.Folder, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	make(theirs[0])
+	write(theirs[0])
 	b.answer = func(http.ResponseWriter) {
 		for _, name := range append(theirs[1:], ours) {
-			make(name)
+			write(name)
 		}
 		panic(http.ErrAbortHandler) // the connection ends without an answer
 	}
