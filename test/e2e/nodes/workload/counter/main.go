@@ -5,6 +5,7 @@
 //
 //	MB        how many MiB of memory it fills, and goes on checking (default: 0)
 //	TICK_MS   how many milliseconds between values (default: 100)
+//	LISTEN    where it answers HTTP requests, such as ":8080" (default: nowhere)
 //
 // When its memory is not what it was, it says so and ends with code 3.
 package main
@@ -12,8 +13,11 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -31,6 +35,9 @@ func main() {
 	if err1 != nil || err2 != nil || megabytes < 0 || tick < 1 {
 		fmt.Fprintln(os.Stderr, "counter: MB and TICK_MS are numbers")
 		os.Exit(2)
+	}
+	if address := os.Getenv("LISTEN"); address != "" {
+		go serve(address)
 	}
 	debug.SetGCPercent(-1) // it makes no garbage worth the name, and would touch all memory
 	debug.SetMemoryLimit(int64(megabytes+64) << 20)
@@ -50,6 +57,20 @@ func main() {
 		check(memory, value, want)
 		<-ticker.C
 	}
+}
+
+// serve answers all requests, on plain TCP: CRIU cannot dump a socket of MPTCP. It ends the
+// program if it cannot.
+func serve(address string) {
+	var plain net.ListenConfig
+	plain.SetMultipathTCP(false)
+	listener, err := plain.Listen(context.Background(), "tcp", address)
+	if err == nil {
+		server := http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+		err = server.Serve(listener)
+	}
+	fmt.Fprintln(os.Stderr, "counter:", err)
+	os.Exit(2)
 }
 
 // fill writes bytes that no two pages share, so that none can be left out or kept once.
