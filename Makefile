@@ -140,10 +140,10 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 	@echo "Left out: the other integration tests, e2e tests, and what needs Chromium, Debian's packages or root. make test-all runs everything."
 
 .PHONY: test-all
-test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; needs what .ci/run installs, and about two hours).
+test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
 .PHONY: test-nightly
-test-nightly: test-integration-nightly e2e-openstack-nightly e2e-nodes-nightly test-race test-peers test-vendor test-browser e2e-replicas ## Run the tests that tell least for the time that they take.
+test-nightly: test-integration-nightly e2e-openstack-nightly e2e-nodes-nightly test-race test-peers test-vendor test-browser e2e-replicas conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, nginx and gcc).
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
