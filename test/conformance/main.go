@@ -34,8 +34,8 @@ func main() {
 	flag.Parse()
 	r.exec = strings.Fields(*prefix)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	ok, err := r.run(ctx, *packages)
+	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(2)

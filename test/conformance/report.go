@@ -41,7 +41,7 @@ func (r *report) add(name string, first, second, stock outcomes) {
 	for _, test := range first.failed() {
 		f := finding{name: name, test: test, verdict: unexpected}
 		switch {
-		case stock[test] != passedOutcome && !(test == wholePackage && len(stock.failed()) == 0):
+		case stock[test] != passedOutcome && (test != wholePackage || len(stock.failed()) > 0):
 			f.verdict = failsBoth
 		case second[test] == passedOutcome || test == wholePackage && len(second.failed()) == 0:
 			f.verdict = unstable

@@ -94,6 +94,19 @@ func (w *world) report(step v1alpha1.SourceStep, change ...func(*v1alpha1.Source
 	w.logf("source: %s", step)
 }
 
+// sourceIsOver does what the agent of the source node does once the Migration has ended or
+// gone.
+func (w *world) sourceIsOver(pod *corev1.Pod, p *process) {
+	switch wanted := pod != nil && pod.DeletionTimestamp == nil; {
+	case p.frozen && !w.killOrder && wanted:
+		w.thaw(p)
+	case p.frozen && w.m == nil: // somebody has removed the finalizer
+		*p = process{node: p.node, progress: p.progress}
+		w.logf("source: kills the container, whose pod goes")
+	}
+	w.left[nodeA] = false
+}
+
 // sourceAgent does the next thing that the agent of the source node would do.
 func (w *world) sourceAgent() {
 	if w.cut[nodeA] {
@@ -105,14 +118,7 @@ func (w *world) sourceAgent() {
 		p = &process{node: nodeA} // the one that it knows is gone
 	}
 	if w.over() {
-		switch wanted := pod != nil && pod.DeletionTimestamp == nil; {
-		case p.frozen && !w.killOrder && wanted:
-			w.thaw(p)
-		case p.frozen && w.m == nil: // somebody has removed the finalizer
-			*p = process{node: p.node, progress: p.progress}
-			w.logf("source: kills the container, whose pod goes")
-		}
-		w.left[nodeA] = false
+		w.sourceIsOver(pod, p)
 		return
 	}
 	s := &w.m.Status

@@ -134,7 +134,7 @@ func (w *world) checkSurvivor(restored *corev1.Pod) error {
 			continue
 		}
 		survivors++
-		if got := w.processes[pod.UID].progress; got < w.frozenAt && !(w.restarted && pod.Name == source) {
+		if got := w.processes[pod.UID].progress; got < w.frozenAt && (!w.restarted || pod.Name != source) {
 			return fmt.Errorf("work is lost: %s is at %d, and it stood still at %d", pod.Name, got, w.frozenAt)
 		}
 		if w.owned() && !w.owns(pod) {

@@ -82,7 +82,7 @@ func (b *bench) refused(what, by string, err error) {
 		b.Errorf("%s: it is refused: %v", what, err)
 	case by != "" && err == nil:
 		b.Errorf("%s: it is allowed", what)
-	case by != "" && !(apierrors.IsForbidden(err) || apierrors.IsInvalid(err)) || by != "" && !strings.Contains(err.Error(), by):
+	case by != "" && (!apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), by)):
 		b.Errorf("%s: it is refused, but not by policy %s: %v", what, by, err)
 	}
 }

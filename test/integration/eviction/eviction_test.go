@@ -107,7 +107,7 @@ func TestAForgedReviewMakesNoMigration(t *testing.T) {
 	pod := b.job()
 	var configuration admissionv1.ValidatingWebhookConfiguration
 	b.get(webhookName, &configuration)
-	real, err := url.Parse(*configuration.Webhooks[0].ClientConfig.URL)
+	address, err := url.Parse(*configuration.Webhooks[0].ClientConfig.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,9 +118,9 @@ func TestAForgedReviewMakesNoMigration(t *testing.T) {
 	caller := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	for name, path := range map[string]string{
 		"no secret": eviction.Path, "an empty one": eviction.Path + "/", "a wrong one": eviction.Path + "/" + strings.Repeat("0", 64), "another path": "/",
-		"half of the right one": real.Path[:len(real.Path)-32],
+		"half of the right one": address.Path[:len(address.Path)-32],
 	} {
-		answer, err := caller.Post("https://"+real.Host+path, "application/json", strings.NewReader(review))
+		answer, err := caller.Post("https://"+address.Host+path, "application/json", strings.NewReader(review))
 		if err != nil {
 			t.Fatal(err)
 		}

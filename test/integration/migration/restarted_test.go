@@ -94,7 +94,7 @@ func TestAFreshCopyEndsOnceTheHandOverHasBegun(t *testing.T) {
 	})
 	b.release(old.Name)
 	b.agents.script(silentAt(""), nil)
-	m = b.ends(m.Name, v1alpha1.MigrationSucceeded)
+	b.ends(m.Name, v1alpha1.MigrationSucceeded)
 	b.healthy("work", 1)
 }
 
