@@ -88,8 +88,11 @@ nightly_tests := \
 	TestTenServersAskedForAtOnceAreTen \
 	TestAFleetGoesOnWhenItsQuotaIsRaised \
 	TestWhatEndsTheScriptEndsTheServices \
+	TestAFleetBuysTheNextBestWhenNoHostTakesTheBest \
 	TestARealNodeIsProbedAndPodsMoveByWhatIsLearned \
+	TestAJobOfTwentyChainsIsMovedTwiceAndEveryChainIsWhole \
 	TestAgentsAreKilledAtEveryStep \
+	TestIdleAgentUsesLittleCPU \
 	TestKubeletTakesCheckpointsToo \
 	TestAJobRunsOnAllNodesAndEveryChainIsWhole \
 	TestContainersGoOnWithoutContainerdAndKubelet \
