@@ -40,7 +40,8 @@ func (r *round) condemned(pod *corev1.Pod) (after time.Duration, is bool) {
 }
 
 // remains returns after how long nothing is lost with the machine of a node that is not
-// ready, or a pod that would be lost with it.
+// ready, or the pod that would be lost with it; of several the first by name, so that what
+// is said of the machine stays the same.
 func (r *round) remains(node string) (after time.Duration, lost string) {
 	if r.podsOn == nil {
 		r.podsOn = map[string][]*corev1.Pod{}
@@ -52,10 +53,13 @@ func (r *round) remains(node string) (after time.Duration, lost string) {
 	}
 	for _, p := range r.podsOn[node] {
 		wait, is := r.condemned(p)
-		if !is {
-			return 0, world.PodName(p)
+		if name := world.PodName(p); !is && (lost == "" || name < lost) {
+			lost = name
 		}
 		after = max(after, wait)
+	}
+	if lost != "" {
+		return 0, lost
 	}
 	return after, ""
 }
