@@ -65,7 +65,7 @@ first_tests := \
 	TestConstrainedPodsFindTheOneNodeThatSuits \
 	TestPodsThatFitNowhereAreBoundWhenANodeComes \
 	TestAFleetGrowsByTheCheapestMixAndShrinksToNothing \
-	TestAServiceGetsTheReplicasThatItsRequestsNeed \
+	TestWhileASourceIsDownReplicasStay \
 	TestAPodOfAJobMovesAndItsJobSeesNothingOfIt \
 	TestTheCommandMovesAPodAndSaysHowItWent \
 	TestAPodOfAJobIsDrainedTwiceAndItsJobCountsNothing \
@@ -78,6 +78,7 @@ nightly_tests := \
 	TestDemoShowsAFleetThatGrowsAndShrinks \
 	TestAFleetGrowsToTwoHundredMachinesAndShrinksToNothing \
 	TestFiveHundredPodsMoveAFewAtATime \
+	TestAServiceThatDoesNotAnswerKeepsItsReplicas \
 	TestWhatTheStockDeschedulerEvictsMoves \
 	TestWhatKarpenterDrainsMoves \
 	TestAFullHostIsAMachineThatNeverComes \
