@@ -166,7 +166,7 @@ func (r *round) degraded() {
 	}
 	unidentified := r.unidentified()
 	if n := len(unidentified); n > 0 {
-		unidentified = []string{fmt.Sprintf("the nodes of %d machines are not identified, and these are kept with whatever runs there: %s", n, unidentified[0])}
+		unidentified = []string{fmt.Sprintf("the nodes of %d machines are not identified, and these machines and their pods are kept: %s", n, unidentified[0])}
 	}
 	dead := r.deadNodes()
 	if n := len(dead); n > 0 {

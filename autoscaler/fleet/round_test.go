@@ -394,7 +394,7 @@ func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
 			if strings.Contains(e, "MachineGivenUp") {
 				t.Errorf("Event %s", e)
 			}
-			if strings.Contains(e, "NodesUnidentified the nodes of 1 machines are not identified, and these are kept with whatever runs there: server m01: two nodes") {
+			if strings.Contains(e, "NodesUnidentified the nodes of 1 machines are not identified, and these machines and their pods are kept: server m01: two nodes") {
 				told++
 			}
 		}

@@ -62,7 +62,7 @@ func (s *Source) Values(ctx context.Context, namespace string, selector kubelabe
 }
 
 // longestWait is the longest time between two looks of a policy's law; 0 for a policy of which
-// the spec is no good, which is not looked at.
+// the spec is invalid, which is not checked.
 func longestWait(p *v1alpha1.ReplicaPolicy) time.Duration {
 	sound, err := decide.New(p.Namespace, &p.Spec)
 	if err != nil {
