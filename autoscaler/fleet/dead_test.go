@@ -197,3 +197,15 @@ func TestAPodIsCondemnedOnceItsGracePeriodIsOverAndNoMigrationMovesIt(t *testing
 		}
 	}
 }
+
+func TestOfSeveralPodsOnADeadNodeTheFirstByNameIsNamed(t *testing.T) {
+	pod := func(name string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	}
+	for _, pods := range [][]*corev1.Pod{{pod("a"), pod("b")}, {pod("b"), pod("a")}} {
+		r := round{podsOn: map[string][]*corev1.Pod{"n": pods}}
+		if _, lost := r.remains("n"); lost != "default/a" {
+			t.Errorf("of %s and %s %q is named, want default/a", pods[0].Name, pods[1].Name, lost)
+		}
+	}
+}
