@@ -171,7 +171,7 @@ test-browser: $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports in Chromium (
 
 .PHONY: test-first
 test-first: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST) ## Run the integration tests that show each program at work once.
-	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-first,-p 1 -run $(call only,$(first_tests)) \
+	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-first,-p 3 -run $(call only,$(first_tests)) \
 		$$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./test/integration ./test/integration/{adapter,agent,cli,eviction,migration,nodefleet,replica}))
 
 .PHONY: test-integration
@@ -179,7 +179,7 @@ test-integration: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | 
 	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,-p $(AT_ONCE) -skip $(call only,$(nightly_tests)) $(integration_pkgs))
 
 # How many control planes test-integration runs at once. Tests mostly wait for them.
-AT_ONCE ?= 2
+AT_ONCE ?= 3
 
 .PHONY: test-integration-nightly
 test-integration-nightly: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl $(PEERS)) | $(DIST)

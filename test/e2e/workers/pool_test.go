@@ -256,20 +256,6 @@ func TestWorkflowsRunOnPoolsThatGrowAndDrain(t *testing.T) {
 	b := newPoolBench(t, password)
 	b.fleet()
 	requests := b.autoscale()
-	t.Run("three stages, at an address", func(t *testing.T) {
-		b := b.in(t)
-		dir, ledger, address, outputs, _, ended := startStages(t, password)
-		b.startPool("flow", v1alpha1.WorkQueueManager{Address: &address})
-		w := b.watch("flow", password, ended)
-		checkOutputs(t, dir, outputs)
-		checkAll(t, dir)
-		checkLedger(t, ledger, outputs)
-		if w.peak < 2 || w.drained < 1 || w.started < 3 {
-			t.Errorf("%d workers, %d of them drained before the end, at most %d at once; want at least 3, 1 and 2", w.started, w.drained, w.peak)
-		}
-		b.checkLearned()
-		b.expectAllGone()
-	})
 	t.Run("BLAST, found at a catalog server", func(t *testing.T) {
 		const project = "blast.e2e"
 		b, catalog := b.in(t), startCatalog(t)
@@ -284,7 +270,7 @@ func TestWorkflowsRunOnPoolsThatGrowAndDrain(t *testing.T) {
 		}
 		b.expectAllGone()
 	})
-	t.Run("a manager that is stopped while its workers are busy", func(t *testing.T) {
+	t.Run("three stages, at an address, whose manager is stopped while workers are busy", func(t *testing.T) {
 		b := b.in(t)
 		dir, ledger, address, outputs, manager, ended := startStages(t, password)
 		b.startPool("stopped", v1alpha1.WorkQueueManager{Address: &address})
@@ -296,6 +282,10 @@ func TestWorkflowsRunOnPoolsThatGrowAndDrain(t *testing.T) {
 		if w.pods > maxWorkers {
 			t.Errorf("%d pods at once, at most %d may be", w.pods, maxWorkers)
 		}
+		if w.peak < 2 || w.drained < 1 || w.started < 3 {
+			t.Errorf("%d workers, %d of them drained before the end, at most %d at once; want at least 3, 1 and 2", w.started, w.drained, w.peak)
+		}
+		b.checkLearned("stopped")
 		b.expectAllGone()
 	})
 	if _, forbade := requests.Read(); len(forbade) > 0 {
@@ -462,9 +452,9 @@ func checkLedger(t *testing.T, ledger string, outputs []string) {
 }
 
 // checkLearned checks what the pool says it has learned.
-func (b *poolBench) checkLearned() {
+func (b *poolBench) checkLearned(name string) {
 	b.Helper()
-	pool := b.pool("flow")
+	pool := b.pool(name)
 	status, _ := json.MarshalIndent(pool.Status, "", " ")
 	i := slices.IndexFunc(pool.Status.Categories, func(c v1alpha1.TaskCategory) bool { return c.Name == "split" })
 	if i < 0 {

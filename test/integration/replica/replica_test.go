@@ -266,12 +266,14 @@ func TestAServiceThatDoesNotAnswerKeepsItsReplicas(t *testing.T) {
 	b := newBench(t, "hanging")
 	b.deployment("web", 2)
 	b.policy("web", func(s *v1alpha1.ReplicaPolicySpec) {
-		s.Law.Name, s.Law.Interval, s.MinReplicas = v1alpha1.LawInverseQueue, span(time.Second), 4
+		s.Law.Name, s.Law.Interval, s.MinReplicas = v1alpha1.LawInverseQueue, span(2*time.Second), 4
 	})
 	b.autoscale()
 	b.becomes(11, 20)
-	b.unready(3)
+	// In this order: while requests are answered the law may scale in by one, and of the pods
+	// it is the unready ones that a ReplicaSet deletes. One look at zero decides nothing.
 	b.metrics.set(func(m *metricsServer) { m.rate = 0 })
+	b.unready(3)
 	c := b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionFalse, "NotMeasured")
 	if !strings.Contains(c.Message, "no request was answered") || !strings.Contains(c.Message, "are not Ready") {
 		t.Errorf("the condition says %s", c.Message)
