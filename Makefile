@@ -209,11 +209,11 @@ nodes-install: ## Build CRIU, runc, containerd and kubelet for real nodes (Debia
 
 .PHONY: e2e-nodes e2e-nodes-nightly
 e2e-nodes e2e-nodes-nightly: export NODES_LOGS := $(abspath $(DIST))/nodes
-e2e-nodes: suite = -skip $(call only,$(nightly_tests))
-e2e-nodes-nightly: suite = -run $(call only,$(nightly_tests))
+e2e-nodes: suite = -p 2 -skip $(call only,$(nightly_tests)) # each package starts nodes of its own
+e2e-nodes-nightly: suite = -p 1 -run $(call only,$(nightly_tests)) # some measure how much CPU they use
 e2e-nodes: ## Test on real nodes, which it builds, starts and stops (Debian 12, root).
 e2e-nodes e2e-nodes-nightly: $(BIN)/node-agent $(BIN)/descheduler $(BIN)/kubectl $(TOOLS)/gotestsum | $(DIST)
-	hack/nodes/nodes.sh run $(call go_test,$@,-tags nodes -count 1 -p 1 -timeout 40m $(suite) ./test/e2e/nodes/...)
+	hack/nodes/nodes.sh run $(call go_test,$@,-tags nodes -count 1 -timeout 40m $(suite) ./test/e2e/nodes/...)
 
 .PHONY: e2e-workers
 e2e-workers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN)) | $(DIST) ## Test against a real makeflow, Work Queue manager and workers, on pools that grow and drain (Debian's coop-computing-tools and ncbi-blast+, root).
