@@ -244,10 +244,12 @@ bench: $(TOOLS)/benchstat | $(DIST) ## Run the Go benchmarks, BENCH_COUNT times;
 	go test -run '^$$' -bench . -benchmem -count $(BENCH_COUNT) $(unit_pkgs) | tee $(DIST)/bench.txt
 	$(TOOLS)/benchstat $(DIST)/bench.txt
 
+WORKLOADS ?= .
+
 .PHONY: bench-scheduler
-bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kubernetes' scheduler_perf; JSON in dist/schedulerperf/.
+bench-scheduler: $(TOOLS)/etcd | $(DIST) ## Measure the whole scheduler with Kubernetes' scheduler_perf (WORKLOADS=regexp); JSON in dist/schedulerperf/.
 	go test -c -o $(BIN)/schedulerperf.test ./test/schedulerperf
-	PATH="$(CURDIR)/$(TOOLS):$$PATH" go run -buildvcs=false ./test/schedulerperf/run -binary $(BIN)/schedulerperf.test -out $(DIST)/schedulerperf
+	PATH="$(CURDIR)/$(TOOLS):$$PATH" go run -buildvcs=false ./test/schedulerperf/run -binary $(BIN)/schedulerperf.test -out $(DIST)/schedulerperf -only '$(WORKLOADS)'
 
 .PHONY: bench-simulate
 bench-simulate: $(BIN)/supercargo | $(DIST) ## Measure time and memory of supercargo simulate; JSON in dist/simulate.json.

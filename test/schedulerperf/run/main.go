@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -26,9 +27,10 @@ func main() {
 	dir := flag.String("package", "test/schedulerperf", "folder of the package, in which the binary is run")
 	out := flag.String("out", "dist/schedulerperf", "folder for the data")
 	rounds := flag.Int("rounds", 3, "how often to run every workload")
+	only := flag.String("only", ".", "regular expression of the workloads to run")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *binary, *dir, *out, *rounds)
+	err := run(ctx, *binary, *dir, *out, *rounds, *only)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -36,10 +38,19 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, binary, dir, out string, rounds int) error {
+func run(ctx context.Context, binary, dir, out string, rounds int, only string) error {
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("read -only: %w", err)
+	}
 	names, err := workloads(filepath.Join(dir, "testdata", "workloads.yaml"))
 	if err != nil {
 		return err
+	}
+	all := len(names)
+	names = slices.DeleteFunc(names, func(name string) bool { return !wanted.MatchString(name) })
+	if len(names) == 0 {
+		return fmt.Errorf("-only %q matches none of the %d workloads", only, all)
 	}
 	if binary, err = filepath.Abs(binary); err != nil {
 		return err
