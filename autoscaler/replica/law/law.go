@@ -145,8 +145,12 @@ func (o Observation) RequestNeeds() Needs {
 	return ArrivalRate | ResponseTime | QueueLength
 }
 
+// mostMeasured is above every rate, time in seconds, queue and percentage that a service can
+// have. Products and squares of what is below it are finite.
+const mostMeasured = 1e12
+
 // Missing says what keeps a law from using an observation: a measurement it
-// needs is missing, negative or infinite, all are older than maxAge (0 for no
+// needs is missing, negative or above 1e12, all are older than maxAge (0 for no
 // bound), or there is no Ready replica to have measured. It is empty if nothing
 // does.
 func (o Observation) Missing(needs Needs, maxAge time.Duration) string {
@@ -172,7 +176,7 @@ func (o Observation) Missing(needs Needs, maxAge time.Duration) string {
 		case needs&m.need == 0:
 		case math.IsNaN(m.value):
 			return "no " + m.name + " was measured"
-		case m.value < 0, math.IsInf(m.value, 0):
+		case m.value < 0, m.value > mostMeasured:
 			return fmt.Sprintf("a %s of %v is impossible", m.name, m.value)
 		}
 	}
