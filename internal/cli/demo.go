@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"supercargo.dev/supercargo/internal/compressed"
 	"supercargo.dev/supercargo/internal/playground"
 	"supercargo.dev/supercargo/internal/trace"
 	"supercargo.dev/supercargo/test/data"
@@ -156,7 +157,7 @@ func readDemoInput(flags demoFlags) (*demoInput, error) {
 }
 
 func (in *demoInput) readProfiles(flags demoFlags) error {
-	config, err := demoScheduler(flags.timeScale)
+	config, err := compressed.SchedulerConfig(flags.timeScale)
 	if flags.schedulerConfig != "" {
 		if config, err = os.ReadFile(flags.schedulerConfig); err != nil {
 			err = fmt.Errorf("--scheduler-config: %w", err)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/compressed"
 	"supercargo.dev/supercargo/internal/playground"
 	"supercargo.dev/supercargo/internal/replay"
 	"supercargo.dev/supercargo/internal/report"
@@ -25,7 +26,7 @@ import (
 // The machines of the fleet of the demo come and go about a hundred times as fast as
 // those of a cloud, which take some minutes.
 const (
-	demoLag        = 1500 * time.Millisecond
+	demoLag        = compressed.Lag
 	demoReleaseLag = 500 * time.Millisecond
 	demoFleetName  = "demo"
 	// demoShrink is how long the fleet may take to give all machines back.
@@ -87,7 +88,7 @@ func replayFleet(ctx context.Context, in *demoInput, scale replay.Scale, fixed f
 	if err := demoDeployments(ctx, p, in); err != nil {
 		return nil, err
 	}
-	if err := installCRDs(ctx, p); err != nil {
+	if err := p.InstallCRDs(ctx); err != nil {
 		return nil, err
 	}
 	autoscaler := startAutoscaler(ctx, p)
@@ -96,7 +97,7 @@ func replayFleet(ctx context.Context, in *demoInput, scale replay.Scale, fixed f
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Create(ctx, newDemoFleet()); err != nil {
+	if err := c.Create(ctx, compressed.Fleet(demoFleetName, 1)); err != nil {
 		return nil, fmt.Errorf("make the NodeFleet: %w", err)
 	}
 	profile := in.profiles[len(in.profiles)-1]
@@ -128,27 +129,7 @@ func demoDeployments(ctx context.Context, p *playground.Playground, in *demoInpu
 	for _, f := range in.flavors {
 		specs = append(specs, machineDeployment(f, playgroundFlags{machineLag: demoLag, machineReleaseLag: demoReleaseLag}))
 	}
-	return addMachineDeployments(ctx, p, specs)
-}
-
-// newDemoFleet is a fleet of all MachineDeployments, as quick as its machines.
-func newDemoFleet() *v1alpha1.NodeFleet {
-	after := func(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
-	return &v1alpha1.NodeFleet{
-		ObjectMeta: metav1.ObjectMeta{Name: demoFleetName},
-		Spec: v1alpha1.NodeFleetSpec{
-			ClusterAPI: &v1alpha1.ClusterAPIFlavors{Namespace: metav1.NamespaceDefault, Selector: &metav1.LabelSelector{}},
-			Pricing:    v1alpha1.FleetPricing{BillingPeriod: after(time.Second)},
-			Scaling: v1alpha1.FleetScaling{
-				Interval: after(2 * time.Second), BatchIdle: after(300 * time.Millisecond), BatchMax: after(time.Second),
-				JoinTimeout: after(time.Minute), BackOff: after(10 * time.Second), ExpectedLag: after(demoLag),
-			},
-			Consolidation: v1alpha1.FleetConsolidation{
-				Policy: v1alpha1.ConsolidateWhenEmpty, After: after(time.Second), QueueEmptyFor: after(time.Second), MaxUnavailable: "100%",
-				DrainTimeout: after(30 * time.Second), Horizon: after(time.Hour),
-			},
-		},
-	}
+	return p.AddMachineDeployments(ctx, specs)
 }
 
 // demoWatch looks at a fleet, its nodes and its cost about twice a second.
@@ -238,7 +219,7 @@ func (w *demoWatch) result(in *demoInput, window time.Duration) *demoFleet {
 	}
 	r.DollarsPerHour, r.MachinesMean = dollarSeconds/window.Seconds(), machineSeconds/window.Seconds()
 	for _, f := range in.flavors {
-		if peak := w.peaks[deploymentName(f.Name)]; peak > 0 {
+		if peak := w.peaks[playground.DeploymentName(f.Name)]; peak > 0 {
 			r.Flavors = append(r.Flavors, demoFleetMix{f.Name, peak})
 		}
 	}

@@ -180,7 +180,7 @@ func readWorkload(path string, stdin io.Reader) ([]playground.Manifest, error) {
 // it ends.
 func servePlayground(ctx context.Context, p *playground.Playground, flags playgroundFlags, input *playgroundInput, stdout io.Writer) error {
 	fmt.Fprintln(stdout, p.KubeconfigPath())
-	err := installCRDs(ctx, p)
+	err := p.InstallCRDs(ctx)
 	if err == nil {
 		var programs []*program
 		programs, err = startPrograms(ctx, p, flags)
@@ -191,7 +191,7 @@ func servePlayground(ctx context.Context, p *playground.Playground, flags playgr
 		}()
 	}
 	if err == nil {
-		err = addMachineDeployments(ctx, p, input.machines)
+		err = p.AddMachineDeployments(ctx, input.machines)
 	}
 	if err == nil {
 		err = p.Apply(ctx, input.workload)

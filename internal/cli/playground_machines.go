@@ -1,22 +1,16 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"supercargo.dev/supercargo/internal/playground"
 	"supercargo.dev/supercargo/internal/trace"
 )
-
-// maxMachines bounds what autoscalers buy of one flavor in a playground.
-const maxMachines = 1000
 
 // maxDeploymentName is the longest name of a MachineDeployment of which Machines
 // get names that Nodes can have as a label.
@@ -77,45 +71,9 @@ func checkDeploymentName(name, flavor, taken string) error {
 	return fmt.Errorf("%q cannot name a MachineDeployment: %s", flavor, strings.Join(problems, "; "))
 }
 
+// machineDeployment is that of a flavor, with the lags of the flags.
 func machineDeployment(f trace.Flavor, flags playgroundFlags) playground.MachineDeploymentSpec {
-	return playground.MachineDeploymentSpec{
-		Name:           deploymentName(f.Name),
-		Flavor:         f.Name,
-		MachineType:    f.MachineType,
-		CPU:            strconv.FormatInt(f.MilliCPU, 10) + "m",
-		Memory:         strconv.FormatInt(f.MemoryBytes, 10),
-		MaxPods:        int(f.MaxPods),
-		Arch:           f.Arch,
-		PricePerHour:   dollarsText(f.MicroDollarsPerHour),
-		Max:            maxMachines,
-		AcquisitionLag: flags.machineLag,
-		ReleaseLag:     flags.machineReleaseLag,
-	}
-}
-
-// deploymentName makes the name of an object from a flavor's: in small letters,
-// with dashes for what cannot be in one.
-func deploymentName(flavor string) string {
-	name := strings.Map(func(r rune) rune {
-		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' || r == '.' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(flavor))
-	// A dot may only stand between letters or digits.
-	parts := strings.Split(name, ".")
-	for i := range parts {
-		parts[i] = strings.Trim(parts[i], "-")
-	}
-	return strings.Trim(strings.Join(parts, "."), ".")
-}
-
-// addMachineDeployments makes the MachineDeployments, several at a time.
-func addMachineDeployments(ctx context.Context, p *playground.Playground, specs []playground.MachineDeploymentSpec) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(8)
-	for _, spec := range specs {
-		group.Go(func() error { return p.AddMachineDeployment(ctx, spec) })
-	}
-	return group.Wait()
+	spec := playground.FlavorDeployment(f)
+	spec.AcquisitionLag, spec.ReleaseLag = flags.machineLag, flags.machineReleaseLag
+	return spec
 }

@@ -19,11 +19,11 @@ func TestAFlavorDescribesItsMachineDeployment(t *testing.T) {
 	want := []playground.MachineDeploymentSpec{
 		{
 			Name: "standard-d2s.v5", Flavor: "Standard_D2s.v5", MachineType: "xeon", CPU: "1930m", Memory: "6979321856", MaxPods: 29,
-			Arch: "arm64", PricePerHour: "0.100800", Max: 1000, AcquisitionLag: time.Minute, ReleaseLag: 5 * time.Second,
+			Arch: "arm64", PricePerHour: "0.1008", Max: 1000, AcquisitionLag: time.Minute, ReleaseLag: 5 * time.Second,
 		},
 		{
 			Name: "m1.medium", Flavor: "m1.medium", CPU: "2000m", Memory: "8589934592",
-			PricePerHour: "0.500000", Max: 1000, AcquisitionLag: time.Minute, ReleaseLag: 5 * time.Second,
+			PricePerHour: "0.50", Max: 1000, AcquisitionLag: time.Minute, ReleaseLag: 5 * time.Second,
 		},
 	}
 	got, err := readMachineFlavors(flags)

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"path/filepath"
 	"time"
@@ -146,40 +144,6 @@ func startAgent(ctx context.Context, p *playground.Playground) (*program, error)
 		return nil, err
 	}
 	return startProgram(ctx, a.Run), nil
-}
-
-// installCRDs applies the CRDs and waits until their kinds are served.
-func installCRDs(ctx context.Context, p *playground.Playground) error {
-	var all []playground.Manifest
-	err := fs.WalkDir(manifests.CRDs, "crd", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		text, err := manifests.CRDs.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		found, err := playground.ParseManifests(path, bytes.NewReader(text))
-		all = append(all, found...)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("read the CRDs: %w", err)
-	}
-	if err := p.Apply(ctx, all); err != nil {
-		return err
-	}
-	c, err := supercargoClient(p.Config())
-	if err != nil {
-		return err
-	}
-	var last error
-	for ; ctx.Err() == nil; wait(ctx, 50*time.Millisecond) {
-		if last = errors.Join(c.List(ctx, &v1alpha1.NodeFleetList{}), c.List(ctx, &v1alpha1.MigrationList{})); last == nil {
-			return nil
-		}
-	}
-	return fmt.Errorf("wait until the kinds of Supercargo are served: %w", last)
 }
 
 // wait waits for a time, or until ctx ends.

@@ -22,6 +22,9 @@ type entry struct {
 	at   time.Time
 	verb verb
 	pod  int // index, for createPod and deletePod
+	// restarts is how often the pod had been restarted when its end was planned: the end
+	// of a pod that has been replaced since means nothing to its successor.
+	restarts int
 }
 
 // agenda is a heap of entries: the earliest first; of one moment by verb, then

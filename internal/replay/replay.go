@@ -36,6 +36,10 @@ type Options struct {
 	// Run becomes the value of the pods' label [LabelRun], and tells them from
 	// others. It must be a label's value. Empty means "replay".
 	Run string
+	// Recreate says that pods have controllers: one that fails or is taken away by somebody
+	// else within the window is created again at once, under its name, and runs from its
+	// beginning. Without it the pod is lost.
+	Recreate bool
 	// Concurrency is the most API calls under way at a time. Zero means 16.
 	Concurrency int
 	// Clock says when it is time. Nil means the real one.
@@ -87,13 +91,19 @@ type Result struct {
 	Began time.Time
 	// Window is how long the replay lasted, without the cleaning up after it.
 	Window time.Duration
-	// Stays has one entry per pod that was created, in the order of arrival.
+	// Stays has one entry per pod that was created, in the order of arrival; of a pod that
+	// was created again, the last.
 	// Created is when the first call to create it was sent, so tries that failed
 	// count as waiting. Bound and Gone are when the watch showed it, Gone at the
 	// latest when the call that deleted it returned.
 	Stays []report.Stay
 	// Retries counts the API calls that were tried again.
 	Retries int
+	// Replaced has, in the order of their ends, the stays of pods that were created again.
+	Replaced []report.Stay
+	// Lost counts the pods that were taken away by somebody else or failed within the
+	// window, whether they were created again or not.
+	Lost int
 	// Refused has, for each pod that the cluster will never take, the reason.
 	Refused []error
 }

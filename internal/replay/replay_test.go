@@ -395,3 +395,83 @@ func TestFitArrivals(t *testing.T) {
 		t.Errorf("FitArrivals into no time = %v, want 1", got)
 	}
 }
+
+// takeAway deletes or fails a pod some time after its first creation, as a drain or a
+// dying node does.
+func takeAway(ctx context.Context, t *testing.T, client *fake.Clientset, name string, after time.Duration, fail bool) {
+	t.Helper()
+	pods := client.CoreV1().Pods("default")
+	created, err := pods.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		<-created.ResultChan()
+		created.Stop()
+		time.Sleep(after)
+		if !fail {
+			_ = pods.Delete(ctx, name, metav1.DeleteOptions{})
+			return
+		}
+		pod, err := pods.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return
+		}
+		pod.Status.Phase = corev1.PodFailed
+		_, _ = pods.Update(ctx, pod, metav1.UpdateOptions{})
+	}()
+}
+
+func TestAPodThatIsTakenAwayRunsAgainFromItsBeginningIfItHasAController(t *testing.T) {
+	first := func(created, gone time.Duration) report.Stay {
+		return report.Stay{Pod: "first", MilliCPU: 100, MemoryBytes: 1, Created: created, Bound: created, Gone: gone, Node: "node-1"}
+	}
+	for _, tc := range []struct {
+		name     string
+		fail     bool
+		recreate bool
+		want     report.Stay
+		replaced []report.Stay
+	}{
+		{name: "deleted", recreate: true, want: first(time.Second, 5*time.Second), replaced: []report.Stay{first(0, time.Second)}},
+		{name: "failed", fail: true, recreate: true, want: first(time.Second, 5*time.Second), replaced: []report.Stay{first(0, time.Second)}},
+		{name: "deleted, without a controller", want: first(0, time.Second)},
+		{name: "failed, without a controller", fail: true, want: first(0, time.Second)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inBubble(t, func(ctx context.Context, t *testing.T) {
+				client := cluster(ctx, t)
+				takeAway(ctx, t, client, "first", time.Second, tc.fail)
+				result, err := Run(ctx, Options{
+					Client: client, Pods: threePods[1:2], Scale: Scale{Arrivals: 10, Lifetimes: 20}, Window: 6 * time.Second, Recreate: tc.recreate,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff([][]report.Stay{{tc.want}, tc.replaced}, [][]report.Stay{result.Stays, result.Replaced}); diff != "" {
+					t.Errorf("stays and those replaced (-want +got):\n%s", diff)
+				}
+				if result.Lost != 1 {
+					t.Errorf("%d pods were lost, want 1", result.Lost)
+				}
+				if names := left(ctx, t, client); names != nil {
+					t.Errorf("pods %v are still there", names)
+				}
+			})
+		})
+	}
+}
+
+func TestPodsThatTheReplayEndsItselfAreNotLost(t *testing.T) {
+	inBubble(t, func(ctx context.Context, t *testing.T) {
+		result, err := Run(ctx, Options{
+			Client: cluster(ctx, t), Pods: threePods, Scale: Scale{Arrivals: 10, Lifetimes: 20}, Window: 5 * time.Second, Recreate: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(wantStays, result.Stays); diff != "" || result.Lost+len(result.Replaced) != 0 {
+			t.Errorf("%d pods lost, stays (-want +got):\n%s", result.Lost, diff)
+		}
+	})
+}

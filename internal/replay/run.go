@@ -35,6 +35,8 @@ type pod struct {
 	stay     report.Stay
 	sent     bool // the first create call was; stay.Created says when
 	created  bool // known to have been created
+	restarts int
+	failed   bool // by itself or another's doing, and to be created again once it is gone
 }
 
 // run is the state of a replay. The loop owns all of it; workers and the watch
@@ -55,7 +57,9 @@ type run struct {
 	open     int // pods whose life is not over
 	progress Progress
 	refused  []error
-	result   *Result // set when the window has ended
+	lost     int
+	replaced []report.Stay // of pods that have a successor
+	result   *Result       // set when the window has ended
 	gaveUp   bool
 }
 
@@ -173,7 +177,7 @@ func (r *run) begin(now time.Time) {
 				r.queue(createPod, e.pod)
 			}
 		case deletePod:
-			if r.pods[e.pod].life != over {
+			if r.pods[e.pod].life != over && r.pods[e.pod].restarts == e.restarts {
 				r.pods[e.pod].life = leaving
 				r.queue(deletePod, e.pod)
 			}
@@ -243,7 +247,7 @@ func (r *run) remove(i int) {
 // resultAt copies what was seen.
 func (r *run) resultAt(now time.Time) *Result {
 	result := &Result{
-		Began: r.began, Window: now.Sub(r.began), Retries: r.progress.Retries, Refused: slices.Clone(r.refused),
+		Began: r.began, Window: now.Sub(r.began), Retries: r.progress.Retries, Refused: slices.Clone(r.refused), Lost: r.lost, Replaced: slices.Clone(r.replaced),
 	}
 	for i := range r.pods {
 		if r.pods[i].created {
@@ -261,6 +265,9 @@ func (r *run) settle(a answer) {
 		return
 	}
 	if a.err == nil || apierrors.IsNotFound(a.err) {
+		if p.failed && r.result == nil {
+			return // the watch has yet to show it gone, and must not take its successor for it
+		}
 		r.goes(a.pod, r.opts.Clock.Now())
 		return
 	}
@@ -309,7 +316,7 @@ func (r *run) again(a answer) {
 	if a.verb == createPod && p.life == asked {
 		p.life = expected
 	}
-	r.agenda.add(entry{at: r.opts.Clock.Now().Add(pause(p.failures, a.err)), verb: a.verb, pod: a.pod})
+	r.agenda.add(entry{at: r.opts.Clock.Now().Add(pause(p.failures, a.err)), verb: a.verb, pod: a.pod, restarts: p.restarts})
 }
 
 // see takes what the watch showed.
@@ -325,8 +332,12 @@ func (r *run) see(s sighting) {
 	}
 	switch {
 	case s.removed:
+		r.loses(p)
 		r.goes(i, s.at)
 	case s.ended:
+		if s.failed {
+			r.loses(p)
+		}
 		r.givesBack(p, s.at)
 		if p.life == present {
 			r.leave(i)
@@ -343,8 +354,17 @@ func (r *run) bound(i int, s sighting) {
 	p.stay.Bound = s.at.Sub(r.began)
 	r.progress.Bound++
 	if r.result == nil {
-		r.agenda.add(entry{at: s.at.Add(p.runtime), verb: deletePod, pod: i})
+		r.agenda.add(entry{at: s.at.Add(p.runtime), verb: deletePod, pod: i, restarts: p.restarts})
 	}
+}
+
+// loses notes that a pod ends that was not asked to, within the window.
+func (r *run) loses(p *pod) {
+	if r.result != nil || p.life != present {
+		return
+	}
+	r.lost++
+	p.failed = r.opts.Recreate
 }
 
 // leave has a pod deleted now.
@@ -360,7 +380,25 @@ func (r *run) goes(i int, at time.Time) {
 		return
 	}
 	r.givesBack(&r.pods[i], at)
+	if r.pods[i].failed && r.result == nil {
+		r.replace(i)
+		return
+	}
 	r.finish(i)
+}
+
+// replace has a pod that is gone created again.
+func (r *run) replace(i int) {
+	p := &r.pods[i]
+	r.replaced = append(r.replaced, p.stay)
+	*p = pod{
+		object: p.object, arrival: p.arrival, runtime: p.runtime, life: asked, restarts: p.restarts + 1,
+		stay: report.Stay{
+			Pod: p.stay.Pod, MilliCPU: p.stay.MilliCPU, MemoryBytes: p.stay.MemoryBytes,
+			Bound: report.Never, Gone: report.Never,
+		},
+	}
+	r.queue(createPod, i)
 }
 
 // givesBack notes that a pod's requests are free again. The first time counts:

@@ -19,6 +19,7 @@ type sighting struct {
 	node string // empty: not bound
 
 	ended   bool // by itself or killed; it is still listed
+	failed  bool // ended, and not by success
 	removed bool
 }
 
@@ -69,7 +70,7 @@ func (r *run) show(object any, removed bool) {
 	}
 	s := sighting{
 		name: pod.Name, at: r.opts.Clock.Now(), node: pod.Spec.NodeName, removed: removed,
-		ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed,
+		ended: pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed, failed: pod.Status.Phase == corev1.PodFailed,
 	}
 	if s.node == "" && !s.ended && !s.removed {
 		return

@@ -1,0 +1,91 @@
+package playground
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"supercargo.dev/supercargo/manifests"
+)
+
+// InstallCRDs applies the definitions of Supercargo's kinds and waits until all of them
+// are served.
+func (p *Playground) InstallCRDs(ctx context.Context) error {
+	definitions, err := supercargoCRDs()
+	if err != nil {
+		return err
+	}
+	return p.InstallDefinitions(ctx, definitions)
+}
+
+// supercargoCRDs reads the definitions of Supercargo's kinds.
+func supercargoCRDs() ([]Manifest, error) {
+	var all []Manifest
+	err := fs.WalkDir(manifests.CRDs, "crd", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := manifests.CRDs.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		found, err := ParseManifests(path, bytes.NewReader(text))
+		all = append(all, found...)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the definitions of Supercargo's kinds: %w", err)
+	}
+	return all, nil
+}
+
+// InstallDefinitions applies CustomResourceDefinitions and waits until every version that they serve
+// can be listed. It ends early, with an error that says what is missing, only when ctx
+// does.
+func (p *Playground) InstallDefinitions(ctx context.Context, definitions []Manifest) error {
+	if err := p.Apply(ctx, definitions); err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(p.config)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	var resources []schema.GroupVersionResource
+	for _, m := range definitions {
+		resources = append(resources, served(m.Object)...)
+	}
+	err = p.poll(ctx, func(ctx context.Context) error {
+		var errs []error
+		for _, r := range resources {
+			_, err := client.Resource(r).List(ctx, metav1.ListOptions{Limit: 1})
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
+	if err != nil {
+		return fmt.Errorf("wait until the new kinds are served: %w", err)
+	}
+	return nil
+}
+
+// served returns what a CustomResourceDefinition says it serves.
+func served(definition *unstructured.Unstructured) []schema.GroupVersionResource {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	var resources []schema.GroupVersionResource
+	for _, v := range versions {
+		fields, _ := v.(map[string]any)
+		if name, _ := fields["name"].(string); fields["served"] == true {
+			resources = append(resources, schema.GroupVersionResource{Group: group, Version: name, Resource: plural})
+		}
+	}
+	return resources
+}
