@@ -2,9 +2,9 @@
 // gives back those that are no longer worth their price.
 //
 // A round goes from top to bottom through the files: controller.go (what starts a
-// round), round.go (its steps), world.go and observe.go (what there is),
-// settle.go (what a round before left unfinished), autoscaler/fleet/decide (what to
-// do), act.go (doing it), record.go (saying why).
+// round), round.go (its steps), observe.go (what there is), plain.go (the same without
+// objects of the API), autoscaler/fleet/decide (what to do, see [decide.Round]), act.go
+// and drain.go (doing it), record.go (saying why).
 //
 // One round is for one fleet, and only one runs at a time: a fleet counts on the
 // machines that others have on order. Numbers of machines are read past the cache,
@@ -41,7 +41,6 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -75,28 +74,7 @@ type Reconciler struct {
 // machines stay a little longer.
 type memory struct {
 	generation int64
-	// planner knows since when machines are under-used.
-	planner *moves.Planner
-	// lessons know which flavors did not hold pods that they were bought for.
-	lessons *decide.Lessons
-	// busy is when a batch pod last waited that is going to run on the fleet's machines or
-	// on a node that is there: see [decide.FleetDecision].
-	busy time.Time
-	// inFlight are the machines that were on their way in the last round, by name.
-	inFlight map[string]bool
-	// starting are the machines whose nodes were ready and had yet to lose a taint in the last
-	// round, by name, with that taint.
-	starting map[string]corev1.Taint
-	// gaveUp are the machines that were given up, by name.
-	gaveUp map[string]bool
-	// nominations are the pods that wait for machines that are on their way.
-	nominations nominations
-	// kept are the nodes that could not be emptied, by name.
-	kept map[string]kept
-	// lost is since when the node of a machine has been missing, by machine.
-	lost map[string]time.Time
-	// missing has the flavors that have fewer machines than they are to have.
-	missing map[string]*standstill
+	*decide.Memory
 	// unlisted are the flavors for which the status had no room.
 	unlisted []v1alpha1.FlavorStatus
 	// said is the last event of each kind, which is not repeated.
@@ -237,26 +215,16 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 	m := r.memory[fleet.UID]
 	if m == nil || m.generation != fleet.Generation {
 		m = &memory{
-			generation: fleet.Generation, planner: moves.NewPlanner(movesConfig(&fleet.Spec.Consolidation)), busy: r.Clock.Now(),
-			inFlight: map[string]bool{}, gaveUp: map[string]bool{}, kept: map[string]kept{}, lost: map[string]time.Time{}, missing: map[string]*standstill{}, said: map[string]string{},
+			generation: fleet.Generation, said: map[string]string{},
+			Memory: decide.NewMemory(movesConfig(&fleet.Spec.Consolidation), fleet.Spec.Scaling.BackOff.Duration, r.Clock.Now()),
 		}
-		m.lessons = &decide.Lessons{BackOff: fleet.Spec.Scaling.BackOff.Duration}
-		m.nominations = inheritNominations(fleet)
+		if d := fleet.Status.LastDecision; d != nil && d.Mode == v1alpha1.FleetAct && d.Measured == nil && len(d.Buys) > 0 {
+			m.Inherit(d.Time.Time, d.Time.Add(decide.NominatedFor(fleetLag(fleet))))
+		}
 		if old := r.memory[fleet.UID]; old != nil {
 			m.unlisted = old.unlisted
 		}
 		r.memory[fleet.UID] = m
 	}
 	return m
-}
-
-// forget drops what is remembered of machines and nodes that are no more.
-func (m *memory) forget(machines []provider.Machine, nodes map[string]*corev1.Node) {
-	there := make(map[string]bool, len(machines))
-	for i := range machines {
-		there[machines[i].Name] = true
-	}
-	maps.DeleteFunc(m.gaveUp, func(name string, _ bool) bool { return !there[name] })
-	maps.DeleteFunc(m.lost, func(name string, _ time.Time) bool { return !there[name] })
-	maps.DeleteFunc(m.kept, func(name string, _ kept) bool { return nodes[name] == nil })
 }

@@ -204,8 +204,8 @@ func TestOfSeveralPodsOnADeadNodeTheFirstByNameIsNamed(t *testing.T) {
 	}
 	for _, pods := range [][]*corev1.Pod{{pod("a"), pod("b")}, {pod("b"), pod("a")}} {
 		r := round{podsOn: map[string][]*corev1.Pod{"n": pods}}
-		if _, lost := r.remains("n"); lost != "default/a" {
-			t.Errorf("of %s and %s %q is named, want default/a", pods[0].Name, pods[1].Name, lost)
+		if got := r.remains("n"); got.Lost != "default/a" || got.Pods != 2 {
+			t.Errorf("of %s and %s %+v remain, want default/a to be named", pods[0].Name, pods[1].Name, got)
 		}
 	}
 }

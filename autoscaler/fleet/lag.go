@@ -48,10 +48,3 @@ func fleetLag(fleet *v1alpha1.NodeFleet) time.Duration {
 	}
 	return longest
 }
-
-// leaveAlone is for how long a flavor is left alone after so many machines in a row
-// that did not come.
-func leaveAlone(backOff time.Duration, failures int32) time.Duration {
-	const mostDoublings = 4
-	return backOff << min(max(failures-1, 0), mostDoublings)
-}

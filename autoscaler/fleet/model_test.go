@@ -78,7 +78,8 @@ type model struct {
 	applied bool                    // whether that write still takes effect
 	before  func(what string) error // is called before each write, and may refuse it
 	refuses func() (refused, done bool)
-	sick    bool // nodes come without being ready
+	sick    bool          // nodes come without being ready
+	goes    time.Duration // how long machines that were released stay, empty
 	// promised is what nodes have less than their flavor says, taints those that they come with.
 	promised packing.Size
 	taints   []corev1.Taint
@@ -92,6 +93,7 @@ type model struct {
 type modelMachine struct {
 	provider.Machine
 	comes time.Duration // from order to ready; below 0 never
+	asked time.Time     // when it was released
 }
 
 // fleetNamed is a fleet with the defaults of the API, except that it gives back machines
@@ -258,7 +260,7 @@ func (p *modelProvider) Release(_ context.Context, intent, flavor string, from i
 		case from:
 			for _, machine := range p.machines {
 				if slices.Contains(names, machine.Name) {
-					machine.Leaving = true
+					machine.Leaving, machine.asked = true, p.clock.Now()
 				}
 			}
 			f.Want -= len(names)
@@ -306,8 +308,9 @@ func (m *model) pass(d time.Duration) {
 
 // goAway takes the machines away that were given back, with their nodes and pods.
 func (m *model) goAway() {
+	gone := func(machine *modelMachine) bool { return machine.Leaving && m.clock.Now().Sub(machine.asked) >= m.goes }
 	for _, machine := range m.machines {
-		if !machine.Leaving {
+		if !gone(machine) {
 			continue
 		}
 		for _, pod := range m.pods() {
@@ -323,7 +326,7 @@ func (m *model) goAway() {
 			m.must(client.IgnoreNotFound(m.client.Delete(m.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: machine.Node}})))
 		}
 	}
-	m.machines = slices.DeleteFunc(m.machines, func(m *modelMachine) bool { return m.Leaving })
+	m.machines = slices.DeleteFunc(m.machines, gone)
 }
 
 // makes reports whether another machine is made now: never of an unmade flavor, and of a
@@ -343,7 +346,7 @@ func (m *model) make() {
 		f := &m.flavors[i]
 		there := 0
 		for _, machine := range m.machines {
-			if machine.Flavor == f.Name {
+			if machine.Flavor == f.Name && !machine.Leaving {
 				there++
 			}
 		}
@@ -354,7 +357,7 @@ func (m *model) make() {
 			if strings.HasPrefix(f.Name, "never") {
 				comes = -1
 			}
-			m.machines = append(m.machines, &modelMachine{provider.Machine{Name: fmt.Sprintf("m%02d", m.made), Flavor: f.Name, Ordered: m.clock.Now()}, comes})
+			m.machines = append(m.machines, &modelMachine{Machine: provider.Machine{Name: fmt.Sprintf("m%02d", m.made), Flavor: f.Name, Ordered: m.clock.Now()}, comes: comes})
 		}
 		m.most[f.Name] = max(m.most[f.Name], there)
 	}

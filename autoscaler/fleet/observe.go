@@ -54,6 +54,10 @@ type observation struct {
 	starting map[string]corev1.Taint
 }
 
+// machinePrefix begins the names of machines in the state that pods cannot be bound to yet: no
+// node has a name with a space.
+const machinePrefix = "machine "
+
 // observer puts an observation together.
 type observer struct {
 	now  time.Time
@@ -148,7 +152,7 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 		if len(taints) > 0 {
 			n = o.startingNode(own, m.Name, node, taints[0], n)
 		}
-		n.Name = "machine " + m.Name
+		n.Name = machinePrefix + m.Name
 		if late {
 			n.Phase = cluster.Leaving // no pod is to wait for it any longer
 		}
@@ -164,7 +168,7 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 		}
 		for i := there[f.Name]; i < f.Want; i++ {
 			n := o.template(s, &f, own)
-			n.Name, n.Due = fmt.Sprintf("machine %d of %s", i+1, f.Name), o.lag(f.Name, own)
+			n.Name, n.Due = fmt.Sprintf(machinePrefix+"%d of %s", i+1, f.Name), o.lag(f.Name, own)
 			o.state.Nodes = append(o.state.Nodes, n)
 			o.countInFlight(own, f.Name)
 			if own {

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
 
@@ -149,118 +149,22 @@ func TestTheExpectedLagIsTheLearnedMean(t *testing.T) {
 	}
 }
 
-func TestAFlavorIsLeftAloneTwiceAsLongEachTime(t *testing.T) {
-	for failures, want := range map[int32]time.Duration{
-		-1: 5 * minute, 0: 5 * minute, 1: 5 * minute, 2: 10 * minute, 3: 20 * minute, 4: 40 * minute, 5: 80 * minute, 6: 80 * minute, math.MaxInt32: 80 * minute,
-	} {
-		if got := leaveAlone(5*minute, failures); got != want {
-			t.Errorf("after %d failures for %v, want %v", failures, got, want)
-		}
-	}
-}
-
-func TestHowManyMachinesMayBeOnTheirWayOut(t *testing.T) {
-	tests := []struct {
-		text     string
-		machines int
-		want     int
-	}{
-		{"0", 10, 0}, {"3", 10, 3}, {"3", 1, 3}, {"0%", 10, 0}, {"10%", 0, 0}, {"10%", 1, 1}, {"10%", 10, 1}, {"10%", 11, 2}, {"33%", 3, 1}, {"34%", 3, 2},
-		{"100%", 7, 7}, {"1%", 1000, 10}, {"", 10, 0}, {"many", 10, 0}, {"%", 10, 0},
-	}
-	for _, tc := range tests {
-		if got := maxUnavailable(tc.text, tc.machines); got != tc.want {
-			t.Errorf("%q of %d machines is %d, want %d", tc.text, tc.machines, got, tc.want)
-		}
-	}
-}
-
-func TestWhatIsLeftOfALimitIsNeverTakenForNoLimit(t *testing.T) {
-	for _, tc := range []struct{ limit, used, want int64 }{{0, 0, -1}, {5, 0, 5}, {5, 4, 1}, {5, 5, -1}, {5, 6, -1}, {math.MaxInt64, 1, math.MaxInt64 - 1}} {
-		if got := leftOf(tc.limit, tc.used); got != tc.want {
-			t.Errorf("of %d with %d used %d is left, want %d", tc.limit, tc.used, got, tc.want)
-		}
-	}
-}
-
-// limitedRound is a round of a fleet with two small machines and a large one.
-func limitedRound(limits v1alpha1.FleetLimits) *round {
-	f := fleetNamed("f")
-	f.Spec.Limits = limits
-	return &round{
-		fleet: f,
-		self: &stock{
-			fleet: f, inventory: &provider.Inventory{Flavors: []provider.Flavor{modelFlavor("large", 16, 64, 350_000), modelFlavor("small", 4, 16, 100_000)}},
-			prices: map[string]price{"large": {350_000, fromAnnotation, true}, "small": {100_000, fromAnnotation, true}},
-		},
-		seen: &observation{ordered: map[string]int{"large": 1, "small": 2}},
-	}
-}
-
-func TestLimitsAreLessWhatThereIs(t *testing.T) {
+func TestLimitsAreThoseOfTheSpec(t *testing.T) {
 	quantity := func(s string) *resource.Quantity { return new(resource.MustParse(s)) }
-	tests := []struct {
-		name   string
+	for name, tc := range map[string]struct {
 		limits v1alpha1.FleetLimits
-		want   planner.Limits
+		want   decide.Limits
 	}{
-		{"none", v1alpha1.FleetLimits{}, planner.Limits{}},
-		{"machines", v1alpha1.FleetLimits{Machines: new(int32(5))}, planner.Limits{Machines: 2}},
-		{"machines, reached", v1alpha1.FleetLimits{Machines: new(int32(3))}, planner.Limits{Machines: -1}},
-		{"no machine", v1alpha1.FleetLimits{Machines: new(int32(0))}, planner.Limits{Machines: -1}},
-		{"CPU", v1alpha1.FleetLimits{CPU: quantity("30500m")}, planner.Limits{MilliCPU: 6500}},
-		{"CPU, exceeded", v1alpha1.FleetLimits{CPU: quantity("10")}, planner.Limits{MilliCPU: -1}},
-		{"memory", v1alpha1.FleetLimits{Memory: quantity("100Gi")}, planner.Limits{MemoryBytes: 4 * testGiB}},
-		{"dollars", v1alpha1.FleetLimits{DollarsPerHour: new("0.56")}, planner.Limits{MicroDollarsPerHour: 10_000}},
-		{"dollars, reached", v1alpha1.FleetLimits{DollarsPerHour: new("0.55")}, planner.Limits{MicroDollarsPerHour: -1}},
-		{"more dollars than anything costs", v1alpha1.FleetLimits{DollarsPerHour: new("999999999")}, planner.Limits{MicroDollarsPerHour: math.MaxInt64 - 550_000}},
-	}
-	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, limitedRound(tc.limits).limits()); diff != "" {
-				t.Errorf("left (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// TestOrdersKeepToLimitsInFull has plans that reckon without what DaemonSets take of a
-// machine: whatever is planned, CPU and memory of what there is and of what is ordered
-// keep to the limits.
-func TestOrdersKeepToLimitsInFull(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		cpu, memory := int64(rapid.IntRange(0, 80).Draw(t, "cpu")), int64(rapid.IntRange(0, 320).Draw(t, "memory"))
-		r := limitedRound(v1alpha1.FleetLimits{CPU: resource.NewQuantity(cpu, resource.DecimalSI), Memory: resource.NewQuantity(memory*testGiB, resource.BinarySI)})
-		for range rapid.IntRange(0, 8).Draw(t, "machines") {
-			r.decision.Plan.Machines = append(r.decision.Plan.Machines, planner.Machine{Flavor: rapid.SampledFrom([]string{"small", "large"}).Draw(t, "flavor")})
-		}
-		usedCPU, usedMemory, count := int64(24), int64(96), 0
-		for _, o := range r.orders() {
-			n := int64(o.To - o.From)
-			count += int(n)
-			if o.Flavor == "small" {
-				usedCPU, usedMemory = usedCPU+4*n, usedMemory+16*n
-			} else {
-				usedCPU, usedMemory = usedCPU+16*n, usedMemory+64*n
-			}
-		}
-		if count > 0 && (usedCPU > cpu || usedMemory > memory) {
-			t.Fatalf("%d CPU and %d GiB in the end, the limits are %d and %d", usedCPU, usedMemory, cpu, memory)
-		}
-		if small := len(r.decision.Plan.Machines) > 0 && r.decision.Plan.Machines[0].Flavor == "small"; small && count == 0 && cpu >= 28 && memory >= 112 {
-			t.Fatal("nothing is ordered though the first machine is within the limits")
-		}
-	})
-}
-
-func TestALimitThatIsUsedUpIsNotTakenForNone(t *testing.T) {
-	for name, limits := range map[string]v1alpha1.FleetLimits{
-		"CPU": {CPU: new(resource.MustParse("28"))}, "memory": {Memory: new(resource.MustParse("112Gi"))},
+		"none":                             {v1alpha1.FleetLimits{}, decide.Limits{}},
+		"machines":                         {v1alpha1.FleetLimits{Machines: new(int32(5))}, decide.Limits{Machines: new(int64(5))}},
+		"no machine":                       {v1alpha1.FleetLimits{Machines: new(int32(0))}, decide.Limits{Machines: new(int64(0))}},
+		"CPU":                              {v1alpha1.FleetLimits{CPU: quantity("30500m")}, decide.Limits{MilliCPU: new(int64(30500))}},
+		"memory":                           {v1alpha1.FleetLimits{Memory: quantity("100Gi")}, decide.Limits{MemoryBytes: new(int64(100 * testGiB))}},
+		"dollars":                          {v1alpha1.FleetLimits{DollarsPerHour: new("0.56")}, decide.Limits{MicroDollarsPerHour: new(int64(560_000))}},
+		"more dollars than anything costs": {v1alpha1.FleetLimits{DollarsPerHour: new("999999999")}, decide.Limits{MicroDollarsPerHour: new(int64(math.MaxInt64))}},
 	} {
-		r := limitedRound(limits)
-		r.decision.Plan.Machines = []planner.Machine{{Flavor: "small"}, {Flavor: "small"}, {Flavor: "small"}}
-		if got := r.orders(); len(got) != 1 || got[0].To-got[0].From != 1 {
-			t.Errorf("%s is enough for one more, and ordered are %+v", name, got)
+		if diff := cmp.Diff(tc.want, limitsOf(&tc.limits)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
 }

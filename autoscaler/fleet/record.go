@@ -157,7 +157,7 @@ func (r *round) degraded() {
 			unusable = append(unusable, f.Name+": "+f.Problem)
 		}
 	}
-	learned, wake := r.memory.lessons.Active(r.now)
+	learned, wake := r.memory.Lessons().Active(r.now)
 	if wake > 0 {
 		r.wakeIn(wake)
 	}
@@ -168,11 +168,11 @@ func (r *round) degraded() {
 	if n := len(unidentified); n > 0 {
 		unidentified = []string{fmt.Sprintf("the nodes of %d machines are not identified, and these machines and their pods are kept: %s", n, unidentified[0])}
 	}
-	dead := r.deadNodes()
+	dead := r.plainly.Dead(r.now)
 	if n := len(dead); n > 0 {
 		dead = []string{fmt.Sprintf("%d machines are kept and paid for although their nodes are not ready: %s", n, dead[0])}
 	}
-	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned, r.drainErrors), "; ")
+	text := strings.Join(slices.Concat(unusable, unidentified, dead, alone, learned, r.failures), "; ")
 	for _, held := range []struct {
 		reason string
 		text   []string
@@ -191,7 +191,7 @@ func (r *round) degraded() {
 		r.condition(v1alpha1.FleetDegraded, true, "NodesNotReady", text)
 	case len(alone) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotCome", text)
-	case len(r.drainErrors) > 0:
+	case len(r.failures) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "DrainFails", text)
 	case len(learned) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotHoldPods", text)
@@ -209,13 +209,13 @@ func (r *round) summary() string {
 // recordRejected says which pods find no machine, and whether that is for a limit.
 func (r *round) recordRejected() {
 	limited := ""
-	for _, u := range r.decision.Plan.Unplaceable {
+	for _, u := range r.actions.Fleet.Plan.Unplaceable {
 		if u.Limited {
 			limited = u.Reason
 			break
 		}
 	}
-	switch planned := r.decision.Asked+r.decision.Served > 0 || len(r.seen.state.Pending) == 0; {
+	switch planned := r.actions.Fleet.Asked+r.actions.Fleet.Served > 0 || len(r.seen.state.Pending) == 0; {
 	case !planned: // pods are gathered: nothing is known yet
 	case limited == "":
 		r.condition(v1alpha1.FleetLimited, false, "WithinLimits", "no pod waits because of a limit")
@@ -243,7 +243,7 @@ func (r *round) rejectedPods() {
 
 func (r *round) rejections() []v1alpha1.Rejection {
 	all := slices.Clone(r.seen.held)
-	for _, u := range slices.Concat(r.decision.Plan.Unplaceable, r.decision.Puzzling) {
+	for _, u := range slices.Concat(r.actions.Fleet.Plan.Unplaceable, r.actions.Fleet.Puzzling) {
 		all = append(all, v1alpha1.Rejection{Name: u.Pod, Reason: clip(u.Reason)})
 	}
 	return all
@@ -252,23 +252,23 @@ func (r *round) rejections() []v1alpha1.Rejection {
 // recordDecision writes down what is going to be done, and why.
 func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 	d := &v1alpha1.FleetDecision{ID: intent.ID, Time: intent.Time, Mode: r.mode()}
-	plan := &r.decision.Plan
+	plan := &r.actions.Fleet.Plan
 	for _, o := range intent.Orders {
 		d.Buys = append(d.Buys, r.decidedPurchase(o))
 	}
-	for _, release := range r.decision.Release {
+	for _, release := range r.actions.Fleet.Release {
 		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: release.Node, Reason: clip(release.Reason)})
 	}
-	for _, drain := range r.decision.Drains {
+	for _, drain := range r.actions.Fleet.Drains {
 		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: drain.Node, Reason: clip(drain.Reason)})
 	}
-	if e := r.decision.Exchange; e != nil {
+	if e := r.actions.Fleet.Exchange; e != nil {
 		for _, node := range e.Nodes {
 			d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: node, Reason: clip(e.Reason)})
 		}
 	}
 	d.Rejected = r.rejections()
-	for _, stay := range r.decision.Kept {
+	for _, stay := range r.actions.Fleet.Kept {
 		d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: stay.Node, Reason: clip(stay.Reason)})
 	}
 	for _, f := range r.fleet.Status.Flavors {
@@ -285,7 +285,7 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 	}
 	expected := r.seen.paid + price
 	for _, node := range r.nodesToEmpty() {
-		expected -= r.self.prices[r.seen.own[node.name].Flavor].microDollars
+		expected -= r.self.prices[r.seen.own[node].Flavor].microDollars
 	}
 	d.Expected = v1alpha1.Outcome{DollarsPerHour: dollars.Format(expected), PendingPods: int32(len(r.rejections()))}
 	if len(intent.Orders) > 0 {
@@ -318,12 +318,38 @@ func kindOf(d *v1alpha1.FleetDecision) string {
 	return "Exchange"
 }
 
+// nodesToEmpty returns the nodes that are closed because their machines are not worth their
+// price.
+func (r *round) nodesToEmpty() []string {
+	var nodes []string
+	d := &r.actions.Fleet
+	for _, release := range d.Release {
+		nodes = append(nodes, release.Node)
+	}
+	for _, drain := range d.Drains {
+		nodes = append(nodes, drain.Node)
+	}
+	if d.Exchange != nil {
+		nodes = append(nodes, d.Exchange.Nodes...)
+	}
+	return nodes
+}
+
 func (r *round) decidedPurchase(o v1alpha1.FleetOrder) v1alpha1.DecidedPurchase {
 	d := v1alpha1.DecidedPurchase{Flavor: o.Flavor, Count: o.To - o.From}
-	for _, m := range r.purchases() {
-		if m.flavor == o.Flavor {
-			d.Pods += int32(m.pods)
-			d.Reason = cmp.Or(d.Reason, clip(m.reason))
+	add := func(flavor string, pods int, reason string) {
+		if flavor == o.Flavor {
+			d.Pods += int32(pods)
+			d.Reason = cmp.Or(d.Reason, clip(reason))
+		}
+	}
+	machines := r.actions.Fleet.Plan.Machines
+	for i := range machines {
+		add(machines[i].Flavor, len(machines[i].Pods), machines[i].Reason)
+	}
+	if e := r.actions.Fleet.Exchange; e != nil {
+		for i := range e.Buy {
+			add(e.Buy[i].Flavor, len(e.Buy[i].Pods), e.Reason)
 		}
 	}
 	return d
@@ -342,12 +368,12 @@ func (r *round) summarize(d *v1alpha1.FleetDecision) string {
 			what = append(what, fmt.Sprintf("%d %s", b.Count, b.Flavor))
 		}
 		part := fmt.Sprintf("%s %s", verb, strings.Join(what, ", "))
-		if r.decision.Exchange == nil {
-			part += fmt.Sprintf(" for %d pods at $%s/h (bound $%s/h)", r.decision.Asked, d.PricePerHour, d.LowerBoundPerHour)
+		if r.actions.Fleet.Exchange == nil {
+			part += fmt.Sprintf(" for %d pods at $%s/h (bound $%s/h)", r.actions.Fleet.Asked, d.PricePerHour, d.LowerBoundPerHour)
 		}
 		parts = append(parts, part)
-		if r.decision.Served > 0 {
-			parts = append(parts, fmt.Sprintf("%d pods find room without", r.decision.Served))
+		if r.actions.Fleet.Served > 0 {
+			parts = append(parts, fmt.Sprintf("%d pods find room without", r.actions.Fleet.Served))
 		}
 	}
 	if len(d.Releases) > 0 {
@@ -364,7 +390,7 @@ func (r *round) summarize(d *v1alpha1.FleetDecision) string {
 // flight any more.
 func (r *round) measure() {
 	d := r.fleet.Status.LastDecision
-	if d == nil || d.Measured != nil || d.Mode != v1alpha1.FleetAct || r.fleet.Status.Intent != nil || r.fleet.Status.InFlight > 0 || r.leaving() > 0 {
+	if d == nil || d.Measured != nil || d.Mode != v1alpha1.FleetAct || r.fleet.Status.Intent != nil || r.fleet.Status.InFlight > 0 || r.plainly.Leaving() > 0 {
 		return
 	}
 	const binding = time.Minute

@@ -1,13 +1,10 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,11 +14,10 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
-	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -34,17 +30,21 @@ type round struct {
 	world  *world.World
 	now    time.Time
 	memory *memory
-	podsOn map[string][]*corev1.Pod // see remains
+	podsOn map[string][]*corev1.Pod // see podsOf
 	rows   map[string]int           // where the status of a flavor was last found, by its name
 
 	provider provider.Provider
 	self     *stock
 	seen     *observation
-	decision decide.FleetDecision
-	// drainErrors are what went wrong with nodes that are being emptied, or are to be.
-	drainErrors []string
-	least       int64         // what machines for all pods must cost at least
-	again       time.Duration // when the next round is due
+	plainly  *decide.Observation // what the round decides on
+	actions  decide.Actions
+	// emptying has pods leave, and leaving are those on nodes that are drained, by node.
+	emptying *drain.Emptying
+	leaving  map[string][]leaver
+	// failures are what went wrong and is tried again.
+	failures []string
+	least    int64         // what machines for all pods must cost at least
+	again    time.Duration // when the next round is due
 }
 
 // waiting says why a fleet is left alone for now; it becomes its Ready condition.
@@ -89,6 +89,7 @@ func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 		return err
 	}
 	r.seen = observe(r.world, all, r.self, r.lag, r.learned, r.now)
+	r.plainly = r.plain()
 	r.count()
 	if err := errUnpriced(r.self.inventory.Flavors, r.self.prices); err != nil {
 		r.condition(v1alpha1.FleetPriced, false, "PriceUnknown", err.Error())
@@ -96,14 +97,6 @@ func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	}
 	r.condition(v1alpha1.FleetPriced, true, "PricesKnown", "every flavor has a price")
 	if err := r.clean(ctx); err != nil {
-		return err
-	}
-	r.settle(ctx)
-	r.learn()
-	if acted, err := r.giveUp(ctx); err != nil || acted {
-		return err
-	}
-	if acted, err := r.proceedWithDrains(ctx); err != nil || acted {
 		return err
 	}
 	r.decide()
@@ -252,85 +245,12 @@ func (r *round) status(flavor string) *v1alpha1.FlavorStatus {
 
 // decide asks what to do.
 func (r *round) decide() {
-	s := &r.seen.state
-	s.ScalingInterval = r.fleet.Spec.Scaling.Interval.Duration
-	s.SchedulingInterval = s.ScalingInterval
-	s.BillingPeriod = r.fleet.Spec.Pricing.BillingPeriod.Duration
-	s.Lag = r.longestLag()
-	s.Release = closedFor
-	s.Migration = cluster.DefaultMigration
-	s.Scaling = true
-	s.MaxNodes = math.MaxInt32 // limits say how many
-	s.QueueEmpty = r.now.Sub(r.memory.busy)
-	r.leaveAlone()
-	for i := range s.Nodes {
-		s.Nodes[i].Kept = s.Nodes[i].Kept || r.memory.kept[s.Nodes[i].Name].until.After(r.now)
-	}
-	wait := batch(r.now, r.seen.waited, r.fleet.Spec.Scaling.BatchIdle.Duration, r.fleet.Spec.Scaling.BatchMax.Duration)
-	if wait > 0 {
-		r.wakeIn(wait)
-	}
-	c := &r.fleet.Spec.Consolidation
-	r.nominate()
-	limits, quota := r.limits(), r.quota()
-	began := time.Now()
-	r.decision = decide.Fleet(s, decide.FleetOptions{
-		Buy:       wait == 0,
-		Limits:    underQuota(limits, quota),
-		Exhausted: cmp.Or(exhausted(limits), exhaustedQuota(quota)),
-		Class:     r.self.class,
-		Horizon:   cmp.Or(c.Horizon.Duration, time.Hour),
-		Residence: c.After.Duration, PodResidence: podResidence(c),
-		Empty:     c.Policy != v1alpha1.ConsolidateNever,
-		UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
-		Budget:    maxUnavailable(c.MaxUnavailable, r.total()) - r.leaving(),
-		Spare:     r.spare(),
-		Lessons:   r.memory.lessons,
-		Stop:      func() bool { return time.Since(began) > planningTime },
-	}, r.memory.planner, r.now)
-	metricPlanningSeconds.WithLabelValues(r.fleet.Name).Observe(time.Since(began).Seconds())
-	if learned := r.decision.Learned; len(learned) > 0 {
-		text := learned[0]
-		if more := len(learned) - 1; more > 0 {
-			text += fmt.Sprintf(" (and %d more)", more)
-		}
-		r.tell(corev1.EventTypeWarning, "MachineDoesNotHoldPod", "Plan", text)
-	}
-	r.degraded()
-	if r.decision.Queued {
-		r.memory.busy = r.now
-	}
-	if r.decision.Wake > 0 {
-		r.wakeIn(r.decision.Wake)
-	}
+	began := r.Clock.Now()
+	r.actions = decide.Round(r.plainly, r.memory.Memory, r.config(), r.now)
+	metricPlanningSeconds.WithLabelValues(r.fleet.Name).Observe(r.Clock.Since(began).Seconds())
 }
-
-// planningTime is how long a plan may take before the best so far is taken.
-const planningTime = 20 * time.Second
 
 func (r *round) wakeIn(d time.Duration) { r.again = max(min(r.again, d), settling) }
-
-// longestLag is how long machines that can be bought take at most, as far as that is
-// known.
-func (r *round) longestLag() time.Duration {
-	var longest time.Duration
-	for _, f := range r.seen.state.Flavors {
-		longest = max(longest, r.lag(f.Name))
-	}
-	return longest
-}
-
-// leaveAlone takes away the flavors of which machines did not come lately.
-func (r *round) leaveAlone() {
-	r.seen.state.Flavors = slices.DeleteFunc(r.seen.state.Flavors, func(f cluster.Flavor) bool {
-		until := r.status(f.Name).LeftAloneUntil
-		if until == nil || !until.After(r.now) {
-			return false
-		}
-		r.wakeIn(until.Sub(r.now))
-		return true
-	})
-}
 
 func movesConfig(c *v1alpha1.FleetConsolidation) moves.Config {
 	threshold := int32(50)
@@ -341,166 +261,6 @@ func movesConfig(c *v1alpha1.FleetConsolidation) moves.Config {
 		Threshold: float64(threshold) / 100, After: c.After.Duration, QueueEmpty: max(c.QueueEmptyFor.Duration, 1), Method: cluster.Evict,
 		PodResidence: podResidence(c), Explain: true,
 	}
-}
-
-// podResidence is for how long a pod stays on a machine at least.
-func podResidence(c *v1alpha1.FleetConsolidation) time.Duration {
-	if c.PodResidence != nil {
-		return c.PodResidence.Duration
-	}
-	return c.After.Duration
-}
-
-// total is how many machines there are or are to be.
-func (r *round) total() int {
-	sum := 0
-	for _, n := range r.seen.ordered {
-		sum += n
-	}
-	return sum
-}
-
-// leaving is how many machines are on their way out.
-func (r *round) leaving() int {
-	n := len(r.draining())
-	for _, m := range r.self.inventory.Machines {
-		if m.Leaving {
-			n++
-		}
-	}
-	return n
-}
-
-// maxUnavailable is a number, or a share of the machines, rounded up.
-func maxUnavailable(text string, machines int) int {
-	var n int
-	if share, ok := strings.CutSuffix(text, "%"); ok {
-		if _, err := fmt.Sscanf(share, "%d", &n); err != nil {
-			return 0
-		}
-		return (n*machines + 99) / 100
-	}
-	if _, err := fmt.Sscanf(text, "%d", &n); err != nil {
-		return 0
-	}
-	return n
-}
-
-// spare is how many machines of each flavor there are above its least number.
-func (r *round) spare() map[string]int {
-	spare := map[string]int{}
-	for _, f := range r.self.inventory.Flavors {
-		spare[f.Name] = r.seen.ordered[f.Name] - f.Min
-	}
-	for _, name := range r.draining() {
-		spare[r.seen.own[name].Flavor]--
-	}
-	return spare
-}
-
-// limits is what the limits of the fleet still allow for. A limit that is reached
-// allows for less than any machine has.
-func (r *round) limits() planner.Limits {
-	var used planner.Limits
-	sizes := map[string]*provider.Flavor{}
-	for i := range r.self.inventory.Flavors {
-		sizes[r.self.inventory.Flavors[i].Name] = &r.self.inventory.Flavors[i]
-	}
-	for name, n := range r.seen.ordered {
-		f := sizes[name]
-		used.Machines += n
-		used.MilliCPU += int64(n) * f.Size.MilliCPU
-		used.MemoryBytes += int64(n) * f.Size.MemoryBytes
-		used.MicroDollarsPerHour += int64(n) * r.self.prices[name].microDollars
-	}
-	limits := r.fleet.Spec.Limits
-	var left planner.Limits
-	if limits.Machines != nil {
-		left.Machines = int(leftOf(int64(*limits.Machines), int64(used.Machines)))
-	}
-	if limits.CPU != nil {
-		left.MilliCPU = leftOf(limits.CPU.MilliValue(), used.MilliCPU)
-	}
-	if limits.Memory != nil {
-		left.MemoryBytes = leftOf(limits.Memory.Value(), used.MemoryBytes)
-	}
-	if limits.DollarsPerHour != nil {
-		most, err := dollars.Parse(*limits.DollarsPerHour)
-		if err != nil {
-			most = math.MaxInt64 // above what ParsePrice takes for a price
-		}
-		left.MicroDollarsPerHour = leftOf(most, used.MicroDollarsPerHour)
-	}
-	return left
-}
-
-// exhausted says which limit allows for nothing more, or returns "".
-func exhausted(left planner.Limits) string {
-	for _, l := range []struct {
-		name string
-		left int64
-	}{
-		{"machines", int64(left.Machines)}, {"cpu", left.MilliCPU}, {"memory", left.MemoryBytes}, {"dollarsPerHour", left.MicroDollarsPerHour},
-	} {
-		if l.left < 0 {
-			return "the limit spec.limits." + l.name + " is reached"
-		}
-	}
-	return ""
-}
-
-// leftOf is what is left of a limit; none is -1, since 0 stands for no limit.
-func leftOf(limit, used int64) int64 {
-	if limit <= used {
-		return -1
-	}
-	return limit - used
-}
-
-// learn notes how long machines took that have become ready since the last round.
-func (r *round) learn() {
-	on := map[string]bool{}
-	for name, m := range r.seen.own {
-		if strings.HasPrefix(name, "machine ") {
-			on[m.Name] = true
-			continue
-		}
-		since, is := world.Ready(r.world.Nodes[name])
-		if !is || !r.memory.inFlight[m.Name] {
-			continue
-		}
-		took := since.LastTransitionTime.Sub(m.Ordered)
-		if taint, starting := r.memory.starting[m.Name]; starting {
-			if r.stillTainted(name, m.Flavor, taint) {
-				continue // it has not come in time
-			}
-			took = r.now.Sub(m.Ordered) // it took pods no sooner
-		}
-		s := r.status(m.Flavor)
-		s.Lag, s.Failures, s.LeftAloneUntil = learnLag(s.Lag, took), 0, nil
-		metricAcquisitionSeconds.WithLabelValues(r.fleet.Name, m.Flavor).Observe(took.Seconds())
-	}
-	r.memory.inFlight, r.memory.starting = on, r.seen.starting
-	r.memory.forget(r.self.inventory.Machines, r.world.Nodes)
-}
-
-// stillTainted reports whether a node has kept a taint for so long that it counts as one that
-// machines of its flavor have, and says so. If no pod has come to it all the same, the
-// flavor is left alone as one whose machines do not come: when the node has gone, nothing
-// shows any more that the next is going to be tainted, too.
-func (r *round) stillTainted(node, flavor string, taint corev1.Taint) bool {
-	if !world.HasTaint(r.world.Nodes[node].Spec.Taints, &taint) {
-		return false
-	}
-	r.tell(corev1.EventTypeWarning, "TaintRemains", "Wait", fmt.Sprintf(
-		"node %s of %s still has taint %s %v after it was ordered, and counts as tainted from now on: see what was to remove it, or state it among the taints of the flavor",
-		node, flavor, taint.ToString(), joinTimeout(r.fleet, r.flavor(flavor))))
-	isUsed := func(n cluster.Node) bool { return n.Name == node && len(n.Pods) > 0 }
-	if !slices.ContainsFunc(r.seen.state.Nodes, isUsed) {
-		r.leaveFlavorAlone(flavor)
-		r.memory.nominations = nominations{pods: map[string]bool{}}
-	}
-	return true
 }
 
 func (r *round) info(ctx context.Context, message string, pairs ...any) {

@@ -326,6 +326,88 @@ func TestADrainThatFailsStopsNothingElse(t *testing.T) {
 	}
 }
 
+// TestADrainTimesOutWhileMachinesForOthersAreAwaited has a flavor that must have a machine, which
+// never comes.
+func TestADrainTimesOutWhileMachinesForOthersAreAwaited(t *testing.T) {
+	m := newModel(t, alone(nil), []provider.Flavor{least(1, modelFlavor("never", 1, 1, 900_000)), modelFlavor("small", 4, 16, 100_000)})
+	m.before = func(what string) error {
+		if strings.HasPrefix(what, "eviction") {
+			return apierrors.NewTooManyRequests("the disruption budget needs more pods", 0)
+		}
+		return nil
+	}
+	restarting := testPod("restarting", 1000, 1024, time.Hour)
+	restarting.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
+	early := testPod("early", 2900, 1024, time.Hour)
+	early.Annotations["ends-after"] = "2m"
+	m.add(restarting, early, testPod("large", 2500, 12*1024, time.Hour))
+	m.run(9*minute, "f")
+	if !m.did("eviction of") {
+		t.Fatalf("nothing was emptied:\n%s", strings.Join(m.log, "\n"))
+	}
+	m.run(4*minute, "f") // the drain has timed out
+	m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; never 1 of 1, at most 1; small 2 of 2, at most 2; 3 were made, 0 nodes are closed")
+}
+
+// TestAMachineThatCannotBeReleasedStopsNothingElse has a provider that refuses to release any.
+func TestAMachineThatCannotBeReleasedStopsNothingElse(t *testing.T) {
+	m := emptied(t)
+	m.flavors = append(m.flavors, modelFlavor("xlarge", 16, 64, 350_000))
+	said := events.NewFakeRecorder(1000)
+	m.r.Events = said
+	refused := 0
+	m.before = func(what string) error {
+		if strings.HasPrefix(what, "release") {
+			refused++
+			return errAPI
+		}
+		return nil
+	}
+	for range 600 {
+		if m.run(second, "f"); refused > 0 {
+			break
+		}
+	}
+	m.checkCondition(v1alpha1.FleetReady, "True LookedAfter")
+	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFails")
+	m.add(testPod("late", 9000, 1024, time.Hour))
+	m.run(4*minute, "f")
+	if !strings.Contains(m.outcome(), "1 pods run, 0 wait") {
+		t.Errorf("after %d releases that were refused: %s\n%s", refused, m.outcome(), strings.Join(m.log, "\n"))
+	}
+	close(said.Events)
+	for e := range said.Events {
+		if strings.Contains(e, "ReleaseFailed release 1 machines of small: ") {
+			return
+		}
+	}
+	t.Error("nobody was told")
+}
+
+// TestNothingIsOrderedBeyondLimitsWhileMachinesLeave has machines that take a while to go, and are
+// paid for until then.
+func TestNothingIsOrderedBeyondLimitsWhileMachinesLeave(t *testing.T) {
+	m := newModel(t, alone(func(f *v1alpha1.NodeFleet) { f.Spec.Limits.Machines = new(int32(1)) }), []provider.Flavor{modelFlavor("small", 4, 16, 100_000), modelFlavor("xlarge", 16, 64, 350_000)})
+	m.goes = 5 * minute
+	pod := testPod("early", 3000, 1024, time.Hour)
+	pod.Annotations["ends-after"] = "2m"
+	m.add(pod)
+	for range 900 {
+		if m.run(second, "f"); m.did("release") {
+			break
+		}
+	}
+	m.add(testPod("late", 9000, 1024, time.Hour))
+	m.run(4*minute, "f")
+	m.checkCondition(v1alpha1.FleetLimited, "True LimitReached")
+	if m.did("buy xlarge") {
+		t.Errorf("two machines are paid for at a time:\n%s", strings.Join(m.log, "\n"))
+	}
+	m.run(5*minute, "f")
+	m.checkOutcome("1 pods run, 0 wait, 1 have ended, lost []; small 0 of 0, at most 1; xlarge 1 of 1, at most 1; 2 were made, 0 nodes are closed")
+	m.checkCondition(v1alpha1.FleetLimited, "False WithinLimits")
+}
+
 // TestAMachineThatComesToLifeAtTheLastMomentIsKept has a node that is not ready for as long as it
 // may take, and then is.
 func TestAMachineThatComesToLifeAtTheLastMomentIsKept(t *testing.T) {

@@ -87,25 +87,6 @@ type Quota struct {
 	MilliCPU, MemoryBytes int64
 }
 
-// Take takes a machine of a flavor off the quota and reports whether it allowed for it;
-// if not, it stays as it was. A nil Quota allows for all.
-func (q *Quota) Take(f *Flavor) bool {
-	if q == nil {
-		return true
-	}
-	left := Quota{Machines: q.Machines - 1, MilliCPU: q.MilliCPU - f.Sold.MilliCPU, MemoryBytes: q.MemoryBytes - f.Sold.MemoryBytes}
-	for _, bound := range []struct {
-		was  int64
-		left int64
-	}{{int64(q.Machines), int64(left.Machines)}, {q.MilliCPU, left.MilliCPU}, {q.MemoryBytes, left.MemoryBytes}} {
-		if bound.was >= 0 && bound.left < 0 {
-			return false
-		}
-	}
-	*q = left
-	return true
-}
-
 // Flavor is a kind of machine.
 type Flavor struct {
 	// Name is unique in its fleet.

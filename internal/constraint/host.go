@@ -1,6 +1,8 @@
 package constraint
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -22,6 +24,18 @@ type Host struct {
 // NewHost returns what the node is to a pod. It shares the node's labels and taints.
 func NewHost(node *corev1.Node) *Host {
 	return &Host{Name: node.Name, Labels: node.Labels, Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable}
+}
+
+// Opened returns what a host is to a pod once it takes pods again that was closed for them.
+// It shares what it can with the host; that of nil is nil.
+func Opened(h *Host) *Host {
+	if h == nil {
+		return nil
+	}
+	open := *h
+	open.Unschedulable = false
+	open.Taints = slices.DeleteFunc(slices.Clone(h.Taints), func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+	return &open
 }
 
 // hostLabels are a host's labels as selectors see them.

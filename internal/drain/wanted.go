@@ -3,9 +3,8 @@ package drain
 import (
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/constraint"
 )
 
 // Wanted returns the name of the first pod that waits and would have room on a closed
@@ -17,12 +16,7 @@ func Wanted(s *cluster.State, node string) string {
 		return ""
 	}
 	open := s.Nodes[at]
-	if open.Host != nil {
-		host := *open.Host
-		host.Unschedulable = false
-		host.Taints = slices.DeleteFunc(slices.Clone(host.Taints), func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
-		open.Host = &host
-	}
+	open.Host = constraint.Opened(open.Host)
 	for i := range s.Pending {
 		p := &s.Pending[i]
 		if open.Suits(p) && p.Size.Fits(open.Free()) && (open.MaxPods == 0 || int64(len(open.Pods)) < open.MaxPods) {

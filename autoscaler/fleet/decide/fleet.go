@@ -269,6 +269,7 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 		}
 	}
 	if o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
+		o.Spare = spare // less what is released and drained
 		d.exchange(s, o, budget)
 	}
 }

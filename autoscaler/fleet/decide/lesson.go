@@ -49,7 +49,8 @@ type lesson struct {
 const (
 	// mostLessons bounds what is remembered: the oldest goes first.
 	mostLessons = 1000
-	// mostDoublings bounds how long a flavor is not bought.
+	// mostDoublings bounds how long a flavor is not bought, and how long a node is kept that
+	// could not be drained: sixteen times as long as at first.
 	mostDoublings = 4
 	// remembered is for how long after its end a lesson still counts as a failure before.
 	remembered = 24 * time.Hour

@@ -1,0 +1,209 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// closedFor is how long a node must have been closed for pods before it is believed to be
+// empty: a pod that the scheduler was binding at that moment shows up by then.
+const closedFor = 3 * time.Second
+
+// drainPoll is how often evictions that were refused are asked for again.
+const drainPoll = 5 * time.Second
+
+// unscheduled is for how long a drained node is kept for a pod that the scheduler may be
+// binding to it. Later than that nobody seems to schedule the pod.
+const unscheduled = 2 * time.Minute
+
+// Draining is a node that the fleet drains.
+type Draining struct {
+	// Node is its name, which is the key of its machine.
+	Node string
+	// Since is when it was closed, Until when its last pod was expected to have left; zero if
+	// none was there.
+	Since, Until time.Time
+	// Joined says that pods could be bound to it, were it open.
+	Joined bool
+	// Pods are those on it, without those of DaemonSets and those that have ended with it.
+	Pods []LeavingPod
+	// Needed is a pending pod for which no machine is ordered and that needs this node; empty
+	// if there is none.
+	Needed string
+}
+
+// LeavingPod is a pod on a node that is drained.
+type LeavingPod struct {
+	Name  string
+	Class class.Class
+	// Going says that it is being deleted.
+	Going bool
+	// Stays says why it is not going to leave; empty if it leaves or ends.
+	Stays string
+}
+
+// stays says why a pod is not going to leave, or returns "".
+func (p *LeavingPod) stays() string {
+	if p.Class == class.Service && !p.Going {
+		return "services are not moved"
+	}
+	return p.Stays
+}
+
+// kept is a node that could not be drained.
+type kept struct {
+	times int
+	until time.Time
+}
+
+// drains goes on with the nodes that are being drained: it has their pods leave, opens nodes
+// that cannot be drained, and releases the machines of empty ones.
+func (r *round) drains() {
+	for _, node := range r.o.Foreign {
+		r.reopen(Reopening{Node: node})
+	}
+	for _, d := range r.drained {
+		elapsed := r.now.Sub(d.Since)
+		switch why := r.fails(d); {
+		case why != "":
+			r.keep(d.Node, why)
+		case len(d.Pods) > 0:
+			r.wake(drainPoll)
+			if len(Unhoused(&r.state, d.Node)) == 0 { // else there may be machines on their way
+				r.actions.Ask = append(r.actions.Ask, d.Node)
+			}
+		case elapsed < closedFor || r.binding(d.Since):
+			r.wake(max(closedFor-elapsed, time.Second))
+		default:
+			r.releaseEmpty(d.Node)
+		}
+	}
+}
+
+// releaseEmpty releases the machine of an empty node, unless there must be as many of its
+// flavor as there are.
+func (r *round) releaseEmpty(node string) {
+	f := r.flavors[r.machines[node].Flavor]
+	if f.Ordered-r.gone[f.Name]-r.empty[f.Name] <= f.Min {
+		r.keep(node, fmt.Sprintf("there must be %d machines of %s at least", f.Min, f.Name))
+		return
+	}
+	if !r.mayRelease(f.Name) {
+		r.wake(time.Second)
+		return
+	}
+	r.empty[f.Name]++
+	r.actions.Release = append(r.actions.Release, node)
+}
+
+func (r *round) reopen(re Reopening) {
+	r.reopened[re.Node] = true
+	r.actions.Reopen = append(r.actions.Reopen, re)
+}
+
+// binding reports whether a pod was created before a node had been closed for a while that has
+// neither been bound nor found to have no room: the scheduler may be binding it to that
+// node.
+func (r *round) binding(closed time.Time) bool {
+	return r.now.Sub(closed) <= unscheduled &&
+		slices.ContainsFunc(r.o.Unbound, func(created time.Time) bool { return created.Before(closed.Add(closedFor)) })
+}
+
+// keep opens a node that could not be drained, and leaves it alone, for longer each time: else
+// the next round would try again, without end.
+func (r *round) keep(node, why string) {
+	r.reopen(Reopening{Node: node, Cancel: true})
+	r.tell(Event{true, "DrainGivenUp", "Reopen", fmt.Sprintf("node %s is kept: %s", node, why)})
+	if !r.c.Act {
+		return
+	}
+	k := r.m.kept[node]
+	k.until = r.now.Add(r.keptFor() << min(k.times, mostDoublings))
+	k.times++
+	r.m.kept[node] = k
+}
+
+// keptFor is for how long a node is kept that could not be drained for the first time.
+func (r *round) keptFor() time.Duration { return max(r.c.Residence, r.c.DrainTimeout) }
+
+// keeps reports whether a node is kept because it could not be drained. A clock that was ahead
+// is no reason to keep it for longer.
+func (r *round) keeps(node string) bool {
+	left := r.m.kept[node].until.Sub(r.now)
+	return left > 0 && left <= r.keptFor()<<mostDoublings
+}
+
+// fails says why a node is not drained after all, or returns "". As long as pods are expected
+// to take to leave it, none is late.
+func (r *round) fails(d *Draining) string {
+	if !r.c.Act {
+		return "the fleet only observes"
+	}
+	if p := r.wants(d); len(d.Pods) == 0 && p != "" {
+		return fmt.Sprintf("pod %s waits for room that it has", p)
+	}
+	for i := range d.Pods {
+		if why := d.Pods[i].stays(); why != "" {
+			return fmt.Sprintf("pod %s must not be moved: %s", d.Pods[i].Name, why)
+		}
+	}
+	begun := d.Since
+	if d.Until.After(begun) {
+		begun = d.Until
+	}
+	timeout := r.c.DrainTimeout
+	if late := r.now.Sub(begun); len(d.Pods) > 0 && late > timeout && late > timeout+r.untilRoom(d.Node) {
+		return fmt.Sprintf("%d pods have not left within %v", len(d.Pods), timeout)
+	}
+	return ""
+}
+
+// untilRoom returns by how much the pods on a node may leave later because the room for them
+// is still on its way: by the time in which a machine must come, if they have no room on the
+// nodes that are there and have room on those and the machines on order together. 0 where
+// machines on order are of no use to them.
+func (r *round) untilRoom(node string) time.Duration {
+	with := r.state
+	with.Nodes = slices.Clone(with.Nodes)
+	var longest time.Duration
+	for i := range with.Nodes {
+		n := &with.Nodes[i]
+		f := r.flavors[n.Flavor]
+		if n.Phase != cluster.Ordered || n.Kept || f == nil {
+			continue
+		}
+		n.Phase = cluster.Ready
+		longest = max(longest, f.JoinTimeout)
+	}
+	if longest == 0 || len(Unhoused(&r.state, node)) == 0 || len(Unhoused(&with, node)) > 0 {
+		return 0
+	}
+	return longest
+}
+
+// wants returns the name of a pod that waits and would have room on a node that is drained, or
+// "".
+func (r *round) wants(d *Draining) string {
+	if !d.Joined {
+		return "" // its machine is abandoned
+	}
+	if d.Needed != "" {
+		return d.Needed
+	}
+	at := slices.IndexFunc(r.state.Nodes, func(n cluster.Node) bool { return n.Name == d.Node })
+	if at < 0 {
+		return ""
+	}
+	n := r.state.Nodes[at]
+	open(&n)
+	for i := range r.state.Pending {
+		if p := r.state.Pending[i : i+1]; wanted(&n, p) {
+			return p[0].Name
+		}
+	}
+	return ""
+}

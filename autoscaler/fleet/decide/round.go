@@ -1,0 +1,530 @@
+package decide
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// Config says what a fleet may do.
+type Config struct {
+	// Act says that machines may be changed. Without it machines are waited for however long
+	// they take, and nodes that are being drained are opened again.
+	Act bool
+	// SkipDrains leaves nodes that are being drained as they are.
+	SkipDrains bool
+	// Class is which pods the machines take.
+	Class class.Class
+	// Limits bound all machines together.
+	Limits Limits
+	// MaxUnavailable is how many machines may be on their way out at a time: a number, or a
+	// share of the machines, rounded up. A value that is neither allows for none.
+	MaxUnavailable intstr.IntOrString
+	// MaxFlavors is of how many flavors machines may be ordered in one round, and of how many
+	// they may be released; 0 means any number.
+	MaxFlavors int
+
+	// Interval is the time between two rounds when nothing happens.
+	Interval time.Duration
+	// BillingPeriod is the unit of which every started one is paid.
+	BillingPeriod time.Duration
+	// ExpectedLag is how long a machine is expected to take while nothing is known of its flavor.
+	ExpectedLag time.Duration
+	// BackOff is for how long a flavor is not ordered after one of its machines did not come;
+	// twice as long each time in a row, up to sixteen times.
+	BackOff time.Duration
+
+	// Empty and UnderUsed say which machines may be released.
+	Empty, UnderUsed bool
+	// Horizon is how long the cluster is taken to stay as it is.
+	Horizon time.Duration
+	// Residence is how long a machine stays at least before it is exchanged, PodResidence how
+	// long a pod stays on its machine before it is moved.
+	Residence, PodResidence time.Duration
+	// DrainTimeout is how long pods may take to leave a node beyond what was expected of them.
+	DrainTimeout time.Duration
+
+	// Stop is asked from time to time whether to make do with the best plan so far; nil never
+	// stops.
+	Stop func() bool
+}
+
+// Observation is what one fleet sees at one moment.
+type Observation struct {
+	// State is the cluster. The fleet's own machines are in it by their [Machine.Key]; flavors
+	// are those that can be ordered. Of the rest, Nodes and Pending are looked at.
+	State cluster.State
+	// Flavors are all of the fleet, those that cannot be ordered included, ordered by name.
+	Flavors []Flavor
+	// Machines are all of the fleet, those that have been asked to go included, ordered by name.
+	Machines []Machine
+	// Quota is what the seller still allows for; nil if it sets no bounds.
+	Quota *Quota
+	// Gather is for how long more pods are awaited before anything is ordered.
+	Gather time.Duration
+	// Interrupted says that an earlier round did not finish what it did, and Unfinished what
+	// that round was about to order.
+	Interrupted bool
+	Unfinished  []Order
+	// Drains are the fleet's nodes that it drains, ordered by name.
+	Drains []Draining
+	// Foreign are nodes that the fleet has closed, and that belong to none of its machines
+	// any more, ordered by name.
+	Foreign []string
+	// Unbound are when the pods were created that are bound to no node and of which the
+	// scheduler has not said that they have no room.
+	Unbound []time.Time
+}
+
+// Flavor is a kind of machine that a fleet may have.
+type Flavor struct {
+	// Name is unique in the fleet.
+	Name string
+	// Size is what pods and DaemonSets can use of one machine, which counts against the
+	// fleet's limits; Sold is what counts against the seller's quota.
+	Size, Sold packing.Size
+	// MicroDollarsPerHour is the price of one machine.
+	MicroDollarsPerHour int64
+	// Min is the least number of machines, Want how many there are to be.
+	Min, Want int
+	// Ordered is how many there are or are to be, without those that have been asked to go.
+	Ordered int
+	// Unusable says that no machine of it can be ordered.
+	Unusable bool
+	// JoinTimeout is how long a machine may take from its order until its node is ready, Lag
+	// how long one is expected to take.
+	JoinTimeout, Lag time.Duration
+	// Failures is how many machines in a row did not come, AvoidUntil until when it is not
+	// ordered because of that; zero if it may be.
+	Failures   int32
+	AvoidUntil time.Time
+}
+
+// Machine is a machine of a fleet, from its order until it is no longer paid for.
+type Machine struct {
+	// Name is unique in the fleet, Flavor names one of the observation.
+	Name, Flavor string
+	// Key is the name that the state has it by: that of its node, or another as long as
+	// OnOrder says that it is a machine on its way there.
+	Key     string
+	OnOrder bool
+	// Ordered is when it was ordered.
+	Ordered time.Time
+	// Leaving says that it has been asked to go.
+	Leaving bool
+	// Unidentified says that it is not known which node is on it. There may be pods on it.
+	Unidentified bool
+	// Failed says what went wrong if the machine is never going to come, Waits what its
+	// provider waits for; empty if neither is known.
+	Failed, Waits string
+	// HadNode says that the provider knows its node, be it still there or not.
+	HadNode bool
+	// Startup is the taint that its node, which is ready, has yet to lose; empty if there is
+	// none.
+	Startup string
+	// Node is its node; nil if there is none.
+	Node *MachineNode
+}
+
+// MachineNode is the node of a machine.
+type MachineNode struct {
+	Name string
+	// Created is when it was made, Changed when it last became ready or ceased to be, and
+	// Ready whether it is.
+	Created, Changed time.Time
+	Ready            bool
+	// Deleted says that the node is being deleted, Drained that somebody drains it.
+	Deleted, Drained bool
+	// Taints are its taints, as [Machine.Startup] is written.
+	Taints []string
+	// Remains are the pods on a node that is not ready.
+	Remains Remains
+}
+
+// Remains are the pods on a node that is not ready, those of DaemonSets left out.
+type Remains struct {
+	// Pods is how many there are.
+	Pods int
+	// Lost is the first by name that would be lost with the machine; empty if none would.
+	Lost string
+	// After is after how long nothing is lost any more.
+	After time.Duration
+}
+
+// Order changes the number of machines of a flavor.
+type Order struct {
+	Flavor   string
+	From, To int
+}
+
+// Actions are what a fleet is to do.
+type Actions struct {
+	// Joined are machines that came.
+	Joined []Joined
+	// Avoid are flavors not to order for a while, because of what was seen of their nodes.
+	Avoid []Avoidance
+	// Abandoned are machines that did not come. Do nothing of them, and order nothing, if one
+	// of [Actions.Unseen] has a node by now.
+	Abandoned []Abandonment
+	// Reopen are nodes to open again.
+	Reopen []Reopening
+	// Orders are machines to buy, ordered by flavor.
+	Orders []Order
+	// Release are nodes that are closed and empty, whose machines are to be released.
+	Release []string
+	// Close are nodes to close. Close them after the machines are ordered.
+	Close []Closing
+	// Ask are drained nodes whose pods are to be asked to leave.
+	Ask []string
+
+	// Fleet is what is behind Orders and Close, with reasons.
+	Fleet FleetDecision
+	// Events are what people should know.
+	Events []Event
+	// Wake is after what time to decide again even if nothing happens.
+	Wake time.Duration
+}
+
+// Joined is a machine that came.
+type Joined struct {
+	Flavor string
+	// Took is the time from its order until it took pods.
+	Took time.Duration
+}
+
+// Avoidance says until when a flavor is not ordered, and how many of its machines in a row
+// did not come.
+type Avoidance struct {
+	Flavor   string
+	Until    time.Time
+	Failures int32
+}
+
+// Closing is a node to close for pods.
+type Closing struct {
+	Node string
+	// Until is after how long its last pod is expected to have left; 0 if none is there.
+	Until time.Duration
+}
+
+// Reopening is a node to open for pods again.
+type Reopening struct {
+	Node string
+	// Cancel says to take back what has been asked for to move its pods.
+	Cancel bool
+}
+
+// Event is something that people should know.
+type Event struct {
+	Warning                 bool
+	Reason, Action, Message string
+}
+
+// Round decides what a fleet does now: which machines to abandon, order and release, which
+// nodes to close, to drain and to open again, and when to decide again. It changes nothing
+// but the memory, and of that only what was seen. What was done is told to the memory
+// by its methods.
+//
+// All of it is decided at once, so that nothing waits for anything else to be done: orders
+// count on nodes that are opened again in the same round, and not on machines that are
+// abandoned in it. A flavor that is ordered is not released in the same round.
+//
+// The same arguments give the same actions, unless Stop differs.
+func Round(o *Observation, m *Memory, c Config, now time.Time) Actions {
+	r := newRound(o, m, c, now)
+	r.settle()
+	r.learn()
+	r.abandon()
+	if !c.SkipDrains {
+		r.drains()
+	}
+	r.plan()
+	return r.actions
+}
+
+// round is one call of [Round].
+type round struct {
+	o   *Observation
+	m   *Memory
+	c   Config
+	now time.Time
+
+	state       cluster.State // a copy
+	flavors     map[string]*Flavor
+	all         []*Machine          // of known flavors
+	machines    map[string]*Machine // those of them that stay, by key
+	drained     []*Draining         // those of known machines
+	avoided     map[string]Avoidance
+	made        map[string]int // how many machines of a flavor there are, without those that leave
+	reopened    map[string]bool
+	gone, empty map[string]int  // how many machines of a flavor this round abandons, and releases
+	releasing   map[string]bool // flavors
+	nominations *nominations
+	actions     Actions
+}
+
+func newRound(o *Observation, m *Memory, c Config, now time.Time) *round {
+	r := &round{
+		o: o, m: m, c: c, now: now, state: o.State,
+		flavors: make(map[string]*Flavor, len(o.Flavors)), machines: make(map[string]*Machine, len(o.Machines)),
+		made: map[string]int{}, avoided: map[string]Avoidance{}, reopened: map[string]bool{}, gone: map[string]int{}, empty: map[string]int{}, releasing: map[string]bool{},
+		nominations: &m.nominations, actions: Actions{Wake: c.Interval},
+	}
+	r.state.Nodes, r.state.Pending, r.state.Flavors = slices.Clone(o.State.Nodes), slices.Clone(o.State.Pending), slices.Clone(o.State.Flavors)
+	lag := c.ExpectedLag
+	for i := range o.Flavors {
+		f := &o.Flavors[i]
+		r.flavors[f.Name] = f
+		lag = max(lag, f.Lag)
+		if f.AvoidUntil.After(now) || f.Failures > 0 {
+			// A clock that was ahead is no reason to avoid a flavor for longer.
+			r.avoided[f.Name] = Avoidance{f.Name, earlier(f.AvoidUntil, now.Add(c.BackOff<<mostDoublings)), f.Failures}
+		}
+	}
+	for i := range o.Machines {
+		m := &o.Machines[i]
+		if r.flavors[m.Flavor] == nil {
+			continue
+		}
+		r.all = append(r.all, m)
+		if !m.Leaving {
+			r.machines[m.Key] = m
+			r.made[m.Flavor]++
+		}
+	}
+	for i := range o.Drains {
+		if r.machines[o.Drains[i].Node] != nil {
+			r.drained = append(r.drained, &o.Drains[i])
+		}
+	}
+	m.nominations.last = NominatedFor(lag)
+	return r
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// wake decides again after at most that time.
+func (r *round) wake(d time.Duration) { r.actions.Wake = max(0, min(r.actions.Wake, d)) }
+
+func (r *round) tell(e Event) { r.actions.Events = append(r.actions.Events, e) }
+
+// avoids reports whether a flavor is not to be ordered now.
+func (r *round) avoids(flavor string) bool { return r.avoided[flavor].Until.After(r.now) }
+
+// avoid returns until when a flavor is not ordered, now that a machine of it did not come.
+func (r *round) avoid(flavor string) Avoidance {
+	a := r.avoided[flavor]
+	a.Flavor = flavor
+	if !r.avoids(flavor) { // else these were ordered before, and only found to be late after others
+		a.Failures++
+	}
+	a.Until = r.now.Add(r.c.BackOff << min(max(a.Failures-1, 0), mostDoublings))
+	r.avoided[flavor] = a
+	return a
+}
+
+// settle goes on from a round that did not finish, because the process died or a write
+// failed. What was ordered by it is seen, and is for the pods for which that round ordered
+// it. What was not done is decided again: pods are still pending, closed nodes still closed,
+// late machines still late. Meanwhile a node that was to go may have become ready.
+func (r *round) settle() {
+	if !r.o.Interrupted {
+		return
+	}
+	asked, ordered := false, false
+	for _, o := range r.o.Unfinished {
+		if o.To <= o.From {
+			continue
+		}
+		asked = true
+		if f := r.flavors[o.Flavor]; f != nil && f.Want >= o.To {
+			r.m.nominations.add(o.Flavor, r.now)
+			ordered = true
+		}
+	}
+	if asked && !ordered {
+		r.m.nominations.before = time.Time{} // nothing was ordered for any pod
+	}
+}
+
+// learn notes which machines have come since the last round.
+func (r *round) learn() {
+	onOrder, startup := map[string]bool{}, map[string]string{}
+	for _, m := range r.all {
+		if m.Leaving {
+			continue
+		}
+		if m.Startup != "" {
+			startup[m.Name] = m.Startup
+		}
+		if m.OnOrder {
+			onOrder[m.Name] = true
+			continue
+		}
+		if m.Node == nil || !m.Node.Ready || !r.m.onOrder[m.Name] {
+			continue
+		}
+		took := m.Node.Changed.Sub(m.Ordered)
+		if taint, had := r.m.startup[m.Name]; had {
+			if r.keepsTaint(m, taint) {
+				continue // it did not come in time
+			}
+			took = r.now.Sub(m.Ordered) // it took pods no sooner
+		}
+		delete(r.avoided, m.Flavor)
+		r.actions.Joined = append(r.actions.Joined, Joined{m.Flavor, took})
+	}
+	r.m.onOrder, r.m.startup = onOrder, startup
+	r.m.forget(r.o)
+}
+
+// keepsTaint reports whether a node has kept a taint for so long that it counts as one that
+// machines of its flavor have, and says so. If no pod has come to it all the same, the flavor
+// is avoided as one whose machines do not come: when the node has gone, nothing shows any
+// more that the next is going to have the taint, too.
+func (r *round) keepsTaint(m *Machine, taint string) bool {
+	if !slices.Contains(m.Node.Taints, taint) {
+		return false
+	}
+	r.tell(Event{true, "TaintRemains", "Wait", fmt.Sprintf(
+		"node %s of %s still has taint %s %v after it was ordered, and counts as tainted from now on: see what was to remove it, or state it among the taints of the flavor",
+		m.Key, m.Flavor, taint, r.flavors[m.Flavor].JoinTimeout)})
+	used := func(n cluster.Node) bool { return n.Name == m.Key && len(n.Pods) > 0 }
+	if !slices.ContainsFunc(r.state.Nodes, used) {
+		r.actions.Avoid = append(r.actions.Avoid, r.avoid(m.Flavor))
+		r.m.nominations.clear()
+	}
+	return true
+}
+
+// plan decides what to order, and which further nodes to close.
+func (r *round) plan() {
+	s := &r.state
+	r.complete(s)
+	r.nominate()
+	if r.o.Gather > 0 {
+		r.wake(r.o.Gather)
+	}
+	left := r.left()
+	d := Fleet(s, FleetOptions{
+		Buy:       r.o.Gather <= 0,
+		Limits:    r.o.Quota.lower(left),
+		Exhausted: cmp.Or(exhausted(left), r.o.Quota.exhausted()),
+		Class:     r.c.Class,
+		Horizon:   r.c.Horizon,
+		Residence: r.c.Residence, PodResidence: r.c.PodResidence,
+		Empty: r.c.Empty, UnderUsed: r.c.UnderUsed,
+		Budget:  r.budget(),
+		Spare:   r.spare(),
+		Lessons: &r.m.lessons,
+		Stop:    r.c.Stop,
+	}, r.m.mover, r.now)
+	r.actions.Fleet = d
+	if n := len(d.Learned); n > 0 {
+		text := d.Learned[0]
+		if n > 1 {
+			text += fmt.Sprintf(" (and %d more)", n-1)
+		}
+		r.tell(Event{true, "MachineDoesNotHoldPod", "Plan", text})
+	}
+	if d.Queued {
+		r.m.busy = r.now
+	}
+	if d.Wake > 0 {
+		r.wake(d.Wake)
+	}
+	r.order()
+	r.close()
+	r.release()
+}
+
+// complete adds to the state what follows from the configuration and from memory.
+func (r *round) complete(s *cluster.State) {
+	s.Flavors = slices.DeleteFunc(s.Flavors, func(f cluster.Flavor) bool {
+		if !r.avoids(f.Name) {
+			return r.flavors[f.Name] == nil
+		}
+		r.wake(r.avoided[f.Name].Until.Sub(r.now))
+		return true
+	})
+	s.ScalingInterval, s.SchedulingInterval = r.c.Interval, r.c.Interval
+	s.BillingPeriod = r.c.BillingPeriod
+	s.Lag = 0
+	for _, f := range s.Flavors {
+		s.Lag = max(s.Lag, r.flavors[f.Name].Lag)
+	}
+	s.Release = closedFor
+	s.Migration = cluster.DefaultMigration
+	s.Scaling = true
+	s.MaxNodes = math.MaxInt32 // limits say how many
+	s.QueueEmpty = max(0, r.now.Sub(r.m.busy))
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		n.Kept = n.Kept || r.keeps(n.Name)
+		if r.reopened[n.Name] && !r.m.unopened[n.Name] {
+			open(n)
+		}
+	}
+}
+
+// open lets a node of the state take pods again.
+func open(n *cluster.Node) {
+	n.Phase, n.Waits, n.Until = cluster.Ready, false, 0
+	n.Host = constraint.Opened(n.Host)
+}
+
+// close decides which nodes to close. Those of an exchange are closed once the machines in
+// their place are ordered; their pods stay until there is room for all of them.
+func (r *round) close() {
+	d := &r.actions.Fleet
+	before := len(r.actions.Close)
+	for _, release := range d.Release {
+		r.actions.Close = append(r.actions.Close, Closing{Node: release.Node})
+	}
+	for _, drain := range d.Drains {
+		r.actions.Close = append(r.actions.Close, Closing{drain.Node, drain.Until})
+	}
+	if e := d.Exchange; e != nil {
+		for _, node := range e.Nodes {
+			r.actions.Close = append(r.actions.Close, Closing{node, e.Until})
+		}
+	}
+	if len(r.actions.Close) > before {
+		r.wake(closedFor)
+	}
+}
+
+// release leaves out machines of flavors of which the number changes otherwise in this round:
+// they are released in the next one.
+func (r *round) release() {
+	changes := map[string]bool{}
+	for _, o := range r.actions.Orders {
+		changes[o.Flavor] = true
+	}
+	for i := range r.actions.Abandoned {
+		a := &r.actions.Abandoned[i]
+		if changes[a.Flavor] {
+			a.Release = nil
+		}
+		changes[a.Flavor] = changes[a.Flavor] || a.Fewer > 0
+	}
+	before := len(r.actions.Release)
+	r.actions.Release = slices.DeleteFunc(r.actions.Release, func(node string) bool { return changes[r.machines[node].Flavor] })
+	if len(r.actions.Release) < before {
+		r.wake(time.Second)
+	}
+}

@@ -1,0 +1,198 @@
+package fleet
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// config is what the fleet's spec allows for.
+func (r *round) config() decide.Config {
+	spec := &r.fleet.Spec
+	c := &spec.Consolidation
+	began := r.Clock.Now()
+	return decide.Config{
+		Act: r.mayAct(), SkipDrains: r.DryRun, Class: r.self.class, Limits: limitsOf(&spec.Limits), MaxUnavailable: intstr.Parse(c.MaxUnavailable),
+		MaxFlavors: maxFlavors, Interval: spec.Scaling.Interval.Duration, BillingPeriod: spec.Pricing.BillingPeriod.Duration,
+		ExpectedLag: spec.Scaling.ExpectedLag.Duration, BackOff: spec.Scaling.BackOff.Duration,
+		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
+		Horizon: cmp.Or(c.Horizon.Duration, time.Hour), Residence: c.After.Duration, PodResidence: podResidence(c), DrainTimeout: c.DrainTimeout.Duration,
+		Stop: func() bool { return r.Clock.Since(began) > planningTime },
+	}
+}
+
+// planningTime is how long a plan may take before the best so far is taken.
+const planningTime = 20 * time.Second
+
+// podResidence is for how long a pod stays on a machine at least.
+func podResidence(c *v1alpha1.FleetConsolidation) time.Duration {
+	if c.PodResidence != nil {
+		return c.PodResidence.Duration
+	}
+	return c.After.Duration
+}
+
+// limitsOf are the limits of a spec. Dollars that cannot be read are more than
+// [dollars.Parse] takes.
+func limitsOf(l *v1alpha1.FleetLimits) decide.Limits {
+	var limits decide.Limits
+	if l.Machines != nil {
+		limits.Machines = new(int64(*l.Machines))
+	}
+	if l.CPU != nil {
+		limits.MilliCPU = new(l.CPU.MilliValue())
+	}
+	if l.Memory != nil {
+		limits.MemoryBytes = new(l.Memory.Value())
+	}
+	if l.DollarsPerHour != nil {
+		most, err := dollars.Parse(*l.DollarsPerHour)
+		if err != nil {
+			most = math.MaxInt64
+		}
+		limits.MicroDollarsPerHour = &most
+	}
+	return limits
+}
+
+// plain is what the round decides on: what was observed, without the objects of the API.
+func (r *round) plain() *decide.Observation {
+	s := &r.fleet.Spec.Scaling
+	o := &decide.Observation{
+		State: r.seen.state, Flavors: r.plainFlavors(), Machines: r.plainMachines(), Quota: (*decide.Quota)(r.self.inventory.Quota),
+		Gather: batch(r.now, r.seen.waited, s.BatchIdle.Duration, s.BatchMax.Duration), Drains: r.plainDrains(), Foreign: r.foreign(),
+	}
+	if intent := r.fleet.Status.Intent; intent != nil {
+		o.Interrupted = true
+		for _, order := range intent.Orders {
+			o.Unfinished = append(o.Unfinished, decide.Order{Flavor: order.Flavor, From: int(order.From), To: int(order.To)})
+		}
+	}
+	for i := range r.world.Pods {
+		p := &r.world.Pods[i]
+		judged := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+		if p.Spec.NodeName == "" && p.DeletionTimestamp == nil && !judged {
+			o.Unbound = append(o.Unbound, p.CreationTimestamp.Time)
+		}
+	}
+	return o
+}
+
+func (r *round) plainFlavors() []decide.Flavor {
+	all := make([]decide.Flavor, len(r.self.inventory.Flavors))
+	for i := range all {
+		f := &r.self.inventory.Flavors[i]
+		all[i] = decide.Flavor{
+			Name: f.Name, Size: f.Size, Sold: f.Sold, MicroDollarsPerHour: r.self.prices[f.Name].microDollars,
+			Min: f.Min, Want: f.Want, Ordered: r.seen.ordered[f.Name], Unusable: f.Problem != "",
+			JoinTimeout: joinTimeout(r.fleet, f), Lag: r.lag(f.Name),
+		}
+		s := r.status(f.Name)
+		if all[i].Failures = s.Failures; s.LeftAloneUntil != nil {
+			all[i].AvoidUntil = s.LeftAloneUntil.Time
+		}
+	}
+	return all
+}
+
+func (r *round) plainMachines() []decide.Machine {
+	all := make([]decide.Machine, 0, len(r.self.inventory.Machines))
+	for key, m := range r.seen.own {
+		p := plainMachine(&m)
+		p.Key, p.OnOrder = key, strings.HasPrefix(key, machinePrefix)
+		if taint, is := r.seen.starting[m.Name]; is {
+			p.Startup = taintText(&taint)
+		}
+		if node := r.world.Nodes[m.Node]; node != nil {
+			p.Node = r.plainNode(node, key)
+		}
+		all = append(all, p)
+	}
+	for i := range r.self.inventory.Machines {
+		if m := &r.self.inventory.Machines[i]; m.Leaving && r.flavor(m.Flavor) != nil {
+			all = append(all, plainMachine(m))
+		}
+	}
+	slices.SortFunc(all, func(a, b decide.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+func plainMachine(m *provider.Machine) decide.Machine {
+	return decide.Machine{
+		Name: m.Name, Flavor: m.Flavor, Ordered: m.Ordered, Leaving: m.Leaving, Unidentified: m.Unidentified != "", Failed: m.Failed, Waits: m.Waits, HadNode: m.Node != "",
+	}
+}
+
+// taintText identifies a taint.
+func taintText(t *corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
+
+// plainNode is the node of a machine. Pods are on it if the machine's key is its name.
+func (r *round) plainNode(node *corev1.Node, key string) *decide.MachineNode {
+	c, is := world.Ready(node)
+	_, drained := drain.MarkOf(node)
+	n := &decide.MachineNode{
+		Name: node.Name, Created: node.CreationTimestamp.Time, Changed: c.LastTransitionTime.Time, Ready: is, Deleted: node.DeletionTimestamp != nil, Drained: drained,
+	}
+	for i := range node.Spec.Taints {
+		n.Taints = append(n.Taints, taintText(&node.Spec.Taints[i]))
+	}
+	if !is {
+		n.Remains = r.remains(key)
+	}
+	return n
+}
+
+// plainDrains are the nodes that the fleet drains, by name. It also notes what is next for
+// each of their pods.
+func (r *round) plainDrains() []decide.Draining {
+	var all []decide.Draining
+	for name, m := range r.seen.own {
+		node := r.world.Nodes[name]
+		if node == nil {
+			continue
+		}
+		mark, marked := drain.MarkOf(node)
+		if !marked || mark.Owner != r.fleet.Name {
+			continue
+		}
+		d := decide.Draining{Node: name, Since: mark.Since, Until: mark.Until, Joined: world.Joined(node), Needed: r.seen.needed[name]}
+		for _, l := range r.leavers(name, &m, mark) {
+			kind, _ := class.OfPod(l.pod)
+			p := decide.LeavingPod{Name: world.PodName(l.pod), Class: kind, Going: l.pod.DeletionTimestamp != nil}
+			if l.step.Do == drain.GiveUp {
+				p.Stays = l.step.Why
+			}
+			d.Pods = append(d.Pods, p)
+		}
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b decide.Draining) int { return cmp.Compare(a.Node, b.Node) })
+	return all
+}
+
+// foreign returns the nodes that this fleet has closed and that are not its own any more, by
+// name. Those that are on their way out stay closed.
+func (r *round) foreign() []string {
+	var all []string
+	for name, node := range r.world.Nodes {
+		mark, marked := drain.MarkOf(node)
+		if _, own := r.seen.own[name]; marked && !own && mark.Owner == r.fleet.Name && !r.seen.going[name] && node.DeletionTimestamp == nil {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
