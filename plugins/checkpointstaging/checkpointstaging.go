@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/clock"
 
 	configv1 "supercargo.dev/supercargo/api/config/v1"
@@ -59,6 +60,8 @@ type migrations interface {
 	// subscribe returns a channel that gets a value after something has changed about
 	// the Migration or the pods with one of the UIDs, and a function that ends that.
 	subscribe(uids ...types.UID) (<-chan struct{}, func())
+	// clearNominatedNode clears the nominated node in the pod's status, if the pod is still the same.
+	clearNominatedNode(ctx context.Context, pod *corev1.Pod) error
 	// pod returns the pod as it was lately, or nil if it is not there any more or has
 	// ended.
 	pod(namespace, name string, uid types.UID) *corev1.Pod
@@ -116,8 +119,9 @@ type state struct {
 	anywhere bool
 	// source is the UID of the old pod.
 	source types.UID
-	// reserved says that PreBind found or made the reservation the pod's own.
-	reserved bool
+	// held says that PreBind has begun, reserved that it found or made the reservation the
+	// pod's own.
+	held, reserved bool
 	// outcome is how PreBind ended.
 	outcome decide.Next
 }
@@ -239,11 +243,12 @@ func unprepared(pod *corev1.Pod) *fwk.Status {
 	return fwk.AsStatus(fmt.Errorf("pod %s moves and %s has not looked at it: enable the plugin at preFilter too, or by multiPoint", klog.KObj(pod), Name))
 }
 
-// PostFilter sees to it that no pod is preempted to move another. It must come before
-// DefaultPreemption.
+// PostFilter sees to it that no pod is preempted to move another, and that no room is set
+// aside for one that fits nowhere: without an answer, the pod would stay nominated to the
+// node on which it was held before. It must come before DefaultPreemption.
 func (p *Plugin) PostFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	if moves(pod) {
-		return nil, refuse("no pod is preempted to move another")
+		return framework.NewPostFilterResultWithNominatedNode(""), refuse("no pod is preempted to move another")
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable)
 }

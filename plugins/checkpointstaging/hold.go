@@ -50,6 +50,7 @@ func (p *Plugin) PreBind(ctx context.Context, cycle fwk.CycleState, pod *corev1.
 	if s == nil {
 		return unprepared(pod)
 	}
+	s.held = true
 	h := &hold{plugin: p, pod: pod, held: decide.Held{Pod: subject(pod), Node: node, Since: p.clock.Now(), Timeout: p.timeout}}
 	outcome, err := h.run(ctx, s.source)
 	s.reserved, s.outcome = h.held.Reserved, outcome
@@ -181,9 +182,18 @@ func (h *hold) sleep(ctx context.Context, until time.Time) error {
 // for another reason while the scheduler may still choose anew. A checkpoint that is on
 // its way keeps its node: the pod is tried there again. So it does when the scheduler
 // stops.
+//
+// It also clears the node that the scheduler nominated in the pod's status because the pod
+// would be held. The scheduler itself does not (Kubernetes 1.35): it compares with the
+// status from before the nomination, and finds nothing to clear. The room would stay
+// set aside for the pod while others are tried for it.
 func (p *Plugin) Unreserve(ctx context.Context, cycle fwk.CycleState, pod *corev1.Pod, node string) {
 	s := read(cycle)
-	if !moves(pod) || s == nil || !s.reserved || s.outcome.Step == decide.GiveUp && !s.outcome.TakeBack {
+	if !moves(pod) || s == nil {
+		return
+	}
+	p.clearNominatedNode(ctx, s, pod)
+	if !s.reserved || s.outcome.Step == decide.GiveUp && !s.outcome.TakeBack {
 		return
 	}
 	h := decide.Held{Pod: subject(pod), Node: node}
@@ -193,6 +203,18 @@ func (p *Plugin) Unreserve(ctx context.Context, cycle fwk.CycleState, pod *corev
 	if err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "The node stays reserved until the pod is placed again or its migration ends", "pod", klog.KObj(pod),
 			"node", klog.KRef("", node), "migration", migrationOf(pod))
+	}
+}
+
+// clearNominatedNode clears the node that was nominated for a pod that was held.
+func (p *Plugin) clearNominatedNode(ctx context.Context, s *state, pod *corev1.Pod) {
+	if !s.held {
+		return
+	}
+	call, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := p.migrations.clearNominatedNode(call, pod); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "The node stays nominated until the pod is tried again", "pod", klog.KObj(pod))
 	}
 }
 

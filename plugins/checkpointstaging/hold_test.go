@@ -44,6 +44,15 @@ type fake struct {
 	between func(*v1alpha1.Migration)
 	// writes are the reservations written, "" for none.
 	writes []string
+	// cleared is how often the nominated node was cleared.
+	cleared int
+}
+
+func (f *fake) clearNominatedNode(context.Context, *corev1.Pod) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cleared++
+	return nil
 }
 
 func newFake() *fake {
@@ -194,6 +203,9 @@ func (h *holding) ends() *fwk.Status {
 	case status := <-h.done:
 		if !status.IsSuccess() {
 			h.p.Unreserve(context.WithoutCancel(h.t.Context()), h.cycle, h.pod, "b")
+			if h.f.cleared != 1 {
+				h.t.Errorf("the nominated node was cleared %d times, want once", h.f.cleared)
+			}
 		}
 		return status
 	case <-time.After(time.Minute):

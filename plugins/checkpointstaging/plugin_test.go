@@ -196,7 +196,10 @@ func TestOtherPodsArePassedOver(t *testing.T) {
 
 func TestNoPodIsPreemptedToMoveAnother(t *testing.T) {
 	p, _ := newPlugin()
-	_, status := p.PostFilter(t.Context(), framework.NewCycleState(), moved(checkpoint), nil)
+	result, status := p.PostFilter(t.Context(), framework.NewCycleState(), moved(checkpoint), nil)
+	if result.Mode() != fwk.ModeOverride || result.NominatedNodeName != "" {
+		t.Errorf("nominated: %+v, want that no node is", result)
+	}
 	if status.Code() != fwk.UnschedulableAndUnresolvable || status.Message() != "no pod is preempted to move another" {
 		t.Errorf("for a pod that moves: %v, want what ends the search for victims", status)
 	}

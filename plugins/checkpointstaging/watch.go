@@ -128,6 +128,18 @@ func (w *watcher) note(ctx context.Context, r *cache.Reflector, err error) {
 	cache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
+func (w *watcher) clearNominatedNode(ctx context.Context, pod *corev1.Pod) error {
+	patch := fmt.Sprintf(`{"metadata":{"uid":%q},"status":{"nominatedNodeName":null}}`, pod.UID)
+	_, err := w.handle.ClientSet().CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // the pod is gone
+	}
+	if err != nil {
+		return fmt.Errorf("clear the nominated node of pod %s: %w", klog.KObj(pod), err)
+	}
+	return nil
+}
+
 func (w *watcher) cached(namespace, name string) (*v1alpha1.Migration, error) {
 	if err := w.start(); err != nil {
 		return nil, err
