@@ -176,9 +176,10 @@ test-first: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST
 
 .PHONY: test-integration
 test-integration: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST) ## Run the tests against a real API server, started in process, but for the nightly ones.
-	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,-p $(AT_ONCE) -skip $(call only,$(nightly_tests)) $(integration_pkgs))
+	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,-p $(AT_ONCE) -skip $(call only,$(nightly_tests)) ./test/integration/nodefleet ./test/integration/playground $(integration_pkgs))
 
-# How many control planes test-integration runs at once. Tests mostly wait for them.
+# How many control planes test-integration runs at once: tests mostly wait for them. The
+# packages that take longest come first.
 AT_ONCE ?= 3
 
 .PHONY: test-integration-nightly
