@@ -1,5 +1,7 @@
 // Package bound computes what machines must cost at least, whatever a policy
-// does: [Cost] for a whole run and [PerHour] for pods that all run at once.
+// does: [Cost] for a whole run of which only the batch pods must be completed,
+// [Served] for one whose services must be served too, and [PerHour] for pods that
+// all run at once.
 //
 // The bounds are those of linear programming duality. Give CPU and memory any
 // prices such that no flavor's capacity is worth more than the flavor costs;
@@ -79,12 +81,16 @@ type Run struct {
 	// none is known. Batch pods make it later by themselves: none completes
 	// sooner than its arrival plus its runtime at the highest speed.
 	End time.Duration
-	// ServicesServed says that every service that some flavor holds is taken to
-	// start at most MaxServiceWait after its arrival, and to stay, moves aside,
-	// until its lifetime is over or the run ends. Without it services count
-	// nothing, because a policy may let them wait for ever and pay nothing.
-	ServicesServed bool
-	MaxServiceWait time.Duration
+
+	// The rest is for [Served] alone.
+
+	// StartLag is the least time from ordering a machine until pods can run on it.
+	StartLag time.Duration
+	// LagFree says that a machine is not paid for during its start lag.
+	LagFree bool
+	// ServiceWait is how long a service is without a machine, on average over the
+	// services that some flavor holds.
+	ServiceWait time.Duration
 }
 
 // Bound is what a run must cost at least, in millionths of a dollar, and why.
@@ -105,9 +111,10 @@ type Bound struct {
 }
 
 // Cost returns a lower bound of the bill of a run, under any policy, present or
-// future, that completes the batch pods of r, and serves the services if r says
-// so. A policy may know the future, delay pods, stop and resume them, and move
-// them at no cost; more machines at once than any real limit allows are allowed.
+// future, that completes the batch pods of r. Services count nothing: a policy may
+// never start them. A policy may know the future, delay pods, stop and resume
+// them, and move them at no cost; more machines at once than any real limit allows
+// are allowed.
 //
 // Start lag, copies, lost work and fragments of machines that no pod fits only
 // add to a bill; so the bound is seldom reached. It never falls when a
@@ -140,11 +147,12 @@ func PerHour(pods []Pod, flavors []Flavor) (microDollars int64, uncounted int) {
 		p.flavors[i].speed = one
 	}
 	for _, pod := range pods {
+		pod.Service = false
 		p.add(load{Pod: pod, duration: 1})
 	}
 	best := new(big.Rat)
 	for _, v := range p.views() {
-		best = larger(best, p.viewWork(v, batchRate))
+		best = larger(best, p.viewWork(v))
 	}
 	return ceil(larger(best, p.longest())), p.uncounted
 }
@@ -155,12 +163,16 @@ func PerHour(pods []Pod, flavors []Flavor) (microDollars int64, uncounted int) {
 type problem struct {
 	flavors   []candidate
 	loads     []load
+	services  []Pod // that some flavor holds
 	uncounted int
-	machines  []held
+	machines  []held // their flavors are the first of flavors
 	// paid is how long every machine of the start is paid for at least; period
-	// how long every machine is.
-	paid, period int64
-	inDollars    bool
+	// how long every machine is; end when the run ends at the soonest.
+	paid, period, end int64
+	inDollars         bool
+	// lag is how long a machine that is bought is paid for before pods can run on
+	// it. Only [Served] sets it.
+	lag int64
 }
 
 // candidate is a flavor with its speed as a fraction.
@@ -175,10 +187,10 @@ type held struct {
 	count  int64
 }
 
-// load is a pod that must run.
+// load is a batch pod.
 type load struct {
 	Pod
-	// duration is for how long: at speed 1 for batch, at any speed for a service.
+	// duration is for how long it must run at speed 1.
 	duration int64
 	// early is how much of the duration may pass while the machines of the start
 	// are paid for anyway.
@@ -199,30 +211,25 @@ func prepare(r Run) problem {
 	fastest, rounded := p.fastest()
 
 	// No batch pod ends sooner than after running at the highest speed.
-	end := max(int64(r.End), 0)
+	p.end = max(int64(r.End), 0)
 	for _, pod := range r.Pods {
 		if pod.Service || !p.holdable(pod) {
 			continue
 		}
 		work := new(big.Rat).SetInt64(max(0, int64(pod.Runtime)-rounded))
-		end = max(end, int64(pod.Arrival)+floor(work.Quo(work, fastest)))
+		p.end = max(p.end, int64(pod.Arrival)+floor(work.Quo(work, fastest)))
 	}
 
 	p.paid = int64(r.ReleaseLag)
 	if r.Fixed {
-		p.paid = end
+		p.paid = p.end
 	}
 	p.paid = started(p.paid, p.period)
 
 	for _, pod := range r.Pods {
 		l := load{Pod: pod, duration: max(0, int64(pod.Runtime)-rounded)}
-		speed := fastest
-		if pod.Service {
-			l.duration = served(pod, r, end)
-			speed = one
-		}
 		window := new(big.Rat).SetInt64(max(0, p.paid-int64(pod.Arrival)))
-		l.early = min(l.duration, ceil(window.Mul(window, speed)))
+		l.early = min(l.duration, ceil(window.Mul(window, fastest)))
 		if r.Fixed {
 			l.early = l.duration // the machines are all there is, whenever the pods come
 		}
@@ -231,25 +238,14 @@ func prepare(r Run) problem {
 	return p
 }
 
-// served returns for how long a service must be there.
-func served(pod Pod, r Run, end int64) int64 {
-	if !r.ServicesServed {
-		return 0
-	}
-	there := max(0, end-int64(pod.Arrival)-int64(r.MaxServiceWait))
-	if pod.Runtime > 0 {
-		there = min(there, int64(pod.Runtime))
-	}
-	return there
-}
-
-// add takes a pod in, or counts it if no flavor holds it. Services of no
-// duration need not run at all.
+// add takes a pod in, or counts it if no flavor holds it.
 func (p *problem) add(l load) {
 	switch {
 	case !p.holdable(l.Pod):
 		p.uncounted++
-	case !l.Service || l.duration > 0:
+	case l.Service:
+		p.services = append(p.services, l.Pod)
+	default:
 		p.loads = append(p.loads, l)
 	}
 }
@@ -287,31 +283,16 @@ func (p *problem) start() *big.Rat {
 	return p.dollars(sum)
 }
 
-// work is the best bound among views of the pods, each true by itself. Batch
-// pods gain from a machine's speed and services do not: views with services must
-// count a slow machine as if it had speed 1.
+// work is the best bound among views of the batch pods, each true by itself.
 func (p *problem) work() *big.Rat {
 	best := new(big.Rat)
-	for _, services := range []bool{false, true} {
-		part, rate := *p, batchRate
-		if services {
-			rate = anyRate
-		} else {
-			part.loads = nil
-			for _, l := range p.loads {
-				if !l.Service {
-					part.loads = append(part.loads, l)
-				}
-			}
-		}
-		for _, v := range part.views() {
-			best = larger(best, part.viewWork(v, rate))
-		}
+	for _, v := range p.views() {
+		best = larger(best, p.viewWork(v))
 	}
 	return p.dollars(best)
 }
 
-// longest is the dearest pod on its cheapest machine. Splitting its run over
+// longest is the dearest batch pod on its cheapest machine. Splitting its run over
 // several machines is no cheaper: each costs a period, and each unit of work
 // costs what it costs on the machine cheapest for it.
 func (p *problem) longest() *big.Rat {
@@ -324,8 +305,9 @@ func (p *problem) longest() *big.Rat {
 				continue
 			}
 			held := new(big.Rat).SetInt64(l.duration)
-			if !l.Service {
-				held.Quo(held, f.speed)
+			held.Quo(held, f.speed)
+			if i >= len(p.machines) { // it has to be bought
+				held.Add(held, new(big.Rat).SetInt64(p.lag))
 			}
 			held = larger(held, new(big.Rat).SetInt64(p.period))
 			cost := held.Mul(held, new(big.Rat).SetInt64(f.MicroDollarsPerHour))

@@ -81,18 +81,10 @@ func TestCostOfRunsThatCanBeWorkedOutByHand(t *testing.T) {
 			Bound{MicroDollars: 45, Start: 45, Longest: 20}},
 		{"or follow from the work", Run{Pods: []Pod{batch(4, 8, 0, 4), batch(4, 8, 0, 4)}, Machines: []Machines{{big, 1}}, Fixed: true},
 			Bound{MicroDollars: 40, Start: 20, Work: 20, Longest: 20}},
-		{"services may wait for ever", Run{Pods: []Pod{service(2, 4, 0, 0)}, Flavors: []Flavor{small}, End: 10 * slot}, Bound{}},
-		{"unless they are served", Run{Pods: []Pod{service(2, 4, 1, 0), service(2, 4, 1, 3)}, Flavors: []Flavor{small}, End: 10 * slot, ServicesServed: true},
-			Bound{MicroDollars: 36, Work: 36, Longest: 27}},
-		{"after the wait, to the end of the run", Run{Pods: []Pod{service(2, 4, 1, 20)}, Flavors: []Flavor{small}, End: 10 * slot,
-			ServicesServed: true, MaxServiceWait: 2 * slot}, Bound{MicroDollars: 21, Work: 21, Longest: 21}},
-		{"no longer on a slow machine", Run{Pods: []Pod{service(2, 4, 0, 0)}, Flavors: []Flavor{with(small, func(f *Flavor) { f.Speed = 0.5 })},
-			End: 10 * slot, ServicesServed: true}, Bound{MicroDollars: 30, Work: 30, Longest: 30}},
+		{"services may never be served", Run{Pods: []Pod{service(2, 4, 0, 0)}, Flavors: []Flavor{small}, End: 10 * slot}, Bound{}},
 		{"a smaller machine of another architecture may hold what a greater does not", Run{Pods: []Pod{arm(batch(2, 4, 0, 10))},
 			Flavors: []Flavor{small, with(flavor(2, 4, 1), func(f *Flavor) { f.Arch = "arm64" }), with(flavor(4, 8, 9), func(f *Flavor) { f.Arch = "arm64" })}},
 			Bound{MicroDollars: 10, Work: 10, Longest: 10}},
-		{"batch work makes the run longer", Run{Pods: []Pod{service(2, 4, 0, 0), batch(2, 4, 5, 7)}, Flavors: []Flavor{small}, ServicesServed: true},
-			Bound{MicroDollars: 57, Work: 57, Longest: 36}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -194,15 +186,9 @@ func (w *tiny) try(i, now int, left []int, rooms []*room) int64 {
 		return w.cheapest(now+1, append([]int(nil), left...))
 	}
 	p := w.Pods[i]
-	best, must := int64(never), false
-	if p.Service {
-		must = now >= int(p.Arrival/slot) && (p.Runtime == 0 || now < int((p.Arrival+p.Runtime)/slot))
-	}
-	if !must {
-		best = w.try(i+1, now, left, rooms)
-		if p.Service || left[i] == 0 || now < int(p.Arrival/slot) {
-			return best
-		}
+	best := w.try(i+1, now, left, rooms)
+	if p.Service || left[i] == 0 || now < int(p.Arrival/slot) {
+		return best
 	}
 	on := func(r *room) int64 {
 		if !p.Size.Fits(r.free) || r.pods == 0 || p.Arch != "" && p.Arch != r.arch {
@@ -265,13 +251,12 @@ func drawPod(t *rapid.T) Pod {
 
 func drawRun(t *rapid.T) Run {
 	r := Run{
-		Pods:           rapid.SliceOfN(rapid.Custom(drawPod), 0, 3).Draw(t, "pods"),
-		Flavors:        rapid.SliceOfN(rapid.Custom(drawFlavor), 1, 3).Draw(t, "flavors"),
-		BillingPeriod:  slot,
-		ReleaseLag:     time.Duration(rapid.IntRange(0, 2).Draw(t, "release lag")) * slot,
-		End:            time.Duration(rapid.IntRange(0, 4).Draw(t, "end")) * slot,
-		ServicesServed: true,
-		Fixed:          rapid.IntRange(0, 3).Draw(t, "fixed") == 0,
+		Pods:          rapid.SliceOfN(rapid.Custom(drawPod), 0, 3).Draw(t, "pods"),
+		Flavors:       rapid.SliceOfN(rapid.Custom(drawFlavor), 1, 3).Draw(t, "flavors"),
+		BillingPeriod: slot,
+		ReleaseLag:    time.Duration(rapid.IntRange(0, 2).Draw(t, "release lag")) * slot,
+		End:           time.Duration(rapid.IntRange(0, 4).Draw(t, "end")) * slot,
+		Fixed:         rapid.IntRange(0, 3).Draw(t, "fixed") == 0,
 	}
 	for _, f := range rapid.SliceOfN(rapid.Custom(drawFlavor), 0, 2).Draw(t, "machines") {
 		r.Machines = append(r.Machines, Machines{Flavor: f, Count: 1})
@@ -306,7 +291,7 @@ func TestNoMachinesForAllPodsAreCheaperThanThePricePerHour(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := Run{Flavors: rapid.SliceOfN(rapid.Custom(drawFlavor), 1, 3).Draw(t, "flavors"), End: slot}
 		for _, p := range rapid.SliceOfN(rapid.Custom(drawPod), 0, 5).Draw(t, "pods") {
-			p.Service, p.Arrival, p.Runtime = true, 0, 0
+			p.Service, p.Arrival, p.Runtime = false, 0, slot
 			r.Pods = append(r.Pods, p)
 		}
 		bound, uncounted := PerHour(r.Pods, r.Flavors)

@@ -1,15 +1,19 @@
 package bound
 
-import "math/big"
+import (
+	"math/big"
+
+	"supercargo.dev/supercargo/internal/packing"
+)
 
 // maxFlavorsForViews bounds the work on views: with more flavors only the views
 // of all pods and of the architectures are taken.
 const maxFlavorsForViews = 32
 
-// part is some of the loads, and flavors among which are all that hold any of
-// them; both are indices. The flavors do not depend on which pods there are, or
-// one more pod could lower the bound.
-type part struct{ loads, flavors []int }
+// part is some of the loads and services, and flavors among which are all that
+// hold any of them; all are indices. The flavors do not depend on which pods there
+// are, or one more pod could lower the bound.
+type part struct{ loads, services, flavors []int }
 
 // view is a way to look at the pods: parts with no flavor in common. Pods in no
 // part are not counted.
@@ -24,7 +28,7 @@ type view []part
 //     architecture that is smaller in both resources holds them either.
 func (p *problem) views() []view {
 	views := []view{{p.part(
-		func(*load) bool { return true },
+		func(*Pod) bool { return true },
 		func(*candidate) bool { return true })}}
 	var apart view
 	seen := map[string]bool{}
@@ -32,7 +36,7 @@ func (p *problem) views() []view {
 		if arch := f.Arch; arch != "" && !seen[arch] {
 			seen[arch] = true
 			apart = append(apart, p.part(
-				func(l *load) bool { return l.Arch == arch },
+				func(pod *Pod) bool { return pod.Arch == arch },
 				func(c *candidate) bool { return c.Arch == arch }))
 		}
 	}
@@ -43,18 +47,23 @@ func (p *problem) views() []view {
 	for i := range p.flavors {
 		f := &p.flavors[i]
 		views = append(views, view{p.part(
-			func(l *load) bool { return !f.holds(l.Pod) },
+			func(pod *Pod) bool { return !f.holds(*pod) },
 			func(c *candidate) bool { return c.Arch != f.Arch || !c.Size.Fits(f.Size) })})
 	}
 	return views
 }
 
-// part returns the part of the loads and flavors for which the functions hold.
-func (p *problem) part(load func(*load) bool, flavor func(*candidate) bool) part {
+// part returns the part of the pods and flavors for which the functions hold.
+func (p *problem) part(pod func(*Pod) bool, flavor func(*candidate) bool) part {
 	var of part
 	for i := range p.loads {
-		if load(&p.loads[i]) {
+		if pod(&p.loads[i].Pod) {
 			of.loads = append(of.loads, i)
+		}
+	}
+	for i := range p.services {
+		if pod(&p.services[i]) {
+			of.services = append(of.services, i)
 		}
 	}
 	for i := range p.flavors {
@@ -64,12 +73,6 @@ func (p *problem) part(load func(*load) bool, flavor func(*candidate) bool) part
 	}
 	return of
 }
-
-// batchRate is how much work of batch pods a machine does in a unit of time.
-func batchRate(c *candidate) *big.Rat { return c.speed }
-
-// anyRate is how much of any pod's duration passes on it, at most.
-func anyRate(c *candidate) *big.Rat { return larger(c.speed, one) }
 
 // amounts are of CPU, memory and places for pods, each times a time.
 type amounts struct{ cpu, memory, places *big.Rat }
@@ -86,10 +89,10 @@ type offer struct {
 }
 
 // viewWork sums the bounds of the parts of a view.
-func (p *problem) viewWork(v view, rate func(*candidate) *big.Rat) *big.Rat {
+func (p *problem) viewWork(v view) *big.Rat {
 	sum := new(big.Rat)
 	for _, of := range v {
-		sum.Add(sum, p.partWork(of, rate))
+		sum.Add(sum, p.partWork(of))
 	}
 	return sum
 }
@@ -98,12 +101,12 @@ func (p *problem) viewWork(v view, rate func(*candidate) *big.Rat) *big.Rat {
 // which the machines of the start are paid anyway. What can be done in that
 // time is at most what the pods have to do then, and at most what those
 // machines can do; either may be taken off, so the greater remainder counts.
-func (p *problem) partWork(of part, rate func(*candidate) *big.Rat) *big.Rat {
+func (p *problem) partWork(of part) *big.Rat {
 	late, beyond := p.totals(of.loads)
 	var offers []offer
 	offerOf := map[int]offer{}
 	for _, i := range of.flavors {
-		offerOf[i] = newOffer(&p.flavors[i], rate(&p.flavors[i]))
+		offerOf[i] = newOffer(&p.flavors[i], p.flavors[i].speed)
 		offers = append(offers, offerOf[i])
 	}
 	for _, m := range p.machines {
@@ -124,31 +127,32 @@ func (p *problem) partWork(of part, rate func(*candidate) *big.Rat) *big.Rat {
 
 // totals returns what the loads ask for after the paid time, and in all.
 func (p *problem) totals(loads []int) (late, sum amounts) {
-	late, sum = newAmounts(), newAmounts()
-	add := func(to *big.Int, amount, time int64) {
-		product := new(big.Int).Mul(big.NewInt(amount), big.NewInt(time))
-		to.Add(to, product)
+	var lates, sums tally
+	for _, i := range loads {
+		l := &p.loads[i]
+		lates.add(l.Size, l.duration-l.early)
+		sums.add(l.Size, l.duration)
 	}
-	for _, count := range []struct {
-		to    *amounts
-		early bool
-	}{{&late, true}, {&sum, false}} {
-		var cpu, memory, places big.Int
-		for _, i := range loads {
-			l := &p.loads[i]
-			time := l.duration
-			if count.early {
-				time -= l.early
-			}
-			add(&cpu, l.Size.MilliCPU, time)
-			add(&memory, l.Size.MemoryBytes, time)
-			add(&places, 1, time)
-		}
-		count.to.cpu.SetInt(&cpu)
-		count.to.memory.SetInt(&memory)
-		count.to.places.SetInt(&places)
-	}
-	return late, sum
+	return lates.amounts(), sums.amounts()
+}
+
+// tally adds up what pods ask for, each for a time.
+type tally struct{ cpu, memory, places big.Int }
+
+func (t *tally) add(size packing.Size, time int64) {
+	of := big.NewInt(time)
+	product := new(big.Int)
+	t.cpu.Add(&t.cpu, product.Mul(of, big.NewInt(size.MilliCPU)))
+	t.memory.Add(&t.memory, product.Mul(of, big.NewInt(size.MemoryBytes)))
+	t.places.Add(&t.places, of)
+}
+
+func (t *tally) amounts() amounts {
+	a := newAmounts()
+	a.cpu.SetInt(&t.cpu)
+	a.memory.SetInt(&t.memory)
+	a.places.SetInt(&t.places)
+	return a
 }
 
 func newOffer(f *candidate, rate *big.Rat) offer {
@@ -167,18 +171,37 @@ func less(a, b, times *big.Rat) *big.Rat {
 }
 
 // dearest returns the most that the wanted amounts, which may be negative, can
-// be worth when no offer is worth more than its price; 0 at least. Either CPU and
-// memory have prices or places have.
+// be worth when no offer is worth more than its price; 0 at least.
 func dearest(want amounts, offers []offer) *big.Rat {
 	best := new(big.Rat)
-	for _, prices := range corners(offers) {
-		worth := new(big.Rat).Mul(prices.cpu, want.cpu)
-		best = larger(best, worth.Add(worth, new(big.Rat).Mul(prices.memory, want.memory)))
-	}
-	if price := cheapest(offers, func(o offer) *big.Rat { return o.places }); price != nil {
-		best = larger(best, new(big.Rat).Mul(price, want.places))
+	for _, prices := range priceVectors(offers) {
+		best = larger(best, prices.worth(want))
 	}
 	return best
+}
+
+// priceVectors returns prices of a unit of each resource at which no offer is
+// worth more than its price. Either CPU and memory have prices or places have.
+func priceVectors(offers []offer) []amounts {
+	var all []amounts
+	for _, c := range corners(offers) {
+		all = append(all, amounts{cpu: c.cpu, memory: c.memory, places: new(big.Rat)})
+	}
+	if price := cheapest(offers, func(o offer) *big.Rat { return o.places }); price != nil {
+		all = append(all, amounts{cpu: new(big.Rat), memory: new(big.Rat), places: price})
+	}
+	return all
+}
+
+// worth is what amounts are worth at these prices. Places without limit have no
+// price.
+func (prices amounts) worth(of amounts) *big.Rat {
+	sum := new(big.Rat).Mul(prices.cpu, of.cpu)
+	sum.Add(sum, new(big.Rat).Mul(prices.memory, of.memory))
+	if of.places != nil {
+		sum.Add(sum, new(big.Rat).Mul(prices.places, of.places))
+	}
+	return sum
 }
 
 // cheapest returns the lowest price of a unit of one resource, or nil where an

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
+	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/sim"
 	"supercargo.dev/supercargo/internal/sim/policy"
@@ -41,7 +42,14 @@ type simulation struct {
 	policies []sim.Policy
 	// workloads are the pods of each seed.
 	workloads [][]scenario.Pod
+	// unnamed is the policy that is run for the served bound alone; nil if there is none.
+	unnamed *sim.Policy
+	// waits are how long that bound lets services wait, with each seed.
+	waits []time.Duration
 }
+
+// waitsOf is the policy whose mean wait the served bound allows services.
+const waitsOf = "default"
 
 // Bounds of what is read.
 const (
@@ -109,7 +117,7 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 		return badInput(err)
 	}
 	klog.SetLogger(logr.Discard()) // kube-scheduler tells how it reads its configuration
-	progress := newSimulateProgress(stderr, len(s.policies)*len(s.workloads))
+	progress := newSimulateProgress(stderr, len(s.all())*len(s.workloads))
 	runs, err := s.run(ctx, progress)
 	progress.end()
 	if err != nil {
@@ -118,6 +126,7 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 		}
 		return err
 	}
+	runs = s.measureWaits(runs)
 	if flags.deterministic {
 		for _, r := range runs {
 			fmt.Fprintf(stderr, "seed %d, policy %s: simulated in %.3f s\n", r.seed, r.policy, r.wall.Seconds())
@@ -228,7 +237,46 @@ func (s *simulation) draw() error {
 		}
 		s.workloads = append(s.workloads, pods)
 	}
+	if !s.named(waitsOf) && s.scenario.Autoscale && slices.ContainsFunc(s.workloads, hasServices) {
+		p, err := policy.ByName(waitsOf)
+		if err != nil {
+			return err
+		}
+		s.unnamed = &p
+	}
 	return nil
+}
+
+func hasServices(pods []scenario.Pod) bool {
+	return slices.ContainsFunc(pods, func(p scenario.Pod) bool { return p.Class == class.Service })
+}
+
+func (s *simulation) named(policy string) bool {
+	return slices.ContainsFunc(s.policies, func(p sim.Policy) bool { return p.Name == policy })
+}
+
+// all are the policies that are run: those named, and last the unnamed one.
+func (s *simulation) all() []sim.Policy {
+	if s.unnamed == nil {
+		return s.policies
+	}
+	return append(slices.Clip(s.policies), *s.unnamed)
+}
+
+// measureWaits notes the waits that the served bound allows and returns the runs of
+// the named policies.
+func (s *simulation) measureWaits(runs []simulated) (named []simulated) {
+	s.waits = make([]time.Duration, len(s.workloads))
+	for i, r := range runs {
+		seed := i / len(s.all())
+		if r.policy == waitsOf && s.scenario.Autoscale && hasServices(s.workloads[seed]) {
+			s.waits[seed] = r.result.MeanWait()
+		}
+		if i%len(s.all()) < len(s.policies) {
+			named = append(named, r)
+		}
+	}
+	return named
 }
 
 // untilDone is a reader that fails when ctx ends, if need be while it waits.
@@ -264,14 +312,15 @@ type simulated struct {
 }
 
 // run runs every policy with every seed, as many at a time as there are
-// processors. The result is in the order of the seeds, then of the policies.
+// processors. The result is in the order of the seeds, then of all the policies.
 func (s *simulation) run(ctx context.Context, progress *simulateProgress) ([]simulated, error) {
-	runs := make([]simulated, len(s.workloads)*len(s.policies))
+	policies := s.all()
+	runs := make([]simulated, len(s.workloads)*len(policies))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range runs {
-		p, seed := s.policies[i%len(s.policies)], s.flags.seed+uint64(i/len(s.policies))
-		pods := s.workloads[i/len(s.policies)]
+		p, seed := policies[i%len(policies)], s.flags.seed+uint64(i/len(policies))
+		pods := s.workloads[i/len(policies)]
 		group.Go(func() error {
 			start := time.Now()
 			result, err := sim.Run(ctx, sim.Input{

@@ -48,18 +48,19 @@ type shown interface {
 	WriteHTML(io.Writer) error
 }
 
-// outcome is a report of one seed, or a summary of several.
+// outcome is a report of one seed, or a summary of several, of the named policies.
 func (s *simulation) outcome(runs []simulated) (shown, error) {
 	reports := make([]outcome.Report, len(s.workloads))
 	for i, pods := range s.workloads {
-		bound := sim.LowerBound(s.scenario, pods)
+		wait := s.waits[i]
+		least := sim.Bounds{Lower: sim.LowerBound(s.scenario, pods), Served: sim.ServedBound(s.scenario, pods, wait), ServiceWait: wait}
 		reports[i] = outcome.Report{Scenario: s.scenario.Name, Seed: s.flags.seed + uint64(i)}
 		for _, r := range runs[i*len(s.policies) : (i+1)*len(s.policies)] {
 			wall := r.wall
 			if s.flags.deterministic {
 				wall = 0
 			}
-			reports[i].Policies = append(reports[i].Policies, r.result.Outcome(r.policy, bound, wall))
+			reports[i].Policies = append(reports[i].Policies, r.result.Outcome(r.policy, least, wall))
 		}
 		reports[i].SameEnd()
 	}

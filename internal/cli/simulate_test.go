@@ -91,7 +91,7 @@ func TestSimulatePrintsTheFieldsOfTheContract(t *testing.T) {
 			t.Errorf("policy %d is %v, want %s", i, got["name"], name)
 		}
 		for path, fields := range map[string]string{
-			"": "costDollars lowerBoundDollars energyJoules makespanSeconds wallSeconds", "pods": "submitted scheduled completed pending failed",
+			"": "costDollars lowerBoundDollars servedBoundDollars servedBoundWaitSeconds serviceWaitSeconds energyJoules makespanSeconds wallSeconds", "pods": "submitted scheduled completed pending failed",
 			"schedulingSeconds": "mean p50 p95 max", "utilization": "cpu memory", "nodes": "start peak added removed hours",
 			"moves": "migrations evictions lostWorkSeconds", "events": "starts",
 		} {
@@ -111,6 +111,39 @@ func TestSimulatePrintsTheFieldsOfTheContract(t *testing.T) {
 		}
 		if diff := cmp.Diff(map[string]any{"asks for more CPU than any machine has": 1.0}, got["pendingReasons"]); diff != "" {
 			t.Errorf("policy %s: reasons (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestTheServedBoundDoesNotDependOnThePoliciesNamed also sees that the policy which is
+// run for its waits is not shown.
+func TestTheServedBoundDoesNotDependOnThePoliciesNamed(t *testing.T) {
+	t.Parallel()
+	for _, scenario := range []string{simulateScenario, strings.ReplaceAll(simulateScenario, "class: service", "class: batch, runtime: 1m")} {
+		bounds := map[string]float64{}
+		for _, policies := range []string{"default,supercargo", "supercargo"} {
+			code, stdout, stderr := supercargo(t, scenario, "simulate", "-f", "-", "-o", "json", "--policy", policies)
+			var document struct {
+				Policies []struct {
+					Name                                                          string
+					LowerBoundDollars, ServedBoundDollars, ServedBoundWaitSeconds float64
+				}
+			}
+			if err := json.Unmarshal([]byte(stdout), &document); code != exitOK || err != nil {
+				t.Fatalf("exit code %d, %v: %s", code, err, stderr)
+			}
+			if n := strings.Count(policies, ",") + 1; len(document.Policies) != n {
+				t.Fatalf("%d policies, want %d", len(document.Policies), n)
+			}
+			for _, p := range document.Policies {
+				if p.ServedBoundDollars < p.LowerBoundDollars || p.LowerBoundDollars <= 0 {
+					t.Errorf("policy %s: served bound %v, lower bound %v", p.Name, p.ServedBoundDollars, p.LowerBoundDollars)
+				}
+				bounds[policies] = p.ServedBoundDollars
+			}
+		}
+		if bounds["supercargo"] != bounds["default,supercargo"] {
+			t.Errorf("bounds are %v, want one", bounds)
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (r Report) costBars() barChart {
 	}
 	s := scale{prefix: "$", bound: r.bound()}
 	if s.bound > 0 {
-		s.boundText = "Lower bound " + r.money(s.bound)
+		s.boundText = capital(r.boundName()) + " " + r.money(s.bound)
 	}
 	chart := newBarChart(measures, s)
 	chart.Title = "Cost"

@@ -27,6 +27,12 @@ func (r Report) check() error {
 		if first := r.Policies[0].LowerBoundDollars; p.LowerBoundDollars != first {
 			errs = append(errs, fmt.Errorf("policies[%d].lowerBoundDollars is %v, want %v as for the first policy", i, p.LowerBoundDollars, first))
 		}
+		if first := r.Policies[0].ServedBoundDollars; p.ServedBoundDollars != first {
+			errs = append(errs, fmt.Errorf("policies[%d].servedBoundDollars is %v, want %v as for the first policy", i, p.ServedBoundDollars, first))
+		}
+		if first := r.Policies[0].ServedBoundWaitSeconds; p.ServedBoundWaitSeconds != first {
+			errs = append(errs, fmt.Errorf("policies[%d].servedBoundWaitSeconds is %v, want %v as for the first policy", i, p.ServedBoundWaitSeconds, first))
+		}
 		if err := p.Series.check(); err != nil {
 			errs = append(errs, fmt.Errorf("policies[%d].series: %w", i, err))
 		}

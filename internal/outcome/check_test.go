@@ -87,6 +87,8 @@ func TestReportsThatContradictThemselvesAreRefused(t *testing.T) {
 		{"a course is missing", func(r *Report) { r.Policies[0].Series.CPU = nil }, "policies[0].series: costDollars, cpu"},
 		{"three samples lie on each other", func(r *Report) { r.Policies[0].Series.StepSeconds = 0 }, "policies[0].series: stepSeconds is 0"},
 		{"two samples lie on each other", func(r *Report) { r.Policies[1].Series.StepSeconds = 0 }, "policies[1].series: stepSeconds is 0"},
+		{"served bounds differ", func(r *Report) { r.Policies[1].ServedBoundDollars = 61 }, "policies[1].servedBoundDollars is 61, want 0"},
+		{"waits of the served bound differ", func(r *Report) { r.Policies[1].ServedBoundWaitSeconds = 61 }, "policies[1].servedBoundWaitSeconds is 61, want 0"},
 		{"lower bounds differ", func(r *Report) { r.Policies[1].LowerBoundDollars = 61 }, "policies[1].lowerBoundDollars is 61, want 60"},
 	}
 	for _, tc := range tests {

@@ -13,7 +13,11 @@ const joulesPerKilowattHour = 3.6e6
 func (r Report) table() table {
 	f := figures{policies: r.Policies}
 	cost := f.column("cost", "$", "The bill of all machines.", dollarsDigits, func(p Policy) float64 { return p.CostDollars })
-	columns := []column{cost, f.aboveBound(), f.saved()}
+	above := f.aboveBound()
+	if f.any(servedBound) {
+		above = f.above("served %", servedHelp, servedBound)
+	}
+	columns := []column{cost, above, f.saved()}
 	if f.any(func(p Policy) float64 { return p.EnergyJoules }) {
 		columns = append(columns, f.column("energy", "kWh", "What the machines drew while they were paid for, idle power included.",
 			digitsFor, func(p Policy) float64 { return p.EnergyJoules / joulesPerKilowattHour }))
@@ -59,6 +63,10 @@ func (r Report) moreFigures() table {
 		f.column("nodes at start", "", "", noDigit, func(p Policy) float64 { return float64(p.Nodes.Start) }),
 		f.column("nodes added", "", "", noDigit, func(p Policy) float64 { return float64(p.Nodes.Added) }),
 		f.column("nodes removed", "", "", noDigit, func(p Policy) float64 { return float64(p.Nodes.Removed) }),
+	}
+	if f.any(servedBound) { // the first table shows the other bound
+		wait := unitFor(f.largest(func(p Policy) float64 { return p.ServiceWaitSeconds }))
+		columns = append(columns, f.aboveBound(), f.column("service wait", "mean "+wait.symbol, "", digitsFor, func(p Policy) float64 { return p.ServiceWaitSeconds / wait.seconds }))
 	}
 	if f.any(func(p Policy) float64 { return p.WallSeconds }) {
 		columns = append(columns, f.column("simulated in", "s", "", digitsFor, func(p Policy) float64 { return p.WallSeconds }))
@@ -157,6 +165,14 @@ func (r Report) notes(runes int) []string {
 	if first.LowerBoundDollars > 0 {
 		lines[0] = fmt.Sprintf("Lower bound: %s. No policy that does all the work can cost less.", r.money(first.LowerBoundDollars))
 	}
+	if first.ServedBoundDollars > 0 {
+		lines = append(lines, servedNote(r.money(first.ServedBoundDollars), seconds(first.ServedBoundWaitSeconds)))
+	}
+	for _, p := range r.Policies {
+		if p.ServedBoundDollars > 0 && p.ServiceWaitSeconds > p.ServedBoundWaitSeconds {
+			lines = append(lines, waitedNote(shortened(p.Name, runes), seconds(p.ServiceWaitSeconds)))
+		}
+	}
 	if len(r.Policies) > 1 {
 		lines = append(lines, fmt.Sprintf("Saved: against %s, the first policy.", shortened(first.Name, runes)))
 	}
@@ -166,10 +182,27 @@ func (r Report) notes(runes int) []string {
 	return lines
 }
 
+const servedHelp = "How far the cost lies above the served bound, which is for policies that keep each service on a machine from its arrival to its end."
+
+// servedNote says what the served bound is, and what is assumed.
+func servedNote(bound, wait string) string {
+	return fmt.Sprintf("Served bound: %s. No policy that also keeps each service on a machine, but for %s on average, can cost less.", bound, wait)
+}
+
+// waitedNote says that the served bound was not computed for such a policy.
+func waitedNote(name, wait string) string {
+	return fmt.Sprintf("%s left a service without a machine for %s on average, longer than that bound assumes.", name, wait)
+}
+
+// seconds writes a time for a sentence.
+func seconds(v float64) string { return fixed(v, 1) + " s" }
+
+func servedBound(p Policy) float64 { return p.ServedBoundDollars }
+
 // money writes an amount with the digits that suit the costs of the report.
 func (r Report) money(v float64) string {
 	f := figures{policies: r.Policies}
-	return dollars(v, f.largest(func(p Policy) float64 { return max(p.CostDollars, p.LowerBoundDollars) }))
+	return dollars(v, f.largest(func(p Policy) float64 { return max(p.CostDollars, p.LowerBoundDollars, p.ServedBoundDollars) }))
 }
 
 // unfinished counts the pods whose work was left undone.
@@ -220,13 +253,17 @@ func (f figures) texts(title, unit, help string, text func(Policy) string) colum
 }
 
 func (f figures) aboveBound() column {
-	return f.texts("above", "bound %", "How far the cost lies above the lower bound, below which no policy can go.",
-		func(p Policy) string {
-			if percent, ok := percentAbove(p.CostDollars, p.LowerBoundDollars); ok {
-				return fixed(percent, 1)
-			}
-			return absent
-		})
+	return f.above("bound %", "How far the cost lies above the lower bound, below which no policy can go.",
+		func(p Policy) float64 { return p.LowerBoundDollars })
+}
+
+func (f figures) above(unit, help string, bound func(Policy) float64) column {
+	return f.texts("above", unit, help, func(p Policy) string {
+		if percent, ok := percentAbove(p.CostDollars, bound(p)); ok {
+			return fixed(percent, 1)
+		}
+		return absent
+	})
 }
 
 func (f figures) saved() column {

@@ -35,6 +35,9 @@ func fixed(v float64, digits int) string {
 	return whole
 }
 
+// capital returns a text that begins with an ASCII letter with a capital.
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
 // count writes a whole number.
 func count[N int | int64](n N) string { return fixed(float64(n), 0) }
 

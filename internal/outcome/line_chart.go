@@ -77,7 +77,7 @@ func (r Report) lineCharts() []lineChart {
 			XTicks: places(times, false), YTicks: places(values.labelled(c.prefix, c.suffix), true),
 		}
 		if bound := r.bound(); i == 0 && bound > 0 {
-			chart.Bound = &place{percentOf(1 - bound/values.max), "lower bound " + r.money(bound)}
+			chart.Bound = &place{percentOf(1 - bound/values.max), r.boundName() + " " + r.money(bound)}
 		}
 		for j, p := range r.Policies {
 			if samples := c.samples(p.Series); len(samples) > 0 {
@@ -148,12 +148,24 @@ func (r Report) span() float64 {
 	return span
 }
 
-// bound is the lower bound of the cost, 0 if there is none.
+// bound is the bound that charts show: the served bound of the cost where it is
+// known, else the lower bound, 0 if there is none.
 func (r Report) bound() float64 {
 	if len(r.Policies) == 0 {
 		return 0
 	}
+	if served := servedBound(r.Policies[0]); served > 0 {
+		return served
+	}
 	return r.Policies[0].LowerBoundDollars
+}
+
+// boundName is what bound is called.
+func (r Report) boundName() string {
+	if len(r.Policies) > 0 && servedBound(r.Policies[0]) > 0 {
+		return "served bound"
+	}
+	return "lower bound"
 }
 
 // axisOf returns the axis that holds a course of all policies.
@@ -189,7 +201,7 @@ func (r Report) describe(c course, span float64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s over %s.", c.title, duration(span))
 	if c.prefix == "$" && r.bound() > 0 {
-		fmt.Fprintf(&b, " Lower bound %s.", r.money(r.bound()))
+		fmt.Fprintf(&b, " %s %s.", capital(r.boundName()), r.money(r.bound()))
 	}
 	for _, p := range r.Policies {
 		samples := c.samples(p.Series)

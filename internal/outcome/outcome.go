@@ -35,6 +35,15 @@ type Policy struct {
 	// can go below; it is the same for all policies of a report.
 	CostDollars       float64 `json:"costDollars"`
 	LowerBoundDollars float64 `json:"lowerBoundDollars"`
+	// ServedBoundDollars is what no policy can go below that serves each service from
+	// its arrival to its end, but for ServedBoundWaitSeconds on average. Both are the
+	// same for all policies of a report. The bound is 0 where it is not known.
+	ServedBoundDollars     float64 `json:"servedBoundDollars"`
+	ServedBoundWaitSeconds float64 `json:"servedBoundWaitSeconds"`
+	// ServiceWaitSeconds is how long a service was without a machine between its
+	// arrival and its end, or that of the run, on average over the services that some
+	// machine can hold: before its first start and after evictions.
+	ServiceWaitSeconds float64 `json:"serviceWaitSeconds"`
 	// EnergyJoules is what the machines drew while they were paid for, idle power
 	// included. It is 0 if no flavor states its power.
 	EnergyJoules float64 `json:"energyJoules"`

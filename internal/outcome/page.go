@@ -139,8 +139,8 @@ func (r Report) lead() string {
 		}
 	}
 	above := ""
-	if percent, ok := percentAbove(best.CostDollars, best.LowerBoundDollars); ok && percent >= 0 {
-		above = fmt.Sprintf("%s %% above the lower bound", fixed(percent, 1))
+	if percent, ok := percentAbove(best.CostDollars, r.bound()); ok && percent >= 0 {
+		above = fmt.Sprintf("%s %% above the %s", fixed(percent, 1), r.boundName())
 	}
 	sentence := fmt.Sprintf("%s costs %s", shown(best.Name), r.money(best.CostDollars))
 	if percent, ok := percentBelow(best.CostDollars, first.CostDollars); ok && percent > 0 {

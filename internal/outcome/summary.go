@@ -28,6 +28,14 @@ type PolicySummary struct {
 	// AboveLowerBoundPercent is how far the cost lies above the bound. It is absent
 	// if the bound is 0 with any seed.
 	AboveLowerBoundPercent *Spread `json:"aboveLowerBoundPercent,omitempty"`
+	// ServedBoundDollars and ServedBoundWaitSeconds are those of [Policy], and
+	// AboveServedBoundPercent is how far the cost lies above that bound. It is absent if
+	// the bound is 0 with any seed.
+	ServedBoundDollars      Spread  `json:"servedBoundDollars"`
+	ServedBoundWaitSeconds  Spread  `json:"servedBoundWaitSeconds"`
+	AboveServedBoundPercent *Spread `json:"aboveServedBoundPercent,omitempty"`
+	// ServiceWaitSeconds is that of [Policy].
+	ServiceWaitSeconds Spread `json:"serviceWaitSeconds"`
 	// SavedPercent is how much less than the first policy this one cost with the
 	// same seed: negative if it cost more, 0 for the first itself. It is absent if
 	// the first policy cost nothing with any seed.
@@ -137,6 +145,12 @@ func summarizePolicy(reports []Report, i int) PolicySummary {
 		AboveLowerBoundPercent: percent(func(r Report) (float64, bool) {
 			return percentAbove(r.Policies[i].CostDollars, r.Policies[i].LowerBoundDollars)
 		}),
+		ServedBoundDollars:     spread(servedBound),
+		ServedBoundWaitSeconds: spread(func(p Policy) float64 { return p.ServedBoundWaitSeconds }),
+		AboveServedBoundPercent: percent(func(r Report) (float64, bool) {
+			return percentAbove(r.Policies[i].CostDollars, r.Policies[i].ServedBoundDollars)
+		}),
+		ServiceWaitSeconds: spread(func(p Policy) float64 { return p.ServiceWaitSeconds }),
 		SavedPercent: percent(func(r Report) (float64, bool) {
 			return percentBelow(r.Policies[i].CostDollars, r.Policies[0].CostDollars)
 		}),

@@ -118,22 +118,27 @@ func (s Summary) unequal() bool {
 
 // costTable shows what the policies cost.
 func (s Summary) costTable() table {
-	t := s.table(
-		s.column("cost", "$", "The bill of all machines.", dollarsDigits, func(p PolicySummary) *Spread { return &p.CostDollars }),
-		s.column("above", "bound %", "How far the cost lies above the lower bound, below which no policy can go.", oneDigit,
-			func(p PolicySummary) *Spread { return p.AboveLowerBoundPercent }),
-		s.column("saved", "%", "How much less than the first policy it cost, seed by seed.", oneDigit,
-			func(p PolicySummary) *Spread { return p.SavedPercent }),
-		s.column("node hours", "h", "Machine hours paid for.", digitsFor, func(p PolicySummary) *Spread { return &p.NodeHours }))
-	if len(s.Policies) > 0 {
-		t.columns[2].cells[0] = cell{value: absent}
+	above := s.column("above", "bound %", "How far the cost lies above the lower bound, below which no policy can go.", oneDigit,
+		func(p PolicySummary) *Spread { return p.AboveLowerBoundPercent })
+	if s.largest(servedBounds) > 0 {
+		above = s.column("above", "served %", servedHelp, oneDigit, func(p PolicySummary) *Spread { return p.AboveServedBoundPercent })
 	}
+	saved := s.column("saved", "%", "How much less than the first policy it cost, seed by seed.", oneDigit,
+		func(p PolicySummary) *Spread { return p.SavedPercent })
+	if len(s.Policies) > 0 {
+		saved.cells[0] = cell{value: absent}
+	}
+	t := s.table(
+		s.column("cost", "$", "The bill of all machines.", dollarsDigits, func(p PolicySummary) *Spread { return &p.CostDollars }), above, saved,
+		s.column("node hours", "h", "Machine hours paid for.", digitsFor, func(p PolicySummary) *Spread { return &p.NodeHours }))
 	if s.largest(func(p PolicySummary) *Spread { return &p.EnergyJoules }) > 0 {
 		t.columns = append(t.columns, s.column("energy", "kWh", "What the machines drew while they were paid for, idle power included.", digitsFor,
 			func(p PolicySummary) *Spread { return p.EnergyJoules.over(joulesPerKilowattHour) }))
 	}
 	return t
 }
+
+func servedBounds(p PolicySummary) *Spread { return &p.ServedBoundDollars }
 
 // podTable shows how full machines were and how pods fared.
 func (s Summary) podTable() table {
@@ -174,6 +179,15 @@ func (s Summary) notes(runes int) []string {
 		lines[0] = fmt.Sprintf("Lower bound: %s [%s, %s]. No policy that does all the work can cost less.",
 			s.money(bound.Mean), s.money(bound.Min), s.money(bound.Max))
 	}
+	if served := s.Policies[0].ServedBoundDollars; served.Max > 0 {
+		lines = append(lines, servedNote(fmt.Sprintf("%s [%s, %s]", s.money(served.Mean), s.money(served.Min), s.money(served.Max)),
+			seconds(s.Policies[0].ServedBoundWaitSeconds.Mean)))
+	}
+	for _, p := range s.Policies {
+		if p.ServedBoundDollars.Max > 0 && p.ServiceWaitSeconds.Mean > p.ServedBoundWaitSeconds.Mean {
+			lines = append(lines, waitedNote(shortened(p.Name, runes), seconds(p.ServiceWaitSeconds.Mean)))
+		}
+	}
 	if len(s.Policies) > 1 {
 		lines = append(lines, fmt.Sprintf("Saved: against %s, the first policy.", shortened(s.Policies[0].Name, runes)))
 	}
@@ -184,9 +198,12 @@ func (s Summary) notes(runes int) []string {
 }
 
 func (s Summary) costBars() barChart {
-	axis := scale{prefix: "$", bound: s.Policies[0].LowerBoundDollars.Mean}
+	axis, name := scale{prefix: "$", bound: s.Policies[0].LowerBoundDollars.Mean}, "Lower bound"
+	if served := s.Policies[0].ServedBoundDollars.Mean; served > 0 {
+		axis.bound, name = served, "Served bound"
+	}
 	if axis.bound > 0 {
-		axis.boundText = "Lower bound, mean " + s.money(axis.bound)
+		axis.boundText = name + ", mean " + s.money(axis.bound)
 	}
 	chart := s.bars(axis, func(p PolicySummary) *Spread { return &p.CostDollars }, s.money)
 	chart.Title, chart.Label = "Cost", "Cost of each policy. "+chart.Label
@@ -220,7 +237,9 @@ func (s Summary) bars(axis scale, figure func(PolicySummary) *Spread, write func
 
 // money writes an amount with the digits that suit the costs of the summary.
 func (s Summary) money(v float64) string {
-	cost := func(p PolicySummary) *Spread { return &Spread{Max: max(p.CostDollars.Max, p.LowerBoundDollars.Max)} }
+	cost := func(p PolicySummary) *Spread {
+		return &Spread{Max: max(p.CostDollars.Max, p.LowerBoundDollars.Max, p.ServedBoundDollars.Max)}
+	}
 	return dollars(v, s.largest(cost))
 }
 

@@ -151,12 +151,14 @@ func TestTheFieldsOfTheSummarysJSONAreAContract(t *testing.T) {
 	one, two := Spread{2, 1, 3}, &Spread{5, 4, 6}
 	s := Summary{Scenario: "s", Seeds: []uint64{1, 2}, Policies: []PolicySummary{{
 		Name: "p", CostDollars: one, LowerBoundDollars: one, AboveLowerBoundPercent: two, SavedPercent: two, EnergyJoules: one,
+		ServedBoundDollars: one, ServedBoundWaitSeconds: one, AboveServedBoundPercent: two, ServiceWaitSeconds: one,
 		SchedulingSecondsMean: one, SchedulingSecondsP95: one, CPUUtilizationPercent: one, MemoryUtilizationPercent: one, NodeHours: one,
 		Migrations: one, Evictions: one, LostWorkSeconds: one, PodsUndone: one,
 	}}}
 	const a, b = `{"mean":2,"min":1,"max":3}`, `{"mean":5,"min":4,"max":6}`
 	const want = `{"scenario":"s","seeds":[1,2],"policies":[{"name":"p","costDollars":` + a + `,"lowerBoundDollars":` + a +
-		`,"aboveLowerBoundPercent":` + b + `,"savedPercent":` + b + `,"energyJoules":` + a + `,"schedulingSecondsMean":` + a +
+		`,"aboveLowerBoundPercent":` + b + `,"servedBoundDollars":` + a + `,"servedBoundWaitSeconds":` + a +
+		`,"aboveServedBoundPercent":` + b + `,"serviceWaitSeconds":` + a + `,"savedPercent":` + b + `,"energyJoules":` + a + `,"schedulingSecondsMean":` + a +
 		`,"schedulingSecondsP95":` + a + `,"cpuUtilizationPercent":` + a + `,"memoryUtilizationPercent":` + a + `,"nodeHours":` + a +
 		`,"migrations":` + a + `,"evictions":` + a + `,"lostWorkSeconds":` + a + `,"podsUndone":` + a + `}]}`
 	text := written(t, s.WriteJSON)
@@ -221,6 +223,7 @@ func TestTheSummarysTableStaysBelow150Columns(t *testing.T) {
 			p := &reports[i].Policies[j]
 			p.Name = strings.Repeat("name ", 10) + p.Name
 			p.CostDollars, p.LowerBoundDollars, p.EnergyJoules, p.Nodes.Hours = p.CostDollars*100, p.LowerBoundDollars*100, 1e11, 99_999
+			p.ServedBoundDollars, p.ServedBoundWaitSeconds, p.ServiceWaitSeconds = p.LowerBoundDollars*1.5, 1000, 86_400
 			p.Scheduling.Mean, p.Moves = 5000, Moves{Migrations: 9000, Evictions: 9000, LostWorkSeconds: 1e6}
 		}
 	}

@@ -167,7 +167,7 @@ func TestTheTableOfALargeRunStaysBelow150Columns(t *testing.T) {
 	r := Report{Scenario: strings.Repeat("long ", 50)}
 	for i := range 10 {
 		r.Policies = append(r.Policies, Policy{
-			Name: strings.Repeat("n", 10*i), CostDollars: 99_999.99, LowerBoundDollars: 50_000, EnergyJoules: 1e11,
+			Name: strings.Repeat("n", 10*i), CostDollars: 99_999.99, LowerBoundDollars: 50_000, ServedBoundDollars: 60_000, ServedBoundWaitSeconds: 10_000, ServiceWaitSeconds: 86_400, EnergyJoules: 1e11,
 			Pods:       Pods{Submitted: 99_999, Completed: 99_000, Pending: 999},
 			Scheduling: Waits{Mean: 10_000, P95: 86_400}, Utilization: Utilization{CPU: 1, Memory: 1},
 			Nodes: Nodes{Peak: 9999, Hours: 99_999}, Moves: Moves{Migrations: 9999, Evictions: 9999, LostWorkSeconds: 1e6},

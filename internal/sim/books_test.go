@@ -156,7 +156,7 @@ func TestBooksBalance(t *testing.T) {
 	}
 	close(seeds)
 	workers.Wait()
-	if all.runs < 6*40 || all.done < all.runs/4 || all.migrations < 10 || all.evictions < 10 || all.restarts < 3 || all.limited < 10 || all.pending < 10 {
+	if all.runs < 6*40 || all.done < all.runs/4 || all.migrations < 10 || all.evictions < 10 || all.restarts < 3 || all.limited < 10 || all.pending < 10 || all.higher < all.done/4 {
 		t.Errorf("the scenarios are too tame or too hard: %+v", &all)
 	}
 }
@@ -168,6 +168,16 @@ type tally struct {
 	// be.
 	runs, done, limited                      int
 	pending, migrations, evictions, restarts int
+	// higher counts runs for which the served bound is higher than the lower bound.
+	higher int
+}
+
+func (t *tally) compare(lower, served int64) {
+	t.Lock()
+	defer t.Unlock()
+	if served > lower {
+		t.higher++
+	}
 }
 
 func (t *tally) add(r *sim.Result, l *ledger) {
@@ -203,9 +213,11 @@ func audit(ctx context.Context, seed uint64, name string, all *tally) string {
 		return strings.Join(faults, "\n")
 	}
 	if !l.batchWaits() {
-		if bound := sim.LowerBound(sc, pods); r.CostMicroDollars < bound {
-			return fmt.Sprintf("the bill is %d, below the bound of %d", r.CostMicroDollars, bound)
+		lower, served := sim.LowerBound(sc, pods), sim.ServedBound(sc, pods, r.MeanServiceWait())
+		if r.CostMicroDollars < served || served < lower {
+			return fmt.Sprintf("the bill is %d, the bound %d, and %d with services that wait for %v", r.CostMicroDollars, lower, served, r.MeanServiceWait())
 		}
+		all.compare(lower, served)
 	}
 	if least := soonest(sc, pods); r.Makespan < least && !l.batchWaits() {
 		return fmt.Sprintf("makespan %v, want at least %v", r.Makespan, least)
@@ -252,7 +264,7 @@ func TestOutcomesAreTheSameBytes(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := run(t, sim.Input{Scenario: sc, Pods: pods, Seed: seed, Policy: p})
-			report.Policies = append(report.Policies, r.Outcome(name, sim.LowerBound(sc, pods), 0))
+			report.Policies = append(report.Policies, r.Outcome(name, sim.Bounds{Lower: sim.LowerBound(sc, pods), Served: sim.ServedBound(sc, pods, m)}, 0))
 			fmt.Fprintln(&out, r.Placements)
 		}
 		if err := report.WriteJSON(&out); err != nil {

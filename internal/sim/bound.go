@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"math"
+	"time"
+
 	"supercargo.dev/supercargo/internal/bound"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/scenario"
@@ -12,7 +15,36 @@ import (
 //
 // Services count nothing: a policy may let them wait. So does the time up to the
 // horizon, except in a fixed cluster, which is billed to the horizon at least.
+// [ServedBound] is for policies that serve them.
 func LowerBound(s *scenario.Scenario, pods []scenario.Pod) int64 {
+	return bound.Cost(boundRun(s, pods)).MicroDollars
+}
+
+// ServedBound returns a lower bound, in micro-dollars, of the bill of the scenario
+// with these pods under any policy that completes the batch pods and serves the
+// services which some machine can hold: each is on a machine from its arrival until
+// its lifetime, which counts from its first start, is over or the run ends, but for
+// the time wait, on average over these services. It is never below [LowerBound].
+func ServedBound(s *scenario.Scenario, pods []scenario.Pod, wait time.Duration) int64 {
+	run := boundRun(s, pods)
+	run.End = s.Horizon // services without a lifetime are there until then
+	run.StartLag, run.LagFree = shortestLag(s.AcquisitionLag), s.BilledFrom == scenario.FromReady
+	run.ServiceWait = wait
+	return bound.Served(run)
+}
+
+// shortestLag is the least that [scenario.Lag.Draw] returns.
+func shortestLag(l scenario.Lag) time.Duration {
+	if l.SD == 0 {
+		return l.Mean
+	}
+	if l.SD > (math.MaxInt64-time.Millisecond)/6 {
+		return 0
+	}
+	return max(0, l.Mean-6*l.SD-time.Millisecond)
+}
+
+func boundRun(s *scenario.Scenario, pods []scenario.Pod) bound.Run {
 	run := bound.Run{
 		Fixed: !s.Autoscale, BillingPeriod: s.BillingPeriod,
 		ReleaseLag: min(s.ReleaseLag, s.Horizon), // the end of the run cuts it
@@ -36,7 +68,7 @@ func LowerBound(s *scenario.Scenario, pods []scenario.Pod) int64 {
 			Size: p.Size, Arch: p.Arch, Service: p.Class == class.Service, Arrival: p.Arrival, Runtime: p.Runtime + p.Lifetime,
 		})
 	}
-	return bound.Cost(run).MicroDollars
+	return run
 }
 
 func boundFlavor(f *scenario.Flavor) bound.Flavor {

@@ -296,6 +296,9 @@ func (e *engine) arrive(p *scenario.Pod) {
 		e.lost = append(e.lost, q)
 		return
 	}
+	if p.Class == class.Service {
+		e.result.Services++
+	}
 	e.fresh = append(e.fresh, q)
 	if e.controller != nil {
 		e.recent = append(e.recent, q)
@@ -325,6 +328,7 @@ func (e *engine) expire(q *queued) {
 	e.parked = slices.DeleteFunc(e.parked, func(other *queued) bool { return other == q })
 	if len(e.parked) < before {
 		e.result.Completed++
+		e.result.serviceWaited(q.since, e.now)
 		e.tell(fact{what: podEnded, pod: q.pod.Name})
 	}
 }
@@ -447,6 +451,11 @@ func (e *engine) finish() error {
 		return errors.New("the bill is beyond nine million million dollars, which is more than can be counted")
 	}
 	e.samples.finish(e, over)
+	for _, q := range e.parked {
+		if q.pod.Class == class.Service {
+			e.result.serviceWaited(q.since, over)
+		}
+	}
 	for _, q := range append(e.lost, e.parked...) {
 		e.result.Pending++
 		e.result.PendingReasons[q.reason]++

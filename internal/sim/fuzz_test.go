@@ -156,8 +156,12 @@ func FuzzSimulate(f *testing.F) {
 		for _, fault := range l.settle(r) {
 			t.Errorf("policy %s: %s", p.Name, fault)
 		}
-		if bound := sim.LowerBound(sc, drawn); !l.batchWaits() && r.CostMicroDollars < bound {
-			t.Errorf("policy %s: the bill is %d, below the bound of %d", p.Name, r.CostMicroDollars, bound)
+		if l.batchWaits() {
+			return
+		}
+		wait := r.MeanServiceWait()
+		if lower, served := sim.LowerBound(sc, drawn), sim.ServedBound(sc, drawn, wait); r.CostMicroDollars < served || served < lower {
+			t.Errorf("policy %s: the bill is %d, the bound %d, and %d with services that wait for %v", p.Name, r.CostMicroDollars, lower, served, wait)
 		}
 	})
 }

@@ -54,14 +54,16 @@ type worked struct {
 	first        time.Duration // its first start; -1: none
 	ends         time.Duration // a service's end, once it has started
 	evictions    int
-	anew         bool // was started anew since it was scheduled
-	ended, given bool // up
+	anew         bool          // was started anew since it was scheduled
+	ended, given bool          // up
+	without      time.Duration // a machine since then, if it is on none
+	waited       time.Duration // for how long it was before
 }
 
 func newLedger(sc *scenario.Scenario, pods []scenario.Pod, p sim.Policy) *ledger {
 	l := &ledger{sc: sc, groups: p.Groups, asks: p.Asks, machines: map[string]*rented{}, pods: map[string]*worked{}}
 	for i := range pods {
-		l.pods[pods[i].Name] = &worked{Pod: &pods[i], first: -1}
+		l.pods[pods[i].Name] = &worked{Pod: &pods[i], first: -1, without: pods[i].Arrival}
 	}
 	return l
 }
@@ -129,6 +131,7 @@ func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
 		ok = p.on == ""
 		l.occupy(f.At, f.Node, m, p)
 		p.on, p.since, p.done, p.anew = f.Node, f.At, 0, false
+		p.waited += f.At - p.without
 		if p.first < 0 {
 			p.first = f.At
 			if p.Lifetime > 0 {
@@ -139,6 +142,8 @@ func (l *ledger) tellPod(f sim.Fact, m *rented, p *worked) {
 		ok = l.ends(f, p)
 		if p.on != "" {
 			l.vacate(f.At, p.on, p)
+		} else {
+			p.waited += f.At - p.without
 		}
 		p.on, p.ended = "", true
 		l.completed++
@@ -173,7 +178,7 @@ func (l *ledger) tellMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 			l.lost += p.done + l.work(p, f.At)
 		}
 		l.vacate(f.At, p.on, p)
-		p.on = ""
+		p.on, p.without = "", f.At
 		l.evictions++
 		if p.evictions++; p.Class == class.Batch && p.evictions > 100 {
 			p.given = true
@@ -293,8 +298,14 @@ func (l *ledger) settle(r *sim.Result) []string {
 
 func (l *ledger) settlePods(r *sim.Result) {
 	var waits []time.Duration
-	running := 0
+	running, services, serviceWait := 0, 0, time.Duration(0)
 	for _, p := range l.pods {
+		if p.Class == class.Service && l.canHold(p.Pod) {
+			services++
+			if serviceWait += p.waited; p.on == "" && !p.ended {
+				serviceWait += max(0, r.Over-p.without)
+			}
+		}
 		if p.first >= 0 {
 			waits = append(waits, p.first-p.Arrival)
 		}
@@ -306,6 +317,9 @@ func (l *ledger) settlePods(r *sim.Result) {
 		}
 	}
 	slices.Sort(waits)
+	if l.sc.Autoscale && (r.Services != services || r.ServiceWait != serviceWait) {
+		l.fault("%d services were without a machine for %v, want %d and %v", r.Services, r.ServiceWait, services, serviceWait)
+	}
 	want := sim.Result{
 		Submitted: len(l.pods), Scheduled: len(waits), Completed: l.completed, Failed: l.failed,
 		Pending:    len(l.pods) - l.completed - l.failed - running,
@@ -334,6 +348,13 @@ func (l *ledger) settlePods(r *sim.Result) {
 	if end := max(l.sc.Horizon, l.makespan); r.Over < end || r.Over > end && !l.batchWaits() {
 		l.fault("the run is over at %v, want %v", r.Over, end)
 	}
+}
+
+// canHold reports whether some flavor holds a pod.
+func (l *ledger) canHold(p *scenario.Pod) bool {
+	return slices.ContainsFunc(l.sc.Flavors, func(f scenario.Flavor) bool {
+		return (p.Arch == "" || p.Arch == f.Arch) && p.Size.Fits(f.Size())
+	})
 }
 
 // batchWaits reports whether some batch pod has been left undone.

@@ -275,7 +275,7 @@ func TestUtilizationIsWhatPodsAskForOfWhatIsPaid(t *testing.T) {
 	big, small := job("big", 8*gi, 0, 50*s), job("small", 4*gi, 20*s, 10*s)
 	big.Size.MilliCPU, small.Size.MilliCPU = 1000, 3000
 	h := simulate(t, sc, &script{plans: plans{20 * s: buy("medium")}}, big, small)
-	o := h.Outcome("p", 0, 0)
+	o := h.Outcome("p", sim.Bounds{}, 0)
 	cpu := (1000*50.0 + 3000*10) / (4000*100 + 2000*80)
 	memory := (8*50.0 + 4*10) / (16*100 + 8*80)
 	if !near(o.Utilization.CPU, cpu) || !near(o.Utilization.Memory, memory) {

@@ -6,11 +6,19 @@ import (
 	"supercargo.dev/supercargo/internal/outcome"
 )
 
-// Outcome turns the result of a policy into what users read. lowerBound is in
-// micro-dollars, wall how long the simulation took.
-func (r *Result) Outcome(policy string, lowerBound int64, wall time.Duration) outcome.Policy {
+// Bounds are what a run must cost at least, in micro-dollars.
+type Bounds struct {
+	// Lower is that of [LowerBound], Served that of [ServedBound] with ServiceWait.
+	Lower, Served int64
+	ServiceWait   time.Duration
+}
+
+// Outcome turns the result of a policy into what users read. wall is how long the
+// simulation took.
+func (r *Result) Outcome(policy string, least Bounds, wall time.Duration) outcome.Policy {
 	p := outcome.Policy{
-		Name: policy, CostDollars: dollars(r.CostMicroDollars), LowerBoundDollars: dollars(lowerBound),
+		Name: policy, CostDollars: dollars(r.CostMicroDollars), LowerBoundDollars: dollars(least.Lower),
+		ServedBoundDollars: dollars(least.Served), ServedBoundWaitSeconds: least.ServiceWait.Seconds(), ServiceWaitSeconds: r.MeanServiceWait().Seconds(),
 		EnergyJoules: r.EnergyJoules, Energy: r.energyOutcome(), Runtime: spans(r.Runtimes), Response: spans(r.Responses),
 		MakespanSeconds: r.Makespan.Seconds(), EndSeconds: r.Over.Seconds(),
 		Pods: outcome.Pods{

@@ -150,6 +150,9 @@ func (e *engine) start(q *queued, placed *corev1.Pod) {
 	if q.pod.Lifetime > 0 && !q.started {
 		r.ends = e.now + q.pod.Lifetime
 	}
+	if q.pod.Class == class.Service {
+		e.result.serviceWaited(q.since, e.now)
+	}
 	reason := "scheduled"
 	if q.started {
 		reason = "scheduled again after its eviction"

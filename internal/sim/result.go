@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Placement is one pod's start on a node.
 type Placement struct {
@@ -25,6 +28,11 @@ type Result struct {
 	// Waits are the times from arrival to first start of the scheduled pods,
 	// ascending.
 	Waits []time.Duration
+	// Services counts the services that some machine can hold. ServiceWait is how long
+	// they were without a machine between their arrival and their end, or that of the
+	// run, all together: before they started, and after an eviction.
+	Services    int
+	ServiceWait time.Duration
 	// Runtimes are the times from first start to end of the completed batch pods, Responses
 	// those from arrival to end; both ascending.
 	Runtimes, Responses []time.Duration
@@ -65,6 +73,40 @@ type Result struct {
 	// Samples show the run at multiples of Step, and at last its end.
 	Step    time.Duration
 	Samples []Sample
+}
+
+// MeanServiceWait is ServiceWait for each of the services, rounded up; 0 if there is
+// none.
+func (r *Result) MeanServiceWait() time.Duration {
+	n := time.Duration(r.Services)
+	if n == 0 {
+		return 0
+	}
+	mean := r.ServiceWait / n
+	if r.ServiceWait%n > 0 {
+		mean++
+	}
+	return mean
+}
+
+// MeanWait is the mean of Waits, rounded up; 0 if there is none.
+func (r *Result) MeanWait() time.Duration {
+	var sum, rest time.Duration
+	n := time.Duration(len(r.Waits))
+	for _, w := range r.Waits {
+		sum, rest = sum+w/n, rest+w%n
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum + (rest+n-1)/n
+}
+
+// serviceWaited notes that a service was without a machine from one time to another.
+func (r *Result) serviceWaited(from, to time.Duration) {
+	if waited := to - from; waited > 0 {
+		r.ServiceWait += min(waited, math.MaxInt64-r.ServiceWait)
+	}
 }
 
 func (r *Result) begin(input Input) {

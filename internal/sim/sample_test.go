@@ -94,7 +94,7 @@ func TestWaitsAreSummedUpByNearestRank(t *testing.T) {
 		{[]time.Duration{0, 4 * s}, outcome.Waits{Mean: 2, P50: 0, P95: 4, Max: 4}},
 		{[]time.Duration{0, 0, 4 * s, 8 * s}, outcome.Waits{Mean: 3, P50: 0, P95: 8, Max: 8}},
 	} {
-		if got := (&sim.Result{Waits: tc.waits}).Outcome("p", 0, 0).Scheduling; got != tc.want {
+		if got := (&sim.Result{Waits: tc.waits}).Outcome("p", sim.Bounds{}, 0).Scheduling; got != tc.want {
 			t.Errorf("waits %v come to %+v, want %+v", tc.waits, got, tc.want)
 		}
 	}
@@ -103,7 +103,7 @@ func TestWaitsAreSummedUpByNearestRank(t *testing.T) {
 		hundred[i] = time.Duration(i+1) * s
 	}
 	want := outcome.Waits{Mean: 50.5, P50: 50, P95: 95, Max: 100}
-	if got := (&sim.Result{Waits: hundred}).Outcome("p", 0, 0).Scheduling; got != want {
+	if got := (&sim.Result{Waits: hundred}).Outcome("p", sim.Bounds{}, 0).Scheduling; got != want {
 		t.Errorf("1 to 100 s come to %+v, want %+v", got, want)
 	}
 }
@@ -112,14 +112,14 @@ func TestTheOutcomeSaysAllInItsUnits(t *testing.T) {
 	t.Parallel()
 	r := &sim.Result{
 		Submitted: 1, Scheduled: 2, Completed: 3, Pending: 4, Failed: 5, PendingReasons: map[string]int64{"full": 4},
-		Makespan: 90 * s, Over: 100 * s, CostMicroDollars: 1_500_000, EnergyJoules: 7,
+		Services: 2, ServiceWait: 9 * s, Makespan: 90 * s, Over: 100 * s, CostMicroDollars: 1_500_000, EnergyJoules: 7,
 		UsedMilliCPUSeconds: 1, PaidMilliCPUSeconds: 4, UsedMemoryByteSeconds: 1, PaidMemoryByteSeconds: 2,
 		NodesStart: 1, NodesPeak: 2, NodesAdded: 3, NodesRemoved: 4, MachineSeconds: 1800,
 		Migrations: 6, Evictions: 7, LostWork: 8 * s, Events: map[string]int64{"drains": 9}, Step: 2 * s,
 		Samples: []sim.Sample{{CostMicroDollars: 1, CPU: 0.25, Memory: 0.5, Machines: 3, Pending: 4, Moves: 5}, {CostMicroDollars: 1_500_000}},
 	}
 	want := outcome.Policy{
-		Name: "p", CostDollars: 1.5, LowerBoundDollars: 0.25, EnergyJoules: 7, MakespanSeconds: 90, EndSeconds: 100,
+		Name: "p", CostDollars: 1.5, LowerBoundDollars: 0.25, ServedBoundDollars: 0.5, ServedBoundWaitSeconds: 3, ServiceWaitSeconds: 4.5, EnergyJoules: 7, MakespanSeconds: 90, EndSeconds: 100,
 		Pods:        outcome.Pods{Submitted: 1, Scheduled: 2, Completed: 3, Pending: 4, Failed: 5},
 		Utilization: outcome.Utilization{CPU: 0.25, Memory: 0.5},
 		Nodes:       outcome.Nodes{Start: 1, Peak: 2, Added: 3, Removed: 4, Hours: 0.5},
@@ -130,10 +130,10 @@ func TestTheOutcomeSaysAllInItsUnits(t *testing.T) {
 			Machines: []int{3, 0}, Pending: []int{4, 0}, Moves: []int{5, 0},
 		},
 	}
-	if diff := cmp.Diff(want, r.Outcome("p", 250_000, 1250*time.Millisecond)); diff != "" {
+	if diff := cmp.Diff(want, r.Outcome("p", sim.Bounds{Lower: 250_000, Served: 500_000, ServiceWait: 3 * s}, 1250*time.Millisecond)); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)
 	}
-	if u := (&sim.Result{}).Outcome("p", 0, 0).Utilization; u != (outcome.Utilization{}) {
+	if u := (&sim.Result{}).Outcome("p", sim.Bounds{}, 0).Utilization; u != (outcome.Utilization{}) {
 		t.Errorf("utilization of nothing is %+v", u)
 	}
 }

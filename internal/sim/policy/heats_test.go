@@ -53,7 +53,7 @@ func runHEATS(t *testing.T, sc *scenario.Scenario, policies ...string) experimen
 			if r.Completed != len(pods) {
 				t.Fatalf("%s, seed %d: %d of %d tasks were completed", name, seed, r.Completed, len(pods))
 			}
-			report.Policies = append(report.Policies, r.Outcome(name, 0, 0))
+			report.Policies = append(report.Policies, r.Outcome(name, sim.Bounds{}, 0))
 		}
 		report.SameEnd()
 		for _, p := range report.Policies {

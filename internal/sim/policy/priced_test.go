@@ -56,7 +56,7 @@ func runZones(t *testing.T, policy, text string) outcome.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.Outcome(policy, 0, 0)
+	return r.Outcome(policy, sim.Bounds{}, 0)
 }
 
 // TestTasksFollowCheapOrCleanEnergy: the tasks take the same energy wherever they run; which
