@@ -196,11 +196,8 @@ func (r *round) carryOut(ctx context.Context, intent *v1alpha1.FleetIntent) erro
 			failed = append(failed, err)
 		}
 	}
-	for i := range intent.Orders {
-		note(r.order(ctx, intent.ID, &intent.Orders[i]))
-	}
 	unknown := false // what became of a release
-	for i := range intent.Releases {
+	release := func(i int) {
 		switch err := r.release(ctx, intent.ID, &intent.Releases[i]); {
 		case errors.Is(err, provider.ErrChanged):
 			changed = append(changed, err)
@@ -209,6 +206,7 @@ func (r *round) carryOut(ctx context.Context, intent *v1alpha1.FleetIntent) erro
 			r.failed("ReleaseFailed", "Release", fmt.Sprintf("%v; it is tried again", err))
 		}
 	}
+	r.inOrder(intent, func(i int) { note(r.order(ctx, intent.ID, &intent.Orders[i])) }, release)
 	if len(failed) == 0 && !unknown {
 		r.fleet.Status.Intent = nil
 		r.wakeIn(settling)
@@ -217,6 +215,34 @@ func (r *round) carryOut(ctx context.Context, intent *v1alpha1.FleetIntent) erro
 		return errors.Join(failed...)
 	}
 	return errors.Join(changed...)
+}
+
+// inOrder calls the functions for each order and each release of an intent. Machines that did
+// not come go first, so that those in their place do not come on top of them. All other
+// releases come last: pods wait for orders, and for no release.
+func (r *round) inOrder(intent *v1alpha1.FleetIntent, order, release func(i int)) {
+	abandoned := map[string]bool{}
+	for i := range r.actions.Abandoned {
+		abandoned[r.actions.Abandoned[i].Flavor] = true
+	}
+	releases := func(first bool) {
+		for i := range intent.Releases {
+			if abandoned[intent.Releases[i].Flavor] == first {
+				release(i)
+			}
+		}
+	}
+	orders := func(fewer bool) {
+		for i := range intent.Orders {
+			if o := &intent.Orders[i]; o.To < o.From == fewer {
+				order(i)
+			}
+		}
+	}
+	releases(true)
+	orders(true)
+	orders(false)
+	releases(false)
 }
 
 // order changes the number of machines of a flavor.

@@ -72,6 +72,7 @@ type model struct {
 	done     int            // jobs that have ended
 	killed   []string       // pods that were lost with their machine
 	most     map[string]int // the most machines there ever were at a time, by flavor
+	wanted   int            // the most machines that there ever were to be at a time, of all flavors
 
 	writes  int
 	dies    int                     // at which write; 0 is never
@@ -244,6 +245,11 @@ func (p *modelProvider) Buy(_ context.Context, intent, flavor string, from, to i
 		case to:
 		case from:
 			f.Want = to
+			sum := 0
+			for i := range p.flavors {
+				sum += p.flavors[i].Want
+			}
+			p.wanted = max(p.wanted, sum)
 		default:
 			return provider.ErrChanged
 		}

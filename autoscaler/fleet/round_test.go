@@ -200,6 +200,19 @@ func TestMachinesThatThereMustBeAreWaitedFor(t *testing.T) {
 	m.checkCondition(v1alpha1.FleetDegraded, "True MachinesDoNotCome")
 }
 
+// TestMachinesInThePlaceOfOthersDoNotComeOnTopOfThem has machines that do not come, and pods for
+// which the next are ordered in the same round.
+func TestMachinesInThePlaceOfOthersDoNotComeOnTopOfThem(t *testing.T) {
+	patient := func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.BackOff.Duration = time.Hour }
+	m := newModel(t, alone(patient), []provider.Flavor{modelFlavor("never", 4, 16, 10_000), modelFlavor("unmade", 4, 16, 50_000), modelFlavor("zsmall", 4, 16, 100_000)})
+	m.add(testPod("p", 3000, 1024, time.Hour), testPod("q", 3000, 1024, time.Hour))
+	m.run(30*minute, "f")
+	m.checkOutcome("2 pods run, 0 wait, 0 have ended, lost []; never 0 of 0, at most 2; unmade 0 of 0, at most 0; zsmall 2 of 2, at most 2; 4 were made, 0 nodes are closed")
+	if m.wanted != 2 {
+		t.Errorf("there were to be %d machines at a time, want 2:\n%s", m.wanted, strings.Join(m.log, "\n"))
+	}
+}
+
 func TestMachinesThatAreNotMadeAreGivenUpAndOthersBought(t *testing.T) {
 	m := newModel(t, alone(nil), []provider.Flavor{modelFlavor("unmade", 4, 16, 50_000), modelFlavor("small", 4, 16, 100_000)})
 	m.add(testPod("p", 3000, 1024, time.Hour))
