@@ -104,6 +104,7 @@ func addFleets(m ctrl.Manager, o Options) error {
 	if len(migrations) == 0 {
 		o.Log.Info("Migrations are not installed: install their definition and the descheduler and restart to have pods moved with their state")
 	}
+	templates := clusterapi.NewTemplates(clock.RealClock{})
 	clouds := &openstack.Clouds{Live: m.GetAPIReader(), Writer: m.GetClient(), Clock: clock.RealClock{}}
 	r := &fleet.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
@@ -115,7 +116,7 @@ func addFleets(m ctrl.Manager, o Options) error {
 			if _, err := metav1.LabelSelectorAsSelector(f.Spec.ClusterAPI.Selector); err != nil {
 				return nil, fmt.Errorf("read spec.clusterAPI.selector: %w", err)
 			}
-			return clusterapi.New(machines.GetAPIReader(), machines.GetClient(), *f.Spec.ClusterAPI, nodes), nil
+			return clusterapi.New(machines.GetAPIReader(), machines.GetClient(), *f.Spec.ClusterAPI, nodes, templates), nil
 		},
 	}
 	return r.SetupWithManager(m, machines.GetCache(), watched...)

@@ -10,6 +10,7 @@ package clusterapi
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,9 +21,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -45,14 +46,16 @@ type Provider struct {
 	spec   v1alpha1.ClusterAPIFlavors
 	// nodes of the cluster by name, for the labels and sizes of machines that there
 	// are already.
-	nodes map[string]*corev1.Node
+	nodes     map[string]*corev1.Node
+	templates *Templates
 }
 
 // New returns a Provider for the MachineDeployments that the spec names. live must
 // not read from a cache. nodes are those of the cluster, by name: a
-// MachineDeployment that has nodes is taken to go on giving such ones.
-func New(live client.Reader, writer client.Client, spec v1alpha1.ClusterAPIFlavors, nodes map[string]*corev1.Node) *Provider {
-	return &Provider{live: live, writer: writer, spec: spec, nodes: nodes}
+// MachineDeployment that has nodes is taken to go on giving such ones. templates are
+// those of the same cluster.
+func New(live client.Reader, writer client.Client, spec v1alpha1.ClusterAPIFlavors, nodes map[string]*corev1.Node, templates *Templates) *Provider {
+	return &Provider{live: live, writer: writer, spec: spec, nodes: nodes, templates: templates}
 }
 
 var _ provider.Provider = (*Provider)(nil)
@@ -68,11 +71,10 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 		return nil, err
 	}
 	found := &provider.Inventory{}
-	templates := map[string]*template{}
 	for i := range deployments {
 		d := &deployments[i]
 		own := machines[d.Name]
-		t, err := p.template(ctx, d, templates)
+		t, err := p.templates.of(ctx, p.live, d)
 		if err != nil {
 			return nil, err
 		}
@@ -211,63 +213,18 @@ func hasKey(m map[string]string, key string) bool {
 	return ok
 }
 
-// template is what an infrastructure template says of its machines.
-type template struct {
-	capacity corev1.ResourceList
-	arch, os string
-}
-
-// template reads status.capacity and status.nodeInfo of the infrastructure
-// template, as the contract of cluster-api for scaling from zero has them. A
-// template that cannot be read says nothing: annotations may say it all.
-func (p *Provider) template(ctx context.Context, d *clusterv1.MachineDeployment, known map[string]*template) (*template, error) {
-	ref := d.Spec.Template.Spec.InfrastructureRef
-	key := ref.APIGroup + "/" + ref.Kind + "/" + ref.Name
-	if t, ok := known[key]; ok {
-		return t, nil
-	}
-	found := &template{capacity: corev1.ResourceList{}}
-	known[key] = found
-	crd := &metav1.PartialObjectMetadata{}
-	crd.SetGroupVersionKind(crdKind)
-	err := p.live.Get(ctx, types.NamespacedName{Name: strings.ToLower(ref.Kind) + "s." + ref.APIGroup}, crd)
-	if unreadable(err) {
-		return found, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read the CRD of %s: %w", ref.Kind, err)
-	}
-	versions := strings.Split(crd.Labels[contractLabel], "_")
-	object := &unstructured.Unstructured{}
-	object.SetAPIVersion(ref.APIGroup + "/" + versions[len(versions)-1])
-	object.SetKind(ref.Kind)
-	err = p.live.Get(ctx, types.NamespacedName{Namespace: d.Namespace, Name: ref.Name}, object)
-	if unreadable(err) {
-		return found, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read %s %s/%s: %w", ref.Kind, d.Namespace, ref.Name, err)
-	}
-	found.read(object)
-	return found, nil
-}
-
-// unreadable reports whether an object is not there for us to read.
-func unreadable(err error) bool {
-	return err != nil && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
-}
-
-// Buy implements provider.Provider. The API server refuses the write if the
-// MachineDeployment has been changed since its number of replicas was read.
+// Buy implements provider.Provider. The API server refuses the write if the number of
+// replicas is not from, and does it whatever else of the MachineDeployment has changed.
 func (p *Provider) Buy(ctx context.Context, _, flavor string, from, to int) error {
-	scale, err := p.scaleOf(ctx, flavor, from, to)
-	if scale == nil || err != nil {
-		return err
-	}
 	if to < from {
+		if due, err := p.isDue(ctx, flavor, from, to); !due || err != nil {
+			return err
+		}
 		if err := p.lacks(ctx, flavor, to); err != nil {
 			return err
 		}
 	}
-	return p.scale(ctx, flavor, scale, to)
+	return p.scale(ctx, flavor, from, to)
 }
 
 // lacks returns ErrChanged if a MachineDeployment has more machines than so many: those
@@ -292,20 +249,20 @@ func (p *Provider) lacks(ctx context.Context, flavor string, most int) error {
 	return nil
 }
 
-// scaleOf reads the number of replicas of a MachineDeployment that is to be changed.
-// It returns nil if that was done before.
-func (p *Provider) scaleOf(ctx context.Context, flavor string, from, to int) (*autoscalingv1.Scale, error) {
+// isDue reports whether a MachineDeployment still has the number of replicas from. It
+// returns false if it has the number to already, and ErrChanged if it has another.
+func (p *Provider) isDue(ctx context.Context, flavor string, from, to int) (bool, error) {
 	scale := &autoscalingv1.Scale{}
 	if err := p.writer.SubResource("scale").Get(ctx, p.deployment(flavor), scale); err != nil {
-		return nil, fmt.Errorf("read the scale of MachineDeployment %s/%s: %w", p.spec.Namespace, flavor, err)
+		return false, fmt.Errorf("read the scale of MachineDeployment %s/%s: %w", p.spec.Namespace, flavor, err)
 	}
 	switch int(scale.Spec.Replicas) {
 	case to:
-		return nil, nil
+		return false, nil
 	case from:
-		return scale, nil
+		return true, nil
 	}
-	return nil, fmt.Errorf("scale MachineDeployment %s/%s from %d to %d replicas: it has %d: %w",
+	return false, fmt.Errorf("scale MachineDeployment %s/%s from %d to %d replicas: it has %d: %w",
 		p.spec.Namespace, flavor, from, to, scale.Spec.Replicas, provider.ErrChanged)
 }
 
@@ -313,10 +270,20 @@ func (p *Provider) deployment(name string) *clusterv1.MachineDeployment {
 	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.spec.Namespace, Name: name}}
 }
 
-func (p *Provider) scale(ctx context.Context, flavor string, scale *autoscalingv1.Scale, to int) error {
-	from := scale.Spec.Replicas
-	scale.Spec.Replicas = int32(to)
-	err := p.writer.SubResource("scale").Update(ctx, p.deployment(flavor), client.WithSubResourceBody(scale))
+// scale changes the number of replicas. The write tests that number and nothing else:
+// the controllers of cluster-api write the status of a MachineDeployment at any moment,
+// and a write that tested the resourceVersion would fail for that. The API server itself
+// tries a patch again that meets another write.
+func (p *Provider) scale(ctx context.Context, flavor string, from, to int) error {
+	patch := client.RawPatch(types.JSONPatchType, scalePatch(from, to))
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		return p.writer.SubResource("scale").Patch(ctx, p.deployment(flavor), patch, client.WithSubResourceBody(&autoscalingv1.Scale{}))
+	})
+	if apierrors.IsInvalid(err) { // the test has failed, or something else is not valid
+		if due, changed := p.isDue(ctx, flavor, from, to); !due || changed != nil {
+			return changed
+		}
+	}
 	if apierrors.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", provider.ErrChanged, err)
 	}
@@ -324,6 +291,16 @@ func (p *Provider) scale(ctx context.Context, flavor string, scale *autoscalingv
 		return fmt.Errorf("scale MachineDeployment %s/%s from %d to %d replicas: %w", p.spec.Namespace, flavor, from, to, err)
 	}
 	return nil
+}
+
+// scalePatch is the JSON patch of a Scale that has so many replicas. It tests the spec,
+// which is nothing but that number: the number itself is left out where it is 0.
+func scalePatch(from, to int) []byte {
+	spec := func(replicas int) string {
+		text, _ := json.Marshal(autoscalingv1.ScaleSpec{Replicas: int32(replicas)}) // of a number, it cannot fail
+		return string(text)
+	}
+	return fmt.Appendf(nil, `[{"op":"test","path":"/spec","value":%s},{"op":"replace","path":"/spec","value":%s}]`, spec(from), spec(to))
 }
 
 // markPrefix begins the value of the marks that we set, so that we take away none that
@@ -338,7 +315,7 @@ const markPrefix = v1alpha1.GroupName + "/"
 // of others stay. Who set one wants that Machine to go first, and so it does.
 func (p *Provider) Release(ctx context.Context, intent, flavor string, from int, machines []string) error {
 	to := from - len(machines)
-	if scale, err := p.scaleOf(ctx, flavor, from, to); scale == nil || err != nil {
+	if due, err := p.isDue(ctx, flavor, from, to); !due || err != nil {
 		return err
 	}
 	if err := p.clearMarks(ctx, flavor, from, machines); err != nil {
@@ -349,12 +326,7 @@ func (p *Provider) Release(ctx context.Context, intent, flavor string, from int,
 			return err
 		}
 	}
-	// Read after the marks are set, so that the number is lowered for no other.
-	scale, err := p.scaleOf(ctx, flavor, from, to)
-	if scale == nil || err != nil {
-		return err
-	}
-	return p.scale(ctx, flavor, scale, to)
+	return p.scale(ctx, flavor, from, to)
 }
 
 // clearMarks takes our marks off the Machines that are not to go and are not about to:
@@ -393,8 +365,8 @@ func (p *Provider) mark(ctx context.Context, name, value string) error {
 	return nil
 }
 
-func (p *Provider) setMark(ctx context.Context, name, json string) error {
+func (p *Provider) setMark(ctx context.Context, name, value string) error {
 	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: p.spec.Namespace, Name: name}}
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, clusterv1.DeleteMachineAnnotation, json)
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, clusterv1.DeleteMachineAnnotation, value)
 	return p.writer.Patch(ctx, m, client.RawPatch(types.MergePatchType, patch))
 }

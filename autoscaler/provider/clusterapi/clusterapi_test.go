@@ -2,8 +2,10 @@ package clusterapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -74,8 +78,8 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 	}
 	s := &server{}
 	s.WithWatch = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		SubResourceGet:    s.readScale,
-		SubResourceUpdate: s.writeScale,
+		SubResourceGet:   s.readScale,
+		SubResourcePatch: s.patchScale,
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			if err := s.write("patch " + o.GetName()); err != nil {
 				return err
@@ -108,23 +112,40 @@ func (s *server) readScale(ctx context.Context, c client.Client, name string, o,
 	return nil
 }
 
-func (s *server) writeScale(ctx context.Context, c client.Client, name string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-	var options client.SubResourceUpdateOptions
-	options.ApplyOptions(opts)
-	scale := options.SubResourceBody.(*autoscalingv1.Scale)
-	if err := s.write(fmt.Sprintf("%s %s to %d", name, o.GetName(), scale.Spec.Replicas)); err != nil {
+// patchScale applies a JSON patch to a Scale as the API server does: a test that fails
+// makes the request an invalid one, and no resourceVersion is looked at.
+func (s *server) patchScale(ctx context.Context, c client.Client, name string, o client.Object, p client.Patch, _ ...client.SubResourcePatchOption) error {
+	data, err := p.Data(o)
+	if err != nil {
+		return err
+	}
+	var operations []struct {
+		Op, Path string
+		Value    autoscalingv1.ScaleSpec
+	}
+	if err := json.Unmarshal(data, &operations); err != nil {
+		return err
+	}
+	if name != "scale" || p.Type() != types.JSONPatchType || len(operations) != 2 || operations[0].Op != "test" || operations[1].Op != "replace" {
+		return fmt.Errorf("patch of %s: %s", name, data)
+	}
+	test, replace := operations[0].Value, operations[1].Value
+	if err := s.write(fmt.Sprintf("%s %s to %d", name, o.GetName(), replace.Replicas)); err != nil {
 		return err
 	}
 	d := &clusterv1.MachineDeployment{}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(o), d); err != nil {
 		return err
 	}
-	d.ResourceVersion, d.Spec.Replicas = scale.ResourceVersion, new(scale.Spec.Replicas)
+	if *d.Spec.Replicas != test.Replicas {
+		return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "testing value /spec failed", 0, false)
+	}
+	d.Spec.Replicas = new(replace.Replicas)
 	return c.Update(ctx, d)
 }
 
 func (s *server) provider() *Provider {
-	return New(s, s, v1alpha1.ClusterAPIFlavors{Namespace: "machines", Names: []string{"small"}}, nil)
+	return New(s, s, v1alpha1.ClusterAPIFlavors{Namespace: "machines", Names: []string{"small"}}, nil, NewTemplates(clock.RealClock{}))
 }
 
 // setReplicas is somebody else's doing.
@@ -167,7 +188,7 @@ func TestBuyRaisesTheNumberOfReplicasOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := s.state(t); got != "5" || len(s.writes) != 1 {
+	if got := s.state(t); got != "5" {
 		t.Errorf("%s replicas after writes %q", got, s.writes)
 	}
 }
@@ -206,12 +227,43 @@ func TestAChangeBetweenReadingAndWritingIsNotOverwritten(t *testing.T) {
 		s.setReplicas(t, 4)
 		return nil
 	}
-	err := s.provider().Buy(t.Context(), "i", "small", 3, 5)
-	if !errors.Is(err, provider.ErrChanged) || !apierrors.IsConflict(err) {
-		t.Errorf("error %v, want ErrChanged and the conflict", err)
+	if err := s.provider().Buy(t.Context(), "i", "small", 3, 5); !errors.Is(err, provider.ErrChanged) {
+		t.Errorf("error %v, want ErrChanged", err)
 	}
 	if got := s.state(t); got != "4" {
 		t.Errorf("%s replicas", got)
+	}
+}
+
+func TestAPurchaseThatMeetsAConflictIsTriedAgain(t *testing.T) {
+	s := newServer(t, with(3, sized()))
+	conflicts := 2
+	s.before = func(string) error {
+		if conflicts--; conflicts >= 0 {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "machinedeployments"}, "small", errors.New("it has been modified"))
+		}
+		return nil
+	}
+	if err := s.provider().Buy(t.Context(), "i", "small", 3, 5); err != nil {
+		t.Error(err)
+	}
+	if got := s.state(t); got != "5" {
+		t.Errorf("%s replicas", got)
+	}
+	conflicts = 1000
+	if err := s.provider().Buy(t.Context(), "i", "small", 5, 6); !errors.Is(err, provider.ErrChanged) {
+		t.Errorf("without end: error %v, want ErrChanged", err)
+	}
+}
+
+// TestAnInvalidRequestIsNotTakenForAChange: an admission webhook may refuse the number.
+func TestAnInvalidRequestIsNotTakenForAChange(t *testing.T) {
+	s := newServer(t, with(3, sized()))
+	s.before = func(string) error {
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "MachineDeployment"}, "small", nil)
+	}
+	if err := s.provider().Buy(t.Context(), "i", "small", 3, 5); !apierrors.IsInvalid(err) || errors.Is(err, provider.ErrChanged) {
+		t.Errorf("error %v, want that of the API server", err)
 	}
 }
 
@@ -459,7 +511,7 @@ func TestObserveListsWhatTheSpecChooses(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newServer(t, objects...)
 			tc.spec.Namespace = "machines"
-			found, err := New(s, s, tc.spec, nil).Observe(t.Context())
+			found, err := New(s, s, tc.spec, nil, NewTemplates(clock.RealClock{})).Observe(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -519,7 +571,7 @@ func TestTheExampleIsTheNewestNodeThatHasStarted(t *testing.T) {
 				machines = append(machines, *capiMachine("m-"+n.Name, on(n.Name)))
 			}
 			got := ""
-			if n := New(nil, nil, v1alpha1.ClusterAPIFlavors{}, nodes).example(machines); n != nil {
+			if n := New(nil, nil, v1alpha1.ClusterAPIFlavors{}, nodes, NewTemplates(clock.RealClock{})).example(machines); n != nil {
 				got = n.Name
 			}
 			if got != tc.want {
@@ -575,13 +627,13 @@ func TestAFaultInReadingIsNoEmptyInventory(t *testing.T) {
 				return c.List(ctx, list, opts...)
 			},
 		})
-		if found, err := New(broken, broken, v1alpha1.ClusterAPIFlavors{Namespace: "machines", Names: []string{"small"}}, nil).Observe(t.Context()); err == nil {
+		if found, err := New(broken, broken, v1alpha1.ClusterAPIFlavors{Namespace: "machines", Names: []string{"small"}}, nil, NewTemplates(clock.RealClock{})).Observe(t.Context()); err == nil {
 			t.Errorf("%s cannot be listed, and the inventory is %+v", kind, found)
 		}
 	}
 	spec := v1alpha1.ClusterAPIFlavors{Namespace: "machines", Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Odd"}}}}
 	s := newServer(t)
-	if _, err := New(s, s, spec, nil).Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "spec.clusterAPI.selector") {
+	if _, err := New(s, s, spec, nil, NewTemplates(clock.RealClock{})).Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "spec.clusterAPI.selector") {
 		t.Errorf("a selector that is none gives %v", err)
 	}
 }

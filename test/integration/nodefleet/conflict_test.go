@@ -2,6 +2,7 @@ package nodefleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,7 +13,15 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
 	"supercargo.dev/supercargo/test/kit"
 )
 
@@ -111,5 +120,77 @@ func TestConflictsAndABusyAPIServerLeadToTheSameEnd(t *testing.T) {
 	t.Logf("of %d writes %d were refused and %d overtaken; MachineDeployments were touched %d times", server.writes, server.refused, server.forced, touched.Load())
 	if server.refused < 3 || touched.Load() < 10 {
 		t.Error("too little for a test")
+	}
+}
+
+// TestWritesToOtherFieldsDoNotHoldUpPurchases changes an annotation of the MachineDeployment
+// just before each change of its number of replicas, as the controllers of cluster-api
+// change its status at any moment.
+func TestWritesToOtherFieldsDoNotHoldUpPurchases(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "touched")
+	b.flavor("small", "2", "4Gi", "0.10")
+	b.pods("p", 2, "1900m", "1Gi")
+	b.wait(2)
+	b.fleet("all")
+	var touched, refused atomic.Int64
+	b.autoscale(func(o *app.Options) {
+		o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return kit.Transport(func(r *http.Request) (*http.Response, error) {
+				if !scales(r) {
+					return next.RoundTrip(r)
+				}
+				patch := fmt.Sprintf(`{"metadata":{"annotations":{"touched":"%d"}}}`, touched.Add(1))
+				if err := b.tryPatchDeployment(r.Context(), "small", patch); err != nil {
+					return nil, err
+				}
+				answer, err := next.RoundTrip(r)
+				if err == nil && answer.StatusCode != http.StatusOK {
+					refused.Add(1)
+				}
+				return answer, err
+			})
+		})
+	})
+	b.run(2)
+	b.removePods()
+	b.becomes(map[string]int{})
+	if touched.Load() < 2 || refused.Load() > 0 {
+		t.Errorf("of %d changes of the number of replicas the API server refused %d, want none", touched.Load(), refused.Load())
+	}
+}
+
+// TestTheNumberOfReplicasIsChangedOnlyFromWhatItWas: what is done again changes nothing, and
+// what somebody else has changed stays.
+func TestTheNumberOfReplicasIsChangedOnlyFromWhatItWas(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "compare")
+	b.flavor("small", "2", "4Gi", "0.10", comesAfter(5*time.Minute))
+	scheme := runtime.NewScheme()
+	if err := clusterapi.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(b.site.Config(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := clusterapi.New(c, c, v1alpha1.ClusterAPIFlavors{Namespace: metav1.NamespaceDefault, Names: []string{"compare-small"}}, nil, clusterapi.NewTemplates(clock.RealClock{}))
+	for _, step := range []struct {
+		from, to, left int
+		changed        bool
+	}{
+		{0, 2, 2, false},
+		{0, 2, 2, false},
+		{0, 1, 2, true},
+		{1, 3, 2, true},
+		{2, 3, 3, false},
+	} {
+		err := p.Buy(t.Context(), "i", "compare-small", step.from, step.to)
+		if is := errors.Is(err, provider.ErrChanged); is != step.changed || err != nil && !is {
+			t.Errorf("from %d to %d: error %v, want ErrChanged %v", step.from, step.to, err, step.changed)
+		}
+		if got := b.replicas()["small"]; got != step.left {
+			t.Errorf("from %d to %d: %d replicas, want %d", step.from, step.to, got, step.left)
+		}
 	}
 }

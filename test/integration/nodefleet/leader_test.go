@@ -13,7 +13,7 @@ import (
 
 // scales reports whether a request changes a number of machines.
 func scales(r *http.Request) bool {
-	return r.Method == http.MethodPut && strings.HasSuffix(r.URL.Path, "/scale")
+	return r.Method != http.MethodGet && strings.HasSuffix(r.URL.Path, "/scale")
 }
 
 // Both would break at their first purchase. The leader does, which has reached the API

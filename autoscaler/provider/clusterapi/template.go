@@ -1,0 +1,132 @@
+package clusterapi
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// templateTTL is for how long at most what an infrastructure template says is believed,
+	// and which version of its kind is served. The spec of a template never changes; its
+	// status is written once as a rule.
+	templateTTL = 10 * time.Minute
+	// silentTTL is the same for one that says nothing: its status may have yet to be written.
+	silentTTL = 10 * time.Second
+)
+
+// Templates remembers what infrastructure templates say: each MachineDeployment has its own
+// as a rule, and to read all of them in every round would take longer than all else. It is
+// safe for concurrent use.
+type Templates struct {
+	clock clock.PassiveClock
+
+	mu        sync.Mutex
+	templates map[string]known[*template]
+	versions  map[string]known[string]
+}
+
+// known is something that is believed until a time.
+type known[T any] struct {
+	is    T
+	until time.Time
+}
+
+// NewTemplates returns an empty memory of templates.
+func NewTemplates(c clock.PassiveClock) *Templates {
+	return &Templates{clock: c, templates: map[string]known[*template]{}, versions: map[string]known[string]{}}
+}
+
+// template is what an infrastructure template says of its machines.
+type template struct {
+	capacity corev1.ResourceList
+	arch, os string
+}
+
+// of returns the template of a MachineDeployment, read from live unless it is known.
+func (t *Templates) of(ctx context.Context, live client.Reader, d *clusterv1.MachineDeployment) (*template, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	ref := d.Spec.Template.Spec.InfrastructureRef
+	key, now := strings.Join([]string{ref.APIGroup, ref.Kind, d.Namespace, ref.Name}, "/"), t.clock.Now()
+	if k, ok := t.templates[key]; ok && now.Before(k.until) {
+		return k.is, nil
+	}
+	found := &template{capacity: corev1.ResourceList{}}
+	if err := t.read(ctx, live, d.Namespace, ref, found); err != nil {
+		return nil, err
+	}
+	// Those of MachineDeployments that are no more are among the outdated.
+	maps.DeleteFunc(t.templates, func(_ string, k known[*template]) bool { return !now.Before(k.until) })
+	t.templates[key] = known[*template]{found, now.Add(ttl(key, len(found.capacity) == 0))}
+	return found, nil
+}
+
+// ttl is for how long a template is believed. Templates differ in that, so that they are not
+// all read again at once.
+func ttl(key string, silent bool) time.Duration {
+	if silent {
+		return silentTTL
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(key)) // never fails
+	return templateTTL - time.Duration(h.Sum64()%uint64(templateTTL/2))
+}
+
+// read reads status.capacity and status.nodeInfo of an infrastructure template, as the
+// contract of cluster-api for scaling from zero has them. A template that cannot be read
+// says nothing: annotations may say it all.
+func (t *Templates) read(ctx context.Context, live client.Reader, namespace string, ref clusterv1.ContractVersionedObjectReference, into *template) error {
+	version, err := t.version(ctx, live, ref)
+	if unreadable(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("read the CRD of %s: %w", ref.Kind, err)
+	}
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion(ref.APIGroup + "/" + version)
+	object.SetKind(ref.Kind)
+	err = live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, object)
+	if unreadable(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("read %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
+	}
+	into.read(object)
+	return nil
+}
+
+// version returns the version in which a kind follows the contract of cluster-api.
+func (t *Templates) version(ctx context.Context, live client.Reader, ref clusterv1.ContractVersionedObjectReference) (string, error) {
+	name, now := strings.ToLower(ref.Kind)+"s."+ref.APIGroup, t.clock.Now()
+	if k, ok := t.versions[name]; ok && now.Before(k.until) {
+		return k.is, nil
+	}
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(crdKind)
+	if err := live.Get(ctx, types.NamespacedName{Name: name}, crd); err != nil {
+		return "", err
+	}
+	versions := strings.Split(crd.Labels[contractLabel], "_")
+	newest := versions[len(versions)-1]
+	t.versions[name] = known[string]{newest, now.Add(ttl(name, newest == ""))}
+	return newest, nil
+}
+
+// unreadable reports whether an object is not there for us to read.
+func unreadable(err error) bool {
+	return err != nil && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
+}
