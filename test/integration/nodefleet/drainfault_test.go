@@ -1,13 +1,17 @@
 package nodefleet
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
@@ -48,4 +52,65 @@ func TestADrainThatFailsDoesNotKeepMachinesFromBeingBought(t *testing.T) {
 	b.pods("p", 1, "30", "1Gi")
 	b.run(3)
 	b.becomes(map[string]int{"m": 1, "room": 2})
+}
+
+// neverScaleDown has an admission policy refuse fewer replicas for the MachineDeployments of the
+// bench, and waits until it does.
+func (b *bench) neverScaleDown(flavor string) {
+	b.Helper()
+	const replicas = "(has(%[1]s.spec.replicas) ? %[1]s.spec.replicas : 0)" // a Scale does not have it if it is 0
+	policy := &admissionv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: b.name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+				Operations: []admissionv1.OperationType{admissionv1.Update},
+				Rule: admissionv1.Rule{
+					APIGroups: []string{machineDeployments.Group}, APIVersions: []string{"*"}, Resources: []string{"machinedeployments", "machinedeployments/scale"},
+				},
+			}}}},
+			MatchConditions: []admissionv1.MatchCondition{{Name: "bench", Expression: fmt.Sprintf("request.name.startsWith('%s-')", b.name)}},
+			Validations:     []admissionv1.Validation{{Expression: fmt.Sprintf(replicas, "object") + " >= " + fmt.Sprintf(replicas, "oldObject"), Message: "machines stay"}},
+		},
+	}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: b.name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: b.name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		},
+	}
+	for _, object := range []client.Object{policy, binding} {
+		b.make(object)
+		b.Cleanup(func() {
+			if err := b.Delete(context.WithoutCancel(b.Context()), object); client.IgnoreNotFound(err) != nil {
+				b.Errorf("delete %T %s: %v", object, object.GetName(), err)
+			}
+		})
+	}
+	b.eventually("the policy is in force", func() string {
+		if err := b.tryPatchDeployment(b.Context(), flavor, `{"spec":{"replicas":0}}`, client.DryRunAll); err == nil {
+			return "a MachineDeployment may be scaled down"
+		}
+		return ""
+	})
+}
+
+// TestAReleaseThatFailsDoesNotKeepMachinesFromBeingBought has an admission policy by which machines
+// stay.
+func TestAReleaseThatFailsDoesNotKeepMachinesFromBeingBought(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "machinesstay")
+	b.flavor("m", "4", "8Gi", "0.16", begins(1))
+	b.flavor("large", "16", "32Gi", "0.64")
+	b.named("m", 1)
+	b.neverScaleDown("m")
+	b.fleet("all")
+	b.autoscale()
+	if note := b.event("ReleaseFailed"); !strings.Contains(note, "machines stay") {
+		t.Errorf("the Event says %q", note)
+	}
+	b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "DrainFails")
+	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	b.pods("p", 1, "8", "1Gi")
+	b.run(1)
+	b.becomes(map[string]int{"m": 1, "large": 1})
 }

@@ -185,12 +185,12 @@ func (b *bench) patchDeployment(flavor, patch string) {
 	}
 }
 
-func (b *bench) tryPatchDeployment(ctx context.Context, flavor, patch string) error {
+func (b *bench) tryPatchDeployment(ctx context.Context, flavor, patch string, options ...client.PatchOption) error {
 	d := &unstructured.Unstructured{}
 	d.SetGroupVersionKind(schema.GroupVersionKind{Group: machineDeployments.Group, Version: machineDeployments.Version, Kind: "MachineDeployment"})
 	d.SetNamespace(metav1.NamespaceDefault)
 	d.SetName(b.name + "-" + flavor)
-	return b.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)))
+	return b.Patch(ctx, d, client.RawPatch(types.MergePatchType, []byte(patch)), options...)
 }
 
 // annotate sets an annotation of a MachineDeployment; null, without quotes, removes it.
