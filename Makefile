@@ -164,6 +164,7 @@ test-tools: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of the repository's ow
 .PHONY: test-peers
 test-peers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(PEERS)) | $(DIST) ## Run the tests of the programs that run others' planners on our inputs.
 	cd test/peers/karpenter && $(call go_test,test-peers,./...)
+	cd test/peers/karpenter-live && $(call go_test,test-peers-live,./...)
 
 .PHONY: test-browser
 test-browser: $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports in Chromium (CHROMIUM=path); pictures in dist/browser/.
@@ -273,6 +274,26 @@ bench-plan: $(BIN)/supercargo $(BIN)/karpenter-peer | $(DIST) ## Compare plans w
 .PHONY: $(addprefix $(BIN)/,$(PEERS))
 $(addprefix $(BIN)/,$(PEERS)): $(BIN)/%-peer: # modules of their own: nothing here depends on them
 	go -C test/peers/$* build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) .
+
+AUTOSCALER_ROUNDS ?= 3
+AUTOSCALER_FLAGS  ?=
+
+.PHONY: bench-autoscalers
+bench-autoscalers: $(addprefix $(BIN)/,autoscaler $(CHILDREN) karpenter karpenter-scaled) | $(DIST) ## Let NodeFleet and the real Karpenter keep machines for the same pods, live (AUTOSCALER_FLAGS=-help); a table, and JSON in dist/autoscalers.json.
+	PATH="$(abspath $(BIN)):$$PATH" go run -buildvcs=false ./test/autoscalers -karpenter-source "$$(go -C $(KARPENTER) list -m -f '{{.Dir}}' sigs.k8s.io/karpenter)" \
+		-rounds $(AUTOSCALER_ROUNDS) $(AUTOSCALER_FLAGS)
+
+# Karpenter's operator with its kwok provider, as it comes and with its constant waits cut
+# for compressed time. Its sources are not ours: the second is built from a changed copy.
+KARPENTER := test/peers/karpenter-live
+
+.PHONY: $(BIN)/karpenter $(BIN)/karpenter-scaled
+$(BIN)/karpenter:
+	go -C $(KARPENTER) build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) sigs.k8s.io/karpenter/kwok
+$(BIN)/karpenter-scaled: | $(DIST)
+	rm -rf $(DIST)/karpenter
+	go -C $(KARPENTER) run -buildvcs=false . -factor 30 -out $(abspath $(DIST))/karpenter
+	go -C $(DIST)/karpenter build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) ./kwok
 
 SOAK_NODES ?= 200
 SOAK_LASTS ?= 10m

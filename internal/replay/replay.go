@@ -42,6 +42,8 @@ type Options struct {
 	Recreate bool
 	// Concurrency is the most API calls under way at a time. Zero means 16.
 	Concurrency int
+	// CleanUp bounds how long removing the pods at the end may take. Zero means 30 s.
+	CleanUp time.Duration
 	// Clock says when it is time. Nil means the real one.
 	Clock clock.Clock
 	// Progress, if set, is called about five times a second and once at the end,
@@ -108,8 +110,8 @@ type Result struct {
 	Refused []error
 }
 
-// drainTimeout bounds the cleaning up.
-const drainTimeout = 30 * time.Second
+// defaultCleanUp bounds the cleaning up where the options do not.
+const defaultCleanUp = 30 * time.Second
 
 // Run replays a trace and removes its pods again. API errors are retried with
 // growing pauses, up to 5 s apart, for as long as the replay lasts; only pods
@@ -118,7 +120,7 @@ const drainTimeout = 30 * time.Second
 // When ctx ends, Run stops creating pods, removes those that are there, and
 // returns what was seen together with the context's error. It returns an error
 // too when the options are wrong, when the namespace cannot be read, and when
-// pods could not be removed within 30 s.
+// pods could not be removed in time.
 //
 // Cost: memory for every pod of the trace; no polling of the API server.
 func Run(ctx context.Context, opts Options) (*Result, error) {
@@ -158,6 +160,9 @@ func (o Options) complete() (Options, error) {
 	if o.Window < 0 {
 		errs = append(errs, fmt.Errorf("replay: window is %s, want zero or more", o.Window))
 	}
+	if o.CleanUp < 0 {
+		errs = append(errs, fmt.Errorf("replay: clean-up is bounded by %s, want zero or more", o.CleanUp))
+	}
 	if o.Concurrency < 0 {
 		errs = append(errs, fmt.Errorf("replay: concurrency is %d, want zero or more", o.Concurrency))
 	}
@@ -173,6 +178,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Concurrency == 0 {
 		o.Concurrency = 16
+	}
+	if o.CleanUp == 0 {
+		o.CleanUp = defaultCleanUp
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}

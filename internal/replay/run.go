@@ -114,7 +114,7 @@ func (r *run) play(ctx context.Context) (*Result, error) {
 	}
 	r.tell()
 	if r.gaveUp {
-		return r.result, fmt.Errorf("replay: %d pods could not be removed within %s", r.open, drainTimeout)
+		return r.result, fmt.Errorf("replay: %d pods could not be removed within %s", r.open, r.opts.CleanUp)
 	}
 	return r.result, ctx.Err()
 }
@@ -231,7 +231,7 @@ func (r *run) end(now time.Time) {
 			r.leave(i)
 		}
 	}
-	r.agenda.add(entry{at: now.Add(drainTimeout), verb: giveUp})
+	r.agenda.add(entry{at: now.Add(r.opts.CleanUp), verb: giveUp})
 }
 
 // remove ends the life of a pod that is not there as far as is known. If a create

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"supercargo.dev/supercargo/internal/compressed"
+	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/internal/trace"
+)
+
+// karpenter is Karpenter with its kwok provider, and the stock scheduler.
+type karpenter struct {
+	program string
+	source  string // folder of its sources
+	dir     string // for files that it reads
+	// scaled has it batch as the fleet does; its constant waits are the program's.
+	scaled bool
+	// whenEmpty has it give back empty machines alone, after as long as the fleet waits; by
+	// default it also empties machines, at once.
+	whenEmpty bool
+}
+
+func (karpenter) options() playground.Options { return playground.Options{NoScheduler: true} }
+
+func (karpenter) scheduler(*world) ([]byte, error) { return playground.StockSchedulerConfig, nil }
+
+var (
+	nodeClaims = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}
+	nodePools  = nodeClaims.GroupVersion().WithResource("nodepools")
+)
+
+func (karpenter) machines() schema.GroupVersionResource { return nodeClaims }
+
+func (karpenter) flavor(f trace.Flavor) (label, value string) {
+	return corev1.LabelInstanceTypeStable, f.Name
+}
+
+func (k karpenter) start(ctx context.Context, p *playground.Playground, w *world, log *os.File) (stop func() error, err error) {
+	types := filepath.Join(k.dir, "instance-types.json")
+	text, err := json.Marshal(instanceTypes(w.flavors))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(types, text, 0o644); err != nil {
+		return nil, err
+	}
+	definitions, err := k.definitions()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.InstallDefinitions(ctx, definitions); err != nil {
+		return nil, err
+	}
+	pool, err := playground.ParseManifests("NodePool", strings.NewReader(k.pool(w)))
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Apply(ctx, pool); err != nil {
+		return nil, err
+	}
+	metrics, probes, err := freePorts()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(k.program)
+	cmd.Env = append(os.Environ(), append(k.batching(),
+		"KUBECONFIG="+p.KubeconfigPath(), "DISABLE_LEADER_ELECTION=true", "INSTANCE_TYPES_FILE_PATH="+types,
+		"METRICS_PORT="+strconv.Itoa(metrics), "HEALTH_PROBE_PORT="+strconv.Itoa(probes))...)
+	stop, err = startChild(cmd, log)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.waitReady(ctx, p, probes); err != nil {
+		return nil, errors.Join(err, stop())
+	}
+	return stop, nil
+}
+
+// batching is the environment that has it wait for pods as the fleet does.
+func (k karpenter) batching() []string {
+	if !k.scaled {
+		return nil
+	}
+	return []string{"BATCH_IDLE_DURATION=" + compressed.BatchIdle.String(), "BATCH_MAX_DURATION=" + compressed.BatchMax.String()}
+}
+
+// definitions reads those of Karpenter's kinds. One is changed: a machine's start-up lag
+// may have fractions of a second, which the kwok provider itself takes.
+func (k karpenter) definitions() ([]playground.Manifest, error) {
+	var all []playground.Manifest
+	for _, pattern := range []string{"pkg/apis/crds/*.yaml", "kwok/apis/crds/*.yaml"} {
+		files, err := filepath.Glob(filepath.Join(k.source, pattern))
+		if err != nil || len(files) == 0 {
+			return nil, fmt.Errorf("-karpenter-source: no %s in %q: %w", pattern, k.source, errors.Join(err, os.ErrNotExist))
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return nil, err
+			}
+			found, err := playground.ParseManifests(file, bytes.NewReader(text))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+	}
+	for _, m := range all {
+		if err := allowFractions(m.Object); err != nil {
+			return nil, fmt.Errorf("%v: %w", m, err)
+		}
+	}
+	return all, nil
+}
+
+// allowFractions removes the pattern that allows only whole seconds of lag.
+func allowFractions(definition *unstructured.Unstructured) error {
+	if definition.GetName() != "kwoknodeclasses.karpenter.kwok.sh" {
+		return nil
+	}
+	versions, _, err := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	if err != nil {
+		return err
+	}
+	for _, v := range versions {
+		fields, _ := v.(map[string]any)
+		unstructured.RemoveNestedField(fields, "schema", "openAPIV3Schema", "properties", "spec", "properties", "nodeRegistrationDelay", "pattern")
+	}
+	return unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions")
+}
+
+// pool is the NodePool and its KWOKNodeClass. As the fleet, it may give back all machines
+// at a time.
+func (k karpenter) pool(w *world) string {
+	consolidation := "consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 0s"
+	if k.whenEmpty {
+		after := time.Duration(float64(compressed.EmptyFor) * w.stretch).Round(time.Second)
+		consolidation = "consolidationPolicy: WhenEmpty, consolidateAfter: " + strconv.Itoa(int(after.Seconds())) + "s"
+	}
+	return fmt.Sprintf(`
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: all}
+spec: {nodeRegistrationDelay: %s}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: all}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: all}
+      expireAfter: Never
+      requirements:
+      - {key: kubernetes.io/os, operator: In, values: [linux]}
+      - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+  disruption:
+    %s
+    budgets:
+    - nodes: 100%%
+`, w.lag, strings.ReplaceAll(consolidation, ", ", "\n    "))
+}
+
+// waitReady waits until the program serves and takes the NodePool for ready.
+func (karpenter) waitReady(ctx context.Context, p *playground.Playground, probes int) error {
+	client, err := dynamic.NewForConfig(p.Config())
+	if err != nil {
+		return err
+	}
+	return poll(ctx, func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(probes)+"/readyz", http.NoBody)
+		if err != nil {
+			return err
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		_ = answer.Body.Close() // only the status is of interest
+		if answer.StatusCode != http.StatusOK {
+			return fmt.Errorf("its readiness probe answers %s", answer.Status)
+		}
+		pool, err := client.Resource(nodePools).Get(ctx, "all", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		conditions, _, _ := unstructured.NestedSlice(pool.Object, "status", "conditions")
+		for _, c := range conditions {
+			if c, ok := c.(map[string]any); ok && c["type"] == "Ready" && c["status"] == "True" {
+				return nil
+			}
+		}
+		return fmt.Errorf("the NodePool is not ready: %v", conditions)
+	})
+}
+
+// freePorts returns two ports that nothing listens on.
+func freePorts() (first, second int, err error) {
+	var ports [2]int
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return 0, 0, err
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports[0], ports[1], nil
+}
+
+// instanceType is a flavor as the kwok provider reads it.
+type instanceType struct {
+	Name             string              `json:"name"`
+	Offerings        []offering          `json:"offerings"`
+	Architecture     string              `json:"architecture"`
+	OperatingSystems []string            `json:"operatingSystems"`
+	Resources        corev1.ResourceList `json:"resources"`
+}
+
+type offering struct {
+	Price        float64
+	Available    bool
+	Requirements []corev1.NodeSelectorRequirement
+}
+
+// What the kwok provider takes off a machine for the kubelet.
+const (
+	reservedMilliCPU = 100
+	reservedMemory   = 10 << 20
+)
+
+// instanceTypes are the flavors so that pods can use as much of a machine as under the
+// fleet, at the same price, in one zone.
+func instanceTypes(flavors []trace.Flavor) []instanceType {
+	in := func(key, value string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
+	}
+	var all []instanceType
+	for _, f := range flavors {
+		all = append(all, instanceType{
+			Name: f.Name, Architecture: f.Arch, OperatingSystems: []string{"linux"},
+			Offerings: []offering{{
+				Price: float64(f.MicroDollarsPerHour) / microsPerDollar, Available: true,
+				Requirements: []corev1.NodeSelectorRequirement{in("karpenter.sh/capacity-type", "on-demand"), in(corev1.LabelTopologyZone, "playground-a")},
+			}},
+			Resources: corev1.ResourceList{
+				corev1.ResourceCPU:    *resource.NewMilliQuantity(f.MilliCPU+reservedMilliCPU, resource.DecimalSI),
+				corev1.ResourceMemory: *resource.NewQuantity(f.MemoryBytes+reservedMemory, resource.BinarySI),
+				corev1.ResourcePods:   *resource.NewQuantity(f.MaxPods, resource.DecimalSI),
+			},
+		})
+	}
+	return all
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/replay"
+	"supercargo.dev/supercargo/internal/scenario"
+	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/test/data"
+)
+
+// load is the pods of a comparison and how fast they come and go.
+type load struct {
+	name   string
+	pods   []trace.Pod
+	scale  replay.Scale
+	window time.Duration
+}
+
+const openb = "openb"
+
+// simulated are the loads of the simulator, by the names of their files.
+var simulated = []string{"htas-stable", "htas-on-off"}
+
+func loadNames() []string { return append([]string{openb}, simulated...) }
+
+// The openb extract is replayed as `supercargo demo` does.
+const (
+	openbWindow    = 40 * time.Second
+	openbLifetimes = 600
+)
+
+// A simulator's load passes in a minute. Its pods, the largest of which asks for 300m,
+// ask for ten times as much, so that there is something to choose among machines of 2 to
+// 192 CPUs.
+const (
+	simulatedWindow = time.Minute
+	simulatedSize   = 10
+	simulatedSeed   = 1
+)
+
+// readLoad reads a load at the pace of the demo.
+func readLoad(name, scenarios string) (*load, error) {
+	if name == openb {
+		rows, err := trace.Read("openb/pods.csv", strings.NewReader(data.OpenbPods))
+		if err != nil {
+			return nil, err
+		}
+		scale := replay.Scale{Arrivals: replay.FitArrivals(rows.Pods, openbWindow*9/10), Lifetimes: openbLifetimes}
+		return &load{name: name, pods: rows.Pods, scale: scale, window: openbWindow}, nil
+	}
+	file := filepath.Join(scenarios, name+".yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the load: %w", err)
+	}
+	s, err := scenario.Read(file, text, nil)
+	if err != nil {
+		return nil, err
+	}
+	drawn, err := s.Arrivals(simulatedSeed)
+	if err != nil {
+		return nil, err
+	}
+	faster := s.Horizon.Seconds() / simulatedWindow.Seconds()
+	l := &load{name: name, scale: replay.Scale{Arrivals: faster, Lifetimes: faster}, window: simulatedWindow}
+	for _, p := range drawn {
+		l.pods = append(l.pods, rowOf(p, s.Horizon))
+	}
+	return l, nil
+}
+
+// rowOf is a pod of a scenario as a row of a trace. A service without a lifetime runs to
+// the end.
+func rowOf(p scenario.Pod, horizon time.Duration) trace.Pod {
+	row := trace.Pod{
+		Name: p.Name, Arrival: p.Arrival, Runtime: p.Runtime, MilliCPU: simulatedSize * p.Size.MilliCPU,
+		MemoryBytes: simulatedSize * p.Size.MemoryBytes, Class: trace.ClassBatch, Category: p.Category, Arch: p.Arch,
+	}
+	if p.Class == class.Service {
+		row.Class = trace.ClassService
+		if row.Runtime = p.Lifetime; row.Runtime == 0 {
+			row.Runtime = horizon
+		}
+	}
+	return row
+}
+
+// slower is the same load with all of it so many times slower.
+func (l load) slower(stretch float64) load {
+	l.scale.Arrivals /= stretch
+	l.scale.Lifetimes /= stretch
+	l.window = time.Duration(float64(l.window) * stretch)
+	return l
+}
+
+// catalogues are what machines there are: the eight flavors of the demo, and sixty, which
+// are the seventh generation of the families c, m and r by two makers of processors, without
+// bare metal.
+var catalogues = map[string]func() ([]trace.Flavor, error){
+	"8": func() ([]trace.Flavor, error) {
+		return trace.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
+	},
+	"60": func() ([]trace.Flavor, error) {
+		all, err := trace.ReadFlavors("aws/catalogue.csv", strings.NewReader(data.AWSCatalogue))
+		return slices.DeleteFunc(all, func(f trace.Flavor) bool {
+			return !seventhGeneration.MatchString(f.Name) || strings.Contains(f.Name, "metal")
+		}), err
+	},
+}
+
+var seventhGeneration = regexp.MustCompile(`^[cmr]7[ai]\.`)
+
+func catalogueNames() []string { return []string{"8", "60"} }
+
+func readCatalogue(name string) ([]trace.Flavor, error) {
+	flavors, err := catalogues[name]()
+	if err != nil {
+		return nil, err
+	}
+	return flavors, nil
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"supercargo.dev/supercargo/internal/compressed"
+	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/internal/replay"
+	"supercargo.dev/supercargo/internal/trace"
+)
+
+// The paces of a comparison.
+const (
+	// scaled has Karpenter's batching set as the fleet's, and its constant waits cut.
+	scaled = "scaled"
+	// stretched has Karpenter as it comes, and everything else slower: pods, machines and
+	// the fleet's waits.
+	stretched = "stretched"
+)
+
+func paceNames() []string { return []string{scaled, stretched} }
+
+// world is what all contestants of a comparison find.
+type world struct {
+	load    load
+	flavors []trace.Flavor
+	pace    string
+	stretch float64       // 1 unless stretched
+	lag     time.Duration // of a machine from its order to its Node; none when it goes
+}
+
+// world makes that of a comparison.
+func (s *settings) world(l *load, flavors []trace.Flavor, pace string) *world {
+	w := &world{load: *l, flavors: flavors, pace: pace, stretch: 1}
+	if pace == stretched {
+		w.stretch = s.stretch
+	}
+	w.load = l.slower(w.stretch)
+	w.lag = time.Duration(float64(compressed.Lag) * w.stretch)
+	return w
+}
+
+// contestant is an autoscaler with the scheduler that its users have.
+type contestant interface {
+	// options are those of its control plane.
+	options() playground.Options
+	// scheduler is the configuration of its scheduler.
+	scheduler(w *world) ([]byte, error)
+	// start starts it on a control plane without nodes and returns when it is ready. What
+	// it returns stops it.
+	start(ctx context.Context, p *playground.Playground, w *world, log *os.File) (stop func() error, err error)
+	// machines are the objects that stand for machines, from order to end.
+	machines() schema.GroupVersionResource
+	// flavor is the label of such an object that says its flavor, and the value for it.
+	flavor(f trace.Flavor) (label, value string)
+}
+
+// The contestants.
+const (
+	supercargoFleet    = "supercargo"
+	karpenterDefault   = "karpenter"            // empties machines that are little used, as by default
+	karpenterWhenEmpty = "karpenter-when-empty" // gives back empty machines alone, as the fleet does
+)
+
+func contestantNames() []string {
+	return []string{supercargoFleet, karpenterDefault, karpenterWhenEmpty}
+}
+
+func (s *settings) contestant(name, pace, dir string) contestant {
+	if name == supercargoFleet {
+		return fleetOfSupercargo{program: s.autoscaler}
+	}
+	k := karpenter{program: s.karpenter, source: s.karpenterSource, dir: dir, scaled: pace == scaled, whenEmpty: name == karpenterWhenEmpty}
+	if k.scaled {
+		k.program = s.scaledKarpenter
+	}
+	return k
+}
+
+// patience bounds what comes before and after the replay.
+const patience = 3 * time.Minute
+
+// once lets one contestant run once.
+func (s *settings) once(ctx context.Context, w *world, name string, round int) (r *Run, err error) {
+	dir, err := os.MkdirTemp("", "autoscalers")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	c := s.contestant(name, w.pace, dir)
+	log, err := os.Create(filepath.Join(s.logs, fmt.Sprintf("%s-%d-%s-%s-%d.log", w.load.name, len(w.flavors), w.pace, name, round)))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	p, err := playground.Start(context.WithoutCancel(ctx), c.options())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	config, err := c.scheduler(w)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.StartScheduler(ctx, config); err != nil {
+		return nil, err
+	}
+	starting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	stop, err := c.start(starting, p, w, log)
+	if err != nil {
+		return nil, fmt.Errorf("start: %w", err)
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	return w.play(ctx, p, c, name, round)
+}
+
+// play replays the load and waits until all machines have gone.
+func (w *world) play(ctx context.Context, p *playground.Playground, c contestant, name string, round int) (*Run, error) {
+	meter, err := newMeter(ctx, p, c, w.flavors)
+	if err != nil {
+		return nil, err
+	}
+	defer meter.stop()
+	r := &Run{Contestant: name, Round: round, Began: time.Now().UTC().Truncate(time.Second), LoadAverage: loadAverage()}
+	replayed, err := replay.Run(ctx, replay.Options{
+		Client: p.Client(), Pods: w.load.pods, Scale: w.load.scale, Window: w.load.window, Run: name, Recreate: true,
+		CleanUp: patience,
+	})
+	if err == nil {
+		err = p.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	shrinking, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := meter.waitEmpty(shrinking); err != nil {
+		return nil, fmt.Errorf("wait until it has given its machines back: %w", err)
+	}
+	return r, r.account(w, meter, replayed)
+}
