@@ -78,7 +78,6 @@ nightly_tests := \
 	TestDemoShowsAFleetThatGrowsAndShrinks \
 	TestAFleetGrowsToTwoHundredMachinesAndShrinksToNothing \
 	TestFiveHundredPodsMoveAFewAtATime \
-	TestAServiceThatDoesNotAnswerKeepsItsReplicas \
 	TestWhatTheStockDeschedulerEvictsMoves \
 	TestWhatKarpenterDrainsMoves \
 	TestAFullHostIsAMachineThatNeverComes \

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -270,6 +271,7 @@ func TestAServiceThatDoesNotAnswerKeepsItsReplicas(t *testing.T) {
 	})
 	b.autoscale()
 	b.becomes(11, 20)
+	b.seenReady()
 	// In this order: while requests are answered the law may scale in by one, and of the pods
 	// it is the unready ones that a ReplicaSet deletes. One look at zero decides nothing.
 	b.metrics.set(func(m *metricsServer) { m.rate = 0 })
@@ -288,6 +290,29 @@ func TestAServiceThatDoesNotAnswerKeepsItsReplicas(t *testing.T) {
 	if n := b.asked(); n != held || n < 11 {
 		t.Errorf("%d replicas, %d a while ago, want them kept", n, held)
 	}
+}
+
+// seenReady waits until the law has looked at replicas that are all Ready.
+func (b *bench) seenReady() {
+	b.Helper()
+	var since int
+	b.eventually("all replicas are Ready for some looks", func() string {
+		d := &appsv1.Deployment{}
+		if err := b.Get(b.Context(), client.ObjectKey{Namespace: b.name, Name: "web"}, d); err != nil {
+			return err.Error()
+		}
+		if d.Status.ReadyReplicas != *d.Spec.Replicas || d.Status.Replicas != *d.Spec.Replicas {
+			since = 0
+			return fmt.Sprintf("%d of %d are Ready", d.Status.ReadyReplicas, *d.Spec.Replicas)
+		}
+		if since == 0 {
+			since = b.metrics.count()
+		}
+		if b.metrics.count() < since+12 {
+			return "it has not been looked at often enough"
+		}
+		return ""
+	})
 }
 
 // unready takes the condition Ready from n pods, as a kubelet does whose probes fail.
