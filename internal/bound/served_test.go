@@ -64,6 +64,7 @@ type rented struct{ flavor, credit int }
 type search struct {
 	Run
 	flavors     []Flavor // those that can be bought, then those of the start
+	forSale     int      // how many of them can be bought
 	slots       int
 	lag, period int
 	known       map[string]int64
@@ -83,7 +84,7 @@ type moment struct {
 func cheapestServed(r Run, missing, slots int) int64 {
 	w := search{
 		Run: r, slots: slots, lag: int(r.StartLag / slot), period: int(r.BillingPeriod / slot),
-		known: map[string]int64{}, flavors: slices.Clone(r.Flavors),
+		known: map[string]int64{}, flavors: slices.Clone(r.Flavors), forSale: len(r.Flavors),
 	}
 	m := moment{spare: missing, began: make([]bool, len(r.Pods))}
 	for _, p := range r.Pods {
@@ -143,21 +144,9 @@ func (w *search) place(i int, m moment, rooms []*room, pods, left []int, began [
 	}
 	p := w.Pods[i]
 	present := m.now >= int(p.Arrival/slot) && left[i] != 0
-	best := int64(never)
-	switch {
-	case !present || !p.Service:
-		best = w.place(i+1, m, rooms, pods, left, began)
-		if !present {
-			return best
-		}
-	case m.spare > 0:
-		without, had := m, left[i]
-		without.spare--
-		if left[i] > 0 && began[i] {
-			left[i]-- // its lifetime goes on
-		}
-		best = w.place(i+1, without, rooms, pods, left, began)
-		left[i] = had
+	best := w.without(i, present, m, rooms, pods, left, began)
+	if !present {
+		return best
 	}
 	on := func(at int) int64 {
 		r := rooms[at]
@@ -191,7 +180,7 @@ func (w *search) place(i int, m moment, rooms []*room, pods, left []int, began [
 	if w.LagFree {
 		paid = 0
 	}
-	for f := range w.Run.Flavors {
+	for f := range w.forSale {
 		periods := (paid + w.period - 1) / w.period
 		m.machines = append(slices.Clone(machines), rented{flavor: f, credit: periods*w.period - paid})
 		rooms, pods = append(rooms, newRoom(w.flavors[f])), append(pods, 0)
@@ -199,6 +188,24 @@ func (w *search) place(i int, m moment, rooms []*room, pods, left []int, began [
 		rooms, pods = rooms[:len(rooms)-1], pods[:len(pods)-1]
 	}
 	return best
+}
+
+// without decides about the pods after i, which is on no machine in this slot.
+func (w *search) without(i int, present bool, m moment, rooms []*room, pods, left []int, began []bool) int64 {
+	if !present || !w.Pods[i].Service {
+		return w.place(i+1, m, rooms, pods, left, began)
+	}
+	if m.spare == 0 {
+		return never
+	}
+	m.spare--
+	had := left[i]
+	if left[i] > 0 && began[i] {
+		left[i]-- // its lifetime goes on
+	}
+	cost := w.place(i+1, m, rooms, pods, left, began)
+	left[i] = had
+	return cost
 }
 
 // keep decides which machines without pods are given back, and pays for the slot.
