@@ -46,7 +46,7 @@ func (a *arrivals) observe(before, after *corev1.Pod, now time.Time) {
 		delete(a.waiting, world.PodName(before))
 		return
 	}
-	if before == nil && after.CreationTimestamp.Time.After(a.began.Add(-conditionStep)) {
+	if before == nil && after.CreationTimestamp.After(a.began.Add(-conditionStep)) {
 		a.came = append(a.came, arrival{after, now})
 		if more := len(a.came) - mostArrivals; more > 0 {
 			a.came = slices.Delete(a.came, 0, more)

@@ -230,7 +230,7 @@ func TestPodsAreNominatedOnceTheirMachinesAreOrdered(t *testing.T) {
 // TestAPodIsNominatedUntilItsMachineHasComeAndTheSchedulerHadTime has pods p and q, for which
 // machines of two flavors were ordered a minute apart, and which take two minutes.
 func TestAPodIsNominatedUntilItsMachineHasComeAndTheSchedulerHadTime(t *testing.T) {
-	at := func(d time.Duration) time.Time { return midnight.Add(d) }
+	at := midnight.Add
 	on := func(name, flavor string, made time.Duration) Machine {
 		return Machine{Name: name, Key: "machine " + name, Flavor: flavor, Ordered: at(made), OnOrder: true}
 	}
