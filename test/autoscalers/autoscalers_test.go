@@ -126,9 +126,9 @@ func TestALagMayHaveFractionsOfASecond(t *testing.T) {
 
 func TestSupercargoIsSetBesideTheOthers(t *testing.T) {
 	c := Comparison{Runs: []*Run{
-		{Contestant: supercargoFleet, Dollars: 1, DollarsPerHour: 10, BindMeanSeconds: 2, BindP95Seconds: 4, PodsRestarted: 1},
-		{Contestant: karpenterDefault, Dollars: 2, DollarsPerHour: 40, BindMeanSeconds: 1, BindP95Seconds: 5},
-		{Contestant: supercargoFleet, Dollars: 3, DollarsPerHour: 30, BindMeanSeconds: 4, BindP95Seconds: 6},
+		{Contestant: supercargoFleet, Dollars: 1, DollarsPerHour: 10, BindMeanSeconds: 2, BindP95Seconds: 4, PodsRestarted: 1, Pods: 100, PodsNeverBound: 5},
+		{Contestant: karpenterDefault, Dollars: 2, DollarsPerHour: 40, BindMeanSeconds: 1, BindP95Seconds: 5, Pods: 100},
+		{Contestant: supercargoFleet, Dollars: 3, DollarsPerHour: 30, BindMeanSeconds: 4, BindP95Seconds: 6, Pods: 100, PodsNeverBound: 5},
 	}}
 	c.average()
 	ours, theirs := c.Means[0], c.Means[1]
@@ -137,6 +137,10 @@ func TestSupercargoIsSetBesideTheOthers(t *testing.T) {
 	}
 	if want := (Ratios{Dollars: 1, DollarsPerHour: 0.5, BindMean: 3, BindP95: 1}); *theirs.SupercargoTo != want {
 		t.Errorf("ratios are %+v, want %+v", *theirs.SupercargoTo, want)
+	}
+	c.Runs[0].PodsNeverBound = 6
+	if c.average(); c.Means[1].SupercargoTo != nil {
+		t.Errorf("ratios are %+v though more than a twentieth of the pods got no machine", *c.Means[1].SupercargoTo)
 	}
 }
 

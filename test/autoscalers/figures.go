@@ -81,10 +81,13 @@ type Mean struct {
 	DollarsPerHour  float64 `json:"dollarsPerHour"`
 	BindMeanSeconds float64 `json:"bindMeanSeconds"`
 	BindP95Seconds  float64 `json:"bindP95Seconds"`
+	Pods            float64 `json:"pods"`
 	PodsNeverBound  float64 `json:"podsNeverBound"`
 	PodsRestarted   float64 `json:"podsRestarted"`
 	// SupercargoTo are Supercargo's figures over these: below 1, Supercargo is cheaper or
-	// quicker. Without a run of Supercargo, or where this is 0, there is none.
+	// quicker. There are none without a run of Supercargo, and where one of the two left so
+	// many pods without a machine that it did not do the same work: that happens on a
+	// computer that is too busy for the pace.
 	SupercargoTo *Ratios `json:"supercargoTo,omitempty"`
 
 	runs float64
@@ -193,13 +196,21 @@ func (c *Comparison) average() {
 	}
 	ours := of[supercargoFleet]
 	for _, m := range c.Means {
-		if m != ours && ours != nil && m.DollarsPerHour > 0 && m.BindMeanSeconds > 0 && m.BindP95Seconds > 0 {
+		if m != ours && ours != nil && ours.served() && m.served() {
 			m.SupercargoTo = &Ratios{
 				Dollars: ours.Dollars / m.Dollars, DollarsPerHour: ours.DollarsPerHour / m.DollarsPerHour,
 				BindMean: ours.BindMeanSeconds / m.BindMeanSeconds, BindP95: ours.BindP95Seconds / m.BindP95Seconds,
 			}
 		}
 	}
+}
+
+// mostNeverBound is the share of pods that may not have been bound for figures to compare.
+const mostNeverBound = 0.05
+
+// served reports whether a contestant found machines for nearly all pods.
+func (m *Mean) served() bool {
+	return m.DollarsPerHour > 0 && m.BindMeanSeconds > 0 && m.BindP95Seconds > 0 && m.PodsNeverBound <= mostNeverBound*m.Pods
 }
 
 // add takes one more run into the mean.
@@ -210,7 +221,7 @@ func (m *Mean) add(r *Run) {
 		now  float64
 	}{
 		{&m.Dollars, r.Dollars}, {&m.DollarsPerHour, r.DollarsPerHour}, {&m.BindMeanSeconds, r.BindMeanSeconds}, {&m.BindP95Seconds, r.BindP95Seconds},
-		{&m.PodsNeverBound, float64(r.PodsNeverBound)}, {&m.PodsRestarted, float64(r.PodsRestarted)},
+		{&m.Pods, float64(r.Pods)}, {&m.PodsNeverBound, float64(r.PodsNeverBound)}, {&m.PodsRestarted, float64(r.PodsRestarted)},
 	} {
 		*f.mean += (f.now - *f.mean) / m.runs
 	}
