@@ -146,11 +146,15 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
 .PHONY: test-nightly
-test-nightly: test-integration-nightly e2e-openstack-nightly e2e-nodes-nightly test-race test-peers test-vendor test-browser e2e-replicas conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, nginx and gcc).
+test-nightly: test-integration-nightly e2e-openstack-nightly e2e-nodes-nightly test-books test-race test-peers test-vendor test-browser e2e-replicas conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, nginx and gcc).
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
 	$(call go_test,test-unit,$(unit_pkgs))
+
+.PHONY: test-books
+test-books: $(TOOLS)/gotestsum | $(DIST) ## Audit the simulator's runs of 400 random scenarios; test-unit does 70.
+	$(call go_test,test-books,-run TestBooksBalance ./internal/sim -scenarios 400)
 
 .PHONY: test-race
 test-race: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of concurrent code with the race detector (needs a C compiler).

@@ -3,6 +3,7 @@ package sim_test
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -129,11 +130,13 @@ func randomPods(r *rand.Rand, horizon time.Duration) []scenario.Pod {
 	return pods
 }
 
+var scenarios = flag.Uint64("scenarios", 70, "of how many random scenarios the books are checked, 40 at least")
+
 // TestBooksBalance replays runs of random scenarios under every policy, and runs each
 // again without shortcuts.
 func TestBooksBalance(t *testing.T) {
 	t.Parallel()
-	scenarios := uint64(200)
+	scenarios := *scenarios
 	if testing.Short() {
 		scenarios = 40
 	}
