@@ -284,6 +284,7 @@ func (l *ledger) bill(m *rented, over time.Duration) *big.Int {
 // settle compares the result with what was told, and returns all faults.
 func (l *ledger) settle(r *sim.Result) []string {
 	l.settlePods(r)
+	l.settleServices(r)
 	l.settleMachines(r)
 	for i := 1; i < len(r.Samples); i++ {
 		if r.Samples[i].CostMicroDollars < r.Samples[i-1].CostMicroDollars || r.Samples[i].Moves < r.Samples[i-1].Moves {
@@ -296,16 +297,27 @@ func (l *ledger) settle(r *sim.Result) []string {
 	return l.faults
 }
 
+// settleServices checks for how long services were without a machine.
+func (l *ledger) settleServices(r *sim.Result) {
+	services, wait := 0, time.Duration(0)
+	for _, p := range l.pods {
+		if p.Class != class.Service || !l.canHold(p.Pod) {
+			continue
+		}
+		services++
+		if wait += p.waited; p.on == "" && !p.ended {
+			wait += max(0, r.Over-p.without)
+		}
+	}
+	if l.sc.Autoscale && (r.Services != services || r.ServiceWait != wait) {
+		l.fault("%d services were without a machine for %v, want %d and %v", r.Services, r.ServiceWait, services, wait)
+	}
+}
+
 func (l *ledger) settlePods(r *sim.Result) {
 	var waits []time.Duration
-	running, services, serviceWait := 0, 0, time.Duration(0)
+	running := 0
 	for _, p := range l.pods {
-		if p.Class == class.Service && l.canHold(p.Pod) {
-			services++
-			if serviceWait += p.waited; p.on == "" && !p.ended {
-				serviceWait += max(0, r.Over-p.without)
-			}
-		}
 		if p.first >= 0 {
 			waits = append(waits, p.first-p.Arrival)
 		}
@@ -317,9 +329,6 @@ func (l *ledger) settlePods(r *sim.Result) {
 		}
 	}
 	slices.Sort(waits)
-	if l.sc.Autoscale && (r.Services != services || r.ServiceWait != serviceWait) {
-		l.fault("%d services were without a machine for %v, want %d and %v", r.Services, r.ServiceWait, services, serviceWait)
-	}
 	want := sim.Result{
 		Submitted: len(l.pods), Scheduled: len(waits), Completed: l.completed, Failed: l.failed,
 		Pending:    len(l.pods) - l.completed - l.failed - running,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,17 +19,24 @@ func startChild(cmd *exec.Cmd, log *os.File) (stop func() error, err error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	var exit error // of the process, once it has ended
+	ended := make(chan struct{})
+	go func() {
+		exit = cmd.Wait()
+		close(ended)
+	}()
 	return func() error {
 		select {
-		case err := <-ended:
-			return fmt.Errorf("%s has ended by itself (%v): see %s", cmd.Path, err, log.Name())
+		case <-ended:
+			if exit == nil {
+				exit = errors.New("exit status 0")
+			}
+			return fmt.Errorf("%s has ended by itself: %w: see %s", cmd.Path, exit, log.Name())
 		default:
 		}
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may just have ended
 		select {
-		case <-ended: // how is of no interest any more
+		case <-ended: // how does not matter any more
 			return nil
 		case <-time.After(childPatience):
 			_ = cmd.Process.Kill()

@@ -25,7 +25,7 @@ import (
 type settings struct {
 	autoscaler, karpenter, scaledKarpenter string // programs
 	karpenterSource                        string // folder
-	data, scenarios, logs, report          string
+	scenarios, logs, report                string
 
 	loads, catalogues, paces, contestants []string
 	stretch                               float64
