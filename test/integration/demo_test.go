@@ -35,7 +35,7 @@ func TestDemoComparesTheProfiles(t *testing.T) {
 		fmt.Fprintf(&trace, "pod-%02d,%d,100,128,1000,%s\n", i, i*10, []string{"batch", "service"}[i%2])
 	}
 	code, stdout, stderr := demo(t, trace.String(), "name,cpu,memory_gib,price_per_hour\nsmall,4,8,0.1\nlarge,8,16,0.25\n",
-		"--nodes", "6", "--duration", "3s", "--time-scale", "100", "-o", "json")
+		"--nodes", "6", "--duration", "10s", "--time-scale", "100", "-o", "json") // the last pod has a second to be bound
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}
