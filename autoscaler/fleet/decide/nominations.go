@@ -48,10 +48,7 @@ func (n *nominations) add(flavor string, now time.Time) {
 // NominatedFor is for how long pods are nominated whose machines are expected to take so
 // long: until those should have come, with time to spare. When they have come, or were
 // abandoned, machines may be ordered for pods that are still pending.
-//
-// The time to spare does not shrink with the lag: only when the machine is there is it known
-// whether it holds the pod, and until then another of its flavor might be ordered in vain.
-func NominatedFor(lag time.Duration) time.Duration { return 2*lag + mostBinding }
+func NominatedFor(lag time.Duration) time.Duration { return 2*lag + binding(lag) }
 
 // nominate marks the pods of the state that wait for a machine that is on its way.
 func (r *round) nominate() {
