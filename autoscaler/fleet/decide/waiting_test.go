@@ -33,7 +33,6 @@ func TestOnlyPodsThatAreGoingToRunHereKeepMachines(t *testing.T) {
 		{"a service that the machine has room for", quiet(podsOf(service("p", 6)), node("a")), nil, []string{}, false},
 		{"a batch pod that has been left waiting for long", quiet(podsOf(long(job("p", 6, time.Hour))), node("a"), node("b")), nil, []string{"b"}, false},
 		{"a batch pod that goes where another ends", quiet(podsOf(job("p", 6, time.Hour)), full("b", minute), shut(node("a"))), nil, []string{"a"}, false},
-		{"a batch pod that a machine in use has room for", quiet(podsOf(job("p", 6, time.Hour)), node("b", job("x", 2, time.Hour)), shut(node("a"))), nil, []string{"a"}, false},
 		{"a batch pod that is too large for the machine", quiet(podsOf(job("p", 11, time.Hour)), changedNode(full("b", minute), func(n *cluster.Node) { n.Capacity = size(12, 12) }), node("a")), nil, []string{"a"}, false},
 		{"a service that goes where a batch pod ends, and suits only that", quiet(podsOf(service("p", 6)), full("b", minute), of(class.Batch, node("a"))), nil, []string{"a"}, false},
 		{"a batch pod with a machine on order", quiet(podsOf(nominated(job("p", 6, time.Hour))), due(minute, node("b")), shut(node("a"))), nil, []string{"a"}, false},
