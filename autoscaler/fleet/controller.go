@@ -93,19 +93,17 @@ type memory struct {
 
 // settling is how long events are gathered before a round begins. spacing is how long at
 // least one round begins after the other, since each reads all machines from the API
-// server, and rest how many times as long as a round takes, but mostSpacing at most: so
-// rounds that are quick take no more than a quarter of the time, and slow ones hold up none.
-// A round that ends the gathering of pods does not wait for any of that.
+// server, and rest how many times as long as a round takes: so rounds take no more than
+// a quarter of the time. A round that ends the gathering of pods does not wait for either.
 const (
-	settling    = 20 * time.Millisecond
-	spacing     = 200 * time.Millisecond
-	mostSpacing = time.Second
-	rest        = 4
+	settling = 20 * time.Millisecond
+	spacing  = 200 * time.Millisecond
+	rest     = 4
 )
 
 // wait returns how long a round has to wait that could begin now.
 func (p *pace) wait(now time.Time) time.Duration {
-	next := p.began.Add(max(spacing, min(rest*p.took, mostSpacing)))
+	next := p.began.Add(max(spacing, rest*p.took))
 	if !p.due.IsZero() && p.due.Before(next) {
 		next = p.due
 	}
