@@ -253,9 +253,6 @@ func (r *round) order(ctx context.Context, intent string, o *v1alpha1.FleetOrder
 	if o.To > o.From {
 		metricOrdered.WithLabelValues(r.fleet.Name, o.Flavor).Add(float64(o.To - o.From))
 		r.memory.Ordered(o.Flavor, r.now)
-		if !r.gathered.IsZero() {
-			metricOrderSeconds.WithLabelValues(r.fleet.Name).Observe(r.Clock.Since(r.gathered).Seconds())
-		}
 	}
 	r.ordered(o.Flavor, int(o.To))
 	r.seen.paid += int64(o.To-o.From) * r.self.prices[o.Flavor].microDollars

@@ -66,16 +66,8 @@ type Reconciler struct {
 
 	learned *runtimes.Learner
 	memory  map[types.UID]*memory
-	came    arrivals
-	pace    map[string]*pace // by fleet
+	began   map[string]time.Time // the last round, by fleet
 	known   map[types.UID]known
-}
-
-// pace is how soon the next round of a fleet may begin.
-type pace struct {
-	began time.Time     // when the last round did
-	took  time.Duration // how long that took
-	due   time.Time     // when a round is not to wait; zero for none
 }
 
 // memory is what is remembered of a fleet between rounds. All of it can be lost: then
@@ -83,37 +75,24 @@ type pace struct {
 type memory struct {
 	generation int64
 	*decide.Memory
-	// decided is when it was last decided which machines to buy.
-	decided time.Time
 	// unlisted are the flavors for which the status had no room.
 	unlisted []v1alpha1.FlavorStatus
 	// said is the last event of each kind, which is not repeated.
 	said map[string]string
 }
 
-// settling is how long events are gathered before a round begins. spacing is how long at
-// least one round begins after the other, since each reads all machines from the API
-// server, and rest how many times as long as a round takes: so rounds take no more than
-// a quarter of the time. A round that ends the gathering of pods does not wait for either.
+// settling is how long events are gathered before a round begins, spacing is how
+// long at least one round begins after the other: each reads all machines from the
+// API server.
 const (
-	settling = 20 * time.Millisecond
-	spacing  = 200 * time.Millisecond
-	rest     = 4
+	settling = 200 * time.Millisecond
+	spacing  = time.Second
 )
-
-// wait returns how long a round has to wait that could begin now.
-func (p *pace) wait(now time.Time) time.Duration {
-	next := p.began.Add(max(spacing, rest*p.took))
-	if !p.due.IsZero() && p.due.Before(next) {
-		next = p.due
-	}
-	return max(0, next.Sub(now))
-}
 
 // SetupWithManager registers the reconciler. machines are further objects, in
 // machinesCache, whose changes concern fleets.
 func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache, machines ...client.Object) error {
-	r.learned, r.memory, r.pace = runtimes.NewLearner(), map[types.UID]*memory{}, map[string]*pace{}
+	r.learned, r.memory, r.began = runtimes.NewLearner(), map[types.UID]*memory{}, map[string]time.Time{}
 	b := ctrl.NewControllerManagedBy(m).Named("nodefleet").
 		For(&v1alpha1.NodeFleet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, r.everyFleet(), builder.WithPredicates(r.podMatters())).
@@ -161,20 +140,15 @@ func (r *Reconciler) podMatters() predicate.Predicate {
 		CreateFunc: func(e event.CreateEvent) bool {
 			pod := e.Object.(*corev1.Pod)
 			r.learned.ObservePod(nil, pod)
-			r.came.observe(nil, pod, r.Clock.Now())
 			_, is := world.Unschedulable(pod)
 			return is
 		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
 			r.learned.ObservePod(before, after)
-			r.came.observe(before, after, r.Clock.Now())
 			return world.BecameUnschedulable(before, after)
 		},
-		DeleteFunc: func(e event.DeleteEvent) bool {
-			r.came.observe(e.Object.(*corev1.Pod), nil, r.Clock.Now())
-			return false
-		},
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
@@ -191,16 +165,10 @@ func nodeMatters() predicate.Predicate {
 
 // Reconcile implements reconcile.Reconciler: it runs one round for one fleet.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	p := r.pace[req.Name]
-	if p == nil {
-		p = &pace{}
-		r.pace[req.Name] = p
-	}
-	if wait := p.wait(r.Clock.Now()); wait > 0 {
+	if wait := r.began[req.Name].Add(spacing).Sub(r.Clock.Now()); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	p.began, p.due = r.Clock.Now(), time.Time{}
-	defer func() { p.took = r.Clock.Now().Sub(p.began) }()
+	r.began[req.Name] = r.Clock.Now()
 	var list v1alpha1.NodeFleetList
 	if err := r.Live.List(ctx, &list); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list NodeFleets: %w", err)
@@ -220,7 +188,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	at := slices.IndexFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.Name == req.Name })
 	if at < 0 {
 		forget(req.Name)
-		delete(r.pace, req.Name)
+		delete(r.began, req.Name)
 		return reconcile.Result{}, nil
 	}
 	fleet := &list.Items[at]

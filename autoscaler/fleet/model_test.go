@@ -172,7 +172,7 @@ func (m *model) restart() {
 		NewProvider: func(f *v1alpha1.NodeFleet, _ map[string]*corev1.Node) (provider.Provider, error) {
 			return &modelProvider{m, f.Name}, nil
 		},
-		learned: runtimes.NewLearner(), memory: map[types.UID]*memory{}, pace: map[string]*pace{}, Migrations: m.migrates,
+		learned: runtimes.NewLearner(), memory: map[types.UID]*memory{}, began: map[string]time.Time{}, Migrations: m.migrates,
 	}
 }
 
@@ -532,7 +532,7 @@ func (m *model) run(d time.Duration, fleets ...string) {
 		for _, fleet := range fleets {
 			wait = min(wait, m.round(fleet))
 		}
-		m.pass(max(wait, second)) // shorter steps show nothing else and take longer
+		m.pass(max(wait, settling))
 	}
 }
 

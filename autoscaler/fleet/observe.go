@@ -234,7 +234,7 @@ func (o *observer) addFlavors(s *stock) {
 		}
 		o.state.Flavors = append(o.state.Flavors, cluster.Flavor{
 			Name: f.Name, Size: n.Capacity, MaxPods: n.MaxPods, Arch: n.Arch, Host: n.Host, Most: most,
-			MicroDollarsPerHour: n.MicroDollarsPerHour, Lag: o.lags(f.Name),
+			MicroDollarsPerHour: n.MicroDollarsPerHour,
 		})
 	}
 }

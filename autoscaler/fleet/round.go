@@ -43,7 +43,6 @@ type round struct {
 	leaving  map[string][]leaver
 	// failures are what went wrong and is tried again.
 	failures []string
-	gathered time.Time     // when enough pods have been waited for
 	least    int64         // what machines for all pods must cost at least
 	again    time.Duration // when the next round is due
 }
@@ -90,7 +89,6 @@ func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 		return err
 	}
 	r.seen = observe(r.world, all, r.self, r.lag, r.learned, r.now)
-	r.addArrivals()
 	r.plainly = r.plain()
 	r.count()
 	if err := errUnpriced(r.self.inventory.Flavors, r.self.prices); err != nil {

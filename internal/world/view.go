@@ -115,16 +115,6 @@ func (v *View) Waiting(of class.Class) (all []Waiting) {
 	return all
 }
 
-// Arrived returns a pod, however far it has come by now, as one of its kind that is yet to
-// come, and whether machines of a class could be bought for it.
-func (v *View) Arrived(pod *corev1.Pod, of class.Class) (cluster.Pod, bool) {
-	if kind, _ := class.OfPod(pod); class.EveryNode(pod) || Restoring(pod) || !of.Takes(kind) {
-		return cluster.Pod{}, false
-	}
-	p, held := v.wait(pod)
-	return p, held == ""
-}
-
 // wait returns a pod that waits, or only its name and why nothing can be planned for it.
 func (v *View) wait(pod *corev1.Pod) (p cluster.Pod, held string) {
 	pod, held = v.volumes.settle(pod)
@@ -163,9 +153,7 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	case kind != class.Batch:
 	case waits:
 		p.Runtime = runtimes.EstimateOf(pod, v.learned, runtimes.Default).Runtime
-		p.Guessed = v.guessed(pod)
 	default:
-		p.Guessed = v.guessed(pod)
 		p.Runtime = runtimes.Expected(pod, v.learned, runtimes.Default).Sub(v.now)
 		if p.Runtime <= 0 {
 			p.Overdue = -p.Runtime
@@ -186,12 +174,6 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	var err error
 	p.Demands, err = compile(pod)
 	return p, err
-}
-
-// guessed reports whether nothing is known of how long a batch pod runs. The finish that
-// its scheduler wrote may be a guess as well.
-func (v *View) guessed(pod *corev1.Pod) bool {
-	return runtimes.EstimateOf(pod, v.learned, runtimes.Default).Source == runtimes.FromDefault
 }
 
 // Node completes what is known of a node by what the API server says of it: what pods can

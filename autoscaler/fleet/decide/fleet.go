@@ -58,7 +58,8 @@ type FleetDecision struct {
 	puzzled map[string]bool
 	// elsewhere are the pods that wait for machines of other fleets.
 	elsewhere map[string]bool
-	// Queued says that a batch pod waits that an empty machine has room for.
+	// Queued says that a batch pod waits that is going to run on a machine of this fleet, or
+	// on a node that is there.
 	Queued bool
 	// Learned is what the lessons have learned, for people.
 	Learned []string
@@ -77,10 +78,8 @@ type FleetDecision struct {
 //
 // Purchases are for the pods that are going to find no room until a machine bought
 // now would be ready: those of a forecast in which batch pods end when they are expected
-// to, machines on order come and pods go on coming (HTAS, algorithm 4, takes nodes of time
-// bin 0 off; the forecast also knows which pod goes where). A pod waits for room that others
-// are expected to leave only as long as a purchase would have taken (see limits): then a
-// machine is bought, whatever is expected. Nominated pods are not bought for
+// to and machines on order come (HTAS, algorithm 4, takes nodes of time bin 0 off;
+// the forecast also knows which pod goes where). Nominated pods are not bought for
 // again, even if the forecast packs them worse than the plan that bought for them. Pods whose place depends on that of
 // others are left out of the forecast; the plan puts them where there is room before
 // anything is bought for them.
@@ -100,11 +99,11 @@ func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time
 	}
 	holding := *s
 	holding.Pending = d.waiting(s, o, now)
-	if d.Queued = holdsEmpty(s, holding.Pending); d.Queued {
+	if d.Queued = slices.ContainsFunc(holding.Pending, func(p cluster.Pod) bool { return p.Class == class.Batch }); d.Queued {
 		holding.QueueEmpty = 0
 	}
 	proposed := mover.Plan(now, &holding)
-	d.Wake, d.Kept = sooner(d.Wake, proposed.Wake), proposed.Kept
+	d.Wake, d.Kept = proposed.Wake, proposed.Kept
 	if len(d.Plan.Machines) == 0 {
 		d.giveBack(&holding, o, proposed)
 	}
@@ -131,16 +130,14 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 			ask(&p)
 		}
 	}
-	f := newLimitedForecast(&alone, untilReady(s), nil, limits(s, o, now))
-	var single []waiter
+	f := newForecast(&alone, untilReady(s), nil)
 	for _, w := range f.run() {
-		if w.since == 0 && !w.pod.Nominated { // else it has yet to come, or a machine is bought already
+		if !w.pod.Nominated {
 			ask(w.pod)
-			single = append(single, w)
 		}
 	}
 	d.puzzle(f.atOnce, o.Lessons, now)
-	d.elsewhere, d.Wake = f.elsewhere, f.expires
+	d.elsewhere = f.elsewhere
 	d.Asked, d.Served = len(asking), len(s.Pending)-len(asking)
 	if len(asking) == 0 {
 		return
@@ -149,48 +146,13 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	if o.Exhausted != "" {
 		flavors = nil
 	}
-	d.Plan = planner.Supercargo(planner.Request{Pods: asking, Nodes: f.left(classes, single), Flavors: flavors, Limits: o.Limits, Stop: o.Stop})
+	d.Plan = planner.Supercargo(planner.Request{Pods: asking, Nodes: f.left(classes), Flavors: flavors, Limits: o.Limits, Stop: o.Stop})
 	d.assignedElsewhere(s)
 	if o.Exhausted == "" {
 		return
 	}
 	for i := range d.Plan.Unplaceable {
 		d.Plan.Unplaceable[i].Reason, d.Plan.Unplaceable[i].Limited = o.Exhausted, true
-	}
-}
-
-// limits returns until when pods may be promised room in a forecast.
-//
-// Room that running pods leave counts until a machine would have come that was bought when
-// the pod was found to have no room: the one of the cheapest flavor that holds the pod.
-// Whoever counts on such room for longer can wait without end, since the pods that take it
-// first are not known. Room of machines on order counts for twice as long as a machine takes
-// from now: it is paid for, and lags vary.
-//
-// A pod for which nothing can be bought waits for whatever there is.
-func limits(s *cluster.State, o FleetOptions, now time.Time) func(p *cluster.Pod, waited time.Duration) limit {
-	type offer struct {
-		flavor planner.Flavor
-		lag    time.Duration
-	}
-	var offers []offer
-	for i := range s.Flavors {
-		if f := &s.Flavors[i]; f.Most >= 0 && o.Exhausted == "" {
-			offers = append(offers, offer{plannerFlavor(f), cmp.Or(f.Lag, s.Lag)})
-		}
-	}
-	slices.SortStableFunc(offers, func(a, b offer) int {
-		return cmp.Compare(a.flavor.MicroDollarsPerHour, b.flavor.MicroDollarsPerHour)
-	})
-	return func(p *cluster.Pod, waited time.Duration) limit {
-		pod := plannerPod(p)
-		pod.Except = o.Lessons.Except(p, now)
-		for i := range offers {
-			if lag := offers[i].lag; pod.RefusedBy(&offers[i].flavor) == "" {
-				return limit{promise: lag - waited, machine: 2 * lag}
-			}
-		}
-		return unlimited
 	}
 }
 
@@ -313,23 +275,13 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 }
 
 // left returns the open nodes that take all classes of pods that ask, as they are
-// expected to be at the end of a forecast. If single pods ask, that is without the room for
-// which they are not to wait: what pods leave until then, and machines that come too late.
-func (f *forecast) left(asking map[class.Class]bool, single []waiter) []planner.Standing {
-	var latest time.Duration
-	for _, w := range single {
-		latest = max(latest, w.limit.machine)
-	}
+// expected to be at the end of a forecast.
+func (f *forecast) left(asking map[class.Class]bool) []planner.Standing {
 	var nodes []planner.Standing
 	for i := range f.nodes {
 		n := &f.nodes[i]
-		switch {
-		case !n.open || !takesAll(n.node, asking):
-		case len(single) == 0:
+		if n.open && takesAll(n.node, asking) {
 			nodes = append(nodes, standing(n.node, n.Free, n.pods))
-		case n.node.Phase == cluster.Ready || n.node.Due <= latest:
-			free := packing.Size{MilliCPU: max(0, n.sure.MilliCPU), MemoryBytes: max(0, n.sure.MemoryBytes)}
-			nodes = append(nodes, standing(n.node, free, int64(len(n.node.Pods))+n.taken))
 		}
 	}
 	return nodes

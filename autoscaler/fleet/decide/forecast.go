@@ -15,10 +15,7 @@ import (
 // forecast plays the near future of a cluster: batch pods end when they are
 // expected to, machines on order become ready, the pods that came within the last
 // acquisition lag come again and again, and whatever waits takes the room that
-// comes free, as long as it may wait for that (compare HTA, algorithm 1, which has
-// neither arrivals nor limits). Room goes to one pod only.
-//
-// A batch pod of which nothing is known but a default runtime is not expected to end.
+// comes free (compare HTA, algorithm 1, which has no arrivals).
 //
 // Cost: O(e·(log e + n + w)) for e pods that end or come, n nodes and w pods that
 // wait.
@@ -32,13 +29,10 @@ type forecast struct {
 	noted   int           // how many events have been
 	ahead   time.Duration // how far is looked
 	cycle   time.Duration
-	limits  func(p *cluster.Pod, waited time.Duration) limit // nil for no limits
-	atOnce  []placed                                         // pods that find room on a ready node at once
+	atOnce  []placed // pods that find room on a ready node at once
 	// elsewhere are the pods, by name, that find room on a machine that another fleet has
 	// ordered.
 	elsewhere map[string]bool
-	// expires is after what time the first promise of room that pods leave does; 0 for none.
-	expires time.Duration
 }
 
 // placed is a pod with the node that it finds room on.
@@ -56,61 +50,16 @@ type waiter struct {
 	pod *cluster.Pod
 	// since is when it is expected to come; 0 for one that waits already.
 	since time.Duration
-	limit limit
 }
 
-// limit is until when in a forecast a pod may be promised room that is not there at once.
-type limit struct {
-	// promise is for room that other pods leave, machine for that of machines on order.
-	promise, machine time.Duration
-}
-
-// unlimited lets a pod wait for any room.
-var unlimited = limit{math.MaxInt64, math.MaxInt64}
-
-// allows reports whether the pod may be promised room that a node has at a time.
-func (w *waiter) allows(n *future, now time.Duration) bool {
-	return now == 0 || now <= w.limit.promise || n.node.Phase == cluster.Ordered && now <= w.limit.machine
-}
-
-// limit returns how long a pod may wait that at a time has waited for so long.
-func (f *forecast) limit(p *cluster.Pod, now, waited time.Duration) limit {
-	if f.limits == nil || p.Nominated {
-		return unlimited
-	}
-	l := f.limits(p, waited)
-	return limit{later(l.promise, now), later(l.machine, now)}
-}
-
-// later adds without overflow.
-func later(d, by time.Duration) time.Duration {
-	if d > math.MaxInt64-by {
-		return math.MaxInt64
-	}
-	return d + by
-}
-
-// sooner returns the shorter of two times, of which 0 stands for none.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
-}
-
-// chooses orders pods by who takes room first: those that a machine was bought for, then
-// those that wait already if limits say for how long, then as they are scheduled.
-func (f *forecast) chooses(a, b waiter) int {
-	rank := func(w waiter) int {
-		switch {
-		case w.pod.Nominated:
-			return 0
-		case f.limits == nil || w.since == 0:
-			return 1
+func chooses(a, b waiter) int {
+	if a.pod.Nominated != b.pod.Nominated {
+		if a.pod.Nominated {
+			return -1
 		}
-		return 2
+		return 1
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cluster.Scheduled(*a.pod, *b.pod), cmp.Compare(a.since, b.since))
+	return cmp.Or(cluster.Scheduled(*a.pod, *b.pod), cmp.Compare(a.since, b.since))
 }
 
 // future is a node as it is expected to be.
@@ -118,8 +67,6 @@ type future struct {
 	packing.Node
 	node  *cluster.Node
 	pods  int64
-	sure  packing.Size  // what is left of the room that there is now; below 0 once more has been taken
-	taken int64         // how many pods took room
 	open  bool          // it takes pods
 	last  time.Duration // when its last pod is expected to end
 	place int           // among the roomy, -1 if it is not one of them
@@ -137,19 +84,12 @@ type coming struct {
 
 // newForecast looks that far ahead. Nodes named in gone are left out, with their pods.
 func newForecast(s *cluster.State, ahead time.Duration, gone map[string]bool) *forecast {
-	return newLimitedForecast(s, ahead, gone, nil)
-}
-
-// newLimitedForecast is a forecast in which limits say how long a pod may wait for room,
-// beginning now, that has waited for some time.
-func newLimitedForecast(s *cluster.State, ahead time.Duration, gone map[string]bool, limits func(p *cluster.Pod, waited time.Duration) limit) *forecast {
 	f := &forecast{
-		waiting: make([]waiter, len(s.Pending)), ahead: ahead, cycle: s.ScalingInterval, limits: limits,
+		waiting: make([]waiter, len(s.Pending)), ahead: ahead, cycle: s.ScalingInterval,
 		least: packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}, elsewhere: map[string]bool{},
 	}
 	for i := range s.Pending {
-		p := &s.Pending[i]
-		f.waiting[i] = waiter{pod: p, limit: f.limit(p, 0, p.Waited)}
+		f.waiting[i] = waiter{pod: &s.Pending[i]}
 		f.least = smaller(f.least, s.Pending[i].Size)
 	}
 	for i := range s.Nodes {
@@ -159,7 +99,7 @@ func newLimitedForecast(s *cluster.State, ahead time.Duration, gone map[string]b
 		}
 		at := len(f.nodes)
 		f.nodes = append(f.nodes, future{
-			Node: packing.Node{Name: n.Name, Free: n.Free()}, node: n, pods: int64(len(n.Pods)), sure: n.Free(), open: n.Phase == cluster.Ready,
+			Node: packing.Node{Name: n.Name, Free: n.Free()}, node: n, pods: int64(len(n.Pods)), open: n.Phase == cluster.Ready,
 		})
 		to := &f.nodes[at]
 		if n.Has(class.Service) {
@@ -173,7 +113,7 @@ func newLimitedForecast(s *cluster.State, ahead time.Duration, gone map[string]b
 		f.ends(at, n)
 	}
 	f.arrivals(s)
-	slices.SortStableFunc(f.waiting, f.chooses)
+	slices.SortStableFunc(f.waiting, chooses)
 	f.floor = f.least
 	for i := range s.Recent {
 		f.floor = smaller(f.floor, s.Recent[i].Size)
@@ -186,12 +126,11 @@ func newLimitedForecast(s *cluster.State, ahead time.Duration, gone map[string]b
 }
 
 // ends notes when pods of a node are expected to end. One that is overdue is taken to
-// end half way: nothing is known but that it has not ended yet. Of one whose runtime is a
-// default not even that is known.
+// end half way: nothing is known but that it has not ended yet.
 func (f *forecast) ends(at int, n *cluster.Node) {
 	for i := range n.Pods {
 		p := &n.Pods[i]
-		if p.Class != class.Batch || p.Guessed {
+		if p.Class != class.Batch {
 			continue
 		}
 		end := p.Runtime
@@ -306,8 +245,8 @@ func (f *forecast) fill(at int, now time.Duration) {
 			kept = append(kept, f.waiting[i:]...)
 			break
 		}
-		if n.holds(w.pod) && w.allows(n, now) {
-			f.take(at, w, now)
+		if n.holds(w.pod) {
+			f.take(at, w.pod, now)
 		} else {
 			kept = append(kept, w)
 		}
@@ -323,12 +262,12 @@ func (f *forecast) arrive(p *cluster.Pod, now time.Duration) {
 			best = i
 		}
 	}
-	w := waiter{pod: p, since: now, limit: f.limit(p, now, 0)}
 	if best >= 0 {
-		f.take(best, w, now)
+		f.take(best, p, now)
 		return
 	}
-	at, _ := slices.BinarySearchFunc(f.waiting, w, f.chooses)
+	w := waiter{pod: p, since: now}
+	at, _ := slices.BinarySearchFunc(f.waiting, w, chooses)
 	f.waiting = slices.Insert(f.waiting, at, w)
 	f.least = smaller(f.least, p.Size)
 }
@@ -355,23 +294,19 @@ func (n *future) holds(p *cluster.Pod) bool {
 }
 
 // take gives a pod its room until it ends.
-func (f *forecast) take(at int, w waiter, now time.Duration) {
-	n, p := &f.nodes[at], w.pod
+func (f *forecast) take(at int, p *cluster.Pod, now time.Duration) {
+	n := &f.nodes[at]
 	if now == 0 && n.node.Phase == cluster.Ready {
 		f.atOnce = append(f.atOnce, placed{p, n.node})
 	}
-	if w.since == 0 && foreignOrder(n.node) {
+	if foreignOrder(n.node) {
 		f.elsewhere[p.Name] = true
 	}
-	if w.since == 0 && now > 0 && n.node.Phase == cluster.Ready && w.limit != unlimited {
-		f.expires = sooner(f.expires, w.limit.promise+1)
-	}
-	if p.Class == class.Batch && !p.Guessed {
+	if p.Class == class.Batch {
 		f.expect(coming{at: now + p.Runtime, node: at, free: p.Size})
 	}
-	n.Free, n.sure = n.Free.Minus(p.Size), n.sure.Minus(p.Size)
+	n.Free = n.Free.Minus(p.Size)
 	n.pods++
-	n.taken++
 	if p.Class == class.Service {
 		n.last = packing.Endless
 	}

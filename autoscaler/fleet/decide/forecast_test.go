@@ -31,11 +31,10 @@ func TestForecastsAreThoseOfAClusterThatIsPlayed(t *testing.T) {
 				gone[s.Nodes[i].Name] = true
 			}
 		}
-		limits := drawLimits(t, s)
 		ahead := time.Duration(rapid.Int64Range(0, int64(12*minute)).Draw(t, "ahead"))
 		before := cloned(s)
 		var got []string
-		f := newLimitedForecast(s, ahead, gone, limits)
+		f := newForecast(s, ahead, gone)
 		for _, w := range f.run() {
 			got = append(got, fmt.Sprintf("%s since %v", w.pod.Name, w.since))
 		}
@@ -45,32 +44,10 @@ func TestForecastsAreThoseOfAClusterThatIsPlayed(t *testing.T) {
 		if diff := gocmp.Diff(before, s); diff != "" {
 			t.Fatalf("the cluster was modified:\n%s", diff)
 		}
-		if diff := gocmp.Diff(play(s, ahead, gone, limits), got); diff != "" {
+		if diff := gocmp.Diff(play(s, ahead, gone), got); diff != "" {
 			t.Fatalf("who waits (-twin +got):\n%s", diff)
 		}
 	})
-}
-
-// drawLimits makes some pods wait for a time only, has machines bought for some, and takes
-// from some what is known of their runtime; or it does nothing of that.
-func drawLimits(t *rapid.T, s *cluster.State) func(*cluster.Pod, time.Duration) limit {
-	if !rapid.Bool().Draw(t, "limited") {
-		return nil
-	}
-	for i := range s.Pending {
-		s.Pending[i].Nominated = rapid.IntRange(0, 3).Draw(t, "nominated") == 0
-		s.Pending[i].Waited = time.Duration(rapid.IntRange(0, 5).Draw(t, "waited")) * minute
-		s.Pending[i].Guessed = rapid.IntRange(0, 3).Draw(t, "guessed") == 0
-	}
-	for i := range s.Nodes {
-		for j := range s.Nodes[i].Pods {
-			s.Nodes[i].Pods[j].Guessed = rapid.IntRange(0, 3).Draw(t, "guessed") == 0
-		}
-	}
-	promise, machine := rapid.IntRange(0, 5).Draw(t, "promise"), rapid.IntRange(0, 10).Draw(t, "machine")
-	return func(p *cluster.Pod, waited time.Duration) limit {
-		return limit{time.Duration(promise)*minute + time.Duration(p.Size.MilliCPU)*time.Second - waited, time.Duration(machine) * minute}
-	}
 }
 
 // stream is a cluster to which small pods come, so that each has a choice among machines that end at
@@ -106,7 +83,6 @@ type played struct {
 	waiting  []waiter
 	arrivals []waiter
 	cycle    time.Duration
-	limits   func(*cluster.Pod, time.Duration) limit
 }
 
 type playedNode struct {
@@ -117,17 +93,14 @@ type playedNode struct {
 
 type stay struct {
 	pod cluster.Pod
-	end time.Duration // which is not believed of one whose runtime is a guess
+	end time.Duration
 }
-
-func (s *stay) ends(now time.Duration) bool { return s.end <= now && !s.pod.Guessed }
 
 const never time.Duration = math.MaxInt64
 
 // play does what the comment of forecast says, step by step.
-func play(s *cluster.State, ahead time.Duration, gone map[string]bool, limits func(*cluster.Pod, time.Duration) limit) []string {
+func play(s *cluster.State, ahead time.Duration, gone map[string]bool) []string {
 	c := newPlayed(s, ahead, gone)
-	c.limits = limits
 	for _, n := range c.nodes {
 		c.fill(n, 0)
 	}
@@ -200,7 +173,7 @@ func (c *played) next(now time.Duration) time.Duration {
 }
 
 func (c *played) ended(n *playedNode, now time.Duration) int {
-	return slices.IndexFunc(n.on, func(p stay) bool { return p.ends(now) })
+	return slices.IndexFunc(n.on, func(p stay) bool { return p.end <= now })
 }
 
 func comings(s *cluster.State, ahead time.Duration) []waiter {
@@ -212,7 +185,7 @@ func comings(s *cluster.State, ahead time.Duration) []waiter {
 			if at > ahead {
 				break
 			}
-			all = append(all, waiter{pod: &s.Recent[i], since: at})
+			all = append(all, waiter{&s.Recent[i], at})
 		}
 	}
 	return all
@@ -231,17 +204,10 @@ func (c *played) names() []string {
 
 func (c *played) inOrder() []waiter {
 	key := func(w waiter) []int64 {
-		first := int64(1)
-		if c.limits != nil && w.since > 0 {
-			first = 2
-		}
-		if w.pod.Nominated {
-			first = 0
-		}
 		if w.pod.Class == class.Service {
-			return []int64{first, 0, -w.pod.Size.MemoryBytes, -w.pod.Size.MilliCPU}
+			return []int64{0, -w.pod.Size.MemoryBytes, -w.pod.Size.MilliCPU}
 		}
-		return []int64{first, 1, -int64(w.pod.Runtime)}
+		return []int64{1, -int64(w.pod.Runtime)}
 	}
 	all := slices.Clone(c.waiting)
 	slices.SortFunc(all, func(a, b waiter) int {
@@ -252,24 +218,11 @@ func (c *played) inOrder() []waiter {
 
 func (c *played) fill(n *playedNode, now time.Duration) {
 	for _, w := range c.inOrder() {
-		if n.holds(w.pod) && c.waitsFor(w, n, now) {
+		if n.holds(w.pod) {
 			n.take(w.pod, now)
 			c.waiting = slices.DeleteFunc(c.waiting, func(o waiter) bool { return o == w })
 		}
 	}
-}
-
-// waitsFor reports whether a pod still waits for the room of a node.
-func (c *played) waitsFor(w waiter, n *playedNode, now time.Duration) bool {
-	if c.limits == nil || w.pod.Nominated || now == 0 {
-		return true
-	}
-	waited := w.pod.Waited
-	if w.since > 0 {
-		waited = 0
-	}
-	l := c.limits(w.pod, waited)
-	return now-w.since <= l.promise || n.Phase == cluster.Ordered && now-w.since <= l.machine
 }
 
 func (c *played) arrive(w waiter) {

@@ -280,11 +280,11 @@ func newRound(o *Observation, m *Memory, c Config, now time.Time) *round {
 		nominations: &m.nominations, actions: Actions{Wake: c.Interval},
 	}
 	r.state.Nodes, r.state.Pending, r.state.Flavors = slices.Clone(o.State.Nodes), slices.Clone(o.State.Pending), slices.Clone(o.State.Flavors)
-	m.nominations.lags = make(map[string]time.Duration, len(o.Flavors))
+	lag := c.ExpectedLag
 	for i := range o.Flavors {
 		f := &o.Flavors[i]
 		r.flavors[f.Name] = f
-		m.nominations.lags[f.Name] = f.Lag
+		lag = max(lag, f.Lag)
 		if f.AvoidUntil.After(now) || f.Failures > 0 {
 			// A clock that was ahead is no reason to avoid a flavor for longer.
 			r.avoided[f.Name] = Avoidance{f.Name, earlier(f.AvoidUntil, now.Add(c.BackOff<<mostDoublings)), f.Failures}
@@ -306,6 +306,7 @@ func newRound(o *Observation, m *Memory, c Config, now time.Time) *round {
 			r.drained = append(r.drained, &o.Drains[i])
 		}
 	}
+	m.nominations.last = NominatedFor(lag)
 	return r
 }
 

@@ -173,7 +173,7 @@ func TestOrdersCountOnNodesThatAreOpenedAgain(t *testing.T) {
 // not come.
 func TestMachinesThatAreAbandonedServeNoPod(t *testing.T) {
 	nominated := func(s *scene) {
-		s.m.nominations = nominations{pods: map[string]nomination{"p": {"small", midnight, midnight.Add(minute)}}}
+		s.m.nominations = nominations{pods: map[string]bool{"p": true}, until: midnight.Add(minute)}
 		s.pending(job("p", 4, time.Hour))
 	}
 	t.Run("it was made", func(t *testing.T) {
@@ -187,11 +187,11 @@ func TestMachinesThatAreAbandonedServeNoPod(t *testing.T) {
 		for range 2 { // as long as it is not done
 			check(t, s.round(), "order large 0 to 1", "abandon small: release [a] of 1, 0 fewer")
 		}
-		if _, is := s.m.nominations.pods["p"]; !is {
+		if !s.m.nominations.pods["p"] {
 			t.Error("the pod is not nominated any more although nothing was done")
 		}
 		s.m.Abandoned(a.Abandoned)
-		if _, is := s.m.nominations.pods["p"]; is || !s.m.overdue["a"] {
+		if s.m.nominations.pods["p"] || !s.m.overdue["a"] {
 			t.Errorf("after it was done the memory is %+v", s.m)
 		}
 	})
@@ -224,55 +224,6 @@ func TestPodsAreNominatedOnceTheirMachinesAreOrdered(t *testing.T) {
 	later := midnight.Add(NominatedFor(2 * minute))
 	if a := Round(&s.Observation, s.m, s.c, later); len(a.Orders) != 1 {
 		t.Errorf("when its machine should have come: %v", does(&a))
-	}
-}
-
-// TestAPodIsNominatedUntilItsMachineHasComeAndTheSchedulerHadTime has pods p and q, for which
-// machines of two flavors were ordered a minute apart, and which take two minutes.
-func TestAPodIsNominatedUntilItsMachineHasComeAndTheSchedulerHadTime(t *testing.T) {
-	at := midnight.Add
-	on := func(name, flavor string, made time.Duration) Machine {
-		return Machine{Name: name, Key: "machine " + name, Flavor: flavor, Ordered: at(made), OnOrder: true}
-	}
-	small, large, later := on("s", "small", time.Second), on("l", "large", minute), on("t", "small", 90*time.Second)
-	tenth := 10 * time.Second
-	m := newScene().m
-	for _, step := range []struct {
-		what     string
-		now      time.Duration
-		ordered  map[string]int
-		machines []Machine
-		want     string
-	}{
-		{"both are on order", minute, map[string]int{"small": 1, "large": 1}, []Machine{small, large}, "pq"},
-		{"one has yet to be made", minute, map[string]int{"small": 1, "large": 1}, []Machine{small}, "pq"},
-		{"the first has come", 2 * minute, map[string]int{"small": 1, "large": 1}, []Machine{later, large}, "pq"},
-		{"the scheduler had its time", 2*minute + tenth, map[string]int{"small": 1, "large": 1}, []Machine{later, large}, "q"},
-		{"the other is very late", 5*minute + tenth - 1, map[string]int{"large": 1}, []Machine{large}, "q"},
-		{"too late", 5*minute + tenth, map[string]int{"large": 1}, []Machine{large}, ""},
-	} {
-		s := newScene()
-		for flavor, n := range step.ordered {
-			s.flavor(flavor).Ordered = n
-		}
-		s.Machines = step.machines
-		s.pending(ago(job("p", 4, time.Hour), step.now), ago(job("q", 4, time.Hour), step.now), ago(job("r", 4, time.Hour), step.now))
-		r := newRound(&s.Observation, m, s.c, at(step.now))
-		if m.nominations.planned == nil {
-			m.nominations.planned = map[string][]string{"small": {"p"}, "large": {"q"}}
-			m.Ordered("small", midnight)
-			m.Ordered("large", at(minute))
-		}
-		r.nominate()
-		got := ""
-		for _, p := range r.state.Pending {
-			if p.Nominated {
-				got += p.Name
-			}
-		}
-		if got != step.want {
-			t.Errorf("%s: nominated are %q, want %q", step.what, got, step.want)
-		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
@@ -60,15 +59,6 @@ func foreignOrder(n *cluster.Node) bool { return n.Phase == cluster.Ordered && n
 func wanted(n *cluster.Node, pods []cluster.Pod) bool {
 	return slices.ContainsFunc(pods, func(p cluster.Pod) bool {
 		return p.Size.Fits(n.Free()) && (n.MaxPods == 0 || int64(len(n.Pods)) < n.MaxPods) && n.Suits(&p)
-	})
-}
-
-// holdsEmpty reports whether one of the batch pods has room on an empty machine now. Others
-// are not going to use one, however long they wait: it has all its room already.
-func holdsEmpty(s *cluster.State, pods []cluster.Pod) bool {
-	batch := keep(pods, func(p *cluster.Pod) bool { return p.Class == class.Batch })
-	return slices.ContainsFunc(s.Nodes, func(n cluster.Node) bool {
-		return n.Phase == cluster.Ready && !n.Kept && len(n.Pods) == 0 && wanted(&n, batch)
 	})
 }
 
