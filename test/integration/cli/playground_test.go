@@ -335,7 +335,7 @@ func TestFlavorsAreMachineDeploymentsWhenThePlaygroundIsReady(t *testing.T) {
 		}
 		got[item.GetName()] = item.GetAnnotations()["supercargo.dev/price-per-hour"]
 	}
-	if diff := cmp.Diff(map[string]string{"m1.medium": "0.500000", "m1.large": "1.000000"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"m1.medium": "0.50", "m1.large": "1.00"}, got); diff != "" {
 		t.Errorf("prices (-want +got):\n%s", diff)
 	}
 	if code := p.stop(t, syscall.SIGTERM); code != exitOK {
