@@ -285,6 +285,15 @@ func TestANodeThatIsNobodysAnyMoreIsOpened(t *testing.T) {
 	m.checkOutcome("0 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
 }
 
+// podsOfAnUnderUsedNode fill two machines, of which one is under-used once pod early has ended.
+func podsOfAnUnderUsedNode() []*corev1.Pod {
+	restarting := testPod("restarting", 1000, 1024, time.Hour)
+	restarting.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
+	early := testPod("early", 2900, 1024, time.Hour)
+	early.Annotations["ends-after"] = "2m"
+	return []*corev1.Pod{restarting, early, testPod("large", 2500, 12*1024, time.Hour)}
+}
+
 // TestANodeThatCannotBeEmptiedIsKept has a PodDisruptionBudget that allows no eviction, unseen until
 // the API server says so.
 func TestANodeThatCannotBeEmptiedIsKept(t *testing.T) {
@@ -295,11 +304,7 @@ func TestANodeThatCannotBeEmptiedIsKept(t *testing.T) {
 		}
 		return nil
 	}
-	restarting := testPod("restarting", 1000, 1024, time.Hour)
-	restarting.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-	early := testPod("early", 2900, 1024, time.Hour)
-	early.Annotations["ends-after"] = "2m"
-	m.add(restarting, early, testPod("large", 2500, 12*1024, time.Hour))
+	m.add(podsOfAnUnderUsedNode()...)
 	m.run(9*minute, "f")
 	if !m.did("eviction of") {
 		t.Fatalf("nothing was emptied:\n%s", strings.Join(m.log, "\n"))
@@ -320,11 +325,7 @@ func TestADrainThatFailsStopsNothingElse(t *testing.T) {
 		}
 		return nil
 	}
-	restarting := testPod("restarting", 1000, 1024, time.Hour)
-	restarting.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-	early := testPod("early", 2900, 1024, time.Hour)
-	early.Annotations["ends-after"] = "2m"
-	m.add(restarting, early, testPod("large", 2500, 12*1024, time.Hour))
+	m.add(podsOfAnUnderUsedNode()...)
 	for range 600 {
 		if m.run(second, "f"); failed > 0 {
 			break
@@ -349,11 +350,7 @@ func TestADrainTimesOutWhileMachinesForOthersAreAwaited(t *testing.T) {
 		}
 		return nil
 	}
-	restarting := testPod("restarting", 1000, 1024, time.Hour)
-	restarting.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
-	early := testPod("early", 2900, 1024, time.Hour)
-	early.Annotations["ends-after"] = "2m"
-	m.add(restarting, early, testPod("large", 2500, 12*1024, time.Hour))
+	m.add(podsOfAnUnderUsedNode()...)
 	m.run(9*minute, "f")
 	if !m.did("eviction of") {
 		t.Fatalf("nothing was emptied:\n%s", strings.Join(m.log, "\n"))

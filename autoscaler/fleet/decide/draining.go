@@ -17,7 +17,7 @@ const closedFor = 3 * time.Second
 const drainPoll = 5 * time.Second
 
 // unscheduled is for how long a drained node is kept for a pod that the scheduler may be
-// binding to it. Later than that nobody seems to schedule the pod.
+// binding to it. After that time the pod seems to have no scheduler.
 const unscheduled = 2 * time.Minute
 
 // Draining is a node that the fleet drains.
