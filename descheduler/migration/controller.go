@@ -78,7 +78,7 @@ const (
 
 // SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error {
-	r.registry.latest = map[types.UID]*decide.Flight{}
+	r.registry.latest = map[types.UID]written{}
 	for _, index := range []struct {
 		object client.Object
 		field  string

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/migration/decide"
@@ -16,15 +17,30 @@ type registry struct {
 	admission sync.Mutex
 
 	mu sync.Mutex
-	// latest has what this process last wrote of a migration; nil if that has ended.
-	latest map[types.UID]*decide.Flight
+	// latest has what this process last wrote of a migration.
+	latest map[types.UID]written
+}
+
+// written is what a write of this process has made of a migration.
+type written struct {
+	// version is the resourceVersion that the API server answered.
+	version string
+	// flight is nil if the migration has ended.
+	flight *decide.Flight
+}
+
+// after reports whether the write is not known to a cache that has a version: others may
+// have written since, and a cache may hear of a write before the writer has its answer.
+func (w written) after(version string) bool {
+	order, err := resourceversion.CompareResourceVersion(w.version, version)
+	return err != nil || order > 0
 }
 
 // wrote remembers what was written.
 func (r *registry) wrote(m *v1alpha1.Migration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.latest[m.UID] = decide.FlightOf(m)
+	r.latest[m.UID] = written{m.ResourceVersion, decide.FlightOf(m)}
 }
 
 // others returns which of the migrations but one are in flight.
@@ -36,9 +52,9 @@ func (r *registry) others(all []v1alpha1.Migration, but types.UID) (flights []de
 	for i := range all {
 		m := &all[i]
 		there[m.UID] = true
-		flight, known := r.latest[m.UID]
-		if !known {
-			flight = decide.FlightOf(m)
+		flight := decide.FlightOf(m)
+		if w, wrote := r.latest[m.UID]; wrote && w.after(m.ResourceVersion) {
+			flight = w.flight
 		}
 		if flight == nil {
 			continue
