@@ -156,6 +156,13 @@ func newPod(name, node, cpu string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
+// unschedulable says that the scheduler has found no node for a pod.
+func unschedulable(p *corev1.Pod) {
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(noon),
+	}}}
+}
+
 func newJob() *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "j", UID: "job"}, Spec: batchv1.JobSpec{PodReplacementPolicy: new(batchv1.Failed)}}
 }
@@ -240,17 +247,34 @@ func TestAnEmptiedNodeStaysClosedUntilAPodNeedsIt(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"b": drain.Descheduler}, p.closed()); diff != "" {
 		t.Fatalf("closed nodes (-want +got):\n%s", diff)
 	}
-	waiting := newPod("waiting", "", "1", func(p *corev1.Pod) {
-		p.Status = corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{
-			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, LastTransitionTime: metav1.NewTime(noon),
-		}}}
-	})
+	waiting := newPod("waiting", "", "1", unschedulable)
 	if err := p.client.Create(t.Context(), waiting); err != nil {
 		t.Fatal(err)
 	}
 	p.run(5 * time.Second)
 	if len(p.closed()) > 0 {
 		t.Errorf("%v are closed although a pod waits", p.closed())
+	}
+}
+
+// TestAPodThatNoNodeHoldsStopsNothing has pods that wait for a larger node, or another kind
+// of node, than there is: one that could be here after others would keep the nodes.
+func TestAPodThatNoNodeHoldsStopsNothing(t *testing.T) {
+	for name, test := range map[string]struct {
+		pod   *corev1.Pod
+		moves bool
+	}{
+		"too large for any node":    {newPod("waiting", "", "16", unschedulable), true},
+		"selects what no node has":  {newPod("waiting", "", "1", unschedulable, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "none"} }), true},
+		"waits for others to leave": {newPod("waiting", "", "4", unschedulable), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlay(t, nil, append(halfEmpty(), test.pod)...)
+			p.run(3 * time.Minute)
+			if moves := p.migrations()["q"]; moves != test.moves {
+				t.Errorf("it moves %v", p.migrations())
+			}
+		})
 	}
 }
 

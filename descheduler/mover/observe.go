@@ -82,7 +82,7 @@ func (r *round) observe(fleets []v1alpha1.NodeFleet) {
 	slices.Sort(r.draining)
 	slices.SortFunc(s.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
 	for _, w := range r.view.Waiting(class.Any) {
-		if w.Held == "" {
+		if w.Held == "" && r.awaited(&w.Pod) {
 			s.Pending = append(s.Pending, w.Pod)
 		}
 	}
@@ -96,6 +96,12 @@ func (r *round) observe(fleets []v1alpha1.NodeFleet) {
 	s.ScalingInterval, s.SchedulingInterval = r.Config.Interval, r.Config.Interval
 	s.Migration = cluster.DefaultMigration
 	s.Migration.BitsPerSecond = r.Config.Bandwidth
+}
+
+// awaited reports whether a pod waits for room on one of the nodes: there is one that would
+// hold it if others left. A pod that no node can hold stops nothing, however long it waits.
+func (r *round) awaited(p *cluster.Pod) bool {
+	return slices.ContainsFunc(r.state.Nodes, func(n cluster.Node) bool { return p.Size.Fits(n.Capacity) && n.Suits(p) })
 }
 
 // waits reports whether the pods that are still on a closed node are only waited for.
