@@ -307,7 +307,7 @@ type WorkerReserve struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.min <= self.max",message="min must not exceed max"
 type WorkerLimits struct {
-	// min is how many workers there are at least, whatever waits. Those that are leaving do not
+	// min is how many workers there are at least, even when no task waits. Those that are leaving do not
 	// count.
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
