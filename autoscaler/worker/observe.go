@@ -83,7 +83,6 @@ func (l *look) observePods(ctx context.Context) error {
 		}
 		l.seen.Pods = append(l.seen.Pods, pod)
 	}
-	slices.SortFunc(l.seen.Pods, func(a, b decide.Pod) int { return a.Asked.Compare(b.Asked) })
 	return nil
 }
 

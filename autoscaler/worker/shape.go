@@ -22,12 +22,8 @@ type refusal struct{ reason, message string }
 // config is what the pool may do.
 func (l *look) config(ctx context.Context) (decide.Config, refusal, error) {
 	spec := &l.pool.Spec
-	c := decide.Config{
-		Law: decide.Law(spec.Scaling.Law), Min: int(spec.Limits.Min), Max: int(spec.Limits.Max), Cycle: spec.Scaling.Interval.Duration,
-		Prior: spec.Scaling.ExpectedInitTime.Duration, Gone: spec.Manager.GoneAfter.Duration, Bought: spec.Worker.NodeFleet != "",
-	}
+	c := decide.ConfigOf(spec)
 	if spec.Worker.NodeFleet == "" {
-		c.Flavors = []decide.Flavor{{Worker: sizeOf(spec.Worker.Resources)}}
 		return c, refusal{}, nil
 	}
 	var fleet v1alpha1.NodeFleet
@@ -53,18 +49,6 @@ func (l *look) config(ctx context.Context) (decide.Config, refusal, error) {
 	}
 	return c, refusal{}, nil
 }
-
-// sizeOf is a size that the spec states.
-func sizeOf(r *v1alpha1.WorkerResources) estimate.Resources {
-	size := estimate.Resources{MilliCores: 1000 * int64(r.Cores), MemoryBytes: wholeMiB(r.Memory.Value()), DiskBytes: decide.Boundless, GPUs: int64(r.GPUs)}
-	if r.Disk != nil {
-		size.DiskBytes = wholeMiB(r.Disk.Value())
-	}
-	return size
-}
-
-// wholeMiB rounds down to what a worker can be told.
-func wholeMiB(bytes int64) int64 { return max(0, bytes) &^ (1<<20 - 1) }
 
 // reserve is what workers leave of each machine: what the spec says and what DaemonSets take.
 // Of those it is not known here which machines they are for, unless they select nodes by
@@ -102,11 +86,11 @@ func (l *look) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) dec
 		return out
 	}
 	left := estimate.Resources{
-		MilliCores: max(0, f.CPU.MilliValue()-reserved.MilliCores) / 1000 * 1000, MemoryBytes: wholeMiB(f.Memory.Value() - reserved.MemoryBytes), DiskBytes: decide.Boundless,
+		MilliCores: max(0, f.CPU.MilliValue()-reserved.MilliCores) / 1000 * 1000, MemoryBytes: decide.WholeMiB(f.Memory.Value() - reserved.MemoryBytes), DiskBytes: decide.Boundless,
 	}
 	out.MicroDollarsPerHour, _ = dollars.Parse(f.PricePerHour) // 0 where it is not known
 	if stated := l.pool.Spec.Worker.Resources; stated != nil {
-		out.Worker = sizeOf(stated)
+		out.Worker = decide.SizeOf(stated)
 		if on := out.Worker; on.MilliCores > left.MilliCores || on.MemoryBytes > left.MemoryBytes {
 			out.Trouble = fmt.Sprintf("a machine has %d whole cores and %d MiB to spare, too little for a worker", left.MilliCores/1000, left.MemoryBytes>>20)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
+	workerdecide "supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/definition"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/trace"
 	"supercargo.dev/supercargo/internal/workplant"
@@ -30,6 +34,7 @@ type workersFlags struct {
 	worker        string
 	law           string
 	cycle         time.Duration
+	expectedInit  time.Duration
 	pricePerHour  float64
 	billingPeriod time.Duration
 	output        string
@@ -51,10 +56,12 @@ cpu_fraction (the share of its cores that a task keeps busy) and, where wanted,
 parents (ids separated by ;) and stage. A task is ready when its parents and all tasks
 of lower stages have ended.
 
-Laws: supercargo (the best there is here), hta (algorithm 1 of the HTA paper, with
-corrections), and hpa-N, the HorizontalPodAutoscaler at a target of N percent CPU
-utilization. supercargo and hta see the queue and the runtimes of the tasks that have
-ended; hpa-N sees CPU usage, and kills what runs on workers that it removes.
+Laws: supercargo and hta are the decisions of a WorkerPool with law Supercargo or HTA
+and the defaults of its kind; hta-paper is the HTA paper's algorithm by itself (with
+corrections); hpa-N is the HorizontalPodAutoscaler at a target of N percent CPU
+utilization, which kills what runs on workers that it removes. A WorkerPool sees what
+a manager answers: the queue, and how many tasks have ended. hta-paper also sees the
+runtime of each, and hpa-N sees CPU usage.
 
 Waste is the integral of the cores of connected workers that no task occupies, and
 shortage that of the cores that waiting tasks ask for.`,
@@ -62,6 +69,9 @@ shortage that of the cores that waiting tasks ask for.`,
 
   # The same on the stock autoscaler, as JSON
   supercargo workers --tasks test/scenarios/workers/blast.csv --start-workers 3 --max-workers 20 --law hpa-20 -o json
+
+  # A pool that is told how long workers take to come
+  supercargo workers --tasks tasks.csv --init-time 5m --expected-init-time 5m
 
   # Each order with its reason
   supercargo workers --tasks tasks.csv --init-time 157.4s --init-sd 4.2s --decisions decisions.csv`,
@@ -77,15 +87,16 @@ shortage that of the cores that waiting tasks ask for.`,
 	f.Uint64Var(&flags.seed, "seed", 1, "seed of the times that workers take to come")
 	f.IntVar(&flags.startWorkers, "start-workers", 3, "workers that are there at the start")
 	f.IntVar(&flags.minWorkers, "min-workers", 0, "workers that are kept at least (hpa-N: 1 or more)")
-	f.IntVar(&flags.maxWorkers, "max-workers", 20, "workers that there may be at most, those that finish their tasks before they go not counted")
+	f.IntVar(&flags.maxWorkers, "max-workers", 20, "workers that there may be at most; supercargo and hta make none while there are as many, those that are leaving included")
 	f.StringVar(&flags.worker, "worker", "cores=3,memory=12Gi", "what a worker has: cores=N,memory=QUANTITY")
-	f.StringVar(&flags.law, "law", "supercargo", "who decides: supercargo, hta or hpa-N with a target of N percent")
-	f.DurationVar(&flags.cycle, "cycle", 0, "how long supercargo and hta wait after a look that changed nothing (default 5s, hta 30s)")
+	f.StringVar(&flags.law, "law", "supercargo", "who decides: supercargo, hta, hta-paper or hpa-N with a target of N percent")
+	f.DurationVar(&flags.cycle, "cycle", 0, "how often the manager is asked: spec.scaling.interval of a WorkerPool (default that of a WorkerPool; hta-paper 30s)")
+	f.DurationVar(&flags.expectedInit, "expected-init-time", 0, "how long a WorkerPool takes workers to need before it has seen one come: spec.scaling.expectedInitTime (default that of a WorkerPool)")
 	f.Float64Var(&flags.pricePerHour, "price-per-hour", 0.19, "dollars that a worker costs per hour")
 	f.DurationVar(&flags.billingPeriod, "billing-period", time.Minute, "every started period is paid, from being asked for to leaving")
 	addOutput(cmd, &flags.output, tableOrJSON, "")
 	f.StringVar(&flags.decisions, "decisions", "", "file to write each order to, as CSV")
-	words{"supercargo", "hta", "hpa-20", "hpa-50"}.complete(cmd, "law")
+	words{"supercargo", "hta", "hta-paper", "hpa-20", "hpa-50"}.complete(cmd, "law")
 	return cmd
 }
 
@@ -131,7 +142,11 @@ func readWorkers(flags workersFlags) (workplant.Plan, workplant.Law, error) {
 	if err != nil {
 		errs = append(errs, fmt.Errorf("--worker %q: %w", flags.worker, err))
 	}
-	law, err := newLaw(flags, worker)
+	pool, err := poolOf(flags, worker)
+	if err != nil {
+		return workplant.Plan{}, nil, err
+	}
+	law, err := newLaw(flags, worker, pool)
 	if err != nil {
 		errs = append(errs, err)
 	}
@@ -149,6 +164,7 @@ func readWorkers(flags workersFlags) (workplant.Plan, workplant.Law, error) {
 		Tasks: tasks, Worker: worker, Start: flags.startWorkers, Max: flags.maxWorkers,
 		InitTime: scenario.Lag{Mean: flags.initTime, SD: flags.initDeviation}, Seed: flags.seed,
 		MicroDollarsPerHour: int64(math.Round(flags.pricePerHour * 1e6)), BillingPeriod: flags.billingPeriod,
+		IdleTimeout: pool.Worker.IdleTimeout.Duration,
 	}
 	if err := errors.Join(errs...); err != nil {
 		return plan, law, err
@@ -177,6 +193,7 @@ func (f workersFlags) check() error {
 		{"min-workers", f.minWorkers, f.minWorkers >= 0 && f.minWorkers <= f.maxWorkers, "0 to --max-workers"},
 		{"start-workers", f.startWorkers, f.startWorkers >= 0 && f.startWorkers <= f.maxWorkers, "0 to --max-workers"},
 		{"cycle", f.cycle, f.cycle >= 0, "more than 0"},
+		{"expected-init-time", f.expectedInit, f.expectedInit >= 0, "more than 0"},
 		{"price-per-hour", f.pricePerHour, f.pricePerHour >= 0 && f.pricePerHour <= 1e6, "0 to 1000000 dollars"},
 		{"billing-period", f.billingPeriod, f.billingPeriod >= time.Second && f.billingPeriod <= 24*time.Hour, "1s to 24h"},
 	} {
@@ -210,30 +227,48 @@ func parseWorker(text string) (estimate.Resources, error) {
 			return r, fmt.Errorf("%q is nothing that workers have, want cores and memory", name)
 		}
 	}
-	if !seen["cores"] || !seen["memory"] {
+	switch r.MemoryBytes = workerdecide.WholeMiB(r.MemoryBytes); {
+	case !seen["cores"] || !seen["memory"]:
 		return r, errors.New("want both cores and memory, such as cores=3,memory=12Gi")
+	case r.MilliCores%1000 != 0 || r.MemoryBytes == 0:
+		return r, errors.New("want whole cores and 1Mi of memory or more: that is what a worker of Work Queue can offer")
 	}
 	return r, nil
 }
 
+// poolOf is the spec of a WorkerPool by the flags, with the defaults of its kind.
+func poolOf(f workersFlags, worker estimate.Resources) (*v1alpha1.WorkerPoolSpec, error) {
+	scaling := map[string]any{}
+	if f.law == "hta" {
+		scaling["law"] = string(v1alpha1.WorkerLawHTA)
+	}
+	for field, value := range map[string]time.Duration{"interval": f.cycle, "expectedInitTime": f.expectedInit} {
+		if value > 0 {
+			scaling[field] = value.String()
+		}
+	}
+	var pool v1alpha1.WorkerPool
+	err := definition.Complete("workerpools", map[string]any{"spec": map[string]any{
+		"manager": map[string]any{}, "scaling": scaling,
+		"worker": map[string]any{"resources": map[string]any{
+			"cores": worker.MilliCores / 1000, "memory": resource.NewQuantity(worker.MemoryBytes, resource.BinarySI).String(),
+		}},
+		"limits": map[string]any{"min": int64(f.minWorkers), "max": int64(f.maxWorkers)},
+	}}, &pool)
+	return &pool.Spec, err
+}
+
 // newLaw returns the law of the name.
-func newLaw(f workersFlags, worker estimate.Resources) (workplant.Law, error) {
-	limits := estimate.Config{Worker: worker, Min: f.minWorkers, Max: f.maxWorkers, Cycle: f.cycle}
+func newLaw(f workersFlags, worker estimate.Resources, pool *v1alpha1.WorkerPoolSpec) (workplant.Law, error) {
 	switch f.law {
-	case "supercargo":
-		if f.cycle == 0 {
-			limits.Cycle = 5 * time.Second
-		}
-		return &workplant.Estimating{Limits: limits, Plan: estimate.Supercargo}, nil
-	case "hta":
-		if f.cycle == 0 {
-			limits.Cycle = 30 * time.Second
-		}
-		return &workplant.Estimating{Limits: limits, Plan: estimate.HTA}, nil
+	case "supercargo", "hta":
+		return &workplant.Pool{Config: workerdecide.ConfigOf(pool)}, nil
+	case "hta-paper":
+		return &workplant.PaperHTA{Limits: estimate.Config{Worker: worker, Min: f.minWorkers, Max: f.maxWorkers, Cycle: cmp.Or(f.cycle, 30*time.Second)}}, nil
 	}
 	var percent int
 	if n, err := fmt.Sscanf(f.law, "hpa-%d", &percent); n != 1 || err != nil || f.law != fmt.Sprintf("hpa-%d", percent) || percent < 1 || percent > 100 {
-		return nil, fmt.Errorf("--law %q: want supercargo, hta or hpa-N with N from 1 to 100", f.law)
+		return nil, fmt.Errorf("--law %q: want supercargo, hta, hta-paper or hpa-N with N from 1 to 100", f.law)
 	}
 	return &workplant.HPA{Target: float64(percent) / 100, Min: max(1, f.minWorkers), Max: f.maxWorkers}, nil
 }

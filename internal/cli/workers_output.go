@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -79,7 +80,7 @@ func writeDecisions(w io.Writer, r workplant.Result) error {
 	for _, d := range r.Decisions {
 		err := rows.Write([]string{
 			strconv.FormatFloat(d.At.Seconds(), 'f', 3, 64), strconv.Itoa(d.Order.Add),
-			strings.Join(d.Order.Drain, ";"), strings.Join(d.Order.Kill, ";"), d.Order.Reason,
+			strings.Join(slices.Concat(d.Order.Delete, d.Order.Drain), ";"), strings.Join(d.Order.Kill, ";"), d.Order.Reason,
 		})
 		if err != nil {
 			return err

@@ -20,7 +20,7 @@ func workersInput(t *testing.T, tasks string, flags ...string) []string {
 
 func TestWorkersPrintsTheFieldsOfTheContract(t *testing.T) {
 	t.Parallel()
-	for _, law := range []string{"hta", "hpa-20", "hpa-50", "supercargo"} {
+	for _, law := range []string{"hta", "hta-paper", "hpa-20", "hpa-50", "supercargo"} {
 		args := workersInput(t, fourTasks, "--start-workers", "1", "--max-workers", "1", "--worker", "cores=2,memory=1Gi", "--law", law, "--min-workers", "1", "-o", "json")
 		code, stdout, stderr := supercargo(t, "", args...)
 		if code != exitOK || stderr != "" {
@@ -60,7 +60,7 @@ func TestWorkersTellsEachDecision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "time_s,added,drained,killed,reason\n20.000,2,,,6 tasks wait at the end of the window: 2 workers for them\n"; !strings.HasPrefix(string(rows), want) {
+	if want := "time_s,added,drained,killed,reason\n30.000,2,,,6 tasks wait at the end of the window: 2 workers for them\n"; !strings.HasPrefix(string(rows), want) {
 		t.Errorf("decisions are\n%s, want them to begin with\n%s", rows, want)
 	}
 }
@@ -72,10 +72,11 @@ func TestWorkersRefusesWhatCannotBe(t *testing.T) {
 		flags       []string
 		want        string
 	}{
-		{"a law that nobody knows", fourTasks, []string{"--law", "hpa-0"}, "--law \"hpa-0\": want supercargo, hta or hpa-N"},
+		{"a law that nobody knows", fourTasks, []string{"--law", "hpa-0"}, "--law \"hpa-0\": want supercargo, hta, hta-paper or hpa-N"},
 		{"a target with something behind it", fourTasks, []string{"--law", "hpa-20x"}, "--law"},
 		{"a worker without memory", fourTasks, []string{"--worker", "cores=3"}, "--worker \"cores=3\": want both"},
 		{"a worker of nothing", fourTasks, []string{"--worker", "cores=0,memory=1Gi"}, "\"0\" is no amount of cores"},
+		{"half a core", fourTasks, []string{"--worker", "cores=2500m,memory=1Gi"}, "want whole cores"},
 		{"disks", fourTasks, []string{"--worker", "cores=1,disk=1Gi"}, "\"disk\" is nothing"},
 		{"cores twice", fourTasks, []string{"--worker", "cores=1,cores=2"}, "cores stands there twice"},
 		{"more at the start than ever", fourTasks, []string{"--start-workers", "5", "--max-workers", "4"}, "--start-workers 5: want 0 to --max-workers"},
@@ -118,7 +119,7 @@ func TestWorkersKeepsItsAimsOnTheScenarios(t *testing.T) {
 		return o
 	}
 	hpa20, hpa50 := run("blast.csv", "3", "hpa-20"), run("blast.csv", "3", "hpa-50")
-	for law, longer := range map[string]float64{"hta": 1.152, "supercargo": 1.05} {
+	for law, longer := range map[string]float64{"hta": 1.152, "hta-paper": 1.152, "supercargo": 1.05} {
 		got := run("blast.csv", "3", law)
 		if !(5.6*got.WasteCoreSeconds <= hpa20.WasteCoreSeconds) || !(4.3*got.WasteCoreSeconds <= hpa50.WasteCoreSeconds) {
 			t.Errorf("%s wastes %v core-seconds, want at most 1/5.6 of %v and 1/4.3 of %v", law, got.WasteCoreSeconds, hpa20.WasteCoreSeconds, hpa50.WasteCoreSeconds)
@@ -128,7 +129,7 @@ func TestWorkersKeepsItsAimsOnTheScenarios(t *testing.T) {
 		}
 	}
 	slow := run("io.csv", "1", "hpa-20")
-	for _, law := range []string{"hta", "supercargo"} {
+	for _, law := range []string{"hta", "hta-paper", "supercargo"} {
 		if got := run("io.csv", "1", law); !(3.65*got.MakespanSeconds <= slow.MakespanSeconds) {
 			t.Errorf("%s takes %v s for I/O-bound tasks, want at most 1/3.65 of %v s", law, got.MakespanSeconds, slow.MakespanSeconds)
 		}

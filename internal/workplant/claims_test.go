@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
+	workerdecide "supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/definition"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/trace"
 )
@@ -28,7 +31,7 @@ func paperPlan(t *testing.T, file string, start int, seed uint64) Plan {
 	return Plan{
 		Tasks: tasks, Worker: estimate.Resources{MilliCores: 3000, MemoryBytes: 12 << 30}, Start: start, Max: 20,
 		InitTime: scenario.Lag{Mean: 157_400 * time.Millisecond, SD: 4200 * time.Millisecond}, Seed: seed,
-		MicroDollarsPerHour: 190_000, BillingPeriod: time.Minute,
+		MicroDollarsPerHour: 190_000, BillingPeriod: time.Minute, IdleTimeout: 30 * time.Second,
 	}
 }
 
@@ -43,13 +46,27 @@ func mustRun(t *testing.T, p Plan, law Law) Result {
 
 func paperHPA(target float64) Law { return &HPA{Target: target, Min: 1, Max: 20} }
 
-func hta() Law {
-	return &Estimating{Limits: estimate.Config{Worker: estimate.Resources{MilliCores: 3000, MemoryBytes: 12 << 30}, Max: 20, Cycle: 30 * time.Second}, Plan: estimate.HTA}
+// paperHTA is the algorithm of the paper as the paper ran it.
+func paperHTA() Law {
+	return &PaperHTA{Limits: estimate.Config{Worker: estimate.Resources{MilliCores: 3000, MemoryBytes: 12 << 30}, Max: 20, Cycle: 30 * time.Second}}
 }
 
-func ours() Law {
-	return &Estimating{Limits: estimate.Config{Worker: estimate.Resources{MilliCores: 3000, MemoryBytes: 12 << 30}, Max: 20, Cycle: 5 * time.Second}, Plan: estimate.Supercargo}
+// pool is a WorkerPool with the defaults of its kind.
+func pool(law v1alpha1.WorkerLaw) Law {
+	var p v1alpha1.WorkerPool
+	err := definition.Complete("workerpools", map[string]any{"spec": map[string]any{
+		"manager": map[string]any{}, "limits": map[string]any{"max": int64(20)}, "scaling": map[string]any{"law": string(law)},
+		"worker": map[string]any{"resources": map[string]any{"cores": int64(3), "memory": "12Gi"}},
+	}}, &p)
+	if err != nil {
+		panic(err)
+	}
+	return &Pool{Config: workerdecide.ConfigOf(&p.Spec)}
 }
+
+func hta() Law { return pool(v1alpha1.WorkerLawHTA) }
+
+func ours() Law { return pool(v1alpha1.WorkerLawSupercargo) }
 
 // TestBLASTIsWhatThePaperClaims runs each law with ten draws of initialisation times.
 func TestBLASTIsWhatThePaperClaims(t *testing.T) {
@@ -60,7 +77,7 @@ func TestBLASTIsWhatThePaperClaims(t *testing.T) {
 			name   string
 			law    Law
 			longer float64
-		}{{"hta", hta(), 1.152}, {"supercargo", ours(), 1.05}} {
+		}{{"hta-paper", paperHTA(), 1.152}, {"hta", hta(), 1.152}, {"supercargo", ours(), 1.05}} {
 			r := mustRun(t, p, l.law)
 			if 5.6*float64(r.WasteMilliCoreMillis) > float64(hpa20.WasteMilliCoreMillis) || 4.3*float64(r.WasteMilliCoreMillis) > float64(hpa50.WasteMilliCoreMillis) {
 				t.Errorf("seed %d: %s wastes %d, want at most 1/5.6 of %d and 1/4.3 of %d", seed, l.name, r.WasteMilliCoreMillis, hpa20.WasteMilliCoreMillis, hpa50.WasteMilliCoreMillis)
@@ -82,7 +99,7 @@ func TestIOBoundTasksAreWhatThePaperClaims(t *testing.T) {
 		for _, l := range []struct {
 			name string
 			law  Law
-		}{{"hta", hta()}, {"supercargo", ours()}} {
+		}{{"hta-paper", paperHTA()}, {"hta", hta()}, {"supercargo", ours()}} {
 			if r := mustRun(t, p, l.law); 3.65*r.Makespan.Seconds() > hpa20.Makespan.Seconds() {
 				t.Errorf("seed %d: %s takes %v, want at most %v/3.65", seed, l.name, r.Makespan, hpa20.Makespan)
 			}

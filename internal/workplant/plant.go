@@ -25,6 +25,10 @@ type Plan struct {
 	// InitTime is how long workers take to come, drawn for each with Seed.
 	InitTime scenario.Lag
 	Seed     uint64
+	// IdleTimeout is how long a worker waits for a task before it ends its session with the
+	// manager. One whose pod was deleted leaves then; others begin another session at once.
+	// 0: workers leave as soon as they run nothing.
+	IdleTimeout time.Duration
 	// MicroDollarsPerHour is the price of a worker. It is paid from being asked for until
 	// it leaves or the run ends, by every BillingPeriod that has begun.
 	MicroDollarsPerHour int64
@@ -111,6 +115,9 @@ func (p Plan) Validate() error {
 	if p.MicroDollarsPerHour < 0 || p.BillingPeriod <= 0 {
 		errs = append(errs, errors.New("price: want 0 or more, by a period above 0"))
 	}
+	if p.IdleTimeout < 0 {
+		errs = append(errs, fmt.Errorf("workers wait %v for a task, want 0 or more", p.IdleTimeout))
+	}
 	return errors.Join(errs...)
 }
 
@@ -130,6 +137,11 @@ type plant struct {
 	learned map[string]*estimate.Runtimes
 	left    int // tasks that have not ended
 
+	submitted []int64          // the number that the manager gave each task; 0 for none yet
+	numbers   int64            // how many it has given
+	done      map[string]int64 // tasks that have ended, by category
+	executed  time.Duration    // how long they ran together
+
 	workers  []*worker // that have not left, in the order in which they were asked for
 	asked    int
 	initTime time.Duration
@@ -146,8 +158,10 @@ type worker struct {
 	readyAt         time.Duration
 	idleSince       time.Duration
 	connected       bool
-	cpu             float64 // core-seconds
-	busy            float64 // cores
+	leaving         bool          // its pod was deleted
+	toldAt          time.Duration // when
+	cpu             float64       // core-seconds
+	busy            float64       // cores
 }
 
 // started is a task that runs.
@@ -162,7 +176,7 @@ const longAgo = -time.Hour
 func newPlant(plan Plan) *plant {
 	p := &plant{
 		Plan: plan, learned: map[string]*estimate.Runtimes{}, left: len(plan.Tasks), initTime: plan.InitTime.Mean,
-		queue: newQueue(), blocked: newBlocked(plan.Tasks),
+		queue: newQueue(), blocked: newBlocked(plan.Tasks), submitted: make([]int64, len(plan.Tasks)), done: map[string]int64{},
 	}
 	for range plan.Start {
 		w := p.ask()
@@ -186,8 +200,23 @@ func (p *plant) ask() *worker {
 
 func (p *plant) enqueue(tasks []int) {
 	for _, i := range tasks {
+		p.numbers++
+		p.submitted[i] = p.numbers
 		p.queue.push(needOf(&p.Tasks[i]), i)
 	}
+}
+
+// leavesAt is when a worker whose pod was deleted leaves, if it gets no task before; false for
+// any other.
+func (p *plant) leavesAt(w *worker) (time.Duration, bool) {
+	if !w.leaving || len(w.running) > 0 {
+		return 0, false
+	}
+	if !w.connected || p.IdleTimeout == 0 {
+		return p.now, true
+	}
+	sessions := max(1, (w.toldAt-w.idleSince+p.IdleTimeout-1)/p.IdleTimeout)
+	return w.idleSince + sessions*p.IdleTimeout, true
 }
 
 // next is when something happens next: the law is asked at the latest.
@@ -196,6 +225,9 @@ func (p *plant) next() time.Duration {
 	for _, w := range p.workers {
 		if !w.connected {
 			at = min(at, w.readyAt)
+		}
+		if leaves, will := p.leavesAt(w); will {
+			at = min(at, leaves)
 		}
 		for _, s := range w.running {
 			at = min(at, s.ends)
@@ -254,6 +286,8 @@ func (p *plant) end(w *worker, s started) []int {
 		p.learned[t.Category] = m
 	}
 	m.Observe(s.ends - s.at)
+	p.done[categoryOf(t)]++
+	p.executed += s.ends - s.at
 	p.left--
 	return p.blocked.ended(s.task)
 }
@@ -272,9 +306,11 @@ func busyCores(t *trace.Task) float64 {
 	return float64(t.MilliCores) / 1000 * (float64(t.BusyMillionths) / trace.Millionths)
 }
 
-// dismiss lets a worker go that is drained and empty.
+// dismiss lets a worker go that is drained and empty, or whose pod was deleted and which has
+// had no task for as long as it waits for one.
 func (p *plant) dismiss(w *worker) {
-	if w.Draining && len(w.running) == 0 {
+	leaves, will := p.leavesAt(w)
+	if w.Draining && len(w.running) == 0 || will && leaves <= p.now {
 		p.remove(w)
 		p.result.Drained++
 	}
@@ -323,7 +359,7 @@ func (p *plant) decide(law Law) error {
 		return fmt.Errorf("the law wants to be asked again in %v, want more than 0", order.Next)
 	}
 	p.decideAt = p.now + max(time.Millisecond, wholeMillis(order.Next))
-	if order.Add > 0 || len(order.Drain)+len(order.Kill) > 0 {
+	if order.changes() {
 		p.result.Resizes++
 		p.result.Decisions = append(p.result.Decisions, Decision{p.now, order})
 	}
@@ -335,7 +371,7 @@ func (p *plant) decide(law Law) error {
 	}
 	serving, active := 0, false
 	for _, w := range p.workers {
-		if !w.Draining {
+		if !w.Draining && !w.leaving {
 			serving++
 		}
 		active = active || !w.connected || len(w.running) > 0
@@ -352,17 +388,21 @@ func (p *plant) decide(law Law) error {
 
 // leave removes workers.
 func (p *plant) leave(order Order) error {
-	for _, name := range slices.Concat(order.Drain, order.Kill) {
+	for _, name := range slices.Concat(order.Delete, order.Drain, order.Kill) {
 		i := slices.IndexFunc(p.workers, func(w *worker) bool { return w.Name == name })
 		if i < 0 {
 			return fmt.Errorf("the law removes %s, which is not there", name)
 		}
 		w := p.workers[i]
-		if slices.Contains(order.Kill, name) {
+		switch {
+		case slices.Contains(order.Kill, name):
 			p.kill(w)
 			continue
+		case slices.Contains(order.Drain, name):
+			w.Draining = true
+		case !w.leaving:
+			w.leaving, w.toldAt = true, p.now
 		}
-		w.Draining = true
 		p.dismiss(w)
 	}
 	return nil
@@ -383,7 +423,7 @@ func (p *plant) kill(w *worker) {
 
 // view is the plant as a law sees it.
 func (p *plant) view() View {
-	v := View{Now: p.now, InitTime: p.initTime}
+	v := View{Now: p.now, InitTime: p.initTime, plant: p}
 	ran := map[string]time.Duration{} // the longest of a category that now runs
 	for _, w := range p.workers {
 		for _, s := range w.running {

@@ -73,16 +73,25 @@ func (q *queue) each(take func(need estimate.Resources, task int) bool) {
 	}
 }
 
-// batches returns the queue in order, tasks that follow each other and are alike together.
-func (q *queue) batches(of func(task int) estimate.Batch) []estimate.Batch {
+// inOrder returns the tasks of the queue.
+func (q *queue) inOrder() []int {
 	var all []queued
 	for _, l := range q.lanes {
 		all = append(all, l.tasks...)
 	}
 	slices.SortFunc(all, func(a, b queued) int { return a.place - b.place })
+	tasks := make([]int, len(all))
+	for i := range all {
+		tasks[i] = all[i].task
+	}
+	return tasks
+}
+
+// batches returns the queue in order, tasks that follow each other and are alike together.
+func (q *queue) batches(of func(task int) estimate.Batch) []estimate.Batch {
 	var batches []estimate.Batch
-	for _, e := range all {
-		b := of(e.task)
+	for _, task := range q.inOrder() {
+		b := of(task)
 		if n := len(batches); n > 0 {
 			last := batches[n-1]
 			last.Count = b.Count

@@ -71,6 +71,8 @@ func Decide(c Config, o Observation, m Memory, now time.Time) (Decision, Memory,
 		return Decision{}, m, err
 	}
 	m = m.clone()
+	// Whoever lists pods may return those of one second in any order.
+	o.Pods = slices.SortedFunc(slices.Values(o.Pods), func(a, b Pod) int { return cmp.Or(a.Asked.Compare(b.Asked), cmp.Compare(a.Name, b.Name)) })
 	d := Decision{Phase: Runtime, LookAgain: c.Cycle}
 	d.count(o.Pods)
 	if o.Reading == nil {

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -116,6 +117,28 @@ func TestAnInitialisationTimeIsLearnedFromWorkersThatWentThroughAllStates(t *tes
 			t.Errorf("learned %+v", m.InitTimes)
 		}
 	})
+}
+
+// TestTheOrderOfPodsDecidesNothing: an API server lists pods of one second in any order.
+func TestTheOrderOfPodsDecidesNothing(t *testing.T) {
+	reading := &Reading{Queue: answer.Queue{Workers: 2}}
+	var pods []Pod
+	for i, took := range []time.Duration{20 * time.Second, 30 * time.Second} {
+		name := fmt.Sprint("w", i)
+		started := begin.Add(took)
+		pods = append(pods, Pod{Name: name, Flavor: "four", Worker: cores(4), Asked: begin, NodeMade: begin, Scheduled: started, Started: started})
+		reading.Workers = append(reading.Workers, answer.Worker{Address: name, Hostname: name, Total: answer.Resources{Cores: exact(4)}, Started: started, Now: begin.Add(time.Minute)})
+	}
+	learned := func(pods ...Pod) []InitTime {
+		known := Memory{InitTimes: []InitTime{{Flavor: "four", Mean: time.Minute, Samples: 100}}}
+		_, m := must(t, limits(), Observation{Pods: pods, Reading: &Reading{}}, known, begin.Add(10*time.Second))
+		_, m = must(t, limits(), Observation{Pods: pods, Reading: reading}, m, begin.Add(time.Minute))
+		return m.InitTimes
+	}
+	one, other := learned(pods[0], pods[1]), learned(pods[1], pods[0])
+	if one[0].Samples != 102 || !cmp.Equal(one, other) {
+		t.Errorf("learned %+v, and %+v with the pods in another order", one, other)
+	}
 }
 
 // busy is a farm with four workers, one of which is idle, and nothing waiting.
@@ -503,7 +526,7 @@ func TestTheAnswersOfARealManagerBecomeAState(t *testing.T) {
 	m := Memory{}
 	m.category("split").observe(8*time.Second, 4)
 	hosts, foreign := hostsOf([]Pod{pod, coming, late}, r)
-	tr := (&translator{config: &c, memory: &m, flavor: &c.Flavors[0], now: begin}).translate(&Observation{Pods: []Pod{coming, pod, late}, Reading: r}, hosts, foreign)
+	tr := (&translator{config: &c, memory: &m, flavor: &c.Flavors[0], now: begin}).translate(&Observation{Pods: []Pod{late, coming, pod}, Reading: r}, hosts, foreign)
 	one := estimate.Resources{MilliCores: 1000, MemoryBytes: 100 << 20, DiskBytes: 10 << 20}
 	run := func(task int) estimate.Running { // each has run for as long as its clock says, of eight seconds
 		ran := r.Tasks[task].Now.Sub(r.Tasks[task].Started)

@@ -278,11 +278,9 @@ func (t *translator) translate(o *Observation, hosts map[string]*host, foreign [
 		t.load(&tr, &w, h)
 		tr.state.Workers = append(tr.state.Workers, w)
 	}
-	pods := slices.Clone(o.Pods)
-	slices.SortFunc(pods, func(a, b Pod) int { return cmp.Or(a.Asked.Compare(b.Asked), cmp.Compare(a.Name, b.Name)) })
-	for i := range pods {
-		tr.pods[pods[i].Name] = &pods[i]
-		tr.state.Workers = append(tr.state.Workers, t.worker(&tr, &pods[i]))
+	for i := range o.Pods { // in the order in which they were asked for
+		tr.pods[o.Pods[i].Name] = &o.Pods[i]
+		tr.state.Workers = append(tr.state.Workers, t.worker(&tr, &o.Pods[i]))
 	}
 	t.queue(&tr, r.Tasks)
 	return tr
