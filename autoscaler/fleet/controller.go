@@ -216,7 +216,7 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 	if m == nil || m.generation != fleet.Generation {
 		m = &memory{
 			generation: fleet.Generation, said: map[string]string{},
-			Memory: decide.NewMemory(movesConfig(&fleet.Spec.Consolidation), fleet.Spec.Scaling.BackOff.Duration, r.Clock.Now()),
+			Memory: decide.NewMemory(decide.MovesConfig(&fleet.Spec.Consolidation), fleet.Spec.Scaling.BackOff.Duration, r.Clock.Now()),
 		}
 		if d := fleet.Status.LastDecision; d != nil && d.Mode == v1alpha1.FleetAct && d.Measured == nil && len(d.Buys) > 0 {
 			m.Inherit(d.Time.Time, d.Time.Add(decide.NominatedFor(fleetLag(fleet))))

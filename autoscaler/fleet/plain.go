@@ -29,21 +29,13 @@ func (r *round) config() decide.Config {
 		MaxFlavors: maxFlavors, Interval: spec.Scaling.Interval.Duration, BillingPeriod: spec.Pricing.BillingPeriod.Duration,
 		ExpectedLag: spec.Scaling.ExpectedLag.Duration, BackOff: spec.Scaling.BackOff.Duration,
 		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
-		Horizon: cmp.Or(c.Horizon.Duration, time.Hour), Residence: c.After.Duration, PodResidence: podResidence(c), DrainTimeout: c.DrainTimeout.Duration,
+		Horizon: decide.Horizon(c), Residence: c.After.Duration, PodResidence: decide.PodResidence(c), DrainTimeout: c.DrainTimeout.Duration,
 		Stop: func() bool { return r.Clock.Since(began) > planningTime },
 	}
 }
 
 // planningTime is how long a plan may take before the best so far is taken.
 const planningTime = 20 * time.Second
-
-// podResidence is for how long a pod stays on a machine at least.
-func podResidence(c *v1alpha1.FleetConsolidation) time.Duration {
-	if c.PodResidence != nil {
-		return c.PodResidence.Duration
-	}
-	return c.After.Duration
-}
 
 // limitsOf are the limits of a spec. Dollars that cannot be read are more than
 // [dollars.Parse] takes.

@@ -16,9 +16,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/class"
-	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/drain"
-	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -251,17 +249,6 @@ func (r *round) decide() {
 }
 
 func (r *round) wakeIn(d time.Duration) { r.again = max(min(r.again, d), settling) }
-
-func movesConfig(c *v1alpha1.FleetConsolidation) moves.Config {
-	threshold := int32(50)
-	if c.ThresholdPercent != nil {
-		threshold = *c.ThresholdPercent
-	}
-	return moves.Config{
-		Threshold: float64(threshold) / 100, After: c.After.Duration, QueueEmpty: max(c.QueueEmptyFor.Duration, 1), Method: cluster.Evict,
-		PodResidence: podResidence(c), Explain: true,
-	}
-}
 
 func (r *round) info(ctx context.Context, message string, pairs ...any) {
 	log.FromContext(ctx).Info(message, pairs...)

@@ -99,7 +99,7 @@ func (p *Plan) add(f *Flavor, pods []string, used packing.Size, paid time.Durati
 	m.Reason = fmt.Sprintf("the cheapest found to hold %s %.1f %% of its CPU and %.1f %% of its memory, at $%.4f/h",
 		held, 100*m.CPU, 100*m.Memory, float64(f.MicroDollarsPerHour)/1e6)
 	if paid < DefaultUnbounded { // else nobody knows for how long
-		m.Reason += fmt.Sprintf(" for %v", paid)
+		m.Reason += fmt.Sprintf(" for %v, $%.4f in all", paid, float64(f.MicroDollarsPerHour)/1e6*paid.Hours())
 	}
 	p.Machines = append(p.Machines, m)
 	p.MicroDollarsPerHour += m.MicroDollarsPerHour

@@ -1,12 +1,11 @@
 // Package planner decides which machines to buy for pods that found no room.
 //
-// It holds the two autoscaling algorithms of the HTAS paper (Zhong and Buyya,
-// ACM TOIT 2020, section 5.2): [Greedy] for services and [GreedyBatch] for batch
-// pods. Where the paper adds and subtracts totals, as if a pod could straddle
-// machines, both pack whole pods, so that each machine of a [Plan] comes with
-// the pods it is bought for. [Supercargo] searches for the cheapest machines that hold
-// all pods together, fills the nodes there are first, heeds what pods demand of where
-// they run, and says what any plan must cost.
+// [Supercargo] searches for the cheapest machines that hold all pods together, fills the
+// nodes there are first, heeds what pods demand of where they run, and says what any plan
+// must cost. [Greedy] is the algorithm of the HTAS paper for services (Zhong and Buyya, ACM
+// TOIT 2020, section 5.2), which no plan of Supercargo may be dearer than. Where the paper
+// adds and subtracts totals, as if a pod could straddle machines, it packs whole pods, so
+// that each machine of a [Plan] comes with the pods it is bought for.
 //
 // The package buys nothing itself and knows nothing about Kubernetes. Every
 // function is pure and deterministic: the order of its arguments does not
@@ -18,7 +17,6 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-	"time"
 
 	"supercargo.dev/supercargo/internal/constraint"
 	"supercargo.dev/supercargo/internal/packing"
@@ -70,20 +68,6 @@ type Flavor struct {
 	Max int
 }
 
-// Node is a machine that is there already, as [GreedyBatch] looks at it.
-type Node struct {
-	// Name is unique among the nodes.
-	Name string
-	// Capacity is what pods can use of the node, whether it is used now or not.
-	Capacity packing.Size
-	// MaxPods and Arch are as for [Flavor].
-	MaxPods int64
-	Arch    string
-	// Remaining is how long the longest batch pod on the node will still run: 0
-	// when it has none.
-	Remaining time.Duration
-}
-
 // Order is the order in which pods choose, and so which of them a machine takes
 // when it cannot take all.
 type Order int
@@ -98,7 +82,7 @@ const (
 // Options adjust a plan. The zero value plans for services and buys any number
 // of machines.
 type Options struct {
-	// Order is the order in which pods choose. [GreedyBatch] always uses [Batch].
+	// Order is the order in which pods choose.
 	Order Order
 	// MaxMachines is how many machines may be bought; 0 means any number. Pods
 	// for which there is none left are unplaceable.
@@ -188,79 +172,6 @@ func Greedy(pods []Pod, flavors []Flavor, opts Options) Plan {
 	plan.buy(pods, flavors, opts, nil)
 	plan.sort()
 	return plan
-}
-
-// GreedyBatch buys machines for batch pods (paper, algorithm 4): it first counts
-// on the nodes in time bin 0, whose jobs end within one scaling cycle, before a
-// new machine would be of much use, and buys nothing if they are enough.
-//
-// The paper subtracts their capacity from the totals. Here the pods are packed
-// into the nodes' full capacity in the order of
-// [packing.TimeBinBestFitDecreasing], as if their present jobs had ended; those
-// that fit wait ([Assignment].Waits), and [Greedy] buys in the order of [Batch]
-// for those left over.
-//
-// Nodes in other bins are not looked at: room on them would have been used
-// already. A cycle that is not positive puts every node in bin 0.
-// Cost: that of Greedy, plus O(n) for each node in bin 0.
-func GreedyBatch(pods []Pod, nodes []Node, cycle time.Duration, flavors []Flavor, opts Options) Plan {
-	var plan Plan
-	left := plan.wait(pods, nodes, cycle)
-	opts.Order = Batch
-	plan.buy(left, flavors, opts, nil)
-	plan.sort()
-	return plan
-}
-
-// wait assigns pods to nodes of bin 0 and returns those that found no room.
-func (p *Plan) wait(pods []Pod, nodes []Node, cycle time.Duration) []Pod {
-	var freeing []freeing
-	for _, n := range nodes {
-		if packing.BinOf(n.Remaining, cycle) == 0 {
-			freeing = append(freeing, newFreeing(n))
-		}
-	}
-	if len(freeing) == 0 {
-		return pods
-	}
-	var left []Pod
-	for _, pod := range sorted(pods, Batch) {
-		prefer := packing.CompareTimeBin(pod.Runtime, cycle)
-		best := -1
-		for i := range freeing {
-			if freeing[i].holds(pod) && (best < 0 || prefer(freeing[i].Node, freeing[best].Node) < 0) {
-				best = i
-			}
-		}
-		if best < 0 {
-			left = append(left, pod)
-			continue
-		}
-		n := &freeing[best]
-		n.Free = n.Free.Minus(pod.Size)
-		n.Remaining = max(n.Remaining, pod.Runtime)
-		n.pods++
-		p.Assignments = append(p.Assignments, Assignment{Pod: pod.Name, Machine: n.Name, Waits: true})
-	}
-	return left
-}
-
-// freeing is a node of bin 0 as if its jobs had ended.
-type freeing struct {
-	packing.Node
-	maxPods, pods int64
-	arch          string
-}
-
-func newFreeing(n Node) freeing {
-	return freeing{
-		Node:    packing.Node{Name: n.Name, Free: n.Capacity, Remaining: n.Remaining},
-		maxPods: n.MaxPods, arch: n.Arch,
-	}
-}
-
-func (f freeing) holds(p Pod) bool {
-	return !negative(p) && suits(p.Arch, f.arch) && p.Size.Fits(f.Free) && (f.maxPods == 0 || f.pods < f.maxPods)
 }
 
 // buy adds machines for the pods, or the reason why there is none. It gives up after a

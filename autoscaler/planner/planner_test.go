@@ -115,45 +115,6 @@ func TestGreedyBuysTheBestScore(t *testing.T) {
 	}
 }
 
-func TestGreedyBatchCountsOnNodesInBinZero(t *testing.T) {
-	const cycle = 5 * time.Minute
-	node := func(name string, remaining time.Duration, maxPods int64) Node {
-		return Node{Name: name, Capacity: size(10, 10), Remaining: remaining, MaxPods: maxPods}
-	}
-	flavors := []Flavor{flavor("f", 10, 10, 1)}
-	tests := []struct {
-		name  string
-		pods  []Pod
-		nodes []Node
-		cycle time.Duration
-		want  []string
-	}{
-		{"nothing is bought if they are enough", []Pod{job("a", 5, 5, time.Hour), job("b", 5, 5, time.Minute)},
-			[]Node{node("n", cycle-1, 0)}, cycle, []string{"a waits for n", "b waits for n"}},
-		{"what is left over is bought for", []Pod{job("a", 6, 6, 1), job("b", 6, 6, 2), job("c", 4, 4, 3)},
-			[]Node{node("n", 0, 0)}, cycle, []string{"f-0: a", "b waits for n", "c waits for n"}},
-		{"totals that fit are not enough where pods do not", []Pod{job("a", 6, 6, 2), job("b", 6, 6, 1)},
-			[]Node{node("n", 0, 0), {Name: "o", Capacity: size(3, 3)}}, cycle, []string{"f-0: b", "a waits for n"}},
-		{"other bins do not count", []Pod{job("a", 1, 1, 1)}, []Node{node("n", cycle, 0)}, cycle, []string{"f-0: a"}},
-		{"an overdue node is in bin 0", []Pod{job("a", 1, 1, 1)}, []Node{node("n", -time.Hour, 0)}, cycle, []string{"a waits for n"}},
-		{"without a cycle all are", []Pod{job("a", 1, 1, 1)}, []Node{node("n", time.Hour, 0)}, 0, []string{"a waits for n"}},
-		{"max pods of the node", []Pod{job("a", 1, 1, 2), job("b", 1, 1, 1)}, []Node{node("n", 0, 1)}, cycle,
-			[]string{"f-0: b", "a waits for n"}},
-		{"what no flavor holds may wait", []Pod{job("a", 12, 1, 1)}, []Node{{Name: "n", Capacity: size(12, 1)}}, cycle,
-			[]string{"a waits for n"}},
-		{"architecture", []Pod{{Item: packing.Item{Name: "a"}, Arch: "arm64"}}, []Node{node("n", 0, 0)}, cycle, []string{"a -"}},
-		{"a negative request is nothing to wait for", []Pod{job("a", -1, 1, 1)}, []Node{node("n", 0, 0)}, cycle, []string{"a -"}},
-		{"long jobs are bought for first", []Pod{job("a", 9, 9, 1), job("b", 9, 9, 2)}, nil, cycle, []string{"f-0: b", "f-1: a"}},
-	}
-	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, bought(GreedyBatch(tc.pods, tc.nodes, tc.cycle, flavors, Options{}))); diff != "" {
-				t.Errorf("plan (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 func TestMachinesSayWhatTheyAreBoughtFor(t *testing.T) {
 	// small would score (2/3 + 2/3) / 2 / 0.14 = 4.8.
 	got := Greedy([]Pod{pod("a", 1000, 40), pod("b", 500, 20)},
@@ -320,52 +281,6 @@ func TestGreedyBuysWhatItsWordsSay(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("plan (-words +got):\n%s", diff)
-		}
-		checkPlan(t, plan, pods, flavors)
-	})
-}
-
-// TestWaitingPodsArePlacedAsThePackingDefinesIt compares with the packer of
-// whole queues, which knows no max pods and no architectures.
-func TestWaitingPodsArePlacedAsThePackingDefinesIt(t *testing.T) {
-	const cycle = 2 * time.Minute
-	rapid.Check(t, func(t *rapid.T) {
-		pods := drawPods(t)
-		items := make([]packing.Item, len(pods))
-		for i := range pods {
-			pods[i].Arch = ""
-			items[i] = pods[i].Item
-		}
-		nodes := make([]Node, rapid.IntRange(0, 4).Draw(t, "nodes"))
-		var freeing []packing.Node
-		for i := range nodes {
-			nodes[i] = Node{Name: fmt.Sprintf("n%d", i), Capacity: size(rapid.Int64Range(0, 12).Draw(t, "cpu"), rapid.Int64Range(0, 12).Draw(t, "memory")),
-				Remaining: time.Duration(rapid.IntRange(-60, 200).Draw(t, "remaining")) * time.Second}
-			if nodes[i].Remaining < cycle {
-				freeing = append(freeing, packing.Node{Name: nodes[i].Name, Free: nodes[i].Capacity, Remaining: nodes[i].Remaining})
-			}
-		}
-		want := map[string]string{}
-		var left []Pod
-		for i, n := range packing.TimeBinBestFitDecreasing(items, freeing, cycle) {
-			if n == packing.Unplaced {
-				left = append(left, pods[i])
-			} else {
-				want[pods[i].Name] = freeing[n].Name
-			}
-		}
-		flavors := drawFlavors(t)
-		plan, got := GreedyBatch(pods, nodes, cycle, flavors, Options{}), map[string]string{}
-		for _, a := range plan.Assignments {
-			if a.Waits {
-				got[a.Pod] = a.Machine
-			}
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("waiting pods (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(Greedy(left, flavors, Options{Order: Batch}).Machines, plan.Machines); diff != "" {
-			t.Fatalf("machines for those left (-want +got):\n%s", diff)
 		}
 		checkPlan(t, plan, pods, flavors)
 	})

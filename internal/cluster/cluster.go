@@ -22,6 +22,9 @@ type Pod struct {
 	// still expected to run: all of it while it waits, 0 when it is overdue, and 0
 	// for services.
 	packing.Item
+	// Guessed says that nothing is known of how long a batch pod runs: its Runtime is a
+	// default. It is not believed to end soon.
+	Guessed bool
 	// Class is batch or service.
 	Class class.Class
 	// Arch is the CPU architecture that it needs, as in GOARCH; empty means any.

@@ -40,6 +40,9 @@ type Config struct {
 	// holds back only nodes that take batch pods; those of services alone wait until no
 	// service is pending.
 	QueueEmpty time.Duration
+	// EmptyWhileQueued proposes empty nodes whatever QueueEmpty says: whoever asks knows
+	// whether pods that are pending are going to need them.
+	EmptyWhileQueued bool
 	// AnyPending holds everything back while any pod is pending.
 	AnyPending bool
 	// Method is how pods leave that have no [cluster.Ways] of their own. Ways, if not 0, is
@@ -255,7 +258,7 @@ func (p *Planner) wake(now time.Time, s *cluster.State) time.Duration {
 			continue
 		}
 		wait := since.Add(p.config.after(&s.Nodes[i])).Sub(now)
-		if s.Nodes[i].Class != class.Service {
+		if n := &s.Nodes[i]; n.Class != class.Service && (len(n.Pods) > 0 || !p.config.EmptyWhileQueued) {
 			wait = max(wait, p.config.QueueEmpty-s.QueueEmpty)
 		}
 		if wait > 0 && (soonest == 0 || wait < soonest) {
@@ -285,7 +288,7 @@ func (p *Planner) candidates(now time.Time, s *cluster.State) []*cluster.Node {
 
 // queueAllows reports whether what is pending lets a node go.
 func (p *Planner) queueAllows(n *cluster.Node, s *cluster.State) bool {
-	if p.config.QueueEmpty == 0 {
+	if p.config.QueueEmpty == 0 || p.config.EmptyWhileQueued && len(n.Pods) == 0 {
 		return true
 	}
 	if n.Class == class.Service {

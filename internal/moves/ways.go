@@ -101,8 +101,12 @@ func (t *trial) delay(p *cluster.Pod, m cluster.Method) time.Duration {
 
 // end is in what time the batch pod is expected to end. One that is overdue is taken to go on
 // for as long as it has been: of what lasts longer than all that was known, nothing says
-// that it has just reached its end.
+// that it has just reached its end. One of which nobody knows how long it runs is not
+// expected to end before the horizon.
 func (r *round) end(p *cluster.Pod) time.Duration {
+	if p.Guessed && r.horizon > 0 {
+		return max(r.horizon, p.Runtime)
+	}
 	if p.Runtime > 0 {
 		return p.Runtime
 	}

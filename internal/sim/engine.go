@@ -50,6 +50,7 @@ type engine struct {
 
 	events   timeline
 	sequence int
+	looks    time.Duration // how often the controller is asked at most
 	tickAt   time.Duration // of the tick on its way; -1: none is
 	wakeAt   time.Duration // when the controller wants to be asked again; -1: not
 	dirty    bool          // something has happened since the controller was asked
@@ -182,6 +183,10 @@ func (e *engine) begin(ctx context.Context) error {
 	}
 	e.less = profile.QueueSortFunc()
 	e.learner = learning.Shared(ctx, e.sched.client)
+	e.looks = s.SchedulingInterval
+	if policy.Looks != nil {
+		e.looks = min(policy.Looks(s), s.SchedulingInterval)
+	}
 	switch {
 	case s.Autoscale && policy.Controller != nil:
 		e.controller = policy.Controller(s)
@@ -238,12 +243,13 @@ func (e *engine) loop(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := e.serve(ticks || all); err != nil {
+		tries := ticks && e.tries()
+		if err := e.serve(tries || all); err != nil {
 			return err
 		}
 		if ticks {
 			e.tickAt = -1
-			if err := e.control(); err != nil {
+			if err := e.control(tries); err != nil {
 				return err
 			}
 		}
@@ -256,6 +262,12 @@ func (e *engine) loop(ctx context.Context) error {
 		e.input.Progress(e.howFar())
 	}
 	return nil
+}
+
+// tries reports whether pods that wait are tried at this moment.
+func (e *engine) tries() bool {
+	s := e.input.Scenario
+	return e.now%s.SchedulingInterval == 0 || e.now%s.ScalingInterval == 0
 }
 
 func (e *engine) howFar() Progress {
@@ -358,9 +370,8 @@ func (e *engine) tell(f fact) {
 }
 
 // planTick makes sure of the next tick: at the next multiple of the scheduling
-// interval if parked pods may find room or the controller has something new to
-// see, at the next of the scaling interval if pods wait for machines, and when
-// the controller wants it.
+// interval if parked pods may find room, at the next of the scaling interval if pods
+// wait for machines, and when the controller has something new to see or wants it.
 func (e *engine) planTick() {
 	s := e.input.Scenario
 	next := time.Duration(-1)
@@ -380,13 +391,13 @@ func (e *engine) planTick() {
 	}
 	if e.controller != nil {
 		if e.dirty {
-			sooner(following(s.SchedulingInterval))
+			sooner(following(e.looks))
 		}
 		if len(e.parked) > 0 {
 			sooner(following(s.ScalingInterval))
 		}
 		if e.wakeAt >= 0 {
-			sooner(max(following(s.SchedulingInterval), (e.wakeAt+s.SchedulingInterval-1)/s.SchedulingInterval*s.SchedulingInterval))
+			sooner(max(following(e.looks), (e.wakeAt+e.looks-1)/e.looks*e.looks))
 		}
 	}
 	if next >= 0 && (e.tickAt < 0 || next < e.tickAt) {
@@ -395,8 +406,9 @@ func (e *engine) planTick() {
 	}
 }
 
-// control asks the controller and does what it says.
-func (e *engine) control() error {
+// control asks the controller and does what it says. tries says that pods are tried
+// which find room by that.
+func (e *engine) control(tries bool) error {
 	if e.controller == nil {
 		return nil
 	}
@@ -413,7 +425,7 @@ func (e *engine) control() error {
 	if err := e.act(plan); err != nil {
 		return err
 	}
-	return e.serve(e.freed)
+	return e.serve(tries && e.freed)
 }
 
 // over reports whether the run has ended: no pod is to come, no batch pod runs, none

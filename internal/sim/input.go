@@ -75,6 +75,10 @@ type Policy struct {
 	// Fixed makes the controller of one run in a fixed cluster, whose machines are neither
 	// bought nor given back; nil leaves all as it is.
 	Fixed func(*scenario.Scenario) Controller
+	// Looks says how often the controller is asked at most, at multiples of that time; nil
+	// is the scheduling interval. Pods that wait are tried at the scheduling interval
+	// whatever it says.
+	Looks func(*scenario.Scenario) time.Duration
 	// Asks says that pods are moved only as they declare. Other policies move them as they
 	// like.
 	Asks bool
@@ -90,8 +94,9 @@ func (p Policy) classOf(c class.Class) class.Class {
 
 // Controller decides about machines and moves.
 type Controller interface {
-	// Decide is called whenever the queue has been served at a scheduling interval,
-	// if something has happened since or the plan before asked for it.
+	// Decide is called at a scheduling interval or, if the policy says otherwise, at
+	// another, if something has happened since it was called last or the plan before
+	// asked for it.
 	Decide(now time.Time, s *cluster.State) cluster.Plan
 }
 

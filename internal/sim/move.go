@@ -19,7 +19,7 @@ func (e *engine) empty(d cluster.Drain) error {
 	if m == nil || m.node == nil || m.drain != nil || len(m.coming) > 0 {
 		return fmt.Errorf("%w: empty %s, which is no node or one with pods on their way", errPlan, d.Node)
 	}
-	m.drain = &drain{reason: d.Reason, until: e.now + d.Until}
+	m.drain = &drain{reason: d.Reason, until: e.now + d.Until, waits: d.Method == cluster.Wait}
 	e.cordon(m, true)
 	e.count("drains")
 	if d.Replacement != nil {

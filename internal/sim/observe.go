@@ -57,7 +57,8 @@ func (e *engine) seenQueued(q *queued) cluster.Pod {
 		Class: q.pod.Class, Arch: q.pod.Arch, Waited: e.now - q.since,
 	}
 	if q.pod.Class == class.Batch {
-		p.Runtime = runtimes.EstimateOf(q.info.Pod, e.learner, runtimes.Default).Runtime
+		estimate := runtimes.EstimateOf(q.info.Pod, e.learner, runtimes.Default)
+		p.Runtime, p.Guessed = estimate.Runtime, estimate.Source == runtimes.FromDefault
 	}
 	return p
 }
@@ -106,6 +107,7 @@ func (e *engine) seenPod(r *running) cluster.Pod {
 	}
 	if r.pod.Class == class.Batch {
 		p.Runtime, p.Overdue, p.Ran = max(0, r.expected-e.now), max(0, e.now-r.expected), slowed(e.lose(r), r.on.flavor.Speed)
+		p.Guessed = runtimes.EstimateOf(r.object, e.learner, runtimes.Default).Source == runtimes.FromDefault
 	}
 	if e.input.Policy.Asks {
 		e.consent(r, &p)

@@ -235,3 +235,21 @@ func TestEachRunHasAControllerOfItsOwn(t *testing.T) {
 		t.Errorf("%d controllers were made, want one for each of two runs, for its scenario", len(made))
 	}
 }
+
+func TestAPromptControllerIsAskedSoonerAndPodsAreNotTriedSooner(t *testing.T) {
+	t.Parallel()
+	sc := scene(func(sc *scenario.Scenario) { sc.Horizon = time.Hour })
+	c := &script{}
+	p := c.policy()
+	p.Looks = func(*scenario.Scenario) time.Duration { return s }
+	// The second pod waits until the first has ended.
+	r := run(t, sim.Input{Scenario: sc, Policy: p, Pods: []scenario.Pod{job("a", 6*gi, 5*s+s/2, 20*s), job("b", 6*gi, 6*s, 300*s)}})
+	want := []time.Duration{0, 6 * s, 26 * s, 40 * s}
+	got := c.times()
+	if diff := cmp.Diff(want, got[:min(4, len(got))]); diff != "" {
+		t.Errorf("asked at (-want +got):\n%s", diff)
+	}
+	if len(r.Waits) != 2 || r.Waits[1] != 34*s {
+		t.Errorf("pods waited for %v, want the second to be tried at 40 s", r.Waits)
+	}
+}

@@ -153,7 +153,9 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	case kind != class.Batch:
 	case waits:
 		p.Runtime = runtimes.EstimateOf(pod, v.learned, runtimes.Default).Runtime
+		p.Guessed = v.guessed(pod)
 	default:
+		p.Guessed = v.guessed(pod)
 		p.Runtime = runtimes.Expected(pod, v.learned, runtimes.Default).Sub(v.now)
 		if p.Runtime <= 0 {
 			p.Overdue = -p.Runtime
@@ -174,6 +176,12 @@ func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	var err error
 	p.Demands, err = compile(pod)
 	return p, err
+}
+
+// guessed reports whether nothing is known of how long a batch pod runs. The finish that
+// its scheduler wrote may be a guess as well.
+func (v *View) guessed(pod *corev1.Pod) bool {
+	return runtimes.EstimateOf(pod, v.learned, runtimes.Default).Source == runtimes.FromDefault
 }
 
 // Node completes what is known of a node by what the API server says of it: what pods can

@@ -60,26 +60,19 @@ func BenchmarkRound(b *testing.B) {
 		{"growing", 250, 1250, 1250},
 	} {
 		s := crowd(bench.nodes, bench.waiting, bench.recent)
-		for name, strategy := range strategies {
-			if name == "homogeneous" {
-				continue
-			}
+		for name, buy := range map[string]bool{"buy": true, "release": false} {
 			b.Run(fmt.Sprintf("%s/%s/nodes=%d", name, bench.name, bench.nodes), func(b *testing.B) {
 				b.ReportAllocs()
-				machines := 0
+				o, machines := all(), 0
+				if o.Buy = buy; !buy {
+					s.Pending = nil
+				}
 				for b.Loop() {
-					machines = len(strategy(s))
+					d := Fleet(s, o, mover(), midnight)
+					machines = len(d.Plan.Machines) + len(d.Release)
 				}
 				b.ReportMetric(float64(machines), "machines")
 			})
 		}
-		b.Run(fmt.Sprintf("release/%s/nodes=%d", bench.name, bench.nodes), func(b *testing.B) {
-			b.ReportAllocs()
-			idle := 0
-			for b.Loop() {
-				idle = len(Idle(s, nil))
-			}
-			b.ReportMetric(float64(idle), "machines")
-		})
 	}
 }

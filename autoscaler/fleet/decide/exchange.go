@@ -18,7 +18,7 @@ func (d *FleetDecision) exchange(s *cluster.State, o FleetOptions, budget int) {
 	proposed := moves.Exchange(s, moves.ExchangeConfig{
 		Method: cluster.Evict, Residence: o.Residence, PodResidence: o.PodResidence, Horizon: o.Horizon, Limit: budget,
 		Planned: cluster.Plan{Release: d.Release, Drains: d.Drains},
-	}, buyer(o))
+	}, buyer(o, planner.MixOptions{Effort: exchangeEffort, Setup: s.Lag, Period: s.BillingPeriod}))
 	flavorOf := make(map[string]string, len(s.Nodes))
 	for i := range s.Nodes {
 		flavorOf[s.Nodes[i].Name] = s.Nodes[i].Flavor
@@ -36,12 +36,13 @@ func (d *FleetDecision) exchange(s *cluster.State, o FleetOptions, budget int) {
 	}
 }
 
+// exchangeEffort bounds the search for one plan, since an exchange asks for many small ones.
+const exchangeEffort = 400_000
+
 // buyer plans the machines of an exchange as those for pods that wait.
-func buyer(o FleetOptions) moves.Buyer {
-	// An exchange asks for many small plans.
-	const effort = 400_000
+func buyer(o FleetOptions, options planner.MixOptions) moves.Buyer {
 	return func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flavor, most int) ([]cluster.Purchase, []cluster.Move, bool) {
-		r := planner.Request{Limits: o.Limits, Stop: o.Stop, Options: planner.MixOptions{Effort: effort}}
+		r := planner.Request{Limits: o.Limits, Stop: o.Stop, Options: options}
 		classes := map[class.Class]bool{}
 		for i := range pods {
 			r.Pods = append(r.Pods, plannerPod(&pods[i]))
@@ -70,4 +71,13 @@ func buyer(o FleetOptions) moves.Buyer {
 		}
 		return purchases(result.Plan, o.Class), moved, true
 	}
+}
+
+// purchases turns a plan into purchases for machines of the class.
+func purchases(p planner.Plan, c class.Class) []cluster.Purchase {
+	all := make([]cluster.Purchase, len(p.Machines))
+	for i, m := range p.Machines {
+		all[i] = cluster.Purchase{Flavor: m.Flavor, Class: c, Pods: m.Pods, Reason: m.Reason}
+	}
+	return all
 }

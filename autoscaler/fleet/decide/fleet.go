@@ -84,11 +84,12 @@ type FleetDecision struct {
 // others are left out of the forecast; the plan puts them where there is room before
 // anything is bought for them.
 //
-// Machines are given back while nothing is bought: empty ones at the end of what is
-// paid, and under-used ones as mover says, which must have seen every round. Sets of
-// machines are exchanged for cheaper ones if that pays (see [moves.Exchange]). Only pods
-// that are going to run here keep machines (see waiting): a pod that has no machine
-// anywhere, or waits for one of another fleet, stops nothing.
+// Empty machines are released at the end of what is paid, unless they are going to be used
+// soon (see release). While nothing is bought, under-used ones are emptied as mover says,
+// which must have seen every round, and sets of machines exchanged for cheaper ones if that
+// pays (see [moves.Exchange]). Only pods that are going to run here keep machines (see
+// waiting): a pod that has no machine anywhere, or waits for one of another fleet, stops
+// nothing.
 func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time) FleetDecision {
 	var d FleetDecision
 	if o.Lessons != nil {
@@ -104,9 +105,7 @@ func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time
 	}
 	proposed := mover.Plan(now, &holding)
 	d.Wake, d.Kept = proposed.Wake, proposed.Kept
-	if len(d.Plan.Machines) == 0 {
-		d.giveBack(&holding, o, proposed)
-	}
+	d.giveBack(&holding, o, proposed)
 	return d
 }
 
@@ -146,7 +145,9 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	if o.Exhausted != "" {
 		flavors = nil
 	}
-	d.Plan = planner.Supercargo(planner.Request{Pods: asking, Nodes: f.left(classes), Flavors: flavors, Limits: o.Limits, Stop: o.Stop})
+	d.Plan = planner.Supercargo(planner.Request{
+		Pods: asking, Nodes: f.left(classes), Flavors: flavors, Limits: o.Limits, Stop: o.Stop, Options: planner.MixOptions{Setup: s.Lag, Period: s.BillingPeriod},
+	})
 	d.assignedElsewhere(s)
 	if o.Exhausted == "" {
 		return
@@ -208,8 +209,14 @@ func coupledPods(s *cluster.State) map[*constraint.Pod]bool {
 	return constraint.Coupled(all)
 }
 
+// plannerPod is a pod as the planner takes it. One of which nobody knows how long it runs
+// has no runtime.
 func plannerPod(p *cluster.Pod) planner.Pod {
-	return planner.Pod{Item: p.Item, Arch: p.Arch, Constraints: p.Demands}
+	pod := planner.Pod{Item: p.Item, Arch: p.Arch, Constraints: p.Demands}
+	if p.Guessed {
+		pod.Runtime = 0
+	}
+	return pod
 }
 
 func plannerFlavor(f *cluster.Flavor) planner.Flavor {
@@ -246,25 +253,35 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 		spare[flavor] = n
 	}
 	budget := o.Budget
-	may := func(node string) bool {
-		n := nodes[node]
-		if budget <= 0 || d.puzzled[node] || spare[n.Flavor] <= 0 || !endsPeriod(s, n) {
+	may := func(n *cluster.Node) bool {
+		if budget <= 0 || d.puzzled[n.Name] || spare[n.Flavor] <= 0 {
 			return false
 		}
 		budget--
 		spare[n.Flavor]--
 		return true
 	}
+	assigned := map[string]bool{}
+	for _, a := range d.Plan.Assignments {
+		assigned[a.Machine] = assigned[a.Machine] || a.Waits
+	}
+	var empty []*cluster.Node
 	for _, r := range proposed.Release {
-		if o.Empty && !wanted(nodes[r.Node], s.Pending) && may(r.Node) {
-			d.Release = append(d.Release, r)
+		if n := nodes[r.Node]; o.Empty && !assigned[n.Name] && !wanted(n, s.Pending) {
+			empty = append(empty, n)
 		}
 	}
-	if len(s.Pending) > 0 {
+	d.release(s, empty, may)
+	if len(s.Pending) > 0 || len(d.Plan.Machines) > 0 {
 		return
 	}
 	for _, drain := range proposed.Drains {
-		if o.UnderUsed && may(drain.Node) {
+		n := nodes[drain.Node]
+		switch wait := paidFor(s, n) - lastCall(s) - drain.Until; {
+		case !o.UnderUsed:
+		case wait >= 0:
+			d.wake(wait + 1)
+		case may(n):
 			d.Drains = append(d.Drains, drain)
 		}
 	}

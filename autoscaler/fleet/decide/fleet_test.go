@@ -84,6 +84,18 @@ func TestAFleetBuysForPodsThatAreGoingToFindNoRoom(t *testing.T) {
 	}
 }
 
+func TestPodsDoNotWaitForTheEndOfOthersOfWhichNothingIsKnown(t *testing.T) {
+	p := podsOf(job("p", 6, time.Hour))
+	known, guessed := node("a", job("x", 10, minute)), node("a", job("x", 10, minute))
+	guessed.Pods[0].Guessed = true
+	if d := Fleet(quiet(p, known), all(), mover(), midnight); len(d.Plan.Machines) != 0 {
+		t.Errorf("although a job is known to end, it buys %v", planned(&d.Plan.Plan))
+	}
+	if d := Fleet(quiet(p, guessed), all(), mover(), midnight); len(d.Plan.Machines) != 1 {
+		t.Errorf("while a job ends nobody knows when, it buys %v, want one machine", planned(&d.Plan.Plan))
+	}
+}
+
 func TestNothingIsBoughtWhileMorePodsAreAwaited(t *testing.T) {
 	o := all()
 	o.Buy = false
@@ -207,7 +219,7 @@ func TestMachinesAreGivenBackWithinBudgetSpareAndPolicy(t *testing.T) {
 		{"empty ones alone by policy", under(), with(func(o *FleetOptions) { o.UnderUsed = false }), []string{"d"}, []string{}},
 		{"the empty ones come first", under(), with(func(o *FleetOptions) { o.Budget = 1 }), []string{"d"}, []string{}},
 		{"while pods are too large for any machine", quiet(podsOf(service("p", 11)), node("a")), all(), []string{"a"}, []string{}},
-		{"not while machines are bought", quiet(podsOf(service("p", 9)), node("a", job("x", 2, time.Hour)), of(class.Batch, node("b"))), all(), []string{}, []string{}},
+		{"while machines are bought only empty ones", quiet(podsOf(service("p", 9)), node("a", job("x", 2, time.Hour)), of(class.Batch, node("b"))), all(), []string{"b"}, []string{}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -229,7 +241,7 @@ func TestMachinesAreGivenBackWithinBudgetSpareAndPolicy(t *testing.T) {
 
 func TestWhatIsPaidForIsKeptToTheEndOfThePeriod(t *testing.T) {
 	for age, goes := range map[time.Duration]bool{
-		0: false, 30 * minute: false, 59 * minute: false, 59*minute + 40*time.Second: false, 59*minute + 41*time.Second: true, time.Hour: true, time.Hour + 1: false,
+		0: false, 30 * minute: false, 59 * minute: false, 59*minute + 50*time.Second: false, 59*minute + 51*time.Second: true, time.Hour: true, time.Hour + 1: false,
 		119*minute + 59*time.Second: true,
 	} {
 		s := quiet(nil, node("a"))

@@ -15,7 +15,8 @@ import (
 // forecast plays the near future of a cluster: batch pods end when they are
 // expected to, machines on order become ready, the pods that came within the last
 // acquisition lag come again and again, and whatever waits takes the room that
-// comes free (compare HTA, algorithm 1, which has no arrivals).
+// comes free (compare HTA, algorithm 1, which has no arrivals). A batch pod of which nothing
+// is known but a default runtime is not expected to end.
 //
 // Cost: O(e·(log e + n + w)) for e pods that end or come, n nodes and w pods that
 // wait.
@@ -126,11 +127,12 @@ func newForecast(s *cluster.State, ahead time.Duration, gone map[string]bool) *f
 }
 
 // ends notes when pods of a node are expected to end. One that is overdue is taken to
-// end half way: nothing is known but that it has not ended yet.
+// end half way: nothing is known but that it has not ended yet. Of one whose runtime is a
+// default not even that is known.
 func (f *forecast) ends(at int, n *cluster.Node) {
 	for i := range n.Pods {
 		p := &n.Pods[i]
-		if p.Class != class.Batch {
+		if p.Class != class.Batch || p.Guessed {
 			continue
 		}
 		end := p.Runtime
@@ -302,7 +304,7 @@ func (f *forecast) take(at int, p *cluster.Pod, now time.Duration) {
 	if foreignOrder(n.node) {
 		f.elsewhere[p.Name] = true
 	}
-	if p.Class == class.Batch {
+	if p.Class == class.Batch && !p.Guessed {
 		f.expect(coming{at: now + p.Runtime, node: at, free: p.Size})
 	}
 	n.Free = n.Free.Minus(p.Size)

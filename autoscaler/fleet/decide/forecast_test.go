@@ -31,6 +31,7 @@ func TestForecastsAreThoseOfAClusterThatIsPlayed(t *testing.T) {
 				gone[s.Nodes[i].Name] = true
 			}
 		}
+		drawGuesses(t, s)
 		ahead := time.Duration(rapid.Int64Range(0, int64(12*minute)).Draw(t, "ahead"))
 		before := cloned(s)
 		var got []string
@@ -48,6 +49,19 @@ func TestForecastsAreThoseOfAClusterThatIsPlayed(t *testing.T) {
 			t.Fatalf("who waits (-twin +got):\n%s", diff)
 		}
 	})
+}
+
+// drawGuesses takes from some pods what is known of their runtime.
+func drawGuesses(t *rapid.T, s *cluster.State) {
+	draw := func(pods []cluster.Pod) {
+		for i := range pods {
+			pods[i].Guessed = rapid.IntRange(0, 3).Draw(t, "guessed") == 0
+		}
+	}
+	draw(s.Pending)
+	for i := range s.Nodes {
+		draw(s.Nodes[i].Pods)
+	}
 }
 
 // stream is a cluster to which small pods come, so that each has a choice among machines that end at
@@ -93,8 +107,10 @@ type playedNode struct {
 
 type stay struct {
 	pod cluster.Pod
-	end time.Duration
+	end time.Duration // which is not believed of one whose runtime is a guess
 }
+
+func (s *stay) ends(now time.Duration) bool { return s.end <= now && !s.pod.Guessed }
 
 const never time.Duration = math.MaxInt64
 
@@ -173,7 +189,7 @@ func (c *played) next(now time.Duration) time.Duration {
 }
 
 func (c *played) ended(n *playedNode, now time.Duration) int {
-	return slices.IndexFunc(n.on, func(p stay) bool { return p.end <= now })
+	return slices.IndexFunc(n.on, func(p stay) bool { return p.ends(now) })
 }
 
 func comings(s *cluster.State, ahead time.Duration) []waiter {

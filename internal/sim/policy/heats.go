@@ -12,6 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/sim"
+	"supercargo.dev/supercargo/internal/sim/policy/baseline"
 	"supercargo.dev/supercargo/plugins/energyperformance"
 )
 
@@ -55,7 +56,7 @@ func heats(h string) sim.Policy {
 	return sim.Policy{
 		Scheduler: always(configuration), Plugins: probed, Asks: true,
 		Controller: func(sc *scenario.Scenario) sim.Controller {
-			return suiting(sc, number(h), false, clusterAutoscaler(sc))
+			return suiting(sc, number(h), false, baseline.ClusterAutoscaler(sc))
 		},
 		Fixed: func(sc *scenario.Scenario) sim.Controller { return suiting(sc, number(h), false, nil) },
 	}

@@ -1,6 +1,7 @@
 // Package policy has the policies that the simulator knows by name: each is a
-// scheduler's configuration with who decides about machines and moves. The
-// deciding itself is in autoscaler/fleet/decide and internal/moves.
+// scheduler's configuration with who decides about machines and moves. The policy
+// supercargo runs the decision of a NodeFleet, autoscaler/fleet/decide; those that it is
+// compared with are in the package baseline.
 package policy
 
 import (
@@ -11,8 +12,10 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/sim"
+	"supercargo.dev/supercargo/internal/sim/policy/baseline"
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/plugins/timebin"
 )
@@ -26,12 +29,12 @@ func Names() []string {
 // ByName returns a policy. The error of an unknown name lists the known ones.
 func ByName(name string) (sim.Policy, error) {
 	p, ok := map[string]sim.Policy{
-		"default":        {Scheduler: stock, Controller: clusterAutoscaler},
-		"most-allocated": {Scheduler: mostAllocated, Controller: clusterAutoscaler},
-		"coca":           {Scheduler: bestFit, Controller: coca},
-		"stratus":        {Scheduler: runtimeBins, Plugins: binPlugins, Controller: stratus},
-		"htas":           {Scheduler: timeBins(manifests.SchedulerConfig), Groups: true, Controller: htas},
-		"supercargo":     {Scheduler: timeBins(manifests.InOrderSchedulerConfig), Controller: supercargo, Asks: true},
+		"default":        {Scheduler: stock, Controller: baseline.ClusterAutoscaler},
+		"most-allocated": {Scheduler: mostAllocated, Controller: baseline.ClusterAutoscaler},
+		"coca":           {Scheduler: bestFit, Controller: baseline.COCA},
+		"stratus":        {Scheduler: runtimeBins, Plugins: baseline.BinPlugins, Controller: baseline.Stratus},
+		"htas":           {Scheduler: timeBins(manifests.SchedulerConfig), Groups: true, Controller: baseline.HTAS},
+		"supercargo":     {Scheduler: always(string(manifests.SchedulerConfig)), Controller: supercargo, Asks: true, Looks: promptly},
 	}[name]
 	if p, is, err := priced(name); is {
 		return p, err
@@ -47,6 +50,30 @@ func ByName(name string) (sim.Policy, error) {
 	}
 	p.Name = name
 	return p, nil
+}
+
+// promptly has a controller asked within a second of whatever happens: that is how often
+// rounds of a NodeFleet begin at most.
+func promptly(*scenario.Scenario) time.Duration { return time.Second }
+
+// HTASWith is the policy htas with other times than ours where the paper leaves them
+// open: for how long a machine must have been under-used, and for how long no
+// batch pod may have waited, before it is emptied.
+func HTASWith(underUsedFor, queueEmpty time.Duration) sim.Policy {
+	return htasBy(baseline.HTASWith(underUsedFor, queueEmpty))
+}
+
+// HTASMoving is the policy htas with pods that leave emptied machines by another method.
+// By [cluster.Wait], none is moved.
+func HTASMoving(m cluster.Method) sim.Policy { return htasBy(baseline.HTASMoving(m)) }
+
+func htasBy(c func(*scenario.Scenario) sim.Controller) sim.Policy {
+	p, err := ByName("htas")
+	if err != nil {
+		panic(err) // it is in the list
+	}
+	p.Controller = c
+	return p
 }
 
 // The configurations do not depend on the scenario, except for the width of time
@@ -85,7 +112,7 @@ var (
   plugins:
     multiPoint:
       enabled:
-      - {name: ` + binName + `, weight: 2000}
+      - {name: ` + baseline.BinName + `, weight: 2000}
 `)
 )
 

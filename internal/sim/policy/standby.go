@@ -12,6 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/sim"
+	"supercargo.dev/supercargo/internal/sim/policy/baseline"
 	"supercargo.dev/supercargo/plugins/energyperformance"
 )
 
@@ -43,7 +44,9 @@ func heatsStandby(h string) sim.Policy {
 `
 	return sim.Policy{
 		Scheduler: always(configuration), Plugins: probed, Asks: true,
-		Controller: func(sc *scenario.Scenario) sim.Controller { return suiting(sc, number(h), true, clusterAutoscaler(sc)) },
+		Controller: func(sc *scenario.Scenario) sim.Controller {
+			return suiting(sc, number(h), true, baseline.ClusterAutoscaler(sc))
+		},
 		Fixed: func(sc *scenario.Scenario) sim.Controller {
 			return suiting(sc, number(h), true, newSleeper(sc, number(h)))
 		},

@@ -269,3 +269,9 @@ func TestMovesLeaveMachinesAloneThatOthersDecideAbout(t *testing.T) {
 		}
 	}
 }
+
+// controller asks a function.
+type controller func(now time.Time, s *cluster.State) cluster.Plan
+
+// Decide implements sim.Controller.
+func (c controller) Decide(now time.Time, s *cluster.State) cluster.Plan { return c(now, s) }

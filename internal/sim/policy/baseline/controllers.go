@@ -1,10 +1,9 @@
-package policy
+package baseline
 
 import (
 	"slices"
 	"time"
 
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/scenario"
@@ -25,20 +24,20 @@ type controller func(now time.Time, s *cluster.State) cluster.Plan
 // Decide implements sim.Controller.
 func (c controller) Decide(now time.Time, s *cluster.State) cluster.Plan { return c(now, s) }
 
-// clusterAutoscaler is cluster-autoscaler on one node group, with its defaults:
+// ClusterAutoscaler is cluster-autoscaler on one node group, with its defaults:
 // nodes whose greater share of requests is under a half for 10 min go, those with pods
 // one a round, unless a machine was bought less than 10 min ago. One loop is a
 // scaling interval (HTAS, table 6).
-func clusterAutoscaler(sc *scenario.Scenario) sim.Controller {
+func ClusterAutoscaler(sc *scenario.Scenario) sim.Controller {
 	planner := moves.NewPlanner(moves.Config{
 		Threshold: underUsed, Measure: moves.Dominant, After: 10 * time.Minute, Method: cluster.Evict, MoveServices: true, Limit: 1,
 	})
 	return rounds(sc, planner, 10*time.Minute)
 }
 
-// coca is COCA as HTAS describes it (section 6): the same autoscaler, and in every
+// COCA is COCA as HTAS describes it (section 6): the same autoscaler, and in every
 // round in which nothing waits it compacts the cluster by eviction as far as it can.
-func coca(sc *scenario.Scenario) sim.Controller {
+func COCA(sc *scenario.Scenario) sim.Controller {
 	planner := moves.NewPlanner(moves.Config{
 		Threshold: underUsed, Method: cluster.Evict, MoveServices: true, AnyPending: true,
 	})
@@ -54,7 +53,7 @@ func rounds(sc *scenario.Scenario, planner *moves.Planner, quiet time.Duration) 
 			return cluster.Plan{Wake: untilRound(now, s)}
 		}
 		plan := planner.Plan(now, s)
-		plan.Buy = decide.Homogeneous(s, sc.HomogeneousFlavor)
+		plan.Buy = Homogeneous(s, sc.HomogeneousFlavor)
 		if len(plan.Buy) > 0 {
 			bought = now
 		}
@@ -73,59 +72,49 @@ func untilRound(now time.Time, s *cluster.State) time.Duration {
 	return s.ScalingInterval - since%s.ScalingInterval
 }
 
-// stratus buys by the score of HTAS for all pods together, and moves batch pods off
+// Stratus buys by the score of HTAS for all pods together, and moves batch pods off
 // under-used machines, if need be to a cheaper one bought for them; services stay.
-func stratus(sc *scenario.Scenario) sim.Controller {
+func Stratus(sc *scenario.Scenario) sim.Controller {
 	config := rescheduling(sc)
 	config.Replace = true
 	planner := moves.NewPlanner(config)
 	return controller(func(now time.Time, s *cluster.State) cluster.Plan {
 		plan := planner.Plan(now, s)
-		plan.Buy = decide.Mixed(s)
+		plan.Buy = Mixed(s)
 		return limited(plan, s)
 	})
 }
 
-// htas follows the paper: groups for batch pods and services, algorithms 3 and 4
+// HTAS follows the paper: groups for batch pods and services, algorithms 3 and 4
 // every scaling interval, algorithm 5 at every scheduling interval.
-func htas(sc *scenario.Scenario) sim.Controller { return htasWith(rescheduling(sc)) }
+func HTAS(sc *scenario.Scenario) sim.Controller { return htasWith(rescheduling(sc)) }
 
-// HTASWith is the policy htas with other times than ours where the paper leaves them
-// open: for how long a machine must have been under-used, and for how long no
-// batch pod may have waited, before it is emptied.
-func HTASWith(underUsedFor, queueEmpty time.Duration) sim.Policy {
-	p, err := ByName("htas")
-	if err != nil {
-		panic(err) // it is in the list
-	}
-	p.Controller = func(sc *scenario.Scenario) sim.Controller {
+// HTASWith is HTAS with other times than ours where the paper leaves them open: for how
+// long a machine must have been under-used, and for how long no batch pod may have
+// waited, before it is emptied.
+func HTASWith(underUsedFor, queueEmpty time.Duration) func(*scenario.Scenario) sim.Controller {
+	return func(sc *scenario.Scenario) sim.Controller {
 		config := rescheduling(sc)
 		config.After, config.QueueEmpty = underUsedFor, queueEmpty
 		return htasWith(config)
 	}
-	return p
 }
 
-// HTASMoving is the policy htas with pods that leave emptied machines by another method.
-// By [cluster.Wait], none is moved.
-func HTASMoving(m cluster.Method) sim.Policy {
-	p, err := ByName("htas")
-	if err != nil {
-		panic(err) // it is in the list
-	}
-	p.Controller = func(sc *scenario.Scenario) sim.Controller {
+// HTASMoving is HTAS with pods that leave emptied machines by another method. By
+// [cluster.Wait], none is moved.
+func HTASMoving(m cluster.Method) func(*scenario.Scenario) sim.Controller {
+	return func(sc *scenario.Scenario) sim.Controller {
 		config := rescheduling(sc)
 		config.Method = m
 		return htasWith(config)
 	}
-	return p
 }
 
 func htasWith(config moves.Config) sim.Controller {
 	planner := moves.NewPlanner(config)
 	return controller(func(now time.Time, s *cluster.State) cluster.Plan {
 		plan := planner.Plan(now, s)
-		plan.Buy = decide.Groups(s)
+		plan.Buy = Groups(s)
 		return plan
 	})
 }
@@ -148,39 +137,4 @@ func limited(plan cluster.Plan, s *cluster.State) cluster.Plan {
 		return room < 0
 	})
 	return plan
-}
-
-// supercargo buys what a forecast says will be missed, gives back what it says will
-// not, and moves batch pods wherever that saves more than it costs: each is migrated or
-// restarted, whatever costs less. It waits for none: what a machine could take while it is
-// closed is worth more than the moves (docs/benchmarks.md, moves).
-func supercargo(sc *scenario.Scenario) sim.Controller {
-	return supercargoWith(sc, cluster.WaysOf(cluster.Migrate, cluster.Evict))
-}
-
-// SupercargoWith is the policy supercargo with pods that leave their machines in these ways
-// alone. It waits for pods for one scheduling interval at most.
-func SupercargoWith(ways cluster.Ways) sim.Policy {
-	p, err := ByName("supercargo")
-	if err != nil {
-		panic(err) // it is in the list
-	}
-	p.Controller = func(sc *scenario.Scenario) sim.Controller { return supercargoWith(sc, ways) }
-	return p
-}
-
-func supercargoWith(sc *scenario.Scenario, ways cluster.Ways) sim.Controller {
-	planner := moves.NewPlanner(moves.Config{
-		Threshold: 1, After: sc.BillingPeriod, Cycle: sc.ScalingInterval, Worthwhile: true, Ways: ways, Patience: sc.SchedulingInterval,
-		Risk: -1, // no migration fails in the simulator
-	})
-	return controller(func(now time.Time, s *cluster.State) cluster.Plan {
-		plan := planner.Plan(now, s)
-		s = moves.Reopened(s, plan.Reopen)
-		plan.Drains = decide.Affordable(s, plan.Drains)
-		plan.Release = decide.Idle(s, plan.Drains)
-		plan.Buy = decide.LookAhead(s)
-		plan.Wake = s.SchedulingInterval
-		return plan
-	})
 }

@@ -1,4 +1,4 @@
-package policy
+package baseline
 
 import (
 	"cmp"
@@ -21,8 +21,8 @@ const (
 
 var times = &scenario.Scenario{HomogeneousFlavor: "medium", ScalingInterval: 5 * m, SchedulingInterval: 20 * time.Second, BillingPeriod: m}
 
-// state is a cluster of medium machines, each with the pods given.
-func state(at time.Duration, nodes map[string][]cluster.Pod, pending ...cluster.Pod) *cluster.State {
+// stateAt is a cluster of medium machines, each with the pods given.
+func stateAt(at time.Duration, nodes map[string][]cluster.Pod, pending ...cluster.Pod) *cluster.State {
 	s := &cluster.State{
 		Flavors: []cluster.Flavor{
 			{Name: "medium", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 * gi}, MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: 137_100},
@@ -83,7 +83,7 @@ type step struct {
 func play(t *testing.T, c sim.Controller, steps []step) {
 	t.Helper()
 	for _, s := range steps {
-		if got := told(c.Decide(sim.Epoch.Add(s.at), state(s.at, s.nodes, s.pending...))); got != s.want {
+		if got := told(c.Decide(sim.Epoch.Add(s.at), stateAt(s.at, s.nodes, s.pending...))); got != s.want {
 			t.Errorf("at %v it decides %q, want %q", s.at, got, s.want)
 		}
 	}
@@ -132,15 +132,15 @@ func TestClusterAutoscalerWaitsTenMinutes(t *testing.T) {
 		}},
 	}
 	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) { play(t, clusterAutoscaler(times), tc.steps) })
+		t.Run(tc.name, func(t *testing.T) { play(t, ClusterAutoscaler(times), tc.steps) })
 	}
 }
 
 func TestBaselinesAskToBeAskedAtTheNextRound(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]sim.Controller{"default": clusterAutoscaler(times), "coca": coca(times)} {
+	for name, c := range map[string]sim.Controller{"default": ClusterAutoscaler(times), "coca": COCA(times)} {
 		for at, want := range map[time.Duration]time.Duration{0: 5 * m, 5 * m: 5 * m, 6 * m: 4 * m, 599 * time.Second: time.Second} {
-			if got := c.Decide(sim.Epoch.Add(at), state(at, nil)).Wake; got != want {
+			if got := c.Decide(sim.Epoch.Add(at), stateAt(at, nil)).Wake; got != want {
 				t.Errorf("%s at %v wants to be asked after %v, want %v", name, at, got, want)
 			}
 		}
@@ -151,7 +151,7 @@ func TestCocaCompactsInEveryRoundInWhichNothingWaits(t *testing.T) {
 	t.Parallel()
 	full, little, other := pod("full", 1200, 5*gi, class.Batch), pod("little", 100, gi, class.Service), pod("other", 100, gi, class.Batch)
 	nodes := map[string][]cluster.Pod{"a": {full}, "b": {little}, "c": {other}, "d": nil}
-	play(t, coca(times), []step{
+	play(t, COCA(times), []step{
 		{0, nodes, nil, "evict b; evict c; release d; "},
 		{5 * m, nodes, []cluster.Pod{pod("huge", 1, 9*gi, class.Service)}, ""},
 		{10 * m, nodes, []cluster.Pod{pod("waits", 1, gi, class.Batch)}, "buy medium for any; "},
@@ -164,7 +164,7 @@ func TestStratusAndHTASMoveBatchPodsWhenTheQueueHasBeenEmpty(t *testing.T) {
 	t.Parallel()
 	full, little := pod("full", 1200, 5*gi, class.Batch), pod("little", 100, gi, class.Batch)
 	nodes := map[string][]cluster.Pod{"a": {full}, "b": {little}}
-	for name, c := range map[string]sim.Controller{"stratus": stratus(times), "htas": htas(times)} {
+	for name, c := range map[string]sim.Controller{"stratus": Stratus(times), "htas": HTAS(times)} {
 		t.Run(name, func(t *testing.T) {
 			play(t, c, []step{
 				{4 * m, nodes, nil, ""}, // the queue has been empty for four minutes
@@ -176,7 +176,7 @@ func TestStratusAndHTASMoveBatchPodsWhenTheQueueHasBeenEmpty(t *testing.T) {
 		})
 	}
 	service := map[string][]cluster.Pod{"a": {pod("full", 1950, 7*gi, class.Batch)}, "b": {pod("web", 100, gi, class.Service)}}
-	for name, c := range map[string]sim.Controller{"stratus": stratus(times), "htas": htas(times), "supercargo": supercargo(times)} {
+	for name, c := range map[string]sim.Controller{"stratus": Stratus(times), "htas": HTAS(times)} {
 		play(t, c, []step{{10 * m, service, nil, ""}, {12 * m, service, nil, ""}})
 		if t.Failed() {
 			t.Fatalf("%s moves a service", name)
@@ -187,8 +187,8 @@ func TestStratusAndHTASMoveBatchPodsWhenTheQueueHasBeenEmpty(t *testing.T) {
 func TestStratusAloneReplacesMachinesByCheaperOnes(t *testing.T) {
 	t.Parallel()
 	nodes := map[string][]cluster.Pod{"a": {pod("little", 100, gi, class.Batch)}}
-	play(t, stratus(times), []step{{10 * m, nodes, nil, ""}, {11 * m, nodes, nil, "replace by small a; "}})
-	play(t, htas(times), []step{{10 * m, nodes, nil, ""}, {11 * m, nodes, nil, ""}})
+	play(t, Stratus(times), []step{{10 * m, nodes, nil, ""}, {11 * m, nodes, nil, "replace by small a; "}})
+	play(t, HTAS(times), []step{{10 * m, nodes, nil, ""}, {11 * m, nodes, nil, ""}})
 }
 
 func TestReplacementsKeepWithinTheLimit(t *testing.T) {
@@ -214,32 +214,6 @@ func TestReplacementsKeepWithinTheLimit(t *testing.T) {
 func TestHTASBuysForEachClassApart(t *testing.T) {
 	t.Parallel()
 	pending := []cluster.Pod{pod("job", 500, gi, class.Batch), pod("web", 500, gi, class.Service)}
-	play(t, htas(times), []step{{10 * m, nil, pending, "buy small for service; buy small for batch; "}, {11 * m, nil, pending, ""}})
-	play(t, stratus(times), []step{{10 * m, nil, pending, "buy small for any; "}, {11 * m, nil, pending, ""}})
-}
-
-func TestSupercargoLooksAtEveryInterval(t *testing.T) {
-	t.Parallel()
-	for _, at := range []time.Duration{0, 20 * time.Second, 5 * m} {
-		if got := supercargo(times).Decide(sim.Epoch.Add(at), state(at, nil)).Wake; got != 20*time.Second {
-			t.Errorf("at %v it wants to be asked after %v, want 20s", at, got)
-		}
-	}
-}
-
-func TestSupercargoLeavesTheMachinesOfAForecastThatNeedsThem(t *testing.T) {
-	t.Parallel()
-	nodes := map[string][]cluster.Pod{"a": {pod("full", 1900, 7*gi, class.Batch)}, "b": nil}
-	c := supercargo(times)
-	at := 20*m + 40*time.Second // the last look before a billing period begins
-	play(t, c, []step{{at, nodes, nil, "release b; "}, {at - 20*time.Second, nodes, nil, ""}})
-	s := state(at, nodes)
-	for i := range 3 { // such pods come every 50 s
-		p := pod(fmt.Sprint("p", i), 500, gi, class.Batch)
-		p.Waited = time.Duration(i+1) * 50 * time.Second
-		s.Recent = append(s.Recent, p)
-	}
-	if got := told(c.Decide(sim.Epoch.Add(at), s)); got == "release b; " {
-		t.Error("it gives back a machine that pods are expected to need")
-	}
+	play(t, HTAS(times), []step{{10 * m, nil, pending, "buy small for service; buy small for batch; "}, {11 * m, nil, pending, ""}})
+	play(t, Stratus(times), []step{{10 * m, nil, pending, "buy small for any; "}, {11 * m, nil, pending, ""}})
 }

@@ -1,11 +1,12 @@
-// Package decide says which machines to buy for pods that found no room.
+// Package baseline has the policies that Supercargo is compared with: how they buy, and
+// how they empty machines. They run in simulations alone.
 //
-// Each function is one strategy: [Homogeneous] is that of cluster-autoscaler on one
-// node group, [Groups] that of HTAS, [Mixed] that of Stratus, [LookAhead] ours.
-// All are pure and count on machines already on order: nothing is bought for pods that
-// find room there in the order in which they will be scheduled, which need not be the
-// pods that a machine was bought for. What they buy is chosen by autoscaler/planner.
-package decide
+// [Homogeneous] buys as cluster-autoscaler does on one node group, [Groups] as HTAS and
+// [Mixed] as Stratus. All are pure and count on machines already on order: nothing is
+// bought for pods that find room there in the order in which they will be scheduled, which
+// need not be the pods that a machine was bought for. What they buy is chosen by
+// autoscaler/planner.
+package baseline
 
 import (
 	"cmp"
@@ -55,15 +56,13 @@ func Groups(s *cluster.State) []cluster.Purchase {
 	if room -= len(bought); room == 0 {
 		return bought
 	}
-	var nodes []planner.Node
+	var nodes []standing
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Phase == cluster.Ready && n.Class.Takes(class.Batch) && !n.Has(class.Service) {
-			nodes = append(nodes, planner.Node{
-				Name: n.Name, Capacity: n.Capacity, MaxPods: n.MaxPods, Arch: n.Arch, Remaining: n.Remaining(),
-			})
+			nodes = append(nodes, standing{name: n.Name, capacity: n.Capacity, maxPods: n.MaxPods, arch: n.Arch, remaining: n.Remaining()})
 		}
 	}
-	batch := planner.GreedyBatch(pods(waiting, class.Batch), nodes, s.ScalingInterval, flavors(s), planner.Options{MaxMachines: room})
+	batch := greedyBatch(pods(waiting, class.Batch), nodes, s.ScalingInterval, flavors(s), planner.Options{MaxMachines: room})
 	return append(bought, purchases(batch, class.Batch)...)
 }
 

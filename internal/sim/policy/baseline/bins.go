@@ -1,4 +1,4 @@
-package policy
+package baseline
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 	"supercargo.dev/supercargo/internal/scenario"
 )
 
-// binName is the name of the plugin of Stratus.
-const binName = "RuntimeBins"
+// BinName is the name of the plugin of Stratus.
+const BinName = "RuntimeBins"
 
 // binWidth is the width of Stratus' time bins, that of HTAS.
 const binWidth = 5 * time.Minute
@@ -49,8 +49,9 @@ var (
 	_ fwk.ReservePlugin  = (*bins)(nil)
 )
 
-func binPlugins(_ *scenario.Scenario, clk clock.PassiveClock) (runtime.Registry, error) {
-	return runtime.Registry{binName: func(ctx context.Context, _ apiruntime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+// BinPlugins makes the plugin of Stratus.
+func BinPlugins(_ *scenario.Scenario, clk clock.PassiveClock) (runtime.Registry, error) {
+	return runtime.Registry{BinName: func(ctx context.Context, _ apiruntime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return &bins{
 			handle: handle, clock: clk, learner: learning.Shared(ctx, handle.ClientSet()), finishes: map[types.UID]time.Time{},
 		}, nil
@@ -58,7 +59,7 @@ func binPlugins(_ *scenario.Scenario, clk clock.PassiveClock) (runtime.Registry,
 }
 
 // Name implements fwk.Plugin.
-func (b *bins) Name() string { return binName }
+func (b *bins) Name() string { return BinName }
 
 // PreScore ranks the bins: its own first, then greater ones upward, then lesser ones
 // downward.
