@@ -15,6 +15,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/catalogue"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/internal/sim/decider"
 	"supercargo.dev/supercargo/internal/sim/loop"
 	"supercargo.dev/supercargo/internal/sim/plant"
 	"supercargo.dev/supercargo/internal/trace"
@@ -48,7 +49,7 @@ type replicasRun struct {
 	rates  []trace.Rate
 	peak   float64
 	config loop.Config // without a law
-	laws   []law.Law
+	laws   []loop.Decider
 }
 
 func newReplicasCommand() *cobra.Command {
@@ -73,6 +74,9 @@ number of replicas could keep at the peak of the series is refused.
 
 Laws:
 ` + describeLaws() + `
+predictive, inversequeue and doublethreshold are the decisions of a ReplicaPolicy with
+that law and the defaults of its kind; the others are laws by themselves.
+
 The figures leave out a warm-up: 500 minutes, or nothing where the series is shorter
 than twice that. The same input and seed give the same figures.`,
 		Example: `  supercargo replicas --trace test/data/web/wikipedia.csv --interpolate --law inversequeue
@@ -154,7 +158,7 @@ func (r *replicasRun) play(ctx context.Context) ([]loop.Result, error) {
 	group.SetLimit(maxParallel())
 	for i, l := range r.laws {
 		c := r.config
-		c.Law = l
+		c.Decider = l
 		c.Stop = func() bool { return ctx.Err() != nil }
 		c.OnStep = looks.add
 		group.Go(func() error {
@@ -278,13 +282,13 @@ func (r *replicasRun) configure() error {
 	return nil
 }
 
-// makeLaws gives every law the model that it is to believe.
+// makeLaws makes what decides, with the model that it is to believe.
 func (r *replicasRun) makeLaws() error {
 	options := catalogue.Options{Goal: r.flags.goal, PeakRate: r.peak}
 	options.Model.MuB *= 1 + r.flags.modelError
 	options.Model.C *= 1 + r.flags.modelError
 	for _, name := range r.flags.laws {
-		l, err := catalogue.New(name, options)
+		l, err := decider.New(name, options)
 		if err != nil {
 			return fmt.Errorf("--law: %w", err)
 		}

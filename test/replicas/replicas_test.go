@@ -13,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/catalogue"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/internal/sim/decider"
 	"supercargo.dev/supercargo/internal/sim/loop"
 	"supercargo.dev/supercargo/internal/sim/plant"
 	"supercargo.dev/supercargo/internal/trace"
@@ -41,7 +42,7 @@ func play(t *testing.T, name string, c loop.Config) loop.Result {
 		o.PeakRate = max(o.PeakRate, r.PerSecond)
 	}
 	var err error
-	if c.Law, err = catalogue.New(name, o); err != nil {
+	if c.Decider, err = decider.New(name, o); err != nil {
 		t.Fatal(err)
 	}
 	if c.Plant.Model.MuB == 0 {

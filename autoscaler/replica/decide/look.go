@@ -111,11 +111,15 @@ func (p *Policy) Look(m law.Memory, s Seen) (law.Memory, Outcome) {
 
 // needs are what the law cannot do without.
 func (p *Policy) needs(o law.Observation) law.Needs {
-	if p.kind == v1alpha1.LawDoubleThreshold {
-		return law.Utilization
+	if p.NeedsRequests() {
+		return o.RequestNeeds()
 	}
-	return o.RequestNeeds()
+	return law.Utilization
 }
+
+// NeedsRequests reports whether the law goes by requests and their response times, and not by
+// utilisation alone.
+func (p *Policy) NeedsRequests() bool { return p.kind != v1alpha1.LawDoubleThreshold }
 
 // observe puts together what the law is shown. The age is that of the oldest
 // measurement.

@@ -1,5 +1,5 @@
-// Package loop closes the loop between a control law for replicas and a simulated
-// service, over an arrival-rate series in virtual time.
+// Package loop closes the loop between what decides on replicas, such as a ReplicaPolicy,
+// and a simulated service, over an arrival-rate series in virtual time.
 //
 // The package is pure: a seed gives the same run.
 package loop
@@ -11,15 +11,69 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/internal/sim/plant"
 	"supercargo.dev/supercargo/internal/trace"
 )
 
+// Decider decides how many replicas there are to be: a [Policy], which is what the controller
+// of ReplicaPolicies asks, or a [Bare] law.
+type Decider interface {
+	Name() string
+	// FirstLook is how long the service has run at the first look.
+	FirstLook() time.Duration
+	// Look decides by what is seen and by what was remembered.
+	Look(m law.Memory, s decide.Seen) (law.Memory, decide.Outcome)
+}
+
+// Policy is the decision of a ReplicaPolicy.
+type Policy struct{ *decide.Policy }
+
+// FirstLook implements [Decider]: a policy is made for a service of which rates and times have
+// been measured over the time between two looks. One that asks for neither looks at once.
+func (p Policy) FirstLook() time.Duration {
+	if p.NeedsRequests() {
+		return p.Shortest
+	}
+	return 0
+}
+
+// Bare is a law by itself, without what a ReplicaPolicy does around it: those that no
+// ReplicaPolicy has are compared with it as they are.
+type Bare struct{ law.Law }
+
+// FirstLook implements [Decider].
+func (Bare) FirstLook() time.Duration { return 0 }
+
+// Look implements [Decider].
+func (b Bare) Look(m law.Memory, s decide.Seen) (law.Memory, decide.Outcome) {
+	o := law.Observation{
+		At: s.Now, ArrivalRate: math.NaN(), ResponseTime: math.NaN(), QueueLength: math.NaN(), Utilization: math.NaN(),
+		Wanted: s.Asked, Ready: s.Ready, StartUp: s.StartUp,
+	}
+	for _, a := range s.Answers {
+		switch a.Measurement {
+		case decide.ArrivalRate:
+			o.ArrivalRate = a.Value
+		case decide.ResponseTime:
+			o.ResponseTime = a.Value
+		case decide.QueueLength:
+			o.QueueLength = a.Value
+		case decide.Utilization:
+			o.Utilization = a.Value
+		}
+	}
+	out := decide.Outcome{From: s.Asked, Observation: o}
+	m, out.Decision = b.Decide(m, o)
+	return m, out
+}
+
 // Config is one run.
 type Config struct {
-	Law   law.Law
-	Plant plant.Config
+	Decider Decider
+	Plant   plant.Config
 	// Rates is the series. A rate holds until the next row; the last holds as long
 	// as the one before it did.
 	Rates []trace.Rate
@@ -33,7 +87,7 @@ type Config struct {
 	Interval time.Duration
 	// Warmup is left out of the figures.
 	Warmup time.Duration
-	// ResponseWindow is over which time before a look the law is shown the mean
+	// ResponseWindow is over which time before a look the decider is shown the mean
 	// response time, at most that since the look before; 0 is all of it. Arrival
 	// rates are always those since the look before.
 	ResponseWindow time.Duration
@@ -52,7 +106,7 @@ type Config struct {
 // ErrStopped is returned when Stop ended the run.
 var ErrStopped = errors.New("stopped")
 
-// Step is one look of the law.
+// Step is one look.
 type Step struct {
 	Seconds float64 // since the beginning
 	Rate    float64 // of the series, requests per second
@@ -90,8 +144,8 @@ func Horizon(rates []trace.Rate) time.Duration {
 // Validate refuses a run that cannot be made, all faults at once.
 func (c Config) Validate() error {
 	errs := []error{c.Plant.Validate()}
-	if c.Law == nil {
-		errs = append(errs, errors.New("law: want one"))
+	if c.Decider == nil {
+		errs = append(errs, errors.New("decider: want one"))
 	}
 	if len(c.Rates) == 0 {
 		errs = append(errs, errors.New("arrival rates: want at least one"))
@@ -123,19 +177,21 @@ func Run(c Config) (Result, error) {
 
 // runner is a run under way.
 type runner struct {
-	c      Config
-	plant  *plant.Plant
-	series series
-	end    float64
-	memory law.Memory
-	result Result
+	c       Config
+	plant   *plant.Plant
+	series  series
+	end     float64
+	memory  law.Memory
+	wanted  int                   // what was decided last; 0 for nothing yet
+	startUp *v1alpha1.StartUpTime // as the controller learns it
+	result  Result
 
 	look, interval plant.Window // since the last look, and since the control interval began
 	recent         plant.Window // the end of look that response times are shown of
 }
 
 func (r *runner) run() error {
-	nextLook, nextInterval := 0.0, r.c.Interval.Seconds()
+	nextLook, nextInterval := r.c.Decider.FirstLook().Seconds(), r.c.Interval.Seconds()
 	warmup := r.c.Warmup.Seconds()
 	if warmup > 0 {
 		nextInterval = warmup
@@ -200,40 +256,59 @@ func (r *runner) closeInterval(counts bool) {
 	r.result.Measured = r.result.Measured.Add(w)
 }
 
-// step lets the law look, and returns when it wants to look again.
+// step lets the decider look, and returns when it wants to look again.
 func (r *runner) step(rate float64, counts bool) time.Duration {
-	o := r.observe()
+	seen := r.seen()
 	r.look, r.recent = plant.Window{}, plant.Window{}
-	var d law.Decision
-	r.memory, d = r.c.Law.Decide(r.memory, o)
+	memory, out := r.c.Decider.Look(r.memory, seen)
+	r.memory = memory
+	if !out.Off {
+		r.wanted = out.Replicas
+	}
 	if counts {
 		r.result.Looks++
-		if d.Held {
+		if out.Held {
 			r.result.Held++
 		}
-		if d.Replicas != o.Wanted {
+		if out.Changes() {
 			r.result.Actions++
 		}
-		r.result.MaxReplicas = max(r.result.MaxReplicas, o.Wanted, d.Replicas)
+		r.result.MaxReplicas = max(r.result.MaxReplicas, seen.Asked, out.Replicas)
 	}
-	r.plant.Scale(d.Replicas)
+	if out.Changes() {
+		r.plant.Scale(out.Replicas)
+	}
 	if r.c.OnStep != nil {
-		r.c.OnStep(Step{Seconds: r.plant.Now(), Rate: rate, Observation: o, Decision: d})
+		r.c.OnStep(Step{Seconds: r.plant.Now(), Rate: rate, Observation: out.Observation, Decision: out.Decision})
 	}
-	return max(d.Next, time.Millisecond)
+	return max(out.Next, time.Millisecond)
 }
 
-// observe is what the law is shown. What was measured over no time is missing.
-func (r *runner) observe() law.Observation {
-	o := law.Observation{
-		At: time.Unix(0, 0).UTC().Add(time.Duration(r.plant.Now() * float64(time.Second))), ArrivalRate: math.NaN(), ResponseTime: math.NaN(),
-		QueueLength: float64(r.plant.Inside()), Utilization: r.plant.Utilization(),
-		Wanted: r.plant.Wanted(), Ready: r.plant.Ready(), StartUp: r.c.Plant.Start,
+// seen is what the controller of ReplicaPolicies would see: a source answers as of now, and
+// has no response time where no request was answered. Nothing was measured over no time.
+func (r *runner) seen() decide.Seen {
+	now := time.Unix(0, 0).UTC().Add(time.Duration(r.plant.Now() * float64(time.Second)))
+	for _, took := range r.plant.Started() {
+		r.startUp = decide.LearnStartUp(r.startUp, took)
 	}
+	s := decide.Seen{Now: now, Asked: r.plant.Wanted(), Ready: r.plant.Ready(), Wanted: r.wanted}
+	if r.startUp != nil {
+		s.StartUp = r.startUp.Mean.Duration
+	}
+	rate, response := math.NaN(), math.NaN()
 	if r.look.Seconds > 0 {
-		o.ArrivalRate, o.ResponseTime = r.look.ArrivalRate(), r.recent.Response()
+		rate, response = r.look.ArrivalRate(), r.recent.Response()
 	}
-	return o
+	for _, m := range []struct {
+		of    decide.Measurement
+		value float64
+	}{
+		{decide.ArrivalRate, rate}, {decide.ResponseTime, response},
+		{decide.QueueLength, float64(r.plant.Inside())}, {decide.Utilization, r.plant.Utilization()},
+	} {
+		s.Answers = append(s.Answers, decide.Read(m.of, now, []decide.Sample{{Value: m.value, At: now}}, nil, nil))
+	}
+	return s
 }
 
 // series reads rates in the order of time.

@@ -23,7 +23,7 @@ func fixed(next time.Duration, replicas ...int) law.Law {
 func config(l law.Law, rates ...trace.Rate) Config {
 	p := plant.Default()
 	p.Model, p.Replicas, p.Start = queueing.Model{MuB: 10}, 2, 0
-	return Config{Law: l, Plant: p, Rates: rates, SLO: 200 * time.Millisecond, Interval: 100 * time.Second, Seed: 1}
+	return Config{Decider: Bare{l}, Plant: p, Rates: rates, SLO: 200 * time.Millisecond, Interval: 100 * time.Second, Seed: 1}
 }
 
 func at(seconds, rate float64) trace.Rate {
@@ -151,7 +151,7 @@ func TestItCanBeStopped(t *testing.T) {
 
 func TestRunsThatCannotBeMadeAreRefused(t *testing.T) {
 	_, err := Run(Config{Warmup: -1, ResponseWindow: -1})
-	for _, field := range []string{"law", "arrival rates", "SLO", "mu_b", "response window"} {
+	for _, field := range []string{"decider", "arrival rates", "SLO", "mu_b", "response window"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}

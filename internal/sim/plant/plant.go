@@ -72,6 +72,7 @@ type Plant struct {
 	ready      int
 	wanted     int
 	changes    []change // what starts or stops, in the order of its time
+	started    []time.Duration
 
 	busy    int
 	waiting line
@@ -80,8 +81,9 @@ type Plant struct {
 
 // change is one replica more or less at a time.
 type change struct {
-	at float64
-	by int
+	at    float64
+	by    int
+	asked float64 // when it was asked for
 }
 
 // Window is what was measured over a time.
@@ -153,6 +155,14 @@ func (p *Plant) Ready() int { return p.ready }
 // Wanted is how many replicas were asked for.
 func (p *Plant) Wanted() int { return p.wanted }
 
+// Started is how long each replica took from being asked for to serving that has come to
+// serve since the last call, in the order in which they did.
+func (p *Plant) Started() []time.Duration {
+	started := p.started
+	p.started = nil
+	return started
+}
+
 // Inside is how many requests wait or are served.
 func (p *Plant) Inside() int { return p.busy + p.waiting.length() }
 
@@ -202,9 +212,9 @@ func (p *Plant) Scale(n int) {
 		p.changes = p.changes[:last]
 	}
 	for coming != n {
-		c := change{at: p.now + p.c.Start.Seconds(), by: 1}
+		c := change{at: p.now + p.c.Start.Seconds(), by: 1, asked: p.now}
 		if n < coming {
-			c = change{at: p.now + p.c.Stop.Seconds(), by: -1}
+			c = change{at: p.now + p.c.Stop.Seconds(), by: -1, asked: p.now}
 		}
 		if last := len(p.changes) - 1; p.c.OneByOne && last >= 0 {
 			c.at += p.changes[last].at - p.now
@@ -222,7 +232,11 @@ func (p *Plant) Scale(n int) {
 // nothing more. Exponential service has no memory, so that nothing is lost.
 func (p *Plant) apply() {
 	for len(p.changes) > 0 && p.changes[0].at <= p.now {
-		p.ready += p.changes[0].by
+		c := p.changes[0]
+		p.ready += c.by
+		if c.by > 0 {
+			p.started = append(p.started, time.Duration((c.at-c.asked)*float64(time.Second)))
+		}
 		p.changes = p.changes[1:]
 	}
 	p.seen.PeakUtilization = max(p.seen.PeakUtilization, p.Utilization())
