@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,7 @@ func PodOf(row trace.Pod, runtime time.Duration, opts Options) *corev1.Pod {
 		},
 		Spec: corev1.PodSpec{
 			SchedulerName:                 opts.SchedulerName,
+			NodeSelector:                  maps.Clone(opts.NodeSelector),
 			TerminationGracePeriodSeconds: ptr.To[int64](0),
 			AutomountServiceAccountToken:  ptr.To(false),
 			EnableServiceLinks:            ptr.To(false),
@@ -50,7 +52,10 @@ func PodOf(row trace.Pod, runtime time.Duration, opts Options) *corev1.Pod {
 		pod.Annotations[v1alpha1.AnnotationCategory] = row.Category
 	}
 	if row.Arch != "" {
-		pod.Spec.NodeSelector = map[string]string{corev1.LabelArchStable: row.Arch}
+		if pod.Spec.NodeSelector == nil {
+			pod.Spec.NodeSelector = map[string]string{}
+		}
+		pod.Spec.NodeSelector[corev1.LabelArchStable] = row.Arch
 	}
 	return pod
 }

@@ -17,7 +17,7 @@ import (
 
 func TestPodOfCarriesWhatTheRowSays(t *testing.T) {
 	row := trace.Pod{Name: "a", MilliCPU: 3152, MemoryBytes: 5600 << 20, Class: trace.ClassBatch, Category: "train", Arch: "arm64"}
-	pod := PodOf(row, 1500*time.Millisecond, Options{Namespace: "ns", Run: "r", SchedulerName: "s"})
+	pod := PodOf(row, 1500*time.Millisecond, Options{Namespace: "ns", Run: "r", SchedulerName: "s", NodeSelector: map[string]string{"disk": "ssd"}})
 
 	wantLabels := map[string]string{LabelRun: "r", v1alpha1.LabelClass: "batch"}
 	if diff := cmp.Diff(wantLabels, pod.Labels); diff != "" {
@@ -31,7 +31,7 @@ func TestPodOfCarriesWhatTheRowSays(t *testing.T) {
 	if cpu, memory := requests.Cpu().String(), requests.Memory().String(); cpu != "3152m" || memory != "5600Mi" {
 		t.Errorf("requests are %s and %s, want 3152m and 5600Mi", cpu, memory)
 	}
-	if pod.Spec.NodeSelector[corev1.LabelArchStable] != "arm64" || pod.Spec.SchedulerName != "s" || pod.Namespace != "ns" {
+	if pod.Spec.NodeSelector[corev1.LabelArchStable] != "arm64" || pod.Spec.NodeSelector["disk"] != "ssd" || pod.Spec.SchedulerName != "s" || pod.Namespace != "ns" {
 		t.Errorf("selector, scheduler or namespace is wrong: %+v", pod.Spec)
 	}
 	if *pod.Spec.TerminationGracePeriodSeconds != 0 || *pod.Spec.AutomountServiceAccountToken || pod.Spec.Tolerations != nil {

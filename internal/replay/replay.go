@@ -33,6 +33,8 @@ type Options struct {
 	Namespace string
 	// SchedulerName is put into the pods. Empty means the default scheduler.
 	SchedulerName string
+	// NodeSelector is put into the pods, which have that of their architecture beside it.
+	NodeSelector map[string]string
 	// Run becomes the value of the pods' label [LabelRun], and tells them from
 	// others. It must be a label's value. Empty means "replay".
 	Run string

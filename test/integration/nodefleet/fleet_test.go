@@ -202,20 +202,25 @@ func (b *bench) annotate(flavor, key, value string) {
 	b.patchDeployment(flavor, fmt.Sprintf(`{"metadata":{"annotations":{%q:%s}}}`, key, value))
 }
 
-// fleet makes a NodeFleet of all MachineDeployments of the bench.
-func (b *bench) fleet(name string, change ...func(*v1alpha1.NodeFleetSpec)) {
-	b.Helper()
-	selector := &metav1.LabelSelector{MatchLabels: map[string]string{benchLabel: b.name}}
-	f := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name, Labels: selector.MatchLabels}, Spec: v1alpha1.NodeFleetSpec{
-		ClusterAPI: &v1alpha1.ClusterAPIFlavors{Namespace: metav1.NamespaceDefault, Selector: selector},
-		Pricing:    v1alpha1.FleetPricing{BillingPeriod: seconds(1)},
+// quick is what the fleets of these tests have in common: short times.
+func quick() v1alpha1.NodeFleetSpec {
+	return v1alpha1.NodeFleetSpec{
+		Pricing: v1alpha1.FleetPricing{BillingPeriod: seconds(1)},
 		Scaling: v1alpha1.FleetScaling{
 			Interval: seconds(2), BatchIdle: seconds(0.5), BatchMax: seconds(5), JoinTimeout: seconds(60), BackOff: seconds(30), ExpectedLag: seconds(2),
 		},
 		Consolidation: v1alpha1.FleetConsolidation{
 			Policy: v1alpha1.ConsolidateWhenEmpty, After: seconds(1), QueueEmptyFor: seconds(0.5), MaxUnavailable: "100%", DrainTimeout: seconds(60),
 		},
-	}}
+	}
+}
+
+// fleet makes a NodeFleet of all MachineDeployments of the bench.
+func (b *bench) fleet(name string, change ...func(*v1alpha1.NodeFleetSpec)) {
+	b.Helper()
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{benchLabel: b.name}}
+	f := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: b.name + "-" + name, Labels: selector.MatchLabels}, Spec: quick()}
+	f.Spec.ClusterAPI = &v1alpha1.ClusterAPIFlavors{Namespace: metav1.NamespaceDefault, Selector: selector}
 	for _, g := range change {
 		g(&f.Spec)
 	}
