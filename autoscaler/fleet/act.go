@@ -133,7 +133,11 @@ func (r *round) unseenJoined(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	now, err := p.Observe(ctx)
+	var now *provider.Inventory
+	err = r.asking(ctx, func(ctx context.Context) (err error) {
+		now, err = p.Observe(ctx)
+		return err
+	})
 	if err != nil {
 		return false, fmt.Errorf("look again at machines before they are released: %w", err)
 	}
@@ -247,7 +251,10 @@ func (r *round) inOrder(intent *v1alpha1.FleetIntent, order, release func(i int)
 
 // order changes the number of machines of a flavor.
 func (r *round) order(ctx context.Context, intent string, o *v1alpha1.FleetOrder) error {
-	if err := r.provider.Buy(ctx, intent, o.Flavor, int(o.From), int(o.To)); err != nil {
+	err := r.asking(ctx, func(ctx context.Context) error {
+		return r.provider.Buy(ctx, intent, o.Flavor, int(o.From), int(o.To))
+	})
+	if err != nil {
 		return err
 	}
 	if o.To > o.From {
@@ -265,7 +272,10 @@ func (r *round) order(ctx context.Context, intent string, o *v1alpha1.FleetOrder
 
 // release gives machines of a flavor back.
 func (r *round) release(ctx context.Context, intent string, release *v1alpha1.FleetRelease) error {
-	if err := r.provider.Release(ctx, intent, release.Flavor, int(release.From), release.Machines); err != nil {
+	err := r.asking(ctx, func(ctx context.Context) error {
+		return r.provider.Release(ctx, intent, release.Flavor, int(release.From), release.Machines)
+	})
+	if err != nil {
 		return fmt.Errorf("release %d machines of %s: %w", len(release.Machines), release.Flavor, err)
 	}
 	metricReleased.WithLabelValues(r.fleet.Name, release.Flavor).Add(float64(len(release.Machines)))

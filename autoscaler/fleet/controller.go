@@ -7,7 +7,8 @@
 // and drain.go (doing it), record.go (saying why).
 //
 // One round is for one fleet, and only one runs at a time: a fleet counts on the
-// machines that others have on order. Numbers of machines are read past the cache,
+// machines that others have on order. Providers are asked beside the queue; outage.go says
+// how a round goes on without an answer. Numbers of machines are read past the cache,
 // and every write is refused by the API server if what it was decided on has changed.
 // What a round is about to do is in the fleet's status before the first machine is
 // touched, so that nothing is bought twice or forgotten whenever the process dies.
@@ -68,6 +69,7 @@ type Reconciler struct {
 	memory  map[types.UID]*memory
 	began   map[string]time.Time // the last round, by fleet
 	known   map[types.UID]known
+	wake    func(fleet string) // starts a round of a fleet, once the controller runs
 }
 
 // memory is what is remembered of a fleet between rounds. All of it can be lost: then
@@ -98,6 +100,7 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache,
 		Watches(&corev1.Pod{}, r.everyFleet(), builder.WithPredicates(r.podMatters())).
 		Watches(&corev1.Node{}, r.everyFleet(), builder.WithPredicates(nodeMatters())).
 		Watches(&appsv1.DaemonSet{}, r.everyFleet(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Func(r.begin)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1})
 	for _, object := range world.Kinds(r.Migrations) { // read in a round, and so to be in the cache
 		if _, err := m.GetCache().GetInformer(context.Background(), object, cache.BlockUntilSynced(false)); err != nil {
@@ -110,6 +113,12 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache,
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up the controller of NodeFleets: %w", err)
 	}
+	return nil
+}
+
+// begin is told of the queue when the controller starts, before the first round.
+func (r *Reconciler) begin(_ context.Context, q workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	r.wake = func(fleet string) { q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: fleet}}) }
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
@@ -52,63 +53,112 @@ func namesOf(i *provider.Inventory) string {
 	return strings.Join(names, " ")
 }
 
-func TestAProviderThatDoesNotAnswerStopsItsOwnFleetAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		self, other := fleetNamed("self"), fleetNamed("other")
-		r := &round{Reconciler: &Reconciler{}, fleet: self}
-		p := &oneProvider{}
-		look := func(f *v1alpha1.NodeFleet, observe func(context.Context) (*provider.Inventory, error)) (string, time.Duration, error) {
-			began := time.Now()
-			r.now, p.observe = began, observe
-			i, err := r.inventory(t.Context(), f, p)
-			return namesOf(i), time.Since(began), err
-		}
-		steps := []struct {
-			name    string
-			fleet   *v1alpha1.NodeFleet
-			after   time.Duration
-			observe func(context.Context) (*provider.Inventory, error)
-			want    string
-			takes   time.Duration
-			fails   bool
-			asked   int
-		}{
-			{"another has never answered", other, 0, silent, "unknown", otherTimeout, false, 1},
-			{"it is not asked again at once", other, minute, silent, "unknown", 0, false, 1},
-			{"it answers later", other, 2 * minute, inventoryOf("a", "b"), "a b", 0, false, 2},
-			{"it fails: what it told last counts", other, 0, func(context.Context) (*provider.Inventory, error) { return nil, errors.New("the cloud is down") }, "a b", 0, false, 3},
-			{"and later too", other, 3 * minute, silent, "a b", otherTimeout, false, 4},
-			{"it answers again", other, 3 * minute, inventoryOf("c"), "c", 0, false, 5},
-			{"and is asked each time", other, 0, inventoryOf("d"), "d", 0, false, 6},
-			{"one's own does not answer", self, 0, silent, "unknown", ownTimeout, true, 7},
-			{"and is asked again at once", self, 0, inventoryOf("e"), "e", 0, false, 8},
-		}
-		for _, step := range steps {
-			time.Sleep(step.after)
-			got, took, err := look(step.fleet, step.observe)
-			if diff := cmp.Diff([]any{step.want, step.takes, step.fails, step.asked}, []any{got, took, err != nil, p.asked}); diff != "" {
-				t.Errorf("%s: flavors, time, failure, times asked (-want +got):\n%s", step.name, diff)
-			}
-			if err != nil && !strings.Contains(err.Error(), "take stock of fleet self: its provider has not answered within 1m0s") {
-				t.Errorf("%s: %v", step.name, err)
-			}
-		}
-	})
+func down(context.Context) (*provider.Inventory, error) { return nil, errors.New("the cloud is down") }
+
+// slowly answers after ten seconds, which is later than a round waits.
+func slowly(ctx context.Context) (*provider.Inventory, error) {
+	time.Sleep(2 * patience)
+	return inventoryOf("late")(ctx)
+}
+
+func TestAProviderThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
+	self, other := fleetNamed("self"), fleetNamed("other")
+	for _, tc := range []struct {
+		name  string
+		steps []outageStep
+	}{
+		{"another fleet's is silent from the beginning", []outageStep{
+			{"it has never answered", other, 0, silent, "unknown", patience, "", 1},
+			{"it is still being asked", other, 10 * second, silent, "unknown", 0, "", 1},
+			{"it is asked again when its time is over", other, minute, silent, "unknown", 0, "", 1},
+			{"beside the round", other, 2 * second, silent, "unknown", shortPatience, "", 2},
+			{"it answers", other, minute + 10*second, inventoryOf("a"), "unknown", 0, "", 2},
+			{"and is waited for", other, minute, inventoryOf("a"), "a", 0, "", 3},
+		}},
+		{"another fleet's falls silent", []outageStep{
+			{"it answers", other, 0, inventoryOf("a", "b"), "a b", 0, "", 1},
+			{"it fails: what it told last counts", other, 0, down, "a b", 0, "", 2},
+			{"it is not asked again at once", other, 0, down, "a b", 0, "", 2},
+			{"it is asked after a second", other, 2 * second, silent, "a b", shortPatience, "", 3},
+		}},
+		{"its own is silent", []outageStep{
+			{"it is waited for", self, 0, silent, "unknown", patience, "not answered within 5s", 1},
+			{"it is being asked", self, 10 * second, silent, "unknown", 0, "being asked", 1},
+			{"its time is over", self, minute, silent, "unknown", 0, "not answered within 1m0s", 1},
+			{"it is asked again", self, 2 * second, silent, "unknown", shortPatience, "not answered within 1m0s", 2},
+		}},
+		{"its own fails", []outageStep{
+			{"once", self, 0, down, "unknown", 0, "the cloud is down", 1},
+			{"it is not asked again at once", self, 0, inventoryOf("a"), "unknown", 0, "the cloud is down", 1},
+			{"twice", self, 2 * second, down, "unknown", 0, "the cloud is down", 2},
+			{"it has twice as long", self, 1500 * time.Millisecond, inventoryOf("a"), "unknown", 0, "the cloud is down", 2},
+			{"it answers", self, second, inventoryOf("a"), "a", 0, "", 3},
+			{"and is asked each time", self, 0, inventoryOf("b"), "b", 0, "", 4},
+		}},
+		{"its own is slow", []outageStep{
+			{"it is waited for", self, 0, slowly, "unknown", patience, "not answered within 5s", 1},
+			{"what it told is used", self, 6 * second, slowly, "late", 0, "", 1},
+			{"it is not waited for again", self, 0, slowly, "unknown", shortPatience, "being asked", 2},
+			{"what it told is used again", self, 11 * second, slowly, "late", 0, "", 2},
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				woken := 0
+				r := &round{Reconciler: &Reconciler{Clock: clock.RealClock{}, wake: func(string) { woken++ }}, fleet: self}
+				p := &oneProvider{}
+				for _, step := range tc.steps {
+					step.run(t, r, p)
+				}
+				time.Sleep(2 * minute) // what is still being asked
+				if late := strings.Contains(tc.name, "silent") || strings.Contains(tc.name, "slow"); late != (woken > 0) {
+					t.Errorf("%d answers have started a round, want those that are late", woken)
+				}
+			})
+		})
+	}
+}
+
+// outageStep is one round's question.
+type outageStep struct {
+	name    string
+	fleet   *v1alpha1.NodeFleet
+	after   time.Duration
+	observe func(context.Context) (*provider.Inventory, error)
+	want    string
+	takes   time.Duration
+	fault   string
+	asked   int // times in all
+}
+
+func (s *outageStep) run(t *testing.T, r *round, p *oneProvider) {
+	t.Helper()
+	time.Sleep(s.after)
+	synctest.Wait()
+	began := time.Now()
+	r.now, p.observe = began, s.observe
+	i, _, err := r.inventory(t.Context(), s.fleet, p)
+	if diff := cmp.Diff([]any{s.want, s.takes, s.asked}, []any{namesOf(i), time.Since(began), p.asked}); diff != "" {
+		t.Errorf("%s: flavors, time, times asked (-want +got):\n%s", s.name, diff)
+	}
+	if (err == nil) != (s.fault == "") || err != nil && !strings.Contains(err.Error(), s.fault) {
+		t.Errorf("%s: error %v, want %q", s.name, err, s.fault)
+	}
 }
 
 // TestWhatAFleetHasOrderedCountsWhileItsProviderFails is what keeps two fleets from buying
 // for the same pods then.
 func TestWhatAFleetHasOrderedCountsWhileItsProviderFails(t *testing.T) {
 	self, other := fleetNamed("self"), fleetNamed("other")
-	all := &Reconciler{}
+	all := &Reconciler{Clock: clock.RealClock{}}
 	p := &oneProvider{observe: inventoryOf("a")}
 	buyer := &round{Reconciler: all, fleet: other, now: epoch}
-	if _, err := buyer.inventory(t.Context(), other, p); err != nil {
+	if _, _, err := buyer.inventory(t.Context(), other, p); err != nil {
 		t.Fatal(err)
 	}
 	buyer.ordered("a", 3)
 	p.observe = func(context.Context) (*provider.Inventory, error) { return nil, errors.New("the cloud is down") }
-	i, err := (&round{Reconciler: all, fleet: self, now: epoch}).inventory(t.Context(), other, p)
+	i, _, err := (&round{Reconciler: all, fleet: self, now: epoch}).inventory(t.Context(), other, p)
 	if err != nil || i.Flavors[0].Want != 3 {
 		t.Errorf("%+v, %v", i, err)
 	}

@@ -64,6 +64,8 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	switch {
 	case err == nil:
 		r.condition(v1alpha1.FleetReady, true, "LookedAfter", r.summary())
+	case errors.Is(err, errPending):
+		return nil // the answer starts the next round
 	case errors.As(err, &w):
 		r.condition(v1alpha1.FleetReady, false, w.reason, w.message)
 		r.tell(corev1.EventTypeWarning, w.reason, "Hold", w.message)
@@ -107,7 +109,7 @@ func (r *round) clean(ctx context.Context) error {
 	if !ok || !r.mayAct() {
 		return nil
 	}
-	if err := c.Clean(ctx); err != nil {
+	if err := r.asking(ctx, c.Clean); err != nil {
 		return fmt.Errorf("remove what was left behind: %w", err)
 	}
 	return nil
@@ -146,7 +148,7 @@ func (r *round) takeStock(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*
 			}
 			continue // it can have no machines
 		}
-		inventory, err := r.inventory(ctx, f, p)
+		inventory, p, err := r.inventory(ctx, f, p)
 		if err != nil {
 			return nil, err
 		}

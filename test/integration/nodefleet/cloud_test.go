@@ -30,8 +30,10 @@ type cloud struct {
 
 	mu      sync.Mutex
 	servers []*cloudServer
-	deleted []string    // IDs
-	listed  []time.Time // when servers were listed
+	deleted []string      // IDs
+	listed  []time.Time   // when servers were listed
+	outage  chan struct{} // closed when it is over; nil while there is none
+	hanging int           // requests that came in the outage
 }
 
 // cloudServer is a server as Nova shows it.
@@ -80,6 +82,9 @@ func (c *cloud) rent(change ...func(*v1alpha1.NodeFleetSpec)) {
 
 // answer answers a request.
 func (c *cloud) answer(w http.ResponseWriter, r *http.Request) {
+	if !c.there(r) {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	status, body := http.StatusOK, any(nil)
@@ -118,6 +123,41 @@ func (c *cloud) answer(w http.ResponseWriter, r *http.Request) {
 	if body != nil {
 		_ = json.NewEncoder(w).Encode(body) // a client that has gone needs no answer
 	}
+}
+
+// there waits for the end of an outage, and reports whether the client has waited too.
+func (c *cloud) there(r *http.Request) bool {
+	c.mu.Lock()
+	outage := c.outage
+	if outage != nil {
+		c.hanging++
+	}
+	c.mu.Unlock()
+	if outage == nil {
+		return true
+	}
+	select {
+	case <-outage:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}
+
+// silent makes the cloud take requests and answer none, until the function that it returns is
+// called.
+func (c *cloud) silent() (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.outage, c.hanging = make(chan struct{}), 0
+	end = sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		close(c.outage)
+		c.outage = nil
+	})
+	c.Cleanup(end)
+	return end
 }
 
 // token is what Keystone says to who logs in.
