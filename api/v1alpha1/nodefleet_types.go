@@ -318,8 +318,9 @@ type FleetConsolidation struct {
 	// +optional
 	ThresholdPercent *int32 `json:"thresholdPercent,omitempty"`
 
-	// after is for how long a machine must have been under-used or empty.
-	// +kubebuilder:default="5m"
+	// after is for how long a machine must have been under-used or empty. Machines stay to
+	// the end of the billing period in any case.
+	// +kubebuilder:default="0s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
@@ -355,7 +356,7 @@ type FleetConsolidation struct {
 	MaxUnavailable string `json:"maxUnavailable,omitempty"`
 
 	// podResidence is for how long a pod must have been on its machine before it is moved
-	// off it, so that none is moved again and again. Default: the value of after.
+	// off it, so that none is moved again and again. Default: the value of after, or 5m if that is 0s.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32

@@ -29,7 +29,7 @@ func (r *round) config() decide.Config {
 		MaxFlavors: maxFlavors, Interval: spec.Scaling.Interval.Duration, BillingPeriod: spec.Pricing.BillingPeriod.Duration,
 		ExpectedLag: spec.Scaling.ExpectedLag.Duration, BackOff: spec.Scaling.BackOff.Duration,
 		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
-		Horizon: decide.Horizon(c), Residence: c.After.Duration, PodResidence: decide.PodResidence(c), DrainTimeout: c.DrainTimeout.Duration,
+		Horizon: decide.Horizon(c), Residence: decide.Residence(c), PodResidence: decide.PodResidence(c), DrainTimeout: c.DrainTimeout.Duration,
 		Stop: func() bool { return r.Clock.Since(began) > planningTime },
 	}
 }

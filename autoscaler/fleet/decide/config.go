@@ -37,5 +37,13 @@ func PodResidence(c *v1alpha1.FleetConsolidation) time.Duration {
 	if c.PodResidence != nil {
 		return c.PodResidence.Duration
 	}
-	return c.After.Duration
+	return Residence(c)
 }
+
+// Residence is for how long a machine stays at least before it is exchanged for others.
+func Residence(c *v1alpha1.FleetConsolidation) time.Duration {
+	return cmp.Or(c.After.Duration, leastResidence)
+}
+
+// leastResidence keeps pods from being moved again and again where empty machines go at once.
+const leastResidence = 5 * time.Minute

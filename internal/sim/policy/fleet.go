@@ -176,7 +176,7 @@ func (f *fleet) options(s *cluster.State, left int, buy bool) decide.FleetOption
 	c := &f.spec.Consolidation
 	o := decide.FleetOptions{
 		Buy: buy, Limits: planner.Limits{Machines: left - len(s.Nodes)}, Class: class.Any,
-		Horizon: decide.Horizon(c), Residence: c.After.Duration, PodResidence: decide.PodResidence(c),
+		Horizon: decide.Horizon(c), Residence: decide.Residence(c), PodResidence: decide.PodResidence(c),
 		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
 		Budget: unavailable(c.MaxUnavailable, len(s.Nodes)) - (f.most - left), Spare: map[string]int{},
 	}

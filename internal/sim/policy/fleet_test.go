@@ -51,7 +51,7 @@ func TestAFleetInASimulationHasTheDefaultsOfItsDefinition(t *testing.T) {
 	got := defaultFleet()
 	if got.Class != v1alpha1.FleetAny || got.Mode != v1alpha1.FleetAct || got.Scaling.BatchIdle.Duration != time.Second ||
 		got.Scaling.BatchMax.Duration != 10*time.Second || got.Scaling.Interval.Duration != time.Minute || got.Consolidation.MaxUnavailable != "10%" ||
-		got.Consolidation.Horizon.Duration != time.Hour || got.Pricing.BillingPeriod.Duration != time.Minute {
+		got.Consolidation.After.Duration != 0 || got.Consolidation.Horizon.Duration != time.Hour || got.Pricing.BillingPeriod.Duration != time.Minute {
 		t.Errorf("the defaults are %+v", got)
 	}
 	got.Class = v1alpha1.FleetBatch

@@ -356,7 +356,7 @@ func TestWhatAFleetDoesNotSayIsFilledIn(t *testing.T) {
 			"interval": "1m", "batchIdle": "1s", "batchMax": "10s", "joinTimeout": "15m", "backOff": "5m", "expectedLag": "2m",
 		},
 		"consolidation": map[string]any{
-			"policy": "WhenEmpty", "thresholdPercent": int64(50), "after": "5m", "queueEmptyFor": "1m", "maxUnavailable": "10%", "drainTimeout": "10m",
+			"policy": "WhenEmpty", "thresholdPercent": int64(50), "after": "0s", "queueEmptyFor": "1m", "maxUnavailable": "10%", "drainTimeout": "10m",
 			"horizon": "1h",
 		},
 	}
