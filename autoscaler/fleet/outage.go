@@ -46,6 +46,17 @@ type known struct {
 	question *question
 }
 
+// patience is how long a round waits for an answer.
+func (k *known) patience() time.Duration {
+	switch {
+	case k.question != nil:
+		return 0 // an earlier round has waited
+	case k.failures > 0 || k.late:
+		return shortPatience
+	}
+	return patience
+}
+
 // question is one question for the machines of a fleet. The answer may be read once done is
 // closed.
 type question struct {
@@ -74,13 +85,7 @@ func (r *round) inventory(ctx context.Context, f *v1alpha1.NodeFleet, p provider
 	if k.question == nil && k.failures > 0 && k.generation == f.Generation && r.now.Before(k.retry) {
 		return r.without(f, k)
 	}
-	wait := patience
-	switch {
-	case k.question != nil:
-		wait = 0
-	case k.failures > 0 || k.late:
-		wait = shortPatience
-	}
+	wait := k.patience()
 	if k.question == nil {
 		k.question = r.question(ctx, f, p)
 	}
