@@ -27,8 +27,6 @@ func service(name string, amount int64) cluster.Pod {
 	return cluster.Pod{Item: packing.Item{Name: name, Size: size(amount, amount)}, Class: class.Service}
 }
 
-func needing(p cluster.Pod, arch string) cluster.Pod { p.Arch = arch; return p }
-
 // flavor is a machine with as much of both resources.
 func flavor(name string, amount, price int64) cluster.Flavor {
 	return cluster.Flavor{Name: name, Size: size(amount, amount), Arch: "amd64", MicroDollarsPerHour: price}
@@ -62,8 +60,6 @@ func state(pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
 }
 
 func podsOf(all ...cluster.Pod) []cluster.Pod { return all }
-
-func changed(s *cluster.State, change func(*cluster.State)) *cluster.State { change(s); return s }
 
 func changedNode(n cluster.Node, change func(*cluster.Node)) cluster.Node { change(&n); return n }
 

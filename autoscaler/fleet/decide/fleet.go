@@ -261,17 +261,9 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 		spare[n.Flavor]--
 		return true
 	}
-	assigned := map[string]bool{}
-	for _, a := range d.Plan.Assignments {
-		assigned[a.Machine] = assigned[a.Machine] || a.Waits
+	if o.Empty {
+		d.release(s, d.unused(s, nodes, proposed.Release), may)
 	}
-	var empty []*cluster.Node
-	for _, r := range proposed.Release {
-		if n := nodes[r.Node]; o.Empty && !assigned[n.Name] && !wanted(n, s.Pending) {
-			empty = append(empty, n)
-		}
-	}
-	d.release(s, empty, may)
 	if len(s.Pending) > 0 || len(d.Plan.Machines) > 0 {
 		return
 	}
@@ -289,6 +281,21 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 		o.Spare = spare // less what is released and drained
 		d.exchange(s, o, budget)
 	}
+}
+
+// unused returns the empty nodes that no pod is going to take now.
+func (d *FleetDecision) unused(s *cluster.State, nodes map[string]*cluster.Node, proposed []cluster.Release) []*cluster.Node {
+	assigned := map[string]bool{}
+	for _, a := range d.Plan.Assignments {
+		assigned[a.Machine] = assigned[a.Machine] || a.Waits
+	}
+	var empty []*cluster.Node
+	for _, r := range proposed {
+		if n := nodes[r.Node]; !assigned[n.Name] && !wanted(n, s.Pending) {
+			empty = append(empty, n)
+		}
+	}
+	return empty
 }
 
 // left returns the open nodes that take all classes of pods that ask, as they are
