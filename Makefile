@@ -77,6 +77,7 @@ nightly_tests := \
 	TestManyPodsAreHeldAtOnceAndHoldUpNoOther \
 	TestDemoShowsAFleetThatGrowsAndShrinks \
 	TestAFleetGrowsToTwoHundredMachinesAndShrinksToNothing \
+	TestAFleetBuysAndReleasesWhatItsSimulationDoes \
 	TestFiveHundredPodsMoveAFewAtATime \
 	TestWhatTheStockDeschedulerEvictsMoves \
 	TestWhatKarpenterDrainsMoves \
@@ -153,7 +154,7 @@ test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but G
 	$(call go_test,test-unit,$(unit_pkgs))
 
 .PHONY: test-books
-test-books: $(TOOLS)/gotestsum | $(DIST) ## Audit the simulator's runs of 400 random scenarios; test-unit does 70.
+test-books: $(TOOLS)/gotestsum | $(DIST) ## Audit the simulator's runs of 400 random scenarios; test-unit does 40.
 	$(call go_test,test-books,-run TestBooksBalance ./internal/sim -scenarios 400)
 
 .PHONY: test-race

@@ -130,7 +130,7 @@ func randomPods(r *rand.Rand, horizon time.Duration) []scenario.Pod {
 	return pods
 }
 
-var scenarios = flag.Uint64("scenarios", 70, "of how many random scenarios the books are checked, 40 at least")
+var scenarios = flag.Uint64("scenarios", 40, "of how many random scenarios the books are checked, 40 at least")
 
 // TestBooksBalance replays runs of random scenarios under every policy, and runs each
 // again without shortcuts.

@@ -85,13 +85,13 @@ func TestAFleetBuysAndReleasesWhatItsSimulationDoes(t *testing.T) {
 		return cmp.Diff(l.Bought, l.Released)
 	})
 
-	real := account()
-	t.Logf("bought %v for $%.6f, in the simulation for $%.6f", real.Bought, real.dollars, simulated.dollars)
-	if diff := cmp.Diff(simulated, real, cmpopts.IgnoreUnexported(ledger{})); diff != "" {
+	paid := account()
+	t.Logf("bought %v for $%.6f, in the simulation for $%.6f", paid.Bought, paid.dollars, simulated.dollars)
+	if diff := cmp.Diff(simulated, paid, cmpopts.IgnoreUnexported(ledger{})); diff != "" {
 		t.Errorf("the cluster is unlike the simulation (-simulated +real):\n%s", diff)
 	}
 	// A cluster on a busy machine takes seconds more to start, to bind and to look.
-	if ratio := real.dollars / simulated.dollars; ratio < 0.9 || ratio > 1.3 {
+	if ratio := paid.dollars / simulated.dollars; ratio < 0.9 || ratio > 1.3 {
 		t.Errorf("the machines cost %.2f times what the simulation says", ratio)
 	}
 }
