@@ -113,7 +113,7 @@ func runPlayground(ctx context.Context, flags playgroundFlags, stdin io.Reader, 
 func readPlaygroundInput(flags playgroundFlags, stdin io.Reader) (*playgroundInput, error) {
 	var errs []error
 	in := &playgroundInput{options: playground.Options{
-		Dir: flags.dir, KubeconfigPath: flags.kubeconfig, ClusterAPI: flags.clusterAPI,
+		Dir: flags.dir, KubeconfigPath: flags.kubeconfig, ClusterAPI: flags.clusterAPI, OldClusterAPI: flags.clusterAPI,
 	}}
 	if flags.nodes < 0 {
 		errs = append(errs, fmt.Errorf("--nodes %d: want 0 or more", flags.nodes))

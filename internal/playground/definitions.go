@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -127,6 +128,21 @@ func (w webhookServer) direct(object *unstructured.Unstructured) error {
 	return nil
 }
 
+// dropOldVersions leaves of the versions of a kind only the one in which objects are stored,
+// so that none is ever converted. The object is changed.
+func dropOldVersions(definition *unstructured.Unstructured) error {
+	versions, _, err := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	if err != nil {
+		return err
+	}
+	versions = slices.DeleteFunc(versions, func(v any) bool {
+		stored, _, _ := unstructured.NestedBool(v.(map[string]any), "storage")
+		return !stored
+	})
+	unstructured.RemoveNestedField(definition.Object, "spec", "conversion")
+	return unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions")
+}
+
 // define applies the definitions and waits until the API server serves the new
 // kinds.
 func (p *Playground) define(ctx context.Context, server webhookServer) error {
@@ -147,6 +163,11 @@ func (p *Playground) define(ctx context.Context, server webhookServer) error {
 		}
 		group.Go(func() error {
 			object := definition.DeepCopy()
+			if object.GetKind() == "CustomResourceDefinition" && !p.opts.OldClusterAPI {
+				if err := dropOldVersions(object); err != nil {
+					return fmt.Errorf("read the versions of %s: %w", object.GetName(), err)
+				}
+			}
 			if err := server.direct(object); err != nil {
 				return err
 			}

@@ -74,6 +74,12 @@ type Options struct {
 	// its machines, whose Nodes kwok plays. See [Playground.AddMachineDeployment].
 	ClusterAPI bool
 
+	// OldClusterAPI also serves the older versions of cluster-api's kinds. The API server
+	// then has cluster-api's manager convert every object that is written, since it
+	// keeps each version in a cache of its own. That takes a quarter of a core while
+	// fifty machines come and go within a minute.
+	OldClusterAPI bool
+
 	// ClusterAPIPath is cluster-api's manager. Empty means: look for it, see
 	// [FindClusterAPI].
 	ClusterAPIPath string
@@ -126,6 +132,7 @@ type Playground struct {
 // Cancelling ctx stops the playground, also after Start has returned. Wait for
 // that with [Playground.Stop], which may be called any number of times.
 func Start(ctx context.Context, opts Options) (*Playground, error) {
+	collectLazily()
 	st, err := openState(opts.Dir, opts.KubeconfigPath)
 	if err != nil {
 		return nil, err

@@ -405,7 +405,8 @@ func (r *run) replace(i int) {
 // a pod that ends does so then, not when it is removed.
 func (r *run) givesBack(p *pod, at time.Time) {
 	if p.stay.Gone == report.Never && p.created {
-		p.stay.Gone = at.Sub(r.began)
+		// What ends a pod may be seen a moment before what bound it, if both come at once.
+		p.stay.Gone = max(at.Sub(r.began), p.stay.Created, p.stay.Bound)
 		r.progress.Gone++
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -154,7 +153,6 @@ var GlobalLog = &Log{}
 // many.
 func Main(m *testing.M, parallel string, sites ...*Sites) int {
 	flag.Parse()
-	debug.SetGCPercent(400) // a whole control plane makes much garbage, and there is memory
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
 	if !given {

@@ -135,7 +135,7 @@ func scale(t *testing.T, p *playground.Playground, deployment string, replicas i
 
 // TestMachines starts one playground for all that can be tried on one.
 func TestMachines(t *testing.T) {
-	p := playground.ForTest(t, playground.Options{ClusterAPI: true})
+	p := playground.ForTest(t, playground.Options{ClusterAPI: true, OldClusterAPI: true})
 	for _, tc := range []struct {
 		name string
 		test func(*testing.T, *playground.Playground)
