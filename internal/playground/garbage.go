@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// A whole control plane makes much garbage, of which little is left after each collection:
-// with Go's default of 100, collecting it took more than a core while 1,200 pods and 60
-// machines came and went within a minute, and everything was late.
+// A whole control plane makes much garbage, of which little is left after each collection.
+// On two cores that 1,200 pods and 60 machines kept busy for a minute, pods were bound twice
+// to four times as soon with 400 as with Go's default of 100.
 const (
 	gogc        = "GOGC"
 	lazyPercent = 400

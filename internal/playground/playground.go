@@ -76,8 +76,8 @@ type Options struct {
 
 	// OldClusterAPI also serves the older versions of cluster-api's kinds. The API server
 	// then has cluster-api's manager convert every object that is written, since it
-	// keeps each version in a cache of its own. That takes a quarter of a core while
-	// fifty machines come and go within a minute.
+	// keeps each version in a cache of its own: two thousand times while sixty machines
+	// come and go within a minute.
 	OldClusterAPI bool
 
 	// ClusterAPIPath is cluster-api's manager. Empty means: look for it, see
