@@ -18,7 +18,7 @@ func (p *Playground) startChild(name, log string, command func() *exec.Cmd, agai
 	c := startComponent(name, log, func(ctx context.Context) error {
 		for started := first; ; started = make(chan error, 1) {
 			cmd := command()
-			cmd.Env = collectsLazily(cmd.Environ())
+			cmd.Env = withGCPercent(cmd.Environ())
 			cmd.Dir = p.state.dir
 			cmd.Stdout = p.logs.writer(log)
 			cmd.Stderr = cmd.Stdout

@@ -1,6 +1,7 @@
 package playground
 
 import (
+	"runtime/debug"
 	"slices"
 	"testing"
 )
@@ -15,10 +16,21 @@ func TestChildrenCollectTheirGarbageAsOftenAsTheUserSays(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Setenv(gogc, test.user)
-			if got := collectsLazily([]string{"A=b"}); !slices.Equal(got, test.want) {
+			if got := withGCPercent([]string{"A=b"}); !slices.Equal(got, test.want) {
 				t.Errorf("environment is %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+func TestStartingAPlaygroundHasTheProcessCollectLess(t *testing.T) {
+	t.Setenv(gogc, "")
+	if _, err := Start(t.Context(), Options{Dir: "/dev/null/none"}); err == nil {
+		t.Fatal("a playground started in a file")
+	}
+	got := debug.SetGCPercent(gcPercent)
+	if got != gcPercent {
+		t.Errorf("garbage is collected at %d percent, want %d", got, gcPercent)
 	}
 }
 

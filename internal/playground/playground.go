@@ -131,8 +131,10 @@ type Playground struct {
 //
 // Cancelling ctx stops the playground, also after Start has returned. Wait for
 // that with [Playground.Stop], which may be called any number of times.
+//
+// Unless GOGC is set, the whole process collects its garbage less often from then on.
 func Start(ctx context.Context, opts Options) (*Playground, error) {
-	collectLazily()
+	setGCPercent()
 	st, err := openState(opts.Dir, opts.KubeconfigPath)
 	if err != nil {
 		return nil, err

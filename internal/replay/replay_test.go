@@ -475,17 +475,3 @@ func TestPodsThatTheReplayEndsItselfAreNotLost(t *testing.T) {
 		}
 	})
 }
-
-// Sightings are stamped by several goroutines: that of a pod's end may bear an earlier time
-// than that of its binding, which came first.
-func TestAPodIsNotGoneBeforeItIsBound(t *testing.T) {
-	r := newRun(Options{Pods: []trace.Pod{{Name: "a", Runtime: time.Second}}, Scale: Scale{Arrivals: 1, Lifetimes: 1}})
-	r.result = &Result{} // the window is over: nothing is planned any more
-	p := &r.pods[0]
-	p.created, p.stay.Created = true, time.Second
-	r.bound(0, sighting{node: "n", at: r.began.Add(3 * time.Second)})
-	r.givesBack(p, r.began.Add(2*time.Second))
-	if p.stay.Gone != 3*time.Second {
-		t.Errorf("gone at %v, want 3s, when it was bound", p.stay.Gone)
-	}
-}

@@ -405,8 +405,7 @@ func (r *run) replace(i int) {
 // a pod that ends does so then, not when it is removed.
 func (r *run) givesBack(p *pod, at time.Time) {
 	if p.stay.Gone == report.Never && p.created {
-		// What ends a pod may be seen a moment before what bound it, if both come at once.
-		p.stay.Gone = max(at.Sub(r.began), p.stay.Created, p.stay.Bound)
+		p.stay.Gone = at.Sub(r.began)
 		r.progress.Gone++
 	}
 }

@@ -518,6 +518,10 @@ func TestMachinesAreResumed(t *testing.T) {
 	p := playground.ForTest(t, playground.Options{Dir: dir, ClusterAPI: true})
 	addMachines(t, p, playground.MachineDeploymentSpec{Name: "resumed", Replicas: 2})
 	before := awaitMachines(t, p, "resumed", "Running", 2)
+	old := schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta1", Resource: "machines"}
+	if _, err := resources(t, p, old).List(t.Context(), metav1.ListOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("asked for Machines of an older version: error %v, want that there are none: each would be converted", err)
+	}
 	if err := p.Stop(); err != nil {
 		t.Fatal(err)
 	}
