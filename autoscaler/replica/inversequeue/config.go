@@ -105,6 +105,13 @@ type Memory struct {
 	Input float64 `json:"input,omitempty"`
 	// Looks counts the looks, to tell which model was used last.
 	Looks int64 `json:"looks,omitempty"`
+	// Ready is how many replicas were Ready at the last look; 0: not known.
+	Ready int `json:"ready,omitempty"`
+	// Rose is the look, counted as Looks does, at which the Ready replicas became more; 0:
+	// never, or they became fewer since. Fell is the look at which they became fewer by
+	// more than MatureSizes; 0: never.
+	Rose int64 `json:"rose,omitempty"`
+	Fell int64 `json:"fell,omitempty"`
 	// Quiet is for how long no request has come.
 	Quiet law.Quiet `json:"quiet,omitzero"`
 }

@@ -30,12 +30,16 @@ func Decide(c Config, m Memory, o law.Observation) (Memory, law.Decision) {
 	if why := s.unstable(); why != "" {
 		return s.overload(why)
 	}
-	s.learn()
+	doubted := s.learn()
+	s.bound()
 	guide := s.guide()
-	if guide == nil {
-		return s.sample()
+	switch {
+	case guide != nil:
+		return s.control(guide)
+	case doubted:
+		return s.stay()
 	}
-	return s.control(guide)
+	return s.sample()
 }
 
 // quiet is a look without requests, and why that is doubted.
@@ -77,6 +81,7 @@ func newStep(c Config, m Memory, o law.Observation) *step {
 	}
 	s.stable = queueing.LeastStable(s.lambda, s.mu)
 	s.m.Looks++
+	s.observeReady()
 	s.find()
 	return s
 }

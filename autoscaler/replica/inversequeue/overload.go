@@ -10,7 +10,8 @@ import (
 
 // overload sizes the service by its queue (algorithm 3, QLP):
 //
-//  1. n_r of this arrival rate rises to the Ready replicas;
+//  1. n_r of this arrival rate rises to the Ready replicas, unless what is measured may
+//     be of fewer, see [step.late], which the paper does not consider;
 //  2. the least N with alpha·y + (1 - alpha)·W(N) <= SLO, or where no N can do
 //     that, since the past weighs too much (the paper's loop never ends there),
 //     with W(N) <= SLO;
@@ -22,7 +23,7 @@ import (
 // While some of that still starts its effect is not seen: then step 3 waits, and
 // step 4 counts from the Ready replicas, so that none is ordered twice.
 func (s *step) overload(why string) (Memory, law.Decision) {
-	if s.o.Settled() {
+	if s.o.Settled() && !s.late() {
 		s.tooFew(s.o.Ready)
 	}
 	n := s.recover()
