@@ -72,7 +72,7 @@ func TestStepResponses(t *testing.T) {
 		up, down response
 	}{
 		{"predictive", response{after: 38, overshoot: 1.2, settling: 800 * s, actions: 18}, response{after: 5, overshoot: 6.7, settling: 800 * s, actions: 85}},
-		{"inversequeue", response{after: 48, overshoot: 0.8, settling: never, actions: 58}, response{after: 7, overshoot: 4.5, settling: 2000 * s, actions: 24}},
+		{"inversequeue", response{after: 40, overshoot: 0.8, settling: 1100 * s, actions: 17}, response{after: 7, overshoot: 4.5, settling: 2000 * s, actions: 24}},
 		{"doublethreshold", response{after: 69, overshoot: 0.1, settling: 15 * s, actions: 3}, response{after: 9, overshoot: 0.1, settling: 60 * s, actions: 3}},
 		{"hpa", response{after: 69, overshoot: 0.1, settling: 45 * s, actions: 4}, response{after: 9, overshoot: 6.7, settling: 315 * s, actions: 3}},
 		{"hpa-dhpa", response{after: 69, overshoot: 0.1, settling: 45 * s, actions: 2}, response{after: 9, overshoot: 0.1, settling: 45 * s, actions: 2}},

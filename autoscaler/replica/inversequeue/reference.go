@@ -233,10 +233,10 @@ func (s *step) guide() *Reference {
 // least that kept the SLO, or if that is known to be too few or below Min the first number
 // above n_r that it has not seen: where none was left out that is one above the most, as
 // in the paper. Where the limits allow too few numbers for a mature model, which the paper
-// does not know, it is the greatest that was left out. A model that has seen none starts where the queueing model
-// keeps the SLO, as does one that has seen all and found none of them steady, and one that
-// has seen numbers far above that only, as an overload leaves them: in the paper it would
-// go down by one at each look.
+// does not consider, it is the greatest that was left out. A model that has seen none starts
+// where the queueing model keeps the SLO, as does one that has seen all and found none of
+// them steady, and one that has seen only numbers far above that, as an overload leaves
+// them: in the paper it would go down by one at each look.
 func (s *step) sample() (Memory, law.Decision) {
 	r := s.model
 	if len(r.Sizes) == 0 || r.TooFew != nil && s.c.unseen(r) == 0 || s.far() {
