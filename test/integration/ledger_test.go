@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -190,6 +191,23 @@ func createPods(t *testing.T, client kubernetes.Interface, pods []*corev1.Pod) {
 			t.Fatalf("create pod %s: %v", pods[i].Name, err)
 		}
 	}
+}
+
+// createPreemptible makes a pod of a new PriorityClass below that of all others. The API server
+// admits pods of a class once it has read it from its watch.
+func createPreemptible(t *testing.T, client kubernetes.Interface, pod *corev1.Pod) {
+	t.Helper()
+	const low = "low"
+	if _, err := client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{
+		ObjectMeta: metav1.ObjectMeta{Name: low}, Value: -10,
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("create PriorityClass %s: %v", low, err)
+	}
+	pod.Spec.PriorityClassName = low
+	eventually(t, func() error {
+		_, err := client.CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})
+		return err
+	})
 }
 
 // createNode makes a node of the spec's shape that nobody plays.

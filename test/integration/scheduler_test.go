@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -263,12 +262,7 @@ func TestArgumentsOfFiltersHoldWhileNarrowedAndNobodyIsEvicted(t *testing.T) {
 	createNode(t, client, fixtures.Node("tight", 4000, 2*gi))
 	createNode(t, client, fixtures.Node("good", 4000, 8*gi, func(n *corev1.Node) { n.Labels["zone"] = "a" }))
 	l := openLedger(t, client, nil)
-	if _, err := client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "low"}, Value: -10}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	victim := fixtures.Pod("victim", 3000, 5*gi, func(p *corev1.Pod) { p.Spec.PriorityClassName, p.Spec.NodeName = "low", "good" })
-	createPods(t, client, []*corev1.Pod{victim})
+	createPreemptible(t, client, fixtures.Pod("victim", 3000, 5*gi, func(p *corev1.Pod) { p.Spec.NodeName = "good" }))
 	startScheduler(t, p, fast+`
   pluginConfig:
   - name: NodeAffinity

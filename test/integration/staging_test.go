@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -420,12 +419,7 @@ func TestAPodThatNoNodeCanRestoreIsBoundWhenOneCan(t *testing.T) {
 func TestNoPodIsPreemptedToMoveAnother(t *testing.T) {
 	s := newStaging(t)
 	s.ableNode("full", gi+gi/2, "avx2")
-	if _, err := s.client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{
-		ObjectMeta: metav1.ObjectMeta{Name: "low"}, Value: -10}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	victim := fixtures.Pod("victim", 100, gi, func(p *corev1.Pod) { p.Spec.PriorityClassName, p.Spec.NodeName = "low", "full" })
-	createPods(t, s.client, []*corev1.Pod{victim})
+	createPreemptible(t, s.client, fixtures.Pod("victim", 100, gi, func(p *corev1.Pod) { p.Spec.NodeName = "full" }))
 	startScheduler(t, s.p, fast)
 	s.move("m", needsAVX2)
 	wantEvent(t, s.client, "FailedScheduling", "no pod is preempted to move another")
