@@ -231,7 +231,6 @@ func TestWhileASourceIsDownReplicasStay(t *testing.T) {
 		answer     http.HandlerFunc
 	}{{"down", "503", down}, {"hangs", "has not answered within 1s", hang}} {
 		b.metrics.set(func(m *metricsServer) { m.fault, m.rate = fault.answer, 300 })
-		held := b.asked()
 		if c := b.condition("web", v1alpha1.PolicyMeasured, metav1.ConditionFalse, "NotMeasured"); !strings.Contains(c.Message, fault.says) {
 			// The message changes without the condition: it is written within a minute.
 			b.eventually("the condition says "+fault.says, func() string {
@@ -242,7 +241,11 @@ func TestWhileASourceIsDownReplicasStay(t *testing.T) {
 				return ""
 			})
 		}
-		asked := other.count()
+		// Until the condition says so, a decision on what was measured before may be carried out.
+		held, asked := b.asked(), other.count()
+		if held < 11 || held > 20 {
+			t.Errorf("while the source %s there are %d replicas, want those of 100 requests/s, 11 to 20", fault.name, held)
+		}
 		b.eventually("a policy with another source goes on", func() string {
 			if other.count() < asked+10 {
 				return "it does not ask"
