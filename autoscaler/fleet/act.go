@@ -77,7 +77,7 @@ func (r *round) note() {
 	a := &r.actions
 	for _, j := range a.Joined {
 		s := r.status(j.Flavor)
-		s.Lag, s.Failures, s.LeftAloneUntil = learnLag(s.Lag, j.Took), 0, nil
+		s.Lag, s.Failures, s.LeftAloneUntil = decide.LearnLag(s.Lag, j.Took), 0, nil
 		metricAcquisitionSeconds.WithLabelValues(r.fleet.Name, j.Flavor).Observe(j.Took.Seconds())
 	}
 	for i := range a.Avoid {

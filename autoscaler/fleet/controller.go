@@ -228,7 +228,7 @@ func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
 			Memory: decide.NewMemory(decide.MovesConfig(&fleet.Spec.Consolidation), fleet.Spec.Scaling.BackOff.Duration, r.Clock.Now()),
 		}
 		if d := fleet.Status.LastDecision; d != nil && d.Mode == v1alpha1.FleetAct && d.Measured == nil && len(d.Buys) > 0 {
-			m.Inherit(d.Time.Time, d.Time.Add(decide.NominatedFor(fleetLag(fleet))))
+			m.Inherit(d.Time.Time, d.Time.Add(decide.NominatedFor(decide.FleetLag(fleet))))
 		}
 		if old := r.memory[fleet.UID]; old != nil {
 			m.unlisted = old.unlisted

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/internal/dollars"
 )
 
@@ -14,7 +15,7 @@ import (
 // they may take. rowBytes is about what a row takes beside its texts: its fields, and their
 // names in metadata.managedFields, where the name of the flavor stands once more.
 const (
-	maxFlavors     = 1000
+	maxFlavors     = decide.MaxFlavors
 	maxFlavorBytes = 1 << 20
 	rowBytes       = 600
 )

@@ -2,172 +2,17 @@ package fleet
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 )
-
-func ago(d time.Duration) time.Time { return epoch.Add(-d) }
-
-func TestMachinesAreBoughtOnceNoFurtherPodComes(t *testing.T) {
-	const idle, most = time.Second, 10 * time.Second
-	tests := []struct {
-		name   string
-		waited []time.Time
-		want   time.Duration
-	}{
-		{"nobody waits", nil, 0},
-		{"one has just come", []time.Time{epoch}, time.Second},
-		{"one came a while ago", []time.Time{ago(400 * time.Millisecond)}, 600 * time.Millisecond},
-		{"none has come for long enough", []time.Time{ago(time.Second)}, 0},
-		{"the last one counts", []time.Time{ago(2 * time.Second), ago(100 * time.Millisecond), ago(5 * time.Second)}, 900 * time.Millisecond},
-		{"they come and come", []time.Time{ago(9500 * time.Millisecond), epoch}, 500 * time.Millisecond},
-		{"the first has waited for long enough", []time.Time{epoch, ago(10 * time.Second)}, 0},
-		{"a clock that is behind", []time.Time{epoch.Add(time.Minute)}, time.Minute + time.Second},
-	}
-	for _, tc := range tests {
-		t.Run(tc.name, func(t *testing.T) {
-			if got := batch(epoch, tc.waited, idle, most); got != tc.want {
-				t.Errorf("waits %v, want %v", got, tc.want)
-			}
-		})
-	}
-}
-
-// TestNoPodIsKeptWaitingForLongerThanTheMost also says that nothing is waited for
-// without cause: some pod came less than idle ago.
-func TestNoPodIsKeptWaitingForLongerThanTheMost(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		length := func(name string) time.Duration {
-			return time.Duration(rapid.IntRange(0, 40).Draw(t, name)) * time.Second
-		}
-		idle, most := length("idle"), length("most")
-		var waited []time.Time
-		for range rapid.IntRange(0, 5).Draw(t, "pods") {
-			waited = append(waited, ago(length("ago")))
-		}
-		wait := batch(epoch, waited, idle, most)
-		if wait < 0 {
-			t.Fatalf("waits %v", wait)
-		}
-		late, fresh := false, false
-		for _, w := range waited {
-			late = late || epoch.Add(wait).Sub(w) > most
-			fresh = fresh || epoch.Sub(w) < idle
-		}
-		if wait > 0 && (late || !fresh) {
-			t.Fatalf("waits %v: a pod is kept for too long %t, one has just come %t", wait, late, fresh)
-		}
-		if wait == 0 && fresh && !slices.ContainsFunc(waited, func(w time.Time) bool { return epoch.Sub(w) >= most }) {
-			t.Fatal("does not wait although a pod has just come, and none has waited for long")
-		}
-	})
-}
-
-// twinLag keeps all times and weighs them anew.
-func twinLag(times []float64) (mean, deviation float64) {
-	weights := make([]float64, len(times))
-	for i := range times {
-		w := 1 / float64(min(i+1, 16))
-		for j := range i {
-			weights[j] *= 1 - w
-		}
-		weights[i] = w
-	}
-	for i, x := range times {
-		mean += weights[i] * x
-	}
-	for i, x := range times {
-		deviation += weights[i] * (x - mean) * (x - mean)
-	}
-	return mean, math.Sqrt(deviation)
-}
-
-func TestLagsAreLearnedAsWeightedMeans(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var lag *v1alpha1.AcquisitionLag
-		var times []float64
-		for range rapid.IntRange(1, 60).Draw(t, "machines") {
-			took := time.Duration(rapid.IntRange(-5_000, 600_000).Draw(t, "took")) * time.Millisecond
-			times = append(times, max(0, took.Seconds()))
-			lag = learnLag(lag, took)
-			mean, deviation := twinLag(times)
-			// Each step rounds to the millisecond, and forgets what was rounded before.
-			if math.Abs(lag.Mean.Seconds()-mean) > 0.02 || lag.Samples != int64(len(times)) || lag.Mean.Duration < 0 || lag.Deviation.Duration < 0 {
-				t.Fatalf("after %v: %+v, want mean %v", times, lag, mean)
-			}
-			if got := lag.Deviation.Seconds(); math.Abs(got*got-deviation*deviation) > 0.05*(1+deviation) {
-				t.Fatalf("after %v: %+v, want deviation %v", times, lag, deviation)
-			}
-		}
-	})
-}
-
-func TestLagsForgetThePast(t *testing.T) {
-	var lag *v1alpha1.AcquisitionLag
-	for range 1000 {
-		lag = learnLag(lag, time.Hour)
-	}
-	for range 200 {
-		lag = learnLag(lag, time.Minute)
-	}
-	if got := lag.Mean.Duration; got < time.Minute || got > time.Minute+time.Second {
-		t.Errorf("after 200 machines in a minute the mean is %v", got)
-	}
-}
-
-func TestLearningDoesNotChangeWhatWasLearned(t *testing.T) {
-	old := &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: time.Minute}, Samples: 3}
-	before := *old
-	learnLag(old, time.Hour)
-	if *old != before {
-		t.Errorf("it is now %+v", old)
-	}
-}
-
-func TestTheExpectedLagIsTheLearnedMean(t *testing.T) {
-	learned := &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: 90 * time.Second}, Samples: 1}
-	for _, tc := range []struct {
-		learned *v1alpha1.AcquisitionLag
-		want    time.Duration
-	}{{nil, time.Minute}, {&v1alpha1.AcquisitionLag{}, time.Minute}, {learned, 90 * time.Second}} {
-		if got := expectedLag(tc.learned, time.Minute); got != tc.want {
-			t.Errorf("learned %+v: expected %v, want %v", tc.learned, got, tc.want)
-		}
-	}
-}
-
-func TestLimitsAreThoseOfTheSpec(t *testing.T) {
-	quantity := func(s string) *resource.Quantity { return new(resource.MustParse(s)) }
-	for name, tc := range map[string]struct {
-		limits v1alpha1.FleetLimits
-		want   decide.Limits
-	}{
-		"none":                             {v1alpha1.FleetLimits{}, decide.Limits{}},
-		"machines":                         {v1alpha1.FleetLimits{Machines: new(int32(5))}, decide.Limits{Machines: new(int64(5))}},
-		"no machine":                       {v1alpha1.FleetLimits{Machines: new(int32(0))}, decide.Limits{Machines: new(int64(0))}},
-		"CPU":                              {v1alpha1.FleetLimits{CPU: quantity("30500m")}, decide.Limits{MilliCPU: new(int64(30500))}},
-		"memory":                           {v1alpha1.FleetLimits{Memory: quantity("100Gi")}, decide.Limits{MemoryBytes: new(int64(100 * testGiB))}},
-		"dollars":                          {v1alpha1.FleetLimits{DollarsPerHour: new("0.56")}, decide.Limits{MicroDollarsPerHour: new(int64(560_000))}},
-		"more dollars than anything costs": {v1alpha1.FleetLimits{DollarsPerHour: new("999999999")}, decide.Limits{MicroDollarsPerHour: new(int64(math.MaxInt64))}},
-	} {
-		if diff := cmp.Diff(tc.want, limitsOf(&tc.limits)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
 
 func TestPricesAreThoseOfTheProviderThenOfTheCatalogue(t *testing.T) {
 	catalogue := map[string]int64{"m5.large": 96_000, "small": 50_000, "free": 0}

@@ -2,70 +2,36 @@ package fleet
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/class"
-	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/world"
 )
 
 // config is what the fleet's spec allows for.
 func (r *round) config() decide.Config {
-	spec := &r.fleet.Spec
-	c := &spec.Consolidation
-	began := r.Clock.Now()
-	return decide.Config{
-		Act: r.mayAct(), SkipDrains: r.DryRun, Class: r.self.class, Limits: limitsOf(&spec.Limits), MaxUnavailable: intstr.Parse(c.MaxUnavailable),
-		MaxFlavors: maxFlavors, Interval: spec.Scaling.Interval.Duration, BillingPeriod: spec.Pricing.BillingPeriod.Duration,
-		ExpectedLag: spec.Scaling.ExpectedLag.Duration, BackOff: spec.Scaling.BackOff.Duration,
-		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
-		Horizon: decide.Horizon(c), Residence: decide.Residence(c), PodResidence: decide.PodResidence(c), DrainTimeout: c.DrainTimeout.Duration,
-		Stop: func() bool { return r.Clock.Since(began) > planningTime },
-	}
+	c, began := decide.ConfigOf(&r.fleet.Spec), r.Clock.Now()
+	c.Act, c.SkipDrains = r.mayAct(), r.DryRun
+	c.Stop = func() bool { return r.Clock.Since(began) > planningTime }
+	return c
 }
 
 // planningTime is how long a plan may take before the best so far is taken.
 const planningTime = 20 * time.Second
-
-// limitsOf are the limits of a spec. Dollars that cannot be read are more than
-// [dollars.Parse] takes.
-func limitsOf(l *v1alpha1.FleetLimits) decide.Limits {
-	var limits decide.Limits
-	if l.Machines != nil {
-		limits.Machines = new(int64(*l.Machines))
-	}
-	if l.CPU != nil {
-		limits.MilliCPU = new(l.CPU.MilliValue())
-	}
-	if l.Memory != nil {
-		limits.MemoryBytes = new(l.Memory.Value())
-	}
-	if l.DollarsPerHour != nil {
-		most, err := dollars.Parse(*l.DollarsPerHour)
-		if err != nil {
-			most = math.MaxInt64
-		}
-		limits.MicroDollarsPerHour = &most
-	}
-	return limits
-}
 
 // plain is what the round decides on: what was observed, without the objects of the API.
 func (r *round) plain() *decide.Observation {
 	s := &r.fleet.Spec.Scaling
 	o := &decide.Observation{
 		State: r.seen.state, Flavors: r.plainFlavors(), Machines: r.plainMachines(), Quota: (*decide.Quota)(r.self.inventory.Quota),
-		Gather: batch(r.now, r.seen.waited, s.BatchIdle.Duration, s.BatchMax.Duration), Drains: r.plainDrains(), Foreign: r.foreign(),
+		Gather: decide.Gather(r.now, r.seen.waited, s.BatchIdle.Duration, s.BatchMax.Duration), Drains: r.plainDrains(), Foreign: r.foreign(),
 	}
 	if intent := r.fleet.Status.Intent; intent != nil {
 		o.Interrupted = true

@@ -15,7 +15,6 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -155,7 +154,7 @@ func (r *round) takeStock(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*
 		if inventory == nil {
 			continue // its machines are not known: their nodes are left as they are
 		}
-		s := &stock{fleet: f, class: machineClass(f.Spec.Class), inventory: inventory}
+		s := &stock{fleet: f, class: decide.ClassOf(f.Spec.Class), inventory: inventory}
 		believe(f, inventory)
 		disclaim(s, claimed)
 		if f.Name == r.fleet.Name {
@@ -190,16 +189,6 @@ func (r *round) readPrices(ctx context.Context) error {
 	return nil
 }
 
-func machineClass(c v1alpha1.FleetClass) class.Class {
-	switch c {
-	case v1alpha1.FleetBatch:
-		return class.Batch
-	case v1alpha1.FleetService:
-		return class.Service
-	}
-	return class.Any
-}
-
 // disclaim takes from a fleet the MachineDeployments that one before it has. Flavors that
 // anybody may buy belong to no fleet.
 func disclaim(s *stock, claimed map[string]string) {
@@ -222,7 +211,7 @@ func disclaim(s *stock, claimed map[string]string) {
 
 // lag is how long a machine of a flavor of this fleet is expected to take.
 func (r *round) lag(flavor string) time.Duration {
-	return expectedLag(r.status(flavor).Lag, r.fleet.Spec.Scaling.ExpectedLag.Duration)
+	return decide.ExpectedLag(r.status(flavor).Lag, r.fleet.Spec.Scaling.ExpectedLag.Duration)
 }
 
 // status returns the status of a flavor, which it makes if there is none.

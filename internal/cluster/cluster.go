@@ -301,6 +301,10 @@ type Drain struct {
 	Moves []Move
 	// Until is when the last pod is expected to have left.
 	Until time.Duration
+	// Closes says that the node is only closed for now: nothing is done to its pods, and
+	// when they have left, its machine stays until it is released or the node is opened
+	// again.
+	Closes bool
 	// Replacement, if not nil, is to be bought first: the pods that are still there
 	// when it is ready move to it, and Moves is empty.
 	Replacement *Purchase

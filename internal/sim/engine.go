@@ -289,6 +289,9 @@ func (e *engine) happen(ev event) error {
 	case moved:
 		return e.arriveMoved(ev.running)
 	case ready:
+		if ev.machine.gone >= 0 {
+			return nil // it was released before
+		}
 		e.count("machinesReady")
 		return e.join(ev.machine)
 	case gone:
@@ -521,8 +524,8 @@ func (e *engine) act(plan cluster.Plan) error {
 	}
 	for _, r := range plan.Release {
 		m := e.machine(r.Node)
-		if m == nil || m.node == nil || m.count() > 0 {
-			return fmt.Errorf("%w: release %s, which is not an empty node", errPlan, r.Node)
+		if m == nil || m.count() > 0 {
+			return fmt.Errorf("%w: release %s, which is not an empty machine", errPlan, r.Node)
 		}
 		if err := e.release(m); err != nil {
 			return err

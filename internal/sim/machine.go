@@ -46,6 +46,7 @@ type drain struct {
 	reason string
 	until  time.Duration // when its last pod is expected to have left
 	waits  bool          // for pods to end, and so can be given up
+	closes bool          // for now, see [cluster.Drain]
 }
 
 // addMachine adds a machine that has been asked for.

@@ -2,12 +2,67 @@ package decide
 
 import (
 	"cmp"
+	"math"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/moves"
 )
+
+// MaxFlavors is of how many flavors the status of a fleet lists orders and releases at most.
+const MaxFlavors = 1000
+
+// ConfigOf is what a spec allows a fleet to do. Whether the fleet acts at all is up to the
+// caller: Act, SkipDrains and Stop are not set.
+func ConfigOf(spec *v1alpha1.NodeFleetSpec) Config {
+	c := &spec.Consolidation
+	return Config{
+		Class: ClassOf(spec.Class), Limits: limitsOf(&spec.Limits), MaxUnavailable: intstr.Parse(c.MaxUnavailable), MaxFlavors: MaxFlavors,
+		Interval: spec.Scaling.Interval.Duration, BillingPeriod: spec.Pricing.BillingPeriod.Duration,
+		ExpectedLag: spec.Scaling.ExpectedLag.Duration, BackOff: spec.Scaling.BackOff.Duration,
+		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
+		Horizon: Horizon(c), Residence: Residence(c), PodResidence: PodResidence(c), DrainTimeout: c.DrainTimeout.Duration,
+	}
+}
+
+// ClassOf is which pods the machines of a fleet take.
+func ClassOf(c v1alpha1.FleetClass) class.Class {
+	switch c {
+	case v1alpha1.FleetBatch:
+		return class.Batch
+	case v1alpha1.FleetService:
+		return class.Service
+	}
+	return class.Any
+}
+
+// limitsOf are the limits of a spec. Dollars that cannot be read are more than
+// [dollars.Parse] takes.
+func limitsOf(l *v1alpha1.FleetLimits) Limits {
+	var limits Limits
+	if l.Machines != nil {
+		limits.Machines = new(int64(*l.Machines))
+	}
+	if l.CPU != nil {
+		limits.MilliCPU = new(l.CPU.MilliValue())
+	}
+	if l.Memory != nil {
+		limits.MemoryBytes = new(l.Memory.Value())
+	}
+	if l.DollarsPerHour != nil {
+		most, err := dollars.Parse(*l.DollarsPerHour)
+		if err != nil {
+			most = math.MaxInt64
+		}
+		limits.MicroDollarsPerHour = &most
+	}
+	return limits
+}
 
 // patienceWithLast is for how long a machine may be closed while its last pods end. What
 // could have come to it meanwhile is worth more than the moves that are saved by waiting

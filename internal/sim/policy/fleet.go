@@ -1,46 +1,50 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
-	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/moves"
+	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/sim"
 )
 
-// fleet is a NodeFleet in a simulation: the decision is that of the autoscaler,
-// [decide.Fleet], with the fields of an installed NodeFleet. What is here only observes and
+// fleet is a NodeFleet in a simulation: each round is decided by [decide.Round], as in the
+// autoscaler, with the fields of an installed NodeFleet. What is here only observes and
 // acts, as the reconciler does against a cluster.
 type fleet struct {
-	spec  *v1alpha1.NodeFleetSpec
-	mover *moves.Planner
+	spec   *v1alpha1.NodeFleetSpec
+	memory *decide.Memory
 	// ways is how batch pods may leave a node that declare nothing. A cluster in which
 	// each is annotated with supercargo.dev/migration: checkpoint has [cluster.Migrate].
 	ways cluster.Ways
 	// most is how many machines there may be.
 	most int
-	// busy is when a batch pod last waited for this fleet.
-	busy time.Time
-	// nominated are the pods for which machines on their way were bought, until a time.
-	nominated map[string]bool
-	until     time.Time
-	// exchanged are the machines that are closed until those in their place are ready, and
-	// since when.
-	exchanged map[string]time.Time
+	// machines are those of the fleet that have not been asked to go, by name, and released
+	// those that have, the last at the end.
+	machines map[string]*bought
+	released []decide.Machine
+	// marks are the nodes that are closed, by name.
+	marks map[string]drain.Mark
+	// flavors is what the fleet's status has of flavors, by name.
+	flavors map[string]*flavorStatus
 }
 
-// binding is how long the scheduler has to bind pods to machines that have come.
-const binding = 10 * time.Second
+// bought is when a machine was ordered and when it became ready, as far as it was seen.
+type bought struct{ ordered, ready time.Time }
+
+// flavorStatus is what has been learned about a flavor.
+type flavorStatus struct {
+	lag *v1alpha1.AcquisitionLag
+	decide.Avoidance
+}
 
 // supercargo is what an installation does: one NodeFleet for all pods, of which nothing is
 // stated but what machines cost.
@@ -76,57 +80,128 @@ func fleetPolicy(c func(*scenario.Scenario) sim.Controller) sim.Policy {
 	return p
 }
 
-// newFleet returns a fleet in a scenario, which says how machines are billed.
+// newFleet returns a fleet in a scenario, which says how machines are billed, how many there
+// may be, and how long they take: where that is long, the fleet's owner has it wait for longer.
 func newFleet(sc *scenario.Scenario, spec *v1alpha1.NodeFleetSpec, ways cluster.Ways) *fleet {
+	spec.Pricing.BillingPeriod.Duration = sc.BillingPeriod
+	spec.Scaling.JoinTimeout.Duration = max(spec.Scaling.JoinTimeout.Duration, 2*sc.AcquisitionLag.Mean)
 	return &fleet{
-		spec: spec, mover: moves.NewPlanner(decide.MovesConfig(&spec.Consolidation)), ways: ways, most: int(sc.MaxNodes),
-		nominated: map[string]bool{}, exchanged: map[string]time.Time{},
+		spec: spec, ways: ways, most: int(sc.MaxNodes),
+		memory:   decide.NewMemory(decide.MovesConfig(&spec.Consolidation), spec.Scaling.BackOff.Duration, sim.Epoch),
+		machines: map[string]*bought{}, marks: map[string]drain.Mark{}, flavors: map[string]*flavorStatus{},
 	}
 }
+
+// settling is how long events are gathered before a round begins.
+const settling = 200 * time.Millisecond
 
 // Decide implements sim.Controller.
 func (f *fleet) Decide(now time.Time, seen *cluster.State) cluster.Plan {
-	s := f.observe(now, seen)
-	wait := f.gathering(s)
-	decision := decide.Fleet(s, f.options(s, seen.MaxNodes, wait == 0), f.mover, now)
-	if decision.Queued {
-		f.busy = now
-	}
-	plan := f.act(now, s, &decision)
-	plan.Wake = soonest(f.spec.Scaling.Interval.Duration, wait, decision.Wake, plan.Wake)
+	f.recognise(now, seen)
+	o := f.observe(now, seen)
+	c := decide.ConfigOf(f.spec)
+	c.Act, c.Limits.Machines = true, new(int64(f.most))
+	actions := decide.Round(o, f.memory, c, now)
+	f.learn(&actions)
+	plan := f.act(now, &o.State, &actions)
+	plan.Wake = max(plan.Wake, settling)
 	return plan
 }
 
-// soonest returns the least of some times above 0.
-func soonest(all ...time.Duration) time.Duration {
-	var least time.Duration
-	for _, d := range all {
-		if d > 0 && (least == 0 || d < least) {
-			least = d
+// recognise notes which machines there are, and since when.
+func (f *fleet) recognise(now time.Time, seen *cluster.State) {
+	there := make(map[string]bool, len(seen.Nodes))
+	for i := range seen.Nodes {
+		n := &seen.Nodes[i]
+		there[n.Name] = true
+		m := f.machines[n.Name]
+		if m == nil {
+			m = &bought{ordered: now}
+			if n.Phase == cluster.Ordered {
+				m.ordered = now.Add(n.Due - seen.Lag)
+			}
+			f.machines[n.Name] = m
+		}
+		if n.Phase != cluster.Ordered && m.ready.IsZero() {
+			m.ready = now
 		}
 	}
-	return least
+	for name := range f.machines {
+		if !there[name] {
+			delete(f.machines, name)
+			delete(f.marks, name)
+		}
+	}
+	gone := len(f.released) - (f.most - seen.MaxNodes)
+	f.released = slices.Delete(f.released, 0, max(0, gone))
 }
 
 // observe is the cluster as the fleet sees it.
-func (f *fleet) observe(now time.Time, seen *cluster.State) *cluster.State {
-	s := *seen
-	interval := f.spec.Scaling.Interval.Duration
-	s.ScalingInterval, s.SchedulingInterval, s.Scaling = interval, interval, true
-	s.MaxNodes = math.MaxInt32 // the limits of the options say how many
-	s.QueueEmpty = now.Sub(f.busy)
+func (f *fleet) observe(now time.Time, seen *cluster.State) *decide.Observation {
+	o := &decide.Observation{State: *seen, Machines: slices.Clone(f.released)}
+	s := &o.State
 	s.Recent, s.Observed = nil, 0 // a fleet does not watch what comes
 	s.Nodes = slices.Clone(seen.Nodes)
+	ordered := map[string]int{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		n.Waits, n.Until = false, 0 // the fleet opens closed nodes itself
-		n.Pods = slices.Clone(n.Pods)
-		for j := range n.Pods {
-			f.observePod(&n.Pods[j])
-		}
+		ordered[n.Flavor]++
+		o.Machines = append(o.Machines, f.observeMachine(now, n))
 	}
-	f.nominate(now, &s)
-	return &s
+	for i := range s.Flavors {
+		o.Flavors = append(o.Flavors, f.flavor(&s.Flavors[i], ordered[s.Flavors[i].Name]))
+	}
+	slices.SortFunc(o.Machines, func(a, b decide.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	o.Drains = f.draining(now, s.Nodes)
+	var since []time.Time
+	for i := range s.Pending {
+		since = append(since, now.Add(-s.Pending[i].Waited))
+	}
+	o.Gather = decide.Gather(now, since, f.spec.Scaling.BatchIdle.Duration, f.spec.Scaling.BatchMax.Duration)
+	return o
+}
+
+func (f *fleet) lag(flavor string) time.Duration {
+	l := f.flavors[flavor]
+	if l == nil {
+		l = &flavorStatus{}
+	}
+	return decide.ExpectedLag(l.lag, f.spec.Scaling.ExpectedLag.Duration)
+}
+
+// flavor is what the fleet knows of a flavor, of which there are so many machines.
+func (f *fleet) flavor(of *cluster.Flavor, machines int) decide.Flavor {
+	flavor := decide.Flavor{
+		Name: of.Name, Size: of.Size, Sold: of.Size, MicroDollarsPerHour: of.MicroDollarsPerHour, Want: machines, Ordered: machines,
+		JoinTimeout: f.spec.Scaling.JoinTimeout.Duration, Lag: f.lag(of.Name),
+	}
+	if l := f.flavors[of.Name]; l != nil {
+		flavor.Failures, flavor.AvoidUntil = l.Failures, l.Until
+	}
+	return flavor
+}
+
+// observeMachine completes what the fleet knows of a machine in the state, and returns the
+// machine.
+func (f *fleet) observeMachine(now time.Time, n *cluster.Node) decide.Machine {
+	b := f.machines[n.Name]
+	m := decide.Machine{Name: n.Name, Flavor: n.Flavor, Key: n.Name, Ordered: b.ordered}
+	n.Age = now.Sub(b.ordered)
+	n.Waits, n.Until = false, 0 // the fleet opens closed nodes itself
+	if m.OnOrder = n.Phase == cluster.Ordered; m.OnOrder {
+		n.Due = max(0, f.lag(n.Flavor)-n.Age)
+		if n.Age >= f.spec.Scaling.JoinTimeout.Duration {
+			n.Phase = cluster.Leaving // no pod is to wait for it any longer
+		}
+		return m
+	}
+	_, drained := f.marks[n.Name]
+	m.HadNode, m.Node = true, &decide.MachineNode{Name: n.Name, Created: b.ready, Changed: b.ready, Ready: true, Drained: drained}
+	n.Pods = slices.Clone(n.Pods)
+	for i := range n.Pods {
+		f.observePod(&n.Pods[i])
+	}
+	return m
 }
 
 // observePod completes what the fleet knows of a pod on a node.
@@ -142,150 +217,185 @@ func (f *fleet) observePod(p *cluster.Pod) {
 	}
 }
 
-// nominate marks the pods that wait for a machine that is on its way.
-func (f *fleet) nominate(now time.Time, s *cluster.State) {
-	inFlight := slices.ContainsFunc(s.Nodes, func(n cluster.Node) bool { return n.Phase == cluster.Ordered })
-	if end := now.Add(binding); !inFlight && end.Before(f.until) {
-		f.until = end
+// draining returns the nodes that are closed, by name, with the pods on them.
+func (f *fleet) draining(now time.Time, nodes []cluster.Node) []decide.Draining {
+	var all []decide.Draining
+	moving := inMotion(nodes)
+	for i := range nodes {
+		n := &nodes[i]
+		mark, is := f.marks[n.Name]
+		if !is {
+			continue
+		}
+		d := decide.Draining{Node: n.Name, Since: mark.Since, Until: mark.Until, Joined: true}
+		for j := range n.Pods {
+			p := &n.Pods[j]
+			leaving := decide.LeavingPod{Name: p.Name, Class: p.Class}
+			if step := mark.Next(leaver(now, p, moving[p.Name]), now); step.Do == drain.GiveUp {
+				leaving.Stays = step.Why
+			}
+			d.Pods = append(d.Pods, leaving)
+		}
+		all = append(all, d)
 	}
-	if !now.Before(f.until) {
-		clear(f.nominated)
-		return
-	}
-	s.Pending = slices.Clone(s.Pending)
-	for i := range s.Pending {
-		s.Pending[i].Nominated = f.nominated[s.Pending[i].Name]
-	}
+	return all
 }
 
-// gathering is how long to wait for more pods before machines are bought.
-func (f *fleet) gathering(s *cluster.State) time.Duration {
-	if len(s.Pending) == 0 {
-		return 0
-	}
-	last, first := s.Pending[0].Waited, s.Pending[0].Waited
-	for i := range s.Pending {
-		last, first = min(last, s.Pending[i].Waited), max(first, s.Pending[i].Waited)
-	}
-	return max(0, min(f.spec.Scaling.BatchIdle.Duration-last, f.spec.Scaling.BatchMax.Duration-first))
-}
-
-// options are what the fleet may do. left is how many machines there may be, less those
-// that have been given back and have not gone yet.
-func (f *fleet) options(s *cluster.State, left int, buy bool) decide.FleetOptions {
-	c := &f.spec.Consolidation
-	o := decide.FleetOptions{
-		Buy: buy, Limits: planner.Limits{Machines: left - len(s.Nodes)}, Class: class.Any,
-		Horizon: decide.Horizon(c), Residence: decide.Residence(c), PodResidence: decide.PodResidence(c),
-		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
-		Budget: unavailable(c.MaxUnavailable, len(s.Nodes)) - (f.most - left), Spare: map[string]int{},
-	}
-	for i := range s.Nodes {
-		o.Spare[s.Nodes[i].Flavor]++
-		if s.Nodes[i].Phase == cluster.Leaving {
-			o.Spare[s.Nodes[i].Flavor]--
-			o.Budget--
+// inMotion returns the pods that are being moved: they are on both nodes.
+func inMotion(nodes []cluster.Node) map[string]bool {
+	seen, moving := map[string]bool{}, map[string]bool{}
+	for i := range nodes {
+		for j := range nodes[i].Pods {
+			name := nodes[i].Pods[j].Name
+			moving[name] = seen[name]
+			seen[name] = true
 		}
 	}
-	if o.Limits.Machines <= 0 {
-		o.Limits.Machines, o.Exhausted = -1, "the limit spec.limits.machines is reached"
-	}
-	return o
+	return moving
 }
 
-// unavailable is how many of the machines may be on their way out.
-func unavailable(text string, machines int) int {
-	limit := intstr.Parse(text)
-	n, err := intstr.GetScaledValueFromIntOrPercent(&limit, machines, true)
-	if err != nil {
-		return 0
+// leaver is what is known of a pod that is to leave its node. A Migration starts a pod anew
+// that must not be moved with its state.
+func leaver(now time.Time, p *cluster.Pod, moving bool) drain.Leaver {
+	l := drain.Leaver{Ways: p.Ways, Restart: true, Moving: moving}
+	if p.Fixed {
+		l.Ways = 0
 	}
-	return n
-}
-
-// act carries a decision out.
-func (f *fleet) act(now time.Time, s *cluster.State, d *decide.FleetDecision) cluster.Plan {
-	plan := cluster.Plan{Release: d.Release, Drains: d.Drains}
-	for i := range d.Plan.Machines {
-		m := &d.Plan.Machines[i]
-		plan.Buy = append(plan.Buy, cluster.Purchase{Flavor: m.Flavor, Class: class.Any, Pods: m.Pods, Reason: m.Reason})
-		for _, pod := range m.Pods {
-			f.nominated[pod] = true
+	if p.Class == class.Batch {
+		l.Ends = now.Add(p.Runtime)
+		if p.Overdue > 0 {
+			l.Ends = now.Add(-p.Overdue)
 		}
-		f.until = now.Add(2*s.Lag + binding)
 	}
-	switch {
-	case len(f.exchanged) == 0:
-	case len(d.Drains)+len(d.Release) > 0 || d.Exchange != nil: // which take room and machines that s still has
-		plan.Wake = time.Second
-	default:
-		f.proceed(now, s, &plan)
+	return l
+}
+
+// learn keeps what the fleet's status would.
+func (f *fleet) learn(a *decide.Actions) {
+	known := func(flavor string) *flavorStatus {
+		if f.flavors[flavor] == nil {
+			f.flavors[flavor] = &flavorStatus{}
+		}
+		return f.flavors[flavor]
 	}
-	if d.Exchange != nil {
-		f.exchange(now, d.Exchange, &plan)
+	for _, j := range a.Joined {
+		l := known(j.Flavor)
+		l.lag, l.Avoidance = decide.LearnLag(l.lag, j.Took), decide.Avoidance{}
+	}
+	for _, avoid := range a.Avoid {
+		known(avoid.Flavor).Avoidance = avoid
+	}
+	f.memory.Abandoned(a.Abandoned)
+	for i := range a.Abandoned {
+		if abandoned := &a.Abandoned[i]; abandoned.New > 0 {
+			known(abandoned.Flavor).Avoidance = abandoned.Avoidance
+		}
+	}
+}
+
+// act carries out what was decided, in the state that was seen.
+func (f *fleet) act(now time.Time, s *cluster.State, a *decide.Actions) cluster.Plan {
+	plan := cluster.Plan{Wake: a.Wake, Buy: purchases(a)}
+	for _, o := range a.Orders {
+		f.memory.Ordered(o.Flavor, now)
+	}
+	for _, r := range a.Reopen {
+		delete(f.marks, r.Node)
+		f.memory.Reopened(r.Node, true)
+		plan.Reopen = append(plan.Reopen, cluster.Stay{Node: r.Node, Reason: "it is not drained after all"})
+		setPhase(s, r.Node, cluster.Ready)
+	}
+	for _, c := range a.Close {
+		mark := drain.Mark{Since: now}
+		if c.Until > 0 {
+			mark.Until = now.Add(c.Until)
+		}
+		f.marks[c.Node] = mark
+		plan.Drains = append(plan.Drains, cluster.Drain{Node: c.Node, Method: cluster.Wait, Until: c.Until, Closes: true, Reason: "it is not needed any more"})
+		setPhase(s, c.Node, cluster.Leaving)
+	}
+	plan.Transfers = f.ask(now, s, a.Ask)
+	for _, node := range a.Release {
+		plan.Release = append(plan.Release, cluster.Release{Node: node, Reason: "it is empty"})
+	}
+	for i := range a.Abandoned {
+		for _, name := range a.Abandoned[i].Release {
+			plan.Release = append(plan.Release, cluster.Release{Node: name, Reason: a.Abandoned[i].Why})
+		}
+	}
+	for _, r := range plan.Release {
+		at := slices.IndexFunc(s.Nodes, func(n cluster.Node) bool { return n.Name == r.Node })
+		f.released = append(f.released, decide.Machine{Name: r.Node, Flavor: s.Nodes[at].Flavor, Leaving: true})
 	}
 	return plan
 }
 
-// exchange orders machines and closes those in whose place they are to come.
-func (f *fleet) exchange(now time.Time, x *cluster.Exchange, plan *cluster.Plan) {
-	plan.Buy = append(plan.Buy, x.Buy...)
-	for _, node := range x.Nodes {
-		f.exchanged[node] = now
-		plan.Drains = append(plan.Drains, cluster.Drain{Node: node, Method: cluster.Wait, Until: x.Until, Reason: x.Reason})
-	}
-}
-
-// proceed moves the pods of machines that are closed once there is room for all of them,
-// and opens the machines whose pods have not left in time.
-func (f *fleet) proceed(now time.Time, s *cluster.State, plan *cluster.Plan) {
+func setPhase(s *cluster.State, node string, phase cluster.Phase) {
 	for i := range s.Nodes {
-		n := &s.Nodes[i]
-		since, is := f.exchanged[n.Name]
-		if !is || n.Phase != cluster.Leaving || n.Incoming > 0 {
-			continue
-		}
-		ordered := slices.ContainsFunc(s.Nodes, func(other cluster.Node) bool { return other.Phase == cluster.Ordered })
-		moved, ok := f.rehouse(s, n)
-		switch {
-		case !ordered && ok:
-			plan.Transfers = append(plan.Transfers, moved...)
-			delete(f.exchanged, n.Name)
-		case !ordered && now.Sub(since) > f.spec.Consolidation.DrainTimeout.Duration:
-			plan.Reopen = append(plan.Reopen, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("%d pods have not left within %v", len(n.Pods), f.spec.Consolidation.DrainTimeout.Duration)})
-			delete(f.exchanged, n.Name)
+		if s.Nodes[i].Name == node {
+			s.Nodes[i].Phase = phase
 		}
 	}
 }
 
-// rehouse gives all pods of a machine a place on others, in s as well; not if one has none.
-// Each takes the tightest room.
-func (f *fleet) rehouse(s *cluster.State, n *cluster.Node) (all []cluster.Transfer, ok bool) {
-	pods := slices.Clone(n.Pods)
-	slices.SortFunc(pods, cluster.Scheduled)
-	taken := map[int][]cluster.Pod{}
-	for _, p := range pods {
-		best, free := -1, int64(0)
-		for i := range s.Nodes {
-			to := s.Nodes[i]
-			to.Pods = slices.Concat(to.Pods, taken[i])
-			room := to.Free()
-			if to.Phase == cluster.Ready && to.Suits(&p) && p.Size.Fits(room) && (to.MaxPods == 0 || int64(len(to.Pods)) < to.MaxPods) && (best < 0 || room.MemoryBytes < free) {
-				best, free = i, room.MemoryBytes
+// purchases are the machines that are ordered, with the pods that they are planned for.
+func purchases(a *decide.Actions) []cluster.Purchase {
+	planned := map[string][]cluster.Purchase{}
+	for i := range a.Fleet.Plan.Machines {
+		m := &a.Fleet.Plan.Machines[i]
+		planned[m.Flavor] = append(planned[m.Flavor], cluster.Purchase{Flavor: m.Flavor, Class: class.Any, Pods: m.Pods, Reason: m.Reason})
+	}
+	if x := a.Fleet.Exchange; x != nil {
+		for _, p := range x.Buy {
+			planned[p.Flavor] = append(planned[p.Flavor], p)
+		}
+	}
+	var all []cluster.Purchase
+	for _, o := range a.Orders {
+		all = append(all, planned[o.Flavor][:o.To-o.From]...)
+	}
+	return all
+}
+
+// ask has the pods on nodes leave: each that has a step to take, if there is room for it.
+func (f *fleet) ask(now time.Time, s *cluster.State, nodes []string) []cluster.Transfer {
+	var all []cluster.Transfer
+	moving := inMotion(s.Nodes)
+	for _, name := range nodes {
+		at := slices.IndexFunc(s.Nodes, func(n cluster.Node) bool { return n.Name == name })
+		pods := slices.Clone(s.Nodes[at].Pods)
+		slices.SortFunc(pods, cluster.Scheduled)
+		for i := range pods {
+			p := &pods[i]
+			step := f.marks[name].Next(leaver(now, p, moving[p.Name]), now)
+			method := cluster.Evict
+			switch step.Do {
+			case drain.Migrate:
+				method = cluster.Migrate
+			case drain.Restart, drain.Evict:
+			case drain.Stay, drain.GiveUp:
+				continue
+			}
+			if to := tightest(s, p); to != nil {
+				to.Pods = append(slices.Clone(to.Pods), *p)
+				all = append(all, cluster.Transfer{Pod: p.Name, From: name, To: to.Name, Method: method, Reason: fmt.Sprintf("%s is drained: %s", name, step.Why)})
 			}
 		}
-		if best < 0 || p.Fixed {
-			return nil, false
-		}
-		taken[best] = append(taken[best], p)
-		method := cluster.Evict
-		if p.Ways.Has(cluster.Migrate) {
-			method = cluster.Migrate
-		}
-		all = append(all, cluster.Transfer{Pod: p.Name, From: n.Name, To: s.Nodes[best].Name, Method: method, Reason: "its machine is exchanged for a cheaper one"})
 	}
-	for i, pods := range taken {
-		s.Nodes[i].Pods = slices.Concat(s.Nodes[i].Pods, pods)
+	return all
+}
+
+// tightest returns the ready node with the least free memory that holds a pod, nil if none
+// does.
+func tightest(s *cluster.State, p *cluster.Pod) *cluster.Node {
+	var best *cluster.Node
+	least := int64(math.MaxInt64)
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		free := n.Free()
+		if n.Phase == cluster.Ready && n.Suits(p) && p.Size.Fits(free) && (n.MaxPods == 0 || int64(len(n.Pods)) < n.MaxPods) && free.MemoryBytes < least {
+			best, least = n, free.MemoryBytes
+		}
 	}
-	return all, true
+	return best
 }

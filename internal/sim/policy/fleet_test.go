@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/sim"
@@ -113,47 +115,120 @@ func TestAFleetInASimulationBuysOnceForAPod(t *testing.T) {
 	}
 }
 
-func TestAFleetInASimulationKeepsToTheLimit(t *testing.T) {
+// inASecond is a scenario in which every moment is paid for, and machines leave at once.
+func inASecond(most int64) *scenario.Scenario {
+	sc := *minutely
+	sc.BillingPeriod, sc.MaxNodes, sc.AcquisitionLag = 0, most, scenario.Lag{Mean: 150 * time.Second}
+	return &sc
+}
+
+func TestAFleetInASimulationKeepsToTheLimitUntilReleasedMachinesAreGone(t *testing.T) {
 	t.Parallel()
-	s := fleetState(0, []cluster.Pod{waitingJob("p", gi, time.Minute)}, mediumNode("a", cluster.Ready, waitingJob("x", 8*gi, 0)))
-	s.MaxNodes = 1
-	if plan := supercargo(minutely).Decide(sim.Epoch.Add(time.Hour), s); len(plan.Buy) > 0 {
-		t.Errorf("it buys %+v beyond the limit", plan.Buy)
+	c := supercargo(inASecond(2))
+	now := sim.Epoch.Add(time.Hour)
+	full := mediumNode("a", cluster.Ready, waitingJob("x", 8*gi, 0))
+	decide := func(at time.Duration, most int, pending []cluster.Pod, nodes ...cluster.Node) cluster.Plan {
+		s := fleetState(0, pending, nodes...)
+		s.MaxNodes, s.BillingPeriod = most, 0
+		return c.Decide(now.Add(at), s)
+	}
+	if plan := decide(0, 2, nil, full, mediumNode("b", cluster.Ready)); len(plan.Drains) != 1 || plan.Drains[0].Node != "b" || !plan.Drains[0].Closes || len(plan.Release) > 0 {
+		t.Fatalf("of an empty machine: %+v, want that it is closed", plan)
+	}
+	if plan := decide(2*time.Second, 2, nil, full, mediumNode("b", cluster.Leaving)); len(plan.Release) > 0 || plan.Wake != time.Second {
+		t.Errorf("two seconds after it was closed: %+v, want that it is looked at after another", plan)
+	}
+	if plan := decide(3*time.Second, 2, nil, full, mediumNode("b", cluster.Leaving)); len(plan.Release) != 1 || plan.Release[0].Node != "b" {
+		t.Fatalf("three seconds after it was closed: %+v, want that it is released", plan)
+	}
+	waits := []cluster.Pod{waitingJob("p", gi, time.Minute)}
+	if plan := decide(4*time.Second, 1, waits, full); len(plan.Buy) > 0 {
+		t.Errorf("it buys %+v while the machine is leaving, beyond the limit", plan.Buy)
+	}
+	if plan := decide(10*time.Second, 2, waits, full); len(plan.Buy) != 1 {
+		t.Errorf("it buys %+v once the machine has gone, want one", plan.Buy)
 	}
 }
 
-// TestTheMachinesOfAnExchangeAreEmptiedOnceThoseInTheirPlaceAreReady follows one exchange.
-func TestTheMachinesOfAnExchangeAreEmptiedOnceThoseInTheirPlaceAreReady(t *testing.T) {
+func TestAFleetInASimulationOpensAClosedMachineThatAPodNeeds(t *testing.T) {
+	t.Parallel()
+	c := supercargo(inASecond(10))
+	now := sim.Epoch.Add(time.Hour)
+	s := fleetState(0, nil, mediumNode("a", cluster.Ready))
+	s.BillingPeriod = 0
+	if plan := c.Decide(now, s); len(plan.Drains) != 1 {
+		t.Fatalf("of an empty machine: %+v, want that it is closed", plan)
+	}
+	plan := c.Decide(now.Add(time.Second), fleetState(0, []cluster.Pod{waitingJob("p", gi, time.Second)}, mediumNode("a", cluster.Leaving)))
+	if len(plan.Reopen) != 1 || plan.Reopen[0].Node != "a" || len(plan.Buy)+len(plan.Release) > 0 {
+		t.Errorf("when a pod waits: %+v, want that it is opened and nothing bought", plan)
+	}
+}
+
+func TestAFleetInASimulationLearnsHowLongMachinesTake(t *testing.T) {
+	t.Parallel()
+	f := newFleet(inASecond(10), defaultFleet(), cluster.WaysOf(cluster.Migrate))
+	now := sim.Epoch.Add(time.Hour)
+	if got, want := f.lag("medium"), 2*time.Minute; got != want {
+		t.Errorf("expected before the first machine: %v, want %v, the default", got, want)
+	}
+	ordered := mediumNode("medium-0", cluster.Ordered)
+	ordered.Due = 150 * time.Second
+	busy := mediumNode("medium-0", cluster.Ready, waitingJob("x", gi, 0))
+	f.Decide(now, fleetState(0, nil, ordered))
+	f.Decide(now.Add(150*time.Second), fleetState(0, nil, busy))
+	if got, want := f.lag("medium"), 150*time.Second; got != want {
+		t.Errorf("expected after one machine: %v, want %v", got, want)
+	}
+}
+
+func TestAFleetInASimulationGivesUpAMachineThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	f := newFleet(inASecond(10), defaultFleet(), cluster.WaysOf(cluster.Migrate))
+	now := sim.Epoch.Add(time.Hour)
+	ordered := mediumNode("medium-0", cluster.Ordered)
+	ordered.Due = 150 * time.Second
+	f.Decide(now, fleetState(0, nil, ordered))
+	ordered.Due = 0
+	if plan := f.Decide(now.Add(15*time.Minute-time.Second), fleetState(0, nil, ordered)); len(plan.Release) > 0 {
+		t.Errorf("before its time is over: %+v", plan)
+	}
+	plan := f.Decide(now.Add(15*time.Minute), fleetState(0, nil, ordered))
+	if len(plan.Release) != 1 || plan.Release[0].Node != "medium-0" || f.flavors["medium"].Failures != 1 {
+		t.Errorf("when its time is over: %+v, want that it is released and its flavor avoided", plan)
+	}
+}
+
+// TestPodsOnAClosedMachineLeaveAsInACluster: each that may, to the tightest room, and none
+// twice.
+func TestPodsOnAClosedMachineLeaveAsInACluster(t *testing.T) {
 	t.Parallel()
 	f := newFleet(minutely, defaultFleet(), cluster.WaysOf(cluster.Migrate))
 	now := sim.Epoch.Add(time.Hour)
-	var plan cluster.Plan
-	f.exchange(now, &cluster.Exchange{Nodes: []string{"a"}, Buy: []cluster.Purchase{{Flavor: "small"}}}, &plan)
-	if len(plan.Buy) != 1 || len(plan.Drains) != 1 || plan.Drains[0].Method != cluster.Wait {
-		t.Fatalf("the exchange is begun by %+v", plan)
+	pod := func(name string, memory int64, ways ...cluster.Method) cluster.Pod {
+		p := waitingJob(name, memory, 0)
+		p.Size.MilliCPU, p.Ways = 100, cluster.WaysOf(ways...)
+		return p
 	}
-	p := waitingJob("p", gi, 0)
-	p.Ways = cluster.WaysOf(cluster.Migrate)
-	closed := mediumNode("a", cluster.Leaving, p)
-	small := mediumNode("b", cluster.Ordered)
-	proceed := func(at time.Duration, phase cluster.Phase, free int64) cluster.Plan {
-		var plan cluster.Plan
-		small.Phase, small.Capacity.MemoryBytes = phase, free
-		f.proceed(now.Add(at), fleetState(0, nil, closed, small), &plan)
-		return plan
+	moving, stays := pod("moving", gi, cluster.Migrate), pod("stays", gi, cluster.Migrate)
+	moving.Fixed, stays.Fixed = true, true
+	closed := mediumNode("a", cluster.Leaving, pod("ends", gi, cluster.Wait), pod("large", 4*gi, cluster.Migrate), moving, pod("small", gi, cluster.Evict), stays)
+	s := fleetState(0, nil, closed, mediumNode("b", cluster.Ready, pod("x", 5*gi), moving), mediumNode("c", cluster.Ready), mediumNode("d", cluster.Ordered))
+	f.marks["a"] = drain.Mark{Since: now, Until: now.Add(time.Minute)}
+	got := f.ask(now, s, []string{"a"})
+	want := []cluster.Transfer{
+		{Pod: "large", From: "a", To: "c", Method: cluster.Migrate, Reason: "a is drained: it is moved with its state"},
+		{Pod: "small", From: "a", To: "b", Method: cluster.Evict, Reason: "a is drained: it is started again elsewhere"},
 	}
-	if plan := proceed(time.Minute, cluster.Ordered, gi); len(plan.Transfers)+len(plan.Reopen) > 0 {
-		t.Errorf("while the machine is on its way: %+v", plan)
+	byName := cmpopts.SortSlices(func(a, b cluster.Transfer) bool { return a.Pod < b.Pod })
+	if diff := cmp.Diff(want, got, byName); diff != "" {
+		t.Errorf("moves (-want +got):\n%s", diff)
 	}
-	if plan := proceed(2*time.Minute, cluster.Ready, gi-1); len(plan.Transfers)+len(plan.Reopen) > 0 {
-		t.Errorf("without room for its pods: %+v", plan)
+	stay := map[string]string{}
+	for _, p := range f.draining(now, s.Nodes)[0].Pods {
+		stay[p.Name] = p.Stays
 	}
-	want := []cluster.Transfer{{Pod: "p", From: "a", To: "b", Method: cluster.Migrate, Reason: "its machine is exchanged for a cheaper one"}}
-	if diff := cmp.Diff(want, proceed(3*time.Minute, cluster.Ready, gi).Transfers); diff != "" {
-		t.Errorf("with room (-want +got):\n%s", diff)
-	}
-	f.exchanged["a"] = now
-	if plan := proceed(time.Hour, cluster.Ready, 0); len(plan.Reopen) != 1 || len(f.exchanged) > 0 {
-		t.Errorf("when its pods do not leave in time: %+v", plan)
+	if diff := cmp.Diff(map[string]string{"ends": "", "large": "", "moving": "", "small": "", "stays": "it must not be moved"}, stay); diff != "" {
+		t.Errorf("why pods stay (-want +got):\n%s", diff)
 	}
 }

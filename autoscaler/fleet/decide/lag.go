@@ -1,4 +1,4 @@
-package fleet
+package decide
 
 import (
 	"math"
@@ -14,10 +14,10 @@ import (
 // a cloud that gets slower, enough not to follow one slow machine.
 const lagWindow = 16
 
-// learnLag adds one machine's time from order to ready to what was learned before,
+// LearnLag adds one machine's time from order to ready to what was learned before,
 // which may be nil. The first machines count alike, later ones as 1/lagWindow
 // (an exponentially weighted mean and variance).
-func learnLag(old *v1alpha1.AcquisitionLag, took time.Duration) *v1alpha1.AcquisitionLag {
+func LearnLag(old *v1alpha1.AcquisitionLag, took time.Duration) *v1alpha1.AcquisitionLag {
 	took = max(0, took)
 	if old == nil || old.Samples <= 0 {
 		return newLag(took.Seconds(), 0, 1)
@@ -32,19 +32,20 @@ func newLag(mean, deviation float64, samples int64) *v1alpha1.AcquisitionLag {
 	return &v1alpha1.AcquisitionLag{Mean: round(mean), Deviation: round(deviation), Samples: samples}
 }
 
-// expectedLag is how long a machine is expected to take.
-func expectedLag(learned *v1alpha1.AcquisitionLag, fallback time.Duration) time.Duration {
+// ExpectedLag is how long a machine is expected to take: the learned mean, or fallback while
+// nothing has been learned.
+func ExpectedLag(learned *v1alpha1.AcquisitionLag, fallback time.Duration) time.Duration {
 	if learned == nil || learned.Samples <= 0 {
 		return fallback
 	}
 	return learned.Mean.Duration
 }
 
-// fleetLag is how long machines of a fleet take at most, as far as is known.
-func fleetLag(fleet *v1alpha1.NodeFleet) time.Duration {
+// FleetLag is how long machines of a fleet take at most, as far as is known.
+func FleetLag(fleet *v1alpha1.NodeFleet) time.Duration {
 	longest := fleet.Spec.Scaling.ExpectedLag.Duration
 	for i := range fleet.Status.Flavors {
-		longest = max(longest, expectedLag(fleet.Status.Flavors[i].Lag, 0))
+		longest = max(longest, ExpectedLag(fleet.Status.Flavors[i].Lag, 0))
 	}
 	return longest
 }

@@ -1,11 +1,11 @@
-package fleet
+package decide
 
 import "time"
 
-// batch returns how long to wait for more pods before machines are bought for those
+// Gather returns how long to wait for more pods before machines are bought for those
 // that wait: until no further one has come for idle, but no pod is kept waiting for
 // longer than most. waited are since when they wait.
-func batch(now time.Time, waited []time.Time, idle, most time.Duration) time.Duration {
+func Gather(now time.Time, waited []time.Time, idle, most time.Duration) time.Duration {
 	if len(waited) == 0 {
 		return 0
 	}

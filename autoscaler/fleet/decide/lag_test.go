@@ -1,0 +1,85 @@
+package decide
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// twinLag keeps all times and weighs them anew.
+func twinLag(times []float64) (mean, deviation float64) {
+	weights := make([]float64, len(times))
+	for i := range times {
+		w := 1 / float64(min(i+1, 16))
+		for j := range i {
+			weights[j] *= 1 - w
+		}
+		weights[i] = w
+	}
+	for i, x := range times {
+		mean += weights[i] * x
+	}
+	for i, x := range times {
+		deviation += weights[i] * (x - mean) * (x - mean)
+	}
+	return mean, math.Sqrt(deviation)
+}
+
+func TestLagsAreLearnedAsWeightedMeans(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var lag *v1alpha1.AcquisitionLag
+		var times []float64
+		for range rapid.IntRange(1, 60).Draw(t, "machines") {
+			took := time.Duration(rapid.IntRange(-5_000, 600_000).Draw(t, "took")) * time.Millisecond
+			times = append(times, max(0, took.Seconds()))
+			lag = LearnLag(lag, took)
+			mean, deviation := twinLag(times)
+			// Each step rounds to the millisecond, and forgets what was rounded before.
+			if math.Abs(lag.Mean.Seconds()-mean) > 0.02 || lag.Samples != int64(len(times)) || lag.Mean.Duration < 0 || lag.Deviation.Duration < 0 {
+				t.Fatalf("after %v: %+v, want mean %v", times, lag, mean)
+			}
+			if got := lag.Deviation.Seconds(); math.Abs(got*got-deviation*deviation) > 0.05*(1+deviation) {
+				t.Fatalf("after %v: %+v, want deviation %v", times, lag, deviation)
+			}
+		}
+	})
+}
+
+func TestLagsForgetThePast(t *testing.T) {
+	var lag *v1alpha1.AcquisitionLag
+	for range 1000 {
+		lag = LearnLag(lag, time.Hour)
+	}
+	for range 200 {
+		lag = LearnLag(lag, time.Minute)
+	}
+	if got := lag.Mean.Duration; got < time.Minute || got > time.Minute+time.Second {
+		t.Errorf("after 200 machines in a minute the mean is %v", got)
+	}
+}
+
+func TestLearningDoesNotChangeWhatWasLearned(t *testing.T) {
+	old := &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: time.Minute}, Samples: 3}
+	before := *old
+	LearnLag(old, time.Hour)
+	if *old != before {
+		t.Errorf("it is now %+v", old)
+	}
+}
+
+func TestTheExpectedLagIsTheLearnedMean(t *testing.T) {
+	learned := &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: 90 * time.Second}, Samples: 1}
+	for _, tc := range []struct {
+		learned *v1alpha1.AcquisitionLag
+		want    time.Duration
+	}{{nil, time.Minute}, {&v1alpha1.AcquisitionLag{}, time.Minute}, {learned, 90 * time.Second}} {
+		if got := ExpectedLag(tc.learned, time.Minute); got != tc.want {
+			t.Errorf("learned %+v: expected %v, want %v", tc.learned, got, tc.want)
+		}
+	}
+}
