@@ -41,6 +41,7 @@ var pure = []string{
 	"internal/class",
 	"internal/cluster",
 	"internal/constraint",
+	"internal/dollars",
 	"internal/energy",
 	"internal/movable",
 	"internal/moves",
