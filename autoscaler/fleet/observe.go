@@ -89,6 +89,7 @@ func observe(w *world.World, all []*stock, self *stock, lags func(flavor string)
 		}
 	}
 	o.addFlavors(self)
+	o.readArrivals(w, self)
 	slices.SortFunc(o.state.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(o.state.Pending, func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(o.held, func(a, b v1alpha1.Rejection) int { return cmp.Compare(a.Name, b.Name) })
@@ -105,6 +106,29 @@ func (o *observer) readPending(self *stock) {
 		o.waited = append(o.waited, w.Since)
 		o.state.Pending = append(o.state.Pending, w.Pod)
 	}
+}
+
+// readArrivals looks at the pods that came within the longest lag of the fleet, by the times
+// at which they were created: so a new process knows what one before it knew. Those that have
+// been deleted since are not seen.
+func (o *observer) readArrivals(w *world.World, self *stock) {
+	for i := range self.inventory.Flavors {
+		o.state.Observed = max(o.state.Observed, o.lag(self.inventory.Flavors[i].Name, true))
+	}
+	for i := range w.Pods {
+		pod := &w.Pods[i]
+		ago := o.now.Sub(pod.CreationTimestamp.Time)
+		if ago < 0 || ago >= o.state.Observed {
+			continue
+		}
+		if p, is := o.view.Arrived(pod, self.class); is {
+			p.Waited = ago
+			o.state.Recent = append(o.state.Recent, p)
+		}
+	}
+	slices.SortFunc(o.state.Recent, func(a, b cluster.Pod) int {
+		return cmp.Or(cmp.Compare(a.Waited, b.Waited), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 func (o *observer) addNode(node *corev1.Node, n cluster.Node) {

@@ -345,6 +345,36 @@ func TestOnlyPodsThatFoundNoRoomWait(t *testing.T) {
 	}
 }
 
+// TestPodsThatCameWithinTheLagAreSeenTheLastFirst has machines that need two minutes.
+func TestPodsThatCameWithinTheLagAreSeenTheLastFirst(t *testing.T) {
+	s := newScene(provider.Flavor{Name: "small"})
+	created := func(name string, ago time.Duration, change func(*corev1.Pod)) {
+		p := testPod(name, 1000, 1024, time.Hour)
+		p.CreationTimestamp = metav1.NewTime(epoch.Add(-ago))
+		if change != nil {
+			change(p)
+		}
+		s.pod(p)
+	}
+	s.node("n")
+	created("old", 2*minute, nil)
+	created("bound", minute, func(p *corev1.Pod) { p.Spec.NodeName = "n" })
+	created("ended", 30*time.Second, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+	created("waiting", 10*time.Second, func(p *corev1.Pod) { waitingPod(p) })
+	created("daemon", time.Second, func(p *corev1.Pod) { ownedBy("DaemonSet", p) })
+	created("by a clock that is ahead", -time.Second, nil)
+	o := s.look()
+	var got []string
+	for i := range o.state.Recent {
+		p := &o.state.Recent[i]
+		got = append(got, fmt.Sprintf("%s %v %v", p.Name, p.Waited, p.Runtime))
+	}
+	want := []string{"default/waiting 10s 1h0m0s", "default/ended 30s 1h0m0s", "default/bound 1m0s 1h0m0s"}
+	if diff := cmp.Diff(want, got); diff != "" || o.state.Observed != 2*minute {
+		t.Errorf("watched for %v; pods that came (-want +got):\n%s", o.state.Observed, diff)
+	}
+}
+
 func TestAFleetLooksAfterPodsOfItsClassAlone(t *testing.T) {
 	for machines, want := range map[class.Class][]string{class.Any: {"job", "server"}, class.Batch: {"job"}, class.Service: {"server"}} {
 		s := newScene(modelFlavor("small", 4, 16, 100_000))

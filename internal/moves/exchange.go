@@ -29,6 +29,9 @@ type ExchangeConfig struct {
 	// saving when all costs are paid, so that small errors of what is expected do not
 	// move pods to and fro; 0 is [DefaultMargin], and less than 0 none.
 	Margin float64
+	// Patience is for how long a machine may be closed for pods that end by themselves; 0 is
+	// any time. A machine with a pod that ends later, and may not leave otherwise, stays.
+	Patience time.Duration
 	// Limit is how many machines may be emptied in all; 0 means any number.
 	Limit int
 	// Calls is how often the buyer is asked at most; 0 is [DefaultCalls].

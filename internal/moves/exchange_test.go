@@ -171,6 +171,11 @@ func TestWhichMachinesAreExchanged(t *testing.T) {
 			[]cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{arm(small)}, []string{"a -> small(p)"}},
 		{"no pod is moved to where it will be moved on", day,
 			[]cluster.Node{node("a", service("p", 2, 2)), node("b", service("q", 2, 2)), full("c")}, nil, []string{"a -> p>b"}},
+		{"a machine is closed for a job that ends by itself", day, []cluster.Node{node("a", service("p", 2, 2), ending("q", time.Minute)), node("b", fixed(service("r", 8, 8)))}, nil, []string{"a -> p>b q>"}},
+		{"as long as that takes no more patience than there is", patientFor(time.Minute),
+			[]cluster.Node{node("a", service("p", 2, 2), ending("q", time.Minute)), node("b", fixed(service("r", 8, 8)))}, nil, []string{"a -> p>b q>"}},
+		{"but not for one that ends later", patientFor(time.Minute - 1),
+			[]cluster.Node{node("a", service("p", 2, 2), ending("q", time.Minute)), node("b", fixed(service("r", 8, 8)))}, nil, []string{}},
 		{"jobs that end soon are not worth a machine", ExchangeConfig{Horizon: 24 * time.Hour},
 			[]cluster.Node{node("a", lasting(job("p", 4, 4), 10*time.Second))}, []cluster.Flavor{small}, []string{}},
 	}
@@ -183,6 +188,17 @@ func TestWhichMachinesAreExchanged(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ending is a job that ends in that time, and may not leave otherwise.
+func ending(name string, in time.Duration) cluster.Pod {
+	p := lasting(job(name, 2, 2), in)
+	p.Ways = cluster.WaysOf(cluster.Wait)
+	return p
+}
+
+func patientFor(d time.Duration) ExchangeConfig {
+	return ExchangeConfig{Horizon: 24 * time.Hour, MoveServices: true, Patience: d}
 }
 
 func keep(n *cluster.Node)                        { n.Kept = true }

@@ -64,8 +64,11 @@ func (x *exchanger) waitings(set []*cluster.Node) [][]cluster.Pod {
 			p := &n.Pods[i]
 			switch {
 			case !x.movable(p):
+				if !x.patient(p) {
+					return nil
+				}
 				must = append(must, *p)
-			case x.ways(p).Has(cluster.Wait):
+			case x.ways(p).Has(cluster.Wait) && x.patient(p):
 				may = append(may, *p)
 			}
 		}
@@ -85,6 +88,11 @@ func (x *exchanger) waitings(set []*cluster.Node) [][]cluster.Pod {
 		}
 	}
 	return all
+}
+
+// patient reports whether the pod ends soon enough for its machine to be closed until then.
+func (x *exchanger) patient(p *cluster.Pod) bool {
+	return x.c.Patience == 0 || x.end(p) <= x.c.Patience
 }
 
 // offerWaiting returns the better way of filling room on others for all pods that do not

@@ -115,6 +115,16 @@ func (v *View) Waiting(of class.Class) (all []Waiting) {
 	return all
 }
 
+// Arrived returns a pod, however far it has come by now, as one of its kind that is yet to
+// come, and whether machines of a class could be bought for it.
+func (v *View) Arrived(pod *corev1.Pod, of class.Class) (cluster.Pod, bool) {
+	if kind, _ := class.OfPod(pod); class.EveryNode(pod) || Restoring(pod) || !of.Takes(kind) {
+		return cluster.Pod{}, false
+	}
+	p, held := v.wait(pod)
+	return p, held == ""
+}
+
 // wait returns a pod that waits, or only its name and why nothing can be planned for it.
 func (v *View) wait(pod *corev1.Pod) (p cluster.Pod, held string) {
 	pod, held = v.volumes.settle(pod)

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -77,6 +78,16 @@ func came(s *cluster.State, recent ...cluster.Pod) *cluster.State {
 
 func ago(p cluster.Pod, waited time.Duration) cluster.Pod { p.Waited = waited; return p }
 
+// often are n pods like one, that came within the last minute, the last first.
+func often(p cluster.Pod, n int) (all []cluster.Pod) {
+	for i := range n {
+		p.Waited = time.Duration(i+1) * minute / time.Duration(n)
+		p.Name = fmt.Sprint("came", i)
+		all = append(all, p)
+	}
+	return all
+}
+
 func observed(s *cluster.State, length time.Duration) *cluster.State { s.Observed = length; return s }
 
 // drawState draws a cluster in which times are to the nanosecond, so that no two events fall
@@ -123,11 +134,16 @@ func drawState(t *rapid.T) *cluster.State {
 	for i := range rapid.IntRange(0, 8).Draw(t, "pending") {
 		s.Pending = append(s.Pending, pod("p"+letters[i:i+1]))
 	}
-	for i := range rapid.IntRange(0, 5).Draw(t, "recent") {
-		p := pod("r" + letters[i:i+1])
-		p.Waited = within(7*minute, "waited")
-		s.Recent = append(s.Recent, p)
+	for i := range rapid.IntRange(0, 3).Draw(t, "recent") {
+		like := pod("r" + letters[i:i+1])
+		for j := range rapid.IntRange(1, 8).Draw(t, "times") {
+			p := like
+			p.Name += letters[j : j+1]
+			p.Waited = within(7*minute, "waited")
+			s.Recent = append(s.Recent, p)
+		}
 	}
+	slices.SortFunc(s.Recent, func(a, b cluster.Pod) int { return int(a.Waited - b.Waited) })
 	s.Observed = rapid.SampledFrom([]time.Duration{0, minute, 3 * minute, 7 * minute}).Draw(t, "observed")
 	s.Flavors = []cluster.Flavor{flavor("arm", 5, 30), large, small}
 	s.Flavors[0].Arch = "arm64"

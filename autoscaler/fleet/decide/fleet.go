@@ -51,6 +51,8 @@ type FleetDecision struct {
 	// Asked is how many pods the plan is for, and Served how many of those that wait
 	// are going to find room without a purchase.
 	Asked, Served int
+	// Expected is how many pods that have yet to come the machines have room for.
+	Expected int
 	// Puzzling are pods, with reasons, that wait although there is room for them now, as
 	// far as can be seen. Nothing is bought for them: it might not help either.
 	Puzzling []planner.Unplaceable
@@ -112,7 +114,7 @@ func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time
 func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	coupled := coupledPods(s)
 	alone := *s
-	alone.Pending = nil
+	alone.Pending, alone.Recent = nil, nil // pods that only are expected take no room from those that wait
 	var asking []planner.Pod
 	classes := map[class.Class]bool{}
 	ask := func(p *cluster.Pod) {
@@ -150,6 +152,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	})
 	d.assignedElsewhere(s)
 	if o.Exhausted == "" {
+		d.grow(s, o, asking, flavors, coupled)
 		return
 	}
 	for i := range d.Plan.Unplaceable {

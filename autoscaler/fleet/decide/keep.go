@@ -40,8 +40,8 @@ func lastCall(s *cluster.State) time.Duration { return max(min(slack, s.Scheduli
 // A machine that is paid for stays, since that costs nothing. Then it costs what it is kept
 // for, and a machine bought in its place costs the time until that takes pods. So those are
 // kept that are going to be used before another could take their place: without them more
-// pods would wait at the end of a forecast of the Lag than with them. Of the others the
-// dearest go first, ties by name. Where arrivals are not watched, none is expected.
+// pods would wait at the end of a forecast of the Lag, in which pods come as [steady] says,
+// than with them. Of the others the dearest go first, ties by name.
 //
 // Cost: O(log n) forecasts for n empty machines.
 func (d *FleetDecision) release(s *cluster.State, empty []*cluster.Node, may func(*cluster.Node) bool) {
@@ -71,18 +71,17 @@ func (d *FleetDecision) wake(after time.Duration) {
 // unmissed returns how many of the machines, from the first on, are not going to be missed
 // before others could take their place.
 func unmissed(s *cluster.State, empty []*cluster.Node) int {
-	if s.Observed > 0 && s.Observed < s.Lag {
-		return 0 // nobody knows yet what comes
-	}
 	if len(empty) == 0 {
 		return 0
 	}
+	known := *s
+	known.Recent = steady(s, nil)
 	return mostMissed(len(empty), func(n int) int {
 		without := make(map[string]bool, n)
 		for _, e := range empty[:n] {
 			without[e.Name] = true
 		}
-		return len(newForecast(s, s.Lag, without).run())
+		return len(newForecast(&known, s.Lag, without).run())
 	})
 }
 
@@ -102,9 +101,6 @@ func whyReleased(s *cluster.State, n *cluster.Node) string {
 	text := fmt.Sprintf("it is empty, and costs $%.4f/h", float64(n.MicroDollarsPerHour)/1e6)
 	if s.BillingPeriod > 0 {
 		text += fmt.Sprintf(", paid for another %v at a time", s.BillingPeriod)
-	}
-	if s.Observed == 0 {
-		return text
 	}
 	return text + fmt.Sprintf("; pods that are expected within %v find room without it, and to start another would cost $%.6f", s.Lag, float64(again)/1e6)
 }

@@ -140,7 +140,6 @@ func (f *fleet) recognise(now time.Time, seen *cluster.State) {
 func (f *fleet) observe(now time.Time, seen *cluster.State) *decide.Observation {
 	o := &decide.Observation{State: *seen, Machines: slices.Clone(f.released)}
 	s := &o.State
-	s.Recent, s.Observed = nil, 0 // a fleet does not watch what comes
 	s.Nodes = slices.Clone(seen.Nodes)
 	ordered := map[string]int{}
 	for i := range s.Nodes {

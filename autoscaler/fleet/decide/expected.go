@@ -1,0 +1,145 @@
+package decide
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// mostExpected bounds how many pods that are expected a plan counts with.
+const mostExpected = 500
+
+// expectedPrefix begins the names of pods that are expected, in a plan. No pod has a name
+// with a space.
+const expectedPrefix = "expected "
+
+// kindOfArrival is what pods have in common that come at one rate.
+type kindOfArrival struct {
+	size    packing.Size
+	class   class.Class
+	arch    string
+	demands *constraint.Pod
+}
+
+// expected returns the pods that are expected to come and to find no room until a machine
+// bought now would be ready, as [forecast.arrivals] repeats those that came lately. Pods whose
+// place depends on that of others are left out.
+//
+func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []planner.Pod {
+	watched := *s
+	watched.Recent = steady(s, coupled)
+	if len(watched.Recent) == 0 {
+		return nil
+	}
+	var pods []planner.Pod
+	for i, w := range newForecast(&watched, untilReady(s), nil).run() {
+		if w.since == 0 || w.pod.Nominated {
+			continue
+		}
+		pod := plannerPod(w.pod)
+		pod.Name = fmt.Sprintf("%s%d", expectedPrefix, i)
+		if pods = append(pods, pod); len(pods) == mostExpected {
+			break
+		}
+	}
+	return pods
+}
+
+// steady returns those of the pods that came within the last lag that are counted on to come
+// again within the next, in their order: of each kind the last. Of n pods of a kind those are
+// n − √n, rounded down, which is one standard deviation less than n where pods come by chance
+// at a steady rate: so the room that is bought or kept for them is seldom unused. A kind that
+// has come once is not expected to come again. Where pods depend on others, coupled says on
+// which demands; nil is on none.
+func steady(s *cluster.State, coupled map[*constraint.Pod]bool) []cluster.Pod {
+	window := min(s.Observed, s.Lag)
+	kindOf := func(p *cluster.Pod) kindOfArrival { return kindOfArrival{p.Size, p.Class, p.Arch, p.Demands} }
+	left := map[kindOfArrival]int{}
+	for i := range s.Recent {
+		if p := &s.Recent[i]; p.Waited < window && !coupled[p.Demands] {
+			left[kindOf(p)]++
+		}
+	}
+	for kind, n := range left {
+		left[kind] = n - int(math.Ceil(math.Sqrt(float64(n))))
+	}
+	return keep(s.Recent, func(p *cluster.Pod) bool {
+		kind := kindOf(p)
+		left[kind]--
+		return left[kind] >= 0 && p.Waited < window
+	})
+}
+
+// grow plans again with the pods that are expected, and buys of that plan the machines that
+// are for a pod which waits already: so nothing is bought before somebody needs it, and what
+// is bought has room for those that come meanwhile. The first plan stays if pods depend on
+// each other, if nothing is expected, or if the limits do not allow for more.
+func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []planner.Pod, flavors []planner.Flavor, coupled map[*constraint.Pod]bool) {
+	if len(d.Plan.Machines) == 0 || slices.ContainsFunc(asking, func(p planner.Pod) bool { return coupled[p.Constraints] }) {
+		return
+	}
+	more := expected(s, coupled)
+	if len(more) == 0 {
+		return
+	}
+	housed := map[string]bool{} // on machines of the plan
+	for _, m := range d.Plan.Machines {
+		for _, pod := range m.Pods {
+			housed[pod] = true
+		}
+	}
+	for _, p := range asking {
+		if housed[p.Name] {
+			more = append(more, p)
+		}
+	}
+	larger := planner.Supercargo(planner.Request{
+		Pods: more, Flavors: flavors, Limits: o.Limits, Stop: o.Stop, Options: planner.MixOptions{Setup: s.Lag, Period: s.BillingPeriod},
+	})
+	if slices.ContainsFunc(larger.Unplaceable, func(u planner.Unplaceable) bool { return !isExpected(u.Pod) }) {
+		return
+	}
+	d.Expected = 0
+	d.Plan.Machines, d.Plan.MicroDollarsPerHour = nil, 0
+	assigned := slices.DeleteFunc(d.Plan.Assignments, func(a planner.Assignment) bool { return !a.Waits })
+	numbers := map[string]int{}
+	for _, m := range larger.Machines {
+		waiting := slices.DeleteFunc(slices.Clone(m.Pods), isExpected)
+		if len(waiting) == 0 {
+			continue
+		}
+		if n := len(m.Pods) - len(waiting); n > 0 {
+			d.Expected += n
+			m.Reason += fmt.Sprintf("; %d of them are expected within %v", n, s.Lag.Round(time.Second))
+		}
+		m.Pods = waiting
+		m.Name = fmt.Sprintf("%s-%d", m.Flavor, numbers[m.Flavor])
+		numbers[m.Flavor]++
+		for _, pod := range waiting {
+			assigned = append(assigned, planner.Assignment{Pod: pod, Machine: m.Name})
+		}
+		d.Plan.Machines = append(d.Plan.Machines, m)
+		d.Plan.MicroDollarsPerHour += m.MicroDollarsPerHour
+	}
+	slices.SortFunc(assigned, func(a, b planner.Assignment) int { return strings.Compare(a.Pod, b.Pod) })
+	d.Plan.Assignments = assigned
+	d.Plan.Gap = gap(d.Plan.MicroDollarsPerHour, d.Plan.LowerBoundMicroDollarsPerHour)
+}
+
+func isExpected(pod string) bool { return strings.HasPrefix(pod, expectedPrefix) }
+
+// gap is by how much a price is above its bound, as a part of it.
+func gap(price, bound int64) float64 {
+	if bound == 0 {
+		return math.Inf(1)
+	}
+	return float64(price-bound) / float64(bound)
+}

@@ -1,0 +1,124 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+func TestMachinesThatAreBoughtHaveRoomForPodsThatKeepComing(t *testing.T) {
+	p, like := job("p", 2, time.Hour), often(job("", 2, time.Hour), 8) // five of which are counted on
+	tests := []struct {
+		name     string
+		s        *cluster.State
+		change   func(*FleetOptions)
+		want     []string
+		expected int
+	}{
+		{"without them the small machine is enough", quiet(podsOf(p)), nil, []string{"small: p"}, 0},
+		{"four more fill a large one", came(quiet(podsOf(p)), like...), nil, []string{"large: p"}, 4},
+		{"nothing is bought while nobody waits", came(quiet(nil), like...), nil, []string{}, 0},
+		{"nor for a pod that finds room", came(quiet(podsOf(p), full("a", minute)), like...), nil, []string{}, 0},
+		{"what finds room elsewhere is not expected", came(quiet(podsOf(job("p", 4, time.Hour)), node("a")), often(job("", 1, time.Minute), 4)...), nil, []string{}, 0},
+		{"a kind that came once does not come again", came(quiet(podsOf(p)), ago(job("r", 8, time.Hour), minute)), nil, []string{"small: p"}, 0},
+		{"pods of long ago do not come again", came(quiet(podsOf(p)), ago(like[0], 2*minute), ago(like[1], 2*minute), ago(like[2], 2*minute), ago(like[3], 2*minute)), nil, []string{"small: p"}, 0},
+		{"a limit leaves no pod out that waits", came(quiet(podsOf(p, job("q", 9, time.Hour))), often(job("", 9, time.Hour), 8)...),
+			func(o *FleetOptions) { o.Limits = planner.Limits{Machines: 2} }, []string{"small: p", "large: q"}, 0},
+		{"a limit in dollars is kept", came(quiet(podsOf(p)), like...), func(o *FleetOptions) { o.Limits = planner.Limits{MicroDollarsPerHour: 40} }, []string{"small: p"}, 0},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			o, before := all(), cloned(tc.s)
+			if tc.change != nil {
+				tc.change(&o)
+			}
+			d := Fleet(tc.s, o, mover(), midnight)
+			if diff := cmp.Diff(tc.want, planned(&d.Plan.Plan)); diff != "" {
+				t.Errorf("machines (-want +got):\n%s", diff)
+			}
+			if d.Expected != tc.expected {
+				t.Errorf("room for %d pods that are expected, want %d", d.Expected, tc.expected)
+			}
+			if diff := cmp.Diff(before, tc.s); diff != "" {
+				t.Errorf("the cluster was modified:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAMachineSaysHowManyOfItsPodsAreExpected(t *testing.T) {
+	d := Fleet(came(quiet(podsOf(job("p", 2, time.Hour))), often(job("", 2, time.Hour), 8)...), all(), mover(), midnight)
+	if got := d.Plan.Machines[0].Reason; !strings.Contains(got, "its 5 pods") || !strings.Contains(got, "4 of them are expected within 2m0s") {
+		t.Errorf("reason %q", got)
+	}
+}
+
+// TestOfAKindTheSquareRootIsLeftOut walks the numbers by hand.
+func TestOfAKindTheSquareRootIsLeftOut(t *testing.T) {
+	for n, want := range []int{0, 0, 0, 1, 2, 2, 3, 4, 5, 6, 6} {
+		s := came(state(nil), often(job("", 1, minute), n)...)
+		if got := steady(s, nil); len(got) != want || want > 0 && got[0].Name != "came0" {
+			t.Errorf("of %d pods %d are counted on, want the last %d", n, len(got), want)
+		}
+	}
+}
+
+// TestExpectedPodsChangeOnlyTheSizeOfMachines compares with the same cluster in which nothing
+// has come: the same pods get machines, each once, and every machine is for one that waits.
+func TestExpectedPodsChangeOnlyTheSizeOfMachines(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		o := all()
+		o.Limits.Machines = rapid.IntRange(0, 4).Draw(t, "limit")
+		without := cloned(s)
+		without.Recent = nil
+		got, bare := Fleet(s, o, mover(), midnight), Fleet(without, o, mover(), midnight)
+		if diff := cmp.Diff(housed(&bare), housed(&got)); diff != "" {
+			t.Fatalf("pods with a machine (-nothing expected +expected):\n%s", diff)
+		}
+		if diff := cmp.Diff(bare.Plan.Unplaceable, got.Plan.Unplaceable); diff != "" {
+			t.Fatalf("pods without one:\n%s", diff)
+		}
+		if o.Limits.Machines > 0 && len(got.Plan.Machines) > o.Limits.Machines {
+			t.Fatalf("%d machines, the limit is %d", len(got.Plan.Machines), o.Limits.Machines)
+		}
+		var price int64
+		for _, m := range got.Plan.Machines {
+			if len(m.Pods) == 0 {
+				t.Fatalf("machine %s is for nobody who waits", m.Name)
+			}
+			price += m.MicroDollarsPerHour
+		}
+		if price != got.Plan.MicroDollarsPerHour {
+			t.Fatalf("the plan says %d, its machines cost %d", got.Plan.MicroDollarsPerHour, price)
+		}
+	})
+}
+
+// housed are the pods for which machines are bought, as often as they are, checked against the
+// assignments.
+func housed(d *FleetDecision) []string {
+	var pods []string
+	on := map[string]string{}
+	for _, a := range d.Plan.Assignments {
+		on[a.Pod] = a.Machine
+	}
+	for _, m := range d.Plan.Machines {
+		for _, pod := range m.Pods {
+			if on[pod] != m.Name {
+				pod = fmt.Sprintf("%s, which is assigned to %q and not to %s", pod, on[pod], m.Name)
+			}
+			pods = append(pods, pod)
+		}
+	}
+	slices.Sort(pods)
+	return pods
+}
