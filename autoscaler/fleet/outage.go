@@ -60,13 +60,13 @@ type question struct {
 	provider   provider.Provider // that is asked: it may remember what it saw
 	generation int64             // of the fleet's spec
 	asked      time.Time
+	by         string // the fleet whose round asks
 	done       chan struct{}
 
 	// The rest is protected by Reconciler.mu. awaited are the fleets whose rounds have not
 	// waited, with the machines that they went by; nil has any answer start a round.
 	awaited   map[string]*provider.Inventory
 	at        time.Time // when it was answered
-	used      bool      // by a round of another fleet
 	inventory *provider.Inventory
 	err       error
 }
@@ -118,10 +118,12 @@ func (r *round) take(ctx context.Context, f *v1alpha1.NodeFleet, q *question, wa
 	case q.err != nil:
 		return r.refusedOrFailed(ctx, f, k, q.err)
 	}
-	q.used = true
+	delete(q.awaited, r.fleet.Name)
 	told := known{inventory: q.inventory.Clone(), late: k.late && q.at.Sub(q.asked) > patience, question: q}
 	if own {
-		told.question, told.held = nil, true
+		if told.question, told.held = nil, true; q.by != f.Name && q.asked.Before(r.now) {
+			r.wakeIn(mostRest) // what the round began for may be missing
+		}
 		if r.memory != nil {
 			delete(r.memory.said, unreachableReason) // the next outage is told again
 		}
@@ -131,15 +133,18 @@ func (r *round) take(ctx context.Context, f *v1alpha1.NodeFleet, q *question, wa
 }
 
 // inquire returns the question to wait for, and for how long; nil if there is none. It is a new one
-// unless one is being asked, or has just been answered for nobody.
+// unless one is being asked, or the round has been waiting for the answer.
 func (r *round) inquire(ctx context.Context, f *v1alpha1.NodeFleet, p provider.Provider) (*question, time.Duration) {
 	own := f.Name == r.fleet.Name
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.known[f.UID]
 	now := r.Clock.Now()
-	if q := k.question; q != nil && q.answered() && (q.used || q.generation != f.Generation || q.err == nil && now.Sub(q.at) > patience) {
-		k.question = nil // it tells what is known already, or of another spec, or is too old
+	if q := k.question; q != nil && q.answered() {
+		_, awaited := q.awaited[r.fleet.Name]
+		if q.generation != f.Generation || q.err == nil && (!awaited || now.Sub(q.at) > patience) {
+			k.question = nil // it is of another spec, or of before the round
+		}
 	}
 	switch {
 	case k.held && !own:
@@ -156,7 +161,7 @@ func (r *round) inquire(ctx context.Context, f *v1alpha1.NodeFleet, p provider.P
 
 // question asks beside the rounds, and starts those that have not waited for the answer.
 func (r *round) question(ctx context.Context, f *v1alpha1.NodeFleet, p provider.Provider, now time.Time) *question {
-	q := &question{provider: p, generation: f.Generation, asked: now, done: make(chan struct{}), awaited: map[string]*provider.Inventory{}}
+	q := &question{provider: p, generation: f.Generation, asked: now, by: r.fleet.Name, done: make(chan struct{}), awaited: map[string]*provider.Inventory{}}
 	go func() {
 		within, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
@@ -220,6 +225,14 @@ func (q *question) answered() bool {
 	}
 }
 
+// pending returns the question unless it has been answered.
+func (q *question) pending() *question {
+	if q != nil && q.answered() {
+		return nil
+	}
+	return q
+}
+
 // told returns the machines of a fleet as they were told last; nil if they never were.
 func (r *Reconciler) told(fleet types.UID) *provider.Inventory {
 	r.mu.Lock()
@@ -245,7 +258,7 @@ func (r *round) refusedOrFailed(ctx context.Context, f *v1alpha1.NodeFleet, k kn
 	case ctx.Err() != nil:
 		return nil, nil, fmt.Errorf("take stock of fleet %s: %w", f.Name, err)
 	case errors.As(err, &refused):
-		r.know(f.UID, known{inventory: k.inventory, held: k.held})
+		r.know(f.UID, known{inventory: k.inventory, held: k.held, question: k.question.pending()})
 		if own {
 			return nil, nil, fmt.Errorf("take stock of fleet %s: %w", f.Name, err)
 		}
@@ -260,7 +273,7 @@ func (r *round) refusedOrFailed(ctx context.Context, f *v1alpha1.NodeFleet, k kn
 // r.mu.
 func (r *round) fail(f *v1alpha1.NodeFleet, err error) known {
 	k := r.known[f.UID]
-	k.err, k.question, k.generation = err, nil, f.Generation
+	k.err, k.question, k.generation = err, k.question.pending(), f.Generation
 	k.retry = r.Clock.Now().Add(min(lastRetry, firstRetry<<min(k.failures, 10)))
 	k.failures++
 	r.know(f.UID, k)
