@@ -19,12 +19,12 @@ import (
 // oneProvider answers as it is told.
 type oneProvider struct {
 	provider.Provider
-	asked   int
+	asked   atomic.Int64
 	observe func(context.Context) (*provider.Inventory, error)
 }
 
 func (p *oneProvider) Observe(ctx context.Context) (*provider.Inventory, error) {
-	p.asked++
+	p.asked.Add(1)
 	return p.observe(ctx)
 }
 
@@ -145,7 +145,7 @@ func (s *outageStep) run(t *testing.T, r *round, p *oneProvider) {
 	began := time.Now()
 	r.now, p.observe = began, s.observe
 	i, _, err := r.inventory(t.Context(), s.fleet, p)
-	if diff := cmp.Diff([]any{s.want, s.takes, s.asked}, []any{namesOf(i), time.Since(began), p.asked}); diff != "" {
+	if diff := cmp.Diff([]any{s.want, s.takes, s.asked}, []any{namesOf(i), time.Since(began), int(p.asked.Load())}); diff != "" {
 		t.Errorf("%s: flavors, time, times asked (-want +got):\n%s", s.name, diff)
 	}
 	if (err == nil) != (s.fault == "") || err != nil && !strings.Contains(err.Error(), s.fault) {
