@@ -23,17 +23,17 @@ func (r *round) gather() time.Duration {
 		}
 	}
 	r.gathered = decide.GatherEnd(fresh, p.idle, p.most)
-	if wait := r.gathered.Sub(r.now); wait > 0 {
+	owing := false
+	for name := range p.owed {
+		if _, waits := r.seen.waited[name]; waits {
+			owing, r.fresh[name], r.gathered = true, true, p.owedSince
+		}
+	}
+	if wait := r.gathered.Sub(r.now); wait > 0 && !owing {
 		p.gathered = r.gathered
 		return wait
 	}
-	p.decided, p.gathered = r.now, time.Time{}
-	for name := range p.owed {
-		if _, waits := r.seen.waited[name]; waits {
-			r.fresh[name], r.gathered = true, p.owedSince
-		}
-	}
-	p.owed = nil
+	p.decided, p.gathered, p.owed = r.now, time.Time{}, nil
 	return 0
 }
 

@@ -88,6 +88,31 @@ func TestPodsThatWereDecidedAboutAreNotGatheredWith(t *testing.T) {
 	}
 }
 
+// TestPodsWhoseOrderFailedAreNotGatheredAgain has another pod come after the order of the first
+// has failed.
+func TestPodsWhoseOrderFailedAreNotGatheredAgain(t *testing.T) {
+	for _, stillWaits := range []bool{true, false} {
+		r, p := &Reconciler{}, &pace{}
+		first := gathering(r, p, epoch, map[string]time.Time{"a": epoch.Add(-second)})
+		if first.gather() != 0 {
+			t.Fatal("more pods are awaited")
+		}
+		first.owes()
+		now := epoch.Add(100 * time.Millisecond)
+		waited := map[string]time.Time{"b": now}
+		if stillWaits {
+			waited["a"] = epoch.Add(-second)
+		}
+		next := gathering(r, p, now, waited)
+		if wait := next.gather(); wait == 0 != stillWaits {
+			t.Errorf("more are awaited for %v; the first still waits: %t", wait, stillWaits)
+		}
+		if stillWaits && !next.gathered.Equal(epoch) {
+			t.Errorf("its order counts from %v after the first gathering ended", next.gathered.Sub(epoch))
+		}
+	}
+}
+
 // TestWhatCanWaitIsLeftToTheNextRoundWhenPodsHaveBeenGathered but not twice in a row.
 func TestWhatCanWaitIsLeftToTheNextRoundWhenPodsHaveBeenGathered(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(epoch)

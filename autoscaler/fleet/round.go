@@ -170,6 +170,7 @@ func (r *round) choose(fleets []*v1alpha1.NodeFleet) error {
 	if err != nil {
 		return err
 	}
+	r.arrivals.prune(r.world.Pods, r.now)
 	r.seen = observe(r.world, all, r.self, r.lag, r.learned, r.now)
 	r.plainly = r.plain()
 	r.count()
