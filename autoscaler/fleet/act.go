@@ -5,9 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
+	"sync"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,29 +38,29 @@ func (r *round) newIntent() *v1alpha1.FleetIntent {
 	return &v1alpha1.FleetIntent{ID: r.fleet.Name + "-" + strconv.FormatInt(r.now.UnixMilli(), 36), Time: metav1.NewTime(r.now)}
 }
 
-// act carries out what was decided, or only says what it would have done. What fails is
-// decided again in the next round, and keeps nothing else from being done, except that no
-// node is closed while orders fail: machines in the place of its own may be among them.
+// act carries out what was decided, or only says what it would have done. Orders come first:
+// pods wait for them. What fails is decided again in the next round, and keeps nothing else from
+// being done, except that no node is closed while orders fail: machines in the place of its own
+// may be among them. What pods wait for less is left to the next round once more of them have
+// been gathered.
 func (r *round) act(ctx context.Context) error {
 	defer r.degraded()
 	r.note()
 	if stale, err := r.unseenJoined(ctx); stale || err != nil {
-		r.wakeIn(settling)
-		return err // decide again
+		r.wakeIn(mostRest)
+		return err // decide again, as soon as the node is seen
 	}
 	r.noteAbandoned()
-	if r.reopen(ctx, r.actions.Reopen) {
-		r.again = settling
-	}
 	intent := r.newIntent()
 	intent.Orders = ordersOf(r.actions.Orders)
 	if len(r.actions.Orders)+len(r.nodesToEmpty()) > 0 {
 		r.recordDecision(intent)
 	}
 	if !r.mayAct() {
+		r.reopen(ctx)
 		return nil
 	}
-	err := r.carryOut(ctx, r.complete(ctx, intent))
+	err := r.carryOut(ctx, intent)
 	if err == nil {
 		for _, node := range r.actions.Close {
 			if err := r.close(ctx, r.world.Nodes[node.Node], node.Until); err != nil && !apierrors.IsConflict(err) { // else it is looked at again
@@ -154,112 +158,195 @@ func ordersOf(orders []decide.Order) []v1alpha1.FleetOrder {
 	return all
 }
 
-// complete returns the intent with the machines to release: those of nodes that are still
-// empty, and those that did not come.
-func (r *round) complete(ctx context.Context, intent *v1alpha1.FleetIntent) *v1alpha1.FleetIntent {
-	all := *intent // what is in the record stays as it is
+// carryOut writes down what is to be ordered and does it, and then what is to be released.
+// Wherever it breaks off, the next round finds out what was done. It returns errors of orders
+// alone, and that something has been changed by somebody else: a release that fails is tried again.
+func (r *round) carryOut(ctx context.Context, intent *v1alpha1.FleetIntent) error {
+	left := *intent // what is in the record stays as it is
+	left.Orders = nil
+	failed, err := r.purchase(ctx, intent, &left)
+	if err != nil {
+		r.owes()
+		return err
+	}
+	changed, err := r.giveBack(ctx, &left)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.fleet.Status.Intent == nil:
+	case len(left.Orders)+len(left.Releases) > 0:
+		r.fleet.Status.Intent = &left
+	default:
+		r.fleet.Status.Intent = nil
+		r.wakeIn(settling)
+	}
+	if failed != nil {
+		r.owes()
+	}
+	return cmp.Or(failed, changed)
+}
+
+// announce writes down what is about to be done.
+func (r *round) announce(ctx context.Context, intent *v1alpha1.FleetIntent) error {
+	r.fleet.Status.Intent = intent
+	return r.writeStatus(ctx)
+}
+
+// atOnce is how many writes of one fleet its provider gets at a time.
+const atOnce = 8
+
+// sideBySide calls a function for each number below n, some at a time.
+func sideBySide(n int, do func(i int)) {
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	for i := range n {
+		g.Go(func() error {
+			do(i)
+			return nil
+		})
+	}
+	_ = g.Wait() // none of them fails
+}
+
+// purchase does the orders of an intent and gives back the machines that did not come. Meanwhile
+// nodes are opened on which the orders count. What may or may not have been done is added to
+// left. failed is what became of orders, err that nothing could be done.
+//
+// Machines that did not come go first, so that those in their place do not come on top of them.
+func (r *round) purchase(ctx context.Context, orders, left *v1alpha1.FleetIntent) (failed, err error) {
+	intent := r.withAbandoned(orders)
+	if len(intent.Orders)+len(intent.Releases) == 0 {
+		r.reopen(ctx)
+		return nil, nil
+	}
+	if err := r.announce(ctx, intent); err != nil {
+		r.reopen(ctx)
+		return nil, err
+	}
+	ordered, released := make([]outcome, len(intent.Orders)), make([]outcome, len(intent.Releases))
+	var done sync.WaitGroup
+	done.Go(func() {
+		some := func(fewer bool) func(i int) {
+			return func(i int) {
+				if o := &intent.Orders[i]; o.To < o.From == fewer {
+					ordered[i] = r.order(ctx, intent.ID, o)
+				}
+			}
+		}
+		sideBySide(len(released), func(i int) { released[i] = r.release(ctx, intent.ID, &intent.Releases[i]) })
+		sideBySide(len(ordered), some(true))
+		sideBySide(len(ordered), some(false))
+	})
+	r.reopen(ctx)
+	done.Wait()
+	var changed []error
+	for i := range released {
+		changed = append(changed, r.released(&intent.Releases[i], released[i], left))
+	}
+	var errs []error
+	for i := range ordered {
+		o := &intent.Orders[i]
+		switch err := ordered[i].err; {
+		case err == nil:
+			r.bought(o, ordered[i].at)
+		case errors.Is(err, provider.ErrChanged):
+			changed = append(changed, err)
+		default:
+			errs = append(errs, err)
+			left.Orders = append(left.Orders, *o)
+		}
+	}
+	return cmp.Or(errors.Join(errs...), errors.Join(changed...)), nil
+}
+
+// giveBack releases the machines of nodes that are still empty. changed is that somebody else
+// has changed something, err that nothing could be done.
+func (r *round) giveBack(ctx context.Context, left *v1alpha1.FleetIntent) (changed, err error) {
+	if r.pressed() {
+		return nil, nil
+	}
+	intent := *left
 	machines := map[string][]string{}
 	for _, name := range r.empty(ctx, r.actions.Release) {
 		m := r.seen.own[name]
 		machines[m.Flavor] = append(machines[m.Flavor], m.Name)
 	}
+	if len(machines) == 0 {
+		return nil, nil
+	}
+	var mine []v1alpha1.FleetRelease
+	for _, flavor := range slices.Sorted(maps.Keys(machines)) {
+		mine = append(mine, r.releaseOf(flavor, machines[flavor]))
+	}
+	intent.Releases = slices.Concat(left.Releases, mine)
+	if err := r.announce(ctx, &intent); err != nil {
+		return nil, err
+	}
+	did := make([]outcome, len(mine))
+	sideBySide(len(mine), func(i int) {
+		if did[i].left = r.pressed(); !did[i].left {
+			did[i] = r.release(ctx, intent.ID, &mine[i])
+		}
+	})
+	var all []error
+	for i := range did {
+		all = append(all, r.released(&mine[i], did[i], left))
+	}
+	return errors.Join(all...), nil
+}
+
+// withAbandoned returns the intent with what is to become of machines that did not come.
+func (r *round) withAbandoned(intent *v1alpha1.FleetIntent) *v1alpha1.FleetIntent {
+	all := *intent
 	for i := range r.actions.Abandoned {
 		a := &r.actions.Abandoned[i]
-		machines[a.Flavor] = append(machines[a.Flavor], a.Release...)
+		if len(a.Release) > 0 {
+			all.Releases = append(all.Releases, r.releaseOf(a.Flavor, a.Release))
+		}
 		if a.Fewer > 0 {
-			all.Orders = append(all.Orders, v1alpha1.FleetOrder{Flavor: a.Flavor, From: int32(a.Want), To: int32(a.Want - a.Fewer)})
+			all.Orders = append(slices.Clip(all.Orders), v1alpha1.FleetOrder{Flavor: a.Flavor, From: int32(a.Want), To: int32(a.Want - a.Fewer)})
 		}
 	}
 	slices.SortFunc(all.Orders, func(a, b v1alpha1.FleetOrder) int { return cmp.Compare(a.Flavor, b.Flavor) })
-	for flavor, names := range machines {
-		if len(names) > 0 {
-			slices.Sort(names)
-			all.Releases = append(all.Releases, v1alpha1.FleetRelease{Flavor: flavor, From: int32(r.flavor(flavor).Want), Machines: names})
-		}
-	}
 	slices.SortFunc(all.Releases, func(a, b v1alpha1.FleetRelease) int { return cmp.Compare(a.Flavor, b.Flavor) })
 	return &all
 }
 
-// carryOut writes an intent down, does it, and strikes it out. Wherever it breaks off, the
-// next round finds out what was done. It returns errors of orders alone: a release that fails
-// is tried again.
-func (r *round) carryOut(ctx context.Context, intent *v1alpha1.FleetIntent) error {
-	if len(intent.Orders)+len(intent.Releases) == 0 {
-		return nil
-	}
-	r.fleet.Status.Intent = intent
-	if err := r.writeStatus(ctx); err != nil {
-		return err
-	}
-	var failed, changed []error
-	note := func(err error) {
-		if errors.Is(err, provider.ErrChanged) {
-			changed = append(changed, err)
-		} else if err != nil {
-			failed = append(failed, err)
-		}
-	}
-	unknown := false // what became of a release
-	release := func(i int) {
-		switch err := r.release(ctx, intent.ID, &intent.Releases[i]); {
-		case errors.Is(err, provider.ErrChanged):
-			changed = append(changed, err)
-		case err != nil:
-			unknown = true
-			r.failed("ReleaseFailed", "Release", fmt.Sprintf("%v; it is tried again", err))
-		}
-	}
-	r.inOrder(intent, func(i int) { note(r.order(ctx, intent.ID, &intent.Orders[i])) }, release)
-	if len(failed) == 0 && !unknown {
-		r.fleet.Status.Intent = nil
-		r.wakeIn(settling)
-	}
-	if len(failed) > 0 {
-		return errors.Join(failed...)
-	}
-	return errors.Join(changed...)
+func (r *round) releaseOf(flavor string, machines []string) v1alpha1.FleetRelease {
+	return v1alpha1.FleetRelease{Flavor: flavor, From: int32(r.flavor(flavor).Want), Machines: slices.Sorted(slices.Values(machines))}
 }
 
-// inOrder calls the functions for each order and each release of an intent. Machines that did
-// not come go first, so that those in their place do not come on top of them. All other
-// releases come last: pods wait for orders, and for no release.
-func (r *round) inOrder(intent *v1alpha1.FleetIntent, order, release func(i int)) {
-	abandoned := map[string]bool{}
-	for i := range r.actions.Abandoned {
-		abandoned[r.actions.Abandoned[i].Flavor] = true
-	}
-	releases := func(first bool) {
-		for i := range intent.Releases {
-			if abandoned[intent.Releases[i].Flavor] == first {
-				release(i)
-			}
-		}
-	}
-	orders := func(fewer bool) {
-		for i := range intent.Orders {
-			if o := &intent.Orders[i]; o.To < o.From == fewer {
-				order(i)
-			}
-		}
-	}
-	releases(true)
-	orders(true)
-	orders(false)
-	releases(false)
+// outcome is what became of a write.
+type outcome struct {
+	err error
+	at  time.Time
+	// left says that it is left to the next round.
+	left bool
 }
 
-// order changes the number of machines of a flavor.
-func (r *round) order(ctx context.Context, intent string, o *v1alpha1.FleetOrder) error {
-	err := r.asking(ctx, func(ctx context.Context) error {
+// conflictTries is how often a write that met another is done again at once.
+const conflictTries = 3
+
+// order changes the number of machines of a flavor. A write that meets another is done again;
+// nothing else waits for it.
+func (r *round) order(ctx context.Context, intent string, o *v1alpha1.FleetOrder) outcome {
+	buy := func(ctx context.Context) error {
 		return r.provider.Buy(ctx, intent, o.Flavor, int(o.From), int(o.To))
-	})
-	if err != nil {
-		return err
 	}
+	err := r.asking(ctx, buy)
+	for tries := 0; tries < conflictTries && errors.Is(err, provider.ErrConflict) && ctx.Err() == nil; tries++ {
+		err = r.asking(ctx, buy)
+	}
+	return outcome{err: err, at: r.Clock.Now()}
+}
+
+// bought takes in that the number of machines of a flavor has been changed.
+func (r *round) bought(o *v1alpha1.FleetOrder, at time.Time) {
 	if o.To > o.From {
 		metricOrdered.WithLabelValues(r.fleet.Name, o.Flavor).Add(float64(o.To - o.From))
 		r.memory.Ordered(o.Flavor, r.now)
+		r.measureOrder(o.Flavor, at)
 	}
 	r.ordered(o.Flavor, int(o.To))
 	r.seen.paid += int64(o.To-o.From) * r.self.prices[o.Flavor].microDollars
@@ -267,16 +354,31 @@ func (r *round) order(ctx context.Context, intent string, o *v1alpha1.FleetOrder
 	r.status(o.Flavor).Machines += o.To - o.From
 	r.fleet.Status.Machines += o.To - o.From
 	r.fleet.Status.InFlight += o.To - o.From
-	return nil
 }
 
 // release gives machines of a flavor back.
-func (r *round) release(ctx context.Context, intent string, release *v1alpha1.FleetRelease) error {
+func (r *round) release(ctx context.Context, intent string, release *v1alpha1.FleetRelease) outcome {
 	err := r.asking(ctx, func(ctx context.Context) error {
 		return r.provider.Release(ctx, intent, release.Flavor, int(release.From), release.Machines)
 	})
 	if err != nil {
-		return fmt.Errorf("release %d machines of %s: %w", len(release.Machines), release.Flavor, err)
+		err = fmt.Errorf("release %d machines of %s: %w", len(release.Machines), release.Flavor, err)
+	}
+	return outcome{err: err}
+}
+
+// released takes in what became of a release. It returns that somebody else has changed
+// something, and adds to left what may or may not have been done.
+func (r *round) released(release *v1alpha1.FleetRelease, what outcome, left *v1alpha1.FleetIntent) error {
+	switch {
+	case what.left:
+		return nil
+	case errors.Is(what.err, provider.ErrChanged):
+		return what.err
+	case what.err != nil:
+		left.Releases = append(left.Releases, *release)
+		r.failed("ReleaseFailed", "Release", fmt.Sprintf("%v; it is tried again", what.err))
+		return nil
 	}
 	metricReleased.WithLabelValues(r.fleet.Name, release.Flavor).Add(float64(len(release.Machines)))
 	for _, name := range r.actions.Release {

@@ -6,10 +6,12 @@
 // objects of the API), autoscaler/fleet/decide (what to do, see [decide.Round]), act.go
 // and drain.go (doing it), record.go (saying why).
 //
-// One round is for one fleet, and only one runs at a time: a fleet counts on the
-// machines that others have on order. Providers are asked beside the queue; outage.go says
-// how a round goes on without an answer. Numbers of machines are read past the cache,
-// and every write is refused by the API server if what it was decided on has changed.
+// One round is for one fleet. Those of several fleets run beside each other, so that nothing
+// that is slow holds up another fleet, but only one of them decides at a time: a fleet counts
+// on the machines that others have on order, those included that they have just decided to
+// buy. pace.go says when a round begins, outage.go how it goes on without the answer of a provider.
+// Numbers of machines are read past the cache, and every write is refused by the API server
+// if what it was decided on has changed.
 // What a round is about to do is in the fleet's status before the first machine is
 // touched, so that nothing is bought twice or forgotten whenever the process dies.
 package fleet
@@ -18,8 +20,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -65,11 +67,15 @@ type Reconciler struct {
 	// state.
 	Migrations bool
 
-	learned *runtimes.Learner
-	memory  map[types.UID]*memory
-	began   map[string]time.Time // the last round, by fleet
-	known   map[types.UID]known
-	wake    func(fleet string) // starts a round of a fleet, once the controller runs
+	learned  *runtimes.Learner
+	arrivals arrivals
+	deciding sync.Mutex // held from looking at other fleets until it is told what is ordered
+
+	mu     sync.Mutex // protects the maps below
+	memory map[types.UID]*memory
+	pace   map[string]*pace // by fleet
+	known  map[types.UID]known
+	wake   func(fleet string) // starts a round of a fleet, once the controller runs
 }
 
 // memory is what is remembered of a fleet between rounds. All of it can be lost: then
@@ -83,25 +89,20 @@ type memory struct {
 	said map[string]string
 }
 
-// settling is how long events are gathered before a round begins, spacing is how
-// long at least one round begins after the other: each reads all machines from the
-// API server.
-const (
-	settling = 200 * time.Millisecond
-	spacing  = time.Second
-)
+// rounds is how many fleets may have a round at a time. Such a round mostly waits.
+const rounds = 64
 
 // SetupWithManager registers the reconciler. machines are further objects, in
 // machinesCache, whose changes concern fleets.
 func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache, machines ...client.Object) error {
-	r.learned, r.memory, r.began = runtimes.NewLearner(), map[types.UID]*memory{}, map[string]time.Time{}
+	r.learned, r.memory = runtimes.NewLearner(), map[types.UID]*memory{}
 	b := ctrl.NewControllerManagedBy(m).Named("nodefleet").
 		For(&v1alpha1.NodeFleet{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Pod{}, r.everyFleet(), builder.WithPredicates(r.podMatters())).
 		Watches(&corev1.Node{}, r.everyFleet(), builder.WithPredicates(nodeMatters())).
 		Watches(&appsv1.DaemonSet{}, r.everyFleet(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Func(r.begin)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1})
+		WithOptions(controller.Options{MaxConcurrentReconciles: rounds})
 	for _, object := range world.Kinds(r.Migrations) { // read in a round, and so to be in the cache
 		if _, err := m.GetCache().GetInformer(context.Background(), object, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("set up the controller of NodeFleets: cache %T: %w", object, err)
@@ -149,15 +150,18 @@ func (r *Reconciler) podMatters() predicate.Predicate {
 		CreateFunc: func(e event.CreateEvent) bool {
 			pod := e.Object.(*corev1.Pod)
 			r.learned.ObservePod(nil, pod)
-			_, is := world.Unschedulable(pod)
-			return is
+			return r.arrivals.observe(pod, r.Clock.Now())
 		},
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
 			r.learned.ObservePod(before, after)
+			r.arrivals.observe(after, r.Clock.Now())
 			return world.BecameUnschedulable(before, after)
 		},
-		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		DeleteFunc: func(e event.DeleteEvent) bool {
+			r.arrivals.gone(world.PodName(e.Object.(*corev1.Pod)))
+			return false
+		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}
 }
@@ -174,43 +178,62 @@ func nodeMatters() predicate.Predicate {
 
 // Reconcile implements reconcile.Reconciler: it runs one round for one fleet.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	if wait := r.began[req.Name].Add(spacing).Sub(r.Clock.Now()); wait > 0 {
+	p := r.paceOf(req.Name)
+	if wait := p.wait(r.Clock.Now(), r.due(p)); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	r.began[req.Name] = r.Clock.Now()
-	var list v1alpha1.NodeFleetList
-	if err := r.Live.List(ctx, &list); err != nil {
-		return reconcile.Result{}, fmt.Errorf("list NodeFleets: %w", err)
-	}
-	slices.SortFunc(list.Items, seniority)
-	w, err := world.Read(ctx, r.Client, r.Migrations)
-	if err != nil {
+	p.begin(r.Clock.Now())
+	again, err := r.round(ctx, req.Name, p)
+	p.ended = r.Clock.Now()
+	if err != nil || again == 0 {
 		return reconcile.Result{}, err
 	}
-	r.reopenAbandoned(ctx, w, list.Items)
-	maps.DeleteFunc(r.memory, func(uid types.UID, _ *memory) bool {
-		return !slices.ContainsFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.UID == uid })
-	})
-	maps.DeleteFunc(r.known, func(uid types.UID, _ known) bool {
-		return !slices.ContainsFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.UID == uid })
-	})
-	at := slices.IndexFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.Name == req.Name })
-	if at < 0 {
-		forget(req.Name)
-		delete(r.began, req.Name)
-		return reconcile.Result{}, nil
+	if due := r.due(p); due.After(p.began) {
+		again = min(again, due.Sub(p.ended))
 	}
-	fleet := &list.Items[at]
-	round := &round{Reconciler: r, fleet: fleet, before: fleet.Status.DeepCopy(), world: w, now: r.Clock.Now(), memory: r.remember(fleet)}
+	return reconcile.Result{RequeueAfter: max(again, 1)}, nil
+}
+
+// round runs one round for a fleet, and returns after what time the next is due; 0 if the fleet is
+// no more.
+func (r *Reconciler) round(ctx context.Context, name string, p *pace) (time.Duration, error) {
+	var list v1alpha1.NodeFleetList
+	if err := r.Live.List(ctx, &list); err != nil {
+		return 0, fmt.Errorf("list NodeFleets: %w", err)
+	}
+	slices.SortFunc(list.Items, seniority)
+	defer r.reopenAbandoned(ctx)
+	at := slices.IndexFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.Name == name })
+	if at < 0 {
+		r.forget(name, p)
+		return 0, nil
+	}
+	fleet := list.Items[at].DeepCopy()
+	switch p.fleet {
+	case fleet.UID:
+	case "":
+		p.fleet = fleet.UID
+	default: // another had that name
+		r.forget(name, p)
+		return settling, nil
+	}
+	round := &round{Reconciler: r, fleet: fleet, before: fleet.Status.DeepCopy(), now: r.Clock.Now(), memory: r.remember(fleet), pace: p}
 	fleet.Status.Flavors = append(fleet.Status.Flavors, round.memory.unlisted...)
-	err = round.run(ctx, list.Items)
+	err := round.run(ctx, list.Items)
 	if statusErr := round.writeStatus(ctx); err == nil {
 		err = statusErr
 	}
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	return reconcile.Result{RequeueAfter: round.again}, nil
+	return round.again, err
+}
+
+// forget drops what is known of a fleet that is no more.
+func (r *Reconciler) forget(name string, p *pace) {
+	forget(name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.memory, p.fleet)
+	delete(r.known, p.fleet)
+	delete(r.pace, name)
 }
 
 // seniority orders fleets by who has a first claim to a MachineDeployment: the one
@@ -221,6 +244,8 @@ func seniority(a, b v1alpha1.NodeFleet) int {
 
 // remember returns the memory of a fleet, anew when its spec has changed.
 func (r *Reconciler) remember(fleet *v1alpha1.NodeFleet) *memory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	m := r.memory[fleet.UID]
 	if m == nil || m.generation != fleet.Generation {
 		m = &memory{

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/drain"
-	"supercargo.dev/supercargo/internal/world"
 )
 
 // retry is after how long something is tried again that failed.
@@ -59,6 +60,9 @@ func (r *round) leavers(name string, m *provider.Machine, mark drain.Mark) []lea
 func (r *round) ask(ctx context.Context, node string) error {
 	var errs []error
 	for _, l := range r.leaving[node] {
+		if r.pressed() {
+			break
+		}
 		asked, err := r.emptying.Do(ctx, l.pod, l.step, r.fleet.Name)
 		if err != nil {
 			errs = append(errs, err)
@@ -73,9 +77,9 @@ func (r *round) ask(ctx context.Context, node string) error {
 	return errors.Join(errs...)
 }
 
-// reopen opens nodes for pods again, and reports whether any was opened.
-func (r *round) reopen(ctx context.Context, nodes []decide.Reopening) (opened bool) {
-	for _, n := range nodes {
+// reopen opens nodes for pods again.
+func (r *round) reopen(ctx context.Context) {
+	for _, n := range r.actions.Reopen {
 		var err error
 		if n.Cancel {
 			err = r.emptying.Cancel(ctx, n.Node, r.fleet.Name)
@@ -86,9 +90,8 @@ func (r *round) reopen(ctx context.Context, nodes []decide.Reopening) (opened bo
 			r.drainFailed(n.Node, err)
 			continue
 		}
-		opened = true
+		r.again = settling
 	}
-	return opened
 }
 
 // close closes a node for pods. until is when its last pod is expected to have left, from
@@ -102,15 +105,29 @@ func (r *round) close(ctx context.Context, node *corev1.Node, until time.Duratio
 }
 
 // reopenAbandoned opens nodes that were closed by fleets that are no more.
-func (r *Reconciler) reopenAbandoned(ctx context.Context, w *world.World, fleets []v1alpha1.NodeFleet) {
-	for _, node := range w.Nodes {
-		mark, ok := drain.MarkOf(node)
-		if r.DryRun || !ok || mark.Owner == drain.Descheduler || node.DeletionTimestamp != nil ||
-			slices.ContainsFunc(fleets, func(f v1alpha1.NodeFleet) bool { return f.Name == mark.Owner }) {
+func (r *Reconciler) reopenAbandoned(ctx context.Context) {
+	var nodes corev1.NodeList
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); r.DryRun || err != nil {
+		return // the next round looks again
+	}
+	closed := map[string][]*corev1.Node{}
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if mark, ok := drain.MarkOf(node); ok && mark.Owner != drain.Descheduler && node.DeletionTimestamp == nil {
+			closed[mark.Owner] = append(closed[mark.Owner], node)
+		}
+	}
+	for owner, nodes := range closed {
+		is := func(c client.Reader) bool {
+			return !apierrors.IsNotFound(c.Get(ctx, types.NamespacedName{Name: owner}, &v1alpha1.NodeFleet{}))
+		}
+		if is(r.Client) || is(r.Live) {
 			continue
 		}
-		if err := drain.Open(ctx, r.Client, node); err != nil {
-			log.FromContext(ctx).Error(err, "opening a node that a fleet closed which is no more; it is tried again", "node", node.Name, "fleet", mark.Owner)
+		for _, node := range nodes {
+			if err := drain.Open(ctx, r.Client, node); err != nil {
+				log.FromContext(ctx).Error(err, "opening a node that a fleet closed which is no more; it is tried again", "node", node.Name, "fleet", owner)
+			}
 		}
 	}
 }

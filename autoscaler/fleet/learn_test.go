@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -25,7 +26,7 @@ func TestRuntimesAreLearnedFromPodsThatHaveSucceededBefore(t *testing.T) {
 	moved.Annotations[v1alpha1.AnnotationBaseImage] = "image"
 	moved.Status.ContainerStatuses[0].State.Terminated.StartedAt = metav1.NewTime(end.Add(-time.Second))
 	learned := runtimes.NewLearner()
-	matters := (&Reconciler{learned: learned}).podMatters()
+	matters := (&Reconciler{learned: learned, Clock: clock.RealClock{}}).podMatters()
 	for range 3 {
 		matters.Create(event.CreateEvent{Object: moved})
 	}

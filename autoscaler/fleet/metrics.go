@@ -20,6 +20,9 @@ var (
 	metricDecisions       = counter("decisions_total", "Decisions that change machines, or would in mode Act.", "fleet", "kind", "mode")
 	metricPlanningSeconds = histogram("planning_seconds", "Time for a decision.", prometheus.ExponentialBuckets(0.001, 2, 16), "fleet")
 
+	metricOrderSeconds = histogram("order_seconds", "Time from the end of batching until machines for the pods are ordered.",
+		prometheus.ExponentialBuckets(0.005, 1.5, 22), "fleet")
+
 	metricAcquisitionSeconds = histogram("acquisition_seconds", "Time from the order of a machine until its node is ready.",
 		prometheus.ExponentialBuckets(1, 1.6, 16), "fleet", "flavor")
 )
@@ -60,7 +63,7 @@ func (r *round) publish() {
 func forget(fleet string) {
 	for _, v := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
-	}{metricMachines, metricInFlight, metricPendingPods, metricDollarsPerHour, metricBoundPerHour, metricOrdered, metricReleased, metricGaveUp, metricEvictions, metricMigrations, metricDecisions, metricPlanningSeconds, metricAcquisitionSeconds} {
+	}{metricMachines, metricInFlight, metricPendingPods, metricDollarsPerHour, metricBoundPerHour, metricOrdered, metricReleased, metricGaveUp, metricEvictions, metricMigrations, metricDecisions, metricPlanningSeconds, metricOrderSeconds, metricAcquisitionSeconds} {
 		v.DeletePartialMatch(prometheus.Labels{"fleet": fleet})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,6 +75,7 @@ type model struct {
 	most     map[string]int // the most machines there ever were at a time, by flavor
 	wanted   int            // the most machines that there ever were to be at a time, of all flavors
 
+	mu      sync.Mutex // held during a write
 	writes  int
 	dies    int                     // at which write; 0 is never
 	applied bool                    // whether that write still takes effect
@@ -172,12 +174,14 @@ func (m *model) restart() {
 		NewProvider: func(f *v1alpha1.NodeFleet, _ map[string]*corev1.Node) (provider.Provider, error) {
 			return &modelProvider{m, f.Name}, nil
 		},
-		learned: runtimes.NewLearner(), memory: map[types.UID]*memory{}, began: map[string]time.Time{}, Migrations: m.migrates,
+		learned: runtimes.NewLearner(), memory: map[types.UID]*memory{}, Migrations: m.migrates,
 	}
 }
 
 // write does a write, unless the process dies before it, or after.
 func (m *model) write(what string, do func() error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.writes++
 	m.log = append(m.log, fmt.Sprintf("%v write %d: %s", m.clock.Now().Sub(epoch), m.writes, what))
 	if m.before != nil {

@@ -44,8 +44,8 @@ type observation struct {
 	held []v1alpha1.Rejection
 	// going are the nodes of machines of any fleet that have been asked to go.
 	going map[string]bool
-	// waited are since when the pods have waited that found no room.
-	waited []time.Time
+	// waited are since when the pods have waited that found no room, by name.
+	waited map[string]time.Time
 	// needed are the nodes that pods need for which no machine is bought, with one such pod
 	// each: they are not released.
 	needed map[string]string
@@ -73,7 +73,7 @@ func observe(w *world.World, all []*stock, self *stock, lags func(flavor string)
 		observation: observation{
 			view: world.NewView(w, now, learned),
 			own:  map[string]provider.Machine{}, ordered: map[string]int{}, inFlight: map[string]int{}, going: map[string]bool{},
-			starting: map[string]corev1.Taint{},
+			starting: map[string]corev1.Taint{}, waited: map[string]time.Time{},
 		},
 	}
 	o.readPending(self)
@@ -103,7 +103,7 @@ func (o *observer) readPending(self *stock) {
 			o.held = append(o.held, v1alpha1.Rejection{Name: w.Name, Reason: "no machine is planned for it: " + w.Held})
 			continue
 		}
-		o.waited = append(o.waited, w.Since)
+		o.waited[w.Name] = w.Since
 		o.state.Pending = append(o.state.Pending, w.Pod)
 	}
 }

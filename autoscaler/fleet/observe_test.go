@@ -340,7 +340,7 @@ func TestOnlyPodsThatFoundNoRoomWait(t *testing.T) {
 	if p.Waited != 30*second || p.Runtime != time.Hour || p.Class != class.Batch || p.Size != (packing.Size{MilliCPU: 1000, MemoryBytes: testGiB}) {
 		t.Errorf("the pod is %+v", p)
 	}
-	if diff := cmp.Diff([]time.Time{epoch.Add(-30 * second)}, o.waited); diff != "" {
+	if diff := cmp.Diff(map[string]time.Time{"default/waits": epoch.Add(-30 * second)}, o.waited); diff != "" {
 		t.Errorf("waited (-want +got):\n%s", diff)
 	}
 }

@@ -28,10 +28,9 @@ const planningTime = 20 * time.Second
 
 // plain is what the round decides on: what was observed, without the objects of the API.
 func (r *round) plain() *decide.Observation {
-	s := &r.fleet.Spec.Scaling
 	o := &decide.Observation{
 		State: r.seen.state, Flavors: r.plainFlavors(), Machines: r.plainMachines(), Quota: (*decide.Quota)(r.self.inventory.Quota),
-		Gather: decide.Gather(r.now, r.seen.waited, s.BatchIdle.Duration, s.BatchMax.Duration), Drains: r.plainDrains(), Foreign: r.foreign(),
+		Gather: r.gather(), Drains: r.plainDrains(), Foreign: r.foreign(),
 	}
 	if intent := r.fleet.Status.Intent; intent != nil {
 		o.Interrupted = true

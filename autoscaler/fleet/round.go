@@ -1,10 +1,12 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,19 +29,25 @@ type round struct {
 	world  *world.World
 	now    time.Time
 	memory *memory
+	pace   *pace
 	podsOn map[string][]*corev1.Pod // see podsOf
 	rows   map[string]int           // where the status of a flavor was last found, by its name
 
-	provider provider.Provider
-	self     *stock
-	seen     *observation
-	plainly  *decide.Observation // what the round decides on
-	actions  decide.Actions
+	provider  provider.Provider
+	catalogue map[string]int64
+	self      *stock
+	seen      *observation
+	plainly   *decide.Observation // what the round decides on
+	actions   decide.Actions
 	// emptying has pods leave, and leaving are those on nodes that are drained, by node.
 	emptying *drain.Emptying
 	leaving  map[string][]leaver
 	// failures are what went wrong and is tried again.
 	failures []string
+	// fresh are the pods that have come since machines were last decided about, gathered is when
+	// enough of them have been waited for; zero if there is none.
+	fresh    map[string]bool
+	gathered time.Time
 	least    int64         // what machines for all pods must cost at least
 	again    time.Duration // when the next round is due
 }
@@ -65,6 +73,9 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 		r.condition(v1alpha1.FleetReady, true, "LookedAfter", r.summary())
 	case errors.Is(err, errPending):
 		return nil // the answer starts the next round
+	case errors.Is(err, errAnew):
+		r.again = settling
+		return nil
 	case errors.As(err, &w):
 		r.condition(v1alpha1.FleetReady, false, w.reason, w.message)
 		r.tell(corev1.EventTypeWarning, w.reason, "Hold", w.message)
@@ -72,6 +83,7 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	case errors.Is(err, provider.ErrChanged):
 		r.condition(v1alpha1.FleetReady, true, "DecidesAnew", err.Error())
 		r.again = settling
+		r.pace.changed()
 		return nil
 	default:
 		r.condition(v1alpha1.FleetReady, false, "Failed", err.Error())
@@ -80,13 +92,85 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 }
 
 func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
-	if err := r.besideClusterAutoscaler(ctx); err != nil {
-		return err
-	}
-	all, err := r.takeStock(ctx, fleets)
+	defer r.letGo()
+	others, err := r.look(ctx, fleets)
 	if err != nil {
 		return err
 	}
+	if err := r.choose(others); err != nil {
+		return err
+	}
+	err = r.act(ctx)
+	return cmp.Or(err, r.clean(ctx))
+}
+
+// look reads what the round is to know, all at the same time, and returns the other fleets that may
+// have machines.
+func (r *round) look(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*v1alpha1.NodeFleet, error) {
+	var err error
+	if r.world, err = world.Read(ctx, r.Client, r.Migrations); err != nil {
+		return nil, err
+	}
+	own, err := r.NewProvider(r.fleet, r.world.Nodes)
+	if err != nil {
+		return nil, &waiting{"ProviderRefused", err.Error()}
+	}
+	var wg sync.WaitGroup
+	var beside, unread error
+	wg.Go(func() { beside = r.besideClusterAutoscaler(ctx) })
+	wg.Go(func() { r.catalogue, unread = readCatalogue(ctx, r.Live, r.fleet.Spec.Pricing.Catalogue) })
+	all := make([]*v1alpha1.NodeFleet, 0, len(fleets))
+	for i := range fleets {
+		f := &fleets[i]
+		if f.Name == r.fleet.Name {
+			all = append(all, r.fleet)
+			continue
+		}
+		p, err := r.NewProvider(f, r.world.Nodes)
+		if err != nil {
+			continue // it can have no machines
+		}
+		all = append(all, f)
+		wg.Go(func() {
+			_, _, _ = r.inventory(ctx, f, p) // see choose: what has been told last counts
+		})
+	}
+	inventory, p, unknown := r.inventory(ctx, r.fleet, own)
+	wg.Wait()
+	switch {
+	case beside != nil:
+		return nil, beside
+	case unknown != nil:
+		return nil, unknown
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("take stock of all fleets: %w", ctx.Err())
+	case unread != nil:
+		r.condition(v1alpha1.FleetPriced, false, "CatalogueUnreadable", unread.Error())
+		return nil, &waiting{"CatalogueUnreadable", unread.Error()}
+	}
+	r.provider, r.self = p, stockOf(r.fleet, inventory)
+	return all, nil
+}
+
+// errAnew is returned if what the round has seen is too old to decide on.
+var errAnew = errors.New("other fleets took long to decide: the cluster is looked at again")
+
+// choose decides what to do. No other fleet does meanwhile, and what is going to be ordered is
+// known to the next.
+func (r *round) choose(fleets []*v1alpha1.NodeFleet) error {
+	const most = time.Second
+	began := r.Clock.Now()
+	r.deciding.Lock()
+	defer r.deciding.Unlock()
+	if r.Clock.Since(began) > most && !r.pace.followed {
+		r.pace.changed()
+		return errAnew
+	}
+	all, err := r.takeStock(fleets)
+	if err != nil {
+		return err
+	}
+	r.arrivals.prune(r.world.Pods, r.now)
 	r.seen = observe(r.world, all, r.self, r.lag, r.learned, r.now)
 	r.plainly = r.plain()
 	r.count()
@@ -95,17 +179,19 @@ func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 		return &waiting{"PriceUnknown", err.Error()}
 	}
 	r.condition(v1alpha1.FleetPriced, true, "PricesKnown", "every flavor has a price")
-	if err := r.clean(ctx); err != nil {
-		return err
-	}
 	r.decide()
-	return r.act(ctx)
+	for _, o := range r.actions.Orders {
+		if r.mayAct() {
+			r.ordered(o.Flavor, o.To)
+		}
+	}
+	return nil
 }
 
-// clean has removed what was left behind.
+// clean has removed what was left behind. That is not urgent.
 func (r *round) clean(ctx context.Context) error {
 	c, ok := r.provider.(provider.Cleaner)
-	if !ok || !r.mayAct() {
+	if !ok || !r.mayAct() || r.pressed() {
 		return nil
 	}
 	if err := r.asking(ctx, c.Clean); err != nil {
@@ -134,34 +220,22 @@ func (r *round) besideClusterAutoscaler(ctx context.Context) error {
 		text + "); stop it, and the fleet takes over"}
 }
 
-// takeStock reads the machines of all fleets and the prices of this one's.
-func (r *round) takeStock(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*stock, error) {
+// takeStock puts together the machines of all fleets, as they were told last, and the prices of
+// this one's.
+func (r *round) takeStock(fleets []*v1alpha1.NodeFleet) ([]*stock, error) {
 	var all []*stock
 	claimed := map[string]string{}
-	for i := range fleets {
-		f := &fleets[i]
-		p, err := r.NewProvider(f, r.world.Nodes)
-		if err != nil {
-			if f.Name == r.fleet.Name {
-				return nil, &waiting{"ProviderRefused", err.Error()}
+	for _, f := range fleets {
+		s := r.self
+		if f.Name != r.fleet.Name {
+			if s = stockOf(f, r.told(f.UID)); s.inventory == nil {
+				continue // its machines are not known: their nodes are left as they are
 			}
-			continue // it can have no machines
 		}
-		inventory, p, err := r.inventory(ctx, f, p)
-		if err != nil {
-			return nil, err
-		}
-		if inventory == nil {
-			continue // its machines are not known: their nodes are left as they are
-		}
-		s := &stock{fleet: f, class: decide.ClassOf(f.Spec.Class), inventory: inventory}
-		believe(f, inventory)
+		believe(f, s.inventory)
 		disclaim(s, claimed)
-		if f.Name == r.fleet.Name {
-			r.provider, r.self = p, s
-			if err := r.readPrices(ctx); err != nil {
-				return nil, err
-			}
+		if s == r.self {
+			s.prices = pricesOf(s.inventory.Flavors, r.catalogue)
 		}
 		all = append(all, s)
 	}
@@ -171,22 +245,16 @@ func (r *round) takeStock(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*
 	return all, nil
 }
 
+func stockOf(f *v1alpha1.NodeFleet, inventory *provider.Inventory) *stock {
+	return &stock{fleet: f, class: decide.ClassOf(f.Spec.Class), inventory: inventory}
+}
+
 // noFlavors says why nothing can be bought.
 func noFlavors(spec *v1alpha1.NodeFleetSpec) string {
 	if spec.ClusterAPI == nil {
 		return "the project sees no flavor: have some made or shared"
 	}
 	return fmt.Sprintf("no MachineDeployment in namespace %s matches spec.clusterAPI", spec.ClusterAPI.Namespace)
-}
-
-func (r *round) readPrices(ctx context.Context) error {
-	catalogue, err := readCatalogue(ctx, r.Live, r.fleet.Spec.Pricing.Catalogue)
-	if err != nil {
-		r.condition(v1alpha1.FleetPriced, false, "CatalogueUnreadable", err.Error())
-		return &waiting{"CatalogueUnreadable", err.Error()}
-	}
-	r.self.prices = pricesOf(r.self.inventory.Flavors, catalogue)
-	return nil
 }
 
 // disclaim takes from a fleet the MachineDeployments that one before it has. Flavors that

@@ -5,6 +5,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,8 +14,9 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Provider gives machines and takes them back. Implementations need not be safe for
-// concurrent use.
+// Provider gives machines and takes them back. Buy and Release may be called by several
+// goroutines at a time, each for a flavor of its own; otherwise implementations need not be safe
+// for concurrent use.
 //
 // Both writes are idempotent: doing one again after a crash, with the same
 // arguments, changes nothing that was done before.
@@ -40,6 +42,10 @@ type Provider interface {
 // ErrChanged says that the world is no longer what the decision was made for.
 // Observe again and decide anew.
 var ErrChanged = errors.New("the number of machines has been changed by somebody else")
+
+// ErrConflict is an ErrChanged of a write that met another, of which it is not known that it
+// concerned the number of machines: the same may be tried again at once.
+var ErrConflict = fmt.Errorf("the write met another: %w", ErrChanged)
 
 // Refused says that nothing can be done until somebody puts right what Message says.
 // Reason is one word for it, as conditions have it.

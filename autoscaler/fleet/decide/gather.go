@@ -6,8 +6,13 @@ import "time"
 // that wait: until no further one has come for idle, but no pod is kept waiting for
 // longer than most. waited are since when they wait.
 func Gather(now time.Time, waited []time.Time, idle, most time.Duration) time.Duration {
+	return max(0, GatherEnd(waited, idle, most).Sub(now))
+}
+
+// GatherEnd returns when enough pods have been waited for; the zero time if none waits.
+func GatherEnd(waited []time.Time, idle, most time.Duration) time.Time {
 	if len(waited) == 0 {
-		return 0
+		return time.Time{}
 	}
 	first, last := waited[0], waited[0]
 	for _, t := range waited[1:] {
@@ -22,5 +27,5 @@ func Gather(now time.Time, waited []time.Time, idle, most time.Duration) time.Du
 	if end := first.Add(most); end.Before(until) {
 		until = end
 	}
-	return max(0, until.Sub(now))
+	return until
 }

@@ -72,7 +72,7 @@ func (m *Memory) Abandoned(all []Abandonment) {
 			delete(m.missing, a.Flavor)
 		}
 		if a.changes() {
-			m.nominations.clear()
+			m.nominations.end(a.Flavor)
 		}
 	}
 }

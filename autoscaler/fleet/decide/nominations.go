@@ -1,73 +1,179 @@
 package decide
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // nominations are the pods for which machines on their way were ordered. Packing is not
 // unique: without them the next round could pack the same pods worse into the same machines,
 // and order for those left over.
 type nominations struct {
-	pods  map[string]bool
-	until time.Time
+	orders []nomination // oldest first
+	// known are the machines that have been looked at, by name; nil before the first round.
+	known map[string]bool
 	// last is for how long pods are nominated.
 	last time.Duration
-	// planned are the pods of the last plan by the flavor of their machine.
-	planned map[string][]string
+	// planned is what the last round was about to order, by flavor.
+	planned map[string]nomination
 	// before are the pods that were pending already then: all of them were ordered for by a
-	// process before this one.
-	before time.Time
+	// process before this one. That holds until the other time.
+	before, until time.Time
+}
+
+// nomination is one order of machines of a flavor, and the pods that it was for. They are
+// nominated until all its machines have come and the scheduler has had time to bind them, and no
+// longer than until another time. Which of the machines is for which pod is not known: they are
+// alike.
+type nomination struct {
+	flavor   string
+	count    int             // machines
+	machines map[string]bool // those that have been made, by name
+	pods     map[string]bool
+	until    time.Time
 }
 
 // binding is how long the scheduler has to bind pods to machines that have come.
 const binding = 10 * time.Second
 
-// clear ends all nominations. The pods of the last plan stay known.
-func (n *nominations) clear() { n.pods, n.until, n.before = nil, time.Time{}, time.Time{} }
+// end ends the nominations for machines of a flavor, and those by a process before this one: any
+// of its orders may have been of that flavor.
+func (n *nominations) end(flavor string) {
+	n.orders = slices.DeleteFunc(slices.Clone(n.orders), func(o nomination) bool { return o.flavor == flavor })
+	n.before, n.until = time.Time{}, time.Time{}
+}
 
 // add nominates the pods for which machines of a flavor were planned.
 func (n *nominations) add(flavor string, now time.Time) {
-	if n.pods == nil {
-		n.pods = map[string]bool{}
-	}
-	for _, pod := range n.planned[flavor] {
-		n.pods[pod] = true
-	}
-	if until := now.Add(n.last); until.After(n.until) {
-		n.until = until
+	if o, is := n.planned[flavor]; is {
+		o.machines, o.until = map[string]bool{}, now.Add(n.last)
+		n.orders = append(n.orders, o)
 	}
 }
 
-// NominatedFor is for how long pods are nominated whose machines are expected to take so
-// long: until those should have come, with time to spare. When they have come, or were
-// abandoned, all is planned again.
+// NominatedFor is for how long pods are nominated at most whose machines are expected to take so
+// long: until those should have come, with time to spare.
 func NominatedFor(lag time.Duration) time.Duration { return 2*lag + binding }
 
 // nominate marks the pods of the state that wait for a machine that is on its way.
 func (r *round) nominate() {
+	r.recognise()
 	n := r.nominations
-	n.until = earlier(n.until, r.now.Add(r.m.nominations.last)) // it is later if the clock was ahead
-	if until := r.now.Add(binding); len(r.m.startup) > 0 && until.After(n.until) && len(n.pods) > 0 {
-		n.until = until // its node is there, and takes pods later than expected
+	var kept []nomination
+	nominated := map[string]time.Time{}
+	for _, o := range n.orders {
+		o.until = earlier(o.until, r.now.Add(r.m.nominations.last)) // it is later if the clock was ahead
+		if grace := r.now.Add(binding); !r.comes(&o) {
+			o.until = earlier(o.until, grace)
+		} else if r.starts(&o) && grace.After(o.until) {
+			o.until = grace // its node is there, and takes pods later than expected
+		}
+		if !r.now.Before(o.until) {
+			continue
+		}
+		kept = append(kept, o)
+		for pod := range o.pods {
+			if o.until.After(nominated[pod]) {
+				nominated[pod] = o.until
+			}
+		}
 	}
-	if until := r.now.Add(binding); !r.inFlight() && until.Before(n.until) {
-		n.until = until
-	}
-	if !r.now.Before(n.until) {
-		n.clear()
-		return
-	}
+	n.orders = kept
+	r.inherit()
 	for i := range r.state.Pending {
 		p := &r.state.Pending[i]
 		since := r.now.Add(-p.Waited)
-		p.Nominated = n.pods[p.Name] || !since.After(n.before)
+		until, is := nominated[p.Name]
+		if is {
+			r.wake(until.Sub(r.now))
+		}
+		p.Nominated = is || !since.After(n.before)
 	}
+}
+
+// withoutNominations has the round go without those for machines of a flavor that it abandons. The
+// memory keeps them until that is done.
+func (r *round) withoutNominations(flavor string) {
+	rest := *r.nominations
+	rest.end(flavor)
+	r.nominations = &rest
+}
+
+// inherit ends the nominations by a process before this one when machines have come, or should
+// have.
+func (r *round) inherit() {
+	n := r.nominations
+	n.until = earlier(n.until, r.now.Add(r.m.nominations.last)) // it is later if the clock was ahead
+	grace := r.now.Add(binding)
+	if len(r.m.startup) > 0 && grace.After(n.until) && !n.before.IsZero() {
+		n.until = grace // its node is there, and takes pods later than expected
+	}
+	if !r.inFlight() {
+		n.until = earlier(n.until, grace)
+	}
+	if !r.now.Before(n.until) {
+		n.before = time.Time{}
+	}
+}
+
+// recognise notes which machines are those of which order: what was made first is of the order
+// that was first.
+func (r *round) recognise() {
+	m := &r.m.nominations
+	known := make(map[string]bool, len(r.all))
+	var made []*Machine
+	for _, machine := range r.all {
+		known[machine.Name] = true
+		if m.known != nil && !m.known[machine.Name] {
+			made = append(made, machine)
+		}
+	}
+	m.known = known
+	slices.SortStableFunc(made, func(a, b *Machine) int { return a.Ordered.Compare(b.Ordered) })
+	for _, machine := range made {
+		for i := range m.orders {
+			if o := &m.orders[i]; o.flavor == machine.Flavor && len(o.machines) < o.count {
+				o.machines[machine.Name] = true
+				break
+			}
+		}
+	}
+}
+
+// comes reports whether a machine of an order may still come: it has yet to be made, or to take
+// pods.
+func (r *round) comes(o *nomination) bool {
+	f := r.flavors[o.flavor]
+	if f == nil {
+		return false
+	}
+	if len(o.machines) < o.count && f.Ordered > r.made[o.flavor] {
+		return true
+	}
+	return slices.ContainsFunc(r.all, func(m *Machine) bool {
+		return o.machines[m.Name] && r.awaited(m) && !r.m.overdue[m.Name]
+	})
+}
+
+// starts reports whether the node of a machine of an order is ready and has yet to lose a taint.
+func (r *round) starts(o *nomination) bool {
+	for name := range o.machines {
+		if _, is := r.m.startup[name]; is {
+			return true
+		}
+	}
+	return false
+}
+
+// awaited reports whether a machine is on its way, be it late.
+func (r *round) awaited(m *Machine) bool {
+	return !m.Leaving && m.OnOrder && (!m.Unidentified || r.now.Sub(m.Ordered) < r.flavors[m.Flavor].JoinTimeout)
 }
 
 // inFlight reports whether a machine of the fleet is on its way, be it late.
 func (r *round) inFlight() bool {
-	for _, m := range r.all {
-		if !m.Leaving && m.OnOrder && (!m.Unidentified || r.now.Sub(m.Ordered) < r.flavors[m.Flavor].JoinTimeout) {
-			return true
-		}
+	if slices.ContainsFunc(r.all, r.awaited) {
+		return true
 	}
 	for i := range r.o.Flavors {
 		if f := &r.o.Flavors[i]; f.Ordered > r.made[f.Name] {
@@ -79,10 +185,17 @@ func (r *round) inFlight() bool {
 
 // remember keeps for which pods machines of each flavor are about to be ordered.
 func (r *round) remember() {
-	planned := map[string][]string{}
+	planned := map[string]nomination{}
+	for _, o := range r.actions.Orders {
+		planned[o.Flavor] = nomination{flavor: o.Flavor, count: o.To - o.From, pods: map[string]bool{}}
+	}
 	machines := r.actions.Fleet.Plan.Machines
 	for i := range machines {
-		planned[machines[i].Flavor] = append(planned[machines[i].Flavor], machines[i].Pods...)
+		for _, pod := range machines[i].Pods {
+			if o, is := planned[machines[i].Flavor]; is {
+				o.pods[pod] = true
+			}
+		}
 	}
 	r.m.nominations.planned = planned
 }

@@ -87,7 +87,7 @@ func (r *round) abandon() {
 		}
 		r.actions.Abandoned = append(r.actions.Abandoned, a)
 		if a.changes() {
-			r.nominations = &nominations{}
+			r.withoutNominations(a.Flavor)
 		}
 	}
 }

@@ -406,7 +406,7 @@ func (r *round) keepsTaint(m *Machine, taint string) bool {
 	used := func(n cluster.Node) bool { return n.Name == m.Key && len(n.Pods) > 0 }
 	if !slices.ContainsFunc(r.state.Nodes, used) {
 		r.actions.Avoid = append(r.actions.Avoid, r.avoid(m.Flavor))
-		r.m.nominations.clear()
+		r.m.nominations.end(m.Flavor)
 	}
 	return true
 }

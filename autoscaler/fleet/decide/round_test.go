@@ -173,7 +173,9 @@ func TestOrdersCountOnNodesThatAreOpenedAgain(t *testing.T) {
 // not come.
 func TestMachinesThatAreAbandonedServeNoPod(t *testing.T) {
 	nominated := func(s *scene) {
-		s.m.nominations = nominations{pods: map[string]bool{"p": true}, until: midnight.Add(minute)}
+		s.m.nominations = nominations{orders: []nomination{{
+			flavor: "small", count: 1, machines: map[string]bool{"a": true}, pods: map[string]bool{"p": true}, until: midnight.Add(minute),
+		}}}
 		s.pending(job("p", 4, time.Hour))
 	}
 	t.Run("it was made", func(t *testing.T) {
@@ -187,11 +189,11 @@ func TestMachinesThatAreAbandonedServeNoPod(t *testing.T) {
 		for range 2 { // as long as it is not done
 			check(t, s.round(), "order large 0 to 1", "abandon small: release [a] of 1, 0 fewer")
 		}
-		if !s.m.nominations.pods["p"] {
+		if len(s.m.nominations.orders) != 1 {
 			t.Error("the pod is not nominated any more although nothing was done")
 		}
 		s.m.Abandoned(a.Abandoned)
-		if s.m.nominations.pods["p"] || !s.m.overdue["a"] {
+		if len(s.m.nominations.orders) != 0 || !s.m.overdue["a"] {
 			t.Errorf("after it was done the memory is %+v", s.m)
 		}
 	})

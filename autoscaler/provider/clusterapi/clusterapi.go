@@ -285,7 +285,7 @@ func (p *Provider) scale(ctx context.Context, flavor string, from, to int) error
 		}
 	}
 	if apierrors.IsConflict(err) {
-		err = fmt.Errorf("%w: %w", provider.ErrChanged, err)
+		err = fmt.Errorf("%w: %w", provider.ErrConflict, err)
 	}
 	if err != nil {
 		return fmt.Errorf("scale MachineDeployment %s/%s from %d to %d replicas: %w", p.spec.Namespace, flavor, from, to, err)

@@ -165,7 +165,7 @@ func (p *Provider) decide(ctx context.Context, s *session, flavor string, err er
 	case overQuota:
 		return p.refuse(ctx, s, flavor, "", fmt.Errorf("buy %s: %s: %w", flavor, said, provider.ErrChanged))
 	case unfit:
-		p.cloud.stock = nil // it may be out of date
+		p.cloud.forgetStock()
 		return p.refuse(ctx, s, flavor, "the cloud refuses to make such a server: "+said, fmt.Errorf("buy %s: %s: %w", flavor, said, provider.ErrChanged))
 	case locked, unknown:
 	}
@@ -188,6 +188,8 @@ func (p *Provider) refuse(ctx context.Context, s *session, flavor, problem strin
 			there++
 		}
 	}
+	p.cloud.mu.Lock()
+	defer p.cloud.mu.Unlock()
 	p.cloud.refused[flavor] = refusal{
 		until: p.clouds.Clock.Now().Add(max(p.fleet.Spec.Scaling.BackOff.Duration, time.Second)), machines: there, limits: *may, problem: problem,
 	}

@@ -58,7 +58,7 @@ func (p *Provider) cleanTwins(ctx context.Context) error {
 		return nil
 	}
 	slices.Sort(surplus)
-	return p.deleteAll(ctx, p.cloud.session, surplus)
+	return p.deleteAll(ctx, p.session, surplus)
 }
 
 // compareBool orders false before true.
@@ -101,12 +101,12 @@ func (p *Provider) cleanNodes(ctx context.Context) error {
 		if n.Labels[v1alpha1.LabelFleet] != p.fleet.Name || id == "" || there[id] || n.DeletionTimestamp != nil || !p.silent(n) {
 			continue
 		}
-		err := servers.Get(ctx, p.cloud.session.compute, id).Err
+		err := servers.Get(ctx, p.session.compute, id).Err
 		switch {
 		case err == nil:
 			continue // it has lost its tags: it is not ours to judge
 		case statusOf(err) != http.StatusNotFound:
-			return p.loggedOut(p.cloud.session.login.explain("look for server "+id, err))
+			return p.loggedOut(p.session.login.explain("look for server "+id, err))
 		}
 		if err := p.clouds.Writer.Delete(ctx, n, client.Preconditions{UID: new(n.UID)}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete node %s, whose server has gone: %w", name, err)

@@ -61,6 +61,7 @@ type Clouds struct {
 
 // cloud is what is known of the cloud of one fleet.
 type cloud struct {
+	mu      sync.Mutex // protects session, sum, stock, read, spec and refused
 	session *session
 	sum     string // of the credentials and the region that the session is for
 	stock   *stock
@@ -130,6 +131,7 @@ type Provider struct {
 	nodes  map[string]*corev1.Node
 
 	cluster string           // set by connect
+	session *session         // of Observe
 	seen    []servers.Server // by Observe
 	matched *matching        // by Observe
 }
@@ -141,8 +143,8 @@ var (
 
 // connect logs in and looks up what the spec names, unless that was done lately.
 func (p *Provider) connect(ctx context.Context) (*session, *stock, error) {
-	var err error
-	if p.cluster, err = p.clouds.cluster(ctx); err != nil {
+	cluster, err := p.clouds.cluster(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
 	l, err := readLogin(ctx, p.clouds.Live, p.spec)
@@ -150,6 +152,11 @@ func (p *Provider) connect(ctx context.Context) (*session, *stock, error) {
 		return nil, nil, err
 	}
 	k := p.cloud
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if p.cluster == "" {
+		p.cluster = cluster
+	}
 	if key := l.sum + " " + l.endpoint.Region + " " + l.auth.IdentityEndpoint; k.session == nil || k.sum != key {
 		k.session, k.stock = nil, nil
 		if k.session, err = open(ctx, l, p.clouds.Wrap); err != nil {
@@ -161,7 +168,7 @@ func (p *Provider) connect(ctx context.Context) (*session, *stock, error) {
 	if k.stock == nil || k.spec != p.fleet.Generation || now.Sub(k.read) >= stockTime {
 		k.stock = nil
 		if k.stock, err = k.session.stock(ctx, p.spec); err != nil {
-			return nil, nil, p.loggedOut(err)
+			return nil, nil, k.loggedOut(err)
 		}
 		k.read, k.spec = now, p.fleet.Generation
 	}
@@ -171,10 +178,24 @@ func (p *Provider) connect(ctx context.Context) (*session, *stock, error) {
 // loggedOut forgets a session that the cloud does not let in any more, so that the next
 // round logs in anew with what the Secret has then.
 func (p *Provider) loggedOut(err error) error {
+	p.cloud.mu.Lock()
+	defer p.cloud.mu.Unlock()
+	return p.cloud.loggedOut(err)
+}
+
+// loggedOut is that of the Provider. The caller has mu.
+func (k *cloud) loggedOut(err error) error {
 	if isCredentials(err) {
-		p.cloud.session, p.cloud.stock = nil, nil
+		k.session, k.stock = nil, nil
 	}
 	return err
+}
+
+// forgetStock has it looked up anew: it may be out of date.
+func (k *cloud) forgetStock() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stock = nil
 }
 
 // Observe implements provider.Provider. It takes two requests, one for the servers (one
@@ -196,7 +217,7 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	if err := p.explainFaults(ctx, s, all); err != nil {
 		return nil, p.loggedOut(err)
 	}
-	p.seen, p.matched = all, matchNodes(all, p.nodes, p.fleet.Name)
+	p.session, p.seen, p.matched = s, all, matchNodes(all, p.nodes, p.fleet.Name)
 	p.matched.remember(p.cloud.nodes, p.nodes)
 	found := &provider.Inventory{Quota: quota(may)}
 	examples := map[string]*corev1.Node{}

@@ -34,6 +34,8 @@ type cloud struct {
 	listed  []time.Time   // when servers were listed
 	outage  chan struct{} // closed when it is over; nil while there is none
 	hanging int           // requests that came in the outage
+	// falls has the outage begin with a request for which it is true.
+	falls func(*http.Request) bool
 }
 
 // cloudServer is a server as Nova shows it.
@@ -128,6 +130,9 @@ func (c *cloud) answer(w http.ResponseWriter, r *http.Request) {
 // there waits for the end of an outage, and reports whether the client has waited too.
 func (c *cloud) there(r *http.Request) bool {
 	c.mu.Lock()
+	if c.falls != nil && c.outage == nil && c.falls(r) {
+		c.outage, c.falls = make(chan struct{}), nil
+	}
 	outage := c.outage
 	if outage != nil {
 		c.hanging++
@@ -150,14 +155,42 @@ func (c *cloud) silent() (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.outage, c.hanging = make(chan struct{}), 0
+	return c.ending()
+}
+
+// silentFrom makes it so with the first request for which a function is true.
+func (c *cloud) silentFrom(falls func(*http.Request) bool) (end func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.falls, c.hanging = falls, 0
+	return c.ending()
+}
+
+// ending returns a function that ends the outage.
+func (c *cloud) ending() (end func()) {
 	end = sync.OnceFunc(func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		close(c.outage)
-		c.outage = nil
+		if c.outage != nil {
+			close(c.outage)
+		}
+		c.outage, c.falls = nil, nil
 	})
 	c.Cleanup(end)
 	return end
+}
+
+// hangs waits until a request is not answered.
+func (c *cloud) hangs() {
+	c.Helper()
+	c.eventually("the cloud is asked in vain", func() string {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.hanging == 0 {
+			return "it is not asked"
+		}
+		return ""
+	})
 }
 
 // token is what Keystone says to who logs in.

@@ -1,11 +1,13 @@
 package nodefleet
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -26,14 +28,7 @@ func TestACloudThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 	b.has("rented", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
 
 	end := c.silent()
-	b.eventually("the cloud is asked in vain", func() string {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.hanging == 0 {
-			return "it is not asked"
-		}
-		return ""
-	})
+	c.hangs()
 	for i, name := range []string{"first", "second"} {
 		// A machine is ordered within 13 s on a busy computer; a request to the cloud may take a minute. How
 		// long the machine takes to come is not the fleet's doing.
@@ -55,4 +50,44 @@ func TestACloudThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 	end()
 	b.has("rented", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
 	b.has("own", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+}
+
+// TestACloudThatFallsSilentDuringAnOrderHoldsItsOwnFleetAlone: the request for a server is not
+// answered, which may take a minute. Meanwhile a fleet of another provider buys as fast as ever.
+// In the end the server is there once.
+func TestACloudThatFallsSilentDuringAnOrderHoldsItsOwnFleetAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "midway")
+	b.flavor("small", "2", "4Gi", "0.01", comesAfter(time.Second))
+	c := newCloud(b, 1)
+	c.forget()
+	b.fleet("own")
+	c.rent()
+	b.autoscale()
+	b.has("own", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	b.has("rented", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+
+	of := func(flavor string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Spec.NodeSelector[corev1.LabelInstanceTypeStable] = flavor }
+	}
+	end := c.silentFrom(func(r *http.Request) bool {
+		return r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/servers")
+	})
+	b.pods("far", 1, "1500m", "1Gi", of("m-00"))
+	c.hangs()
+	const soon = 30 * time.Second // half of what the order may take
+	began := time.Now()
+	b.pods("near", 1, "1500m", "1Gi", of("small"))
+	b.eventually("a machine is ordered meanwhile", func() string { return cmp.Diff(map[string]int{"small": 1}, b.replicas()) })
+	took := time.Since(began)
+	t.Logf("a machine is ordered after %.1f s", took.Seconds())
+	if took > soon {
+		t.Errorf("a machine is ordered after %v, want %v at most: the other fleet need not wait for the cloud", took, soon)
+	}
+	end()
+	b.eventually("the server is there", func() string {
+		there, deleted, _ := c.read()
+		return cmp.Diff([]int{1, 0}, []int{there, deleted})
+	})
+	b.run(1)
 }

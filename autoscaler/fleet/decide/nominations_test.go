@@ -1,0 +1,183 @@
+package decide
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// look is what a fleet sees of machines at a time after midnight.
+type look struct {
+	ordered  map[string]int // how many there are to be, by flavor
+	machines []Machine
+}
+
+// nominated returns which of the pods are nominated at a time after midnight.
+func nominatedAt(m *Memory, now time.Duration, l look, pods ...string) string {
+	s := newScene()
+	for flavor, n := range l.ordered {
+		s.flavor(flavor).Ordered = n
+	}
+	s.Machines = l.machines
+	for _, p := range pods {
+		s.pending(ago(job(p, 4, time.Hour), now))
+	}
+	r := newRound(&s.Observation, m, s.c, midnight.Add(now))
+	r.learn()
+	r.nominate()
+	got := ""
+	for _, p := range r.state.Pending {
+		if p.Nominated {
+			got += p.Name
+		}
+	}
+	return got
+}
+
+// orders has a fleet order machines of a flavor for pods, as its last round decided.
+func orders(m *Memory, now time.Duration, flavor string, count int, pods ...string) {
+	planned := nomination{flavor: flavor, count: count, pods: map[string]bool{}}
+	for _, p := range pods {
+		planned.pods[p] = true
+	}
+	m.nominations.planned = map[string]nomination{flavor: planned}
+	m.Ordered(flavor, midnight.Add(now))
+}
+
+// TestAPodIsNominatedUntilItsOwnMachineHasComeAndTheSchedulerHadTime has pods p, q and s, for
+// which machines were ordered a minute apart that take two minutes, and r, for which none was.
+func TestAPodIsNominatedUntilItsOwnMachineHasComeAndTheSchedulerHadTime(t *testing.T) {
+	on := func(name, flavor string, made time.Duration) Machine {
+		return Machine{Name: name, Key: "machine " + name, Flavor: flavor, Ordered: midnight.Add(made), OnOrder: true}
+	}
+	come := func(m Machine) Machine {
+		m.Key, m.OnOrder, m.HadNode = m.Name, false, true
+		m.Node = &MachineNode{Name: m.Name, Created: m.Ordered, Changed: m.Ordered, Ready: true}
+		return m
+	}
+	starting := func(m Machine) Machine {
+		m = come(m)
+		m.Key, m.OnOrder, m.Startup = "machine "+m.Name, true, "agent:NoSchedule"
+		return m
+	}
+	small, large, later := on("s", "small", 20*time.Second), on("l", "large", minute), on("t", "small", 2*minute)
+	both, three := map[string]int{"small": 1, "large": 1}, map[string]int{"small": 2, "large": 1}
+	m := newScene().m
+	nominatedAt(m, 0, look{}, "p")
+	orders(m, 0, "small", 1, "p")
+	for _, step := range []struct {
+		what string
+		now  time.Duration
+		look look
+		want string
+	}{
+		{"none has been made", 10 * time.Second, look{map[string]int{"small": 1}, nil}, "p"},
+		{"it is made late, as on a busy machine", 30 * time.Second, look{map[string]int{"small": 1}, []Machine{small}}, "p"},
+		{"another is ordered", minute, look{both, []Machine{small}}, "pq"},
+		{"both are on order", 90 * time.Second, look{both, []Machine{small, large}}, "pq"},
+		{"a third is ordered", 2 * minute, look{three, []Machine{small, large, later}}, "pqs"},
+		{"the first has come", 150 * time.Second, look{three, []Machine{come(small), large, later}}, "pqs"},
+		{"the scheduler had its time", 160 * time.Second, look{three, []Machine{come(small), large, later}}, "qs"},
+		{"the second has started, with a taint", 300 * time.Second, look{three, []Machine{come(small), starting(large), later}}, "qs"},
+		{"it is very late", 310 * time.Second, look{three, []Machine{come(small), starting(large), later}}, "qs"},
+		{"the taint has gone", 315 * time.Second, look{three, []Machine{come(small), come(large), later}}, "qs"},
+		{"the scheduler had its time again", 325 * time.Second, look{three, []Machine{come(small), come(large), later}}, "s"},
+		{"the third is very late", 370*time.Second - 1, look{three, []Machine{come(small), come(large), later}}, "s"},
+		{"too late", 370 * time.Second, look{three, []Machine{come(small), come(large), later}}, ""},
+	} {
+		switch step.now {
+		case minute:
+			orders(m, step.now, "large", 1, "q")
+		case 2 * minute:
+			orders(m, step.now, "small", 1, "s")
+		}
+		if got := nominatedAt(m, step.now, step.look, "p", "q", "r", "s"); got != step.want {
+			t.Errorf("%s: nominated are %q, want %q", step.what, got, step.want)
+		}
+	}
+	if n := len(m.nominations.orders); n > 0 {
+		t.Errorf("%d orders are remembered whose pods are not nominated any more", n)
+	}
+}
+
+func TestMachinesThatAreAbandonedEndTheNominationsForTheirFlavorAlone(t *testing.T) {
+	m := newScene().m
+	nominatedAt(m, 0, look{})
+	orders(m, 0, "small", 1, "p")
+	orders(m, 0, "large", 1, "q")
+	m.Abandoned([]Abandonment{{Avoidance: Avoidance{Flavor: "small"}, Release: []string{"a"}, Want: 1}})
+	if got := nominatedAt(m, time.Second, look{map[string]int{"small": 0, "large": 1}, nil}, "p", "q"); got != "q" {
+		t.Errorf("nominated are %q, want q", got)
+	}
+}
+
+// TestNominationsAreThoseOfAFleetThatIsPlayed lets machines be ordered, made and come at random
+// times, and compares with what is known who plays it: each machine is of one order.
+func TestNominationsAreThoseOfAFleetThatIsPlayed(t *testing.T) {
+	type order struct {
+		pod         string
+		flavor      string
+		at          time.Duration
+		made, comes []time.Duration // of each machine
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		seconds := func(label string, most int) time.Duration {
+			return time.Duration(rapid.IntRange(1, most).Draw(t, label)) * time.Second
+		}
+		m := newScene().m
+		nominatedAt(m, 0, look{})
+		var all []order
+		var pods []string
+		last := map[string]time.Duration{} // when a machine of a flavor was made
+		for i := range rapid.IntRange(1, 5).Draw(t, "orders") {
+			o := order{pod: string(rune('a' + i)), flavor: rapid.SampledFrom([]string{"small", "large"}).Draw(t, "flavor")}
+			o.at = time.Duration(i) * 30 * time.Second
+			for range rapid.IntRange(1, 3).Draw(t, "machines") {
+				made := max(o.at, last[o.flavor]) + seconds("made", 20) // one after the other
+				last[o.flavor] = made
+				o.made, o.comes = append(o.made, made), append(o.comes, made+seconds("comes", 150))
+			}
+			all, pods = append(all, o), append(pods, o.pod)
+		}
+		settled := map[string]time.Duration{} // since when all machines of an order have been seen to have come
+		for now := time.Duration(0); now < 8*minute; now += time.Second {
+			l := look{map[string]int{}, nil}
+			var want []string
+			for i := range all {
+				o := &all[i]
+				if o.at == now {
+					orders(m, now, o.flavor, len(o.made), o.pod)
+				}
+				if o.at > now {
+					continue
+				}
+				l.ordered[o.flavor] += len(o.made)
+				for j, made := range o.made {
+					if made > now {
+						continue
+					}
+					name := fmt.Sprintf("%s%d", o.pod, j)
+					machine := Machine{Name: name, Key: "machine " + name, Flavor: o.flavor, Ordered: midnight.Add(made), OnOrder: o.comes[j] > now}
+					if !machine.OnOrder {
+						machine.Key = name
+						machine.Node = &MachineNode{Name: name, Created: machine.Ordered, Changed: machine.Ordered, Ready: true}
+					}
+					l.machines = append(l.machines, machine)
+				}
+				if slices.Max(o.comes) <= now && settled[o.pod] == 0 {
+					settled[o.pod] = now
+				}
+				if now < o.at+NominatedFor(2*minute) && (settled[o.pod] == 0 || now < settled[o.pod]+10*time.Second) {
+					want = append(want, o.pod)
+				}
+			}
+			if got := nominatedAt(m, now, l, pods...); got != strings.Join(want, "") {
+				t.Fatalf("after %v nominated are %q, want %q of %+v", now, got, want, all)
+			}
+		}
+	})
+}
