@@ -32,7 +32,6 @@ type kindOfArrival struct {
 // expected returns the pods that are expected to come and to find no room until a machine
 // bought now would be ready, as [forecast.arrivals] repeats those that came lately. Pods whose
 // place depends on that of others are left out.
-//
 func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []planner.Pod {
 	watched := *s
 	watched.Recent = steady(s, coupled)
