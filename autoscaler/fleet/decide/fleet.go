@@ -24,6 +24,8 @@ type FleetOptions struct {
 	Exhausted string
 	// Empty and UnderUsed say which machines may be given back.
 	Empty, UnderUsed bool
+	// MoveServices says that pods of services may leave their machines as others may.
+	MoveServices bool
 	// Budget is how many more machines may be sent on their way out.
 	Budget int
 	// Class is which pods the machines take.

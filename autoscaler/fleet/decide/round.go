@@ -45,6 +45,8 @@ type Config struct {
 
 	// Empty and UnderUsed say which machines may be released.
 	Empty, UnderUsed bool
+	// MoveServices says that pods of services may leave their nodes as others may.
+	MoveServices bool
 	// Horizon is how long the cluster is taken to stay as it is.
 	Horizon time.Duration
 	// Residence is how long a machine stays at least before it is exchanged, PodResidence how
@@ -427,7 +429,7 @@ func (r *round) plan() {
 		Class:     r.c.Class,
 		Horizon:   r.c.Horizon,
 		Residence: r.c.Residence, PodResidence: r.c.PodResidence,
-		Empty: r.c.Empty, UnderUsed: r.c.UnderUsed,
+		Empty: r.c.Empty, UnderUsed: r.c.UnderUsed, MoveServices: r.c.MoveServices,
 		Budget:  r.budget(),
 		Spare:   r.spare(),
 		Lessons: &r.m.lessons,
