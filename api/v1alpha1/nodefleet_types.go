@@ -445,6 +445,12 @@ type NodeFleetStatus struct {
 	// +optional
 	UnlistedFlavors int32 `json:"unlistedFlavors,omitempty"`
 
+	// kept are machines that are under-used or empty and stay, ordered by name, at most 100.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	Kept []KeptMachine `json:"kept,omitempty"`
+
 	// intent is what is being done. It is written before the first machine is
 	// changed and removed after the last, so that whoever takes over knows.
 	// +optional
@@ -705,6 +711,16 @@ type DecidedRelease struct {
 	Node string `json:"node"`
 
 	// reason says why.
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason"`
+}
+
+// KeptMachine is a machine that is under-used or empty and stays.
+type KeptMachine struct {
+	// node is its name.
+	Node string `json:"node"`
+
+	// reason says why it stays: which pod, setting or price keeps it.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
 }

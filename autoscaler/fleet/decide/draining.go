@@ -73,6 +73,7 @@ func (r *round) stays(p *LeavingPod, closed time.Duration) string {
 type kept struct {
 	times int
 	until time.Time
+	why   string
 }
 
 // drains goes on with the nodes that are being drained: it has their pods leave, opens nodes
@@ -139,6 +140,7 @@ func (r *round) keep(node, why string) {
 	k := r.m.kept[node]
 	k.until = r.now.Add(r.keptFor() << min(k.times, mostDoublings))
 	k.times++
+	k.why = why
 	r.m.kept[node] = k
 }
 

@@ -476,7 +476,9 @@ func (r *round) complete(s *cluster.State) {
 	s.QueueEmpty = max(0, r.now.Sub(r.m.busy))
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		n.Kept = n.Kept || r.keeps(n.Name)
+		if r.keeps(n.Name) {
+			n.Kept, n.KeptFor = true, cmp.Or(n.KeptFor, "it could not be emptied, and is left alone for a while: "+r.m.kept[n.Name].why)
+		}
 		if r.reopened[n.Name] && !r.m.unopened[n.Name] {
 			open(n)
 		}
