@@ -255,19 +255,8 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 		spare[flavor] = n
 	}
 	budget := o.Budget
-	must := func(n *cluster.Node) string {
-		switch {
-		case budget <= 0:
-			return "spec.consolidation.maxUnavailable lets no more machines go now"
-		case spare[n.Flavor] <= 0:
-			return "there must be as many machines of " + n.Flavor + " as there are"
-		case d.puzzled[n.Name]:
-			return "it seems to have room for a pod that waits"
-		}
-		return ""
-	}
 	may := func(n *cluster.Node) bool {
-		if must(n) != "" {
+		if d.bound(n, budget, spare) != "" {
 			return false
 		}
 		budget--
@@ -298,13 +287,27 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 		case may(n):
 			d.Drains = append(d.Drains, drain)
 		default:
-			d.stays(drain.Node, must(n))
+			d.stays(drain.Node, d.bound(n, budget, spare))
 		}
 	}
 	if o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
 		o.Spare = spare // less what is released and drained
 		d.exchange(s, o, budget)
 	}
+}
+
+// bound says why a node may not go, or returns "", if so many more may and so many of each
+// flavor.
+func (d *FleetDecision) bound(n *cluster.Node, budget int, spare map[string]int) string {
+	switch {
+	case budget <= 0:
+		return "spec.consolidation.maxUnavailable lets no more machines go now"
+	case spare[n.Flavor] <= 0:
+		return "there must be as many machines of " + n.Flavor + " as there are"
+	case d.puzzled[n.Name]:
+		return "it seems to have room for a pod that waits"
+	}
+	return ""
 }
 
 // stays notes why a node stays that might go.
