@@ -302,13 +302,42 @@ const (
 	ConsolidateWhenUnderUsed ConsolidationPolicy = "WhenUnderUsed"
 )
 
-// FleetConsolidation says when machines are given back. Services are never moved, and
-// batch pods only where they say that they may be: with their state, or by eviction.
+// ServiceEviction says which pods of services may be evicted to empty a machine.
+//
+// +kubebuilder:validation:Enum=Never;OptIn;OptOut
+type ServiceEviction string
+
+const (
+	// EvictServicesNever leaves all pods of services where they are.
+	EvictServicesNever ServiceEviction = "Never"
+	// EvictServicesOptIn evicts those that say that they may be started again.
+	EvictServicesOptIn ServiceEviction = "OptIn"
+	// EvictServicesOptOut evicts those, too, that do not say that they may not be.
+	EvictServicesOptOut ServiceEviction = "OptOut"
+)
+
+// FleetConsolidation says when machines are given back. Batch pods are moved only where they
+// say that they may be, with their state or by eviction; pods of services as evictServices
+// says.
 type FleetConsolidation struct {
 	// policy says which machines may be given back.
-	// +kubebuilder:default=WhenEmpty
+	// +kubebuilder:default=WhenUnderUsed
 	// +optional
 	Policy ConsolidationPolicy `json:"policy,omitempty"`
+
+	// evictServices says which pods of services are evicted from machines that are used
+	// little, or exchanged for cheaper ones. OptIn: those with annotation
+	// supercargo.dev/migration: restart or cluster-autoscaler.kubernetes.io/safe-to-evict: "true".
+	// OptOut: others as well, except those with annotation supercargo.dev/migration: never,
+	// cluster-autoscaler.kubernetes.io/safe-to-evict: "false" or karpenter.sh/do-not-disrupt:
+	// "true"; those with a hostPath volume, or an emptyDir volume on disk, that
+	// cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes does not list; and those in
+	// namespace kube-system without a PodDisruptionBudget. Never: no pod of a service leaves
+	// its machine. Pods without a controller stay, and PodDisruptionBudgets are respected, in
+	// any case.
+	// +kubebuilder:default=OptOut
+	// +optional
+	EvictServices ServiceEviction `json:"evictServices,omitempty"`
 
 	// thresholdPercent is the utilisation (the mean of the shares of CPU and memory
 	// that pods request) below which a machine is under-used.
@@ -415,6 +444,12 @@ type NodeFleetStatus struct {
 	// unlistedFlavors is how many more flavors there are. They can be bought all the same.
 	// +optional
 	UnlistedFlavors int32 `json:"unlistedFlavors,omitempty"`
+
+	// kept are machines that are under-used or empty and stay, ordered by name, at most 100.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	// +optional
+	Kept []KeptMachine `json:"kept,omitempty"`
 
 	// intent is what is being done. It is written before the first machine is
 	// changed and removed after the last, so that whoever takes over knows.
@@ -676,6 +711,16 @@ type DecidedRelease struct {
 	Node string `json:"node"`
 
 	// reason says why.
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason"`
+}
+
+// KeptMachine is a machine that is under-used or empty and stays.
+type KeptMachine struct {
+	// node is its name.
+	Node string `json:"node"`
+
+	// reason says why it stays: which pod, setting or price keeps it.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
 }

@@ -99,6 +99,7 @@ func (r *round) note() {
 		r.fleet.Status.Intent = nil
 	}
 	r.recordRejected()
+	r.recordKept()
 	r.wakeIn(a.Wake)
 }
 

@@ -165,6 +165,9 @@ func (o *observer) addMachines(s *stock, own bool, seen map[string]bool) {
 		var taints []corev1.Taint
 		if node != nil {
 			seen[m.Node] = true
+			if own {
+				o.view.EvictServices(node.Name, cmp.Or(s.fleet.Spec.Consolidation.EvictServices, v1alpha1.EvictServicesNever))
+			}
 			taints = world.Starting(node, s.traits[f.Name].taints)
 			if late || world.Joined(node) && len(taints) == 0 {
 				n.Name = node.Name

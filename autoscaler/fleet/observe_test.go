@@ -282,6 +282,27 @@ func TestDaemonSetsTakeTheirShareOfMachinesToCome(t *testing.T) {
 	}
 }
 
+func TestServicesMayLeaveTheMachinesOfTheFleetThatLooks(t *testing.T) {
+	for which, free := range map[v1alpha1.ServiceEviction]bool{
+		v1alpha1.EvictServicesOptOut: true, v1alpha1.EvictServicesOptIn: false, v1alpha1.EvictServicesNever: false, "": false,
+	} {
+		s := newScene(modelFlavor("small", 4, 16, 100_000))
+		s.all[0].machine("m", "small", "own", time.Hour)
+		other := s.fleet("other", modelFlavor("large", 4, 16, 350_000))
+		other.machine("m", "large", "theirs", time.Hour)
+		for i, name := range []string{"own", "theirs", "nobodys"} {
+			s.node(name)
+			s.pod(placedOn(name, testPod(fmt.Sprint("p", i), 100, 512, 0)))
+		}
+		s.all[0].fleet.Spec.Consolidation.EvictServices = which
+		for _, n := range s.look().state.Nodes {
+			if may := n.Pods[0].Ways.Has(cluster.Evict); may != (free && n.Name == "own") || may == n.Pods[0].Fixed {
+				t.Errorf("with evictServices %q the pod on node %s may be evicted: %t, and must stay: %t", which, n.Name, may, n.Pods[0].Fixed)
+			}
+		}
+	}
+}
+
 func TestPodsThatAreOnEveryNodeTakeRoomAndAreNobodysConcern(t *testing.T) {
 	s := newScene(modelFlavor("small", 4, 16, 100_000))
 	s.all[0].machine("m", "small", "n", time.Hour)
@@ -291,7 +312,7 @@ func TestPodsThatAreOnEveryNodeTakeRoomAndAreNobodysConcern(t *testing.T) {
 	s.pod(placedOn("n", testPod("service", 1000, 1024, 0)))
 	s.pod(waitingPod(ownedBy("DaemonSet", testPod("agent-waits", 300, 512, 0))))
 	o := s.look()
-	if diff := cmp.Diff([]string{"n: ready, any, 3500m service!"}, told(o)); diff != "" {
+	if diff := cmp.Diff([]string{"n: ready, any, 3500m service"}, told(o)); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
 	if n := o.state.Nodes[0]; n.MaxPods != 108 {

@@ -129,6 +129,9 @@ func (r *round) plainDrains() []decide.Draining {
 		for _, l := range r.leavers(name, &m, mark) {
 			kind, _ := class.OfPod(l.pod)
 			p := decide.LeavingPod{Name: world.PodName(l.pod), Class: kind, Going: l.pod.DeletionTimestamp != nil}
+			if start := l.pod.Status.StartTime; start != nil {
+				p.Resided = max(0, r.now.Sub(start.Time))
+			}
 			if l.step.Do == drain.GiveUp {
 				p.Stays = l.step.Why
 			}

@@ -249,6 +249,23 @@ func (r *round) rejections() []v1alpha1.Rejection {
 	return all
 }
 
+// recordKept writes down which of the fleet's machines are under-used or empty and stay.
+func (r *round) recordKept() {
+	leaves := map[string]bool{}
+	for _, node := range r.nodesToEmpty() {
+		leaves[node] = true
+	}
+	var all []v1alpha1.KeptMachine
+	for _, stay := range r.actions.Fleet.Kept {
+		if _, own := r.seen.own[stay.Node]; own && !leaves[stay.Node] {
+			all = append(all, v1alpha1.KeptMachine{Node: stay.Node, Reason: clip(stay.Reason)})
+		}
+	}
+	all = all[:min(len(all), maxListed)]
+	slices.SortFunc(all, func(a, b v1alpha1.KeptMachine) int { return cmp.Compare(a.Node, b.Node) })
+	r.fleet.Status.Kept = all
+}
+
 // recordDecision writes down what is going to be done, and why.
 func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 	d := &v1alpha1.FleetDecision{ID: intent.ID, Time: intent.Time, Mode: r.mode()}

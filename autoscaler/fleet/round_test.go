@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -311,6 +312,93 @@ func TestANodeThatCannotBeEmptiedIsKept(t *testing.T) {
 	}
 	m.run(3*minute, "f") // the drain has timed out
 	m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; small 2 of 2, at most 2; 2 were made, 0 nodes are closed")
+}
+
+// TestAnUnderUsedNodeOfAServiceIsEmptiedOrTheStatusSaysWhyNot has a pod of a service that would have room
+// elsewhere.
+func TestAnUnderUsedNodeOfAServiceIsEmptiedOrTheStatusSaysWhyNot(t *testing.T) {
+	consolidation := func(change func(*v1alpha1.FleetConsolidation)) func(*v1alpha1.NodeFleet, *corev1.Pod) {
+		return func(f *v1alpha1.NodeFleet, _ *corev1.Pod) { change(&f.Spec.Consolidation) }
+	}
+	web := func(change func(*corev1.Pod)) func(*v1alpha1.NodeFleet, *corev1.Pod) {
+		return func(_ *v1alpha1.NodeFleet, p *corev1.Pod) { change(p) }
+	}
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*v1alpha1.NodeFleet, *corev1.Pod)
+		kept   string // empty: it is emptied
+	}{
+		{"nothing is said", func(*v1alpha1.NodeFleet, *corev1.Pod) {}, ""},
+		{"the policy", consolidation(func(c *v1alpha1.FleetConsolidation) { c.Policy = v1alpha1.ConsolidateWhenEmpty }), "spec.consolidation.policy lets no machine go that has pods"},
+		{"services never leave", consolidation(func(c *v1alpha1.FleetConsolidation) { c.EvictServices = v1alpha1.EvictServicesNever }), "pod default/web must not be moved: it is of a service, and spec.consolidation.evictServices of the NodeFleet is Never"},
+		{"services must opt in", consolidation(func(c *v1alpha1.FleetConsolidation) { c.EvictServices = v1alpha1.EvictServicesOptIn }), "pod default/web must not be moved: it does not say by annotation supercargo.dev/migration"},
+		{"no machine may go", consolidation(func(c *v1alpha1.FleetConsolidation) { c.MaxUnavailable = "0" }), "spec.consolidation.maxUnavailable"},
+		{"an annotation", web(func(p *corev1.Pod) { p.Annotations["karpenter.sh/do-not-disrupt"] = "true" }), "pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true"},
+		{"no controller", web(func(p *corev1.Pod) { p.OwnerReferences = nil }), "pod default/web must not be moved: it has no controller"},
+		{"a volume", web(func(p *corev1.Pod) {
+			p.Spec.Volumes = []corev1.Volume{{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+		}), "pod default/web must not be moved: what is in its local volume scratch would be lost"},
+		{"a budget", web(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} }), "pod default/web must not be moved: PodDisruptionBudget web allows for no disruption now"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pods := append(podsOfAnUnderUsedNode()[1:], testPod("web", 1000, 1024, 0))
+			m := newModel(t, alone(func(f *v1alpha1.NodeFleet) { tc.change(f, pods[2]) }), smalls())
+			m.must(m.client.Create(t.Context(), budget.DeepCopy()))
+			m.add(pods...)
+			m.run(15*minute, "f")
+			if evicted := m.did("eviction of"); evicted != (tc.kept == "") {
+				t.Errorf("it was evicted: %t\n%s", evicted, strings.Join(m.log, "\n"))
+			}
+			kept := m.fleet("f").Status.Kept
+			if tc.kept == "" {
+				m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are closed")
+				if len(kept) > 0 {
+					t.Errorf("kept are %+v", kept)
+				}
+			} else if len(kept) != 1 || !strings.HasPrefix(kept[0].Reason, tc.kept) {
+				t.Errorf("kept are %+v, want one because %s", kept, tc.kept)
+			}
+		})
+	}
+}
+
+// TestAServiceThatComesBackToAClosedNodeIsEvictedOnce has a pod that tolerates closed nodes, and that
+// the scheduler puts back each time.
+func TestAServiceThatComesBackToAClosedNodeIsEvictedOnce(t *testing.T) {
+	m := newModel(t, alone(nil), smalls())
+	web := testPod("web", 1000, 1024, 0)
+	m.add(append(podsOfAnUnderUsedNode()[1:], web)...)
+	node, evicted := "", []time.Time{}
+	m.before = func(what string) error {
+		if !strings.HasPrefix(what, "eviction") {
+			return nil
+		}
+		evicted = append(evicted, m.clock.Now())
+		pod := &corev1.Pod{}
+		m.must(m.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: strings.TrimPrefix(what, "eviction of ")}, pod))
+		node = pod.Spec.NodeName
+		again := testPod(fmt.Sprint("web-", len(evicted)), 1000, 1024, 0)
+		again.Spec.NodeName, again.Status = node, corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.NewTime(m.clock.Now()))}
+		m.must(m.client.Delete(t.Context(), pod))
+		m.must(m.client.Create(t.Context(), again))
+		return apierrors.NewTooManyRequests("done", 0)
+	}
+	m.run(time.Hour, "f")
+	if len(evicted) == 0 {
+		t.Fatal("nothing was evicted")
+	}
+	for i := 1; i < len(evicted); i++ {
+		if apart := evicted[i].Sub(evicted[i-1]); apart < 5*minute {
+			t.Errorf("it was evicted again after %v", apart)
+		}
+	}
+	if len(evicted) > 4 {
+		t.Errorf("it was evicted %d times in an hour, want that its node is left alone for longer each time", len(evicted))
+	}
 }
 
 // TestADrainThatFailsStopsNothingElse has evictions that fail for good, as those of pods of two

@@ -31,7 +31,7 @@ func newExplainCommand() *cobra.Command {
 		Use:   "explain KIND/NAME|consolidation",
 		Short: "Say why Supercargo did what it did to an object of a cluster",
 		Long: `Say why Supercargo did what it did to an object of a cluster: the last decision, what was rejected, what it was
-expected to lead to and what came of it.
+expected to lead to and what came of it. Of a NodeFleet also what keeps each machine that is used little: a pod, a setting or what it would cost.
 
 Kinds: nodefleet, replicapolicy, workerpool, migration, machineprofile, pod. "consolidation" is what the descheduler decided last about nodes that no NodeFleet has.
 
@@ -180,6 +180,7 @@ func explainFleet(w io.Writer, fleet *v1alpha1.NodeFleet) error {
 	}
 	explainConditions(&b, fleet)
 	explainDecision(&b, s.LastDecision)
+	explainKept(&b, s.Kept)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func explainConditions(b *strings.Builder, fleet *v1alpha1.NodeFleet) {
 
 func explainDecision(b *strings.Builder, d *v1alpha1.FleetDecision) {
 	if d == nil {
-		b.WriteString("\nNothing was decided yet.\n")
+		b.WriteString("\nNo machine was to be bought or given back yet.\n")
 		return
 	}
 	fmt.Fprintf(b, "\nLast decision, %s, mode %s:\n  %s\n", d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.Mode, d.Summary)
@@ -223,6 +224,16 @@ func explainDecision(b *strings.Builder, d *v1alpha1.FleetDecision) {
 		return
 	}
 	explainOutcome(b, "measured", d.Measured)
+}
+
+func explainKept(b *strings.Builder, kept []v1alpha1.KeptMachine) {
+	if len(kept) == 0 {
+		return
+	}
+	b.WriteString("\nMachines that are under-used or empty, and stay:\n")
+	for _, k := range kept {
+		fmt.Fprintf(b, "  %s: %s\n", k.Node, k.Reason)
+	}
 }
 
 func explainOutcome(b *strings.Builder, name string, o *v1alpha1.Outcome) {

@@ -30,6 +30,7 @@ func explainedFleet() *v1alpha1.NodeFleet {
 					Lag: &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: 90 * time.Second}, Deviation: metav1.Duration{Duration: 4 * time.Second}, Samples: 9}},
 				{Name: "m-8x", PricePerHour: "0.4", CPU: &cpu, Memory: &memory, Max: 2147483647, Failures: 2, LeftAloneUntil: &at},
 			},
+			Kept: []v1alpha1.KeptMachine{{Node: "batch-3", Reason: "pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true"}},
 			LastDecision: &v1alpha1.FleetDecision{
 				Time: at, Mode: v1alpha1.FleetAct, Summary: "buy 2 m-4x for 9 pods",
 				Buys:     []v1alpha1.DecidedPurchase{{Flavor: "m-4x", Count: 2, Pods: 9, Reason: "cheapest that holds them"}},
@@ -90,6 +91,7 @@ func TestExplainSaysWhyAFleetIsAsItIs(t *testing.T) {
 		"rejected ns/huge: no flavor has 900 cores",
 		"expected: $1.344/h, 0 pods pending, ready after 90 s",
 		"measured: $1.344/h, 1 pods pending, ready after 97 s",
+		"stay:\n  batch-3: pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true\n",
 		"1m30s ± 4s",
 		"left alone until 08:00:00 after 2 failures",
 	} {

@@ -28,8 +28,9 @@ type View struct {
 	daemons  []daemon
 	onNode   map[string][]*corev1.Pod
 	waiting  []*corev1.Pod
-	peers    map[string]*corev1.Node // see findPeers
-	moving   map[types.UID]bool      // the pods that Migrations in flight move
+	peers    map[string]*corev1.Node             // see findPeers
+	moving   map[types.UID]bool                  // the pods that Migrations in flight move
+	services map[string]v1alpha1.ServiceEviction // by node, see EvictServices
 }
 
 // Now is the moment at which the world is looked at.

@@ -50,9 +50,10 @@ func (e Exit) Now() cluster.Ways {
 
 // Exit says how a pod may leave its node while the cluster is as it is: by checkpoint if
 // it asks for that and can be moved (package movable), by eviction if it says that it may
-// be started again. A batch pod of which it is known how long it runs may be waited for.
-// Without a word of the pod itself nobody takes it away, nor if it needs more of a node
-// than plans of moves count.
+// be started again, or if it is of a service and the node's owner evicts those that do not
+// object (see [View.EvictServices]). A batch pod of which it is known how long it runs may be
+// waited for. Otherwise nobody takes a pod away without its own word, nor one that needs more
+// of a node than plans of moves count.
 func (v *View) Exit(pod *corev1.Pod) Exit {
 	if v.moving[pod.UID] || Restoring(pod) {
 		return Exit{Held: "it is being moved"}
@@ -75,30 +76,21 @@ func (v *View) Exit(pod *corev1.Pod) Exit {
 	return e
 }
 
-// wanted returns the way by which the pod itself says that it may be taken away, or why
-// it is not.
+// wanted returns the way by which the pod may be taken away by its own word, or by that of
+// the node's owner, or why it is not.
 func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
-	says := pod.Annotations[v1alpha1.AnnotationMigration]
-	switch {
-	case pod.Annotations[annotationDoNotDisrupt] == "true":
-		return 0, "it has annotation " + annotationDoNotDisrupt
-	case pod.Annotations[annotationSafeToEvict] == "false":
-		return 0, "it has annotation " + annotationSafeToEvict + ": false"
-	case says == v1alpha1.MigrationNever:
-		return 0, "it has annotation " + v1alpha1.AnnotationMigration + ": never"
-	case says == v1alpha1.MigrationCheckpoint && !v.migrates:
-		return 0, "Migrations are not installed"
-	case says == v1alpha1.MigrationCheckpoint:
-		verdict := movable.Check(v.movability(pod, v1alpha1.MethodCheckpoint))
-		return cluster.Migrate, movable.Message(verdict.Refusals)
-	case says != v1alpha1.MigrationRestart && pod.Annotations[annotationSafeToEvict] != "true":
-		return 0, "it does not say by annotation " + v1alpha1.AnnotationMigration + " that it may be moved"
-	case metav1.GetControllerOfNoCopy(pod) == nil:
-		return 0, "nothing would start it again"
-	case startedAnew(pod):
-		return 0, "it was started anew once before, and would never get done if that went on"
+	services := v.servicesOn(pod)
+	if why := refuses(pod, services); why != "" {
+		return 0, why
 	}
-	return cluster.Evict, ""
+	if pod.Annotations[v1alpha1.AnnotationMigration] != v1alpha1.MigrationCheckpoint {
+		return cluster.Evict, unevictable(pod, services, v.Budgets)
+	}
+	if !v.migrates {
+		return 0, "Migrations are not installed"
+	}
+	verdict := movable.Check(v.movability(pod, v1alpha1.MethodCheckpoint))
+	return cluster.Migrate, movable.Message(verdict.Refusals)
 }
 
 // startedAnew reports whether a Migration has started the pod's work from the beginning

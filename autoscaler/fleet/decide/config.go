@@ -25,7 +25,7 @@ func ConfigOf(spec *v1alpha1.NodeFleetSpec) Config {
 		Class: ClassOf(spec.Class), Limits: limitsOf(&spec.Limits), MaxUnavailable: intstr.Parse(c.MaxUnavailable), MaxFlavors: MaxFlavors,
 		Interval: spec.Scaling.Interval.Duration, BillingPeriod: spec.Pricing.BillingPeriod.Duration,
 		ExpectedLag: spec.Scaling.ExpectedLag.Duration, BackOff: spec.Scaling.BackOff.Duration,
-		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed,
+		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed, MoveServices: movesServices(c),
 		Horizon: Horizon(c), Residence: Residence(c), PodResidence: PodResidence(c), DrainTimeout: c.DrainTimeout.Duration,
 	}
 }
@@ -77,9 +77,15 @@ func MovesConfig(c *v1alpha1.FleetConsolidation) moves.Config {
 	}
 	return moves.Config{
 		Threshold: float64(threshold) / 100, After: c.After.Duration, QueueEmpty: max(c.QueueEmptyFor.Duration, 1), Method: cluster.Evict,
-		EmptyWhileQueued: true, PodResidence: PodResidence(c), Explain: true,
+		MoveServices: movesServices(c), EmptyWhileQueued: true, PodResidence: PodResidence(c), Explain: true,
 		Worthwhile: true, Margin: moves.DefaultMargin, Horizon: Horizon(c), Patience: patienceWithLast,
 	}
+}
+
+// movesServices reports whether pods of services may be moved at all; which, is up to whoever
+// observes them.
+func movesServices(c *v1alpha1.FleetConsolidation) bool {
+	return c.EvictServices == v1alpha1.EvictServicesOptIn || c.EvictServices == v1alpha1.EvictServicesOptOut
 }
 
 // Horizon is how long the cluster is taken to stay as it is.

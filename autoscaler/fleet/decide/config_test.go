@@ -53,3 +53,14 @@ func TestLimitsAreThoseOfTheSpec(t *testing.T) {
 		}
 	}
 }
+
+func TestServicesAreMovedWhereTheSpecLetsSome(t *testing.T) {
+	for which, want := range map[v1alpha1.ServiceEviction]bool{
+		"": false, v1alpha1.EvictServicesNever: false, v1alpha1.EvictServicesOptIn: true, v1alpha1.EvictServicesOptOut: true,
+	} {
+		c := v1alpha1.FleetConsolidation{EvictServices: which}
+		if drains, rounds := MovesConfig(&c).MoveServices, ConfigOf(&v1alpha1.NodeFleetSpec{Consolidation: c}).MoveServices; drains != want || rounds != want {
+			t.Errorf("with evictServices %q drains move services: %t, exchanges: %t, want %t", which, drains, rounds, want)
+		}
+	}
+}

@@ -42,22 +42,38 @@ type LeavingPod struct {
 	Class class.Class
 	// Going says that it is being deleted.
 	Going bool
+	// Resided is for how long it has been on the node.
+	Resided time.Duration
 	// Stays says why it is not going to leave; empty if it leaves or ends.
 	Stays string
 }
 
-// stays says why a pod is not going to leave, or returns "".
-func (p *LeavingPod) stays() string {
-	if p.Class == class.Service && !p.Going {
-		return "services are not moved"
+// stays says why a pod on a node that has been closed for so long is not going to leave, or
+// returns "".
+//
+// A pod of a service that is evicted is started again at once, and one that tolerates closed
+// nodes may come back to this one. It then stays, and so does the node: else it would be
+// evicted again and again.
+func (r *round) stays(p *LeavingPod, closed time.Duration) string {
+	if p.Class != class.Service || p.Going || p.Stays != "" {
+		return p.Stays
 	}
-	return p.Stays
+	switch {
+	case !r.c.MoveServices:
+		return "services are not moved"
+	case p.Resided < closed:
+		return "it came after the node was closed"
+	case p.Resided < r.c.PodResidence:
+		return fmt.Sprintf("it has been there for %v, which must be %v", p.Resided.Round(time.Second), r.c.PodResidence)
+	}
+	return ""
 }
 
 // kept is a node that could not be drained.
 type kept struct {
 	times int
 	until time.Time
+	why   string
 }
 
 // drains goes on with the nodes that are being drained: it has their pods leave, opens nodes
@@ -124,6 +140,7 @@ func (r *round) keep(node, why string) {
 	k := r.m.kept[node]
 	k.until = r.now.Add(r.keptFor() << min(k.times, mostDoublings))
 	k.times++
+	k.why = why
 	r.m.kept[node] = k
 }
 
@@ -147,7 +164,7 @@ func (r *round) fails(d *Draining) string {
 		return fmt.Sprintf("pod %s waits for room that it has", p)
 	}
 	for i := range d.Pods {
-		if why := d.Pods[i].stays(); why != "" {
+		if why := r.stays(&d.Pods[i], r.now.Sub(d.Since)); why != "" {
 			return fmt.Sprintf("pod %s must not be moved: %s", d.Pods[i].Name, why)
 		}
 	}

@@ -42,6 +42,30 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 		{"its pods have no room elsewhere", func(s *scene) { s.drained("a", "small", minute, x) }, "", ""},
 		{"a pod does not leave", func(s *scene) { s.drained("a", "small", minute, x).Pods[0].Stays = "it must not" }, "reopen a", "pod x must not be moved: it must not"},
 		{"a service is on it", func(s *scene) { s.drained("a", "small", minute, service("y", 1)) }, "reopen a", "pod y must not be moved: services are not moved"},
+		{"a service is on it, and those may leave", func(s *scene) {
+			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = time.Hour
+			s.ready("b", "small")
+			s.c.MoveServices = true
+		}, "ask a", ""},
+		{"a service has no room elsewhere", func(s *scene) {
+			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = time.Hour
+			s.c.MoveServices = true
+		}, "", ""},
+		{"a service may leave, but not this one", func(s *scene) {
+			p := &s.drained("a", "small", minute, service("y", 4)).Pods[0]
+			p.Resided, p.Stays = time.Hour, "it must not"
+			s.c.MoveServices = true
+		}, "reopen a", "pod y must not be moved: it must not"},
+		{"a service came back to it", func(s *scene) {
+			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = minute - 1
+			s.ready("b", "small")
+			s.c.MoveServices = true
+		}, "reopen a", "pod y must not be moved: it came after the node was closed"},
+		{"a service has not been there for long", func(s *scene) {
+			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = 5*minute - 1
+			s.ready("b", "small")
+			s.c.MoveServices, s.c.PodResidence = true, 5*minute
+		}, "reopen a", "pod y must not be moved: it has been there for 5m0s, which must be 5m0s"},
 		{"a service that is being deleted is on it", func(s *scene) {
 			s.drained("a", "small", minute, service("y", 4)).Pods[0].Going = true
 			s.ready("b", "small")

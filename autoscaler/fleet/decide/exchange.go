@@ -16,7 +16,7 @@ func (d *FleetDecision) exchange(s *cluster.State, o FleetOptions, budget int) {
 		}
 	}
 	proposed := moves.Exchange(s, moves.ExchangeConfig{
-		Method: cluster.Evict, Residence: o.Residence, PodResidence: o.PodResidence, Horizon: o.Horizon, Limit: budget, Patience: patienceWithLast,
+		Method: cluster.Evict, MoveServices: o.MoveServices, Residence: o.Residence, PodResidence: o.PodResidence, Horizon: o.Horizon, Limit: budget, Patience: patienceWithLast,
 		Planned: cluster.Plan{Release: d.Release, Drains: d.Drains},
 	}, buyer(o, planner.MixOptions{Effort: exchangeEffort, Setup: s.Lag, Period: s.BillingPeriod}))
 	flavorOf := make(map[string]string, len(s.Nodes))

@@ -24,6 +24,8 @@ type FleetOptions struct {
 	Exhausted string
 	// Empty and UnderUsed say which machines may be given back.
 	Empty, UnderUsed bool
+	// MoveServices says that pods of services may leave their machines as others may.
+	MoveServices bool
 	// Budget is how many more machines may be sent on their way out.
 	Budget int
 	// Class is which pods the machines take.
@@ -70,7 +72,7 @@ type FleetDecision struct {
 	Drains  []cluster.Drain
 	// Exchange are machines to buy in the place of others; nil for none.
 	Exchange *cluster.Exchange
-	// Kept are under-used nodes that stay, and why.
+	// Kept are under-used and empty nodes that stay, and why.
 	Kept []cluster.Stay
 	// Wake is after what time to decide again even if nothing happens; 0 means not.
 	Wake time.Duration
@@ -257,7 +259,7 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 	}
 	budget := o.Budget
 	may := func(n *cluster.Node) bool {
-		if budget <= 0 || d.puzzled[n.Name] || spare[n.Flavor] <= 0 {
+		if d.bound(n, budget, spare) != "" {
 			return false
 		}
 		budget--
@@ -266,24 +268,54 @@ func (d *FleetDecision) giveBack(s *cluster.State, o FleetOptions, proposed clus
 	}
 	if o.Empty {
 		d.release(s, d.unused(s, nodes, proposed.Release), may)
+	} else {
+		for _, release := range proposed.Release {
+			d.stays(release.Node, "it is empty, and spec.consolidation.policy is Never")
+		}
 	}
 	if len(s.Pending) > 0 || len(d.Plan.Machines) > 0 {
+		for _, drain := range proposed.Drains {
+			d.stays(drain.Node, "pods wait that may need the room that its pods would take")
+		}
 		return
 	}
 	for _, drain := range proposed.Drains {
 		n := nodes[drain.Node]
 		switch wait := paidFor(s, n) - lastCall(s) - drain.Until; {
 		case !o.UnderUsed:
+			d.stays(drain.Node, "spec.consolidation.policy lets no machine go that has pods")
 		case wait >= 0:
 			d.wake(wait + 1)
+			d.stays(drain.Node, fmt.Sprintf("its pods have room elsewhere, but it is paid for; it is emptied in %v", wait.Round(time.Second)))
 		case may(n):
 			d.Drains = append(d.Drains, drain)
+		default:
+			d.stays(drain.Node, d.bound(n, budget, spare))
 		}
 	}
 	if o.UnderUsed && budget > 0 && o.Exhausted == "" && !d.limited() {
 		o.Spare = spare // less what is released and drained
 		d.exchange(s, o, budget)
 	}
+}
+
+// bound says why a node may not go, or returns "", if so many more may and so many of each
+// flavor.
+func (d *FleetDecision) bound(n *cluster.Node, budget int, spare map[string]int) string {
+	switch {
+	case budget <= 0:
+		return "spec.consolidation.maxUnavailable lets no more machines go now"
+	case spare[n.Flavor] <= 0:
+		return "there must be as many machines of " + n.Flavor + " as there are"
+	case d.puzzled[n.Name]:
+		return "it seems to have room for a pod that waits"
+	}
+	return ""
+}
+
+// stays notes why a node stays that might go.
+func (d *FleetDecision) stays(node, why string) {
+	d.Kept = append(d.Kept, cluster.Stay{Node: node, Reason: why})
 }
 
 // unused returns the empty nodes that no pod is going to take now.

@@ -239,6 +239,42 @@ func TestMachinesAreGivenBackWithinBudgetSpareAndPolicy(t *testing.T) {
 	}
 }
 
+func TestWhatMightGoAndStaysIsToldWithTheReason(t *testing.T) {
+	under := func(pending ...cluster.Pod) *cluster.State {
+		return quiet(pending, node("a", job("x", 2, time.Hour)), node("b", job("z", 8, time.Hour)))
+	}
+	paid := under()
+	paid.BillingPeriod, paid.Nodes[0].Age = time.Hour, 30*minute
+	for _, tc := range []struct {
+		name   string
+		s      *cluster.State
+		change func(*FleetOptions)
+		want   string
+	}{
+		{"nothing keeps it", under(), func(*FleetOptions) {}, ""},
+		{"no machine goes", quiet(nil, node("a")), func(o *FleetOptions) { o.Empty, o.UnderUsed = false, false }, "it is empty, and spec.consolidation.policy is Never"},
+		{"only empty machines go", under(), func(o *FleetOptions) { o.UnderUsed = false }, "spec.consolidation.policy lets no machine go that has pods"},
+		{"enough are on their way out", under(), func(o *FleetOptions) { o.Budget = 0 }, "spec.consolidation.maxUnavailable lets no more machines go now"},
+		{"there must be as many", under(), func(o *FleetOptions) { o.Spare = nil }, "there must be as many machines of large as there are"},
+		{"it is paid for", paid, func(*FleetOptions) {}, "its pods have room elsewhere, but it is paid for; it is emptied in 29m50s"},
+		{"a machine is bought", under(service("p", 9)), func(*FleetOptions) {}, "pods wait that may need the room that its pods would take"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := all()
+			tc.change(&o)
+			got := ""
+			for _, stay := range Fleet(tc.s, o, mover(), midnight).Kept {
+				if stay.Node == "a" {
+					got = stay.Reason
+				}
+			}
+			if got != tc.want {
+				t.Errorf("it stays because %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestWhatIsPaidForIsKeptToTheEndOfThePeriod(t *testing.T) {
 	for age, goes := range map[time.Duration]bool{
 		0: false, 30 * minute: false, 59 * minute: false, 59*minute + 50*time.Second: false, 59*minute + 51*time.Second: true, time.Hour: true, time.Hour + 1: false,

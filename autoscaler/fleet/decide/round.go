@@ -45,6 +45,8 @@ type Config struct {
 
 	// Empty and UnderUsed say which machines may be released.
 	Empty, UnderUsed bool
+	// MoveServices says that pods of services may leave their nodes as others may.
+	MoveServices bool
 	// Horizon is how long the cluster is taken to stay as it is.
 	Horizon time.Duration
 	// Residence is how long a machine stays at least before it is exchanged, PodResidence how
@@ -427,7 +429,7 @@ func (r *round) plan() {
 		Class:     r.c.Class,
 		Horizon:   r.c.Horizon,
 		Residence: r.c.Residence, PodResidence: r.c.PodResidence,
-		Empty: r.c.Empty, UnderUsed: r.c.UnderUsed,
+		Empty: r.c.Empty, UnderUsed: r.c.UnderUsed, MoveServices: r.c.MoveServices,
 		Budget:  r.budget(),
 		Spare:   r.spare(),
 		Lessons: &r.m.lessons,
@@ -474,7 +476,9 @@ func (r *round) complete(s *cluster.State) {
 	s.QueueEmpty = max(0, r.now.Sub(r.m.busy))
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		n.Kept = n.Kept || r.keeps(n.Name)
+		if r.keeps(n.Name) {
+			n.Kept, n.KeptFor = true, cmp.Or(n.KeptFor, "it could not be emptied, and is left alone for a while: "+r.m.kept[n.Name].why)
+		}
 		if r.reopened[n.Name] && !r.m.unopened[n.Name] {
 			open(n)
 		}

@@ -33,6 +33,9 @@ type fleet struct {
 	released []decide.Machine
 	// marks are the nodes that are closed, by name.
 	marks map[string]drain.Mark
+	// decided is when it was last decided which machines to buy: pods that waited then are not
+	// gathered again.
+	decided time.Time
 	// flavors is what the fleet's status has of flavors, by name.
 	flavors map[string]*flavorStatus
 }
@@ -53,11 +56,12 @@ func supercargo(sc *scenario.Scenario) sim.Controller {
 }
 
 // SupercargoWith is the policy supercargo with a fleet that empties under-used machines, and
-// pods that leave these in those ways alone where they declare nothing.
+// batch pods that leave these in those ways alone where they declare nothing. Services stay.
 func SupercargoWith(ways cluster.Ways) sim.Policy {
 	return fleetPolicy(func(sc *scenario.Scenario) sim.Controller {
 		spec := defaultFleet()
 		spec.Consolidation.Policy = v1alpha1.ConsolidateWhenUnderUsed
+		spec.Consolidation.EvictServices = v1alpha1.EvictServicesNever
 		return newFleet(sc, spec, ways)
 	})
 }
@@ -154,9 +158,14 @@ func (f *fleet) observe(now time.Time, seen *cluster.State) *decide.Observation 
 	o.Drains = f.draining(now, s.Nodes)
 	var since []time.Time
 	for i := range s.Pending {
-		since = append(since, now.Add(-s.Pending[i].Waited))
+		if at := now.Add(-s.Pending[i].Waited); at.After(f.decided) {
+			since = append(since, at)
+		}
 	}
 	o.Gather = decide.Gather(now, since, f.spec.Scaling.BatchIdle.Duration, f.spec.Scaling.BatchMax.Duration)
+	if o.Gather == 0 {
+		f.decided = now
+	}
 	return o
 }
 
@@ -206,6 +215,7 @@ func (f *fleet) observeMachine(now time.Time, n *cluster.Node) decide.Machine {
 // observePod completes what the fleet knows of a pod on a node.
 func (f *fleet) observePod(p *cluster.Pod) {
 	if p.Class == class.Service {
+		f.observeService(p)
 		return
 	}
 	if p.Ways == 0 {
@@ -213,6 +223,19 @@ func (f *fleet) observePod(p *cluster.Pod) {
 	}
 	if p.Runtime == 0 {
 		p.Runtime = max(time.Second, p.Overdue) // the longer it is overdue, the longer it may go on
+	}
+}
+
+// observeService says how a pod of a service may leave. All pods of a scenario have a
+// controller and nothing on their nodes' disks: one that declares nothing leaves unless the
+// fleet asks for a word.
+func (f *fleet) observeService(p *cluster.Pod) {
+	switch which := f.spec.Consolidation.EvictServices; {
+	case p.Fixed:
+	case which == v1alpha1.EvictServicesNever, which == v1alpha1.EvictServicesOptIn && p.Ways == 0:
+		p.Fixed, p.Held = true, "spec.consolidation.evictServices of the NodeFleet is "+string(which)
+	case p.Ways == 0, p.Ways == cluster.WaysOf(cluster.Wait): // a service has no end to wait for, however often it was started anew
+		p.Ways = cluster.WaysOf(cluster.Evict)
 	}
 }
 
@@ -229,7 +252,7 @@ func (f *fleet) draining(now time.Time, nodes []cluster.Node) []decide.Draining 
 		d := decide.Draining{Node: n.Name, Since: mark.Since, Until: mark.Until, Joined: true}
 		for j := range n.Pods {
 			p := &n.Pods[j]
-			leaving := decide.LeavingPod{Name: p.Name, Class: p.Class}
+			leaving := decide.LeavingPod{Name: p.Name, Class: p.Class, Resided: p.Resided}
 			if step := mark.Next(leaver(now, p, moving[p.Name]), now); step.Do == drain.GiveUp {
 				leaving.Stays = step.Why
 			}

@@ -53,6 +53,7 @@ func TestAFleetInASimulationHasTheDefaultsOfItsDefinition(t *testing.T) {
 	got := defaultFleet()
 	if got.Class != v1alpha1.FleetAny || got.Mode != v1alpha1.FleetAct || got.Scaling.BatchIdle.Duration != time.Second ||
 		got.Scaling.BatchMax.Duration != 10*time.Second || got.Scaling.Interval.Duration != time.Minute || got.Consolidation.MaxUnavailable != "10%" ||
+		got.Consolidation.Policy != v1alpha1.ConsolidateWhenUnderUsed || got.Consolidation.EvictServices != v1alpha1.EvictServicesOptOut ||
 		got.Consolidation.After.Duration != 0 || got.Consolidation.Horizon.Duration != time.Hour || got.Pricing.BillingPeriod.Duration != time.Minute {
 		t.Errorf("the defaults are %+v", got)
 	}
@@ -230,5 +231,90 @@ func TestPodsOnAClosedMachineLeaveAsInACluster(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]string{"ends": "", "large": "", "moving": "", "small": "", "stays": "it must not be moved"}, stay); diff != "" {
 		t.Errorf("why pods stay (-want +got):\n%s", diff)
+	}
+}
+
+func TestServicesInASimulationLeaveAsTheFleetLetsThem(t *testing.T) {
+	t.Parallel()
+	const never, in, out = v1alpha1.EvictServicesNever, v1alpha1.EvictServicesOptIn, v1alpha1.EvictServicesOptOut
+	wait, evict, migrate := cluster.WaysOf(cluster.Wait), cluster.WaysOf(cluster.Evict), cluster.WaysOf(cluster.Migrate)
+	for _, tc := range []struct {
+		name     string
+		which    v1alpha1.ServiceEviction
+		declares cluster.Ways
+		fixed    bool
+		want     cluster.Ways // 0: it stays
+	}{
+		{"nothing is declared", out, 0, false, evict},
+		{"nothing is declared, and it must opt in", in, 0, false, 0},
+		{"nothing is declared, and services never leave", never, 0, false, 0},
+		{"it may be started anew", in, evict, false, evict},
+		{"it was started anew before", in, wait, false, evict},
+		{"it is moved with its state", out, migrate, false, migrate},
+		{"it may be started anew, and services never leave", never, evict, false, 0},
+		{"it never moves", out, 0, true, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			spec := defaultFleet()
+			spec.Consolidation.EvictServices = tc.which
+			f := newFleet(minutely, spec, cluster.WaysOf(cluster.Migrate))
+			p := cluster.Pod{Item: packing.Item{Name: "web"}, Class: class.Service, Ways: tc.declares, Fixed: tc.fixed}
+			f.observePod(&p)
+			if stays := tc.want == 0; p.Fixed != stays || !stays && p.Ways != tc.want {
+				t.Errorf("it leaves by %v, stays: %t; want %v", p.Ways, p.Fixed, tc.want)
+			}
+		})
+	}
+}
+
+// TestAFleetInASimulationEmptiesMachinesOfServices plays one scenario in which every other
+// service declares that it never moves.
+func TestAFleetInASimulationEmptiesMachinesOfServices(t *testing.T) {
+	t.Parallel()
+	sc := theScenario(t, "cycle")
+	pods, err := sc.Arrivals(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	never, services := map[string]bool{}, map[string]bool{}
+	for i := range pods {
+		if pods[i].Class != class.Service {
+			continue
+		}
+		services[pods[i].Name] = true
+		if len(services)%2 == 0 {
+			pods[i].Migration, never[pods[i].Name] = scenario.MoveNever, true
+		}
+	}
+	dollars := map[v1alpha1.ServiceEviction]int64{}
+	for _, which := range []v1alpha1.ServiceEviction{v1alpha1.EvictServicesNever, v1alpha1.EvictServicesOptIn, v1alpha1.EvictServicesOptOut} {
+		policy := FleetWith(func(s *v1alpha1.NodeFleetSpec) { s.Consolidation.EvictServices = which })
+		r, err := sim.Run(t.Context(), sim.Input{Scenario: sc, Pods: pods, Seed: 1, Policy: policy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dollars[which] = r.CostMicroDollars
+		moved, since := 0, map[string]time.Duration{}
+		for _, p := range r.Placements {
+			before, again := since[p.Pod]
+			since[p.Pod] = p.At
+			if !again || !services[p.Pod] {
+				continue
+			}
+			moved++
+			if never[p.Pod] {
+				t.Errorf("%s: %s was moved, which never moves", which, p.Pod)
+			}
+			if stayed := p.At - before; stayed < 5*time.Minute {
+				t.Errorf("%s: %s was moved again after %v, want it to stay for 5 minutes", which, p.Pod, stayed)
+			}
+		}
+		if may := which == v1alpha1.EvictServicesOptOut; (moved > 0) != may {
+			t.Errorf("%s: services were moved %d times", which, moved)
+		}
+	}
+	t.Logf("micro-dollars: %v", dollars)
+	if out, stay := dollars[v1alpha1.EvictServicesOptOut], dollars[v1alpha1.EvictServicesNever]; out >= stay {
+		t.Errorf("machines cost %d micro-dollars, and %d if no service moves", out, stay)
 	}
 }

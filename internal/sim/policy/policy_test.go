@@ -56,7 +56,7 @@ var moved = map[string]struct{ migrates, evicts, movesServices, loses, mixes boo
 	"coca":           {evicts: true, movesServices: true, loses: true, mixes: true},
 	"stratus":        {migrates: true, mixes: true},
 	"htas":           {migrates: true},
-	"supercargo":     {mixes: true}, // by default machines are released when they are empty, and not emptied
+	"supercargo":     {migrates: true, evicts: true, movesServices: true, mixes: true},
 }
 
 func TestPoliciesServeTheExperimentsOfHTAS(t *testing.T) {

@@ -105,7 +105,7 @@ func TestOnlyMachinesThatNobodyMissesAreGivenBack(t *testing.T) {
 	}
 	const safe = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 	for i, change := range []func(*corev1.Pod){
-		service,
+		func(p *corev1.Pod) { service(p); p.Annotations["karpenter.sh/do-not-disrupt"] = "true" },
 		says(v1alpha1.AnnotationMigration, v1alpha1.MigrationNever),
 		says(safe, "false"),
 		func(p *corev1.Pod) { p.OwnerReferences = nil },     // nobody would start it again

@@ -1,0 +1,102 @@
+package world
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/class"
+)
+
+// annotationLocalVolumes lists the local volumes of a pod, by name and separated by commas,
+// that do not keep it on its node.
+const annotationLocalVolumes = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+
+// EvictServices says which pods of services may be evicted from a node. Without that, they
+// leave it as other pods do: by their own word alone.
+func (v *View) EvictServices(node string, which v1alpha1.ServiceEviction) {
+	if v.services == nil {
+		v.services = map[string]v1alpha1.ServiceEviction{}
+	}
+	v.services[node] = which
+}
+
+// servicesOn says which pods of services are evicted from the node of a pod: "" if nothing
+// is said of it, or if the pod is of no service.
+func (v *View) servicesOn(pod *corev1.Pod) v1alpha1.ServiceEviction {
+	if kind, _ := class.OfPod(pod); kind != class.Service {
+		return ""
+	}
+	return v.services[pod.Spec.NodeName]
+}
+
+// refuses says why a pod stays on its node in any case, or returns "": it asks for that, or
+// it is of a service and such pods never leave the node.
+func refuses(pod *corev1.Pod, services v1alpha1.ServiceEviction) string {
+	switch {
+	case pod.Annotations[annotationDoNotDisrupt] == "true":
+		return "it has annotation " + annotationDoNotDisrupt + ": true"
+	case pod.Annotations[annotationSafeToEvict] == "false":
+		return "it has annotation " + annotationSafeToEvict + ": false"
+	case pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationNever:
+		return "it has annotation " + v1alpha1.AnnotationMigration + ": never"
+	case services == v1alpha1.EvictServicesNever:
+		return "it is of a service, and spec.consolidation.evictServices of the NodeFleet is Never"
+	}
+	return ""
+}
+
+// unevictable says why a pod that does not refuse is not evicted, or returns "".
+//
+// One that says that it may be started again is evicted if something would do that. Others
+// stay, except on a node from which services are evicted that do not opt out: there, what
+// keeps a pod is what keeps it for cluster-autoscaler, too, since their owners know these
+// rules.
+func unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction, budgets []policyv1.PodDisruptionBudget) string {
+	declared := pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationRestart || pod.Annotations[annotationSafeToEvict] == "true"
+	volume := localVolume(pod)
+	switch {
+	case !declared && services != v1alpha1.EvictServicesOptOut:
+		return "it does not say by annotation " + v1alpha1.AnnotationMigration + " that it may be moved"
+	case metav1.GetControllerOfNoCopy(pod) == nil:
+		return "it has no controller: nothing would start it again"
+	case startedAnew(pod):
+		return "it was started anew once before, and would never get done if that went on"
+	case declared:
+		return ""
+	case volume != "":
+		return "what is in its local volume " + volume + " would be lost: annotation " + annotationLocalVolumes + ": " + volume + " allows for that"
+	case pod.Namespace == metav1.NamespaceSystem && !budgeted(pod, budgets):
+		return "it is in namespace " + metav1.NamespaceSystem + ", and no PodDisruptionBudget is for it"
+	}
+	return ""
+}
+
+// localVolume names the first volume of a pod whose data stays behind on the node, and that
+// the pod does not list as one that may be lost; "" if there is none. A hostPath volume
+// counts, since the pod may find something else on another node.
+func localVolume(pod *corev1.Pod) string {
+	listed := strings.Split(pod.Annotations[annotationLocalVolumes], ",")
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		local := v.HostPath != nil || v.EmptyDir != nil && v.EmptyDir.Medium != corev1.StorageMediumMemory
+		if local && !slices.Contains(listed, v.Name) {
+			return v.Name
+		}
+	}
+	return ""
+}
+
+// budgeted reports whether a PodDisruptionBudget is for a pod. One that cannot be read is for
+// none.
+func budgeted(pod *corev1.Pod, budgets []policyv1.PodDisruptionBudget) bool {
+	return slices.ContainsFunc(budgets, func(b policyv1.PodDisruptionBudget) bool {
+		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		return err == nil && b.Namespace == pod.Namespace && selector.Matches(labels.Set(pod.Labels))
+	})
+}

@@ -1,0 +1,129 @@
+package world
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/runtimes"
+)
+
+// served is two able nodes, and a pod of a Deployment on the first.
+func served() (*World, *corev1.Pod) {
+	w, pod := scene()
+	set := appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "set"}}
+	w.ReplicaSets = byName([]appsv1.ReplicaSet{set})
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "set", Controller: new(true)}}
+	pod.Spec.RestartPolicy = corev1.RestartPolicyAlways
+	return w, pod
+}
+
+func emptyDir(name string, medium corev1.StorageMedium) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: medium}}}
+}
+
+// budgetFor is a PodDisruptionBudget for pods with label app: NAME.
+func budgetFor(namespace, name string, allowed int32) policyv1.PodDisruptionBudget {
+	return policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "budget"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}},
+		Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed},
+	}
+}
+
+func TestPodsOfServicesLeaveAsTheOwnerOfTheNodeLetsThem(t *testing.T) {
+	const (
+		never, in, out           = v1alpha1.EvictServicesNever, v1alpha1.EvictServicesOptIn, v1alpha1.EvictServicesOptOut
+		safe, disrupt, migration = annotationSafeToEvict, annotationDoNotDisrupt, v1alpha1.AnnotationMigration
+	)
+	says := func(key, value string) func(*World, *corev1.Pod) {
+		return func(_ *World, p *corev1.Pod) { p.Annotations[key] = value }
+	}
+	has := func(volumes ...corev1.Volume) func(*World, *corev1.Pod) {
+		return func(_ *World, p *corev1.Pod) { p.Spec.Volumes = volumes }
+	}
+	inSystem := func(budgets ...policyv1.PodDisruptionBudget) func(*World, *corev1.Pod) {
+		return func(w *World, p *corev1.Pod) { p.Namespace, w.Budgets = "kube-system", budgets }
+	}
+	both := func(all ...func(*World, *corev1.Pod)) func(*World, *corev1.Pod) {
+		return func(w *World, p *corev1.Pod) {
+			for _, change := range all {
+				change(w, p)
+			}
+		}
+	}
+	bare := func(_ *World, p *corev1.Pod) { p.OwnerReferences = nil }
+	batch := func(_ *World, p *corev1.Pod) { p.Labels[v1alpha1.LabelClass] = "batch" }
+	elsewhere := func(_ *World, p *corev1.Pod) { p.Spec.NodeName = "b" }
+	hostPath := corev1.Volume{Name: "disk", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/x"}}}
+	const evict, migrate, stays = cluster.Evict, cluster.Migrate, cluster.Wait
+	for _, tc := range []struct {
+		name   string
+		which  v1alpha1.ServiceEviction
+		change func(*World, *corev1.Pod)
+		want   cluster.Method // Wait: it stays
+		held   string
+	}{
+		{"nothing is said", out, nil, evict, ""},
+		{"nothing is said, and it must opt in", in, nil, stays, "does not say by annotation supercargo.dev/migration"},
+		{"nothing is said, and services never leave", never, nil, stays, "spec.consolidation.evictServices of the NodeFleet is Never"},
+		{"nothing is said, on a node of which nothing is", "", nil, stays, "does not say"},
+		{"nothing is said, on another node", out, elsewhere, stays, "does not say"},
+		{"it may be restarted", in, says(migration, "restart"), evict, ""},
+		{"it is safe to evict", in, says(safe, "true"), evict, ""},
+		{"it may be restarted, on a node of which nothing is said", "", says(migration, "restart"), evict, ""},
+		{"it may be restarted, and services never leave", never, says(migration, "restart"), stays, "evictServices"},
+		{"it is to be moved with its state", out, says(migration, "checkpoint"), migrate, ""},
+		{"it is to be moved with its state, and services never leave", never, says(migration, "checkpoint"), stays, "evictServices"},
+		{"never", out, says(migration, "never"), stays, "supercargo.dev/migration: never"},
+		{"it is not safe to evict", out, says(safe, "false"), stays, "safe-to-evict: false"},
+		{"it must not be disrupted", out, says(disrupt, "true"), stays, "karpenter.sh/do-not-disrupt: true"},
+		{"it may be disrupted", out, says(disrupt, "false"), evict, ""},
+		{"nobody would start it again", out, bare, stays, "no controller"},
+		{"nobody would start it again, safe or not", out, both(bare, says(safe, "true")), stays, "no controller"},
+		{"a batch pod says for itself", out, batch, stays, "does not say"},
+		{"a batch pod where services never leave", never, both(batch, says(migration, "restart")), evict, ""},
+		{"data on the node's disk", out, has(emptyDir("scratch", "")), stays, "local volume scratch"},
+		{"data in memory", out, has(emptyDir("scratch", corev1.StorageMediumMemory)), evict, ""},
+		{"a path of the node", out, has(hostPath), stays, "local volume disk"},
+		{"data that may be lost", out, both(has(emptyDir("a", ""), hostPath), says(annotationLocalVolumes, "disk,a")), evict, ""},
+		{"data of which some may be lost", out, both(has(emptyDir("a", ""), hostPath), says(annotationLocalVolumes, "a")), stays, "local volume disk"},
+		{"data, and it is safe to evict", out, both(has(emptyDir("a", "")), says(safe, "true")), evict, ""},
+		{"data, and it may be restarted", out, both(has(emptyDir("a", "")), says(migration, "restart")), evict, ""},
+		{"of the system, without a budget", out, inSystem(), stays, "namespace kube-system"},
+		{"of the system, with a budget of others", out, inSystem(budgetFor("kube-system", "y", 1), budgetFor("default", "x", 1)), stays, "namespace kube-system"},
+		{"of the system, with a budget", out, inSystem(budgetFor("kube-system", "x", 1)), evict, ""},
+		{"of the system, and it is safe to evict", out, both(inSystem(), says(safe, "true")), evict, ""},
+		{"it requests a GPU", out, requests("nvidia.com/gpu", "1"), stays, "nvidia.com/gpu"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w, pod := served()
+			if tc.change != nil {
+				tc.change(w, pod)
+			}
+			v := NewView(w, noon, runtimes.NewLearner())
+			v.EvictServices("a", tc.which)
+			want := cluster.WaysOf(tc.want).Without(cluster.Wait)
+			if got := v.Exit(pod); got.Ways != want || !strings.Contains(got.Held, tc.held) || (got.Held == "") != (tc.held == "") {
+				t.Errorf("it may leave by %v (%q), want %v (%q)", got.Ways, got.Held, want, tc.held)
+			}
+		})
+	}
+}
+
+func TestASpentBudgetKeepsAPodOfAServiceForNow(t *testing.T) {
+	w, pod := served()
+	w.Budgets = []policyv1.PodDisruptionBudget{budgetFor("default", "x", 0)}
+	v := NewView(w, noon, runtimes.NewLearner())
+	v.EvictServices("a", v1alpha1.EvictServicesOptOut)
+	got := v.Exit(pod)
+	if !got.Ways.Has(cluster.Evict) || got.Now() != 0 || !strings.Contains(got.Budget, "PodDisruptionBudget budget") {
+		t.Errorf("it may leave by %v, now by %v (%q); want that it is held for now", got.Ways, got.Now(), got.Budget)
+	}
+}
