@@ -185,7 +185,9 @@ func (l *ledger) tellMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 			l.failed++
 		}
 	case "started anew":
-		ok = p.on != "" && p.to == "" && p.on != f.Node && !p.anew && p.Migration == scenario.MoveAnew && l.may(p, scenario.MoveAnew)
+		// The work of a batch pod begins anew only if it says so, and once; a service has none.
+		ok = p.on != "" && p.to == "" && p.on != f.Node && l.may(p, scenario.MoveAnew) &&
+			(p.Class == class.Service || !p.anew && p.Migration == scenario.MoveAnew)
 		l.lost += p.done + l.work(p, f.At)
 		l.vacate(f.At, p.on, p)
 		l.occupy(f.At, f.Node, m, p)

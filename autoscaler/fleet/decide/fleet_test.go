@@ -275,6 +275,31 @@ func TestWhatMightGoAndStaysIsToldWithTheReason(t *testing.T) {
 	}
 }
 
+func TestTheMachineOfAServiceIsExchangedWhereServicesMayLeave(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		pod    cluster.Pod
+		change func(*FleetOptions)
+		goes   bool
+	}{
+		{"services may leave", service("x", 2), func(*FleetOptions) {}, true},
+		{"services stay", service("x", 2), func(o *FleetOptions) { o.MoveServices = false }, false},
+		{"a batch pod, where services stay", job("x", 2, 10*time.Hour), func(o *FleetOptions) { o.MoveServices = false }, true},
+		{"it has not been there for long", service("x", 2), func(o *FleetOptions) { o.PodResidence = 1 }, false},
+		{"this one stays", func() cluster.Pod { p := service("x", 2); p.Fixed = true; return p }(), func(*FleetOptions) {}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := all()
+			o.Class, o.Horizon, o.MoveServices = class.Any, 8*time.Hour, true
+			tc.change(&o)
+			d := Fleet(quiet(nil, node("a", tc.pod)), o, mover(), midnight)
+			if goes := d.Exchange != nil && len(d.Exchange.Buy) == 1 && d.Exchange.Buy[0].Flavor == "small"; goes != tc.goes {
+				t.Errorf("exchanged: %+v, want that it goes: %t", d.Exchange, tc.goes)
+			}
+		})
+	}
+}
+
 func TestWhatIsPaidForIsKeptToTheEndOfThePeriod(t *testing.T) {
 	for age, goes := range map[time.Duration]bool{
 		0: false, 30 * minute: false, 59 * minute: false, 59*minute + 50*time.Second: false, 59*minute + 51*time.Second: true, time.Hour: true, time.Hour + 1: false,

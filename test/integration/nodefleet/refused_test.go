@@ -90,6 +90,7 @@ func refusals() []refusal {
 		{"scaling", "batchIdle must not be longer than batchMax", map[string]any{"batchMax": "999ms"}, "batchIdle must not be longer than batchMax"},
 
 		{"consolidation.policy", "enum", "WhenEmptyOrUnderutilized", `supported values: "Never", "WhenEmpty", "WhenUnderUsed"`},
+		{"consolidation.evictServices", "enum", "Always", `supported values: "Never", "OptIn", "OptOut"`},
 		{"consolidation.thresholdPercent", "minimum", int64(-1), "greater than or equal to 0"},
 		{"consolidation.thresholdPercent", "maximum", int64(101), "less than or equal to 100"},
 		{"consolidation.maxUnavailable", "pattern", "101%", "should match"},
@@ -356,7 +357,7 @@ func TestWhatAFleetDoesNotSayIsFilledIn(t *testing.T) {
 			"interval": "1m", "batchIdle": "1s", "batchMax": "10s", "joinTimeout": "15m", "backOff": "5m", "expectedLag": "2m",
 		},
 		"consolidation": map[string]any{
-			"policy": "WhenEmpty", "thresholdPercent": int64(50), "after": "0s", "queueEmptyFor": "1m", "maxUnavailable": "10%", "drainTimeout": "10m",
+			"policy": "WhenUnderUsed", "evictServices": "OptOut", "thresholdPercent": int64(50), "after": "0s", "queueEmptyFor": "1m", "maxUnavailable": "10%", "drainTimeout": "10m",
 			"horizon": "1h",
 		},
 	}
