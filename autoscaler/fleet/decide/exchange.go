@@ -1,6 +1,9 @@
 package decide
 
 import (
+	"math"
+	"time"
+
 	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -19,11 +22,15 @@ func (d *FleetDecision) exchange(s *cluster.State, o FleetOptions, budget int) {
 		Method: cluster.Evict, MoveServices: o.MoveServices, Residence: o.Residence, PodResidence: o.PodResidence, Horizon: o.Horizon, Limit: budget, Patience: patienceWithLast,
 		Planned: cluster.Plan{Release: d.Release, Drains: d.Drains},
 	}, buyer(o, planner.MixOptions{Effort: exchangeEffort, Setup: s.Lag, Period: s.BillingPeriod}))
-	flavorOf := make(map[string]string, len(s.Nodes))
+	flavorOf, nodes := make(map[string]string, len(s.Nodes)), make(map[string]*cluster.Node, len(s.Nodes))
 	for i := range s.Nodes {
-		flavorOf[s.Nodes[i].Name] = s.Nodes[i].Flavor
+		flavorOf[s.Nodes[i].Name], nodes[s.Nodes[i].Name] = s.Nodes[i].Flavor, &s.Nodes[i]
 	}
 	for i := range proposed {
+		if early := paidBeyond(s, &proposed[i], nodes); early > longPaid {
+			d.wake(early - longPaid)
+			continue
+		}
 		gone, allowed := map[string]int{}, true
 		for _, node := range proposed[i].Nodes {
 			gone[flavorOf[node]]++
@@ -34,6 +41,21 @@ func (d *FleetDecision) exchange(s *cluster.State, o FleetOptions, budget int) {
 			return
 		}
 	}
+}
+
+// longPaid is for how long machines of an exchange may be paid for beyond the time that it
+// takes. What they could hold meanwhile would be lost, and the saving is the same later. With
+// short billing periods it is not worth the wait until several of them end together.
+const longPaid = time.Minute
+
+// paidBeyond returns for how much longer each of the machines of an exchange is paid for than
+// the exchange takes.
+func paidBeyond(s *cluster.State, e *cluster.Exchange, nodes map[string]*cluster.Node) time.Duration {
+	least := time.Duration(math.MaxInt64)
+	for _, node := range e.Nodes {
+		least = min(least, paidFor(s, nodes[node])-lastCall(s)-e.Until)
+	}
+	return least
 }
 
 // exchangeEffort bounds the search for one plan, since an exchange asks for many small ones.
