@@ -629,6 +629,21 @@ type FleetDecision struct {
 	// +optional
 	LowerBoundPerHour string `json:"lowerBoundPerHour,omitempty"`
 
+	// dollarsUntilEmpty is what the machines to buy are expected to cost together until they
+	// are empty again. This is what the choice makes as little as it can.
+	// +optional
+	DollarsUntilEmpty string `json:"dollarsUntilEmpty,omitempty"`
+
+	// savesDollars is what emptying machines, or exchanging them for others, is expected to
+	// save, before costsDollars is taken off.
+	// +optional
+	SavesDollars string `json:"savesDollars,omitempty"`
+
+	// costsDollars is what that is expected to cost: moves, work that is repeated, and
+	// machines that are paid for while others come in their place.
+	// +optional
+	CostsDollars string `json:"costsDollars,omitempty"`
+
 	// expected is what was expected when it was decided.
 	// +optional
 	Expected Outcome `json:"expected,omitempty"`
@@ -668,6 +683,61 @@ type DecidedPurchase struct {
 	// reason says why this flavor.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
+
+	// pricePerHour is what one machine costs, in dollars.
+	// +optional
+	PricePerHour string `json:"pricePerHour,omitempty"`
+
+	// startSeconds is for how long a machine is expected to be paid before it takes pods.
+	// +optional
+	StartSeconds int64 `json:"startSeconds,omitempty"`
+
+	// billedSeconds is for how long the machines are expected to be paid until they are empty
+	// again, all together, each by started billing periods.
+	// +optional
+	BilledSeconds int64 `json:"billedSeconds,omitempty"`
+
+	// dollarsUntilEmpty is what that comes to: pricePerHour for billedSeconds.
+	// +optional
+	DollarsUntilEmpty string `json:"dollarsUntilEmpty,omitempty"`
+
+	// machines says it for those that are paid for equally long, the longest first. The rest is
+	// left out if there are more than fit.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	// +optional
+	Machines []DecidedMachines `json:"machines,omitempty"`
+}
+
+// DecidedMachines are machines of one flavor that are expected to be paid for equally long.
+type DecidedMachines struct {
+	// count is how many.
+	Count int32 `json:"count"`
+
+	// busySeconds is for how long, from when it is ready, a machine is expected to have pods:
+	// by the runtimes that they state or that were learned. It is missing if a machine is not
+	// expected to become empty.
+	// +optional
+	BusySeconds int64 `json:"busySeconds,omitempty"`
+
+	// billedSeconds is for how long a machine is expected to be paid: startSeconds and
+	// busySeconds, rounded up to billing periods. One that is not expected to become empty
+	// is compared with others as if it were busy for a day.
+	// +optional
+	BilledSeconds int64 `json:"billedSeconds,omitempty"`
+
+	// dollarsUntilEmpty is what these machines are expected to cost together.
+	// +optional
+	DollarsUntilEmpty string `json:"dollarsUntilEmpty,omitempty"`
+
+	// pods is for how many pods.
+	Pods int32 `json:"pods"`
+
+	// podNames are their names. The rest is left out if there are more than fit.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	// +optional
+	PodNames []string `json:"podNames,omitempty"`
 }
 
 // DecidedRelease is a machine to give back.
@@ -678,6 +748,24 @@ type DecidedRelease struct {
 	// reason says why.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
+
+	// keepDollars is what an empty machine would cost until the end of the next billing period
+	// if it were kept.
+	// +optional
+	KeepDollars string `json:"keepDollars,omitempty"`
+
+	// startDollars is what another in its place would cost until it takes pods.
+	// +optional
+	StartDollars string `json:"startDollars,omitempty"`
+
+	// savesDollars and costsDollars are what it is expected to save to empty a machine, and
+	// what that costs. For machines that are exchanged they stand in the decision.
+	// +optional
+	SavesDollars string `json:"savesDollars,omitempty"`
+
+	// costsDollars: see savesDollars.
+	// +optional
+	CostsDollars string `json:"costsDollars,omitempty"`
 }
 
 // Rejection says what was not done.

@@ -279,6 +279,7 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 		}
 	}
 	d.Buys, d.Releases, d.Rejected = d.Buys[:min(len(d.Buys), maxListed)], d.Releases[:min(len(d.Releases), maxListed)], d.Rejected[:min(len(d.Rejected), maxListed)]
+	r.recordTerms(d)
 	var price int64
 	for _, o := range intent.Orders {
 		price += int64(o.To-o.From) * r.self.prices[o.Flavor].microDollars

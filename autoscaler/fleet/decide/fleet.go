@@ -68,6 +68,11 @@ type FleetDecision struct {
 	Drains  []cluster.Drain
 	// Exchange are machines to buy in the place of others; nil for none.
 	Exchange *cluster.Exchange
+	// Terms are what the machines that are bought are expected to cost until they are empty
+	// again: one of each machine of Plan, then of Exchange, in their order. Releases has what
+	// was compared for each of Release.
+	Terms    []Terms
+	Releases []ReleaseTerms
 	// Kept are under-used nodes that stay, and why.
 	Kept []cluster.Stay
 	// Wake is after what time to decide again even if nothing happens; 0 means not.
@@ -106,6 +111,7 @@ func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time
 	proposed := mover.Plan(now, &holding)
 	d.Wake, d.Kept = proposed.Wake, proposed.Kept
 	d.giveBack(&holding, o, proposed)
+	d.account(s)
 	return d
 }
 
