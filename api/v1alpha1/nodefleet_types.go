@@ -285,6 +285,18 @@ type FleetScaling struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="must be between 0s and 24h"
 	// +optional
 	ExpectedLag metav1.Duration `json:"expectedLag,omitempty"`
+
+	// maxWait is for how much longer than a machine takes to come a pod may wait for room that
+	// comes free, where that is expected to cost less than to buy now. A machine is bought for a
+	// pod at the latest when it has waited for maxWait and the time that a machine takes.
+	// status.deferral says which pods wait, and what that saves. With 0s none does.
+	// +kubebuilder:default="0s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="must be between 0s and 24h"
+	// +optional
+	MaxWait metav1.Duration `json:"maxWait,omitempty"`
 }
 
 // ConsolidationPolicy says which machines may be given back.
@@ -420,6 +432,11 @@ type NodeFleetStatus struct {
 	// changed and removed after the last, so that whoever takes over knows.
 	// +optional
 	Intent *FleetIntent `json:"intent,omitempty"`
+
+	// deferral says for which pods no machine is bought for now, since it is cheaper to wait
+	// for room that comes free: see spec.scaling.maxWait.
+	// +optional
+	Deferral *FleetDeferral `json:"deferral,omitempty"`
 
 	// lastDecision is the last decision that changed machines, or would have in mode
 	// Act.
@@ -629,6 +646,10 @@ type FleetDecision struct {
 	// +optional
 	LowerBoundPerHour string `json:"lowerBoundPerHour,omitempty"`
 
+	// deferral says for which pods no machine was bought, since it was cheaper to wait.
+	// +optional
+	Deferral *FleetDeferral `json:"deferral,omitempty"`
+
 	// dollarsUntilEmpty is what the machines to buy are expected to cost together until they
 	// are empty again. This is what the choice makes as little as it can.
 	// +optional
@@ -652,6 +673,40 @@ type FleetDecision struct {
 	// ready or was given up, and the last one given back has gone.
 	// +optional
 	Measured *Outcome `json:"measured,omitempty"`
+}
+
+// FleetDeferral says which pods wait for longer than a purchase would take, and what that
+// saves.
+type FleetDeferral struct {
+	// reason says it in one line.
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason"`
+
+	// pods is how many wait.
+	Pods int32 `json:"pods"`
+
+	// podNames are their names. The rest is left out if there are more than fit.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	// +optional
+	PodNames []string `json:"podNames,omitempty"`
+
+	// savesDollars is what is expected to be saved: buyDollars less waitDollars.
+	SavesDollars string `json:"savesDollars"`
+
+	// buyDollars is what machines for all pods that find no room in time would be expected to
+	// cost until they are empty again.
+	BuyDollars string `json:"buyDollars"`
+
+	// waitDollars is what the machines that are bought all the same are expected to cost, and
+	// those that are there by being needed for longer.
+	WaitDollars string `json:"waitDollars"`
+
+	// roomTime is when the last of the pods is expected to find room.
+	RoomTime metav1.Time `json:"roomTime"`
+
+	// buyTime is when a machine is bought for the first of them at the latest.
+	BuyTime metav1.Time `json:"buyTime"`
 }
 
 // Outcome is what a decision leads to.

@@ -3,6 +3,8 @@ package fleet
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/internal/dollars"
@@ -51,7 +53,34 @@ func (r *round) recordTerms(d *v1alpha1.FleetDecision) {
 		micros, _ := decide.Total(all)
 		d.DollarsUntilEmpty = dollars.Format(micros)
 	}
+	d.Deferral = r.deferral()
 	r.recordSaving(d)
+}
+
+// deferred is how many pods wait for room that comes free rather than for a machine.
+func (r *round) deferred() int {
+	if r.actions.Fleet.Deferral == nil {
+		return 0
+	}
+	return len(r.actions.Fleet.Deferral.Pods)
+}
+
+// deferral says which these are, and what that saves; nil if there are none.
+func (r *round) deferral() *v1alpha1.FleetDeferral {
+	w := r.actions.Fleet.Deferral
+	if w == nil {
+		return nil
+	}
+	return &v1alpha1.FleetDeferral{
+		Reason: clip(w.Reason()), Pods: int32(len(w.Pods)), PodNames: w.Pods[:min(len(w.Pods), maxNames)],
+		SavesDollars: dollars.Format(w.Saves()), BuyDollars: dollars.Format(w.BuyNow), WaitDollars: dollars.Format(w.Wait),
+		RoomTime: r.in(w.Room), BuyTime: r.in(w.Until),
+	}
+}
+
+// in is the time so long from now, to the second that the API server keeps.
+func (r *round) in(d time.Duration) metav1.Time {
+	return metav1.NewTime(r.now.Add(d).Truncate(time.Second))
 }
 
 // decidedMachines says what machines come to that are paid for equally long, with so many names

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -110,5 +111,45 @@ func TestTimesInTheRecordAreWholeSecondsRoundedUp(t *testing.T) {
 		if got := seconds(d); got != want {
 			t.Errorf("%v are %d s, want %d", d, got, want)
 		}
+	}
+}
+
+// TestTheStatusSaysWhichPodsWaitAndWhatThatSaves has a machine that is full until a pod ends, 12 min
+// after it came, and a pod that comes at 4 min and runs for an hour. The machine that there is would be
+// needed for an hour more, or $0.10; another one for an hour and 2 min.
+func TestTheStatusSaysWhichPodsWaitAndWhatThatSaves(t *testing.T) {
+	m := newModel(t, alone(func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.MaxWait.Duration = 20 * minute }), smalls())
+	m.add(testPod("first", 3000, 1024, 12*minute))
+	m.run(4*minute, "f")
+	second := testPod("second", 3000, 1024, time.Hour)
+	second.CreationTimestamp.Time = m.clock.Now()
+	m.add(second)
+	m.run(minute, "f")
+	d := m.fleet("f").Status.Deferral
+	if d == nil || d.Pods != 1 || d.PodNames[0] != "default/second" || !strings.HasPrefix(d.Reason, "1 pods wait for room that comes free") ||
+		d.BuyTime.Before(&d.RoomTime) || m.made != 1 {
+		t.Fatalf("%d machines were bought, and what waits is %+v", m.made, d)
+	}
+	var dollarsOf [3]float64
+	for i, text := range []string{d.BuyDollars, d.WaitDollars, d.SavesDollars} {
+		if _, err := fmt.Sscan(text, &dollarsOf[i]); err != nil || dollarsOf[i] <= 0 {
+			t.Errorf("it says $%s: %v", text, err)
+		}
+	}
+	if math.Abs(dollarsOf[0]-dollarsOf[1]-dollarsOf[2]) > 1e-9 {
+		t.Errorf("$%s less $%s saves $%s", d.BuyDollars, d.WaitDollars, d.SavesDollars)
+	}
+	m.checkCondition(v1alpha1.FleetLimited, "False WithinLimits")
+	m.run(15*minute, "f")
+	if d := m.fleet("f").Status.Deferral; d != nil || m.made != 1 {
+		t.Errorf("when the pod has found room, %d machines were bought and %+v waits:\n%s", m.made, d, strings.Join(m.log, "\n"))
+	}
+}
+
+func TestTheSummaryOfADecisionSaysWhatWaitingSaves(t *testing.T) {
+	r := &round{actions: decide.Actions{Fleet: decide.FleetDecision{Asked: 1, Deferral: &decide.Deferral{Pods: []string{"a", "b"}, BuyNow: 744_000, Wait: 732_000}}}}
+	d := &v1alpha1.FleetDecision{Buys: []v1alpha1.DecidedPurchase{{Flavor: "small", Count: 1}}, PricePerHour: "0.10", LowerBoundPerHour: "0.10"}
+	if got, want := r.summarize(d), "buy 1 small for 1 pods at $0.10/h (bound $0.10/h); 2 pods wait for room that comes free, which saves $0.012"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
 	}
 }

@@ -179,6 +179,7 @@ func explainFleet(w io.Writer, fleet *v1alpha1.NodeFleet) error {
 		fmt.Fprintf(&b, "Being carried out: %s, since %s\n", s.Intent.ID, s.Intent.Time.UTC().Format("15:04:05"))
 	}
 	explainConditions(&b, fleet)
+	explainDeferral(&b, s.Deferral)
 	explainDecision(&b, s.LastDecision)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err

@@ -56,10 +56,22 @@ func explainRelease(b *strings.Builder, r *v1alpha1.DecidedRelease) {
 	}
 }
 
+// explainDeferral says which pods wait for room, and what that saves.
+func explainDeferral(b *strings.Builder, d *v1alpha1.FleetDeferral) {
+	if d != nil {
+		fmt.Fprintf(b, "Waiting saves $%s: %s; the last is expected to find room at %s, and for the first a machine is bought at %s at the latest; %s\n",
+			d.SavesDollars, d.Reason, d.RoomTime.UTC().Format("15:04:05"), d.BuyTime.UTC().Format("15:04:05"), someOf(d.PodNames, d.Pods))
+	}
+}
+
 // explainDollars says what all of a decision comes to.
 func explainDollars(b *strings.Builder, d *v1alpha1.FleetDecision) {
 	if d.DollarsUntilEmpty != "" {
 		fmt.Fprintf(b, "  expected until all machines bought are empty: $%s\n", d.DollarsUntilEmpty)
+	}
+	if d.Deferral != nil {
+		b.WriteString("  ")
+		explainDeferral(b, d.Deferral)
 	}
 	if d.SavesDollars != "" {
 		fmt.Fprintf(b, "  to empty or exchange machines saves $%s and costs $%s\n", d.SavesDollars, orUnknown(d.CostsDollars))
