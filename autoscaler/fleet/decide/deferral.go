@@ -110,24 +110,24 @@ func buyable(s *cluster.State, o FleetOptions, p *cluster.Pod, now time.Time) bo
 	return o.Exhausted == "" && slices.ContainsFunc(fleetFlavors(s), func(f planner.Flavor) bool { return pod.RefusedBy(&f) == "" })
 }
 
+// waitEffort bounds the search for each of the two plans that are compared: while pods wait, they
+// are made in every round.
+const waitEffort = 400_000
+
 // postpone has pods wait for room that comes free after the end of the forecast f, if that is
-// cheaper than the plan for them. request is what the plan answers.
+// cheaper than machines for them. It returns for which pods to plan, of those of the request.
 //
-// Both ways are planned: the machines for all pods that ask, and those for the pods alone that
-// may not wait for as long. What counts is what is paid until all machines are empty. That are the
-// terms of the machines that are bought, and for how much longer machines that are there are
-// needed because of pods that wait for them. Ties: nothing waits. No pod is left out by waiting
-// that would have had a machine.
+// Both ways are planned: machines for all pods that ask, and for those alone that may not wait for
+// as long. What counts is what is paid until all machines are empty. That are the terms of the
+// machines that are bought, and for how much longer machines that are there are needed because of
+// pods that wait for them. Ties: nothing waits. No pod is left out by waiting that would have had a
+// machine. Where arrivals are watched, nothing waits either if pods that are expected would then
+// not find the room that they would have found: machines would be bought for them instead.
 //
-// Cost: that of one forecast and one plan.
-func (d *FleetDecision) postpone(s, alone *cluster.State, o FleetOptions, f *forecast, request planner.Request) {
-	if o.MaxWait <= 0 {
-		return
-	}
-	d.giveUpLate(alone, f)
-	out := map[string]bool{}
-	for _, u := range d.Plan.Unplaceable {
-		out[u.Pod] = true
+// Cost: that of three forecasts, and of two plans of little effort.
+func (d *FleetDecision) postpone(s, alone *cluster.State, o FleetOptions, f *forecast, request planner.Request) planner.Request {
+	if o.MaxWait <= 0 || len(request.Flavors) == 0 {
+		return request
 	}
 	pending := make(map[*cluster.Pod]bool, len(alone.Pending))
 	for i := range alone.Pending {
@@ -136,29 +136,50 @@ func (d *FleetDecision) postpone(s, alone *cluster.State, o FleetOptions, f *for
 	left := map[*cluster.Pod]time.Duration{}
 	ahead := untilReady(s)
 	for _, w := range f.waiting {
-		if most := o.leftToWait(s, w.pod); pending[w.pod] && !w.pod.Nominated && !out[w.pod.Name] && most > 0 {
+		if most := o.leftToWait(s, w.pod); pending[w.pod] && !w.pod.Nominated && most > 0 {
 			left[w.pod] = most
 			ahead = max(ahead, most)
 		}
 	}
 	if len(left) == 0 || ahead <= f.ahead {
-		return
+		return request
 	}
 	longer, takings := playWaiting(alone, ahead)
-	w := wait{s: s, forecast: longer, takings: takings, waits: map[string]bool{}}
+	quick := request
+	quick.Options.Effort = waitEffort
+	w := wait{s: s, forecast: longer, takings: takings, waits: map[string]bool{}, rooms: map[int]bool{}}
+	finds := slices.ContainsFunc(takings, func(t taking) bool { most, may := left[t.pod]; return may && t.at <= most })
+	if !finds {
+		return request
+	}
+	w.now = planner.Supercargo(quick)
+	out := namesOut(&w.now)
 	for _, t := range takings {
-		if most, may := left[t.pod]; may && t.at <= most {
+		if most, may := left[t.pod]; may && t.at <= most && !out[t.pod.Name] {
 			w.add(t, most)
 		}
 	}
-	if len(w.waits) > 0 {
-		d.choose(&w, request)
+	if len(w.waits) == 0 || w.displaces(alone) {
+		return request
 	}
+	return d.choose(&w, request, quick)
+}
+
+// namesOut are the pods that a plan leaves out.
+func namesOut(r *planner.Result) map[string]bool {
+	out := map[string]bool{}
+	for _, u := range r.Unplaceable {
+		out[u.Pod] = true
+	}
+	return out
 }
 
 // giveUpLate leaves pods without a word that have waited for too long and get no machine, because
 // of limits: room is going to come free for them.
-func (d *FleetDecision) giveUpLate(alone *cluster.State, f *forecast) {
+func (d *FleetDecision) giveUpLate(alone *cluster.State, o FleetOptions, f *forecast) {
+	if o.MaxWait <= 0 {
+		return
+	}
 	waits, late := map[*cluster.Pod]bool{}, map[string]bool{}
 	for _, w := range f.waiting {
 		waits[w.pod] = true
@@ -179,6 +200,7 @@ type wait struct {
 	s        *cluster.State
 	forecast *forecast // of the room
 	takings  []taking  // of pods that wait now
+	now      planner.Result
 	waits    map[string]bool
 	rooms    map[int]bool // the nodes of the forecast that they go to
 	room     time.Duration
@@ -186,47 +208,65 @@ type wait struct {
 }
 
 func (w *wait) add(t taking, most time.Duration) {
-	if w.rooms == nil {
-		w.rooms, w.until = map[int]bool{}, most
+	if len(w.waits) == 0 {
+		w.until = most
 	}
 	w.waits[t.pod.Name], w.rooms[t.node] = true, true
 	w.room, w.until = max(w.room, t.at), min(w.until, most)
 }
 
-// choose takes the cheaper way: the plan that there is, or waiting.
-func (d *FleetDecision) choose(w *wait, request planner.Request) {
-	later := w.plan(request)
-	left := map[string]bool{}
-	for _, u := range d.Plan.Unplaceable {
-		left[u.Pod] = true
+// displaces reports whether more of the pods that are expected wait at the end of the forecast than if
+// machines were bought for those that wait now.
+func (w *wait) displaces(alone *cluster.State) bool {
+	if len(alone.Recent) == 0 || alone.Observed <= 0 {
+		return false
 	}
-	if slices.ContainsFunc(later.Unplaceable, func(u planner.Unplaceable) bool { return !left[u.Pod] }) {
-		return
+	expected := func(f *forecast) (n int) {
+		for i := range f.waiting {
+			if f.waiting[i].since > 0 {
+				n++
+			}
+		}
+		return n
 	}
-	now, _ := Total(termsOfPlan(w.s, &d.Plan.Plan))
+	without := *alone
+	without.Pending = keep(alone.Pending, func(p *cluster.Pod) bool { return !w.waits[p.Name] })
+	f := newForecast(&without, w.forecast.ahead, nil)
+	f.run()
+	return expected(w.forecast) > expected(f)
+}
+
+// choose takes the cheaper way, and returns for which pods to plan.
+func (d *FleetDecision) choose(w *wait, request, quick planner.Request) planner.Request {
+	now, _ := Total(termsOfPlan(w.s, &w.now.Plan))
+	extra := w.longer()
+	if extra >= now {
+		return request
+	}
+	later := planner.Supercargo(w.less(quick))
+	left := namesOut(&w.now)
 	then, _ := Total(termsOfPlan(w.s, &later.Plan))
-	if then = sum(then, w.longer()); then >= now {
-		return
+	then = sum(then, extra)
+	if then >= now || slices.ContainsFunc(later.Unplaceable, func(u planner.Unplaceable) bool { return !left[u.Pod] }) {
+		return request
 	}
-	deferral := &Deferral{BuyNow: now, Wait: then, Room: w.room, Until: w.until}
+	d.Deferral = &Deferral{BuyNow: now, Wait: then, Room: w.room, Until: w.until}
 	for name := range w.waits {
-		deferral.Pods = append(deferral.Pods, name)
+		d.Deferral.Pods = append(d.Deferral.Pods, name)
 	}
-	slices.Sort(deferral.Pods)
+	slices.Sort(d.Deferral.Pods)
 	for _, t := range w.takings {
 		if w.waits[t.pod.Name] && foreignOrder(w.forecast.nodes[t.node].node) {
 			d.elsewhere[t.pod.Name] = true
 		}
 	}
-	d.Plan, d.Asked, d.Deferral = later, d.Asked-len(w.waits), deferral
+	d.Asked -= len(w.waits)
+	return w.less(request)
 }
 
-// plan plans for the pods that do not wait. They leave alone the nodes that the others go to.
-func (w *wait) plan(request planner.Request) planner.Result {
+// less is a request for the pods alone that do not wait. They leave the nodes that the others go to.
+func (w *wait) less(request planner.Request) planner.Request {
 	request.Pods = slices.DeleteFunc(slices.Clone(request.Pods), func(p planner.Pod) bool { return w.waits[p.Name] })
-	if len(request.Pods) == 0 {
-		return planner.Result{}
-	}
 	taken := map[string]bool{}
 	for at := range w.rooms {
 		taken[w.forecast.nodes[at].node.Name] = true
@@ -237,7 +277,7 @@ func (w *wait) plan(request planner.Request) planner.Result {
 			n.Places = 0
 		}
 	}
-	return planner.Supercargo(request)
+	return request
 }
 
 // longer is how much more is paid for the nodes that pods wait for, because these are needed

@@ -162,8 +162,8 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 		flavors = nil
 	}
 	request := planner.Request{Pods: asking, Nodes: f.left(classes), Flavors: flavors, Limits: o.Limits, Stop: o.Stop, Options: mixOptions(s)}
-	d.Plan = planner.Supercargo(request)
-	d.postpone(s, &alone, o, f, request)
+	d.Plan = planner.Supercargo(d.postpone(s, &alone, o, f, request))
+	d.giveUpLate(&alone, o, f)
 	d.assignedElsewhere(s)
 	if o.Exhausted == "" {
 		return
