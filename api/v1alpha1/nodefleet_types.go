@@ -285,6 +285,18 @@ type FleetScaling struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="must be between 0s and 24h"
 	// +optional
 	ExpectedLag metav1.Duration `json:"expectedLag,omitempty"`
+
+	// maxWait is for how much longer than a machine takes to come a pod may wait for room that
+	// comes free, where that is expected to cost less than to buy now. A machine is bought for a
+	// pod at the latest when it has waited for maxWait and the time that a machine takes.
+	// status.deferral says which pods wait, and what that saves. With 0s none does.
+	// +kubebuilder:default="0s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('24h')",message="must be between 0s and 24h"
+	// +optional
+	MaxWait metav1.Duration `json:"maxWait,omitempty"`
 }
 
 // ConsolidationPolicy says which machines may be given back.
@@ -455,6 +467,11 @@ type NodeFleetStatus struct {
 	// changed and removed after the last, so that whoever takes over knows.
 	// +optional
 	Intent *FleetIntent `json:"intent,omitempty"`
+
+	// deferral says for which pods no machine is bought for now, since it is cheaper to wait
+	// for room that comes free: see spec.scaling.maxWait.
+	// +optional
+	Deferral *FleetDeferral `json:"deferral,omitempty"`
 
 	// lastDecision is the last decision that changed machines, or would have in mode
 	// Act.
@@ -664,6 +681,25 @@ type FleetDecision struct {
 	// +optional
 	LowerBoundPerHour string `json:"lowerBoundPerHour,omitempty"`
 
+	// deferral says for which pods no machine was bought, since it was cheaper to wait.
+	// +optional
+	Deferral *FleetDeferral `json:"deferral,omitempty"`
+
+	// dollarsUntilEmpty is what the machines to buy are expected to cost together until they
+	// are empty again. This is what the choice makes as little as it can.
+	// +optional
+	DollarsUntilEmpty string `json:"dollarsUntilEmpty,omitempty"`
+
+	// savesDollars is what emptying machines, or exchanging them for others, is expected to
+	// save, before costsDollars is taken off.
+	// +optional
+	SavesDollars string `json:"savesDollars,omitempty"`
+
+	// costsDollars is what that is expected to cost: moves, work that is repeated, and
+	// machines that are paid for while others come in their place.
+	// +optional
+	CostsDollars string `json:"costsDollars,omitempty"`
+
 	// expected is what was expected when it was decided.
 	// +optional
 	Expected Outcome `json:"expected,omitempty"`
@@ -672,6 +708,40 @@ type FleetDecision struct {
 	// ready or was given up, and the last one given back has gone.
 	// +optional
 	Measured *Outcome `json:"measured,omitempty"`
+}
+
+// FleetDeferral says which pods wait for longer than a purchase would take, and what that
+// saves.
+type FleetDeferral struct {
+	// reason says it in one line.
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason"`
+
+	// pods is how many wait.
+	Pods int32 `json:"pods"`
+
+	// podNames are their names. The rest is left out if there are more than fit.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	// +optional
+	PodNames []string `json:"podNames,omitempty"`
+
+	// savesDollars is what is expected to be saved: buyDollars less waitDollars.
+	SavesDollars string `json:"savesDollars"`
+
+	// buyDollars is what machines for all pods that find no room in time would be expected to
+	// cost until they are empty again.
+	BuyDollars string `json:"buyDollars"`
+
+	// waitDollars is what the machines that are bought all the same are expected to cost, and
+	// those that are there by being needed for longer.
+	WaitDollars string `json:"waitDollars"`
+
+	// roomTime is when the last of the pods is expected to find room.
+	RoomTime metav1.Time `json:"roomTime"`
+
+	// buyTime is when a machine is bought for the first of them at the latest.
+	BuyTime metav1.Time `json:"buyTime"`
 }
 
 // Outcome is what a decision leads to.
@@ -703,6 +773,61 @@ type DecidedPurchase struct {
 	// reason says why this flavor.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
+
+	// pricePerHour is what one machine costs, in dollars.
+	// +optional
+	PricePerHour string `json:"pricePerHour,omitempty"`
+
+	// startSeconds is for how long a machine is expected to be paid before it takes pods.
+	// +optional
+	StartSeconds int64 `json:"startSeconds,omitempty"`
+
+	// billedSeconds is for how long the machines are expected to be paid until they are empty
+	// again, all together, each by started billing periods.
+	// +optional
+	BilledSeconds int64 `json:"billedSeconds,omitempty"`
+
+	// dollarsUntilEmpty is what that comes to: pricePerHour for billedSeconds.
+	// +optional
+	DollarsUntilEmpty string `json:"dollarsUntilEmpty,omitempty"`
+
+	// machines says it for those that are paid for equally long, the longest first. The rest is
+	// left out if there are more than fit.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	// +optional
+	Machines []DecidedMachines `json:"machines,omitempty"`
+}
+
+// DecidedMachines are machines of one flavor that are expected to be paid for equally long.
+type DecidedMachines struct {
+	// count is how many.
+	Count int32 `json:"count"`
+
+	// busySeconds is for how long, from when it is ready, a machine is expected to have pods:
+	// by the runtimes that they state or that were learned. It is missing if a machine is not
+	// expected to become empty.
+	// +optional
+	BusySeconds int64 `json:"busySeconds,omitempty"`
+
+	// billedSeconds is for how long a machine is expected to be paid: startSeconds and
+	// busySeconds, rounded up to billing periods. One that is not expected to become empty
+	// is compared with others as if it were busy for a day.
+	// +optional
+	BilledSeconds int64 `json:"billedSeconds,omitempty"`
+
+	// dollarsUntilEmpty is what these machines are expected to cost together.
+	// +optional
+	DollarsUntilEmpty string `json:"dollarsUntilEmpty,omitempty"`
+
+	// pods is for how many pods.
+	Pods int32 `json:"pods"`
+
+	// podNames are their names. The rest is left out if there are more than fit.
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	// +optional
+	PodNames []string `json:"podNames,omitempty"`
 }
 
 // DecidedRelease is a machine to give back.
@@ -713,6 +838,24 @@ type DecidedRelease struct {
 	// reason says why.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
+
+	// keepDollars is what an empty machine would cost until the end of the next billing period
+	// if it were kept.
+	// +optional
+	KeepDollars string `json:"keepDollars,omitempty"`
+
+	// startDollars is what another in its place would cost until it takes pods.
+	// +optional
+	StartDollars string `json:"startDollars,omitempty"`
+
+	// savesDollars and costsDollars are what it is expected to save to empty a machine, and
+	// what that costs. For machines that are exchanged they stand in the decision.
+	// +optional
+	SavesDollars string `json:"savesDollars,omitempty"`
+
+	// costsDollars: see savesDollars.
+	// +optional
+	CostsDollars string `json:"costsDollars,omitempty"`
 }
 
 // KeptMachine is a machine that is under-used or empty and stays.

@@ -215,7 +215,11 @@ func (r *round) recordRejected() {
 			break
 		}
 	}
-	switch planned := r.actions.Fleet.Asked+r.actions.Fleet.Served > 0 || len(r.seen.state.Pending) == 0; {
+	planned := r.actions.Fleet.Asked+r.actions.Fleet.Served+r.deferred() > 0 || len(r.seen.state.Pending) == 0
+	if planned {
+		r.fleet.Status.Deferral = r.deferral()
+	}
+	switch {
 	case !planned: // pods are gathered: nothing is known yet
 	case limited == "":
 		r.condition(v1alpha1.FleetLimited, false, "WithinLimits", "no pod waits because of a limit")
@@ -296,6 +300,7 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 		}
 	}
 	d.Buys, d.Releases, d.Rejected = d.Buys[:min(len(d.Buys), maxListed)], d.Releases[:min(len(d.Releases), maxListed)], d.Rejected[:min(len(d.Rejected), maxListed)]
+	r.recordTerms(d)
 	var price int64
 	for _, o := range intent.Orders {
 		price += int64(o.To-o.From) * r.self.prices[o.Flavor].microDollars
@@ -304,7 +309,7 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 	for _, node := range r.nodesToEmpty() {
 		expected -= r.self.prices[r.seen.own[node].Flavor].microDollars
 	}
-	d.Expected = v1alpha1.Outcome{DollarsPerHour: dollars.Format(expected), PendingPods: int32(len(r.rejections()))}
+	d.Expected = v1alpha1.Outcome{DollarsPerHour: dollars.Format(expected), PendingPods: int32(len(r.rejections()) + r.deferred())}
 	if len(intent.Orders) > 0 {
 		d.PricePerHour = dollars.Format(price)
 		if len(plan.Machines) > 0 {
@@ -392,6 +397,9 @@ func (r *round) summarize(d *v1alpha1.FleetDecision) string {
 		if r.actions.Fleet.Served > 0 {
 			parts = append(parts, fmt.Sprintf("%d pods find room without", r.actions.Fleet.Served))
 		}
+	}
+	if w := r.actions.Fleet.Deferral; w != nil {
+		parts = append(parts, fmt.Sprintf("%d pods wait for room that comes free, which saves $%s", len(w.Pods), dollars.Format(w.Saves())))
 	}
 	if len(d.Releases) > 0 {
 		var what []string

@@ -179,6 +179,7 @@ func explainFleet(w io.Writer, fleet *v1alpha1.NodeFleet) error {
 		fmt.Fprintf(&b, "Being carried out: %s, since %s\n", s.Intent.ID, s.Intent.Time.UTC().Format("15:04:05"))
 	}
 	explainConditions(&b, fleet)
+	explainDeferral(&b, s.Deferral)
 	explainDecision(&b, s.LastDecision)
 	explainKept(&b, s.Kept)
 	if _, err := io.WriteString(w, b.String()); err != nil {
@@ -211,10 +212,13 @@ func explainDecision(b *strings.Builder, d *v1alpha1.FleetDecision) {
 	fmt.Fprintf(b, "\nLast decision, %s, mode %s:\n  %s\n", d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.Mode, d.Summary)
 	for _, buy := range d.Buys {
 		fmt.Fprintf(b, "  buy %d %s for %d pods: %s\n", buy.Count, buy.Flavor, buy.Pods, buy.Reason)
+		explainPurchase(b, &buy)
 	}
 	for _, release := range d.Releases {
 		fmt.Fprintf(b, "  give back %s: %s\n", release.Node, release.Reason)
+		explainRelease(b, &release)
 	}
+	explainDollars(b, d)
 	for _, rejected := range d.Rejected {
 		fmt.Fprintf(b, "  rejected %s: %s\n", rejected.Name, rejected.Reason)
 	}

@@ -31,9 +31,24 @@ func explainedFleet() *v1alpha1.NodeFleet {
 				{Name: "m-8x", PricePerHour: "0.4", CPU: &cpu, Memory: &memory, Max: 2147483647, Failures: 2, LeftAloneUntil: &at},
 			},
 			Kept: []v1alpha1.KeptMachine{{Node: "batch-3", Reason: "pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true"}},
+			Deferral: &v1alpha1.FleetDeferral{
+				Reason: "2 pods wait for room that comes free", Pods: 2, PodNames: []string{"ns/c", "ns/d"}, SavesDollars: "0.012", BuyDollars: "0.372", WaitDollars: "0.36",
+				RoomTime: metav1.NewTime(at.Add(5 * time.Minute)), BuyTime: metav1.NewTime(at.Add(12 * time.Minute)),
+			},
 			LastDecision: &v1alpha1.FleetDecision{
 				Time: at, Mode: v1alpha1.FleetAct, Summary: "buy 2 m-4x for 9 pods",
-				Buys:     []v1alpha1.DecidedPurchase{{Flavor: "m-4x", Count: 2, Pods: 9, Reason: "cheapest that holds them"}},
+				Buys: []v1alpha1.DecidedPurchase{{
+					Flavor: "m-4x", Count: 2, Pods: 9, Reason: "cheapest that holds them", PricePerHour: "0.192", StartSeconds: 90, BilledSeconds: 90240, DollarsUntilEmpty: "4.8128",
+					Machines: []v1alpha1.DecidedMachines{
+						{Count: 1, BilledSeconds: 86520, DollarsUntilEmpty: "4.6144", Pods: 1, PodNames: []string{"ns/web"}},
+						{Count: 1, BusySeconds: 3600, BilledSeconds: 3720, DollarsUntilEmpty: "0.1984", Pods: 8, PodNames: []string{"ns/a", "ns/b"}},
+					},
+				}},
+				Releases: []v1alpha1.DecidedRelease{
+					{Node: "old", Reason: "it is empty", KeepDollars: "0.0032", StartDollars: "0.0048"},
+					{Node: "low", Reason: "it is hardly used", SavesDollars: "0.30", CostsDollars: "0.02"},
+				},
+				DollarsUntilEmpty: "4.8128", SavesDollars: "0.30", CostsDollars: "0.02",
 				Rejected: []v1alpha1.Rejection{{Name: "ns/huge", Reason: "no flavor has 900 cores"}},
 				Expected: v1alpha1.Outcome{DollarsPerHour: "1.344", ReadySeconds: 90},
 				Measured: &v1alpha1.Outcome{DollarsPerHour: "1.344", ReadySeconds: 97, PendingPods: 1},
@@ -86,8 +101,16 @@ func TestExplainSaysWhyAFleetIsAsItIs(t *testing.T) {
 		"NodeFleet batch, class Batch, mode Act",
 		"7 machines, 2 in flight, 3 pods pending, $1.344/h (machines for all its pods cost at least $1.21/h)",
 		"Ready: True (LookedAfter) all is well",
+		"Waiting saves $0.012: 2 pods wait for room that comes free; the last is expected to find room at 08:05:00, and for the first a machine is bought at 08:12:00 at the latest; 2 pods: ns/c, ns/d\n",
 		"Last decision, 2026-11-21 08:00:00 UTC, mode Act:\n  buy 2 m-4x for 9 pods",
 		"buy 2 m-4x for 9 pods: cheapest that holds them",
+		"    at $0.192/h, 1m30s to start, paid for 25h4m0s in all: $4.8128 until they are empty\n" +
+			"    1 not expected to become empty, compared by what 24h2m0s cost: $4.6144, for 1 pods: ns/web\n" +
+			"    1 busy for 1h0m0s, paid for 1h2m0s each: $0.1984, for 8 pods: ns/a, ns/b and 6 more\n",
+		"give back old: it is empty\n    keeping it to the end of the next billing period would cost $0.0032, to start another $0.0048\n",
+		"give back low: it is hardly used\n    saves $0.30 and costs $0.02\n",
+		"expected until all machines bought are empty: $4.8128\n",
+		"to empty or exchange machines saves $0.30 and costs $0.02\n",
 		"rejected ns/huge: no flavor has 900 cores",
 		"expected: $1.344/h, 0 pods pending, ready after 90 s",
 		"measured: $1.344/h, 1 pods pending, ready after 97 s",

@@ -64,3 +64,14 @@ func TestServicesAreMovedWhereTheSpecLetsSome(t *testing.T) {
 		}
 	}
 }
+
+func TestPodsWaitForNoLongerThanAMachineTakesUnlessTheOwnerAllowsForIt(t *testing.T) {
+	var spec v1alpha1.NodeFleetSpec
+	if got := ConfigOf(&spec).MaxWait; got != 0 {
+		t.Errorf("where nothing is stated, pods may wait for %v", got)
+	}
+	spec.Scaling.MaxWait.Duration = 10 * minute
+	if got := ConfigOf(&spec).MaxWait; got != 10*minute {
+		t.Errorf("pods may wait for %v, want 10m", got)
+	}
+}

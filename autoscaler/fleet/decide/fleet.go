@@ -38,6 +38,9 @@ type FleetOptions struct {
 	// Spare is how many machines of a flavor there are above the least that there must
 	// be. Flavors that are missing have none.
 	Spare map[string]int
+	// MaxWait is for how much longer than a machine takes a pod may wait for room that comes
+	// free, where that is cheaper; 0 means not at all.
+	MaxWait time.Duration
 	// Lessons say which flavors are not bought for a pod, and learn from what is seen; nil
 	// says nothing.
 	Lessons *Lessons
@@ -51,10 +54,13 @@ type FleetDecision struct {
 	// Plan is what to buy, for which pods, at what price and above which bound.
 	Plan planner.Result
 	// Asked is how many pods the plan is for, and Served how many of those that wait
-	// are going to find room without a purchase.
+	// are going to find room without a purchase, by the time that one would take.
 	Asked, Served int
 	// Expected is how many pods that have yet to come the machines have room for.
 	Expected int
+	// Deferral has the pods that wait for longer than that, since it is cheaper; nil if none
+	// does.
+	Deferral *Deferral
 	// Puzzling are pods, with reasons, that wait although there is room for them now, as
 	// far as can be seen. Nothing is bought for them: it might not help either.
 	Puzzling []planner.Unplaceable
@@ -72,6 +78,11 @@ type FleetDecision struct {
 	Drains  []cluster.Drain
 	// Exchange are machines to buy in the place of others; nil for none.
 	Exchange *cluster.Exchange
+	// Terms are what the machines that are bought are expected to cost until they are empty
+	// again: one of each machine of Plan, then of Exchange, in their order. Releases has what
+	// was compared for each of Release.
+	Terms    []Terms
+	Releases []ReleaseTerms
 	// Kept are under-used and empty nodes that stay, and why.
 	Kept []cluster.Stay
 	// Wake is after what time to decide again even if nothing happens; 0 means not.
@@ -110,6 +121,8 @@ func Fleet(s *cluster.State, o FleetOptions, mover *moves.Planner, now time.Time
 	proposed := mover.Plan(now, &holding)
 	d.Wake, d.Kept = proposed.Wake, proposed.Kept
 	d.giveBack(&holding, o, proposed)
+	d.wakeToBuy(s, o)
+	d.account(s)
 	return d
 }
 
@@ -139,6 +152,9 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 			ask(w.pod)
 		}
 	}
+	for _, p := range outwaited(s, &alone, o, now) {
+		ask(p)
+	}
 	d.puzzle(f.atOnce, o.Lessons, now)
 	d.elsewhere = f.elsewhere
 	d.Asked, d.Served = len(asking), len(s.Pending)-len(asking)
@@ -149,9 +165,9 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	if o.Exhausted != "" {
 		flavors = nil
 	}
-	d.Plan = planner.Supercargo(planner.Request{
-		Pods: asking, Nodes: f.left(classes), Flavors: flavors, Limits: o.Limits, Stop: o.Stop, Options: planner.MixOptions{Setup: s.Lag, Period: s.BillingPeriod},
-	})
+	request := planner.Request{Pods: asking, Nodes: f.left(classes), Flavors: flavors, Limits: o.Limits, Stop: o.Stop, Options: mixOptions(s)}
+	d.Plan = planner.Supercargo(d.postpone(s, &alone, o, f, request))
+	d.giveUpLate(&alone, o, f)
 	d.assignedElsewhere(s)
 	if o.Exhausted == "" {
 		d.grow(s, o, asking, flavors, coupled)

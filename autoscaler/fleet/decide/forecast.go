@@ -31,6 +31,8 @@ type forecast struct {
 	ahead   time.Duration // how far is looked
 	cycle   time.Duration
 	atOnce  []placed // pods that find room on a ready node at once
+	// note is told of each pod that takes room, of which node, and when; nil for nobody.
+	note func(node int, p *cluster.Pod, at time.Duration)
 	// elsewhere are the pods, by name, that find room on a machine that another fleet has
 	// ordered.
 	elsewhere map[string]bool
@@ -298,6 +300,9 @@ func (n *future) holds(p *cluster.Pod) bool {
 // take gives a pod its room until it ends.
 func (f *forecast) take(at int, p *cluster.Pod, now time.Duration) {
 	n := &f.nodes[at]
+	if f.note != nil {
+		f.note(at, p, now)
+	}
 	if now == 0 && n.node.Phase == cluster.Ready {
 		f.atOnce = append(f.atOnce, placed{p, n.node})
 	}

@@ -42,6 +42,9 @@ type Config struct {
 	// BackOff is for how long a flavor is not ordered after one of its machines did not come;
 	// twice as long each time in a row, up to sixteen times.
 	BackOff time.Duration
+	// MaxWait is for how much longer than a machine takes a pod may wait for room that comes
+	// free, where that is cheaper.
+	MaxWait time.Duration
 
 	// Empty and UnderUsed say which machines may be released.
 	Empty, UnderUsed bool
@@ -432,6 +435,7 @@ func (r *round) plan() {
 		Empty: r.c.Empty, UnderUsed: r.c.UnderUsed, MoveServices: r.c.MoveServices,
 		Budget:  r.budget(),
 		Spare:   r.spare(),
+		MaxWait: r.c.MaxWait,
 		Lessons: &r.m.lessons,
 		Stop:    r.c.Stop,
 	}, r.m.mover, r.now)

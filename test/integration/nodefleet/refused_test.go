@@ -33,6 +33,7 @@ var durations = []struct{ path, least, most, below, above, bounds string }{
 	{"scaling.joinTimeout", "1s", "24h", "0.5s", "25h", "must be between 1s and 24h"},
 	{"scaling.backOff", "1s", "24h", "10ms", "1440m1s", "must be between 1s and 24h"},
 	{"scaling.expectedLag", "0s", "24h", "", "100h", "must be between 0s and 24h"},
+	{"scaling.maxWait", "0s", "24h", "", "24h1s", "must be between 0s and 24h"},
 	{"consolidation.after", "0s", "8784h", "", "8785h", "must be between 0s and 8784h"},
 	{"consolidation.queueEmptyFor", "0s", "8784h", "", "9999h", "must be between 0s and 8784h"},
 	{"consolidation.horizon", "0s", "8784h", "", "8784h1s", "must be between 0s and 8784h"},

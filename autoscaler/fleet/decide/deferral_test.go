@@ -1,0 +1,362 @@
+package decide
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// dollarsByTheSecond is a state in which each machine costs 100 micro-dollars a second, by
+// started minutes, and needs two minutes.
+func dollarsByTheSecond(pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
+	s := quiet(pending, nodes...)
+	s.BillingPeriod = minute
+	for i := range s.Flavors {
+		s.Flavors[i].MicroDollarsPerHour = 360_000
+	}
+	for i := range s.Nodes {
+		s.Nodes[i].MicroDollarsPerHour = 360_000
+	}
+	return s
+}
+
+// waitingFor lets pods wait for that much longer than a machine takes.
+func waitingFor(most time.Duration) FleetOptions {
+	o := all()
+	o.MaxWait = most
+	return o
+}
+
+// TestPodsWaitForRoomWhereThatIsCheaper has been worked out by hand. A machine bought for an
+// hour is paid for 62 min, or 372,000 micro-dollars.
+func TestPodsWaitForRoomWhereThatIsCheaper(t *testing.T) {
+	hour := job("p", 6, time.Hour)
+	guessed := full("a", 5*minute)
+	guessed.Pods[0].Guessed = true
+	huge := changedNode(full("a", 5*minute), func(n *cluster.Node) { n.Capacity = size(20, 20); n.Pods[0].Size = size(20, 20) })
+	beside := node("a", job("x", 6, 5*minute), job("y", 4, 2*time.Hour))
+	tests := []struct {
+		name        string
+		s           *cluster.State
+		most        time.Duration
+		buys        []string
+		waits       []string
+		now, then   int64
+		room, until time.Duration
+	}{
+		{"the machine that is there is needed for an hour more", dollarsByTheSecond(podsOf(hour), full("a", 5*minute)), 10 * minute,
+			[]string{}, []string{"p"}, 372_000, 360_000, 5 * minute, 12 * minute},
+		{"nobody allows for it", dollarsByTheSecond(podsOf(hour), full("a", 5*minute)), 0, []string{"large: p"}, nil, 0, 0, 0, 0},
+		{"a negative time allows for nothing", dollarsByTheSecond(podsOf(hour), full("a", 5*minute)), -minute, []string{"large: p"}, nil, 0, 0, 0, 0},
+		{"the room comes at the last moment", dollarsByTheSecond(podsOf(hour), full("a", 5*minute)), 3 * minute,
+			[]string{}, []string{"p"}, 372_000, 360_000, 5 * minute, 5 * minute},
+		{"the room comes too late", dollarsByTheSecond(podsOf(hour), full("a", 5*minute)), 3*minute - 1, []string{"large: p"}, nil, 0, 0, 0, 0},
+		{"what it has waited counts", dollarsByTheSecond(podsOf(ago(hour, 7*minute)), full("a", 5*minute)), 10 * minute,
+			[]string{}, []string{"p"}, 372_000, 360_000, 5 * minute, 5 * minute},
+		{"it has waited for too long", dollarsByTheSecond(podsOf(ago(hour, 7*minute+1)), full("a", 5*minute)), 10 * minute, []string{"large: p"}, nil, 0, 0, 0, 0},
+		{"a clock that is behind lets no pod wait for longer", dollarsByTheSecond(podsOf(ago(hour, -time.Hour)), full("a", 5*minute)), 10 * minute,
+			[]string{}, []string{"p"}, 372_000, 360_000, 5 * minute, 12 * minute},
+		{"the machine is needed for longer anyway", dollarsByTheSecond(podsOf(hour), beside), 10 * minute, []string{}, []string{"p"}, 372_000, 0, 5 * minute, 12 * minute},
+		{"a machine at twice the price", dollarsByTheSecond(podsOf(hour), full("a", 5*minute)), 10 * minute, []string{"large: p"}, nil, 0, 0, 0, 0},
+		{"both cost the same", dollarsByTheSecond(podsOf(hour), full("a", 5*minute)), 10 * minute, []string{"large: p"}, nil, 0, 0, 0, 0},
+		{"nobody knows when the other ends", dollarsByTheSecond(podsOf(hour), guessed), 10 * minute, []string{"large: p"}, nil, 0, 0, 0, 0},
+		{"services are compared by a day", dollarsByTheSecond(podsOf(service("p", 6)), node("a", job("x", 6, 5*minute), service("y", 4))), 10 * minute,
+			[]string{}, []string{"p"}, 8_652_000, 30_000, 5 * minute, 12 * minute},
+		{"the room is for one of two", dollarsByTheSecond(podsOf(hour, job("q", 6, time.Hour)), full("a", 5*minute)), 10 * minute,
+			[]string{"large: q"}, []string{"p"}, 744_000, 732_000, 5 * minute, 12 * minute},
+		{"no machine that can be bought holds it", dollarsByTheSecond(podsOf(job("p", 12, time.Hour)), huge), 10 * minute, []string{}, nil, 0, 0, 0, 0},
+		{"a machine is bought for it already", dollarsByTheSecond(podsOf(changedPod(hour, func(p *cluster.Pod) { p.Nominated = true })), full("a", 5*minute)), 10 * minute,
+			[]string{}, nil, 0, 0, 0, 0},
+		{"the room is there in time", dollarsByTheSecond(podsOf(hour), full("a", minute)), 10 * minute, []string{}, nil, 0, 0, 0, 0},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			switch tc.name {
+			case "a machine at twice the price":
+				tc.s.Nodes[0].MicroDollarsPerHour *= 2
+			case "both cost the same":
+				tc.s.Lag = 0
+			}
+			before := cloned(tc.s)
+			d := Fleet(tc.s, waitingFor(tc.most), mover(), midnight)
+			if diff := cmp.Diff(tc.buys, planned(&d.Plan.Plan)); diff != "" {
+				t.Errorf("machines (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(before, tc.s); diff != "" {
+				t.Errorf("the cluster was modified:\n%s", diff)
+			}
+			if tc.waits == nil {
+				if d.Deferral != nil {
+					t.Errorf("%+v waits", d.Deferral)
+				}
+				return
+			}
+			want := &Deferral{Pods: tc.waits, BuyNow: tc.now, Wait: tc.then, Room: tc.room, Until: tc.until}
+			if diff := cmp.Diff(want, d.Deferral); diff != "" {
+				t.Errorf("what waits (-want +got):\n%s", diff)
+			}
+			if d.Wake <= 0 || d.Wake > tc.until || d.Asked != len(tc.buys) || d.Served != 0 {
+				t.Errorf("it wakes in %v, %d pods are asked for and %d served", d.Wake, d.Asked, d.Served)
+			}
+		})
+	}
+}
+
+func changedPod(p cluster.Pod, change func(*cluster.Pod)) cluster.Pod { change(&p); return p }
+
+func TestADeferralSaysWhatItSaves(t *testing.T) {
+	d := Fleet(dollarsByTheSecond(podsOf(job("p", 6, time.Hour)), full("a", 5*minute)), waitingFor(10*minute), mover(), midnight).Deferral
+	if d.Saves() != 12_000 {
+		t.Errorf("it saves %d micro-dollars, want 12000", d.Saves())
+	}
+	const want = "1 pods wait for room that comes free: until all machines are empty again that is expected to cost $0.36, and $0.372 if machines were bought now"
+	if d.Reason() != want {
+		t.Errorf("it says %q, want %q", d.Reason(), want)
+	}
+}
+
+// TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough has a job that is overdue, and of which it
+// is expected, again and again, that it ends within a minute.
+func TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough(t *testing.T) {
+	waited := func(w time.Duration) []cluster.Pod { return podsOf(ago(job("p", 6, time.Hour), w)) }
+	never := full("a", 0)
+	limited := waitingFor(10 * minute)
+	limited.Limits.MilliCPU = 1
+	exhausted := waitingFor(10 * minute)
+	exhausted.Exhausted = "the limit is reached"
+	tests := []struct {
+		name string
+		s    *cluster.State
+		o    FleetOptions
+		buys []string
+	}{
+		{"not yet", dollarsByTheSecond(waited(12*minute-1), never), waitingFor(10 * minute), []string{}},
+		{"now", dollarsByTheSecond(waited(12*minute), never), waitingFor(10 * minute), []string{"large: p"}},
+		{"where pods wait for no longer than a machine takes, that is no reason", dollarsByTheSecond(waited(12*minute), never), waitingFor(0), []string{}},
+		{"a machine was bought for it", dollarsByTheSecond(podsOf(changedPod(waited(12 * minute)[0], func(p *cluster.Pod) { p.Nominated = true })), never), waitingFor(10 * minute), []string{}},
+		{"a machine is on its way that holds it", dollarsByTheSecond(waited(12*minute), due(minute, node("b")), never), waitingFor(10 * minute), []string{}},
+		{"it has room now", dollarsByTheSecond(waited(12*minute), node("b"), never), waitingFor(10 * minute), []string{}},
+		{"limits allow for no machine", dollarsByTheSecond(waited(12*minute), never), limited, []string{}},
+		{"a limit is reached", dollarsByTheSecond(waited(12*minute), never), exhausted, []string{}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			d := Fleet(tc.s, tc.o, mover(), midnight)
+			if diff := cmp.Diff(tc.buys, planned(&d.Plan.Plan)); diff != "" {
+				t.Errorf("machines (-want +got):\n%s", diff)
+			}
+			if len(d.Plan.Unplaceable) > 0 || d.Asked != len(tc.buys) || d.Asked+d.Served != len(tc.s.Pending) || d.Deferral != nil {
+				t.Errorf("%v find no machine, %d pods are asked for and %d served", d.Plan.Unplaceable, d.Asked, d.Served)
+			}
+			if tc.name == "not yet" && d.Wake != 1 {
+				t.Errorf("it wakes in %v, when a machine is to be bought in 1ns", d.Wake)
+			}
+		})
+	}
+}
+
+// TestARoundComesWhenAPodHasWaitedForLongEnough plays rounds, each when the one before asked for it,
+// while a job goes on for much longer than it was expected to.
+func TestARoundComesWhenAPodHasWaitedForLongEnough(t *testing.T) {
+	const most, ends = 10 * minute, 7 * minute
+	deferred := 0
+	for waited := time.Duration(0); waited <= 12*minute; {
+		s := dollarsByTheSecond(podsOf(ago(job("p", 6, time.Hour), waited)), full("a", max(0, ends-waited)))
+		d := Fleet(s, waitingFor(most), mover(), midnight.Add(waited))
+		if bought, late := len(d.Plan.Machines) > 0, waited >= 12*minute; bought != late {
+			t.Fatalf("when it has waited for %v, %v are bought", waited, planned(&d.Plan.Plan))
+		}
+		if d.Deferral != nil {
+			deferred++
+		}
+		if waited == 12*minute {
+			break
+		}
+		if d.Wake <= 0 || waited+d.Wake > 12*minute {
+			t.Fatalf("when it has waited for %v, it is looked at again in %v", waited, d.Wake)
+		}
+		waited += min(d.Wake, 30*time.Second)
+	}
+	if deferred == 0 {
+		t.Error("it never waited for longer than a machine takes")
+	}
+}
+
+// eachQueue checks states in which pods have waited for a while, for longer or less long than they
+// may. In half of them room has to come free.
+func eachQueue(t *testing.T, check func(t rapid.TB, s *cluster.State, o FleetOptions)) {
+	t.Helper()
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		check(seeded{t, seed}, queue(seed), waitingFor(time.Duration(1+r.Int64N(int64(15*minute)))))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawState(t)
+		drawGuesses(t, s)
+		for i := range s.Pending {
+			s.Pending[i].Waited = time.Duration(rapid.Int64Range(0, int64(20*minute)).Draw(t, "waited"))
+			s.Pending[i].Nominated = rapid.IntRange(0, 4).Draw(t, "nominated") == 0
+		}
+		check(t, s, waitingFor(time.Duration(rapid.Int64Range(1, int64(15*minute)).Draw(t, "most"))))
+	})
+}
+
+// seeded is a test that says which seed it failed with.
+type seeded struct {
+	*testing.T
+	seed uint64
+}
+
+// Fatalf implements rapid.TB.
+func (s seeded) Fatalf(format string, args ...any) {
+	s.T.Helper()
+	s.T.Fatalf("seed %d: "+format, append([]any{s.seed}, args...)...)
+}
+
+// queue is a cluster of full nodes, one without what is known to end, and pods that wait. It is
+// evenly drawn, unlike what rapid draws.
+func queue(seed uint64) *cluster.State {
+	r := rand.New(rand.NewPCG(seed, 2))
+	within := func(most time.Duration) time.Duration { return time.Duration(r.Int64N(int64(most))) }
+	s := state(nil)
+	s.BillingPeriod = []time.Duration{0, minute, 10 * minute}[r.IntN(3)]
+	for i := range s.Flavors {
+		s.Flavors[i].MicroDollarsPerHour *= 10_000
+	}
+	for i := range 4 {
+		n := node(fmt.Sprintf("n%d", i))
+		n.MicroDollarsPerHour, n.Age = 10_000*(1+r.Int64N(100)), within(time.Hour)
+		for j, share := range []int64{6, 4} {
+			p := job(fmt.Sprintf("n%d-p%d", i, j), share, within(15*minute))
+			p.Guessed = i == 3
+			n.Pods = append(n.Pods, p)
+		}
+		s.Nodes = append(s.Nodes, n)
+	}
+	for i := range 1 + r.IntN(6) {
+		p := ago(job(fmt.Sprintf("p%d", i), 1+r.Int64N(10), within(2*time.Hour)), within(15*minute))
+		p.Nominated, p.Guessed = r.IntN(6) == 0, r.IntN(6) == 0
+		if r.IntN(6) == 0 {
+			p.Class, p.Runtime, p.Guessed = class.Service, 0, false
+		}
+		s.Pending = append(s.Pending, p)
+	}
+	return s
+}
+
+// namesOf are the pods of a plan that have a place.
+func namesOf(p *planner.Plan) map[string]bool {
+	names := map[string]bool{}
+	for _, a := range p.Assignments {
+		names[a.Pod] = true
+	}
+	return names
+}
+
+func TestWithoutATimeToWaitMachinesAreBoughtForAllThatFindNoRoomInTime(t *testing.T) {
+	eachQueue(t, func(t rapid.TB, s *cluster.State, o FleetOptions) {
+		s.Recent, s.Observed, o.MaxWait = nil, 0, 0
+		d := Fleet(cloned(s), o, mover(), midnight)
+		if d.Deferral != nil {
+			t.Fatalf("%+v waits", d.Deferral)
+		}
+		placed := namesOf(&d.Plan.Plan)
+		for _, u := range d.Plan.Unplaceable {
+			placed[u.Pod] = true
+		}
+		for _, w := range newForecast(s, untilReady(s), nil).run() {
+			if !w.pod.Nominated && !placed[w.pod.Name] {
+				t.Fatalf("pod %s has no machine, and is not said to have none", w.pod.Name)
+			}
+		}
+	})
+}
+
+// TestWaitingKeepsItsPromises compares decisions with those that are made without it.
+func TestWaitingKeepsItsPromises(t *testing.T) {
+	waited := 0
+	eachQueue(t, func(t rapid.TB, s *cluster.State, o FleetOptions) {
+		without := o
+		without.MaxWait = 0
+		d, base := Fleet(cloned(s), o, mover(), midnight), Fleet(cloned(s), without, mover(), midnight)
+		if d.Deferral == nil {
+			if !slices.ContainsFunc(s.Pending, func(p cluster.Pod) bool { return p.Waited >= s.Lag+o.MaxWait }) {
+				if diff := cmp.Diff(base, d, cmpopts.IgnoreUnexported(FleetDecision{}), cmpopts.IgnoreFields(FleetDecision{}, "Wake")); diff != "" {
+					t.Fatalf("although nothing waits, the decision is another (-without +with):\n%s", diff)
+				}
+			}
+			return
+		}
+		waited++
+		if d.Deferral.Saves() <= 0 {
+			t.Fatalf("nothing is saved by %+v", d.Deferral)
+		}
+		placed, basePlaced := namesOf(&d.Plan.Plan), namesOf(&base.Plan.Plan)
+		for _, u := range d.Plan.Unplaceable {
+			if basePlaced[u.Pod] {
+				t.Fatalf("pod %s would have had a machine, and has none", u.Pod)
+			}
+		}
+		until := time.Duration(1<<63 - 1)
+		for _, p := range s.Pending {
+			if !slices.Contains(d.Deferral.Pods, p.Name) {
+				continue
+			}
+			left := s.Lag + o.MaxWait - p.Waited
+			until = min(until, left)
+			if left < d.Deferral.Until || left <= 0 || p.Nominated || placed[p.Name] || !basePlaced[p.Name] {
+				t.Fatalf("pod %+v waits, which would have had a machine: %t", p, basePlaced[p.Name])
+			}
+		}
+		if d.Deferral.Until != until || d.Wake <= 0 || d.Wake > until {
+			t.Fatalf("a machine is bought in %v at the latest, want %v; it wakes in %v", d.Deferral.Until, until, d.Wake)
+		}
+		if micros, _ := Total(d.Terms); micros > d.Deferral.Wait {
+			t.Fatalf("what is bought costs %d, and the whole %d", micros, d.Deferral.Wait)
+		}
+	})
+	if waited == 0 {
+		t.Error("no pod ever waited")
+	}
+}
+
+// TestNoPodWaitsForLongerThanItMay looks at pods that a machine holds, where limits allow for any
+// number.
+func TestNoPodWaitsForLongerThanItMay(t *testing.T) {
+	late := 0
+	eachQueue(t, func(t rapid.TB, s *cluster.State, o FleetOptions) {
+		d := Fleet(cloned(s), o, mover(), midnight)
+		// Room that is there now, or on a machine that was bought, is what a pod gets soon.
+		soon := map[string]bool{}
+		f := newForecast(s, untilReady(s), nil)
+		f.note = func(at int, p *cluster.Pod, when time.Duration) {
+			n := f.nodes[at].node
+			soon[p.Name] = soon[p.Name] || when == 0 || n.Phase == cluster.Ordered && when == n.Due
+		}
+		f.run()
+		placed := namesOf(&d.Plan.Plan)
+		for _, p := range s.Pending {
+			held := slices.ContainsFunc(s.Flavors, func(f cluster.Flavor) bool { return p.Size.Fits(f.Size) && (p.Arch == "" || p.Arch == f.Arch) })
+			if p.Waited < s.Lag+o.MaxWait || p.Nominated || soon[p.Name] || !held {
+				continue
+			}
+			late++
+			if !placed[p.Name] {
+				t.Fatalf("pod %s has waited for %v, of %v at most, and no machine is bought for it", p.Name, p.Waited, s.Lag+o.MaxWait)
+			}
+		}
+	})
+	if late == 0 {
+		t.Error("no pod ever waited for long enough")
+	}
+}

@@ -1,0 +1,228 @@
+package decide
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster"
+)
+
+// Terms are what makes up the dollars that a machine is expected to cost until it is empty
+// again:
+//
+//	MicroDollars = MicroDollarsPerHour · Billed
+//	Billed = Start + Busy, rounded up to billing periods
+//
+// These are the numbers by which the planner has chosen the machine. One that is not expected to
+// become empty is compared by what it costs with [planner.DefaultUnbounded] in the place of Busy.
+type Terms struct {
+	// Flavor is the name of the flavor, MicroDollarsPerHour the price of one machine.
+	Flavor              string
+	MicroDollarsPerHour int64
+	// Pods are the names of the pods that the machine is bought for.
+	Pods []string
+	// Start is for how long the machine is paid before it takes pods, Busy how long it then is
+	// until the last of them is expected to have ended; 0 if that is not expected.
+	Start, Busy time.Duration
+	// Billed is for how long it is paid.
+	Billed time.Duration
+	// MicroDollars is what it comes to, rounded up.
+	MicroDollars int64
+}
+
+// Unending reports whether the machine is not expected to become empty.
+func (t *Terms) Unending() bool { return t.Busy <= 0 }
+
+// TermsOf returns the terms of a machine that is bought for these pods, which start when it is
+// ready. The options say for how long it is paid, as they did to the planner. A pod without a
+// runtime is not expected to end.
+func TermsOf(flavor string, microDollarsPerHour int64, pods []planner.Pod, o planner.MixOptions) Terms {
+	t := Terms{Flavor: flavor, MicroDollarsPerHour: microDollarsPerHour, Start: max(o.Setup, 0)}
+	unending := len(pods) == 0
+	for i := range pods {
+		p := &pods[i]
+		t.Pods = append(t.Pods, p.Name)
+		t.Busy, t.Billed = max(t.Busy, p.Runtime), max(t.Billed, o.Paid(p.Runtime))
+		unending = unending || p.Runtime <= 0
+	}
+	if unending {
+		t.Busy, t.Billed = 0, max(t.Billed, o.Paid(0))
+	}
+	t.MicroDollars = cluster.Bill(max(microDollarsPerHour, 0), t.Billed, 0)
+	return t
+}
+
+// sum adds amounts that are not negative, and stops at the greatest.
+func sum[N ~int64](a, b N) N {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// Total returns what machines are expected to cost together until they are empty again, in
+// micro-dollars, and for how long they are paid, added up.
+func Total(all []Terms) (microDollars int64, billed time.Duration) {
+	for i := range all {
+		microDollars, billed = sum(microDollars, all[i].MicroDollars), sum(billed, all[i].Billed)
+	}
+	return microDollars, billed
+}
+
+// Alike are machines of one flavor that are paid for equally long.
+type Alike struct {
+	// Machines is how many there are.
+	Machines int
+	// Terms are those of one machine, but Busy is that of the longest, and Pods and MicroDollars
+	// are those of all together.
+	Terms
+}
+
+// Group puts machines of one flavor together that are paid for equally long. Those paid longest
+// come first, and of these the ones that are not expected to become empty.
+func Group(all []Terms) []Alike {
+	sorted := slices.Clone(all)
+	slices.SortStableFunc(sorted, func(a, b Terms) int {
+		unending := func(t *Terms) int {
+			if t.Unending() {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.Billed, a.Billed), cmp.Compare(unending(&a), unending(&b)))
+	})
+	var groups []Alike
+	for i := range sorted {
+		t := &sorted[i]
+		if n := len(groups); n > 0 && groups[n-1].Billed == t.Billed && groups[n-1].Unending() == t.Unending() {
+			g := &groups[n-1]
+			g.Machines++
+			g.Busy, g.MicroDollars, g.Pods = max(g.Busy, t.Busy), sum(g.MicroDollars, t.MicroDollars), append(g.Pods, t.Pods...)
+			continue
+		}
+		g := Alike{Machines: 1, Terms: *t}
+		g.Pods = slices.Clone(t.Pods)
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// TermsOf returns the terms of the first n machines of a flavor that are bought.
+func (d *FleetDecision) TermsOf(flavor string, n int) []Terms {
+	var all []Terms
+	for i := range d.Terms {
+		if len(all) < n && d.Terms[i].Flavor == flavor {
+			all = append(all, d.Terms[i])
+		}
+	}
+	return all
+}
+
+// ReleaseTerms are what is compared when an empty machine is given back, in micro-dollars.
+type ReleaseTerms struct {
+	Node string
+	// Keep is what keeping the machine would cost until the end of the next billing period; where
+	// time is paid as it passes, until the fleet is looked at again.
+	Keep int64
+	// Another is what another machine in its place would cost until it takes pods.
+	Another int64
+}
+
+// releaseOf returns what is compared for a machine of the state.
+func releaseOf(s *cluster.State, n *cluster.Node) ReleaseTerms {
+	return ReleaseTerms{
+		Node:    n.Name,
+		Keep:    cluster.Bill(max(n.MicroDollarsPerHour, 0), cmp.Or(max(s.BillingPeriod, 0), max(s.SchedulingInterval, 0)), 0),
+		Another: cluster.Bill(max(n.MicroDollarsPerHour, 0), max(s.Lag, 0), 0),
+	}
+}
+
+// account notes the terms of what was decided.
+func (d *FleetDecision) account(s *cluster.State) {
+	for _, release := range d.Release {
+		if at := slices.IndexFunc(s.Nodes, func(n cluster.Node) bool { return n.Name == release.Node }); at >= 0 {
+			d.Releases = append(d.Releases, releaseOf(s, &s.Nodes[at]))
+		}
+	}
+	if len(d.Plan.Machines) > 0 {
+		d.Terms = termsOfPlan(s, &d.Plan.Plan)
+	}
+	if d.Exchange != nil {
+		d.Terms = append(d.Terms, termsOfExchange(s, d.Exchange)...)
+	}
+}
+
+// mixOptions are what purchases are planned with.
+func mixOptions(s *cluster.State) planner.MixOptions {
+	return planner.MixOptions{Setup: s.Lag, Period: s.BillingPeriod}
+}
+
+// termsOfPlan returns the terms of the machines of a plan, in its order.
+func termsOfPlan(s *cluster.State, p *planner.Plan) []Terms {
+	known := map[string]planner.Pod{}
+	for _, pods := range [][]cluster.Pod{s.Recent, s.Pending} {
+		for i := range pods {
+			known[pods[i].Name] = plannerPod(&pods[i])
+		}
+	}
+	all := make([]Terms, len(p.Machines))
+	for i := range p.Machines {
+		m := &p.Machines[i]
+		var pods []planner.Pod
+		for _, name := range m.Pods {
+			if pod, is := known[name]; is {
+				pods = append(pods, pod)
+			}
+		}
+		all[i] = TermsOf(m.Flavor, m.MicroDollarsPerHour, pods, mixOptions(s))
+	}
+	return all
+}
+
+// termsOfExchange returns the terms of the machines of an exchange, in its order. Pods that come
+// from other machines go on there, or start anew, while the new one starts.
+func termsOfExchange(s *cluster.State, e *cluster.Exchange) []Terms {
+	going, later := map[string]bool{}, map[string]time.Duration{}
+	for _, node := range e.Nodes {
+		going[node] = true
+	}
+	for i := range e.Leave {
+		later[e.Leave[i].Pod] = e.Leave[i].Takes
+	}
+	known := map[string]planner.Pod{}
+	for i := range s.Nodes {
+		if !going[s.Nodes[i].Name] {
+			continue
+		}
+		for j := range s.Nodes[i].Pods {
+			p := &s.Nodes[i].Pods[j]
+			pod := plannerPod(p)
+			if p.Class == class.Service {
+				pod.Runtime = 0
+			}
+			if pod.Runtime > 0 {
+				pod.Runtime = max(1, sum(pod.Runtime, max(later[p.Name], 0))-max(s.Lag, 0))
+			}
+			known[p.Name] = pod
+		}
+	}
+	prices := map[string]int64{}
+	for i := range s.Flavors {
+		prices[s.Flavors[i].Name] = s.Flavors[i].MicroDollarsPerHour
+	}
+	all := make([]Terms, len(e.Buy))
+	for i := range e.Buy {
+		var pods []planner.Pod
+		for _, name := range e.Buy[i].Pods {
+			if pod, is := known[name]; is {
+				pods = append(pods, pod)
+			}
+		}
+		all[i] = TermsOf(e.Buy[i].Flavor, prices[e.Buy[i].Flavor], pods, mixOptions(s))
+	}
+	return all
+}
