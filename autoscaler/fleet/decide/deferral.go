@@ -121,10 +121,9 @@ const waitEffort = 400_000
 // as long. What counts is what is paid until all machines are empty. That are the terms of the
 // machines that are bought, and for how much longer machines that are there are needed because of
 // pods that wait for them. Ties: nothing waits. No pod is left out by waiting that would have had a
-// machine. Where arrivals are watched, nothing waits either if pods that are expected would then
-// not find the room that they would have found: machines would be bought for them instead.
+// machine.
 //
-// Cost: that of three forecasts, and of two plans of little effort.
+// Cost: that of a forecast, and of two plans of little effort.
 func (d *FleetDecision) postpone(s, alone *cluster.State, o FleetOptions, f *forecast, request planner.Request) planner.Request {
 	if o.MaxWait <= 0 || len(request.Flavors) == 0 {
 		return request
@@ -159,7 +158,7 @@ func (d *FleetDecision) postpone(s, alone *cluster.State, o FleetOptions, f *for
 			w.add(t, most)
 		}
 	}
-	if len(w.waits) == 0 || w.displaces(alone) {
+	if len(w.waits) == 0 {
 		return request
 	}
 	return d.choose(&w, request, quick)
@@ -213,27 +212,6 @@ func (w *wait) add(t taking, most time.Duration) {
 	}
 	w.waits[t.pod.Name], w.rooms[t.node] = true, true
 	w.room, w.until = max(w.room, t.at), min(w.until, most)
-}
-
-// displaces reports whether more of the pods that are expected wait at the end of the forecast than if
-// machines were bought for those that wait now.
-func (w *wait) displaces(alone *cluster.State) bool {
-	if len(alone.Recent) == 0 || alone.Observed <= 0 {
-		return false
-	}
-	expected := func(f *forecast) (n int) {
-		for i := range f.waiting {
-			if f.waiting[i].since > 0 {
-				n++
-			}
-		}
-		return n
-	}
-	without := *alone
-	without.Pending = keep(alone.Pending, func(p *cluster.Pod) bool { return !w.waits[p.Name] })
-	f := newForecast(&without, w.forecast.ahead, nil)
-	f.run()
-	return expected(w.forecast) > expected(f)
 }
 
 // choose takes the cheaper way, and returns for which pods to plan.

@@ -9,11 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/constraint"
 )
 
 // dollarsByTheSecond is a state in which each machine costs 100 micro-dollars a second, by
@@ -162,6 +165,34 @@ func TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough(t *testing.T) {
 				t.Errorf("it wakes in %v, when a machine is to be bought in 1ns", d.Wake)
 			}
 		})
+	}
+}
+
+// TestAPodWhosePlaceDependsOnOthersDoesNotTakeRoomThatOthersWaitFor has one that needs a port of its
+// host. There is a tenth of a machine for it, which the other pod needs, too, if it is to wait.
+func TestAPodWhosePlaceDependsOnOthersDoesNotTakeRoomThatOthersWaitFor(t *testing.T) {
+	port := job("c", 1, time.Hour)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{
+		Name: "c", Ports: []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}},
+	}}}}
+	var err error
+	if port.Demands, err = constraint.NewCompiler(nil).Compile(pod); err != nil {
+		t.Fatal(err)
+	}
+	s := dollarsByTheSecond(podsOf(port, job("p", 7, time.Hour)), node("a", job("x", 6, 5*minute), job("y", 3, 2*time.Hour)))
+	if !coupledPods(s)[port.Demands] {
+		t.Fatal("its place does not depend on others")
+	}
+	d := Fleet(s, waitingFor(10*minute), mover(), midnight)
+	if diff := cmp.Diff([]string{"large: p"}, planned(&d.Plan.Plan)); diff != "" || d.Deferral != nil {
+		t.Errorf("machines (-want +got):\n%s\nand %+v waits, although a machine for the other costs as much", diff, d.Deferral)
+	}
+	s.Nodes[0].Pods[1].Size = size(2, 2) // so that there is room for both
+	s.Pending[1].Size = size(7, 7)
+	s.Flavors[1].MicroDollarsPerHour /= 2 // and the smaller one costs less
+	d = Fleet(s, waitingFor(10*minute), mover(), midnight)
+	if diff := cmp.Diff([]string{"small: c"}, planned(&d.Plan.Plan)); diff != "" || d.Deferral == nil || d.Deferral.Saves() != 186_000 {
+		t.Errorf("machines (-want +got):\n%s\nand %+v waits", diff, d.Deferral)
 	}
 }
 

@@ -99,6 +99,9 @@ type FleetDecision struct {
 // others are left out of the forecast; the plan puts them where there is room before
 // anything is bought for them.
 //
+// Where the options allow for it, pods wait for longer, for room that comes free, if that is
+// cheaper (see [Deferral]).
+//
 // Empty machines are released at the end of what is paid, unless they are going to be used
 // soon (see release). While nothing is bought, under-used ones are emptied as mover says,
 // which must have seen every round, and sets of machines exchanged for cheaper ones if that

@@ -2,6 +2,9 @@ package policy
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -316,5 +319,42 @@ func TestAFleetInASimulationEmptiesMachinesOfServices(t *testing.T) {
 	t.Logf("micro-dollars: %v", dollars)
 	if out, stay := dollars[v1alpha1.EvictServicesOptOut], dollars[v1alpha1.EvictServicesNever]; out >= stay {
 		t.Errorf("machines cost %d micro-dollars, and %d if no service moves", out, stay)
+	}
+}
+
+// TestWherePodsMayWaitForRoomTheyDoAndCostLess has a quarter of the pods of the scenario, which are few
+// enough for the machines that there are to serve most of them.
+func TestWherePodsMayWaitForRoomTheyDoAndCostLess(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "test", "scenarios", "htas-on-off.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	quarter := strings.Replace(string(text), "rate: 24/m", "rate: 6/m", 1)
+	for seed := range uint64(3) {
+		var cost [2]int64
+		var wait [2]time.Duration
+		for i, most := range []time.Duration{0, 10 * time.Minute} {
+			sc, err := scenario.Read("a quarter of htas-on-off", []byte(quarter), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pods, err := sc.Arrivals(seed + 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := FleetWith(func(s *v1alpha1.NodeFleetSpec) { s.Scaling.MaxWait.Duration = most })
+			r, err := sim.Run(t.Context(), sim.Input{Scenario: sc, Pods: pods, Seed: seed + 1, Policy: p})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Pending > 0 || r.Scheduled != len(pods) {
+				t.Errorf("seed %d: %d of %d pods were scheduled", seed+1, r.Scheduled, len(pods))
+			}
+			cost[i], wait[i] = r.CostMicroDollars, r.MeanWait()
+		}
+		if cost[1] > cost[0] || wait[1] <= wait[0] {
+			t.Errorf("seed %d: where they may wait, pods cost %d micro-dollars and wait for %v, else %d and %v", seed+1, cost[1], wait[1], cost[0], wait[0])
+		}
 	}
 }

@@ -355,7 +355,7 @@ func TestWhatAFleetDoesNotSayIsFilledIn(t *testing.T) {
 			"billingPeriod": "1m", "catalogue": map[string]any{"namespace": "default", "name": "prices", "key": "flavors.csv"},
 		},
 		"scaling": map[string]any{
-			"interval": "1m", "batchIdle": "1s", "batchMax": "10s", "joinTimeout": "15m", "backOff": "5m", "expectedLag": "2m",
+			"interval": "1m", "batchIdle": "1s", "batchMax": "10s", "joinTimeout": "15m", "backOff": "5m", "expectedLag": "2m", "maxWait": "0s",
 		},
 		"consolidation": map[string]any{
 			"policy": "WhenUnderUsed", "evictServices": "OptOut", "thresholdPercent": int64(50), "after": "0s", "queueEmptyFor": "1m", "maxUnavailable": "10%", "drainTimeout": "10m",
