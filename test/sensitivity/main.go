@@ -85,7 +85,9 @@ func variants() []variant {
 func main() {
 	dir := flag.String("scenarios", "test/scenarios", "folder of the htas-*.yaml scenarios")
 	seeds := flag.Int("seeds", 10, "how many seeds, from 1 on")
+	policies := flag.String("policies", strings.Join(compared, ","), "policies to compare with default")
 	flag.Parse()
+	compared = strings.Split(*policies, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	klog.SetLogger(logr.Discard())
 	err := run(ctx, *dir, *seeds)
