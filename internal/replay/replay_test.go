@@ -475,3 +475,26 @@ func TestPodsThatTheReplayEndsItselfAreNotLost(t *testing.T) {
 		}
 	})
 }
+
+// TestAPodIsNotGoneBeforeItIsBound has both orders: sightings and answers are stamped by several
+// goroutines, so that of a pod's end may come first, or bear an earlier time.
+func TestAPodIsNotGoneBeforeItIsBound(t *testing.T) {
+	for name, both := range map[string]func(bound, gone func()){
+		"bound first": func(bound, gone func()) { bound(); gone() },
+		"gone first":  func(bound, gone func()) { gone(); bound() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRun(Options{Pods: []trace.Pod{{Name: "a", Runtime: time.Second}}, Scale: Scale{Arrivals: 1, Lifetimes: 1}})
+			r.result = &Result{} // the window is over: nothing is planned any more
+			p := &r.pods[0]
+			p.created, p.stay.Created = true, time.Second
+			both(
+				func() { r.bound(0, sighting{node: "n", at: r.began.Add(3 * time.Second)}) },
+				func() { r.givesBack(p, r.began.Add(2*time.Second)) },
+			)
+			if p.stay.Gone != 3*time.Second {
+				t.Errorf("gone at %v, want 3s, when it was bound", p.stay.Gone)
+			}
+		})
+	}
+}

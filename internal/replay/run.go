@@ -352,6 +352,9 @@ func (r *run) bound(i int, s sighting) {
 	p := &r.pods[i]
 	p.stay.Node = s.node
 	p.stay.Bound = s.at.Sub(r.began)
+	if p.stay.Gone != report.Never { // seen before
+		p.stay.Gone = max(p.stay.Gone, p.stay.Bound)
+	}
 	r.progress.Bound++
 	if r.result == nil {
 		r.agenda.add(entry{at: s.at.Add(p.runtime), verb: deletePod, pod: i, restarts: p.restarts})
@@ -405,7 +408,8 @@ func (r *run) replace(i int) {
 // a pod that ends does so then, not when it is removed.
 func (r *run) givesBack(p *pod, at time.Time) {
 	if p.stay.Gone == report.Never && p.created {
-		p.stay.Gone = at.Sub(r.began)
+		// What ends a pod may be seen a moment before what bound it, if both come at once.
+		p.stay.Gone = max(at.Sub(r.began), p.stay.Created, p.stay.Bound)
 		r.progress.Gone++
 	}
 }
