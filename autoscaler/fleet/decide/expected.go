@@ -52,23 +52,42 @@ func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []planner.Pod 
 	return pods
 }
 
+// together is how shortly after one another pods come that are taken to have come at once, as
+// those of one Job do: that says nothing of more to come. Creation times are whole seconds.
+const together = time.Second
+
 // steady returns those of the pods that came within the last lag that are counted on to come
-// again within the next, in their order: of each kind the last. Of n pods of a kind those are
-// n − √n, rounded down, which is one standard deviation less than n where pods come by chance
-// at a steady rate: so the room that is bought or kept for them is seldom unused. A kind that
-// has come once is not expected to come again. Where pods depend on others, coupled says on
-// which demands; nil is on none.
+// again within the next, in their order: of each kind the last. If pods of a kind came at k
+// times, they are counted on to come at k − √k, rounded down, which is one standard deviation
+// less than k where they come by chance at a steady rate, with as many pods each time as before:
+// so the room that is bought or kept for them is seldom unused. A kind that has come once, be it
+// with many pods, is not expected to come again. Pods with demands that are coupled are left out.
 func steady(s *cluster.State, coupled map[*constraint.Pod]bool) []cluster.Pod {
 	window := min(s.Observed, s.Lag)
 	kindOf := func(p *cluster.Pod) kindOfArrival { return kindOfArrival{p.Size, p.Class, p.Arch, p.Demands} }
-	left := map[kindOfArrival]int{}
-	for i := range s.Recent {
-		if p := &s.Recent[i]; p.Waited < window && !coupled[p.Demands] {
-			left[kindOf(p)]++
-		}
+	type seen struct {
+		pods, times int
+		last        time.Duration // how long ago the one before came
 	}
-	for kind, n := range left {
-		left[kind] = n - int(math.Ceil(math.Sqrt(float64(n))))
+	kinds := map[kindOfArrival]*seen{}
+	for i := range s.Recent {
+		p := &s.Recent[i]
+		if p.Waited >= window || coupled[p.Demands] {
+			continue
+		}
+		k := kinds[kindOf(p)]
+		if k == nil {
+			k = &seen{}
+			kinds[kindOf(p)] = k
+		}
+		if k.times == 0 || p.Waited-k.last > together {
+			k.times++
+		}
+		k.pods, k.last = k.pods+1, p.Waited
+	}
+	left := make(map[kindOfArrival]int, len(kinds))
+	for kind, k := range kinds {
+		left[kind] = k.pods * (k.times - int(math.Ceil(math.Sqrt(float64(k.times))))) / k.times
 	}
 	return keep(s.Recent, func(p *cluster.Pod) bool {
 		kind := kindOf(p)

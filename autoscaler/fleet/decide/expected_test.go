@@ -29,6 +29,7 @@ func TestMachinesThatAreBoughtHaveRoomForPodsThatKeepComing(t *testing.T) {
 		{"nor for a pod that finds room", came(quiet(podsOf(p), full("a", minute)), like...), nil, []string{}, 0},
 		{"what finds room elsewhere is not expected", came(quiet(podsOf(job("p", 4, time.Hour)), node("a")), often(job("", 1, time.Minute), 4)...), nil, []string{}, 0},
 		{"a kind that came once does not come again", came(quiet(podsOf(p)), ago(job("r", 8, time.Hour), minute)), nil, []string{"small: p"}, 0},
+		{"many pods that came at once do not either", came(quiet(podsOf(p)), atOnce(like, minute)...), nil, []string{"small: p"}, 0},
 		{"pods of long ago do not come again", came(quiet(podsOf(p)), ago(like[0], 2*minute), ago(like[1], 2*minute), ago(like[2], 2*minute), ago(like[3], 2*minute)), nil, []string{"small: p"}, 0},
 		{"a limit leaves no pod out that waits", came(quiet(podsOf(p, job("q", 9, time.Hour))), often(job("", 9, time.Hour), 8)...),
 			func(o *FleetOptions) { o.Limits = planner.Limits{Machines: 2} }, []string{"small: p", "large: q"}, 0},
@@ -67,6 +68,28 @@ func TestOfAKindTheSquareRootIsLeftOut(t *testing.T) {
 		s := came(state(nil), often(job("", 1, minute), n)...)
 		if got := steady(s, nil); len(got) != want || want > 0 && got[0].Name != "came0" {
 			t.Errorf("of %d pods %d are counted on, want the last %d", n, len(got), want)
+		}
+	}
+}
+
+// atOnce are pods that came within a second, that long ago.
+func atOnce(pods []cluster.Pod, waited time.Duration) []cluster.Pod {
+	all := slices.Clone(pods)
+	for i := range all {
+		all[i].Waited = waited + time.Duration(i)*time.Second/time.Duration(len(all))
+	}
+	return all
+}
+
+// TestPodsThatComeTogetherCountAsOneTime has pods come four by four, eleven seconds apart.
+func TestPodsThatComeTogetherCountAsOneTime(t *testing.T) {
+	for times, want := range []int{0, 0, 0, 4, 8} {
+		var pods []cluster.Pod
+		for i := range times {
+			pods = append(pods, atOnce(often(job("", 1, minute), 4), time.Duration(i+1)*11*time.Second)...)
+		}
+		if got := len(steady(came(state(nil), pods...), nil)); got != want {
+			t.Errorf("of %d times, %d pods are counted on, want %d", times, got, want)
 		}
 	}
 }
