@@ -18,7 +18,7 @@ import (
 
 func TestAFleetRestsAsLongAsItsRoundTookUnlessPodsHaveBeenGathered(t *testing.T) {
 	const ms = time.Millisecond
-	at := func(d time.Duration) time.Time { return epoch.Add(d) }
+	at := epoch.Add
 	for _, tc := range []struct {
 		name string
 		pace *pace
@@ -67,7 +67,7 @@ func gathering(r *Reconciler, p *pace, now time.Time, waited map[string]time.Tim
 // the gathering of all that come after it.
 func TestPodsThatWereDecidedAboutAreNotGatheredWith(t *testing.T) {
 	r, p := &Reconciler{}, &pace{}
-	at := func(d time.Duration) time.Time { return epoch.Add(d) }
+	at := epoch.Add
 	for _, step := range []struct {
 		what   string
 		now    time.Duration

@@ -345,7 +345,7 @@ func TestAnUnderUsedNodeOfAServiceIsEmptiedOrTheStatusSaysWhyNot(t *testing.T) {
 		{"a budget", web(func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} }), "pod default/web must not be moved: PodDisruptionBudget web allows for no disruption now"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			pods := append(podsOfAnUnderUsedNode()[1:], testPod("web", 1000, 1024, 0))
+			pods := slices.Concat(podsOfAnUnderUsedNode()[1:], []*corev1.Pod{testPod("web", 1000, 1024, 0)})
 			m := newModel(t, alone(func(f *v1alpha1.NodeFleet) { tc.change(f, pods[2]) }), smalls())
 			m.must(m.client.Create(t.Context(), budget.DeepCopy()))
 			m.add(pods...)

@@ -186,8 +186,7 @@ func (l *ledger) tellMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 		}
 	case "started anew":
 		// The work of a batch pod begins anew only if it says so, and once; a service has none.
-		ok = p.on != "" && p.to == "" && p.on != f.Node && l.may(p, scenario.MoveAnew) &&
-			(p.Class == class.Service || !p.anew && p.Migration == scenario.MoveAnew)
+		ok = p.on != "" && p.to == "" && p.on != f.Node && l.may(p, scenario.MoveAnew) && p.mayBeginAnew()
 		l.lost += p.done + l.work(p, f.At)
 		l.vacate(f.At, p.on, p)
 		l.occupy(f.At, f.Node, m, p)
@@ -197,6 +196,11 @@ func (l *ledger) tellMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 		l.restarts++
 	}
 	return ok
+}
+
+// mayBeginAnew reports whether a pod's work may begin from the start on a machine chosen for it.
+func (p *worked) mayBeginAnew() bool {
+	return p.Class == class.Service || !p.anew && p.Migration == scenario.MoveAnew
 }
 
 // may reports whether a pod may be moved that way by its own word.

@@ -250,7 +250,7 @@ type seeded struct {
 
 // Fatalf implements rapid.TB.
 func (s seeded) Fatalf(format string, args ...any) {
-	s.T.Helper()
+	s.Helper()
 	s.T.Fatalf("seed %d: "+format, append([]any{s.seed}, args...)...)
 }
 
