@@ -281,6 +281,6 @@ func (d *draft) result() Result {
 	}
 	plan.sort()
 	result.LowerBoundMicroDollarsPerHour = d.least()
-	result.Gap = gapOf(result.MicroDollarsPerHour, result.LowerBoundMicroDollarsPerHour)
+	result.Gap = Gap(result.MicroDollarsPerHour, result.LowerBoundMicroDollarsPerHour)
 	return result
 }

@@ -197,8 +197,9 @@ func (p *problem) raise(at int, counts []int32, worth []uint64, v prices) [][res
 	return found
 }
 
-// gapOf is by how much a price is above its bound, as a part of it.
-func gapOf(price, bound int64) float64 {
+// Gap is by how much a price is above its lower bound, both in micro-dollars per hour, as a part
+// of the bound; 0 where it is not above, and +Inf where the bound is 0 and the price is not.
+func Gap(price, bound int64) float64 {
 	switch {
 	case price <= bound:
 		return 0

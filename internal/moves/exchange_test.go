@@ -176,6 +176,8 @@ func TestWhichMachinesAreExchanged(t *testing.T) {
 			[]cluster.Node{node("a", service("p", 2, 2), ending("q", time.Minute)), node("b", fixed(service("r", 8, 8)))}, nil, []string{"a -> p>b q>"}},
 		{"but not for one that ends later", patientFor(time.Minute - 1),
 			[]cluster.Node{node("a", service("p", 2, 2), ending("q", time.Minute)), node("b", fixed(service("r", 8, 8)))}, nil, []string{}},
+		{"one that may leave otherwise does, rather than be waited for beyond that", patientFor(time.Minute - 1),
+			[]cluster.Node{node("a", service("p", 2, 2), orMoving(ending("q", time.Minute))), node("b", fixed(service("r", 6, 6)))}, nil, []string{"a -> p>b q>b"}},
 		{"jobs that end soon are not worth a machine", ExchangeConfig{Horizon: 24 * time.Hour},
 			[]cluster.Node{node("a", lasting(job("p", 4, 4), 10*time.Second))}, []cluster.Flavor{small}, []string{}},
 	}
@@ -194,6 +196,12 @@ func TestWhichMachinesAreExchanged(t *testing.T) {
 func ending(name string, in time.Duration) cluster.Pod {
 	p := lasting(job(name, 2, 2), in)
 	p.Ways = cluster.WaysOf(cluster.Wait)
+	return p
+}
+
+// orMoving is a pod that may be migrated as well.
+func orMoving(p cluster.Pod) cluster.Pod {
+	p.Ways = cluster.WaysOf(cluster.Wait, cluster.Migrate)
 	return p
 }
 

@@ -120,12 +120,11 @@ func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []planner.
 		}
 	}
 	larger := planner.Supercargo(planner.Request{
-		Pods: more, Flavors: flavors, Limits: o.Limits, Stop: o.Stop, Options: planner.MixOptions{Setup: s.Lag, Period: s.BillingPeriod},
+		Pods: more, Flavors: flavors, Limits: o.Limits, Stop: o.Stop, Options: mixOptions(s),
 	})
 	if slices.ContainsFunc(larger.Unplaceable, func(u planner.Unplaceable) bool { return !isExpected(u.Pod) }) {
 		return
 	}
-	d.Expected = 0
 	d.Plan.Machines, d.Plan.MicroDollarsPerHour = nil, 0
 	assigned := slices.DeleteFunc(d.Plan.Assignments, func(a planner.Assignment) bool { return !a.Waits })
 	numbers := map[string]int{}
@@ -149,15 +148,7 @@ func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []planner.
 	}
 	slices.SortFunc(assigned, func(a, b planner.Assignment) int { return strings.Compare(a.Pod, b.Pod) })
 	d.Plan.Assignments = assigned
-	d.Plan.Gap = gap(d.Plan.MicroDollarsPerHour, d.Plan.LowerBoundMicroDollarsPerHour)
+	d.Plan.Gap = planner.Gap(d.Plan.MicroDollarsPerHour, d.Plan.LowerBoundMicroDollarsPerHour)
 }
 
 func isExpected(pod string) bool { return strings.HasPrefix(pod, expectedPrefix) }
-
-// gap is by how much a price is above its bound, as a part of it.
-func gap(price, bound int64) float64 {
-	if bound == 0 {
-		return math.Inf(1)
-	}
-	return float64(price-bound) / float64(bound)
-}
