@@ -316,8 +316,10 @@ func checkLimits(t *rapid.T, req Request, got Result, flavors map[string]Flavor)
 }
 
 // checkCoupled fails unless there is an order in which all pods could have come to
-// where they are. It tries some: a pod may come once it may, where several wait the
-// first by name, the last by name, or the first machine by name, nodes first.
+// where they are. It starts from some: a pod may come once it may, where several wait
+// the first by name, the last by name, or the first machine by name, nodes first. Pods
+// that an order leaves out come first in the next: a pod with affinity to its own group
+// may be the first of the group anywhere, and later only beside the others.
 func checkCoupled(t *rapid.T, req Request, got Result, on map[string][]Pod, flavors map[string]Flavor) {
 	t.Helper()
 	var waiting []coming
@@ -338,8 +340,12 @@ func checkCoupled(t *rapid.T, req Request, got Result, on map[string][]Pod, flav
 	slices.Reverse(backwards)
 	why := ""
 	for _, order := range [][]coming{waiting, backwards, byMachine} {
-		if why = replay(req, got, order, flavors); why == "" {
-			return
+		for range len(waiting) + 1 {
+			var left []coming
+			if left, why = replay(req, got, order, flavors); why == "" {
+				return
+			}
+			order = append(left, slices.DeleteFunc(slices.Clone(order), func(w coming) bool { return slices.Contains(left, w) })...)
 		}
 	}
 	t.Fatal(why)
@@ -352,8 +358,9 @@ type coming struct {
 	node    bool
 }
 
-// replay returns why a pod cannot come to where it is in the order given, or later.
-func replay(req Request, got Result, waiting []coming, flavors map[string]Flavor) string {
+// replay returns the pods that cannot come to where they are in the order given, or
+// later, and why the first cannot.
+func replay(req Request, got Result, waiting []coming, flavors map[string]Flavor) ([]coming, string) {
 	tracker := constraint.NewTracker()
 	hosts := map[string]int{}
 	for _, n := range req.Nodes {
@@ -377,9 +384,9 @@ func replay(req Request, got Result, waiting []coming, flavors map[string]Flavor
 		})
 	}
 	for _, w := range waiting {
-		return fmt.Sprintf("%s cannot be where it is: %s", w.pod.Name, tracker.Check(w.pod.Constraints, hosts[w.machine]))
+		return waiting, fmt.Sprintf("%s cannot be where it is: %s", w.pod.Name, tracker.Check(w.pod.Constraints, hosts[w.machine]))
 	}
-	return ""
+	return nil, ""
 }
 
 func TestPlansOfSupercargoKeepAllRules(t *testing.T) {
