@@ -165,7 +165,7 @@ func newRoom(f *Flavor, at, host int) *room {
 	if places == 0 {
 		places = -1
 	}
-	return &room{Standing: Standing{Free: f.Size, Places: places, Arch: f.Arch, Host: f.Host}, flavor: at, host: host}
+	return &room{Standing: Standing{Free: f.Size, Places: places, Arch: f.Arch, Host: f.Host}, flavor: at, bought: f.Name, host: host}
 }
 
 // purchase takes machines of a flavor off what may be bought.

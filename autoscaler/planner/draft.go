@@ -35,8 +35,10 @@ type draft struct {
 // room is a node, or a machine that is bought before the search, and what is free there.
 type room struct {
 	Standing
-	// flavor is its place among the flavors, or -1 for a node.
+	// flavor is its place among the flavors, or -1 for a node, and bought the name of its
+	// flavor, empty for a node.
 	flavor int
+	bought string
 	host   int // in the tracker
 	pods   []Pod
 }
@@ -62,8 +64,11 @@ func roomsOn(nodes []Standing) []*room {
 
 // holds reports whether a room has enough left for a pod, and admits it by itself.
 func (r *room) holds(p *Pod) bool {
-	return p.Size.Fits(r.Free) && r.Places != 0 && p.admittedBy(&Flavor{Arch: r.Arch, Host: r.Host}) == ""
+	return p.Size.Fits(r.Free) && r.Places != 0 && p.admittedBy(r.like()) == ""
 }
+
+// like returns a flavor that admits the pods that the room admits by itself.
+func (r *room) like() *Flavor { return &Flavor{Name: r.bought, Arch: r.Arch, Host: r.Host} }
 
 // take puts a pod into a room.
 func (r *room) take(p Pod) {
@@ -239,7 +244,7 @@ func (d *draft) buy() {
 
 // constrained reports whether there is anything that [Greedy] does not heed.
 func (r *Request) constrained() bool {
-	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Constraints != nil }) ||
+	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Constraints != nil || p.Except != nil }) ||
 		slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Max != 0 })
 }
 

@@ -111,7 +111,7 @@ func newProblem(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions) *p
 	admission := newAdmission(pods)
 	columns := p.addOffers(flavors, admission)
 	for _, r := range rooms {
-		columns = append(columns, admission.column(&Flavor{Arch: r.Arch, Host: r.Host}))
+		columns = append(columns, admission.column(r.like()))
 	}
 	p.sets = newSets(len(columns))
 	for class := range admission.pods {

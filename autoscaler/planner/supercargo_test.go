@@ -214,6 +214,14 @@ func drawRequest(t *rapid.T) Request {
 	case 1:
 		req.Limits = Limits{MilliCPU: 20 + r.Int64N(80), MemoryBytes: 20 + r.Int64N(80), MicroDollarsPerHour: 50 + r.Int64N(200)}
 	}
+	if r.IntN(3) == 0 {
+		except := &Exceptions{Flavors: map[string]string{fmt.Sprint("f", r.IntN(len(req.Flavors))): "found no room there"}}
+		for i := range req.Pods {
+			if r.IntN(3) == 0 {
+				req.Pods[i].Except = except
+			}
+		}
+	}
 	req.Options.Effort = 20_000
 	return req
 }
@@ -280,6 +288,9 @@ func checkMachine(t *rapid.T, name string, has Flavor, pods []Pod) {
 		cpu, memory = cpu+p.Size.MilliCPU, memory+p.Size.MemoryBytes
 		if p.Arch != "" && p.Arch != has.Arch {
 			t.Fatalf("%s on %s of %s", p.Name, name, has.Arch)
+		}
+		if p.Except != nil && p.Except.Flavors[has.Name] != "" {
+			t.Fatalf("%s on %s of %s: %s", p.Name, name, has.Name, p.Except.Flavors[has.Name])
 		}
 		if p.Constraints != nil && p.Constraints.Admits(has.Host) != "" {
 			t.Fatalf("%s on %s: %s", p.Name, name, p.Constraints.Admits(has.Host))
