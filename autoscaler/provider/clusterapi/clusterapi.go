@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -307,6 +308,10 @@ func scalePatch(from, to int) []byte {
 // somebody else has set.
 const markPrefix = v1alpha1.GroupName + "/"
 
+// marksAtOnce is how many Machines of a flavor are marked at a time: all of them must be
+// before the first can go.
+const marksAtOnce = 8
+
 // Release implements provider.Provider: it marks the Machines, which makes
 // cluster-api choose them, and then lowers the number of replicas.
 //
@@ -321,10 +326,13 @@ func (p *Provider) Release(ctx context.Context, intent, flavor string, from int,
 	if err := p.clearMarks(ctx, flavor, from, machines); err != nil {
 		return err
 	}
+	var marking errgroup.Group
+	marking.SetLimit(marksAtOnce)
 	for _, name := range machines {
-		if err := p.mark(ctx, name, markPrefix+intent); err != nil {
-			return err
-		}
+		marking.Go(func() error { return p.mark(ctx, name, markPrefix+intent) })
+	}
+	if err := marking.Wait(); err != nil {
+		return err
 	}
 	return p.scale(ctx, flavor, from, to)
 }
