@@ -3,6 +3,8 @@ package decide
 import (
 	"slices"
 	"time"
+
+	"supercargo.dev/supercargo/internal/cluster"
 )
 
 // nominations are the pods for which machines on their way were ordered. Packing is not
@@ -22,9 +24,9 @@ type nominations struct {
 }
 
 // nomination is one order of machines of a flavor, and the pods that it was for. They are
-// nominated until all its machines have come and the scheduler has had time to bind them, and no
-// longer than until another time. Which of the machines is for which pod is not known: they are
-// alike.
+// nominated until all its machines have come and the scheduler has had time to bind them, or
+// has given their room to others, and no longer than until another time. Which of the machines
+// is for which pod is not known: they are alike.
 type nomination struct {
 	flavor   string
 	count    int             // machines
@@ -61,10 +63,13 @@ func (r *round) nominate() {
 	n := r.nominations
 	var kept []nomination
 	nominated := map[string]time.Time{}
+	rooms := r.roomsByMachine()
 	for _, o := range n.orders {
 		o.until = earlier(o.until, r.now.Add(r.m.nominations.last)) // it is later if the clock was ahead
-		if grace := r.now.Add(binding); !r.comes(&o) {
+		come := !r.comes(&o)
+		if grace := r.now.Add(binding); come {
 			o.until = earlier(o.until, grace)
+			o.pods = r.stillRoomFor(&o, rooms)
 		} else if r.starts(&o) && grace.After(o.until) {
 			o.until = grace // its node is there, and takes pods later than expected
 		}
@@ -89,6 +94,38 @@ func (r *round) nominate() {
 		}
 		p.Nominated = is || !since.After(n.before)
 	}
+}
+
+// roomsByMachine returns the nodes by the names of their machines.
+func (r *round) roomsByMachine() map[string]*cluster.Node {
+	nodes := make(map[string]*cluster.Node, len(r.state.Nodes))
+	for i := range r.state.Nodes {
+		nodes[r.state.Nodes[i].Name] = &r.state.Nodes[i]
+	}
+	rooms := make(map[string]*cluster.Node, len(r.all))
+	for _, m := range r.all {
+		rooms[m.Name] = nodes[m.Key]
+	}
+	return rooms
+}
+
+// stillRoomFor returns the pods of an order whose machines have all come for which one of them
+// still has room: the scheduler has given the room of the others away.
+func (r *round) stillRoomFor(o *nomination, rooms map[string]*cluster.Node) map[string]bool {
+	still := make(map[string]bool, len(o.pods))
+	for i := range r.state.Pending {
+		p := r.state.Pending[i : i+1]
+		if !o.pods[p[0].Name] {
+			continue
+		}
+		for machine := range o.machines {
+			if n := rooms[machine]; n == nil || wanted(n, p) {
+				still[p[0].Name] = true
+				break
+			}
+		}
+	}
+	return still
 }
 
 // withoutNominations has the round go without those for machines of a flavor that it abandons. The

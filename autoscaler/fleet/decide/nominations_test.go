@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/internal/cluster"
 )
 
 // look is what a fleet sees of machines at a time after midnight.
@@ -101,6 +103,34 @@ func TestAPodIsNominatedUntilItsOwnMachineHasComeAndTheSchedulerHadTime(t *testi
 	}
 	if n := len(m.nominations.orders); n > 0 {
 		t.Errorf("%d orders are remembered whose pods are not nominated any more", n)
+	}
+}
+
+// TestAPodWhoseRoomWasGivenAwayGetsAnotherMachineAtOnce has two pods for which a machine was
+// ordered, and looks a second after it has come.
+func TestAPodWhoseRoomWasGivenAwayGetsAnotherMachineAtOnce(t *testing.T) {
+	for name, tc := range map[string]struct {
+		taken []cluster.Pod
+		want  []string
+	}{
+		"nobody has come yet":              {nil, []string{}},
+		"one is still to be bound":         {[]cluster.Pod{job("p", 2, time.Hour)}, []string{}},
+		"another pod has taken their room": {[]cluster.Pod{job("other", 4, time.Hour)}, []string{"order small 1 to 2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene()
+			s.c.Empty = false
+			s.m.nominations.known, s.m.nominations.last = map[string]bool{}, time.Hour
+			orders(s.m, 0, "small", 1, "p", "q")
+			for _, p := range []string{"p", "q"} {
+				if !slices.ContainsFunc(tc.taken, func(t cluster.Pod) bool { return t.Name == p }) {
+					s.pending(ago(job(p, 2, time.Hour), time.Second))
+				}
+			}
+			s.ready("a", "small", tc.taken...)
+			a := s.round()
+			check(t, a, tc.want...)
+		})
 	}
 }
 
