@@ -414,6 +414,17 @@ type FleetConsolidation struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1s') && duration(self) <= duration('8784h')",message="must be between 1s and 8784h"
 	// +optional
 	DrainTimeout metav1.Duration `json:"drainTimeout,omitempty"`
+
+	// releaseDelay is for how long the node of an empty machine is closed before the machine is
+	// released: a pod that the scheduler was binding to it shows up by then, and the node is
+	// opened again. While such a pod may still be on its way the machine stays longer.
+	// +kubebuilder:default="3s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('0s') && duration(self) <= duration('1h')",message="must be between 0s and 1h"
+	// +optional
+	ReleaseDelay metav1.Duration `json:"releaseDelay,omitempty"`
 }
 
 // NodeFleetStatus is what a fleet is, and why.

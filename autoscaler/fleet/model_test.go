@@ -114,7 +114,7 @@ func fleetNamed(name string) *v1alpha1.NodeFleet {
 			},
 			Consolidation: v1alpha1.FleetConsolidation{
 				Policy: v1alpha1.ConsolidateWhenUnderUsed, ThresholdPercent: new(int32(50)), After: d(2 * minute), QueueEmptyFor: d(minute),
-				EvictServices: v1alpha1.EvictServicesOptOut, MaxUnavailable: "50%", DrainTimeout: d(5 * minute),
+				EvictServices: v1alpha1.EvictServicesOptOut, MaxUnavailable: "50%", DrainTimeout: d(5 * minute), ReleaseDelay: d(3 * second),
 			},
 		},
 	}

@@ -26,7 +26,7 @@ func ConfigOf(spec *v1alpha1.NodeFleetSpec) Config {
 		Interval: spec.Scaling.Interval.Duration, BillingPeriod: spec.Pricing.BillingPeriod.Duration,
 		ExpectedLag: spec.Scaling.ExpectedLag.Duration, BackOff: spec.Scaling.BackOff.Duration, MaxWait: spec.Scaling.MaxWait.Duration,
 		Empty: c.Policy != v1alpha1.ConsolidateNever, UnderUsed: c.Policy == v1alpha1.ConsolidateWhenUnderUsed, MoveServices: movesServices(c),
-		Horizon: Horizon(c), Residence: Residence(c), PodResidence: PodResidence(c), DrainTimeout: c.DrainTimeout.Duration,
+		Horizon: Horizon(c), Residence: Residence(c), PodResidence: PodResidence(c), DrainTimeout: c.DrainTimeout.Duration, ReleaseDelay: c.ReleaseDelay.Duration,
 	}
 }
 

@@ -9,10 +9,6 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// closedFor is how long a node must have been closed for pods before it is believed to be
-// empty: a pod that the scheduler was binding at that moment shows up by then.
-const closedFor = 3 * time.Second
-
 // drainPoll is how often evictions that were refused are asked for again.
 const drainPoll = 5 * time.Second
 
@@ -74,6 +70,8 @@ type kept struct {
 	times int
 	until time.Time
 	why   string
+	// used says that there have been pods on it since.
+	used bool
 }
 
 // drains goes on with the nodes that are being drained: it has their pods leave, opens nodes
@@ -92,8 +90,10 @@ func (r *round) drains() {
 			if len(Unhoused(&r.state, d.Node)) == 0 { // else there may be machines on their way
 				r.actions.Ask = append(r.actions.Ask, d.Node)
 			}
-		case elapsed < closedFor || r.binding(d.Since):
-			r.wake(max(closedFor-elapsed, time.Second))
+		case elapsed < r.c.ReleaseDelay:
+			r.wake(r.c.ReleaseDelay - elapsed)
+		case r.binding(d.Since):
+			r.wake(time.Second)
 		default:
 			r.releaseEmpty(d.Node)
 		}
@@ -126,7 +126,7 @@ func (r *round) reopen(re Reopening) {
 // node.
 func (r *round) binding(closed time.Time) bool {
 	return r.now.Sub(closed) <= unscheduled &&
-		slices.ContainsFunc(r.o.Unbound, func(created time.Time) bool { return created.Before(closed.Add(closedFor)) })
+		slices.ContainsFunc(r.o.Unbound, func(created time.Time) bool { return created.Before(closed.Add(r.c.ReleaseDelay)) })
 }
 
 // keep opens a node that could not be drained, and leaves it alone, for longer each time: else
@@ -147,10 +147,21 @@ func (r *round) keep(node, why string) {
 // keptFor is for how long a node is kept that could not be drained for the first time.
 func (r *round) keptFor() time.Duration { return max(r.c.Residence, r.c.DrainTimeout) }
 
-// keeps reports whether a node is kept because it could not be drained. A clock that was ahead
-// is no reason to keep it for longer.
-func (r *round) keeps(node string) bool {
-	left := r.m.kept[node].until.Sub(r.now)
+// keeps reports whether a node is kept because it could not be drained. A node whose pods have
+// all gone since then is not: what kept it, or came to it, has gone with them. A clock that was
+// ahead is no reason to keep it for longer either.
+func (r *round) keeps(node *cluster.Node) bool {
+	k, is := r.m.kept[node.Name]
+	if !is {
+		return false
+	}
+	if len(node.Pods) == 0 && k.used {
+		delete(r.m.kept, node.Name)
+		return false
+	}
+	k.used = len(node.Pods) > 0
+	r.m.kept[node.Name] = k
+	left := k.until.Sub(r.now)
 	return left > 0 && left <= r.keptFor()<<mostDoublings
 }
 

@@ -17,10 +17,10 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 		want string
 		why  string
 	}{
-		{"it is empty", func(s *scene) { s.drained("a", "small", closedFor) }, "release a", ""},
-		{"it was closed just now", func(s *scene) { s.drained("a", "small", closedFor-1) }, "", ""},
+		{"it is empty", func(s *scene) { s.drained("a", "small", releaseDelay) }, "release a", ""},
+		{"it was closed just now", func(s *scene) { s.drained("a", "small", releaseDelay-1) }, "", ""},
 		{"the scheduler may be binding a pod to it", func(s *scene) {
-			s.drained("a", "small", closedFor)
+			s.drained("a", "small", releaseDelay)
 			s.Unbound = []time.Time{midnight.Add(-minute)}
 		}, "", ""},
 		{"a pod has not been scheduled for long", func(s *scene) {
@@ -173,6 +173,21 @@ func TestANodeThatIsKeptIsNotClosedAgain(t *testing.T) {
 	check(t, s.round())
 	s.m.kept["a"] = kept{until: midnight}
 	check(t, s.round(), "close a")
+}
+
+// TestANodeIsKeptNoLongerThanThePodsOnIt has a pod come to a node that was closed because it
+// was empty.
+func TestANodeIsKeptNoLongerThanThePodsOnIt(t *testing.T) {
+	s := newScene()
+	s.drained("a", "small", releaseDelay, job("x", 4, time.Hour)).Pods[0].Stays = "it must not"
+	check(t, s.round(), "reopen a")
+	after := func(pods ...cluster.Pod) Actions {
+		s.Observation = newScene().Observation
+		s.ready("a", "small", pods...)
+		return s.round()
+	}
+	check(t, after(job("x", 4, time.Hour)))
+	check(t, after(), "close a")
 }
 
 func TestNodesThatAreNotTheFleetsAnyMoreAreOpened(t *testing.T) {

@@ -57,6 +57,9 @@ type Config struct {
 	Residence, PodResidence time.Duration
 	// DrainTimeout is how long pods may take to leave a node beyond what was expected of them.
 	DrainTimeout time.Duration
+	// ReleaseDelay is how long a node must have been closed for pods before it is believed to
+	// be empty: a pod that the scheduler was binding at that moment shows up by then.
+	ReleaseDelay time.Duration
 
 	// Stop is asked from time to time whether to make do with the best plan so far; nil never
 	// stops.
@@ -473,14 +476,14 @@ func (r *round) complete(s *cluster.State) {
 	for _, f := range s.Flavors {
 		s.Lag = max(s.Lag, r.flavors[f.Name].Lag)
 	}
-	s.Release = closedFor
+	s.Release = r.c.ReleaseDelay
 	s.Migration = cluster.DefaultMigration
 	s.Scaling = true
 	s.MaxNodes = math.MaxInt32 // limits say how many
 	s.QueueEmpty = max(0, r.now.Sub(r.m.busy))
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if r.keeps(n.Name) {
+		if r.keeps(n) {
 			n.Kept, n.KeptFor = true, cmp.Or(n.KeptFor, "it could not be emptied, and is left alone for a while: "+r.m.kept[n.Name].why)
 		}
 		if r.reopened[n.Name] && !r.m.unopened[n.Name] {
@@ -512,7 +515,7 @@ func (r *round) close() {
 		}
 	}
 	if len(r.actions.Close) > before {
-		r.wake(closedFor)
+		r.wake(r.c.ReleaseDelay)
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 	"supercargo.dev/supercargo/internal/moves"
 )
 
+// releaseDelay is how long nodes are closed before their machines are released.
+const releaseDelay = 3 * time.Second
+
 // scene is what a fleet sees at midnight that has had time to learn nothing.
 type scene struct {
 	Observation
@@ -27,7 +30,7 @@ func newScene() *scene {
 		m: NewMemory(moves.Config{Threshold: 0.5, QueueEmpty: 1, Method: cluster.Evict}, 5*minute, midnight.Add(-time.Hour)),
 		c: Config{
 			Act: true, Class: class.Any, MaxUnavailable: intstr.FromString("100%"), Interval: minute, ExpectedLag: 2 * minute, BackOff: 5 * minute,
-			Empty: true, UnderUsed: true, Horizon: time.Hour, DrainTimeout: 5 * minute,
+			Empty: true, UnderUsed: true, Horizon: time.Hour, DrainTimeout: 5 * minute, ReleaseDelay: releaseDelay,
 		},
 	}
 	for _, f := range []cluster.Flavor{large, small} {

@@ -328,7 +328,7 @@ func (c *cluster) fleet(change func(*v1alpha1.NodeFleetSpec)) {
 			Interval: duration("5s"), BatchIdle: duration("1s"), BatchMax: duration("5s"), JoinTimeout: duration("10m"), BackOff: duration("1h"), ExpectedLag: duration("2s"),
 		},
 		Consolidation: v1alpha1.FleetConsolidation{
-			Policy: v1alpha1.ConsolidateWhenEmpty, After: duration("1s"), QueueEmptyFor: duration("1s"), MaxUnavailable: "100%", DrainTimeout: duration("15s"),
+			Policy: v1alpha1.ConsolidateWhenEmpty, After: duration("1s"), QueueEmptyFor: duration("1s"), MaxUnavailable: "100%", DrainTimeout: duration("15s"), ReleaseDelay: duration("3s"),
 		},
 	}}
 	change(&f.Spec)

@@ -179,7 +179,7 @@ func (b *poolBench) fleet() {
 		ClusterAPI:    &v1alpha1.ClusterAPIFlavors{Namespace: metav1.NamespaceDefault, Names: []string{"workers-two", "workers-four"}},
 		Pricing:       v1alpha1.FleetPricing{BillingPeriod: second(1)},
 		Scaling:       v1alpha1.FleetScaling{Interval: second(2), BatchIdle: second(1), BatchMax: second(5), JoinTimeout: second(120), BackOff: second(30), ExpectedLag: second(3)},
-		Consolidation: v1alpha1.FleetConsolidation{Policy: v1alpha1.ConsolidateWhenEmpty, After: second(1), QueueEmptyFor: second(1), MaxUnavailable: "100%", DrainTimeout: second(60)},
+		Consolidation: v1alpha1.FleetConsolidation{Policy: v1alpha1.ConsolidateWhenEmpty, After: second(1), QueueEmptyFor: second(1), MaxUnavailable: "100%", DrainTimeout: second(60), ReleaseDelay: second(3)},
 	}}
 	b.make(fleet)
 	b.Cleanup(func() { _ = b.Delete(context.WithoutCancel(b.Context()), fleet) })

@@ -210,7 +210,7 @@ func quick() v1alpha1.NodeFleetSpec {
 			Interval: seconds(2), BatchIdle: seconds(0.5), BatchMax: seconds(5), JoinTimeout: seconds(60), BackOff: seconds(30), ExpectedLag: seconds(2),
 		},
 		Consolidation: v1alpha1.FleetConsolidation{
-			Policy: v1alpha1.ConsolidateWhenEmpty, After: seconds(1), QueueEmptyFor: seconds(0.5), MaxUnavailable: "100%", DrainTimeout: seconds(60),
+			Policy: v1alpha1.ConsolidateWhenEmpty, After: seconds(1), QueueEmptyFor: seconds(0.5), MaxUnavailable: "100%", DrainTimeout: seconds(60), ReleaseDelay: seconds(3),
 		},
 	}
 }

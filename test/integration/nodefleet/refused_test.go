@@ -35,6 +35,7 @@ var durations = []struct{ path, least, most, below, above, bounds string }{
 	{"scaling.expectedLag", "0s", "24h", "", "100h", "must be between 0s and 24h"},
 	{"scaling.maxWait", "0s", "24h", "", "24h1s", "must be between 0s and 24h"},
 	{"consolidation.after", "0s", "8784h", "", "8785h", "must be between 0s and 8784h"},
+	{"consolidation.releaseDelay", "0s", "1h", "", "61m", "must be between 0s and 1h"},
 	{"consolidation.queueEmptyFor", "0s", "8784h", "", "9999h", "must be between 0s and 8784h"},
 	{"consolidation.horizon", "0s", "8784h", "", "8784h1s", "must be between 0s and 8784h"},
 	{"consolidation.podResidence", "0s", "8784h", "", "8784h0m1s", "must be between 0s and 8784h"},
@@ -359,7 +360,7 @@ func TestWhatAFleetDoesNotSayIsFilledIn(t *testing.T) {
 		},
 		"consolidation": map[string]any{
 			"policy": "WhenUnderUsed", "evictServices": "OptOut", "thresholdPercent": int64(50), "after": "0s", "queueEmptyFor": "1m", "maxUnavailable": "10%", "drainTimeout": "10m",
-			"horizon": "1h",
+			"horizon": "1h", "releaseDelay": "3s",
 		},
 	}
 	if diff := cmp.Diff(want, f.Object["spec"]); diff != "" {
