@@ -69,13 +69,15 @@ func LeastSquares(rows [][]float64, y, w []float64) ([]float64, error) {
 	return answer, nil
 }
 
-// sweeps bounds the rounds of [NonNegative]. A dozen coefficients of a power curve
-// settle within some hundreds.
-const sweeps = 20_000
+// sweeps is after how many rounds [NonNegative] takes a long step, and longSteps how many
+// of these it takes at most. A dozen coefficients of a power curve settle within some hundreds
+// of rounds.
+const sweeps, longSteps = 2_000, 10
 
 // NonNegative is the [Solver] for coefficients that may not be below 0, by
-// coordinate descent on the normal equations, which goes straight to the one least
-// value of a convex function. A column of zeros gets the coefficient 0.
+// coordinate descent on the normal equations, which goes to the least value of a convex
+// function; where it goes slowly, it takes long steps (see settled). A column of zeros gets the
+// coefficient 0.
 func NonNegative(rows [][]float64, y, w []float64) ([]float64, error) {
 	if err := check(rows, y, w); err != nil {
 		return nil, err
@@ -91,6 +93,19 @@ func NonNegative(rows [][]float64, y, w []float64) ([]float64, error) {
 		}
 	}
 	b := make([]float64, k)
+	for range longSteps {
+		if descend(gram, right, b) {
+			return b, nil
+		}
+		b = settled(gram, right, b)
+	}
+	return b, nil
+}
+
+// descend moves one coefficient after the other to where the sum of squares is least, and
+// returns whether none of them moves any more.
+func descend(gram *mat.SymDense, right, b []float64) bool {
+	k := len(b)
 	for range sweeps {
 		change, size := 0.0, 0.0
 		for j := range k {
@@ -107,10 +122,70 @@ func NonNegative(rows [][]float64, y, w []float64) ([]float64, error) {
 			b[j] = next
 		}
 		if change <= 1e-10*size {
-			break
+			return true
 		}
 	}
-	return b, nil
+	return false
+}
+
+// settled goes on from b, which creeps along a valley towards the least value: columns are
+// nearly combinations of each other. It goes straight to the least value without bounds of the
+// coefficients above 0, and where one would fall below, to the point where it is 0, and on
+// without it (Lawson and Hanson, Solving Least Squares Problems, chapter 23, steps 6 to 11).
+// It stops where columns are combinations indeed.
+func settled(gram *mat.SymDense, right, b []float64) []float64 {
+	for {
+		free := above(b)
+		if len(free) == 0 {
+			return b
+		}
+		x, ok := unbounded(gram, right, free)
+		if !ok {
+			return b
+		}
+		share, stop := 1.0, -1 // of the way, and which coefficient ends it
+		for i, j := range free {
+			if x[i] < 0 && b[j]/(b[j]-x[i]) < share {
+				share, stop = b[j]/(b[j]-x[i]), j
+			}
+		}
+		for i, j := range free {
+			b[j] = max(0, b[j]+share*(x[i]-b[j]))
+		}
+		if stop < 0 {
+			return b
+		}
+		b[stop] = 0
+	}
+}
+
+// above returns the places of what is above 0.
+func above(b []float64) []int {
+	var free []int
+	for j := range b {
+		if b[j] > 0 {
+			free = append(free, j)
+		}
+	}
+	return free
+}
+
+// unbounded returns the coefficients of the free columns that make the sum of squares least,
+// the others being 0, and false if those columns do not tell.
+func unbounded(gram *mat.SymDense, right []float64, free []int) ([]float64, bool) {
+	some, target := mat.NewSymDense(len(free), nil), mat.NewVecDense(len(free), nil)
+	for i, a := range free {
+		target.SetVec(i, right[a])
+		for j := i; j < len(free); j++ {
+			some.SetSym(i, j, gram.At(a, free[j]))
+		}
+	}
+	var factors mat.Cholesky
+	var x mat.VecDense
+	if !factors.Factorize(some) || factors.SolveVecTo(&x, target) != nil {
+		return nil, false
+	}
+	return x.RawVector().Data, true
 }
 
 // check refuses what a [Solver] is not defined for.

@@ -96,6 +96,30 @@ func TestNonNegativeIsTheLeast(t *testing.T) {
 	})
 }
 
+// TestNonNegativeComesToTheEndOfAValley has columns that are nearly combinations of each other,
+// as in a draw of the test above.
+func TestNonNegativeComesToTheEndOfAValley(t *testing.T) {
+	rows := [][]float64{{-0.5, 1, 1}, {0.00390625, 1, 0.00390625}, {-0.0078125, 0.25, 0.0078125}}
+	y, w := []float64{1, 1.5, -1.5}, []float64{1, 1, 0.5}
+	b, err := NonNegative(rows, y, w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for j := range b {
+		slope := 0.0 // of half the sum of squares
+		for i, r := range rows {
+			off := y[i]
+			for l, v := range r {
+				off -= v * b[l]
+			}
+			slope -= w[i] * off * r[j]
+		}
+		if b[j] < 0 || b[j] > 0 && math.Abs(slope) > 1e-8 || slope < -1e-8 {
+			t.Errorf("coefficient %d of %v has slope %v, want 0, or more where it is 0", j, b, slope)
+		}
+	}
+}
+
 func TestDependentColumnsAreRefused(t *testing.T) {
 	tests := []struct {
 		name string
