@@ -53,14 +53,16 @@ func TestNonNegativeStaysAtZeroWhereLeastSquaresGoesBelow(t *testing.T) {
 }
 
 // TestNonNegativeIsTheLeast compares it with points round about: the sum of squares
-// of a convex problem is nowhere smaller.
+// of a convex problem is nowhere smaller. Numbers are of quarters: of columns that
+// differ by less than a millionth, rounding decides which one counts.
 func TestNonNegativeIsTheLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, k := rapid.IntRange(3, 12).Draw(t, "rows"), rapid.IntRange(1, 4).Draw(t, "columns")
-		number := rapid.Float64Range(-10, 10)
+		number := rapid.Map(rapid.IntRange(-40, 40), func(n int) float64 { return float64(n) / 4 })
+		weight := rapid.Map(rapid.IntRange(0, 8), func(n int) float64 { return float64(n) / 4 })
 		rows, y, w := make([][]float64, n), make([]float64, n), make([]float64, n)
 		for i := range rows {
-			rows[i], y[i], w[i] = make([]float64, k), number.Draw(t, "y"), rapid.Float64Range(0, 2).Draw(t, "w")
+			rows[i], y[i], w[i] = make([]float64, k), number.Draw(t, "y"), weight.Draw(t, "w")
 			for j := range k {
 				rows[i][j] = number.Draw(t, "x")
 			}
