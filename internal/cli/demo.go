@@ -157,6 +157,10 @@ func readDemoInput(flags demoFlags) (*demoInput, error) {
 }
 
 func (in *demoInput) readProfiles(flags demoFlags) error {
+	stock, err := compressed.Scheduler(playground.StockSchedulerConfig)
+	if err != nil {
+		return err
+	}
 	config, err := compressed.SchedulerConfig(flags.timeScale)
 	if flags.schedulerConfig != "" {
 		if config, err = os.ReadFile(flags.schedulerConfig); err != nil {
@@ -166,7 +170,7 @@ func (in *demoInput) readProfiles(flags demoFlags) error {
 	if err != nil {
 		return err
 	}
-	known := []demoProfile{{name: stockProfile, config: playground.StockSchedulerConfig}, {name: ourProfile, config: config}}
+	known := []demoProfile{{name: stockProfile, config: stock}, {name: ourProfile, config: config}}
 	for _, p := range known {
 		if slices.Contains(flags.profiles, p.name) {
 			in.profiles = append(in.profiles, p)

@@ -20,14 +20,15 @@ import (
 // of what it takes in a cloud.
 const Lag = 1500 * time.Millisecond
 
-// Fleet is a NodeFleet of all MachineDeployments in the namespace default that gives
-// machines back when they are empty. With stretch 1 its waits suit machines that come
-// within [Lag]; a greater stretch makes them, and the lag expected at first, so much
-// longer. Machines are paid for by the second all the same.
+// Fleet is a NodeFleet of all MachineDeployments in the namespace default. With stretch 1
+// its waits suit machines that come within [Lag]; a greater stretch makes them, and the lag
+// expected at first, so much longer. Machines are paid for by the second all the same, and
+// all may be given back at a time. What it does not state is the default of a NodeFleet.
 func Fleet(name string, stretch float64) *v1alpha1.NodeFleet {
 	after := func(d time.Duration) metav1.Duration {
 		return metav1.Duration{Duration: time.Duration(float64(d) * stretch)}
 	}
+	residence := after(3 * time.Second)
 	return &v1alpha1.NodeFleet{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.NodeFleetSpec{
@@ -38,30 +39,29 @@ func Fleet(name string, stretch float64) *v1alpha1.NodeFleet {
 				JoinTimeout: after(time.Minute), BackOff: after(10 * time.Second), ExpectedLag: after(Lag),
 			},
 			Consolidation: v1alpha1.FleetConsolidation{
-				Policy: v1alpha1.ConsolidateWhenEmpty, After: after(EmptyFor), QueueEmptyFor: after(time.Second), MaxUnavailable: "100%",
-				DrainTimeout: after(30 * time.Second), Horizon: after(time.Hour),
+				QueueEmptyFor: after(time.Second), MaxUnavailable: "100%",
+				DrainTimeout: after(30 * time.Second), ReleaseDelay: after(300 * time.Millisecond),
+				PodResidence: &residence, Horizon: after(time.Hour),
 			},
 		},
 	}
 }
 
-// What [Fleet] waits for with stretch 1: until no pod has come for BatchIdle, but BatchMax
-// at most, before it buys, and until a machine has been empty for EmptyFor before it gives
-// that back.
+// What [Fleet] waits for with stretch 1 before it buys: until no pod has come for BatchIdle,
+// but BatchMax at most.
 const (
 	BatchIdle = 300 * time.Millisecond
 	BatchMax  = time.Second
-	EmptyFor  = time.Second
 )
 
-// SchedulerConfig is the shipped scheduler configuration with the scaling cycle of
-// its time bins divided by timeScale, as lifetimes are: with the cycle of real
-// time all pods of a compressed trace would fall into one bin. The plugin takes
-// no cycle below a second.
+// SchedulerConfig is the shipped scheduler configuration as [Scheduler] returns it, with
+// the scaling cycle of its time bins divided by timeScale, as lifetimes are: with the cycle
+// of real time all pods of a compressed trace would fall into one bin. The plugin takes no
+// cycle below a second.
 func SchedulerConfig(timeScale float64) ([]byte, error) {
-	var config map[string]any
-	if err := yaml.Unmarshal(manifests.SchedulerConfig, &config); err != nil {
-		return nil, fmt.Errorf("read the shipped scheduler configuration: %w", err)
+	config, err := read(manifests.SchedulerConfig)
+	if err != nil {
+		return nil, err
 	}
 	cycle := max(time.Second, time.Duration(float64(configv1.DefaultScalingCycle)/timeScale)).Round(time.Millisecond)
 	profiles, _ := config["profiles"].([]any)
@@ -71,4 +71,24 @@ func SchedulerConfig(timeScale float64) ([]byte, error) {
 		}
 	}
 	return yaml.Marshal(config)
+}
+
+// Scheduler is a scheduler configuration in which a pod that found no room is looked at
+// again after a second, the least there is, in place of up to ten: where pods live for
+// seconds, those that are looked at seldom lose their room to others again and again.
+func Scheduler(config []byte) ([]byte, error) {
+	fields, err := read(config)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(fields)
+}
+
+func read(config []byte) (map[string]any, error) {
+	var fields map[string]any
+	if err := yaml.Unmarshal(config, &fields); err != nil {
+		return nil, fmt.Errorf("read the scheduler configuration: %w", err)
+	}
+	fields["podInitialBackoffSeconds"], fields["podMaxBackoffSeconds"] = 1, 1
+	return fields, nil
 }

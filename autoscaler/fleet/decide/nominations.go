@@ -110,8 +110,12 @@ func (r *round) roomsByMachine() map[string]*cluster.Node {
 }
 
 // stillRoomFor returns the pods of an order whose machines have all come for which one of them
-// still has room: the scheduler has given the room of the others away.
+// still has room: the scheduler has given the room of the others away. Of an order of which
+// not all machines are known, nothing is known.
 func (r *round) stillRoomFor(o *nomination, rooms map[string]*cluster.Node) map[string]bool {
+	if len(o.machines) < o.count {
+		return o.pods
+	}
 	still := make(map[string]bool, len(o.pods))
 	for i := range r.state.Pending {
 		p := r.state.Pending[i : i+1]
