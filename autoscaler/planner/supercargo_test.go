@@ -356,7 +356,8 @@ func checkCoupled(t *rapid.T, req Request, got Result, on map[string][]Pod, flav
 			if left, why = replay(req, got, order, flavors); why == "" {
 				return
 			}
-			order = append(left, slices.DeleteFunc(slices.Clone(order), func(w coming) bool { return slices.Contains(left, w) })...)
+			came := slices.DeleteFunc(slices.Clone(order), func(w coming) bool { return slices.Contains(left, w) })
+			order = slices.Concat(left, came)
 		}
 	}
 	t.Fatal(why)
