@@ -50,6 +50,10 @@ type Run struct {
 	Machines         int            `json:"machines"`
 	MachinesPeak     int            `json:"machinesPeak"`
 	MachinesByFlavor map[string]int `json:"machinesByFlavor"`
+	// StartSeconds is from a machine's order until its Node takes pods, and EndSeconds from
+	// the end of its last pod until it has gone, on average over machines that had pods.
+	StartSeconds float64 `json:"startSeconds"`
+	EndSeconds   float64 `json:"endSeconds"`
 	// ShrinkSeconds is how long after the window the last machine had gone.
 	ShrinkSeconds float64 `json:"shrinkSeconds"`
 
@@ -117,7 +121,10 @@ func (r *Run) account(w *world, m *meter, replayed *replay.Result) error {
 	if created := len(replayed.Stays); float64(created) < leastCreated*float64(len(w.load.pods)) {
 		return fmt.Errorf("%d of %d pods were created: this computer is too busy for the pace", created, len(w.load.pods))
 	}
-	usage, err := report.Account(nodes, append(slices.Clone(replayed.Stays), replayed.Replaced...), replayed.Window)
+	stays := append(slices.Clone(replayed.Stays), replayed.Replaced...)
+	start, end := m.spans(stays, replayed.Began, replayed.Window)
+	r.StartSeconds, r.EndSeconds = start.Seconds(), end.Seconds()
+	usage, err := report.Account(nodes, stays, replayed.Window)
 	if err != nil {
 		return fmt.Errorf("account for the pods: %w", err)
 	}

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -41,7 +40,9 @@ type karpenter struct {
 
 func (karpenter) options() playground.Options { return playground.Options{NoScheduler: true} }
 
-func (karpenter) scheduler(*world) ([]byte, error) { return playground.StockSchedulerConfig, nil }
+func (karpenter) scheduler(*world) ([]byte, error) {
+	return compressed.Scheduler(playground.StockSchedulerConfig)
+}
 
 var (
 	nodeClaims = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}
@@ -153,8 +154,7 @@ func allowFractions(definition *unstructured.Unstructured) error {
 func (k karpenter) pool(w *world) string {
 	consolidation := "consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 0s"
 	if k.whenEmpty {
-		after := time.Duration(float64(compressed.EmptyFor) * w.stretch).Round(time.Second)
-		consolidation = "consolidationPolicy: WhenEmpty, consolidateAfter: " + strconv.Itoa(int(after.Seconds())) + "s"
+		consolidation = "consolidationPolicy: WhenEmpty, consolidateAfter: 0s"
 	}
 	return fmt.Sprintf(`
 apiVersion: karpenter.kwok.sh/v1alpha1

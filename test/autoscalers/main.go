@@ -126,8 +126,8 @@ func (s *settings) compare(ctx context.Context, w *world, summary *Summary) erro
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			fmt.Fprintf(os.Stderr, "  $%.4f, %d machines, bound in %.2f s, 95 %% in %.2f s, %d never, %d restarted\n",
-				r.Dollars, r.Machines, r.BindMeanSeconds, r.BindP95Seconds, r.PodsNeverBound, r.PodsRestarted)
+			fmt.Fprintf(os.Stderr, "  $%.4f, %d machines, start in %.2f s and end in %.2f s, bound in %.2f s, 95 %% in %.2f s, %d never, %d restarted\n",
+				r.Dollars, r.Machines, r.StartSeconds, r.EndSeconds, r.BindMeanSeconds, r.BindP95Seconds, r.PodsNeverBound, r.PodsRestarted)
 			c.Runs = append(c.Runs, r)
 			c.average()
 			if err := summary.writeFile(s.report); err != nil {

@@ -30,18 +30,20 @@ type meter struct {
 	mu       sync.Mutex
 	machines map[string]*machine // by UID
 	nodes    map[string]report.Machine
+	ready    map[string]time.Time // when a node could take pods for the first time
 }
 
 // machine is one machine from its order until it has gone, or at some time between.
 type machine struct {
 	flavor        string // empty until it is known
 	price         int64  // in micro-dollars per hour
+	node          string // empty until it has one
 	ordered, gone time.Time
 }
 
 // newMeter returns a meter that has seen everything there is.
 func newMeter(ctx context.Context, p *playground.Playground, c contestant, flavors []trace.Flavor) (*meter, error) {
-	m := &meter{flavors: map[string]trace.Flavor{}, machines: map[string]*machine{}, nodes: map[string]report.Machine{}}
+	m := &meter{flavors: map[string]trace.Flavor{}, machines: map[string]*machine{}, nodes: map[string]report.Machine{}, ready: map[string]time.Time{}}
 	for _, f := range flavors {
 		label, value := c.flavor(f)
 		m.label, m.flavors[value] = label, f
@@ -100,6 +102,20 @@ func (m *meter) see(object any) {
 	if f, ok := m.flavors[o.GetLabels()[m.label]]; ok {
 		known.flavor, known.price = f.Name, f.MicroDollarsPerHour
 	}
+	if known.node == "" {
+		known.node = nodeOf(o)
+	}
+}
+
+// nodeOf returns the name of the node of a Machine of cluster-api or a NodeClaim, empty if
+// it has none yet.
+func nodeOf(o *unstructured.Unstructured) string {
+	for _, field := range [][]string{{"status", "nodeRef", "name"}, {"status", "nodeName"}} {
+		if name, ok, _ := unstructured.NestedString(o.Object, field...); ok {
+			return name
+		}
+	}
+	return ""
 }
 
 // seeGone notes that a machine has gone.
@@ -129,9 +145,20 @@ func (m *meter) seeNode(object any) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if _, known := m.ready[n.Name]; !known && takesPods(n) {
+		m.ready[n.Name] = time.Now()
+	}
 	m.nodes[n.Name] = report.Machine{
 		Name: n.Name, MilliCPU: n.Status.Allocatable.Cpu().MilliValue(), MemoryBytes: n.Status.Allocatable.Memory().Value(), MicroDollarsPerHour: price,
 	}
+}
+
+// takesPods reports whether a node is Ready and keeps no pod away.
+func takesPods(n *corev1.Node) bool {
+	return !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }) &&
+		slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+		})
 }
 
 // waitEmpty waits until all machines have gone.
@@ -156,6 +183,35 @@ func (m *meter) waitEmpty(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// spans returns how long machines took to take pods, from their orders, and how long they
+// were there after their last pods, on average over those that had pods. Stays count from
+// began, and pods that are still there after the window end with it.
+func (m *meter) spans(stays []report.Stay, began time.Time, window time.Duration) (start, end time.Duration) {
+	lastPod := map[string]time.Duration{}
+	for _, s := range stays {
+		gone := s.Gone
+		if gone == report.Never {
+			gone = window
+		}
+		if s.Bound != report.Never {
+			lastPod[s.Node] = max(lastPod[s.Node], gone)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var used time.Duration
+	for _, one := range m.machines {
+		ready, last := m.ready[one.node], lastPod[one.node]
+		if ready.IsZero() || last == 0 {
+			continue
+		}
+		start += ready.Sub(one.ordered)
+		end += max(0, one.gone.Sub(began.Add(last)))
+		used++
+	}
+	return start / max(1, used), end / max(1, used)
 }
 
 // seen returns the machines in the order of their orders and the nodes in any order.

@@ -66,7 +66,7 @@ type contestant interface {
 const (
 	supercargoFleet    = "supercargo"
 	karpenterDefault   = "karpenter"            // empties machines that are little used, as by default
-	karpenterWhenEmpty = "karpenter-when-empty" // gives back empty machines alone, as the fleet does
+	karpenterWhenEmpty = "karpenter-when-empty" // gives back empty machines alone
 )
 
 func contestantNames() []string {
