@@ -89,6 +89,9 @@ func consolidate(ctx context.Context, p *playground.Playground, c client.Client,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, agent.stop()) }()
+	if err := setConsolidation(ctx, c, onlyEmpty); err != nil {
+		return nil, err
+	}
 	w := &consolidationWatch{client: c, began: time.Now()}
 	for begun := 0; begun < demoJobs; begun += demoWave {
 		if err := startDemoJobs(ctx, c, begun, demoWave); err != nil {
@@ -105,7 +108,7 @@ func consolidate(ctx context.Context, p *playground.Playground, c client.Client,
 		return nil, fmt.Errorf("wait until half of the Jobs have ended: %w", err)
 	}
 	progress.say("consolidation: half of the Jobs have ended; the rest is moved together")
-	if err := letConsolidate(ctx, c); err != nil {
+	if err := setConsolidation(ctx, c, underUsedToo); err != nil {
 		return nil, err
 	}
 	w.course = nil
@@ -116,20 +119,29 @@ func consolidate(ctx context.Context, p *playground.Playground, c client.Client,
 	return w.result(ctx)
 }
 
-// letConsolidate has the fleet empty machines that are used little.
-func letConsolidate(ctx context.Context, c client.Client) error {
+// onlyEmpty has a fleet move nothing: while Jobs come and end, machines are to become
+// half-empty.
+func onlyEmpty(c *v1alpha1.FleetConsolidation) { c.Policy = v1alpha1.ConsolidateWhenEmpty }
+
+// underUsedToo has a fleet empty machines that are used little, a quarter of all at a time.
+func underUsedToo(c *v1alpha1.FleetConsolidation) {
+	c.Policy = v1alpha1.ConsolidateWhenUnderUsed
+	c.ThresholdPercent = new(int32(60))
+	c.MaxUnavailable = "25%"
+	c.DrainTimeout = metav1.Duration{Duration: 2 * time.Minute}
+	c.PodResidence = &metav1.Duration{Duration: demoResidence}
+}
+
+// setConsolidation changes how the fleet empties machines.
+func setConsolidation(ctx context.Context, c client.Client, to func(*v1alpha1.FleetConsolidation)) error {
 	var fleet v1alpha1.NodeFleet
 	if err := c.Get(ctx, client.ObjectKey{Name: demoFleetName}, &fleet); err != nil {
 		return fmt.Errorf("read NodeFleet %s: %w", demoFleetName, err)
 	}
 	before := fleet.DeepCopy()
-	fleet.Spec.Consolidation.Policy = v1alpha1.ConsolidateWhenUnderUsed
-	fleet.Spec.Consolidation.ThresholdPercent = new(int32(60))
-	fleet.Spec.Consolidation.MaxUnavailable = "25%"
-	fleet.Spec.Consolidation.DrainTimeout = metav1.Duration{Duration: 2 * time.Minute}
-	fleet.Spec.Consolidation.PodResidence = &metav1.Duration{Duration: demoResidence}
+	to(&fleet.Spec.Consolidation)
 	if err := c.Patch(ctx, &fleet, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("let NodeFleet %s consolidate: %w", demoFleetName, err)
+		return fmt.Errorf("set how NodeFleet %s consolidates: %w", demoFleetName, err)
 	}
 	return nil
 }
