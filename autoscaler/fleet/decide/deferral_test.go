@@ -369,7 +369,10 @@ func TestNoPodWaitsForLongerThanItMay(t *testing.T) {
 		d := Fleet(cloned(s), o, mover(), midnight)
 		// Room that is there now, or on a machine that was bought, is what a pod gets soon.
 		soon := map[string]bool{}
-		f := newForecast(s, untilReady(s), nil)
+		// Pods that only are expected take no room from those that wait.
+		known := *s
+		known.Recent = nil
+		f := newForecast(&known, untilReady(s), nil)
 		f.note = func(at int, p *cluster.Pod, when time.Duration) {
 			n := f.nodes[at].node
 			soon[p.Name] = soon[p.Name] || when == 0 || n.Phase == cluster.Ordered && when == n.Due
