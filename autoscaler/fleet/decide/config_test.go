@@ -75,3 +75,17 @@ func TestPodsWaitForNoLongerThanAMachineTakesUnlessTheOwnerAllowsForIt(t *testin
 		t.Errorf("pods may wait for %v, want 10m", got)
 	}
 }
+
+func TestNodesAreClosedForAsLongAsTheSpecSaysBeforeTheirMachinesGo(t *testing.T) {
+	var spec v1alpha1.NodeFleetSpec
+	spec.Consolidation.ReleaseDelay.Duration = minute
+	s := newScene()
+	s.c.ReleaseDelay = ConfigOf(&spec).ReleaseDelay
+	s.drained("a", "small", minute-1)
+	if a := s.round(); len(a.Release) > 0 || a.Wake != 1 {
+		t.Errorf("%v is released too early, or it is looked again in %v, want 1ns", a.Release, a.Wake)
+	}
+	s.Observation = newScene().Observation
+	s.drained("a", "small", minute)
+	check(t, s.round(), "release a")
+}
