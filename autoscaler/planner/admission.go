@@ -23,11 +23,12 @@ func newAdmission(pods []Pod) *admission {
 	type key struct {
 		arch, static string
 		except       *Exceptions
+		onlyBought   bool
 	}
 	a := &admission{classes: make([]int, len(pods))}
 	at := map[key]int{}
 	for i := range pods {
-		k := key{arch: pods[i].Arch, except: pods[i].Except}
+		k := key{arch: pods[i].Arch, except: pods[i].Except, onlyBought: pods[i].OnlyBought}
 		if c := pods[i].Constraints; c != nil {
 			k.static = c.StaticKey()
 		}
@@ -60,6 +61,9 @@ var bareHost = &constraint.Host{}
 func (p *Pod) admittedBy(f *Flavor) string {
 	if !suits(p.Arch, f.Arch) {
 		return "needs architecture " + p.Arch
+	}
+	if p.OnlyBought && f.standing {
+		return "waits for a machine that is bought"
 	}
 	if p.Except != nil && p.Except.Flavors[f.Name] != "" {
 		return p.Except.Flavors[f.Name]

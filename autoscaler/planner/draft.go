@@ -68,7 +68,9 @@ func (r *room) holds(p *Pod) bool {
 }
 
 // like returns a flavor that admits the pods that the room admits by itself.
-func (r *room) like() *Flavor { return &Flavor{Name: r.bought, Arch: r.Arch, Host: r.Host} }
+func (r *room) like() *Flavor {
+	return &Flavor{Name: r.bought, Arch: r.Arch, Host: r.Host, standing: r.flavor < 0}
+}
 
 // take puts a pod into a room.
 func (r *room) take(p Pod) {

@@ -35,6 +35,8 @@ type Pod struct {
 	// Except are flavors that are not to be bought for it; nil is none. Only [Supercargo]
 	// heeds them. Pods with the same exceptions best share them.
 	Except *Exceptions
+	// OnlyBought says that none of the nodes that are there is for it. Only [Supercargo] heeds it.
+	OnlyBought bool
 }
 
 // Exceptions are flavors that are not bought for a pod although they seem to hold it.
@@ -66,6 +68,8 @@ type Flavor struct {
 	// Max is how many may be bought: 0 means any number, and less than 0 none. Only
 	// [Supercargo] heeds it.
 	Max int
+
+	standing bool // it stands for a node that is there
 }
 
 // Order is the order in which pods choose, and so which of them a machine takes

@@ -222,6 +222,11 @@ func drawRequest(t *rapid.T) Request {
 			}
 		}
 	}
+	if r.IntN(3) == 0 {
+		for i := range req.Pods {
+			req.Pods[i].OnlyBought = r.IntN(3) == 0
+		}
+	}
 	req.Options.Effort = 20_000
 	return req
 }
@@ -288,6 +293,9 @@ func checkMachine(t *rapid.T, name string, has Flavor, pods []Pod) {
 		cpu, memory = cpu+p.Size.MilliCPU, memory+p.Size.MemoryBytes
 		if p.Arch != "" && p.Arch != has.Arch {
 			t.Fatalf("%s on %s of %s", p.Name, name, has.Arch)
+		}
+		if p.OnlyBought && has.Name == "" {
+			t.Fatalf("%s on node %s", p.Name, name)
 		}
 		if p.Except != nil && p.Except.Flavors[has.Name] != "" {
 			t.Fatalf("%s on %s of %s: %s", p.Name, name, has.Name, p.Except.Flavors[has.Name])

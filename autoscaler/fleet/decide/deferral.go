@@ -36,12 +36,17 @@ func (d *Deferral) Reason() string {
 }
 
 // leftToWait is for how much longer a pod may wait for room that comes free: until it has waited
-// for MaxWait and the time that a machine takes.
+// for MaxWait and the time that a machine takes. Once a machine has been ordered for it, it may wait
+// for twice as long as a machine takes beyond that, after the next for four times more, and so on:
+// where a cluster cannot keep up, more machines for a pod that waits do not help it.
 func (o *FleetOptions) leftToWait(s *cluster.State, p *cluster.Pod) time.Duration {
-	if o.MaxWait <= 0 {
-		return 0
+	const mostOrders = 10
+	lag := min(max(s.Lag, 0), math.MaxInt64>>(mostOrders+2))
+	most := sum(lag, max(o.MaxWait, 0))
+	for orders := min(o.Orders[p.Name], mostOrders); orders > 0; orders-- {
+		most = sum(most, lag<<orders)
 	}
-	return max(0, sum(max(s.Lag, 0), o.MaxWait)-max(p.Waited, 0))
+	return max(0, most-max(p.Waited, 0))
 }
 
 // wakeToBuy decides again as soon as a pod has waited for as long as it may.
@@ -80,34 +85,54 @@ func playWaiting(alone *cluster.State, ahead time.Duration) (*forecast, []taking
 	return f, all
 }
 
-// outwaited returns the pods that have waited for as long as they may, and that only wait because
-// room is expected to come free before a machine bought now would be ready: that may have been
-// expected all along. A machine is bought for them if there is one to buy. alone is the
-// state without the pods whose place depends on that of others.
+// shortWait is by what the lag of a machine is divided to have the time within which room that is
+// expected to come free is as good as there. A pod that is overdue is not expected to end that soon.
+const shortWait = 4
+
+// outwaited returns the pods that have waited for as long as they may and have room neither soon nor on
+// a machine that has been bought: room that is expected later may have been expected all along. A
+// machine is bought for them if there is one to buy. alone is the state without the pods whose place
+// depends on that of others.
 func outwaited(s, alone *cluster.State, o FleetOptions, now time.Time) []*cluster.Pod {
-	late := func(p *cluster.Pod) bool {
-		return !p.Nominated && o.leftToWait(s, p) == 0 && buyable(s, o, p, now)
+	if o.Exhausted != "" {
+		return nil
 	}
-	if o.MaxWait <= 0 || !slices.ContainsFunc(alone.Pending, func(p cluster.Pod) bool { return late(&p) }) {
+	var late []*cluster.Pod
+	flavors := fleetFlavors(s)
+	for i := range alone.Pending {
+		if p := &alone.Pending[i]; !p.Nominated && o.leftToWait(s, p) == 0 && buyable(flavors, o.Lessons, p, now) {
+			late = append(late, p)
+		}
+	}
+	if len(late) == 0 {
 		return nil
 	}
 	f, takings := playWaiting(alone, untilReady(s))
-	var all []*cluster.Pod
+	soon := map[*cluster.Pod]bool{}
 	for _, t := range takings {
 		n := f.nodes[t.node].node
-		awaited := n.Phase == cluster.Ordered && t.at <= n.Due // a machine that has been bought
-		if t.at > 0 && !awaited && late(t.pod) {
-			all = append(all, t.pod)
-		}
+		soon[t.pod] = t.at <= s.Lag/shortWait || n.Phase == cluster.Ordered && t.at <= n.Due
 	}
-	return all
+	return slices.DeleteFunc(late, func(p *cluster.Pod) bool { return soon[p] })
 }
 
-// buyable reports whether some machine that may be bought holds a pod.
-func buyable(s *cluster.State, o FleetOptions, p *cluster.Pod, now time.Time) bool {
+// without returns the pods that are not among some of them.
+func without(pods []cluster.Pod, some []*cluster.Pod) []cluster.Pod {
+	if len(some) == 0 {
+		return pods
+	}
+	left := make(map[string]bool, len(some))
+	for _, p := range some {
+		left[p.Name] = true
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(p cluster.Pod) bool { return left[p.Name] })
+}
+
+// buyable reports whether a machine of some flavor that may be bought holds a pod.
+func buyable(flavors []planner.Flavor, lessons *Lessons, p *cluster.Pod, now time.Time) bool {
 	pod := plannerPod(p)
-	pod.Except = o.Lessons.Except(p, now)
-	return o.Exhausted == "" && slices.ContainsFunc(fleetFlavors(s), func(f planner.Flavor) bool { return pod.RefusedBy(&f) == "" })
+	pod.Except = lessons.Except(p, now)
+	return slices.ContainsFunc(flavors, func(f planner.Flavor) bool { return pod.RefusedBy(&f) == "" })
 }
 
 // waitEffort bounds the search for each of the two plans that are compared: while pods wait, they
@@ -175,21 +200,13 @@ func namesOut(r *planner.Result) map[string]bool {
 
 // giveUpLate leaves pods without a word that have waited for too long and get no machine, because
 // of limits: room is going to come free for them.
-func (d *FleetDecision) giveUpLate(alone *cluster.State, o FleetOptions, f *forecast) {
-	if o.MaxWait <= 0 {
-		return
-	}
-	waits, late := map[*cluster.Pod]bool{}, map[string]bool{}
-	for _, w := range f.waiting {
-		waits[w.pod] = true
-	}
-	for i := range alone.Pending {
-		if p := &alone.Pending[i]; !waits[p] {
-			late[p.Name] = true
-		}
+func (d *FleetDecision) giveUpLate(late []*cluster.Pod) {
+	names := make(map[string]bool, len(late))
+	for _, p := range late {
+		names[p.Name] = true
 	}
 	before := len(d.Plan.Unplaceable)
-	d.Plan.Unplaceable = slices.DeleteFunc(d.Plan.Unplaceable, func(u planner.Unplaceable) bool { return late[u.Pod] })
+	d.Plan.Unplaceable = slices.DeleteFunc(d.Plan.Unplaceable, func(u planner.Unplaceable) bool { return names[u.Pod] })
 	served := before - len(d.Plan.Unplaceable)
 	d.Asked, d.Served = d.Asked-served, d.Served+served
 }

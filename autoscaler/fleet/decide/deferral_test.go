@@ -135,6 +135,8 @@ func TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough(t *testing.T) {
 	never := full("a", 0)
 	limited := waitingFor(10 * minute)
 	limited.Limits.MilliCPU = 1
+	orderedTwice := waitingFor(0)
+	orderedTwice.Orders = map[string]int{"p": 2}
 	exhausted := waitingFor(10 * minute)
 	exhausted.Exhausted = "the limit is reached"
 	tests := []struct {
@@ -145,7 +147,12 @@ func TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough(t *testing.T) {
 	}{
 		{"not yet", dollarsByTheSecond(waited(12*minute-1), never), waitingFor(10 * minute), []string{}},
 		{"now", dollarsByTheSecond(waited(12*minute), never), waitingFor(10 * minute), []string{"large: p"}},
-		{"where pods wait for no longer than a machine takes, that is no reason", dollarsByTheSecond(waited(12*minute), never), waitingFor(0), []string{}},
+		{"it has waited for less long than a machine takes", dollarsByTheSecond(waited(2*minute-1), never), waitingFor(0), []string{}},
+		{"it has waited for as long as a machine takes", dollarsByTheSecond(waited(2*minute), never), waitingFor(0), []string{"large: p"}},
+		{"machines were ordered for it twice, and it may wait for longer", dollarsByTheSecond(waited(14*minute-1), never), orderedTwice, []string{}},
+		{"machines were ordered for it twice, and it has waited for longer", dollarsByTheSecond(waited(14*minute), never), orderedTwice, []string{"large: p"}},
+		{"room comes free within a quarter of the time of a machine", dollarsByTheSecond(waited(2*minute), full("a", minute/2)), waitingFor(0), []string{}},
+		{"room comes free later than that", dollarsByTheSecond(waited(2*minute), full("a", minute/2+1)), waitingFor(0), []string{"large: p"}},
 		{"a machine was bought for it", dollarsByTheSecond(podsOf(changedPod(waited(12 * minute)[0], func(p *cluster.Pod) { p.Nominated = true })), never), waitingFor(10 * minute), []string{}},
 		{"a machine is on its way that holds it", dollarsByTheSecond(waited(12*minute), due(minute, node("b")), never), waitingFor(10 * minute), []string{}},
 		{"it has room now", dollarsByTheSecond(waited(12*minute), node("b"), never), waitingFor(10 * minute), []string{}},
@@ -297,6 +304,7 @@ func namesOf(p *planner.Plan) map[string]bool {
 func TestWithoutATimeToWaitMachinesAreBoughtForAllThatFindNoRoomInTime(t *testing.T) {
 	eachQueue(t, func(t rapid.TB, s *cluster.State, o FleetOptions) {
 		s.Recent, s.Observed, o.MaxWait = nil, 0, 0
+		s.Pending = slices.DeleteFunc(s.Pending, func(p cluster.Pod) bool { return p.Waited >= s.Lag }) // see TestNoPodWaitsForLongerThanItMay
 		d := Fleet(cloned(s), o, mover(), midnight)
 		if d.Deferral != nil {
 			t.Fatalf("%+v waits", d.Deferral)
@@ -321,12 +329,15 @@ func TestWaitingKeepsItsPromises(t *testing.T) {
 		without.MaxWait = 0
 		d, base := Fleet(cloned(s), o, mover(), midnight), Fleet(cloned(s), without, mover(), midnight)
 		if d.Deferral == nil {
-			if !slices.ContainsFunc(s.Pending, func(p cluster.Pod) bool { return p.Waited >= s.Lag+o.MaxWait }) {
+			if !slices.ContainsFunc(s.Pending, func(p cluster.Pod) bool { return p.Waited >= s.Lag }) {
 				if diff := cmp.Diff(base, d, cmpopts.IgnoreUnexported(FleetDecision{}), cmpopts.IgnoreFields(FleetDecision{}, "Wake")); diff != "" {
 					t.Fatalf("although nothing waits, the decision is another (-without +with):\n%s", diff)
 				}
 			}
 			return
+		}
+		if slices.ContainsFunc(s.Pending, func(p cluster.Pod) bool { return p.Waited >= s.Lag }) {
+			return // without a time to wait, machines are bought for them although room comes free
 		}
 		waited++
 		if d.Deferral.Saves() <= 0 {
@@ -367,7 +378,7 @@ func TestNoPodWaitsForLongerThanItMay(t *testing.T) {
 	late := 0
 	eachQueue(t, func(t rapid.TB, s *cluster.State, o FleetOptions) {
 		d := Fleet(cloned(s), o, mover(), midnight)
-		// Room that is there now, or on a machine that was bought, is what a pod gets soon.
+		// Room that is there soon, or on a machine that was bought, is what a pod gets soon.
 		soon := map[string]bool{}
 		// Pods that only are expected take no room from those that wait.
 		known := *s
@@ -375,7 +386,7 @@ func TestNoPodWaitsForLongerThanItMay(t *testing.T) {
 		f := newForecast(&known, untilReady(s), nil)
 		f.note = func(at int, p *cluster.Pod, when time.Duration) {
 			n := f.nodes[at].node
-			soon[p.Name] = soon[p.Name] || when == 0 || n.Phase == cluster.Ordered && when == n.Due
+			soon[p.Name] = soon[p.Name] || when <= s.Lag/shortWait || n.Phase == cluster.Ordered && when == n.Due
 		}
 		f.run()
 		placed := namesOf(&d.Plan.Plan)

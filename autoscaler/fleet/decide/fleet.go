@@ -41,6 +41,8 @@ type FleetOptions struct {
 	// MaxWait is for how much longer than a machine takes a pod may wait for room that comes
 	// free, where that is cheaper; 0 means not at all.
 	MaxWait time.Duration
+	// Orders is how often machines have been ordered for a pod that waits, by its name.
+	Orders map[string]int
 	// Lessons say which flavors are not bought for a pod, and learn from what is seen; nil
 	// says nothing.
 	Lessons *Lessons
@@ -135,8 +137,9 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	alone.Pending, alone.Recent = nil, nil // pods that only are expected take no room from those that wait
 	var asking []planner.Pod
 	classes := map[class.Class]bool{}
-	ask := func(p *cluster.Pod) {
+	ask := func(p *cluster.Pod, late bool) {
 		pod := plannerPod(p)
+		pod.OnlyBought = late
 		pod.Except = o.Lessons.Except(p, now)
 		asking = append(asking, pod)
 		classes[p.Class] = true
@@ -146,17 +149,19 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 		case !coupled[p.Demands]:
 			alone.Pending = append(alone.Pending, p)
 		case !p.Nominated:
-			ask(&p)
+			ask(&p, false)
 		}
 	}
+	late := outwaited(s, &alone, o, now)
+	for _, p := range late {
+		ask(p, true)
+	}
+	alone.Pending = without(alone.Pending, late)
 	f := newForecast(&alone, untilReady(s), nil)
 	for _, w := range f.run() {
 		if !w.pod.Nominated {
-			ask(w.pod)
+			ask(w.pod, false)
 		}
-	}
-	for _, p := range outwaited(s, &alone, o, now) {
-		ask(p)
 	}
 	d.puzzle(f.atOnce, o.Lessons, now)
 	d.elsewhere = f.elsewhere
@@ -170,7 +175,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	}
 	request := planner.Request{Pods: asking, Nodes: f.left(classes), Flavors: flavors, Limits: o.Limits, Stop: o.Stop, Options: mixOptions(s)}
 	d.Plan = planner.Supercargo(d.postpone(s, &alone, o, f, request))
-	d.giveUpLate(&alone, o, f)
+	d.giveUpLate(late)
 	d.assignedElsewhere(s)
 	if o.Exhausted == "" {
 		d.grow(s, o, asking, flavors, coupled)

@@ -16,6 +16,8 @@ type nominations struct {
 	known map[string]bool
 	// last is for how long pods are nominated.
 	last time.Duration
+	// times is how often machines were ordered for a pod that waits, by its name.
+	times map[string]int
 	// planned is what the last round was about to order, by flavor.
 	planned map[string]nomination
 	// before are the pods that were pending already then: all of them were ordered for by a
@@ -50,6 +52,12 @@ func (n *nominations) add(flavor string, now time.Time) {
 	if o, is := n.planned[flavor]; is {
 		o.machines, o.until = map[string]bool{}, now.Add(n.last)
 		n.orders = append(n.orders, o)
+		if n.times == nil {
+			n.times = map[string]int{}
+		}
+		for pod := range o.pods {
+			n.times[pod]++
+		}
 	}
 }
 
@@ -85,8 +93,12 @@ func (r *round) nominate() {
 	}
 	n.orders = kept
 	r.inherit()
+	times := make(map[string]int, len(r.m.nominations.times))
 	for i := range r.state.Pending {
 		p := &r.state.Pending[i]
+		if t := r.m.nominations.times[p.Name]; t > 0 {
+			times[p.Name] = t
+		}
 		since := r.now.Add(-p.Waited)
 		until, is := nominated[p.Name]
 		if is {
@@ -94,6 +106,7 @@ func (r *round) nominate() {
 		}
 		p.Nominated = is || !since.After(n.before)
 	}
+	r.m.nominations.times = times
 }
 
 // roomsByMachine returns the nodes by the names of their machines.

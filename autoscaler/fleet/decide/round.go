@@ -439,6 +439,7 @@ func (r *round) plan() {
 		Budget:  r.budget(),
 		Spare:   r.spare(),
 		MaxWait: r.c.MaxWait,
+		Orders:  r.m.nominations.times,
 		Lessons: &r.m.lessons,
 		Stop:    r.c.Stop,
 	}, r.m.mover, r.now)
