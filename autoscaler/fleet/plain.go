@@ -58,6 +58,7 @@ func (r *round) plainFlavors() []decide.Flavor {
 			JoinTimeout: joinTimeout(r.fleet, f), Lag: r.lag(f.Name),
 		}
 		s := r.status(f.Name)
+		all[i].Learned = s.Lag != nil && s.Lag.Samples > 0
 		if all[i].Failures = s.Failures; s.LeftAloneUntil != nil {
 			all[i].AvoidUntil = s.LeftAloneUntil.Time
 		}

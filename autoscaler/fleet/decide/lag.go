@@ -1,13 +1,19 @@
 package decide
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/average"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 // lagWindow is over about how many machines a lag is averaged: few enough to follow
@@ -46,6 +52,62 @@ func FleetLag(fleet *v1alpha1.NodeFleet) time.Duration {
 	longest := fleet.Spec.Scaling.ExpectedLag.Duration
 	for i := range fleet.Status.Flavors {
 		longest = max(longest, ExpectedLag(fleet.Status.Flavors[i].Lag, 0))
+	}
+	return longest
+}
+
+// purchaseLag is how long a purchase takes that has a machine for each of the pods that wait or came
+// lately, of the flavors that can be ordered: each pod counts with the quickest that holds it, so
+// that pods do not wait for as long as the slowest of the catalogue would take. What machines
+// took counts before what is assumed of flavors of which none has come. Where no pod is held by
+// any, or there is none, it is how long the slowest takes.
+//
+// Cost: O(f·log f + k·f) for f flavors and k kinds of pods.
+func (r *round) purchaseLag(s *cluster.State) time.Duration {
+	type kind struct {
+		size    packing.Size
+		arch    string
+		demands *constraint.Pod
+	}
+	type offer struct {
+		planner.Flavor
+		lag     time.Duration
+		learned bool
+	}
+	offers := make([]offer, len(s.Flavors))
+	var slowest time.Duration
+	for i := range s.Flavors {
+		f := r.flavors[s.Flavors[i].Name]
+		offers[i] = offer{plannerFlavor(&s.Flavors[i]), f.Lag, f.Learned}
+		slowest = max(slowest, f.Lag)
+	}
+	slices.SortStableFunc(offers, func(a, b offer) int {
+		if a.learned != b.learned {
+			if a.learned {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.lag, b.lag)
+	})
+	longest, seen := time.Duration(-1), map[kind]bool{}
+	for _, pods := range [][]cluster.Pod{s.Pending, s.Recent} {
+		for i := range pods {
+			p := &pods[i]
+			k := kind{p.Size, p.Arch, p.Demands}
+			if seen[k] {
+				continue
+			}
+			seen[k] = true
+			pod := plannerPod(p)
+			at := slices.IndexFunc(offers, func(o offer) bool { return pod.RefusedBy(&o.Flavor) == "" })
+			if at >= 0 {
+				longest = max(longest, offers[at].lag)
+			}
+		}
+	}
+	if longest < 0 {
+		return slowest
 	}
 	return longest
 }

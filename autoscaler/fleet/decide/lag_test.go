@@ -83,3 +83,31 @@ func TestTheExpectedLagIsTheLearnedMean(t *testing.T) {
 		}
 	}
 }
+
+// TestAPodWaitsForNoSlowerMachineThanTheQuickestThatHoldsIt has a job that ends on the only node,
+// and a catalogue of which the large flavor is slow.
+func TestAPodWaitsForNoSlowerMachineThanTheQuickestThatHoldsIt(t *testing.T) {
+	for _, tc := range []struct {
+		name                string
+		pod                 int64 // what it asks for
+		ends                time.Duration
+		small, large        time.Duration
+		knowSmall, knowBoth bool
+		want                []string
+	}{
+		{"the quick one is bought for it", 3, 10 * minute, 2 * minute, 20 * minute, false, true, []string{"order small 0 to 1"}},
+		{"room comes sooner than the quick one", 3, minute, 2 * minute, 20 * minute, false, true, nil},
+		{"only the slow one holds it", 8, 10 * minute, 2 * minute, 20 * minute, false, true, nil},
+		{"one that nobody has seen may be slower than it is said to be", 3, 10 * minute, 20 * minute, 2 * minute, true, false, nil},
+		{"nobody has seen either", 3, 10 * minute, 20 * minute, 2 * minute, false, false, []string{"order small 0 to 1"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene()
+			s.ready("a", "large", job("x", 10, tc.ends))
+			s.flavor("small").Lag, s.flavor("large").Lag = tc.small, tc.large
+			s.flavor("small").Learned, s.flavor("large").Learned = tc.knowSmall || tc.knowBoth, tc.knowBoth
+			s.pending(job("p", tc.pod, time.Hour))
+			check(t, s.round(), tc.want...)
+		})
+	}
+}

@@ -109,8 +109,9 @@ type Flavor struct {
 	// Unusable says that no machine of it can be ordered.
 	Unusable bool
 	// JoinTimeout is how long a machine may take from its order until its node is ready, Lag
-	// how long one is expected to take.
+	// how long one is expected to take, and Learned whether that is what machines of it took.
 	JoinTimeout, Lag time.Duration
+	Learned          bool
 	// Failures is how many machines in a row did not come, AvoidUntil until when it is not
 	// ordered because of that; zero if it may be.
 	Failures   int32
@@ -473,10 +474,7 @@ func (r *round) complete(s *cluster.State) {
 	})
 	s.ScalingInterval, s.SchedulingInterval = r.c.Interval, r.c.Interval
 	s.BillingPeriod = r.c.BillingPeriod
-	s.Lag = 0
-	for _, f := range s.Flavors {
-		s.Lag = max(s.Lag, r.flavors[f.Name].Lag)
-	}
+	s.Lag = r.purchaseLag(s)
 	s.Release = r.c.ReleaseDelay
 	s.Migration = cluster.DefaultMigration
 	s.Scaling = true

@@ -184,7 +184,7 @@ func (f *fleet) flavor(of *cluster.Flavor, machines int) decide.Flavor {
 		JoinTimeout: f.spec.Scaling.JoinTimeout.Duration, Lag: f.lag(of.Name),
 	}
 	if l := f.flavors[of.Name]; l != nil {
-		flavor.Failures, flavor.AvoidUntil = l.Failures, l.Until
+		flavor.Failures, flavor.AvoidUntil, flavor.Learned = l.Failures, l.Until, l.lag != nil
 	}
 	return flavor
 }
