@@ -40,13 +40,18 @@ func (d *Deferral) Reason() string {
 // for twice as long as a machine takes beyond that, after the next for four times more, and so on:
 // where a cluster cannot keep up, more machines for a pod that waits do not help it.
 func (o *FleetOptions) leftToWait(s *cluster.State, p *cluster.Pod) time.Duration {
+	return max(0, o.mostToWait(s, p)-max(p.Waited, 0))
+}
+
+// mostToWait is for how long a pod may wait for room that comes free, from the beginning.
+func (o *FleetOptions) mostToWait(s *cluster.State, p *cluster.Pod) time.Duration {
 	const mostOrders = 10
 	lag := min(max(s.Lag, 0), math.MaxInt64>>(mostOrders+2))
 	most := sum(lag, max(o.MaxWait, 0))
 	for orders := min(o.Orders[p.Name], mostOrders); orders > 0; orders-- {
 		most = sum(most, lag<<orders)
 	}
-	return max(0, most-max(p.Waited, 0))
+	return most
 }
 
 // wakeToBuy decides again as soon as a pod has waited for as long as it may.
@@ -91,29 +96,44 @@ const shortWait = 4
 
 // outwaited returns the pods that have waited for as long as they may and have room neither soon nor on
 // a machine that has been bought: room that is expected later may have been expected all along. A
-// machine is bought for them if there is one to buy. alone is the state without the pods whose place
-// depends on that of others.
-func outwaited(s, alone *cluster.State, o FleetOptions, now time.Time) []*cluster.Pod {
+// machine is bought for them if there is one to buy. So that it is not one for each of them, those
+// that have waited for half as long and have no more in prospect are among them, if there are any.
+// alone is the state without the pods whose place depends on that of others.
+//
+// It also returns the pods, by name, that room is expected for at some time.
+func outwaited(s, alone *cluster.State, o FleetOptions, now time.Time) (pods []*cluster.Pod, promised map[string]bool) {
 	if o.Exhausted != "" {
-		return nil
+		return nil, nil
 	}
-	var late []*cluster.Pod
 	flavors := fleetFlavors(s)
+	var late, next []*cluster.Pod
 	for i := range alone.Pending {
-		if p := &alone.Pending[i]; !p.Nominated && o.leftToWait(s, p) == 0 && buyable(flavors, o.Lessons, p, now) {
+		p := &alone.Pending[i]
+		if p.Nominated || p.Waited < o.mostToWait(s, p)/2 || !buyable(flavors, o.Lessons, p, now) {
+			continue
+		}
+		if o.leftToWait(s, p) == 0 {
 			late = append(late, p)
+		} else {
+			next = append(next, p)
 		}
 	}
 	if len(late) == 0 {
-		return nil
+		return nil, nil
 	}
 	f, takings := playWaiting(alone, untilReady(s))
 	soon := map[*cluster.Pod]bool{}
+	promised = map[string]bool{}
 	for _, t := range takings {
+		promised[t.pod.Name] = true
 		n := f.nodes[t.node].node
 		soon[t.pod] = t.at <= s.Lag/shortWait || n.Phase == cluster.Ordered && t.at <= n.Due
 	}
-	return slices.DeleteFunc(late, func(p *cluster.Pod) bool { return soon[p] })
+	served := func(p *cluster.Pod) bool { return soon[p] }
+	if late = slices.DeleteFunc(late, served); len(late) == 0 {
+		return nil, nil
+	}
+	return append(late, slices.DeleteFunc(next, served)...), promised
 }
 
 // without returns the pods that are not among some of them.
@@ -199,11 +219,11 @@ func namesOut(r *planner.Result) map[string]bool {
 }
 
 // giveUpLate leaves pods without a word that have waited for too long and get no machine, because
-// of limits: room is going to come free for them.
-func (d *FleetDecision) giveUpLate(late []*cluster.Pod) {
+// of limits, if room is going to come free for them all the same.
+func (d *FleetDecision) giveUpLate(late []*cluster.Pod, promised map[string]bool) {
 	names := make(map[string]bool, len(late))
 	for _, p := range late {
-		names[p.Name] = true
+		names[p.Name] = promised[p.Name]
 	}
 	before := len(d.Plan.Unplaceable)
 	d.Plan.Unplaceable = slices.DeleteFunc(d.Plan.Unplaceable, func(u planner.Unplaceable) bool { return names[u.Pod] })

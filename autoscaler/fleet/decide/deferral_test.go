@@ -405,3 +405,44 @@ func TestNoPodWaitsForLongerThanItMay(t *testing.T) {
 		t.Error("no pod ever waited for long enough")
 	}
 }
+
+// TestPodsThatHaveWaitedHalfAsLongShareTheMachine has room come free for both pods, and too late.
+func TestPodsThatHaveWaitedHalfAsLongShareTheMachine(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		p, q time.Duration // for how long each has waited, of two minutes at most
+		buys []string
+	}{
+		{"both have waited for long enough", 2 * minute, 2 * minute, []string{"large: p, q"}},
+		{"the other has waited for half as long", 2 * minute, minute, []string{"large: p, q"}},
+		{"the other has waited for less", 2 * minute, minute - 1, []string{"large: p"}},
+		{"none has waited for long enough", 2*minute - 1, 2*minute - 1, []string{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			pods := podsOf(ago(job("p", 5, time.Hour), tc.p), ago(job("q", 5, time.Hour), tc.q))
+			d := Fleet(dollarsByTheSecond(pods, full("a", minute), full("b", minute)), waitingFor(0), mover(), midnight)
+			if diff := cmp.Diff(tc.buys, planned(&d.Plan.Plan)); diff != "" {
+				t.Errorf("machines (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestLimitsAreNamedUnlessRoomIsExpected has a pod that has waited for long enough, and limits that
+// allow for no machine.
+func TestLimitsAreNamedUnlessRoomIsExpected(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		ends  time.Duration
+		limit bool
+	}{{"room comes free in a minute", minute, false}, {"room comes free in an hour", time.Hour, true}} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := waitingFor(0)
+			o.Limits.MilliCPU = 1
+			d := Fleet(dollarsByTheSecond(podsOf(ago(job("p", 6, time.Hour), 2*minute)), full("a", tc.ends)), o, mover(), midnight)
+			if d.limited() != tc.limit || d.Asked+d.Served != 1 || len(d.Plan.Machines) > 0 {
+				t.Errorf("limits keep it waiting: %t, want %t; %+v", d.limited(), tc.limit, d.Plan)
+			}
+		})
+	}
+}

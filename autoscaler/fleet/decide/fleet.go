@@ -152,7 +152,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 			ask(&p, false)
 		}
 	}
-	late := outwaited(s, &alone, o, now)
+	late, promised := outwaited(s, &alone, o, now)
 	for _, p := range late {
 		ask(p, true)
 	}
@@ -175,7 +175,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	}
 	request := planner.Request{Pods: asking, Nodes: f.left(classes), Flavors: flavors, Limits: o.Limits, Stop: o.Stop, Options: mixOptions(s)}
 	d.Plan = planner.Supercargo(d.postpone(s, &alone, o, f, request))
-	d.giveUpLate(late)
+	d.giveUpLate(late, promised)
 	d.assignedElsewhere(s)
 	if o.Exhausted == "" {
 		d.grow(s, o, asking, flavors, coupled)

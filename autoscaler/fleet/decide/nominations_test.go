@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/internal/cluster"
@@ -210,4 +211,18 @@ func TestNominationsAreThoseOfAFleetThatIsPlayed(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestHowOftenMachinesWereOrderedForAPodIsRememberedWhileItWaits(t *testing.T) {
+	m := newScene().m
+	orders(m, 0, "small", 1, "p", "q")
+	orders(m, minute, "large", 1, "p")
+	nominatedAt(m, minute, look{}, "p", "q")
+	if diff := cmp.Diff(map[string]int{"p": 2, "q": 1}, m.nominations.times); diff != "" {
+		t.Errorf("orders by pod (-want +got):\n%s", diff)
+	}
+	nominatedAt(m, 2*minute, look{}, "q")
+	if diff := cmp.Diff(map[string]int{"q": 1}, m.nominations.times); diff != "" {
+		t.Errorf("orders by pod, when p waits no more (-want +got):\n%s", diff)
+	}
 }
