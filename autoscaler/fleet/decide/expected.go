@@ -52,42 +52,60 @@ func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []planner.Pod 
 	return pods
 }
 
-// together is how shortly after one another pods come that are taken to have come at once, as
-// those of one Job do: that says nothing of more to come. Creation times are whole seconds.
-const together = time.Second
+// parts is into how many parts of equal length the last lag is divided to see how steadily pods
+// come. More would take a Job whose pods are made over a while for a stream.
+const parts = 8
+
+// kindSeen is how many pods of a kind came in each part. Those that come at once, as of one Job, may
+// do so across the border of two parts, but not of two whose borders are half a part later: both are
+// counted.
+type kindSeen struct {
+	pods        int
+	parts, half [parts + 1]int
+}
+
+// counted returns how many pods of a kind are counted on.
+func (k *kindSeen) counted() int {
+	least := k.pods
+	for _, counts := range [][parts + 1]int{k.parts, k.half} {
+		squares := 0
+		for _, n := range counts {
+			squares += n * n
+		}
+		least = min(least, k.pods-int(math.Ceil(math.Sqrt(float64(squares)))))
+	}
+	return least
+}
 
 // steady returns those of the pods that came within the last lag that are counted on to come
-// again within the next, in their order: of each kind the last. If pods of a kind came at k
-// times, they are counted on to come at k − √k, rounded down, which is one standard deviation
-// less than k where they come by chance at a steady rate, with as many pods each time as before:
-// so the room that is bought or kept for them is seldom unused. A kind that has come once, be it
-// with many pods, is not expected to come again. Pods with demands that are coupled are left out.
+// again within the next, in their order: of each kind the last. Of pods that came n1, n2, ... in the
+// parts of that time, all but √(n1² + n2² + ...) are counted on. Where n pods come by chance at a
+// steady rate, few in each part, that is n − √n, one standard deviation less than n; where b pods
+// come together k times, it is b·(k − √k): so the room that is bought or kept for them is seldom
+// unused. Pods that came together once are not expected to come again. Pods with demands that are
+// coupled are left out.
 func steady(s *cluster.State, coupled map[*constraint.Pod]bool) []cluster.Pod {
 	window := min(s.Observed, s.Lag)
 	kindOf := func(p *cluster.Pod) kindOfArrival { return kindOfArrival{p.Size, p.Class, p.Arch, p.Demands} }
-	type seen struct {
-		pods, times int
-		last        time.Duration // how long ago the one before came
-	}
-	kinds := map[kindOfArrival]*seen{}
+	kinds := map[kindOfArrival]*kindSeen{}
 	for i := range s.Recent {
 		p := &s.Recent[i]
-		if p.Waited >= window || coupled[p.Demands] {
+		if p.Waited < 0 || p.Waited >= window || coupled[p.Demands] {
 			continue
 		}
 		k := kinds[kindOf(p)]
 		if k == nil {
-			k = &seen{}
+			k = &kindSeen{}
 			kinds[kindOf(p)] = k
 		}
-		if k.times == 0 || p.Waited-k.last > together {
-			k.times++
-		}
-		k.pods, k.last = k.pods+1, p.Waited
+		at := parts * p.Waited.Seconds() / window.Seconds()
+		k.pods++
+		k.parts[min(int(at), parts)]++
+		k.half[min(int(at+0.5), parts)]++
 	}
 	left := make(map[kindOfArrival]int, len(kinds))
 	for kind, k := range kinds {
-		left[kind] = k.pods * (k.times - int(math.Ceil(math.Sqrt(float64(k.times))))) / k.times
+		left[kind] = k.counted()
 	}
 	return keep(s.Recent, func(p *cluster.Pod) bool {
 		kind := kindOf(p)

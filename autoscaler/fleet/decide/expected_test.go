@@ -62,13 +62,32 @@ func TestAMachineSaysHowManyOfItsPodsAreExpected(t *testing.T) {
 	}
 }
 
-// TestOfAKindTheSquareRootIsLeftOut walks the numbers by hand.
+// every returns pods of which n came every so often, the last a second ago.
+func every(distance time.Duration, n int) (all []cluster.Pod) {
+	for i := range n {
+		p := ago(job("", 1, minute), time.Second+time.Duration(i)*distance)
+		p.Name = fmt.Sprint("came", i)
+		all = append(all, p)
+	}
+	return all
+}
+
+// TestOfAKindTheSquareRootIsLeftOut has pods come one by one, in parts of the two minutes that a
+// machine takes, and walks the numbers by hand.
 func TestOfAKindTheSquareRootIsLeftOut(t *testing.T) {
-	for n, want := range []int{0, 0, 0, 1, 2, 2, 3, 4, 5, 6, 6} {
-		s := came(state(nil), often(job("", 1, minute), n)...)
+	for n, want := range []int{0, 0, 0, 1, 2, 2, 3, 4, 5} {
+		s := came(state(nil), every(15*time.Second, n)...)
 		if got := steady(s, nil); len(got) != want || want > 0 && got[0].Name != "came0" {
 			t.Errorf("of %d pods %d are counted on, want the last %d", n, len(got), want)
 		}
+	}
+}
+
+// TestAStreamOfPodsIsExpectedToGoOn has pods come so often that some always come within the second
+// of others: 30 in each part, and 30 times √8 are left out.
+func TestAStreamOfPodsIsExpectedToGoOn(t *testing.T) {
+	if got := len(steady(came(state(nil), every(time.Second/2, 238)...), nil)); got != 153 {
+		t.Errorf("of 238 pods in two minutes, %d are counted on, want 153", got)
 	}
 }
 
@@ -81,17 +100,32 @@ func atOnce(pods []cluster.Pod, waited time.Duration) []cluster.Pod {
 	return all
 }
 
-// TestPodsThatComeTogetherCountAsOneTime has pods come four by four, eleven seconds apart.
+// TestPodsThatComeTogetherCountAsOneTime has pods come four by four.
 func TestPodsThatComeTogetherCountAsOneTime(t *testing.T) {
-	for times, want := range []int{0, 0, 0, 4, 8} {
+	for times, want := range []int{0, 0, 2, 5, 8, 11} { // 4 times k less √k, rounded down
 		var pods []cluster.Pod
 		for i := range times {
-			pods = append(pods, atOnce(often(job("", 1, minute), 4), time.Duration(i+1)*11*time.Second)...)
+			pods = append(pods, atOnce(every(0, 4), time.Second+time.Duration(i)*15*time.Second)...)
 		}
 		if got := len(steady(came(state(nil), pods...), nil)); got != want {
 			t.Errorf("of %d times, %d pods are counted on, want %d", times, got, want)
 		}
 	}
+}
+
+// TestOneJobIsNotExpectedAgain has all of its pods come within some time, whenever that was.
+func TestOneJobIsNotExpectedAgain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		took := time.Duration(rapid.IntRange(0, 7).Draw(t, "took")) * time.Second
+		since := time.Duration(rapid.IntRange(0, 110).Draw(t, "since")) * time.Second
+		pods := every(took/100, 100)
+		for i := range pods {
+			pods[i].Waited += since
+		}
+		if got := len(steady(came(state(nil), pods...), nil)); got > 0 {
+			t.Fatalf("%d of its pods are counted on", got)
+		}
+	})
 }
 
 // TestExpectedPodsChangeOnlyTheSizeOfMachines compares with the same cluster in which nothing
