@@ -449,6 +449,22 @@ func TestFlavorsForSaleHaveRoomBelowTheirGreatestNumber(t *testing.T) {
 	}
 }
 
+func TestALagIsLearnedOnceAMachineHasCome(t *testing.T) {
+	s := newScene(modelFlavor("new", 4, 16, 1), modelFlavor("seen", 4, 16, 1), modelFlavor("forgotten", 4, 16, 1))
+	f := s.all[0].fleet
+	f.Spec.Scaling.ExpectedLag.Duration = 2 * minute
+	f.Status.Flavors = []v1alpha1.FlavorStatus{
+		{Name: "seen", Lag: &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: minute}, Samples: 1}}, {Name: "forgotten", Lag: &v1alpha1.AcquisitionLag{}},
+	}
+	r := &round{fleet: f, self: s.all[0], seen: s.look()}
+	for _, got := range r.plainFlavors() {
+		lag := map[bool]time.Duration{false: 2 * minute, true: minute}[got.Name == "seen"]
+		if got.Lag != lag || got.Learned != (got.Name == "seen") {
+			t.Errorf("%s takes %v, learned: %t", got.Name, got.Lag, got.Learned)
+		}
+	}
+}
+
 func TestMachinesTakeTheClassOfTheirFleetUnlessALabelSaysOtherwise(t *testing.T) {
 	s := newScene(modelFlavor("small", 4, 16, 1))
 	s.all[0].class = class.Batch

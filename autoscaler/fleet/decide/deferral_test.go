@@ -428,6 +428,50 @@ func TestPodsThatHaveWaitedHalfAsLongShareTheMachine(t *testing.T) {
 	}
 }
 
+// TestOthersGetTheRoomThatALatePodNoLongerTakes has room for p or q come free in a minute, which is
+// too late for p alone.
+func TestOthersGetTheRoomThatALatePodNoLongerTakes(t *testing.T) {
+	pods := podsOf(ago(job("p", 5, time.Hour), 2*minute), job("q", 6, time.Hour))
+	d := Fleet(dollarsByTheSecond(pods, full("a", minute)), waitingFor(0), mover(), midnight)
+	if diff := cmp.Diff([]string{"large: p"}, planned(&d.Plan.Plan)); diff != "" || d.Served != 1 {
+		t.Errorf("%d pods are served, want 1; machines (-want +got):\n%s", d.Served, diff)
+	}
+}
+
+// TestAFleetIsMorePatientAfterEachOrder has a pod whose machine went to another pod when it came. It
+// may have room after four minutes more than at first, by when a job ought to have ended.
+func TestAFleetIsMorePatientAfterEachOrder(t *testing.T) {
+	m := newScene().m
+	look := func(now time.Duration, machines int) *scene {
+		s := newScene()
+		s.m = m
+		for i := range machines {
+			s.ready(fmt.Sprint("a", i), "large", job(fmt.Sprint("x", i), 10, 0))
+		}
+		s.pending(ago(job("p", 6, time.Hour), now))
+		return s
+	}
+	for _, step := range []struct {
+		waited   time.Duration
+		machines int
+		want     []string
+	}{
+		{2*minute - 1, 1, nil},
+		{2 * minute, 1, []string{"order large 1 to 2"}},
+		{4 * minute, 2, nil},
+		{6*minute - 1, 2, nil},
+		{6 * minute, 2, []string{"order large 2 to 3"}},
+	} {
+		a := Round(&look(step.waited, step.machines).Observation, m, look(step.waited, step.machines).c, midnight.Add(step.waited))
+		if diff := cmp.Diff(append([]string{}, step.want...), does(&a)); diff != "" {
+			t.Fatalf("after %v (-want +got):\n%s", step.waited, diff)
+		}
+		for _, o := range a.Orders {
+			m.Ordered(o.Flavor, midnight.Add(step.waited))
+		}
+	}
+}
+
 // TestLimitsAreNamedUnlessRoomIsExpected has a pod that has waited for long enough, and limits that
 // allow for no machine.
 func TestLimitsAreNamedUnlessRoomIsExpected(t *testing.T) {

@@ -108,9 +108,12 @@ func steady(s *cluster.State, coupled map[*constraint.Pod]bool) []cluster.Pod {
 		left[kind] = k.counted()
 	}
 	return keep(s.Recent, func(p *cluster.Pod) bool {
+		if p.Waited < 0 || p.Waited >= window { // as above
+			return false
+		}
 		kind := kindOf(p)
 		left[kind]--
-		return left[kind] >= 0 && p.Waited < window
+		return left[kind] >= 0
 	})
 }
 

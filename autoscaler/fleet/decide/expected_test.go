@@ -83,6 +83,18 @@ func TestOfAKindTheSquareRootIsLeftOut(t *testing.T) {
 	}
 }
 
+// TestPodsFromTheFutureAreNotCounted has a clock that was set back: the pod that came last is said to
+// come in a minute.
+func TestPodsFromTheFutureAreNotCounted(t *testing.T) {
+	pods := every(15*time.Second, 8)
+	ahead := ago(pods[0], -minute)
+	ahead.Name = "ahead"
+	got := steady(came(state(nil), append(podsOf(ahead), pods...)...), nil)
+	if len(got) != 5 || slices.ContainsFunc(got, func(p cluster.Pod) bool { return p.Name == "ahead" }) {
+		t.Errorf("%d pods are counted on, want 5 of the 8 that have come", len(got))
+	}
+}
+
 // TestAStreamOfPodsIsExpectedToGoOn has pods come so often that some always come within the second
 // of others: 30 in each part, and 30 times √8 are left out.
 func TestAStreamOfPodsIsExpectedToGoOn(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster"
 )
 
 // twinLag keeps all times and weighs them anew.
@@ -108,6 +109,35 @@ func TestAPodWaitsForNoSlowerMachineThanTheQuickestThatHoldsIt(t *testing.T) {
 			s.flavor("small").Learned, s.flavor("large").Learned = tc.knowSmall || tc.knowBoth, tc.knowBoth
 			s.pending(job("p", tc.pod, time.Hour))
 			check(t, s.round(), tc.want...)
+		})
+	}
+}
+
+// TestAPurchaseTakesAsLongAsTheSlowestOfThePodsThatItIsFor has a small flavor that takes two minutes,
+// and a large one that takes twenty.
+func TestAPurchaseTakesAsLongAsTheSlowestOfThePodsThatItIsFor(t *testing.T) {
+	few, many, tooMany := job("few", 3, time.Hour), job("many", 8, time.Hour), job("too-many", 20, time.Hour)
+	for _, tc := range []struct {
+		name            string
+		pending, recent []cluster.Pod
+		want            time.Duration
+	}{
+		{"the quick one holds it", podsOf(few), nil, 2 * minute},
+		{"the slow one holds the other", podsOf(few, many), nil, 20 * minute},
+		{"pods that came lately are expected again", podsOf(few), podsOf(many), 20 * minute},
+		{"pods of a quick one came lately", nil, podsOf(few), 2 * minute},
+		{"one that no machine holds does not count", podsOf(few, tooMany), nil, 2 * minute},
+		{"no machine holds any", podsOf(tooMany), nil, 20 * minute},
+		{"there are none", nil, nil, 20 * minute},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene()
+			s.flavor("small").Lag, s.flavor("large").Lag = 2*minute, 20*minute
+			s.State.Pending, s.State.Recent = tc.pending, tc.recent
+			r := newRound(&s.Observation, s.m, s.c, midnight)
+			if got := r.purchaseLag(&r.state); got != tc.want {
+				t.Errorf("it takes %v, want %v", got, tc.want)
+			}
 		})
 	}
 }

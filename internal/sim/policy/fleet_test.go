@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/drain"
@@ -173,16 +174,17 @@ func TestAFleetInASimulationLearnsHowLongMachinesTake(t *testing.T) {
 	t.Parallel()
 	f := newFleet(inASecond(10), defaultFleet(), cluster.WaysOf(cluster.Migrate))
 	now := sim.Epoch.Add(time.Hour)
-	if got, want := f.lag("medium"), 2*time.Minute; got != want {
-		t.Errorf("expected before the first machine: %v, want %v, the default", got, want)
+	medium := func() decide.Flavor { return f.flavor(&cluster.Flavor{Name: "medium"}, 0) }
+	if got, want := medium(), 2*time.Minute; got.Lag != want || got.Learned {
+		t.Errorf("expected before the first machine: %v, learned: %t, want %v, the default", got.Lag, got.Learned, want)
 	}
 	ordered := mediumNode("medium-0", cluster.Ordered)
 	ordered.Due = 150 * time.Second
 	busy := mediumNode("medium-0", cluster.Ready, waitingJob("x", gi, 0))
 	f.Decide(now, fleetState(0, nil, ordered))
 	f.Decide(now.Add(150*time.Second), fleetState(0, nil, busy))
-	if got, want := f.lag("medium"), 150*time.Second; got != want {
-		t.Errorf("expected after one machine: %v, want %v", got, want)
+	if got, want := medium(), 150*time.Second; got.Lag != want || !got.Learned {
+		t.Errorf("expected after one machine: %v, learned: %t, want %v", got.Lag, got.Learned, want)
 	}
 }
 
