@@ -24,12 +24,22 @@ type Flavor struct {
 	// MachineType groups flavors of equal speed and power; empty when not
 	// stated.
 	MachineType string
+	// Kind is KindBurstable or KindAccelerated; empty for any other.
+	Kind string
 	// MaxPods is how many pods a machine holds; 0 when not stated.
 	MaxPods int64
 	// MilliwattsIdle and MilliwattsFull are the power drawn without load and at
 	// full load. Both are 0 when not stated.
 	MilliwattsIdle, MilliwattsFull int64
 }
+
+// The kinds of machines that are not bought unless somebody asks for them.
+const (
+	// KindBurstable has full use of its CPUs only for a while.
+	KindBurstable = "Burstable"
+	// KindAccelerated has GPUs or other accelerators.
+	KindAccelerated = "Accelerated"
+)
 
 const (
 	bytesPerGiB            = 1 << 30
@@ -43,7 +53,7 @@ const (
 var flavorFormat = format{
 	name:     "flavor catalogue",
 	required: []string{"name", "cpu", "memory_gib", "price_per_hour"},
-	optional: []string{"arch", "machine_type", "max_pods", "watts_idle", "watts_full"},
+	optional: []string{"arch", "machine_type", "max_pods", "watts_idle", "watts_full", "kind"},
 }
 
 // ReadFlavors reads a flavor catalogue. file is only used in errors, which are
@@ -101,6 +111,7 @@ func (t *table) flavor() Flavor {
 			t.number("price_per_hour", microPerDollar, exact), maxMicroDollarsPerHour),
 		Arch:        t.cell("arch"),
 		MachineType: t.cell("machine_type"),
+		Kind:        t.cell("kind"),
 	}
 	if f.Name == "" || !printable(f.Name, maxNameBytes) {
 		t.badCell("name", fmt.Errorf("is no flavor name, want 1 to %d bytes without control characters", maxNameBytes))
@@ -108,6 +119,9 @@ func (t *table) flavor() Flavor {
 	t.checkArch(f.Arch)
 	if !validLabel(f.MachineType) {
 		t.badCell("machine_type", fmt.Errorf("is no label value, want up to %d letters, digits, '-', '_' and '.', with a letter or digit at either end", maxLabelBytes))
+	}
+	if f.Kind != "" && f.Kind != KindBurstable && f.Kind != KindAccelerated {
+		t.badCell("kind", fmt.Errorf("is no kind of machine, want %s, %s or nothing", KindBurstable, KindAccelerated))
 	}
 	if t.cell("max_pods") != "" {
 		f.MaxPods = t.atMost("max_pods", t.positive("max_pods", 1, exact), maxMaxPods)

@@ -8,13 +8,17 @@ import (
 )
 
 func TestReadFlavorsReadsTheCatalogue(t *testing.T) {
-	const input = "name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods,watts_idle,watts_full\n" +
-		"m7i.large,1.93,6.5,0.1008,amd64,m7i,29,4.4,20\n" +
-		"free,250m,0.0000000019,0,,,,,\n"
+	const input = "name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods,watts_idle,watts_full,kind\n" +
+		"m7i.large,1.93,6.5,0.1008,amd64,m7i,29,4.4,20,\n" +
+		"t3.nano,2,0.5,0.0052,,,,,,Burstable\n" +
+		"g5.xlarge,4,16,1.006,,,,,,Accelerated\n" +
+		"free,250m,0.0000000019,0,,,,,,\n"
 	want := []Flavor{
 		{Name: "free", MilliCPU: 250, MemoryBytes: 2},
+		{Name: "g5.xlarge", MilliCPU: 4000, MemoryBytes: 16 << 30, MicroDollarsPerHour: 1_006_000, Kind: KindAccelerated},
 		{Name: "m7i.large", MilliCPU: 1930, MemoryBytes: 13 << 29, MicroDollarsPerHour: 100_800, Arch: "amd64",
 			MachineType: "m7i", MaxPods: 29, MilliwattsIdle: 4400, MilliwattsFull: 20_000},
+		{Name: "t3.nano", MilliCPU: 2000, MemoryBytes: 1 << 29, MicroDollarsPerHour: 5_200, Kind: KindBurstable},
 	}
 	got, err := ReadFlavors("f.csv", strings.NewReader(input))
 	if err != nil {
@@ -47,6 +51,7 @@ func TestReadFlavorsRefusesBadInput(t *testing.T) {
 		{"no pods", wide + "a,1,1,1,,,0,,\n", `f.csv:2: max_pods: "0" is zero, want more`},
 		{"half a pod", wide + "a,1,1,1,,,1.5,,\n", `f.csv:2: max_pods: "1.5" is no whole number`},
 		{"a bad machine type", wide + "a,1,1,1,,-x,,,\n", `f.csv:2: machine_type: "-x" is no label value`},
+		{"an unknown kind", "name,cpu,memory_gib,price_per_hour,kind\na,1,1,1,burstable\n", `f.csv:2: kind: "burstable" is no kind of machine, want Burstable, Accelerated or nothing`},
 		{"watts without a partner", wide + "a,1,1,1,,,,5,\n", "f.csv:2: watts_full: is missing beside watts_idle"},
 		{"full watts without a partner", wide + "a,1,1,1,,,,,5\n", "f.csv:2: watts_idle: is missing beside watts_full"},
 		{"idle above full", wide + "a,1,1,1,,,,6,5\n", `f.csv:2: watts_idle: "6" is more than watts_full "5"`},

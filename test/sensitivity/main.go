@@ -1,6 +1,7 @@
 // Command sensitivity varies, one at a time, what the HTAS paper leaves open in its
-// set-up, and prints what each policy then saves against default: the mean over ten
-// seeds. The output is a Markdown table for docs/benchmarks.md.
+// set-up, and prints what each policy then saves against default, in percent, and for how many
+// minutes pods wait under each, under default last: means over ten seeds. The output is a Markdown
+// table for docs/benchmarks.md.
 package main
 
 import (
@@ -119,7 +120,7 @@ func run(ctx context.Context, dir string, seeds int) error {
 	return nil
 }
 
-// saved returns the savings of the compared policies in percent.
+// saved returns the savings of the compared policies in percent, and how long pods wait.
 func (v variant) saved(ctx context.Context, file string, seeds int) (string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -134,7 +135,7 @@ func (v variant) saved(ctx context.Context, file string, seeds int) (string, err
 		return "", err
 	}
 	names := append([]string{"default"}, compared...)
-	costs := make([][]int64, len(names))
+	costs, waits := make([][]int64, len(names)), make([][]time.Duration, len(names))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, name := range names {
@@ -145,7 +146,7 @@ func (v variant) saved(ctx context.Context, file string, seeds int) (string, err
 		if name == "htas" && v.htas != nil {
 			p = *v.htas
 		}
-		costs[i] = make([]int64, seeds)
+		costs[i], waits[i] = make([]int64, seeds), make([]time.Duration, seeds)
 		for seed := range seeds {
 			group.Go(func() error {
 				pods, err := s.Arrivals(uint64(seed + 1))
@@ -156,7 +157,7 @@ func (v variant) saved(ctx context.Context, file string, seeds int) (string, err
 				if err != nil {
 					return fmt.Errorf("%s with seed %d: %w", name, seed+1, err)
 				}
-				costs[i][seed] = r.CostMicroDollars
+				costs[i][seed], waits[i][seed] = r.CostMicroDollars, r.MeanWait()
 				return nil
 			})
 		}
@@ -164,13 +165,20 @@ func (v variant) saved(ctx context.Context, file string, seeds int) (string, err
 	if err := group.Wait(); err != nil {
 		return "", err
 	}
-	parts := make([]string, len(compared))
+	saved, waited := make([]string, len(compared)), make([]string, len(names))
 	for i := range compared {
 		var sum float64
 		for seed := range seeds {
 			sum += 1 - float64(costs[i+1][seed])/float64(costs[0][seed])
 		}
-		parts[i] = fmt.Sprintf("%.0f", 100*sum/float64(seeds))
+		saved[i] = fmt.Sprintf("%.0f", 100*sum/float64(seeds))
 	}
-	return strings.Join(parts, " / "), nil
+	for i, at := 0, 1; i < len(names); i, at = i+1, (at+1)%len(names) {
+		var sum time.Duration
+		for _, wait := range waits[at] {
+			sum += wait
+		}
+		waited[i] = fmt.Sprintf("%.1f", (sum / time.Duration(seeds)).Minutes())
+	}
+	return strings.Join(saved, " / ") + "; " + strings.Join(waited, " / "), nil
 }
