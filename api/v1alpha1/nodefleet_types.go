@@ -86,6 +86,7 @@ const (
 // NodeFleetSpec is what a fleet is to be.
 //
 // +kubebuilder:validation:XValidation:rule="self.provider != 'ClusterAPI' || has(self.clusterAPI)",message="provider ClusterAPI needs clusterAPI, which says which MachineDeployments the fleet may scale"
+// +kubebuilder:validation:XValidation:rule="!has(self.clusterAPI) || !has(self.clusterAPI.templates) || has(self.pricing.list) || has(self.pricing.catalogue)",message="clusterAPI.templates need pricing.list or pricing.catalogue, which say which instance types there are"
 // +kubebuilder:validation:XValidation:rule="(self.provider == 'OpenStack') == has(self.openStack)",message="give openStack, which says what servers are made from, with provider OpenStack and with no other"
 type NodeFleetSpec struct {
 	// class says which pods the machines take. Nodes that carry another
@@ -133,9 +134,10 @@ type NodeFleetSpec struct {
 	Consolidation FleetConsolidation `json:"consolidation,omitempty"`
 }
 
-// ClusterAPIFlavors names MachineDeployments. Each one is a flavor.
+// ClusterAPIFlavors says what machines are made from: MachineDeployments, each of which is a flavor,
+// or templates, of which the fleet makes a MachineDeployment for each instance type that it buys.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.names) != has(self.selector)",message="give either names or selector: which MachineDeployments of the namespace the fleet may scale"
+// +kubebuilder:validation:XValidation:rule="(has(self.names) ? 1 : 0) + (has(self.selector) ? 1 : 0) + (has(self.templates) ? 1 : 0) == 1",message="give one of names, selector and templates: which MachineDeployments of the namespace the fleet may scale, or of which it makes others"
 type ClusterAPIFlavors struct {
 	// namespace is where the MachineDeployments are.
 	// +kubebuilder:validation:MinLength=1
@@ -155,12 +157,84 @@ type ClusterAPIFlavors struct {
 	// selector chooses MachineDeployments by their labels. An empty one chooses all.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+
+	// templates say which MachineDeployments the fleet copies, with which instance types. Each
+	// instance type of spec.pricing is a flavor then. No other fleet may have the same ones.
+	// +listType=map
+	// +listMapKey=machineDeployment
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Templates []MachineTemplate `json:"templates,omitempty"`
 }
 
-// FleetPricing says what machines cost.
+// MachineTemplate is a MachineDeployment that is copied for each instance type that is bought. It is
+// never scaled itself, and may have 0 replicas.
+//
+// A copy and its infrastructure template are made when the first machine of an instance type is
+// bought, and removed when the last one has gone. When the MachineDeployment or its infrastructure
+// template changes, further machines are made from new copies; those that there are go on.
+type MachineTemplate struct {
+	// machineDeployment is its name.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +required
+	MachineDeployment string `json:"machineDeployment"`
+
+	// instanceTypeField is where its infrastructure template holds the instance type, such as
+	// spec.template.spec.instanceType. There must be text in this place. Default: that of
+	// AWSMachineTemplate, AzureMachineTemplate, GCPMachineTemplate and OpenStackMachineTemplate.
+	// +kubebuilder:validation:Pattern=`^spec(\.[A-Za-z][A-Za-z0-9]*)+$`
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	InstanceTypeField string `json:"instanceTypeField,omitempty"`
+
+	// instanceTypes are those that may be bought, such as m7i.large; * stands for any text, as in
+	// m7i.*, and ! before one excludes what it matches. Default: all but those that are Burstable
+	// or Accelerated.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:Pattern=`^!?[A-Za-z0-9*][A-Za-z0-9*._-]*$`
+	// +kubebuilder:validation:items:MaxLength=63
+	// +optional
+	InstanceTypes []string `json:"instanceTypes,omitempty"`
+
+	// architecture is that of its image, and so of the instance types that it is used with.
+	// +kubebuilder:default=amd64
+	// +kubebuilder:validation:Enum=amd64;arm64;ppc64le;s390x;riscv64
+	// +optional
+	Architecture string `json:"architecture,omitempty"`
+
+	// failureDomains are those that machines may be made in. Default: that of the
+	// MachineDeployment.
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +optional
+	FailureDomains []string `json:"failureDomains,omitempty"`
+}
+
+// FleetPricing says what machines cost. The annotation supercargo.dev/price-per-hour counts before the
+// catalogue, and that before the list.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.list) == has(self.region)",message="give list and region together: list prices differ by region"
 type FleetPricing struct {
-	// catalogue has prices for flavors without the annotation
-	// supercargo.dev/price-per-hour.
+	// list names the list prices of a cloud provider: aws, azure or gcp.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	List string `json:"list,omitempty"`
+
+	// region is the one whose prices count, such as us-east-1.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Region string `json:"region,omitempty"`
+
+	// catalogue has prices of one's own.
 	// +optional
 	Catalogue *PriceCatalogue `json:"catalogue,omitempty"`
 
@@ -177,7 +251,7 @@ type FleetPricing struct {
 }
 
 // PriceCatalogue is a CSV file in a ConfigMap, with the columns
-// name,cpu,memory_gib,price_per_hour. A flavor is found by the name that its
+// name,cpu,memory_gib,price_per_hour and, where they are known, arch, max_pods and kind. A flavor is found by the name that its
 // machines have as node.kubernetes.io/instance-type, else by its own.
 type PriceCatalogue struct {
 	// namespace of the ConfigMap.
@@ -511,7 +585,7 @@ type FlavorStatus struct {
 	// +optional
 	PricePerHour string `json:"pricePerHour,omitempty"`
 
-	// priceSource says where the price comes from: Annotation or Catalogue.
+	// priceSource says where the price comes from: Annotation, Catalogue or List.
 	// +optional
 	PriceSource string `json:"priceSource,omitempty"`
 
@@ -894,8 +968,8 @@ const (
 	// FleetReady says that the fleet is looked after: its flavors are known, and the
 	// last decision could be made and carried out.
 	FleetReady = "Ready"
-	// FleetPriced says that every flavor has a price. A fleet is left alone while one
-	// has none.
+	// FleetPriced says that every flavor has a price. No machine is bought of one that has
+	// none.
 	FleetPriced = "Priced"
 	// FleetLimited says that pods wait because a limit does not allow for more
 	// machines.

@@ -22,6 +22,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider/openstack"
 	"supercargo.dev/supercargo/autoscaler/worker"
 	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/trace"
 )
 
 // name is what the program calls itself.
@@ -116,7 +117,14 @@ func addFleets(m ctrl.Manager, o Options) error {
 			if _, err := metav1.LabelSelectorAsSelector(f.Spec.ClusterAPI.Selector); err != nil {
 				return nil, fmt.Errorf("read spec.clusterAPI.selector: %w", err)
 			}
-			return clusterapi.New(machines.GetAPIReader(), machines.GetClient(), *f.Spec.ClusterAPI, nodes, templates), nil
+			of := clusterapi.Fleet{Name: f.Name, Spec: *f.Spec.ClusterAPI, Types: func(ctx context.Context) ([]trace.Flavor, error) {
+				known, err := fleet.ReadPrices(ctx, m.GetAPIReader(), &f.Spec.Pricing)
+				if err != nil {
+					return nil, err
+				}
+				return known.Types(), nil
+			}}
+			return clusterapi.New(machines.GetAPIReader(), machines.GetClient(), of, nodes, templates), nil
 		},
 	}
 	return r.SetupWithManager(m, machines.GetCache(), watched...)

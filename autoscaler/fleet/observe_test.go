@@ -37,7 +37,7 @@ func newScene(flavors ...provider.Flavor) *scene {
 
 // fleet adds a fleet. The first is the one that looks.
 func (s *scene) fleet(name string, flavors ...provider.Flavor) *stock {
-	f := &stock{fleet: fleetNamed(name), class: class.Any, inventory: &provider.Inventory{Flavors: flavors}, prices: pricesOf(flavors, nil)}
+	f := &stock{fleet: fleetNamed(name), class: class.Any, inventory: &provider.Inventory{Flavors: flavors}, prices: pricesOf(flavors, &Prices{})}
 	s.all = append(s.all, f)
 	return f
 }

@@ -12,43 +12,58 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/trace"
 )
 
 func TestPricesAreThoseOfTheProviderThenOfTheCatalogue(t *testing.T) {
-	catalogue := map[string]int64{"m5.large": 96_000, "small": 50_000, "free": 0}
+	known := &Prices{}
+	known.add([]trace.Flavor{{Name: "listed", MicroDollarsPerHour: 3}, {Name: "m5.large", MicroDollarsPerHour: 97_000}}, "List")
+	known.add([]trace.Flavor{{Name: "m5.large", MicroDollarsPerHour: 96_000}, {Name: "small", MicroDollarsPerHour: 50_000}, {Name: "free"}}, "Catalogue")
 	flavors := []provider.Flavor{
 		{Name: "small", HasPrice: true, MicroDollarsPerHour: 7},
 		{Name: "a", InstanceType: "m5.large"},
 		{Name: "free", InstanceType: "unlisted"},
 		{Name: "b", InstanceType: "unlisted"},
 		{Name: "gift", HasPrice: true},
+		{Name: "c", InstanceType: "listed"},
 	}
 	want := map[string]price{
-		"small": {7, "Annotation", true}, "a": {96_000, "Catalogue", true}, "free": {0, "Catalogue", true}, "b": {}, "gift": {0, "Annotation", true},
+		"small": {7, "Annotation", true}, "a": {96_000, "Catalogue", true}, "free": {0, "Catalogue", true}, "b": {}, "gift": {0, "Annotation", true}, "c": {3, "List", true},
 	}
-	if diff := cmp.Diff(want, pricesOf(flavors, catalogue), cmp.AllowUnexported(price{})); diff != "" {
+	if diff := cmp.Diff(want, pricesOf(flavors, known), cmp.AllowUnexported(price{})); diff != "" {
 		t.Errorf("prices (-want +got):\n%s", diff)
 	}
-	if got := pricesOf(flavors, nil)["a"]; got.known {
+	var names []string
+	for _, f := range known.Types() {
+		names = append(names, f.Name)
+	}
+	if diff := cmp.Diff([]string{"free", "listed", "m5.large", "small"}, names); diff != "" {
+		t.Errorf("instance types (-want +got):\n%s", diff)
+	}
+	if got := pricesOf(flavors, &Prices{})["a"]; got.known {
 		t.Errorf("without a catalogue the price is %+v", got)
 	}
 }
 
-func TestAFleetIsRefusedWhileAFlavorHasNoPrice(t *testing.T) {
+func TestFlavorsWithoutAPriceAreNotBought(t *testing.T) {
 	none := map[string]price{"c": {1, fromAnnotation, true}}
-	if err := errUnpriced([]provider.Flavor{{Name: "c"}, {Name: "broken", Problem: "it is"}}, none); err != nil {
-		t.Errorf("all that can be bought have prices: %v", err)
+	if text := withoutPrices([]provider.Flavor{{Name: "c"}, {Name: "broken", Problem: "it is"}}, none); text != "" {
+		t.Errorf("all that can be bought have prices: %v", text)
 	}
-	err := errUnpriced([]provider.Flavor{{Name: "b"}, {Name: "a"}, {Name: "c"}}, none)
-	if err == nil || !strings.Contains(err.Error(), "for a, b: ") || !strings.Contains(err.Error(), "supercargo.dev/price-per-hour") {
-		t.Errorf("the refusal is %v", err)
+	flavors := []provider.Flavor{{Name: "b"}, {Name: "a"}, {Name: "c"}}
+	text := withoutPrices(flavors, none)
+	if !strings.Contains(text, "for a, b, so none is bought: ") || !strings.Contains(text, "supercargo.dev/price-per-hour") {
+		t.Errorf("it says %q", text)
+	}
+	if flavors[0].Problem == "" || flavors[1].Problem == "" || flavors[2].Problem != "" {
+		t.Errorf("flavors are now %+v", flavors)
 	}
 	var many []provider.Flavor
 	for i := range 13 {
 		many = append(many, provider.Flavor{Name: fmt.Sprintf("f%02d", i)})
 	}
-	if err := errUnpriced(many, nil); err == nil || !strings.Contains(err.Error(), "f09 and 3 more: ") || strings.Contains(err.Error(), "f10") {
-		t.Errorf("the refusal is %v", err)
+	if text := withoutPrices(many, nil); !strings.Contains(text, "f09 and 3 more, ") || strings.Contains(text, "f10") {
+		t.Errorf("it says %q", text)
 	}
 }
 
@@ -79,6 +94,24 @@ func TestAMachineDeploymentBelongsToTheFirstFleetThatNamesIt(t *testing.T) {
 			if f.Problem != "" || len(s.inventory.Machines) != len(s.inventory.Flavors) {
 				t.Errorf("fleet %s: %+v", s.fleet.Name, f)
 			}
+		}
+	}
+}
+
+func TestATemplateBelongsToTheOldestFleetThatNamesIt(t *testing.T) {
+	with := func(name, namespace string, templates ...string) v1alpha1.NodeFleet {
+		f := fleetNamed(name)
+		f.Spec.ClusterAPI = &v1alpha1.ClusterAPIFlavors{Namespace: namespace}
+		for _, template := range templates {
+			f.Spec.ClusterAPI.Templates = append(f.Spec.ClusterAPI.Templates, v1alpha1.MachineTemplate{MachineDeployment: template})
+		}
+		return *f
+	}
+	fleets := []v1alpha1.NodeFleet{with("old", "x", "a", "b"), with("young", "x", "c", "b"), with("apart", "y", "b"), with("named", "x")}
+	for i, want := range []string{"", "MachineDeployment x/b is a template of NodeFleet old", "", ""} {
+		err := templatesTaken(&fleets[i], fleets)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("fleet %s: %v, want %q", fleets[i].Name, err, want)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +13,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/pricelist"
 	"supercargo.dev/supercargo/internal/trace"
 )
 
@@ -20,6 +21,7 @@ import (
 const (
 	fromAnnotation = "Annotation"
 	fromCatalogue  = "Catalogue"
+	fromList       = "List"
 )
 
 // price is what a machine of a flavor costs in an hour.
@@ -29,39 +31,71 @@ type price struct {
 	known        bool
 }
 
+// Prices are the instance types that a fleet's pricing knows.
+type Prices struct {
+	types []trace.Flavor
+	of    map[string]price // by the names of types
+}
+
+// Types returns all instance types, ordered by name. The caller must not change them.
+func (p *Prices) Types() []trace.Flavor { return p.types }
+
+// add puts instance types before those that there are already.
+func (p *Prices) add(types []trace.Flavor, source string) {
+	of := make(map[string]price, len(p.of)+len(types))
+	for i := range types {
+		of[types[i].Name] = price{types[i].MicroDollarsPerHour, source, true}
+	}
+	all := slices.Clone(types)
+	for i := range p.types {
+		if name := p.types[i].Name; !of[name].known {
+			all, of[name] = append(all, p.types[i]), p.of[name]
+		}
+	}
+	slices.SortFunc(all, func(a, b trace.Flavor) int { return cmp.Compare(a.Name, b.Name) })
+	p.types, p.of = all, of
+}
+
 // pricesOf returns the price of each flavor: what the provider knows, else what the
-// catalogue says of its instance type or, failing that, of its name.
-func pricesOf(flavors []provider.Flavor, catalogue map[string]int64) map[string]price {
+// catalogue or the list says of its instance type or, failing that, of its name.
+func pricesOf(flavors []provider.Flavor, known *Prices) map[string]price {
 	found := make(map[string]price, len(flavors))
 	for i := range flavors {
-		f := &flavors[i]
-		switch listed, ok := listedPrice(f, catalogue); {
+		switch f := &flavors[i]; {
 		case f.HasPrice:
 			found[f.Name] = price{f.MicroDollarsPerHour, fromAnnotation, true}
-		case ok:
-			found[f.Name] = price{listed, fromCatalogue, true}
+		case known.of[f.InstanceType].known:
+			found[f.Name] = known.of[f.InstanceType]
 		default:
-			found[f.Name] = price{}
+			found[f.Name] = known.of[f.Name]
 		}
 	}
 	return found
 }
 
-func listedPrice(f *provider.Flavor, catalogue map[string]int64) (int64, bool) {
-	if f.InstanceType != "" {
-		if listed, ok := catalogue[f.InstanceType]; ok {
-			return listed, true
+// ReadPrices reads what a fleet's pricing names: list prices, and before them those of a catalogue in a
+// ConfigMap.
+func ReadPrices(ctx context.Context, c client.Reader, from *v1alpha1.FleetPricing) (*Prices, error) {
+	found := &Prices{}
+	if from.List != "" {
+		types, err := pricelist.Read(from.List, from.Region)
+		if err != nil {
+			return nil, &provider.Refused{Reason: "PriceListUnknown", Message: "spec.pricing: " + err.Error()}
 		}
+		found.add(types, fromList)
 	}
-	listed, ok := catalogue[f.Name]
-	return listed, ok
+	if from.Catalogue != nil {
+		types, err := readCatalogue(ctx, c, from.Catalogue)
+		if err != nil {
+			return nil, &provider.Refused{Reason: "CatalogueUnreadable", Message: err.Error()}
+		}
+		found.add(types, fromCatalogue)
+	}
+	return found, nil
 }
 
-// readCatalogue returns the prices of a catalogue by name, none without one.
-func readCatalogue(ctx context.Context, c client.Reader, ref *v1alpha1.PriceCatalogue) (map[string]int64, error) {
-	if ref == nil {
-		return nil, nil
-	}
+// readCatalogue reads the instance types of a catalogue.
+func readCatalogue(ctx context.Context, c client.Reader, ref *v1alpha1.PriceCatalogue) ([]trace.Flavor, error) {
 	where := fmt.Sprintf("the price catalogue in ConfigMap %s/%s", ref.Namespace, ref.Name)
 	var m corev1.ConfigMap
 	if err := c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &m); err != nil {
@@ -75,25 +109,22 @@ func readCatalogue(ctx context.Context, c client.Reader, ref *v1alpha1.PriceCata
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", where, err)
 	}
-	found := make(map[string]int64, len(flavors))
-	for _, f := range flavors {
-		found[f.Name] = f.MicroDollarsPerHour
-	}
-	return found, nil
+	return flavors, nil
 }
 
-// errUnpriced says which flavors have no price, or returns nil. A fleet with such
-// flavors is refused: a choice between machines of which some have no price would not
-// be the cheapest, and nobody would know.
-func errUnpriced(flavors []provider.Flavor, prices map[string]price) error {
+// withoutPrices says of flavors without a price that none can be bought, and returns for people
+// which these are; empty if there is none. Their machines go on: what they cost is not known, and
+// counts as nothing.
+func withoutPrices(flavors []provider.Flavor, prices map[string]price) string {
 	var names []string
 	for i := range flavors {
 		if f := &flavors[i]; f.Problem == "" && !prices[f.Name].known {
+			f.Problem = "no price is known"
 			names = append(names, f.Name)
 		}
 	}
 	if len(names) == 0 {
-		return nil
+		return ""
 	}
 	slices.Sort(names)
 	more := ""
@@ -101,6 +132,6 @@ func errUnpriced(flavors []provider.Flavor, prices map[string]price) error {
 		more = fmt.Sprintf(" and %d more", len(names)-10)
 		names = names[:10]
 	}
-	return errors.New("no price is known for " + strings.Join(names, ", ") + more + ": set the annotation " +
-		v1alpha1.AnnotationPricePerHour + " on the MachineDeployment, or list it in spec.pricing.catalogue")
+	return "no price is known for " + strings.Join(names, ", ") + more + ", so none is bought: set the annotation " +
+		v1alpha1.AnnotationPricePerHour + " on the MachineDeployment, or list it in spec.pricing.catalogue"
 }

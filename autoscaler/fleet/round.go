@@ -33,12 +33,12 @@ type round struct {
 	podsOn map[string][]*corev1.Pod // see podsOf
 	rows   map[string]int           // where the status of a flavor was last found, by its name
 
-	provider  provider.Provider
-	catalogue map[string]int64
-	self      *stock
-	seen      *observation
-	plainly   *decide.Observation // what the round decides on
-	actions   decide.Actions
+	provider provider.Provider
+	listed   *Prices
+	self     *stock
+	seen     *observation
+	plainly  *decide.Observation // what the round decides on
+	actions  decide.Actions
 	// emptying has pods leave, and leaving are those on nodes that are drained, by node.
 	emptying *drain.Emptying
 	leaving  map[string][]leaver
@@ -93,6 +93,9 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 
 func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	defer r.letGo()
+	if err := templatesTaken(r.fleet, fleets); err != nil {
+		return err
+	}
 	others, err := r.look(ctx, fleets)
 	if err != nil {
 		return err
@@ -102,6 +105,36 @@ func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	}
 	err = r.act(ctx)
 	return cmp.Or(err, r.clean(ctx))
+}
+
+// templatesTaken refuses a fleet one of whose templates an older fleet has: both would buy for the
+// same pods, and a change of the template is the owner's alone. fleets are ordered by seniority.
+func templatesTaken(fleet *v1alpha1.NodeFleet, fleets []v1alpha1.NodeFleet) error {
+	own := templatesOf(fleet)
+	for i := range fleets {
+		f := &fleets[i]
+		if f.Name == fleet.Name {
+			return nil
+		}
+		for template := range templatesOf(f) {
+			if own[template] {
+				return &provider.Refused{Reason: "TemplateTaken", Message: fmt.Sprintf(
+					"spec.clusterAPI.templates: MachineDeployment %s is a template of NodeFleet %s: make another for this fleet", template, f.Name)}
+			}
+		}
+	}
+	return nil
+}
+
+// templatesOf are the MachineDeployments that a fleet copies.
+func templatesOf(fleet *v1alpha1.NodeFleet) map[types.NamespacedName]bool {
+	found := map[types.NamespacedName]bool{}
+	if from := fleet.Spec.ClusterAPI; from != nil && fleet.Spec.Provider != v1alpha1.FleetOpenStack {
+		for i := range from.Templates {
+			found[types.NamespacedName{Namespace: from.Namespace, Name: from.Templates[i].MachineDeployment}] = true
+		}
+	}
+	return found
 }
 
 // look reads what the round is to know, all at the same time, and returns the other fleets that may
@@ -118,7 +151,7 @@ func (r *round) look(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*v1alp
 	var wg sync.WaitGroup
 	var beside, unread error
 	wg.Go(func() { beside = r.besideClusterAutoscaler(ctx) })
-	wg.Go(func() { r.catalogue, unread = readCatalogue(ctx, r.Live, r.fleet.Spec.Pricing.Catalogue) })
+	wg.Go(func() { r.listed, unread = ReadPrices(ctx, r.Live, &r.fleet.Spec.Pricing) })
 	all := make([]*v1alpha1.NodeFleet, 0, len(fleets))
 	for i := range fleets {
 		f := &fleets[i]
@@ -140,16 +173,24 @@ func (r *round) look(ctx context.Context, fleets []v1alpha1.NodeFleet) ([]*v1alp
 	switch {
 	case beside != nil:
 		return nil, beside
+	case unread != nil:
+		return nil, r.unpriced(unread)
 	case unknown != nil:
 		return nil, unknown
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("take stock of all fleets: %w", ctx.Err())
-	case unread != nil:
-		r.condition(v1alpha1.FleetPriced, false, "CatalogueUnreadable", unread.Error())
-		return nil, &waiting{"CatalogueUnreadable", unread.Error()}
 	}
 	r.provider, r.self = p, stockOf(r.fleet, inventory)
 	return all, nil
+}
+
+// unpriced holds the fleet because its prices cannot be read.
+func (r *round) unpriced(err error) error {
+	if refused := (*provider.Refused)(nil); errors.As(err, &refused) {
+		r.condition(v1alpha1.FleetPriced, false, refused.Reason, refused.Message)
+		return &waiting{refused.Reason, refused.Message}
+	}
+	return err
 }
 
 // errAnew is returned if what the round has seen is too old to decide on.
@@ -170,15 +211,14 @@ func (r *round) choose(fleets []*v1alpha1.NodeFleet) error {
 	if err != nil {
 		return err
 	}
+	without := withoutPrices(r.self.inventory.Flavors, r.self.prices)
 	r.arrivals.prune(r.world.Pods, r.now)
 	r.seen = observe(r.world, all, r.self, r.lag, r.learned, r.now)
 	r.plainly = r.plain()
 	r.count()
-	if err := errUnpriced(r.self.inventory.Flavors, r.self.prices); err != nil {
-		r.condition(v1alpha1.FleetPriced, false, "PriceUnknown", err.Error())
-		return &waiting{"PriceUnknown", err.Error()}
+	if err := r.priced(without); err != nil {
+		return err
 	}
-	r.condition(v1alpha1.FleetPriced, true, "PricesKnown", "every flavor has a price")
 	r.decide()
 	for _, o := range r.actions.Orders {
 		if r.mayAct() {
@@ -186,6 +226,23 @@ func (r *round) choose(fleets []*v1alpha1.NodeFleet) error {
 		}
 	}
 	return nil
+}
+
+// priced tells whether every flavor has a price, and holds a fleet none of whose flavors has one.
+// without says which have none.
+func (r *round) priced(without string) error {
+	if without == "" {
+		r.condition(v1alpha1.FleetPriced, true, "PricesKnown", "every flavor has a price")
+		return nil
+	}
+	r.condition(v1alpha1.FleetPriced, false, "PriceUnknown", without)
+	for _, p := range r.self.prices {
+		if p.known {
+			r.tell(corev1.EventTypeWarning, "PriceUnknown", "Buy", without)
+			return nil
+		}
+	}
+	return &waiting{"PriceUnknown", without}
 }
 
 // clean has removed what was left behind. That is not urgent.
@@ -235,7 +292,7 @@ func (r *round) takeStock(fleets []*v1alpha1.NodeFleet) ([]*stock, error) {
 		believe(f, s.inventory)
 		disclaim(s, claimed)
 		if s == r.self {
-			s.prices = pricesOf(s.inventory.Flavors, r.catalogue)
+			s.prices = pricesOf(s.inventory.Flavors, r.listed)
 		}
 		all = append(all, s)
 	}
@@ -253,6 +310,9 @@ func stockOf(f *v1alpha1.NodeFleet, inventory *provider.Inventory) *stock {
 func noFlavors(spec *v1alpha1.NodeFleetSpec) string {
 	if spec.ClusterAPI == nil {
 		return "the project sees no flavor: have some made or shared"
+	}
+	if len(spec.ClusterAPI.Templates) > 0 {
+		return "spec.pricing knows no instance type"
 	}
 	return fmt.Sprintf("no MachineDeployment in namespace %s matches spec.clusterAPI", spec.ClusterAPI.Namespace)
 }

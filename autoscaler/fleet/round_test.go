@@ -82,9 +82,22 @@ func TestADryRunWritesNothing(t *testing.T) {
 	}
 }
 
-func TestAFleetWithoutPricesIsLeftAlone(t *testing.T) {
-	flavors := append(smalls(), modelFlavor("dear", 4, 16, 1))
+func TestAFlavorWithoutAPriceIsNotBought(t *testing.T) {
+	flavors := append(smalls(), modelFlavor("unpriced", 4, 16, 0))
 	flavors[1].HasPrice = false
+	m := newModel(t, alone(nil), flavors)
+	m.add(testPod("p", 3000, 1024, time.Hour))
+	m.run(minute, "f")
+	m.checkCondition(v1alpha1.FleetPriced, "False PriceUnknown")
+	m.checkCondition(v1alpha1.FleetReady, "True LookedAfter")
+	if small := m.flavor("small"); m.made != 1 || small.Want != 1 {
+		t.Errorf("%d machines were bought, %d of them small, want one that is", m.made, small.Want)
+	}
+}
+
+func TestAFleetWithoutPricesIsLeftAlone(t *testing.T) {
+	flavors := smalls()
+	flavors[0].HasPrice = false
 	m := newModel(t, alone(nil), flavors)
 	m.add(testPod("p", 3000, 1024, time.Hour))
 	m.run(minute, "f")

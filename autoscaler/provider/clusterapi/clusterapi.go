@@ -2,9 +2,12 @@
 // flavor: machines of one size at one price.
 //
 // It reads the annotations that cluster-autoscaler's users have on their
-// MachineDeployments already, with the same meaning, and writes nothing but the
-// number of replicas and, before it lowers that, the annotation by which
+// MachineDeployments already, with the same meaning. Of MachineDeployments that others have made it
+// writes nothing but the number of replicas and, before it lowers that, the annotation by which
 // cluster-api chooses which Machines go.
+//
+// A fleet with templates has a flavor for each instance type (catalogue.go), and its
+// MachineDeployments are made and removed as they are needed (make.go).
 package clusterapi
 
 import (
@@ -30,6 +33,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/trace"
 )
 
 // AddToScheme registers the kinds that a client for New must know.
@@ -40,26 +44,48 @@ func Kinds() []client.Object {
 	return []client.Object{&clusterv1.MachineDeployment{}, &clusterv1.Machine{}}
 }
 
+// Fleet is what machines are for.
+type Fleet struct {
+	// Name is that of the NodeFleet, Spec what its machines are made from.
+	Name string
+	Spec v1alpha1.ClusterAPIFlavors
+	// Types returns the instance types that can be bought, ordered by name; only fleets with
+	// templates need it.
+	Types func(ctx context.Context) ([]trace.Flavor, error)
+}
+
 // Provider scales the MachineDeployments of one fleet.
 type Provider struct {
 	live   client.Reader // reads past any cache
 	writer client.Client
+	fleet  Fleet
 	spec   v1alpha1.ClusterAPIFlavors
 	// nodes of the cluster by name, for the labels and sizes of machines that there
 	// are already.
 	nodes     map[string]*corev1.Node
 	templates *Templates
+	// Only with templates: offered is what Observe found that can be bought, and made which
+	// MachineDeployments there are, by name; unused are those without machines.
+	offered map[string]*offer
+	made    map[string]bool
+	unused  []clusterv1.MachineDeployment
 }
 
-// New returns a Provider for the MachineDeployments that the spec names. live must
+// New returns a Provider for the MachineDeployments of a fleet. live must
 // not read from a cache. nodes are those of the cluster, by name: a
 // MachineDeployment that has nodes is taken to go on giving such ones. templates are
 // those of the same cluster.
-func New(live client.Reader, writer client.Client, spec v1alpha1.ClusterAPIFlavors, nodes map[string]*corev1.Node, templates *Templates) *Provider {
-	return &Provider{live: live, writer: writer, spec: spec, nodes: nodes, templates: templates}
+func New(live client.Reader, writer client.Client, fleet Fleet, nodes map[string]*corev1.Node, templates *Templates) *Provider {
+	return &Provider{live: live, writer: writer, fleet: fleet, spec: fleet.Spec, nodes: nodes, templates: templates}
 }
 
-var _ provider.Provider = (*Provider)(nil)
+var (
+	_ provider.Provider = (*Provider)(nil)
+	_ provider.Cleaner  = (*Provider)(nil)
+)
+
+// makes reports whether the fleet makes its MachineDeployments.
+func (p *Provider) makes() bool { return len(p.spec.Templates) > 0 }
 
 // Observe implements provider.Provider.
 func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
@@ -73,14 +99,24 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 	}
 	found := &provider.Inventory{}
 	for i := range deployments {
+		found.Machines = append(found.Machines, machinesOf(&deployments[i], machines[deployments[i].Name])...)
+	}
+	slices.SortFunc(found.Machines, func(a, b provider.Machine) int { return cmp.Compare(a.Name, b.Name) })
+	if p.makes() {
+		p.noteUnused(deployments, machines)
+		if p.offered, err = p.offers(ctx); err != nil {
+			return nil, err
+		}
+		found.Flavors, err = p.flavorsOf(ctx, deployments, machines)
+		return found, err
+	}
+	for i := range deployments {
 		d := &deployments[i]
-		own := machines[d.Name]
 		t, err := p.templates.of(ctx, p.live, d)
 		if err != nil {
 			return nil, err
 		}
-		found.Flavors = append(found.Flavors, flavorLike(d, t, p.example(own)))
-		found.Machines = append(found.Machines, machinesOf(d, own)...)
+		found.Flavors = append(found.Flavors, flavorLike(d, t, p.example(machines[d.Name])))
 	}
 	for _, name := range p.spec.Names {
 		if !slices.ContainsFunc(found.Flavors, func(f provider.Flavor) bool { return f.Name == name }) {
@@ -90,13 +126,15 @@ func (p *Provider) Observe(ctx context.Context) (*provider.Inventory, error) {
 		}
 	}
 	slices.SortFunc(found.Flavors, func(a, b provider.Flavor) int { return cmp.Compare(a.Name, b.Name) })
-	slices.SortFunc(found.Machines, func(a, b provider.Machine) int { return cmp.Compare(a.Name, b.Name) })
 	return found, nil
 }
 
-// deployments returns those that the spec chooses, ordered by name.
+// deployments returns those that the spec chooses or that were made for the fleet, ordered by name.
 func (p *Provider) deployments(ctx context.Context) ([]clusterv1.MachineDeployment, error) {
 	selector := labels.Everything()
+	if p.makes() {
+		selector = labels.SelectorFromSet(labels.Set{v1alpha1.LabelFleet: p.fleet.Name})
+	}
 	if p.spec.Selector != nil {
 		var err error
 		if selector, err = metav1.LabelSelectorAsSelector(p.spec.Selector); err != nil {
@@ -106,6 +144,9 @@ func (p *Provider) deployments(ctx context.Context) ([]clusterv1.MachineDeployme
 	var list clusterv1.MachineDeploymentList
 	if err := p.live.List(ctx, &list, client.InNamespace(p.spec.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return nil, fmt.Errorf("list MachineDeployments in namespace %s: %w", p.spec.Namespace, err)
+	}
+	if !p.makes() { // else they have been made for this fleet
+		list.Items = slices.DeleteFunc(list.Items, func(d clusterv1.MachineDeployment) bool { return hasKey(d.Labels, v1alpha1.LabelFleet) })
 	}
 	if len(p.spec.Names) > 0 {
 		list.Items = slices.DeleteFunc(list.Items, func(d clusterv1.MachineDeployment) bool { return !slices.Contains(p.spec.Names, d.Name) })
@@ -224,6 +265,9 @@ func (p *Provider) Buy(ctx context.Context, _, flavor string, from, to int) erro
 		if err := p.lacks(ctx, flavor, to); err != nil {
 			return err
 		}
+	}
+	if o := p.offered[flavor]; o != nil && from == 0 {
+		return p.create(ctx, o, to)
 	}
 	return p.scale(ctx, flavor, from, to)
 }

@@ -1,6 +1,7 @@
 package clusterapi
 
 import (
+	stdcmp "cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,8 +89,25 @@ func newServer(t *testing.T, objects ...client.Object) *server {
 			}
 			return c.Patch(ctx, o, p, opts...)
 		},
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := s.write("create " + kindOf(o) + " " + o.GetName()); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if err := s.write("delete " + kindOf(o) + " " + o.GetName()); err != nil {
+				return err
+			}
+			return c.Delete(ctx, o, opts...)
+		},
 	}).Build()
 	return s
+}
+
+// kindOf is the kind of an object, a typed one being a MachineDeployment.
+func kindOf(o client.Object) string {
+	return stdcmp.Or(o.GetObjectKind().GroupVersionKind().Kind, "MachineDeployment")
 }
 
 func (s *server) write(what string) error {
@@ -149,7 +167,7 @@ func (s *server) patchScale(ctx context.Context, c client.Client, name string, o
 }
 
 func (s *server) provider() *Provider {
-	return New(s, s, v1alpha1.ClusterAPIFlavors{Namespace: "machines", Names: []string{"small"}}, nil, NewTemplates(clock.RealClock{}))
+	return New(s, s, Fleet{Spec: v1alpha1.ClusterAPIFlavors{Namespace: "machines", Names: []string{"small"}}}, nil, NewTemplates(clock.RealClock{}))
 }
 
 // setReplicas is somebody else's doing.
@@ -500,6 +518,7 @@ func TestObserveListsWhatTheSpecChooses(t *testing.T) {
 	other := capiMachine("m-b", func(m *clusterv1.Machine) { m.Labels["cluster.x-k8s.io/deployment-name"] = "b" })
 	lone := capiMachine("lone", func(m *clusterv1.Machine) { m.Labels = nil })
 	objects := []client.Object{
+		named("made", map[string]string{"fleet": "x", v1alpha1.LabelFleet: "other"}), // for another fleet
 		named("b", map[string]string{"fleet": "x"}), named("a", map[string]string{"fleet": "x"}), named("c", nil), foreign,
 		other, lone, capiMachine("m-c", func(m *clusterv1.Machine) { m.Labels["cluster.x-k8s.io/deployment-name"] = "c" }),
 	}
@@ -516,7 +535,7 @@ func TestObserveListsWhatTheSpecChooses(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newServer(t, objects...)
 			tc.spec.Namespace = "machines"
-			found, err := New(s, s, tc.spec, nil, NewTemplates(clock.RealClock{})).Observe(t.Context())
+			found, err := New(s, s, Fleet{Spec: tc.spec}, nil, NewTemplates(clock.RealClock{})).Observe(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -576,7 +595,7 @@ func TestTheExampleIsTheNewestNodeThatHasStarted(t *testing.T) {
 				machines = append(machines, *capiMachine("m-"+n.Name, on(n.Name)))
 			}
 			got := ""
-			if n := New(nil, nil, v1alpha1.ClusterAPIFlavors{}, nodes, NewTemplates(clock.RealClock{})).example(machines); n != nil {
+			if n := New(nil, nil, Fleet{Spec: v1alpha1.ClusterAPIFlavors{}}, nodes, NewTemplates(clock.RealClock{})).example(machines); n != nil {
 				got = n.Name
 			}
 			if got != tc.want {
@@ -632,13 +651,13 @@ func TestAFaultInReadingIsNoEmptyInventory(t *testing.T) {
 				return c.List(ctx, list, opts...)
 			},
 		})
-		if found, err := New(broken, broken, v1alpha1.ClusterAPIFlavors{Namespace: "machines", Names: []string{"small"}}, nil, NewTemplates(clock.RealClock{})).Observe(t.Context()); err == nil {
+		if found, err := New(broken, broken, Fleet{Spec: v1alpha1.ClusterAPIFlavors{Namespace: "machines", Names: []string{"small"}}}, nil, NewTemplates(clock.RealClock{})).Observe(t.Context()); err == nil {
 			t.Errorf("%s cannot be listed, and the inventory is %+v", kind, found)
 		}
 	}
 	spec := v1alpha1.ClusterAPIFlavors{Namespace: "machines", Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Odd"}}}}
 	s := newServer(t)
-	if _, err := New(s, s, spec, nil, NewTemplates(clock.RealClock{})).Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "spec.clusterAPI.selector") {
+	if _, err := New(s, s, Fleet{Spec: spec}, nil, NewTemplates(clock.RealClock{})).Observe(t.Context()); err == nil || !strings.Contains(err.Error(), "spec.clusterAPI.selector") {
 		t.Errorf("a selector that is none gives %v", err)
 	}
 }

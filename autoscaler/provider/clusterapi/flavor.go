@@ -25,14 +25,17 @@ import (
 
 // The annotations of cluster-autoscaler's provider for cluster-api.
 const (
-	annotationCPU       = "capacity.cluster-autoscaler.kubernetes.io/cpu"
-	annotationMemory    = "capacity.cluster-autoscaler.kubernetes.io/memory"
-	annotationMaxPods   = "capacity.cluster-autoscaler.kubernetes.io/maxPods"
-	annotationLabels    = "capacity.cluster-autoscaler.kubernetes.io/labels"
-	annotationTaints    = "capacity.cluster-autoscaler.kubernetes.io/taints"
-	annotationThreshold = "cluster.x-k8s.io/autoscaling-options-scaledownutilizationthreshold"
-	annotationUnneeded  = "cluster.x-k8s.io/autoscaling-options-scaledownunneededtime"
-	annotationProvision = "cluster.x-k8s.io/autoscaling-options-maxnodeprovisiontime"
+	capacityPrefix = "capacity.cluster-autoscaler.kubernetes.io/"
+	optionsPrefix  = "cluster.x-k8s.io/autoscaling-options-"
+
+	annotationCPU       = capacityPrefix + "cpu"
+	annotationMemory    = capacityPrefix + "memory"
+	annotationMaxPods   = capacityPrefix + "maxPods"
+	annotationLabels    = capacityPrefix + "labels"
+	annotationTaints    = capacityPrefix + "taints"
+	annotationThreshold = optionsPrefix + "scaledownutilizationthreshold"
+	annotationUnneeded  = optionsPrefix + "scaledownunneededtime"
+	annotationProvision = optionsPrefix + "maxnodeprovisiontime"
 )
 
 const (

@@ -37,6 +37,7 @@ type Templates struct {
 	mu        sync.Mutex
 	templates map[string]known[*template]
 	versions  map[string]known[string]
+	wants     map[types.NamespacedName]time.Time // until when what was bought last is not removed
 }
 
 // known is something that is believed until a time.
@@ -47,7 +48,23 @@ type known[T any] struct {
 
 // NewTemplates returns an empty memory of templates.
 func NewTemplates(c clock.PassiveClock) *Templates {
-	return &Templates{clock: c, templates: map[string]known[*template]{}, versions: map[string]known[string]{}}
+	return &Templates{clock: c, templates: map[string]known[*template]{}, versions: map[string]known[string]{}, wants: map[types.NamespacedName]time.Time{}}
+}
+
+// bought notes that machines of a MachineDeployment are about to be bought.
+func (t *Templates) bought(deployment types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.clock.Now()
+	maps.DeleteFunc(t.wants, func(_ types.NamespacedName, until time.Time) bool { return !now.Before(until) })
+	t.wants[deployment] = now.Add(makeTime)
+}
+
+// wanted reports whether machines of a MachineDeployment may still be about to be bought.
+func (t *Templates) wanted(deployment types.NamespacedName) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.clock.Now().Before(t.wants[deployment])
 }
 
 // template is what an infrastructure template says of its machines.
@@ -90,23 +107,36 @@ func ttl(key string, silent bool) time.Duration {
 // contract of cluster-api for scaling from zero has them. A template that cannot be read
 // says nothing: annotations may say it all.
 func (t *Templates) read(ctx context.Context, live client.Reader, namespace string, ref clusterv1.ContractVersionedObjectReference, into *template) error {
-	version, err := t.version(ctx, live, ref)
+	object, err := t.get(ctx, live, namespace, ref)
 	if unreadable(err) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("read the CRD of %s: %w", ref.Kind, err)
+		return err
+	}
+	into.read(object)
+	return nil
+}
+
+// get reads an infrastructure template.
+func (t *Templates) get(ctx context.Context, live client.Reader, namespace string, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
+	version, err := t.version(ctx, live, ref)
+	if err != nil {
+		return nil, fmt.Errorf("read the CRD of %s: %w", ref.Kind, err)
 	}
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion(ref.APIGroup + "/" + version)
 	object.SetKind(ref.Kind)
-	err = live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, object)
-	if unreadable(err) {
-		return nil
-	} else if err != nil {
-		return fmt.Errorf("read %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
+	if err := live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, object); err != nil {
+		return nil, fmt.Errorf("read %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
 	}
-	into.read(object)
-	return nil
+	return object, nil
+}
+
+// object is get for callers that do not hold the lock.
+func (t *Templates) object(ctx context.Context, live client.Reader, namespace string, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.get(ctx, live, namespace, ref)
 }
 
 // version returns the version in which a kind follows the contract of cluster-api.

@@ -174,7 +174,7 @@ func TestTheNumberOfReplicasIsChangedOnlyFromWhatItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := clusterapi.New(c, c, v1alpha1.ClusterAPIFlavors{Namespace: metav1.NamespaceDefault, Names: []string{"compare-small"}}, nil, clusterapi.NewTemplates(clock.RealClock{}))
+	p := clusterapi.New(c, c, clusterapi.Fleet{Spec: v1alpha1.ClusterAPIFlavors{Namespace: metav1.NamespaceDefault, Names: []string{"compare-small"}}}, nil, clusterapi.NewTemplates(clock.RealClock{}))
 	for _, step := range []struct {
 		from, to, left int
 		changed        bool

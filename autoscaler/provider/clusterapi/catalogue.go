@@ -1,0 +1,321 @@
+package clusterapi
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/trace"
+)
+
+// instanceTypeFields are where the infrastructure templates of well-known providers hold the instance
+// type, by kind.
+var instanceTypeFields = map[string]string{
+	"AWSMachineTemplate":       "spec.template.spec.instanceType",
+	"AzureMachineTemplate":     "spec.template.spec.vmSize",
+	"GCPMachineTemplate":       "spec.template.spec.instanceType",
+	"OpenStackMachineTemplate": "spec.template.spec.flavor",
+}
+
+// model is a MachineDeployment that is copied, with its infrastructure template.
+type model struct {
+	deployment *clusterv1.MachineDeployment
+	template   *unstructured.Unstructured
+	spec       *v1alpha1.MachineTemplate
+	field      []string // where the template holds the instance type
+	digest     string   // of all that copies have of them
+}
+
+// offer is an instance type that can be bought in a failure domain, from a model.
+type offer struct {
+	name   string // of the MachineDeployment
+	model  *model
+	of     *trace.Flavor
+	domain string // empty for that of the model
+}
+
+// offers returns all that the templates and the catalogue give, by name. A template that cannot be
+// used refuses the fleet.
+//
+// Cost: two reads for each template, O(t·n·p) for t templates, n instance types and p patterns.
+func (p *Provider) offers(ctx context.Context) (map[string]*offer, error) {
+	types, err := p.fleet.Types(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]*offer{}
+	for i := range p.spec.Templates {
+		m, err := p.model(ctx, &p.spec.Templates[i])
+		if err != nil {
+			return nil, err
+		}
+		chosen, err := chosenTypes(m.spec, types)
+		if err != nil {
+			return nil, err
+		}
+		domains := m.spec.FailureDomains
+		if len(domains) == 0 {
+			domains = []string{""}
+		}
+		for _, of := range chosen {
+			for _, domain := range domains {
+				o := &offer{model: m, of: of, domain: domain}
+				o.name = o.nameOf()
+				found[o.name] = o
+			}
+		}
+	}
+	return found, nil
+}
+
+// model reads a template.
+func (p *Provider) model(ctx context.Context, spec *v1alpha1.MachineTemplate) (*model, error) {
+	name := types.NamespacedName{Namespace: p.spec.Namespace, Name: spec.MachineDeployment}
+	d := &clusterv1.MachineDeployment{}
+	if err := p.live.Get(ctx, name, d); apierrors.IsNotFound(err) {
+		return nil, &provider.Refused{Reason: "TemplateMissing", Message: fmt.Sprintf(
+			"spec.clusterAPI.templates: there is no MachineDeployment %s: make it, with 0 replicas, or name another", name)}
+	} else if err != nil {
+		return nil, fmt.Errorf("read MachineDeployment %s: %w", name, err)
+	}
+	ref := d.Spec.Template.Spec.InfrastructureRef
+	template, err := p.templates.object(ctx, p.live, d.Namespace, ref)
+	if unreadable(err) {
+		return nil, &provider.Refused{Reason: "TemplateMissing", Message: fmt.Sprintf(
+			"spec.clusterAPI.templates: %s %s of MachineDeployment %s cannot be read: %v", ref.Kind, ref.Name, name, err)}
+	} else if err != nil {
+		return nil, fmt.Errorf("read %s %s/%s: %w", ref.Kind, d.Namespace, ref.Name, err)
+	}
+	m := &model{deployment: d, template: template, spec: spec}
+	if err := m.findField(); err != nil {
+		return nil, err
+	}
+	return m, m.sum()
+}
+
+// findField finds where the template holds the instance type. There must be text in this place:
+// otherwise all machines might be alike, whatever is paid for.
+func (m *model) findField() error {
+	kind := m.template.GetKind()
+	said := cmp.Or(m.spec.InstanceTypeField, instanceTypeFields[kind])
+	if said == "" {
+		return &provider.Refused{Reason: "InstanceTypeFieldUnknown", Message: fmt.Sprintf(
+			"spec.clusterAPI.templates[%s].instanceTypeField: nothing is known of %s: say where it holds the instance type", m.spec.MachineDeployment, kind)}
+	}
+	m.field = strings.Split(said, ".")
+	if value, is, err := unstructured.NestedString(m.template.Object, m.field...); !is || err != nil || value == "" {
+		return &provider.Refused{Reason: "InstanceTypeFieldMissing", Message: fmt.Sprintf(
+			"spec.clusterAPI.templates[%s].instanceTypeField: %s %s holds no text in %s: set an instance type there, or name another field",
+			m.spec.MachineDeployment, kind, m.template.GetName(), said)}
+	}
+	return nil
+}
+
+// sum computes the digest.
+func (m *model) sum() error {
+	d := m.deployment.Spec.DeepCopy()
+	d.Replicas, d.Paused = nil, nil
+	text, err := json.Marshal([]any{m.deployment.Name, m.deployment.Labels, d, m.template.Object["spec"], m.spec.Architecture})
+	if err != nil {
+		return fmt.Errorf("read MachineDeployment %s/%s: %w", m.deployment.Namespace, m.deployment.Name, err)
+	}
+	sum := sha256.Sum256(text)
+	m.digest = string(sum[:])
+	return nil
+}
+
+// mostName is how long the names of copies are at most: names of Machines and nodes have more behind
+// them, and must be labels.
+const mostName = 48
+
+// nameOf is the name of the MachineDeployment of an offer. It is another when the model has changed.
+func (o *offer) nameOf() string {
+	sum := sha256.Sum256([]byte(o.model.digest + "\x00" + o.of.Name + "\x00" + o.domain))
+	hash := hex.EncodeToString(sum[:5])
+	name := strings.Join([]string{o.model.deployment.Name, o.of.Name, o.domain}, "-")
+	name = strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || '0' <= r && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+	return strings.Trim(name[:min(len(name), mostName-len(hash)-1)], "-") + "-" + hash
+}
+
+// chosenTypes returns the instance types that a template may be used with. Patterns that match
+// nothing refuse it: they are misspelt, or for another catalogue.
+func chosenTypes(spec *v1alpha1.MachineTemplate, all []trace.Flavor) ([]*trace.Flavor, error) {
+	used := make([]bool, len(spec.InstanceTypes))
+	takes := func(f *trace.Flavor) bool {
+		if len(spec.InstanceTypes) == 0 {
+			return f.Kind == ""
+		}
+		chosen, excluded, onlyExcludes := false, false, true
+		for i, pattern := range spec.InstanceTypes {
+			pattern, not := strings.CutPrefix(pattern, "!")
+			onlyExcludes = onlyExcludes && not
+			if ok, _ := path.Match(pattern, f.Name); ok { // patterns are valid: see the definition
+				used[i] = true
+				chosen, excluded = chosen || !not, excluded || not
+			}
+		}
+		return !excluded && (chosen || onlyExcludes && f.Kind == "")
+	}
+	var chosen []*trace.Flavor
+	for i := range all {
+		f := &all[i]
+		if takes(f) && cmp.Or(f.Arch, defaultArch) == cmp.Or(spec.Architecture, defaultArch) {
+			chosen = append(chosen, f)
+		}
+	}
+	var unknown []string
+	for i, pattern := range spec.InstanceTypes {
+		if !used[i] {
+			unknown = append(unknown, pattern)
+		}
+	}
+	switch {
+	case len(unknown) > 0:
+		return nil, &provider.Refused{Reason: "InstanceTypesUnknown", Message: fmt.Sprintf(
+			"spec.clusterAPI.templates[%s].instanceTypes: spec.pricing knows no instance type that matches %s", spec.MachineDeployment, strings.Join(unknown, ", "))}
+	case len(chosen) == 0:
+		return nil, &provider.Refused{Reason: "InstanceTypesUnknown", Message: fmt.Sprintf(
+			"spec.clusterAPI.templates[%s]: spec.pricing knows no instance type of architecture %s that it may be used with", spec.MachineDeployment, cmp.Or(spec.Architecture, defaultArch))}
+	}
+	return chosen, nil
+}
+
+// flavor is the flavor of an offer of which there is no MachineDeployment. It is that of the
+// MachineDeployment that would be made.
+func (o *offer) flavor() provider.Flavor {
+	return flavor(o.deployment("", 0), &template{}, nil)
+}
+
+// deployment is the MachineDeployment of an offer, for a fleet.
+func (o *offer) deployment(fleet string, replicas int) *clusterv1.MachineDeployment {
+	from := o.model.deployment
+	d := &clusterv1.MachineDeployment{Spec: *from.Spec.DeepCopy()}
+	d.Namespace, d.Name = from.Namespace, o.name
+	d.Labels = copied(from.Labels)
+	d.Labels[v1alpha1.LabelFleet] = fleet
+	d.Annotations = o.annotations()
+	d.Spec.Replicas, d.Spec.Paused = new(int32(replicas)), nil
+	// cluster-api knows the Machines of a MachineDeployment by these labels.
+	d.Spec.Selector.MatchLabels = map[string]string{clusterv1.MachineDeploymentNameLabel: o.name}
+	d.Spec.Template.Labels = copied(d.Spec.Template.Labels)
+	d.Spec.Template.Labels[clusterv1.MachineDeploymentNameLabel] = o.name
+	d.Spec.Template.Spec.InfrastructureRef.Name = o.name
+	if o.domain != "" {
+		d.Spec.Template.Spec.FailureDomain = o.domain
+	}
+	return d
+}
+
+// infrastructure is the infrastructure template of an offer, for a fleet.
+func (o *offer) infrastructure(fleet string) (*unstructured.Unstructured, error) {
+	from := o.model.template
+	spec, _, err := unstructured.NestedMap(from.Object, "spec") // a copy
+	if err != nil {
+		return nil, fmt.Errorf("copy %s %s: %w", from.GetKind(), from.GetName(), err)
+	}
+	t := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
+	t.SetGroupVersionKind(from.GroupVersionKind())
+	t.SetNamespace(from.GetNamespace())
+	t.SetName(o.name)
+	labels := copied(from.GetLabels())
+	labels[v1alpha1.LabelFleet] = fleet
+	t.SetLabels(labels)
+	if err := unstructured.SetNestedField(t.Object, o.of.Name, o.model.field...); err != nil {
+		return nil, fmt.Errorf("set the instance type in a copy of %s %s: %w", from.GetKind(), from.GetName(), err)
+	}
+	return t, nil
+}
+
+// annotations say what machines of an offer hold, in the words of cluster-autoscaler. Of those of the
+// model the ones stay that cluster-autoscaler knows, but for the bounds of their number.
+func (o *offer) annotations() map[string]string {
+	found := map[string]string{}
+	for key, value := range o.model.deployment.Annotations {
+		if strings.HasPrefix(key, capacityPrefix) || strings.HasPrefix(key, optionsPrefix) {
+			found[key] = value
+		}
+	}
+	found[annotationCPU] = strconv.FormatInt(o.of.MilliCPU, 10) + "m"
+	found[annotationMemory] = strconv.FormatInt(o.of.MemoryBytes, 10)
+	if o.of.MaxPods > 0 {
+		found[annotationMaxPods] = strconv.FormatInt(o.of.MaxPods, 10)
+	}
+	labels := []string{
+		corev1.LabelInstanceTypeStable + "=" + o.of.Name,
+		corev1.LabelArchStable + "=" + cmp.Or(o.of.Arch, defaultArch),
+	}
+	if o.of.MachineType != "" {
+		labels = append(labels, v1alpha1.LabelMachineType+"="+o.of.MachineType)
+	}
+	if more := found[annotationLabels]; more != "" {
+		labels = append([]string{more}, labels...) // the last that has a key counts
+	}
+	found[annotationLabels] = strings.Join(labels, ",")
+	return found
+}
+
+// copied is a copy that is not nil.
+func copied(m map[string]string) map[string]string {
+	found := maps.Clone(m)
+	if found == nil {
+		found = map[string]string{}
+	}
+	return found
+}
+
+// retired says why nothing more is bought of a MachineDeployment that the fleet has made.
+const retired = "its template, the instance types or the catalogue have changed since it was made: its machines go on until they are empty"
+
+// flavorsOf returns the flavors of a fleet with templates: those of the offers, and those of
+// MachineDeployments that were made for it before.
+func (p *Provider) flavorsOf(ctx context.Context, deployments []clusterv1.MachineDeployment, machines map[string][]clusterv1.Machine) ([]provider.Flavor, error) {
+	all := make([]provider.Flavor, 0, len(p.offered))
+	made := make(map[string]bool, len(deployments))
+	for i := range deployments {
+		d := &deployments[i]
+		made[d.Name] = true
+		o := p.offered[d.Name]
+		if o != nil {
+			d.Annotations = o.annotations() // the catalogue may know better by now
+		}
+		t, err := p.templates.of(ctx, p.live, d)
+		if err != nil {
+			return nil, err
+		}
+		f := flavorLike(d, t, p.example(machines[d.Name]))
+		if o == nil {
+			f.Problem = cmp.Or(f.Problem, retired)
+		} else {
+			f.InstanceType = o.of.Name // whatever the node says
+		}
+		all = append(all, f)
+	}
+	for name, o := range p.offered {
+		if !made[name] {
+			all = append(all, o.flavor())
+		}
+	}
+	slices.SortFunc(all, func(a, b provider.Flavor) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}

@@ -1,0 +1,498 @@
+package clusterapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+	clocktesting "k8s.io/utils/clock/testing"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/trace"
+)
+
+const testGroup = "infrastructure.cluster.x-k8s.io"
+
+// catalogueScene is a management cluster with a MachineDeployment to copy, and a fleet that copies it.
+type catalogueScene struct {
+	*server
+	t     *testing.T
+	clock *clocktesting.FakePassiveClock
+	known *Templates
+	spec  v1alpha1.ClusterAPIFlavors
+	types []trace.Flavor
+}
+
+// types are three instance types for amd64, one of them burstable, and one for arm64.
+func someTypes() []trace.Flavor {
+	const gib = 1 << 30
+	return []trace.Flavor{
+		{Name: "m7g.large", MilliCPU: 1930, MemoryBytes: 7 * gib, MicroDollarsPerHour: 81_600, Arch: "arm64", MachineType: "m7g", MaxPods: 29},
+		{Name: "m7i.large", MilliCPU: 1930, MemoryBytes: 7 * gib, MicroDollarsPerHour: 100_800, Arch: "amd64", MachineType: "m7i", MaxPods: 29},
+		{Name: "m7i.xlarge", MilliCPU: 3920, MemoryBytes: 14 * gib, MicroDollarsPerHour: 201_600, Arch: "amd64", MachineType: "m7i", MaxPods: 58},
+		{Name: "t3.large", MilliCPU: 1930, MemoryBytes: 7 * gib, MicroDollarsPerHour: 83_200, Arch: "amd64", MachineType: "t3", MaxPods: 35, Kind: trace.KindBurstable},
+	}
+}
+
+// toCopy is a MachineDeployment as a user writes it.
+func toCopy() *clusterv1.MachineDeployment {
+	d := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "machines", Name: "workers", Labels: map[string]string{"team": "a"}, UID: "model",
+		Annotations: map[string]string{
+			clusterv1.AutoscalerMinSizeAnnotation: "1", "kubectl.kubernetes.io/last-applied-configuration": "{}", annotationLabels: "disk=ssd", annotationProvision: "5m",
+		},
+	}}
+	d.Spec.ClusterName, d.Spec.Replicas = "c", new(int32(0))
+	d.Spec.Selector.MatchLabels = map[string]string{clusterv1.MachineDeploymentNameLabel: "workers"}
+	d.Spec.Template.Labels = map[string]string{clusterv1.MachineDeploymentNameLabel: "workers", "node.cluster.x-k8s.io/pool": "p"}
+	d.Spec.Template.Spec.ClusterName, d.Spec.Template.Spec.FailureDomain = "c", "z1"
+	d.Spec.Template.Spec.Bootstrap.ConfigRef = clusterv1.ContractVersionedObjectReference{APIGroup: "bootstrap.cluster.x-k8s.io", Kind: "KubeadmConfigTemplate", Name: "workers"}
+	d.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: testGroup, Kind: "AWSMachineTemplate", Name: "workers"}
+	return d
+}
+
+// infrastructureOf is the infrastructure template of a kind, as a user writes it.
+func infrastructureOf(kind string, spec map[string]any) []client.Object {
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(crdKind)
+	crd.SetName(strings.ToLower(kind) + "s." + testGroup)
+	crd.SetLabels(map[string]string{contractLabel: "v1beta2"})
+	t := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": spec}}}}
+	t.SetAPIVersion(testGroup + "/v1beta2")
+	t.SetKind(kind)
+	t.SetNamespace("machines")
+	t.SetName("workers")
+	return []client.Object{crd, t}
+}
+
+func newCatalogueScene(t *testing.T, objects ...client.Object) *catalogueScene {
+	t.Helper()
+	if len(objects) == 0 {
+		objects = append(infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": "t3.medium", "ami": map[string]any{"id": "ami-1"}}), toCopy())
+	}
+	s := &catalogueScene{
+		server: newServer(t, objects...), t: t, clock: clocktesting.NewFakePassiveClock(start), types: someTypes(),
+		spec: v1alpha1.ClusterAPIFlavors{Namespace: "machines", Templates: []v1alpha1.MachineTemplate{{MachineDeployment: "workers"}}},
+	}
+	s.known = NewTemplates(s.clock)
+	return s
+}
+
+func (s *catalogueScene) provider() *Provider {
+	of := Fleet{Name: "f", Spec: s.spec, Types: func(context.Context) ([]trace.Flavor, error) { return s.types, nil }}
+	return New(s, s, of, nil, s.known)
+}
+
+func (s *catalogueScene) observe() (*Provider, *provider.Inventory) {
+	s.t.Helper()
+	p := s.provider()
+	found, err := p.Observe(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return p, found
+}
+
+// named is the name of the flavor of an instance type.
+func (s *catalogueScene) named(instanceType string) string {
+	s.t.Helper()
+	_, found := s.observe()
+	for _, f := range found.Flavors {
+		if f.InstanceType == instanceType && f.Problem == "" {
+			return f.Name
+		}
+	}
+	s.t.Fatalf("there is no flavor %s", instanceType)
+	return ""
+}
+
+// buy buys machines of a flavor, as a round does.
+func (s *catalogueScene) buy(name string, from, to int) {
+	s.t.Helper()
+	p, _ := s.observe()
+	if err := p.Buy(s.t.Context(), "i", name, from, to); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// made are the MachineDeployments and infrastructure templates of the fleet, with their replicas or
+// instance types.
+func (s *catalogueScene) made() []string {
+	s.t.Helper()
+	all := []string{}
+	var deployments clusterv1.MachineDeploymentList
+	if err := s.List(s.t.Context(), &deployments, client.MatchingLabels{v1alpha1.LabelFleet: "f"}); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, d := range deployments.Items {
+		all = append(all, fmt.Sprintf("%s: %d", d.Name, *d.Spec.Replicas))
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion(testGroup + "/v1beta2")
+	list.SetKind("AWSMachineTemplateList")
+	if err := s.List(s.t.Context(), list, client.MatchingLabels{v1alpha1.LabelFleet: "f"}); err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range list.Items {
+		of, _, _ := unstructured.NestedString(list.Items[i].Object, "spec", "template", "spec", "instanceType")
+		all = append(all, list.Items[i].GetName()+" of "+of)
+	}
+	return all
+}
+
+func (s *catalogueScene) checkMade(what string, want ...string) {
+	s.t.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), s.made()); diff != "" {
+		s.t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestEveryInstanceTypeThatATemplateMayBeUsedWithIsAFlavor(t *testing.T) {
+	s := newCatalogueScene(t)
+	_, found := s.observe()
+	const gib = 1 << 30
+	labels := func(instanceType, zone string) map[string]string {
+		return map[string]string{
+			corev1.LabelInstanceTypeStable: instanceType, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", v1alpha1.LabelMachineType: "m7i",
+			"disk": "ssd", "node.cluster.x-k8s.io/pool": "p", corev1.LabelTopologyZone: zone,
+		}
+	}
+	want := []provider.Flavor{
+		{InstanceType: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 * gib}, MaxPods: 29, Labels: labels("m7i.large", "z1"), Max: 1<<31 - 1, JoinTimeout: new(5 * time.Minute)},
+		{InstanceType: "m7i.xlarge", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 14 * gib}, MaxPods: 58, Labels: labels("m7i.xlarge", "z1"), Max: 1<<31 - 1, JoinTimeout: new(5 * time.Minute)},
+	}
+	ignored := cmpopts.IgnoreFields(provider.Flavor{}, "Name", "Template")
+	if diff := cmp.Diff(want, found.Flavors, ignored); diff != "" {
+		t.Errorf("flavors (-want +got):\n%s", diff)
+	}
+	if len(s.writes) > 0 {
+		t.Errorf("it writes %q", s.writes)
+	}
+	s.spec.Templates[0].FailureDomains, s.spec.Templates[0].InstanceTypes = []string{"z2", "z3"}, []string{"m7i.large"}
+	_, found = s.observe()
+	var zones, names []string
+	for _, f := range found.Flavors {
+		zones, names = append(zones, f.Labels[corev1.LabelTopologyZone]), append(names, f.Name)
+	}
+	if slices.Sort(zones); !slices.Equal(zones, []string{"z2", "z3"}) || len(slices.Compact(names)) != 2 {
+		t.Errorf("flavors %q in zones %q", names, zones)
+	}
+}
+
+// TestAFlavorIsTheSameBeforeItsMachineDeploymentIsMadeAndAfter: what is learned of it stays.
+func TestAFlavorIsTheSameBeforeItsMachineDeploymentIsMadeAndAfter(t *testing.T) {
+	s := newCatalogueScene(t)
+	_, before := s.observe()
+	s.buy(s.named("m7i.large"), 0, 2)
+	_, after := s.observe()
+	for i := range after.Flavors {
+		if after.Flavors[i].InstanceType == "m7i.large" {
+			if after.Flavors[i].Want != 2 {
+				t.Errorf("there are to be %d machines, want 2", after.Flavors[i].Want)
+			}
+			after.Flavors[i].Want = 0
+		}
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("(-before +after):\n%s", diff)
+	}
+	s.types[1].MaxPods = 20
+	_, after = s.observe()
+	if after.Flavors[0].MaxPods != 20 {
+		t.Errorf("the catalogue has changed, and a machine still takes %d pods", after.Flavors[0].MaxPods)
+	}
+}
+
+func TestTheFirstPurchaseMakesWhatItNeeds(t *testing.T) {
+	s := newCatalogueScene(t)
+	name := s.named("m7i.xlarge")
+	s.buy(name, 0, 3)
+	s.checkMade("after a purchase", name+": 3", name+" of m7i.xlarge")
+	d := &clusterv1.MachineDeployment{}
+	if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: name}, d); err != nil {
+		t.Fatal(err)
+	}
+	want := toCopy().Spec
+	want.Replicas = new(int32(3))
+	want.Selector.MatchLabels[clusterv1.MachineDeploymentNameLabel], want.Template.Labels[clusterv1.MachineDeploymentNameLabel] = name, name
+	want.Template.Spec.InfrastructureRef.Name = name
+	if diff := cmp.Diff(want, d.Spec); diff != "" {
+		t.Errorf("spec of the MachineDeployment (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"team": "a", v1alpha1.LabelFleet: "f"}, d.Labels); diff != "" {
+		t.Errorf("its labels (-want +got):\n%s", diff)
+	}
+	if d.Annotations[annotationCPU] != "3920m" || d.Annotations[clusterv1.AutoscalerMinSizeAnnotation] != "" || len(d.Annotations) != 5 {
+		t.Errorf("its annotations are %v", d.Annotations)
+	}
+	s.buy(name, 3, 4)
+	s.checkMade("after another", name+": 4", name+" of m7i.xlarge")
+}
+
+// TestWhereverAPurchaseIsInterruptedItIsDoneOnce has the process die before each write.
+func TestWhereverAPurchaseIsInterruptedItIsDoneOnce(t *testing.T) {
+	died := errors.New("the process died")
+	for at := 0; ; at++ {
+		s := newCatalogueScene(t)
+		name := s.named("m7i.large")
+		p, _ := s.observe()
+		writes := 0
+		s.before = func(string) error {
+			if writes++; writes == at+1 {
+				return died
+			}
+			return nil
+		}
+		err := p.Buy(t.Context(), "i", name, 0, 2)
+		s.before = nil
+		s.buy(name, 0, 2) // and once more if it did not die
+		s.checkMade(fmt.Sprintf("after dying before write %d", at), name+": 2", name+" of m7i.large")
+		if err == nil {
+			if at != 3 { // the number of replicas, and what is made
+				t.Errorf("a purchase takes %d writes", at)
+			}
+			return
+		}
+		if !errors.Is(err, died) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAPurchaseIsRefusedWhereSomebodyElseHasBought(t *testing.T) {
+	s := newCatalogueScene(t)
+	name := s.named("m7i.large")
+	p, _ := s.observe()
+	s.buy(name, 0, 1)
+	if err := p.Buy(t.Context(), "i", name, 0, 2); !errors.Is(err, provider.ErrChanged) {
+		t.Errorf("error %v, want ErrChanged", err)
+	}
+	s.checkMade("after both", name+": 1", name+" of m7i.large")
+}
+
+// setMade changes the MachineDeployment of a flavor as somebody else would.
+func (s *catalogueScene) setMade(name string, change func(*clusterv1.MachineDeployment)) {
+	s.t.Helper()
+	d := &clusterv1.MachineDeployment{}
+	if err := s.Get(s.t.Context(), client.ObjectKey{Namespace: "machines", Name: name}, d); err != nil {
+		s.t.Fatal(err)
+	}
+	change(d)
+	if err := s.Update(s.t.Context(), d); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestWhatIsNotUsedAnyMoreIsRemoved(t *testing.T) {
+	s := newCatalogueScene(t)
+	used, unused := s.named("m7i.xlarge"), s.named("m7i.large")
+	s.buy(used, 0, 1)
+	s.buy(unused, 0, 1)
+	clean := func() {
+		t.Helper()
+		p, _ := s.observe()
+		if err := p.Clean(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	machine := capiMachine("a", func(m *clusterv1.Machine) { m.Labels[clusterv1.MachineDeploymentNameLabel] = unused })
+	if err := s.Create(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+	s.setMade(unused, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(0)) })
+	both := []string{unused + ": 0", used + ": 1", unused + " of m7i.large", used + " of m7i.xlarge"}
+	s.clock.SetTime(start.Add(time.Hour))
+	clean()
+	s.checkMade("while its last machine leaves", both...)
+	if err := s.Delete(t.Context(), machine); err != nil {
+		t.Fatal(err)
+	}
+
+	s.known.bought(client.ObjectKey{Namespace: "machines", Name: unused})
+	clean()
+	s.checkMade("while it may be about to be bought", both...)
+	s.clock.SetTime(start.Add(2 * time.Hour))
+
+	p, _ := s.observe()
+	s.setMade(unused, func(d *clusterv1.MachineDeployment) { d.Labels["changed"] = "yes" })
+	if err := p.Clean(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.checkMade("after a change by somebody else", both...)
+
+	clean()
+	s.checkMade("once it has no machine", used+": 1", unused+" of m7i.large", used+" of m7i.xlarge")
+	clean()
+	s.checkMade("once it is gone", used+": 1", used+" of m7i.xlarge")
+	s.buy(unused, 0, 1)
+	s.checkMade("when it is bought again", unused+": 1", used+": 1", unused+" of m7i.large", used+" of m7i.xlarge")
+}
+
+func TestWhatWasMadeOfAnOlderTemplateGoesOnUntilItIsEmpty(t *testing.T) {
+	s := newCatalogueScene(t)
+	old := s.named("m7i.large")
+	s.buy(old, 0, 1)
+	d := &clusterv1.MachineDeployment{}
+	if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: "workers"}, d); err != nil {
+		t.Fatal(err)
+	}
+	d.Spec.Template.Spec.Version = "v1.36.0"
+	if err := s.Update(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	renewed := s.named("m7i.large")
+	if renewed == old {
+		t.Fatal("machines of the new template are made by the old MachineDeployment")
+	}
+	_, found := s.observe()
+	for _, f := range found.Flavors {
+		if f.Name == old && (!strings.Contains(f.Problem, "have changed") || f.Want != 1 || f.Size.MilliCPU != 1930) {
+			t.Errorf("the old one is %+v", f)
+		}
+	}
+	s.buy(renewed, 0, 1)
+	s.setMade(old, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(0)) })
+	s.clock.SetTime(start.Add(time.Hour))
+	for range 2 {
+		p, _ := s.observe()
+		if err := p.Clean(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.checkMade("once the old one is empty", renewed+": 1", renewed+" of m7i.large")
+}
+
+func TestScalingOrPausingTheTemplateItselfChangesNothing(t *testing.T) {
+	s := newCatalogueScene(t)
+	before := s.named("m7i.large")
+	d := &clusterv1.MachineDeployment{}
+	if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: "workers"}, d); err != nil {
+		t.Fatal(err)
+	}
+	d.Spec.Replicas, d.Spec.Paused = new(int32(5)), new(true)
+	if err := s.Update(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if after := s.named("m7i.large"); after != before {
+		t.Errorf("the flavor is %s now, not %s", after, before)
+	}
+}
+
+func TestATemplateThatCannotBeUsedRefusesTheFleet(t *testing.T) {
+	aws := infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": "t3.medium"})
+	silent := infrastructureOf("AWSMachineTemplate", map[string]any{"ami": map[string]any{"id": "ami-1"}})
+	number := infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": int64(3)})
+	other := infrastructureOf("DockerMachineTemplate", map[string]any{"customImage": "kindest/node:v1.35.0"})
+	docker := toCopy()
+	docker.Spec.Template.Spec.InfrastructureRef.Kind = "DockerMachineTemplate"
+	for _, tc := range []struct {
+		name         string
+		objects      []client.Object
+		change       func(*v1alpha1.MachineTemplate)
+		reason, want string
+	}{
+		{"there is no MachineDeployment", aws, nil, "TemplateMissing", "there is no MachineDeployment machines/workers"},
+		{"there is no infrastructure template", []client.Object{aws[0], toCopy()}, nil, "TemplateMissing", "AWSMachineTemplate workers of MachineDeployment machines/workers cannot be read"},
+		{"there is no such kind", []client.Object{toCopy()}, nil, "TemplateMissing", "AWSMachineTemplate workers"},
+		{"the field is not there", append(silent, toCopy()), nil, "InstanceTypeFieldMissing", "AWSMachineTemplate workers holds no text in spec.template.spec.instanceType"},
+		{"the field holds a number", append(number, toCopy()), nil, "InstanceTypeFieldMissing", "spec.template.spec.instanceType"},
+		{"another field was said", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypeField = "spec.template.spec.flavor" }, "InstanceTypeFieldMissing", "holds no text in spec.template.spec.flavor"},
+		{"the field lies below a text", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypeField = "spec.template.spec.instanceType.name" }, "InstanceTypeFieldMissing", "instanceType.name"},
+		{"nothing is known of the kind", append(other, docker), nil, "InstanceTypeFieldUnknown", "nothing is known of DockerMachineTemplate"},
+		{"an instance type is unknown", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypes = []string{"m7i.large", "m9x.*"} }, "InstanceTypesUnknown", "no instance type that matches m9x.*"},
+		{"all are for another architecture", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.Architecture = "s390x" }, "InstanceTypesUnknown", "no instance type of architecture s390x"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newCatalogueScene(t, tc.objects...)
+			if tc.change != nil {
+				tc.change(&s.spec.Templates[0])
+			}
+			_, err := s.provider().Observe(t.Context())
+			var refused *provider.Refused
+			if !errors.As(err, &refused) || refused.Reason != tc.reason || !strings.Contains(refused.Message, tc.want) {
+				t.Errorf("error %v, want the reason %s and %q", err, tc.reason, tc.want)
+			}
+			if len(s.writes) > 0 {
+				t.Errorf("it writes %q", s.writes)
+			}
+		})
+	}
+}
+
+func TestWhatHoldsTheInstanceTypeIsKnownOfWellKnownProviders(t *testing.T) {
+	for kind, field := range map[string]string{"AWSMachineTemplate": "instanceType", "AzureMachineTemplate": "vmSize", "GCPMachineTemplate": "instanceType", "OpenStackMachineTemplate": "flavor"} {
+		d := toCopy()
+		d.Spec.Template.Spec.InfrastructureRef.Kind = kind
+		s := newCatalogueScene(t, append(infrastructureOf(kind, map[string]any{field: "x"}), d)...)
+		if _, err := s.provider().Observe(t.Context()); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+func TestPatternsChooseInstanceTypes(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		patterns []string
+		arch     string
+		want     []string
+	}{
+		{"none", nil, "", []string{"m7i.large", "m7i.xlarge"}},
+		{"none, for another architecture", nil, "arm64", []string{"m7g.large"}},
+		{"a name", []string{"m7i.xlarge"}, "", []string{"m7i.xlarge"}},
+		{"a burstable one by its name", []string{"t3.large"}, "", []string{"t3.large"}},
+		{"a pattern", []string{"*.large"}, "", []string{"m7i.large", "t3.large"}},
+		{"all but some", []string{"!*.xlarge"}, "", []string{"m7i.large"}},
+		{"some but others", []string{"m7i.*", "t3.*", "!*.xlarge"}, "", []string{"m7i.large", "t3.large"}},
+		{"an exclusion counts wherever it stands", []string{"!*.xlarge", "m7i.*"}, "", []string{"m7i.large"}},
+	} {
+		chosen, err := chosenTypes(&v1alpha1.MachineTemplate{InstanceTypes: tc.patterns, Architecture: tc.arch}, someTypes())
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		var names []string
+		for _, f := range chosen {
+			names = append(names, f.Name)
+		}
+		if !slices.Equal(tc.want, names) {
+			t.Errorf("%s: %q, want %q", tc.name, names, tc.want)
+		}
+	}
+}
+
+func TestNamesOfMachineDeploymentsAreShortAndUnlike(t *testing.T) {
+	plain := regexp.MustCompile(`^workers-standard-d4s-v5-eu-1-[0-9a-f]{10}$`)
+	seen := map[string]bool{}
+	for _, deployment := range []string{"workers", strings.Repeat("w", 100)} {
+		for _, of := range []string{"Standard_D4s_v5", "standard-d4s.v5", strings.Repeat("x", 63)} {
+			for _, domain := range []string{"", "eu-1", strings.Repeat("z", 63)} {
+				d := &clusterv1.MachineDeployment{}
+				d.Name = deployment
+				o := &offer{model: &model{deployment: d, digest: deployment}, of: &trace.Flavor{Name: of}, domain: domain}
+				name := o.nameOf()
+				if faults := validation.IsDNS1123Label(name); len(faults) > 0 || len(name) > mostName || seen[name] {
+					t.Errorf("%s, %s, %s: the name %q is not valid or not the only one: %v", deployment, of, domain, name, faults)
+				}
+				if deployment == "workers" && of == "Standard_D4s_v5" && domain == "eu-1" && !plain.MatchString(name) {
+					t.Errorf("the name is %q", name)
+				}
+				seen[name] = true
+			}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package clusterapi
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// create has a MachineDeployment without machines have so many, and makes it and its infrastructure
+// template where they are not there. Both have names of their own for each content: what is there
+// already is what was to be made.
+func (p *Provider) create(ctx context.Context, o *offer, replicas int) error {
+	p.templates.bought(p.key(o.name))
+	err := p.scale(ctx, o.name, 0, replicas)
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	template, err := o.infrastructure(p.fleet.Name)
+	if err != nil {
+		return err
+	}
+	if err := p.writer.Create(ctx, template); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make %s %s/%s: %w", template.GetKind(), p.spec.Namespace, o.name, err)
+	}
+	err = p.writer.Create(ctx, o.deployment(p.fleet.Name, replicas))
+	if apierrors.IsAlreadyExists(err) { // since a moment ago
+		return p.scale(ctx, o.name, 0, replicas)
+	}
+	if err != nil {
+		return fmt.Errorf("make MachineDeployment %s/%s: %w", p.spec.Namespace, o.name, err)
+	}
+	return nil
+}
+
+func (p *Provider) key(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: p.spec.Namespace, Name: name}
+}
+
+// noteUnused notes which MachineDeployments there are, and which of them have no machine and are to
+// have none.
+func (p *Provider) noteUnused(deployments []clusterv1.MachineDeployment, machines map[string][]clusterv1.Machine) {
+	p.made, p.unused = make(map[string]bool, len(deployments)), nil
+	for i := range deployments {
+		d := &deployments[i]
+		p.made[d.Name] = true
+		if d.DeletionTimestamp == nil && d.Spec.Replicas != nil && *d.Spec.Replicas == 0 && len(machines[d.Name]) == 0 {
+			p.unused = append(p.unused, *d)
+		}
+	}
+}
+
+// makeTime is for how long a purchase may be under way: a MachineDeployment or an infrastructure
+// template that is not used stays for as long after it was made or wanted.
+const makeTime = 10 * time.Minute
+
+// Clean implements provider.Cleaner: it removes the MachineDeployments that were made for the fleet
+// and have no machine, and infrastructure templates that were made for it and are not used. A
+// MachineDeployment that has changed since Observe stays.
+func (p *Provider) Clean(ctx context.Context) error {
+	if !p.makes() {
+		return nil
+	}
+	for i := range p.unused {
+		d := &p.unused[i]
+		if p.templates.wanted(p.key(d.Name)) {
+			continue
+		}
+		err := p.writer.Delete(ctx, d, client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion})
+		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove MachineDeployment %s/%s: %w", d.Namespace, d.Name, err)
+		}
+	}
+	p.unused = nil
+	return p.removeTemplates(ctx)
+}
+
+// removeTemplates removes infrastructure templates that no MachineDeployment uses.
+func (p *Provider) removeTemplates(ctx context.Context) error {
+	kinds := map[string]*unstructured.UnstructuredList{}
+	for _, o := range p.offered {
+		of := o.model.template.GroupVersionKind()
+		if kinds[of.String()] == nil {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(of.GroupVersion().WithKind(of.Kind + "List"))
+			kinds[of.String()] = list
+		}
+	}
+	for _, list := range kinds {
+		if err := p.live.List(ctx, list, client.InNamespace(p.spec.Namespace), client.MatchingLabels{v1alpha1.LabelFleet: p.fleet.Name}); err != nil {
+			return fmt.Errorf("list %s in namespace %s: %w", list.GetKind(), p.spec.Namespace, err)
+		}
+		for i := range list.Items {
+			t := &list.Items[i]
+			if p.made[t.GetName()] || p.templates.wanted(p.key(t.GetName())) || p.templates.clock.Since(t.GetCreationTimestamp().Time) < makeTime {
+				continue
+			}
+			if err := p.writer.Delete(ctx, t); client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("remove %s %s/%s: %w", t.GetKind(), t.GetNamespace(), t.GetName(), err)
+			}
+		}
+	}
+	return nil
+}
