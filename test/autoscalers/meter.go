@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/informers"
@@ -25,6 +27,7 @@ import (
 type meter struct {
 	label   string
 	flavors map[string]trace.Flavor // by the label's value
+	lister  cache.GenericLister     // of machines
 	end     func()
 
 	mu       sync.Mutex
@@ -69,6 +72,7 @@ func newMeter(ctx context.Context, p *playground.Playground, c contestant, flavo
 	watching := make(chan struct{})
 	machines.Start(watching)
 	nodes.Start(watching)
+	m.lister = machines.ForResource(c.machines()).Lister()
 	m.end = func() {
 		close(watching)
 		machines.Shutdown()
@@ -179,10 +183,24 @@ func (m *meter) waitEmpty(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("%d machines are still there", here), context.Cause(ctx))
+			return errors.Join(fmt.Errorf("%d machines are still there: %s", here, m.left()), context.Cause(ctx))
 		case <-ticker.C:
 		}
 	}
+}
+
+// left tells what the API server says of the first machines that are there.
+func (m *meter) left() string {
+	const most = 3
+	objects, err := m.lister.List(labels.Everything())
+	if err != nil {
+		return err.Error()
+	}
+	text, err := json.Marshal(objects[:min(len(objects), most)])
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 // spans returns how long machines took to take pods, from their orders, and how long they

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/sim"
 	"supercargo.dev/supercargo/internal/sim/policy"
@@ -65,6 +66,20 @@ func with(underUsedFor, queueEmpty time.Duration) *sim.Policy {
 	return &p
 }
 
+// named is the policy of that name, or supercargo-DURATION, whose fleet may have pods wait for so much
+// longer than a machine takes.
+func named(name string) (sim.Policy, error) {
+	text, waits := strings.CutPrefix(name, "supercargo-")
+	if !waits {
+		return policy.ByName(name)
+	}
+	most, err := time.ParseDuration(text)
+	if err != nil {
+		return sim.Policy{}, fmt.Errorf("policy %s: %w", name, err)
+	}
+	return policy.FleetWith(func(s *v1alpha1.NodeFleetSpec) { s.Scaling.MaxWait.Duration = most }), nil
+}
+
 func variants() []variant {
 	return []variant{
 		{name: "as chosen"},
@@ -87,12 +102,13 @@ func variants() []variant {
 func main() {
 	dir := flag.String("scenarios", "test/scenarios", "folder of the htas-*.yaml scenarios")
 	seeds := flag.Int("seeds", 10, "how many seeds, from 1 on")
-	policies := flag.String("policies", strings.Join(compared, ","), "policies to compare with default")
+	policies := flag.String("policies", strings.Join(compared, ","), "policies to compare with default; supercargo-10m is supercargo with scaling.maxWait: 10m")
+	rows := flag.String("rows", "", "only rows whose names contain this")
 	flag.Parse()
 	compared = strings.Split(*policies, ",")
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	klog.SetLogger(logr.Discard())
-	err := run(ctx, *dir, *seeds)
+	err := run(ctx, *dir, *rows, *seeds)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "sensitivity:", err)
@@ -100,12 +116,15 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, dir string, seeds int) error {
+func run(ctx context.Context, dir, rows string, seeds int) error {
 	fmt.Printf("| | %s |\n|---|", strings.Join(patterns, " | "))
 	fmt.Println(strings.Repeat("---|", len(patterns)))
 	for _, v := range variants() {
 		if v.htas != nil && !slices.Contains(compared, "htas") {
 			continue // the row would repeat the first
+		}
+		if !strings.Contains(v.name, rows) {
+			continue
 		}
 		fmt.Printf("| %s |", v.name)
 		for _, pattern := range patterns {
@@ -139,7 +158,7 @@ func (v variant) saved(ctx context.Context, file string, seeds int) (string, err
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, name := range names {
-		p, err := policy.ByName(name)
+		p, err := named(name)
 		if err != nil {
 			return "", err
 		}

@@ -40,7 +40,16 @@ func (d *Deferral) Reason() string {
 // for twice as long as a machine takes beyond that, after the next for four times more, and so on:
 // where a cluster cannot keep up, more machines for a pod that waits do not help it.
 func (o *FleetOptions) leftToWait(s *cluster.State, p *cluster.Pod) time.Duration {
-	return max(0, o.mostToWait(s, p)-max(p.Waited, 0))
+	return max(0, o.mostToWait(s, p)-o.waited(p))
+}
+
+// waited is for how long a pod has waited since the first decision about it, in which a machine could
+// have been bought for it.
+func (o *FleetOptions) waited(p *cluster.Pod) time.Duration {
+	if o.Decided == nil {
+		return max(p.Waited, 0)
+	}
+	return o.Decided[p.Name]
 }
 
 // mostToWait is for how long a pod may wait for room that comes free, from the beginning.
@@ -54,11 +63,28 @@ func (o *FleetOptions) mostToWait(s *cluster.State, p *cluster.Pod) time.Duratio
 	return most
 }
 
+// inFlight reports whether machines of the fleet are on their way.
+func inFlight(s *cluster.State) bool {
+	return slices.ContainsFunc(s.Nodes, func(n cluster.Node) bool { return n.Phase == cluster.Ordered && !n.Kept })
+}
+
+// patience is for how long a pod may wait before a machine is bought for it whatever room is expected
+// to come free: twice as long as otherwise while machines are on their way. These come sooner, and not
+// all of their room is for those that they were ordered for.
+func (o *FleetOptions) patience(s *cluster.State, p *cluster.Pod, inFlight bool) time.Duration {
+	most := o.mostToWait(s, p)
+	if inFlight {
+		return sum(most, most)
+	}
+	return most
+}
+
 // wakeToBuy decides again as soon as a pod has waited for as long as it may.
 func (d *FleetDecision) wakeToBuy(s *cluster.State, o FleetOptions) {
+	busy := inFlight(s)
 	for i := range s.Pending {
 		if p := &s.Pending[i]; !p.Nominated {
-			if left := o.leftToWait(s, p); left > 0 {
+			if left := o.patience(s, p, busy) - o.waited(p); left > 0 {
 				d.wake(left)
 			}
 		}
@@ -90,9 +116,16 @@ func playWaiting(alone *cluster.State, ahead time.Duration) (*forecast, []taking
 	return f, all
 }
 
-// shortWait is by what the lag of a machine is divided to have the time within which room that is
-// expected to come free is as good as there. A pod that is overdue is not expected to end that soon.
-const shortWait = 4
+// believed is within what time room has to come for a pod that has waited for longer than it may to
+// be believed in: half the lag of a machine, which would come later, and the less the longer the pod
+// has waited. A pod that is overdue is not expected to end that soon.
+func believed(lag, most, waited time.Duration) time.Duration {
+	share := 0.5
+	if waited > most {
+		share *= most.Seconds() / waited.Seconds()
+	}
+	return time.Duration(share * float64(max(lag, 0)))
+}
 
 // outwaited returns the pods that have waited for as long as they may and have room neither soon nor on
 // a machine that has been bought: room that is expected later may have been expected all along. A
@@ -106,15 +139,15 @@ func outwaited(s, alone *cluster.State, o FleetOptions, now time.Time) (pods []*
 		return nil, nil
 	}
 	flavors := fleetFlavors(s)
+	busy := inFlight(s)
 	var late, next []*cluster.Pod
 	for i := range alone.Pending {
 		p := &alone.Pending[i]
-		if p.Nominated || p.Waited < o.mostToWait(s, p)/2 || !buyable(flavors, o.Lessons, p, now) {
-			continue
-		}
-		if o.leftToWait(s, p) == 0 {
+		switch most := o.patience(s, p, busy); {
+		case p.Nominated || o.waited(p) < most/2 || !buyable(flavors, o.Lessons, p, now):
+		case o.waited(p) >= most:
 			late = append(late, p)
-		} else {
+		default:
 			next = append(next, p)
 		}
 	}
@@ -127,7 +160,7 @@ func outwaited(s, alone *cluster.State, o FleetOptions, now time.Time) (pods []*
 	for _, t := range takings {
 		promised[t.pod.Name] = true
 		n := f.nodes[t.node].node
-		soon[t.pod] = t.at <= s.Lag/shortWait || n.Phase == cluster.Ordered && t.at <= n.Due
+		soon[t.pod] = t.at < believed(s.Lag, o.mostToWait(s, t.pod), o.waited(t.pod)) || n.Phase == cluster.Ordered && t.at <= n.Due
 	}
 	served := func(p *cluster.Pod) bool { return soon[p] }
 	if late = slices.DeleteFunc(late, served); len(late) == 0 {

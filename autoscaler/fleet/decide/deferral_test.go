@@ -137,6 +137,11 @@ func TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough(t *testing.T) {
 	limited.Limits.MilliCPU = 1
 	orderedTwice := waitingFor(0)
 	orderedTwice.Orders = map[string]int{"p": 2}
+	decidedFor := func(p time.Duration) FleetOptions {
+		o := waitingFor(0)
+		o.Decided = map[string]time.Duration{"p": p}
+		return o
+	}
 	exhausted := waitingFor(10 * minute)
 	exhausted.Exhausted = "the limit is reached"
 	tests := []struct {
@@ -151,8 +156,14 @@ func TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough(t *testing.T) {
 		{"it has waited for as long as a machine takes", dollarsByTheSecond(waited(2*minute), never), waitingFor(0), []string{"large: p"}},
 		{"machines were ordered for it twice, and it may wait for longer", dollarsByTheSecond(waited(14*minute-1), never), orderedTwice, []string{}},
 		{"machines were ordered for it twice, and it has waited for longer", dollarsByTheSecond(waited(14*minute), never), orderedTwice, []string{"large: p"}},
-		{"room comes free within a quarter of the time of a machine", dollarsByTheSecond(waited(2*minute), full("a", minute/2)), waitingFor(0), []string{}},
-		{"room comes free later than that", dollarsByTheSecond(waited(2*minute), full("a", minute/2+1)), waitingFor(0), []string{"large: p"}},
+		{"room comes free within half the time of a machine", dollarsByTheSecond(waited(2*minute), full("a", minute-1)), waitingFor(0), []string{}},
+		{"room comes free later than that", dollarsByTheSecond(waited(2*minute), full("a", minute)), waitingFor(0), []string{"large: p"}},
+		{"the longer it has waited, the sooner", dollarsByTheSecond(waited(4*minute), full("a", minute/2-1)), waitingFor(0), []string{}},
+		{"and no later", dollarsByTheSecond(waited(4*minute), full("a", minute/2)), waitingFor(0), []string{"large: p"}},
+		{"a machine is on its way that does not hold it", dollarsByTheSecond(waited(2*minute), due(minute, node("b", job("y", 5, time.Hour))), never), waitingFor(0), []string{}},
+		{"that is no reason to wait for twice as long", dollarsByTheSecond(waited(4*minute), due(minute, node("b", job("y", 5, time.Hour))), never), waitingFor(0), []string{"large: p"}},
+		{"it has been decided about for less long", dollarsByTheSecond(waited(2*minute), never), decidedFor(2*minute - 1), []string{}},
+		{"it has been decided about for so long", dollarsByTheSecond(waited(3*minute), never), decidedFor(2 * minute), []string{"large: p"}},
 		{"a machine was bought for it", dollarsByTheSecond(podsOf(changedPod(waited(12 * minute)[0], func(p *cluster.Pod) { p.Nominated = true })), never), waitingFor(10 * minute), []string{}},
 		{"a machine is on its way that holds it", dollarsByTheSecond(waited(12*minute), due(minute, node("b")), never), waitingFor(10 * minute), []string{}},
 		{"it has room now", dollarsByTheSecond(waited(12*minute), node("b"), never), waitingFor(10 * minute), []string{}},
@@ -386,13 +397,17 @@ func TestNoPodWaitsForLongerThanItMay(t *testing.T) {
 		f := newForecast(&known, untilReady(s), nil)
 		f.note = func(at int, p *cluster.Pod, when time.Duration) {
 			n := f.nodes[at].node
-			soon[p.Name] = soon[p.Name] || when <= s.Lag/shortWait || n.Phase == cluster.Ordered && when == n.Due
+			soon[p.Name] = soon[p.Name] || when < believed(s.Lag, s.Lag+o.MaxWait, p.Waited) || n.Phase == cluster.Ordered && when == n.Due
 		}
 		f.run()
 		placed := namesOf(&d.Plan.Plan)
 		for _, p := range s.Pending {
 			held := slices.ContainsFunc(s.Flavors, func(f cluster.Flavor) bool { return p.Size.Fits(f.Size) && (p.Arch == "" || p.Arch == f.Arch) })
-			if p.Waited < s.Lag+o.MaxWait || p.Nominated || soon[p.Name] || !held {
+			most := s.Lag + o.MaxWait
+			if inFlight(s) {
+				most *= 2
+			}
+			if p.Waited < most || p.Nominated || soon[p.Name] || !held {
 				continue
 			}
 			late++
@@ -456,6 +471,7 @@ func TestAFleetIsMorePatientAfterEachOrder(t *testing.T) {
 		machines int
 		want     []string
 	}{
+		{0, 1, nil},
 		{2*minute - 1, 1, nil},
 		{2 * minute, 1, []string{"order large 1 to 2"}},
 		{4 * minute, 2, nil},
@@ -468,6 +484,33 @@ func TestAFleetIsMorePatientAfterEachOrder(t *testing.T) {
 		}
 		for _, o := range a.Orders {
 			m.Ordered(o.Flavor, midnight.Add(step.waited))
+		}
+	}
+}
+
+// TestWhileMorePodsAreGatheredNoneIsDecidedAbout has a pod that is gathered with others for longer than
+// a machine takes.
+func TestWhileMorePodsAreGatheredNoneIsDecidedAbout(t *testing.T) {
+	m := newScene().m
+	at := func(waited, gather time.Duration) []string {
+		s := newScene()
+		s.m, s.Gather = m, gather
+		s.ready("a", "large", job("x", 10, 0))
+		s.pending(ago(job("p", 6, time.Hour), waited))
+		a := Round(&s.Observation, m, s.c, midnight.Add(waited))
+		return does(&a)
+	}
+	for _, step := range []struct {
+		waited, gather time.Duration
+		want           []string
+	}{
+		{0, 5 * minute, []string{}},
+		{5 * minute, 0, []string{}},
+		{7*minute - 1, 0, []string{}},
+		{7 * minute, 0, []string{"order large 1 to 2"}},
+	} {
+		if diff := cmp.Diff(step.want, at(step.waited, step.gather)); diff != "" {
+			t.Fatalf("after %v (-want +got):\n%s", step.waited, diff)
 		}
 	}
 }

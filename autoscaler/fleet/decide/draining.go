@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -80,11 +81,16 @@ func (r *round) drains() {
 	for _, node := range r.o.Foreign {
 		r.reopen(Reopening{Node: node})
 	}
+	claimed := map[string]bool{}
 	for _, d := range r.drained {
 		elapsed := r.now.Sub(d.Since)
-		switch why := r.fails(d); {
+		switch why, pod := r.fails(d), r.wants(d, claimed); {
 		case why != "":
 			r.keep(d.Node, why)
+		case pod != "":
+			// Nothing keeps it open but that pod: see FleetDecision.unused.
+			r.reopen(Reopening{Node: d.Node, Cancel: true})
+			r.tell(Event{false, "Reopened", "Reopen", fmt.Sprintf("node %s is opened again: pod %s waits for room that it has", d.Node, pod)})
 		case len(d.Pods) > 0:
 			r.wake(drainPoll)
 			if len(Unhoused(&r.state, d.Node)) == 0 { // else there may be machines on their way
@@ -171,9 +177,6 @@ func (r *round) fails(d *Draining) string {
 	if !r.c.Act {
 		return "the fleet only observes"
 	}
-	if p := r.wants(d); len(d.Pods) == 0 && p != "" {
-		return fmt.Sprintf("pod %s waits for room that it has", p)
-	}
 	for i := range d.Pods {
 		if why := r.stays(&d.Pods[i], r.now.Sub(d.Since)); why != "" {
 			return fmt.Sprintf("pod %s must not be moved: %s", d.Pods[i].Name, why)
@@ -213,25 +216,23 @@ func (r *round) untilRoom(node string) time.Duration {
 	return longest
 }
 
-// wants returns the name of a pod that waits and would have room on a node that is drained, or
-// "".
-func (r *round) wants(d *Draining) string {
-	if !d.Joined {
-		return "" // its machine is abandoned
-	}
-	if d.Needed != "" {
-		return d.Needed
-	}
+// wants returns the name of a pod that waits and would have room on an empty node that is drained, or
+// "". Pods that have been claimed for other nodes want none; all that have room on this one are
+// claimed for it.
+func (r *round) wants(d *Draining, claimed map[string]bool) (first string) {
 	at := slices.IndexFunc(r.state.Nodes, func(n cluster.Node) bool { return n.Name == d.Node })
-	if at < 0 {
+	if !d.Joined || len(d.Pods) > 0 || at < 0 { // its machine is abandoned, or pods leave it
 		return ""
 	}
 	n := r.state.Nodes[at]
 	open(&n)
 	for i := range r.state.Pending {
-		if p := r.state.Pending[i : i+1]; wanted(&n, p) {
-			return p[0].Name
+		p := &r.state.Pending[i]
+		if !claimed[p.Name] && wanted(&n, r.state.Pending[i:i+1]) {
+			claimed[p.Name] = true
+			n.Pods = append(slices.Clip(n.Pods), *p)
+			first = cmp.Or(first, p.Name)
 		}
 	}
-	return ""
+	return cmp.Or(d.Needed, first)
 }

@@ -190,6 +190,45 @@ func TestANodeIsKeptNoLongerThanThePodsOnIt(t *testing.T) {
 	check(t, after(), "close a")
 }
 
+// TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed has three nodes for four each.
+func TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		pods []cluster.Pod
+		want []string
+	}{
+		{"one pod", podsOf(job("p", 4, time.Hour)), []string{"release b", "release c", "reopen a"}},
+		{"two that share one", podsOf(job("p", 2, time.Hour), job("q", 2, time.Hour)), []string{"release b", "release c", "reopen a"}},
+		{"two that do not", podsOf(job("p", 4, time.Hour), job("q", 1, time.Hour)), []string{"release c", "reopen a", "reopen b"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newScene()
+			for _, name := range []string{"a", "b", "c"} {
+				s.drained(name, "small", minute)
+			}
+			s.pending(tc.pods...)
+			check(t, s.round(), tc.want...)
+		})
+	}
+}
+
+// TestANodeThatWasOpenedForAPodIsClosedOnceThatHasGone, even if it never came.
+func TestANodeThatWasOpenedForAPodIsClosedOnceThatHasGone(t *testing.T) {
+	s := newScene()
+	s.drained("a", "small", minute)
+	s.pending(job("p", 4, time.Hour))
+	check(t, s.round(), "reopen a")
+	after := func(pods ...cluster.Pod) Actions {
+		s.Observation = newScene().Observation
+		s.ready("a", "small")
+		s.pending(pods...)
+		s.m.busy = midnight.Add(-time.Hour) // the queue has been empty for a while
+		return s.round()
+	}
+	check(t, after(job("p", 4, time.Hour)))
+	check(t, after(), "close a")
+}
+
 func TestNodesThatAreNotTheFleetsAnyMoreAreOpened(t *testing.T) {
 	s := newScene()
 	n := node("b")

@@ -43,6 +43,9 @@ type FleetOptions struct {
 	MaxWait time.Duration
 	// Orders is how often machines have been ordered for a pod that waits, by its name.
 	Orders map[string]int
+	// Decided is for how long pods that wait have been decided about, by name; a pod that is not
+	// there is so for the first time. nil means for as long as each has waited.
+	Decided map[string]time.Duration
 	// Lessons say which flavors are not bought for a pod, and learn from what is seen; nil
 	// says nothing.
 	Lessons *Lessons

@@ -38,10 +38,10 @@ func lastCall(s *cluster.State) time.Duration { return max(min(slack, s.Scheduli
 // release decides which of the empty machines that may go are given back.
 //
 // A machine that is paid for stays, since that costs nothing. Then it costs what it is kept
-// for, and a machine bought in its place costs the time until that takes pods. So those are
-// kept that are going to be used before another could take their place: without them more
-// pods would wait at the end of a forecast of the Lag, in which pods come as [steady] says,
-// than with them. Of the others the dearest go first, ties by name.
+// for, and a machine bought in its place costs the time until that takes pods, and that in which it
+// goes later. So those are kept that are going to be used within that time: without them more
+// pods would wait at the end of a forecast of the Lag and the Release, in which pods come as [steady]
+// says, than with them. Of the others the dearest go first, ties by name.
 //
 // Cost: O(log n) forecasts for n empty machines.
 func (d *FleetDecision) release(s *cluster.State, empty []*cluster.Node, may func(*cluster.Node) bool) {
@@ -81,9 +81,13 @@ func unmissed(s *cluster.State, empty []*cluster.Node) int {
 		for _, e := range empty[:n] {
 			without[e.Name] = true
 		}
-		return len(newForecast(&known, s.Lag, without).run())
+		return len(newForecast(&known, again(s), without).run())
 	})
 }
+
+// again is for how long a machine is paid for that is bought in the place of one that was given back,
+// beyond the time in which it is used.
+func again(s *cluster.State) time.Duration { return sum(max(s.Lag, 0), max(s.Release, 0)) }
 
 // mostMissed returns the greatest n up to the limit for which no more pods wait than
 // for 0, if more going never lets fewer wait. All is tried first, as it is often so.
@@ -97,10 +101,10 @@ func mostMissed(limit int, waiting func(n int) int) int {
 
 // whyReleased says what a machine would cost and what one in its place costs.
 func whyReleased(s *cluster.State, n *cluster.Node) string {
-	again := cluster.Bill(n.MicroDollarsPerHour, s.Lag, 0)
+	another := cluster.Bill(n.MicroDollarsPerHour, again(s), 0)
 	text := fmt.Sprintf("it is empty, and costs $%.4f/h", float64(n.MicroDollarsPerHour)/1e6)
 	if s.BillingPeriod > 0 {
 		text += fmt.Sprintf(", paid for another %v at a time", s.BillingPeriod)
 	}
-	return text + fmt.Sprintf("; pods that are expected within %v find room without it, and to start another would cost $%.6f", s.Lag, float64(again)/1e6)
+	return text + fmt.Sprintf("; pods that are expected within %v find room without it, and to start another would cost $%.6f", again(s), float64(another)/1e6)
 }

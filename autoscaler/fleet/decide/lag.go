@@ -2,6 +2,7 @@ package decide
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -54,6 +55,25 @@ func FleetLag(fleet *v1alpha1.NodeFleet) time.Duration {
 		longest = max(longest, ExpectedLag(fleet.Status.Flavors[i].Lag, 0))
 	}
 	return longest
+}
+
+// learnEnds learns how long machines take to go once they have been asked to. They are paid for until
+// then.
+func (r *round) learnEnds() {
+	there := make(map[string]bool, len(r.o.Machines))
+	for i := range r.o.Machines {
+		m := &r.o.Machines[i]
+		there[m.Name] = true
+		if _, known := r.m.leaving[m.Name]; m.Leaving && !known {
+			r.m.leaving[m.Name] = r.now
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.m.leaving)) { // in order: the last counts for more
+		if !there[name] {
+			r.m.ends = LearnLag(r.m.ends, r.now.Sub(r.m.leaving[name]))
+			delete(r.m.leaving, name)
+		}
+	}
 }
 
 // purchaseLag is how long a purchase takes that has a machine for each of the pods that wait or came

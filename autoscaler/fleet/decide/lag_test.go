@@ -141,3 +141,30 @@ func TestAPurchaseTakesAsLongAsTheSlowestOfThePodsThatItIsFor(t *testing.T) {
 		})
 	}
 }
+
+// TestHowLongMachinesTakeToGoIsLearned has two machines that have been asked to go, one after the other.
+func TestHowLongMachinesTakeToGoIsLearned(t *testing.T) {
+	m := newScene().m
+	for _, step := range []struct {
+		at      time.Duration
+		leaving []string
+		want    time.Duration
+	}{
+		{0, nil, releaseDelay},
+		{minute, []string{"a"}, releaseDelay},
+		{2 * minute, []string{"a", "b"}, releaseDelay},
+		{3 * minute, []string{"b"}, releaseDelay + 2*minute},
+		{6 * minute, nil, releaseDelay + 3*minute}, // the mean of two and four
+	} {
+		s := newScene()
+		for _, name := range step.leaving {
+			s.machine(name, "small", time.Second).Leaving = true
+		}
+		r := newRound(&s.Observation, m, s.c, midnight.Add(step.at))
+		r.learn()
+		r.complete(&r.state)
+		if got := r.state.Release; got != step.want {
+			t.Errorf("after %v a machine takes %v to go, want %v", step.at, got, step.want)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"time"
 
+	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/moves"
 )
 
@@ -32,6 +33,12 @@ type Memory struct {
 	unopened map[string]bool
 	// lost is since when the node of a machine has been missing, by machine.
 	lost map[string]time.Time
+	// decided is when pods that wait were first decided about, by name.
+	decided map[string]time.Time
+	// leaving is since when machines have been asked to go, by name, and ends how long machines
+	// took from there until they had gone.
+	leaving map[string]time.Time
+	ends    *v1alpha1.AcquisitionLag
 	// missing has the flavors that have fewer machines than they are to have.
 	missing map[string]*standstill
 }
@@ -42,7 +49,7 @@ func NewMemory(config moves.Config, backOff time.Duration, now time.Time) *Memor
 	return &Memory{
 		mover: moves.NewPlanner(config), lessons: Lessons{BackOff: backOff}, busy: now,
 		onOrder: map[string]bool{}, overdue: map[string]bool{}, kept: map[string]kept{}, unopened: map[string]bool{}, lost: map[string]time.Time{},
-		missing: map[string]*standstill{},
+		leaving: map[string]time.Time{}, missing: map[string]*standstill{},
 	}
 }
 

@@ -398,6 +398,7 @@ func (r *round) learn() {
 		r.actions.Joined = append(r.actions.Joined, Joined{m.Flavor, took})
 	}
 	r.m.onOrder, r.m.startup = onOrder, startup
+	r.learnEnds()
 	r.m.forget(r.o)
 }
 
@@ -441,6 +442,7 @@ func (r *round) plan() {
 		Spare:   r.spare(),
 		MaxWait: r.c.MaxWait,
 		Orders:  r.m.nominations.times,
+		Decided: r.decidedFor(),
 		Lessons: &r.m.lessons,
 		Stop:    r.c.Stop,
 	}, r.m.mover, r.now)
@@ -463,6 +465,25 @@ func (r *round) plan() {
 	r.release()
 }
 
+// decidedFor returns for how long the pods that wait have been decided about, and notes those that are
+// for the first time. While more pods are gathered, nothing is decided about any.
+func (r *round) decidedFor() map[string]time.Duration {
+	since, elapsed := make(map[string]time.Time, len(r.state.Pending)), make(map[string]time.Duration, len(r.state.Pending))
+	for i := range r.state.Pending {
+		name := r.state.Pending[i].Name
+		first, known := r.m.decided[name]
+		if !known && r.o.Gather > 0 {
+			continue
+		}
+		if !known || first.After(r.now) { // or the clock was ahead
+			first = r.now
+		}
+		since[name], elapsed[name] = first, r.now.Sub(first)
+	}
+	r.m.decided = since
+	return elapsed
+}
+
 // complete adds to the state what follows from the configuration and from memory.
 func (r *round) complete(s *cluster.State) {
 	s.Flavors = slices.DeleteFunc(s.Flavors, func(f cluster.Flavor) bool {
@@ -475,7 +496,7 @@ func (r *round) complete(s *cluster.State) {
 	s.ScalingInterval, s.SchedulingInterval = r.c.Interval, r.c.Interval
 	s.BillingPeriod = r.c.BillingPeriod
 	s.Lag = r.purchaseLag(s)
-	s.Release = r.c.ReleaseDelay
+	s.Release = sum(r.c.ReleaseDelay, ExpectedLag(r.m.ends, 0))
 	s.Migration = cluster.DefaultMigration
 	s.Scaling = true
 	s.MaxNodes = math.MaxInt32 // limits say how many

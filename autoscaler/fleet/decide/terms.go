@@ -128,7 +128,7 @@ type ReleaseTerms struct {
 	// Keep is what keeping the machine would cost until the end of the next billing period; where
 	// time is paid as it passes, until the fleet is looked at again.
 	Keep int64
-	// Another is what another machine in its place would cost until it takes pods.
+	// Another is what another machine in its place would cost until it takes pods, and while it goes.
 	Another int64
 }
 
@@ -137,7 +137,7 @@ func releaseOf(s *cluster.State, n *cluster.Node) ReleaseTerms {
 	return ReleaseTerms{
 		Node:    n.Name,
 		Keep:    cluster.Bill(max(n.MicroDollarsPerHour, 0), cmp.Or(max(s.BillingPeriod, 0), max(s.SchedulingInterval, 0)), 0),
-		Another: cluster.Bill(max(n.MicroDollarsPerHour, 0), max(s.Lag, 0), 0),
+		Another: cluster.Bill(max(n.MicroDollarsPerHour, 0), again(s), 0),
 	}
 }
 
