@@ -1,6 +1,7 @@
 package playground
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/playground/machines"
+	"supercargo.dev/supercargo/internal/trace"
 )
 
 // The annotations by which cluster-autoscaler knows a MachineDeployment.
@@ -82,6 +84,63 @@ func (p *Playground) AddMachineDeployment(ctx context.Context, spec MachineDeplo
 		return fail(err)
 	}
 	if err := p.create(ctx, client, machineDeployments, spec.Namespace, spec.Name, spec.deployment()); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// MarketSpec describes a MachineDeployment to copy for each of the instance types that are for sale.
+type MarketSpec struct {
+	Name      string // of the MachineDeployment, and of its template
+	Namespace string // empty means default
+	Types     string // the instance types, as a CSV catalogue
+	Labels    map[string]string
+	// AcquisitionLag and ReleaseLag are those of the machines, see MachineDeploymentSpec.
+	AcquisitionLag, ReleaseLag time.Duration
+}
+
+// AddMarket makes a MachineDeployment without replicas whose template names an instance type and says
+// no more of its machines, and the ConfigMap with the instance types (see machines.Market). What is
+// there already stays as it is.
+func (p *Playground) AddMarket(ctx context.Context, spec MarketSpec) error {
+	fail := func(err error) error { return fmt.Errorf("add MachineDeployment %s: %w", spec.Name, err) }
+	if !p.opts.ClusterAPI {
+		return fail(errors.New("the playground runs without cluster-api"))
+	}
+	types, err := trace.ReadFlavors(machines.MarketTypes, strings.NewReader(spec.Types))
+	if err != nil {
+		return fail(&InputError{Err: err})
+	}
+	spec.Namespace = cmp.Or(spec.Namespace, metav1.NamespaceDefault)
+	client, err := dynamic.NewForConfig(p.config)
+	if err != nil {
+		return fail(err)
+	}
+	if err := p.EnsureCluster(ctx, spec.Namespace); err != nil {
+		return fail(err)
+	}
+	template := &machines.KwokMachineTemplate{TypeMeta: metav1.TypeMeta{Kind: "KwokMachineTemplate"}}
+	template.Spec.Template.Spec = machines.KwokMachineSpec{
+		InstanceType: types[0].Name, NodeLabels: spec.Labels, AcquisitionLag: metav1.Duration{Duration: spec.AcquisitionLag}, ReleaseLag: metav1.Duration{Duration: spec.ReleaseLag},
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(template)
+	if err != nil {
+		return fail(err)
+	}
+	market := map[string]any{"kind": "ConfigMap", "data": map[string]any{machines.MarketTypes: spec.Types}}
+	if err := p.create(ctx, client, corev1.SchemeGroupVersion.WithResource("configmaps"), spec.Namespace, machines.Market, market); err != nil {
+		return fail(err)
+	}
+	if err := p.create(ctx, client, kwokTemplates, spec.Namespace, spec.Name, fields); err != nil {
+		return fail(err)
+	}
+	deployment := MachineDeploymentSpec{Name: spec.Name, Namespace: spec.Namespace}
+	model := deployment.deployment()
+	delete(model, "metadata") // the annotations say of one flavor what its machines are
+	if labels := pairs(spec.Labels); labels != "" {
+		model["metadata"] = map[string]any{"annotations": map[string]any{annotationCapacity + "labels": labels}}
+	}
+	if err := p.create(ctx, client, machineDeployments, spec.Namespace, spec.Name, model); err != nil {
 		return fail(err)
 	}
 	return nil
@@ -163,21 +222,26 @@ func (s *MachineDeploymentSpec) annotations() map[string]any {
 	if s.PricePerHour != "" {
 		annotations[v1alpha1.AnnotationPricePerHour] = s.PricePerHour
 	}
-	var labels, taints []string
-	nodeLabels := s.nodeLabels()
-	for _, key := range slices.Sorted(maps.Keys(nodeLabels)) {
-		labels = append(labels, key+"="+nodeLabels[key])
-	}
+	var taints []string
 	for _, taint := range s.Taints {
 		taints = append(taints, taint.ToString())
 	}
-	if len(labels) > 0 {
-		annotations[annotationCapacity+"labels"] = strings.Join(labels, ",")
+	if labels := pairs(s.nodeLabels()); labels != "" {
+		annotations[annotationCapacity+"labels"] = labels
 	}
 	if len(taints) > 0 {
 		annotations[annotationCapacity+"taints"] = strings.Join(taints, ",")
 	}
 	return annotations
+}
+
+// pairs writes labels as annotations have them.
+func pairs(labels map[string]string) string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		all = append(all, key+"="+labels[key])
+	}
+	return strings.Join(all, ",")
 }
 
 // machineNode describes the Node of a machine.

@@ -93,9 +93,11 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/adapter/server/deployment.yaml":        2,
 		"../../manifests/adapter/server/apiservices.yaml":       2,
 		"../../manifests/openstack/rbac.yaml":                   4,
+		"../../manifests/catalogue/rbac.yaml":                   2,
 		"../../manifests/workers/rbac.yaml":                     1,
 		"../../manifests/samples/workerpool.yaml":               2,
 		"../../manifests/samples/nodefleet-openstack.yaml":      2,
+		"../../manifests/samples/nodefleet-catalogue.yaml":      1,
 	} {
 		if got := len(objects(t, file)); got != want {
 			t.Errorf("%s holds %d objects, want %d", file, got, want)
@@ -184,6 +186,11 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 		}, leads...),
 		"../../manifests/adapter/server/rbac.yaml": {"patch apiservices", "patch configmaps"},
 		"../../manifests/openstack/rbac.yaml":      {"delete nodes"},
+		"../../manifests/catalogue/rbac.yaml": {
+			"create machinedeployments", "delete machinedeployments",
+			"create awsmachinetemplates", "create azuremachinetemplates", "create gcpmachinetemplates", "create openstackmachinetemplates", "create dockermachinetemplates",
+			"delete awsmachinetemplates", "delete azuremachinetemplates", "delete gcpmachinetemplates", "delete openstackmachinetemplates", "delete dockermachinetemplates",
+		},
 		"../../manifests/evictions/base/rbac.yaml": {"create migrations", "patch validatingwebhookconfigurations", "create secrets", "update secrets"},
 		"../../manifests/agent/rbac.yaml":          {"patch migrations/status", "patch nodes", "create events", "create nodes/checkpoint"},
 		"../../manifests/descheduler/rbac.yaml": append([]string{

@@ -90,7 +90,7 @@ func objectIn(t *testing.T, file string) map[string]any {
 
 func TestSamplesMeetTheDefinitionsOfTheirKinds(t *testing.T) {
 	for file, definition := range map[string]string{
-		"nodefleet.yaml": "nodefleets", "nodefleet-openstack.yaml": "nodefleets", "machineprofile.yaml": "machineprofiles",
+		"nodefleet.yaml": "nodefleets", "nodefleet-openstack.yaml": "nodefleets", "nodefleet-catalogue.yaml": "nodefleets", "machineprofile.yaml": "machineprofiles",
 		"replicapolicy.yaml": "replicapolicies",
 		"workerpool.yaml":    "workerpools",
 	} {
@@ -115,6 +115,34 @@ func TestASampleThatIsSpoiltDoesNotMeetItsDefinition(t *testing.T) {
 		object := objectIn(t, "../../manifests/samples/nodefleet-openstack.yaml")
 		tc.spoil(object["spec"].(map[string]any))
 		if found := strings.Join(k.faults(t, object), "\n"); !strings.Contains(found, tc.says) {
+			t.Errorf("%s: %q, want %q", name, found, tc.says)
+		}
+	}
+}
+
+// TestFleetsWithTemplatesThatCannotBeAreRefused: by the API server, before anything is made.
+func TestFleetsWithTemplatesThatCannotBeAreRefused(t *testing.T) {
+	k := readKind(t, "crd/supercargo.dev_nodefleets.yaml")
+	type object = map[string]any
+	template := func(spec object) object { return spec["clusterAPI"].(object)["templates"].([]any)[0].(object) }
+	for name, tc := range map[string]struct {
+		spoil func(spec object)
+		says  string
+	}{
+		"names beside templates":   {func(s object) { s["clusterAPI"].(object)["names"] = []any{"a"} }, "give one of names, selector and templates"},
+		"none of them":             {func(s object) { delete(s["clusterAPI"].(object), "templates") }, "give one of names, selector and templates"},
+		"no instance types":        {func(s object) { delete(s, "pricing") }, "clusterAPI.templates need pricing.list or pricing.catalogue"},
+		"a list without a region":  {func(s object) { delete(s["pricing"].(object), "region") }, "give list and region together"},
+		"a region without a list":  {func(s object) { delete(s["pricing"].(object), "list") }, "give list and region together"},
+		"no MachineDeployment":     {func(s object) { delete(template(s), "machineDeployment") }, "machineDeployment: Required value"},
+		"a field outside the spec": {func(s object) { template(s)["instanceTypeField"] = "metadata.name" }, "instanceTypeField"},
+		"a field that is no path":  {func(s object) { template(s)["instanceTypeField"] = "spec..x" }, "instanceTypeField"},
+		"a pattern that is none":   {func(s object) { template(s)["instanceTypes"] = []any{"m7i.[a"} }, "instanceTypes"},
+		"an unknown architecture":  {func(s object) { template(s)["architecture"] = "x86_64" }, "Unsupported value"},
+	} {
+		o := objectIn(t, "../../manifests/samples/nodefleet-catalogue.yaml")
+		tc.spoil(o["spec"].(object))
+		if found := strings.Join(k.faults(t, o), "\n"); !strings.Contains(found, tc.says) {
 			t.Errorf("%s: %q, want %q", name, found, tc.says)
 		}
 	}

@@ -323,10 +323,11 @@ func TestWhatIsNotUsedAnyMoreIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s.known.bought(client.ObjectKey{Namespace: "machines", Name: unused})
+	buying := s.known.buying(client.ObjectKey{Namespace: "machines", Name: unused})
+	buying.RLock()
 	clean()
-	s.checkMade("while it may be about to be bought", both...)
-	s.clock.SetTime(start.Add(2 * time.Hour))
+	s.checkMade("while it is being bought", both...)
+	buying.RUnlock()
 
 	p, _ := s.observe()
 	s.setMade(unused, func(d *clusterv1.MachineDeployment) { d.Labels["changed"] = "yes" })

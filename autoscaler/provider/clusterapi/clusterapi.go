@@ -247,6 +247,9 @@ func machine(flavor string, m *clusterv1.Machine) provider.Machine {
 			found.Waits = cmp.Or(c.Message, c.Reason)
 		}
 	}
+	if found.Node == "" && cannotBeHad(found.Waits) {
+		found.Failed = found.Waits
+	}
 	return found
 }
 

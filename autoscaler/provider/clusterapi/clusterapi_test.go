@@ -507,6 +507,36 @@ func TestAMachineSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
+// TestAMachineThatCannotBeHadIsNotWaitedFor has the messages of infrastructure providers.
+func TestAMachineThatCannotBeHadIsNotWaitedFor(t *testing.T) {
+	waits := func(message string) func(*clusterv1.Machine) {
+		return func(m *clusterv1.Machine) {
+			m.Status.Conditions = []metav1.Condition{{Type: "InfrastructureReady", Status: metav1.ConditionFalse, Reason: "NotReady", Message: message}}
+		}
+	}
+	for _, message := range []string{
+		"failed to create AWSMachine instance: failed to run instance: InsufficientInstanceCapacity: We currently do not have sufficient m7i.large capacity in the Availability Zone you requested (us-east-1a).",
+		"failed to run instance: VcpuLimitExceeded: You have requested more vCPU capacity than your current vCPU limit of 32 allows",
+		`{"error": {"code": "SkuNotAvailable", "message": "The requested VM size is currently not available in location 'eastus'"}}`,
+		"Operation could not be completed as it results in exceeding approved standardDSv5Family Cores quota",
+		"ZONE_RESOURCE_POOL_EXHAUSTED: The zone 'us-central1-a' does not have enough resources available to fulfill the request",
+		"Openstack instance state is ERROR: No valid host was found. There are not enough hosts available.",
+		"Quota exceeded for cores: Requested 8, but already used 40 of 40 cores",
+	} {
+		if got := machine("small", capiMachine("a", waits(message))).Failed; got != message {
+			t.Errorf("%q is waited for", message)
+		}
+		if got := machine("small", capiMachine("a", on("node-1"), waits(message))).Failed; got != "" {
+			t.Errorf("a machine that has a node has failed: %q", got)
+		}
+	}
+	for _, message := range []string{"", "waiting for the instance to run", "failed to create AWSMachine instance: RequestLimitExceeded: Request limit exceeded."} {
+		if got := machine("small", capiMachine("a", waits(message))).Failed; got != "" {
+			t.Errorf("%q is not waited for", message)
+		}
+	}
+}
+
 func TestObserveListsWhatTheSpecChooses(t *testing.T) {
 	named := func(name string, labels map[string]string) *clusterv1.MachineDeployment {
 		d := sized()

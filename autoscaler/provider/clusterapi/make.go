@@ -18,7 +18,9 @@ import (
 // template where they are not there. Both have names of their own for each content: what is there
 // already is what was to be made.
 func (p *Provider) create(ctx context.Context, o *offer, replicas int) error {
-	p.templates.bought(p.key(o.name))
+	buying := p.templates.buying(p.key(o.name))
+	buying.RLock()
+	defer buying.RUnlock()
 	err := p.scale(ctx, o.name, 0, replicas)
 	if !apierrors.IsNotFound(err) {
 		return err
@@ -57,23 +59,23 @@ func (p *Provider) noteUnused(deployments []clusterv1.MachineDeployment, machine
 	}
 }
 
-// makeTime is for how long a purchase may be under way: a MachineDeployment or an infrastructure
-// template that is not used stays for as long after it was made or wanted.
-const makeTime = 10 * time.Minute
+// orphanAge is how old an infrastructure template is at least that is removed because there is no
+// MachineDeployment of its name: a process before this one may have been about to make that.
+const orphanAge = time.Minute
 
 // Clean implements provider.Cleaner: it removes the MachineDeployments that were made for the fleet
 // and have no machine, and infrastructure templates that were made for it and are not used. A
-// MachineDeployment that has changed since Observe stays.
+// MachineDeployment that has changed since Observe stays, so that none goes of which machines have
+// been bought.
 func (p *Provider) Clean(ctx context.Context) error {
 	if !p.makes() {
 		return nil
 	}
 	for i := range p.unused {
 		d := &p.unused[i]
-		if p.templates.wanted(p.key(d.Name)) {
-			continue
-		}
-		err := p.writer.Delete(ctx, d, client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion})
+		err := p.templates.unlessBought(p.key(d.Name), func() error {
+			return p.writer.Delete(ctx, d, client.Preconditions{UID: &d.UID, ResourceVersion: &d.ResourceVersion})
+		})
 		if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("remove MachineDeployment %s/%s: %w", d.Namespace, d.Name, err)
 		}
@@ -99,10 +101,11 @@ func (p *Provider) removeTemplates(ctx context.Context) error {
 		}
 		for i := range list.Items {
 			t := &list.Items[i]
-			if p.made[t.GetName()] || p.templates.wanted(p.key(t.GetName())) || p.templates.clock.Since(t.GetCreationTimestamp().Time) < makeTime {
+			if p.made[t.GetName()] || p.templates.clock.Since(t.GetCreationTimestamp().Time) < orphanAge {
 				continue
 			}
-			if err := p.writer.Delete(ctx, t); client.IgnoreNotFound(err) != nil {
+			err := p.templates.unlessBought(p.key(t.GetName()), func() error { return p.writer.Delete(ctx, t) })
+			if client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("remove %s %s/%s: %w", t.GetKind(), t.GetNamespace(), t.GetName(), err)
 			}
 		}

@@ -37,7 +37,8 @@ type Templates struct {
 	mu        sync.Mutex
 	templates map[string]known[*template]
 	versions  map[string]known[string]
-	wants     map[types.NamespacedName]time.Time // until when what was bought last is not removed
+
+	locks sync.Map // of *sync.RWMutex, by types.NamespacedName: see buying
 }
 
 // known is something that is believed until a time.
@@ -48,23 +49,25 @@ type known[T any] struct {
 
 // NewTemplates returns an empty memory of templates.
 func NewTemplates(c clock.PassiveClock) *Templates {
-	return &Templates{clock: c, templates: map[string]known[*template]{}, versions: map[string]known[string]{}, wants: map[types.NamespacedName]time.Time{}}
+	return &Templates{clock: c, templates: map[string]known[*template]{}, versions: map[string]known[string]{}}
 }
 
-// bought notes that machines of a MachineDeployment are about to be bought.
-func (t *Templates) bought(deployment types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now := t.clock.Now()
-	maps.DeleteFunc(t.wants, func(_ types.NamespacedName, until time.Time) bool { return !now.Before(until) })
-	t.wants[deployment] = now.Add(makeTime)
+// buying returns the lock of a MachineDeployment: who buys machines of it holds it for reading, who
+// removes it or its infrastructure template for writing.
+func (t *Templates) buying(deployment types.NamespacedName) *sync.RWMutex {
+	lock, _ := t.locks.LoadOrStore(deployment, &sync.RWMutex{})
+	return lock.(*sync.RWMutex)
 }
 
-// wanted reports whether machines of a MachineDeployment may still be about to be bought.
-func (t *Templates) wanted(deployment types.NamespacedName) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.clock.Now().Before(t.wants[deployment])
+// unlessBought removes what is there for a MachineDeployment, unless machines of it are being bought.
+// None begins to be meanwhile.
+func (t *Templates) unlessBought(deployment types.NamespacedName, remove func() error) error {
+	lock := t.buying(deployment)
+	if !lock.TryLock() {
+		return nil
+	}
+	defer lock.Unlock()
+	return remove()
 }
 
 // template is what an infrastructure template says of its machines.

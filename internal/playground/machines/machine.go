@@ -98,15 +98,26 @@ func (r *machineReconciler) step(ctx context.Context, m *KwokMachine) (time.Dura
 		return r.release(ctx, m)
 	case metav1.GetControllerOf(m) == nil && len(m.OwnerReferences) == 0:
 		return 0, nil // cluster-api sets the Machine as owner first
-	case controllerutil.AddFinalizer(m, Finalizer):
-		m.Spec.ProviderID = ProviderID(m.Name) // which nobody reads before the machine is provisioned
-		return 0, r.client.Update(ctx, m)
+	case !controllerutil.ContainsFinalizer(m, Finalizer):
+		return r.begin(ctx, m)
 	case m.Status.RequestTime == nil:
 		return r.request(ctx, m)
 	case m.Status.ProvisionTime == nil:
 		return r.acquire(ctx, m)
 	}
 	return 0, nil
+}
+
+// begin makes the machine what it is going to be.
+func (r *machineReconciler) begin(ctx context.Context, m *KwokMachine) (time.Duration, error) {
+	if why, err := r.choose(ctx, m); err != nil {
+		return 0, err
+	} else if why != "" {
+		return askAgain, r.refuse(ctx, m, why)
+	}
+	controllerutil.AddFinalizer(m, Finalizer)
+	m.Spec.ProviderID = ProviderID(m.Name) // which nobody reads before the machine is provisioned
+	return 0, r.client.Update(ctx, m)
 }
 
 // request notes when the machine was asked for, once cluster-api is through with

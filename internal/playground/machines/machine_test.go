@@ -406,3 +406,44 @@ func TestAClusterIsReadyOnceItsKubeconfigIsThere(t *testing.T) {
 		t.Errorf("kubeconfig is %q after it was refreshed", got)
 	}
 }
+
+// TestAMachineIsWhatItsInstanceTypeIs has a machine that says no more than its type, of which there are
+// none in one failure domain for a while.
+func TestAMachineIsWhatItsInstanceTypeIs(t *testing.T) {
+	m := newMachine(KwokMachineSpec{})
+	m.Spec = KwokMachineSpec{InstanceType: "m7i.large"}
+	owner := m.OwnerReferences
+	m.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterAPI, Kind: "MachineSet", Name: "set", UID: "s"}}
+	of := readyMachine()
+	if err := unstructured.SetNestedField(of.Object, "z1", "spec", "failureDomain"); err != nil {
+		t.Fatal(err)
+	}
+	market := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: Market}, Data: map[string]string{
+		MarketTypes:   "name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods\nm7i.large,1.93,6.5,0.1008,arm64,m7i,29\n",
+		MarketSoldOut: "m7i.large/z1\n",
+	}}
+	w := newWorld(t, readyCluster(), of, m, market)
+	if w.settle() == 0 || w.node() != nil || w.ready() != "False ProvisioningFailed" {
+		t.Errorf("before cluster-api has made the Machine its owner: node %v, ready %s", w.node(), w.ready())
+	}
+	m = w.machine()
+	m.OwnerReferences = owner
+	if err := w.c.Update(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	if w.settle() == 0 || w.node() != nil || w.ready() != "False ProvisioningFailed" {
+		t.Errorf("while there are none: node %v, ready %s", w.node(), w.ready())
+	}
+	market.Data[MarketSoldOut] = "m7i.large/z2\n"
+	if err := w.c.Update(t.Context(), market); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	s := w.machine().Spec
+	if s.CPU.MilliValue() != 1930 || s.Memory.Value() != 13<<29 || s.Pods != 29 || s.Arch != "arm64" || w.node() == nil || w.ready() != "True Provisioned" {
+		t.Errorf("the machine is %+v, node %v, ready %s", s, w.node(), w.ready())
+	}
+	if labels := w.node().Labels; labels[corev1.LabelTopologyZone] != "z1" || labels["supercargo.dev/machine-type"] != "m7i" {
+		t.Errorf("its node has the labels %v", labels)
+	}
+}

@@ -57,9 +57,9 @@ func Run(ctx context.Context, opts Options, synced chan<- struct{}) error {
 		// Several playgrounds may be in one process, and their controllers have the
 		// same names.
 		Controller: config.Controller{SkipNameValidation: ptr(true), MaxConcurrentReconciles: workers},
-		// Nodes and Secrets are only read now and then: a cache of them would hold
-		// all of the cluster's.
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Node{}, &corev1.Secret{}}}},
+		// Nodes, Secrets and ConfigMaps are only read now and then: a cache of them would
+		// hold all of the cluster's.
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Node{}, &corev1.Secret{}, &corev1.ConfigMap{}}}},
 	})
 	if err != nil {
 		return fmt.Errorf("set up controllers: %w", err)

@@ -24,11 +24,14 @@ type KwokMachineSpec struct {
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 
-	// cpu is what the machine offers to pods.
-	CPU resource.Quantity `json:"cpu"`
+	// cpu is what the machine offers to pods. Default: that of its instance type, with its memory,
+	// pods, architecture and machine type.
+	// +optional
+	CPU resource.Quantity `json:"cpu,omitzero"`
 
 	// memory is what the machine offers to pods.
-	Memory resource.Quantity `json:"memory"`
+	// +optional
+	Memory resource.Quantity `json:"memory,omitzero"`
 
 	// pods is how many pods the machine takes; 110 unless set.
 	// +optional
@@ -43,7 +46,8 @@ type KwokMachineSpec struct {
 	Arch string `json:"arch,omitempty"`
 
 	// instanceType is the value of the Node's label
-	// node.kubernetes.io/instance-type.
+	// node.kubernetes.io/instance-type. Where cpu is not given it is one of those for sale in the
+	// namespace.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	InstanceType string `json:"instanceType,omitempty"`

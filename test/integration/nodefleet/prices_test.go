@@ -45,33 +45,23 @@ func TestAPriceThatChangesWhileMachinesAreOnOrderCountsForTheNext(t *testing.T) 
 	})
 }
 
-func TestAFleetIsRefusedWhileAFlavorHasNoPrice(t *testing.T) {
+func TestAFlavorWithoutAPriceIsNotBoughtAndSaidSo(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "unpriced")
 	b.flavor("a", "2", "4Gi", "0.10")
 	b.flavor("n", "2", "4Gi", "")
 	b.fleet("all")
 	b.pods("first", 1, "1900m", "1Gi")
-	b.wait(1)
 	b.autoscale()
-	refused := func(message, want string) {
-		t.Helper()
-		if !strings.Contains(message, want) {
-			t.Errorf("the fleet is refused with %q, want %q in it", message, want)
-		}
-		b.eventually("the pod is seen to wait", func() string {
-			if b.get("all").Status.PendingPods == 0 {
-				return "not seen"
-			}
-			return ""
-		})
-		if diff := cmp.Diff(map[string]int{}, b.replicas()); diff != "" {
-			t.Errorf("machines are bought (-want +got):\n%s", diff)
-		}
-	}
 	message := b.has("all", v1alpha1.FleetPriced, metav1.ConditionFalse, "PriceUnknown")
-	b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "PriceUnknown")
-	refused(message, "no price is known for unpriced-n")
+	if want := "no price is known for unpriced-n, so none is bought"; !strings.Contains(message, want) {
+		t.Errorf("it says %q, want %q in it", message, want)
+	}
+	b.becomes(map[string]int{"a": 1})
+	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	if note := b.event("PriceUnknown"); !strings.Contains(note, "unpriced-n") {
+		t.Errorf("the Event says %q", note)
+	}
 
 	list := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.name, Name: "prices"},
@@ -81,7 +71,11 @@ func TestAFleetIsRefusedWhileAFlavorHasNoPrice(t *testing.T) {
 		s.Pricing.Catalogue = &v1alpha1.PriceCatalogue{Namespace: b.name, Name: "prices", Key: "flavors.csv"}
 	})
 	message = b.has("all", v1alpha1.FleetPriced, metav1.ConditionFalse, "CatalogueUnreadable")
-	refused(message, `ConfigMap unpriced/prices: configmaps "prices" not found`)
+	if want := `ConfigMap unpriced/prices: configmaps "prices" not found`; !strings.Contains(message, want) {
+		t.Errorf("it says %q, want %q in it", message, want)
+	}
+	b.pods("second", 1, "1900m", "1Gi")
+	b.wait(1)
 	b.make(list)
 	b.eventually("the bad line is named", func() string {
 		message = b.has("all", v1alpha1.FleetPriced, metav1.ConditionFalse, "CatalogueUnreadable")
@@ -90,15 +84,18 @@ func TestAFleetIsRefusedWhileAFlavorHasNoPrice(t *testing.T) {
 		}
 		return ""
 	})
-	refused(message, "ConfigMap unpriced/prices")
+	b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "CatalogueUnreadable")
+	if diff := cmp.Diff(map[string]int{"a": 1}, b.replicas()); diff != "" {
+		t.Errorf("machines are bought although the catalogue cannot be read (-want +got):\n%s", diff)
+	}
 
 	list.Data["flavors.csv"] = "name,cpu,memory_gib,price_per_hour\nn,2,4,0.05\n"
 	if err := b.Update(t.Context(), list); err != nil {
 		t.Fatal(err)
 	}
 	b.has("all", v1alpha1.FleetPriced, metav1.ConditionTrue, "PricesKnown")
-	b.run(1)
-	b.becomes(map[string]int{"n": 1})
+	b.run(2)
+	b.becomes(map[string]int{"a": 1, "n": 1})
 	if s := b.flavorStatus("all", "n"); s.PricePerHour != "0.05" || s.PriceSource != "Catalogue" {
 		t.Errorf("flavor n costs %s by %s, want 0.05 by the catalogue", s.PricePerHour, s.PriceSource)
 	}
@@ -108,6 +105,6 @@ func TestAFleetIsRefusedWhileAFlavorHasNoPrice(t *testing.T) {
 	b.annotate("a", v1alpha1.AnnotationPricePerHour, "null")
 	message = b.has("all", v1alpha1.FleetPriced, metav1.ConditionFalse, "PriceUnknown")
 	if want := "no price is known for unpriced-a"; !strings.Contains(message, want) {
-		t.Errorf("the fleet is refused with %q, want %q in it", message, want)
+		t.Errorf("it says %q, want %q in it", message, want)
 	}
 }

@@ -1,6 +1,7 @@
 package nodefleet
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,8 +28,9 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	b := newBench(t, "rights")
 	b.apply("../../../manifests/namespace/namespace.yaml")
 	b.apply("../../../manifests/autoscaler/rbac.yaml")
-	b.make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, Rules: []rbacv1.PolicyRule{{
-		APIGroups: []string{"infrastructure.playground.supercargo.dev"}, Resources: []string{"kwokmachinetemplates"}, Verbs: []string{"get"},
+	b.apply("../../../manifests/catalogue/rbac.yaml")
+	b.make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, Rules: []rbacv1.PolicyRule{{ // as those of the manifests have them for other providers
+		APIGroups: []string{"infrastructure.playground.supercargo.dev"}, Resources: []string{"kwokmachinetemplates"}, Verbs: []string{"get", "list", "create", "delete"},
 	}}})
 	b.make(&rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"},
@@ -61,6 +63,23 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 		return ""
 	})
 	b.event("Released")
+
+	b.market()
+	b.fleet("catalogue", b.catalogue("c7i.large"))
+	b.pods("any", 1, "1500m", "2Gi", func(p *corev1.Pod) { p.Spec.NodeSelector[corev1.LabelInstanceTypeStable] = "c7i.large" })
+	b.eventually("a machine of the catalogue comes", func() string {
+		if got := b.count(); got["c7i.large"] != 1 {
+			return fmt.Sprint(got)
+		}
+		return ""
+	})
+	b.removePods()
+	b.eventually("the MachineDeployment is removed", func() string {
+		if left := b.madeDeployments("catalogue"); len(left) > 0 {
+			return fmt.Sprint(len(left), " are left")
+		}
+		return ""
+	})
 	written, forbade := requests.Read()
 	if len(forbade) > 0 {
 		t.Errorf("forbidden: %v", forbade)
