@@ -58,10 +58,8 @@ func refusals() []refusal {
 		{"clusterAPI.namespace", "required", nil, "spec.clusterAPI.namespace: Required value"},
 		{"clusterAPI.namespace", "minLength", "", "at least 1 chars long"},
 		{"clusterAPI.namespace", "maxLength", long[:64], "may not be more than 63"},
-		{"clusterAPI.names", "give either names or selector: which MachineDeployments of the namespace the fleet may scale", nil,
-			"give either names or selector: which MachineDeployments of the namespace the fleet may scale"},
-		{"clusterAPI.selector", "give either names or selector: which MachineDeployments of the namespace the fleet may scale", map[string]any{},
-			"give either names or selector: which MachineDeployments of the namespace the fleet may scale"},
+		{"clusterAPI.names", oneOfThree, nil, oneOfThree},
+		{"clusterAPI.selector", oneOfThree, map[string]any{}, oneOfThree},
 		{"clusterAPI.names", "minItems", []any{}, "should have at least 1 items"},
 		{"clusterAPI.names", "maxItems", manyNames(1001), "must have at most 1000 items"},
 		{"clusterAPI.names", "x-kubernetes-list-type", []any{"a", "a"}, `Duplicate value: "a"`},
@@ -100,6 +98,7 @@ func refusals() []refusal {
 		{"consolidation.maxUnavailable", "pattern", "half", "should match"},
 	}
 	all = append(all, openStackRefusals()...)
+	all = append(all, templateRefusals()...)
 	for _, d := range durations {
 		all = append(all,
 			refusal{d.path, "pattern", "soon", "should match"}, refusal{d.path, "pattern", "-5m", "should match"}, refusal{d.path, "pattern", "5", "should match"},
@@ -108,6 +107,59 @@ func refusals() []refusal {
 		if d.below != "" {
 			all = append(all, refusal{d.path, d.bounds, d.below, d.bounds})
 		}
+	}
+	return all
+}
+
+const oneOfThree = "give one of names, selector and templates: which MachineDeployments of the namespace the fleet may scale, or of which it makes others"
+
+// templateRefusals are those of MachineDeployments that are copied, and of list prices.
+func templateRefusals() []refusal {
+	const together = "give list and region together: list prices differ by region"
+	const needs = "clusterAPI.templates need pricing.list or pricing.catalogue, which say which instance types there are"
+	long := strings.Repeat("a", longName)
+	with := func(field string, value any) []any {
+		t := map[string]any{"machineDeployment": "workers"}
+		if t[field] = value; value == nil {
+			delete(t, field)
+		}
+		return []any{t}
+	}
+	var many []any
+	for i := range 17 {
+		many = append(many, map[string]any{"machineDeployment": fmt.Sprintf("workers-%d", i)})
+	}
+	all := []refusal{
+		{"pricing.list", together, "aws", together},
+		{"pricing.region", together, "us-east-1", together},
+		{"pricing.list", "minLength", "", "at least 1 chars long"},
+		{"pricing.list", "maxLength", long[:64], "may not be more than 63"},
+		{"pricing.region", "minLength", "", "at least 1 chars long"},
+		{"pricing.region", "maxLength", long[:64], "may not be more than 63"},
+		{"clusterAPI.templates", oneOfThree, with("", ""), oneOfThree}, // beside names
+		{"clusterAPI", needs, map[string]any{"namespace": "default", "templates": with("", "")}, needs},
+		{"clusterAPI.templates", "minItems", []any{}, "should have at least 1 items"},
+		{"clusterAPI.templates", "maxItems", many, "must have at most 16 items"},
+	}
+	for _, r := range []refusal{
+		{"machineDeployment", "required", nil, "machineDeployment: Required value"},
+		{"machineDeployment", "machineDeployment minLength", "", "at least 1 chars long"},
+		{"machineDeployment", "machineDeployment maxLength", long, "may not be more than 253"},
+		{"instanceTypeField", "instanceTypeField pattern", "metadata.name", "should match"},
+		{"instanceTypeField", "instanceTypeField maxLength", "spec." + long, "may not be more than 253"},
+		{"instanceTypes", "instanceTypes minItems", []any{}, "should have at least 1 items"},
+		{"instanceTypes", "instanceTypes maxItems", manyNames(1001), "must have at most 1000 items"},
+		{"instanceTypes", "instanceTypes x-kubernetes-list-type", []any{"a", "a"}, `Duplicate value: "a"`},
+		{"instanceTypes", "instanceTypes[] pattern", []any{"m7i.[a"}, "should match"},
+		{"instanceTypes", "instanceTypes[] maxLength", []any{long[:64]}, "may not be more than 63"},
+		{"architecture", "architecture enum", "x86_64", "Unsupported value"},
+		{"failureDomains", "failureDomains minItems", []any{}, "should have at least 1 items"},
+		{"failureDomains", "failureDomains maxItems", manyNames(17), "must have at most 16 items"},
+		{"failureDomains", "failureDomains x-kubernetes-list-type", []any{"a", "a"}, `Duplicate value: "a"`},
+		{"failureDomains", "failureDomains[] minLength", []any{""}, "at least 1 chars long"},
+		{"failureDomains", "failureDomains[] maxLength", []any{long[:64]}, "may not be more than 63"},
+	} {
+		all = append(all, refusal{"clusterAPI.templates", "[]" + map[bool]string{true: " ", false: "."}[r.rule == "required"] + r.rule, with(r.path, r.value), r.says})
 	}
 	return all
 }
