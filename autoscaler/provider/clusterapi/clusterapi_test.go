@@ -73,7 +73,7 @@ type server struct {
 	writes []string
 }
 
-func newServer(t *testing.T, objects ...client.Object) *server {
+func newServer(t testing.TB, objects ...client.Object) *server {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := AddToScheme(scheme); err != nil {
