@@ -37,7 +37,7 @@ func (d *Deferral) Reason() string {
 
 // leftToWait is for how much longer a pod may wait for room that comes free: until it has waited
 // for MaxWait and the time that a machine takes. Once a machine has been ordered for it, it may wait
-// for twice as long as a machine takes beyond that, after the next for four times more, and so on:
+// for twice as long as a machine takes beyond that and as the scheduler may take to bind it, after the next for four times more, and so on:
 // where a cluster cannot keep up, more machines for a pod that waits do not help it.
 func (o *FleetOptions) leftToWait(s *cluster.State, p *cluster.Pod) time.Duration {
 	return max(0, o.mostToWait(s, p)-o.waited(p))
@@ -58,7 +58,7 @@ func (o *FleetOptions) mostToWait(s *cluster.State, p *cluster.Pod) time.Duratio
 	lag := min(max(s.Lag, 0), math.MaxInt64>>(mostOrders+2))
 	most := sum(lag, max(o.MaxWait, 0))
 	for orders := min(o.Orders[p.Name], mostOrders); orders > 0; orders-- {
-		most = sum(most, lag<<orders)
+		most = sum(most, lag<<orders+binding)
 	}
 	return most
 }

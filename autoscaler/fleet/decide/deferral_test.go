@@ -154,8 +154,8 @@ func TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough(t *testing.T) {
 		{"now", dollarsByTheSecond(waited(12*minute), never), waitingFor(10 * minute), []string{"large: p"}},
 		{"it has waited for less long than a machine takes", dollarsByTheSecond(waited(2*minute-1), never), waitingFor(0), []string{}},
 		{"it has waited for as long as a machine takes", dollarsByTheSecond(waited(2*minute), never), waitingFor(0), []string{"large: p"}},
-		{"machines were ordered for it twice, and it may wait for longer", dollarsByTheSecond(waited(14*minute-1), never), orderedTwice, []string{}},
-		{"machines were ordered for it twice, and it has waited for longer", dollarsByTheSecond(waited(14*minute), never), orderedTwice, []string{"large: p"}},
+		{"machines were ordered for it twice, and it may wait for longer", dollarsByTheSecond(waited(14*minute+2*binding-1), never), orderedTwice, []string{}},
+		{"machines were ordered for it twice, and it has waited for longer", dollarsByTheSecond(waited(14*minute+2*binding), never), orderedTwice, []string{"large: p"}},
 		{"room comes free within half the time of a machine", dollarsByTheSecond(waited(2*minute), full("a", minute-1)), waitingFor(0), []string{}},
 		{"room comes free later than that", dollarsByTheSecond(waited(2*minute), full("a", minute)), waitingFor(0), []string{"large: p"}},
 		{"the longer it has waited, the sooner", dollarsByTheSecond(waited(4*minute), full("a", minute/2-1)), waitingFor(0), []string{}},
@@ -475,8 +475,8 @@ func TestAFleetIsMorePatientAfterEachOrder(t *testing.T) {
 		{2*minute - 1, 1, nil},
 		{2 * minute, 1, []string{"order large 1 to 2"}},
 		{4 * minute, 2, nil},
-		{6*minute - 1, 2, nil},
-		{6 * minute, 2, []string{"order large 2 to 3"}},
+		{6*minute + binding - 1, 2, nil},
+		{6*minute + binding, 2, []string{"order large 2 to 3"}},
 	} {
 		a := Round(&look(step.waited, step.machines).Observation, m, look(step.waited, step.machines).c, midnight.Add(step.waited))
 		if diff := cmp.Diff(append([]string{}, step.want...), does(&a)); diff != "" {
