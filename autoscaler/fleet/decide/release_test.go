@@ -162,3 +162,27 @@ func TestReleasesLeaveNobodyWaiting(t *testing.T) {
 		}
 	})
 }
+
+// TestAMachineIsKeptForPodsThatComeBeforeAnotherWouldHaveCostAsMuch has two empty machines, and five pods
+// expected every two minutes, which fill one of them. Another machine would take two minutes to come.
+func TestAMachineIsKeptForPodsThatComeBeforeAnotherWouldHaveCostAsMuch(t *testing.T) {
+	for _, tc := range []struct {
+		goes     time.Duration // how long a machine takes to go
+		released int
+	}{{0, 1}, {minute, 1}, {2 * minute, 0}} {
+		s := came(quiet(nil, node("a"), node("b")), often(job("", 2, time.Hour), 8)...)
+		s.Release = tc.goes
+		for i := range s.Nodes {
+			s.Nodes[i].MicroDollarsPerHour = 3_600_000
+		}
+		d := Fleet(s, all(), mover(), midnight)
+		if len(d.Release) != tc.released {
+			t.Errorf("where a machine takes %v to go, %d are released, want %d", tc.goes, len(d.Release), tc.released)
+		}
+		for _, r := range d.Releases {
+			if want := int64((2*minute + tc.goes).Seconds() * 1000); r.Another != want {
+				t.Errorf("where a machine takes %v to go, another would cost %d, want %d", tc.goes, r.Another, want)
+			}
+		}
+	}
+}

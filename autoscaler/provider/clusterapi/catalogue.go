@@ -131,7 +131,7 @@ func (m *model) findField() error {
 func (m *model) sum() error {
 	d := m.deployment.Spec.DeepCopy()
 	d.Replicas, d.Paused = nil, nil
-	text, err := json.Marshal([]any{m.deployment.Name, m.deployment.Labels, d, m.template.Object["spec"], m.spec.Architecture})
+	text, err := json.Marshal([]any{m.deployment.Name, m.deployment.Labels, d, m.template.Object["spec"]})
 	if err != nil {
 		return fmt.Errorf("read MachineDeployment %s/%s: %w", m.deployment.Namespace, m.deployment.Name, err)
 	}

@@ -36,6 +36,7 @@ type catalogueScene struct {
 	known *Templates
 	spec  v1alpha1.ClusterAPIFlavors
 	types []trace.Flavor
+	nodes map[string]*corev1.Node
 }
 
 // types are three instance types for amd64, one of them burstable, and one for arm64.
@@ -95,7 +96,7 @@ func newCatalogueScene(t *testing.T, objects ...client.Object) *catalogueScene {
 
 func (s *catalogueScene) provider() *Provider {
 	of := Fleet{Name: "f", Spec: s.spec, Types: func(context.Context) ([]trace.Flavor, error) { return s.types, nil }}
-	return New(s, s, of, nil, s.known)
+	return New(s, s, of, s.nodes, s.known)
 }
 
 func (s *catalogueScene) observe() (*Provider, *provider.Inventory) {
@@ -218,6 +219,25 @@ func TestAFlavorIsTheSameBeforeItsMachineDeploymentIsMadeAndAfter(t *testing.T) 
 	}
 }
 
+// TestAPriceIsThatOfTheInstanceTypeWhateverANodeIsCalled has a node whose cloud calls it otherwise than the
+// catalogue, and that leaves less to pods.
+func TestAPriceIsThatOfTheInstanceTypeWhateverANodeIsCalled(t *testing.T) {
+	s := newCatalogueScene(t)
+	name := s.named("m7i.large")
+	s.buy(name, 0, 1)
+	node := readyNode("n", capacity("cpu", "1500m", "memory", "6Gi"))
+	node.Labels = map[string]string{corev1.LabelInstanceTypeStable: "other"}
+	s.nodes = map[string]*corev1.Node{"n": node}
+	if err := s.Create(t.Context(), capiMachine("a", on("n"), func(m *clusterv1.Machine) { m.Labels[clusterv1.MachineDeploymentNameLabel] = name })); err != nil {
+		t.Fatal(err)
+	}
+	_, found := s.observe()
+	at := slices.IndexFunc(found.Flavors, func(f provider.Flavor) bool { return f.Name == name })
+	if f := found.Flavors[at]; f.InstanceType != "m7i.large" || f.Size.MilliCPU != 1500 || !f.Seen {
+		t.Errorf("the flavor is %+v", f)
+	}
+}
+
 func TestTheFirstPurchaseMakesWhatItNeeds(t *testing.T) {
 	s := newCatalogueScene(t)
 	name := s.named("m7i.xlarge")
@@ -322,6 +342,23 @@ func TestWhatIsNotUsedAnyMoreIsRemoved(t *testing.T) {
 	if err := s.Delete(t.Context(), machine); err != nil {
 		t.Fatal(err)
 	}
+
+	s.clock.SetTime(start)
+	orphan := infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": "x"})[1]
+	orphan.SetName("orphan")
+	orphan.SetLabels(map[string]string{v1alpha1.LabelFleet: "f"})
+	orphan.SetCreationTimestamp(metav1.NewTime(start))
+	if err := s.Create(t.Context(), orphan); err != nil {
+		t.Fatal(err)
+	}
+	s.setMade(unused, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(1)) }) // it stays for now
+	clean()
+	s.checkMade("while a template has just been made", unused+": 1", used+": 1", "orphan of x", unused+" of m7i.large", used+" of m7i.xlarge")
+	s.clock.SetTime(start.Add(orphanAge))
+	clean()
+	s.setMade(unused, func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = new(int32(0)) })
+	s.checkMade("once nobody is going to use it", both...)
+	s.clock.SetTime(start.Add(time.Hour))
 
 	buying := s.known.buying(client.ObjectKey{Namespace: "machines", Name: unused})
 	buying.RLock()
