@@ -234,7 +234,7 @@ type FleetPricing struct {
 	// +optional
 	Region string `json:"region,omitempty"`
 
-	// catalogue has prices of one's own.
+	// catalogue has your own prices.
 	// +optional
 	Catalogue *PriceCatalogue `json:"catalogue,omitempty"`
 

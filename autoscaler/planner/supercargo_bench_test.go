@@ -8,13 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/internal/pricelist"
 	"supercargo.dev/supercargo/internal/trace"
-	"supercargo.dev/supercargo/test/data"
 )
 
 // catalogue returns the flavors of the whole AWS catalogue that are chosen.
 func catalogue(chosen func(trace.Flavor) bool) []Flavor {
-	read, err := trace.ReadFlavors("catalogue.csv", strings.NewReader(data.AWSCatalogue))
+	read, err := pricelist.Read("aws", "us-east-1")
 	if err != nil {
 		panic(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/pricelist"
 	"supercargo.dev/supercargo/internal/replay"
 	"supercargo.dev/supercargo/internal/scenario"
 	"supercargo.dev/supercargo/internal/trace"
@@ -109,8 +110,8 @@ var catalogues = map[string]func() ([]trace.Flavor, error){
 		return trace.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
 	},
 	"60": func() ([]trace.Flavor, error) {
-		all, err := trace.ReadFlavors("aws/catalogue.csv", strings.NewReader(data.AWSCatalogue))
-		return slices.DeleteFunc(all, func(f trace.Flavor) bool {
+		all, err := pricelist.Read("aws", "us-east-1")
+		return slices.DeleteFunc(slices.Clone(all), func(f trace.Flavor) bool {
 			return !seventhGeneration.MatchString(f.Name) || strings.Contains(f.Name, "metal")
 		}), err
 	},

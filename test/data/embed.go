@@ -14,11 +14,6 @@ var OpenbPods string
 //go:embed aws/flavors.csv
 var AWSFlavors string
 
-// AWSCatalogue is the whole catalogue of one region, see aws/README.md.
-//
-//go:embed aws/catalogue.csv
-var AWSCatalogue string
-
 // NodePower is a measured series of what one machine's CPUs counted and of its power, see
 // power/README.md.
 //

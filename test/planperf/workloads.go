@@ -23,7 +23,7 @@ import (
 type spec struct {
 	name string
 	pods int
-	// catalogue is the file of flavors and those of it that are used.
+	// catalogue is the file of flavors, from the folder of catalogues, and those of it that are used.
 	catalogue string
 	chosen    func(trace.Offer) bool
 	draw      func(r *rand.Rand, n int) ([]byte, string) // pods and their file's extension
@@ -38,7 +38,7 @@ const (
 	kwokTypes       = "kwok types"
 	diverseDemands  = "diverse demands"
 
-	aws     = "aws/catalogue.csv"
+	aws     = "../../internal/pricelist/aws/us-east-1.csv"
 	kwok    = "kwok/flavors.csv"
 	demands = "knows of no demands but room"
 )

@@ -110,7 +110,7 @@ func (p *Provider) model(ctx context.Context, spec *v1alpha1.MachineTemplate) (*
 }
 
 // findField finds where the template holds the instance type. There must be text in this place:
-// otherwise all machines might be alike, whatever is paid for.
+// otherwise all machines might be of one instance type, and the prices wrong.
 func (m *model) findField() error {
 	kind := m.template.GetKind()
 	said := cmp.Or(m.spec.InstanceTypeField, instanceTypeFields[kind])

@@ -2,6 +2,7 @@ package nodefleet
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -14,15 +15,18 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/playground"
 	"supercargo.dev/supercargo/internal/playground/machines"
-	"supercargo.dev/supercargo/test/data"
 )
 
 // market has a MachineDeployment to copy in a namespace of its own, in which all of a region's instance
 // types are for sale.
 func (b *bench) market() {
 	b.Helper()
+	types, err := os.ReadFile("../../../internal/pricelist/aws/us-east-1.csv")
+	if err != nil {
+		b.Fatal(err)
+	}
 	spec := playground.MarketSpec{
-		Name: b.name, Namespace: b.name, Types: data.AWSCatalogue, Labels: map[string]string{benchLabel: b.name},
+		Name: b.name, Namespace: b.name, Types: string(types), Labels: map[string]string{benchLabel: b.name},
 	}
 	if err := b.site.AddMarket(b.Context(), spec); err != nil {
 		b.Fatal(err)
