@@ -267,4 +267,30 @@ func eventSays(t *testing.T, client kubernetes.Interface, reason, text string) e
 	return fmt.Errorf("no %s Event of %d says %q", reason, len(events.Items), text)
 }
 
+// wantUnschedulable waits until the scheduler says of a pod why it cannot place it.
+func wantUnschedulable(t *testing.T, client kubernetes.Interface, text string) {
+	t.Helper()
+	eventually(t, func() error { return unschedulable(t, client, text) })
+}
+
+// unschedulable returns an error unless an Event or the condition of a pod says so. Either
+// may miss it: the condition shows the last attempt only, and the recorder of Events counts
+// a second attempt on the same version of a pod as the first one again, with the words of
+// the first.
+func unschedulable(t *testing.T, client kubernetes.Interface, text string) error {
+	t.Helper()
+	pods, err := client.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		for _, c := range pods.Items[i].Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && containsText(c.Message, text) {
+				return nil
+			}
+		}
+	}
+	return eventSays(t, client, "FailedScheduling", text)
+}
+
 func quantity(n int64) resource.Quantity { return *resource.NewQuantity(n, resource.DecimalSI) }

@@ -338,7 +338,7 @@ func TestPodsThatFitNowhereAreBoundWhenANodeComes(t *testing.T) {
 	l := openLedger(t, client, nil)
 	startScheduler(t, p, fast)
 	createPods(t, client, []*corev1.Pod{fixtures.Pod("job", 100, gi, fixtures.Batch("5m"))})
-	wantEvent(t, client, "FailedScheduling", "took only service pods and the pod is batch")
+	wantUnschedulable(t, client, "took only service pods and the pod is batch")
 	batch := fixtures.Node("batch", 4000, 8*gi, fixtures.NodeClass("batch"))
 	l.addNode(batch)
 	createNode(t, client, batch)

@@ -279,10 +279,10 @@ func TestTheRoomOfAMovedPodIsGivenAwayWhenItsAgentFails(t *testing.T) {
 	s.move("m", needsAVX2)
 	s.reserved("m", "good")
 	createPods(t, s.client, []*corev1.Pod{fixtures.Pod("waits", 100, gi)})
-	wantEvent(t, s.client, "FailedScheduling", "Insufficient memory")
+	wantUnschedulable(t, s.client, "Insufficient memory")
 	s.target("m", "good", v1alpha1.TargetFailed)
 	s.free("m")
-	wantEvent(t, s.client, "FailedScheduling", "the pod cannot be restored on node good: ImageMissing: pull busybox on the node")
+	wantUnschedulable(t, s.client, "the pod cannot be restored on node good: ImageMissing: pull busybox on the node")
 	s.bound("waits")
 	s.pending("m")
 }
@@ -292,7 +292,7 @@ func TestAMovedPodIsTriedAgainWhenNobodyPreparesItsNode(t *testing.T) {
 	s.ableNode("good", 8*gi, "avx2")
 	startScheduler(t, s.p, fast+"  pluginConfig:\n  - {name: CheckpointStaging, args: {timeout: 1s}}\n")
 	s.move("m", needsAVX2)
-	wantEvent(t, s.client, "FailedScheduling", "the pod was held on node good for 1s")
+	wantUnschedulable(t, s.client, "the pod was held on node good for 1s")
 	s.reserved("m", "good")
 	// Once it is frozen the checkpoint has until the deadline.
 	s.order("m", v1alpha1.OrderFreeze)
@@ -318,7 +318,7 @@ func TestAMovedPodWhoseMigrationIsGoneIsNotBound(t *testing.T) {
 	if err := s.objects.Delete(t.Context(), s.read("m")); err != nil {
 		t.Fatal(err)
 	}
-	wantEvent(t, s.client, "FailedScheduling", "the pod is the new pod of a migration that is gone")
+	wantUnschedulable(t, s.client, "the pod is the new pod of a migration that is gone")
 	s.others("a")
 	s.pending("m")
 }
@@ -331,7 +331,7 @@ func TestARollBackEndsTheHoldAndLeavesTheAgentItsReservation(t *testing.T) {
 	s.reserved("m", "good")
 	s.order("m", v1alpha1.OrderThaw)
 	s.target("m", "good", v1alpha1.TargetStaged) // too late
-	wantEvent(t, s.client, "FailedScheduling", "the pod is the new pod of a migration with order Thaw")
+	wantUnschedulable(t, s.client, "the pod is the new pod of a migration with order Thaw")
 	s.others("a")
 	s.pending("m")
 	s.reserved("m", "good")
@@ -344,7 +344,7 @@ func TestTheRoomOfAHeldPodIsFreeWhenItIsDeleted(t *testing.T) {
 	s.move("m", needsAVX2)
 	s.reserved("m", "good")
 	createPods(t, s.client, []*corev1.Pod{fixtures.Pod("waits", 100, gi)})
-	wantEvent(t, s.client, "FailedScheduling", "Insufficient memory")
+	wantUnschedulable(t, s.client, "Insufficient memory")
 	if err := s.client.CoreV1().Pods("default").Delete(t.Context(), "m-moved", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -406,8 +406,8 @@ func TestAPodThatNoNodeCanRestoreIsBoundWhenOneCan(t *testing.T) {
 	s.ableNode("old", 8*gi, "sse4_2")
 	startScheduler(t, s.p, fast)
 	s.move("m", needsAVX2)
-	wantEvent(t, s.client, "FailedScheduling", "1 node(s) had no node-agent that could restore a checkpoint")
-	wantEvent(t, s.client, "FailedScheduling", "1 node(s) could not restore the checkpoint: the node lacks CPU feature avx2")
+	wantUnschedulable(t, s.client, "1 node(s) had no node-agent that could restore a checkpoint")
+	wantUnschedulable(t, s.client, "1 node(s) could not restore the checkpoint: the node lacks CPU feature avx2")
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationCapability,
 		capability.Node{Backends: []v1alpha1.MigrationBackend{v1alpha1.BackendSimulated}, Arch: "amd64", CPUFeatures: []string{"avx2"}, Restore: true}.Encode())
 	if _, err := s.client.CoreV1().Nodes().Patch(t.Context(), "agentless", "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}); err != nil {
@@ -422,7 +422,7 @@ func TestNoPodIsPreemptedToMoveAnother(t *testing.T) {
 	createPreemptible(t, s.client, fixtures.Pod("victim", 100, gi, func(p *corev1.Pod) { p.Spec.NodeName = "full" }))
 	startScheduler(t, s.p, fast)
 	s.move("m", needsAVX2)
-	wantEvent(t, s.client, "FailedScheduling", "no pod is preempted to move another")
+	wantUnschedulable(t, s.client, "no pod is preempted to move another")
 	// Any other pod of that priority would have had its way.
 	if v := s.pod("victim"); v.DeletionTimestamp != nil {
 		t.Error("the other pod was evicted")
@@ -446,12 +446,12 @@ func TestASchedulerWorksWhereMigrationsAreNotKnown(t *testing.T) {
 		p.Labels[v1alpha1.LabelMigration] = "nobody-knows"
 		p.Annotations[v1alpha1.AnnotationRequirements] = needsAVX2.Encode()
 	})})
-	wantEvent(t, s.client, "FailedScheduling", "the scheduler reads the migrations for the first time")
+	wantUnschedulable(t, s.client, "the scheduler reads the migrations for the first time")
 	s.others("b")
 	s.install()
 	s.move("m", needsAVX2)
 	s.reserved("m", "good")
-	wantEvent(t, s.client, "FailedScheduling", "the pod is the new pod of a migration that is gone")
+	wantUnschedulable(t, s.client, "the pod is the new pod of a migration that is gone")
 }
 
 // TestASchedulerNeedsNoRightsToMigrationsUntilOneMoves runs a scheduler as the user that
@@ -474,10 +474,10 @@ func TestASchedulerNeedsNoRightsToMigrationsUntilOneMoves(t *testing.T) {
 	s.others("a")
 	s.move("m", needsAVX2)
 	// Said of another, since the first was tried before anything was known.
-	wantEvent(t, s.client, "FailedScheduling", "the scheduler reads the migrations for the first time")
+	wantUnschedulable(t, s.client, "the scheduler reads the migrations for the first time")
 	eventually(t, func() error {
 		createPods(t, s.client, []*corev1.Pod{s.copyOf("m-moved")})
-		return eventSays(t, s.client, "FailedScheduling", "allow the scheduler to get, list and watch migrations.supercargo.dev and to patch migrations/status")
+		return unschedulable(t, s.client, "allow the scheduler to get, list and watch migrations.supercargo.dev and to patch migrations/status")
 	})
 	s.apply("../../manifests/scheduler/replace/rbac.yaml")
 	s.reserved("m", "good")
