@@ -19,13 +19,18 @@ type manner struct {
 	costs []uint64
 	// some are offers to try before all others; nil is none.
 	some []int
+	// wide says that pods are priced widely, see appraise.
+	wide bool
 }
 
 // manners are tried in this order.
 var manners = []manner{
 	{window: 24, trial: 1, rounds: 3, reprice: 50},
+	{window: 24, trial: 1, rounds: 3, reprice: 50, wide: true},
 	{window: 24, trial: 1, rounds: 3, reprice: 100},
+	{window: 24, trial: 1, rounds: 3, reprice: 100, wide: true},
 	{window: 24, trial: 1, rounds: 3, reprice: 20},
+	{window: 24, trial: 1, rounds: 3, reprice: 20, wide: true},
 	{window: 8, trial: 1, rounds: 3, reprice: 35},
 	{window: 64, trial: 2, rounds: 6, reprice: 20},
 	{window: 12, trial: 2, rounds: 6, reprice: 10},
@@ -58,8 +63,9 @@ func (b *buyer) construct(counts []int32, at pricing, stop func() bool) bool {
 		top := b.tryLiked()
 		if top.at < 0 && !fresh || b.value < next {
 			left := b.counts()
-			b.stock(left, b.p.appraise(left))
-			b.steps += 1000*min(len(b.goods), mostBins) + 50*len(b.goods)
+			at := b.p.appraise(left, b.wide)
+			b.stock(left, at)
+			b.steps += at.steps + 50*len(b.goods)
 			next, fresh = b.next(), true
 			continue
 		}

@@ -4,9 +4,6 @@ import (
 	"math"
 )
 
-// resources are what a machine has of: CPU, memory and places for pods.
-const resources = 3
-
 // spreading is a linear program: spread the requests of each bin of pods over the
 // offers that hold them, so that the machines that have as much cost the least, parts
 // of machines included. In units of money, with x(f) the money spent on offer f, y(b,f)
@@ -22,19 +19,21 @@ const resources = 3
 // An interior-point method (Mehrotra 1992) solves both: the program is so degenerate,
 // offers of one family being multiples of each other, that a simplex method with
 // dense matrices cycles or crawls, while this takes some 20 steps, each a Cholesky
-// factorization with three rows for each offer.
+// factorization with as many rows for each offer as measures count.
 type spreading struct {
 	offers int
 	// cells are the pairs of bin and offer, those of bin b from starts[b] to
 	// starts[b+1].
 	cells  []cell
 	starts []int
+	// rows are by offer how many measures count, the first ones.
+	rows []int
 }
 
 // cell is an offer that holds the pods of a bin.
 type cell struct {
 	offer int
-	cost  [resources]float64
+	cost  vector
 }
 
 func (s *spreading) bins() int { return len(s.starts) - 1 }
@@ -44,16 +43,20 @@ func (s *spreading) of(bin int) []cell { return s.cells[s.starts[bin]:s.starts[b
 // interior is a point strictly inside both programs, and the direction of a step.
 type interior struct {
 	*spreading
-	y, yStep, ySlack, ySlackStep []float64            // by cell
-	x, xStep, xSlack, xSlackStep []float64            // by offer
-	spare, spareStep             [][resources]float64 // by offer: what x has beyond need
-	share, shareStep             [][resources]float64 // by offer: also the slack of spare
-	worth, worthStep             []float64            // by bin: π
-	target                       []float64            // by bin, for the right-hand side
-	yGoal, xGoal                 []float64            // what complementarity asks for
-	spareGoal                    [][resources]float64
-	matrix                       [][]float64 // lower triangle, 3·offers
+	y, yStep, ySlack, ySlackStep []float64 // by cell
+	x, xStep, xSlack, xSlackStep []float64 // by offer
+	spare, spareStep             []vector  // by offer: what x has beyond need
+	share, shareStep             []vector  // by offer: also the slack of spare
+	worth, worthStep             []float64 // by bin: π
+	target                       []float64 // by bin, for the right-hand side
+	yGoal, xGoal                 []float64 // what complementarity asks for
+	spareGoal                    []vector
+	matrix                       [][]float64 // lower triangle, a row for each of an offer's
+	first                        []int       // by offer: its first row
 	right                        []float64
+	// steps counts the work, as that of the search is counted.
+	steps int
+	pairs int // of rows that meet in a bin
 }
 
 // solve returns the shares of the resources in the price of each offer, what each
@@ -77,13 +80,24 @@ func newInterior(s *spreading) *interior {
 		spreading: s,
 		y:         make([]float64, n), yStep: make([]float64, n), ySlack: make([]float64, n), ySlackStep: make([]float64, n), yGoal: make([]float64, n),
 		x: make([]float64, f), xStep: make([]float64, f), xSlack: make([]float64, f), xSlackStep: make([]float64, f), xGoal: make([]float64, f),
-		spare: make([][resources]float64, f), spareStep: make([][resources]float64, f), spareGoal: make([][resources]float64, f),
-		share: make([][resources]float64, f), shareStep: make([][resources]float64, f),
+		spare: make([]vector, f), spareStep: make([]vector, f), spareGoal: make([]vector, f),
+		share: make([]vector, f), shareStep: make([]vector, f),
 		worth: make([]float64, b), worthStep: make([]float64, b), target: make([]float64, b),
-		right: make([]float64, resources*f),
+		first: make([]int, f+1),
 	}
-	for range resources * f {
-		p.matrix = append(p.matrix, make([]float64, resources*f))
+	for i, n := range s.rows {
+		p.first[i+1] = p.first[i] + n
+	}
+	p.right = make([]float64, p.first[f])
+	for i := range p.right {
+		p.matrix = append(p.matrix, make([]float64, i+1))
+	}
+	for b := range p.bins() {
+		rows := 0
+		for _, c := range p.of(b) {
+			rows += s.rows[c.offer]
+		}
+		p.pairs += rows*rows + 40*rows
 	}
 	p.center()
 	return p
@@ -92,28 +106,28 @@ func newInterior(s *spreading) *interior {
 // center starts with all bins spread evenly, twice the money needed, and half of each
 // price shared out.
 func (p *interior) center() {
-	need := make([][resources]float64, p.offers)
+	need := make([]vector, p.offers)
 	for b := range p.bins() {
 		cells := p.of(b)
 		for i, c := range cells {
 			p.y[p.starts[b]+i] = 1 / float64(len(cells))
-			for r := range resources {
+			for r := range p.rows[c.offer] {
 				need[c.offer][r] += c.cost[r] / float64(len(cells))
 			}
 		}
 	}
 	whole := 0.0
 	for f := range need {
-		for r := range resources {
+		for r := range p.rows[f] {
 			p.x[f] = max(p.x[f], 2*need[f][r])
-			p.share[f][r] = 0.5 / resources
+			p.share[f][r] = 0.5 / float64(p.rows[f])
 		}
 		whole += p.x[f]
 		p.xSlack[f] = 0.5
 	}
 	for f := range need {
 		p.x[f] = max(p.x[f], 1e-3*whole/float64(p.offers))
-		for r := range resources {
+		for r := range p.rows[f] {
 			p.spare[f][r] = p.x[f] - need[f][r]
 		}
 	}
@@ -127,10 +141,6 @@ func (p *interior) center() {
 			p.ySlack[p.starts[b]+i] = dot(c.cost, p.share[c.offer]) - p.worth[b]
 		}
 	}
-}
-
-func dot(a, b [resources]float64) float64 {
-	return float64(a[0]*b[0]) + float64(a[1]*b[1]) + float64(a[2]*b[2])
 }
 
 // values returns what is spent and what the bins are worth.
@@ -176,11 +186,11 @@ func (p *interior) complementarity(primal, dual float64) (sum float64, pairs int
 	}
 	for f := range p.x {
 		at(p.x[f], p.xStep[f], p.xSlack[f], p.xSlackStep[f])
-		for r := range resources {
+		for r := range p.rows[f] {
 			at(p.spare[f][r], p.spareStep[f][r], p.share[f][r], p.shareStep[f][r])
 		}
 	}
-	return sum, len(p.y) + (1+resources)*len(p.x)
+	return sum, len(p.y) + len(p.x) + len(p.right)
 }
 
 // aim sets what the products are to change by, over the slack.
@@ -197,7 +207,7 @@ func (p *interior) aim(center float64, correct bool) {
 	}
 	for f := range p.x {
 		p.xGoal[f] = goal(p.x[f], p.xStep[f], p.xSlack[f], p.xSlackStep[f])
-		for r := range resources {
+		for r := range p.rows[f] {
 			p.spareGoal[f][r] = goal(p.spare[f][r], p.spareStep[f][r], p.share[f][r], p.shareStep[f][r])
 		}
 	}
@@ -210,8 +220,8 @@ func (p *interior) factor() bool {
 		clear(p.matrix[i][:i+1])
 	}
 	for f := range p.x {
-		at := resources * f
-		for r := range resources {
+		at := p.first[f]
+		for r := range p.rows[f] {
 			for q := range r + 1 {
 				p.matrix[at+r][at+q] += p.x[f] / p.xSlack[f]
 			}
@@ -221,6 +231,9 @@ func (p *interior) factor() bool {
 	for b := range p.bins() {
 		p.addBin(b)
 	}
+	const operations = 5 // about as long as a step
+	n := len(p.matrix)
+	p.steps += (n*n*n/3 + p.pairs) / operations
 	return cholesky(p.matrix)
 }
 
@@ -232,9 +245,9 @@ func (p *interior) addBin(b int) {
 	}
 	for i, c := range cells {
 		weight := p.y[from+i] / p.ySlack[from+i]
-		at := resources * c.offer
+		at := p.first[c.offer]
 		own := float64(weight * ((sum - weight) / sum))
-		for r := range resources {
+		for r := range p.rows[c.offer] {
 			row := p.matrix[at+r]
 			for q := range r + 1 {
 				row[at+q] += float64(own * float64(c.cost[r]*c.cost[q]))
@@ -245,10 +258,10 @@ func (p *interior) addBin(b int) {
 			}
 			for j, d := range cells[:i] {
 				other := float64(scale * (p.y[from+j] / p.ySlack[from+j]))
-				to := row[resources*d.offer : resources*d.offer+resources]
-				to[0] -= float64(other * d.cost[0])
-				to[1] -= float64(other * d.cost[1])
-				to[2] -= float64(other * d.cost[2])
+				to := row[p.first[d.offer]:p.first[d.offer+1]]
+				for q := range to {
+					to[q] -= float64(other * d.cost[q])
+				}
 			}
 		}
 	}
@@ -298,7 +311,7 @@ func (p *interior) direct() {
 		}
 	}
 	for f := range p.share {
-		copy(p.shareStep[f][:], p.right[resources*f:])
+		copy(p.shareStep[f][:], p.right[p.first[f]:p.first[f+1]])
 	}
 	p.directRest()
 }
@@ -307,8 +320,8 @@ func (p *interior) direct() {
 // row.
 func (p *interior) setRight() {
 	for f := range p.x {
-		for r := range resources {
-			p.right[resources*f+r] = p.spareGoal[f][r] - p.xGoal[f]
+		for r := range p.rows[f] {
+			p.right[p.first[f]+r] = p.spareGoal[f][r] - p.xGoal[f]
 		}
 	}
 	for b := range p.bins() {
@@ -320,8 +333,8 @@ func (p *interior) setRight() {
 		p.target[b] = -goals
 		for i, c := range p.of(b) {
 			part := p.yGoal[from+i] - float64(p.y[from+i]/p.ySlack[from+i]/sum*goals)
-			for r := range resources {
-				p.right[resources*c.offer+r] += float64(c.cost[r] * part)
+			for r := range p.rows[c.offer] {
+				p.right[p.first[c.offer]+r] += float64(c.cost[r] * part)
 			}
 		}
 	}
@@ -344,10 +357,10 @@ func (p *interior) directRest() {
 		}
 	}
 	for f := range p.x {
-		slack := -(p.shareStep[f][0] + p.shareStep[f][1] + p.shareStep[f][2])
+		slack := -total(p.shareStep[f])
 		p.xSlackStep[f] = slack
 		p.xStep[f] = p.xGoal[f] - float64(p.x[f]/p.xSlack[f]*slack)
-		for r := range resources {
+		for r := range p.rows[f] {
 			p.spareStep[f][r] = p.spareGoal[f][r] - float64(p.spare[f][r]/p.share[f][r]*p.shareStep[f][r])
 		}
 	}
@@ -368,7 +381,7 @@ func (p *interior) reach() (primal, dual float64) {
 	for f := range p.x {
 		limit(&primal, p.x[f], p.xStep[f])
 		limit(&dual, p.xSlack[f], p.xSlackStep[f])
-		for r := range resources {
+		for r := range p.rows[f] {
 			limit(&primal, p.spare[f][r], p.spareStep[f][r])
 			limit(&dual, p.share[f][r], p.shareStep[f][r])
 		}
@@ -389,7 +402,7 @@ func (p *interior) move(primal, dual float64) bool {
 	for f := range p.x {
 		add(&p.x[f], primal, p.xStep[f])
 		add(&p.xSlack[f], dual, p.xSlackStep[f])
-		for r := range resources {
+		for r := range p.rows[f] {
 			add(&p.spare[f][r], primal, p.spareStep[f][r])
 			add(&p.share[f][r], dual, p.shareStep[f][r])
 		}

@@ -57,7 +57,7 @@ func (d *draft) least() int64 {
 	if len(placed) == 0 {
 		return 0
 	}
-	p := newProblem(placed, d.r.Flavors, roomsOn(d.r.Nodes), d.r.Options)
+	p := newProblem(sorted(placed, Services), d.r.Flavors, roomsOn(d.r.Nodes), d.r.Options)
 	return p.least(p.counts())
 }
 
@@ -128,14 +128,14 @@ func (b bill) less(other bill) bill {
 // has is then worth no less than any pods in it.
 func (p *problem) taken(counts []int32, worth []uint64, v prices) bill {
 	var total bill
-	raised := map[string][][resources]float64{}
+	raised := map[string][]vector{}
 	for i, r := range p.rooms {
 		at := len(p.offers) + i
 		key := p.admits(at)
 		if _, ok := raised[key]; !ok {
 			raised[key] = p.raise(at, counts, worth, v)
 		}
-		has := [resources]float64{float64(max(r.Free.MilliCPU, 0)), float64(max(r.Free.MemoryBytes, 0)), float64(r.Places)}
+		has := vector{float64(max(r.Free.MilliCPU, 0)), float64(max(r.Free.MemoryBytes, 0)), float64(r.Places)}
 		if r.Places < 0 || r.Places > int64(p.total) {
 			has[2] = float64(p.total)
 		}
@@ -169,11 +169,11 @@ func (p *problem) admits(at int) string {
 
 // raise returns prices at which the kinds that a room admits are worth no more than
 // they ask for, in the ratios that they have on the offers liked.
-func (p *problem) raise(at int, counts []int32, worth []uint64, v prices) [][resources]float64 {
-	var found [][resources]float64
+func (p *problem) raise(at int, counts []int32, worth []uint64, v prices) []vector {
+	var found []vector
 	for _, offer := range p.pricing.liked {
 		o := &p.offers[offer]
-		ratio := [resources]float64{
+		ratio := vector{
 			float64(v[offer][0]) / float64(max(o.Size.MilliCPU, 1)),
 			float64(v[offer][1]) / float64(max(o.Size.MemoryBytes, 1)),
 			max(float64(v[offer][2])/float64(max(o.places, 1)), 1),
@@ -182,17 +182,17 @@ func (p *problem) raise(at int, counts []int32, worth []uint64, v prices) [][res
 		for i := range p.kinds {
 			k := &p.kinds[i]
 			if counts[i] > 0 && p.has(k.on, at) {
-				asks := [resources]float64{float64(k.size.MilliCPU), float64(k.size.MemoryBytes), 1}
+				asks := vector{float64(k.size.MilliCPU), float64(k.size.MemoryBytes), 1}
 				up = max(up, float64(worth[i])/dot(asks, ratio))
 			}
 		}
-		for r := range resources {
+		for r := range linear {
 			ratio[r] *= up
 		}
 		found = append(found, ratio)
 	}
 	if len(found) == 0 { // nothing costs anything
-		found = append(found, [resources]float64{})
+		found = append(found, vector{})
 	}
 	return found
 }

@@ -29,7 +29,7 @@ type MixOptions struct {
 	MaxMachines int
 	// Effort is about how many steps the search may take, a step being some
 	// nanoseconds of work: to look at whether a pod goes to a machine. 0 means
-	// 12,000,000 and 20,000 for each pod, up to 112,000,000. The same effort gives the
+	// 12,000,000 and 20,000 for each pod, up to 72,000,000. The same effort gives the
 	// same plan on any computer. Some work is done whatever it says.
 	Effort int
 }
@@ -54,7 +54,7 @@ func (o MixOptions) Paid(runtime time.Duration) time.Duration {
 }
 
 func (o MixOptions) effort(pods int) int {
-	const least, forEach, most = 12_000_000, 20_000, 112_000_000
+	const least, forEach, most = 12_000_000, 20_000, 72_000_000
 	if o.Effort > 0 {
 		return o.Effort
 	}

@@ -40,7 +40,6 @@ type relaxation struct {
 	bag    *knapsack
 	// offers are those that columns are made for, as long as that is enough.
 	offers []int
-	splits []int // where the bag found its bound, by offer and level
 	steps  int
 }
 
@@ -62,10 +61,6 @@ func newRelaxation(p *problem) *relaxation {
 			r.levels[i] = r.levels[i*n/maxLevels]
 		}
 		r.levels = r.levels[:maxLevels]
-	}
-	r.splits = make([]int, len(r.levels)*len(p.offers))
-	for i := range r.splits {
-		r.splits[i] = splits / 2
 	}
 	for i := range p.kinds {
 		c := p.alone(i)
@@ -112,12 +107,7 @@ func (r *relaxation) solve(steps int) {
 	for entered := true; entered && r.steps < steps; {
 		entered = false
 		r.setValues()
-		found := r.candidates(r.offers)
-		if len(found) == 0 {
-			if found = r.candidates(r.p.all); len(found) > 0 {
-				r.offers = append(r.offers, found[0].offer)
-			}
-		}
+		found := r.paying()
 		for _, c := range found {
 			if entered {
 				r.setValues()
@@ -131,6 +121,29 @@ func (r *relaxation) solve(steps int) {
 			entered = true
 		}
 	}
+}
+
+// paying returns columns that pay. It looks at all offers when none of those looked at so
+// far has any, in the end closely.
+func (r *relaxation) paying() []column {
+	found := r.candidates(r.offers)
+	if len(found) > 0 {
+		return found
+	}
+	for _, branches := range []int{fewBranches, manyBranches} {
+		r.bag.branches = branches
+		found = r.candidates(r.p.all)
+		r.bag.branches = fewBranches
+		if len(found) > 0 {
+			break
+		}
+	}
+	for _, c := range found {
+		if !slices.Contains(r.offers, c.offer) {
+			r.offers = append(r.offers, c.offer)
+		}
+	}
+	return found
 }
 
 func (r *relaxation) setValues() {
@@ -155,10 +168,9 @@ func (r *relaxation) worth(counts []int32) float64 {
 func (r *relaxation) candidates(offers []int) []column {
 	var found []column
 	for _, at := range offers {
-		for l, level := range r.levels {
+		for _, level := range r.levels {
 			cost := float64(r.p.offers[at].about * level)
-			split := &r.splits[at*len(r.levels)+l]
-			counts, worth := r.bag.fill(r.p, at, level, r.values, split)
+			counts, worth := r.bag.fill(r.p, at, level, r.values)
 			if ratio := worth / cost; ratio > pays {
 				found = append(found, column{offer: at, cost: cost, counts: counts, ratio: ratio})
 			}
@@ -180,9 +192,10 @@ func (r *relaxation) worths() []float64 {
 		r.values[i] = max(0, r.values[i])
 	}
 	most := 0.0
+	r.bag.branches = manyBranches
 	for _, at := range r.p.all {
 		price := float64(r.p.offers[at].price)
-		r.bag.fill(r.p, at, r.levels[0], r.values, &r.splits[at*len(r.levels)])
+		r.bag.fill(r.p, at, r.levels[0], r.values)
 		if full := r.bag.most(); full > 0 {
 			most = max(most, full/price)
 		}

@@ -63,8 +63,7 @@ func TestAKnapsackHoldsTheMostValuablePods(t *testing.T) {
 		}
 		at := rapid.IntRange(0, len(p.offers)-1).Draw(t, "offer")
 		level := p.kinds[rapid.IntRange(0, len(p.kinds)-1).Draw(t, "level")].time
-		split := rapid.IntRange(0, splits).Draw(t, "split")
-		counts, value := new(knapsack).fill(p, at, level, values, &split)
+		counts, value := new(knapsack).fill(p, at, level, values)
 
 		best := 0.0
 		var try func(k int, m machine, value float64)

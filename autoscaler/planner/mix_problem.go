@@ -52,6 +52,8 @@ type scaled struct {
 	// worth times time is no more than the pod costs in any mix, on the scale of
 	// offer.about.
 	worth uint64
+	// narrow is the same by the narrow pricing.
+	narrow uint64
 }
 
 const (
@@ -94,8 +96,8 @@ type problem struct {
 	// it was solved; optimal says that no mix is cheaper than the one found.
 	worths  []float64
 	optimal bool
-	// pricing is that of all pods.
-	pricing pricing
+	// pricing is that of all pods, a wide one, and narrow one that is not.
+	pricing, narrow pricing
 }
 
 // holds reports whether one machine of an offer has room for pods that ask for so
@@ -204,15 +206,15 @@ func (p *problem) scale() {
 		k.memory = portion(uint64(k.size.MemoryBytes), memory, 1<<unitBits)
 		k.time = max(1, portion(k.paid, longest, 1<<timeBits))
 	}
-	p.pricing = p.appraise(p.counts())
+	p.pricing, p.narrow = p.appraise(p.counts(), true), p.appraise(p.counts(), false)
 	for i := range p.kinds {
-		p.kinds[i].worth = p.pricing.worth[i]
+		p.kinds[i].worth, p.kinds[i].narrow = p.pricing.worth[i], p.narrow.worth[i]
 	}
 	slices.SortFunc(p.kinds, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(b.paid, a.paid), cmp.Compare(b.worth, a.worth),
 			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on))
 	})
 	for i := range p.kinds {
-		p.pricing.worth[i] = p.kinds[i].worth
+		p.pricing.worth[i], p.narrow.worth[i] = p.kinds[i].worth, p.kinds[i].narrow
 	}
 }

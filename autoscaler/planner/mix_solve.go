@@ -72,7 +72,7 @@ func (s *solver) constructedByTime(m manner) {
 		for ; to < len(s.kinds) && 2*s.kinds[to].time > s.kinds[from].time; to++ {
 			counts[to] = all[to]
 		}
-		part, ok := s.construct(m, counts, s.appraise(counts), budget)
+		part, ok := s.construct(m, counts, s.appraise(counts, m.wide), budget)
 		if !ok {
 			return
 		}
@@ -115,10 +115,14 @@ func (s *solver) unlimited() {
 		manners = manners[:2]
 	}
 	for _, m := range manners {
-		if s.done(50) {
+		if s.done(40) {
 			break
 		}
-		s.constructed(m, s.counts(), s.pricing)
+		at := s.pricing
+		if !m.wide {
+			at = s.narrow
+		}
+		s.constructed(m, s.counts(), at)
 		if s.timed() {
 			s.constructedByTime(m)
 		}
@@ -214,11 +218,14 @@ func (s *solver) polish() {
 			search.steps = 0
 		}
 	}
-	if n := int64(len(s.kinds)); !s.budget.tight && 50*n*n*n <= int64(s.effort) && !s.done(60) {
-		s.byColumns(s.effort / 2)
+	if n := int64(len(s.kinds)); !s.budget.tight && 50*n*n*n <= int64(s.effort) && !s.stop() {
+		s.byColumns(min(columnSteps, s.effort*3/2))
 	}
 	if s.budget.tight && !s.budget.machinesOnly() {
 		return
+	}
+	if !s.timed() && !s.budget.tight {
+		s.rebuild(s.effort*7/10 - s.steps)
 	}
 	// Of many pods nearly all machines are full, and what chance picks seldom better.
 	const many = 2000
@@ -398,7 +405,8 @@ func (s *solver) byColumns(steps int) {
 	if s.covered() {
 		s.worths = r.worths()
 	}
-	s.steps += r.steps + r.bag.steps
+	const long = 4 // of its steps are as long as one of the search
+	s.steps += (r.steps + r.bag.steps) / long
 	at := pricing{parts: s.pricing.parts, worth: make([]uint64, len(s.kinds))}
 	for i, v := range r.values {
 		at.worth[i] = uint64(min(max(v, 0), 1<<priceBits))
@@ -410,12 +418,15 @@ func (s *solver) byColumns(steps int) {
 	}
 	slices.Sort(at.liked)
 	for _, m := range manners[:2] {
-		if rest, ok := s.construct(m, waiting, s.appraise(waiting), s.budget.clone()); ok {
+		if rest, ok := s.construct(m, waiting, s.appraise(waiting, m.wide), s.budget.clone()); ok {
 			s.consider(mix{machines: append(slices.Clone(machines), rest.machines...), waiting: rest.waiting, missing: rest.missing})
 		}
 		s.constructed(m, s.counts(), at)
 	}
 }
+
+// columnSteps is up to how many steps the relaxation takes: each is short.
+const columnSteps = 60_000_000
 
 // covered reports whether the values of the relaxation say what machines cost per hour.
 func (p *problem) covered() bool { return !p.timed() && len(p.rooms) == 0 }

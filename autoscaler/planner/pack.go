@@ -63,16 +63,20 @@ func (k *packer) stock(counts []int32, at pricing) {
 }
 
 // addHome makes the home of the liked offer at a place.
-func (k *packer) addHome(i int, parts [][resources]float64) {
+func (k *packer) addHome(i int, parts []vector) {
 	const home = 0.99 // of what the pod's part of the machine costs
 	offer := k.liked[i]
 	o, part := &k.p.offers[offer], &parts[offer]
-	scale := float64(o.about) / (part[0] + part[1] + part[2])
-	cpu, memory := scale*part[0]/float64(max(1, o.Size.MilliCPU)), scale*part[1]/float64(max(1, o.Size.MemoryBytes))
-	place := scale * part[2] / float64(o.places)
+	scale := float64(o.about) / total(*part)
 	for j := range k.goods {
 		g := &k.goods[j]
-		costs := float64(cpu*float64(g.size.MilliCPU)) + float64(memory*float64(g.size.MemoryBytes)) + place
+		costs := 0.0
+		for r, p := range part {
+			if p > 0 {
+				takes, has := o.part(&k.p.kinds[g.kind], r)
+				costs += float64(scale*p) * (float64(takes) / float64(max(1, has)))
+			}
+		}
 		if float64(g.worth)+2 >= float64(home*costs) && k.p.holds(offer, g.size, g.on, 1) {
 			g.homes |= 1 << i
 		}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 )
@@ -56,7 +57,7 @@ func run(ctx context.Context, s settings) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	var summary Summary
-	for _, spec := range specs {
+	for _, spec := range append(slices.Clone(specs), familySpecs()...) {
 		if !strings.Contains(spec.name, s.only) {
 			continue
 		}

@@ -21,6 +21,8 @@ type Workload struct {
 	Pods    int    `json:"pods"`
 	Flavors int    `json:"flavors"`
 	Seed    uint64 `json:"seed"`
+	// Family says that it is one of the families.
+	Family bool `json:"family,omitempty"`
 	// LowerBoundPerHour is the greatest that any planner proved, in dollars.
 	LowerBoundPerHour float64             `json:"lowerBoundPerHour"`
 	Planners          map[string]*Figures `json:"planners"`

@@ -30,6 +30,10 @@ type spec struct {
 	seeds     []uint64
 	// withoutGreedy says why greedy does not run; Karpenter always does.
 	withoutGreedy string
+	// flavors returns the file of flavors in place of a catalogue.
+	flavors func(data string) ([]byte, error)
+	// family says that it is of the families.
+	family bool
 }
 
 const (
@@ -151,7 +155,7 @@ func demand(pod *corev1.Pod, fifth int) {
 // checker sees them.
 func (s *spec) write(dir, data string, seed uint64) (*Workload, error) {
 	text, extension := s.draw(rand.New(rand.NewPCG(seed, uint64(s.pods))), s.pods)
-	w := &Workload{Name: s.name, Seed: seed, podsFile: filepath.Join(dir, "pods."+extension), flavorsFile: filepath.Join(dir, "flavors.csv")}
+	w := &Workload{Name: s.name, Seed: seed, Family: s.family, podsFile: filepath.Join(dir, "pods."+extension), flavorsFile: filepath.Join(dir, "flavors.csv")}
 	w.planners = []*Figures{
 		{Planner: "supercargo"},
 		{Planner: "greedy", LeftOut: s.withoutGreedy},
@@ -165,11 +169,27 @@ func (s *spec) write(dir, data string, seed uint64) (*Workload, error) {
 		return nil, err
 	}
 	w.pods = pods.Pods
-	if err := w.choose(filepath.Join(data, s.catalogue), s.chosen); err != nil {
+	if err := s.writeFlavors(w, data); err != nil {
 		return nil, err
 	}
 	w.Pods, w.Flavors = len(w.pods), len(w.flavors)
 	return w, w.checkSizes()
+}
+
+// writeFlavors writes the flavors and reads them again.
+func (s *spec) writeFlavors(w *Workload, data string) error {
+	if s.flavors == nil {
+		return w.choose(filepath.Join(data, s.catalogue), s.chosen)
+	}
+	text, err := s.flavors(data)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(w.flavorsFile, text, 0o600); err != nil {
+		return err
+	}
+	w.flavors, err = planfile.ReadFlavors(w.flavorsFile, bytes.NewReader(text))
+	return err
 }
 
 // choose copies the chosen rows of a catalogue.

@@ -1,0 +1,87 @@
+package planner
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"supercargo.dev/supercargo/test/families"
+)
+
+// familyPods draws pods of a family.
+func familyPods(f families.Family, n int, seed uint64) []Pod {
+	r := rand.New(rand.NewPCG(seed, uint64(n)))
+	pods := make([]Pod, n)
+	for i := range pods {
+		cpu, memory := f.Draw(r)
+		pods[i] = pod(fmt.Sprint(i), cpu, memory)
+	}
+	return pods
+}
+
+// familyFlavors returns a catalogue whose machines hold so many pods at most, or as many
+// as it says if that is 0.
+func familyFlavors(t testing.TB, c families.Catalogue, maxPods int64) []Flavor {
+	t.Helper()
+	read, err := c.Flavors("../../test/data")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if maxPods > 0 {
+		read = families.WithMaxPods(read, maxPods)
+	}
+	flavors := make([]Flavor, len(read))
+	for i, f := range read {
+		flavors[i] = Flavor{Name: f.Name, Size: size(f.MilliCPU, f.MemoryBytes), MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour}
+	}
+	return flavors
+}
+
+// TestNoFamilyOfPodsIsPlannedBadly keeps what has been reached, over all families. What
+// is aimed at is 1 % for each: docs/planner.md says where that is missed.
+func TestNoFamilyOfPodsIsPlannedBadly(t *testing.T) {
+	const pods, most, mostOnAverage = 2_000, 0.05, 0.012
+	sum, n := 0.0, 0
+	for _, c := range families.Catalogues {
+		for _, maxPods := range []int64{0, families.FewPods} {
+			flavors := familyFlavors(t, c, maxPods)
+			for i, f := range families.All {
+				if (i+n/len(families.All))%4 > 0 {
+					n++
+					continue // each catalogue has its turn with each family
+				}
+				n++
+				result := Supercargo(Request{Pods: familyPods(f, pods, 11), Flavors: flavors})
+				if result.Gap > most || len(result.Unplaceable) > 0 {
+					t.Errorf("%s, %s, %d pods for each machine: the plan is %.2f %% above its bound and leaves %d pods out, want %.0f %% at most and none",
+						f.Name, c.Name, maxPods, 100*result.Gap, len(result.Unplaceable), 100*most)
+				}
+				sum += result.Gap
+			}
+		}
+	}
+	if mean := sum / float64(n/4); mean > mostOnAverage {
+		t.Errorf("plans are %.2f %% above their bounds on average, want %.1f %% at most", 100*mean, 100*mostOnAverage)
+	}
+}
+
+// BenchmarkSupercargoByFamily reports by how much plans are dearer than their lower bound.
+func BenchmarkSupercargoByFamily(b *testing.B) {
+	for _, c := range families.Catalogues {
+		for _, maxPods := range []int64{0, families.FewPods} {
+			flavors := familyFlavors(b, c, maxPods)
+			for _, f := range families.All {
+				for _, n := range []int{2_000, 10_000} {
+					b.Run(fmt.Sprintf("%s/%s/maxPods=%d/pods=%d", f.Name, c.Name, maxPods, n), func(b *testing.B) {
+						pods := familyPods(f, n, 11)
+						var result Result
+						for b.Loop() {
+							result = Supercargo(Request{Pods: pods, Flavors: flavors})
+						}
+						b.ReportMetric(100*result.Gap, "gap-%")
+					})
+				}
+			}
+		}
+	}
+}

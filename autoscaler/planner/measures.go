@@ -1,0 +1,92 @@
+package planner
+
+// measures are ways to say how much of a machine a pod takes, none of which comes to more
+// than the whole machine for pods that a machine holds: the parts of its CPU, memory and
+// places for pods that they take, and functions of the first two that know that pods are
+// not divisible (see [step]).
+const (
+	byCPU = iota
+	byMemory
+	byPlace
+	// byCPUSteps and byMemorySteps are the first of as many measures as there are steps.
+	byCPUSteps
+	byMemorySteps = byCPUSteps + len(steps)
+	measures      = byMemorySteps + len(steps)
+
+	// linear is how many of them, the first ones, are parts of what a machine has.
+	linear = byCPUSteps
+)
+
+// vector has a number for each measure.
+type vector [measures]float64
+
+func dot(a, b vector) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += float64(a[i] * b[i])
+	}
+	return sum
+}
+
+func total(a vector) float64 {
+	sum := 0.0
+	for _, x := range a {
+		sum += x
+	}
+	return sum
+}
+
+// step is a dual feasible function: pods that a machine has room for come to no more than
+// the whole machine by it. Fekete and Schepers (2001) collect such functions.
+type step func(asks, has uint64) uint64
+
+var steps = [...]step{
+	// A pod of more than half counts as a whole machine, one of less as nothing.
+	func(asks, has uint64) uint64 { return beyond(asks, has, has/2) },
+	func(asks, has uint64) uint64 { return beyond(asks, has, has/3) },
+	// Of pods of more than a third, a machine holds two.
+	func(asks, has uint64) uint64 {
+		switch {
+		case asks > has-has/3:
+			return has
+		case asks > has/3:
+			return has / 2
+		}
+		return 0
+	},
+}
+
+// beyond counts a pod of less than the margin as nothing and one that leaves less than it
+// as the whole, any other as what it asks for; margin is half of what there is at most.
+// Beside one of the second kind there are none but of the first.
+func beyond(asks, has, margin uint64) uint64 {
+	switch {
+	case asks < margin:
+		return 0
+	case asks > has-margin:
+		return has
+	}
+	return asks
+}
+
+// small reports whether a pod of the kind takes nothing of the offer by any step.
+func (o *offer) small(k *kind) bool {
+	return k.size.MilliCPU < o.Size.MilliCPU/3 && k.size.MemoryBytes < o.Size.MemoryBytes/3
+}
+
+// part returns by a measure what a pod of the kind takes, and what the offer has.
+func (o *offer) part(k *kind, measure int) (takes, has uint64) {
+	cpu, memory := uint64(max(k.size.MilliCPU, 0)), uint64(max(k.size.MemoryBytes, 0))
+	hasCPU, hasMemory := uint64(max(o.Size.MilliCPU, 0)), uint64(max(o.Size.MemoryBytes, 0))
+	switch {
+	case measure == byCPU:
+		return cpu, hasCPU
+	case measure == byMemory:
+		return memory, hasMemory
+	case measure == byPlace:
+		return 1, uint64(max(o.places, 0))
+	case measure < byMemorySteps:
+		return steps[measure-byCPUSteps](cpu, hasCPU), hasCPU
+	}
+	return steps[measure-byMemorySteps](memory, hasMemory), hasMemory
+}

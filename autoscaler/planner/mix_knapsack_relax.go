@@ -1,0 +1,174 @@
+package planner
+
+import "math"
+
+// relax solves the knapsack with parts of pods, by the simplex method for variables with
+// bounds: a row for each of CPU, memory and places, and no more of an item than there are
+// pods. It returns the prices of the rows, none below zero. Any prices give a bound, so
+// that it may stop early.
+func (b *knapsack) relax() [linear]float64 {
+	s := newFractional(b.items)
+	for range 8 + 2*len(b.items) {
+		at, gain := s.entering()
+		if gain == 0 || !s.enter(at, gain > 0) {
+			break
+		}
+	}
+	b.steps += s.steps
+	for i := range b.items {
+		if s.full[i] {
+			b.items[i].whole = b.items[i].takes.places
+		}
+	}
+	for r, at := range s.basis {
+		if at < len(b.items) {
+			const nearly = 1e-9
+			b.items[at].whole = int64(max(0, s.amounts[r]) + nearly)
+		}
+	}
+	prices := s.prices()
+	for r := range prices {
+		prices[r] = max(0, prices[r])
+	}
+	return prices
+}
+
+// fractional is a basis of the relaxed knapsack. Its columns are the items, and then the
+// slack of each row.
+type fractional struct {
+	items   []item
+	basis   [linear]int
+	inverse [linear][linear]float64
+	amounts [linear]float64 // of what is in the basis
+	// full says which columns outside the basis are at their upper bound, in says which
+	// are in the basis.
+	full, in []bool
+	steps    int
+}
+
+func newFractional(items []item) *fractional {
+	n := len(items)
+	s := &fractional{items: items, full: make([]bool, n+linear), in: make([]bool, n+linear)}
+	for r := range linear {
+		s.basis[r], s.inverse[r][r], s.amounts[r], s.in[n+r] = n+r, 1, 1, true
+	}
+	return s
+}
+
+func (s *fractional) value(at int) float64 {
+	if at < len(s.items) {
+		return s.items[at].value
+	}
+	return 0
+}
+
+func (s *fractional) column(at int) (c [linear]float64) {
+	if at < len(s.items) {
+		return s.items[at].part
+	}
+	c[at-len(s.items)] = 1
+	return c
+}
+
+func (s *fractional) bound(at int) float64 {
+	if at < len(s.items) {
+		return float64(s.items[at].takes.places)
+	}
+	return math.Inf(1)
+}
+
+func (s *fractional) prices() (found [linear]float64) {
+	for r := range linear {
+		for i, at := range s.basis {
+			found[r] += times(s.value(at), s.inverse[i][r])
+		}
+	}
+	return found
+}
+
+// entering returns the column that gains the most, and what one of it gains: less than
+// zero for one that there should be less of, and zero if none gains anything.
+func (s *fractional) entering() (at int, gain float64) {
+	const nothing = 1e-9
+	prices := s.prices()
+	best := 0.0
+	for j := range s.full {
+		if s.in[j] {
+			continue
+		}
+		c := s.column(j)
+		g := s.value(j) - times(prices[0], c[0]) - times(prices[1], c[1]) - times(prices[2], c[2])
+		scale := max(s.value(j), math.Abs(g))
+		if s.full[j] == (g < 0) && math.Abs(g) > nothing*scale && math.Abs(g) > best {
+			at, gain, best = j, g, math.Abs(g)
+		}
+	}
+	s.steps += len(s.full)
+	return at, gain
+}
+
+// enter changes how much there is of a column, up or down, until it or one of the basis
+// is at a bound. It reports false if nothing bounds it, which rounding alone can do.
+func (s *fractional) enter(at int, up bool) bool {
+	c := s.column(at)
+	var change [linear]float64 // of the basis, for one more of the column
+	for i := range linear {
+		change[i] = times(s.inverse[i][0], c[0]) + times(s.inverse[i][1], c[1]) + times(s.inverse[i][2], c[2])
+		if !up {
+			change[i] = -change[i]
+		}
+	}
+	const nothing = 1e-12
+	leave, far := -1, s.bound(at)
+	for i, b := range s.basis {
+		reach := math.Inf(1)
+		switch {
+		case change[i] > nothing:
+			reach = max(0, s.amounts[i]) / change[i]
+		case change[i] < -nothing:
+			reach = max(0, s.bound(b)-s.amounts[i]) / -change[i]
+		}
+		if reach < far {
+			leave, far = i, reach
+		}
+	}
+	if math.IsInf(far, 0) {
+		return false
+	}
+	for i := range linear {
+		s.amounts[i] -= times(far, change[i])
+	}
+	if leave < 0 {
+		s.full[at] = up
+		return true
+	}
+	gone := s.basis[leave]
+	s.full[gone], s.in[gone] = change[leave] < 0, false
+	amount := far
+	if !up {
+		amount = s.bound(at) - far
+	}
+	s.basis[leave], s.in[at], s.amounts[leave] = at, true, amount
+	s.full[at] = false
+	s.pivot(leave, c)
+	return true
+}
+
+// pivot changes the inverse for a column in the place of another.
+func (s *fractional) pivot(leave int, c [linear]float64) {
+	var direction [linear]float64
+	for i := range linear {
+		direction[i] = times(s.inverse[i][0], c[0]) + times(s.inverse[i][1], c[1]) + times(s.inverse[i][2], c[2])
+	}
+	for r := range linear {
+		s.inverse[leave][r] /= direction[leave]
+	}
+	for i := range linear {
+		if i == leave {
+			continue
+		}
+		for r := range linear {
+			s.inverse[i][r] -= times(direction[i], s.inverse[leave][r])
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+)
+
+// torn are the parts of all machines, in percent, that rebuild tears down in turn.
+var torn = []int{50, 25, 12, 6}
+
+// rebuild improves on the best mix: it tears the machines down that waste the most, and
+// some that chance draws, and buys for their pods anew, at prices of their own. It goes on
+// as long as the effort lasts.
+func (s *solver) rebuild(effort int) {
+	var c chance
+	for end, round := s.steps+effort, 0; s.steps < end && len(s.best.machines) > 1 && !s.stop(); round++ {
+		gone := s.wasteful(&c, max(2, len(s.best.machines)*torn[round%len(torn)]/100))
+		counts, was := make([]int32, len(s.kinds)), mix{}
+		for _, i := range gone {
+			was.machines = append(was.machines, s.best.machines[i])
+			for _, k := range s.best.machines[i].kinds {
+				counts[k]++
+			}
+		}
+		m := manners[c.below(len(manners))]
+		at := s.appraise(counts, m.wide)
+		s.steps += at.steps + 50*len(s.kinds) + 1000
+		made, whole := s.construct(m, counts, at, s.budget.clone())
+		if !whole {
+			return
+		}
+		if s.rank(&made).compare(s.rank(&was)) <= 0 {
+			s.best = s.best.with(made.machines, gone)
+		}
+	}
+}
+
+// wasteful returns the places of so many machines, ordered: those that cost the most
+// beyond what their pods are worth, as a part of their price, times one to three as chance
+// draws it.
+func (s *solver) wasteful(c *chance, n int) []int {
+	waste, order := make([]float64, len(s.best.machines)), make([]int, len(s.best.machines))
+	for i := range s.best.machines {
+		m := &s.best.machines[i]
+		cost := float64(s.about(m))
+		waste[i] = (cost - float64(m.worth)) / (cost + 1) * (1 + float64(c.below(1024))/512)
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(waste[b], waste[a]) })
+	order = order[:min(n, len(order))]
+	slices.Sort(order)
+	return order
+}
+
+// with returns a mix with other machines in place of those at some places, which are
+// ordered.
+func (m *mix) with(made []machine, gone []int) mix {
+	next := mix{waiting: m.waiting, missing: m.missing, machines: make([]machine, 0, len(m.machines)-len(gone)+len(made))}
+	for i := range m.machines {
+		if _, torn := slices.BinarySearch(gone, i); !torn {
+			next.machines = append(next.machines, m.machines[i])
+		}
+	}
+	next.machines = append(next.machines, made...)
+	return next
+}
