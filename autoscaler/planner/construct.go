@@ -38,6 +38,23 @@ var manners = []manner{
 	{window: 200, trial: 2, rounds: 6, reprice: 30},
 }
 
+// manyPods are so many that it pays to price them widely and to rebuild what wastes: for
+// fewer, the local search is as good and much quicker.
+const manyPods = 1_000
+
+// manners returns those to try: few where pods are paid for unlike times, since each is
+// tried for pods of like times, too.
+func (p *problem) manners() []manner {
+	if p.total >= manyPods && !p.timed() {
+		return manners
+	}
+	narrow := slices.DeleteFunc(slices.Clone(manners), func(m manner) bool { return m.wide })
+	if p.timed() {
+		return narrow[:2]
+	}
+	return narrow
+}
+
 // buyer constructs a mix, within a budget.
 type buyer struct {
 	packer

@@ -15,6 +15,8 @@ func LowerBound(pods []Pod, flavors []Flavor) (microDollarsPerHour int64, uncoun
 	held := d.refuse(d.pending)
 	if len(held) > 0 {
 		p := newProblem(held, flavors, nil, MixOptions{})
+		p.pricing = pricing{}
+		p.pricing = p.appraise(p.counts(), true)
 		microDollarsPerHour = p.least(p.counts())
 	}
 	return microDollarsPerHour, len(pods) - len(held)

@@ -130,7 +130,11 @@ func (r *relaxation) paying() []column {
 	if len(found) > 0 {
 		return found
 	}
-	for _, branches := range []int{fewBranches, manyBranches} {
+	tries := []int{fewBranches, manyBranches}
+	if r.p.total < manyPods {
+		tries = tries[:1]
+	}
+	for _, branches := range tries {
 		r.bag.branches = branches
 		found = r.candidates(r.p.all)
 		r.bag.branches = fewBranches
@@ -192,7 +196,9 @@ func (r *relaxation) worths() []float64 {
 		r.values[i] = max(0, r.values[i])
 	}
 	most := 0.0
-	r.bag.branches = manyBranches
+	if r.p.total >= manyPods {
+		r.bag.branches = manyBranches
+	}
 	for _, at := range r.p.all {
 		price := float64(r.p.offers[at].price)
 		r.bag.fill(r.p, at, r.levels[0], r.values)

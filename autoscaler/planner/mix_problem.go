@@ -96,7 +96,7 @@ type problem struct {
 	// it was solved; optimal says that no mix is cheaper than the one found.
 	worths  []float64
 	optimal bool
-	// pricing is that of all pods, a wide one, and narrow one that is not.
+	// pricing is that of all pods, a wide one of many, and narrow one that is not.
 	pricing, narrow pricing
 }
 
@@ -206,7 +206,12 @@ func (p *problem) scale() {
 		k.memory = portion(uint64(k.size.MemoryBytes), memory, 1<<unitBits)
 		k.time = max(1, portion(k.paid, longest, 1<<timeBits))
 	}
-	p.pricing, p.narrow = p.appraise(p.counts(), true), p.appraise(p.counts(), false)
+	p.narrow = p.appraise(p.counts(), false)
+	p.pricing = pricing{worth: slices.Clone(p.narrow.worth), parts: p.narrow.parts, liked: p.narrow.liked, active: p.narrow.active}
+	if p.total >= manyPods {
+		p.pricing = pricing{}
+		p.pricing = p.appraise(p.counts(), true)
+	}
 	for i := range p.kinds {
 		p.kinds[i].worth, p.kinds[i].narrow = p.pricing.worth[i], p.narrow.worth[i]
 	}

@@ -110,12 +110,12 @@ func (p *problem) timed() bool { return p.kinds[0].paid > p.kinds[len(p.kinds)-1
 
 // unlimited looks for the best mix of any machines.
 func (s *solver) unlimited() {
-	manners := manners
-	if s.timed() {
-		manners = manners[:2]
+	part := 50
+	if s.total >= manyPods {
+		part = 40 // the rest is for rebuild
 	}
-	for _, m := range manners {
-		if s.done(40) {
+	for _, m := range s.manners() {
+		if s.done(part) {
 			break
 		}
 		at := s.pricing
@@ -219,12 +219,12 @@ func (s *solver) polish() {
 		}
 	}
 	if n := int64(len(s.kinds)); !s.budget.tight && 50*n*n*n <= int64(s.effort) && !s.stop() {
-		s.byColumns(min(columnSteps, s.effort*3/2))
+		s.byColumns()
 	}
 	if s.budget.tight && !s.budget.machinesOnly() {
 		return
 	}
-	if !s.timed() && !s.budget.tight {
+	if s.total >= manyPods && !s.timed() && !s.budget.tight {
 		s.rebuild(s.effort*7/10 - s.steps)
 	}
 	// Of many pods nearly all machines are full, and what chance picks seldom better.
@@ -398,9 +398,9 @@ func (s *searcher) construct(t taste) mix {
 
 // byColumns considers the mixes that the relaxation leads to: its whole machines, and
 // for the rest what construction finds; and what construction finds by its values.
-func (s *solver) byColumns(steps int) {
+func (s *solver) byColumns() {
 	r := newRelaxation(s.problem)
-	r.solve(steps)
+	r.solve(s.effortForColumns())
 	machines, waiting := r.whole()
 	if s.covered() {
 		s.worths = r.worths()
@@ -417,7 +417,7 @@ func (s *solver) byColumns(steps int) {
 		}
 	}
 	slices.Sort(at.liked)
-	for _, m := range manners[:2] {
+	for _, m := range s.manners()[:2] {
 		if rest, ok := s.construct(m, waiting, s.appraise(waiting, m.wide), s.budget.clone()); ok {
 			s.consider(mix{machines: append(slices.Clone(machines), rest.machines...), waiting: rest.waiting, missing: rest.missing})
 		}
@@ -425,8 +425,16 @@ func (s *solver) byColumns(steps int) {
 	}
 }
 
-// columnSteps is up to how many steps the relaxation takes: each is short.
+// columnSteps is up to how many steps the relaxation of many pods takes: each is short.
 const columnSteps = 60_000_000
+
+// effortForColumns is up to how many steps the relaxation takes.
+func (s *solver) effortForColumns() int {
+	if s.total < manyPods {
+		return s.effort / 2
+	}
+	return min(columnSteps, s.effort*3/2)
+}
 
 // covered reports whether the values of the relaxation say what machines cost per hour.
 func (p *problem) covered() bool { return !p.timed() && len(p.rooms) == 0 }
