@@ -64,7 +64,7 @@ func writePlanTable(w io.Writer, d planfile.Document) error {
 	if d.ElapsedMillis > 0 {
 		fmt.Fprintf(&b, "Planned in %.3f s.\n", d.ElapsedMillis/1000)
 	}
-	if err := errors.Join(tabulateFlavors(&b, d), tabulateMachines(&b, d)); err != nil {
+	if err := errors.Join(tabulateFlavors(&b, d), tabulateMachines(&b, d), tabulateAlternatives(&b, d)); err != nil {
 		return err
 	}
 	tellReasons(&b, "have no machine", d.Unplaceable)

@@ -29,6 +29,19 @@ type Document struct {
 	ElapsedMillis float64 `json:"elapsedMillis"`
 	// Purchases are the machines one by one.
 	Purchases []Purchase `json:"purchases"`
+	// Alternatives are the plans next best, where they were asked for: each without one of
+	// the flavors that are bought, those first on which the most is spent.
+	Alternatives []Alternative `json:"alternatives,omitempty"`
+}
+
+// Alternative is what the best plan found without a flavor is like.
+type Alternative struct {
+	Without      string  `json:"without"`
+	PricePerHour float64 `json:"pricePerHour"`
+	// Machines are ordered by flavor.
+	Machines []Count `json:"machines"`
+	// Unplaceable is how many pods more it leaves without a machine.
+	Unplaceable int `json:"unplaceable,omitempty"`
 }
 
 // Count is a number of equal machines.
