@@ -31,7 +31,7 @@ var Catalogues = []Catalogue{
 		if err != nil {
 			return nil, fmt.Errorf("open a catalogue: %w", err)
 		}
-		defer text.Close() //nolint:errcheck // it is read
+		defer text.Close()
 		offers, err := trace.ReadOffers(file, text)
 		flavors := make([]trace.Flavor, len(offers))
 		for i, o := range offers {
