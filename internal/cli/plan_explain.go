@@ -63,7 +63,7 @@ func tabulateAlternatives(w io.Writer, d planfile.Document) error {
 			more = fmt.Sprintf("%+.2f %%", 100*(a.PricePerHour/d.PricePerHour-1))
 		}
 		if a.Unplaceable > 0 {
-			more = fmt.Sprintf("%d pods left out", a.Unplaceable)
+			more = fmt.Sprintf("pods left out: %d", a.Unplaceable)
 		}
 		fmt.Fprintf(t, "%s\t%.4f\t%s\t%s\n", a.Without, a.PricePerHour, more, instead(a, bought))
 	}

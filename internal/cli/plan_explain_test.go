@@ -37,9 +37,9 @@ func TestPlanExplainsWhatTheNextBestCosts(t *testing.T) {
 
 	_, stdout, _ = supercargo(t, "", append(planInputs(t, explainedPods, explainedFlavors), "--explain")...)
 	for _, line := range []string{
-		"\nWITHOUT  $/H     MORE             BUYS INSTEAD\n",
-		"\ncheap    0.7800  +11.43 %         4 fair\n",
-		"\nmemory   0.4000  1 pods left out  \n",
+		"\nWITHOUT  $/H     MORE              BUYS INSTEAD\n",
+		"\ncheap    0.7800  +11.43 %          4 fair\n",
+		"\nmemory   0.4000  pods left out: 1  \n",
 	} {
 		if !strings.Contains(stdout, line) {
 			t.Errorf("the table lacks %q:\n%s", line, stdout)
