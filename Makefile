@@ -22,7 +22,7 @@ K8S_MINOR   := $(word 2,$(subst ., ,$(K8S_VERSION:v%=%)))
 K8S_LDFLAGS := -s -w \
 	$(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
 		-X $(pkg).gitVersion=$(K8S_VERSION) -X $(pkg).gitMajor=$(K8S_MAJOR) -X $(pkg).gitMinor=$(K8S_MINOR))
-LDFLAGS := $(K8S_LDFLAGS) -X $(MODULE)/internal/version.Version=$(VERSION)
+LDFLAGS := $(K8S_LDFLAGS) -X $(MODULE)/internal/platform/version.Version=$(VERSION)
 
 # cluster-api's manager says its own version too.
 CAPI         := sigs.k8s.io/cluster-api
@@ -110,8 +110,8 @@ only = '^($(subst $(space),|,$(strip $(1))))$$'
 # What shares memory between goroutines, without the scheduler, of which a build with the
 # race detector takes long.
 concurrency := \bgo func\b|\bgo [a-zA-Z.]+\(|\.Go\(|"sync"|"sync/atomic"
-race_pkgs    = $$(grep -rlE '$(concurrency)' --include='*.go' autoscaler descheduler internal | xargs -n 1 dirname | sort -u \
-	| grep -vE '^internal/(cli|narrowing|playground|replay|sim)(/|$$)' | sed 's|^|./|')
+race_pkgs    = $$(grep -rlE '$(concurrency)' --include='*.go' autoscaler descheduler internal lab | xargs -n 1 dirname | sort -u \
+	| grep -vE '^lab/(baseline|playground|policy|replay|sim)(/|$$)' | sed 's|^|./|')
 
 ##@ Build and run
 
@@ -123,7 +123,7 @@ $(addprefix $(BIN)/,$(BINARIES)): # the go command knows best what is stale
 	$(GO_BUILD) -o $@ ./cmd/$(@F)
 
 $(BIN)/kwok: # a module of its own: it needs older Kubernetes libraries than ours
-	go -C internal/playground/kwok build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) sigs.k8s.io/kwok/cmd/kwok
+	go -C lab/playground/kwok build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) sigs.k8s.io/kwok/cmd/kwok
 
 .PHONY: $(BIN)/kubectl
 $(BIN)/kubectl: # that of the Kubernetes that Supercargo is built with, for tests
@@ -155,7 +155,7 @@ test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but G
 
 .PHONY: test-books
 test-books: $(TOOLS)/gotestsum | $(DIST) ## Audit the simulator's runs of 400 random scenarios; test-unit does 40.
-	$(call go_test,test-books,-run TestBooksBalance ./internal/sim -scenarios 400)
+	$(call go_test,test-books,-run TestBooksBalance ./lab/sim -scenarios 400)
 
 .PHONY: test-race
 test-race: $(TOOLS)/gotestsum | $(DIST) ## Run the tests of concurrent code with the race detector (needs a C compiler).
@@ -370,7 +370,7 @@ verify-imports:
 verify-modules:
 	go mod tidy -diff
 	go -C tools mod tidy -diff
-	go -C internal/playground/kwok mod tidy -diff
+	go -C lab/playground/kwok mod tidy -diff
 	for dir in hack/nodes/runtime/*/; do go -C "$$dir" mod tidy -diff; done
 	for dir in test/peers/*/; do go -C "$$dir" mod tidy -diff; done
 
@@ -381,9 +381,9 @@ verify-manifests: $(TOOLS)/kustomize
 
 .PHONY: generate
 generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground.
-	$(TOOLS)/controller-gen object paths="{./api/...,./internal/playground/machines}"
+	$(TOOLS)/controller-gen object paths="{./api/...,./lab/playground/machines}"
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./api/v1alpha1/... output:crd:dir=manifests/crd
-	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./internal/playground/machines output:crd:dir=internal/playground/machines/crd
+	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./lab/playground/machines output:crd:dir=lab/playground/machines/crd
 	hack/generate-cluster-api.sh
 
 ##@ Pack

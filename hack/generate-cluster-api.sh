@@ -5,7 +5,7 @@
 # in it would change, since gzip does not promise the same bytes everywhere.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-output=internal/playground/cluster-api.yaml.gz
+output=lab/playground/cluster-api.yaml.gz
 
 read -r dir version < <(go list -mod=readonly -f '{{.Module.Dir}} {{.Module.Version}}' sigs.k8s.io/cluster-api)
 new=$(mktemp)

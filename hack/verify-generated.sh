@@ -6,9 +6,9 @@ cd "$(dirname "$0")/.."
 
 generated() {
 	{
-		find api internal/playground -name 'zz_generated.*' -type f
-		find manifests/crd internal/playground/machines/crd -name '*supercargo.dev_*.yaml' -type f
-		echo internal/playground/cluster-api.yaml.gz
+		find api lab/playground -name 'zz_generated.*' -type f
+		find manifests/crd lab/playground/machines/crd -name '*supercargo.dev_*.yaml' -type f
+		echo lab/playground/cluster-api.yaml.gz
 	} | sort
 }
 

@@ -21,8 +21,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
 	"supercargo.dev/supercargo/autoscaler/provider/openstack"
 	"supercargo.dev/supercargo/autoscaler/worker"
-	"supercargo.dev/supercargo/internal/operator"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
 // name is what the program calls itself.

@@ -11,8 +11,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/replica"
-	"supercargo.dev/supercargo/internal/operator"
-	"supercargo.dev/supercargo/internal/promql/prometheus"
+	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
 // DefaultScaleKinds are what ReplicaPolicies may scale where nothing is said.

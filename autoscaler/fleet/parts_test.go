@@ -12,7 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
 )
 
 func TestPricesAreThoseOfTheProviderThenOfTheCatalogue(t *testing.T) {

@@ -1,7 +1,7 @@
 package planner
 
 import (
-	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
 // admission is which pods may run on which machines, whatever their size: by CPU

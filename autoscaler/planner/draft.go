@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
 

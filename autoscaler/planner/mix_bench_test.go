@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/bound"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/bound"
 	"supercargo.dev/supercargo/test/data"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"supercargo.dev/supercargo/internal/bound"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/lab/bound"
 )
 
 func fitting(pods []Pod, flavors []Flavor) []Pod {

@@ -8,8 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"supercargo.dev/supercargo/internal/pricelist"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
+	"supercargo.dev/supercargo/internal/input/trace"
 )
 
 // catalogue returns the flavors of the whole AWS catalogue that are chosen.

@@ -14,9 +14,9 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/app"
-	"supercargo.dev/supercargo/internal/operator"
-	"supercargo.dev/supercargo/internal/promql/prometheus"
-	"supercargo.dev/supercargo/internal/version"
+	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+	"supercargo.dev/supercargo/internal/platform/version"
 )
 
 func main() {

@@ -16,7 +16,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/adapter/nginx"
 	"supercargo.dev/supercargo/autoscaler/adapter/nginx/exporter"
-	"supercargo.dev/supercargo/internal/version"
+	"supercargo.dev/supercargo/internal/platform/version"
 )
 
 func main() {

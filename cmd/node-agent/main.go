@@ -12,8 +12,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/descheduler/agent/app"
-	"supercargo.dev/supercargo/internal/operator"
-	"supercargo.dev/supercargo/internal/version"
+	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/version"
 )
 
 func main() {

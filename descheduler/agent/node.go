@@ -18,8 +18,8 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent/meter"
-	"supercargo.dev/supercargo/internal/capability"
 	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
 // capabilityRefresh is how often an agent looks anew at what its node can do: a

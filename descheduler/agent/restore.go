@@ -3,7 +3,7 @@ package agent
 import (
 	"context"
 
-	"supercargo.dev/supercargo/internal/poll"
+	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
 // restore puts back, until ctx ends, what probes that were killed have left switched.

@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/migration/decide"
 	"supercargo.dev/supercargo/descheduler/mover"
 	"supercargo.dev/supercargo/descheduler/profiler"
-	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
 // name is what the program calls itself.

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
-	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
 // Container is one container of a pod.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"supercargo.dev/supercargo/internal/self"
+	"supercargo.dev/supercargo/internal/platform/self"
 )
 
 // unservedEvery is how often it is looked whether the webhook is installed.

@@ -35,9 +35,9 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/moves"
-	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/tarifffile"
 	"supercargo.dev/supercargo/internal/runtimes"
-	"supercargo.dev/supercargo/internal/tarifffile"
 	"supercargo.dev/supercargo/internal/world"
 )
 

@@ -11,8 +11,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/energy/tariff"
 	"supercargo.dev/supercargo/internal/moves"
-	"supercargo.dev/supercargo/internal/self"
-	"supercargo.dev/supercargo/internal/tarifffile"
+	"supercargo.dev/supercargo/internal/platform/self"
+	"supercargo.dev/supercargo/internal/platform/tarifffile"
 )
 
 // Tariff says where the price of electricity, or its carbon intensity, is written.

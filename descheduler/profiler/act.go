@@ -19,12 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/probe"
 	"supercargo.dev/supercargo/descheduler/profiler/decide"
 	"supercargo.dev/supercargo/descheduler/profiler/record"
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/drain"
-	"supercargo.dev/supercargo/internal/probe"
 )
 
 // run decides and carries it out. It returns when to look again.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/probe"
 	"supercargo.dev/supercargo/internal/energy/profile"
-	"supercargo.dev/supercargo/internal/probe"
 )
 
 // mostGovernors is how many governors beside the machine's own a profile takes.

@@ -11,8 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"supercargo.dev/supercargo/internal/class"
-	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
 

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // Close closes a node for pods and marks it, in one write that the API server refuses

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
 // Wanted returns the name of the first pod that waits and would have room on a closed

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"supercargo.dev/supercargo/internal/series"
+	"supercargo.dev/supercargo/internal/input/series"
 )
 
 // Limits of a series that is read.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/attempts"
-	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/movable/attempts"
 	"supercargo.dev/supercargo/internal/runtimes"
 )
 

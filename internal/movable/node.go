@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
 // preferred are the back-ends that keep a container's state, the best first.

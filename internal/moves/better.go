@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/score"
 	"supercargo.dev/supercargo/internal/energy/tariff"

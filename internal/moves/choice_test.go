@@ -9,8 +9,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 var (

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"time"
 
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // Measure is how the utilisation of a node is reckoned from the requests.

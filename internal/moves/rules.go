@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
 // rules say which pods may be where, whether or not there is room. What a pod demands of

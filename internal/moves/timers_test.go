@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // step is one round of a planner.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // ways are those in which the pod may leave its node now. Without an eye on the bill, no

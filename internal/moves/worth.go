@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // choice is a way in which all pods of a node leave: those that a trial has moved first

@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
 // pinned returns why a pod must not be moved to another node, or "". Plans of moves count

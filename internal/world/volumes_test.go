@@ -8,7 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
 func inZone(zones ...string) corev1.NodeSelectorTerm {

@@ -15,9 +15,9 @@ import (
 	"k8s.io/utils/clock"
 
 	configv1 "supercargo.dev/supercargo/api/config/v1"
-	"supercargo.dev/supercargo/internal/class"
-	"supercargo.dev/supercargo/internal/narrowing"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/plugins/narrowing"
 )
 
 // Name is the plugin's name in a KubeSchedulerConfiguration.

@@ -26,9 +26,9 @@ import (
 
 	configv1 "supercargo.dev/supercargo/api/config/v1"
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/capability"
-	"supercargo.dev/supercargo/internal/narrowing"
+	"supercargo.dev/supercargo/internal/movable/capability"
 	"supercargo.dev/supercargo/plugins/checkpointstaging/decide"
+	"supercargo.dev/supercargo/plugins/narrowing"
 )
 
 // Name is the plugin's name in a KubeSchedulerConfiguration.

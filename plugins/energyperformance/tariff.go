@@ -14,8 +14,8 @@ import (
 	configv1 "supercargo.dev/supercargo/api/config/v1"
 	"supercargo.dev/supercargo/internal/energy/score"
 	"supercargo.dev/supercargo/internal/energy/tariff"
-	"supercargo.dev/supercargo/internal/self"
-	"supercargo.dev/supercargo/internal/tarifffile"
+	"supercargo.dev/supercargo/internal/platform/self"
+	"supercargo.dev/supercargo/internal/platform/tarifffile"
 )
 
 var (

@@ -7,7 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"supercargo.dev/supercargo/internal/self"
+	"supercargo.dev/supercargo/internal/platform/self"
 )
 
 // Reasons of Events about whether anything is known of the machines.

@@ -26,7 +26,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/score"
-	"supercargo.dev/supercargo/internal/self"
+	"supercargo.dev/supercargo/internal/platform/self"
 	"supercargo.dev/supercargo/test/fixtures"
 )
 

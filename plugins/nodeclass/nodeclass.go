@@ -14,8 +14,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/class"
-	"supercargo.dev/supercargo/internal/narrowing"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/plugins/narrowing"
 )
 
 // Name is the plugin's name in a KubeSchedulerConfiguration.

@@ -19,10 +19,10 @@ import (
 	"k8s.io/utils/lru"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/class"
-	"supercargo.dev/supercargo/internal/learning"
-	"supercargo.dev/supercargo/internal/narrowing"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/plugins/learning"
+	"supercargo.dev/supercargo/plugins/narrowing"
 )
 
 // Name is the plugin's name in a KubeSchedulerConfiguration.

@@ -10,8 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"supercargo.dev/supercargo/internal/replay"
-	"supercargo.dev/supercargo/internal/report"
+	"supercargo.dev/supercargo/lab/replay"
+	"supercargo.dev/supercargo/lab/report"
 )
 
 // Summary is what -report gets.

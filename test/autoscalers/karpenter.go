@@ -21,9 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"supercargo.dev/supercargo/internal/compressed"
-	"supercargo.dev/supercargo/internal/playground"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/compressed"
+	"supercargo.dev/supercargo/lab/playground"
 )
 
 // karpenter is Karpenter with its kwok provider, and the stock scheduler.

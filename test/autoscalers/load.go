@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"supercargo.dev/supercargo/internal/class"
-	"supercargo.dev/supercargo/internal/pricelist"
-	"supercargo.dev/supercargo/internal/replay"
-	"supercargo.dev/supercargo/internal/scenario"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/replay"
+	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/test/data"
 )
 

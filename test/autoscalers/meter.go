@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"supercargo.dev/supercargo/internal/playground"
-	"supercargo.dev/supercargo/internal/report"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/report"
 )
 
 // meter watches machines and nodes.

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/compressed"
-	"supercargo.dev/supercargo/internal/playground"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/compressed"
+	"supercargo.dev/supercargo/lab/playground"
 )
 
 // fleetOfSupercargo is a NodeFleet of MachineDeployments, with the shipped scheduler

@@ -10,10 +10,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"supercargo.dev/supercargo/internal/compressed"
-	"supercargo.dev/supercargo/internal/playground"
-	"supercargo.dev/supercargo/internal/replay"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/compressed"
+	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/replay"
 )
 
 // The paces of a comparison.

@@ -18,7 +18,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
-	"supercargo.dev/supercargo/internal/outcome"
+	"supercargo.dev/supercargo/lab/outcome"
 )
 
 func threePolicies() outcome.Report {

@@ -7,7 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"supercargo.dev/supercargo/internal/outcome"
+	"supercargo.dev/supercargo/lab/outcome"
 )
 
 // sample makes up a report as a simulation would give it: a day and a half with a

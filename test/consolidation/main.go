@@ -20,9 +20,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/scenario"
-	"supercargo.dev/supercargo/internal/sim"
-	"supercargo.dev/supercargo/internal/sim/policy"
+	"supercargo.dev/supercargo/lab/policy"
+	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/sim"
 )
 
 var patterns = []string{"stable", "growing", "cycle", "on-off"}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
 )
 
 func TestOpenbPodsAreThoseOfTheRule(t *testing.T) {

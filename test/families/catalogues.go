@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 	"regexp"
 
-	"supercargo.dev/supercargo/internal/pricelist"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
+	"supercargo.dev/supercargo/internal/input/trace"
 )
 
 // Catalogue is what machines there are to buy.

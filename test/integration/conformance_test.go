@@ -9,8 +9,8 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/utils/clock"
 
-	"supercargo.dev/supercargo/internal/playground"
-	"supercargo.dev/supercargo/internal/sim"
+	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/sim"
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/test/fixtures"
 )

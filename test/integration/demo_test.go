@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"supercargo.dev/supercargo/internal/cli"
+	"supercargo.dev/supercargo/cmd/supercargo"
 )
 
 // demoOutcome is what scripts read of one profile.

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/playground"
 	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/fixtures"
 	"supercargo.dev/supercargo/test/scheduling"
 )

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/capability"
-	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/test/fixtures"
 )

@@ -28,7 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/manifests"
 )
 

@@ -29,8 +29,8 @@ import (
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent/app"
-	"supercargo.dev/supercargo/internal/powerquery"
-	"supercargo.dev/supercargo/internal/self"
+	"supercargo.dev/supercargo/internal/platform/powerquery"
+	"supercargo.dev/supercargo/internal/platform/self"
 )
 
 // objects decodes the documents of a file as strictly as the API server does

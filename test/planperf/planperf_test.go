@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"supercargo.dev/supercargo/internal/planfile"
+	"supercargo.dev/supercargo/lab/planfile"
 )
 
 func TestTheSameSeedDrawsTheSameWorkload(t *testing.T) {

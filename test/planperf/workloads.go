@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"supercargo.dev/supercargo/internal/planfile"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/planfile"
 )
 
 // spec is a workload before its seed.
@@ -42,7 +42,7 @@ const (
 	kwokTypes       = "kwok types"
 	diverseDemands  = "diverse demands"
 
-	aws     = "../../internal/pricelist/aws/us-east-1.csv"
+	aws     = "../../autoscaler/fleet/pricelist/aws/us-east-1.csv"
 	kwok    = "kwok/flavors.csv"
 	demands = "knows of no demands but room"
 )

@@ -26,10 +26,10 @@ import (
 	"strings"
 	"time"
 
+	"supercargo.dev/supercargo/descheduler/probe"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/regress"
-	"supercargo.dev/supercargo/internal/probe"
 )
 
 func main() {

@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 )
 

@@ -12,11 +12,11 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/replica/catalogue"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
-	"supercargo.dev/supercargo/internal/queueing"
-	"supercargo.dev/supercargo/internal/sim/decider"
-	"supercargo.dev/supercargo/internal/sim/loop"
-	"supercargo.dev/supercargo/internal/sim/plant"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/replicas/decider"
+	"supercargo.dev/supercargo/lab/replicas/loop"
+	"supercargo.dev/supercargo/lab/replicas/plant"
 )
 
 // series reads the first hours of a series in test/data/web.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/sim/loop"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/replicas/loop"
 )
 
 // response is how a law answers a step of the load.

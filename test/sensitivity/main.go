@@ -21,9 +21,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/scenario"
-	"supercargo.dev/supercargo/internal/sim"
-	"supercargo.dev/supercargo/internal/sim/policy"
+	"supercargo.dev/supercargo/lab/policy"
+	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/sim"
 )
 
 var (

@@ -30,10 +30,10 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
-	"supercargo.dev/supercargo/internal/definition"
-	"supercargo.dev/supercargo/internal/scenario"
-	"supercargo.dev/supercargo/internal/trace"
-	"supercargo.dev/supercargo/internal/workplant"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/definition"
+	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/workers"
 )
 
 // finalizer keeps a pod that was deleted until its worker has left the plant.
@@ -60,7 +60,7 @@ func poolOf(t *testing.T, law v1alpha1.WorkerLaw, address string) *v1alpha1.Work
 }
 
 // planOf runs a workflow of test/scenarios on the workers of a pool.
-func planOf(t *testing.T, file string, start int, pool *v1alpha1.WorkerPool) workplant.Plan {
+func planOf(t *testing.T, file string, start int, pool *v1alpha1.WorkerPool) workers.Plan {
 	t.Helper()
 	f, err := os.Open("../scenarios/workers/" + file)
 	if err != nil {
@@ -73,7 +73,7 @@ func planOf(t *testing.T, file string, start int, pool *v1alpha1.WorkerPool) wor
 	}
 	size := decide.SizeOf(pool.Spec.Worker.Resources)
 	size.DiskBytes = 0
-	return workplant.Plan{
+	return workers.Plan{
 		Tasks: tasks, Worker: size, Start: start, Max: int(pool.Spec.Limits.Max), IdleTimeout: pool.Spec.Worker.IdleTimeout.Duration,
 		InitTime: scenario.Lag{Mean: 157_400 * time.Millisecond, SD: 4200 * time.Millisecond}, Seed: 1,
 		MicroDollarsPerHour: 190_000, BillingPeriod: time.Minute,
@@ -116,8 +116,8 @@ func newController(t *testing.T, law v1alpha1.WorkerLaw) *controller {
 	return c
 }
 
-// Decide implements [workplant.Law].
-func (c *controller) Decide(v workplant.View) (workplant.Order, error) {
+// Decide implements [workers.Law].
+func (c *controller) Decide(v workers.View) (workers.Order, error) {
 	o := v.Observation()
 	c.showPods(o.Pods)
 	c.showManager(o.Reading)
@@ -125,9 +125,9 @@ func (c *controller) Decide(v workplant.View) (workplant.Order, error) {
 	before, leaving := c.made, c.leaving()
 	result, err := c.reconciler.Reconcile(c.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(c.pool)})
 	if err != nil {
-		return workplant.Order{}, err
+		return workers.Order{}, err
 	}
-	order := workplant.Order{Add: c.made - before, Next: result.RequeueAfter}
+	order := workers.Order{Add: c.made - before, Next: result.RequeueAfter}
 	for _, name := range c.leaving() {
 		if !slices.Contains(leaving, name) {
 			order.Delete = append(order.Delete, name)
@@ -284,11 +284,11 @@ func TestTheReplayDecidesAsTheControllerDoes(t *testing.T) {
 			t.Parallel()
 			c := newController(t, tc.law)
 			plan := planOf(t, tc.file, tc.start, c.pool)
-			want, err := workplant.Run(plan, c)
+			want, err := workers.Run(plan, c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := workplant.Run(plan, &workplant.Pool{Config: decide.ConfigOf(&c.pool.Spec)})
+			got, err := workers.Run(plan, &workers.Pool{Config: decide.ConfigOf(&c.pool.Spec)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -303,7 +303,7 @@ func TestTheReplayDecidesAsTheControllerDoes(t *testing.T) {
 }
 
 // resizes writes down when workers were added and which were told to leave.
-func resizes(r *workplant.Result) (lines []string) {
+func resizes(r *workers.Result) (lines []string) {
 	for _, d := range r.Decisions {
 		slices.Sort(d.Order.Delete)
 		lines = append(lines, fmt.Sprintf("%v: %d more, without %v", d.At, d.Order.Add, d.Order.Delete))

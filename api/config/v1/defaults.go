@@ -4,10 +4,17 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+)
 
-	"supercargo.dev/supercargo/internal/energy/score"
-	"supercargo.dev/supercargo/internal/energy/tariff"
-	"supercargo.dev/supercargo/internal/runtimes"
+// The defaults that the packages of the decisions have too. A test of the plugins holds both
+// to one value: this package imports nothing of Supercargo.
+const (
+	// DefaultEnergyWeight counts energy and runtime alike.
+	DefaultEnergyWeight = 0.5
+	// DefaultTariffMaxAge is for how long the last value of a tariff holds.
+	DefaultTariffMaxAge = 24 * time.Hour
+	// DefaultRuntime is the runtime of a batch pod about which nothing is known.
+	DefaultRuntime = 10 * time.Minute
 )
 
 // DefaultScalingCycle is the autoscaling interval of HTAS (paper, section 6.1).
@@ -34,7 +41,7 @@ func SetDefaultsCheckpointStagingArgs(args *CheckpointStagingArgs) {
 // SetDefaultsEnergyPerformanceArgs fills absent fields. A duration of 0 counts as absent.
 func SetDefaultsEnergyPerformanceArgs(args *EnergyPerformanceArgs) {
 	if args.EnergyWeight == nil {
-		weight := score.DefaultWeight
+		weight := DefaultEnergyWeight
 		args.EnergyWeight = &weight
 	}
 	if args.IdlePower == "" {
@@ -45,7 +52,7 @@ func SetDefaultsEnergyPerformanceArgs(args *EnergyPerformanceArgs) {
 			t.RefreshInterval.Duration = DefaultTariffRefresh
 		}
 		if t.MaxAge.Duration == 0 {
-			t.MaxAge.Duration = tariff.DefaultMaxAge
+			t.MaxAge.Duration = DefaultTariffMaxAge
 		}
 	}
 }
@@ -60,7 +67,7 @@ func SetDefaultsTimeBinArgs(args *TimeBinArgs) {
 		args.ScalingCycle.Duration = DefaultScalingCycle
 	}
 	if args.DefaultRuntime.Duration == 0 {
-		args.DefaultRuntime.Duration = runtimes.Default
+		args.DefaultRuntime.Duration = DefaultRuntime
 	}
 	if args.Narrowing == "" {
 		args.Narrowing = NarrowAuto

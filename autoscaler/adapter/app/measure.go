@@ -25,7 +25,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 	"supercargo.dev/supercargo/autoscaler/adapter/tasks"
 	"supercargo.dev/supercargo/autoscaler/adapter/usage"
-	promquery "supercargo.dev/supercargo/internal/promql/prometheus"
+	promquery "supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
 // measurements is where measured values come from: the embedded store, or a server.

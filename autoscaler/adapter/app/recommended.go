@@ -11,7 +11,7 @@ import (
 	generatedcustom "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/custommetrics"
 	generatedexternal "sigs.k8s.io/custom-metrics-apiserver/pkg/generated/openapi/externalmetrics"
 
-	"supercargo.dev/supercargo/internal/version"
+	"supercargo.dev/supercargo/internal/platform/version"
 )
 
 // recommended returns the configuration of a generic API server for the options.

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"supercargo.dev/supercargo/internal/poll"
+	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
 // Sizes of a Follower, bytes.

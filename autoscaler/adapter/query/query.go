@@ -2,10 +2,10 @@
 //
 // The replica policies and the metrics API ask through one interface, whether a
 // Prometheus-compatible server answers or a store inside this program. It stands in
-// internal/promql, since reports and power meters ask through it too.
+// internal/platform/promql, since reports and power meters ask through it too.
 package query
 
-import "supercargo.dev/supercargo/internal/promql"
+import "supercargo.dev/supercargo/internal/platform/promql"
 
 type (
 	// Sample is the value of one series at one moment.

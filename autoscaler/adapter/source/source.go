@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"supercargo.dev/supercargo/internal/promql/prometheus"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
 // Default is the name of the source that policies ask that name none.

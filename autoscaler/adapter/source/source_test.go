@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/promql/prometheus"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
 func TestSourcesAreRead(t *testing.T) {

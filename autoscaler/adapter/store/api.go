@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
-	"supercargo.dev/supercargo/internal/version"
+	"supercargo.dev/supercargo/internal/platform/version"
 )
 
 // Handler answers as the HTTP API of Prometheus does, so that its clients can ask: queries

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
-	"supercargo.dev/supercargo/internal/poll"
+	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
 // Asker is what the state of a queue is asked of, such as a [Source].

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"supercargo.dev/supercargo/internal/poll"
+	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
 // Recorder asks metrics.k8s.io again and again, and writes the series into a store.

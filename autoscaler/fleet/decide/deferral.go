@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/dollars"
 )
 

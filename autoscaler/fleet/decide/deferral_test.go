@@ -14,9 +14,9 @@ import (
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
 // dollarsByTheSecond is a state in which each machine costs 100 micro-dollars a second, by

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // drainPoll is how often evictions that were refused are asked for again.

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
-	"supercargo.dev/supercargo/internal/constraint"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/packing"
 )

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/class"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // TestReleasesAndExchangesTogetherLeaveTheLeastNumber has an empty machine, and one for which a

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
-	"supercargo.dev/supercargo/internal/class"
 	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
 // Terms are what makes up the dollars that a machine is expected to cost until it is empty

@@ -21,7 +21,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
 )
 
 // instanceTypeFields are where the infrastructure templates of well-known providers hold the instance

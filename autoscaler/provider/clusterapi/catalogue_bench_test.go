@@ -7,8 +7,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/pricelist"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
+	"supercargo.dev/supercargo/internal/input/trace"
 )
 
 // BenchmarkObserveAWholeCatalogue has all instance types of a region as offers, of which none is bought:

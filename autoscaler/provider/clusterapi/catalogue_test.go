@@ -22,8 +22,8 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/packing"
-	"supercargo.dev/supercargo/internal/trace"
 )
 
 const testGroup = "infrastructure.cluster.x-k8s.io"

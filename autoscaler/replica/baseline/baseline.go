@@ -13,7 +13,7 @@ import (
 	"math"
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
-	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
 // The laws' names in the catalogue.

@@ -12,7 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/replica/baseline"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
-	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/preset"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
-	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
 // Policy is a spec that was found to be sound.

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/average"
+	"supercargo.dev/supercargo/autoscaler/average"
 )
 
 // startUpWindow is over about how many pods a start-up time is averaged: few enough to

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
-	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
 // closedLoop is the law with a service that behaves as an M/M/N queue, and whose measurements

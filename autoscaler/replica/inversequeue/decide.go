@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
-	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
 // Decide is algorithm 4 of the paper, for one control interval.

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
-	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
 // overload sizes the service by its queue (algorithm 3, QLP):

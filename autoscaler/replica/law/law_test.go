@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
 func TestWhatKeepsALawFromDeciding(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
 // Goal is what the laws that know a response time steer by.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
-	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
 // Decide takes one look. At the end of a control interval it learns and asks for

@@ -1,6 +1,6 @@
 package predictive
 
-import "supercargo.dev/supercargo/internal/queueing"
+import "supercargo.dev/supercargo/autoscaler/replica/queueing"
 
 // The learned speed stays within these.
 const minSpeed, maxSpeed = 0.2, 5

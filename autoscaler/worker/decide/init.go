@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"supercargo.dev/supercargo/autoscaler/average"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
-	"supercargo.dev/supercargo/internal/average"
 )
 
 // InitTime is how long workers of a flavor took from being asked for to being connected: a

@@ -27,10 +27,10 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/containerd"
 	"supercargo.dev/supercargo/descheduler/checkpoint/kubelet"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
-	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/descheduler/probe/governor"
 	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/probe/governor"
-	"supercargo.dev/supercargo/internal/promql/prometheus"
+	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
 // tmpfsMagic is the type of a file system in memory, as statfs has it.

@@ -19,8 +19,8 @@ import (
 
 	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
-	"supercargo.dev/supercargo/internal/powerquery"
-	"supercargo.dev/supercargo/internal/promql/prometheus"
+	"supercargo.dev/supercargo/internal/platform/powerquery"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
 // Options are what the flags of the agent say.

@@ -21,10 +21,10 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	hostprobe "supercargo.dev/supercargo/descheduler/agent/probe"
+	"supercargo.dev/supercargo/descheduler/probe"
+	"supercargo.dev/supercargo/descheduler/probe/governor"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/meterapi"
-	"supercargo.dev/supercargo/internal/probe"
-	"supercargo.dev/supercargo/internal/probe/governor"
 )
 
 // ProbeOptions are what the flags of the probe say.

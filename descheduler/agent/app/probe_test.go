@@ -18,9 +18,9 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"supercargo.dev/supercargo/descheduler/probe"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/meterapi"
-	"supercargo.dev/supercargo/internal/probe"
 	"supercargo.dev/supercargo/test/kit/promserver"
 )
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/powerquery"
-	"supercargo.dev/supercargo/internal/promql"
+	"supercargo.dev/supercargo/internal/platform/powerquery"
+	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
 // Server is one that others tell what nodes draw, and what it is asked.

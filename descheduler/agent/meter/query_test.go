@@ -15,8 +15,8 @@ import (
 	testclock "k8s.io/utils/clock/testing"
 
 	"supercargo.dev/supercargo/internal/energy"
-	"supercargo.dev/supercargo/internal/powerquery"
-	"supercargo.dev/supercargo/internal/promql"
+	"supercargo.dev/supercargo/internal/platform/powerquery"
+	"supercargo.dev/supercargo/internal/platform/promql"
 	"supercargo.dev/supercargo/test/kit/promserver"
 )
 

@@ -28,7 +28,7 @@ import (
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/procfs"
-	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
 const (

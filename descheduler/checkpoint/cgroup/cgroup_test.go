@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
-	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
 // node is a node with one container, process 42, whose groups are plain files.

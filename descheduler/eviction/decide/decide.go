@@ -26,9 +26,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/attempts"
-	"supercargo.dev/supercargo/internal/budget"
+	"supercargo.dev/supercargo/descheduler/budget"
 	"supercargo.dev/supercargo/internal/movable"
+	"supercargo.dev/supercargo/internal/movable/attempts"
 )
 
 // Evacuation is what others look for in the message to know that a pod which is not

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/attempts"
 	"supercargo.dev/supercargo/internal/movable"
+	"supercargo.dev/supercargo/internal/movable/attempts"
 )
 
 var now = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

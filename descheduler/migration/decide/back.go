@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/attempts"
 	"supercargo.dev/supercargo/internal/movable"
+	"supercargo.dev/supercargo/internal/movable/attempts"
 )
 
 // graceOfRestored is what a new pod that must go is given to end, in seconds: the least

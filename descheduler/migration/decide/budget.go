@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/budget"
+	"supercargo.dev/supercargo/descheduler/budget"
 )
 
 // budgetPatience is when a budget that let no pod go is looked at again.

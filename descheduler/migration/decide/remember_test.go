@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/attempts"
+	"supercargo.dev/supercargo/internal/movable/attempts"
 )
 
 // goesBack has a world's migration go back, with a name, and returns how many failures the

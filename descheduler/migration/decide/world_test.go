@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/capability"
 	"supercargo.dev/supercargo/internal/movable"
+	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
 // world plays all that a migration has to do with: an API server, the truth about

@@ -29,9 +29,9 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 	"supercargo.dev/supercargo/autoscaler/app"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
-	"supercargo.dev/supercargo/internal/operator"
-	"supercargo.dev/supercargo/internal/playground"
-	"supercargo.dev/supercargo/internal/promql/prometheus"
+	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 )
 

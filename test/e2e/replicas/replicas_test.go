@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/inversequeue"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/autoscaler/replica/predictive"
-	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
 var (

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/app"
-	"supercargo.dev/supercargo/internal/operator"
-	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/manifests"
 	"supercargo.dev/supercargo/test/kit"
 )

@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
 	"supercargo.dev/supercargo/descheduler/checkpoint/transport"
-	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/internal/movable/capability"
 	"supercargo.dev/supercargo/test/kit"
 )
 

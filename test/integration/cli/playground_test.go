@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"supercargo.dev/supercargo/internal/cli"
-	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/cmd/supercargo"
+	"supercargo.dev/supercargo/lab/playground"
 )
 
 // patience is how long a test waits for something that takes seconds on an idle

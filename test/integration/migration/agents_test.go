@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/capability"
+	"supercargo.dev/supercargo/internal/movable/capability"
 )
 
 // agents play the agents of all nodes of a bench by a script: they say at once that all

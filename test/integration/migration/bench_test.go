@@ -17,9 +17,9 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/app"
 	"supercargo.dev/supercargo/descheduler/mover"
-	"supercargo.dev/supercargo/internal/capability"
-	"supercargo.dev/supercargo/internal/operator"
-	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 )
 

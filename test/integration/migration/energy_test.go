@@ -22,10 +22,10 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/app"
 	"supercargo.dev/supercargo/descheduler/mover"
-	"supercargo.dev/supercargo/internal/capability"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/energy/profile"
-	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/lab/playground"
 )
 
 // newEnergyBench returns a bench of two nodes: the first is fast and draws 40 W for any

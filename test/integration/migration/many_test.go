@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/agent"
 	"supercargo.dev/supercargo/descheduler/app"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
-	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
 // simulate runs the agent that plays those of all nodes of the bench.

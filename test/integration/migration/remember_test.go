@@ -8,7 +8,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/app"
-	"supercargo.dev/supercargo/internal/attempts"
+	"supercargo.dev/supercargo/internal/movable/attempts"
 )
 
 // No Migration is kept that has ended. The pod remembers how many have failed.

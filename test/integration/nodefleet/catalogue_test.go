@@ -13,15 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/playground"
-	"supercargo.dev/supercargo/internal/playground/machines"
+	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/machines"
 )
 
 // market has a MachineDeployment to copy in a namespace of its own, in which all of a region's instance
 // types are for sale.
 func (b *bench) market() {
 	b.Helper()
-	types, err := os.ReadFile("../../../internal/pricelist/aws/us-east-1.csv")
+	types, err := os.ReadFile("../../../autoscaler/fleet/pricelist/aws/us-east-1.csv")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/app"
 	"supercargo.dev/supercargo/descheduler/mover"
 	"supercargo.dev/supercargo/internal/energy/profile"
-	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
 // The machine types of the test.

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/playground/machines"
+	"supercargo.dev/supercargo/lab/playground/machines"
 )
 
 // event waits for an Event about one of the fleets and returns what it says.

@@ -26,8 +26,8 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
-	"supercargo.dev/supercargo/internal/operator"
-	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
-	"supercargo.dev/supercargo/internal/cli"
+	"supercargo.dev/supercargo/cmd/supercargo"
 	"supercargo.dev/supercargo/test/kit"
 )
 

@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/replay"
-	"supercargo.dev/supercargo/internal/scenario"
-	"supercargo.dev/supercargo/internal/sim"
-	"supercargo.dev/supercargo/internal/sim/policy"
-	"supercargo.dev/supercargo/internal/trace"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/policy"
+	"supercargo.dev/supercargo/lab/replay"
+	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/sim"
 )
 
 // played is a scenario of three bursts. Of the first, the cheapest mix holds five pods on a

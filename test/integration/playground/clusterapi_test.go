@@ -25,8 +25,8 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/playground"
-	"supercargo.dev/supercargo/internal/playground/machines"
+	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/machines"
 )
 
 // capi returns a client for a resource of cluster-api in the namespace default.

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/lab/playground"
 )
 
 // crashingKwok is a kwok that ends so many times as a Go program that crashes before

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/playground"
+	"supercargo.dev/supercargo/lab/playground"
 )
 
 // patience is how long a test waits for something that takes moments on an idle

@@ -24,15 +24,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cmd/supercargo"
 	"supercargo.dev/supercargo/descheduler/app"
 	"supercargo.dev/supercargo/descheduler/mover"
+	"supercargo.dev/supercargo/descheduler/probe"
 	"supercargo.dev/supercargo/descheduler/profiler"
-	"supercargo.dev/supercargo/internal/cli"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/profile"
-	"supercargo.dev/supercargo/internal/operator"
-	"supercargo.dev/supercargo/internal/playground"
-	"supercargo.dev/supercargo/internal/probe"
+	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 )
 

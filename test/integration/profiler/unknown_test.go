@@ -12,8 +12,8 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"supercargo.dev/supercargo/internal/playground"
-	"supercargo.dev/supercargo/internal/self"
+	"supercargo.dev/supercargo/internal/platform/self"
+	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/kit"
 )
 

@@ -21,8 +21,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/app"
-	"supercargo.dev/supercargo/internal/cli"
-	"supercargo.dev/supercargo/internal/operator"
+	"supercargo.dev/supercargo/cmd/supercargo"
+	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/test/kit"
 )
 

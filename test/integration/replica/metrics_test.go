@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 )
 
 // metricsServer is a server that speaks Prometheus' API. It knows some queries, "rate",

@@ -17,7 +17,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
-	"supercargo.dev/supercargo/internal/promql/prometheus"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
 // Server is the server. Its methods may be called from any goroutine.

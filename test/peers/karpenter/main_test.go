@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"supercargo.dev/supercargo/internal/planfile"
+	"supercargo.dev/supercargo/lab/planfile"
 	"supercargo.dev/supercargo/test/plancheck"
 )
 

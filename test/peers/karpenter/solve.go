@@ -26,7 +26,7 @@ import (
 	"sigs.k8s.io/karpenter/pkg/operator/options"
 	requirement "sigs.k8s.io/karpenter/pkg/scheduling"
 
-	"supercargo.dev/supercargo/internal/planfile"
+	"supercargo.dev/supercargo/lab/planfile"
 )
 
 // nowhere is the zone of flavors that name none: Karpenter knows no offering

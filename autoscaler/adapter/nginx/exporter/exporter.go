@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/nginx"
-	"supercargo.dev/supercargo/internal/poll"
+	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
 // Options say what is read, and where it is served.

@@ -1,0 +1,190 @@
+// Package nodequery reads, from a server that answers PromQL, what the nodes of a cluster
+// were like: what they had, how much of that was available, until when batch pods keep them
+// busy, and when they came and went. It asks for the series that the metrics adapter writes,
+// by the names that package history gives them.
+//
+// report.go says what is found; this file asks.
+package nodequery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/adapter/history"
+	"supercargo.dev/supercargo/internal/platform/promql"
+)
+
+// The bounds on what is asked. mostLooks times the nodes is what a server has to read;
+// looksAtOnce bounds what it holds in memory for one query.
+const (
+	MostSpan    = 366 * 24 * time.Hour
+	MinStep     = time.Second
+	mostLooks   = 1500
+	looksAtOnce = 25
+	usualLooks  = 300
+)
+
+// What is asked for, all of it by node and machine type. Two adapters that write the same
+// count once.
+var (
+	ready     = `max by (node, machine_type) (` + history.Ready + `{node!=""})`
+	pods      = `max by (node, machine_type) (` + history.Pods + `{node!=""})`
+	finish    = `max by (node, machine_type) (` + history.Finish + `{node!=""})`
+	available = `max by (node, machine_type, resource) (` + series(history.Available) + `)`
+	ofTypes   = `sum by (machine_type, resource) (` + available + `)`
+	machines  = `count by (machine_type) (` + ready + `)`
+	looked    = `0 * ` + ready + ` + time()`
+
+	// These are over a range, written as %d seconds.
+	leastOver    = `max by (node, machine_type, resource) (min_over_time(` + series(history.Available) + `[%ds]))`
+	capacityOver = `max by (node, machine_type, resource) (last_over_time(` + series(history.Capacity) + `[%ds]))`
+)
+
+func series(name string) string { return name + `{node!="", resource=~"cpu|memory"}` }
+
+// Span is the time that is asked about.
+type Span struct {
+	// From and To are its ends, and At the moment within it at which nodes are shown. All
+	// are whole seconds.
+	From, To, At time.Time
+	// Step is how far apart the looks are that means, comings and goings are told by: whole
+	// seconds.
+	Step time.Duration
+}
+
+// UsualStep is a step of half minutes that gives some 300 looks.
+func UsualStep(from, to time.Time) time.Duration {
+	const unit = 30 * time.Second
+	return max(unit, (to.Sub(from)/usualLooks + unit - 1).Truncate(unit))
+}
+
+// Validate refuses what is no span, and what would ask too much of a server; all faults at
+// once.
+func (s Span) Validate() error {
+	var errs []error
+	wrong := func(is bool, format string, args ...any) {
+		if is {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	length := s.To.Sub(s.From)
+	named := fmt.Sprintf("from %s to %s", s.From.Format(time.RFC3339), s.To.Format(time.RFC3339))
+	wrong(s.Step < MinStep || s.Step%time.Second != 0, "step %v: want whole seconds, 1s or more", s.Step)
+	wrong(length <= 0 || length > MostSpan, "%s: want more than nothing and at most %d days", named, int(MostSpan.Hours()/24))
+	wrong(length > 0 && s.Step > length, "step %v: want no more than the time %s", s.Step, named)
+	wrong(s.Step >= MinStep && length <= MostSpan && length/s.Step > mostLooks, "step %v: gives more than %d looks %s: want %v or more", s.Step, mostLooks, named,
+		(length/mostLooks + time.Second - 1).Truncate(time.Second))
+	wrong(s.At.Before(s.From) || s.At.After(s.To), "at %s: want a moment %s", s.At.Format(time.RFC3339), named)
+	return errors.Join(errs...)
+}
+
+// looks returns the moments of the first and the last look: servers look at whole multiples
+// of a step since 1970. There is at least one in a valid span.
+func (s Span) looks() (first, last time.Time) {
+	step := int64(s.Step / time.Second)
+	return time.Unix((s.From.Unix()+step-1)/step*step, 0).UTC(), time.Unix(s.To.Unix()/step*step, 0).UTC()
+}
+
+// Read asks for what is known of the nodes in a valid span. Values that nothing can have, such
+// as NaN, are passed over. It costs seven queries, and six more for every 25 looks. A server
+// without history gives a report without nodes.
+func Read(ctx context.Context, q promql.Querier, span Span) (*Report, error) {
+	if err := span.Validate(); err != nil {
+		return nil, fmt.Errorf("read the history of nodes: %w", err)
+	}
+	r := reader{ctx: ctx, querier: q, found: found{
+		ready: values{}, pods: values{}, finish: values{}, available: values{}, least: values{}, capacity: values{},
+		sums: values{}, first: values{}, last: values{}, looks: values{}, typeLeast: values{}, typeLooks: values{},
+	}}
+	seconds := int(span.To.Sub(span.From).Seconds())
+	r.ask(r.ready, ready, span.At, replace)
+	r.ask(r.pods, pods, span.At, replace)
+	r.ask(r.finish, finish, span.At, replace)
+	r.ask(r.available, available, span.At, replace)
+	r.ask(r.capacity, fmt.Sprintf(capacityOver, seconds+int(carried.Seconds())), span.To, replace)
+	r.ask(r.least, fmt.Sprintf(leastOver, seconds), span.To, math.Min)
+	r.ask(r.least, available, span.From, math.Min) // what was written before counts from the beginning
+	begin, last := span.looks()
+	for ; !begin.After(last) && r.err == nil; begin = begin.Add(looksAtOnce * span.Step) {
+		end := begin.Add((looksAtOnce - 1) * span.Step)
+		if end.After(last) {
+			end = last
+		}
+		r.slice(begin, end, span.Step)
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("read the history of nodes: %w", r.err)
+	}
+	return r.report(span), nil
+}
+
+// carried is for how long a value may hold that is not written again, on any server that
+// is not set up otherwise.
+const carried = 5 * time.Minute
+
+// key is what a value is about; some parts are empty.
+type key struct{ node, machineType, resource string }
+
+type values map[key]float64
+
+// found is what was asked for. ready, pods, finish and available are of one moment; sums is of
+// what was available at the looks; first and last are when a node was seen, in seconds since
+// 1970; and looks, how often.
+type found struct {
+	ready, pods, finish, available values
+	least, capacity                values
+	sums, first, last, looks       values
+	typeLeast, typeLooks           values
+}
+
+// reader asks, until there is an error.
+type reader struct {
+	found
+	ctx     context.Context // of one call of Read
+	querier promql.Querier
+	err     error
+}
+
+// slice asks for the looks from one to another, with both.
+func (r *reader) slice(from, to time.Time, step time.Duration) {
+	over := func(into values, function, expression string, merge func(a, b float64) float64) {
+		// A second more than between the looks, so that the first is in it by whatever rule
+		// the server closes ranges.
+		expression = fmt.Sprintf("%s((%s)[%ds:%ds])", function, expression, int(to.Sub(from).Seconds())+1, int(step.Seconds()))
+		r.ask(into, expression, to, merge)
+	}
+	over(r.sums, "sum_over_time", available, add)
+	over(r.first, "min_over_time", looked, math.Min)
+	over(r.last, "max_over_time", looked, math.Max)
+	over(r.looks, "count_over_time", ready, add)
+	over(r.typeLeast, "min_over_time", ofTypes, math.Min)
+	over(r.typeLooks, "count_over_time", machines, add)
+}
+
+// ask evaluates an expression and merges what it gives into values.
+func (r *reader) ask(into values, expression string, at time.Time, merge func(a, b float64) float64) {
+	if r.err != nil {
+		return
+	}
+	samples, err := r.querier.Query(r.ctx, expression, at)
+	if err != nil {
+		r.err = err
+		return
+	}
+	for _, s := range samples {
+		if !(s.Value >= 0) || math.IsInf(s.Value, 0) {
+			continue
+		}
+		k := key{s.Labels["node"], s.Labels["machine_type"], s.Labels["resource"]}
+		if old, had := into[k]; had {
+			s.Value = merge(old, s.Value)
+		}
+		into[k] = s.Value
+	}
+}
+
+func replace(_, b float64) float64 { return b }
+func add(a, b float64) float64     { return a + b }

@@ -1,0 +1,73 @@
+// Package pricelist has the list prices of cloud providers: what machines cost on demand, by instance
+// type and region, and how much of one pods can use. README.md says where they come from and of when
+// they are. It reads no prices of anybody's own.
+package pricelist
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"supercargo.dev/supercargo/internal/input/trace"
+)
+
+//go:embed aws azure gcp
+var files embed.FS
+
+// Lists returns the names of all lists, ordered.
+func Lists() []string { return names(".", "") }
+
+// Regions returns the regions of a list, ordered; none if there is no such list.
+func Regions(list string) []string { return names(list, ".csv") }
+
+// names are those in a folder, without their ending.
+func names(folder, ending string) []string {
+	entries, err := files.ReadDir(folder)
+	if err != nil {
+		return nil // there is no such folder
+	}
+	all := make([]string, len(entries))
+	for i, e := range entries {
+		all[i] = strings.TrimSuffix(e.Name(), ending)
+	}
+	slices.Sort(all)
+	return all
+}
+
+var read = struct {
+	sync.Mutex
+	lists map[string][]trace.Flavor
+}{lists: map[string][]trace.Flavor{}}
+
+// Read returns the instance types of a list in a region, ordered by name. The caller must not change
+// them. An unknown list or region is refused with those that there are.
+//
+// Cost: O(n) at the first call for n types, O(1) later.
+func Read(list, region string) ([]trace.Flavor, error) {
+	if !slices.Contains(Lists(), list) {
+		return nil, fmt.Errorf("there is no price list %q: there are %s", list, strings.Join(Lists(), ", "))
+	}
+	if !slices.Contains(Regions(list), region) {
+		return nil, fmt.Errorf("the price list %s has no region %q: it has %s; give prices of your own as a catalogue", list, region, strings.Join(Regions(list), ", "))
+	}
+	read.Lock()
+	defer read.Unlock()
+	file := path.Join(list, region+".csv")
+	if found, ok := read.lists[file]; ok {
+		return found, nil
+	}
+	text, err := files.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("open the price list: %w", err)
+	}
+	defer text.Close() //nolint:errcheck // it is in memory
+	found, err := trace.ReadFlavors(file, text)
+	if err != nil {
+		return nil, fmt.Errorf("read the price list: %w", err)
+	}
+	read.lists[file] = found
+	return found, nil
+}

@@ -1,0 +1,77 @@
+package pricelist
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/internal/input/trace"
+)
+
+func TestEveryListCanBeReadAndIsWhole(t *testing.T) {
+	want := map[string]map[string]int{
+		"aws": {"us-east-1": 1345}, "azure": {"eastus": 724, "westeurope": 724}, "gcp": {"us-central1": 164},
+	}
+	got := map[string]map[string]int{}
+	for _, list := range Lists() {
+		got[list] = map[string]int{}
+		for _, region := range Regions(list) {
+			types, err := Read(list, region)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[list][region] = len(types)
+			for _, f := range types {
+				if f.MicroDollarsPerHour <= 0 || f.MaxPods <= 0 || f.Arch == "" || f.MachineType == "" {
+					t.Errorf("%s %s: %s lacks a price, a number of pods, an architecture or a family: %+v", list, region, f.Name, f)
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("instance types (-want +got):\n%s", diff)
+	}
+}
+
+// TestListsSayWhatPodsCanUse compares with what the providers and their documentation say.
+func TestListsSayWhatPodsCanUse(t *testing.T) {
+	for _, tc := range []struct {
+		list, region string
+		want         trace.Flavor
+	}{
+		{"aws", "us-east-1", trace.Flavor{Name: "m7i.large", MilliCPU: 1930, MemoryBytes: 6903 << 20, MicroDollarsPerHour: 100_800, Arch: "amd64", MachineType: "m7i", MaxPods: 29}},
+		{"aws", "us-east-1", trace.Flavor{Name: "t3.small", MilliCPU: 1930, MemoryBytes: 1418 << 20, MicroDollarsPerHour: 20_800, Arch: "amd64", MachineType: "t3", MaxPods: 11, Kind: trace.KindBurstable}},
+		// 16 GiB without 7.5 %, 25 % of 4 GiB, 20 % of 4, 10 % of 8 and 100 MiB
+		{"azure", "eastus", trace.Flavor{Name: "Standard_D4ps_v5", MilliCPU: 3920, MemoryBytes: 12392 << 20, MicroDollarsPerHour: 154_000, Arch: "arm64", MachineType: "Dps_v5", MaxPods: 110}},
+		{"azure", "westeurope", trace.Flavor{Name: "Standard_D4ps_v5", MilliCPU: 3920, MemoryBytes: 12392 << 20, MicroDollarsPerHour: 184_000, Arch: "arm64", MachineType: "Dps_v5", MaxPods: 110}},
+		{"gcp", "us-central1", trace.Flavor{Name: "n2-standard-4", MilliCPU: 3920, MemoryBytes: 12392 << 20, MicroDollarsPerHour: 194_236, Arch: "amd64", MachineType: "n2", MaxPods: 110}},
+	} {
+		types, err := Read(tc.list, tc.region)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found trace.Flavor
+		for _, f := range types {
+			if f.Name == tc.want.Name {
+				found = f
+			}
+		}
+		if diff := cmp.Diff(tc.want, found); diff != "" {
+			t.Errorf("%s %s (-want +got):\n%s", tc.list, tc.region, diff)
+		}
+	}
+}
+
+func TestAnUnknownListOrRegionIsRefusedWithThoseThatThereAre(t *testing.T) {
+	for _, tc := range []struct{ list, region, want string }{
+		{"ibm", "us-east-1", "there are aws, azure, gcp"},
+		{"", "us-east-1", "there are aws, azure, gcp"},
+		{"azure", "us-east-1", "it has eastus, westeurope"},
+		{"aws", "../gcp/us-central1", "it has us-east-1"},
+	} {
+		if _, err := Read(tc.list, tc.region); err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s %s: %v, want that %s", tc.list, tc.region, err, tc.want)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package powerquery
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/energy/bill"
+	"supercargo.dev/supercargo/internal/platform/promql"
+)
+
+// Series that tell what pods had of their nodes. The first of each is that of the metrics
+// adapter, which writes requests and scrapes the kubelets' /metrics/resource for CPU time.
+// The others come from kube-scheduler's /metrics/resources, kube-state-metrics and cAdvisor.
+const (
+	requestsNow = `max by (namespace, pod, node) (supercargo_pod_requested{resource="cpu", node!=""})` +
+		` or max by (namespace, pod, node) (kube_pod_resource_request{resource="cpu", node!=""})` +
+		` or sum by (namespace, pod, node) (kube_pod_container_resource_requests{resource="cpu", node!=""})` +
+		` * on (namespace, pod) group_left () (max by (namespace, pod) (kube_pod_status_phase{phase="Running"}) == 1)`
+	placesNow = `max by (namespace, pod, node) (kube_pod_info{node!=""})`
+
+	// These are over a range, written as %[1]d seconds. CPU time is in cores.
+	usedOver = `(sum by (namespace, pod) (increase(pod_cpu_usage_seconds_total{pod!=""}[%[1]ds]))` +
+		` or sum by (namespace, pod) (increase(container_cpu_usage_seconds_total{container!="", container!="POD", pod!=""}[%[1]ds]))) / %[1]d`
+	ownersOver = `max by (namespace, pod, owner_kind, owner_name) (max_over_time(supercargo_pod_requested{owner_kind!=""}[%[1]ds]))` +
+		` or max by (namespace, pod, owner_kind, owner_name) (max_over_time(kube_pod_owner[%[1]ds]))`
+	coresOver = `max by (node) (max_over_time(supercargo_node_allocatable_cores[%[1]ds]))` +
+		` or max by (node) (max_over_time(supercargo_node_allocatable{resource="cpu"}[%[1]ds]))` + // of the metrics adapter
+		` or max by (node) (max_over_time(kube_node_status_allocatable{resource="cpu"}[%[1]ds]))`
+	agentInfoOver  = `max by (node, machine_type, zone) (max_over_time(supercargo_node_info[%[1]ds]))`
+	adapterOver    = `max by (node, machine_type) (max_over_time(supercargo_node_ready[%[1]ds]))`
+	nodeLabelsOver = `max by (node, label_supercargo_dev_machine_type, label_node_kubernetes_io_instance_type, label_topology_kubernetes_io_zone)` +
+		` (max_over_time(kube_node_labels[%[1]ds]))`
+)
+
+// Used tells what the nodes used from one moment to another, by their names: a [Meter] or a
+// [Model].
+type Used interface {
+	Used(ctx context.Context, from, to time.Time) (map[string]energy.Usage, Tally, error)
+}
+
+// Observer sees what the nodes and the pods of a cluster did.
+type Observer struct {
+	Power Used
+	// Querier has the series on pods and nodes; it may be another server than that of
+	// Power.
+	Querier promql.Querier
+}
+
+// Observe returns what was seen from one moment to another in slices of the given length,
+// the last of which may be shorter, or left out if it is under [LookEvery]. progress, if
+// not nil, is told how many slices of how many are done. It costs nine queries a slice beside those
+// for power.
+func (o Observer) Observe(ctx context.Context, from, to time.Time, slice time.Duration, progress func(done, all int)) ([]bill.Slice, Tally, error) {
+	if slice < LookEvery || to.Sub(from) < LookEvery {
+		return nil, Tally{}, fmt.Errorf("look at %v in slices of %v: want both to be at least %v", to.Sub(from), slice, LookEvery)
+	}
+	var observed []bill.Slice
+	var tally Tally
+	all := int((to.Sub(from) + slice - LookEvery) / slice)
+	for i := range all {
+		begin := from.Add(time.Duration(i) * slice)
+		end := begin.Add(slice)
+		if end.After(to) {
+			end = to
+		}
+		s, one, err := o.slice(ctx, begin, end)
+		if err != nil {
+			return nil, tally, fmt.Errorf("look at %s to %s: %w", begin.Format(time.RFC3339), end.Format(time.RFC3339), err)
+		}
+		observed = append(observed, s)
+		for fault, n := range one.Counts {
+			tally.Counts[fault] += n
+		}
+		tally.Nameless += one.Nameless
+		if progress != nil {
+			progress(i+1, all)
+		}
+	}
+	return observed, tally, nil
+}
+
+func (o Observer) slice(ctx context.Context, from, to time.Time) (bill.Slice, Tally, error) {
+	used, tally, err := o.Power.Used(ctx, from, to)
+	if err != nil {
+		return bill.Slice{}, tally, err
+	}
+	s := bill.Slice{From: from, To: to}
+	nodes, err := o.nodes(ctx, from, to)
+	if err != nil {
+		return s, tally, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		n := nodes[name]
+		n.Name, n.Energy = name, used[name]
+		s.Nodes = append(s.Nodes, n)
+	}
+	s.Pods, err = o.pods(ctx, from, to)
+	return s, tally, err
+}
+
+// over evaluates an expression that has a range.
+func (o Observer) over(ctx context.Context, expression string, from, to time.Time) ([]promql.Sample, error) {
+	return o.Querier.Query(ctx, fmt.Sprintf(expression, int(to.Sub(from).Seconds())), to)
+}
+
+// lookback is for how long a value holds that is not written again, as with Prometheus'
+// instant queries.
+const lookback = 5 * time.Minute
+
+// lately evaluates an expression that has a range, of what things are: that is written when
+// it changes, and then now and then, which may be less often than there are slices.
+func (o Observer) lately(ctx context.Context, expression string, from, to time.Time) ([]promql.Sample, error) {
+	if lately := to.Add(-lookback); lately.Before(from) {
+		from = lately
+	}
+	return o.over(ctx, expression, from, to)
+}
+
+// nodes returns what is known of the nodes' machines, by name.
+func (o Observer) nodes(ctx context.Context, from, to time.Time) (map[string]bill.Node, error) {
+	known := map[string]bill.Node{}
+	cores, err := o.lately(ctx, coresOver, from, to)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range cores {
+		if s.Value >= 0 && s.Value < 1e6 { // NaN is not
+			known[s.Labels["node"]] = bill.Node{Cores: s.Value}
+		}
+	}
+	for _, ask := range []struct {
+		expression string
+		types      []string
+		zone       string
+	}{
+		{agentInfoOver, []string{"machine_type"}, "zone"},
+		{adapterOver, []string{"machine_type"}, ""},
+		{nodeLabelsOver, []string{"label_supercargo_dev_machine_type", "label_node_kubernetes_io_instance_type"}, "label_topology_kubernetes_io_zone"},
+	} {
+		samples, err := o.lately(ctx, ask.expression, from, to)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(samples, func(a, b promql.Sample) int { // a label that changed has two: the greatest counts
+			for _, l := range append(ask.types, ask.zone) {
+				if c := cmp.Compare(b.Labels[l], a.Labels[l]); c != 0 {
+					return c
+				}
+			}
+			return 0
+		})
+		for _, s := range samples {
+			n := known[s.Labels["node"]]
+			for _, label := range ask.types {
+				n.MachineType = cmp.Or(n.MachineType, s.Labels[label])
+			}
+			n.Zone = cmp.Or(n.Zone, s.Labels[ask.zone])
+			known[s.Labels["node"]] = n
+		}
+	}
+	return known, nil
+}
+
+// place is a pod on a node.
+type place struct{ namespace, pod, node string }
+
+// pods returns what the pods had of their nodes, in the order of their names, without those
+// that had nothing.
+func (o Observer) pods(ctx context.Context, from, to time.Time) ([]bill.Pod, error) {
+	requested, err := o.requests(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	used, err := o.over(ctx, usedOver, from, to)
+	if err != nil {
+		return nil, err
+	}
+	owners, err := o.lately(ctx, ownersOver, from, to)
+	if err != nil {
+		return nil, err
+	}
+	cores, workloads := map[[2]string]float64{}, map[[2]string]string{}
+	for _, s := range used {
+		if s.Value >= 0 && s.Value < 1e6 {
+			cores[[2]string{s.Labels["namespace"], s.Labels["pod"]}] = s.Value
+		}
+	}
+	for _, s := range owners {
+		name := [2]string{s.Labels["namespace"], s.Labels["pod"]}
+		// A pod that changed its owner has two: the greatest name counts.
+		workloads[name] = max(workloads[name], workloadOf(s.Labels["owner_kind"], s.Labels["owner_name"]))
+	}
+	places := slices.SortedFunc(maps.Keys(requested), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.pod, b.pod), -cmp.Compare(requested[a], requested[b]), cmp.Compare(a.node, b.node))
+	})
+	var pods []bill.Pod
+	for i, p := range places {
+		name := [2]string{p.namespace, p.pod}
+		out := bill.Pod{Namespace: p.namespace, Name: p.pod, Workload: cmp.Or(workloads[name], stem(p.pod)), Node: p.node, Requested: requested[p], Used: -1}
+		if c, ok := cores[name]; ok {
+			out.Used = c
+			if i > 0 && places[i-1].namespace == p.namespace && places[i-1].pod == p.pod {
+				out.Used = 0 // its use counts where it requested more
+			}
+		}
+		if out.Requested > 0 || out.Used > 0 {
+			pods = append(pods, out)
+		}
+	}
+	return pods, nil
+}
+
+// requests returns how many cores the pods requested where, averaged over the time: 0 for
+// pods without a request.
+func (o Observer) requests(ctx context.Context, from, to time.Time) (map[place]float64, error) {
+	span, every := int(to.Sub(from).Truncate(LookEvery).Seconds()), int(LookEvery.Seconds())
+	found := map[place]float64{}
+	for _, expression := range []string{
+		fmt.Sprintf("0 * count_over_time((%s)[%ds:%ds])", placesNow, span, every),
+		fmt.Sprintf("sum_over_time((%s)[%ds:%ds]) * %d / %d", requestsNow, span, every, every, span),
+	} {
+		samples, err := o.Querier.Query(ctx, expression, to)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range samples {
+			p := place{s.Labels["namespace"], s.Labels["pod"], s.Labels["node"]}
+			if p.namespace != "" && p.pod != "" && p.node != "" && s.Value >= 0 && s.Value < 1e6 {
+				found[p] = s.Value
+			}
+		}
+	}
+	return found, nil
+}

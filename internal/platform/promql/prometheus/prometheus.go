@@ -1,0 +1,218 @@
+// Package prometheus asks a server that speaks Prometheus' HTTP API: Prometheus
+// itself, Thanos, Mimir, VictoriaMetrics, or Supercargo's own metrics adapter. The
+// autoscaler and the metrics adapter ask through it, node agents and reports.
+//
+// Servers are verified by TLS, answers are bounded in time and size, and
+// redirects are not followed, since they would carry the token elsewhere.
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/api"
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/config"
+	"github.com/prometheus/common/model"
+
+	"supercargo.dev/supercargo/internal/platform/promql"
+)
+
+// Config says which server is asked, and how.
+type Config struct {
+	// URL is where the API is served, without /api/v1: "https://prometheus.monitoring:9090".
+	URL string `json:"url"`
+	// CAFile has the certificates, in PEM, that the server's is verified by; empty
+	// for those of the system. It is read again when it changes.
+	CAFile string `json:"caFile,omitempty"`
+	// TokenFile has the bearer token; empty sends none. It is read again for every
+	// query.
+	TokenFile string `json:"tokenFile,omitempty"`
+	// Timeout bounds one query, connecting included.
+	Timeout time.Duration `json:"-"`
+	// Lookback is how old the last sample of a series may be to count as its value
+	// now; 0 leaves that to the server, which is 5 min for most. Servers that do not
+	// know the parameter lookback_delta ignore it.
+	Lookback time.Duration `json:"-"`
+	// MaxBytes bounds an answer, unpacked.
+	MaxBytes int64 `json:"-"`
+}
+
+// DefaultTimeout and DefaultMaxBytes bound an answer where nothing is said. A
+// policy's measurement is one sample: some hundred bytes.
+const (
+	DefaultTimeout  = 10 * time.Second
+	DefaultMaxBytes = 4 << 20
+)
+
+// Validate refuses what no server can be asked by, all faults at once.
+func (c Config) Validate() error {
+	var errs []error
+	u, err := url.Parse(c.URL)
+	switch {
+	case err != nil:
+		errs = append(errs, fmt.Errorf("url: %w", err))
+	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
+		errs = append(errs, fmt.Errorf("url %q: want http or https, and a host, such as https://prometheus.monitoring:9090", u.Redacted()))
+	case u.User != nil:
+		errs = append(errs, fmt.Errorf("url %q: want no user in it: it would stand in logs", u.Redacted()))
+	case u.RawQuery != "" || u.Fragment != "":
+		errs = append(errs, fmt.Errorf("url %q: want nothing after the path", u.Redacted()))
+	case u.Scheme == "http" && c.TokenFile != "":
+		errs = append(errs, fmt.Errorf("tokenFile %s: want https for %q: a token is not sent in the clear", c.TokenFile, u.Redacted()))
+	}
+	if c.Timeout <= 0 {
+		errs = append(errs, fmt.Errorf("timeout %v: want a time above 0", c.Timeout))
+	}
+	if c.Lookback < 0 {
+		errs = append(errs, fmt.Errorf("lookback %v: want a time above 0, or 0 for the server's own", c.Lookback))
+	}
+	if c.MaxBytes <= 0 {
+		errs = append(errs, fmt.Errorf("most bytes %d: want a number above 0", c.MaxBytes))
+	}
+	return errors.Join(errs...)
+}
+
+// Client asks one server. It can be used by many at a time.
+type Client struct {
+	config Config
+	api    promv1.API
+	http   *http.Client
+}
+
+var _ promql.Warner = (*Client)(nil)
+
+// New makes a client. A Timeout or MaxBytes of 0 is the default. It reads the CA
+// file, and connects to nothing.
+func New(c Config) (*Client, error) {
+	if c.Timeout == 0 {
+		c.Timeout = DefaultTimeout
+	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = DefaultMaxBytes
+	}
+	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("set up queries: %w", err)
+	}
+	how := config.HTTPClientConfig{TLSConfig: config.TLSConfig{CAFile: c.CAFile, MinVersion: config.TLSVersions["TLS12"]}, EnableHTTP2: true}
+	if c.TokenFile != "" {
+		how.Authorization = &config.Authorization{Type: "Bearer", CredentialsFile: c.TokenFile}
+	}
+	client, err := config.NewClientFromConfig(how, "supercargo")
+	if err != nil {
+		return nil, fmt.Errorf("set up queries of %s: %w", c.URL, err)
+	}
+	client.Transport = bounded{next: client.Transport, most: c.MaxBytes}
+	talks, err := newAPI(c, client)
+	if err != nil {
+		return nil, fmt.Errorf("set up queries of %s: %w", c.URL, err)
+	}
+	return &Client{config: c, api: talks, http: client}, nil
+}
+
+func newAPI(c Config, client *http.Client) (promv1.API, error) {
+	talks, err := api.NewClient(api.Config{Address: c.URL, Client: client})
+	if err != nil {
+		return nil, err
+	}
+	return promv1.NewAPI(talks), nil
+}
+
+// Close drops connections that are not in use.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Query implements [promql.Querier]. What the server warns of is dropped: see
+// QueryWarned.
+func (c *Client) Query(ctx context.Context, expression string, at time.Time) ([]promql.Sample, error) {
+	samples, _, err := c.QueryWarned(ctx, expression, at)
+	return samples, err
+}
+
+// QueryWarned implements [promql.Warner]. It answers within the time-out, whatever
+// the server does.
+func (c *Client) QueryWarned(ctx context.Context, expression string, at time.Time) ([]promql.Sample, []string, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.config.Timeout, fmt.Errorf("no answer within %v", c.config.Timeout))
+	defer cancel()
+	options := []promv1.Option{promv1.WithTimeout(c.config.Timeout)}
+	if c.config.Lookback > 0 {
+		options = append(options, promv1.WithLookbackDelta(c.config.Lookback))
+	}
+	value, warnings, err := c.api.Query(ctx, expression, at, options...)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	var samples []promql.Sample
+	if err == nil {
+		samples, err = samplesOf(value)
+	}
+	if err != nil {
+		return nil, warnings, fmt.Errorf("ask %s for %s: %w", c.config.URL, clip(expression), brief(err))
+	}
+	return samples, warnings, nil
+}
+
+// samplesOf reads an instant vector or a scalar.
+func samplesOf(value model.Value) ([]promql.Sample, error) {
+	switch v := value.(type) {
+	case *model.Scalar:
+		if v == nil {
+			break
+		}
+		return []promql.Sample{{Value: float64(v.Value), At: v.Timestamp.Time()}}, nil
+	case model.Vector:
+		samples := make([]promql.Sample, 0, len(v))
+		for _, s := range v {
+			switch {
+			case s == nil:
+				return nil, errors.New("the answer has a series that is null")
+			case s.Histogram != nil:
+				return nil, fmt.Errorf("the answer has native histograms, want numbers: take histogram_quantile or histogram_avg of them")
+			}
+			labels := make(map[string]string, len(s.Metric))
+			for name, text := range s.Metric {
+				labels[string(name)] = string(text)
+			}
+			samples = append(samples, promql.Sample{Labels: labels, Value: float64(s.Value), At: s.Timestamp.Time()})
+		}
+		return samples, nil
+	}
+	if value == nil {
+		return nil, errors.New("the answer has no value")
+	}
+	return nil, fmt.Errorf("the answer is a %s, want an instant vector or a scalar", value.Type())
+}
+
+// maxText bounds what a server's words, or a query, take in an error.
+const maxText = 300
+
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
+}
+
+// brief makes an error short that may hold a whole page of HTML. What it wraps is
+// still found.
+func brief(err error) error {
+	if text := err.Error(); len(text) > maxText {
+		return &briefError{text: clip(text), error: err}
+	}
+	return err
+}
+
+type briefError struct {
+	text string
+	error
+}
+
+// Error implements error.
+func (e *briefError) Error() string { return e.text }
+
+// Unwrap lets errors.Is and errors.As see the whole error.
+func (e *briefError) Unwrap() error { return e.error }

@@ -1,0 +1,151 @@
+// Package baseline has the policies that Supercargo is compared with: how they buy, and
+// how they empty machines. They run in simulations alone.
+//
+// [Homogeneous] buys as cluster-autoscaler does on one node group, [Groups] as HTAS and
+// [Mixed] as Stratus. All are pure and count on machines already on order: nothing is
+// bought for pods that find room there in the order in which they will be scheduled, which
+// need not be the pods that a machine was bought for. What they buy is chosen by
+// autoscaler/planner.
+package baseline
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// Homogeneous buys one machine of the flavor if a pending pod fits it that fits no
+// machine on order: one a round, as the baselines of HTAS do (section 6.3). It
+// buys nothing between rounds, and none beyond the limit.
+func Homogeneous(s *cluster.State, flavor string) []cluster.Purchase {
+	at := slices.IndexFunc(s.Flavors, func(f cluster.Flavor) bool { return f.Name == flavor })
+	if !s.Scaling || at < 0 || left(s) == 0 {
+		return nil
+	}
+	f := s.Flavors[at]
+	for _, p := range unserved(s, s.Pending) {
+		if (p.Arch == "" || p.Arch == f.Arch) && p.Size.Fits(f.Size) {
+			return []cluster.Purchase{{
+				Flavor: flavor, Class: class.Any, Pods: []string{p.Name},
+				Reason: fmt.Sprintf("%d pods found no room; one machine a round", len(s.Pending)),
+			}}
+		}
+	}
+	return nil
+}
+
+// Groups buys for services and batch pods apart (HTAS, algorithms 3 and 4), for
+// services first where the limit does not allow both. It buys nothing between
+// rounds.
+func Groups(s *cluster.State) []cluster.Purchase {
+	if !s.Scaling {
+		return nil
+	}
+	waiting := unserved(s, s.Pending)
+	room := left(s)
+	if room == 0 {
+		return nil
+	}
+	services := planner.Greedy(pods(waiting, class.Service), flavors(s), planner.Options{Order: planner.Services, MaxMachines: room})
+	bought := purchases(services, class.Service)
+	if room -= len(bought); room == 0 {
+		return bought
+	}
+	var nodes []standing
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Phase == cluster.Ready && n.Class.Takes(class.Batch) && !n.Has(class.Service) {
+			nodes = append(nodes, standing{name: n.Name, capacity: n.Capacity, maxPods: n.MaxPods, arch: n.Arch, remaining: n.Remaining()})
+		}
+	}
+	batch := greedyBatch(pods(waiting, class.Batch), nodes, s.ScalingInterval, flavors(s), planner.Options{MaxMachines: room})
+	return append(bought, purchases(batch, class.Batch)...)
+}
+
+// Mixed buys for all pods together, with the score of [planner.Greedy], machines
+// that take both classes. It buys nothing between rounds.
+func Mixed(s *cluster.State) []cluster.Purchase {
+	room := left(s)
+	if !s.Scaling || room == 0 {
+		return nil
+	}
+	waiting := unserved(s, s.Pending)
+	return purchases(planner.Greedy(pods(waiting, ""), flavors(s), planner.Options{MaxMachines: room}), class.Any)
+}
+
+// left is how many machines may still be bought.
+func left(s *cluster.State) int { return max(0, s.MaxNodes-len(s.Nodes)) }
+
+// unserved returns those of the pods that no machine on order has room for. The
+// pods choose in the order in which they will be scheduled; each takes the tightest fit.
+func unserved(s *cluster.State, waiting []cluster.Pod) []cluster.Pod {
+	type ordered struct {
+		node *cluster.Node
+		free packing.Size
+		pods int64
+	}
+	var orders []ordered
+	for i := range s.Nodes {
+		if n := &s.Nodes[i]; n.Phase == cluster.Ordered {
+			orders = append(orders, ordered{node: n, free: n.Free(), pods: int64(len(n.Pods))})
+		}
+	}
+	if len(orders) == 0 {
+		return waiting
+	}
+	waiting = slices.Clone(waiting)
+	slices.SortFunc(waiting, cluster.Scheduled)
+	var rest []cluster.Pod
+	for _, p := range waiting {
+		best := -1
+		for i, o := range orders {
+			fits := o.node.Suits(&p) && p.Size.Fits(o.free) && (o.node.MaxPods == 0 || o.pods < o.node.MaxPods)
+			if fits && (best < 0 || tighter(o.free, orders[best].free)) {
+				best = i
+			}
+		}
+		if best < 0 {
+			rest = append(rest, p)
+			continue
+		}
+		orders[best].free = orders[best].free.Minus(p.Size)
+		orders[best].pods++
+	}
+	return rest
+}
+
+func tighter(a, b packing.Size) bool {
+	return cmp.Or(cmp.Compare(a.MemoryBytes, b.MemoryBytes), cmp.Compare(a.MilliCPU, b.MilliCPU)) < 0
+}
+
+// pods returns the pods of a class, or all for none, as the planner takes them.
+func pods(waiting []cluster.Pod, c class.Class) []planner.Pod {
+	var all []planner.Pod
+	for _, p := range waiting {
+		if c == "" || p.Class == c {
+			all = append(all, planner.Pod{Item: p.Item, Arch: p.Arch})
+		}
+	}
+	return all
+}
+
+func flavors(s *cluster.State) []planner.Flavor {
+	all := make([]planner.Flavor, len(s.Flavors))
+	for i, f := range s.Flavors {
+		all[i] = planner.Flavor{Name: f.Name, Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour}
+	}
+	return all
+}
+
+// purchases turns a plan into purchases for machines of the class.
+func purchases(p planner.Plan, c class.Class) []cluster.Purchase {
+	all := make([]cluster.Purchase, len(p.Machines))
+	for i, m := range p.Machines {
+		all[i] = cluster.Purchase{Flavor: m.Flavor, Class: c, Pods: m.Pods, Reason: m.Reason}
+	}
+	return all
+}

@@ -1,0 +1,81 @@
+package planfile
+
+import (
+	"cmp"
+	"io"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// Flavor is a kind of machine that can be bought, as many as wanted. Architecture
+// and number of pods are always stated.
+type Flavor struct{ trace.Offer }
+
+// What a flavor has that does not say so, as in scenarios.
+const (
+	DefaultArch    = "amd64"
+	DefaultMaxPods = 110
+)
+
+// ReadFlavors reads the machines that can be bought, see [trace.ReadOffers]. They
+// are ordered by name.
+func ReadFlavors(name string, in io.Reader) ([]Flavor, error) {
+	offers, err := trace.ReadOffers(name, in)
+	if err != nil {
+		return nil, err
+	}
+	flavors := make([]Flavor, len(offers))
+	for i, o := range offers {
+		o.Arch = cmp.Or(o.Arch, DefaultArch)
+		o.MaxPods = cmp.Or(o.MaxPods, DefaultMaxPods)
+		flavors[i] = Flavor{o}
+	}
+	return flavors, nil
+}
+
+// Size is what pods can use of one machine.
+func (f Flavor) Size() packing.Size {
+	return packing.Size{MemoryBytes: f.MemoryBytes, MilliCPU: f.MilliCPU}
+}
+
+// Zoned returns the zones in which the flavor can be had, one empty one if it names
+// none: its nodes have no zone then.
+func (f Flavor) Zoned() []string {
+	if len(f.Zones) == 0 {
+		return []string{""}
+	}
+	return slices.Clone(f.Zones)
+}
+
+// NodeLabels are the labels of a node of the flavor in a zone, all but its name.
+func (f Flavor) NodeLabels(zone string) map[string]string {
+	labels := map[string]string{
+		corev1.LabelArchStable:         f.Arch,
+		corev1.LabelOSStable:           string(corev1.Linux),
+		corev1.LabelInstanceTypeStable: f.Name,
+	}
+	if zone != "" {
+		labels[corev1.LabelTopologyZone] = zone
+	}
+	if f.MachineType != "" {
+		labels[v1alpha1.LabelMachineType] = f.MachineType
+	}
+	for _, l := range f.Labels {
+		labels[l.Key] = l.Value
+	}
+	return labels
+}
+
+// NodeTaints are the taints of a node of the flavor.
+func (f Flavor) NodeTaints() []corev1.Taint {
+	var taints []corev1.Taint
+	for _, t := range f.Taints {
+		taints = append(taints, corev1.Taint{Key: t.Key, Value: t.Value, Effect: corev1.TaintEffect(t.Effect)})
+	}
+	return taints
+}

@@ -1,0 +1,364 @@
+package planfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	yaml "go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "k8s.io/apimachinery/pkg/runtime/serializer/json"
+	"k8s.io/apimachinery/pkg/util/validation"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// reader reads manifests and collects their faults.
+type reader struct {
+	file   string
+	pods   Pods
+	lineOf map[string]int // where a name was first used
+	faults trace.Errors
+}
+
+func readManifests(name string, in io.Reader) (*Pods, error) {
+	r := &reader{file: name, lineOf: map[string]int{}}
+	text, err := io.ReadAll(io.LimitReader(in, trace.MaxInputBytes+1))
+	switch {
+	case err != nil:
+		r.fault(0, "", "read: "+err.Error())
+	case len(text) > trace.MaxInputBytes:
+		r.fault(0, "", fmt.Sprintf("input is larger than %d bytes", trace.MaxInputBytes))
+	default:
+		r.documents(text)
+	}
+	if len(r.faults.List) > 0 {
+		return nil, &r.faults
+	}
+	r.pods.sort()
+	return &r.pods, nil
+}
+
+func (r *reader) fault(line int, field, problem string) {
+	if len(r.faults.List) == trace.MaxErrors {
+		r.faults.More++
+		return
+	}
+	r.faults.List = append(r.faults.List, trace.Error{File: r.file, Line: line, Column: field, Problem: problem})
+}
+
+var errorLine = regexp.MustCompile(`^line ([0-9]+): `)
+
+// documents reads one document after the other.
+func (r *reader) documents(text []byte) {
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	empty := true
+	for {
+		var document yaml.Node
+		err := documents.Decode(&document)
+		switch {
+		case errors.Is(err, io.EOF):
+			if empty {
+				r.fault(0, "", "is empty, want pods")
+			}
+			return
+		case err != nil:
+			problem, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+			if found := errorLine.FindStringSubmatch(problem); found != nil {
+				line, _ = strconv.Atoi(found[1])
+				problem = problem[len(found[0]):]
+			}
+			r.fault(line, "", "is no YAML: "+problem)
+			return
+		}
+		if root := document.Content[0]; root.Tag != "!!null" {
+			empty = false
+			r.object(root, "")
+		}
+	}
+}
+
+// object reads a pod or a list of pods.
+func (r *reader) object(n *yaml.Node, path string) {
+	if n.Kind != yaml.MappingNode {
+		r.fault(n.Line, path, "is no object, want a Pod or a List of them")
+		return
+	}
+	kind := valueOf(n, "kind")
+	if version := valueOf(n, "apiVersion"); version == nil || version.Value != "v1" {
+		r.fault(n.Line, join(path, "apiVersion"), "is missing or unknown, want v1")
+		return
+	}
+	switch {
+	case kind != nil && kind.Value == "Pod":
+		r.pod(n, path)
+	case kind != nil && (kind.Value == "List" || kind.Value == "PodList"):
+		items := valueOf(n, "items")
+		if items == nil || items.Kind != yaml.SequenceNode {
+			r.fault(n.Line, join(path, "items"), "is missing, want a list of pods")
+			return
+		}
+		for i, item := range items.Content {
+			at := join(path, fmt.Sprintf("items[%d]", i))
+			if kind.Value == "PodList" || valueOf(item, "kind") != nil && valueOf(item, "kind").Value == "Pod" {
+				r.pod(item, at)
+			} else {
+				r.fault(item.Line, join(at, "kind"), "is missing or unknown, want Pod")
+			}
+		}
+	default:
+		r.fault(n.Line, join(path, "kind"), "is missing or unknown, want Pod or List")
+	}
+}
+
+// pod reads one pod.
+func (r *reader) pod(n *yaml.Node, path string) {
+	if len(r.pods.Pods) == trace.MaxRows {
+		r.fault(n.Line, path, fmt.Sprintf("goes beyond %d pods", trace.MaxRows))
+		return
+	}
+	phase := ""
+	if status := valueOf(n, "status"); status != nil && valueOf(status, "phase") != nil {
+		phase = valueOf(status, "phase").Value
+	}
+	drop(n, "status")
+	if metadata := valueOf(n, "metadata"); metadata != nil {
+		drop(metadata, "managedFields")
+	}
+	pod, ok := r.decode(n, path)
+	if !ok || !r.checkRequests(n, path) {
+		return
+	}
+	name := pod.Name
+	if pod.Namespace != "" {
+		name = pod.Namespace + "/" + name
+	}
+	if problems := validation.IsDNS1123Subdomain(pod.Name); len(problems) > 0 {
+		r.fault(lineAt(n, "metadata.name"), join(path, "metadata.name"), fmt.Sprintf("%q is no pod name: %s", clip(pod.Name), problems[0]))
+		return
+	}
+	if line, taken := r.lineOf[name]; taken {
+		r.fault(lineAt(n, "metadata.name"), join(path, "metadata.name"), fmt.Sprintf("%q is also the name of the pod of line %d, want a name of its own", name, line))
+		return
+	}
+	r.lineOf[name] = n.Line
+	if reason := skip(pod, phase); reason != "" {
+		r.pods.Skipped = append(r.pods.Skipped, Skipped{Name: name, Reason: reason})
+		return
+	}
+	defaultRequests(pod)
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	if requests.Cpu().Cmp(mostCPU) > 0 || requests.Memory().Cmp(mostMemory) > 0 {
+		r.fault(n.Line, path, fmt.Sprintf("pod %s asks for CPU %v and memory %v, want no more than %v and %v", name, requests.Cpu(), requests.Memory(), &mostCPU, &mostMemory))
+		return
+	}
+	r.pods.Pods = append(r.pods.Pods, Pod{
+		Name: name, Manifest: pod,
+		Size: packing.Size{MilliCPU: requests.Cpu().MilliValue(), MemoryBytes: requests.Memory().Value()},
+	})
+}
+
+// defaultRequests makes limits requests where there are none, as the API server does
+// when a pod is created.
+func defaultRequests(pod *corev1.Pod) {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			r := &containers[i].Resources
+			for name, limit := range r.Limits {
+				if _, has := r.Requests[name]; has {
+					continue
+				}
+				if r.Requests == nil {
+					r.Requests = corev1.ResourceList{}
+				}
+				r.Requests[name] = limit.DeepCopy()
+			}
+		}
+	}
+}
+
+// skip returns why a pod needs no machine of the plan, or nothing if it does.
+func skip(pod *corev1.Pod, phase string) string {
+	switch {
+	case phase == string(corev1.PodSucceeded) || phase == string(corev1.PodFailed):
+		return "has ended"
+	case pod.Annotations[corev1.MirrorPodAnnotationKey] != "":
+		return "is a static pod of its node"
+	}
+	for _, owner := range pod.OwnerReferences {
+		if owner.Controller != nil && *owner.Controller && owner.Kind == "DaemonSet" {
+			return "is one of DaemonSet " + owner.Name + ", which runs on every node"
+		}
+	}
+	return ""
+}
+
+// decode turns a node into a pod and notes what is no field of one.
+func (r *reader) decode(n *yaml.Node, path string) (*corev1.Pod, bool) {
+	var loose any
+	if err := n.Decode(&loose); err != nil {
+		r.fault(n.Line, path, strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, false
+	}
+	text, err := json.Marshal(loose)
+	if err != nil {
+		r.fault(n.Line, path, "has a key that is no text: "+err.Error())
+		return nil, false
+	}
+	var pod corev1.Pod
+	kind := corev1.SchemeGroupVersion.WithKind("Pod") // items of a PodList do not say so
+	_, _, err = decoder.Decode(text, &kind, &pod)
+	strict, unknown := runtime.AsStrictDecodingError(err)
+	if err != nil && !unknown {
+		r.fault(n.Line, path, "is no Pod: "+err.Error())
+		return nil, false
+	}
+	if !unknown {
+		return &pod, true
+	}
+	for _, fault := range strict.Errors() {
+		if field := unknownField.FindStringSubmatch(fault.Error()); field != nil {
+			r.fault(lineAt(n, field[1]), join(path, field[1]), "is no field of a Pod")
+		} else {
+			r.fault(n.Line, path, fault.Error())
+		}
+	}
+	return nil, false
+}
+
+var (
+	decoder      = newDecoder()
+	unknownField = regexp.MustCompile(`^unknown field "(.*)"$`)
+)
+
+// newDecoder returns a decoder of pods that tells of unknown fields.
+func newDecoder() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		panic(err) // it is the first group in the scheme
+	}
+	return kjson.NewSerializerWithOptions(kjson.DefaultMetaFactory, scheme, scheme, kjson.SerializerOptions{Strict: true})
+}
+
+// What one pod may ask for, as in tables.
+var (
+	mostCPU    = resource.MustParse("1000000")
+	mostMemory = resource.MustParse("1Pi")
+)
+
+// checkRequests notes requests that are negative or beyond what sums can hold.
+func (r *reader) checkRequests(n *yaml.Node, path string) bool {
+	spec, ok := valueOf(n, "spec"), true
+	check := func(at string, amounts *yaml.Node) {
+		for i := 0; amounts != nil && amounts.Kind == yaml.MappingNode && i+1 < len(amounts.Content); i += 2 {
+			key, value := amounts.Content[i].Value, amounts.Content[i+1]
+			quantity, err := resource.ParseQuantity(value.Value)
+			if err != nil || quantity.Sign() < 0 || quantity.Cmp(mostMemory) > 0 {
+				r.fault(value.Line, join(path, at+"."+key), fmt.Sprintf("%q is no amount, want one of 0 to 1Pi such as 500m or 2Gi", clip(value.Value)))
+				ok = false
+			}
+		}
+	}
+	if spec == nil {
+		r.fault(n.Line, join(path, "spec"), "is missing")
+		return false
+	}
+	for _, list := range []string{"initContainers", "containers"} {
+		containers := valueOf(spec, list)
+		for i := 0; containers != nil && i < len(containers.Content); i++ {
+			if resources := valueOf(containers.Content[i], "resources"); resources != nil {
+				check(fmt.Sprintf("spec.%s[%d].resources.requests", list, i), valueOf(resources, "requests"))
+				check(fmt.Sprintf("spec.%s[%d].resources.limits", list, i), valueOf(resources, "limits"))
+			}
+		}
+	}
+	if resources := valueOf(spec, "resources"); resources != nil {
+		check("spec.resources.requests", valueOf(resources, "requests"))
+	}
+	check("spec.overhead", valueOf(spec, "overhead"))
+	return ok
+}
+
+// valueOf returns the value of a key of a mapping, or nil. Neither is an alias.
+func valueOf(n *yaml.Node, key string) *yaml.Node {
+	n = resolved(n)
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return resolved(n.Content[i+1])
+		}
+	}
+	return nil
+}
+
+func resolved(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// drop removes a key of a mapping.
+func drop(n *yaml.Node, key string) {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			n.Content = slices.Delete(n.Content, i, i+2)
+			return
+		}
+	}
+}
+
+var step = regexp.MustCompile(`[^.\[\]]+|\[[0-9]+\]`)
+
+// lineAt returns the line of a path such as spec.containers[0].image, or of as much
+// of it as there is.
+func lineAt(n *yaml.Node, path string) int {
+	line := n.Line
+	for _, name := range step.FindAllString(path, -1) {
+		if index, found := strings.CutPrefix(name, "["); found {
+			i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
+			if err != nil || n.Kind != yaml.SequenceNode || i >= len(n.Content) {
+				return line
+			}
+			n = n.Content[i]
+			line = n.Line
+			continue
+		}
+		at := -1
+		for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == name {
+				at = i
+			}
+		}
+		if at < 0 {
+			return line
+		}
+		line, n = n.Content[at].Line, n.Content[at+1]
+	}
+	return line
+}
+
+func join(path, field string) string {
+	if path == "" || field == "" {
+		return path + field
+	}
+	return path + "." + field
+}
+
+// clip shortens text for a message.
+func clip(text string) string {
+	const most = 40
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return text
+}

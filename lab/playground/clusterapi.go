@@ -1,0 +1,227 @@
+package playground
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/klog/v2"
+
+	"supercargo.dev/supercargo/lab/playground/machines"
+)
+
+// ClusterAPIEnv names the environment variable that says where cluster-api's
+// manager is.
+const ClusterAPIEnv = "SUPERCARGO_CLUSTER_API"
+
+// ClusterName is the name of the Cluster that MachineDeployments belong to, in
+// their own namespace.
+const ClusterName = "playground"
+
+// clusterAPI is cluster-api's manager.
+var clusterAPI = program{name: "cluster-api", env: ClusterAPIEnv, does: "makes machines of MachineDeployments"}
+
+// FindClusterAPI returns the path of cluster-api's manager, looked for as
+// [FindKwok] looks for kwok.
+func FindClusterAPI(path string) (string, error) { return clusterAPI.find(path) }
+
+// webhookCert names the certificate of cluster-api's webhooks.
+const webhookCert = "cluster-api"
+
+// startClusterAPI defines cluster-api's kinds, starts the provider of its machines
+// and its manager, as a child process, makes the Cluster in the namespace default,
+// and returns when the manager has taken notice of that.
+func (p *Playground) startClusterAPI(ctx context.Context, certs *certs) error {
+	fail := func(err error) error {
+		return &componentError{doing: "start", name: clusterAPI.name, log: clusterAPILog, err: err}
+	}
+	path, err := FindClusterAPI(p.opts.ClusterAPIPath)
+	if err != nil {
+		return fail(err)
+	}
+	port, release, err := freePort()
+	if err != nil {
+		return fail(err)
+	}
+	defer release()
+	server := webhookServer{url: "https://127.0.0.1:" + strconv.Itoa(port), ca: certs.ca.cert}
+	if err := p.define(ctx, server); err != nil {
+		return fail(err)
+	}
+	if err := p.startMachines(ctx); err != nil {
+		return err
+	}
+	if err := p.startChild(clusterAPI.name, clusterAPILog, func() *exec.Cmd { return p.clusterAPICommand(path, port, certs) }, nil); err != nil {
+		return err
+	}
+	if err := p.poll(ctx, server.answers); err != nil {
+		return fail(fmt.Errorf("wait for its webhooks: %w", err))
+	}
+	if err := p.EnsureCluster(ctx, metav1.NamespaceDefault); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// clusterAPICommand is the manager's command line.
+func (p *Playground) clusterAPICommand(path string, webhookPort int, certs *certs) *exec.Cmd {
+	qps := strconv.Itoa(clientQPS)
+	return exec.Command(path,
+		"--kubeconfig="+p.state.kubeconfig,
+		"--webhook-port="+strconv.Itoa(webhookPort),
+		"--webhook-cert-dir="+p.state.pkiDir(),
+		"--webhook-cert-name="+filepath.Base(certs.webhook.certFile),
+		"--webhook-key-name="+filepath.Base(certs.webhook.keyFile),
+		"--health-addr=0",         // not served
+		"--diagnostics-address=0", // not served
+		"--leader-elect=false",
+		"--skip-crd-migration-phases=StorageVersionMigration,CleanupManagedFields", // there is nothing of an older version
+		"--feature-gates=ReconcilerRateLimiting=false",                             // it looks at an object once a second at most
+		"--kube-api-qps="+qps, "--kube-api-burst="+qps,
+		"--clustercache-client-qps="+qps, "--clustercache-client-burst="+qps,
+	)
+}
+
+// startMachines starts the provider of machines, and returns when it has seen all
+// that there are.
+func (p *Playground) startMachines(ctx context.Context) error {
+	opts := machines.Options{
+		Config: p.Config(), Kubeconfig: p.state.written, Node: machineNode, Log: klog.Background(),
+	}
+	synced := make(chan struct{})
+	c := startComponent("machine provider", kubernetesLog, func(ctx context.Context) error {
+		return machines.Run(ctx, opts, synced)
+	})
+	if err := p.add(c); err != nil {
+		return err
+	}
+	select {
+	case <-synced:
+		return nil
+	case <-c.done:
+		return c.died()
+	case <-ctx.Done():
+		return fmt.Errorf("start %s: %w", c.name, context.Cause(ctx))
+	}
+}
+
+// answers returns an error until the server takes connections.
+func (w webhookServer) answers(ctx context.Context) error {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(w.ca)
+	dialer := tls.Dialer{Config: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	conn, err := dialer.DialContext(ctx, "tcp", w.url[len("https://"):])
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// The resources of cluster-api and of the machines that the playground makes.
+var (
+	clusters           = schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "clusters"}
+	machineDeployments = clusters.GroupVersion().WithResource("machinedeployments")
+	kwokClusters       = machines.GroupVersion.WithResource("kwokclusters")
+	kwokControlPlanes  = machines.GroupVersion.WithResource("kwokcontrolplanes")
+	kwokTemplates      = machines.GroupVersion.WithResource("kwokmachinetemplates")
+)
+
+// EnsureCluster makes the Cluster that MachineDeployments of a namespace belong
+// to, unless it is there, and returns when cluster-api has connected to it. The
+// namespace must be there.
+func (p *Playground) EnsureCluster(ctx context.Context, namespace string) error {
+	client, err := dynamic.NewForConfig(p.config)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	connected := func(ctx context.Context) error { return clusterConnected(ctx, client, namespace) }
+	if connected(ctx) == nil {
+		return nil
+	}
+	version, err := p.client.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("ask for the version: %w", err)
+	}
+	ref := func(kind string) map[string]any {
+		return map[string]any{"apiGroup": machines.GroupVersion.Group, "kind": kind, "name": ClusterName}
+	}
+	for _, o := range []struct {
+		resource schema.GroupVersionResource
+		kind     string
+		spec     map[string]any
+	}{
+		{kwokClusters, "KwokCluster", map[string]any{}},
+		{kwokControlPlanes, "KwokControlPlane", map[string]any{"version": version.GitVersion}},
+		{clusters, "Cluster", map[string]any{"infrastructureRef": ref("KwokCluster"), "controlPlaneRef": ref("KwokControlPlane")}},
+	} {
+		if err := p.create(ctx, client, o.resource, namespace, ClusterName, map[string]any{"kind": o.kind, "spec": o.spec}); err != nil {
+			return err
+		}
+	}
+	return p.poll(ctx, connected)
+}
+
+// clusterConnected returns an error until cluster-api has connected to the Cluster
+// of a namespace.
+func clusterConnected(ctx context.Context, client dynamic.Interface, namespace string) error {
+	cluster, err := client.Resource(clusters).Namespace(namespace).Get(ctx, ClusterName, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if !hasCondition(cluster, "RemoteConnectionProbe") || !hasCondition(cluster, "ControlPlaneInitialized") {
+		return fmt.Errorf("cluster %s/%s is not connected", namespace, ClusterName)
+	}
+	return nil
+}
+
+// create makes an object of the given fields, unless it is there. Until the
+// webhooks have come up the API server refuses it, so it tries again.
+func (p *Playground) create(ctx context.Context, client dynamic.Interface, resource schema.GroupVersionResource, namespace, name string, fields map[string]any) error {
+	object := &unstructured.Unstructured{Object: fields}
+	object.SetAPIVersion(resource.GroupVersion().String())
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	var refusal error
+	err := p.poll(ctx, func(ctx context.Context) error {
+		_, err := client.Resource(resource).Namespace(namespace).Create(ctx, object, metav1.CreateOptions{FieldManager: fieldManager})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		if refused(err) {
+			refusal = err // trying again does not help
+			return nil
+		}
+		return err
+	})
+	if refusal != nil {
+		err = &InputError{Err: refusal}
+	}
+	if err != nil {
+		return fmt.Errorf("create %s %s/%s: %w", object.GetKind(), namespace, name, err)
+	}
+	return nil
+}
+
+// hasCondition reports whether a condition of an object is True.
+func hasCondition(object *unstructured.Unstructured, name string) bool {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, c := range conditions {
+		if c, ok := c.(map[string]any); ok && c["type"] == name {
+			return c["status"] == string(corev1.ConditionTrue)
+		}
+	}
+	return false
+}

@@ -1,0 +1,231 @@
+package playground
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"supercargo.dev/supercargo/lab/playground/machines"
+)
+
+// clusterAPIManifests are cluster-api's kinds and webhooks, in YAML.
+// hack/generate-cluster-api.sh writes it.
+//
+//go:embed cluster-api.yaml.gz
+var clusterAPIManifests []byte
+
+// clusterAPIDefinitions reads what the manager needs to be in the API server: its
+// own kinds, those of the machines and the webhook configurations. The result is
+// shared and not to be changed.
+var clusterAPIDefinitions = sync.OnceValues(func() ([]*unstructured.Unstructured, error) {
+	packed, err := gzip.NewReader(bytes.NewReader(clusterAPIManifests))
+	if err != nil {
+		return nil, fmt.Errorf("unpack the manifests of cluster-api: %w", err)
+	}
+	manifests, err := ParseManifests("cluster-api.yaml", packed)
+	if err != nil {
+		return nil, err
+	}
+	err = fs.WalkDir(machines.CRDs, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := machines.CRDs.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		found, err := ParseManifests(path, bytes.NewReader(data))
+		manifests = append(manifests, found...)
+		return err
+	})
+	objects := make([]*unstructured.Unstructured, len(manifests))
+	for i, m := range manifests {
+		dropDescriptions(m.Object.Object)
+		objects[i] = m.Object
+	}
+	return objects, err
+})
+
+// dropDescriptions takes the words out of a definition. They are two thirds of
+// it, and the API server takes seconds longer to serve the kinds with them.
+func dropDescriptions(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		if _, words := value["description"].(string); words { // not a field of that name
+			delete(value, "description")
+		}
+		for _, v := range value {
+			dropDescriptions(v)
+		}
+	case []any:
+		for _, v := range value {
+			dropDescriptions(v)
+		}
+	}
+}
+
+// resourceOf are the resources of the kinds among the definitions.
+var resourceOf = map[string]schema.GroupVersionResource{
+	"CustomResourceDefinition":       {Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
+	"MutatingWebhookConfiguration":   {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"},
+	"ValidatingWebhookConfiguration": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"},
+}
+
+// webhookServer is where the API server finds cluster-api's webhooks.
+type webhookServer struct {
+	url string // without a path
+	ca  []byte // PEM
+}
+
+// direct makes everything in a definition that leads to a Service in the cluster
+// lead to the server instead. The object is changed.
+func (w webhookServer) direct(object *unstructured.Unstructured) error {
+	var configs []any // the clientConfigs
+	switch object.GetKind() {
+	case "CustomResourceDefinition":
+		config, has, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "conversion", "webhook", "clientConfig")
+		if err != nil {
+			return err
+		}
+		if has {
+			configs = append(configs, config)
+		}
+	default:
+		hooks, _, err := unstructured.NestedFieldNoCopy(object.Object, "webhooks")
+		if err != nil {
+			return err
+		}
+		for _, hook := range hooks.([]any) {
+			configs = append(configs, hook.(map[string]any)["clientConfig"])
+		}
+	}
+	for _, c := range configs {
+		config, ok := c.(map[string]any)
+		if !ok {
+			return fmt.Errorf("%s: clientConfig is %T, want a mapping", object.GetName(), c)
+		}
+		path, _, err := unstructured.NestedString(config, "service", "path")
+		if err != nil {
+			return err
+		}
+		delete(config, "service")
+		config["url"] = w.url + path
+		config["caBundle"] = base64.StdEncoding.EncodeToString(w.ca)
+	}
+	return nil
+}
+
+// dropOldVersions leaves of the versions of a kind only the one in which objects are stored,
+// so that none is ever converted. The object is changed.
+func dropOldVersions(definition *unstructured.Unstructured) error {
+	versions, _, err := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	if err != nil {
+		return err
+	}
+	versions = slices.DeleteFunc(versions, func(v any) bool {
+		stored, _, _ := unstructured.NestedBool(v.(map[string]any), "storage")
+		return !stored
+	})
+	unstructured.RemoveNestedField(definition.Object, "spec", "conversion")
+	return unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions")
+}
+
+// define applies the definitions and waits until the API server serves the new
+// kinds.
+func (p *Playground) define(ctx context.Context, server webhookServer) error {
+	definitions, err := clusterAPIDefinitions()
+	if err != nil {
+		return err
+	}
+	client, err := dynamic.NewForConfig(p.config)
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	var resources []resourcePath
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(createParallelism)
+	for _, definition := range definitions {
+		if definition.GetKind() == "CustomResourceDefinition" {
+			resources = append(resources, storedResource(definition))
+		}
+		group.Go(func() error {
+			object := definition.DeepCopy()
+			if object.GetKind() == "CustomResourceDefinition" && !p.opts.OldClusterAPI {
+				if err := dropOldVersions(object); err != nil {
+					return fmt.Errorf("read the versions of %s: %w", object.GetName(), err)
+				}
+			}
+			if err := server.direct(object); err != nil {
+				return err
+			}
+			_, err := client.Resource(resourceOf[object.GetKind()]).
+				Apply(groupCtx, object.GetName(), object, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+			if err != nil {
+				return fmt.Errorf("apply %s %s: %w", object.GetKind(), object.GetName(), err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return p.poll(ctx, func(ctx context.Context) error { return p.serves(ctx, resources) })
+}
+
+// serves returns an error until the API server says that it has the resources and
+// lists their objects. It has caches to make for each, which begins when somebody
+// asks; those who come later then need not wait.
+func (p *Playground) serves(ctx context.Context, resources []resourcePath) error {
+	_, lists, err := p.client.Discovery().ServerGroupsAndResources()
+	if err != nil {
+		return err
+	}
+	known := map[resourcePath]bool{}
+	for _, list := range lists {
+		for _, r := range list.APIResources {
+			known[resourcePath(path.Join("/apis", list.GroupVersion, r.Name))] = true
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(createParallelism)
+	for _, resource := range resources {
+		if !known[resource] {
+			return fmt.Errorf("%s is not known yet", resource)
+		}
+		group.Go(func() error {
+			return p.client.Discovery().RESTClient().Get().AbsPath(string(resource)).
+				Param("resourceVersion", "0").Param("limit", "1").MaxRetries(0).Do(ctx).Error()
+		})
+	}
+	return group.Wait()
+}
+
+// resourcePath is where the objects of a resource are listed.
+type resourcePath string
+
+// storedResource is the resource of a CustomResourceDefinition in the version that
+// is stored.
+func storedResource(definition *unstructured.Unstructured) resourcePath {
+	group, _, _ := unstructured.NestedString(definition.Object, "spec", "group")
+	plural, _, _ := unstructured.NestedString(definition.Object, "spec", "names", "plural")
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	for _, version := range versions {
+		if version, ok := version.(map[string]any); ok && version["storage"] == true {
+			return resourcePath(path.Join("/apis", group, fmt.Sprint(version["name"]), plural))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,263 @@
+package playground
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/playground/machines"
+)
+
+// The annotations by which cluster-autoscaler knows a MachineDeployment.
+const (
+	annotationMinSize  = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+	annotationMaxSize  = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
+	annotationCapacity = "capacity.cluster-autoscaler.kubernetes.io/"
+)
+
+// MachineDeploymentSpec describes a MachineDeployment to make: machines of one
+// flavor, played by kwok.
+type MachineDeploymentSpec struct {
+	Name      string
+	Namespace string // empty means default
+
+	Flavor       string // becomes the label instance-type; may be empty
+	MachineType  string // becomes the label machine-type; may be empty
+	CPU          string // quantity: "2", "500m"
+	Memory       string // quantity: "8Gi"
+	MaxPods      int    // 0 means 110
+	Arch         string // as in GOARCH; empty means amd64
+	PricePerHour string // in dollars: "0.1371"; empty means not stated
+	Labels       map[string]string
+	Taints       []corev1.Taint
+
+	// Min and Max are the bounds that autoscalers keep to. They are annotations:
+	// Replicas may be outside.
+	Min, Max int
+	Replicas int
+
+	// AcquisitionLag is how long a machine takes from being asked for to its Node;
+	// if AcquisitionLagSD is not 0, on average. ReleaseLag is how long it stays
+	// after it has been asked to go.
+	AcquisitionLag, AcquisitionLagSD, ReleaseLag time.Duration
+
+	// Fault is how the machines misbehave. Empty means not at all.
+	Fault machines.Fault
+}
+
+// AddMachineDeployment makes a MachineDeployment, the template of its machines,
+// which has its name, and the Cluster they belong to. What is there already stays
+// as it is. The playground must have been started with ClusterAPI.
+func (p *Playground) AddMachineDeployment(ctx context.Context, spec MachineDeploymentSpec) error {
+	fail := func(err error) error { return fmt.Errorf("add MachineDeployment %s: %w", spec.Name, err) }
+	if !p.opts.ClusterAPI {
+		return fail(errors.New("the playground runs without cluster-api"))
+	}
+	if spec.Namespace == "" {
+		spec.Namespace = metav1.NamespaceDefault
+	}
+	template, err := spec.template()
+	if err != nil {
+		return fail(&InputError{Err: err})
+	}
+	client, err := dynamic.NewForConfig(p.config)
+	if err != nil {
+		return fail(err)
+	}
+	if err := p.EnsureCluster(ctx, spec.Namespace); err != nil {
+		return fail(err)
+	}
+	if err := p.create(ctx, client, kwokTemplates, spec.Namespace, spec.Name, template); err != nil {
+		return fail(err)
+	}
+	if err := p.create(ctx, client, machineDeployments, spec.Namespace, spec.Name, spec.deployment()); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// MarketSpec describes a MachineDeployment to copy for each of the instance types that are for sale.
+type MarketSpec struct {
+	Name      string // of the MachineDeployment, and of its template
+	Namespace string // empty means default
+	Types     string // the instance types, as a CSV catalogue
+	Labels    map[string]string
+	// AcquisitionLag and ReleaseLag are those of the machines, see MachineDeploymentSpec.
+	AcquisitionLag, ReleaseLag time.Duration
+}
+
+// AddMarket makes a MachineDeployment without replicas whose template names an instance type and says
+// no more of its machines, and the ConfigMap with the instance types (see machines.Market). What is
+// there already stays as it is.
+func (p *Playground) AddMarket(ctx context.Context, spec MarketSpec) error {
+	fail := func(err error) error { return fmt.Errorf("add MachineDeployment %s: %w", spec.Name, err) }
+	if !p.opts.ClusterAPI {
+		return fail(errors.New("the playground runs without cluster-api"))
+	}
+	types, err := trace.ReadFlavors(machines.MarketTypes, strings.NewReader(spec.Types))
+	if err != nil {
+		return fail(&InputError{Err: err})
+	}
+	spec.Namespace = cmp.Or(spec.Namespace, metav1.NamespaceDefault)
+	client, err := dynamic.NewForConfig(p.config)
+	if err != nil {
+		return fail(err)
+	}
+	if err := p.EnsureCluster(ctx, spec.Namespace); err != nil {
+		return fail(err)
+	}
+	template := &machines.KwokMachineTemplate{TypeMeta: metav1.TypeMeta{Kind: "KwokMachineTemplate"}}
+	template.Spec.Template.Spec = machines.KwokMachineSpec{
+		InstanceType: types[0].Name, NodeLabels: spec.Labels, AcquisitionLag: metav1.Duration{Duration: spec.AcquisitionLag}, ReleaseLag: metav1.Duration{Duration: spec.ReleaseLag},
+	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(template)
+	if err != nil {
+		return fail(err)
+	}
+	market := map[string]any{"kind": "ConfigMap", "data": map[string]any{machines.MarketTypes: spec.Types}}
+	if err := p.create(ctx, client, corev1.SchemeGroupVersion.WithResource("configmaps"), spec.Namespace, machines.Market, market); err != nil {
+		return fail(err)
+	}
+	if err := p.create(ctx, client, kwokTemplates, spec.Namespace, spec.Name, fields); err != nil {
+		return fail(err)
+	}
+	deployment := MachineDeploymentSpec{Name: spec.Name, Namespace: spec.Namespace}
+	model := deployment.deployment()
+	delete(model, "metadata") // the annotations say of one flavor what its machines are
+	if labels := pairs(spec.Labels); labels != "" {
+		model["metadata"] = map[string]any{"annotations": map[string]any{annotationCapacity + "labels": labels}}
+	}
+	if err := p.create(ctx, client, machineDeployments, spec.Namespace, spec.Name, model); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+// nodeLabels are the labels that the machines' Nodes have and others may not.
+func (s *MachineDeploymentSpec) nodeLabels() map[string]string {
+	labels := map[string]string{}
+	if s.Flavor != "" {
+		labels[corev1.LabelInstanceTypeStable] = s.Flavor
+	}
+	if s.MachineType != "" {
+		labels[v1alpha1.LabelMachineType] = s.MachineType
+	}
+	maps.Copy(labels, s.Labels)
+	return labels
+}
+
+// template returns the fields of the KwokMachineTemplate.
+func (s *MachineDeploymentSpec) template() (map[string]any, error) {
+	resources, err := NodeSpec{CPU: s.CPU, Memory: s.Memory, Pods: s.MaxPods}.resources()
+	if err != nil {
+		return nil, err
+	}
+	machine := machines.KwokMachineSpec{
+		CPU: resources[corev1.ResourceCPU], Memory: resources[corev1.ResourceMemory],
+		Pods: int32(resources.Pods().Value()), Arch: s.Arch, InstanceType: s.Flavor,
+		NodeLabels: s.nodeLabels(), NodeTaints: s.Taints,
+		AcquisitionLag:   metav1.Duration{Duration: s.AcquisitionLag},
+		AcquisitionLagSD: metav1.Duration{Duration: s.AcquisitionLagSD},
+		ReleaseLag:       metav1.Duration{Duration: s.ReleaseLag},
+		Fault:            s.Fault,
+	}
+	if s.PricePerHour != "" {
+		machine.NodeAnnotations = map[string]string{v1alpha1.AnnotationPricePerHour: s.PricePerHour}
+	}
+	object := &machines.KwokMachineTemplate{TypeMeta: metav1.TypeMeta{Kind: "KwokMachineTemplate"}}
+	object.Spec.Template.Spec = machine
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+}
+
+// deployment returns the fields of the MachineDeployment.
+func (s *MachineDeploymentSpec) deployment() map[string]any {
+	selected := map[string]any{"playground.supercargo.dev/machine-deployment": s.Name}
+	return map[string]any{
+		"kind":     "MachineDeployment",
+		"metadata": map[string]any{"annotations": s.annotations()},
+		"spec": map[string]any{
+			"clusterName": ClusterName,
+			"replicas":    int64(s.Replicas),
+			"selector":    map[string]any{"matchLabels": selected},
+			"template": map[string]any{
+				"metadata": map[string]any{"labels": maps.Clone(selected)},
+				"spec": map[string]any{
+					"clusterName": ClusterName,
+					"bootstrap":   map[string]any{"dataSecretName": ""}, // nothing boots
+					"infrastructureRef": map[string]any{
+						"apiGroup": machines.GroupVersion.Group, "kind": "KwokMachineTemplate", "name": s.Name,
+					},
+				},
+			},
+		},
+	}
+}
+
+// annotations tell autoscalers what they may do and what they would get.
+func (s *MachineDeploymentSpec) annotations() map[string]any {
+	pods := s.MaxPods
+	if pods == 0 {
+		pods = defaultPods
+	}
+	annotations := map[string]any{
+		annotationMinSize:              strconv.Itoa(s.Min),
+		annotationMaxSize:              strconv.Itoa(s.Max),
+		annotationCapacity + "cpu":     s.CPU,
+		annotationCapacity + "memory":  s.Memory,
+		annotationCapacity + "maxPods": strconv.Itoa(pods),
+	}
+	if s.PricePerHour != "" {
+		annotations[v1alpha1.AnnotationPricePerHour] = s.PricePerHour
+	}
+	var taints []string
+	for _, taint := range s.Taints {
+		taints = append(taints, taint.ToString())
+	}
+	if labels := pairs(s.nodeLabels()); labels != "" {
+		annotations[annotationCapacity+"labels"] = labels
+	}
+	if len(taints) > 0 {
+		annotations[annotationCapacity+"taints"] = strings.Join(taints, ",")
+	}
+	return annotations
+}
+
+// pairs writes labels as annotations have them.
+func pairs(labels map[string]string) string {
+	var all []string
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		all = append(all, key+"="+labels[key])
+	}
+	return strings.Join(all, ",")
+}
+
+// machineNode describes the Node of a machine.
+func machineNode(m *machines.KwokMachine) (*corev1.Node, error) {
+	labels := maps.Clone(m.Spec.NodeLabels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	if m.Spec.Arch != "" {
+		labels[corev1.LabelArchStable] = m.Spec.Arch
+	}
+	if m.Spec.InstanceType != "" {
+		labels[corev1.LabelInstanceTypeStable] = m.Spec.InstanceType
+	}
+	return NodeSpec{
+		Name: m.Name, CPU: m.Spec.CPU.String(), Memory: m.Spec.Memory.String(), Pods: int(m.Spec.Pods),
+		Labels: labels, Annotations: m.Spec.NodeAnnotations, Taints: m.Spec.NodeTaints,
+	}.Node()
+}

@@ -1,0 +1,92 @@
+package machines
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/input/trace"
+)
+
+// Market is the name of the ConfigMap that says which instance types are for sale in its namespace.
+// Its key flavors.csv has them, in the format of catalogues; soldOut, if there is one, has those that
+// cannot be had now, one a line: a type, or a type and a failure domain with a slash between them.
+const Market = "instance-types"
+
+// The keys of the ConfigMap.
+const (
+	MarketTypes   = "flavors.csv"
+	MarketSoldOut = "soldOut"
+)
+
+// choose makes a machine one of its instance type, if it says no more than that. It returns why there
+// is none; empty if there is.
+func (r *machineReconciler) choose(ctx context.Context, m *KwokMachine) (why string, err error) {
+	if !m.Spec.CPU.IsZero() {
+		return "", nil
+	}
+	at := slices.IndexFunc(m.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Machine" })
+	if at < 0 {
+		return "cluster-api has yet to say for which Machine it is", nil
+	}
+	machine, err := r.read(ctx, "Machine", m.Namespace, m.OwnerReferences[at].Name)
+	if err != nil {
+		return "", err
+	}
+	var market corev1.ConfigMap
+	if err := r.live.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: Market}, &market); client.IgnoreNotFound(err) != nil {
+		return "", fmt.Errorf("read ConfigMap %s/%s: %w", m.Namespace, Market, err)
+	}
+	domain, _, _ := unstructured.NestedString(machine.Object, "spec", "failureDomain")
+	types, err := trace.ReadFlavors(MarketTypes, strings.NewReader(market.Data[MarketTypes]))
+	if err != nil {
+		return "InvalidInstanceType: " + err.Error(), nil
+	}
+	at = slices.IndexFunc(types, func(f trace.Flavor) bool { return f.Name == m.Spec.InstanceType })
+	if at < 0 {
+		return fmt.Sprintf("InvalidInstanceType: there is no instance type %q", m.Spec.InstanceType), nil
+	}
+	for line := range strings.Lines(market.Data[MarketSoldOut]) {
+		if line = strings.TrimSpace(line); line == m.Spec.InstanceType || line == m.Spec.InstanceType+"/"+domain {
+			return fmt.Sprintf("InsufficientInstanceCapacity: no machine of type %s can be had in failure domain %q", m.Spec.InstanceType, domain), nil
+		}
+	}
+	m.Spec.sold(&types[at], domain)
+	return "", nil
+}
+
+// sold fills in what a machine of an instance type is.
+func (s *KwokMachineSpec) sold(of *trace.Flavor, domain string) {
+	s.CPU, s.Memory = *resource.NewMilliQuantity(of.MilliCPU, resource.DecimalSI), *resource.NewQuantity(of.MemoryBytes, resource.BinarySI)
+	if of.MaxPods > 0 {
+		s.Pods = int32(of.MaxPods)
+	}
+	if of.Arch != "" {
+		s.Arch = of.Arch
+	}
+	if s.NodeLabels == nil {
+		s.NodeLabels = map[string]string{}
+	}
+	if of.MachineType != "" {
+		s.NodeLabels[v1alpha1.LabelMachineType] = of.MachineType
+	}
+	if domain != "" {
+		s.NodeLabels[corev1.LabelTopologyZone] = domain
+	}
+}
+
+// refuse says why a machine cannot be had now.
+func (r *machineReconciler) refuse(ctx context.Context, m *KwokMachine, why string) error {
+	if !setReady(m, metav1.ConditionFalse, "ProvisioningFailed", why) {
+		return nil
+	}
+	return r.client.Status().Update(ctx, m)
+}

@@ -1,0 +1,168 @@
+package policy
+
+import (
+	"time"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/lab/baseline"
+	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/sim"
+	"supercargo.dev/supercargo/lab/standby"
+	"supercargo.dev/supercargo/plugins/energyperformance"
+)
+
+// heatsStandby is heats with machines that sleep: those of one type are filled one after
+// another, and those that nobody needs go into standby. The score leaves idle power out:
+// counted, it would hold pods on whatever machine is busy already, however wasteful, while
+// which machines wake at all is chosen with idle power in mind. Where machines are bought
+// and given back it does that as default does.
+func heatsStandby(h string) sim.Policy {
+	configuration := head + `profiles:
+- schedulerName: default-scheduler
+  percentageOfNodesToScore: 100
+  plugins:
+    multiPoint:
+      enabled:
+      - {name: ` + energyperformance.Name + `, weight: 1300}
+      disabled:
+      - {name: NodeResourcesBalancedAllocation}
+  pluginConfig:
+  - name: ` + energyperformance.Name + `
+    args: {energyWeight: ` + h + `, idlePower: Ignore}
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy:
+        type: MostAllocated
+        resources:
+        - {name: cpu, weight: 1}
+        - {name: memory, weight: 1}
+`
+	return sim.Policy{
+		Scheduler: always(configuration), Plugins: probed, Asks: true,
+		Controller: func(sc *scenario.Scenario) sim.Controller {
+			return suiting(sc, number(h), true, baseline.ClusterAutoscaler(sc))
+		},
+		Fixed: func(sc *scenario.Scenario) sim.Controller {
+			return suiting(sc, number(h), true, newSleeper(sc, number(h)))
+		},
+	}
+}
+
+// sleeper puts machines to sleep and wakes them.
+type sleeper struct {
+	flavors map[string]*scenario.Flavor
+	ranks   map[string]float64 // by flavor
+	longest time.Duration      // that a machine takes to wake
+	idle    map[string]time.Time
+}
+
+func newSleeper(sc *scenario.Scenario, h float64) *sleeper {
+	s := &sleeper{flavors: map[string]*scenario.Flavor{}, ranks: ranks(sc.Flavors, h), idle: map[string]time.Time{}}
+	for i := range sc.Flavors {
+		f := &sc.Flavors[i]
+		s.flavors[f.Name] = f
+		if f.Standby != nil {
+			s.longest = max(s.longest, f.Standby.Wake)
+		}
+	}
+	return s
+}
+
+// ranks orders flavors by the score of HEATS for work that fills a machine, its idle power
+// included: the flavor with the best score has the least rank.
+func ranks(flavors []scenario.Flavor, h float64) map[string]float64 {
+	options, results := make([]score.Option, len(flavors)), make([]score.Result, len(flavors))
+	for i := range flavors {
+		f := &flavors[i]
+		runtime := 1 / f.Speed
+		joules := float64(f.MilliwattsFull) / float64(f.MilliCPU) * runtime // of a core-second of work at speed 1
+		options[i] = score.Option{
+			Known: joules > 0, Energy: profile.Prediction{Value: joules, Trust: 1}, Runtime: profile.Prediction{Value: runtime, Trust: 1},
+		}
+	}
+	score.Rank(h, options, results)
+	byName := make(map[string]float64, len(flavors))
+	for i, r := range results {
+		byName[flavors[i].Name] = -(h*r.Energy + (1-h)*r.Rate)
+	}
+	return byName
+}
+
+// Decide implements sim.Controller. The pods that came within the longest time that a
+// machine takes to wake are expected again, as policy supercargo expects them while it buys.
+func (s *sleeper) Decide(now time.Time, state *cluster.State) cluster.Plan {
+	machines := make([]standby.Machine, 0, len(state.Nodes))
+	for i := range state.Nodes {
+		machines = append(machines, s.machine(now, &state.Nodes[i]))
+	}
+	var waiting, expected []standby.Pod
+	for _, p := range state.Pending {
+		waiting = append(waiting, standby.Pod{Size: p.Size, Arch: p.Arch})
+	}
+	for _, p := range state.Recent {
+		if p.Waited <= s.longest {
+			expected = append(expected, standby.Pod{Size: p.Size, Arch: p.Arch})
+		}
+	}
+	decided := standby.Decide(machines, waiting, expected)
+	plan := cluster.Plan{Wake: decided.Recheck}
+	for _, name := range decided.Sleep {
+		plan.Suspend = append(plan.Suspend, cluster.Stay{Node: name, Reason: "it has idled for as long as waking it costs"})
+	}
+	for _, name := range decided.Wake {
+		plan.Resume = append(plan.Resume, cluster.Stay{Node: name, Reason: "pods wait or are expected that awake machines have no room for"})
+	}
+	if len(expected) > 0 && (plan.Wake == 0 || state.SchedulingInterval < plan.Wake) {
+		plan.Wake = state.SchedulingInterval // they will not be expected for ever
+	}
+	return plan
+}
+
+// machine is a node as the decision sees it.
+func (s *sleeper) machine(now time.Time, n *cluster.Node) standby.Machine {
+	f := s.flavors[n.Flavor]
+	free, pods := s.room(n)
+	m := standby.Machine{
+		Name: n.Name, Free: free, MaxPods: n.MaxPods - pods, Arch: n.Arch, Idle: -1, Rank: s.ranks[n.Flavor],
+		Power: energy.Watts(float64(f.MilliwattsIdle) / 1000),
+	}
+	if f.Standby != nil {
+		m.Asleep, m.Waking = energy.Watts(float64(f.Standby.Milliwatts)/1000), energy.Watts(float64(f.Standby.WakeMilliwatts)/1000)
+		m.Wakes = f.Standby.Wake
+	}
+	switch {
+	case n.Phase == cluster.Asleep:
+		m.Phase = standby.Asleep
+	case n.Phase != cluster.Ready:
+		m.Phase = standby.Waking
+	case len(n.Pods) == 0:
+		since, known := s.idle[n.Name]
+		if !known {
+			since = now
+			s.idle[n.Name] = now
+		}
+		m.Idle = now.Sub(since)
+		return m
+	}
+	delete(s.idle, n.Name)
+	return m
+}
+
+// room is what a node has free when a machine that is woken now takes pods at the latest,
+// and how many pods it then has: those that are expected to end before have gone.
+func (s *sleeper) room(n *cluster.Node) (free packing.Size, pods int64) {
+	free, pods = n.Free(), int64(len(n.Pods))
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		if p.Class == class.Batch && p.Runtime > 0 && p.Runtime <= s.longest {
+			free = packing.Size{MilliCPU: free.MilliCPU + p.Size.MilliCPU, MemoryBytes: free.MemoryBytes + p.Size.MemoryBytes}
+			pods--
+		}
+	}
+	return free, pods
+}

@@ -1,0 +1,180 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// Pod is one pod of the workload.
+type Pod struct {
+	// Name is a valid pod name, unlike that of any other pod of the workload.
+	Name string
+	// Class is batch or service.
+	Class class.Class
+	// Size is what the pod requests.
+	Size packing.Size
+	// Arrival is when it is created, since the start of the run.
+	Arrival time.Duration
+	// Runtime is how long a batch pod runs from its start on a machine of speed
+	// 1; 0 for services.
+	Runtime time.Duration
+	// Lifetime is how long a service runs from its start; 0 means to the end of
+	// the run. 0 for batch pods.
+	Lifetime time.Duration
+	// Category groups pods that do the same kind of work; empty when unknown.
+	Category string
+	// Arch is the CPU architecture as in GOARCH; empty means any.
+	Arch string
+	// Namespace is that of the pod; empty for default.
+	Namespace string
+	// EnergyWeight is the weight of energy against runtime when a machine is
+	// chosen, from 0, runtime alone, to 1, energy alone; nil where none is stated.
+	EnergyWeight *float64
+	// Migration is how the pod may be moved.
+	Migration Migratable
+}
+
+// Migratable is how a pod may be moved by its own word.
+type Migratable string
+
+const (
+	// MoveAsLiked leaves it to the policy: the pod says nothing.
+	MoveAsLiked Migratable = ""
+	// MoveWithState lets it be migrated, on its architecture.
+	MoveWithState Migratable = "checkpoint"
+	// MoveAnew lets it be started from its beginning elsewhere, on any architecture.
+	MoveAnew Migratable = "restart"
+	// MoveNever keeps it where it is.
+	MoveNever Migratable = "never"
+)
+
+// Arrivals returns the pods of all workload entries in the order of their
+// arrival. Ties: written-out pods, then traces, then patterns, each in the
+// order of the file, and within one entry by index. None arrives after the
+// horizon.
+//
+// The seed and the name of a pattern decide what it draws, so that adding an
+// entry leaves the pods of the others as they are; times, kinds and runtimes
+// are drawn independently, so that changing a mix leaves the times. The pods of
+// a pattern are called PATTERN-KIND-N, N counting from 0 within the pattern,
+// with '-' for each '_' of the kind.
+//
+// It fails when two pods have the same name. Cost: O(n log n).
+func (s *Scenario) Arrivals(seed uint64) ([]Pod, error) {
+	var pods []Pod
+	for _, task := range s.Workload.Pods {
+		pods = task.appendPods(pods)
+	}
+	for _, recorded := range s.Workload.Traces {
+		pods = append(pods, recorded.Pods...)
+	}
+	for _, p := range s.Workload.Patterns {
+		drawn, err := s.draw(p, seed)
+		if err != nil {
+			return nil, fmt.Errorf("draw pattern %s: %w", p.Name, err)
+		}
+		pods = append(pods, drawn...)
+	}
+	seen := make(map[string]bool, len(pods))
+	for _, pod := range pods {
+		if seen[pod.Name] {
+			return nil, fmt.Errorf("scenario %s: two pods are called %q, want entries with names that keep their pods apart", s.Name, pod.Name)
+		}
+		seen[pod.Name] = true
+	}
+	slices.SortStableFunc(pods, func(a, b Pod) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	return pods, nil
+}
+
+// appendPods appends the pods that a task stands for.
+func (t Task) appendPods(pods []Pod) []Pod {
+	if t.Count == 1 {
+		return append(pods, t.Pod)
+	}
+	for i := range t.Count {
+		pod := t.Pod
+		pod.Name += "-" + strconv.FormatInt(i, 10)
+		pods = append(pods, pod)
+	}
+	return pods
+}
+
+// draw returns the pods of a pattern in the order of their arrival.
+func (s *Scenario) draw(p Pattern, seed uint64) ([]Pod, error) {
+	kinds := make([]TaskKind, len(p.Mix))
+	var sum int64
+	for i, share := range p.Mix {
+		at, found := slices.BinarySearchFunc(s.TaskKinds, share.Kind, func(k TaskKind, name string) int { return cmp.Compare(k.Name, name) })
+		if !found {
+			return nil, fmt.Errorf("no task kind is called %q", share.Kind)
+		}
+		kinds[i] = s.TaskKinds[at]
+		sum += share.Weight
+	}
+	chosen, lengths, weights := newStream(seed, p.Name+"/kinds"), newStream(seed, p.Name+"/runtimes"), newStream(seed, p.Name+"/weights")
+	times := p.times(seed, s.Horizon)
+	pods := make([]Pod, len(times))
+	for i, at := range times {
+		kind := kinds[pick(p.Mix, chosen.below(sum))]
+		pods[i] = kind.pod(at, lengths)
+		if share := float64(weights.below(1001)) / 1000; kind.Weights != nil {
+			h := kind.Weights.Least + float64(share*(kind.Weights.Most-kind.Weights.Least))
+			pods[i].EnergyWeight = &h
+		}
+		pods[i].Name = p.Name + "-" + strings.ReplaceAll(kind.Name, "_", "-") + "-" + strconv.Itoa(i)
+	}
+	return pods, nil
+}
+
+// pick returns which share of the mix the given point of the sum of weights
+// lies in.
+func pick(shares []Share, point int64) int {
+	for i, share := range shares {
+		if point < share.Weight {
+			return i
+		}
+		point -= share.Weight
+	}
+	return len(shares) - 1
+}
+
+// pod returns a pod of the kind, without a name. One random number is drawn
+// whether or not the kind needs it, so that the kinds of earlier pods do not
+// decide the runtimes of later ones beyond their range.
+func (k TaskKind) pod(at time.Duration, lengths stream) Pod {
+	pod := Pod{
+		Class: k.Class, Size: k.Size, Arrival: at, Category: k.Category, Arch: k.Arch,
+		Namespace: k.Namespace, EnergyWeight: k.EnergyWeight, Migration: k.Migration,
+	}
+	steps := int64((k.MaxRuntime-k.MinRuntime)/time.Millisecond) + 1
+	length := k.MinRuntime + time.Duration(lengths.below(steps))*time.Millisecond
+	if k.Class == class.Batch {
+		pod.Runtime = length
+	} else {
+		pod.Lifetime = length
+	}
+	return pod
+}
+
+// Draw returns the lag of the n-th machine that is bought, drawn from a normal
+// distribution by the sum of twelve uniform numbers, which is never further than
+// six standard deviations off, and never below zero. It is in whole milliseconds.
+func (l Lag) Draw(seed uint64, n int) time.Duration {
+	if l.SD == 0 {
+		return l.Mean
+	}
+	s := newStream(seed, "lag/"+strconv.Itoa(n))
+	sum := int64(0)
+	for range 12 {
+		sum += s.below(1 << 32)
+	}
+	off := float64(sum-6<<32) / (1 << 32) // mean 0, variance 1
+	return max(0, l.Mean+time.Duration(float64(l.SD)*off)).Truncate(time.Millisecond)
+}

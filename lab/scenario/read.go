@@ -1,0 +1,410 @@
+package scenario
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/input/trace"
+)
+
+// Read reads a scenario. name is only used in errors. Files that the scenario
+// names are read through open, which gets the path as it stands there; the
+// caller decides what it is relative to. A nil open refuses them.
+//
+// Errors are of type [*trace.Errors], with the path of the field as column
+// ("spec.nodes[0].count"). They list the faults in the order of their lines,
+// those of other files last, up to [trace.MaxErrors].
+//
+// Unknown fields, fields that stand twice, empty values, aliases and further
+// documents are refused. Cost: O(n log n) in the size of the files and the
+// number of pods that are written out or recorded.
+func Read(name string, text []byte, open func(path string) ([]byte, error)) (*Scenario, error) {
+	if open == nil {
+		open = func(string) ([]byte, error) { return nil, errors.New("no files can be read here") }
+	}
+	r := &reader{file: name, open: open}
+	if root, ok := r.document(text); ok {
+		b := &builder{reader: r, s: defaults()}
+		b.root(root)
+		if r.count() == 0 {
+			return b.s, nil
+		}
+	}
+	return nil, r.err()
+}
+
+// defaults returns a scenario in which only what is required is missing.
+func defaults() *Scenario {
+	return &Scenario{
+		SchedulingInterval: 20 * time.Second,
+		ScalingInterval:    5 * time.Minute,
+		AcquisitionLag:     Lag{Mean: 150 * time.Second},
+		BillingPeriod:      time.Minute,
+		BilledFrom:         FromOrder,
+		ReleaseLag:         5 * time.Second,
+		Migration:          Migration{BitsPerSecond: 1_200_000_000, BytesPerMemory: 1, Fixed: 2 * time.Second},
+		Rescheduling:       Rescheduling{Interval: time.Minute, Residence: 10 * time.Minute, Gain: 10, Pods: 20},
+		Autoscale:          true,
+		MaxNodes:           1000,
+		TaskKinds:          BuiltInKinds(),
+	}
+}
+
+// builder fills a scenario from the document.
+type builder struct {
+	*reader
+	s     *Scenario
+	later []func() // checks that need the whole document
+
+	flavorNames, kindNames names // for those checks
+}
+
+// names are those that something can refer to.
+type names struct {
+	list []string // in order, for messages
+	set  map[string]bool
+}
+
+func namesIn[T any](things []T, name func(T) string) names {
+	n := names{set: make(map[string]bool, len(things))}
+	for _, thing := range things {
+		n.list = append(n.list, name(thing))
+		n.set[name(thing)] = true
+	}
+	return n
+}
+
+func (b *builder) root(v value) {
+	b.object(v,
+		required("apiVersion", "supercargo.dev/v1alpha1", b.constant("supercargo.dev/v1alpha1")),
+		required("kind", "Scenario", b.constant("Scenario")),
+		required("metadata", "an object with a name", func(v value) {
+			b.object(v, required("name", "the scenario's name", into(&b.s.Name, b.name)))
+		}),
+		required("spec", "an object", b.spec))
+}
+
+func (b *builder) spec(v value) {
+	s := b.s
+	b.object(v,
+		required("horizon", "a duration such as 2h", into(&s.Horizon, b.positive)),
+		optional("schedulingInterval", into(&s.SchedulingInterval, b.positive)),
+		optional("scalingInterval", into(&s.ScalingInterval, b.positive)),
+		optional("acquisitionLag", into(&s.AcquisitionLag, b.lag)),
+		optional("billingPeriod", into(&s.BillingPeriod, b.positive)),
+		optional("billedFrom", into(&s.BilledFrom, oneOf(b.reader, "order or ready", map[string]BilledFrom{
+			string(FromOrder): FromOrder, string(FromReady): FromReady,
+		}))),
+		optional("releaseLag", into(&s.ReleaseLag, b.duration)),
+		optional("migration", b.migration),
+		optional("rescheduling", b.rescheduling),
+		optional("namespaces", func(v value) { b.list(v, b.namespace) }),
+		optional("flavors", func(v value) { b.list(v, b.flavor) }),
+		optional("flavorsFile", b.flavorsFile),
+		optional("electricity", func(v value) { b.list(v, b.electricity) }),
+		optional("nodes", func(v value) { b.list(v, b.nodes) }),
+		optional("homogeneousFlavor", into(&s.HomogeneousFlavor, b.flavorName)),
+		optional("autoscale", into(&s.Autoscale, parsed(b.reader, "true or false", parseBool))),
+		optional("maxNodes", into(&s.MaxNodes, b.number(1, 1, MaxMachines))),
+		optional("workload", b.workload),
+		optional("taskKinds", func(v value) { b.list(v, b.taskKind) }))
+	if has(v, "flavors") && has(v, "flavorsFile") {
+		b.fault(child(v, "flavorsFile"), "stands beside flavors, want one of the two")
+	}
+	// What refers to things is checked only where all of them could be read.
+	if b.count() > 0 {
+		return
+	}
+	b.machines(v)
+	slices.SortFunc(s.TaskKinds, func(a, c TaskKind) int { return cmp.Compare(a.Name, c.Name) })
+	b.flavorNames = namesIn(s.Flavors, func(f Flavor) string { return f.Name })
+	b.kindNames = namesIn(s.TaskKinds, func(k TaskKind) string { return k.Name })
+	for _, check := range b.later {
+		check()
+	}
+	if b.count() == 0 {
+		b.pods(v)
+	}
+}
+
+// machines checks the flavors and the nodes together.
+func (b *builder) machines(v value) {
+	s := b.s
+	if len(s.Flavors) == 0 {
+		b.faultAt(v.node.Line, join(v.path, "flavors"), "is missing, want at least one flavor, here or in flavorsFile")
+		return
+	}
+	var start int64
+	for _, n := range s.Nodes {
+		start += n.Count
+	}
+	switch {
+	case start > s.MaxNodes:
+		b.fault(child(v, "nodes"), "has %d machines, want at most %d, which is maxNodes", start, s.MaxNodes)
+	case start == 0 && !s.Autoscale:
+		b.fault(child(v, "autoscale"), "is false and there are no nodes, want some")
+	}
+	if s.HomogeneousFlavor == "" {
+		s.HomogeneousFlavor = s.Flavors[0].Name
+		if len(s.Nodes) > 0 {
+			s.HomogeneousFlavor = s.Nodes[0].Flavor
+		}
+	}
+}
+
+func (b *builder) migration(v value) {
+	m := &b.s.Migration
+	b.object(v,
+		optional("bandwidth", into(&m.BitsPerSecond, b.above(parseBandwidth))),
+		optional("bytesPerMemory", into(&m.BytesPerMemory, b.ratio(0, maxRatio))),
+		optional("fixed", into(&m.Fixed, b.duration)))
+}
+
+// lag reads a duration, or an object with mean and sd.
+func (b *builder) lag(v value) Lag {
+	var l Lag
+	if len(v.node.Content) == 0 {
+		l.Mean = parsed(b.reader, "a duration such as 150s, or {mean: 157s, sd: 4s}", parseDuration)(v)
+		return l
+	}
+	b.object(v,
+		required("mean", "a duration such as 157s", into(&l.Mean, b.duration)),
+		optional("sd", into(&l.SD, b.duration)))
+	return l
+}
+
+func (b *builder) flavor(_ int, v value) {
+	f := Flavor{Flavor: trace.Flavor{Arch: "amd64", MaxPods: 110}, Speed: 1}
+	ok := b.object(v,
+		required("name", "the flavor's name", into(&f.Name, b.name)),
+		required("cpu", "cores such as 2 or 500m", into(&f.MilliCPU, b.above(parseCPU))),
+		required("memory", "an amount such as 8Gi", into(&f.MemoryBytes, b.above(parseMemory(roundDown)))),
+		required("pricePerHour", "dollars such as 0.1371", into(&f.MicroDollarsPerHour, b.number(0, millionths, maxMicroDollarsPerHour))),
+		optional("machineType", into(&f.MachineType, b.label)),
+		optional("wattsIdle", into(&f.MilliwattsIdle, b.number(0, 1000, maxMilliwatts))),
+		optional("wattsFull", into(&f.MilliwattsFull, b.number(0, 1000, maxMilliwatts))),
+		optional("powerCurve", func(v value) { b.list(v, b.powerPoint(&f.PowerCurve)) }),
+		optional("standby", b.standby(&f.Standby)),
+		optional("zone", func(v value) {
+			f.Zone = b.label(v)
+			b.later = append(b.later, func() { b.zoneIsKnown(v, f.Zone) })
+		}),
+		optional("speed", into(&f.Speed, b.ratio(1, maxRatio))),
+		optional("arch", into(&f.Arch, b.arch)),
+		optional("maxPods", into(&f.MaxPods, b.number(1, 1, maxMaxPods))))
+	if !ok {
+		return
+	}
+	switch {
+	case has(v, "wattsIdle") != has(v, "wattsFull"):
+		b.fault(v, "has one of wattsIdle and wattsFull, want both or neither")
+	case f.MilliwattsIdle > f.MilliwattsFull:
+		b.bad(child(v, "wattsIdle"), errors.New("is more than wattsFull, want at most that"))
+	default:
+		b.powerSuits(v, &f)
+	}
+	if slices.ContainsFunc(b.s.Flavors, func(other Flavor) bool { return other.Name == f.Name }) {
+		b.bad(child(v, "name"), errors.New("is also the name of another flavor, want a name of its own"))
+	}
+	if f.MachineType == "" {
+		f.MachineType = f.Name
+	}
+	b.s.Flavors = append(b.s.Flavors, f)
+}
+
+// flavorsFile reads a catalogue.
+func (b *builder) flavorsFile(v value) {
+	path, content, ok := b.contents(v)
+	if !ok {
+		return
+	}
+	list, err := trace.ReadFlavors(path, bytes.NewReader(content))
+	if err != nil {
+		b.other(v, err)
+		return
+	}
+	for _, f := range list {
+		f.Arch = cmp.Or(f.Arch, "amd64")
+		f.MaxPods = cmp.Or(f.MaxPods, 110)
+		f.MachineType = cmp.Or(f.MachineType, f.Name)
+		b.s.Flavors = append(b.s.Flavors, Flavor{Flavor: f, Speed: 1})
+	}
+}
+
+// contents opens the file whose path v holds.
+func (b *builder) contents(v value) (path string, content []byte, ok bool) {
+	path, ok = b.scalar(v, "the path of a file")
+	if !ok {
+		return "", nil, false
+	}
+	if path == "" {
+		b.bad(v, errors.New("is no path, want that of a file"))
+		return "", nil, false
+	}
+	content, err := b.open(path)
+	if err != nil {
+		b.fault(v, "%v", fmt.Errorf("read %s: %w", clip(path), err))
+	}
+	return path, content, err == nil
+}
+
+// other notes the faults of another file.
+func (b *builder) other(v value, err error) {
+	var faults *trace.Errors
+	if !errors.As(err, &faults) {
+		b.fault(v, "%v", err)
+		return
+	}
+	b.more += faults.More
+	room := maxCollected - len(b.others)
+	if len(faults.List) > room {
+		b.more += len(faults.List) - room
+	}
+	b.others = append(b.others, faults.List[:min(room, len(faults.List))]...)
+}
+
+func (b *builder) nodes(_ int, v value) {
+	n := Nodes{Count: 1, Class: class.Any}
+	b.object(v,
+		required("flavor", "the name of a flavor", into(&n.Flavor, b.flavorName)),
+		optional("count", into(&n.Count, b.number(1, 1, MaxMachines))),
+		optional("class", into(&n.Class, oneOf(b.reader, "Any, Batch or Service", map[string]class.Class{
+			"Any": class.Any, "Batch": class.Batch, "Service": class.Service,
+		}))))
+	b.s.Nodes = append(b.s.Nodes, n)
+}
+
+// flavorName reads a reference to a flavor.
+func (b *builder) flavorName(v value) string {
+	name, ok := b.scalar(v, "the name of a flavor")
+	if ok {
+		b.later = append(b.later, func() { b.mustBeOneOf(v, "flavor", name, b.flavorNames) })
+	}
+	return name
+}
+
+// mustBeOneOf notes a reference to something that is not there.
+func (b *builder) mustBeOneOf(v value, what, name string, known names) {
+	if known.set[name] {
+		return
+	}
+	list := strings.Join(known.list[:min(len(known.list), 10)], ", ")
+	if len(known.list) > 10 {
+		list += ", ..."
+	}
+	b.fault(v, "%q is no %s, want one of %s", clip(name), what, list)
+}
+
+// constant reads a field that has one value.
+func (b *builder) constant(want string) func(v value) {
+	return func(v value) {
+		if got, ok := b.scalar(v, want); ok && got != want {
+			b.bad(v, fmt.Errorf("is not known, want %s", want))
+		}
+	}
+}
+
+// oneOf reads one of a few words.
+func oneOf[T any](r *reader, want string, words map[string]T) func(v value) T {
+	return parsed(r, want, func(text string) (T, error) {
+		word, ok := words[text]
+		if !ok {
+			return word, fmt.Errorf("is not known, want %s", want)
+		}
+		return word, nil
+	})
+}
+
+func parseBool(text string) (bool, error) {
+	if text != "true" && text != "false" {
+		return false, errors.New("is neither true nor false")
+	}
+	return text == "true", nil
+}
+
+func (b *builder) name(v value) string {
+	return parsed(b.reader, "a name", func(text string) (string, error) {
+		if text == "" || !printable(text) {
+			return "", errors.New("is no name, want 1 to 253 bytes without control characters")
+		}
+		return text, nil
+	})(v)
+}
+
+func (b *builder) label(v value) string {
+	return parsed(b.reader, "a label value", func(text string) (string, error) {
+		if !validWord(text, isAlnum, "-_.") {
+			return "", errors.New("is no label value, want up to 63 letters, digits, '-', '_' and '.', with a letter or digit at either end")
+		}
+		return text, nil
+	})(v)
+}
+
+func (b *builder) arch(v value) string {
+	return parsed(b.reader, "an architecture", func(text string) (string, error) {
+		if text == "" || len(text) > 16 || !all(text, isLower) {
+			return "", errors.New("is no architecture, want one such as amd64 or arm64")
+		}
+		return text, nil
+	})(v)
+}
+
+func (b *builder) duration(v value) time.Duration {
+	return parsed(b.reader, "a duration such as 20s", parseDuration)(v)
+}
+
+func (b *builder) positive(v value) time.Duration {
+	return parsed(b.reader, "a duration such as 20s", nonZero(parseDuration))(v)
+}
+
+// number reads a number in the given unit, from least to most units.
+func (b *builder) number(least, unit, most int64) func(v value) int64 {
+	return parsed(b.reader, "a number", func(text string) (int64, error) {
+		n, err := decimal(text, unit, most, exact)
+		if err == nil && n < least {
+			err = errZero
+		}
+		return n, err
+	})
+}
+
+// ratio reads a number with up to six decimals, from least millionths to most.
+func (b *builder) ratio(least, most int64) func(v value) float64 {
+	read := b.number(least, millionths, most*millionths)
+	return func(v value) float64 { return float64(read(v)) / millionths }
+}
+
+// above reads an amount that is more than zero.
+func (b *builder) above(parse func(text string) (int64, error)) func(v value) int64 {
+	return parsed(b.reader, "an amount", nonZero(parse))
+}
+
+func nonZero[T ~int64 | ~float64](parse func(text string) (T, error)) func(text string) (T, error) {
+	return func(text string) (T, error) {
+		result, err := parse(text)
+		if err == nil && result == 0 {
+			err = errZero
+		}
+		return result, err
+	}
+}
+
+// has reports whether an object has a field.
+func has(v value, name string) bool { return child(v, name).node != v.node }
+
+// child returns a field of an object, or the object with the field's path when
+// it has none.
+func child(v value, name string) value {
+	for i := 0; i+1 < len(v.node.Content); i += 2 {
+		if v.node.Content[i].Value == name {
+			return value{v.node.Content[i+1], join(v.path, name)}
+		}
+	}
+	return value{v.node, join(v.path, name)}
+}

@@ -1,0 +1,258 @@
+package scenario
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	yaml "go.yaml.in/yaml/v3"
+
+	"supercargo.dev/supercargo/internal/input/trace"
+)
+
+// value is a node of the document and the path to it, such as
+// "spec.nodes[0].count".
+type value struct {
+	node *yaml.Node
+	path string
+}
+
+// reader walks one document and collects its faults.
+type reader struct {
+	file   string
+	open   func(path string) ([]byte, error)
+	faults []trace.Error
+	more   int
+	others []trace.Error // of files that the document names
+}
+
+// maxCollected bounds how many faults are kept until they are sorted.
+const maxCollected = 1000
+
+// document returns the root of the one document in text.
+func (r *reader) document(text []byte) (value, bool) {
+	if len(text) > MaxBytes {
+		r.faultAt(0, "", fmt.Sprintf("is larger than %d bytes", MaxBytes))
+		return value{}, false
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var root, next yaml.Node
+	switch err := decoder.Decode(&root); {
+	case errors.Is(err, io.EOF):
+		r.faultAt(0, "", "is empty, want a Scenario")
+		return value{}, false
+	case err != nil:
+		r.syntax(err)
+		return value{}, false
+	}
+	switch err := decoder.Decode(&next); {
+	case err == nil:
+		r.faultAt(next.Line, "", "begins a second document, want one Scenario per file")
+		return value{}, false
+	case !errors.Is(err, io.EOF):
+		r.syntax(err)
+		return value{}, false
+	}
+	return value{root.Content[0], ""}, true
+}
+
+var errorLine = regexp.MustCompile(`^line ([0-9]+): `)
+
+// syntax notes that the text is no YAML.
+func (r *reader) syntax(err error) {
+	problem, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+	if found := errorLine.FindStringSubmatch(problem); found != nil {
+		line, _ = strconv.Atoi(found[1])
+		problem = problem[len(found[0]):]
+	}
+	r.faultAt(line, "", "is no YAML: "+problem)
+}
+
+func (r *reader) faultAt(line int, path, problem string) {
+	if len(r.faults) == maxCollected {
+		r.more++
+		return
+	}
+	r.faults = append(r.faults, trace.Error{File: r.file, Line: line, Column: path, Problem: problem})
+}
+
+// fault notes a fault of a value.
+func (r *reader) fault(v value, format string, args ...any) {
+	r.faultAt(v.node.Line, v.path, fmt.Sprintf(format, args...))
+}
+
+// bad notes a fault of a scalar and shows what it holds.
+func (r *reader) bad(v value, err error) { r.fault(v, "%q %v", clip(v.node.Value), err) }
+
+// count returns how many faults there are so far.
+func (r *reader) count() int { return len(r.faults) + r.more + len(r.others) }
+
+// err returns the faults in the order of their lines, those of other files
+// last, or nil.
+func (r *reader) err() error {
+	if r.count() == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.faults, func(a, b trace.Error) int { return a.Line - b.Line })
+	list := slices.Concat(r.faults, r.others)
+	kept := min(len(list), trace.MaxErrors)
+	return &trace.Errors{List: list[:kept], More: len(list) - kept + r.more}
+}
+
+// field is a key that an object may have. Where want is not empty the object
+// must have it, and want says what it holds.
+type field struct {
+	name, want string
+	read       func(v value)
+}
+
+func optional(name string, read func(v value)) field       { return field{name, "", read} }
+func required(name, want string, read func(v value)) field { return field{name, want, read} }
+
+// into returns a function that stores what read returns.
+func into[T any](target *T, read func(v value) T) func(v value) {
+	return func(v value) { *target = read(v) }
+}
+
+// object reads the fields of a mapping and reports whether they are without
+// fault.
+func (r *reader) object(v value, fields ...field) bool {
+	before := r.count()
+	if v.node.Kind != yaml.MappingNode {
+		r.fault(v, "is %s, want fields %s", kindOf(v), namesOf(fields))
+		return false
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(v.node.Content); i += 2 {
+		key := v.node.Content[i]
+		child := value{v.node.Content[i+1], join(v.path, clip(key.Value))}
+		at := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
+		switch {
+		case key.Kind != yaml.ScalarNode || at < 0:
+			r.faultAt(key.Line, child.path, "is no field here, want one of "+namesOf(fields))
+		case seen[key.Value]:
+			r.faultAt(key.Line, child.path, "stands twice, want it once")
+		default:
+			seen[key.Value] = true
+			fields[at].read(child)
+		}
+	}
+	for _, f := range fields {
+		if f.want != "" && !seen[f.name] {
+			r.faultAt(v.node.Line, join(v.path, f.name), "is missing, want "+f.want)
+		}
+	}
+	return r.count() == before
+}
+
+func namesOf(fields []field) string {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.name
+	}
+	return strings.Join(names, ", ")
+}
+
+// list reads the elements of a sequence.
+func (r *reader) list(v value, each func(i int, v value)) {
+	switch {
+	case v.node.Kind != yaml.SequenceNode:
+		r.fault(v, "is %s, want a list", kindOf(v))
+	case len(v.node.Content) > MaxEntries:
+		r.fault(v, "has %d elements, want at most %d", len(v.node.Content), MaxEntries)
+	default:
+		for i, node := range v.node.Content {
+			each(i, value{node, fmt.Sprintf("%s[%d]", v.path, i)})
+		}
+	}
+}
+
+// pairs reads a mapping whose keys are free.
+func (r *reader) pairs(v value, want string, each func(key string, v value)) {
+	switch {
+	case v.node.Kind != yaml.MappingNode:
+		r.fault(v, "is %s, want %s", kindOf(v), want)
+		return
+	case len(v.node.Content) > 2*MaxEntries:
+		r.fault(v, "has %d elements, want at most %d", len(v.node.Content)/2, MaxEntries)
+		return
+	}
+	seen := make(map[string]bool)
+	for i := 0; i+1 < len(v.node.Content); i += 2 {
+		key := v.node.Content[i]
+		child := value{v.node.Content[i+1], join(v.path, clip(key.Value))}
+		switch {
+		case key.Kind != yaml.ScalarNode:
+			r.faultAt(key.Line, v.path, "has a key that is no text, want "+want)
+		case seen[key.Value]:
+			r.faultAt(key.Line, child.path, "stands twice, want it once")
+		default:
+			seen[key.Value] = true
+			each(key.Value, child)
+		}
+	}
+}
+
+// scalar returns the text of a value that is a single one.
+func (r *reader) scalar(v value, want string) (string, bool) {
+	single := v.node.Kind == yaml.ScalarNode && v.node.Tag != "!!null"
+	if !single {
+		r.fault(v, "is %s, want %s", kindOf(v), want)
+	}
+	return v.node.Value, single
+}
+
+// parsed reads a scalar with a function that returns an error which says what
+// would be right.
+func parsed[T any](r *reader, want string, parse func(text string) (T, error)) func(v value) T {
+	return func(v value) T {
+		text, ok := r.scalar(v, want)
+		if !ok {
+			var zero T
+			return zero
+		}
+		result, err := parse(text)
+		if err != nil {
+			r.bad(v, err)
+		}
+		return result
+	}
+}
+
+// kindOf says what a value is.
+func kindOf(v value) string {
+	switch v.node.Kind {
+	case yaml.MappingNode:
+		return "an object"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias, which is not taken here"
+	}
+	if v.node.Tag == "!!null" {
+		return "empty"
+	}
+	return fmt.Sprintf("%q", clip(v.node.Value))
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// clip shortens text for a message.
+func clip(text string) string {
+	const most = 40
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most]) + "..."
+}

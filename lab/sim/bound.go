@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"math"
+	"time"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/lab/bound"
+	"supercargo.dev/supercargo/lab/scenario"
+)
+
+// LowerBound returns a lower bound, in micro-dollars, of the bill of the scenario
+// with these pods under any policy that completes the batch pods which some
+// machine can hold. docs/lower-bound.md derives it.
+//
+// Services count nothing: a policy may let them wait. So does the time up to the
+// horizon, except in a fixed cluster, which is billed to the horizon at least.
+// [ServedBound] is for policies that serve them.
+func LowerBound(s *scenario.Scenario, pods []scenario.Pod) int64 {
+	return bound.Cost(boundRun(s, pods)).MicroDollars
+}
+
+// ServedBound returns a lower bound, in micro-dollars, of the bill of the scenario
+// with these pods under any policy that completes the batch pods and serves the
+// services which some machine can hold: each is on a machine from its arrival until
+// its lifetime, which counts from its first start, is over or the run ends, but for
+// the time wait, on average over these services. It is never below [LowerBound].
+func ServedBound(s *scenario.Scenario, pods []scenario.Pod, wait time.Duration) int64 {
+	run := boundRun(s, pods)
+	run.End = s.Horizon // services without a lifetime are there until then
+	run.StartLag, run.LagFree = shortestLag(s.AcquisitionLag), s.BilledFrom == scenario.FromReady
+	run.ServiceWait = wait
+	return bound.Served(run)
+}
+
+// shortestLag is the least that [scenario.Lag.Draw] returns.
+func shortestLag(l scenario.Lag) time.Duration {
+	if l.SD == 0 {
+		return l.Mean
+	}
+	if l.SD > (math.MaxInt64-time.Millisecond)/6 {
+		return 0
+	}
+	return max(0, l.Mean-6*l.SD-time.Millisecond)
+}
+
+func boundRun(s *scenario.Scenario, pods []scenario.Pod) bound.Run {
+	run := bound.Run{
+		Fixed: !s.Autoscale, BillingPeriod: s.BillingPeriod,
+		ReleaseLag: min(s.ReleaseLag, s.Horizon), // the end of the run cuts it
+	}
+	for i := range s.Flavors {
+		run.Flavors = append(run.Flavors, boundFlavor(&s.Flavors[i]))
+	}
+	for _, n := range s.Nodes {
+		for i := range s.Flavors {
+			if s.Flavors[i].Name == n.Flavor {
+				run.Machines = append(run.Machines, bound.Machines{Flavor: boundFlavor(&s.Flavors[i]), Count: n.Count})
+			}
+		}
+	}
+	if run.Fixed {
+		run.End = s.Horizon
+	}
+	for i := range pods {
+		p := &pods[i]
+		run.Pods = append(run.Pods, bound.Pod{
+			Size: p.Size, Arch: p.Arch, Service: p.Class == class.Service, Arrival: p.Arrival, Runtime: p.Runtime + p.Lifetime,
+		})
+	}
+	return run
+}
+
+func boundFlavor(f *scenario.Flavor) bound.Flavor {
+	return bound.Flavor{
+		Size: f.Size(), MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour, Speed: f.Speed,
+	}
+}

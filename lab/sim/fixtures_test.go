@@ -1,0 +1,303 @@
+package sim_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/klog/v2"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/sim"
+	"supercargo.dev/supercargo/manifests"
+)
+
+const (
+	gi = int64(1) << 30
+	s  = time.Second
+	m  = time.Minute
+
+	dollar = int64(1_000_000) // in micro-dollars
+)
+
+var (
+	// medium costs a dollar a minute, wide two.
+	medium = flavor("medium", 2000, 8*gi, 60*dollar)
+	wide   = flavor("wide", 4000, 16*gi, 120*dollar)
+
+	stock = []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+)
+
+func flavor(name string, milliCPU, memory, price int64) scenario.Flavor {
+	return scenario.Flavor{Speed: 1, Flavor: trace.Flavor{
+		Name: name, MilliCPU: milliCPU, MemoryBytes: memory, MicroDollarsPerHour: price, Arch: "amd64", MaxPods: 110, MachineType: name,
+	}}
+}
+
+// nodes are machines of the start that take both classes.
+func nodes(flavor string, n int64) scenario.Nodes {
+	return scenario.Nodes{Flavor: flavor, Count: n, Class: class.Any}
+}
+
+// scene is a scenario of a second, after which only batch pods go on, with one medium
+// machine and the times that the tests reckon with.
+func scene(changes ...func(*scenario.Scenario)) *scenario.Scenario {
+	sc := &scenario.Scenario{
+		Name: "test", Horizon: s, SchedulingInterval: 20 * s, ScalingInterval: m, AcquisitionLag: scenario.Lag{Mean: 150 * s},
+		BillingPeriod: m, BilledFrom: scenario.FromOrder, ReleaseLag: 5 * s,
+		Migration: scenario.Migration{BitsPerSecond: 1_200_000_000, BytesPerMemory: 1, Fixed: 2 * s},
+		Flavors:   []scenario.Flavor{medium, wide}, Nodes: []scenario.Nodes{nodes("medium", 1)},
+		HomogeneousFlavor: "medium", Autoscale: true, MaxNodes: 10,
+	}
+	for _, change := range changes {
+		change(sc)
+	}
+	return sc
+}
+
+func job(name string, memory int64, arrival, runtime time.Duration) scenario.Pod {
+	return scenario.Pod{
+		Name: name, Class: class.Batch, Size: packing.Size{MemoryBytes: memory, MilliCPU: 100}, Arrival: arrival, Runtime: runtime,
+	}
+}
+
+func service(name string, memory int64, arrival, lifetime time.Duration) scenario.Pod {
+	return scenario.Pod{
+		Name: name, Class: class.Service, Size: packing.Size{MemoryBytes: memory, MilliCPU: 100}, Arrival: arrival, Lifetime: lifetime,
+	}
+}
+
+// fixed is a policy that never does anything about machines.
+func fixed(configuration []byte) sim.Policy {
+	return sim.Policy{Name: "fixed", Scheduler: func(*scenario.Scenario) []byte { return configuration }}
+}
+
+// look is what a controller was shown.
+type look struct {
+	At    time.Duration
+	State *cluster.State
+}
+
+// script is a controller that plays back plans and keeps what it was shown.
+type script struct {
+	// plans are carried out at those times.
+	plans map[time.Duration]cluster.Plan
+	// each, if not nil, is asked instead.
+	each func(at time.Duration, s *cluster.State) cluster.Plan
+	// standby has it asked in a fixed cluster too.
+	standby bool
+	// asks has pods moved only as they declare.
+	asks  bool
+	looks []look
+}
+
+func (c *script) Decide(now time.Time, st *cluster.State) cluster.Plan {
+	at := now.Sub(sim.Epoch)
+	c.looks = append(c.looks, look{at, st})
+	if c.each != nil {
+		return c.each(at, st)
+	}
+	plan := c.plans[at]
+	for next := range c.plans {
+		if wait := next - at; wait > 0 && (plan.Wake == 0 || wait < plan.Wake) {
+			plan.Wake = wait
+		}
+	}
+	return plan
+}
+
+// at returns what the controller was shown at a time.
+func (c *script) at(t testing.TB, at time.Duration) *cluster.State {
+	t.Helper()
+	for _, l := range c.looks {
+		if l.At == at {
+			return l.State
+		}
+	}
+	t.Fatalf("the controller was not asked at %v, but at %v", at, c.times())
+	return nil
+}
+
+func (c *script) times() []time.Duration {
+	var all []time.Duration
+	for _, l := range c.looks {
+		all = append(all, l.At)
+	}
+	return all
+}
+
+// policy is one that packs by best fit and obeys the script.
+func (c *script) policy() sim.Policy {
+	p := fixed(manifests.InOrderSchedulerConfig)
+	p.Controller, p.Asks = func(*scenario.Scenario) sim.Controller { return c }, c.asks
+	return p
+}
+
+// history is all that a run came to.
+type history struct {
+	*sim.Result
+	facts []sim.Fact
+}
+
+// simulate runs pods under a script.
+func simulate(t testing.TB, sc *scenario.Scenario, c *script, pods ...scenario.Pod) history {
+	t.Helper()
+	h, err := try(t, sc, c, pods...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// try is simulate that may fail. A run of more than 100,000 decisions is stopped.
+func try(t testing.TB, sc *scenario.Scenario, c *script, pods ...scenario.Pod) (history, error) {
+	t.Helper()
+	p := c.policy()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	p.Controller = func(*scenario.Scenario) sim.Controller {
+		return decider(func(now time.Time, st *cluster.State) cluster.Plan {
+			if len(c.looks) == 100_000 {
+				cancel(errors.New("the run does not end"))
+			}
+			return c.Decide(now, st)
+		})
+	}
+	if c.standby {
+		p.Fixed = p.Controller
+	}
+	var h history
+	var err error
+	input := sim.Input{Scenario: sc, Pods: pods, Policy: p}
+	h.Result, err = sim.Run(ctx, input.Watched(func(f sim.Fact) { h.facts = append(h.facts, f) }))
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return h, err
+}
+
+type decider func(now time.Time, st *cluster.State) cluster.Plan
+
+func (d decider) Decide(now time.Time, st *cluster.State) cluster.Plan { return d(now, st) }
+
+// run runs an input that must not fail.
+func run(t testing.TB, input sim.Input) *sim.Result {
+	t.Helper()
+	r, err := sim.Run(t.Context(), input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// story is the facts about one pod or machine, such as "20s started on medium-0".
+func (h history) story(name string) []string {
+	var lines []string
+	for _, f := range h.facts {
+		switch {
+		case f.Pod == name && f.Node == "":
+			lines = append(lines, fmt.Sprintf("%v %s", f.At, f.What))
+		case f.Pod == name:
+			lines = append(lines, fmt.Sprintf("%v %s: %s", f.At, f.What, f.Node))
+		case f.Pod == "" && f.Node == name:
+			lines = append(lines, fmt.Sprintf("%v %s", f.At, f.What))
+		}
+	}
+	return lines
+}
+
+// tells checks the story of a pod or machine.
+func (h history) tells(t *testing.T, name string, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, h.story(name)); diff != "" {
+		t.Errorf("what became of %s (-want +got):\n%s", name, diff)
+	}
+}
+
+func nodeOf(t testing.TB, st *cluster.State, name string) *cluster.Node {
+	t.Helper()
+	at := slices.IndexFunc(st.Nodes, func(n cluster.Node) bool { return n.Name == name })
+	if at < 0 {
+		t.Fatalf("the controller saw no node %s", name)
+	}
+	return &st.Nodes[at]
+}
+
+func podOf(t testing.TB, n *cluster.Node, name string) *cluster.Pod {
+	t.Helper()
+	at := slices.IndexFunc(n.Pods, func(p cluster.Pod) bool { return p.Name == name })
+	if at < 0 {
+		t.Fatalf("the controller saw no pod %s on %s", name, n.Name)
+	}
+	return &n.Pods[at]
+}
+
+// counts says in a line how many pods did what.
+func (h history) counts() string {
+	return fmt.Sprintf("submitted %d, scheduled %d, completed %d, pending %d, failed %d, migrations %d, evictions %d, lost %v",
+		h.Submitted, h.Scheduled, h.Completed, h.Pending, h.Failed, h.Migrations, h.Evictions, h.LostWork)
+}
+
+func names(pods []cluster.Pod) []string {
+	var all []string
+	for _, p := range pods {
+		all = append(all, p.Name)
+	}
+	return all
+}
+
+// buy, give back, migrate and evict are plans of one step.
+func buy(flavors ...string) cluster.Plan {
+	var plan cluster.Plan
+	for _, f := range flavors {
+		plan.Buy = append(plan.Buy, cluster.Purchase{Flavor: f, Class: class.Any})
+	}
+	return plan
+}
+
+func giveBack(node string) cluster.Plan {
+	return cluster.Plan{Release: []cluster.Release{{Node: node, Reason: "it is empty"}}}
+}
+
+func evict(node string) cluster.Plan {
+	return cluster.Plan{Drains: []cluster.Drain{{Node: node, Method: cluster.Evict, Reason: "the script says so"}}}
+}
+
+// migrate moves pods, given in pairs with their targets.
+func migrate(node string, moves ...string) cluster.Plan {
+	d := cluster.Drain{Node: node, Reason: "the script says so"}
+	for i := 0; i < len(moves); i += 2 {
+		d.Moves = append(d.Moves, cluster.Move{Pod: moves[i], Target: moves[i+1]})
+	}
+	return cluster.Plan{Drains: []cluster.Drain{d}}
+}
+
+func replace(node, flavor string) cluster.Plan {
+	return cluster.Plan{Drains: []cluster.Drain{{
+		Node: node, Replacement: &cluster.Purchase{Flavor: flavor, Class: class.Any}, Reason: "the script says so",
+	}}}
+}
+
+// near reports whether a is b up to a relative error of 1e-9.
+func near(a, b float64) bool {
+	d := a - b
+	if d < 0 {
+		d = -d
+	}
+	return d <= 1e-9*max(1, a, b) // not "> 1e-9": a NaN would pass
+}
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(logr.Discard()) // kube-scheduler tells how it reads its configuration
+	os.Exit(m.Run())
+}

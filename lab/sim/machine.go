@@ -1,0 +1,214 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/lab/scenario"
+)
+
+// machine is one rented machine.
+type machine struct {
+	name   string
+	flavor *scenario.Flavor
+	class  class.Class
+	node   *corev1.Node  // nil until it is ready
+	from   time.Duration // when it began to be paid; -1 before that
+	due    time.Duration // when it is expected to be ready
+	gone   time.Duration // when it is no longer paid; -1 until it is asked to go
+	// pods run on the machine, coming are on their way to it; both hold their room.
+	pods, coming []*running
+	used         packing.Size
+	drain        *drain
+	replaces     *machine // the one it was bought to take the pods of
+	metered      time.Duration
+	asleep       bool
+	wakes        bool // from standby: it will be a node again
+	power        energy.Model
+	energy       *MachineEnergy        // of its machine type
+	electricity  *scenario.Electricity // of its zone; nil where nothing is known of it
+}
+
+// drain is the emptying of a machine.
+type drain struct {
+	reason string
+	until  time.Duration // when its last pod is expected to have left
+	waits  bool          // for pods to end, and so can be given up
+	closes bool          // for now, see [cluster.Drain]
+}
+
+// addMachine adds a machine that has been asked for.
+func (e *engine) addMachine(flavor *scenario.Flavor, c class.Class) *machine {
+	number := e.numbers[flavor.Name]
+	e.numbers[flavor.Name]++
+	m := &machine{
+		name: fmt.Sprintf("%s-%d", flavor.Name, number), flavor: flavor, class: c,
+		from: -1, gone: -1, due: e.now + e.input.Scenario.AcquisitionLag.Mean,
+		power: flavor.Power(), energy: e.result.energyOf(flavor), electricity: e.input.Scenario.ElectricityOf(flavor.Zone),
+	}
+	e.all = append(e.all, m)
+	at, _ := slices.BinarySearchFunc(e.machines, m, byName)
+	e.machines = slices.Insert(e.machines, at, m)
+	e.tell(fact{what: machineAsked, node: m.name, flavor: flavor.Name, class: c})
+	if e.input.Scenario.BilledFrom != scenario.FromReady {
+		e.beginToPay(m)
+	}
+	return m
+}
+
+func (e *engine) beginToPay(m *machine) {
+	m.from, m.metered = e.now, e.now
+	e.paid++
+	e.result.NodesPeak = max(e.result.NodesPeak, e.paid)
+	e.capacity = plus(e.capacity, m.flavor.Size())
+}
+
+func byName(a, b *machine) int { return cmp.Compare(a.name, b.name) }
+
+// join makes a machine a node.
+func (e *engine) join(m *machine) error {
+	if m.from < 0 {
+		e.beginToPay(m)
+	}
+	if m.wakes {
+		e.meter(m, e.now)
+		m.wakes = false
+	}
+	m.node = nodeObject(m)
+	e.sched.AddNode(m.node)
+	e.tell(fact{what: machineReady, node: m.name})
+	e.roomier()
+	if m.replaces != nil {
+		return e.toReplacement(m)
+	}
+	return nil
+}
+
+// release asks an empty machine to go.
+func (e *engine) release(m *machine) error {
+	if m.gone >= 0 {
+		return nil
+	}
+	if m.node != nil {
+		if err := e.sched.RemoveNode(m.node); err != nil {
+			return fmt.Errorf("remove node %s: %w", m.name, err)
+		}
+	}
+	m.gone = e.now + e.input.Scenario.ReleaseLag
+	at, _ := slices.BinarySearchFunc(e.machines, m, byName)
+	e.machines = slices.Delete(e.machines, at, at+1)
+	e.leaving = append(e.leaving, m)
+	e.push(event{at: m.gone, kind: gone, machine: m})
+	e.result.NodesRemoved++
+	e.count("machinesReleased")
+	e.tell(fact{what: machineReleased, node: m.name})
+	return nil
+}
+
+// bill is what all machines have cost by a time, -1 if that is more than can be
+// counted. Cost: O(m) for m machines that ever were.
+func (e *engine) bill(at time.Duration) int64 {
+	var sum int64
+	for _, m := range e.all {
+		if m.from < 0 || m.from > at {
+			continue
+		}
+		held := at - m.from
+		if m.gone >= 0 {
+			held = min(at, m.gone) - m.from
+		}
+		price := cluster.Bill(m.flavor.MicroDollarsPerHour, held, e.input.Scenario.BillingPeriod)
+		if price > math.MaxInt64-sum {
+			return -1
+		}
+		sum += price
+	}
+	return sum
+}
+
+// stopPaying takes a machine from the books.
+func (e *engine) stopPaying(m *machine, at time.Duration) {
+	if m.from < 0 {
+		return
+	}
+	e.meter(m, at)
+	e.result.MachineSeconds += (at - m.from).Seconds()
+	e.capacity = e.capacity.Minus(m.flavor.Size())
+	e.paid--
+}
+
+// cordon keeps new pods from the machine, or lets them come again.
+func (e *engine) cordon(m *machine, closed bool) {
+	after := m.node.DeepCopy()
+	after.Spec.Unschedulable = closed
+	e.sched.UpdateNode(m.node, after)
+	m.node = after
+}
+
+// room is what no pod has taken of the machine.
+func (m *machine) room() packing.Size { return m.flavor.Size().Minus(m.used) }
+
+func (m *machine) count() int { return len(m.pods) + len(m.coming) }
+
+// take gives room to a pod, drop gives it back.
+func (e *engine) take(m *machine, size packing.Size) { e.change(m, size.MilliCPU, size.MemoryBytes) }
+func (e *engine) drop(m *machine, size packing.Size) { e.change(m, -size.MilliCPU, -size.MemoryBytes) }
+
+func (e *engine) change(m *machine, milliCPU, memory int64) {
+	e.meter(m, e.now)
+	m.used.MilliCPU += milliCPU
+	m.used.MemoryBytes += memory
+	e.used.MilliCPU += milliCPU
+	e.used.MemoryBytes += memory
+}
+
+// meter brings the machine's energy and use up to the moment. The products are
+// converted before they are added, which forbids fusing both: the bits are then
+// the same on every machine.
+func (e *engine) meter(m *machine, now time.Duration) {
+	since, seconds := m.metered, (now - m.metered).Seconds()
+	m.metered = now
+	size := m.flavor.Size()
+	r := &e.result
+	r.UsedMilliCPUSeconds += float64(float64(m.used.MilliCPU) * seconds)
+	r.UsedMemoryByteSeconds += float64(float64(m.used.MemoryBytes) * seconds)
+	r.PaidMilliCPUSeconds += float64(float64(size.MilliCPU) * seconds)
+	r.PaidMemoryByteSeconds += float64(float64(size.MemoryBytes) * seconds)
+	e.meterEnergy(m, seconds)
+	e.meterElectricity(m, since, now)
+}
+
+func plus(a, b packing.Size) packing.Size {
+	return packing.Size{MilliCPU: a.MilliCPU + b.MilliCPU, MemoryBytes: a.MemoryBytes + b.MemoryBytes}
+}
+
+func nodeObject(m *machine) *corev1.Node {
+	capacity := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(m.flavor.MilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(m.flavor.MemoryBytes, resource.BinarySI),
+		corev1.ResourcePods:   *resource.NewQuantity(m.flavor.MaxPods, resource.DecimalSI),
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: m.name, Labels: map[string]string{
+			corev1.LabelHostname: m.name, corev1.LabelInstanceTypeStable: m.flavor.Name, corev1.LabelArchStable: m.flavor.Arch,
+			v1alpha1.LabelClass: string(m.class), v1alpha1.LabelMachineType: m.flavor.MachineType,
+		}},
+		Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
+	}
+	if m.flavor.Zone != "" {
+		node.Labels[corev1.LabelTopologyZone] = m.flavor.Zone
+	}
+	return node
+}

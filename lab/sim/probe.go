@@ -1,0 +1,32 @@
+package sim
+
+import (
+	"time"
+
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/lab/scenario"
+)
+
+// probeWork is how long a probe takes on a machine of speed 1.
+const probeWork = time.Minute
+
+// Probe returns what probes take on a machine of the flavor (HEATS, section III): the same
+// work at several requests of CPU and memory, each alone on the machine, as a pod of the
+// run would take it there. Energy is without idle power, and 0 where none is stated.
+//
+// A real meter is off by a little; this one is not. How profiles bear what is off is tested
+// where they are learned.
+func Probe(f *scenario.Flavor) []profile.Sample {
+	power, took := f.Power(), slowed(probeWork, f.Speed)
+	var samples []profile.Sample
+	for _, milliCPU := range []int64{min(100, f.MilliCPU), f.MilliCPU / 16, f.MilliCPU / 8, f.MilliCPU / 4, f.MilliCPU / 2, f.MilliCPU} {
+		joules := float64(aboveIdle(f, power, float64(milliCPU)/float64(f.MilliCPU))*took.Seconds()) / 1000
+		for _, memory := range []int64{min(64<<20, f.MemoryBytes), f.MemoryBytes / 4, f.MemoryBytes / 2, f.MemoryBytes} {
+			samples = append(samples, profile.Sample{
+				Size: profile.Size{MilliCPU: milliCPU, MemoryBytes: memory}, Runtime: took, Energy: energy.Joules(joules),
+			})
+		}
+	}
+	return samples
+}

@@ -1,0 +1,478 @@
+package workers
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/scenario"
+)
+
+// Plan is what to run, and on what.
+type Plan struct {
+	// Tasks must have been read by [trace.ReadTasks], or be such as it returns.
+	Tasks []trace.Task
+	// Worker is what each worker has.
+	Worker estimate.Resources
+	// Start is how many workers have connected when the run begins, and Max how many
+	// may be there at once, those on their way included and those draining not.
+	Start, Max int
+	// InitTime is how long workers take to come, drawn for each with Seed.
+	InitTime scenario.Lag
+	Seed     uint64
+	// IdleTimeout is how long a worker waits for a task before it ends its session with the
+	// manager. One whose pod was deleted leaves then; others begin another session at once.
+	// 0: workers leave as soon as they run nothing.
+	IdleTimeout time.Duration
+	// MicroDollarsPerHour is the price of a worker. It is paid from being asked for until
+	// it leaves or the run ends, by every BillingPeriod that has begun.
+	MicroDollarsPerHour int64
+	BillingPeriod       time.Duration
+}
+
+// Result is what a run came to.
+type Result struct {
+	// Makespan is when the last task ended.
+	Makespan time.Duration
+	// WasteMilliCoreMillis is the integral of the cores of connected workers that no task
+	// occupied, in thousandths of a core times milliseconds.
+	WasteMilliCoreMillis int64
+	// ShortageMilliCoreMillis is that of the cores that tasks in the queue asked for.
+	ShortageMilliCoreMillis int64
+	// LostMilliCoreMillis is that of the cores that tasks occupied which were then killed.
+	LostMilliCoreMillis int64
+	// Peak is the most workers that were connected at once.
+	Peak int
+	// Added, Drained and Killed count workers.
+	Added, Drained, Killed int
+	// Restarted counts tasks that were killed with their worker.
+	Restarted int
+	// Resizes counts the orders that changed the number of workers.
+	Resizes int
+	// MicroDollars is what all workers cost.
+	MicroDollars int64
+	// Decisions are the orders that changed the number of workers.
+	Decisions []Decision
+}
+
+// Decision is an order that changed the number of workers.
+type Decision struct {
+	At    time.Duration
+	Order Order
+}
+
+// ErrStalled is the error of a run whose law leaves tasks without workers for good.
+var ErrStalled = errors.New("tasks wait, no worker is there or on its way, and the law asks for none")
+
+// patience is how many decisions in a row may change nothing while nothing runs.
+const patience = 1000
+
+// Run plays the workflow to its end. It fails on what can never run, with an error that
+// names it, on orders that cannot be carried out, and with [ErrStalled].
+func Run(plan Plan, law Law) (Result, error) {
+	if err := plan.Validate(); err != nil {
+		return Result{}, err
+	}
+	p := newPlant(plan)
+	for p.dispatch(); p.left > 0; p.dispatch() {
+		if p.now == p.decideAt {
+			if err := p.decide(law); err != nil {
+				return Result{}, fmt.Errorf("decide at %v: %w", p.now, err)
+			}
+		}
+		p.advance(p.next())
+		if p.idle > patience {
+			return Result{}, fmt.Errorf("after %v %d tasks are left: %w", p.now, p.left, ErrStalled)
+		}
+	}
+	return p.finish(), nil
+}
+
+// Validate names what can never run: a task that no worker holds, limits that cannot be.
+func (p Plan) Validate() error {
+	var errs []error
+	if len(p.Tasks) == 0 {
+		errs = append(errs, errors.New("no tasks to run"))
+	}
+	for i := range p.Tasks {
+		if t := &p.Tasks[i]; !needOf(t).Fits(p.Worker) {
+			errs = append(errs, fmt.Errorf("task %s needs %g cores and %d MiB, and no worker has that (%g cores, %d MiB)",
+				t.ID, float64(t.MilliCores)/1000, t.MemoryBytes>>20, float64(p.Worker.MilliCores)/1000, p.Worker.MemoryBytes>>20))
+			break
+		}
+	}
+	if p.Start < 0 || p.Max < 1 || p.Start > p.Max {
+		errs = append(errs, fmt.Errorf("%d workers at the start and %d at most, want 0 <= start <= max and at least 1", p.Start, p.Max))
+	}
+	if p.InitTime.Mean <= 0 || p.InitTime.SD < 0 {
+		errs = append(errs, fmt.Errorf("workers take %v (sd %v) to come, want more than 0", p.InitTime.Mean, p.InitTime.SD))
+	}
+	if p.MicroDollarsPerHour < 0 || p.BillingPeriod <= 0 {
+		errs = append(errs, errors.New("price: want 0 or more, by a period above 0"))
+	}
+	if p.IdleTimeout < 0 {
+		errs = append(errs, fmt.Errorf("workers wait %v for a task, want 0 or more", p.IdleTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+func needOf(t *trace.Task) estimate.Resources {
+	return estimate.Resources{MilliCores: t.MilliCores, MemoryBytes: t.MemoryBytes}
+}
+
+// plant is a run under way.
+type plant struct {
+	Plan
+	now      time.Duration
+	decideAt time.Duration
+	idle     int // decisions in a row with nothing running or coming
+
+	queue   queue
+	blocked blocked
+	learned map[string]*estimate.Runtimes
+	left    int // tasks that have not ended
+
+	submitted []int64          // the number that the manager gave each task; 0 for none yet
+	numbers   int64            // how many it has given
+	done      map[string]int64 // tasks that have ended, by category
+	executed  time.Duration    // how long they ran together
+
+	workers  []*worker // that have not left, in the order in which they were asked for
+	asked    int
+	initTime time.Duration
+
+	result Result
+}
+
+// worker is one that has not left.
+type worker struct {
+	estimate.Worker // its Running and ReadyIn are kept in running and readyAt
+	free            estimate.Resources
+	running         []started
+	askedAt         time.Duration
+	readyAt         time.Duration
+	idleSince       time.Duration
+	connected       bool
+	leaving         bool          // its pod was deleted
+	toldAt          time.Duration // when
+	cpu             float64       // core-seconds
+	busy            float64       // cores
+}
+
+// started is a task that runs.
+type started struct {
+	task     int
+	at, ends time.Duration
+}
+
+// longAgo is when the first workers connected: all metrics are there.
+const longAgo = -time.Hour
+
+func newPlant(plan Plan) *plant {
+	p := &plant{
+		Plan: plan, learned: map[string]*estimate.Runtimes{}, left: len(plan.Tasks), initTime: plan.InitTime.Mean,
+		queue: newQueue(), blocked: newBlocked(plan.Tasks), submitted: make([]int64, len(plan.Tasks)), done: map[string]int64{},
+	}
+	for range plan.Start {
+		w := p.ask()
+		w.connected, w.readyAt = true, longAgo
+	}
+	p.result.Added = 0
+	p.enqueue(p.blocked.first())
+	p.result.Peak = plan.Start
+	return p
+}
+
+// ask orders a worker.
+func (p *plant) ask() *worker {
+	w := &worker{Worker: estimate.Worker{Name: "worker-" + strconv.Itoa(p.asked), Capacity: p.Worker}, free: p.Worker, askedAt: p.now}
+	w.readyAt = p.now + max(time.Millisecond, p.InitTime.Draw(p.Seed, p.asked))
+	p.asked++
+	p.result.Added++
+	p.workers = append(p.workers, w)
+	return w
+}
+
+func (p *plant) enqueue(tasks []int) {
+	for _, i := range tasks {
+		p.numbers++
+		p.submitted[i] = p.numbers
+		p.queue.push(needOf(&p.Tasks[i]), i)
+	}
+}
+
+// leavesAt is when a worker whose pod was deleted leaves, if it gets no task before; false for
+// any other.
+func (p *plant) leavesAt(w *worker) (time.Duration, bool) {
+	if !w.leaving || len(w.running) > 0 {
+		return 0, false
+	}
+	if !w.connected || p.IdleTimeout == 0 {
+		return p.now, true
+	}
+	sessions := max(1, (w.toldAt-w.idleSince+p.IdleTimeout-1)/p.IdleTimeout)
+	return w.idleSince + sessions*p.IdleTimeout, true
+}
+
+// next is when something happens next: the law is asked at the latest.
+func (p *plant) next() time.Duration {
+	at := p.decideAt
+	for _, w := range p.workers {
+		if !w.connected {
+			at = min(at, w.readyAt)
+		}
+		if leaves, will := p.leavesAt(w); will {
+			at = min(at, leaves)
+		}
+		for _, s := range w.running {
+			at = min(at, s.ends)
+		}
+	}
+	return at
+}
+
+// advance lets time pass, and happen what happens then.
+func (p *plant) advance(to time.Duration) {
+	p.integrate(to - p.now)
+	p.now = to
+	connected := 0
+	var ready []int // in the order of the file, whoever ended first
+	for _, w := range slices.Clone(p.workers) {
+		if !w.connected && w.readyAt <= to {
+			w.connected, w.idleSince = true, to
+			p.initTime = w.readyAt - w.askedAt
+		}
+		if w.connected {
+			connected++
+		}
+		w.running = slices.DeleteFunc(w.running, func(s started) bool {
+			if s.ends > to {
+				return false
+			}
+			ready = append(ready, p.end(w, s)...)
+			return true
+		})
+		p.dismiss(w)
+	}
+	p.result.Peak = max(p.result.Peak, connected)
+	slices.Sort(ready)
+	p.enqueue(ready)
+}
+
+// integrate adds up a time in which nothing changes.
+func (p *plant) integrate(dt time.Duration) {
+	millis := dt.Milliseconds()
+	p.result.ShortageMilliCoreMillis += p.queue.milliCores * millis
+	for _, w := range p.workers {
+		if w.connected {
+			p.result.WasteMilliCoreMillis += w.free.MilliCores * millis
+			w.cpu += float64(w.busy * dt.Seconds())
+		}
+	}
+}
+
+// end takes a task that is done off its worker and returns those that are ready now.
+func (p *plant) end(w *worker, s started) []int {
+	t := &p.Tasks[s.task]
+	p.release(w, t)
+	m := p.learned[t.Category]
+	if m == nil {
+		m = &estimate.Runtimes{}
+		p.learned[t.Category] = m
+	}
+	m.Observe(s.ends - s.at)
+	p.done[categoryOf(t)]++
+	p.executed += s.ends - s.at
+	p.left--
+	return p.blocked.ended(s.task)
+}
+
+func (p *plant) release(w *worker, t *trace.Task) {
+	w.free = w.free.Plus(needOf(t), 1)
+	w.busy = max(0, w.busy-busyCores(t))
+	if w.free == w.Capacity {
+		w.idleSince = p.now
+		w.busy = 0 // nothing is left of rounding
+	}
+}
+
+// busyCores is how many cores a task keeps busy.
+func busyCores(t *trace.Task) float64 {
+	return float64(t.MilliCores) / 1000 * (float64(t.BusyMillionths) / trace.Millionths)
+}
+
+// dismiss lets a worker go that is drained and empty, or whose pod was deleted and which has
+// had no task for as long as it waits for one.
+func (p *plant) dismiss(w *worker) {
+	leaves, will := p.leavesAt(w)
+	if w.Draining && len(w.running) == 0 || will && leaves <= p.now {
+		p.remove(w)
+		p.result.Drained++
+	}
+}
+
+func (p *plant) remove(w *worker) {
+	p.workers = slices.DeleteFunc(p.workers, func(other *worker) bool { return other == w })
+	p.pay(w)
+}
+
+// pay pays for a worker until now.
+func (p *plant) pay(w *worker) {
+	periods := (p.now - w.askedAt + p.BillingPeriod - 1) / p.BillingPeriod
+	hours := float64(max(1, periods)) * p.BillingPeriod.Hours()
+	p.result.MicroDollars += int64(math.Round(hours * float64(p.MicroDollarsPerHour)))
+}
+
+// dispatch starts what fits.
+func (p *plant) dispatch() {
+	p.queue.each(func(need estimate.Resources, task int) bool {
+		for _, w := range p.workers {
+			if w.connected && !w.Draining && need.Fits(w.free) {
+				t := &p.Tasks[task]
+				w.free = w.free.Plus(need, -1)
+				w.busy += busyCores(t)
+				w.running = append(w.running, started{task, p.now, p.now + wholeMillis(t.Runtime)})
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// wholeMillis rounds up, so that only tasks without runtime take none.
+func wholeMillis(d time.Duration) time.Duration {
+	return (d + time.Millisecond - 1).Truncate(time.Millisecond)
+}
+
+// decide asks the law and does as it says.
+func (p *plant) decide(law Law) error {
+	order, err := law.Decide(p.view())
+	if err != nil {
+		return err
+	}
+	if order.Next <= 0 {
+		return fmt.Errorf("the law wants to be asked again in %v, want more than 0", order.Next)
+	}
+	p.decideAt = p.now + max(time.Millisecond, wholeMillis(order.Next))
+	if order.changes() {
+		p.result.Resizes++
+		p.result.Decisions = append(p.result.Decisions, Decision{p.now, order})
+	}
+	for range order.Add {
+		p.ask()
+	}
+	if err := p.leave(order); err != nil {
+		return err
+	}
+	serving, active := 0, false
+	for _, w := range p.workers {
+		if !w.Draining && !w.leaving {
+			serving++
+		}
+		active = active || !w.connected || len(w.running) > 0
+	}
+	if serving > p.Max {
+		return fmt.Errorf("the law asks for %d workers, want at most %d", serving, p.Max)
+	}
+	p.idle++
+	if active {
+		p.idle = 0
+	}
+	return nil
+}
+
+// leave removes workers.
+func (p *plant) leave(order Order) error {
+	for _, name := range slices.Concat(order.Delete, order.Drain, order.Kill) {
+		i := slices.IndexFunc(p.workers, func(w *worker) bool { return w.Name == name })
+		if i < 0 {
+			return fmt.Errorf("the law removes %s, which is not there", name)
+		}
+		w := p.workers[i]
+		switch {
+		case slices.Contains(order.Kill, name):
+			p.kill(w)
+			continue
+		case slices.Contains(order.Drain, name):
+			w.Draining = true
+		case !w.leaving:
+			w.leaving, w.toldAt = true, p.now
+		}
+		p.dismiss(w)
+	}
+	return nil
+}
+
+// kill removes a worker with what it runs.
+func (p *plant) kill(w *worker) {
+	slices.SortFunc(w.running, func(a, b started) int { return b.task - a.task })
+	for _, s := range w.running {
+		t := &p.Tasks[s.task]
+		p.result.LostMilliCoreMillis += t.MilliCores * (p.now - s.at).Milliseconds()
+		p.result.Restarted++
+		p.queue.pushFront(needOf(t), s.task)
+	}
+	p.result.Killed++
+	p.remove(w)
+}
+
+// view is the plant as a law sees it.
+func (p *plant) view() View {
+	v := View{Now: p.now, InitTime: p.initTime, plant: p}
+	ran := map[string]time.Duration{} // the longest of a category that now runs
+	for _, w := range p.workers {
+		for _, s := range w.running {
+			category := p.Tasks[s.task].Category
+			ran[category] = max(ran[category], p.now-s.at)
+		}
+	}
+	for _, w := range p.workers {
+		v.State.Workers = append(v.State.Workers, p.seen(w, ran))
+		u := Usage{Connected: w.connected, CPUSeconds: w.cpu}
+		if w.connected {
+			u.ConnectedAt = w.readyAt
+		}
+		v.Usage = append(v.Usage, u)
+	}
+	v.State.Waiting = p.queue.batches(func(task int) estimate.Batch {
+		t := &p.Tasks[task]
+		return estimate.Batch{Category: t.Category, Need: needOf(t), Runtime: p.learned[t.Category].Expect(ran[t.Category]), Count: 1}
+	})
+	return v
+}
+
+// seen is what is known of a worker and what it runs.
+func (p *plant) seen(w *worker, ran map[string]time.Duration) estimate.Worker {
+	seen := w.Worker
+	switch {
+	case !w.connected:
+		// It is expected after the time that the last one took, not when it will come.
+		seen.ReadyIn = max(time.Millisecond, p.initTime-(p.now-w.askedAt))
+	case len(w.running) == 0:
+		seen.IdleFor = p.now - w.idleSince
+	}
+	for _, s := range w.running {
+		t := &p.Tasks[s.task]
+		r := estimate.Running{Category: t.Category, Need: needOf(t), Ran: p.now - s.at, Count: 1}
+		r.Left = p.learned[t.Category].Expect(ran[t.Category])
+		if r.Left != estimate.Unknown {
+			r.Left = max(0, r.Left-r.Ran)
+		}
+		seen.Running = append(seen.Running, r)
+	}
+	return seen
+}
+
+// finish pays for the workers still there.
+func (p *plant) finish() Result {
+	for _, w := range p.workers {
+		p.pay(w)
+	}
+	p.result.Makespan = p.now
+	return p.result
+}

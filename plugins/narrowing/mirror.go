@@ -1,0 +1,202 @@
+package narrowing
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// mirror keeps packing's view of the nodes in step with the scheduler's
+// snapshot. It trusts only the snapshot: informer events are not ordered with
+// the scheduler's cache.
+//
+// The snapshot gives no list of what changed, so sync compares the generation of
+// every node: one load each from memory laid out in order, some 2 ns, against
+// some 150 µs for the default profile's filters and scores on as many. All else
+// costs O(changed nodes).
+type mirror struct {
+	cycle  time.Duration
+	finish func(*corev1.Pod) (time.Time, bool)
+
+	list        []fwk.NodeInfo // the snapshot's own slice at the last sync
+	infos       []*framework.NodeInfo
+	generations []int64
+	nodes       []mirrored
+	byName      map[string]int
+	views       map[class.Class]*packing.Index
+	barriers    barriers
+	variety     variety
+	now         time.Time
+}
+
+// mirrored is a node as it was at its generation.
+type mirrored struct {
+	packing.IndexedNode
+	object *corev1.Node
+	class  class.Class
+	// barrier is the key of the node's taints.
+	barrier string
+	// usable says that a plain pod finds nothing but the lack of room against
+	// the node: no taint, not cordoned, capacity known, a pod slot free.
+	usable bool
+	// known is false for a node that reports no capacity.
+	known bool
+}
+
+// anyClass is the view that holds nodes of every class.
+const anyClass class.Class = ""
+
+// sync brings the mirror up to the snapshot and to the given time. It reports
+// false when the lister is not the scheduler's own snapshot.
+func (m *mirror) sync(lister fwk.NodeInfoLister, now time.Time) bool {
+	list, err := lister.List()
+	if err != nil {
+		return false
+	}
+	m.now = now
+	for _, view := range m.views {
+		view.Advance(now)
+	}
+	if !sameSlice(list, m.list) && !m.relist(list) {
+		return false
+	}
+	generations := m.generations[:len(m.infos)] // spares the loop a bounds check
+	for i, info := range m.infos {
+		if info.Generation != generations[i] {
+			m.refresh(i)
+		}
+	}
+	return true
+}
+
+// sameSlice reports whether both are the same slice, not only equal ones. The
+// snapshot makes a new slice whenever a node has come or gone, and otherwise
+// changes its NodeInfos in place.
+func sameSlice(a, b []fwk.NodeInfo) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+// relist follows nodes that came or went. It drops what is known of a node whose
+// NodeInfo is another object than before, so that sync reads it anew. Cost: O(n).
+func (m *mirror) relist(list []fwk.NodeInfo) bool {
+	infos := make([]*framework.NodeInfo, len(list))
+	generations := make([]int64, len(list))
+	nodes := make([]mirrored, len(list))
+	byName := make(map[string]int, len(list))
+	for i, n := range list {
+		info, ok := n.(*framework.NodeInfo)
+		if !ok || info.Node() == nil {
+			return false
+		}
+		name := info.Node().Name
+		infos[i], generations[i], byName[name] = info, -1, i
+		if old, ok := m.byName[name]; ok {
+			nodes[i] = m.nodes[old]
+			if m.infos[old] == info {
+				generations[i] = m.generations[old]
+			}
+		}
+	}
+	for name := range m.byName {
+		if _, ok := byName[name]; !ok {
+			m.barriers.remove(m.nodes[m.byName[name]].barrier)
+			m.variety.change(m.nodes[m.byName[name]].object, nil)
+			for _, view := range m.views {
+				view.Remove(name)
+			}
+		}
+	}
+	m.list, m.infos, m.generations, m.nodes, m.byName = list, infos, generations, nodes, byName
+	return true
+}
+
+// refresh reads one node of the snapshot and files it in the views.
+func (m *mirror) refresh(i int) {
+	m.barriers.remove(m.nodes[i].barrier)
+	m.variety.change(m.nodes[i].object, m.infos[i].Node())
+	m.nodes[i] = m.read(m.infos[i])
+	m.generations[i] = m.infos[i].Generation
+	for c, view := range m.views {
+		file(view, c, m.nodes[i])
+	}
+}
+
+func (m *mirror) read(info *framework.NodeInfo) mirrored {
+	node := info.Node()
+	free := packing.Size{
+		MemoryBytes: info.Allocatable.Memory - info.Requested.Memory,
+		MilliCPU:    info.Allocatable.MilliCPU - info.Requested.MilliCPU,
+	}
+	barrier, taints := barrierOf(node)
+	m.barriers.add(barrier, taints)
+	c, _ := class.OfNode(node, class.Any) // the NodeClass plugin reports what is malformed
+	known := info.Allocatable.Memory > 0 && info.Allocatable.MilliCPU > 0
+	return mirrored{
+		IndexedNode: packing.IndexedNode{Name: node.Name, Free: free, Finish: m.lastFinish(info)},
+		object:      node,
+		class:       c,
+		barrier:     barrier,
+		known:       known,
+		usable:      known && barrier == "" && len(info.Pods) < info.Allocatable.AllowedPodNumber,
+	}
+}
+
+// lastFinish returns when the longest pod on the node is expected to end, as
+// Options.Finish tells, and the zero time when it has none.
+func (m *mirror) lastFinish(info *framework.NodeInfo) time.Time {
+	var last time.Time
+	if m.finish == nil {
+		return last
+	}
+	for _, p := range info.Pods {
+		if finish, ok := m.finish(p.GetPod()); ok && finish.After(last) {
+			last = finish
+		}
+	}
+	return last
+}
+
+// view returns the index of the usable nodes that take pods of the class, or of
+// all usable nodes for anyClass, and makes it when it is first asked for.
+func (m *mirror) view(c class.Class) *packing.Index {
+	view, ok := m.views[c]
+	if !ok {
+		view = packing.NewIndex(m.cycle, m.now)
+		for i := range m.nodes {
+			file(view, c, m.nodes[i])
+		}
+		if m.views == nil {
+			m.views = map[class.Class]*packing.Index{}
+		}
+		m.views[c] = view
+	}
+	return view
+}
+
+// file puts a node into the view of class c, or takes it out.
+func file(view *packing.Index, c class.Class, n mirrored) {
+	if n.usable && (c == anyClass || n.class.Takes(c)) {
+		view.Put(n.IndexedNode)
+	} else {
+		view.Remove(n.Name)
+	}
+}
+
+// node returns packing's view of a node of the snapshot, and false when the
+// mirror does not hold it or it reports no capacity.
+func (m *mirror) node(name string) (packing.Node, bool) {
+	i, ok := m.byName[name]
+	if !ok || !m.nodes[i].known {
+		return packing.Node{}, false
+	}
+	n := packing.Node{Name: name, Free: m.nodes[i].Free}
+	if finish := m.nodes[i].Finish; !finish.IsZero() {
+		n.Remaining = finish.Sub(m.now)
+	}
+	return n, true
+}

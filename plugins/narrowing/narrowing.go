@@ -1,0 +1,241 @@
+// Package narrowing lets a packing plugin hand the scheduler the one node that it
+// would end up with anyway, instead of all nodes.
+//
+// kube-scheduler filters only the names that PreFilter returns and does not try
+// others, so a wrong narrowing would leave a pod pending that fits elsewhere.
+// Narrowing is therefore done only where the answer is proven on the snapshot of
+// this very cycle:
+//
+//   - the profile is strict, so that no other score could outvote packing, and every
+//     filter in it is on a list of known ones;
+//   - the pod is plain: it has no volumes but neutral ones, no claims, does not move
+//     with its state, and tolerates the taints of no tainted node;
+//   - the node has room, is not tainted or cordoned, and takes pods of the class;
+//   - where a filter has more to say (node selectors, required affinity, hard
+//     spreading, host ports, required anti-affinity of pods that run, nominated
+//     pods), the profile's own filters pass on the node;
+//   - no soft preference may choose another node that fits the pod equally well.
+//
+// In every other case the scheduler looks at all nodes. Should a proven node be
+// rejected all the same, [Narrower.Rescue] sends the pod back to be tried on all
+// nodes, no pod is preempted for it, and nothing is narrowed for a while.
+package narrowing
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+const (
+	// maxTried bounds the nodes tried for one pod when the tightest ones keep
+	// failing the proof: some 3 µs each, against a look at all nodes after that.
+	maxTried = 64
+	// distrust is how long nothing is narrowed after a filter has rejected a proven
+	// node. A cause that lasts then costs one pod an attempt now and then; one that
+	// is over, such as a nomination that came and went, is forgotten.
+	distrust = 5 * time.Minute
+	// maxRescued bounds how many pods are remembered between a rescue and their
+	// next attempt.
+	maxRescued = 4096
+
+	stateKey fwk.StateKey = "supercargo.dev/narrowing"
+)
+
+// Options configure a [Narrower].
+type Options struct {
+	// Handle is the framework of the profile.
+	Handle fwk.Handle
+	// Plugin is the packing plugin that narrows.
+	Plugin string
+	// Never switches narrowing off; nodes are still mirrored for scoring.
+	Never bool
+	// Cycle is the width of a time bin; 0 makes no time bins.
+	Cycle time.Duration
+	// Finish returns when a pod on a node is expected to end, and false for a
+	// pod that does not count. It may be nil when there are no time bins.
+	Finish func(*corev1.Pod) (time.Time, bool)
+	// Clock tells the time.
+	Clock clock.PassiveClock
+}
+
+// Narrower mirrors the scheduler's snapshot for one packing plugin of one
+// profile. Narrow, Rescue and Score belong to the scheduling cycle, which
+// kube-scheduler runs one pod at a time; they are not safe for concurrent use.
+type Narrower struct {
+	options Options
+	mirror  mirror
+	rescued *lru.Cache // UIDs of pods to be tried on all nodes
+	// distrusted is the time until which nothing is narrowed.
+	distrusted time.Time
+	// tied is memory for the nodes that fit a pod equally well.
+	tied []fwk.NodeInfo
+
+	inspect sync.Once
+	profile profile
+}
+
+// New returns a Narrower that has not looked at anything yet.
+func New(o Options) *Narrower {
+	registerMetrics()
+	return &Narrower{
+		options: o,
+		mirror:  mirror{cycle: o.Cycle, finish: o.Finish, barriers: barriers{}},
+		rescued: lru.New(maxRescued),
+	}
+}
+
+// Request is a pod to be placed, as the plugin sees it.
+type Request struct {
+	Pod   *corev1.Pod
+	Class class.Class
+	// Runtime is the expected runtime of a batch pod, or 0.
+	Runtime time.Duration
+}
+
+// narrowed is kept in the cycle state of a pod that was narrowed.
+type narrowed struct {
+	by   *Narrower
+	node string
+}
+
+// Clone returns the same value: it never changes.
+func (n *narrowed) Clone() fwk.StateData { return n }
+
+// TimeBins reports whether the TimeBin plugin scores batch pods in this profile.
+func (n *Narrower) TimeBins() bool {
+	n.inspectOnce()
+	return n.profile.timeBins
+}
+
+func (n *Narrower) inspectOnce() {
+	n.inspect.Do(func() {
+		n.profile = inspect(n.options.Handle, n.options.Plugin)
+		if n.options.Never {
+			n.profile.hindrance = "the plugin's arguments say so"
+		}
+		if n.profile.hindrance != "" {
+			klog.InfoS("All nodes are looked at for every pod", "profile", n.options.Handle.ProfileName(),
+				"plugin", n.options.Plugin, "reason", n.profile.hindrance)
+		}
+	})
+}
+
+// Narrow returns the one node that takes the pod, or nil when the scheduler must
+// look at all nodes. The PreFilter of the stock filters must have run. Cost for n
+// nodes: the comparison of n generations (see mirror), O(√n) for each node changed
+// since the last call, O(√n) for the search, and for pods with constraints the
+// profile's filters on each node tried, 64 at most.
+func (n *Narrower) Narrow(ctx context.Context, state fwk.CycleState, r Request) *fwk.PreFilterResult {
+	n.inspectOnce()
+	node, result := n.find(ctx, state, r)
+	attempts.WithLabelValues(n.options.Plugin, result).Inc()
+	if node == "" {
+		return nil
+	}
+	state.Write(stateKey, &narrowed{by: n, node: node})
+	return &fwk.PreFilterResult{NodeNames: sets.New(node)}
+}
+
+func (n *Narrower) find(ctx context.Context, state fwk.CycleState, r Request) (node, result string) {
+	if n.profile.hindrance != "" || n.extended(r.Pod) {
+		return "", resultProfile
+	}
+	if _, ok := n.rescued.Get(r.Pod.UID); ok {
+		n.rescued.Remove(r.Pod.UID)
+		return "", resultScanAll
+	}
+	now := n.options.Clock.Now()
+	if now.Before(n.distrusted) {
+		return "", resultPaused
+	}
+	size, ok := requests(r.Pod)
+	if !ok || !plain(r.Pod) {
+		return "", resultPod
+	}
+	if !n.mirror.sync(n.options.Handle.SnapshotSharedLister().NodeInfos(), now) {
+		return "", resultProfile
+	}
+	if n.mirror.barriers.tolerated(r.Pod) {
+		return "", resultPod
+	}
+	if node, result = n.search(ctx, state, r, size); node != "" && n.contested(ctx, state, r, node) {
+		return "", resultTie
+	}
+	return node, result
+}
+
+func (n *Narrower) extended(pod *corev1.Pod) bool {
+	for _, e := range n.options.Handle.Extenders() {
+		if e.IsInterested(pod) {
+			return true
+		}
+	}
+	return false
+}
+
+// viewFor returns the index of the nodes that may take the pod.
+func (n *Narrower) viewFor(r Request) *packing.Index {
+	if n.profile.classes && !class.EveryNode(r.Pod) {
+		return n.mirror.view(r.Class)
+	}
+	return n.mirror.view(anyClass)
+}
+
+// search returns the tightest node that takes the pod.
+func (n *Narrower) search(ctx context.Context, state fwk.CycleState, r Request, size packing.Size) (node, result string) {
+	proof, tried := n.prove(state, r.Pod), 0
+	for candidate := range n.viewFor(r).Fitting(admits(size), r.Runtime) {
+		if tried++; tried > maxTried {
+			return "", resultCluster
+		}
+		fits, known := proof.takes(ctx, candidate)
+		if !known {
+			return "", resultCluster
+		}
+		if fits {
+			return candidate.Name, resultNarrowed
+		}
+	}
+	return "", resultNoFit
+}
+
+// Rescue handles a pod that failed to be scheduled. When it had been narrowed, it
+// is sent back to be tried on all nodes, and Rescue returns a status that keeps
+// later PostFilter plugins from preempting anyone for it; otherwise nil.
+func Rescue(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) *fwk.Status {
+	data, err := state.Read(stateKey)
+	if err != nil {
+		return nil // not narrowed
+	}
+	at := data.(*narrowed)
+	rejection := statuses.Get(at.node)
+	at.by.rescue(klog.FromContext(ctx), pod, at.node, rejection)
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable,
+		fmt.Sprintf("node %s had room but was rejected by %s; the pod is tried on all nodes next", at.node, rejection.Plugin()))
+}
+
+func (n *Narrower) rescue(logger klog.Logger, pod *corev1.Pod, node string, rejection *fwk.Status) {
+	attempts.WithLabelValues(n.options.Plugin, resultRescued).Inc()
+	// A pod may have been nominated to the node since it was proven. Without that
+	// excuse, a filter that rejects a proven node is not what the list says it is.
+	if plugin := rejection.Plugin(); plugin != "" && len(n.options.Handle.NominatedPodsForNode(node)) == 0 {
+		n.distrusted = n.options.Clock.Now().Add(distrust)
+		logger.Error(nil, "Looking at all nodes for every pod for a while", "plugin", n.options.Plugin, "until", n.distrusted,
+			"reason", fmt.Sprintf("filter plugin %s rejected a node that had been proven to take the pod", plugin),
+			"pod", klog.KObj(pod), "node", klog.KRef("", node), "rejection", rejection.Message())
+	}
+	n.rescued.Add(pod.UID, nil)
+	n.options.Handle.Activate(logger, map[string]*corev1.Pod{string(pod.UID): pod})
+}

@@ -1,0 +1,66 @@
+package narrowing
+
+import (
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+// plain reports whether the pod may be narrowed: whether its filters are only those
+// that proof knows how to ask. The others look at volumes and claims, of which they
+// keep accounts, or belong to migrations and workloads. A DaemonSet's pod goes to the
+// one node that its affinity names, which no search by size finds.
+func plain(pod *corev1.Pod) bool {
+	spec := &pod.Spec
+	return pod.Labels[v1alpha1.LabelMigration] == "" && // CheckpointStaging decides on the new pod of a migration
+		spec.NodeName == "" && len(spec.ResourceClaims) == 0 && spec.WorkloadRef == nil && onlyNeutralVolumes(spec.Volumes) &&
+		(spec.Affinity == nil || !class.EveryNode(pod))
+}
+
+// onlyNeutralVolumes reports whether no volume ties the pod to certain nodes or
+// counts against a node's limits. Nearly every pod has a projected
+// service-account token, so volumes as such cannot be excluded.
+func onlyNeutralVolumes(volumes []corev1.Volume) bool {
+	for i := range volumes {
+		v := &volumes[i]
+		if v.EmptyDir == nil && v.Projected == nil && v.ConfigMap == nil && v.Secret == nil && v.DownwardAPI == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// requests returns what the pod asks for, and false when it also asks for
+// something that the index does not keep, such as a device or local storage.
+func requests(pod *corev1.Pod) (packing.Size, bool) {
+	var size packing.Size
+	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		switch {
+		case name == corev1.ResourceMemory:
+			size.MemoryBytes = q.Value()
+		case name == corev1.ResourceCPU:
+			size.MilliCPU = q.MilliValue()
+		case !q.IsZero():
+			return packing.Size{}, false
+		}
+	}
+	return size, true
+}
+
+// admits turns a request into the least room that NodeResourcesFit wants: a
+// resource that is not asked for is not looked at, even on a node that has
+// promised more of it than it has.
+func admits(size packing.Size) packing.Size {
+	if size.MemoryBytes == 0 {
+		size.MemoryBytes = math.MinInt64
+	}
+	if size.MilliCPU == 0 {
+		size.MilliCPU = math.MinInt64
+	}
+	return size
+}
