@@ -94,12 +94,12 @@ var rules = []rule{
 		Check: pointsDown,
 	},
 	{
-		Name: "nothing imports cmd or test",
-		Why:  "cmd only wires and test only tests; what others need belongs in a package of its own",
+		Name: "nothing imports test",
+		Why:  "test only tests; what others need belongs in a package of its own",
 		Check: func(p pkg) []string {
 			return imported(p.Imports, func(path string) bool {
 				// test/data is data: the demo carries it.
-				return under(path, "cmd") || under(path, "test") && !under(p.Path, "test") && path != "test/data"
+				return under(path, "test") && !under(p.Path, "test") && path != "test/data"
 			})
 		},
 	},
