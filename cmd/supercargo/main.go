@@ -1,12 +1,13 @@
-// Command supercargo is the one command line of Supercargo, one file per command. It also
-// works as a kubectl plugin when it is found as kubectl-supercargo.
-//
-// Every command exits 0 on success, 1 when its run failed and 2 on bad usage or
-// bad input. Results go to stdout, everything else to stderr.
+// Command supercargo is the one command line of Supercargo. It also works as a
+// kubectl plugin when it is found as kubectl-supercargo.
 package main
 
-import "os"
+import (
+	"os"
+
+	"supercargo.dev/supercargo/cmd/supercargo/cli"
+)
 
 func main() {
-	os.Exit(Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(cli.Main(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }

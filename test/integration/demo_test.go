@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"supercargo.dev/supercargo/cmd/supercargo"
+	"supercargo.dev/supercargo/cmd/supercargo/cli"
 )
 
 // demoOutcome is what scripts read of one profile.

@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"supercargo.dev/supercargo/cmd/supercargo"
+	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/internal/energy"
 )
 

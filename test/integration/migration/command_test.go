@@ -9,7 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"supercargo.dev/supercargo/cmd/supercargo"
+	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/test/kit"
 )
 

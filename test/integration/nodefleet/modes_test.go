@@ -10,7 +10,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
-	"supercargo.dev/supercargo/cmd/supercargo"
+	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/test/kit"
 )
 

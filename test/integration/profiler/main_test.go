@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/cmd/supercargo"
+	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/descheduler/app"
 	"supercargo.dev/supercargo/descheduler/mover"
 	"supercargo.dev/supercargo/descheduler/probe"

@@ -21,7 +21,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/adapter/source"
 	"supercargo.dev/supercargo/autoscaler/app"
-	"supercargo.dev/supercargo/cmd/supercargo"
+	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/test/kit"
 )

@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// supercargo runs a command line in this process.
+func supercargo(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), append([]string{"supercargo"}, args...), strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func writeFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "input.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestBadUsageAndInputExitWithTwo(t *testing.T) {
+	precious := writeFile(t, "not: a kubeconfig\n")
+	for _, tc := range []struct {
+		name, stdin string
+		args        []string
+		says        []string
+	}{
+		{"unknown command", "", []string{"plunder"}, []string{"plunder"}},
+		{"unknown flag", "", []string{"playground", "--no-such-flag"}, []string{"--no-such-flag"}},
+		{"argument too many", "", []string{"playground", "x"}, []string{"x"}},
+		{"no number", "", []string{"playground", "--nodes", "many"}, []string{"--nodes", "many"}},
+		{"queries of no adapter", "", []string{"playground", "--query-bind-address", "127.0.0.1:9090"}, []string{"--query-bind-address", "--metrics-adapter"}},
+		{"queries nowhere", "", []string{"playground", "--metrics-adapter", "--query-bind-address", "9090"}, []string{"--query-bind-address", "host:port"}},
+		{"negative number", "", []string{"playground", "--nodes", "-1"}, []string{"--nodes -1", "0 or more"}},
+		{"no such workload", "", []string{"playground", "--workload", "none.yaml"}, []string{"--workload", "none.yaml"}},
+		{"bad workload", "kind: Pod\n", []string{"playground", "--workload", "-"}, []string{"stdin: document 1", "apiVersion"}},
+		{"no such scheduler configuration", "", []string{"playground", "--scheduler-config", "none.yaml"}, []string{"--scheduler-config", "none.yaml"}},
+		{"somebody's directory", "", []string{"playground", "--dir", filepath.Dir(precious)}, []string{"--dir", "not a playground's"}},
+		{"somebody's file", "", []string{"playground", "--kubeconfig", precious}, []string{"--kubeconfig", "not a playground's"}},
+		{"negative lags", "", []string{"playground", "--machine-lag", "-1s", "--machine-release-lag", "-2s"},
+			[]string{"--machine-lag -1s", "--machine-release-lag -2s", "0 or more"}},
+		{"no such flavors", "", []string{"playground", "--machine-flavors", "none.csv"}, []string{"--machine-flavors", "none.csv"}},
+		{"flavors without cluster-api", "", []string{"playground", "--cluster-api=false", "--machine-flavors", "none.csv"},
+			[]string{"--machine-flavors", "--cluster-api=false"}},
+		{"unknown output", "", []string{"version", "-o", "xml"}, []string{"xml", "json"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := supercargo(t, tc.stdin, tc.args...)
+			if code != exitUsage || stdout != "" {
+				t.Errorf("exit code %d with %q on stdout, want %d and nothing", code, stdout, exitUsage)
+			}
+			for _, says := range tc.says {
+				if !strings.Contains(stderr, says) {
+					t.Errorf("stderr is %q, want it to mention %q", stderr, says)
+				}
+			}
+		})
+	}
+}
+
+func TestEveryCommandHelpsWithAnExample(t *testing.T) {
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		if cmd.Short == "" || cmd.Example == "" {
+			t.Errorf("%s has no short description or no example", cmd.CommandPath())
+		}
+		for _, sub := range cmd.Commands() {
+			check(sub)
+		}
+	}
+	check(newRootCommand("supercargo"))
+	for _, args := range [][]string{nil, {"--help"}, {"playground", "--help"}, {"version", "--help"}} {
+		code, stdout, stderr := supercargo(t, "", args...)
+		if code != exitOK || !strings.Contains(stdout, "Examples:") || stderr != "" {
+			t.Errorf("supercargo %v exits with %d, stdout %q and stderr %q; want 0 and help with an example on stdout", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestItKnowsItIsAKubectlPlugin(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	run(t.Context(), []string{"/usr/bin/kubectl-supercargo", "playground", "--help"}, nil, &stdout, &stderr)
+	if !strings.Contains(stdout.String(), "kubectl supercargo playground") {
+		t.Errorf("help is %q, want it to say kubectl supercargo", stdout.String())
+	}
+}
+
+func TestVersionNamesBothVersions(t *testing.T) {
+	code, stdout, _ := supercargo(t, "", "version", "-o", "json")
+	var got versions
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != exitOK {
+		t.Fatalf("exit code %d, output %q (%v), want one JSON document", code, stdout, err)
+	}
+	if got.Supercargo == "" || !strings.HasPrefix(got.Kubernetes, "v1.35") {
+		t.Errorf("versions are %+v, want Supercargo's and a Kubernetes v1.35", got)
+	}
+	code, text, _ := supercargo(t, "", "version")
+	if code != exitOK || !strings.Contains(text, "Kubernetes "+got.Kubernetes) {
+		t.Errorf("exit code %d, output %q, want the same for people", code, text)
+	}
+}
+
+func TestCompletionIsWrittenForShells(t *testing.T) {
+	code, stdout, _ := supercargo(t, "", "completion", "bash")
+	if code != exitOK || !strings.Contains(stdout, "supercargo") {
+		t.Errorf("exit code %d and %d bytes, want a script", code, len(stdout))
+	}
+}

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/compressed"
+	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/test/data"
+)
+
+// The profiles that the demo knows, in the order it runs them.
+const (
+	stockProfile = "default"
+	ourProfile   = "supercargo"
+)
+
+// demoFlags are the flags of `supercargo demo`.
+type demoFlags struct {
+	trace           string
+	flavors         string
+	nodes           int
+	duration        time.Duration
+	timeScale       float64
+	schedulerConfig string
+	profiles        []string
+	output          string
+	fleet           bool
+	consolidation   bool
+}
+
+// demoInput is what the flags say, read and checked.
+type demoInput struct {
+	traceName string
+	workload  *trace.Trace
+	flavors   []trace.Flavor
+	nodes     int
+	duration  time.Duration
+	timeScale float64
+	profiles  []demoProfile
+	json      bool
+	fleet     bool
+	// consolidation has half of the fleet's pods end, and the others moved together.
+	consolidation bool
+}
+
+// demoProfile is a scheduler to replay the trace with.
+type demoProfile struct {
+	name   string
+	config []byte // nil: the stock configuration
+}
+
+func newDemoCommand() *cobra.Command {
+	var flags demoFlags
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Replay a real trace with the stock scheduler and with Supercargo, and compare",
+		Long: `Starts a control plane on this machine with unequal nodes that kwok plays, and
+replays the same trace in compressed time, once with kube-scheduler's default
+profile and once with Supercargo's. Then it prints side by side how many pods
+were bound, how many nodes they used, how full those were, what they cost and
+how long pods waited. Then the same trace runs on no nodes at all at first: a NodeFleet
+buys machines through cluster-api as pods come, and gives them back. Finally it empties
+half-empty machines by moving their Jobs with their state, by simulated node agents. It
+takes about four minutes.
+
+The trace and the machines are extracts of public data that the program carries:
+1,200 pods of a real cluster, and eight types of cloud machines with their
+prices. Pods that asked for GPUs are replayed for their CPU and memory alone.
+
+Arrivals are squeezed into nine tenths of --duration. Lifetimes, and with them
+the width of Supercargo's time bins, are divided by --time-scale: the less that
+is, the longer pods live, and the fuller the cluster.`,
+		Example: `  supercargo demo
+
+  # Your own trace and machines, for scripts
+  supercargo demo --trace pods.csv --flavors flavors.csv --nodes 100 -o json
+
+  # Your own profile against the stock one
+  supercargo demo --scheduler-config scheduler.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runDemo(cmd.Context(), flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.trace, "trace", "", "trace CSV or openb pod list; default: the bundled extract")
+	f.StringVar(&flags.flavors, "flavors", "", "CSV of machine flavors; default: the bundled catalogue")
+	f.IntVar(&flags.nodes, "nodes", 72, "how many nodes to make, of all flavors in turn")
+	f.DurationVar(&flags.duration, "duration", 40*time.Second, "how long to replay the trace with each profile")
+	f.Float64Var(&flags.timeScale, "time-scale", 600, "how many seconds of a pod's recorded lifetime pass in one second")
+	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file that the profile supercargo uses instead of its own")
+	f.StringSliceVar(&flags.profiles, "profile", []string{stockProfile, ourProfile}, "profiles to replay the trace with: default, supercargo")
+	f.BoolVar(&flags.fleet, "fleet", true, "replay the trace once more on machines that are bought and given back")
+	f.BoolVar(&flags.consolidation, "consolidation", true, "with --fleet, have half of the fleet's Jobs end and the others moved together")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
+	return cmd
+}
+
+func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) error {
+	input, err := readDemoInput(flags)
+	if err != nil {
+		return badInput(err)
+	}
+	doc, err := replayDemo(ctx, input, newDemoProgress(stderr))
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted before the comparison was complete: %w", err)
+		}
+		var wrong *playground.InputError
+		if errors.As(err, &wrong) && flags.schedulerConfig != "" {
+			return badInput(fmt.Errorf("--scheduler-config %s: %w", flags.schedulerConfig, err))
+		}
+		return err
+	}
+	if input.json {
+		return doc.writeJSON(stdout)
+	}
+	return doc.writeTable(stdout)
+}
+
+// Bounds of the flags.
+const (
+	maxDemoNodes    = 5000
+	minDemoDuration = time.Second
+	maxDemoDuration = 24 * time.Hour
+)
+
+// readDemoInput reads and checks everything before anything is started, and
+// reports every fault.
+func readDemoInput(flags demoFlags) (*demoInput, error) {
+	var errs []error
+	input := &demoInput{nodes: flags.nodes, duration: flags.duration, timeScale: flags.timeScale, json: flags.output == "json", fleet: flags.fleet, consolidation: flags.consolidation}
+	errs = append(errs, tableOrJSON.check("output", flags.output))
+	if flags.nodes < 1 || flags.nodes > maxDemoNodes {
+		errs = append(errs, fmt.Errorf("--nodes %d: want 1 to %d", flags.nodes, maxDemoNodes))
+	}
+	if flags.duration < minDemoDuration || flags.duration > maxDemoDuration {
+		errs = append(errs, fmt.Errorf("--duration %s: want %s to %s", flags.duration, minDemoDuration, maxDemoDuration))
+	}
+	if !(flags.timeScale > 0) || math.IsInf(flags.timeScale, 0) {
+		errs = append(errs, fmt.Errorf("--time-scale %v: want a number above 0", flags.timeScale))
+	}
+	errs = append(errs, input.readProfiles(flags), input.readTrace(flags.trace), input.readFlavors(flags.flavors))
+	return input, errors.Join(errs...)
+}
+
+func (in *demoInput) readProfiles(flags demoFlags) error {
+	stock, err := compressed.Scheduler(playground.StockSchedulerConfig)
+	if err != nil {
+		return err
+	}
+	config, err := compressed.SchedulerConfig(flags.timeScale)
+	if flags.schedulerConfig != "" {
+		if config, err = os.ReadFile(flags.schedulerConfig); err != nil {
+			err = fmt.Errorf("--scheduler-config: %w", err)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	known := []demoProfile{{name: stockProfile, config: stock}, {name: ourProfile, config: config}}
+	for _, p := range known {
+		if slices.Contains(flags.profiles, p.name) {
+			in.profiles = append(in.profiles, p)
+		}
+	}
+	for _, name := range flags.profiles {
+		if name != stockProfile && name != ourProfile {
+			return fmt.Errorf("--profile %q: want %s or %s", name, stockProfile, ourProfile)
+		}
+	}
+	if len(in.profiles) == 0 {
+		return fmt.Errorf("--profile: want at least one of %s, %s", stockProfile, ourProfile)
+	}
+	return nil
+}
+
+func (in *demoInput) readTrace(path string) (err error) {
+	if path == "" {
+		in.traceName = "bundled openb extract"
+		in.workload, err = trace.Read("openb/pods.csv", strings.NewReader(data.OpenbPods))
+		return err
+	}
+	in.traceName = path
+	return readNamed("--trace", path, func(r io.Reader) error {
+		in.workload, err = trace.Read(path, r)
+		return err
+	})
+}
+
+func (in *demoInput) readFlavors(path string) (err error) {
+	if path == "" {
+		in.flavors, err = trace.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
+		return err
+	}
+	err = readNamed("--flavors", path, func(r io.Reader) error {
+		in.flavors, err = trace.ReadFlavors(path, r)
+		return err
+	})
+	for _, f := range in.flavors {
+		if problems := validation.IsDNS1123Label(strings.ReplaceAll(f.Name, ".", "-")); len(problems) > 0 {
+			err = errors.Join(err, fmt.Errorf("%s: name: %q cannot be part of a node's name: %s", path, f.Name, strings.Join(problems, "; ")))
+		}
+	}
+	return err
+}
+
+// readNamed opens the file that a flag names.
+func readNamed(flag, path string, read func(io.Reader) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	defer f.Close()
+	return read(f)
+}

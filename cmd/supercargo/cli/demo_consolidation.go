@@ -1,0 +1,383 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	descheduler "supercargo.dev/supercargo/descheduler/app"
+	"supercargo.dev/supercargo/lab/playground"
+)
+
+const (
+	// demoRuntime is how long the Jobs of the consolidation say that they run. Every second
+	// one ends early, the others outlive the demo.
+	demoRuntime = time.Hour
+	// demoEarly is the label of the pods that end early.
+	demoEarly = "early"
+	// demoJobs is how many Jobs there are, demoWave how many come at a time: for each wave
+	// the fleet buys what it wants.
+	demoJobs, demoWave = 36, 6
+	// demoQuiet is for how long nothing must have changed until the consolidation has
+	// ended, demoConsolidationTime how long it is watched at most.
+	demoQuiet             = 10 * time.Second
+	demoConsolidationTime = 3 * time.Minute
+	// demoResidence keeps a pod from being moved twice.
+	demoResidence = 10 * time.Second
+)
+
+// demoConsolidation is what a fleet achieved that empties machines by moving pods with
+// their state.
+type demoConsolidation struct {
+	// Jobs is how many ran on, with one pod each; JobsFailed counts all failures.
+	Jobs       int `json:"jobs"`
+	JobsFailed int `json:"jobsFailed"`
+	// Migrations is how many pods were moved, FrozenSecondsMean for how long one stood
+	// still on average.
+	Migrations        int     `json:"migrations"`
+	FrozenSecondsMean float64 `json:"frozenSecondsMean"`
+	// Of machines and dollars per hour, before is when half of the Jobs had ended.
+	MachinesBefore       int                      `json:"machinesBefore"`
+	MachinesAfter        int                      `json:"machinesAfter"`
+	DollarsPerHourBefore float64                  `json:"dollarsPerHourBefore"`
+	DollarsPerHourAfter  float64                  `json:"dollarsPerHourAfter"`
+	Course               []demoConsolidationPoint `json:"course"`
+	Decisions            []string                 `json:"decisions"`
+}
+
+// demoConsolidationPoint is the cluster at one moment.
+type demoConsolidationPoint struct {
+	Seconds        float64 `json:"seconds"`
+	Machines       int     `json:"machines"`
+	Emptying       int     `json:"emptying"`
+	Moving         int     `json:"moving"`
+	Moved          int     `json:"moved"`
+	DollarsPerHour float64 `json:"dollarsPerHour"`
+}
+
+// consolidate fills machines of the fleet with Jobs, of which half end early, and watches how
+// the others are moved together.
+func consolidate(ctx context.Context, p *playground.Playground, c client.Client, config []byte, progress *demoProgress) (result *demoConsolidation, err error) {
+	progress.say("consolidation: %d Jobs begin, and half of them end early", demoJobs)
+	scheduler, err := p.StartScheduler(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, scheduler.Stop()) }()
+	mover, err := startDescheduler(ctx, p, func(o *descheduler.Options) {
+		o.Migrations.MaxPerNamespace, o.Migrations.MaxPerNode = o.Migrations.MaxMigrations, o.Migrations.MaxMigrations // these nodes have the whole network for themselves
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, mover.stop()) }()
+	agent, err := startAgent(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, agent.stop()) }()
+	if err := setConsolidation(ctx, c, onlyEmpty); err != nil {
+		return nil, err
+	}
+	w := &consolidationWatch{client: c, began: time.Now()}
+	for begun := 0; begun < demoJobs; begun += demoWave {
+		if err := startDemoJobs(ctx, c, begun, demoWave); err != nil {
+			return nil, err
+		}
+		if err := w.until(ctx, func(consolidationView) bool { return w.running == begun+demoWave }); err != nil {
+			return nil, fmt.Errorf("wait until Jobs run: %w", err)
+		}
+	}
+	if err := endEarly(ctx, c); err != nil {
+		return nil, err
+	}
+	if err := w.until(ctx, func(consolidationView) bool { return w.ended == demoJobs/2 }); err != nil {
+		return nil, fmt.Errorf("wait until half of the Jobs have ended: %w", err)
+	}
+	progress.say("consolidation: half of the Jobs have ended; the rest is moved together")
+	if err := setConsolidation(ctx, c, underUsedToo); err != nil {
+		return nil, err
+	}
+	w.course = nil
+	// Where the machine is slow, it may still go on when that is enough to see.
+	if err := w.until(ctx, w.quiet); err != nil && (ctx.Err() != nil || !w.saved()) {
+		return nil, fmt.Errorf("wait until no machine is emptied any more: %w", err)
+	}
+	return w.result(ctx)
+}
+
+// onlyEmpty has a fleet move nothing: while Jobs come and end, machines are to become
+// half-empty.
+func onlyEmpty(c *v1alpha1.FleetConsolidation) { c.Policy = v1alpha1.ConsolidateWhenEmpty }
+
+// underUsedToo has a fleet empty machines that are used little, a quarter of all at a time.
+func underUsedToo(c *v1alpha1.FleetConsolidation) {
+	c.Policy = v1alpha1.ConsolidateWhenUnderUsed
+	c.ThresholdPercent = new(int32(60))
+	c.MaxUnavailable = "25%"
+	c.DrainTimeout = metav1.Duration{Duration: 2 * time.Minute}
+	c.PodResidence = &metav1.Duration{Duration: demoResidence}
+}
+
+// setConsolidation changes how the fleet empties machines.
+func setConsolidation(ctx context.Context, c client.Client, to func(*v1alpha1.FleetConsolidation)) error {
+	var fleet v1alpha1.NodeFleet
+	if err := c.Get(ctx, client.ObjectKey{Name: demoFleetName}, &fleet); err != nil {
+		return fmt.Errorf("read NodeFleet %s: %w", demoFleetName, err)
+	}
+	before := fleet.DeepCopy()
+	to(&fleet.Spec.Consolidation)
+	if err := c.Patch(ctx, &fleet, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("set how NodeFleet %s consolidates: %w", demoFleetName, err)
+	}
+	return nil
+}
+
+// startDemoJobs makes n more Jobs of three sizes, of which every second is to end early. All say the
+// same, so that they are placed alike, and may be moved with their state.
+func startDemoJobs(ctx context.Context, c client.Client, from, n int) error {
+	sizes := []struct{ cpu, memory string }{{"900m", "512Mi"}, {"1500m", "1Gi"}, {"400m", "768Mi"}}
+	for i := from; i < from+n; i++ {
+		job := demoJob(fmt.Sprintf("work-%02d", i), sizes[i/2%len(sizes)].cpu, sizes[i/2%len(sizes)].memory)
+		if i%2 == 1 {
+			job.Spec.Template.Labels = map[string]string{demoEarly: ""}
+		}
+		if err := c.Create(ctx, job); err != nil {
+			return fmt.Errorf("make Job %s: %w", job.Name, err)
+		}
+	}
+	return nil
+}
+
+// endEarly has the pods end that are to, as their kubelet would say it.
+func endEarly(ctx context.Context, c client.Client) error {
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault), client.HasLabels{demoEarly}); err != nil {
+		return fmt.Errorf("list the pods that end early: %w", err)
+	}
+	for i := range pods.Items {
+		before := &pods.Items[i]
+		pod := before.DeepCopy()
+		pod.Status.Phase = corev1.PodSucceeded
+		for at := range pod.Status.Conditions {
+			if cond := &pod.Status.Conditions[at]; cond.Type == corev1.PodReady || cond.Type == corev1.ContainersReady {
+				cond.Status, cond.Reason = corev1.ConditionFalse, "PodCompleted"
+			}
+		}
+		for at := range pod.Status.ContainerStatuses {
+			s := &pod.Status.ContainerStatuses[at]
+			s.Ready, s.Started = false, new(false)
+			s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: ptr.Deref(pod.Status.StartTime, metav1.Time{}), FinishedAt: metav1.Now()}}
+		}
+		if err := c.Status().Patch(ctx, pod, client.MergeFrom(before)); err != nil {
+			return fmt.Errorf("end pod %s: %w", pod.Name, err)
+		}
+	}
+	return nil
+}
+
+func demoJob(name, cpu, memory string) *batchv1.Job {
+	return &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		Spec: batchv1.JobSpec{
+			PodReplacementPolicy: new(batchv1.Failed), BackoffLimit: new(int32(0)),
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+					v1alpha1.AnnotationMigration: v1alpha1.MigrationCheckpoint, v1alpha1.AnnotationRuntime: demoRuntime.String(),
+				}},
+				Spec: corev1.PodSpec{
+					RestartPolicy: corev1.RestartPolicyNever,
+					Containers: []corev1.Container{{
+						Name: "work", Image: "registry.k8s.io/pause:3.10",
+						Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+							corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+						}},
+					}},
+				},
+			},
+		},
+	}
+}
+
+// consolidationWatch looks at a consolidation about twice a second.
+type consolidationWatch struct {
+	client                 client.Client
+	began                  time.Time
+	running, ended, failed int // Jobs
+	course                 []demoConsolidationPoint
+	decisions              []string
+}
+
+// consolidationView is what one look sees.
+type consolidationView struct{ demoConsolidationPoint }
+
+// until looks until something has come about.
+func (w *consolidationWatch) until(ctx context.Context, done func(consolidationView) bool) error {
+	deadline := time.Now().Add(demoConsolidationTime)
+	var last error
+	for ; ctx.Err() == nil && time.Now().Before(deadline); wait(ctx, 400*time.Millisecond) {
+		var v consolidationView
+		if v, last = w.look(ctx); last == nil && done(v) {
+			return nil
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	state := "nothing was seen"
+	if len(w.course) > 0 {
+		p := w.course[len(w.course)-1]
+		state = fmt.Sprintf("%d machines for $%.2f/h, of which %d are being emptied; %d pods move and %d have moved; decided: %s",
+			p.Machines, p.DollarsPerHour, p.Emptying, p.Moving, p.Moved, strings.Join(w.decisions, "; "))
+	}
+	return errors.Join(fmt.Errorf("it has not come about within %v: %s", demoConsolidationTime, state), last)
+}
+
+// look takes down how things are.
+func (w *consolidationWatch) look(ctx context.Context) (consolidationView, error) {
+	var jobs batchv1.JobList
+	var nodes corev1.NodeList
+	var migrations v1alpha1.MigrationList
+	if err := errors.Join(w.client.List(ctx, &jobs), w.client.List(ctx, &nodes), w.client.List(ctx, &migrations)); err != nil {
+		return consolidationView{}, err
+	}
+	fleetPoint, fleet, err := lookAtFleet(ctx, w.client)
+	if err != nil {
+		return consolidationView{}, err
+	}
+	v := consolidationView{demoConsolidationPoint{
+		Seconds: time.Since(w.began).Seconds(), Machines: fleetPoint.Machines, DollarsPerHour: fleetPoint.DollarsPerHour,
+	}}
+	w.countJobs(jobs.Items)
+	for i := range nodes.Items {
+		if nodes.Items[i].Annotations[v1alpha1.AnnotationDraining] != "" {
+			v.Emptying++
+		}
+	}
+	for i := range migrations.Items {
+		switch migrations.Items[i].Status.Phase {
+		case v1alpha1.MigrationSucceeded:
+			v.Moved++
+		case v1alpha1.MigrationRefused, v1alpha1.MigrationRolledBack:
+		default:
+			v.Moving++
+		}
+	}
+	if d := fleet.Status.LastDecision; d != nil && len(d.Releases) > 0 && !slices.Contains(w.decisions, d.Summary) {
+		w.decisions = append(w.decisions, d.Summary)
+	}
+	w.course = append(w.course, v.demoConsolidationPoint)
+	return v, nil
+}
+
+func (w *consolidationWatch) countJobs(jobs []batchv1.Job) {
+	w.running, w.ended, w.failed = 0, 0, 0
+	for i := range jobs {
+		s := &jobs[i].Status
+		w.failed += int(s.Failed)
+		switch {
+		case s.Succeeded > 0:
+			w.ended++
+		case s.Ready != nil && *s.Ready > 0:
+			w.running++
+		}
+	}
+}
+
+// saved reports whether pods have moved and the bill has fallen.
+func (w *consolidationWatch) saved() bool {
+	if len(w.course) == 0 {
+		return false
+	}
+	first, last := w.course[0], w.course[len(w.course)-1]
+	return last.Moved > first.Moved && last.DollarsPerHour < first.DollarsPerHour
+}
+
+// quiet reports whether nothing has changed for a while.
+func (w *consolidationWatch) quiet(now consolidationView) bool {
+	if now.Moving+now.Emptying > 0 {
+		return false
+	}
+	for _, p := range slices.Backward(w.course) {
+		if p.Machines != now.Machines || p.Moved != now.Moved || p.Emptying > 0 {
+			return false
+		}
+		if now.Seconds-p.Seconds >= demoQuiet.Seconds() {
+			return true
+		}
+	}
+	return false
+}
+
+// result sums up.
+func (w *consolidationWatch) result(ctx context.Context) (*demoConsolidation, error) {
+	first, last := w.course[0], w.course[len(w.course)-1]
+	r := &demoConsolidation{
+		Jobs: demoJobs / 2, JobsFailed: w.failed, Migrations: last.Moved, MachinesBefore: first.Machines, MachinesAfter: last.Machines,
+		DollarsPerHourBefore: first.DollarsPerHour, DollarsPerHourAfter: last.DollarsPerHour, Decisions: w.decisions,
+	}
+	for _, p := range w.course {
+		p.Seconds -= first.Seconds
+		r.Course = append(r.Course, p)
+	}
+	r.Course = thinned(r.Course, 14)
+	var migrations v1alpha1.MigrationList
+	if err := w.client.List(ctx, &migrations); err != nil {
+		return nil, fmt.Errorf("list Migrations: %w", err)
+	}
+	var frozen float64
+	for i := range migrations.Items {
+		if m := migrations.Items[i].Status.Measured; m != nil && migrations.Items[i].Status.Phase == v1alpha1.MigrationSucceeded {
+			var seconds float64
+			if _, err := fmt.Sscanf(m.FrozenSeconds, "%f", &seconds); err == nil {
+				frozen += seconds
+			}
+		}
+	}
+	if last.Moved > 0 {
+		r.FrozenSecondsMean = frozen / float64(last.Moved)
+	}
+	return r, nil
+}
+
+// write prints the consolidation's part of the demo.
+func (r *demoConsolidation) write(w io.Writer) error {
+	fmt.Fprintf(w, "\nHalf of %d Jobs have ended; the fleet moves the others together, with their state, and gives machines back:\n\n", 2*r.Jobs)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "seconds\tmachines\temptied now\tmoving\tmoved\t$/h\t")
+	top := 0.0
+	for _, p := range r.Course {
+		top = max(top, p.DollarsPerHour)
+	}
+	for _, p := range r.Course {
+		bar := ""
+		if top > 0 {
+			bar = strings.Repeat("#", int(20*p.DollarsPerHour/top+0.5))
+		}
+		fmt.Fprintf(t, "%.0f\t%d\t%d\t%d\t%d\t%.2f\t %s\n", p.Seconds, p.Machines, p.Emptying, p.Moving, p.Moved, p.DollarsPerHour, bar)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%d migrations, each pod stood still for %.2f s on average; of %d Jobs %d failures.\n", r.Migrations, r.FrozenSecondsMean, r.Jobs, r.JobsFailed)
+	fmt.Fprintf(w, "%d machines for $%.2f/h became %d for $%.2f/h. Decided:\n", r.MachinesBefore, r.DollarsPerHourBefore, r.MachinesAfter, r.DollarsPerHourAfter)
+	for _, d := range r.Decisions {
+		if _, err := fmt.Fprintf(w, "  %s\n", d); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/energy/tariff"
+	"supercargo.dev/supercargo/test/fixtures"
+)
+
+// sampleProfile reads the sample, of the machine type xeon-8.
+func sampleProfile(t *testing.T, change ...func(*v1alpha1.MachineProfile)) *v1alpha1.MachineProfile {
+	t.Helper()
+	text, err := os.ReadFile("../../../manifests/samples/machineprofile.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o v1alpha1.MachineProfile
+	if err := yaml.UnmarshalStrict(text, &o); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	return &o
+}
+
+// energyServer answers as an API server with two known nodes, of which one is idle, and one
+// that is not known, a pod that fits them, and the profiles.
+func energyServer(t *testing.T, profiles ...v1alpha1.MachineProfile) (kubeconfig string) {
+	t.Helper()
+	typed := func(machineType, zone string) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Labels[v1alpha1.LabelMachineType], n.Labels[corev1.LabelTopologyZone] = machineType, zone
+		}
+	}
+	busy, pod := fixtures.Pod("other", 1, 1), fixtures.Pod("work", 500, 2<<30, func(p *corev1.Pod) { p.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"} })
+	busy.Spec.NodeName = "xeon-a"
+	resources := func(group string, kinds ...string) metav1.APIResourceList {
+		list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: group}
+		for _, kind := range kinds {
+			name := strings.ToLower(kind) + "s"
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: name, Kind: kind, Namespaced: kind == "Pod", Verbs: metav1.Verbs{"get", "list"}})
+		}
+		return list
+	}
+	version := []metav1.GroupVersionForDiscovery{{GroupVersion: "supercargo.dev/v1alpha1", Version: "v1alpha1"}}
+	answers := map[string]any{
+		"/api":                                 metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{"v1"}},
+		"/apis":                                metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{{Name: "supercargo.dev", Versions: version}}},
+		"/apis/supercargo.dev":                 metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: "supercargo.dev", Versions: version},
+		"/api/v1":                              resources("v1", "Pod", "Node", "Namespace"),
+		"/apis/supercargo.dev/v1alpha1":        resources("supercargo.dev/v1alpha1", "MachineProfile"),
+		"/api/v1/namespaces/default":           corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "default", Annotations: map[string]string{v1alpha1.AnnotationEnergyWeight: "1"}}},
+		"/api/v1/namespaces/default/pods/work": pod,
+		"/api/v1/pods":                         corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{*busy, *pod}},
+		"/api/v1/nodes": corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, Items: []corev1.Node{
+			*fixtures.Node("riddle", 8000, 32<<30), *fixtures.Node("xeon-b", 8000, 32<<30, typed("xeon-8", "west")), *fixtures.Node("xeon-a", 8000, 32<<30, typed("xeon-8", "east")),
+		}},
+		"/apis/supercargo.dev/v1alpha1/machineprofiles": v1alpha1.MachineProfileList{TypeMeta: metav1.TypeMeta{APIVersion: "supercargo.dev/v1alpha1", Kind: "MachineProfileList"}, Items: profiles},
+	}
+	for i := range profiles {
+		answers["/apis/supercargo.dev/v1alpha1/machineprofiles/"+profiles[i].Name] = profiles[i]
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer, ok := answers[r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			answer = metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+		}
+		if err := json.NewEncoder(w).Encode(answer); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return writeFile(t, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+  users: [{name: u, user: {}}], clusters: [{name: c, cluster: {server: "`+server.URL+`"}}]}`)
+}
+
+// TestExplainSaysWhereAPodTakesLess: 476 J on a busy node, and 249 s of 60 W more on an
+// idle one.
+func TestExplainSaysWhereAPodTakesLess(t *testing.T) {
+	kubeconfig := energyServer(t, *sampleProfile(t))
+	code, stdout, stderr := supercargo(t, "", "explain", "pod/work", "--kubeconfig", kubeconfig)
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	want := []string{
+		"Pod default/work: energy weighs 1 against runtime (namespace)",
+		"",
+		"NODE    MACHINE TYPE  SCORE  ENERGY J  RUNTIME S  TRUST  NOTE",
+		"xeon-a  xeon-8        97     476       249        100 %",
+		"riddle  ?             49     ?         ?          -      nothing is known about this machine type",
+		"xeon-b  xeon-8        1      1.542e+04  249        100 %  idle: its idle power counts",
+	}
+	for i, w := range want {
+		if i >= len(lines) || strings.Join(strings.Fields(lines[i]), " ") != strings.Join(strings.Fields(w), " ") {
+			t.Fatalf("line %d is not %q:\n%s", i, w, stdout)
+		}
+	}
+	code, stdout, stderr = supercargo(t, "", "explain", "pod/work", "-o", "json", "--kubeconfig", kubeconfig)
+	var e explainedPod
+	if err := json.Unmarshal([]byte(stdout), &e); code != 0 || err != nil || len(e.Nodes) != 3 || e.Nodes[0].EnergyJoules != 476 || e.Nodes[1].Known || !e.Nodes[2].Idle {
+		t.Errorf("exit %d, %s, %v: %s", code, stderr, err, stdout)
+	}
+}
+
+// TestExplainSaysWhereEnergyIsCleaner: 476 J at 3600 g/kWh against 15416 J at 36 g/kWh.
+func TestExplainSaysWhereEnergyIsCleaner(t *testing.T) {
+	kubeconfig := energyServer(t, *sampleProfile(t))
+	row := func(zone string, grams int, ago time.Duration) string {
+		return fmt.Sprintf("%s,%s,%d\n", time.Now().Add(-ago).UTC().Format(time.RFC3339), zone, grams)
+	}
+	file := writeFile(t, "time,zone,grams_per_kwh\n"+row("east", 3600, time.Hour)+row("west", 36, time.Hour))
+	code, stdout, stderr := supercargo(t, "", "explain", "pod/work", "--carbon-file", file, "--kubeconfig", kubeconfig)
+	for _, want := range []string{
+		"NODE MACHINE TYPE SCORE ENERGY J RUNTIME S TRUST ZONE ENERGY COSTS NOTE",
+		"xeon-b xeon-8 68 1.542e+04 249 100 % west 0.154 g CO2 idle",
+		"xeon-a xeon-8 1 476 249 100 % east 0.476 g CO2",
+		"riddle ? 34 ? ? - ? ? nothing is known",
+	} {
+		if code != 0 || !strings.Contains(strings.Join(strings.Fields(stdout), " "), want) {
+			t.Errorf("exit %d, no %q: %s\n%s", code, want, stderr, stdout)
+		}
+	}
+	expired := writeFile(t, "time,zone,grams_per_kwh\n"+row("east", 3600, 25*time.Hour)+row("west", 36, 25*time.Hour))
+	code, stdout, stderr = supercargo(t, "", "explain", "pod/work", "--carbon-file", expired, "-o", "json", "--kubeconfig", kubeconfig)
+	var e explainedPod
+	if err := json.Unmarshal([]byte(stdout), &e); code != 0 || err != nil || e.Unit != tariff.Grams || e.Nodes[0].Node != "xeon-a" || e.Nodes[0].Cost != nil || e.Nodes[0].Zone != "east" {
+		t.Errorf("exit %d, %s, %v: want scores by joules: %s", code, stderr, err, stdout)
+	}
+	for flag, says := range map[string]string{"--price-file=" + file: "dollars_per_kwh", "--price-file=x --carbon-file=y": "one of the two", "--carbon-file=/none": "/none"} {
+		code, _, stderr := supercargo(t, "", append([]string{"explain", "pod/work", "--kubeconfig", kubeconfig}, strings.Fields(flag)...)...)
+		if code != 2 || !strings.Contains(stderr, says) {
+			t.Errorf("%s: exit %d, %s; want 2 and %q", flag, code, stderr, says)
+		}
+	}
+}
+
+func TestExplainSaysThatNothingIsKnown(t *testing.T) {
+	code, stdout, stderr := supercargo(t, "", "explain", "pod/work", "--kubeconfig", energyServer(t))
+	if code != 0 || strings.Count(stdout, "nothing is known") != 3 || strings.Count(stdout, " 50 ") != 3 {
+		t.Errorf("exit %d, %s: %s", code, stderr, stdout)
+	}
+}
+
+func TestExplainSaysWhatAProfileIsWorth(t *testing.T) {
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	tests := []struct {
+		name   string
+		change func(*v1alpha1.MachineProfile)
+		says   []string
+	}{
+		{"a good one", func(*v1alpha1.MachineProfile) {}, []string{
+			"MachineProfile xeon-8, machine type xeon-8\nPower: 60 W without load, 210 W at full load\n",
+			"Energy in J: 400·One + 30·OnePerCPU + 8·Memory\n  60 samples of 20 sizes, R² 0.992, usual error on unseen sizes 3.1 %\n",
+			"learned from 0.25 CPU, 0.5 GiB to 4 CPU, 4 GiB: 411.5 to 552 J\n",
+			"in the middle of that: 432.1 J, trusted to 100 %\n",
+		}},
+		{"one for two CPU governors", func(o *v1alpha1.MachineProfile) {
+			m := o.Spec.Models
+			m.Governor, m.Governors = "schedutil", []v1alpha1.GovernorModels{{Governor: "powersave", Energy: *m.Energy.DeepCopy(), Runtime: m.Runtime}}
+			m.Governors[0].Energy.Terms[0].Coefficient = "300"
+		}, []string{"That is under the CPU governor schedutil\nUnder the CPU governor powersave:\nEnergy in J: 300·One + 30·OnePerCPU"}},
+		{"an old one of a poor fit", func(o *v1alpha1.MachineProfile) {
+			o.Spec.Models.LearnedAt = &metav1.Time{Time: at.Add(-252 * time.Hour)}
+			o.Spec.Models.Energy.SpreadPermille = 300
+		}, []string{"Learned: 2026-02-19T00:00:00Z, 252h0m0s ago\n", "trusted to 25 % (poor fit, old)"}},
+		{"one that was edited", func(o *v1alpha1.MachineProfile) { o.Spec.Models.Runtime.Terms[1].Coefficient = "NaN" },
+			[]string{"Not used: spec.models.runtime.terms[1]", "score neutral"}},
+		{"an empty one", func(o *v1alpha1.MachineProfile) { o.Spec.Models = nil }, []string{"Not used: nothing has been learned yet"}},
+		{"one that waits for a node", func(o *v1alpha1.MachineProfile) {
+			o.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ProfileProbed, Status: metav1.ConditionFalse, Reason: "NoEmptyNode", Message: "no node can be probed"}}
+		}, []string{"\nProbed: False, no node can be probed (NoEmptyNode)\n"}},
+	}
+	for _, tc := range tests {
+		var b strings.Builder
+		if err := explainProfile(&b, sampleProfile(t, tc.change), at); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range tc.says {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s: does not say %q:\n%s", tc.name, want, b.String())
+			}
+		}
+	}
+	code, stdout, stderr := supercargo(t, "", "explain", "mp/xeon-8", "--kubeconfig", energyServer(t, *sampleProfile(t)))
+	if code != 0 || !strings.HasPrefix(stdout, "MachineProfile xeon-8") {
+		t.Errorf("exit %d, %s: %s", code, stderr, stdout)
+	}
+}

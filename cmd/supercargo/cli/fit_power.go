@@ -1,0 +1,350 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/energy/profile"
+)
+
+// fitPowerFlags are the flags of `supercargo fit power`.
+type fitPowerFlags struct {
+	file, machineType        string
+	time, watts, utilization string
+	load                     string
+	counters                 []string
+	output                   string
+	hasTime, hasUtilization  bool // the flags were given
+}
+
+func newFitPowerCommand() *cobra.Command {
+	var flags fitPowerFlags
+	cmd := &cobra.Command{
+		Use:   "power -f FILE",
+		Short: "Fit a machine's power model to what a meter measured",
+		Long: `Reads what a machine drew and how busy it was meanwhile, and prints the coefficients of its
+power model: watts without load, watts at full load, and a curve between them. As YAML they are
+a MachineProfile that kubectl applies; the node agents of that machine type go by it where they
+have no meter. supercargo report energy --power model takes the same with --machine-profiles.
+
+FILE is CSV with a header and a row for each measurement, in the order of time, 40 rows or more:
+
+  time         RFC 3339, or seconds; only checked to go on, and may be missing
+  watts        what the meter showed, above 0
+  utilization  the busy share of the CPU meanwhile, 0 to 1
+
+Other names are given by flags. In place of utilization --load-column names anything that grows
+with the work done, such as CPU cycles per second: its greatest value counts as full load.
+--counter-columns fits a curve to each of several such counts, which follows power better where
+the mix of work changes; a MachineProfile cannot hold that.
+
+How good the model is, is told by measurements that it was not fitted to: the last half of the
+file predicted by the first, which is as with the load of another day, and every other twentieth
+predicted by those in between.`,
+		Example: `  supercargo fit power -f series.csv
+
+  # Have nodes of a type without a meter go by one that has one
+  supercargo fit power -f series.csv --machine-type epyc-64 -o yaml | kubectl apply --server-side -f -
+
+  # By CPU cycles, and by several counters
+  supercargo fit power -f node.csv --watts-column platform_power_w --load-column cpu_cycles_per_s
+  supercargo fit power -f node.csv --watts-column platform_power_w \
+    --counter-columns cpu_cycles_per_s,cpu_instructions_per_s,cache_misses_per_s -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags.hasTime, flags.hasUtilization = cmd.Flags().Changed("time-column"), cmd.Flags().Changed("utilization-column")
+			return badInput(fitPower(flags, cmd.InOrStdin(), cmd.OutOrStdout()))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&flags.file, "file", "f", "", "`file` with the measurements; - is standard input")
+	f.StringVar(&flags.machineType, "machine-type", "", "`name` of the machine type, as its nodes are labelled: needed for -o yaml")
+	f.StringVar(&flags.time, "time-column", "time", "`column` of the time")
+	f.StringVar(&flags.watts, "watts-column", "watts", "`column` of the power")
+	f.StringVar(&flags.utilization, "utilization-column", "utilization", "`column` of the utilisation, 0 to 1")
+	f.StringVar(&flags.load, "load-column", "", "`column` of what grows with the work done, in place of the utilisation")
+	f.StringSliceVar(&flags.counters, "counter-columns", nil, "`columns` of several counts that grow with the work done, in place of the utilisation")
+	addOutput(cmd, &flags.output, tableJSONOrYAML, " for a MachineProfile")
+	return cmd
+}
+
+// check looks at the flags, and reports every fault.
+func (f *fitPowerFlags) check() error {
+	var errs []error
+	fault := func(is bool, format string, args ...any) {
+		if is {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	errs = append(errs, tableJSONOrYAML.check("output", f.output))
+	fault(f.file == "", "-f: want a file with measurements; - is standard input")
+	given := 0
+	for _, is := range []bool{f.hasUtilization, f.load != "", len(f.counters) > 0} {
+		if is {
+			given++
+		}
+	}
+	fault(given > 1, "--utilization-column, --load-column and --counter-columns: want one of the three")
+	fault(len(f.counters) > maxCounters, "--counter-columns: %d of them: want at most %d", len(f.counters), maxCounters)
+	fault(f.output == "yaml" && len(f.counters) > 0, "-o yaml: a MachineProfile has power by utilisation alone: leave out --counter-columns, or use -o json")
+	fault(f.output == "yaml" && f.machineType == "", "-o yaml: want --machine-type: a MachineProfile is about one")
+	if f.machineType != "" {
+		wrong := validation.IsValidLabelValue(f.machineType)
+		fault(len(wrong) > 0, "--machine-type %q: want the value of a label: %s", f.machineType, strings.Join(wrong, "; "))
+	}
+	return errors.Join(errs...)
+}
+
+// maxCounters bounds how long a fit takes, and is more than any machine has to offer that tell
+// different things.
+const maxCounters = 8
+
+// columns returns which columns count.
+func (f *fitPowerFlags) columns() energy.Columns {
+	c := energy.Columns{Time: f.time, NeedsTime: f.hasTime, Watts: f.watts, MostRate: 1e18}
+	switch {
+	case len(f.counters) > 0:
+		c.Rates = f.counters
+	case f.load != "":
+		c.Rates = []string{f.load}
+	default:
+		c.Rates, c.MostRate = []string{f.utilization}, 1
+	}
+	return c
+}
+
+// powerFit is a fitted model, and how good it is.
+type powerFit struct {
+	MachineType string `json:"machineType,omitempty"`
+	Samples     int    `json:"samples"`
+	// Power is the model by utilisation, in the form of spec.power of a MachineProfile.
+	Power *v1alpha1.MachinePower `json:"power,omitempty"`
+	// FullLoad is what counts as a utilisation of 1, with --load-column.
+	FullLoad float64 `json:"fullLoad,omitempty"`
+	// Seen is the range of utilisation. Beyond it the model goes on flat.
+	Seen *seenRange `json:"utilizationSeen,omitempty"`
+	// ByCounters is the model by counters.
+	ByCounters *counterFit `json:"byCounters,omitempty"`
+	// MeanErrorPercent is the mean of |predicted - measured| / measured: of Fitted on the samples
+	// themselves, of the others on those that were held out.
+	Fitted  fitQuality `json:"fitted"`
+	HeldOut struct {
+		LastHalf fitQuality `json:"lastHalf"`
+		Between  fitQuality `json:"everyOtherTwentieth"`
+	} `json:"heldOut"`
+}
+
+type seenRange struct {
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+}
+
+type fitQuality struct {
+	MeanErrorPercent float64 `json:"meanErrorPercent"`
+	RSquared         float64 `json:"rSquared"`
+	Samples          int     `json:"samples"`
+}
+
+// counterFit is an [energy.CounterModel]: watts without load, and for each counter by how many
+// watts each of the parts of equal width rises into which the range up to full is divided.
+type counterFit struct {
+	IdleWatts float64       `json:"idleWatts"`
+	Counters  []counterPart `json:"counters"`
+}
+
+type counterPart struct {
+	Column string    `json:"column"`
+	Full   float64   `json:"full"`
+	Rises  []float64 `json:"risesWatts"`
+}
+
+// fitPower reads a series, fits and prints. All its faults are of the input.
+func fitPower(flags fitPowerFlags, stdin io.Reader, w io.Writer) error {
+	if err := flags.check(); err != nil {
+		return err
+	}
+	var samples []energy.Activity
+	err := readMeasured(flags.file, stdin, func(file io.Reader) (err error) {
+		samples, err = energy.ReadSeries(file, flags.columns())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p := powerFit{MachineType: flags.machineType, Samples: len(samples)}
+	if err := p.fit(flags, samples); err != nil {
+		return fmt.Errorf("-f %s: %w", flags.file, err)
+	}
+	switch flags.output {
+	case "json":
+		return writeJSON(w, p)
+	case "yaml":
+		return p.writeProfile(w)
+	}
+	return p.print(w)
+}
+
+func (p *powerFit) fit(flags fitPowerFlags, samples []energy.Activity) error {
+	try := func(known []energy.Activity) (func([]energy.Activity) energy.Quality, error) {
+		return p.byUtilization(flags.load != "", known)
+	}
+	if len(flags.counters) > 0 {
+		try = func(known []energy.Activity) (func([]energy.Activity) energy.Quality, error) {
+			return p.byCounters(flags.counters, known)
+		}
+	}
+	held, err := energy.HoldOut(samples, try)
+	if err != nil {
+		return err
+	}
+	judge, err := try(samples) // the last: what it leaves in p is of all samples
+	if err != nil {
+		return err
+	}
+	q := judge(samples)
+	p.Fitted, p.HeldOut.LastHalf, p.HeldOut.Between = qualityText(q), qualityText(held.LastHalf), qualityText(held.Between)
+	if p.Power != nil {
+		p.Seen = &seenRange{q.Least, q.Most}
+	}
+	return nil
+}
+
+func qualityText(q energy.Quality) fitQuality {
+	return fitQuality{MeanErrorPercent: 100 * q.MeanError, RSquared: q.RSquared, Samples: q.Samples}
+}
+
+// byUtilization fits a curve. What is judged is what is printed, with the digits that a
+// MachineProfile has.
+func (p *powerFit) byUtilization(scaled bool, known []energy.Activity) (func([]energy.Activity) energy.Quality, error) {
+	full := 1.0
+	if scaled {
+		full = 0
+		for _, s := range known {
+			full = max(full, s.Rates[0])
+		}
+		if full == 0 {
+			return nil, errors.New("the load is 0 in all rows")
+		}
+		p.FullLoad = full
+	}
+	model, _, err := energy.Fit(energy.ByUtilization(known, full))
+	if err != nil {
+		return nil, err
+	}
+	p.Power = profile.PowerObject(model)
+	model, err = profile.PowerOf(&v1alpha1.MachineProfile{Spec: v1alpha1.MachineProfileSpec{Power: p.Power}})
+	if err != nil {
+		return nil, err
+	}
+	return func(unseen []energy.Activity) energy.Quality {
+		return energy.QualityOf(model, energy.ByUtilization(unseen, full))
+	}, nil
+}
+
+// byCounters fits a curve to each counter.
+func (p *powerFit) byCounters(columns []string, known []energy.Activity) (func([]energy.Activity) energy.Quality, error) {
+	model, err := energy.FitCounters(known)
+	if err != nil {
+		return nil, err
+	}
+	p.ByCounters = &counterFit{IdleWatts: float64(model.Idle)}
+	for i, column := range columns {
+		part := counterPart{Column: column, Full: model.Full[i]}
+		for _, rise := range model.Rises[i] {
+			part.Rises = append(part.Rises, float64(rise))
+		}
+		p.ByCounters.Counters = append(p.ByCounters.Counters, part)
+	}
+	return func(unseen []energy.Activity) energy.Quality { return energy.QualityOfCounters(model, unseen) }, nil
+}
+
+// writeProfile prints a MachineProfile with what a machine draws and nothing else, so that
+// applying it leaves all else of one that is there as it is.
+func (p *powerFit) writeProfile(w io.Writer) error {
+	type named struct {
+		Name string `json:"name"`
+	}
+	type spec struct {
+		MachineType string                 `json:"machineType"`
+		Power       *v1alpha1.MachinePower `json:"power"`
+	}
+	text, err := yaml.Marshal(struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   named  `json:"metadata"`
+		Spec       spec   `json:"spec"`
+	}{v1alpha1.GroupVersion.String(), "MachineProfile", named{profile.NameOf(p.MachineType)}, spec{p.MachineType, p.Power}})
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Fitted to %d samples, utilisation %.3g to %.3g. Mean error:\n", p.Samples, p.Seen.Least, p.Seen.Most)
+	for _, line := range p.errorLines() {
+		fmt.Fprintf(&b, "# %s\n", line)
+	}
+	b.Write(text)
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+func (p *powerFit) errorLines() []string {
+	return []string{
+		fmt.Sprintf("%.2f %% on the last half, when fitted to the first half alone", p.HeldOut.LastHalf.MeanErrorPercent),
+		fmt.Sprintf("%.2f %% on every other twentieth, when fitted to those in between", p.HeldOut.Between.MeanErrorPercent),
+		fmt.Sprintf("%.2f %% on the samples that it was fitted to, R² %.3f", p.Fitted.MeanErrorPercent, p.Fitted.RSquared),
+	}
+}
+
+func (p *powerFit) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	if p.MachineType != "" {
+		line("Machine type", "%s", p.MachineType)
+	}
+	line("Samples", "%d", p.Samples)
+	if p.Power != nil {
+		line("Utilisation seen", "%.3g to %.3g", p.Seen.Least, p.Seen.Most)
+		if p.FullLoad > 0 {
+			line("Full load", "%g", p.FullLoad)
+		}
+		line("Idle power", "%.1f W", p.Power.IdleWatts.AsApproximateFloat64())
+		line("Full power", "%.1f W", p.Power.FullWatts.AsApproximateFloat64())
+		var points []string
+		for _, q := range p.Power.Curve {
+			points = append(points, fmt.Sprintf("%d:%d", q.UtilizationPercent, q.PowerPercent))
+		}
+		curve := "a straight line"
+		if len(points) > 0 {
+			curve = strings.Join(points, "  ") + "  (% of utilisation : % of the power above idle)"
+		}
+		line("Curve", "%s", curve)
+	}
+	if c := p.ByCounters; c != nil {
+		line("Idle power", "%.1f W", c.IdleWatts)
+		for _, part := range c.Counters {
+			var rises []string
+			for _, r := range part.Rises {
+				rises = append(rises, fmt.Sprintf("%.1f", math.Abs(r))) // no -0.0
+			}
+			line(part.Column, "up to %.4g: rises by %s W", part.Full, strings.Join(rises, ", "))
+		}
+	}
+	for i, text := range p.errorLines() {
+		name := ""
+		if i == 0 {
+			name = "Mean error"
+		}
+		line(name, "%s", text)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,318 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+)
+
+// fitServiceFlags are the flags of `supercargo fit service`.
+type fitServiceFlags struct {
+	file      string
+	columns   queueing.Columns
+	most      time.Duration
+	fixedRate bool
+	slo       time.Duration
+	peakRate  float64
+	output    string
+	// The flags were given.
+	hasMost, hasSLO, hasPeakRate bool
+}
+
+func newFitServiceCommand() *cobra.Command {
+	var flags fitServiceFlags
+	cmd := &cobra.Command{
+		Use:   "service -f FILE",
+		Short: "Fit a service's queueing model to measured response times",
+		Long: `Reads how many replicas served how many requests, and how long these took, and prints the
+constants of the queueing model by which laws decide how many replicas there are: a replica
+serves mu = mu_b + c/lambda requests per second when lambda come in all, and alpha is the weight
+of the last mean response time in the next. As YAML they are a patch for a ReplicaPolicy.
+
+FILE is CSV with a header and a row for each step, such as a minute. Steps are of one length, in
+the order of time:
+
+  time        RFC 3339, or seconds; only checked to go on, and may be missing
+  replicas    that served, 1 or more
+  rate_per_s  requests that came, per second
+  response_s  mean response time, in seconds
+
+Other names are given by flags. A row whose rate or response time is empty, NaN or 0 says nothing:
+it is left out, and so is the one after it, as its past is not known. Six rows must be left.
+
+The model is of a steady queue. Rows in which a line grew or was worked off mislead: --max-response
+leaves out those that took too long for anything else, such as ten times what requests take.
+
+Arrival rates that are much alike do not tell mu_b from c, and are refused; --fixed-rate takes c to
+be 0. With --slo and --peak-rate the answer says how many replicas that takes by the model.`,
+		Example: `  supercargo fit service -f service.csv
+
+  # Have a ReplicaPolicy go by it
+  supercargo fit service -f service.csv --slo 150ms --peak-rate 600 -o yaml |
+    kubectl patch replicapolicy web -n shop --type merge --patch-file /dev/stdin
+
+  # By what supercargo replicas has played
+  supercargo replicas --trace requests.csv --law inversequeue --samples looks.csv
+  supercargo fit service -f looks.csv --time-column time_s --replicas-column ready \
+    --rate-column measured_rate_per_s --max-response 250ms`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			given := cmd.Flags().Changed
+			flags.columns.NeedsTime, flags.hasMost, flags.hasSLO, flags.hasPeakRate = given("time-column"), given("max-response"), given("slo"), given("peak-rate")
+			return badInput(fitService(flags, cmd.InOrStdin(), cmd.OutOrStdout()))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&flags.file, "file", "f", "", "`file` with the measurements; - is standard input")
+	f.StringVar(&flags.columns.Time, "time-column", "time", "`column` of the time")
+	f.StringVar(&flags.columns.Replicas, "replicas-column", "replicas", "`column` of the replicas that served")
+	f.StringVar(&flags.columns.ArrivalRate, "rate-column", "rate_per_s", "`column` of the arrival rate, requests/s")
+	f.StringVar(&flags.columns.Response, "response-column", "response_s", "`column` of the mean response time, in seconds")
+	f.DurationVar(&flags.most, "max-response", 0, "leave out rows with a longer mean response time: of a service that was overloaded")
+	f.BoolVar(&flags.fixedRate, "fixed-rate", false, "fit a service rate that does not depend on the arrival rate: c is 0")
+	f.DurationVar(&flags.slo, "slo", 0, "mean response time to keep, with --peak-rate")
+	f.Float64Var(&flags.peakRate, "peak-rate", 0, "highest arrival rate expected, requests/s, with --slo")
+	addOutput(cmd, &flags.output, tableJSONOrYAML, " for a patch of a ReplicaPolicy")
+	return cmd
+}
+
+// check looks at the flags, and reports every fault.
+func (f *fitServiceFlags) check() error {
+	var errs []error
+	fault := func(is bool, format string, args ...any) {
+		if is {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	errs = append(errs, tableJSONOrYAML.check("output", f.output))
+	fault(f.file == "", "-f: want a file with measurements; - is standard input")
+	fault(f.hasMost && f.most <= 0, "--max-response %v: want a time above 0", f.most)
+	fault(f.hasSLO != f.hasPeakRate, "--slo and --peak-rate: want both or none")
+	// What a ReplicaPolicy takes.
+	fault(f.hasSLO && (f.slo < time.Millisecond || f.slo > time.Hour || f.slo%time.Microsecond != 0), "--slo %v: want 1ms to 1h, to the microsecond", f.slo)
+	fault(f.hasPeakRate && !(f.peakRate >= 1e-3 && f.peakRate <= 1e7), "--peak-rate %v: want requests per second from 0.001 to 10000000", f.peakRate)
+	return errors.Join(errs...)
+}
+
+// serviceFit is a fitted model, and how good it is.
+type serviceFit struct {
+	Samples int `json:"samples"`
+	// LeftOut counts the rows that say nothing.
+	LeftOut int `json:"leftOut"`
+	// Model is what the service's replicas do, with the digits that are printed.
+	Model queueing.Model `json:"model"`
+	// ResidualSeconds is the root of the mean squared error.
+	ResidualSeconds float64   `json:"residualSeconds"`
+	RSquared        float64   `json:"rSquared"`
+	Replicas        seenRange `json:"replicasSeen"`
+	Rates           seenRange `json:"arrivalRatesSeen"`
+	// Needed is what the model says of --slo and --peak-rate.
+	Needed *replicasNeeded `json:"needed,omitempty"`
+
+	service servicePatch
+}
+
+// servicePatch is a [v1alpha1.ServiceModel] as people write it: a quantity would be printed in
+// thousandths or millionths. All constants are there, so that a patch leaves none of before.
+type servicePatch struct {
+	RatePerReplica  string `json:"ratePerReplica"`
+	SpeedUp         string `json:"speedUp"`
+	PastWeight      string `json:"pastWeight"`
+	PeakArrivalRate string `json:"peakArrivalRate,omitempty"`
+}
+
+// replicasNeeded is the least number of replicas that keeps an SLO by a model.
+type replicasNeeded struct {
+	ArrivalRate     float64         `json:"arrivalRate"`
+	SLO             metav1.Duration `json:"slo"`
+	Replicas        int             `json:"replicas"`
+	ResponseSeconds float64         `json:"responseSeconds"`
+}
+
+// fitService reads a series, fits and prints. All its faults are of the input.
+func fitService(flags fitServiceFlags, stdin io.Reader, w io.Writer) error {
+	if err := flags.check(); err != nil {
+		return err
+	}
+	flags.columns.MostResponse = flags.most.Seconds()
+	var samples []queueing.Sample
+	err := readMeasured(flags.file, stdin, func(file io.Reader) (err error) {
+		samples, err = queueing.ReadSamples(file, flags.columns)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s, err := newServiceFit(samples, flags.fixedRate)
+	if err != nil {
+		return fmt.Errorf("-f %s: %w", flags.file, err)
+	}
+	if flags.hasSLO {
+		if err := s.need(flags.slo, flags.peakRate); err != nil {
+			return err
+		}
+	}
+	switch flags.output {
+	case "json":
+		return writeJSON(w, s)
+	case "yaml":
+		return s.writePatch(w)
+	}
+	return s.print(w)
+}
+
+func newServiceFit(samples []queueing.Sample, fixedRate bool) (*serviceFit, error) {
+	fitted, err := queueing.Fit(samples, queueing.FitOptions{FixedRate: fixedRate})
+	if err != nil {
+		return nil, err
+	}
+	s := &serviceFit{Samples: fitted.Used, LeftOut: fitted.Dropped, ResidualSeconds: fitted.Residual, RSquared: fitted.R2}
+	s.Replicas, s.Rates = seen(samples)
+	return s, s.settle(fitted.Model)
+}
+
+// seen returns the ranges of the samples that count.
+func seen(samples []queueing.Sample) (replicas, rates seenRange) {
+	replicas, rates = seenRange{math.Inf(1), 0}, seenRange{math.Inf(1), 0}
+	for _, s := range samples {
+		if s.Valid() {
+			replicas = seenRange{min(replicas.Least, float64(s.Replicas)), max(replicas.Most, float64(s.Replicas))}
+			rates = seenRange{min(rates.Least, s.ArrivalRate), max(rates.Most, s.ArrivalRate)}
+		}
+	}
+	return replicas, rates
+}
+
+// negligible is the share of the service rate below which one of its two parts says nothing.
+const negligible = 1e-3
+
+// maxMuB is more requests per second than any replica serves. A fit that finds more explains
+// nothing.
+const maxMuB = 1e9
+
+// settle rounds the constants to what is printed, so that all outputs say the same. A c of next
+// to nothing at every rate is 0. A mu_b of next to nothing is refused: the model would say that
+// replicas do nothing at rates that were not seen, whatever the reason is that it fits.
+func (s *serviceFit) settle(m queueing.Model) error {
+	if m.C < negligible*m.MuB*s.Rates.Least {
+		m.C = 0
+	}
+	if m.MuB > maxMuB {
+		return fmt.Errorf("fit the queueing model: %w: their response times do not rise with the load of a replica", queueing.ErrUndetermined)
+	}
+	if m.MuB < negligible*m.C/s.Rates.Most {
+		return fmt.Errorf("fit the queueing model: %w: the service rate falls as 1/lambda up to %.6g/s, and nothing says what is left of it: want samples of a service that is busier, or --fixed-rate",
+			queueing.ErrUndetermined, s.Rates.Most)
+	}
+	s.service.RatePerReplica, s.Model.MuB = rounded(m.MuB)
+	s.service.SpeedUp, s.Model.C = rounded(m.C)
+	s.service.PastWeight, s.Model.Alpha = rounded(m.Alpha)
+	return s.Model.Validate() // where mu_b is rounded to 0
+}
+
+// rounded returns a number with six digits, none of them beyond the ninth place, which is the
+// last that a quantity has.
+func rounded(x float64) (string, float64) {
+	six, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
+	text := strings.TrimRight(strconv.FormatFloat(six, 'f', 9, 64), "0")
+	text = strings.TrimSuffix(text, ".")
+	x, _ = strconv.ParseFloat(text, 64)
+	return text, x
+}
+
+// need asks the model how many replicas an SLO takes. It refuses one that cannot be kept.
+func (s *serviceFit) need(slo time.Duration, peak float64) error {
+	if err := s.Model.CheckSLO(slo.Seconds(), peak); err != nil {
+		return fmt.Errorf("--slo: %w", err)
+	}
+	n, err := queueing.Inverse(peak, s.Model.ServiceRate(peak), slo.Seconds(), queueing.MaxServers)
+	if err != nil {
+		return fmt.Errorf("--peak-rate: %w", err)
+	}
+	s.Needed = &replicasNeeded{ArrivalRate: peak, SLO: metav1.Duration{Duration: slo}, Replicas: n, ResponseSeconds: s.Model.System(n, peak).Response()}
+	s.service.PeakArrivalRate = strconv.FormatFloat(peak, 'f', -1, 64)
+	return nil
+}
+
+// writePatch prints the part of a ReplicaPolicy that is about the service, as a merge patch: what
+// else there is of one stays as it is.
+func (s *serviceFit) writePatch(w io.Writer) error {
+	type spec struct {
+		SLO     *v1alpha1.ServiceLevel `json:"slo,omitempty"`
+		Service servicePatch           `json:"service"`
+	}
+	patch := struct {
+		Spec spec `json:"spec"`
+	}{spec{Service: s.service}}
+	if s.Needed != nil {
+		patch.Spec.SLO = &v1alpha1.ServiceLevel{ResponseTime: s.Needed.SLO}
+	}
+	text, err := yaml.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Fitted to %d samples, %g to %g replicas at %.6g to %.6g requests/s:\n", s.Samples, s.Replicas.Least, s.Replicas.Most, s.Rates.Least, s.Rates.Most)
+	fmt.Fprintf(&b, "# mu_b %g requests/s, c %g, alpha %g%s; %s\n", s.Model.MuB, s.Model.C, s.Model.Alpha, s.alphaNote(), s.errorText())
+	if s.Needed != nil {
+		fmt.Fprintf(&b, "# %s\n", s.Needed.text())
+	}
+	b.Write(text)
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+// alphaNote says that the service has more memory than the model allows for.
+func (s *serviceFit) alphaNote() string {
+	if s.Model.Alpha == queueing.DefaultMaxAlpha {
+		return " (the most that is tried: steps may be too short)"
+	}
+	return ""
+}
+
+// poor is the R² below which a fit is better not believed.
+const poor = 0.5
+
+func (s *serviceFit) errorText() string {
+	text := fmt.Sprintf("error %.3g s (root of the mean square), R² %.3f", s.ResidualSeconds, s.RSquared)
+	if s.RSquared < poor {
+		text += ": explains little; --max-response leaves out rows of an overloaded service"
+	}
+	return text
+}
+
+func (n *replicasNeeded) text() string {
+	return fmt.Sprintf("%d replicas or more for %v at %g requests/s, %.3g s by the model", n.Replicas, n.SLO.Duration, n.ArrivalRate, n.ResponseSeconds)
+}
+
+func (s *serviceFit) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	line("Samples", "%d", s.Samples)
+	if s.LeftOut > 0 {
+		line("Rows left out", "%d", s.LeftOut)
+	}
+	line("Replicas seen", "%g to %g", s.Replicas.Least, s.Replicas.Most)
+	line("Arrival rates seen", "%.6g to %.6g requests/s", s.Rates.Least, s.Rates.Most)
+	line("mu_b", "%g requests/s", s.Model.MuB)
+	line("c", "%g requests²/s²", s.Model.C)
+	line("alpha", "%g%s", s.Model.Alpha, s.alphaNote())
+	line("Fit", "%s", s.errorText())
+	if s.Needed != nil {
+		line("Needed", "%s", s.Needed.text())
+	}
+	line("To play it", "supercargo replicas --mu-b %g --mu-c %g --alpha %g", s.Model.MuB, s.Model.C, s.Model.Alpha)
+	return t.Flush()
+}

@@ -1,0 +1,387 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/movable"
+)
+
+// migrateFlags are the flags of `supercargo migrate`.
+type migrateFlags struct {
+	kubeconfig, namespace, to, method, output string
+
+	deadline time.Duration
+	dryRun   bool
+	wait     bool
+	noWait   bool
+}
+
+func newMigrateCommand() *cobra.Command {
+	var flags migrateFlags
+	cmd := &cobra.Command{
+		Use:   "migrate POD",
+		Short: "Move a running pod, with its state, to another node",
+		Long: `Makes a Migration for a pod, and waits until it has ended.
+
+The pod must have said how it may be moved, with the annotation
+supercargo.dev/migration: checkpoint (or restart, for --method restart). With --dry-run
+nothing is made: it says whether the pod can be moved, if not why and what would help,
+and what would change for the pod.
+
+Ctrl-C ends the waiting; the migration goes on.`,
+		Example: `  # Can it be moved?
+  supercargo migrate work-0-x7k2p --dry-run
+
+  # Move it, to a node that the scheduler chooses, or to one of your choice
+  supercargo migrate work-0-x7k2p
+  supercargo migrate work-0-x7k2p --to node-b --deadline 2m
+
+  # How long did no copy of it run?
+  supercargo migrate work-0-x7k2p -o json | jq .frozenSeconds`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return migrate(cmd.Context(), args[0], flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return flags.complete(cmd.Context(), &corev1.PodList{}), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: as kubectl finds it)")
+	f.StringVarP(&flags.namespace, "namespace", "n", "", "namespace of the pod (default: that of the kubeconfig)")
+	f.StringVar(&flags.to, "to", "", "`node` to move it to (default: the scheduler chooses)")
+	f.StringVar(&flags.method, "method", "checkpoint", "what becomes of its state: checkpoint moves it, restart starts anew")
+	f.DurationVar(&flags.deadline, "deadline", 5*time.Minute, "after how long it goes on where it was, if the new pod does not run")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "only say whether it can be moved, and what would change for it")
+	f.BoolVar(&flags.wait, "wait", true, "wait until the migration has ended")
+	f.BoolVar(&flags.noWait, "no-wait", false, "return once the Migration is made")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
+	cmd.MarkFlagsMutuallyExclusive("wait", "no-wait")
+	for flag, values := range map[string]cobra.CompletionFunc{
+		"method": cobra.FixedCompletions([]string{"checkpoint", "restart"}, cobra.ShellCompDirectiveNoFileComp),
+		"to": func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return flags.complete(cmd.Context(), &corev1.NodeList{}), cobra.ShellCompDirectiveNoFileComp
+		},
+	} {
+		if err := cmd.RegisterFlagCompletionFunc(flag, values); err != nil {
+			panic(err) // the flags are defined above
+		}
+	}
+	return cmd
+}
+
+// complete lists the names of pods or nodes, for completion.
+func (f *migrateFlags) complete(ctx context.Context, list client.ObjectList) []string {
+	c, namespace, err := f.client()
+	if err != nil {
+		return nil
+	}
+	var options []client.ListOption
+	if _, pods := list.(*corev1.PodList); pods {
+		options = append(options, client.InNamespace(namespace))
+	}
+	if err := c.List(ctx, list, options...); err != nil {
+		return nil
+	}
+	var names []string
+	switch list := list.(type) {
+	case *corev1.PodList:
+		for i := range list.Items {
+			if list.Items[i].Status.Phase == corev1.PodRunning {
+				names = append(names, list.Items[i].Name)
+			}
+		}
+	case *corev1.NodeList:
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	return names
+}
+
+// client returns a client that knows pods and Migrations, and the namespace.
+func (f *migrateFlags) client() (client.WithWatch, string, error) {
+	return namespacedClient(f.kubeconfig, f.namespace)
+}
+
+func namespacedClient(kubeconfig, namespace string) (client.WithWatch, string, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
+	config, err := loader.ClientConfig()
+	if err != nil {
+		return nil, "", badInput(fmt.Errorf("find the cluster: %w", err))
+	}
+	if namespace == "" {
+		if namespace, _, err = loader.Namespace(); err != nil {
+			return nil, "", badInput(fmt.Errorf("find the namespace: %w", err))
+		}
+	}
+	scheme, err := allKinds()
+	if err != nil {
+		return nil, "", err
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, "", fmt.Errorf("reach the cluster: %w", err)
+	}
+	return c, namespace, nil
+}
+
+// methods are the values of --method.
+var methods = map[string]v1alpha1.MigrationMethod{"checkpoint": v1alpha1.MethodCheckpoint, "restart": v1alpha1.MethodRestart}
+
+// check says what is wrong with the flags.
+func (f *migrateFlags) check() error {
+	if err := tableOrJSON.check("output", f.output); err != nil {
+		return err
+	}
+	if methods[strings.ToLower(f.method)] == "" {
+		return fmt.Errorf("--method %q: want checkpoint or restart", f.method)
+	}
+	if f.deadline < 10*time.Second || f.deadline > 24*time.Hour {
+		return fmt.Errorf("--deadline %v: want 10s to 24h", f.deadline)
+	}
+	return nil
+}
+
+func migrate(ctx context.Context, name string, flags migrateFlags, stdout, stderr io.Writer) error {
+	if err := flags.check(); err != nil {
+		return badInput(err)
+	}
+	c, namespace, err := flags.client()
+	if err != nil {
+		return err
+	}
+	pod := &corev1.Pod{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+		return fmt.Errorf("read pod %s in namespace %s: %w", name, namespace, err)
+	}
+	m := &v1alpha1.Migration{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: generateName(name)},
+		Spec: v1alpha1.MigrationSpec{
+			PodName: name, PodUID: string(pod.UID), TargetNode: flags.to, Method: methods[strings.ToLower(flags.method)],
+			Deadline: metav1.Duration{Duration: flags.deadline},
+		},
+	}
+	if flags.dryRun {
+		return migrateDryRun(ctx, c, m, pod, flags, stdout)
+	}
+	if err := c.Create(ctx, m); err != nil {
+		if apierrors.IsInvalid(err) {
+			return badInput(fmt.Errorf("make a Migration for pod %s: %w", name, err))
+		}
+		return fmt.Errorf("make a Migration for pod %s: %w", name, err)
+	}
+	if flags.wait && !flags.noWait {
+		f, ok := stderr.(*os.File)
+		show := &migrateProgress{w: stderr, terminal: ok && term.IsTerminal(int(f.Fd()))}
+		if err := follow(ctx, c, m, show); err != nil {
+			return err
+		}
+	}
+	if err := printMigration(stdout, m, flags.output); err != nil {
+		return err
+	}
+	if phase := m.Status.Phase; phase == v1alpha1.MigrationRefused || phase == v1alpha1.MigrationRolledBack {
+		return fmt.Errorf("pod %s was not moved: %s", name, whyEnded(m))
+	}
+	return nil
+}
+
+// generateName begins the name of a Migration. What the API server adds fits in too.
+func generateName(pod string) string {
+	const longest = 50
+	return strings.TrimRight(pod[:min(len(pod), longest)], "-.") + "-"
+}
+
+// migrateDryRun says whether a pod can be moved.
+func migrateDryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, pod *corev1.Pod, flags migrateFlags, stdout io.Writer) error {
+	in, err := movableInput(ctx, c, m, pod)
+	if err != nil {
+		return err
+	}
+	verdict := movable.Check(in)
+	var plan *v1alpha1.MigrationPlan
+	if len(verdict.Refusals) == 0 {
+		m.UID = "00000000-0000-0000-0000-000000000000" // it will have another
+		plan = movable.NewPlan(in, verdict, m.UID, time.Now(), flags.deadline)
+		wanted, err := movable.New(m, plan, pod, in.Selector(), "")
+		if err != nil {
+			return err
+		}
+		made := wanted.DeepCopy()
+		if verdict.Refusals, err = movable.Admitted(wanted, made, c.Create(ctx, made, client.DryRunAll)); err != nil {
+			return err
+		}
+	}
+	if err := printVerdict(stdout, pod, verdict, plan, flags.output); err != nil {
+		return err
+	}
+	if len(verdict.Refusals) > 0 {
+		return fmt.Errorf("pod %s cannot be moved: %s", pod.Name, movable.Reason(verdict.Refusals))
+	}
+	return nil
+}
+
+// movableInput reads what the rules look at.
+func movableInput(ctx context.Context, c client.Client, m *v1alpha1.Migration, pod *corev1.Pod) (movable.Input, error) {
+	in := movable.Input{
+		Pod: pod, Method: m.Spec.Method, TargetNode: m.Spec.TargetNode, Deadline: m.Spec.Deadline.Duration,
+		Claims: map[string]*corev1.PersistentVolumeClaim{}, Nodes: map[string]*corev1.Node{},
+	}
+	if err := readOwner(ctx, c, &in); err != nil {
+		return in, err
+	}
+	var services corev1.ServiceList
+	var claims corev1.PersistentVolumeClaimList
+	var nodes corev1.NodeList
+	for what, list := range map[string]client.ObjectList{"Services": &services, "claims": &claims} {
+		if err := c.List(ctx, list, client.InNamespace(pod.Namespace)); err != nil {
+			return in, fmt.Errorf("list %s of namespace %s: %w", what, pod.Namespace, err)
+		}
+	}
+	if err := c.List(ctx, &nodes); err != nil {
+		return in, fmt.Errorf("list nodes: %w", err)
+	}
+	in.Services = services.Items
+	for i := range claims.Items {
+		in.Claims[claims.Items[i].Name] = &claims.Items[i]
+	}
+	for i := range nodes.Items {
+		in.Nodes[nodes.Items[i].Name] = &nodes.Items[i]
+	}
+	return in, nil
+}
+
+// readOwner reads the owner of the pod, if it is of a kind that lets its pods be moved.
+// [movable.Check] compares its UID with the pod's owner reference.
+func readOwner(ctx context.Context, c client.Client, in *movable.Input) error {
+	owner := metav1.GetControllerOf(in.Pod)
+	if owner == nil {
+		return nil
+	}
+	key := client.ObjectKey{Namespace: in.Pod.Namespace, Name: owner.Name}
+	job, set := &batchv1.Job{}, &appsv1.ReplicaSet{}
+	var err error
+	switch owner.Kind {
+	case "Job":
+		if err = c.Get(ctx, key, job); err == nil {
+			in.Job = job
+		}
+	case "ReplicaSet":
+		if err = c.Get(ctx, key, set); err == nil {
+			in.ReplicaSet = set
+		}
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read %s %s: %w", owner.Kind, owner.Name, err)
+	}
+	return nil
+}
+
+// errStopped says that nobody waits any more.
+var errStopped = errors.New("stopped waiting")
+
+// follow waits until a migration has ended, and leaves in m how it did.
+func follow(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, show *migrateProgress) error {
+	key := client.ObjectKeyFromObject(m)
+	defer show.end()
+	for {
+		err := followOnce(ctx, c, m, show)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: Migration %s goes on; `supercargo explain migration/%s -n %s` says how it is, `kubectl delete migration -n %s %s` cancels it",
+				errStopped, key.Name, key.Name, key.Namespace, key.Namespace, key.Name)
+		case apierrors.IsNotFound(err):
+			return fmt.Errorf("migration %s was deleted, so it was cancelled: %w", key.Name, err)
+		case !errors.Is(err, errWatchEnded) && !passing(err):
+			return fmt.Errorf("follow Migration %s: %w", key.Name, err)
+		}
+		wait(ctx, 200*time.Millisecond)
+	}
+}
+
+// passing reports whether the API server may answer soon.
+func passing(err error) bool {
+	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsResourceExpired(err)
+}
+
+// errWatchEnded says that the API server has ended a watch, as it does now and then.
+var errWatchEnded = errors.New("the watch has ended")
+
+func followOnce(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, show *migrateProgress) error {
+	list := &v1alpha1.MigrationList{}
+	options := []client.ListOption{client.InNamespace(m.Namespace), client.MatchingFields{"metadata.name": m.Name}}
+	if err := c.List(ctx, list, options...); err != nil {
+		return err
+	}
+	if len(list.Items) == 0 {
+		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("migrations").GroupResource(), m.Name)
+	}
+	if done(&list.Items[0], m, show) {
+		return nil
+	}
+	watched, err := c.Watch(ctx, list, append(options, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})...)
+	if err != nil {
+		return err
+	}
+	defer watched.Stop()
+	for e := range watched.ResultChan() {
+		now, ok := e.Object.(*v1alpha1.Migration)
+		if !ok {
+			break
+		}
+		if done(now, m, show) {
+			return nil
+		}
+	}
+	return errWatchEnded
+}
+
+// done takes over how a migration is, shows it, and reports whether it has ended.
+func done(now, m *v1alpha1.Migration, show *migrateProgress) bool {
+	now.DeepCopyInto(m)
+	show.show(m)
+	switch m.Status.Phase {
+	case v1alpha1.MigrationSucceeded, v1alpha1.MigrationRolledBack, v1alpha1.MigrationRefused:
+		return true
+	}
+	return false
+}
+
+// whyEnded says in a line how a migration ended.
+func whyEnded(m *v1alpha1.Migration) string {
+	for _, c := range m.Status.Conditions {
+		if c.Type == v1alpha1.MigrationFinished {
+			return c.Message
+		}
+	}
+	return string(m.Status.Phase)
+}
+
+func writeJSON(w io.Writer, v any) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(v)
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/lab/planfile"
+)
+
+// planRequest is what is to be planned, in the planner's terms.
+type planRequest struct {
+	pods []planner.Pod
+	// flavors are those of the catalogue, once for each zone if that matters to a
+	// pod; origin says by name what they are.
+	flavors   []planner.Flavor
+	origin    map[string]planOrigin
+	catalogue []planfile.Flavor
+	// unplaceable are pods that are not asked for: nobody can tell where they may run.
+	unplaceable []planfile.Reason
+	skipped     []planfile.Skipped
+}
+
+// planOrigin is a flavor in a zone.
+type planOrigin struct {
+	flavor planfile.Flavor
+	zone   string
+}
+
+// readPlanPods reads the pods. It waits for stdin as long as ctx lasts.
+func readPlanPods(ctx context.Context, path string, stdin io.Reader) (pods *planfile.Pods, err error) {
+	if path == "-" {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		return planfile.ReadPods("stdin", untilDone(ctx, stdin))
+	}
+	err = readNamed("--pods", path, func(in io.Reader) error {
+		pods, err = planfile.ReadPods(path, in)
+		return err
+	})
+	return pods, err
+}
+
+func readPlanFlavors(path string) (flavors []planfile.Flavor, err error) {
+	err = readNamed("--flavors", path, func(in io.Reader) error {
+		flavors, err = planfile.ReadFlavors(path, in)
+		return err
+	})
+	return flavors, err
+}
+
+// newPlanRequest compiles the demands of the pods of a file. It fails on demands
+// that an API server would have refused.
+func newPlanRequest(file string, pods *planfile.Pods, flavors []planfile.Flavor) (*planRequest, error) {
+	r := &planRequest{origin: map[string]planOrigin{}, catalogue: flavors, skipped: pods.Skipped}
+	if file == "-" {
+		file = "stdin"
+	}
+	compiler := constraint.NewCompiler(nil)
+	demanding := false
+	var errs []error
+	for _, p := range pods.Pods {
+		// Without a runtime: what is to be low is the price per hour.
+		pod := planner.Pod{Item: packing.Item{Name: p.Name, Size: p.Size}, Arch: p.Arch}
+		if p.Manifest != nil {
+			demanding = true
+			if reason := unknowable(p.Manifest); reason != "" {
+				r.unplaceable = append(r.unplaceable, planfile.Reason{Pod: p.Name, Reason: reason})
+				continue
+			}
+			var err error
+			if pod.Constraints, err = compiler.CompileSuccessor(inNamespace(p.Manifest)); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", file, err))
+			}
+		}
+		r.pods = append(r.pods, pod)
+	}
+	for _, f := range flavors {
+		zones := f.Zoned()
+		if !demanding {
+			zones = zones[:1] // nobody minds which
+		}
+		for _, zone := range zones {
+			r.add(planOrigin{f, zone})
+		}
+	}
+	return r, errors.Join(errs...)
+}
+
+// add lets a flavor be bought in a zone.
+func (r *planRequest) add(o planOrigin) {
+	name := o.flavor.Name
+	if len(o.flavor.Zones) > 1 {
+		name += "\x00" + o.zone // no name of a flavor has this
+	}
+	r.origin[name] = o
+	r.flavors = append(r.flavors, planner.Flavor{
+		Name: name, Size: o.flavor.Size(), MaxPods: o.flavor.MaxPods, Arch: o.flavor.Arch, MicroDollarsPerHour: o.flavor.MicroDollarsPerHour,
+		Host: &constraint.Host{Name: o.flavor.Name, Labels: o.flavor.NodeLabels(o.zone), Taints: o.flavor.NodeTaints()},
+	})
+}
+
+// unknowable returns why nobody can tell from the two files where a pod may run, or
+// nothing.
+func unknowable(pod *corev1.Pod) string {
+	if what := constraint.Unsupported(pod); what != "" {
+		return "has " + what + ", and where that lets it run is not known here"
+	}
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		switch quantity := requests[name]; {
+		case name == corev1.ResourceCPU, name == corev1.ResourceMemory, name == corev1.ResourceEphemeralStorage, quantity.IsZero():
+		default:
+			return fmt.Sprintf("asks for %v %s, of which no flavor says what it has", &quantity, name)
+		}
+	}
+	return ""
+}
+
+// inNamespace is the pod in the namespace that it ends up in.
+func inNamespace(pod *corev1.Pod) *corev1.Pod {
+	if pod.Namespace != "" {
+		return pod
+	}
+	pod = pod.DeepCopy()
+	pod.Namespace = metav1.NamespaceDefault
+	return pod
+}

@@ -1,0 +1,228 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/lab/playground"
+)
+
+// playgroundFlags are the flags of `supercargo playground`.
+type playgroundFlags struct {
+	nodes           int
+	dir             string
+	kubeconfig      string
+	workload        string
+	schedulerConfig string
+
+	metricsAdapter    bool
+	queryAddress      string
+	clusterAPI        bool
+	machineFlavors    string
+	machineLag        time.Duration
+	machineReleaseLag time.Duration
+}
+
+// playgroundInput is what the flags say, read and checked.
+type playgroundInput struct {
+	options  playground.Options
+	workload []playground.Manifest
+	machines []playground.MachineDeploymentSpec
+}
+
+func newPlaygroundCommand() *cobra.Command {
+	var flags playgroundFlags
+	cmd := &cobra.Command{
+		Use:   "playground",
+		Short: "Run a real control plane on this machine, with machines played by kwok",
+		Long: `Runs etcd, kube-apiserver, kube-controller-manager, cluster-api and Supercargo's
+scheduler, autoscaler and descheduler on this machine, reachable from this
+machine only, with nodes that kwok plays.
+
+Besides the --nodes that are there from the start, nodes come and go with the
+replicas of MachineDeployments: --machine-flavors makes one for each flavor of a
+CSV file, with its size and price and without replicas. --cluster-api=false does
+without all this, and is ready seconds earlier.
+
+Prints the path of a kubeconfig, then "ready" once pods can be scheduled, and
+stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
+		Example: `  # Ten machines of five types, and something to run on them
+  supercargo playground --nodes 10 --kubeconfig ./kubeconfig --workload pods.yaml
+
+  # In another terminal
+  kubectl --kubeconfig ./kubeconfig get pods -o wide
+
+  # What the machines would draw, by what the pods request
+  supercargo playground --nodes 10 --workload pods.yaml --metrics-adapter --query-bind-address 127.0.0.1:9090
+  supercargo report energy --prometheus http://127.0.0.1:9090 --power model --since 5m
+
+  # Machines to buy, which take half a minute to come
+  supercargo playground --machine-flavors flavors.csv --machine-lag 30s --kubeconfig ./kubeconfig
+  kubectl --kubeconfig ./kubeconfig scale machinedeployment m1.large --replicas 3`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runPlayground(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&flags.nodes, "nodes", 0, "how many nodes to make, of five machine types in turn")
+	f.StringVar(&flags.dir, "dir", "", "directory for all state, kept and resumed; default: a temporary one")
+	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "where to write the kubeconfig; default: into the directory")
+	f.StringVar(&flags.workload, "workload", "", "YAML file of objects to apply, - for stdin")
+	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file; default: the one in manifests/scheduler/config, which packs strictly")
+	f.BoolVar(&flags.clusterAPI, "cluster-api", true, "run cluster-api, so that MachineDeployments become nodes")
+	f.BoolVar(&flags.metricsAdapter, "metrics-adapter", false, "run the metrics adapter, so that HorizontalPodAutoscalers find custom and external metrics")
+	f.StringVar(&flags.queryAddress, "query-bind-address", "0", "`host:port` where the metrics adapter answers PromQL over plain HTTP, to whoever reaches it, such as 127.0.0.1:9090; 0 is nowhere")
+	f.StringVar(&flags.machineFlavors, "machine-flavors", "", "CSV file of machine flavors to make MachineDeployments of")
+	f.DurationVar(&flags.machineLag, "machine-lag", 0, "how long a machine of --machine-flavors takes to come")
+	f.DurationVar(&flags.machineReleaseLag, "machine-release-lag", 0, "how long such a machine takes to go")
+	return cmd
+}
+
+func runPlayground(ctx context.Context, flags playgroundFlags, stdin io.Reader, stdout, stderr io.Writer) error {
+	input, err := readPlaygroundInput(flags, stdin)
+	if err != nil {
+		return badInput(err)
+	}
+	if note := unservedPods(input.options.SchedulerConfig); note != "" {
+		fmt.Fprintf(stderr, "supercargo: --scheduler-config %s: %s\n", flags.schedulerConfig, note)
+	}
+	p, err := playground.Start(ctx, input.options)
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return nil // stopped before it was ready, as asked
+		}
+		return flags.inputOrFailure(err)
+	}
+	err = servePlayground(ctx, p, flags, input, stdout)
+	return errors.Join(err, p.Stop())
+}
+
+// readPlaygroundInput reads and checks everything that can be checked before
+// anything is started.
+func readPlaygroundInput(flags playgroundFlags, stdin io.Reader) (*playgroundInput, error) {
+	var errs []error
+	in := &playgroundInput{options: playground.Options{
+		Dir: flags.dir, KubeconfigPath: flags.kubeconfig, ClusterAPI: flags.clusterAPI, OldClusterAPI: flags.clusterAPI,
+	}}
+	if flags.nodes < 0 {
+		errs = append(errs, fmt.Errorf("--nodes %d: want 0 or more", flags.nodes))
+	} else {
+		in.options.Nodes = playground.Fleet(flags.nodes)
+	}
+	if _, _, err := net.SplitHostPort(flags.queryAddress); flags.queryAddress != "0" && (err != nil || !flags.metricsAdapter) {
+		errs = append(errs, fmt.Errorf("--query-bind-address %q: want host:port, and --metrics-adapter with it", flags.queryAddress))
+	}
+	if flags.schedulerConfig != "" {
+		config, err := os.ReadFile(flags.schedulerConfig)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--scheduler-config: %w", err))
+		}
+		in.options.SchedulerConfig = config
+	}
+	var err error
+	if in.workload, err = readWorkload(flags.workload, stdin); err != nil {
+		errs = append(errs, fmt.Errorf("--workload: %w", err))
+	}
+	if in.machines, err = readMachineFlavors(flags); err != nil {
+		errs = append(errs, err)
+	}
+	return in, errors.Join(errs...)
+}
+
+// unservedPods says which pods nobody schedules: those that name no scheduler, where no profile is
+// the default one. It says nothing of a configuration that is none, which is refused later.
+func unservedPods(schedulerConfig []byte) string {
+	var c struct {
+		Profiles []struct {
+			SchedulerName *string `json:"schedulerName"`
+		} `json:"profiles"`
+	}
+	if yaml.Unmarshal(schedulerConfig, &c) != nil || len(c.Profiles) == 0 {
+		return ""
+	}
+	var names []string
+	for _, p := range c.Profiles {
+		if p.SchedulerName == nil || *p.SchedulerName == corev1.DefaultSchedulerName {
+			return ""
+		}
+		names = append(names, *p.SchedulerName)
+	}
+	return "no profile is called " + corev1.DefaultSchedulerName + ": pods stay pending whose spec.schedulerName is not " + strings.Join(names, " or ")
+}
+
+func readWorkload(path string, stdin io.Reader) ([]playground.Manifest, error) {
+	switch path {
+	case "":
+		return nil, nil
+	case "-":
+		return playground.ParseManifests("stdin", stdin)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return playground.ParseManifests(path, f)
+}
+
+// servePlayground tells the user that the playground is there and waits until
+// it ends.
+func servePlayground(ctx context.Context, p *playground.Playground, flags playgroundFlags, input *playgroundInput, stdout io.Writer) error {
+	fmt.Fprintln(stdout, p.KubeconfigPath())
+	err := p.InstallCRDs(ctx)
+	if err == nil {
+		var programs []*program
+		programs, err = startPrograms(ctx, p, flags)
+		defer func() {
+			for _, program := range programs {
+				_ = program.stop() // it ends with what it looks after
+			}
+		}()
+	}
+	if err == nil {
+		err = p.AddMachineDeployments(ctx, input.machines)
+	}
+	if err == nil {
+		err = p.Apply(ctx, input.workload)
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		return flags.inputOrFailure(err)
+	}
+	fmt.Fprintln(stdout, "ready")
+	<-p.Done()
+	return p.Err()
+}
+
+// inputOrFailure tells what the user gave wrong from what went wrong, and which
+// flag it was given with.
+func (f playgroundFlags) inputOrFailure(err error) error {
+	var input *playground.InputError
+	if !errors.As(err, &input) {
+		return err
+	}
+	switch input.Option {
+	case "Dir":
+		err = fmt.Errorf("--dir %s: %w", f.dir, err)
+	case "KubeconfigPath":
+		err = fmt.Errorf("--kubeconfig %s: %w", f.kubeconfig, err)
+	case "SchedulerConfig":
+		err = fmt.Errorf("--scheduler-config %s: %w", f.schedulerConfig, err)
+	default:
+		err = fmt.Errorf("--workload: %w", err)
+	}
+	return badInput(err)
+}

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/playground"
+)
+
+// maxDeploymentName is the longest name of a MachineDeployment of which Machines
+// get names that Nodes can have as a label.
+const maxDeploymentName = 50
+
+// readMachineFlavors describes one MachineDeployment without replicas for each
+// flavor of a catalogue. It returns every fault.
+func readMachineFlavors(flags playgroundFlags) ([]playground.MachineDeploymentSpec, error) {
+	var errs []error
+	if flags.machineLag < 0 {
+		errs = append(errs, fmt.Errorf("--machine-lag %s: want 0 or more", flags.machineLag))
+	}
+	if flags.machineReleaseLag < 0 {
+		errs = append(errs, fmt.Errorf("--machine-release-lag %s: want 0 or more", flags.machineReleaseLag))
+	}
+	if flags.machineFlavors == "" {
+		return nil, errors.Join(errs...)
+	}
+	if !flags.clusterAPI {
+		errs = append(errs, errors.New("--machine-flavors: needs cluster-api, want no --cluster-api=false beside it"))
+	}
+	var flavors []trace.Flavor
+	err := readNamed("--machine-flavors", flags.machineFlavors, func(r io.Reader) (err error) {
+		flavors, err = trace.ReadFlavors(flags.machineFlavors, r)
+		return err
+	})
+	errs = append(errs, err)
+	var specs []playground.MachineDeploymentSpec
+	flavorOf := map[string]string{}
+	for _, f := range flavors {
+		spec := machineDeployment(f, flags)
+		if err := checkDeploymentName(spec.Name, f.Name, flavorOf[spec.Name]); err != nil {
+			errs = append(errs, fmt.Errorf("%s: name: %w", flags.machineFlavors, err))
+			continue
+		}
+		flavorOf[spec.Name] = f.Name
+		specs = append(specs, spec)
+	}
+	return specs, errors.Join(errs...)
+}
+
+// checkDeploymentName says what is wrong with a name that a flavor has given a
+// MachineDeployment. taken is the flavor that has given another the same name.
+func checkDeploymentName(name, flavor, taken string) error {
+	problems := validation.IsValidLabelValue(flavor)
+	if len(validation.IsDNS1123Subdomain(name)) > 0 {
+		problems = append(problems, "it has no letter or digit")
+	}
+	if len(name) > maxDeploymentName {
+		problems = append(problems, fmt.Sprintf("it is longer than %d bytes", maxDeploymentName))
+	}
+	if taken != "" {
+		problems = append(problems, fmt.Sprintf("%q gives the same name, %s", taken, name))
+	}
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%q cannot name a MachineDeployment: %s", flavor, strings.Join(problems, "; "))
+}
+
+// machineDeployment is that of a flavor, with the lags of the flags.
+func machineDeployment(f trace.Flavor, flags playgroundFlags) playground.MachineDeploymentSpec {
+	spec := playground.FlavorDeployment(f)
+	spec.AcquisitionLag, spec.ReleaseLag = flags.machineLag, flags.machineReleaseLag
+	return spec
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/lab/playground"
+)
+
+func TestAFlavorDescribesItsMachineDeployment(t *testing.T) {
+	flags := playgroundFlags{
+		clusterAPI: true, machineLag: time.Minute, machineReleaseLag: 5 * time.Second,
+		machineFlavors: writeFile(t, "name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods\n"+
+			"Standard_D2s.v5,1.93,6.5,0.1008,arm64,xeon,29\nm1.medium,2,8,0.5,,,\n"),
+	}
+	want := []playground.MachineDeploymentSpec{
+		{
+			Name: "standard-d2s.v5", Flavor: "Standard_D2s.v5", MachineType: "xeon", CPU: "1930m", Memory: "6979321856", MaxPods: 29,
+			Arch: "arm64", PricePerHour: "0.1008", Max: 1000, AcquisitionLag: time.Minute, ReleaseLag: 5 * time.Second,
+		},
+		{
+			Name: "m1.medium", Flavor: "m1.medium", CPU: "2000m", Memory: "8589934592",
+			PricePerHour: "0.50", Max: 1000, AcquisitionLag: time.Minute, ReleaseLag: 5 * time.Second,
+		},
+	}
+	got, err := readMachineFlavors(flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("MachineDeployments (-want +got):\n%s", diff)
+	}
+}
+
+func TestFlavorsThatCannotNameMachineDeploymentsAreRefused(t *testing.T) {
+	for _, tc := range []struct{ name, rows, want string }{
+		{"two with one name", "a-b,1,1,1\na_b,1,1,1\n", `"a_b" cannot name a MachineDeployment: "a-b" gives the same name, a-b`},
+		{"no label value", "two words,1,1,1\n", `"two words" cannot name`},
+		{"too long", strings.Repeat("x", 51) + ",1,1,1\n", "longer than 50 bytes"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			file := writeFile(t, "name,cpu,memory_gib,price_per_hour\n"+tc.rows)
+			_, err := readMachineFlavors(playgroundFlags{clusterAPI: true, machineFlavors: file})
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), file+": name: ") {
+				t.Errorf("error is %v, want one that says %q and names the file", err, tc.want)
+			}
+		})
+	}
+}

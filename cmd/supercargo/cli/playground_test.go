@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestPodsThatNobodyWouldScheduleAreNamed: with a configuration for pods that name their
+// scheduler, all others stay pending.
+func TestPodsThatNobodyWouldScheduleAreNamed(t *testing.T) {
+	t.Parallel()
+	energy, err := os.ReadFile("../../../manifests/scheduler/config/energy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ name, configuration, says string }{
+		{"none given", "", ""},
+		{"not any", "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n", ""},
+		{"without a name", "profiles: [{}]", ""},
+		{"the default one among others", "profiles: [{schedulerName: a}, {schedulerName: default-scheduler}]", ""},
+		{"others", "profiles: [{schedulerName: a}, {schedulerName: b}]", "is not a or b"},
+		{"the example", string(energy), "is not energy"},
+		{"no configuration", "\x00", ""},
+	} {
+		if got := unservedPods([]byte(tc.configuration)); (got == "") != (tc.says == "") || !strings.Contains(got, tc.says) {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.says)
+		}
+	}
+}

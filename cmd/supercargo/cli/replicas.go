@@ -1,0 +1,298 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"supercargo.dev/supercargo/autoscaler/replica/catalogue"
+	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/replicas/decider"
+	"supercargo.dev/supercargo/lab/replicas/loop"
+	"supercargo.dev/supercargo/lab/replicas/plant"
+)
+
+// replicasFlags are the flags of `supercargo replicas`.
+type replicasFlags struct {
+	trace       string
+	scale       float64
+	interpolate bool
+	laws        []string
+	goal        law.Goal
+	modelError  float64
+	start       int
+	podStart    time.Duration
+	podStop     time.Duration
+	oneByOne    bool
+	timeout     time.Duration
+	connections int
+	warmup      time.Duration
+	warmupGiven bool
+	response    time.Duration
+	seed        uint64
+	output      string
+	samples     string
+}
+
+// replicasRun is what the flags say, read and checked: one run for each law.
+type replicasRun struct {
+	flags  replicasFlags
+	rates  []trace.Rate
+	peak   float64
+	config loop.Config // without a law
+	laws   []loop.Decider
+}
+
+func newReplicasCommand() *cobra.Command {
+	flags := replicasFlags{goal: law.DefaultGoal()}
+	service := plant.Default()
+	cmd := &cobra.Command{
+		Use:   "replicas --trace requests.csv --law LAW",
+		Short: "Replay an arrival-rate series against a service, and see what a law for replicas makes of it",
+		Long: `Plays a service of replicas behind a load balancer in virtual time, request by
+request: an M/M/N queue with a bounded line, a time-out, and replicas that take time
+to start. A law decides how many replicas there are. Then it prints how often the
+mean response time of a control interval broke the SLO, and what the replicas cost,
+in containers times control intervals.
+
+The series is a CSV file with the columns time_s and rate_per_s. A rate holds until
+the next row, or with --interpolate is joined to it by a straight line.
+
+A replica serves mu = mu_b + c/lambda requests per second when lambda come in all.
+The defaults are those of the InverseQueue paper; with them one request alone takes
+over 0.1 s from 706 requests/s on, so that faster series want --scale. An SLO that no
+number of replicas could keep at the peak of the series is refused.
+
+Laws:
+` + describeLaws() + `
+predictive, inversequeue and doublethreshold are the decisions of a ReplicaPolicy with
+that law and the defaults of its kind; the others are laws by themselves.
+
+The figures leave out a warm-up: 500 minutes, or nothing where the series is shorter
+than twice that. The same input and seed give the same figures.`,
+		Example: `  supercargo replicas --trace test/data/web/wikipedia.csv --interpolate --law inversequeue
+
+  # Several laws side by side, as JSON, with an SLO of one's own
+  supercargo replicas --trace requests.csv --law inversequeue,hpa --slo 200ms -o json
+
+  # Every look of a law
+  supercargo replicas --trace requests.csv --law doublethreshold --samples looks.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags.warmupGiven = cmd.Flags().Changed("warmup")
+			return runReplicas(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	}
+	f, g := cmd.Flags(), &flags.goal
+	f.StringVar(&flags.trace, "trace", "", "arrival-rate series, - for stdin (required)")
+	f.Float64Var(&flags.scale, "scale", 1, "factor of the rates of the series")
+	f.BoolVar(&flags.interpolate, "interpolate", false, "join the rates by straight lines instead of holding each until the next")
+	f.StringSliceVar(&flags.laws, "law", []string{catalogue.Names()[0]}, "laws to run: "+strings.Join(catalogue.Names(), ", "))
+	f.DurationVar(&g.SLO, "slo", g.SLO, "mean response time to keep")
+	f.DurationVar(&g.Interval, "interval", g.Interval, "control interval; doublethreshold and hpa look at times of their own")
+	f.Float64Var(&g.Model.MuB, "mu-b", g.Model.MuB, "basic service rate of a replica, requests/s")
+	f.Float64Var(&g.Model.C, "mu-c", g.Model.C, "c of the service rate mu_b + c/lambda; 0 for a fixed rate")
+	f.Float64Var(&g.Model.Alpha, "alpha", g.Model.Alpha, "weight of the last response time in the model that laws have")
+	f.Float64Var(&flags.modelError, "model-error", 0, "by how much, as a share, laws believe the service to be faster than it is")
+	f.IntVar(&flags.start, "start-replicas", 0, "replicas at the beginning; 0 for what the model wants at the first rate")
+	f.DurationVar(&flags.podStart, "pod-start", service.Start, "how long a replica takes to start")
+	f.DurationVar(&flags.podStop, "pod-stop", service.Stop, "how long a replica takes to be taken out")
+	f.BoolVar(&flags.oneByOne, "one-by-one", false, "start and stop replicas one after the other, not all at once")
+	f.DurationVar(&flags.timeout, "timeout", service.Timeout, "how long a request waits until it is given up; 0 for ever")
+	f.IntVar(&flags.connections, "connections", service.Connections, "requests inside for each replica, more are rejected; 0 for no bound")
+	f.IntVar(&g.Min, "min", g.Min, "least replicas")
+	f.IntVar(&g.Max, "max", g.Max, "most replicas")
+	f.DurationVar(&flags.response, "response-window", 0, "time before a look that laws are shown the mean response time of, 1m in the InverseQueue paper; 0 for all since the look before")
+	f.DurationVar(&flags.warmup, "warmup", 500*time.Minute, "beginning of the series to leave out of the figures")
+	f.Uint64Var(&flags.seed, "seed", 1, "seed that draws arrivals and services")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
+	f.StringVar(&flags.samples, "samples", "", "CSV file to write every look to; for one law")
+	words(catalogue.Names()).complete(cmd, "law")
+	return cmd
+}
+
+func describeLaws() string {
+	var b strings.Builder
+	for _, name := range catalogue.Names() {
+		fmt.Fprintf(&b, "  %-16s %s\n", name, catalogue.Describe(name))
+	}
+	return b.String()
+}
+
+func runReplicas(ctx context.Context, flags replicasFlags, stdin io.Reader, stdout io.Writer) error {
+	run, err := readReplicas(ctx, flags, stdin)
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted before the run began: %w", ctx.Err())
+	}
+	if err != nil {
+		return badInput(err)
+	}
+	results, err := run.play(ctx)
+	if err != nil {
+		return err
+	}
+	document := newReplicasDocument(run, results)
+	if flags.output == "json" {
+		return document.write(stdout)
+	}
+	return document.tabulate(stdout)
+}
+
+// play runs every law, as many at a time as there are processors.
+func (r *replicasRun) play(ctx context.Context) ([]loop.Result, error) {
+	results := make([]loop.Result, len(r.laws))
+	looks, err := newLookFile(r.flags.samples)
+	if err != nil {
+		return nil, err
+	}
+	group := errgroup.Group{}
+	group.SetLimit(maxParallel())
+	for i, l := range r.laws {
+		c := r.config
+		c.Decider = l
+		c.Stop = func() bool { return ctx.Err() != nil }
+		c.OnStep = looks.add
+		group.Go(func() error {
+			var err error
+			results[i], err = loop.Run(c)
+			return err
+		})
+	}
+	err = errors.Join(group.Wait(), looks.close())
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("interrupted before the run was complete: %w", ctx.Err())
+	}
+	return results, err
+}
+
+// readReplicas reads and checks everything before anything is run, and reports
+// every fault.
+func readReplicas(ctx context.Context, flags replicasFlags, stdin io.Reader) (*replicasRun, error) {
+	errs := []error{checkReplicasFlags(flags)}
+	r := &replicasRun{flags: flags}
+	if flags.trace == "" {
+		errs = append(errs, errors.New("--trace: name the arrival-rate series, or - for stdin"))
+	} else {
+		errs = append(errs, r.readRates(ctx, stdin))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	if err := r.flags.goal.Model.CheckSLO(flags.goal.SLO.Seconds(), r.peak); err != nil {
+		return nil, fmt.Errorf("--slo: %w, or a smaller --scale", err)
+	}
+	if err := r.configure(); err != nil {
+		return nil, err
+	}
+	return r, r.makeLaws()
+}
+
+// checkReplicasFlags refuses what is wrong whatever the series is.
+func checkReplicasFlags(flags replicasFlags) error {
+	var errs []error
+	for i, name := range flags.laws {
+		switch {
+		case !slices.Contains(catalogue.Names(), name):
+			errs = append(errs, fmt.Errorf("--law %q: want one of %s", name, strings.Join(catalogue.Names(), ", ")))
+		case slices.Contains(flags.laws[:i], name):
+			errs = append(errs, fmt.Errorf("--law: %s is named twice", name))
+		}
+	}
+	errs = append(errs, tableOrJSON.check("output", flags.output))
+	g := flags.goal
+	for _, check := range []struct {
+		ok         bool
+		flag, want string
+		value      any
+	}{
+		{len(flags.laws) > 0, "law", "one of " + strings.Join(catalogue.Names(), ", "), ""},
+		{flags.scale > 0 && flags.scale <= 1e6, "scale", "a number above 0, up to a million", flags.scale},
+		{flags.modelError > -1 && flags.modelError < 10, "model-error", "a share above -1 and below 10", flags.modelError},
+		{g.SLO > 0, "slo", "a time above 0", g.SLO},
+		{g.Interval >= time.Second, "interval", "a second or more", g.Interval},
+		{queueing.Model{MuB: g.Model.MuB}.Validate() == nil, "mu-b", "requests per second above 0", g.Model.MuB},
+		{queueing.Model{MuB: 1, C: g.Model.C}.Validate() == nil, "mu-c", "0 or more", g.Model.C},
+		{queueing.Model{MuB: 1, Alpha: g.Model.Alpha}.Validate() == nil, "alpha", "at least 0 and below 1", g.Model.Alpha},
+		{g.Min >= 1, "min", "1 or more", g.Min},
+		{g.Max >= g.Min && g.Max <= queueing.MaxServers, "max", fmt.Sprintf("--min or more, up to %d", queueing.MaxServers), g.Max},
+		{flags.start >= 0 && flags.start <= queueing.MaxServers, "start-replicas", fmt.Sprintf("0 to %d", queueing.MaxServers), flags.start},
+		{flags.podStart >= 0, "pod-start", "0 or more", flags.podStart},
+		{flags.podStop >= 0, "pod-stop", "0 or more", flags.podStop},
+		{flags.timeout >= 0 && (flags.timeout > 0 || flags.connections == 0), "timeout", "0 or more, and above 0 with a bound of connections", flags.timeout},
+		{flags.connections >= 0, "connections", "0 or more", flags.connections},
+		{flags.warmup >= 0, "warmup", "0 or more", flags.warmup},
+		{flags.response >= 0, "response-window", "0 or more", flags.response},
+		{flags.samples == "" || len(flags.laws) == 1, "samples", "one law only", flags.samples},
+	} {
+		if !check.ok {
+			errs = append(errs, fmt.Errorf("--%s %v: want %s", check.flag, check.value, check.want))
+		}
+	}
+	return errors.Join(append(errs, canBeWritten("--samples", flags.samples))...)
+}
+
+// readRates reads the series. It waits for stdin as long as ctx lasts.
+func (r *replicasRun) readRates(ctx context.Context, stdin io.Reader) (err error) {
+	if r.flags.trace == "-" {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		r.rates, err = trace.ReadRates("stdin", untilDone(ctx, stdin))
+	} else {
+		err = readNamed("--trace", r.flags.trace, func(in io.Reader) error {
+			r.rates, err = trace.ReadRates(r.flags.trace, in)
+			return err
+		})
+	}
+	for i := range r.rates {
+		r.rates[i].PerSecond *= r.flags.scale
+		r.peak = max(r.peak, r.rates[i].PerSecond)
+	}
+	return err
+}
+
+// configure sets up the service and the run.
+func (r *replicasRun) configure() error {
+	f := r.flags
+	warmup := f.warmup
+	horizon := loop.Horizon(r.rates)
+	if !f.warmupGiven && horizon < 2*warmup {
+		warmup = 0
+	}
+	if warmup >= horizon {
+		return fmt.Errorf("--warmup %v: the series lasts %v, want less than that", warmup, horizon)
+	}
+	start := f.start
+	if start == 0 {
+		start, _ = f.goal.Servers(r.rates[0].PerSecond, f.goal.SLO.Seconds())
+	}
+	r.config = loop.Config{
+		Plant: plant.Config{Model: f.goal.Model, Timeout: f.timeout, Connections: f.connections, Start: f.podStart, Stop: f.podStop,
+			OneByOne: f.oneByOne, Replicas: start},
+		Rates: r.rates, Interpolate: f.interpolate, SLO: f.goal.SLO, Interval: f.goal.Interval, Warmup: warmup, ResponseWindow: f.response, Seed: f.seed,
+	}
+	return nil
+}
+
+// makeLaws makes what decides, with the model that it is to believe.
+func (r *replicasRun) makeLaws() error {
+	options := catalogue.Options{Goal: r.flags.goal, PeakRate: r.peak}
+	options.Model.MuB *= 1 + r.flags.modelError
+	options.Model.C *= 1 + r.flags.modelError
+	for _, name := range r.flags.laws {
+		l, err := decider.New(name, options)
+		if err != nil {
+			return fmt.Errorf("--law: %w", err)
+		}
+		r.laws = append(r.laws, l)
+	}
+	return nil
+}

@@ -1,0 +1,434 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/energy/bill"
+	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/energy/tariff"
+	"supercargo.dev/supercargo/internal/platform/powerquery"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+	"supercargo.dev/supercargo/lab/playground"
+)
+
+// reportEnergyFlags are the flags of `supercargo report energy`.
+type reportEnergyFlags struct {
+	file, save, profiles   string
+	server                 prometheus.Config
+	power, powerQuery      string
+	ratedWatts             float64
+	from, to               string
+	since, step            time.Duration
+	price, carbon          float64
+	priceFile, carbonFile  string
+	output, page           string
+	top                    int
+	hasPrice, hasCarbon    bool // the flags were given
+	hasSince, hasPowerName bool
+}
+
+func newReportEnergyCommand() *cobra.Command {
+	var flags reportEnergyFlags
+	cmd := &cobra.Command{
+		Use:   "energy {--prometheus URL | -f FILE}",
+		Short: "Say who used a cluster's energy: joules, dollars and CO2, measured and modelled apart",
+		Long: `Asks a server that answers PromQL (Prometheus, Thanos, Mimir, VictoriaMetrics, or
+Supercargo's metrics adapter) what the nodes drew and what pods had of them, or reads
+what an earlier run saved, and prints who used the energy: by namespace, by workload and
+by machine type, what meters measured apart from what a model says.
+
+Power comes from Supercargo's node agents, from Kepler or from node-exporter (--power), or
+from a query of your own that gives watts with one sample for each node (--power-query).
+Without any meter, --power=model estimates it by machine types and how busy pods keep them.
+What types of your own draw is in MachineProfiles (--machine-profiles): as "kubectl get
+machineprofiles -o yaml" or "supercargo fit power -o yaml" prints them.
+
+What a node drew above its idle power goes to its pods by the CPU time they used, idle
+power by what they requested of what the node offers. The rest is unallocated. The parts
+always add up to the whole. docs/energy.md says which series are read.
+
+Prices and carbon intensities are one value per kWh, or a CSV file with the columns time
+(RFC 3339), zone (of the node; empty for all others) and dollars_per_kwh or grams_per_kwh,
+each row holding until the next of its zone.`,
+		Example: `  supercargo report energy --prometheus http://prometheus.monitoring:9090
+
+  # A week by Kepler's meters with prices by the hour, as a page, and saved for later
+  supercargo report energy --prometheus http://localhost:9090 --power kepler --since 168h \
+    --price-file prices.csv --carbon-file carbon.csv --report energy.html --save week.json
+
+  # The same week at another price, as JSON
+  supercargo report energy -f week.json --price 0.31 -o json
+
+  # No meter: by what the cluster's MachineProfiles say, else by the table of machine types
+  kubectl get machineprofiles -o yaml >profiles.yaml
+  supercargo report energy --prometheus http://localhost:9090 --power model --machine-profiles profiles.yaml
+
+  # Power from a power distribution unit
+  supercargo report energy --prometheus http://localhost:9090 --power-query 'sum by (node) (pdu_outlet_watts)'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			changed := cmd.Flags().Changed
+			flags.hasPrice, flags.hasCarbon, flags.hasSince, flags.hasPowerName = changed("price"), changed("carbon"), changed("since"), changed("power")
+			return runReportEnergy(cmd.Context(), flags, time.Now(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&flags.file, "file", "f", "", "`file` with what an earlier run saved; - is standard input")
+	f.StringVar(&flags.save, "save", "", "`file` to save what was seen to, for -f")
+	flags.server.AddFlags(f)
+	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "how long the server may take for one query")
+	f.StringVar(&flags.power, "power", powerquery.Supercargo, "whose meters: supercargo, kepler or node-exporter; or model, which needs none")
+	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that gives watts, one sample for each node, in place of --power")
+	f.StringVar(&flags.profiles, "machine-profiles", "", "`file` with MachineProfiles: the power that they state goes before the table of machine types")
+	f.Float64Var(&flags.ratedWatts, "rated-watts", 0, "the most `watts` that any node can draw: readings over that are dropped (0: not known)")
+	f.StringVar(&flags.from, "from", "", "`time` to begin at, as 2026-01-31T15:00:00Z (default: --since before the end)")
+	f.StringVar(&flags.to, "to", "", "`time` to end at (default: now)")
+	f.DurationVar(&flags.since, "since", 24*time.Hour, "how long before the end to begin")
+	f.DurationVar(&flags.step, "step", 0, "how long a slice of time is within which use counts as even, 30s or more (default: some 300 slices, 5m each or more)")
+	f.Float64Var(&flags.price, "price", 0, "`dollars` per kWh")
+	f.StringVar(&flags.priceFile, "price-file", "", "`file` of prices by time and zone")
+	f.Float64Var(&flags.carbon, "carbon", 0, "`grams` of CO2 equivalent per kWh")
+	f.StringVar(&flags.carbonFile, "carbon-file", "", "`file` of carbon intensities by time and zone")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
+	f.IntVar(&flags.top, "top", 20, "rows of each table that are printed as text; the rest is added up")
+	f.StringVar(&flags.page, "report", "", "`file` to write the report to as an HTML page")
+	words{powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter, powerquery.Modelled}.complete(cmd, "power")
+	return cmd
+}
+
+// energyReport is what a report is made of, read and checked.
+type energyReport struct {
+	flags    reportEnergyFlags
+	prices   bill.Tariffs
+	power    map[string]energy.Model // of machine types, as profiles state it
+	preset   powerquery.Preset
+	from, to time.Time
+	step     time.Duration
+
+	observed  []bill.Slice
+	tally     powerquery.Tally
+	powerFrom string
+}
+
+func runReportEnergy(ctx context.Context, flags reportEnergyFlags, now time.Time, stdin io.Reader, stdout, stderr io.Writer) error {
+	r, err := readEnergyReport(flags, now)
+	if err != nil {
+		return badInput(err)
+	}
+	if flags.file != "" {
+		err = badInput(r.load(stdin))
+	} else {
+		err = r.observe(ctx, stderr)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted before all was seen: %w", err)
+		}
+		return err
+	}
+	if flags.save != "" {
+		if err := writeWhole(flags.save, func(w io.Writer) error { return bill.Write(w, r.powerFrom, r.observed) }); err != nil {
+			return fmt.Errorf("--save: %w", err)
+		}
+	}
+	return r.publish(stdout)
+}
+
+// readEnergyReport checks the flags and reads the tariffs, and reports every fault.
+func readEnergyReport(flags reportEnergyFlags, now time.Time) (*energyReport, error) {
+	r := &energyReport{flags: flags}
+	errs := []error{flags.check()}
+	var err error
+	if r.preset, err = powerquery.ByName(flags.power); err != nil && flags.power != powerquery.Modelled {
+		errs = append(errs, fmt.Errorf("--power: %w", err))
+	}
+	if flags.powerQuery != "" {
+		r.preset = powerquery.Own(flags.powerQuery)
+	}
+	if r.from, r.to, err = flags.span(now); err != nil {
+		errs = append(errs, err)
+	}
+	if r.power, err = statedPower(flags.profiles); err != nil {
+		errs = append(errs, err)
+	}
+	r.step = flags.step
+	if r.step == 0 {
+		const slices = 300
+		r.step = max(5*time.Minute, (r.to.Sub(r.from)/slices).Truncate(time.Minute)+time.Minute)
+	}
+	if r.prices.Price, err = readTariff("price", flags.hasPrice, flags.price, flags.priceFile, "dollars_per_kwh"); err != nil {
+		errs = append(errs, err)
+	}
+	if r.prices.Carbon, err = readTariff("carbon", flags.hasCarbon, flags.carbon, flags.carbonFile, "grams_per_kwh"); err != nil {
+		errs = append(errs, err)
+	}
+	return r, errors.Join(errs...)
+}
+
+// check looks at the flags that need no file.
+func (f reportEnergyFlags) check() error {
+	var errs []error
+	errs = append(errs, tableOrJSON.check("output", f.output))
+	errs = append(errs, f.checkInput())
+	if f.server.URL != "" {
+		server := f.server
+		server.MaxBytes = prometheus.DefaultMaxBytes
+		if err := server.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("--prometheus: %w", err))
+		}
+	}
+	if f.powerQuery != "" && f.hasPowerName {
+		errs = append(errs, errors.New("--power and --power-query: want one of the two"))
+	}
+	if f.step != 0 && f.step < powerquery.LookEvery {
+		errs = append(errs, fmt.Errorf("--step %v: want at least %v", f.step, powerquery.LookEvery))
+	}
+	if !(f.ratedWatts >= 0) || math.IsInf(f.ratedWatts, 0) {
+		errs = append(errs, fmt.Errorf("--rated-watts %v: want a number of watts, or 0", f.ratedWatts))
+	}
+	if f.top < 1 {
+		errs = append(errs, fmt.Errorf("--top %d: want 1 or more", f.top))
+	}
+	return errors.Join(errs...)
+}
+
+// checkInput sees to it that there is one input, and nothing that another would need.
+func (f reportEnergyFlags) checkInput() error {
+	switch {
+	case (f.file == "") == (f.server.URL == ""):
+		return errors.New("want either --prometheus with the URL of a server, or -f with a file that was saved")
+	case f.file == "":
+		return nil
+	case f.powerQuery != "" || f.hasPowerName || f.from != "" || f.to != "" || f.hasSince || f.step != 0:
+		return errors.New("-f: the file says whose meters, which time and which slices: leave out --power, --power-query, --from, --to, --since and --step")
+	}
+	return nil
+}
+
+// span returns the time that the report is about.
+func (f reportEnergyFlags) span(now time.Time) (from, to time.Time, err error) {
+	to = now.Truncate(time.Second)
+	if f.to != "" {
+		if to, err = time.Parse(time.RFC3339, f.to); err != nil {
+			return from, to, fmt.Errorf("--to %q: want a time such as 2026-01-31T15:00:00Z", f.to)
+		}
+	}
+	from = to.Add(-f.since)
+	if f.from != "" {
+		if f.hasSince {
+			return from, to, errors.New("--from and --since: want one of the two")
+		}
+		if from, err = time.Parse(time.RFC3339, f.from); err != nil {
+			return from, to, fmt.Errorf("--from %q: want a time such as 2026-01-31T15:00:00Z", f.from)
+		}
+	}
+	if span := to.Sub(from); span < powerquery.LookEvery || span > 10*366*24*time.Hour {
+		return from, to, fmt.Errorf("from %s to %s: want half a minute to ten years (--from, --to, --since)", from.Format(time.RFC3339), to.Format(time.RFC3339))
+	}
+	return from, to, nil
+}
+
+// readTariff reads what a flag or a file says; neither gives a tariff that knows nothing.
+func readTariff(flag string, given bool, flat float64, path, column string) (tariff.Tariff, error) {
+	switch {
+	case given && path != "":
+		return tariff.Tariff{}, fmt.Errorf("--%[1]s and --%[1]s-file: want one of the two", flag)
+	case given && (math.IsNaN(flat) || math.IsInf(flat, 0)):
+		return tariff.Tariff{}, fmt.Errorf("--%s %v: want a number", flag, flat)
+	case given:
+		return tariff.Flat(flat), nil
+	case path == "":
+		return tariff.Tariff{}, nil
+	}
+	var t tariff.Tariff
+	err := readNamed("--"+flag+"-file", path, func(file io.Reader) error {
+		var err error
+		if t, err = tariff.Read(file, column); err != nil {
+			return fmt.Errorf("--%s-file %s: %w", flag, path, err)
+		}
+		return nil
+	})
+	return t, err
+}
+
+// load reads what was saved.
+func (r *energyReport) load(stdin io.Reader) error {
+	read := func(file io.Reader) error {
+		var err error
+		if r.powerFrom, r.observed, err = bill.ReadFile(file); err != nil {
+			return fmt.Errorf("-f %s: %w", r.flags.file, err)
+		}
+		return nil
+	}
+	if r.flags.file == "-" {
+		return read(stdin)
+	}
+	return readNamed("-f", r.flags.file, read)
+}
+
+// mostAnswerBytes bounds an answer of the server: some hundred thousand pods.
+const mostAnswerBytes = 256 << 20
+
+// observe asks the server.
+func (r *energyReport) observe(ctx context.Context, stderr io.Writer) error {
+	server := r.flags.server
+	server.MaxBytes = mostAnswerBytes
+	client, err := prometheus.New(server)
+	if err != nil {
+		return badInput(fmt.Errorf("--prometheus: %w", err))
+	}
+	defer client.Close()
+	o := powerquery.Observer{Querier: client, Power: powerquery.Meter{
+		Querier: client, Preset: r.preset, Limits: energy.Limits{Rated: energy.Watts(r.flags.ratedWatts)},
+	}}
+	if r.flags.power == powerquery.Modelled {
+		o.Power = powerquery.Model{Querier: client, Power: r.modelled}
+	}
+	var progress func(done, all int)
+	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		progress = func(done, all int) { fmt.Fprintf(stderr, "\r%d of %d slices ", done, all) }
+		defer fmt.Fprint(stderr, "\r\x1b[K")
+	}
+	r.powerFrom = r.flags.power
+	if r.flags.powerQuery != "" {
+		r.powerFrom = r.flags.powerQuery
+	}
+	r.observed, r.tally, err = o.Observe(ctx, r.from, r.to, r.step, progress)
+	return err
+}
+
+// mostProfileBytes bounds a file of MachineProfiles: some thousand with their models.
+const mostProfileBytes = 16 << 20
+
+// statedPower reads what MachineProfiles in a file say that machines of their types draw. Those
+// that do not say are passed over; of two of one type the one whose name comes first counts.
+// Without a file nothing is stated.
+func statedPower(path string) (map[string]energy.Model, error) {
+	if path == "" {
+		return nil, nil //nolint:nilnil // nothing is stated, and nothing is wrong
+	}
+	power := map[string]energy.Model{}
+	err := readNamed("--machine-profiles", path, func(file io.Reader) error {
+		limited := &io.LimitedReader{R: file, N: mostProfileBytes + 1}
+		manifests, err := playground.ParseManifests(path, limited)
+		if limited.N == 0 {
+			err = fmt.Errorf("%s: over %d bytes", path, mostProfileBytes)
+		}
+		if err != nil {
+			return fmt.Errorf("--machine-profiles: %w", err)
+		}
+		slices.SortStableFunc(manifests, func(a, b playground.Manifest) int { return cmp.Compare(a.Object.GetName(), b.Object.GetName()) })
+		for _, m := range manifests {
+			var o v1alpha1.MachineProfile
+			if gvk := m.Object.GroupVersionKind(); gvk != v1alpha1.GroupVersion.WithKind("MachineProfile") {
+				return fmt.Errorf("--machine-profiles: %s: want only objects of kind MachineProfile in %s", m, v1alpha1.GroupVersion)
+			}
+			err := runtime.DefaultUnstructuredConverter.FromUnstructured(m.Object.Object, &o)
+			if err == nil && o.Spec.MachineType == "" {
+				err = errors.New("spec.machineType: want the name of a machine type")
+			}
+			model, wrong := profile.PowerOf(&o)
+			if err = errors.Join(err, wrong); err != nil {
+				return fmt.Errorf("--machine-profiles: %s: %w", m, err)
+			}
+			if _, known := power[o.Spec.MachineType]; !known && o.Spec.Power != nil {
+				power[o.Spec.MachineType] = model
+			}
+		}
+		return nil
+	})
+	return power, err
+}
+
+// typed is what a machine of a type draws, as a profile states it or by the table; false for a
+// type that neither has.
+func (r *energyReport) typed(machineType string) (energy.Model, bool) {
+	if m, stated := r.power[machineType]; stated {
+		return m, true
+	}
+	return energy.BuiltIn().MachineType(machineType)
+}
+
+// modelled is what a machine draws by its type, or else by its number of cores.
+func (r *energyReport) modelled(machineType string, cores float64) energy.Model {
+	if m, ok := r.typed(machineType); ok {
+		return m
+	}
+	m, _ := energy.BuiltIn().CPUs("", "", cores)
+	return m
+}
+
+// publish prints the bill and writes the page.
+func (r *energyReport) publish(stdout io.Writer) error {
+	report := bill.Report{
+		Bill: bill.Make(r.observed, r.prices, func(machineType string) (energy.Watts, bool) {
+			m, ok := r.typed(machineType)
+			return m.Idle, ok
+		}),
+		PowerFrom: r.powerFrom, Dropped: r.tally.Counts, HasPrice: r.prices.Price.Known(), HasCarbon: r.prices.Carbon.Known(),
+	}
+	if report.From.IsZero() {
+		report.From, report.To = r.from, r.to
+	}
+	report.Notes = r.notes(report)
+	if r.flags.page != "" {
+		if err := writeWhole(r.flags.page, report.WriteHTML); err != nil {
+			return fmt.Errorf("--report: %w", err)
+		}
+	}
+	if r.flags.output == "json" {
+		return report.WriteJSON(stdout)
+	}
+	return report.WriteTable(stdout, r.flags.top)
+}
+
+// notes say what the reader should know before believing the figures.
+func (r *energyReport) notes(report bill.Report) []string {
+	var notes []string
+	note := func(is bool, format string, args ...any) {
+		if is {
+			notes = append(notes, fmt.Sprintf(format, args...))
+		}
+	}
+	pods, timed := false, false
+	for _, s := range r.observed {
+		pods = pods || len(s.Pods) > 0
+		timed = timed || slices.ContainsFunc(s.Pods, func(p bill.Pod) bool { return p.Used >= 0 })
+	}
+	known := report.Covered > 0
+	modelled := r.powerFrom == powerquery.Modelled
+	note(!known && modelled, "No node was found: --power model asks for its CPUs, which the metrics adapter or kube-state-metrics writes, and looks every half minute. A server that has just begun has them in a minute.")
+	note(!known && !modelled, "No power of any node was found: docs/energy.md says which series are read, --power-query takes a query of your own, and --power model needs no meter.")
+	note(known && !pods, "Nothing is known of pods, so all is unallocated: ask the metrics adapter, or scrape kube-scheduler's /metrics/resources or kube-state-metrics.")
+	note(pods && !timed, "The CPU time of no pod is known, so energy by load goes by requests: scrape the kubelets' /metrics/resource, as the metrics adapter does.")
+	note(report.Powerless > 0, "%d pods ran on nodes whose power is not known and are not in the bill: look whether both go by the same node names.", report.Powerless)
+	note(report.Gaps > report.Covered/20, "The power of nodes was not known for %.1f of %.1f node-hours; that energy is in no row.", report.Gaps.Hours(), (report.Covered + report.Gaps).Hours())
+	note(report.HasPrice && report.PricedShare < 0.9999, "%.1f %% of the energy has no price, and is free in the figures.", 100*(1-report.PricedShare))
+	note(report.HasCarbon && report.CarbonShare < 0.9999, "%.1f %% of the energy has no carbon intensity, and is clean in the figures.", 100*(1-report.CarbonShare))
+	note(r.tally.Nameless > 0, "%d samples of power name no node: the query has lost the label.", r.tally.Nameless)
+	if n := report.Dropped.Dropped(); n > 0 {
+		var faults []string
+		for _, fault := range energy.Faults() {
+			if k := report.Dropped.Of(fault); k > 0 {
+				faults = append(faults, fmt.Sprintf("%d %s", k, fault))
+			}
+		}
+		note(true, "%d readings of power could not be true and were dropped: %s.", n, strings.Join(faults, ", "))
+	}
+	return notes
+}

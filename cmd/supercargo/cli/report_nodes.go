@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"supercargo.dev/supercargo/autoscaler/adapter/nodequery"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+)
+
+type reportNodesFlags struct {
+	server      prometheus.Config
+	from, to    string
+	at          string
+	since, step time.Duration
+	output      string
+	hasSince    bool // --since was given
+}
+
+func newReportNodesCommand() *cobra.Command {
+	var flags reportNodesFlags
+	cmd := &cobra.Command{
+		Use:   "nodes --prometheus URL",
+		Short: "Say what nodes there were, what was available on them, and until when they are busy",
+		Long: `Asks Supercargo's metrics adapter, or whoever else has its series and answers PromQL, what the
+nodes of a cluster were like: by machine type and by node what they have of CPU and memory,
+how much of that further pods may request at a moment (--at) and, over a time, on average and
+at the least; when the last batch pod there is expected to end, and how long that is from the
+moment; and when nodes came and went. A node that is not Ready or is cordoned has nothing
+available.
+
+A time is looked at every --step. Means are over the looks that saw the node, and those of a
+machine type over the looks that saw any of it. Who came or went did so within a step before
+the time that is shown; a node that is there from the beginning of what is known has none. Only
+batch pods that Supercargo's scheduler has placed have an expected finish.
+
+The adapter keeps the history for a day, unless told otherwise. docs/metrics.md has its series.`,
+		Example: `  # The last day, and now
+  kubectl -n supercargo-system port-forward deployment/supercargo-metrics-adapter 9090 &
+  supercargo report nodes --prometheus http://localhost:9090
+
+  # What was there at three o'clock, and within the hour before?
+  supercargo report nodes --prometheus http://localhost:9090 --at 2026-01-31T15:00:00Z --since 1h
+
+  # The time of a rollout, every 10 s
+  supercargo report nodes --prometheus http://localhost:9090 --from 2026-01-31T15:00:00Z --to 2026-01-31T15:30:00Z --step 10s -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags.hasSince = cmd.Flags().Changed("since")
+			return reportNodes(cmd.Context(), cmd.OutOrStdout(), flags, time.Now())
+		},
+	}
+	f := cmd.Flags()
+	flags.server.AddFlags(f)
+	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "how long the server may take for one query")
+	f.StringVar(&flags.from, "from", "", "`time` to begin at, as 2026-01-31T15:00:00Z (default: --since before the end)")
+	f.StringVar(&flags.to, "to", "", "`time` to end at (default: --at, else now)")
+	f.DurationVar(&flags.since, "since", 24*time.Hour, "how long before the end to begin")
+	f.StringVar(&flags.at, "at", "", "`time` at which nodes are shown (default: the end)")
+	f.DurationVar(&flags.step, "step", 0, "how far apart looks are (default: some 300 looks, 30s each or more)")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
+	return cmd
+}
+
+// span checks the flags, reports every fault, and returns the time that is asked about.
+func (f *reportNodesFlags) span(now time.Time) (nodequery.Span, error) {
+	var errs []error
+	parse := func(flag, text string, otherwise time.Time) time.Time {
+		if text == "" {
+			return otherwise
+		}
+		t, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s %q: want a time such as 2026-01-31T15:00:00Z", flag, text))
+		}
+		return t.Truncate(time.Second)
+	}
+	var s nodequery.Span
+	s.To = parse("to", cmp.Or(f.to, f.at), now.Truncate(time.Second))
+	s.At = parse("at", f.at, s.To)
+	s.From = parse("from", f.from, s.To.Add(-f.since.Truncate(time.Second)))
+	if f.from != "" && f.hasSince {
+		errs = append(errs, errors.New("--from and --since: want one of the two"))
+	}
+	if s.Step = f.step; s.Step == 0 {
+		s.Step = min(nodequery.UsualStep(s.From, s.To), max(s.To.Sub(s.From), nodequery.MinStep))
+	}
+	if len(errs) == 0 {
+		if err := s.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("--from, --to, --since, --at, --step: %w", err))
+		}
+	}
+	f.server.MaxBytes = mostAnswerBytes
+	if err := f.server.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--prometheus: %w", err))
+	}
+	errs = append(errs, tableOrJSON.check("output", f.output))
+	return s, errors.Join(errs...)
+}
+
+// nodesReport is what is printed.
+type nodesReport struct {
+	*nodequery.Report
+	// Notes are what the reader should know, a sentence each.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// reportNodes reads what nodes were like and prints it.
+func reportNodes(ctx context.Context, w io.Writer, flags reportNodesFlags, now time.Time) error {
+	span, err := flags.span(now)
+	if err != nil {
+		return badInput(err)
+	}
+	client, err := prometheus.New(flags.server)
+	if err != nil {
+		return badInput(fmt.Errorf("--prometheus: %w", err))
+	}
+	defer client.Close()
+	found, err := nodequery.Read(ctx, client, span)
+	if err != nil {
+		return err
+	}
+	report := nodesReport{Report: found, Notes: historyNotes(found)}
+	if flags.output == "json" {
+		return writeJSON(w, report)
+	}
+	return report.print(w)
+}
+
+// historyNotes say of which time nothing is known, and what to do about it.
+func historyNotes(r *nodequery.Report) []string {
+	if len(r.Nodes) == 0 {
+		return []string{"No history of nodes was found. Supercargo's metrics adapter writes it (kubectl apply --server-side -k manifests/replicas), unless --history=false, " +
+			"and answers on port 9090 of its pod: docs/metrics.md says how to ask there. It keeps a day unless --store-retention says otherwise."}
+	}
+	var notes []string
+	step := time.Duration(r.StepSeconds * float64(time.Second))
+	if r.Begins == nil {
+		return []string{"Nodes were there between two looks only: give a smaller --step."}
+	}
+	if r.Begins.Sub(r.From) >= step {
+		notes = append(notes, fmt.Sprintf("The history begins at %s: nothing is known of the time before.", moment(r.Begins)))
+	}
+	if r.To.Sub(*r.Ends) >= step {
+		notes = append(notes, fmt.Sprintf("The history ends at %s: after that there was no node, or nobody who wrote.", moment(r.Ends)))
+	}
+	return notes
+}
+
+func (r nodesReport) print(w io.Writer) error {
+	fmt.Fprintf(w, "%s to %s, looked at every %v; nodes as of %s\n", moment(&r.From), moment(&r.To), time.Duration(r.StepSeconds*float64(time.Second)), moment(&r.At))
+	if len(r.Nodes) > 0 {
+		const resources = "CORES\tAVAILABLE\tMEAN\tLEAST\tGIB\tAVAILABLE\tMEAN\tLEAST"
+		t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+		fmt.Fprintf(t, "\nMACHINE TYPE\tNODES\tREADY\tPODS\t%s\tFINISH\tREMAINING\n", resources)
+		for _, m := range r.MachineTypes {
+			fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%s\t%s\n", typeName(m.MachineType), m.Nodes, m.Ready, m.Pods, amounts(m.CPU, m.Memory), finishCells(m.Busy))
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		fmt.Fprintf(t, "\nNODE\tMACHINE TYPE\tSTATE\tPODS\t%s\tFINISH\tREMAINING\tCAME\tWENT\tTHERE\n", resources)
+		for _, n := range r.Nodes {
+			there := time.Duration(n.ThereSeconds * float64(time.Second))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%v\n", printable(n.Name), typeName(n.MachineType), n.State, n.Pods, amounts(n.CPU, n.Memory), finishCells(n.Busy), moment(n.Came), moment(n.Went), there)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "\n%s\n", note)
+	}
+	return nil
+}
+
+func typeName(name string) string { return printable(cmp.Or(name, "(unknown)")) }
+
+// printable is what a server calls something, without what a terminal would take for orders.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
+// amounts are the cells of CPU in cores and of memory in GiB.
+func amounts(cpu, memory nodequery.Resource) string {
+	cells := func(r nodequery.Resource, unit float64) string {
+		return amount(r.Capacity, unit) + "\t" + amount(r.Available, unit) + "\t" + amount(r.Mean, unit) + "\t" + amount(r.Least, unit)
+	}
+	return cells(cpu, 1) + "\t" + cells(memory, 1<<30)
+}
+
+// amount shows a number of units with two digits, or that it is not known.
+func amount(v *float64, unit float64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v/unit, 'f', 2, 64)
+}
+
+// finishCells are when batch pods end, and how long that is.
+func finishCells(b nodequery.Busy) string {
+	if b.Finish == nil {
+		return "-\t-"
+	}
+	return moment(b.Finish) + "\t" + time.Duration(*b.RemainingSeconds*float64(time.Second)).Round(time.Second).String()
+}
+
+// moment is a time in UTC, or that there is none.
+func moment(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}

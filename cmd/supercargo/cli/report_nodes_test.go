@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/test/kit/promserver"
+	"supercargo.dev/supercargo/test/kit/recorded"
+)
+
+// nodesServer has what the metrics adapter's recorder writes of half an hour from noon: a node
+// that is there throughout, with a batch pod until a quarter to one; one that comes, and is
+// cordoned; and one that goes.
+func nodesServer(t *testing.T) *promserver.Server {
+	t.Helper()
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	s := promserver.Start(t)
+	c := recorded.Start(t, s, noon.Add(-10*time.Second))
+	c.Add(recorded.Node("a", "m1.large"), recorded.Node("b", ""), recorded.Pod("job", "a", "1500m", noon.Add(45*time.Minute)))
+	c.Until(noon.Add(10 * time.Minute))
+	c.Add(recorded.Node("c", "m1.large"))
+	c.Until(noon.Add(20 * time.Minute))
+	c.Change("c", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	c.Remove(recorded.Node("b", ""))
+	c.Until(noon.Add(30 * time.Minute))
+	return s
+}
+
+func TestReportNodesSaysWhatThereWasAndUntilWhenItIsBusy(t *testing.T) {
+	t.Parallel()
+	code, stdout, stderr := supercargo(t, "", "report", "nodes", "--prometheus", nodesServer(t).URL, "--from", "2026-01-02T12:00:00Z", "--to", "2026-01-02T13:30:00+01:00")
+	want := `2026-01-02T12:00:00Z to 2026-01-02T12:30:00Z, looked at every 30s; nodes as of 2026-01-02T12:30:00Z
+
+MACHINE TYPE  NODES  READY  PODS  CORES  AVAILABLE  MEAN  LEAST  GIB    AVAILABLE  MEAN  LEAST  FINISH                REMAINING
+(unknown)     0      0      0     -      -          3.50  3.50   -      -          7.00  7.00   -                     -
+m1.large      2      1      1     8.00   2.00       3.15  2.00   16.00  6.00       8.30  6.00   2026-01-02T12:45:00Z  15m0s
+
+NODE  MACHINE TYPE  STATE      PODS  CORES  AVAILABLE  MEAN  LEAST  GIB   AVAILABLE  MEAN  LEAST  FINISH                REMAINING  CAME                  WENT                  THERE
+a     m1.large      ready      1     4.00   2.00       2.00  2.00   8.00  6.00       6.00  6.00   2026-01-02T12:45:00Z  15m0s      -                     -                     30m30s
+b     (unknown)     absent     0     4.00   -          3.50  3.50   8.00  -          7.00  7.00   -                     -          -                     2026-01-02T12:20:30Z  20m30s
+c     m1.large      not ready  0     4.00   0.00       1.75  0.00   8.00  0.00       3.50  0.00   -                     -          2026-01-02T12:10:30Z  -                     20m0s
+`
+	if diff := cmp.Diff(want, stdout); code != exitOK || stderr != "" || diff != "" {
+		t.Errorf("exit code %d, stderr %q (-want +got):\n%s", code, stderr, diff)
+	}
+}
+
+// nodesDocument is what scripts read of the report.
+type nodesDocument struct {
+	At           time.Time `json:"at"`
+	From         time.Time `json:"from"`
+	StepSeconds  float64   `json:"stepSeconds"`
+	MachineTypes []struct {
+		MachineType string `json:"machineType"`
+		CPU         struct {
+			Available float64 `json:"available"`
+		} `json:"cpu"`
+	} `json:"machineTypes"`
+	Nodes []struct {
+		Node             string     `json:"node"`
+		State            string     `json:"state"`
+		RemainingSeconds float64    `json:"remainingSeconds"`
+		Finish           *time.Time `json:"finish"`
+		Memory           struct {
+			Capacity       float64 `json:"capacity"`
+			MeanAvailable  float64 `json:"meanAvailable"`
+			LeastAvailable float64 `json:"leastAvailable"`
+		} `json:"memory"`
+		Came         *time.Time `json:"came"`
+		ThereSeconds float64    `json:"thereSeconds"`
+	} `json:"nodes"`
+	Notes []string `json:"notes"`
+}
+
+func reportNodesAsJSON(t *testing.T, args ...string) nodesDocument {
+	t.Helper()
+	code, stdout, stderr := supercargo(t, "", append([]string{"report", "nodes", "-o", "json"}, args...)...)
+	if code != exitOK || stderr != "" {
+		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
+	}
+	var d nodesDocument
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
+		t.Fatalf("%v in %s", err, stdout)
+	}
+	return d
+}
+
+func TestReportNodesOfAMoment(t *testing.T) {
+	t.Parallel()
+	url := nodesServer(t).URL
+	d := reportNodesAsJSON(t, "--prometheus", url, "--at", "2026-01-02T12:15:00Z", "--since", "10m", "--step", "20s")
+	if len(d.Nodes) != 3 || d.Nodes[0].RemainingSeconds != 1800 || d.Nodes[0].Memory.Capacity != 8<<30 || d.Nodes[1].State != "ready" || d.Nodes[1].Finish != nil || d.Nodes[2].State != "ready" {
+		t.Errorf("%+v", d.Nodes)
+	}
+	if c := d.Nodes[2]; c.Came == nil || c.ThereSeconds != 300 || c.Memory.MeanAvailable != 7<<30 || c.Memory.LeastAvailable != 7<<30 {
+		t.Errorf("%+v, want a node that is there for five of the ten minutes before", c)
+	}
+	if len(d.MachineTypes) != 2 || d.MachineTypes[1].CPU.Available != 5.5 || d.StepSeconds != 20 || !d.From.Equal(d.At.Add(-10*time.Minute)) || len(d.Notes) != 0 {
+		t.Errorf("%+v", d)
+	}
+	// A moment within a time, which shows what is there then.
+	d = reportNodesAsJSON(t, "--prometheus", url, "--from", "2026-01-02T12:00:00Z", "--to", "2026-01-02T12:30:00Z", "--at", "2026-01-02T12:05:00Z")
+	if len(d.Nodes) != 3 || d.Nodes[0].RemainingSeconds != 2400 || d.Nodes[2].State != "absent" {
+		t.Errorf("%+v", d.Nodes)
+	}
+}
+
+func TestReportNodesSaysOfWhichTimeNothingIsKnown(t *testing.T) {
+	t.Parallel()
+	url := nodesServer(t).URL
+	d := reportNodesAsJSON(t, "--prometheus", url, "--at", "2026-01-02T13:30:00Z", "--since", "3h")
+	if len(d.Notes) != 2 || !strings.Contains(d.Notes[0], "begins at 2026-01-02T12:00:00Z") || !strings.Contains(d.Notes[1], "ends at 2026-01-02T12:30:00Z") {
+		t.Errorf("%q", d.Notes)
+	}
+	d = reportNodesAsJSON(t, "--prometheus", url, "--at", "2026-01-02T12:30:00Z", "--since", "1m", "--step", "50s")
+	if len(d.Notes) != 0 {
+		t.Errorf("%q, want nothing: less than a step is not known", d.Notes)
+	}
+}
+
+func TestReportNodesSaysWhatToInstallWithoutHistory(t *testing.T) {
+	t.Parallel()
+	url := promserver.Start(t).URL
+	code, stdout, stderr := supercargo(t, "", "report", "nodes", "--prometheus", url)
+	if code != exitOK || stderr != "" || strings.Contains(stdout, "NODE") || !strings.Contains(stdout, "No history of nodes was found") || !strings.Contains(stdout, "manifests/replicas") {
+		t.Errorf("exit code %d, stderr %q and\n%s", code, stderr, stdout)
+	}
+	d := reportNodesAsJSON(t, "--prometheus", url)
+	if d.Nodes == nil || d.MachineTypes == nil || len(d.Notes) != 1 || d.StepSeconds != 300 {
+		t.Errorf("%+v, want lists that are empty, and a note", d)
+	}
+}
+
+func TestReportNodesRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	for flags, says := range map[string]string{
+		"":               "--prometheus",
+		"--prometheus=x": "--prometheus",
+		"--at=now":       `--at "now"`,
+		"--from=now":     `--from "now"`,
+		"--to=now":       `--to "now"`,
+		"--since=-1h":    "--since",
+		"--since=10000h": "at most 366 days",
+		"--step=1ms":     "whole seconds",
+		"--step=1s":      "want 58s or more",
+		"--step=25h":     "no more than the time",
+		"--to=2026-01-02T12:00:00Z --at=2026-01-02T13:00:00Z":   "want a moment",
+		"--since=1h --from=2026-01-02T12:00:00Z":                "--from and --since",
+		"--from=2026-01-02T12:00:00Z --to=2026-01-02T11:00:00Z": "more than nothing",
+		"-o=yaml": "--output",
+	} {
+		args := append([]string{"report", "nodes"}, strings.Fields(flags)...)
+		if !strings.Contains(flags, "--prometheus") && flags != "" {
+			args = append(args, "--prometheus", "http://127.0.0.1:1")
+		}
+		code, stdout, stderr := supercargo(t, "", args...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, says) {
+			t.Errorf("%s: exit %d, %s; want 2 and %q", flags, code, stderr, says)
+		}
+	}
+}
+
+func TestReportNodesFailsIfTheServerDoes(t *testing.T) {
+	t.Parallel()
+	s := promserver.Start(t)
+	s.Down.Store(true)
+	code, stdout, stderr := supercargo(t, "", "report", "nodes", "--prometheus", s.URL)
+	if code != exitFailed || stdout != "" || !strings.Contains(stderr, s.URL) {
+		t.Errorf("exit code %d, stdout %q and stderr %q; want 1, nothing and the server's URL", code, stdout, stderr)
+	}
+}
+
+// TestReportNodesPassesOnNoOrdersToTerminals: whatever a server calls a node.
+func TestReportNodesPassesOnNoOrdersToTerminals(t *testing.T) {
+	t.Parallel()
+	s := promserver.Start(t)
+	at := time.Now()
+	s.Put(at, 1, "__name__", "supercargo_node_ready", "node", "a\x1b[2J", "machine_type", "m\n1")
+	to := at.Add(time.Minute).UTC().Format(time.RFC3339)
+	code, stdout, stderr := supercargo(t, "", "report", "nodes", "--prometheus", s.URL, "--to", to, "--since", "2m", "--step", "10s")
+	if code != exitOK || strings.Contains(stdout, "\x1b") || !strings.Contains(stdout, "a\uFFFD[2J") || !strings.Contains(stdout, "m\uFFFD1") {
+		t.Errorf("exit code %d, stderr %q and\n%q", code, stderr, stdout)
+	}
+}

@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/platform/powerquery"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+)
+
+type reportPowerFlags struct {
+	server            prometheus.Config
+	power, powerQuery string
+	hasPower          bool // --power was given
+	ratedWatts        float64
+	maxAge            time.Duration
+	output            string
+}
+
+func newReportPowerCommand() *cobra.Command {
+	var flags reportPowerFlags
+	cmd := &cobra.Command{
+		Use:   "power --prometheus URL",
+		Short: "Say what nodes draw now, by which meter, how old that is, and what was dropped",
+		Long: `Asks a server that answers PromQL what each node draws now, as "supercargo report energy"
+does for a time: by Supercargo's node agents, Kepler or node-exporter (--power), or by a query of
+your own (--power-query). Use it to see whether a query gives what it should before a bill is made
+of it.
+
+Each reading has its source, whether that measures or models, and its age. Readings that are too
+old or cannot be true are dropped and counted by what is wrong with them.`,
+		Example: `  supercargo report power --prometheus http://prometheus.monitoring:9090
+
+  # Does this query have one sample for each node?
+  supercargo report power --prometheus http://localhost:9090 --power-query 'sum by (node) (pdu_outlet_watts)'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags.hasPower = cmd.Flags().Changed("power")
+			return reportPower(cmd.Context(), cmd.OutOrStdout(), flags, time.Now())
+		},
+	}
+	f := cmd.Flags()
+	flags.server.AddFlags(f)
+	f.DurationVar(&flags.server.Timeout, "timeout", 10*time.Second, "how long the server may take for one query")
+	f.StringVar(&flags.power, "power", powerquery.Supercargo, "whose meters: supercargo, kepler or node-exporter")
+	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that gives watts, one sample for each node, in place of --power")
+	f.Float64Var(&flags.ratedWatts, "rated-watts", 0, "the most `watts` that any node can draw: readings over that are dropped (0: not known)")
+	f.DurationVar(&flags.maxAge, "max-age", 2*time.Minute, "how old a reading may be")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
+	words{powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter}.complete(cmd, "power")
+	return cmd
+}
+
+// preset checks the flags and returns what to ask for.
+func (f *reportPowerFlags) preset() (powerquery.Preset, error) {
+	preset, err := powerquery.ByName(f.power)
+	if err != nil {
+		err = fmt.Errorf("--power: %w", err)
+	}
+	errs := []error{err}
+	if f.powerQuery != "" {
+		if preset = powerquery.Own(f.powerQuery); f.hasPower {
+			errs = append(errs, errors.New("--power and --power-query: want one of the two"))
+		}
+	}
+	f.server.MaxBytes = mostAnswerBytes
+	if err := f.server.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("--prometheus: %w", err))
+	}
+	errs = append(errs, tableOrJSON.check("output", f.output))
+	if !(f.ratedWatts >= 0) || math.IsInf(f.ratedWatts, 0) {
+		errs = append(errs, fmt.Errorf("--rated-watts %v: want a number of watts, or 0", f.ratedWatts))
+	}
+	if f.maxAge <= 0 {
+		errs = append(errs, fmt.Errorf("--max-age %v: want more than 0", f.maxAge))
+	}
+	return preset, errors.Join(errs...)
+}
+
+// powerNow is what nodes draw.
+type powerNow struct {
+	Time  time.Time   `json:"time"`
+	Nodes []nodePower `json:"nodes"`
+	// ReadingsDropped are counted by what was wrong with them.
+	ReadingsDropped map[string]int `json:"readingsDropped,omitempty"`
+	// SamplesWithoutNode have no label that names one.
+	SamplesWithoutNode int `json:"samplesWithoutNode,omitempty"`
+}
+
+type nodePower struct {
+	Node       string        `json:"node"`
+	Watts      float64       `json:"watts"`
+	Source     energy.Source `json:"source"`
+	Kind       string        `json:"kind"` // measured or modelled
+	AgeSeconds float64       `json:"ageSeconds"`
+}
+
+// reportPower reads each node's power at a time and prints it.
+func reportPower(ctx context.Context, w io.Writer, flags reportPowerFlags, now time.Time) error {
+	preset, err := flags.preset()
+	if err != nil {
+		return badInput(err)
+	}
+	client, err := prometheus.New(flags.server)
+	if err != nil {
+		return badInput(fmt.Errorf("--prometheus: %w", err))
+	}
+	defer client.Close()
+	readings, tally, err := powerquery.Meter{Querier: client, Preset: preset, Limits: energy.Limits{
+		MaxAge: flags.maxAge, MaxSkew: time.Minute, Rated: energy.Watts(flags.ratedWatts),
+	}}.Read(ctx, now)
+	if err != nil {
+		return err
+	}
+	p := powerNow{Time: now.UTC(), Nodes: []nodePower{}, SamplesWithoutNode: tally.Nameless}
+	for _, name := range slices.Sorted(maps.Keys(readings)) {
+		r := readings[name]
+		p.Nodes = append(p.Nodes, nodePower{Node: name, Watts: float64(r.Watts), Source: r.Source, Kind: kindOf(r.Source), AgeSeconds: max(0, r.Age(now).Seconds())})
+	}
+	for _, fault := range energy.Faults() {
+		if n := tally.Counts.Of(fault); n > 0 {
+			if p.ReadingsDropped == nil {
+				p.ReadingsDropped = map[string]int{}
+			}
+			p.ReadingsDropped[fault.String()] = n
+		}
+	}
+	if flags.output == "json" {
+		return writeJSON(w, p)
+	}
+	return p.print(w)
+}
+
+func kindOf(s energy.Source) string {
+	if s.Measured() {
+		return "measured"
+	}
+	return "modelled"
+}
+
+func (p *powerNow) print(w io.Writer) error {
+	sums := map[string]float64{}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "NODE\tWATTS\tSOURCE\tKIND\tAGE")
+	for _, n := range p.Nodes {
+		sums[n.Kind] += n.Watts
+		fmt.Fprintf(t, "%s\t%.1f\t%s\t%s\t%v\n", n.Node, n.Watts, n.Source, n.Kind, time.Duration(n.AgeSeconds*float64(time.Second)).Round(time.Second))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(p.Nodes) == 0 && len(p.ReadingsDropped) == 0 && p.SamplesWithoutNode == 0 {
+		fmt.Fprintln(w, "\nNo power of any node was found: --power names whose meters to ask for, --power-query has a query of your own.\n"+
+			"Without meters, supercargo report energy --power model knows what machines would draw.")
+		return nil
+	}
+	fmt.Fprintf(w, "\n%d nodes: %.1f W measured, %.1f W modelled\n", len(p.Nodes), sums["measured"], sums["modelled"])
+	if len(p.ReadingsDropped) > 0 {
+		var dropped []string
+		for _, fault := range slices.Sorted(maps.Keys(p.ReadingsDropped)) {
+			dropped = append(dropped, fmt.Sprintf("%d %s", p.ReadingsDropped[fault], fault))
+		}
+		fmt.Fprintf(w, "Dropped readings: %s\n", strings.Join(dropped, ", "))
+	}
+	if p.SamplesWithoutNode > 0 {
+		fmt.Fprintf(w, "%d samples name no node: keep one of its labels in the query (docs/energy.md has them)\n", p.SamplesWithoutNode)
+	}
+	return nil
+}

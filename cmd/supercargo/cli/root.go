@@ -1,0 +1,142 @@
+// Package cli is the command line of the program supercargo, one file per command.
+//
+// Every command exits 0 on success, 1 when its run failed and 2 on bad usage or
+// bad input. Results go to stdout, everything else to stderr.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// The exit codes, which scripts rely on.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130 // a second Ctrl-C: nothing was cleaned up
+)
+
+// inputError marks an error as the fault of what the user gave.
+type inputError struct{ err error }
+
+func (e *inputError) Error() string { return e.err.Error() }
+func (e *inputError) Unwrap() error { return e.err }
+
+// badInput makes the command exit with the code for bad usage or input. Nil
+// stays nil.
+func badInput(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &inputError{err: err}
+}
+
+// Main runs the command line args, the first of which is the program's name,
+// and returns the exit code. The first SIGINT or SIGTERM ends the command in an
+// orderly way, the second at once.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	ctx, stop := interruptible(context.Background(), stderr)
+	defer stop()
+	return run(ctx, args, stdin, stdout, stderr)
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRootCommand(args[0])
+	root.SetArgs(args[1:])
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	// What goes wrong before a command runs is about its usage.
+	running := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { running = true }
+
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "%s: %v\n", root.Name(), err)
+	var input *inputError
+	if !running || errors.As(err, &input) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func newRootCommand(program string) *cobra.Command {
+	// Kubernetes' libraries put a --version that only their own programs read on
+	// the global flag set, which cobra would take over.
+	pflag.CommandLine = pflag.NewFlagSet(program, pflag.ContinueOnError)
+	root := &cobra.Command{
+		Use:   "supercargo",
+		Short: "Schedule, scale and move pods so that unequal machines cost little money and energy",
+		Example: `  # A control plane on this machine with ten machines that kwok plays
+  supercargo playground --nodes 10
+
+  # What Supercargo saves on a real trace
+  supercargo demo
+
+  # What it would save on your own load, in virtual time
+  supercargo simulate -f scenario.yaml --report report.html
+
+  # The cheapest machines for a set of pods
+  supercargo plan --pods pods.csv --flavors flavors.csv`,
+		Version:       currentVersions().Supercargo,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true, // run prints them
+		SilenceUsage:  true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	if strings.HasPrefix(filepath.Base(program), "kubectl-") {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl supercargo"}
+	}
+	root.AddCommand(
+		newDemoCommand(),
+		newExplainCommand(),
+		newFitCommand(),
+		newMigrateCommand(),
+		newPlanCommand(),
+		newPlaygroundCommand(),
+		newReplicasCommand(),
+		newReportCommand(),
+		newSimulateCommand(),
+		newVersionCommand(),
+		newWorkersCommand(),
+	)
+	return root
+}
+
+// interruptible returns a context that the first SIGINT or SIGTERM cancels. The
+// second exits the process.
+func interruptible(parent context.Context, stderr io.Writer) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+			return
+		}
+		<-signals
+		fmt.Fprintln(stderr, "supercargo: interrupted again, exiting without cleaning up")
+		os.Exit(exitInterrupted)
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel()
+	}
+}

@@ -1,0 +1,339 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/lab/policy"
+	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/sim"
+)
+
+// simulateFlags are the flags of `supercargo simulate`.
+type simulateFlags struct {
+	scenario      string
+	policies      []string
+	seed          uint64
+	repeat        int
+	output        string
+	report        string
+	placements    string
+	deterministic bool
+}
+
+// simulation is what the flags say, read and checked.
+type simulation struct {
+	flags    simulateFlags
+	scenario *scenario.Scenario
+	policies []sim.Policy
+	// workloads are the pods of each seed.
+	workloads [][]scenario.Pod
+	// unnamed is the policy that is run for the served bound alone; nil if there is none.
+	unnamed *sim.Policy
+	// waits are how long that bound lets services wait, with each seed.
+	waits []time.Duration
+}
+
+// waitsOf is the policy whose mean wait the served bound allows services.
+const waitsOf = "default"
+
+// Bounds of what is read.
+const (
+	maxRepeat    = 1000
+	maxFileBytes = 256 << 20
+)
+
+func newSimulateCommand() *cobra.Command {
+	var flags simulateFlags
+	cmd := &cobra.Command{
+		Use:   "simulate -f scenario.yaml",
+		Short: "Run a workload in virtual time under several policies, and compare their bills",
+		Long: `Plays the workload of a scenario against each policy in virtual time. Pods are
+placed by the real scheduler with the policy's own configuration; machines are
+bought, emptied and given back by the policy. Then it prints what each policy
+cost, how long pods waited and how full the machines were, beside a lower bound of
+what any policy could pay.
+
+Policies: default (kube-scheduler as it comes, and an autoscaler that adds one
+machine of one kind a round), most-allocated (the same with the packing score),
+coca, stratus and htas (as published), and supercargo. Beside these, which all run
+unless --policy names others: heats-H, which weighs energy against runtime with H
+from 0, runtime alone, to 1, energy alone, by what it learns from probes of the
+machines, and moves running pods to machines that suit them better; and standby-H,
+which also puts idle machines of a fixed cluster to sleep. With -dollars or -grams
+behind its name, joules count by what electricity costs or emits in a machine's zone
+at the time. Pods and namespaces that state a weight of their own keep it. Where
+flavors state their power, what the machines drew is told by type.
+
+The same scenario, seed and policy give the same figures on every machine.`,
+		Example: `  supercargo simulate -f scenario.yaml
+
+  # Two policies over ten seeds, as JSON
+  supercargo simulate -f scenario.yaml --policy default,supercargo --repeat 10 -o json
+
+  # Energy against runtime, over five seeds
+  supercargo simulate -f test/scenarios/heats.yaml --policy default,heats-0,heats-0.618,heats-1,standby-0.5 --repeat 5
+
+  # A page with the course over time, and where each pod went
+  supercargo simulate -f scenario.yaml --report report.html --placements placements.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runSimulate(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&flags.scenario, "filename", "f", "", "scenario file, - for stdin (required)")
+	f.StringSliceVar(&flags.policies, "policy", policy.Names(), "policies to run, the first of which the others are compared with")
+	f.Uint64Var(&flags.seed, "seed", 1, "seed that draws the workload and breaks ties")
+	f.IntVar(&flags.repeat, "repeat", 1, "how many seeds to run, --seed and those after it; above 1 prints mean, least and most")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
+	f.StringVar(&flags.report, "report", "", "HTML file to write")
+	f.StringVar(&flags.placements, "placements", "", "CSV file to write every placement to")
+	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long the simulation took, so that output depends on the input alone")
+	words(policy.Names()).complete(cmd, "policy")
+	return cmd
+}
+
+func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdout, stderr io.Writer) error {
+	s, err := readSimulation(ctx, flags, stdin)
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted before the simulation began: %w", ctx.Err())
+	}
+	if err != nil {
+		return badInput(err)
+	}
+	klog.SetLogger(logr.Discard()) // kube-scheduler tells how it reads its configuration
+	progress := newSimulateProgress(stderr, len(s.all())*len(s.workloads))
+	runs, err := s.run(ctx, progress)
+	progress.end()
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted before the simulation was complete: %w", err)
+		}
+		return err
+	}
+	runs = s.measureWaits(runs)
+	if flags.deterministic {
+		for _, r := range runs {
+			fmt.Fprintf(stderr, "seed %d, policy %s: simulated in %.3f s\n", r.seed, r.policy, r.wall.Seconds())
+		}
+	}
+	return s.publish(runs, stdout)
+}
+
+// readSimulation reads and checks everything before anything is run, and reports
+// every fault.
+func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (*simulation, error) {
+	var errs []error
+	s := &simulation{flags: flags}
+	errs = append(errs, tableOrJSON.check("output", flags.output))
+	if flags.repeat < 1 || flags.repeat > maxRepeat {
+		errs = append(errs, fmt.Errorf("--repeat %d: want 1 to %d", flags.repeat, maxRepeat))
+	}
+	if len(flags.policies) == 0 {
+		errs = append(errs, fmt.Errorf("--policy: want one of %s", strings.Join(policy.Names(), ", ")))
+	}
+	for i, name := range flags.policies {
+		p, err := policy.ByName(name)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("--policy: %w", err))
+		case slices.Contains(flags.policies[:i], name):
+			errs = append(errs, fmt.Errorf("--policy: %s is named twice", name))
+		}
+		s.policies = append(s.policies, p)
+	}
+	errs = append(errs, canBeWritten("--report", flags.report), canBeWritten("--placements", flags.placements))
+	if flags.report != "" && flags.report == flags.placements {
+		errs = append(errs, fmt.Errorf("--placements: %s is the file of --report too, want another", flags.placements))
+	}
+	if flags.scenario == "" {
+		errs = append(errs, errors.New("--filename: name the scenario file, or - for stdin"))
+	} else {
+		errs = append(errs, s.read(ctx, stdin))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return s, s.draw()
+}
+
+// canBeWritten reports what keeps the file of a flag from being written: better
+// before a long run than after it.
+func canBeWritten(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	if is, err := os.Stat(path); err == nil && is.IsDir() {
+		return fmt.Errorf("%s: %s is a directory, want a file", flag, path)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
+}
+
+// read reads the scenario. It waits for stdin as long as ctx lasts.
+func (s *simulation) read(ctx context.Context, stdin io.Reader) error {
+	name, dir := s.flags.scenario, filepath.Dir(s.flags.scenario)
+	var in io.Reader
+	if name == "-" {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		name, dir, in = "stdin", ".", untilDone(ctx, stdin)
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := readBounded(name, in, scenario.MaxBytes)
+	if err != nil {
+		return err
+	}
+	s.scenario, err = scenario.Read(name, text, func(path string) ([]byte, error) {
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return readBounded(path, f, maxFileBytes)
+	})
+	return err
+}
+
+// draw draws the workloads.
+func (s *simulation) draw() error {
+	name := s.flags.scenario
+	if name == "-" {
+		name = "stdin"
+	}
+	for i := range s.flags.repeat {
+		pods, err := s.scenario.Arrivals(s.flags.seed + uint64(i))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := sim.Validate(s.scenario, pods); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		s.workloads = append(s.workloads, pods)
+	}
+	if !s.named(waitsOf) && s.scenario.Autoscale && slices.ContainsFunc(s.workloads, hasServices) {
+		p, err := policy.ByName(waitsOf)
+		if err != nil {
+			return err
+		}
+		s.unnamed = &p
+	}
+	return nil
+}
+
+func hasServices(pods []scenario.Pod) bool {
+	return slices.ContainsFunc(pods, func(p scenario.Pod) bool { return p.Class == class.Service })
+}
+
+func (s *simulation) named(policy string) bool {
+	return slices.ContainsFunc(s.policies, func(p sim.Policy) bool { return p.Name == policy })
+}
+
+// all are the policies that are run: those named, and last the unnamed one.
+func (s *simulation) all() []sim.Policy {
+	if s.unnamed == nil {
+		return s.policies
+	}
+	return append(slices.Clip(s.policies), *s.unnamed)
+}
+
+// measureWaits notes the waits that the served bound allows and returns the runs of
+// the named policies.
+func (s *simulation) measureWaits(runs []simulated) (named []simulated) {
+	s.waits = make([]time.Duration, len(s.workloads))
+	for i, r := range runs {
+		seed := i / len(s.all())
+		if r.policy == waitsOf && s.scenario.Autoscale && hasServices(s.workloads[seed]) {
+			s.waits[seed] = r.result.MeanWait()
+		}
+		if i%len(s.all()) < len(s.policies) {
+			named = append(named, r)
+		}
+	}
+	return named
+}
+
+// untilDone is a reader that fails when ctx ends, if need be while it waits.
+func untilDone(ctx context.Context, in io.Reader) io.Reader {
+	out, to := io.Pipe()
+	go func() {
+		_, err := io.Copy(to, in)
+		to.CloseWithError(err)
+	}()
+	context.AfterFunc(ctx, func() { to.CloseWithError(ctx.Err()) })
+	return out
+}
+
+// readBounded reads all of a file that is no larger than the limit.
+func readBounded(name string, in io.Reader, limit int64) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	if int64(len(text)) > limit {
+		return nil, fmt.Errorf("%s: is larger than %d bytes", name, limit)
+	}
+	return text, nil
+}
+
+// simulated is one finished run.
+type simulated struct {
+	seed   uint64
+	policy string
+	wall   time.Duration
+	result *sim.Result
+	pods   []scenario.Pod
+}
+
+// run runs every policy with every seed, as many at a time as there are
+// processors. The result is in the order of the seeds, then of all the policies.
+func (s *simulation) run(ctx context.Context, progress *simulateProgress) ([]simulated, error) {
+	policies := s.all()
+	runs := make([]simulated, len(s.workloads)*len(policies))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range runs {
+		p, seed := policies[i%len(policies)], s.flags.seed+uint64(i/len(policies))
+		pods := s.workloads[i/len(policies)]
+		group.Go(func() error {
+			start := time.Now()
+			result, err := sim.Run(ctx, sim.Input{
+				Scenario: s.scenario, Pods: pods, Seed: seed, Policy: p,
+				Progress: func(now sim.Progress) { progress.show(i, now) },
+			})
+			if err != nil {
+				return fmt.Errorf("simulate policy %s with seed %d: %w", p.Name, seed, err)
+			}
+			runs[i] = simulated{seed: seed, policy: p.Name, wall: time.Since(start), result: result, pods: pods}
+			progress.finished(i)
+			return nil
+		})
+	}
+	return runs, group.Wait()
+}

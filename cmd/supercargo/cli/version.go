@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+	kubeversion "k8s.io/component-base/version"
+
+	"supercargo.dev/supercargo/internal/platform/version"
+)
+
+// versions is what `supercargo version -o json` prints.
+type versions struct {
+	Supercargo string `json:"supercargo"`
+	Kubernetes string `json:"kubernetes"`
+	Go         string `json:"go"`
+	Platform   string `json:"platform"`
+}
+
+func newVersionCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Print the versions of Supercargo and of the Kubernetes it is built from",
+		Example: `  supercargo version
+  supercargo version -o json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return printVersions(cmd.OutOrStdout(), output, currentVersions())
+		},
+	}
+	addOutput(cmd, &output, textOrJSON, "")
+	return cmd
+}
+
+func printVersions(w io.Writer, output string, v versions) error {
+	if err := textOrJSON.check("output", output); err != nil {
+		return badInput(err)
+	}
+	if output == "json" {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(v)
+	}
+	_, err := fmt.Fprintf(w, "Supercargo %s\nKubernetes %s\n%s %s\n", v.Supercargo, v.Kubernetes, v.Go, v.Platform)
+	return err
+}
+
+func currentVersions() versions {
+	return versions{
+		Supercargo: version.Version,
+		Kubernetes: kubernetesVersion(),
+		Go:         runtime.Version(),
+		Platform:   runtime.GOOS + "/" + runtime.GOARCH,
+	}
+}
+
+// kubernetesVersion is the version that has been linked in, else that of the
+// module: the placeholder that Kubernetes has otherwise says nothing.
+func kubernetesVersion() string {
+	linked := kubeversion.Get().GitVersion
+	if !strings.HasPrefix(linked, "v0.0.0-master") {
+		return linked
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if module.Path == "k8s.io/kubernetes" {
+				return module.Version
+			}
+		}
+	}
+	return "v" + kubeversion.DefaultKubeBinaryVersion
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+func TestWordsAreEnumerated(t *testing.T) {
+	for want, w := range map[string]words{
+		"":                       nil,
+		"table":                  {"table"},
+		"table or json":          tableOrJSON,
+		"table, json or yaml":    tableJSONOrYAML,
+		"fast, good, cheap or 3": {"fast", "good", "cheap", "3"},
+	} {
+		if got := w.String(); got != want {
+			t.Errorf("%q: %q", []string(w), got)
+		}
+	}
+}
+
+// TestOutputOfEveryCommandIsCompleted: what the shell offers is what the help says, the default first.
+func TestOutputOfEveryCommandIsCompleted(t *testing.T) {
+	seen := 0
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+		flag := cmd.Flags().Lookup("output")
+		if flag == nil {
+			return
+		}
+		seen++
+		path := strings.Fields(cmd.CommandPath())[1:]
+		_, stdout, _ := supercargo(t, "", append(append([]string{"__complete"}, path...), "--output", "")...)
+		offered := strings.Split(stdout, "\n")
+		end := slices.IndexFunc(offered, func(line string) bool { return strings.HasPrefix(line, ":") })
+		offered = offered[:max(0, end)]
+		if len(offered) < 2 || offered[0] != flag.DefValue || !strings.Contains(flag.Usage, words(offered).String()) {
+			t.Errorf("%s: offered are %q; the default is %s, the help says %q", cmd.CommandPath(), offered, flag.DefValue, flag.Usage)
+		}
+	}
+	walk(newRootCommand("supercargo"))
+	if seen < 12 {
+		t.Errorf("%d commands have the flag", seen)
+	}
+}

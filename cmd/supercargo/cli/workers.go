@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	workerdecide "supercargo.dev/supercargo/autoscaler/worker/decide"
+	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/definition"
+	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/workers"
+)
+
+// workersFlags are the flags of `supercargo workers`.
+type workersFlags struct {
+	tasks         string
+	initTime      time.Duration
+	initDeviation time.Duration
+	seed          uint64
+	startWorkers  int
+	minWorkers    int
+	maxWorkers    int
+	worker        string
+	law           string
+	cycle         time.Duration
+	expectedInit  time.Duration
+	pricePerHour  float64
+	billingPeriod time.Duration
+	output        string
+	decisions     string
+}
+
+func newWorkersCommand() *cobra.Command {
+	var flags workersFlags
+	cmd := &cobra.Command{
+		Use:   "workers --tasks tasks.csv",
+		Short: "Run a workflow in virtual time on workers that a law adds and removes, and say what it wasted",
+		Long: `Plays the tasks of a workflow on a pool of workers, as a manager such as Work Queue
+would run them, while a law decides how many workers there are. Then it prints how
+long the workflow took, how many cores stood idle and how many were missing, and what
+the workers cost.
+
+Tasks are a CSV file with the columns id, category, cores, memory_mib, runtime_s and
+cpu_fraction (the share of its cores that a task keeps busy) and, where wanted,
+parents (ids separated by ;) and stage. A task is ready when its parents and all tasks
+of lower stages have ended.
+
+Laws: supercargo and hta are the decisions of a WorkerPool with law Supercargo or HTA
+and the defaults of its kind; hta-paper is the HTA paper's algorithm by itself (with
+corrections); hpa-N is the HorizontalPodAutoscaler at a target of N percent CPU
+utilization, which kills what runs on workers that it removes. A WorkerPool sees what
+a manager answers: the queue, and how many tasks have ended. hta-paper also sees the
+runtime of each, and hpa-N sees CPU usage.
+
+Waste is the integral of the cores of connected workers that no task occupies, and
+shortage that of the cores that waiting tasks ask for.`,
+		Example: `  supercargo workers --tasks test/scenarios/workers/blast.csv --start-workers 3 --max-workers 20
+
+  # The same on the stock autoscaler, as JSON
+  supercargo workers --tasks test/scenarios/workers/blast.csv --start-workers 3 --max-workers 20 --law hpa-20 -o json
+
+  # A pool that is told how long workers take to come
+  supercargo workers --tasks tasks.csv --init-time 5m --expected-init-time 5m
+
+  # Each order with its reason
+  supercargo workers --tasks tasks.csv --init-time 157.4s --init-sd 4.2s --decisions decisions.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runWorkers(cmd.Context(), flags, cmd.OutOrStdout())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&flags.tasks, "tasks", "", "file of tasks (required)")
+	f.DurationVar(&flags.initTime, "init-time", 157*time.Second, "how long a worker takes from being asked for to taking tasks, on average")
+	f.DurationVar(&flags.initDeviation, "init-sd", 0, "standard deviation of that")
+	f.Uint64Var(&flags.seed, "seed", 1, "seed of the times that workers take to come")
+	f.IntVar(&flags.startWorkers, "start-workers", 3, "workers that are there at the start")
+	f.IntVar(&flags.minWorkers, "min-workers", 0, "workers that are kept at least (hpa-N: 1 or more)")
+	f.IntVar(&flags.maxWorkers, "max-workers", 20, "workers that there may be at most; supercargo and hta make none while there are as many, those that are leaving included")
+	f.StringVar(&flags.worker, "worker", "cores=3,memory=12Gi", "what a worker has: cores=N,memory=QUANTITY")
+	f.StringVar(&flags.law, "law", "supercargo", "who decides: supercargo, hta, hta-paper or hpa-N with a target of N percent")
+	f.DurationVar(&flags.cycle, "cycle", 0, "how often the manager is asked: spec.scaling.interval of a WorkerPool (default that of a WorkerPool; hta-paper 30s)")
+	f.DurationVar(&flags.expectedInit, "expected-init-time", 0, "how long a WorkerPool takes workers to need before it has seen one come: spec.scaling.expectedInitTime (default that of a WorkerPool)")
+	f.Float64Var(&flags.pricePerHour, "price-per-hour", 0.19, "dollars that a worker costs per hour")
+	f.DurationVar(&flags.billingPeriod, "billing-period", time.Minute, "every started period is paid, from being asked for to leaving")
+	addOutput(cmd, &flags.output, tableOrJSON, "")
+	f.StringVar(&flags.decisions, "decisions", "", "file to write each order to, as CSV")
+	words{"supercargo", "hta", "hta-paper", "hpa-20", "hpa-50"}.complete(cmd, "law")
+	return cmd
+}
+
+func runWorkers(ctx context.Context, flags workersFlags, stdout io.Writer) error {
+	plan, law, err := readWorkers(flags)
+	if err != nil {
+		return badInput(err)
+	}
+	type ended struct {
+		result workers.Result
+		err    error
+	}
+	done := make(chan ended, 1)
+	go func() {
+		result, err := workers.Run(plan, law)
+		done <- ended{result, err}
+	}()
+	var run ended
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("interrupted before the workflow ended: %w", ctx.Err())
+	case run = <-done:
+	}
+	if run.err != nil {
+		return fmt.Errorf("run %s: %w", flags.tasks, run.err)
+	}
+	if flags.decisions != "" {
+		if err := writeWhole(flags.decisions, func(w io.Writer) error { return writeDecisions(w, run.result) }); err != nil {
+			return fmt.Errorf("--decisions: %w", err)
+		}
+	}
+	document := newWorkersDocument(flags.law, len(plan.Tasks), run.result)
+	if flags.output == "json" {
+		return document.writeJSON(stdout)
+	}
+	return document.writeTable(stdout)
+}
+
+// readWorkers reads and checks everything before anything is run, and reports every fault.
+func readWorkers(flags workersFlags) (workers.Plan, workers.Law, error) {
+	errs := []error{flags.check()}
+	worker, err := parseWorker(flags.worker)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--worker %q: %w", flags.worker, err))
+	}
+	pool, err := poolOf(flags, worker)
+	if err != nil {
+		return workers.Plan{}, nil, err
+	}
+	law, err := newLaw(flags, worker, pool)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	var tasks []trace.Task
+	if flags.tasks == "" {
+		errs = append(errs, errors.New("--tasks: name the file of tasks"))
+	} else {
+		errs = append(errs, readNamed("--tasks", flags.tasks, func(in io.Reader) error {
+			var err error
+			tasks, err = trace.ReadTasks(flags.tasks, in)
+			return err
+		}))
+	}
+	plan := workers.Plan{
+		Tasks: tasks, Worker: worker, Start: flags.startWorkers, Max: flags.maxWorkers,
+		InitTime: scenario.Lag{Mean: flags.initTime, SD: flags.initDeviation}, Seed: flags.seed,
+		MicroDollarsPerHour: int64(math.Round(flags.pricePerHour * 1e6)), BillingPeriod: flags.billingPeriod,
+		IdleTimeout: pool.Worker.IdleTimeout.Duration,
+	}
+	if err := errors.Join(errs...); err != nil {
+		return plan, law, err
+	}
+	if err := plan.Validate(); err != nil {
+		return plan, law, fmt.Errorf("%s: %w", flags.tasks, err)
+	}
+	return plan, law, nil
+}
+
+// mostWorkers bounds the workers of a run.
+const mostWorkers = 100_000
+
+// check looks at the flags that need no file.
+func (f workersFlags) check() error {
+	errs := []error{tableOrJSON.check("output", f.output)}
+	for _, flag := range []struct {
+		name  string
+		value any
+		ok    bool
+		want  string
+	}{
+		{"init-time", f.initTime, f.initTime > 0, "more than 0"},
+		{"init-sd", f.initDeviation, f.initDeviation >= 0 && f.initDeviation <= f.initTime/6, "0 to a sixth of --init-time"},
+		{"max-workers", f.maxWorkers, f.maxWorkers >= 1 && f.maxWorkers <= mostWorkers, fmt.Sprintf("1 to %d", mostWorkers)},
+		{"min-workers", f.minWorkers, f.minWorkers >= 0 && f.minWorkers <= f.maxWorkers, "0 to --max-workers"},
+		{"start-workers", f.startWorkers, f.startWorkers >= 0 && f.startWorkers <= f.maxWorkers, "0 to --max-workers"},
+		{"cycle", f.cycle, f.cycle >= 0, "more than 0"},
+		{"expected-init-time", f.expectedInit, f.expectedInit >= 0, "more than 0"},
+		{"price-per-hour", f.pricePerHour, f.pricePerHour >= 0 && f.pricePerHour <= 1e6, "0 to 1000000 dollars"},
+		{"billing-period", f.billingPeriod, f.billingPeriod >= time.Second && f.billingPeriod <= 24*time.Hour, "1s to 24h"},
+	} {
+		if !flag.ok {
+			errs = append(errs, fmt.Errorf("--%s %v: want %s", flag.name, flag.value, flag.want))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// parseWorker reads what a worker has.
+func parseWorker(text string) (estimate.Resources, error) {
+	var r estimate.Resources
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if seen[name] {
+			return r, fmt.Errorf("%s stands there twice", name)
+		}
+		seen[name] = true
+		quantity, err := resource.ParseQuantity(value)
+		if err != nil || quantity.Sign() <= 0 {
+			return r, fmt.Errorf("%q is no amount of %s above 0, want such as cores=3,memory=12Gi", value, name)
+		}
+		switch name {
+		case "cores":
+			r.MilliCores = quantity.MilliValue()
+		case "memory":
+			r.MemoryBytes = quantity.Value()
+		default:
+			return r, fmt.Errorf("%q is nothing that workers have, want cores and memory", name)
+		}
+	}
+	switch r.MemoryBytes = workerdecide.WholeMiB(r.MemoryBytes); {
+	case !seen["cores"] || !seen["memory"]:
+		return r, errors.New("want both cores and memory, such as cores=3,memory=12Gi")
+	case r.MilliCores%1000 != 0 || r.MemoryBytes == 0:
+		return r, errors.New("want whole cores and 1Mi of memory or more: that is what a worker of Work Queue can offer")
+	}
+	return r, nil
+}
+
+// poolOf is the spec of a WorkerPool by the flags, with the defaults of its kind.
+func poolOf(f workersFlags, worker estimate.Resources) (*v1alpha1.WorkerPoolSpec, error) {
+	scaling := map[string]any{}
+	if f.law == "hta" {
+		scaling["law"] = string(v1alpha1.WorkerLawHTA)
+	}
+	for field, value := range map[string]time.Duration{"interval": f.cycle, "expectedInitTime": f.expectedInit} {
+		if value > 0 {
+			scaling[field] = value.String()
+		}
+	}
+	var pool v1alpha1.WorkerPool
+	err := definition.Complete("workerpools", map[string]any{"spec": map[string]any{
+		"manager": map[string]any{}, "scaling": scaling,
+		"worker": map[string]any{"resources": map[string]any{
+			"cores": worker.MilliCores / 1000, "memory": resource.NewQuantity(worker.MemoryBytes, resource.BinarySI).String(),
+		}},
+		"limits": map[string]any{"min": int64(f.minWorkers), "max": int64(f.maxWorkers)},
+	}}, &pool)
+	return &pool.Spec, err
+}
+
+// newLaw returns the law of the name.
+func newLaw(f workersFlags, worker estimate.Resources, pool *v1alpha1.WorkerPoolSpec) (workers.Law, error) {
+	switch f.law {
+	case "supercargo", "hta":
+		return &workers.Pool{Config: workerdecide.ConfigOf(pool)}, nil
+	case "hta-paper":
+		return &workers.PaperHTA{Limits: estimate.Config{Worker: worker, Min: f.minWorkers, Max: f.maxWorkers, Cycle: cmp.Or(f.cycle, 30*time.Second)}}, nil
+	}
+	var percent int
+	if n, err := fmt.Sscanf(f.law, "hpa-%d", &percent); n != 1 || err != nil || f.law != fmt.Sprintf("hpa-%d", percent) || percent < 1 || percent > 100 {
+		return nil, fmt.Errorf("--law %q: want supercargo, hta, hta-paper or hpa-N with N from 1 to 100", f.law)
+	}
+	return &workers.HPA{Target: float64(percent) / 100, Min: max(1, f.minWorkers), Max: f.maxWorkers}, nil
+}

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// fourTasks: on one worker of two cores a and b run at once, c after a, d after both.
+const fourTasks = "id,category,cores,memory_mib,runtime_s,cpu_fraction,parents,stage\n" +
+	"a,x,1,100,10,1,,\nb,x,1,100,30,1,,\nc,x,1,100,5,1,a,\nd,y,2,100,10,0.5,,1\n"
+
+func workersInput(t *testing.T, tasks string, flags ...string) []string {
+	t.Helper()
+	dir := directory(t, map[string]string{"tasks.csv": tasks})
+	return append([]string{"workers", "--tasks", filepath.Join(dir, "tasks.csv")}, flags...)
+}
+
+func TestWorkersPrintsTheFieldsOfTheContract(t *testing.T) {
+	t.Parallel()
+	for _, law := range []string{"hta", "hta-paper", "hpa-20", "hpa-50", "supercargo"} {
+		args := workersInput(t, fourTasks, "--start-workers", "1", "--max-workers", "1", "--worker", "cores=2,memory=1Gi", "--law", law, "--min-workers", "1", "-o", "json")
+		code, stdout, stderr := supercargo(t, "", args...)
+		if code != exitOK || stderr != "" {
+			t.Fatalf("%s: exit code %d and stderr %q, want 0 and nothing", law, code, stderr)
+		}
+		var got struct {
+			MakespanSeconds     float64 `json:"makespanSeconds"`
+			WasteCoreSeconds    float64 `json:"wasteCoreSeconds"`
+			ShortageCoreSeconds float64 `json:"shortageCoreSeconds"`
+			WorkersPeak         int     `json:"workersPeak"`
+			CostDollars         float64 `json:"costDollars"`
+		}
+		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+			t.Fatal(err)
+		}
+		// One core is free from 15 s to 30 s; nobody ever waits for one. One minute is paid.
+		if got.MakespanSeconds != 40 || got.WasteCoreSeconds != 15 || got.ShortageCoreSeconds != 0 || got.WorkersPeak != 1 || got.CostDollars != 0.003167 {
+			t.Errorf("%s: %+v", law, got)
+		}
+	}
+}
+
+func TestWorkersTellsEachDecision(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "decisions.csv")
+	var tasks strings.Builder
+	tasks.WriteString("id,category,cores,memory_mib,runtime_s,cpu_fraction\n")
+	for _, id := range strings.Fields("a b c d e f g h i") {
+		tasks.WriteString(id + ",x,1,100,1000,1\n")
+	}
+	args := workersInput(t, tasks.String(), "--start-workers", "1", "--decisions", path)
+	code, stdout, stderr := supercargo(t, "", args...)
+	if code != exitOK || !strings.Contains(stdout, "makespan") || !strings.Contains(stdout, "core·s") {
+		t.Fatalf("exit code %d, stdout %q and stderr %q", code, stdout, stderr)
+	}
+	rows, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "time_s,added,drained,killed,reason\n30.000,2,,,6 tasks wait at the end of the window: 2 workers for them\n"; !strings.HasPrefix(string(rows), want) {
+		t.Errorf("decisions are\n%s, want them to begin with\n%s", rows, want)
+	}
+}
+
+func TestWorkersRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, tasks string
+		flags       []string
+		want        string
+	}{
+		{"a law that nobody knows", fourTasks, []string{"--law", "hpa-0"}, "--law \"hpa-0\": want supercargo, hta, hta-paper or hpa-N"},
+		{"a target with something behind it", fourTasks, []string{"--law", "hpa-20x"}, "--law"},
+		{"a worker without memory", fourTasks, []string{"--worker", "cores=3"}, "--worker \"cores=3\": want both"},
+		{"a worker of nothing", fourTasks, []string{"--worker", "cores=0,memory=1Gi"}, "\"0\" is no amount of cores"},
+		{"half a core", fourTasks, []string{"--worker", "cores=2500m,memory=1Gi"}, "want whole cores"},
+		{"disks", fourTasks, []string{"--worker", "cores=1,disk=1Gi"}, "\"disk\" is nothing"},
+		{"cores twice", fourTasks, []string{"--worker", "cores=1,cores=2"}, "cores stands there twice"},
+		{"more at the start than ever", fourTasks, []string{"--start-workers", "5", "--max-workers", "4"}, "--start-workers 5: want 0 to --max-workers"},
+		{"no time", fourTasks, []string{"--init-time", "0s"}, "--init-time 0s: want more than 0"},
+		{"a format", fourTasks, []string{"-o", "yaml"}, `--output "yaml": want table or json`},
+		{"a task too large", fourTasks, []string{"--worker", "cores=1,memory=1Gi"}, "task d needs 2 cores"},
+		{"a circle", strings.Replace(fourTasks, "a,x,1,100,10,1,,", "a,x,1,100,10,1,c,", 1), nil, "tasks.csv:2: parents: task \"a\" waits for itself"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := supercargo(t, "", workersInput(t, tc.tasks, tc.flags...)...)
+			if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.want) {
+				t.Errorf("exit code %d, stdout %q, stderr %q, want 2, nothing and %q", code, stdout, stderr, tc.want)
+			}
+		})
+	}
+	if code, _, stderr := supercargo(t, "", "workers"); code != exitUsage || !strings.Contains(stderr, "--tasks: name the file") {
+		t.Errorf("exit code %d and %q, want 2 and the flag named", code, stderr)
+	}
+}
+
+// TestWorkersKeepsItsAimsOnTheScenarios runs the commands that the documentation shows.
+func TestWorkersKeepsItsAimsOnTheScenarios(t *testing.T) {
+	t.Parallel()
+	type outcome struct {
+		MakespanSeconds  float64 `json:"makespanSeconds"`
+		WasteCoreSeconds float64 `json:"wasteCoreSeconds"`
+		CostDollars      float64 `json:"costDollars"`
+	}
+	run := func(file, start, law string) (o outcome) {
+		t.Helper()
+		code, stdout, stderr := supercargo(t, "", "workers", "--tasks", filepath.Join("..", "..", "test", "scenarios", "workers", file),
+			"--start-workers", start, "--max-workers", "20", "--init-time", "157.4s", "--init-sd", "4.2s", "--law", law, "-o", "json")
+		if code != exitOK {
+			t.Fatalf("%s under %s: exit code %d: %s", file, law, code, stderr)
+		}
+		if err := json.Unmarshal([]byte(stdout), &o); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	hpa20, hpa50 := run("blast.csv", "3", "hpa-20"), run("blast.csv", "3", "hpa-50")
+	for law, longer := range map[string]float64{"hta": 1.152, "hta-paper": 1.152, "supercargo": 1.05} {
+		got := run("blast.csv", "3", law)
+		if !(5.6*got.WasteCoreSeconds <= hpa20.WasteCoreSeconds) || !(4.3*got.WasteCoreSeconds <= hpa50.WasteCoreSeconds) {
+			t.Errorf("%s wastes %v core-seconds, want at most 1/5.6 of %v and 1/4.3 of %v", law, got.WasteCoreSeconds, hpa20.WasteCoreSeconds, hpa50.WasteCoreSeconds)
+		}
+		if !(got.MakespanSeconds <= longer*hpa20.MakespanSeconds) || !(got.CostDollars <= hpa20.CostDollars) {
+			t.Errorf("%s takes %v s for $%v, want at most %v times %v s for $%v", law, got.MakespanSeconds, got.CostDollars, longer, hpa20.MakespanSeconds, hpa20.CostDollars)
+		}
+	}
+	slow := run("io.csv", "1", "hpa-20")
+	for _, law := range []string{"hta", "hta-paper", "supercargo"} {
+		if got := run("io.csv", "1", law); !(3.65*got.MakespanSeconds <= slow.MakespanSeconds) {
+			t.Errorf("%s takes %v s for I/O-bound tasks, want at most 1/3.65 of %v s", law, got.MakespanSeconds, slow.MakespanSeconds)
+		}
+	}
+}
