@@ -185,7 +185,7 @@ test-integration: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | 
 
 # How many control planes test-integration runs at once: tests mostly wait for them. The
 # packages that take longest come first.
-AT_ONCE ?= 3
+AT_ONCE ?= 2
 
 .PHONY: test-integration-nightly
 test-integration-nightly: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl $(PEERS)) | $(DIST)

@@ -143,8 +143,9 @@ func (r *Reconciler) everyFleet() handler.EventHandler {
 	}
 }
 
-// podMatters is for pods that have been found to have no room, and learns from those
-// that have finished, also before the reconciler has started. Pods that leave are seen at the next round.
+// podMatters is for pods that have been found to have no room, or that come to show that
+// an image does not run on the architecture of their node, and learns from those that have
+// finished, also before the reconciler has started. Pods that leave are seen at the next round.
 func (r *Reconciler) podMatters() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool {
@@ -156,7 +157,7 @@ func (r *Reconciler) podMatters() predicate.Predicate {
 			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
 			r.learned.ObservePod(before, after)
 			r.arrivals.observe(after, r.Clock.Now())
-			return world.BecameUnschedulable(before, after)
+			return world.BecameUnschedulable(before, after) || world.BecameMisfit(before, after)
 		},
 		DeleteFunc: func(e event.DeleteEvent) bool {
 			r.arrivals.gone(world.PodName(e.Object.(*corev1.Pod)))

@@ -38,6 +38,7 @@ func (r *round) plain() *decide.Observation {
 			o.Unfinished = append(o.Unfinished, decide.Order{Flavor: order.Flavor, From: int(order.From), To: int(order.To)})
 		}
 	}
+	o.Misfits, o.Runs = r.world.Misfits(r.now)
 	for i := range r.world.Pods {
 		p := &r.world.Pods[i]
 		judged := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })

@@ -59,6 +59,10 @@ type Pod struct {
 	// Demands are what else it demands of where it runs; nil for nothing. Only the
 	// planners of purchases and of moves look at those that depend on other pods.
 	Demands *constraint.Pod
+	// Namespace is where it is, and Images are those of its containers, ordered, each once.
+	// Both are empty where nobody asks.
+	Namespace string
+	Images    []string
 }
 
 // Scheduled orders pods as they are scheduled: services by size, then batch pods by

@@ -3,6 +3,7 @@ package moves
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -251,7 +252,7 @@ func checkEmptied(t *rapid.T, c ExchangeConfig, n, before *cluster.Node) {
 	if !movable(c, n) {
 		t.Fatalf("%s is emptied: %+v", n.Name, n)
 	}
-	if !slices.Equal(n.Pods, before.Pods) {
+	if !reflect.DeepEqual(n.Pods, before.Pods) {
 		t.Fatalf("%s is emptied after it has become a target", n.Name)
 	}
 }

@@ -154,7 +154,7 @@ func PodName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }
 func (v *View) pod(pod *corev1.Pod, waits bool) (cluster.Pod, error) {
 	kind, _ := class.OfPod(pod) // a label that is none is as no label
 	size, _ := Requests(pod)
-	p := cluster.Pod{Item: packing.Item{Name: PodName(pod), Size: size}, Class: kind}
+	p := cluster.Pod{Item: packing.Item{Name: PodName(pod), Size: size}, Class: kind, Namespace: pod.Namespace, Images: imagesOf(pod)}
 	if !waits {
 		exit := v.Exit(pod)
 		p.Ways, p.Held = exit.Now(), cmp.Or(exit.Held, exit.Budget)

@@ -39,6 +39,7 @@ type World struct {
 	ReplicaSets map[string]*appsv1.ReplicaSet
 	Services    map[string][]corev1.Service
 
+	failed   []*corev1.Pod // the pods that have failed
 	volumes  volumes
 	migrates bool // the kind Migration is installed
 }
@@ -107,7 +108,11 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 		w.Nodes[nodes.Items[i].Name] = &nodes.Items[i]
 	}
 	for i := range pods.Items {
-		if phase := pods.Items[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+		switch pods.Items[i].Status.Phase {
+		case corev1.PodSucceeded:
+		case corev1.PodFailed:
+			w.failed = append(w.failed, &pods.Items[i])
+		default:
 			w.Pods = append(w.Pods, pods.Items[i])
 		}
 	}

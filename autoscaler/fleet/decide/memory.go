@@ -9,12 +9,15 @@ import (
 )
 
 // Memory is what a fleet remembers between rounds. All of it can be lost: then machines stay
-// a little longer. It is not safe for concurrent use.
+// a little longer, and what was learned of flavors and images is learned again. It is not
+// safe for concurrent use.
 type Memory struct {
 	// mover knows since when machines are under-used.
 	mover *moves.Planner
 	// lessons know which flavors did not hold pods that they were ordered for.
 	lessons Lessons
+	// images know which images do not run on an architecture.
+	images images
 	// busy is when a batch pod last waited that is going to run on the fleet's machines or
 	// on a node that is there: see [FleetDecision].
 	busy time.Time
@@ -47,7 +50,7 @@ type Memory struct {
 // under-used, backOff is that of [Lessons].
 func NewMemory(config moves.Config, backOff time.Duration, now time.Time) *Memory {
 	return &Memory{
-		mover: moves.NewPlanner(config), lessons: Lessons{BackOff: backOff}, busy: now,
+		mover: moves.NewPlanner(config), lessons: Lessons{BackOff: backOff}, images: images{}, busy: now,
 		onOrder: map[string]bool{}, overdue: map[string]bool{}, kept: map[string]kept{}, unopened: map[string]bool{}, lost: map[string]time.Time{},
 		leaving: map[string]time.Time{}, missing: map[string]*standstill{},
 	}

@@ -91,6 +91,10 @@ type Observation struct {
 	// Unbound are when the pods were created that are bound to no node and of which the
 	// scheduler has not said that they have no room.
 	Unbound []time.Time
+	// Misfits are images that pods show not to run on the architecture of their nodes, ordered
+	// by pod, whoever the nodes belong to; Runs are those that have run.
+	Misfits []cluster.Misfit
+	Runs    map[cluster.Platform]bool
 }
 
 // Flavor is a kind of machine that a fleet may have.
@@ -251,6 +255,7 @@ type Event struct {
 func Round(o *Observation, m *Memory, c Config, now time.Time) Actions {
 	r := newRound(o, m, c, now)
 	r.settle()
+	r.fitImages()
 	r.learn()
 	r.abandon()
 	if !c.SkipDrains {

@@ -21,6 +21,7 @@ type static struct {
 	affinity      *nodeAffinity // nil: none required
 	tolerations   []corev1.Toleration
 	unschedulable bool // tolerates a cordoned host
+	unfit         []Unfit
 }
 
 // equals demands a label with one value.
@@ -57,7 +58,7 @@ func (s *static) admits(h *Host) string {
 	if s.affinity != nil && !s.affinity.matches(h) {
 		return s.affinity.reason
 	}
-	return ""
+	return s.unfitFor(h)
 }
 
 // selects reports whether the host is one of those that the pod's node selector and

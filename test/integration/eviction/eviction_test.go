@@ -260,9 +260,12 @@ func TestEvictionsOfAPodInFlightAreAnsweredAlike(t *testing.T) {
 		t.Errorf("Migrations %+v", m)
 	}
 	b.allSucceeded(1)
-	if err := b.evict(pod.Name); !apierrors.IsNotFound(err) {
-		t.Errorf("once it has moved, the eviction of the old pod is answered with %v", err)
-	}
+	b.eventually("the eviction of the old pod finds no pod", func() string {
+		if err := b.evict(pod.Name); !apierrors.IsNotFound(err) {
+			return fmt.Sprintf("it is answered with %v", err)
+		}
+		return ""
+	})
 	b.eventually("the Event of the move is there", func() string {
 		notes := b.told(pod.Name)
 		if len(notes) != 1 || !strings.HasPrefix(notes[0], "EvictionMigrates: ") {

@@ -54,8 +54,9 @@ func solve(ctx context.Context, pods []planfile.Pod, flavors []planfile.Flavor) 
 	if err != nil {
 		return planfile.Document{}, fmt.Errorf("track topology: %w", err)
 	}
+	// Like Karpenter by default, without an allocator of devices that pods claim.
 	s := scheduling.NewScheduler(ctx, client, pools, cluster, nil, topology, types, nil,
-		events.NewRecorder(&record.FakeRecorder{}), realtime, nil, concurrently)
+		events.NewRecorder(&record.FakeRecorder{}), realtime, nil, nil, concurrently)
 	start := time.Now()
 	results, err := s.Solve(ctx, manifests)
 	elapsed := time.Since(start)

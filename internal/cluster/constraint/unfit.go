@@ -1,0 +1,55 @@
+package constraint
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Unfit is a CPU architecture, as in GOARCH, on whose Linux nodes a pod does not run, and for
+// people why.
+type Unfit struct{ Arch, Reason string }
+
+// UnfitFor returns the pod as one that is besides kept away from Linux hosts of the
+// architectures, as if it required a node affinity against them. [Pod.Admits] gives their
+// reasons last. Equal pods that are unfit for the same are the same *Pod; it compiles, and
+// so nobody else may do that at the same time.
+//
+// The hosts that spread constraints count stay the same: kube-scheduler does not know of
+// this.
+func (p *Pod) UnfitFor(archs []Unfit) *Pod {
+	if len(archs) == 0 {
+		return p
+	}
+	archs = slices.Clone(archs)
+	slices.SortFunc(archs, func(a, b Unfit) int { return cmp.Or(cmp.Compare(a.Arch, b.Arch), cmp.Compare(a.Reason, b.Reason)) })
+	k := newKey(128)
+	for _, u := range archs {
+		k.add("unfit", u.Arch, u.Reason)
+	}
+	key := p.key + k.String()
+	if known := p.compiler.pods[key]; known != nil {
+		return known
+	}
+	static := *p.static
+	static.key += k.String()
+	static.unfit = append(slices.Clip(static.unfit), archs...)
+	unfit := *p
+	unfit.key, unfit.static = key, &static
+	p.compiler.pods[key] = &unfit
+	return &unfit
+}
+
+// unfitFor returns why the host's architecture keeps the pod away, or "".
+func (s *static) unfitFor(h *Host) string {
+	if len(s.unfit) == 0 || h.Labels[corev1.LabelOSStable] != string(corev1.Linux) {
+		return ""
+	}
+	for _, u := range s.unfit {
+		if u.Arch == h.Labels[corev1.LabelArchStable] {
+			return u.Reason
+		}
+	}
+	return ""
+}
