@@ -337,7 +337,7 @@ func emptiesMachinesOfServices(t *testing.T, which v1alpha1.ServiceEviction, see
 // enough for the machines that there are to serve most of them.
 func TestWherePodsMayWaitForRoomTheyDoAndCostLess(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "test", "scenarios", "htas-on-off.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "test", "scenarios", "htas-on-off.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 // heatsScenario reads the experiment of HEATS.
 func heatsScenario(t *testing.T) *scenario.Scenario {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "test", "scenarios", "heats.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "test", "scenarios", "heats.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

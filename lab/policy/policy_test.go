@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // theScenario reads one of the scenarios of HTAS.
 func theScenario(t *testing.T, name string) *scenario.Scenario {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "test", "scenarios", "htas-"+name+".yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "test", "scenarios", "htas-"+name+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func TestWorkersKeepsItsAimsOnTheScenarios(t *testing.T) {
 	}
 	run := func(file, start, law string) (o outcome) {
 		t.Helper()
-		code, stdout, stderr := supercargo(t, "", "workers", "--tasks", filepath.Join("..", "..", "test", "scenarios", "workers", file),
+		code, stdout, stderr := supercargo(t, "", "workers", "--tasks", filepath.Join("..", "..", "..", "test", "scenarios", "workers", file),
 			"--start-workers", start, "--max-workers", "20", "--init-time", "157.4s", "--init-sd", "4.2s", "--law", law, "-o", "json")
 		if code != exitOK {
 			t.Fatalf("%s under %s: exit code %d: %s", file, law, code, stderr)
