@@ -44,7 +44,8 @@ type Options struct {
 	Recreate bool
 	// Concurrency is the most API calls under way at a time. Zero means 16.
 	Concurrency int
-	// CleanUp bounds how long removing the pods at the end may take. Zero means 30 s.
+	// CleanUp bounds how long removing the pods at the end may go on without any of them going.
+	// Zero means 30 s.
 	CleanUp time.Duration
 	// Clock says when it is time. Nil means the real one.
 	Clock clock.Clock

@@ -61,6 +61,7 @@ type run struct {
 	replaced []report.Stay // of pods that have a successor
 	result   *Result       // set when the window has ended
 	gaveUp   bool
+	lastOver time.Time // when the last pod went for good
 }
 
 func newRun(opts Options) *run {
@@ -114,7 +115,7 @@ func (r *run) play(ctx context.Context) (*Result, error) {
 	}
 	r.tell()
 	if r.gaveUp {
-		return r.result, fmt.Errorf("replay: %d pods could not be removed within %s", r.open, r.opts.CleanUp)
+		return r.result, fmt.Errorf("replay: %d pods could not be removed: none has gone for %s", r.open, r.opts.CleanUp)
 	}
 	return r.result, ctx.Err()
 }
@@ -184,7 +185,11 @@ func (r *run) begin(now time.Time) {
 		case endWindow:
 			r.end(now)
 		case giveUp:
-			r.gaveUp = true
+			if until := r.lastOver.Add(r.opts.CleanUp); until.After(now) {
+				r.agenda.add(entry{at: until, verb: giveUp})
+			} else {
+				r.gaveUp = true
+			}
 		case look:
 			r.tell()
 			r.agenda.add(entry{at: now.Add(lookEvery), verb: look})
@@ -419,6 +424,7 @@ func (r *run) finish(i int) {
 	if r.pods[i].life != over {
 		r.pods[i].life = over
 		r.open--
+		r.lastOver = r.opts.Clock.Now()
 	}
 }
 
