@@ -284,7 +284,7 @@ type SourceStep string
 const (
 	// SourcePrepared says: the container can be moved as far as its node can tell.
 	SourcePrepared SourceStep = "Prepared"
-	// SourceFrozen says: the container stands still. It is written before the container is
+	// SourceFrozen says: the container is frozen. It is written before the container is
 	// frozen, so that whoever reads Prepared knows that it runs.
 	SourceFrozen SourceStep = "Frozen"
 	// SourceDumped says: its state is written down.
@@ -327,7 +327,7 @@ type SourceReport struct {
 	// +optional
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 
-	// frozenAt is when the container stood still.
+	// frozenAt is when the container was frozen.
 	// +optional
 	FrozenAt *metav1.MicroTime `json:"frozenAt,omitempty"`
 
@@ -465,7 +465,7 @@ const (
 	// MigrationReserved says that a node has room for the new pod, and that both nodes
 	// are prepared.
 	MigrationReserved = "Reserved"
-	// MigrationFrozen says that the pod stands still.
+	// MigrationFrozen says that the pod is frozen.
 	MigrationFrozen = "Frozen"
 	// MigrationShipped says that the checkpoint is on its new node.
 	MigrationShipped = "Shipped"

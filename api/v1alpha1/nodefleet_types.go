@@ -6,7 +6,7 @@ import (
 )
 
 // NodeFleet is a group of unequal machines that is kept as cheap as the pods
-// allow: machines are bought for pods that find no room, and given back when
+// allow: machines are bought for unschedulable pods, and given back when
 // they are no longer worth their price.
 //
 // +kubebuilder:object:root=true
@@ -662,8 +662,8 @@ type SeenMachine struct {
 	MaxPods int64 `json:"maxPods"`
 }
 
-// AcquisitionLag is a learned time: a mean and a standard deviation that forget the
-// past by and by.
+// AcquisitionLag is a learned time: an exponentially weighted mean and standard
+// deviation.
 type AcquisitionLag struct {
 	// mean of the times, to the millisecond.
 	Mean metav1.Duration `json:"mean"`
@@ -814,7 +814,7 @@ type FleetDeferral struct {
 	// savesDollars is what is expected to be saved: buyDollars less waitDollars.
 	SavesDollars string `json:"savesDollars"`
 
-	// buyDollars is what machines for all pods that find no room in time would be expected to
+	// buyDollars is what machines for all pods that would wait too long would be expected to
 	// cost until they are empty again.
 	BuyDollars string `json:"buyDollars"`
 

@@ -1,4 +1,4 @@
-// Package average keeps means that forget the past by and by.
+// Package average keeps exponentially weighted means.
 package average
 
 import "math"

@@ -1,4 +1,4 @@
-// Package fleet keeps NodeFleets: it buys machines for pods that find no room, and
+// Package fleet keeps NodeFleets: it buys machines for unschedulable pods, and
 // gives back those that are no longer worth their price.
 //
 // A round goes from top to bottom through the files: controller.go (what starts a

@@ -228,9 +228,9 @@ func TestAnOrderThatMeetsAnotherWriteIsDoneAgainAlone(t *testing.T) {
 		conflicts, tried int
 		condition        string
 	}{
-		{1, 2, "True LookedAfter"},
-		{conflictTries, conflictTries + 1, "True LookedAfter"},
-		{conflictTries + 1, conflictTries + 1, "True DecidesAnew"},
+		{1, 2, "True Reconciled"},
+		{conflictTries, conflictTries + 1, "True Reconciled"},
+		{conflictTries + 1, conflictTries + 1, "True Retrying"},
 	} {
 		flavors, pods := different()
 		m := newModel(t, alone(nil), flavors)

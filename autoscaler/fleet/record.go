@@ -247,7 +247,7 @@ func (r *round) rejectedPods() {
 
 func (r *round) rejections() []v1alpha1.Rejection {
 	all := slices.Clone(r.seen.held)
-	for _, u := range slices.Concat(r.actions.Fleet.Plan.Unplaceable, r.actions.Fleet.Puzzling) {
+	for _, u := range slices.Concat(r.actions.Fleet.Plan.Unplaceable, r.actions.Fleet.Unexplained) {
 		all = append(all, v1alpha1.Rejection{Name: u.Pod, Reason: clip(u.Reason)})
 	}
 	return all

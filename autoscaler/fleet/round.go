@@ -70,7 +70,7 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	var w *waiting
 	switch {
 	case err == nil:
-		r.condition(v1alpha1.FleetReady, true, "LookedAfter", r.summary())
+		r.condition(v1alpha1.FleetReady, true, "Reconciled", r.summary())
 	case errors.Is(err, errPending):
 		return nil // the answer starts the next round
 	case errors.Is(err, errAnew):
@@ -81,7 +81,7 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 		r.tell(corev1.EventTypeWarning, w.reason, "Hold", w.message)
 		return nil
 	case errors.Is(err, provider.ErrChanged):
-		r.condition(v1alpha1.FleetReady, true, "DecidesAnew", err.Error())
+		r.condition(v1alpha1.FleetReady, true, "Retrying", err.Error())
 		r.again = settling
 		r.pace.changed()
 		return nil

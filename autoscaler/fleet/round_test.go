@@ -89,7 +89,7 @@ func TestAFlavorWithoutAPriceIsNotBought(t *testing.T) {
 	m.add(testPod("p", 3000, 1024, time.Hour))
 	m.run(minute, "f")
 	m.checkCondition(v1alpha1.FleetPriced, "False PriceUnknown")
-	m.checkCondition(v1alpha1.FleetReady, "True LookedAfter")
+	m.checkCondition(v1alpha1.FleetReady, "True Reconciled")
 	if small := m.flavor("small"); m.made != 1 || small.Want != 1 {
 		t.Errorf("%d machines were bought, %d of them small, want one that is", m.made, small.Want)
 	}
@@ -140,13 +140,13 @@ func TestWhatSomebodyElseHasChangedIsDecidedAnew(t *testing.T) {
 		m.pass(second)
 		m.round("f")
 	}
-	m.checkCondition(v1alpha1.FleetReady, "True DecidesAnew")
+	m.checkCondition(v1alpha1.FleetReady, "True Retrying")
 	if got := m.fleet("f").Status.Intent; got != nil {
 		t.Errorf("the intent %+v is left", got)
 	}
 	m.run(10*minute, "f")
 	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are closed")
-	m.checkCondition(v1alpha1.FleetReady, "True LookedAfter")
+	m.checkCondition(v1alpha1.FleetReady, "True Reconciled")
 	if got := m.fleet("f").Status.Intent; got != nil {
 		t.Errorf("the intent %+v is left", got)
 	}
@@ -262,7 +262,7 @@ func TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt(t *testing.T) {
 			want = "True FlavorsUnusable"
 		}
 		m.checkCondition(v1alpha1.FleetDegraded, want)
-		m.checkCondition(v1alpha1.FleetReady, "True LookedAfter")
+		m.checkCondition(v1alpha1.FleetReady, "True Reconciled")
 	}
 }
 
@@ -433,7 +433,7 @@ func TestADrainThatFailsStopsNothingElse(t *testing.T) {
 		}
 	}
 	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFails")
-	m.checkCondition(v1alpha1.FleetReady, "True LookedAfter")
+	m.checkCondition(v1alpha1.FleetReady, "True Reconciled")
 	m.add(testPod("late", 4000, 1024, time.Hour))
 	m.run(3*minute, "f")
 	if !strings.Contains(m.outcome(), "3 pods run, 0 wait") {
@@ -479,7 +479,7 @@ func TestAMachineThatCannotBeReleasedStopsNothingElse(t *testing.T) {
 			break
 		}
 	}
-	m.checkCondition(v1alpha1.FleetReady, "True LookedAfter")
+	m.checkCondition(v1alpha1.FleetReady, "True Reconciled")
 	m.checkCondition(v1alpha1.FleetDegraded, "True DrainFails")
 	m.add(testPod("late", 9000, 1024, time.Hour))
 	m.run(4*minute, "f")

@@ -152,7 +152,7 @@ func (c Config) withDefaults() Config {
 	fill(&c.Limits.Images, defaultImages)
 	fill(&c.Limits.TotalBytes, defaultTotalBytes)
 	fill(&c.Limits.Tries, defaultTries)
-	if c.Simulation != nil { // a transfer that is played stands still for all of its time
+	if c.Simulation != nil { // a transfer that is simulated keeps it frozen for all of its time
 		fill(&c.Limits.Stalled, simulatedStalled)
 	}
 	fill(&c.Limits.Stalled, defaultStalled)

@@ -22,7 +22,7 @@ func TestAgentIsLiveWhileItsLoopGoesOn(t *testing.T) {
 	step := func(d time.Duration) { at.SetTime(at.Now().Add(d)) }
 	live("at the start", true)
 	step(stuckAfter + 6*time.Second)
-	live("when the loop stands still", false)
+	live("when the loop hangs", false)
 	h.ticks(at.Now())
 	live("when it goes on", true)
 	ended := h.looks(types.NamespacedName{Name: "m"}, at.Now())

@@ -24,7 +24,7 @@ import (
 const (
 	certificateGrace = 10 * time.Minute
 	certificateSkew  = time.Minute
-	// thawGrace is how much longer than the deadline a container stands still whose state
+	// thawGrace is how much longer than the deadline a container is frozen whose state
 	// was not sent: an order to thaw, which the controller gives at the deadline, comes
 	// first, and clocks differ.
 	thawGrace = time.Minute

@@ -85,7 +85,7 @@ type Source interface {
 	Inspect(context.Context, Container) (Facts, error)
 	// State says what the container does.
 	State(context.Context, Container) (State, error)
-	// Freeze makes it stand still. A frozen container is left as it is.
+	// Freeze freezes it. A frozen container is left as it is.
 	Freeze(context.Context, Container) error
 	// Thaw lets it go on. A container that runs, or has gone, is left as it is.
 	Thaw(context.Context, Container) error

@@ -93,7 +93,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error
 		}
 	}
 	// Those that wait to begin have a queue of their own: however many there are, none
-	// stands in the way of one that has begun, whose pod may stand still.
+	// stands in the way of one that has begun, whose pod may be frozen.
 	err := ctrl.NewControllerManagedBy(m).Named("migration-admission").
 		For(&v1alpha1.Migration{}, builder.WithPredicates(predicate.NewPredicateFuncs(waits))).
 		Watches(&v1alpha1.Migration{}, r.whenOneEnds(r.waiting)).

@@ -13,7 +13,7 @@ import (
 const period = 100 * time.Millisecond
 
 // limiter keeps a process to a part of the CPUs, as the bandwidth control of a cgroup
-// does: in each period it may use so much CPU time, and then it stands still until the
+// does: in each period it may use so much CPU time, and then it is held until the
 // next. What it used too much is taken off the next; what it did not use is lost.
 //
 // So the sizes of one probe can run in one container, one after the other.
@@ -34,7 +34,7 @@ func newLimiter(milliCPU int64, clk clock.Clock, used func() time.Duration) *lim
 	return &limiter{quota: period * time.Duration(milliCPU) / 1000, clock: clk, used: used, began: clk.Now(), base: used()}
 }
 
-// pause returns how long whoever asks has to stand still.
+// pause returns how long whoever asks has to wait.
 func (l *limiter) pause() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,7 +49,7 @@ func (l *limiter) pause() time.Duration {
 	if over < 0 {
 		return 0
 	}
-	// It stands still for as many periods as it has used up.
+	// It is held for as many periods as it has used up.
 	return l.began.Add(period * (1 + over/l.quota)).Sub(now)
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // process is a CPU-bound process under a limiter: each step uses CPU time on so many
-// CPUs, and it stands still as long as it is told.
+// CPUs, and it waits as long as it is told.
 type process struct {
 	clock *clocktesting.FakeClock
 	used  time.Duration
@@ -51,7 +51,7 @@ func TestWhatIsNotUsedIsLost(t *testing.T) {
 	p := newProcess(500)
 	p.clock.Step(10 * period) // it waits for something else
 	if wait := p.pause(); wait != 0 {
-		t.Fatalf("it has used nothing and stands still for %v", wait)
+		t.Fatalf("it has used nothing and is held for %v", wait)
 	}
 	for range 49 {
 		if p.step(1, time.Millisecond); p.used > 50*time.Millisecond {
@@ -61,7 +61,7 @@ func TestWhatIsNotUsedIsLost(t *testing.T) {
 	before := p.clock.Now()
 	p.step(1, time.Millisecond)
 	if stood := p.clock.Since(before) - time.Millisecond; stood != 50*time.Millisecond {
-		t.Errorf("with its quota used up it stands still for %v, want the other half of the period", stood)
+		t.Errorf("with its quota used up it is held for %v, want the other half of the period", stood)
 	}
 }
 

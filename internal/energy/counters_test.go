@@ -95,6 +95,6 @@ func TestCountersThatCannotBeAreRefused(t *testing.T) {
 		always0[i] = Activity{[]float64{0}, 100}
 	}
 	if m, err := FitCounters(always0); err != nil || math.Abs(float64(m.At([]float64{5})-100)) > 1e-6 {
-		t.Errorf("a counter that stands still gives %+v, %v", m, err)
+		t.Errorf("a counter that has stopped gives %+v, %v", m, err)
 	}
 }

@@ -151,7 +151,7 @@ func (v *Verdict) checkServices(in Input) {
 			continue
 		}
 		if labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(in.Pod.Labels)) {
-			v.refuse("Service", "Service %s sends requests to the pod, and would while it stands still: move pods that serve by a rolling update", s.Name)
+			v.refuse("Service", "Service %s sends requests to the pod, and would while it is frozen: move pods that serve by a rolling update", s.Name)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (v *Verdict) noteChanges(in Input) {
 		v.note("its postStart hook is not run again")
 	}
 	if metav1.GetControllerOfNoCopy(in.Pod) == nil && len(LabelsOfPlace(in.Pod, nil)) > 0 {
-		v.note("its labels follow when it takes over: until then they select the pod that stands still, for NetworkPolicies too")
+		v.note("its labels follow when it takes over: until then they select the pod that is frozen, for NetworkPolicies too")
 	}
 }
 

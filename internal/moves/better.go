@@ -57,7 +57,7 @@ type Machines struct {
 type Transfer struct {
 	// Pod, From and To are names: of the pod, of its node, and of the node it goes to.
 	Pod, From, To string
-	// Method is how it goes, Takes for how long it stands still.
+	// Method is how it goes, Takes for how long it is frozen.
 	Method cluster.Method
 	Takes  time.Duration
 	// Score is that of moving, and Stays that of staying, among all that the pod could do.
@@ -80,7 +80,7 @@ type Transfer struct {
 //
 // What a pod could do, staying included, is compared by [score.Rank], as where it starts
 // is. On another machine the rest of its work takes as much longer as that machine is slower
-// by the profiles. A migration has it stand still and keeps its room on both machines
+// by the profiles. A migration freezes it and keeps its room on both machines
 // meanwhile, as if it ran there; at Risk, all it did is done again. A restart does all of it
 // again. It is moved if that scores better than staying by Gain: so it repays what the move
 // takes, in energy and in time, by the weights that its owner gave them.
@@ -311,7 +311,7 @@ func (b *betterment) moved(c *candidate, here, there score.Option) score.Option 
 	return o
 }
 
-// stands is for how long the pod stands still.
+// stands is for how long the pod is frozen.
 func (b *betterment) stands(c *candidate) time.Duration {
 	if c.way == cluster.Migrate {
 		return b.state.Migration.Time(c.pod.Size.MemoryBytes)

@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// Measure is how the utilisation of a node is reckoned from the requests.
+// Measure is how the utilisation of a node is computed from the requests.
 type Measure int
 
 const (
@@ -31,7 +31,7 @@ type Config struct {
 	// Threshold is the utilisation below which a node is under-used, from 0 to 1, unless
 	// the node says otherwise.
 	Threshold float64
-	// Measure is how utilisation is reckoned.
+	// Measure is how utilisation is computed.
 	Measure Measure
 	// After is for how long without a break a node must have been under-used. Time in
 	// which pods are on their way to it does not count.

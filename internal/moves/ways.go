@@ -73,7 +73,7 @@ func (r *round) whyFixed(p *cluster.Pod) string {
 	}
 }
 
-// takes is for how long the pod stands still when it is migrated, or how much work it
+// takes is for how long the pod is frozen when it is migrated, or how much work it
 // repeats after an eviction. Until then it goes on for the wait of the trial.
 func (t *trial) takes(p *cluster.Pod, m cluster.Method) time.Duration {
 	switch {

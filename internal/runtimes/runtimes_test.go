@@ -134,7 +134,7 @@ func TestExpectedFinish(t *testing.T) {
 	pod.Annotations["supercargo.dev/expected-finish"] = Format(finish)
 	check("written by the scheduler, to the millisecond", finish)
 	pod.Annotations["supercargo.dev/expected-finish"] = "tomorrow"
-	check("a spoilt annotation is passed over", created.Add(6*time.Minute))
+	check("a invalid annotation is passed over", created.Add(6*time.Minute))
 }
 
 func TestObservedRuntimeNeedsASuccess(t *testing.T) {

@@ -105,7 +105,7 @@ func drawLine(samples []float64, step, highest float64) line {
 
 // path writes the samples as an SVG path. It goes from point to point by
 // differences, which are short, and leaves out points in the middle of a straight
-// line: most courses stand still for long.
+// line: most courses stay level for long.
 func path(samples []float64, step, highest float64) string {
 	type point struct{ x, y int }
 	at := func(i int) point {

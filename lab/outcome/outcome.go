@@ -150,7 +150,7 @@ type Moves struct {
 	// them.
 	Restarts        int     `json:"restarts"`
 	LostWorkSeconds float64 `json:"lostWorkSeconds"`
-	// FrozenSeconds is for how long pods stood still to be moved with their state.
+	// FrozenSeconds is for how long pods were frozen to be moved with their state.
 	FrozenSeconds float64 `json:"frozenSeconds"`
 	// ExpectedSavedJoules is what single moves, to machines that suit the pods better, were
 	// expected to save when they were decided, all that they take included;

@@ -78,7 +78,7 @@ func textsOf(list []*html.Node) []string {
 	return texts
 }
 
-// noisy is a report as large as they come: nothing stands still, so that paths
+// noisy is a report as large as they come: nothing stays level, so that paths
 // and samples are as long as they can be.
 func noisy(policies, samples int) Report {
 	random := rand.New(rand.NewPCG(1, 2))

@@ -50,7 +50,7 @@ func nodes(flavor string, n int64) scenario.Nodes {
 }
 
 // scene is a scenario of a second, after which only batch pods go on, with one medium
-// machine and the times that the tests reckon with.
+// machine and the times that the tests expect.
 func scene(changes ...func(*scenario.Scenario)) *scenario.Scenario {
 	sc := &scenario.Scenario{
 		Name: "test", Horizon: s, SchedulingInterval: 20 * s, ScalingInterval: m, AcquisitionLag: scenario.Lag{Mean: 150 * s},

@@ -62,7 +62,7 @@ type Result struct {
 	MachineSeconds float64
 	// Migrations and Evictions count moves, Restarts those of the latter that were started
 	// anew on a machine chosen for them. LostWork is the work that evictions threw away, in
-	// time at speed 1, Frozen for how long migrations let pods stand still, all together.
+	// time at speed 1, Frozen for how long migrations freeze pods, all together.
 	Migrations, Evictions, Restarts int
 	LostWork, Frozen                time.Duration
 	// SavedJoules is what single moves were expected to save when they were decided,

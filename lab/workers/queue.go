@@ -55,20 +55,20 @@ func (q *queue) pushFront(need estimate.Resources, task int) {
 func (q *queue) each(take func(need estimate.Resources, task int) bool) {
 	refused := map[*lane]bool{}
 	for {
-		var foremost *lane
+		var first *lane
 		for _, l := range q.lanes {
-			if len(l.tasks) > 0 && !refused[l] && (foremost == nil || l.tasks[0].place < foremost.tasks[0].place) {
-				foremost = l
+			if len(l.tasks) > 0 && !refused[l] && (first == nil || l.tasks[0].place < first.tasks[0].place) {
+				first = l
 			}
 		}
 		switch {
-		case foremost == nil:
+		case first == nil:
 			return
-		case take(foremost.need, foremost.tasks[0].task):
-			foremost.tasks = foremost.tasks[1:]
-			q.milliCores -= foremost.need.MilliCores
+		case take(first.need, first.tasks[0].task):
+			first.tasks = first.tasks[1:]
+			q.milliCores -= first.need.MilliCores
 		default:
-			refused[foremost] = true
+			refused[first] = true
 		}
 	}
 }

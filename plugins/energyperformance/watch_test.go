@@ -152,11 +152,11 @@ func TestProfilesAreFollowed(t *testing.T) {
 		t.Errorf("event %q about a sound profile", <-emitted)
 	}
 
-	spoilt := read(t, func(o *v1alpha1.MachineProfile) {
+	invalid := read(t, func(o *v1alpha1.MachineProfile) {
 		o.ResourceVersion, o.Spec.Models.Energy.Terms[0].Coefficient = "3", "NaN"
 	})
-	s.changes <- watch.Event{Type: watch.Modified, Object: &spoilt}
-	eventually(t, w, "the spoilt profile to be dropped", func(m profile.Set) bool { return len(m) == 0 })
+	s.changes <- watch.Event{Type: watch.Modified, Object: &invalid}
+	eventually(t, w, "the invalid profile to be dropped", func(m profile.Set) bool { return len(m) == 0 })
 	if e := <-emitted; !strings.Contains(e, "Warning InvalidMachineProfile") || !strings.Contains(e, "spec.models.energy.terms[0]") {
 		t.Errorf("event %q, want one that names the field", e)
 	}
@@ -173,14 +173,14 @@ func TestProfilesAreFollowed(t *testing.T) {
 func TestWhatWasWrongFromTheStartIsToldOnceEventsAreTaken(t *testing.T) {
 	told := &recorder{}
 	w := &watcher{handle: recording{told: told}, early: map[string]fault{}}
-	spoilt := func(name string) *v1alpha1.MachineProfile {
+	invalid := func(name string) *v1alpha1.MachineProfile {
 		o := read(t, func(o *v1alpha1.MachineProfile) {
 			o.Name, o.Spec.MachineType, o.Spec.Models.Energy.Terms[0].Coefficient = name, name, "NaN"
 		})
 		return &o
 	}
 	for _, name := range []string{"c", "b", "repaired", "gone"} {
-		w.put(spoilt(name))
+		w.put(invalid(name))
 	}
 	repaired := read(t, func(o *v1alpha1.MachineProfile) { o.Name = "repaired" })
 	w.put(&repaired)
@@ -192,7 +192,7 @@ func TestWhatWasWrongFromTheStartIsToldOnceEventsAreTaken(t *testing.T) {
 	if len(told.all) != 2 || !strings.HasPrefix(told.all[0], "MachineProfile b Warning InvalidMachineProfile") || !strings.HasPrefix(told.all[1], "MachineProfile c ") {
 		t.Errorf("%q is told, want what is wrong with b and c", told.all)
 	}
-	w.put(spoilt("late"))
+	w.put(invalid("late"))
 	if len(told.all) != 3 {
 		t.Errorf("%q is told, want a fault of later told at once", told.all)
 	}

@@ -155,7 +155,7 @@ func (p *tab) listen(event any) {
 		}
 	case *page.EventJavascriptDialogOpening:
 		p.note("dialog: %s", e.Message)
-		// The page stands still until somebody answers, and this function must not.
+		// The page waits until somebody answers, and this function must not.
 		go func() {
 			_ = chromedp.Do(p.context, command(page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{}))
 		}()

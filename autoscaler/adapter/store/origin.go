@@ -22,7 +22,7 @@ func (s *Store) Origins(ctx context.Context, expression string) (map[Origin]bool
 	if err != nil {
 		return nil, fmt.Errorf("read query %q: %w", expression, err)
 	}
-	// What is in memory goes to disk by and by: the beginning of the head is not too late.
+	// What is in memory goes to disk gradually: the beginning of the head is not too late.
 	since := max(s.db.Head().MinTime(), 0)
 	q, err := s.db.Querier(since, farOff)
 	if err != nil {

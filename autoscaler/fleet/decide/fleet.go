@@ -66,9 +66,9 @@ type FleetDecision struct {
 	// Deferral has the pods that wait for longer than that, since it is cheaper; nil if none
 	// does.
 	Deferral *Deferral
-	// Puzzling are pods, with reasons, that wait although there is room for them now, as
+	// Unexplained are pods, with reasons, that wait although there is room for them now, as
 	// far as can be seen. Nothing is bought for them: it might not help either.
-	Puzzling []planner.Unplaceable
+	Unexplained []planner.Unplaceable
 	// puzzled are the nodes that seem to have room for them: they stay.
 	puzzled map[string]bool
 	// elsewhere are the pods that wait for machines of other fleets.
@@ -203,11 +203,11 @@ func (d *FleetDecision) puzzle(atOnce []placed, lessons *Lessons, now time.Time)
 			if lessons != nil && !p.node.Kept {
 				lessons.Refused(p.pod.Name, p.node.Flavor, p.node.Name, now)
 			}
-			d.Puzzling = append(d.Puzzling, planner.Unplaceable{Pod: p.pod.Name, Reason: fmt.Sprintf(
+			d.Unexplained = append(d.Unexplained, planner.Unplaceable{Pod: p.pod.Name, Reason: fmt.Sprintf(
 				"has waited for %v although node %s seems to have room for it: see what its scheduler says", p.pod.Waited.Round(time.Second), p.node.Name)})
 		}
 	}
-	slices.SortFunc(d.Puzzling, func(a, b planner.Unplaceable) int { return cmp.Compare(a.Pod, b.Pod) })
+	slices.SortFunc(d.Unexplained, func(a, b planner.Unplaceable) int { return cmp.Compare(a.Pod, b.Pod) })
 }
 
 // untilReady is how long until a machine bought now and all machines on order are

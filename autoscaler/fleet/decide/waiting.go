@@ -21,7 +21,7 @@ func (d *FleetDecision) waiting(s *cluster.State, o FleetOptions, now time.Time)
 		return keep(s.Pending, func(p *cluster.Pod) bool { return holdable(s, o, p, now) })
 	}
 	not := map[string]bool{}
-	for _, u := range slices.Concat(d.Plan.Unplaceable, d.Puzzling) {
+	for _, u := range slices.Concat(d.Plan.Unplaceable, d.Unexplained) {
 		not[u.Pod] = true
 	}
 	return keep(s.Pending, func(p *cluster.Pod) bool { return !not[p.Name] && !d.elsewhere[p.Name] })

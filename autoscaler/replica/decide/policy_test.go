@@ -154,7 +154,7 @@ func TestUnsoundSpecsAreRefusedByField(t *testing.T) {
 		{"no such preset", v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.Metrics.Preset = &v1alpha1.MetricPreset{Name: "x"} }, []string{"spec.metrics.preset", "ingress-nginx"}},
 		{"too little to go by", v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.Metrics.Queries = &v1alpha1.MetricQueries{QueueLength: "q"} },
 			[]string{"spec.metrics.queries.arrivalRate", "spec.metrics.queries.responseTime"}},
-		{"no utilisation, and nothing to reckon it from", v1alpha1.LawDoubleThreshold, func(s *v1alpha1.ReplicaPolicySpec) {
+		{"no utilisation, and nothing to compute it from", v1alpha1.LawDoubleThreshold, func(s *v1alpha1.ReplicaPolicySpec) {
 			s.Metrics.Queries, s.Service = &v1alpha1.MetricQueries{ArrivalRate: "r"}, nil
 		}, []string{"spec.metrics.queries.utilization"}},
 		{"an age of 0, and more", v1alpha1.LawPredictive, func(s *v1alpha1.ReplicaPolicySpec) { s.Metrics.MaxAge = span1(0); s.SLO = nil }, []string{"spec.metrics.maxAge", "spec.slo"}},

@@ -123,7 +123,7 @@ func writtenOut(x []float64, r int) float64 {
 }
 
 // TestAgainstTheRulesWrittenOut compares with the rules as a list of conditions,
-// each reckoned by itself.
+// each computed by itself.
 func TestAgainstTheRulesWrittenOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := []float64{rapid.Float64Range(1, 150).Draw(t, "x1"), rapid.Float64Range(1, 150).Draw(t, "x2"), rapid.Float64Range(1, 150).Draw(t, "x3")}

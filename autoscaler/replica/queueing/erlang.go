@@ -9,7 +9,7 @@ type System struct {
 	ServiceRate float64 // mu, requests per second of one busy server
 }
 
-// Valid reports whether the queue can be reckoned with: at least one server, an
+// Valid reports whether the queue can be computed with: at least one server, an
 // arrival rate of 0 or more and finite, a service rate above 0. An infinite
 // service rate is valid and means service in no time.
 func (s System) Valid() bool {

@@ -40,7 +40,7 @@ func LeastStable(lambda, mu float64) int {
 //
 // It bisects between the least stable N and most (algorithm 2 of the paper goes
 // up one by one and never ends where w is below 1/mu). Response falls with N, so
-// that there is one place to find. Each half is reckoned from where the last
+// that there is one place to find. Each half is computed from where the last
 // one stood. Cost: O(most found on the way), about 4 N in all.
 func Inverse(lambda, mu, w float64, most int) (int, error) {
 	if !(System{Servers: max(most, 1), ArrivalRate: lambda, ServiceRate: mu}).Valid() || math.IsNaN(w) {

@@ -8,7 +8,7 @@ import (
 	"supercargo.dev/supercargo/internal/input/series"
 )
 
-// Bounds of what is read, so that all that is reckoned with them is finite.
+// Bounds of what is read, so that all that is computed with them is finite.
 const (
 	maxArrivalRate = 10_000_000 // requests per second
 	minResponse    = 1e-9       // seconds

@@ -10,7 +10,7 @@ import (
 )
 
 // InitTime is how long workers of a flavor took from being asked for to being connected: a
-// mean and a standard deviation that forget the past by and by, and of what they consist.
+// mean and a standard deviation, exponentially weighted, and of what they consist.
 type InitTime struct {
 	Flavor          string
 	Mean, Deviation time.Duration

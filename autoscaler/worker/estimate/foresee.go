@@ -134,8 +134,8 @@ func (f *forecast) sort() {
 	f.tree.sum()
 }
 
-// foremost returns the first batch of the queue, from one on, of which a task fits, or none.
-func (f *forecast) foremost(from int, free Resources) int {
+// first returns the first batch of the queue, from one on, of which a task fits, or none.
+func (f *forecast) first(from int, free Resources) int {
 	if f.tree != nil {
 		return f.tree.first(from, free.negated())
 	}
@@ -245,7 +245,7 @@ func (f *forecast) dispatch(at time.Duration) {
 		f.rooms.put(i, f.workers[worker].free)
 	}
 	f.rooms.sum()
-	for i := f.foremost(0, f.rooms.all()); i != none; i = f.foremost(i, f.rooms.all()) {
+	for i := f.first(0, f.rooms.all()); i != none; i = f.first(i, f.rooms.all()) {
 		b := &f.queue[i]
 		room := f.rooms.first(0, b.Need)
 		if room == none { // one has enough of this and another of that

@@ -372,7 +372,7 @@ func (r *demoConsolidation) write(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d migrations, each pod stood still for %.2f s on average; of %d Jobs %d failures.\n", r.Migrations, r.FrozenSecondsMean, r.Jobs, r.JobsFailed)
+	fmt.Fprintf(w, "\n%d migrations, each pod was frozen for %.2f s on average; of %d Jobs %d failures.\n", r.Migrations, r.FrozenSecondsMean, r.Jobs, r.JobsFailed)
 	fmt.Fprintf(w, "%d machines for $%.2f/h became %d for $%.2f/h. Decided:\n", r.MachinesBefore, r.DollarsPerHourBefore, r.MachinesAfter, r.DollarsPerHourAfter)
 	for _, d := range r.Decisions {
 		if _, err := fmt.Fprintf(w, "  %s\n", d); err != nil {

@@ -24,7 +24,7 @@ func explainedFleet() *v1alpha1.NodeFleet {
 		Status: v1alpha1.NodeFleetStatus{
 			Machines: 7, InFlight: 2, PendingPods: 3,
 			Cost:       v1alpha1.FleetCost{DollarsPerHour: "1.344", LowerBoundDollarsPerHour: "1.21"},
-			Conditions: []metav1.Condition{{Type: v1alpha1.FleetReady, Status: metav1.ConditionTrue, Reason: "LookedAfter", Message: "all is well"}},
+			Conditions: []metav1.Condition{{Type: v1alpha1.FleetReady, Status: metav1.ConditionTrue, Reason: "Reconciled", Message: "all is well"}},
 			Flavors: []v1alpha1.FlavorStatus{
 				{Name: "m-4x", PricePerHour: "0.192", CPU: &cpu, Memory: &memory, MaxPods: 110, Machines: 7, Max: 20,
 					Lag: &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: 90 * time.Second}, Deviation: metav1.Duration{Duration: 4 * time.Second}, Samples: 9}},
@@ -100,7 +100,7 @@ func TestExplainSaysWhyAFleetIsAsItIs(t *testing.T) {
 	for _, want := range []string{
 		"NodeFleet batch, class Batch, mode Act",
 		"7 machines, 2 in flight, 3 pods pending, $1.344/h (machines for all its pods cost at least $1.21/h)",
-		"Ready: True (LookedAfter) all is well",
+		"Ready: True (Reconciled) all is well",
 		"Waiting saves $0.012: 2 pods wait for room that comes free; the last is expected to find room at 08:05:00, and for the first a machine is bought at 08:12:00 at the latest; 2 pods: ns/c, ns/d\n",
 		"Last decision, 2026-11-21 08:00:00 UTC, mode Act:\n  buy 2 m-4x for 9 pods",
 		"buy 2 m-4x for 9 pods: cheapest that holds them",

@@ -107,7 +107,7 @@ than twice that. The same input and seed give the same figures.`,
 	f.DurationVar(&flags.podStart, "pod-start", service.Start, "how long a replica takes to start")
 	f.DurationVar(&flags.podStop, "pod-stop", service.Stop, "how long a replica takes to be taken out")
 	f.BoolVar(&flags.oneByOne, "one-by-one", false, "start and stop replicas one after the other, not all at once")
-	f.DurationVar(&flags.timeout, "timeout", service.Timeout, "how long a request waits until it is given up; 0 for ever")
+	f.DurationVar(&flags.timeout, "timeout", service.Timeout, "how long a request waits until it is abandoned; 0 for no limit")
 	f.IntVar(&flags.connections, "connections", service.Connections, "requests inside for each replica, more are rejected; 0 for no bound")
 	f.IntVar(&g.Min, "min", g.Min, "least replicas")
 	f.IntVar(&g.Max, "max", g.Max, "most replicas")

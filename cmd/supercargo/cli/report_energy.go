@@ -418,8 +418,8 @@ func (r *energyReport) notes(report bill.Report) []string {
 	note(pods && !timed, "The CPU time of no pod is known, so energy by load goes by requests: scrape the kubelets' /metrics/resource, as the metrics adapter does.")
 	note(report.Powerless > 0, "%d pods ran on nodes whose power is not known and are not in the bill: look whether both go by the same node names.", report.Powerless)
 	note(report.Gaps > report.Covered/20, "The power of nodes was not known for %.1f of %.1f node-hours; that energy is in no row.", report.Gaps.Hours(), (report.Covered + report.Gaps).Hours())
-	note(report.HasPrice && report.PricedShare < 0.9999, "%.1f %% of the energy has no price, and is free in the figures.", 100*(1-report.PricedShare))
-	note(report.HasCarbon && report.CarbonShare < 0.9999, "%.1f %% of the energy has no carbon intensity, and is clean in the figures.", 100*(1-report.CarbonShare))
+	note(report.HasPrice && report.PricedShare < 0.9999, "%.1f %% of the energy has no price, and is counted as $0.", 100*(1-report.PricedShare))
+	note(report.HasCarbon && report.CarbonShare < 0.9999, "%.1f %% of the energy has no carbon intensity, and is counted as 0 g.", 100*(1-report.CarbonShare))
 	note(r.tally.Nameless > 0, "%d samples of power name no node: the query has lost the label.", r.tally.Nameless)
 	if n := report.Dropped.Dropped(); n > 0 {
 		var faults []string

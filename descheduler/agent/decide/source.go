@@ -103,7 +103,7 @@ type Source struct {
 	Sent bool
 	// Shipped: the target has confirmed it.
 	Shipped bool
-	// Overdue: the time is over for which the container may stand still without being
+	// Overdue: the time is over for which the container may be frozen without being
 	// Sent.
 	Overdue bool
 	// Expired: the container goes on since it was overdue.
@@ -134,7 +134,7 @@ type SourceDecision struct {
 func ForSource(s Source) SourceDecision {
 	switch {
 	case !s.Exists:
-		return s.bereft()
+		return s.orphaned()
 	case s.KillNoted || s.HandedOver || s.Order == v1alpha1.OrderKill:
 		return s.kill()
 	case s.Ended || s.Order == v1alpha1.OrderThaw || s.Order == v1alpha1.OrderClean:
@@ -169,7 +169,7 @@ func (s Source) unsent() bool {
 	return s.Known && !s.Stateless && !s.Sent && !s.Shipped && !s.TargetStaged && !s.KillNoted && !s.HandedOver
 }
 
-// expires says that the container has stood still for as long as it may, or would if it
+// expires says that the container has been frozen for as long as it may, or would if it
 // was frozen now.
 func (s Source) expires() bool {
 	return s.unsent() && (s.Expired || s.Overdue && (s.frozenHere() || s.Order == v1alpha1.OrderFreeze))
@@ -217,8 +217,8 @@ func ForSourceAtEnd(s Source) SourceDecision {
 	return SourceDecision{}
 }
 
-// bereft is what is done about a Migration that is gone.
-func (s Source) bereft() SourceDecision {
+// orphaned is what is done about a Migration that is gone.
+func (s Source) orphaned() SourceDecision {
 	switch {
 	case !s.Known:
 		return SourceDecision{}

@@ -199,7 +199,7 @@ func TestTheModelFollowsHowBusyTheNodeIs(t *testing.T) {
 	if want := energy.Joules(7 + 14.1 + 20 + 9.5); !ok || u.Measured != 0 || math.Abs(float64(u.Modelled-want)) > 1e-6 {
 		t.Errorf("four seconds used %+v, %t; want %v J, all of them modelled", u, ok, want)
 	}
-	// The kernel's count stands still, then begins anew.
+	// The kernel's count stops, then begins anew.
 	clock.Step(time.Second)
 	m.read(t.Context())
 	clock.Step(time.Second)
@@ -287,7 +287,7 @@ func TestMetrics(t *testing.T) {
 		m.read(t.Context())
 		clock.Step(time.Second)
 	}
-	m.read(t.Context()) // the kernel's count stands still
+	m.read(t.Context()) // the kernel's count stops
 	got := scrape(t, m)
 	for _, want := range []string{
 		`supercargo_node_power_watts{kind="modelled",node="n1",source="model"} 20`,

@@ -1,4 +1,4 @@
-// Package cgroup makes the containers of any runtime stand still, by the freezer of their
+// Package cgroup freezes the containers of any runtime, by the freezer of their
 // control group, of cgroup v1 or v2. It finds containers by CRI.
 //
 // It is for runtimes whose own pause cannot be reached. A runtime that does not know that
@@ -138,7 +138,7 @@ func gone(err error) (checkpoint.State, error) {
 	return checkpoint.Gone, nil
 }
 
-// Freeze freezes the group, and returns once it stands still.
+// Freeze freezes the group, and returns once that is done.
 func (f *Freezer) Freeze(ctx context.Context, c checkpoint.Container) error {
 	g, err := f.group(ctx, c)
 	if err != nil {
@@ -282,7 +282,7 @@ func parseGroup(text, root string) (*group, error) {
 	return unified, nil
 }
 
-// frozen says whether all processes of the group stand still.
+// frozen says whether all processes of the group are frozen.
 func (g *group) frozen() (bool, error) {
 	if !g.v2 {
 		text, err := os.ReadFile(filepath.Join(g.dir, "freezer.state"))

@@ -4,7 +4,7 @@
 //
 // The runtime writes the checkpoint as a tar to the kubelet's checkpoints folder, from
 // where it is sent, so the bytes are copied at least once more than by package
-// containerd, and they are on a disk meanwhile. The container must stand still before:
+// containerd, and they are on a disk meanwhile. The container must be frozen before:
 // the runtime lets it run on otherwise, past its checkpoint.
 package kubelet
 
@@ -41,7 +41,7 @@ const (
 	notesFile = "kubelet.json"
 )
 
-// Freezer makes containers stand still, and knows them. Package containerd is one, and
+// Freezer freezes containers, and knows them. Package containerd is one, and
 // package cgroup for runtimes that are not containerd.
 type Freezer interface {
 	Inspect(context.Context, checkpoint.Container) (checkpoint.Facts, error)

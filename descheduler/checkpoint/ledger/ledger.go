@@ -69,7 +69,7 @@ type Entry struct {
 	Sent bool `json:",omitempty"`
 	// Shipped says that the target has confirmed it.
 	Shipped bool `json:",omitempty"`
-	// ThawAfter is until when the container may stand still without being Sent; zero is
+	// ThawAfter is until when the container may be frozen without being Sent; zero is
 	// without a limit, as in entries of releases that did not note what they sent.
 	ThawAfter time.Time `json:",omitzero"`
 	// Expired says that ThawAfter has passed and the container goes on: it is not frozen
@@ -81,7 +81,7 @@ type Entry struct {
 	ReachTries int32  `json:",omitempty"`
 	// Removed says that nothing but this entry is left.
 	Removed bool `json:",omitempty"`
-	// FrozenAt and ThawedAt are when it stood still and went on.
+	// FrozenAt and ThawedAt are when it was frozen and went on.
 	FrozenAt, ThawedAt time.Time
 	// Dump, Ship are how long they took, and ShipTries how often it was tried.
 	Dump, Ship time.Duration

@@ -10,7 +10,7 @@ const (
 	Unknown State = ""
 	// Running says that its processes run, or could.
 	Running State = "Running"
-	// Frozen says that it stands still.
+	// Frozen says that it is frozen.
 	Frozen State = "Frozen"
 	// Gone says that it has ended, or there is no such container.
 	Gone State = "Gone"
@@ -32,7 +32,7 @@ const (
 	ReasonImageMissing = "ImageMissing"
 	// ReasonImageLost: the staged image has gone.
 	ReasonImageLost = "ImageLost"
-	// ReasonFreezeFailed: the container could not be made to stand still.
+	// ReasonFreezeFailed: the container could not be frozen.
 	ReasonFreezeFailed = "FreezeFailed"
 	// ReasonDumpFailed: its state could not be taken.
 	ReasonDumpFailed = "DumpFailed"
@@ -50,7 +50,7 @@ const (
 	// ReasonForeignContainer: the ID that the plan names is that of a container of another
 	// pod.
 	ReasonForeignContainer = "ForeignContainer"
-	// ReasonFreezeExpired: the container has stood still for as long as it may without its
+	// ReasonFreezeExpired: the container has been frozen for as long as it may without its
 	// state on the way, and goes on.
 	ReasonFreezeExpired = "FreezeExpired"
 )

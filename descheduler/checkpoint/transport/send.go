@@ -267,7 +267,7 @@ func pack(w io.Writer, write func(io.Writer) error) (string, error) {
 
 // sumOf writes a checksum down. It finds what went wrong on the way, in memory or on a
 // disk; nobody but the peer can have changed anything, since TLS authenticates every
-// byte. So it need not withstand an attacker, and the container, which stands still
+// byte. So it need not withstand an attacker, and the container, which is frozen
 // meanwhile, does not wait for a cryptographic one: SHA-256 of 1 GiB takes seconds on
 // processors that have no instructions for it, this a quarter of one.
 func sumOf(d *xxhash.Digest) string { return fmt.Sprintf("xxh64:%016x", d.Sum64()) }

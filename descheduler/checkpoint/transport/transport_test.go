@@ -421,7 +421,7 @@ func TestSendingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestAReadThatWaitsEndsWhenItIsAborted: the source may stand still for as long as it is
+// TestAReadThatWaitsEndsWhenItIsAborted: the source may be frozen for as long as it is
 // waited for.
 func TestAReadThatWaitsEndsWhenItIsAborted(t *testing.T) {
 	b := newBench(t)

@@ -185,7 +185,7 @@ func (w *world) carryAway(step v1alpha1.SourceStep, p *process) {
 	case step == v1alpha1.SourceFrozen && p.running:
 		p.running, p.frozen = false, true
 		w.frozenAt = p.progress
-		w.logf("source: the container stands still")
+		w.logf("source: the container is frozen")
 	case step == v1alpha1.SourceFrozen && w.rnd.IntN(20) == 0:
 		w.report(v1alpha1.SourceFailed, func(r *v1alpha1.SourceReport) { r.Reason, r.Message = "DumpFailed", "CRIU said no" })
 	case step == v1alpha1.SourceFrozen:

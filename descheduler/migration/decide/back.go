@@ -108,7 +108,7 @@ func (c Config) backEnd(o Observation, s *status, now time.Time) Step {
 	why := condition(&m.Status, v1alpha1.MigrationFinished)
 	message := why.Reason + ": " + why.Message
 	if frozen := s.Measured; frozen != nil && frozen.FrozenSeconds != "" {
-		message += "; the pod stood still for " + frozen.FrozenSeconds + " s"
+		message += "; the pod was frozen for " + frozen.FrozenSeconds + " s"
 	}
 	s.set(v1alpha1.MigrationFinished, yes, string(s.Phase), message, now)
 	return o.remember(why.Reason, orRelease(o, s.write("it has gone back")), now)

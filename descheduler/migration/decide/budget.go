@@ -21,7 +21,7 @@ func LooksAtBudgets(o *Observation) bool {
 	return o.Source != nil && !Ended(m) && (LooksAtOthers(m) || Back(m) || m.Status.Order == v1alpha1.OrderFreeze && !HandingOver(m))
 }
 
-// claim sees that the old pod, which is about to stand still, has been claimed from its
+// claim sees that the old pod, which is about to be frozen, has been claimed from its
 // budgets, as the eviction of it would be. An eviction that became this migration has
 // claimed it already. It returns the write of the next claim, or why there is none; both
 // are nothing if all has been claimed.

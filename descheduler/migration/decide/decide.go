@@ -7,7 +7,7 @@
 //
 // What holds at every moment, whoever dies:
 //
-//   - No two copies of a container run. The old one stands still before the new one can
+//   - No two copies of a container run. The old one is frozen before the new one can
 //     start. It is killed by order of a migration that has handed over, and let go on
 //     only when the new pod is gone.
 //   - A Job counts no failure and makes no other pod: it sees the old pod as being
@@ -18,7 +18,7 @@
 //     only the way back if something is wrong.
 //
 // The files follow a migration's life: admit.go (may it begin?), forward.go (reserve,
-// move, verify), budget.go (may the pod stand still?), handover.go (and clean up), back.go
+// move, verify), budget.go (may the pod be frozen?), handover.go (and clean up), back.go
 // (roll back), end.go (what is left to do when it has ended), say.go (conditions and
 // figures).
 package decide

@@ -141,7 +141,7 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 		want  string
 	}{
 		{"the deadline passes while nobody has room", next(CreatePod), func(w *world) { w.now = w.now.Add(6 * time.Minute) }, "DeadlineExceeded"},
-		{"the deadline passes while it stands still", freeze, func(w *world) { w.now = w.now.Add(6 * time.Minute) }, "DeadlineExceeded"},
+		{"the deadline passes while it is frozen", freeze, func(w *world) { w.now = w.now.Add(6 * time.Minute) }, "DeadlineExceeded"},
 		{"it is cancelled", freeze, func(w *world) { w.m.DeletionTimestamp = &metav1.Time{} }, "Cancelled"},
 		{"it is cancelled although the new pod runs", isRunning, func(w *world) { w.m.DeletionTimestamp = &metav1.Time{} }, "Cancelled"},
 		{"the source fails", freeze, func(w *world) {
@@ -339,7 +339,7 @@ func TestWhatStandsStillIsNotGivenUpWhenItsAgentIsSilent(t *testing.T) {
 		until func(*world) bool
 		waits bool
 	}{
-		{"it stands still", isStaged, true},
+		{"it is frozen", isStaged, true},
 		{"it was never frozen", next(CreatePod), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -13,14 +13,14 @@ import (
 )
 
 // GraceOfSource is how much longer than the deadline the kubelet is to wait for the old
-// container, which stands still, before it kills it by itself.
+// container, which is frozen, before it kills it by itself.
 const GraceOfSource = 10 * time.Minute
 
 // handOver gives the old pod's place to the new one, a write at a time.
 //
 // For a Job the order is all. First the old pod is being deleted: the Job now counts it
 // as neither active nor failed, and replaces it only when it is dead, which it is not
-// since it stands still. Then the Job owns the new pod, and has as many as it wants.
+// since it is frozen. Then the Job owns the new pod, and has as many as it wants.
 // Then it knows the old one no more, and only then that one may die.
 //
 // For a ReplicaSet it is another. First the old pod gets the lowest deletion cost, then
@@ -31,7 +31,7 @@ const GraceOfSource = 10 * time.Minute
 // For a bare pod the order is that of a Job, so that the old pod itself says that it is to
 // go, should the Migration be lost between the two writes.
 //
-// One that is started anew elsewhere does not stand still, and may end as soon as it is
+// One that is started anew elsewhere is not frozen, and may end as soon as it is
 // being deleted. So it first loses the finalizer by which its Job counts how pods end. The
 // same holds for one whose kubelet has started its container again meanwhile.
 func (c Config) handOver(o Observation, now time.Time) Step {
@@ -167,7 +167,7 @@ func takePlace(restored *corev1.Pod, plan *v1alpha1.MigrationPlan) *Step {
 	return &Step{Do: PatchPod, Why: "the new pod takes over", Pod: pod}
 }
 
-// graceOf returns what the old pod is given to end. One that stands still must not be
+// graceOf returns what the old pod is given to end. One that is frozen must not be
 // killed by its kubelet before the order; one that runs ends as it would anyway.
 func graceOf(m *v1alpha1.Migration, source *corev1.Pod, runs bool) int64 {
 	if runs {

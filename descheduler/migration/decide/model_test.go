@@ -113,7 +113,7 @@ func (w *world) checkEnd() error {
 	}
 	for _, p := range w.processes {
 		if p.frozen {
-			return fmt.Errorf("a process stands still for ever")
+			return fmt.Errorf("a process is frozen for ever")
 		}
 	}
 	if got := w.copies(); len(got) > 1 {
@@ -135,7 +135,7 @@ func (w *world) checkSurvivor(restored *corev1.Pod) error {
 		}
 		survivors++
 		if got := w.processes[pod.UID].progress; got < w.frozenAt && (!w.restarted || pod.Name != source) {
-			return fmt.Errorf("work is lost: %s is at %d, and it stood still at %d", pod.Name, got, w.frozenAt)
+			return fmt.Errorf("work is lost: %s is at %d, and it was frozen at %d", pod.Name, got, w.frozenAt)
 		}
 		if w.owned() && !w.owns(pod) {
 			return fmt.Errorf("%s runs and its owner does not know it", pod.Name)

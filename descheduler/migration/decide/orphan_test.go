@@ -70,7 +70,7 @@ func (w *world) forcedOff(t *testing.T) {
 		t.Errorf("pod %s has not the old one's place: %+v", pod.Name, pod.ObjectMeta)
 	}
 	if p := w.processes[pod.UID]; p.progress < before {
-		t.Errorf("work is lost: it is at %d, and stood still at %d", p.progress, before)
+		t.Errorf("work is lost: it is at %d, and was frozen at %d", p.progress, before)
 	}
 	if w.made > 0 || w.job != nil && w.job.Status.Failed > 0 {
 		t.Errorf("the owner has made %d pods and counts a failure: %v\n%s", w.made, w.job, strings.Join(w.trace, "\n"))

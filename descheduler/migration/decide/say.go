@@ -80,7 +80,7 @@ func (s *status) sayProgress(o Observation, now time.Time) {
 	m.ShipSeconds, m.ShippedBytes = source.ShipSeconds, source.ShipBytes
 	if source.ThawedAt != nil && Back(o.Migration) {
 		m.FrozenSeconds = seconds(source.ThawedAt.Sub(source.FrozenAt.Time))
-		s.set(v1alpha1.MigrationFrozen, no, "Thawed", "it stood still for "+m.FrozenSeconds+" s", now)
+		s.set(v1alpha1.MigrationFrozen, no, "Thawed", "it was frozen for "+m.FrozenSeconds+" s", now)
 		return
 	}
 	if c := condition(s.MigrationStatus, v1alpha1.MigrationFrozen); c == nil || c.Status == yes && c.Reason == "Frozen" {

@@ -54,11 +54,11 @@ func (c Config) heldByNewPod(o Observation, s *status, now time.Time) time.Time 
 	switch {
 	case lost && everFrozen(m):
 		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" of the new pod is not ready, and it is not known whether that runs: "+
-			"the old one stands still until the node is back, or is removed, or has the taint node.kubernetes.io/out-of-service", now)
+			"the old one is frozen until the node is back, or is removed, or has the taint node.kubernetes.io/out-of-service", now)
 	case now.Before(until): // it need not be one of the nodes that were looked at
 		return until
 	case everFrozen(m):
-		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" has not confirmed that the new pod is gone: the old one stands still until it has; "+
+		s.set(v1alpha1.MigrationFrozen, yes, held, "node "+name+" has not confirmed that the new pod is gone: the old one is frozen until it has; "+
 			"look at the kubelet there", now)
 	default:
 		s.set(v1alpha1.MigrationCleanedUp, no, newPodStays, "node "+name+" has not confirmed that the new pod is gone; the old one runs", now)

@@ -504,7 +504,7 @@ func (w *world) tend(pod *corev1.Pod) bool {
 		w.logf("%s is killed", pod.Name)
 		return true
 	case pod.DeletionTimestamp != nil && p.frozen && w.now.After(pod.DeletionTimestamp.Time):
-		*p = process{node: p.node, progress: p.progress} // SIGKILL reaches what stands still
+		*p = process{node: p.node, progress: p.progress} // SIGKILL reaches what is frozen
 		w.logf("%s is killed: its time is over", pod.Name)
 		return true
 	case p.dead() && !dead(pod):

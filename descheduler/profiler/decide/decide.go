@@ -219,7 +219,7 @@ func (c Config) withReservation(t *Type, now time.Time) Step {
 		if !reserved(*node) {
 			continue
 		}
-		reason, why := c.spoilt(t, node)
+		reason, why := c.invalid(t, node)
 		if first != nil && why == "" {
 			reason, why = ReasonOthers, "another node of its machine type is reserved"
 		}
@@ -234,8 +234,8 @@ func (c Config) withReservation(t *Type, now time.Time) Step {
 	return Step{Action: Launch, Node: first.Name, Reason: ReasonProbing, Message: "node " + first.Name + " is being probed"}
 }
 
-// spoilt says why nothing comes of a reservation, or returns "".
-func (c Config) spoilt(t *Type, n *Node) (reason, why string) {
+// invalid says why nothing comes of a reservation, or returns "".
+func (c Config) invalid(t *Type, n *Node) (reason, why string) {
 	switch {
 	case !c.Act:
 		return ReasonOff, "--probing is not Act"
@@ -274,8 +274,8 @@ func (c Config) begin(t *Type, busy int, now time.Time) Step {
 	why := "it has no node"
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
-		if _, spoilt := (Config{Act: true}).spoilt(t, n); spoilt != "" {
-			why = "node " + n.Name + ": " + spoilt
+		if _, invalid := (Config{Act: true}).invalid(t, n); invalid != "" {
+			why = "node " + n.Name + ": " + invalid
 			continue
 		}
 		if !c.Act {

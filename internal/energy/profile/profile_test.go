@@ -74,10 +74,10 @@ func TestUnseenSizesArePredicted(t *testing.T) {
 				for _, m := range []float64{0.75, 1.5, 3} {
 					seconds, joules := p.Runtime.Predict(size(c, m), 0), p.Energy.Predict(size(c, m), 0)
 					if off := seconds.Value/l.seconds(c, m) - 1; !(math.Abs(off) <= 0.1) || seconds.Trust != 1 || seconds.Doubts != 0 {
-						t.Errorf("%s (spoilt: %t): runtime at %v CPU, %v GiB is off by %.1f %%: %+v", l.name, spoil, c, m, 100*off, seconds)
+						t.Errorf("%s (invalid: %t): runtime at %v CPU, %v GiB is off by %.1f %%: %+v", l.name, spoil, c, m, 100*off, seconds)
 					}
 					if off := joules.Value/l.joules(c, m) - 1; !(math.Abs(off) <= 0.1) || joules.Trust != 1 {
-						t.Errorf("%s (spoilt: %t): energy at %v CPU, %v GiB is off by %.1f %%: %+v", l.name, spoil, c, m, 100*off, joules)
+						t.Errorf("%s (invalid: %t): energy at %v CPU, %v GiB is off by %.1f %%: %+v", l.name, spoil, c, m, 100*off, joules)
 					}
 				}
 			}

@@ -34,10 +34,10 @@ func TestABookFollowsTheProfilesOfACluster(t *testing.T) {
 	if err := b.Put(empty); err != nil || b.Set()["arm"] != nil {
 		t.Errorf("a profile in which nothing is learned: %v, %v", err, b.Set())
 	}
-	spoilt := named("a", "xeon")
-	spoilt.Spec.Models.Energy.Terms[0].Coefficient = "NaN"
-	if err := b.Put(spoilt); err == nil || b.Set()["xeon"].Object != "b" {
-		t.Errorf("a is spoilt: %v, and %v is used", err, b.Set()["xeon"])
+	invalid := named("a", "xeon")
+	invalid.Spec.Models.Energy.Terms[0].Coefficient = "NaN"
+	if err := b.Put(invalid); err == nil || b.Set()["xeon"].Object != "b" {
+		t.Errorf("a is invalid: %v, and %v is used", err, b.Set()["xeon"])
 	}
 	b.Drop("b")
 	b.Drop("b")

@@ -24,7 +24,7 @@ const maxRate = 1e9
 // ReadRates reads an arrival-rate series with the columns time_s and rate_per_s.
 // Times must ascend strictly. A rate may carry an exponent, as programs write
 // small ones; it is the only kind of number here that becomes floating point,
-// since nothing is reckoned with it but probabilities.
+// since nothing is computed with it but probabilities.
 func ReadRates(file string, r io.Reader) ([]Rate, error) {
 	t, _, err := openTable(file, r, []format{ratesFormat})
 	if err != nil {

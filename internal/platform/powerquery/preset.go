@@ -78,7 +78,7 @@ func Presets() []Preset {
 			Name: Supercargo, Source: energy.SourceQuery,
 			Watts: `max by (node, source) (supercargo_node_power_watts)`,
 			Stamp: `max by (node, source) (supercargo_node_power_reading_timestamp_seconds)`,
-			// A source that is no longer used has a counter that stands still.
+			// A source that is no longer used has a counter that has stopped.
 			Joules: `max by (node, source) (increase(supercargo_node_energy_joules_total[%ds]) > 0)`,
 		},
 	}

@@ -157,7 +157,7 @@ func TestOurOwnMetersKeepWhatTheyAre(t *testing.T) {
 		from, to, watts float64
 		source, kind    string
 	}{{-30, -4, 80, "model", "modelled"}, {-3.75, 0, 50, "rapl", "measured"}} {
-		// The counter of the model stands still once there is a meter.
+		// The counter of the model stops once there is a meter.
 		h.put(s.from, 0, func(second float64) float64 { return (min(second, s.to*60) - s.from*60) * s.watts },
 			"__name__", "supercargo_node_energy_joules_total", "node", "a", "source", s.source, "kind", s.kind)
 		h.put(s.from, s.to, always(s.watts), "__name__", "supercargo_node_power_watts", "node", "a", "source", s.source, "kind", s.kind)

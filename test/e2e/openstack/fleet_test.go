@@ -34,7 +34,7 @@ func TestAFleetGrowsForPodsAndShrinksToNothingWhenTheyEnd(t *testing.T) {
 	c.left(0)
 	c.eventually("the nodes go with their servers", func() string { return cmp.Diff(map[string]int{}, c.nodes()) })
 	c.event("Released")
-	c.has(v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	c.has(v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 	c.has(v1alpha1.FleetDegraded, metav1.ConditionFalse, "MachinesCome")
 }
 
@@ -193,7 +193,7 @@ func TestAFleetSaysWhatToPutRightAndGoesOnWhenItIs(t *testing.T) {
 	if !strings.Contains(text, `spec.openStack.flavors names "m9.huge"`) {
 		t.Errorf("the fleet is degraded for %q", text)
 	}
-	c.has(v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	c.has(v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 	if note := c.event("FlavorsUnusable"); !strings.Contains(note, "correct the name") {
 		t.Errorf("the Event says %q", note)
 	}

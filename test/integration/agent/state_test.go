@@ -257,7 +257,7 @@ func TestOnlySoManyStandStillAtOnce(t *testing.T) {
 	}
 	// Each is thawed, and makes room for the next.
 	for range moves {
-		b.eventually("two at most stand still, and one is dumped", func() string {
+		b.eventually("two at most are frozen, and one is dumped", func() string {
 			frozen := 0
 			for _, pod := range pods {
 				if b.is("frozen", pod) {
@@ -265,7 +265,7 @@ func TestOnlySoManyStandStillAtOnce(t *testing.T) {
 				}
 			}
 			if frozen > 2 {
-				t.Fatalf("%d containers stand still at once, want 2 at most", frozen)
+				t.Fatalf("%d containers are frozen at once, want 2 at most", frozen)
 			}
 			for _, m := range moves {
 				b.read(m)

@@ -18,7 +18,7 @@ import (
 )
 
 // body is the work of one pod. It knows better than the API server: a pod that is frozen
-// does nothing, and one that was restored goes on where the other stood still.
+// does nothing, and one that was restored goes on where the other was frozen.
 type body struct {
 	key  types.NamespacedName
 	uid  types.UID
@@ -26,7 +26,7 @@ type body struct {
 	done time.Duration // until since
 	// since is when it began to run; zero while it does not.
 	since time.Time
-	// frozen says that it stood still, ended that it is not going to run any more, and
+	// frozen says that it was frozen, ended that it is not going to run any more, and
 	// ending that its end is being written.
 	frozen, ended, ending bool
 }
@@ -39,7 +39,7 @@ func (b *body) progress(now time.Time) time.Duration {
 	return b.done + max(0, now.Sub(b.since))
 }
 
-// stop has it stand still.
+// stop freezes it.
 func (b *body) stop(at time.Time) {
 	b.done, b.since = b.progress(at), time.Time{}
 }
@@ -80,7 +80,7 @@ func (s *shim) source(m *v1alpha1.Migration) *body {
 	return s.bodies[types.UID(m.Status.Plan.PodUID)]
 }
 
-// migrates has the source of a Migration stand still and go on, as its agent says.
+// migrates has the source of a Migration freeze and thaw, as its agent says.
 func (s *shim) migrates(m *v1alpha1.Migration) {
 	b, report := s.source(m), m.Status.Source
 	if b == nil || b.ended || report == nil || report.FrozenAt == nil {

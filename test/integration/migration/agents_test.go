@@ -24,7 +24,7 @@ type agents struct {
 	// false if nothing is to be said for now.
 	source func(*v1alpha1.Migration, *v1alpha1.SourceReport) bool
 	target func(*v1alpha1.Migration, *v1alpha1.TargetReport) bool
-	// frozen are the pods that stand still, by UID.
+	// frozen are the pods that are frozen, by UID.
 	frozen map[string]bool
 }
 
@@ -101,7 +101,7 @@ func (a *agents) script(source func(*v1alpha1.Migration, *v1alpha1.SourceReport)
 	}
 }
 
-// standing returns how many pods stand still.
+// standing returns how many pods are frozen.
 func (a *agents) standing() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -142,7 +142,7 @@ func (a *agents) carryOut(ctx context.Context, m *v1alpha1.Migration) *v1alpha1.
 	return to
 }
 
-// note keeps account of the pods that stand still.
+// note keeps account of the pods that are frozen.
 func (a *agents) note(m *v1alpha1.Migration, step v1alpha1.SourceStep) {
 	switch step {
 	case v1alpha1.SourceFrozen:

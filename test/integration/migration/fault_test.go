@@ -130,7 +130,7 @@ func TestWhatGoesWrongBeforeTheHandOverLeavesThePodWhereItWas(t *testing.T) {
 				t.Errorf("pod %s, %s", pods[0].Name, pods[0].Status.Phase)
 			}
 			if b.agents.standing() > 0 {
-				t.Error("the pod stands still")
+				t.Error("the pod is frozen")
 			}
 		})
 	}

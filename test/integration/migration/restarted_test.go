@@ -38,7 +38,7 @@ func TestNothingIsHandedOverBesideAFreshCopy(t *testing.T) {
 	old := b.pods()[0]
 	b.runsContainer(old.Name, "first")
 	m := b.move(old.Name)
-	m = b.is(m.Name, "stands still", phase(v1alpha1.MigrationMoving))
+	m = b.is(m.Name, "is frozen", phase(v1alpha1.MigrationMoving))
 	stop()
 	b.agents.script(nil, func(*v1alpha1.Migration, *v1alpha1.TargetReport) bool { return true })
 	b.eventually("the new pod runs", func() string {

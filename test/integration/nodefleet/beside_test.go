@@ -44,7 +44,7 @@ func TestAFleetHoldsWhileAClusterAutoscalerRunsAndTakesOverWhenItHasStopped(t *t
 		t.Fatal(err)
 	}
 	b.run(1)
-	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 
 	writtenAt(time.Now())
 	if err := b.Update(t.Context(), alive); err != nil {
@@ -57,5 +57,5 @@ func TestAFleetHoldsWhileAClusterAutoscalerRunsAndTakesOverWhenItHasStopped(t *t
 	if err := b.Delete(t.Context(), alive); err != nil {
 		t.Fatal(err)
 	}
-	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 }

@@ -140,7 +140,7 @@ func TestAFleetWhoseTemplateCannotBeUsedIsRefused(t *testing.T) {
 	b.market()
 	b.fleet("first", b.catalogue("c7i.*"))
 	b.autoscale()
-	b.has("first", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	b.has("first", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 	for _, tc := range []struct {
 		fleet, reason, want string
 		change              func(*v1alpha1.NodeFleetSpec)

@@ -109,7 +109,7 @@ func TestAReleaseThatFailsDoesNotKeepMachinesFromBeingBought(t *testing.T) {
 		t.Errorf("the Event says %q", note)
 	}
 	b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "DrainFails")
-	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 	b.pods("p", 1, "8", "1Gi")
 	b.run(1)
 	b.becomes(map[string]int{"m": 1, "large": 1})

@@ -45,7 +45,7 @@ func TestAMachineThatWasLeftForAMoreFrugalOneIsGivenBack(t *testing.T) {
 	b.cordon(taken, false)
 	b.fleet("all")
 	b.autoscale()
-	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 
 	b.deschedule()
 	b.becomes(map[string]int{frugal: 1})

@@ -24,8 +24,8 @@ func TestACloudThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 	b.fleet("own")
 	c.rent()
 	b.autoscale()
-	b.has("own", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
-	b.has("rented", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	b.has("own", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
+	b.has("rented", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 
 	end := c.silent()
 	c.hangs()
@@ -48,8 +48,8 @@ func TestACloudThatDoesNotAnswerHoldsItsOwnFleetAlone(t *testing.T) {
 	}
 	b.event("ProviderUnreachable")
 	end()
-	b.has("rented", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
-	b.has("own", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	b.has("rented", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
+	b.has("own", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 }
 
 // TestACloudThatFallsSilentDuringAnOrderHoldsItsOwnFleetAlone: the request for a server is not
@@ -64,8 +64,8 @@ func TestACloudThatFallsSilentDuringAnOrderHoldsItsOwnFleetAlone(t *testing.T) {
 	b.fleet("own")
 	c.rent()
 	b.autoscale()
-	b.has("own", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
-	b.has("rented", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	b.has("own", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
+	b.has("rented", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 
 	of := func(flavor string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Spec.NodeSelector[corev1.LabelInstanceTypeStable] = flavor }

@@ -27,7 +27,7 @@ func TestMachinesAreOrderedAsSoonAsPodsHaveBeenGathered(t *testing.T) {
 	}
 	b.fleet("all", func(s *v1alpha1.NodeFleetSpec) { s.Scaling.BatchIdle, s.Scaling.BatchMax = seconds(0.3), seconds(1) })
 	b.autoscale()
-	b.has("all", v1alpha1.FleetReady, "True", "LookedAfter")
+	b.has("all", v1alpha1.FleetReady, "True", "Reconciled")
 
 	pods := func(wave int) (both []*corev1.Pod) {
 		for flavor, cpu := range map[string]string{"small": "1900m", "large": "7500m"} {

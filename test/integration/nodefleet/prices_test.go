@@ -58,7 +58,7 @@ func TestAFlavorWithoutAPriceIsNotBoughtAndSaidSo(t *testing.T) {
 		t.Errorf("it says %q, want %q in it", message, want)
 	}
 	b.becomes(map[string]int{"a": 1})
-	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 	if note := b.event("PriceUnknown"); !strings.Contains(note, "unpriced-n") {
 		t.Errorf("the Event says %q", note)
 	}

@@ -78,7 +78,7 @@ func TestAFleetBuysAndReleasesWhatItsSimulationDoes(t *testing.T) {
 	account := b.account(sc)
 	b.fleet("all")
 	b.autoscale()
-	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 	b.replay(pods)
 	b.eventually("all machines are given back", func() string {
 		l := account()

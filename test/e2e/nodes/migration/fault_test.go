@@ -131,7 +131,7 @@ func TestWithoutTheImageOnTheTargetNothingIsFrozen(t *testing.T) {
 	m := w.rolledBack(w.move("counter", func(s *v1alpha1.MigrationSpec) { s.TargetNode = target.Name }), image, target.Name)
 	w.wentOn("counter")
 	if m.Status.Source.FrozenAt != nil {
-		t.Errorf("the counter stood still: %+v", m.Status.Source)
+		t.Errorf("the counter has stopped: %+v", m.Status.Source)
 	}
 }
 
