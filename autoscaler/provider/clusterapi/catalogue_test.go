@@ -72,7 +72,7 @@ func infrastructureOf(kind string, spec map[string]any) []client.Object {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(crdKind)
 	crd.SetName(strings.ToLower(kind) + "s." + testGroup)
-	crd.SetLabels(map[string]string{contractLabel: "v1beta2"})
+	crd.SetLabels(map[string]string{contracts[0]: "v1beta2"})
 	t := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": spec}}}}
 	t.SetAPIVersion(testGroup + "/v1beta2")
 	t.SetKind(kind)
@@ -438,6 +438,8 @@ func TestATemplateThatCannotBeUsedRefusesTheFleet(t *testing.T) {
 	other := infrastructureOf("DockerMachineTemplate", map[string]any{"customImage": "kindest/node:v1.35.0"})
 	docker := toCopy()
 	docker.Spec.Template.Spec.InfrastructureRef.Kind = "DockerMachineTemplate"
+	foreign := infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": "t3.medium"})
+	foreign[0].SetLabels(map[string]string{"cluster.x-k8s.io/v1alpha4": "v1beta2"})
 	for _, tc := range []struct {
 		name         string
 		objects      []client.Object
@@ -447,6 +449,7 @@ func TestATemplateThatCannotBeUsedRefusesTheFleet(t *testing.T) {
 		{"there is no MachineDeployment", aws, nil, "TemplateMissing", "there is no MachineDeployment machines/workers"},
 		{"there is no infrastructure template", []client.Object{aws[0], toCopy()}, nil, "TemplateMissing", "AWSMachineTemplate workers of MachineDeployment machines/workers cannot be read"},
 		{"there is no such kind", []client.Object{toCopy()}, nil, "TemplateMissing", "AWSMachineTemplate workers"},
+		{"its kind follows no contract", append(foreign, toCopy()), nil, "TemplateMissing", "has neither of the labels cluster.x-k8s.io/v1beta2 and cluster.x-k8s.io/v1beta1"},
 		{"the field is not there", append(silent, toCopy()), nil, "InstanceTypeFieldMissing", "AWSMachineTemplate workers holds no text in spec.template.spec.instanceType"},
 		{"the field holds a number", append(number, toCopy()), nil, "InstanceTypeFieldMissing", "spec.template.spec.instanceType"},
 		{"another field was said", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypeField = "spec.template.spec.flavor" }, "InstanceTypeFieldMissing", "holds no text in spec.template.spec.flavor"},
@@ -479,6 +482,37 @@ func TestWhatHoldsTheInstanceTypeIsKnownOfWellKnownProviders(t *testing.T) {
 		s := newCatalogueScene(t, append(infrastructureOf(kind, map[string]any{field: "x"}), d)...)
 		if _, err := s.provider().Observe(t.Context()); err != nil {
 			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// TestATemplateIsReadInTheVersionOfTheNewestContractThatItsKindFollows as cluster-api reads it. Most
+// providers follow the contract v1beta1 alone.
+func TestATemplateIsReadInTheVersionOfTheNewestContractThatItsKindFollows(t *testing.T) {
+	for _, tc := range []struct {
+		labels map[string]string
+		want   string
+	}{
+		{map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1"}, "v1beta1"},
+		{map[string]string{"cluster.x-k8s.io/v1alpha4": "v1alpha4", "cluster.x-k8s.io/v1beta1": "v1beta1_v1beta2"}, "v1beta2"},
+		{map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}, "v1beta2"},
+		{map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta3", "cluster.x-k8s.io/v1beta2": ""}, "v1beta3"},
+		{map[string]string{"cluster.x-k8s.io/v1beta2": "v1beta10_v1beta9"}, "v1beta10"},
+		{map[string]string{"cluster.x-k8s.io/v1beta2": "v1_v1beta2"}, "v1"},
+	} {
+		objects := infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": "x"})
+		objects[0].SetLabels(tc.labels)
+		objects[1].(*unstructured.Unstructured).SetAPIVersion(testGroup + "/" + tc.want)
+		s := newCatalogueScene(t, append(objects, toCopy())...)
+		p := s.provider()
+		if _, err := p.Observe(t.Context()); err != nil {
+			t.Errorf("%v: %v", tc.labels, err)
+			continue
+		}
+		for _, o := range p.offered {
+			if got := o.model.template.GetAPIVersion(); got != testGroup+"/"+tc.want {
+				t.Errorf("%v: it is read as %s, want %s", tc.labels, got, tc.want)
+			}
 		}
 	}
 }
