@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -241,13 +240,13 @@ func (o *offer) deployment(fleet string, replicas int) *clusterv1.MachineDeploym
 	from := o.model.deployment
 	d := &clusterv1.MachineDeployment{Spec: *from.Spec.DeepCopy()}
 	d.Namespace, d.Name = from.Namespace, o.name
-	d.Labels = copied(from.Labels)
+	d.Labels = ownLabels(from.Labels)
 	d.Labels[v1alpha1.LabelFleet] = fleet
 	d.Annotations = o.annotations()
 	d.Spec.Replicas, d.Spec.Paused = new(int32(replicas)), nil
 	// cluster-api knows the Machines of a MachineDeployment by these labels.
 	d.Spec.Selector.MatchLabels = map[string]string{clusterv1.MachineDeploymentNameLabel: o.name}
-	d.Spec.Template.Labels = copied(d.Spec.Template.Labels)
+	d.Spec.Template.Labels = ownLabels(d.Spec.Template.Labels)
 	d.Spec.Template.Labels[clusterv1.MachineDeploymentNameLabel] = o.name
 	d.Spec.Template.Spec.InfrastructureRef.Name = o.name
 	if o.domain != "" {
@@ -267,7 +266,7 @@ func (o *offer) infrastructure(fleet string) (*unstructured.Unstructured, error)
 	t.SetGroupVersionKind(from.GroupVersionKind())
 	t.SetNamespace(from.GetNamespace())
 	t.SetName(o.name)
-	labels := copied(from.GetLabels())
+	labels := ownLabels(from.GetLabels())
 	labels[v1alpha1.LabelFleet] = fleet
 	t.SetLabels(labels)
 	if err := unstructured.SetNestedField(t.Object, o.of.Name, o.model.field...); err != nil {
@@ -304,11 +303,17 @@ func (o *offer) annotations() map[string]string {
 	return found
 }
 
-// copied is a copy that is not nil.
-func copied(m map[string]string) map[string]string {
-	found := maps.Clone(m)
-	if found == nil {
-		found = map[string]string{}
+// topologyPrefix begins the labels by which cluster-api finds what belongs to the topology of a Cluster.
+// A MachineDeployment more than the topology has, of the same name there, would stop it.
+const topologyPrefix = "topology.cluster.x-k8s.io/"
+
+// ownLabels are the labels that copies have from their model; not nil.
+func ownLabels(model map[string]string) map[string]string {
+	found := map[string]string{}
+	for key, value := range model {
+		if !strings.HasPrefix(key, topologyPrefix) {
+			found[key] = value
+		}
 	}
 	return found
 }

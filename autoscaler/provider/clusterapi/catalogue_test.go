@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -546,6 +547,38 @@ func TestATemplateIsReadInTheVersionOfTheNewestContractThatItsKindFollows(t *tes
 			if got := o.model.template.GetAPIVersion(); got != testGroup+"/"+tc.want {
 				t.Errorf("%v: it is read as %s, want %s", tc.labels, got, tc.want)
 			}
+		}
+	}
+}
+
+// TestCopiesDoNotBelongToTheTopologyOfACluster: its controller finds a cluster's MachineDeployments, and
+// their machines, by these labels, and expects one for each name.
+func TestCopiesDoNotBelongToTheTopologyOfACluster(t *testing.T) {
+	topology := func(labels map[string]string) map[string]string {
+		found := map[string]string{clusterv1.ClusterTopologyOwnedLabel: "", clusterv1.ClusterTopologyMachineDeploymentNameLabel: "md-0"}
+		maps.Copy(found, labels)
+		return found
+	}
+	objects, d := infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": "x"}), toCopy()
+	objects[1].SetLabels(topology(map[string]string{"team": "a"}))
+	d.Labels, d.Spec.Template.Labels = topology(d.Labels), topology(d.Spec.Template.Labels)
+	d.Spec.Selector.MatchLabels = topology(nil)
+	s := newCatalogueScene(t, append(objects, d)...)
+	name := s.named("m7i.large")
+	s.buy(name, 0, 1)
+	made, template := &clusterv1.MachineDeployment{}, infrastructureOf("AWSMachineTemplate", nil)[1]
+	for _, object := range []client.Object{made, template} {
+		if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: name}, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, labels := range map[string][2]map[string]string{
+		"MachineDeployment": {made.Labels, {"team": "a", v1alpha1.LabelFleet: "f"}},
+		"Machines":          {made.Spec.Template.Labels, {clusterv1.MachineDeploymentNameLabel: name, "node.cluster.x-k8s.io/pool": "p"}},
+		"template":          {template.GetLabels(), {"team": "a", v1alpha1.LabelFleet: "f"}},
+	} {
+		if diff := cmp.Diff(labels[1], labels[0]); diff != "" {
+			t.Errorf("labels of the %s (-want +got):\n%s", what, diff)
 		}
 	}
 }
