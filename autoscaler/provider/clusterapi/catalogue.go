@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -25,13 +24,22 @@ import (
 )
 
 // instanceTypeFields are where the infrastructure templates of well-known providers hold the instance
-// type, by kind.
-var instanceTypeFields = map[string]string{
-	"AWSMachineTemplate":       "spec.template.spec.instanceType",
-	"AzureMachineTemplate":     "spec.template.spec.vmSize",
-	"GCPMachineTemplate":       "spec.template.spec.instanceType",
-	"OpenStackMachineTemplate": "spec.template.spec.flavor",
+// type, by kind: one of these fields, which differ by version.
+var instanceTypeFields = map[string][]string{
+	"AWSMachineTemplate":       {"spec.template.spec.instanceType"},
+	"AzureMachineTemplate":     {"spec.template.spec.vmSize"},
+	"GCPMachineTemplate":       {"spec.template.spec.instanceType"},
+	"OpenStackMachineTemplate": {"spec.template.spec.flavor", "spec.template.spec.flavor.filter.name"},
 }
+
+// precedingFields are those that take precedence over the instance type, by where that is.
+var precedingFields = map[string]map[string]string{
+	"OpenStackMachineTemplate": {"spec.template.spec.flavor": "spec.template.spec.flavorID"},
+}
+
+// oneSized are the kinds of infrastructure templates that know no instance types: their machines are
+// containers of one host, or only said to be there.
+var oneSized = []string{"DevMachineTemplate", "DockerMachineTemplate"}
 
 // model is a MachineDeployment that is copied, with its infrastructure template.
 type model struct {
@@ -109,22 +117,42 @@ func (p *Provider) model(ctx context.Context, spec *v1alpha1.MachineTemplate) (*
 	return m, m.sum()
 }
 
-// findField finds where the template holds the instance type. There must be text in this place:
-// otherwise all machines might be of one instance type, and the prices wrong.
+// findField finds where the template holds the instance type. There must be text in this place, and none
+// in one that takes precedence: otherwise all machines might be of one instance type, and the prices wrong.
 func (m *model) findField() error {
 	kind := m.template.GetKind()
-	said := cmp.Or(m.spec.InstanceTypeField, instanceTypeFields[kind])
-	if said == "" {
-		return &provider.Refused{Reason: "InstanceTypeFieldUnknown", Message: fmt.Sprintf(
-			"spec.clusterAPI.templates[%s].instanceTypeField: nothing is known of %s: say where it holds the instance type", m.spec.MachineDeployment, kind)}
+	fields := instanceTypeFields[kind]
+	if m.spec.InstanceTypeField != "" {
+		fields = []string{m.spec.InstanceTypeField}
 	}
-	m.field = strings.Split(said, ".")
-	if value, is, err := unstructured.NestedString(m.template.Object, m.field...); !is || err != nil || value == "" {
-		return &provider.Refused{Reason: "InstanceTypeFieldMissing", Message: fmt.Sprintf(
-			"spec.clusterAPI.templates[%s].instanceTypeField: %s %s holds no text in %s: set an instance type there, or name another field",
-			m.spec.MachineDeployment, kind, m.template.GetName(), said)}
+	refused := func(reason, format string, args ...any) error {
+		return &provider.Refused{Reason: reason, Message: fmt.Sprintf("spec.clusterAPI.templates[%s]", m.spec.MachineDeployment) + fmt.Sprintf(format, args...)}
 	}
+	if len(fields) == 0 && slices.Contains(oneSized, kind) {
+		return refused("InstanceTypeFieldUnknown", ": %s has no instance type, its machines are all of one size: name MachineDeployments in "+
+			"spec.clusterAPI.names or selector, with the annotations %s and %s for what a machine holds and %s for its price",
+			kind, annotationCPU, annotationMemory, v1alpha1.AnnotationPricePerHour)
+	}
+	if len(fields) == 0 {
+		return refused("InstanceTypeFieldUnknown", ".instanceTypeField: nothing is known of %s: say where it holds the instance type", kind)
+	}
+	at := slices.IndexFunc(fields, m.hasText)
+	if at < 0 {
+		return refused("InstanceTypeFieldMissing", ".instanceTypeField: %s %s holds no text in %s: set an instance type there, or name another field",
+			kind, m.template.GetName(), strings.Join(fields, " or "))
+	}
+	if preceding := precedingFields[kind][fields[at]]; preceding != "" && m.hasText(preceding) {
+		return refused("InstanceTypeFieldOverridden", ".instanceTypeField: %s %s holds a text in %s, which takes precedence over %s: remove it there, or name that field",
+			kind, m.template.GetName(), preceding, fields[at])
+	}
+	m.field = strings.Split(fields[at], ".")
 	return nil
+}
+
+// hasText reports whether the template holds a text in a field.
+func (m *model) hasText(field string) bool {
+	value, _, err := unstructured.NestedString(m.template.Object, strings.Split(field, ".")...)
+	return err == nil && value != ""
 }
 
 // sum computes the digest.
@@ -212,13 +240,13 @@ func (o *offer) deployment(fleet string, replicas int) *clusterv1.MachineDeploym
 	from := o.model.deployment
 	d := &clusterv1.MachineDeployment{Spec: *from.Spec.DeepCopy()}
 	d.Namespace, d.Name = from.Namespace, o.name
-	d.Labels = copied(from.Labels)
+	d.Labels = ownLabels(from.Labels)
 	d.Labels[v1alpha1.LabelFleet] = fleet
 	d.Annotations = o.annotations()
 	d.Spec.Replicas, d.Spec.Paused = new(int32(replicas)), nil
 	// cluster-api knows the Machines of a MachineDeployment by these labels.
 	d.Spec.Selector.MatchLabels = map[string]string{clusterv1.MachineDeploymentNameLabel: o.name}
-	d.Spec.Template.Labels = copied(d.Spec.Template.Labels)
+	d.Spec.Template.Labels = ownLabels(d.Spec.Template.Labels)
 	d.Spec.Template.Labels[clusterv1.MachineDeploymentNameLabel] = o.name
 	d.Spec.Template.Spec.InfrastructureRef.Name = o.name
 	if o.domain != "" {
@@ -238,7 +266,7 @@ func (o *offer) infrastructure(fleet string) (*unstructured.Unstructured, error)
 	t.SetGroupVersionKind(from.GroupVersionKind())
 	t.SetNamespace(from.GetNamespace())
 	t.SetName(o.name)
-	labels := copied(from.GetLabels())
+	labels := ownLabels(from.GetLabels())
 	labels[v1alpha1.LabelFleet] = fleet
 	t.SetLabels(labels)
 	if err := unstructured.SetNestedField(t.Object, o.of.Name, o.model.field...); err != nil {
@@ -275,11 +303,17 @@ func (o *offer) annotations() map[string]string {
 	return found
 }
 
-// copied is a copy that is not nil.
-func copied(m map[string]string) map[string]string {
-	found := maps.Clone(m)
-	if found == nil {
-		found = map[string]string{}
+// topologyPrefix begins the labels by which cluster-api finds what belongs to the topology of a Cluster.
+// A MachineDeployment more than the topology has, of the same name there, would stop it.
+const topologyPrefix = "topology.cluster.x-k8s.io/"
+
+// ownLabels are the labels that copies have from their model; not nil.
+func ownLabels(model map[string]string) map[string]string {
+	found := map[string]string{}
+	for key, value := range model {
+		if !strings.HasPrefix(key, topologyPrefix) {
+			found[key] = value
+		}
 	}
 	return found
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,12 +68,19 @@ func toCopy() *clusterv1.MachineDeployment {
 	return d
 }
 
+// toCopyOf is toCopy with another kind of infrastructure template.
+func toCopyOf(kind string) *clusterv1.MachineDeployment {
+	d := toCopy()
+	d.Spec.Template.Spec.InfrastructureRef.Kind = kind
+	return d
+}
+
 // infrastructureOf is the infrastructure template of a kind, as a user writes it.
 func infrastructureOf(kind string, spec map[string]any) []client.Object {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(crdKind)
 	crd.SetName(strings.ToLower(kind) + "s." + testGroup)
-	crd.SetLabels(map[string]string{contractLabel: "v1beta2"})
+	crd.SetLabels(map[string]string{contracts[0]: "v1beta2"})
 	t := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": spec}}}}
 	t.SetAPIVersion(testGroup + "/v1beta2")
 	t.SetKind(kind)
@@ -435,9 +443,12 @@ func TestATemplateThatCannotBeUsedRefusesTheFleet(t *testing.T) {
 	aws := infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": "t3.medium"})
 	silent := infrastructureOf("AWSMachineTemplate", map[string]any{"ami": map[string]any{"id": "ami-1"}})
 	number := infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": int64(3)})
-	other := infrastructureOf("DockerMachineTemplate", map[string]any{"customImage": "kindest/node:v1.35.0"})
-	docker := toCopy()
-	docker.Spec.Template.Spec.InfrastructureRef.Kind = "DockerMachineTemplate"
+	other, unknown := infrastructureOf("OtherMachineTemplate", map[string]any{"size": "large"}), toCopyOf("OtherMachineTemplate")
+	host, docker := infrastructureOf("DockerMachineTemplate", map[string]any{"customImage": "kindest/node:v1.35.0"}), toCopyOf("DockerMachineTemplate")
+	twice, openStack := infrastructureOf("OpenStackMachineTemplate", map[string]any{"flavor": "m1.small", "flavorID": "1"}), toCopyOf("OpenStackMachineTemplate")
+	without := infrastructureOf("OpenStackMachineTemplate", map[string]any{"flavor": map[string]any{"id": "1"}})
+	foreign := infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": "t3.medium"})
+	foreign[0].SetLabels(map[string]string{"cluster.x-k8s.io/v1alpha4": "v1beta2"})
 	for _, tc := range []struct {
 		name         string
 		objects      []client.Object
@@ -447,11 +458,15 @@ func TestATemplateThatCannotBeUsedRefusesTheFleet(t *testing.T) {
 		{"there is no MachineDeployment", aws, nil, "TemplateMissing", "there is no MachineDeployment machines/workers"},
 		{"there is no infrastructure template", []client.Object{aws[0], toCopy()}, nil, "TemplateMissing", "AWSMachineTemplate workers of MachineDeployment machines/workers cannot be read"},
 		{"there is no such kind", []client.Object{toCopy()}, nil, "TemplateMissing", "AWSMachineTemplate workers"},
+		{"its kind follows no contract", append(foreign, toCopy()), nil, "TemplateMissing", "has neither of the labels cluster.x-k8s.io/v1beta2 and cluster.x-k8s.io/v1beta1"},
 		{"the field is not there", append(silent, toCopy()), nil, "InstanceTypeFieldMissing", "AWSMachineTemplate workers holds no text in spec.template.spec.instanceType"},
 		{"the field holds a number", append(number, toCopy()), nil, "InstanceTypeFieldMissing", "spec.template.spec.instanceType"},
 		{"another field was said", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypeField = "spec.template.spec.flavor" }, "InstanceTypeFieldMissing", "holds no text in spec.template.spec.flavor"},
 		{"the field lies below a text", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypeField = "spec.template.spec.instanceType.name" }, "InstanceTypeFieldMissing", "instanceType.name"},
-		{"nothing is known of the kind", append(other, docker), nil, "InstanceTypeFieldUnknown", "nothing is known of DockerMachineTemplate"},
+		{"nothing is known of the kind", append(other, unknown), nil, "InstanceTypeFieldUnknown", "nothing is known of OtherMachineTemplate"},
+		{"machines of the kind are all of one size", append(host, docker), nil, "InstanceTypeFieldUnknown", "name MachineDeployments in spec.clusterAPI.names or selector"},
+		{"another field takes precedence", append(twice, openStack), nil, "InstanceTypeFieldOverridden", "spec.template.spec.flavorID, which takes precedence over spec.template.spec.flavor"},
+		{"none of the fields is there", append(without, openStack), nil, "InstanceTypeFieldMissing", "holds no text in spec.template.spec.flavor or spec.template.spec.flavor.filter.name"},
 		{"an instance type is unknown", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.InstanceTypes = []string{"m7i.large", "m9x.*"} }, "InstanceTypesUnknown", "no instance type that matches m9x.*"},
 		{"all are for another architecture", append(aws, toCopy()), func(m *v1alpha1.MachineTemplate) { m.Architecture = "s390x" }, "InstanceTypesUnknown", "no instance type of architecture s390x"},
 	} {
@@ -473,12 +488,97 @@ func TestATemplateThatCannotBeUsedRefusesTheFleet(t *testing.T) {
 }
 
 func TestWhatHoldsTheInstanceTypeIsKnownOfWellKnownProviders(t *testing.T) {
-	for kind, field := range map[string]string{"AWSMachineTemplate": "instanceType", "AzureMachineTemplate": "vmSize", "GCPMachineTemplate": "instanceType", "OpenStackMachineTemplate": "flavor"} {
-		d := toCopy()
-		d.Spec.Template.Spec.InfrastructureRef.Kind = kind
-		s := newCatalogueScene(t, append(infrastructureOf(kind, map[string]any{field: "x"}), d)...)
-		if _, err := s.provider().Observe(t.Context()); err != nil {
-			t.Errorf("%s: %v", kind, err)
+	for _, tc := range []struct {
+		kind     string
+		is, want map[string]any
+	}{
+		{"AWSMachineTemplate", map[string]any{"instanceType": "x"}, map[string]any{"instanceType": "m7i.large"}},
+		{"AzureMachineTemplate", map[string]any{"vmSize": "x"}, map[string]any{"vmSize": "m7i.large"}},
+		{"GCPMachineTemplate", map[string]any{"instanceType": "x"}, map[string]any{"instanceType": "m7i.large"}},
+		{"OpenStackMachineTemplate", map[string]any{"flavor": "x"}, map[string]any{"flavor": "m7i.large"}}, // up to v1beta1
+		{
+			"OpenStackMachineTemplate", map[string]any{"flavor": map[string]any{"filter": map[string]any{"name": "x"}}},
+			map[string]any{"flavor": map[string]any{"filter": map[string]any{"name": "m7i.large"}}},
+		},
+		{ // which counts, and the fleet names it
+			"OpenStackMachineTemplate", map[string]any{"flavor": "y", "flavorID": "x"}, map[string]any{"flavor": "y", "flavorID": "m7i.large"},
+		},
+	} {
+		s := newCatalogueScene(t, append(infrastructureOf(tc.kind, tc.is), toCopyOf(tc.kind))...)
+		if tc.is["flavorID"] != nil {
+			s.spec.Templates[0].InstanceTypeField = "spec.template.spec.flavorID"
+		}
+		name := s.named("m7i.large")
+		s.buy(name, 0, 1)
+		made := infrastructureOf(tc.kind, nil)[1].(*unstructured.Unstructured)
+		if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: name}, made); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, _ := unstructured.NestedMap(made.Object, "spec", "template", "spec"); !cmp.Equal(tc.want, got) {
+			t.Errorf("%s %v becomes %v, want %v", tc.kind, tc.is, got, tc.want)
+		}
+	}
+}
+
+// TestATemplateIsReadInTheVersionOfTheNewestContractThatItsKindFollows as cluster-api reads it. Most
+// providers follow the contract v1beta1 alone.
+func TestATemplateIsReadInTheVersionOfTheNewestContractThatItsKindFollows(t *testing.T) {
+	for _, tc := range []struct {
+		labels map[string]string
+		want   string
+	}{
+		{map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1"}, "v1beta1"},
+		{map[string]string{"cluster.x-k8s.io/v1alpha4": "v1alpha4", "cluster.x-k8s.io/v1beta1": "v1beta1_v1beta2"}, "v1beta2"},
+		{map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}, "v1beta2"},
+		{map[string]string{"cluster.x-k8s.io/v1beta1": "v1beta3", "cluster.x-k8s.io/v1beta2": ""}, "v1beta3"},
+		{map[string]string{"cluster.x-k8s.io/v1beta2": "v1beta10_v1beta9"}, "v1beta10"},
+		{map[string]string{"cluster.x-k8s.io/v1beta2": "v1_v1beta2"}, "v1"},
+	} {
+		objects := infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": "x"})
+		objects[0].SetLabels(tc.labels)
+		objects[1].(*unstructured.Unstructured).SetAPIVersion(testGroup + "/" + tc.want)
+		s := newCatalogueScene(t, append(objects, toCopy())...)
+		p := s.provider()
+		if _, err := p.Observe(t.Context()); err != nil {
+			t.Errorf("%v: %v", tc.labels, err)
+			continue
+		}
+		for _, o := range p.offered {
+			if got := o.model.template.GetAPIVersion(); got != testGroup+"/"+tc.want {
+				t.Errorf("%v: it is read as %s, want %s", tc.labels, got, tc.want)
+			}
+		}
+	}
+}
+
+// TestCopiesDoNotBelongToTheTopologyOfACluster: its controller finds a cluster's MachineDeployments, and
+// their machines, by these labels, and expects one for each name.
+func TestCopiesDoNotBelongToTheTopologyOfACluster(t *testing.T) {
+	topology := func(labels map[string]string) map[string]string {
+		found := map[string]string{clusterv1.ClusterTopologyOwnedLabel: "", clusterv1.ClusterTopologyMachineDeploymentNameLabel: "md-0"}
+		maps.Copy(found, labels)
+		return found
+	}
+	objects, d := infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": "x"}), toCopy()
+	objects[1].SetLabels(topology(map[string]string{"team": "a"}))
+	d.Labels, d.Spec.Template.Labels = topology(d.Labels), topology(d.Spec.Template.Labels)
+	d.Spec.Selector.MatchLabels = topology(nil)
+	s := newCatalogueScene(t, append(objects, d)...)
+	name := s.named("m7i.large")
+	s.buy(name, 0, 1)
+	made, template := &clusterv1.MachineDeployment{}, infrastructureOf("AWSMachineTemplate", nil)[1]
+	for _, object := range []client.Object{made, template} {
+		if err := s.Get(t.Context(), client.ObjectKey{Namespace: "machines", Name: name}, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, labels := range map[string][2]map[string]string{
+		"MachineDeployment": {made.Labels, {"team": "a", v1alpha1.LabelFleet: "f"}},
+		"Machines":          {made.Spec.Template.Labels, {clusterv1.MachineDeploymentNameLabel: name, "node.cluster.x-k8s.io/pool": "p"}},
+		"template":          {template.GetLabels(), {"team": "a", v1alpha1.LabelFleet: "f"}},
+	} {
+		if diff := cmp.Diff(labels[1], labels[0]); diff != "" {
+			t.Errorf("labels of the %s (-want +got):\n%s", what, diff)
 		}
 	}
 }

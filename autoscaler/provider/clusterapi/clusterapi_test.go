@@ -659,7 +659,9 @@ func TestSizesComeFromTheInfrastructureTemplate(t *testing.T) {
 	if f := found.Flavors[0]; f.Size.MilliCPU != 8000 || f.Size.MemoryBytes != 32*gib || f.Problem != "" {
 		t.Errorf("the flavor is %+v", f)
 	}
-	for name, objects := range map[string][]client.Object{"no template": {crd}, "no CRD": {object}} {
+	foreign := crd.DeepCopy()
+	foreign.SetLabels(map[string]string{"cluster.x-k8s.io/v1alpha4": "v1beta1"})
+	for name, objects := range map[string][]client.Object{"no template": {crd}, "no CRD": {object}, "a CRD that follows no contract": {foreign, object}} {
 		found, err := observe(objects...)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

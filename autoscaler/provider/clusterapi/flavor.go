@@ -42,7 +42,6 @@ const (
 	// defaultMaxPods is what a kubelet takes by default.
 	defaultMaxPods = 110
 	defaultArch    = "amd64"
-	contractLabel  = "cluster.x-k8s.io/v1beta2"
 )
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}

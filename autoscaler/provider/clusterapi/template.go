@@ -2,9 +2,11 @@ package clusterapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/utils/clock"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -122,12 +125,12 @@ func (t *Templates) read(ctx context.Context, live client.Reader, namespace stri
 
 // get reads an infrastructure template.
 func (t *Templates) get(ctx context.Context, live client.Reader, namespace string, ref clusterv1.ContractVersionedObjectReference) (*unstructured.Unstructured, error) {
-	version, err := t.version(ctx, live, ref)
+	newest, err := t.version(ctx, live, ref)
 	if err != nil {
 		return nil, fmt.Errorf("read the CRD of %s: %w", ref.Kind, err)
 	}
 	object := &unstructured.Unstructured{}
-	object.SetAPIVersion(ref.APIGroup + "/" + version)
+	object.SetAPIVersion(ref.APIGroup + "/" + newest)
 	object.SetKind(ref.Kind)
 	if err := live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, object); err != nil {
 		return nil, fmt.Errorf("read %s %s/%s: %w", ref.Kind, namespace, ref.Name, err)
@@ -142,24 +145,45 @@ func (t *Templates) object(ctx context.Context, live client.Reader, namespace st
 	return t.get(ctx, live, namespace, ref)
 }
 
-// version returns the version in which a kind follows the contract of cluster-api.
+// contracts are cluster-api's that its version can work with, as labels of kinds, the newest first. A
+// label has the versions of the kind that follow the contract.
+var contracts = []string{"cluster.x-k8s.io/v1beta2", "cluster.x-k8s.io/v1beta1"}
+
+// errNoContract says that a kind is not one of cluster-api's providers.
+var errNoContract = fmt.Errorf("the definition of its kind has neither of the labels %s, which say what version cluster-api reads", strings.Join(contracts, " and "))
+
+// version returns the version in which cluster-api reads a kind: the newest that follows the newest
+// contract.
 func (t *Templates) version(ctx context.Context, live client.Reader, ref clusterv1.ContractVersionedObjectReference) (string, error) {
 	name, now := strings.ToLower(ref.Kind)+"s."+ref.APIGroup, t.clock.Now()
-	if k, ok := t.versions[name]; ok && now.Before(k.until) {
-		return k.is, nil
+	k, ok := t.versions[name]
+	if !ok || !now.Before(k.until) {
+		crd := &metav1.PartialObjectMetadata{}
+		crd.SetGroupVersionKind(crdKind)
+		if err := live.Get(ctx, types.NamespacedName{Name: name}, crd); err != nil {
+			return "", err
+		}
+		newest := newestVersion(crd.Labels)
+		k = known[string]{newest, now.Add(ttl(name, newest == ""))}
+		t.versions[name] = k
 	}
-	crd := &metav1.PartialObjectMetadata{}
-	crd.SetGroupVersionKind(crdKind)
-	if err := live.Get(ctx, types.NamespacedName{Name: name}, crd); err != nil {
-		return "", err
+	if k.is == "" {
+		return "", errNoContract
 	}
-	versions := strings.Split(crd.Labels[contractLabel], "_")
-	newest := versions[len(versions)-1]
-	t.versions[name] = known[string]{newest, now.Add(ttl(name, newest == ""))}
-	return newest, nil
+	return k.is, nil
+}
+
+// newestVersion is the one that the labels of a kind give, or empty.
+func newestVersion(labels map[string]string) string {
+	for _, contract := range contracts {
+		if labels[contract] != "" {
+			return slices.MaxFunc(strings.Split(labels[contract], "_"), version.CompareKubeAwareVersionStrings)
+		}
+	}
+	return ""
 }
 
 // unreadable reports whether an object is not there for us to read.
 func unreadable(err error) bool {
-	return err != nil && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
+	return err != nil && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || errors.Is(err, errNoContract))
 }

@@ -29,7 +29,7 @@ func TestTemplatesAreNotReadAgainInEveryRound(t *testing.T) {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(crdKind)
 	crd.SetName("kwokmachinetemplates.infrastructure.example.com")
-	crd.SetLabels(map[string]string{contractLabel: "v1beta1"})
+	crd.SetLabels(map[string]string{contracts[0]: "v1beta1"})
 	objects := []client.Object{crd}
 	var deployments []*clusterv1.MachineDeployment
 	for i := range 3 {

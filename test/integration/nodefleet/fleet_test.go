@@ -50,7 +50,13 @@ type bench struct {
 // names of MachineDeployments: a few small letters.
 func newBench(t *testing.T, name string) *bench {
 	t.Helper()
-	s, err := sites.Get()
+	return newBenchOf(t, sites, name)
+}
+
+// newBenchOf returns a bench on one of the control planes.
+func newBenchOf(t *testing.T, of *kit.Sites, name string) *bench {
+	t.Helper()
+	s, err := of.Get()
 	if err != nil {
 		t.Fatalf("start the site: %v", err)
 	}

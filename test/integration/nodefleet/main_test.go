@@ -14,7 +14,7 @@ import (
 // sites has the control plane with cluster-api that all tests share.
 var sites = kit.NewSites(playground.Options{ClusterAPI: true})
 
-func TestMain(m *testing.M) { os.Exit(kit.Main(m, "6", sites)) }
+func TestMain(m *testing.M) { os.Exit(kit.Main(m, "6", sites, converting)) }
 
 // makeNamespace makes the namespace of a bench, with the account that its pods run as.
 func (b *bench) makeNamespace() {
