@@ -68,6 +68,7 @@ type search struct {
 	slots       int
 	lag, period int
 	known       map[string]int64
+	steps       int // so far
 }
 
 // moment is what the rest of a run depends on.
@@ -81,7 +82,9 @@ type moment struct {
 
 // cheapestServed returns the least cost of a run in which services go without a
 // machine for so many slots all together, or never if it cannot be done.
-func cheapestServed(r Run, missing, slots int) int64 {
+//
+// Few runs have so many schedules that to look at them all takes minutes: it gives up on those.
+func cheapestServed(r Run, missing, slots int) (cost int64, all bool) {
 	w := search{
 		Run: r, slots: slots, lag: int(r.StartLag / slot), period: int(r.BillingPeriod / slot),
 		known: map[string]int64{}, flavors: slices.Clone(r.Flavors), forSale: len(r.Flavors),
@@ -93,7 +96,6 @@ func cheapestServed(r Run, missing, slots int) int64 {
 			m.left[len(m.left)-1] = -1
 		}
 	}
-	cost := int64(0)
 	for _, start := range r.Machines {
 		w.flavors = append(w.flavors, start.Flavor)
 		paid := int(started(int64(r.ReleaseLag), int64(r.BillingPeriod)) / int64(slot))
@@ -102,8 +104,12 @@ func cheapestServed(r Run, missing, slots int) int64 {
 			cost += w.price(len(w.flavors)-1) * int64(paid)
 		}
 	}
-	return cost + w.cost(m)
+	cost += w.cost(m)
+	return cost, w.steps <= mostSteps
 }
+
+// mostSteps bounds what is looked at: some seconds.
+const mostSteps = 5_000_000
 
 func (w *search) price(flavor int) int64 { return w.flavors[flavor].MicroDollarsPerHour / 60 }
 
@@ -137,6 +143,9 @@ func (w *search) cost(m moment) int64 {
 
 // place decides where pod i and those after it are in this slot.
 func (w *search) place(i int, m moment, rooms []*room, pods, left []int, began []bool) int64 {
+	if w.steps++; w.steps > mostSteps {
+		return never
+	}
 	if i == len(w.Pods) {
 		next := m
 		next.left, next.began = slices.Clone(left), slices.Clone(began)
@@ -210,6 +219,9 @@ func (w *search) without(i int, present bool, m moment, rooms []*room, pods, lef
 
 // keep decides which machines without pods are given back, and pays for the slot.
 func (w *search) keep(i int, m moment, pods []int, kept []rented) int64 {
+	if w.steps++; w.steps > mostSteps {
+		return never
+	}
 	if i == len(m.machines) {
 		m.now++
 		m.machines = slices.Clone(kept)
@@ -267,7 +279,11 @@ func TestNoScheduleThatServesIsCheaperThanTheBound(t *testing.T) {
 	reached, better, possible := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		r, missing := drawServed(t)
-		bound, least := Served(r), cheapestServed(r, missing, 6)
+		least, all := cheapestServed(r, missing, 6)
+		if !all {
+			t.Skip("too many schedules to look at: rapid draws another run, and fails if most are such")
+		}
+		bound := Served(r)
 		if least >= never {
 			return
 		}
