@@ -375,7 +375,7 @@ func TestTheTemplatesThatProvidersPublishAreCopiedAsTheyAre(t *testing.T) {
 			}
 
 			b.change("all", b.copies(models))
-			b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "LookedAfter")
+			b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 			b.eventually("each is copied", func() string { return b.lacksCopies(&p, len(models)) })
 			for _, d := range b.madeDeployments("all") {
 				b.isCopy(&p, &d)
