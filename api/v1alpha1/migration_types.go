@@ -287,7 +287,7 @@ const (
 	// SourceFrozen says: the container is frozen. It is written before the container is
 	// frozen, so that whoever reads Prepared knows that it runs.
 	SourceFrozen SourceStep = "Frozen"
-	// SourceDumped says: its state is written down.
+	// SourceDumped says: its state is dumped to disk.
 	SourceDumped SourceStep = "Dumped"
 	// SourceShipped says: the target has it and has confirmed its checksum.
 	SourceShipped SourceStep = "Shipped"

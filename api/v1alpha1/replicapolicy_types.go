@@ -568,7 +568,7 @@ type ReplicaObservation struct {
 	// readyReplicas is how many pods were Ready.
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// notes say what is missing, computed, or warned of by the source.
+	// notes say what is missing, what was computed instead, and what the source warns of.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=1024

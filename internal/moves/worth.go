@@ -259,7 +259,7 @@ func (e *emptying) price(t *trial, m *moved, way cluster.Method) string {
 	if way == cluster.Evict {
 		return fmt.Sprintf("evict costs %s (%v of work again)", costs, took)
 	}
-	return fmt.Sprintf("migrate costs %s (is frozen for %v, and may lose %v of work)", costs, took, t.takes(&m.pod, cluster.Evict).Round(time.Second))
+	return fmt.Sprintf("migrate costs %s (freezes the pod for %v, and may lose %v of work)", costs, took, t.takes(&m.pod, cluster.Evict).Round(time.Second))
 }
 
 // keeping says what the node costs beyond the choice if it is kept until the pod ends.

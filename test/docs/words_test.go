@@ -23,6 +23,8 @@ var retired = map[string]string{
 	`reckon(ed)?`:                          "compute",
 	`foremost`:                             "first",
 	`spoilt`:                               "invalid",
+	`(written|wrote) down`:                 "dumped, recorded",
+	`carried over`:                         "copied",
 	`bereft`:                               "orphaned",
 	`find no room`:                         "are unschedulable",
 	`0 for ever`:                           "0 for no limit",

@@ -125,7 +125,7 @@ func table(all []*outcome) string {
 	seconds("work of Jobs", func(o *outcome) time.Duration { return o.Work })
 	seconds("work lost", func(o *outcome) time.Duration { return o.Sums.Lost })
 	count("pods that lost work", func(o *outcome) int { return o.Sums.LostPods })
-	seconds("pods were frozen", func(o *outcome) time.Duration { return o.Sums.Frozen })
+	seconds("time that pods were frozen", func(o *outcome) time.Duration { return o.Sums.Frozen })
 	count("failures that Jobs count", func(o *outcome) int { return o.Failures })
 	count("Jobs that were not done in the end", func(o *outcome) int { return o.Unfinished })
 	count("moves within the residence time", func(o *outcome) int { return o.Sums.WithinResidence })
