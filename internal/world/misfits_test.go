@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -294,5 +295,25 @@ func TestAPodBeginsToShowItOnce(t *testing.T) {
 	}
 	if BecameMisfit(after, after) || BecameMisfit(after, before) || BecameMisfit(before, before) {
 		t.Error("a pod that has shown it before, or does not show it, is seen")
+	}
+}
+
+// BenchmarkMisfits looks at the statuses of 100,000 pods of two containers on 5,000 nodes, as
+// each round of a fleet does.
+func BenchmarkMisfits(b *testing.B) {
+	w := &World{Nodes: map[string]*corev1.Node{}}
+	for i := range 5_000 {
+		name := fmt.Sprint("node-", i)
+		w.Nodes[name] = nodeOf(name, "linux", "amd64")
+	}
+	for i := range 100_000 {
+		pod := with(podOf(fmt.Sprint("app-", i%500), "sidecar"), runsFor(time.Hour), runsFor(time.Hour))
+		pod.Spec.NodeName = fmt.Sprint("node-", i%5_000)
+		w.Pods = append(w.Pods, *pod)
+	}
+	for b.Loop() {
+		if misfits, runs := w.Misfits(noon); len(misfits) > 0 || len(runs) != 501 {
+			b.Fatalf("%d images do not run, %d do; want none and 501", len(misfits), len(runs))
+		}
 	}
 }
