@@ -179,12 +179,18 @@ test-first: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST
 	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-first,-p 3 -run $(call only,$(first_tests)) \
 		$$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./test/integration ./test/integration/{adapter,agent,cli,eviction,migration,nodefleet,replica}))
 
-.PHONY: test-integration
-test-integration: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST) ## Run the tests against a real API server, started in process, but for the nightly ones.
-	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration,-p $(AT_ONCE) -skip $(call only,$(nightly_tests)) ./test/integration/nodefleet ./test/integration/playground $(integration_pkgs))
+# The tests of NodeFleets have the machine to themselves: with one control plane they take most
+# of two cores already.
+.PHONY: test-integration test-integration-nodefleet test-integration-rest
+test-integration: test-integration-nodefleet test-integration-rest ## Run the tests against a real API server, started in process, but for the nightly ones.
 
-# How many control planes test-integration runs at once: tests mostly wait for them. The
-# packages that take longest come first.
+test-integration-nodefleet test-integration-rest: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST)
+	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,$@,-p $(AT_ONCE) -skip $(call only,$(nightly_tests)) $(these_pkgs))
+
+test-integration-nodefleet: these_pkgs = ./test/integration/nodefleet
+test-integration-rest:      these_pkgs = ./test/integration/playground $$(go list ./... | grep -E '$(integration)' | grep -v /nodefleet)
+
+# How many control planes test-integration-rest runs at once.
 AT_ONCE ?= 2
 
 .PHONY: test-integration-nightly

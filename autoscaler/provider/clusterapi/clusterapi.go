@@ -171,7 +171,29 @@ func (p *Provider) machines(ctx context.Context, deployments []clusterv1.Machine
 			found[name] = append(found[name], list.Items[i])
 		}
 	}
+	for name := range found {
+		p.matchNodes(found[name])
+	}
 	return found, nil
+}
+
+// matchNodes completes Machines whose nodes have joined and that cluster-api has yet to note
+// so, by their provider IDs. Pods may be bound to such a node already: were it nobody's, the
+// room of the machine would be counted a second time, as still to come.
+func (p *Provider) matchNodes(machines []clusterv1.Machine) {
+	waits := func(m clusterv1.Machine) bool { return m.Status.NodeRef.Name == "" && m.Spec.ProviderID != "" }
+	if !slices.ContainsFunc(machines, waits) {
+		return
+	}
+	nodes := map[string][]string{} // by provider ID
+	for name, n := range p.nodes {
+		nodes[n.Spec.ProviderID] = append(nodes[n.Spec.ProviderID], name)
+	}
+	for i := range machines {
+		if m := &machines[i]; waits(*m) && len(nodes[m.Spec.ProviderID]) == 1 {
+			m.Status.NodeRef.Name = nodes[m.Spec.ProviderID][0]
+		}
+	}
 }
 
 // example returns a node of one of the machines, or nil: the last that was made of

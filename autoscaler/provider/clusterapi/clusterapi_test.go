@@ -590,6 +590,44 @@ func TestObserveListsWhatTheSpecChooses(t *testing.T) {
 	}
 }
 
+// TestAMachineHasTheNodeOfItsProviderID has nodes that joined before cluster-api noted so.
+func TestAMachineHasTheNodeOfItsProviderID(t *testing.T) {
+	node := func(name, id string) *corev1.Node {
+		n := readyNode(name, capacity("cpu", "1", "memory", "1Gi"))
+		n.Spec.ProviderID = id
+		return n
+	}
+	id := func(id string) func(*clusterv1.Machine) {
+		return func(m *clusterv1.Machine) { m.Spec.ProviderID = id }
+	}
+	nodes := map[string]*corev1.Node{}
+	for _, n := range []*corev1.Node{node("joined", "x://1"), node("noted", "x://2"), node("twin-1", "x://3"), node("twin-2", "x://3"), node("own", "")} {
+		nodes[n.Name] = n
+	}
+	for _, tc := range []struct {
+		name string
+		m    *clusterv1.Machine
+		want string
+	}{
+		{"joined, and not noted yet", capiMachine("a", id("x://1")), "joined"},
+		{"what cluster-api has noted counts", capiMachine("a", id("x://1"), on("noted")), "noted"},
+		{"not joined", capiMachine("a", id("x://4")), ""},
+		{"nodes of one ID are nobody's", capiMachine("a", id("x://3")), ""},
+		{"no ID matches none", capiMachine("a"), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newServer(t, sized(), tc.m)
+			found, err := New(s, s, Fleet{Spec: v1alpha1.ClusterAPIFlavors{Namespace: "machines", Selector: &metav1.LabelSelector{}}}, nodes, NewTemplates(clock.RealClock{})).Observe(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(found.Machines) != 1 || found.Machines[0].Node != tc.want {
+				t.Errorf("machines %+v, want one with node %q", found.Machines, tc.want)
+			}
+		})
+	}
+}
+
 func TestTheExampleIsTheNewestNodeThatHasStarted(t *testing.T) {
 	at := func(age time.Duration, n *corev1.Node) *corev1.Node {
 		n.CreationTimestamp = metav1.NewTime(start.Add(-age))

@@ -17,11 +17,12 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
+// The pods run for longer than their servers may come after one another.
 func TestAFleetGrowsForPodsAndShrinksToNothingWhenTheyEnd(t *testing.T) {
 	t.Parallel()
 	c := newCluster(newProject(t, 10), table7Prices())
 	c.fleet(func(s *v1alpha1.NodeFleetSpec) { s.OpenStack.AvailabilityZones = []string{"roomy"} })
-	c.pods("p", 3, "1500m", "1Gi", ends("20s"))
+	c.pods("p", 3, "1500m", "1Gi", ends("90s"))
 	c.run(3)
 	if diff := cmp.Diff(map[string]int{"m3.small": 3}, c.nodes()); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)

@@ -122,6 +122,10 @@ func TestAnInstanceTypeThatCannotBeHadIsLeftOutForAWhile(t *testing.T) {
 		t.Errorf("what is left alone: %q", message)
 	}
 	b.change("all", func(s *v1alpha1.NodeFleetSpec) { s.ClusterAPI.Templates[0].FailureDomains = []string{"z1", "z2"} })
+	b.eventually("the fleet knows both zones", func() string { // a pod may be seen before the change is
+		f := b.get("all")
+		return cmp.Diff(f.Generation, f.Status.ObservedGeneration)
+	})
 	b.pods("q", 1, "1500m", "2500Mi")
 	b.run(2)
 	for _, n := range b.nodes() {

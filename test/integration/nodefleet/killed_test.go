@@ -36,9 +36,12 @@ func TestWhereverItIsKilledNothingIsBoughtTwiceOrForgotten(t *testing.T) {
 //
 // Six pods fill a large machine and a medium one. Then one pod of each goes: the large
 // one is still used well, the medium one is emptied, and its pod moves.
+//
+// As kubeadm's, the nodes keep pods away until cluster-api has noted whose they are.
 func growAndShrink(b *bench, set func(name, cpu, memory string) client.Object, autoscale func()) {
-	b.flavor("medium", "4", "8Gi", "0.16")
-	b.flavor("large", "8", "16Gi", "0.30")
+	const uninitialized = "node.cluster.x-k8s.io/uninitialized"
+	b.flavor("medium", "4", "8Gi", "0.16", tainted(uninitialized))
+	b.flavor("large", "8", "16Gi", "0.30", tainted(uninitialized))
 	sets := map[string]client.Object{}
 	for i := range 6 {
 		name := fmt.Sprintf("w-%d", i)
