@@ -1,8 +1,10 @@
 package world
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -37,16 +39,40 @@ func (v *View) servicesOn(pod *corev1.Pod) v1alpha1.ServiceEviction {
 
 // refuses says why a pod stays on its node in any case, or returns "": it asks for that, or
 // it is of a service and such pods never leave the node.
-func refuses(pod *corev1.Pod, services v1alpha1.ServiceEviction) string {
+func refuses(pod *corev1.Pod, services v1alpha1.ServiceEviction, now time.Time) string {
+	if why := undisrupted(pod, now); why != "" {
+		return why
+	}
 	switch {
-	case pod.Annotations[annotationDoNotDisrupt] == "true":
-		return "it has annotation " + annotationDoNotDisrupt + ": true"
 	case pod.Annotations[annotationSafeToEvict] == "false":
 		return "it has annotation " + annotationSafeToEvict + ": false"
 	case pod.Annotations[v1alpha1.AnnotationMigration] == v1alpha1.MigrationNever:
 		return "it has annotation " + v1alpha1.AnnotationMigration + ": never"
 	case services == v1alpha1.EvictServicesNever:
 		return "it is of a service, and spec.consolidation.evictServices of the NodeFleet is Never"
+	}
+	return ""
+}
+
+// undisrupted says why a pod stays by its annotation for Karpenter, or returns "". Its value is
+// true, false, or for how long after its start the pod stays. What cannot be read keeps it.
+func undisrupted(pod *corev1.Pod, now time.Time) string {
+	value := pod.Annotations[annotationDoNotDisrupt]
+	if value == "" || value == "false" {
+		return ""
+	}
+	why := "it has annotation " + annotationDoNotDisrupt + ": " + value
+	if value == "true" {
+		return why
+	}
+	lasts, err := time.ParseDuration(value)
+	switch start := pod.Status.StartTime; {
+	case err != nil:
+		return why + ", which is neither true, false nor a duration such as 5m"
+	case start == nil:
+		return why + ", and has not started"
+	case now.Sub(start.Time) < lasts:
+		return fmt.Sprintf("%s, and started %v ago", why, now.Sub(start.Time).Truncate(time.Second))
 	}
 	return ""
 }

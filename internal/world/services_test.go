@@ -3,6 +3,7 @@ package world
 import (
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -58,6 +59,10 @@ func TestPodsOfServicesLeaveAsTheOwnerOfTheNodeLetsThem(t *testing.T) {
 			}
 		}
 	}
+	started := func(ago time.Duration) func(*World, *corev1.Pod) {
+		return func(_ *World, p *corev1.Pod) { p.Status.StartTime = new(metav1.NewTime(noon.Add(-ago))) }
+	}
+	notStarted := func(_ *World, p *corev1.Pod) { p.Status.StartTime = nil }
 	bare := func(_ *World, p *corev1.Pod) { p.OwnerReferences = nil }
 	batch := func(_ *World, p *corev1.Pod) { p.Labels[v1alpha1.LabelClass] = "batch" }
 	elsewhere := func(_ *World, p *corev1.Pod) { p.Spec.NodeName = "b" }
@@ -85,6 +90,11 @@ func TestPodsOfServicesLeaveAsTheOwnerOfTheNodeLetsThem(t *testing.T) {
 		{"it is not safe to evict", out, says(safe, "false"), stays, "safe-to-evict: false"},
 		{"it must not be disrupted", out, says(disrupt, "true"), stays, "karpenter.sh/do-not-disrupt: true"},
 		{"it may be disrupted", out, says(disrupt, "false"), evict, ""},
+		{"it must not be disrupted for a while", out, both(started(5*time.Minute-time.Second), says(disrupt, "5m")), stays, "karpenter.sh/do-not-disrupt: 5m, and started 4m59s ago"},
+		{"it must not be disrupted until now", out, both(started(5*time.Minute), says(disrupt, "5m")), evict, ""},
+		{"it must not be disrupted for a while from its start, which has yet to come", out, both(notStarted, says(disrupt, "5m")), stays, "karpenter.sh/do-not-disrupt: 5m"},
+		{"it must not be disrupted for what nobody can read", out, says(disrupt, "5 minutes"), stays, `karpenter.sh/do-not-disrupt: 5 minutes, which is neither true, false nor a duration such as 5m`},
+		{"it says nothing of whether it may be disrupted", out, says(disrupt, ""), evict, ""},
 		{"nobody would start it again", out, bare, stays, "no controller"},
 		{"nobody would start it again, safe or not", out, both(bare, says(safe, "true")), stays, "no controller"},
 		{"a batch pod says for itself", out, batch, stays, "does not say"},

@@ -80,7 +80,7 @@ func (v *View) Exit(pod *corev1.Pod) Exit {
 // the node's owner, or why it is not.
 func (v *View) wanted(pod *corev1.Pod) (cluster.Method, string) {
 	services := v.servicesOn(pod)
-	if why := refuses(pod, services); why != "" {
+	if why := refuses(pod, services, v.now); why != "" {
 		return 0, why
 	}
 	if pod.Annotations[v1alpha1.AnnotationMigration] != v1alpha1.MigrationCheckpoint {
