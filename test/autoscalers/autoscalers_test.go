@@ -44,7 +44,7 @@ func TestMachinesArePaidForFromOrderToEnd(t *testing.T) {
 }
 
 func TestCataloguesHaveAsManyFlavorsAsTheirNamesSay(t *testing.T) {
-	for name, want := range map[string]int{"8": 8, "60": 60} {
+	for name, want := range map[string]int{"8": 8, "60": 60, wholeCatalogue: 757} {
 		flavors, err := readCatalogue(name)
 		if err != nil {
 			t.Fatal(err)
@@ -58,6 +58,28 @@ func TestCataloguesHaveAsManyFlavorsAsTheirNamesSay(t *testing.T) {
 	for _, f := range eight {
 		if !slices.Contains(sixty, f) {
 			t.Errorf("flavor %s of the eight is not among the sixty, or differs there", f.Name)
+		}
+	}
+}
+
+func TestMachinesAreKnownByTheirMachineDeployments(t *testing.T) {
+	all, err := readCatalogue(wholeCatalogue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s fleetOfSupercargo
+	seen := map[string]string{}
+	for _, f := range all {
+		if other, twice := seen[s.flavor(f)]; twice {
+			t.Errorf("%s and %s are not told apart", other, f.Name)
+		}
+		seen[s.flavor(f)] = f.Name
+	}
+	for deployment, want := range map[string]string{
+		"c7i.4xlarge": "c7i.4xlarge", "m-m7i-large-0123456789": "m7i.large", "m-u-6tb1-56xlarge-0123456789": "u-6tb1.56xlarge", "m-": "", "": "",
+	} {
+		if got := seen[s.flavorOf(map[string]string{"cluster.x-k8s.io/deployment-name": deployment})]; got != want {
+			t.Errorf("machines of MachineDeployment %q are of flavor %q, want %q", deployment, got, want)
 		}
 	}
 }

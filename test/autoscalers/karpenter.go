@@ -51,8 +51,10 @@ var (
 
 func (karpenter) machines() schema.GroupVersionResource { return nodeClaims }
 
-func (karpenter) flavor(f trace.Flavor) (label, value string) {
-	return corev1.LabelInstanceTypeStable, f.Name
+func (karpenter) flavor(f trace.Flavor) string { return f.Name }
+
+func (karpenter) flavorOf(labels map[string]string) string {
+	return labels[corev1.LabelInstanceTypeStable]
 }
 
 func (k karpenter) start(ctx context.Context, p *playground.Playground, w *world, log *os.File) (stop func() error, err error) {

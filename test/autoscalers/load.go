@@ -102,9 +102,10 @@ func (l load) slower(stretch float64) load {
 	return l
 }
 
-// catalogues are what machines there are: the eight flavors of the demo, and sixty, which
-// are the seventh generation of the families c, m and r by two makers of processors, without
-// bare metal.
+// catalogues are what machines there are: the eight flavors of the demo; sixty, which are the
+// seventh generation of the families c, m and r by two makers of processors; and all of a
+// region that a fleet takes unless it is told otherwise, which is without GPUs and CPU credits.
+// The latter two are without bare metal.
 var catalogues = map[string]func() ([]trace.Flavor, error){
 	"8": func() ([]trace.Flavor, error) {
 		return trace.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
@@ -115,11 +116,24 @@ var catalogues = map[string]func() ([]trace.Flavor, error){
 			return !seventhGeneration.MatchString(f.Name) || strings.Contains(f.Name, "metal")
 		}), err
 	},
+	wholeCatalogue: func() ([]trace.Flavor, error) {
+		all, err := pricelist.Read("aws", "us-east-1")
+		return slices.DeleteFunc(slices.Clone(all), func(f trace.Flavor) bool {
+			return f.Arch != "amd64" || f.Kind != "" || strings.Contains(f.Name, "metal")
+		}), err
+	},
 }
+
+// wholeCatalogue is the name of the catalogue of a whole region.
+const wholeCatalogue = "all"
+
+// manyFlavors is how many a NodeFleet gets as MachineDeployments of their own. Of more it makes
+// one for each that it buys.
+const manyFlavors = 100
 
 var seventhGeneration = regexp.MustCompile(`^[cmr]7[ai]\.`)
 
-func catalogueNames() []string { return []string{"8", "60"} }
+func catalogueNames() []string { return []string{"8", "60", wholeCatalogue} }
 
 func readCatalogue(name string) ([]trace.Flavor, error) {
 	flavors, err := catalogues[name]()

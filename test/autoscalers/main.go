@@ -42,7 +42,7 @@ func main() {
 	flag.StringVar(&s.logs, "logs", "dist/autoscalers", "folder for the programs' logs")
 	flag.StringVar(&s.report, "report", "dist/autoscalers.json", "file for what was measured")
 	flag.Func("loads", "loads to run, by commas: "+strings.Join(loadNames(), ", ")+" (default: all)", list(&s.loads, loadNames()))
-	flag.Func("catalogues", "how many flavors there are, by commas: 8, 60 (default: both)", list(&s.catalogues, catalogueNames()))
+	flag.Func("catalogues", "how many flavors there are, by commas: 8, 60, all of a region (default: 8,60)", list(&s.catalogues, catalogueNames()))
 	flag.Func("paces", "scaled (waits cut as the demo cuts the fleet's), stretched (Karpenter as it comes, all else slower), by commas (default: both)", list(&s.paces, paceNames()))
 	flag.Func("contestants", "by commas: "+strings.Join(contestantNames(), ", ")+" (default: all)", list(&s.contestants, contestantNames()))
 	flag.Float64Var(&s.stretch, "stretch", 3, "how much slower everything but Karpenter is with the pace stretched")
@@ -99,7 +99,7 @@ func (s *settings) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, catalogue := range or(s.catalogues, catalogueNames()) {
+		for _, catalogue := range or(s.catalogues, []string{"8", "60"}) {
 			flavors, err := readCatalogue(catalogue)
 			if err != nil {
 				return err

@@ -25,10 +25,10 @@ import (
 
 // meter watches machines and nodes.
 type meter struct {
-	label   string
-	flavors map[string]trace.Flavor // by the label's value
-	lister  cache.GenericLister     // of machines
-	end     func()
+	flavorOf func(labels map[string]string) string
+	flavors  map[string]trace.Flavor // by what flavorOf returns
+	lister   cache.GenericLister     // of machines
+	end      func()
 
 	mu       sync.Mutex
 	machines map[string]*machine // by UID
@@ -46,10 +46,9 @@ type machine struct {
 
 // newMeter returns a meter that has seen everything there is.
 func newMeter(ctx context.Context, p *playground.Playground, c contestant, flavors []trace.Flavor) (*meter, error) {
-	m := &meter{flavors: map[string]trace.Flavor{}, machines: map[string]*machine{}, nodes: map[string]report.Machine{}, ready: map[string]time.Time{}}
+	m := &meter{flavorOf: c.flavorOf, flavors: map[string]trace.Flavor{}, machines: map[string]*machine{}, nodes: map[string]report.Machine{}, ready: map[string]time.Time{}}
 	for _, f := range flavors {
-		label, value := c.flavor(f)
-		m.label, m.flavors[value] = label, f
+		m.flavors[c.flavor(f)] = f
 	}
 	client, err := dynamic.NewForConfig(p.Config())
 	if err != nil {
@@ -103,7 +102,7 @@ func (m *meter) see(object any) {
 		known = &machine{ordered: now}
 		m.machines[uid] = known
 	}
-	if f, ok := m.flavors[o.GetLabels()[m.label]]; ok {
+	if f, ok := m.flavors[m.flavorOf(o.GetLabels())]; ok {
 		known.flavor, known.price = f.Name, f.MicroDollarsPerHour
 	}
 	if known.node == "" {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,12 +19,12 @@ import (
 	"supercargo.dev/supercargo/lab/playground"
 )
 
-// fleetOfSupercargo is a NodeFleet of MachineDeployments, with the shipped scheduler
-// configuration.
+// fleetOfSupercargo is a NodeFleet of MachineDeployments, or of one that it copies for each
+// flavor that it buys, with the shipped scheduler configuration.
 type fleetOfSupercargo struct{ program string }
 
-// fleetName is the name of the NodeFleet.
-const fleetName = "all"
+// fleetName is the name of the NodeFleet, modelName of the MachineDeployment that it copies.
+const fleetName, modelName = "all", "m"
 
 func (fleetOfSupercargo) options() playground.Options {
 	return playground.Options{ClusterAPI: true, NoScheduler: true}
@@ -37,18 +38,43 @@ func (fleetOfSupercargo) machines() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
 }
 
-func (fleetOfSupercargo) flavor(f trace.Flavor) (label, value string) {
-	return "cluster.x-k8s.io/deployment-name", playground.DeploymentName(f.Name)
+func (fleetOfSupercargo) flavor(f trace.Flavor) string { return strings.ReplaceAll(f.Name, ".", "-") }
+
+// flavorOf goes by the names of MachineDeployments: those of copies are of the model, the flavor
+// and a digest.
+func (fleetOfSupercargo) flavorOf(labels map[string]string) string {
+	name := strings.ReplaceAll(labels["cluster.x-k8s.io/deployment-name"], ".", "-")
+	if copied, is := strings.CutPrefix(name, modelName+"-"); is {
+		return copied[:max(0, strings.LastIndexByte(copied, '-'))]
+	}
+	return name
 }
 
-func (s fleetOfSupercargo) start(ctx context.Context, p *playground.Playground, w *world, log *os.File) (stop func() error, err error) {
+// offer makes what the fleet can buy.
+func (fleetOfSupercargo) offer(ctx context.Context, p *playground.Playground, w *world, fleet *v1alpha1.NodeFleet) error {
+	if len(w.flavors) > manyFlavors {
+		var types strings.Builder
+		if err := trace.WriteFlavors(&types, w.flavors); err != nil {
+			return err
+		}
+		fleet.Spec.ClusterAPI.Selector, fleet.Spec.Pricing.List, fleet.Spec.Pricing.Region = nil, "aws", "us-east-1"
+		fleet.Spec.ClusterAPI.Templates = []v1alpha1.MachineTemplate{{
+			MachineDeployment: modelName, InstanceTypeField: "spec.template.spec.instanceType", InstanceTypes: []string{"!*metal*"},
+		}}
+		return p.AddMarket(ctx, playground.MarketSpec{Name: modelName, Types: types.String(), AcquisitionLag: w.lag})
+	}
 	var specs []playground.MachineDeploymentSpec
 	for _, f := range w.flavors {
 		spec := playground.FlavorDeployment(f)
 		spec.AcquisitionLag = w.lag
 		specs = append(specs, spec)
 	}
-	if err := p.AddMachineDeployments(ctx, specs); err != nil {
+	return p.AddMachineDeployments(ctx, specs)
+}
+
+func (s fleetOfSupercargo) start(ctx context.Context, p *playground.Playground, w *world, log *os.File) (stop func() error, err error) {
+	fleet := compressed.Fleet(fleetName, w.stretch)
+	if err := s.offer(ctx, p, w, fleet); err != nil {
 		return nil, err
 	}
 	if err := p.InstallCRDs(ctx); err != nil {
@@ -62,7 +88,6 @@ func (s fleetOfSupercargo) start(ctx context.Context, p *playground.Playground, 
 	if err != nil {
 		return nil, err
 	}
-	fleet := compressed.Fleet(fleetName, w.stretch)
 	if err := c.Create(ctx, fleet); err != nil {
 		return nil, fmt.Errorf("make the NodeFleet: %w", err)
 	}

@@ -58,8 +58,11 @@ type contestant interface {
 	start(ctx context.Context, p *playground.Playground, w *world, log *os.File) (stop func() error, err error)
 	// machines are the objects that stand for machines, from order to end.
 	machines() schema.GroupVersionResource
-	// flavor is the label of such an object that says its flavor, and the value for it.
-	flavor(f trace.Flavor) (label, value string)
+	// flavor is what flavorOf returns for such an object of that flavor.
+	flavor(f trace.Flavor) string
+	// flavorOf says by the labels of such an object what its flavor is; empty if it is not
+	// known yet.
+	flavorOf(labels map[string]string) string
 }
 
 // The contestants.
