@@ -7,8 +7,9 @@
 //   - replicas and workers replay a service and a workflow under the laws that scale them;
 //   - playground is a control plane on this machine; replay drives it, or any cluster, with a
 //     recorded workload, report turns what was seen into figures, and compressed shortens
-//     every wait for it;
-//   - planfile and definition read what commands are given.
+//     every wait for it; demo shows Supercargo by all of these;
+//   - planfile reads what is to be planned, hands it to the planner and prints the plan;
+//     definition reads what commands are given.
 //
 // It may import everything that ships. Nothing that ships imports it.
 package lab

@@ -46,3 +46,6 @@ func Format(microDollars int64) string {
 	}
 	return text
 }
+
+// Of returns micro-dollars as dollars, for showing: amounts are added up in micro-dollars.
+func Of(microDollars int64) float64 { return float64(microDollars) / 1e6 }

@@ -3,8 +3,9 @@
 // readings of meters and what is wrong with them, and joules from watts.
 //
 // It decides nothing about pods. Its folders do: regress has the least squares
-// that all fits share, profile learns the energy and the runtime of a pod on a
-// machine type, and score weighs the two.
+// that all fits share, powerfit says how good a fit of power is, profile learns
+// the energy and the runtime of a pod on a machine type, and score weighs the
+// two.
 //
 // The package is pure: times are arguments, and equal input gives equal output,
 // bit for bit on one architecture.

@@ -1,8 +1,14 @@
 package planfile
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/internal/dollars"
 )
 
 // Document is a plan as JSON. Money is in dollars. Scripts read it: fields may be
@@ -78,6 +84,46 @@ type Purchase struct {
 	MemoryPercent float64 `json:"memoryPercent"`
 	// Reason says in words why it is bought; empty where nobody can tell.
 	Reason string `json:"reason,omitempty"`
+}
+
+// NewDocument turns what an algorithm makes of a request, in so long a time, into what is
+// printed.
+func NewDocument(algorithm string, r *Request, o Outcome, elapsed time.Duration) Document {
+	d := Document{
+		Algorithm: algorithm, PricePerHour: dollars.Of(o.Plan.MicroDollarsPerHour), LowerBoundPerHour: dollars.Of(o.Bound),
+		Gap: Gap(o.Plan.MicroDollarsPerHour, o.Bound), ElapsedMillis: float64(elapsed.Microseconds()) / 1000,
+	}
+	counts, nameOf := map[string]int{}, map[string]string{}
+	for _, m := range o.Plan.Machines {
+		from := r.origin[m.Flavor]
+		name := from.flavor.Name
+		// The planner numbers the machines of each zone.
+		machine := fmt.Sprintf("%s-%d", name, counts[name])
+		counts[name]++
+		nameOf[m.Name] = machine
+		d.Purchases = append(d.Purchases, Purchase{
+			Machine: machine, Flavor: name, Zone: from.zone, PricePerHour: dollars.Of(m.MicroDollarsPerHour), Pods: len(m.Pods), Reason: m.Reason,
+			CPUPercent:    Percent(m.Used.MilliCPU, from.flavor.MilliCPU),
+			MemoryPercent: Percent(m.Used.MemoryBytes, from.flavor.MemoryBytes),
+		})
+	}
+	for _, f := range r.catalogue { // ordered by name
+		if n := counts[f.Name]; n > 0 {
+			d.Machines = append(d.Machines, Count{Flavor: f.Name, Count: n, PricePerHour: dollars.Of(f.MicroDollarsPerHour)})
+		}
+	}
+	for _, a := range o.Plan.Assignments {
+		d.Assignments = append(d.Assignments, Assignment{Pod: a.Pod, Machine: nameOf[a.Machine]})
+	}
+	for _, u := range o.Plan.Unplaceable {
+		d.Unplaceable = append(d.Unplaceable, Reason{Pod: u.Pod, Reason: u.Reason})
+	}
+	d.Unplaceable = append(d.Unplaceable, r.unplaceable...)
+	slices.SortFunc(d.Unplaceable, func(a, b Reason) int { return cmp.Compare(a.Pod, b.Pod) })
+	for _, s := range r.skipped {
+		d.Skipped = append(d.Skipped, Reason{Pod: s.Name, Reason: s.Reason})
+	}
+	return d
 }
 
 // Write prints the document with its lists that are nil as empty ones.

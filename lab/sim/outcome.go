@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/lab/outcome"
 )
 
@@ -17,8 +18,8 @@ type Bounds struct {
 // simulation took.
 func (r *Result) Outcome(policy string, least Bounds, wall time.Duration) outcome.Policy {
 	p := outcome.Policy{
-		Name: policy, CostDollars: dollars(r.CostMicroDollars), LowerBoundDollars: dollars(least.Lower),
-		ServedBoundDollars: dollars(least.Served), ServedBoundWaitSeconds: least.ServiceWait.Seconds(), ServiceWaitSeconds: r.MeanServiceWait().Seconds(),
+		Name: policy, CostDollars: dollars.Of(r.CostMicroDollars), LowerBoundDollars: dollars.Of(least.Lower),
+		ServedBoundDollars: dollars.Of(least.Served), ServedBoundWaitSeconds: least.ServiceWait.Seconds(), ServiceWaitSeconds: r.MeanServiceWait().Seconds(),
 		EnergyJoules: r.EnergyJoules, Energy: r.energyOutcome(), Runtime: spans(r.Runtimes), Response: spans(r.Responses),
 		MakespanSeconds: r.Makespan.Seconds(), EndSeconds: r.Over.Seconds(),
 		Pods: outcome.Pods{
@@ -39,7 +40,7 @@ func (r *Result) Outcome(policy string, least Bounds, wall time.Duration) outcom
 		Series:         outcome.Series{StepSeconds: r.Step.Seconds()},
 	}
 	for _, s := range r.Samples {
-		p.Series.CostDollars = append(p.Series.CostDollars, dollars(s.CostMicroDollars))
+		p.Series.CostDollars = append(p.Series.CostDollars, dollars.Of(s.CostMicroDollars))
 		p.Series.CPU = append(p.Series.CPU, s.CPU)
 		p.Series.Memory = append(p.Series.Memory, s.Memory)
 		p.Series.Machines = append(p.Series.Machines, s.Machines)
@@ -48,8 +49,6 @@ func (r *Result) Outcome(policy string, least Bounds, wall time.Duration) outcom
 	}
 	return p
 }
-
-func dollars(micro int64) float64 { return float64(micro) / 1e6 }
 
 func ratio(a, b float64) float64 {
 	if b <= 0 {

@@ -16,6 +16,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/compressed"
+	"supercargo.dev/supercargo/lab/demo"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/test/data"
 )
@@ -38,27 +39,6 @@ type demoFlags struct {
 	output          string
 	fleet           bool
 	consolidation   bool
-}
-
-// demoInput is what the flags say, read and checked.
-type demoInput struct {
-	traceName string
-	workload  *trace.Trace
-	flavors   []trace.Flavor
-	nodes     int
-	duration  time.Duration
-	timeScale float64
-	profiles  []demoProfile
-	json      bool
-	fleet     bool
-	// consolidation has half of the fleet's pods end, and the others moved together.
-	consolidation bool
-}
-
-// demoProfile is a scheduler to replay the trace with.
-type demoProfile struct {
-	name   string
-	config []byte // nil: the stock configuration
 }
 
 func newDemoCommand() *cobra.Command {
@@ -113,7 +93,7 @@ func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) err
 	if err != nil {
 		return badInput(err)
 	}
-	doc, err := replayDemo(ctx, input, newDemoProgress(stderr))
+	doc, err := demo.Run(ctx, input, demo.NewProgress(stderr))
 	if err != nil {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted before the comparison was complete: %w", err)
@@ -124,10 +104,10 @@ func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) err
 		}
 		return err
 	}
-	if input.json {
-		return doc.writeJSON(stdout)
+	if flags.output == "json" {
+		return doc.WriteJSON(stdout)
 	}
-	return doc.writeTable(stdout)
+	return doc.WriteTable(stdout)
 }
 
 // Bounds of the flags.
@@ -139,9 +119,9 @@ const (
 
 // readDemoInput reads and checks everything before anything is started, and
 // reports every fault.
-func readDemoInput(flags demoFlags) (*demoInput, error) {
+func readDemoInput(flags demoFlags) (*demo.Input, error) {
 	var errs []error
-	input := &demoInput{nodes: flags.nodes, duration: flags.duration, timeScale: flags.timeScale, json: flags.output == "json", fleet: flags.fleet, consolidation: flags.consolidation}
+	in := &demo.Input{Nodes: flags.nodes, Duration: flags.duration, TimeScale: flags.timeScale, Fleet: flags.fleet, Consolidation: flags.consolidation}
 	errs = append(errs, tableOrJSON.check("output", flags.output))
 	if flags.nodes < 1 || flags.nodes > maxDemoNodes {
 		errs = append(errs, fmt.Errorf("--nodes %d: want 1 to %d", flags.nodes, maxDemoNodes))
@@ -152,11 +132,11 @@ func readDemoInput(flags demoFlags) (*demoInput, error) {
 	if !(flags.timeScale > 0) || math.IsInf(flags.timeScale, 0) {
 		errs = append(errs, fmt.Errorf("--time-scale %v: want a number above 0", flags.timeScale))
 	}
-	errs = append(errs, input.readProfiles(flags), input.readTrace(flags.trace), input.readFlavors(flags.flavors))
-	return input, errors.Join(errs...)
+	errs = append(errs, readDemoProfiles(in, flags), readDemoTrace(in, flags.trace), readDemoFlavors(in, flags.flavors))
+	return in, errors.Join(errs...)
 }
 
-func (in *demoInput) readProfiles(flags demoFlags) error {
+func readDemoProfiles(in *demo.Input, flags demoFlags) error {
 	stock, err := compressed.Scheduler(playground.StockSchedulerConfig)
 	if err != nil {
 		return err
@@ -170,10 +150,10 @@ func (in *demoInput) readProfiles(flags demoFlags) error {
 	if err != nil {
 		return err
 	}
-	known := []demoProfile{{name: stockProfile, config: stock}, {name: ourProfile, config: config}}
+	known := []demo.Profile{{Name: stockProfile, Config: stock}, {Name: ourProfile, Config: config}}
 	for _, p := range known {
-		if slices.Contains(flags.profiles, p.name) {
-			in.profiles = append(in.profiles, p)
+		if slices.Contains(flags.profiles, p.Name) {
+			in.Profiles = append(in.Profiles, p)
 		}
 	}
 	for _, name := range flags.profiles {
@@ -181,35 +161,35 @@ func (in *demoInput) readProfiles(flags demoFlags) error {
 			return fmt.Errorf("--profile %q: want %s or %s", name, stockProfile, ourProfile)
 		}
 	}
-	if len(in.profiles) == 0 {
+	if len(in.Profiles) == 0 {
 		return fmt.Errorf("--profile: want at least one of %s, %s", stockProfile, ourProfile)
 	}
 	return nil
 }
 
-func (in *demoInput) readTrace(path string) (err error) {
+func readDemoTrace(in *demo.Input, path string) (err error) {
 	if path == "" {
-		in.traceName = "bundled openb extract"
-		in.workload, err = trace.Read("openb/pods.csv", strings.NewReader(data.OpenbPods))
+		in.TraceName = "bundled openb extract"
+		in.Workload, err = trace.Read("openb/pods.csv", strings.NewReader(data.OpenbPods))
 		return err
 	}
-	in.traceName = path
+	in.TraceName = path
 	return readNamed("--trace", path, func(r io.Reader) error {
-		in.workload, err = trace.Read(path, r)
+		in.Workload, err = trace.Read(path, r)
 		return err
 	})
 }
 
-func (in *demoInput) readFlavors(path string) (err error) {
+func readDemoFlavors(in *demo.Input, path string) (err error) {
 	if path == "" {
-		in.flavors, err = trace.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
+		in.Flavors, err = trace.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
 		return err
 	}
 	err = readNamed("--flavors", path, func(r io.Reader) error {
-		in.flavors, err = trace.ReadFlavors(path, r)
+		in.Flavors, err = trace.ReadFlavors(path, r)
 		return err
 	})
-	for _, f := range in.flavors {
+	for _, f := range in.Flavors {
 		if problems := validation.IsDNS1123Label(strings.ReplaceAll(f.Name, ".", "-")); len(problems) > 0 {
 			err = errors.Join(err, fmt.Errorf("%s: name: %q cannot be part of a node's name: %s", path, f.Name, strings.Join(problems, "; ")))
 		}

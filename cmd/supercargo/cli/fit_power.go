@@ -14,6 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/energy/powerfit"
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
@@ -123,51 +124,6 @@ func (f *fitPowerFlags) columns() energy.Columns {
 	return c
 }
 
-// powerFit is a fitted model, and how good it is.
-type powerFit struct {
-	MachineType string `json:"machineType,omitempty"`
-	Samples     int    `json:"samples"`
-	// Power is the model by utilisation, in the form of spec.power of a MachineProfile.
-	Power *v1alpha1.MachinePower `json:"power,omitempty"`
-	// FullLoad is what counts as a utilisation of 1, with --load-column.
-	FullLoad float64 `json:"fullLoad,omitempty"`
-	// Seen is the range of utilisation. Beyond it the model goes on flat.
-	Seen *seenRange `json:"utilizationSeen,omitempty"`
-	// ByCounters is the model by counters.
-	ByCounters *counterFit `json:"byCounters,omitempty"`
-	// MeanErrorPercent is the mean of |predicted - measured| / measured: of Fitted on the samples
-	// themselves, of the others on those that were held out.
-	Fitted  fitQuality `json:"fitted"`
-	HeldOut struct {
-		LastHalf fitQuality `json:"lastHalf"`
-		Between  fitQuality `json:"everyOtherTwentieth"`
-	} `json:"heldOut"`
-}
-
-type seenRange struct {
-	Least float64 `json:"least"`
-	Most  float64 `json:"most"`
-}
-
-type fitQuality struct {
-	MeanErrorPercent float64 `json:"meanErrorPercent"`
-	RSquared         float64 `json:"rSquared"`
-	Samples          int     `json:"samples"`
-}
-
-// counterFit is an [energy.CounterModel]: watts without load, and for each counter by how many
-// watts each of the parts of equal width rises into which the range up to full is divided.
-type counterFit struct {
-	IdleWatts float64       `json:"idleWatts"`
-	Counters  []counterPart `json:"counters"`
-}
-
-type counterPart struct {
-	Column string    `json:"column"`
-	Full   float64   `json:"full"`
-	Rises  []float64 `json:"risesWatts"`
-}
-
 // fitPower reads a series, fits and prints. All its faults are of the input.
 func fitPower(flags fitPowerFlags, stdin io.Reader, w io.Writer) error {
 	if err := flags.check(); err != nil {
@@ -181,96 +137,28 @@ func fitPower(flags fitPowerFlags, stdin io.Reader, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p := powerFit{MachineType: flags.machineType, Samples: len(samples)}
-	if err := p.fit(flags, samples); err != nil {
+	var p *powerfit.Fit
+	if len(flags.counters) > 0 {
+		p, err = powerfit.ByCounters(samples, flags.counters)
+	} else {
+		p, err = powerfit.ByUtilization(samples, flags.load != "")
+	}
+	if err != nil {
 		return fmt.Errorf("-f %s: %w", flags.file, err)
 	}
+	p.MachineType = flags.machineType
 	switch flags.output {
 	case "json":
 		return writeJSON(w, p)
 	case "yaml":
-		return p.writeProfile(w)
+		return writePowerProfile(w, p)
 	}
-	return p.print(w)
+	return printPowerFit(w, p)
 }
 
-func (p *powerFit) fit(flags fitPowerFlags, samples []energy.Activity) error {
-	try := func(known []energy.Activity) (func([]energy.Activity) energy.Quality, error) {
-		return p.byUtilization(flags.load != "", known)
-	}
-	if len(flags.counters) > 0 {
-		try = func(known []energy.Activity) (func([]energy.Activity) energy.Quality, error) {
-			return p.byCounters(flags.counters, known)
-		}
-	}
-	held, err := energy.HoldOut(samples, try)
-	if err != nil {
-		return err
-	}
-	judge, err := try(samples) // the last: what it leaves in p is of all samples
-	if err != nil {
-		return err
-	}
-	q := judge(samples)
-	p.Fitted, p.HeldOut.LastHalf, p.HeldOut.Between = qualityText(q), qualityText(held.LastHalf), qualityText(held.Between)
-	if p.Power != nil {
-		p.Seen = &seenRange{q.Least, q.Most}
-	}
-	return nil
-}
-
-func qualityText(q energy.Quality) fitQuality {
-	return fitQuality{MeanErrorPercent: 100 * q.MeanError, RSquared: q.RSquared, Samples: q.Samples}
-}
-
-// byUtilization fits a curve. What is judged is what is printed, with the digits that a
-// MachineProfile has.
-func (p *powerFit) byUtilization(scaled bool, known []energy.Activity) (func([]energy.Activity) energy.Quality, error) {
-	full := 1.0
-	if scaled {
-		full = 0
-		for _, s := range known {
-			full = max(full, s.Rates[0])
-		}
-		if full == 0 {
-			return nil, errors.New("the load is 0 in all rows")
-		}
-		p.FullLoad = full
-	}
-	model, _, err := energy.Fit(energy.ByUtilization(known, full))
-	if err != nil {
-		return nil, err
-	}
-	p.Power = profile.PowerObject(model)
-	model, err = profile.PowerOf(&v1alpha1.MachineProfile{Spec: v1alpha1.MachineProfileSpec{Power: p.Power}})
-	if err != nil {
-		return nil, err
-	}
-	return func(unseen []energy.Activity) energy.Quality {
-		return energy.QualityOf(model, energy.ByUtilization(unseen, full))
-	}, nil
-}
-
-// byCounters fits a curve to each counter.
-func (p *powerFit) byCounters(columns []string, known []energy.Activity) (func([]energy.Activity) energy.Quality, error) {
-	model, err := energy.FitCounters(known)
-	if err != nil {
-		return nil, err
-	}
-	p.ByCounters = &counterFit{IdleWatts: float64(model.Idle)}
-	for i, column := range columns {
-		part := counterPart{Column: column, Full: model.Full[i]}
-		for _, rise := range model.Rises[i] {
-			part.Rises = append(part.Rises, float64(rise))
-		}
-		p.ByCounters.Counters = append(p.ByCounters.Counters, part)
-	}
-	return func(unseen []energy.Activity) energy.Quality { return energy.QualityOfCounters(model, unseen) }, nil
-}
-
-// writeProfile prints a MachineProfile with what a machine draws and nothing else, so that
+// writePowerProfile prints a MachineProfile with what a machine draws and nothing else, so that
 // applying it leaves all else of one that is there as it is.
-func (p *powerFit) writeProfile(w io.Writer) error {
+func writePowerProfile(w io.Writer, p *powerfit.Fit) error {
 	type named struct {
 		Name string `json:"name"`
 	}
@@ -289,7 +177,7 @@ func (p *powerFit) writeProfile(w io.Writer) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Fitted to %d samples, utilisation %.3g to %.3g. Mean error:\n", p.Samples, p.Seen.Least, p.Seen.Most)
-	for _, line := range p.errorLines() {
+	for _, line := range powerErrors(p) {
 		fmt.Fprintf(&b, "# %s\n", line)
 	}
 	b.Write(text)
@@ -297,7 +185,7 @@ func (p *powerFit) writeProfile(w io.Writer) error {
 	return err
 }
 
-func (p *powerFit) errorLines() []string {
+func powerErrors(p *powerfit.Fit) []string {
 	return []string{
 		fmt.Sprintf("%.2f %% on the last half, when fitted to the first half alone", p.HeldOut.LastHalf.MeanErrorPercent),
 		fmt.Sprintf("%.2f %% on every other twentieth, when fitted to those in between", p.HeldOut.Between.MeanErrorPercent),
@@ -305,7 +193,7 @@ func (p *powerFit) errorLines() []string {
 	}
 }
 
-func (p *powerFit) print(w io.Writer) error {
+func printPowerFit(w io.Writer, p *powerfit.Fit) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	if p.MachineType != "" {
@@ -339,7 +227,7 @@ func (p *powerFit) print(w io.Writer) error {
 			line(part.Column, "up to %.4g: rises by %s W", part.Full, strings.Join(rises, ", "))
 		}
 	}
-	for i, text := range p.errorLines() {
+	for i, text := range powerErrors(p) {
 		name := ""
 		if i == 0 {
 			name = "Mean error"

@@ -124,6 +124,12 @@ type serviceFit struct {
 	service servicePatch
 }
 
+// seenRange is between which values there were samples.
+type seenRange struct {
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+}
+
 // servicePatch is a [v1alpha1.ServiceModel] as people write it: a quantity would be printed in
 // thousandths or millionths. All constants are there, so that a patch leaves none of before.
 type servicePatch struct {

@@ -22,6 +22,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/movable"
+	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
 // migrateFlags are the flags of `supercargo migrate`.
@@ -135,7 +136,7 @@ func namespacedClient(kubeconfig, namespace string) (client.WithWatch, string, e
 			return nil, "", badInput(fmt.Errorf("find the namespace: %w", err))
 		}
 	}
-	scheme, err := allKinds()
+	scheme, err := operator.Kinds()
 	if err != nil {
 		return nil, "", err
 	}
@@ -318,7 +319,10 @@ func follow(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, show
 		case !errors.Is(err, errWatchEnded) && !passing(err):
 			return fmt.Errorf("follow Migration %s: %w", key.Name, err)
 		}
-		wait(ctx, 200*time.Millisecond)
+		select {
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
 	}
 }
 

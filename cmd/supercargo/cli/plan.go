@@ -72,7 +72,7 @@ pods that demand nothing but room).`,
 	f := cmd.Flags()
 	f.StringVar(&flags.pods, "pods", "", "file of pods, - for stdin (required)")
 	f.StringVar(&flags.flavors, "flavors", "", "file of machines that can be bought (required)")
-	f.StringVar(&flags.algorithm, "algorithm", planAlgorithms[0].name, "how to plan: "+strings.Join(planAlgorithmNames(), " or "))
+	f.StringVar(&flags.algorithm, "algorithm", planAlgorithmNames()[0], "how to plan: "+strings.Join(planAlgorithmNames(), " or "))
 	addOutput(cmd, &flags.output, tableOrJSON, "")
 	f.DurationVar(&flags.deadline, "deadline", 0, "print the best plan found in this time; 0 waits until the algorithm is done")
 	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long planning took, so that output depends on the input alone")
@@ -89,8 +89,11 @@ func runPlan(ctx context.Context, flags planFlags, stdin io.Reader, stdout io.Wr
 	if err != nil {
 		return badInput(err)
 	}
+	plan := func(r *planfile.Request) (planfile.Outcome, error) {
+		return planWithin(ctx, func(stop func() bool) planfile.Outcome { return algorithm.Plan(r, stop) }, flags.deadline)
+	}
 	start := time.Now()
-	outcome, err := algorithm.within(ctx, request, flags.deadline)
+	outcome, err := plan(request)
 	if err != nil {
 		return fmt.Errorf("interrupted before the plan was complete: %w", err)
 	}
@@ -98,21 +101,45 @@ func runPlan(ctx context.Context, flags planFlags, stdin io.Reader, stdout io.Wr
 	if flags.deterministic {
 		elapsed = 0
 	}
-	document := newPlanDocument(algorithm.name, request, outcome, elapsed)
+	document := planfile.NewDocument(algorithm.Name, request, outcome, elapsed)
 	if flags.explain {
-		if err := explainPlan(ctx, algorithm, request, &document, flags.deadline); err != nil {
+		if err := document.Compare(request, plan); err != nil {
 			return err
 		}
 	}
 	if flags.output == "json" {
 		return document.Write(stdout)
 	}
-	return writePlanTable(stdout, document)
+	return document.WriteTable(stdout)
+}
+
+// planWithin plans for about so long, 0 meaning without limit. It fails when ctx ends;
+// what is still running then goes on until the process ends.
+func planWithin(ctx context.Context, plan func(stop func() bool) planfile.Outcome, limit time.Duration) (planfile.Outcome, error) {
+	start := time.Now()
+	stop := func() bool { return ctx.Err() != nil || limit > 0 && time.Since(start) >= limit }
+	done := make(chan planfile.Outcome, 1)
+	go func() { done <- plan(stop) }()
+	select {
+	case <-ctx.Done():
+		return planfile.Outcome{}, ctx.Err()
+	case o := <-done:
+		return o, ctx.Err()
+	}
+}
+
+// planAlgorithmNames are the values of --algorithm, the default first.
+func planAlgorithmNames() []string {
+	var names []string
+	for _, a := range planfile.Algorithms() {
+		names = append(names, a.Name)
+	}
+	return names
 }
 
 // readPlan reads and checks everything before anything is planned, and reports
 // every fault.
-func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planAlgorithm, *planRequest, error) {
+func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planfile.Algorithm, *planfile.Request, error) {
 	var errs []error
 	at := slices.Index(planAlgorithmNames(), flags.algorithm)
 	if at < 0 {
@@ -139,11 +166,40 @@ func readPlan(ctx context.Context, flags planFlags, stdin io.Reader) (planAlgori
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return planAlgorithm{}, nil, err
+		return planfile.Algorithm{}, nil, err
 	}
-	request, err := newPlanRequest(flags.pods, pods, flavors)
+	file := flags.pods
+	if file == "-" {
+		file = "stdin"
+	}
+	algorithm := planfile.Algorithms()[at]
+	request, err := planfile.NewRequest(file, pods, flavors)
 	if err == nil {
-		err = planAlgorithms[at].refuses(request)
+		if err = algorithm.Refuses(request); err != nil {
+			err = fmt.Errorf("--algorithm %s: %w", algorithm.Name, err)
+		}
 	}
-	return planAlgorithms[at], request, err
+	return algorithm, request, err
+}
+
+// readPlanPods reads the pods. It waits for stdin as long as ctx lasts.
+func readPlanPods(ctx context.Context, path string, stdin io.Reader) (pods *planfile.Pods, err error) {
+	if path == "-" {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		return planfile.ReadPods("stdin", untilDone(ctx, stdin))
+	}
+	err = readNamed("--pods", path, func(in io.Reader) error {
+		pods, err = planfile.ReadPods(path, in)
+		return err
+	})
+	return pods, err
+}
+
+func readPlanFlavors(path string) (flavors []planfile.Flavor, err error) {
+	err = readNamed("--flavors", path, func(in io.Reader) error {
+		flavors, err = planfile.ReadFlavors(path, in)
+		return err
+	})
+	return flavors, err
 }

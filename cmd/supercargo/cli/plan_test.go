@@ -233,6 +233,7 @@ func TestPlanPrintsATableByDefault(t *testing.T) {
 
 func TestAPlanOfManyMachinesShowsTheFirst(t *testing.T) {
 	t.Parallel()
+	const mostShown = 20
 	const flavors = "name,cpu,memory_gib,price_per_hour\nsmall,2,4,0.1\n"
 	var pods strings.Builder
 	pods.WriteString("name,cpu_milli,memory_mib\n")
@@ -240,8 +241,8 @@ func TestAPlanOfManyMachinesShowsTheFirst(t *testing.T) {
 		fmt.Fprintf(&pods, "p-%d,2000,%d\n", i, 80*i)
 	}
 	_, stdout, _ := supercargo(t, "", planInputs(t, pods.String(), flavors)...)
-	if n := strings.Count(stdout, "\nsmall-"); n != mostLines || !strings.Contains(stdout, "\n... and 25 more, which -o json lists.\n") {
-		t.Errorf("%d machines are shown, want %d and how many there are more:\n%s", n, mostLines, stdout)
+	if n := strings.Count(stdout, "\nsmall-"); n != mostShown || !strings.Contains(stdout, "\n... and 25 more, which -o json lists.\n") {
+		t.Errorf("%d machines are shown, want %d and how many there are more:\n%s", n, mostShown, stdout)
 	}
 }
 
@@ -523,27 +524,27 @@ items:
 
 func TestAnAlgorithmIsToldWhenToStop(t *testing.T) {
 	t.Parallel()
-	untilStopped := planAlgorithm{plan: func(_ *planRequest, stop func() bool) planOutcome {
+	untilStopped := func(stop func() bool) planfile.Outcome {
 		for !stop() {
 			runtime.Gosched()
 		}
-		return planOutcome{bound: 7}
-	}}
-	if got, err := untilStopped.within(t.Context(), nil, time.Millisecond); err != nil || got.bound != 7 {
+		return planfile.Outcome{Bound: 7}
+	}
+	if got, err := planWithin(t.Context(), untilStopped, time.Millisecond); err != nil || got.Bound != 7 {
 		t.Errorf("outcome %v, %v, want that of the algorithm", got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := untilStopped.within(ctx, nil, 0); !errors.Is(err, context.Canceled) {
+	if _, err := planWithin(ctx, untilStopped, 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v after an interrupt, want that it was interrupted", err)
 	}
 	for _, limit := range []time.Duration{0, time.Hour} {
 		early := false
-		once := planAlgorithm{plan: func(_ *planRequest, stop func() bool) planOutcome {
+		once := func(stop func() bool) planfile.Outcome {
 			early = stop()
-			return planOutcome{}
-		}}
-		if _, err := once.within(t.Context(), nil, limit); err != nil || early {
+			return planfile.Outcome{}
+		}
+		if _, err := planWithin(t.Context(), once, limit); err != nil || early {
 			t.Errorf("limit %v: error %v, stopped %v, want neither", limit, err, early)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/programs"
 )
 
 // playgroundFlags are the flags of `supercargo playground`.
@@ -182,11 +183,13 @@ func servePlayground(ctx context.Context, p *playground.Playground, flags playgr
 	fmt.Fprintln(stdout, p.KubeconfigPath())
 	err := p.InstallCRDs(ctx)
 	if err == nil {
-		var programs []*program
-		programs, err = startPrograms(ctx, p, flags)
+		var started []*programs.Program
+		started, err = programs.Start(ctx, p, programs.Options{
+			Autoscaler: flags.clusterAPI, MetricsAdapter: flags.metricsAdapter, QueryAddress: flags.queryAddress,
+		})
 		defer func() {
-			for _, program := range programs {
-				_ = program.stop() // it ends with what it looks after
+			for _, program := range started {
+				_ = program.Stop() // it ends with what it looks after
 			}
 		}()
 	}

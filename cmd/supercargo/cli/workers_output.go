@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/lab/workers"
 )
 
@@ -44,7 +45,7 @@ func newWorkersDocument(law string, tasks int, r workers.Result) workersDocument
 		ShortageCoreSeconds: float64(r.ShortageMilliCoreMillis) / coreSecond,
 		LostCoreSeconds:     float64(r.LostMilliCoreMillis) / coreSecond,
 		RestartedTasks:      r.Restarted, WorkersPeak: r.Peak, WorkersAdded: r.Added, WorkersDrained: r.Drained, WorkersKilled: r.Killed,
-		Resizes: r.Resizes, CostDollars: dollars(r.MicroDollars),
+		Resizes: r.Resizes, CostDollars: dollars.Of(r.MicroDollars),
 	}
 }
 

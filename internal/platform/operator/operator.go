@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
@@ -85,6 +86,15 @@ func Throttle(c *rest.Config) *rest.Config {
 		c.Timeout = time.Minute
 	}
 	return c
+}
+
+// Kinds returns a scheme with the kinds of Kubernetes and those of Supercargo.
+func Kinds() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		return nil, fmt.Errorf("register kinds: %w", err)
+	}
+	return scheme, nil
 }
 
 // NewManager returns a manager for the controllers of the program with that name. add

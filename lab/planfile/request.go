@@ -1,10 +1,8 @@
-package cli
+package planfile
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -15,57 +13,32 @@ import (
 	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
-	"supercargo.dev/supercargo/lab/planfile"
 )
 
-// planRequest is what is to be planned, in the planner's terms.
-type planRequest struct {
+// Request is what is to be planned, in the planner's terms. [NewRequest] makes one.
+type Request struct {
 	pods []planner.Pod
 	// flavors are those of the catalogue, once for each zone if that matters to a
 	// pod; origin says by name what they are.
 	flavors   []planner.Flavor
-	origin    map[string]planOrigin
-	catalogue []planfile.Flavor
+	origin    map[string]zoned
+	catalogue []Flavor
 	// unplaceable are pods that are not asked for: nobody can tell where they may run.
-	unplaceable []planfile.Reason
-	skipped     []planfile.Skipped
+	unplaceable []Reason
+	skipped     []Skipped
 }
 
-// planOrigin is a flavor in a zone.
-type planOrigin struct {
-	flavor planfile.Flavor
+// zoned is a flavor in a zone.
+type zoned struct {
+	flavor Flavor
 	zone   string
 }
 
-// readPlanPods reads the pods. It waits for stdin as long as ctx lasts.
-func readPlanPods(ctx context.Context, path string, stdin io.Reader) (pods *planfile.Pods, err error) {
-	if path == "-" {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		return planfile.ReadPods("stdin", untilDone(ctx, stdin))
-	}
-	err = readNamed("--pods", path, func(in io.Reader) error {
-		pods, err = planfile.ReadPods(path, in)
-		return err
-	})
-	return pods, err
-}
-
-func readPlanFlavors(path string) (flavors []planfile.Flavor, err error) {
-	err = readNamed("--flavors", path, func(in io.Reader) error {
-		flavors, err = planfile.ReadFlavors(path, in)
-		return err
-	})
-	return flavors, err
-}
-
-// newPlanRequest compiles the demands of the pods of a file. It fails on demands
-// that an API server would have refused.
-func newPlanRequest(file string, pods *planfile.Pods, flavors []planfile.Flavor) (*planRequest, error) {
-	r := &planRequest{origin: map[string]planOrigin{}, catalogue: flavors, skipped: pods.Skipped}
-	if file == "-" {
-		file = "stdin"
-	}
+// NewRequest compiles the demands of the pods of a file, whose name is said in errors. The
+// flavors are ordered by name. It fails on demands that an API server would have refused, and
+// reports all of them.
+func NewRequest(file string, pods *Pods, flavors []Flavor) (*Request, error) {
+	r := &Request{origin: map[string]zoned{}, catalogue: flavors, skipped: pods.Skipped}
 	compiler := constraint.NewCompiler(nil)
 	demanding := false
 	var errs []error
@@ -75,7 +48,7 @@ func newPlanRequest(file string, pods *planfile.Pods, flavors []planfile.Flavor)
 		if p.Manifest != nil {
 			demanding = true
 			if reason := unknowable(p.Manifest); reason != "" {
-				r.unplaceable = append(r.unplaceable, planfile.Reason{Pod: p.Name, Reason: reason})
+				r.unplaceable = append(r.unplaceable, Reason{Pod: p.Name, Reason: reason})
 				continue
 			}
 			var err error
@@ -91,14 +64,14 @@ func newPlanRequest(file string, pods *planfile.Pods, flavors []planfile.Flavor)
 			zones = zones[:1] // nobody minds which
 		}
 		for _, zone := range zones {
-			r.add(planOrigin{f, zone})
+			r.add(zoned{f, zone})
 		}
 	}
 	return r, errors.Join(errs...)
 }
 
 // add lets a flavor be bought in a zone.
-func (r *planRequest) add(o planOrigin) {
+func (r *Request) add(o zoned) {
 	name := o.flavor.Name
 	if len(o.flavor.Zones) > 1 {
 		name += "\x00" + o.zone // no name of a flavor has this

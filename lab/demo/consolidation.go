@@ -1,13 +1,11 @@
-package cli
+package demo
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -20,28 +18,29 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	descheduler "supercargo.dev/supercargo/descheduler/app"
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/programs"
 )
 
 const (
-	// demoRuntime is how long the Jobs of the consolidation say that they run. Every second
+	// jobRuntime is how long the Jobs of the consolidation say that they run. Every second
 	// one ends early, the others outlive the demo.
-	demoRuntime = time.Hour
-	// demoEarly is the label of the pods that end early.
-	demoEarly = "early"
-	// demoJobs is how many Jobs there are, demoWave how many come at a time: for each wave
+	jobRuntime = time.Hour
+	// early is the label of the pods that end early.
+	early = "early"
+	// jobCount is how many Jobs there are, jobWave how many come at a time: for each wave
 	// the fleet buys what it wants.
-	demoJobs, demoWave = 36, 6
-	// demoQuiet is for how long nothing must have changed until the consolidation has
-	// ended, demoConsolidationTime how long it is watched at most.
-	demoQuiet             = 10 * time.Second
-	demoConsolidationTime = 3 * time.Minute
-	// demoResidence keeps a pod from being moved twice.
-	demoResidence = 10 * time.Second
+	jobCount, jobWave = 36, 6
+	// quietTime is for how long nothing must have changed until the consolidation has
+	// ended, consolidationTime how long it is watched at most.
+	quietTime         = 10 * time.Second
+	consolidationTime = 3 * time.Minute
+	// residence keeps a pod from being moved twice.
+	residence = 10 * time.Second
 )
 
-// demoConsolidation is what a fleet achieved that empties machines by moving pods with
+// Consolidation is what a fleet achieved that empties machines by moving pods with
 // their state.
-type demoConsolidation struct {
+type Consolidation struct {
 	// Jobs is how many ran on, with one pod each; JobsFailed counts all failures.
 	Jobs       int `json:"jobs"`
 	JobsFailed int `json:"jobsFailed"`
@@ -50,16 +49,16 @@ type demoConsolidation struct {
 	Migrations        int     `json:"migrations"`
 	FrozenSecondsMean float64 `json:"frozenSecondsMean"`
 	// Of machines and dollars per hour, before is when half of the Jobs had ended.
-	MachinesBefore       int                      `json:"machinesBefore"`
-	MachinesAfter        int                      `json:"machinesAfter"`
-	DollarsPerHourBefore float64                  `json:"dollarsPerHourBefore"`
-	DollarsPerHourAfter  float64                  `json:"dollarsPerHourAfter"`
-	Course               []demoConsolidationPoint `json:"course"`
-	Decisions            []string                 `json:"decisions"`
+	MachinesBefore       int                  `json:"machinesBefore"`
+	MachinesAfter        int                  `json:"machinesAfter"`
+	DollarsPerHourBefore float64              `json:"dollarsPerHourBefore"`
+	DollarsPerHourAfter  float64              `json:"dollarsPerHourAfter"`
+	Course               []ConsolidationPoint `json:"course"`
+	Decisions            []string             `json:"decisions"`
 }
 
-// demoConsolidationPoint is the cluster at one moment.
-type demoConsolidationPoint struct {
+// ConsolidationPoint is the cluster at one moment.
+type ConsolidationPoint struct {
 	Seconds        float64 `json:"seconds"`
 	Machines       int     `json:"machines"`
 	Emptying       int     `json:"emptying"`
@@ -70,41 +69,41 @@ type demoConsolidationPoint struct {
 
 // consolidate fills machines of the fleet with Jobs, of which half end early, and watches how
 // the others are moved together.
-func consolidate(ctx context.Context, p *playground.Playground, c client.Client, config []byte, progress *demoProgress) (result *demoConsolidation, err error) {
-	progress.say("consolidation: %d Jobs begin, and half of them end early", demoJobs)
+func consolidate(ctx context.Context, p *playground.Playground, c client.Client, config []byte, progress *Progress) (result *Consolidation, err error) {
+	progress.say("consolidation: %d Jobs begin, and half of them end early", jobCount)
 	scheduler, err := p.StartScheduler(ctx, config)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, scheduler.Stop()) }()
-	mover, err := startDescheduler(ctx, p, func(o *descheduler.Options) {
+	mover, err := programs.Descheduler(ctx, p, func(o *descheduler.Options) {
 		o.Migrations.MaxPerNamespace, o.Migrations.MaxPerNode = o.Migrations.MaxMigrations, o.Migrations.MaxMigrations // these nodes have the whole network for themselves
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, mover.stop()) }()
-	agent, err := startAgent(ctx, p)
+	defer func() { err = errors.Join(err, mover.Stop()) }()
+	agent, err := programs.Agent(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, agent.stop()) }()
+	defer func() { err = errors.Join(err, agent.Stop()) }()
 	if err := setConsolidation(ctx, c, onlyEmpty); err != nil {
 		return nil, err
 	}
 	w := &consolidationWatch{client: c, began: time.Now()}
-	for begun := 0; begun < demoJobs; begun += demoWave {
-		if err := startDemoJobs(ctx, c, begun, demoWave); err != nil {
+	for begun := 0; begun < jobCount; begun += jobWave {
+		if err := startJobs(ctx, c, begun, jobWave); err != nil {
 			return nil, err
 		}
-		if err := w.until(ctx, func(consolidationView) bool { return w.running == begun+demoWave }); err != nil {
+		if err := w.until(ctx, func(ConsolidationPoint) bool { return w.running == begun+jobWave }); err != nil {
 			return nil, fmt.Errorf("wait until Jobs run: %w", err)
 		}
 	}
 	if err := endEarly(ctx, c); err != nil {
 		return nil, err
 	}
-	if err := w.until(ctx, func(consolidationView) bool { return w.ended == demoJobs/2 }); err != nil {
+	if err := w.until(ctx, func(ConsolidationPoint) bool { return w.ended == jobCount/2 }); err != nil {
 		return nil, fmt.Errorf("wait until half of the Jobs have ended: %w", err)
 	}
 	progress.say("consolidation: half of the Jobs have ended; the rest is moved together")
@@ -129,31 +128,31 @@ func underUsedToo(c *v1alpha1.FleetConsolidation) {
 	c.ThresholdPercent = new(int32(60))
 	c.MaxUnavailable = "25%"
 	c.DrainTimeout = metav1.Duration{Duration: 2 * time.Minute}
-	c.PodResidence = &metav1.Duration{Duration: demoResidence}
+	c.PodResidence = &metav1.Duration{Duration: residence}
 }
 
 // setConsolidation changes how the fleet empties machines.
 func setConsolidation(ctx context.Context, c client.Client, to func(*v1alpha1.FleetConsolidation)) error {
 	var fleet v1alpha1.NodeFleet
-	if err := c.Get(ctx, client.ObjectKey{Name: demoFleetName}, &fleet); err != nil {
-		return fmt.Errorf("read NodeFleet %s: %w", demoFleetName, err)
+	if err := c.Get(ctx, client.ObjectKey{Name: fleetName}, &fleet); err != nil {
+		return fmt.Errorf("read NodeFleet %s: %w", fleetName, err)
 	}
 	before := fleet.DeepCopy()
 	to(&fleet.Spec.Consolidation)
 	if err := c.Patch(ctx, &fleet, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("set how NodeFleet %s consolidates: %w", demoFleetName, err)
+		return fmt.Errorf("set how NodeFleet %s consolidates: %w", fleetName, err)
 	}
 	return nil
 }
 
-// startDemoJobs makes n more Jobs of three sizes, of which every second is to end early. All say the
+// startJobs makes n more Jobs of three sizes, of which every second is to end early. All say the
 // same, so that they are placed alike, and may be moved with their state.
-func startDemoJobs(ctx context.Context, c client.Client, from, n int) error {
+func startJobs(ctx context.Context, c client.Client, from, n int) error {
 	sizes := []struct{ cpu, memory string }{{"900m", "512Mi"}, {"1500m", "1Gi"}, {"400m", "768Mi"}}
 	for i := from; i < from+n; i++ {
-		job := demoJob(fmt.Sprintf("work-%02d", i), sizes[i/2%len(sizes)].cpu, sizes[i/2%len(sizes)].memory)
+		job := newJob(fmt.Sprintf("work-%02d", i), sizes[i/2%len(sizes)].cpu, sizes[i/2%len(sizes)].memory)
 		if i%2 == 1 {
-			job.Spec.Template.Labels = map[string]string{demoEarly: ""}
+			job.Spec.Template.Labels = map[string]string{early: ""}
 		}
 		if err := c.Create(ctx, job); err != nil {
 			return fmt.Errorf("make Job %s: %w", job.Name, err)
@@ -165,7 +164,7 @@ func startDemoJobs(ctx context.Context, c client.Client, from, n int) error {
 // endEarly has the pods end that are to, as their kubelet would say it.
 func endEarly(ctx context.Context, c client.Client) error {
 	var pods corev1.PodList
-	if err := c.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault), client.HasLabels{demoEarly}); err != nil {
+	if err := c.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault), client.HasLabels{early}); err != nil {
 		return fmt.Errorf("list the pods that end early: %w", err)
 	}
 	for i := range pods.Items {
@@ -189,14 +188,14 @@ func endEarly(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-func demoJob(name, cpu, memory string) *batchv1.Job {
+func newJob(name, cpu, memory string) *batchv1.Job {
 	return &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
 		Spec: batchv1.JobSpec{
 			PodReplacementPolicy: new(batchv1.Failed), BackoffLimit: new(int32(0)),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-					v1alpha1.AnnotationMigration: v1alpha1.MigrationCheckpoint, v1alpha1.AnnotationRuntime: demoRuntime.String(),
+					v1alpha1.AnnotationMigration: v1alpha1.MigrationCheckpoint, v1alpha1.AnnotationRuntime: jobRuntime.String(),
 				}},
 				Spec: corev1.PodSpec{
 					RestartPolicy: corev1.RestartPolicyNever,
@@ -217,24 +216,19 @@ type consolidationWatch struct {
 	client                 client.Client
 	began                  time.Time
 	running, ended, failed int // Jobs
-	course                 []demoConsolidationPoint
+	course                 []ConsolidationPoint
 	decisions              []string
 }
 
-// consolidationView is what one look sees.
-type consolidationView struct{ demoConsolidationPoint }
-
 // until looks until something has come about.
-func (w *consolidationWatch) until(ctx context.Context, done func(consolidationView) bool) error {
-	deadline := time.Now().Add(demoConsolidationTime)
+func (w *consolidationWatch) until(ctx context.Context, done func(ConsolidationPoint) bool) error {
 	var last error
-	for ; ctx.Err() == nil && time.Now().Before(deadline); wait(ctx, 400*time.Millisecond) {
-		var v consolidationView
-		if v, last = w.look(ctx); last == nil && done(v) {
-			return nil
-		}
-	}
-	if err := ctx.Err(); err != nil {
+	err := until(ctx, lookEvery, consolidationTime, func() bool {
+		var p ConsolidationPoint
+		p, last = w.look(ctx)
+		return last == nil && done(p)
+	})
+	if !errors.Is(err, errTooLong) {
 		return err
 	}
 	state := "nothing was seen"
@@ -243,24 +237,24 @@ func (w *consolidationWatch) until(ctx context.Context, done func(consolidationV
 		state = fmt.Sprintf("%d machines for $%.2f/h, of which %d are being emptied; %d pods move and %d have moved; decided: %s",
 			p.Machines, p.DollarsPerHour, p.Emptying, p.Moving, p.Moved, strings.Join(w.decisions, "; "))
 	}
-	return errors.Join(fmt.Errorf("it has not come about within %v: %s", demoConsolidationTime, state), last)
+	return errors.Join(fmt.Errorf("it has not come about within %v: %s", consolidationTime, state), last)
 }
 
 // look takes down how things are.
-func (w *consolidationWatch) look(ctx context.Context) (consolidationView, error) {
+func (w *consolidationWatch) look(ctx context.Context) (ConsolidationPoint, error) {
 	var jobs batchv1.JobList
 	var nodes corev1.NodeList
 	var migrations v1alpha1.MigrationList
 	if err := errors.Join(w.client.List(ctx, &jobs), w.client.List(ctx, &nodes), w.client.List(ctx, &migrations)); err != nil {
-		return consolidationView{}, err
+		return ConsolidationPoint{}, err
 	}
 	fleetPoint, fleet, err := lookAtFleet(ctx, w.client)
 	if err != nil {
-		return consolidationView{}, err
+		return ConsolidationPoint{}, err
 	}
-	v := consolidationView{demoConsolidationPoint{
+	v := ConsolidationPoint{
 		Seconds: time.Since(w.began).Seconds(), Machines: fleetPoint.Machines, DollarsPerHour: fleetPoint.DollarsPerHour,
-	}}
+	}
 	w.countJobs(jobs.Items)
 	for i := range nodes.Items {
 		if nodes.Items[i].Annotations[v1alpha1.AnnotationDraining] != "" {
@@ -279,7 +273,7 @@ func (w *consolidationWatch) look(ctx context.Context) (consolidationView, error
 	if d := fleet.Status.LastDecision; d != nil && len(d.Releases) > 0 && !slices.Contains(w.decisions, d.Summary) {
 		w.decisions = append(w.decisions, d.Summary)
 	}
-	w.course = append(w.course, v.demoConsolidationPoint)
+	w.course = append(w.course, v)
 	return v, nil
 }
 
@@ -307,7 +301,7 @@ func (w *consolidationWatch) saved() bool {
 }
 
 // quiet reports whether nothing has changed for a while.
-func (w *consolidationWatch) quiet(now consolidationView) bool {
+func (w *consolidationWatch) quiet(now ConsolidationPoint) bool {
 	if now.Moving+now.Emptying > 0 {
 		return false
 	}
@@ -315,7 +309,7 @@ func (w *consolidationWatch) quiet(now consolidationView) bool {
 		if p.Machines != now.Machines || p.Moved != now.Moved || p.Emptying > 0 {
 			return false
 		}
-		if now.Seconds-p.Seconds >= demoQuiet.Seconds() {
+		if now.Seconds-p.Seconds >= quietTime.Seconds() {
 			return true
 		}
 	}
@@ -323,10 +317,10 @@ func (w *consolidationWatch) quiet(now consolidationView) bool {
 }
 
 // result sums up.
-func (w *consolidationWatch) result(ctx context.Context) (*demoConsolidation, error) {
+func (w *consolidationWatch) result(ctx context.Context) (*Consolidation, error) {
 	first, last := w.course[0], w.course[len(w.course)-1]
-	r := &demoConsolidation{
-		Jobs: demoJobs / 2, JobsFailed: w.failed, Migrations: last.Moved, MachinesBefore: first.Machines, MachinesAfter: last.Machines,
+	r := &Consolidation{
+		Jobs: jobCount / 2, JobsFailed: w.failed, Migrations: last.Moved, MachinesBefore: first.Machines, MachinesAfter: last.Machines,
 		DollarsPerHourBefore: first.DollarsPerHour, DollarsPerHourAfter: last.DollarsPerHour, Decisions: w.decisions,
 	}
 	for _, p := range w.course {
@@ -351,33 +345,4 @@ func (w *consolidationWatch) result(ctx context.Context) (*demoConsolidation, er
 		r.FrozenSecondsMean = frozen / float64(last.Moved)
 	}
 	return r, nil
-}
-
-// write prints the consolidation's part of the demo.
-func (r *demoConsolidation) write(w io.Writer) error {
-	fmt.Fprintf(w, "\nHalf of %d Jobs have ended; the fleet moves the others together, with their state, and gives machines back:\n\n", 2*r.Jobs)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "seconds\tmachines\temptied now\tmoving\tmoved\t$/h\t")
-	top := 0.0
-	for _, p := range r.Course {
-		top = max(top, p.DollarsPerHour)
-	}
-	for _, p := range r.Course {
-		bar := ""
-		if top > 0 {
-			bar = strings.Repeat("#", int(20*p.DollarsPerHour/top+0.5))
-		}
-		fmt.Fprintf(t, "%.0f\t%d\t%d\t%d\t%d\t%.2f\t %s\n", p.Seconds, p.Machines, p.Emptying, p.Moving, p.Moved, p.DollarsPerHour, bar)
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "\n%d migrations, each pod was frozen for %.2f s on average; of %d Jobs %d failures.\n", r.Migrations, r.FrozenSecondsMean, r.Jobs, r.JobsFailed)
-	fmt.Fprintf(w, "%d machines for $%.2f/h became %d for $%.2f/h. Decided:\n", r.MachinesBefore, r.DollarsPerHourBefore, r.MachinesAfter, r.DollarsPerHourAfter)
-	for _, d := range r.Decisions {
-		if _, err := fmt.Fprintf(w, "  %s\n", d); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package cli
+package planfile
 
 import (
 	"cmp"
@@ -8,56 +8,14 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
-
-	"supercargo.dev/supercargo/lab/planfile"
 )
-
-// newPlanDocument turns what the planner says into what is printed.
-func newPlanDocument(algorithm string, r *planRequest, o planOutcome, elapsed time.Duration) planfile.Document {
-	d := planfile.Document{
-		Algorithm: algorithm, PricePerHour: dollars(o.plan.MicroDollarsPerHour), LowerBoundPerHour: dollars(o.bound),
-		Gap: planfile.Gap(o.plan.MicroDollarsPerHour, o.bound), ElapsedMillis: float64(elapsed.Microseconds()) / 1000,
-	}
-	counts, nameOf := map[string]int{}, map[string]string{}
-	for _, m := range o.plan.Machines {
-		from := r.origin[m.Flavor]
-		name := from.flavor.Name
-		// The planner numbers the machines of each zone.
-		machine := fmt.Sprintf("%s-%d", name, counts[name])
-		counts[name]++
-		nameOf[m.Name] = machine
-		d.Purchases = append(d.Purchases, planfile.Purchase{
-			Machine: machine, Flavor: name, Zone: from.zone, PricePerHour: dollars(m.MicroDollarsPerHour), Pods: len(m.Pods), Reason: m.Reason,
-			CPUPercent:    planfile.Percent(m.Used.MilliCPU, from.flavor.MilliCPU),
-			MemoryPercent: planfile.Percent(m.Used.MemoryBytes, from.flavor.MemoryBytes),
-		})
-	}
-	for _, f := range r.catalogue { // ordered by name
-		if n := counts[f.Name]; n > 0 {
-			d.Machines = append(d.Machines, planfile.Count{Flavor: f.Name, Count: n, PricePerHour: dollars(f.MicroDollarsPerHour)})
-		}
-	}
-	for _, a := range o.plan.Assignments {
-		d.Assignments = append(d.Assignments, planfile.Assignment{Pod: a.Pod, Machine: nameOf[a.Machine]})
-	}
-	for _, u := range o.plan.Unplaceable {
-		d.Unplaceable = append(d.Unplaceable, planfile.Reason{Pod: u.Pod, Reason: u.Reason})
-	}
-	d.Unplaceable = append(d.Unplaceable, r.unplaceable...)
-	slices.SortFunc(d.Unplaceable, func(a, b planfile.Reason) int { return cmp.Compare(a.Pod, b.Pod) })
-	for _, s := range r.skipped {
-		d.Skipped = append(d.Skipped, planfile.Reason{Pod: s.Name, Reason: s.Reason})
-	}
-	return d
-}
 
 // mostLines is how many lines of machines, and of reasons, a table shows.
 const mostLines = 20
 
-// writeTable prints the plan for a terminal: what it costs, machines by flavor, then
+// WriteTable prints the plan for a terminal: what it costs, machines by flavor, then
 // each machine with the reason for it, then the pods that have none.
-func writePlanTable(w io.Writer, d planfile.Document) error {
+func (d Document) WriteTable(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d pods on %d machines for $%.4f/h (%s).\n", len(d.Assignments), len(d.Purchases), d.PricePerHour, d.Algorithm)
 	fmt.Fprintf(&b, "Any plan costs at least $%.4f/h: this one is at most %.2f %% above the cheapest there is.\n", d.LowerBoundPerHour, 100*d.Gap)
@@ -73,7 +31,7 @@ func writePlanTable(w io.Writer, d planfile.Document) error {
 	return err
 }
 
-func tabulateFlavors(b *strings.Builder, d planfile.Document) error {
+func tabulateFlavors(b *strings.Builder, d Document) error {
 	if len(d.Machines) == 0 {
 		return nil
 	}
@@ -89,14 +47,14 @@ func tabulateFlavors(b *strings.Builder, d planfile.Document) error {
 	return t.Flush()
 }
 
-func tabulateMachines(b *strings.Builder, d planfile.Document) error {
+func tabulateMachines(b *strings.Builder, d Document) error {
 	if len(d.Purchases) == 0 {
 		return nil
 	}
-	zone := func(planfile.Purchase) string { return "" }
+	zone := func(Purchase) string { return "" }
 	header := "MACHINE\t"
-	if slices.ContainsFunc(d.Purchases, func(p planfile.Purchase) bool { return p.Zone != "" }) {
-		zone = func(p planfile.Purchase) string { return p.Zone + "\t" }
+	if slices.ContainsFunc(d.Purchases, func(p Purchase) bool { return p.Zone != "" }) {
+		zone = func(p Purchase) string { return p.Zone + "\t" }
 		header += "ZONE\t"
 	}
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
@@ -126,13 +84,13 @@ func tabulateMachines(b *strings.Builder, d planfile.Document) error {
 }
 
 // sameButName reports whether two machines are equal but for their names.
-func sameButName(a, b planfile.Purchase) bool {
+func sameButName(a, b Purchase) bool {
 	a.Machine = b.Machine
 	return a == b
 }
 
 // tellReasons groups pods by the reason.
-func tellReasons(b *strings.Builder, what string, pods []planfile.Reason) {
+func tellReasons(b *strings.Builder, what string, pods []Reason) {
 	if len(pods) == 0 {
 		return
 	}
@@ -155,4 +113,53 @@ func tellReasons(b *strings.Builder, what string, pods []planfile.Reason) {
 	if more := len(reasons) - mostLines; more > 0 {
 		fmt.Fprintf(b, "  ... and %d more reasons, which -o json lists.\n", more)
 	}
+}
+
+// tabulateAlternatives prints what plans without a flavor cost, and what they buy more of.
+func tabulateAlternatives(w io.Writer, d Document) error {
+	if len(d.Alternatives) == 0 {
+		return nil
+	}
+	bought := map[string]int{}
+	for _, m := range d.Machines {
+		bought[m.Flavor] = m.Count
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "\nWITHOUT\t$/H\tMORE\tBUYS INSTEAD\n")
+	for _, a := range d.Alternatives {
+		more := "nothing"
+		if d.PricePerHour > 0 {
+			more = fmt.Sprintf("%+.2f %%", 100*(a.PricePerHour/d.PricePerHour-1))
+		}
+		if a.Unplaceable > 0 {
+			more = fmt.Sprintf("pods left out: %d", a.Unplaceable)
+		}
+		fmt.Fprintf(t, "%s\t%.4f\t%s\t%s\n", a.Without, a.PricePerHour, more, instead(a, bought))
+	}
+	return t.Flush()
+}
+
+// instead names the flavors of which an alternative buys more, those of which it buys the
+// most first.
+func instead(a Alternative, bought map[string]int) string {
+	const most = 3
+	type extra struct {
+		flavor string
+		more   int
+	}
+	var extras []extra
+	for _, m := range a.Machines {
+		if more := m.Count - bought[m.Flavor]; more > 0 {
+			extras = append(extras, extra{m.Flavor, more})
+		}
+	}
+	slices.SortStableFunc(extras, func(x, y extra) int { return cmp.Compare(y.more, x.more) })
+	var names []string
+	for _, e := range extras[:min(most, len(extras))] {
+		names = append(names, fmt.Sprintf("%d %s", e.more, e.flavor))
+	}
+	if left := len(extras) - most; left > 0 {
+		names = append(names, fmt.Sprintf("%d other flavors", left))
+	}
+	return strings.Join(names, ", ")
 }

@@ -1,0 +1,266 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/lab/replay"
+	"supercargo.dev/supercargo/lab/report"
+)
+
+// Document is what `supercargo demo -o json` prints.
+type Document struct {
+	Trace    Trace     `json:"trace"`
+	Cluster  Cluster   `json:"cluster"`
+	Scale    Scale     `json:"scale"`
+	Profiles []Outcome `json:"profiles"`
+	// Fleet is the part on machines that are bought and given back, unless that was
+	// left out.
+	Fleet *Fleet `json:"fleet,omitempty"`
+	// WallSeconds is how long the whole demo took.
+	WallSeconds float64 `json:"wallSeconds"`
+}
+
+type Trace struct {
+	Name        string  `json:"name"`
+	Format      string  `json:"format"`
+	Pods        int     `json:"pods"`
+	BatchPods   int     `json:"batchPods"`
+	SpanSeconds float64 `json:"spanSeconds"` // from the first to the last arrival, as recorded
+	// IgnoredColumns were in the file and not replayed; GPUIgnored says whether
+	// requests for GPUs were among them.
+	IgnoredColumns []string `json:"ignoredColumns"`
+	GPUIgnored     bool     `json:"gpuIgnored"`
+}
+
+type Cluster struct {
+	Nodes          int      `json:"nodes"`
+	MilliCPU       int64    `json:"milliCPU"`
+	MemoryBytes    int64    `json:"memoryBytes"`
+	DollarsPerHour float64  `json:"dollarsPerHour"` // of all nodes, used or not
+	Flavors        []Flavor `json:"flavors"`
+}
+
+type Flavor struct {
+	Name           string  `json:"name"`
+	Nodes          int     `json:"nodes"`
+	MilliCPU       int64   `json:"milliCPU"`
+	MemoryBytes    int64   `json:"memoryBytes"`
+	DollarsPerHour float64 `json:"dollarsPerHour"`
+}
+
+// Scale says how much faster than recorded the replay was.
+type Scale struct {
+	Arrivals  float64 `json:"arrivals"`
+	Lifetimes float64 `json:"lifetimes"`
+}
+
+// Outcome is what one profile achieved. Times are those of the replay, not
+// of the trace. DollarsPerHour is the price of the nodes while they had pods.
+type Outcome struct {
+	Name                     string  `json:"name"`
+	WindowSeconds            float64 `json:"windowSeconds"`
+	PodsCreated              int     `json:"podsCreated"`
+	PodsBound                int     `json:"podsBound"`
+	PodsNeverBound           int     `json:"podsNeverBound"`
+	PodsRefused              int     `json:"podsRefused"`
+	NodesUsedMean            float64 `json:"nodesUsedMean"`
+	NodesUsedPeak            int     `json:"nodesUsedPeak"`
+	CPUUtilizationPercent    float64 `json:"cpuUtilizationPercent"`
+	MemoryUtilizationPercent float64 `json:"memoryUtilizationPercent"`
+	DollarsPerHour           float64 `json:"dollarsPerHour"`
+	TimeToBindMeanSeconds    float64 `json:"timeToBindMeanSeconds"`
+	TimeToBindP95Seconds     float64 `json:"timeToBindP95Seconds"`
+	APIRetries               int     `json:"apiRetries"`
+}
+
+func newDocument(in *Input, scale replay.Scale, machines []report.Machine) *Document {
+	pods := in.Workload.Pods
+	doc := &Document{
+		Trace: Trace{
+			Name: in.TraceName, Format: in.Workload.Format, Pods: len(pods), BatchPods: countBatch(pods),
+			SpanSeconds:    (pods[len(pods)-1].Arrival - pods[0].Arrival).Seconds(),
+			IgnoredColumns: append([]string{}, in.Workload.Ignored...),
+		},
+		Cluster: Cluster{Nodes: len(machines), Flavors: make([]Flavor, len(in.Flavors))},
+		Scale:   Scale{Arrivals: scale.Arrivals, Lifetimes: scale.Lifetimes},
+	}
+	for _, column := range in.Workload.Ignored {
+		doc.Trace.GPUIgnored = doc.Trace.GPUIgnored || strings.Contains(column, "gpu")
+	}
+	var price int64
+	for _, m := range machines {
+		doc.Cluster.MilliCPU += m.MilliCPU
+		doc.Cluster.MemoryBytes += m.MemoryBytes
+		price += m.MicroDollarsPerHour
+	}
+	doc.Cluster.DollarsPerHour = dollars.Of(price)
+	for i, f := range in.Flavors {
+		nodes := (in.Nodes + len(in.Flavors) - 1 - i) / len(in.Flavors)
+		doc.Cluster.Flavors[i] = Flavor{
+			Name: f.Name, Nodes: nodes, MilliCPU: f.MilliCPU, MemoryBytes: f.MemoryBytes, DollarsPerHour: dollars.Of(f.MicroDollarsPerHour),
+		}
+	}
+	return doc
+}
+
+// add appends what a profile achieved.
+func (d *Document) add(name string, u report.Usage, r *replay.Result) {
+	d.Profiles = append(d.Profiles, Outcome{
+		Name: name, WindowSeconds: u.Window.Seconds(),
+		PodsCreated: u.PodsCreated, PodsBound: u.PodsBound, PodsNeverBound: u.PodsNeverBound, PodsRefused: len(r.Refused),
+		NodesUsedMean: u.NodesUsedMean, NodesUsedPeak: u.NodesUsedPeak,
+		CPUUtilizationPercent: 100 * u.CPUUtilisation, MemoryUtilizationPercent: 100 * u.MemoryUtilisation,
+		DollarsPerHour:        dollars.Of(u.MicroDollarsPerHour),
+		TimeToBindMeanSeconds: u.BindMean.Seconds(), TimeToBindP95Seconds: u.BindP95.Seconds(),
+		APIRetries: r.Retries,
+	})
+}
+
+// WriteJSON prints the document for scripts.
+func (d *Document) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(d)
+}
+
+// WriteTable prints the document for people: the profiles side by side, and how the second differs from
+// the first.
+func (d *Document) WriteTable(w io.Writer) error {
+	fmt.Fprintf(w, "%d pods (%d batch) of the %s on %d nodes of %d flavors, %.0f s with each profile.\n",
+		d.Trace.Pods, d.Trace.BatchPods, d.Trace.Name, d.Cluster.Nodes, len(d.Cluster.Flavors), d.Profiles[0].WindowSeconds)
+	fmt.Fprintf(w, "Arrivals come %.0f times as fast as recorded, lifetimes pass %.0f times as fast.\n", d.Scale.Arrivals, d.Scale.Lifetimes)
+	if d.Trace.GPUIgnored {
+		fmt.Fprintln(w, "Requests for GPUs are ignored: these nodes have CPU and memory only.")
+	}
+	if len(d.Trace.IgnoredColumns) > 0 {
+		fmt.Fprintf(w, "Ignored columns: %s.\n", strings.Join(d.Trace.IgnoredColumns, ", "))
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	d.writeRow(table, "", func(o Outcome) string { return o.Name }, nil)
+	for _, row := range rows {
+		d.writeRow(table, row.label, func(o Outcome) string { return fmt.Sprintf(row.format, row.value(o)) }, row.value)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(w, "\nA node is used while it has pods, and only used nodes are paid for here: the bill\nif idle machines were given back at once. Times are those of the replay."); err != nil || d.Fleet == nil {
+		return err
+	}
+	return d.Fleet.write(w)
+}
+
+// rows are the lines of the table.
+var rows = []struct {
+	label, format string
+	value         func(Outcome) float64
+}{
+	{"pods bound", "%.0f", func(o Outcome) float64 { return float64(o.PodsBound) }},
+	{"pods never bound", "%.0f", func(o Outcome) float64 { return float64(o.PodsNeverBound) }},
+	{"nodes used, mean", "%.1f", func(o Outcome) float64 { return o.NodesUsedMean }},
+	{"nodes used, peak", "%.0f", func(o Outcome) float64 { return float64(o.NodesUsedPeak) }},
+	{"CPU utilisation of used nodes", "%.1f %%", func(o Outcome) float64 { return o.CPUUtilizationPercent }},
+	{"memory utilisation of used nodes", "%.1f %%", func(o Outcome) float64 { return o.MemoryUtilizationPercent }},
+	{"dollars per hour of used nodes", "%.2f", func(o Outcome) float64 { return o.DollarsPerHour }},
+	{"time to bind, mean", "%.3f s", func(o Outcome) float64 { return o.TimeToBindMeanSeconds }},
+	{"time to bind, 95th percentile", "%.3f s", func(o Outcome) float64 { return o.TimeToBindP95Seconds }},
+}
+
+// writeRow writes one line of the table. Its difference is in percent of the
+// first profile's value, or "difference" for the header, which has no value.
+func (d *Document) writeRow(w io.Writer, label string, text func(Outcome) string, value func(Outcome) float64) {
+	fmt.Fprintf(w, "%-34s\t", label)
+	for _, o := range d.Profiles {
+		fmt.Fprintf(w, "%s\t", text(o))
+	}
+	switch {
+	case len(d.Profiles) < 2:
+	case value == nil:
+		fmt.Fprint(w, "difference\t")
+	case value(d.Profiles[0]) == 0:
+		fmt.Fprint(w, "\t")
+	default:
+		fmt.Fprintf(w, "%+.1f %%\t", 100*(value(d.Profiles[1])/value(d.Profiles[0])-1))
+	}
+	fmt.Fprintln(w)
+}
+
+// bill compares what was paid with a cluster of all machines, if they did the same work: a
+// computer that is too busy for the pace leaves pods without machines in time.
+func (r *Fleet) bill() string {
+	const most = 0.05 // share of pods that may have found no machine
+	paid := fmt.Sprintf("Paid: $%.2f/h, every machine from its order until it had gone", r.DollarsPerHour)
+	if pods := r.PodsBound + r.PodsNeverBound; float64(r.PodsNeverBound) > most*float64(pods) {
+		return fmt.Sprintf("%s. That is not to be compared with the $%.2f/h of the fixed cluster, for %d of %d pods went before they had one: "+
+			"this computer is too busy for the pace; a longer --duration helps.", paid, r.FixedDollarsPerHour, r.PodsNeverBound, pods)
+	}
+	return fmt.Sprintf("%s; all nodes of the fixed cluster cost $%.2f/h (%+.0f %%).", paid, r.FixedDollarsPerHour, 100*(r.DollarsPerHour/r.FixedDollarsPerHour-1))
+}
+
+// write prints the fleet's part of the demo.
+func (r *Fleet) write(w io.Writer) error {
+	var mix []string
+	for _, f := range r.Flavors {
+		mix = append(mix, fmt.Sprintf("%d %s", f.Peak, f.Flavor))
+	}
+	fmt.Fprintf(w, "\nThe same trace on machines that a NodeFleet buys and gives back (%.1f s from order to ready):\n\n", r.AcquisitionLagSeconds)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "seconds\tmachines\tin flight\tpending\t$/h\t")
+	bar := bars(r.Course, func(p FleetPoint) float64 { return p.DollarsPerHour })
+	for _, p := range r.Course {
+		fmt.Fprintf(t, "%.0f\t%d\t%d\t%d\t%.2f\t %s\n", p.Seconds, p.Machines, p.InFlight, p.PendingPods, p.DollarsPerHour, bar(p))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%d pods bound, %d never; %.2f s to bind on average, machines to come included, 95 %% within %.2f s.\n",
+		r.PodsBound, r.PodsNeverBound, r.TimeToBindMeanSeconds, r.TimeToBindP95Seconds)
+	fmt.Fprintf(w, "%d machines at the peak, of each flavor at most %s.\n", r.MachinesPeak, strings.Join(mix, ", "))
+	fmt.Fprintln(w, r.bill())
+	_, err := fmt.Fprintf(w, "After the last pod all machines were given back within %.0f s. The last decision: %s.\n", r.ShrinkSeconds, r.LastDecision)
+	if err != nil || r.Consolidation == nil {
+		return err
+	}
+	return r.Consolidation.write(w)
+}
+
+// write prints the consolidation's part of the demo.
+func (r *Consolidation) write(w io.Writer) error {
+	fmt.Fprintf(w, "\nHalf of %d Jobs have ended; the fleet moves the others together, with their state, and gives machines back:\n\n", 2*r.Jobs)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "seconds\tmachines\temptied now\tmoving\tmoved\t$/h\t")
+	bar := bars(r.Course, func(p ConsolidationPoint) float64 { return p.DollarsPerHour })
+	for _, p := range r.Course {
+		fmt.Fprintf(t, "%.0f\t%d\t%d\t%d\t%d\t%.2f\t %s\n", p.Seconds, p.Machines, p.Emptying, p.Moving, p.Moved, p.DollarsPerHour, bar(p))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%d migrations, each pod was frozen for %.2f s on average; of %d Jobs %d failures.\n", r.Migrations, r.FrozenSecondsMean, r.Jobs, r.JobsFailed)
+	fmt.Fprintf(w, "%d machines for $%.2f/h became %d for $%.2f/h. Decided:\n", r.MachinesBefore, r.DollarsPerHourBefore, r.MachinesAfter, r.DollarsPerHourAfter)
+	for _, d := range r.Decisions {
+		if _, err := fmt.Fprintf(w, "  %s\n", d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bars returns what draws the value of a point as a bar, the highest of all 20 characters long.
+func bars[P any](course []P, value func(P) float64) func(P) string {
+	top := 0.0
+	for _, p := range course {
+		top = max(top, value(p))
+	}
+	return func(p P) string {
+		if top == 0 {
+			return ""
+		}
+		return strings.Repeat("#", int(20*value(p)/top+0.5))
+	}
+}

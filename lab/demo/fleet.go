@@ -1,0 +1,299 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/lab/compressed"
+	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/playground/programs"
+	"supercargo.dev/supercargo/lab/replay"
+	"supercargo.dev/supercargo/lab/report"
+)
+
+// The machines of the fleet come and go about a hundred times as fast as those of a cloud,
+// which take some minutes.
+const (
+	lag        = compressed.Lag
+	releaseLag = 500 * time.Millisecond
+	fleetName  = "demo"
+	// shrinkTime is how long the fleet may take to give all machines back.
+	shrinkTime = 2 * time.Minute
+)
+
+// Fleet is what a fleet achieved that buys machines and gives them back.
+type Fleet struct {
+	WindowSeconds  float64 `json:"windowSeconds"`
+	PodsBound      int     `json:"podsBound"`
+	PodsNeverBound int     `json:"podsNeverBound"`
+	// DollarsPerHour is the mean of what all machines cost from their order until they
+	// have gone, idle ones included; FixedDollarsPerHour what all nodes of the fixed
+	// cluster cost.
+	DollarsPerHour        float64 `json:"dollarsPerHour"`
+	FixedDollarsPerHour   float64 `json:"fixedDollarsPerHour"`
+	MachinesPeak          int     `json:"machinesPeak"`
+	MachinesMean          float64 `json:"machinesMean"`
+	MachinesEnd           int     `json:"machinesEnd"`
+	ShrinkSeconds         float64 `json:"shrinkSeconds"`
+	TimeToBindMeanSeconds float64 `json:"timeToBindMeanSeconds"`
+	TimeToBindP95Seconds  float64 `json:"timeToBindP95Seconds"`
+	// AcquisitionLagSeconds is how long a machine takes to come.
+	AcquisitionLagSeconds float64      `json:"acquisitionLagSeconds"`
+	Flavors               []FleetMix   `json:"flavors"`
+	Course                []FleetPoint `json:"course"`
+	LastDecision          string       `json:"lastDecision"`
+	// Consolidation is what came after the trace, unless that was left out.
+	Consolidation *Consolidation `json:"consolidation,omitempty"`
+}
+
+// FleetMix is how many machines of a flavor there were at the most.
+type FleetMix struct {
+	Flavor string `json:"flavor"`
+	Peak   int    `json:"peak"`
+}
+
+// FleetPoint is the fleet at one moment.
+type FleetPoint struct {
+	Seconds        float64 `json:"seconds"`
+	Machines       int     `json:"machines"`
+	InFlight       int     `json:"inFlight"`
+	PendingPods    int     `json:"pendingPods"`
+	DollarsPerHour float64 `json:"dollarsPerHour"`
+}
+
+// replayFleet replays the trace on machines that a NodeFleet buys and gives back.
+func replayFleet(ctx context.Context, in *Input, scale replay.Scale, fixed float64, progress *Progress) (result *Fleet, err error) {
+	progress.say("starting a control plane with cluster-api, %d MachineDeployments and no node", len(in.Flavors))
+	p, err := start(ctx, playground.Options{ClusterAPI: true, NoScheduler: true})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	if err := addDeployments(ctx, p, in); err != nil {
+		return nil, err
+	}
+	if err := p.InstallCRDs(ctx); err != nil {
+		return nil, err
+	}
+	autoscaler := programs.Autoscaler(ctx, p)
+	defer func() { err = errors.Join(err, autoscaler.Stop()) }()
+	c, err := clientOf(p)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Create(ctx, compressed.Fleet(fleetName, 1)); err != nil {
+		return nil, fmt.Errorf("make the NodeFleet: %w", err)
+	}
+	profile := in.Profiles[len(in.Profiles)-1]
+	watch := watchFleet(ctx, p, c)
+	replayed, err := replayProfile(ctx, p, in, Profile{Name: "fleet", Config: profile.Config}, scale, progress)
+	watch.end()
+	if err != nil {
+		return nil, err
+	}
+	result = watch.result(in, replayed.Window)
+	result.FixedDollarsPerHour = fixed
+	if err := result.account(watch.machines(), replayed); err != nil {
+		return nil, err
+	}
+	progress.say("the pods have gone: waiting until the fleet has given its machines back")
+	if err := result.shrink(ctx, p, c); err != nil {
+		return nil, err
+	}
+	if in.Consolidation {
+		if result.Consolidation, err = consolidate(ctx, p, c, profile.Config, progress); err != nil {
+			return nil, fmt.Errorf("consolidation: %w", err)
+		}
+	}
+	return result, nil
+}
+
+// clientOf returns a client that knows the kinds of Kubernetes and of Supercargo.
+func clientOf(p *playground.Playground) (client.Client, error) {
+	kinds, err := operator.Kinds()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(p.Config(), client.Options{Scheme: kinds})
+	if err != nil {
+		return nil, fmt.Errorf("reach the cluster: %w", err)
+	}
+	return c, nil
+}
+
+func addDeployments(ctx context.Context, p *playground.Playground, in *Input) error {
+	var specs []playground.MachineDeploymentSpec
+	for _, f := range in.Flavors {
+		spec := playground.FlavorDeployment(f)
+		spec.AcquisitionLag, spec.ReleaseLag = lag, releaseLag
+		specs = append(specs, spec)
+	}
+	return p.AddMachineDeployments(ctx, specs)
+}
+
+// fleetWatch looks at a fleet, its nodes and its cost about twice a second.
+type fleetWatch struct {
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+
+	began  time.Time
+	course []FleetPoint
+	peaks  map[string]int
+	nodes  map[string]corev1.Node
+	last   string
+}
+
+func watchFleet(ctx context.Context, p *playground.Playground, c client.Client) *fleetWatch {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &fleetWatch{cancel: cancel, began: time.Now(), peaks: map[string]int{}, nodes: map[string]corev1.Node{}}
+	w.done.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) { w.look(ctx, p, c) }, lookEvery)
+	})
+	return w
+}
+
+// end stops looking.
+func (w *fleetWatch) end() {
+	w.cancel()
+	w.done.Wait()
+}
+
+// look takes down how things are; a look that fails is left out.
+func (w *fleetWatch) look(ctx context.Context, p *playground.Playground, c client.Client) {
+	nodes, err := p.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for _, n := range nodes.Items {
+		w.nodes[n.Name] = n
+	}
+	point, fleet, err := lookAtFleet(ctx, c)
+	if err != nil {
+		return
+	}
+	point.Seconds = time.Since(w.began).Seconds()
+	w.course = append(w.course, point)
+	for _, f := range fleet.Status.Flavors {
+		w.peaks[f.Name] = max(w.peaks[f.Name], int(f.Machines))
+	}
+	if d := fleet.Status.LastDecision; d != nil {
+		w.last = d.Summary
+	}
+}
+
+func lookAtFleet(ctx context.Context, c client.Client) (FleetPoint, *v1alpha1.NodeFleet, error) {
+	var fleet v1alpha1.NodeFleet
+	if err := c.Get(ctx, client.ObjectKey{Name: fleetName}, &fleet); err != nil {
+		return FleetPoint{}, nil, err
+	}
+	cost, _ := strconv.ParseFloat(fleet.Status.Cost.DollarsPerHour, 64) // empty before the first round: nothing yet
+	return FleetPoint{
+		Machines: int(fleet.Status.Machines), InFlight: int(fleet.Status.InFlight), PendingPods: int(fleet.Status.PendingPods), DollarsPerHour: cost,
+	}, &fleet, nil
+}
+
+func (w *fleetWatch) machines() []corev1.Node {
+	var all []corev1.Node
+	for _, n := range w.nodes {
+		all = append(all, n)
+	}
+	return all
+}
+
+// result is what was seen within the window.
+func (w *fleetWatch) result(in *Input, window time.Duration) *Fleet {
+	r := &Fleet{WindowSeconds: window.Seconds(), AcquisitionLagSeconds: lag.Seconds(), LastDecision: w.last}
+	w.course = slices.DeleteFunc(w.course, func(p FleetPoint) bool { return p.Seconds > window.Seconds() })
+	var dollarSeconds, machineSeconds float64
+	for i, p := range w.course {
+		until := window.Seconds()
+		if i+1 < len(w.course) {
+			until = w.course[i+1].Seconds
+		}
+		dollarSeconds += p.DollarsPerHour * (until - p.Seconds)
+		machineSeconds += float64(p.Machines) * (until - p.Seconds)
+		r.MachinesPeak = max(r.MachinesPeak, p.Machines)
+	}
+	r.DollarsPerHour, r.MachinesMean = dollarSeconds/window.Seconds(), machineSeconds/window.Seconds()
+	for _, f := range in.Flavors {
+		if peak := w.peaks[playground.DeploymentName(f.Name)]; peak > 0 {
+			r.Flavors = append(r.Flavors, FleetMix{f.Name, peak})
+		}
+	}
+	r.Course = thinned(w.course, 12)
+	return r
+}
+
+// thinned returns so many of the points, at even distances, the last one included.
+func thinned[P any](course []P, most int) []P {
+	if len(course) <= most {
+		return course
+	}
+	var kept []P
+	for i := range most {
+		kept = append(kept, course[(i+1)*len(course)/most-1])
+	}
+	return kept
+}
+
+// account adds what became of the pods.
+func (r *Fleet) account(nodes []corev1.Node, replayed *replay.Result) error {
+	machines, err := replay.Machines(nodes)
+	if err != nil {
+		return err
+	}
+	usage, err := report.Account(machines, replayed.Stays, replayed.Window)
+	if err != nil {
+		return fmt.Errorf("account for the fleet: %w", err)
+	}
+	r.PodsBound, r.PodsNeverBound = usage.PodsBound, usage.PodsNeverBound
+	r.TimeToBindMeanSeconds, r.TimeToBindP95Seconds = usage.BindMean.Seconds(), usage.BindP95.Seconds()
+	return nil
+}
+
+// shrink waits until the fleet has no machines any more.
+func (r *Fleet) shrink(ctx context.Context, p *playground.Playground, c client.Client) error {
+	began := time.Now()
+	err := until(ctx, 100*time.Millisecond, shrinkTime, func() bool {
+		point, _, err := lookAtFleet(ctx, c)
+		nodes, listed := p.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil || listed != nil {
+			return false
+		}
+		r.MachinesEnd = max(point.Machines, len(nodes.Items))
+		r.ShrinkSeconds = time.Since(began).Seconds()
+		return r.MachinesEnd == 0
+	})
+	if errors.Is(err, errTooLong) {
+		return fmt.Errorf("the fleet still has %d machines %v after the last pod has gone", r.MachinesEnd, shrinkTime)
+	}
+	return err
+}
+
+// lookEvery is the time between two looks at the cluster.
+const lookEvery = 400 * time.Millisecond
+
+// errTooLong says that something has not come about in time.
+var errTooLong = errors.New("it has not come about in time")
+
+// until looks every so often until look reports that what is waited for has come about. It
+// fails with [errTooLong] after most, and with the error of ctx when that ends first.
+func until(ctx context.Context, every, most time.Duration, look func() bool) error {
+	err := wait.PollUntilContextTimeout(ctx, every, most, true, func(context.Context) (bool, error) { return look(), nil })
+	if err != nil && ctx.Err() == nil {
+		return errTooLong
+	}
+	return err
+}

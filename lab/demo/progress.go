@@ -1,0 +1,67 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"supercargo.dev/supercargo/lab/replay"
+)
+
+// Progress tells a person how far the demo is: with a bar on a terminal,
+// with a line every ten seconds elsewhere.
+type Progress struct {
+	w        io.Writer
+	terminal bool
+	profile  string
+	told     time.Duration // Elapsed when the last line was written
+}
+
+// plainEvery is the time between two lines when there is no terminal.
+const plainEvery = 10 * time.Second
+
+// NewProgress returns one that writes to w.
+func NewProgress(w io.Writer) *Progress {
+	f, ok := w.(*os.File)
+	return &Progress{w: w, terminal: ok && term.IsTerminal(int(f.Fd()))}
+}
+
+// say writes one line.
+func (p *Progress) say(format string, args ...any) {
+	fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+// begin starts a profile.
+func (p *Progress) begin(profile string) {
+	p.profile, p.told = profile, 0
+	if !p.terminal {
+		p.say("profile %s: replay begins", profile)
+	}
+}
+
+// show is the callback of the replay.
+func (p *Progress) show(now replay.Progress) {
+	now.Elapsed = min(now.Elapsed, now.Window) // after it, pods are removed
+	state := fmt.Sprintf("%d of %d pods created, %d bound, %d ended", now.Created, now.Pods, now.Bound, now.Gone)
+	if !p.terminal {
+		if now.Elapsed-p.told >= plainEvery {
+			p.told = now.Elapsed
+			p.say("profile %s: %.0f of %.0f s, %s", p.profile, now.Elapsed.Seconds(), now.Window.Seconds(), state)
+		}
+		return
+	}
+	const width = 30
+	done := int(width * now.Elapsed.Seconds() / now.Window.Seconds())
+	fmt.Fprintf(p.w, "\r\033[K%-10s [%s%s] %s", p.profile, strings.Repeat("#", done), strings.Repeat(".", width-done), state)
+}
+
+// end finishes a profile's bar.
+func (p *Progress) end() {
+	if p.terminal {
+		fmt.Fprintln(p.w)
+	}
+}

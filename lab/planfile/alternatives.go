@@ -1,0 +1,42 @@
+package planfile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"supercargo.dev/supercargo/autoscaler/planner"
+)
+
+// mostAlternatives is for how many flavors there is an alternative, those first on which a plan
+// spends the most.
+const mostAlternatives = 8
+
+// Compare adds to the document of a request what the next best plans cost: of the request
+// without each flavor that is bought, in all zones. plan plans them; its error ends the
+// comparison and is returned with the flavor.
+func (d *Document) Compare(r *Request, plan func(*Request) (Outcome, error)) error {
+	spent := slices.Clone(d.Machines)
+	slices.SortStableFunc(spent, func(x, y Count) int {
+		return cmp.Compare(float64(y.Count)*y.PricePerHour, float64(x.Count)*x.PricePerHour)
+	})
+	for _, c := range spent[:min(mostAlternatives, len(spent))] {
+		o, err := plan(r.without(c.Flavor))
+		if err != nil {
+			return fmt.Errorf("plan without flavor %s: %w", c.Flavor, err)
+		}
+		other := NewDocument(d.Algorithm, r, o, 0)
+		d.Alternatives = append(d.Alternatives, Alternative{
+			Without: c.Flavor, PricePerHour: other.PricePerHour, Machines: other.Machines,
+			Unplaceable: len(other.Unplaceable) - len(d.Unplaceable),
+		})
+	}
+	return nil
+}
+
+// without returns the request without a flavor of the catalogue.
+func (r *Request) without(flavor string) *Request {
+	other := *r
+	other.flavors = slices.DeleteFunc(slices.Clone(r.flavors), func(f planner.Flavor) bool { return r.origin[f.Name].flavor.Name == flavor })
+	return &other
+}
