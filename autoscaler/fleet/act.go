@@ -40,7 +40,7 @@ func (r *round) newIntent() *v1alpha1.FleetIntent {
 
 // act carries out what was decided, or only says what it would have done. Orders come first:
 // pods wait for them. What fails is decided again in the next round, and keeps nothing else from
-// being done, except that no node is closed while orders fail: machines in the place of its own
+// being done, except that no node is cordoned while orders fail: machines in the place of its own
 // may be among them. What pods wait for less is left to the next round once more of them have
 // been gathered.
 func (r *round) act(ctx context.Context) error {
@@ -57,13 +57,13 @@ func (r *round) act(ctx context.Context) error {
 		r.recordDecision(intent)
 	}
 	if !r.mayAct() {
-		r.reopen(ctx)
+		r.uncordon(ctx)
 		return nil
 	}
 	err := r.carryOut(ctx, intent)
 	if err == nil {
-		for _, node := range r.actions.Close {
-			if err := r.close(ctx, r.world.Nodes[node.Node], node.Until); err != nil && !apierrors.IsConflict(err) { // else it is looked at again
+		for _, node := range r.actions.Cordon {
+			if err := r.cordon(ctx, r.world.Nodes[node.Node], node.Until); err != nil && !apierrors.IsConflict(err) { // else it is looked at again
 				r.drainFailed(node.Node, err)
 			}
 		}
@@ -211,18 +211,18 @@ func sideBySide(n int, do func(i int)) {
 }
 
 // purchase does the orders of an intent and gives back the machines that did not come. Meanwhile
-// nodes are opened on which the orders count. What may or may not have been done is added to
+// nodes are uncordoned on which the orders count. What may or may not have been done is added to
 // left. failed is what became of orders, err that nothing could be done.
 //
 // Machines that did not come go first, so that those in their place do not come on top of them.
 func (r *round) purchase(ctx context.Context, orders, left *v1alpha1.FleetIntent) (failed, err error) {
 	intent := r.withAbandoned(orders)
 	if len(intent.Orders)+len(intent.Releases) == 0 {
-		r.reopen(ctx)
+		r.uncordon(ctx)
 		return nil, nil
 	}
 	if err := r.announce(ctx, intent); err != nil {
-		r.reopen(ctx)
+		r.uncordon(ctx)
 		return nil, err
 	}
 	ordered, released := make([]outcome, len(intent.Orders)), make([]outcome, len(intent.Releases))
@@ -239,7 +239,7 @@ func (r *round) purchase(ctx context.Context, orders, left *v1alpha1.FleetIntent
 		sideBySide(len(ordered), some(true))
 		sideBySide(len(ordered), some(false))
 	})
-	r.reopen(ctx)
+	r.uncordon(ctx)
 	done.Wait()
 	var changed []error
 	for i := range released {

@@ -203,7 +203,7 @@ func (r *Reconciler) round(ctx context.Context, name string, p *pace) (time.Dura
 		return 0, fmt.Errorf("list NodeFleets: %w", err)
 	}
 	slices.SortFunc(list.Items, seniority)
-	defer r.reopenAbandoned(ctx)
+	defer r.uncordonAbandoned(ctx)
 	at := slices.IndexFunc(list.Items, func(f v1alpha1.NodeFleet) bool { return f.Name == name })
 	if at < 0 {
 		r.forget(name, p)

@@ -29,7 +29,7 @@ func (r *round) failed(reason, action, text string) {
 	r.wakeIn(retry)
 }
 
-// drainFailed says that a node could not be drained, opened or closed for now.
+// drainFailed says that a node could not be drained, uncordoned or cordoned for now.
 func (r *round) drainFailed(node string, err error) {
 	r.failed("DrainFailed", "Drain", fmt.Sprintf("node %s: %v; it is tried again, and meanwhile the node stays as it is", node, err))
 }
@@ -77,15 +77,15 @@ func (r *round) ask(ctx context.Context, node string) error {
 	return errors.Join(errs...)
 }
 
-// reopen opens nodes for pods again.
-func (r *round) reopen(ctx context.Context) {
-	for _, n := range r.actions.Reopen {
+// uncordon uncordons nodes.
+func (r *round) uncordon(ctx context.Context) {
+	for _, n := range r.actions.Uncordon {
 		var err error
 		if n.Cancel {
 			err = r.emptying.Cancel(ctx, n.Node, r.fleet.Name)
 		}
-		err = errors.Join(err, drain.Open(ctx, r.Client, r.world.Nodes[n.Node]))
-		r.memory.Reopened(n.Node, err == nil)
+		err = errors.Join(err, drain.Uncordon(ctx, r.Client, r.world.Nodes[n.Node]))
+		r.memory.Uncordoned(n.Node, err == nil)
 		if err != nil {
 			r.drainFailed(n.Node, err)
 			continue
@@ -94,18 +94,18 @@ func (r *round) reopen(ctx context.Context) {
 	}
 }
 
-// close closes a node for pods. until is when its last pod is expected to have left, from
+// cordon cordons a node. until is when its last pod is expected to have left, from
 // now; 0 if none is there.
-func (r *round) close(ctx context.Context, node *corev1.Node, until time.Duration) error {
+func (r *round) cordon(ctx context.Context, node *corev1.Node, until time.Duration) error {
 	mark := drain.Mark{Owner: r.fleet.Name, Since: r.now}
 	if until > 0 {
 		mark.Until = r.now.Add(until)
 	}
-	return drain.Close(ctx, r.Client, node, mark)
+	return drain.Cordon(ctx, r.Client, node, mark)
 }
 
-// reopenAbandoned opens nodes that were closed by fleets that are no more.
-func (r *Reconciler) reopenAbandoned(ctx context.Context) {
+// uncordonAbandoned uncordons nodes that fleets cordoned which are no more.
+func (r *Reconciler) uncordonAbandoned(ctx context.Context) {
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); r.DryRun || err != nil {
 		return // the next round looks again
@@ -125,15 +125,15 @@ func (r *Reconciler) reopenAbandoned(ctx context.Context) {
 			continue
 		}
 		for _, node := range nodes {
-			if err := drain.Open(ctx, r.Client, node); err != nil {
-				log.FromContext(ctx).Error(err, "opening a node that a fleet closed which is no more; it is tried again", "node", node.Name, "fleet", owner)
+			if err := drain.Uncordon(ctx, r.Client, node); err != nil {
+				log.FromContext(ctx).Error(err, "uncordon a node of a fleet that is no more; it is tried again", "node", node.Name, "fleet", owner)
 			}
 		}
 	}
 }
 
 // empty returns those of the nodes that are still empty, which it reads past the cache: a pod
-// that tolerates closed nodes may have come to one.
+// that tolerates cordoned nodes may have come to one.
 func (r *round) empty(ctx context.Context, nodes []string) []string {
 	return slices.DeleteFunc(slices.Clone(nodes), func(name string) bool {
 		pods, err := drain.Pods(ctx, r.Live, name)

@@ -117,7 +117,7 @@ func movesFromAnUnderUsedMachine(fails int) func(*model) {
 // movingScenarios are those of pods that are moved with their state.
 func movingScenarios() []scenario {
 	small := modelFlavor("small", 4, 16, 100_000)
-	const moved = `3 pods run, 0 wait, 2 have ended, lost []; 2 moved; small 1 of 1, at most 2; 2 were made, 0 nodes are closed`
+	const moved = `3 pods run, 0 wait, 2 have ended, lost []; 2 moved; small 1 of 1, at most 2; 2 were made, 0 nodes are cordoned`
 	return []scenario{
 		{"pods are moved with their state from an under-used machine", []*v1alpha1.NodeFleet{fleetNamed("f")}, []provider.Flavor{small}, nil, movesFromAnUnderUsedMachine(0), moved, ``},
 		{"moves that fail are tried again", []*v1alpha1.NodeFleet{fleetNamed("f")}, []provider.Flavor{small}, nil, movesFromAnUnderUsedMachine(2), moved, ``},
@@ -131,5 +131,5 @@ func TestANodeIsKeptIfItsPodsCannotBeMoved(t *testing.T) {
 	if !m.did("create drain-") {
 		t.Errorf("nothing was to be moved:\n%s", strings.Join(m.log, "\n"))
 	}
-	m.checkOutcome("3 pods run, 0 wait, 2 have ended, lost []; 0 moved; small 2 of 2, at most 2; 2 were made, 0 nodes are closed")
+	m.checkOutcome("3 pods run, 0 wait, 2 have ended, lost []; 0 moved; small 2 of 2, at most 2; 2 were made, 0 nodes are cordoned")
 }

@@ -584,7 +584,7 @@ func (m *model) outcome() string {
 			text += fmt.Sprintf(" the intent %s is left;", intent.ID)
 		}
 	}
-	return text + fmt.Sprintf(" %d were made, %d nodes are closed", m.made, closed)
+	return text + fmt.Sprintf(" %d were made, %d nodes are cordoned", m.made, closed)
 }
 
 // scenario is a story that the process may die in, and the outcome, died or not. Where it
@@ -624,7 +624,7 @@ func evictingScenarios() []scenario {
 				job(m, 9, 3000, 4*minute)
 				m.run(15*minute, "f")
 			},
-			`0 pods run, 0 wait, 9 have ended, lost []; large 0 of 0, at most 2; small 0 of 0, at most 0; 2 were made, 0 nodes are closed`, ``,
+			`0 pods run, 0 wait, 9 have ended, lost []; large 0 of 0, at most 2; small 0 of 0, at most 0; 2 were made, 0 nodes are cordoned`, ``,
 		},
 		{
 			"machines of two flavors at a time", one, []provider.Flavor{large, small}, nil,
@@ -633,7 +633,7 @@ func evictingScenarios() []scenario {
 				job(m, 1, 2000, time.Hour)
 				m.run(5*minute, "f")
 			},
-			`2 pods run, 0 wait, 0 have ended, lost []; large 1 of 1, at most 1; small 1 of 1, at most 1; 2 were made, 0 nodes are closed`, ``,
+			`2 pods run, 0 wait, 0 have ended, lost []; large 1 of 1, at most 1; small 1 of 1, at most 1; 2 were made, 0 nodes are cordoned`, ``,
 		},
 		{
 			"an under-used machine is emptied onto another", one, []provider.Flavor{small}, nil,
@@ -647,7 +647,7 @@ func evictingScenarios() []scenario {
 				job(m, 1, 1700, time.Hour)
 				m.run(15*minute, "f")
 			},
-			`2 pods run, 0 wait, 2 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are closed`, ``,
+			`2 pods run, 0 wait, 2 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are cordoned`, ``,
 		},
 		{
 			"machines that never come are given up for others", one, []provider.Flavor{modelFlavor("never", 4, 16, 10_000), small}, nil,
@@ -655,7 +655,7 @@ func evictingScenarios() []scenario {
 				job(m, 3, 2500, time.Hour)
 				m.run(14*minute, "f")
 			},
-			`3 pods run, 0 wait, 0 have ended, lost []; never 0 of 0, at most 3; small 3 of 3, at most 3; 6 were made, 0 nodes are closed`, ``,
+			`3 pods run, 0 wait, 0 have ended, lost []; never 0 of 0, at most 3; small 3 of 3, at most 3; 6 were made, 0 nodes are cordoned`, ``,
 		},
 		{
 			"a flavor keeps its least number", one, []provider.Flavor{least(1, small)}, nil,
@@ -663,7 +663,7 @@ func evictingScenarios() []scenario {
 				job(m, 3, 3000, 3*minute)
 				m.run(12*minute, "f")
 			},
-			`0 pods run, 0 wait, 3 have ended, lost []; small 1 of 1, at most 3; 3 were made, 0 nodes are closed`, ``,
+			`0 pods run, 0 wait, 3 have ended, lost []; small 1 of 1, at most 3; 3 were made, 0 nodes are cordoned`, ``,
 		},
 		{
 			"two fleets buy once for the same pods", []*v1alpha1.NodeFleet{f, g}, []provider.Flavor{large, small}, map[string]string{"large": "g", "small": "f"},
@@ -671,9 +671,9 @@ func evictingScenarios() []scenario {
 				job(m, 2, 3000, time.Hour)
 				m.run(5*minute, "g", "f")
 			},
-			`2 pods run, 0 wait, 0 have ended, lost []; large 1 of 1, at most 1; small 0 of 0, at most 0; 1 were made, 0 nodes are closed`,
+			`2 pods run, 0 wait, 0 have ended, lost []; large 1 of 1, at most 1; small 0 of 0, at most 0; 1 were made, 0 nodes are cordoned`,
 			// The other fleet came first.
-			`2 pods run, 0 wait, 0 have ended, lost []; large 0 of 0, at most 0; small 2 of 2, at most 2; 2 were made, 0 nodes are closed`,
+			`2 pods run, 0 wait, 0 have ended, lost []; large 0 of 0, at most 0; small 2 of 2, at most 2; 2 were made, 0 nodes are cordoned`,
 		},
 		{
 			"of two fleets with the same flavors the older has them", []*v1alpha1.NodeFleet{f, g}, []provider.Flavor{small}, nil,
@@ -681,7 +681,7 @@ func evictingScenarios() []scenario {
 				job(m, 2, 3000, 2*minute)
 				m.run(10*minute, "g", "f")
 			},
-			`0 pods run, 0 wait, 2 have ended, lost []; small 0 of 0, at most 2; 2 were made, 0 nodes are closed`, ``,
+			`0 pods run, 0 wait, 2 have ended, lost []; small 0 of 0, at most 2; 2 were made, 0 nodes are cordoned`, ``,
 		},
 	}
 }

@@ -323,5 +323,5 @@ func TestAnOrderThatIsNotAnsweredHoldsNoOtherFleet(t *testing.T) {
 		t.Error(err)
 	}
 	m.run(5*minute, "f", "g")
-	m.checkOutcome("3 pods run, 0 wait, 0 have ended, lost []; large 1 of 1, at most 1; small 1 of 1, at most 1; 2 were made, 0 nodes are closed")
+	m.checkOutcome("3 pods run, 0 wait, 0 have ended, lost []; large 1 of 1, at most 1; small 1 of 1, at most 1; 2 were made, 0 nodes are cordoned")
 }

@@ -145,8 +145,8 @@ func (r *round) plainDrains() []decide.Draining {
 	return all
 }
 
-// foreign returns the nodes that this fleet has closed and that are not its own any more, by
-// name. Those that are on their way out stay closed.
+// foreign returns the nodes that this fleet has cordoned and that are not its own any more, by
+// name. Those that are on their way out stay cordoned.
 func (r *round) foreign() []string {
 	var all []string
 	for name, node := range r.world.Nodes {

@@ -340,7 +340,7 @@ func kindOf(d *v1alpha1.FleetDecision) string {
 	return "Exchange"
 }
 
-// nodesToEmpty returns the nodes that are closed because their machines are not worth their
+// nodesToEmpty returns the nodes that are cordoned because their machines are not worth their
 // price.
 func (r *round) nodesToEmpty() []string {
 	var nodes []string

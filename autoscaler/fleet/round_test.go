@@ -145,7 +145,7 @@ func TestWhatSomebodyElseHasChangedIsDecidedAnew(t *testing.T) {
 		t.Errorf("the intent %+v is left", got)
 	}
 	m.run(10*minute, "f")
-	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are closed")
+	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are cordoned")
 	m.checkCondition(v1alpha1.FleetReady, "True Reconciled")
 	if got := m.fleet("f").Status.Intent; got != nil {
 		t.Errorf("the intent %+v is left", got)
@@ -173,16 +173,16 @@ func TestANodeThatIsWantedAgainIsOpened(t *testing.T) {
 	m := emptied(t)
 	m.add(testPod("late", 3000, 1024, time.Hour))
 	m.run(5*minute, "f")
-	m.checkOutcome("1 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+	m.checkOutcome("1 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
 }
 
 func TestANodeWithAPodThatMustStayIsOpened(t *testing.T) {
 	m := emptied(t)
-	bold := testPod("bold", 100, 100, 0) // it tolerates closed nodes
+	bold := testPod("bold", 100, 100, 0) // it tolerates cordoned nodes
 	bold.Spec.NodeName, bold.Status = "node-m01", corev1.PodStatus{Phase: corev1.PodRunning, StartTime: new(metav1.NewTime(m.clock.Now()))}
 	m.must(m.client.Create(t.Context(), bold))
 	m.run(5*second, "f")
-	m.checkOutcome("1 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+	m.checkOutcome("1 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
 	if m.did("eviction") {
 		t.Errorf("it was evicted:\n%s", strings.Join(m.log, "\n"))
 	}
@@ -199,7 +199,7 @@ func TestAClosedNodeIsNotBelievedToBeEmptyAtOnce(t *testing.T) {
 		t.Errorf("it is given back at once:\n%s", strings.Join(m.log, "\n"))
 	}
 	m.run(5*second, "f")
-	m.checkOutcome("0 pods run, 0 wait, 1 have ended, lost []; small 0 of 0, at most 1; 1 were made, 0 nodes are closed")
+	m.checkOutcome("0 pods run, 0 wait, 1 have ended, lost []; small 0 of 0, at most 1; 1 were made, 0 nodes are cordoned")
 }
 
 // TestMachinesThatThereMustBeAreWaitedFor also says that meanwhile others are bought.
@@ -207,7 +207,7 @@ func TestMachinesThatThereMustBeAreWaitedFor(t *testing.T) {
 	m := newModel(t, alone(nil), []provider.Flavor{least(1, modelFlavor("never", 4, 16, 10_000)), modelFlavor("small", 4, 16, 100_000)})
 	m.add(testPod("p", 3000, 1024, time.Hour))
 	m.run(15*minute, "f")
-	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; never 1 of 1, at most 1; small 1 of 1, at most 1; 2 were made, 0 nodes are closed")
+	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; never 1 of 1, at most 1; small 1 of 1, at most 1; 2 were made, 0 nodes are cordoned")
 	if f := m.fleet("f").Status.Flavors[0]; f.Failures != 1 {
 		t.Errorf("one machine did not come, %d failures are counted", f.Failures)
 	}
@@ -221,7 +221,7 @@ func TestMachinesInThePlaceOfOthersDoNotComeOnTopOfThem(t *testing.T) {
 	m := newModel(t, alone(patient), []provider.Flavor{modelFlavor("never", 4, 16, 10_000), modelFlavor("unmade", 4, 16, 50_000), modelFlavor("zsmall", 4, 16, 100_000)})
 	m.add(testPod("p", 3000, 1024, time.Hour), testPod("q", 3000, 1024, time.Hour))
 	m.run(30*minute, "f")
-	m.checkOutcome("2 pods run, 0 wait, 0 have ended, lost []; never 0 of 0, at most 2; unmade 0 of 0, at most 0; zsmall 2 of 2, at most 2; 4 were made, 0 nodes are closed")
+	m.checkOutcome("2 pods run, 0 wait, 0 have ended, lost []; never 0 of 0, at most 2; unmade 0 of 0, at most 0; zsmall 2 of 2, at most 2; 4 were made, 0 nodes are cordoned")
 	if m.wanted != 2 {
 		t.Errorf("there were to be %d machines at a time, want 2:\n%s", m.wanted, strings.Join(m.log, "\n"))
 	}
@@ -231,7 +231,7 @@ func TestMachinesThatAreNotMadeAreGivenUpAndOthersBought(t *testing.T) {
 	m := newModel(t, alone(nil), []provider.Flavor{modelFlavor("unmade", 4, 16, 50_000), modelFlavor("small", 4, 16, 100_000)})
 	m.add(testPod("p", 3000, 1024, time.Hour))
 	m.run(15*minute, "f")
-	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; unmade 0 of 0, at most 0; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; unmade 0 of 0, at most 0; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
 }
 
 // TestMachinesThatAreMadeOneAfterTheOtherAreWaitedFor: together they take longer than one
@@ -242,7 +242,7 @@ func TestMachinesThatAreMadeOneAfterTheOtherAreWaitedFor(t *testing.T) {
 		m.add(testPod(fmt.Sprintf("p%d", i), 3000, 1024, 2*time.Hour))
 	}
 	m.run(30*minute, "f")
-	m.checkOutcome("4 pods run, 0 wait, 0 have ended, lost []; slow 4 of 4, at most 4; small 0 of 0, at most 0; 4 were made, 0 nodes are closed")
+	m.checkOutcome("4 pods run, 0 wait, 0 have ended, lost []; slow 4 of 4, at most 4; small 0 of 0, at most 0; 4 were made, 0 nodes are cordoned")
 	m.checkCondition(v1alpha1.FleetDegraded, "False MachinesCome")
 }
 
@@ -256,7 +256,7 @@ func TestAFlavorThatCannotBeBoughtDegradesAFleetThatNamesIt(t *testing.T) {
 		m := newModel(t, alone(nil), []provider.Flavor{broken, modelFlavor("small", 4, 16, 100_000)})
 		m.add(testPod("p", 3000, 1024, time.Hour))
 		m.run(5*minute, "f")
-		m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; broken 0 of 0, at most 0; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+		m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; broken 0 of 0, at most 0; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
 		want := "False MachinesCome"
 		if named {
 			want = "True FlavorsUnusable"
@@ -276,7 +276,7 @@ func TestWhatThreatensPodsIsWarnedAboutAndBoughtNevertheless(t *testing.T) {
 	m.r.Events = said
 	m.add(testPod("p", 3000, 1024, time.Hour))
 	m.run(5*minute, "f")
-	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; hasty 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; hasty 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
 	if got := m.fleet("f").Status.Flavors[0].Message; got != hasty.Warning {
 		t.Errorf("the status of the flavor says %q", got)
 	}
@@ -296,7 +296,7 @@ func TestANodeThatIsNobodysAnyMoreIsOpened(t *testing.T) {
 	m := emptied(t)
 	m.must(m.client.Delete(t.Context(), m.fleet("f")))
 	m.run(10*second, "f")
-	m.checkOutcome("0 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are closed")
+	m.checkOutcome("0 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 1; 1 were made, 0 nodes are cordoned")
 }
 
 // podsOfAnUnderUsedNode fill two machines, of which one is under-used once pod early has ended.
@@ -324,7 +324,7 @@ func TestANodeThatCannotBeEmptiedIsKept(t *testing.T) {
 		t.Fatalf("nothing was emptied:\n%s", strings.Join(m.log, "\n"))
 	}
 	m.run(3*minute, "f") // the drain has timed out
-	m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; small 2 of 2, at most 2; 2 were made, 0 nodes are closed")
+	m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; small 2 of 2, at most 2; 2 were made, 0 nodes are cordoned")
 }
 
 // TestAnUnderUsedNodeOfAServiceIsEmptiedOrTheStatusSaysWhyNot has a pod of a service that would have room
@@ -368,7 +368,7 @@ func TestAnUnderUsedNodeOfAServiceIsEmptiedOrTheStatusSaysWhyNot(t *testing.T) {
 			}
 			kept := m.fleet("f").Status.Kept
 			if tc.kept == "" {
-				m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are closed")
+				m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are cordoned")
 				if len(kept) > 0 {
 					t.Errorf("kept are %+v", kept)
 				}
@@ -379,7 +379,7 @@ func TestAnUnderUsedNodeOfAServiceIsEmptiedOrTheStatusSaysWhyNot(t *testing.T) {
 	}
 }
 
-// TestAServiceThatComesBackToAClosedNodeIsEvictedOnce has a pod that tolerates closed nodes, and that
+// TestAServiceThatComesBackToAClosedNodeIsEvictedOnce has a pod that tolerates cordoned nodes, and that
 // the scheduler puts back each time.
 func TestAServiceThatComesBackToAClosedNodeIsEvictedOnce(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
@@ -457,7 +457,7 @@ func TestADrainTimesOutWhileMachinesForOthersAreAwaited(t *testing.T) {
 		t.Fatalf("nothing was emptied:\n%s", strings.Join(m.log, "\n"))
 	}
 	m.run(4*minute, "f") // the drain has timed out
-	m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; never 1 of 1, at most 1; small 2 of 2, at most 2; 3 were made, 0 nodes are closed")
+	m.checkOutcome("2 pods run, 0 wait, 1 have ended, lost []; never 1 of 1, at most 1; small 2 of 2, at most 2; 3 were made, 0 nodes are cordoned")
 }
 
 // TestAMachineThatCannotBeReleasedStopsNothingElse has a provider that refuses to release any.
@@ -515,7 +515,7 @@ func TestNothingIsOrderedBeyondLimitsWhileMachinesLeave(t *testing.T) {
 		t.Errorf("two machines are paid for at a time:\n%s", strings.Join(m.log, "\n"))
 	}
 	m.run(5*minute, "f")
-	m.checkOutcome("1 pods run, 0 wait, 1 have ended, lost []; small 0 of 0, at most 1; xlarge 1 of 1, at most 1; 2 were made, 0 nodes are closed")
+	m.checkOutcome("1 pods run, 0 wait, 1 have ended, lost []; small 0 of 0, at most 1; xlarge 1 of 1, at most 1; 2 were made, 0 nodes are cordoned")
 	m.checkCondition(v1alpha1.FleetLimited, "False WithinLimits")
 }
 
@@ -575,7 +575,7 @@ func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
 		next.Annotations["ends-after"] = "5m"
 		m.add(next) // for which another machine is bought
 		m.run(40*minute, "f")
-		m.checkOutcome("0 pods run, 0 wait, 2 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are closed")
+		m.checkOutcome("0 pods run, 0 wait, 2 have ended, lost []; small 1 of 1, at most 2; 2 were made, 0 nodes are cordoned")
 		m.checkCondition(v1alpha1.FleetDegraded, "True NodesUnidentified")
 		if got := m.fleet("f").Status.InFlight; got != 0 {
 			t.Errorf("%d machines are in flight: nobody knows when it is to come", got)
@@ -597,7 +597,7 @@ func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
 
 		m.machines[0].Node, m.machines[0].Unidentified = "node-m01", ""
 		m.run(10*minute, "f")
-		m.checkOutcome("0 pods run, 0 wait, 2 have ended, lost []; small 0 of 0, at most 2; 2 were made, 0 nodes are closed")
+		m.checkOutcome("0 pods run, 0 wait, 2 have ended, lost []; small 0 of 0, at most 2; 2 were made, 0 nodes are cordoned")
 		m.checkCondition(v1alpha1.FleetDegraded, "False MachinesCome")
 	}
 }

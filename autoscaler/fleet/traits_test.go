@@ -143,13 +143,13 @@ func TestNothingMoreIsBoughtWhileANodeStarts(t *testing.T) {
 	m.taints = []corev1.Taint{driver}
 	m.add(testPod("p", 3000, 1024, time.Hour))
 	m.run(8*minute, "f")
-	m.checkOutcome("0 pods run, 1 wait, 0 have ended, lost []; small 1 of 1, at most 1; zlarge 0 of 0, at most 0; 1 were made, 0 nodes are closed")
+	m.checkOutcome("0 pods run, 1 wait, 0 have ended, lost []; small 1 of 1, at most 1; zlarge 0 of 0, at most 0; 1 were made, 0 nodes are cordoned")
 	for _, node := range m.nodes() {
 		node.Spec.Taints = nil
 		m.must(m.client.Update(t.Context(), node))
 	}
 	m.run(2*minute, "f")
-	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 1 of 1, at most 1; zlarge 0 of 0, at most 0; 1 were made, 0 nodes are closed")
+	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 1 of 1, at most 1; zlarge 0 of 0, at most 0; 1 were made, 0 nodes are cordoned")
 	if lag := m.fleet("f").Status.Flavors[0].Lag; lag == nil || lag.Mean.Duration < 8*minute {
 		t.Errorf("the lag is %+v, want all the time until it took pods", lag)
 	}
@@ -169,7 +169,7 @@ func TestATaintThatRemainsIsToldAndOthersAreBought(t *testing.T) {
 	}
 	m.taints = nil // of those that come from now on
 	m.run(6*minute, "f")
-	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 0 of 0, at most 1; zlarge 1 of 1, at most 1; 2 were made, 0 nodes are closed")
+	m.checkOutcome("1 pods run, 0 wait, 0 have ended, lost []; small 0 of 0, at most 1; zlarge 1 of 1, at most 1; 2 were made, 0 nodes are cordoned")
 	if f := m.fleet("f").Status.Flavors[0]; f.Failures != 1 {
 		t.Errorf("the flavor has failed %d times, want once", f.Failures)
 	}

@@ -62,7 +62,7 @@ func (p *Pod) admittedBy(f *Flavor) string {
 	if !suits(p.Arch, f.Arch) {
 		return "needs architecture " + p.Arch
 	}
-	if p.OnlyBought && f.standing {
+	if p.OnlyBought && f.existing {
 		return "waits for a machine that is bought"
 	}
 	if p.Except != nil && p.Except.Flavors[f.Name] != "" {

@@ -63,7 +63,7 @@ func (b *budget) most() int {
 }
 
 // share is the greatest part of any limit that a machine takes, on the scale of
-// offer.about; 1 at least.
+// offer.scaledPrice; 1 at least.
 func (b *budget) share(o *offer) uint64 {
 	const whole = 1 << priceBits
 	taken := uint64(1)

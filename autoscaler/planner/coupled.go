@@ -15,7 +15,7 @@ func (d *draft) placeCoupled() {
 		return
 	}
 	waiting, plain := d.split()
-	d.shop = newShop(d)
+	d.coupledBuyer = newCoupledBuyer(d)
 	d.pending = append(d.place(waiting), plain...)
 }
 
@@ -23,10 +23,10 @@ func (d *draft) placeCoupled() {
 func (d *draft) place(waiting []Pod) []Pod {
 	for was := len(waiting) + 1; len(waiting) < was; {
 		was = len(waiting)
-		waiting = slices.DeleteFunc(waiting, func(p Pod) bool { return !negative(p) && (d.join(p) || d.shop.open(p)) })
+		waiting = slices.DeleteFunc(waiting, func(p Pod) bool { return !negative(p) && (d.join(p) || d.coupledBuyer.open(p)) })
 	}
 	for i := range waiting {
-		d.reasons[waiting[i].Name] = d.shop.refusal(&waiting[i])
+		d.reasons[waiting[i].Name] = d.coupledBuyer.refusal(&waiting[i])
 	}
 	return waiting
 }
@@ -94,8 +94,8 @@ func (d *draft) put(p Pod, r *room) {
 	}
 }
 
-// shop opens machines for coupled pods.
-type shop struct {
+// coupledBuyer opens machines for coupled pods.
+type coupledBuyer struct {
 	*draft
 	// byPrice are the places of all flavors, cheapest first; preferred are those on which
 	// all pods together are cheapest, with what such a machine is worth at most.
@@ -105,8 +105,8 @@ type shop struct {
 	worth int64
 }
 
-func newShop(d *draft) *shop {
-	s := &shop{draft: d, byPrice: placesByPrice(d.flavors)}
+func newCoupledBuyer(d *draft) *coupledBuyer {
+	s := &coupledBuyer{draft: d, byPrice: placesByPrice(d.flavors)}
 	var fit []Pod
 	for _, p := range d.pending {
 		if !negative(p) && slices.ContainsFunc(d.flavors, func(f Flavor) bool { return p.RefusedBy(&f) == "" }) {
@@ -118,7 +118,7 @@ func newShop(d *draft) *shop {
 	}
 	problem := newProblem(fit, d.flavors, nil, d.r.Options)
 	s.worth = problem.least(problem.counts())
-	for _, at := range problem.pricing.liked {
+	for _, at := range problem.pricing.preferred {
 		s.preferred = append(s.preferred, problem.offers[at].flavor)
 	}
 	return s
@@ -126,7 +126,7 @@ func newShop(d *draft) *shop {
 
 // open buys a machine for the pod: one that all pods together would have, if they are
 // worth it, or else the cheapest that takes it.
-func (s *shop) open(p Pod) bool {
+func (s *coupledBuyer) open(p Pod) bool {
 	for _, at := range s.preferred {
 		if s.flavors[at].MicroDollarsPerHour <= s.worth && s.try(p, at) {
 			return true
@@ -141,7 +141,7 @@ func (s *shop) open(p Pod) bool {
 }
 
 // try buys a machine of a flavor for the pod if that takes it.
-func (s *shop) try(p Pod, at int) bool {
+func (s *coupledBuyer) try(p Pod, at int) bool {
 	f := &s.flavors[at]
 	if p.RefusedBy(f) != "" || !s.budget.has(f) {
 		return false
@@ -165,7 +165,7 @@ func newRoom(f *Flavor, at, host int) *room {
 	if places == 0 {
 		places = -1
 	}
-	return &room{Standing: Standing{Free: f.Size, Places: places, Arch: f.Arch, Host: f.Host}, flavor: at, bought: f.Name, host: host}
+	return &room{ExistingNode: ExistingNode{Free: f.Size, Places: places, Arch: f.Arch, Host: f.Host}, flavor: at, bought: f.Name, host: host}
 }
 
 // purchase takes machines of a flavor off what may be bought.
@@ -182,7 +182,7 @@ func (d *draft) purchase(at, n int) {
 }
 
 // refusal says why a coupled pod has no place.
-func (s *shop) refusal(p *Pod) string {
+func (s *coupledBuyer) refusal(p *Pod) string {
 	if why := refusal(p, s.r.Flavors); why != "" {
 		return why
 	}
@@ -242,7 +242,7 @@ func (d *draft) repair() {
 	d.absorb()
 	const rounds = 4
 	for round := 0; ; round++ {
-		wrong := d.retrace()
+		wrong := d.replay()
 		if len(wrong) == 0 {
 			return
 		}
@@ -257,10 +257,10 @@ func (d *draft) repair() {
 	}
 }
 
-// retrace lets the coupled pods come to their rooms in an order in which each may, with
+// replay lets the coupled pods come to their rooms in an order in which each may, with
 // all machines there, and takes those out that cannot, or could not come last. Machines without pods are given
 // back.
-func (d *draft) retrace() (wrong []Pod) {
+func (d *draft) replay() (wrong []Pod) {
 	d.rooms = slices.DeleteFunc(d.rooms, func(r *room) bool {
 		if r.flavor >= 0 && len(r.pods) == 0 {
 			d.purchase(r.flavor, -1)
@@ -346,7 +346,7 @@ func (d *draft) shrink() {
 	before := d.snapshot()
 	for _, anywhere := range []bool{true, false} {
 		d.shrinkAll(anywhere)
-		if len(d.retrace()) == 0 {
+		if len(d.replay()) == 0 {
 			return
 		}
 		d.restore(before)

@@ -26,15 +26,15 @@ type draft struct {
 	problem *problem
 	mix     mix
 	// tracker is nil if no pod is coupled.
-	tracker *constraint.Tracker
-	coupled map[*constraint.Pod]bool
-	demands []*constraint.Pod // of all pods
-	shop    *shop
+	tracker      *constraint.Tracker
+	coupled      map[*constraint.Pod]bool
+	demands      []*constraint.Pod // of all pods
+	coupledBuyer *coupledBuyer
 }
 
 // room is a node, or a machine that is bought before the search, and what is free there.
 type room struct {
-	Standing
+	ExistingNode
 	// flavor is its place among the flavors, or -1 for a node, and bought the name of its
 	// flavor, empty for a node.
 	flavor int
@@ -53,10 +53,10 @@ func newDraft(r *Request) *draft {
 }
 
 // roomsOn returns the nodes by name.
-func roomsOn(nodes []Standing) []*room {
+func roomsOn(nodes []ExistingNode) []*room {
 	var rooms []*room
 	for _, node := range nodes {
-		rooms = append(rooms, &room{Standing: node, flavor: -1})
+		rooms = append(rooms, &room{ExistingNode: node, flavor: -1})
 	}
 	slices.SortFunc(rooms, func(a, b *room) int { return cmp.Compare(a.Name, b.Name) })
 	return rooms
@@ -64,12 +64,12 @@ func roomsOn(nodes []Standing) []*room {
 
 // holds reports whether a room has enough left for a pod, and admits it by itself.
 func (r *room) holds(p *Pod) bool {
-	return p.Size.Fits(r.Free) && r.Places != 0 && p.admittedBy(r.like()) == ""
+	return p.Size.Fits(r.Free) && r.Places != 0 && p.admittedBy(r.asFlavor()) == ""
 }
 
-// like returns a flavor that admits the pods that the room admits by itself.
-func (r *room) like() *Flavor {
-	return &Flavor{Name: r.bought, Arch: r.Arch, Host: r.Host, standing: r.flavor < 0}
+// asFlavor returns a flavor that admits the pods that the room admits by itself.
+func (r *room) asFlavor() *Flavor {
+	return &Flavor{Name: r.bought, Arch: r.Arch, Host: r.Host, existing: r.flavor < 0}
 }
 
 // take puts a pod into a room.
@@ -83,7 +83,7 @@ func (r *room) take(p Pod) {
 
 // refuse moves pods that no flavor takes from pending to the reasons.
 func (d *draft) refuse(pods []Pod) []Pod {
-	takes := d.takers(pods)
+	takes := d.placeable(pods)
 	known := map[Pod]string{}
 	i := -1
 	return slices.DeleteFunc(pods, func(p Pod) bool {
@@ -100,9 +100,9 @@ func (d *draft) refuse(pods []Pod) []Pod {
 	})
 }
 
-// takers reports by pod whether some flavor takes it. It asks each flavor once what
+// placeable reports by pod whether some flavor takes it. It asks each flavor once what
 // pods it admits, and looks at the large flavors first.
-func (d *draft) takers(pods []Pod) []bool {
+func (d *draft) placeable(pods []Pod) []bool {
 	a := newAdmission(pods)
 	takes := make([]bool, len(pods))
 	places := make([][]int, len(a.pods))
@@ -205,11 +205,11 @@ func (p *problem) fillRooms() [][]int32 {
 		if places < 0 {
 			places = int64(p.total)
 		}
-		f := filling{vessel: vessel{at: len(p.offers) + i, size: r.Free, places: places, enough: 1 << 63}, room: r.Free}
+		f := filledBin{bin: bin{at: len(p.offers) + i, size: r.Free, places: places, enough: 1 << 63}, room: r.Free}
 		k.fill(&f, &k.pool, 24)
 		k.refine(&f, 2)
-		for _, g := range f.goods {
-			found[i] = append(found[i], k.goods[g].kind)
+		for _, g := range f.items {
+			found[i] = append(found[i], k.items[g].kind)
 		}
 	}
 	return found

@@ -87,7 +87,7 @@ func BenchmarkSupercargoByFamily(b *testing.B) {
 }
 
 // TestWherePricesAreLinearThePlanIsNotBoundToTheSmallestMachines keeps the planner from
-// liking only some of many flavors that are as good as each other: it was 0.8 % then.
+// preferring only some of many flavors that are as good as each other: it was 0.8 % then.
 func TestWherePricesAreLinearThePlanIsNotBoundToTheSmallestMachines(t *testing.T) {
 	linear, uniform := families.Catalogues[len(families.Catalogues)-1], families.All[0]
 	result := Supercargo(Request{Pods: familyPods(uniform, 2_000, 11), Flavors: familyFlavors(t, linear, 0)})
@@ -99,7 +99,7 @@ func TestWherePricesAreLinearThePlanIsNotBoundToTheSmallestMachines(t *testing.T
 func TestMachinesThatWasteAreBoughtAnew(t *testing.T) {
 	p := newProblem(sorted(familyPods(families.All[1], manyPods, 11), Services), familyFlavors(t, families.Catalogues[0], 0), nil, MixOptions{})
 	s := &solver{problem: p, budget: &budget{}, stop: never}
-	s.constructed(manners[0], p.counts(), p.narrow)
+	s.constructed(strategies[0], p.counts(), p.basic)
 	before := p.price(&s.best)
 	s.rebuild(10_000_000)
 	pods := 0

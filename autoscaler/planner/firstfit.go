@@ -19,11 +19,11 @@ import (
 // Cost: O(n·m·f) at worst for n pods, m machines and f flavors.
 type firstFit struct {
 	*draft
-	open []*opened
+	open []*openMachine
 }
 
-// opened is a machine of which the flavor is not known yet.
-type opened struct {
+// openMachine is a machine whose flavor is still open.
+type openMachine struct {
 	room
 	used packing.Size
 	// options are the places of flavors that hold the pods, cheapest first, most what
@@ -61,7 +61,7 @@ func (r *Request) firstFit() (*draft, bool) {
 		}
 		b.rooms = append(b.rooms, f)
 	}
-	return b.draft, len(b.retrace()) == 0
+	return b.draft, len(b.replay()) == 0
 }
 
 // allows reports whether other pods let the pod be on a host.
@@ -85,7 +85,7 @@ func (b *firstFit) joinOpen(p Pod) bool {
 		if !used.Fits(o.most) || !b.allows(p, o.host) {
 			continue
 		}
-		if options := b.narrow(o.options, p, used, len(o.pods)+1, o.Host); len(options) > 0 {
+		if options := b.filter(o.options, p, used, len(o.pods)+1, o.Host); len(options) > 0 {
 			b.settleOn(o, p, options)
 			// Those with the fewest pods stay first.
 			for ; i+1 < len(b.open) && len(b.open[i+1].pods) < len(o.pods); i++ {
@@ -110,8 +110,8 @@ func (b *firstFit) start(p Pod) bool {
 			b.tracker.RemoveHost(host)
 			continue
 		}
-		o := &opened{room: room{Standing: Standing{Host: hostOf(f.Host)}, host: host}}
-		b.settleOn(o, p, b.narrow(all, p, p.Size, 1, o.Host))
+		o := &openMachine{room: room{ExistingNode: ExistingNode{Host: hostOf(f.Host)}, host: host}}
+		b.settleOn(o, p, b.filter(all, p, p.Size, 1, o.Host))
 		b.open = slices.Insert(b.open, 0, o)
 		for i := 0; i+1 < len(b.open) && len(b.open[i+1].pods) < len(o.pods); i++ {
 			b.open[i], b.open[i+1] = b.open[i+1], b.open[i]
@@ -121,9 +121,9 @@ func (b *firstFit) start(p Pod) bool {
 	return false
 }
 
-// narrow returns the options that hold so much, admit the pod, and are for all other
+// filter returns the options that hold so much, admit the pod, and are for all other
 // pods what the host is.
-func (b *firstFit) narrow(options []int, p Pod, used packing.Size, pods int, host *constraint.Host) []int {
+func (b *firstFit) filter(options []int, p Pod, used packing.Size, pods int, host *constraint.Host) []int {
 	var found []int
 	for _, at := range options {
 		f := &b.flavors[at]
@@ -146,7 +146,7 @@ func sameDomains(a, b *constraint.Host) bool {
 	return true
 }
 
-func (b *firstFit) settleOn(o *opened, p Pod, options []int) {
+func (b *firstFit) settleOn(o *openMachine, p Pod, options []int) {
 	o.used, o.options, o.most = sum(o.used, p.Size), options, packing.Size{}
 	for _, at := range options {
 		o.most.MilliCPU = max(o.most.MilliCPU, b.flavors[at].Size.MilliCPU)

@@ -16,7 +16,7 @@ func LowerBound(pods []Pod, flavors []Flavor) (microDollarsPerHour int64, uncoun
 	if len(held) > 0 {
 		p := newProblem(held, flavors, nil, MixOptions{})
 		p.pricing = pricing{}
-		p.pricing = p.appraise(p.counts(), true)
+		p.pricing = p.solvePricing(p.counts(), true)
 		microDollarsPerHour = p.least(p.counts())
 	}
 	return microDollarsPerHour, len(pods) - len(held)
@@ -95,7 +95,7 @@ func (p *problem) least(counts []int32) int64 {
 // that machines hold whole pods; 0 if it was not solved.
 func (p *problem) leastByColumns(counts []int32) int64 {
 	sum := 0.0
-	for i, w := range p.worths {
+	for i, w := range p.duals {
 		sum += times(w, float64(counts[i]))
 	}
 	// Far more than rounding can have lost.
@@ -170,10 +170,10 @@ func (p *problem) admits(at int) string {
 }
 
 // raise returns prices at which the kinds that a room admits are worth no more than
-// they ask for, in the ratios that they have on the offers liked.
+// they ask for, in the ratios that they have on the preferred offers.
 func (p *problem) raise(at int, counts []int32, worth []uint64, v prices) []vector {
 	var found []vector
-	for _, offer := range p.pricing.liked {
+	for _, offer := range p.pricing.preferred {
 		o := &p.offers[offer]
 		ratio := vector{
 			float64(v[offer][0]) / float64(max(o.Size.MilliCPU, 1)),

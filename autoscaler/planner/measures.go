@@ -3,18 +3,19 @@ package planner
 // measures are ways to say how much of a machine a pod takes, none of which comes to more
 // than the whole machine for pods that a machine holds: the parts of its CPU, memory and
 // places for pods that they take, and functions of the first two that know that pods are
-// not divisible (see [step]).
+// not divisible (see [dualFeasible]).
 const (
 	byCPU = iota
 	byMemory
 	byPlace
-	// byCPUSteps and byMemorySteps are the first of as many measures as there are steps.
-	byCPUSteps
-	byMemorySteps = byCPUSteps + len(steps)
-	measures      = byMemorySteps + len(steps)
+	// byCPUDual and byMemoryDual are the first of as many measures as there are
+	// dualFeasibles.
+	byCPUDual
+	byMemoryDual = byCPUDual + len(dualFeasibles)
+	measures     = byMemoryDual + len(dualFeasibles)
 
 	// linear is how many of them, the first ones, are parts of what a machine has.
-	linear = byCPUSteps
+	linear = byCPUDual
 )
 
 // vector has a number for each measure.
@@ -36,11 +37,11 @@ func total(a vector) float64 {
 	return sum
 }
 
-// step is a dual feasible function: pods that a machine has room for come to no more than
+// dualFeasible is a dual feasible function: pods that a machine has room for come to no more than
 // the whole machine by it. Fekete and Schepers (2001) collect such functions.
-type step func(asks, has uint64) uint64
+type dualFeasible func(asks, has uint64) uint64
 
-var steps = [...]step{
+var dualFeasibles = [...]dualFeasible{
 	// A pod of more than half counts as a whole machine, one of less as nothing.
 	func(asks, has uint64) uint64 { return beyond(asks, has, has/2) },
 	func(asks, has uint64) uint64 { return beyond(asks, has, has/3) },
@@ -69,7 +70,7 @@ func beyond(asks, has, margin uint64) uint64 {
 	return asks
 }
 
-// small reports whether a pod of the kind takes nothing of the offer by any step.
+// small reports whether a pod of the kind takes nothing of the offer by any of these functions.
 func (o *offer) small(k *kind) bool {
 	return k.size.MilliCPU < o.Size.MilliCPU/3 && k.size.MemoryBytes < o.Size.MemoryBytes/3
 }
@@ -85,8 +86,8 @@ func (o *offer) part(k *kind, measure int) (takes, has uint64) {
 		return memory, hasMemory
 	case measure == byPlace:
 		return 1, uint64(max(o.places, 0))
-	case measure < byMemorySteps:
-		return steps[measure-byCPUSteps](cpu, hasCPU), hasCPU
+	case measure < byMemoryDual:
+		return dualFeasibles[measure-byCPUDual](cpu, hasCPU), hasCPU
 	}
-	return steps[measure-byMemorySteps](memory, hasMemory), hasMemory
+	return dualFeasibles[measure-byMemoryDual](memory, hasMemory), hasMemory
 }

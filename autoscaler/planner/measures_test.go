@@ -28,7 +28,7 @@ func TestPodsThatFitTakeNoMoreThanAMachineByAnyMeasure(t *testing.T) {
 	})
 }
 
-// TestMeasuresKnowThatPodsAreNotDivisible keeps the steps from being of no use.
+// TestMeasuresKnowThatPodsAreNotDivisible keeps the dual feasible functions from being of no use.
 func TestMeasuresKnowThatPodsAreNotDivisible(t *testing.T) {
 	tests := []struct {
 		name string

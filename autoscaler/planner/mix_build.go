@@ -59,24 +59,24 @@ func (p *problem) downsize(m *machine) {
 
 func (p *problem) bill(m *machine) bill { return newBill(p.offers[m.offer].price, m.paid) }
 
-// about is bill on the scale of offer.about times scaled.time.
-func (p *problem) about(m *machine) uint64 { return p.offers[m.offer].about * m.time }
+// scaledBill is bill on the scale of offer.scaledPrice times scaled.time.
+func (p *problem) scaledBill(m *machine) uint64 { return p.offers[m.offer].scaledPrice * m.time }
 
-// taste is how a construction chooses. Any taste makes a valid mix.
-type taste struct {
+// heuristic are the parameters of a construction. Any make a valid mix.
+type heuristic struct {
 	// window is how many pods that fit are compared before the best is taken: the
 	// longest ones come first.
 	window int
-	// patience is how much a pod that is shorter than the machine's longest loses:
+	// timePenalty is how much a pod that is shorter than the machine's longest loses:
 	// the share of its time is squared so many times less one; 0 is nothing.
-	patience int
+	timePenalty int
 	// balanced prefers pods that take most of what is most free; otherwise all free
 	// room counts alike.
 	balanced bool
 	// noise is how many bits of chance the choice of pods has.
 	noise uint
-	// loose lets chance make an offer look up to twice as good.
-	loose bool
+	// noisyOffers lets chance make an offer look up to twice as good.
+	noisyOffers bool
 	// offers are those to try first; where none holds a pod, all are.
 	offers []int
 	// goal is what offers are compared by.
@@ -106,7 +106,7 @@ type builder struct {
 	trial, chosen, store []int32
 	// steps counts the work.
 	steps int
-	chance
+	random
 }
 
 func newBuilder(p *problem) *builder {
@@ -118,7 +118,7 @@ func newBuilder(p *problem) *builder {
 // are in order. It stops and returns false when they are going to cost the limit
 // or more. What it returns is valid until it is called again, and what it
 // leaves waits.
-func (b *builder) build(kinds []int32, t taste, limit uint64, most int, made []machine) ([]machine, bool) {
+func (b *builder) build(kinds []int32, t heuristic, limit uint64, most int, made []machine) ([]machine, bool) {
 	b.store = b.store[:0]
 	b.live = append(b.live[:0], kinds...)
 	var remaining, spent uint64
@@ -140,7 +140,7 @@ func (b *builder) build(kinds []int32, t taste, limit uint64, most int, made []m
 			b.store = append(b.store, b.chosen...)
 			m.kinds = b.store[start:len(b.store):len(b.store)]
 			made = append(made, m)
-			spent += b.p.about(&m)
+			spent += b.p.scaledBill(&m)
 			remaining -= m.worth
 			most--
 			for _, at := range m.kinds {
@@ -169,7 +169,7 @@ func (b *builder) copies() int32 {
 
 // seed returns the pod that the next machine must take: of the longest the one
 // worth the most or, where pods are counted, that worth the least of all.
-func (b *builder) seed(t taste) int32 {
+func (b *builder) seed(t heuristic) int32 {
 	seed := b.live[0]
 	longest, top := b.p.kinds[seed].paid, uint64(0)
 	for _, at := range b.live {
@@ -189,7 +189,7 @@ func (b *builder) seed(t taste) int32 {
 }
 
 // best returns the best machine for the seed and leaves its pods in chosen.
-func (b *builder) best(seed int32, t taste) machine {
+func (b *builder) best(seed int32, t heuristic) machine {
 	found := machine{offer: -1}
 	var foundValue, foundPrice uint64
 	for _, offers := range [][]int{t.offers, b.p.all} {
@@ -199,7 +199,7 @@ func (b *builder) best(seed int32, t taste) machine {
 			}
 			m := b.fill(at, seed, t)
 			// The number of pods counts where they are worth nothing.
-			value, price := m.worth/m.time+uint64(len(m.kinds)), b.p.offers[m.offer].about
+			value, price := m.worth/m.time+uint64(len(m.kinds)), b.p.offers[m.offer].scaledPrice
 			switch t.goal {
 			case worthPerPrice:
 			case worthPerMachine:
@@ -207,7 +207,7 @@ func (b *builder) best(seed int32, t taste) machine {
 			case podsPerMachine:
 				value, price = uint64(len(m.kinds)), 1
 			}
-			if t.loose {
+			if t.noisyOffers {
 				value += value >> 3 * (b.draw() >> 61)
 			}
 			if found.offer < 0 || value*foundPrice > foundValue*price || value*foundPrice == foundValue*price && m.offer < found.offer {
@@ -224,7 +224,7 @@ func (b *builder) best(seed int32, t taste) machine {
 
 // fill packs one machine, the seed first. Its pods are valid until the next
 // call.
-func (b *builder) fill(at int, seed int32, t taste) machine {
+func (b *builder) fill(at int, seed int32, t heuristic) machine {
 	o := &b.p.offers[at]
 	m := machine{offer: at, on: anyOffer, kinds: b.trial[:0]}
 	cpu, memory := o.cpu, o.memory
@@ -245,7 +245,7 @@ func (b *builder) fill(at int, seed int32, t taste) machine {
 
 // next returns the kind that the machine takes next, or -1. It drops from fits
 // what fits no more.
-func (b *builder) next(m *machine, o *offer, free [2]uint64, t taste) int32 {
+func (b *builder) next(m *machine, o *offer, free [2]uint64, t heuristic) int32 {
 	if int64(len(m.kinds)) >= o.places {
 		return -1
 	}
@@ -269,8 +269,8 @@ func (b *builder) next(m *machine, o *offer, free [2]uint64, t taste) int32 {
 		kept++
 		fitting++
 		value := (k.cpu*cpuWeight + k.memory*memoryWeight) >> 24 * b.noisy[at]
-		if t.patience > 0 && k.time < m.time {
-			value = value >> 8 * fade(k.time, m.time, t.patience) >> 8
+		if t.timePenalty > 0 && k.time < m.time {
+			value = value >> 8 * decay(k.time, m.time, t.timePenalty) >> 8
 		}
 		if t.goal == podsPerMachine {
 			value = math.MaxUint64 - value*k.time
@@ -284,8 +284,8 @@ func (b *builder) next(m *machine, o *offer, free [2]uint64, t taste) int32 {
 	return best
 }
 
-// fade returns time as a part of longest in 1/1<<16, squared times less one.
-func fade(time, longest uint64, times int) uint64 {
+// decay returns time as a part of longest in 1/1<<16, squared times less one.
+func decay(time, longest uint64, times int) uint64 {
 	f := time << 16 / longest
 	for range times - 1 {
 		f = f * f >> 16

@@ -25,8 +25,8 @@ type column struct {
 
 // relaxation finds how many machines of which sets of pods hold all pods at the
 // least cost if a part of a machine could be bought. It is a linear program with
-// a row for each kind, solved by the simplex method; columns are made when they
-// pay (column generation, Gilmore and Gomory 1961). It suits few kinds of many
+// a row for each kind, solved by the simplex method; columns are generated when they
+// improve it (column generation, Gilmore and Gomory 1961). It suits few kinds of many
 // pods each.
 type relaxation struct {
 	p *problem
@@ -35,9 +35,9 @@ type relaxation struct {
 	basis  []column
 	// inverse is that of the matrix of the basis' counts.
 	inverse [][]float64
-	// values are what one more pod of each kind costs.
-	values []float64
-	bag    *knapsack
+	// duals are the dual values: what one more pod of each kind costs.
+	duals    []float64
+	knapsack *knapsack
 	// offers are those that columns are made for, as long as that is enough.
 	offers []int
 	steps  int
@@ -45,12 +45,12 @@ type relaxation struct {
 
 const maxLevels = 8
 
-// pays is how much more than its cost a column must be worth.
-const pays = 1 + 1e-6
+// minRatio is how much more than its cost a column must be worth.
+const minRatio = 1 + 1e-6
 
 func newRelaxation(p *problem) *relaxation {
 	n := len(p.kinds)
-	r := &relaxation{p: p, values: make([]float64, n), bag: &knapsack{}}
+	r := &relaxation{p: p, duals: make([]float64, n), knapsack: &knapsack{}}
 	for i := range p.kinds {
 		if t := p.kinds[i].time; len(r.levels) == 0 || r.levels[len(r.levels)-1] != t {
 			r.levels = append(r.levels, t)
@@ -63,21 +63,21 @@ func newRelaxation(p *problem) *relaxation {
 		r.levels = r.levels[:maxLevels]
 	}
 	for i := range p.kinds {
-		c := p.alone(i)
+		c := p.initialColumn(i)
 		row := make([]float64, n)
 		row[i] = 1 / float64(c.counts[i])
 		c.number = times(float64(len(p.kinds[i].pods)), row[i])
 		r.basis, r.inverse = append(r.basis, c), append(r.inverse, row)
 		r.offers = append(r.offers, c.offer)
 	}
-	r.offers = append(append(r.offers, p.pricing.liked...), p.pricing.active...)
+	r.offers = append(append(r.offers, p.pricing.preferred...), p.pricing.active...)
 	slices.Sort(r.offers)
 	r.offers = slices.Compact(r.offers)
 	return r
 }
 
-// alone returns the column of one kind that costs least for each pod.
-func (p *problem) alone(i int) column {
+// initialColumn returns the column of one kind that costs least for each pod.
+func (p *problem) initialColumn(i int) column {
 	k := &p.kinds[i]
 	best := column{counts: make([]int32, len(p.kinds))}
 	most := int64(0)
@@ -93,7 +93,7 @@ func (p *problem) alone(i int) column {
 		if k.size.MemoryBytes > 0 {
 			n = min(n, o.Size.MemoryBytes/k.size.MemoryBytes)
 		}
-		cost := float64(o.about * k.time)
+		cost := float64(o.scaledPrice * k.time)
 		if most == 0 || times(cost, float64(most)) < times(best.cost, float64(n)) {
 			best.offer, best.cost, most = at, cost, n
 		}
@@ -102,16 +102,16 @@ func (p *problem) alone(i int) column {
 	return best
 }
 
-// solve improves until no column pays or the steps are used up.
+// solve improves until no column does or the steps are used up.
 func (r *relaxation) solve(steps int) {
 	for entered := true; entered && r.steps < steps; {
 		entered = false
-		r.setValues()
-		found := r.paying()
+		r.setDuals()
+		found := r.improving()
 		for _, c := range found {
 			if entered {
-				r.setValues()
-				if r.worth(c.counts) < times(c.cost, pays) {
+				r.setDuals()
+				if r.worth(c.counts) < times(c.cost, minRatio) {
 					continue
 				}
 			}
@@ -123,9 +123,9 @@ func (r *relaxation) solve(steps int) {
 	}
 }
 
-// paying returns columns that pay. It looks at all offers when none of those looked at so
+// improving returns columns that improve the solution. It looks at all offers when none of those looked at so
 // far has any, in the end closely.
-func (r *relaxation) paying() []column {
+func (r *relaxation) improving() []column {
 	found := r.candidates(r.offers)
 	if len(found) > 0 {
 		return found
@@ -135,9 +135,9 @@ func (r *relaxation) paying() []column {
 		tries = tries[:1]
 	}
 	for _, branches := range tries {
-		r.bag.branches = branches
+		r.knapsack.branches = branches
 		found = r.candidates(r.p.all)
-		r.bag.branches = fewBranches
+		r.knapsack.branches = fewBranches
 		if len(found) > 0 {
 			break
 		}
@@ -150,11 +150,11 @@ func (r *relaxation) paying() []column {
 	return found
 }
 
-func (r *relaxation) setValues() {
-	clear(r.values)
+func (r *relaxation) setDuals() {
+	clear(r.duals)
 	for i, row := range r.inverse {
 		for j, x := range row {
-			r.values[j] += times(r.basis[i].cost, x)
+			r.duals[j] += times(r.basis[i].cost, x)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (r *relaxation) setValues() {
 func (r *relaxation) worth(counts []int32) float64 {
 	sum := 0.0
 	for i, n := range counts {
-		sum += times(r.values[i], float64(n))
+		sum += times(r.duals[i], float64(n))
 	}
 	return sum
 }
@@ -173,43 +173,43 @@ func (r *relaxation) candidates(offers []int) []column {
 	var found []column
 	for _, at := range offers {
 		for _, level := range r.levels {
-			cost := float64(r.p.offers[at].about * level)
-			counts, worth := r.bag.fill(r.p, at, level, r.values)
-			if ratio := worth / cost; ratio > pays {
+			cost := float64(r.p.offers[at].scaledPrice * level)
+			counts, worth := r.knapsack.fill(r.p, at, level, r.duals)
+			if ratio := worth / cost; ratio > minRatio {
 				found = append(found, column{offer: at, cost: cost, counts: counts, ratio: ratio})
 			}
 		}
 	}
-	r.steps += r.bag.steps
-	r.bag.steps = 0
+	r.steps += r.knapsack.steps
+	r.knapsack.steps = 0
 	slices.SortStableFunc(found, func(a, b column) int { return cmp.Compare(b.ratio, a.ratio) })
 	return found
 }
 
-// worths returns what pods are worth by kind such that no machine full of them is worth
-// more than its price: the values, divided by the most that any machine is worth for
+// feasibleDuals returns what pods are worth by kind such that no machine full of them is worth
+// more than its price: the dual values, divided by the most that any machine is worth for
 // its price. Where that is not known exactly, a bound of it is taken. No value is below
 // zero, and no kind is timed.
-func (r *relaxation) worths() []float64 {
-	r.setValues()
-	for i := range r.values {
-		r.values[i] = max(0, r.values[i])
+func (r *relaxation) feasibleDuals() []float64 {
+	r.setDuals()
+	for i := range r.duals {
+		r.duals[i] = max(0, r.duals[i])
 	}
 	most := 0.0
 	if r.p.total >= manyPods {
-		r.bag.branches = manyBranches
+		r.knapsack.branches = manyBranches
 	}
 	for _, at := range r.p.all {
 		price := float64(r.p.offers[at].price)
-		r.bag.fill(r.p, at, r.levels[0], r.values)
-		if full := r.bag.most(); full > 0 {
+		r.knapsack.fill(r.p, at, r.levels[0], r.duals)
+		if full := r.knapsack.most(); full > 0 {
 			most = max(most, full/price)
 		}
 	}
-	found := make([]float64, len(r.values))
+	found := make([]float64, len(r.duals))
 	for i := range found {
 		// Less than nothing, of what costs nothing, is no number.
-		if w := r.values[i] / most; w >= 0 && !math.IsInf(w, 0) {
+		if w := r.duals[i] / most; w >= 0 && !math.IsInf(w, 0) {
 			found[i] = w
 		}
 	}
@@ -254,10 +254,10 @@ func (r *relaxation) enter(c column) bool {
 	return true
 }
 
-// whole returns the machines that the columns stand for, parts of machines left
+// roundDown returns the machines that the columns stand for, parts of machines left
 // out, and how many pods of each kind have none then. Columns of which more than
 // half a machine is left over come once more where all their pods wait.
-func (r *relaxation) whole() (machines []machine, waiting []int32) {
+func (r *relaxation) roundDown() (machines []machine, waiting []int32) {
 	p := r.p
 	for i := range p.kinds {
 		waiting = append(waiting, int32(len(p.kinds[i].pods)))

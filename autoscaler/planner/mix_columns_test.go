@@ -34,8 +34,8 @@ func TestNoMachineIsWorthMoreThanItCosts(t *testing.T) {
 		}
 		kinds = rapid.Permutation(kinds).Draw(t, "order")
 		m := p.newMachine(kinds[:rapid.IntRange(1, len(kinds)).Draw(t, "pods")])
-		if m.offer < len(p.offers) && m.worth > p.about(&m) {
-			t.Fatalf("pods worth %d on a machine for %d", m.worth, p.about(&m))
+		if m.offer < len(p.offers) && m.worth > p.scaledBill(&m) {
+			t.Fatalf("pods worth %d on a machine for %d", m.worth, p.scaledBill(&m))
 		}
 	})
 }
@@ -49,7 +49,7 @@ func TestPodsThatFillMachinesAreWorthWhatTheyCost(t *testing.T) {
 	}
 	p := newProblem(pods, []Flavor{flavor("f", 2000, 2000, 100), flavor("waste", 9000, 9000, 900)}, nil, MixOptions{})
 	m := p.newMachine([]int32{0, 1})
-	if ratio := float64(m.worth) / float64(p.about(&m)); !(ratio > 0.999) {
+	if ratio := float64(m.worth) / float64(p.scaledBill(&m)); !(ratio > 0.999) {
 		t.Errorf("pods that fill a machine are worth %.4f of it", ratio)
 	}
 }
@@ -151,12 +151,12 @@ func TestTheRelaxationIsNoDearerThanTheBestMix(t *testing.T) {
 		var about uint64
 		best := p.exact(math.MaxInt)
 		for i := range best.machines {
-			about += p.about(&best.machines[i])
+			about += p.scaledBill(&best.machines[i])
 		}
 		if least > float64(about)*(1+1e-5) {
 			t.Fatalf("parts of machines cost %v, whole ones %v", least, about)
 		}
-		machines, waiting := r.whole()
+		machines, waiting := r.roundDown()
 		for _, m := range machines {
 			for _, k := range m.kinds {
 				waiting[k]++

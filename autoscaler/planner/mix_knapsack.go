@@ -13,24 +13,24 @@ import (
 // of pods count, which a simplex method finds. At these prices, what is free is worth no
 // less than any pods that fit there, but for what some are worth beyond their price.
 type knapsack struct {
-	items []item
+	items []knapsackItem
 	whole [linear]float64
 	// unit are the prices: of all CPU of the machine, all memory and all places.
 	unit [linear]float64
-	// beyond is by item what it and all later ones are worth beyond their prices.
-	beyond []float64
+	// excess is by item what it and all later ones are worth beyond their prices.
+	excess []float64
 	counts []int32
 	// best and bestValue are the best counts so far.
 	best      []int32
 	bestValue float64
-	// unseen is what pods are worth at most in branches that were not looked at.
-	unseen float64
+	// unexplored is what pods are worth at most in branches that were not looked at.
+	unexplored float64
 	// steps counts the work of all calls; this one stops at limit, after so many branches.
 	steps, limit, branches int
 }
 
-// item is a kind in a knapsack.
-type item struct {
+// knapsackItem is a kind in a knapsack.
+type knapsackItem struct {
 	kind  int
 	takes amounts // places is how many pods there are
 	value float64
@@ -55,12 +55,12 @@ const (
 // above level, and their value.
 func (b *knapsack) fill(p *problem, at int, level uint64, values []float64) ([]int32, float64) {
 	o := &p.offers[at]
-	b.items, b.bestValue, b.unseen = b.items[:0], 0, 0
+	b.items, b.bestValue, b.unexplored = b.items[:0], 0, 0
 	b.whole = [linear]float64{float64(max(o.Size.MilliCPU, 1)), float64(max(o.Size.MemoryBytes, 1)), float64(max(o.places, 1))}
 	for i := range p.kinds {
 		k := &p.kinds[i]
 		if k.time <= level && values[i] > 0 && p.holds(at, k.size, k.on, 1) {
-			b.items = append(b.items, item{
+			b.items = append(b.items, knapsackItem{
 				kind: i, takes: amounts{k.size.MilliCPU, k.size.MemoryBytes, int64(len(k.pods))}, value: values[i],
 				part: [linear]float64{float64(k.size.MilliCPU) / b.whole[byCPU], float64(k.size.MemoryBytes) / b.whole[byMemory], 1 / b.whole[byPlace]},
 			})
@@ -81,7 +81,7 @@ func (b *knapsack) fill(p *problem, at int, level uint64, values []float64) ([]i
 }
 
 // most returns what the last offer filled can be worth at most.
-func (b *knapsack) most() float64 { return max(b.bestValue, b.unseen) * more }
+func (b *knapsack) most() float64 { return max(b.bestValue, b.unexplored) * more }
 
 // price sets the prices, and orders the items by value for what they cost.
 func (b *knapsack) price() {
@@ -91,18 +91,18 @@ func (b *knapsack) price() {
 		it := &b.items[i]
 		it.density = it.value / max(least*it.value, b.costs(it))
 	}
-	slices.SortFunc(b.items, func(x, y item) int {
+	slices.SortFunc(b.items, func(x, y knapsackItem) int {
 		return cmp.Or(cmp.Compare(y.density, x.density), cmp.Compare(x.kind, y.kind))
 	})
-	b.beyond = append(b.beyond[:0], make([]float64, len(b.items)+1)...)
+	b.excess = append(b.excess[:0], make([]float64, len(b.items)+1)...)
 	for i := len(b.items) - 1; i >= 0; i-- {
 		it := &b.items[i]
-		b.beyond[i] = b.beyond[i+1] + times(float64(it.takes.places), max(0, it.value-b.costs(it)))
+		b.excess[i] = b.excess[i+1] + times(float64(it.takes.places), max(0, it.value-b.costs(it)))
 	}
 	b.steps += 8 * len(b.items)
 }
 
-func (b *knapsack) costs(it *item) float64 {
+func (b *knapsack) costs(it *knapsackItem) float64 {
 	return times(b.unit[byCPU], it.part[byCPU]) + times(b.unit[byMemory], it.part[byMemory]) + times(b.unit[byPlace], it.part[byPlace])
 }
 
@@ -136,7 +136,7 @@ func most(free, takes, all int64) int64 {
 // bound returns what the items from one on can be worth at most in the free amounts.
 func (b *knapsack) bound(from int, free amounts) float64 {
 	return times(b.unit[byCPU], float64(free.cpu)/b.whole[byCPU]) + times(b.unit[byMemory], float64(free.memory)/b.whole[byMemory]) +
-		times(b.unit[byPlace], float64(free.places)/b.whole[byPlace]) + b.beyond[from]
+		times(b.unit[byPlace], float64(free.places)/b.whole[byPlace]) + b.excess[from]
 }
 
 // search tries all numbers of the item, the most first, with value in the
@@ -155,7 +155,7 @@ func (b *knapsack) search(at int, free amounts, value float64) {
 		return
 	}
 	if b.steps > b.limit {
-		b.unseen = max(b.unseen, bound)
+		b.unexplored = max(b.unexplored, bound)
 		return
 	}
 	it := &b.items[at]

@@ -36,7 +36,7 @@ func (b *knapsack) relax() [linear]float64 {
 // fractional is a basis of the relaxed knapsack. Its columns are the items, and then the
 // slack of each row.
 type fractional struct {
-	items   []item
+	items   []knapsackItem
 	basis   [linear]int
 	inverse [linear][linear]float64
 	amounts [linear]float64 // of what is in the basis
@@ -46,7 +46,7 @@ type fractional struct {
 	steps    int
 }
 
-func newFractional(items []item) *fractional {
+func newFractional(items []knapsackItem) *fractional {
 	n := len(items)
 	s := &fractional{items: items, full: make([]bool, n+linear), in: make([]bool, n+linear)}
 	for r := range linear {

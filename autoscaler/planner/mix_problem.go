@@ -50,10 +50,10 @@ type scaled struct {
 	// 1/1<<timeBits; 1 at least.
 	time uint64
 	// worth times time is no more than the pod costs in any mix, on the scale of
-	// offer.about.
+	// offer.scaledPrice.
 	worth uint64
-	// narrow is the same by the narrow pricing.
-	narrow uint64
+	// basic is the same by the basic pricing.
+	basic uint64
 }
 
 const (
@@ -70,18 +70,18 @@ type offer struct {
 	price  uint64
 	// cpu, memory and slots are Size and places in the units of scaled, rounded up.
 	cpu, memory, slots uint64
-	// about is price as a part of the highest, in 1/1<<priceBits; 1 at least.
-	about uint64
+	// scaledPrice is price as a part of the highest, in 1/1<<priceBits; 1 at least.
+	scaledPrice uint64
 }
 
 func (o *offer) has(used packing.Size, pods int64) bool { return used.Fits(o.Size) && pods <= o.places }
 
-// atLeast is about where it is no more than the price: not where it was raised to 1.
+// atLeast is scaledPrice where it is no more than the price: not where it was raised to 1.
 func (o *offer) atLeast() uint64 {
-	if o.about == 1 {
+	if o.scaledPrice == 1 {
 		return 0
 	}
-	return o.about
+	return o.scaledPrice
 }
 
 // problem is what a mix is sought for.
@@ -92,12 +92,12 @@ type problem struct {
 	total  int     // pods
 	all    []int   // places of all offers
 	rooms  []*room // after the offers in sets
-	// worths are what pods are worth by the relaxation, in micro-dollars per hour, if
+	// duals are what pods are worth by the relaxation, in micro-dollars per hour, if
 	// it was solved; optimal says that no mix is cheaper than the one found.
-	worths  []float64
+	duals   []float64
 	optimal bool
-	// pricing is that of all pods, a wide one of many, and narrow one that is not.
-	pricing, narrow pricing
+	// pricing is that of all pods, an extended one if they are many; basic is the basic one.
+	pricing, basic pricing
 }
 
 // holds reports whether one machine of an offer has room for pods that ask for so
@@ -113,7 +113,7 @@ func newProblem(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions) *p
 	admission := newAdmission(pods)
 	columns := p.addOffers(flavors, admission)
 	for _, r := range rooms {
-		columns = append(columns, admission.column(r.like()))
+		columns = append(columns, admission.column(r.asFlavor()))
 	}
 	p.sets = newSets(len(columns))
 	for class := range admission.pods {
@@ -198,7 +198,7 @@ func (p *problem) scale() {
 		o.cpu = portion(uint64(max(o.Size.MilliCPU, 0)), cpu, 1<<unitBits) + 1
 		o.memory = portion(uint64(max(o.Size.MemoryBytes, 0)), memory, 1<<unitBits) + 1
 		o.slots = portion(uint64(o.places), uint64(max(p.total, 1)), 1<<unitBits) + 1
-		o.about = max(1, portion(o.price, dearest, 1<<priceBits))
+		o.scaledPrice = max(1, portion(o.price, dearest, 1<<priceBits))
 	}
 	for i := range p.kinds {
 		k := &p.kinds[i]
@@ -206,20 +206,20 @@ func (p *problem) scale() {
 		k.memory = portion(uint64(k.size.MemoryBytes), memory, 1<<unitBits)
 		k.time = max(1, portion(k.paid, longest, 1<<timeBits))
 	}
-	p.narrow = p.appraise(p.counts(), false)
-	p.pricing = pricing{worth: slices.Clone(p.narrow.worth), parts: p.narrow.parts, liked: p.narrow.liked, active: p.narrow.active}
+	p.basic = p.solvePricing(p.counts(), false)
+	p.pricing = pricing{worth: slices.Clone(p.basic.worth), parts: p.basic.parts, preferred: p.basic.preferred, active: p.basic.active}
 	if p.total >= manyPods {
 		p.pricing = pricing{}
-		p.pricing = p.appraise(p.counts(), true)
+		p.pricing = p.solvePricing(p.counts(), true)
 	}
 	for i := range p.kinds {
-		p.kinds[i].worth, p.kinds[i].narrow = p.pricing.worth[i], p.narrow.worth[i]
+		p.kinds[i].worth, p.kinds[i].basic = p.pricing.worth[i], p.basic.worth[i]
 	}
 	slices.SortFunc(p.kinds, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(b.paid, a.paid), cmp.Compare(b.worth, a.worth),
 			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on))
 	})
 	for i := range p.kinds {
-		p.pricing.worth[i], p.narrow.worth[i] = p.kinds[i].worth, p.kinds[i].narrow
+		p.pricing.worth[i], p.basic.worth[i] = p.kinds[i].worth, p.kinds[i].basic
 	}
 }

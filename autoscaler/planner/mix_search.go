@@ -33,17 +33,17 @@ func (p *problem) rank(m *mix) rank {
 	return r
 }
 
-// pickedMachines and pickedPods limit how much is torn down at once: this many
+// pickedMachines and pickedPods limit how much is destroyed at once: this many
 // machines, and no further one once so many pods are reached.
 const pickedMachines, pickedPods = 6, 160
 
-// searcher improves mixes. It tears a few machines down, packs their pods anew
-// by a taste drawn by chance, and keeps what is no worse.
+// searcher improves mixes by large neighbourhood search (destroy and repair). It removes a few
+// machines, packs their pods again by a random heuristic, and keeps what is no worse.
 type searcher struct {
 	*builder
 	most   int   // machines
 	timed  bool  // machines are not all paid for equally long
-	picked []int // places of the machines torn down
+	picked []int // places of the machines destroyed
 	kinds  []int32
 	shown  []int32
 	made   []machine
@@ -68,7 +68,7 @@ func (s *searcher) step(m *mix) {
 	limit := uint64(1)
 	for _, i := range s.picked {
 		gone := &m.machines[i]
-		limit += s.p.about(gone)
+		limit += s.p.scaledBill(gone)
 		was.bill = was.bill.plus(s.p.bill(gone))
 		for _, k := range gone.kinds {
 			s.release(k, 1)
@@ -78,7 +78,7 @@ func (s *searcher) step(m *mix) {
 		limit = math.MaxUint64 // to place them may cost more
 	}
 	slices.Sort(s.kinds)
-	made, whole := s.build(s.offered(was.missing > 0), s.taste(was.missing > 0), limit, s.most-len(m.machines)+len(s.picked), s.made[:0])
+	made, whole := s.build(s.offered(was.missing > 0), s.randomHeuristic(was.missing > 0), limit, s.most-len(m.machines)+len(s.picked), s.made[:0])
 	is := rank{machines: len(made)}
 	for _, k := range s.kinds {
 		is.missing += int(s.left[k])
@@ -118,7 +118,7 @@ func (s *searcher) releaseWaiting(m *mix) int {
 	for _, k := range s.kinds[:n] {
 		add(k)
 	}
-	from := s.below(len(m.waiting))
+	from := s.intN(len(m.waiting))
 	for i := range m.waiting {
 		k := int32((from + i) % len(m.waiting))
 		s.steps++
@@ -137,8 +137,8 @@ func (s *searcher) releaseWaiting(m *mix) int {
 // be left out.
 func (s *searcher) offered(missing bool) []int32 {
 	s.shown = append(s.shown[:0], s.kinds...)
-	for hidden := s.below(4); missing && hidden > 0 && len(s.shown) > 1; hidden-- {
-		at := s.below(len(s.shown))
+	for hidden := s.intN(4); missing && hidden > 0 && len(s.shown) > 1; hidden-- {
+		at := s.intN(len(s.shown))
 		s.shown = slices.Delete(s.shown, at, at+1)
 	}
 	return s.shown
@@ -164,23 +164,23 @@ func (s *searcher) swap(m *mix, missing int) {
 	}
 }
 
-// pick draws machines to tear down: one that wastes much, and others, mostly
+// pick draws machines to destroy: one that wastes much, and others, mostly
 // of like time.
 func (s *searcher) pick(m *mix) {
 	ms := m.machines
 	s.kinds, s.picked = s.kinds[:0], s.picked[:0]
-	first, other := s.below(len(ms)), s.below(len(ms))
+	first, other := s.intN(len(ms)), s.intN(len(ms))
 	if s.waste(&ms[other]) > s.waste(&ms[first]) {
 		first = other
 	}
 	s.picked = append(s.picked, first)
 	pods := len(ms[first].kinds)
-	near := s.timed && s.below(4) > 0
-	n := min(2+s.below(pickedMachines-1), len(ms))
+	near := s.timed && s.intN(4) > 0
+	n := min(2+s.intN(pickedMachines-1), len(ms))
 	for tries := 0; len(s.picked) < n && tries < 10 && pods < pickedPods; tries++ {
-		at := s.below(len(ms))
+		at := s.intN(len(ms))
 		for i := 0; i < 24 && near; i++ {
-			if o := s.below(len(ms)); gap(ms[o].time, ms[first].time) < gap(ms[at].time, ms[first].time) {
+			if o := s.intN(len(ms)); gap(ms[o].time, ms[first].time) < gap(ms[at].time, ms[first].time) {
 				at = o
 			}
 		}
@@ -195,26 +195,26 @@ func (s *searcher) pick(m *mix) {
 func gap(a, b uint64) uint64 { return max(a, b) - min(a, b) }
 
 // waste is what a machine costs beyond what its pods must, about.
-func (s *searcher) waste(m *machine) uint64 { return s.p.about(m) - m.worth }
+func (s *searcher) waste(m *machine) uint64 { return s.p.scaledBill(m) - m.worth }
 
-// taste draws a taste by chance.
-func (s *searcher) taste(missing bool) taste {
-	t := taste{window: 1 << s.below(5), patience: s.below(10), noise: uint(s.below(8)), balanced: s.below(2) == 0,
-		loose: s.below(4) == 0, offers: s.p.all}
-	if t.loose {
-		t.noise = uint(s.below(11))
+// randomHeuristic draws a heuristic.
+func (s *searcher) randomHeuristic(missing bool) heuristic {
+	t := heuristic{window: 1 << s.intN(5), timePenalty: s.intN(10), noise: uint(s.intN(8)), balanced: s.intN(2) == 0,
+		noisyOffers: s.intN(4) == 0, offers: s.p.all}
+	if t.noisyOffers {
+		t.noise = uint(s.intN(11))
 	}
-	if few := s.below(4); few > 0 {
+	if few := s.intN(4); few > 0 {
 		s.offers = s.offers[:0]
 		for _, o := range s.p.all {
-			if s.below(4) < few {
+			if s.intN(4) < few {
 				s.offers = append(s.offers, o)
 			}
 		}
 		t.offers = s.offers
 	}
 	if missing {
-		t.goal = goal(s.below(3))
+		t.goal = goal(s.intN(3))
 	}
 	return t
 }

@@ -55,16 +55,16 @@ func (s *solver) consider(m mix) {
 
 func never() bool { return false }
 
-// constructed considers the mix that a manner makes. The first one is not stopped.
-func (s *solver) constructed(m manner, counts []int32, at pricing) {
+// constructed considers the mix that a strategy makes. The first one is not stopped.
+func (s *solver) constructed(m strategy, counts []int32, at pricing) {
 	if made, ok := s.construct(m, counts, at, s.budget.clone()); ok {
 		s.consider(made)
 	}
 }
 
-// constructedByTime considers the mix that a manner makes of pods that are paid for
+// constructedByTime considers the mix that a strategy makes of pods that are paid for
 // about equally long, up to twice, each apart from others.
-func (s *solver) constructedByTime(m manner) {
+func (s *solver) constructedByTime(m strategy) {
 	budget, all := s.budget.clone(), s.counts()
 	whole := mix{waiting: make([]int32, len(s.kinds))}
 	for from := 0; from < len(s.kinds); {
@@ -72,7 +72,7 @@ func (s *solver) constructedByTime(m manner) {
 		for ; to < len(s.kinds) && 2*s.kinds[to].time > s.kinds[from].time; to++ {
 			counts[to] = all[to]
 		}
-		part, ok := s.construct(m, counts, s.appraise(counts, m.wide), budget)
+		part, ok := s.construct(m, counts, s.solvePricing(counts, m.extended), budget)
 		if !ok {
 			return
 		}
@@ -86,9 +86,9 @@ func (s *solver) constructedByTime(m manner) {
 	s.consider(whole)
 }
 
-// construct returns the mix that a manner makes, unless it is stopped.
-func (s *solver) construct(m manner, counts []int32, at pricing, left *budget) (mix, bool) {
-	b := &buyer{packer: packer{p: s.problem}, manner: m, budget: left}
+// construct returns the mix that a strategy makes, unless it is stopped.
+func (s *solver) construct(m strategy, counts []int32, at pricing, left *budget) (mix, bool) {
+	b := &buyer{packer: packer{p: s.problem}, strategy: m, budget: left}
 	stop := s.stop
 	if !s.found {
 		stop = never
@@ -114,13 +114,13 @@ func (s *solver) unlimited() {
 	if s.total >= manyPods {
 		part = 40 // the rest is for rebuild
 	}
-	for _, m := range s.manners() {
+	for _, m := range s.strategies() {
 		if s.done(part) {
 			break
 		}
 		at := s.pricing
-		if !m.wide {
-			at = s.narrow
+		if !m.extended {
+			at = s.basic
 		}
 		s.constructed(m, s.counts(), at)
 		if s.timed() {
@@ -139,8 +139,8 @@ func (s *solver) greedyBoth() {
 	}
 }
 
-// greedy considers the mix that [Greedy] buys. It gives up on it as soon as it is going
-// to cost more than the best: the machines bought, and what the other pods are worth,
+// greedy considers the mix that [Greedy] buys. It abandons it as soon as it is going to
+// cost more than the best: the machines bought, and what the other pods are worth,
 // which no machines that hold them cost less than. That is soon, unless the two
 // are close.
 func (s *solver) greedy(order Order) {
@@ -153,7 +153,7 @@ func (s *solver) greedy(order Order) {
 	}
 	var most, left uint64
 	for i := range s.best.machines {
-		most += (s.offers[s.best.machines[i].offer].about + 1) * (s.best.machines[i].time + 1)
+		most += (s.offers[s.best.machines[i].offer].scaledPrice + 1) * (s.best.machines[i].time + 1)
 	}
 	kindOf := s.kindsByName()
 	for i := range s.kinds {
@@ -209,7 +209,7 @@ func (p *problem) kindsByName() map[string]int32 {
 func (s *solver) polish() {
 	search := newSearcher(s.problem, s.budget.most())
 	if s.timed() {
-		for _, t := range s.tastes(s.budget.tight) {
+		for _, t := range s.heuristics(s.budget.tight) {
 			if s.done(60) {
 				break
 			}
@@ -271,7 +271,7 @@ func (s *solver) within(at pricing, costs []uint64) bool {
 	if s.found && s.stop() {
 		return false
 	}
-	m := manner{window: 24, trial: 1, rounds: 3, reprice: 100, costs: costs, some: s.ample(costs)}
+	m := strategy{window: 24, trial: 1, rounds: 3, reprice: 100, costs: costs, some: s.bestCapacityPerCost(costs)}
 	made, ok := s.construct(m, s.counts(), at, s.budget.clone())
 	if ok {
 		s.consider(made)
@@ -287,7 +287,7 @@ func (s *solver) balance(at pricing, scarce []uint64) {
 	for low, high := 0, most+1; high-low > 1; {
 		weight := (low + high) / 2
 		for i := range costs {
-			costs[i] = scarce[i]<<(most/2) + s.offers[i].about<<weight
+			costs[i] = scarce[i]<<(most/2) + s.offers[i].scaledPrice<<weight
 		}
 		if s.within(at, costs) {
 			low = weight
@@ -297,16 +297,16 @@ func (s *solver) balance(at pricing, scarce []uint64) {
 	}
 }
 
-// ample returns the offers that have the most for what they cost, whatever the weight
+// bestCapacityPerCost returns the offers that have the most for what they cost, whatever the weight
 // of CPU against memory.
-func (p *problem) ample(costs []uint64) []int {
+func (p *problem) bestCapacityPerCost(costs []uint64) []int {
 	const parts = 8
 	var found []int
 	for cpu := range uint64(parts + 1) {
 		best, most, least := -1, uint64(0), uint64(0)
 		for i := range p.offers {
 			o := &p.offers[i]
-			has, cost := cpu*o.cpu+(parts-cpu)*o.memory, o.about
+			has, cost := cpu*o.cpu+(parts-cpu)*o.memory, o.scaledPrice
 			if costs != nil {
 				cost = costs[i]
 			}
@@ -337,37 +337,37 @@ func (p *problem) read(plan Plan, kindOf map[string]int32) mix {
 	return m
 }
 
-// tastes returns those that the first constructions have, the most promising
+// heuristics returns those that the first constructions have, the most promising
 // first. Patience makes no difference where all pods are paid for equally long.
-func (p *problem) tastes(limited bool) []taste {
-	base := taste{window: 256, patience: 8, balanced: true, offers: p.all}
-	var found []taste
-	add := func(change func(*taste)) {
+func (p *problem) heuristics(limited bool) []heuristic {
+	base := heuristic{window: 256, timePenalty: 8, balanced: true, offers: p.all}
+	var found []heuristic
+	add := func(change func(*heuristic)) {
 		t := base
 		change(&t)
 		found = append(found, t)
 	}
 	if limited {
-		add(func(t *taste) { t.goal = worthPerMachine })
-		add(func(t *taste) { t.goal = podsPerMachine })
+		add(func(t *heuristic) { t.goal = worthPerMachine })
+		add(func(t *heuristic) { t.goal = podsPerMachine })
 	}
-	add(func(*taste) {})
-	add(func(t *taste) { t.balanced = false })
-	add(func(t *taste) { t.window = 16 })
-	add(func(t *taste) { t.window = 1 })
+	add(func(*heuristic) {})
+	add(func(t *heuristic) { t.balanced = false })
+	add(func(t *heuristic) { t.window = 16 })
+	add(func(t *heuristic) { t.window = 1 })
 	if p.timed() {
-		for _, patience := range []int{6, 10, 4} {
-			add(func(t *taste) { t.patience = patience })
-			add(func(t *taste) { t.patience, t.balanced = patience, false })
+		for _, timePenalty := range []int{6, 10, 4} {
+			add(func(t *heuristic) { t.timePenalty = timePenalty })
+			add(func(t *heuristic) { t.timePenalty, t.balanced = timePenalty, false })
 		}
 	}
 	return found
 }
 
-// construct makes a mix of all pods by one taste. It looks at no more than
+// construct makes a mix of all pods by one heuristic. It looks at no more than
 // chunk kinds at once, or the work would grow with their square: those of like
 // time together, in an order drawn by chance among equals.
-func (s *searcher) construct(t taste) mix {
+func (s *searcher) construct(t heuristic) mix {
 	const chunk = 1000
 	p := s.p
 	order := make([]int32, len(p.kinds))
@@ -401,24 +401,24 @@ func (s *searcher) construct(t taste) mix {
 func (s *solver) byColumns() {
 	r := newRelaxation(s.problem)
 	r.solve(s.effortForColumns())
-	machines, waiting := r.whole()
+	machines, waiting := r.roundDown()
 	if s.covered() {
-		s.worths = r.worths()
+		s.duals = r.feasibleDuals()
 	}
 	const long = 4 // of its steps are as long as one of the search
-	s.steps += (r.steps + r.bag.steps) / long
+	s.steps += (r.steps + r.knapsack.steps) / long
 	at := pricing{parts: s.pricing.parts, worth: make([]uint64, len(s.kinds))}
-	for i, v := range r.values {
+	for i, v := range r.duals {
 		at.worth[i] = uint64(min(max(v, 0), 1<<priceBits))
 	}
 	for _, c := range r.basis {
-		if c.number > 0 && !slices.Contains(at.liked, c.offer) {
-			at.liked = append(at.liked, c.offer)
+		if c.number > 0 && !slices.Contains(at.preferred, c.offer) {
+			at.preferred = append(at.preferred, c.offer)
 		}
 	}
-	slices.Sort(at.liked)
-	for _, m := range s.manners()[:2] {
-		if rest, ok := s.construct(m, waiting, s.appraise(waiting, m.wide), s.budget.clone()); ok {
+	slices.Sort(at.preferred)
+	for _, m := range s.strategies()[:2] {
+		if rest, ok := s.construct(m, waiting, s.solvePricing(waiting, m.extended), s.budget.clone()); ok {
 			s.consider(mix{machines: append(slices.Clone(machines), rest.machines...), waiting: rest.waiting, missing: rest.missing})
 		}
 		s.constructed(m, s.counts(), at)

@@ -1,4 +1,4 @@
-// Package planner decides which machines to buy for pods that found no room.
+// Package planner decides which machines to buy for unschedulable pods.
 //
 // [Supercargo] searches for the cheapest machines that hold all pods together, fills the
 // nodes there are first, heeds what pods demand of where they run, and says what any plan
@@ -69,7 +69,7 @@ type Flavor struct {
 	// [Supercargo] heeds it.
 	Max int
 
-	standing bool // it stands for a node that is there
+	existing bool // it is that of an existing node
 }
 
 // Order is the order in which pods choose, and so which of them a machine takes
@@ -178,7 +178,7 @@ func Greedy(pods []Pod, flavors []Flavor, opts Options) Plan {
 	return plan
 }
 
-// buy adds machines for the pods, or the reason why there is none. It gives up after a
+// buy adds machines for the pods, or the reason why there is none. It stops after a
 // machine of which enough, unless nil, says so, and returns false.
 func (p *Plan) buy(pods []Pod, flavors []Flavor, opts Options, enough func(*Machine) bool) bool {
 	var pending []Pod

@@ -14,30 +14,30 @@ type pool struct {
 	least []packing.Size
 }
 
-// nobody asks for more than any machine has.
-var nobody = packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}
+// fitsNowhere asks for more than any machine has.
+var fitsNowhere = packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}
 
-// newPool returns a pool of those goods for which in holds.
-func newPool(goods []good, in func(*good) bool) pool {
+// newPool returns a pool of those items for which in holds.
+func newPool(items []item, in func(*item) bool) pool {
 	width := 1
-	for width < len(goods) {
+	for width < len(items) {
 		width *= 2
 	}
 	q := pool{width: width, least: make([]packing.Size, 2*width)}
 	for i := range width {
-		q.least[width+i] = nobody
-		if i < len(goods) && in(&goods[i]) {
-			q.least[width+i] = goods[i].size
+		q.least[width+i] = fitsNowhere
+		if i < len(items) && in(&items[i]) {
+			q.least[width+i] = items[i].size
 		}
 	}
 	for node := width - 1; node > 0; node-- {
-		q.least[node] = q.below(node)
+		q.least[node] = q.childMin(node)
 	}
 	return q
 }
 
-// below returns the least of both children of a node.
-func (q *pool) below(node int) packing.Size {
+// childMin returns the least of both children of a node.
+func (q *pool) childMin(node int) packing.Size {
 	a, b := &q.least[2*node], &q.least[2*node+1]
 	return packing.Size{MilliCPU: min(a.MilliCPU, b.MilliCPU), MemoryBytes: min(a.MemoryBytes, b.MemoryBytes)}
 }
@@ -58,9 +58,9 @@ func (q *pool) set(at int, s packing.Size) {
 // clear removes the kind at a place.
 func (q *pool) clear(at int) {
 	node := q.width + at
-	q.least[node] = nobody
+	q.least[node] = fitsNowhere
 	for node /= 2; node > 0; node /= 2 {
-		now := q.below(node)
+		now := q.childMin(node)
 		if q.least[node] == now {
 			return
 		}

@@ -90,28 +90,28 @@ func portion(part, whole, times uint64) uint64 {
 type pricing struct {
 	// parts split the price of each offer among its resources.
 	parts []vector
-	// liked are the offers on which money is spent, active those besides that were
+	// preferred are the offers on which money is spent, active those besides that were
 	// looked at closely.
-	liked, active []int
-	// worth is by kind what a pod is worth, on the scale of offer.about; 0 for those
+	preferred, active []int
+	// worth is by kind what a pod is worth, on the scale of offer.scaledPrice; 0 for those
 	// without pods.
 	worth []uint64
 	// steps is the work it took.
 	steps int
 }
 
-// appraise solves the program for so many pods of each kind. On the way to the worth
+// solvePricing solves the program for so many pods of each kind. On the way to the worth
 // it takes the prices in units that do not depend on those of money.
 //
-// A wide pricing counts all measures, and likes offers that are nearly as good as the
-// best besides: pods come out worth more of which few fit together, and there is more to
-// choose from. Without it, linear measures count and the best offers alone, which is
-// quicker, and better for some pods. A wide pricing of less than all pods is rough.
-func (p *problem) appraise(counts []int32, wide bool) pricing {
+// A basic pricing counts the linear measures, and prefers only the best offers. An extended one
+// counts all measures, and also prefers offers that are nearly as good: pods of which few fit
+// together come out worth more, and there is more to choose from. The basic one is quicker, and
+// better for some pods. An extended pricing of less than all pods is rough.
+func (p *problem) solvePricing(counts []int32, extended bool) pricing {
 	const finer = 26
-	how := precision{bins: 256, rounds: 8, tolerance: 1e-5, wide: wide}
-	if wide && p.pricing.worth != nil {
-		how = precision{bins: 96, rounds: 3, tolerance: 1e-3, wide: true, from: p.pricing.liked}
+	how := precision{groups: 256, rounds: 8, tolerance: 1e-5, extended: extended}
+	if extended && p.pricing.worth != nil {
+		how = precision{groups: 96, rounds: 3, tolerance: 1e-3, extended: true, from: p.pricing.preferred}
 	}
 	found := pricing{worth: make([]uint64, len(p.kinds))}
 	p.split(&found, counts, how)
@@ -133,8 +133,8 @@ func (p *problem) counts() []int32 {
 	return counts
 }
 
-// bin are pods of like size that the same offers hold, about.
-type bin struct {
+// group is pods of like size that the same offers hold, about.
+type group struct {
 	on      int32
 	mean    kind    // the size of the mean pod
 	pods    float64 // how many there are, times their time
@@ -142,7 +142,7 @@ type bin struct {
 	members []member
 }
 
-// member is a kind in a bin, and how many pods of it, times their time.
+// member is a kind in a group, and how many pods of it, times their time.
 type member struct {
 	kind int32
 	pods float64
@@ -151,34 +151,34 @@ type member struct {
 // split parts the price of each offer such that the pods are worth about the most
 // that they can be, all in all, or evenly where nothing costs anything.
 //
-// Pods are gathered into bins, and the program is solved for few offers, to which
-// those are added that the bins' worth does not do justice: that have pods worth
+// Pods are gathered into groups, and the program is solved for few offers, to which
+// those are added that the groups' worth does not do justice: that have pods worth
 // more than the price in a full machine.
 func (p *problem) split(found *pricing, counts []int32, how precision) {
 	for range p.offers {
 		found.parts = append(found.parts, vector{byCPU: 1, byMemory: 1, byPlace: 1})
 	}
-	if s := newSifting(p, p.bins(counts, how.bins), how); s != nil {
-		s.sift(found.parts)
-		found.liked, found.active, found.steps = s.liked, s.active, s.steps
+	if s := newRestrictedMaster(p, p.groups(counts, how.groups), how); s != nil {
+		s.solve(found.parts)
+		found.preferred, found.active, found.steps = s.preferred, s.active, s.steps
 	}
 }
 
 // precision is how closely the program is solved.
 type precision struct {
-	// bins is about the most there are, rounds how often offers are added.
-	bins, rounds int
+	// groups is about the most there are, rounds how often offers are added.
+	groups, rounds int
 	// tolerance is how far both sides of the program may be from each other.
 	tolerance float64
-	wide      bool
-	// from are offers to start with; nil are those that each bin is cheapest on.
+	extended  bool
+	// from are offers to start with; nil are those that each group is cheapest on.
 	from []int
 }
 
-// bins gathers the kinds that cost something into about so many at most: as finely as it
+// groups gathers the kinds that cost something into about so many at most: as finely as it
 // can by the ratio of memory to CPU, on which the split of prices depends, and roughly by
 // size.
-func (p *problem) bins(counts []int32, most int) []bin {
+func (p *problem) groups(counts []int32, most int) []group {
 	free := make([]bool, len(p.kinds))
 	for i := range p.kinds {
 		k := &p.kinds[i]
@@ -194,16 +194,16 @@ func (p *problem) bins(counts []int32, most int) []bin {
 	}
 }
 
-// gather puts kinds into one bin whose ratios of memory to CPU have the same first
+// gather puts kinds into one group whose ratios of memory to CPU have the same first
 // binary digits and whose sizes are alike up to so many octaves.
-func (p *problem) gather(counts []int32, free []bool, digits, octaves int) []bin {
+func (p *problem) gather(counts []int32, free []bool, digits, octaves int) []group {
 	type key struct {
 		on    int32
 		ratio uint64
 		size  int
 	}
 	at := map[key]int{}
-	var bins []bin
+	var groups []group
 	for i := range p.kinds {
 		k := &p.kinds[i]
 		if free[i] {
@@ -212,24 +212,24 @@ func (p *problem) gather(counts []int32, free []bool, digits, octaves int) []bin
 		in := key{on: k.on, ratio: head(k.memory<<unitBits/(k.cpu+1), digits), size: bits.Len64(k.cpu+k.memory) / octaves}
 		b, ok := at[in]
 		if !ok {
-			b = len(bins)
+			b = len(groups)
 			at[in] = b
-			bins = append(bins, bin{on: k.on})
+			groups = append(groups, group{on: k.on})
 		}
 		n := float64(float64(counts[i]) * float64(k.time))
-		bins[b].pods += n
-		bins[b].asks[byCPU] += float64(n * float64(k.size.MilliCPU))
-		bins[b].asks[byMemory] += float64(n * float64(k.size.MemoryBytes))
-		bins[b].asks[byPlace] += n
-		bins[b].members = append(bins[b].members, member{int32(i), n})
+		groups[b].pods += n
+		groups[b].asks[byCPU] += float64(n * float64(k.size.MilliCPU))
+		groups[b].asks[byMemory] += float64(n * float64(k.size.MemoryBytes))
+		groups[b].asks[byPlace] += n
+		groups[b].members = append(groups[b].members, member{int32(i), n})
 	}
-	for b := range bins {
-		mean := &bins[b].mean
-		mean.on = bins[b].on
-		mean.size.MilliCPU = int64(bins[b].asks[byCPU] / bins[b].pods)
-		mean.size.MemoryBytes = int64(bins[b].asks[byMemory] / bins[b].pods)
+	for b := range groups {
+		mean := &groups[b].mean
+		mean.on = groups[b].on
+		mean.size.MilliCPU = int64(groups[b].asks[byCPU] / groups[b].pods)
+		mean.size.MemoryBytes = int64(groups[b].asks[byMemory] / groups[b].pods)
 	}
-	return bins
+	return groups
 }
 
 // head keeps the first digits after the leading one, and how long the number is.

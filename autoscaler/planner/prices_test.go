@@ -22,7 +22,7 @@ func fitting(pods []Pod, flavors []Flavor) []Pod {
 func TestTheProgramIsSolvedFromBothSides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
-		s := &spreading{offers: 1 + r.IntN(8), starts: []int{0}}
+		s := &linearProgram{offers: 1 + r.IntN(8), starts: []int{0}}
 		for range s.offers {
 			s.rows = append(s.rows, linear)
 		}
@@ -37,7 +37,7 @@ func TestTheProgramIsSolvedFromBothSides(t *testing.T) {
 		}
 		p := s.solve(1e-6)
 		need := make([]vector, s.offers)
-		for b := range s.bins() {
+		for b := range s.groups() {
 			parts := 0.0
 			for i, c := range s.of(b) {
 				y := p.y[s.starts[b]+i]
@@ -46,11 +46,11 @@ func TestTheProgramIsSolvedFromBothSides(t *testing.T) {
 					need[c.offer][r] += c.cost[r] * y
 				}
 				if !(y >= 0) || p.worth[b] > dot(c.cost, p.share[c.offer])+1e-9 {
-					t.Fatalf("bin %d on offer %d: part %v, worth %v, price %v", b, c.offer, y, p.worth[b], dot(c.cost, p.share[c.offer]))
+					t.Fatalf("group %d on offer %d: part %v, worth %v, price %v", b, c.offer, y, p.worth[b], dot(c.cost, p.share[c.offer]))
 				}
 			}
 			if math.Abs(parts-1) > 1e-6 {
-				t.Fatalf("%v of bin %d is spread", parts, b)
+				t.Fatalf("%v of group %d is assigned", parts, b)
 			}
 		}
 		for f := range s.offers {
@@ -131,7 +131,7 @@ func TestTheBoundIsNoMoreThanTheBestPlanCosts(t *testing.T) {
 		}
 		r := newRelaxation(p)
 		r.solve(rapid.IntRange(0, 100_000).Draw(t, "steps"))
-		p.worths = r.worths()
+		p.duals = r.feasibleDuals()
 		if least := p.leastByColumns(p.counts()); least > best {
 			t.Fatalf("bound by columns %d, best %d", least, best)
 		}
@@ -143,7 +143,7 @@ func TestTheBoundIsNoMoreThanTheBestPlanCosts(t *testing.T) {
 
 // cheapestWithNodes tries every way to put pods on nodes, and then the best way to buy
 // machines for the others.
-func cheapestWithNodes(pods []Pod, nodes []Standing, flavors []Flavor, at int, rest []Pod) int64 {
+func cheapestWithNodes(pods []Pod, nodes []ExistingNode, flavors []Flavor, at int, rest []Pod) int64 {
 	best := int64(math.MaxInt64)
 	if at == len(pods) {
 		if s := bestOfAll(rest, flavors, MixOptions{}); s.missing == 0 {
@@ -168,9 +168,9 @@ func TestPlansForFewPodsWithNodesAreTheBestThereAre(t *testing.T) {
 		pods, flavors := drawPods(t), drawFlavors(t)
 		pods = fitting(pods, flavors)
 		pods = pods[:min(len(pods), 5)]
-		var nodes []Standing
+		var nodes []ExistingNode
 		for i := range rapid.IntRange(0, 2).Draw(t, "nodes") {
-			nodes = append(nodes, Standing{
+			nodes = append(nodes, ExistingNode{
 				Name: fmt.Sprint("n", i), Free: size(rapid.Int64Range(0, 12).Draw(t, "cpu"), rapid.Int64Range(0, 12).Draw(t, "memory")),
 				Places: rapid.Int64Range(-1, 3).Draw(t, "places"), Arch: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "arch"),
 			})
@@ -236,26 +236,26 @@ func TestPoolsFindTheFirstThatFits(t *testing.T) {
 		draw := func() packing.Size {
 			return size(rapid.Int64Range(0, 9).Draw(t, "cpu"), rapid.Int64Range(0, 9).Draw(t, "memory"))
 		}
-		goods := make([]good, rapid.IntRange(1, 20).Draw(t, "goods"))
-		in := make([]bool, len(goods))
-		for i := range goods {
-			goods[i] = good{kind: int32(i), size: draw()}
+		items := make([]item, rapid.IntRange(1, 20).Draw(t, "items"))
+		in := make([]bool, len(items))
+		for i := range items {
+			items[i] = item{kind: int32(i), size: draw()}
 			in[i] = rapid.Bool().Draw(t, "in")
 		}
-		q := newPool(goods, func(g *good) bool { return in[g.kind] })
+		q := newPool(items, func(g *item) bool { return in[g.kind] })
 		for range 20 {
-			at, room := rapid.IntRange(0, len(goods)-1).Draw(t, "at"), draw()
+			at, room := rapid.IntRange(0, len(items)-1).Draw(t, "at"), draw()
 			switch rapid.IntRange(0, 2).Draw(t, "do") {
 			case 0:
-				q.set(at, goods[at].size)
+				q.set(at, items[at].size)
 				in[at] = true
 			case 1:
 				q.clear(at)
 				in[at] = false
 			}
 			want, steps := -1, 0
-			for i := len(goods) - 1; i >= at; i-- {
-				if in[i] && goods[i].size.MilliCPU <= room.MilliCPU && goods[i].size.MemoryBytes <= room.MemoryBytes {
+			for i := len(items) - 1; i >= at; i-- {
+				if in[i] && items[i].size.MilliCPU <= room.MilliCPU && items[i].size.MemoryBytes <= room.MemoryBytes {
 					want = i
 				}
 			}
@@ -322,13 +322,13 @@ func TestAKnapsackCutShortStillHasABound(t *testing.T) {
 				}
 			}
 		}
-		var bag knapsack
-		bag.fill(p, 0, p.kinds[0].time, values)
-		if bag.unseen > 0 {
+		var knapsack knapsack
+		knapsack.fill(p, 0, p.kinds[0].time, values)
+		if knapsack.unexplored > 0 {
 			cut++
 		}
-		if bag.most() < best[capacity] {
-			t.Errorf("seed %d: at most %v, and %v can be had", seed, bag.most(), best[capacity])
+		if knapsack.most() < best[capacity] {
+			t.Errorf("seed %d: at most %v, and %v can be had", seed, knapsack.most(), best[capacity])
 		}
 	}
 	if cut == 0 {

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// torn are the parts of all machines, in percent, that rebuild tears down in turn.
-var torn = []int{50, 25, 12, 6}
+// destroyedPercent are the parts of all machines, in percent, that rebuild destroys in turn.
+var destroyedPercent = []int{50, 25, 12, 6}
 
-// rebuild improves on the best mix: it tears the machines down that waste the most, and
-// some that chance draws, and buys for their pods anew, at prices of their own. It goes on
-// as long as the effort lasts.
+// rebuild improves on the best mix by large neighbourhood search: it destroys the machines that
+// waste the most, and some drawn by chance, and buys for their pods again at prices of their
+// own. It goes on as long as the effort lasts.
 func (s *solver) rebuild(effort int) {
-	var c chance
+	var c random
 	for end, round := s.steps+effort, 0; s.steps < end && len(s.best.machines) > 1 && !s.stop(); round++ {
-		gone := s.wasteful(&c, max(2, len(s.best.machines)*torn[round%len(torn)]/100))
+		gone := s.wasteful(&c, max(2, len(s.best.machines)*destroyedPercent[round%len(destroyedPercent)]/100))
 		counts, was := make([]int32, len(s.kinds)), mix{}
 		for _, i := range gone {
 			was.machines = append(was.machines, s.best.machines[i])
@@ -22,8 +22,8 @@ func (s *solver) rebuild(effort int) {
 				counts[k]++
 			}
 		}
-		m := manners[c.below(len(manners))]
-		at := s.appraise(counts, m.wide)
+		m := strategies[c.intN(len(strategies))]
+		at := s.solvePricing(counts, m.extended)
 		s.steps += at.steps + 50*len(s.kinds) + 1000
 		made, whole := s.construct(m, counts, at, s.budget.clone())
 		if !whole {
@@ -38,12 +38,12 @@ func (s *solver) rebuild(effort int) {
 // wasteful returns the places of so many machines, ordered: those that cost the most
 // beyond what their pods are worth, as a part of their price, times one to three as chance
 // draws it.
-func (s *solver) wasteful(c *chance, n int) []int {
+func (s *solver) wasteful(c *random, n int) []int {
 	waste, order := make([]float64, len(s.best.machines)), make([]int, len(s.best.machines))
 	for i := range s.best.machines {
 		m := &s.best.machines[i]
-		cost := float64(s.about(m))
-		waste[i] = (cost - float64(m.worth)) / (cost + 1) * (1 + float64(c.below(1024))/512)
+		cost := float64(s.scaledBill(m))
+		waste[i] = (cost - float64(m.worth)) / (cost + 1) * (1 + float64(c.intN(1024))/512)
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(waste[b], waste[a]) })
@@ -57,7 +57,7 @@ func (s *solver) wasteful(c *chance, n int) []int {
 func (m *mix) with(made []machine, gone []int) mix {
 	next := mix{waiting: m.waiting, missing: m.missing, machines: make([]machine, 0, len(m.machines)-len(gone)+len(made))}
 	for i := range m.machines {
-		if _, torn := slices.BinarySearch(gone, i); !torn {
+		if _, destroyed := slices.BinarySearch(gone, i); !destroyed {
 			next.machines = append(next.machines, m.machines[i])
 		}
 	}

@@ -12,7 +12,7 @@ type Request struct {
 	// Pods are those that found no room. Their names are unique.
 	Pods []Pod
 	// Nodes are machines that are there or on their way, with room to fill first.
-	Nodes []Standing
+	Nodes []ExistingNode
 	// Flavors can be bought.
 	Flavors []Flavor
 	// Limits bound what is bought.
@@ -26,8 +26,8 @@ type Request struct {
 	Stop func() bool
 }
 
-// Standing is a machine that is paid for already.
-type Standing struct {
+// ExistingNode is a node that is there, or on its way, and paid for already.
+type ExistingNode struct {
 	// Name is unique among the nodes.
 	Name string
 	// Free is what pods can still use of it.

@@ -67,8 +67,8 @@ func zoned(f Flavor, zone string) Flavor {
 	return f
 }
 
-func standing(name string, cpu, memory, places int64) Standing {
-	return Standing{Name: name, Free: size(cpu, memory), Places: places, Host: &constraint.Host{Name: name, Labels: map[string]string{perHost: name}}}
+func standing(name string, cpu, memory, places int64) ExistingNode {
+	return ExistingNode{Name: name, Free: size(cpu, memory), Places: places, Host: &constraint.Host{Name: name, Labels: map[string]string{perHost: name}}}
 }
 
 func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
@@ -81,15 +81,15 @@ func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
 		r    Request
 		want []string
 	}{
-		{"nodes are filled first", Request{Pods: []Pod{pod("a", 5, 5), pod("b", 5, 5)}, Nodes: []Standing{standing("n", 6, 6, -1)}, Flavors: []Flavor{f}},
+		{"nodes are filled first", Request{Pods: []Pod{pod("a", 5, 5), pod("b", 5, 5)}, Nodes: []ExistingNode{standing("n", 6, 6, -1)}, Flavors: []Flavor{f}},
 			[]string{"f-0: b", "a waits for n"}},
 		{"with the pods worth the most elsewhere", Request{Pods: []Pod{pod("a", 2, 2), pod("b", 6, 6)},
-			Nodes: []Standing{standing("n", 6, 6, -1)}, Flavors: []Flavor{f, flavor("g", 2, 2, 2)}}, []string{"g-0: a", "b waits for n"}},
-		{"as far as they have places", Request{Pods: []Pod{pod("a", 1, 1), pod("b", 1, 1)}, Nodes: []Standing{standing("n", 6, 6, 1), standing("o", 6, 6, 0)},
+			Nodes: []ExistingNode{standing("n", 6, 6, -1)}, Flavors: []Flavor{f, flavor("g", 2, 2, 2)}}, []string{"g-0: a", "b waits for n"}},
+		{"as far as they have places", Request{Pods: []Pod{pod("a", 1, 1), pod("b", 1, 1)}, Nodes: []ExistingNode{standing("n", 6, 6, 1), standing("o", 6, 6, 0)},
 			Flavors: []Flavor{f}}, []string{"f-0: b", "a waits for n"}},
-		{"a node may take what no flavor does", Request{Pods: []Pod{pod("a", 11, 1), pod("b", 9, 9)}, Nodes: []Standing{standing("n", 11, 11, -1)},
+		{"a node may take what no flavor does", Request{Pods: []Pod{pod("a", 11, 1), pod("b", 9, 9)}, Nodes: []ExistingNode{standing("n", 11, 11, -1)},
 			Flavors: []Flavor{f}}, []string{"f-0: b", "a waits for n"}},
-		{"no flavors, but nodes", Request{Pods: []Pod{pod("a", 1, 1)}, Nodes: []Standing{standing("n", 2, 2, -1)}}, []string{"a waits for n"}},
+		{"no flavors, but nodes", Request{Pods: []Pod{pod("a", 1, 1)}, Nodes: []ExistingNode{standing("n", 2, 2, -1)}}, []string{"a waits for n"}},
 		{"a node selector", Request{Pods: []Pod{with(pod("a", 1, 1), "x", inZone("b")), with(pod("b", 1, 1), "x", inZone("c"))},
 			Flavors: []Flavor{zoned(flavor("g", 9, 9, 1), "a"), zoned(flavor("h", 9, 9, 5), "b")}}, []string{"h-0: a", "b -"}},
 		{"of one flavor only some", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9), pod("c", 9, 9)},
@@ -112,14 +112,14 @@ func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
 			Flavors: []Flavor{zoned(flavor("g", 9, 9, 1), "a"), zoned(flavor("h", 9, 9, 5), "b")}}, []string{"h-0: a b"}},
 		{"a pod that follows none", Request{Pods: []Pod{with(pod("a", 2, 2), "x", beside("y", perZone))}, Flavors: []Flavor{zoned(f, "a")}}, []string{"a -"}},
 		{"one that keeps away from pods on a node", Request{Pods: []Pod{with(pod("a", 1, 1), "x", apartFrom("y", perHost))},
-			Nodes: []Standing{func() Standing {
+			Nodes: []ExistingNode{func() ExistingNode {
 				s := standing("n", 9, 9, -1)
 				s.Pods = []*constraint.Pod{nil, c.of("y", corev1.PodSpec{})}
 				return s
 			}()},
 			Flavors: []Flavor{f}}, []string{"f-0: a"}},
 		{"one that pods on a node keep away", Request{Pods: []Pod{with(pod("a", 1, 1), "y", corev1.PodSpec{})},
-			Nodes: []Standing{func() Standing {
+			Nodes: []ExistingNode{func() ExistingNode {
 				s := standing("n", 9, 9, -1)
 				s.Pods = []*constraint.Pod{c.of("x", apartFrom("y", perHost))}
 				return s
@@ -127,7 +127,7 @@ func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
 			Flavors: []Flavor{f}}, []string{"f-0: a"}},
 		{"a spread over two zones", Request{
 			Pods: []Pod{with(pod("a", 9, 9), "x", spreadOver("x", perZone)), with(pod("b", 9, 9), "x", spreadOver("x", perZone))},
-			Nodes: []Standing{
+			Nodes: []ExistingNode{
 				{Name: "n", Places: -1, Host: &constraint.Host{Name: "n", Labels: map[string]string{perZone: "a"}}},
 				{Name: "o", Places: -1, Host: &constraint.Host{Name: "o", Labels: map[string]string{perZone: "b"}}},
 			},

@@ -58,7 +58,7 @@ type Config struct {
 	// their way at once.
 	MaxNodes, MaxPods int
 	// DrainTimeout is how long pods may take to leave beyond what was expected until the
-	// node is opened again.
+	// node is uncordoned.
 	DrainTimeout time.Duration
 	// Horizon is how long the cluster is taken to stay as it is.
 	Horizon time.Duration
@@ -117,7 +117,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.Residence, "pod-residence", c.Residence, "for how long a pod must have been on its node before it is moved")
 	flags.IntVar(&c.MaxNodes, "max-nodes-emptied", c.MaxNodes, "how many nodes may be emptied at the same time")
 	flags.IntVar(&c.MaxPods, "max-pods-moving", c.MaxPods, "how many pods may be on their way at the same time to empty nodes")
-	flags.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long pods may take to leave beyond what was expected until the node is opened again")
+	flags.DurationVar(&c.DrainTimeout, "drain-timeout", c.DrainTimeout, "how long pods may take to leave beyond what was expected until the node is uncordoned")
 	flags.DurationVar(&c.Horizon, "consolidation-horizon", c.Horizon, "how far savings are counted")
 	flags.DurationVar(&c.BillingPeriod, "billing-period", c.BillingPeriod, "unit of which every started one is paid for a machine")
 	flags.BoolVar(&c.MoveServices, "move-services", c.MoveServices, "let pods of services that say so be moved too")

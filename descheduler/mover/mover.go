@@ -1,9 +1,9 @@
 // Package mover empties nodes that are not worth their price, and that no NodeFleet has.
 //
 // What is to be emptied is decided by internal/moves, the planner that NodeFleets and the
-// simulator use too. The mover shows it the cluster, closes the nodes that it names, and
+// simulator use too. The mover shows it the cluster, cordons the nodes that it names, and
 // has their pods leave (package drain): with their state by Migrations, which the
-// controller of those carries out, or by eviction. An emptied node stays closed, for
+// controller of those carries out, or by eviction. An emptied node stays cordoned, for
 // whoever releases machines, until a pod waits that has room there.
 //
 // It also moves single pods to machines where the rest of their work takes less energy or

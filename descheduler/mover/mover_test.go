@@ -71,8 +71,8 @@ func (p *play) run(d time.Duration) {
 	}
 }
 
-// closed returns the nodes that are closed, with who has closed them.
-func (p *play) closed() map[string]string {
+// cordoned returns the cordoned nodes, with who has cordoned them.
+func (p *play) cordoned() map[string]string {
 	p.t.Helper()
 	var nodes corev1.NodeList
 	if err := p.client.List(p.t.Context(), &nodes); err != nil {
@@ -178,8 +178,8 @@ func halfEmpty() []client.Object {
 func TestHalfEmptyNodesArePackedIntoFewer(t *testing.T) {
 	p := newPlay(t, nil, halfEmpty()...)
 	p.run(3 * time.Minute)
-	if diff := cmp.Diff(map[string]string{"b": drain.Descheduler}, p.closed()); diff != "" {
-		t.Errorf("closed nodes (-want +got):\n%s", diff)
+	if diff := cmp.Diff(map[string]string{"b": drain.Descheduler}, p.cordoned()); diff != "" {
+		t.Errorf("cordoned nodes (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]bool{"q": true}, p.migrations()); diff != "" {
 		t.Errorf("pods that are moved (-want +got):\n%s", diff)
@@ -197,8 +197,8 @@ func TestWhatObservesMovesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPlay(t, change, halfEmpty()...)
 			p.run(3 * time.Minute)
-			if len(p.closed())+len(p.migrations()) > 0 {
-				t.Errorf("it has closed %v and moves %v", p.closed(), p.migrations())
+			if len(p.cordoned())+len(p.migrations()) > 0 {
+				t.Errorf("it has cordoned %v and moves %v", p.cordoned(), p.migrations())
 			}
 			if said := p.said(); strings.Count(said, "WouldEmpty") != 1 {
 				t.Errorf("it does not say once what it would do, but\n%s", said)
@@ -227,10 +227,10 @@ func TestNodesOfOthersAreLeftAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlay(t, func(c *Config) { c.NodeSelector = "pool!=other" }, both(change)...)
-			before := p.closed()
+			before := p.cordoned()
 			p.run(3 * time.Minute)
-			if diff := cmp.Diff(before, p.closed()); diff != "" || len(p.migrations()) > 0 {
-				t.Errorf("closed nodes (-before +after):\n%s\nmigrations %v", diff, p.migrations())
+			if diff := cmp.Diff(before, p.cordoned()); diff != "" || len(p.migrations()) > 0 {
+				t.Errorf("cordoned nodes (-before +after):\n%s\nmigrations %v", diff, p.migrations())
 			}
 		})
 	}
@@ -244,16 +244,16 @@ func TestAnEmptiedNodeStaysClosedUntilAPodNeedsIt(t *testing.T) {
 	full := newPod("full", "a", "4")
 	p := newPlay(t, nil, newJob(), newNode("a", "0.10"), emptied, full)
 	p.run(time.Minute)
-	if diff := cmp.Diff(map[string]string{"b": drain.Descheduler}, p.closed()); diff != "" {
-		t.Fatalf("closed nodes (-want +got):\n%s", diff)
+	if diff := cmp.Diff(map[string]string{"b": drain.Descheduler}, p.cordoned()); diff != "" {
+		t.Fatalf("cordoned nodes (-want +got):\n%s", diff)
 	}
 	waiting := newPod("waiting", "", "1", unschedulable)
 	if err := p.client.Create(t.Context(), waiting); err != nil {
 		t.Fatal(err)
 	}
 	p.run(5 * time.Second)
-	if len(p.closed()) > 0 {
-		t.Errorf("%v are closed although a pod waits", p.closed())
+	if len(p.cordoned()) > 0 {
+		t.Errorf("%v are cordoned although a pod waits", p.cordoned())
 	}
 }
 
@@ -303,8 +303,8 @@ func TestADrainThatFailsIsDroppedAndTheNodeLeftAlone(t *testing.T) {
 		t.Errorf("the migration of the other pod is left: it has frozen nothing")
 	}
 	p.run(10 * time.Minute) // the other node is emptied in its place
-	if diff := cmp.Diff(map[string]string{"a": drain.Descheduler}, p.closed()); diff != "" {
-		t.Errorf("closed nodes (-want +got):\n%s", diff)
+	if diff := cmp.Diff(map[string]string{"a": drain.Descheduler}, p.cordoned()); diff != "" {
+		t.Errorf("cordoned nodes (-want +got):\n%s", diff)
 	}
 	if said := p.said(); !strings.Contains(said, "DrainGivenUp") || !strings.Contains(said, "it has an emptyDir") {
 		t.Errorf("it says\n%s", said)
@@ -322,12 +322,12 @@ func TestANodeThatWaitsInVainIsOpened(t *testing.T) {
 	})
 	p := newPlay(t, nil, newJob(), newNode("a", "0.10"), closed, late)
 	p.run(30 * time.Second)
-	if diff := cmp.Diff(map[string]string{"b": drain.Descheduler}, p.closed()); diff != "" {
-		t.Fatalf("closed nodes (-want +got):\n%s", diff)
+	if diff := cmp.Diff(map[string]string{"b": drain.Descheduler}, p.cordoned()); diff != "" {
+		t.Fatalf("cordoned nodes (-want +got):\n%s", diff)
 	}
 	p.run(2 * time.Minute)
-	if len(p.closed()) > 0 {
-		t.Errorf("%v are closed", p.closed())
+	if len(p.cordoned()) > 0 {
+		t.Errorf("%v are cordoned", p.cordoned())
 	}
 	if said := p.said(); !strings.Contains(said, "Opened") || !strings.Contains(said, "should have ended") {
 		t.Errorf("it says\n%s", said)
@@ -337,13 +337,13 @@ func TestANodeThatWaitsInVainIsOpened(t *testing.T) {
 func TestWhenItMayNotActAnyMoreAllIsOpened(t *testing.T) {
 	p := newPlay(t, nil, halfEmpty()...)
 	p.run(2 * time.Minute)
-	if len(p.closed()) != 1 {
-		t.Fatalf("%v are closed", p.closed())
+	if len(p.cordoned()) != 1 {
+		t.Fatalf("%v are cordoned", p.cordoned())
 	}
 	p.mover.Config.Mode = Observe
 	p.run(10 * time.Second)
-	if len(p.closed())+len(p.migrations()) > 0 {
-		t.Errorf("%v are closed, %v move", p.closed(), p.migrations())
+	if len(p.cordoned())+len(p.migrations()) > 0 {
+		t.Errorf("%v are cordoned, %v move", p.cordoned(), p.migrations())
 	}
 }
 
@@ -355,8 +355,8 @@ func TestNoMoreNodesAreEmptiedAtOnceThanMayBe(t *testing.T) {
 	}
 	p := newPlay(t, func(c *Config) { c.MaxNodes, c.MaxPods = 3, 2 }, objects...)
 	p.run(5 * time.Minute)
-	if n := len(p.closed()); n != 3 {
-		t.Errorf("%d nodes are closed, want 3", n)
+	if n := len(p.cordoned()); n != 3 {
+		t.Errorf("%d nodes are cordoned, want 3", n)
 	}
 	if n := len(p.migrations()); n != 2 {
 		t.Errorf("%d pods move, want 2", n)

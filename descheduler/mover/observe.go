@@ -104,7 +104,7 @@ func (r *round) awaited(p *cluster.Pod) bool {
 	return slices.ContainsFunc(r.state.Nodes, func(n cluster.Node) bool { return p.Size.Fits(n.Capacity) && n.Suits(p) })
 }
 
-// waits reports whether the pods that are still on a closed node are only waited for.
+// waits reports whether the pods that are still on a cordoned node are only waited for.
 func (r *round) waits(node string, mark drain.Mark) bool {
 	for i := range r.world.Pods {
 		if p := &r.world.Pods[i]; p.Spec.NodeName == node && !class.EveryNode(p) && !mark.WaitsFor(r.emptying.Leaver(p), r.now) {

@@ -24,12 +24,12 @@ import (
 // Metrics of the mover.
 var (
 	metricNodes = register(prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Subsystem: subsystem, Name: "nodes", Help: "Nodes that the descheduler has closed, by whether they are still being emptied.",
+		Subsystem: subsystem, Name: "nodes", Help: "Nodes that the descheduler has cordoned, by whether they are still being emptied.",
 	}, []string{"state"}))
 	metricDollars = register(prometheus.NewGauge(prometheus.GaugeOpts{
 		Subsystem: subsystem, Name: "dollars_per_hour", Help: "What all nodes cost that have not been emptied.",
 	}))
-	metricDrains = register(prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "drains_total", Help: "Nodes closed to be emptied."}))
+	metricDrains = register(prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "drains_total", Help: "Nodes cordoned to be emptied."}))
 	metricMoves  = register(prometheus.NewCounterVec(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "moves_total", Help: "Pods asked to leave, by whether they keep their state.",
 	}, []string{"method"}))
@@ -73,7 +73,7 @@ type Decision struct {
 	// ExpectedDollarsPerHour what they will when what is decided has been done.
 	DollarsPerHour         string `json:"dollarsPerHour"`
 	ExpectedDollarsPerHour string `json:"expectedDollarsPerHour"`
-	// Nodes is how many there are, Emptying and Emptied which of them the mover has closed.
+	// Nodes is how many there are, Emptying and Emptied which of them the mover has cordoned.
 	Nodes    int      `json:"nodes"`
 	Emptying []string `json:"emptying,omitempty"`
 	Emptied  []string `json:"emptied,omitempty"`

@@ -27,7 +27,7 @@ const drainPoll = 5 * time.Second
 // run does one round.
 func (r *round) run(ctx context.Context) error {
 	if r.Config.Mode != Off {
-		changed, err := r.reopen(ctx)
+		changed, err := r.uncordon(ctx)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (r *round) consolidate(ctx context.Context) error {
 		return nil
 	}
 	r.memory.next = r.now.Add(r.Config.Interval)
-	if opened, err := r.drop(ctx, plan.Reopen); err != nil || opened {
+	if uncordoned, err := r.drop(ctx, plan.Uncordon); err != nil || uncordoned {
 		r.again = settling // the plan is made anew without them
 		return err
 	}
@@ -87,21 +87,21 @@ func (r *round) plannable() *cluster.State {
 	return &s
 }
 
-// reopen opens nodes that should take pods again: all that this mover has closed if it may
+// uncordon uncordons nodes that should take pods again: all that this mover has cordoned if it may
 // not act any more, and emptied ones for which a pod waits.
-func (r *round) reopen(ctx context.Context) (bool, error) {
+func (r *round) uncordon(ctx context.Context) (bool, error) {
 	if r.DryRun {
 		return false, nil
 	}
-	opened := false
-	open := func(name, why string) error {
+	uncordoned := false
+	uncordon := func(name, why string) error {
 		if err := r.emptying.Cancel(ctx, name, drain.Descheduler); err != nil {
 			return err
 		}
-		if err := drain.Open(ctx, r.Client, r.world.Nodes[name]); err != nil {
+		if err := drain.Uncordon(ctx, r.Client, r.world.Nodes[name]); err != nil {
 			return err
 		}
-		opened = true
+		uncordoned = true
 		r.tell(name, corev1.EventTypeNormal, "Opened", "node %s takes pods again: %s", name, why)
 		return nil
 	}
@@ -114,28 +114,28 @@ func (r *round) reopen(ctx context.Context) (bool, error) {
 			}
 			why = "pod " + pod + " waits for room that it has"
 		}
-		if err := open(name, why); err != nil {
-			return opened, err
+		if err := uncordon(name, why); err != nil {
+			return uncordoned, err
 		}
 	}
 	if r.mayAct() {
-		return opened, nil
+		return uncordoned, nil
 	}
 	for _, name := range r.draining {
-		if err := open(name, "--consolidation is not Act"); err != nil {
-			return opened, err
+		if err := uncordon(name, "--consolidation is not Act"); err != nil {
+			return uncordoned, err
 		}
 	}
-	return opened, nil
+	return uncordoned, nil
 }
 
-// drop opens nodes of which the plan no longer holds, and reports whether there were any.
+// drop uncordons nodes of which the plan no longer holds, and reports whether there were any.
 func (r *round) drop(ctx context.Context, nodes []cluster.Stay) (bool, error) {
 	if !r.mayAct() {
 		return false, nil
 	}
 	for _, stay := range nodes {
-		if err := drain.Open(ctx, r.Client, r.world.Nodes[stay.Node]); err != nil {
+		if err := drain.Uncordon(ctx, r.Client, r.world.Nodes[stay.Node]); err != nil {
 			return true, err
 		}
 		r.spare(stay.Node, stay.Reason)
@@ -150,9 +150,9 @@ type leaver struct {
 	step drain.Step
 }
 
-// proceed goes on with the nodes that are being emptied. It reports whether one was opened
+// proceed goes on with the nodes that are being emptied. It reports whether one was uncordoned
 // again.
-func (r *round) proceed(ctx context.Context) (reopened bool, err error) {
+func (r *round) proceed(ctx context.Context) (uncordoned bool, err error) {
 	if !r.mayAct() {
 		return false, nil
 	}
@@ -161,23 +161,23 @@ func (r *round) proceed(ctx context.Context) (reopened bool, err error) {
 		mark, _ := drain.MarkOf(r.world.Nodes[name])
 		pods, err := drain.Pods(ctx, r.Live, name)
 		if err != nil {
-			return reopened, err
+			return uncordoned, err
 		}
 		leaving := r.leavers(pods, mark)
 		if why := r.fails(leaving, mark); why != "" {
-			if err := errors.Join(r.emptying.Cancel(ctx, name, drain.Descheduler), drain.Open(ctx, r.Client, r.world.Nodes[name])); err != nil {
-				return reopened, err
+			if err := errors.Join(r.emptying.Cancel(ctx, name, drain.Descheduler), drain.Uncordon(ctx, r.Client, r.world.Nodes[name])); err != nil {
+				return uncordoned, err
 			}
-			reopened = true
+			uncordoned = true
 			r.spare(name, why)
 			r.tell(name, corev1.EventTypeWarning, "DrainGivenUp", "node %s is kept: %s", name, why)
 			continue
 		}
 		if err := r.ask(ctx, leaving); err != nil {
-			return reopened, err
+			return uncordoned, err
 		}
 	}
-	return reopened, nil
+	return uncordoned, nil
 }
 
 // leavers decides about the pods on a node that is being emptied.
@@ -269,7 +269,7 @@ func (r *round) spare(node, why string) {
 	r.memory.spared[node] = s
 }
 
-// begin closes the nodes that are to be emptied, or only says which those would be.
+// begin cordons the nodes that are to be emptied, or only says which those would be.
 func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 	r.decide(plan)
 	for i := range plan.Drains {
@@ -284,7 +284,7 @@ func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 			continue
 		}
 		mark := drain.Mark{Owner: drain.Descheduler, Since: r.now, Until: r.now.Add(d.Until)}
-		switch err := drain.Close(ctx, r.Client, r.world.Nodes[d.Node], mark); {
+		switch err := drain.Cordon(ctx, r.Client, r.world.Nodes[d.Node], mark); {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			continue // it is looked at again
 		case err != nil:

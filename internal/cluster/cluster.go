@@ -130,10 +130,10 @@ type Node struct {
 	Pods []Pod
 	// Incoming is how many of the pods are on their way.
 	Incoming int
-	// Waits says of a Leaving node that it is only closed: the pods that are still there
-	// end by themselves, and none is being moved. It can be opened again.
+	// Waits says of a Leaving node that it is only cordoned: the pods that are still there
+	// end by themselves, and none is being moved. It can be uncordoned.
 	Waits bool
-	// Until is for how long such pods are still expected to be there by the plan that closed
+	// Until is for how long such pods are still expected to be there by the plan that cordoned
 	// the node. Below 0 they should have ended.
 	Until time.Duration
 }
@@ -258,9 +258,9 @@ type Plan struct {
 	Buy     []Purchase
 	Drains  []Drain
 	Release []Release
-	// Reopen are nodes that wait for their last pods, and whose plan no longer holds: they
+	// Uncordon are nodes that wait for their last pods, and whose plan no longer holds: they
 	// take pods again.
-	Reopen []Stay
+	Uncordon []Stay
 	// Suspend are empty nodes to put to sleep, Resume those to wake.
 	Suspend, Resume []Stay
 	// Kept are nodes that stay although they are under-used, for whoever asks why.
@@ -305,10 +305,10 @@ type Drain struct {
 	Moves []Move
 	// Until is when the last pod is expected to have left.
 	Until time.Duration
-	// Closes says that the node is only closed for now: nothing is done to its pods, and
-	// when they have left, its machine stays until it is released or the node is opened
-	// again.
-	Closes bool
+	// CordonOnly says that the node is only cordoned for now: nothing is done to its pods, and
+	// when they have left, its machine stays until it is released or the node is
+	// uncordoned.
+	CordonOnly bool
 	// Replacement, if not nil, is to be bought first: the pods that are still there
 	// when it is ready move to it, and Moves is empty.
 	Replacement *Purchase

@@ -1,8 +1,8 @@
-// Package drain empties nodes: it closes a node for pods, has those that are there leave
-// it, each by its own way, and opens it again where that fails.
+// Package drain empties nodes: it cordons a node, has those that are there leave
+// it, each by its own way, and uncordons it where that fails.
 //
 // NodeFleets and the descheduler both use it. A node that is being emptied carries a
-// [Mark], which says who does that, so that nobody opens or empties the node of another.
+// [Mark], which says who does that, so that nobody uncordons or empties the node of another.
 //
 // mark.go is the mark, step.go decides what to do next with one pod and is pure, node.go
 // and leave.go do it.
@@ -26,7 +26,7 @@ const Descheduler = "Descheduler"
 type Mark struct {
 	// Owner is the name of a NodeFleet, or [Descheduler].
 	Owner string
-	// Since is when the node was closed.
+	// Since is when the node was cordoned.
 	Since time.Time
 	// Until is when its last pod is expected to have left: those that end sooner are
 	// waited for. Zero if none is.

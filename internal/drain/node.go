@@ -14,22 +14,22 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// Close closes a node for pods and marks it, in one write that the API server refuses
+// Cordon cordons a node and marks it, in one write that the API server refuses
 // with a conflict if the node has changed since it was read.
-func Close(ctx context.Context, c client.Client, node *corev1.Node, m Mark) error {
+func Cordon(ctx context.Context, c client.Client, node *corev1.Node, m Mark) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:%q}},"spec":{"unschedulable":true}}`,
 		node.ResourceVersion, v1alpha1.AnnotationDraining, m)
 	if err := c.Patch(ctx, named(node), client.RawPatch(types.MergePatchType, patch)); err != nil {
-		return fmt.Errorf("close node %s for pods: %w", node.Name, err)
+		return fmt.Errorf("cordon node %s: %w", node.Name, err)
 	}
 	return nil
 }
 
-// Open undoes [Close]. A node that has gone is no error.
-func Open(ctx context.Context, c client.Client, node *corev1.Node) error {
+// Uncordon undoes [Cordon]. A node that has gone is no error.
+func Uncordon(ctx context.Context, c client.Client, node *corev1.Node) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}},"spec":{"unschedulable":null}}`, v1alpha1.AnnotationDraining)
 	if err := c.Patch(ctx, named(node), client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("open node %s for pods again: %w", node.Name, err)
+		return fmt.Errorf("uncordon node %s: %w", node.Name, err)
 	}
 	return nil
 }

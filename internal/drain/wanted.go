@@ -7,8 +7,8 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
-// Wanted returns the name of the first pod that waits and would have room on a closed
-// node of the state, were it open, or "". It looks at what the pod demands of a node, and
+// Wanted returns the name of the first pod that waits and would have room on a cordoned
+// node of the state, were it uncordoned, or "". It looks at what the pod demands of a node, and
 // not at other pods.
 func Wanted(s *cluster.State, node string) string {
 	at := slices.IndexFunc(s.Nodes, func(n cluster.Node) bool { return n.Name == node })
@@ -16,7 +16,7 @@ func Wanted(s *cluster.State, node string) string {
 		return ""
 	}
 	open := s.Nodes[at]
-	open.Host = constraint.Opened(open.Host)
+	open.Host = constraint.Uncordoned(open.Host)
 	for i := range s.Pending {
 		p := &s.Pending[i]
 		if open.Suits(p) && p.Size.Fits(open.Free()) && (open.MaxPods == 0 || int64(len(open.Pods)) < open.MaxPods) {

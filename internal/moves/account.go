@@ -50,7 +50,7 @@ func (t *trial) waits(p *cluster.Pod) bool {
 	return slices.ContainsFunc(t.waiting, func(w cluster.Pod) bool { return w.Name == p.Name })
 }
 
-// account reckons what the trial comes to with these machines.
+// account computes what the trial comes to with these machines.
 func (t *trial) account(machines []machine) account {
 	var before, after, costs, paid int64
 	left := t.leave()

@@ -373,7 +373,7 @@ func TestAnExchangeCountsForTheNext(t *testing.T) {
 	if o == nil || ex.offer([]*cluster.Node{&s.Nodes[1]}) == nil {
 		t.Fatal("no exchange of a or b")
 	}
-	ex.carryOut(o)
+	ex.apply(o)
 	// q would end in 20 min, repeats 3 and loses the 4 until the machine is there.
 	if got, want := ex.byName["k"].stay, 27*minute; got != want {
 		t.Errorf("k is needed for %v, want %v", got, want)

@@ -98,7 +98,7 @@ type Transfer struct {
 //
 // Cost: O(p·n) for p pods that may be moved and n nodes.
 func Better(c BetterConfig, m Machines, s *cluster.State) []Transfer {
-	b := &betterment{
+	b := &improvement{
 		round:        newRound(Config{PodResidence: c.PodResidence, Worthwhile: true, Risk: c.Risk, Budget: c.Budget, Method: cluster.Migrate}, s),
 		BetterConfig: c, Machines: m,
 	}
@@ -119,8 +119,8 @@ func Better(c BetterConfig, m Machines, s *cluster.State) []Transfer {
 	return transfers
 }
 
-// betterment is one round of [Better].
-type betterment struct {
+// improvement is one round of [Better].
+type improvement struct {
 	*round
 	BetterConfig
 	Machines
@@ -135,7 +135,7 @@ type candidate struct {
 }
 
 // candidates returns the pods that gain enough by a move as things are.
-func (b *betterment) candidates() (all []candidate) {
+func (b *improvement) candidates() (all []candidate) {
 	for _, from := range b.rooms {
 		for i := range from.node.Pods {
 			c := candidate{pod: from.node.Pods[i], from: from}
@@ -155,7 +155,7 @@ func (b *betterment) candidates() (all []candidate) {
 }
 
 // wayOf is how a pod may be moved; Wait if it may not.
-func (b *betterment) wayOf(p *cluster.Pod) cluster.Method {
+func (b *improvement) wayOf(p *cluster.Pod) cluster.Method {
 	switch w := b.ways(p); {
 	case p.Class != class.Batch:
 		return cluster.Wait
@@ -183,7 +183,7 @@ func (s *spot) alike(other *spot) bool {
 }
 
 // best returns the best move of a pod, and where it goes; nil if it had better stay.
-func (b *betterment) best(c *candidate) (Transfer, *room) {
+func (b *improvement) best(c *candidate) (Transfer, *room) {
 	rest, here := b.end(&c.pod), b.predict(c, c.from.node, b.IdleCounts && c.from.pods == 1)
 	if !here.Known || rest <= 0 {
 		return Transfer{}, nil
@@ -207,7 +207,7 @@ func (b *betterment) best(c *candidate) (Transfer, *room) {
 	}
 	to := spots[at-1]
 	t := Transfer{
-		Pod: c.pod.Name, From: c.from.Name, To: to.to.Name, Method: c.way, Takes: b.stands(c), Score: results[at].Score, Stays: results[0].Score,
+		Pod: c.pod.Name, From: c.from.Name, To: to.to.Name, Method: c.way, Takes: b.frozenFor(c), Score: results[at].Score, Stays: results[0].Score,
 		Joules: float64(options[0].Joules() - options[at].Joules()), Sooner: seconds(options[0].Runtime.Value - options[at].Runtime.Value),
 	}
 	stays, staysKnown := options[0].Cost()
@@ -222,7 +222,7 @@ func (b *betterment) best(c *candidate) (Transfer, *room) {
 }
 
 // text writes the energy of an option, and what it costs if that is known.
-func (b *betterment) text(o *score.Option) string {
+func (b *improvement) text(o *score.Option) string {
 	text := fmt.Sprintf("%.0f J", o.Joules())
 	if cost, known := o.Cost(); known {
 		text += " for " + b.Unit.Format(cost)
@@ -234,14 +234,14 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
 }
 
-func (b *betterment) predict(c *candidate, on *cluster.Node, idle bool) score.Option {
+func (b *improvement) predict(c *candidate, on *cluster.Node, idle bool) score.Option {
 	size := profile.Size{MilliCPU: c.pod.Size.MilliCPU, MemoryBytes: c.pod.Size.MemoryBytes}
 	o := score.PredictUnder(b.Profiles[b.Type(on)], b.governor(on), size, idle, b.Now)
 	o.Price = b.price(c, on)
 	return o
 }
 
-func (b *betterment) governor(of *cluster.Node) string {
+func (b *improvement) governor(of *cluster.Node) string {
 	if b.Governor == nil {
 		return ""
 	}
@@ -250,7 +250,7 @@ func (b *betterment) governor(of *cluster.Node) string {
 
 // cheaperLater reports whether energy is dearer on a node now than where the pod is, and only
 // on average cheaper.
-func (b *betterment) cheaperLater(c *candidate, on *cluster.Node) bool {
+func (b *improvement) cheaperLater(c *candidate, on *cluster.Node) bool {
 	if b.Price == nil {
 		return false
 	}
@@ -258,7 +258,7 @@ func (b *betterment) cheaperLater(c *candidate, on *cluster.Node) bool {
 	return here.Known && there.Known && there.PerKWh > here.PerKWh && b.price(c, on).PerKWh < b.price(c, c.from.node).PerKWh
 }
 
-func (b *betterment) price(c *candidate, on *cluster.Node) tariff.Price {
+func (b *improvement) price(c *candidate, on *cluster.Node) tariff.Price {
 	if b.Price == nil {
 		return tariff.Price{}
 	}
@@ -267,10 +267,10 @@ func (b *betterment) price(c *candidate, on *cluster.Node) tariff.Price {
 
 // spots returns where a pod could go, one node for each kind of which something is known,
 // in the order of the nodes.
-func (b *betterment) spots(c *candidate, here score.Option) []spot {
+func (b *improvement) spots(c *candidate, here score.Option) []spot {
 	var all []spot
-	b.rules.liftOne(&c.pod, c.from.at)
-	defer b.rules.undo()
+	b.rules.remove(&c.pod, c.from.at)
+	defer b.rules.rollback()
 	for _, to := range b.rooms {
 		if to == c.from || !to.holds(&c.pod) || !b.rules.suits(&c.pod, to) || b.rules.conflict(&c.pod, to.at) != "" || b.cheaperLater(c, to.node) {
 			continue
@@ -299,20 +299,20 @@ func scaled(o score.Option, runs float64) score.Option {
 }
 
 // moved is what the rest of a pod's work takes if it moves.
-func (b *betterment) moved(c *candidate, here, there score.Option) score.Option {
-	stands, rest, done := b.stands(c).Seconds(), b.end(&c.pod).Seconds(), c.pod.Ran.Seconds()
+func (b *improvement) moved(c *candidate, here, there score.Option) score.Option {
+	frozen, rest, done := b.frozenFor(c).Seconds(), b.end(&c.pod).Seconds(), c.pod.Ran.Seconds()
 	if c.way == cluster.Migrate {
 		done *= b.risk
 	}
 	slower := there.Runtime.Value / here.Runtime.Value
-	o := scaled(there, (rest+done)*slower+stands)
-	o.Before, o.BeforePrice = scaled(here, stands).Joules(), here.Price // the old machine waits as well
+	o := scaled(there, (rest+done)*slower+frozen)
+	o.Before, o.BeforePrice = scaled(here, frozen).Joules(), here.Price // the old machine waits as well
 	o.Energy.Trust, o.Runtime.Trust = min(o.Energy.Trust, here.Energy.Trust), min(o.Runtime.Trust, here.Runtime.Trust)
 	return o
 }
 
-// stands is for how long the pod is frozen.
-func (b *betterment) stands(c *candidate) time.Duration {
+// frozenFor is for how long the pod is frozen.
+func (b *improvement) frozenFor(c *candidate) time.Duration {
 	if c.way == cluster.Migrate {
 		return b.state.Migration.Time(c.pod.Size.MemoryBytes)
 	}
@@ -320,12 +320,12 @@ func (b *betterment) stands(c *candidate) time.Duration {
 }
 
 // take gives a pod its room. What it leaves is not there for others before it has gone.
-func (b *betterment) take(c *candidate, to *room) {
+func (b *improvement) take(c *candidate, to *room) {
 	to.Free = to.Free.Minus(c.pod.Size)
 	to.pods++
 	c.from.pods--
-	b.rules.liftOne(&c.pod, c.from.at)
+	b.rules.remove(&c.pod, c.from.at)
 	b.rules.place(&c.pod, to.at)
-	b.rules.keep()
+	b.rules.commit()
 	b.budget.pods++
 }

@@ -293,7 +293,7 @@ func (w *weigher) follow(t *rapid.T, plan cluster.Plan) {
 			t.Fatalf("%s: emptied %t, gains %d - %d, and the best way of emptying it %d", n.Name, done, d.Saves, d.Costs, best)
 		}
 		if done {
-			w.carryOut(at, d)
+			w.apply(at, d)
 		}
 	}
 }
@@ -495,8 +495,8 @@ func (w *weigher) billOf(n *cluster.Node, until time.Duration) int64 {
 	return cluster.Bill(n.MicroDollarsPerHour, n.Age+until+w.Release, w.BillingPeriod)
 }
 
-// carryOut moves the pods of a plan.
-func (w *weigher) carryOut(at int, d cluster.Drain) {
+// apply moves the pods of a plan.
+func (w *weigher) apply(at int, d cluster.Drain) {
 	n := &w.original.Nodes[at]
 	for i, m := range d.Moves {
 		if m.Method == cluster.Wait {

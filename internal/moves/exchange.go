@@ -29,7 +29,7 @@ type ExchangeConfig struct {
 	// saving when all costs are paid, so that small errors of what is expected do not
 	// move pods to and fro; 0 is [DefaultMargin], and less than 0 none.
 	Margin float64
-	// Patience is for how long a machine may be closed for pods that end by themselves; 0 is
+	// Patience is for how long a machine may be cordoned for pods that end by themselves; 0 is
 	// any time. A machine with a pod that ends later, and may not leave otherwise, stays.
 	Patience time.Duration
 	// Limit is how many machines may be emptied in all; 0 means any number.
@@ -117,7 +117,7 @@ func Exchange(s *cluster.State, c ExchangeConfig, buy Buyer) []cluster.Exchange 
 		if best == nil {
 			return done
 		}
-		x.carryOut(best)
+		x.apply(best)
 		done = append(done, x.exchange(best))
 	}
 }
@@ -125,16 +125,16 @@ func Exchange(s *cluster.State, c ExchangeConfig, buy Buyer) []cluster.Exchange 
 // exchanger looks for exchanges, one after the other.
 type exchanger struct {
 	*round
-	c          ExchangeConfig
-	buy        Buyer
-	candidates []*cluster.Node // the most wasteful first
-	emptied    int
-	tries      int                   // of sets, that are left
-	calls      int                   // of the buyer, that are left
-	answers    map[string]answer     // of the buyer
-	futile     map[string]bool       // sets that did not pay
-	added      map[int][]cluster.Pod // to nodes, by place in the state
-	machines   []machine             // that were bought
+	c            ExchangeConfig
+	buy          Buyer
+	candidates   []*cluster.Node // the most wasteful first
+	emptied      int
+	tries        int                   // of sets, that are left
+	calls        int                   // of the buyer, that are left
+	answers      map[string]answer     // of the buyer
+	unprofitable map[string]bool       // sets that did not pay
+	added        map[int][]cluster.Pod // to nodes, by place in the state
+	machines     []machine             // that were bought
 }
 
 // machine is a machine to buy.
@@ -159,15 +159,15 @@ func newExchanger(s *cluster.State, c ExchangeConfig, buy Buyer) *exchanger {
 	}, s)
 	x := &exchanger{
 		round: r, c: c, buy: buy, tries: mostTries, calls: c.Calls,
-		answers: map[string]answer{}, futile: map[string]bool{}, added: map[int][]cluster.Pod{},
+		answers: map[string]answer{}, unprofitable: map[string]bool{}, added: map[int][]cluster.Pod{},
 	}
-	x.besides(c.Planned)
+	x.reserve(c.Planned)
 	x.candidates = x.wasteful()
 	return x
 }
 
-// besides takes what is planned already out of the round.
-func (x *exchanger) besides(plan cluster.Plan) {
+// reserve takes what is planned already out of the round.
+func (x *exchanger) reserve(plan cluster.Plan) {
 	order := func(p cluster.Purchase) {
 		x.spare--
 		x.bought[p.Flavor]++
@@ -204,12 +204,12 @@ func (x *exchanger) besides(plan cluster.Plan) {
 		for i, p := range pods {
 			t.put(p, targets[i])
 		}
-		x.accept(t)
+		x.commit(t)
 	}
 }
 
-// accept makes a trial part of the round.
-func (x *exchanger) accept(t *trial) {
+// commit makes a trial part of the round.
+func (x *exchanger) commit(t *trial) {
 	for _, m := range t.moved {
 		m.to.stay = max(m.to.stay, t.untilMoved(&m.pod))
 		x.added[m.to.at] = append(x.added[m.to.at], m.pod)
@@ -225,7 +225,7 @@ func (x *exchanger) accept(t *trial) {
 			}
 		}
 	}
-	t.keep()
+	t.commit()
 }
 
 // wasteful returns the machines that may go, the most wasteful first.
@@ -273,7 +273,7 @@ func (x *exchanger) best() *offer {
 		}
 		o := x.offer(set)
 		if o == nil {
-			x.futile[keyOf(set)] = true
+			x.unprofitable[keyOf(set)] = true
 			continue
 		}
 		if best == nil || o.gain() > best.gain() || o.gain() == best.gain() && len(o.set) < len(best.set) {
@@ -283,8 +283,8 @@ func (x *exchanger) best() *offer {
 	return best
 }
 
-// carryOut makes an offer part of the round.
-func (x *exchanger) carryOut(o *offer) {
+// apply makes an offer part of the round.
+func (x *exchanger) apply(o *offer) {
 	t := x.trySet(o.set, o.waiting)
 	t.wait = o.wait
 	for _, m := range o.moved {
@@ -294,10 +294,10 @@ func (x *exchanger) carryOut(o *offer) {
 		x.spare--
 		x.budget.pods += len(m.pods)
 		x.bought[m.flavor.Name]++
-		t.open(&m)
+		t.addMachine(&m)
 		x.machines = append(x.machines, m)
 	}
-	x.accept(t)
+	x.commit(t)
 	x.emptied += len(o.set)
 	x.candidates = slices.DeleteFunc(x.candidates, func(n *cluster.Node) bool {
 		room := x.byName[n.Name]

@@ -171,7 +171,7 @@ func TestWhichMachinesAreExchanged(t *testing.T) {
 			[]cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{arm(small)}, []string{"a -> small(p)"}},
 		{"no pod is moved to where it will be moved on", day,
 			[]cluster.Node{node("a", service("p", 2, 2)), node("b", service("q", 2, 2)), full("c")}, nil, []string{"a -> p>b"}},
-		{"a machine is closed for a job that ends by itself", day, []cluster.Node{node("a", service("p", 2, 2), ending("q", time.Minute)), node("b", fixed(service("r", 8, 8)))}, nil, []string{"a -> p>b q>"}},
+		{"a machine is cordoned for a job that ends by itself", day, []cluster.Node{node("a", service("p", 2, 2), ending("q", time.Minute)), node("b", fixed(service("r", 8, 8)))}, nil, []string{"a -> p>b q>"}},
 		{"as long as that takes no more patience than there is", patientFor(time.Minute),
 			[]cluster.Node{node("a", service("p", 2, 2), ending("q", time.Minute)), node("b", fixed(service("r", 8, 8)))}, nil, []string{"a -> p>b q>"}},
 		{"but not for one that ends later", patientFor(time.Minute - 1),

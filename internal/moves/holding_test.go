@@ -169,11 +169,11 @@ func TestANodeThatWaitsInVainIsOpenedAgain(t *testing.T) {
 			s := state(tc.n, full)
 			s.Pending = tc.pending
 			got := ""
-			for _, r := range NewPlanner(underHalf).Plan(noon, s).Reopen {
+			for _, r := range NewPlanner(underHalf).Plan(noon, s).Uncordon {
 				got += r.Reason
 			}
 			if got != tc.want {
-				t.Errorf("reopened: %q, want %q", got, tc.want)
+				t.Errorf("uncordoned: %q, want %q", got, tc.want)
 			}
 		})
 	}
@@ -243,7 +243,7 @@ func movesAny(plan, before cluster.Plan) bool {
 
 // carried is the cluster when the plan has been carried out and some time has passed.
 func carried(s *cluster.State, plan cluster.Plan, elapsed time.Duration) *cluster.State {
-	after := cloned(Reopened(s, plan.Reopen))
+	after := cloned(Uncordoned(s, plan.Uncordon))
 	gone := map[string]bool{}
 	for _, r := range plan.Release {
 		gone[r.Node] = true

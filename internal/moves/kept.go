@@ -98,7 +98,7 @@ func (t *trial) noteNowhere(n *cluster.Node) {
 	pod := &t.left[0]
 	full, unsuitable, refusals, refusal := 0, 0, 0, ""
 	for _, to := range t.rooms {
-		if !to.open() {
+		if !to.accepts() {
 			continue
 		}
 		if !t.rules.suits(pod, to) {

@@ -76,7 +76,7 @@ type Config struct {
 	// Risk is how probable it is that a migration fails so that the pod starts from the
 	// beginning; 0 is [DefaultRisk], and less than 0 none.
 	Risk float64
-	// Patience is for how long a node may be closed while its last pods end; 0 means any
+	// Patience is for how long a node may be cordoned while its last pods end; 0 means any
 	// time. What the account does not know is what else would have come to it.
 	Patience time.Duration
 	// Horizon is how long the cluster is expected to stay as it is, for the account of
@@ -132,14 +132,14 @@ func NewPlanner(c Config) *Planner {
 // What is promised is not there for others: pods on their way are among those of their
 // target, and pods that wait and have been promised room (see [cluster.Pod]) have it.
 //
-// A node that waits for its last pods takes pods again if the plan that closed it no longer
+// A node that waits for its last pods takes pods again if the plan that cordoned it no longer
 // holds: they have not ended when they should have, or a pod is pending that it has room
 // for.
 //
 // Cost: O(n·log n) for n nodes, plus O(n + p) for each of p pods on a node that qualifies.
 func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
-	plan := cluster.Plan{Reopen: p.reopen(s)}
-	s = Reopened(s, plan.Reopen)
+	plan := cluster.Plan{Uncordon: p.uncordon(s)}
+	s = Uncordoned(s, plan.Uncordon)
 	p.observe(now, s)
 	candidates := p.candidates(now, s)
 	if len(candidates) == 0 && !p.config.Explain {
@@ -172,8 +172,8 @@ func (p *Planner) Plan(now time.Time, s *cluster.State) cluster.Plan {
 	return plan
 }
 
-// reopen returns the nodes that wait for their last pods in vain, by name.
-func (p *Planner) reopen(s *cluster.State) []cluster.Stay {
+// uncordon returns the nodes that wait for their last pods in vain, by name.
+func (p *Planner) uncordon(s *cluster.State) []cluster.Stay {
 	var all []cluster.Stay
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
@@ -189,9 +189,9 @@ func (p *Planner) reopen(s *cluster.State) []cluster.Stay {
 	return all
 }
 
-// Reopened is the cluster once the nodes take pods again. The rest is shared with the one
+// Uncordoned is the cluster once the nodes take pods again. The rest is shared with the one
 // given.
-func Reopened(s *cluster.State, nodes []cluster.Stay) *cluster.State {
+func Uncordoned(s *cluster.State, nodes []cluster.Stay) *cluster.State {
 	if len(nodes) == 0 {
 		return s
 	}
@@ -233,7 +233,7 @@ func (p *Planner) observe(now time.Time, s *cluster.State) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		since, ok := p.since[n.Name]
-		if n.Phase == cluster.Leaving && n.Waits && ok { // it may be opened again
+		if n.Phase == cluster.Leaving && n.Waits && ok { // it may be uncordoned
 			seen[n.Name] = since
 			continue
 		}

@@ -90,7 +90,7 @@ func (x *exchanger) waitings(set []*cluster.Node) [][]cluster.Pod {
 	return all
 }
 
-// patient reports whether the pod ends soon enough for its machine to be closed until then.
+// patient reports whether the pod ends soon enough for its machine to be cordoned until then.
 func (x *exchanger) patient(p *cluster.Pod) bool {
 	return x.c.Patience == 0 || x.end(p) <= x.c.Patience
 }
@@ -98,11 +98,11 @@ func (x *exchanger) patient(p *cluster.Pod) bool {
 // offerWaiting returns the better way of filling room on others for all pods that do not
 // wait.
 func (x *exchanger) offerWaiting(set []*cluster.Node, waiting []cluster.Pod) *offer {
-	best, lengthened := x.offerFilling(set, waiting, partly)
+	best, lengthened := x.offerFilling(set, waiting, partial)
 	if !lengthened {
 		return best
 	}
-	if other, _ := x.offerFilling(set, waiting, idly); best == nil || other != nil && other.gain() > best.gain() {
+	if other, _ := x.offerFilling(set, waiting, withinStay); best == nil || other != nil && other.gain() > best.gain() {
 		return other
 	}
 	return best
@@ -120,7 +120,7 @@ func (x *exchanger) trySet(set []*cluster.Node, waiting []cluster.Pod) *trial {
 		t.from = append(t.from, from)
 		for i := range n.Pods {
 			if !t.waits(&n.Pods[i]) {
-				x.rules.liftOne(&n.Pods[i], from.at)
+				x.rules.remove(&n.Pods[i], from.at)
 			}
 		}
 	}
@@ -129,21 +129,21 @@ func (x *exchanger) trySet(set []*cluster.Node, waiting []cluster.Pod) *trial {
 
 // offerFilling returns what becomes of the machines if other room is filled in that way,
 // and whether nodes are then needed longer.
-func (x *exchanger) offerFilling(set []*cluster.Node, waiting []cluster.Pod, how filling) (o *offer, lengthened bool) {
+func (x *exchanger) offerFilling(set []*cluster.Node, waiting []cluster.Pod, how fillMode) (o *offer, lengthened bool) {
 	t := x.trySet(set, waiting)
-	defer t.undo()
-	t.fill(t.leavers(), how)
+	defer t.rollback()
+	t.fill(t.movingPods(), how)
 	for at, was := range t.saved {
 		lengthened = lengthened || x.byName[x.state.Nodes[at].Name].stay > was.stay
 	}
 	var machines []machine
 	if len(t.left) > 0 {
 		t.wait = x.state.Lag
-		if machines = x.shop(t); machines == nil {
+		if machines = x.purchase(t); machines == nil {
 			return nil, lengthened
 		}
 	}
-	if !t.settled() || slices.ContainsFunc(machines, func(m machine) bool { return !x.rules.settledAll(m.pods, m.host) }) {
+	if !t.feasible() || slices.ContainsFunc(machines, func(m machine) bool { return !x.rules.feasibleAll(m.pods, m.host) }) {
 		return nil, lengthened
 	}
 	if len(machines) == 0 {
@@ -156,19 +156,19 @@ func (x *exchanger) offerFilling(set []*cluster.Node, waiting []cluster.Pod, how
 	return &offer{account: a, set: set, wait: t.wait, leave: t.leave(), waiting: waiting, moved: slices.Clone(t.moved), machines: machines}, lengthened
 }
 
-// leavers returns the pods that move, as they look for a place.
-func (t *trial) leavers() []cluster.Pod {
+// movingPods returns the pods that move, as they look for a place.
+func (t *trial) movingPods() []cluster.Pod {
 	var all []cluster.Pod
 	for _, from := range t.from {
-		all = append(all, slices.DeleteFunc(t.bound(from.node), func(p cluster.Pod) bool { return t.waits(&p) })...)
+		all = append(all, slices.DeleteFunc(t.archBound(from.node), func(p cluster.Pod) bool { return t.waits(&p) })...)
 	}
 	return all
 }
 
-// shop finds machines for the pods of a trial that have no room, and nodes for those that
+// purchase finds machines for the pods of a trial that have no room, and nodes for those that
 // the buyer finds room for after all. It returns nil if there are none, or if they could
 // not pay.
-func (x *exchanger) shop(t *trial) []machine {
+func (x *exchanger) purchase(t *trial) []machine {
 	flavors := x.flavors()
 	least, possible := t.leastPrice(flavors)
 	if x.spare <= 0 || !possible {
@@ -252,7 +252,7 @@ func (x *exchanger) view(t *trial) []cluster.Node {
 	nodes := slices.Clone(x.state.Nodes)
 	for i := range nodes {
 		n := &nodes[i]
-		if room := x.byName[n.Name]; room != nil && !room.open() {
+		if room := x.byName[n.Name]; room != nil && !room.accepts() {
 			n.Phase, n.Pods = cluster.Leaving, nil
 		}
 		n.Pods = append(slices.Clip(n.Pods), x.added[i]...)
@@ -295,7 +295,7 @@ func (x *exchanger) check(t *trial, a answer, flavors []cluster.Flavor) []machin
 	for _, m := range a.moves {
 		to := x.byName[m.Target]
 		pod, ok := take(m.Pod)
-		if !ok || to == nil || !to.open() || !to.holds(&pod) || !x.rules.suits(&pod, to) {
+		if !ok || to == nil || !to.accepts() || !to.holds(&pod) || !x.rules.suits(&pod, to) {
 			return nil
 		}
 		t.put(pod, to)
@@ -313,7 +313,7 @@ func (x *exchanger) check(t *trial, a answer, flavors []cluster.Flavor) []machin
 		if len(m.pods) == 0 || !m.holds() {
 			return nil
 		}
-		t.open(&m)
+		t.addMachine(&m)
 		machines = append(machines, m)
 	}
 	if len(left) > 0 {
@@ -332,8 +332,8 @@ func (m *machine) holds() bool {
 	return !slices.ContainsFunc(m.pods, func(p cluster.Pod) bool { return !n.Suits(&p) })
 }
 
-// open puts the pods of a machine to buy there.
-func (t *trial) open(m *machine) {
+// addMachine puts the pods of a machine to buy there.
+func (t *trial) addMachine(m *machine) {
 	if t.rules.tracker == nil {
 		return
 	}

@@ -93,11 +93,11 @@ func (r *round) promise() {
 			to.promised = p
 		}
 	}
-	r.rules.keep()
+	r.rules.commit()
 }
 
-// open reports whether pods of other nodes may go there at all.
-func (r *room) open() bool { return r.staying && !r.leaving }
+// accepts reports whether pods of other nodes may go there at all.
+func (r *room) accepts() bool { return r.staying && !r.leaving }
 
 // holds reports whether there is room for the pod.
 func (r *room) holds(pod *cluster.Pod) bool {
@@ -118,15 +118,15 @@ func (r *round) drain(n *cluster.Node) (cluster.Drain, bool) {
 		return cluster.Drain{}, false
 	}
 	t := r.try(n)
-	t.fill(r.bound(n), whole)
-	if len(t.left) > 0 || !t.settled() {
+	t.fill(r.archBound(n), allOrNothing)
+	if len(t.left) > 0 || !t.feasible() {
 		t.noteNowhere(n)
-		t.undo()
+		t.rollback()
 		return r.replace(n)
 	}
 	d := cluster.Drain{Node: n.Name, Method: r.config.Method, Moves: t.plan(), Until: t.leave()}
 	d.Reason = fmt.Sprintf("%.0f%% utilised, and its %d pods fit on other nodes", 100*r.config.Utilization(n), len(d.Moves))
-	t.keep()
+	t.commit()
 	r.budget.spend(len(d.Moves))
 	return d, true
 }
@@ -144,7 +144,7 @@ func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
 			f.MicroDollarsPerHour >= n.MicroDollarsPerHour || f.Most < 0 || f.Most > 0 && r.bought[f.Name] >= f.Most {
 			continue
 		}
-		if (best == nil || f.MicroDollarsPerHour < best.MicroDollarsPerHour) && r.rules.takeTheirPlace(n, f) {
+		if (best == nil || f.MicroDollarsPerHour < best.MicroDollarsPerHour) && r.rules.replaceable(n, f) {
 			best = f
 		}
 	}

@@ -36,9 +36,9 @@ const (
 
 // shift is a change of the tracker.
 type shift struct {
-	pod    *constraint.Pod // nil if it is the host that came
-	host   int
-	lifted bool
+	pod     *constraint.Pod // nil if it is the host that came
+	host    int
+	removed bool
 }
 
 func newRules(s *cluster.State) *rules {
@@ -132,18 +132,18 @@ func (r *rules) conflict(pod *cluster.Pod, at int) string {
 	return r.tracker.Check(pod.Demands, r.hosts[at])
 }
 
-// lift takes all pods off a node.
-func (r *rules) lift(n *cluster.Node, at int) {
+// removeAll takes all pods off a node.
+func (r *rules) removeAll(n *cluster.Node, at int) {
 	if r.tracker == nil {
 		return
 	}
 	for i := range n.Pods {
-		r.liftOne(&n.Pods[i], at)
+		r.remove(&n.Pods[i], at)
 	}
 }
 
-// liftOne takes a pod off a node.
-func (r *rules) liftOne(p *cluster.Pod, at int) {
+// remove takes a pod off a node.
+func (r *rules) remove(p *cluster.Pod, at int) {
 	if d := p.Demands; r.coupled[d] {
 		r.tracker.Unplace(d, r.hosts[at])
 		r.log = append(r.log, shift{d, r.hosts[at], true})
@@ -162,36 +162,36 @@ func (r *rules) placeOn(pod *constraint.Pod, host int) {
 	r.log = append(r.log, shift{pod, host, false})
 }
 
-// settled reports whether a pod that has been put on a node could join the others that
+// feasible reports whether a pod that has been put on a node could join the others that
 // are there now.
-func (r *rules) settled(pod *cluster.Pod, at int) bool {
-	return !r.coupled[pod.Demands] || r.settledOn(pod.Demands, r.hosts[at])
+func (r *rules) feasible(pod *cluster.Pod, at int) bool {
+	return !r.coupled[pod.Demands] || r.feasibleOn(pod.Demands, r.hosts[at])
 }
 
-func (r *rules) settledOn(pod *constraint.Pod, host int) bool {
+func (r *rules) feasibleOn(pod *constraint.Pod, host int) bool {
 	r.tracker.Unplace(pod, host)
 	why := r.tracker.Check(pod, host)
 	r.tracker.Place(pod, host)
 	return why == ""
 }
 
-// undo takes back what was done since the last keep.
-func (r *rules) undo() {
+// rollback takes back what was done since the last commit.
+func (r *rules) rollback() {
 	for _, s := range slices.Backward(r.log) {
 		switch {
 		case s.pod == nil:
 			r.tracker.RemoveHost(s.host)
-		case s.lifted:
+		case s.removed:
 			r.tracker.Place(s.pod, s.host)
 		default:
 			r.tracker.Unplace(s.pod, s.host)
 		}
 	}
-	r.keep()
+	r.commit()
 }
 
-// keep makes what was done final.
-func (r *rules) keep() { r.log = r.log[:0] }
+// commit makes what was done final.
+func (r *rules) commit() { r.log = r.log[:0] }
 
 // addMachine adds a machine of a flavor and returns its host.
 func (r *rules) addMachine(f *cluster.Flavor) int {
@@ -200,9 +200,9 @@ func (r *rules) addMachine(f *cluster.Flavor) int {
 	return host
 }
 
-// takeTheirPlace reports whether all pods of the node may be together on a new machine of
+// replaceable reports whether all pods of the node may be together on a new machine of
 // the flavor.
-func (r *rules) takeTheirPlace(n *cluster.Node, f *cluster.Flavor) bool {
+func (r *rules) replaceable(n *cluster.Node, f *cluster.Flavor) bool {
 	for i := range n.Pods {
 		if d := n.Pods[i].Demands; d != nil && f.Host != nil && d.Admits(f.Host) != "" {
 			return false
@@ -212,11 +212,11 @@ func (r *rules) takeTheirPlace(n *cluster.Node, f *cluster.Flavor) bool {
 		return true
 	}
 	at := slices.IndexFunc(r.state.Nodes, func(other cluster.Node) bool { return other.Name == n.Name })
-	r.lift(n, at)
+	r.removeAll(n, at)
 	host := r.addMachine(f)
 	r.placeAll(n.Pods, host)
-	ok := r.settledAll(n.Pods, host)
-	r.undo()
+	ok := r.feasibleAll(n.Pods, host)
+	r.rollback()
 	return ok
 }
 
@@ -229,10 +229,10 @@ func (r *rules) placeAll(pods []cluster.Pod, host int) {
 	}
 }
 
-// settledAll reports whether each of the pods that have been put on a host could join all
+// feasibleAll reports whether each of the pods that have been put on a host could join all
 // others that are there now.
-func (r *rules) settledAll(pods []cluster.Pod, host int) bool {
+func (r *rules) feasibleAll(pods []cluster.Pod, host int) bool {
 	return !slices.ContainsFunc(pods, func(p cluster.Pod) bool {
-		return r.coupled[p.Demands] && !r.settledOn(p.Demands, host)
+		return r.coupled[p.Demands] && !r.feasibleOn(p.Demands, host)
 	})
 }

@@ -19,7 +19,7 @@ const (
 // sets returns sets of candidates, those first that promise most. None is longer than
 // may be emptied, and none has been found not to pay.
 func (x *exchanger) sets() [][]*cluster.Node {
-	all := setList{most: len(x.candidates), futile: x.futile, seen: map[string]bool{}}
+	all := setList{most: len(x.candidates), unprofitable: x.unprofitable, seen: map[string]bool{}}
 	if x.c.Limit > 0 {
 		all.most = min(all.most, x.c.Limit-x.emptied)
 	}
@@ -35,7 +35,7 @@ func (x *exchanger) sets() [][]*cluster.Node {
 		all.add([]*cluster.Node{n})
 	}
 	all.addPrefixes(x.candidates, 2, 4)
-	kinds := ofAKind(x.candidates)
+	kinds := groupByKind(x.candidates)
 	for _, kind := range kinds {
 		all.addPrefixes(kind, 2, 3)
 	}
@@ -53,8 +53,8 @@ func (x *exchanger) sets() [][]*cluster.Node {
 	return all.sets
 }
 
-// ofAKind groups machines that are alike, in the order of the first of each kind.
-func ofAKind(nodes []*cluster.Node) [][]*cluster.Node {
+// groupByKind groups machines that are alike, in the order of the first of each kind.
+func groupByKind(nodes []*cluster.Node) [][]*cluster.Node {
 	var kinds [][]*cluster.Node
 	at := map[[3]string]int{}
 	for _, n := range nodes {
@@ -72,14 +72,14 @@ func ofAKind(nodes []*cluster.Node) [][]*cluster.Node {
 
 // setList collects sets, each once.
 type setList struct {
-	most         int // how many machines a set may have
-	futile, seen map[string]bool
-	sets         [][]*cluster.Node
+	most               int // how many machines a set may have
+	unprofitable, seen map[string]bool
+	sets               [][]*cluster.Node
 }
 
 func (l *setList) add(set []*cluster.Node) {
 	key := keyOf(set)
-	if len(set) > l.most || len(l.sets) >= mostSets || l.futile[key] || l.seen[key] {
+	if len(set) > l.most || len(l.sets) >= mostSets || l.unprofitable[key] || l.seen[key] {
 		return
 	}
 	l.seen[key] = true

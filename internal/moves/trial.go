@@ -11,7 +11,7 @@ import (
 )
 
 // trial is the emptying of some nodes, as far as it has been worked out. Their pods
-// take room that the rest of the round does not have, until undo gives it back.
+// take room that the rest of the round does not have, until rollback gives it back.
 type trial struct {
 	*round
 	// wait is how long it takes until the pods leave.
@@ -31,16 +31,16 @@ type moved struct {
 	to  *room
 }
 
-// filling is how a trial looks for room.
-type filling int
+// fillMode is how a trial looks for room.
+type fillMode int
 
 const (
-	// whole gives up once a pod cannot find any.
-	whole filling = iota
-	// partly takes what there is.
-	partly
-	// idly takes what there is on nodes that are needed for so long anyway.
-	idly
+	// allOrNothing stops once a pod cannot find any.
+	allOrNothing fillMode = iota
+	// partial takes what there is.
+	partial
+	// withinStay takes what there is on nodes that are needed for so long anyway.
+	withinStay
 )
 
 // try begins a trial: the pods of these nodes are taken off them.
@@ -50,7 +50,7 @@ func (r *round) try(nodes ...*cluster.Node) *trial {
 		from := r.byName[n.Name]
 		from.leaving = true
 		t.from = append(t.from, from)
-		r.rules.lift(n, from.at)
+		r.rules.removeAll(n, from.at)
 	}
 	return t
 }
@@ -60,14 +60,14 @@ func (r *round) tryMoving(n *cluster.Node, pods []cluster.Pod) *trial {
 	from := r.byName[n.Name]
 	from.leaving = true
 	for i := range pods {
-		r.rules.liftOne(&pods[i], from.at)
+		r.rules.remove(&pods[i], from.at)
 	}
 	return &trial{round: r, saved: map[int]room{}, from: []*room{from}, moved: make([]moved, 0, len(n.Pods))}
 }
 
-// bound returns the pods of a node as they look for a place. The state of one that may be
+// archBound returns the pods of a node as they look for a place. The state of one that may be
 // migrated goes on only on the architecture where it is.
-func (r *round) bound(n *cluster.Node) []cluster.Pod {
+func (r *round) archBound(n *cluster.Node) []cluster.Pod {
 	t := trial{round: r}
 	all := slices.Clone(n.Pods)
 	for i := range all {
@@ -78,8 +78,8 @@ func (r *round) bound(n *cluster.Node) []cluster.Pod {
 	return all
 }
 
-// undo leaves the round as it was before the trial.
-func (t *trial) undo() {
+// rollback leaves the round as it was before the trial.
+func (t *trial) rollback() {
 	for _, from := range t.from {
 		from.leaving = false
 	}
@@ -88,21 +88,21 @@ func (t *trial) undo() {
 			*m.to = was
 		}
 	}
-	t.rules.undo()
+	t.rules.rollback()
 }
 
-// keep makes the trial part of the round.
-func (t *trial) keep() {
+// commit makes the trial part of the round.
+func (t *trial) commit() {
 	for _, m := range t.moved {
 		m.to.target = true
 	}
-	t.rules.keep()
+	t.rules.commit()
 }
 
 // fill finds rooms for the pods, in the order in which they would be scheduled. A pod
 // that only the demands of pods on other pods keep out is tried again once others have
 // found room, since it may want to be where one of those is.
-func (t *trial) fill(pods []cluster.Pod, how filling) {
+func (t *trial) fill(pods []cluster.Pod, how fillMode) {
 	t.left = slices.Clone(pods)
 	slices.SortFunc(t.left, cluster.Scheduled)
 	for again := true; again && len(t.left) > 0; {
@@ -113,44 +113,44 @@ func (t *trial) fill(pods []cluster.Pod, how filling) {
 
 // pass tries each pod once. It reports whether it makes sense to do so again, should
 // any have found room.
-func (t *trial) pass(how filling) (again bool) {
+func (t *trial) pass(how fillMode) (again bool) {
 	waiting := t.left
 	t.left = nil
 	for i := range waiting {
-		to, hopeful := t.target(&waiting[i], how)
+		to, retriable := t.target(&waiting[i], how)
 		if to != nil {
 			t.put(waiting[i], to)
 			continue
 		}
 		t.left = append(t.left, waiting[i])
-		if hopeful {
+		if retriable {
 			again = true
-		} else if how == whole && t.why == nil { // rooms only become fuller
+		} else if how == allOrNothing && t.why == nil { // rooms only become fuller
 			return false
 		}
 	}
 	return again
 }
 
-// target returns the room that takes the pod, or nil. It is hopeful if there is one that
+// target returns the room that takes the pod, or nil. It is retriable if there is one that
 // only the demands of pods on other pods keep it out of.
-func (t *trial) target(pod *cluster.Pod, how filling) (best *room, hopeful bool) {
+func (t *trial) target(pod *cluster.Pod, how fillMode) (best *room, retriable bool) {
 	prefer := packing.CompareFit
 	if pod.Class == class.Batch && t.config.Cycle > 0 {
 		prefer = packing.CompareTimeBin(pod.Runtime, t.config.Cycle)
 	}
 	for _, to := range t.rooms {
-		if !to.open() || !to.holds(pod) || best != nil && prefer(to.Node, best.Node) >= 0 || !t.rules.suits(pod, to) ||
-			how == idly && t.until(pod) > to.stay {
+		if !to.accepts() || !to.holds(pod) || best != nil && prefer(to.Node, best.Node) >= 0 || !t.rules.suits(pod, to) ||
+			how == withinStay && t.until(pod) > to.stay {
 			continue
 		}
 		if t.rules.conflict(pod, to.at) != "" {
-			hopeful = true
+			retriable = true
 			continue
 		}
 		best = to
 	}
-	return best, hopeful
+	return best, retriable
 }
 
 // put moves a pod into a room.
@@ -166,10 +166,10 @@ func (t *trial) put(pod cluster.Pod, to *room) {
 	t.moved = append(t.moved, moved{pod, to})
 }
 
-// settled reports whether each pod that was moved could join those that are around it
+// feasible reports whether each pod that was moved could join those that are around it
 // in the end, in whatever order they came.
-func (t *trial) settled() bool {
-	return !slices.ContainsFunc(t.moved, func(m moved) bool { return !t.rules.settled(&m.pod, m.to.at) })
+func (t *trial) feasible() bool {
+	return !slices.ContainsFunc(t.moved, func(m moved) bool { return !t.rules.feasible(&m.pod, m.to.at) })
 }
 
 // plan returns the moves, by the names of pods.

@@ -44,7 +44,7 @@ func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
 		r.note(n, "its pods end in %v, and until then it is paid anyway", e.stay.Round(time.Second))
 		return cluster.Drain{}, false
 	}
-	e.must = slices.DeleteFunc(r.bound(n), func(p cluster.Pod) bool {
+	e.must = slices.DeleteFunc(r.archBound(n), func(p cluster.Pod) bool {
 		waits := r.ways(&p).Has(cluster.Wait)
 		if waits {
 			e.may = append(e.may, p)
@@ -73,9 +73,9 @@ func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
 func (e *emptying) weigh() bool {
 	e.note(e.n, "its pods go on for longer than %v, and not all can move", e.config.Patience)
 	t := e.tryMoving(e.n, e.must)
-	defer t.undo()
-	t.fill(e.must, whole)
-	if len(t.left) > 0 || !t.settled() {
+	defer t.rollback()
+	t.fill(e.must, allOrNothing)
+	if len(t.left) > 0 || !t.feasible() {
 		t.noteNowhere(e.n)
 		return false
 	}
@@ -92,7 +92,7 @@ func (e *emptying) weigh() bool {
 			break
 		}
 	}
-	e.targets = t.moved // undoing leaves them as they are
+	e.targets = t.moved // rolling back leaves them as they are
 	return true
 }
 
@@ -111,8 +111,8 @@ func (e *emptying) move(t *trial, p *cluster.Pod) bool {
 		e.note(e.n, "%d of its pods would have to move, and %s", len(t.moved)+1, e.budget)
 		return false
 	}
-	e.rules.liftOne(p, e.byName[e.n.Name].at)
-	to, _ := t.target(p, whole)
+	e.rules.remove(p, e.byName[e.n.Name].at)
+	to, _ := t.target(p, allOrNothing)
 	if to == nil {
 		t.left = []cluster.Pod{*p}
 		t.noteNowhere(e.n)
@@ -182,7 +182,7 @@ func (e *emptying) take() (cluster.Drain, bool) {
 		if !e.pays(c) {
 			break
 		}
-		if d, ok := e.carryOut(c); ok {
+		if d, ok := e.apply(c); ok {
 			return d, true
 		}
 	}
@@ -201,8 +201,8 @@ func (e *emptying) pays(c *choice) bool {
 	return c.gain() > 0 && float64(c.gain()) > e.config.Margin*float64(paid)
 }
 
-// carryOut makes the choice part of the round, unless pods would keep each other out.
-func (e *emptying) carryOut(c *choice) (cluster.Drain, bool) {
+// apply makes the choice part of the round, unless pods would keep each other out.
+func (e *emptying) apply(c *choice) (cluster.Drain, bool) {
 	gone := e.targets[:len(c.methods)]
 	pods := make([]cluster.Pod, len(gone))
 	for i := range gone {
@@ -212,15 +212,15 @@ func (e *emptying) carryOut(c *choice) (cluster.Drain, bool) {
 	for i := range gone {
 		t.put(gone[i].pod, gone[i].to)
 	}
-	if !t.settled() {
-		t.undo()
+	if !t.feasible() {
+		t.rollback()
 		return cluster.Drain{}, false
 	}
 	d := cluster.Drain{Node: e.n.Name, Method: e.config.Method, Until: c.leave, Saves: c.saves, Costs: c.costs, Moves: e.movesOf(t, c)}
 	for i, m := range t.moved {
 		m.to.stay = max(m.to.stay, t.cut(t.end(&m.pod)+t.delay(&m.pod, c.methods[i]), &m.pod))
 	}
-	t.keep()
+	t.commit()
 	e.budget.spend(len(gone))
 	d.Reason = fmt.Sprintf("%.0f%% utilised, and %s; saves $%.6f for $%.6f", 100*e.config.Utilization(e.n), e.what(len(gone), c.leave),
 		float64(d.Saves)/1e6, float64(d.Costs)/1e6)

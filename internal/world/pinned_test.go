@@ -127,7 +127,7 @@ func TestAPodThatMovesGoesWhereItsVolumesCanBeReached(t *testing.T) {
 	}
 }
 
-// TestANodeIsNeededByAPodForWhichNothingIsBought has a closed node with two GPUs.
+// TestANodeIsNeededByAPodForWhichNothingIsBought has a cordoned node with two GPUs.
 func TestANodeIsNeededByAPodForWhichNothingIsBought(t *testing.T) {
 	ask := func(amount string) func(*World, *corev1.Pod) { return requests(gpu, amount) }
 	tests := []struct {

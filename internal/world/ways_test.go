@@ -91,7 +91,7 @@ func TestPodsLeaveAsTheySayThatTheyMay(t *testing.T) {
 			}})
 		}, 0, "Service s"},
 		{"there is no other node", map[string]string{migration: "checkpoint"}, func(w *World, _ *corev1.Pod) { delete(w.Nodes, "b") }, 0, "no other node"},
-		{"the other node is closed", map[string]string{migration: "checkpoint"}, func(w *World, _ *corev1.Pod) { w.Nodes["b"].Spec.Unschedulable = true }, 0, "no other node"},
+		{"the other node is cordoned", map[string]string{migration: "checkpoint"}, func(w *World, _ *corev1.Pod) { w.Nodes["b"].Spec.Unschedulable = true }, 0, "no other node"},
 		{"its own is closed", map[string]string{migration: "checkpoint"}, func(w *World, _ *corev1.Pod) { w.Nodes["a"].Spec.Unschedulable = true }, migrate, ""},
 		{"nobody moves pods", map[string]string{migration: "checkpoint"}, func(w *World, _ *corev1.Pod) { w.migrates = false }, 0, "not installed"},
 		{"somebody moves it already", map[string]string{migration: "checkpoint", runtime: "5m"}, func(w *World, p *corev1.Pod) {

@@ -31,7 +31,7 @@ type fleet struct {
 	// those that have, the last at the end.
 	machines map[string]*bought
 	released []decide.Machine
-	// marks are the nodes that are closed, by name.
+	// marks are the nodes that are cordoned, by name.
 	marks map[string]drain.Mark
 	// decided is when it was last decided which machines to buy: pods that waited then are not
 	// gathered again.
@@ -195,7 +195,7 @@ func (f *fleet) observeMachine(now time.Time, n *cluster.Node) decide.Machine {
 	b := f.machines[n.Name]
 	m := decide.Machine{Name: n.Name, Flavor: n.Flavor, Key: n.Name, Ordered: b.ordered}
 	n.Age = now.Sub(b.ordered)
-	n.Waits, n.Until = false, 0 // the fleet opens closed nodes itself
+	n.Waits, n.Until = false, 0 // the fleet uncordons nodes itself
 	if m.OnOrder = n.Phase == cluster.Ordered; m.OnOrder {
 		n.Due = max(0, f.lag(n.Flavor)-n.Age)
 		if n.Age >= f.spec.Scaling.JoinTimeout.Duration {
@@ -239,7 +239,7 @@ func (f *fleet) observeService(p *cluster.Pod) {
 	}
 }
 
-// draining returns the nodes that are closed, by name, with the pods on them.
+// draining returns the nodes that are cordoned, by name, with the pods on them.
 func (f *fleet) draining(now time.Time, nodes []cluster.Node) []decide.Draining {
 	var all []decide.Draining
 	moving := inMotion(nodes)
@@ -321,19 +321,19 @@ func (f *fleet) act(now time.Time, s *cluster.State, a *decide.Actions) cluster.
 	for _, o := range a.Orders {
 		f.memory.Ordered(o.Flavor, now)
 	}
-	for _, r := range a.Reopen {
+	for _, r := range a.Uncordon {
 		delete(f.marks, r.Node)
-		f.memory.Reopened(r.Node, true)
-		plan.Reopen = append(plan.Reopen, cluster.Stay{Node: r.Node, Reason: "it is not drained after all"})
+		f.memory.Uncordoned(r.Node, true)
+		plan.Uncordon = append(plan.Uncordon, cluster.Stay{Node: r.Node, Reason: "it is not drained after all"})
 		setPhase(s, r.Node, cluster.Ready)
 	}
-	for _, c := range a.Close {
+	for _, c := range a.Cordon {
 		mark := drain.Mark{Since: now}
 		if c.Until > 0 {
 			mark.Until = now.Add(c.Until)
 		}
 		f.marks[c.Node] = mark
-		plan.Drains = append(plan.Drains, cluster.Drain{Node: c.Node, Method: cluster.Wait, Until: c.Until, Closes: true, Reason: "it is not needed any more"})
+		plan.Drains = append(plan.Drains, cluster.Drain{Node: c.Node, Method: cluster.Wait, Until: c.Until, CordonOnly: true, Reason: "it is not needed any more"})
 		setPhase(s, c.Node, cluster.Leaving)
 	}
 	plan.Transfers = f.ask(now, s, a.Ask)

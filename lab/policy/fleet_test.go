@@ -137,7 +137,7 @@ func TestAFleetInASimulationKeepsToTheLimitUntilReleasedMachinesAreGone(t *testi
 		s.MaxNodes, s.BillingPeriod = most, 0
 		return c.Decide(now.Add(at), s)
 	}
-	if plan := decide(0, 2, nil, full, mediumNode("b", cluster.Ready)); len(plan.Drains) != 1 || plan.Drains[0].Node != "b" || !plan.Drains[0].Closes || len(plan.Release) > 0 {
+	if plan := decide(0, 2, nil, full, mediumNode("b", cluster.Ready)); len(plan.Drains) != 1 || plan.Drains[0].Node != "b" || !plan.Drains[0].CordonOnly || len(plan.Release) > 0 {
 		t.Fatalf("of an empty machine: %+v, want that it is closed", plan)
 	}
 	if plan := decide(2*time.Second, 2, nil, full, mediumNode("b", cluster.Leaving)); len(plan.Release) > 0 || plan.Wake != time.Second {
@@ -165,7 +165,7 @@ func TestAFleetInASimulationOpensAClosedMachineThatAPodNeeds(t *testing.T) {
 		t.Fatalf("of an empty machine: %+v, want that it is closed", plan)
 	}
 	plan := c.Decide(now.Add(time.Second), fleetState(0, []cluster.Pod{waitingJob("p", gi, time.Second)}, mediumNode("a", cluster.Leaving)))
-	if len(plan.Reopen) != 1 || plan.Reopen[0].Node != "a" || len(plan.Buy)+len(plan.Release) > 0 {
+	if len(plan.Uncordon) != 1 || plan.Uncordon[0].Node != "a" || len(plan.Buy)+len(plan.Release) > 0 {
 		t.Errorf("when a pod waits: %+v, want that it is opened and nothing bought", plan)
 	}
 }

@@ -497,8 +497,8 @@ var errPlan = errors.New("the plan cannot be carried out")
 
 // act does what a plan says.
 func (e *engine) act(plan cluster.Plan) error {
-	for _, s := range plan.Reopen {
-		if err := e.reopen(s); err != nil {
+	for _, s := range plan.Uncordon {
+		if err := e.uncordon(s); err != nil {
 			return err
 		}
 	}

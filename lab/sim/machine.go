@@ -43,10 +43,10 @@ type machine struct {
 
 // drain is the emptying of a machine.
 type drain struct {
-	reason string
-	until  time.Duration // when its last pod is expected to have left
-	waits  bool          // for pods to end, and so can be given up
-	closes bool          // for now, see [cluster.Drain]
+	reason     string
+	until      time.Duration // when its last pod is expected to have left
+	waits      bool          // for pods to end, and so can be given up
+	cordonOnly bool          // for now, see [cluster.Drain]
 }
 
 // addMachine adds a machine that has been asked for.

@@ -19,7 +19,7 @@ func (e *engine) empty(d cluster.Drain) error {
 	if m == nil || m.node == nil || m.drain != nil || len(m.coming) > 0 {
 		return fmt.Errorf("%w: empty %s, which is no node or one with pods on their way", errPlan, d.Node)
 	}
-	m.drain = &drain{reason: d.Reason, until: e.now + d.Until, waits: d.Method == cluster.Wait, closes: d.Closes}
+	m.drain = &drain{reason: d.Reason, until: e.now + d.Until, waits: d.Method == cluster.Wait, cordonOnly: d.CordonOnly}
 	e.cordon(m, true)
 	e.count("drains")
 	if d.Replacement != nil {
@@ -75,11 +75,11 @@ func (e *engine) evictAll(m *machine, d cluster.Drain) error {
 	return nil
 }
 
-// reopen lets a machine that waits for its last pods take others again.
-func (e *engine) reopen(s cluster.Stay) error {
+// uncordon lets a machine that waits for its last pods take others again.
+func (e *engine) uncordon(s cluster.Stay) error {
 	m := e.machine(s.Node)
-	if m == nil || m.drain == nil || !m.drain.closes && !m.onlyWaits() {
-		return fmt.Errorf("%w: open %s again, which is no closed node or one whose pods are being moved", errPlan, s.Node)
+	if m == nil || m.drain == nil || !m.drain.cordonOnly && !m.onlyWaits() {
+		return fmt.Errorf("%w: uncordon %s, which is no cordoned node or one whose pods are being moved", errPlan, s.Node)
 	}
 	m.drain = nil
 	e.cordon(m, false)
@@ -101,7 +101,7 @@ func (m *machine) fits(r *running) bool {
 
 // emptied gives back a machine that was to be emptied, once it is.
 func (e *engine) emptied(m *machine) error {
-	if m.drain == nil || m.drain.closes || m.count() > 0 {
+	if m.drain == nil || m.drain.cordonOnly || m.count() > 0 {
 		return nil
 	}
 	return e.release(m)

@@ -106,7 +106,7 @@ func TestANodeWithoutPodsIsEmptiedAtOnce(t *testing.T) {
 
 func TestAClosedMachineStaysUntilItIsReleased(t *testing.T) {
 	t.Parallel()
-	closed := cluster.Plan{Drains: []cluster.Drain{{Node: "medium-0", Method: cluster.Wait, Closes: true}}}
+	closed := cluster.Plan{Drains: []cluster.Drain{{Node: "medium-0", Method: cluster.Wait, CordonOnly: true}}}
 	c := &script{plans: plans{20 * s: closed, 2 * m: giveBack("medium-0")}}
 	h := simulate(t, scene(pair), c, job("job", 16*gi, 0, 10*m), job("early", gi, 0, m), job("late", gi, 40*s, s))
 	h.tells(t, "medium-0", "0s asked for", "0s ready", "2m0s asked to go")
@@ -116,10 +116,10 @@ func TestAClosedMachineStaysUntilItIsReleased(t *testing.T) {
 func TestAClosedMachineIsOpenedAgainWhilePodsLeaveIt(t *testing.T) {
 	t.Parallel()
 	begin := cluster.Plan{
-		Drains:    []cluster.Drain{{Node: "medium-0", Method: cluster.Wait, Closes: true}},
+		Drains:    []cluster.Drain{{Node: "medium-0", Method: cluster.Wait, CordonOnly: true}},
 		Transfers: []cluster.Transfer{{Pod: "job", From: "medium-0", To: "wide-0", Method: cluster.Migrate}},
 	}
-	c := &script{plans: plans{20 * s: begin, 25 * s: {}, 40 * s: {Reopen: []cluster.Stay{{Node: "medium-0"}}}}}
+	c := &script{plans: plans{20 * s: begin, 25 * s: {}, 40 * s: {Uncordon: []cluster.Stay{{Node: "medium-0"}}}}}
 	h := simulate(t, scene(pair), c, job("job", 4*ten, 0, 100*s), job("stays", gi, 0, m), job("fills", 16*gi-4*ten, 25*s, m), job("late", gi, 26*s, s))
 	h.tells(t, "job", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "1m2s moved: wide-0", "2m22s ended: wide-0")
 	h.tells(t, "late", "40s started: medium-0", "41s ended: medium-0")

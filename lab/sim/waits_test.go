@@ -20,7 +20,7 @@ func TestPodsOfOneNodeLeaveInDifferentWays(t *testing.T) {
 	h.tells(t, "killed", "0s started: medium-0", "20s evicted: medium-0", "20s started: wide-0", "2m0s ended: wide-0")
 	h.tells(t, "moved", "0s started: medium-0", "20s frozen, on its way to the node: wide-0", "32s moved: wide-0", "1m52s ended: wide-0")
 	h.tells(t, "waits", "0s started: medium-0", "1m0s ended: medium-0")
-	h.tells(t, "new", "30s started: wide-0", "31s ended: wide-0") // the closed node takes none
+	h.tells(t, "new", "30s started: wide-0", "31s ended: wide-0") // the cordoned node takes none
 	h.tells(t, "medium-0", "0s asked for", "0s ready", "1m0s asked to go")
 	if h.Migrations != 1 || h.Evictions != 1 || h.LostWork != 20*s {
 		t.Errorf("counts %s", h.counts())
@@ -33,8 +33,8 @@ func TestPodsOfOneNodeLeaveInDifferentWays(t *testing.T) {
 
 func TestANodeThatOnlyWaitsCanBeOpenedAgain(t *testing.T) {
 	t.Parallel()
-	reopen := cluster.Plan{Reopen: []cluster.Stay{{Node: "medium-0", Reason: "the script says so"}}}
-	c := &script{plans: plans{20 * s: closing(cluster.Move{Pod: "waits", Method: cluster.Wait}), 40 * s: reopen, 60 * s: {}}}
+	uncordon := cluster.Plan{Uncordon: []cluster.Stay{{Node: "medium-0", Reason: "the script says so"}}}
+	c := &script{plans: plans{20 * s: closing(cluster.Move{Pod: "waits", Method: cluster.Wait}), 40 * s: uncordon, 60 * s: {}}}
 	h := simulate(t, scene(pair), c, job("waits", gi, 0, 60*s), job("new", gi, 45*s, 30*s))
 	h.tells(t, "new", "45s started: medium-0", "1m15s ended: medium-0")
 	h.tells(t, "medium-0", "0s asked for", "0s ready")

@@ -64,7 +64,7 @@ func limitsOf(l *v1alpha1.FleetLimits) Limits {
 	return limits
 }
 
-// patienceWithLast is for how long a machine may be closed while its last pods end. What
+// patienceWithLast is for how long a machine may be cordoned while its last pods end. What
 // could have come to it meanwhile is worth more than the moves that are saved by waiting
 // (docs/benchmarks.md, eviction against migration).
 const patienceWithLast = 20 * time.Second

@@ -21,7 +21,7 @@ const unscheduled = 2 * time.Minute
 type Draining struct {
 	// Node is its name, which is the key of its machine.
 	Node string
-	// Since is when it was closed, Until when its last pod was expected to have left; zero if
+	// Since is when it was cordoned, Until when its last pod was expected to have left; zero if
 	// none was there.
 	Since, Until time.Time
 	// Joined says that pods could be bound to it, were it open.
@@ -45,10 +45,10 @@ type LeavingPod struct {
 	Stays string
 }
 
-// stays says why a pod on a node that has been closed for so long is not going to leave, or
+// stays says why a pod on a node that has been cordoned for so long is not going to leave, or
 // returns "".
 //
-// A pod of a service that is evicted is started again at once, and one that tolerates closed
+// A pod of a service that is evicted is started again at once, and one that tolerates cordoned
 // nodes may come back to this one. It then stays, and so does the node: else it would be
 // evicted again and again.
 func (r *round) stays(p *LeavingPod, closed time.Duration) string {
@@ -59,7 +59,7 @@ func (r *round) stays(p *LeavingPod, closed time.Duration) string {
 	case !r.c.MoveServices:
 		return "services are not moved"
 	case p.Resided < closed:
-		return "it came after the node was closed"
+		return "it came after the node was cordoned"
 	case p.Resided < r.c.PodResidence:
 		return fmt.Sprintf("it has been there for %v, which must be %v", p.Resided.Round(time.Second), r.c.PodResidence)
 	}
@@ -75,11 +75,11 @@ type kept struct {
 	used bool
 }
 
-// drains goes on with the nodes that are being drained: it has their pods leave, opens nodes
+// drains goes on with the nodes that are being drained: it has their pods leave, uncordons nodes
 // that cannot be drained, and releases the machines of empty ones.
 func (r *round) drains() {
 	for _, node := range r.o.Foreign {
-		r.reopen(Reopening{Node: node})
+		r.uncordon(Uncordoning{Node: node})
 	}
 	claimed := map[string]bool{}
 	for _, d := range r.drained {
@@ -89,8 +89,8 @@ func (r *round) drains() {
 			r.keep(d.Node, why)
 		case pod != "":
 			// Nothing keeps it open but that pod: see FleetDecision.unused.
-			r.reopen(Reopening{Node: d.Node, Cancel: true})
-			r.tell(Event{false, "Reopened", "Reopen", fmt.Sprintf("node %s is opened again: pod %s waits for room that it has", d.Node, pod)})
+			r.uncordon(Uncordoning{Node: d.Node, Cancel: true})
+			r.tell(Event{false, "Reopened", "Reopen", fmt.Sprintf("node %s is uncordoned: pod %s waits for room that it has", d.Node, pod)})
 		case len(d.Pods) > 0:
 			r.wake(drainPoll)
 			if len(Unhoused(&r.state, d.Node)) == 0 { // else there may be machines on their way
@@ -122,12 +122,12 @@ func (r *round) releaseEmpty(node string) {
 	r.actions.Release = append(r.actions.Release, node)
 }
 
-func (r *round) reopen(re Reopening) {
-	r.reopened[re.Node] = true
-	r.actions.Reopen = append(r.actions.Reopen, re)
+func (r *round) uncordon(re Uncordoning) {
+	r.uncordoned[re.Node] = true
+	r.actions.Uncordon = append(r.actions.Uncordon, re)
 }
 
-// binding reports whether a pod was created before a node had been closed for a while that has
+// binding reports whether a pod was created before a node had been cordoned for a while that has
 // neither been bound nor found to have no room: the scheduler may be binding it to that
 // node.
 func (r *round) binding(closed time.Time) bool {
@@ -135,10 +135,10 @@ func (r *round) binding(closed time.Time) bool {
 		slices.ContainsFunc(r.o.Unbound, func(created time.Time) bool { return created.Before(closed.Add(r.c.ReleaseDelay)) })
 }
 
-// keep opens a node that could not be drained, and leaves it alone, for longer each time: else
+// keep uncordons a node that could not be drained, and leaves it alone, for longer each time: else
 // the next round would try again, without end.
 func (r *round) keep(node, why string) {
-	r.reopen(Reopening{Node: node, Cancel: true})
+	r.uncordon(Uncordoning{Node: node, Cancel: true})
 	r.tell(Event{true, "DrainGivenUp", "Reopen", fmt.Sprintf("node %s is kept: %s", node, why)})
 	if !r.c.Act {
 		return

@@ -34,14 +34,14 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 		{"there must be as many machines", func(s *scene) {
 			s.drained("a", "small", minute)
 			s.flavor("small").Min = 1
-		}, "reopen a", "there must be 1 machines of small at least"},
+		}, "uncordon a", "there must be 1 machines of small at least"},
 		{"its pods have room elsewhere", func(s *scene) {
 			s.drained("a", "small", minute, x)
 			s.ready("b", "small")
 		}, "ask a", ""},
 		{"its pods have no room elsewhere", func(s *scene) { s.drained("a", "small", minute, x) }, "", ""},
-		{"a pod does not leave", func(s *scene) { s.drained("a", "small", minute, x).Pods[0].Stays = "it must not" }, "reopen a", "pod x must not be moved: it must not"},
-		{"a service is on it", func(s *scene) { s.drained("a", "small", minute, service("y", 1)) }, "reopen a", "pod y must not be moved: services are not moved"},
+		{"a pod does not leave", func(s *scene) { s.drained("a", "small", minute, x).Pods[0].Stays = "it must not" }, "uncordon a", "pod x must not be moved: it must not"},
+		{"a service is on it", func(s *scene) { s.drained("a", "small", minute, service("y", 1)) }, "uncordon a", "pod y must not be moved: services are not moved"},
 		{"a service is on it, and those may leave", func(s *scene) {
 			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = time.Hour
 			s.ready("b", "small")
@@ -55,17 +55,17 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 			p := &s.drained("a", "small", minute, service("y", 4)).Pods[0]
 			p.Resided, p.Stays = time.Hour, "it must not"
 			s.c.MoveServices = true
-		}, "reopen a", "pod y must not be moved: it must not"},
+		}, "uncordon a", "pod y must not be moved: it must not"},
 		{"a service came back to it", func(s *scene) {
 			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = minute - 1
 			s.ready("b", "small")
 			s.c.MoveServices = true
-		}, "reopen a", "pod y must not be moved: it came after the node was closed"},
+		}, "uncordon a", "pod y must not be moved: it came after the node was cordoned"},
 		{"a service has not been there for long", func(s *scene) {
 			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = 5*minute - 1
 			s.ready("b", "small")
 			s.c.MoveServices, s.c.PodResidence = true, 5*minute
-		}, "reopen a", "pod y must not be moved: it has been there for 5m0s, which must be 5m0s"},
+		}, "uncordon a", "pod y must not be moved: it has been there for 5m0s, which must be 5m0s"},
 		{"a service that is being deleted is on it", func(s *scene) {
 			s.drained("a", "small", minute, service("y", 4)).Pods[0].Going = true
 			s.ready("b", "small")
@@ -73,12 +73,12 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 		{"a pod waits for its room", func(s *scene) {
 			s.drained("a", "small", minute)
 			s.pending(job("p", 4, time.Hour))
-		}, "reopen a", "pod p waits for room that it has"},
+		}, "uncordon a", "pod p waits for room that it has"},
 		{"a pod waits for its room, and it cannot take pods", func(s *scene) {
 			s.drained("a", "small", minute).Joined = false
 			s.pending(job("p", 11, time.Hour))
 		}, "release a", ""},
-		{"a pod needs it for which nothing is ordered", func(s *scene) { s.drained("a", "small", minute).Needed = "gpu" }, "reopen a", "pod gpu waits for room that it has"},
+		{"a pod needs it for which nothing is ordered", func(s *scene) { s.drained("a", "small", minute).Needed = "gpu" }, "uncordon a", "pod gpu waits for room that it has"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene()
@@ -139,7 +139,7 @@ func TestADrainWaitsForRoomOfItsOwnPodsAlone(t *testing.T) {
 			tc.set(s)
 			s.State.Flavors = nil
 			got := false
-			for _, n := range s.round().Reopen {
+			for _, n := range s.round().Uncordon {
 				got = got || n.Node == "a"
 			}
 			if got != tc.kept {
@@ -168,11 +168,11 @@ func TestANodeThatCannotBeDrainedIsKeptForLongerEachTime(t *testing.T) {
 func TestANodeThatIsKeptIsNotClosedAgain(t *testing.T) {
 	s := newScene()
 	s.ready("a", "small")
-	check(t, s.round(), "close a")
+	check(t, s.round(), "cordon a")
 	s.m.kept["a"] = kept{until: midnight.Add(1)}
 	check(t, s.round())
 	s.m.kept["a"] = kept{until: midnight}
-	check(t, s.round(), "close a")
+	check(t, s.round(), "cordon a")
 }
 
 // TestANodeIsKeptNoLongerThanThePodsOnIt has a pod come to a node that was closed because it
@@ -180,14 +180,14 @@ func TestANodeThatIsKeptIsNotClosedAgain(t *testing.T) {
 func TestANodeIsKeptNoLongerThanThePodsOnIt(t *testing.T) {
 	s := newScene()
 	s.drained("a", "small", releaseDelay, job("x", 4, time.Hour)).Pods[0].Stays = "it must not"
-	check(t, s.round(), "reopen a")
+	check(t, s.round(), "uncordon a")
 	after := func(pods ...cluster.Pod) Actions {
 		s.Observation = newScene().Observation
 		s.ready("a", "small", pods...)
 		return s.round()
 	}
 	check(t, after(job("x", 4, time.Hour)))
-	check(t, after(), "close a")
+	check(t, after(), "cordon a")
 }
 
 // TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed has three nodes for four each.
@@ -197,9 +197,9 @@ func TestOfEmptyNodesNoMoreAreOpenedThanPodsNeed(t *testing.T) {
 		pods []cluster.Pod
 		want []string
 	}{
-		{"one pod", podsOf(job("p", 4, time.Hour)), []string{"release b", "release c", "reopen a"}},
-		{"two that share one", podsOf(job("p", 2, time.Hour), job("q", 2, time.Hour)), []string{"release b", "release c", "reopen a"}},
-		{"two that do not", podsOf(job("p", 4, time.Hour), job("q", 1, time.Hour)), []string{"release c", "reopen a", "reopen b"}},
+		{"one pod", podsOf(job("p", 4, time.Hour)), []string{"release b", "release c", "uncordon a"}},
+		{"two that share one", podsOf(job("p", 2, time.Hour), job("q", 2, time.Hour)), []string{"release b", "release c", "uncordon a"}},
+		{"two that do not", podsOf(job("p", 4, time.Hour), job("q", 1, time.Hour)), []string{"release c", "uncordon a", "uncordon b"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newScene()
@@ -217,7 +217,7 @@ func TestANodeThatWasOpenedForAPodIsClosedOnceThatHasGone(t *testing.T) {
 	s := newScene()
 	s.drained("a", "small", minute)
 	s.pending(job("p", 4, time.Hour))
-	check(t, s.round(), "reopen a")
+	check(t, s.round(), "uncordon a")
 	after := func(pods ...cluster.Pod) Actions {
 		s.Observation = newScene().Observation
 		s.ready("a", "small")
@@ -226,7 +226,7 @@ func TestANodeThatWasOpenedForAPodIsClosedOnceThatHasGone(t *testing.T) {
 		return s.round()
 	}
 	check(t, after(job("p", 4, time.Hour)))
-	check(t, after(), "close a")
+	check(t, after(), "cordon a")
 }
 
 func TestNodesThatAreNotTheFleetsAnyMoreAreOpened(t *testing.T) {
@@ -236,5 +236,5 @@ func TestNodesThatAreNotTheFleetsAnyMoreAreOpened(t *testing.T) {
 	s.State.Nodes = append(s.State.Nodes, n)
 	s.Foreign = []string{"b"}
 	s.pending(job("p", 4, time.Hour))
-	check(t, s.round(), "reopen b")
+	check(t, s.round(), "uncordon b")
 }

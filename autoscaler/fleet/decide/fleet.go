@@ -362,8 +362,8 @@ func (d *FleetDecision) unused(s *cluster.State, nodes map[string]*cluster.Node,
 
 // left returns the open nodes that take all classes of pods that ask, as they are
 // expected to be at the end of a forecast.
-func (f *forecast) left(asking map[class.Class]bool) []planner.Standing {
-	var nodes []planner.Standing
+func (f *forecast) left(asking map[class.Class]bool) []planner.ExistingNode {
+	var nodes []planner.ExistingNode
 	for i := range f.nodes {
 		n := &f.nodes[i]
 		if n.open && takesAll(n.node, asking) {
@@ -392,7 +392,7 @@ func LowerBound(pods []cluster.Pod, flavors []cluster.Flavor) int64 {
 // nodes, were they to leave it now together. The node is one of the state.
 func Unhoused(s *cluster.State, node string) []planner.Unplaceable {
 	var pods []planner.Pod
-	var others []planner.Standing
+	var others []planner.ExistingNode
 	classes := map[class.Class]bool{}
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Name == node {
@@ -416,8 +416,8 @@ func takesAll(n *cluster.Node, classes map[class.Class]bool) bool {
 }
 
 // standing is a node with so much room and so many pods.
-func standing(n *cluster.Node, free packing.Size, pods int64) planner.Standing {
-	s := planner.Standing{Name: n.Name, Free: free, Places: -1, Arch: n.Arch, Host: n.Host}
+func standing(n *cluster.Node, free packing.Size, pods int64) planner.ExistingNode {
+	s := planner.ExistingNode{Name: n.Name, Free: free, Places: -1, Arch: n.Arch, Host: n.Host}
 	if n.MaxPods > 0 {
 		s.Places = max(0, n.MaxPods-pods)
 	}

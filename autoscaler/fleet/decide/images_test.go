@@ -137,7 +137,7 @@ func TestAPodThatRunsIsNotMovedToAnArchitectureThatItsImageLacks(t *testing.T) {
 		}
 		return did
 	}
-	check(t, move(), "close a")
+	check(t, move(), "cordon a")
 	check(t, move(lacking("a", "arm64")))
 }
 

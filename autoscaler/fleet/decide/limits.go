@@ -153,7 +153,7 @@ func (r *round) budget() int {
 		return 0
 	}
 	for _, d := range r.drained {
-		if r.reopened[d.Node] {
+		if r.uncordoned[d.Node] {
 			leaving--
 		}
 	}
@@ -169,7 +169,7 @@ func (r *round) spare() map[string]int {
 		spare[f.Name] = f.Ordered - f.Min - r.gone[f.Name]
 	}
 	for _, d := range r.drained {
-		if !r.reopened[d.Node] {
+		if !r.uncordoned[d.Node] {
 			spare[r.machines[d.Node].Flavor]--
 		}
 	}

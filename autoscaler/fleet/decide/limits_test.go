@@ -41,7 +41,7 @@ func TestMachinesThatLeaveOrAreDrainedAreOnTheirWayOutAlready(t *testing.T) {
 	if got := r.budget(); got != 2 {
 		t.Errorf("%d more may go, want 2", got)
 	}
-	r.reopened["b"] = true
+	r.uncordoned["b"] = true
 	if got := r.budget(); got != 3 {
 		t.Errorf("%d more may go once one is open again, want 3", got)
 	}
@@ -176,8 +176,8 @@ func TestAnExchangeIsMadeAsAWholeOrNotAtAll(t *testing.T) {
 	r.actions.Fleet.Exchange = &cluster.Exchange{Nodes: []string{"a"}, Buy: []cluster.Purchase{{Flavor: "small"}, {Flavor: "small"}}}
 	r.actions.Fleet.Release = []cluster.Release{{Node: "b"}}
 	r.order()
-	r.close()
-	check(t, r.actions, "close b")
+	r.cordon()
+	check(t, r.actions, "cordon b")
 }
 
 func TestWhatIsUsedUpIsSaid(t *testing.T) {

@@ -30,10 +30,10 @@ type Memory struct {
 	overdue map[string]bool
 	// nominations are the pods for which machines are on their way.
 	nominations nominations
-	// kept are the nodes that could not be drained, unopened those that could not be opened,
+	// kept are the nodes that could not be drained, stillCordoned those that could not be uncordoned,
 	// by name.
-	kept     map[string]kept
-	unopened map[string]bool
+	kept          map[string]kept
+	stillCordoned map[string]bool
 	// lost is since when the node of a machine has been missing, by machine.
 	lost map[string]time.Time
 	// decided is when pods that wait were first decided about, by name.
@@ -51,7 +51,7 @@ type Memory struct {
 func NewMemory(config moves.Config, backOff time.Duration, now time.Time) *Memory {
 	return &Memory{
 		mover: moves.NewPlanner(config), lessons: Lessons{BackOff: backOff}, images: images{}, busy: now,
-		onOrder: map[string]bool{}, overdue: map[string]bool{}, kept: map[string]kept{}, unopened: map[string]bool{}, lost: map[string]time.Time{},
+		onOrder: map[string]bool{}, overdue: map[string]bool{}, kept: map[string]kept{}, stillCordoned: map[string]bool{}, lost: map[string]time.Time{},
 		leaving: map[string]time.Time{}, missing: map[string]*standstill{},
 	}
 }
@@ -87,13 +87,13 @@ func (m *Memory) Abandoned(all []Abandonment) {
 	}
 }
 
-// Reopened says whether a node could be opened again. Orders do not count on one that could
+// Uncordoned says whether a node could be uncordoned. Orders do not count on one that could
 // not.
-func (m *Memory) Reopened(node string, done bool) {
+func (m *Memory) Uncordoned(node string, done bool) {
 	if done {
-		delete(m.unopened, node)
+		delete(m.stillCordoned, node)
 	} else {
-		m.unopened[node] = true
+		m.stillCordoned[node] = true
 	}
 }
 
@@ -109,5 +109,5 @@ func (m *Memory) forget(o *Observation) {
 	maps.DeleteFunc(m.overdue, func(name string, _ bool) bool { return !machines[name] })
 	maps.DeleteFunc(m.lost, func(name string, _ time.Time) bool { return !machines[name] })
 	maps.DeleteFunc(m.kept, func(name string, _ kept) bool { return !nodes[name] })
-	maps.DeleteFunc(m.unopened, func(name string, _ bool) bool { return !nodes[name] })
+	maps.DeleteFunc(m.stillCordoned, func(name string, _ bool) bool { return !nodes[name] })
 }

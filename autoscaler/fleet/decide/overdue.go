@@ -54,7 +54,7 @@ type overdue struct {
 
 // abandon decides what to do about machines that did not come in time, or are known never to
 // come: they are released, and their flavors avoided for a while. One that has a node after
-// all is closed first, like one that is drained: its kubelet may come to life at any moment.
+// all is cordoned first, like one that is drained: its kubelet may come to life at any moment.
 func (r *round) abandon() {
 	if !r.c.Act {
 		return
@@ -69,7 +69,7 @@ func (r *round) abandon() {
 		}
 		for _, l := range late[f.Name] {
 			if l.Node != nil && f.Want > f.Min {
-				r.actions.Close = append(r.actions.Close, Closing{Node: l.Node.Name})
+				r.actions.Cordon = append(r.actions.Cordon, Cordoning{Node: l.Node.Name})
 			}
 		}
 		if a.New == 0 && !a.changes() {

@@ -58,8 +58,8 @@ func TestHowLongAMachineIsWaitedFor(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("it is late because %q, want %q", got, tc.want)
 			}
-			if closes := len(a.Close) == 1; closes != (got != "" && m.Node != nil) {
-				t.Errorf("its node is closed: %t", closes)
+			if closes := len(a.Cordon) == 1; closes != (got != "" && m.Node != nil) {
+				t.Errorf("its node is cordoned: %t", closes)
 			}
 			if released := len(a.Abandoned) > 0 && len(a.Abandoned[0].Release) == 1; released != (got != "" && m.Node == nil) {
 				t.Errorf("it is released: %t", released)

@@ -18,7 +18,7 @@ import (
 // Config says what a fleet may do.
 type Config struct {
 	// Act says that machines may be changed. Without it machines are waited for however long
-	// they take, and nodes that are being drained are opened again.
+	// they take, and nodes that are being drained are uncordoned.
 	Act bool
 	// SkipDrains leaves nodes that are being drained as they are.
 	SkipDrains bool
@@ -57,7 +57,7 @@ type Config struct {
 	Residence, PodResidence time.Duration
 	// DrainTimeout is how long pods may take to leave a node beyond what was expected of them.
 	DrainTimeout time.Duration
-	// ReleaseDelay is how long a node must have been closed for pods before it is believed to
+	// ReleaseDelay is how long a node must have been cordoned before it is trusted to
 	// be empty: a pod that the scheduler was binding at that moment shows up by then.
 	ReleaseDelay time.Duration
 
@@ -85,7 +85,7 @@ type Observation struct {
 	Unfinished  []Order
 	// Drains are the fleet's nodes that it drains, ordered by name.
 	Drains []Draining
-	// Foreign are nodes that the fleet has closed, and that belong to none of its machines
+	// Foreign are nodes that the fleet has cordoned, and that belong to none of its machines
 	// any more, ordered by name.
 	Foreign []string
 	// Unbound are when the pods were created that are bound to no node and of which the
@@ -188,18 +188,18 @@ type Actions struct {
 	// Abandoned are machines that did not come. Do nothing of them, and order nothing, if one
 	// of [Actions.Unseen] has a node by now.
 	Abandoned []Abandonment
-	// Reopen are nodes to open again.
-	Reopen []Reopening
+	// Uncordon are nodes to uncordon.
+	Uncordon []Uncordoning
 	// Orders are machines to buy, ordered by flavor.
 	Orders []Order
-	// Release are nodes that are closed and empty, whose machines are to be released.
+	// Release are nodes that are cordoned and empty, whose machines are to be released.
 	Release []string
-	// Close are nodes to close. Close them after the machines are ordered.
-	Close []Closing
+	// Cordon are nodes to cordon. Cordon them after the machines are ordered.
+	Cordon []Cordoning
 	// Ask are drained nodes whose pods are to be asked to leave.
 	Ask []string
 
-	// Fleet is what is behind Orders and Close, with reasons.
+	// Fleet is what is behind Orders and Cordon, with reasons.
 	Fleet FleetDecision
 	// Events are what people should know.
 	Events []Event
@@ -222,15 +222,15 @@ type Avoidance struct {
 	Failures int32
 }
 
-// Closing is a node to close for pods.
-type Closing struct {
+// Cordoning is a node to cordon.
+type Cordoning struct {
 	Node string
 	// Until is after how long its last pod is expected to have left; 0 if none is there.
 	Until time.Duration
 }
 
-// Reopening is a node to open for pods again.
-type Reopening struct {
+// Uncordoning is a node to uncordon.
+type Uncordoning struct {
 	Node string
 	// Cancel says to take back what has been asked for to move its pods.
 	Cancel bool
@@ -243,12 +243,12 @@ type Event struct {
 }
 
 // Round decides what a fleet does now: which machines to abandon, order and release, which
-// nodes to close, to drain and to open again, and when to decide again. It changes nothing
+// nodes to cordon, to drain and to uncordon, and when to decide again. It changes nothing
 // but the memory, and of that only what was seen. What was done is told to the memory
 // by its methods.
 //
 // All of it is decided at once, so that nothing waits for anything else to be done: orders
-// count on nodes that are opened again in the same round, and not on machines that are
+// count on nodes that are uncordoned in the same round, and not on machines that are
 // abandoned in it. A flavor that is ordered is not released in the same round.
 //
 // The same arguments give the same actions, unless Stop differs.
@@ -279,7 +279,7 @@ type round struct {
 	drained     []*Draining         // those of known machines
 	avoided     map[string]Avoidance
 	made        map[string]int // how many machines of a flavor there are, without those that leave
-	reopened    map[string]bool
+	uncordoned  map[string]bool
 	gone, empty map[string]int  // how many machines of a flavor this round abandons, and releases
 	releasing   map[string]bool // flavors
 	nominations *nominations
@@ -290,7 +290,7 @@ func newRound(o *Observation, m *Memory, c Config, now time.Time) *round {
 	r := &round{
 		o: o, m: m, c: c, now: now, state: o.State,
 		flavors: make(map[string]*Flavor, len(o.Flavors)), machines: make(map[string]*Machine, len(o.Machines)),
-		made: map[string]int{}, avoided: map[string]Avoidance{}, reopened: map[string]bool{}, gone: map[string]int{}, empty: map[string]int{}, releasing: map[string]bool{},
+		made: map[string]int{}, avoided: map[string]Avoidance{}, uncordoned: map[string]bool{}, gone: map[string]int{}, empty: map[string]int{}, releasing: map[string]bool{},
 		nominations: &m.nominations, actions: Actions{Wake: c.Interval},
 	}
 	r.state.Nodes, r.state.Pending, r.state.Flavors = slices.Clone(o.State.Nodes), slices.Clone(o.State.Pending), slices.Clone(o.State.Flavors)
@@ -353,7 +353,7 @@ func (r *round) avoid(flavor string) Avoidance {
 
 // settle goes on from a round that did not finish, because the process died or a write
 // failed. What was ordered by it is seen, and is for the pods for which that round ordered
-// it. What was not done is decided again: pods are still pending, closed nodes still closed,
+// it. What was not done is decided again: pods are still pending, cordoned nodes still cordoned,
 // late machines still late. Meanwhile a node that was to go may have become ready.
 func (r *round) settle() {
 	if !r.o.Interrupted {
@@ -426,7 +426,7 @@ func (r *round) keepsTaint(m *Machine, taint string) bool {
 	return true
 }
 
-// plan decides what to order, and which further nodes to close.
+// plan decides what to order, and which further nodes to cordon.
 func (r *round) plan() {
 	s := &r.state
 	r.complete(s)
@@ -466,7 +466,7 @@ func (r *round) plan() {
 		r.wake(d.Wake)
 	}
 	r.order()
-	r.close()
+	r.cordon()
 	r.release()
 }
 
@@ -511,7 +511,7 @@ func (r *round) complete(s *cluster.State) {
 		if r.keeps(n) {
 			n.Kept, n.KeptFor = true, cmp.Or(n.KeptFor, "it could not be emptied, and is left alone for a while: "+r.m.kept[n.Name].why)
 		}
-		if r.reopened[n.Name] && !r.m.unopened[n.Name] {
+		if r.uncordoned[n.Name] && !r.m.stillCordoned[n.Name] {
 			open(n)
 		}
 	}
@@ -520,26 +520,26 @@ func (r *round) complete(s *cluster.State) {
 // open lets a node of the state take pods again.
 func open(n *cluster.Node) {
 	n.Phase, n.Waits, n.Until = cluster.Ready, false, 0
-	n.Host = constraint.Opened(n.Host)
+	n.Host = constraint.Uncordoned(n.Host)
 }
 
-// close decides which nodes to close. Those of an exchange are closed once the machines in
+// cordon decides which nodes to cordon. Those of an exchange are cordoned once the machines in
 // their place are ordered; their pods stay until there is room for all of them.
-func (r *round) close() {
+func (r *round) cordon() {
 	d := &r.actions.Fleet
-	before := len(r.actions.Close)
+	before := len(r.actions.Cordon)
 	for _, release := range d.Release {
-		r.actions.Close = append(r.actions.Close, Closing{Node: release.Node})
+		r.actions.Cordon = append(r.actions.Cordon, Cordoning{Node: release.Node})
 	}
 	for _, drain := range d.Drains {
-		r.actions.Close = append(r.actions.Close, Closing{drain.Node, drain.Until})
+		r.actions.Cordon = append(r.actions.Cordon, Cordoning{drain.Node, drain.Until})
 	}
 	if e := d.Exchange; e != nil {
 		for _, node := range e.Nodes {
-			r.actions.Close = append(r.actions.Close, Closing{node, e.Until})
+			r.actions.Cordon = append(r.actions.Cordon, Cordoning{node, e.Until})
 		}
 	}
-	if len(r.actions.Close) > before {
+	if len(r.actions.Cordon) > before {
 		r.wake(r.c.ReleaseDelay)
 	}
 }

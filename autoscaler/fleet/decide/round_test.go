@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/moves"
 )
 
-// releaseDelay is how long nodes are closed before their machines are released.
+// releaseDelay is how long nodes are cordoned before their machines are released.
 const releaseDelay = 3 * time.Second
 
 // scene is what a fleet sees at midnight that has had time to learn nothing.
@@ -71,7 +71,7 @@ func (s *scene) ready(name, flavor string, pods ...cluster.Pod) *Machine {
 	return m
 }
 
-// drained adds a machine whose node was closed some time ago.
+// drained adds a machine whose node was cordoned some time ago.
 func (s *scene) drained(name, flavor string, ago time.Duration, pods ...cluster.Pod) *Draining {
 	m := s.ready(name, flavor, pods...)
 	m.Node.Drained = true
@@ -105,11 +105,11 @@ func does(a *Actions) []string {
 	for _, n := range a.Release {
 		did = append(did, "release "+n)
 	}
-	for _, n := range a.Reopen {
-		did = append(did, "reopen "+n.Node)
+	for _, n := range a.Uncordon {
+		did = append(did, "uncordon "+n.Node)
 	}
-	for _, n := range a.Close {
-		did = append(did, "close "+n.Node)
+	for _, n := range a.Cordon {
+		did = append(did, "cordon "+n.Node)
 	}
 	for _, n := range a.Ask {
 		did = append(did, "ask "+n)
@@ -146,11 +146,11 @@ func TestMachinesAreOrderedWhateverElseGoesOn(t *testing.T) {
 		s.pending(p)
 		check(t, s.round(), "order large 0 to 1", "ask a")
 	})
-	t.Run("a node is opened again that is too small", func(t *testing.T) {
+	t.Run("a node is uncordoned that is too small", func(t *testing.T) {
 		s := newScene()
 		s.drained("a", "small", minute, service("x", 1))
 		s.pending(p)
-		check(t, s.round(), "order large 0 to 1", "reopen a")
+		check(t, s.round(), "order large 0 to 1", "uncordon a")
 	})
 	t.Run("but no machine of a flavor of which one is released", func(t *testing.T) {
 		s := newScene()
@@ -165,11 +165,11 @@ func TestOrdersCountOnNodesThatAreOpenedAgain(t *testing.T) {
 	s := newScene()
 	s.drained("a", "small", minute)
 	s.pending(job("p", 4, time.Hour))
-	check(t, s.round(), "reopen a")
-	s.m.Reopened("a", false)
-	check(t, s.round(), "order small 1 to 2", "reopen a")
-	s.m.Reopened("a", true)
-	check(t, s.round(), "reopen a")
+	check(t, s.round(), "uncordon a")
+	s.m.Uncordoned("a", false)
+	check(t, s.round(), "order small 1 to 2", "uncordon a")
+	s.m.Uncordoned("a", true)
+	check(t, s.round(), "uncordon a")
 }
 
 // TestMachinesThatAreAbandonedServeNoPod has pods for which machines were ordered that do
@@ -281,7 +281,7 @@ func TestAClockThatWasAheadHoldsNothingForLongerThanOneThatWasRight(t *testing.T
 	}
 	s.ready("b", "small")
 	s.m.kept["b"] = kept{until: ahead}
-	check(t, s.round(), "close b")
+	check(t, s.round(), "cordon b")
 }
 
 // TestWhatTheFleetDoesNotKnowIsLeftAlone has machines of a flavor that it does not have, and a
@@ -305,7 +305,7 @@ func TestAFleetThatObservesAbandonsNothingAndOpensWhatItDrained(t *testing.T) {
 	s.machine("a", "small", 10*minute)
 	s.drained("b", "small", minute)
 	s.pending(job("p", 10, time.Hour))
-	check(t, s.round(), "order large 0 to 1", "reopen b")
+	check(t, s.round(), "order large 0 to 1", "uncordon b")
 	s.c.SkipDrains = true
 	check(t, s.round(), "order large 0 to 1")
 }
@@ -450,11 +450,11 @@ func TestTheLeastNumberOfMachinesStaysWhateverIsDone(t *testing.T) {
 			released += small(n)
 		}
 		for _, d := range s.Drains {
-			if !slices.ContainsFunc(a.Reopen, func(r Reopening) bool { return r.Node == d.Node }) {
+			if !slices.ContainsFunc(a.Uncordon, func(r Uncordoning) bool { return r.Node == d.Node }) {
 				drained += small(d.Node)
 			}
 		}
-		for _, n := range a.Close {
+		for _, n := range a.Cordon {
 			closed += small(n.Node)
 		}
 		f := s.flavor("small")

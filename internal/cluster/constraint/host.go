@@ -26,9 +26,9 @@ func NewHost(node *corev1.Node) *Host {
 	return &Host{Name: node.Name, Labels: node.Labels, Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable}
 }
 
-// Opened returns what a host is to a pod once it takes pods again that was closed for them.
+// Uncordoned returns what a host is to a pod once it is uncordoned.
 // It shares what it can with the host; that of nil is nil.
-func Opened(h *Host) *Host {
+func Uncordoned(h *Host) *Host {
 	if h == nil {
 		return nil
 	}

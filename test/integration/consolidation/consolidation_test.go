@@ -191,13 +191,13 @@ func (c *cluster) keepsItsPromises() {
 	for _, broken := range c.ledger.broken {
 		c.Error(broken)
 	}
-	c.eventually("every closed node has a decision with its reason, what it saves and what it costs", func() string {
+	c.eventually("every cordoned node has a decision with its reason, what it saves and what it costs", func() string {
 		if all := c.ledger.unexplained(); len(all) > 0 {
 			return fmt.Sprint(all)
 		}
 		return ""
 	})
-	c.eventually("every closed node has an Event", func() string {
+	c.eventually("every cordoned node has an Event", func() string {
 		var events eventsv1.EventList
 		if err := c.site.Client.List(c.Context(), &events); err != nil {
 			return err.Error()

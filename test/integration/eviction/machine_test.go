@@ -71,7 +71,7 @@ func TestAMachineOfClusterAPIIsDeletedUnderLoadAndNoJobFails(t *testing.T) {
 		}
 		return ""
 	})
-	all := b.migrations() // some of the later Jobs may have been bound before the node was closed
+	all := b.migrations() // some of the later Jobs may have been bound before the node was cordoned
 	if len(all) < moved {
 		t.Errorf("%d migrations, and %d pods were there when the Machine was deleted", len(all), moved)
 	}

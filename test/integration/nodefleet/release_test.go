@@ -145,7 +145,7 @@ func TestOnlyMachinesThatNobodyMissesAreGivenBack(t *testing.T) {
 	b.eventually("nothing is left of what was done", b.untouched)
 }
 
-// cordon closes or opens a node by hand.
+// cordon closes or uncordons a node by hand.
 func (b *bench) cordon(node string, closed bool) {
 	b.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, closed)
@@ -206,7 +206,7 @@ func (b *bench) closedWhile(do func(node string)) {
 	g := kit.NewGate(closes)
 	b.fleet("all")
 	b.autoscale(func(o *app.Options) { o.Config.Wrap(g.Wrap) })
-	b.eventually("the node is closed", func() string {
+	b.eventually("the node is cordoned", func() string {
 		select {
 		case <-g.Reached:
 			return ""
@@ -228,7 +228,7 @@ func TestAPodThatTurnsUpOnANodeThatIsBeingEmptiedKeepsIt(t *testing.T) {
 		b.put(node, "p", "500m", "1Gi", service)
 		b.run(1)
 	})
-	b.eventually("the node is opened again", b.untouched)
+	b.eventually("the node is uncordoned", b.untouched)
 	b.event("DrainGivenUp")
 	b.run(1)
 	if diff := cmp.Diff(map[string]int{"m": 1}, b.replicas()); diff != "" {
@@ -244,7 +244,7 @@ func TestANodeOfAFleetThatIsDeletedIsOpenedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	b.eventually("the node is opened again", b.untouched)
+	b.eventually("the node is uncordoned", b.untouched)
 	if diff := cmp.Diff(map[string]int{"m": 1}, b.replicas()); diff != "" {
 		t.Errorf("machines that there are to be (-want +got):\n%s", diff)
 	}

@@ -4,11 +4,11 @@ import (
 	"math"
 )
 
-// spreading is a linear program: spread the requests of each bin of pods over the
+// linearProgram is this program: spread the requests of each group of pods over the
 // offers that hold them, so that the machines that have as much cost the least, parts
 // of machines included. In units of money, with x(f) the money spent on offer f, y(b,f)
-// the part of bin b that goes there, and cost(b,f,r) what machines of f cost that have
-// as much of resource r as the bin asks for:
+// the part of group b that goes there, and cost(b,f,r) what machines of f cost that have
+// as much of resource r as the group asks for:
 //
 //	minimise Σ x(f)  where  Σ_f y(b,f) = 1,  x(f) ≥ Σ_b cost(b,f,r)·y(b,f)  for each r
 //
@@ -20,9 +20,9 @@ import (
 // offers of one family being multiples of each other, that a simplex method with
 // dense matrices cycles or crawls, while this takes some 20 steps, each a Cholesky
 // factorization with as many rows for each offer as measures count.
-type spreading struct {
+type linearProgram struct {
 	offers int
-	// cells are the pairs of bin and offer, those of bin b from starts[b] to
+	// cells are the pairs of group and offer, those of group b from starts[b] to
 	// starts[b+1].
 	cells  []cell
 	starts []int
@@ -30,25 +30,25 @@ type spreading struct {
 	rows []int
 }
 
-// cell is an offer that holds the pods of a bin.
+// cell is an offer that holds the pods of a group.
 type cell struct {
 	offer int
 	cost  vector
 }
 
-func (s *spreading) bins() int { return len(s.starts) - 1 }
+func (s *linearProgram) groups() int { return len(s.starts) - 1 }
 
-func (s *spreading) of(bin int) []cell { return s.cells[s.starts[bin]:s.starts[bin+1]] }
+func (s *linearProgram) of(group int) []cell { return s.cells[s.starts[group]:s.starts[group+1]] }
 
-// interior is a point strictly inside both programs, and the direction of a step.
-type interior struct {
-	*spreading
+// interiorPoint is a point strictly inside both programs, and the direction of a step.
+type interiorPoint struct {
+	*linearProgram
 	y, yStep, ySlack, ySlackStep []float64 // by cell
 	x, xStep, xSlack, xSlackStep []float64 // by offer
 	spare, spareStep             []vector  // by offer: what x has beyond need
 	share, shareStep             []vector  // by offer: also the slack of spare
-	worth, worthStep             []float64 // by bin: π
-	target                       []float64 // by bin, for the right-hand side
+	worth, worthStep             []float64 // by group: π
+	target                       []float64 // by group, for the right-hand side
 	yGoal, xGoal                 []float64 // what complementarity asks for
 	spareGoal                    []vector
 	matrix                       [][]float64 // lower triangle, a row for each of an offer's
@@ -56,14 +56,14 @@ type interior struct {
 	right                        []float64
 	// steps counts the work, as that of the search is counted.
 	steps int
-	pairs int // of rows that meet in a bin
+	pairs int // of rows that meet in a group
 }
 
 // solve returns the shares of the resources in the price of each offer, what each
-// bin is worth and what is spent on each offer, to about the tolerance, a part of the
-// whole. Each bin must have a cell and ask for something that costs.
-func (s *spreading) solve(tolerance float64) *interior {
-	p := newInterior(s)
+// group is worth and what is spent on each offer, to about the tolerance, a part of the
+// whole. Each group must have a cell and ask for something that costs.
+func (s *linearProgram) solve(tolerance float64) *interiorPoint {
+	p := newInteriorPoint(s)
 	const most = 60
 	for range most {
 		primal, dual := p.values()
@@ -74,11 +74,11 @@ func (s *spreading) solve(tolerance float64) *interior {
 	return p
 }
 
-func newInterior(s *spreading) *interior {
-	n, f, b := len(s.cells), s.offers, s.bins()
-	p := &interior{
-		spreading: s,
-		y:         make([]float64, n), yStep: make([]float64, n), ySlack: make([]float64, n), ySlackStep: make([]float64, n), yGoal: make([]float64, n),
+func newInteriorPoint(s *linearProgram) *interiorPoint {
+	n, f, b := len(s.cells), s.offers, s.groups()
+	p := &interiorPoint{
+		linearProgram: s,
+		y:             make([]float64, n), yStep: make([]float64, n), ySlack: make([]float64, n), ySlackStep: make([]float64, n), yGoal: make([]float64, n),
 		x: make([]float64, f), xStep: make([]float64, f), xSlack: make([]float64, f), xSlackStep: make([]float64, f), xGoal: make([]float64, f),
 		spare: make([]vector, f), spareStep: make([]vector, f), spareGoal: make([]vector, f),
 		share: make([]vector, f), shareStep: make([]vector, f),
@@ -92,7 +92,7 @@ func newInterior(s *spreading) *interior {
 	for i := range p.right {
 		p.matrix = append(p.matrix, make([]float64, i+1))
 	}
-	for b := range p.bins() {
+	for b := range p.groups() {
 		rows := 0
 		for _, c := range p.of(b) {
 			rows += s.rows[c.offer]
@@ -103,11 +103,11 @@ func newInterior(s *spreading) *interior {
 	return p
 }
 
-// center starts with all bins spread evenly, twice the money needed, and half of each
+// center starts with all groups spread evenly, twice the money needed, and half of each
 // price shared out.
-func (p *interior) center() {
+func (p *interiorPoint) center() {
 	need := make([]vector, p.offers)
-	for b := range p.bins() {
+	for b := range p.groups() {
 		cells := p.of(b)
 		for i, c := range cells {
 			p.y[p.starts[b]+i] = 1 / float64(len(cells))
@@ -131,7 +131,7 @@ func (p *interior) center() {
 			p.spare[f][r] = p.x[f] - need[f][r]
 		}
 	}
-	for b := range p.bins() {
+	for b := range p.groups() {
 		least := math.Inf(1)
 		for _, c := range p.of(b) {
 			least = min(least, dot(c.cost, p.share[c.offer]))
@@ -143,8 +143,8 @@ func (p *interior) center() {
 	}
 }
 
-// values returns what is spent and what the bins are worth.
-func (p *interior) values() (primal, dual float64) {
+// values returns what is spent and what the groups are worth.
+func (p *interiorPoint) values() (primal, dual float64) {
 	for _, x := range p.x {
 		primal += x
 	}
@@ -157,7 +157,7 @@ func (p *interior) values() (primal, dual float64) {
 // step goes once towards the optimum: a step that aims at it to see how far it gets,
 // then one that aims at as much less of complementarity, corrected by what the first
 // one neglected. It reports false when rounding does not let it go on.
-func (p *interior) step() bool {
+func (p *interiorPoint) step() bool {
 	if !p.factor() {
 		return false
 	}
@@ -177,7 +177,7 @@ func (p *interior) step() bool {
 
 // complementarity returns the sum of the products of variables and slacks after a
 // step of these lengths, and how many there are.
-func (p *interior) complementarity(primal, dual float64) (sum float64, pairs int) {
+func (p *interiorPoint) complementarity(primal, dual float64) (sum float64, pairs int) {
 	at := func(v, step, slack, slackStep float64) {
 		sum += float64((v + float64(primal*step)) * (slack + float64(dual*slackStep)))
 	}
@@ -194,7 +194,7 @@ func (p *interior) complementarity(primal, dual float64) (sum float64, pairs int
 }
 
 // aim sets what the products are to change by, over the slack.
-func (p *interior) aim(center float64, correct bool) {
+func (p *interiorPoint) aim(center float64, correct bool) {
 	goal := func(v, step, slack, slackStep float64) float64 {
 		g := center - float64(v*slack)
 		if correct {
@@ -213,9 +213,9 @@ func (p *interior) aim(center float64, correct bool) {
 	}
 }
 
-// factor sets up the normal equations, without the rows of the bins, whose part is
+// factor sets up the normal equations, without the rows of the groups, whose part is
 // diagonal, and factors them.
-func (p *interior) factor() bool {
+func (p *interiorPoint) factor() bool {
 	for i := range p.matrix {
 		clear(p.matrix[i][:i+1])
 	}
@@ -228,8 +228,8 @@ func (p *interior) factor() bool {
 			p.matrix[at+r][at+r] += p.spare[f][r] / p.share[f][r]
 		}
 	}
-	for b := range p.bins() {
-		p.addBin(b)
+	for b := range p.groups() {
+		p.addGroup(b)
 	}
 	const operations = 5 // about as long as a step
 	n := len(p.matrix)
@@ -237,7 +237,7 @@ func (p *interior) factor() bool {
 	return cholesky(p.matrix)
 }
 
-func (p *interior) addBin(b int) {
+func (p *interiorPoint) addGroup(b int) {
 	cells, from := p.of(b), p.starts[b]
 	sum := 0.0
 	for i := range cells {
@@ -293,7 +293,7 @@ func cholesky(m [][]float64) bool {
 }
 
 // direct solves for the direction that meets the goals.
-func (p *interior) direct() {
+func (p *interiorPoint) direct() {
 	p.setRight()
 	for i, row := range p.matrix {
 		sum := p.right[i]
@@ -318,13 +318,13 @@ func (p *interior) direct() {
 
 // setRight sets the right-hand side: what the goals of all variables come to in each
 // row.
-func (p *interior) setRight() {
+func (p *interiorPoint) setRight() {
 	for f := range p.x {
 		for r := range p.rows[f] {
 			p.right[p.first[f]+r] = p.spareGoal[f][r] - p.xGoal[f]
 		}
 	}
-	for b := range p.bins() {
+	for b := range p.groups() {
 		from, sum, goals := p.starts[b], 0.0, 0.0
 		for i := range p.of(b) {
 			sum += p.y[from+i] / p.ySlack[from+i]
@@ -341,8 +341,8 @@ func (p *interior) setRight() {
 }
 
 // directRest works out all directions from those of the shares.
-func (p *interior) directRest() {
-	for b := range p.bins() {
+func (p *interiorPoint) directRest() {
+	for b := range p.groups() {
 		from, sum, worth := p.starts[b], 0.0, p.target[b]
 		for i, c := range p.of(b) {
 			weight := p.y[from+i] / p.ySlack[from+i]
@@ -367,7 +367,7 @@ func (p *interior) directRest() {
 }
 
 // reach returns how long a step can be before a variable, or a slack, is zero.
-func (p *interior) reach() (primal, dual float64) {
+func (p *interiorPoint) reach() (primal, dual float64) {
 	primal, dual = 1e9, 1e9
 	limit := func(reach *float64, v, step float64) {
 		if step < 0 {
@@ -390,7 +390,7 @@ func (p *interior) reach() (primal, dual float64) {
 }
 
 // move takes the step. It reports false for one too short to matter, or no number.
-func (p *interior) move(primal, dual float64) bool {
+func (p *interiorPoint) move(primal, dual float64) bool {
 	if !(primal > 1e-6 || dual > 1e-6) {
 		return false
 	}

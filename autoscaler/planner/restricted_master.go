@@ -6,45 +6,46 @@ import (
 	"slices"
 )
 
-// sifting solves a spreading for ever more offers.
-type sifting struct {
+// restrictedMaster solves a linearProgram by column generation: over a few active offers, to
+// which it adds those that price out, until none does (the literature also says sifting).
+type restrictedMaster struct {
 	precision
-	p    *problem
-	bins []bin
-	// costs are by offer and bin what machines of the offer cost that have as much as the
-	// bin asks for, by each measure; none where the offer does not hold the pods.
+	p      *problem
+	groups []group
+	// costs are by offer and group what machines of the offer cost that have as much as the
+	// group asks for, by each measure; none where the offer does not hold the pods.
 	costs  [][]vector
 	holds  [][]bool
 	active []int
-	// liked are the offers that some pods are worth their price on, about.
-	liked []int
+	// preferred are the offers that some pods are worth their price on, about.
+	preferred []int
 	// used is how many measures count.
 	used int
-	// listed are by offer the measures by which some bin takes something.
+	// listed are by offer the measures by which some group takes something.
 	listed [][]int
 	steps  int
 }
 
-// newSifting returns nil if there is nothing to solve.
-func newSifting(p *problem, bins []bin, how precision) *sifting {
-	s := &sifting{
+// newRestrictedMaster returns nil if there is nothing to solve.
+func newRestrictedMaster(p *problem, groups []group, how precision) *restrictedMaster {
+	s := &restrictedMaster{
 		precision: how, p: p, costs: make([][]vector, len(p.offers)), holds: make([][]bool, len(p.offers)),
 		used: linear, listed: make([][]int, len(p.offers)),
 	}
-	for _, b := range bins {
+	for _, b := range groups {
 		if slices.ContainsFunc(p.all, func(at int) bool { return p.holds(at, b.mean.size, b.on, 1) }) {
-			s.bins = append(s.bins, b)
+			s.groups = append(s.groups, b)
 		}
 	}
-	if len(s.bins) == 0 {
+	if len(s.groups) == 0 {
 		return nil
 	}
 	for i := range p.offers {
 		o := &p.offers[i]
-		s.costs[i], s.holds[i] = make([]vector, len(s.bins)), make([]bool, len(s.bins))
-		for b := range s.bins {
-			if s.holds[i][b] = o.price > 0 && p.holds(i, s.bins[b].mean.size, s.bins[b].on, 1); s.holds[i][b] {
-				s.costs[i][b] = s.cost(o, &s.bins[b])
+		s.costs[i], s.holds[i] = make([]vector, len(s.groups)), make([]bool, len(s.groups))
+		for b := range s.groups {
+			if s.holds[i][b] = o.price > 0 && p.holds(i, s.groups[b].mean.size, s.groups[b].on, 1); s.holds[i][b] {
+				s.costs[i][b] = s.cost(o, &s.groups[b])
 			}
 		}
 	}
@@ -52,41 +53,41 @@ func newSifting(p *problem, bins []bin, how precision) *sifting {
 	return s
 }
 
-// cost returns what machines of the offer cost that have as much as the bin asks for, by
+// cost returns what machines of the offer cost that have as much as the group asks for, by
 // each measure.
-func (s *sifting) cost(o *offer, b *bin) vector {
+func (s *restrictedMaster) cost(o *offer, b *group) vector {
 	var costs vector
 	capacity := [linear]float64{float64(o.Size.MilliCPU), float64(o.Size.MemoryBytes), float64(o.places)}
 	for r, has := range capacity {
 		if has > 0 {
-			costs[r] = float64(float64(o.about)*b.asks[r]) / has
+			costs[r] = float64(float64(o.scaledPrice)*b.asks[r]) / has
 		}
 	}
 	for _, m := range b.members {
 		k := &s.p.kinds[m.kind]
-		if !s.wide || o.small(k) {
+		if !s.extended || o.small(k) {
 			continue
 		}
 		for r := linear; r < measures; r++ {
 			if takes, has := o.part(k, r); takes > 0 {
-				costs[r] += float64(float64(o.about)*m.pods) * min(1, float64(takes)/float64(has))
+				costs[r] += float64(float64(o.scaledPrice)*m.pods) * min(1, float64(takes)/float64(has))
 			}
 		}
 	}
 	return costs
 }
 
-// start takes the offers to start with, and the one that a bin by itself is cheapest on
-// where none of them holds it. It puts the costs on a scale on which all bins cost 1 by
+// start takes the offers to start with, and the one that a group by itself is cheapest on
+// where none of them holds it. It puts the costs on a scale on which all groups cost 1 by
 // themselves.
-func (s *sifting) start() {
+func (s *restrictedMaster) start() {
 	seen := make([]bool, len(s.p.offers))
 	whole := 0.0
 	for _, at := range s.from {
 		seen[at] = true
 		s.active = append(s.active, at)
 	}
-	for b := range s.bins {
+	for b := range s.groups {
 		best, least := -1, math.Inf(1)
 		for i := range s.p.offers {
 			if cost := slices.Max(s.costs[i][b][:linear]); s.holds[i][b] && cost < least {
@@ -110,53 +111,54 @@ func (s *sifting) start() {
 }
 
 const (
-	siftAtOnce = 8
-	// siftNearly is how much of its price a full machine of an offer must be worth for a
-	// wide pricing to like it.
-	siftNearly = 0.998
-	// siftEnough is how far the worth of a full machine may be above its price, as a
+	// maxAdded is how many offers are added in one round.
+	maxAdded = 8
+	// nearlyWorth is how much of its price a full machine of an offer must be worth for a
+	// extended pricing to prefer it.
+	nearlyWorth = 0.998
+	// pricingTolerance is how far the worth of a full machine may be above its price, as a
 	// part of that.
-	siftEnough = 1e-4
+	pricingTolerance = 1e-4
 )
 
-// sift sets the parts: for a wide pricing first by the linear measures alone, which find
+// solve sets the parts: for an extended pricing first by the linear measures alone, which find
 // the offers that matter, unless it is told which.
-func (s *sifting) sift(parts []vector) {
-	if !s.wide || s.from == nil {
-		s.siftBy(linear, parts)
+func (s *restrictedMaster) solve(parts []vector) {
+	if !s.extended || s.from == nil {
+		s.solveBy(linear, parts)
 	}
-	if !s.wide {
+	if !s.extended {
 		return
 	}
-	if len(s.liked) > 0 {
-		s.active = slices.Clone(s.liked)
+	if len(s.preferred) > 0 {
+		s.active = slices.Clone(s.preferred)
 	}
-	s.siftBy(measures, parts)
+	s.solveBy(measures, parts)
 }
 
-// siftBy sets the parts by so many measures, the first ones.
-func (s *sifting) siftBy(used int, parts []vector) {
+// solveBy sets the parts by so many measures, the first ones.
+func (s *restrictedMaster) solveBy(used int, parts []vector) {
 	s.used = used
 	for round := range s.rounds {
 		last := round == s.rounds-1
 		solved := s.program().solve(s.tolerance)
-		s.steps += solved.steps + 20*len(s.bins)*len(s.p.offers)
+		s.steps += solved.steps + 20*len(s.groups)*len(s.p.offers)
 		for i, at := range s.active {
 			parts[at] = s.unpack(at, solved.share[i])
 		}
 		short := s.price(solved, parts)
-		s.like(solved)
+		s.notePreferred(solved)
 		if len(short) == 0 || last {
 			return
 		}
-		s.active = append(s.active, short[:min(len(short), siftAtOnce)]...)
+		s.active = append(s.active, short[:min(len(short), maxAdded)]...)
 		slices.Sort(s.active)
 	}
 }
 
-// counted are the measures of an offer by which some bin takes something: no pod takes
+// counted are the measures of an offer by which some group takes something: no pod takes
 // a large part of a large machine.
-func (s *sifting) counted(at int) []int {
+func (s *restrictedMaster) counted(at int) []int {
 	list := s.listed[at]
 	if list == nil {
 		for r := range measures {
@@ -173,27 +175,27 @@ func (s *sifting) counted(at int) []int {
 }
 
 // pack leaves out what the measures of an offer do not count, unpack puts it back.
-func (s *sifting) pack(at int, v vector) (packed vector) {
+func (s *restrictedMaster) pack(at int, v vector) (packed vector) {
 	for i, r := range s.counted(at) {
 		packed[i] = v[r]
 	}
 	return packed
 }
 
-func (s *sifting) unpack(at int, packed vector) (v vector) {
+func (s *restrictedMaster) unpack(at int, packed vector) (v vector) {
 	for i, r := range s.counted(at) {
 		v[r] = packed[i]
 	}
 	return v
 }
 
-// program is the spreading over the active offers.
-func (s *sifting) program() *spreading {
-	program := &spreading{offers: len(s.active), starts: []int{0}}
+// program is the linearProgram over the active offers.
+func (s *restrictedMaster) program() *linearProgram {
+	program := &linearProgram{offers: len(s.active), starts: []int{0}}
 	for _, at := range s.active {
 		program.rows = append(program.rows, len(s.counted(at)))
 	}
-	for b := range s.bins {
+	for b := range s.groups {
 		for i, at := range s.active {
 			if s.holds[at][b] {
 				program.cells = append(program.cells, cell{offer: i, cost: s.pack(at, s.costs[at][b])})
@@ -206,7 +208,7 @@ func (s *sifting) program() *spreading {
 
 // price splits the prices of the offers that are not active as well as can be, and
 // returns those that are worth too much all the same, the worst first.
-func (s *sifting) price(solved *interior, parts []vector) []int {
+func (s *restrictedMaster) price(solved *interiorPoint, parts []vector) []int {
 	var short []int
 	excess := make([]float64, len(parts))
 	for i := range parts {
@@ -214,7 +216,7 @@ func (s *sifting) price(solved *interior, parts []vector) []int {
 			continue
 		}
 		parts[i] = s.fullest(i, solved.worth)
-		if excess[i] = total(parts[i]); excess[i] > 1+siftEnough {
+		if excess[i] = total(parts[i]); excess[i] > 1+pricingTolerance {
 			short = append(short, i)
 		}
 	}
@@ -222,29 +224,29 @@ func (s *sifting) price(solved *interior, parts []vector) []int {
 	return short
 }
 
-// like notes the offers on which money is spent, and for a wide pricing those of which a
+// notePreferred notes the offers on which money is spent, and for an extended pricing those of which a
 // full machine is nearly worth its price, the dearer ones if they are too many.
-func (s *sifting) like(solved *interior) {
-	s.liked = s.liked[:0]
+func (s *restrictedMaster) notePreferred(solved *interiorPoint) {
+	s.preferred = s.preferred[:0]
 	whole, _ := solved.values()
 	for i := range s.p.offers {
 		if s.p.offers[i].price == 0 {
 			continue
 		}
 		at, active := slices.BinarySearch(s.active, i)
-		liked := active && solved.x[at] > 1e-4*whole
-		if liked || s.wide && total(s.fullest(i, solved.worth)) > siftNearly {
-			s.liked = append(s.liked, i)
+		preferred := active && solved.x[at] > 1e-4*whole
+		if preferred || s.extended && total(s.fullest(i, solved.worth)) > nearlyWorth {
+			s.preferred = append(s.preferred, i)
 		}
 	}
-	s.liked = s.liked[max(0, len(s.liked)-mostHomes):]
+	s.preferred = s.preferred[max(0, len(s.preferred)-maxPreferred):]
 }
 
-// fullest returns the parts of an offer's price that make no bin it holds worth less
+// fullest returns the parts of an offer's price that make no group it holds worth less
 // than it is, and are least together: the dual of filling a machine with the most
 // worth, parts of pods included, by the simplex method. With a row for each measure, that
 // takes few steps.
-func (s *sifting) fullest(at int, worth []float64) vector {
+func (s *restrictedMaster) fullest(at int, worth []float64) vector {
 	var inverse [measures]vector
 	var amount vector
 	for r := range s.used {
@@ -295,8 +297,8 @@ func (s *sifting) fullest(at int, worth []float64) vector {
 	return s.cover(at, worth, found)
 }
 
-// cover raises the parts until no bin is worth less on the offer than it is.
-func (s *sifting) cover(at int, worth []float64, parts vector) vector {
+// cover raises the parts until no group is worth less on the offer than it is.
+func (s *restrictedMaster) cover(at int, worth []float64, parts vector) vector {
 	raise := 1.0
 	for r := range s.used {
 		parts[r] = max(parts[r], 1e-12)
