@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,12 @@ func TestNginxIsScrapedThroughTheSidecar(t *testing.T) {
 	}
 	if got := get(t, url+"/metrics"); !strings.Contains(got, "nginx_connections_waiting 1\n") {
 		t.Errorf("no connections in\n%s", got)
+	}
+	// What a log has when it is first looked for is not counted.
+	for deadline := time.Now().Add(time.Minute); !fake.HasWaiters(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("the log is never looked for")
+		}
 	}
 	if err := os.WriteFile(path, []byte(`{"status":"200","request_time":"0.1","upstream":"web"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
