@@ -25,6 +25,7 @@ type Document struct {
 	WallSeconds float64 `json:"wallSeconds"`
 }
 
+// Trace describes the pods that were replayed.
 type Trace struct {
 	Name        string  `json:"name"`
 	Format      string  `json:"format"`
@@ -37,6 +38,7 @@ type Trace struct {
 	GPUIgnored     bool     `json:"gpuIgnored"`
 }
 
+// Cluster describes the fixed nodes that both profiles have.
 type Cluster struct {
 	Nodes          int      `json:"nodes"`
 	MilliCPU       int64    `json:"milliCPU"`
@@ -45,6 +47,7 @@ type Cluster struct {
 	Flavors        []Flavor `json:"flavors"`
 }
 
+// Flavor is one size of the nodes: how many there are, and what each can give to pods and costs.
 type Flavor struct {
 	Name           string  `json:"name"`
 	Nodes          int     `json:"nodes"`
