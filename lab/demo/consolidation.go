@@ -44,8 +44,8 @@ type Consolidation struct {
 	// Jobs is how many ran on, with one pod each; JobsFailed counts all failures.
 	Jobs       int `json:"jobs"`
 	JobsFailed int `json:"jobsFailed"`
-	// Migrations is how many pods were moved, FrozenSecondsMean for how long one stood
-	// still on average.
+	// Migrations is how many pods were moved, FrozenSecondsMean for how long each was frozen
+	// on average.
 	Migrations        int     `json:"migrations"`
 	FrozenSecondsMean float64 `json:"frozenSecondsMean"`
 	// Of machines and dollars per hour, before is when half of the Jobs had ended.
@@ -57,7 +57,9 @@ type Consolidation struct {
 	Decisions            []string             `json:"decisions"`
 }
 
-// ConsolidationPoint is the cluster at one moment.
+// ConsolidationPoint is the cluster at one moment: Seconds after the watch began, the machines
+// of the fleet, those of them that are being emptied, the pods that are being moved and that
+// have been, and what the machines cost per hour.
 type ConsolidationPoint struct {
 	Seconds        float64 `json:"seconds"`
 	Machines       int     `json:"machines"`

@@ -9,7 +9,7 @@
 //
 // Files in the order of reading: demo.go (input, Run, one replay), fleet.go (the part on a
 // fleet), consolidation.go (the part in which pods move), document.go (what is printed),
-// progress.go (what a person is told meanwhile).
+// progress.go (messages of progress).
 package demo
 
 import (

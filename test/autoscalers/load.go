@@ -103,9 +103,9 @@ func (l load) slower(stretch float64) load {
 }
 
 // catalogues are what machines there are: the eight flavors of the demo; sixty, which are the
-// seventh generation of the families c, m and r by two makers of processors; and all of a
-// region that a fleet takes unless it is told otherwise, which is without GPUs and CPU credits.
-// The latter two are without bare metal.
+// seventh generation of the families c, m and r by two makers of processors; and a
+// region's amd64 ones without GPUs and CPU credits, a fleet's default. The latter two are
+// without bare metal.
 var catalogues = map[string]func() ([]trace.Flavor, error){
 	"8": func() ([]trace.Flavor, error) {
 		return trace.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))

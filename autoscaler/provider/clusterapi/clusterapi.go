@@ -161,6 +161,7 @@ func (p *Provider) machines(ctx context.Context, deployments []clusterv1.Machine
 	if err := p.live.List(ctx, &list, client.InNamespace(p.spec.Namespace), client.HasLabels{clusterv1.MachineDeploymentNameLabel}); err != nil {
 		return nil, fmt.Errorf("list Machines in namespace %s: %w", p.spec.Namespace, err)
 	}
+	p.matchNodes(list.Items)
 	chosen := map[string]bool{}
 	for i := range deployments {
 		chosen[deployments[i].Name] = true
@@ -171,15 +172,13 @@ func (p *Provider) machines(ctx context.Context, deployments []clusterv1.Machine
 			found[name] = append(found[name], list.Items[i])
 		}
 	}
-	for name := range found {
-		p.matchNodes(found[name])
-	}
 	return found, nil
 }
 
-// matchNodes completes Machines whose nodes have joined and that cluster-api has yet to note
-// so, by their provider IDs. Pods may be bound to such a node already: were it nobody's, the
-// room of the machine would be counted a second time, as still to come.
+// matchNodes gives Machines that have no node yet the nodes that bear their provider IDs. A
+// node may join, and pods be bound to it, before cluster-api notes whose it is. Without the
+// match, the room of such a machine would be counted twice: on its node, and as still to come.
+// It goes through the nodes once, and only if a Machine lacks its node.
 func (p *Provider) matchNodes(machines []clusterv1.Machine) {
 	waits := func(m clusterv1.Machine) bool { return m.Status.NodeRef.Name == "" && m.Spec.ProviderID != "" }
 	if !slices.ContainsFunc(machines, waits) {

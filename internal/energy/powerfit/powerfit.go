@@ -1,7 +1,7 @@
 // Package powerfit fits a machine's power model to a measured series and says how good it is: by
 // samples that the model was not fitted to, and by those that it was. The fits themselves are in
-// package energy; what is added here is what a MachineProfile can hold of them, and their quality
-// in the form in which it is told. Reading files and printing is up to the caller.
+// package energy; what is added here is what a MachineProfile can hold of them, and their
+// quality. Reading files and printing is up to the caller.
 package powerfit
 
 import (
