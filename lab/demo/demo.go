@@ -44,13 +44,24 @@ type Input struct {
 	Duration time.Duration
 	// TimeScale is how many seconds of a recorded lifetime pass in one second.
 	TimeScale float64
-	// Profiles are one or more, in the order in which they run. The last one schedules on the
-	// fleet too.
+	// Profiles are one or more, in the order in which they run.
 	Profiles []Profile
-	// Fleet has the trace replayed once more, on machines that are bought and given back.
-	Fleet bool
+	// Fleet has the trace replayed once more, on machines that are bought and given back. Nil
+	// leaves that out.
+	Fleet *FleetInput
 	// Consolidation has half of the fleet's Jobs end, and the others moved together.
 	Consolidation bool
+}
+
+// FleetInput says how the trace is replayed on a fleet: like the fixed cluster's replay, but
+// at a pace of its own, for each pod costs the control plane more where machines come and go.
+type FleetInput struct {
+	// Duration is how long the trace is replayed: arrivals are squeezed into nine tenths of it.
+	Duration time.Duration
+	// TimeScale is how many seconds of a recorded lifetime pass in one second.
+	TimeScale float64
+	// Scheduler is a KubeSchedulerConfiguration; nil is the stock one.
+	Scheduler []byte
 }
 
 // Profile is a scheduler to replay the trace with.
@@ -70,9 +81,8 @@ func Run(ctx context.Context, in *Input, progress *Progress) (*Document, error) 
 	if err != nil {
 		return nil, err
 	}
-	if in.Fleet {
-		scale := replay.Scale{Arrivals: doc.Scale.Arrivals, Lifetimes: doc.Scale.Lifetimes}
-		if doc.Fleet, err = replayFleet(ctx, in, scale, doc.Cluster.DollarsPerHour, progress); err != nil {
+	if in.Fleet != nil {
+		if doc.Fleet, err = replayFleet(ctx, in, doc.Cluster.DollarsPerHour, progress); err != nil {
 			return nil, fmt.Errorf("fleet: %w", err)
 		}
 	}
@@ -98,13 +108,10 @@ func replayProfiles(ctx context.Context, in *Input, progress *Progress) (doc *Do
 	if err != nil {
 		return nil, err
 	}
-	scale := replay.Scale{
-		Arrivals:  replay.FitArrivals(in.Workload.Pods, in.Duration*9/10),
-		Lifetimes: in.TimeScale,
-	}
+	scale := scaleOf(in, in.Duration, in.TimeScale)
 	doc = newDocument(in, scale, machines)
 	for _, profile := range in.Profiles {
-		result, err := replayProfile(ctx, p, in, profile, scale, progress)
+		result, err := replayProfile(ctx, p, in, profile, scale, in.Duration, progress)
 		if err != nil {
 			return nil, fmt.Errorf("profile %s: %w", profile.Name, err)
 		}
@@ -115,6 +122,11 @@ func replayProfiles(ctx context.Context, in *Input, progress *Progress) (doc *Do
 		doc.add(profile.Name, usage, result)
 	}
 	return doc, nil
+}
+
+// scaleOf compresses the trace of in into a window.
+func scaleOf(in *Input, window time.Duration, timeScale float64) replay.Scale {
+	return replay.Scale{Arrivals: replay.FitArrivals(in.Workload.Pods, window*9/10), Lifetimes: timeScale}
 }
 
 // start starts a playground that outlives ctx, so that a replay which is interrupted can still
@@ -162,7 +174,7 @@ func machinesOf(ctx context.Context, p *playground.Playground) ([]report.Machine
 }
 
 // replayProfile replays the trace with one scheduler.
-func replayProfile(ctx context.Context, p *playground.Playground, in *Input, profile Profile, scale replay.Scale, progress *Progress) (*replay.Result, error) {
+func replayProfile(ctx context.Context, p *playground.Playground, in *Input, profile Profile, scale replay.Scale, window time.Duration, progress *Progress) (*replay.Result, error) {
 	scheduler, err := p.StartScheduler(ctx, profile.Config)
 	if err != nil {
 		return nil, err
@@ -178,7 +190,7 @@ func replayProfile(ctx context.Context, p *playground.Playground, in *Input, pro
 	}()
 	progress.begin(profile.Name)
 	result, err := replay.Run(ctx, replay.Options{
-		Client: p.Client(), Pods: in.Workload.Pods, Scale: scale, Window: in.Duration,
+		Client: p.Client(), Pods: in.Workload.Pods, Scale: scale, Window: window,
 		Run: profile.Name, Progress: progress.show,
 	})
 	progress.end()

@@ -200,7 +200,7 @@ func (r *Fleet) bill() string {
 	paid := fmt.Sprintf("Paid: $%.2f/h, every machine from its order until it had gone", r.DollarsPerHour)
 	if pods := r.PodsBound + r.PodsNeverBound; float64(r.PodsNeverBound) > most*float64(pods) {
 		return fmt.Sprintf("%s. That is not to be compared with the $%.2f/h of the fixed cluster, for %d of %d pods went before they had one: "+
-			"this computer is too busy for the pace; a longer --duration helps.", paid, r.FixedDollarsPerHour, r.PodsNeverBound, pods)
+			"this computer is too busy for the pace; a longer --fleet-duration helps.", paid, r.FixedDollarsPerHour, r.PodsNeverBound, pods)
 	}
 	return fmt.Sprintf("%s; all nodes of the fixed cluster cost $%.2f/h (%+.0f %%).", paid, r.FixedDollarsPerHour, 100*(r.DollarsPerHour/r.FixedDollarsPerHour-1))
 }
@@ -211,7 +211,8 @@ func (r *Fleet) write(w io.Writer) error {
 	for _, f := range r.Flavors {
 		mix = append(mix, fmt.Sprintf("%d %s", f.Peak, f.Flavor))
 	}
-	fmt.Fprintf(w, "\nThe same trace on machines that a NodeFleet buys and gives back (%.1f s from order to ready):\n\n", r.AcquisitionLagSeconds)
+	fmt.Fprintf(w, "\nThe same trace on machines that a NodeFleet buys and gives back, in %.0f s (lifetimes pass %.0f times as fast; %.1f s from order to ready):\n\n",
+		r.WindowSeconds, r.Scale.Lifetimes, r.AcquisitionLagSeconds)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "seconds\tmachines\tin flight\tpending\t$/h\t")
 	bar := bars(r.Course, func(p FleetPoint) float64 { return p.DollarsPerHour })

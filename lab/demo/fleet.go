@@ -36,6 +36,7 @@ const (
 // Fleet is what a fleet achieved that buys machines and gives them back.
 type Fleet struct {
 	WindowSeconds  float64 `json:"windowSeconds"`
+	Scale          Scale   `json:"scale"`
 	PodsBound      int     `json:"podsBound"`
 	PodsNeverBound int     `json:"podsNeverBound"`
 	// DollarsPerHour is the mean of what all machines cost from their order until they
@@ -74,7 +75,7 @@ type FleetPoint struct {
 }
 
 // replayFleet replays the trace on machines that a NodeFleet buys and gives back.
-func replayFleet(ctx context.Context, in *Input, scale replay.Scale, fixed float64, progress *Progress) (result *Fleet, err error) {
+func replayFleet(ctx context.Context, in *Input, fixed float64, progress *Progress) (result *Fleet, err error) {
 	progress.say("starting a control plane with cluster-api, %d MachineDeployments and no node", len(in.Flavors))
 	p, err := start(ctx, playground.Options{ClusterAPI: true, NoScheduler: true})
 	if err != nil {
@@ -96,14 +97,15 @@ func replayFleet(ctx context.Context, in *Input, scale replay.Scale, fixed float
 	if err := c.Create(ctx, compressed.Fleet(fleetName, 1)); err != nil {
 		return nil, fmt.Errorf("make the NodeFleet: %w", err)
 	}
-	profile := in.Profiles[len(in.Profiles)-1]
+	scale := scaleOf(in, in.Fleet.Duration, in.Fleet.TimeScale)
 	watch := watchFleet(ctx, p, c)
-	replayed, err := replayProfile(ctx, p, in, Profile{Name: "fleet", Config: profile.Config}, scale, progress)
+	replayed, err := replayProfile(ctx, p, in, Profile{Name: "fleet", Config: in.Fleet.Scheduler}, scale, in.Fleet.Duration, progress)
 	watch.end()
 	if err != nil {
 		return nil, err
 	}
 	result = watch.result(in, replayed.Window)
+	result.Scale = Scale{Arrivals: scale.Arrivals, Lifetimes: scale.Lifetimes}
 	result.FixedDollarsPerHour = fixed
 	if err := result.account(watch.machines(), replayed); err != nil {
 		return nil, err
@@ -113,7 +115,7 @@ func replayFleet(ctx context.Context, in *Input, scale replay.Scale, fixed float
 		return nil, err
 	}
 	if in.Consolidation {
-		if result.Consolidation, err = consolidate(ctx, p, c, profile.Config, progress); err != nil {
+		if result.Consolidation, err = consolidate(ctx, p, c, in.Fleet.Scheduler, progress); err != nil {
 			return nil, fmt.Errorf("consolidation: %w", err)
 		}
 	}

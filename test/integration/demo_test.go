@@ -119,7 +119,7 @@ func TestDemoShowsAFleetThatGrowsAndShrinks(t *testing.T) {
 	}
 	trace.WriteString("last,1000,100,128,100,batch\n")
 	code, stdout, stderr := demo(t, trace.String(), "name,cpu,memory_gib,price_per_hour\nsmall,4,8,0.1\nlarge,10,16,0.2\n",
-		"--fleet", "--nodes", "4", "--duration", "25s", "--time-scale", "50", "--profile", "supercargo", "-o", "json")
+		"--fleet", "--nodes", "4", "--duration", "25s", "--fleet-duration", "25s", "--time-scale", "50", "--profile", "supercargo", "-o", "json")
 	if code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, stderr)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type demoFlags struct {
 	flavors         string
 	nodes           int
 	duration        time.Duration
+	fleetDuration   time.Duration
 	timeScale       float64
 	schedulerConfig string
 	profiles        []string
@@ -53,7 +55,7 @@ were bound, how many nodes they used, how full those were, what they cost and
 how long pods waited. Then the same trace runs on no nodes at all at first: a NodeFleet
 buys machines through cluster-api as pods come, and gives them back. Finally it empties
 half-empty machines by moving their Jobs with their state, by simulated node agents. It
-takes about four minutes.
+takes about five minutes.
 
 The trace and the machines are extracts of public data that the program carries:
 1,200 pods of a real cluster, and eight types of cloud machines with their
@@ -61,7 +63,9 @@ prices. Pods that asked for GPUs are replayed for their CPU and memory alone.
 
 Arrivals are squeezed into nine tenths of --duration. Lifetimes, and with them
 the width of Supercargo's time bins, are divided by --time-scale: the less that
-is, the longer pods live, and the fuller the cluster.`,
+is, the longer pods live, and the fuller the cluster. On the fleet all of that is
+slower, as --fleet-duration is longer: machines that come and go cost this
+computer more than pods do, and the figures should not depend on how fast it is.`,
 		Example: `  supercargo demo
 
   # Your own trace and machines, for scripts
@@ -79,6 +83,7 @@ is, the longer pods live, and the fuller the cluster.`,
 	f.StringVar(&flags.flavors, "flavors", "", "CSV of machine flavors; default: the bundled catalogue")
 	f.IntVar(&flags.nodes, "nodes", 72, "how many nodes to make, of all flavors in turn")
 	f.DurationVar(&flags.duration, "duration", 40*time.Second, "how long to replay the trace with each profile")
+	f.DurationVar(&flags.fleetDuration, "fleet-duration", 0, "how long to replay the trace on the fleet; 0 is 2.5 times --duration")
 	f.Float64Var(&flags.timeScale, "time-scale", 600, "how many seconds of a pod's recorded lifetime pass in one second")
 	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file that the profile supercargo uses instead of its own")
 	f.StringSliceVar(&flags.profiles, "profile", []string{stockProfile, ourProfile}, "profiles to replay the trace with: default, supercargo")
@@ -121,13 +126,16 @@ const (
 // reports every fault.
 func readDemoInput(flags demoFlags) (*demo.Input, error) {
 	var errs []error
-	in := &demo.Input{Nodes: flags.nodes, Duration: flags.duration, TimeScale: flags.timeScale, Fleet: flags.fleet, Consolidation: flags.consolidation}
+	in := &demo.Input{Nodes: flags.nodes, Duration: flags.duration, TimeScale: flags.timeScale, Consolidation: flags.consolidation}
 	errs = append(errs, tableOrJSON.check("output", flags.output))
 	if flags.nodes < 1 || flags.nodes > maxDemoNodes {
 		errs = append(errs, fmt.Errorf("--nodes %d: want 1 to %d", flags.nodes, maxDemoNodes))
 	}
 	if flags.duration < minDemoDuration || flags.duration > maxDemoDuration {
 		errs = append(errs, fmt.Errorf("--duration %s: want %s to %s", flags.duration, minDemoDuration, maxDemoDuration))
+	}
+	if d := flags.fleetDuration; d != 0 && (d < minDemoDuration || d > maxDemoDuration) {
+		errs = append(errs, fmt.Errorf("--fleet-duration %s: want %s to %s, or 0", d, minDemoDuration, maxDemoDuration))
 	}
 	if !(flags.timeScale > 0) || math.IsInf(flags.timeScale, 0) {
 		errs = append(errs, fmt.Errorf("--time-scale %v: want a number above 0", flags.timeScale))
@@ -136,35 +144,58 @@ func readDemoInput(flags demoFlags) (*demo.Input, error) {
 	return in, errors.Join(errs...)
 }
 
+// fleetPace is how many times as long the trace is replayed on the fleet as on the fixed
+// cluster. One core of two keeps up with it; with 1 the control plane falls behind there, and
+// waits and bill are the computer's and not the fleet's.
+const fleetPace = 2.5
+
+// readDemoProfiles adds the profiles that were asked for and the replay on a fleet, which the
+// last of them schedules.
 func readDemoProfiles(in *demo.Input, flags demoFlags) error {
-	stock, err := compressed.Scheduler(playground.StockSchedulerConfig)
-	if err != nil {
-		return err
-	}
-	config, err := compressed.SchedulerConfig(flags.timeScale)
-	if flags.schedulerConfig != "" {
-		if config, err = os.ReadFile(flags.schedulerConfig); err != nil {
-			err = fmt.Errorf("--scheduler-config: %w", err)
-		}
-	}
-	if err != nil {
-		return err
-	}
-	known := []demo.Profile{{Name: stockProfile, Config: stock}, {Name: ourProfile, Config: config}}
-	for _, p := range known {
-		if slices.Contains(flags.profiles, p.Name) {
-			in.Profiles = append(in.Profiles, p)
-		}
-	}
 	for _, name := range flags.profiles {
 		if name != stockProfile && name != ourProfile {
 			return fmt.Errorf("--profile %q: want %s or %s", name, stockProfile, ourProfile)
 		}
 	}
-	if len(in.Profiles) == 0 {
+	last := ""
+	for _, name := range []string{stockProfile, ourProfile} {
+		if !slices.Contains(flags.profiles, name) {
+			continue
+		}
+		config, err := demoScheduler(name, flags.schedulerConfig, flags.timeScale)
+		if err != nil {
+			return err
+		}
+		in.Profiles = append(in.Profiles, demo.Profile{Name: name, Config: config})
+		last = name
+	}
+	if last == "" {
 		return fmt.Errorf("--profile: want at least one of %s, %s", stockProfile, ourProfile)
 	}
-	return nil
+	if !flags.fleet {
+		return nil
+	}
+	duration := cmp.Or(flags.fleetDuration, time.Duration(fleetPace*float64(flags.duration)))
+	scale := flags.timeScale * flags.duration.Seconds() / duration.Seconds()
+	config, err := demoScheduler(last, flags.schedulerConfig, scale)
+	in.Fleet = &demo.FleetInput{Duration: duration, TimeScale: scale, Scheduler: config}
+	return err
+}
+
+// demoScheduler returns the configuration of a profile for a trace whose lifetimes are
+// compressed by timeScale; path is the user's own in place of Supercargo's, if any.
+func demoScheduler(profile, path string, timeScale float64) ([]byte, error) {
+	switch {
+	case profile == stockProfile:
+		return compressed.Scheduler(playground.StockSchedulerConfig)
+	case path == "":
+		return compressed.SchedulerConfig(timeScale)
+	}
+	config, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("--scheduler-config: %w", err)
+	}
+	return config, nil
 }
 
 func readDemoTrace(in *demo.Input, path string) (err error) {

@@ -1,11 +1,15 @@
 package cli
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"supercargo.dev/supercargo/lab/compressed"
+	"supercargo.dev/supercargo/lab/demo"
 )
 
 // demoFile writes an input file of the demo.
@@ -28,6 +32,7 @@ func TestDemoRefusesBadInput(t *testing.T) {
 	}{
 		{"no nodes", []string{"--nodes", "0"}, []string{"--nodes 0: want 1 to 5000"}},
 		{"no time", []string{"--duration", "1ms"}, []string{"--duration 1ms: want 1s to 24h0m0s"}},
+		{"no time on the fleet", []string{"--fleet-duration", "1ms"}, []string{"--fleet-duration 1ms: want 1s to 24h0m0s, or 0"}},
 		{"no scale", []string{"--time-scale", "0"}, []string{"--time-scale 0: want a number above 0"}},
 		{"a scale that is no number", []string{"--time-scale", "NaN"}, []string{"--time-scale NaN"}},
 		{"an unknown output", []string{"-o", "xml"}, []string{`--output "xml": want table or json`}},
@@ -63,5 +68,36 @@ func TestDemoRunsTheStockProfileFirst(t *testing.T) {
 	}
 	if len(in.Profiles) != 2 || in.Profiles[0].Name != stockProfile || in.Profiles[1].Name != ourProfile {
 		t.Fatalf("profiles are %v, want the stock one first", in.Profiles)
+	}
+}
+
+func TestTheFleetsReplayOfTheDemoIsTheOtherOneSlowedDown(t *testing.T) {
+	flags := demoFlags{nodes: 9, duration: 40 * time.Second, timeScale: 600, profiles: []string{stockProfile, ourProfile}, output: "table"}
+	in, err := readDemoInput(flags)
+	if err != nil || in.Fleet != nil {
+		t.Fatalf("without --fleet the fleet's replay is %v, %v, want none", in.Fleet, err)
+	}
+	flags.fleet = true
+	for own, want := range map[time.Duration]demo.FleetInput{
+		0:                {Duration: 100 * time.Second, TimeScale: 240},
+		20 * time.Second: {Duration: 20 * time.Second, TimeScale: 1200},
+	} {
+		flags.fleetDuration = own
+		in, err := readDemoInput(flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if in.Fleet.Duration != want.Duration || in.Fleet.TimeScale != want.TimeScale {
+			t.Errorf("with --fleet-duration %v it takes %v and lifetimes are compressed by %v, want %v and %v",
+				own, in.Fleet.Duration, in.Fleet.TimeScale, want.Duration, want.TimeScale)
+		}
+		scheduler, err := compressed.SchedulerConfig(want.TimeScale)
+		if err != nil || !bytes.Equal(in.Fleet.Scheduler, scheduler) {
+			t.Errorf("with --fleet-duration %v the time bins are those of another scale: %v\n%s", own, err, in.Fleet.Scheduler)
+		}
+	}
+	flags.profiles = []string{stockProfile}
+	if in, err = readDemoInput(flags); err != nil || !bytes.Equal(in.Fleet.Scheduler, in.Profiles[0].Config) {
+		t.Errorf("with the stock profile alone the fleet's scheduler is another: %v\n%s", err, in.Fleet.Scheduler)
 	}
 }
