@@ -135,9 +135,9 @@ func (r *relaxation) improving() []column {
 		tries = tries[:1]
 	}
 	for _, branches := range tries {
-		r.knapsack.branches = branches
+		r.knapsack.branching = branches
 		found = r.candidates(r.p.all)
-		r.knapsack.branches = fewBranches
+		r.knapsack.branching = fewBranches
 		if len(found) > 0 {
 			break
 		}
@@ -195,17 +195,7 @@ func (r *relaxation) feasibleDuals() []float64 {
 	for i := range r.duals {
 		r.duals[i] = max(0, r.duals[i])
 	}
-	most := 0.0
-	if r.p.total >= manyPods {
-		r.knapsack.branches = manyBranches
-	}
-	for _, at := range r.p.all {
-		price := float64(r.p.offers[at].price)
-		r.knapsack.fill(r.p, at, r.levels[0], r.duals)
-		if full := r.knapsack.most(); full > 0 {
-			most = max(most, full/price)
-		}
-	}
+	most := r.mostForPrice()
 	found := make([]float64, len(r.duals))
 	for i := range found {
 		// Less than nothing, of what costs nothing, is no number.
@@ -214,6 +204,47 @@ func (r *relaxation) feasibleDuals() []float64 {
 		}
 	}
 	return found
+}
+
+// mostForPrice is what a full machine of any offer is worth for its price at most. It looks
+// ever closer at the offer of which a machine could be worth the most, as long as that is
+// not known exactly and steps are left.
+func (r *relaxation) mostForPrice() float64 {
+	const closer = 4
+	steps := manyBranches
+	if r.p.total >= manyPods {
+		steps *= 4
+	}
+	type look struct {
+		most      float64 // worth for its price
+		exact     bool
+		branching int
+	}
+	looks := make([]look, len(r.p.offers))
+	fill := func(at, branching int) {
+		r.knapsack.branching = branching
+		r.knapsack.fill(r.p, at, r.levels[0], r.duals)
+		l := look{exact: r.knapsack.unexplored <= r.knapsack.bestValue, branching: branching}
+		if full := r.knapsack.most(); full > 0 {
+			l.most = full / float64(r.p.offers[at].price)
+		}
+		looks[at] = l
+	}
+	for at := range looks {
+		fill(at, fewBranches)
+	}
+	for from := r.knapsack.steps; ; {
+		top := 0
+		for at := range looks {
+			if looks[at].most > looks[top].most {
+				top = at
+			}
+		}
+		if left := steps - (r.knapsack.steps - from); looks[top].exact || left <= looks[top].branching {
+			return looks[top].most
+		}
+		fill(top, closer*looks[top].branching)
+	}
 }
 
 // enter takes a column into the basis for the one that it drives to zero first.

@@ -172,3 +172,41 @@ func TestTheRelaxationIsNoDearerThanTheBestMix(t *testing.T) {
 		}
 	})
 }
+
+// TestADiveOverfillsNothingAndLosesNoPod, however few steps it has.
+func TestADiveOverfillsNothingAndLosesNoPod(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawProblem(t, 12)
+		counts := p.counts()
+		for i := range counts {
+			counts[i] = rapid.Int32Range(0, counts[i]).Draw(t, "waiting")
+		}
+		steps := rapid.SampledFrom([]int{0, 1_000, 10_000_000}).Draw(t, "steps")
+		machines, left, _ := p.dive(counts, steps)
+		for _, m := range machines {
+			for _, k := range m.kinds {
+				left[k]++
+			}
+			if m.offer == len(p.offers) || !p.holds(m.offer, m.used, m.on, int64(len(m.kinds))) {
+				t.Fatalf("over-filled: %+v", m)
+			}
+		}
+		if !slices.Equal(left, counts) {
+			t.Fatalf("%v pods by kind on machines or left, want %v", left, counts)
+		}
+	})
+}
+
+// TestADiveWithStepsEnoughPlacesAllPods: of six pods of 4 and three of 3, machines of 10
+// hold two and three, or 3 and 3 and 4.
+func TestADiveWithStepsEnoughPlacesAllPods(t *testing.T) {
+	var pods []Pod
+	for i := range 9 {
+		pods = append(pods, pod(fmt.Sprint(i), 4-int64(i/6), 0))
+	}
+	p := newProblem(pods, []Flavor{flavor("f", 10, 10, 10)}, nil, MixOptions{})
+	machines, left, steps := p.dive(p.counts(), 10_000_000)
+	if len(machines) != 4 || slices.ContainsFunc(left, func(n int32) bool { return n > 0 }) || steps == 0 {
+		t.Errorf("%d machines in %d steps, %v pods left, want 4 machines and none", len(machines), steps, left)
+	}
+}

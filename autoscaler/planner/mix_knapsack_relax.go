@@ -2,41 +2,13 @@ package planner
 
 import "math"
 
-// relax solves the knapsack with parts of pods, by the simplex method for variables with
-// bounds: a row for each of CPU, memory and places, and no more of an item than there are
-// pods. It returns the prices of the rows, none below zero. Any prices give a bound, so
-// that it may stop early.
-func (b *knapsack) relax() [linear]float64 {
-	s := newFractional(b.items)
-	for range 8 + 2*len(b.items) {
-		at, gain := s.entering()
-		if gain == 0 || !s.enter(at, gain > 0) {
-			break
-		}
-	}
-	b.steps += s.steps
-	for i := range b.items {
-		if s.full[i] {
-			b.items[i].whole = b.items[i].takes.places
-		}
-	}
-	for r, at := range s.basis {
-		if at < len(b.items) {
-			const nearly = 1e-9
-			b.items[at].whole = int64(max(0, s.amounts[r]) + nearly)
-		}
-	}
-	prices := s.prices()
-	for r := range prices {
-		prices[r] = max(0, prices[r])
-	}
-	return prices
-}
-
-// fractional is a basis of the relaxed knapsack. Its columns are the items, and then the
-// slack of each row.
+// fractional is a basis of the knapsack with parts of pods, for the simplex method for variables
+// with bounds: a row for each of CPU, memory and places, and no more of an item than there are
+// pods. Its columns are the items, and then the slack of each row.
 type fractional struct {
-	items   []knapsackItem
+	items []knapsackItem
+	// upper is by item how many of it there are at most.
+	upper   []float64
 	basis   [linear]int
 	inverse [linear][linear]float64
 	amounts [linear]float64 // of what is in the basis
@@ -46,13 +18,61 @@ type fractional struct {
 	steps    int
 }
 
-func newFractional(items []knapsackItem) *fractional {
+// columnSteps is how many steps it is to look at a column.
+const columnSteps = 4
+
+// reset begins anew, with that much room in each row.
+func (s *fractional) reset(items []knapsackItem, room [linear]float64) {
 	n := len(items)
-	s := &fractional{items: items, full: make([]bool, n+linear), in: make([]bool, n+linear)}
-	for r := range linear {
-		s.basis[r], s.inverse[r][r], s.amounts[r], s.in[n+r] = n+r, 1, 1, true
+	s.items, s.steps = items, 0
+	s.upper = append(s.upper[:0], make([]float64, n)...)
+	s.full = append(s.full[:0], make([]bool, n+linear)...)
+	s.in = append(s.in[:0], make([]bool, n+linear)...)
+	for i := range items {
+		s.upper[i] = float64(items[i].takes.places)
 	}
-	return s
+	s.inverse, s.amounts = [linear][linear]float64{}, room
+	for r := range linear {
+		s.basis[r], s.inverse[r][r], s.in[n+r] = n+r, 1, true
+	}
+}
+
+// solve goes on until nothing gains anything. Any basis gives a bound, so that it may stop
+// early.
+func (s *fractional) solve() {
+	for range 8 + 2*len(s.items) {
+		at, gain := s.entering()
+		if gain == 0 || !s.enter(at, gain > 0) {
+			break
+		}
+	}
+}
+
+// worthAtMost is what pods are worth at most in so much room, by the prices of the rows: any that
+// are not below zero give a bound.
+func (s *fractional) worthAtMost(room [linear]float64) float64 {
+	prices, bound := s.prices(), 0.0
+	for r := range prices {
+		prices[r] = max(0, prices[r])
+		bound += times(prices[r], room[r])
+	}
+	for i := range s.items {
+		bound += times(s.upper[i], max(0, s.items[i].value-s.items[i].costs(prices)))
+	}
+	return bound
+}
+
+// amount is how many pods of an item the solution takes.
+func (s *fractional) amount(at int) float64 {
+	if s.full[at] {
+		return s.upper[at]
+	}
+	for r, in := range s.basis {
+		if in == at {
+			return s.amounts[r]
+		}
+	}
+	return 0
 }
 
 func (s *fractional) value(at int) float64 {
@@ -72,7 +92,7 @@ func (s *fractional) column(at int) (c [linear]float64) {
 
 func (s *fractional) bound(at int) float64 {
 	if at < len(s.items) {
-		return float64(s.items[at].takes.places)
+		return s.upper[at]
 	}
 	return math.Inf(1)
 }
@@ -103,7 +123,7 @@ func (s *fractional) entering() (at int, gain float64) {
 			at, gain, best = j, g, math.Abs(g)
 		}
 	}
-	s.steps += len(s.full)
+	s.steps += columnSteps * len(s.full)
 	return at, gain
 }
 

@@ -417,6 +417,7 @@ func (s *solver) byColumns() {
 		}
 	}
 	slices.Sort(at.preferred)
+	s.considerDive(machines, waiting)
 	for _, m := range s.strategies()[:2] {
 		if rest, ok := s.construct(m, waiting, s.solvePricing(waiting, m.extended), s.budget.clone()); ok {
 			s.consider(mix{machines: append(slices.Clone(machines), rest.machines...), waiting: rest.waiting, missing: rest.missing})
@@ -425,15 +426,27 @@ func (s *solver) byColumns() {
 	}
 }
 
-// columnSteps is up to how many steps the relaxation of many pods takes: each is short.
-const columnSteps = 60_000_000
+// considerDive considers the mix of these machines and of what dive makes for the pods that wait.
+func (s *solver) considerDive(machines []machine, waiting []int32) {
+	const part = 8 // of the effort
+	rest, left, steps := s.dive(waiting, s.effort/part)
+	s.steps += steps
+	made := mix{machines: append(slices.Clone(machines), rest...), waiting: left}
+	for _, n := range left {
+		made.missing += int(n)
+	}
+	s.consider(made)
+}
+
+// relaxationSteps is up to how many steps the relaxation of many pods takes: each is short.
+const relaxationSteps = 60_000_000
 
 // effortForColumns is up to how many steps the relaxation takes.
 func (s *solver) effortForColumns() int {
 	if s.total < manyPods {
 		return s.effort / 2
 	}
-	return min(columnSteps, s.effort*3/2)
+	return min(relaxationSteps, s.effort*3/2)
 }
 
 // covered reports whether the values of the relaxation say what machines cost per hour.

@@ -1,0 +1,138 @@
+package planner
+
+import (
+	"container/heap"
+	"math"
+	"slices"
+)
+
+// branch is a part of all ways to fill a machine: those with no fewer and no more pods of each
+// item than that.
+type branch struct {
+	low, high []int32
+	// bound is what pods are worth at most in this part.
+	bound float64
+	// split is the item of which the relaxation takes most nearly half a pod more than at.
+	split int
+	at    int32
+}
+
+// branches is a heap, the one with the greatest bound first.
+type branches []*branch
+
+var _ heap.Interface = (*branches)(nil)
+
+// Len is part of [heap.Interface].
+func (h branches) Len() int { return len(h) }
+
+// Less is part of [heap.Interface].
+func (h branches) Less(i, j int) bool { return h[i].bound > h[j].bound }
+
+// Swap is part of [heap.Interface].
+func (h branches) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push is part of [heap.Interface].
+func (h *branches) Push(x any) { *h = append(*h, x.(*branch)) }
+
+// Pop is part of [heap.Interface].
+func (h *branches) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	(*h)[last], *h = nil, (*h)[:last]
+	return x
+}
+
+// search solves the relaxation of the whole machine, and parts those branches in two for which
+// that takes a part of a pod (Land and Doig 1960). The branch with the greatest bound comes
+// first, so that what is unexplored in the end is worth no more than it must be.
+func (b *knapsack) search() {
+	limit := b.steps + max(b.branching, fewBranches)
+	var open branches
+	add := func(n *branch) {
+		if b.explore(n) {
+			heap.Push(&open, n)
+		}
+	}
+	all := &branch{low: make([]int32, len(b.items)), high: make([]int32, len(b.items))}
+	for i := range b.items {
+		all.high[i] = int32(b.items[i].takes.places)
+	}
+	for add(all); len(open) > 0; {
+		next := heap.Pop(&open).(*branch)
+		if next.bound <= times(b.bestValue, more) {
+			return
+		}
+		if b.steps > limit {
+			b.unexplored = next.bound
+			return
+		}
+		fewer := &branch{low: next.low, high: slices.Clone(next.high)}
+		fewer.high[next.split] = next.at
+		further := &branch{low: slices.Clone(next.low), high: next.high}
+		further.low[next.split] = next.at + 1
+		add(fewer)
+		add(further)
+	}
+}
+
+// explore solves the relaxation of a branch. It takes what that says without parts of pods
+// if that is the best so far, and reports whether there may be better in it.
+func (b *knapsack) explore(n *branch) bool {
+	free, value := b.has, 0.0
+	for i, low := range n.low {
+		free, value = free.less(&b.items[i], int64(low)), value+times(b.items[i].value, float64(low))
+	}
+	if !free.valid() {
+		return false
+	}
+	room := [linear]float64{float64(free.cpu) / b.whole[byCPU], float64(free.memory) / b.whole[byMemory], float64(free.places) / b.whole[byPlace]}
+	s := &b.relaxed
+	s.reset(b.items, room)
+	for i := range b.items {
+		s.upper[i] = float64(n.high[i] - n.low[i])
+	}
+	s.solve()
+	b.steps += s.steps
+	n.bound = value + s.worthAtMost(room)
+	b.split(n)
+	b.complete()
+	return n.split >= 0 && n.bound > times(b.bestValue, more)
+}
+
+// split notes where a branch is to be parted, below zero if nowhere, and takes down in counts
+// how many pods of each item its relaxation has, parts of pods left out.
+func (b *knapsack) split(n *branch) {
+	const nearly = 1e-9
+	n.split = -1
+	farthest := nearly
+	for i := range b.items {
+		amount := b.relaxed.amount(i)
+		whole := math.Floor(amount + nearly)
+		b.counts[i] = n.low[i] + int32(whole)
+		if apart := min(amount-whole, 1-(amount-whole)); apart > farthest {
+			n.split, n.at, farthest = i, b.counts[i], apart
+		}
+	}
+}
+
+// complete adds as many pods to the counts as fit, and takes that if it is the best.
+func (b *knapsack) complete() {
+	free, value := b.has, 0.0
+	for i, n := range b.counts {
+		free = free.less(&b.items[i], int64(n))
+	}
+	if !free.valid() { // by rounding
+		return
+	}
+	for i := range b.items {
+		it := &b.items[i]
+		n := free.fit(it, it.takes.places-int64(b.counts[i]))
+		free = free.less(it, n)
+		b.counts[i] += int32(n)
+		value += times(it.value, float64(b.counts[i]))
+	}
+	if value > b.bestValue {
+		b.bestValue = value
+		copy(b.best, b.counts)
+	}
+}
