@@ -402,13 +402,23 @@ func (r *round) summarize(d *v1alpha1.FleetDecision) string {
 		parts = append(parts, fmt.Sprintf("%d pods wait for room that comes free, which saves $%s", len(w.Pods), dollars.Format(w.Saves())))
 	}
 	if len(d.Releases) > 0 {
-		var what []string
-		for _, release := range d.Releases {
-			what = append(what, release.Node)
-		}
-		parts = append(parts, strings.Replace(verb, "buy", "give back", 1)+" "+strings.Join(what, ", ")+": "+d.Releases[0].Reason)
+		parts = append(parts, strings.Replace(verb, "buy", "give back", 1)+" "+named(d.Releases)+": "+d.Releases[0].Reason)
 	}
 	return strings.Join(parts, "; ")
+}
+
+// named names the machines that are given back, or the first ones and how many more there are.
+func named(releases []v1alpha1.DecidedRelease) string {
+	const most = 5
+	var names []string
+	for _, release := range releases[:min(most, len(releases))] {
+		names = append(names, release.Node)
+	}
+	text := strings.Join(names, ", ")
+	if more := len(releases) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // measure sets beside what a decision expected what came of it, once nothing is in

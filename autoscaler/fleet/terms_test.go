@@ -153,3 +153,20 @@ func TestTheSummaryOfADecisionSaysWhatWaitingSaves(t *testing.T) {
 		t.Errorf("it says %q, want %q", got, want)
 	}
 }
+
+func TestADecisionThatGivesManyMachinesBackNamesTheFirst(t *testing.T) {
+	var releases []v1alpha1.DecidedRelease
+	for i := range 7 {
+		releases = append(releases, v1alpha1.DecidedRelease{Node: fmt.Sprintf("n%d", i), Reason: "it is empty"})
+	}
+	r := &round{actions: decide.Actions{}}
+	for n, want := range map[int]string{
+		1: "give back n0: it is empty",
+		5: "give back n0, n1, n2, n3, n4: it is empty",
+		7: "give back n0, n1, n2, n3, n4 and 2 more: it is empty",
+	} {
+		if got := r.summarize(&v1alpha1.FleetDecision{Releases: releases[:n]}); got != want {
+			t.Errorf("it says %q, want %q", got, want)
+		}
+	}
+}

@@ -362,6 +362,10 @@ func TestReasonsSayWhatAPersonWantsToKnow(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
+	s = state(node("a", job("p", 1, 2)), node("b", job("r", 5, 5)))
+	if got, want := NewPlanner(Config{Threshold: 0.5}).Plan(noon, s).Drains[0].Reason, "15% utilised, and its only pod fits on another node"; got != want {
+		t.Errorf("reason %q, want %q", got, want)
+	}
 	s = state(node("a", job("p", 1, 2)))
 	s.Flavors = []cluster.Flavor{{Name: "small", Size: size(4, 4), Arch: "amd64"}}
 	if got, want := NewPlanner(Config{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains[0].Reason, "15% utilised, and small holds its 1 pods for less"; got != want {

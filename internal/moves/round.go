@@ -125,7 +125,7 @@ func (r *round) drain(n *cluster.Node) (cluster.Drain, bool) {
 		return r.replace(n)
 	}
 	d := cluster.Drain{Node: n.Name, Method: r.config.Method, Moves: t.plan(), Until: t.leave()}
-	d.Reason = fmt.Sprintf("%.0f%% utilised, and its %d pods fit on other nodes", 100*r.config.Utilization(n), len(d.Moves))
+	d.Reason = fmt.Sprintf("%.0f%% utilised, and %s", 100*r.config.Utilization(n), podsFit(len(d.Moves)))
 	t.commit()
 	r.budget.spend(len(d.Moves))
 	return d, true

@@ -227,10 +227,18 @@ func (e *emptying) apply(c *choice) (cluster.Drain, bool) {
 	return d, true
 }
 
+// podsFit says that all pods of a node, so many, can move.
+func podsFit(pods int) string {
+	if pods == 1 {
+		return "its only pod fits on another node"
+	}
+	return fmt.Sprintf("its %d pods fit on other nodes", pods)
+}
+
 // what says what becomes of the pods of the node if so many move.
 func (e *emptying) what(gone int, leave time.Duration) string {
 	if gone == len(e.n.Pods) {
-		return fmt.Sprintf("its %d pods fit on other nodes", gone)
+		return podsFit(gone)
 	}
 	return fmt.Sprintf("%d of its %d pods end within %v and the others fit on other nodes", len(e.n.Pods)-gone, len(e.n.Pods), leave.Round(time.Second))
 }
