@@ -1,4 +1,4 @@
-package cli
+package explain
 
 import (
 	"fmt"
@@ -8,9 +8,9 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// explainPurchase says what machines are expected to cost until they are empty again, and what
+// writePurchase says what machines are expected to cost until they are empty again, and what
 // that consists of. Decisions of older versions have nothing of it.
-func explainPurchase(b *strings.Builder, p *v1alpha1.DecidedPurchase) {
+func writePurchase(b *strings.Builder, p *v1alpha1.DecidedPurchase) {
 	if p.DollarsUntilEmpty == "" {
 		return
 	}
@@ -47,7 +47,7 @@ func someOf(names []string, pods int32) string {
 	return text
 }
 
-func explainRelease(b *strings.Builder, r *v1alpha1.DecidedRelease) {
+func writeRelease(b *strings.Builder, r *v1alpha1.DecidedRelease) {
 	if r.KeepDollars != "" {
 		fmt.Fprintf(b, "    keeping it to the end of the next billing period would cost $%s, to start another $%s\n", r.KeepDollars, orUnknown(r.StartDollars))
 	}
@@ -56,22 +56,22 @@ func explainRelease(b *strings.Builder, r *v1alpha1.DecidedRelease) {
 	}
 }
 
-// explainDeferral says which pods wait for room, and what that saves.
-func explainDeferral(b *strings.Builder, d *v1alpha1.FleetDeferral) {
+// writeDeferral says which pods wait for room, and what that saves.
+func writeDeferral(b *strings.Builder, d *v1alpha1.FleetDeferral) {
 	if d != nil {
 		fmt.Fprintf(b, "Waiting saves $%s: %s; the last is expected to find room at %s, and for the first a machine is bought at %s at the latest; %s\n",
 			d.SavesDollars, d.Reason, d.RoomTime.UTC().Format("15:04:05"), d.BuyTime.UTC().Format("15:04:05"), someOf(d.PodNames, d.Pods))
 	}
 }
 
-// explainDollars says what all of a decision comes to.
-func explainDollars(b *strings.Builder, d *v1alpha1.FleetDecision) {
+// writeDollars says what all of a decision comes to.
+func writeDollars(b *strings.Builder, d *v1alpha1.FleetDecision) {
 	if d.DollarsUntilEmpty != "" {
 		fmt.Fprintf(b, "  expected until all machines bought are empty: $%s\n", d.DollarsUntilEmpty)
 	}
 	if d.Deferral != nil {
 		b.WriteString("  ")
-		explainDeferral(b, d.Deferral)
+		writeDeferral(b, d.Deferral)
 	}
 	if d.SavesDollars != "" {
 		fmt.Fprintf(b, "  to empty or exchange machines saves $%s and costs $%s\n", d.SavesDollars, orUnknown(d.CostsDollars))

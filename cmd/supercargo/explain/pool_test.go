@@ -1,4 +1,4 @@
-package cli
+package explain
 
 import (
 	"strings"
@@ -33,7 +33,7 @@ func TestAPoolOfWorkersIsExplained(t *testing.T) {
 		},
 	}
 	var b strings.Builder
-	if err := explainPool(&b, pool); err != nil {
+	if err := Pool(&b, pool); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{

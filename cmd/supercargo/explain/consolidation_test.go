@@ -1,4 +1,4 @@
-package cli
+package explain
 
 import (
 	"strings"
@@ -14,7 +14,8 @@ import (
 
 func TestADecisionAboutNodesIsSaidInLines(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
-	got := consolidationText(&mover.Decision{
+	var got strings.Builder
+	err := Consolidation(&got, &mover.Decision{
 		Time: at, Mode: mover.Act, Policy: mover.CostAware, DollarsPerHour: "0.30", ExpectedDollarsPerHour: "0.10", Nodes: 3,
 		Emptying: []string{"b"}, Emptied: []string{"c"}, Omitted: 2,
 		Drains: []mover.DecidedDrain{{Node: "b", Time: at, Reason: "it is dear", Pods: []mover.DecidedMove{
@@ -40,7 +41,7 @@ Nodes that stay:
   a: it takes pods of other nodes
 2 more are not listed
 `, "\n")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("text (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, got.String()); err != nil || diff != "" {
+		t.Errorf("%v, text (-want +got):\n%s", err, diff)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package explain
 
 import (
 	"fmt"
@@ -15,33 +15,8 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// migrateProgress shows on a terminal how far a migration is.
-type migrateProgress struct {
-	w        io.Writer
-	terminal bool
-	last     string
-	drawn    bool
-}
-
-// show redraws the line if there is something new in it.
-func (p *migrateProgress) show(m *v1alpha1.Migration) {
-	line := migrationLine(m)
-	if !p.terminal || line == p.last {
-		return
-	}
-	p.last, p.drawn = line, true
-	fmt.Fprintf(p.w, "\r\x1b[K%s", line)
-}
-
-// end ends the line.
-func (p *migrateProgress) end() {
-	if p.drawn {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
-}
-
-// migrationLine says in a line how far a migration is.
-func migrationLine(m *v1alpha1.Migration) string {
+// MigrationLine says in a line how far a migration is.
+func MigrationLine(m *v1alpha1.Migration) string {
 	phase := m.Status.Phase
 	if phase == "" {
 		return m.Name + ": waits for the descheduler"
@@ -78,8 +53,8 @@ var migrationSteps = []string{
 	v1alpha1.MigrationVerified, v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp, v1alpha1.MigrationFinished,
 }
 
-// migrationJSON is what scripts get. Numbers that are not known are left out.
-type migrationJSON struct {
+// MigrationSummary is how a migration is, in short. Numbers that are not known are left out.
+type MigrationSummary struct {
 	Migration       string   `json:"migration"`
 	Namespace       string   `json:"namespace"`
 	Pod             string   `json:"pod"`
@@ -99,9 +74,10 @@ type migrationJSON struct {
 	ShippedBytes    int64    `json:"shippedBytes,omitempty"`
 }
 
-func migrationForScripts(m *v1alpha1.Migration) migrationJSON {
+// NewMigrationSummary takes it from the status.
+func NewMigrationSummary(m *v1alpha1.Migration) MigrationSummary {
 	s := &m.Status
-	j := migrationJSON{Migration: m.Name, Namespace: m.Namespace, Pod: m.Spec.PodName, Phase: string(s.Phase)}
+	j := MigrationSummary{Migration: m.Name, Namespace: m.Namespace, Pod: m.Spec.PodName, Phase: string(s.Phase)}
 	if s.Plan != nil {
 		j.NewPod, j.From, j.Backend = s.Plan.RestoredPod, s.Plan.SourceNode, string(s.Plan.Backend)
 	}
@@ -132,14 +108,10 @@ func number(text string) *float64 {
 	return &value
 }
 
-// printMigration prints how a migration is.
-func printMigration(w io.Writer, m *v1alpha1.Migration, output string) error {
-	j := migrationForScripts(m)
-	if output == "json" {
-		return writeJSON(w, j)
-	}
+// Write prints how the migration is in a table, or before it has begun how to look after it.
+func (j MigrationSummary) Write(w io.Writer) error {
 	if j.Phase == "" {
-		_, err := fmt.Fprintf(w, "Migration %s is made; `supercargo explain migration/%s -n %s` says how it is\n", m.Name, m.Name, m.Namespace)
+		_, err := fmt.Fprintf(w, "Migration %s is made; `supercargo explain migration/%s -n %s` says how it is\n", j.Migration, j.Migration, j.Namespace)
 		return err
 	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -170,41 +142,44 @@ func inBytes(value int64) string {
 	return strconv.FormatInt(value, 10)
 }
 
-// verdictJSON is the answer of --dry-run for scripts.
-type verdictJSON struct {
-	Pod       string        `json:"pod"`
-	Namespace string        `json:"namespace"`
-	Node      string        `json:"node,omitempty"`
-	Movable   bool          `json:"movable"`
-	Backend   string        `json:"backend,omitempty"`
-	Refusals  []refusalJSON `json:"refusals"`
-	Notes     []string      `json:"notes"`
+// Verdict is whether a pod can be moved.
+type Verdict struct {
+	Pod       string    `json:"pod"`
+	Namespace string    `json:"namespace"`
+	Node      string    `json:"node,omitempty"`
+	Movable   bool      `json:"movable"`
+	Backend   string    `json:"backend,omitempty"`
+	Refusals  []Refusal `json:"refusals"`
+	Notes     []string  `json:"notes"`
 }
 
-type refusalJSON struct {
+// Refusal is a reason against, and what would help.
+type Refusal struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// printVerdict prints whether a pod can be moved. plan is nil if it cannot.
-func printVerdict(w io.Writer, pod *corev1.Pod, v movable.Verdict, plan *v1alpha1.MigrationPlan, output string) error {
-	j := verdictJSON{
+// NewVerdict turns what the rules say of a pod into what is printed.
+func NewVerdict(pod *corev1.Pod, v movable.Verdict) Verdict {
+	j := Verdict{
 		Pod: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName, Movable: len(v.Refusals) == 0, Backend: string(v.Backend),
-		Refusals: []refusalJSON{}, Notes: append([]string{}, v.Notes...),
+		Refusals: []Refusal{}, Notes: append([]string{}, v.Notes...),
 	}
 	for _, r := range v.Refusals {
-		j.Refusals = append(j.Refusals, refusalJSON(r))
+		j.Refusals = append(j.Refusals, Refusal(r))
 	}
-	if output == "json" {
-		return writeJSON(w, j)
-	}
+	return j
+}
+
+// Write prints whether the pod can be moved, and if not why.
+func (j Verdict) Write(w io.Writer) error {
 	var b strings.Builder
 	if j.Movable {
-		fmt.Fprintf(&b, "Pod %s can be moved from node %s, with back-end %s. Its node's agent has the last word.\n", pod.Name, plan.SourceNode, plan.Backend)
+		fmt.Fprintf(&b, "Pod %s can be moved from node %s, with back-end %s. Its node's agent has the last word.\n", j.Pod, j.Node, j.Backend)
 	} else {
-		fmt.Fprintf(&b, "Pod %s cannot be moved:\n", pod.Name)
+		fmt.Fprintf(&b, "Pod %s cannot be moved:\n", j.Pod)
 	}
-	for _, r := range v.Refusals {
+	for _, r := range j.Refusals {
 		fmt.Fprintf(&b, "  %s: %s\n", r.Reason, r.Message)
 	}
 	for _, note := range j.Notes {
@@ -214,10 +189,10 @@ func printVerdict(w io.Writer, pod *corev1.Pod, v movable.Verdict, plan *v1alpha
 	return err
 }
 
-// explainMigration says how a migration went.
-func explainMigration(w io.Writer, m *v1alpha1.Migration) error {
+// Migration says how a migration went.
+func Migration(w io.Writer, m *v1alpha1.Migration) error {
 	s := &m.Status
-	j := migrationForScripts(m)
+	j := NewMigrationSummary(m)
 	var b strings.Builder
 	fmt.Fprintf(&b, "Migration %s of pod %s, %s\n", m.Name, m.Spec.PodName, orUnknown(string(s.Phase)))
 	if s.Plan == nil {
@@ -236,7 +211,7 @@ func explainMigration(w io.Writer, m *v1alpha1.Migration) error {
 			fmt.Fprintf(&b, "%s %s: %s (%s) %s\n", c.LastTransitionTime.UTC().Format("15:04:05"), c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
-	explainReports(&b, s)
+	writeReports(&b, s)
 	if t := s.Measured; t != nil {
 		fmt.Fprintf(&b, "\nNo copy ran for %s s: dump %s s, ship %s s, restore %s s; %s s in all. The checkpoint had %d bytes, of which %d went over the wire.\n",
 			orUnknown(t.FrozenSeconds), orUnknown(t.DumpSeconds), orUnknown(t.ShipSeconds), orUnknown(t.RestoreSeconds), orUnknown(t.TotalSeconds), t.CheckpointBytes, t.ShippedBytes)
@@ -245,8 +220,8 @@ func explainMigration(w io.Writer, m *v1alpha1.Migration) error {
 	return err
 }
 
-// explainReports says what the two agents say.
-func explainReports(b *strings.Builder, s *v1alpha1.MigrationStatus) {
+// writeReports says what the two agents say.
+func writeReports(b *strings.Builder, s *v1alpha1.MigrationStatus) {
 	if r := s.Source; r != nil {
 		fmt.Fprintf(b, "\nThe agent of node %s: %s since %s; the container used %d bytes of memory. %s\n",
 			s.Plan.SourceNode, r.Step, r.Time.UTC().Format("15:04:05.000"), r.MemoryBytes, r.Message)

@@ -1,4 +1,4 @@
-package cli
+package explain
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// explainPolicy says what a ReplicaPolicy decided, and why.
-func explainPolicy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
+// Policy says what a ReplicaPolicy decided, and why.
+func Policy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
 	s, spec := &p.Status, &p.Spec
 	var b strings.Builder
 	fmt.Fprintf(&b, "ReplicaPolicy %s of %s %s, law %s, mode %s\n", p.Name, spec.Target.Kind, spec.Target.Name, spec.Law.Name, spec.Mode)
@@ -30,7 +30,7 @@ func explainPolicy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
 			fmt.Fprintf(&b, "  %s\n", n)
 		}
 	}
-	explainPolicyDecision(&b, s.LastDecision)
+	writePolicyDecision(&b, s.LastDecision)
 	if s.Memory != nil {
 		fmt.Fprintf(&b, "Memory: %d bytes, written %s, for %s\n", len(s.Memory.Data.Raw), s.Memory.Time.UTC().Format("15:04:05"), s.Memory.Of)
 	}
@@ -48,7 +48,7 @@ func policyFigures(o *v1alpha1.ReplicaObservation) string {
 		orUnknown(o.ArrivalRate), response, orUnknown(o.QueueLength), orUnknown(o.UtilizationPercent), o.ReadyReplicas, o.AskedReplicas)
 }
 
-func explainPolicyDecision(b *strings.Builder, d *v1alpha1.ReplicaDecision) {
+func writePolicyDecision(b *strings.Builder, d *v1alpha1.ReplicaDecision) {
 	if d == nil {
 		b.WriteString("\nNothing was decided yet.\n")
 		return
@@ -58,15 +58,15 @@ func explainPolicyDecision(b *strings.Builder, d *v1alpha1.ReplicaDecision) {
 		fmt.Fprintf(b, "  %s\n", r)
 	}
 	fmt.Fprintf(b, "  decided on: %s\n", policyFigures(&d.Observation))
-	explainPolicyOutcome(b, "expected", &d.Expected)
+	writePolicyOutcome(b, "expected", &d.Expected)
 	if d.Measured == nil {
 		b.WriteString("  measured: not yet\n")
 		return
 	}
-	explainPolicyOutcome(b, "measured", d.Measured)
+	writePolicyOutcome(b, "measured", d.Measured)
 }
 
-func explainPolicyOutcome(b *strings.Builder, name string, o *v1alpha1.ReplicaOutcome) {
+func writePolicyOutcome(b *strings.Builder, name string, o *v1alpha1.ReplicaOutcome) {
 	response := "?"
 	if o.ResponseTime != nil {
 		response = o.ResponseTime.Duration.String()

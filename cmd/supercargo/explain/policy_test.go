@@ -1,4 +1,4 @@
-package cli
+package explain
 
 import (
 	"strings"
@@ -30,7 +30,7 @@ func TestAReplicaPolicyIsSaidInLines(t *testing.T) {
 		},
 	}
 	var b strings.Builder
-	if err := explainPolicy(&b, p); err != nil {
+	if err := Policy(&b, p); err != nil {
 		t.Fatal(err)
 	}
 	want := `ReplicaPolicy web of Deployment web, law Predictive, mode Act
@@ -55,7 +55,7 @@ Memory: 7 bytes, written 12:00:00, for predictive
 	}
 	p.Status = v1alpha1.ReplicaPolicyStatus{}
 	b.Reset()
-	if err := explainPolicy(&b, p); err != nil || !strings.Contains(b.String(), "Nothing was decided yet.") {
+	if err := Policy(&b, p); err != nil || !strings.Contains(b.String(), "Nothing was decided yet.") {
 		t.Errorf("%v: a policy that was never looked at: %s", err, b.String())
 	}
 }

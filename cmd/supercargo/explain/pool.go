@@ -1,4 +1,4 @@
-package cli
+package explain
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// explainPool says what a pool of workers is about, why it was resized last, and what it has
+// Pool says what a pool of workers is about, why it was resized last, and what it has
 // learned.
-func explainPool(w io.Writer, p *v1alpha1.WorkerPool) error {
+func Pool(w io.Writer, p *v1alpha1.WorkerPool) error {
 	s := &p.Status
 	var b strings.Builder
 	fmt.Fprintf(&b, "WorkerPool %s/%s, mode %s, phase %s\n", p.Namespace, p.Name, p.Spec.Mode, orUnknown(string(s.Phase)))
@@ -30,17 +30,17 @@ func explainPool(w io.Writer, p *v1alpha1.WorkerPool) error {
 			fmt.Fprintf(&b, "%s: %s (%s) %s\n", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
-	explainWorkers(&b, s.LastDecision)
+	writeWorkers(&b, s.LastDecision)
 	if _, err := io.WriteString(w, b.String()); err != nil {
 		return err
 	}
-	if err := explainCategories(w, s.Categories); err != nil {
+	if err := writeCategories(w, s.Categories); err != nil {
 		return err
 	}
-	return explainInitTimes(w, s.InitTimes)
+	return writeInitTimes(w, s.InitTimes)
 }
 
-func explainWorkers(b *strings.Builder, d *v1alpha1.WorkerDecision) {
+func writeWorkers(b *strings.Builder, d *v1alpha1.WorkerDecision) {
 	if d == nil {
 		b.WriteString("\nNothing was resized yet.\n")
 		return
@@ -68,7 +68,7 @@ func durationOr(d *metav1.Duration, otherwise string) string {
 	return d.Duration.String()
 }
 
-func explainCategories(w io.Writer, categories []v1alpha1.TaskCategory) error {
+func writeCategories(w io.Writer, categories []v1alpha1.TaskCategory) error {
 	if len(categories) == 0 {
 		return nil
 	}
@@ -92,7 +92,7 @@ func quantityOr(q *resource.Quantity, otherwise string) string {
 	return q.String()
 }
 
-func explainInitTimes(w io.Writer, times []v1alpha1.WorkerInitTime) error {
+func writeInitTimes(w io.Writer, times []v1alpha1.WorkerInitTime) error {
 	if len(times) == 0 {
 		return nil
 	}
