@@ -26,6 +26,7 @@ var pure = []string{
 	"autoscaler/replica/law",
 	"autoscaler/replica/predictive",
 	"autoscaler/replica/queueing",
+	"autoscaler/replica/servicefit",
 	"autoscaler/worker/decide",
 	"autoscaler/worker/estimate",
 	"autoscaler/worker/workqueue/answer",

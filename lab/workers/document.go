@@ -1,4 +1,4 @@
-package cli
+package workers
 
 import (
 	"encoding/csv"
@@ -11,12 +11,11 @@ import (
 	"text/tabwriter"
 
 	"supercargo.dev/supercargo/internal/dollars"
-	"supercargo.dev/supercargo/lab/workers"
 )
 
-// workersDocument is what `supercargo workers -o json` prints. Scripts read it: fields may
+// Document is what `supercargo workers -o json` prints. Scripts read it: fields may
 // be added and never renamed.
-type workersDocument struct {
+type Document struct {
 	Law   string `json:"law"`
 	Tasks int    `json:"tasks"`
 	// MakespanSeconds is when the last task ended.
@@ -37,9 +36,10 @@ type workersDocument struct {
 	CostDollars    float64 `json:"costDollars"`
 }
 
-func newWorkersDocument(law string, tasks int, r workers.Result) workersDocument {
+// NewDocument tells what a law came to with so many tasks.
+func NewDocument(law string, tasks int, r Result) Document {
 	const coreSecond = 1e6 // thousandths of a core times milliseconds
-	return workersDocument{
+	return Document{
 		Law: law, Tasks: tasks, MakespanSeconds: r.Makespan.Seconds(),
 		WasteCoreSeconds:    float64(r.WasteMilliCoreMillis) / coreSecond,
 		ShortageCoreSeconds: float64(r.ShortageMilliCoreMillis) / coreSecond,
@@ -49,13 +49,15 @@ func newWorkersDocument(law string, tasks int, r workers.Result) workersDocument
 	}
 }
 
-func (d workersDocument) writeJSON(w io.Writer) error {
+// WriteJSON writes the document for scripts.
+func (d Document) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(d)
 }
 
-func (d workersDocument) writeTable(w io.Writer) error {
+// WriteTable writes the document for people.
+func (d Document) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "%s\t%d tasks\n", d.Law, d.Tasks)
 	for _, line := range [][2]string{
@@ -72,8 +74,8 @@ func (d workersDocument) writeTable(w io.Writer) error {
 	return t.Flush()
 }
 
-// writeDecisions writes a row for each order that changed the number of workers.
-func writeDecisions(w io.Writer, r workers.Result) error {
+// WriteDecisions writes a row for each order that changed the number of workers, as CSV.
+func (r Result) WriteDecisions(w io.Writer) error {
 	rows := csv.NewWriter(w)
 	if err := rows.Write([]string{"time_s", "added", "drained", "killed", "reason"}); err != nil {
 		return err
