@@ -42,8 +42,9 @@ var pure = []string{
 	"internal/cluster/constraint",
 	"internal/dollars",
 	"internal/energy",
+	"internal/input/catalogue",
 	"internal/input/series",
-	"internal/input/trace",
+	"internal/input/table",
 	"internal/movable",
 	"internal/movable/attempts",
 	"internal/movable/capability",
@@ -57,6 +58,7 @@ var pure = []string{
 	"lab/replicas/plant",
 	"lab/report",
 	"lab/scenario",
+	"lab/trace",
 	"plugins/checkpointstaging/decide",
 }
 

@@ -16,9 +16,9 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	workerdecide "supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/definition"
 	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/trace"
 	"supercargo.dev/supercargo/lab/workers"
 )
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 )
 
 func TestReadRates(t *testing.T) {

@@ -1,4 +1,4 @@
-package trace
+package table
 
 import (
 	"errors"
@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// rounding says what becomes of the part of a number that its unit cannot hold.
-type rounding int
+// Rounding says what becomes of the part of a number that its unit cannot hold.
+type Rounding int
 
 const (
-	exact     rounding = iota // refuse it
-	roundDown                 // drop it: a machine never promises more than it has
-	roundUp                   // count it as one more: a pod never gets less than it asked for
+	Exact     Rounding = iota // refuse it
+	RoundDown                 // drop it: a machine never promises more than it has
+	RoundUp                   // count it as one more: a pod never gets less than it asked for
 )
 
 // maxDigits bounds how long a number may be written.
@@ -21,15 +21,15 @@ const maxDigits = 40
 
 var (
 	errNotNumber = errors.New("is not a plain decimal number such as 12 or 0.5")
-	errNegative  = errors.New("is negative, want zero or more")
-	errTooLarge  = errors.New("is too large")
+	ErrNegative  = errors.New("is negative, want zero or more")
+	ErrTooLarge  = errors.New("is too large")
 )
 
-// decimal reads text as a plain non-negative decimal number, multiplies it by
+// Decimal reads text as a plain non-negative decimal number, multiplies it by
 // unit and returns the product as an int64. Signs other than a leading minus,
 // exponents, NaN and Inf are refused. Whole numbers up to 15 digits cost no
 // allocation.
-func decimal(text string, unit int64, r rounding) (int64, error) {
+func Decimal(text string, unit int64, r Rounding) (int64, error) {
 	if value, ok := shortInteger(text); ok && value <= maxInt64/unit {
 		return value * unit, nil
 	}
@@ -47,14 +47,14 @@ func decimal(text string, unit int64, r rounding) (int64, error) {
 	value.QuoRem(value, ten, rest)
 	if rest.Sign() != 0 {
 		switch r {
-		case exact:
+		case Exact:
 			return 0, tooFine(unit)
-		case roundUp:
+		case RoundUp:
 			value.Add(value, big.NewInt(1))
 		}
 	}
 	if !value.IsInt64() {
-		return 0, errTooLarge
+		return 0, ErrTooLarge
 	}
 	return value.Int64(), nil
 }
@@ -96,7 +96,7 @@ func splitDecimal(text string) (digits string, decimals int, err error) {
 		return "", 0, errNotNumber
 	}
 	if negative {
-		return "", 0, errNegative
+		return "", 0, ErrNegative
 	}
 	return whole + fraction, len(fraction), nil
 }
@@ -111,21 +111,3 @@ func allDigits(s string) bool {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// appendDecimal writes value/unit exactly. unit must be a product of twos and
-// fives, so that the decimals end.
-func appendDecimal(dst []byte, value, unit int64) []byte {
-	dst = fmt.Appendf(dst, "%d", value/unit)
-	rest := value % unit
-	if rest == 0 {
-		return dst
-	}
-	dst = append(dst, '.')
-	tail, base, ten := big.NewInt(rest), big.NewInt(unit), big.NewInt(10)
-	for tail.Sign() != 0 {
-		digit := new(big.Int)
-		digit.QuoRem(tail.Mul(tail, ten), base, tail)
-		dst = append(dst, '0'+byte(digit.Int64()))
-	}
-	return dst
-}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"supercargo.dev/supercargo/internal/input/table"
 )
 
 // Task is one task of a workflow.
@@ -35,39 +37,39 @@ const (
 	Millionths = 1_000_000
 )
 
-var taskFormat = format{
-	name:     "task list",
-	required: []string{"id", "category", "cores", "memory_mib", "runtime_s", "cpu_fraction"},
-	optional: []string{"parents", "stage"},
+var taskFormat = table.Format{
+	Name:     "task list",
+	Required: []string{"id", "category", "cores", "memory_mib", "runtime_s", "cpu_fraction"},
+	Optional: []string{"parents", "stage"},
 }
 
 // ReadTasks reads a workflow. file is only used in errors, which are of type
-// [*Errors] and list every fault up to [MaxErrors].
+// [*table.Errors] and list every fault up to [table.MaxErrors].
 //
 // cores may have three decimals, cpu_fraction lies between 0 and 1, parents are ids
 // separated by semicolons, which may stand further down, and stage is a whole number, 0
 // when left out. A parent of a later stage, and parents in a circle, are faults: those
 // tasks could never start. Tasks stay in the order of the file. Cost: O(rows + parents).
 func ReadTasks(file string, r io.Reader) ([]Task, error) {
-	t, _, err := openTable(file, r, []format{taskFormat})
+	t, _, err := table.Open(file, r, taskFormat)
 	if err != nil {
 		return nil, err
 	}
-	rows := taskRows{table: t, at: map[string]int{}}
-	for t.next() {
-		if len(rows.tasks) == MaxRows {
-			t.fault(t.line, "", fmt.Sprintf("goes beyond %d tasks, the most one workflow may have", MaxRows))
+	rows := taskRows{Table: t, at: map[string]int{}}
+	for t.Next() {
+		if len(rows.tasks) == table.MaxRows {
+			t.Fault(t.Line(), "", fmt.Sprintf("goes beyond %d tasks, the most one workflow may have", table.MaxRows))
 			break
 		}
 		rows.row()
 	}
-	if len(rows.tasks) == 0 && len(t.faults.List) == 0 {
-		t.fault(0, "", "has a header but no rows, want at least one")
+	if len(rows.tasks) == 0 && t.Faults() == 0 {
+		t.Fault(0, "", "has a header but no rows, want at least one")
 	}
-	if len(t.faults.List) == 0 { // else ids may be missing
+	if t.Faults() == 0 { // else ids may be missing
 		rows.link()
 	}
-	if err := t.faults.orNil(); err != nil {
+	if err := t.Err(); err != nil {
 		return nil, err
 	}
 	return rows.tasks, nil
@@ -75,7 +77,7 @@ func ReadTasks(file string, r io.Reader) ([]Task, error) {
 
 // taskRows collects the tasks of a table.
 type taskRows struct {
-	*table
+	*table.Table
 	tasks   []Task
 	lines   []int
 	parents []string
@@ -85,30 +87,30 @@ type taskRows struct {
 // row reads the present row.
 func (r *taskRows) row() {
 	task := Task{
-		ID: r.cell("id"), Category: r.cell("category"),
-		MilliCores:  r.cores("cores"),
-		MemoryBytes: r.atMost("memory_mib", r.number("memory_mib", bytesPerMiB, roundUp), maxMemoryBytes),
-		Runtime: time.Duration(r.atMost("runtime_s",
-			r.number("runtime_s", int64(time.Second), exact), int64(maxTaskRuntime))),
-		BusyMillionths: r.number("cpu_fraction", Millionths, exact),
-		Stage:          r.atMost("stage", r.optionalNumber("stage", 1, exact), maxStage),
+		ID: r.Cell("id"), Category: r.Cell("category"),
+		MilliCores:  r.Cores("cores"),
+		MemoryBytes: r.AtMost("memory_mib", r.Number("memory_mib", table.BytesPerMiB, table.RoundUp), table.MaxMemoryBytes),
+		Runtime: time.Duration(r.AtMost("runtime_s",
+			r.Number("runtime_s", int64(time.Second), table.Exact), int64(maxTaskRuntime))),
+		BusyMillionths: r.Number("cpu_fraction", Millionths, table.Exact),
+		Stage:          r.AtMost("stage", r.OptionalNumber("stage", 1, table.Exact), maxStage),
 	}
 	if task.BusyMillionths > Millionths {
-		r.badCell("cpu_fraction", errors.New("is more than 1, want the share of its cores that the task keeps busy"))
+		r.BadCell("cpu_fraction", errors.New("is more than 1, want the share of its cores that the task keeps busy"))
 	}
-	if !printable(task.Category, maxCategoryBytes) {
-		r.badCell("category", fmt.Errorf("is no category, want up to %d bytes without control characters", maxCategoryBytes))
+	if !table.Printable(task.Category, maxCategoryBytes) {
+		r.BadCell("category", fmt.Errorf("is no category, want up to %d bytes without control characters", maxCategoryBytes))
 	}
-	if task.ID == "" || !printable(task.ID, maxIDBytes) || strings.Contains(task.ID, ";") {
-		r.badCell("id", fmt.Errorf("is no id, want 1 to %d bytes without control characters and semicolons", maxIDBytes))
+	if task.ID == "" || !table.Printable(task.ID, maxIDBytes) || strings.Contains(task.ID, ";") {
+		r.BadCell("id", fmt.Errorf("is no id, want 1 to %d bytes without control characters and semicolons", maxIDBytes))
 	} else if first, taken := r.at[task.ID]; taken {
-		r.badCell("id", fmt.Errorf("is also the id of line %d, want an id of its own", r.lines[first]))
+		r.BadCell("id", fmt.Errorf("is also the id of line %d, want an id of its own", r.lines[first]))
 	} else {
 		r.at[task.ID] = len(r.tasks)
 	}
 	r.tasks = append(r.tasks, task)
-	r.lines = append(r.lines, r.line)
-	r.parents = append(r.parents, r.cell("parents"))
+	r.lines = append(r.lines, r.Line())
+	r.parents = append(r.parents, r.Cell("parents"))
 }
 
 // link finds the parents and sees that all tasks can run.
@@ -122,9 +124,9 @@ func (r *taskRows) link() {
 			parent, known := r.at[id]
 			switch {
 			case !known:
-				r.fault(r.lines[i], "parents", fmt.Sprintf("%q is the id of no task", clip(id)))
+				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q is the id of no task", table.Clip(id)))
 			case r.tasks[parent].Stage > r.tasks[i].Stage:
-				r.fault(r.lines[i], "parents", fmt.Sprintf("%q is of a later stage (%d, this one of %d) and would wait for this task", clip(id), r.tasks[parent].Stage, r.tasks[i].Stage))
+				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q is of a later stage (%d, this one of %d) and would wait for this task", table.Clip(id), r.tasks[parent].Stage, r.tasks[i].Stage))
 			default:
 				r.tasks[i].Parents = append(r.tasks[i].Parents, parent)
 			}
@@ -161,6 +163,6 @@ func (r *taskRows) circles() {
 	}
 	if ended < len(r.tasks) {
 		first := slices.IndexFunc(open, func(n int) bool { return n > 0 })
-		r.fault(r.lines[first], "parents", fmt.Sprintf("task %q waits for itself, or for tasks that do: parents must not go in a circle", clip(r.tasks[first].ID)))
+		r.Fault(r.lines[first], "parents", fmt.Sprintf("task %q waits for itself, or for tasks that do: parents must not go in a circle", table.Clip(r.tasks[first].ID)))
 	}
 }

@@ -1,10 +1,11 @@
-package trace
+package catalogue
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 )
 
 func TestReadFlavorsReadsTheCatalogue(t *testing.T) {
@@ -34,7 +35,7 @@ func TestReadFlavorsRefusesBadInput(t *testing.T) {
 	tests := []struct{ name, input, want string }{
 		{"nothing at all", "", "f.csv: is empty"},
 		{"a header without rows", flavorHeader, "f.csv: has a header but no rows"},
-		{"a pod list", genericHeader, "f.csv:1: has no known column, want a header with name,cpu,memory_gib,price_per_hour"},
+		{"a pod list", "arrival_s,cpu_milli,memory_mib,runtime_s\n", "f.csv:1: has no known column, want a header with name,cpu,memory_gib,price_per_hour"},
 		{"an unknown column", "name,cpu,memory_gib,price_per_hour,speed\n", "f.csv:1: speed: is no column of the flavor catalogue"},
 		{"no name", flavorHeader + ",1,1,1\n", `f.csv:2: name: "" is no flavor name`},
 		{"a name twice", flavorHeader + "a,1,1,1\na,1,1,1\n", `f.csv:3: name: "a" is also the name of line 2`},

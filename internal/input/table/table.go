@@ -1,4 +1,4 @@
-package trace
+package table
 
 import (
 	"bufio"
@@ -12,16 +12,19 @@ import (
 	"unicode/utf8"
 )
 
-// format describes the columns of one kind of file.
-type format struct {
-	name     string
-	required []string
-	optional []string
-	lenient  bool // further columns are ignored, not refused
+// Format describes the columns of one kind of file.
+type Format struct {
+	// Name is what a message calls such a file.
+	Name string
+	// Required and Optional are the names of columns.
+	Required []string
+	Optional []string
+	// Lenient ignores further columns, which are otherwise refused.
+	Lenient bool
 }
 
-// table walks the rows of one input and collects its faults.
-type table struct {
+// Table walks the rows of one input and collects its faults.
+type Table struct {
 	file   string
 	lines  *lineReader
 	line   int
@@ -31,10 +34,11 @@ type table struct {
 	faults Errors
 }
 
-// openTable reads the header row and finds the format it fits. The returned
-// error is final; faults of rows come later.
-func openTable(file string, r io.Reader, formats []format) (*table, *format, error) {
-	t := &table{file: file, lines: newLineReader(r)}
+// Open reads the header row and finds the format it fits best, the first of equals. file is only
+// used in errors. The returned error is final, and of type [*Errors]; faults of rows come later,
+// by [Table.Err] or [Table.End].
+func Open(file string, r io.Reader, formats ...Format) (*Table, *Format, error) {
+	t := &Table{file: file, lines: newLineReader(r)}
 	header, err := t.header()
 	if err != nil {
 		return nil, nil, err
@@ -47,22 +51,22 @@ func openTable(file string, r io.Reader, formats []format) (*table, *format, err
 }
 
 // header returns the names in the first line that is not blank.
-func (t *table) header() ([]string, error) {
+func (t *Table) header() ([]string, error) {
 	for {
 		text, err := t.nextLine()
 		switch {
 		case errors.Is(err, io.EOF):
-			t.fault(0, "", "is empty, want a header row and at least one row")
+			t.Fault(0, "", "is empty, want a header row and at least one row")
 			return nil, t.faults.orNil()
 		case err != nil:
-			t.fault(t.line, "", err.Error())
+			t.Fault(t.line, "", err.Error())
 			return nil, t.faults.orNil()
 		case text == "":
 			continue
 		}
 		cells, err := splitCells(nil, text)
 		if err != nil {
-			t.fault(t.line, "", err.Error())
+			t.Fault(t.line, "", err.Error())
 			return nil, t.faults.orNil()
 		}
 		for i := range cells {
@@ -74,19 +78,19 @@ func (t *table) header() ([]string, error) {
 
 // detect picks the format of which header has the most required columns, the
 // first of equals, and notes what stands in its way.
-func (t *table) detect(header []string, formats []format) *format {
+func (t *Table) detect(header []string, formats []Format) *Format {
 	best, most := &formats[0], -1
 	for i := range formats {
-		if n := countOf(header, formats[i].required); n > most {
+		if n := countOf(header, formats[i].Required); n > most {
 			best, most = &formats[i], n
 		}
 	}
 	if most == 0 {
 		var wants []string
 		for _, f := range formats {
-			wants = append(wants, fmt.Sprintf("%s (%s)", strings.Join(f.required, ","), f.name))
+			wants = append(wants, fmt.Sprintf("%s (%s)", strings.Join(f.Required, ","), f.Name))
 		}
-		t.fault(t.line, "", "has no known column, want a header with "+strings.Join(wants, " or "))
+		t.Fault(t.line, "", "has no known column, want a header with "+strings.Join(wants, " or "))
 		return best
 	}
 	t.checkHeader(header, best)
@@ -104,31 +108,31 @@ func countOf(header, names []string) int {
 }
 
 // checkHeader notes duplicate, unknown and missing columns.
-func (t *table) checkHeader(header []string, f *format) {
+func (t *Table) checkHeader(header []string, f *Format) {
 	t.column = make(map[string]int, len(header))
 	t.width = len(header)
 	for i, name := range header {
-		known := slices.Contains(f.required, name) || slices.Contains(f.optional, name)
+		known := slices.Contains(f.Required, name) || slices.Contains(f.Optional, name)
 		if _, twice := t.column[name]; twice {
-			t.fault(t.line, clip(name), "stands twice in the header, want each column once")
-		} else if !known && !f.lenient {
-			t.fault(t.line, clip(name), fmt.Sprintf("is no column of the %s, want one of %s", f.name,
-				strings.Join(slices.Concat(f.required, f.optional), ",")))
+			t.Fault(t.line, Clip(name), "stands twice in the header, want each column once")
+		} else if !known && !f.Lenient {
+			t.Fault(t.line, Clip(name), fmt.Sprintf("is no column of the %s, want one of %s", f.Name,
+				strings.Join(slices.Concat(f.Required, f.Optional), ",")))
 		}
 		t.column[name] = i
 	}
-	for _, name := range f.required {
+	for _, name := range f.Required {
 		if _, ok := t.column[name]; !ok {
-			t.fault(t.line, name, fmt.Sprintf("is missing from the header, the %s needs %s", f.name, strings.Join(f.required, ",")))
+			t.Fault(t.line, name, fmt.Sprintf("is missing from the header, the %s needs %s", f.Name, strings.Join(f.Required, ",")))
 		}
 	}
 }
 
-// ignored lists the columns that f does not know.
-func (t *table) ignored(f *format) []string {
+// Ignored lists the columns that f does not know.
+func (t *Table) Ignored(f *Format) []string {
 	var names []string
 	for name := range t.column {
-		if !slices.Contains(f.required, name) && !slices.Contains(f.optional, name) {
+		if !slices.Contains(f.Required, name) && !slices.Contains(f.Optional, name) {
 			names = append(names, name)
 		}
 	}
@@ -136,37 +140,37 @@ func (t *table) ignored(f *format) []string {
 	return names
 }
 
-// next moves to the next row and reports whether there is one. Rows that cannot
+// Next moves to the next row and reports whether there is one. Rows that cannot
 // be split into the right number of cells are noted and skipped.
-func (t *table) next() bool {
+func (t *Table) Next() bool {
 	for {
 		text, err := t.nextLine()
 		switch {
 		case errors.Is(err, io.EOF):
 			return false
 		case errors.Is(err, errLongLine):
-			t.fault(t.line, "", err.Error())
+			t.Fault(t.line, "", err.Error())
 			continue
 		case err != nil:
-			t.fault(t.line, "", err.Error())
+			t.Fault(t.line, "", err.Error())
 			return false
 		case text == "":
 			continue
 		}
 		t.cells, err = splitCells(t.cells[:0], text)
 		if err != nil {
-			t.fault(t.line, "", err.Error())
+			t.Fault(t.line, "", err.Error())
 			continue
 		}
 		if len(t.cells) != t.width {
-			t.fault(t.line, "", fmt.Sprintf("has %d cells, want %d as in the header", len(t.cells), t.width))
+			t.Fault(t.line, "", fmt.Sprintf("has %d cells, want %d as in the header", len(t.cells), t.width))
 			continue
 		}
 		return true
 	}
 }
 
-func (t *table) nextLine() (string, error) {
+func (t *Table) nextLine() (string, error) {
 	text, err := t.lines.next()
 	if err == nil || !errors.Is(err, io.EOF) {
 		t.line++
@@ -177,19 +181,36 @@ func (t *table) nextLine() (string, error) {
 	return text, err
 }
 
-// fault notes one fault.
-func (t *table) fault(line int, column, problem string) {
-	t.faults.add(Error{File: t.file, Line: line, Column: column, Problem: problem})
+// Line is the line of the present row, 1 for the first of the file.
+func (t *Table) Line() int { return t.line }
+
+// Faults counts what has been noted.
+func (t *Table) Faults() int { return len(t.faults.List) + t.faults.More }
+
+// Err returns what has been noted as [*Errors], nil if that is nothing.
+func (t *Table) Err() error { return t.faults.orNil() }
+
+// End is [Table.Err] after the last row; it notes that there was none.
+func (t *Table) End(rows int) error {
+	if rows == 0 && t.Faults() == 0 {
+		t.Fault(0, "", "has a header but no rows, want at least one")
+	}
+	return t.Err()
 }
 
-// badCell notes a fault of a cell of the present row and shows what it holds.
-func (t *table) badCell(column string, err error) {
-	t.fault(t.line, column, fmt.Sprintf("%q %v", clip(t.cell(column)), err))
+// Fault notes one fault.
+func (t *Table) Fault(line int, column, problem string) {
+	t.faults.Add(Error{File: t.file, Line: line, Column: column, Problem: problem})
 }
 
-// cell returns the trimmed text of a column, empty when the input has no such
+// BadCell notes a fault of a cell of the present row and shows what it holds.
+func (t *Table) BadCell(column string, err error) {
+	t.Fault(t.line, column, fmt.Sprintf("%q %v", Clip(t.Cell(column)), err))
+}
+
+// Cell returns the trimmed text of a column, empty when the input has no such
 // column.
-func (t *table) cell(column string) string {
+func (t *Table) Cell(column string) string {
 	i, ok := t.column[column]
 	if !ok {
 		return ""
@@ -197,31 +218,31 @@ func (t *table) cell(column string) string {
 	return strings.TrimSpace(t.cells[i])
 }
 
-// number reads a cell as a decimal in the given unit. An empty cell is a fault.
-func (t *table) number(column string, unit int64, r rounding) int64 {
-	text := t.cell(column)
+// Number reads a cell as a decimal in the given unit. An empty cell is a fault.
+func (t *Table) Number(column string, unit int64, r Rounding) int64 {
+	text := t.Cell(column)
 	if text == "" {
-		t.fault(t.line, column, "is empty, want a number")
+		t.Fault(t.line, column, "is empty, want a number")
 		return 0
 	}
-	value, err := decimal(text, unit, r)
+	value, err := Decimal(text, unit, r)
 	if err != nil {
-		t.badCell(column, err)
+		t.BadCell(column, err)
 	}
 	return value
 }
 
-// optionalNumber is [table.number], but an empty cell or absent column is
+// OptionalNumber is [Table.Number], but an empty cell or absent column is
 // zero.
-func (t *table) optionalNumber(column string, unit int64, r rounding) int64 {
-	if t.cell(column) == "" {
+func (t *Table) OptionalNumber(column string, unit int64, r Rounding) int64 {
+	if t.Cell(column) == "" {
 		return 0
 	}
-	return t.number(column, unit, r)
+	return t.Number(column, unit, r)
 }
 
-// clip shortens text for a message.
-func clip(text string) string {
+// Clip shortens text for a message.
+func Clip(text string) string {
 	const most = 40
 	if utf8.RuneCountInString(text) <= most {
 		return text

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/internal/input/table"
 )
 
 const (
 	genericHeader = "arrival_s,cpu_milli,memory_mib,runtime_s\n"
 	openbHeader   = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time\n"
-	flavorHeader  = "name,cpu,memory_gib,price_per_hour\n"
 )
 
 func TestReadPodsReadsTheGenericTrace(t *testing.T) {
@@ -61,7 +62,7 @@ func TestReadPodsReadsTheOpenbList(t *testing.T) {
 }
 
 func TestReadPodsRefusesBadInput(t *testing.T) {
-	long := strings.Repeat("1", MaxLineBytes+1)
+	long := strings.Repeat("1", table.MaxLineBytes+1)
 	tests := []struct{ name, input, want string }{
 		{"nothing at all", "", "t.csv: is empty, want a header row"},
 		{"only a byte order mark", "\ufeff", "t.csv: is empty"},
@@ -119,22 +120,22 @@ func TestReadPodsRefusesBadInput(t *testing.T) {
 func TestReadPodsListsEveryFaultUpToTheBound(t *testing.T) {
 	var input strings.Builder
 	input.WriteString(genericHeader)
-	for range MaxErrors {
+	for range table.MaxErrors {
 		input.WriteString("x,1,1,-1\n")
 	}
 	_, err := ReadPods("t.csv", strings.NewReader(input.String()))
-	var all *Errors
+	var all *table.Errors
 	if !errors.As(err, &all) {
-		t.Fatalf("error is %T, want *Errors", err)
+		t.Fatalf("error is %T, want *table.Errors", err)
 	}
-	if len(all.List) != MaxErrors || all.More != MaxErrors {
-		t.Errorf("lists %d faults and counts %d more, want %d and %d", len(all.List), all.More, MaxErrors, MaxErrors)
+	if len(all.List) != table.MaxErrors || all.More != table.MaxErrors {
+		t.Errorf("lists %d faults and counts %d more, want %d and %d", len(all.List), all.More, table.MaxErrors, table.MaxErrors)
 	}
-	want := Error{File: "t.csv", Line: 2, Column: "runtime_s", Problem: `"-1" is negative, want zero or more`}
+	want := table.Error{File: "t.csv", Line: 2, Column: "runtime_s", Problem: `"-1" is negative, want zero or more`}
 	if all.List[1] != want {
 		t.Errorf("second fault is %+v, want %+v", all.List[1], want)
 	}
-	var first Error
+	var first table.Error
 	if !errors.As(err, &first) || first.Column != "arrival_s" {
 		t.Errorf("errors.As found %+v, want the fault of arrival_s", first)
 	}
@@ -144,7 +145,7 @@ func TestReadPodsListsEveryFaultUpToTheBound(t *testing.T) {
 }
 
 func TestReadPodsGoesOnAfterALongLine(t *testing.T) {
-	input := genericHeader + strings.Repeat("1", 3*MaxLineBytes) + "\n1,2,3\n"
+	input := genericHeader + strings.Repeat("1", 3*table.MaxLineBytes) + "\n1,2,3\n"
 	_, err := ReadPods("t.csv", strings.NewReader(input))
 	for _, want := range []string{"t.csv:2: is longer", "t.csv:3: has 3 cells"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -154,7 +155,7 @@ func TestReadPodsGoesOnAfterALongLine(t *testing.T) {
 }
 
 func TestReadPodsRefusesMorePodsThanTheBound(t *testing.T) {
-	input := "count," + genericHeader + fmt.Sprintf("%d,1,2,3,4\n1,1,2,3,4\n", MaxRows)
+	input := "count," + genericHeader + fmt.Sprintf("%d,1,2,3,4\n1,1,2,3,4\n", table.MaxRows)
 	_, err := ReadPods("t.csv", strings.NewReader(input))
 	if err == nil || !strings.Contains(err.Error(), "t.csv:3: goes beyond 1000000 pods") {
 		t.Errorf("error is %v, want one that states the bound", err)

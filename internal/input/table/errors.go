@@ -1,4 +1,4 @@
-package trace
+package table
 
 import (
 	"fmt"
@@ -62,8 +62,8 @@ func (e *Errors) Unwrap() []error {
 	return all
 }
 
-// add notes one fault.
-func (e *Errors) add(fault Error) {
+// Add notes one fault.
+func (e *Errors) Add(fault Error) {
 	if len(e.List) == MaxErrors {
 		e.More++
 		return

@@ -5,9 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"supercargo.dev/supercargo/internal/input/table"
 )
 
 // Class says which kind of work a pod is.
@@ -42,34 +47,28 @@ type Pod struct {
 	Arch string
 }
 
-// Bounds of single numbers, wide enough for any machine and small enough for
-// sums over a trace.
 const (
-	maxMilliCPU      = 1_000_000_000
-	maxMemoryBytes   = 1 << 50
-	maxCount         = MaxRows
-	bytesPerMiB      = 1 << 20
+	maxCount         = table.MaxRows
 	maxNameBytes     = 253
 	maxCategoryBytes = 253
-	maxArchBytes     = 16
 )
 
 var (
-	genericFormat = format{
-		name:     "generic trace",
-		required: []string{"arrival_s", "cpu_milli", "memory_mib", "runtime_s"},
-		optional: []string{"name", "class", "category", "count", "arch"},
+	genericFormat = table.Format{
+		Name:     "generic trace",
+		Required: []string{"arrival_s", "cpu_milli", "memory_mib", "runtime_s"},
+		Optional: []string{"name", "class", "category", "count", "arch"},
 	}
-	podListFormat = format{
-		name:     "pod list",
-		required: []string{"name", "cpu_milli", "memory_mib"},
-		optional: []string{"count", "arch", "class", "runtime_s"},
+	podListFormat = table.Format{
+		Name:     "pod list",
+		Required: []string{"name", "cpu_milli", "memory_mib"},
+		Optional: []string{"count", "arch", "class", "runtime_s"},
 	}
-	openbFormat = format{
-		name:     "openb pod list",
-		required: []string{"name", "cpu_milli", "memory_mib", "qos", "creation_time", "deletion_time"},
-		optional: []string{"scheduled_time"},
-		lenient:  true,
+	openbFormat = table.Format{
+		Name:     "openb pod list",
+		Required: []string{"name", "cpu_milli", "memory_mib", "qos", "creation_time", "deletion_time"},
+		Optional: []string{"scheduled_time"},
+		Lenient:  true,
 	}
 )
 
@@ -85,8 +84,8 @@ type Trace struct {
 }
 
 // Read reads a generic trace or an openb pod list; the header tells which.
-// file is only used in errors, which are of type [*Errors] and list every fault
-// up to [MaxErrors].
+// file is only used in errors, which are of type [*table.Errors] and list every fault
+// up to [table.MaxErrors].
 //
 // Generic trace: times are seconds with up to nine decimals, and cpu_milli is
 // whole. memory_mib may have decimals and is rounded up to a byte. A row with a
@@ -114,30 +113,27 @@ func ReadPodList(file string, r io.Reader) (*Trace, error) {
 }
 
 // read reads whichever of the formats the header fits best, the first of equals.
-func read(file string, r io.Reader, formats ...format) (*Trace, error) {
-	t, f, err := openTable(file, r, formats)
+func read(file string, r io.Reader, formats ...table.Format) (*Trace, error) {
+	t, f, err := table.Open(file, r, formats...)
 	if err != nil {
 		return nil, err
 	}
-	rows := podRows{table: t, lineOf: make(map[string]int)}
-	for t.next() && !rows.full {
-		switch f.name {
-		case openbFormat.name:
+	rows := podRows{Table: t, lineOf: make(map[string]int)}
+	for t.Next() && !rows.full {
+		switch f.Name {
+		case openbFormat.Name:
 			rows.openb()
-		case podListFormat.name:
+		case podListFormat.Name:
 			rows.listed()
 		default:
 			rows.generic()
 		}
 	}
-	if len(rows.pods) == 0 && len(t.faults.List) == 0 {
-		t.fault(0, "", "has a header but no rows, want at least one")
-	}
-	if err := t.faults.orNil(); err != nil {
+	if err := t.End(len(rows.pods)); err != nil {
 		return nil, err
 	}
 	SortPods(rows.pods)
-	return &Trace{Format: f.name, Ignored: t.ignored(f), Pods: rows.pods}, nil
+	return &Trace{Format: f.Name, Ignored: t.Ignored(f), Pods: rows.pods}, nil
 }
 
 // ReadPods is [Read] for those who want the pods alone.
@@ -174,7 +170,7 @@ func Rebase(pods []Pod) []Pod {
 
 // podRows turns rows into pods.
 type podRows struct {
-	*table
+	*table.Table
 	pods   []Pod
 	lineOf map[string]int // where a name was first used
 	full   bool
@@ -183,28 +179,28 @@ type podRows struct {
 // generic reads the present row of a generic trace.
 func (r *podRows) generic() {
 	p := Pod{
-		Name:     r.cell("name"),
-		Arrival:  time.Duration(r.number("arrival_s", int64(time.Second), exact)),
-		Runtime:  time.Duration(r.number("runtime_s", int64(time.Second), exact)),
-		Category: r.cell("category"),
+		Name:     r.Cell("name"),
+		Arrival:  time.Duration(r.Number("arrival_s", int64(time.Second), table.Exact)),
+		Runtime:  time.Duration(r.Number("runtime_s", int64(time.Second), table.Exact)),
+		Category: r.Cell("category"),
 	}
 	r.requests(&p)
 	if p.Name == "" {
-		p.Name = "pod-" + strconv.Itoa(r.line)
+		p.Name = "pod-" + strconv.Itoa(r.Line())
 	}
 	r.kind(&p)
-	if !printable(p.Category, maxCategoryBytes) {
-		r.badCell("category", fmt.Errorf("is no category, want at most %d bytes without control characters", maxCategoryBytes))
+	if !table.Printable(p.Category, maxCategoryBytes) {
+		r.BadCell("category", fmt.Errorf("is no category, want at most %d bytes without control characters", maxCategoryBytes))
 	}
-	if p.Arrival > maxInt64-p.Runtime {
-		r.badCell("runtime_s", errTooLarge)
+	if p.Arrival > math.MaxInt64-p.Runtime {
+		r.BadCell("runtime_s", table.ErrTooLarge)
 	}
 	r.addCounted(p)
 }
 
 // listed reads the present row of a pod list.
 func (r *podRows) listed() {
-	p := Pod{Name: r.cell("name"), Runtime: time.Duration(r.optionalNumber("runtime_s", int64(time.Second), exact))}
+	p := Pod{Name: r.Cell("name"), Runtime: time.Duration(r.OptionalNumber("runtime_s", int64(time.Second), table.Exact))}
 	r.requests(&p)
 	r.kind(&p)
 	r.addCounted(p)
@@ -212,28 +208,28 @@ func (r *podRows) listed() {
 
 // kind reads class and architecture.
 func (r *podRows) kind(p *Pod) {
-	p.Class, p.Arch = Class(r.cell("class")), r.cell("arch")
+	p.Class, p.Arch = Class(r.Cell("class")), r.Cell("arch")
 	if !slices.Contains([]Class{ClassUnset, ClassBatch, ClassService}, p.Class) {
-		r.badCell("class", errors.New("is no class, want batch, service or nothing"))
+		r.BadCell("class", errors.New("is no class, want batch, service or nothing"))
 	}
-	r.checkArch(p.Arch)
+	r.CheckArch(p.Arch)
 }
 
 // openb reads the present row of an openb pod list.
 func (r *podRows) openb() {
-	faults := len(r.faults.List) + r.faults.More
+	faults := r.Faults()
 	p := Pod{
-		Name:    r.cell("name"),
-		Arrival: time.Duration(r.number("creation_time", int64(time.Second), exact)),
+		Name:    r.Cell("name"),
+		Arrival: time.Duration(r.Number("creation_time", int64(time.Second), table.Exact)),
 	}
-	deleted := time.Duration(r.number("deletion_time", int64(time.Second), exact))
+	deleted := time.Duration(r.Number("deletion_time", int64(time.Second), table.Exact))
 	r.requests(&p)
 	started := p.Arrival
-	if r.cell("scheduled_time") != "" {
-		started = time.Duration(r.number("scheduled_time", int64(time.Second), exact))
+	if r.Cell("scheduled_time") != "" {
+		started = time.Duration(r.Number("scheduled_time", int64(time.Second), table.Exact))
 	}
 	p.Runtime = deleted - started
-	if len(r.faults.List)+r.faults.More == faults {
+	if r.Faults() == faults {
 		r.checkOrder(p.Arrival, started, deleted)
 	}
 	p.Class = r.classOfQoS()
@@ -244,45 +240,45 @@ func (r *podRows) openb() {
 func (r *podRows) checkOrder(created, started, deleted time.Duration) {
 	switch {
 	case deleted < created:
-		r.badCell("deletion_time", fmt.Errorf("is before creation_time %q, want it at or after", r.cell("creation_time")))
+		r.BadCell("deletion_time", fmt.Errorf("is before creation_time %q, want it at or after", r.Cell("creation_time")))
 	case started < created:
-		r.badCell("scheduled_time", fmt.Errorf("is before creation_time %q, want it at or after", r.cell("creation_time")))
+		r.BadCell("scheduled_time", fmt.Errorf("is before creation_time %q, want it at or after", r.Cell("creation_time")))
 	case deleted < started:
-		r.badCell("scheduled_time", fmt.Errorf("is after deletion_time %q, want it at or before", r.cell("deletion_time")))
+		r.BadCell("scheduled_time", fmt.Errorf("is after deletion_time %q, want it at or before", r.Cell("deletion_time")))
 	}
 }
 
 // classOfQoS reads an openb row's quality of service.
 func (r *podRows) classOfQoS() Class {
-	switch r.cell("qos") {
+	switch r.Cell("qos") {
 	case "BE":
 		return ClassBatch
 	case "LS", "Burstable", "Guaranteed":
 		return ClassService
 	}
-	r.badCell("qos", errors.New("is no quality of service, want BE, LS, Burstable or Guaranteed"))
+	r.BadCell("qos", errors.New("is no quality of service, want BE, LS, Burstable or Guaranteed"))
 	return ClassUnset
 }
 
 // requests reads the columns that both formats share.
 func (r *podRows) requests(p *Pod) {
-	p.MilliCPU = r.atMost("cpu_milli", r.number("cpu_milli", 1, exact), maxMilliCPU)
-	p.MemoryBytes = r.atMost("memory_mib", r.number("memory_mib", bytesPerMiB, roundUp), maxMemoryBytes)
+	p.MilliCPU = r.AtMost("cpu_milli", r.Number("cpu_milli", 1, table.Exact), table.MaxMilliCPU)
+	p.MemoryBytes = r.AtMost("memory_mib", r.Number("memory_mib", table.BytesPerMiB, table.RoundUp), table.MaxMemoryBytes)
 }
 
 // addCounted adds the pods that a row with a count stands for.
 func (r *podRows) addCounted(p Pod) {
-	if r.cell("count") == "" {
+	if r.Cell("count") == "" {
 		r.add(p)
 		return
 	}
-	count := r.atMost("count", r.number("count", 1, exact), maxCount)
+	count := r.AtMost("count", r.Number("count", 1, table.Exact), maxCount)
 	switch {
 	case count == 1:
 		r.add(p)
 	case count < 1:
-		if r.cell("count") == "0" {
-			r.badCell("count", errors.New("stands for no pod, want 1 or more"))
+		if r.Cell("count") == "0" {
+			r.BadCell("count", errors.New("stands for no pod, want 1 or more"))
 		}
 	default:
 		base := p.Name
@@ -295,71 +291,20 @@ func (r *podRows) addCounted(p Pod) {
 
 // add keeps one pod unless its name is bad or taken.
 func (r *podRows) add(p Pod) {
-	if len(r.pods) == MaxRows {
-		r.fault(r.line, "", fmt.Sprintf("goes beyond %d pods, the most one trace may have", MaxRows))
+	if len(r.pods) == table.MaxRows {
+		r.Fault(r.Line(), "", fmt.Sprintf("goes beyond %d pods, the most one trace may have", table.MaxRows))
 		r.full = true
 		return
 	}
-	if !validName(p.Name) {
-		r.fault(r.line, "name", fmt.Sprintf("%q is no pod name, want up to %d lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'",
-			clip(p.Name), maxNameBytes))
+	if len(validation.IsDNS1123Subdomain(p.Name)) > 0 {
+		r.Fault(r.Line(), "name", fmt.Sprintf("%q is no pod name, want up to %d lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'",
+			table.Clip(p.Name), maxNameBytes))
 		return
 	}
 	if line, taken := r.lineOf[p.Name]; taken {
-		r.fault(r.line, "name", fmt.Sprintf("%q is also the name of a pod of line %d, want a name of its own", clip(p.Name), line))
+		r.Fault(r.Line(), "name", fmt.Sprintf("%q is also the name of a pod of line %d, want a name of its own", table.Clip(p.Name), line))
 		return
 	}
-	r.lineOf[p.Name] = r.line
+	r.lineOf[p.Name] = r.Line()
 	r.pods = append(r.pods, p)
-}
-
-// atMost notes a value above most and returns it bounded.
-func (t *table) atMost(column string, value, most int64) int64 {
-	if value > most {
-		t.badCell(column, errTooLarge)
-		return 0
-	}
-	return value
-}
-
-// checkArch notes text that cannot be an architecture.
-func (t *table) checkArch(arch string) {
-	ok := len(arch) <= maxArchBytes
-	for i := range len(arch) {
-		ok = ok && isNameByte(arch[i])
-	}
-	if !ok {
-		t.badCell("arch", errors.New("is no architecture, want one such as amd64 or arm64"))
-	}
-}
-
-// validName reports whether s can be the name of a pod: an RFC 1123 subdomain.
-func validName(s string) bool {
-	if s == "" || len(s) > maxNameBytes {
-		return false
-	}
-	for i := range len(s) {
-		inside := i > 0 && i < len(s)-1
-		switch c := s[i]; {
-		case isNameByte(c):
-		case c == '-' && inside && s[i-1] != '.' && s[i+1] != '.':
-		case c == '.' && inside && isNameByte(s[i-1]) && isNameByte(s[i+1]):
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// isNameByte reports whether c is a lower-case letter or digit.
-func isNameByte(c byte) bool { return 'a' <= c && c <= 'z' || isDigit(c) }
-
-// printable reports whether s has at most most bytes and no control characters.
-func printable(s string, most int) bool {
-	for _, c := range s {
-		if c < ' ' || c == 0x7f {
-			return false
-		}
-	}
-	return len(s) <= most
 }

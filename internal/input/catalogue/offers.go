@@ -1,4 +1,4 @@
-package trace
+package catalogue
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"supercargo.dev/supercargo/internal/input/table"
 )
 
 // Offer is a flavor with what pods may demand of its nodes.
@@ -29,10 +31,10 @@ type Label struct{ Key, Value string }
 // Taint is a taint of a node. Its effect is NoSchedule, PreferNoSchedule or NoExecute.
 type Taint struct{ Key, Value, Effect string }
 
-var offerFormat = format{
-	name:     flavorFormat.name,
-	required: flavorFormat.required,
-	optional: slices.Concat(flavorFormat.optional, []string{"zones", "labels", "taints"}),
+var offerFormat = table.Format{
+	Name:     flavorFormat.Name,
+	Required: flavorFormat.Required,
+	Optional: slices.Concat(flavorFormat.Optional, []string{"zones", "labels", "taints"}),
 }
 
 // ReadOffers is [ReadFlavors] for those who heed zones, labels and taints too. The
@@ -40,15 +42,15 @@ var offerFormat = format{
 // "key=value;key=value", and taints "key=value:Effect;key:Effect". Labels that other
 // columns speak of are refused.
 func ReadOffers(file string, r io.Reader) ([]Offer, error) {
-	return readCatalogue(file, r, offerFormat, (*table).offer, func(o Offer) string { return o.Name })
+	return readCatalogue(file, r, offerFormat, row.offer, func(o Offer) string { return o.Name })
 }
 
 // offer reads the present row.
-func (t *table) offer() Offer {
+func (t row) offer() Offer {
 	o := Offer{Flavor: t.flavor()}
 	for _, zone := range t.entries("zones") {
 		if problems := validation.IsValidLabelValue(zone); len(problems) > 0 || zone == "" {
-			t.badCell("zones", fmt.Errorf("has %q, which is no zone, want names such as us-east-1a separated by ';'", clip(zone)))
+			t.BadCell("zones", fmt.Errorf("has %q, which is no zone, want names such as us-east-1a separated by ';'", table.Clip(zone)))
 		}
 		o.Zones = append(o.Zones, zone)
 	}
@@ -56,7 +58,7 @@ func (t *table) offer() Offer {
 		key, value, _ := strings.Cut(entry, "=")
 		t.checkLabel("labels", entry, key, value)
 		if column := columnOfLabel[key]; column != "" {
-			t.badCell("labels", fmt.Errorf("has %s, which column %s speaks of", key, column))
+			t.BadCell("labels", fmt.Errorf("has %s, which column %s speaks of", key, column))
 		}
 		o.Labels = append(o.Labels, Label{key, value})
 	}
@@ -66,7 +68,7 @@ func (t *table) offer() Offer {
 		taint := Taint{key, value, strings.TrimPrefix(entry[at:], ":")}
 		t.checkLabel("taints", entry, taint.Key, taint.Value)
 		if !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, taint.Effect) {
-			t.badCell("taints", fmt.Errorf("has %q without an effect, want key=value:NoSchedule, or PreferNoSchedule or NoExecute", clip(entry)))
+			t.BadCell("taints", fmt.Errorf("has %q without an effect, want key=value:NoSchedule, or PreferNoSchedule or NoExecute", table.Clip(entry)))
 		}
 		o.Taints = append(o.Taints, taint)
 	}
@@ -89,26 +91,26 @@ var columnOfLabel = map[string]string{
 }
 
 // checkTwice notes what stands in a list twice.
-func (t *table) checkTwice(o *Offer) {
+func (t row) checkTwice(o *Offer) {
 	twice := errors.New("has an entry twice, want each once")
 	if len(slices.Compact(slices.Clone(o.Zones))) < len(o.Zones) {
-		t.badCell("zones", twice)
+		t.BadCell("zones", twice)
 	}
 	if len(slices.CompactFunc(slices.Clone(o.Labels), func(a, b Label) bool { return a.Key == b.Key })) < len(o.Labels) {
-		t.badCell("labels", twice)
+		t.BadCell("labels", twice)
 	}
 	sameTaint := func(a, b Taint) bool { return a.Key == b.Key && a.Effect == b.Effect }
 	for i := range o.Taints {
 		if slices.ContainsFunc(o.Taints[:i], func(other Taint) bool { return sameTaint(other, o.Taints[i]) }) {
-			t.badCell("taints", twice)
+			t.BadCell("taints", twice)
 			return
 		}
 	}
 }
 
 // entries splits a cell at semicolons; an empty cell has none.
-func (t *table) entries(column string) []string {
-	text := t.cell(column)
+func (t row) entries(column string) []string {
+	text := t.Cell(column)
 	if text == "" {
 		return nil
 	}
@@ -120,8 +122,8 @@ func (t *table) entries(column string) []string {
 }
 
 // checkLabel notes a key or value that Kubernetes would refuse.
-func (t *table) checkLabel(column, entry, key, value string) {
+func (t row) checkLabel(column, entry, key, value string) {
 	if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
-		t.badCell(column, fmt.Errorf("has %q, which is no key with a value, want such as example.com/disk=ssd", clip(entry)))
+		t.BadCell(column, fmt.Errorf("has %q, which is no key with a value, want such as example.com/disk=ssd", table.Clip(entry)))
 	}
 }

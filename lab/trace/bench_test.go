@@ -29,18 +29,3 @@ func BenchmarkReadPods(b *testing.B) {
 		})
 	}
 }
-
-func BenchmarkReadFlavors(b *testing.B) {
-	var input bytes.Buffer
-	input.WriteString(flavorHeader)
-	for i := range benchRows {
-		fmt.Fprintf(&input, "flavor-%04d,1.93,6.74,0.1008\n", i)
-	}
-	b.ReportAllocs()
-	b.SetBytes(int64(input.Len()))
-	for b.Loop() {
-		if _, err := ReadFlavors("f.csv", bytes.NewReader(input.Bytes())); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

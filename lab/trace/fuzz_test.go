@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"supercargo.dev/supercargo/internal/input/table"
 )
 
 // manyDigits finds large counts, among other things.
@@ -40,7 +43,7 @@ func FuzzReadPods(f *testing.F) {
 			names[p.Name] = true
 		}
 		var file bytes.Buffer
-		if err := WritePods(&file, pods); err != nil {
+		if err := writePods(&file, pods); err != nil {
 			t.Fatal(err)
 		}
 		again, err := ReadPods("t.csv", &file)
@@ -75,7 +78,7 @@ func FuzzReadPodList(f *testing.F) {
 		}
 		names := make(map[string]bool)
 		for _, p := range list.Pods {
-			if p.Runtime < 0 || p.MilliCPU < 0 || p.MemoryBytes < 0 || !validName(p.Name) || names[p.Name] {
+			if p.Runtime < 0 || p.MilliCPU < 0 || p.MemoryBytes < 0 || len(validation.IsDNS1123Subdomain(p.Name)) > 0 || names[p.Name] {
 				t.Fatalf("%+v has a negative number, or a name that is bad or taken", p)
 			}
 			names[p.Name] = true
@@ -83,42 +86,12 @@ func FuzzReadPodList(f *testing.F) {
 	})
 }
 
-// FuzzReadFlavors does the same for catalogues.
-func FuzzReadFlavors(f *testing.F) {
-	f.Add([]byte(flavorHeader + "a,2,8,0.1\nb,1930m,6.74,1.6128\n"))
-	f.Add([]byte("name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods,watts_idle,watts_full\na,2,8,0.1,amd64,x,10,1,2\n"))
-	f.Add([]byte(flavorHeader + "a,-2,NaN,Inf\n"))
-	f.Fuzz(func(t *testing.T, input []byte) {
-		flavors, err := ReadFlavors("f.csv", bytes.NewReader(input))
-		if err != nil {
-			checkRefusal(t, err)
-			return
-		}
-		for _, f := range flavors {
-			if f.MilliCPU <= 0 || f.MemoryBytes <= 0 || f.MicroDollarsPerHour < 0 || f.MilliwattsIdle > f.MilliwattsFull {
-				t.Fatalf("%+v is no machine", f)
-			}
-		}
-		var file bytes.Buffer
-		if err := WriteFlavors(&file, flavors); err != nil {
-			t.Fatal(err)
-		}
-		again, err := ReadFlavors("f.csv", &file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(flavors, again); diff != "" {
-			t.Fatalf("flavors (-first +again):\n%s", diff)
-		}
-	})
-}
-
 // checkRefusal demands that a refusal names the file and stays short.
 func checkRefusal(t *testing.T, err error) {
 	t.Helper()
-	var all *Errors
-	if !errors.As(err, &all) || len(all.List) == 0 || len(all.List) > MaxErrors {
-		t.Fatalf("refused with %T %v, want *Errors within the bound", err, err)
+	var all *table.Errors
+	if !errors.As(err, &all) || len(all.List) == 0 || len(all.List) > table.MaxErrors {
+		t.Fatalf("refused with %T %v, want *table.Errors within the bound", err, err)
 	}
 	for _, fault := range all.List {
 		if !strings.HasSuffix(fault.File, ".csv") || fault.Problem == "" {
