@@ -21,7 +21,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/provider/clusterapi"
 	"supercargo.dev/supercargo/autoscaler/provider/openstack"
 	"supercargo.dev/supercargo/autoscaler/worker"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
@@ -117,7 +117,7 @@ func addFleets(m ctrl.Manager, o Options) error {
 			if _, err := metav1.LabelSelectorAsSelector(f.Spec.ClusterAPI.Selector); err != nil {
 				return nil, fmt.Errorf("read spec.clusterAPI.selector: %w", err)
 			}
-			of := clusterapi.Fleet{Name: f.Name, Spec: *f.Spec.ClusterAPI, Types: func(ctx context.Context) ([]trace.Flavor, error) {
+			of := clusterapi.Fleet{Name: f.Name, Spec: *f.Spec.ClusterAPI, Types: func(ctx context.Context) ([]catalogue.Flavor, error) {
 				known, err := fleet.ReadPrices(ctx, m.GetAPIReader(), &f.Spec.Pricing)
 				if err != nil {
 					return nil, err

@@ -14,7 +14,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
 // The values of FlavorStatus.PriceSource.
@@ -33,15 +33,15 @@ type price struct {
 
 // Prices are the instance types that a fleet's pricing knows.
 type Prices struct {
-	types []trace.Flavor
+	types []catalogue.Flavor
 	of    map[string]price // by the names of types
 }
 
 // Types returns all instance types, ordered by name. The caller must not change them.
-func (p *Prices) Types() []trace.Flavor { return p.types }
+func (p *Prices) Types() []catalogue.Flavor { return p.types }
 
 // add puts instance types before those that there are already.
-func (p *Prices) add(types []trace.Flavor, source string) {
+func (p *Prices) add(types []catalogue.Flavor, source string) {
 	of := make(map[string]price, len(p.of)+len(types))
 	for i := range types {
 		of[types[i].Name] = price{types[i].MicroDollarsPerHour, source, true}
@@ -52,7 +52,7 @@ func (p *Prices) add(types []trace.Flavor, source string) {
 			all, of[name] = append(all, p.types[i]), p.of[name]
 		}
 	}
-	slices.SortFunc(all, func(a, b trace.Flavor) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b catalogue.Flavor) int { return cmp.Compare(a.Name, b.Name) })
 	p.types, p.of = all, of
 }
 
@@ -95,7 +95,7 @@ func ReadPrices(ctx context.Context, c client.Reader, from *v1alpha1.FleetPricin
 }
 
 // readCatalogue reads the instance types of a catalogue.
-func readCatalogue(ctx context.Context, c client.Reader, ref *v1alpha1.PriceCatalogue) ([]trace.Flavor, error) {
+func readCatalogue(ctx context.Context, c client.Reader, ref *v1alpha1.PriceCatalogue) ([]catalogue.Flavor, error) {
 	where := fmt.Sprintf("the price catalogue in ConfigMap %s/%s", ref.Namespace, ref.Name)
 	var m corev1.ConfigMap
 	if err := c.Get(ctx, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}, &m); err != nil {
@@ -105,7 +105,7 @@ func readCatalogue(ctx context.Context, c client.Reader, ref *v1alpha1.PriceCata
 	if !ok {
 		return nil, fmt.Errorf("read %s: it has no key %s", where, ref.Key)
 	}
-	flavors, err := trace.ReadFlavors(ref.Key, strings.NewReader(text))
+	flavors, err := catalogue.ReadFlavors(ref.Key, strings.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", where, err)
 	}

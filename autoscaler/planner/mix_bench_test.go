@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/bound"
 	"supercargo.dev/supercargo/test/data"
 )
@@ -62,7 +62,7 @@ func htasFlavors(*rand.Rand) []Flavor {
 }
 
 func awsFlavors(*rand.Rand) []Flavor {
-	read, err := trace.ReadFlavors("flavors.csv", strings.NewReader(data.AWSFlavors))
+	read, err := catalogue.ReadFlavors("flavors.csv", strings.NewReader(data.AWSFlavors))
 	if err != nil {
 		panic(err)
 	}

@@ -196,7 +196,7 @@ func TestPlansForFewPodsWithNodesAreTheBestThereAre(t *testing.T) {
 // of the pods.
 func TestTheBoundIsAboveThatOfTotals(t *testing.T) {
 	for _, s := range supercargoScenes {
-		flavors := catalogue(s.chosen)
+		flavors := ofCatalogue(s.chosen)
 		pods := drawLoad(s.load, 500)
 		p := newProblem(pods, flavors, nil, MixOptions{})
 		var bp []bound.Pod
@@ -219,7 +219,7 @@ func TestTheBoundIsAboveThatOfTotals(t *testing.T) {
 // TestRealisticPlansAreNearTheBound holds the quality of plans for many pods.
 func TestRealisticPlansAreNearTheBound(t *testing.T) {
 	for _, s := range supercargoScenes {
-		flavors := catalogue(s.chosen)
+		flavors := ofCatalogue(s.chosen)
 		most := map[string]map[int]float64{"cmr": {500: 0.03, 2000: 0.01}, "all": {500: 0.05, 2000: 0.05}}[s.name[:3]]
 		for _, n := range []int{500, 2000} {
 			got := Supercargo(Request{Pods: drawLoad(s.load, n), Flavors: flavors})

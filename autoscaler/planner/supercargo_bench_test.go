@@ -9,11 +9,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
-// catalogue returns the flavors of the whole AWS catalogue that are chosen.
-func catalogue(chosen func(trace.Flavor) bool) []Flavor {
+// ofCatalogue returns the flavors of the whole AWS catalogue that are chosen.
+func ofCatalogue(chosen func(catalogue.Flavor) bool) []Flavor {
 	read, err := pricelist.Read("aws", "us-east-1")
 	if err != nil {
 		panic(err)
@@ -29,11 +29,11 @@ func catalogue(chosen func(trace.Flavor) bool) []Flavor {
 }
 
 // general are the amd64 flavors of the families c, m and r.
-func general(f trace.Flavor) bool {
+func general(f catalogue.Flavor) bool {
 	return f.Arch == "amd64" && strings.ContainsRune("cmr", rune(f.MachineType[0])) && f.MachineType[1] >= '0' && f.MachineType[1] <= '9'
 }
 
-func every(trace.Flavor) bool { return true }
+func every(catalogue.Flavor) bool { return true }
 
 // smallAndMedium draws three small pods, up to 2 cores, for each medium one, up to 16,
 // with 1 to 8 GiB for each core, in whole steps of 10 mCPU and 1 MiB.
@@ -47,7 +47,7 @@ func smallAndMedium(r *rand.Rand, name string) Pod {
 
 var supercargoScenes = []struct {
 	name   string
-	chosen func(trace.Flavor) bool
+	chosen func(catalogue.Flavor) bool
 	load   load
 	pods   []int
 }{
@@ -70,7 +70,7 @@ func drawLoad(l load, n int) []Pod {
 // how many pods they are for.
 func BenchmarkSupercargo(b *testing.B) {
 	for _, s := range supercargoScenes {
-		flavors := catalogue(s.chosen)
+		flavors := ofCatalogue(s.chosen)
 		for _, n := range s.pods {
 			b.Run(fmt.Sprintf("%s/pods=%d", s.name, n), func(b *testing.B) {
 				pods := drawLoad(s.load, n)
@@ -108,7 +108,7 @@ func coupledPods(n int) []Pod {
 func BenchmarkSupercargoWithCoupledPods(b *testing.B) {
 	var flavors []Flavor
 	for _, zone := range []string{"a", "b", "c"} {
-		for _, f := range catalogue(general) {
+		for _, f := range ofCatalogue(general) {
 			f.Name += "-" + zone
 			flavors = append(flavors, zoned(f, zone))
 		}

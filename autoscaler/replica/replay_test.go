@@ -14,10 +14,10 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/catalogue"
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/replicas/decider"
 	"supercargo.dev/supercargo/lab/replicas/loop"
 	"supercargo.dev/supercargo/lab/replicas/plant"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // controlled is the controller as what decides in a replay: it is shown the service by the

@@ -24,10 +24,11 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/dollars"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/report"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // Input is what to show.
@@ -37,7 +38,7 @@ type Input struct {
 	// Workload has one pod or more, in the order of arrival.
 	Workload *trace.Trace
 	// Flavors are one or more. The nodes of the fixed cluster are of all in turn.
-	Flavors []trace.Flavor
+	Flavors []catalogue.Flavor
 	Nodes   int
 	// Duration is how long the trace is replayed with each profile: arrivals are squeezed into
 	// nine tenths of it.

@@ -9,9 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/report"
+	"supercargo.dev/supercargo/lab/trace"
 	"supercargo.dev/supercargo/test/data"
 )
 
@@ -22,7 +23,7 @@ func example(t *testing.T) *Document {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flavors, err := trace.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
+	flavors, err := catalogue.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
 // Flavor is a kind of machine that can be bought, as many as wanted. Architecture
 // and number of pods are always stated.
-type Flavor struct{ trace.Offer }
+type Flavor struct{ catalogue.Offer }
 
 // What a flavor has that does not say so, as in scenarios.
 const (
@@ -22,10 +22,10 @@ const (
 	DefaultMaxPods = 110
 )
 
-// ReadFlavors reads the machines that can be bought, see [trace.ReadOffers]. They
+// ReadFlavors reads the machines that can be bought, see [catalogue.ReadOffers]. They
 // are ordered by name.
 func ReadFlavors(name string, in io.Reader) ([]Flavor, error) {
-	offers, err := trace.ReadOffers(name, in)
+	offers, err := catalogue.ReadOffers(name, in)
 	if err != nil {
 		return nil, err
 	}

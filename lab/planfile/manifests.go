@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	resourcehelper "k8s.io/component-helpers/resource"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -28,17 +28,17 @@ type reader struct {
 	file   string
 	pods   Pods
 	lineOf map[string]int // where a name was first used
-	faults trace.Errors
+	faults table.Errors
 }
 
 func readManifests(name string, in io.Reader) (*Pods, error) {
 	r := &reader{file: name, lineOf: map[string]int{}}
-	text, err := io.ReadAll(io.LimitReader(in, trace.MaxInputBytes+1))
+	text, err := io.ReadAll(io.LimitReader(in, table.MaxInputBytes+1))
 	switch {
 	case err != nil:
 		r.fault(0, "", "read: "+err.Error())
-	case len(text) > trace.MaxInputBytes:
-		r.fault(0, "", fmt.Sprintf("input is larger than %d bytes", trace.MaxInputBytes))
+	case len(text) > table.MaxInputBytes:
+		r.fault(0, "", fmt.Sprintf("input is larger than %d bytes", table.MaxInputBytes))
 	default:
 		r.documents(text)
 	}
@@ -50,11 +50,7 @@ func readManifests(name string, in io.Reader) (*Pods, error) {
 }
 
 func (r *reader) fault(line int, field, problem string) {
-	if len(r.faults.List) == trace.MaxErrors {
-		r.faults.More++
-		return
-	}
-	r.faults.List = append(r.faults.List, trace.Error{File: r.file, Line: line, Column: field, Problem: problem})
+	r.faults.Add(table.Error{File: r.file, Line: line, Column: field, Problem: problem})
 }
 
 var errorLine = regexp.MustCompile(`^line ([0-9]+): `)
@@ -123,8 +119,8 @@ func (r *reader) object(n *yaml.Node, path string) {
 
 // pod reads one pod.
 func (r *reader) pod(n *yaml.Node, path string) {
-	if len(r.pods.Pods) == trace.MaxRows {
-		r.fault(n.Line, path, fmt.Sprintf("goes beyond %d pods", trace.MaxRows))
+	if len(r.pods.Pods) == table.MaxRows {
+		r.fault(n.Line, path, fmt.Sprintf("goes beyond %d pods", table.MaxRows))
 		return
 	}
 	phase := ""

@@ -10,8 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // Pod is a pod that needs a machine.
@@ -51,11 +52,11 @@ type Pods struct {
 // DaemonSets and static pods are skipped: no machine is bought for them. Unknown
 // fields are refused, since they may say where a pod may go, but those of status and
 // managedFields are not looked at. name is used in errors, which are of type
-// [*trace.Errors].
+// [*table.Errors].
 //
 // Cost: O(n log n).
 func ReadPods(name string, in io.Reader) (*Pods, error) {
-	buffered := bufio.NewReaderSize(in, trace.MaxLineBytes)
+	buffered := bufio.NewReaderSize(in, table.MaxLineBytes)
 	if isManifest(name, buffered) {
 		return readManifests(name, buffered)
 	}
@@ -83,7 +84,7 @@ func isManifest(name string, in *bufio.Reader) bool {
 	case ".yaml", ".yml", ".json":
 		return true
 	}
-	ahead, _ := in.Peek(trace.MaxLineBytes) // what keeps it from reading will be met again
+	ahead, _ := in.Peek(table.MaxLineBytes) // what keeps it from reading will be met again
 	for line := range bytes.Lines(ahead) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			return line[0] == '{' || line[0] == '#' || bytes.HasPrefix(line, []byte("---")) || bytes.IndexByte(line, ':') >= 0

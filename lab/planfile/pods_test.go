@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -171,9 +171,9 @@ func TestFaultsAreCountedAndNotAllTold(t *testing.T) {
 	for range 30 {
 		text.WriteString("---\nkind: Pod\n")
 	}
-	var faults *trace.Errors
-	if _, err := ReadPods("p.yaml", strings.NewReader(text.String())); !errors.As(err, &faults) || len(faults.List) != trace.MaxErrors || faults.More != 30-trace.MaxErrors {
-		t.Errorf("error is %v, want %d faults and %d more", err, trace.MaxErrors, 30-trace.MaxErrors)
+	var faults *table.Errors
+	if _, err := ReadPods("p.yaml", strings.NewReader(text.String())); !errors.As(err, &faults) || len(faults.List) != table.MaxErrors || faults.More != 30-table.MaxErrors {
+		t.Errorf("error is %v, want %d faults and %d more", err, table.MaxErrors, 30-table.MaxErrors)
 	}
 }
 
@@ -214,9 +214,9 @@ func FuzzReadPods(f *testing.F) {
 		}
 		pods, err := ReadPods("stdin", bytes.NewReader(text))
 		if err != nil {
-			var faults *trace.Errors
-			if !errors.As(err, &faults) || len(faults.List) == 0 || len(faults.List) > trace.MaxErrors {
-				t.Fatalf("refused with %T %v, want *trace.Errors within the bound", err, err)
+			var faults *table.Errors
+			if !errors.As(err, &faults) || len(faults.List) == 0 || len(faults.List) > table.MaxErrors {
+				t.Fatalf("refused with %T %v, want *table.Errors within the bound", err, err)
 			}
 			return
 		}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"supercargo.dev/supercargo/internal/dollars"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
 // maxMachines bounds what autoscalers buy of one flavor in a playground.
@@ -16,7 +16,7 @@ const maxMachines = 1000
 
 // FlavorDeployment describes a MachineDeployment without replicas for machines of a
 // flavor, which come and go without delay. Autoscalers may buy up to 1000 of them.
-func FlavorDeployment(f trace.Flavor) MachineDeploymentSpec {
+func FlavorDeployment(f catalogue.Flavor) MachineDeploymentSpec {
 	return MachineDeploymentSpec{
 		Name:         DeploymentName(f.Name),
 		Flavor:       f.Name,

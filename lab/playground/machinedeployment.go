@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/playground/machines"
 )
 
@@ -107,7 +107,7 @@ func (p *Playground) AddMarket(ctx context.Context, spec MarketSpec) error {
 	if !p.opts.ClusterAPI {
 		return fail(errors.New("the playground runs without cluster-api"))
 	}
-	types, err := trace.ReadFlavors(machines.MarketTypes, strings.NewReader(spec.Types))
+	types, err := catalogue.ReadFlavors(machines.MarketTypes, strings.NewReader(spec.Types))
 	if err != nil {
 		return fail(&InputError{Err: err})
 	}

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/report"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 func TestPodOfCarriesWhatTheRowSays(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/report"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // Options says what to replay, where and how fast.

@@ -22,8 +22,8 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/report"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // cluster is a fake API server with a scheduler that binds at once every pod

@@ -1,3 +1,3 @@
-// Package replicas is empty. The folders below it replay a service in virtual time: plant is the
-// service, decider who decides on its replicas, loop brings both together.
+// Package replicas tells what came of replays of a service in virtual time. The folders below it
+// make them: plant is the service, decider who decides on its replicas, loop brings both together.
 package replicas

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"testing"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/table"
 )
 
 // manyPods finds counts, rates and horizons that take long without trying more.
@@ -38,9 +38,9 @@ func FuzzRead(f *testing.F) {
 			}
 			return
 		}
-		var all *trace.Errors
-		if s != nil || !errors.As(err, &all) || len(all.List) == 0 || len(all.List) > trace.MaxErrors {
-			t.Fatalf("refused with %T %v, want *trace.Errors within the bound", err, err)
+		var all *table.Errors
+		if s != nil || !errors.As(err, &all) || len(all.List) == 0 || len(all.List) > table.MaxErrors {
+			t.Fatalf("refused with %T %v, want *table.Errors within the bound", err, err)
 		}
 		for _, fault := range all.List {
 			if fault.File == "" || fault.Problem == "" {

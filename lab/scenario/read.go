@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/input/table"
 )
 
 // Read reads a scenario. name is only used in errors. Files that the scenario
 // names are read through open, which gets the path as it stands there; the
 // caller decides what it is relative to. A nil open refuses them.
 //
-// Errors are of type [*trace.Errors], with the path of the field as column
+// Errors are of type [*table.Errors], with the path of the field as column
 // ("spec.nodes[0].count"). They list the faults in the order of their lines,
-// those of other files last, up to [trace.MaxErrors].
+// those of other files last, up to [table.MaxErrors].
 //
 // Unknown fields, fields that stand twice, empty values, aliases and further
 // documents are refused. Cost: O(n log n) in the size of the files and the
@@ -180,7 +181,7 @@ func (b *builder) lag(v value) Lag {
 }
 
 func (b *builder) flavor(_ int, v value) {
-	f := Flavor{Flavor: trace.Flavor{Arch: "amd64", MaxPods: 110}, Speed: 1}
+	f := Flavor{Flavor: catalogue.Flavor{Arch: "amd64", MaxPods: 110}, Speed: 1}
 	ok := b.object(v,
 		required("name", "the flavor's name", into(&f.Name, b.name)),
 		required("cpu", "cores such as 2 or 500m", into(&f.MilliCPU, b.above(parseCPU))),
@@ -224,7 +225,7 @@ func (b *builder) flavorsFile(v value) {
 	if !ok {
 		return
 	}
-	list, err := trace.ReadFlavors(path, bytes.NewReader(content))
+	list, err := catalogue.ReadFlavors(path, bytes.NewReader(content))
 	if err != nil {
 		b.other(v, err)
 		return
@@ -256,7 +257,7 @@ func (b *builder) contents(v value) (path string, content []byte, ok bool) {
 
 // other notes the faults of another file.
 func (b *builder) other(v value, err error) {
-	var faults *trace.Errors
+	var faults *table.Errors
 	if !errors.As(err, &faults) {
 		b.fault(v, "%v", err)
 		return

@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -54,7 +55,7 @@ func TestWhatIsNotStatedHasItsDefault(t *testing.T) {
 		AcquisitionLag: Lag{Mean: 150 * time.Second}, BillingPeriod: time.Minute, BilledFrom: FromOrder, ReleaseLag: 5 * time.Second,
 		Migration:    Migration{BitsPerSecond: 1_200_000_000, BytesPerMemory: 1, Fixed: 2 * time.Second},
 		Rescheduling: Rescheduling{Interval: time.Minute, Residence: 10 * time.Minute, Gain: 10, Pods: 20},
-		Flavors: []Flavor{{Flavor: trace.Flavor{
+		Flavors: []Flavor{{Flavor: catalogue.Flavor{
 			Name: "f", MilliCPU: 2000, MemoryBytes: 8 << 30, MicroDollarsPerHour: 137_100, Arch: "amd64", MachineType: "f", MaxPods: 110,
 		}, Speed: 1}},
 		HomogeneousFlavor: "f", Autoscale: true, MaxNodes: 1000, TaskKinds: BuiltInKinds(),
@@ -111,10 +112,10 @@ func TestEveryFieldIsRead(t *testing.T) {
 		Rescheduling: Rescheduling{Residence: 30 * time.Second, Gain: 5, Pods: 3},
 		Namespaces:   []Namespace{{"green", weight(1)}, {"plain", nil}},
 		Flavors: []Flavor{
-			{trace.Flavor{Name: "a.b", MilliCPU: 500, MemoryBytes: 322_122_547, Arch: "arm64", MachineType: "xeon", MaxPods: 20,
+			{catalogue.Flavor{Name: "a.b", MilliCPU: 500, MemoryBytes: 322_122_547, Arch: "arm64", MachineType: "xeon", MaxPods: 20,
 				MilliwattsIdle: 40_000, MilliwattsFull: 95_500}, 0.8,
 				[]PowerPoint{{0.1, 60_500}, {0.5, 80_000}}, &Standby{3200, 45 * time.Second, 70_000}, "north"},
-			{trace.Flavor{Name: "g", MilliCPU: 1500, MemoryBytes: 1e9, MicroDollarsPerHour: 1e6, Arch: "amd64", MachineType: "g", MaxPods: 110}, 1, nil, nil, ""},
+			{catalogue.Flavor{Name: "g", MilliCPU: 1500, MemoryBytes: 1e9, MicroDollarsPerHour: 1e6, Arch: "amd64", MachineType: "g", MaxPods: 110}, 1, nil, nil, ""},
 		},
 		Electricity: []Electricity{
 			{DollarsPerKWh: Course{{0, 0.25}}},
@@ -161,8 +162,8 @@ func TestEveryFieldIsRead(t *testing.T) {
 func TestFlavorsComeFromACatalogue(t *testing.T) {
 	s := read(t, head+"  flavorsFile: flavors.csv\n  nodes: [{flavor: z}]\n")
 	want := []Flavor{
-		{trace.Flavor{Name: "y", MilliCPU: 1000, MemoryBytes: 1 << 30, MicroDollarsPerHour: 50_000, Arch: "amd64", MachineType: "y", MaxPods: 110}, 1, nil, nil, ""},
-		{trace.Flavor{Name: "z", MilliCPU: 2000, MemoryBytes: 8 << 30, MicroDollarsPerHour: 100_000, Arch: "arm64", MachineType: "z", MaxPods: 20}, 1, nil, nil, ""},
+		{catalogue.Flavor{Name: "y", MilliCPU: 1000, MemoryBytes: 1 << 30, MicroDollarsPerHour: 50_000, Arch: "amd64", MachineType: "y", MaxPods: 110}, 1, nil, nil, ""},
+		{catalogue.Flavor{Name: "z", MilliCPU: 2000, MemoryBytes: 8 << 30, MicroDollarsPerHour: 100_000, Arch: "arm64", MachineType: "z", MaxPods: 20}, 1, nil, nil, ""},
 	}
 	if diff := cmp.Diff(want, s.Flavors); diff != "" || s.HomogeneousFlavor != "z" {
 		t.Errorf("homogeneous %q, want z; flavors (-want +got):\n%s", s.HomogeneousFlavor, diff)
@@ -395,7 +396,7 @@ func TestFaultsOfDocuments(t *testing.T) {
 func checkFault(t *testing.T, text, want string) {
 	t.Helper()
 	s, err := Read("s.yaml", []byte(text), files)
-	var all *trace.Errors
+	var all *table.Errors
 	if s != nil || !errors.As(err, &all) {
 		t.Fatalf("accepted, or refused with %T %v; want %s", err, err, want)
 	}
@@ -414,7 +415,7 @@ badf.csv:2: cpu: "-1" is negative, want zero or more`
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
 	_, err = Read("s.yaml", []byte(base+strings.Repeat("  x: 1\n", 3000)), files)
-	if err == nil || !strings.HasSuffix(err.Error(), "\n... and 2980 more") || strings.Count(err.Error(), "\n") != trace.MaxErrors {
+	if err == nil || !strings.HasSuffix(err.Error(), "\n... and 2980 more") || strings.Count(err.Error(), "\n") != table.MaxErrors {
 		t.Errorf("got %d lines ending in %.60q", strings.Count(fmt.Sprint(err), "\n"), fmt.Sprint(err)[len(fmt.Sprint(err))-50:])
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -130,7 +130,7 @@ type Rescheduling struct {
 // Arch is amd64, MaxPods 110 and MachineType the flavor's name where the file
 // does not state them. Power is 0 where not stated.
 type Flavor struct {
-	trace.Flavor
+	catalogue.Flavor
 
 	// Speed divides the runtimes of batch pods: on a machine of speed 2 they take
 	// half as long. Above zero and at most 1000, by default 1. A catalogue has no

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 func (b *builder) workload(v value) {

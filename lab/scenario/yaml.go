@@ -13,7 +13,7 @@ import (
 
 	yaml "go.yaml.in/yaml/v3"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/table"
 )
 
 // value is a node of the document and the path to it, such as
@@ -27,9 +27,9 @@ type value struct {
 type reader struct {
 	file   string
 	open   func(path string) ([]byte, error)
-	faults []trace.Error
+	faults []table.Error
 	more   int
-	others []trace.Error // of files that the document names
+	others []table.Error // of files that the document names
 }
 
 // maxCollected bounds how many faults are kept until they are sorted.
@@ -79,7 +79,7 @@ func (r *reader) faultAt(line int, path, problem string) {
 		r.more++
 		return
 	}
-	r.faults = append(r.faults, trace.Error{File: r.file, Line: line, Column: path, Problem: problem})
+	r.faults = append(r.faults, table.Error{File: r.file, Line: line, Column: path, Problem: problem})
 }
 
 // fault notes a fault of a value.
@@ -99,10 +99,10 @@ func (r *reader) err() error {
 	if r.count() == 0 {
 		return nil
 	}
-	slices.SortStableFunc(r.faults, func(a, b trace.Error) int { return a.Line - b.Line })
+	slices.SortStableFunc(r.faults, func(a, b table.Error) int { return a.Line - b.Line })
 	list := slices.Concat(r.faults, r.others)
-	kept := min(len(list), trace.MaxErrors)
-	return &trace.Errors{List: list[:kept], More: len(list) - kept + r.more}
+	kept := min(len(list), table.MaxErrors)
+	return &table.Errors{List: list[:kept], More: len(list) - kept + r.more}
 }
 
 // field is a key that an object may have. Where want is not empty the object

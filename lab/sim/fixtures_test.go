@@ -15,7 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
@@ -39,7 +39,7 @@ var (
 )
 
 func flavor(name string, milliCPU, memory, price int64) scenario.Flavor {
-	return scenario.Flavor{Speed: 1, Flavor: trace.Flavor{
+	return scenario.Flavor{Speed: 1, Flavor: catalogue.Flavor{
 		Name: name, MilliCPU: milliCPU, MemoryBytes: memory, MicroDollarsPerHour: price, Arch: "amd64", MaxPods: 110, MachineType: name,
 	}}
 }

@@ -10,9 +10,9 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	workerdecide "supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/definition"
 	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // paperPlan is a workflow of the paper on its workers.

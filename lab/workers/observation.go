@@ -7,7 +7,7 @@ import (
 
 	workerdecide "supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // observation is the plant as the controller of a WorkerPool observes it. It tells nothing

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // Plan is what to run, and on what.

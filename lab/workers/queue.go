@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // queue holds the tasks that are ready, in order, by what they need: where one task does

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
@@ -106,8 +106,8 @@ func TestLoadsAreReadAndSlowed(t *testing.T) {
 
 // TestKarpenterGetsMachinesOfTheSameSizeAndPrice reads the file as the provider does.
 func TestKarpenterGetsMachinesOfTheSameSizeAndPrice(t *testing.T) {
-	f := trace.Flavor{Name: "m7i.large", MilliCPU: 1930, MemoryBytes: 7 << 30, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: 29}
-	text, err := json.Marshal(instanceTypes([]trace.Flavor{f}))
+	f := catalogue.Flavor{Name: "m7i.large", MilliCPU: 1930, MemoryBytes: 7 << 30, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: 29}
+	text, err := json.Marshal(instanceTypes([]catalogue.Flavor{f}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/playground"
 )
@@ -51,7 +51,7 @@ var (
 
 func (karpenter) machines() schema.GroupVersionResource { return nodeClaims }
 
-func (karpenter) flavor(f trace.Flavor) string { return f.Name }
+func (karpenter) flavor(f catalogue.Flavor) string { return f.Name }
 
 func (karpenter) flavorOf(labels map[string]string) string {
 	return labels[corev1.LabelInstanceTypeStable]
@@ -252,7 +252,7 @@ const (
 
 // instanceTypes are the flavors so that pods can use as much of a machine as under the
 // fleet, at the same price, in one zone.
-func instanceTypes(flavors []trace.Flavor) []instanceType {
+func instanceTypes(flavors []catalogue.Flavor) []instanceType {
 	in := func(key, value string) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}
 	}

@@ -11,9 +11,10 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/trace"
 	"supercargo.dev/supercargo/test/data"
 )
 
@@ -106,19 +107,19 @@ func (l load) slower(stretch float64) load {
 // seventh generation of the families c, m and r by two makers of processors; and a
 // region's amd64 ones without GPUs and CPU credits, a fleet's default. The latter two are
 // without bare metal.
-var catalogues = map[string]func() ([]trace.Flavor, error){
-	"8": func() ([]trace.Flavor, error) {
-		return trace.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
+var catalogues = map[string]func() ([]catalogue.Flavor, error){
+	"8": func() ([]catalogue.Flavor, error) {
+		return catalogue.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
 	},
-	"60": func() ([]trace.Flavor, error) {
+	"60": func() ([]catalogue.Flavor, error) {
 		all, err := pricelist.Read("aws", "us-east-1")
-		return slices.DeleteFunc(slices.Clone(all), func(f trace.Flavor) bool {
+		return slices.DeleteFunc(slices.Clone(all), func(f catalogue.Flavor) bool {
 			return !seventhGeneration.MatchString(f.Name) || strings.Contains(f.Name, "metal")
 		}), err
 	},
-	wholeCatalogue: func() ([]trace.Flavor, error) {
+	wholeCatalogue: func() ([]catalogue.Flavor, error) {
 		all, err := pricelist.Read("aws", "us-east-1")
-		return slices.DeleteFunc(slices.Clone(all), func(f trace.Flavor) bool {
+		return slices.DeleteFunc(slices.Clone(all), func(f catalogue.Flavor) bool {
 			return f.Arch != "amd64" || f.Kind != "" || strings.Contains(f.Name, "metal")
 		}), err
 	},
@@ -135,7 +136,7 @@ var seventhGeneration = regexp.MustCompile(`^[cmr]7[ai]\.`)
 
 func catalogueNames() []string { return []string{"8", "60", wholeCatalogue} }
 
-func readCatalogue(name string) ([]trace.Flavor, error) {
+func readCatalogue(name string) ([]catalogue.Flavor, error) {
 	flavors, err := catalogues[name]()
 	if err != nil {
 		return nil, err

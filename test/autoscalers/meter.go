@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/report"
 )
@@ -26,8 +26,8 @@ import (
 // meter watches machines and nodes.
 type meter struct {
 	flavorOf func(labels map[string]string) string
-	flavors  map[string]trace.Flavor // by what flavorOf returns
-	lister   cache.GenericLister     // of machines
+	flavors  map[string]catalogue.Flavor // by what flavorOf returns
+	lister   cache.GenericLister         // of machines
 	end      func()
 
 	mu       sync.Mutex
@@ -45,8 +45,8 @@ type machine struct {
 }
 
 // newMeter returns a meter that has seen everything there is.
-func newMeter(ctx context.Context, p *playground.Playground, c contestant, flavors []trace.Flavor) (*meter, error) {
-	m := &meter{flavorOf: c.flavorOf, flavors: map[string]trace.Flavor{}, machines: map[string]*machine{}, nodes: map[string]report.Machine{}, ready: map[string]time.Time{}}
+func newMeter(ctx context.Context, p *playground.Playground, c contestant, flavors []catalogue.Flavor) (*meter, error) {
+	m := &meter{flavorOf: c.flavorOf, flavors: map[string]catalogue.Flavor{}, machines: map[string]*machine{}, nodes: map[string]report.Machine{}, ready: map[string]time.Time{}}
 	for _, f := range flavors {
 		m.flavors[c.flavor(f)] = f
 	}

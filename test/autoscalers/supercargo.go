@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/playground"
 )
@@ -38,7 +38,9 @@ func (fleetOfSupercargo) machines() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"}
 }
 
-func (fleetOfSupercargo) flavor(f trace.Flavor) string { return strings.ReplaceAll(f.Name, ".", "-") }
+func (fleetOfSupercargo) flavor(f catalogue.Flavor) string {
+	return strings.ReplaceAll(f.Name, ".", "-")
+}
 
 // flavorOf goes by the names of MachineDeployments: those of copies are of the model, the flavor
 // and a digest.
@@ -54,7 +56,7 @@ func (fleetOfSupercargo) flavorOf(labels map[string]string) string {
 func (fleetOfSupercargo) offer(ctx context.Context, p *playground.Playground, w *world, fleet *v1alpha1.NodeFleet) error {
 	if len(w.flavors) > manyFlavors {
 		var types strings.Builder
-		if err := trace.WriteFlavors(&types, w.flavors); err != nil {
+		if err := catalogue.WriteFlavors(&types, w.flavors); err != nil {
 			return err
 		}
 		fleet.Spec.ClusterAPI.Selector, fleet.Spec.Pricing.List, fleet.Spec.Pricing.Region = nil, "aws", "us-east-1"

@@ -10,7 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/replay"
@@ -30,14 +30,14 @@ func paceNames() []string { return []string{scaled, stretched} }
 // world is what all contestants of a comparison find.
 type world struct {
 	load    load
-	flavors []trace.Flavor
+	flavors []catalogue.Flavor
 	pace    string
 	stretch float64       // 1 unless stretched
 	lag     time.Duration // of a machine from its order to its Node; none when it goes
 }
 
 // world makes that of a comparison.
-func (s *settings) world(l *load, flavors []trace.Flavor, pace string) *world {
+func (s *settings) world(l *load, flavors []catalogue.Flavor, pace string) *world {
 	w := &world{load: *l, flavors: flavors, pace: pace, stretch: 1}
 	if pace == stretched {
 		w.stretch = s.stretch
@@ -59,7 +59,7 @@ type contestant interface {
 	// machines are the objects that stand for machines, from order to end.
 	machines() schema.GroupVersionResource
 	// flavor is what flavorOf returns for such an object of that flavor.
-	flavor(f trace.Flavor) string
+	flavor(f catalogue.Flavor) string
 	// flavorOf says by the labels of such an object what its flavor is; empty if it is not
 	// known yet.
 	flavorOf(labels map[string]string) string

@@ -4,7 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 func TestOpenbPodsAreThoseOfTheRule(t *testing.T) {
@@ -37,7 +38,7 @@ func TestEveryPodFitsAFlavor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flavors, err := trace.ReadFlavors("aws/flavors.csv", strings.NewReader(AWSFlavors))
+	flavors, err := catalogue.ReadFlavors("aws/flavors.csv", strings.NewReader(AWSFlavors))
 	if err != nil {
 		t.Fatal(err)
 	}

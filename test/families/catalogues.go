@@ -7,39 +7,39 @@ import (
 	"regexp"
 
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
 // Catalogue is what machines there are to buy.
 type Catalogue struct {
 	Name string
 	// Flavors reads them; data is the folder test/data.
-	Flavors func(data string) ([]trace.Flavor, error)
+	Flavors func(data string) ([]catalogue.Flavor, error)
 }
 
 // Catalogues are all catalogues. None of those of providers has machines with
 // accelerators, which nobody buys for pods that do not ask for one.
 var Catalogues = []Catalogue{
-	{"AWS c/m/r", func(string) ([]trace.Flavor, error) {
-		return listed("aws", "us-east-1", func(f trace.Flavor) bool { return f.Arch == "amd64" && general.MatchString(f.MachineType) })
+	{"AWS c/m/r", func(string) ([]catalogue.Flavor, error) {
+		return listed("aws", "us-east-1", func(f catalogue.Flavor) bool { return f.Arch == "amd64" && general.MatchString(f.MachineType) })
 	}},
-	{"AWS", func(string) ([]trace.Flavor, error) { return listed("aws", "us-east-1", plain) }},
-	{"Azure", func(string) ([]trace.Flavor, error) { return listed("azure", "eastus", plain) }},
-	{"kwok", func(data string) ([]trace.Flavor, error) {
+	{"AWS", func(string) ([]catalogue.Flavor, error) { return listed("aws", "us-east-1", plain) }},
+	{"Azure", func(string) ([]catalogue.Flavor, error) { return listed("azure", "eastus", plain) }},
+	{"kwok", func(data string) ([]catalogue.Flavor, error) {
 		file := filepath.Join(data, "kwok", "flavors.csv")
 		text, err := os.Open(file)
 		if err != nil {
 			return nil, fmt.Errorf("open a catalogue: %w", err)
 		}
 		defer text.Close()
-		offers, err := trace.ReadOffers(file, text)
-		flavors := make([]trace.Flavor, len(offers))
+		offers, err := catalogue.ReadOffers(file, text)
+		flavors := make([]catalogue.Flavor, len(offers))
 		for i, o := range offers {
 			flavors[i] = o.Flavor
 		}
 		return flavors, err
 	}},
-	{"linear prices", func(string) ([]trace.Flavor, error) { return linear(), nil }},
+	{"linear prices", func(string) ([]catalogue.Flavor, error) { return linear(), nil }},
 }
 
 // FewPods is how many pods a machine holds at most where it is that, and not their size,
@@ -47,8 +47,8 @@ var Catalogues = []Catalogue{
 const FewPods = 16
 
 // WithMaxPods returns a copy of flavors in which no machine holds more pods than that.
-func WithMaxPods(flavors []trace.Flavor, most int64) []trace.Flavor {
-	less := make([]trace.Flavor, len(flavors))
+func WithMaxPods(flavors []catalogue.Flavor, most int64) []catalogue.Flavor {
+	less := make([]catalogue.Flavor, len(flavors))
 	for i, f := range flavors {
 		if f.MaxPods == 0 || f.MaxPods > most {
 			f.MaxPods = most
@@ -61,14 +61,14 @@ func WithMaxPods(flavors []trace.Flavor, most int64) []trace.Flavor {
 // general are the families c, m and r, which people mostly buy.
 var general = regexp.MustCompile(`^[cmr][0-9]`)
 
-func plain(f trace.Flavor) bool { return f.Kind != trace.KindAccelerated }
+func plain(f catalogue.Flavor) bool { return f.Kind != catalogue.KindAccelerated }
 
-func listed(list, region string, chosen func(trace.Flavor) bool) ([]trace.Flavor, error) {
+func listed(list, region string, chosen func(catalogue.Flavor) bool) ([]catalogue.Flavor, error) {
 	all, err := pricelist.Read(list, region)
 	if err != nil {
 		return nil, err
 	}
-	var flavors []trace.Flavor
+	var flavors []catalogue.Flavor
 	for _, f := range all {
 		if chosen(f) {
 			flavors = append(flavors, f)
@@ -79,12 +79,12 @@ func listed(list, region string, chosen func(trace.Flavor) bool) ([]trace.Flavor
 
 // linear are machines of 2 to 96 cores, with 2, 4 and 8 GiB each, that cost so much for
 // each core and so much for each GiB whatever their size.
-func linear() []trace.Flavor {
+func linear() []catalogue.Flavor {
 	const perCore, perGiB = 30_000, 4_000
-	var flavors []trace.Flavor
+	var flavors []catalogue.Flavor
 	for _, cores := range []int64{2, 4, 8, 16, 32, 48, 64, 96} {
 		for _, ratio := range []int64{2, 4, 8} {
-			flavors = append(flavors, trace.Flavor{
+			flavors = append(flavors, catalogue.Flavor{
 				Name:     fmt.Sprintf("linear-%dx%d", cores, cores*ratio),
 				MilliCPU: cores * 1000, MemoryBytes: cores * ratio << 30, MaxPods: 110, Arch: "amd64",
 				MicroDollarsPerHour: cores*perCore + cores*ratio*perGiB,

@@ -26,6 +26,7 @@ var pure = []string{
 	"autoscaler/replica/law",
 	"autoscaler/replica/predictive",
 	"autoscaler/replica/queueing",
+	"autoscaler/replica/servicefit",
 	"autoscaler/worker/decide",
 	"autoscaler/worker/estimate",
 	"autoscaler/worker/workqueue/answer",
@@ -41,8 +42,9 @@ var pure = []string{
 	"internal/cluster/constraint",
 	"internal/dollars",
 	"internal/energy",
+	"internal/input/catalogue",
 	"internal/input/series",
-	"internal/input/trace",
+	"internal/input/table",
 	"internal/movable",
 	"internal/movable/attempts",
 	"internal/movable/capability",
@@ -56,6 +58,7 @@ var pure = []string{
 	"lab/replicas/plant",
 	"lab/report",
 	"lab/scenario",
+	"lab/trace",
 	"plugins/checkpointstaging/decide",
 }
 

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/test/families"
 )
 
@@ -56,7 +56,7 @@ func drawFamily(f families.Family) func(*rand.Rand, int) ([]byte, string) {
 }
 
 // written are flavors as a file.
-func written(flavors []trace.Flavor) []byte {
+func written(flavors []catalogue.Flavor) []byte {
 	exact := func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 	var b bytes.Buffer
 	b.WriteString("name,cpu,memory_gib,price_per_hour,arch,max_pods\n")

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/planfile"
 )
 
@@ -25,7 +25,7 @@ type spec struct {
 	pods int
 	// catalogue is the file of flavors, from the folder of catalogues, and those of it that are used.
 	catalogue string
-	chosen    func(trace.Offer) bool
+	chosen    func(catalogue.Offer) bool
 	draw      func(r *rand.Rand, n int) ([]byte, string) // pods and their file's extension
 	seeds     []uint64
 	// withoutGreedy says why greedy does not run; Karpenter always does.
@@ -51,22 +51,22 @@ var specs = []spec{
 	{name: generalFamilies, pods: 500, catalogue: aws, chosen: general, draw: shapes, seeds: []uint64{1, 2, 3}},
 	{name: generalFamilies, pods: 2_000, catalogue: aws, chosen: general, draw: shapes, seeds: []uint64{1, 2, 3}},
 	{name: generalFamilies, pods: 10_000, catalogue: aws, chosen: general, draw: shapes, seeds: []uint64{1, 2}},
-	{name: wholeCatalogue, pods: 500, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1, 2, 3}},
-	{name: wholeCatalogue, pods: 2_000, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1, 2, 3}},
-	{name: wholeCatalogue, pods: 10_000, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1, 2}},
-	{name: wholeCatalogue, pods: 50_000, catalogue: aws, chosen: every[trace.Offer], draw: shapes, seeds: []uint64{1}},
-	{name: kwokTypes, pods: 500, catalogue: kwok, chosen: every[trace.Offer], draw: kinds, seeds: []uint64{1, 2, 3}},
-	{name: kwokTypes, pods: 2_000, catalogue: kwok, chosen: every[trace.Offer], draw: kinds, seeds: []uint64{1, 2, 3}},
-	{name: kwokTypes, pods: 10_000, catalogue: kwok, chosen: every[trace.Offer], draw: kinds, seeds: []uint64{1, 2}},
-	{name: diverseDemands, pods: 500, catalogue: kwok, chosen: every[trace.Offer], draw: diverse, seeds: []uint64{1, 2, 3}, withoutGreedy: demands},
-	{name: diverseDemands, pods: 1_000, catalogue: kwok, chosen: every[trace.Offer], draw: diverse, seeds: []uint64{1, 2, 3}, withoutGreedy: demands},
+	{name: wholeCatalogue, pods: 500, catalogue: aws, chosen: every[catalogue.Offer], draw: shapes, seeds: []uint64{1, 2, 3}},
+	{name: wholeCatalogue, pods: 2_000, catalogue: aws, chosen: every[catalogue.Offer], draw: shapes, seeds: []uint64{1, 2, 3}},
+	{name: wholeCatalogue, pods: 10_000, catalogue: aws, chosen: every[catalogue.Offer], draw: shapes, seeds: []uint64{1, 2}},
+	{name: wholeCatalogue, pods: 50_000, catalogue: aws, chosen: every[catalogue.Offer], draw: shapes, seeds: []uint64{1}},
+	{name: kwokTypes, pods: 500, catalogue: kwok, chosen: every[catalogue.Offer], draw: kinds, seeds: []uint64{1, 2, 3}},
+	{name: kwokTypes, pods: 2_000, catalogue: kwok, chosen: every[catalogue.Offer], draw: kinds, seeds: []uint64{1, 2, 3}},
+	{name: kwokTypes, pods: 10_000, catalogue: kwok, chosen: every[catalogue.Offer], draw: kinds, seeds: []uint64{1, 2}},
+	{name: diverseDemands, pods: 500, catalogue: kwok, chosen: every[catalogue.Offer], draw: diverse, seeds: []uint64{1, 2, 3}, withoutGreedy: demands},
+	{name: diverseDemands, pods: 1_000, catalogue: kwok, chosen: every[catalogue.Offer], draw: diverse, seeds: []uint64{1, 2, 3}, withoutGreedy: demands},
 }
 
 var generalFamily = regexp.MustCompile(`^[cmr][0-9]`)
 
 // general are the x86-64 machines of the families c, m and r, which people mostly
 // buy.
-func general(o trace.Offer) bool {
+func general(o catalogue.Offer) bool {
 	return o.Arch == "amd64" && generalFamily.MatchString(o.MachineType)
 }
 
@@ -193,12 +193,12 @@ func (s *spec) writeFlavors(w *Workload, data string) error {
 }
 
 // choose copies the chosen rows of a catalogue.
-func (w *Workload) choose(catalogue string, chosen func(trace.Offer) bool) error {
-	text, err := os.ReadFile(catalogue)
+func (w *Workload) choose(file string, chosen func(catalogue.Offer) bool) error {
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	offers, err := trace.ReadOffers(catalogue, bytes.NewReader(text))
+	offers, err := catalogue.ReadOffers(file, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}

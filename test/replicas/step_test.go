@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/replicas/loop"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // response is how a law answers a step of the load.

@@ -30,9 +30,9 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/workqueuetest"
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/definition"
 	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/trace"
 	"supercargo.dev/supercargo/lab/workers"
 )
 

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
 //go:embed aws azure gcp
@@ -39,14 +39,14 @@ func names(folder, ending string) []string {
 
 var read = struct {
 	sync.Mutex
-	lists map[string][]trace.Flavor
-}{lists: map[string][]trace.Flavor{}}
+	lists map[string][]catalogue.Flavor
+}{lists: map[string][]catalogue.Flavor{}}
 
 // Read returns the instance types of a list in a region, ordered by name. The caller must not change
 // them. An unknown list or region is refused with those that there are.
 //
 // Cost: O(n) at the first call for n types, O(1) later.
-func Read(list, region string) ([]trace.Flavor, error) {
+func Read(list, region string) ([]catalogue.Flavor, error) {
 	if !slices.Contains(Lists(), list) {
 		return nil, fmt.Errorf("there is no price list %q: there are %s", list, strings.Join(Lists(), ", "))
 	}
@@ -64,7 +64,7 @@ func Read(list, region string) ([]trace.Flavor, error) {
 		return nil, fmt.Errorf("open the price list: %w", err)
 	}
 	defer text.Close() //nolint:errcheck // it is in memory
-	found, err := trace.ReadFlavors(file, text)
+	found, err := catalogue.ReadFlavors(file, text)
 	if err != nil {
 		return nil, fmt.Errorf("read the price list: %w", err)
 	}

@@ -20,7 +20,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
 // instanceTypeFields are where the infrastructure templates of well-known providers hold the instance
@@ -54,7 +54,7 @@ type model struct {
 type offer struct {
 	name   string // of the MachineDeployment
 	model  *model
-	of     *trace.Flavor
+	of     *catalogue.Flavor
 	domain string // empty for that of the model
 }
 
@@ -188,9 +188,9 @@ func (o *offer) nameOf() string {
 
 // chosenTypes returns the instance types that a template may be used with. Patterns that match
 // nothing refuse it: they are misspelt, or for another catalogue.
-func chosenTypes(spec *v1alpha1.MachineTemplate, all []trace.Flavor) ([]*trace.Flavor, error) {
+func chosenTypes(spec *v1alpha1.MachineTemplate, all []catalogue.Flavor) ([]*catalogue.Flavor, error) {
 	used := make([]bool, len(spec.InstanceTypes))
-	takes := func(f *trace.Flavor) bool {
+	takes := func(f *catalogue.Flavor) bool {
 		if len(spec.InstanceTypes) == 0 {
 			return f.Kind == ""
 		}
@@ -205,7 +205,7 @@ func chosenTypes(spec *v1alpha1.MachineTemplate, all []trace.Flavor) ([]*trace.F
 		}
 		return !excluded && (chosen || onlyExcludes && f.Kind == "")
 	}
-	var chosen []*trace.Flavor
+	var chosen []*catalogue.Flavor
 	for i := range all {
 		f := &all[i]
 		if takes(f) && cmp.Or(f.Arch, defaultArch) == cmp.Or(spec.Architecture, defaultArch) {

@@ -8,7 +8,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
 // BenchmarkObserveAWholeCatalogue has all instance types of a region as offers, of which none is bought:
@@ -20,7 +20,7 @@ func BenchmarkObserveAWholeCatalogue(b *testing.B) {
 	}
 	s := newServer(b, append(infrastructureOf("AWSMachineTemplate", map[string]any{"instanceType": "t3.medium"}), toCopy())...)
 	of := Fleet{
-		Name: "f", Types: func(context.Context) ([]trace.Flavor, error) { return types, nil },
+		Name: "f", Types: func(context.Context) ([]catalogue.Flavor, error) { return types, nil },
 		Spec: v1alpha1.ClusterAPIFlavors{Namespace: "machines", Templates: []v1alpha1.MachineTemplate{{MachineDeployment: "workers"}}},
 	}
 	known := NewTemplates(clocktesting.NewFakePassiveClock(start))

@@ -23,7 +23,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -36,18 +36,18 @@ type catalogueScene struct {
 	clock *clocktesting.FakePassiveClock
 	known *Templates
 	spec  v1alpha1.ClusterAPIFlavors
-	types []trace.Flavor
+	types []catalogue.Flavor
 	nodes map[string]*corev1.Node
 }
 
 // types are three instance types for amd64, one of them burstable, and one for arm64.
-func someTypes() []trace.Flavor {
+func someTypes() []catalogue.Flavor {
 	const gib = 1 << 30
-	return []trace.Flavor{
+	return []catalogue.Flavor{
 		{Name: "m7g.large", MilliCPU: 1930, MemoryBytes: 7 * gib, MicroDollarsPerHour: 81_600, Arch: "arm64", MachineType: "m7g", MaxPods: 29},
 		{Name: "m7i.large", MilliCPU: 1930, MemoryBytes: 7 * gib, MicroDollarsPerHour: 100_800, Arch: "amd64", MachineType: "m7i", MaxPods: 29},
 		{Name: "m7i.xlarge", MilliCPU: 3920, MemoryBytes: 14 * gib, MicroDollarsPerHour: 201_600, Arch: "amd64", MachineType: "m7i", MaxPods: 58},
-		{Name: "t3.large", MilliCPU: 1930, MemoryBytes: 7 * gib, MicroDollarsPerHour: 83_200, Arch: "amd64", MachineType: "t3", MaxPods: 35, Kind: trace.KindBurstable},
+		{Name: "t3.large", MilliCPU: 1930, MemoryBytes: 7 * gib, MicroDollarsPerHour: 83_200, Arch: "amd64", MachineType: "t3", MaxPods: 35, Kind: catalogue.KindBurstable},
 	}
 }
 
@@ -103,7 +103,7 @@ func newCatalogueScene(t *testing.T, objects ...client.Object) *catalogueScene {
 }
 
 func (s *catalogueScene) provider() *Provider {
-	of := Fleet{Name: "f", Spec: s.spec, Types: func(context.Context) ([]trace.Flavor, error) { return s.types, nil }}
+	of := Fleet{Name: "f", Spec: s.spec, Types: func(context.Context) ([]catalogue.Flavor, error) { return s.types, nil }}
 	return New(s, s, of, s.nodes, s.known)
 }
 
@@ -621,7 +621,7 @@ func TestNamesOfMachineDeploymentsAreShortAndUnlike(t *testing.T) {
 			for _, domain := range []string{"", "eu-1", strings.Repeat("z", 63)} {
 				d := &clusterv1.MachineDeployment{}
 				d.Name = deployment
-				o := &offer{model: &model{deployment: d, digest: deployment}, of: &trace.Flavor{Name: of}, domain: domain}
+				o := &offer{model: &model{deployment: d, digest: deployment}, of: &catalogue.Flavor{Name: of}, domain: domain}
 				name := o.nameOf()
 				if faults := validation.IsDNS1123Label(name); len(faults) > 0 || len(name) > mostName || seen[name] {
 					t.Errorf("%s, %s, %s: the name %q is not valid or not the only one: %v", deployment, of, domain, name, faults)

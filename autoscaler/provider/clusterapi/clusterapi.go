@@ -33,7 +33,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
 // AddToScheme registers the kinds that a client for New must know.
@@ -51,7 +51,7 @@ type Fleet struct {
 	Spec v1alpha1.ClusterAPIFlavors
 	// Types returns the instance types that can be bought, ordered by name; only fleets with
 	// templates need it.
-	Types func(ctx context.Context) ([]trace.Flavor, error)
+	Types func(ctx context.Context) ([]catalogue.Flavor, error)
 }
 
 // Provider scales the MachineDeployments of one fleet.

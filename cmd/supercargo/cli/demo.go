@@ -15,10 +15,11 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/demo"
 	"supercargo.dev/supercargo/lab/playground"
+	"supercargo.dev/supercargo/lab/trace"
 	"supercargo.dev/supercargo/test/data"
 )
 
@@ -213,11 +214,11 @@ func readDemoTrace(in *demo.Input, path string) (err error) {
 
 func readDemoFlavors(in *demo.Input, path string) (err error) {
 	if path == "" {
-		in.Flavors, err = trace.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
+		in.Flavors, err = catalogue.ReadFlavors("aws/flavors.csv", strings.NewReader(data.AWSFlavors))
 		return err
 	}
 	err = readNamed("--flavors", path, func(r io.Reader) error {
-		in.Flavors, err = trace.ReadFlavors(path, r)
+		in.Flavors, err = catalogue.ReadFlavors(path, r)
 		return err
 	})
 	for _, f := range in.Flavors {

@@ -4,18 +4,15 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cmd/supercargo/explain"
 	"supercargo.dev/supercargo/internal/energy/score"
 )
 
@@ -62,7 +59,7 @@ each node, and how the plugin EnergyPerformance scores that.`,
   supercargo explain pod/work-0-x7k2p -n jobs --carbon-file carbon.csv`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return explain(cmd.Context(), cmd.OutOrStdout(), args[0], flags)
+			return runExplain(cmd.Context(), cmd.OutOrStdout(), args[0], flags)
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return explainable(cmd.Context(), flags), cobra.ShellCompDirectiveNoFileComp
@@ -77,7 +74,7 @@ each node, and how the plugin EnergyPerformance scores that.`,
 	return cmd
 }
 
-func explain(ctx context.Context, w io.Writer, object string, flags explainFlags) error {
+func runExplain(ctx context.Context, w io.Writer, object string, flags explainFlags) error {
 	if err := textOrJSON.check("output", flags.output); err != nil {
 		return badInput(err)
 	}
@@ -91,19 +88,19 @@ func explain(ctx context.Context, w io.Writer, object string, flags explainFlags
 	switch strings.ToLower(kind) {
 	case "nodefleet", "nodefleets", "nf":
 		fleet := &v1alpha1.NodeFleet{}
-		return explainObject(ctx, w, "NodeFleet", name, flags, fleet, func() error { return explainFleet(w, fleet) })
+		return explainObject(ctx, w, "NodeFleet", name, flags, fleet, func() error { return explain.Fleet(w, fleet) })
 	case "replicapolicy", "replicapolicies", "rp":
 		p := &v1alpha1.ReplicaPolicy{}
-		return explainObject(ctx, w, "ReplicaPolicy", name, flags, p, func() error { return explainPolicy(w, p) })
+		return explainObject(ctx, w, "ReplicaPolicy", name, flags, p, func() error { return explain.Policy(w, p) })
 	case "migration", "migrations", "mig":
 		m := &v1alpha1.Migration{}
-		return explainObject(ctx, w, "Migration", name, flags, m, func() error { return explainMigration(w, m) })
+		return explainObject(ctx, w, "Migration", name, flags, m, func() error { return explain.Migration(w, m) })
 	case "machineprofile", "machineprofiles", "mp":
 		m := &v1alpha1.MachineProfile{}
-		return explainObject(ctx, w, "MachineProfile", name, flags, m, func() error { return explainProfile(w, m, time.Now()) })
+		return explainObject(ctx, w, "MachineProfile", name, flags, m, func() error { return explain.Profile(w, m, time.Now()) })
 	case "workerpool", "workerpools", "wp":
 		p := &v1alpha1.WorkerPool{}
-		return explainObject(ctx, w, "WorkerPool", name, flags, p, func() error { return explainPool(w, p) })
+		return explainObject(ctx, w, "WorkerPool", name, flags, p, func() error { return explain.Pool(w, p) })
 	case "pod", "pods", "po":
 		return explainPod(ctx, w, name, flags)
 	}
@@ -167,104 +164,4 @@ func explainable(ctx context.Context, flags explainFlags) (names []string) {
 		}
 	}
 	return names
-}
-
-func explainFleet(w io.Writer, fleet *v1alpha1.NodeFleet) error {
-	s := &fleet.Status
-	var b strings.Builder
-	fmt.Fprintf(&b, "NodeFleet %s, class %s, mode %s\n", fleet.Name, fleet.Spec.Class, fleet.Spec.Mode)
-	fmt.Fprintf(&b, "%d machines, %d in flight, %d pods pending, $%s/h (machines for all its pods cost at least $%s/h)\n",
-		s.Machines, s.InFlight, s.PendingPods, orUnknown(s.Cost.DollarsPerHour), orUnknown(s.Cost.LowerBoundDollarsPerHour))
-	if s.Intent != nil {
-		fmt.Fprintf(&b, "Being carried out: %s, since %s\n", s.Intent.ID, s.Intent.Time.UTC().Format("15:04:05"))
-	}
-	explainConditions(&b, fleet)
-	explainDeferral(&b, s.Deferral)
-	explainDecision(&b, s.LastDecision)
-	explainKept(&b, s.Kept)
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return err
-	}
-	return explainFlavors(w, s.Flavors)
-}
-
-func orUnknown(text string) string {
-	if text == "" {
-		return "?"
-	}
-	return text
-}
-
-func explainConditions(b *strings.Builder, fleet *v1alpha1.NodeFleet) {
-	kinds := []string{v1alpha1.FleetReady, v1alpha1.FleetPriced, v1alpha1.FleetLimited, v1alpha1.FleetDegraded}
-	for _, kind := range kinds {
-		if c := meta.FindStatusCondition(fleet.Status.Conditions, kind); c != nil {
-			fmt.Fprintf(b, "%s: %s (%s) %s\n", c.Type, c.Status, c.Reason, c.Message)
-		}
-	}
-}
-
-func explainDecision(b *strings.Builder, d *v1alpha1.FleetDecision) {
-	if d == nil {
-		b.WriteString("\nNo machine was to be bought or given back yet.\n")
-		return
-	}
-	fmt.Fprintf(b, "\nLast decision, %s, mode %s:\n  %s\n", d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.Mode, d.Summary)
-	for _, buy := range d.Buys {
-		fmt.Fprintf(b, "  buy %d %s for %d pods: %s\n", buy.Count, buy.Flavor, buy.Pods, buy.Reason)
-		explainPurchase(b, &buy)
-	}
-	for _, release := range d.Releases {
-		fmt.Fprintf(b, "  give back %s: %s\n", release.Node, release.Reason)
-		explainRelease(b, &release)
-	}
-	explainDollars(b, d)
-	for _, rejected := range d.Rejected {
-		fmt.Fprintf(b, "  rejected %s: %s\n", rejected.Name, rejected.Reason)
-	}
-	explainOutcome(b, "expected", &d.Expected)
-	if d.Measured == nil {
-		b.WriteString("  measured: not yet\n")
-		return
-	}
-	explainOutcome(b, "measured", d.Measured)
-}
-
-func explainKept(b *strings.Builder, kept []v1alpha1.KeptMachine) {
-	if len(kept) == 0 {
-		return
-	}
-	b.WriteString("\nMachines that are under-used or empty, and stay:\n")
-	for _, k := range kept {
-		fmt.Fprintf(b, "  %s: %s\n", k.Node, k.Reason)
-	}
-}
-
-func explainOutcome(b *strings.Builder, name string, o *v1alpha1.Outcome) {
-	fmt.Fprintf(b, "  %s: $%s/h, %d pods pending, ready after %d s\n", name, orUnknown(o.DollarsPerHour), o.PendingPods, o.ReadySeconds)
-}
-
-func explainFlavors(w io.Writer, flavors []v1alpha1.FlavorStatus) error {
-	if len(flavors) == 0 {
-		return nil
-	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "\nFLAVOR\t$/H\tCPU\tMEMORY\tPODS\tMACHINES\tMIN\tMAX\tLAG\tNOTE")
-	for _, f := range flavors {
-		lag := "-"
-		if f.Lag != nil {
-			lag = fmt.Sprintf("%v ± %v", f.Lag.Mean.Duration, f.Lag.Deviation.Duration)
-		}
-		note := f.Message
-		if f.LeftAloneUntil != nil {
-			note = fmt.Sprintf("left alone until %s after %d failures", f.LeftAloneUntil.UTC().Format("15:04:05"), f.Failures)
-		}
-		most := "-"
-		if f.Max < math.MaxInt32 {
-			most = strconv.Itoa(int(f.Max))
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\t%s\t%s\n",
-			f.Name, orUnknown(f.PricePerHour), f.CPU, f.Memory, f.MaxPods, f.Machines, f.Min, most, lag, note)
-	}
-	return t.Flush()
 }

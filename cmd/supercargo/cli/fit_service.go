@@ -4,18 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/servicefit"
 )
 
 // fitServiceFlags are the flags of `supercargo fit service`.
@@ -106,47 +104,6 @@ func (f *fitServiceFlags) check() error {
 	return errors.Join(errs...)
 }
 
-// serviceFit is a fitted model, and how good it is.
-type serviceFit struct {
-	Samples int `json:"samples"`
-	// LeftOut counts the rows that say nothing.
-	LeftOut int `json:"leftOut"`
-	// Model is what the service's replicas do, with the digits that are printed.
-	Model queueing.Model `json:"model"`
-	// ResidualSeconds is the root of the mean squared error.
-	ResidualSeconds float64   `json:"residualSeconds"`
-	RSquared        float64   `json:"rSquared"`
-	Replicas        seenRange `json:"replicasSeen"`
-	Rates           seenRange `json:"arrivalRatesSeen"`
-	// Needed is what the model says of --slo and --peak-rate.
-	Needed *replicasNeeded `json:"needed,omitempty"`
-
-	service servicePatch
-}
-
-// seenRange is between which values there were samples.
-type seenRange struct {
-	Least float64 `json:"least"`
-	Most  float64 `json:"most"`
-}
-
-// servicePatch is a [v1alpha1.ServiceModel] as people write it: a quantity would be printed in
-// thousandths or millionths. All constants are there, so that a patch leaves none of before.
-type servicePatch struct {
-	RatePerReplica  string `json:"ratePerReplica"`
-	SpeedUp         string `json:"speedUp"`
-	PastWeight      string `json:"pastWeight"`
-	PeakArrivalRate string `json:"peakArrivalRate,omitempty"`
-}
-
-// replicasNeeded is the least number of replicas that keeps an SLO by a model.
-type replicasNeeded struct {
-	ArrivalRate     float64         `json:"arrivalRate"`
-	SLO             metav1.Duration `json:"slo"`
-	Replicas        int             `json:"replicas"`
-	ResponseSeconds float64         `json:"responseSeconds"`
-}
-
 // fitService reads a series, fits and prints. All its faults are of the input.
 func fitService(flags fitServiceFlags, stdin io.Reader, w io.Writer) error {
 	if err := flags.check(); err != nil {
@@ -161,107 +118,37 @@ func fitService(flags fitServiceFlags, stdin io.Reader, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := newServiceFit(samples, flags.fixedRate)
+	s, err := servicefit.New(samples, flags.fixedRate)
 	if err != nil {
 		return fmt.Errorf("-f %s: %w", flags.file, err)
 	}
 	if flags.hasSLO {
-		if err := s.need(flags.slo, flags.peakRate); err != nil {
-			return err
+		if err := s.Model.CheckSLO(flags.slo.Seconds(), flags.peakRate); err != nil {
+			return fmt.Errorf("--slo: %w", err)
+		}
+		if err := s.Need(flags.slo, flags.peakRate); err != nil {
+			return fmt.Errorf("--peak-rate: %w", err)
 		}
 	}
 	switch flags.output {
 	case "json":
 		return writeJSON(w, s)
 	case "yaml":
-		return s.writePatch(w)
+		return writeServicePatch(w, s)
 	}
-	return s.print(w)
+	return printServiceFit(w, s)
 }
 
-func newServiceFit(samples []queueing.Sample, fixedRate bool) (*serviceFit, error) {
-	fitted, err := queueing.Fit(samples, queueing.FitOptions{FixedRate: fixedRate})
-	if err != nil {
-		return nil, err
-	}
-	s := &serviceFit{Samples: fitted.Used, LeftOut: fitted.Dropped, ResidualSeconds: fitted.Residual, RSquared: fitted.R2}
-	s.Replicas, s.Rates = seen(samples)
-	return s, s.settle(fitted.Model)
-}
-
-// seen returns the ranges of the samples that count.
-func seen(samples []queueing.Sample) (replicas, rates seenRange) {
-	replicas, rates = seenRange{math.Inf(1), 0}, seenRange{math.Inf(1), 0}
-	for _, s := range samples {
-		if s.Valid() {
-			replicas = seenRange{min(replicas.Least, float64(s.Replicas)), max(replicas.Most, float64(s.Replicas))}
-			rates = seenRange{min(rates.Least, s.ArrivalRate), max(rates.Most, s.ArrivalRate)}
-		}
-	}
-	return replicas, rates
-}
-
-// negligible is the share of the service rate below which one of its two parts says nothing.
-const negligible = 1e-3
-
-// maxMuB is more requests per second than any replica serves. A fit that finds more explains
-// nothing.
-const maxMuB = 1e9
-
-// settle rounds the constants to what is printed, so that all outputs say the same. A c of next
-// to nothing at every rate is 0. A mu_b of next to nothing is refused: the model would say that
-// replicas do nothing at rates that were not seen, whatever the reason is that it fits.
-func (s *serviceFit) settle(m queueing.Model) error {
-	if m.C < negligible*m.MuB*s.Rates.Least {
-		m.C = 0
-	}
-	if m.MuB > maxMuB {
-		return fmt.Errorf("fit the queueing model: %w: their response times do not rise with the load of a replica", queueing.ErrUndetermined)
-	}
-	if m.MuB < negligible*m.C/s.Rates.Most {
-		return fmt.Errorf("fit the queueing model: %w: the service rate falls as 1/lambda up to %.6g/s, and nothing says what is left of it: want samples of a service that is busier, or --fixed-rate",
-			queueing.ErrUndetermined, s.Rates.Most)
-	}
-	s.service.RatePerReplica, s.Model.MuB = rounded(m.MuB)
-	s.service.SpeedUp, s.Model.C = rounded(m.C)
-	s.service.PastWeight, s.Model.Alpha = rounded(m.Alpha)
-	return s.Model.Validate() // where mu_b is rounded to 0
-}
-
-// rounded returns a number with six digits, none of them beyond the ninth place, which is the
-// last that a quantity has.
-func rounded(x float64) (string, float64) {
-	six, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
-	text := strings.TrimRight(strconv.FormatFloat(six, 'f', 9, 64), "0")
-	text = strings.TrimSuffix(text, ".")
-	x, _ = strconv.ParseFloat(text, 64)
-	return text, x
-}
-
-// need asks the model how many replicas an SLO takes. It refuses one that cannot be kept.
-func (s *serviceFit) need(slo time.Duration, peak float64) error {
-	if err := s.Model.CheckSLO(slo.Seconds(), peak); err != nil {
-		return fmt.Errorf("--slo: %w", err)
-	}
-	n, err := queueing.Inverse(peak, s.Model.ServiceRate(peak), slo.Seconds(), queueing.MaxServers)
-	if err != nil {
-		return fmt.Errorf("--peak-rate: %w", err)
-	}
-	s.Needed = &replicasNeeded{ArrivalRate: peak, SLO: metav1.Duration{Duration: slo}, Replicas: n, ResponseSeconds: s.Model.System(n, peak).Response()}
-	s.service.PeakArrivalRate = strconv.FormatFloat(peak, 'f', -1, 64)
-	return nil
-}
-
-// writePatch prints the part of a ReplicaPolicy that is about the service, as a merge patch: what
+// writeServicePatch prints the part of a ReplicaPolicy that is about the service, as a merge patch: what
 // else there is of one stays as it is.
-func (s *serviceFit) writePatch(w io.Writer) error {
+func writeServicePatch(w io.Writer, s *servicefit.Fit) error {
 	type spec struct {
 		SLO     *v1alpha1.ServiceLevel `json:"slo,omitempty"`
-		Service servicePatch           `json:"service"`
+		Service servicefit.Service     `json:"service"`
 	}
 	patch := struct {
 		Spec spec `json:"spec"`
-	}{spec{Service: s.service}}
+	}{spec{Service: s.Service}}
 	if s.Needed != nil {
 		patch.Spec.SLO = &v1alpha1.ServiceLevel{ResponseTime: s.Needed.SLO}
 	}
@@ -271,9 +158,9 @@ func (s *serviceFit) writePatch(w io.Writer) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Fitted to %d samples, %g to %g replicas at %.6g to %.6g requests/s:\n", s.Samples, s.Replicas.Least, s.Replicas.Most, s.Rates.Least, s.Rates.Most)
-	fmt.Fprintf(&b, "# mu_b %g requests/s, c %g, alpha %g%s; %s\n", s.Model.MuB, s.Model.C, s.Model.Alpha, s.alphaNote(), s.errorText())
+	fmt.Fprintf(&b, "# mu_b %g requests/s, c %g, alpha %g%s; %s\n", s.Model.MuB, s.Model.C, s.Model.Alpha, alphaNote(s), serviceErrorText(s))
 	if s.Needed != nil {
-		fmt.Fprintf(&b, "# %s\n", s.Needed.text())
+		fmt.Fprintf(&b, "# %s\n", neededText(s.Needed))
 	}
 	b.Write(text)
 	_, err = io.WriteString(w, b.String())
@@ -281,17 +168,17 @@ func (s *serviceFit) writePatch(w io.Writer) error {
 }
 
 // alphaNote says that the service has more memory than the model allows for.
-func (s *serviceFit) alphaNote() string {
+func alphaNote(s *servicefit.Fit) string {
 	if s.Model.Alpha == queueing.DefaultMaxAlpha {
 		return " (the most that is tried: steps may be too short)"
 	}
 	return ""
 }
 
-// poor is the R² below which a fit is better not believed.
+// poor is the R² below which a fit is better not used.
 const poor = 0.5
 
-func (s *serviceFit) errorText() string {
+func serviceErrorText(s *servicefit.Fit) string {
 	text := fmt.Sprintf("error %.3g s (root of the mean square), R² %.3f", s.ResidualSeconds, s.RSquared)
 	if s.RSquared < poor {
 		text += ": explains little; --max-response leaves out rows of an overloaded service"
@@ -299,11 +186,11 @@ func (s *serviceFit) errorText() string {
 	return text
 }
 
-func (n *replicasNeeded) text() string {
+func neededText(n *servicefit.Needed) string {
 	return fmt.Sprintf("%d replicas or more for %v at %g requests/s, %.3g s by the model", n.Replicas, n.SLO.Duration, n.ArrivalRate, n.ResponseSeconds)
 }
 
-func (s *serviceFit) print(w io.Writer) error {
+func printServiceFit(w io.Writer, s *servicefit.Fit) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	line("Samples", "%d", s.Samples)
@@ -314,10 +201,10 @@ func (s *serviceFit) print(w io.Writer) error {
 	line("Arrival rates seen", "%.6g to %.6g requests/s", s.Rates.Least, s.Rates.Most)
 	line("mu_b", "%g requests/s", s.Model.MuB)
 	line("c", "%g requests²/s²", s.Model.C)
-	line("alpha", "%g%s", s.Model.Alpha, s.alphaNote())
-	line("Fit", "%s", s.errorText())
+	line("alpha", "%g%s", s.Model.Alpha, alphaNote(s))
+	line("Fit", "%s", serviceErrorText(s))
 	if s.Needed != nil {
-		line("Needed", "%s", s.Needed.text())
+		line("Needed", "%s", neededText(s.Needed))
 	}
 	line("To play it", "supercargo replicas --mu-b %g --mu-c %g --alpha %g", s.Model.MuB, s.Model.C, s.Model.Alpha)
 	return t.Flush()

@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/autoscaler/replica/servicefit"
 )
 
 // serviceCSV is what a service of model m shows in steps of changing rate and size, with a
@@ -41,13 +42,13 @@ func serviceCSV(m queueing.Model, steps int, noise float64) string {
 }
 
 // fittedService runs the command and returns what it prints as JSON.
-func fittedService(t *testing.T, stdin string, args ...string) serviceFit {
+func fittedService(t *testing.T, stdin string, args ...string) servicefit.Fit {
 	t.Helper()
 	code, stdout, stderr := supercargo(t, stdin, append([]string{"fit", "service", "-o", "json"}, args...)...)
 	if code != exitOK || stderr != "" {
 		t.Fatalf("exit code %d and stderr %q, want 0 and nothing", code, stderr)
 	}
-	var s serviceFit
+	var s servicefit.Fit
 	if err := json.Unmarshal([]byte(stdout), &s); err != nil {
 		t.Fatalf("%v in %s", err, stdout)
 	}
@@ -135,7 +136,7 @@ func TestFitServiceSaysWhatItHasSeen(t *testing.T) {
 	t.Parallel()
 	series := "replicas,rate_per_s,response_s\n99,990,0.1\n7,50,0.11\n8,60,0.12\n9,70,0.12\n10,80,0.13\n98,980,\n97,970,0.1\n6,40,0.1\n5,30,0.1\n"
 	s := fittedService(t, series, "-f", "-")
-	if s.Samples != 6 || s.LeftOut != 3 || s.Replicas != (seenRange{5, 10}) || s.Rates != (seenRange{30, 80}) {
+	if s.Samples != 6 || s.LeftOut != 3 || s.Replicas != (servicefit.Range{Least: 5, Most: 10}) || s.Rates != (servicefit.Range{Least: 30, Most: 80}) {
 		t.Errorf("%+v, want 5 to 10 replicas at 30 to 80 requests/s in 6 samples", s)
 	}
 }
@@ -211,17 +212,17 @@ func TestFitServiceSaysHowManyReplicasAnSLOTakes(t *testing.T) {
 }
 
 // goldenFit is a fit as it is printed.
-var goldenFit = serviceFit{
+var goldenFit = servicefit.Fit{
 	Samples: 1438, LeftOut: 2, Model: queueing.Model{MuB: 7.771, C: 1574.51, Alpha: 0.3}, ResidualSeconds: 0.0043217, RSquared: 0.97412,
-	Replicas: seenRange{11, 58}, Rates: seenRange{163.388, 538.888},
-	Needed:  &replicasNeeded{ArrivalRate: 600, SLO: metav1.Duration{Duration: 100 * time.Millisecond}, Replicas: 61, ResponseSeconds: 0.09876},
-	service: servicePatch{RatePerReplica: "7.771", SpeedUp: "1574.51", PastWeight: "0.3", PeakArrivalRate: "600"},
+	Replicas: servicefit.Range{Least: 11, Most: 58}, Rates: servicefit.Range{Least: 163.388, Most: 538.888},
+	Needed:  &servicefit.Needed{ArrivalRate: 600, SLO: metav1.Duration{Duration: 100 * time.Millisecond}, Replicas: 61, ResponseSeconds: 0.09876},
+	Service: servicefit.Service{RatePerReplica: "7.771", SpeedUp: "1574.51", PastWeight: "0.3", PeakArrivalRate: "600"},
 }
 
 func TestFitServicePrintsATableAPatchAndJSON(t *testing.T) {
 	t.Parallel()
 	table, patch, asJSON := &strings.Builder{}, &strings.Builder{}, &strings.Builder{}
-	for _, err := range []error{goldenFit.print(table), goldenFit.writePatch(patch), writeJSON(asJSON, goldenFit)} {
+	for _, err := range []error{printServiceFit(table, &goldenFit), writeServicePatch(patch, &goldenFit), writeJSON(asJSON, goldenFit)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +312,7 @@ func TestFitServiceRefusesWhatCannotBe(t *testing.T) {
 		{"no rows", header, "-f -", []string{"0 usable samples", "want 6 or more"}},
 		{"too few", header + strings.Repeat("1,5,0.1\n1,9,0.2\n", 3), "-f -", []string{"5 usable samples", "want 6 or more"}},
 		{"one arrival rate", alike.String(), "-f -", []string{"all arrival rates lie between 100.1 and 102.9", "fixed service rate"}},
-		{"nothing left of the service rate", falls.String(), "-f -", []string{"falls as 1/lambda up to 390/s", "--fixed-rate"}},
+		{"nothing left of the service rate", falls.String(), "-f -", []string{"falls as 1/lambda up to 390/s", "a fixed service rate"}},
 		{"an SLO without a rate", good, "-f - --slo 1s", []string{"--slo and --peak-rate", "both or none"}},
 		{"a rate without an SLO", good, "-f - --peak-rate 9", []string{"--slo and --peak-rate", "both or none"}},
 		{"an SLO that no policy has", good, "-f - --slo 2h --peak-rate 9", []string{"--slo 2h", "1ms to 1h"}},
@@ -333,23 +334,5 @@ func TestFitServiceRefusesWhatCannotBe(t *testing.T) {
 	}
 	if s := fittedService(t, alike.String(), "-f", "-", "--fixed-rate"); s.Model.C != 0 || !(s.Model.MuB > 0) {
 		t.Errorf("%+v, want one arrival rate to be enough for a fixed service rate", s)
-	}
-}
-
-// TestFitServiceRefusesConstantsOfNoService: what the search may end at with samples that no
-// service made, and a ReplicaPolicy does not hold.
-func TestFitServiceRefusesConstantsOfNoService(t *testing.T) {
-	t.Parallel()
-	for _, m := range []queueing.Model{{MuB: 1.1e9}, {MuB: 1e-10}, {MuB: 1, C: 1.1e5}} {
-		s := serviceFit{Rates: seenRange{1, 100}}
-		if err := s.settle(m); err == nil {
-			t.Errorf("%+v is taken as %+v", m, s.service)
-		}
-	}
-	for _, m := range []queueing.Model{{MuB: 1e9}, {MuB: 1e-9}, {MuB: 1, C: 0.9e5}} {
-		s := serviceFit{Rates: seenRange{1, 100}}
-		if err := s.settle(m); err != nil || s.Model != m {
-			t.Errorf("%+v is taken as %+v, %v", m, s.service, err)
-		}
 	}
 }

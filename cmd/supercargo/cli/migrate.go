@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cmd/supercargo/explain"
+	"supercargo.dev/supercargo/descheduler/migration/request"
 	"supercargo.dev/supercargo/internal/movable"
 	"supercargo.dev/supercargo/internal/platform/operator"
 )
@@ -195,11 +194,13 @@ func migrate(ctx context.Context, name string, flags migrateFlags, stdout, stder
 	if flags.wait && !flags.noWait {
 		f, ok := stderr.(*os.File)
 		show := &migrateProgress{w: stderr, terminal: ok && term.IsTerminal(int(f.Fd()))}
-		if err := follow(ctx, c, m, show); err != nil {
+		err := request.Follow(ctx, c, m, show.show)
+		show.end()
+		if err != nil {
 			return err
 		}
 	}
-	if err := printMigration(stdout, m, flags.output); err != nil {
+	if err := printAs(stdout, flags.output, explain.NewMigrationSummary(m)); err != nil {
 		return err
 	}
 	if phase := m.Status.Phase; phase == v1alpha1.MigrationRefused || phase == v1alpha1.MigrationRolledBack {
@@ -216,162 +217,18 @@ func generateName(pod string) string {
 
 // migrateDryRun says whether a pod can be moved.
 func migrateDryRun(ctx context.Context, c client.Client, m *v1alpha1.Migration, pod *corev1.Pod, flags migrateFlags, stdout io.Writer) error {
-	in, err := movableInput(ctx, c, m, pod)
+	verdict, err := request.DryRun(ctx, c, m, pod, time.Now())
 	if err != nil {
 		return err
 	}
-	verdict := movable.Check(in)
-	var plan *v1alpha1.MigrationPlan
-	if len(verdict.Refusals) == 0 {
-		m.UID = "00000000-0000-0000-0000-000000000000" // it will have another
-		plan = movable.NewPlan(in, verdict, m.UID, time.Now(), flags.deadline)
-		wanted, err := movable.New(m, plan, pod, in.Selector(), "")
-		if err != nil {
-			return err
-		}
-		made := wanted.DeepCopy()
-		if verdict.Refusals, err = movable.Admitted(wanted, made, c.Create(ctx, made, client.DryRunAll)); err != nil {
-			return err
-		}
-	}
-	if err := printVerdict(stdout, pod, verdict, plan, flags.output); err != nil {
+	v := explain.NewVerdict(pod, verdict)
+	if err := printAs(stdout, flags.output, v); err != nil {
 		return err
 	}
 	if len(verdict.Refusals) > 0 {
 		return fmt.Errorf("pod %s cannot be moved: %s", pod.Name, movable.Reason(verdict.Refusals))
 	}
 	return nil
-}
-
-// movableInput reads what the rules look at.
-func movableInput(ctx context.Context, c client.Client, m *v1alpha1.Migration, pod *corev1.Pod) (movable.Input, error) {
-	in := movable.Input{
-		Pod: pod, Method: m.Spec.Method, TargetNode: m.Spec.TargetNode, Deadline: m.Spec.Deadline.Duration,
-		Claims: map[string]*corev1.PersistentVolumeClaim{}, Nodes: map[string]*corev1.Node{},
-	}
-	if err := readOwner(ctx, c, &in); err != nil {
-		return in, err
-	}
-	var services corev1.ServiceList
-	var claims corev1.PersistentVolumeClaimList
-	var nodes corev1.NodeList
-	for what, list := range map[string]client.ObjectList{"Services": &services, "claims": &claims} {
-		if err := c.List(ctx, list, client.InNamespace(pod.Namespace)); err != nil {
-			return in, fmt.Errorf("list %s of namespace %s: %w", what, pod.Namespace, err)
-		}
-	}
-	if err := c.List(ctx, &nodes); err != nil {
-		return in, fmt.Errorf("list nodes: %w", err)
-	}
-	in.Services = services.Items
-	for i := range claims.Items {
-		in.Claims[claims.Items[i].Name] = &claims.Items[i]
-	}
-	for i := range nodes.Items {
-		in.Nodes[nodes.Items[i].Name] = &nodes.Items[i]
-	}
-	return in, nil
-}
-
-// readOwner reads the owner of the pod, if it is of a kind that lets its pods be moved.
-// [movable.Check] compares its UID with the pod's owner reference.
-func readOwner(ctx context.Context, c client.Client, in *movable.Input) error {
-	owner := metav1.GetControllerOf(in.Pod)
-	if owner == nil {
-		return nil
-	}
-	key := client.ObjectKey{Namespace: in.Pod.Namespace, Name: owner.Name}
-	job, set := &batchv1.Job{}, &appsv1.ReplicaSet{}
-	var err error
-	switch owner.Kind {
-	case "Job":
-		if err = c.Get(ctx, key, job); err == nil {
-			in.Job = job
-		}
-	case "ReplicaSet":
-		if err = c.Get(ctx, key, set); err == nil {
-			in.ReplicaSet = set
-		}
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read %s %s: %w", owner.Kind, owner.Name, err)
-	}
-	return nil
-}
-
-// errStopped says that nobody waits any more.
-var errStopped = errors.New("stopped waiting")
-
-// follow waits until a migration has ended, and leaves in m how it did.
-func follow(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, show *migrateProgress) error {
-	key := client.ObjectKeyFromObject(m)
-	defer show.end()
-	for {
-		err := followOnce(ctx, c, m, show)
-		switch {
-		case err == nil:
-			return nil
-		case ctx.Err() != nil:
-			return fmt.Errorf("%w: Migration %s goes on; `supercargo explain migration/%s -n %s` says how it is, `kubectl delete migration -n %s %s` cancels it",
-				errStopped, key.Name, key.Name, key.Namespace, key.Namespace, key.Name)
-		case apierrors.IsNotFound(err):
-			return fmt.Errorf("migration %s was deleted, so it was cancelled: %w", key.Name, err)
-		case !errors.Is(err, errWatchEnded) && !passing(err):
-			return fmt.Errorf("follow Migration %s: %w", key.Name, err)
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-		}
-	}
-}
-
-// passing reports whether the API server may answer soon.
-func passing(err error) bool {
-	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsResourceExpired(err)
-}
-
-// errWatchEnded says that the API server has ended a watch, as it does now and then.
-var errWatchEnded = errors.New("the watch has ended")
-
-func followOnce(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, show *migrateProgress) error {
-	list := &v1alpha1.MigrationList{}
-	options := []client.ListOption{client.InNamespace(m.Namespace), client.MatchingFields{"metadata.name": m.Name}}
-	if err := c.List(ctx, list, options...); err != nil {
-		return err
-	}
-	if len(list.Items) == 0 {
-		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("migrations").GroupResource(), m.Name)
-	}
-	if done(&list.Items[0], m, show) {
-		return nil
-	}
-	watched, err := c.Watch(ctx, list, append(options, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})...)
-	if err != nil {
-		return err
-	}
-	defer watched.Stop()
-	for e := range watched.ResultChan() {
-		now, ok := e.Object.(*v1alpha1.Migration)
-		if !ok {
-			break
-		}
-		if done(now, m, show) {
-			return nil
-		}
-	}
-	return errWatchEnded
-}
-
-// done takes over how a migration is, shows it, and reports whether it has ended.
-func done(now, m *v1alpha1.Migration, show *migrateProgress) bool {
-	now.DeepCopyInto(m)
-	show.show(m)
-	switch m.Status.Phase {
-	case v1alpha1.MigrationSucceeded, v1alpha1.MigrationRolledBack, v1alpha1.MigrationRefused:
-		return true
-	}
-	return false
 }
 
 // whyEnded says in a line how a migration ended.
@@ -382,6 +239,39 @@ func whyEnded(m *v1alpha1.Migration) string {
 		}
 	}
 	return string(m.Status.Phase)
+}
+
+// migrateProgress shows on a terminal how far a migration is.
+type migrateProgress struct {
+	w        io.Writer
+	terminal bool
+	last     string
+	drawn    bool
+}
+
+// show redraws the line if there is something new in it.
+func (p *migrateProgress) show(m *v1alpha1.Migration) {
+	line := explain.MigrationLine(m)
+	if !p.terminal || line == p.last {
+		return
+	}
+	p.last, p.drawn = line, true
+	fmt.Fprintf(p.w, "\r\x1b[K%s", line)
+}
+
+// end ends the line.
+func (p *migrateProgress) end() {
+	if p.drawn {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
+
+// printAs prints a document as JSON, or else for people.
+func printAs(w io.Writer, output string, document interface{ Write(io.Writer) error }) error {
+	if output == "json" {
+		return writeJSON(w, document)
+	}
+	return document.Write(w)
 }
 
 func writeJSON(w io.Writer, v any) error {

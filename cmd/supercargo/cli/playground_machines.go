@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/playground"
 )
 
@@ -32,9 +32,9 @@ func readMachineFlavors(flags playgroundFlags) ([]playground.MachineDeploymentSp
 	if !flags.clusterAPI {
 		errs = append(errs, errors.New("--machine-flavors: needs cluster-api, want no --cluster-api=false beside it"))
 	}
-	var flavors []trace.Flavor
+	var flavors []catalogue.Flavor
 	err := readNamed("--machine-flavors", flags.machineFlavors, func(r io.Reader) (err error) {
-		flavors, err = trace.ReadFlavors(flags.machineFlavors, r)
+		flavors, err = catalogue.ReadFlavors(flags.machineFlavors, r)
 		return err
 	})
 	errs = append(errs, err)
@@ -72,7 +72,7 @@ func checkDeploymentName(name, flavor, taken string) error {
 }
 
 // machineDeployment is that of a flavor, with the lags of the flags.
-func machineDeployment(f trace.Flavor, flags playgroundFlags) playground.MachineDeploymentSpec {
+func machineDeployment(f catalogue.Flavor, flags playgroundFlags) playground.MachineDeploymentSpec {
 	spec := playground.FlavorDeployment(f)
 	spec.AcquisitionLag, spec.ReleaseLag = flags.machineLag, flags.machineReleaseLag
 	return spec

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -15,10 +18,11 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/catalogue"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/replicas"
 	"supercargo.dev/supercargo/lab/replicas/decider"
 	"supercargo.dev/supercargo/lab/replicas/loop"
 	"supercargo.dev/supercargo/lab/replicas/plant"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // replicasFlags are the flags of `supercargo replicas`.
@@ -140,38 +144,80 @@ func runReplicas(ctx context.Context, flags replicasFlags, stdin io.Reader, stdo
 	if err != nil {
 		return err
 	}
-	document := newReplicasDocument(run, results)
+	document := replicas.NewDocument(flags.trace, run.config, run.names(), results)
 	if flags.output == "json" {
-		return document.write(stdout)
+		return document.WriteJSON(stdout)
 	}
-	return document.tabulate(stdout)
+	return document.WriteTable(stdout)
 }
 
 // play runs every law, as many at a time as there are processors.
 func (r *replicasRun) play(ctx context.Context) ([]loop.Result, error) {
 	results := make([]loop.Result, len(r.laws))
-	looks, err := newLookFile(r.flags.samples)
+	samples, err := newLookFile(r.flags.samples)
 	if err != nil {
 		return nil, err
 	}
 	group := errgroup.Group{}
-	group.SetLimit(maxParallel())
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, l := range r.laws {
 		c := r.config
 		c.Decider = l
 		c.Stop = func() bool { return ctx.Err() != nil }
-		c.OnStep = looks.add
+		c.OnStep = samples.add
 		group.Go(func() error {
 			var err error
 			results[i], err = loop.Run(c)
 			return err
 		})
 	}
-	err = errors.Join(group.Wait(), looks.close())
+	err = errors.Join(group.Wait(), samples.close())
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("interrupted before the run was complete: %w", ctx.Err())
 	}
 	return results, err
+}
+
+func (r *replicasRun) names() (names []string) {
+	for _, l := range r.laws {
+		names = append(names, l.Name())
+	}
+	return names
+}
+
+// lookFile is the file of --samples. Without one it does nothing.
+type lookFile struct {
+	file   *os.File
+	buffer *bufio.Writer
+	looks  *replicas.Looks
+}
+
+func newLookFile(path string) (*lookFile, error) {
+	if path == "" {
+		return &lookFile{}, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("--samples: %w", err)
+	}
+	buffer := bufio.NewWriter(f)
+	return &lookFile{file: f, buffer: buffer, looks: replicas.NewLooks(buffer)}, nil
+}
+
+func (l *lookFile) add(s loop.Step) {
+	if l.file != nil {
+		l.looks.Add(s)
+	}
+}
+
+func (l *lookFile) close() error {
+	if l.file == nil {
+		return nil
+	}
+	if err := errors.Join(l.looks.Flush(), l.buffer.Flush(), l.file.Close()); err != nil {
+		return fmt.Errorf("--samples: write %s: %w", l.file.Name(), err)
+	}
+	return nil
 }
 
 // readReplicas reads and checks everything before anything is run, and reports

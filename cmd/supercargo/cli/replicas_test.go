@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/lab/replicas"
 )
 
 // ratesFile writes an arrival-rate series and returns its name.
@@ -59,7 +61,7 @@ func TestReplicasCountsWhatOneCanReckonByHand(t *testing.T) {
 	if code != exitOK {
 		t.Fatalf("exit code %d and stderr %q", code, stderr)
 	}
-	var got replicasFigures
+	var got replicas.Figures
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 		t.Fatal(err)
 	}

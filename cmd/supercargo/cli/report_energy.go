@@ -115,7 +115,7 @@ each row holding until the next of its zone.`,
 type energyReport struct {
 	flags    reportEnergyFlags
 	prices   bill.Tariffs
-	power    map[string]energy.Model // of machine types, as profiles state it
+	power    profile.StatedPower // as MachineProfiles state it
 	preset   powerquery.Preset
 	from, to time.Time
 	step     time.Duration
@@ -318,11 +318,11 @@ const mostProfileBytes = 16 << 20
 // statedPower reads what MachineProfiles in a file say that machines of their types draw. Those
 // that do not say are passed over; of two of one type the one whose name comes first counts.
 // Without a file nothing is stated.
-func statedPower(path string) (map[string]energy.Model, error) {
+func statedPower(path string) (profile.StatedPower, error) {
+	power := profile.StatedPower{}
 	if path == "" {
-		return nil, nil //nolint:nilnil // nothing is stated, and nothing is wrong
+		return power, nil
 	}
-	power := map[string]energy.Model{}
 	err := readNamed("--machine-profiles", path, func(file io.Reader) error {
 		limited := &io.LimitedReader{R: file, N: mostProfileBytes + 1}
 		manifests, err := playground.ParseManifests(path, limited)
@@ -339,15 +339,8 @@ func statedPower(path string) (map[string]energy.Model, error) {
 				return fmt.Errorf("--machine-profiles: %s: want only objects of kind MachineProfile in %s", m, v1alpha1.GroupVersion)
 			}
 			err := runtime.DefaultUnstructuredConverter.FromUnstructured(m.Object.Object, &o)
-			if err == nil && o.Spec.MachineType == "" {
-				err = errors.New("spec.machineType: want the name of a machine type")
-			}
-			model, wrong := profile.PowerOf(&o)
-			if err = errors.Join(err, wrong); err != nil {
+			if err = errors.Join(err, power.Add(&o)); err != nil {
 				return fmt.Errorf("--machine-profiles: %s: %w", m, err)
-			}
-			if _, known := power[o.Spec.MachineType]; !known && o.Spec.Power != nil {
-				power[o.Spec.MachineType] = model
 			}
 		}
 		return nil

@@ -7,17 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
-	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/lab/comparison"
 	"supercargo.dev/supercargo/lab/policy"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
@@ -40,16 +37,8 @@ type simulation struct {
 	flags    simulateFlags
 	scenario *scenario.Scenario
 	policies []sim.Policy
-	// workloads are the pods of each seed.
-	workloads [][]scenario.Pod
-	// unnamed is the policy that is run for the served bound alone; nil if there is none.
-	unnamed *sim.Policy
-	// waits are how long that bound lets services wait, with each seed.
-	waits []time.Duration
+	plan     *comparison.Plan
 }
-
-// waitsOf is the policy whose mean wait the served bound allows services.
-const waitsOf = "default"
 
 // Bounds of what is read.
 const (
@@ -117,8 +106,8 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 		return badInput(err)
 	}
 	klog.SetLogger(logr.Discard()) // kube-scheduler tells how it reads its configuration
-	progress := newSimulateProgress(stderr, len(s.all())*len(s.workloads))
-	runs, err := s.run(ctx, progress)
+	progress := newSimulateProgress(stderr, s.plan.Runs())
+	result, err := s.plan.Run(ctx, progress.set)
 	progress.end()
 	if err != nil {
 		if ctx.Err() != nil {
@@ -126,13 +115,14 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 		}
 		return err
 	}
-	runs = s.measureWaits(runs)
 	if flags.deterministic {
-		for _, r := range runs {
-			fmt.Fprintf(stderr, "seed %d, policy %s: simulated in %.3f s\n", r.seed, r.policy, r.wall.Seconds())
+		for i := range result.Runs {
+			r := &result.Runs[i]
+			fmt.Fprintf(stderr, "seed %d, policy %s: simulated in %.3f s\n", r.Seed, r.Policy, r.Wall.Seconds())
+			r.Wall = 0
 		}
 	}
-	return s.publish(runs, stdout)
+	return s.publish(result, stdout)
 }
 
 // readSimulation reads and checks everything before anything is run, and reports
@@ -222,61 +212,15 @@ func (s *simulation) read(ctx context.Context, stdin io.Reader) error {
 }
 
 // draw draws the workloads.
-func (s *simulation) draw() error {
+func (s *simulation) draw() (err error) {
 	name := s.flags.scenario
 	if name == "-" {
 		name = "stdin"
 	}
-	for i := range s.flags.repeat {
-		pods, err := s.scenario.Arrivals(s.flags.seed + uint64(i))
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if err := sim.Validate(s.scenario, pods); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		s.workloads = append(s.workloads, pods)
-	}
-	if !s.named(waitsOf) && s.scenario.Autoscale && slices.ContainsFunc(s.workloads, hasServices) {
-		p, err := policy.ByName(waitsOf)
-		if err != nil {
-			return err
-		}
-		s.unnamed = &p
+	if s.plan, err = comparison.New(s.scenario, s.policies, s.flags.seed, s.flags.repeat); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
-}
-
-func hasServices(pods []scenario.Pod) bool {
-	return slices.ContainsFunc(pods, func(p scenario.Pod) bool { return p.Class == class.Service })
-}
-
-func (s *simulation) named(policy string) bool {
-	return slices.ContainsFunc(s.policies, func(p sim.Policy) bool { return p.Name == policy })
-}
-
-// all are the policies that are run: those named, and last the unnamed one.
-func (s *simulation) all() []sim.Policy {
-	if s.unnamed == nil {
-		return s.policies
-	}
-	return append(slices.Clip(s.policies), *s.unnamed)
-}
-
-// measureWaits notes the waits that the served bound allows and returns the runs of
-// the named policies.
-func (s *simulation) measureWaits(runs []simulated) (named []simulated) {
-	s.waits = make([]time.Duration, len(s.workloads))
-	for i, r := range runs {
-		seed := i / len(s.all())
-		if r.policy == waitsOf && s.scenario.Autoscale && hasServices(s.workloads[seed]) {
-			s.waits[seed] = r.result.MeanWait()
-		}
-		if i%len(s.all()) < len(s.policies) {
-			named = append(named, r)
-		}
-	}
-	return named
 }
 
 // untilDone is a reader that fails when ctx ends, if need be while it waits.
@@ -300,40 +244,4 @@ func readBounded(name string, in io.Reader, limit int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: is larger than %d bytes", name, limit)
 	}
 	return text, nil
-}
-
-// simulated is one finished run.
-type simulated struct {
-	seed   uint64
-	policy string
-	wall   time.Duration
-	result *sim.Result
-	pods   []scenario.Pod
-}
-
-// run runs every policy with every seed, as many at a time as there are
-// processors. The result is in the order of the seeds, then of all the policies.
-func (s *simulation) run(ctx context.Context, progress *simulateProgress) ([]simulated, error) {
-	policies := s.all()
-	runs := make([]simulated, len(s.workloads)*len(policies))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range runs {
-		p, seed := policies[i%len(policies)], s.flags.seed+uint64(i/len(policies))
-		pods := s.workloads[i/len(policies)]
-		group.Go(func() error {
-			start := time.Now()
-			result, err := sim.Run(ctx, sim.Input{
-				Scenario: s.scenario, Pods: pods, Seed: seed, Policy: p,
-				Progress: func(now sim.Progress) { progress.show(i, now) },
-			})
-			if err != nil {
-				return fmt.Errorf("simulate policy %s with seed %d: %w", p.Name, seed, err)
-			}
-			runs[i] = simulated{seed: seed, policy: p.Name, wall: time.Since(start), result: result, pods: pods}
-			progress.finished(i)
-			return nil
-		})
-	}
-	return runs, group.Wait()
 }

@@ -2,92 +2,40 @@ package cli
 
 import (
 	"bufio"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/term"
 
-	"supercargo.dev/supercargo/lab/outcome"
-	"supercargo.dev/supercargo/lab/sim"
+	"supercargo.dev/supercargo/lab/comparison"
 )
 
 // publish writes the files that were asked for, then prints.
-func (s *simulation) publish(runs []simulated, stdout io.Writer) error {
-	shown, err := s.outcome(runs)
+func (s *simulation) publish(result *comparison.Result, stdout io.Writer) error {
+	document, err := result.Document()
 	if err != nil {
 		return err
 	}
 	if s.flags.placements != "" {
-		if err := writeWhole(s.flags.placements, func(w io.Writer) error { return writePlacements(w, runs) }); err != nil {
+		if err := writeWhole(s.flags.placements, result.WritePlacements); err != nil {
 			return fmt.Errorf("--placements: %w", err)
 		}
 	}
 	if s.flags.report != "" {
-		if err := writeWhole(s.flags.report, shown.WriteHTML); err != nil {
+		if err := writeWhole(s.flags.report, document.WriteHTML); err != nil {
 			return fmt.Errorf("--report: %w", err)
 		}
 	}
 	if s.flags.output == "json" {
-		return shown.WriteJSON(stdout)
+		return document.WriteJSON(stdout)
 	}
-	return shown.WriteTable(stdout)
-}
-
-// shown is what a simulation came to, in all its forms.
-type shown interface {
-	WriteJSON(io.Writer) error
-	WriteTable(io.Writer) error
-	WriteHTML(io.Writer) error
-}
-
-// outcome is a report of one seed, or a summary of several, of the named policies.
-func (s *simulation) outcome(runs []simulated) (shown, error) {
-	reports := make([]outcome.Report, len(s.workloads))
-	for i, pods := range s.workloads {
-		wait := s.waits[i]
-		least := sim.Bounds{Lower: sim.LowerBound(s.scenario, pods), Served: sim.ServedBound(s.scenario, pods, wait), ServiceWait: wait}
-		reports[i] = outcome.Report{Scenario: s.scenario.Name, Seed: s.flags.seed + uint64(i)}
-		for _, r := range runs[i*len(s.policies) : (i+1)*len(s.policies)] {
-			wall := r.wall
-			if s.flags.deterministic {
-				wall = 0
-			}
-			reports[i].Policies = append(reports[i].Policies, r.result.Outcome(r.policy, least, wall))
-		}
-		reports[i].SameEnd()
-	}
-	if len(reports) == 1 {
-		return reports[0], nil
-	}
-	return outcome.Summarize(reports)
-}
-
-// writePlacements writes a row for each placement, in the order of the runs and then
-// of time.
-func writePlacements(w io.Writer, runs []simulated) error {
-	rows := csv.NewWriter(w)
-	if err := rows.Write([]string{"time_s", "pod", "node", "flavor", "reason", "policy", "seed"}); err != nil {
-		return err
-	}
-	for _, r := range runs {
-		seed := strconv.FormatUint(r.seed, 10)
-		for _, p := range r.result.Placements {
-			time := strconv.FormatFloat(p.At.Seconds(), 'f', -1, 64)
-			if err := rows.Write([]string{time, p.Pod, p.Node, p.Flavor, p.Reason, r.policy, seed}); err != nil {
-				return err
-			}
-		}
-	}
-	rows.Flush()
-	return rows.Error()
+	return document.WriteTable(stdout)
 }
 
 // writeWhole writes a file so that it is there whole or as it was before. A link
@@ -154,15 +102,7 @@ func newSimulateProgress(w io.Writer, runs int) *simulateProgress {
 	return &simulateProgress{w: w, terminal: ok && term.IsTerminal(int(f.Fd())), start: time.Now(), parts: make([]float64, runs)}
 }
 
-// show is the callback of a run.
-func (p *simulateProgress) show(run int, now sim.Progress) {
-	if now.Total > 0 {
-		p.set(run, float64(now.Arrived+now.Done)/float64(2*now.Total))
-	}
-}
-
-func (p *simulateProgress) finished(run int) { p.set(run, 1) }
-
+// set says that a part of a run is done.
 func (p *simulateProgress) set(run int, part float64) {
 	if !p.terminal {
 		return

@@ -18,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"supercargo.dev/supercargo/lab/policy"
-	"supercargo.dev/supercargo/lab/sim"
 )
 
 // simulateScenario is small, and every policy buys a machine for it.
@@ -484,7 +483,7 @@ func TestRunsThatFailAreNamed(t *testing.T) {
 	cancel()
 	// Of policy default, which runs for the bound, and of htas the first to fail is told.
 	named := regexp.MustCompile("simulate policy (default|htas) with seed 9: context canceled")
-	if _, err := s.run(ctx, newSimulateProgress(io.Discard, 1)); err == nil || !named.MatchString(err.Error()) {
+	if _, err := s.plan.Run(ctx, newSimulateProgress(io.Discard, 1).set); err == nil || !named.MatchString(err.Error()) {
 		t.Errorf("error %v, want the policy and the seed", err)
 	}
 }
@@ -514,9 +513,8 @@ func TestProgressIsShownOnATerminalAlone(t *testing.T) {
 		var out bytes.Buffer
 		p := newSimulateProgress(&out, 2)
 		p.terminal = p.terminal || terminal
-		p.show(0, sim.Progress{})                                 // no pods
-		p.show(0, sim.Progress{Arrived: 10, Done: 5, Total: 10})  // three quarters of a run
-		p.show(1, sim.Progress{Arrived: 10, Done: 10, Total: 10}) // too soon after that
+		p.set(0, 0.75)
+		p.set(1, 1) // too soon after that
 		p.end()
 		return out.String()
 	}

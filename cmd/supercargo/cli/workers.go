@@ -16,9 +16,9 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	workerdecide "supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/definition"
 	"supercargo.dev/supercargo/lab/scenario"
+	"supercargo.dev/supercargo/lab/trace"
 	"supercargo.dev/supercargo/lab/workers"
 )
 
@@ -124,15 +124,15 @@ func runWorkers(ctx context.Context, flags workersFlags, stdout io.Writer) error
 		return fmt.Errorf("run %s: %w", flags.tasks, run.err)
 	}
 	if flags.decisions != "" {
-		if err := writeWhole(flags.decisions, func(w io.Writer) error { return writeDecisions(w, run.result) }); err != nil {
+		if err := writeWhole(flags.decisions, run.result.WriteDecisions); err != nil {
 			return fmt.Errorf("--decisions: %w", err)
 		}
 	}
-	document := newWorkersDocument(flags.law, len(plan.Tasks), run.result)
+	document := workers.NewDocument(flags.law, len(plan.Tasks), run.result)
 	if flags.output == "json" {
-		return document.writeJSON(stdout)
+		return document.WriteJSON(stdout)
 	}
-	return document.writeTable(stdout)
+	return document.WriteTable(stdout)
 }
 
 // readWorkers reads and checks everything before anything is run, and reports every fault.

@@ -97,6 +97,25 @@ func FromObject(o *v1alpha1.MachineProfile) (*Machine, error) {
 	return m, nil
 }
 
+// StatedPower has by machine type what profiles say that machines draw.
+type StatedPower map[string]energy.Model
+
+// Add notes what a profile says. One that says nothing of power changes nothing, nor does a second
+// one of a type. The error names the field.
+func (p StatedPower) Add(o *v1alpha1.MachineProfile) error {
+	model, err := PowerOf(o)
+	if o.Spec.MachineType == "" {
+		err = errors.Join(errors.New("spec.machineType: want the name of a machine type"), err)
+	}
+	if err != nil {
+		return err
+	}
+	if _, known := p[o.Spec.MachineType]; !known && o.Spec.Power != nil {
+		p[o.Spec.MachineType] = model
+	}
+	return nil
+}
+
 // PowerOf reads what a MachineProfile says that its machines draw: the zero value if it
 // does not say. The error names the field.
 func PowerOf(o *v1alpha1.MachineProfile) (energy.Model, error) {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/tariff"
 )
@@ -21,12 +22,34 @@ func SizeOf(pod *corev1.Pod) profile.Size {
 // Node is what a score depends on besides the pod.
 type Node struct {
 	Name, MachineType string
+	// Zone is where it is, empty if that is not known. Scores do not depend on it but by Price.
+	Zone string
 	// Governor is the CPU governor that it runs under, empty if that is not known.
 	Governor string
 	// Price is what a kWh costs where the node is, if prices count.
 	Price tariff.Price
 	// Idle is true for a machine that does nothing else, when that counts.
 	Idle bool
+}
+
+// NodesFor returns the nodes of a cluster as a score for a pod sees them, in their order. price
+// tells what a kWh costs in a zone. A node is idle when no pod is on it but the pod itself, those
+// that have ended, and those that every node has.
+func NodesFor(pod *corev1.Pod, nodes []corev1.Node, pods []corev1.Pod, price func(zone string) tariff.Price) []Node {
+	busy := map[string]bool{}
+	for i := range pods {
+		p := &pods[i]
+		if p.UID != pod.UID && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && !class.EveryNode(p) {
+			busy[p.Spec.NodeName] = true
+		}
+	}
+	compared := make([]Node, len(nodes))
+	for i := range nodes {
+		n := &nodes[i]
+		zone := n.Labels[corev1.LabelTopologyZone]
+		compared[i] = Node{Name: n.Name, MachineType: MachineType(n.Labels), Zone: zone, Governor: Governor(n.Annotations), Idle: !busy[n.Name], Price: price(zone)}
+	}
+	return compared
 }
 
 // Line is a node's score and why.

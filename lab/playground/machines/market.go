@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
 // Market is the name of the ConfigMap that says which instance types are for sale in its namespace.
@@ -46,11 +46,11 @@ func (r *machineReconciler) choose(ctx context.Context, m *KwokMachine) (why str
 		return "", fmt.Errorf("read ConfigMap %s/%s: %w", m.Namespace, Market, err)
 	}
 	domain, _, _ := unstructured.NestedString(machine.Object, "spec", "failureDomain")
-	types, err := trace.ReadFlavors(MarketTypes, strings.NewReader(market.Data[MarketTypes]))
+	types, err := catalogue.ReadFlavors(MarketTypes, strings.NewReader(market.Data[MarketTypes]))
 	if err != nil {
 		return "InvalidInstanceType: " + err.Error(), nil
 	}
-	at = slices.IndexFunc(types, func(f trace.Flavor) bool { return f.Name == m.Spec.InstanceType })
+	at = slices.IndexFunc(types, func(f catalogue.Flavor) bool { return f.Name == m.Spec.InstanceType })
 	if at < 0 {
 		return fmt.Sprintf("InvalidInstanceType: there is no instance type %q", m.Spec.InstanceType), nil
 	}
@@ -64,7 +64,7 @@ func (r *machineReconciler) choose(ctx context.Context, m *KwokMachine) (why str
 }
 
 // sold fills in what a machine of an instance type is.
-func (s *KwokMachineSpec) sold(of *trace.Flavor, domain string) {
+func (s *KwokMachineSpec) sold(of *catalogue.Flavor, domain string) {
 	s.CPU, s.Memory = *resource.NewMilliQuantity(of.MilliCPU, resource.DecimalSI), *resource.NewQuantity(of.MemoryBytes, resource.BinarySI)
 	if of.MaxPods > 0 {
 		s.Pods = int32(of.MaxPods)

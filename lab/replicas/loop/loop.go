@@ -14,8 +14,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/replicas/plant"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // Decider decides how many replicas there are to be: a [Policy], which is what the controller

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // The load: the first crowd of the series, played quicker than it was.

@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/lab/policy"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // played is a scenario of three bursts. Of the first, the cheapest mix holds five pods on a

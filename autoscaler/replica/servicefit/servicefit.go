@@ -1,0 +1,131 @@
+// Package servicefit fits the queueing model of a service to measurements of it, for people who
+// set up a ReplicaPolicy: with the digits that they will write, and how good it is.
+//
+// The package is pure.
+package servicefit
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+)
+
+// Fit is a fitted model, and how good it is.
+type Fit struct {
+	Samples int `json:"samples"`
+	// LeftOut counts the rows that say nothing.
+	LeftOut int `json:"leftOut"`
+	// Model is what the service's replicas do, with the digits that are printed.
+	Model queueing.Model `json:"model"`
+	// ResidualSeconds is the root of the mean squared error.
+	ResidualSeconds float64 `json:"residualSeconds"`
+	RSquared        float64 `json:"rSquared"`
+	Replicas        Range   `json:"replicasSeen"`
+	Rates           Range   `json:"arrivalRatesSeen"`
+	// Needed is what the model says of an SLO, if it was asked.
+	Needed *Needed `json:"needed,omitempty"`
+	// Service is what a ReplicaPolicy says of the model.
+	Service Service `json:"-"`
+}
+
+// Range is between which values there were samples.
+type Range struct {
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+}
+
+// Service is a [v1alpha1.ServiceModel] as people write it: a quantity would be printed in
+// thousandths or millionths. All constants are there, so that a patch leaves none of before.
+type Service struct {
+	RatePerReplica  string `json:"ratePerReplica"`
+	SpeedUp         string `json:"speedUp"`
+	PastWeight      string `json:"pastWeight"`
+	PeakArrivalRate string `json:"peakArrivalRate,omitempty"`
+}
+
+// Needed is the least number of replicas that keeps an SLO by a model.
+type Needed struct {
+	ArrivalRate     float64         `json:"arrivalRate"`
+	SLO             metav1.Duration `json:"slo"`
+	Replicas        int             `json:"replicas"`
+	ResponseSeconds float64         `json:"responseSeconds"`
+}
+
+// New fits the model to a series of steps. fixedRate takes c to be 0. The error says why no model
+// follows from the samples, which may be [queueing.ErrUndetermined].
+func New(samples []queueing.Sample, fixedRate bool) (*Fit, error) {
+	fitted, err := queueing.Fit(samples, queueing.FitOptions{FixedRate: fixedRate})
+	if err != nil {
+		return nil, err
+	}
+	s := &Fit{Samples: fitted.Used, LeftOut: fitted.Dropped, ResidualSeconds: fitted.Residual, RSquared: fitted.R2}
+	s.Replicas, s.Rates = seen(samples)
+	return s, s.settle(fitted.Model)
+}
+
+// seen returns the ranges of the samples that count.
+func seen(samples []queueing.Sample) (replicas, rates Range) {
+	replicas, rates = Range{math.Inf(1), 0}, Range{math.Inf(1), 0}
+	for _, s := range samples {
+		if s.Valid() {
+			replicas = Range{min(replicas.Least, float64(s.Replicas)), max(replicas.Most, float64(s.Replicas))}
+			rates = Range{min(rates.Least, s.ArrivalRate), max(rates.Most, s.ArrivalRate)}
+		}
+	}
+	return replicas, rates
+}
+
+// negligible is the share of the service rate below which one of its two parts says nothing.
+const negligible = 1e-3
+
+// maxMuB is more requests per second than any replica serves. A fit that finds more explains
+// nothing.
+const maxMuB = 1e9
+
+// settle rounds the constants to what is printed, so that all outputs say the same. A c of next
+// to nothing at every rate is 0. A mu_b of next to nothing is refused: the model would say that
+// replicas do nothing at rates that were not seen, whatever the reason is that it fits.
+func (s *Fit) settle(m queueing.Model) error {
+	if m.C < negligible*m.MuB*s.Rates.Least {
+		m.C = 0
+	}
+	if m.MuB > maxMuB {
+		return fmt.Errorf("fit the queueing model: %w: their response times do not rise with the load of a replica", queueing.ErrUndetermined)
+	}
+	if m.MuB < negligible*m.C/s.Rates.Most {
+		return fmt.Errorf("fit the queueing model: %w: the service rate falls as 1/lambda up to %.6g/s, and nothing says what is left of it: want samples of a service that is busier, or a fixed service rate",
+			queueing.ErrUndetermined, s.Rates.Most)
+	}
+	s.Service.RatePerReplica, s.Model.MuB = rounded(m.MuB)
+	s.Service.SpeedUp, s.Model.C = rounded(m.C)
+	s.Service.PastWeight, s.Model.Alpha = rounded(m.Alpha)
+	return s.Model.Validate() // where mu_b is rounded to 0
+}
+
+// rounded returns a number with six digits, none of them beyond the ninth place, which is the
+// last that a quantity has.
+func rounded(x float64) (string, float64) {
+	six, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 6, 64), 64)
+	text := strings.TrimRight(strconv.FormatFloat(six, 'f', 9, 64), "0")
+	text = strings.TrimSuffix(text, ".")
+	x, _ = strconv.ParseFloat(text, 64)
+	return text, x
+}
+
+// Need asks the model how many replicas keep an SLO at an arrival rate, and refuses one that takes
+// over [queueing.MaxServers]. The SLO must be one that [queueing.Model.CheckSLO] allows.
+func (s *Fit) Need(slo time.Duration, peak float64) error {
+	n, err := queueing.Inverse(peak, s.Model.ServiceRate(peak), slo.Seconds(), queueing.MaxServers)
+	if err != nil {
+		return err
+	}
+	s.Needed = &Needed{ArrivalRate: peak, SLO: metav1.Duration{Duration: slo}, Replicas: n, ResponseSeconds: s.Model.System(n, peak).Response()}
+	s.Service.PeakArrivalRate = strconv.FormatFloat(peak, 'f', -1, 64)
+	return nil
+}

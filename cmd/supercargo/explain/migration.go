@@ -1,0 +1,232 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/movable"
+)
+
+// MigrationLine says in a line how far a migration is.
+func MigrationLine(m *v1alpha1.Migration) string {
+	phase := m.Status.Phase
+	if phase == "" {
+		return m.Name + ": waits for the descheduler"
+	}
+	line := fmt.Sprintf("%s: %s", m.Name, phase)
+	if why := newest(m.Status.Conditions); why != "" {
+		line += ": " + why
+	}
+	const widest = 150
+	if len(line) > widest {
+		line = strings.ToValidUTF8(line[:widest], "") + "..."
+	}
+	return line
+}
+
+// newest returns the message of the condition that changed last; ties go to the later
+// step.
+func newest(conditions []metav1.Condition) (message string) {
+	var last *metav1.Condition
+	for _, kind := range migrationSteps {
+		if c := meta.FindStatusCondition(conditions, kind); c != nil && (last == nil || !c.LastTransitionTime.Before(&last.LastTransitionTime)) {
+			last = c
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.Message
+}
+
+// migrationSteps are the conditions in the order of the steps.
+var migrationSteps = []string{
+	v1alpha1.MigrationEligible, v1alpha1.MigrationReserved, v1alpha1.MigrationFrozen, v1alpha1.MigrationShipped,
+	v1alpha1.MigrationVerified, v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp, v1alpha1.MigrationFinished,
+}
+
+// MigrationSummary is how a migration is, in short. Numbers that are not known are left out.
+type MigrationSummary struct {
+	Migration       string   `json:"migration"`
+	Namespace       string   `json:"namespace"`
+	Pod             string   `json:"pod"`
+	NewPod          string   `json:"newPod,omitempty"`
+	From            string   `json:"from,omitempty"`
+	To              string   `json:"to,omitempty"`
+	Backend         string   `json:"backend,omitempty"`
+	Phase           string   `json:"phase"`
+	Reason          string   `json:"reason,omitempty"`
+	Message         string   `json:"message,omitempty"`
+	FrozenSeconds   *float64 `json:"frozenSeconds,omitempty"`
+	DumpSeconds     *float64 `json:"dumpSeconds,omitempty"`
+	ShipSeconds     *float64 `json:"shipSeconds,omitempty"`
+	RestoreSeconds  *float64 `json:"restoreSeconds,omitempty"`
+	TotalSeconds    *float64 `json:"totalSeconds,omitempty"`
+	CheckpointBytes int64    `json:"checkpointBytes,omitempty"`
+	ShippedBytes    int64    `json:"shippedBytes,omitempty"`
+}
+
+// NewMigrationSummary takes it from the status.
+func NewMigrationSummary(m *v1alpha1.Migration) MigrationSummary {
+	s := &m.Status
+	j := MigrationSummary{Migration: m.Name, Namespace: m.Namespace, Pod: m.Spec.PodName, Phase: string(s.Phase)}
+	if s.Plan != nil {
+		j.NewPod, j.From, j.Backend = s.Plan.RestoredPod, s.Plan.SourceNode, string(s.Plan.Backend)
+	}
+	if s.Reservation != nil {
+		j.To = s.Reservation.Node
+	}
+	kind := v1alpha1.MigrationFinished
+	if s.Phase == v1alpha1.MigrationRefused {
+		kind = v1alpha1.MigrationEligible
+	}
+	if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
+		j.Reason, j.Message = c.Reason, c.Message
+	}
+	if t := s.Measured; t != nil {
+		j.FrozenSeconds, j.DumpSeconds, j.ShipSeconds = number(t.FrozenSeconds), number(t.DumpSeconds), number(t.ShipSeconds)
+		j.RestoreSeconds, j.TotalSeconds = number(t.RestoreSeconds), number(t.TotalSeconds)
+		j.CheckpointBytes, j.ShippedBytes = t.CheckpointBytes, t.ShippedBytes
+	}
+	return j
+}
+
+// number reads a decimal number; nil if there is none.
+func number(text string) *float64 {
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil
+	}
+	return &value
+}
+
+// Write prints how the migration is in a table, or before it has begun how to look after it.
+func (j MigrationSummary) Write(w io.Writer) error {
+	if j.Phase == "" {
+		_, err := fmt.Fprintf(w, "Migration %s is made; `supercargo explain migration/%s -n %s` says how it is\n", j.Migration, j.Migration, j.Namespace)
+		return err
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "POD\tFROM\tTO\tNEW POD\tPHASE\tFROZEN\tDUMP\tSHIP\tRESTORE\tBYTES")
+	fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", j.Pod, orDash(j.From), orDash(j.To), orDash(j.NewPod), j.Phase,
+		inSeconds(j.FrozenSeconds), inSeconds(j.DumpSeconds), inSeconds(j.ShipSeconds), inSeconds(j.RestoreSeconds), inBytes(j.CheckpointBytes))
+	return t.Flush()
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+func inSeconds(value *float64) string {
+	if value == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*value, 'f', 3, 64) + " s"
+}
+
+func inBytes(value int64) string {
+	if value == 0 {
+		return "-"
+	}
+	return strconv.FormatInt(value, 10)
+}
+
+// Verdict is whether a pod can be moved.
+type Verdict struct {
+	Pod       string    `json:"pod"`
+	Namespace string    `json:"namespace"`
+	Node      string    `json:"node,omitempty"`
+	Movable   bool      `json:"movable"`
+	Backend   string    `json:"backend,omitempty"`
+	Refusals  []Refusal `json:"refusals"`
+	Notes     []string  `json:"notes"`
+}
+
+// Refusal is a reason against, and what would help.
+type Refusal struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+}
+
+// NewVerdict turns what the rules say of a pod into what is printed.
+func NewVerdict(pod *corev1.Pod, v movable.Verdict) Verdict {
+	j := Verdict{
+		Pod: pod.Name, Namespace: pod.Namespace, Node: pod.Spec.NodeName, Movable: len(v.Refusals) == 0, Backend: string(v.Backend),
+		Refusals: []Refusal{}, Notes: append([]string{}, v.Notes...),
+	}
+	for _, r := range v.Refusals {
+		j.Refusals = append(j.Refusals, Refusal(r))
+	}
+	return j
+}
+
+// Write prints whether the pod can be moved, and if not why.
+func (j Verdict) Write(w io.Writer) error {
+	var b strings.Builder
+	if j.Movable {
+		fmt.Fprintf(&b, "Pod %s can be moved from node %s, with back-end %s. Its node's agent has the last word.\n", j.Pod, j.Node, j.Backend)
+	} else {
+		fmt.Fprintf(&b, "Pod %s cannot be moved:\n", j.Pod)
+	}
+	for _, r := range j.Refusals {
+		fmt.Fprintf(&b, "  %s: %s\n", r.Reason, r.Message)
+	}
+	for _, note := range j.Notes {
+		fmt.Fprintf(&b, "  %s\n", note)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Migration says how a migration went.
+func Migration(w io.Writer, m *v1alpha1.Migration) error {
+	s := &m.Status
+	j := NewMigrationSummary(m)
+	var b strings.Builder
+	fmt.Fprintf(&b, "Migration %s of pod %s, %s\n", m.Name, m.Spec.PodName, orUnknown(string(s.Phase)))
+	if s.Plan == nil {
+		b.WriteString("Nothing was touched.\n")
+	} else {
+		fmt.Fprintf(&b, "From node %s to %s, by back-end %s; the new pod is %s\n", s.Plan.SourceNode, orUnknown(j.To), s.Plan.Backend, s.Plan.RestoredPod)
+		fmt.Fprintf(&b, "Begun %s, to run there by %s; the agents are to: %s\n",
+			s.Plan.StartedAt.UTC().Format("2006-01-02 15:04:05 MST"), s.Plan.DeadlineAt.UTC().Format("15:04:05"), s.Order)
+		for _, note := range s.Plan.Notes {
+			fmt.Fprintf(&b, "  %s\n", note)
+		}
+	}
+	b.WriteString("\n")
+	for _, kind := range migrationSteps {
+		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
+			fmt.Fprintf(&b, "%s %s: %s (%s) %s\n", c.LastTransitionTime.UTC().Format("15:04:05"), c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	writeReports(&b, s)
+	if t := s.Measured; t != nil {
+		fmt.Fprintf(&b, "\nNo copy ran for %s s: dump %s s, ship %s s, restore %s s; %s s in all. The checkpoint had %d bytes, of which %d went over the wire.\n",
+			orUnknown(t.FrozenSeconds), orUnknown(t.DumpSeconds), orUnknown(t.ShipSeconds), orUnknown(t.RestoreSeconds), orUnknown(t.TotalSeconds), t.CheckpointBytes, t.ShippedBytes)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeReports says what the two agents say.
+func writeReports(b *strings.Builder, s *v1alpha1.MigrationStatus) {
+	if r := s.Source; r != nil {
+		fmt.Fprintf(b, "\nThe agent of node %s: %s since %s; the container used %d bytes of memory. %s\n",
+			s.Plan.SourceNode, r.Step, r.Time.UTC().Format("15:04:05.000"), r.MemoryBytes, r.Message)
+	}
+	if r := s.Target; r != nil {
+		fmt.Fprintf(b, "The agent of node %s: %s since %s. %s\n", r.Node, r.Step, r.Time.UTC().Format("15:04:05.000"), r.Message)
+	}
+}

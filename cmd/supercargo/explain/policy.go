@@ -1,0 +1,76 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// Policy says what a ReplicaPolicy decided, and why.
+func Policy(w io.Writer, p *v1alpha1.ReplicaPolicy) error {
+	s, spec := &p.Status, &p.Spec
+	var b strings.Builder
+	fmt.Fprintf(&b, "ReplicaPolicy %s of %s %s, law %s, mode %s\n", p.Name, spec.Target.Kind, spec.Target.Name, spec.Law.Name, spec.Mode)
+	if spec.SLO != nil {
+		fmt.Fprintf(&b, "To be kept: a mean response time of %v\n", spec.SLO.ResponseTime.Duration)
+	}
+	fmt.Fprintf(&b, "%d replicas wanted (%d to %d allowed); %d asked for, %d pods, %d of them Ready\n",
+		s.WantedReplicas, spec.MinReplicas, spec.MaxReplicas, s.AskedReplicas, s.Replicas, s.ReadyReplicas)
+	if s.StartUp != nil {
+		fmt.Fprintf(&b, "Pods take %v ± %v to be Ready, learned from %d\n", s.StartUp.Mean.Duration, s.StartUp.Deviation.Duration, s.StartUp.Samples)
+	}
+	for _, c := range s.Conditions {
+		fmt.Fprintf(&b, "%s: %s (%s) %s\n", c.Type, c.Status, c.Reason, c.Message)
+	}
+	if o := s.LastObservation; o != nil {
+		fmt.Fprintf(&b, "\nMeasured, %s: %s\n", o.Time.UTC().Format("2006-01-02 15:04:05 MST"), policyFigures(o))
+		for _, n := range o.Notes {
+			fmt.Fprintf(&b, "  %s\n", n)
+		}
+	}
+	writePolicyDecision(&b, s.LastDecision)
+	if s.Memory != nil {
+		fmt.Fprintf(&b, "Memory: %d bytes, written %s, for %s\n", len(s.Memory.Data.Raw), s.Memory.Time.UTC().Format("15:04:05"), s.Memory.Of)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// policyFigures says what was measured in a line.
+func policyFigures(o *v1alpha1.ReplicaObservation) string {
+	response := "?"
+	if o.ResponseTime != nil {
+		response = o.ResponseTime.Duration.String()
+	}
+	return fmt.Sprintf("%s requests/s, answered in %s, %s inside, utilisation %s %%, with %d of %d replicas Ready",
+		orUnknown(o.ArrivalRate), response, orUnknown(o.QueueLength), orUnknown(o.UtilizationPercent), o.ReadyReplicas, o.AskedReplicas)
+}
+
+func writePolicyDecision(b *strings.Builder, d *v1alpha1.ReplicaDecision) {
+	if d == nil {
+		b.WriteString("\nNothing was decided yet.\n")
+		return
+	}
+	fmt.Fprintf(b, "\nLast decision, %s, mode %s: from %d to %d replicas\n", d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.Mode, d.From, d.To)
+	for _, r := range d.Reasons {
+		fmt.Fprintf(b, "  %s\n", r)
+	}
+	fmt.Fprintf(b, "  decided on: %s\n", policyFigures(&d.Observation))
+	writePolicyOutcome(b, "expected", &d.Expected)
+	if d.Measured == nil {
+		b.WriteString("  measured: not yet\n")
+		return
+	}
+	writePolicyOutcome(b, "measured", d.Measured)
+}
+
+func writePolicyOutcome(b *strings.Builder, name string, o *v1alpha1.ReplicaOutcome) {
+	response := "?"
+	if o.ResponseTime != nil {
+		response = o.ResponseTime.Duration.String()
+	}
+	fmt.Fprintf(b, "  %s: %s requests/s answered in %s, utilisation %s %%, all Ready after %d s\n",
+		name, orUnknown(o.ArrivalRate), response, orUnknown(o.UtilizationPercent), o.ReadySeconds)
+}

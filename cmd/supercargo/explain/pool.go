@@ -1,0 +1,110 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// Pool says what a pool of workers is about, why it was resized last, and what it has
+// learned.
+func Pool(w io.Writer, p *v1alpha1.WorkerPool) error {
+	s := &p.Status
+	var b strings.Builder
+	fmt.Fprintf(&b, "WorkerPool %s/%s, mode %s, phase %s\n", p.Namespace, p.Name, p.Spec.Mode, orUnknown(string(s.Phase)))
+	fmt.Fprintf(&b, "%d workers connected, %d coming, %d leaving; %d to %d may be there\n",
+		s.Workers.Connected, s.Workers.Coming, s.Workers.Leaving, p.Spec.Limits.Min, p.Spec.Limits.Max)
+	if q := s.Queue; q != nil {
+		fmt.Fprintf(&b, "Manager %s: %d tasks wait for %s cores, %d run, %d are done; it has lost %d workers\n",
+			q.Address, q.Waiting, orUnknown(s.ShortageCores), q.Running, q.Done, q.WorkersLost)
+	}
+	for _, kind := range []string{v1alpha1.PoolReady, v1alpha1.PoolConnected, v1alpha1.PoolLimited, v1alpha1.PoolOverstated, v1alpha1.PoolDegraded} {
+		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
+			fmt.Fprintf(&b, "%s: %s (%s) %s\n", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	writeWorkers(&b, s.LastDecision)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	if err := writeCategories(w, s.Categories); err != nil {
+		return err
+	}
+	return writeInitTimes(w, s.InitTimes)
+}
+
+func writeWorkers(b *strings.Builder, d *v1alpha1.WorkerDecision) {
+	if d == nil {
+		b.WriteString("\nNothing was resized yet.\n")
+		return
+	}
+	fmt.Fprintf(b, "\nLast decision, %s, mode %s:\n", d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.Mode)
+	if d.Add > 0 {
+		fmt.Fprintf(b, "  add %d workers", d.Add)
+		if d.Flavor != "" {
+			fmt.Fprintf(b, " of flavor %s", d.Flavor)
+		}
+	} else {
+		fmt.Fprintf(b, "  drain %s", strings.Join(d.Drain, ", "))
+	}
+	fmt.Fprintf(b, ": %s\n  %d tasks waited, %d were expected to at the end of the initialisation time\n", d.Reason, d.Waiting, d.WaitingThen)
+	for _, r := range d.Rejected {
+		fmt.Fprintf(b, "  rejected %s: %s\n", r.Name, r.Reason)
+	}
+	fmt.Fprintf(b, "  expected: there after %s\n  measured: %s\n", durationOr(d.ExpectedReady, "-"), durationOr(d.MeasuredReady, "not yet"))
+}
+
+func durationOr(d *metav1.Duration, otherwise string) string {
+	if d == nil {
+		return otherwise
+	}
+	return d.Duration.String()
+}
+
+func writeCategories(w io.Writer, categories []v1alpha1.TaskCategory) error {
+	if len(categories) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "\nCATEGORY\tCPU\tMEMORY\tSOURCE\tUSED CPU\tUSED MEMORY\tRUNTIME\tENDED\tNOTE")
+	for i := range categories {
+		c := &categories[i]
+		var used v1alpha1.TaskUse
+		if c.Used != nil {
+			used = *c.Used
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", c.Name, c.CPU.String(), c.Memory.String(), c.Source, quantityOr(used.CPU, "-"), quantityOr(used.Memory, "-"), durationOr(c.MeanRuntime, "-"), c.Ended, c.Unplaceable)
+	}
+	return t.Flush()
+}
+
+func quantityOr(q *resource.Quantity, otherwise string) string {
+	if q == nil {
+		return otherwise
+	}
+	return q.String()
+}
+
+func writeInitTimes(w io.Writer, times []v1alpha1.WorkerInitTime) error {
+	if len(times) == 0 {
+		return nil
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "\nFLAVOR\tINIT TIME\tNODE\tIMAGE\tCONNECT\tWORKERS")
+	for i := range times {
+		f := &times[i]
+		name := f.Flavor
+		if name == "" {
+			name = "-"
+		}
+		fmt.Fprintf(t, "%s\t%v ± %v\t%v\t%v\t%v\t%d\n", name, f.Mean.Duration, f.Deviation.Duration, f.Node.Duration, f.Image.Duration, f.Connect.Duration, f.Samples)
+	}
+	return t.Flush()
+}

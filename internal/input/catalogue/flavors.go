@@ -1,0 +1,150 @@
+package catalogue
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"supercargo.dev/supercargo/internal/input/table"
+)
+
+// Flavor is one kind of machine that can be had.
+type Flavor struct {
+	// Name is unlike that of any other flavor of the catalogue.
+	Name string
+	// MilliCPU is the CPU that pods can use, in thousandths of a core.
+	MilliCPU int64
+	// MemoryBytes is the memory that pods can use.
+	MemoryBytes int64
+	// MicroDollarsPerHour is the price in millionths of a dollar per hour.
+	MicroDollarsPerHour int64
+	// Arch is the CPU architecture as in GOARCH; empty when not stated.
+	Arch string
+	// MachineType groups flavors of equal speed and power; empty when not
+	// stated.
+	MachineType string
+	// Kind is KindBurstable or KindAccelerated; empty for any other.
+	Kind string
+	// MaxPods is how many pods a machine holds; 0 when not stated.
+	MaxPods int64
+	// MilliwattsIdle and MilliwattsFull are the power drawn without load and at
+	// full load. Both are 0 when not stated.
+	MilliwattsIdle, MilliwattsFull int64
+}
+
+// The kinds of machines that are not bought unless somebody asks for them.
+const (
+	// KindBurstable has full use of its CPUs only for a while.
+	KindBurstable = "Burstable"
+	// KindAccelerated has GPUs or other accelerators.
+	KindAccelerated = "Accelerated"
+)
+
+const (
+	bytesPerGiB            = 1 << 30
+	microPerDollar         = 1_000_000
+	maxMicroDollarsPerHour = 1_000_000 * microPerDollar
+	maxMaxPods             = 1_000_000
+	maxMilliwatts          = 1_000_000_000
+	maxNameBytes           = 253
+	maxLabelBytes          = 63
+)
+
+var flavorFormat = table.Format{
+	Name:     "flavor catalogue",
+	Required: []string{"name", "cpu", "memory_gib", "price_per_hour"},
+	Optional: []string{"arch", "machine_type", "max_pods", "watts_idle", "watts_full", "kind"},
+}
+
+// ReadFlavors reads a flavor catalogue. file is only used in errors, which are
+// of type [*table.Errors] and list every fault up to [table.MaxErrors].
+//
+// cpu is in cores with up to three decimals, or in milli-CPU with the suffix m
+// ("1930m"). memory_gib may have decimals and is rounded down to a byte.
+// price_per_hour is in dollars with up to six decimals, zero included. Watts
+// come in pairs with up to three decimals, idle no more than full.
+//
+// The result is ordered by name. Cost: O(n log n).
+func ReadFlavors(file string, r io.Reader) ([]Flavor, error) {
+	return readCatalogue(file, r, flavorFormat, row.flavor, func(f Flavor) string { return f.Name })
+}
+
+// readCatalogue reads a row per flavor, each with a name of its own, and returns
+// them ordered by name.
+func readCatalogue[F any](file string, r io.Reader, f table.Format, read func(row) F, nameOf func(F) string) ([]F, error) {
+	t, _, err := table.Open(file, r, f)
+	if err != nil {
+		return nil, err
+	}
+	var flavors []F
+	lineOf := make(map[string]int)
+	for t.Next() {
+		if len(flavors) == table.MaxRows {
+			t.Fault(t.Line(), "", fmt.Sprintf("goes beyond %d flavors, the most one catalogue may have", table.MaxRows))
+			break
+		}
+		f := read(row{t})
+		if line, taken := lineOf[nameOf(f)]; taken {
+			t.BadCell("name", fmt.Errorf("is also the name of line %d, want a name of its own", line))
+			continue
+		}
+		lineOf[nameOf(f)] = t.Line()
+		flavors = append(flavors, f)
+	}
+	if err := t.End(len(flavors)); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(flavors, func(a, b F) int { return cmp.Compare(nameOf(a), nameOf(b)) })
+	return flavors, nil
+}
+
+// row is the present row of a table.
+type row struct{ *table.Table }
+
+// flavor reads a flavor.
+func (t row) flavor() Flavor {
+	f := Flavor{
+		Name:        t.Cell("name"),
+		MilliCPU:    t.Cores("cpu"),
+		MemoryBytes: t.AtMost("memory_gib", t.Positive("memory_gib", bytesPerGiB, table.RoundDown), table.MaxMemoryBytes),
+		MicroDollarsPerHour: t.AtMost("price_per_hour",
+			t.Number("price_per_hour", microPerDollar, table.Exact), maxMicroDollarsPerHour),
+		Arch:        t.Cell("arch"),
+		MachineType: t.Cell("machine_type"),
+		Kind:        t.Cell("kind"),
+	}
+	if f.Name == "" || !table.Printable(f.Name, maxNameBytes) {
+		t.BadCell("name", fmt.Errorf("is no flavor name, want 1 to %d bytes without control characters", maxNameBytes))
+	}
+	t.CheckArch(f.Arch)
+	if len(validation.IsValidLabelValue(f.MachineType)) > 0 {
+		t.BadCell("machine_type", fmt.Errorf("is no label value, want up to %d letters, digits, '-', '_' and '.', with a letter or digit at either end", maxLabelBytes))
+	}
+	if f.Kind != "" && f.Kind != KindBurstable && f.Kind != KindAccelerated {
+		t.BadCell("kind", fmt.Errorf("is no kind of machine, want %s, %s or nothing", KindBurstable, KindAccelerated))
+	}
+	if t.Cell("max_pods") != "" {
+		f.MaxPods = t.AtMost("max_pods", t.Positive("max_pods", 1, table.Exact), maxMaxPods)
+	}
+	t.watts(&f)
+	return f
+}
+
+// watts reads the power of a flavor.
+func (t row) watts(f *Flavor) {
+	idle, full := t.Cell("watts_idle") != "", t.Cell("watts_full") != ""
+	switch {
+	case idle && !full:
+		t.Fault(t.Line(), "watts_full", "is missing beside watts_idle, want both or neither")
+	case full && !idle:
+		t.Fault(t.Line(), "watts_idle", "is missing beside watts_full, want both or neither")
+	}
+	f.MilliwattsIdle = t.AtMost("watts_idle", t.OptionalNumber("watts_idle", 1000, table.Exact), maxMilliwatts)
+	f.MilliwattsFull = t.AtMost("watts_full", t.OptionalNumber("watts_full", 1000, table.Exact), maxMilliwatts)
+	if idle && full && f.MilliwattsIdle > f.MilliwattsFull {
+		t.BadCell("watts_idle", fmt.Errorf("is more than watts_full %q, want at most that", t.Cell("watts_full")))
+	}
+}

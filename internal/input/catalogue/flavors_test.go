@@ -1,0 +1,71 @@
+package catalogue
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+)
+
+func TestReadFlavorsReadsTheCatalogue(t *testing.T) {
+	const input = "name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods,watts_idle,watts_full,kind\n" +
+		"m7i.large,1.93,6.5,0.1008,amd64,m7i,29,4.4,20,\n" +
+		"t3.nano,2,0.5,0.0052,,,,,,Burstable\n" +
+		"g5.xlarge,4,16,1.006,,,,,,Accelerated\n" +
+		"free,250m,0.0000000019,0,,,,,,\n"
+	want := []Flavor{
+		{Name: "free", MilliCPU: 250, MemoryBytes: 2},
+		{Name: "g5.xlarge", MilliCPU: 4000, MemoryBytes: 16 << 30, MicroDollarsPerHour: 1_006_000, Kind: KindAccelerated},
+		{Name: "m7i.large", MilliCPU: 1930, MemoryBytes: 13 << 29, MicroDollarsPerHour: 100_800, Arch: "amd64",
+			MachineType: "m7i", MaxPods: 29, MilliwattsIdle: 4400, MilliwattsFull: 20_000},
+		{Name: "t3.nano", MilliCPU: 2000, MemoryBytes: 1 << 29, MicroDollarsPerHour: 5_200, Kind: KindBurstable},
+	}
+	got, err := ReadFlavors("f.csv", strings.NewReader(input))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("flavors (-want +got):\n%s", diff)
+	}
+}
+
+func TestReadFlavorsRefusesBadInput(t *testing.T) {
+	const wide = "name,cpu,memory_gib,price_per_hour,arch,machine_type,max_pods,watts_idle,watts_full\n"
+	tests := []struct{ name, input, want string }{
+		{"nothing at all", "", "f.csv: is empty"},
+		{"a header without rows", flavorHeader, "f.csv: has a header but no rows"},
+		{"a pod list", "arrival_s,cpu_milli,memory_mib,runtime_s\n", "f.csv:1: has no known column, want a header with name,cpu,memory_gib,price_per_hour"},
+		{"an unknown column", "name,cpu,memory_gib,price_per_hour,speed\n", "f.csv:1: speed: is no column of the flavor catalogue"},
+		{"no name", flavorHeader + ",1,1,1\n", `f.csv:2: name: "" is no flavor name`},
+		{"a name twice", flavorHeader + "a,1,1,1\na,1,1,1\n", `f.csv:3: name: "a" is also the name of line 2`},
+		{"no CPU", flavorHeader + "a,0,1,1\n", `f.csv:2: cpu: "0" is zero, want more`},
+		{"no milli-CPU", flavorHeader + "a,0m,1,1\n", `f.csv:2: cpu: "0m" is zero, want more`},
+		{"a bare suffix", flavorHeader + "a,m,1,1\n", `f.csv:2: cpu: "m" is not a plain decimal number`},
+		{"CPU finer than milli", flavorHeader + "a,0.0001,1,1\n", "f.csv:2: cpu: \"0.0001\" is finer than 1/1000"},
+		{"no memory", flavorHeader + "a,1,0,1\n", `f.csv:2: memory_gib: "0" is zero, want more`},
+		{"memory below a byte", flavorHeader + "a,1,0.0000000001,1\n", "is zero, want more"},
+		{"a negative price", flavorHeader + "a,1,1,-0.1\n", `f.csv:2: price_per_hour: "-0.1" is negative`},
+		{"a price that is no number", flavorHeader + "a,1,1,NaN\n", `f.csv:2: price_per_hour: "NaN" is not`},
+		{"a price finer than micro-dollars", flavorHeader + "a,1,1,0.0000001\n", "is finer than 1/1000000"},
+		{"a price beyond reason", flavorHeader + "a,1,1,1000001\n", "f.csv:2: price_per_hour: \"1000001\" is too large"},
+		{"no pods", wide + "a,1,1,1,,,0,,\n", `f.csv:2: max_pods: "0" is zero, want more`},
+		{"half a pod", wide + "a,1,1,1,,,1.5,,\n", `f.csv:2: max_pods: "1.5" is no whole number`},
+		{"a bad machine type", wide + "a,1,1,1,,-x,,,\n", `f.csv:2: machine_type: "-x" is no label value`},
+		{"an unknown kind", "name,cpu,memory_gib,price_per_hour,kind\na,1,1,1,burstable\n", `f.csv:2: kind: "burstable" is no kind of machine, want Burstable, Accelerated or nothing`},
+		{"watts without a partner", wide + "a,1,1,1,,,,5,\n", "f.csv:2: watts_full: is missing beside watts_idle"},
+		{"full watts without a partner", wide + "a,1,1,1,,,,,5\n", "f.csv:2: watts_idle: is missing beside watts_full"},
+		{"idle above full", wide + "a,1,1,1,,,,6,5\n", `f.csv:2: watts_idle: "6" is more than watts_full "5"`},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			flavors, err := ReadFlavors("f.csv", strings.NewReader(tc.input))
+			if err == nil || flavors != nil {
+				t.Fatalf("ReadFlavors = %v, %v, want no flavors and an error", flavors, err)
+			}
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error is\n%s\nwant it to contain\n%s", err, tc.want)
+			}
+		})
+	}
+}

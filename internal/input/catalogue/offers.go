@@ -1,0 +1,129 @@
+package catalogue
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"supercargo.dev/supercargo/internal/input/table"
+)
+
+// Offer is a flavor with what pods may demand of its nodes.
+type Offer struct {
+	Flavor
+	// Zones are where machines of the flavor can be had, ordered; empty when not
+	// stated.
+	Zones []string
+	// Labels are on its nodes beside those that every node has, ordered by key.
+	Labels []Label
+	// Taints are on its nodes, ordered by key, value and effect.
+	Taints []Taint
+}
+
+// Label is a label of a node.
+type Label struct{ Key, Value string }
+
+// Taint is a taint of a node. Its effect is NoSchedule, PreferNoSchedule or NoExecute.
+type Taint struct{ Key, Value, Effect string }
+
+var offerFormat = table.Format{
+	Name:     flavorFormat.Name,
+	Required: flavorFormat.Required,
+	Optional: slices.Concat(flavorFormat.Optional, []string{"zones", "labels", "taints"}),
+}
+
+// ReadOffers is [ReadFlavors] for those who heed zones, labels and taints too. The
+// entries of these columns are separated by semicolons: zones are "a;b", labels
+// "key=value;key=value", and taints "key=value:Effect;key:Effect". Labels that other
+// columns speak of are refused.
+func ReadOffers(file string, r io.Reader) ([]Offer, error) {
+	return readCatalogue(file, r, offerFormat, row.offer, func(o Offer) string { return o.Name })
+}
+
+// offer reads the present row.
+func (t row) offer() Offer {
+	o := Offer{Flavor: t.flavor()}
+	for _, zone := range t.entries("zones") {
+		if problems := validation.IsValidLabelValue(zone); len(problems) > 0 || zone == "" {
+			t.BadCell("zones", fmt.Errorf("has %q, which is no zone, want names such as us-east-1a separated by ';'", table.Clip(zone)))
+		}
+		o.Zones = append(o.Zones, zone)
+	}
+	for _, entry := range t.entries("labels") {
+		key, value, _ := strings.Cut(entry, "=")
+		t.checkLabel("labels", entry, key, value)
+		if column := columnOfLabel[key]; column != "" {
+			t.BadCell("labels", fmt.Errorf("has %s, which column %s speaks of", key, column))
+		}
+		o.Labels = append(o.Labels, Label{key, value})
+	}
+	for _, entry := range t.entries("taints") {
+		at := max(0, strings.LastIndexByte(entry, ':'))
+		key, value, _ := strings.Cut(entry[:at], "=")
+		taint := Taint{key, value, strings.TrimPrefix(entry[at:], ":")}
+		t.checkLabel("taints", entry, taint.Key, taint.Value)
+		if !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, taint.Effect) {
+			t.BadCell("taints", fmt.Errorf("has %q without an effect, want key=value:NoSchedule, or PreferNoSchedule or NoExecute", table.Clip(entry)))
+		}
+		o.Taints = append(o.Taints, taint)
+	}
+	slices.Sort(o.Zones)
+	slices.SortFunc(o.Labels, func(a, b Label) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(o.Taints, func(a, b Taint) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
+	})
+	t.checkTwice(&o)
+	return o
+}
+
+// columnOfLabel are the labels that follow from other columns.
+var columnOfLabel = map[string]string{
+	"kubernetes.io/arch":               "arch",
+	"kubernetes.io/hostname":           "name",
+	"node.kubernetes.io/instance-type": "name",
+	"topology.kubernetes.io/zone":      "zones",
+	"supercargo.dev/machine-type":      "machine_type",
+}
+
+// checkTwice notes what stands in a list twice.
+func (t row) checkTwice(o *Offer) {
+	twice := errors.New("has an entry twice, want each once")
+	if len(slices.Compact(slices.Clone(o.Zones))) < len(o.Zones) {
+		t.BadCell("zones", twice)
+	}
+	if len(slices.CompactFunc(slices.Clone(o.Labels), func(a, b Label) bool { return a.Key == b.Key })) < len(o.Labels) {
+		t.BadCell("labels", twice)
+	}
+	sameTaint := func(a, b Taint) bool { return a.Key == b.Key && a.Effect == b.Effect }
+	for i := range o.Taints {
+		if slices.ContainsFunc(o.Taints[:i], func(other Taint) bool { return sameTaint(other, o.Taints[i]) }) {
+			t.BadCell("taints", twice)
+			return
+		}
+	}
+}
+
+// entries splits a cell at semicolons; an empty cell has none.
+func (t row) entries(column string) []string {
+	text := t.Cell(column)
+	if text == "" {
+		return nil
+	}
+	entries := strings.Split(text, ";")
+	for i := range entries {
+		entries[i] = strings.TrimSpace(entries[i])
+	}
+	return entries
+}
+
+// checkLabel notes a key or value that Kubernetes would refuse.
+func (t row) checkLabel(column, entry, key, value string) {
+	if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
+		t.BadCell(column, fmt.Errorf("has %q, which is no key with a value, want such as example.com/disk=ssd", table.Clip(entry)))
+	}
+}

@@ -1,0 +1,56 @@
+package comparison
+
+import (
+	"encoding/csv"
+	"io"
+	"strconv"
+
+	"supercargo.dev/supercargo/lab/outcome"
+	"supercargo.dev/supercargo/lab/sim"
+)
+
+// Document is what a comparison came to, in all the forms in which it is shown.
+type Document interface {
+	WriteJSON(io.Writer) error
+	WriteTable(io.Writer) error
+	WriteHTML(io.Writer) error
+}
+
+// Document is a report of one seed, or a summary of several.
+func (r *Result) Document() (Document, error) {
+	p := r.plan
+	reports := make([]outcome.Report, len(p.workloads))
+	for i, pods := range p.workloads {
+		wait := r.waits[i]
+		least := sim.Bounds{Lower: sim.LowerBound(p.scenario, pods), Served: sim.ServedBound(p.scenario, pods, wait), ServiceWait: wait}
+		reports[i] = outcome.Report{Scenario: p.scenario.Name, Seed: p.seed + uint64(i)}
+		for _, run := range r.Runs[i*len(p.policies) : (i+1)*len(p.policies)] {
+			reports[i].Policies = append(reports[i].Policies, run.Result.Outcome(run.Policy, least, run.Wall))
+		}
+		reports[i].SameEnd()
+	}
+	if len(reports) == 1 {
+		return reports[0], nil
+	}
+	return outcome.Summarize(reports)
+}
+
+// WritePlacements writes a row for each placement as CSV, in the order of the runs and then of
+// time.
+func (r *Result) WritePlacements(w io.Writer) error {
+	rows := csv.NewWriter(w)
+	if err := rows.Write([]string{"time_s", "pod", "node", "flavor", "reason", "policy", "seed"}); err != nil {
+		return err
+	}
+	for _, run := range r.Runs {
+		seed := strconv.FormatUint(run.Seed, 10)
+		for _, p := range run.Result.Placements {
+			time := strconv.FormatFloat(p.At.Seconds(), 'f', -1, 64)
+			if err := rows.Write([]string{time, p.Pod, p.Node, p.Flavor, p.Reason, run.Policy, seed}); err != nil {
+				return err
+			}
+		}
+	}
+	rows.Flush()
+	return rows.Error()
+}

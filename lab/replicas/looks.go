@@ -1,0 +1,50 @@
+package replicas
+
+import (
+	"encoding/csv"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"supercargo.dev/supercargo/lab/replicas/loop"
+)
+
+// Looks writes every look of a law as CSV.
+type Looks struct {
+	rows *csv.Writer
+	err  error
+}
+
+// NewLooks writes the header.
+func NewLooks(w io.Writer) *Looks {
+	l := &Looks{rows: csv.NewWriter(w)}
+	l.err = l.rows.Write([]string{"time_s", "rate_per_s", "measured_rate_per_s", "response_s", "queue_length", "utilization_percent",
+		"ready", "wanted", "replicas", "next_s", "held", "reasons"})
+	return l
+}
+
+// Add writes one look; a value that was not measured stays empty.
+func (l *Looks) Add(s loop.Step) {
+	if l.err != nil {
+		return
+	}
+	number := func(x float64) string {
+		if math.IsNaN(x) {
+			return ""
+		}
+		return strconv.FormatFloat(x, 'g', 8, 64)
+	}
+	l.err = l.rows.Write([]string{number(s.Seconds), number(s.Rate), number(s.ArrivalRate), number(s.ResponseTime), number(s.QueueLength),
+		number(s.Utilization), strconv.Itoa(s.Ready), strconv.Itoa(s.Wanted), strconv.Itoa(s.Replicas), number(s.Next.Seconds()),
+		strconv.FormatBool(s.Held), strings.Join(s.Reasons, "; ")})
+}
+
+// Flush writes what is buffered, and returns the first error of all that was written.
+func (l *Looks) Flush() error {
+	l.rows.Flush()
+	if l.err != nil {
+		return l.err
+	}
+	return l.rows.Error()
+}

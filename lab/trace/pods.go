@@ -1,0 +1,310 @@
+package trace
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"supercargo.dev/supercargo/internal/input/table"
+)
+
+// Class says which kind of work a pod is.
+type Class string
+
+const (
+	// ClassUnset leaves the class to whoever makes the pod.
+	ClassUnset Class = ""
+	// ClassBatch is work that ends by itself.
+	ClassBatch Class = "batch"
+	// ClassService is work that runs until it is taken away.
+	ClassService Class = "service"
+)
+
+// Pod is one pod of a trace.
+type Pod struct {
+	// Name is a valid pod name, unlike that of any other pod of the trace.
+	Name string
+	// Arrival is when the pod was created, since the zero of the trace.
+	Arrival time.Duration
+	// Runtime is how long it ran from its start; it may be zero.
+	Runtime time.Duration
+	// MilliCPU is the requested CPU in thousandths of a core.
+	MilliCPU int64
+	// MemoryBytes is the requested memory.
+	MemoryBytes int64
+	// Class is batch, service or unset.
+	Class Class
+	// Category groups pods that do the same kind of work; empty when unknown.
+	Category string
+	// Arch is the CPU architecture as in GOARCH; empty means any.
+	Arch string
+}
+
+const (
+	maxCount         = table.MaxRows
+	maxNameBytes     = 253
+	maxCategoryBytes = 253
+)
+
+var (
+	genericFormat = table.Format{
+		Name:     "generic trace",
+		Required: []string{"arrival_s", "cpu_milli", "memory_mib", "runtime_s"},
+		Optional: []string{"name", "class", "category", "count", "arch"},
+	}
+	podListFormat = table.Format{
+		Name:     "pod list",
+		Required: []string{"name", "cpu_milli", "memory_mib"},
+		Optional: []string{"count", "arch", "class", "runtime_s"},
+	}
+	openbFormat = table.Format{
+		Name:     "openb pod list",
+		Required: []string{"name", "cpu_milli", "memory_mib", "qos", "creation_time", "deletion_time"},
+		Optional: []string{"scheduled_time"},
+		Lenient:  true,
+	}
+)
+
+// Trace is a workload as read from a file.
+type Trace struct {
+	// Format names the file's format: "generic trace", "openb pod list" or "pod
+	// list".
+	Format string
+	// Ignored lists the columns of the file that were not read, in their order.
+	Ignored []string
+	// Pods is ordered by arrival, then name.
+	Pods []Pod
+}
+
+// Read reads a generic trace or an openb pod list; the header tells which.
+// file is only used in errors, which are of type [*table.Errors] and list every fault
+// up to [table.MaxErrors].
+//
+// Generic trace: times are seconds with up to nine decimals, and cpu_milli is
+// whole. memory_mib may have decimals and is rounded up to a byte. A row with a
+// count of n > 1 stands for n pods called name-0 to name-(n-1). A row without a
+// name is called pod-LINE.
+//
+// openb pod list: made for CPU and memory clusters, so the columns num_gpu,
+// gpu_milli and gpu_spec are IGNORED: a pod that asked for GPUs is read as if it
+// asked for CPU and memory alone. pod_phase and unknown columns are ignored too.
+// Arrival is creation_time. Runtime is deletion_time less scheduled_time, or
+// less creation_time for pods that were never scheduled. The quality of service
+// BE is read as batch; LS, Burstable and Guaranteed as service.
+//
+// Cost: O(n log n).
+func Read(file string, r io.Reader) (*Trace, error) {
+	return read(file, r, genericFormat, openbFormat)
+}
+
+// ReadPodList reads pods that are there together, so that nothing is said of when
+// they come: a pod list, whose columns mean what they mean in a generic trace, or
+// anything that [Read] reads. Every row of a pod list has a name, and runtime_s may
+// be empty, which makes it zero. file, errors and cost are as for [Read].
+func ReadPodList(file string, r io.Reader) (*Trace, error) {
+	return read(file, r, podListFormat, genericFormat, openbFormat)
+}
+
+// read reads whichever of the formats the header fits best, the first of equals.
+func read(file string, r io.Reader, formats ...table.Format) (*Trace, error) {
+	t, f, err := table.Open(file, r, formats...)
+	if err != nil {
+		return nil, err
+	}
+	rows := podRows{Table: t, lineOf: make(map[string]int)}
+	for t.Next() && !rows.full {
+		switch f.Name {
+		case openbFormat.Name:
+			rows.openb()
+		case podListFormat.Name:
+			rows.listed()
+		default:
+			rows.generic()
+		}
+	}
+	if err := t.End(len(rows.pods)); err != nil {
+		return nil, err
+	}
+	SortPods(rows.pods)
+	return &Trace{Format: f.Name, Ignored: t.Ignored(f), Pods: rows.pods}, nil
+}
+
+// ReadPods is [Read] for those who want the pods alone.
+func ReadPods(file string, r io.Reader) ([]Pod, error) {
+	t, err := Read(file, r)
+	if err != nil {
+		return nil, err
+	}
+	return t.Pods, nil
+}
+
+// SortPods orders pods by arrival, then name.
+func SortPods(pods []Pod) {
+	slices.SortFunc(pods, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// Rebase returns a copy of pods whose earliest arrival is zero.
+func Rebase(pods []Pod) []Pod {
+	moved := slices.Clone(pods)
+	if len(moved) == 0 {
+		return moved
+	}
+	first := moved[0].Arrival
+	for _, p := range moved {
+		first = min(first, p.Arrival)
+	}
+	for i := range moved {
+		moved[i].Arrival -= first
+	}
+	return moved
+}
+
+// podRows turns rows into pods.
+type podRows struct {
+	*table.Table
+	pods   []Pod
+	lineOf map[string]int // where a name was first used
+	full   bool
+}
+
+// generic reads the present row of a generic trace.
+func (r *podRows) generic() {
+	p := Pod{
+		Name:     r.Cell("name"),
+		Arrival:  time.Duration(r.Number("arrival_s", int64(time.Second), table.Exact)),
+		Runtime:  time.Duration(r.Number("runtime_s", int64(time.Second), table.Exact)),
+		Category: r.Cell("category"),
+	}
+	r.requests(&p)
+	if p.Name == "" {
+		p.Name = "pod-" + strconv.Itoa(r.Line())
+	}
+	r.kind(&p)
+	if !table.Printable(p.Category, maxCategoryBytes) {
+		r.BadCell("category", fmt.Errorf("is no category, want at most %d bytes without control characters", maxCategoryBytes))
+	}
+	if p.Arrival > math.MaxInt64-p.Runtime {
+		r.BadCell("runtime_s", table.ErrTooLarge)
+	}
+	r.addCounted(p)
+}
+
+// listed reads the present row of a pod list.
+func (r *podRows) listed() {
+	p := Pod{Name: r.Cell("name"), Runtime: time.Duration(r.OptionalNumber("runtime_s", int64(time.Second), table.Exact))}
+	r.requests(&p)
+	r.kind(&p)
+	r.addCounted(p)
+}
+
+// kind reads class and architecture.
+func (r *podRows) kind(p *Pod) {
+	p.Class, p.Arch = Class(r.Cell("class")), r.Cell("arch")
+	if !slices.Contains([]Class{ClassUnset, ClassBatch, ClassService}, p.Class) {
+		r.BadCell("class", errors.New("is no class, want batch, service or nothing"))
+	}
+	r.CheckArch(p.Arch)
+}
+
+// openb reads the present row of an openb pod list.
+func (r *podRows) openb() {
+	faults := r.Faults()
+	p := Pod{
+		Name:    r.Cell("name"),
+		Arrival: time.Duration(r.Number("creation_time", int64(time.Second), table.Exact)),
+	}
+	deleted := time.Duration(r.Number("deletion_time", int64(time.Second), table.Exact))
+	r.requests(&p)
+	started := p.Arrival
+	if r.Cell("scheduled_time") != "" {
+		started = time.Duration(r.Number("scheduled_time", int64(time.Second), table.Exact))
+	}
+	p.Runtime = deleted - started
+	if r.Faults() == faults {
+		r.checkOrder(p.Arrival, started, deleted)
+	}
+	p.Class = r.classOfQoS()
+	r.add(p)
+}
+
+// checkOrder notes times of an openb row that run backwards.
+func (r *podRows) checkOrder(created, started, deleted time.Duration) {
+	switch {
+	case deleted < created:
+		r.BadCell("deletion_time", fmt.Errorf("is before creation_time %q, want it at or after", r.Cell("creation_time")))
+	case started < created:
+		r.BadCell("scheduled_time", fmt.Errorf("is before creation_time %q, want it at or after", r.Cell("creation_time")))
+	case deleted < started:
+		r.BadCell("scheduled_time", fmt.Errorf("is after deletion_time %q, want it at or before", r.Cell("deletion_time")))
+	}
+}
+
+// classOfQoS reads an openb row's quality of service.
+func (r *podRows) classOfQoS() Class {
+	switch r.Cell("qos") {
+	case "BE":
+		return ClassBatch
+	case "LS", "Burstable", "Guaranteed":
+		return ClassService
+	}
+	r.BadCell("qos", errors.New("is no quality of service, want BE, LS, Burstable or Guaranteed"))
+	return ClassUnset
+}
+
+// requests reads the columns that both formats share.
+func (r *podRows) requests(p *Pod) {
+	p.MilliCPU = r.AtMost("cpu_milli", r.Number("cpu_milli", 1, table.Exact), table.MaxMilliCPU)
+	p.MemoryBytes = r.AtMost("memory_mib", r.Number("memory_mib", table.BytesPerMiB, table.RoundUp), table.MaxMemoryBytes)
+}
+
+// addCounted adds the pods that a row with a count stands for.
+func (r *podRows) addCounted(p Pod) {
+	if r.Cell("count") == "" {
+		r.add(p)
+		return
+	}
+	count := r.AtMost("count", r.Number("count", 1, table.Exact), maxCount)
+	switch {
+	case count == 1:
+		r.add(p)
+	case count < 1:
+		if r.Cell("count") == "0" {
+			r.BadCell("count", errors.New("stands for no pod, want 1 or more"))
+		}
+	default:
+		base := p.Name
+		for i := int64(0); i < count && !r.full; i++ {
+			p.Name = base + "-" + strconv.FormatInt(i, 10)
+			r.add(p)
+		}
+	}
+}
+
+// add keeps one pod unless its name is bad or taken.
+func (r *podRows) add(p Pod) {
+	if len(r.pods) == table.MaxRows {
+		r.Fault(r.Line(), "", fmt.Sprintf("goes beyond %d pods, the most one trace may have", table.MaxRows))
+		r.full = true
+		return
+	}
+	if len(validation.IsDNS1123Subdomain(p.Name)) > 0 {
+		r.Fault(r.Line(), "name", fmt.Sprintf("%q is no pod name, want up to %d lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'",
+			table.Clip(p.Name), maxNameBytes))
+		return
+	}
+	if line, taken := r.lineOf[p.Name]; taken {
+		r.Fault(r.Line(), "name", fmt.Sprintf("%q is also the name of a pod of line %d, want a name of its own", table.Clip(p.Name), line))
+		return
+	}
+	r.lineOf[p.Name] = r.Line()
+	r.pods = append(r.pods, p)
+}

@@ -1,0 +1,72 @@
+package trace
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/internal/input/table"
+)
+
+// Rate is how many requests per second come from a time on.
+type Rate struct {
+	At        time.Duration // since the beginning of the series, 0 or more
+	PerSecond float64       // 0 or more, finite
+}
+
+var ratesFormat = table.Format{Name: "arrival-rate series", Required: []string{"time_s", "rate_per_s"}}
+
+// maxRate is the highest arrival rate that is read, requests per second.
+const maxRate = 1e9
+
+// ReadRates reads an arrival-rate series with the columns time_s and rate_per_s.
+// Times must ascend strictly. A rate may carry an exponent, as programs write
+// small ones; it is the only kind of number here that becomes floating point,
+// since nothing is computed with it but probabilities.
+func ReadRates(file string, r io.Reader) ([]Rate, error) {
+	t, _, err := table.Open(file, r, ratesFormat)
+	if err != nil {
+		return nil, err
+	}
+	var rates []Rate
+	for t.Next() {
+		if len(rates) == table.MaxRows {
+			t.Fault(t.Line(), "", fmt.Sprintf("goes beyond %d rows, the most one series may have", table.MaxRows))
+			break
+		}
+		rate := Rate{At: time.Duration(t.Number("time_s", int64(time.Second), table.RoundDown)), PerSecond: rateOf(t, "rate_per_s")}
+		if len(rates) > 0 && rate.At <= rates[len(rates)-1].At {
+			t.BadCell("time_s", fmt.Errorf("is not after the row before, at %v s, want times that ascend", rates[len(rates)-1].At.Seconds()))
+		}
+		rates = append(rates, rate)
+	}
+	if err := t.End(len(rates)); err != nil {
+		return nil, err
+	}
+	return rates, nil
+}
+
+// rateOf reads a cell as requests per second.
+func rateOf(t *table.Table, column string) float64 {
+	text := t.Cell(column)
+	if text == "" {
+		t.Fault(t.Line(), column, "is empty, want requests per second")
+		return 0
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	switch {
+	case strings.Trim(text, "0123456789.+-eE") != "" || err != nil && !errors.Is(err, strconv.ErrRange):
+		t.BadCell(column, errors.New("is not a decimal number such as 12, 0.5 or 1e-3"))
+	case value < 0:
+		t.BadCell(column, table.ErrNegative)
+	case value > maxRate || math.IsNaN(value):
+		t.BadCell(column, fmt.Errorf("is above %g requests per second, the most that is read", float64(maxRate)))
+	default:
+		return value
+	}
+	return 0
+}

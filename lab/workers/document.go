@@ -1,0 +1,94 @@
+package workers
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"supercargo.dev/supercargo/internal/dollars"
+)
+
+// Document is what `supercargo workers -o json` prints. Scripts read it: fields may
+// be added and never renamed.
+type Document struct {
+	Law   string `json:"law"`
+	Tasks int    `json:"tasks"`
+	// MakespanSeconds is when the last task ended.
+	MakespanSeconds float64 `json:"makespanSeconds"`
+	// WasteCoreSeconds and ShortageCoreSeconds are integrals: of the cores of connected
+	// workers that no task occupied, and of those that waiting tasks asked for.
+	WasteCoreSeconds    float64 `json:"wasteCoreSeconds"`
+	ShortageCoreSeconds float64 `json:"shortageCoreSeconds"`
+	// LostCoreSeconds is work that was killed, RestartedTasks how often.
+	LostCoreSeconds float64 `json:"lostCoreSeconds"`
+	RestartedTasks  int     `json:"restartedTasks"`
+	// WorkersPeak is the most that were connected at once.
+	WorkersPeak    int     `json:"workersPeak"`
+	WorkersAdded   int     `json:"workersAdded"`
+	WorkersDrained int     `json:"workersDrained"`
+	WorkersKilled  int     `json:"workersKilled"`
+	Resizes        int     `json:"resizes"`
+	CostDollars    float64 `json:"costDollars"`
+}
+
+// NewDocument tells what a law came to with so many tasks.
+func NewDocument(law string, tasks int, r Result) Document {
+	const coreSecond = 1e6 // thousandths of a core times milliseconds
+	return Document{
+		Law: law, Tasks: tasks, MakespanSeconds: r.Makespan.Seconds(),
+		WasteCoreSeconds:    float64(r.WasteMilliCoreMillis) / coreSecond,
+		ShortageCoreSeconds: float64(r.ShortageMilliCoreMillis) / coreSecond,
+		LostCoreSeconds:     float64(r.LostMilliCoreMillis) / coreSecond,
+		RestartedTasks:      r.Restarted, WorkersPeak: r.Peak, WorkersAdded: r.Added, WorkersDrained: r.Drained, WorkersKilled: r.Killed,
+		Resizes: r.Resizes, CostDollars: dollars.Of(r.MicroDollars),
+	}
+}
+
+// WriteJSON writes the document for scripts.
+func (d Document) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(d)
+}
+
+// WriteTable writes the document for people.
+func (d Document) WriteTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "%s\t%d tasks\n", d.Law, d.Tasks)
+	for _, line := range [][2]string{
+		{"makespan", fmt.Sprintf("%.1f s", d.MakespanSeconds)},
+		{"waste", fmt.Sprintf("%.0f core·s", d.WasteCoreSeconds)},
+		{"shortage", fmt.Sprintf("%.0f core·s", d.ShortageCoreSeconds)},
+		{"lost", fmt.Sprintf("%.0f core·s of %d tasks that were killed", d.LostCoreSeconds, d.RestartedTasks)},
+		{"workers", fmt.Sprintf("%d at most, %d added, %d drained, %d killed in %d resizes",
+			d.WorkersPeak, d.WorkersAdded, d.WorkersDrained, d.WorkersKilled, d.Resizes)},
+		{"cost", fmt.Sprintf("$%.4f", d.CostDollars)},
+	} {
+		fmt.Fprintf(t, "%s\t%s\n", line[0], line[1])
+	}
+	return t.Flush()
+}
+
+// WriteDecisions writes a row for each order that changed the number of workers, as CSV.
+func (r Result) WriteDecisions(w io.Writer) error {
+	rows := csv.NewWriter(w)
+	if err := rows.Write([]string{"time_s", "added", "drained", "killed", "reason"}); err != nil {
+		return err
+	}
+	for _, d := range r.Decisions {
+		err := rows.Write([]string{
+			strconv.FormatFloat(d.At.Seconds(), 'f', 3, 64), strconv.Itoa(d.Order.Add),
+			strings.Join(slices.Concat(d.Order.Delete, d.Order.Drain), ";"), strings.Join(d.Order.Kill, ";"), d.Order.Reason,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	rows.Flush()
+	return rows.Error()
+}
