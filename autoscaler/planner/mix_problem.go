@@ -31,13 +31,17 @@ func (b bill) compare(other bill) int {
 	return cmp.Or(cmp.Compare(b.high, other.high), cmp.Compare(b.low, other.low))
 }
 
-// kind are pods that can take each other's place: of one size, that the same offers
-// admit, with which a machine is paid for equally long.
+// kind are pods that can take each other's place: of one size and clique, that the same
+// offers admit, with which a machine is paid for equally long.
 type kind struct {
-	size packing.Size
-	on   int32 // the set of offers that admit it, whatever its size
-	paid uint64
-	pods []string // in the order they are served
+	size   packing.Size
+	on     int32 // the set of offers that admit it, whatever its size
+	paid   uint64
+	clique int32 // of which no machine holds two; noClique if it may hold several
+	// inCliques is by measure of cliques which part of a machine a pod takes, in
+	// 1/wholeClique.
+	inCliques [cliqueMeasures]uint64
+	pods      []string // in the order they are served
 	scaled
 }
 
@@ -92,6 +96,8 @@ type problem struct {
 	total  int     // pods
 	all    []int   // places of all offers
 	rooms  []*room // after the offers in sets
+	// cliqueMeasures is how many of the measures of cliques any pod takes something by.
+	cliqueMeasures int
 	// duals are what pods are worth by the relaxation, in micro-dollars per hour, if
 	// it was solved; optimal says that no mix is cheaper than the one found.
 	duals   []float64
@@ -163,18 +169,27 @@ func placesByPrice(flavors []Flavor) []int {
 
 func (p *problem) addKinds(pods []Pod, a *admission, opts MixOptions) {
 	type key struct {
-		size packing.Size
-		on   int32
-		paid uint64
+		size   packing.Size
+		on     int32
+		paid   uint64
+		clique int32
 	}
 	at := map[key]int{}
+	cliques := newCliques(pods)
+	parts := cliques.parts()
+	p.cliqueMeasures = len(parts)
 	for i, pod := range pods {
-		k := key{pod.Size, a.sets[a.classes[i]], uint64(opts.Paid(pod.Runtime))}
+		k := key{pod.Size, a.sets[a.classes[i]], uint64(opts.Paid(pod.Runtime)), cliques.of[i]}
 		i, ok := at[k]
 		if !ok {
 			i = len(p.kinds)
 			at[k] = i
-			p.kinds = append(p.kinds, kind{size: k.size, on: k.on, paid: k.paid})
+			p.kinds = append(p.kinds, kind{size: k.size, on: k.on, paid: k.paid, clique: k.clique})
+			for r := range parts {
+				if k.clique != noClique {
+					p.kinds[i].inCliques[r] = parts[r][k.clique]
+				}
+			}
 		}
 		p.kinds[i].pods = append(p.kinds[i].pods, pod.Name)
 	}
@@ -217,7 +232,7 @@ func (p *problem) scale() {
 	}
 	slices.SortFunc(p.kinds, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(b.paid, a.paid), cmp.Compare(b.worth, a.worth),
-			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on))
+			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on), cmp.Compare(a.clique, b.clique))
 	})
 	for i := range p.kinds {
 		p.pricing.worth[i], p.basic.worth[i] = p.kinds[i].worth, p.kinds[i].basic

@@ -63,7 +63,10 @@ func (v prices) on(p *problem, k *kind, at int, least uint64) uint64 {
 		return least
 	}
 	worth += portion(1, uint64(o.places), shares[byPlace])
-	for r := linear; r < measures && worth < least && !o.small(k); r++ {
+	for i, part := range k.inCliques {
+		worth += portion(part, wholeClique, shares[byClique+i])
+	}
+	for r := linear; r < byClique && worth < least && !o.small(k); r++ {
 		if shares[r] > 0 {
 			takes, has := o.part(k, r)
 			worth += portion(takes, has, shares[r])
@@ -103,8 +106,8 @@ type pricing struct {
 // solvePricing solves the program for so many pods of each kind. On the way to the worth
 // it takes the prices in units that do not depend on those of money.
 //
-// A basic pricing counts the linear measures, and prefers only the best offers. An extended one
-// counts all measures, and also prefers offers that are nearly as good: pods of which few fit
+// A basic pricing counts the linear measures and those of cliques, and prefers only the best offers.
+// An extended one counts all measures, and also prefers offers that are nearly as good: pods of which few fit
 // together come out worth more, and there is more to choose from. The basic one is quicker, and
 // better for some pods. An extended pricing of less than all pods is rough.
 func (p *problem) solvePricing(counts []int32, extended bool) pricing {
@@ -198,9 +201,10 @@ func (p *problem) groups(counts []int32, most int) []group {
 // binary digits and whose sizes are alike up to so many octaves.
 func (p *problem) gather(counts []int32, free []bool, digits, octaves int) []group {
 	type key struct {
-		on    int32
-		ratio uint64
-		size  int
+		on        int32
+		ratio     uint64
+		size      int
+		inCliques [cliqueMeasures]uint64
 	}
 	at := map[key]int{}
 	var groups []group
@@ -209,7 +213,7 @@ func (p *problem) gather(counts []int32, free []bool, digits, octaves int) []gro
 		if free[i] {
 			continue
 		}
-		in := key{on: k.on, ratio: head(k.memory<<unitBits/(k.cpu+1), digits), size: bits.Len64(k.cpu+k.memory) / octaves}
+		in := key{on: k.on, ratio: head(k.memory<<unitBits/(k.cpu+1), digits), size: bits.Len64(k.cpu+k.memory) / octaves, inCliques: k.inCliques}
 		b, ok := at[in]
 		if !ok {
 			b = len(groups)

@@ -1,6 +1,8 @@
 package constraint
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -81,6 +83,27 @@ func (p *Pod) Admits(h *Host) string { return p.static.admits(h) }
 // still keep it away: see [Coupled] and [Tracker.Free].
 func (p *Pod) Plain() bool {
 	return p.affinity == nil && len(p.apart) == 0 && len(p.spreads) == 0 && len(p.ports) == 0
+}
+
+// Apart returns names of sets of pods of one [Compiler] of which no two share a domain of
+// the topology key, by those sets that the pod is in. It is in one for each anti-affinity
+// term about that key which the pod itself meets and, on hosts, for each port of the host
+// that it takes. There may be more pods that it does not share a domain with.
+func (p *Pod) Apart(topologyKey string) []string {
+	var sets []string
+	for i := range p.apart {
+		term := &p.apart[i]
+		audience := p.compiler.tallies[term.tally].audience
+		if p.compiler.keys[term.key] == topologyKey && p.look.belongsTo(audience) {
+			sets = append(sets, "term "+strconv.Itoa(term.tally))
+		}
+	}
+	if topologyKey == corev1.LabelHostname {
+		for i := range p.ports {
+			sets = append(sets, p.ports[i].reason)
+		}
+	}
+	return sets
 }
 
 // coupled reports whether p has demands of its own or somebody else has demands
