@@ -106,3 +106,22 @@ func (c *cliques) parts() [][]uint64 {
 func (p *problem) measuresOf(some []int) []int {
 	return slices.Concat(some, between(byClique, byClique+p.cliqueMeasures))
 }
+
+// together reports whether one machine may hold pods of all these kinds: of no clique two.
+func (p *problem) together(kinds []int32) bool {
+	if p.cliques == 0 {
+		return true
+	}
+	for i, k := range kinds {
+		if !p.joins(k, kinds[:i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// joins reports whether a machine that holds pods of some kinds may hold one of another.
+func (p *problem) joins(k int32, kinds []int32) bool {
+	c := p.kinds[k].clique
+	return c == noClique || !slices.ContainsFunc(kinds, func(other int32) bool { return p.kinds[other].clique == c })
+}

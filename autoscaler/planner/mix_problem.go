@@ -38,6 +38,8 @@ type kind struct {
 	on     int32 // the set of offers that admit it, whatever its size
 	paid   uint64
 	clique int32 // of which no machine holds two; noClique if it may hold several
+	// pricedOn is the set of offers that admit it whatever domain it is assigned to.
+	pricedOn int32
 	// inCliques is by measure of cliques which part of a machine a pod takes, in
 	// 1/wholeClique.
 	inCliques [cliqueMeasures]uint64
@@ -95,9 +97,12 @@ type problem struct {
 	offers []offer // by price, then name
 	total  int     // pods
 	all    []int   // places of all offers
-	rooms  []*room // after the offers in sets
-	// cliqueMeasures is how many of the measures of cliques any pod takes something by.
-	cliqueMeasures int
+	// twins are by offer the first one that is the same but for its domain; nil if no pod is
+	// assigned to a domain.
+	twins []int
+	rooms []*room // after the offers in sets
+	// cliques is how many cliques there are, cliqueMeasures how many of the measures of cliques any pod takes something by.
+	cliques, cliqueMeasures int
 	// duals are what pods are worth by the relaxation, in micro-dollars per hour, if
 	// it was solved; optimal says that no mix is cheaper than the one found.
 	duals   []float64
@@ -115,6 +120,13 @@ func (p *problem) holds(at int, used packing.Size, on int32, pods int64) bool {
 // newProblem takes pods that each fit some flavor, or one of the rooms, in the order
 // they are served.
 func newProblem(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions) *problem {
+	return newProblemInDomains(pods, flavors, rooms, opts, nil)
+}
+
+// newProblemInDomains takes pods of which some are assigned to domains by their exceptions:
+// assigned says which exceptions they have without. Such pods are priced as if they could be
+// anywhere, since they are about evenly divided, which makes the program much smaller.
+func newProblemInDomains(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions, assigned map[*Exceptions]*Exceptions) *problem {
 	p := &problem{total: len(pods), rooms: rooms}
 	admission := newAdmission(pods)
 	columns := p.addOffers(flavors, admission)
@@ -122,13 +134,49 @@ func newProblem(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions) *p
 		columns = append(columns, admission.column(r.asFlavor()))
 	}
 	p.sets = newSets(len(columns))
-	for class := range admission.pods {
-		admission.sets = append(admission.sets, p.number(p.make(func(at int) bool { return columns[at][class] == admitted })))
+	for class, pod := range admission.pods {
+		set := p.number(p.make(func(at int) bool { return columns[at][class] == admitted }))
+		admission.sets, admission.pricedOn = append(admission.sets, set), append(admission.pricedOn, set)
+		if without, is := assigned[pod.Except]; is && pod.Except != nil {
+			anywhere := *pod
+			anywhere.Except = without
+			admission.pricedOn[class] = p.number(p.make(func(at int) bool { return at < len(p.offers) && anywhere.admittedBy(&p.offers[at].Flavor) == "" }))
+		}
 	}
 	p.addKinds(pods, admission, opts)
+	if len(assigned) > 0 {
+		p.findTwins()
+	}
 	p.scale()
 	return p
 }
+
+// findTwins finds the offers that are the same but for their domain.
+func (p *problem) findTwins() {
+	type shape struct {
+		size          packing.Size
+		places, price uint64
+		pricedOn      string
+	}
+	first := map[shape]int{}
+	for i := range p.offers {
+		o := &p.offers[i]
+		in := make([]byte, len(p.kinds))
+		for k := range p.kinds {
+			if p.has(p.kinds[k].pricedOn, i) {
+				in[k] = 1
+			}
+		}
+		s := shape{o.Size, uint64(o.places), o.price, string(in)}
+		if _, known := first[s]; !known {
+			first[s] = i
+		}
+		p.twins = append(p.twins, first[s])
+	}
+}
+
+// twin reports whether an offer is the same as one before it but for its domain.
+func (p *problem) twin(at int) bool { return p.twins != nil && p.twins[at] != at }
 
 // addOffers leaves out what a cheaper or equal offer makes superfluous: one at least
 // as large that admits the same pods.
@@ -169,22 +217,22 @@ func placesByPrice(flavors []Flavor) []int {
 
 func (p *problem) addKinds(pods []Pod, a *admission, opts MixOptions) {
 	type key struct {
-		size   packing.Size
-		on     int32
-		paid   uint64
-		clique int32
+		size         packing.Size
+		on, pricedOn int32
+		paid         uint64
+		clique       int32
 	}
 	at := map[key]int{}
 	cliques := newCliques(pods)
 	parts := cliques.parts()
-	p.cliqueMeasures = len(parts)
+	p.cliques, p.cliqueMeasures = len(cliques.sizes), len(parts)
 	for i, pod := range pods {
-		k := key{pod.Size, a.sets[a.classes[i]], uint64(opts.Paid(pod.Runtime)), cliques.of[i]}
+		k := key{pod.Size, a.sets[a.classes[i]], a.pricedOn[a.classes[i]], uint64(opts.Paid(pod.Runtime)), cliques.of[i]}
 		i, ok := at[k]
 		if !ok {
 			i = len(p.kinds)
 			at[k] = i
-			p.kinds = append(p.kinds, kind{size: k.size, on: k.on, paid: k.paid, clique: k.clique})
+			p.kinds = append(p.kinds, kind{size: k.size, on: k.on, pricedOn: k.pricedOn, paid: k.paid, clique: k.clique})
 			for r := range parts {
 				if k.clique != noClique {
 					p.kinds[i].inCliques[r] = parts[r][k.clique]
@@ -232,7 +280,7 @@ func (p *problem) scale() {
 	}
 	slices.SortFunc(p.kinds, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(b.paid, a.paid), cmp.Compare(b.worth, a.worth),
-			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on), cmp.Compare(a.clique, b.clique))
+			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on), cmp.Compare(a.pricedOn, b.pricedOn), cmp.Compare(a.clique, b.clique))
 	})
 	for i := range p.kinds {
 		p.pricing.worth[i], p.basic.worth[i] = p.kinds[i].worth, p.kinds[i].basic

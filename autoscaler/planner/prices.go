@@ -3,6 +3,7 @@ package planner
 import (
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // prices are what a machine's CPU, memory and places for pods are worth: shares of
@@ -163,8 +164,27 @@ func (p *problem) split(found *pricing, counts []int32, how precision) {
 	}
 	if s := newRestrictedMaster(p, p.groups(counts, how.groups), how); s != nil {
 		s.solve(found.parts)
-		found.preferred, found.active, found.steps = s.preferred, s.active, s.steps
+		found.preferred, found.active, found.steps = p.withTwins(s.preferred), s.active, s.steps
+		for i := range found.parts {
+			if p.twin(i) {
+				found.parts[i] = found.parts[p.twins[i]]
+			}
+		}
 	}
+}
+
+// withTwins adds the offers that are the same as some but for their domain.
+func (p *problem) withTwins(some []int) []int {
+	if p.twins == nil {
+		return some
+	}
+	var found []int
+	for i, first := range p.twins {
+		if _, is := slices.BinarySearch(some, first); is {
+			found = append(found, i)
+		}
+	}
+	return found
 }
 
 // precision is how closely the program is solved.
@@ -213,12 +233,12 @@ func (p *problem) gather(counts []int32, free []bool, digits, octaves int) []gro
 		if free[i] {
 			continue
 		}
-		in := key{on: k.on, ratio: head(k.memory<<unitBits/(k.cpu+1), digits), size: bits.Len64(k.cpu+k.memory) / octaves, inCliques: k.inCliques}
+		in := key{on: k.pricedOn, ratio: head(k.memory<<unitBits/(k.cpu+1), digits), size: bits.Len64(k.cpu+k.memory) / octaves, inCliques: k.inCliques}
 		b, ok := at[in]
 		if !ok {
 			b = len(groups)
 			at[in] = b
-			groups = append(groups, group{on: k.on})
+			groups = append(groups, group{on: k.pricedOn})
 		}
 		n := float64(float64(counts[i]) * float64(k.time))
 		groups[b].pods += n

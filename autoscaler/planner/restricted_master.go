@@ -44,7 +44,7 @@ func newRestrictedMaster(p *problem, groups []group, how precision) *restrictedM
 		o := &p.offers[i]
 		s.costs[i], s.holds[i] = make([]vector, len(s.groups)), make([]bool, len(s.groups))
 		for b := range s.groups {
-			if s.holds[i][b] = o.price > 0 && p.holds(i, s.groups[b].mean.size, s.groups[b].on, 1); s.holds[i][b] {
+			if s.holds[i][b] = o.price > 0 && !p.twin(i) && p.holds(i, s.groups[b].mean.size, s.groups[b].on, 1); s.holds[i][b] {
 				s.costs[i][b] = s.cost(o, &s.groups[b])
 			}
 		}
@@ -211,7 +211,7 @@ func (s *restrictedMaster) price(solved *interiorPoint, parts []vector) []int {
 	var short []int
 	excess := make([]float64, len(parts))
 	for i := range parts {
-		if _, active := slices.BinarySearch(s.active, i); active || s.p.offers[i].price == 0 {
+		if _, active := slices.BinarySearch(s.active, i); active || s.p.offers[i].price == 0 || s.p.twin(i) {
 			continue
 		}
 		parts[i] = s.fullest(i, solved.worth)
@@ -229,7 +229,7 @@ func (s *restrictedMaster) notePreferred(solved *interiorPoint) {
 	s.preferred = s.preferred[:0]
 	whole, _ := solved.values()
 	for i := range s.p.offers {
-		if s.p.offers[i].price == 0 {
+		if s.p.offers[i].price == 0 || s.p.twin(i) {
 			continue
 		}
 		at, active := slices.BinarySearch(s.active, i)
