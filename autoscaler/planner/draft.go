@@ -26,8 +26,10 @@ type draft struct {
 	together []Pod
 	// assigned are what pods that are assigned to domains except, with what they do otherwise.
 	assigned map[*Exceptions]*Exceptions
-	// problem and mix are what is bought for all other pods.
+	// problem and mix are what is bought for all other pods. priced is that problem, also when
+	// the machines have become rooms.
 	problem *problem
+	priced  *problem
 	mix     mix
 	// tracker is nil if no pod is coupled.
 	tracker      *constraint.Tracker
@@ -230,6 +232,7 @@ func (d *draft) buy() {
 		return
 	}
 	d.problem = newProblemInDomains(plain, d.flavors, nil, d.r.Options, d.assigned)
+	d.priced = d.problem
 	asked := plain
 	if d.r.constrained() || len(d.rooms) > 0 {
 		asked = nil

@@ -59,8 +59,18 @@ func (d *draft) least() int64 {
 	if len(placed) == 0 {
 		return 0
 	}
-	p := newProblem(sorted(placed, Services), d.r.Flavors, roomsOn(d.r.Nodes), d.r.Options)
+	p := newUnpriced(sorted(placed, Services), d.r.Flavors, roomsOn(d.r.Nodes), d.r.Options, nil)
+	if !d.alike(len(placed)) || !p.borrow(d.priced) {
+		p.scale()
+	}
 	return p.least(p.counts())
+}
+
+// alike reports whether the prices at which machines were bought are about those of so many
+// placed pods, since nearly all of them were bought for.
+func (d *draft) alike(placed int) bool {
+	const most = 0.9
+	return d.priced != nil && float64(d.priced.total) > most*float64(placed) && most*float64(d.priced.total) < float64(placed)
 }
 
 // least returns what machines for so many pods of each kind must cost at least, in

@@ -127,6 +127,13 @@ func newProblem(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions) *p
 // assigned says which exceptions they have without. Such pods are priced as if they could be
 // anywhere, since they are about evenly divided, which makes the program much smaller.
 func newProblemInDomains(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions, assigned map[*Exceptions]*Exceptions) *problem {
+	p := newUnpriced(pods, flavors, rooms, opts, assigned)
+	p.scale()
+	return p
+}
+
+// newUnpriced is newProblemInDomains without numbers that depend on prices.
+func newUnpriced(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions, assigned map[*Exceptions]*Exceptions) *problem {
 	p := &problem{total: len(pods), rooms: rooms}
 	admission := newAdmission(pods)
 	columns := p.addOffers(flavors, admission)
@@ -147,8 +154,28 @@ func newProblemInDomains(pods []Pod, flavors []Flavor, rooms []*room, opts MixOp
 	if len(assigned) > 0 {
 		p.findTwins()
 	}
-	p.scale()
 	return p
+}
+
+// borrow takes the pricing of another problem of about the same pods, and reports whether that
+// has all offers.
+func (p *problem) borrow(from *problem) bool {
+	at := map[int]int{}
+	for i := range from.offers {
+		at[from.offers[i].flavor] = i
+	}
+	p.pricing = pricing{parts: make([]vector, len(p.offers))}
+	for i := range p.offers {
+		theirs, has := at[p.offers[i].flavor]
+		if !has {
+			return false
+		}
+		p.pricing.parts[i] = from.pricing.parts[theirs]
+		if slices.Contains(from.pricing.preferred, theirs) {
+			p.pricing.preferred = append(p.pricing.preferred, i)
+		}
+	}
+	return true
 }
 
 // findTwins finds the offers that are the same but for their domain.

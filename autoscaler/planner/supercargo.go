@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"math"
 
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
@@ -105,7 +106,11 @@ func Supercargo(r Request) Result {
 		other, _ := r.plan(false)
 		result = better(result, other)
 	}
-	if other, ok := r.firstFit(); ok {
+	limit := int64(math.MaxInt64)
+	if len(result.Unplaceable) == 0 {
+		limit = result.MicroDollarsPerHour
+	}
+	if other, ok := r.firstFit(limit); ok {
 		result = better(result, other.result())
 	}
 	return result
