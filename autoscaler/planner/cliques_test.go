@@ -70,6 +70,52 @@ func TestTheBoundCountsMachinesForPodsThatKeepApart(t *testing.T) {
 	}
 }
 
+// TestTheBoundCountsDearerZones names what the machines cost at least. There is a full node in each zone.
+func TestTheBoundCountsDearerZones(t *testing.T) {
+	zones := []Flavor{zoned(flavor("cheap", 10, 10, 100), "a"), zoned(flavor("dear", 10, 10, 150), "b"), zoned(flavor("dearest", 10, 10, 200), "c")}
+	atLeast := func(domains int32) corev1.PodSpec {
+		spec := spreadOver("x", perZone)
+		spec.TopologySpreadConstraints[0].MinDomains = &domains
+		return spec
+	}
+	tests := []struct {
+		name  string
+		pods  int
+		spec  corev1.PodSpec
+		nodes []ExistingNode
+		want  int64
+	}{
+		{"a spread over three zones", 30, spreadOver("x", perZone), fullNodes(), 450},
+		{"no more than eleven in each zone", 31, spreadOver("x", perZone), fullNodes(), 455},
+		{"over two zones", 30, spreadOver("x", perZone), fullNodes()[:2], 375},
+		{"over the one that there is", 30, spreadOver("x", perZone), fullNodes()[:1], 300},
+		{"over as many as there are: none", 30, spreadOver("x", perZone), nil, 300},
+		{"over at least three", 30, atLeast(3), nil, 450},
+		{"apart by zone", 3, apartFrom("x", perZone), nil, 150},
+		{"no demand", 30, corev1.PodSpec{}, fullNodes(), 300},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newDemands()
+			r := Request{Nodes: tt.nodes, Flavors: zones}
+			for i := range tt.pods {
+				p := pod(fmt.Sprintf("p%02d", i), 1, 1)
+				p.Constraints = c.of("x", tt.spec)
+				r.Pods = append(r.Pods, p)
+			}
+			p := newUnpriced(sorted(r.Pods, Services), r.Flavors, r.Nodes, r.Options)
+			p.scale()
+			// Prices are split up to a tolerance, so that a bound may be short of what is exact.
+			if least := p.least(p.counts()); least > tt.want || least < tt.want-2 {
+				t.Errorf("machines cost at least %d, want %d", least, tt.want)
+			}
+			if got := Supercargo(r); got.LowerBoundMicroDollarsPerHour < tt.want-2 {
+				t.Errorf("the bound is %d, want %d", got.LowerBoundMicroDollarsPerHour, tt.want)
+			}
+		})
+	}
+}
+
 // drawFew draws a request so small that all plans can be tried.
 func drawFew(t *rapid.T) Request {
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 5))

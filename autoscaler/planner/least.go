@@ -59,7 +59,7 @@ func (d *draft) least() int64 {
 	if len(placed) == 0 {
 		return 0
 	}
-	p := newUnpriced(sorted(placed, Services), d.r.Flavors, roomsOn(d.r.Nodes), d.r.Options, nil)
+	p := newUnpriced(sorted(placed, Services), d.r.Flavors, d.r.Nodes, d.r.Options)
 	if !d.alike(len(placed)) || !p.borrow(d.priced) {
 		p.scale()
 	}
@@ -92,6 +92,7 @@ func (p *problem) least(counts []int32) int64 {
 			sum = sum.plus(newBill(worth[i], uint64(n)))
 		}
 	}
+	sum = sum.plus(p.surplus(counts, worth, v))
 	sum = sum.less(p.taken(counts, worth, v))
 	sum = sum.plus(bill{0, 1<<digits - 1})
 	whole := bill{sum.high >> digits, sum.high<<(64-digits) | sum.low>>digits}

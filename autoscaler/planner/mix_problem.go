@@ -38,6 +38,7 @@ type kind struct {
 	on     int32 // the set of offers that admit it, whatever its size
 	paid   uint64
 	clique int32 // of which no machine holds two; noClique if it may hold several
+	quota  int32 // that it counts to, or noQuota
 	// pricedOn is the set of offers that admit it whatever domain it is assigned to.
 	pricedOn int32
 	// inCliques is by measure of cliques which part of a machine a pod takes, in
@@ -101,6 +102,10 @@ type problem struct {
 	// assigned to a domain.
 	twins []int
 	rooms []*room // after the offers in sets
+	// quotas are those that a bound heeds, nil for a plan; domainKeys are their topology keys:
+	// offers of different domains do not replace each other.
+	quotas     *quotas
+	domainKeys []string
 	// cliques is how many cliques there are, cliqueMeasures how many of the measures of cliques any pod takes something by.
 	cliques, cliqueMeasures int
 	// duals are what pods are worth by the relaxation, in micro-dollars per hour, if
@@ -127,14 +132,23 @@ func newProblem(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions) *p
 // assigned says which exceptions they have without. Such pods are priced as if they could be
 // anywhere, since they are about evenly divided, which makes the program much smaller.
 func newProblemInDomains(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions, assigned map[*Exceptions]*Exceptions) *problem {
-	p := newUnpriced(pods, flavors, rooms, opts, assigned)
+	p := &problem{total: len(pods), rooms: rooms}
+	p.setUp(pods, flavors, opts, assigned)
 	p.scale()
 	return p
 }
 
-// newUnpriced is newProblemInDomains without numbers that depend on prices.
-func newUnpriced(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions, assigned map[*Exceptions]*Exceptions) *problem {
-	p := &problem{total: len(pods), rooms: rooms}
+// newUnpriced returns the problem of pods that heed quotas, for a bound, without numbers that
+// depend on prices.
+func newUnpriced(pods []Pod, flavors []Flavor, nodes []ExistingNode, opts MixOptions) *problem {
+	p := &problem{total: len(pods), rooms: roomsOn(nodes), quotas: newQuotas(pods, nodes)}
+	p.setUp(pods, flavors, opts, nil)
+	return p
+}
+
+// setUp finds the offers and kinds.
+func (p *problem) setUp(pods []Pod, flavors []Flavor, opts MixOptions, assigned map[*Exceptions]*Exceptions) {
+	rooms := p.rooms
 	admission := newAdmission(pods)
 	columns := p.addOffers(flavors, admission)
 	for _, r := range rooms {
@@ -151,10 +165,9 @@ func newUnpriced(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions, a
 		}
 	}
 	p.addKinds(pods, admission, opts)
-	if len(assigned) > 0 {
+	if len(assigned) > 0 || len(p.domainKeys) > 0 {
 		p.findTwins()
 	}
-	return p
 }
 
 // borrow takes the pricing of another problem of about the same pods, and reports whether that
@@ -209,22 +222,25 @@ func (p *problem) twin(at int) bool { return p.twins != nil && p.twins[at] != at
 // as large that admits the same pods.
 // It returns which classes each offer admits.
 func (p *problem) addOffers(flavors []Flavor, a *admission) []string {
-	var columns []string
+	var columns, domains []string
+	if p.quotas != nil {
+		p.domainKeys = p.quotas.keys()
+	}
 	for _, at := range placesByPrice(flavors) {
 		f := flavors[at]
 		o := offer{Flavor: f, flavor: at, places: int64(p.total), price: uint64(max(f.MicroDollarsPerHour, 0))}
 		if f.MaxPods > 0 {
 			o.places = min(o.places, f.MaxPods)
 		}
-		column := a.column(&f)
+		column, domain := a.column(&f), domainOf(p.domainKeys, f.Host)
 		superfluous := f.Max < 0
 		for i := range p.offers {
-			superfluous = superfluous || p.offers[i].has(o.Size, o.places) && columns[i] == column && p.offers[i].Max == 0
+			superfluous = superfluous || p.offers[i].has(o.Size, o.places) && columns[i] == column && domains[i] == domain && p.offers[i].Max == 0
 		}
 		if !superfluous {
 			p.all = append(p.all, len(p.offers))
 			p.offers = append(p.offers, o)
-			columns = append(columns, column)
+			columns, domains = append(columns, column), append(domains, domain)
 		}
 	}
 	return columns
@@ -248,18 +264,22 @@ func (p *problem) addKinds(pods []Pod, a *admission, opts MixOptions) {
 		on, pricedOn int32
 		paid         uint64
 		clique       int32
+		quota        int32
 	}
 	at := map[key]int{}
 	cliques := newCliques(pods)
 	parts := cliques.parts()
 	p.cliques, p.cliqueMeasures = len(cliques.sizes), len(parts)
 	for i, pod := range pods {
-		k := key{pod.Size, a.sets[a.classes[i]], a.pricedOn[a.classes[i]], uint64(opts.Paid(pod.Runtime)), cliques.of[i]}
+		k := key{pod.Size, a.sets[a.classes[i]], a.pricedOn[a.classes[i]], uint64(opts.Paid(pod.Runtime)), cliques.of[i], noQuota}
+		if p.quotas != nil {
+			k.quota = p.quotas.of[i]
+		}
 		i, ok := at[k]
 		if !ok {
 			i = len(p.kinds)
 			at[k] = i
-			p.kinds = append(p.kinds, kind{size: k.size, on: k.on, pricedOn: k.pricedOn, paid: k.paid, clique: k.clique})
+			p.kinds = append(p.kinds, kind{size: k.size, on: k.on, pricedOn: k.pricedOn, paid: k.paid, clique: k.clique, quota: k.quota})
 			for r := range parts {
 				if k.clique != noClique {
 					p.kinds[i].inCliques[r] = parts[r][k.clique]
@@ -307,7 +327,7 @@ func (p *problem) scale() {
 	}
 	slices.SortFunc(p.kinds, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(b.paid, a.paid), cmp.Compare(b.worth, a.worth),
-			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on), cmp.Compare(a.pricedOn, b.pricedOn), cmp.Compare(a.clique, b.clique))
+			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on), cmp.Compare(a.pricedOn, b.pricedOn), cmp.Compare(a.clique, b.clique), cmp.Compare(a.quota, b.quota))
 	})
 	for i := range p.kinds {
 		p.pricing.worth[i], p.basic.worth[i] = p.kinds[i].worth, p.kinds[i].basic
