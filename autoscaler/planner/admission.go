@@ -10,8 +10,9 @@ import (
 type admission struct {
 	classes []int // by pod
 	pods    []*Pod
-	// sets are by class the numbers of the sets of offers that admit it.
-	sets []int32
+	// sets are by class the numbers of the sets of offers that admit it, pricedOn of those that
+	// do whatever domain it is assigned to.
+	sets, pricedOn []int32
 }
 
 const (

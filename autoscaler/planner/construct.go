@@ -142,6 +142,7 @@ func (b *buyer) try(at int, of *pool, top *filledBin) {
 		return
 	}
 	f := b.empty(at)
+	b.seed(&f, b.p.offers[at].scaledPrice)
 	b.fill(&f, of, b.window)
 	if of != &b.pool && len(f.items) > 0 {
 		b.fill(&f, &b.pool, b.window)
@@ -210,6 +211,9 @@ func (b *buyer) buy(top filledBin) {
 		if !b.again(&f) {
 			break
 		}
+	}
+	for _, at := range f.items {
+		b.mark(at, false)
 	}
 	b.buffer = f.items[:0]
 }

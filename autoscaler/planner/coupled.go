@@ -10,21 +10,51 @@ import (
 // placeCoupled places the pods whose place depends on that of others, one by one, by
 // the rules of the scheduler: on a node, on a machine bought for one before, or on a new
 // one. Rounds go on as long as they place a pod, since one may wait for another.
-func (d *draft) placeCoupled() {
+//
+// Together, those that keep apart from others on hosts at most are only put on nodes, and
+// assigned to domains otherwise: machines for them are bought with those for all others.
+func (d *draft) placeCoupled(together bool) {
 	if !d.track() {
 		return
 	}
 	waiting, plain := d.split()
-	d.coupledBuyer = newCoupledBuyer(d)
-	d.pending = append(d.place(waiting), plain...)
+	if together {
+		assignable := func(p Pod) bool { return assignable(&p) }
+		var alike []Pod
+		for _, p := range waiting {
+			if assignable(p) {
+				alike = append(alike, p)
+			}
+		}
+		waiting = d.place(slices.DeleteFunc(waiting, assignable))
+		alike = d.inRounds(alike, d.join)
+		assigned, others := d.assign(alike)
+		d.together = assigned
+		waiting = append(waiting, d.place(others)...)
+	} else {
+		waiting = d.place(waiting)
+	}
+	d.pending = append(waiting, plain...)
+}
+
+// inRounds tries to place pods as long as that places any, and returns those left over.
+func (d *draft) inRounds(waiting []Pod, place func(p Pod) bool) []Pod {
+	for was := len(waiting) + 1; len(waiting) < was; {
+		was = len(waiting)
+		waiting = slices.DeleteFunc(waiting, func(p Pod) bool { return !negative(p) && place(p) })
+	}
+	return waiting
 }
 
 // place places coupled pods in rounds, and returns those left over, with reasons.
 func (d *draft) place(waiting []Pod) []Pod {
-	for was := len(waiting) + 1; len(waiting) < was; {
-		was = len(waiting)
-		waiting = slices.DeleteFunc(waiting, func(p Pod) bool { return !negative(p) && (d.join(p) || d.coupledBuyer.open(p)) })
+	if len(waiting) == 0 {
+		return nil
 	}
+	if d.coupledBuyer == nil {
+		d.coupledBuyer = newCoupledBuyer(d)
+	}
+	waiting = d.inRounds(waiting, func(p Pod) bool { return d.join(p) || d.coupledBuyer.open(p) })
 	for i := range waiting {
 		d.reasons[waiting[i].Name] = d.coupledBuyer.refusal(&waiting[i])
 	}
@@ -218,6 +248,7 @@ func (d *draft) absorb() {
 	for _, p := range d.r.Pods {
 		byName[p.Name] = p
 	}
+	d.mix.sort()
 	for i := range d.mix.machines {
 		m := &d.mix.machines[i]
 		at := d.problem.offers[m.offer].flavor

@@ -22,8 +22,14 @@ type draft struct {
 	pending []Pod
 	reasons map[string]string
 	moved   map[string]bool // into rooms
-	// problem and mix are what is bought for all other pods.
+	// together are coupled pods for which machines are bought together with those for others.
+	together []Pod
+	// assigned are what pods that are assigned to domains except, with what they do otherwise.
+	assigned map[*Exceptions]*Exceptions
+	// problem and mix are what is bought for all other pods. priced is that problem, also when
+	// the machines have become rooms.
 	problem *problem
+	priced  *problem
 	mix     mix
 	// tracker is nil if no pod is coupled.
 	tracker      *constraint.Tracker
@@ -46,7 +52,7 @@ type room struct {
 func newDraft(r *Request) *draft {
 	d := &draft{
 		r: r, flavors: slices.Clone(r.Flavors), budget: newBudget(r.Limits, r.Options), stop: r.stop(),
-		pending: sorted(r.Pods, Services), reasons: map[string]string{},
+		pending: sorted(r.Pods, Services), reasons: map[string]string{}, assigned: map[*Exceptions]*Exceptions{},
 	}
 	d.rooms = roomsOn(r.Nodes)
 	return d
@@ -210,20 +216,23 @@ func (p *problem) fillRooms() [][]int32 {
 		k.refine(&f, 2)
 		for _, g := range f.items {
 			found[i] = append(found[i], k.items[g].kind)
+			k.mark(g, false)
 		}
 	}
 	return found
 }
 
-// buy buys machines for the pods that are not coupled and are left.
+// buy buys machines for the pods that are not coupled and are left, and for those that are
+// bought for together with them.
 func (d *draft) buy() {
 	coupled, plain := d.split()
-	plain = d.refuse(plain)
+	plain = d.refuse(sorted(append(plain, d.together...), Services))
 	d.pending = coupled
 	if len(plain) == 0 {
 		return
 	}
-	d.problem = newProblem(plain, d.flavors, nil, d.r.Options)
+	d.problem = newProblemInDomains(plain, d.flavors, nil, d.r.Options, d.assigned)
+	d.priced = d.problem
 	asked := plain
 	if d.r.constrained() || len(d.rooms) > 0 {
 		asked = nil
@@ -235,6 +244,11 @@ func (d *draft) buy() {
 	byName := map[string]Pod{}
 	for _, pod := range plain {
 		byName[pod.Name] = pod
+	}
+	for _, pod := range d.r.Pods { // as they were before they were assigned to domains
+		if _, is := byName[pod.Name]; is {
+			byName[pod.Name] = pod
+		}
 	}
 	for i := range d.problem.kinds {
 		names := d.problem.kinds[i].pods

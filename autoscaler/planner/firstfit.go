@@ -20,6 +20,8 @@ import (
 type firstFit struct {
 	*draft
 	open []*openMachine
+	// left is what is left of the limit.
+	left int64
 }
 
 // openMachine is a machine whose flavor is still open.
@@ -32,10 +34,11 @@ type openMachine struct {
 	most    packing.Size
 }
 
-// firstFit returns the plan of that algorithm, or false if there is none by all rules
-// or it is not asked for.
-func (r *Request) firstFit() (*draft, bool) {
-	b := &firstFit{draft: newDraft(r)}
+// firstFit returns the plan of that algorithm, or false if there is none by all rules,
+// it is not asked for, or it costs more than a limit. It is abandoned as soon as that is known:
+// what an open machine costs at least never falls.
+func (r *Request) firstFit(limit int64) (*draft, bool) {
+	b := &firstFit{draft: newDraft(r), left: limit}
 	if r.limited() || !b.track() {
 		return nil, false
 	}
@@ -45,8 +48,10 @@ func (r *Request) firstFit() (*draft, bool) {
 	})
 	for was := len(waiting) + 1; len(waiting) < was; {
 		was = len(waiting)
-		waiting = slices.DeleteFunc(waiting, func(p Pod) bool { return !negative(p) && (b.joinNode(p) || b.joinOpen(p) || b.start(p)) })
-		if b.stop() {
+		waiting = slices.DeleteFunc(waiting, func(p Pod) bool {
+			return b.left >= 0 && !negative(p) && (b.joinNode(p) || b.joinOpen(p) || b.start(p))
+		})
+		if b.left < 0 || b.stop() {
 			return nil, false
 		}
 	}
@@ -147,6 +152,10 @@ func sameDomains(a, b *constraint.Host) bool {
 }
 
 func (b *firstFit) settleOn(o *openMachine, p Pod, options []int) {
+	if len(o.pods) > 0 {
+		b.left += b.flavors[o.options[0]].MicroDollarsPerHour
+	}
+	b.left -= b.flavors[options[0]].MicroDollarsPerHour
 	o.used, o.options, o.most = sum(o.used, p.Size), options, packing.Size{}
 	for _, at := range options {
 		o.most.MilliCPU = max(o.most.MilliCPU, b.flavors[at].Size.MilliCPU)

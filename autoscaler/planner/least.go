@@ -59,8 +59,18 @@ func (d *draft) least() int64 {
 	if len(placed) == 0 {
 		return 0
 	}
-	p := newProblem(sorted(placed, Services), d.r.Flavors, roomsOn(d.r.Nodes), d.r.Options)
+	p := newUnpriced(sorted(placed, Services), d.r.Flavors, d.r.Nodes, d.r.Options)
+	if !d.alike(len(placed)) || !p.borrow(d.priced) {
+		p.scale()
+	}
 	return p.least(p.counts())
+}
+
+// alike reports whether the prices at which machines were bought are about those of so many
+// placed pods, since nearly all of them were bought for.
+func (d *draft) alike(placed int) bool {
+	const most = 0.9
+	return d.priced != nil && float64(d.priced.total) > most*float64(placed) && most*float64(d.priced.total) < float64(placed)
 }
 
 // least returns what machines for so many pods of each kind must cost at least, in
@@ -82,6 +92,7 @@ func (p *problem) least(counts []int32) int64 {
 			sum = sum.plus(newBill(worth[i], uint64(n)))
 		}
 	}
+	sum = sum.plus(p.surplus(counts, worth, v))
 	sum = sum.less(p.taken(counts, worth, v))
 	sum = sum.plus(bill{0, 1<<digits - 1})
 	whole := bill{sum.high >> digits, sum.high<<(64-digits) | sum.low>>digits}
@@ -125,9 +136,9 @@ func (b bill) less(other bill) bill {
 }
 
 // taken returns what the pods that go to the rooms are worth at most. For each room
-// it takes prices of CPU, memory and places in the ratio that they have on some offer,
-// raised until no pod that may go there is worth more than it asks for: what the room
-// has is then worth no less than any pods in it.
+// it takes prices of CPU, memory, places and one pod of each clique in the ratio that they
+// have on some offer, raised until no pod that may go there is worth more than it asks for:
+// what the room has is then worth no less than any pods in it.
 func (p *problem) taken(counts []int32, worth []uint64, v prices) bill {
 	var total bill
 	raised := map[string][]vector{}
@@ -140,6 +151,9 @@ func (p *problem) taken(counts []int32, worth []uint64, v prices) bill {
 		has := vector{float64(max(r.Free.MilliCPU, 0)), float64(max(r.Free.MemoryBytes, 0)), float64(r.Places)}
 		if r.Places < 0 || r.Places > int64(p.total) {
 			has[2] = float64(p.total)
+		}
+		for _, r := range p.measuresOf(nil) {
+			has[r] = 1
 		}
 		least := math.Inf(1)
 		for _, prices := range raised[key] {
@@ -180,15 +194,21 @@ func (p *problem) raise(at int, counts []int32, worth []uint64, v prices) []vect
 			float64(v[offer][1]) / float64(max(o.Size.MemoryBytes, 1)),
 			max(float64(v[offer][2])/float64(max(o.places, 1)), 1),
 		}
+		for _, r := range p.measuresOf(nil) {
+			ratio[r] = float64(v[offer][r])
+		}
 		up := 0.0
 		for i := range p.kinds {
 			k := &p.kinds[i]
 			if counts[i] > 0 && p.has(k.on, at) {
 				asks := vector{float64(k.size.MilliCPU), float64(k.size.MemoryBytes), 1}
+				for i, part := range k.inCliques {
+					asks[byClique+i] = float64(part) / wholeClique
+				}
 				up = max(up, float64(worth[i])/dot(asks, ratio))
 			}
 		}
-		for r := range linear {
+		for r := range ratio {
 			ratio[r] *= up
 		}
 		found = append(found, ratio)

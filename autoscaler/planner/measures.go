@@ -2,8 +2,9 @@ package planner
 
 // measures are ways to say how much of a machine a pod takes, none of which comes to more
 // than the whole machine for pods that a machine holds: the parts of its CPU, memory and
-// places for pods that they take, and functions of the first two that know that pods are
-// not divisible (see [dualFeasible]).
+// places for pods that they take, functions of the first two that know that pods are
+// not divisible (see [dualFeasible]), and whether they keep apart from each other (see
+// [cliques]).
 const (
 	byCPU = iota
 	byMemory
@@ -12,11 +13,26 @@ const (
 	// dualFeasibles.
 	byCPUDual
 	byMemoryDual = byCPUDual + len(dualFeasibles)
-	measures     = byMemoryDual + len(dualFeasibles)
+	// byClique is the first of those of cliques.
+	byClique = byMemoryDual + len(dualFeasibles)
+	measures = byClique + cliqueMeasures
 
 	// linear is how many of them, the first ones, are parts of what a machine has.
 	linear = byCPUDual
 )
+
+// basicMeasures are those of a basic pricing, allMeasures those of an extended one. Those of
+// cliques are not among them: see [problem.measuresOf].
+var basicMeasures, allMeasures = between(0, linear), between(0, byClique)
+
+// between returns the measures from one on and before another.
+func between(from, to int) []int {
+	var found []int
+	for r := from; r < to; r++ {
+		found = append(found, r)
+	}
+	return found
+}
 
 // vector has a number for each measure.
 type vector [measures]float64
@@ -70,7 +86,8 @@ func beyond(asks, has, margin uint64) uint64 {
 	return asks
 }
 
-// small reports whether a pod of the kind takes nothing of the offer by any of these functions.
+// small reports whether a pod of the kind takes nothing of the offer by any dual feasible
+// function.
 func (o *offer) small(k *kind) bool {
 	return k.size.MilliCPU < o.Size.MilliCPU/3 && k.size.MemoryBytes < o.Size.MemoryBytes/3
 }
@@ -88,6 +105,8 @@ func (o *offer) part(k *kind, measure int) (takes, has uint64) {
 		return 1, uint64(max(o.places, 0))
 	case measure < byMemoryDual:
 		return dualFeasibles[measure-byCPUDual](cpu, hasCPU), hasCPU
+	case measure >= byClique:
+		return k.inCliques[measure-byClique], wholeClique
 	}
 	return dualFeasibles[measure-byMemoryDual](memory, hasMemory), hasMemory
 }

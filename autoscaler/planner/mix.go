@@ -61,14 +61,19 @@ func (o MixOptions) effort(pods int) int {
 	return least + min(forEach*min(pods, most/forEach), most-least)
 }
 
-// write adds the machines of a mix to a plan. Pods that have none are left to the caller.
-func (p *problem) write(plan *Plan, m mix) {
+// sort orders the machines of a mix as plans have them.
+func (m *mix) sort() {
 	for i := range m.machines {
 		slices.Sort(m.machines[i].kinds)
 	}
 	slices.SortFunc(m.machines, func(a, b machine) int {
 		return cmp.Or(cmp.Compare(b.paid, a.paid), cmp.Compare(a.offer, b.offer), slices.Compare(a.kinds, b.kinds))
 	})
+}
+
+// write adds the machines of a mix to a plan. Pods that have none are left to the caller.
+func (p *problem) write(plan *Plan, m mix) {
+	m.sort()
 	served := make([]int, len(p.kinds))
 	for _, from := range m.machines {
 		var pods []string

@@ -262,7 +262,7 @@ func (b *builder) next(m *machine, o *offer, free [2]uint64, t heuristic) int32 
 		}
 		seen++
 		k := &b.p.kinds[at]
-		if !k.size.Fits(room) || b.taken[at] == b.left[at] || !b.p.has(k.on, m.offer) {
+		if !k.size.Fits(room) || b.taken[at] == b.left[at] || !b.p.has(k.on, m.offer) || b.p.cliques > 0 && !b.p.joins(at, m.kinds) {
 			continue
 		}
 		b.fits[kept] = at

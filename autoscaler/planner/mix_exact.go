@@ -64,7 +64,7 @@ func (p *problem) exactRooms() [][]int32 {
 // fitsRoom reports whether a room takes a set of pods.
 func (e *exhaustive) fitsRoom(set, room int) bool {
 	m, r := &e.alone[set], e.p.rooms[room]
-	return m.used.Fits(r.Free) && (r.Places < 0 || int64(len(m.kinds)) <= r.Places) && e.p.has(m.on, len(e.p.offers)+room)
+	return m.used.Fits(r.Free) && (r.Places < 0 || int64(len(m.kinds)) <= r.Places) && e.p.together(m.kinds) && e.p.has(m.on, len(e.p.offers)+room)
 }
 
 // exhaustive is the state of exact. Sets of pods are bit masks.
@@ -86,7 +86,7 @@ func newExhaustive(p *problem) *exhaustive {
 	e := &exhaustive{p: p, pods: pods, alone: make([]machine, 1<<len(pods)), fits: make([]bool, 1<<len(pods))}
 	for set := 1; set < len(e.alone); set++ {
 		m := p.newMachine(e.kinds(set))
-		e.alone[set], e.fits[set] = m, m.offer < len(p.offers)
+		e.alone[set], e.fits[set] = m, m.offer < len(p.offers) && p.together(m.kinds)
 	}
 	return e
 }

@@ -31,13 +31,20 @@ func (b bill) compare(other bill) int {
 	return cmp.Or(cmp.Compare(b.high, other.high), cmp.Compare(b.low, other.low))
 }
 
-// kind are pods that can take each other's place: of one size, that the same offers
-// admit, with which a machine is paid for equally long.
+// kind are pods that can take each other's place: of one size and clique, that the same
+// offers admit, with which a machine is paid for equally long.
 type kind struct {
-	size packing.Size
-	on   int32 // the set of offers that admit it, whatever its size
-	paid uint64
-	pods []string // in the order they are served
+	size   packing.Size
+	on     int32 // the set of offers that admit it, whatever its size
+	paid   uint64
+	clique int32 // of which no machine holds two; noClique if it may hold several
+	quota  int32 // that it counts to, or noQuota
+	// pricedOn is the set of offers that admit it whatever domain it is assigned to.
+	pricedOn int32
+	// inCliques is by measure of cliques which part of a machine a pod takes, in
+	// 1/wholeClique.
+	inCliques [cliqueMeasures]uint64
+	pods      []string // in the order they are served
 	scaled
 }
 
@@ -91,7 +98,16 @@ type problem struct {
 	offers []offer // by price, then name
 	total  int     // pods
 	all    []int   // places of all offers
-	rooms  []*room // after the offers in sets
+	// twins are by offer the first one that is the same but for its domain; nil if no pod is
+	// assigned to a domain.
+	twins []int
+	rooms []*room // after the offers in sets
+	// quotas are those that a bound heeds, nil for a plan; domainKeys are their topology keys:
+	// offers of different domains do not replace each other.
+	quotas     *quotas
+	domainKeys []string
+	// cliques is how many cliques there are, cliqueMeasures how many of the measures of cliques any pod takes something by.
+	cliques, cliqueMeasures int
 	// duals are what pods are worth by the relaxation, in micro-dollars per hour, if
 	// it was solved; optimal says that no mix is cheaper than the one found.
 	duals   []float64
@@ -109,41 +125,122 @@ func (p *problem) holds(at int, used packing.Size, on int32, pods int64) bool {
 // newProblem takes pods that each fit some flavor, or one of the rooms, in the order
 // they are served.
 func newProblem(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions) *problem {
+	return newProblemInDomains(pods, flavors, rooms, opts, nil)
+}
+
+// newProblemInDomains takes pods of which some are assigned to domains by their exceptions:
+// assigned says which exceptions they have without. Such pods are priced as if they could be
+// anywhere, since they are about evenly divided, which makes the program much smaller.
+func newProblemInDomains(pods []Pod, flavors []Flavor, rooms []*room, opts MixOptions, assigned map[*Exceptions]*Exceptions) *problem {
 	p := &problem{total: len(pods), rooms: rooms}
+	p.setUp(pods, flavors, opts, assigned)
+	p.scale()
+	return p
+}
+
+// newUnpriced returns the problem of pods that heed quotas, for a bound, without numbers that
+// depend on prices.
+func newUnpriced(pods []Pod, flavors []Flavor, nodes []ExistingNode, opts MixOptions) *problem {
+	p := &problem{total: len(pods), rooms: roomsOn(nodes), quotas: newQuotas(pods, nodes)}
+	p.setUp(pods, flavors, opts, nil)
+	return p
+}
+
+// setUp finds the offers and kinds.
+func (p *problem) setUp(pods []Pod, flavors []Flavor, opts MixOptions, assigned map[*Exceptions]*Exceptions) {
+	rooms := p.rooms
 	admission := newAdmission(pods)
 	columns := p.addOffers(flavors, admission)
 	for _, r := range rooms {
 		columns = append(columns, admission.column(r.asFlavor()))
 	}
 	p.sets = newSets(len(columns))
-	for class := range admission.pods {
-		admission.sets = append(admission.sets, p.number(p.make(func(at int) bool { return columns[at][class] == admitted })))
+	for class, pod := range admission.pods {
+		set := p.number(p.make(func(at int) bool { return columns[at][class] == admitted }))
+		admission.sets, admission.pricedOn = append(admission.sets, set), append(admission.pricedOn, set)
+		if without, is := assigned[pod.Except]; is && pod.Except != nil {
+			anywhere := *pod
+			anywhere.Except = without
+			admission.pricedOn[class] = p.number(p.make(func(at int) bool { return at < len(p.offers) && anywhere.admittedBy(&p.offers[at].Flavor) == "" }))
+		}
 	}
 	p.addKinds(pods, admission, opts)
-	p.scale()
-	return p
+	if len(assigned) > 0 || len(p.domainKeys) > 0 {
+		p.findTwins()
+	}
 }
+
+// borrow takes the pricing of another problem of about the same pods, and reports whether that
+// has all offers.
+func (p *problem) borrow(from *problem) bool {
+	at := map[int]int{}
+	for i := range from.offers {
+		at[from.offers[i].flavor] = i
+	}
+	p.pricing = pricing{parts: make([]vector, len(p.offers))}
+	for i := range p.offers {
+		theirs, has := at[p.offers[i].flavor]
+		if !has {
+			return false
+		}
+		p.pricing.parts[i] = from.pricing.parts[theirs]
+		if slices.Contains(from.pricing.preferred, theirs) {
+			p.pricing.preferred = append(p.pricing.preferred, i)
+		}
+	}
+	return true
+}
+
+// findTwins finds the offers that are the same but for their domain.
+func (p *problem) findTwins() {
+	type shape struct {
+		size          packing.Size
+		places, price uint64
+		pricedOn      string
+	}
+	first := map[shape]int{}
+	for i := range p.offers {
+		o := &p.offers[i]
+		in := make([]byte, len(p.kinds))
+		for k := range p.kinds {
+			if p.has(p.kinds[k].pricedOn, i) {
+				in[k] = 1
+			}
+		}
+		s := shape{o.Size, uint64(o.places), o.price, string(in)}
+		if _, known := first[s]; !known {
+			first[s] = i
+		}
+		p.twins = append(p.twins, first[s])
+	}
+}
+
+// twin reports whether an offer is the same as one before it but for its domain.
+func (p *problem) twin(at int) bool { return p.twins != nil && p.twins[at] != at }
 
 // addOffers leaves out what a cheaper or equal offer makes superfluous: one at least
 // as large that admits the same pods.
 // It returns which classes each offer admits.
 func (p *problem) addOffers(flavors []Flavor, a *admission) []string {
-	var columns []string
+	var columns, domains []string
+	if p.quotas != nil {
+		p.domainKeys = p.quotas.keys()
+	}
 	for _, at := range placesByPrice(flavors) {
 		f := flavors[at]
 		o := offer{Flavor: f, flavor: at, places: int64(p.total), price: uint64(max(f.MicroDollarsPerHour, 0))}
 		if f.MaxPods > 0 {
 			o.places = min(o.places, f.MaxPods)
 		}
-		column := a.column(&f)
+		column, domain := a.column(&f), domainOf(p.domainKeys, f.Host)
 		superfluous := f.Max < 0
 		for i := range p.offers {
-			superfluous = superfluous || p.offers[i].has(o.Size, o.places) && columns[i] == column && p.offers[i].Max == 0
+			superfluous = superfluous || p.offers[i].has(o.Size, o.places) && columns[i] == column && domains[i] == domain && p.offers[i].Max == 0
 		}
 		if !superfluous {
 			p.all = append(p.all, len(p.offers))
 			p.offers = append(p.offers, o)
-			columns = append(columns, column)
+			columns, domains = append(columns, column), append(domains, domain)
 		}
 	}
 	return columns
@@ -163,18 +260,31 @@ func placesByPrice(flavors []Flavor) []int {
 
 func (p *problem) addKinds(pods []Pod, a *admission, opts MixOptions) {
 	type key struct {
-		size packing.Size
-		on   int32
-		paid uint64
+		size         packing.Size
+		on, pricedOn int32
+		paid         uint64
+		clique       int32
+		quota        int32
 	}
 	at := map[key]int{}
+	cliques := newCliques(pods)
+	parts := cliques.parts()
+	p.cliques, p.cliqueMeasures = len(cliques.sizes), len(parts)
 	for i, pod := range pods {
-		k := key{pod.Size, a.sets[a.classes[i]], uint64(opts.Paid(pod.Runtime))}
+		k := key{pod.Size, a.sets[a.classes[i]], a.pricedOn[a.classes[i]], uint64(opts.Paid(pod.Runtime)), cliques.of[i], noQuota}
+		if p.quotas != nil {
+			k.quota = p.quotas.of[i]
+		}
 		i, ok := at[k]
 		if !ok {
 			i = len(p.kinds)
 			at[k] = i
-			p.kinds = append(p.kinds, kind{size: k.size, on: k.on, paid: k.paid})
+			p.kinds = append(p.kinds, kind{size: k.size, on: k.on, pricedOn: k.pricedOn, paid: k.paid, clique: k.clique, quota: k.quota})
+			for r := range parts {
+				if k.clique != noClique {
+					p.kinds[i].inCliques[r] = parts[r][k.clique]
+				}
+			}
 		}
 		p.kinds[i].pods = append(p.kinds[i].pods, pod.Name)
 	}
@@ -217,7 +327,7 @@ func (p *problem) scale() {
 	}
 	slices.SortFunc(p.kinds, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(b.paid, a.paid), cmp.Compare(b.worth, a.worth),
-			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on))
+			packing.LargestFirst(packing.Item{Size: a.size}, packing.Item{Size: b.size}), cmp.Compare(a.on, b.on), cmp.Compare(a.pricedOn, b.pricedOn), cmp.Compare(a.clique, b.clique), cmp.Compare(a.quota, b.quota))
 	})
 	for i := range p.kinds {
 		p.pricing.worth[i], p.basic.worth[i] = p.kinds[i].worth, p.kinds[i].basic

@@ -218,7 +218,7 @@ func (s *solver) polish() {
 			search.steps = 0
 		}
 	}
-	if n := int64(len(s.kinds)); !s.budget.tight && 50*n*n*n <= int64(s.effort) && !s.stop() {
+	if n := int64(len(s.kinds)); s.cliques == 0 && !s.budget.tight && 50*n*n*n <= int64(s.effort) && !s.stop() {
 		s.byColumns()
 	}
 	if s.budget.tight && !s.budget.machinesOnly() {
@@ -465,6 +465,9 @@ func (s *solver) settle(m *mix) {
 			best := -1
 			var grown, old bill
 			for i := range m.machines {
+				if !s.joins(int32(k), m.machines[i].kinds) {
+					continue
+				}
 				now := s.with(m.machines[i], int32(k))
 				if now.offer == len(s.offers) || !left.swaps(s.problem, m.machines[i].offer, now.offer) {
 					continue

@@ -23,6 +23,11 @@ type packer struct {
 	suited    []pool
 	// value is what the pool is worth.
 	value uint64
+	// inBin says by clique whether a pod of it is in the bin that is being filled, of which
+	// there is one at a time.
+	inBin []bool
+	// waiting is by clique how many pods are in the pool.
+	waiting []int32
 	// steps counts the work.
 	steps int
 	random
@@ -30,11 +35,12 @@ type packer struct {
 
 // item is a kind of pod by what it is worth now.
 type item struct {
-	kind  int32
-	on    int32
-	left  int32
-	size  packing.Size
-	worth uint64
+	kind   int32
+	on     int32
+	left   int32
+	clique int32
+	size   packing.Size
+	worth  uint64
 	// suitedTo are the preferred offers that it is suited to, a bit for each.
 	suitedTo uint64
 }
@@ -44,10 +50,14 @@ const maxPreferred = 64
 // stock replaces the pool by so many pods of each kind.
 func (k *packer) stock(counts []int32, at pricing) {
 	k.items, k.value = k.items[:0], 0
+	k.inBin, k.waiting = make([]bool, k.p.cliques), make([]int32, k.p.cliques)
 	for i, n := range counts {
 		if n > 0 {
 			kind := &k.p.kinds[i]
-			k.items = append(k.items, item{kind: int32(i), on: kind.on, left: n, size: kind.size, worth: at.worth[i]})
+			k.items = append(k.items, item{kind: int32(i), on: kind.on, left: n, clique: kind.clique, size: kind.size, worth: at.worth[i]})
+			if kind.clique != noClique {
+				k.waiting[kind.clique] += n
+			}
 			k.value += at.worth[i] * uint64(n)
 		}
 	}
@@ -103,6 +113,9 @@ func (k *packer) put(at int32) {
 	}
 	g.left++
 	k.value += g.worth
+	if g.clique != noClique {
+		k.waiting[g.clique]++
+	}
 }
 
 // take removes one.
@@ -110,6 +123,9 @@ func (k *packer) take(at int32) {
 	g := &k.items[at]
 	g.left--
 	k.value -= g.worth
+	if g.clique != noClique {
+		k.waiting[g.clique]--
+	}
 	if g.left == 0 {
 		k.pool.clear(int(at))
 		for suits := g.suitedTo; suits > 0; suits &= suits - 1 {
@@ -142,6 +158,14 @@ func (k *packer) add(f *filledBin, at int32) {
 	f.items = append(f.items, at)
 	f.room = f.room.Minus(g.size)
 	f.worth += g.worth
+	k.mark(at, true)
+}
+
+// mark notes whether a pod of the item's clique is in the bin.
+func (k *packer) mark(at int32, in bool) {
+	if c := k.items[at].clique; c != noClique {
+		k.inBin[c] = in
+	}
 }
 
 // drop puts the pod at a place of the bin back into the pool.
@@ -152,6 +176,7 @@ func (k *packer) drop(f *filledBin, i int) {
 	g := &k.items[at]
 	f.room = sum(f.room, g.size)
 	f.worth -= g.worth
+	k.mark(at, false)
 	k.put(at)
 }
 
@@ -166,7 +191,8 @@ func sum(a, b packing.Size) packing.Size {
 }
 
 // first returns the first of the items from a place on that fits into a room of the
-// bin, which is that worth the most, or -1.
+// bin, which is that worth the most, or -1. Those of which another of the clique is in the bin
+// do not fit.
 func (k *packer) first(from int32, room packing.Size, v *bin, of *pool) int32 {
 	for {
 		at := of.next(int(from), room, &k.steps)
@@ -174,10 +200,32 @@ func (k *packer) first(from int32, room packing.Size, v *bin, of *pool) int32 {
 			return -1
 		}
 		// A room without limit holds even fitsNowhere.
-		if k.items[at].left > 0 && k.p.has(k.items[at].on, v.at) {
+		if g := &k.items[at]; g.left > 0 && (g.clique == noClique || !k.inBin[g.clique]) && k.p.has(g.on, v.at) {
 			return int32(at)
 		}
 		from = int32(at) + 1
+	}
+}
+
+// seed puts a pod into an empty bin of each clique of which so many pods wait that about every
+// machine for the pool must take one, if they fit: what is left of a clique in the end is on
+// machines of its own.
+func (k *packer) seed(f *filledBin, price uint64) {
+	for c, n := range k.waiting {
+		if n < 2 || uint64(n)*price < k.value/8*7 || int64(len(f.items)) >= f.places {
+			continue
+		}
+		at := int32(0)
+		for at >= 0 {
+			if at = k.first(at, f.room, &f.bin, &k.pool); at < 0 {
+				break
+			}
+			if k.items[at].clique == int32(c) {
+				k.add(f, at)
+				break
+			}
+			at++
+		}
 	}
 }
 
@@ -248,8 +296,16 @@ func (k *packer) exchange(f *filledBin, i, j int) {
 	if j >= 0 {
 		room, least, stay = sum(room, k.items[f.items[j]].size), least+k.items[f.items[j]].worth, stay-1
 	}
+	k.mark(f.items[i], false) // others of their cliques may take their place
+	if j >= 0 {
+		k.mark(f.items[j], false)
+	}
 	one, two := k.bestPair(f, room, stay, least)
 	if one < 0 {
+		k.mark(f.items[i], true)
+		if j >= 0 {
+			k.mark(f.items[j], true)
+		}
 		return
 	}
 	k.drop(f, i)
@@ -293,7 +349,9 @@ func (k *packer) bestPair(f *filledBin, room packing.Size, stay int64, least uin
 		if k.items[a].left == 1 {
 			after++
 		}
+		k.mark(a, true)
 		b := k.first(after, room.Minus(k.items[a].size), &f.bin, &k.pool)
+		k.mark(a, false)
 		if b < 0 {
 			continue
 		}

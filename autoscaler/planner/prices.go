@@ -3,6 +3,7 @@ package planner
 import (
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // prices are what a machine's CPU, memory and places for pods are worth: shares of
@@ -63,7 +64,10 @@ func (v prices) on(p *problem, k *kind, at int, least uint64) uint64 {
 		return least
 	}
 	worth += portion(1, uint64(o.places), shares[byPlace])
-	for r := linear; r < measures && worth < least && !o.small(k); r++ {
+	for i, part := range k.inCliques {
+		worth += portion(part, wholeClique, shares[byClique+i])
+	}
+	for r := linear; r < byClique && worth < least && !o.small(k); r++ {
 		if shares[r] > 0 {
 			takes, has := o.part(k, r)
 			worth += portion(takes, has, shares[r])
@@ -103,8 +107,8 @@ type pricing struct {
 // solvePricing solves the program for so many pods of each kind. On the way to the worth
 // it takes the prices in units that do not depend on those of money.
 //
-// A basic pricing counts the linear measures, and prefers only the best offers. An extended one
-// counts all measures, and also prefers offers that are nearly as good: pods of which few fit
+// A basic pricing counts the linear measures and those of cliques, and prefers only the best offers.
+// An extended one counts all measures, and also prefers offers that are nearly as good: pods of which few fit
 // together come out worth more, and there is more to choose from. The basic one is quicker, and
 // better for some pods. An extended pricing of less than all pods is rough.
 func (p *problem) solvePricing(counts []int32, extended bool) pricing {
@@ -160,8 +164,27 @@ func (p *problem) split(found *pricing, counts []int32, how precision) {
 	}
 	if s := newRestrictedMaster(p, p.groups(counts, how.groups), how); s != nil {
 		s.solve(found.parts)
-		found.preferred, found.active, found.steps = s.preferred, s.active, s.steps
+		found.preferred, found.active, found.steps = p.withTwins(s.preferred), s.active, s.steps
+		for i := range found.parts {
+			if p.twin(i) {
+				found.parts[i] = found.parts[p.twins[i]]
+			}
+		}
 	}
+}
+
+// withTwins adds the offers that are the same as some but for their domain.
+func (p *problem) withTwins(some []int) []int {
+	if p.twins == nil {
+		return some
+	}
+	var found []int
+	for i, first := range p.twins {
+		if _, is := slices.BinarySearch(some, first); is {
+			found = append(found, i)
+		}
+	}
+	return found
 }
 
 // precision is how closely the program is solved.
@@ -198,9 +221,10 @@ func (p *problem) groups(counts []int32, most int) []group {
 // binary digits and whose sizes are alike up to so many octaves.
 func (p *problem) gather(counts []int32, free []bool, digits, octaves int) []group {
 	type key struct {
-		on    int32
-		ratio uint64
-		size  int
+		on        int32
+		ratio     uint64
+		size      int
+		inCliques [cliqueMeasures]uint64
 	}
 	at := map[key]int{}
 	var groups []group
@@ -209,12 +233,12 @@ func (p *problem) gather(counts []int32, free []bool, digits, octaves int) []gro
 		if free[i] {
 			continue
 		}
-		in := key{on: k.on, ratio: head(k.memory<<unitBits/(k.cpu+1), digits), size: bits.Len64(k.cpu+k.memory) / octaves}
+		in := key{on: k.pricedOn, ratio: head(k.memory<<unitBits/(k.cpu+1), digits), size: bits.Len64(k.cpu+k.memory) / octaves, inCliques: k.inCliques}
 		b, ok := at[in]
 		if !ok {
 			b = len(groups)
 			at[in] = b
-			groups = append(groups, group{on: k.on})
+			groups = append(groups, group{on: k.pricedOn})
 		}
 		n := float64(float64(counts[i]) * float64(k.time))
 		groups[b].pods += n

@@ -19,8 +19,8 @@ type restrictedMaster struct {
 	active []int
 	// preferred are the offers that some pods are worth their price on, about.
 	preferred []int
-	// used is how many measures count.
-	used int
+	// used are the measures that count, in order.
+	used []int
 	// listed are by offer the measures by which some group takes something.
 	listed [][]int
 	steps  int
@@ -30,7 +30,7 @@ type restrictedMaster struct {
 func newRestrictedMaster(p *problem, groups []group, how precision) *restrictedMaster {
 	s := &restrictedMaster{
 		precision: how, p: p, costs: make([][]vector, len(p.offers)), holds: make([][]bool, len(p.offers)),
-		used: linear, listed: make([][]int, len(p.offers)),
+		used: p.measuresOf(basicMeasures), listed: make([][]int, len(p.offers)),
 	}
 	for _, b := range groups {
 		if slices.ContainsFunc(p.all, func(at int) bool { return p.holds(at, b.mean.size, b.on, 1) }) {
@@ -44,7 +44,7 @@ func newRestrictedMaster(p *problem, groups []group, how precision) *restrictedM
 		o := &p.offers[i]
 		s.costs[i], s.holds[i] = make([]vector, len(s.groups)), make([]bool, len(s.groups))
 		for b := range s.groups {
-			if s.holds[i][b] = o.price > 0 && p.holds(i, s.groups[b].mean.size, s.groups[b].on, 1); s.holds[i][b] {
+			if s.holds[i][b] = o.price > 0 && !p.twin(i) && p.holds(i, s.groups[b].mean.size, s.groups[b].on, 1); s.holds[i][b] {
 				s.costs[i][b] = s.cost(o, &s.groups[b])
 			}
 		}
@@ -65,10 +65,13 @@ func (s *restrictedMaster) cost(o *offer, b *group) vector {
 	}
 	for _, m := range b.members {
 		k := &s.p.kinds[m.kind]
+		for i, part := range k.inCliques {
+			costs[byClique+i] += float64(float64(o.scaledPrice)*m.pods) * (float64(part) / wholeClique)
+		}
 		if !s.extended || o.small(k) {
 			continue
 		}
-		for r := linear; r < measures; r++ {
+		for r := linear; r < byClique; r++ {
 			if takes, has := o.part(k, r); takes > 0 {
 				costs[r] += float64(float64(o.scaledPrice)*m.pods) * min(1, float64(takes)/float64(has))
 			}
@@ -103,7 +106,7 @@ func (s *restrictedMaster) start() {
 	slices.Sort(s.active)
 	for i := range s.costs {
 		for b := range s.costs[i] {
-			for r := range measures {
+			for r := range s.costs[i][b] {
 				s.costs[i][b][r] /= whole
 			}
 		}
@@ -121,11 +124,11 @@ const (
 	pricingTolerance = 1e-4
 )
 
-// solve sets the parts: for an extended pricing first by the linear measures alone, which find
-// the offers that matter, unless it is told which.
+// solve sets the parts: for an extended pricing first by the measures of a basic one alone,
+// which find the offers that matter, unless it is told which.
 func (s *restrictedMaster) solve(parts []vector) {
 	if !s.extended || s.from == nil {
-		s.solveBy(linear, parts)
+		s.solveBy(s.p.measuresOf(basicMeasures), parts)
 	}
 	if !s.extended {
 		return
@@ -133,12 +136,13 @@ func (s *restrictedMaster) solve(parts []vector) {
 	if len(s.preferred) > 0 {
 		s.active = slices.Clone(s.preferred)
 	}
-	s.solveBy(measures, parts)
+	s.solveBy(s.p.measuresOf(allMeasures), parts)
 }
 
-// solveBy sets the parts by so many measures, the first ones.
-func (s *restrictedMaster) solveBy(used int, parts []vector) {
+// solveBy sets the parts by some measures.
+func (s *restrictedMaster) solveBy(used []int, parts []vector) {
 	s.used = used
+	clear(s.listed)
 	for round := range s.rounds {
 		last := round == s.rounds-1
 		solved := s.program().solve(s.tolerance)
@@ -159,19 +163,14 @@ func (s *restrictedMaster) solveBy(used int, parts []vector) {
 // counted are the measures of an offer by which some group takes something: no pod takes
 // a large part of a large machine.
 func (s *restrictedMaster) counted(at int) []int {
-	list := s.listed[at]
-	if list == nil {
-		for r := range measures {
+	if s.listed[at] == nil {
+		for _, r := range s.used {
 			if r < linear || slices.ContainsFunc(s.costs[at], func(costs vector) bool { return costs[r] > 0 }) {
-				list = append(list, r)
+				s.listed[at] = append(s.listed[at], r)
 			}
 		}
-		s.listed[at] = list
 	}
-	if s.used == linear {
-		return list[:linear]
-	}
-	return list
+	return s.listed[at]
 }
 
 // pack leaves out what the measures of an offer do not count, unpack puts it back.
@@ -212,7 +211,7 @@ func (s *restrictedMaster) price(solved *interiorPoint, parts []vector) []int {
 	var short []int
 	excess := make([]float64, len(parts))
 	for i := range parts {
-		if _, active := slices.BinarySearch(s.active, i); active || s.p.offers[i].price == 0 {
+		if _, active := slices.BinarySearch(s.active, i); active || s.p.offers[i].price == 0 || s.p.twin(i) {
 			continue
 		}
 		parts[i] = s.fullest(i, solved.worth)
@@ -230,7 +229,7 @@ func (s *restrictedMaster) notePreferred(solved *interiorPoint) {
 	s.preferred = s.preferred[:0]
 	whole, _ := solved.values()
 	for i := range s.p.offers {
-		if s.p.offers[i].price == 0 {
+		if s.p.offers[i].price == 0 || s.p.twin(i) {
 			continue
 		}
 		at, active := slices.BinarySearch(s.active, i)
@@ -249,14 +248,14 @@ func (s *restrictedMaster) notePreferred(solved *interiorPoint) {
 func (s *restrictedMaster) fullest(at int, worth []float64) vector {
 	var inverse [measures]vector
 	var amount vector
-	for r := range s.used {
+	for _, r := range s.used {
 		inverse[r][r], amount[r] = 1, 1
 	}
 	var basis, found vector // worth of the columns in the basis; the parts
 	for range 40 {
-		for r := range s.used {
+		for _, r := range s.used {
 			found[r] = 0
-			for i := range s.used {
+			for _, i := range s.used {
 				found[r] += float64(basis[i] * inverse[i][r])
 			}
 		}
@@ -271,7 +270,7 @@ func (s *restrictedMaster) fullest(at int, worth []float64) vector {
 		}
 		leave := -1
 		var column vector
-		for i := range s.used {
+		for _, i := range s.used {
 			column[i] = dot(inverse[i], s.costs[at][enter])
 			if column[i] > 1e-12 && (leave < 0 || float64(amount[i]*column[leave]) < float64(amount[leave]*column[i])) {
 				leave = i
@@ -280,14 +279,14 @@ func (s *restrictedMaster) fullest(at int, worth []float64) vector {
 		if leave < 0 {
 			break
 		}
-		for r := range s.used {
+		for _, r := range s.used {
 			inverse[leave][r] /= column[leave]
 		}
 		amount[leave] /= column[leave]
 		basis[leave] = worth[enter]
-		for i := range s.used {
+		for _, i := range s.used {
 			if i != leave {
-				for r := range s.used {
+				for _, r := range s.used {
 					inverse[i][r] -= float64(column[i] * inverse[leave][r])
 				}
 				amount[i] -= float64(column[i] * amount[leave])
@@ -300,7 +299,7 @@ func (s *restrictedMaster) fullest(at int, worth []float64) vector {
 // cover raises the parts until no group is worth less on the offer than it is.
 func (s *restrictedMaster) cover(at int, worth []float64, parts vector) vector {
 	raise := 1.0
-	for r := range s.used {
+	for _, r := range s.used {
 		parts[r] = max(parts[r], 1e-12)
 	}
 	for b, holds := range s.holds[at] {
@@ -308,7 +307,7 @@ func (s *restrictedMaster) cover(at int, worth []float64, parts vector) vector {
 			raise = max(raise, worth[b]/dot(s.costs[at][b], parts))
 		}
 	}
-	for r := range s.used {
+	for _, r := range s.used {
 		parts[r] *= raise
 	}
 	return parts

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"math"
 
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
@@ -97,19 +98,34 @@ type Result struct {
 // coupled pods on m machines. Memory: O(n + f + k), and O(k²) if 50·k³ steps are
 // allowed.
 func Supercargo(r Request) Result {
-	d := newDraft(&r)
-	d.placeCoupled()
+	result, coupled := r.plan(true)
+	if !coupled || r.stop()() {
+		return result
+	}
+	if len(result.Unplaceable) > 0 {
+		other, _ := r.plan(false)
+		result = better(result, other)
+	}
+	limit := int64(math.MaxInt64)
+	if len(result.Unplaceable) == 0 {
+		limit = result.MicroDollarsPerHour
+	}
+	if other, ok := r.firstFit(limit); ok {
+		result = better(result, other.result())
+	}
+	return result
+}
+
+// plan makes a plan, and reports whether there are coupled pods: it buys for them together with
+// all others as far as that can be, or for one after the other.
+func (r *Request) plan(together bool) (result Result, coupled bool) {
+	d := newDraft(r)
+	d.placeCoupled(together)
 	d.fillRooms()
 	d.buy()
 	d.repair()
 	d.shrink()
-	result := d.result()
-	if d.tracker != nil && !d.stop() {
-		if other, ok := r.firstFit(); ok {
-			result = better(result, other.result())
-		}
-	}
-	return result
+	return d.result(), d.tracker != nil
 }
 
 // better returns the result that leaves fewer pods out, or is cheaper, the first of

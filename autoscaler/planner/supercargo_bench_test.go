@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/test/families"
 )
 
 // ofCatalogue returns the flavors of the whole AWS catalogue that are chosen.
@@ -86,45 +88,100 @@ func BenchmarkSupercargo(b *testing.B) {
 	}
 }
 
-// coupledPods are the mixed pods in groups of 20: of each five groups one keeps its
-// pods on different machines, and one spreads them over zones.
-func coupledPods(n int) []Pod {
-	pods, c := drawLoad(smallAndMedium, n), newDemands()
+// coupling is which pods of a load demand what of others.
+type coupling struct {
+	name string
+	// size is how many pods a group has. Of each ten groups, apart keep their pods on different
+	// machines, and spread have them spread over zones.
+	size, apart, spread int
+}
+
+var couplings = []coupling{
+	{"a fifth each", 20, 2, 2},
+	{"half apart", 20, 5, 0},
+	{"half spread", 20, 0, 5},
+	{"all", 20, 5, 5},
+	{"large groups", 100, 2, 2},
+	{"small groups", 3, 4, 4},
+}
+
+// couple makes groups of pods. What they demand does not depend on their size.
+func (s coupling) couple(pods []Pod) []Pod {
+	c := newDemands()
 	for i := range pods {
-		app := fmt.Sprint("app", i/20)
-		switch i / 20 % 5 {
-		case 0:
-			pods[i].Constraints = c.of(app, apartFrom(app, perHost))
-		case 1:
-			pods[i].Constraints = c.of(app, spreadOver(app, perZone))
-		default:
-			pods[i].Constraints = c.of(app, corev1.PodSpec{})
+		group := i / s.size
+		app := fmt.Sprint("app", group)
+		spec := corev1.PodSpec{}
+		switch at := group * 3 % 10; {
+		case at < s.apart:
+			spec = apartFrom(app, perHost)
+		case at < s.apart+s.spread:
+			spec = spreadOver(app, perZone)
 		}
+		pods[i].Constraints = c.of(app, spec)
 	}
 	return pods
 }
 
-// BenchmarkSupercargoWithCoupledPods also reports by how much dearer first fit is.
-func BenchmarkSupercargoWithCoupledPods(b *testing.B) {
-	var flavors []Flavor
+// inZones returns each flavor once for each of three zones.
+func inZones(flavors []Flavor) []Flavor {
+	var all []Flavor
 	for _, zone := range []string{"a", "b", "c"} {
-		for _, f := range ofCatalogue(general) {
+		for _, f := range flavors {
 			f.Name += "-" + zone
-			flavors = append(flavors, zoned(f, zone))
+			all = append(all, zoned(f, zone))
 		}
 	}
-	for _, n := range []int{500, 2_000} {
-		b.Run(fmt.Sprintf("pods=%d", n), func(b *testing.B) {
-			r := Request{Pods: coupledPods(n), Flavors: flavors}
-			var result Result
-			for b.Loop() {
-				result = Supercargo(r)
+	return all
+}
+
+// fullNodes are nodes, one in each zone, that have no room: a spread is over their zones.
+func fullNodes() []ExistingNode {
+	var nodes []ExistingNode
+	for _, zone := range []string{"a", "b", "c"} {
+		n := standing("node-"+zone, 0, 0, 0)
+		n.Host.Labels[perZone] = zone
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// BenchmarkSupercargoWithCoupledPods also reports by how much dearer first fit is.
+func BenchmarkSupercargoWithCoupledPods(b *testing.B) {
+	for _, s := range couplings {
+		for _, n := range []int{500, 2_000, 10_000} {
+			b.Run(fmt.Sprintf("%s/pods=%d", s.name, n), func(b *testing.B) {
+				reportCoupled(b, Request{Pods: s.couple(drawLoad(smallAndMedium, n)), Flavors: inZones(ofCatalogue(general)), Nodes: fullNodes()})
+			})
+		}
+	}
+}
+
+// BenchmarkSupercargoWithCoupledPodsByFamily has pods and catalogues that the planner was not made with.
+func BenchmarkSupercargoWithCoupledPodsByFamily(b *testing.B) {
+	for _, c := range families.Catalogues {
+		for _, f := range families.All {
+			for _, s := range couplings[:1] {
+				for _, n := range []int{500, 2_000} {
+					b.Run(fmt.Sprintf("%s/%s/%s/pods=%d", f.Name, c.Name, s.name, n), func(b *testing.B) {
+						reportCoupled(b, Request{Pods: s.couple(familyPods(f, n, 11)), Flavors: inZones(familyFlavors(b, c, 0)), Nodes: fullNodes()})
+					})
+				}
 			}
-			b.ReportMetric(100*result.Gap, "gap-%")
-			b.ReportMetric(float64(len(result.Unplaceable)), "left-out")
-			if d, ok := r.firstFit(); ok {
-				b.ReportMetric(100*d.result().Gap, "first-fit-gap-%")
-			}
-		})
+		}
+	}
+}
+
+func reportCoupled(b *testing.B, r Request) {
+	b.Helper()
+	var result Result
+	for b.Loop() {
+		result = Supercargo(r)
+	}
+	b.ReportMetric(100*result.Gap, "gap-%")
+	b.ReportMetric(float64(len(result.Unplaceable)), "left-out")
+	b.ReportMetric(float64(len(result.Machines)), "machines")
+	if d, ok := r.firstFit(math.MaxInt64); ok {
+		b.ReportMetric(100*Gap(d.result().MicroDollarsPerHour, result.LowerBoundMicroDollarsPerHour), "first-fit-gap-%")
 	}
 }

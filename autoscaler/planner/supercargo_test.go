@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -448,7 +449,7 @@ func TestPlansForCoupledPodsAreNoDearerThanFirstFit(t *testing.T) {
 			req.Flavors[i].Max = 0
 		}
 		got := Supercargo(req)
-		if d, ok := req.firstFit(); ok {
+		if d, ok := req.firstFit(math.MaxInt64); ok {
 			compared++
 			other := d.result()
 			checkResult(t, req, other)

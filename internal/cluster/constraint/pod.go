@@ -1,6 +1,9 @@
 package constraint
 
 import (
+	"slices"
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -83,12 +86,72 @@ func (p *Pod) Plain() bool {
 	return p.affinity == nil && len(p.apart) == 0 && len(p.spreads) == 0 && len(p.ports) == 0
 }
 
+// Apart returns names of sets of pods of one [Compiler] of which no two share a domain of
+// the topology key, by those sets that the pod is in. It is in one for each anti-affinity
+// term about that key which the pod itself meets and, on hosts, for each port of the host
+// that it takes. There may be more pods that it does not share a domain with.
+func (p *Pod) Apart(topologyKey string) []string {
+	var sets []string
+	for i := range p.apart {
+		term := &p.apart[i]
+		audience := p.compiler.tallies[term.tally].audience
+		if p.compiler.keys[term.key] == topologyKey && p.look.belongsTo(audience) {
+			sets = append(sets, "term "+strconv.Itoa(term.tally))
+		}
+	}
+	if topologyKey == corev1.LabelHostname {
+		for i := range p.ports {
+			sets = append(sets, p.ports[i].reason)
+		}
+	}
+	return sets
+}
+
+// OnlyKeepsApart reports whether what the pod demands of other pods of its own domain of the
+// topology key is all in [Pod.Apart]: it follows nobody there, is spread over no such domains,
+// and keeps apart from nobody that may be there together with another like itself.
+func (p *Pod) OnlyKeepsApart(topologyKey string) bool {
+	is := func(key int) bool { return p.compiler.keys[key] == topologyKey }
+	return !(p.affinity != nil && slices.ContainsFunc(p.affinity.terms, func(t affinityTerm) bool { return is(t.key) })) &&
+		!slices.ContainsFunc(p.spreads, func(t spreadTerm) bool { return is(t.key) }) &&
+		!slices.ContainsFunc(p.apart, func(t apart) bool {
+			return is(t.key) && !p.look.belongsTo(p.compiler.tallies[t.tally].audience)
+		})
+}
+
+// TopologyKeys returns the topology keys that the pod's demands of other pods are about, each once.
+func (p *Pod) TopologyKeys() []string {
+	var keys []string
+	use := func(key int) {
+		if name := p.compiler.keys[key]; !slices.Contains(keys, name) {
+			keys = append(keys, name)
+		}
+	}
+	if p.affinity != nil {
+		for _, t := range p.affinity.terms {
+			use(t.key)
+		}
+	}
+	for _, t := range p.apart {
+		use(t.key)
+	}
+	for _, t := range p.spreads {
+		use(t.key)
+	}
+	return keys
+}
+
 // coupled reports whether p has demands of its own or somebody else has demands
 // about it, of those that the two functions say matter.
 func (p *Pod) coupled(tally, spread func(id int) bool) bool {
 	if !p.Plain() {
 		return true
 	}
+	return p.askedAbout(tally, spread)
+}
+
+// askedAbout reports whether one of those demands is about p.
+func (p *Pod) askedAbout(tally, spread func(id int) bool) bool {
 	for _, a := range p.look.audiences {
 		for _, id := range a.tallies {
 			if tally(id) {
@@ -139,6 +202,31 @@ func Coupled(pods []*Pod) map[*Pod]bool {
 	coupled := map[*Pod]bool{}
 	for _, p := range pods {
 		if p.coupled(func(id int) bool { return tallies[id] }, func(id int) bool { return spreads[id] }) {
+			coupled[p] = true
+		}
+	}
+	return coupled
+}
+
+// CoupledBeyond returns those of the pods that are coupled by demands about domains of other
+// topology keys than that: of all others, the domains of those keys do not matter.
+func CoupledBeyond(pods []*Pod, topologyKey string) map[*Pod]bool {
+	tallies, spreads, coupled := map[int]bool{}, map[int]bool{}, map[*Pod]bool{}
+	for _, p := range pods {
+		other := func(key int) bool { return p.compiler.keys[key] != topologyKey }
+		p.tallyIDs(func(id int) {
+			if other(p.compiler.tallies[id].key) {
+				tallies[id], coupled[p] = true, true
+			}
+		})
+		for _, t := range p.spreads {
+			if other(t.key) {
+				spreads[t.spread], coupled[p] = true, true
+			}
+		}
+	}
+	for _, p := range pods {
+		if p.askedAbout(func(id int) bool { return tallies[id] }, func(id int) bool { return spreads[id] }) {
 			coupled[p] = true
 		}
 	}

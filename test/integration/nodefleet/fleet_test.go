@@ -36,7 +36,7 @@ const patience = kit.Patience
 
 // bench is what one test has of the site.
 type bench struct {
-	*testing.T
+	testing.TB
 	client.Client
 	site *kit.Site
 	name string
@@ -48,19 +48,19 @@ type bench struct {
 
 // newBench returns the bench with that name, which becomes a namespace and begins the
 // names of MachineDeployments: a few small letters.
-func newBench(t *testing.T, name string) *bench {
+func newBench(t testing.TB, name string) *bench {
 	t.Helper()
 	return newBenchOf(t, sites, name)
 }
 
 // newBenchOf returns a bench on one of the control planes.
-func newBenchOf(t *testing.T, of *kit.Sites, name string) *bench {
+func newBenchOf(t testing.TB, of *kit.Sites, name string) *bench {
 	t.Helper()
 	s, err := of.Get()
 	if err != nil {
 		t.Fatalf("start the site: %v", err)
 	}
-	b := &bench{T: t, Client: s.Client, site: s, name: name, meanwhile: func() {}, patience: patience, log: &kit.Log{}}
+	b := &bench{TB: t, Client: s.Client, site: s, name: name, meanwhile: func() {}, patience: patience, log: &kit.Log{}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("the autoscaler's last lines:\n%s", b.log.Tail(60))
@@ -82,7 +82,7 @@ func (b *bench) make(object client.Object) {
 func (b *bench) eventually(what string, check func() string) {
 	b.Helper()
 	meanwhile := func() { b.meanwhile() } // it may become another while it is waited
-	b.site.Eventually(b.T, kit.Waiting{Patience: b.patience, Poll: kit.Poll, Meanwhile: meanwhile, Show: b.show}, what, check)
+	b.site.Eventually(b.TB, kit.Waiting{Patience: b.patience, Poll: kit.Poll, Meanwhile: meanwhile, Show: b.show}, what, check)
 }
 
 // show tells the status of the fleets, the machines and the pods.

@@ -62,7 +62,7 @@ func TestMachinesAreOrderedAsSoonAsPodsHaveBeenGathered(t *testing.T) {
 }
 
 // histogramOf returns a histogram of a fleet.
-func histogramOf(t *testing.T, name, fleet string) *dto.Histogram {
+func histogramOf(t testing.TB, name, fleet string) *dto.Histogram {
 	t.Helper()
 	families, err := metrics.Registry.Gather()
 	if err != nil {

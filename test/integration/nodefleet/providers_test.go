@@ -127,7 +127,7 @@ func (b *bench) define(folder string) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		crd := decode(b.T, path, text)[0]
+		crd := decode(b.TB, path, text)[0]
 		unstructured.RemoveNestedField(crd.Object, "spec", "conversion")
 		b.makeStrictly(crd)
 		b.Cleanup(func() { b.undefine(crd) })
@@ -199,7 +199,7 @@ func (b *bench) makeStrictly(object client.Object) {
 	}
 }
 
-func decode(t *testing.T, path string, text io.Reader) (found []*unstructured.Unstructured) {
+func decode(t testing.TB, path string, text io.Reader) (found []*unstructured.Unstructured) {
 	t.Helper()
 	objects := utilyaml.NewYAMLOrJSONDecoder(text, 4096)
 	for {
@@ -239,7 +239,7 @@ func (b *bench) publish(path string, values map[string]string) (models []string)
 		}
 		return parts[2]
 	})
-	for _, object := range decode(b.T, path, strings.NewReader(expanded)) {
+	for _, object := range decode(b.TB, path, strings.NewReader(expanded)) {
 		object.SetNamespace(b.name)
 		if object.GetKind() == "MachineDeployment" {
 			object.SetAnnotations(map[string]string{nodeLabels: "model=" + object.GetName()})

@@ -17,7 +17,7 @@ import (
 // apply makes the objects of a file.
 func (b *bench) apply(path string) {
 	b.Helper()
-	for _, object := range kit.Objects(b.T, path) {
+	for _, object := range kit.Objects(b.TB, path) {
 		b.make(object)
 	}
 }
