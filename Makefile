@@ -365,7 +365,7 @@ lint: $(TOOLS)/golangci-lint ## Run gofmt, go vet and the linters of .golangci.y
 	for peer in test/peers/*/; do (cd "$$peer" && $(abspath $(TOOLS))/golangci-lint run --config $(abspath .golangci.yml) ./...); done
 
 .PHONY: verify-generated
-verify-generated: $(TOOLS)/controller-gen $(TOOLS)/kustomize
+verify-generated: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm
 	hack/verify-generated.sh
 
 .PHONY: verify-imports
@@ -376,6 +376,7 @@ verify-imports:
 verify-modules:
 	go mod tidy -diff
 	go -C tools mod tidy -diff
+	go -C tools/helm mod tidy -diff
 	go -C lab/playground/kwok mod tidy -diff
 	for dir in hack/nodes/runtime/*/; do go -C "$$dir" mod tidy -diff; done
 	for dir in test/peers/*/; do go -C "$$dir" mod tidy -diff; done
@@ -386,11 +387,16 @@ verify-manifests: $(TOOLS)/kustomize
 		echo "kustomize build $$dir"; $(TOOLS)/kustomize build "$$dir" >/dev/null; done
 
 .PHONY: generate
-generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground.
+generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $(BIN)/,$(CHART_PROGRAMS)) ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground, and what charts and manifests have in common.
 	$(TOOLS)/controller-gen object paths="{./api/...,./lab/playground/machines}"
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./api/v1alpha1/... output:crd:dir=manifests/crd
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./lab/playground/machines output:crd:dir=lab/playground/machines/crd
 	hack/generate-cluster-api.sh
+	go run -buildvcs=false ./hack/chartoptions -schema manifests/helm/supercargo/values.schema.json $(addprefix $(BIN)/,$(CHART_PROGRAMS))
+	hack/generate-manifests.sh $(TOOLS)/helm
+
+# The chart has a value for each option of these.
+CHART_PROGRAMS := autoscaler descheduler kube-scheduler metrics-adapter node-agent
 
 ##@ Pack
 
@@ -434,4 +440,8 @@ tool_pkg_etcd           := go.etcd.io/etcd/server/v3
 
 $(addprefix $(TOOLS)/,controller-gen kustomize gotestsum benchstat golangci-lint etcd): tools/go.mod
 	go -C tools build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) $(tool_pkg_$(@F))
+	touch $@
+
+$(TOOLS)/helm: tools/helm/go.mod # a module of its own: what the generators write must not move with its libraries
+	go -C tools/helm build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) helm.sh/helm/v4/cmd/helm
 	touch $@
