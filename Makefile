@@ -184,8 +184,8 @@ test-first: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST
 .PHONY: test-integration test-integration-nodefleet test-integration-rest
 test-integration: test-integration-nodefleet test-integration-rest ## Run the tests against a real API server, started in process, but for the nightly ones.
 
-test-integration-nodefleet test-integration-rest: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST)
-	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,$@,-p $(AT_ONCE) -skip $(call only,$(nightly_tests)) $(these_pkgs))
+test-integration-nodefleet test-integration-rest: $(TOOLS)/gotestsum $(TOOLS)/helm $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST)
+	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" $(call go_test,$@,-p $(AT_ONCE) -skip $(call only,$(nightly_tests)) $(these_pkgs))
 
 test-integration-nodefleet: these_pkgs = ./test/integration/nodefleet
 test-integration-rest:      these_pkgs = ./test/integration/playground $$(go list ./... | grep -E '$(integration)' | grep -v /nodefleet)

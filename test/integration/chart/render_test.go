@@ -263,6 +263,32 @@ func TestOptionsBecomeArgumentsAsTheyWereWritten(t *testing.T) {
 	}
 }
 
+// TestTheValuesOfThePageAreTaken renders each block of values of the page about installing.
+func TestTheValuesOfThePageAreTaken(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for block := range strings.SplitSeq(string(page), "\n\n") {
+		if !strings.HasPrefix(block, "    # my-values.yaml\n") && !strings.HasPrefix(block, "    descheduler:\n") {
+			continue
+		}
+		found++
+		file := filepath.Join(t.TempDir(), "values.yaml")
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll("\n"+block, "\n    ", "\n")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		objects := render(t, home, nil, "--values", file)
+		if args := strings.Join(deployment(t, objects, "supercargo-descheduler").Spec.Template.Spec.Containers[0].Args, " "); !strings.Contains(args, "--consolidation=") {
+			t.Errorf("the descheduler has %s, want what the page gives it:\n%s", args, block)
+		}
+	}
+	if found != 2 {
+		t.Errorf("found %d blocks of values, want 2", found)
+	}
+}
+
 func TestImagesCanBeNamedOneByOne(t *testing.T) {
 	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	v := values{
