@@ -386,6 +386,9 @@ verify-manifests: $(TOOLS)/kustomize
 	find manifests -name kustomization.yaml -printf '%h\n' | sort | while read -r dir; do \
 		echo "kustomize build $$dir"; $(TOOLS)/kustomize build "$$dir" >/dev/null; done
 
+# The chart has a value for each option of these.
+CHART_PROGRAMS := autoscaler descheduler kube-scheduler metrics-adapter node-agent
+
 .PHONY: generate
 generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $(BIN)/,$(CHART_PROGRAMS)) ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground, and what charts and manifests have in common.
 	$(TOOLS)/controller-gen object paths="{./api/...,./lab/playground/machines}"
@@ -394,9 +397,6 @@ generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $
 	hack/generate-cluster-api.sh
 	go run -buildvcs=false ./hack/chartoptions -schema manifests/helm/supercargo/values.schema.json $(addprefix $(BIN)/,$(CHART_PROGRAMS))
 	hack/generate-manifests.sh $(TOOLS)/helm
-
-# The chart has a value for each option of these.
-CHART_PROGRAMS := autoscaler descheduler kube-scheduler metrics-adapter node-agent
 
 ##@ Pack
 

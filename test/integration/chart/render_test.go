@@ -8,12 +8,16 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	adapter "supercargo.dev/supercargo/autoscaler/adapter/app"
+	descheduler "supercargo.dev/supercargo/descheduler/app"
 )
 
 func TestHelmFindsNoFaultWithTheCharts(t *testing.T) {
@@ -334,6 +338,31 @@ func TestThePodsGoWhereTheValuesSay(t *testing.T) {
 	for _, o := range render(t, home, values{"autoscaler.podDisruptionBudget.enabled": false, "descheduler.podDisruptionBudget.enabled": false}) {
 		if o.GetKind() == "PodDisruptionBudget" {
 			t.Errorf("%s is there although it was switched off", id(o))
+		}
+	}
+}
+
+// TestProgramsAreToldOfTheirNamespace: their defaults name supercargo-system. What they are told
+// in another is read by their own flags.
+func TestProgramsAreToldOfTheirNamespace(t *testing.T) {
+	for _, namespace := range []string{home, "ops"} {
+		objects := render(t, namespace, values{"metricsAdapter.enabled": true, "evictions.enabled": true})
+		d, a := descheduler.Defaults(), adapter.Defaults()
+		for name, add := range map[string]func(*pflag.FlagSet){"supercargo-descheduler": d.AddFlags, "supercargo-metrics-adapter": a.AddFlags} {
+			flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
+			add(flags)
+			if err := flags.Parse(deployment(t, objects, name).Spec.Template.Spec.Containers[0].Args); err != nil {
+				t.Errorf("namespace %s: %v", namespace, err)
+			}
+		}
+		if err := d.Validate(); err != nil {
+			t.Error(err)
+		}
+		if want := []string{"supercargo-descheduler." + namespace + ".svc"}; !slices.Equal(d.Evictions.Hosts, want) {
+			t.Errorf("in namespace %s the webhook's certificate is for %q, want %q", namespace, d.Evictions.Hosts, want)
+		}
+		if want := namespace + "/supercargo-metrics-adapter"; a.Service != want {
+			t.Errorf("in namespace %s the metrics adapter is behind Service %s, want %s", namespace, a.Service, want)
 		}
 	}
 }
