@@ -168,6 +168,15 @@ func TestUsersKeepTheirsThroughTheLifeOfARelease(t *testing.T) {
 		t.Errorf("what was refused left releases: %s", out)
 	}
 	c.must("helm", "install", "supercargo-crds", kinds, "--wait", "--timeout", "60s")
+	c.must("kubectl", "delete", "crd", "workerpools.supercargo.dev", "--timeout=60s")
+	c.waits("an installation without one of the kinds is refused", func() error {
+		out, err := c.try("helm", c.install("install", "supercargo", home, parts(), "--dry-run=server")...)
+		if err == nil || !strings.Contains(out, "kind WorkerPool of supercargo.dev/v1alpha1 is missing") {
+			return fmt.Errorf("helm says %q", out)
+		}
+		return nil
+	})
+	c.must("helm", "upgrade", "supercargo-crds", kinds, "--wait", "--timeout", "60s")
 	c.must("helm", c.install("install", "supercargo", home, parts())...)
 	theirs := c.theirs()
 	plain, _ := c.args()
