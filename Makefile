@@ -415,6 +415,10 @@ $(addprefix image-,$(BINARIES)): image-%:
 		-version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -platform $(PLATFORM) \
 		-out $(abspath $(DIST))/images/$*.tar
 
+.PHONY: charts
+charts: $(TOOLS)/helm | $(DIST) ## Pack the Helm charts into dist/charts/.
+	$(TOOLS)/helm package manifests/helm/supercargo manifests/helm/supercargo-crds --destination $(DIST)/charts
+
 .PHONY: clean
 clean: ## Remove bin/, dist/ and vendor/.
 	rm -rf $(BIN) $(DIST) vendor

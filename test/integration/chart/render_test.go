@@ -335,6 +335,16 @@ func TestThePodsGoWhereTheValuesSay(t *testing.T) {
 	case len(pod.Volumes) != 2 || len(pod.Containers[0].VolumeMounts) != 2:
 		t.Errorf("volumes %v mounted as %v, want one of the chart and one's own", pod.Volumes, pod.Containers[0].VolumeMounts)
 	}
+	for _, o := range render(t, home, values{"nodeAgent.enabled": true, "nodeAgent.podAnnotations": values{"prometheus.io/scrape": "false"}, "nodeAgent.podLabels": values{"a": "b"}}) {
+		if o.GetKind() != "DaemonSet" {
+			continue
+		}
+		annotations, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "annotations")
+		labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
+		if annotations["prometheus.io/scrape"] != "false" || annotations["prometheus.io/port"] != "8085" || labels["a"] != "b" || len(labels) != 2 {
+			t.Errorf("the node agent has annotations %v and labels %v", annotations, labels)
+		}
+	}
 	for _, o := range render(t, home, values{"autoscaler.podDisruptionBudget.enabled": false, "descheduler.podDisruptionBudget.enabled": false}) {
 		if o.GetKind() == "PodDisruptionBudget" {
 			t.Errorf("%s is there although it was switched off", id(o))

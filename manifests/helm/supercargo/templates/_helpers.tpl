@@ -36,7 +36,7 @@ labels:
   {{- with .values.podLabels }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
-{{- $annotations := merge dict (.annotations | default dict) .values.podAnnotations }}
+{{- $annotations := merge dict .values.podAnnotations (.annotations | default dict) }}
 {{- with $annotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
