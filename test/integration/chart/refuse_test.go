@@ -26,7 +26,7 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 		"a mode of another case":         {values{"evictions.mode": "Closed"}, []string{"at '/evictions/mode'", "'open', 'closed'"}},
 		"a namespace that cannot be":     {values{"nodeAgent.namespace": "Agents"}, []string{"at '/nodeAgent/namespace'"}},
 		"a number that is text":          {values{"descheduler.options.max-migrations": "many"}, []string{"at '/descheduler/options/max-migrations'"}},
-		"a label that selects":           {values{"autoscaler.podLabels": values{"app.kubernetes.io/name": "x"}}, []string{"at '/autoscaler/podLabels'"}},
+		"a label that selects":           {values{"autoscaler.podLabels": values{"app.kubernetes.io/name": "x"}}, []string{"at '/autoscaler/podLabels/app.kubernetes.io~1name'"}},
 		"probes beside the others":       {values{"descheduler.options.probe-namespace": home}, []string{"descheduler.options.probe-namespace is a namespace that exists"}},
 		"evictions without descheduler":  {only(values{"evictions.enabled": true}), []string{"evictions.enabled needs descheduler.enabled"}},
 		"OpenStack without autoscaler":   {only(values{"autoscaler.openstack.enabled": true}), []string{"autoscaler.openstack.enabled needs autoscaler.enabled"}},
