@@ -243,8 +243,9 @@ func (c *cluster) servesEvictions(policy admissionv1.FailurePolicyType) {
 	}
 }
 
-// left looks for what uninstalling leaves of Supercargo: the namespace of what was learned.
-func (c *cluster) left() {
+// left looks for what uninstalling leaves of Supercargo: the namespace of what was learned, and
+// what no release has made.
+func (c *cluster) left(others ...string) {
 	c.Helper()
 	c.waits("the namespace of the node agents goes", func() error {
 		err := c.Get(c.Context(), client.ObjectKey{Name: "supercargo-agent"}, &corev1.Namespace{})
@@ -256,7 +257,7 @@ func (c *cluster) left() {
 	kinds := "namespaces,clusterroles,clusterrolebindings,roles,rolebindings,serviceaccounts,deployments,daemonsets,services,configmaps,poddisruptionbudgets," +
 		"networkpolicies,validatingwebhookconfigurations,validatingadmissionpolicies,validatingadmissionpolicybindings"
 	got := strings.Fields(c.must("kubectl", "get", kinds, "--all-namespaces", "--selector", "app.kubernetes.io/part-of=supercargo", "--output", "name"))
-	if want := []string{"namespace/supercargo-probing"}; !slices.Equal(got, want) {
+	if want := append([]string{"namespace/supercargo-probing"}, others...); !slices.Equal(got, want) {
 		c.Errorf("uninstalling leaves %q, want %q", got, want)
 	}
 }
@@ -290,7 +291,7 @@ func TestWhatOthersInstalledIsNotTakenSilently(t *testing.T) {
 	c.must("helm", "install", "supercargo-crds", kinds, "--take-ownership")
 	c.refuses(theirsStill, c.install("install", "supercargo", home, nil)...)
 	c.keeps("the refusal", theirs)
-	adapter := values{"metricsAdapter.enabled": true}
+	adapter := values{"metricsAdapter.enabled": true, "nodeAgent.enabled": true}
 	c.refuses("APIService v1beta1.external.metrics.k8s.io belongs to Service keda/keda-operator-metrics-apiserver: leave it to that with metricsAdapter.externalMetrics=false",
 		c.install("install", "supercargo", home, adapter, "--take-ownership", "--force-conflicts")...)
 	adapter["metricsAdapter.externalMetrics"] = false
@@ -305,6 +306,14 @@ func TestWhatOthersInstalledIsNotTakenSilently(t *testing.T) {
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(local), local); err != nil || local.Spec.Service.Namespace != "keda" {
 		t.Errorf("the metrics API of others: %v, %v", local.Spec.Service, err)
 	}
+	// While an API is registered that nobody serves, no namespace can be deleted: that of others
+	// is none of the release's business, and its own goes before the namespace of the agents.
+	if err := c.Delete(t.Context(), local); err != nil {
+		t.Fatal(err)
+	}
+	c.must("helm", "uninstall", "supercargo", "--namespace", home, "--wait", "--timeout", "90s")
+	c.left("namespace/supercargo-system") // manifests/base has made it
+	c.keeps("the release was uninstalled", theirs)
 }
 
 // monitors makes the kinds of a monitoring system, without their schemas.
