@@ -184,8 +184,8 @@ test-first: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST
 .PHONY: test-integration test-integration-nodefleet test-integration-rest
 test-integration: test-integration-nodefleet test-integration-rest ## Run the tests against a real API server, started in process, but for the nightly ones.
 
-test-integration-nodefleet test-integration-rest: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST)
-	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,$@,-p $(AT_ONCE) -skip $(call only,$(nightly_tests)) $(these_pkgs))
+test-integration-nodefleet test-integration-rest: $(TOOLS)/gotestsum $(TOOLS)/helm $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST)
+	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" $(call go_test,$@,-p $(AT_ONCE) -skip $(call only,$(nightly_tests)) $(these_pkgs))
 
 test-integration-nodefleet: these_pkgs = ./test/integration/nodefleet
 test-integration-rest:      these_pkgs = ./test/integration/playground $$(go list ./... | grep -E '$(integration)' | grep -v /nodefleet)
@@ -365,7 +365,7 @@ lint: $(TOOLS)/golangci-lint ## Run gofmt, go vet and the linters of .golangci.y
 	for peer in test/peers/*/; do (cd "$$peer" && $(abspath $(TOOLS))/golangci-lint run --config $(abspath .golangci.yml) ./...); done
 
 .PHONY: verify-generated
-verify-generated: $(TOOLS)/controller-gen $(TOOLS)/kustomize
+verify-generated: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm
 	hack/verify-generated.sh
 
 .PHONY: verify-imports
@@ -376,6 +376,7 @@ verify-imports:
 verify-modules:
 	go mod tidy -diff
 	go -C tools mod tidy -diff
+	go -C tools/helm mod tidy -diff
 	go -C lab/playground/kwok mod tidy -diff
 	for dir in hack/nodes/runtime/*/; do go -C "$$dir" mod tidy -diff; done
 	for dir in test/peers/*/; do go -C "$$dir" mod tidy -diff; done
@@ -385,12 +386,17 @@ verify-manifests: $(TOOLS)/kustomize
 	find manifests -name kustomization.yaml -printf '%h\n' | sort | while read -r dir; do \
 		echo "kustomize build $$dir"; $(TOOLS)/kustomize build "$$dir" >/dev/null; done
 
+# The chart has a value for each option of these.
+CHART_PROGRAMS := autoscaler descheduler kube-scheduler metrics-adapter node-agent
+
 .PHONY: generate
-generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground.
+generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $(BIN)/,$(CHART_PROGRAMS)) ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground, and what charts and manifests have in common.
 	$(TOOLS)/controller-gen object paths="{./api/...,./lab/playground/machines}"
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./api/v1alpha1/... output:crd:dir=manifests/crd
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./lab/playground/machines output:crd:dir=lab/playground/machines/crd
 	hack/generate-cluster-api.sh
+	go run -buildvcs=false ./hack/chartoptions -schema manifests/helm/supercargo/values.schema.json $(addprefix $(BIN)/,$(CHART_PROGRAMS))
+	hack/generate-manifests.sh $(TOOLS)/helm
 
 ##@ Pack
 
@@ -408,6 +414,10 @@ $(addprefix image-,$(BINARIES)): image-%:
 	go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST))/$(PLATFORM)/$* -tag $(IMAGE_REPO)/$*:$(IMAGE_TAG) \
 		-version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -platform $(PLATFORM) \
 		-out $(abspath $(DIST))/images/$*.tar
+
+.PHONY: charts
+charts: $(TOOLS)/helm | $(DIST) ## Pack the Helm charts into dist/charts/.
+	$(TOOLS)/helm package manifests/helm/supercargo manifests/helm/supercargo-crds --destination $(DIST)/charts
 
 .PHONY: clean
 clean: ## Remove bin/, dist/ and vendor/.
@@ -434,4 +444,8 @@ tool_pkg_etcd           := go.etcd.io/etcd/server/v3
 
 $(addprefix $(TOOLS)/,controller-gen kustomize gotestsum benchstat golangci-lint etcd): tools/go.mod
 	go -C tools build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) $(tool_pkg_$(@F))
+	touch $@
+
+$(TOOLS)/helm: tools/helm/go.mod # a module of its own: what the generators write must not move with its libraries
+	go -C tools/helm build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) helm.sh/helm/v4/cmd/helm
 	touch $@

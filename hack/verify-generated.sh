@@ -7,7 +7,8 @@ cd "$(dirname "$0")/.."
 generated() {
 	{
 		find api lab/playground -name 'zz_generated.*' -type f
-		find manifests/crd lab/playground/machines/crd -name '*supercargo.dev_*.yaml' -type f
+		find lab/playground/machines/crd -name '*supercargo.dev_*.yaml' -type f
+		find manifests -type f
 		echo lab/playground/cluster-api.yaml.gz
 	} | sort
 }

@@ -202,6 +202,7 @@ var foreign = strings.Fields(`
 	help
 	all disable-eviction force force-conflicts for from-file from-literal image no-headers patch-file port restart selector server-side type watch
 	horizontal-pod-autoscaler-sync-period node-labels patches register-with-taints system-reserved tls-cert-file tls-private-key-file
+	create-namespace set take-ownership values wait
 	address flag idle-timeout monitor no-install-recommends password role single-shot ssl tags ttl
 `)
 

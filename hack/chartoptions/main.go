@@ -1,0 +1,121 @@
+// Command chartoptions writes what options the programs have into the schema of the chart's
+// values, so that Helm refuses one that does not exist, and tells editors what each is for:
+//
+//	go run ./hack/chartoptions -schema values.schema.json bin/autoscaler bin/descheduler
+//
+// It asks each program for its help, which is all that users see of the options too.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// composed are the options that the chart itself gives a program, or that other objects of the
+// chart must agree with, so that users cannot have them differ.
+var composed = map[string][]string{
+	"": {"help", "version", "kubeconfig", "metrics-bind-address", "health-probe-bind-address", "leader-elect-namespace"},
+	"descheduler": {
+		"probe-image", "eviction-webhook-bind-address", "eviction-webhook-configuration", "eviction-webhook-hosts", "eviction-webhook-secret",
+		"consolidation-status-namespace",
+	},
+	"node-agent":      {"node-name", "host-root", "serve-address", "listen-address"},
+	"metrics-adapter": {"config", "service", "secure-port", "store-dir", "custom-metrics", "external-metrics"},
+	"kube-scheduler":  {"config", "secure-port"},
+}
+
+func main() {
+	schema := flag.String("schema", "", "JSON `file` with the schema, which is changed")
+	flag.Parse()
+	if err := run(*schema, flag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, "chartoptions:", err)
+		os.Exit(1)
+	}
+}
+
+func run(file string, programs []string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(text, &schema); err != nil {
+		return fmt.Errorf("read schema %s: %w", file, err)
+	}
+	definitions, ok := schema["definitions"].(map[string]any)
+	if !ok {
+		return fmt.Errorf("schema %s has no object %q", file, "definitions")
+	}
+	for _, program := range programs {
+		path, err := filepath.Abs(program)
+		if err != nil {
+			return err
+		}
+		help, err := exec.Command(path, "--help").Output()
+		if err != nil {
+			return fmt.Errorf("ask %s for its help: %w", program, err)
+		}
+		name := filepath.Base(program)
+		options := optionsOf(name, string(help))
+		if len(options) < 10 {
+			return fmt.Errorf("%s --help shows only %d options; if it looks different now, change how it is read here", program, len(options))
+		}
+		definitions[name+"Options"] = map[string]any{"type": "object", "properties": options, "additionalProperties": false}
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(schema); err != nil {
+		return err
+	}
+	return os.WriteFile(file, out.Bytes(), 0o644)
+}
+
+// option matches the line of an option in the help: its name, the word for its value, which
+// switches lack, and what it is for.
+var option = regexp.MustCompile(`(?m)^ +(?:-[a-z], +)?--([a-z0-9-]+)(?: ([^ ]+))? {2,}(.*)$`)
+
+// optionsOf returns a schema for each option that the help of a program shows, by name.
+func optionsOf(program, help string) map[string]any {
+	options := map[string]any{}
+	for _, match := range option.FindAllStringSubmatch(help, -1) {
+		name, word, about := match[1], match[2], strings.TrimSpace(match[3])
+		if slices.Contains(composed[""], name) || slices.Contains(composed[program], name) || strings.HasPrefix(about, "DEPRECATED") {
+			continue
+		}
+		options[name] = map[string]any{"description": about, "type": types(word, about)}
+	}
+	return options
+}
+
+// list says that the default of an option is a list.
+var list = regexp.MustCompile(`\(default \[.*\]\)$`)
+
+// types returns the JSON types that an option's value may have. What is a string to the program
+// may also be written as a number; the program itself looks closer.
+func types(word, about string) any {
+	switch {
+	case word == "":
+		return "boolean"
+	case word == "int" || word == "int32" || word == "uint" || word == "Level":
+		return "integer"
+	case word == "float" || word == "float32" || word == "float64":
+		return "number"
+	case word == "string" || word == "duration":
+		return "string"
+	case list.MatchString(about):
+		return []string{"array", "string"}
+	case strings.HasSuffix(word, "s"): // names, or bytes
+		return []string{"array", "number", "string"}
+	}
+	return []string{"number", "string"}
+}

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Renders the parts under manifests/ out of the chart in manifests/helm/supercargo, and copies
+# into the charts what has its source elsewhere: the kinds and the scheduler's configurations.
+# generate-manifests.sh HELM
+set -euo pipefail
+helm=$(realpath "$1")
+cd "$(dirname "$0")/../manifests"
+
+rm -rf helm/supercargo-crds/crd helm/supercargo/scheduler
+mkdir -p helm/supercargo-crds/crd helm/supercargo/scheduler
+cp crd/supercargo.dev_*.yaml helm/supercargo-crds/crd/
+cp scheduler/config/{second-scheduler,kube-scheduler}.yaml scheduler/replace/kube-scheduler+json.yaml helm/supercargo/scheduler/
+
+rendered=$(mktemp -d)
+trap 'rm -rf "$rendered"' EXIT
+# The autoscaler of manifests/autoscaler knows no metrics adapter: manifests/adapter/autoscaler adds that.
+for adapter in false true; do
+	"$helm" template supercargo helm/supercargo --namespace supercargo-system --values helm/kustomize-values.yaml \
+		--set "metricsAdapter.enabled=$adapter" --output-dir "$rendered/$adapter" >/dev/null
+done
+
+part() { # part WITH-ADAPTER TEMPLATES FOLDER FILE...
+	local from=$rendered/$1/supercargo/templates/$2 to=$3 file
+	shift 3
+	for file; do
+		{
+			echo "# Rendered by make generate from the chart in manifests/helm/supercargo: change that."
+			sed -e '/^# Source: /d' -e '/^$/d' "$from/$file.yaml" | sed '1{/^---$/d}'
+		} >"$to/$file.yaml"
+	done
+}
+part false autoscaler autoscaler rbac deployment disruption
+part false openstack openstack rbac
+part false catalogue catalogue rbac
+part false workers workers rbac
+part false descheduler descheduler rbac policy deployment disruption
+part false evictions evictions/base rbac webhook
+part false agent agent namespace rbac policy daemonset
+part false scheduler/second scheduler/second rbac deployment disruption
+part false scheduler/replace scheduler/replace rbac
+part true adapter adapter/server rbac configuration deployment service apiservices

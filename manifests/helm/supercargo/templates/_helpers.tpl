@@ -1,0 +1,132 @@
+{{/* supercargo.image is the image of a program: (dict "root" $ "name" "autoscaler" "image" .Values.autoscaler.image). */}}
+{{- define "supercargo.image" -}}
+{{- $repository := .image.repository | default (printf "%s/%s" .root.Values.image.repository .name) -}}
+{{- $tag := .image.tag | default .root.Values.image.tag | default (printf "v%s" .root.Chart.AppVersion) -}}
+{{- printf "%s:%s" $repository $tag -}}{{- with .image.digest }}@{{ . }}{{ end -}}
+{{- end -}}
+
+{{/*
+supercargo.args are all arguments of a program: first those that the chart gives it, then the
+options of the user, by name: (dict "own" (list "--a=b") "options" .Values.autoscaler.options).
+Helm reads numbers as floats, which print as 1.2e+09; as JSON they print as they were written.
+*/}}
+{{- define "supercargo.args" -}}
+{{- $args := .own -}}
+{{- range $flag, $value := .options -}}
+{{- $text := toJson $value -}}
+{{- if kindIs "slice" $value -}}
+{{- $text = join "," $value -}}
+{{- else if kindIs "string" $value -}}
+{{- $text = $value -}}
+{{- end -}}
+{{- $args = append $args (printf "--%s=%s" $flag $text) -}}
+{{- end -}}
+{{- toYaml $args -}}
+{{- end -}}
+
+{{/* supercargo.probeNamespace is where probes run and what was learned is kept. */}}
+{{- define "supercargo.probeNamespace" -}}
+{{- get .Values.descheduler.options "probe-namespace" | default "supercargo-probing" -}}
+{{- end -}}
+
+{{/* supercargo.podMetadata are the labels and annotations of a pod: (dict "name" "supercargo-autoscaler" "values" .Values.autoscaler). */}}
+{{- define "supercargo.podMetadata" -}}
+labels:
+  app.kubernetes.io/name: {{ .name }}
+  {{- with .values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- $annotations := merge dict .values.podAnnotations (.annotations | default dict) }}
+{{- with $annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* supercargo.placement says where pods run, with what priority: (dict "root" $ "name" "supercargo-autoscaler" "values" .Values.autoscaler). */}}
+{{- define "supercargo.placement" -}}
+{{- with .root.Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- if kindIs "slice" .values.topologySpreadConstraints }}
+{{- with .values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- else if hasKey .values "replicas" }}
+topologySpreadConstraints:
+  - maxSkew: 1
+    topologyKey: kubernetes.io/hostname
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        app.kubernetes.io/name: {{ .name }}
+{{- end }}
+{{- end -}}
+
+{{/* supercargo.unprivileged is the security context of pods that need nothing of their node. */}}
+{{- define "supercargo.unprivileged" -}}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+{{- end -}}
+
+{{/* supercargo.confined is the security context of their containers. */}}
+{{- define "supercargo.confined" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: [ALL]
+{{- end -}}
+
+{{/* supercargo.self tells a program its pod, which has the Events that concern the program alone. */}}
+{{- define "supercargo.self" -}}
+- {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+- {name: POD_NAMESPACE, valueFrom: {fieldRef: {fieldPath: metadata.namespace}}}
+- {name: POD_UID, valueFrom: {fieldRef: {fieldPath: metadata.uid}}}
+{{- end -}}
+
+{{/* supercargo.disruption is a PodDisruptionBudget: (dict "name" "supercargo-autoscaler" "namespace" .Release.Namespace "values" .Values.autoscaler). */}}
+{{- define "supercargo.disruption" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  labels: {app.kubernetes.io/name: {{ .name }}, app.kubernetes.io/part-of: supercargo}
+  name: {{ .name }}
+  namespace: {{ .namespace }}
+spec:
+  maxUnavailable: {{ .values.podDisruptionBudget.maxUnavailable }}
+  selector:
+    matchLabels:
+      app.kubernetes.io/name: {{ .name }}
+{{- end -}}
+
+{{/* supercargo.schedulerConfig is the KubeSchedulerConfiguration of the second scheduler. */}}
+{{- define "supercargo.schedulerConfig" -}}
+{{- .Values.scheduler.second.configuration | default (.Files.Get "scheduler/second-scheduler.yaml") | trim -}}
+{{- end -}}
+
+{{/* supercargo.schedulerConfigMap is its ConfigMap. The name has a hash of the content, so that a change rolls the Deployment. */}}
+{{- define "supercargo.schedulerConfigMap" -}}
+{{- .Values.scheduler.second.existingConfigMap | default (printf "supercargo-scheduler-config-%s" (include "supercargo.schedulerConfig" . | sha256sum | trunc 10)) -}}
+{{- end -}}

@@ -1,0 +1,115 @@
+// Package chart tests the Helm charts with the real helm: what they render, that it is what
+// kustomize builds, what values they refuse, and, on a real API server, that installing,
+// upgrading and removing them leaves alone what belongs to users.
+package chart
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"supercargo.dev/supercargo/test/kit"
+)
+
+const (
+	manifests = "../../../manifests/"
+	chart     = manifests + "helm/supercargo"
+	kinds     = manifests + "helm/supercargo-crds"
+	home      = "supercargo-system"
+)
+
+func TestMain(m *testing.M) { os.Exit(kit.Main(m, "1")) }
+
+// run runs a program of bin/ or bin/tools/, which must be in the path.
+func run(t *testing.T, env []string, name string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Fatalf("find %s: %v: run `make bin/kubectl bin/tools/helm` and put bin/ and bin/tools/ into PATH", name, err)
+	}
+	var out, errs bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(append(os.Environ(), "HOME="+t.TempDir(), "KUBECONFIG=/nowhere"), env...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err = cmd.Run()
+	return out.String(), errs.String(), err
+}
+
+// values are those of a chart, as --set-json takes them: keys with dots.
+type values map[string]any
+
+// flags are the arguments with which helm gets them.
+func (v values) flags(t *testing.T) (args []string) {
+	t.Helper()
+	for key, value := range v {
+		text, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, "--set-json", key+"="+string(text))
+	}
+	return args
+}
+
+// everything turns every part on.
+var everything = values{
+	"autoscaler.openstack.enabled": true, "autoscaler.catalogue.enabled": true, "autoscaler.workers.enabled": true, "evictions.enabled": true,
+	"nodeAgent.enabled": true, "metricsAdapter.enabled": true, "scheduler.second.enabled": true, "scheduler.replacement.enabled": true,
+}
+
+// only turns off what is on by default.
+func only(more values) values {
+	all := values{"autoscaler.enabled": false, "descheduler.enabled": false}
+	for key, value := range more {
+		all[key] = value
+	}
+	return all
+}
+
+// tryRender renders the chart without a cluster, and returns what helm said if it refuses.
+func tryRender(t *testing.T, namespace string, v values, more ...string) (objects []*unstructured.Unstructured, refusal string) {
+	t.Helper()
+	args := append([]string{"template", "supercargo", chart, "--namespace", namespace}, v.flags(t)...)
+	out, errs, err := run(t, nil, "helm", append(args, more...)...)
+	if err != nil {
+		return nil, errs
+	}
+	return parse(t, out), ""
+}
+
+// render renders what must not be refused.
+func render(t *testing.T, namespace string, v values, more ...string) []*unstructured.Unstructured {
+	t.Helper()
+	objects, refusal := tryRender(t, namespace, v, more...)
+	if refusal != "" {
+		t.Fatalf("render %v: %s", v, refusal)
+	}
+	return objects
+}
+
+// parse reads objects from YAML.
+func parse(t *testing.T, text string) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	for decoder := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return objects
+		} else if err != nil {
+			t.Fatalf("read what was rendered: %v\n%s", err, text)
+		}
+		if len(object.Object) > 0 { // a document may be empty
+			objects = append(objects, object)
+		}
+	}
+}

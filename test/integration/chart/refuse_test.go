@@ -1,0 +1,71 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBadValuesAreRefusedByName: the refusal says which value is wrong, and nothing is rendered.
+func TestBadValuesAreRefusedByName(t *testing.T) {
+	for name, tc := range map[string]struct {
+		values values
+		want   []string
+	}{
+		"a part that does not exist":     {values{"autoscaller.enabled": true}, []string{"'autoscaller' not allowed"}},
+		"a field with a typo":            {values{"descheduler.replica": 3}, []string{"at '/descheduler'", "'replica' not allowed"}},
+		"a field of a nested object":     {values{"autoscaler.image.tags": "v1"}, []string{"at '/autoscaler/image'", "'tags' not allowed"}},
+		"an option with a typo":          {values{"descheduler.options.max-migration": 3}, []string{"at '/descheduler/options'", "'max-migration' not allowed"}},
+		"an option of another program":   {values{"autoscaler.options.max-migrations": 3}, []string{"at '/autoscaler/options'", "'max-migrations' not allowed"}},
+		"an option that the chart gives": {values{"descheduler.options.eviction-webhook-bind-address": ":1"}, []string{"'eviction-webhook-bind-address' not allowed"}},
+		"a switch that is text":          {values{"autoscaler.enabled": "yes"}, []string{"at '/autoscaler/enabled'", "got string, want boolean"}},
+		"no replica":                     {values{"autoscaler.replicas": 0}, []string{"at '/autoscaler/replicas'"}},
+		"replicas of the adapter":        {values{"metricsAdapter.replicas": 2}, []string{"at '/metricsAdapter'", "'replicas' not allowed"}},
+		"a digest that is none":          {values{"nodeAgent.image.digest": "0123"}, []string{"at '/nodeAgent/image/digest'"}},
+		"a mode of another case":         {values{"evictions.mode": "Closed"}, []string{"at '/evictions/mode'", "'open', 'closed'"}},
+		"a namespace that cannot be":     {values{"nodeAgent.namespace": "Agents"}, []string{"at '/nodeAgent/namespace'"}},
+		"a number that is text":          {values{"descheduler.options.max-migrations": "many"}, []string{"at '/descheduler/options/max-migrations'"}},
+		"a label that selects":           {values{"autoscaler.podLabels": values{"app.kubernetes.io/name": "x"}}, []string{"at '/autoscaler/podLabels/app.kubernetes.io~1name'"}},
+		"probes beside the others":       {values{"descheduler.options.probe-namespace": home}, []string{"descheduler.options.probe-namespace is a namespace that exists"}},
+		"evictions without descheduler":  {only(values{"evictions.enabled": true}), []string{"evictions.enabled needs descheduler.enabled"}},
+		"OpenStack without autoscaler":   {only(values{"autoscaler.openstack.enabled": true}), []string{"autoscaler.openstack.enabled needs autoscaler.enabled"}},
+		"two that both act": {
+			values{"descheduler.options.leader-elect": false}, []string{"descheduler.options.leader-elect is false", "set descheduler.replicas to 1"},
+		},
+		"an adapter that serves nothing": {
+			values{"metricsAdapter": values{"enabled": true, "customMetrics": false, "externalMetrics": false}}, []string{"set metricsAdapter.enabled to false"},
+		},
+		"two configurations": {
+			values{"scheduler.second.configuration": "a", "scheduler.second.existingConfigMap": "b"}, []string{"scheduler.second.existingConfigMap are both set"},
+		},
+		"privileged pods beside the others": {
+			values{"nodeAgent.enabled": true, "nodeAgent.namespace": home}, []string{"nodeAgent.namespace is that of the release"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, refusal := tryRender(t, home, tc.values)
+			for _, want := range tc.want {
+				if !strings.Contains(refusal, want) {
+					t.Errorf("%v is answered with %q, want %q in it", tc.values, refusal, want)
+				}
+			}
+		})
+	}
+}
+
+// TestOffWithoutQuotesIsRefused: YAML takes it for false, and the descheduler would not start.
+func TestOffWithoutQuotesIsRefused(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(file, []byte("descheduler: {options: {consolidation: Off}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, refusal := tryRender(t, home, nil, "--values", file); !strings.Contains(refusal, "at '/descheduler/options/consolidation': got boolean, want string") {
+		t.Errorf("it is answered with %q", refusal)
+	}
+}
+
+// TestOneThatActsAloneNeedsNoElection is what the refusal of two says to do.
+func TestOneThatActsAloneNeedsNoElection(t *testing.T) {
+	render(t, home, values{"descheduler.options.leader-elect": false, "descheduler.replicas": 1})
+}
