@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -128,13 +129,7 @@ func (v *View) Arrived(pod *corev1.Pod, of class.Class) (cluster.Pod, bool) {
 
 // wait returns a pod that waits, or only its name and why nothing can be planned for it.
 func (v *View) wait(pod *corev1.Pod) (p cluster.Pod, held string) {
-	pod, held = v.volumes.settle(pod)
-	if held == "" {
-		held = constraint.Unsupported(pod)
-	}
-	if _, other := Requests(pod); held == "" && other != "" {
-		held = fmt.Sprintf("resource %s", other)
-	}
+	pod, held = v.plannable(pod)
 	p, err := v.pod(pod, true)
 	if held == "" && err != nil {
 		held = err.Error()
@@ -143,6 +138,44 @@ func (v *View) wait(pod *corev1.Pod) (p cluster.Pod, held string) {
 		p = cluster.Pod{Item: packing.Item{Name: PodName(pod)}}
 	}
 	return p, held
+}
+
+// plannable returns a pod with what its volumes demand of a node, or why nothing can be planned for
+// it: it needs something that is not known of machines yet to be bought.
+func (v *View) plannable(pod *corev1.Pod) (settled *corev1.Pod, held string) {
+	settled, held = v.volumes.settle(pod)
+	if held == "" {
+		held = constraint.Unsupported(settled)
+	}
+	if _, other := Requests(settled); held == "" && other != "" {
+		held = fmt.Sprintf("resource %s", other)
+	}
+	return settled, held
+}
+
+// Successor returns what the pod that would follow this one elsewhere demands of nodes, or why
+// nothing can be planned for it.
+func (v *View) Successor(pod *corev1.Pod) (demands *constraint.Pod, held string) {
+	settled, held := v.plannable(pod)
+	if held != "" {
+		return nil, held
+	}
+	demands, err := v.compiler.CompileSuccessor(settled)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return demands, ""
+}
+
+// On returns the pods that are on a node or on their way to it. The caller must not change them.
+func (v *View) On(node string) []*corev1.Pod { return v.onNode[node] }
+
+// With returns the view as if the budgets were these. It shares the rest.
+func (v *View) With(budgets []policyv1.PodDisruptionBudget) *View {
+	w, other := *v.World, *v
+	w.Budgets = budgets
+	other.World = &w
+	return &other
 }
 
 // PodName is the name that decisions know a pod by: namespace/name.

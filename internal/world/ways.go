@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -121,16 +122,20 @@ func (v *View) endsByItself(pod *corev1.Pod) bool {
 // returns "".
 func (v *View) budgetHolds(pod *corev1.Pod) string {
 	for i := range v.Budgets {
-		b := &v.Budgets[i]
-		if b.Namespace != pod.Namespace || b.Status.DisruptionsAllowed > 0 {
-			continue
-		}
-		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || selector.Matches(labels.Set(pod.Labels)) { // one that cannot be read may be about it
+		if b := &v.Budgets[i]; forbids(b, pod) {
 			return fmt.Sprintf("PodDisruptionBudget %s allows for no disruption now", b.Name)
 		}
 	}
 	return ""
+}
+
+// forbids reports whether a budget forbids to take the pod away now.
+func forbids(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
+	if b.Namespace != pod.Namespace || b.Status.DisruptionsAllowed > 0 {
+		return false
+	}
+	selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+	return err != nil || selector.Matches(labels.Set(pod.Labels)) // one that cannot be read may be about it
 }
 
 // restarts reports whether a Migration can start the pod anew elsewhere.
