@@ -84,16 +84,15 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 	}
 	var all []Hold
 	leaves := func(v *View, pod *corev1.Pod) cluster.Ways { return v.Exit(pod).Now().Without(cluster.Wait) }
-	allowing, free := v, *pod // without all that is found
-	for i := range v.Budgets {
-		if b := &v.Budgets[i]; forbids(b, pod) {
+	for _, b := range v.forbidding[pod.Namespace] {
+		if b.is(pod) {
 			all = append(all, Hold{
-				Kind: "PodDisruptionBudget that allows no disruption", Budget: b.Namespace + "/" + b.Name,
-				Advice: "more replicas that are ready, or a lower minAvailable", Ways: leaves(v.allowing(i), pod),
+				Kind: "PodDisruptionBudget that allows no disruption", Budget: pod.Namespace + "/" + b.name,
+				Advice: "more replicas that are ready, or a lower minAvailable", Ways: leaves(v.lookingPast(b.name), pod),
 			})
-			allowing = allowing.allowing(i)
 		}
 	}
+	free := *pod // without all that is found
 	for _, l := range lifts {
 		changed := annotated(pod)
 		if l.lift(&changed) {
@@ -102,19 +101,36 @@ func (v *View) Holds(pod *corev1.Pod) []Hold {
 			l.lift(&free)
 		}
 	}
+	open := v.lookingPast("")
 	if pod.Namespace == metav1.NamespaceSystem && !budgeted(pod, v.Budgets) {
-		one := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "one"}}
-		one.Spec.Selector, one.Status.DisruptionsAllowed = &metav1.LabelSelector{}, 1
 		all = append(all, Hold{
-			Kind: "namespace " + metav1.NamespaceSystem + " without a PodDisruptionBudget", Advice: "a PodDisruptionBudget for it",
-			Ways: leaves(v.With(append(slices.Clone(v.Budgets), one)), pod),
+			Kind: "namespace " + metav1.NamespaceSystem + " without a PodDisruptionBudget", Advice: "a PodDisruptionBudget for it", Ways: leaves(v.withBudget(pod.Namespace), pod),
 		})
-		allowing = allowing.With(append(slices.Clone(allowing.Budgets), one))
+		open = open.withBudget(pod.Namespace)
 	}
 	if len(all) > 0 {
-		all = append(all, Hold{Kind: Anything, Advice: "all that is said of each", Ways: leaves(allowing, &free)})
+		all = append(all, Hold{Kind: Anything, Advice: "all that is said of each", Ways: leaves(open, &free)})
 	}
 	return all
+}
+
+// lookingPast returns the view as if a PodDisruptionBudget allowed for disruptions, or all do if its name
+// is empty.
+func (v *View) lookingPast(budget string) *View {
+	other := *v
+	other.without = &budget
+	return &other
+}
+
+// withBudget returns the view as if there were a PodDisruptionBudget for all pods of a namespace, and it
+// allowed for disruptions.
+func (v *View) withBudget(namespace string) *View {
+	b := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+	b.Spec.Selector, b.Status.DisruptionsAllowed = &metav1.LabelSelector{}, 1
+	w, other := *v.World, *v
+	w.Budgets = append(slices.Clone(w.Budgets), b)
+	other.World = &w
+	return &other
 }
 
 // annotated returns a pod with annotations of its own.
@@ -124,11 +140,4 @@ func annotated(pod *corev1.Pod) corev1.Pod {
 		own.Annotations = map[string]string{}
 	}
 	return own
-}
-
-// allowing returns the view as if a budget allowed a disruption.
-func (v *View) allowing(budget int) *View {
-	all := slices.Clone(v.Budgets)
-	all[budget].Status.DisruptionsAllowed = 1
-	return v.With(all)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,6 +31,11 @@ type View struct {
 	peers    map[string]*corev1.Node             // see findPeers
 	moving   map[types.UID]bool                  // the pods that Migrations in flight move
 	services map[string]v1alpha1.ServiceEviction // by node, see EvictServices
+
+	// forbidding are the PodDisruptionBudgets that allow for no disruption, by namespace; without, unless
+	// nil, is the name of one that is looked past, "" for all.
+	forbidding map[string][]forbidding
+	without    *string
 }
 
 // Now is the moment at which the world is looked at.
@@ -45,7 +49,7 @@ func (v *View) Now() time.Time { return v.now }
 func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 	v := &View{
 		World: w, now: now, learned: learned, compiler: w.Compiler(), onNode: map[string][]*corev1.Pod{},
-		peers: w.findPeers(), moving: w.moving(),
+		peers: w.findPeers(), moving: w.moving(), forbidding: forbiddingBudgets(w.Budgets),
 	}
 	v.readDaemons()
 	reserved := w.reserved()
@@ -169,14 +173,6 @@ func (v *View) Successor(pod *corev1.Pod) (demands *constraint.Pod, held string)
 
 // On returns the pods that are on a node or on their way to it. The caller must not change them.
 func (v *View) On(node string) []*corev1.Pod { return v.onNode[node] }
-
-// With returns the view as if the budgets were these. It shares the rest.
-func (v *View) With(budgets []policyv1.PodDisruptionBudget) *View {
-	w, other := *v.World, *v
-	w.Budgets = budgets
-	other.World = &w
-	return &other
-}
 
 // PodName is the name that decisions know a pod by: namespace/name.
 func PodName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }

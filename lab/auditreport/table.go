@@ -152,7 +152,7 @@ func (d *Document) tellWorst(b *strings.Builder) error {
 	fmt.Fprint(t, "WORST NODES\tTYPE\t$/HOUR\tIDLE $/HOUR\tCPU\tMEMORY\tPODS\tWHAT WOULD EMPTY IT\n")
 	for _, n := range d.Worst {
 		fmt.Fprintf(t, "%s\t%s\t%.3f\t%.3f\t%.0f %%\t%.0f %%\t%d\t%s\n",
-			n.Node, cmp.Or(n.InstanceType, "(unknown)"), n.PerHour, n.IdlePerHour, 100*n.Requested.CPU, 100*n.Requested.Memory, n.Pods, n.Remedy)
+			n.Node, cmp.Or(n.InstanceType, "(unknown)"), n.PerHour, n.IdlePerHour, 100*n.Requested.CPU, 100*n.Requested.Memory, n.Pods, shortened(n.Remedy))
 	}
 	return t.Flush()
 }
@@ -183,4 +183,13 @@ func tellStays(b *strings.Builder, what string, all []Stay) {
 	if more := len(all) - mostStays; more > 0 {
 		fmt.Fprintf(b, "  ... and %d more, which -o json lists.\n", more)
 	}
+}
+
+// shortened is text for a column of the table: the whole is in the other formats.
+func shortened(text string) string {
+	const most = 90
+	if letters := []rune(text); len(letters) > most {
+		return string(letters[:most-3]) + "..."
+	}
+	return text
 }

@@ -3,11 +3,14 @@ package objects
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +29,7 @@ const (
 // Dump reads what kubectl get -o yaml or -o json has printed: a List, several of them, or single
 // objects. name is for errors, which say the object and the field.
 //
-// It reads object by object, so that the memory it takes is that of what it keeps.
+// It parses some objects at a time, so that the memory it takes is hardly more than that of what it keeps.
 func Dump(name string, in io.Reader) (*Objects, error) {
 	r := &reader{name: name, in: bufio.NewReaderSize(in, 1<<20), into: &Objects{}}
 	first, err := r.firstByte()
@@ -53,6 +56,7 @@ type reader struct {
 	into    *Objects
 	objects int
 	seen    map[string]bool
+	batch   []raw // read, and yet to be parsed
 }
 
 // firstByte returns the first byte that is no white space, which stays unread.
@@ -84,50 +88,130 @@ func (r *reader) fault(where, format string, args ...any) error {
 	return fmt.Errorf("%s: %s: %s", r.name, where, fmt.Sprintf(format, args...))
 }
 
-// object adds one object, as JSON. kind is that of the list that it is in, for items that do not say
-// theirs.
-func (r *reader) object(text []byte, where, listKind string) error {
+// raw is an object as text.
+type raw struct {
+	text []byte
+	yaml bool
+	// where it stands, and the kind of the list that it is in, for items that do not say theirs.
+	where, listKind string
+}
+
+// parsed is a raw object when it has been parsed.
+type parsed struct {
+	object any // nil for a kind that is not looked at
+	key    string
+	where  string
+	list   []byte // it is a list: its text as JSON
+	noKind []byte // it does not say its kind: its text as JSON
+	err    error
+}
+
+// mostBatch is how many objects are parsed together, by all processors.
+const mostBatch = 512
+
+// add adds one object, and parses those that have been read if they are many.
+func (r *reader) add(o raw, waiting func(raw)) error {
 	if r.objects++; r.objects > MaxObjects {
-		return r.fault(where, "goes beyond %d objects", MaxObjects)
+		return r.fault(o.where, "goes beyond %d objects", MaxObjects)
 	}
-	var head metav1.PartialObjectMetadata
-	if err := json.Unmarshal(text, &head); err != nil {
-		return r.fault(where, "is no object of Kubernetes: %v", err)
-	}
-	kind := head.Kind
-	if kind == "" {
-		kind = strings.TrimSuffix(listKind, "List")
-	}
-	if strings.HasSuffix(kind, "List") && kind != "" {
-		return r.list(text, where)
-	}
-	if kind == "" {
-		return r.fault(where, "kind: is missing, want Node, Pod or another kind")
-	}
-	object := newObject(head.APIVersion, kind)
-	if object == nil {
-		r.into.Others++
+	if r.batch = append(r.batch, o); len(r.batch) < mostBatch {
 		return nil
 	}
-	where = fmt.Sprintf("%s %s", kind, strings.TrimPrefix(head.Namespace+"/"+head.Name, "/"))
-	if problems := validation.IsDNS1123Subdomain(head.Name); len(problems) > 0 && kind != "Namespace" {
-		return r.fault(where, "metadata.name: %q is no name: %s", clip(head.Name), problems[0])
+	return r.flush(waiting)
+}
+
+// flush parses the objects that have been read, and adds them in their order. What does not say its kind
+// goes to waiting, or is refused without one.
+func (r *reader) flush(waiting func(raw)) error {
+	batch := r.batch
+	r.batch = nil
+	results := make([]parsed, len(batch))
+	var group sync.WaitGroup
+	workers := min(runtime.GOMAXPROCS(0), len(batch))
+	for w := range workers {
+		group.Go(func() {
+			for i := w; i < len(batch); i += workers {
+				results[i] = parse(&batch[i])
+			}
+		})
 	}
-	if key := kind + "/" + head.Namespace + "/" + head.Name; r.seen[key] {
-		return r.fault(where, "metadata.name: is there twice, want each object once")
-	} else if r.seen == nil {
-		r.seen = map[string]bool{key: true}
-	} else {
-		r.seen[key] = true
+	group.Wait()
+	for i := range results {
+		if err := r.take(&results[i], &batch[i], waiting); err != nil {
+			return err
+		}
 	}
-	if err := kubejson.UnmarshalCaseSensitivePreserveInts(text, object); err != nil {
-		return r.fault(where, "%v", err)
-	}
-	if err := validate(object); err != nil {
-		return r.fault(where, "%v", err)
-	}
-	r.into.Add(object)
 	return nil
+}
+
+// take adds what has been parsed.
+func (r *reader) take(p *parsed, o *raw, waiting func(raw)) error {
+	switch {
+	case p.err != nil:
+		return r.fault(p.where, "%v", p.err)
+	case p.list != nil:
+		return r.list(p.list, o.where)
+	case p.noKind != nil && waiting == nil:
+		return r.fault(p.where, "kind: is missing, want Node, Pod or another kind")
+	case p.noKind != nil:
+		waiting(raw{text: p.noKind, where: p.where})
+	case p.object == nil:
+		r.into.Others++
+	case r.seen[p.key]:
+		return r.fault(p.where, "metadata.name: is there twice, want each object once")
+	default:
+		if r.seen == nil {
+			r.seen = map[string]bool{}
+		}
+		r.seen[p.key] = true
+		r.into.Add(p.object)
+	}
+	return nil
+}
+
+// head is what tells objects apart.
+type head struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+}
+
+// parse turns text into an object.
+func parse(o *raw) parsed {
+	text := o.text
+	if o.yaml {
+		var err error
+		if text, err = toJSON(text); err != nil {
+			return parsed{where: o.where, err: err}
+		}
+	}
+	var h head
+	if err := json.Unmarshal(text, &h); err != nil {
+		return parsed{where: o.where, err: fmt.Errorf("is no object of Kubernetes: %w", err)}
+	}
+	kind := cmp.Or(h.Kind, strings.TrimSuffix(o.listKind, "List"))
+	switch {
+	case kind == "":
+		return parsed{where: o.where, noKind: text}
+	case strings.HasSuffix(kind, "List"):
+		return parsed{where: o.where, list: text}
+	}
+	where := fmt.Sprintf("%s %s", kind, strings.TrimPrefix(h.Metadata.Namespace+"/"+h.Metadata.Name, "/"))
+	p := parsed{object: newObject(h.APIVersion, kind), key: where, where: where}
+	if p.object == nil {
+		return p
+	}
+	if problems := validation.IsDNS1123Subdomain(h.Metadata.Name); len(problems) > 0 {
+		p.where, p.err = fmt.Sprintf("%s: %s", o.where, kind), fmt.Errorf("metadata.name: %q is no name: %s", clip(h.Metadata.Name), problems[0])
+		return p
+	}
+	if p.err = kubejson.UnmarshalCaseSensitivePreserveInts(text, p.object); p.err == nil {
+		p.err = validate(p.object)
+	}
+	return p
 }
 
 // list adds the items of a list that is an item itself, or stands alone.
@@ -140,11 +224,11 @@ func (r *reader) list(text []byte, where string) error {
 		return r.fault(where, "is no list: %v", err)
 	}
 	for i, item := range list.Items {
-		if err := r.object(item, fmt.Sprintf("%sitems[%d]", prefix(where), i), list.Kind); err != nil {
+		if err := r.add(raw{text: item, where: fmt.Sprintf("%sitems[%d]", prefix(where), i), listKind: list.Kind}, nil); err != nil {
 			return err
 		}
 	}
-	return nil
+	return r.flush(nil)
 }
 
 func prefix(where string) string {
@@ -185,7 +269,8 @@ func (r *reader) jsonDocuments() error {
 // prints the kind after them, so that items without a kind wait for it.
 func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 	fields := map[string]json.RawMessage{}
-	var waiting []json.RawMessage
+	var waiting []raw
+	wait := func(o raw) { waiting = append(waiting, o) }
 	items := false
 	for decoder.More() {
 		token, err := decoder.Token()
@@ -214,13 +299,12 @@ func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 			if len(item) > MaxObjectBytes {
 				return r.fault(at, "is larger than %d bytes", MaxObjectBytes)
 			}
-			if !saysKind(item) {
-				waiting = append(waiting, item)
-				continue
-			}
-			if err := r.object(item, at, ""); err != nil {
+			if err := r.add(raw{text: item, where: at}, wait); err != nil {
 				return err
 			}
+		}
+		if err := r.flush(wait); err != nil {
+			return err
 		}
 		if _, err := decoder.Token(); err != nil {
 			return r.fault(where, "is no JSON: %v", err)
@@ -234,21 +318,22 @@ func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
 		if err != nil {
 			return r.fault(where, "%v", err)
 		}
-		return r.object(text, where, "")
+		return r.late([]raw{{text: text, where: where}}, "")
 	}
 	var kind string
 	_ = json.Unmarshal(fields["kind"], &kind) // else the items are refused for want of a kind
-	for i, item := range waiting {
-		if err := r.object(item, fmt.Sprintf("%sitems[%d]", prefix(where), i), kind); err != nil {
+	return r.late(waiting, kind)
+}
+
+// late adds items that do not say their kind, which is known by now.
+func (r *reader) late(waiting []raw, listKind string) error {
+	for _, o := range waiting {
+		o.listKind = listKind
+		if err := r.add(o, nil); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-func saysKind(item json.RawMessage) bool {
-	var head metav1.TypeMeta
-	return json.Unmarshal(item, &head) == nil && head.Kind != ""
+	return r.flush(nil)
 }
 
 // newObject returns an empty object of a kind that an audit looks at, nil for any other.

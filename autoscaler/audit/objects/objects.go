@@ -145,15 +145,12 @@ func stripNode(n *corev1.Node) *corev1.Node {
 	return n
 }
 
-// stripPod leaves of a pod what says where it is, what it requests and demands, and how it may leave.
+// stripPod leaves of a pod what says where it is, what it requests and demands, and how it may leave. What
+// its containers have while they are resized is not looked at: they count as what they request.
 func stripPod(p *corev1.Pod) *corev1.Pod {
 	stripMeta(&p.ObjectMeta)
 	s := &p.Status
-	p.Status = corev1.PodStatus{
-		Phase: s.Phase, StartTime: s.StartTime, NominatedNodeName: s.NominatedNodeName, QOSClass: s.QOSClass,
-		Conditions: scheduled(s.Conditions), Resources: s.Resources, Resize: s.Resize,
-		ContainerStatuses: resized(p.Spec.Containers, s.ContainerStatuses), InitContainerStatuses: resized(p.Spec.InitContainers, s.InitContainerStatuses),
-	}
+	p.Status = corev1.PodStatus{Phase: s.Phase, StartTime: s.StartTime, NominatedNodeName: s.NominatedNodeName}
 	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range containers {
 			stripContainer(&containers[i])
@@ -161,52 +158,6 @@ func stripPod(p *corev1.Pod) *corev1.Pod {
 	}
 	p.Spec.EphemeralContainers, p.Spec.HostAliases, p.Spec.DNSConfig, p.Spec.ImagePullSecrets, p.Spec.ReadinessGates = nil, nil, nil, nil, nil
 	return p
-}
-
-// scheduled keeps the condition by which the scheduler says whether it has found room.
-func scheduled(all []corev1.PodCondition) []corev1.PodCondition {
-	for i := range all {
-		if all[i].Type == corev1.PodScheduled {
-			return []corev1.PodCondition{all[i]}
-		}
-	}
-	return nil
-}
-
-// resized keeps of the statuses what the containers really have, where that is not what they request:
-// a resize is then in progress.
-func resized(containers []corev1.Container, all []corev1.ContainerStatus) []corev1.ContainerStatus {
-	var kept []corev1.ContainerStatus
-	for i := range all {
-		s := &all[i]
-		if s.Resources == nil && s.AllocatedResources == nil || asRequested(containers, s) {
-			continue
-		}
-		kept = append(kept, corev1.ContainerStatus{Name: s.Name, Resources: s.Resources, AllocatedResources: s.AllocatedResources})
-	}
-	return kept
-}
-
-func asRequested(containers []corev1.Container, s *corev1.ContainerStatus) bool {
-	for i := range containers {
-		if containers[i].Name != s.Name {
-			continue
-		}
-		want := containers[i].Resources.Requests
-		return same(want, s.AllocatedResources) && (s.Resources == nil || same(want, s.Resources.Requests))
-	}
-	return true // there is no such container
-}
-
-// same reports whether everything that is wanted is there in the same amount. A missing list is as
-// wanted.
-func same(want, have corev1.ResourceList) bool {
-	for name, amount := range want {
-		if other, is := have[name]; is && other.Cmp(amount) != 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func stripContainer(c *corev1.Container) {

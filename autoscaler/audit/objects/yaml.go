@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -24,12 +25,9 @@ type document struct {
 	item    []byte
 	items   int
 	// waiting are items that do not say their kind: the list does, at its end.
-	waiting []waiting
-}
-
-type waiting struct {
-	text  []byte
-	where string
+	waiting []raw
+	// cut says that lines are of the status of an item, of which little is looked at.
+	cut bool
 }
 
 // errTooLarge refuses what would have to be held in memory as a whole.
@@ -98,7 +96,9 @@ func (r *reader) yamlLine(d *document, line []byte) error {
 	}
 	into := &d.plain
 	if d.inItems {
-		into = &d.item
+		if into = &d.item; d.needless(line) {
+			return nil
+		}
 	}
 	if *into = append(*into, line...); len(*into) > MaxObjectBytes {
 		return r.fault(d.where(), "%v", errTooLarge)
@@ -112,19 +112,34 @@ func (r *reader) endItem(d *document) error {
 		return nil
 	}
 	where := d.where()
-	// Without its dash an item is a mapping that is indented as before.
-	d.item[0] = ' '
-	text, err := toJSON(d.item)
-	d.item = d.item[:0]
+	text := d.item
+	text[0] = ' ' // without its dash an item is a mapping that is indented as before
+	d.item, d.cut = make([]byte, 0, len(text)), false
 	d.items++
+	return r.add(raw{text: text, yaml: true, where: where}, d.wait)
+}
+
+func (d *document) wait(o raw) { d.waiting = append(d.waiting, o) }
+
+// status are the lines of an item by which its status begins, and those of it that are looked at if it is a
+// pod.
+var (
+	status     = []byte("  status:")
+	pod        = []byte("\n  kind: Pod\n")
+	statusKept = [][]byte{[]byte("    phase: "), []byte("    startTime: "), []byte("    nominatedNodeName: ")}
+)
+
+// needless reports whether a line of an item is of the status of a pod and not looked at. To parse YAML
+// takes longest of all, and half of a pod is its status.
+func (d *document) needless(line []byte) bool {
 	switch {
-	case err != nil:
-		return r.fault(where, "%v", err)
-	case !saysKind(text):
-		d.waiting = append(d.waiting, waiting{text, where})
-		return nil
+	case bytes.HasPrefix(line, status):
+		d.cut = bytes.Contains(d.item, pod) && len(bytes.TrimSpace(line)) == len("status:")
+		return false
+	case d.cut && !bytes.HasPrefix(line, []byte("   ")) && len(bytes.TrimSpace(line)) > 0:
+		d.cut = false
 	}
-	return r.object(text, where, "")
+	return d.cut && !slices.ContainsFunc(statusKept, func(kept []byte) bool { return bytes.HasPrefix(line, kept) })
 }
 
 func toJSON(text []byte) ([]byte, error) {
@@ -140,6 +155,9 @@ func (r *reader) endDocument(d *document) error {
 	if err := r.endItem(d); err != nil {
 		return err
 	}
+	if err := r.flush(d.wait); err != nil {
+		return err
+	}
 	d.inItems = false
 	text, err := toJSON(d.plain)
 	switch {
@@ -150,7 +168,7 @@ func (r *reader) endDocument(d *document) error {
 	case !d.split && text[0] != '{':
 		return r.fault(d.where(), "is no object, want a List or an object")
 	case !d.split:
-		return r.object(text, d.where(), "")
+		return r.late([]raw{{text: text, where: d.where()}}, "")
 	}
 	var list struct {
 		Kind string `json:"kind"`
@@ -158,10 +176,5 @@ func (r *reader) endDocument(d *document) error {
 	if err := json.Unmarshal(text, &list); err != nil {
 		return r.fault(d.where(), "is no list: %v", err)
 	}
-	for _, w := range d.waiting {
-		if err := r.object(w.text, w.where, list.Kind); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.late(d.waiting, list.Kind)
 }
