@@ -4,7 +4,7 @@
 //
 // It plans with what ships: purchases are those of [planner.Supercargo], moves those of
 // [decide.Fleet] as a NodeFleet with default settings makes them. It reads nothing and changes
-// nothing; [supercargo.dev/supercargo/autoscaler/audit/observe] fills in the [Input]. All prices
+// nothing; [supercargo.dev/supercargo/autoscaler/auditor] fills in the [Input]. All prices
 // are micro-dollars per hour.
 package audit
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -107,9 +106,5 @@ func heldOn(n *Node) string {
 			reason = why
 		}
 	}
-	more := ""
-	if held > 1 {
-		more = fmt.Sprintf(" (and %d more pods that may not be moved)", held-1)
-	}
-	return fmt.Sprintf("letting %s be moved%s: %s", first[reason], more, strings.TrimSuffix(reason, "."))
+	return fmt.Sprintf("%d of its %d pods may not be moved, as %s: %s", held, len(n.Pods), first[reason], reason)
 }

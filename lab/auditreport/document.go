@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"supercargo.dev/supercargo/autoscaler/audit"
-	"supercargo.dev/supercargo/autoscaler/audit/observe"
+	"supercargo.dev/supercargo/autoscaler/auditor"
 	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -112,7 +112,7 @@ type Worst struct {
 }
 
 // NewDocument turns a result into what is printed.
-func NewDocument(o *observe.Observation, r *audit.Result) *Document {
+func NewDocument(o *auditor.Observation, r *audit.Result) *Document {
 	d := &Document{
 		Source: o.Source, Notes: notNil(o.Notes), Now: billOf(&r.Now), Moved: billOf(&r.Moved), Cheapest: billOf(&r.Cheapest),
 		LowerBoundPerHour: dollars.Of(r.Bound), Moves: r.Moves, Emptied: notNil(r.Emptied), Pods: r.Pods, Pending: r.Pending,

@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/autoscaler/audit"
-	"supercargo.dev/supercargo/autoscaler/audit/objects"
-	"supercargo.dev/supercargo/autoscaler/audit/observe"
+	"supercargo.dev/supercargo/autoscaler/auditor"
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/world/objects"
 	"supercargo.dev/supercargo/lab/auditreport"
 )
 
@@ -56,7 +56,7 @@ It must be allowed to list nodes and pods; docs/audit.md has a ClusterRole for a
 
   # With what is really paid for some instance types
   supercargo audit --prices prices.csv -o json | jq .cheapest.perMonth`,
-		Args:  cobra.NoArgs,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runAudit(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
@@ -84,7 +84,7 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 	if err != nil {
 		return err
 	}
-	seen, err := observe.Of(ctx, read, observe.Options{Now: start, Prices: prices})
+	seen, err := auditor.Of(ctx, read, auditor.Options{Now: start, Prices: prices})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package observe
+package auditor
 
 import (
 	"cmp"
@@ -10,10 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/autoscaler/audit/objects"
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
 	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/world/objects"
 )
 
 // pricer knows what nodes cost.

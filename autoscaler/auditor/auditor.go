@@ -1,6 +1,6 @@
-// Package observe turns the objects of a cluster into what an audit looks at: prices of nodes,
+// Package auditor turns the objects of a cluster into what an audit looks at: prices of nodes,
 // machines that can be bought, and demands that may be lifted.
-package observe
+package auditor
 
 import (
 	"cmp"
@@ -13,13 +13,13 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/audit"
-	"supercargo.dev/supercargo/autoscaler/audit/objects"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/trace"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
+	"supercargo.dev/supercargo/internal/world/objects"
 )
 
 // Options are what a user says.

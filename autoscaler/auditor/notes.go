@@ -1,4 +1,4 @@
-package observe
+package auditor
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"supercargo.dev/supercargo/autoscaler/audit/objects"
+	"supercargo.dev/supercargo/internal/world/objects"
 )
 
 // note adds what the reader should know.
