@@ -72,9 +72,6 @@ It must be allowed to list nodes and pods; docs/audit.md has a ClusterRole for a
 	f.IntVar(&flags.obstacles, "obstacles", 8, "of how many obstacles of each sort to work out what they cost")
 	f.DurationVar(&flags.deadline, "deadline", 0, "print what is found in this time; 0 looks at all")
 	addOutput(cmd, &flags.output, tableOrJSON, "")
-	for _, flag := range []string{"kubeconfig", "context", "as", "as-group"} {
-		cmd.MarkFlagsMutuallyExclusive("from", flag)
-	}
 	return cmd
 }
 
@@ -114,6 +111,11 @@ func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects
 	}
 	if flags.deadline < 0 {
 		errs = append(errs, fmt.Errorf("--deadline %v: want a time above 0, or 0 for none", flags.deadline))
+	}
+	for flag, given := range map[string]bool{"kubeconfig": flags.kubeconfig != "", "context": flags.context != "", "as": flags.as != "", "as-group": len(flags.asGroups) > 0} {
+		if given && flags.from != "" {
+			errs = append(errs, fmt.Errorf("--%s: is about a cluster, and --from reads a file: want one of the two", flag))
+		}
 	}
 	var prices []trace.Flavor
 	if flags.prices != "" {
