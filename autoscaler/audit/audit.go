@@ -32,7 +32,7 @@ type Input struct {
 	// first whose pods are on the most expensive nodes. The others are counted.
 	MostObstacles int
 	// Stop is asked now and then whether to make do with what has been found: obstacles are then
-	// left without a cost. nil never stops.
+	// left without a cost. nil never stops. It is called by several goroutines.
 	Stop func() bool
 }
 

@@ -2,7 +2,9 @@ package audit
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
+	"sync"
 )
 
 // Cost is an obstacle and what it costs.
@@ -47,26 +49,49 @@ func (c *scene) obstacles(before moved, cheapest mix, now int64) []Cost {
 		all = append(all, p)
 	}
 	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(b.At, a.At) })
+	var chosen []*pair
 	tried := map[bool]int{}
-	base := min(cheapest.bill.MicroDollarsPerHour, now)
 	for i := range all {
-		p := &all[i]
-		if tried[p.ByMoving] == c.in.MostObstacles || c.stopped() {
-			continue
+		if p := &all[i]; tried[p.ByMoving] < c.in.MostObstacles {
+			tried[p.ByMoving]++
+			chosen = append(chosen, p)
 		}
-		tried[p.ByMoving]++
-		p.Known = true
+	}
+	base := min(cheapest.bill.MicroDollarsPerHour, now)
+	each(len(chosen), func(i int) {
+		p := chosen[i]
+		if c.stopped() {
+			return
+		}
 		switch {
 		case !p.ByMoving:
 			p.Saves = max(0, base-c.buy(p.of.Demands).bill.MicroDollarsPerHour)
 		case len(p.of.Ways) > 0: // else something else holds them all the same
 			p.Saves = max(0, before.bill.MicroDollarsPerHour-c.move(p.of.Ways).bill.MicroDollarsPerHour)
 		}
-	}
+		p.Known = !c.stopped() // what was stopped may have missed much
+	})
 	costs := make([]Cost, len(all))
 	for i := range all {
 		costs[i] = all[i].Cost
 	}
 	slices.SortStableFunc(costs, func(a, b Cost) int { return cmp.Compare(b.Saves, a.Saves) })
 	return costs
+}
+
+// mostAtOnce bounds how many figures are worked out at a time: each takes memory for all pods.
+const mostAtOnce = 4
+
+// each calls a function for 0 to n-1, some at a time.
+func each(n int, do func(i int)) {
+	var group sync.WaitGroup
+	workers := min(mostAtOnce, runtime.GOMAXPROCS(0), n)
+	for w := range workers {
+		group.Go(func() {
+			for i := w; i < n; i += workers {
+				do(i)
+			}
+		})
+	}
+	group.Wait()
 }
