@@ -48,3 +48,15 @@ func Starting(node *corev1.Node, lasting []corev1.Taint) []corev1.Taint {
 func HasTaint(among []corev1.Taint, t *corev1.Taint) bool {
 	return slices.ContainsFunc(among, func(o corev1.Taint) bool { return o.Key == t.Key && o.Effect == t.Effect })
 }
+
+// Lasting returns the taints of a node that keep pods away as long as it is there: not those of its
+// start, of a state in which it is, or that only are a preference.
+func Lasting(node *corev1.Node) []corev1.Taint {
+	var all []corev1.Taint
+	for _, t := range node.Spec.Taints {
+		if t.Effect != corev1.TaintEffectPreferNoSchedule && !StartupTaint(t.Key) && !stateTaint(t.Key) {
+			all = append(all, t)
+		}
+	}
+	return all
+}

@@ -31,6 +31,11 @@ type View struct {
 	peers    map[string]*corev1.Node             // see findPeers
 	moving   map[types.UID]bool                  // the pods that Migrations in flight move
 	services map[string]v1alpha1.ServiceEviction // by node, see EvictServices
+
+	// forbidding are the PodDisruptionBudgets that allow for no disruption, by namespace; without, unless
+	// nil, is the name of one that is looked past, "" for all.
+	forbidding map[string][]forbidding
+	without    *string
 }
 
 // Now is the moment at which the world is looked at.
@@ -44,7 +49,7 @@ func (v *View) Now() time.Time { return v.now }
 func NewView(w *World, now time.Time, learned *runtimes.Learner) *View {
 	v := &View{
 		World: w, now: now, learned: learned, compiler: w.Compiler(), onNode: map[string][]*corev1.Pod{},
-		peers: w.findPeers(), moving: w.moving(),
+		peers: w.findPeers(), moving: w.moving(), forbidding: forbiddingBudgets(w.Budgets),
 	}
 	v.readDaemons()
 	reserved := w.reserved()
@@ -128,13 +133,7 @@ func (v *View) Arrived(pod *corev1.Pod, of class.Class) (cluster.Pod, bool) {
 
 // wait returns a pod that waits, or only its name and why nothing can be planned for it.
 func (v *View) wait(pod *corev1.Pod) (p cluster.Pod, held string) {
-	pod, held = v.volumes.settle(pod)
-	if held == "" {
-		held = constraint.Unsupported(pod)
-	}
-	if _, other := Requests(pod); held == "" && other != "" {
-		held = fmt.Sprintf("resource %s", other)
-	}
+	pod, held = v.plannable(pod)
 	p, err := v.pod(pod, true)
 	if held == "" && err != nil {
 		held = err.Error()
@@ -144,6 +143,36 @@ func (v *View) wait(pod *corev1.Pod) (p cluster.Pod, held string) {
 	}
 	return p, held
 }
+
+// plannable returns a pod with what its volumes demand of a node, or why nothing can be planned for
+// it: it needs something that is not known of machines yet to be bought.
+func (v *View) plannable(pod *corev1.Pod) (settled *corev1.Pod, held string) {
+	settled, held = v.volumes.settle(pod)
+	if held == "" {
+		held = constraint.Unsupported(settled)
+	}
+	if _, other := Requests(settled); held == "" && other != "" {
+		held = fmt.Sprintf("resource %s", other)
+	}
+	return settled, held
+}
+
+// Successor returns what the pod that would follow this one elsewhere demands of nodes, or why
+// nothing can be planned for it.
+func (v *View) Successor(pod *corev1.Pod) (demands *constraint.Pod, held string) {
+	settled, held := v.plannable(pod)
+	if held != "" {
+		return nil, held
+	}
+	demands, err := v.compiler.CompileSuccessor(settled)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return demands, ""
+}
+
+// On returns the pods that are on a node or on their way to it. The caller must not change them.
+func (v *View) On(node string) []*corev1.Pod { return v.onNode[node] }
 
 // PodName is the name that decisions know a pod by: namespace/name.
 func PodName(pod *corev1.Pod) string { return pod.Namespace + "/" + pod.Name }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -120,17 +121,45 @@ func (v *View) endsByItself(pod *corev1.Pod) bool {
 // budgetHolds names the PodDisruptionBudget that forbids to take the pod away now, or
 // returns "".
 func (v *View) budgetHolds(pod *corev1.Pod) string {
-	for i := range v.Budgets {
-		b := &v.Budgets[i]
-		if b.Namespace != pod.Namespace || b.Status.DisruptionsAllowed > 0 {
-			continue
-		}
-		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || selector.Matches(labels.Set(pod.Labels)) { // one that cannot be read may be about it
-			return fmt.Sprintf("PodDisruptionBudget %s allows for no disruption now", b.Name)
+	for _, b := range v.forbidding[pod.Namespace] {
+		if !v.ignored(b.name) && b.is(pod) {
+			return fmt.Sprintf("PodDisruptionBudget %s allows for no disruption now", b.name)
 		}
 	}
 	return ""
+}
+
+// ignored reports whether a view is one as if a budget were not there.
+func (v *View) ignored(budget string) bool {
+	return v.without != nil && (*v.without == budget || *v.without == "")
+}
+
+// forbidding is a PodDisruptionBudget that allows for no disruption.
+type forbidding struct {
+	name     string
+	selector labels.Selector // nil for one that cannot be read: it may be about any pod
+}
+
+// is reports whether the budget is for a pod of its namespace.
+func (f *forbidding) is(pod *corev1.Pod) bool {
+	return f.selector == nil || f.selector.Matches(labels.Set(pod.Labels))
+}
+
+// forbiddingBudgets returns the budgets that allow for no disruption, by namespace.
+func forbiddingBudgets(budgets []policyv1.PodDisruptionBudget) map[string][]forbidding {
+	all := map[string][]forbidding{}
+	for i := range budgets {
+		b := &budgets[i]
+		if b.Status.DisruptionsAllowed > 0 {
+			continue
+		}
+		f := forbidding{name: b.Name}
+		if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil {
+			f.selector = selector
+		}
+		all[b.Namespace] = append(all[b.Namespace], f)
+	}
+	return all
 }
 
 // restarts reports whether a Migration can start the pod anew elsewhere.

@@ -14,6 +14,7 @@ var pure = []string{
 	"autoscaler/adapter/preset",
 	"autoscaler/adapter/rule",
 	"autoscaler/adapter/store/target",
+	"autoscaler/audit",
 	"autoscaler/average",
 	"autoscaler/fleet/decide",
 	"autoscaler/planner",

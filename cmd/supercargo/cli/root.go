@@ -103,6 +103,7 @@ func newRootCommand(program string) *cobra.Command {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl supercargo"}
 	}
 	root.AddCommand(
+		newAuditCommand(),
 		newDemoCommand(),
 		newExplainCommand(),
 		newFitCommand(),

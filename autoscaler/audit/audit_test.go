@@ -1,0 +1,306 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/packing"
+)
+
+const gib = 1 << 30
+
+func size(milliCPU, memoryGiB int64) packing.Size {
+	return packing.Size{MilliCPU: milliCPU, MemoryBytes: memoryGiB * gib}
+}
+
+// flavors are a machine and one of twice its size, which costs less than two.
+func flavors() []Flavor {
+	flavor := func(name string, s packing.Size, price int64) Flavor {
+		return Flavor{InstanceType: name, Flavor: planner.Flavor{Name: name, Size: s, MaxPods: 10, Arch: "amd64", MicroDollarsPerHour: price, Host: &constraint.Host{}}}
+	}
+	return []Flavor{flavor("large", size(4000, 16), 180_000), flavor("small", size(2000, 8), 100_000)}
+}
+
+// nodeOf returns a node of a flavor with pods of a CPU and 2 GiB each that may be evicted.
+func nodeOf(name string, f Flavor, pods ...string) Node {
+	n := Node{InstanceType: f.InstanceType, Node: cluster.Node{
+		Name: name, Flavor: f.InstanceType, Class: class.Any, Capacity: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, Host: &constraint.Host{Name: name},
+		Phase: cluster.Ready, MicroDollarsPerHour: f.MicroDollarsPerHour,
+	}}
+	n.Whole, n.WholePods = f.Size, f.MaxPods
+	for _, p := range pods {
+		n.add(cluster.Pod{Item: packing.Item{Name: p, Size: size(1000, 2)}, Class: class.Service, Ways: cluster.WaysOf(cluster.Evict)})
+	}
+	return n
+}
+
+func (n *Node) add(p cluster.Pod) {
+	n.Pods = append(n.Pods, p)
+	n.AllPods++
+	n.Requested = plus(n.Requested, p.Size)
+}
+
+// hold keeps all pods of a node there.
+func hold(n Node, why string) Node {
+	for i := range n.Pods {
+		n.Pods[i].Fixed, n.Pods[i].Ways, n.Pods[i].Held = true, 0, why
+	}
+	return n
+}
+
+func TestTheFiguresOfAClusterAreThoseWorkedOutByHand(t *testing.T) {
+	large, small := flavors()[0], flavors()[1]
+	tests := []struct {
+		name                        string
+		nodes                       []Node
+		now, moved, cheapest, least int64 // least is what so much of the best machine costs
+		emptied                     []string
+	}{
+		{"one pod on a large machine fits a small one", []Node{nodeOf("a", large, "p")}, 180_000, 180_000, 100_000, 45_000, nil},
+		{"two half empty machines become one", []Node{nodeOf("a", small, "p"), nodeOf("b", small, "q")}, 200_000, 100_000, 100_000, 90_000, []string{"a"}},
+		{"an empty machine goes", []Node{nodeOf("a", small, "p"), nodeOf("b", large)}, 280_000, 100_000, 100_000, 45_000, []string{"b"}},
+		{"what holds the pods does not change what machines could be bought",
+			[]Node{hold(nodeOf("a", small, "p"), "told to"), hold(nodeOf("b", small, "q"), "told to")}, 200_000, 200_000, 100_000, 90_000, nil},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			r := Audit(Input{Nodes: tc.nodes, Flavors: flavors()})
+			got := []int64{r.Now.MicroDollarsPerHour, r.Moved.MicroDollarsPerHour, r.Cheapest.MicroDollarsPerHour}
+			if diff := cmp.Diff([]int64{tc.now, tc.moved, tc.cheapest}, got); diff != "" {
+				t.Errorf("now, moved, cheapest (-want +got):\n%s", diff)
+			}
+			if r.Bound < tc.least || r.Bound > tc.cheapest {
+				t.Errorf("the bound is %d, want %d to %d", r.Bound, tc.least, tc.cheapest)
+			}
+			if diff := cmp.Diff(tc.emptied, r.Emptied); diff != "" {
+				t.Errorf("emptied (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestANodeWithoutAPriceIsListedAndInNoFigure(t *testing.T) {
+	small := flavors()[1]
+	free := nodeOf("free", small, "x", "y")
+	free.Unpriced = "nobody says"
+	r := Audit(Input{Nodes: []Node{free, nodeOf("a", small, "p")}, Flavors: flavors()})
+	if r.Now.MicroDollarsPerHour != 100_000 || r.Now.Nodes() != 1 || r.Pods != 1 || r.Fullness.Whole != small.Size {
+		t.Errorf("now %+v of %d pods, want one small machine with one", r.Now, r.Pods)
+	}
+	if diff := cmp.Diff([]Stay{{"free", "small", "nobody says"}}, r.Unpriced); diff != "" {
+		t.Errorf("unpriced (-want +got):\n%s", diff)
+	}
+	if len(r.Emptied) > 0 {
+		t.Errorf("%v are emptied onto a node without a price", r.Emptied)
+	}
+}
+
+func TestANodeThatStaysIsPaidInEveryFigureAndItsRoomIsUsed(t *testing.T) {
+	large, small := flavors()[0], flavors()[1]
+	plane := nodeOf("plane", large)
+	plane.Stays, plane.Kept, plane.KeptFor = "it is of the control plane", true, "it is of the control plane"
+	r := Audit(Input{Nodes: []Node{plane, nodeOf("a", small, "p")}, Flavors: flavors()})
+	if r.Cheapest.MicroDollarsPerHour != 180_000 || r.Moved.MicroDollarsPerHour != 180_000 {
+		t.Errorf("cheapest %d, moved %d; want 180000 for the node that stays with the pod on it", r.Cheapest.MicroDollarsPerHour, r.Moved.MicroDollarsPerHour)
+	}
+	if len(r.Staying) != 1 || r.Staying[0].Node != "plane" || r.Bound != 180_000 {
+		t.Errorf("staying %v, bound %d; want plane and its price", r.Staying, r.Bound)
+	}
+}
+
+func TestAPodThatNoMachineForSaleHoldsKeepsItsNode(t *testing.T) {
+	huge := Flavor{InstanceType: "huge", Flavor: planner.Flavor{Name: "huge", Size: size(64_000, 256), MaxPods: 10, Arch: "amd64", MicroDollarsPerHour: 3_000_000}}
+	n := nodeOf("a", huge)
+	n.add(cluster.Pod{Item: packing.Item{Name: "giant", Size: size(32_000, 100)}, Class: class.Service, Ways: cluster.WaysOf(cluster.Evict)})
+	r := Audit(Input{Nodes: []Node{n, nodeOf("b", flavors()[1], "p")}, Flavors: flavors()})
+	if len(r.Staying) != 1 || r.Staying[0].Node != "a" || !strings.Contains(r.Staying[0].Reason, "giant") {
+		t.Errorf("staying: %v, want a because of giant", r.Staying)
+	}
+	if r.Cheapest.MicroDollarsPerHour != 3_000_000 {
+		t.Errorf("cheapest %d, want 3000000: p goes to the node that stays", r.Cheapest.MicroDollarsPerHour)
+	}
+}
+
+func TestAnObstacleCostsWhatTheBillIsLowerWithoutIt(t *testing.T) {
+	small := flavors()[1]
+	evict := cluster.WaysOf(cluster.Evict)
+	nodes := []Node{hold(nodeOf("a", small, "p"), "x"), hold(nodeOf("b", small, "q"), "x"), hold(nodeOf("c", small, "r", "s"), "y")}
+	obstacles := []Obstacle{
+		{Kind: "budget", Subject: "one", Pods: []string{"p"}, Ways: map[string]cluster.Ways{"p": evict}},
+		{Kind: "annotation", Subject: "with something else", Pods: []string{"q"}},
+		{Kind: "annotation", Subject: "of a pod elsewhere", Pods: []string{"gone"}, Ways: map[string]cluster.Ways{"gone": evict}},
+		{Kind: "storage", Subject: "full node", Pods: []string{"r", "s"}, Ways: map[string]cluster.Ways{"r": evict, "s": evict}},
+	}
+	r := Audit(Input{Nodes: nodes, Flavors: flavors(), Obstacles: obstacles, MostObstacles: 10})
+	got := map[string]int64{}
+	for _, c := range r.Obstacles {
+		got[c.Subject] = c.Saves
+		if !c.Known || !c.ByMoving {
+			t.Errorf("%s: known %t, by moving %t; want both", c.Subject, c.Known, c.ByMoving)
+		}
+	}
+	want := map[string]int64{"one": 100_000, "with something else": 0, "full node": 0}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what obstacles cost (-want +got):\n%s", diff)
+	}
+	if r.Obstacles[0].Subject != "one" {
+		t.Errorf("the first is %q, want the one that costs most", r.Obstacles[0].Subject)
+	}
+}
+
+func TestBeyondTheNumberAskedForAnObstacleIsListedWithoutACost(t *testing.T) {
+	small := flavors()[1]
+	nodes := []Node{hold(nodeOf("a", small, "p"), "x"), hold(nodeOf("b", flavors()[0], "q"), "x")}
+	evict := cluster.WaysOf(cluster.Evict)
+	r := Audit(Input{Nodes: nodes, Flavors: flavors(), MostObstacles: 1, Obstacles: []Obstacle{
+		{Kind: "k", Subject: "cheap", Pods: []string{"p"}, Ways: map[string]cluster.Ways{"p": evict}},
+		{Kind: "k", Subject: "dear", Pods: []string{"q"}, Ways: map[string]cluster.Ways{"q": evict}},
+	}})
+	known := map[string]bool{}
+	for _, c := range r.Obstacles {
+		known[c.Subject] = c.Known
+	}
+	if diff := cmp.Diff(map[string]bool{"dear": true, "cheap": false}, known); diff != "" {
+		t.Errorf("worked out (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheWorstNodesSayWhatWouldEmptyThem(t *testing.T) {
+	large, small := flavors()[0], flavors()[1]
+	cordoned := nodeOf("cordoned", small, "c")
+	cordoned.Phase = cluster.Leaving
+	nodes := []Node{
+		nodeOf("empty", large), hold(nodeOf("held", large, "h"), "told to stay"), cordoned, nodeOf("movable", small, "m"),
+	}
+	r := Audit(Input{Nodes: nodes, Flavors: flavors()})
+	said := map[string]string{}
+	for _, w := range r.Worst {
+		said[w.Node] = w.Remedy
+	}
+	for node, want := range map[string]string{
+		"empty": "it is empty", "held": "1 of its 1 pods may not be moved, as h: told to stay", "cordoned": "cordoned", "movable": "moving its 1 pods",
+	} {
+		if !strings.Contains(said[node], want) {
+			t.Errorf("%s: %q, want %q", node, said[node], want)
+		}
+	}
+	if r.Worst[0].Node != "empty" || r.Worst[0].Idle != 180_000 {
+		t.Errorf("the worst is %+v, want the empty one of which all is idle", r.Worst[0])
+	}
+}
+
+// drawn draws nodes of the flavors for sale, with pods that some of them may not lose.
+func drawn(t *rapid.T) Input {
+	in := Input{Flavors: flavors(), MostObstacles: 3}
+	pods := 0
+	held := Obstacle{Kind: "hold", Subject: "all", Ways: map[string]cluster.Ways{}}
+	for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
+		f := in.Flavors[rapid.IntRange(0, 1).Draw(t, "flavor")]
+		n := nodeOf(fmt.Sprintf("n%d", i), f)
+		for range rapid.IntRange(0, 5).Draw(t, "pods") {
+			p := cluster.Pod{Item: packing.Item{Name: fmt.Sprintf("p%d", pods), Size: size(rapid.Int64Range(1, 12).Draw(t, "cpu")*100, rapid.Int64Range(0, 4).Draw(t, "memory"))}, Class: class.Service}
+			if !p.Size.Fits(n.Free()) {
+				continue
+			}
+			pods++
+			p.Ways = cluster.WaysOf(cluster.Evict)
+			if rapid.IntRange(0, 3).Draw(t, "held") == 0 {
+				p.Ways, p.Fixed, p.Held = 0, true, "told to"
+				held.Pods = append(held.Pods, p.Name)
+				held.Ways[p.Name] = cluster.WaysOf(cluster.Evict)
+			}
+			n.add(p)
+		}
+		in.Nodes = append(in.Nodes, n)
+	}
+	if slices.Sort(held.Pods); len(held.Pods) > 0 {
+		in.Obstacles = []Obstacle{held}
+	}
+	return in
+}
+
+func TestWhereAllMachinesAreForSaleTheBillsAreInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawn(t)
+		r := Audit(in)
+		bills := []int64{r.Bound, r.Cheapest.MicroDollarsPerHour, r.Moved.MicroDollarsPerHour, r.Now.MicroDollarsPerHour}
+		if !slices.IsSorted(bills) {
+			t.Fatalf("bound, cheapest, moved and now are %v", bills)
+		}
+		// The planner's own bound is one of these very machines: nothing was cut off to make it one.
+		c := newScene(in)
+		if m := c.buy(nil); m.bound > r.Cheapest.MicroDollarsPerHour {
+			t.Fatalf("the bound %d is above the cheapest machines found, %d", m.bound, r.Cheapest.MicroDollarsPerHour)
+		}
+		for _, o := range r.Obstacles {
+			if o.Saves < 0 || o.Saves > r.Now.MicroDollarsPerHour {
+				t.Fatalf("%s costs %d of %d", o.Subject, o.Saves, r.Now.MicroDollarsPerHour)
+			}
+		}
+	})
+}
+
+// TestMovesAloneKeepEveryPodAndOverfillNoNode replays what is left.
+func TestMovesAloneKeepEveryPodAndOverfillNoNode(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawn(t)
+		after := newScene(in).move(nil)
+		at, paid := map[string]string{}, int64(0)
+		for i := range after.state.Nodes {
+			n := &after.state.Nodes[i]
+			paid += n.MicroDollarsPerHour
+			if used := n.Used(); !used.Fits(n.Capacity) || int64(len(n.Pods)) > n.MaxPods {
+				t.Fatalf("node %s has %v and takes %v, %d pods", n.Name, used, n.Capacity, len(n.Pods))
+			}
+			for _, p := range n.Pods {
+				at[p.Name] = n.Name
+			}
+		}
+		if paid != after.bill.MicroDollarsPerHour {
+			t.Fatalf("the nodes left cost %d, the bill is %d", paid, after.bill.MicroDollarsPerHour)
+		}
+		for i := range in.Nodes {
+			for _, p := range in.Nodes[i].Pods {
+				if at[p.Name] == "" || p.Fixed && at[p.Name] != in.Nodes[i].Name {
+					t.Fatalf("pod %s, fixed %t, went from %s to %q", p.Name, p.Fixed, in.Nodes[i].Name, at[p.Name])
+				}
+			}
+		}
+	})
+}
+
+func TestTheOrderOfTheInputDoesNotMatter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := drawn(t)
+		want := Audit(in)
+		shuffled := in
+		shuffled.Nodes = rapid.Permutation(in.Nodes).Draw(t, "nodes in another order")
+		shuffled.Flavors = rapid.Permutation(in.Flavors).Draw(t, "flavors in another order")
+		for i := range shuffled.Nodes {
+			shuffled.Nodes[i].Pods = rapid.Permutation(shuffled.Nodes[i].Pods).Draw(t, "pods in another order")
+		}
+		if diff := cmp.Diff(want, Audit(shuffled)); diff != "" {
+			t.Fatalf("another order gives (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAnAuditThatIsStoppedSaysSoAndHasItsBills(t *testing.T) {
+	small := flavors()[1]
+	r := Audit(Input{
+		Nodes: []Node{hold(nodeOf("a", small, "p"), "x"), nodeOf("b", small, "q")}, Flavors: flavors(), MostObstacles: 1, Stop: func() bool { return true },
+		Obstacles: []Obstacle{{Kind: "k", Subject: "s", Pods: []string{"p"}, Ways: map[string]cluster.Ways{"p": cluster.WaysOf(cluster.Evict)}}},
+	})
+	if !r.Stopped || r.Now.MicroDollarsPerHour != 200_000 || len(r.Obstacles) != 1 || r.Obstacles[0].Known {
+		t.Errorf("stopped %t, now %d, obstacles %+v", r.Stopped, r.Now.MicroDollarsPerHour, r.Obstacles)
+	}
+}

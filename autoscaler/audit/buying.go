@@ -1,0 +1,110 @@
+package audit
+
+import (
+	"maps"
+	"slices"
+
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+)
+
+// mix is the cluster on machines that are bought for its pods.
+type mix struct {
+	bill    Bill
+	bound   int64
+	staying []Stay
+}
+
+// buy plans machines for all pods that can be planned for, besides the nodes that stay. Pods that
+// are given demands have these.
+//
+// A pod that no machine for sale holds keeps its node, and the rest is planned again: each time at
+// least one node more stays, so that it ends.
+func (c *scene) buy(demands map[string]*constraint.Pod) mix {
+	stays := map[int]string{}
+	for i := range c.nodes {
+		if n := &c.nodes[i]; n.Stays != "" {
+			stays[i] = n.Stays
+		}
+	}
+	for {
+		r := planner.Supercargo(c.request(stays, demands))
+		if len(r.Unplaceable) == 0 {
+			return c.mixOf(r, stays)
+		}
+		for _, u := range r.Unplaceable {
+			if at := c.at[u.Pod]; stays[at] == "" {
+				stays[at] = "no machine for sale holds pod " + u.Pod + ": " + u.Reason
+			}
+		}
+	}
+}
+
+// request asks for machines for all pods of nodes that do not stay.
+func (c *scene) request(stays map[int]string, demands map[string]*constraint.Pod) planner.Request {
+	r := planner.Request{Stop: c.in.Stop}
+	of := func(p *cluster.Pod) *constraint.Pod {
+		if d, lifted := demands[p.Name]; lifted {
+			return d
+		}
+		return p.Demands
+	}
+	for i := range c.nodes {
+		n := &c.nodes[i]
+		if stays[i] != "" {
+			r.Nodes = append(r.Nodes, existing(n, of))
+			continue
+		}
+		for j := range n.Pods {
+			p := &n.Pods[j]
+			pod := planner.Pod{Item: p.Item, Arch: p.Arch, Constraints: of(p)}
+			pod.Runtime, pod.Arrival = 0, 0 // a price per hour does not depend on how long they run
+			r.Pods = append(r.Pods, pod)
+		}
+	}
+	for i := range c.others { // their pods look at others, and others at them
+		n := existing(&c.others[i], of)
+		n.Places = 0
+		r.Nodes = append(r.Nodes, n)
+	}
+	for i := range c.in.Flavors {
+		r.Flavors = append(r.Flavors, c.in.Flavors[i].Flavor)
+	}
+	return r
+}
+
+// existing is a node that stays, with its free room.
+func existing(n *Node, of func(*cluster.Pod) *constraint.Pod) planner.ExistingNode {
+	e := planner.ExistingNode{Name: n.Name, Free: n.Free(), Places: -1, Arch: n.Arch, Host: n.Host}
+	if n.MaxPods > 0 {
+		e.Places = max(0, n.MaxPods-int64(len(n.Pods)))
+	}
+	if n.Phase != cluster.Ready || n.Class != class.Any {
+		e.Places = 0
+	}
+	for i := range n.Pods {
+		e.Pods = append(e.Pods, of(&n.Pods[i]))
+	}
+	return e
+}
+
+func (c *scene) mixOf(r planner.Result, stays map[int]string) mix {
+	var m mix
+	for _, i := range slices.Sorted(maps.Keys(stays)) {
+		n := &c.nodes[i]
+		m.bill.add(n.InstanceType, n.MicroDollarsPerHour)
+		m.staying = append(m.staying, Stay{n.Name, n.InstanceType, stays[i]})
+	}
+	m.bound = m.bill.MicroDollarsPerHour + r.LowerBoundMicroDollarsPerHour
+	types := make(map[string]string, len(c.in.Flavors))
+	for i := range c.in.Flavors {
+		types[c.in.Flavors[i].Name] = c.in.Flavors[i].InstanceType
+	}
+	for i := range r.Machines {
+		m.bill.add(types[r.Machines[i].Flavor], r.Machines[i].MicroDollarsPerHour)
+	}
+	m.bill = m.bill.sorted()
+	return m
+}

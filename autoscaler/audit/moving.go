@@ -1,0 +1,149 @@
+package audit
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/moves"
+)
+
+// mostRounds bounds how often it is decided what to empty: nearly all is emptied in the first round.
+const mostRounds = 20
+
+// settled is for how long nothing is taken to have happened to the cluster: an audit looks at one
+// moment, and what a NodeFleet waits for before it empties a node would have passed.
+const settled = 24 * time.Hour
+
+// buysNothing is why moves alone buy nothing.
+const buysNothing = "moves alone buy nothing"
+
+// moved is the cluster after moves alone.
+type moved struct {
+	bill    Bill
+	moves   int
+	emptied []string
+	state   cluster.State
+	kept    map[string]string // why under-used nodes stay, by name
+}
+
+// Consolidation is what a NodeFleet is taken to be configured to, but for the times for which it
+// waits.
+func Consolidation() *v1alpha1.FleetConsolidation {
+	none := v1alpha1.FleetConsolidation{EvictServices: v1alpha1.EvictServicesOptOut}
+	none.PodResidence = new(none.After) // pods move at once
+	return &none
+}
+
+// move decides what a NodeFleet that may buy nothing would empty, and does it, until nothing more is
+// emptied. Pods that are given ways may leave by these.
+//
+// Pods that would be waited for stay: all figures are of the same pods.
+func (c *scene) move(ways map[string]cluster.Ways) moved {
+	s := c.state(ways)
+	m := moved{kept: map[string]string{}}
+	total := len(s.Nodes)
+	for range mostRounds {
+		// Without a memory of its own each round, the mover would wait for what it has seen to last.
+		d := decide.Fleet(&s, decide.FleetOptions{
+			Exhausted: buysNothing, Empty: true, UnderUsed: true, MoveServices: true, Budget: total, Class: class.Any,
+			Horizon: decide.Horizon(Consolidation()), Spare: spare(&s), Stop: c.in.Stop,
+		}, moves.NewPlanner(decide.MovesConfig(Consolidation())), time.Unix(0, 0))
+		clear(m.kept)
+		for _, k := range d.Kept {
+			m.kept[k.Node] = k.Reason
+		}
+		if !m.apply(&s, d) || c.stopped() {
+			break
+		}
+	}
+	slices.Sort(m.emptied)
+	m.state = s
+	left := make(map[string]bool, len(s.Nodes))
+	for i := range s.Nodes {
+		left[s.Nodes[i].Name] = true
+	}
+	m.bill = billOf(slices.DeleteFunc(slices.Clone(c.nodes), func(n Node) bool { return !left[n.Name] }))
+	return m
+}
+
+// state is the cluster as the mover sees it. Nodes without a price neither take pods nor lose any.
+func (c *scene) state(ways map[string]cluster.Ways) cluster.State {
+	s := cluster.State{QueueEmpty: settled, MaxNodes: math.MaxInt32, Migration: cluster.DefaultMigration}
+	for _, group := range [][]Node{c.nodes, c.others} {
+		for i := range group {
+			n := group[i].Node
+			n.Pods = slices.Clone(n.Pods)
+			for j := range n.Pods {
+				leave(&n.Pods[j], ways)
+			}
+			n.Age = max(n.Age, settled)
+			if group[i].Unpriced != "" {
+				n.Phase, n.Kept = cluster.Leaving, true
+			}
+			s.Nodes = append(s.Nodes, n)
+		}
+	}
+	slices.SortFunc(s.Nodes, func(a, b cluster.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return s
+}
+
+// leave sets by which ways a pod may leave its node.
+func leave(p *cluster.Pod, ways map[string]cluster.Ways) {
+	if by, lifted := ways[p.Name]; lifted {
+		p.Ways, p.Held, p.Fixed = by, "", false
+	}
+	if p.Ways = p.Ways.Without(cluster.Wait); p.Ways == 0 {
+		p.Fixed, p.Held = true, cmp.Or(p.Held, "it is only waited for")
+	}
+	p.Resided = max(p.Resided, settled)
+}
+
+// spare lets all machines of all flavors go.
+func spare(s *cluster.State) map[string]int {
+	all := map[string]int{}
+	for i := range s.Nodes {
+		all[s.Nodes[i].Flavor]++
+	}
+	return all
+}
+
+// apply does what was decided, and reports whether that changes anything.
+func (m *moved) apply(s *cluster.State, d decide.FleetDecision) bool {
+	if len(d.Release) == 0 && len(d.Drains) == 0 {
+		return false
+	}
+	at := make(map[string]int, len(s.Nodes))
+	for i := range s.Nodes {
+		at[s.Nodes[i].Name] = i
+	}
+	gone := map[string]bool{}
+	for _, r := range d.Release {
+		gone[r.Node] = true
+	}
+	for _, drain := range d.Drains {
+		from := &s.Nodes[at[drain.Node]]
+		pods := make(map[string]cluster.Pod, len(from.Pods))
+		for _, p := range from.Pods {
+			pods[p.Name] = p
+		}
+		for _, move := range drain.Moves {
+			to := &s.Nodes[at[move.Target]]
+			to.Pods = append(to.Pods, pods[move.Pod])
+			m.moves++
+		}
+		gone[drain.Node] = true
+	}
+	m.emptied = slices.AppendSeq(m.emptied, maps.Keys(gone))
+	s.Nodes = slices.DeleteFunc(s.Nodes, func(n cluster.Node) bool { return gone[n.Name] })
+	for i := range s.Nodes {
+		slices.SortFunc(s.Nodes[i].Pods, func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	}
+	return true
+}

@@ -1,0 +1,165 @@
+// Package auditor turns the objects of a cluster into what an audit looks at: prices of nodes,
+// machines that can be bought, and demands that may be lifted.
+package auditor
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/audit"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/world"
+	"supercargo.dev/supercargo/internal/world/objects"
+)
+
+// Options are what a user says.
+type Options struct {
+	// Now is when the objects were read.
+	Now time.Time
+	// Prices are the user's own, by instance type. They go before list prices.
+	Prices []trace.Flavor
+}
+
+// Observation is the input of an audit, and what its reader should know of it.
+type Observation struct {
+	Input audit.Input
+	// Notes are sentences about what was assumed or left out, in the order in which they matter.
+	Notes []string
+	// Source says which prices machines are bought at: a list with its region, the user's or those of
+	// the nodes.
+	Source string
+}
+
+// Of looks at the objects.
+func Of(ctx context.Context, from *objects.Objects, o Options) (*Observation, error) {
+	withDaemons, derived := daemons(from)
+	w, err := world.Read(ctx, withDaemons, false)
+	if err != nil {
+		return nil, fmt.Errorf("look at the objects: %w", err)
+	}
+	if o.Now.IsZero() {
+		o.Now = time.Now()
+	}
+	b := &observer{objects: withDaemons, options: o, view: world.NewView(w, o.Now, runtimes.NewLearner())}
+	for name := range w.Nodes {
+		b.view.EvictServices(name, v1alpha1.EvictServicesOptOut)
+	}
+	b.pricer = newPricer(from, o.Prices)
+	b.readUse()
+	b.readNodes()
+	b.readFlavors()
+	b.readObstacles()
+	b.countPending()
+	b.note(derived)
+	return &b.Observation, nil
+}
+
+// observer puts an observation together.
+type observer struct {
+	Observation
+	objects *objects.Objects
+	options Options
+	view    *world.View
+	pricer  *pricer
+	use     map[string]packing.Size
+	workers []worker // nodes of which more can be bought, by name
+}
+
+// worker is a priced node of an instance type that can be bought.
+type worker struct {
+	node  *corev1.Node
+	price int64
+}
+
+// readUse notes what is used of nodes as far as it is measured.
+func (b *observer) readUse() {
+	b.use = make(map[string]packing.Size, len(b.objects.Metrics))
+	for i := range b.objects.Metrics {
+		m := &b.objects.Metrics[i]
+		b.use[m.Name] = packing.Size{MilliCPU: m.Usage.Cpu().MilliValue(), MemoryBytes: m.Usage.Memory().Value()}
+	}
+}
+
+// readNodes turns nodes with their pods and prices into those of the audit.
+func (b *observer) readNodes() {
+	for i := range b.objects.Nodes {
+		node := &b.objects.Nodes[i]
+		price, unpriced := b.pricer.price(node)
+		n := cluster.Node{Name: node.Name, Flavor: instanceType(node), Class: class.Any, MicroDollarsPerHour: price, Age: b.options.Now.Sub(node.CreationTimestamp.Time)}
+		stays := ""
+		if controlPlane(node) {
+			stays = "it is of the control plane"
+			n.Kept, n.KeptFor = true, stays
+		}
+		all := audit.Node{Node: b.view.Node(node, n), InstanceType: instanceType(node), Unpriced: unpriced, Stays: stays}
+		allocatable := node.Status.Allocatable
+		all.Whole = packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()}
+		all.WholePods = allocatable.Pods().Value()
+		b.readPods(&all)
+		if used, measured := b.use[node.Name]; measured {
+			all.Use = &used
+		}
+		if unpriced == "" && stays == "" && all.InstanceType != "" {
+			b.workers = append(b.workers, worker{node, price})
+		}
+		b.Input.Nodes = append(b.Input.Nodes, all)
+	}
+	slices.SortFunc(b.workers, func(x, y worker) int { return cmp.Compare(x.node.Name, y.node.Name) })
+}
+
+// readPods notes what all pods of a node request, and whether one of them keeps the node.
+func (b *observer) readPods(n *audit.Node) {
+	at := make(map[string]int, len(n.Pods))
+	for i := range n.Pods {
+		at[n.Pods[i].Name] = i
+	}
+	for _, pod := range b.view.On(n.Name) {
+		size, _ := world.Requests(pod)
+		n.Requested.MilliCPU += size.MilliCPU
+		n.Requested.MemoryBytes += size.MemoryBytes
+		n.AllPods++
+		i, is := at[world.PodName(pod)]
+		if !is {
+			continue // of a DaemonSet, or static
+		}
+		demands, held := b.view.Successor(pod)
+		if held == "" {
+			n.Pods[i].Demands = demands
+		} else if n.Stays == "" {
+			n.Stays = fmt.Sprintf("no machine is planned for its pod %s: %s", n.Pods[i].Name, held)
+		}
+	}
+}
+
+func (b *observer) countPending() {
+	for i := range b.view.Pods {
+		if b.view.Pods[i].Spec.NodeName == "" {
+			b.Input.Pending++
+		}
+	}
+}
+
+// controlPlane reports whether a node is one on which the control plane runs.
+func controlPlane(node *corev1.Node) bool {
+	for _, label := range []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"} {
+		if _, is := node.Labels[label]; is {
+			return true
+		}
+	}
+	return false
+}
+
+// instanceType is what the seller of a node's machine calls it; empty if that is not known.
+func instanceType(node *corev1.Node) string {
+	return cmp.Or(node.Labels[corev1.LabelInstanceTypeStable], node.Labels[corev1.LabelInstanceType])
+}

@@ -1,0 +1,289 @@
+package auditor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/audit"
+	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// machine is an instance type that can be bought.
+type machine struct {
+	name    string
+	size    packing.Size
+	maxPods int64
+	arch    string
+	price   int64
+	labels  map[string]string // that pods look at and that depend on the type
+	seen    bool              // there is a node of it
+}
+
+// pool is what nodes have in common that somebody has given them: labels that pods look at, and taints.
+type pool struct {
+	labels  map[string]string
+	taints  []corev1.Taint
+	nodes   []string
+	static  packing.Size
+	statics int64
+}
+
+// readFlavors notes what can be bought: every machine with the labels and taints of each pool of nodes that
+// there is, in each zone if pods look at zones.
+func (b *observer) readFlavors() {
+	heeded := b.heeded()
+	machines := b.machines(heeded)
+	zones := b.zones(heeded)
+	pools := b.pools(heeded)
+	for i := range pools {
+		p := &pools[i]
+		p.static, p.statics = b.view.Static(p.nodes)
+		for _, zone := range zones {
+			for _, m := range machines {
+				b.addFlavor(m, p, i, zone)
+			}
+		}
+	}
+}
+
+// addFlavor adds a machine of a pool in a zone, less what DaemonSets and static pods take of it.
+func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]string) {
+	labels := map[string]string{
+		corev1.LabelArchStable: m.arch, corev1.LabelOSStable: string(corev1.Linux), corev1.LabelInstanceTypeStable: m.name, corev1.LabelInstanceType: m.name,
+	}
+	for _, more := range []map[string]string{p.labels, m.labels, zone} {
+		maps.Copy(labels, more)
+	}
+	host := &constraint.Host{Labels: labels, Taints: p.taints}
+	size, pods := b.view.Overhead(host)
+	size.MilliCPU, size.MemoryBytes, pods = size.MilliCPU+p.static.MilliCPU, size.MemoryBytes+p.static.MemoryBytes, pods+p.statics
+	f := audit.Flavor{InstanceType: m.name, Flavor: planner.Flavor{
+		Name: fmt.Sprintf("%s pool %d %s", m.name, number, zone[corev1.LabelTopologyZone]), Size: m.size.Minus(size), MaxPods: m.maxPods - pods, Arch: m.arch,
+		MicroDollarsPerHour: m.price, Host: host,
+	}}
+	if f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0 || f.MaxPods <= 0 {
+		return // DaemonSets fill it
+	}
+	b.Input.Flavors = append(b.Input.Flavors, f)
+}
+
+// heeded returns the labels of nodes that pods, DaemonSets or volumes look at.
+func (b *observer) heeded() map[string]bool {
+	all := map[string]bool{}
+	terms := func(s *corev1.NodeSelector) {
+		if s == nil {
+			return
+		}
+		for _, t := range s.NodeSelectorTerms {
+			for _, e := range t.MatchExpressions {
+				all[e.Key] = true
+			}
+		}
+	}
+	read := func(spec *corev1.PodSpec) {
+		for key := range spec.NodeSelector {
+			all[key] = true
+		}
+		if a := spec.Affinity; a != nil {
+			if a.NodeAffinity != nil {
+				terms(a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+			}
+			if a.PodAffinity != nil {
+				for _, t := range a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+					all[t.TopologyKey] = true
+				}
+			}
+			if a.PodAntiAffinity != nil {
+				for _, t := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+					all[t.TopologyKey] = true
+				}
+			}
+		}
+		for _, t := range spec.TopologySpreadConstraints {
+			all[t.TopologyKey] = true
+		}
+	}
+	for i := range b.view.Pods {
+		read(&b.view.Pods[i].Spec)
+	}
+	for i := range b.view.Daemons {
+		read(&b.view.Daemons[i].Spec.Template.Spec)
+	}
+	for i := range b.objects.Volumes {
+		if a := b.objects.Volumes[i].Spec.NodeAffinity; a != nil {
+			terms(a.Required)
+		}
+	}
+	for i := range b.objects.Classes {
+		for _, t := range b.objects.Classes[i].AllowedTopologies {
+			for _, e := range t.MatchLabelExpressions {
+				all[e.Key] = true
+			}
+		}
+	}
+	delete(all, corev1.LabelHostname)
+	return all
+}
+
+// ofType reports whether a label of a node depends on its instance type.
+func ofType(label string) bool {
+	switch label {
+	case corev1.LabelInstanceTypeStable, corev1.LabelInstanceType, corev1.LabelArchStable, "beta.kubernetes.io/arch", "cloud.google.com/machine-family", v1alpha1.LabelMachineType:
+		return true
+	}
+	for _, prefix := range []string{"karpenter.k8s.aws/instance-", "karpenter.azure.com/sku-", "karpenter.k8s.gcp/instance-", "nvidia.com/", "feature.node.kubernetes.io/", "cloud.google.com/gke-accelerator"} {
+		if strings.HasPrefix(label, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofZone reports whether a label of a node depends on its zone.
+func ofZone(label string) bool {
+	return label == corev1.LabelTopologyZone || label == corev1.LabelFailureDomainBetaZone || strings.HasPrefix(label, "topology.") && strings.HasSuffix(label, "/zone")
+}
+
+// some returns the labels of a node that are among those heeded and that are wanted.
+func some(node *corev1.Node, heeded map[string]bool, wanted func(label string) bool) map[string]string {
+	found := map[string]string{}
+	for label := range heeded {
+		if value, has := node.Labels[label]; has && wanted(label) {
+			found[label] = value
+		}
+	}
+	return found
+}
+
+// zones returns the labels of nodes in each zone that there is; one without labels if no pod looks at them.
+func (b *observer) zones(heeded map[string]bool) []map[string]string {
+	all := map[string]map[string]string{}
+	for _, w := range b.workers {
+		labels := some(w.node, heeded, ofZone)
+		all[fmt.Sprint(labels)] = labels // maps are printed in order
+	}
+	if len(all) == 0 {
+		return []map[string]string{nil}
+	}
+	var zones []map[string]string
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		zones = append(zones, all[key])
+	}
+	return zones
+}
+
+// pools returns the pools of nodes, one without labels and taints if there are no nodes.
+func (b *observer) pools(heeded map[string]bool) []pool {
+	byKey := map[string]*pool{}
+	for _, w := range b.workers {
+		p := &pool{labels: some(w.node, heeded, func(label string) bool { return !ofType(label) && !ofZone(label) }), taints: world.Lasting(w.node)}
+		key := fmt.Sprint(p.labels, p.taints)
+		if byKey[key] == nil {
+			byKey[key] = p
+		}
+		byKey[key].nodes = append(byKey[key].nodes, w.node.Name)
+	}
+	var all []pool
+	for _, key := range slices.Sorted(maps.Keys(byKey)) {
+		all = append(all, *byKey[key])
+	}
+	return all
+}
+
+// machines returns the instance types that can be bought, ordered by name: those of which there are nodes,
+// with the least room and the lowest price that one of them has, and those of the market on architectures
+// that there are. Of these, Burstable and Accelerated ones are left out, and such as another of the same
+// architecture replaces that is no dearer, unless pods look at what depends on the type.
+func (b *observer) machines(heeded map[string]bool) []machine {
+	found := map[string]machine{}
+	archs := map[string]bool{}
+	for _, w := range b.workers {
+		allocatable := w.node.Status.Allocatable
+		m := machine{
+			name: instanceType(w.node), arch: w.node.Labels[corev1.LabelArchStable], price: w.price, seen: true,
+			size:    packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()},
+			maxPods: allocatable.Pods().Value(), labels: some(w.node, heeded, ofType),
+		}
+		archs[m.arch] = true
+		if known, is := found[m.name]; is {
+			m.size.MilliCPU, m.size.MemoryBytes = min(m.size.MilliCPU, known.size.MilliCPU), min(m.size.MemoryBytes, known.size.MemoryBytes)
+			m.maxPods, m.price, m.labels = min(m.maxPods, known.maxPods), min(m.price, known.price), known.labels
+		}
+		found[m.name] = m
+	}
+	for _, f := range b.market() {
+		if _, is := found[f.Name]; is || f.Kind != "" || !archs[cmp.Or(f.Arch, "amd64")] {
+			continue
+		}
+		found[f.Name] = machine{
+			name: f.Name, arch: cmp.Or(f.Arch, "amd64"), price: f.MicroDollarsPerHour, maxPods: cmp.Or(f.MaxPods, defaultMaxPods),
+			size: packing.Size{MilliCPU: f.MilliCPU, MemoryBytes: f.MemoryBytes},
+		}
+	}
+	all := slices.SortedFunc(maps.Values(found), func(x, y machine) int { return cmp.Compare(x.name, y.name) })
+	if !looksAtTypes(heeded) {
+		all = undominated(all)
+	}
+	return all
+}
+
+// defaultMaxPods is how many pods a machine takes that does not say so: the kubelet's default.
+const defaultMaxPods = 110
+
+func looksAtTypes(heeded map[string]bool) bool {
+	for label := range heeded {
+		if ofType(label) && label != corev1.LabelArchStable && label != "beta.kubernetes.io/arch" {
+			return true
+		}
+	}
+	return false
+}
+
+// undominated leaves out machines that another replaces, but for those of which there are nodes. Of equal
+// ones the first stays.
+func undominated(all []machine) []machine {
+	replaces := func(x, y *machine) bool {
+		return x.arch == y.arch && y.size.Fits(x.size) && x.maxPods >= y.maxPods && x.price <= y.price
+	}
+	var left []machine
+	for i := range all {
+		dominated := false
+		for j := range all {
+			dominated = dominated || i != j && replaces(&all[j], &all[i]) && (j < i || !replaces(&all[i], &all[j]))
+		}
+		if all[i].seen || !dominated {
+			left = append(left, all[i])
+		}
+	}
+	return left
+}
+
+// market returns the instance types for sale: the user's prices, and before those the list of the place where
+// most nodes are.
+func (b *observer) market() []trace.Flavor {
+	var all []trace.Flavor
+	b.Source = "the prices of the nodes"
+	for _, f := range b.pricer.own {
+		all = append(all, *f)
+		b.Source = "the prices given"
+	}
+	if at, is := b.pricer.market(); is {
+		for name, f := range b.pricer.list(at) {
+			if b.pricer.own[name] == nil {
+				all = append(all, *f)
+			}
+		}
+		b.Source = "list prices of " + at.list + " in " + at.region
+	}
+	return all
+}

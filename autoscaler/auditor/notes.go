@@ -1,0 +1,91 @@
+package auditor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/internal/world/objects"
+)
+
+// note adds what the reader should know.
+func (b *observer) note(derivedDaemons int) {
+	for _, of := range slices.SortedFunc(maps.Keys(b.pricer.asked), func(x, y place) int {
+		return cmp.Or(cmp.Compare(x.list, y.list), cmp.Compare(x.region, y.region))
+	}) {
+		if at := b.pricer.asked[of]; at != of {
+			b.notef("No list prices of %s in %s are carried: nodes there have those of %s, the nearest that is.", of.list, cmp.Or(of.region, "an unknown region"), at.region)
+		}
+	}
+	if b.Input.Pending > 0 {
+		b.notef("%d pods have no node. No figure counts them.", b.Input.Pending)
+	}
+	if derivedDaemons > 0 {
+		b.notef("No DaemonSets were read: what their pods take of a machine is taken from those of %d of them that run.", derivedDaemons)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(b.objects.Missing)) {
+		b.notef("%s were not read: %s.", kind, b.objects.Missing[kind])
+	}
+	if claims := b.unknownClaims(); claims > 0 && len(b.objects.Claims) == 0 {
+		b.notef("No PersistentVolumeClaims were read: the nodes of %d pods that have some stay as they are.", claims)
+	}
+	if len(b.Input.Flavors) == 0 {
+		b.notef("No machine is for sale: no node has both a price and an instance type.")
+	}
+}
+
+func (b *observer) notef(format string, args ...any) {
+	b.Notes = append(b.Notes, fmt.Sprintf(format, args...))
+}
+
+// unknownClaims is how many pods have volume claims.
+func (b *observer) unknownClaims() (n int) {
+	for i := range b.view.Pods {
+		if slices.ContainsFunc(b.view.Pods[i].Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }) {
+			n++
+		}
+	}
+	return n
+}
+
+// daemons returns the objects with DaemonSets, if none were read, as their pods show them, and how many these
+// are. What a DaemonSet demands of nodes by affinity cannot be seen from its pods: each names its node there.
+func daemons(from *objects.Objects) (*objects.Objects, int) {
+	if len(from.Daemons) > 0 {
+		return from, 0
+	}
+	sets := map[string]appsv1.DaemonSet{}
+	for i := range from.Pods {
+		pod := &from.Pods[i]
+		owner := metav1.GetControllerOfNoCopy(pod)
+		if owner == nil || owner.Kind != "DaemonSet" {
+			continue
+		}
+		key := pod.Namespace + "/" + owner.Name
+		if known, is := sets[key]; is && known.Annotations["of"] <= pod.Name {
+			continue // the first by name speaks for all
+		}
+		spec := *pod.Spec.DeepCopy()
+		spec.NodeName = ""
+		if spec.Affinity != nil {
+			spec.Affinity.NodeAffinity = nil
+		}
+		sets[key] = appsv1.DaemonSet{
+			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: owner.Name, Annotations: map[string]string{"of": pod.Name}},
+			Spec:       appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels}, Spec: spec}},
+		}
+	}
+	if len(sets) == 0 {
+		return from, 0
+	}
+	with := *from
+	for _, key := range slices.Sorted(maps.Keys(sets)) {
+		with.Daemons = append(with.Daemons, sets[key])
+	}
+	return &with, len(sets)
+}

@@ -1,0 +1,171 @@
+package auditor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
+	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/world/objects"
+)
+
+// pricer knows what nodes cost.
+type pricer struct {
+	own         map[string]*trace.Flavor // the user's, by instance type
+	lists       map[place]map[string]*trace.Flavor
+	deployments map[string]string // the price annotation of MachineDeployments, by namespace/name
+	used        map[place]int     // how many nodes have the price of a list
+	asked       map[place]place   // the place whose prices are taken, by the place of nodes
+}
+
+// place is a list of prices and a region of it.
+type place struct{ list, region string }
+
+func newPricer(from *objects.Objects, own []trace.Flavor) *pricer {
+	p := &pricer{
+		own: byName(own), lists: map[place]map[string]*trace.Flavor{}, deployments: map[string]string{},
+		used: map[place]int{}, asked: map[place]place{},
+	}
+	for i := range from.Deployments {
+		d := &from.Deployments[i]
+		if text, is := d.Annotations[v1alpha1.AnnotationPricePerHour]; is {
+			p.deployments[d.Namespace+"/"+d.Name] = text
+		}
+	}
+	return p
+}
+
+func byName(flavors []trace.Flavor) map[string]*trace.Flavor {
+	all := make(map[string]*trace.Flavor, len(flavors))
+	for i := range flavors {
+		all[flavors[i].Name] = &flavors[i]
+	}
+	return all
+}
+
+// price returns what a node costs, or why that is not known. The annotation of the node goes first, then
+// that of its MachineDeployment, the user's prices, and list prices. These are of Linux on demand, so
+// that nothing else is priced by them.
+func (p *pricer) price(node *corev1.Node) (microDollars int64, unpriced string) {
+	for _, text := range []string{node.Annotations[v1alpha1.AnnotationPricePerHour], p.deployments[deploymentOf(node)]} {
+		if text == "" {
+			continue
+		}
+		price, err := dollars.Parse(text)
+		if err != nil {
+			return 0, fmt.Sprintf("annotation %s: %v", v1alpha1.AnnotationPricePerHour, err)
+		}
+		return price, ""
+	}
+	kind := instanceType(node)
+	if kind == "" {
+		return 0, "it has no label " + corev1.LabelInstanceTypeStable
+	}
+	if spot(node) {
+		return 0, "it is a spot machine, whose price changes: annotation " + v1alpha1.AnnotationPricePerHour + " says what it costs"
+	}
+	if f := p.own[kind]; f != nil {
+		return f.MicroDollarsPerHour, ""
+	}
+	if os := node.Labels[corev1.LabelOSStable]; os != "" && os != string(corev1.Linux) {
+		return 0, "list prices are of Linux, and it runs " + os
+	}
+	list := provider(node)
+	if list == "" {
+		return 0, "it is not known who sells it: it has neither a provider ID of AWS, Azure or Google Cloud nor a label of theirs"
+	}
+	at := p.nearest(place{list, region(node)})
+	f := p.list(at)[kind]
+	if f == nil {
+		return 0, fmt.Sprintf("the list prices of %s in %s have no instance type %s", at.list, at.region, kind)
+	}
+	p.used[at]++
+	return f.MicroDollarsPerHour, ""
+}
+
+// list returns the prices of a place, by instance type.
+func (p *pricer) list(at place) map[string]*trace.Flavor {
+	if p.lists[at] == nil {
+		types, err := pricelist.Read(at.list, at.region)
+		if err != nil {
+			panic(err) // nearest returns only places that there are
+		}
+		p.lists[at] = byName(types)
+	}
+	return p.lists[at]
+}
+
+// nearest returns the place whose prices are taken for nodes of a place.
+func (p *pricer) nearest(of place) place {
+	at, known := p.asked[of]
+	if !known {
+		at = place{of.list, nearestRegion(of.region, pricelist.Regions(of.list))}
+		p.asked[of] = at
+	}
+	return at
+}
+
+// market returns the place that most nodes are priced by, if any is; ties by name.
+func (p *pricer) market() (place, bool) {
+	var most place
+	for _, at := range slices.SortedFunc(maps.Keys(p.used), func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.list, b.list), cmp.Compare(a.region, b.region))
+	}) {
+		if p.used[at] > p.used[most] {
+			most = at
+		}
+	}
+	return most, p.used[most] > 0
+}
+
+// deploymentOf names the MachineDeployment of a node's machine, as cluster-api's annotations tell: the
+// name of a MachineSet is that of its MachineDeployment, and five letters or digits. "" if there is none.
+func deploymentOf(node *corev1.Node) string {
+	set := node.Annotations["cluster.x-k8s.io/owner-name"]
+	dash := strings.LastIndex(set, "-")
+	if node.Annotations["cluster.x-k8s.io/owner-kind"] != "MachineSet" || dash < 0 {
+		return ""
+	}
+	return node.Annotations["cluster.x-k8s.io/cluster-namespace"] + "/" + set[:dash]
+}
+
+// spot reports whether a label says that the machine is rented at a price that changes.
+func spot(node *corev1.Node) bool {
+	for label, value := range map[string]string{
+		"karpenter.sh/capacity-type": "spot", "eks.amazonaws.com/capacityType": "SPOT", "cloud.google.com/gke-spot": "true",
+		"cloud.google.com/gke-preemptible": "true", "kubernetes.azure.com/scalesetpriority": "spot",
+	} {
+		if node.Labels[label] == value {
+			return true
+		}
+	}
+	return false
+}
+
+// provider is the price list of who sells a node's machine; "" if that is not known.
+func provider(node *corev1.Node) string {
+	scheme, _, _ := strings.Cut(node.Spec.ProviderID, "://")
+	switch scheme {
+	case "aws", "azure":
+		return scheme
+	case "gce":
+		return "gcp"
+	}
+	for _, of := range []struct{ domain, list string }{
+		{"eks.amazonaws.com/", "aws"}, {"karpenter.k8s.aws/", "aws"}, {"kubernetes.azure.com/", "azure"}, {"cloud.google.com/", "gcp"},
+	} {
+		for label := range node.Labels {
+			if strings.HasPrefix(label, of.domain) {
+				return of.list
+			}
+		}
+	}
+	return ""
+}

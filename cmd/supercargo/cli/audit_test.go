@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/lab/auditreport"
+)
+
+// auditDump is a node that is half full and a larger one that is empty, with a pod whose name is none.
+const auditDump = `apiVersion: v1
+items:
+- apiVersion: v1
+  kind: Node
+  metadata:
+    labels: {node.kubernetes.io/instance-type: m5.xlarge, kubernetes.io/arch: amd64, kubernetes.io/os: linux, topology.kubernetes.io/region: us-east-1}
+    name: half
+  spec:
+    providerID: aws:///us-east-1a/i-1
+  status:
+    allocatable: {cpu: 3920m, memory: 14Gi, pods: "58"}
+    conditions:
+    - {type: Ready, status: "True"}
+- apiVersion: v1
+  kind: Node
+  metadata:
+    labels: {node.kubernetes.io/instance-type: m5.2xlarge, kubernetes.io/arch: amd64, kubernetes.io/os: linux, topology.kubernetes.io/region: us-east-1}
+    name: idle
+  spec:
+    providerID: aws:///us-east-1a/i-2
+  status:
+    allocatable: {cpu: 7910m, memory: 29Gi, pods: "58"}
+    conditions:
+    - {type: Ready, status: "True"}
+- apiVersion: metrics.k8s.io/v1beta1
+  kind: NodeMetrics
+  metadata:
+    name: half
+  usage: {cpu: 392m, memory: 7Gi}
+- apiVersion: v1
+  kind: Pod
+  metadata:
+    name: web-<b>
+    namespace: shop
+  spec:
+    containers:
+    - name: main
+      resources:
+        requests: {cpu: 1960m, memory: 7Gi}
+    nodeName: half
+  status:
+    phase: Running
+kind: List
+`
+
+var auditInput = strings.Replace(auditDump, "web-<b>", "web", 1)
+
+func TestAuditPrintsTheSameAsTableJSONAndPage(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "audit.html")
+	code, stdout, stderr := supercargo(t, auditInput, "audit", "--from", "-", "--report", page, "-o", "json")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	var d auditreport.Document
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
+		t.Fatal(err)
+	}
+	if d.Now.PerHour != 0.576 || d.Moved.PerHour != 0.192 || d.Now.PerMonth != 420.48 || d.Source != "list prices of aws in us-east-1" {
+		t.Errorf("now %v, moved %v, a month %v, %s; want 0.576, 0.192, 420.48 by the list", d.Now.PerHour, d.Moved.PerHour, d.Now.PerMonth, d.Source)
+	}
+	if diff := cmp.Diff([]string{"idle"}, d.Emptied); diff != "" {
+		t.Errorf("emptied (-want +got):\n%s", diff)
+	}
+	if d.Used == nil || d.Used.CPU != 0.1 || d.Used.Memory != 0.5 || d.Used.Nodes != 1 {
+		t.Errorf("used %+v, want a tenth and a half of one node", d.Used)
+	}
+	html, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, table, stderr := supercargo(t, auditInput, "audit", "--from", "-")
+	if code != exitOK {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	for _, want := range []string{"0.58", "0.19", "no controller", "Pod shop/web", "nothing: it is empty and can go now"} {
+		for name, text := range map[string]string{"table": table, "page": string(html)} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the %s does not say %q:\n%s", name, want, text)
+			}
+		}
+	}
+	for _, never := range []string{"<script", "http://", "https://"} {
+		if strings.Contains(string(html), never) {
+			t.Errorf("the page has %q", never)
+		}
+	}
+}
+
+func TestAuditTakesPricesOfOnesOwn(t *testing.T) {
+	prices := filepath.Join(directory(t, map[string]string{"p.csv": "name,cpu,memory_gib,price_per_hour\nm5.xlarge,3.92,14,0.1\n"}), "p.csv")
+	_, stdout, stderr := supercargo(t, auditInput, "audit", "--from", "-", "--prices", prices, "-o", "json")
+	var d auditreport.Document
+	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
+	}
+	if d.Now.PerHour != 0.484 {
+		t.Errorf("now %v, want 0.1 and 0.384", d.Now.PerHour)
+	}
+}
+
+func TestAuditRefusesWrongInputByFlagFileAndField(t *testing.T) {
+	dir := directory(t, map[string]string{"bad.csv": "name,cpu,memory_gib,price_per_hour\na,1,1,x\n"})
+	tests := []struct {
+		name, stdin string
+		args        []string
+		want        string
+	}{
+		{"a file that is not there", "", []string{"--from", "/none"}, "--from: open /none"},
+		{"wrong input", auditDump, []string{"--from", "-"}, `stdin: items[3]: Pod: metadata.name: "web-<b>" is no name`},
+		{"a price that is none", auditInput, []string{"--from", "-", "--prices", filepath.Join(dir, "bad.csv")}, "price_per_hour"},
+		{"a dump and a cluster", auditInput, []string{"--from", "-", "--context", "x"}, "--context: is about a cluster"},
+		{"an unknown format", auditInput, []string{"--from", "-", "-o", "xml"}, `--output "xml"`},
+		{"a folder for a report", auditInput, []string{"--from", "-", "--report", dir}, "--report: "},
+		{"fewer than no obstacles", auditInput, []string{"--from", "-", "--obstacles", "-1"}, "--obstacles -1"},
+		{"a deadline in the past", auditInput, []string{"--from", "-", "--deadline", "-1s"}, "--deadline -1s"},
+		{"a kubeconfig that is not there", "", []string{"--kubeconfig", "/none"}, "find the cluster: "},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := supercargo(t, tc.stdin, append([]string{"audit"}, tc.args...)...)
+			if code != exitUsage || stdout != "" || !strings.Contains(stderr, tc.want) {
+				t.Errorf("exit code %d, stdout %q, stderr %q; want 2, nothing and %q", code, stdout, stderr, tc.want)
+			}
+		})
+	}
+}

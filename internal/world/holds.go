@@ -1,0 +1,143 @@
+package world
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+)
+
+// Hold is one thing that keeps a pod on its node, which somebody could change.
+type Hold struct {
+	// Kind is the sort of thing. Budget is the PodDisruptionBudget, if it is one.
+	Kind, Budget string
+	// Advice says what to change.
+	Advice string
+	// Ways are by which the pod could leave now without it; none if something else holds it, too.
+	Ways cluster.Ways
+}
+
+// Anything is the kind of the last of a pod's holds: all others together.
+const Anything = "anything that keeps pods on their nodes"
+
+// lifts are the changes to a pod, each with whether it changes anything. They return a pod of which
+// only the metadata is their own.
+var lifts = []struct {
+	kind, advice string
+	lift         func(pod *corev1.Pod) bool
+}{
+	{"annotation " + annotationDoNotDisrupt, "remove the annotation, or give it a duration", func(pod *corev1.Pod) bool {
+		value := pod.Annotations[annotationDoNotDisrupt]
+		delete(pod.Annotations, annotationDoNotDisrupt)
+		return value != "" && value != "false"
+	}},
+	{"annotation " + annotationSafeToEvict + ": false", "remove the annotation", func(pod *corev1.Pod) bool {
+		value := pod.Annotations[annotationSafeToEvict]
+		delete(pod.Annotations, annotationSafeToEvict)
+		return value == "false"
+	}},
+	{"annotation " + v1alpha1.AnnotationMigration + ": never", "remove the annotation", func(pod *corev1.Pod) bool {
+		value := pod.Annotations[v1alpha1.AnnotationMigration]
+		delete(pod.Annotations, v1alpha1.AnnotationMigration)
+		return value == v1alpha1.MigrationNever
+	}},
+	{"no controller", "run it by a Deployment, a StatefulSet or a Job", func(pod *corev1.Pod) bool {
+		if metav1.GetControllerOfNoCopy(pod) != nil {
+			return false
+		}
+		pod.OwnerReferences = append(slices.Clone(pod.OwnerReferences), metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: pod.Name, Controller: new(true)})
+		return true
+	}},
+	{"local storage", "annotation " + annotationLocalVolumes + " lists volumes that may be lost", func(pod *corev1.Pod) bool {
+		if localVolume(pod) == "" {
+			return false
+		}
+		names := make([]string, len(pod.Spec.Volumes))
+		for i := range pod.Spec.Volumes {
+			names[i] = pod.Spec.Volumes[i].Name
+		}
+		pod.Annotations[annotationLocalVolumes] = strings.Join(names, ",")
+		return true
+	}},
+	{"batch pod that does not say that it may be moved", "annotation " + v1alpha1.AnnotationMigration + ": restart or checkpoint", func(pod *corev1.Pod) bool {
+		kind, _ := class.OfPod(pod)
+		if kind != class.Batch || pod.Annotations[v1alpha1.AnnotationMigration] != "" {
+			return false
+		}
+		pod.Annotations[v1alpha1.AnnotationMigration] = v1alpha1.MigrationRestart
+		return true
+	}},
+}
+
+// Holds returns what keeps a pod on its node that somebody could change, one by one; none for a pod
+// that may leave, or of which nothing can be planned.
+func (v *View) Holds(pod *corev1.Pod) []Hold {
+	if v.Exit(pod).Now().Without(cluster.Wait) != 0 || v.moving[pod.UID] || Restoring(pod) {
+		return nil
+	}
+	var all []Hold
+	leaves := func(v *View, pod *corev1.Pod) cluster.Ways { return v.Exit(pod).Now().Without(cluster.Wait) }
+	for _, b := range v.forbidding[pod.Namespace] {
+		if b.is(pod) {
+			all = append(all, Hold{
+				Kind: "PodDisruptionBudget that allows no disruption", Budget: pod.Namespace + "/" + b.name,
+				Advice: "more replicas that are ready, or a lower minAvailable", Ways: leaves(v.lookingPast(b.name), pod),
+			})
+		}
+	}
+	free := *pod // without all that is found
+	for _, l := range lifts {
+		changed := annotated(pod)
+		if l.lift(&changed) {
+			all = append(all, Hold{Kind: l.kind, Advice: l.advice, Ways: leaves(v, &changed)})
+			free = annotated(&free)
+			l.lift(&free)
+		}
+	}
+	open := v.lookingPast("")
+	if pod.Namespace == metav1.NamespaceSystem && !budgeted(pod, v.Budgets) {
+		all = append(all, Hold{
+			Kind: "namespace " + metav1.NamespaceSystem + " without a PodDisruptionBudget", Advice: "a PodDisruptionBudget for it", Ways: leaves(v.withBudget(pod.Namespace), pod),
+		})
+		open = open.withBudget(pod.Namespace)
+	}
+	if len(all) > 0 {
+		all = append(all, Hold{Kind: Anything, Advice: "all that is said of each", Ways: leaves(open, &free)})
+	}
+	return all
+}
+
+// lookingPast returns the view as if a PodDisruptionBudget allowed for disruptions, or all do if its name
+// is empty.
+func (v *View) lookingPast(budget string) *View {
+	other := *v
+	other.without = &budget
+	return &other
+}
+
+// withBudget returns the view as if there were a PodDisruptionBudget for all pods of a namespace, and it
+// allowed for disruptions.
+func (v *View) withBudget(namespace string) *View {
+	b := policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+	b.Spec.Selector, b.Status.DisruptionsAllowed = &metav1.LabelSelector{}, 1
+	w, other := *v.World, *v
+	w.Budgets = append(slices.Clone(w.Budgets), b)
+	other.World = &w
+	return &other
+}
+
+// annotated returns a pod with annotations of its own.
+func annotated(pod *corev1.Pod) corev1.Pod {
+	own := *pod
+	if own.Annotations = maps.Clone(pod.Annotations); own.Annotations == nil {
+		own.Annotations = map[string]string{}
+	}
+	return own
+}

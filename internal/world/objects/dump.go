@@ -1,0 +1,367 @@
+package objects
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	kubejson "sigs.k8s.io/json"
+)
+
+// What a dump may have at most.
+const (
+	// MaxObjectBytes is of one object, as text; API servers take no objects of half that size.
+	MaxObjectBytes = 8 << 20
+	// MaxObjects is of all objects together.
+	MaxObjects = 2_000_000
+)
+
+// Dump reads what kubectl get -o yaml or -o json has printed: a List, several of them, or single
+// objects. name is for errors, which say the object and the field.
+//
+// It parses some objects at a time, so that the memory it takes is hardly more than that of what it keeps.
+func Dump(name string, in io.Reader) (*Objects, error) {
+	r := &reader{name: name, in: bufio.NewReaderSize(in, 1<<20), into: &Objects{}}
+	first, err := r.firstByte()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%s: is empty, want what kubectl get nodes,pods -A -o yaml prints", name)
+	case err != nil:
+		return nil, fmt.Errorf("%s: read: %w", name, err)
+	case first == '{':
+		err = r.jsonDocuments()
+	default:
+		err = r.yamlDocuments()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.into, r.check()
+}
+
+// reader reads a dump.
+type reader struct {
+	name    string
+	in      *bufio.Reader
+	into    *Objects
+	objects int
+	seen    map[string]bool
+	batch   []raw // read, and yet to be parsed
+}
+
+// firstByte returns the first byte that is no white space, which stays unread.
+func (r *reader) firstByte() (byte, error) {
+	for {
+		b, err := r.in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if !bytes.ContainsRune([]byte(" \t\r\n"), rune(b)) {
+			return b, r.in.UnreadByte()
+		}
+	}
+}
+
+// check refuses a dump that says nothing of a cluster.
+func (r *reader) check() error {
+	switch {
+	case len(r.into.Nodes) == 0:
+		return fmt.Errorf("%s: has no Node, want what kubectl get nodes,pods -A -o yaml prints", r.name)
+	case len(r.into.Pods) == 0:
+		return fmt.Errorf("%s: has no Pod that runs or waits, want what kubectl get nodes,pods -A -o yaml prints", r.name)
+	}
+	return nil
+}
+
+// fault says what is wrong with an object.
+func (r *reader) fault(where, format string, args ...any) error {
+	return fmt.Errorf("%s: %s: %s", r.name, where, fmt.Sprintf(format, args...))
+}
+
+// raw is an object as text.
+type raw struct {
+	text []byte
+	yaml bool
+	// where it stands, and the kind of the list that it is in, for items that do not say theirs.
+	where, listKind string
+}
+
+// parsed is a raw object when it has been parsed.
+type parsed struct {
+	object any // nil for a kind that is not looked at
+	key    string
+	where  string
+	list   []byte // it is a list: its text as JSON
+	noKind []byte // it does not say its kind: its text as JSON
+	err    error
+}
+
+// mostBatch is how many objects are parsed together, by all processors.
+const mostBatch = 512
+
+// add adds one object, and parses those that have been read if they are many.
+func (r *reader) add(o raw, waiting func(raw)) error {
+	if r.objects++; r.objects > MaxObjects {
+		return r.fault(o.where, "goes beyond %d objects", MaxObjects)
+	}
+	if r.batch = append(r.batch, o); len(r.batch) < mostBatch {
+		return nil
+	}
+	return r.flush(waiting)
+}
+
+// flush parses the objects that have been read, and adds them in their order. What does not say its kind
+// goes to waiting, or is refused without one.
+func (r *reader) flush(waiting func(raw)) error {
+	batch := r.batch
+	r.batch = nil
+	results := make([]parsed, len(batch))
+	var group sync.WaitGroup
+	workers := min(runtime.GOMAXPROCS(0), len(batch))
+	for w := range workers {
+		group.Go(func() {
+			for i := w; i < len(batch); i += workers {
+				results[i] = parse(&batch[i])
+			}
+		})
+	}
+	group.Wait()
+	for i := range results {
+		if err := r.take(&results[i], &batch[i], waiting); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take adds what has been parsed.
+func (r *reader) take(p *parsed, o *raw, waiting func(raw)) error {
+	switch {
+	case p.err != nil:
+		return r.fault(p.where, "%v", p.err)
+	case p.list != nil:
+		return r.list(p.list, o.where)
+	case p.noKind != nil && waiting == nil:
+		return r.fault(p.where, "kind: is missing, want Node, Pod or another kind")
+	case p.noKind != nil:
+		waiting(raw{text: p.noKind, where: p.where})
+	case p.object == nil:
+		r.into.Others++
+	case r.seen[p.key]:
+		return r.fault(p.where, "metadata.name: is there twice, want each object once")
+	default:
+		if r.seen == nil {
+			r.seen = map[string]bool{}
+		}
+		r.seen[p.key] = true
+		r.into.Add(p.object)
+	}
+	return nil
+}
+
+// head is what tells objects apart.
+type head struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name      string `json:"name"`
+		Namespace string `json:"namespace"`
+	} `json:"metadata"`
+}
+
+// parse turns text into an object.
+func parse(o *raw) parsed {
+	text := o.text
+	if o.yaml {
+		var err error
+		if text, err = toJSON(text); err != nil {
+			return parsed{where: o.where, err: err}
+		}
+	}
+	var h head
+	if err := json.Unmarshal(text, &h); err != nil {
+		return parsed{where: o.where, err: fmt.Errorf("is no object of Kubernetes: %w", err)}
+	}
+	kind := cmp.Or(h.Kind, strings.TrimSuffix(o.listKind, "List"))
+	switch {
+	case kind == "":
+		return parsed{where: o.where, noKind: text}
+	case strings.HasSuffix(kind, "List"):
+		return parsed{where: o.where, list: text}
+	}
+	where := fmt.Sprintf("%s %s", kind, strings.TrimPrefix(h.Metadata.Namespace+"/"+h.Metadata.Name, "/"))
+	p := parsed{object: newObject(h.APIVersion, kind), key: where, where: where}
+	if p.object == nil {
+		return p
+	}
+	if problems := validation.IsDNS1123Subdomain(h.Metadata.Name); len(problems) > 0 {
+		p.where, p.err = fmt.Sprintf("%s: %s", o.where, kind), fmt.Errorf("metadata.name: %q is no name: %s", clip(h.Metadata.Name), problems[0])
+		return p
+	}
+	if p.err = kubejson.UnmarshalCaseSensitivePreserveInts(text, p.object); p.err == nil {
+		p.err = validate(p.object)
+	}
+	return p
+}
+
+// list adds the items of a list that is an item itself, or stands alone.
+func (r *reader) list(text []byte, where string) error {
+	var list struct {
+		Kind  string            `json:"kind"`
+		Items []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return r.fault(where, "is no list: %v", err)
+	}
+	for i, item := range list.Items {
+		if err := r.add(raw{text: item, where: fmt.Sprintf("%sitems[%d]", prefix(where), i), listKind: list.Kind}, nil); err != nil {
+			return err
+		}
+	}
+	return r.flush(nil)
+}
+
+func prefix(where string) string {
+	if where == "" || where == "document 1" {
+		return ""
+	}
+	return where + "."
+}
+
+// clip shortens text that is to be shown.
+func clip(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "..."
+	}
+	return s
+}
+
+// jsonDocuments reads JSON, items of lists one by one.
+func (r *reader) jsonDocuments() error {
+	decoder := json.NewDecoder(r.in)
+	for document := 1; ; document++ {
+		token, err := decoder.Token()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return r.fault(fmt.Sprintf("document %d", document), "is no JSON: %v", err)
+		case token != json.Delim('{'):
+			return r.fault(fmt.Sprintf("document %d", document), "is no object, want a List or an object")
+		}
+		if err := r.jsonObject(decoder, fmt.Sprintf("document %d", document)); err != nil {
+			return err
+		}
+	}
+}
+
+// jsonObject reads the rest of an object whose brace is read. Items are read as they come; kubectl
+// prints the kind after them, so that items without a kind wait for it.
+func (r *reader) jsonObject(decoder *json.Decoder, where string) error {
+	fields := map[string]json.RawMessage{}
+	var waiting []raw
+	wait := func(o raw) { waiting = append(waiting, o) }
+	items := false
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return r.fault(where, "is no JSON: %v", err)
+		}
+		field, _ := token.(string)
+		if field != "items" {
+			var value json.RawMessage
+			if err := decoder.Decode(&value); err != nil {
+				return r.fault(where, "%s: is no JSON: %v", clip(field), err)
+			}
+			fields[field] = value
+			continue
+		}
+		items = true
+		if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
+			return r.fault(prefix(where)+"items", "is no list")
+		}
+		for i := 0; decoder.More(); i++ {
+			var item json.RawMessage
+			at := fmt.Sprintf("%sitems[%d]", prefix(where), i)
+			if err := decoder.Decode(&item); err != nil {
+				return r.fault(at, "is no JSON: %v", err)
+			}
+			if len(item) > MaxObjectBytes {
+				return r.fault(at, "is larger than %d bytes", MaxObjectBytes)
+			}
+			if err := r.add(raw{text: item, where: at}, wait); err != nil {
+				return err
+			}
+		}
+		if err := r.flush(wait); err != nil {
+			return err
+		}
+		if _, err := decoder.Token(); err != nil {
+			return r.fault(where, "is no JSON: %v", err)
+		}
+	}
+	if _, err := decoder.Token(); err != nil {
+		return r.fault(where, "is no JSON: %v", err)
+	}
+	if !items {
+		text, err := json.Marshal(fields)
+		if err != nil {
+			return r.fault(where, "%v", err)
+		}
+		return r.late([]raw{{text: text, where: where}}, "")
+	}
+	var kind string
+	_ = json.Unmarshal(fields["kind"], &kind) // else the items are refused for want of a kind
+	return r.late(waiting, kind)
+}
+
+// late adds items that do not say their kind, which is known by now.
+func (r *reader) late(waiting []raw, listKind string) error {
+	for _, o := range waiting {
+		o.listKind = listKind
+		if err := r.add(o, nil); err != nil {
+			return err
+		}
+	}
+	return r.flush(nil)
+}
+
+// newObject returns an empty object of a kind that an audit looks at, nil for any other.
+func newObject(apiVersion, kind string) any {
+	if kind == "MachineDeployment" && strings.HasPrefix(apiVersion, "cluster.x-k8s.io/") {
+		return &metav1.PartialObjectMetadata{}
+	}
+	if make := kinds[kind]; make.new != nil && (apiVersion == "" || apiVersion == make.apiVersion) {
+		return make.new()
+	}
+	return nil
+}
+
+// validate refuses amounts that no API server would have let pass and sums could not hold.
+func validate(object any) error {
+	switch o := object.(type) {
+	case *corev1.Node:
+		return checkAmounts("status.allocatable", o.Status.Allocatable)
+	case *corev1.Pod:
+		for list, containers := range map[string][]corev1.Container{"initContainers": o.Spec.InitContainers, "containers": o.Spec.Containers} {
+			for i := range containers {
+				at := fmt.Sprintf("spec.%s[%d].resources.", list, i)
+				if err := errors.Join(checkAmounts(at+"requests", containers[i].Resources.Requests), checkAmounts(at+"limits", containers[i].Resources.Limits)); err != nil {
+					return err
+				}
+			}
+		}
+		return checkAmounts("spec.overhead", o.Spec.Overhead)
+	}
+	return nil
+}

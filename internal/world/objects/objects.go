@@ -1,0 +1,168 @@
+// Package objects reads the objects of a cluster that an audit looks at: from an API server page by
+// page, or from what kubectl has printed. It keeps only the fields that are looked at.
+package objects
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// Objects are the objects of a cluster, each kind in the order in which it was read. It is a
+// [client.Reader] that lists all of a kind whatever the options, so that package world reads it as
+// it reads a cluster.
+type Objects struct {
+	Nodes       []corev1.Node
+	Pods        []corev1.Pod
+	Budgets     []policyv1.PodDisruptionBudget
+	Daemons     []appsv1.DaemonSet
+	ReplicaSets []appsv1.ReplicaSet
+	Jobs        []batchv1.Job
+	Services    []corev1.Service
+	Namespaces  []corev1.Namespace
+	Claims      []corev1.PersistentVolumeClaim
+	Volumes     []corev1.PersistentVolume
+	Classes     []storagev1.StorageClass
+	// Metrics are what metrics-server says of nodes.
+	Metrics []metricsv1beta1.NodeMetrics
+	// Deployments are the MachineDeployments of cluster-api, of which only the metadata is known.
+	Deployments []metav1.PartialObjectMetadata
+	// Missing says of kinds, by their plural name, why none were read although there may be some.
+	Missing map[string]string
+	// Others counts objects of kinds that an audit does not look at.
+	Others int
+}
+
+var _ client.Reader = (*Objects)(nil)
+
+// Get is not needed by package world, and refuses.
+func (o *Objects) Get(_ context.Context, key types.NamespacedName, object client.Object, _ ...client.GetOption) error {
+	return fmt.Errorf("get %T %s: objects of an audit can be listed only", object, key)
+}
+
+// List fills in a list. What is in it is shared with the objects, and must not be changed.
+func (o *Objects) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	switch l := list.(type) {
+	case *corev1.NodeList:
+		l.Items = o.Nodes
+	case *corev1.PodList:
+		l.Items = o.Pods
+	case *policyv1.PodDisruptionBudgetList:
+		l.Items = o.Budgets
+	case *appsv1.DaemonSetList:
+		l.Items = o.Daemons
+	case *appsv1.ReplicaSetList:
+		l.Items = o.ReplicaSets
+	case *batchv1.JobList:
+		l.Items = o.Jobs
+	case *corev1.ServiceList:
+		l.Items = o.Services
+	case *corev1.NamespaceList:
+		l.Items = o.Namespaces
+	case *corev1.PersistentVolumeClaimList:
+		l.Items = o.Claims
+	case *corev1.PersistentVolumeList:
+		l.Items = o.Volumes
+	case *storagev1.StorageClassList:
+		l.Items = o.Classes
+	case *v1alpha1.MigrationList:
+	default:
+		return fmt.Errorf("list %T: an audit has none", list)
+	}
+	return nil
+}
+
+// Add keeps an object of a kind that an audit looks at, less what it does not look at, and counts any
+// other. Pods that have ended are left out.
+func (o *Objects) Add(object any) {
+	switch x := object.(type) {
+	case *corev1.Node:
+		o.Nodes = append(o.Nodes, *stripNode(x))
+	case *corev1.Pod:
+		if x.Status.Phase != corev1.PodSucceeded && x.Status.Phase != corev1.PodFailed {
+			o.Pods = append(o.Pods, *stripPod(x))
+		}
+	case *policyv1.PodDisruptionBudget:
+		stripMeta(&x.ObjectMeta)
+		o.Budgets = append(o.Budgets, *x)
+	case *appsv1.DaemonSet:
+		stripMeta(&x.ObjectMeta)
+		o.Daemons = append(o.Daemons, *x)
+	case *appsv1.ReplicaSet:
+		stripMeta(&x.ObjectMeta)
+		x.Spec.Template = corev1.PodTemplateSpec{}
+		o.ReplicaSets = append(o.ReplicaSets, *x)
+	case *batchv1.Job:
+		stripMeta(&x.ObjectMeta)
+		o.Jobs = append(o.Jobs, *x)
+	case *corev1.Service:
+		stripMeta(&x.ObjectMeta)
+		o.Services = append(o.Services, *x)
+	case *corev1.Namespace:
+		stripMeta(&x.ObjectMeta)
+		o.Namespaces = append(o.Namespaces, *x)
+	case *corev1.PersistentVolumeClaim:
+		stripMeta(&x.ObjectMeta)
+		o.Claims = append(o.Claims, *x)
+	case *corev1.PersistentVolume:
+		stripMeta(&x.ObjectMeta)
+		o.Volumes = append(o.Volumes, *x)
+	case *storagev1.StorageClass:
+		stripMeta(&x.ObjectMeta)
+		o.Classes = append(o.Classes, *x)
+	case *metricsv1beta1.NodeMetrics:
+		o.Metrics = append(o.Metrics, *x)
+	case *metav1.PartialObjectMetadata:
+		stripMeta(&x.ObjectMeta)
+		o.Deployments = append(o.Deployments, *x)
+	default:
+		o.Others++
+	}
+}
+
+// lastApplied is the annotation in which kubectl apply repeats the object.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+func stripMeta(m *metav1.ObjectMeta) {
+	m.ManagedFields = nil
+	delete(m.Annotations, lastApplied)
+}
+
+func stripNode(n *corev1.Node) *corev1.Node {
+	stripMeta(&n.ObjectMeta)
+	n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached, n.Status.Addresses = nil, nil, nil, nil
+	return n
+}
+
+// stripPod leaves of a pod what says where it is, what it requests and demands, and how it may leave. What
+// its containers have while they are resized is not looked at: they count as what they request.
+func stripPod(p *corev1.Pod) *corev1.Pod {
+	stripMeta(&p.ObjectMeta)
+	s := &p.Status
+	p.Status = corev1.PodStatus{Phase: s.Phase, StartTime: s.StartTime, NominatedNodeName: s.NominatedNodeName}
+	for _, containers := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range containers {
+			stripContainer(&containers[i])
+		}
+	}
+	p.Spec.EphemeralContainers, p.Spec.HostAliases, p.Spec.DNSConfig, p.Spec.ImagePullSecrets, p.Spec.ReadinessGates = nil, nil, nil, nil, nil
+	return p
+}
+
+func stripContainer(c *corev1.Container) {
+	*c = corev1.Container{
+		Name: c.Name, Image: c.Image, Resources: c.Resources, Ports: c.Ports, RestartPolicy: c.RestartPolicy, ResizePolicy: c.ResizePolicy,
+		VolumeDevices: c.VolumeDevices,
+	}
+}

@@ -1,0 +1,111 @@
+package auditreport
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	_ "embed" // the parts of the page
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+)
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageCSS string
+
+	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+		"money": func(v float64) string { return fmt.Sprintf("%.2f", v) },
+		"whole": func(v float64) string { return fmt.Sprintf("%.0f", v) },
+		"share": func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) },
+		"named": func(name string) string { return cmp.Or(name, "(unknown)") },
+	}).Parse(pageHTML))
+
+	// contentPolicy is the page's Content-Security-Policy: nothing is loaded, and only this style sheet has
+	// effect.
+	contentPolicy = fmt.Sprintf("default-src 'none'; style-src '%s'; base-uri 'none'; form-action 'none'", hashOf(pageCSS))
+)
+
+// hashOf is how a Content-Security-Policy names a part of the page.
+func hashOf(part string) string {
+	sum := sha256.Sum256([]byte(part))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// bar is a bill as a bar. Width is in per cent of the widest.
+type bar struct {
+	row
+	Width float64
+}
+
+// pageView is what the template shows.
+type pageView struct {
+	*Document
+	Security string
+	CSS      template.CSS
+	Lead     string
+	Bars     []bar
+	Gauges   []gauge
+	Shown    []shownObstacle
+}
+
+// shownObstacle is an obstacle with what it costs in words.
+type shownObstacle struct {
+	Obstacle
+	Less, Means string
+}
+
+// mostShown bounds the rows of a table of the page.
+const mostShown = 50
+
+// gauge is a share as a bar. Used is below 0 where nobody measures.
+type gauge struct {
+	Name            string
+	Requested, Used float64 // per cent
+}
+
+// WriteHTML writes the document as one HTML page that needs no network and no script. All text is escaped.
+func (d *Document) WriteHTML(w io.Writer) error {
+	v := pageView{Document: d, Security: contentPolicy, CSS: template.CSS(pageCSS), Lead: d.lead()} //nolint:gosec // the style sheet is ours
+	for _, r := range d.rows() {
+		b := bar{row: r}
+		if d.Now.PerHour > 0 {
+			b.Width = 100 * r.PerHour / d.Now.PerHour
+		}
+		v.Bars = append(v.Bars, b)
+	}
+	for i := range d.Obstacles[:min(len(d.Obstacles), mostShown)] {
+		o := &d.Obstacles[i]
+		v.Shown = append(v.Shown, shownObstacle{*o, o.saves(), o.means()})
+	}
+	v.Gauges = []gauge{{"CPU", 100 * d.Requested.CPU, -1}, {"memory", 100 * d.Requested.Memory, -1}, {"pods", 100 * d.Requested.Pods, -1}}
+	if d.Used != nil {
+		v.Gauges[0].Used, v.Gauges[1].Used = 100*d.Used.CPU, 100*d.Used.Memory
+	}
+	var out bytes.Buffer
+	if err := pageTemplate.Execute(&out, v); err != nil {
+		return fmt.Errorf("fill in the page: %w", err)
+	}
+	_, err := out.WriteTo(w)
+	return err
+}
+
+// lead says in a sentence what came out.
+func (d *Document) lead() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "This cluster costs $%.2f an hour, $%.0f a month.", d.Now.PerHour, d.Now.PerMonth)
+	switch {
+	case d.Cheapest.PerHour < d.Now.PerHour:
+		fmt.Fprintf(&b, " The same pods fit on machines that cost %s less; no machines cost less than $%.2f an hour.", d.below(d.Cheapest.PerHour), d.LowerBoundPerHour)
+	default:
+		b.WriteString(" No cheaper machines were found for its pods.")
+	}
+	if d.Moved.PerHour < d.Now.PerHour {
+		fmt.Fprintf(&b, " Moving %d pods alone saves %s.", d.Moves, d.below(d.Moved.PerHour))
+	}
+	return b.String()
+}

@@ -1,0 +1,195 @@
+package auditreport
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// How many lines of each part the table has at most: all together fit on one screen.
+const (
+	mostObstacles = 8
+	mostMachines  = 6
+	mostStays     = 4
+)
+
+// WriteTable prints the document for people.
+func (d *Document) WriteTable(w io.Writer) error {
+	var b strings.Builder
+	if err := d.tellBills(&b); err != nil {
+		return err
+	}
+	d.tellFullness(&b)
+	for _, part := range []func(*strings.Builder) error{d.tellObstacles, d.tellWorst} {
+		if err := part(&b); err != nil {
+			return err
+		}
+	}
+	d.tellNotes(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// row is one line of the bills.
+type row struct {
+	Name string
+	Bill
+	// Saves is by how much of the bill now it is lower.
+	Saves string
+	What  string
+}
+
+// rows are the bills, the dearest first.
+func (d *Document) rows() []row {
+	bound := Bill{PerHour: d.LowerBoundPerHour, PerMonth: d.LowerBoundPerHour * hoursPerMonth}
+	return []row{
+		{"now", d.Now, "", machinesOf(d.Now.Machines)},
+		{"by moving pods alone", d.Moved, d.below(d.Moved.PerHour), fmt.Sprintf("%d pods move, %d nodes go", d.Moves, len(d.Emptied))},
+		{"on the cheapest machines found", d.Cheapest, d.below(d.Cheapest.PerHour), machinesOf(d.Cheapest.Machines)},
+		{"lower bound of any machines", bound, d.below(d.LowerBoundPerHour), ""},
+	}
+}
+
+func (d *Document) below(perHour float64) string {
+	if d.Now.PerHour <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.1f %%", 100*(1-perHour/d.Now.PerHour))
+}
+
+func (d *Document) tellBills(b *strings.Builder) error {
+	fmt.Fprintf(b, "%d pods on %d nodes, priced by %s\n\n", d.Pods, d.Now.Nodes, d.Source)
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "THE SAME PODS\t$/HOUR\t$/MONTH\tSAVES\tNODES\tMACHINES\n")
+	for _, r := range d.rows() {
+		nodes := "-"
+		if r.Nodes > 0 {
+			nodes = fmt.Sprint(r.Nodes)
+		}
+		fmt.Fprintf(t, "%s\t%.2f\t%.0f\t%s\t%s\t%s\n", r.Name, r.PerHour, r.PerMonth, cmp.Or(r.Saves, "-"), nodes, r.What)
+	}
+	return t.Flush()
+}
+
+// machinesOf names the machines on which most is spent.
+func machinesOf(all []Count) string {
+	spent := slices.Clone(all)
+	slices.SortStableFunc(spent, func(x, y Count) int {
+		return cmp.Compare(float64(y.Count)*y.PricePerHour, float64(x.Count)*x.PricePerHour)
+	})
+	var names []string
+	for _, c := range spent[:min(len(spent), mostMachines)] {
+		names = append(names, fmt.Sprintf("%d %s", c.Count, cmp.Or(c.InstanceType, "(unknown)")))
+	}
+	if more := len(spent) - mostMachines; more > 0 {
+		names = append(names, fmt.Sprintf("%d other types", more))
+	}
+	return strings.Join(names, ", ")
+}
+
+func (d *Document) tellFullness(b *strings.Builder) {
+	r := d.Requested
+	fmt.Fprintf(b, "\nRequested: %.0f %% of CPU, %.0f %% of memory, %.0f %% of pods.", 100*r.CPU, 100*r.Memory, 100*r.Pods)
+	if d.Used == nil {
+		b.WriteString(" What is used is not known: metrics-server was not asked or does not answer.\n")
+		return
+	}
+	fmt.Fprintf(b, " Used: %.0f %% of CPU, %.0f %% of memory", 100*d.Used.CPU, 100*d.Used.Memory)
+	if d.Used.Nodes < d.Now.Nodes {
+		fmt.Fprintf(b, " (of %d nodes that are measured)", d.Used.Nodes)
+	}
+	b.WriteString(".\n")
+}
+
+func (d *Document) tellObstacles(b *strings.Builder) error {
+	if len(d.Obstacles) == 0 {
+		b.WriteString("\nNothing stands in the way of a lower bill.\n")
+		return nil
+	}
+	b.WriteString("\n")
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "IN THE WAY\tOF\tPODS\tNODES\t$/HOUR WITHOUT IT\tBY\n")
+	for _, o := range d.Obstacles[:min(len(d.Obstacles), mostObstacles)] {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%s\t%s\n", o.Kind, o.Subject, o.Pods, o.Nodes, o.saves(), o.means())
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if more := len(d.Obstacles) - mostObstacles; more > 0 {
+		fmt.Fprintf(b, "... and %d more, which -o json lists.\n", more)
+	}
+	return nil
+}
+
+// saves says by how much the bill would be lower.
+func (o *Obstacle) saves() string {
+	switch {
+	case o.SavesPerHour == nil:
+		return fmt.Sprintf("not worked out, %.2f at most", o.NodesPerHour)
+	case *o.SavesPerHour == 0:
+		return "no less"
+	}
+	return fmt.Sprintf("%.2f less", *o.SavesPerHour)
+}
+
+// means is how the bill would become lower.
+func (o *Obstacle) means() string {
+	if o.Lowers == "moved" {
+		return "moving pods"
+	}
+	return "other machines"
+}
+
+func (d *Document) tellWorst(b *strings.Builder) error {
+	if len(d.Worst) == 0 {
+		return nil
+	}
+	b.WriteString("\n")
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "WORST NODES\tTYPE\t$/HOUR\tIDLE $/HOUR\tCPU\tMEMORY\tPODS\tWHAT WOULD EMPTY IT\n")
+	for _, n := range d.Worst {
+		fmt.Fprintf(t, "%s\t%s\t%.3f\t%.3f\t%.0f %%\t%.0f %%\t%d\t%s\n",
+			n.Node, cmp.Or(n.InstanceType, "(unknown)"), n.PerHour, n.IdlePerHour, 100*n.Requested.CPU, 100*n.Requested.Memory, n.Pods, shortened(n.Remedy))
+	}
+	return t.Flush()
+}
+
+func (d *Document) tellNotes(b *strings.Builder) {
+	notes := slices.Clone(d.Notes)
+	if d.Incomplete {
+		notes = append(notes, "The time was up before all was looked at.")
+	}
+	if len(notes) > 0 {
+		b.WriteString("\n")
+	}
+	for _, n := range notes {
+		fmt.Fprintln(b, n)
+	}
+	tellStays(b, "nodes have no price and are in no figure", d.Unpriced)
+	tellStays(b, "nodes stay whatever is bought", d.Staying)
+}
+
+func tellStays(b *strings.Builder, what string, all []Stay) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n%d %s:\n", len(all), what)
+	for _, s := range all[:min(len(all), mostStays)] {
+		fmt.Fprintf(b, "  %s: %s\n", s.Node, s.Reason)
+	}
+	if more := len(all) - mostStays; more > 0 {
+		fmt.Fprintf(b, "  ... and %d more, which -o json lists.\n", more)
+	}
+}
+
+// shortened is text for a column of the table: the whole is in the other formats.
+func shortened(text string) string {
+	const most = 90
+	if letters := []rune(text); len(letters) > most {
+		return string(letters[:most-3]) + "..."
+	}
+	return text
+}
