@@ -15,7 +15,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/audit"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
@@ -27,7 +27,7 @@ type Options struct {
 	// Now is when the objects were read.
 	Now time.Time
 	// Prices are the user's own, by instance type. They go before list prices.
-	Prices []trace.Flavor
+	Prices []catalogue.Flavor
 }
 
 // Observation is the input of an audit, and what its reader should know of it.

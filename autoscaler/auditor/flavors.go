@@ -13,7 +13,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/audit"
 	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -270,8 +270,8 @@ func undominated(all []machine) []machine {
 
 // market returns the instance types for sale: the user's prices, and before those the list of the place where
 // most nodes are.
-func (b *observer) market() []trace.Flavor {
-	var all []trace.Flavor
+func (b *observer) market() []catalogue.Flavor {
+	var all []catalogue.Flavor
 	b.Source = "the prices of the nodes"
 	for _, f := range b.pricer.own {
 		all = append(all, *f)

@@ -12,14 +12,14 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
 	"supercargo.dev/supercargo/internal/dollars"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/world/objects"
 )
 
 // pricer knows what nodes cost.
 type pricer struct {
-	own         map[string]*trace.Flavor // the user's, by instance type
-	lists       map[place]map[string]*trace.Flavor
+	own         map[string]*catalogue.Flavor // the user's, by instance type
+	lists       map[place]map[string]*catalogue.Flavor
 	deployments map[string]string // the price annotation of MachineDeployments, by namespace/name
 	used        map[place]int     // how many nodes have the price of a list
 	asked       map[place]place   // the place whose prices are taken, by the place of nodes
@@ -28,9 +28,9 @@ type pricer struct {
 // place is a list of prices and a region of it.
 type place struct{ list, region string }
 
-func newPricer(from *objects.Objects, own []trace.Flavor) *pricer {
+func newPricer(from *objects.Objects, own []catalogue.Flavor) *pricer {
 	p := &pricer{
-		own: byName(own), lists: map[place]map[string]*trace.Flavor{}, deployments: map[string]string{},
+		own: byName(own), lists: map[place]map[string]*catalogue.Flavor{}, deployments: map[string]string{},
 		used: map[place]int{}, asked: map[place]place{},
 	}
 	for i := range from.Deployments {
@@ -42,8 +42,8 @@ func newPricer(from *objects.Objects, own []trace.Flavor) *pricer {
 	return p
 }
 
-func byName(flavors []trace.Flavor) map[string]*trace.Flavor {
-	all := make(map[string]*trace.Flavor, len(flavors))
+func byName(flavors []catalogue.Flavor) map[string]*catalogue.Flavor {
+	all := make(map[string]*catalogue.Flavor, len(flavors))
 	for i := range flavors {
 		all[flavors[i].Name] = &flavors[i]
 	}
@@ -91,7 +91,7 @@ func (p *pricer) price(node *corev1.Node) (microDollars int64, unpriced string) 
 }
 
 // list returns the prices of a place, by instance type.
-func (p *pricer) list(at place) map[string]*trace.Flavor {
+func (p *pricer) list(at place) map[string]*catalogue.Flavor {
 	if p.lists[at] == nil {
 		types, err := pricelist.Read(at.list, at.region)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/audit"
 	"supercargo.dev/supercargo/autoscaler/auditor"
-	"supercargo.dev/supercargo/internal/input/trace"
+	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/world/objects"
 	"supercargo.dev/supercargo/lab/auditreport"
@@ -104,7 +104,7 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 }
 
 // readAudit reads and checks everything before anything is computed, and reports every fault.
-func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects.Objects, []trace.Flavor, error) {
+func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects.Objects, []catalogue.Flavor, error) {
 	errs := []error{tableOrJSON.check("output", flags.output), canBeWritten("--report", flags.report)}
 	if flags.obstacles < 0 {
 		errs = append(errs, fmt.Errorf("--obstacles %d: want 0 or more", flags.obstacles))
@@ -117,10 +117,10 @@ func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects
 			errs = append(errs, fmt.Errorf("--%s: is about a cluster, and --from reads a file: want one of the two", flag))
 		}
 	}
-	var prices []trace.Flavor
+	var prices []catalogue.Flavor
 	if flags.prices != "" {
 		errs = append(errs, readNamed("--prices", flags.prices, func(in io.Reader) (err error) {
-			prices, err = trace.ReadFlavors(flags.prices, in)
+			prices, err = catalogue.ReadFlavors(flags.prices, in)
 			return err
 		}))
 	}
