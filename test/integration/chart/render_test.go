@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,34 +107,37 @@ func built(t *testing.T, parts ...string) (objects []*unstructured.Unstructured)
 	return objects
 }
 
+// same are values of the chart, and the parts under manifests/ that install what they do.
+var same = map[string]struct {
+	values values
+	parts  []string
+}{
+	"nothing":                        {only(nil), nil},
+	"the defaults":                   {nil, []string{"autoscaler", "descheduler"}},
+	"the autoscaler":                 {only(values{"autoscaler.enabled": true}), []string{"autoscaler"}},
+	"the autoscaler for OpenStack":   {only(values{"autoscaler.enabled": true, "autoscaler.openstack.enabled": true}), []string{"autoscaler", "openstack"}},
+	"the autoscaler for catalogues":  {only(values{"autoscaler.enabled": true, "autoscaler.catalogue.enabled": true}), []string{"autoscaler", "catalogue"}},
+	"the autoscaler for WorkerPools": {only(values{"autoscaler.enabled": true, "autoscaler.workers.enabled": true}), []string{"autoscaler", "workers"}},
+	"the descheduler":                {only(values{"descheduler.enabled": true}), []string{"descheduler"}},
+	"evictions, open":                {only(values{"descheduler.enabled": true, "evictions.enabled": true}), []string{"descheduler", "evictions/open"}},
+	"evictions, closed": {
+		only(values{"descheduler.enabled": true, "evictions.enabled": true, "evictions.mode": "closed"}), []string{"descheduler", "evictions/closed"},
+	},
+	"the node agent": {only(values{"nodeAgent.enabled": true}), []string{"agent"}},
+	"the node agent that asks Prometheus": {
+		only(values{
+			"nodeAgent.enabled": true, "nodeAgent.prometheusSecret": "supercargo-node-agent-prometheus",
+			"nodeAgent.options": values{"prometheus": "http://prometheus-k8s.monitoring.svc:9090", "power-preset": "kepler"},
+		}), []string{"agent-prometheus"},
+	},
+	"the metrics adapter and the autoscaler": {only(values{"autoscaler.enabled": true, "metricsAdapter.enabled": true}), []string{"replicas"}},
+	"the second scheduler":                   {only(values{"scheduler.second.enabled": true}), []string{"scheduler/second"}},
+}
+
 // TestHelmAndKustomizeInstallTheSame renders each part with the chart, and builds it with
 // kustomize.
 func TestHelmAndKustomizeInstallTheSame(t *testing.T) {
-	for name, tc := range map[string]struct {
-		values values
-		parts  []string
-	}{
-		"nothing":                        {only(nil), nil},
-		"the defaults":                   {nil, []string{"autoscaler", "descheduler"}},
-		"the autoscaler":                 {only(values{"autoscaler.enabled": true}), []string{"autoscaler"}},
-		"the autoscaler for OpenStack":   {only(values{"autoscaler.enabled": true, "autoscaler.openstack.enabled": true}), []string{"autoscaler", "openstack"}},
-		"the autoscaler for catalogues":  {only(values{"autoscaler.enabled": true, "autoscaler.catalogue.enabled": true}), []string{"autoscaler", "catalogue"}},
-		"the autoscaler for WorkerPools": {only(values{"autoscaler.enabled": true, "autoscaler.workers.enabled": true}), []string{"autoscaler", "workers"}},
-		"the descheduler":                {only(values{"descheduler.enabled": true}), []string{"descheduler"}},
-		"evictions, open":                {only(values{"descheduler.enabled": true, "evictions.enabled": true}), []string{"descheduler", "evictions/open"}},
-		"evictions, closed": {
-			only(values{"descheduler.enabled": true, "evictions.enabled": true, "evictions.mode": "closed"}), []string{"descheduler", "evictions/closed"},
-		},
-		"the node agent": {only(values{"nodeAgent.enabled": true}), []string{"agent"}},
-		"the node agent that asks Prometheus": {
-			only(values{
-				"nodeAgent.enabled": true, "nodeAgent.prometheusSecret": "supercargo-node-agent-prometheus",
-				"nodeAgent.options": values{"prometheus": "http://prometheus-k8s.monitoring.svc:9090", "power-preset": "kepler"},
-			}), []string{"agent-prometheus"},
-		},
-		"the metrics adapter and the autoscaler": {only(values{"autoscaler.enabled": true, "metricsAdapter.enabled": true}), []string{"replicas"}},
-		"the second scheduler":                   {only(values{"scheduler.second.enabled": true}), []string{"scheduler/second"}},
-	} {
+	for name, tc := range same {
 		t.Run(name, func(t *testing.T) {
 			want, got := normal(t, built(t, tc.parts...)), normal(t, render(t, home, tc.values))
 			const learned = "Namespace /supercargo-probing" // manifests/base has it
@@ -144,6 +148,41 @@ func TestHelmAndKustomizeInstallTheSame(t *testing.T) {
 				t.Errorf("kustomize and Helm (-kustomize +helm):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestEveryPartHasItsValues: a part that is added to manifests/ needs a place in the chart, or
+// a reason why it has none.
+func TestEveryPartHasItsValues(t *testing.T) {
+	known := map[string]bool{
+		"base": true, "namespace": true, // the namespace of the release is whoever installs it to make
+		"crd":                true, // the chart supercargo-crds
+		"evictions/base":     true, // with a failurePolicy it is open or closed
+		"adapter":            true, // TestTheMetricsAdapterAloneIsGivenToNobody
+		"adapter/server":     true, // the same
+		"adapter/autoscaler": true, // half of replicas
+		"scheduler/config":   true, // the ConfigMap of second
+		"scheduler/replace":  true, // TestTheReplacementOfTheSchedulerComesWithItsFiles
+		"audit":              true, // for clusters on which nothing is installed
+	}
+	for _, tc := range same {
+		for _, part := range tc.parts {
+			known[part] = true
+		}
+	}
+	found := 0
+	err := filepath.WalkDir(manifests, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Name() != "kustomization.yaml" {
+			return err
+		}
+		found++
+		if part := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path)), manifests); !known[part] {
+			t.Errorf("no values of the chart install what manifests/%s does", part)
+		}
+		return nil
+	})
+	if err != nil || found != len(known) {
+		t.Errorf("found %d parts, and know of %d: %v", found, len(known), err)
 	}
 }
 
