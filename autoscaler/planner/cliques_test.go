@@ -303,3 +303,33 @@ func TestNoPlanOfCoupledPodsIsCheaperThanTheBound(t *testing.T) {
 	}
 	t.Logf("%d bounds above those without rules, %d reached", sharper, reached)
 }
+
+// TestNoMachineTakesTwoPodsOfAClique looks at machines before any rule is checked again.
+func TestNoMachineTakesTwoPodsOfAClique(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 6))
+		c := newDemands()
+		var pods []Pod
+		for i := range rapid.IntRange(2, 60).Draw(t, "pods") {
+			p := pod(fmt.Sprintf("p%02d", i), 1+r.Int64N(5), 1+r.Int64N(5))
+			app := fmt.Sprint(r.IntN(3))
+			p.Constraints = c.of(app, apartFrom(app, perHost))
+			if r.IntN(2) == 0 {
+				p.Constraints = nil
+			}
+			pods = append(pods, p)
+		}
+		flavors := []Flavor{flavor("s", 8, 8, 10), flavor("m", 16, 32, 25), flavor("l", 64, 64, 70)}
+		p := newProblem(sorted(pods, Services), flavors, nil, MixOptions{Effort: 20_000})
+		limits := Limits{Machines: rapid.IntRange(0, 4).Draw(t, "machines")}
+		m := p.solve(newBudget(limits, MixOptions{}).of(p), nil, flavors, 20_000, never)
+		for i := range m.machines {
+			if !p.together(m.machines[i].kinds) {
+				t.Fatalf("a machine has two pods of a clique: kinds %v", m.machines[i].kinds)
+			}
+		}
+		if limits.Machines == 0 && m.missing > 0 {
+			t.Fatalf("%d pods have no machine", m.missing)
+		}
+	})
+}

@@ -42,6 +42,7 @@ func domainOf(keys []string, h *constraint.Host) string {
 	var name strings.Builder
 	for _, key := range keys {
 		if value, has := hostOf(h).Labels[key]; has {
+			name.WriteByte('=') // no value is not an empty one
 			name.WriteString(value)
 		}
 		name.WriteByte(0)
@@ -93,9 +94,9 @@ func (d *draft) assign(pods []Pod) (assigned, others []Pod) {
 	return assigned, waiting
 }
 
-// divide finds the domains. Those to choose from are those in which there are nodes; without nodes,
-// those in which the pods cost no more than a fiftieth more than where they cost least. They count
-// as being there, so that a spread is over them.
+// divide finds the domains. Those to choose from are those in which there are nodes; if there are
+// none in any domain of a flavor, those in which the pods cost no more than a fiftieth more than
+// where they cost least. They count as being there, so that a spread is over them.
 func (s *domains) divide(pods []Pod) {
 	const dearer = 0.02
 	s.of = make([]string, len(s.flavors))
@@ -110,9 +111,13 @@ func (s *domains) divide(pods []Pod) {
 			costs[name] += cost
 		}
 	}
-	there := map[string]bool{}
+	there, some := map[string]bool{}, false
 	for _, r := range s.rooms {
-		there[domainOf(s.keys, r.Host)] = true
+		name := domainOf(s.keys, r.Host)
+		there[name] = true
+		if _, has := costs[name]; has {
+			some = true
+		}
 	}
 	least := -1.0
 	for _, cost := range costs {
@@ -121,7 +126,7 @@ func (s *domains) divide(pods []Pod) {
 		}
 	}
 	for name, cost := range costs {
-		if there[name] || len(s.rooms) == 0 && cost <= least*(1+dearer) {
+		if there[name] || !some && cost <= least*(1+dearer) {
 			s.names = append(s.names, name)
 		} else {
 			s.beside = append(s.beside, name)

@@ -13,8 +13,7 @@ import (
 // firstFit plans as many autoscalers do: pods by CPU, then memory, the largest first,
 // each to the first node that takes it, else to the open machine with the fewest pods,
 // each machine being all flavors that would still hold what it has, and in the end the
-// cheapest of these. It is there to be compared with where pods are coupled, for which
-// no bound says how good a plan is; it knows no limits.
+// cheapest of these. It is there to be compared with where pods are coupled; it knows no limits.
 //
 // Cost: O(n·m·f) at worst for n pods, m machines and f flavors.
 type firstFit struct {

@@ -98,7 +98,7 @@ type problem struct {
 	offers []offer // by price, then name
 	total  int     // pods
 	all    []int   // places of all offers
-	// twins are by offer the first one that is the same but for its domain; nil if no pod is
+	// twins are by offer the cheapest one that is the same but for its domain; nil if no pod is
 	// assigned to a domain.
 	twins []int
 	rooms []*room // after the offers in sets
@@ -191,12 +191,14 @@ func (p *problem) borrow(from *problem) bool {
 	return true
 }
 
-// findTwins finds the offers that are the same but for their domain.
+// findTwins finds the offers that are the same but for their domain, and its price: their
+// prices have the same parts.
 func (p *problem) findTwins() {
 	type shape struct {
-		size          packing.Size
-		places, price uint64
-		pricedOn      string
+		size     packing.Size
+		places   int64
+		free     bool
+		pricedOn string
 	}
 	first := map[shape]int{}
 	for i := range p.offers {
@@ -207,7 +209,7 @@ func (p *problem) findTwins() {
 				in[k] = 1
 			}
 		}
-		s := shape{o.Size, uint64(o.places), o.price, string(in)}
+		s := shape{o.Size, o.places, o.price == 0, string(in)}
 		if _, known := first[s]; !known {
 			first[s] = i
 		}

@@ -75,7 +75,9 @@ type Result struct {
 //
 // Nodes are filled first, since they cost nothing more. Pods go where their constraints
 // let them go, by the rules of kube-scheduler: what a host must be like is known of each
-// flavor; pods whose place depends on that of others are placed one by one, and others
+// flavor; pods that keep apart on hosts or depend on domains such as zones are assigned to these
+// and bought for together with all others, no two that keep apart on one machine; those that
+// depend on others of their host in other ways are placed one by one, and others
 // fill up what those leave. docs/planner.md says how the rest is bought, and why the
 // lower bound is one.
 //

@@ -123,12 +123,14 @@ func (s coupling) couple(pods []Pod) []Pod {
 	return pods
 }
 
-// inZones returns each flavor once for each of three zones.
-func inZones(flavors []Flavor) []Flavor {
+// inZones returns each flavor once for each of three zones, each dearer by so many percent of the
+// price in the first.
+func inZones(flavors []Flavor, dearer int64) []Flavor {
 	var all []Flavor
-	for _, zone := range []string{"a", "b", "c"} {
+	for i, zone := range []string{"a", "b", "c"} {
 		for _, f := range flavors {
 			f.Name += "-" + zone
+			f.MicroDollarsPerHour += f.MicroDollarsPerHour * dearer * int64(i) / 100
 			all = append(all, zoned(f, zone))
 		}
 	}
@@ -151,7 +153,19 @@ func BenchmarkSupercargoWithCoupledPods(b *testing.B) {
 	for _, s := range couplings {
 		for _, n := range []int{500, 2_000, 10_000} {
 			b.Run(fmt.Sprintf("%s/pods=%d", s.name, n), func(b *testing.B) {
-				reportCoupled(b, Request{Pods: s.couple(drawLoad(smallAndMedium, n)), Flavors: inZones(ofCatalogue(general)), Nodes: fullNodes()})
+				reportCoupled(b, Request{Pods: s.couple(drawLoad(smallAndMedium, n)), Flavors: inZones(ofCatalogue(general), 0), Nodes: fullNodes()})
+			})
+		}
+	}
+}
+
+// BenchmarkSupercargoWithCoupledPodsInDearerZones has a second zone that is a twentieth dearer, and
+// a third that is a tenth dearer.
+func BenchmarkSupercargoWithCoupledPodsInDearerZones(b *testing.B) {
+	for _, s := range couplings {
+		for _, n := range []int{500, 2_000} {
+			b.Run(fmt.Sprintf("%s/pods=%d", s.name, n), func(b *testing.B) {
+				reportCoupled(b, Request{Pods: s.couple(drawLoad(smallAndMedium, n)), Flavors: inZones(ofCatalogue(general), 5), Nodes: fullNodes()})
 			})
 		}
 	}
@@ -164,7 +178,7 @@ func BenchmarkSupercargoWithCoupledPodsByFamily(b *testing.B) {
 			for _, s := range couplings[:1] {
 				for _, n := range []int{500, 2_000} {
 					b.Run(fmt.Sprintf("%s/%s/%s/pods=%d", f.Name, c.Name, s.name, n), func(b *testing.B) {
-						reportCoupled(b, Request{Pods: s.couple(familyPods(f, n, 11)), Flavors: inZones(familyFlavors(b, c, 0)), Nodes: fullNodes()})
+						reportCoupled(b, Request{Pods: s.couple(familyPods(f, n, 11)), Flavors: inZones(familyFlavors(b, c, 0), 0), Nodes: fullNodes()})
 					})
 				}
 			}

@@ -462,3 +462,16 @@ func TestPlansForCoupledPodsAreNoDearerThanFirstFit(t *testing.T) {
 		t.Error("nothing was compared")
 	}
 }
+
+// TestPlansOfCoupledPodsAreCloseToTheirBound keeps what has been reached.
+func TestPlansOfCoupledPodsAreCloseToTheirBound(t *testing.T) {
+	const pods, most = 500, 0.02
+	flavors := inZones(catalogue(general), 0)
+	for _, s := range couplings {
+		got := Supercargo(Request{Pods: s.couple(drawLoad(smallAndMedium, pods)), Flavors: flavors, Nodes: fullNodes()})
+		if got.Gap > most || len(got.Unplaceable) > 0 {
+			t.Errorf("%s: the plan is %.2f %% above its bound and leaves %d pods out, want %.0f %% at most and none",
+				s.name, 100*got.Gap, len(got.Unplaceable), 100*most)
+		}
+	}
+}
