@@ -64,12 +64,13 @@ func TestTheFiguresOfAClusterAreThoseWorkedOutByHand(t *testing.T) {
 		nodes                       []Node
 		now, moved, cheapest, least int64 // least is what so much of the best machine costs
 		emptied                     []string
+		moves                       int
 	}{
-		{"one pod on a large machine fits a small one", []Node{nodeOf("a", large, "p")}, 180_000, 180_000, 100_000, 45_000, nil},
-		{"two half empty machines become one", []Node{nodeOf("a", small, "p"), nodeOf("b", small, "q")}, 200_000, 100_000, 100_000, 90_000, []string{"a"}},
-		{"an empty machine goes", []Node{nodeOf("a", small, "p"), nodeOf("b", large)}, 280_000, 100_000, 100_000, 45_000, []string{"b"}},
+		{"one pod on a large machine fits a small one", []Node{nodeOf("a", large, "p")}, 180_000, 180_000, 100_000, 45_000, nil, 0},
+		{"two half empty machines become one", []Node{nodeOf("a", small, "p"), nodeOf("b", small, "q")}, 200_000, 100_000, 100_000, 90_000, []string{"a"}, 1},
+		{"an empty machine goes", []Node{nodeOf("a", small, "p"), nodeOf("b", large)}, 280_000, 100_000, 100_000, 45_000, []string{"b"}, 0},
 		{"what holds the pods does not change what machines could be bought",
-			[]Node{hold(nodeOf("a", small, "p"), "told to"), hold(nodeOf("b", small, "q"), "told to")}, 200_000, 200_000, 100_000, 90_000, nil},
+			[]Node{hold(nodeOf("a", small, "p"), "told to"), hold(nodeOf("b", small, "q"), "told to")}, 200_000, 200_000, 100_000, 90_000, nil, 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -84,13 +85,25 @@ func TestTheFiguresOfAClusterAreThoseWorkedOutByHand(t *testing.T) {
 			if diff := cmp.Diff(tc.emptied, r.Emptied); diff != "" {
 				t.Errorf("emptied (-want +got):\n%s", diff)
 			}
+			if r.Moves != tc.moves {
+				t.Errorf("%d pods move, want %d", r.Moves, tc.moves)
+			}
 		})
+	}
+}
+
+func TestMachinesThatAreCheaperThanAnyForSaleStay(t *testing.T) {
+	n := nodeOf("a", flavors()[1], "p")
+	n.MicroDollarsPerHour = 10_000
+	r := Audit(Input{Nodes: []Node{n}, Flavors: flavors()})
+	if r.Cheapest.MicroDollarsPerHour != 10_000 || r.Bound > 10_000 {
+		t.Errorf("cheapest %d, bound %d; want the 10000 that are paid", r.Cheapest.MicroDollarsPerHour, r.Bound)
 	}
 }
 
 func TestANodeWithoutAPriceIsListedAndInNoFigure(t *testing.T) {
 	small := flavors()[1]
-	free := nodeOf("free", small, "x", "y")
+	free := nodeOf("free", small, "x") // which has room for p
 	free.Unpriced = "nobody says"
 	r := Audit(Input{Nodes: []Node{free, nodeOf("a", small, "p")}, Flavors: flavors()})
 	if r.Now.MicroDollarsPerHour != 100_000 || r.Now.Nodes() != 1 || r.Pods != 1 || r.Fullness.Whole != small.Size {
@@ -99,8 +112,8 @@ func TestANodeWithoutAPriceIsListedAndInNoFigure(t *testing.T) {
 	if diff := cmp.Diff([]Stay{{"free", "small", "nobody says"}}, r.Unpriced); diff != "" {
 		t.Errorf("unpriced (-want +got):\n%s", diff)
 	}
-	if len(r.Emptied) > 0 {
-		t.Errorf("%v are emptied onto a node without a price", r.Emptied)
+	if len(r.Emptied) > 0 || r.Moved.MicroDollarsPerHour != 100_000 || r.Cheapest.MicroDollarsPerHour != 100_000 {
+		t.Errorf("%v are emptied, moved %d, cheapest %d: p has gone to a node without a price, or x has left it", r.Emptied, r.Moved.MicroDollarsPerHour, r.Cheapest.MicroDollarsPerHour)
 	}
 }
 

@@ -123,6 +123,22 @@ func TestARegionThatIsNotCarriedIsPricedByTheNearestAndThatIsSaid(t *testing.T) 
 	}
 }
 
+func TestAMachineOfATypeThatIsThereHasTheLeastRoomAndTheLowestPriceOfThose(t *testing.T) {
+	less := func(n *corev1.Node) {
+		n.Status.Allocatable["cpu"], n.Annotations[v1alpha1.AnnotationPricePerHour] = resource.MustParse("3"), "0.15"
+	}
+	more := func(n *corev1.Node) { n.Status.Allocatable["memory"] = resource.MustParse("13Gi") }
+	for name, nodes := range map[string][]corev1.Node{
+		"one order": {nodeOf("a", "m5.xlarge", less), nodeOf("b", "m5.xlarge", more)}, "the other": {nodeOf("a", "m5.xlarge", more), nodeOf("b", "m5.xlarge", less)},
+	} {
+		seen := observed(t, &objects.Objects{Nodes: nodes, Pods: []corev1.Pod{podOf("p", "a")}})
+		at := slices.IndexFunc(seen.Input.Flavors, func(f audit.Flavor) bool { return f.InstanceType == "m5.xlarge" })
+		if f := seen.Input.Flavors[at]; f.Size.MilliCPU != 3000 || f.Size.MemoryBytes != 13<<30 || f.MicroDollarsPerHour != 150_000 {
+			t.Errorf("%s: %+v at %d, want 3 CPUs, 13 GiB and $0.15", name, f.Size, f.MicroDollarsPerHour)
+		}
+	}
+}
+
 func TestMachinesForSaleHaveTheLabelsAndTaintsOfPoolsLessWhatDaemonSetsTake(t *testing.T) {
 	gpuPool := func(n *corev1.Node) {
 		n.Labels["pool"] = "fast"

@@ -466,7 +466,7 @@ func TestPlansForCoupledPodsAreNoDearerThanFirstFit(t *testing.T) {
 // TestPlansOfCoupledPodsAreCloseToTheirBound keeps what has been reached.
 func TestPlansOfCoupledPodsAreCloseToTheirBound(t *testing.T) {
 	const pods, most = 500, 0.02
-	flavors := inZones(catalogue(general), 0)
+	flavors := inZones(ofCatalogue(general), 0)
 	for _, s := range couplings {
 		got := Supercargo(Request{Pods: s.couple(drawLoad(smallAndMedium, pods)), Flavors: flavors, Nodes: fullNodes()})
 		if got.Gap > most || len(got.Unplaceable) > 0 {

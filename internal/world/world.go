@@ -87,7 +87,7 @@ func Read(ctx context.Context, c client.Reader, migrations bool) (*World, error)
 	}
 	w := &World{
 		migrates: migrations, Pods: make([]corev1.Pod, 0, len(pods.Items)),
-		Nodes:    make(map[string]*corev1.Node, len(nodes.Items)), Daemons: daemons.Items, Budgets: budgets.Items, Migrations: moves.Items,
+		Nodes: make(map[string]*corev1.Node, len(nodes.Items)), Daemons: daemons.Items, Budgets: budgets.Items, Migrations: moves.Items,
 		Jobs: byName(jobs.Items), ReplicaSets: byName(sets.Items), Services: servicesByNamespace(services.Items),
 		Namespaces:           make(map[string]map[string]string, len(namespaces.Items)),
 		NamespaceAnnotations: make(map[string]map[string]string, len(namespaces.Items)),

@@ -114,7 +114,7 @@ func (r *reader) endItem(d *document) error {
 	where := d.where()
 	text := d.item
 	text[0] = ' ' // without its dash an item is a mapping that is indented as before
-	d.item, d.cut = make([]byte, 0, len(text)), false
+	d.item = make([]byte, 0, len(text))
 	d.items++
 	return r.add(raw{text: text, yaml: true, where: where}, d.wait)
 }
