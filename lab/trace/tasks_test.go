@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 )
 
 const taskHeader = "id,category,cores,memory_mib,runtime_s,cpu_fraction,parents,stage\n"
