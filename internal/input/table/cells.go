@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // Bounds of single numbers, wide enough for any machine and small enough for sums over a file.
@@ -58,7 +60,7 @@ func (t *Table) Float(column string, valid func(float64) bool, want string) floa
 
 // Wrong notes a fault of a cell of the present row, shows what it holds, and says what it wants.
 func (t *Table) Wrong(column, want string) {
-	t.Fault(t.line, column, fmt.Sprintf("%q: want %s", Clip(t.Cell(column)), want))
+	t.Fault(t.line, column, fmt.Sprintf("%q: want %s", clip.Cell(t.Cell(column)), want))
 }
 
 // AtMost notes a value above most and returns it bounded.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // Format describes the columns of one kind of file.
@@ -114,9 +116,9 @@ func (t *Table) checkHeader(header []string, f *Format) {
 	for i, name := range header {
 		known := slices.Contains(f.Required, name) || slices.Contains(f.Optional, name)
 		if _, twice := t.column[name]; twice && (known || !f.Lenient) {
-			t.Fault(t.line, Clip(name), "stands twice in the header, want each column once")
+			t.Fault(t.line, clip.Cell(name), "stands twice in the header, want each column once")
 		} else if !known && !f.Lenient {
-			t.Fault(t.line, Clip(name), fmt.Sprintf("is no column of the %s, want one of %s", f.Name,
+			t.Fault(t.line, clip.Cell(name), fmt.Sprintf("is no column of the %s, want one of %s", f.Name,
 				strings.Join(slices.Concat(f.Required, f.Optional), ",")))
 		}
 		t.column[name] = i
@@ -218,7 +220,7 @@ func (t *Table) Fault(line int, column, problem string) {
 
 // BadCell notes a fault of a cell of the present row and shows what it holds.
 func (t *Table) BadCell(column string, err error) {
-	t.Fault(t.line, column, fmt.Sprintf("%q %v", Clip(t.Cell(column)), err))
+	t.Fault(t.line, column, fmt.Sprintf("%q %v", clip.Cell(t.Cell(column)), err))
 }
 
 // Has reports whether the header has a column.
@@ -258,15 +260,6 @@ func (t *Table) OptionalNumber(column string, unit int64, r Rounding) int64 {
 		return 0
 	}
 	return t.Number(column, unit, r)
-}
-
-// Clip shortens text for a message.
-func Clip(text string) string {
-	const most = 40
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return string([]rune(text)[:most]) + "..."
 }
 
 // splitCells appends the cells of one line to dst.
