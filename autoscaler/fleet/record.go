@@ -136,7 +136,7 @@ func (r *round) unidentified() (all []string) {
 	return all
 }
 
-// degraded says which flavors are left alone, and what somebody has to put right.
+// degraded says which flavors are in back-off, and what somebody has to put right.
 func (r *round) degraded() {
 	var alone, unusable, problems []string
 	for _, f := range r.fleet.Status.Flavors {
@@ -156,7 +156,7 @@ func (r *round) degraded() {
 		r.wakeIn(wake)
 	}
 	if len(alone) > 0 {
-		alone = []string{"left alone for a while: " + strings.Join(alone, ", ")}
+		alone = []string{"in back-off: " + strings.Join(alone, ", ")}
 	}
 	unidentified := r.unidentified()
 	if n := len(unidentified); n > 0 {
@@ -190,7 +190,7 @@ func (r *round) degraded() {
 	case len(learned) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotHoldPods", text)
 	default:
-		r.condition(v1alpha1.FleetDegraded, false, "MachinesCome", "no flavor is left alone")
+		r.condition(v1alpha1.FleetDegraded, false, "MachinesCome", "no flavor is in back-off")
 	}
 }
 
@@ -290,7 +290,7 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 		if f.Message != "" {
 			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: f.Message})
 		} else if f.LeftAloneUntil != nil {
-			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: "left alone until " + f.LeftAloneUntil.UTC().Format("15:04:05") + ": its machines did not come"})
+			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: "in back-off until " + f.LeftAloneUntil.UTC().Format("15:04:05") + ": its machines did not come"})
 		}
 	}
 	d.Buys, d.Releases, d.Rejected = d.Buys[:min(len(d.Buys), maxListed)], d.Releases[:min(len(d.Releases), maxListed)], d.Rejected[:min(len(d.Rejected), maxListed)]

@@ -150,7 +150,7 @@ type Count struct {
 // counter has gone back, either it wrapped around, once, and wrap - from + to was
 // used (less by one unit of the counter than the truth, some 60 µJ, which powercap
 // does not tell), or its machine started anew. The two look alike: the wrapped value
-// is believed when the power it implies is not over limits.Rated, so a counter that
+// is taken when the power it implies is not over limits.Rated, so a counter that
 // wraps needs a rated power, and one read less often than it wraps at rated power
 // (about once in an hour at 70 W) is not to be trusted.
 func (l Limits) Between(source Source, from, to Count, wrap uint64) (Reading, Fault) {

@@ -279,7 +279,7 @@ func splitCells(dst []string, line string) ([]string, error) {
 	}
 	cells, err := csv.NewReader(strings.NewReader(line)).Read()
 	if err != nil {
-		return dst, errors.New(`has a stray quote, want cells in plain text or wholly in "..." with inner quotes doubled`)
+		return dst, errors.New(`has a quote within a cell, want cells in plain text or wholly in "..." with inner quotes doubled`)
 	}
 	return append(dst, cells...), nil
 }

@@ -74,7 +74,7 @@ func ParseAmount(text string) (Amount, error) {
 	return a, nil
 }
 
-// maxAmount is the largest amount that is believed: more than any machine has, and whole
+// maxAmount is the largest amount that is accepted: more than any machine has, and whole
 // numbers up to it are exact.
 const maxAmount = 1 << 50
 
