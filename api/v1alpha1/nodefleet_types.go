@@ -123,7 +123,7 @@ type NodeFleetSpec struct {
 	// +optional
 	Limits FleetLimits `json:"limits,omitempty"`
 
-	// scaling says when machines are bought, and when one is given up.
+	// scaling says when machines are bought, and when one that is not ready is abandoned.
 	// +kubebuilder:default={}
 	// +optional
 	Scaling FleetScaling `json:"scaling,omitempty"`
@@ -331,7 +331,7 @@ type FleetScaling struct {
 	BatchMax metav1.Duration `json:"batchMax,omitempty"`
 
 	// joinTimeout is how long a machine may take from its order until its node is
-	// ready. Then it is given up, and its flavor is left alone for backOff.
+	// ready. Then it is abandoned, and no machine of its flavor is bought for backOff.
 	// +kubebuilder:default="15m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -340,8 +340,8 @@ type FleetScaling struct {
 	// +optional
 	JoinTimeout metav1.Duration `json:"joinTimeout,omitempty"`
 
-	// backOff is how long a flavor is left alone after a machine of it was given
-	// up; twice as long each time in a row, up to sixteen times.
+	// backOff is how long no machine of a flavor is bought after one of it was
+	// abandoned; twice as long each time in a row, up to sixteen times.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -489,9 +489,9 @@ type FleetConsolidation struct {
 	// +optional
 	DrainTimeout metav1.Duration `json:"drainTimeout,omitempty"`
 
-	// releaseDelay is for how long the node of an empty machine is closed before the machine is
-	// released: a pod that the scheduler was binding to it shows up by then, and the node is
-	// opened again. While such a pod may still be on its way the machine stays longer.
+	// releaseDelay is for how long the node of an empty machine is cordoned before the machine is
+	// released: a pod that the scheduler was binding to it is bound by then, and the node is
+	// uncordoned. While such a pod may still be bound to it the machine stays longer.
 	// +kubebuilder:default="3s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -602,7 +602,7 @@ type FlavorStatus struct {
 	MaxPods int64 `json:"maxPods,omitempty"`
 
 	// seen is what the last machine that was seen could hold. While there is none,
-	// more than that is not believed, whatever is promised.
+	// more than that is not expected, whatever is promised.
 	// +optional
 	Seen *SeenMachine `json:"seen,omitempty"`
 
@@ -632,7 +632,7 @@ type FlavorStatus struct {
 	// +optional
 	Lag *AcquisitionLag `json:"lag,omitempty"`
 
-	// failures is how many machines in a row were given up.
+	// failures is how many machines in a row were abandoned.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 
@@ -790,7 +790,7 @@ type FleetDecision struct {
 	Expected Outcome `json:"expected,omitempty"`
 
 	// measured is what came of it. It is filled in when the last machine bought is
-	// ready or was given up, and the last one given back has gone.
+	// ready or was abandoned, and the last one given back has gone.
 	// +optional
 	Measured *Outcome `json:"measured,omitempty"`
 }

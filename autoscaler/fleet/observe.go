@@ -232,7 +232,7 @@ func (o *observer) template(s *stock, f *provider.Flavor, own bool) cluster.Node
 	seen := s.traits[f.Name]
 	host := &constraint.Host{Labels: f.Labels, Taints: seen.keep(f.Taints)}
 	size, pods := o.view.Overhead(host)
-	if f.Seen { // else what it promises is less that already, see believe
+	if f.Seen { // else what it promises is less that already, see limitToSeen
 		size.MilliCPU += seen.static.MilliCPU
 		size.MemoryBytes += seen.static.MemoryBytes
 		pods += seen.statics

@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
@@ -135,10 +136,10 @@ func budgetOf(labels map[string]string) policyv1.PodDisruptionBudget {
 }
 
 func TestTextsAreClippedAtRunes(t *testing.T) {
-	if got := clip(strings.Repeat("a", 1024)); len(got) != 1024 || strings.HasSuffix(got, "…") {
+	if got := clip.Bytes(strings.Repeat("a", 1024), maxMessage); len(got) != 1024 || strings.HasSuffix(got, "…") {
 		t.Errorf("%d bytes that fit became %d", 1024, len(got))
 	}
-	if got := clip(strings.Repeat("ä", 600)); len(got) > 1024 || !strings.HasSuffix(got, "ä…") || strings.Contains(got, "\uFFFD") {
+	if got := clip.Bytes(strings.Repeat("ä", 600), maxMessage); len(got) > 1024 || !strings.HasSuffix(got, "ä…") || strings.Contains(got, "\uFFFD") {
 		t.Errorf("it ends in %q", got[len(got)-8:])
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/dollars"
 )
@@ -27,20 +28,13 @@ const (
 	maxMessage = 1024
 )
 
-func clip(text string) string {
-	if len(text) > maxMessage {
-		return strings.ToValidUTF8(text[:maxMessage-len("…")], "") + "…"
-	}
-	return text
-}
-
 func (r *round) condition(kind string, is bool, reason, message string) {
 	status := metav1.ConditionFalse
 	if is {
 		status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&r.fleet.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: clip(message), ObservedGeneration: r.fleet.Generation,
+		Type: kind, Status: status, Reason: reason, Message: clip.Bytes(message, maxMessage), ObservedGeneration: r.fleet.Generation,
 		LastTransitionTime: metav1.NewTime(r.now),
 	})
 }
@@ -55,7 +49,7 @@ func (r *round) tell(kind, reason, action, message string) {
 		r.info(context.Background(), message, "fleet", r.fleet.Name, "reason", reason)
 		return
 	}
-	r.Events.Eventf(r.fleet, nil, kind, reason, action, "%s", clip(message))
+	r.Events.Eventf(r.fleet, nil, kind, reason, action, "%s", clip.Bytes(message, maxMessage))
 }
 
 // count writes down what there is.
@@ -67,7 +61,7 @@ func (r *round) count() {
 		f := &r.self.inventory.Flavors[i]
 		s := *r.status(f.Name)
 		s.Machines, s.Min, s.Max = int32(r.seen.ordered[f.Name]), int32(f.Min), int32(f.Max)
-		s.MaxPods, s.Arch, s.Message = f.MaxPods, f.Labels[corev1.LabelArchStable], clip(cmp.Or(f.Problem, f.Warning))
+		s.MaxPods, s.Arch, s.Message = f.MaxPods, f.Labels[corev1.LabelArchStable], clip.Bytes(cmp.Or(f.Problem, f.Warning), maxMessage)
 		s.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 		s.CPU, s.Memory = resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI), resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI)
 		if f.Seen {
@@ -142,7 +136,7 @@ func (r *round) unidentified() (all []string) {
 	return all
 }
 
-// degraded says which flavors are left alone, and what somebody has to put right.
+// degraded says which flavors are in back-off, and what somebody has to put right.
 func (r *round) degraded() {
 	var alone, unusable, problems []string
 	for _, f := range r.fleet.Status.Flavors {
@@ -162,7 +156,7 @@ func (r *round) degraded() {
 		r.wakeIn(wake)
 	}
 	if len(alone) > 0 {
-		alone = []string{"left alone for a while: " + strings.Join(alone, ", ")}
+		alone = []string{"in back-off: " + strings.Join(alone, ", ")}
 	}
 	unidentified := r.unidentified()
 	if n := len(unidentified); n > 0 {
@@ -196,7 +190,7 @@ func (r *round) degraded() {
 	case len(learned) > 0:
 		r.condition(v1alpha1.FleetDegraded, true, "MachinesDoNotHoldPods", text)
 	default:
-		r.condition(v1alpha1.FleetDegraded, false, "MachinesCome", "no flavor is left alone")
+		r.condition(v1alpha1.FleetDegraded, false, "MachinesCome", "no flavor is in back-off")
 	}
 }
 
@@ -248,7 +242,7 @@ func (r *round) rejectedPods() {
 func (r *round) rejections() []v1alpha1.Rejection {
 	all := slices.Clone(r.seen.held)
 	for _, u := range slices.Concat(r.actions.Fleet.Plan.Unplaceable, r.actions.Fleet.Unexplained) {
-		all = append(all, v1alpha1.Rejection{Name: u.Pod, Reason: clip(u.Reason)})
+		all = append(all, v1alpha1.Rejection{Name: u.Pod, Reason: clip.Bytes(u.Reason, maxMessage)})
 	}
 	return all
 }
@@ -262,7 +256,7 @@ func (r *round) recordKept() {
 	var all []v1alpha1.KeptMachine
 	for _, stay := range r.actions.Fleet.Kept {
 		if _, own := r.seen.own[stay.Node]; own && !leaves[stay.Node] {
-			all = append(all, v1alpha1.KeptMachine{Node: stay.Node, Reason: clip(stay.Reason)})
+			all = append(all, v1alpha1.KeptMachine{Node: stay.Node, Reason: clip.Bytes(stay.Reason, maxMessage)})
 		}
 	}
 	all = all[:min(len(all), maxListed)]
@@ -278,25 +272,25 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 		d.Buys = append(d.Buys, r.decidedPurchase(o))
 	}
 	for _, release := range r.actions.Fleet.Release {
-		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: release.Node, Reason: clip(release.Reason)})
+		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: release.Node, Reason: clip.Bytes(release.Reason, maxMessage)})
 	}
 	for _, drain := range r.actions.Fleet.Drains {
-		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: drain.Node, Reason: clip(drain.Reason)})
+		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: drain.Node, Reason: clip.Bytes(drain.Reason, maxMessage)})
 	}
 	if e := r.actions.Fleet.Exchange; e != nil {
 		for _, node := range e.Nodes {
-			d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: node, Reason: clip(e.Reason)})
+			d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: node, Reason: clip.Bytes(e.Reason, maxMessage)})
 		}
 	}
 	d.Rejected = r.rejections()
 	for _, stay := range r.actions.Fleet.Kept {
-		d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: stay.Node, Reason: clip(stay.Reason)})
+		d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: stay.Node, Reason: clip.Bytes(stay.Reason, maxMessage)})
 	}
 	for _, f := range r.fleet.Status.Flavors {
 		if f.Message != "" {
 			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: f.Message})
 		} else if f.LeftAloneUntil != nil {
-			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: "left alone until " + f.LeftAloneUntil.UTC().Format("15:04:05") + ": its machines did not come"})
+			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: "in back-off until " + f.LeftAloneUntil.UTC().Format("15:04:05") + ": its machines did not come"})
 		}
 	}
 	d.Buys, d.Releases, d.Rejected = d.Buys[:min(len(d.Buys), maxListed)], d.Releases[:min(len(d.Releases), maxListed)], d.Rejected[:min(len(d.Rejected), maxListed)]
@@ -317,7 +311,7 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 		}
 		d.Expected.ReadySeconds = int64(r.longestOf(intent.Orders).Seconds())
 	}
-	d.Summary = clip(r.summarize(d))
+	d.Summary = clip.Bytes(r.summarize(d), maxMessage)
 	r.fleet.Status.LastDecision = d
 	metricDecisions.WithLabelValues(r.fleet.Name, kindOf(d), string(d.Mode)).Inc()
 	r.tell(corev1.EventTypeNormal, kindOf(d), "Decide", d.Summary)
@@ -362,7 +356,7 @@ func (r *round) decidedPurchase(o v1alpha1.FleetOrder) v1alpha1.DecidedPurchase 
 	add := func(flavor string, pods int, reason string) {
 		if flavor == o.Flavor {
 			d.Pods += int32(pods)
-			d.Reason = cmp.Or(d.Reason, clip(reason))
+			d.Reason = cmp.Or(d.Reason, clip.Bytes(reason, maxMessage))
 		}
 	}
 	machines := r.actions.Fleet.Plan.Machines

@@ -52,7 +52,7 @@ type round struct {
 	again    time.Duration // when the next round is due
 }
 
-// waiting says why a fleet is left alone for now; it becomes its Ready condition.
+// waiting says why a fleet is not scaled for now; it becomes its Ready condition.
 type waiting struct{ reason, message string }
 
 func (w *waiting) Error() string { return w.message }
@@ -289,7 +289,7 @@ func (r *round) takeStock(fleets []*v1alpha1.NodeFleet) ([]*stock, error) {
 				continue // its machines are not known: their nodes are left as they are
 			}
 		}
-		believe(f, s.inventory)
+		limitToSeen(f, s.inventory)
 		disclaim(s, claimed)
 		if s == r.self {
 			s.prices = pricesOf(s.inventory.Flavors, r.listed)

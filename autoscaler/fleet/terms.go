@@ -7,6 +7,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/dollars"
 )
 
@@ -72,7 +73,7 @@ func (r *round) deferral() *v1alpha1.FleetDeferral {
 		return nil
 	}
 	return &v1alpha1.FleetDeferral{
-		Reason: clip(w.Reason()), Pods: int32(len(w.Pods)), PodNames: w.Pods[:min(len(w.Pods), maxNames)],
+		Reason: clip.Bytes(w.Reason(), maxMessage), Pods: int32(len(w.Pods)), PodNames: w.Pods[:min(len(w.Pods), maxNames)],
 		SavesDollars: dollars.Format(w.Saves()), BuyDollars: dollars.Format(w.BuyNow), WaitDollars: dollars.Format(w.Wait),
 		RoomTime: r.in(w.Room), BuyTime: r.in(w.Until),
 	}

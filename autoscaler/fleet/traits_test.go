@@ -201,7 +201,7 @@ func TestWhatWasSeenIsBelievedWhileTheLastMachineLeaves(t *testing.T) {
 		small := modelFlavor("small", 4, 16, 100_000)
 		small.Seen = true
 		i := &provider.Inventory{Flavors: []provider.Flavor{small}, Machines: tc.machines}
-		believe(f, i)
+		limitToSeen(f, i)
 		if got := i.Flavors[0]; got.Size.MilliCPU != tc.cpu || got.Seen != tc.seen {
 			t.Errorf("%s: CPU %dm (seen: %t), want %dm (%t)", name, got.Size.MilliCPU, got.Seen, tc.cpu, tc.seen)
 		}

@@ -61,7 +61,7 @@ func (l *look) run(ctx context.Context) error {
 	return l.decide(ctx, target, standing, answers, askedAt)
 }
 
-// idle is for a policy that cannot do anything. Measurements for it are given up.
+// idle is for a policy that cannot do anything. Measurements for it are cancelled.
 func (l *look) idle(reason, message string) {
 	l.cancel()
 	l.measured.drop()

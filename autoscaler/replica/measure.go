@@ -21,7 +21,7 @@ type Source struct {
 // queriesAtATime bounds what one source is asked at once.
 const queriesAtATime = 64
 
-// NewSource returns a source. A round of questions is given up after timeout, waiting
+// NewSource returns a source. A round of queries is cancelled after timeout, waiting
 // for others included.
 func NewSource(name string, querier query.Querier, timeout time.Duration) *Source {
 	return &Source{name: name, querier: querier, timeout: timeout, slots: make(chan struct{}, queriesAtATime)}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 const (
@@ -28,13 +28,6 @@ const (
 	writeGap = 5 * time.Second
 )
 
-func clip(text string) string {
-	if len(text) <= maxMessage {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxMessage-len("…")], "") + "…"
-}
-
 // condition sets one of the status.
 func (l *look) condition(c decide.Condition) {
 	status := metav1.ConditionFalse
@@ -42,7 +35,7 @@ func (l *look) condition(c decide.Condition) {
 		status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&l.status.Conditions, metav1.Condition{
-		Type: c.Type, Status: status, Reason: c.Reason, Message: clip(c.Message), ObservedGeneration: l.object.Generation,
+		Type: c.Type, Status: status, Reason: c.Reason, Message: clip.Bytes(c.Message, maxMessage), ObservedGeneration: l.object.Generation,
 		LastTransitionTime: metav1.NewTime(l.now),
 	})
 }
@@ -83,7 +76,7 @@ func (l *look) tell(kind, reason, action, message string) {
 		ctrl.Log.Info(message, "policy", l.key, "reason", reason)
 		return
 	}
-	l.Events.Eventf(l.object, nil, kind, reason, action, "%s", clip(message))
+	l.Events.Eventf(l.object, nil, kind, reason, action, "%s", clip.Bytes(message, maxMessage))
 }
 
 // record writes down what was seen and decided.

@@ -12,6 +12,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // maxKept is how many categories and initialisation times a status holds.
@@ -125,7 +126,7 @@ func keepCategory(c *decide.Category, unplaceable []decide.Unplaceable) v1alpha1
 	}
 	for _, u := range unplaceable {
 		if u.Category == c.Name {
-			out.Unplaceable = clip(u.Reason)
+			out.Unplaceable = clip.Bytes(u.Reason, maxMessage)
 		}
 	}
 	return out

@@ -17,7 +17,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
-	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // pods are the pool's, by name.
@@ -198,7 +198,7 @@ func (l *look) checkProject() error {
 		return nil
 	}
 	if project := l.seen.Reading.Queue.Project; project != l.pool.Spec.Manager.Catalog.Project {
-		return fmt.Errorf("%w; the manager at %s, where it was found last, is of project %q", l.undiscovered, l.client.Address, answer.Clip(project))
+		return fmt.Errorf("%w; the manager at %s, where it was found last, is of project %q", l.undiscovered, l.client.Address, clip.Cell(project))
 	}
 	return nil
 }

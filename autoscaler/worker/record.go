@@ -16,17 +16,11 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // maxMessage bounds texts in the status and in Events.
 const maxMessage = 1024
-
-func clip(text string) string {
-	if len(text) > maxMessage {
-		return strings.ToValidUTF8(text[:maxMessage-len("…")], "") + "…"
-	}
-	return text
-}
 
 func (l *look) condition(kind string, is bool, reason, message string) {
 	status := metav1.ConditionFalse
@@ -34,7 +28,7 @@ func (l *look) condition(kind string, is bool, reason, message string) {
 		status = metav1.ConditionTrue
 	}
 	meta.SetStatusCondition(&l.pool.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: clip(message), ObservedGeneration: l.pool.Generation, LastTransitionTime: metav1.NewTime(l.now),
+		Type: kind, Status: status, Reason: reason, Message: clip.Bytes(message, maxMessage), ObservedGeneration: l.pool.Generation, LastTransitionTime: metav1.NewTime(l.now),
 	})
 }
 
@@ -59,7 +53,7 @@ func (l *look) tellOf(kind, reason, action, of, message string) {
 		ctrl.Log.Info(message, "pool", client.ObjectKeyFromObject(l.pool).String(), "reason", reason)
 		return
 	}
-	l.Events.Eventf(l.pool, nil, kind, reason, action, "%s", clip(message))
+	l.Events.Eventf(l.pool, nil, kind, reason, action, "%s", clip.Bytes(message, maxMessage))
 }
 
 // record writes down what was seen and decided.
@@ -216,14 +210,14 @@ func (l *look) recordTrouble() {
 func (l *look) recordDecision() {
 	d := &l.decision
 	out := &v1alpha1.WorkerDecision{
-		Time: metav1.NewTime(l.now), Mode: l.pool.Spec.Mode, Reason: clip(d.Reason), Add: int32(d.Add), Drain: d.Drain[:min(len(d.Drain), maxKept)],
+		Time: metav1.NewTime(l.now), Mode: l.pool.Spec.Mode, Reason: clip.Bytes(d.Reason, maxMessage), Add: int32(d.Add), Drain: d.Drain[:min(len(d.Drain), maxKept)],
 		Waiting: int32(d.TasksWaiting), WaitingThen: int32(d.WaitingThen),
 	}
 	kind, text := "Drained", fmt.Sprintf("drain %d workers: %s", len(d.Drain), d.Reason)
 	if d.Add > 0 {
 		out.Flavor, out.ExpectedReady = d.Flavor, new(rounded(d.InitTime))
 		for _, r := range d.Rejected[:min(len(d.Rejected), maxKept)] {
-			out.Rejected = append(out.Rejected, v1alpha1.Rejection{Name: r.Flavor, Reason: clip(r.Reason)})
+			out.Rejected = append(out.Rejected, v1alpha1.Rejection{Name: r.Flavor, Reason: clip.Bytes(r.Reason, maxMessage)})
 		}
 		kind, text = "Added", fmt.Sprintf("add %d workers%s: %s", d.Add, onFlavor(d.Flavor), d.Reason)
 	}

@@ -470,7 +470,7 @@ func TestWorkersFillTheMachinesOfAFleet(t *testing.T) {
 	if f := c.Flavors[0]; f.Worker.MilliCores != 3000 || f.Worker.MemoryBytes != 16<<30-256<<20 || f.MicroDollarsPerHour != 200_000 || f.Trouble != "" {
 		t.Errorf("flavor %+v, want whole cores and all memory but what is reserved", f)
 	}
-	for i, says := range map[int]string{1: "left alone until 08:01:00", 2: "less than a core", 3: "nothing is known"} {
+	for i, says := range map[int]string{1: "in back-off until 08:01:00", 2: "less than a core", 3: "nothing is known"} {
 		if !strings.Contains(c.Flavors[i].Trouble, says) {
 			t.Errorf("flavor %s: %q, want %q", c.Flavors[i].Name, c.Flavors[i].Trouble, says)
 		}

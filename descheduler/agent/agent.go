@@ -121,7 +121,7 @@ type Limits struct {
 	TotalBytes int64
 	// Tries is how often a checkpoint is sent; 3.
 	Tries int
-	// Stalled is after how long without progress a transfer is given up; 10 s, or 10 min
+	// Stalled is after how long without progress a transfer is cancelled; 10 s, or 10 min
 	// in a simulation.
 	Stalled time.Duration
 }

@@ -130,7 +130,7 @@ func (n *nodes) see(ctx context.Context, node *corev1.Node) {
 	if n.agent.Meter != nil {
 		machine := machineOf(node)
 		n.agent.Meter.Know(machine)
-		n.believe(ctx, machine.Type)
+		n.tellModel(ctx, machine.Type)
 	}
 	log := n.agent.Log.WithValues("node", node.Name)
 	if err := n.annotate(ctx, node); err != nil && ctx.Err() == nil {

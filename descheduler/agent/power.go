@@ -22,10 +22,10 @@ type profiles struct {
 	wrong       string // with reading them; said once
 }
 
-// believe tells the node's meter what the MachineProfile of its machine type says that it
+// tellModel tells the node's meter what the MachineProfile of its machine type says that it
 // draws, if that has not been asked for a while. Without the kind, or the right to read it,
 // the meter goes on with its own table.
-func (n *nodes) believe(ctx context.Context, machineType string) {
+func (n *nodes) tellModel(ctx context.Context, machineType string) {
 	now := n.agent.Clock.Now()
 	if n.profiles.machineType == machineType && now.Sub(n.profiles.at) < profileEvery {
 		return
@@ -40,7 +40,7 @@ func (n *nodes) believe(ctx context.Context, machineType string) {
 		return
 	}
 	n.profiles.wrong = ""
-	n.agent.Meter.Believe(powerOf(list.Items, machineType))
+	n.agent.Meter.SetModel(powerOf(list.Items, machineType))
 }
 
 // powerOf returns the power model in the profile of a machine type, the one whose name comes

@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent/decide"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // maxMessage is how long the message of a report may be, in bytes.
@@ -40,7 +41,7 @@ func (a *Agent) reportSource(ctx context.Context, m *v1alpha1.Migration, entry l
 		FrozenAt: microTime(entry.FrozenAt), ThawedAt: microTime(entry.ThawedAt),
 		DumpSeconds: seconds(entry.Dump), DumpBytes: entry.DumpBytes,
 		ShipSeconds: seconds(entry.Ship), ShipBytes: entry.ShipBytes, ShipTries: entry.ShipTries,
-		Reason: d.Reason, Message: clip(d.Message),
+		Reason: d.Reason, Message: clip.Bytes(d.Message, maxMessage),
 	}
 	if before := m.Status.Source; before != nil && report.FrozenAt == nil {
 		report.FrozenAt = before.FrozenAt // what the ledger has lost is still there
@@ -59,7 +60,7 @@ func (a *Agent) reportSource(ctx context.Context, m *v1alpha1.Migration, entry l
 // reservation says something new; one that has lost it only takes back what it said.
 func (a *Agent) reportTarget(ctx context.Context, m *v1alpha1.Migration, entry ledger.Entry, d decide.TargetDecision) (*v1alpha1.Migration, error) {
 	report := v1alpha1.TargetReport{
-		Node: entry.Node, Step: d.Step, Time: metav1.NewMicroTime(a.Clock.Now()), Reason: d.Reason, Message: clip(d.Message),
+		Node: entry.Node, Step: d.Step, Time: metav1.NewMicroTime(a.Clock.Now()), Reason: d.Reason, Message: clip.Bytes(d.Message, maxMessage),
 	}
 	if d.Step == v1alpha1.TargetPrepared || d.Step == v1alpha1.TargetStaged {
 		address, err := a.nodes.address(entry.Node)
@@ -113,7 +114,7 @@ func (a *Agent) said(ctx context.Context, m *v1alpha1.Migration, id ledger.ID, s
 	event := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, GenerateName: m.Name + "-"},
 		EventTime:  now, ReportingController: v1alpha1.GroupName + "/node-agent", ReportingInstance: id.Node,
-		Action: step, Reason: reason, Type: corev1.EventTypeWarning, Note: clip(message),
+		Action: step, Reason: reason, Type: corev1.EventTypeWarning, Note: clip.Bytes(message, maxMessage),
 		Regarding: corev1.ObjectReference{
 			APIVersion: v1alpha1.GroupVersion.String(), Kind: "Migration", Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
 		},
@@ -138,18 +139,6 @@ func seconds(d time.Duration) string {
 		return ""
 	}
 	return strconv.FormatFloat(d.Seconds(), 'f', 3, 64)
-}
-
-// clip shortens a message to what a report may have.
-func clip(message string) string {
-	if len(message) <= maxMessage {
-		return message
-	}
-	cut := maxMessage - len("…")
-	for cut > 0 && message[cut]&0xC0 == 0x80 { // not within a character
-		cut--
-	}
-	return message[:cut] + "…"
 }
 
 func joinHostPort(host, port string) string { return net.JoinHostPort(host, port) }

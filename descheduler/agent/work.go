@@ -226,7 +226,7 @@ func (a *Agent) end(ctx context.Context, id ledger.ID, j *job, err error) {
 	case err == nil:
 		log.V(2).Info("Done")
 	case cancelled:
-		log.V(2).Info("Given up, since the order has changed or the agent ends")
+		log.V(2).Info("Cancelled, since the order has changed or the agent ends")
 	case failure != nil:
 		log.Info("It cannot be done", "reason", failure.Reason, "message", failure.Message)
 	default:

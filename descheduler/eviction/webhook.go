@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -32,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/descheduler/eviction/decide"
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 const (
@@ -176,15 +176,8 @@ func (w *Webhook) act(ctx context.Context, a decide.Answer) error {
 func (w *Webhook) tell(pod *corev1.Pod, a decide.Answer) {
 	switch {
 	case a.Warning != "":
-		w.Events.Eventf(pod, nil, corev1.EventTypeWarning, "Evicted"+string(a.Outcome), "Evict", "%s", cut(a.Warning))
+		w.Events.Eventf(pod, nil, corev1.EventTypeWarning, "Evicted"+string(a.Outcome), "Evict", "%s", clip.Bytes(a.Warning, longestNote))
 	case a.Outcome == decide.Started:
-		w.Events.Eventf(pod, a.Migration, corev1.EventTypeNormal, "EvictionMigrates", "Migrate", "%s", cut(a.Status.Message))
+		w.Events.Eventf(pod, a.Migration, corev1.EventTypeNormal, "EvictionMigrates", "Migrate", "%s", clip.Bytes(a.Status.Message, longestNote))
 	}
-}
-
-func cut(note string) string {
-	if len(note) <= longestNote {
-		return note
-	}
-	return strings.ToValidUTF8(note[:longestNote-3], "") + "..."
 }

@@ -119,7 +119,7 @@ func (r *Reconciler) strays(ctx context.Context, key types.NamespacedName) (*dec
 		return nil, fmt.Errorf("list pods that Migration %s has made: %w", key, err)
 	}
 	for i := range pods.Items {
-		step, err := r.stray(ctx, key, &pods.Items[i])
+		step, err := r.leftover(ctx, key, &pods.Items[i])
 		if step != nil || err != nil {
 			return step, err
 		}
@@ -127,7 +127,7 @@ func (r *Reconciler) strays(ctx context.Context, key types.NamespacedName) (*dec
 	return nil, nil
 }
 
-func (r *Reconciler) stray(ctx context.Context, key types.NamespacedName, cached *corev1.Pod) (*decide.Step, error) {
+func (r *Reconciler) leftover(ctx context.Context, key types.NamespacedName, cached *corev1.Pod) (*decide.Step, error) {
 	m, err := get(ctx, r.Client, key.Namespace, key.Name, &v1alpha1.Migration{})
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (r *Reconciler) stray(ctx context.Context, key types.NamespacedName, cached
 	} else if o.Source, err = r.sourceOf(ctx, pod); err != nil {
 		return nil, err
 	}
-	step := decide.Stray(o.Migration, pod, o.Source)
+	step := decide.Leftover(o.Migration, pod, o.Source)
 	if step == nil {
 		return nil, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/energy/profile"
@@ -142,7 +143,7 @@ func (r *round) decideTransfers(transfers []moves.Transfer) {
 		t := &transfers[i]
 		decided := DecidedTransfer{
 			Time: metav1.NewTime(r.now), Pod: t.Pod, From: t.From, Target: t.To, Method: string(methodOf(t)),
-			Joules: t.Joules, SoonerSeconds: t.Sooner.Seconds(), Reason: clip(t.Reason),
+			Joules: t.Joules, SoonerSeconds: t.Sooner.Seconds(), Reason: clip.Bytes(t.Reason, mostText),
 		}
 		switch {
 		case t.Priced && r.tariff.Unit() == tariff.Grams:

@@ -70,7 +70,7 @@ type Mover struct {
 type memory struct {
 	// busy is when a batch pod was last seen to wait.
 	busy time.Time
-	// spared is until when nodes that could not be emptied are left alone, and how often
+	// spared is until when nodes that could not be emptied are not to be emptied again, and how often
 	// that was so.
 	spared map[string]spared
 	// decision is the last one.

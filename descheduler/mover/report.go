@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/dollars"
 )
@@ -167,13 +168,13 @@ func (r *round) decide(plan cluster.Plan) {
 		}
 	}
 	for _, stay := range plan.Kept {
-		d.Kept = append(d.Kept, v1alpha1.Rejection{Name: stay.Node, Reason: clip(stay.Reason)})
+		d.Kept = append(d.Kept, v1alpha1.Rejection{Name: stay.Node, Reason: clip.Bytes(stay.Reason, mostText)})
 	}
 	for name, s := range r.memory.spared {
 		if r.world.Nodes[name] == nil {
 			delete(r.memory.spared, name)
 		} else if s.until.After(r.now) {
-			d.Kept = append(d.Kept, v1alpha1.Rejection{Name: name, Reason: clip(fmt.Sprintf("left alone until %s: %s", s.until.UTC().Format("15:04:05"), s.why))})
+			d.Kept = append(d.Kept, v1alpha1.Rejection{Name: name, Reason: clip.Bytes(fmt.Sprintf("in back-off until %s: %s", s.until.UTC().Format("15:04:05"), s.why), mostText)})
 		}
 	}
 	slices.SortStableFunc(d.Kept, func(a, b v1alpha1.Rejection) int { return strings.Compare(a.Name, b.Name) })
@@ -183,25 +184,19 @@ func (r *round) decide(plan cluster.Plan) {
 
 func (r *round) decided(drain *cluster.Drain) DecidedDrain {
 	d := DecidedDrain{
-		Node: drain.Node, Time: metav1.NewTime(r.now), Reason: clip(drain.Reason), UntilSeconds: int64(drain.Until / time.Second),
+		Node: drain.Node, Time: metav1.NewTime(r.now), Reason: clip.Bytes(drain.Reason, mostText), UntilSeconds: int64(drain.Until / time.Second),
 	}
 	if drain.Saves != 0 || drain.Costs != 0 {
 		d.SavesDollars, d.CostsDollars = dollars.Format(drain.Saves), dollars.Format(drain.Costs)
 	}
 	for _, m := range drain.Moves {
-		d.Pods = append(d.Pods, DecidedMove{Pod: m.Pod, Method: m.Method.String(), Target: m.Target, Reason: clip(m.Reason)})
+		d.Pods = append(d.Pods, DecidedMove{Pod: m.Pod, Method: m.Method.String(), Target: m.Target, Reason: clip.Bytes(m.Reason, mostText)})
 	}
 	return d
 }
 
-// clip cuts a text that is too long for a list.
-func clip(text string) string {
-	const most = 512
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
-}
+// mostText is how long a text in a list may be, in bytes.
+const mostText = 512
 
 // shorten cuts lists that are too long.
 func (d *Decision) shorten() {

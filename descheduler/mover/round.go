@@ -67,7 +67,7 @@ func (r *round) consolidate(ctx context.Context) error {
 
 // plannable is the state without what the planner has nothing to do with: nodes that have
 // been emptied are as good as gone, and those that were just found not to be emptied are
-// left alone for a while.
+// in back-off.
 func (r *round) plannable() *cluster.State {
 	s := r.state
 	s.Nodes = nil
@@ -259,7 +259,7 @@ func (r *round) onTheirWay() int {
 	return n
 }
 
-// spare leaves a node alone for a while, for longer each time.
+// spare keeps a node from being emptied for a while, for longer each time.
 func (r *round) spare(node, why string) {
 	const mostDoublings = 4
 	s := r.memory.spared[node]

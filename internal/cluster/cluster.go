@@ -23,7 +23,7 @@ type Pod struct {
 	// for services.
 	packing.Item
 	// Guessed says that nothing is known of how long a batch pod runs: its Runtime is a
-	// default. It is not believed to end soon.
+	// default. It is not expected to end soon.
 	Guessed bool
 	// Class is batch or service.
 	Class class.Class

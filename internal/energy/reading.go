@@ -150,7 +150,7 @@ type Count struct {
 // counter has gone back, either it wrapped around, once, and wrap - from + to was
 // used (less by one unit of the counter than the truth, some 60 µJ, which powercap
 // does not tell), or its machine started anew. The two look alike: the wrapped value
-// is believed when the power it implies is not over limits.Rated, so a counter that
+// is taken when the power it implies is not over limits.Rated, so a counter that
 // wraps needs a rated power, and one read less often than it wraps at rated power
 // (about once in an hour at 70 W) is not to be trusted.
 func (l Limits) Between(source Source, from, to Count, wrap uint64) (Reading, Fault) {
@@ -185,39 +185,3 @@ type Usage struct {
 
 // Total returns measured and modelled energy together.
 func (u Usage) Total() Joules { return u.Measured + u.Modelled }
-
-// Integrate returns the energy under a series of sound readings of one machine in
-// the order of time, by the trapezoidal rule. Two neighbours further apart than
-// maxGap count as a gap: a machine that was off in between used nothing, and nobody
-// knows. A stretch is measured when both its ends are. Readings that do not come
-// after the one before are passed over.
-func Integrate(readings []Reading, maxGap time.Duration) Usage {
-	var u Usage
-	var last *Reading
-	for i := range readings {
-		r := &readings[i]
-		if last != nil && !r.At.After(last.At) {
-			continue
-		}
-		if last != nil {
-			u.add(*last, *r, maxGap)
-		}
-		last = r
-	}
-	return u
-}
-
-func (u *Usage) add(a, b Reading, maxGap time.Duration) {
-	span := b.At.Sub(a.At)
-	if span > maxGap {
-		u.Gaps += span
-		return
-	}
-	u.Covered += span
-	joules := Joules(float64(a.Watts+b.Watts) / 2 * span.Seconds())
-	if a.Source.Measured() && b.Source.Measured() {
-		u.Measured += joules
-	} else {
-		u.Modelled += joules
-	}
-}

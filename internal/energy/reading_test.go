@@ -113,58 +113,6 @@ func TestACounterIsReadAcrossItsEnd(t *testing.T) {
 	})
 }
 
-func TestEnergyOfASeries(t *testing.T) {
-	at := func(seconds float64, w Watts, s Source) Reading { return Reading{s, after(seconds), w} }
-	tests := []struct {
-		name     string
-		readings []Reading
-		want     Usage
-	}{
-		{"nothing", nil, Usage{}},
-		{"one reading says nothing about a time", []Reading{at(0, 5, SourceRAPL)}, Usage{}},
-		{"steady power", []Reading{at(0, 5, SourceRAPL), at(2, 5, SourceRAPL)}, Usage{Measured: 10, Covered: 2 * time.Second}},
-		{"power that rises", []Reading{at(0, 0, SourceRAPL), at(2, 10, SourceRAPL)}, Usage{Measured: 10, Covered: 2 * time.Second}},
-		{"a gap", []Reading{at(0, 5, SourceRAPL), at(2, 5, SourceRAPL), at(8, 5, SourceRAPL), at(9, 5, SourceRAPL)},
-			Usage{Measured: 15, Covered: 3 * time.Second, Gaps: 6 * time.Second}},
-		{"a model alone", []Reading{at(0, 5, SourceModel), at(2, 5, SourceModel)}, Usage{Modelled: 10, Covered: 2 * time.Second}},
-		{"a meter that begins", []Reading{at(0, 5, SourceModel), at(2, 5, SourceHwmon), at(4, 5, SourceHwmon)},
-			Usage{Measured: 10, Modelled: 10, Covered: 4 * time.Second}},
-		{"a reading twice", []Reading{at(0, 5, SourceRAPL), at(0, 500, SourceRAPL), at(2, 5, SourceRAPL)}, Usage{Measured: 10, Covered: 2 * time.Second}},
-		{"one out of order", []Reading{at(0, 5, SourceRAPL), at(2, 5, SourceRAPL), at(1, 500, SourceRAPL), at(3, 5, SourceRAPL)},
-			Usage{Measured: 15, Covered: 3 * time.Second}},
-	}
-	for _, tc := range tests {
-		if got := Integrate(tc.readings, 5*time.Second); got != tc.want {
-			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
-		}
-		if got := Integrate(tc.readings, 5*time.Second).Total(); got != tc.want.Measured+tc.want.Modelled {
-			t.Errorf("%s: %v J in all", tc.name, got)
-		}
-	}
-}
-
-// TestEnergyAddsUp: cutting a series at a reading changes nothing.
-func TestEnergyAddsUp(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var readings []Reading
-		seconds := 0.0
-		for range rapid.IntRange(3, 20).Draw(t, "n") {
-			seconds += rapid.Float64Range(0.1, 9).Draw(t, "gap")
-			readings = append(readings, Reading{rapid.SampledFrom([]Source{SourceRAPL, SourceModel}).Draw(t, "source"),
-				after(seconds), Watts(rapid.Float64Range(0, 500).Draw(t, "watts"))})
-		}
-		cut := rapid.IntRange(1, len(readings)-2).Draw(t, "cut")
-		all, first, second := Integrate(readings, 5*time.Second), Integrate(readings[:cut+1], 5*time.Second), Integrate(readings[cut:], 5*time.Second)
-		if math.Abs(float64(all.Measured-first.Measured-second.Measured)) > 1e-6 || math.Abs(float64(all.Modelled-first.Modelled-second.Modelled)) > 1e-6 ||
-			all.Covered != first.Covered+second.Covered || all.Gaps != first.Gaps+second.Gaps {
-			t.Fatalf("%+v is not %+v and %+v", all, first, second)
-		}
-		if whole := readings[len(readings)-1].At.Sub(readings[0].At); all.Covered+all.Gaps != whole {
-			t.Fatalf("%v and %v, want %v in all", all.Covered, all.Gaps, whole)
-		}
-	})
-}
-
 func TestFaultsHaveNames(t *testing.T) {
 	for f := range faults {
 		if f.String() == "" || f.String() == "unknown" {

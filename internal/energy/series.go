@@ -7,11 +7,8 @@ import (
 	"supercargo.dev/supercargo/internal/input/series"
 )
 
-// Limits of a series that is read.
-const (
-	MaxSeriesRows  = series.MaxRows
-	MaxSeriesBytes = series.MaxBytes
-)
+// MaxSeriesRows is the most rows of a series that is read.
+const MaxSeriesRows = series.MaxRows
 
 // Columns name the columns of a measured series that count. Names are as in the header, and
 // each is there once; other columns are passed over.
@@ -28,8 +25,7 @@ type Columns struct {
 }
 
 // ReadSeries reads measurements of one machine from a CSV file with a header row, in the order
-// of time. It refuses a file with over [MaxSeriesRows] rows or [MaxSeriesBytes] bytes, or with a
-// cell that is no number in its range. Errors name line and column.
+// of time. It refuses a file with over [MaxSeriesRows] rows, or with a cell that is no number in its range. Errors name line and column.
 func ReadSeries(file io.Reader, c Columns) ([]Activity, error) {
 	format := series.Format{Time: c.Time, NeedsTime: c.NeedsTime, Columns: []series.Column{
 		{Name: c.Watts, Valid: func(x float64) bool { return x > 0 && x < 1e6 }, Want: "watts above 0, below 1000000"},

@@ -2,13 +2,12 @@ package energy
 
 import (
 	_ "embed" // for the tables below
-	"encoding/csv"
-	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync"
+
+	"supercargo.dev/supercargo/internal/input/table"
 )
 
 // machineTypesCSV and vcpuCSV are described in data/README.md.
@@ -53,39 +52,35 @@ func NewTable(machineTypes, cpus io.Reader) (*Table, error) {
 		return nil, err
 	}
 	rows := map[string]float64{}
-	err := readRows("virtual CPUs", cpus, []string{"cloud", "microarchitecture", "watts_idle", "watts_full"}, func(r row) error {
-		w, err := r.watts("watts_idle", "watts_full")
-		if err != nil {
-			return err
-		}
-		cloud := strings.ToLower(r.cell("cloud"))
-		t.cpus[cloud+"/"+strings.ToLower(r.cell("microarchitecture"))] = Model{Idle: w[0], Full: w[1]}
+	err := readRows("virtual CPUs", cpus, []string{"cloud", "microarchitecture", "watts_idle", "watts_full"}, func(r *table.Table) {
+		w := watts(r, "watts_idle", "watts_full")
+		cloud := strings.ToLower(r.Cell("cloud"))
+		t.cpus[cloud+"/"+strings.ToLower(r.Cell("microarchitecture"))] = Model{Idle: w[0], Full: w[1]}
 		for _, group := range []string{cloud, ""} {
 			sum := t.mean[group]
 			t.mean[group], rows[group] = Model{Idle: sum.Idle + w[0], Full: sum.Full + w[1]}, rows[group]+1
 		}
-		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
 	for group, n := range rows {
 		t.mean[group] = t.mean[group].Times(1 / n)
 	}
-	return t, err
+	return t, nil
 }
 
-func (t *Table) addType(r row) error {
-	w, err := r.watts("watts_idle", "watts_10", "watts_50", "watts_100")
-	if err != nil {
-		return err
-	}
+func (t *Table) addType(r *table.Table) {
+	w := watts(r, "watts_idle", "watts_10", "watts_50", "watts_100")
 	m := Model{Idle: w[0], Full: w[3]}
 	if m.Full > m.Idle {
 		share := func(w Watts) float64 { return float64((w - m.Idle) / (m.Full - m.Idle)) }
+		var err error
 		if m.Curve, err = NewCurve(Point{}, Point{0.1, share(w[1])}, Point{0.5, share(w[2])}, Point{1, 1}); err != nil {
-			return err
+			r.Fault(r.Line(), "", err.Error())
 		}
 	}
-	t.types[r.cell("machine_type")] = m
-	return nil
+	t.types[r.Cell("machine_type")] = m
 }
 
 // MachineType returns the model of a machine type by its name, and false for one
@@ -110,56 +105,29 @@ func (t *Table) CPUs(cloud, microarchitecture string, n float64) (m Model, exact
 	return t.mean[""].Times(n), false
 }
 
-// row is one line of a table.
-type row struct {
-	columns map[string]int
-	cells   []string
-}
-
-func (r row) cell(column string) string { return r.cells[r.columns[column]] }
-
-// watts reads power that does not fall from column to column.
-func (r row) watts(columns ...string) ([]Watts, error) {
-	least, read := Watts(0), make([]Watts, 0, len(columns))
+// watts reads power that does not fall from column to column, and notes what is wrong.
+func watts(t *table.Table, columns ...string) []Watts {
+	least, read := 0.0, make([]Watts, 0, len(columns))
 	for _, c := range columns {
-		w, err := strconv.ParseFloat(r.cell(c), 64)
-		if err != nil || !(w > 0 && w <= 1e6) || Watts(w) < least {
-			return nil, fmt.Errorf("%s %q: want a number above 0, at most 1000000 and no less than the column before", c, r.cell(c))
-		}
-		least = Watts(w)
-		read = append(read, least)
+		w := t.Float(c, func(w float64) bool { return w > 0 && w <= 1e6 && w >= least }, "a number above 0, at most 1000000 and no less than the column before")
+		least = max(least, w)
+		read = append(read, Watts(w))
 	}
-	return read, nil
+	return read
 }
 
 // readRows calls add for each row of a CSV file whose header has the columns, in any
-// order and among others.
-func readRows(name string, file io.Reader, columns []string, add func(row) error) error {
-	reader := csv.NewReader(file)
-	header, err := reader.Read()
+// order and among others. add notes faults in the table.
+func readRows(name string, file io.Reader, columns []string, add func(*table.Table)) error {
+	t, _, err := table.Open("", file, table.Format{Name: "power table", Required: columns, Lenient: true})
+	if err == nil {
+		for t.Next() {
+			add(t)
+		}
+		err = t.Err()
+	}
 	if err != nil {
-		return fmt.Errorf("read power table of %s: header: %w", name, err)
+		return fmt.Errorf("read power table of %s: %w", name, err)
 	}
-	at := map[string]int{}
-	for i, c := range header {
-		at[c] = i
-	}
-	for _, c := range columns {
-		if _, ok := at[c]; !ok {
-			return fmt.Errorf("read power table of %s: column %s is missing", name, c)
-		}
-	}
-	for {
-		cells, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err == nil {
-			err = add(row{at, cells})
-		}
-		if err != nil {
-			line, _ := reader.FieldPos(0)
-			return fmt.Errorf("read power table of %s: line %d: %w", name, line, err)
-		}
-	}
+	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// starts is how long a container must run until it is believed that its program does: where
+// starts is how long a container must run until it is assumed that its program does: where
 // the kernel refuses a program, runtimes say first that the container runs.
 const starts = 10 * time.Second
 

@@ -4,5 +4,5 @@
 // measures or checks plans reads and writes the same.
 //
 // The package is pure, and bounded by the Max constants of
-// [supercargo.dev/supercargo/lab/trace].
+// [supercargo.dev/supercargo/internal/input/table].
 package planfile

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -140,7 +141,7 @@ func (r *reader) pod(n *yaml.Node, path string) {
 		name = pod.Namespace + "/" + name
 	}
 	if problems := validation.IsDNS1123Subdomain(pod.Name); len(problems) > 0 {
-		r.fault(lineAt(n, "metadata.name"), join(path, "metadata.name"), fmt.Sprintf("%q is no pod name: %s", clip(pod.Name), problems[0]))
+		r.fault(lineAt(n, "metadata.name"), join(path, "metadata.name"), fmt.Sprintf("%q is no pod name: %s", clip.Cell(pod.Name), problems[0]))
 		return
 	}
 	if line, taken := r.lineOf[name]; taken {
@@ -260,7 +261,7 @@ func (r *reader) checkRequests(n *yaml.Node, path string) bool {
 			key, value := amounts.Content[i].Value, amounts.Content[i+1]
 			quantity, err := resource.ParseQuantity(value.Value)
 			if err != nil || quantity.Sign() < 0 || quantity.Cmp(mostMemory) > 0 {
-				r.fault(value.Line, join(path, at+"."+key), fmt.Sprintf("%q is no amount, want one of 0 to 1Pi such as 500m or 2Gi", clip(value.Value)))
+				r.fault(value.Line, join(path, at+"."+key), fmt.Sprintf("%q is no amount, want one of 0 to 1Pi such as 500m or 2Gi", clip.Cell(value.Value)))
 				ok = false
 			}
 		}
@@ -348,13 +349,4 @@ func join(path, field string) string {
 		return path + field
 	}
 	return path + "." + field
-}
-
-// clip shortens text for a message.
-func clip(text string) string {
-	const most = 40
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "..."
-	}
-	return text
 }

@@ -6,20 +6,12 @@ import (
 	"math/big"
 	"strings"
 	"time"
-)
 
-// rounding says what becomes of the part of a number that its unit cannot hold.
-type rounding int
-
-const (
-	exact     rounding = iota // refuse it
-	roundDown                 // a machine never promises more than it has
-	roundUp                   // a pod never gets less than it asked for
+	"supercargo.dev/supercargo/internal/input/table"
 )
 
 // Bounds of single numbers, small enough for sums over a whole scenario.
 const (
-	maxDigits              = 40
 	maxMilliCPU            = 1_000_000_000
 	maxMemoryBytes         = 1 << 50
 	maxMicroDollarsPerHour = 1_000_000 * 1_000_000
@@ -31,53 +23,20 @@ const (
 	millionths             = 1_000_000
 )
 
-var (
-	errNotNumber = errors.New("is not a plain decimal number such as 12 or 0.5")
-	errNegative  = errors.New("is negative, want zero or more")
-	errZero      = errors.New("is zero, want more")
-)
+var errZero = errors.New("is zero, want more")
 
-// decimal reads a plain non-negative decimal number, multiplies it by unit and
-// returns the product, which is at most most. Exponents, NaN, Inf and plus
-// signs are refused.
-func decimal(text string, unit, most int64, r rounding) (int64, error) {
-	body, negative := strings.CutPrefix(text, "-")
-	whole, fraction, point := strings.Cut(body, ".")
-	switch {
-	case len(body) > maxDigits:
-		return 0, fmt.Errorf("has more than %d characters", maxDigits)
-	case whole == "" || point && fraction == "" || !all(whole, isDigit) || !all(fraction, isDigit):
-		return 0, errNotNumber
-	case negative:
-		return 0, errNegative
-	}
-	value, ok := new(big.Int).SetString(whole+fraction, 10)
-	if !ok {
-		return 0, errNotNumber
-	}
-	value.Mul(value, big.NewInt(unit))
-	ten := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(len(fraction))), nil)
-	rest := new(big.Int)
-	value.QuoRem(value, ten, rest)
-	if rest.Sign() != 0 {
-		switch {
-		case r == exact && unit == 1:
-			return 0, errors.New("is no whole number, want one")
-		case r == exact:
-			return 0, fmt.Errorf("is finer than 1/%d, want a multiple of that", unit)
-		case r == roundUp:
-			value.Add(value, big.NewInt(1))
-		}
-	}
-	if !value.IsInt64() || value.Int64() > most {
+// decimal is [table.Decimal] of a product that is at most most.
+func decimal(text string, unit, most int64, r table.Rounding) (int64, error) {
+	value, err := table.Decimal(text, unit, r)
+	if errors.Is(err, table.ErrTooLarge) || err == nil && value > most {
 		return 0, fmt.Errorf("is too large, want at most %s", new(big.Rat).SetFrac64(most, unit).FloatString(0))
 	}
-	return value.Int64(), nil
+	return value, err
 }
 
 // suffixed is [decimal] with a unit that follows the number, "" among the
 // suffixes for none.
-func suffixed(text string, most int64, r rounding, example string, suffixes map[string]int64) (int64, error) {
+func suffixed(text string, most int64, r table.Rounding, example string, suffixes map[string]int64) (int64, error) {
 	number := strings.TrimRight(text, "KMGTikm")
 	unit, ok := suffixes[text[len(number):]]
 	if !ok {
@@ -85,19 +44,19 @@ func suffixed(text string, most int64, r rounding, example string, suffixes map[
 	}
 	value, err := decimal(number, unit, most, r)
 	switch {
-	case errors.Is(err, errNotNumber):
+	case errors.Is(err, table.ErrNotNumber):
 		return 0, fmt.Errorf("is no amount, want %s", example)
-	case err != nil && !errors.Is(err, errNegative) && strings.HasPrefix(err.Error(), "is too large"):
+	case err != nil && !errors.Is(err, table.ErrNegative) && strings.HasPrefix(err.Error(), "is too large"):
 		return 0, errors.New("is too large")
 	}
 	return value, err
 }
 
 func parseCPU(text string) (int64, error) {
-	return suffixed(text, maxMilliCPU, exact, "cores or milli-CPU such as 2, 0.5 or 100m", map[string]int64{"": 1000, "m": 1})
+	return suffixed(text, maxMilliCPU, table.Exact, "cores or milli-CPU such as 2, 0.5 or 100m", map[string]int64{"": 1000, "m": 1})
 }
 
-func parseMemory(r rounding) func(text string) (int64, error) {
+func parseMemory(r table.Rounding) func(text string) (int64, error) {
 	return func(text string) (int64, error) {
 		return suffixed(text, maxMemoryBytes, r, "an amount such as 300Mi, 0.9Gi or 1G", map[string]int64{
 			"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
@@ -106,14 +65,14 @@ func parseMemory(r rounding) func(text string) (int64, error) {
 }
 
 func parseBandwidth(text string) (int64, error) {
-	return suffixed(text, maxBitsPerSecond, exact, "bits per second such as 1200M or 10G",
+	return suffixed(text, maxBitsPerSecond, table.Exact, "bits per second such as 1200M or 10G",
 		map[string]int64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9})
 }
 
 // parseDuration reads a Go duration from 0 to [MaxDuration].
 func parseDuration(text string) (time.Duration, error) {
 	if strings.HasPrefix(text, "-") {
-		return 0, errNegative
+		return 0, table.ErrNegative
 	}
 	d, err := time.ParseDuration(text)
 	switch {
@@ -132,7 +91,7 @@ func parseRate(text string) (Rate, error) {
 	if !ok {
 		return 0, errors.New("is no rate, want one such as 0.5/s, 12/m or 30/h")
 	}
-	value, err := decimal(number, millionths, maxRatePerSecond*millionths, exact)
+	value, err := decimal(number, millionths, maxRatePerSecond*millionths, table.Exact)
 	if err != nil {
 		return 0, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/input/table"
@@ -185,7 +186,7 @@ func (b *builder) flavor(_ int, v value) {
 	ok := b.object(v,
 		required("name", "the flavor's name", into(&f.Name, b.name)),
 		required("cpu", "cores such as 2 or 500m", into(&f.MilliCPU, b.above(parseCPU))),
-		required("memory", "an amount such as 8Gi", into(&f.MemoryBytes, b.above(parseMemory(roundDown)))),
+		required("memory", "an amount such as 8Gi", into(&f.MemoryBytes, b.above(parseMemory(table.RoundDown)))),
 		required("pricePerHour", "dollars such as 0.1371", into(&f.MicroDollarsPerHour, b.number(0, millionths, maxMicroDollarsPerHour))),
 		optional("machineType", into(&f.MachineType, b.label)),
 		optional("wattsIdle", into(&f.MilliwattsIdle, b.number(0, 1000, maxMilliwatts))),
@@ -250,7 +251,7 @@ func (b *builder) contents(v value) (path string, content []byte, ok bool) {
 	}
 	content, err := b.open(path)
 	if err != nil {
-		b.fault(v, "%v", fmt.Errorf("read %s: %w", clip(path), err))
+		b.fault(v, "%v", fmt.Errorf("read %s: %w", clip.Cell(path), err))
 	}
 	return path, content, err == nil
 }
@@ -299,7 +300,7 @@ func (b *builder) mustBeOneOf(v value, what, name string, known names) {
 	if len(known.list) > 10 {
 		list += ", ..."
 	}
-	b.fault(v, "%q is no %s, want one of %s", clip(name), what, list)
+	b.fault(v, "%q is no %s, want one of %s", clip.Cell(name), what, list)
 }
 
 // constant reads a field that has one value.
@@ -367,7 +368,7 @@ func (b *builder) positive(v value) time.Duration {
 // number reads a number in the given unit, from least to most units.
 func (b *builder) number(least, unit, most int64) func(v value) int64 {
 	return parsed(b.reader, "a number", func(text string) (int64, error) {
-		n, err := decimal(text, unit, most, exact)
+		n, err := decimal(text, unit, most, table.Exact)
 		if err == nil && n < least {
 			err = errZero
 		}

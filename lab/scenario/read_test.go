@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/input/table"
@@ -293,7 +294,7 @@ func TestFaultsSayWhereAndWhatWouldBeRight(t *testing.T) {
 		{kind("name: K, class: service"), `taskKinds[0].name: "K" is no kind`},
 	}
 	for _, tc := range tests {
-		t.Run(clip(tc.line), func(t *testing.T) { checkFault(t, base+tc.line+"\n", tc.want) })
+		t.Run(clip.Cell(tc.line), func(t *testing.T) { checkFault(t, base+tc.line+"\n", tc.want) })
 	}
 }
 

@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"time"
 
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/trace"
 )
@@ -33,7 +35,7 @@ func (b *builder) podFields(c *class.Class, size *packing.Size, category, arch *
 	return []field{
 		required("class", "batch or service", into(c, b.podClass)),
 		required("cpu", "cores such as 2 or 100m", into(&size.MilliCPU, parsed(b.reader, "cores such as 100m", parseCPU))),
-		required("memory", "an amount such as 300Mi", into(&size.MemoryBytes, parsed(b.reader, "an amount such as 300Mi", parseMemory(roundUp)))),
+		required("memory", "an amount such as 300Mi", into(&size.MemoryBytes, parsed(b.reader, "an amount such as 300Mi", parseMemory(table.RoundUp)))),
 		optional("category", into(category, b.category)),
 		optional("arch", into(arch, b.arch)),
 	}
@@ -191,7 +193,7 @@ func (b *builder) recorded(v value, t Trace, all []trace.Pod, like Pod) []Pod {
 			pod.Name = t.Name + "-" + p.Name
 		}
 		if len(pod.Name) > 253 {
-			b.fault(v, "pod name %q is longer than 253 bytes with the entry's name before it", clip(pod.Name))
+			b.fault(v, "pod name %q is longer than 253 bytes with the entry's name before it", clip.Cell(pod.Name))
 			break
 		}
 		if p.Class == trace.ClassService {

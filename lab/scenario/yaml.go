@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	yaml "go.yaml.in/yaml/v3"
 
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
@@ -88,7 +88,7 @@ func (r *reader) fault(v value, format string, args ...any) {
 }
 
 // bad notes a fault of a scalar and shows what it holds.
-func (r *reader) bad(v value, err error) { r.fault(v, "%q %v", clip(v.node.Value), err) }
+func (r *reader) bad(v value, err error) { r.fault(v, "%q %v", clip.Cell(v.node.Value), err) }
 
 // count returns how many faults there are so far.
 func (r *reader) count() int { return len(r.faults) + r.more + len(r.others) }
@@ -131,7 +131,7 @@ func (r *reader) object(v value, fields ...field) bool {
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
 		key := v.node.Content[i]
-		child := value{v.node.Content[i+1], join(v.path, clip(key.Value))}
+		child := value{v.node.Content[i+1], join(v.path, clip.Cell(key.Value))}
 		at := slices.IndexFunc(fields, func(f field) bool { return f.name == key.Value })
 		switch {
 		case key.Kind != yaml.ScalarNode || at < 0:
@@ -186,7 +186,7 @@ func (r *reader) pairs(v value, want string, each func(key string, v value)) {
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(v.node.Content); i += 2 {
 		key := v.node.Content[i]
-		child := value{v.node.Content[i+1], join(v.path, clip(key.Value))}
+		child := value{v.node.Content[i+1], join(v.path, clip.Cell(key.Value))}
 		switch {
 		case key.Kind != yaml.ScalarNode:
 			r.faultAt(key.Line, v.path, "has a key that is no text, want "+want)
@@ -238,7 +238,7 @@ func kindOf(v value) string {
 	if v.node.Tag == "!!null" {
 		return "empty"
 	}
-	return fmt.Sprintf("%q", clip(v.node.Value))
+	return fmt.Sprintf("%q", clip.Cell(v.node.Value))
 }
 
 func join(path, name string) string {
@@ -246,13 +246,4 @@ func join(path, name string) string {
 		return name
 	}
 	return path + "." + name
-}
-
-// clip shortens text for a message.
-func clip(text string) string {
-	const most = 40
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return string([]rune(text)[:most]) + "..."
 }

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
@@ -298,11 +299,11 @@ func (r *podRows) add(p Pod) {
 	}
 	if len(validation.IsDNS1123Subdomain(p.Name)) > 0 {
 		r.Fault(r.Line(), "name", fmt.Sprintf("%q is no pod name, want up to %d lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'",
-			table.Clip(p.Name), maxNameBytes))
+			clip.Cell(p.Name), maxNameBytes))
 		return
 	}
 	if line, taken := r.lineOf[p.Name]; taken {
-		r.Fault(r.Line(), "name", fmt.Sprintf("%q is also the name of a pod of line %d, want a name of its own", table.Clip(p.Name), line))
+		r.Fault(r.Line(), "name", fmt.Sprintf("%q is also the name of a pod of line %d, want a name of its own", clip.Cell(p.Name), line))
 		return
 	}
 	r.lineOf[p.Name] = r.Line()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
@@ -124,9 +125,9 @@ func (r *taskRows) link() {
 			parent, known := r.at[id]
 			switch {
 			case !known:
-				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q is the id of no task", table.Clip(id)))
+				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q is the id of no task", clip.Cell(id)))
 			case r.tasks[parent].Stage > r.tasks[i].Stage:
-				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q is of a later stage (%d, this one of %d) and would wait for this task", table.Clip(id), r.tasks[parent].Stage, r.tasks[i].Stage))
+				r.Fault(r.lines[i], "parents", fmt.Sprintf("%q is of a later stage (%d, this one of %d) and would wait for this task", clip.Cell(id), r.tasks[parent].Stage, r.tasks[i].Stage))
 			default:
 				r.tasks[i].Parents = append(r.tasks[i].Parents, parent)
 			}
@@ -163,6 +164,6 @@ func (r *taskRows) circles() {
 	}
 	if ended < len(r.tasks) {
 		first := slices.IndexFunc(open, func(n int) bool { return n > 0 })
-		r.Fault(r.lines[first], "parents", fmt.Sprintf("task %q waits for itself, or for tasks that do: parents must not go in a circle", table.Clip(r.tasks[first].ID)))
+		r.Fault(r.lines[first], "parents", fmt.Sprintf("task %q waits for itself, or for tasks that do: parents must not go in a circle", clip.Cell(r.tasks[first].ID)))
 	}
 }

@@ -27,8 +27,8 @@ func (recording) EventRecorder() events.EventRecorder { return events.NewFakeRec
 
 // fake is a Migration in memory, and the pods around it.
 type fake struct {
-	bell bell
-	mu   sync.Mutex
+	notifier notifier
+	mu       sync.Mutex
 	// m is the Migration, or nil when it is gone.
 	m *v1alpha1.Migration
 	// stale is what cached returns, if it is set.
@@ -69,7 +69,7 @@ func (f *fake) change(change func(*v1alpha1.Migration)) {
 	f.mu.Lock()
 	f.edit(change)
 	f.mu.Unlock()
-	f.bell.ring("migration-uid")
+	f.notifier.notify("migration-uid")
 }
 
 func (f *fake) edit(change func(*v1alpha1.Migration)) {
@@ -123,7 +123,9 @@ func (f *fake) reserve(_ context.Context, read *v1alpha1.Migration, r *v1alpha1.
 	return f.m, nil
 }
 
-func (f *fake) subscribe(uids ...types.UID) (<-chan struct{}, func()) { return f.bell.subscribe(uids) }
+func (f *fake) subscribe(uids ...types.UID) (<-chan struct{}, func()) {
+	return f.notifier.subscribe(uids)
+}
 
 func (f *fake) pod(_, name string, uid types.UID) *corev1.Pod {
 	f.mu.Lock()
@@ -143,7 +145,7 @@ func (f *fake) remove(uid types.UID) {
 	f.mu.Lock()
 	f.gonePods[uid] = true
 	f.mu.Unlock()
-	f.bell.ring(uid)
+	f.notifier.notify(uid)
 }
 
 func (f *fake) written() string {
@@ -278,14 +280,14 @@ func TestTheRoomIsGivenAwayWhenNothingCanComeOfIt(t *testing.T) {
 			h.f.mu.Lock()
 			h.f.m = nil
 			h.f.mu.Unlock()
-			h.f.bell.ring("migration-uid")
+			h.f.notifier.notify("migration-uid")
 		}, "a migration that is gone", `["b"]`},
 		{"the pod goes", func(h *holding) { h.f.remove("job-0-moved") }, "is deleted", `["b"]`},
 		{"the pod is told to go", func(h *holding) {
 			h.f.mu.Lock()
 			h.f.deletedPods["job-0-moved"] = true
 			h.f.mu.Unlock()
-			h.f.bell.ring("job-0-moved")
+			h.f.notifier.notify("job-0-moved")
 		}, "is deleted", `["b"]`},
 		{"another takes the reservation", set(func(m *v1alpha1.Migration) { m.Status.Reservation.PodUID = "other" }), "has lost its reservation to pod UID other", `["b"]`},
 	}
@@ -380,7 +382,7 @@ func TestAPodIsHeldOnWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	h.f.mu.Lock()
 	h.f.unreachable = nil
 	h.f.mu.Unlock()
-	h.f.bell.ring("migration-uid")
+	h.f.notifier.notify("migration-uid")
 	h.want(h.ends(), fwk.Success, "", `["b"]`)
 }
 
@@ -448,17 +450,17 @@ func TestAStaleCacheDoesNotMakeThePodLoseItsReservation(t *testing.T) {
 }
 
 func TestABellRingsForThoseWhoWait(t *testing.T) {
-	var b bell
-	b.ring("a") // nobody waits
+	var b notifier
+	b.notify("a") // nobody waits
 	one, endOne := b.subscribe([]types.UID{"a", "b"})
 	two, endTwo := b.subscribe([]types.UID{"b"})
-	b.ring("a")
-	b.ring("a")
+	b.notify("a")
+	b.notify("a")
 	if len(one) != 1 || len(two) != 0 {
 		t.Errorf("%d and %d values, want 1 and 0", len(one), len(two))
 	}
 	endOne()
-	b.ring("b")
+	b.notify("b")
 	if len(one) != 1 || len(two) != 1 {
 		t.Errorf("%d and %d values, want 1 and 1", len(one), len(two))
 	}

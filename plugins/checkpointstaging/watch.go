@@ -35,10 +35,10 @@ var errReading = errors.New("the scheduler reads the migrations for the first ti
 // that one is asked for. Until then it does nothing: a scheduler without pods that move
 // works without the kind, and without rights to it.
 type watcher struct {
-	ctx    context.Context
-	handle fwk.Handle
-	bell   bell
-	pods   corelisters.PodLister
+	ctx      context.Context
+	handle   fwk.Handle
+	notifier notifier
+	pods     corelisters.PodLister
 	// start makes client and informer, and sets them going.
 	start    func() error
 	client   rest.Interface
@@ -85,17 +85,17 @@ func (w *watcher) begin() error {
 	if _, err := w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { w.changed(nil, obj.(*v1alpha1.Migration)) },
 		UpdateFunc: func(old, obj any) { w.changed(old.(*v1alpha1.Migration), obj.(*v1alpha1.Migration)) },
-		DeleteFunc: w.ring,
+		DeleteFunc: w.notify,
 	}); err != nil {
 		return fmt.Errorf("follow migrations: %w", err)
 	}
 	if _, err := w.handle.SharedInformerFactory().Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, obj any) {
 			if obj.(*corev1.Pod).DeletionTimestamp != nil {
-				w.ring(obj)
+				w.notify(obj)
 			}
 		},
-		DeleteFunc: w.ring,
+		DeleteFunc: w.notify,
 	}); err != nil {
 		return fmt.Errorf("follow pods: %w", err)
 	}
@@ -198,7 +198,7 @@ func (w *watcher) reserve(ctx context.Context, read *v1alpha1.Migration, r *v1al
 }
 
 func (w *watcher) subscribe(uids ...types.UID) (<-chan struct{}, func()) {
-	return w.bell.subscribe(uids)
+	return w.notifier.subscribe(uids)
 }
 
 func (w *watcher) pod(namespace, name string, uid types.UID) *corev1.Pod {
@@ -212,7 +212,7 @@ func (w *watcher) pod(namespace, name string, uid types.UID) *corev1.Pod {
 // changed tells who holds a pod of the migration, or calls the pod if it may be placed
 // now and could not before.
 func (w *watcher) changed(before, after *v1alpha1.Migration) {
-	w.ring(after)
+	w.notify(after)
 	if after.Status.Plan == nil {
 		return
 	}
@@ -222,13 +222,13 @@ func (w *watcher) changed(before, after *v1alpha1.Migration) {
 	}
 }
 
-// ring tells those who wait for changes of the object.
-func (w *watcher) ring(obj any) {
+// notify tells those who wait for changes of the object.
+func (w *watcher) notify(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
 	if object, ok := obj.(metav1.Object); ok {
-		w.bell.ring(object.GetUID())
+		w.notifier.notify(object.GetUID())
 	}
 }
 

@@ -28,6 +28,11 @@ var retired = map[string]string{
 	`bereft`:                               "orphaned",
 	`find no room`:                         "are unschedulable",
 	`0 for ever`:                           "0 for no limit",
+	`believe[sd]?`:                         "expect, use, trust",
+	`(left|leaves?) alone`:                 "in back-off, unchanged, not scaled",
+	`given up`:                             "abandoned, cancelled, timed out",
+	`standing still`:                       "pausing, frozen",
+	`stray`:                                "leftover, orphaned",
 	`is free in the figures`:               "is counted as $0",
 	`turns? the pod that is too much away`: "rejects the excess pod",
 }

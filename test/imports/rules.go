@@ -38,6 +38,7 @@ var pure = []string{
 	"descheduler/migration/decide",
 	"descheduler/profiler/decide",
 	"descheduler/profiler/record",
+	"internal/clip",
 	"internal/cluster",
 	"internal/cluster/class",
 	"internal/cluster/constraint",

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Request is one line of the access log: a request that was answered, or given up.
+// Request is one line of the access log: a request that was answered, or that the client cancelled.
 type Request struct {
 	// At is when the line was written, which is when the answer had been sent; zero
 	// if the line does not say.
@@ -38,7 +38,7 @@ func (r Request) Class() string {
 	return strconv.Itoa(r.Status/100) + "xx"
 }
 
-// Bounds of what is believed.
+// Bounds of what is accepted.
 const (
 	maxSeconds  = 1e7  // four months
 	maxMillis   = 1e15 // the year 33658

@@ -12,6 +12,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // The series that others read. All have the labels namespace and manager, and those of a
@@ -56,7 +57,7 @@ var ErrCategories = errors.New("categories have no series of their own")
 // error the answer is no state of a queue, and there are none. Cost: O(categories).
 func Of(q *workqueue.Queue) (map[Key]float64, error) {
 	if q.Type != "wq_master" && q.Type != "wq_manager" {
-		return nil, fmt.Errorf("the answer is of type %q, want wq_manager or wq_master", answer.Clip(q.Type))
+		return nil, fmt.Errorf("the answer is of type %q, want wq_manager or wq_master", clip.Cell(q.Type))
 	}
 	series := map[Key]float64{}
 	for _, c := range []count{
@@ -133,9 +134,9 @@ func believable(categories []workqueue.Category) error {
 		name := categories[i].Name
 		switch {
 		case name == "" || len(name) > mostCategoryBytes:
-			return fmt.Errorf("%w: %q is no name of 1 to %d bytes", ErrCategories, answer.Clip(name), mostCategoryBytes)
+			return fmt.Errorf("%w: %q is no name of 1 to %d bytes", ErrCategories, clip.Cell(name), mostCategoryBytes)
 		case names[name]:
-			return fmt.Errorf("%w: %q is there twice", ErrCategories, answer.Clip(name))
+			return fmt.Errorf("%w: %q is there twice", ErrCategories, clip.Cell(name))
 		}
 		names[name] = true
 	}

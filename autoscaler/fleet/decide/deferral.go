@@ -116,10 +116,10 @@ func playWaiting(alone *cluster.State, ahead time.Duration) (*forecast, []taking
 	return f, all
 }
 
-// believed is within what time room has to come for a pod that has waited for longer than it may to
-// be believed in: half the lag of a machine, which would come later, and the less the longer the pod
+// roomWithin is within what time room has to come for a pod that has waited for longer than it may to
+// be waited for: half the lag of a machine, which would come later, and the less the longer the pod
 // has waited. A pod that is overdue is not expected to end that soon.
-func believed(lag, most, waited time.Duration) time.Duration {
+func roomWithin(lag, most, waited time.Duration) time.Duration {
 	share := 0.5
 	if waited > most {
 		share *= most.Seconds() / waited.Seconds()
@@ -160,7 +160,7 @@ func outwaited(s, alone *cluster.State, o FleetOptions, now time.Time) (pods []*
 	for _, t := range takings {
 		promised[t.pod.Name] = true
 		n := f.nodes[t.node].node
-		soon[t.pod] = t.at < believed(s.Lag, o.mostToWait(s, t.pod), o.waited(t.pod)) || n.Phase == cluster.Ordered && t.at <= n.Due
+		soon[t.pod] = t.at < roomWithin(s.Lag, o.mostToWait(s, t.pod), o.waited(t.pod)) || n.Phase == cluster.Ordered && t.at <= n.Due
 	}
 	served := func(p *cluster.Pod) bool { return soon[p] }
 	if late = slices.DeleteFunc(late, served); len(late) == 0 {

@@ -397,7 +397,7 @@ func TestNoPodWaitsForLongerThanItMay(t *testing.T) {
 		f := newForecast(&known, untilReady(s), nil)
 		f.note = func(at int, p *cluster.Pod, when time.Duration) {
 			n := f.nodes[at].node
-			soon[p.Name] = soon[p.Name] || when < believed(s.Lag, s.Lag+o.MaxWait, p.Waited) || n.Phase == cluster.Ordered && when == n.Due
+			soon[p.Name] = soon[p.Name] || when < roomWithin(s.Lag, s.Lag+o.MaxWait, p.Waited) || n.Phase == cluster.Ordered && when == n.Due
 		}
 		f.run()
 		placed := namesOf(&d.Plan.Plan)

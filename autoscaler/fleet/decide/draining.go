@@ -135,7 +135,7 @@ func (r *round) binding(closed time.Time) bool {
 		slices.ContainsFunc(r.o.Unbound, func(created time.Time) bool { return created.Before(closed.Add(r.c.ReleaseDelay)) })
 }
 
-// keep uncordons a node that could not be drained, and leaves it alone, for longer each time: else
+// keep uncordons a node that could not be drained, and does not drain it for a while, for longer each time: else
 // the next round would try again, without end.
 func (r *round) keep(node, why string) {
 	r.uncordon(Uncordoning{Node: node, Cancel: true})

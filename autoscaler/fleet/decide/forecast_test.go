@@ -107,7 +107,7 @@ type playedNode struct {
 
 type stay struct {
 	pod cluster.Pod
-	end time.Duration // which is not believed of one whose runtime is a guess
+	end time.Duration // which is not trusted of one whose runtime is a guess
 }
 
 func (s *stay) ends(now time.Duration) bool { return s.end <= now && !s.pod.Guessed }

@@ -20,7 +20,7 @@ type images map[imageOn]misfit
 
 // imageOn is an image on an architecture. The namespace is empty for what the registry says,
 // which is true for all pods. What a container does may be up to its pod, and is
-// believed in its own namespace alone.
+// trusted in its own namespace alone.
 type imageOn struct {
 	namespace string
 	cluster.Platform

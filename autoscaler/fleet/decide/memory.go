@@ -43,7 +43,7 @@ type Memory struct {
 	leaving map[string]time.Time
 	ends    *v1alpha1.AcquisitionLag
 	// missing has the flavors that have fewer machines than they are to have.
-	missing map[string]*standstill
+	missing map[string]*stall
 }
 
 // NewMemory returns the memory of a fleet that begins. config says which machines are
@@ -52,7 +52,7 @@ func NewMemory(config moves.Config, backOff time.Duration, now time.Time) *Memor
 	return &Memory{
 		mover: moves.NewPlanner(config), lessons: Lessons{BackOff: backOff}, images: images{}, busy: now,
 		onOrder: map[string]bool{}, overdue: map[string]bool{}, kept: map[string]kept{}, stillCordoned: map[string]bool{}, lost: map[string]time.Time{},
-		leaving: map[string]time.Time{}, missing: map[string]*standstill{},
+		leaving: map[string]time.Time{}, missing: map[string]*stall{},
 	}
 }
 

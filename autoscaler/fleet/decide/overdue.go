@@ -83,7 +83,7 @@ func (r *round) abandon() {
 		if a.New > 0 {
 			a.Avoidance = r.avoid(f.Name)
 			r.tell(Event{true, "MachineGivenUp", "GiveUp", fmt.Sprintf(
-				"%d machines of %s did not come (%s); it is left alone until %s", a.New, f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
+				"%d machines of %s did not come (%s); it is in back-off until %s", a.New, f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
 		}
 		r.actions.Abandoned = append(r.actions.Abandoned, a)
 		if a.changes() {
@@ -280,21 +280,21 @@ func (r *round) missing() map[string]int {
 	return found
 }
 
-// standstill is a time in which a flavor has had fewer machines than it is to have, and none
+// stall is a time in which a flavor has had fewer machines than it is to have, and none
 // was made. Machines that come one after the other are waited for, however slowly: to
 // want fewer of them while they are being made may take away one with pods on it.
-type standstill struct {
+type stall struct {
 	since time.Time
 	// made is how many machines there were at the last look, and lacks how many were
 	// lacking at least.
 	made, lacks int
 }
 
-// goesOn returns the standstill as it is now: the same, or one that begins now if there is
+// goesOn returns the stall as it is now: the same, or one that begins now if there is
 // none yet or a machine has been made.
-func (s *standstill) goesOn(now time.Time, made, lacks int) *standstill {
+func (s *stall) goesOn(now time.Time, made, lacks int) *stall {
 	if s == nil || made > s.made {
-		return &standstill{since: now, made: made, lacks: lacks}
+		return &stall{since: now, made: made, lacks: lacks}
 	}
 	s.made = made                 // fewer, if one has gone: its successor is one that was made
 	s.lacks = min(s.lacks, lacks) // what is ordered meanwhile has its own time

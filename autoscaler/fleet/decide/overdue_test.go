@@ -180,12 +180,12 @@ func TestATaintThatRemainsIsTold(t *testing.T) {
 	}
 }
 
-func TestMachinesThatAreMadeSlowlyAreNoStandstill(t *testing.T) {
+func TestMachinesThatAreMadeSlowlyAreNoStall(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	type look struct {
 		after       time.Duration
 		made, lacks int
-		// since is when the standstill began, and missing how many it lacks.
+		// since is when the stall began, and missing how many it lacks.
 		since   time.Duration
 		missing int
 	}
@@ -199,7 +199,7 @@ func TestMachinesThatAreMadeSlowlyAreNoStandstill(t *testing.T) {
 	}
 	for name, looks := range tests {
 		t.Run(name, func(t *testing.T) {
-			var s *standstill
+			var s *stall
 			for _, l := range looks {
 				s = s.goesOn(noon.Add(l.after), l.made, l.lacks)
 				if since := s.since.Sub(noon); since != l.since || s.lacks != l.missing {

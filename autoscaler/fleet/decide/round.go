@@ -509,7 +509,7 @@ func (r *round) complete(s *cluster.State) {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		if r.keeps(n) {
-			n.Kept, n.KeptFor = true, cmp.Or(n.KeptFor, "it could not be emptied, and is left alone for a while: "+r.m.kept[n.Name].why)
+			n.Kept, n.KeptFor = true, cmp.Or(n.KeptFor, "it could not be emptied, and is in back-off: "+r.m.kept[n.Name].why)
 		}
 		if r.uncordoned[n.Name] && !r.m.stillCordoned[n.Name] {
 			open(n)

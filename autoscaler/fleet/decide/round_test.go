@@ -207,7 +207,7 @@ func TestMachinesThatAreAbandonedServeNoPod(t *testing.T) {
 		n := node("machine 1 of small")
 		n.Flavor, n.Capacity, n.Phase, n.Due = "small", f.Size, cluster.Ordered, 2*minute
 		s.State.Nodes = append(s.State.Nodes, n)
-		s.m.missing["small"] = &standstill{since: midnight.Add(-10 * minute), lacks: 1}
+		s.m.missing["small"] = &stall{since: midnight.Add(-10 * minute), lacks: 1}
 		nominated(s)
 		a := s.round()
 		check(t, a, "order large 0 to 1", "abandon small: release [] of 1, 1 fewer")

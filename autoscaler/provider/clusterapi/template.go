@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// templateTTL is for how long at most what an infrastructure template says is believed,
+	// templateTTL is for how long at most what an infrastructure template says is kept in the cache,
 	// and which version of its kind is served. The spec of a template never changes; its
 	// status is written once as a rule.
 	templateTTL = 10 * time.Minute
@@ -44,7 +44,7 @@ type Templates struct {
 	locks sync.Map // of *sync.RWMutex, by types.NamespacedName: see buying
 }
 
-// known is something that is believed until a time.
+// known is something that is kept until a time.
 type known[T any] struct {
 	is    T
 	until time.Time
@@ -98,7 +98,7 @@ func (t *Templates) of(ctx context.Context, live client.Reader, d *clusterv1.Mac
 	return found, nil
 }
 
-// ttl is for how long a template is believed. Templates differ in that, so that they are not
+// ttl is for how long a template is kept. Templates differ in that, so that they are not
 // all read again at once.
 func ttl(key string, silent bool) time.Duration {
 	if silent {

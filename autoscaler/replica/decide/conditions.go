@@ -94,7 +94,7 @@ func (p *Policy) ready(s *Standing, out *Outcome, conflict Condition) Condition 
 	case conflict.True:
 		return Condition{Type: v1alpha1.PolicyReady, Reason: "Conflict", Message: conflict.Message}
 	case out.Off:
-		return Condition{Type: v1alpha1.PolicyReady, Reason: "ScaledToZero", Message: "The target is scaled to 0 replicas, and left alone until it has 1 or more"}
+		return Condition{Type: v1alpha1.PolicyReady, Reason: "ScaledToZero", Message: "The target is scaled to 0 replicas, and not scaled from there until it has 1 or more"}
 	case p.Mode == v1alpha1.ReplicasObserve:
 		ready.Message = "The law decides, and nothing is changed"
 	case p.Mode == v1alpha1.ReplicasViaHPA:

@@ -67,10 +67,10 @@ type Outcome struct {
 	// Observation is what the law was shown, and Notes what is to be said of it.
 	Observation law.Observation
 	Notes       []string
-	// Missing says what was not measured that the law needs, or why the law does not believe
+	// Missing says what was not measured that the law needs, or why the law does not use
 	// it; empty: nothing.
 	Missing string
-	// Off says that the target is scaled to 0, and so left alone.
+	// Off says that the target is scaled to 0, and so not scaled.
 	Off bool
 }
 

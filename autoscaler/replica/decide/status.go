@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // The most that a status holds of each: an object in etcd is small.
@@ -25,20 +25,13 @@ const (
 	MaxMemory = 128 << 10
 )
 
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
-}
-
 func clipped(texts []string) []string {
 	if len(texts) > maxListed {
 		texts = texts[:maxListed]
 	}
 	out := make([]string, len(texts))
 	for i, text := range texts {
-		out[i] = clip(text, maxText)
+		out[i] = clip.Bytes(text, maxText)
 	}
 	return out
 }
@@ -116,13 +109,13 @@ func (p *Policy) Save(m law.Memory, now time.Time) (*v1alpha1.LawMemory, error) 
 	if len(text) > MaxMemory {
 		return nil, fmt.Errorf("the memory of law %s has %d bytes, and %d may be kept: a restart begins anew; choose fewer models", p.Name(), len(text), MaxMemory)
 	}
-	return &v1alpha1.LawMemory{Of: clip(p.Of, 256), Time: metav1.NewTime(now.Truncate(time.Second)), Data: runtime.RawExtension{Raw: text}}, nil
+	return &v1alpha1.LawMemory{Of: clip.Bytes(p.Of, 256), Time: metav1.NewTime(now.Truncate(time.Second)), Data: runtime.RawExtension{Raw: text}}, nil
 }
 
 // Recall reads memory that was saved. Memory of another law, SLO or service is passed
 // over. It fails for memory that cannot be read; then, too, the law begins anew.
 func (p *Policy) Recall(saved *v1alpha1.LawMemory) (law.Memory, error) {
-	if saved == nil || saved.Of != clip(p.Of, 256) {
+	if saved == nil || saved.Of != clip.Bytes(p.Of, 256) {
 		return p.Restore(nil)
 	}
 	m, err := p.Restore(saved.Data.Raw)

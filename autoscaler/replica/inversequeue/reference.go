@@ -39,7 +39,7 @@ func (s *step) find() {
 // learn adds the sample (Ready, lambda, response time) to the model, if the last
 // look was at the same model (the rate was steady) and every replica that the service
 // is to have serves (the number was). It reports whether the sample is not
-// believed, see [step.late] and [step.early].
+// used, see [step.late] and [step.early].
 func (s *step) learn() (doubted bool) {
 	if !s.before || !s.o.Settled() {
 		return false

@@ -71,7 +71,7 @@ type Decision struct {
 	Next time.Duration
 	// Held says that the law could not decide, and leaves things as they are.
 	Held bool
-	// Doubt says why the law does not believe what was measured, and so holds; empty if it
+	// Doubt says why the law does not use what was measured, and so holds; empty if it
 	// does.
 	Doubt string
 	// Reasons are what led to the number, the most important first.

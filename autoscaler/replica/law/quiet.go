@@ -47,7 +47,7 @@ func (q Quiet) Doubt(o Observation) string {
 }
 
 // Doubt leaves the replicas asked for as they are, moved into the limits, since what was
-// measured is not believed.
+// measured is not used.
 func (l Limits) Doubt(o Observation, next time.Duration, why string) Decision {
 	d := l.Hold(o, next, why)
 	d.Doubt = why

@@ -79,7 +79,7 @@ func (s Span) add(o law.Observation, elapsed time.Duration) Span {
 func (s Span) response() float64 { return s.ResponseSeconds / s.Requests }
 func (s Span) rate() float64     { return s.Requests / s.Seconds }
 
-// system is the queue of n replicas as the law believes it to be.
+// system is the queue of n replicas as the law expects it to be.
 func (c Config) system(m Memory, n int, lambda float64) queueing.System {
 	return queueing.System{Servers: max(n, 1), ArrivalRate: lambda, ServiceRate: m.Speed * c.Model.ServiceRate(lambda)}
 }

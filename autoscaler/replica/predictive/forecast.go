@@ -15,7 +15,7 @@ type Smoother struct {
 }
 
 // gains are the weights of the last rate in level and trend, one smoother each.
-// The first believes that all stays as it is.
+// The first expects that all stays as it is.
 var gains = [...]struct{ level, trend float64 }{{1, 0}, {0.6, 0}, {0.3, 0}, {1, 0.3}, {1, 1}, {0.6, 0.2}}
 
 // An error counts as at most outlier times what errors were like, which is taken

@@ -9,7 +9,7 @@
 //     M/M/N model of package queueing, whose service rate is corrected by a factor
 //     learned from response times (speed.go);
 //   - forecast: several exponential smoothers with and without trend run side by
-//     side, and the one that was best of late is believed (forecast.go); how wrong
+//     side, and the one that was best of late is used (forecast.go); how wrong
 //     it was is the unit of the margin;
 //   - feedback: the margin grows with each interval that broke the SLO and shrinks
 //     a little with each that did not, so that in the long run the share of broken

@@ -43,8 +43,7 @@ type Columns struct {
 // nothing came or was answered: that sample and the next have something missing, as the first
 // has, and [Fit] leaves them out. A response time above c.MostResponse is taken as NaN.
 //
-// It refuses a file with over [series.MaxRows] rows or [series.MaxBytes] bytes, with over
-// [MaxWork] replicas in all rows together, or with a cell that is no number in its range. Errors
+// It refuses a file with over [series.MaxRows] rows, with over [MaxWork] replicas in all rows together, or with a cell that is no number in its range. Errors
 // about a cell name line and column.
 func ReadSamples(file io.Reader, c Columns) ([]Sample, error) {
 	rows, err := series.Read(file, series.Format{Time: c.Time, NeedsTime: c.NeedsTime, Columns: []series.Column{

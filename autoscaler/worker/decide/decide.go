@@ -157,15 +157,15 @@ func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 	m.learnRuntimes(o.Reading, now)
 	hosts, foreign := hostsOf(o.Pods, o.Reading)
 	m.follow(c, o.Pods, hosts, now)
-	believed := *c
-	believed.Flavors = m.believe(c, o.Pods)
+	corrected := *c
+	corrected.Flavors = m.correct(c, o.Pods)
 	d.Unconnected = m.unconnected(c, o.Pods, now)
-	t := translator{config: &believed, memory: m, flavor: &believed.Flavors[0], now: now}
+	t := translator{config: &corrected, memory: m, flavor: &corrected.Flavors[0], now: now}
 	if len(hosts) > 0 { // what keeps them is not what all workers have in common, such as a password
 		t.lost = d.Unconnected
 	}
 	tr := t.translate(o, hosts, foreign)
-	flavor, others := choose(believed.Flavors, tr.on)
+	flavor, others := choose(corrected.Flavors, tr.on)
 	if flavor != nil && flavor != t.flavor {
 		t.flavor = flavor
 		tr = t.translate(o, hosts, foreign) // a task that takes a whole worker takes one of these
@@ -178,13 +178,13 @@ func (d *Decision) decide(c *Config, o *Observation, m *Memory, now time.Time) {
 	}
 	d.Rejected, d.Overstated = others, m.overstated(t.flavor)
 	d.see(o, &tr)
-	d.Unplaceable = setAside(&believed, &tr.state)
+	d.Unplaceable = setAside(&corrected, &tr.state)
 	d.Phase = phase(&tr.state)
 	switch {
 	case flavor != nil:
-		d.plan(&believed, flavor, m, &tr, now)
+		d.plan(&corrected, flavor, m, &tr, now)
 	case t.flavor.Worker.MilliCores > 0: // workers may still go
-		if d.plan(&believed, t.flavor, m, &tr, now); d.Add > 0 {
+		if d.plan(&corrected, t.flavor, m, &tr, now); d.Add > 0 {
 			d.Add = 0
 			d.hold("no flavor can be had: " + describe(others))
 		}
@@ -204,9 +204,9 @@ func describe(rejected []Rejected) string {
 	return strings.Join(what, "; ")
 }
 
-// believe returns the flavors with what workers of them that are there say they have, where
+// correct returns the flavors with what workers of them that are there say they have, where
 // that is less than was promised.
-func (m *Memory) believe(c *Config, pods []Pod) []Flavor {
+func (m *Memory) correct(c *Config, pods []Pod) []Flavor {
 	flavors := slices.Clone(c.Flavors)
 	for i := range pods {
 		seen := m.pods[pods[i].Name].seen

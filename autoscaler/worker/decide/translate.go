@@ -238,7 +238,7 @@ func hostsOf(pods []Pod, r *Reading) (of map[string]*host, foreign []*host) {
 			foreign = append(foreign, h)
 		} else {
 			if before != nil {
-				foreign = append(foreign, before) // a connection that the manager has not given up yet
+				foreign = append(foreign, before) // a connection that the manager has not closed yet
 			}
 			of[name] = h
 		}

@@ -10,7 +10,7 @@ import (
 	"io"
 	"strings"
 
-	"supercargo.dev/supercargo/autoscaler/worker/workqueue/answer"
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 const (
@@ -35,7 +35,7 @@ func authenticate(conn io.ReadWriter, password string) error {
 		return err
 	}
 	if method != authMethod {
-		return fmt.Errorf("the manager answers %q, want %q: does it have a password?", answer.Clip(method), authMethod)
+		return fmt.Errorf("the manager answers %q, want %q: does it have a password?", clip.Cell(method), authMethod)
 	}
 	if err := sendLines(conn, challenge); err != nil {
 		return err

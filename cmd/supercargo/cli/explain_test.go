@@ -116,7 +116,7 @@ func TestExplainSaysWhyAFleetIsAsItIs(t *testing.T) {
 		"measured: $1.344/h, 1 pods pending, ready after 97 s",
 		"stay:\n  batch-3: pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true\n",
 		"1m30s ± 4s",
-		"left alone until 08:00:00 after 2 failures",
+		"in back-off until 08:00:00 after 2 failures",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("does not say %q:\n%s", want, stdout)

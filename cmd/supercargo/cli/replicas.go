@@ -106,7 +106,7 @@ than twice that. The same input and seed give the same figures.`,
 	f.Float64Var(&g.Model.MuB, "mu-b", g.Model.MuB, "basic service rate of a replica, requests/s")
 	f.Float64Var(&g.Model.C, "mu-c", g.Model.C, "c of the service rate mu_b + c/lambda; 0 for a fixed rate")
 	f.Float64Var(&g.Model.Alpha, "alpha", g.Model.Alpha, "weight of the last response time in the model that laws have")
-	f.Float64Var(&flags.modelError, "model-error", 0, "by how much, as a share, laws believe the service to be faster than it is")
+	f.Float64Var(&flags.modelError, "model-error", 0, "by how much, as a share, the laws take the service to be faster than it is")
 	f.IntVar(&flags.start, "start-replicas", 0, "replicas at the beginning; 0 for what the model wants at the first rate")
 	f.DurationVar(&flags.podStart, "pod-start", service.Start, "how long a replica takes to start")
 	f.DurationVar(&flags.podStop, "pod-stop", service.Stop, "how long a replica takes to be taken out")
@@ -328,7 +328,7 @@ func (r *replicasRun) configure() error {
 	return nil
 }
 
-// makeLaws makes what decides, with the model that it is to believe.
+// makeLaws makes what decides, with the model that it is to use.
 func (r *replicasRun) makeLaws() error {
 	options := catalogue.Options{Goal: r.flags.goal, PeakRate: r.peak}
 	options.Model.MuB *= 1 + r.flags.modelError

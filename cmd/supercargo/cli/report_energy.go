@@ -390,7 +390,7 @@ func (r *energyReport) publish(stdout io.Writer) error {
 	return report.WriteTable(stdout, r.flags.top)
 }
 
-// notes say what the reader should know before believing the figures.
+// notes say what the reader should know before using the figures.
 func (r *energyReport) notes(report bill.Report) []string {
 	var notes []string
 	note := func(is bool, format string, args ...any) {

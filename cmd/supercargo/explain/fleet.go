@@ -95,7 +95,7 @@ func writeFlavors(w io.Writer, flavors []v1alpha1.FlavorStatus) error {
 		}
 		note := f.Message
 		if f.LeftAloneUntil != nil {
-			note = fmt.Sprintf("left alone until %s after %d failures", f.LeftAloneUntil.UTC().Format("15:04:05"), f.Failures)
+			note = fmt.Sprintf("in back-off until %s after %d failures", f.LeftAloneUntil.UTC().Format("15:04:05"), f.Failures)
 		}
 		most := "-"
 		if f.Max < math.MaxInt32 {

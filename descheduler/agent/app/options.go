@@ -76,7 +76,7 @@ type Options struct {
 	// MaxMoves, MaxImages, MaxImageBytes and MaxTotalBytes are limits.
 	MaxMoves, MaxImages          int
 	MaxImageBytes, MaxTotalBytes string
-	// Stalled is after how long without progress a transfer is given up, and Sweep how
+	// Stalled is after how long without progress a transfer is cancelled, and Sweep how
 	// often leftovers are looked for.
 	Stalled, Sweep time.Duration
 }

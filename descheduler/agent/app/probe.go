@@ -71,7 +71,7 @@ func NewProbeCommand() *cobra.Command {
 	f.BoolVar(&o.Unlimited, "unlimited", false, "do not limit CPU time: the container's own limit is the size")
 	f.DurationVar(&o.Idle, "idle", 30*time.Second, "how long the machine is watched without load under each governor, if it has a meter")
 	f.StringSliceVar(&o.Governors, "governors", []string{governor.Powersave, governor.Performance}, "CPU `governors` to probe beside the one that the machine has, as far as it has them")
-	f.StringVar(&o.Sysfs, "sysfs", "/sys", "`folder` with the kernel's /sys, in which governors can be written; empty leaves them alone")
+	f.StringVar(&o.Sysfs, "sysfs", "/sys", "`folder` with the kernel's /sys, in which governors can be written; empty leaves them as they are")
 	f.StringVar(&o.State, "state-dir", DefaultProbeState, "`folder` on a disk of the machine that keeps what was done, and which governors it had")
 	f.StringVar(&o.MeterURL, "meter", "", "`URL` of the node agent that reads the machine's power meter; empty for none")
 	f.StringVar(&o.Report, "report", "/dev/termination-log", "`file` for the report, at most 4096 bytes as Kubernetes takes them; - prints it in full")

@@ -214,9 +214,9 @@ func (m *Meter) Know(machine Machine) {
 	}
 }
 
-// Believe tells the meter the power model of its node's machine, which goes before those of
+// SetModel tells the meter the power model of its node's machine, which goes before those of
 // the table; nil takes it away.
-func (m *Meter) Believe(model *energy.Model) {
+func (m *Meter) SetModel(model *energy.Model) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !reflect.DeepEqual(m.own, model) {

@@ -186,7 +186,7 @@ func TestTheModelFollowsHowBusyTheNodeIs(t *testing.T) {
 	m.read(t.Context())
 	wantReading(t, m, energy.SourceModel, 9.5)
 	// What its profile says goes before the table.
-	m.Believe(&energy.Model{Idle: 3, Full: 30})
+	m.SetModel(&energy.Model{Idle: 3, Full: 30})
 	clock.Step(time.Second)
 	d.stat(busy, idle+400)
 	m.read(t.Context())
@@ -194,7 +194,7 @@ func TestTheModelFollowsHowBusyTheNodeIs(t *testing.T) {
 	if m.origin != originOwn {
 		t.Errorf("the model is of %q", m.origin)
 	}
-	m.Believe(nil)
+	m.SetModel(nil)
 	u, ok := m.Usage(noon.Add(time.Second), noon.Add(5*time.Second))
 	if want := energy.Joules(7 + 14.1 + 20 + 9.5); !ok || u.Measured != 0 || math.Abs(float64(u.Modelled-want)) > 1e-6 {
 		t.Errorf("four seconds used %+v, %t; want %v J, all of them modelled", u, ok, want)

@@ -57,7 +57,7 @@ type Receiver struct {
 	Take func(context.Context, Session, Body) (Receipt, error)
 	// MaxWireBytes is how much a body may have, compressed.
 	MaxWireBytes int64
-	// Stalled is after how long without progress the other side is given up.
+	// Stalled is after how long without progress the transfer is cancelled.
 	Stalled time.Duration
 	// Log takes why a peer of a checkpoint that is expected was turned away. It may be the
 	// zero value.

@@ -71,7 +71,7 @@ type Sender struct {
 	// time. Each further pause is three times as long.
 	Tries int
 	Pause time.Duration
-	// Stalled is after how long without progress a try is given up.
+	// Stalled is after how long without progress a try is cancelled.
 	Stalled time.Duration
 	// BeforeEnd is called in each try before the last bytes of the checkpoint are sent: as
 	// long as it was not, the target cannot have taken it. An error ends the try. It may be

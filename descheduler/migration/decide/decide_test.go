@@ -634,7 +634,7 @@ func TestAPodThatCameTooLateGoes(t *testing.T) {
 		t.Fatalf("it is still there: %+v", w.m.Status)
 	}
 	w.apply(late, "")
-	if step := Stray(nil, w.restored(), w.pods[source]); step == nil || step.Do != DeletePod {
+	if step := Leftover(nil, w.restored(), w.pods[source]); step == nil || step.Do != DeletePod {
 		t.Errorf("it stays: %+v", step)
 	}
 }

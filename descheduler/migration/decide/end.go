@@ -16,7 +16,7 @@ import (
 func (c Config) end(o Observation, now time.Time) Step {
 	m := o.Migration
 	if r := o.restored(); r != nil && r.DeletionTimestamp == nil {
-		return *Stray(m, r, nil)
+		return *Leftover(m, r, nil)
 	}
 	if hasFinalizer(m) {
 		return Step{Do: RemoveFinalizer, Why: "it has ended"}
@@ -31,12 +31,12 @@ func (c Config) end(o Observation, now time.Time) Step {
 	return wait("it is kept to be read", until)
 }
 
-// Stray says what to do about a pod that a migration has made; m is nil if that is gone. A
+// Leftover says what to do about a pod that a migration has made; m is nil if that is gone. A
 // controller that was held up may have made the pod after another had ended the migration,
 // or somebody has removed the finalizer of a migration that had not ended. source is the
 // pod that was to be moved; nil if that is gone, and it does not matter if m is there.
 // It returns nil if there is nothing to do.
-func Stray(m *v1alpha1.Migration, pod, source *corev1.Pod) *Step {
+func Leftover(m *v1alpha1.Migration, pod, source *corev1.Pod) *Step {
 	if m != nil {
 		switch {
 		case !Ended(m):

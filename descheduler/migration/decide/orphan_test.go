@@ -106,7 +106,7 @@ func TestWhatBecomesOfANewPodWhoseMigrationIsGone(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := on(t, tc.owned, false, tc.until)
 			tc.spoil(w)
-			step := Stray(nil, w.restored(), w.pods[source])
+			step := Leftover(nil, w.restored(), w.pods[source])
 			if step == nil {
 				if tc.do != "" {
 					t.Error("nothing is done")

@@ -338,11 +338,11 @@ func (w *world) sweep() bool {
 	if name, uid, ok := movable.SourceOf(pod); ok && w.pods[name] != nil && w.pods[name].UID == uid {
 		old = w.pods[name].DeepCopy()
 	}
-	step := Stray(w.m, pod.DeepCopy(), old)
+	step := Leftover(w.m, pod.DeepCopy(), old)
 	if step == nil {
 		return false
 	}
-	w.logf("controller: %s a stray", step.Do)
+	w.logf("controller: %s a leftover", step.Do)
 	return w.apply(*step, "")
 }
 

@@ -1,5 +1,5 @@
 // Package decide says which machine types are probed next, on which nodes, and which
-// probes are given up. It is pure.
+// probes are cancelled. It is pure.
 //
 // A probe is begun in two steps: an empty node is reserved, so that the scheduler sends no
 // more pods there, and when it has had time to learn of that and the node is still empty,
@@ -187,7 +187,7 @@ func (c Config) withJob(t *Type) Step {
 		return Step{Action: Fail, Node: job.Node, Reason: ReasonFailed, Message: fmt.Sprintf("the probe on node %s failed: %s", job.Node, job.Failure)}
 	}
 	cancel := func(reason, format string, args ...any) Step {
-		return Step{Action: Cancel, Node: job.Node, Reason: reason, Message: "the probe is given up: " + fmt.Sprintf(format, args...)}
+		return Step{Action: Cancel, Node: job.Node, Reason: reason, Message: "the probe is cancelled: " + fmt.Sprintf(format, args...)}
 	}
 	at := slices.IndexFunc(t.Nodes, func(n Node) bool { return n.Name == job.Node })
 	if at < 0 {

@@ -6,18 +6,17 @@
 package tariff
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"time"
 
 	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/input/table"
 )
 
 // joulesPerKWh is a kilowatt-hour in joules.
@@ -195,59 +194,35 @@ func (t Tariff) Of(j energy.Joules, zone string, from, to time.Time) (cost, pric
 // power station emits, in grams.
 const mostPerKWh = 100_000
 
-// Read reads a tariff from a CSV file with a header row and the columns time (RFC 3339)
-// and column, the value per kWh; and, where it differs between them, zone. Rows may come
-// in any order. A zone has one value at a moment; a row without a zone holds
-// where others say nothing. Errors name line and field, all of them up to ten.
+// Read reads a tariff from a file as package table reads them, with the columns time (RFC 3339)
+// and column, the value per kWh; and, where it differs between them, zone. Other columns are
+// passed over. Rows may come in any order. A zone has one value at a moment; a row without a zone
+// holds where others say nothing. Errors name line and column.
 func Read(file io.Reader, column string) (Tariff, error) {
-	reader := csv.NewReader(file)
-	reader.ReuseRecord = true
-	header, err := reader.Read()
+	in, _, err := table.Open("", file, table.Format{Name: "tariff", Required: []string{"time", column}, Optional: []string{"zone"}, Lenient: true})
 	if err != nil {
-		return Tariff{}, fmt.Errorf("header: %w", err)
-	}
-	at := map[string]int{}
-	for i, name := range header {
-		at[strings.TrimSpace(name)] = i
-	}
-	timeAt, hasTime := at["time"]
-	valueAt, hasValue := at[column]
-	zoneAt, hasZone := at["zone"]
-	if !hasTime || !hasValue {
-		return Tariff{}, fmt.Errorf("line 1: columns are %s: want time and %s, and zone where it differs by place", strings.Join(header, ", "), column)
-	}
-	t := Tariff{map[string][]step{}}
-	var errs []error
-	for len(errs) < 10 {
-		cells, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return Tariff{}, errors.Join(append(errs, err)...) // names the line
-		}
-		line, _ := reader.FieldPos(0)
-		from, err := time.Parse(time.RFC3339, strings.TrimSpace(cells[timeAt]))
-		if err != nil {
-			errs = append(errs, fmt.Errorf("line %d: time %q: want such as 2026-01-31T15:00:00Z", line, cells[timeAt]))
-			continue
-		}
-		value, err := strconv.ParseFloat(strings.TrimSpace(cells[valueAt]), 64)
-		if err != nil || !(math.Abs(value) <= mostPerKWh) {
-			errs = append(errs, fmt.Errorf("line %d: %s %q: want a number between -%d and %d", line, column, cells[valueAt], mostPerKWh, mostPerKWh))
-			continue
-		}
-		zone := Everywhere
-		if hasZone {
-			zone = strings.TrimSpace(cells[zoneAt])
-		}
-		t.zones[zone] = append(t.zones[zone], step{from, value})
-	}
-	if err := errors.Join(append(errs, t.sort())...); err != nil {
 		return Tariff{}, err
 	}
-	if !t.Known() {
-		return Tariff{}, errors.New("no rows: want at least one value")
+	t := Tariff{map[string][]step{}}
+	rows := 0
+	for in.Next() {
+		if rows++; rows > table.MaxRows {
+			in.Fault(in.Line(), "", fmt.Sprintf("goes beyond %d values, the most one tariff may have", table.MaxRows))
+			break
+		}
+		from, err := time.Parse(time.RFC3339, in.Cell("time"))
+		if err != nil {
+			in.Wrong("time", "a time such as 2026-01-31T15:00:00Z")
+		}
+		value := in.Float(column, func(x float64) bool { return math.Abs(x) <= mostPerKWh }, fmt.Sprintf("a number between -%d and %d", mostPerKWh, mostPerKWh))
+		zone := in.Cell("zone") // empty is Everywhere
+		t.zones[zone] = append(t.zones[zone], step{from, value})
+	}
+	if err := in.End(rows); err != nil {
+		return Tariff{}, err
+	}
+	if err := t.sort(); err != nil {
+		return Tariff{}, err
 	}
 	return t, nil
 }

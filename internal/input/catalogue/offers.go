@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
@@ -50,7 +51,7 @@ func (t row) offer() Offer {
 	o := Offer{Flavor: t.flavor()}
 	for _, zone := range t.entries("zones") {
 		if problems := validation.IsValidLabelValue(zone); len(problems) > 0 || zone == "" {
-			t.BadCell("zones", fmt.Errorf("has %q, which is no zone, want names such as us-east-1a separated by ';'", table.Clip(zone)))
+			t.BadCell("zones", fmt.Errorf("has %q, which is no zone, want names such as us-east-1a separated by ';'", clip.Cell(zone)))
 		}
 		o.Zones = append(o.Zones, zone)
 	}
@@ -68,7 +69,7 @@ func (t row) offer() Offer {
 		taint := Taint{key, value, strings.TrimPrefix(entry[at:], ":")}
 		t.checkLabel("taints", entry, taint.Key, taint.Value)
 		if !slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, taint.Effect) {
-			t.BadCell("taints", fmt.Errorf("has %q without an effect, want key=value:NoSchedule, or PreferNoSchedule or NoExecute", table.Clip(entry)))
+			t.BadCell("taints", fmt.Errorf("has %q without an effect, want key=value:NoSchedule, or PreferNoSchedule or NoExecute", clip.Cell(entry)))
 		}
 		o.Taints = append(o.Taints, taint)
 	}
@@ -124,6 +125,6 @@ func (t row) entries(column string) []string {
 // checkLabel notes a key or value that Kubernetes would refuse.
 func (t row) checkLabel(column, entry, key, value string) {
 	if len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
-		t.BadCell(column, fmt.Errorf("has %q, which is no key with a value, want such as example.com/disk=ssd", table.Clip(entry)))
+		t.BadCell(column, fmt.Errorf("has %q, which is no key with a value, want such as example.com/disk=ssd", clip.Cell(entry)))
 	}
 }

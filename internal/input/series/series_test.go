@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"supercargo.dev/supercargo/internal/input/table"
 )
 
 // format has a number that is always there, and one that may be missing.
@@ -74,9 +76,9 @@ func TestAFileIsReadUpToItsLimits(t *testing.T) {
 		t.Errorf("%d rows, %v, want %d", len(rows), err, MaxRows)
 	}
 	for name, tc := range map[string]struct{ text, says string }{
-		"a row too many": {most + "1,0\n", fmt.Sprintf("over %d rows", MaxRows)},
-		"too long a row": {"size,delay\n" + strings.Repeat("1", MaxBytes), fmt.Sprintf("over %d bytes", MaxBytes)},
-		"a long header":  {strings.Repeat("x", MaxBytes+1), fmt.Sprintf("over %d bytes", MaxBytes)},
+		"a row too many": {most + "1,0\n", fmt.Sprintf("after %d rows", MaxRows)},
+		"too long a row": {"size,delay\n" + strings.Repeat("1", table.MaxLineBytes+1), fmt.Sprintf("line 2: is longer than %d bytes", table.MaxLineBytes)},
+		"a long header":  {strings.Repeat("x", table.MaxLineBytes+1), fmt.Sprintf("line 1: is longer than %d bytes", table.MaxLineBytes)},
 	} {
 		if _, err := Read(strings.NewReader(tc.text), format); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: error %v, want one that says %q", name, err, tc.says)

@@ -2,7 +2,12 @@ package table
 
 import (
 	"errors"
+	"fmt"
+	"math"
+	"strconv"
 	"strings"
+
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // Bounds of single numbers, wide enough for any machine and small enough for sums over a file.
@@ -40,6 +45,22 @@ func (t *Table) Positive(column string, unit int64, r Rounding) int64 {
 		t.BadCell(column, errZero)
 	}
 	return value
+}
+
+// Float reads a cell as a number that valid allows, and says otherwise what it wants. It may have
+// an exponent; NaN is never valid. It is for what is only estimated with.
+func (t *Table) Float(column string, valid func(float64) bool, want string) float64 {
+	x, err := strconv.ParseFloat(t.Cell(column), 64)
+	if err != nil || math.IsNaN(x) || !valid(x) {
+		t.Wrong(column, want)
+		return 0
+	}
+	return x
+}
+
+// Wrong notes a fault of a cell of the present row, shows what it holds, and says what it wants.
+func (t *Table) Wrong(column, want string) {
+	t.Fault(t.line, column, fmt.Sprintf("%q: want %s", clip.Cell(t.Cell(column)), want))
 }
 
 // AtMost notes a value above most and returns it bounded.

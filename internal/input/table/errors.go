@@ -7,7 +7,7 @@ import (
 
 // Error is one fault of an input.
 type Error struct {
-	// File is the name the caller gave the input.
+	// File is the name the caller gave the input, empty if it gave none.
 	File string
 	// Line counts from 1 for the header row; 0 concerns the whole input.
 	Line int
@@ -17,20 +17,24 @@ type Error struct {
 	Problem string
 }
 
-// Error returns "file:line: column: problem", without the parts that are empty.
+// Error returns "file:line: column: problem", without the parts that are empty. Without a file,
+// which whoever reads it then names, it is "line 3, column cpu: problem".
 func (e Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.File)
-	if e.Line > 0 {
-		fmt.Fprintf(&b, ":%d", e.Line)
+	var parts []string
+	switch {
+	case e.File != "" && e.Line > 0:
+		parts = append(parts, fmt.Sprintf("%s:%d", e.File, e.Line))
+	case e.File != "":
+		parts = append(parts, e.File)
+	case e.Line > 0 && e.Column != "":
+		return fmt.Sprintf("line %d, column %s: %s", e.Line, e.Column, e.Problem)
+	case e.Line > 0:
+		parts = append(parts, fmt.Sprintf("line %d", e.Line))
 	}
-	b.WriteString(": ")
 	if e.Column != "" {
-		b.WriteString(e.Column)
-		b.WriteString(": ")
+		parts = append(parts, e.Column)
 	}
-	b.WriteString(e.Problem)
-	return b.String()
+	return strings.Join(append(parts, e.Problem), ": ")
 }
 
 // Errors holds the faults of one input in the order of their lines.

@@ -19,8 +19,9 @@ const (
 // maxDigits bounds how long a number may be written.
 const maxDigits = 40
 
+// What [Decimal] finds wrong with a number, beside one that its unit cannot hold.
 var (
-	errNotNumber = errors.New("is not a plain decimal number such as 12 or 0.5")
+	ErrNotNumber = errors.New("is not a plain decimal number such as 12 or 0.5")
 	ErrNegative  = errors.New("is negative, want zero or more")
 	ErrTooLarge  = errors.New("is too large")
 )
@@ -39,7 +40,7 @@ func Decimal(text string, unit int64, r Rounding) (int64, error) {
 	}
 	value, ok := new(big.Int).SetString(digits, 10)
 	if !ok {
-		return 0, errNotNumber
+		return 0, ErrNotNumber
 	}
 	value.Mul(value, big.NewInt(unit))
 	ten := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(decimals)), nil)
@@ -93,7 +94,7 @@ func splitDecimal(text string) (digits string, decimals int, err error) {
 	}
 	whole, fraction, hasPoint := strings.Cut(body, ".")
 	if whole == "" || hasPoint && fraction == "" || !allDigits(whole) || !allDigits(fraction) {
-		return "", 0, errNotNumber
+		return "", 0, ErrNotNumber
 	}
 	if negative {
 		return "", 0, ErrNegative

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // Format describes the columns of one kind of file.
@@ -35,7 +37,7 @@ type Table struct {
 }
 
 // Open reads the header row and finds the format it fits best, the first of equals. file is only
-// used in errors. The returned error is final, and of type [*Errors]; faults of rows come later,
+// used in errors, and may be empty. The returned error is final, and of type [*Errors]; faults of rows come later,
 // by [Table.Err] or [Table.End].
 func Open(file string, r io.Reader, formats ...Format) (*Table, *Format, error) {
 	t := &Table{file: file, lines: newLineReader(r)}
@@ -85,7 +87,7 @@ func (t *Table) detect(header []string, formats []Format) *Format {
 			best, most = &formats[i], n
 		}
 	}
-	if most == 0 {
+	if most == 0 && !(len(formats) == 1 && best.Lenient) {
 		var wants []string
 		for _, f := range formats {
 			wants = append(wants, fmt.Sprintf("%s (%s)", strings.Join(f.Required, ","), f.Name))
@@ -113,19 +115,32 @@ func (t *Table) checkHeader(header []string, f *Format) {
 	t.width = len(header)
 	for i, name := range header {
 		known := slices.Contains(f.Required, name) || slices.Contains(f.Optional, name)
-		if _, twice := t.column[name]; twice {
-			t.Fault(t.line, Clip(name), "stands twice in the header, want each column once")
+		if _, twice := t.column[name]; twice && (known || !f.Lenient) {
+			t.Fault(t.line, clip.Cell(name), "stands twice in the header, want each column once")
 		} else if !known && !f.Lenient {
-			t.Fault(t.line, Clip(name), fmt.Sprintf("is no column of the %s, want one of %s", f.Name,
+			t.Fault(t.line, clip.Cell(name), fmt.Sprintf("is no column of the %s, want one of %s", f.Name,
 				strings.Join(slices.Concat(f.Required, f.Optional), ",")))
 		}
 		t.column[name] = i
 	}
 	for _, name := range f.Required {
 		if _, ok := t.column[name]; !ok {
-			t.Fault(t.line, name, fmt.Sprintf("is missing from the header, the %s needs %s", f.Name, strings.Join(f.Required, ",")))
+			problem := fmt.Sprintf("is missing from the header, the %s needs %s", f.Name, strings.Join(f.Required, ","))
+			if f.Lenient {
+				problem += ": there are " + named(header)
+			}
+			t.Fault(t.line, name, problem)
 		}
 	}
+}
+
+// named returns what a message shows of the names of columns.
+func named(header []string) string {
+	const most = 300
+	if all := strings.Join(header, ", "); len(all) <= most {
+		return all
+	}
+	return fmt.Sprintf("%d others", len(header))
 }
 
 // Ignored lists the columns that f does not know.
@@ -205,7 +220,13 @@ func (t *Table) Fault(line int, column, problem string) {
 
 // BadCell notes a fault of a cell of the present row and shows what it holds.
 func (t *Table) BadCell(column string, err error) {
-	t.Fault(t.line, column, fmt.Sprintf("%q %v", Clip(t.Cell(column)), err))
+	t.Fault(t.line, column, fmt.Sprintf("%q %v", clip.Cell(t.Cell(column)), err))
+}
+
+// Has reports whether the header has a column.
+func (t *Table) Has(column string) bool {
+	_, ok := t.column[column]
+	return ok
 }
 
 // Cell returns the trimmed text of a column, empty when the input has no such
@@ -241,15 +262,6 @@ func (t *Table) OptionalNumber(column string, unit int64, r Rounding) int64 {
 	return t.Number(column, unit, r)
 }
 
-// Clip shortens text for a message.
-func Clip(text string) string {
-	const most = 40
-	if utf8.RuneCountInString(text) <= most {
-		return text
-	}
-	return string([]rune(text)[:most]) + "..."
-}
-
 // splitCells appends the cells of one line to dst.
 func splitCells(dst []string, line string) ([]string, error) {
 	if !utf8.ValidString(line) {
@@ -267,7 +279,7 @@ func splitCells(dst []string, line string) ([]string, error) {
 	}
 	cells, err := csv.NewReader(strings.NewReader(line)).Read()
 	if err != nil {
-		return dst, errors.New(`has a stray quote, want cells in plain text or wholly in "..." with inner quotes doubled`)
+		return dst, errors.New(`has a quote within a cell, want cells in plain text or wholly in "..." with inner quotes doubled`)
 	}
 	return append(dst, cells...), nil
 }

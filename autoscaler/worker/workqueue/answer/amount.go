@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // Bound says what an [Amount] means.
@@ -62,17 +64,17 @@ func ParseAmount(text string) (Amount, error) {
 	value, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	switch {
 	case err != nil || math.IsNaN(value) || value > maxAmount:
-		return Amount{}, fmt.Errorf("%q is no amount, want such as 4, ~4, >4 or na", Clip(text))
+		return Amount{}, fmt.Errorf("%q is no amount, want such as 4, ~4, >4 or na", clip.Cell(text))
 	case value == -1 && a.Bound == Exact:
 		return Amount{}, nil
 	case value < 0:
-		return Amount{}, fmt.Errorf("%q is negative, want 0 or more, or -1 for none", Clip(text))
+		return Amount{}, fmt.Errorf("%q is negative, want 0 or more, or -1 for none", clip.Cell(text))
 	}
 	a.Value = value
 	return a, nil
 }
 
-// maxAmount is the largest amount that is believed: more than any machine has, and whole
+// maxAmount is the largest amount that is accepted: more than any machine has, and whole
 // numbers up to it are exact.
 const maxAmount = 1 << 50
 
@@ -93,7 +95,7 @@ func (c *count) UnmarshalJSON(data []byte) error {
 	}
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(value >= 0 && value <= maxCount) {
-		return fmt.Errorf("%q is no count, want a number from 0 to %d", Clip(text), int64(maxCount))
+		return fmt.Errorf("%q is no count, want a number from 0 to %d", clip.Cell(text), int64(maxCount))
 	}
 	*c = count(value)
 	return nil
@@ -126,13 +128,4 @@ func plainText(data []byte) (text string, plain bool) {
 		return "", false
 	}
 	return string(data[1 : n-1]), true
-}
-
-// Clip shortens text for a message.
-func Clip(text string) string {
-	const most = 40
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most]) + "..."
-	}
-	return text
 }

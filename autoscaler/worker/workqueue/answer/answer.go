@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // Resources are amounts of each thing.
@@ -143,7 +145,7 @@ func Read[T Entry](data []byte) ([]T, error) {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(withoutQuotedApostrophes(data)))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
-		return nil, fmt.Errorf("answer begins with %q, want a JSON array", Clip(string(data[:min(len(data), 40)])))
+		return nil, fmt.Errorf("answer begins with %q, want a JSON array", clip.Cell(string(data[:min(len(data), 40)])))
 	}
 	var list []T
 	var entry, empty T

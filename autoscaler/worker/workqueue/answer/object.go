@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 // object reads JSON objects into the fields of one entry, one object after the other. What is
@@ -27,7 +29,7 @@ func (o *object) UnmarshalJSON(data []byte) error {
 	clear(o.values)
 	if data = bytes.TrimSpace(data); string(data) != "null" {
 		if data[0] != '{' {
-			return fmt.Errorf("%s is no object", Clip(string(data)))
+			return fmt.Errorf("%s is no object", clip.Cell(string(data)))
 		}
 		o.find(data)
 	}

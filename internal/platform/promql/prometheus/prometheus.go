@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/api"
@@ -20,6 +19,7 @@ import (
 	"github.com/prometheus/common/config"
 	"github.com/prometheus/common/model"
 
+	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
@@ -151,7 +151,7 @@ func (c *Client) QueryWarned(ctx context.Context, expression string, at time.Tim
 		samples, err = samplesOf(value)
 	}
 	if err != nil {
-		return nil, warnings, fmt.Errorf("ask %s for %s: %w", c.config.URL, clip(expression), brief(err))
+		return nil, warnings, fmt.Errorf("ask %s for %s: %w", c.config.URL, clip.Bytes(expression, maxText), brief(err))
 	}
 	return samples, warnings, nil
 }
@@ -190,18 +190,11 @@ func samplesOf(value model.Value) ([]promql.Sample, error) {
 // maxText bounds what a server's words, or a query, take in an error.
 const maxText = 300
 
-func clip(text string) string {
-	if len(text) <= maxText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
-}
-
 // brief makes an error short that may hold a whole page of HTML. What it wraps is
 // still found.
 func brief(err error) error {
 	if text := err.Error(); len(text) > maxText {
-		return &briefError{text: clip(text), error: err}
+		return &briefError{text: clip.Bytes(text, maxText), error: err}
 	}
 	return err
 }

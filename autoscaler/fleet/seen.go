@@ -8,14 +8,14 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// believe lowers what flavors promise to what the last machine of the same template
-// was seen to hold. Were a promise believed again as soon as the last machine has gone,
+// limitToSeen lowers what flavors promise to what the last machine of the same template
+// was seen to hold. Were a promise trusted again as soon as the last machine has gone,
 // a pod that fits nothing but the promise would have a machine bought, found to be too
 // small, given back and bought again, without end.
 //
 // A flavor all of whose machines are leaving counts as unseen: its nodes may have lost their
 // static pods already.
-func believe(fleet *v1alpha1.NodeFleet, inventory *provider.Inventory) {
+func limitToSeen(fleet *v1alpha1.NodeFleet, inventory *provider.Inventory) {
 	for i := range inventory.Flavors {
 		f := &inventory.Flavors[i]
 		stays := func(m provider.Machine) bool { return m.Flavor == f.Name && m.Node != "" && !m.Leaving }
