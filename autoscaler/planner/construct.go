@@ -142,7 +142,6 @@ func (b *buyer) try(at int, of *pool, top *filledBin) {
 		return
 	}
 	f := b.empty(at)
-	b.seed(&f, b.p.offers[at].scaledPrice)
 	b.fill(&f, of, b.window)
 	if of != &b.pool && len(f.items) > 0 {
 		b.fill(&f, &b.pool, b.window)

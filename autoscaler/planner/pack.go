@@ -26,8 +26,6 @@ type packer struct {
 	// inBin says by clique whether a pod of it is in the bin that is being filled, of which
 	// there is one at a time.
 	inBin []bool
-	// waiting is by clique how many pods are in the pool.
-	waiting []int32
 	// steps counts the work.
 	steps int
 	random
@@ -50,14 +48,11 @@ const maxPreferred = 64
 // stock replaces the pool by so many pods of each kind.
 func (k *packer) stock(counts []int32, at pricing) {
 	k.items, k.value = k.items[:0], 0
-	k.inBin, k.waiting = make([]bool, k.p.cliques), make([]int32, k.p.cliques)
+	k.inBin = make([]bool, k.p.cliques)
 	for i, n := range counts {
 		if n > 0 {
 			kind := &k.p.kinds[i]
 			k.items = append(k.items, item{kind: int32(i), on: kind.on, left: n, clique: kind.clique, size: kind.size, worth: at.worth[i]})
-			if kind.clique != noClique {
-				k.waiting[kind.clique] += n
-			}
 			k.value += at.worth[i] * uint64(n)
 		}
 	}
@@ -113,9 +108,6 @@ func (k *packer) put(at int32) {
 	}
 	g.left++
 	k.value += g.worth
-	if g.clique != noClique {
-		k.waiting[g.clique]++
-	}
 }
 
 // take removes one.
@@ -123,9 +115,6 @@ func (k *packer) take(at int32) {
 	g := &k.items[at]
 	g.left--
 	k.value -= g.worth
-	if g.clique != noClique {
-		k.waiting[g.clique]--
-	}
 	if g.left == 0 {
 		k.pool.clear(int(at))
 		for suits := g.suitedTo; suits > 0; suits &= suits - 1 {
@@ -204,28 +193,6 @@ func (k *packer) first(from int32, room packing.Size, v *bin, of *pool) int32 {
 			return int32(at)
 		}
 		from = int32(at) + 1
-	}
-}
-
-// seed puts a pod into an empty bin of each clique of which so many pods wait that about every
-// machine for the pool must take one, if they fit: what is left of a clique in the end is on
-// machines of its own.
-func (k *packer) seed(f *filledBin, price uint64) {
-	for c, n := range k.waiting {
-		if n < 2 || uint64(n)*price < k.value/8*7 || int64(len(f.items)) >= f.places {
-			continue
-		}
-		at := int32(0)
-		for at >= 0 {
-			if at = k.first(at, f.room, &f.bin, &k.pool); at < 0 {
-				break
-			}
-			if k.items[at].clique == int32(c) {
-				k.add(f, at)
-				break
-			}
-			at++
-		}
 	}
 }
 
