@@ -531,7 +531,7 @@ type NodeFleetStatus struct {
 
 	// flavors are the kinds of machine that can be bought, ordered by name. If there are
 	// more than fit, those that there are machines of are listed first, then those of which
-	// something was learned, then the cheapest.
+	// something was learned, then the cheapest, of which there are 100 at most.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=1000

@@ -12,11 +12,14 @@ import (
 
 // The most that a status lists: maxFlavors is what the API allows of flavors, orders and
 // releases, and maxFlavorBytes is about how much of an object in etcd, which takes 1.5 MiB,
-// they may take. rowBytes is about what a row takes beside its texts: its fields, and their
+// they may take. maxUnused is how many are listed of which there are no machines and nothing was
+// learned: a status is written in most rounds, and takes the API server longer the more it lists.
+// rowBytes is about what a row takes beside its texts: its fields, and their
 // names in metadata.managedFields, where the name of the flavor stands once more.
 const (
 	maxFlavors     = decide.MaxFlavors
 	maxFlavorBytes = 1 << 20
+	maxUnused      = 100
 	rowBytes       = 600
 )
 
@@ -28,18 +31,21 @@ func listed(all []v1alpha1.FlavorStatus) (list, rest []v1alpha1.FlavorStatus) {
 	size := func(f *v1alpha1.FlavorStatus) int {
 		return rowBytes + 2*len(f.Name) + len(f.InstanceType) + len(f.Message)
 	}
-	total := 0
+	total, unused := 0, 0
 	for i := range all {
 		total += size(&all[i])
+		if listRank(&all[i]) >= rankUnused {
+			unused++
+		}
 	}
-	if len(all) <= maxFlavors && total <= maxFlavorBytes {
+	if len(all) <= maxFlavors && total <= maxFlavorBytes && unused <= maxUnused {
 		return all, nil
 	}
 	slices.SortFunc(all, func(a, b v1alpha1.FlavorStatus) int {
 		return cmp.Or(cmp.Compare(listRank(&a), listRank(&b)), cmp.Compare(listPrice(&a), listPrice(&b)), cmp.Compare(a.Name, b.Name))
 	})
 	n, bytes := 0, 0
-	for ; n < min(len(all), maxFlavors); n++ {
+	for most := min(maxFlavors, len(all)-unused+maxUnused); n < min(len(all), most); n++ {
 		if bytes += size(&all[n]); bytes > maxFlavorBytes {
 			break
 		}
@@ -48,6 +54,9 @@ func listed(all []v1alpha1.FlavorStatus) (list, rest []v1alpha1.FlavorStatus) {
 	slices.SortFunc(list, func(a, b v1alpha1.FlavorStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return list, rest
 }
+
+// rankUnused is the rank of flavors of which there is nothing to remember.
+const rankUnused = 3
 
 // listRank orders flavors by how much is lost if they are not listed.
 func listRank(f *v1alpha1.FlavorStatus) int {
@@ -59,9 +68,9 @@ func listRank(f *v1alpha1.FlavorStatus) int {
 	case f.Lag != nil || f.Seen != nil:
 		return 2
 	case f.Message == "" && f.PricePerHour != "":
-		return 3
+		return rankUnused
 	}
-	return 4
+	return rankUnused + 1
 }
 
 // listPrice is the price of a flavor in millionths of a dollar per hour; what has none comes

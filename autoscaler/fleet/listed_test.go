@@ -20,7 +20,11 @@ import (
 func TestFlavorsThatMatterMostAreListedInAFullStatus(t *testing.T) {
 	var all []v1alpha1.FlavorStatus
 	for i := range maxFlavors {
-		all = append(all, v1alpha1.FlavorStatus{Name: fmt.Sprintf("f-%04d", i), PricePerHour: "0.5"})
+		f := v1alpha1.FlavorStatus{Name: fmt.Sprintf("f-%04d", i), PricePerHour: "0.5"}
+		if i < maxFlavors-maxUnused { // as many as there is room for beside those that are not used
+			f.Lag = &v1alpha1.AcquisitionLag{Samples: 1}
+		}
+		all = append(all, f)
 	}
 	until := metav1.NewTime(epoch)
 	want := []v1alpha1.FlavorStatus{
@@ -75,7 +79,16 @@ func TestAStatusWithRoomListsAllFlavorsAsTheyAre(t *testing.T) {
 		if err != nil || len(list) > maxFlavors || len(text) > maxFlavorBytes {
 			t.Fatalf("%d flavors of %d bytes are listed (%v)", len(list), len(text), err)
 		}
-		if len(rest) > 0 && len(list) < maxFlavors && (len(list)+1)*(rowBytes+2*name+message) <= maxFlavorBytes {
+		unused := 0
+		for i := range list {
+			if list[i].Machines == 0 {
+				unused++
+			}
+		}
+		if unused > maxUnused {
+			t.Fatalf("%d flavors are listed that have no machines and of which nothing was learned", unused)
+		}
+		if len(rest) > 0 && unused < maxUnused && len(list) < maxFlavors && (len(list)+1)*(rowBytes+2*name+message) <= maxFlavorBytes {
 			t.Fatalf("only %d of %d are listed", len(list), n)
 		}
 		again := slices.Concat(list, rest)
@@ -98,10 +111,11 @@ func TestAFleetOfMoreFlavorsThanItsStatusListsGoesOn(t *testing.T) {
 	m.add(testPod("p", 3000, 1024, time.Hour))
 	m.run(3*minute, "f")
 	status := m.fleet("f").Status
-	if len(status.Flavors) != maxFlavors || status.UnlistedFlavors != 201 {
+	// The one that has a machine, the others that are the cheapest, and those that are not listed.
+	if len(status.Flavors) != 1+maxUnused || int(status.UnlistedFlavors) != maxFlavors+200-maxUnused {
 		t.Errorf("%d flavors are listed, and %d more are counted", len(status.Flavors), status.UnlistedFlavors)
 	}
-	if last := status.Flavors[maxFlavors-1]; last.Name != "zero" || last.Machines != 1 {
+	if last := status.Flavors[len(status.Flavors)-1]; last.Name != "zero" || last.Machines != 1 {
 		t.Errorf("the last one listed is %+v, want the one that was bought", last)
 	}
 	if len(m.pods()) != 1 || m.pods()[0].Spec.NodeName == "" {
