@@ -34,7 +34,7 @@ func (d *draft) placeCoupled(together bool) {
 	} else {
 		waiting = d.place(waiting)
 	}
-	d.pending = append(waiting, plain...)
+	d.pending = slices.Concat(waiting, plain)
 }
 
 // inRounds tries to place pods as long as that places any, and returns those left over.

@@ -48,27 +48,33 @@ func newQuotas(pods []Pod, nodes []ExistingNode) *quotas {
 			}
 		}
 	}
+	q.all = all
 	choices := map[*constraint.Pod]int32{}
 	for i := range pods {
 		c := pods[i].Constraints
 		if c == nil || c.Plain() {
 			continue
 		}
-		best, known := choices[c]
-		if !known {
-			best = noQuota
-			for j := range all {
-				if all[j].Pods[c] && all[j].Most < members[j] &&
-					(best == noQuota || all[j].Most*members[best] < all[best].Most*members[j]) {
-					best = int32(j)
-				}
-			}
-			choices[c] = best
+		if _, known := choices[c]; !known {
+			choices[c] = q.narrowest(c, members)
 		}
-		q.of[i] = best
+		q.of[i] = choices[c]
 	}
-	q.all = all
 	return q
+}
+
+// narrowest returns the quota of a pod that lets the smallest part of its members come to a
+// domain, the first of equals; noQuota if each lets all of them come. Members are how many of the
+// pods that come count to each.
+func (q *quotas) narrowest(c *constraint.Pod, members []int) int32 {
+	best := noQuota
+	for j := range q.all {
+		if q.all[j].Pods[c] && q.all[j].Most < members[j] &&
+			(best == noQuota || q.all[j].Most*members[best] < q.all[best].Most*members[j]) {
+			best = int32(j)
+		}
+	}
+	return best
 }
 
 // keys returns the topology keys of those that pods count to, in order.

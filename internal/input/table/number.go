@@ -10,6 +10,7 @@ import (
 // Rounding says what becomes of the part of a number that its unit cannot hold.
 type Rounding int
 
+// What becomes of such a part.
 const (
 	Exact     Rounding = iota // refuse it
 	RoundDown                 // drop it: a machine never promises more than it has

@@ -87,7 +87,7 @@ func (t *Table) detect(header []string, formats []Format) *Format {
 			best, most = &formats[i], n
 		}
 	}
-	if most == 0 && !(len(formats) == 1 && best.Lenient) {
+	if most == 0 && (len(formats) > 1 || !best.Lenient) {
 		var wants []string
 		for _, f := range formats {
 			wants = append(wants, fmt.Sprintf("%s (%s)", strings.Join(f.Required, ","), f.Name))

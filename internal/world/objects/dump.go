@@ -341,8 +341,8 @@ func newObject(apiVersion, kind string) any {
 	if kind == "MachineDeployment" && strings.HasPrefix(apiVersion, "cluster.x-k8s.io/") {
 		return &metav1.PartialObjectMetadata{}
 	}
-	if make := kinds[kind]; make.new != nil && (apiVersion == "" || apiVersion == make.apiVersion) {
-		return make.new()
+	if k := kinds[kind]; k.new != nil && (apiVersion == "" || apiVersion == k.apiVersion) {
+		return k.new()
 	}
 	return nil
 }

@@ -116,11 +116,11 @@ func TestWhatKubectlPrintsIsReadInAllItsForms(t *testing.T) {
 
 func indented(t *testing.T, text string) string {
 	t.Helper()
-	var any any
-	if err := json.Unmarshal([]byte(text), &any); err != nil {
+	var value any
+	if err := json.Unmarshal([]byte(text), &value); err != nil {
 		t.Fatal(err)
 	}
-	pretty, err := json.MarshalIndent(any, "", "    ")
+	pretty, err := json.MarshalIndent(value, "", "    ")
 	if err != nil {
 		t.Fatal(err)
 	}

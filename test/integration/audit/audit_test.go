@@ -173,14 +173,19 @@ func TestAClusterAndItsDumpAreAuditedAlike(t *testing.T) {
 			t.Errorf("now %v, notes %q", least.Now.PerHour, least.Notes)
 		}
 	})
+	refusals(t, p.KubeconfigPath())
+}
+
+// refusals checks what an audit of a cluster refuses.
+func refusals(t *testing.T, kubeconfig string) {
 	t.Run("without rights it is refused", func(t *testing.T) {
-		code, stdout, stderr := audit("--kubeconfig", p.KubeconfigPath(), "--as", "nobody")
+		code, stdout, stderr := audit("--kubeconfig", kubeconfig, "--as", "nobody")
 		if code != 1 || stdout != "" || !strings.Contains(stderr, "list Nodes: ") || !strings.Contains(stderr, "forbidden") {
 			t.Errorf("exit code %d, stdout %q, stderr %q", code, stdout, stderr)
 		}
 	})
 	t.Run("a context that the kubeconfig does not have is refused", func(t *testing.T) {
-		code, _, stderr := audit("--kubeconfig", p.KubeconfigPath(), "--context", "none")
+		code, _, stderr := audit("--kubeconfig", kubeconfig, "--context", "none")
 		if code != 2 || !strings.Contains(stderr, `context "none" does not exist`) {
 			t.Errorf("exit code %d, stderr %q", code, stderr)
 		}

@@ -81,7 +81,8 @@ func TestTheBoundsOfAMachineDeploymentHold(t *testing.T) {
 	b.removePods()
 	b.becomes(map[string]int{"c": 1})
 	b.eventually("all is open", b.untouched)
-	if s := b.flavorStatus("all", "c"); fmt.Sprint(s.Min, s.Max, s.Machines) != "1 2 1" {
-		t.Errorf("flavor c has %d machines from %d to %d, want 1 from 1 to 2", s.Machines, s.Min, s.Max)
-	}
+	b.eventually("flavor c has one machine from one to two", func() string {
+		s := b.flavorStatus("all", "c")
+		return cmp.Diff("1 2 1", fmt.Sprint(s.Min, s.Max, s.Machines))
+	})
 }
