@@ -84,10 +84,10 @@ func blast(ledger string) (rules string, outputs []string) {
 	category("prepare")
 	rule(names("reads"), "reads.fa", fmt.Sprintf(`awk -v n=%d '/^>/ {f = "reads." i++ %% n} {print > f}' reads.fa`, parts))
 	rule([]string{"genome.tar"}, "genome.fa", "makeblastdb -in genome.fa -dbtype nucl -out genome && tar cf genome.tar genome.n*")
-	category("search")
+	category("search") // each takes some seconds on any machine: the pool is to grow before the first worker has done them all
 	for i, hits := range names("hits") {
 		rule([]string{hits}, fmt.Sprintf("reads.%d genome.tar", i), fmt.Sprintf(
-			"tar xf genome.tar && blastn -task blastn -word_size 7 -evalue 1e-20 -max_hsps 1 -db genome -query reads.%d -outfmt '6 qseqid sseqid sstart send pident' > %s", i, hits))
+			"tar xf genome.tar && sleep 3 && blastn -task blastn -word_size 7 -evalue 1e-20 -max_hsps 1 -db genome -query reads.%d -outfmt '6 qseqid sseqid sstart send pident' > %s", i, hits))
 	}
 	category("merge")
 	all := strings.Join(names("hits"), " ")
