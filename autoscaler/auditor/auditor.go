@@ -24,7 +24,7 @@ import (
 
 // Options are what a user says.
 type Options struct {
-	// Now is when the objects were read.
+	// Now is when the objects were read. Required.
 	Now time.Time
 	// Prices are the user's own, by instance type. They go before list prices.
 	Prices []catalogue.Flavor
@@ -46,9 +46,6 @@ func Of(ctx context.Context, from *objects.Objects, o Options) (*Observation, er
 	w, err := world.Read(ctx, withDaemons, false)
 	if err != nil {
 		return nil, fmt.Errorf("look at the objects: %w", err)
-	}
-	if o.Now.IsZero() {
-		o.Now = time.Now()
 	}
 	b := &observer{objects: withDaemons, options: o, view: world.NewView(w, o.Now, runtimes.NewLearner())}
 	for name := range w.Nodes {
