@@ -44,7 +44,7 @@ func (h *branches) Pop() any {
 
 // search solves the relaxation of the whole machine, and parts those branches in two for which
 // that takes a part of a pod (Land and Doig 1960). The branch with the greatest bound comes
-// first, so that what is unexplored in the end is worth no more than it must be.
+// first, so that what a search cut short leaves unexplored is bounded as closely as can be.
 func (b *knapsack) search() {
 	limit := b.steps + max(b.branching, fewBranches)
 	var open branches

@@ -21,7 +21,7 @@ type fractional struct {
 // columnSteps is how many steps it is to look at a column.
 const columnSteps = 4
 
-// reset begins anew, with that much room in each row.
+// reset starts over with these items, and that much room in each row.
 func (s *fractional) reset(items []knapsackItem, room [linear]float64) {
 	n := len(items)
 	s.items, s.steps = items, 0
