@@ -380,6 +380,10 @@ func TestTheOldPodIsNotKilledByItsKubeletBeforeTheDeadline(t *testing.T) {
 	if step = w.decide(); step.GraceSeconds != 30 {
 		t.Errorf("a pod that starts anew elsewhere gets %d s to end, and asked for 30", step.GraceSeconds)
 	}
+	w.pods[source].Spec.TerminationGracePeriodSeconds = new(int64(0))
+	if step = w.decide(); step.GraceSeconds != 1 {
+		t.Errorf("a pod that asked for no time to end gets %d s: with 0 its Job would replace it at once", step.GraceSeconds)
+	}
 }
 
 func TestOnceHandedOverThereIsOnlyTheWayForward(t *testing.T) {

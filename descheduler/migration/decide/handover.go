@@ -183,10 +183,12 @@ func hasLongGrace(pod *corev1.Pod) bool {
 	return pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds > ownGrace(pod)
 }
 
-// ownGrace returns what a pod has asked for to end, in seconds.
+// ownGrace returns what a pod has asked for to end, in seconds, and 1 if that is none:
+// with 0 the API server would remove the pod before its kubelet has stopped the
+// container, and the pod's Job would replace it at once.
 func ownGrace(pod *corev1.Pod) int64 {
 	if g := pod.Spec.TerminationGracePeriodSeconds; g != nil {
-		return *g
+		return max(*g, 1)
 	}
 	return corev1.DefaultTerminationGracePeriodSeconds
 }
