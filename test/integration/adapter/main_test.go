@@ -85,13 +85,7 @@ func (a *adapter) begin(t *testing.T, s *kit.Site) error {
 	if a.dir, err = os.MkdirTemp("", "adapter"); err != nil {
 		return err
 	}
-	for _, file := range []string{"namespace/namespace.yaml", "adapter/server/rbac.yaml", "adapter/server/configuration.yaml"} {
-		for _, object := range kit.Objects(t, "../../../manifests/"+file) {
-			if err := s.Client.Create(ctx, object); err != nil {
-				return fmt.Errorf("make %s: %w", object.GetName(), err)
-			}
-		}
-	}
+	s.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/adapter/server/rbac.yaml", "../../../manifests/adapter/server/configuration.yaml")
 	a.web = newWeb()
 	if a.kubelet, err = newKubelet(a.dir); err != nil {
 		return err

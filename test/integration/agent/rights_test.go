@@ -17,7 +17,6 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
 	"supercargo.dev/supercargo/internal/movable/capability"
-	"supercargo.dev/supercargo/test/kit"
 )
 
 // installed says that the objects of the manifests that give an agent its rights are there.
@@ -30,11 +29,7 @@ func (b *bench) install() {
 		return
 	}
 	installed = true
-	for _, file := range []string{"namespace.yaml", "rbac.yaml", "policy.yaml"} {
-		for _, object := range kit.Objects(b.T, "../../../manifests/agent/"+file) {
-			b.make(object)
-		}
-	}
+	b.site.Install(b.T, "../../../manifests/agent/namespace.yaml", "../../../manifests/agent/rbac.yaml", "../../../manifests/agent/policy.yaml")
 }
 
 // asAgent is the client configuration of the agent of a node, as a pod of the DaemonSet

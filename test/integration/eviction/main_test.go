@@ -83,13 +83,7 @@ func (p *programs) begin(t *testing.T, s *kit.Site) error {
 	if p.dir, err = os.MkdirTemp("", "eviction"); err != nil {
 		return err
 	}
-	for _, file := range []string{"namespace/namespace.yaml", "descheduler/rbac.yaml", "evictions/base/rbac.yaml"} {
-		for _, object := range kit.Objects(t, "../../../manifests/"+file) {
-			if err := s.Client.Create(ctx, object); err != nil {
-				return fmt.Errorf("make %s: %w", object.GetName(), err)
-			}
-		}
-	}
+	s.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/descheduler/rbac.yaml", "../../../manifests/evictions/base/rbac.yaml")
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

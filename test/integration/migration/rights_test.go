@@ -17,11 +17,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	t.Parallel()
 	const home, account = "supercargo-system", "supercargo-descheduler"
 	b := newBench(t, "rights", 2)
-	for _, file := range []string{"namespace/namespace.yaml", "descheduler/rbac.yaml"} {
-		for _, object := range kit.Objects(t, "../../../manifests/"+file) {
-			b.make(object)
-		}
-	}
+	b.site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/descheduler/rbac.yaml")
 	requests := &kit.Ledger{}
 	b.deschedule(func(o *app.Options) {
 		o.LeaderElection, o.LeaderElectionNamespace = true, home

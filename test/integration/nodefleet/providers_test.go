@@ -97,13 +97,7 @@ var openStackValues = map[string]string{
 func newConvertingBench(t *testing.T, name string) *bench {
 	t.Helper()
 	b := newBenchOf(t, converting, name)
-	for _, path := range []string{"namespace/namespace.yaml", "autoscaler/rbac.yaml", "catalogue/rbac.yaml"} {
-		for _, object := range kit.Objects(t, "../../../manifests/"+path) {
-			if err := b.Create(t.Context(), object); err != nil && !apierrors.IsAlreadyExists(err) {
-				t.Fatalf("make %s: %v", object.GetName(), err)
-			}
-		}
-	}
+	b.site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/autoscaler/rbac.yaml", "../../../manifests/catalogue/rbac.yaml")
 	return b
 }
 

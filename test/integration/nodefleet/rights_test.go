@@ -14,14 +14,6 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// apply makes the objects of a file.
-func (b *bench) apply(path string) {
-	b.Helper()
-	for _, object := range kit.Objects(b.TB, path) {
-		b.make(object)
-	}
-}
-
 // home and account are where an installed autoscaler runs and as what; installed makes a client that.
 const home, account = "supercargo-system", "supercargo-autoscaler"
 
@@ -33,9 +25,7 @@ var installed = rest.ImpersonationConfig{
 func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "rights")
-	b.apply("../../../manifests/namespace/namespace.yaml")
-	b.apply("../../../manifests/autoscaler/rbac.yaml")
-	b.apply("../../../manifests/catalogue/rbac.yaml")
+	b.site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/autoscaler/rbac.yaml", "../../../manifests/catalogue/rbac.yaml")
 	b.make(&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "kwok-machine-templates"}, Rules: []rbacv1.PolicyRule{{ // as those of the manifests have them for other providers
 		APIGroups: []string{"infrastructure.playground.supercargo.dev"}, Resources: []string{"kwokmachinetemplates"}, Verbs: []string{"get", "list", "create", "delete"},
 	}}})

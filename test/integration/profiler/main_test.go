@@ -86,11 +86,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{T: t, Client: s.Client, site: s}
-	for _, file := range []string{"namespace/namespace.yaml", "descheduler/rbac.yaml"} {
-		for _, object := range kit.Objects(t, "../../../manifests/"+file) {
-			b.make(object)
-		}
-	}
+	s.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/descheduler/rbac.yaml")
 	b.make(kit.Namespace(work))
 	return b
 }

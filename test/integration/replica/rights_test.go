@@ -13,11 +13,7 @@ func TestTheRightsInTheManifestsAreEnough(t *testing.T) {
 	t.Parallel()
 	const home, account = "supercargo-system", "supercargo-autoscaler"
 	b := newBench(t, "rights")
-	for _, file := range []string{"namespace/namespace.yaml", "autoscaler/rbac.yaml"} {
-		for _, object := range kit.Objects(t, "../../../manifests/"+file) {
-			b.make(object)
-		}
-	}
+	b.site.Install(t, "../../../manifests/namespace/namespace.yaml", "../../../manifests/autoscaler/rbac.yaml")
 	b.deployment("web", 2)
 	b.policy("web")
 	requests := &kit.Ledger{}

@@ -1,0 +1,117 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Install makes the objects of manifests that are not there yet, and waits until the API server
+// grants what their roles grant. It decides by a cache: a program that starts at once may be forbidden
+// what it has a right to.
+func (s *Site) Install(t testing.TB, paths ...string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	var objects []client.Object
+	for _, path := range paths {
+		objects = append(objects, Objects(t, path)...)
+	}
+	for _, object := range objects {
+		if err := s.Client.Create(ctx, object); err != nil && !apierrors.IsAlreadyExists(err) {
+			t.Fatalf("make %T %s: %v", object, object.GetName(), err)
+		}
+	}
+	deadline := time.Now().Add(Patience)
+	for _, review := range reviews(t, objects) {
+		for {
+			asked := review.DeepCopy()
+			if err := s.Client.Create(ctx, asked); err != nil {
+				t.Fatalf("ask whether %s may %v: %v", review.Spec.User, review.Spec.ResourceAttributes, err)
+			}
+			if asked.Status.Allowed {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s may not %v: %s", review.Spec.User, review.Spec.ResourceAttributes, asked.Status.Reason)
+			}
+			time.Sleep(Poll / 10)
+		}
+	}
+}
+
+// reviews asks for one right of each role that is bound among the objects to a ServiceAccount.
+func reviews(t testing.TB, objects []client.Object) (asked []*authorizationv1.SubjectAccessReview) {
+	t.Helper()
+	rules := map[string][]rbacv1.PolicyRule{}
+	for _, object := range objects {
+		var role rbacv1.Role // a ClusterRole has its rules at the same place
+		if kind := kindOf(object); kind == "Role" || kind == "ClusterRole" {
+			read(t, object, &role)
+			rules[roleKey(kind, role.Namespace, role.Name)] = role.Rules
+		}
+	}
+	for _, object := range objects {
+		var binding rbacv1.RoleBinding // a ClusterRoleBinding too
+		if kind := kindOf(object); kind != "RoleBinding" && kind != "ClusterRoleBinding" {
+			continue
+		}
+		read(t, object, &binding)
+		first := firstOnResource(rules[roleKey(binding.RoleRef.Kind, binding.Namespace, binding.RoleRef.Name)])
+		for _, subject := range binding.Subjects {
+			if first == nil || subject.Kind != rbacv1.ServiceAccountKind {
+				continue
+			}
+			first := first.DeepCopy()
+			first.Namespace = binding.Namespace
+			asked = append(asked, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: "system:serviceaccount:" + subject.Namespace + ":" + subject.Name, ResourceAttributes: first,
+			}})
+		}
+	}
+	return asked
+}
+
+func kindOf(object client.Object) string { return object.GetObjectKind().GroupVersionKind().Kind }
+
+// roleKey names a role; a ClusterRole is the same in all namespaces.
+func roleKey(kind, namespace, name string) string {
+	if kind == "ClusterRole" {
+		namespace = ""
+	}
+	return fmt.Sprint(kind, " ", namespace, "/", name)
+}
+
+// firstOnResource returns a right that the first rule on resources grants; nil if there is none.
+func firstOnResource(rules []rbacv1.PolicyRule) *authorizationv1.ResourceAttributes {
+	for _, r := range rules {
+		if len(r.APIGroups) == 0 || len(r.Resources) == 0 || len(r.Verbs) == 0 {
+			continue
+		}
+		asked := &authorizationv1.ResourceAttributes{Group: r.APIGroups[0], Verb: r.Verbs[0]}
+		asked.Resource, asked.Subresource = r.Resources[0], ""
+		if len(r.ResourceNames) > 0 {
+			asked.Name = r.ResourceNames[0]
+		}
+		return asked
+	}
+	return nil
+}
+
+func read(t testing.TB, object client.Object, into any) {
+	t.Helper()
+	fields, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		t.Fatalf("%s is a %T", object.GetName(), object)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields.Object, into); err != nil {
+		t.Fatalf("read %s %s: %v", kindOf(object), object.GetName(), err)
+	}
+}
