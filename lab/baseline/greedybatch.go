@@ -29,7 +29,7 @@ type standing struct {
 //
 // The paper subtracts their capacity from the totals. Here the pods are packed
 // into the nodes' full capacity in the order of
-// [packing.TimeBinBestFitDecreasing], as if their present jobs had ended; those
+// [packing.LongestFirst], each on the first node of [packing.CompareTimeBin], as if their present jobs had ended; those
 // that fit wait ([planner.Assignment].Waits), and [planner.Greedy] buys in the order of
 // [planner.Batch] for those left over.
 //

@@ -55,11 +55,8 @@ type Config struct {
 	DrainTime time.Duration
 }
 
-// Default looks ten times in the 250 s of a control interval and accepts that one
+// For is what suits a goal: it looks ten times in a control interval and accepts that one
 // interval in twenty breaks the SLO, where keeping it more often would cost.
-func Default() Config { return For(law.DefaultGoal()) }
-
-// For is Default for a goal.
 func For(g law.Goal) Config {
 	return Config{Goal: g, Watch: max(g.Interval/10, time.Second), Violations: 0.05, Margin: 0.5, MaxMargin: 8, MarginStep: 0.2, Headroom: 0.015, SpeedWeight: 0.1,
 		QueueFactor: 3, DrainTime: 10 * time.Second}
