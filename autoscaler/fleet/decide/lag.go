@@ -3,7 +3,6 @@ package decide
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -25,18 +24,12 @@ const lagWindow = 16
 // which may be nil. The first machines count alike, later ones as 1/lagWindow
 // (an exponentially weighted mean and variance).
 func LearnLag(old *v1alpha1.AcquisitionLag, took time.Duration) *v1alpha1.AcquisitionLag {
-	took = max(0, took)
-	if old == nil || old.Samples <= 0 {
-		return newLag(took.Seconds(), 0, 1)
+	var l v1alpha1.AcquisitionLag
+	if old != nil {
+		l = *old
 	}
-	return newLag(average.Add(old.Mean.Seconds(), old.Deviation.Seconds(), old.Samples, lagWindow, took.Seconds()))
-}
-
-func newLag(mean, deviation float64, samples int64) *v1alpha1.AcquisitionLag {
-	round := func(seconds float64) metav1.Duration {
-		return metav1.Duration{Duration: time.Duration(math.Round(seconds*1000)) * time.Millisecond}
-	}
-	return &v1alpha1.AcquisitionLag{Mean: round(mean), Deviation: round(deviation), Samples: samples}
+	l.Mean.Duration, l.Deviation.Duration, l.Samples = average.AddTime(l.Mean.Duration, l.Deviation.Duration, l.Samples, lagWindow, took)
+	return &l
 }
 
 // ExpectedLag is how long a machine is expected to take: the learned mean, or fallback while
