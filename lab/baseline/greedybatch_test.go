@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -42,7 +43,7 @@ func TestForBatchPodsNodesInBinZeroCount(t *testing.T) {
 	at := func(name string, remaining time.Duration, maxPods int64) standing {
 		return standing{name: name, capacity: size(10, 10), remaining: remaining, maxPods: maxPods}
 	}
-	flavors := []planner.Flavor{{Name: "f", Size: size(10, 10), MicroDollarsPerHour: 1}}
+	flavors := []cluster.Flavor{{Name: "f", Size: size(10, 10), MicroDollarsPerHour: 1}}
 	tests := []struct {
 		name  string
 		pods  []planner.Pod
@@ -122,7 +123,7 @@ func TestWaitingPodsArePlacedAsThePackingDefinesIt(t *testing.T) {
 			}
 			freeing.Put(node)
 		}
-		flavors := []planner.Flavor{{Name: "f", Size: size(5, 5), MicroDollarsPerHour: 2}, {Name: "g", Size: size(10, 10), MicroDollarsPerHour: 3}}
+		flavors := []cluster.Flavor{{Name: "f", Size: size(5, 5), MicroDollarsPerHour: 2}, {Name: "g", Size: size(10, 10), MicroDollarsPerHour: 3}}
 		plan, got := greedyBatch(pods, nodes, cycle, flavors, planner.Options{}), map[string]string{}
 		for _, a := range plan.Assignments {
 			if a.Waits {

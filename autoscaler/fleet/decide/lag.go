@@ -6,11 +6,8 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/average"
-	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
@@ -83,7 +80,7 @@ func (r *round) purchaseLag(s *cluster.State) time.Duration {
 		demands *constraint.Pod
 	}
 	type offer struct {
-		planner.Flavor
+		cluster.Flavor
 		lag     time.Duration
 		learned bool
 	}
@@ -91,7 +88,7 @@ func (r *round) purchaseLag(s *cluster.State) time.Duration {
 	var slowest time.Duration
 	for i := range s.Flavors {
 		f := r.flavors[s.Flavors[i].Name]
-		offers[i] = offer{plannerFlavor(&s.Flavors[i]), f.Lag, f.Learned}
+		offers[i] = offer{s.Flavors[i].Unlimited(), f.Lag, f.Learned}
 		slowest = max(slowest, f.Lag)
 	}
 	slices.SortStableFunc(offers, func(a, b offer) int {
