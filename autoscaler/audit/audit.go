@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"slices"
 
-	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
@@ -59,7 +58,7 @@ type Node struct {
 
 // Flavor is a kind of machine that can be bought, with labels and taints.
 type Flavor struct {
-	planner.Flavor
+	cluster.Flavor
 	// InstanceType is what its seller calls it. Several flavors may be of one instance type, in
 	// different zones or with different labels.
 	InstanceType string

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
@@ -25,7 +24,7 @@ func size(milliCPU, memoryGiB int64) packing.Size {
 // flavors are a machine and one of twice its size, which costs less than two.
 func flavors() []Flavor {
 	flavor := func(name string, s packing.Size, price int64) Flavor {
-		return Flavor{InstanceType: name, Flavor: planner.Flavor{Name: name, Size: s, MaxPods: 10, Arch: "amd64", MicroDollarsPerHour: price, Host: &constraint.Host{}}}
+		return Flavor{InstanceType: name, Flavor: cluster.Flavor{Name: name, Size: s, MaxPods: 10, Arch: "amd64", MicroDollarsPerHour: price, Host: &constraint.Host{}}}
 	}
 	return []Flavor{flavor("large", size(4000, 16), 180_000), flavor("small", size(2000, 8), 100_000)}
 }
@@ -131,7 +130,7 @@ func TestANodeThatStaysIsPaidInEveryFigureAndItsRoomIsUsed(t *testing.T) {
 }
 
 func TestAPodThatNoMachineForSaleHoldsKeepsItsNode(t *testing.T) {
-	huge := Flavor{InstanceType: "huge", Flavor: planner.Flavor{Name: "huge", Size: size(64_000, 256), MaxPods: 10, Arch: "amd64", MicroDollarsPerHour: 3_000_000}}
+	huge := Flavor{InstanceType: "huge", Flavor: cluster.Flavor{Name: "huge", Size: size(64_000, 256), MaxPods: 10, Arch: "amd64", MicroDollarsPerHour: 3_000_000}}
 	n := nodeOf("a", huge)
 	n.add(cluster.Pod{Item: packing.Item{Name: "giant", Size: size(32_000, 100)}, Class: class.Service, Ways: cluster.WaysOf(cluster.Evict)})
 	r := Audit(Input{Nodes: []Node{n, nodeOf("b", flavors()[1], "p")}, Flavors: flavors()})

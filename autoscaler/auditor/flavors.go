@@ -11,7 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/audit"
-	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
@@ -67,7 +67,7 @@ func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]str
 	host := &constraint.Host{Labels: labels, Taints: p.taints}
 	size, pods := b.view.Overhead(host)
 	size.MilliCPU, size.MemoryBytes, pods = size.MilliCPU+p.static.MilliCPU, size.MemoryBytes+p.static.MemoryBytes, pods+p.statics
-	f := audit.Flavor{InstanceType: m.name, Flavor: planner.Flavor{
+	f := audit.Flavor{InstanceType: m.name, Flavor: cluster.Flavor{
 		Name: fmt.Sprintf("%s pool %d %s", m.name, number, zone[corev1.LabelTopologyZone]), Size: m.size.Minus(size), MaxPods: m.maxPods - pods, Arch: m.arch,
 		MicroDollarsPerHour: m.price, Host: host,
 	}}

@@ -1,7 +1,10 @@
 // Package average keeps exponentially weighted means.
 package average
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // Add adds one value to a mean and a standard deviation over as many samples, and returns
 // all three with it. The first window samples count alike, later ones as 1/window:
@@ -15,4 +18,13 @@ func Add(mean, deviation float64, samples, window int64, value float64) (newMean
 	weight := 1 / float64(min(n, window))
 	off := value - mean
 	return mean + weight*off, math.Sqrt((1 - weight) * (float64(deviation*deviation) + float64(weight*off)*off)), n
+}
+
+// AddTime is [Add] for times, to the millisecond. A time below 0 counts as 0.
+func AddTime(mean, deviation time.Duration, samples, window int64, took time.Duration) (newMean, newDeviation time.Duration, n int64) {
+	m, d, n := Add(mean.Seconds(), deviation.Seconds(), samples, window, max(0, took).Seconds())
+	rounded := func(seconds float64) time.Duration {
+		return time.Duration(math.Round(seconds*1000)) * time.Millisecond
+	}
+	return rounded(m), rounded(d), n
 }

@@ -255,12 +255,8 @@ func (o *observer) addFlavors(s *stock) {
 		if n.MaxPods == 0 || n.Capacity.MilliCPU < 0 || n.Capacity.MemoryBytes < 0 {
 			continue // DaemonSets fill it
 		}
-		most := f.Max - o.ordered[f.Name]
-		if most <= 0 {
-			most = -1
-		}
 		o.state.Flavors = append(o.state.Flavors, cluster.Flavor{
-			Name: f.Name, Size: n.Capacity, MaxPods: n.MaxPods, Arch: n.Arch, Host: n.Host, Most: most,
+			Name: f.Name, Size: n.Capacity, MaxPods: n.MaxPods, Arch: n.Arch, Host: n.Host, Most: new(max(0, f.Max-o.ordered[f.Name])),
 			MicroDollarsPerHour: n.MicroDollarsPerHour,
 		})
 	}

@@ -442,9 +442,9 @@ func TestFlavorsForSaleHaveRoomBelowTheirGreatestNumber(t *testing.T) {
 	s.all[0].machine("c", "one", "", minute)
 	got := map[string]int{}
 	for _, f := range s.look().state.Flavors {
-		got[f.Name] = f.Most
+		got[f.Name] = *f.Most
 	}
-	if diff := cmp.Diff(map[string]int{"free": 100, "full": -1, "one": 1}, got); diff != "" {
+	if diff := cmp.Diff(map[string]int{"free": 100, "full": 0, "one": 1}, got); diff != "" {
 		t.Errorf("how many more can be bought (-want +got):\n%s", diff)
 	}
 }

@@ -46,10 +46,15 @@ func newAdmission(pods []Pod) *admission {
 
 // column says of each class whether a flavor admits it.
 func (a *admission) column(f *Flavor) string {
+	return a.columnOf(func(p *Pod) bool { return p.admittedBy(f) == "" })
+}
+
+// columnOf says it of whatever admits pods so.
+func (a *admission) columnOf(admits func(*Pod) bool) string {
 	column := make([]byte, len(a.pods))
 	for i, pod := range a.pods {
 		column[i] = refused
-		if pod.admittedBy(f) == "" {
+		if admits(pod) {
 			column[i] = admitted
 		}
 	}
@@ -62,9 +67,6 @@ var bareHost = &constraint.Host{}
 func (p *Pod) admittedBy(f *Flavor) string {
 	if !suits(p.Arch, f.Arch) {
 		return "needs architecture " + p.Arch
-	}
-	if p.OnlyBought && f.existing {
-		return "waits for a machine that is bought"
 	}
 	if p.Except != nil && p.Except.Flavors[f.Name] != "" {
 		return p.Except.Flavors[f.Name]

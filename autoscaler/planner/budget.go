@@ -37,7 +37,7 @@ func newBudget(limits Limits, options MixOptions) *budget {
 func (b *budget) of(p *problem) *budget {
 	c := b.clone()
 	for i := range p.offers {
-		if p.offers[i].Max <= 0 {
+		if p.offers[i].Most == nil { // those sold out are no offers
 			continue
 		}
 		if c.each == nil {
@@ -46,7 +46,7 @@ func (b *budget) of(p *problem) *budget {
 				c.each[j] = math.MaxInt
 			}
 		}
-		c.each[i] = p.offers[i].Max
+		c.each[i] = *p.offers[i].Most
 		if !c.tight {
 			c.tight, c.machines, c.cpu, c.memory, c.dollar = true, math.MaxInt, math.MaxInt64, math.MaxInt64, math.MaxInt64
 		}

@@ -202,12 +202,8 @@ func newRoom(f *Flavor, at, host int) *room {
 func (d *draft) purchase(at, n int) {
 	f := &d.flavors[at]
 	d.budget.pay(f, n)
-	if d.r.Flavors[at].Max > 0 {
-		left := max(f.Max, 0) - n
-		if left == 0 {
-			left = -1 // 0 would be any number
-		}
-		f.Max = left
+	if f.Most != nil {
+		f.Most = new(max(*f.Most, 0) - n)
 	}
 }
 
@@ -226,7 +222,7 @@ func (s *coupledBuyer) refusal(p *Pod) string {
 			why = s.tracker.Check(p.Constraints, host)
 			s.tracker.RemoveHost(host)
 		}
-		if why == "" || f.Max < 0 {
+		if why == "" || !f.Sells(1) {
 			limited = true
 			continue
 		}
@@ -438,7 +434,7 @@ func (d *draft) replace(r *room, at int) bool {
 			return false
 		}
 	}
-	if !used.Fits(f.Size) || f.MaxPods > 0 && int64(len(r.pods)) > f.MaxPods || f.Max < 0 || f.Max > 0 && d.flavors[at].Max <= 0 {
+	if !used.Fits(f.Size) || f.MaxPods > 0 && int64(len(r.pods)) > f.MaxPods || !f.Sells(1) || !d.flavors[at].Sells(1) {
 		return false
 	}
 	d.purchase(r.flavor, -1)

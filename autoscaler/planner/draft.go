@@ -70,12 +70,13 @@ func roomsOn(nodes []ExistingNode) []*room {
 
 // holds reports whether a room has enough left for a pod, and admits it by itself.
 func (r *room) holds(p *Pod) bool {
-	return p.Size.Fits(r.Free) && r.Places != 0 && p.admittedBy(r.asFlavor()) == ""
+	return p.Size.Fits(r.Free) && r.Places != 0 && r.admits(p)
 }
 
-// asFlavor returns a flavor that admits the pods that the room admits by itself.
-func (r *room) asFlavor() *Flavor {
-	return &Flavor{Name: r.bought, Arch: r.Arch, Host: r.Host, existing: r.flavor < 0}
+// admits reports whether a room admits a pod by itself.
+func (r *room) admits(p *Pod) bool {
+	there := r.flavor < 0
+	return !(there && p.OnlyBought) && p.admittedBy(&Flavor{Name: r.bought, Arch: r.Arch, Host: r.Host}) == ""
 }
 
 // take puts a pod into a room.
@@ -115,7 +116,7 @@ func (d *draft) placeable(pods []Pod) []bool {
 	for i := range d.flavors {
 		column := a.column(&d.flavors[i])
 		for class := range places {
-			if column[class] == admitted && d.flavors[i].Max >= 0 {
+			if column[class] == admitted && d.flavors[i].Sells(1) {
 				places[class] = append(places[class], i)
 			}
 		}
@@ -178,7 +179,7 @@ func (d *draft) move(p *problem, kinds [][]int32, pods []Pod) {
 
 // limited reports whether there is any limit to what may be bought.
 func (r *Request) limited() bool {
-	return newBudget(r.Limits, r.Options).tight || slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Max != 0 })
+	return newBudget(r.Limits, r.Options).tight || slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Most != nil })
 }
 
 // split returns the pending pods whose place depends on that of others, and the others.
@@ -261,7 +262,7 @@ func (d *draft) buy() {
 // constrained reports whether there is anything that [Greedy] does not heed.
 func (r *Request) constrained() bool {
 	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Constraints != nil || p.Except != nil }) ||
-		slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Max != 0 })
+		slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Most != nil })
 }
 
 // result writes the plan.

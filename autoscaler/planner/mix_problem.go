@@ -152,7 +152,7 @@ func (p *problem) setUp(pods []Pod, flavors []Flavor, opts MixOptions, assigned 
 	admission := newAdmission(pods)
 	columns := p.addOffers(flavors, admission)
 	for _, r := range rooms {
-		columns = append(columns, admission.column(r.asFlavor()))
+		columns = append(columns, admission.columnOf(r.admits))
 	}
 	p.sets = newSets(len(columns))
 	for class, pod := range admission.pods {
@@ -235,9 +235,9 @@ func (p *problem) addOffers(flavors []Flavor, a *admission) []string {
 			o.places = min(o.places, f.MaxPods)
 		}
 		column, domain := a.column(&f), domainOf(p.domainKeys, f.Host)
-		superfluous := f.Max < 0
+		superfluous := !f.Sells(1)
 		for i := range p.offers {
-			superfluous = superfluous || p.offers[i].has(o.Size, o.places) && columns[i] == column && domains[i] == domain && p.offers[i].Max == 0
+			superfluous = superfluous || p.offers[i].has(o.Size, o.places) && columns[i] == column && domains[i] == domain && p.offers[i].Most == nil
 		}
 		if !superfluous {
 			p.all = append(p.all, len(p.offers))

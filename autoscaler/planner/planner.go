@@ -18,6 +18,7 @@ import (
 	"math/big"
 	"slices"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -45,32 +46,10 @@ type Exceptions struct {
 	Flavors map[string]string
 }
 
-// Flavor is a kind of machine that can be bought, as many as wanted.
-type Flavor struct {
-	// Name is unique, and the last tie-break.
-	Name string
-	// Size is what pods can use of one machine: capacity less what the system
-	// and the pods of every node take.
-	Size packing.Size
-	// MaxPods is how many pods one machine takes, beside those of every node; 0
-	// means any number.
-	MaxPods int64
-	// Arch is the CPU architecture. Only pods of the same or of any architecture
-	// go there.
-	Arch string
-	// MicroDollarsPerHour is the price of one machine, in millionths of a dollar
-	// per hour. It is not negative. A flavor that costs nothing scores above all
-	// that do.
-	MicroDollarsPerHour int64
-	// Host is what a node of the flavor is to pods that demand something of it; nil
-	// is a node without labels and taints.
-	Host *constraint.Host
-	// Max is how many may be bought: 0 means any number, and less than 0 none. Only
-	// [Supercargo] heeds it.
-	Max int
-
-	existing bool // it is that of an existing node
-}
+// Flavor is a kind of machine that can be bought. Its name is the last tie-break. Its price is
+// not negative; one that costs nothing scores above all that do. One without a Host has nodes
+// without labels and taints. Only [Supercargo] heeds Most.
+type Flavor = cluster.Flavor
 
 // Order is the order in which pods choose, and so which of them a machine takes
 // when it cannot take all.
@@ -136,7 +115,7 @@ type Unplaceable struct {
 	// Reason says why and what would be needed, for a person.
 	Reason string
 	// Limited says that some flavor takes it and may not be bought any more: because of
-	// [Limits], or of Flavor.Max. Only [Supercargo] says so.
+	// [Limits], or of Flavor.Most. Only [Supercargo] says so.
 	Limited bool
 }
 

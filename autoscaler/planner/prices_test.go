@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -205,9 +206,9 @@ func TestTheBoundIsAboveThatOfTotals(t *testing.T) {
 			bf = append(bf, bound.Flavor{Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour})
 		}
 		for _, q := range pods {
-			bp = append(bp, bound.Pod{Size: q.Size, Arch: q.Arch})
+			bp = append(bp, bound.Pod{Size: q.Size, Arch: q.Arch, Runtime: time.Hour})
 		}
-		totals, _ := bound.PerHour(bp, bf)
+		totals := bound.Cost(bound.Run{Pods: bp, Flavors: bf}).MicroDollars
 		ratio := float64(p.least(p.counts())) / float64(totals)
 		t.Logf("%s: %.3f of that of totals", s.name, ratio)
 		if want := map[bool]float64{true: 1.4, false: 0.9999}[s.name[:3] == "all"]; ratio < want {

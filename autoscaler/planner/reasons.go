@@ -30,7 +30,7 @@ func refusal(p *Pod, flavors []Flavor) string {
 
 // RefusedBy returns why no machine of a flavor takes the pod, or nothing.
 func (p *Pod) RefusedBy(f *Flavor) string {
-	if f.Max < 0 {
+	if !f.Sells(1) {
 		return "none left to buy"
 	}
 	if why := p.admittedBy(f); why != "" {

@@ -75,7 +75,7 @@ func standing(name string, cpu, memory, places int64) ExistingNode {
 func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
 	c := newDemands()
 	with := func(p Pod, app string, spec corev1.PodSpec) Pod { p.Constraints = c.of(app, spec); return p }
-	most := func(f Flavor, n int) Flavor { f.Max = n; return f }
+	most := func(f Flavor, n int) Flavor { f.Most = &n; return f }
 	f := flavor("f", 10, 10, 10)
 	tests := []struct {
 		name string
@@ -95,7 +95,7 @@ func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
 			Flavors: []Flavor{zoned(flavor("g", 9, 9, 1), "a"), zoned(flavor("h", 9, 9, 5), "b")}}, []string{"h-0: a", "b -"}},
 		{"of one flavor only some", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9), pod("c", 9, 9)},
 			Flavors: []Flavor{most(flavor("cheap", 9, 9, 1), 1), most(flavor("dear", 9, 9, 9), 1)}}, []string{"cheap-0: a", "dear-0: b", "c -"}},
-		{"of one flavor none", Request{Pods: []Pod{pod("a", 9, 9)}, Flavors: []Flavor{most(flavor("cheap", 9, 9, 1), -1), f}}, []string{"f-0: a"}},
+		{"of one flavor none", Request{Pods: []Pod{pod("a", 9, 9)}, Flavors: []Flavor{most(flavor("cheap", 9, 9, 1), 0), f}}, []string{"f-0: a"}},
 		{"a limit of CPU", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: Limits{MilliCPU: 19}}, []string{"f-0: a", "b -"}},
 		{"a limit of memory", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: Limits{MemoryBytes: 19}}, []string{"f-0: a", "b -"}},
 		{"a limit of dollars", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: Limits{MicroDollarsPerHour: 19}},
@@ -197,7 +197,7 @@ func drawRequest(t *rapid.T) Request {
 		f := zoned(flavor(fmt.Sprint("f", i), cpu, memory, 1+cpu+memory+r.Int64N(20)), zones[r.IntN(3)])
 		f.MaxPods = r.Int64N(3) * 5
 		if r.IntN(4) == 0 {
-			f.Max = 1 + r.IntN(3)
+			f.Most = new(1 + r.IntN(3))
 		}
 		req.Flavors = append(req.Flavors, f)
 	}
@@ -318,7 +318,7 @@ func checkLimits(t *rapid.T, req Request, got Result, flavors map[string]Flavor)
 	for _, m := range got.Machines {
 		f := flavors[m.Flavor]
 		counts[m.Flavor]++
-		if f.Max < 0 || f.Max > 0 && counts[m.Flavor] > f.Max {
+		if f.Most != nil && counts[m.Flavor] > *f.Most {
 			t.Fatalf("%d machines of %s", counts[m.Flavor], m.Flavor)
 		}
 		machines, cpu, memory, price = machines+1, cpu+f.Size.MilliCPU, memory+f.Size.MemoryBytes, price+f.MicroDollarsPerHour
@@ -446,7 +446,7 @@ func TestPlansForCoupledPodsAreNoDearerThanFirstFit(t *testing.T) {
 		req := drawRequest(t)
 		req.Limits = Limits{}
 		for i := range req.Flavors {
-			req.Flavors[i].Max = 0
+			req.Flavors[i].Most = nil
 		}
 		got := Supercargo(req)
 		if d, ok := req.firstFit(math.MaxInt64); ok {

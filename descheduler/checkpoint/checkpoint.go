@@ -193,7 +193,6 @@ const (
 	ReasonTooLarge        = terms.ReasonTooLarge
 	ReasonNoRoom          = terms.ReasonNoRoom
 	ReasonImageMissing    = terms.ReasonImageMissing
-	ReasonImageLost       = terms.ReasonImageLost
 	ReasonFreezeFailed    = terms.ReasonFreezeFailed
 	ReasonDumpFailed      = terms.ReasonDumpFailed
 	ReasonDumpLost        = terms.ReasonDumpLost
@@ -203,5 +202,4 @@ const (
 	ReasonRanOn           = terms.ReasonRanOn
 
 	ReasonForeignContainer = terms.ReasonForeignContainer
-	ReasonFreezeExpired    = terms.ReasonFreezeExpired
 )

@@ -75,7 +75,7 @@ func TestNobodyStandsStillLongerThanItsContext(t *testing.T) {
 
 func TestCPUTimeGrowsWithWork(t *testing.T) {
 	before := CPUTime()
-	if _, err := (Work{Task: MatMul, Amount: 1, Workers: 1}).Run(t.Context(), memory(LeastBytes)); err != nil {
+	if _, err := (Work{Task: MatMul, Amount: 1, Workers: 1}).run(t.Context(), memory(LeastBytes)); err != nil {
 		t.Fatal(err)
 	}
 	if used := CPUTime() - before; used <= 0 || used > time.Minute {

@@ -45,16 +45,6 @@ type Work struct {
 	Pace func()
 }
 
-// Run does the work in the memory, of at least [LeastBytes], and checks the result. It
-// returns a checksum of it. It ends early with the context's error.
-func (w Work) Run(ctx context.Context, memory []float64) (checksum uint64, err error) {
-	prepared, err := w.Prepare(ctx, memory)
-	if err != nil {
-		return 0, err
-	}
-	return prepared(ctx)
-}
-
 // Prepare fills the memory, which is no part of what is measured, and returns the work
 // that is. It can be done once.
 func (w Work) Prepare(ctx context.Context, memory []float64) (func(context.Context) (uint64, error), error) {

@@ -10,12 +10,21 @@ import (
 
 func memory(bytes int) []float64 { return make([]float64, bytes/8) }
 
+// run prepares the work and does it.
+func (w Work) run(ctx context.Context, memory []float64) (checksum uint64, err error) {
+	prepared, err := w.Prepare(ctx, memory)
+	if err != nil {
+		return 0, err
+	}
+	return prepared(ctx)
+}
+
 func TestTheResultIsTheSameHoweverManyWorkersThereAre(t *testing.T) {
 	for _, task := range Tasks() {
 		for _, size := range []int{LeastBytes, 5 << 20} {
 			seen := map[uint64]bool{}
 			for _, workers := range []int{1, 2, 3, 7} {
-				sum, err := Work{Task: task, Seed: 4, Amount: 2, Workers: workers}.Run(t.Context(), memory(size))
+				sum, err := Work{Task: task, Seed: 4, Amount: 2, Workers: workers}.run(t.Context(), memory(size))
 				if err != nil {
 					t.Fatalf("%s with %d workers in %d bytes: %v", task, workers, size, err)
 				}
@@ -24,7 +33,7 @@ func TestTheResultIsTheSameHoweverManyWorkersThereAre(t *testing.T) {
 			if len(seen) != 1 {
 				t.Errorf("%s in %d bytes has %d results", task, size, len(seen))
 			}
-			other, err := Work{Task: task, Seed: 5, Amount: 2, Workers: 1}.Run(t.Context(), memory(size))
+			other, err := Work{Task: task, Seed: 5, Amount: 2, Workers: 1}.run(t.Context(), memory(size))
 			if err != nil || seen[other] {
 				t.Errorf("%s with another seed: %v, another result: %t", task, err, !seen[other])
 			}
@@ -117,7 +126,7 @@ func TestWorkEndsWithItsContext(t *testing.T) {
 			}
 		}
 		begin := time.Now()
-		_, err := Work{Task: task, Amount: 100000, Workers: 1, Pace: pace}.Run(ctx, memory(LeastBytes))
+		_, err := Work{Task: task, Amount: 100000, Workers: 1, Pace: pace}.run(ctx, memory(LeastBytes))
 		if !errors.Is(err, context.Canceled) || time.Since(begin) > time.Minute {
 			t.Errorf("%s ends with %v after %v", task, err, time.Since(begin))
 		}
@@ -126,11 +135,11 @@ func TestWorkEndsWithItsContext(t *testing.T) {
 
 func TestWorkThatCannotBeIsRefused(t *testing.T) {
 	for _, w := range []Work{{Task: KMeans, Amount: 0, Workers: 1}, {Task: KMeans, Amount: 1}, {Task: "sort", Amount: 1, Workers: 1}} {
-		if _, err := w.Run(t.Context(), memory(LeastBytes)); err == nil {
+		if _, err := w.run(t.Context(), memory(LeastBytes)); err == nil {
 			t.Errorf("%+v is done", w)
 		}
 	}
-	if _, err := (Work{Task: KMeans, Amount: 1, Workers: 1}).Run(t.Context(), memory(LeastBytes-8)); err == nil {
+	if _, err := (Work{Task: KMeans, Amount: 1, Workers: 1}).run(t.Context(), memory(LeastBytes-8)); err == nil {
 		t.Error("too little memory is enough")
 	}
 }
@@ -142,7 +151,7 @@ func BenchmarkWork(b *testing.B) {
 				data := memory(size)
 				b.ReportAllocs()
 				for b.Loop() {
-					if _, err := (Work{Task: task, Seed: 1, Amount: 100, Workers: 1}).Run(b.Context(), data); err != nil {
+					if _, err := (Work{Task: task, Seed: 1, Amount: 100, Workers: 1}).run(b.Context(), data); err != nil {
 						b.Fatal(err)
 					}
 				}

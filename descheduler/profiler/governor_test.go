@@ -59,7 +59,7 @@ func TestWhatIsProbedUnderOtherGovernorsIsLearned(t *testing.T) {
 		seconds, joules float64
 		doubted         bool
 	}{{"schedutil", 10, 200, false}, {"", 10, 200, false}, {"powersave", 20, 100, false}, {"performance", 10, 200, true}, {"conservative", 10, 200, true}} {
-		got := score.PredictUnder(m, tc.governor, size, false, p.clock.Now())
+		got := score.Predict(m, tc.governor, size, false, p.clock.Now())
 		if s, j := got.Runtime.Value/tc.seconds, got.Energy.Value/tc.joules; s < 0.98 || s > 1.02 || j < 0.98 || j > 1.02 || (got.Energy.Doubts&profile.OtherGovernor != 0) != tc.doubted {
 			t.Errorf("%q: %+v, want %v s and %v J, doubted %v", tc.governor, got, tc.seconds, tc.joules, tc.doubted)
 		}

@@ -185,10 +185,19 @@ type Flavor struct {
 	Arch string
 	// Host has the labels and taints of its nodes; nil where no pod looks at them.
 	Host *constraint.Host
-	// Most is how many more can be bought; 0 means any number, below 0 none.
-	Most int
+	// Most is how many more can be bought, nil for any number.
+	Most *int
 	// MicroDollarsPerHour is the price of one machine.
 	MicroDollarsPerHour int64
+}
+
+// Sells reports whether n more can be bought.
+func (f *Flavor) Sells(n int) bool { return f.Most == nil || n <= *f.Most }
+
+// Unlimited is the flavor as if any number of it could be bought.
+func (f Flavor) Unlimited() Flavor {
+	f.Most = nil
+	return f
 }
 
 // State is a cluster at one moment.

@@ -7,9 +7,6 @@ import (
 	"supercargo.dev/supercargo/internal/input/series"
 )
 
-// MaxSeriesRows is the most rows of a series that is read.
-const MaxSeriesRows = series.MaxRows
-
 // Columns name the columns of a measured series that count. Names are as in the header, and
 // each is there once; other columns are passed over.
 type Columns struct {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"supercargo.dev/supercargo/internal/input/series"
 	"supercargo.dev/supercargo/internal/input/table"
 )
 
@@ -97,7 +98,7 @@ func TestASeriesWithoutEndIsRefused(t *testing.T) {
 		file io.Reader
 		says string
 	}{
-		"rows":         {&endless{"watts,utilization\n", "1,0\n"}, fmt.Sprintf("after %d rows", MaxSeriesRows)},
+		"rows":         {&endless{"watts,utilization\n", "1,0\n"}, fmt.Sprintf("after %d rows", series.MaxRows)},
 		"blank rows":   {&endless{"watts,utilization,note\n", "\n"}, fmt.Sprintf("input is larger than %d bytes", table.MaxInputBytes)},
 		"one row":      {&endless{"watts,utilization\n", "9"}, fmt.Sprintf("input is larger than %d bytes", table.MaxInputBytes)},
 		"the header":   {&endless{"watts", "x"}, fmt.Sprintf("input is larger than %d bytes", table.MaxInputBytes)},

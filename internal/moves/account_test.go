@@ -414,7 +414,7 @@ func TestTheMostWastefulMachinesAreTriedFirst(t *testing.T) {
 	// Of a flavor of 10 dollars, 10 by 10, they use as much as is worth 5, 2, 5 and 10.
 	s := state(node("a", service("p", 5, 5)), node("b", service("q", 1, 2)), cheap(node("c", service("r", 5, 1)), 100), cheap(node("d", service("t", 10, 10)), 65),
 		node("e", lasting(job("u", 1, 1), time.Minute)))
-	s.Flavors = []cluster.Flavor{flavor("ten", 10, 10, 10), most(flavor("sold-out", 10, 10, 0), -1)}
+	s.Flavors = []cluster.Flavor{flavor("ten", 10, 10, 10), most(flavor("sold-out", 10, 10, 0), 0)}
 	if diff := cmp.Diff([]string{"c", "b", "a", "d", "e"}, nodeNames(newExchanger(s, day, thrifty).candidates)); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}

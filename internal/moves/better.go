@@ -236,7 +236,7 @@ func seconds(s float64) time.Duration {
 
 func (b *improvement) predict(c *candidate, on *cluster.Node, idle bool) score.Option {
 	size := profile.Size{MilliCPU: c.pod.Size.MilliCPU, MemoryBytes: c.pod.Size.MemoryBytes}
-	o := score.PredictUnder(b.Profiles[b.Type(on)], b.governor(on), size, idle, b.Now)
+	o := score.Predict(b.Profiles[b.Type(on)], b.governor(on), size, idle, b.Now)
 	o.Price = b.price(c, on)
 	return o
 }

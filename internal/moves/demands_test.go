@@ -132,7 +132,7 @@ func drawDemands(t *rapid.T, s *cluster.State) {
 	}
 	for i := range s.Flavors {
 		s.Flavors[i].Host = host("")
-		s.Flavors[i].Most = rapid.IntRange(-1, 2).Draw(t, "most")
+		s.Flavors[i].Most = rapid.Ptr(rapid.IntRange(0, 2), true).Draw(t, "most")
 	}
 }
 
@@ -217,7 +217,7 @@ func TestReplacementsKeepWhatPodsDemand(t *testing.T) {
 		{"any", job("p", 3, 3), []cluster.Flavor{in(flavor("x", 5, 5, 10), "x")}, "[drain a: x for p]"},
 		{"a label", d.on(job("p", 3, 3), "p", inZone("y")), []cluster.Flavor{in(flavor("x", 5, 5, 10), "x"), in(flavor("y", 5, 5, 20), "y")}, "[drain a: y for p]"},
 		{"near one that stays", d.on(job("p", 3, 3), "p", near("q", zone)), []cluster.Flavor{in(flavor("x", 5, 5, 10), "x"), in(flavor("y", 5, 5, 20), "y")}, "[drain a: y for p]"},
-		{"sold out", job("p", 3, 3), []cluster.Flavor{most(flavor("x", 5, 5, 10), -1), flavor("y", 5, 5, 20)}, "[drain a: y for p]"},
+		{"sold out", job("p", 3, 3), []cluster.Flavor{most(flavor("x", 5, 5, 10), 0), flavor("y", 5, 5, 20)}, "[drain a: y for p]"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -257,7 +257,7 @@ func (x *exchanger) waste(n *cluster.Node) float64 {
 	}
 	least := cost(n.Capacity, n.MicroDollarsPerHour)
 	for i := range x.state.Flavors {
-		if f := &x.state.Flavors[i]; f.Most >= 0 && f.Size.MilliCPU > 0 && f.Size.MemoryBytes > 0 {
+		if f := &x.state.Flavors[i]; f.Sells(1) && f.Size.MilliCPU > 0 && f.Size.MemoryBytes > 0 {
 			least = min(least, cost(f.Size, f.MicroDollarsPerHour))
 		}
 	}

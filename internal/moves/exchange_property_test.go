@@ -39,7 +39,7 @@ func drawMarket(t *rapid.T, most int) *cluster.State {
 		s.Flavors = append(s.Flavors, cluster.Flavor{
 			Name: fmt.Sprintf("f%d", i), Size: size(rapid.Int64Range(2, 12).Draw(t, "cpu"), rapid.Int64Range(2, 12).Draw(t, "memory")),
 			MaxPods: rapid.SampledFrom([]int64{0, 0, 0, 2}).Draw(t, "flavorMaxPods"), Arch: rapid.SampledFrom([]string{"amd64", "amd64", "amd64", "arm64"}).Draw(t, "flavorArch"),
-			MicroDollarsPerHour: rapid.Int64Range(1, 20).Draw(t, "flavorPrice") * 6_000_000, Most: rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "most"),
+			MicroDollarsPerHour: rapid.Int64Range(1, 20).Draw(t, "flavorPrice") * 6_000_000, Most: rapid.SampledFrom([]*int{nil, nil, nil, new(1), new(0)}).Draw(t, "most"),
 		})
 	}
 	for i := range rapid.IntRange(1, most).Draw(t, "nodes") {
@@ -66,7 +66,7 @@ func drawMarket(t *rapid.T, most int) *cluster.State {
 	s.Release = time.Duration(rapid.IntRange(0, 20).Draw(t, "release")) * time.Second
 	s.Lag = time.Duration(rapid.IntRange(0, 120).Draw(t, "lag")) * time.Second
 	if rapid.IntRange(0, 2).Draw(t, "demanding") == 0 {
-		most := make([]int, len(s.Flavors))
+		most := make([]*int, len(s.Flavors))
 		for i := range s.Flavors {
 			most[i] = s.Flavors[i].Most
 		}
@@ -119,8 +119,8 @@ func TestEveryExchangeIsOneThatCanBeCarriedOut(t *testing.T) {
 			t.Fatalf("there are %d machines while the old ones are still there, %d may be", len(now.Nodes), s.MaxNodes)
 		}
 		for _, f := range s.Flavors {
-			if f.Most < 0 && bought[f.Name] > 0 || f.Most > 0 && bought[f.Name] > f.Most {
-				t.Fatalf("%d of %s are bought, %d can be", bought[f.Name], f.Name, f.Most)
+			if f.Most != nil && bought[f.Name] > *f.Most {
+				t.Fatalf("%d of %s are bought, %d can be", bought[f.Name], f.Name, *f.Most)
 			}
 		}
 	})
@@ -529,7 +529,7 @@ func replaced(s *cluster.State, c ExchangeConfig, set int, idle bool) (cluster.E
 	if s.MaxNodes <= len(s.Nodes) {
 		return e, false
 	}
-	flavors := slices.DeleteFunc(slices.Clone(s.Flavors), func(f cluster.Flavor) bool { return f.Most < 0 })
+	flavors := slices.DeleteFunc(slices.Clone(s.Flavors), func(f cluster.Flavor) bool { return f.Most != nil && *f.Most == 0 })
 	var ok bool
 	e.Buy, _, ok = thrifty(left, w.Nodes, flavors, s.MaxNodes-len(s.Nodes))
 	return e, ok && settledIn(exchangedWorld(w, e, left), e)
@@ -599,7 +599,7 @@ func TestNoExchangeLeadsBack(t *testing.T) {
 		s, c := drawMarket(t, 7), drawExchangeConfig(t)
 		c.Residence = 0
 		for i := range s.Flavors {
-			s.Flavors[i].Most = 0
+			s.Flavors[i].Most = nil
 		}
 		seen := map[string]bool{shape(s): true}
 		for round := range 12 {

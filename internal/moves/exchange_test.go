@@ -83,7 +83,7 @@ func priced(groups [][]cluster.Pod, flavors []cluster.Flavor) (buy []cluster.Pur
 			for j := range group {
 				fits = fits && n.Suits(&group[j])
 			}
-			if fits && (f.Most == 0 || counts[f.Name] < f.Most) && (best == nil || f.MicroDollarsPerHour < best.MicroDollarsPerHour) {
+			if fits && (f.Most == nil || counts[f.Name] < *f.Most) && (best == nil || f.MicroDollarsPerHour < best.MicroDollarsPerHour) {
 				best = f
 			}
 		}
@@ -148,7 +148,7 @@ func TestWhichMachinesAreExchanged(t *testing.T) {
 			[]cluster.Flavor{small}, []string{"a -> small(p) q>b"}},
 		{"nothing need be bought", day, []cluster.Node{node("a", service("p", 2, 2)), node("b", fixed(service("r", 8, 8)))}, nil, []string{"a -> p>b"}},
 		{"nothing can be bought", day, []cluster.Node{node("a", service("p", 4, 4))}, nil, []string{}},
-		{"a flavor that is sold out", day, []cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{most(small, -1)}, []string{}},
+		{"a flavor that is sold out", day, []cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{most(small, 0)}, []string{}},
 		{"one is left, so one is exchanged", day, []cluster.Node{node("a", service("p", 6, 6)), node("b", service("q", 6, 5))},
 			[]cluster.Flavor{most(flavor("middle", 6, 6, 30), 1)}, []string{"a -> middle(p)"}},
 		{"not dearer by as much as it must be cheaper", day, []cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{flavor("other", 4, 4, 52)}, []string{}},
@@ -210,5 +210,5 @@ func patientFor(d time.Duration) ExchangeConfig {
 }
 
 func keep(n *cluster.Node)                        { n.Kept = true }
-func most(f cluster.Flavor, n int) cluster.Flavor { f.Most = n; return f }
+func most(f cluster.Flavor, n int) cluster.Flavor { f.Most = &n; return f }
 func arm(f cluster.Flavor) cluster.Flavor         { f.Arch = "arm64"; return f }

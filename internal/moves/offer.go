@@ -188,14 +188,14 @@ func (x *exchanger) purchase(t *trial) []machine {
 func (x *exchanger) flavors() []cluster.Flavor {
 	var all []cluster.Flavor
 	for _, f := range x.state.Flavors {
-		if f.Most > 0 {
-			if f.Most -= x.bought[f.Name]; f.Most <= 0 {
-				continue
-			}
+		bought := x.bought[f.Name]
+		if !f.Sells(bought + 1) {
+			continue
 		}
-		if f.Most >= 0 {
-			all = append(all, f)
+		if f.Most != nil {
+			f.Most = new(*f.Most - bought)
 		}
+		all = append(all, f)
 	}
 	return all
 }
@@ -228,7 +228,7 @@ func (x *exchanger) within(buy []cluster.Purchase, flavors []cluster.Flavor) boo
 	}
 	for name, n := range counts {
 		f := flavorNamed(flavors, name)
-		if f == nil || f.Most > 0 && n > f.Most {
+		if f == nil || !f.Sells(n) {
 			return false
 		}
 	}

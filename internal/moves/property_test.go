@@ -506,7 +506,7 @@ func (n *naive) replace(w *world, from *cluster.Node, at int) (string, *world) {
 		}
 		return f.Arch != from.Arch || f.MicroDollarsPerHour >= from.MicroDollarsPerHour || f.Size.MilliCPU < used.MilliCPU ||
 			f.Size.MemoryBytes < used.MemoryBytes || f.MaxPods > 0 && f.MaxPods < int64(len(from.Pods)) ||
-			f.Most < 0 || f.Most > 0 && w.bought[f.Name] >= f.Most || !together(tracker, from.Pods, host)
+			f.Most != nil && w.bought[f.Name] >= *f.Most || !together(tracker, from.Pods, host)
 	})
 	if len(flavors) == 0 {
 		return "", nil

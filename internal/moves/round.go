@@ -141,7 +141,7 @@ func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
 	for i := range r.state.Flavors {
 		f := &r.state.Flavors[i]
 		if f.Arch != n.Arch || !used.Fits(f.Size) || f.MaxPods > 0 && int64(len(n.Pods)) > f.MaxPods ||
-			f.MicroDollarsPerHour >= n.MicroDollarsPerHour || f.Most < 0 || f.Most > 0 && r.bought[f.Name] >= f.Most {
+			f.MicroDollarsPerHour >= n.MicroDollarsPerHour || !f.Sells(r.bought[f.Name]+1) {
 			continue
 		}
 		if (best == nil || f.MicroDollarsPerHour < best.MicroDollarsPerHour) && r.rules.replaceable(n, f) {

@@ -2,10 +2,9 @@
 //
 // It holds the two orders of the HTAS paper (Zhong and Buyya, ACM TOIT 2020,
 // section 5.1): best-fit decreasing over (memory, CPU) for services, and
-// time-bin best fit for batch jobs. [BestFitDecreasing] and
-// [TimeBinBestFitDecreasing] place a whole queue by looking at every node and
-// are the definition; [Index] answers for one pod at a time without looking at
-// every node; [Scores] turns the same order into scheduler scores.
+// time-bin best fit for batch jobs. [Index] answers for one pod at a time without
+// looking at every node; [FitScores] and [TimeBinScores] turn the same orders into
+// scheduler scores.
 //
 // The package knows nothing about Kubernetes: callers turn pods into [Item] and
 // machines into [Node]. Every function is pure and deterministic, every tie is
@@ -15,12 +14,8 @@ package packing
 import (
 	"cmp"
 	"math"
-	"slices"
 	"time"
 )
-
-// Unplaced is the node index of an item that fits nowhere.
-const Unplaced = -1
 
 // Size is an amount of both packed resources: what an item asks for, or what a
 // node has left. A node's size may be negative, when more was promised than it
@@ -153,63 +148,4 @@ func LongestFirst(a, b Item) int {
 		cmp.Compare(a.Arrival, b.Arrival),
 		cmp.Compare(a.Name, b.Name),
 	)
-}
-
-// BestFitDecreasing returns for each item the index of the node that takes it,
-// or [Unplaced] (paper, algorithm 1). Items choose in the order of
-// [LargestFirst], and each takes the first node of [CompareFit] that it fits.
-//
-// The arguments are not modified. Cost: O(len(items)·len(nodes)).
-func BestFitDecreasing(items []Item, nodes []Node) []int {
-	return place(items, nodes, LargestFirst, func(Item) func(a, b Node) int { return CompareFit })
-}
-
-// TimeBinBestFitDecreasing returns for each batch item the index of the node
-// that takes it, or [Unplaced] (paper, algorithm 2). Items choose in the order
-// of [LongestFirst], and each takes the first node of [CompareTimeBin] that it
-// fits. A node that takes an item runs at least as long as the item, which may
-// move it to a greater bin for the next.
-//
-// The arguments are not modified. Cost: O(len(items)·len(nodes)).
-func TimeBinBestFitDecreasing(items []Item, nodes []Node, cycle time.Duration) []int {
-	return place(items, nodes, LongestFirst, func(i Item) func(a, b Node) int {
-		return CompareTimeBin(i.Runtime, cycle)
-	})
-}
-
-// place lets the items choose one after the other, each the first node in its
-// own preference that has room.
-func place(items []Item, nodes []Node, queue func(a, b Item) int, preference func(Item) func(a, b Node) int) []int {
-	order := make([]int, len(items))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return queue(items[a], items[b]) })
-
-	nodes = slices.Clone(nodes)
-	placed := make([]int, len(items))
-	for _, i := range order {
-		item := items[i]
-		n := first(item.Size, nodes, preference(item))
-		placed[i] = n
-		if n != Unplaced {
-			nodes[n].Free = nodes[n].Free.Minus(item.Size)
-			nodes[n].Remaining = max(nodes[n].Remaining, item.Runtime)
-		}
-	}
-	return placed
-}
-
-// first returns the index of the most preferred node with room for size.
-func first(size Size, nodes []Node, compare func(a, b Node) int) int {
-	best := Unplaced
-	for n := range nodes {
-		if !size.Fits(nodes[n].Free) {
-			continue
-		}
-		if best == Unplaced || compare(nodes[n], nodes[best]) < 0 {
-			best = n
-		}
-	}
-	return best
 }

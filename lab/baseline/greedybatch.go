@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -15,7 +16,7 @@ type standing struct {
 	name string
 	// capacity is what pods can use of the node, whether it is used now or not.
 	capacity packing.Size
-	// maxPods and arch are as for [planner.Flavor].
+	// maxPods and arch are as for [cluster.Flavor].
 	maxPods int64
 	arch    string
 	// remaining is how long the longest batch pod on the node will still run: 0
@@ -29,13 +30,13 @@ type standing struct {
 //
 // The paper subtracts their capacity from the totals. Here the pods are packed
 // into the nodes' full capacity in the order of
-// [packing.TimeBinBestFitDecreasing], as if their present jobs had ended; those
+// [packing.LongestFirst], each on the first node of [packing.CompareTimeBin], as if their present jobs had ended; those
 // that fit wait ([planner.Assignment].Waits), and [planner.Greedy] buys in the order of
 // [planner.Batch] for those left over.
 //
 // Nodes in other bins are not looked at: room on them would have been used
 // already. A cycle that is not positive puts every node in bin 0.
-func greedyBatch(pods []planner.Pod, nodes []standing, cycle time.Duration, flavors []planner.Flavor, opts planner.Options) planner.Plan {
+func greedyBatch(pods []planner.Pod, nodes []standing, cycle time.Duration, flavors []cluster.Flavor, opts planner.Options) planner.Plan {
 	var rooms []freeing
 	for _, n := range nodes {
 		if packing.BinOf(n.remaining, cycle) == 0 {

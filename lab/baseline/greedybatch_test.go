@@ -2,6 +2,8 @@ package baseline
 
 import (
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -40,7 +43,7 @@ func TestForBatchPodsNodesInBinZeroCount(t *testing.T) {
 	at := func(name string, remaining time.Duration, maxPods int64) standing {
 		return standing{name: name, capacity: size(10, 10), remaining: remaining, maxPods: maxPods}
 	}
-	flavors := []planner.Flavor{{Name: "f", Size: size(10, 10), MicroDollarsPerHour: 1}}
+	flavors := []cluster.Flavor{{Name: "f", Size: size(10, 10), MicroDollarsPerHour: 1}}
 	tests := []struct {
 		name  string
 		pods  []planner.Pod
@@ -74,39 +77,53 @@ func TestForBatchPodsNodesInBinZeroCount(t *testing.T) {
 	}
 }
 
-// TestWaitingPodsArePlacedAsThePackingDefinesIt compares with the packer of
-// whole queues, which knows no max pods and no architectures.
+func first(nodes iter.Seq[packing.IndexedNode]) (packing.IndexedNode, bool) {
+	for n := range nodes {
+		return n, true
+	}
+	return packing.IndexedNode{}, false
+}
+
+// TestWaitingPodsArePlacedAsThePackingDefinesIt compares with an index of
+// nodes, which knows no max pods and no architectures.
 func TestWaitingPodsArePlacedAsThePackingDefinesIt(t *testing.T) {
 	const cycle = 2 * time.Minute
 	amount := rapid.Int64Range(0, 12)
 	rapid.Check(t, func(t *rapid.T) {
 		var pods []planner.Pod
-		var items []packing.Item
 		for i := range rapid.IntRange(0, 8).Draw(t, "pods") {
 			p := waits(fmt.Sprintf("p%d", i), amount.Draw(t, "cpu"), amount.Draw(t, "memory"), time.Duration(rapid.IntRange(0, 3).Draw(t, "runtime"))*time.Minute)
-			pods, items = append(pods, p), append(items, p.Item)
+			pods = append(pods, p)
 		}
 		nodes := make([]standing, rapid.IntRange(0, 4).Draw(t, "nodes"))
-		var freeing []packing.Node
+		now := time.Unix(0, 0)
+		freeing := packing.NewIndex(cycle, now)
 		for i := range nodes {
 			nodes[i] = standing{
 				name: fmt.Sprintf("n%d", i), capacity: size(amount.Draw(t, "cpu"), amount.Draw(t, "memory")),
 				remaining: time.Duration(rapid.IntRange(-60, 200).Draw(t, "remaining")) * time.Second,
 			}
 			if nodes[i].remaining < cycle {
-				freeing = append(freeing, packing.Node{Name: nodes[i].name, Free: nodes[i].capacity, Remaining: nodes[i].remaining})
+				freeing.Put(packing.IndexedNode{Name: nodes[i].name, Free: nodes[i].capacity, Finish: now.Add(nodes[i].remaining)})
 			}
 		}
 		want := map[string]string{}
 		var left []planner.Pod
-		for i, n := range packing.TimeBinBestFitDecreasing(items, freeing, cycle) {
-			if n == packing.Unplaced {
-				left = append(left, pods[i])
-			} else {
-				want[pods[i].Name] = freeing[n].Name
+		slices.SortFunc(pods, func(a, b planner.Pod) int { return packing.LongestFirst(a.Item, b.Item) })
+		for _, pod := range pods {
+			node, found := first(freeing.Fitting(pod.Size, pod.Runtime))
+			if !found {
+				left = append(left, pod)
+				continue
 			}
+			want[pod.Name] = node.Name
+			node.Free = node.Free.Minus(pod.Size)
+			if ends := now.Add(pod.Runtime); ends.After(node.Finish) {
+				node.Finish = ends
+			}
+			freeing.Put(node)
 		}
-		flavors := []planner.Flavor{{Name: "f", Size: size(5, 5), MicroDollarsPerHour: 2}, {Name: "g", Size: size(10, 10), MicroDollarsPerHour: 3}}
+		flavors := []cluster.Flavor{{Name: "f", Size: size(5, 5), MicroDollarsPerHour: 2}, {Name: "g", Size: size(10, 10), MicroDollarsPerHour: 3}}
 		plan, got := greedyBatch(pods, nodes, cycle, flavors, planner.Options{}), map[string]string{}
 		for _, a := range plan.Assignments {
 			if a.Waits {

@@ -51,7 +51,7 @@ func Groups(s *cluster.State) []cluster.Purchase {
 	if room == 0 {
 		return nil
 	}
-	services := planner.Greedy(pods(waiting, class.Service), flavors(s), planner.Options{Order: planner.Services, MaxMachines: room})
+	services := planner.Greedy(pods(waiting, class.Service), s.Flavors, planner.Options{Order: planner.Services, MaxMachines: room})
 	bought := purchases(services, class.Service)
 	if room -= len(bought); room == 0 {
 		return bought
@@ -62,7 +62,7 @@ func Groups(s *cluster.State) []cluster.Purchase {
 			nodes = append(nodes, standing{name: n.Name, capacity: n.Capacity, maxPods: n.MaxPods, arch: n.Arch, remaining: n.Remaining()})
 		}
 	}
-	batch := greedyBatch(pods(waiting, class.Batch), nodes, s.ScalingInterval, flavors(s), planner.Options{MaxMachines: room})
+	batch := greedyBatch(pods(waiting, class.Batch), nodes, s.ScalingInterval, s.Flavors, planner.Options{MaxMachines: room})
 	return append(bought, purchases(batch, class.Batch)...)
 }
 
@@ -74,7 +74,7 @@ func Mixed(s *cluster.State) []cluster.Purchase {
 		return nil
 	}
 	waiting := unserved(s, s.Pending)
-	return purchases(planner.Greedy(pods(waiting, ""), flavors(s), planner.Options{MaxMachines: room}), class.Any)
+	return purchases(planner.Greedy(pods(waiting, ""), s.Flavors, planner.Options{MaxMachines: room}), class.Any)
 }
 
 // left is how many machines may still be bought.
@@ -129,14 +129,6 @@ func pods(waiting []cluster.Pod, c class.Class) []planner.Pod {
 		if c == "" || p.Class == c {
 			all = append(all, planner.Pod{Item: p.Item, Arch: p.Arch})
 		}
-	}
-	return all
-}
-
-func flavors(s *cluster.State) []planner.Flavor {
-	all := make([]planner.Flavor, len(s.Flavors))
-	for i, f := range s.Flavors {
-		all[i] = planner.Flavor{Name: f.Name, Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour}
 	}
 	return all
 }

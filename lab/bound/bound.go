@@ -1,7 +1,6 @@
 // Package bound computes what machines must cost at least, whatever a policy
-// does: [Cost] for a whole run of which only the batch pods must be completed,
-// [Served] for one whose services must be served too, and [PerHour] for pods that
-// all run at once.
+// does: [Cost] for a run of which only the batch pods must be completed, and
+// [Served] for one whose services must be served too.
 //
 // The bounds are those of linear programming duality. Give CPU and memory any
 // prices such that no flavor's capacity is worth more than the flavor costs;
@@ -134,27 +133,6 @@ func Cost(r Run) Bound {
 		MicroDollars: floor(total), Start: floor(start), Work: floor(work), Longest: floor(longest),
 		Uncounted: p.uncounted,
 	}
-}
-
-// PerHour returns a lower bound, in micro-dollars per hour, of the price of
-// machines that hold all pods at once, and how many pods no flavor holds; those
-// add nothing. It reads sizes and architectures only. Because prices
-// are whole micro-dollars, so is the price of any set of machines, and the
-// bound is rounded up. Cost: as for [Cost].
-func PerHour(pods []Pod, flavors []Flavor) (microDollars int64, uncounted int) {
-	p := problem{flavors: candidates(flavors)}
-	for i := range p.flavors {
-		p.flavors[i].speed = one
-	}
-	for _, pod := range pods {
-		pod.Service = false
-		p.add(load{Pod: pod, duration: 1})
-	}
-	best := new(big.Rat)
-	for _, v := range p.views() {
-		best = larger(best, p.viewWork(v))
-	}
-	return ceil(larger(best, p.longest())), p.uncounted
 }
 
 // problem is a run in the units of the arithmetic: milli-CPU and bytes, each

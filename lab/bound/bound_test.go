@@ -95,28 +95,6 @@ func TestCostOfRunsThatCanBeWorkedOutByHand(t *testing.T) {
 	}
 }
 
-func TestPricePerHourOfPodsAtOnce(t *testing.T) {
-	tests := []struct {
-		name      string
-		pods      []Pod
-		flavors   []Flavor
-		want      int64
-		uncounted int
-	}{
-		{"nothing", nil, []Flavor{flavor(1, 1, 1)}, 0, 0},
-		{"rounded up to a whole micro-dollar", []Pod{batch(1, 1, 0, 0), batch(1, 1, 0, 0)}, []Flavor{{Size: size(3, 3), MicroDollarsPerHour: 4}}, 4, 0},
-		{"by the resources", []Pod{batch(1, 3, 0, 0), batch(1, 3, 0, 0), batch(1, 3, 0, 0)}, []Flavor{{Size: size(4, 4), MicroDollarsPerHour: 10}}, 23, 0},
-		{"speed does not matter", []Pod{batch(4, 4, 0, 0), service(4, 4, 0, 0)}, []Flavor{{Size: size(4, 4), MicroDollarsPerHour: 10, Speed: 2}}, 20, 0},
-		{"what fits nowhere", []Pod{batch(5, 1, 0, 0)}, []Flavor{flavor(4, 4, 1)}, 0, 1},
-	}
-	for _, tc := range tests {
-		got, uncounted := PerHour(tc.pods, tc.flavors)
-		if got != tc.want || uncounted != tc.uncounted {
-			t.Errorf("%s: %d and %d uncounted, want %d and %d", tc.name, got, uncounted, tc.want, tc.uncounted)
-		}
-	}
-}
-
 // tiny finds the cheapest run of all by trying, slot by slot, every choice of
 // pods to run and every way to put them on machines. Pods may be stopped, resumed and
 // moved for nothing, so a machine may as well be bought anew for each slot.
@@ -286,41 +264,21 @@ func TestNoScheduleIsCheaperThanTheBound(t *testing.T) {
 	}
 }
 
-// TestNoMachinesForAllPodsAreCheaperThanThePricePerHour runs all pods in one slot.
-func TestNoMachinesForAllPodsAreCheaperThanThePricePerHour(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		r := Run{Flavors: rapid.SliceOfN(rapid.Custom(drawFlavor), 1, 3).Draw(t, "flavors"), End: slot}
-		for _, p := range rapid.SliceOfN(rapid.Custom(drawPod), 0, 5).Draw(t, "pods") {
-			p.Service, p.Arrival, p.Runtime = false, 0, slot
-			r.Pods = append(r.Pods, p)
-		}
-		bound, uncounted := PerHour(r.Pods, r.Flavors)
-		if least := truth(r, 1); uncounted == 0 && bound > perSlot(least) {
-			t.Fatalf("bound %d, but machines can be had for %d", bound, perSlot(least))
-		}
-	})
-}
-
 func TestAnotherPodNeverLowersTheBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, p := drawRun(t), drawPod(t)
-		before, perHour := Cost(r), first(PerHour(r.Pods, r.Flavors))
+		before := Cost(r)
 		r.Pods = append(r.Pods, p)
 		if after := Cost(r); after.MicroDollars < before.MicroDollars {
 			t.Fatalf("bound %+v, with %+v it is %+v", before, p, after)
 		}
-		if after := first(PerHour(r.Pods, r.Flavors)); after < perHour {
-			t.Fatalf("price %d, with %+v it is %d", perHour, p, after)
-		}
 	})
 }
-
-func first(n int64, _ int) int64 { return n }
 
 func TestTheBoundScalesWithPrices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r, k := drawRun(t), rapid.Int64Range(1, 1000).Draw(t, "times")
-		before, perHour := Cost(r).MicroDollars, first(PerHour(r.Pods, r.Flavors))
+		before := Cost(r).MicroDollars
 		for i := range r.Flavors {
 			r.Flavors[i].MicroDollarsPerHour *= k
 		}
@@ -329,9 +287,6 @@ func TestTheBoundScalesWithPrices(t *testing.T) {
 		}
 		if after := Cost(r).MicroDollars; after < k*before || after >= k*(before+1) {
 			t.Fatalf("%d, and %d at %d times the prices", before, after, k)
-		}
-		if after := first(PerHour(r.Pods, r.Flavors)); after > k*perHour || after <= k*(perHour-1) {
-			t.Fatalf("%d per hour, and %d at %d times the prices", perHour, after, k)
 		}
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster"
 )
 
 // mostAlternatives is for how many flavors there is an alternative, those first on which a plan
@@ -37,6 +37,6 @@ func (d *Document) Compare(r *Request, plan func(*Request) (Outcome, error)) err
 // without returns the request without a flavor of the catalogue.
 func (r *Request) without(flavor string) *Request {
 	other := *r
-	other.flavors = slices.DeleteFunc(slices.Clone(r.flavors), func(f planner.Flavor) bool { return r.origin[f.Name].flavor.Name == flavor })
+	other.flavors = slices.DeleteFunc(slices.Clone(r.flavors), func(f cluster.Flavor) bool { return r.origin[f.Name].flavor.Name == flavor })
 	return &other
 }

@@ -11,6 +11,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"supercargo.dev/supercargo/autoscaler/planner"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -20,7 +21,7 @@ type Request struct {
 	pods []planner.Pod
 	// flavors are those of the catalogue, once for each zone if that matters to a
 	// pod; origin says by name what they are.
-	flavors   []planner.Flavor
+	flavors   []cluster.Flavor
 	origin    map[string]zoned
 	catalogue []Flavor
 	// unplaceable are pods that are not asked for: nobody can tell where they may run.
@@ -77,7 +78,7 @@ func (r *Request) add(o zoned) {
 		name += "\x00" + o.zone // no name of a flavor has this
 	}
 	r.origin[name] = o
-	r.flavors = append(r.flavors, planner.Flavor{
+	r.flavors = append(r.flavors, cluster.Flavor{
 		Name: name, Size: o.flavor.Size(), MaxPods: o.flavor.MaxPods, Arch: o.flavor.Arch, MicroDollarsPerHour: o.flavor.MicroDollarsPerHour,
 		Host: &constraint.Host{Name: o.flavor.Name, Labels: o.flavor.NodeLabels(o.zone), Taints: o.flavor.NodeTaints()},
 	})

@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	kubeschedulerv1 "k8s.io/kube-scheduler/config/v1"
@@ -51,7 +50,6 @@ type Scheduler struct {
 	*scheduler.Scheduler
 	ctx    context.Context
 	client kubernetes.Interface
-	pods   cache.Store
 }
 
 // NewScheduler returns a scheduler that lives until ctx ends. The error of a
@@ -86,7 +84,6 @@ func NewScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
 	if err := synced(s.ctx, factory); err != nil {
 		return nil, err
 	}
-	s.pods = factory.Core().V1().Pods().Informer().GetStore()
 	return s, nil
 }
 
@@ -154,16 +151,6 @@ func (s *Scheduler) Attempt(pod *corev1.Pod) Attempt {
 	return a
 }
 
-// PostFilter runs the PostFilter plugins for a pod that fitted nowhere and adds
-// their message to the error.
-func (s *Scheduler) PostFilter(pod *corev1.Pod, a Attempt) {
-	var fit *framework.FitError
-	if errors.As(a.Err, &fit) {
-		_, status := a.Framework.RunPostFilterPlugins(s.ctx, a.State, pod, fit.Diagnosis.NodeToStatus)
-		fit.Diagnosis.PostFilterMsg = status.Message()
-	}
-}
-
 // Assume puts the pod on the node that the attempt chose and runs the Reserve
 // plugins, as the scheduling cycle does. It returns the pod as placed.
 func (s *Scheduler) Assume(pod *corev1.Pod, a Attempt) (*corev1.Pod, error) {
@@ -200,19 +187,4 @@ func (s *Scheduler) AddPod(pod *corev1.Pod) error {
 // RemovePod lets a placed pod end.
 func (s *Scheduler) RemovePod(pod *corev1.Pod) error {
 	return s.Cache.RemovePod(klog.FromContext(s.ctx), pod)
-}
-
-// Nominate promises a node to a pending pod, as preemption does.
-func (s *Scheduler) Nominate(pod *corev1.Pod, node string) error {
-	if err := s.pods.Add(pod); err != nil { // a pod unknown to the informer is not nominated,
-		return err
-	}
-	s.SchedulingQueue.Add(klog.FromContext(s.ctx), pod) // and one not in the queue has no size
-	info, err := framework.NewPodInfo(pod)
-	if err != nil {
-		return err
-	}
-	s.SchedulingQueue.AddNominatedPod(klog.FromContext(s.ctx), info,
-		&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
-	return nil
 }

@@ -1,8 +1,10 @@
 package trace
 
 import (
-	"bufio"
+	"encoding/csv"
 	"io"
+	"math/big"
+	"strconv"
 	"time"
 
 	"supercargo.dev/supercargo/internal/input/table"
@@ -12,16 +14,15 @@ import (
 // provided they are ordered by arrival and name and their names and other texts
 // are valid. Memory that is no whole number of MiB is written with decimals.
 func writePods(w io.Writer, pods []Pod) error {
-	b := bufio.NewWriter(w)
-	b.WriteString("arrival_s,cpu_milli,memory_mib,runtime_s,name,class,category,arch\n")
-	var line []byte
+	rows := [][]string{{"arrival_s", "cpu_milli", "memory_mib", "runtime_s", "name", "class", "category", "arch"}}
 	for _, p := range pods {
-		line = table.AppendDecimal(line[:0], int64(p.Arrival), int64(time.Second))
-		line = table.AppendDecimal(append(line, ','), p.MilliCPU, 1)
-		line = table.AppendDecimal(append(line, ','), p.MemoryBytes, table.BytesPerMiB)
-		line = table.AppendDecimal(append(line, ','), int64(p.Runtime), int64(time.Second))
-		line = table.AppendCells(line, p.Name, string(p.Class), p.Category, p.Arch)
-		b.Write(append(line, '\n'))
+		rows = append(rows, []string{
+			exact(int64(p.Arrival), int64(time.Second)), strconv.FormatInt(p.MilliCPU, 10), exact(p.MemoryBytes, table.BytesPerMiB),
+			exact(int64(p.Runtime), int64(time.Second)), p.Name, string(p.Class), p.Category, p.Arch,
+		})
 	}
-	return b.Flush()
+	return csv.NewWriter(w).WriteAll(rows)
 }
+
+// exact writes value/unit with all decimals, for units up to that of a MiB.
+func exact(value, unit int64) string { return big.NewRat(value, unit).FloatString(20) }

@@ -120,7 +120,7 @@ func (p *Plugin) PreScore(_ context.Context, state fwk.CycleState, pod *corev1.P
 		if !present[k] || m == nil {
 			continue
 		}
-		options[k], known = score.PredictUnder(m, at.governor, size, p.idleCounts && k%2 == 1, now), true
+		options[k], known = score.Predict(m, at.governor, size, p.idleCounts && k%2 == 1, now), true
 		if p.prices != nil {
 			options[k].Price = p.prices.At(at.zone, now)
 		}

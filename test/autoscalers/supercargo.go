@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"os"
 	"os/exec"
 	"strings"
@@ -55,15 +56,11 @@ func (fleetOfSupercargo) flavorOf(labels map[string]string) string {
 // offer makes what the fleet can buy.
 func (fleetOfSupercargo) offer(ctx context.Context, p *playground.Playground, w *world, fleet *v1alpha1.NodeFleet) error {
 	if len(w.flavors) > manyFlavors {
-		var types strings.Builder
-		if err := catalogue.WriteFlavors(&types, w.flavors); err != nil {
-			return err
-		}
 		fleet.Spec.ClusterAPI.Selector, fleet.Spec.Pricing.List, fleet.Spec.Pricing.Region = nil, "aws", "us-east-1"
 		fleet.Spec.ClusterAPI.Templates = []v1alpha1.MachineTemplate{{
 			MachineDeployment: modelName, InstanceTypeField: "spec.template.spec.instanceType", InstanceTypes: []string{"!*metal*"},
 		}}
-		return p.AddMarket(ctx, playground.MarketSpec{Name: modelName, Types: types.String(), AcquisitionLag: w.lag})
+		return p.AddMarket(ctx, playground.MarketSpec{Name: modelName, Types: typesOf(w.flavors), AcquisitionLag: w.lag})
 	}
 	var specs []playground.MachineDeploymentSpec
 	for _, f := range w.flavors {
@@ -72,6 +69,22 @@ func (fleetOfSupercargo) offer(ctx context.Context, p *playground.Playground, w 
 		specs = append(specs, spec)
 	}
 	return p.AddMachineDeployments(ctx, specs)
+}
+
+// typesOf is a catalogue of machine types as a market reads it.
+func typesOf(flavors []catalogue.Flavor) string {
+	var types strings.Builder
+	types.WriteString("cpu,memory_gib,price_per_hour,name,arch,machine_type,max_pods\n")
+	for _, f := range flavors {
+		const decimals = 30 // of a byte in GiB
+		fmt.Fprintf(&types, "%dm,%s,%s,%s,%s,%s,", f.MilliCPU, big.NewRat(f.MemoryBytes, 1<<30).FloatString(decimals),
+			big.NewRat(f.MicroDollarsPerHour, 1e6).FloatString(6), f.Name, f.Arch, f.MachineType)
+		if f.MaxPods > 0 {
+			fmt.Fprint(&types, f.MaxPods)
+		}
+		types.WriteByte('\n')
+	}
+	return types.String()
 }
 
 func (s fleetOfSupercargo) start(ctx context.Context, p *playground.Playground, w *world, log *os.File) (stop func() error, err error) {

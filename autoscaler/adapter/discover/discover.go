@@ -12,12 +12,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
 // settle is for how long changes are gathered before targets are looked for again: a
@@ -75,25 +75,11 @@ func (w *Watcher) kinds() []client.Object {
 // Run sends all targets there are, at first and each time that they have changed, until ctx
 // ends.
 func (w *Watcher) Run(ctx context.Context, changes chan<- []target.Target) error {
-	changed := make(chan struct{}, 1)
-	note := func() {
-		select {
-		case changed <- struct{}{}:
-		default: // is noted already
-		}
+	changed, err := operator.Watch(ctx, w.Cache, w.kinds()...)
+	if err != nil {
+		return err
 	}
-	for _, kind := range w.kinds() {
-		informer, err := w.Cache.GetInformer(ctx, kind)
-		if err != nil {
-			return fmt.Errorf("watch %T: %w", kind, err)
-		}
-		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { note() }, UpdateFunc: func(any, any) { note() }, DeleteFunc: func(any) { note() },
-		}); err != nil {
-			return fmt.Errorf("watch %T: %w", kind, err)
-		}
-	}
-	note() // without pods too
+	changed.Note() // without pods too
 	var last *target.Found
 	for {
 		select {

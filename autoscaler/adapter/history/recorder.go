@@ -14,10 +14,11 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/storage"
 	corev1 "k8s.io/api/core/v1"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
 // settle is for how long changes are gathered before they are written: a rollout starts
@@ -53,29 +54,15 @@ type written struct {
 
 // Run writes until ctx ends.
 func (r *Recorder) Run(ctx context.Context) error {
-	changed := make(chan struct{}, 1)
-	note := func() {
-		select {
-		case changed <- struct{}{}:
-		default: // is noted already
-		}
-	}
-	for _, kind := range []client.Object{&corev1.Node{}, &corev1.Pod{}} {
-		informer, err := r.Cache.GetInformer(ctx, kind)
-		if err != nil {
-			return fmt.Errorf("watch %T: %w", kind, err)
-		}
-		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { note() }, UpdateFunc: func(any, any) { note() }, DeleteFunc: func(any) { note() },
-		}); err != nil {
-			return fmt.Errorf("watch %T: %w", kind, err)
-		}
+	changed, err := operator.Watch(ctx, r.Cache, &corev1.Node{}, &corev1.Pod{})
+	if err != nil {
+		return err
 	}
 	for {
 		began := r.Clock.Now()
 		if err := r.Record(ctx); err != nil && ctx.Err() == nil {
 			r.Log.Error(err, "The history of the cluster has a gap: it is tried again")
-			note()
+			changed.Note()
 		}
 		if !r.pause(ctx, max(settle, ease*r.Clock.Since(began)), nil) || !r.pause(ctx, r.Repeat, changed) {
 			return nil

@@ -138,7 +138,7 @@ func outwaited(s, alone *cluster.State, o FleetOptions, now time.Time) (pods []*
 	if o.Exhausted != "" {
 		return nil, nil
 	}
-	flavors := fleetFlavors(s)
+	flavors := onSale(s.Flavors)
 	busy := inFlight(s)
 	var late, next []*cluster.Pod
 	for i := range alone.Pending {
@@ -182,10 +182,10 @@ func without(pods []cluster.Pod, some []*cluster.Pod) []cluster.Pod {
 }
 
 // buyable reports whether a machine of some flavor that may be bought holds a pod.
-func buyable(flavors []planner.Flavor, lessons *Lessons, p *cluster.Pod, now time.Time) bool {
+func buyable(flavors []cluster.Flavor, lessons *Lessons, p *cluster.Pod, now time.Time) bool {
 	pod := plannerPod(p)
 	pod.Except = lessons.Except(p, now)
-	return slices.ContainsFunc(flavors, func(f planner.Flavor) bool { return pod.RefusedBy(&f) == "" })
+	return slices.ContainsFunc(flavors, func(f cluster.Flavor) bool { return pod.RefusedBy(&f) == "" })
 }
 
 // waitEffort bounds the search for each of the two plans that are compared: while pods wait, they

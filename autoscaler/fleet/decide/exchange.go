@@ -76,7 +76,7 @@ func buyer(o FleetOptions, options planner.MixOptions) moves.Buyer {
 			}
 		}
 		if most > 0 {
-			r.Flavors = fleetFlavors(&cluster.State{Flavors: flavors})
+			r.Flavors = onSale(flavors)
 			if r.Limits.Machines == 0 || r.Limits.Machines > most {
 				r.Limits.Machines = most
 			}

@@ -172,7 +172,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	if len(asking) == 0 {
 		return
 	}
-	flavors := fleetFlavors(s)
+	flavors := onSale(s.Flavors)
 	if o.Exhausted != "" {
 		flavors = nil
 	}
@@ -251,23 +251,9 @@ func plannerPod(p *cluster.Pod) planner.Pod {
 	return pod
 }
 
-func plannerFlavor(f *cluster.Flavor) planner.Flavor {
-	return planner.Flavor{
-		Name: f.Name, Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour, Host: f.Host,
-	}
-}
-
-func fleetFlavors(s *cluster.State) []planner.Flavor {
-	var all []planner.Flavor
-	for _, f := range s.Flavors {
-		if f.Most < 0 {
-			continue
-		}
-		flavor := plannerFlavor(&f)
-		flavor.Max = f.Most
-		all = append(all, flavor)
-	}
-	return all
+// onSale are the flavors of which a machine can be bought.
+func onSale(flavors []cluster.Flavor) []cluster.Flavor {
+	return slices.DeleteFunc(slices.Clone(flavors), func(f cluster.Flavor) bool { return !f.Sells(1) })
 }
 
 // giveBack takes of what the mover proposes as much as may go, in a state in which only
@@ -380,9 +366,9 @@ func LowerBound(pods []cluster.Pod, flavors []cluster.Flavor) int64 {
 	for i := range pods {
 		all[i] = plannerPod(&pods[i])
 	}
-	kinds := make([]planner.Flavor, len(flavors))
+	kinds := make([]cluster.Flavor, len(flavors))
 	for i, f := range flavors {
-		kinds[i] = plannerFlavor(&f)
+		kinds[i] = f.Unlimited()
 	}
 	least, _ := planner.LowerBound(all, kinds)
 	return least

@@ -107,7 +107,7 @@ func TestNothingIsBoughtWhileMorePodsAreAwaited(t *testing.T) {
 
 func TestFlavorsThatAreUsedUpAreNotBought(t *testing.T) {
 	s := quiet(podsOf(job("a", 4, time.Hour), job("b", 4, time.Hour), job("c", 4, time.Hour)))
-	s.Flavors[1].Most = 1 // small
+	s.Flavors[1].Most = new(1) // small
 	d := Fleet(s, all(), mover(), midnight)
 	count := map[string]int{}
 	for _, m := range d.Plan.Machines {
@@ -116,7 +116,7 @@ func TestFlavorsThatAreUsedUpAreNotBought(t *testing.T) {
 	if count["small"] > 1 || len(d.Plan.Unplaceable) > 0 {
 		t.Errorf("bought %v, left %v", count, d.Plan.Unplaceable)
 	}
-	s.Flavors[0].Most, s.Flavors[1].Most = -1, -1
+	s.Flavors[0].Most, s.Flavors[1].Most = new(0), new(0)
 	if d := Fleet(s, all(), mover(), midnight); len(d.Plan.Machines) > 0 || len(d.Plan.Unplaceable) != 3 {
 		t.Errorf("bought %v, left %v", planned(&d.Plan.Plan), d.Plan.Unplaceable)
 	}
@@ -156,7 +156,7 @@ func TestLimitsHold(t *testing.T) {
 		o := all()
 		o.Limits = planner.Limits{Machines: int(limit("machines", 6)), MilliCPU: limit("cpu", 40), MemoryBytes: limit("memory", 40), MicroDollarsPerHour: limit("dollars", 300)}
 		for i := range s.Flavors {
-			s.Flavors[i].Most = rapid.IntRange(-1, 4).Draw(t, "most")
+			s.Flavors[i].Most = rapid.Ptr(rapid.IntRange(0, 3), true).Draw(t, "most")
 		}
 		d := Fleet(s, o, mover(), midnight)
 		var used planner.Limits
@@ -181,8 +181,8 @@ func TestLimitsHold(t *testing.T) {
 			}
 		}
 		for _, f := range s.Flavors {
-			if n := count[f.Name]; f.Most != 0 && n > max(0, f.Most) {
-				t.Fatalf("%d %s are bought, of which there are %d", n, f.Name, f.Most)
+			if n := count[f.Name]; f.Most != nil && n > *f.Most {
+				t.Fatalf("%d %s are bought, of which there are %d", n, f.Name, *f.Most)
 			}
 		}
 		if len(d.Plan.Assignments)+len(d.Plan.Unplaceable) != d.Asked {

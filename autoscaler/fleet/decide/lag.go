@@ -3,15 +3,11 @@ package decide
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/average"
-	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
@@ -25,18 +21,12 @@ const lagWindow = 16
 // which may be nil. The first machines count alike, later ones as 1/lagWindow
 // (an exponentially weighted mean and variance).
 func LearnLag(old *v1alpha1.AcquisitionLag, took time.Duration) *v1alpha1.AcquisitionLag {
-	took = max(0, took)
-	if old == nil || old.Samples <= 0 {
-		return newLag(took.Seconds(), 0, 1)
+	var l v1alpha1.AcquisitionLag
+	if old != nil {
+		l = *old
 	}
-	return newLag(average.Add(old.Mean.Seconds(), old.Deviation.Seconds(), old.Samples, lagWindow, took.Seconds()))
-}
-
-func newLag(mean, deviation float64, samples int64) *v1alpha1.AcquisitionLag {
-	round := func(seconds float64) metav1.Duration {
-		return metav1.Duration{Duration: time.Duration(math.Round(seconds*1000)) * time.Millisecond}
-	}
-	return &v1alpha1.AcquisitionLag{Mean: round(mean), Deviation: round(deviation), Samples: samples}
+	l.Mean.Duration, l.Deviation.Duration, l.Samples = average.AddTime(l.Mean.Duration, l.Deviation.Duration, l.Samples, lagWindow, took)
+	return &l
 }
 
 // ExpectedLag is how long a machine is expected to take: the learned mean, or fallback while
@@ -90,7 +80,7 @@ func (r *round) purchaseLag(s *cluster.State) time.Duration {
 		demands *constraint.Pod
 	}
 	type offer struct {
-		planner.Flavor
+		cluster.Flavor
 		lag     time.Duration
 		learned bool
 	}
@@ -98,7 +88,7 @@ func (r *round) purchaseLag(s *cluster.State) time.Duration {
 	var slowest time.Duration
 	for i := range s.Flavors {
 		f := r.flavors[s.Flavors[i].Name]
-		offers[i] = offer{plannerFlavor(&s.Flavors[i]), f.Lag, f.Learned}
+		offers[i] = offer{s.Flavors[i].Unlimited(), f.Lag, f.Learned}
 		slowest = max(slowest, f.Lag)
 	}
 	slices.SortStableFunc(offers, func(a, b offer) int {

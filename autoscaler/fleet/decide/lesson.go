@@ -90,7 +90,7 @@ func (l *Lessons) Learn(s *cluster.State, now time.Time) []string {
 		if node == nil {
 			continue
 		}
-		template, refuses := plannerFlavor(f), refusals(node)
+		template, refuses := f.Unlimited(), refusals(node)
 		for j := range s.Pending {
 			p := &s.Pending[j]
 			found, differs := compare(p, &template, node, refuses(p))
@@ -139,7 +139,7 @@ func refusals(n *cluster.Node) func(*cluster.Pod) string {
 
 // compare returns the lesson from a pod that a flavor should hold and a node of it does not,
 // because of its size or because the node refuses it.
-func compare(p *cluster.Pod, f *planner.Flavor, n *cluster.Node, refuses string) (lesson, bool) {
+func compare(p *cluster.Pod, f *cluster.Flavor, n *cluster.Node, refuses string) (lesson, bool) {
 	fits := p.Size.Fits(n.Capacity)
 	pod := plannerPod(p)
 	if fits && refuses == "" || pod.RefusedBy(f) != "" {

@@ -43,7 +43,7 @@ func holdable(s *cluster.State, o FleetOptions, p *cluster.Pod, now time.Time) b
 	pod := plannerPod(p)
 	pod.Except = o.Lessons.Except(p, now)
 	for i := range s.Flavors {
-		if f := plannerFlavor(&s.Flavors[i]); o.Exhausted == "" && s.Flavors[i].Most >= 0 && pod.RefusedBy(&f) == "" {
+		if o.Exhausted == "" && pod.RefusedBy(&s.Flavors[i]) == "" {
 			return true
 		}
 	}

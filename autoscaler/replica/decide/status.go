@@ -18,9 +18,8 @@ import (
 
 // The most that a status holds of each: an object in etcd is small.
 const (
-	maxListed  = 16
-	maxText    = 1024
-	maxMessage = 4096
+	maxListed = 16
+	maxText   = 1024
 	// MaxMemory is how long a law's memory may be as JSON, in bytes.
 	MaxMemory = 128 << 10
 )

@@ -49,27 +49,17 @@ func Default() Config {
 
 // Validate refuses constants that contradict each other, all of them at once.
 func (c Config) Validate() error {
-	errs := []error{c.Limits.Validate()}
-	for _, check := range []struct {
-		ok   bool
-		what string
-		want string
-	}{
-		{c.Alpha > 0, fmt.Sprintf("alpha %v", c.Alpha), "a percentage above 0"},
-		{c.Beta > c.Alpha && !math.IsInf(c.Beta, 1), fmt.Sprintf("beta %v", c.Beta), "a percentage above alpha"},
-		{c.Delta > 0, fmt.Sprintf("delta %v", c.Delta), "a share above 0"},
-		{c.Epsilon > c.Delta && !math.IsInf(c.Epsilon, 1), fmt.Sprintf("epsilon %v", c.Epsilon), "a share above delta"},
-		{c.Window >= 2 && c.Window <= 100, fmt.Sprintf("window %d", c.Window), "2 to 100 samples"},
-		{c.RapidFactor > 0 && !math.IsInf(c.RapidFactor, 1), fmt.Sprintf("rapid factor %v", c.RapidFactor), "a number above 0"},
-		{c.Urgent > 0 && c.Busy >= c.Urgent && c.Calm >= c.Busy, fmt.Sprintf("sampling every %v, %v and %v", c.Calm, c.Busy, c.Urgent),
-			"times above 0 that do not grow with the load"},
-		{c.MaxAge >= 0, fmt.Sprintf("age %v", c.MaxAge), "a time above 0, or 0 for no bound"},
-	} {
-		if !check.ok {
-			errs = append(errs, fmt.Errorf("%s: want %s", check.what, check.want))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		c.Limits.Validate(),
+		law.Want(c.Alpha > 0, "a percentage above 0", "alpha %v", c.Alpha),
+		law.Want(c.Beta > c.Alpha && !math.IsInf(c.Beta, 1), "a percentage above alpha", "beta %v", c.Beta),
+		law.Want(c.Delta > 0, "a share above 0", "delta %v", c.Delta),
+		law.Want(c.Epsilon > c.Delta && !math.IsInf(c.Epsilon, 1), "a share above delta", "epsilon %v", c.Epsilon),
+		law.Want(c.Window >= 2 && c.Window <= 100, "2 to 100 samples", "window %d", c.Window),
+		law.Want(c.RapidFactor > 0 && !math.IsInf(c.RapidFactor, 1), "a number above 0", "rapid factor %v", c.RapidFactor),
+		law.Want(c.Urgent > 0 && c.Busy >= c.Urgent && c.Calm >= c.Busy, "times above 0 that do not grow with the load", "sampling every %v, %v and %v", c.Calm, c.Busy, c.Urgent),
+		law.Want(c.MaxAge >= 0, "a time above 0, or 0 for no bound", "age %v", c.MaxAge),
+	)
 }
 
 // Memory is the window of samples.

@@ -70,29 +70,21 @@ func Default() Config {
 
 // Validate refuses constants out of range, all of them at once.
 func (c Config) Validate() error {
-	errs := []error{c.Goal.Validate()}
-	for _, check := range []struct {
-		ok         bool
-		what, want string
-	}{
-		{c.Gap > 0, fmt.Sprintf("gap %v", c.Gap), "requests per second above 0"},
-		{c.Reach >= c.Gap, fmt.Sprintf("reach %v", c.Reach), "no less than the gap"},
-		{c.Keep >= 1 && c.Keep <= 1000, fmt.Sprintf("keep %d", c.Keep), "1 to 1000 response times"},
-		{c.Spread > 0, fmt.Sprintf("spread %v", c.Spread), "a share above 0"},
-		{c.Rank >= 1, fmt.Sprintf("rank %d", c.Rank), "1 or more"},
-		{c.MatureSizes >= c.Rank, fmt.Sprintf("mature sizes %d", c.MatureSizes), "no fewer than the rank"},
-		{c.Gain > 0 && c.Gain <= 1, fmt.Sprintf("gain %v", c.Gain), "a number above 0, at most 1"},
-		{c.QueueFactor >= 1, fmt.Sprintf("queue factor %v", c.QueueFactor), "1 or more"},
-		{c.ResponseFactor >= 1, fmt.Sprintf("response factor %v", c.ResponseFactor), "1 or more"},
-		{c.DrainTime > 0, fmt.Sprintf("drain time %v", c.DrainTime), "a time above 0"},
-		{c.QuietLooks >= 1, fmt.Sprintf("quiet looks %d", c.QuietLooks), "1 or more"},
-		{c.MaxModels >= 1, fmt.Sprintf("models %d", c.MaxModels), "1 or more"},
-	} {
-		if !check.ok {
-			errs = append(errs, fmt.Errorf("%s: want %s", check.what, check.want))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		c.Goal.Validate(),
+		law.Want(c.Gap > 0, "requests per second above 0", "gap %v", c.Gap),
+		law.Want(c.Reach >= c.Gap, "no less than the gap", "reach %v", c.Reach),
+		law.Want(c.Keep >= 1 && c.Keep <= 1000, "1 to 1000 response times", "keep %d", c.Keep),
+		law.Want(c.Spread > 0, "a share above 0", "spread %v", c.Spread),
+		law.Want(c.Rank >= 1, "1 or more", "rank %d", c.Rank),
+		law.Want(c.MatureSizes >= c.Rank, "no fewer than the rank", "mature sizes %d", c.MatureSizes),
+		law.Want(c.Gain > 0 && c.Gain <= 1, "a number above 0, at most 1", "gain %v", c.Gain),
+		law.Want(c.QueueFactor >= 1, "1 or more", "queue factor %v", c.QueueFactor),
+		law.Want(c.ResponseFactor >= 1, "1 or more", "response factor %v", c.ResponseFactor),
+		law.Want(c.DrainTime > 0, "a time above 0", "drain time %v", c.DrainTime),
+		law.Want(c.QuietLooks >= 1, "1 or more", "quiet looks %d", c.QuietLooks),
+		law.Want(c.MaxModels >= 1, "1 or more", "models %d", c.MaxModels),
+	)
 }
 
 // Memory is what the law has learned, and where its controller stands.

@@ -55,11 +55,8 @@ type Config struct {
 	DrainTime time.Duration
 }
 
-// Default looks ten times in the 250 s of a control interval and accepts that one
+// For is what suits a goal: it looks ten times in a control interval and accepts that one
 // interval in twenty breaks the SLO, where keeping it more often would cost.
-func Default() Config { return For(law.DefaultGoal()) }
-
-// For is Default for a goal.
 func For(g law.Goal) Config {
 	return Config{Goal: g, Watch: max(g.Interval/10, time.Second), Violations: 0.05, Margin: 0.5, MaxMargin: 8, MarginStep: 0.2, Headroom: 0.015, SpeedWeight: 0.1,
 		QueueFactor: 3, DrainTime: 10 * time.Second}
@@ -67,26 +64,18 @@ func For(g law.Goal) Config {
 
 // Validate refuses constants out of range, all of them at once.
 func (c Config) Validate() error {
-	errs := []error{c.Goal.Validate()}
-	for _, check := range []struct {
-		ok         bool
-		what, want string
-	}{
-		{c.Watch > 0, fmt.Sprintf("watch %v", c.Watch), "a time above 0"},
-		{c.Violations > 0 && c.Violations < 1, fmt.Sprintf("violations %v", c.Violations), "a share above 0 and below 1"},
-		{c.MaxMargin > 0 && !math.IsInf(c.MaxMargin, 1), fmt.Sprintf("greatest margin %v", c.MaxMargin), "a number above 0"},
-		{c.Margin >= 0 && c.Margin <= c.MaxMargin, fmt.Sprintf("margin %v", c.Margin), "0 up to the greatest margin"},
-		{c.MarginStep > 0 && c.MarginStep <= c.MaxMargin, fmt.Sprintf("margin step %v", c.MarginStep), "a number above 0, up to the greatest margin"},
-		{c.Headroom >= 0 && c.Headroom <= 1, fmt.Sprintf("headroom %v", c.Headroom), "a share from 0 to 1"},
-		{c.SpeedWeight >= 0 && c.SpeedWeight <= 1, fmt.Sprintf("speed weight %v", c.SpeedWeight), "0 to 1"},
-		{c.QueueFactor > 1, fmt.Sprintf("queue factor %v", c.QueueFactor), "a number above 1"},
-		{c.DrainTime > 0, fmt.Sprintf("drain time %v", c.DrainTime), "a time above 0"},
-	} {
-		if !check.ok {
-			errs = append(errs, fmt.Errorf("%s: want %s", check.what, check.want))
-		}
-	}
-	return errors.Join(errs...)
+	return errors.Join(
+		c.Goal.Validate(),
+		law.Want(c.Watch > 0, "a time above 0", "watch %v", c.Watch),
+		law.Want(c.Violations > 0 && c.Violations < 1, "a share above 0 and below 1", "violations %v", c.Violations),
+		law.Want(c.MaxMargin > 0 && !math.IsInf(c.MaxMargin, 1), "a number above 0", "greatest margin %v", c.MaxMargin),
+		law.Want(c.Margin >= 0 && c.Margin <= c.MaxMargin, "0 up to the greatest margin", "margin %v", c.Margin),
+		law.Want(c.MarginStep > 0 && c.MarginStep <= c.MaxMargin, "a number above 0, up to the greatest margin", "margin step %v", c.MarginStep),
+		law.Want(c.Headroom >= 0 && c.Headroom <= 1, "a share from 0 to 1", "headroom %v", c.Headroom),
+		law.Want(c.SpeedWeight >= 0 && c.SpeedWeight <= 1, "0 to 1", "speed weight %v", c.SpeedWeight),
+		law.Want(c.QueueFactor > 1, "a number above 1", "queue factor %v", c.QueueFactor),
+		law.Want(c.DrainTime > 0, "a time above 0", "drain time %v", c.DrainTime),
+	)
 }
 
 // Memory is what the law has learned, and the control interval under way.

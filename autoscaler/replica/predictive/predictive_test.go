@@ -46,7 +46,7 @@ func (s *service) run(intervals int, rate func(i int) float64) int {
 func constant(lambda float64) func(int) float64 { return func(int) float64 { return lambda } }
 
 func TestASteadyRateGetsTheLeastThatKeepsTheSLO(t *testing.T) {
-	s := newService(Default(), 1, 60)
+	s := newService(For(law.DefaultGoal()), 1, 60)
 	if n := s.run(200, constant(400)); n != 38 { // W(37) = 0.1015 s, W(38) = 0.0948 s
 		t.Errorf("%d replicas, want 38", n)
 	}
@@ -54,7 +54,7 @@ func TestASteadyRateGetsTheLeastThatKeepsTheSLO(t *testing.T) {
 
 func TestAServiceSlowerThanTheModelIsLearned(t *testing.T) {
 	for speed, want := range map[float64]int{0.9: 46, 1.2: 31} {
-		s := newService(Default(), speed, 50)
+		s := newService(For(law.DefaultGoal()), speed, 50)
 		n := s.run(300, constant(300))
 		if !(math.Abs(s.m.Speed-speed) < 0.01) {
 			t.Errorf("learned speed %v, want %v", s.m.Speed, speed)
@@ -71,7 +71,7 @@ func TestAServiceSlowerThanTheModelIsLearned(t *testing.T) {
 }
 
 func TestARampIsForeseen(t *testing.T) {
-	s := newService(Default(), 1, 20)
+	s := newService(For(law.DefaultGoal()), 1, 20)
 	s.run(20, constant(200))
 	s.run(30, func(i int) float64 { return 200 + 6*float64(i) })
 	rate, _ := forecast(s.m.Smoothers, 1)
@@ -113,7 +113,7 @@ func TestANoisyRateIsNotTakenForATrend(t *testing.T) {
 }
 
 func TestInsideAnIntervalItOnlyScalesOut(t *testing.T) {
-	s := newService(Default(), 1, 60)
+	s := newService(For(law.DefaultGoal()), 1, 60)
 	s.run(20, constant(400))
 	before := s.replicas
 	// One more look, which closes the interval.
@@ -146,7 +146,7 @@ func TestInsideAnIntervalItOnlyScalesOut(t *testing.T) {
 // TestTheMarginKeepsItsBound: while it is inside its limits the share of broken
 // intervals differs from the one wished for by at most MaxMargin/(step·K).
 func TestTheMarginKeepsItsBound(t *testing.T) {
-	c := Default()
+	c := For(law.DefaultGoal())
 	r := rand.New(rand.NewPCG(4, 4))
 	z, broken, k := c.Margin, 0.0, 5000
 	for range k {
@@ -163,7 +163,7 @@ func TestTheMarginKeepsItsBound(t *testing.T) {
 }
 
 func TestAfterALongAbsenceItBeginsANewIntervalAndForgetsNothing(t *testing.T) {
-	s := newService(Default(), 1.1, 60)
+	s := newService(For(law.DefaultGoal()), 1.1, 60)
 	s.run(60, constant(300))
 	learned, replicas := s.m, s.replicas
 	for _, away := range []time.Duration{time.Hour, -time.Hour} { // a restart, and a clock that was set
@@ -180,7 +180,7 @@ func TestAfterALongAbsenceItBeginsANewIntervalAndForgetsNothing(t *testing.T) {
 }
 
 func TestAnSLOOutOfReachIsSaidWithWhatIsReachable(t *testing.T) {
-	s := newService(Default(), 1, 150)
+	s := newService(For(law.DefaultGoal()), 1, 150)
 	s.run(60, constant(900))
 	if all := strings.Join(s.last.Reasons, "; "); !strings.Contains(all, "0.1 s is out of reach at") {
 		s.run(1, constant(900))
@@ -202,7 +202,7 @@ func TestConstantsOutOfRangeAreRefusedAtOnce(t *testing.T) {
 			t.Errorf("error %v, want it to name %s", err, field)
 		}
 	}
-	if err := Default().Validate(); err != nil {
+	if err := For(law.DefaultGoal()).Validate(); err != nil {
 		t.Error(err)
 	}
 }

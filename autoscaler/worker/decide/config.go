@@ -87,13 +87,3 @@ func (c *Config) Validate() error {
 	}
 	return errors.Join(errs...)
 }
-
-// flavor returns the one with that name, or nil.
-func (c *Config) flavor(name string) *Flavor {
-	for i := range c.Flavors {
-		if c.Flavors[i].Name == name {
-			return &c.Flavors[i]
-		}
-	}
-	return nil
-}

@@ -209,3 +209,13 @@ func (f *farm) look() Observation {
 	}
 	return o
 }
+
+// flavor returns the one with that name, or nil.
+func (c *Config) flavor(name string) *Flavor {
+	for i := range c.Flavors {
+		if c.Flavors[i].Name == name {
+			return &c.Flavors[i]
+		}
+	}
+	return nil
+}

@@ -80,7 +80,7 @@ func Compare(h float64, size profile.Size, nodes []Node, machines profile.Set, n
 		k := of(n)
 		if _, met := at[k]; !met {
 			at[k] = len(options)
-			o := PredictUnder(machines[n.MachineType], n.Governor, size, n.Idle, now)
+			o := Predict(machines[n.MachineType], n.Governor, size, n.Idle, now)
 			o.Price = n.Price
 			options = append(options, o)
 		}

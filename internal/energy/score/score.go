@@ -42,15 +42,11 @@ type Option struct {
 	BeforePrice tariff.Price
 }
 
-// Predict returns the option of a pod of the given size on a machine. A nil machine is not
-// known. idle says that the machine does nothing else, and that this counts.
-func Predict(m *profile.Machine, size profile.Size, idle bool, now time.Time) Option {
-	return PredictUnder(m, "", size, idle, now)
-}
-
-// PredictUnder is [Predict] for a machine that runs under a CPU governor: by the models for
-// that, else, with a doubt, by those for the nearest. An empty one is not known.
-func PredictUnder(m *profile.Machine, governor string, size profile.Size, idle bool, now time.Time) Option {
+// Predict returns the option of a pod of the given size on a machine that runs under a
+// CPU governor: by the models for that, else, with a doubt, by those for the nearest. A nil
+// machine or an empty governor is not known. idle says that the machine does nothing else,
+// and that this counts.
+func Predict(m *profile.Machine, governor string, size profile.Size, idle bool, now time.Time) Option {
 	if m == nil {
 		return Option{}
 	}

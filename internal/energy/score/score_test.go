@@ -217,13 +217,13 @@ func TestPredictCountsIdlePowerOfAnIdleMachine(t *testing.T) {
 	now := time.Date(2026, 1, 20, 12, 0, 0, 0, time.UTC)
 	m := &profile.Machine{Profile: profile.Profile{Energy: model(500), Runtime: model(20)}, Power: energy.Model{Idle: 30, Full: 90}, Learned: now.Add(-252 * time.Hour)}
 	size := profile.Size{MilliCPU: 1000, MemoryBytes: 1 << 30}
-	if o := Predict(m, size, false, now); !o.Known || o.Joules() != 500 || o.Runtime.Value != 20 || o.Energy.Trust != 0.5 {
+	if o := Predict(m, "", size, false, now); !o.Known || o.Joules() != 500 || o.Runtime.Value != 20 || o.Energy.Trust != 0.5 {
 		t.Errorf("a busy machine: %+v, want 500 J, 20 s, and half the trust after ten days and a half", o)
 	}
-	if o := Predict(m, size, true, now); o.Joules() != 1100 {
+	if o := Predict(m, "", size, true, now); o.Joules() != 1100 {
 		t.Errorf("an idle machine: %v J, want 500 + 30·20", o.Joules())
 	}
-	if o := Predict(nil, size, true, now); o != (Option{}) {
+	if o := Predict(nil, "", size, true, now); o != (Option{}) {
 		t.Errorf("an unknown machine: %+v", o)
 	}
 }

@@ -36,7 +36,7 @@ func TestFlavorsReadBackAsWritten(t *testing.T) {
 		flavors := rapid.SliceOfNDistinct(flavorGen, 1, 20, func(f Flavor) string { return f.Name }).Draw(t, "flavors")
 		slices.SortFunc(flavors, func(a, b Flavor) int { return strings.Compare(a.Name, b.Name) })
 		var file bytes.Buffer
-		if err := WriteFlavors(&file, flavors); err != nil {
+		if err := writeFlavors(&file, flavors); err != nil {
 			t.Fatal(err)
 		}
 		got, err := ReadFlavors("f.csv", &file)
@@ -67,7 +67,7 @@ func FuzzReadFlavors(f *testing.F) {
 			}
 		}
 		var file bytes.Buffer
-		if err := WriteFlavors(&file, flavors); err != nil {
+		if err := writeFlavors(&file, flavors); err != nil {
 			t.Fatal(err)
 		}
 		again, err := ReadFlavors("f.csv", &file)

@@ -1,0 +1,12 @@
+package law
+
+import "fmt"
+
+// Want returns nil if a constant is ok, and otherwise an error that names it, with its value,
+// and says what is wanted instead.
+func Want(ok bool, want, format string, args ...any) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("%s: want %s", fmt.Sprintf(format, args...), want)
+}

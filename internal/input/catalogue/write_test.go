@@ -1,0 +1,28 @@
+package catalogue
+
+import (
+	"encoding/csv"
+	"io"
+	"math/big"
+	"strconv"
+)
+
+// writeFlavors writes a catalogue that [ReadFlavors] reads back equal, provided the flavors are
+// ordered by name and valid.
+func writeFlavors(w io.Writer, flavors []Flavor) error {
+	rows := [][]string{{"cpu", "memory_gib", "price_per_hour", "max_pods", "watts_idle", "watts_full", "name", "arch", "machine_type"}}
+	for _, f := range flavors {
+		row := []string{exact(f.MilliCPU, 1000), exact(f.MemoryBytes, bytesPerGiB), exact(f.MicroDollarsPerHour, microPerDollar), "", "", "", f.Name, f.Arch, f.MachineType}
+		if f.MaxPods > 0 {
+			row[3] = strconv.FormatInt(f.MaxPods, 10)
+		}
+		if f.MilliwattsFull > 0 {
+			row[4], row[5] = exact(f.MilliwattsIdle, 1000), exact(f.MilliwattsFull, 1000)
+		}
+		rows = append(rows, row)
+	}
+	return csv.NewWriter(w).WriteAll(rows)
+}
+
+// exact writes value/unit with all decimals, for units up to that of a GiB.
+func exact(value, unit int64) string { return big.NewRat(value, unit).FloatString(30) }

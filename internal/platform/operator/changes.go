@@ -1,0 +1,39 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Changes is a signal that objects of some kinds have changed: however many did since it was
+// last received from, it is there once.
+type Changes chan struct{}
+
+// Note gives the signal.
+func (c Changes) Note() {
+	select {
+	case c <- struct{}{}:
+	default: // is there already
+	}
+}
+
+// Watch has the signal given for every change in the cache of objects of these kinds.
+func Watch(ctx context.Context, in cache.Cache, kinds ...client.Object) (Changes, error) {
+	c := make(Changes, 1)
+	for _, kind := range kinds {
+		informer, err := in.GetInformer(ctx, kind)
+		if err != nil {
+			return nil, fmt.Errorf("watch %T: %w", kind, err)
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { c.Note() }, UpdateFunc: func(any, any) { c.Note() }, DeleteFunc: func(any) { c.Note() },
+		}); err != nil {
+			return nil, fmt.Errorf("watch %T: %w", kind, err)
+		}
+	}
+	return c, nil
+}
