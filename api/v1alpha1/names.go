@@ -33,6 +33,10 @@ const (
 	LabelWorkerPool = GroupName + "/worker-pool"
 )
 
+// ConditionPaused is on NodeFleets, ReplicaPolicies and WorkerPools while the cluster is paused: what they
+// decide is not carried out. It is not there otherwise.
+const ConditionPaused = "Paused"
+
 const (
 	// AnnotationRuntime is how long a batch pod is expected to run from its
 	// start, as a Go duration ("3m", "1h30m").

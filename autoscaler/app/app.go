@@ -71,6 +71,7 @@ func addPools(m ctrl.Manager, o Options) error {
 	}
 	r := &worker.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
+		Pause: o.Pause(m),
 	}
 	return r.SetupWithManager(m)
 }
@@ -109,7 +110,7 @@ func addFleets(m ctrl.Manager, o Options) error {
 	clouds := &openstack.Clouds{Live: m.GetAPIReader(), Writer: m.GetClient(), Clock: clock.RealClock{}}
 	r := &fleet.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-autoscaler"), Clock: clock.RealClock{}, DryRun: o.DryRun,
-		Migrations: len(migrations) > 0,
+		Pause: o.Pause(m), Migrations: len(migrations) > 0,
 		NewProvider: func(f *v1alpha1.NodeFleet, nodes map[string]*corev1.Node) (provider.Provider, error) {
 			if f.Spec.Provider == v1alpha1.FleetOpenStack {
 				return clouds.For(f, nodes), nil

@@ -23,7 +23,9 @@ import (
 )
 
 // mayAct reports whether machines may be changed.
-func (r *round) mayAct() bool { return !r.DryRun && r.fleet.Spec.Mode != v1alpha1.FleetObserve }
+func (r *round) mayAct() bool {
+	return !r.DryRun && !r.paused && r.fleet.Spec.Mode != v1alpha1.FleetObserve
+}
 
 // mode is the mode in which the round is.
 func (r *round) mode() v1alpha1.FleetMode {

@@ -44,6 +44,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -63,6 +64,8 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	// DryRun only logs what it would do: it writes nothing, no status and no Event.
 	DryRun bool
+	// Pause keeps decisions from being carried out; nil never does.
+	Pause *pause.Switch
 	// Migrations says that the kind is installed: pods that ask for it are moved with their
 	// state.
 	Migrations bool
@@ -101,6 +104,7 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager, machinesCache cache.Cache,
 		Watches(&corev1.Pod{}, r.everyFleet(), builder.WithPredicates(r.podMatters())).
 		Watches(&corev1.Node{}, r.everyFleet(), builder.WithPredicates(nodeMatters())).
 		Watches(&appsv1.DaemonSet{}, r.everyFleet(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.ConfigMap{}, r.everyFleet()). // of the switch
 		WatchesRawSource(source.Func(r.begin)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: rounds})
 	for _, object := range world.Kinds(r.Migrations) { // read in a round, and so to be in the cache

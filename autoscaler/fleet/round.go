@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -30,6 +31,7 @@ type round struct {
 	now    time.Time
 	memory *memory
 	pace   *pace
+	paused bool                     // the cluster is
 	podsOn map[string][]*corev1.Pod // see podsOf
 	rows   map[string]int           // where the status of a flavor was last found, by its name
 
@@ -62,6 +64,9 @@ func (w *waiting) Error() string { return w.message }
 func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 	r.again = r.fleet.Spec.Scaling.Interval.Duration
 	r.fleet.Status.ObservedGeneration = r.fleet.Generation
+	if err := r.heed(ctx); err != nil {
+		return err
+	}
 	err := r.steps(ctx, fleets)
 	if refused := (*provider.Refused)(nil); errors.As(err, &refused) {
 		r.condition(v1alpha1.FleetDegraded, true, refused.Reason, refused.Message)
@@ -89,6 +94,25 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 		r.condition(v1alpha1.FleetReady, false, "Failed", err.Error())
 	}
 	return err
+}
+
+// heed has the round only say what it would do while the cluster is paused.
+func (r *round) heed(ctx context.Context) error {
+	state, err := r.Pause.Read(ctx)
+	if err != nil {
+		return err
+	}
+	r.paused = state.Paused
+	if !state.Condition(&r.fleet.Status.Conditions, r.fleet.Generation, r.now) {
+		return nil
+	}
+	if state.Paused {
+		r.tell(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
+	} else {
+		delete(r.memory.said, v1alpha1.ConditionPaused)
+		r.tell(corev1.EventTypeNormal, pause.Resumed, "Act", "Supercargo is no longer paused")
+	}
+	return nil
 }
 
 func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {

@@ -39,6 +39,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
 // Reconciler keeps all ReplicaPolicies of a cluster.
@@ -59,6 +60,8 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	// DryRun only logs what it would do: it writes nothing, no status and no Event.
 	DryRun bool
+	// Pause keeps decisions from being carried out; nil never does.
+	Pause *pause.Switch
 
 	mu      sync.Mutex
 	tracked map[types.NamespacedName]*tracked
@@ -122,6 +125,7 @@ func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 	}
 	b := ctrl.NewControllerManagedBy(m).Named("replicapolicy").
 		For(&v1alpha1.ReplicaPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.everyPolicy)). // of the switch
 		Watches(&v1alpha1.ReplicaPolicy{}, r.others(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, r.scaledBy(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Func(r.begin)).
@@ -153,6 +157,19 @@ func (r *Reconciler) begin(ctx context.Context, q workqueue.TypedRateLimitingInt
 func (r *Reconciler) by(ctx context.Context, namespace, target string) []reconcile.Request {
 	var list v1alpha1.ReplicaPolicyList
 	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{policiesByTarget: target}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache is not there yet: policies get a first look anyway
+	}
+	requests := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
+// everyPolicy wakes all policies.
+func (r *Reconciler) everyPolicy(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list v1alpha1.ReplicaPolicyList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // the cache is not there yet: policies get a first look anyway
 	}
 	requests := make([]reconcile.Request, 0, len(list.Items))

@@ -11,6 +11,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
+	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
 // look is one step of one policy.
@@ -36,6 +37,9 @@ func (l *look) run(ctx context.Context) error {
 		l.idle("Invalid", l.invalid.Error())
 		return nil
 	}
+	if err := l.heed(ctx); err != nil {
+		return err
+	}
 	s := l.Sources[l.object.Spec.Metrics.Source]
 	if s == nil {
 		l.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler was told of no source %q: see --metrics-url and --metrics-sources", l.object.Spec.Metrics.Source))
@@ -59,6 +63,28 @@ func (l *look) run(ctx context.Context) error {
 		return nil
 	}
 	return l.decide(ctx, target, standing, answers, askedAt)
+}
+
+// heed has the look only say what it would do while the cluster is paused.
+func (l *look) heed(ctx context.Context) error {
+	state, err := l.Pause.Read(ctx)
+	if err != nil {
+		return err
+	}
+	l.sound.Mode = l.object.Spec.Mode
+	if state.Paused {
+		l.sound.Mode = v1alpha1.ReplicasObserve
+	}
+	if !state.Condition(&l.status.Conditions, l.object.Generation, l.now) {
+		return nil
+	}
+	if state.Paused {
+		l.tell(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
+	} else {
+		delete(l.said, v1alpha1.ConditionPaused)
+		l.tell(corev1.EventTypeNormal, pause.Resumed, "Act", "Supercargo is no longer paused")
+	}
+	return nil
 }
 
 // idle is for a policy that cannot do anything. Measurements for it are cancelled.

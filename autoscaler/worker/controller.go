@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -26,12 +27,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/workqueue"
+	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
 // Reconciler keeps all WorkerPools of a cluster.
@@ -46,6 +49,8 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	// DryRun only logs what it would do: it writes nothing, no status and no Event.
 	DryRun bool
+	// Pause keeps decisions from being carried out; nil never does.
+	Pause *pause.Switch
 
 	mu     sync.Mutex
 	memory map[types.NamespacedName]*memory
@@ -70,6 +75,7 @@ const atOnce = 8
 func (r *Reconciler) SetupWithManager(m ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(m).Named("workerpool").
 		For(&v1alpha1.WorkerPool{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.everyPool)). // of the switch
 		WithOptions(controller.Options{MaxConcurrentReconciles: atOnce}).
 		Complete(r)
 	if err != nil {
@@ -85,6 +91,7 @@ type look struct {
 	before *v1alpha1.WorkerPoolStatus
 	now    time.Time
 	memory *memory
+	paused bool // the cluster is
 
 	client *workqueue.Client
 	// undiscovered is why the manager is asked where it was found last; nil if it is not.
@@ -126,6 +133,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // run observes, decides and acts.
 func (l *look) run(ctx context.Context) error {
 	l.pool.Status.ObservedGeneration = l.pool.Generation
+	if err := l.heed(ctx); err != nil {
+		return err
+	}
 	config, why, err := l.config(ctx)
 	if err != nil {
 		return err
@@ -169,8 +179,47 @@ func (l *look) run(ctx context.Context) error {
 	return err
 }
 
+// heed has the look only say what it would do while the cluster is paused.
+func (l *look) heed(ctx context.Context) error {
+	state, err := l.Pause.Read(ctx)
+	if err != nil {
+		return err
+	}
+	l.paused = state.Paused
+	if !state.Condition(&l.pool.Status.Conditions, l.pool.Generation, l.now) {
+		return nil
+	}
+	if state.Paused {
+		l.tell(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
+	} else {
+		delete(l.memory.said, v1alpha1.ConditionPaused)
+		l.tell(corev1.EventTypeNormal, pause.Resumed, "Act", "Supercargo is no longer paused")
+	}
+	return nil
+}
+
+// everyPool has every pool looked at.
+func (r *Reconciler) everyPool(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	var list v1alpha1.WorkerPoolList
+	if err := r.Client.List(ctx, &list); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "WorkerPools are looked at when they are due")
+	}
+	for i := range list.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+	}
+	return requests
+}
+
 // observes reports whether nothing is carried out.
-func (l *look) observes() bool { return l.DryRun || l.pool.Spec.Mode == v1alpha1.WorkerPoolObserve }
+func (l *look) observes() bool { return l.DryRun || l.mode() == v1alpha1.WorkerPoolObserve }
+
+// mode is the mode in which the look is.
+func (l *look) mode() v1alpha1.WorkerPoolMode {
+	if l.paused {
+		return v1alpha1.WorkerPoolObserve
+	}
+	return l.pool.Spec.Mode
+}
 
 // remember returns what is remembered of a pool, from its status for one that is new to this
 // process.

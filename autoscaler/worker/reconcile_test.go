@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
 func TestWhatIsToBeDoneIsWrittenDownBeforeItIsDone(t *testing.T) {
@@ -68,6 +70,29 @@ func TestADryRunWritesNothing(t *testing.T) {
 	b.DryRun = true
 	if p := b.look(); len(b.pods()) > 0 || len(p.Status.Conditions) > 0 || len(b.events.Events) > 0 {
 		t.Errorf("%d pods, status %+v, %d Events; want nothing", len(b.pods()), p.Status, len(b.events.Events))
+	}
+}
+
+func TestAPausedPoolSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
+	m := startManager(t)
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
+	b.Pause = &pause.Switch{Client: b.Client, Namespace: "home"}
+	paused := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: pause.Name}, Data: map[string]string{pause.ReasonKey: "an incident"}}
+	if err := b.Create(t.Context(), paused); err != nil {
+		t.Fatal(err)
+	}
+	p := b.look()
+	if d := p.Status.LastDecision; len(b.pods()) > 0 || d == nil || d.Mode != v1alpha1.WorkerPoolObserve {
+		t.Errorf("%d pods of a paused pool, decision %+v", len(b.pods()), d)
+	}
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionPaused); c == nil || !strings.Contains(c.Message, "an incident") {
+		t.Errorf("condition Paused is %+v", c)
+	}
+	if err := b.Delete(t.Context(), paused); err != nil {
+		t.Fatal(err)
+	}
+	if p = b.look(); len(b.pods()) == 0 || meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionPaused) != nil {
+		t.Errorf("%d pods once it is resumed, conditions %+v", len(b.pods()), p.Status.Conditions)
 	}
 }
 

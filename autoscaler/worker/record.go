@@ -210,7 +210,7 @@ func (l *look) recordTrouble() {
 func (l *look) recordDecision() {
 	d := &l.decision
 	out := &v1alpha1.WorkerDecision{
-		Time: metav1.NewTime(l.now), Mode: l.pool.Spec.Mode, Reason: clip.Bytes(d.Reason, maxMessage), Add: int32(d.Add), Drain: d.Drain[:min(len(d.Drain), maxKept)],
+		Time: metav1.NewTime(l.now), Mode: l.mode(), Reason: clip.Bytes(d.Reason, maxMessage), Add: int32(d.Add), Drain: d.Drain[:min(len(d.Drain), maxKept)],
 		Waiting: int32(d.TasksWaiting), WaitingThen: int32(d.WaitingThen),
 	}
 	kind, text := "Drained", fmt.Sprintf("drain %d workers: %s", len(d.Drain), d.Reason)
@@ -221,11 +221,11 @@ func (l *look) recordDecision() {
 		}
 		kind, text = "Added", fmt.Sprintf("add %d workers%s: %s", d.Add, onFlavor(d.Flavor), d.Reason)
 	}
-	if l.pool.Spec.Mode == v1alpha1.WorkerPoolObserve {
+	if l.mode() == v1alpha1.WorkerPoolObserve {
 		text = "would " + text
 	}
 	l.pool.Status.LastDecision = out
-	metricDecisions.WithLabelValues(l.pool.Namespace, l.pool.Name, kind, string(l.pool.Spec.Mode)).Inc()
+	metricDecisions.WithLabelValues(l.pool.Namespace, l.pool.Name, kind, string(l.mode())).Inc()
 	l.tell(corev1.EventTypeNormal, kind, "Decide", text)
 }
 

@@ -99,7 +99,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	r := &migration.Reconciler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"),
-		Clock: clock.RealClock{}, Config: o.Migrations, DryRun: o.DryRun,
+		Clock: clock.RealClock{}, Config: o.Migrations, DryRun: o.DryRun, Pause: o.Pause(m),
 	}
 	if err := r.SetupWithManager(ctx, m); err != nil {
 		return err
@@ -134,7 +134,7 @@ func addProfiler(ctx context.Context, m ctrl.Manager, o Options) error {
 	}
 	p, err := profiler.New(&profiler.Profiler{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
-		Config: o.Probing, DryRun: o.DryRun,
+		Config: o.Probing, DryRun: o.DryRun, Pause: o.Pause(m),
 	})
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func addMover(ctx context.Context, m ctrl.Manager, o Options) error {
 	}
 	mv, err := mover.New(mover.Mover{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
-		Config: o.Consolidation, Fleets: len(fleets) > 0, Profiles: len(profiles) > 0, DryRun: o.DryRun,
+		Config: o.Consolidation, Fleets: len(fleets) > 0, Profiles: len(profiles) > 0, DryRun: o.DryRun, Pause: o.Pause(m),
 	})
 	if err != nil {
 		return err

@@ -37,6 +37,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/migration/decide"
 	"supercargo.dev/supercargo/internal/movable"
+	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
 // atOnce is how many migrations are worked on at the same time. They mostly wait for
@@ -65,6 +66,8 @@ type Reconciler struct {
 	Config decide.Config
 	// DryRun only logs what it would do: it writes nothing, no status and no Event.
 	DryRun bool
+	// Pause keeps Migrations from beginning; those that have begun go on. nil never does.
+	Pause *pause.Switch
 
 	registry registry
 }
@@ -97,6 +100,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, m ctrl.Manager) error
 	err := ctrl.NewControllerManagedBy(m).Named("migration-admission").
 		For(&v1alpha1.Migration{}, builder.WithPredicates(predicate.NewPredicateFuncs(waits))).
 		Watches(&v1alpha1.Migration{}, r.whenOneEnds(r.waiting)).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(r.allThatWait)). // of the switch
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r.reconcile(waits))
 	if err != nil {
@@ -237,6 +241,20 @@ func (r *Reconciler) waiting(ctx context.Context, _ *v1alpha1.Migration, all []v
 		}
 		if requests = append(requests, request(m.Namespace, m.Name)); len(requests) == r.Config.MaxMigrations {
 			break
+		}
+	}
+	return requests
+}
+
+// allThatWait returns the migrations that have not begun.
+func (r *Reconciler) allThatWait(ctx context.Context, _ client.Object) (requests []reconcile.Request) {
+	var list v1alpha1.MigrationList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // the cache is not there yet: each is looked at first anyway
+	}
+	for i := range list.Items {
+		if m := &list.Items[i]; waits(m) {
+			requests = append(requests, request(m.Namespace, m.Name))
 		}
 	}
 	return requests

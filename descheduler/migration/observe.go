@@ -94,7 +94,14 @@ func (r *Reconciler) nodesToLookAt(m *v1alpha1.Migration) []string {
 // observeAdmission looks at what matters before there is a plan.
 func (r *Reconciler) observeAdmission(ctx context.Context, reader client.Reader, o *decide.Observation) error {
 	m := o.Migration
-	var err error
+	state, err := r.Pause.Read(ctx)
+	if err != nil {
+		return err
+	}
+	if state.Paused {
+		o.Paused = state.Message()
+		return nil
+	}
 	if o.Others, err = r.others(ctx, m); err != nil {
 		return err
 	}

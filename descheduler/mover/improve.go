@@ -164,7 +164,7 @@ func methodOf(t *moves.Transfer) v1alpha1.MigrationMethod {
 
 // carryOver asks for the Migrations, or only says which there would be.
 func (r *round) carryOver(ctx context.Context, transfers []moves.Transfer) error {
-	acts, pods := r.Config.Energy.Mode == Act && !r.DryRun, r.podsByName()
+	acts, pods := r.mayAct(r.Config.Energy.Mode), r.podsByName()
 	room := r.Config.MaxPods - r.onTheirWay()
 	for i := range transfers {
 		t := &transfers[i]

@@ -36,6 +36,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/moves"
 	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/platform/tarifffile"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
@@ -57,6 +58,8 @@ type Mover struct {
 	Fleets, Profiles bool
 	// DryRun only logs what would be done.
 	DryRun bool
+	// Pause keeps nodes from being emptied; nil never does.
+	Pause *pause.Switch
 
 	selector labels.Selector
 	learned  *runtimes.Learner
@@ -132,6 +135,7 @@ func (m *Mover) SetupWithManager(ctx context.Context, manager ctrl.Manager) erro
 		Watches(&corev1.Node{}, soon(), builder.WithPredicates(nodeMatters())).
 		Watches(&corev1.Pod{}, soon(), builder.WithPredicates(m.podMatters())).
 		Watches(&v1alpha1.Migration{}, soon(), builder.WithPredicates(migrationEnds())).
+		Watches(&corev1.ConfigMap{}, soon()). // of the switch
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(m)
 	if err != nil {
@@ -189,6 +193,3 @@ func (m *Mover) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.R
 	}
 	return reconcile.Result{RequeueAfter: max(r.again, settling)}, nil
 }
-
-// mayAct reports whether pods may be moved.
-func (m *Mover) mayAct() bool { return m.Config.Mode == Act && !m.DryRun }

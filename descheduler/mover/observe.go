@@ -17,6 +17,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -33,6 +34,8 @@ type round struct {
 	view  *world.View
 	now   time.Time
 	state cluster.State
+	// paused is whether the cluster is.
+	paused pause.State
 	// emptied are the nodes that this mover has emptied, draining those that it empties,
 	// by name, in order.
 	emptied, draining []string
@@ -53,6 +56,9 @@ func (m *Mover) look(ctx context.Context) (*round, error) {
 		}
 	}
 	r := &round{Mover: m, world: w, now: m.Clock.Now(), again: m.Config.Interval}
+	if r.paused, err = m.Pause.Read(ctx); err != nil {
+		return nil, err
+	}
 	r.view = world.NewView(w, r.now, m.learned)
 	r.emptying = drain.NewEmptying(m.Client, r.view, m.learned)
 	r.observe(fleets.Items)

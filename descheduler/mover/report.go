@@ -70,6 +70,8 @@ type Decision struct {
 	Time   metav1.Time `json:"time"`
 	Mode   Mode        `json:"mode"`
 	Policy Policy      `json:"policy"`
+	// Paused says that the cluster was paused, and so was in mode Observe; empty if it was not.
+	Paused string `json:"paused,omitempty"`
 	// DollarsPerHour is what all nodes cost that have not been emptied, and
 	// ExpectedDollarsPerHour what they will when what is decided has been done.
 	DollarsPerHour         string `json:"dollarsPerHour"`
@@ -145,8 +147,11 @@ func (r *round) decide(plan cluster.Plan) {
 		Time: metav1.NewTime(r.now), Mode: r.Config.Mode, Policy: r.Config.Policy, Nodes: len(r.state.Nodes),
 		Emptying: r.draining, Emptied: r.emptied, DollarsPerHour: dollars.Format(r.paid()),
 	}
-	if r.DryRun {
+	if r.DryRun || r.paused.Paused {
 		d.Mode = Observe
+	}
+	if r.paused.Paused {
+		d.Paused = r.paused.Message()
 	}
 	expected := r.paid()
 	prices := map[string]int64{}

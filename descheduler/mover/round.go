@@ -47,6 +47,17 @@ func (r *round) run(ctx context.Context) error {
 	return r.improve(ctx)
 }
 
+// mayAct reports whether a part that has that mode may have pods moved.
+func (r *round) mayAct(mode Mode) bool { return mode == Act && !r.DryRun && !r.paused.Paused }
+
+// observes says why nothing is done.
+func (r *round) observes() string {
+	if r.paused.Paused {
+		return r.paused.Message()
+	}
+	return "--consolidation is not Act"
+}
+
 // consolidate plans which nodes to empty.
 func (r *round) consolidate(ctx context.Context) error {
 	plan := r.planner.Plan(r.now, r.plannable())
@@ -106,8 +117,8 @@ func (r *round) uncordon(ctx context.Context) (bool, error) {
 		return nil
 	}
 	for _, name := range r.emptied {
-		why := "--consolidation is not Act"
-		if r.mayAct() {
+		why := r.observes()
+		if r.mayAct(r.Config.Mode) {
 			pod := drain.Wanted(&r.state, name)
 			if pod == "" {
 				continue
@@ -118,11 +129,11 @@ func (r *round) uncordon(ctx context.Context) (bool, error) {
 			return uncordoned, err
 		}
 	}
-	if r.mayAct() {
+	if r.mayAct(r.Config.Mode) {
 		return uncordoned, nil
 	}
 	for _, name := range r.draining {
-		if err := uncordon(name, "--consolidation is not Act"); err != nil {
+		if err := uncordon(name, r.observes()); err != nil {
 			return uncordoned, err
 		}
 	}
@@ -131,7 +142,7 @@ func (r *round) uncordon(ctx context.Context) (bool, error) {
 
 // drop uncordons nodes of which the plan no longer holds, and reports whether there were any.
 func (r *round) drop(ctx context.Context, nodes []cluster.Stay) (bool, error) {
-	if !r.mayAct() {
+	if !r.mayAct(r.Config.Mode) {
 		return false, nil
 	}
 	for _, stay := range nodes {
@@ -153,7 +164,7 @@ type leaver struct {
 // proceed goes on with the nodes that are being emptied. It reports whether one was uncordoned
 // again.
 func (r *round) proceed(ctx context.Context) (uncordoned bool, err error) {
-	if !r.mayAct() {
+	if !r.mayAct(r.Config.Mode) {
 		return false, nil
 	}
 	for _, name := range r.draining {
@@ -278,7 +289,7 @@ func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 		if d.Saves > 0 {
 			metricExpectedSavings.Add(float64(d.Saves-d.Costs) / 1e6)
 		}
-		if !r.mayAct() {
+		if !r.mayAct(r.Config.Mode) {
 			log.FromContext(ctx).Info("Would empty a node", "node", d.Node, "reason", d.Reason, "saves", dollars.Format(d.Saves-d.Costs))
 			r.tell(d.Node, corev1.EventTypeNormal, wouldEmpty, "%s", text)
 			continue

@@ -29,6 +29,7 @@ import (
 	"supercargo.dev/supercargo/internal/drain"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/score"
+	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -41,6 +42,8 @@ type round struct {
 	world *world.World
 	view  *world.View
 	now   time.Time
+	// paused is whether the cluster is.
+	paused pause.State
 	// waiting are the pods that found no room.
 	waiting []world.Waiting
 	// profiles are those that are used, by machine type, and jobs the probes' by the same.
@@ -61,6 +64,9 @@ func (p *Profiler) look(ctx context.Context) (*round, error) {
 	r := &round{
 		Profiler: p, world: w, now: p.Clock.Now(), profiles: map[string]*v1alpha1.MachineProfile{}, jobs: map[string]*batchv1.Job{},
 		hardware: map[string]*v1alpha1.MachineHardware{},
+	}
+	if r.paused, err = p.Pause.Read(ctx); err != nil {
+		return nil, err
 	}
 	r.view = world.NewView(w, r.now, p.learned)
 	for _, waits := range r.view.Waiting(class.Any) {

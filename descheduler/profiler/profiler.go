@@ -39,6 +39,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/profiler/record"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/internal/world"
 )
@@ -59,6 +60,8 @@ type Profiler struct {
 	HTTP *http.Client
 	// DryRun only logs what would be done.
 	DryRun bool
+	// Pause keeps machine types from being probed; nil never does.
+	Pause *pause.Switch
 
 	selector labels.Selector
 	learned  *runtimes.Learner
@@ -120,6 +123,7 @@ func (p *Profiler) SetupWithManager(ctx context.Context, manager ctrl.Manager) e
 	err := ctrl.NewControllerManagedBy(manager).Named("profiler").
 		Watches(&corev1.Node{}, soon(), builder.WithPredicates(nodeMatters())).
 		Watches(&corev1.Pod{}, soon(), builder.WithPredicates(p.podMatters())).
+		Watches(&corev1.ConfigMap{}, soon()). // of the switch
 		Watches(&batchv1.Job{}, soon(), builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == p.Config.Namespace }))).
 		Watches(&v1alpha1.MachineProfile{}, soon()).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
@@ -172,8 +176,11 @@ func (p *Profiler) podMatters() predicate.Predicate {
 	}
 }
 
-// probing reports whether probes may be under way.
+// probing reports whether probes may be under way, unless the cluster is paused.
 func (p *Profiler) probing() bool { return p.Config.Mode == Act && !p.DryRun }
+
+// probing reports whether probes may be under way.
+func (r *round) probing() bool { return r.Profiler.probing() && !r.paused.Paused }
 
 // Reconcile implements reconcile.Reconciler: it runs one round.
 func (p *Profiler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {

@@ -72,13 +72,13 @@ func longestWait(p *v1alpha1.ReplicaPolicy) time.Duration {
 }
 
 // current returns what a policy wants at the time now. It wants nothing if it does not
-// publish, is on its way out, has not looked yet, or should have looked again staleAfter ago:
+// publish, is on its way out or paused, has not looked yet, or should have looked again staleAfter ago:
 // its controller may be gone, and what it wanted is no longer right. The autoscaler then
 // keeps the replicas there are.
 func current(p *v1alpha1.ReplicaPolicy, now time.Time, staleAfter time.Duration) (query.Sample, bool) {
 	s := &p.Status
 	if p.Spec.Mode != v1alpha1.ReplicasViaHPA || p.DeletionTimestamp != nil || s.WantedReplicas <= 0 ||
-		s.LastObservation == nil {
+		s.LastObservation == nil || meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionPaused) {
 		return query.Sample{}, false
 	}
 	age := now.Sub(s.LastObservation.Time.Time)

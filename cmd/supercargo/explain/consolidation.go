@@ -12,6 +12,9 @@ import (
 func Consolidation(w io.Writer, d *mover.Decision) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Consolidation, mode %s, policy %s, as of %s\n", d.Mode, d.Policy, d.Time.UTC().Format("2006-01-02 15:04:05"))
+	if d.Paused != "" {
+		fmt.Fprintln(&b, d.Paused)
+	}
 	fmt.Fprintf(&b, "%d nodes; those with pods cost $%s/h, and $%s/h when all that is decided is done\n", d.Nodes, d.DollarsPerHour, d.ExpectedDollarsPerHour)
 	if len(d.Emptying) > 0 {
 		fmt.Fprintf(&b, "Being emptied: %s\n", strings.Join(d.Emptying, ", "))

@@ -34,7 +34,7 @@ func Fleet(w io.Writer, fleet *v1alpha1.NodeFleet) error {
 }
 
 func writeConditions(b *strings.Builder, fleet *v1alpha1.NodeFleet) {
-	kinds := []string{v1alpha1.FleetReady, v1alpha1.FleetPriced, v1alpha1.FleetLimited, v1alpha1.FleetDegraded}
+	kinds := []string{v1alpha1.ConditionPaused, v1alpha1.FleetReady, v1alpha1.FleetPriced, v1alpha1.FleetLimited, v1alpha1.FleetDegraded}
 	for _, kind := range kinds {
 		if c := meta.FindStatusCondition(fleet.Status.Conditions, kind); c != nil {
 			fmt.Fprintf(b, "%s: %s (%s) %s\n", c.Type, c.Status, c.Reason, c.Message)

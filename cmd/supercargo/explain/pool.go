@@ -25,7 +25,7 @@ func Pool(w io.Writer, p *v1alpha1.WorkerPool) error {
 		fmt.Fprintf(&b, "Manager %s: %d tasks wait for %s cores, %d run, %d are done; it has lost %d workers\n",
 			q.Address, q.Waiting, orUnknown(s.ShortageCores), q.Running, q.Done, q.WorkersLost)
 	}
-	for _, kind := range []string{v1alpha1.PoolReady, v1alpha1.PoolConnected, v1alpha1.PoolLimited, v1alpha1.PoolOverstated, v1alpha1.PoolDegraded} {
+	for _, kind := range []string{v1alpha1.ConditionPaused, v1alpha1.PoolReady, v1alpha1.PoolConnected, v1alpha1.PoolLimited, v1alpha1.PoolOverstated, v1alpha1.PoolDegraded} {
 		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
 			fmt.Fprintf(&b, "%s: %s (%s) %s\n", c.Type, c.Status, c.Reason, c.Message)
 		}

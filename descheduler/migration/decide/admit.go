@@ -25,6 +25,9 @@ func (c Config) admit(o Observation, now time.Time) Step {
 	if len(refusals) > 0 {
 		return refuse(m, refusals, now) // whatever is claimed, it is for another pod
 	}
+	if o.Paused != "" {
+		return holds(o, now)
+	}
 	if StillWaits(c, o) {
 		return c.pending(o, now)
 	}
@@ -162,6 +165,14 @@ func (c Config) pend(m *v1alpha1.Migration, why string, now time.Time) Step {
 	s.Phase = v1alpha1.MigrationPending
 	s.set(v1alpha1.MigrationEligible, unknown, "WaitingForOthers", "it begins when there is room: "+why, now)
 	return s.write("wait for room: " + why)
+}
+
+// holds waits until the cluster is no longer paused, however long that takes.
+func holds(o Observation, now time.Time) Step {
+	s := copyStatus(o.Migration)
+	s.Phase = v1alpha1.MigrationPending
+	s.set(v1alpha1.MigrationEligible, unknown, v1alpha1.ConditionPaused, o.Paused, now)
+	return s.writeOr(o.Migration, "wait: the cluster is paused", time.Time{})
 }
 
 // pending waits until there is room, as long as the room changes hands. A migration ends

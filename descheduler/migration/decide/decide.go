@@ -79,6 +79,9 @@ type Observation struct {
 	Others []Flight
 	// Trial is what became of the last [TryPod]; nil if nothing was tried.
 	Trial *Trial
+	// Paused says that the cluster is paused, and why; empty if it is not. It matters before there is
+	// a plan.
+	Paused string
 	// Surplus says that the migration has ended, and is one too many to be kept.
 	Surplus bool
 }

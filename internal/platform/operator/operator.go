@@ -3,6 +3,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
 // Options say how a program runs its controllers.
@@ -44,6 +46,9 @@ type Options struct {
 	// LeaderElectionNamespace.
 	LeaderElection          bool
 	LeaderElectionNamespace string
+	// PauseNamespace is where the ConfigMap is looked for that pauses the program; empty for Namespace, and
+	// pause.DefaultNamespace where there is none.
+	PauseNamespace string
 	// MetricsAddress and ProbeAddress are where HTTP is served, as host:port; "0" is
 	// nowhere.
 	MetricsAddress, ProbeAddress string
@@ -55,6 +60,7 @@ type Options struct {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "let several run, of which one acts")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "`namespace` of the Lease (default: the one this runs in)")
+	flags.StringVar(&o.PauseNamespace, "pause-namespace", "", "`namespace` of ConfigMap "+pause.Name+", which pauses this while it is there (default: the one this runs in)")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`host:port` for /metrics; 0 serves none")
 	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "`host:port` for /healthz and /readyz; 0 serves none")
 }
@@ -106,9 +112,11 @@ func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctr
 			return nil, fmt.Errorf("register kinds: %w", err)
 		}
 	}
+	cached := cache.Options{DefaultTransform: strip()}
+	pause.Cache(&cached, o.pauseNamespace())
 	m, err := ctrl.NewManager(o.Config, ctrl.Options{
 		Scheme: scheme, Logger: o.Log,
-		Cache:          cache.Options{DefaultTransform: strip()},
+		Cache:          cached,
 		Metrics:        server.Options{BindAddress: o.MetricsAddress},
 		LeaderElection: o.LeaderElection && !o.DryRun, LeaderElectionID: name + "." + v1alpha1.GroupName, LeaderElectionNamespace: o.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true,
@@ -125,6 +133,16 @@ func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctr
 		}
 	}
 	return m, nil
+}
+
+// Pause returns the switch that keeps the controllers of a manager from acting.
+func (o *Options) Pause(m ctrl.Manager) *pause.Switch {
+	return &pause.Switch{Client: m.GetClient(), Namespace: o.pauseNamespace()}
+}
+
+// pauseNamespace is where the switch is.
+func (o *Options) pauseNamespace() string {
+	return cmp.Or(o.PauseNamespace, o.Namespace(), pause.DefaultNamespace)
 }
 
 // strip returns what takes out of objects what no controller here reads, before they are

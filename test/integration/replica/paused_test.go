@@ -1,0 +1,47 @@
+package replica
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/internal/platform/pause"
+)
+
+func TestAPausedPolicySaysHowManyReplicasItWantsAndScalesWhenItIsResumed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "paused")
+	b.deployment("web", 2)
+	b.policy("web")
+	resume := b.site.Pause(t, b.name, "an incident")
+	b.autoscale(func(o *app.Options) { o.PauseNamespace = b.name })
+	b.eventually("it is said what is wanted", func() string {
+		if s := b.get("web").Status; s.LastDecision == nil || s.LastDecision.Mode != v1alpha1.ReplicasObserve || s.WantedReplicas < 11 {
+			return "not yet"
+		}
+		return ""
+	})
+	if c := b.condition("web", v1alpha1.ConditionPaused, metav1.ConditionTrue, pause.Reason); !strings.Contains(c.Message, "an incident") {
+		t.Errorf("condition Paused says %q", c.Message)
+	}
+	b.event("web", v1alpha1.ConditionPaused, "an incident")
+	var d appsv1.Deployment
+	if err := b.Get(t.Context(), b.key("web"), &d); err != nil || *d.Spec.Replicas != 2 {
+		t.Errorf("the Deployment has %d replicas, want the 2 that it had: %v", *d.Spec.Replicas, err)
+	}
+
+	resume()
+	b.becomes(11, 20)
+	b.event("web", pause.Resumed, "no longer paused")
+	b.eventually("condition Paused is gone", func() string {
+		if meta.FindStatusCondition(b.get("web").Status.Conditions, v1alpha1.ConditionPaused) != nil {
+			return "there"
+		}
+		return ""
+	})
+}

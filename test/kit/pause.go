@@ -1,0 +1,25 @@
+package kit
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/internal/platform/pause"
+)
+
+// Pause pauses the programs that look for the switch in a namespace, and returns how to resume.
+func (s *Site) Pause(t testing.TB, namespace, why string) (resume func()) {
+	t.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pause.Name}, Data: map[string]string{pause.ReasonKey: why}}
+	if err := s.Client.Create(t.Context(), object); err != nil {
+		t.Fatalf("pause: %v", err)
+	}
+	return func() {
+		t.Helper()
+		if err := s.Client.Delete(t.Context(), object); err != nil {
+			t.Fatalf("resume: %v", err)
+		}
+	}
+}
