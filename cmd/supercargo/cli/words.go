@@ -14,6 +14,7 @@ type words []string
 // How commands print. The first is the default.
 var (
 	textOrJSON      = words{"text", "json"}
+	textJSONOrYAML  = words{"text", "json", "yaml"}
 	tableOrJSON     = words{"table", "json"}
 	tableJSONOrYAML = words{"table", "json", "yaml"}
 )
