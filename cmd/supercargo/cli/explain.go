@@ -67,15 +67,13 @@ const consolidation = "consolidation"
 func explainKindOf(name string) (explainKind, error) {
 	all := explainKinds()
 	var names words
-	known := []string{consolidation}
 	for i := range all {
 		names = append(names, all[i].name)
-		known = append(append(known, all[i].name), all[i].aliases...)
 		if strings.EqualFold(name, all[i].name) || slices.Contains(all[i].aliases, strings.ToLower(name)) {
 			return all[i], nil
 		}
 	}
-	return explainKind{}, badInput(fmt.Errorf("kind %q: want %v%s", name, names, didYouMean(name, known, "")))
+	return explainKind{}, badInput(fmt.Errorf("kind %q: want %v%s", name, names, didYouMean(name, names, "")))
 }
 
 func newExplainCommand() *cobra.Command {
@@ -170,7 +168,7 @@ func runExplain(ctx context.Context, w io.Writer, args []string, flags explainFl
 	case k.name == "pod" && !named:
 		return explainPods(ctx, w, flags)
 	case name == "":
-		return badInput(fmt.Errorf("%q: want the name of a %s too, such as %s/NAME", args[0], k.name, k.name))
+		return badInput(fmt.Errorf("%q: want KIND/NAME such as nodefleet/batch: which %s is missing", args[0], k.name))
 	case flags.cluster.allNamespaces:
 		return badInput(fmt.Errorf("--all-namespaces: is for pods without a name, and %s is named: want -n NAMESPACE", name))
 	}

@@ -84,7 +84,9 @@ func newPending(in *WhyInput) *Pending {
 			p.Since, p.Scheduler = c.LastTransitionTime.Time, readScheduler(c)
 		}
 	}
-	p.WaitedSeconds = max(0, in.Now.Sub(p.Since)).Seconds()
+	if !p.Since.IsZero() {
+		p.WaitedSeconds = max(0, in.Now.Sub(p.Since)).Seconds()
+	}
 	switch {
 	case len(pod.Spec.SchedulingGates) > 0:
 		p.Held = fmt.Sprintf("scheduling gate %s: whoever has set it has to remove it first", pod.Spec.SchedulingGates[0].Name)
