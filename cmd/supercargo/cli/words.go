@@ -49,3 +49,10 @@ func addOutput(cmd *cobra.Command, value *string, formats words, note string) {
 	cmd.Flags().StringVarP(value, "output", "o", formats[0], fmt.Sprintf("how to print: %v%s", formats, note))
 	formats.complete(cmd, "output")
 }
+
+// alsoSpelled keeps an old spelling of a flag, which says how it is spelled now.
+func alsoSpelled(cmd *cobra.Command, old, now string) {
+	alias := *cmd.Flags().Lookup(now)
+	alias.Name, alias.Shorthand, alias.Hidden, alias.Deprecated = old, "", true, "use --"+now
+	cmd.Flags().AddFlag(&alias)
+}
