@@ -165,7 +165,7 @@ func explainPods(ctx context.Context, w io.Writer, flags explainFlags) error {
 	if err != nil {
 		return err
 	}
-	all := explain.PendingPods{}
+	all := explain.PendingPods{Pods: []explain.Why{}}
 	for i := range r.world.Pods {
 		if p := &r.world.Pods[i]; p.Spec.NodeName == "" && (namespace == "" || p.Namespace == namespace) {
 			all.Pods = append(all.Pods, explain.NewWhy(&explain.WhyInput{Now: r.now, Pod: p, View: r.view, Fleets: r.fleets}))
