@@ -39,7 +39,7 @@ const saltBytes = 32
 // removed. Names are hashed in a new file if hash says so, and in another one if they are there
 // already. No other process can append to it before Close.
 func OpenFile(path string, hash bool) (_ *File, err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -93,11 +93,7 @@ func (f *File) read() error {
 		}
 		f.Hashed = is
 	}
-	if err := f.f.Truncate(whole); err != nil {
-		return err
-	}
-	_, err = f.f.Seek(whole, 0)
-	return err
+	return f.f.Truncate(whole)
 }
 
 // readSalt reads a salt, or makes it for a new recording.
