@@ -20,7 +20,7 @@ type Offer struct {
 	// Hold says why no machine of it is bought, whatever the pod; empty if one can be.
 	Hold string
 
-	flavor planner.Flavor
+	flavor cluster.Flavor
 }
 
 // Refuses returns why no machine of the flavor is bought for a pod, or "".
@@ -63,11 +63,11 @@ func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inven
 			o.Hold = f.Problem
 		case can == nil:
 			o.Hold = "the pods of DaemonSets leave nothing of it"
-		case can.Most < 0:
+		case !can.Sells(1):
 			o.Hold = fmt.Sprintf("quota: it has its maximum of %d machines", f.Max)
 		default:
 			o.Hold = BackingOff(status[f.Name], now)
-			o.flavor = planner.Flavor{Name: f.Name, Size: can.Size, MaxPods: can.MaxPods, Arch: can.Arch, MicroDollarsPerHour: can.MicroDollarsPerHour, Host: can.Host, Max: can.Most}
+			o.flavor = *can
 		}
 		all = append(all, o)
 	}
