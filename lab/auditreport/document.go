@@ -3,9 +3,6 @@
 package auditreport
 
 import (
-	"encoding/json"
-	"io"
-
 	"supercargo.dev/supercargo/autoscaler/audit"
 	"supercargo.dev/supercargo/autoscaler/auditor"
 	"supercargo.dev/supercargo/internal/dollars"
@@ -174,13 +171,6 @@ func worstOf(w *audit.Worst) Worst {
 		n.Used = &Shares{CPU: w.UsedCPU, Memory: w.UsedMemory, Nodes: 1}
 	}
 	return n
-}
-
-// WriteJSON prints the document.
-func (d *Document) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(d)
 }
 
 func notNil[T any](list []T) []T {

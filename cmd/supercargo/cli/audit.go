@@ -73,7 +73,7 @@ It must be allowed to list nodes and pods; docs/audit.md has a ClusterRole for a
 	f.StringVar(&flags.report, "report", "", "HTML file to write")
 	f.IntVar(&flags.obstacles, "obstacles", 5, "of how many obstacles of each sort to work out what they cost")
 	f.DurationVar(&flags.deadline, "deadline", 0, "print what is found in this time; 0 looks at all")
-	addOutput(cmd, &flags.output, tableOrJSON, "")
+	addOutput(cmd, &flags.output, tableJSONOrYAML, "")
 	return cmd
 }
 
@@ -106,15 +106,15 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 			return fmt.Errorf("--report: %w", err)
 		}
 	}
-	if flags.output == "json" {
-		return document.WriteJSON(stdout)
+	if done, err := writeStructured(stdout, flags.output, document); done {
+		return err
 	}
 	return document.WriteTable(stdout)
 }
 
 // readAudit reads and checks everything before anything is computed, and reports every fault.
 func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects.Objects, []catalogue.Flavor, error) {
-	errs := []error{tableOrJSON.check("output", flags.output), canBeWritten("--report", flags.report)}
+	errs := []error{tableJSONOrYAML.check("output", flags.output), canBeWritten("--report", flags.report)}
 	if flags.obstacles < 0 {
 		errs = append(errs, fmt.Errorf("--obstacles %d: want 0 or more", flags.obstacles))
 	}

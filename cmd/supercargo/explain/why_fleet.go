@@ -59,13 +59,25 @@ type FleetWhy struct {
 // mostEvents is how many of the last Events of a fleet are shown.
 const mostEvents = 3
 
+// lastEvents writes the last Event of each reason, the oldest of these first. Events are ordered by
+// time.
+func lastEvents(all []corev1.Event) (lines []string) {
+	told := map[string]bool{}
+	for i := len(all) - 1; i >= 0 && len(lines) < mostEvents; i-- {
+		if e := &all[i]; !told[e.Reason] {
+			told[e.Reason] = true
+			lines = append(lines, fmt.Sprintf("%s %s: %s", clockOf(EventTime(e)), e.Reason, e.Message))
+		}
+	}
+	slices.Reverse(lines)
+	return lines
+}
+
 func fleetClass(f *v1alpha1.NodeFleet) class.Class { return decide.ClassOf(f.Spec.Class) }
 
 func newFleetWhy(in *WhyInput, f *FleetInput) FleetWhy {
 	w := FleetWhy{Fleet: f.Fleet.Name, Class: string(f.Fleet.Spec.Class), Mode: string(f.Fleet.Spec.Mode), Note: f.Unread, Problems: problems(f.Fleet)}
-	for _, e := range f.Events[max(0, len(f.Events)-mostEvents):] {
-		w.Events = append(w.Events, fmt.Sprintf("%s %s: %s", clockOf(EventTime(&e)), e.Reason, e.Message))
-	}
+	w.Events = lastEvents(f.Events)
 	kind, _ := class.OfPod(in.Pod)
 	if !fleetClass(f.Fleet).Takes(kind) {
 		w.Doing, w.Because = Nothing, fmt.Sprintf("its machines take %s pods alone, and this pod is of class %v", strings.ToLower(w.Class), kind)

@@ -58,8 +58,12 @@ func readScheduler(c corev1.PodCondition) *SchedulerSays {
 		return s
 	}
 	s.Nodes, _ = strconv.Atoi(begin[1])
-	text, preemption, _ := strings.Cut(c.Message[len(begin[0]):], "preemption: ")
-	s.Preemption = strings.TrimSuffix(strings.TrimSpace(preemption), ".")
+	// Reasons end with a stop, and what plugins say of preemption and the like follows.
+	text, after, _ := strings.Cut(c.Message[len(begin[0]):], ". ")
+	if _, preemption, is := strings.Cut(after, "preemption: "); is {
+		after = preemption
+	}
+	s.Preemption = strings.TrimSuffix(strings.TrimSpace(after), ".")
 	text = strings.TrimSuffix(strings.TrimSpace(text), ".")
 	for part := range strings.SplitSeq(text, ", ") {
 		m := counted.FindStringSubmatch(part)

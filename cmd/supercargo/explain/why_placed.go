@@ -84,7 +84,7 @@ type Moving struct {
 	// Fleet is the NodeFleet that has its node; empty if none has.
 	Fleet string `json:"fleet,omitempty"`
 	// NodeStays says what is known of its node: whether it is to be emptied, and if not, why.
-	NodeStays string `json:"node,omitempty"`
+	NodeStays string `json:"nodeReason,omitempty"`
 	Emptied   bool   `json:"nodeIsEmptied"`
 	// Migrations are those in flight that move it.
 	Migrations []string `json:"migrations,omitempty"`
@@ -163,7 +163,7 @@ func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 		m.Fleet = own.Name
 	}
 	if node == nil {
-		m.NodeStays = "its node has gone"
+		m.NodeStays = "the node has gone"
 		return
 	}
 	if mark, is := drain.MarkOf(node); is {
@@ -172,7 +172,7 @@ func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 		if mark.Owner == drain.Descheduler {
 			by = "the descheduler"
 		}
-		m.NodeStays = fmt.Sprintf("%s has been emptying its node since %s", by, clockOf(mark.Since))
+		m.NodeStays = fmt.Sprintf("%s has been emptying the node since %s", by, clockOf(mark.Since))
 		if !mark.Until.IsZero() {
 			m.NodeStays += ", and expects the last pod to have left at " + clockOf(mark.Until)
 		}
@@ -180,9 +180,9 @@ func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 	}
 	switch {
 	case node.Spec.Unschedulable:
-		m.NodeStays = "its node is cordoned, by somebody else than Supercargo"
+		m.NodeStays = "the node is cordoned, by somebody else than Supercargo"
 	case own == nil:
-		m.NodeStays = "its node is of no NodeFleet; supercargo explain consolidation says what the descheduler does about such nodes"
+		m.NodeStays = "the node is of no NodeFleet; supercargo explain consolidation says what the descheduler does about such nodes"
 	default:
 		m.NodeStays = kept(own, node.Name)
 	}
@@ -191,16 +191,16 @@ func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
 // kept says what a fleet has recorded of a node that it does not empty.
 func kept(f *v1alpha1.NodeFleet, node string) string {
 	if at := slices.IndexFunc(f.Status.Kept, func(k v1alpha1.KeptMachine) bool { return k.Node == node }); at >= 0 {
-		return fmt.Sprintf("its node is under-used and stays: %s", f.Status.Kept[at].Reason)
+		return fmt.Sprintf("the node is under-used and stays: %s", f.Status.Kept[at].Reason)
 	}
 	if d := f.Status.LastDecision; d != nil {
 		for _, r := range d.Releases {
 			if r.Node == node {
-				return fmt.Sprintf("NodeFleet %s decided at %s, mode %s, to give its node back: %s", f.Name, clockOf(d.Time.Time), d.Mode, r.Reason)
+				return fmt.Sprintf("NodeFleet %s decided at %s, mode %s, to give the node back: %s", f.Name, clockOf(d.Time.Time), d.Mode, r.Reason)
 			}
 		}
 	}
-	return fmt.Sprintf("NodeFleet %s has its node, and has not decided to empty it: consolidation policy %s", f.Name, f.Spec.Consolidation.Policy)
+	return fmt.Sprintf("NodeFleet %s has the node, and has not decided to empty it: consolidation policy %s", f.Name, f.Spec.Consolidation.Policy)
 }
 
 func (m *Moving) write(b *strings.Builder) {

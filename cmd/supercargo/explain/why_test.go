@@ -38,6 +38,11 @@ func TestWhatTheSchedulerSaysIsTakenApart(t *testing.T) {
 			"0/1 nodes are available: 1 node(s) took only batch pods and the pod is service (label supercargo.dev/class), or so.",
 			SchedulerSays{Nodes: 1, Reasons: []Tally{{Count: 1, Reason: "node(s) took only batch pods and the pod is service (label supercargo.dev/class), or so"}}},
 		},
+		{
+			"other plugins speak before preemption",
+			"0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+			SchedulerSays{Nodes: 3, Reasons: []Tally{{Count: 3, Reason: "Insufficient cpu"}}, Preemption: "0/3 nodes are available: 3 Preemption is not helpful for scheduling"},
+		},
 		{"no nodes at all", "no nodes available to schedule pods", SchedulerSays{}},
 		{"a plugin refuses before any node is looked at", "0/3 nodes are available: persistentvolumeclaim \"data\" not found.", SchedulerSays{Nodes: 3}},
 	} {
@@ -244,7 +249,7 @@ func TestWhatWouldMoveAPod(t *testing.T) {
 		{"says that it may be started again", running(annotated(v1alpha1.AnnotationMigration, v1alpha1.MigrationRestart)), nil, nil, "evict", "", "", ""},
 		{"its node is being emptied", running(), nil, []func(*world.World){func(w *world.World) {
 			w.Nodes["a"].Annotations = map[string]string{v1alpha1.AnnotationDraining: drain.Mark{Owner: drain.Descheduler, Since: noon}.String()}
-		}}, "", "", "", "the descheduler has been emptying its node since 2026-11-26 12:00:00 UTC"},
+		}}, "", "", "", "the descheduler has been emptying the node since 2026-11-26 12:00:00 UTC"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			why := explained(t, tc.pod, tc.fleet, tc.world...)
@@ -282,5 +287,21 @@ func TestPendingPodsAreListedByHowLongTheyWait(t *testing.T) {
 	if !strings.HasPrefix(lines[1], "default/early") || !strings.Contains(lines[1], "1h0m0s") || !strings.Contains(lines[1], "there is no NodeFleet") ||
 		!strings.HasPrefix(lines[2], "default/late") || !strings.Contains(lines[2], "2 Insufficient cpu") {
 		t.Errorf("the list is\n%s", text.String())
+	}
+}
+
+func TestOfTheEventsOfAFleetTheLastOfEachReasonIsTold(t *testing.T) {
+	event := func(after time.Duration, reason, message string) corev1.Event {
+		return corev1.Event{Reason: reason, Message: message, EventTime: metav1.NewMicroTime(noon.Add(after))}
+	}
+	got := lastEvents([]corev1.Event{
+		event(0, "Bought", "first"), event(time.Second, "NoMachineFits", "one"), event(2*time.Second, "NoMachineFits", "two"), event(3*time.Second, "Bought", "second"),
+		event(4*time.Second, "Released", "a"), event(5*time.Second, "NoMachineFits", "three"), event(6*time.Second, "LimitReached", "b"),
+	})
+	want := []string{
+		"2026-11-26 12:00:04 UTC Released: a", "2026-11-26 12:00:05 UTC NoMachineFits: three", "2026-11-26 12:00:06 UTC LimitReached: b",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
