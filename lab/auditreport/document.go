@@ -1,5 +1,5 @@
-// Package auditreport prints what `supercargo audit` finds: as a table on one screen, as JSON and as one
-// page of HTML.
+// Package auditreport prints what `supercargo audit` finds: as a table on one screen and as one page of HTML.
+// Its [Document] is what is printed as JSON and YAML.
 package auditreport
 
 import (
