@@ -125,3 +125,18 @@ func TestOneThingHasOneSpelling(t *testing.T) {
 		}
 	}
 }
+
+func TestOldSpellingsAreTakenAndNotShown(t *testing.T) {
+	for _, tc := range []struct{ command, old, now string }{{"record", "for", "duration"}, {"playground", "machine-flavors", "flavors"}} {
+		cmd, _, err := newRootCommand("supercargo").Find([]string{tc.command})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Flags().Set(tc.old, "1h"); err != nil || cmd.Flags().Lookup(tc.now).Value.String() != "1h" {
+			t.Errorf("%s --%s=1h (%v): --%s is %q", tc.command, tc.old, err, tc.now, cmd.Flags().Lookup(tc.now).Value)
+		}
+		if help := cmd.Flags().FlagUsages(); strings.Contains(help, "--"+tc.old) || !strings.Contains(help, "--"+tc.now) {
+			t.Errorf("help of %s shows --%s, or not --%s:\n%s", tc.command, tc.old, tc.now, help)
+		}
+	}
+}
