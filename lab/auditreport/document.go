@@ -1,11 +1,8 @@
-// Package auditreport prints what `supercargo audit` finds: as a table on one screen, as JSON and as one
-// page of HTML.
+// Package auditreport prints what `supercargo audit` finds: as a table on one screen and as one page of HTML.
+// Its [Document] is what is printed as JSON and YAML.
 package auditreport
 
 import (
-	"encoding/json"
-	"io"
-
 	"supercargo.dev/supercargo/autoscaler/audit"
 	"supercargo.dev/supercargo/autoscaler/auditor"
 	"supercargo.dev/supercargo/internal/dollars"
@@ -174,13 +171,6 @@ func worstOf(w *audit.Worst) Worst {
 		n.Used = &Shares{CPU: w.UsedCPU, Memory: w.UsedMemory, Nodes: 1}
 	}
 	return n
-}
-
-// WriteJSON prints the document.
-func (d *Document) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(d)
 }
 
 func notNil[T any](list []T) []T {

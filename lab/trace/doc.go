@@ -1,6 +1,6 @@
 // Package trace reads recorded workloads.
 //
-// Five CSV formats are read, as package table reads files:
+// Six CSV formats are read, as package table reads files:
 //
 //   - the openb pod list of the Alibaba GPU cluster trace of 2023, see
 //     [Read] for what its columns turn into;
@@ -10,6 +10,8 @@
 //     count, arch, class and runtime_s, see [ReadPodList];
 //   - the task list of a workflow, with the columns id, category, cores, memory_mib,
 //     runtime_s, cpu_fraction and, where wanted, parents and stage, see [ReadTasks];
+//   - the recording of a cluster, with a row for each thing that came, changed or went, see [Row]
+//     and [ReadRecording];
 //   - the series of arrival rates, with the columns time_s and rate_per_s, see [ReadRates].
 //
 // Times become whole nanoseconds, CPU whole milli-CPU, memory bytes.

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -75,8 +76,8 @@ var (
 
 // Trace is a workload as read from a file.
 type Trace struct {
-	// Format names the file's format: "generic trace", "openb pod list" or "pod
-	// list".
+	// Format names the file's format: "generic trace", "openb pod list", "pod
+	// list" or "recording".
 	Format string
 	// Ignored lists the columns of the file that were not read, in their order.
 	Ignored []string
@@ -84,7 +85,7 @@ type Trace struct {
 	Pods []Pod
 }
 
-// Read reads a generic trace or an openb pod list; the header tells which.
+// Read reads a generic trace, an openb pod list or the pods of a recording; the header tells which.
 // file is only used in errors, which are of type [*table.Errors] and list every fault
 // up to [table.MaxErrors].
 //
@@ -100,9 +101,15 @@ type Trace struct {
 // less creation_time for pods that were never scheduled. The quality of service
 // BE is read as batch; LS, Burstable and Guaranteed as service.
 //
+// Recording: see [Recording.Workload]. A service that had not ended runs to the end of the recording.
+//
 // Cost: O(n log n).
 func Read(file string, r io.Reader) (*Trace, error) {
-	return read(file, r, genericFormat, openbFormat)
+	b := bufio.NewReader(r)
+	if t, is, err := readRecorded(file, b); is {
+		return t, err
+	}
+	return read(file, b, genericFormat, openbFormat)
 }
 
 // ReadPodList reads pods that are there together, so that nothing is said of when
@@ -110,7 +117,11 @@ func Read(file string, r io.Reader) (*Trace, error) {
 // anything that [Read] reads. Every row of a pod list has a name, and runtime_s may
 // be empty, which makes it zero. file, errors and cost are as for [Read].
 func ReadPodList(file string, r io.Reader) (*Trace, error) {
-	return read(file, r, podListFormat, genericFormat, openbFormat)
+	b := bufio.NewReader(r)
+	if t, is, err := readRecorded(file, b); is {
+		return t, err
+	}
+	return read(file, b, podListFormat, genericFormat, openbFormat)
 }
 
 // read reads whichever of the formats the header fits best, the first of equals.

@@ -10,29 +10,27 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
+	"github.com/spf13/pflag"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/autoscaler/audit"
 	"supercargo.dev/supercargo/autoscaler/auditor"
 	"supercargo.dev/supercargo/internal/input/catalogue"
-	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/world/objects"
 	"supercargo.dev/supercargo/lab/auditreport"
 )
 
 // auditFlags are the flags of `supercargo audit`.
 type auditFlags struct {
-	kubeconfig, context, as      string
-	asGroups                     []string
+	cluster                      *clusterFlags
+	asked                        []string // which flags that say which cluster are given
 	from, prices, output, report string
 	obstacles                    int
 	deadline                     time.Duration
 }
 
 func newAuditCommand() *cobra.Command {
-	var flags auditFlags
+	flags := auditFlags{cluster: newClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Say what a cluster costs, what its pods would cost on cheaper machines, and what stands in the way",
@@ -60,20 +58,22 @@ It must be allowed to list nodes and pods; docs/audit.md has a ClusterRole for a
   supercargo audit --prices prices.csv -o json | jq .cheapest.perMonth`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.Flags().Visit(func(f *pflag.Flag) {
+				if _, is := f.Annotations[ofCluster]; is {
+					flags.asked = append(flags.asked, f.Name)
+				}
+			})
 			return runAudit(cmd.Context(), flags, cmd.InOrStdin(), cmd.OutOrStdout())
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: as kubectl finds it)")
-	f.StringVar(&flags.context, "context", "", "`name` of the context of the kubeconfig to use")
-	f.StringVar(&flags.as, "as", "", "`user` to act as")
-	f.StringSliceVar(&flags.asGroups, "as-group", nil, "`group` to act as; may be repeated")
+	flags.cluster.addTo(cmd, false)
 	f.StringVar(&flags.from, "from", "", "`file` of what kubectl get -o yaml or -o json has printed, - for stdin (default: the cluster itself)")
 	f.StringVar(&flags.prices, "prices", "", "CSV `file` with columns name, cpu, memory_gib and price_per_hour: prices of your own, which go before list prices")
 	f.StringVar(&flags.report, "report", "", "HTML file to write")
 	f.IntVar(&flags.obstacles, "obstacles", 5, "of how many obstacles of each sort to work out what they cost")
 	f.DurationVar(&flags.deadline, "deadline", 0, "print what is found in this time; 0 looks at all")
-	addOutput(cmd, &flags.output, tableOrJSON, "")
+	addOutput(cmd, &flags.output, tableJSONOrYAML, "")
 	return cmd
 }
 
@@ -106,23 +106,23 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 			return fmt.Errorf("--report: %w", err)
 		}
 	}
-	if flags.output == "json" {
-		return document.WriteJSON(stdout)
+	if done, err := writeStructured(stdout, flags.output, document); done {
+		return err
 	}
 	return document.WriteTable(stdout)
 }
 
 // readAudit reads and checks everything before anything is computed, and reports every fault.
 func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects.Objects, []catalogue.Flavor, error) {
-	errs := []error{tableOrJSON.check("output", flags.output), canBeWritten("--report", flags.report)}
+	errs := []error{tableJSONOrYAML.check("output", flags.output), canBeWritten("--report", flags.report)}
 	if flags.obstacles < 0 {
 		errs = append(errs, fmt.Errorf("--obstacles %d: want 0 or more", flags.obstacles))
 	}
 	if flags.deadline < 0 {
 		errs = append(errs, fmt.Errorf("--deadline %v: want a time above 0, or 0 for none", flags.deadline))
 	}
-	for flag, given := range map[string]bool{"kubeconfig": flags.kubeconfig != "", "context": flags.context != "", "as": flags.as != "", "as-group": len(flags.asGroups) > 0} {
-		if given && flags.from != "" {
+	if flags.from != "" {
+		for _, flag := range flags.asked {
 			errs = append(errs, fmt.Errorf("--%s: is about a cluster, and --from reads a file: want one of the two", flag))
 		}
 	}
@@ -144,7 +144,7 @@ func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects
 func readObjects(ctx context.Context, flags auditFlags, stdin io.Reader) (read *objects.Objects, err error) {
 	switch flags.from {
 	case "":
-		c, err := flags.client()
+		c, err := flags.cluster.client(metricsv1beta1.AddToScheme)
 		if err != nil {
 			return nil, err
 		}
@@ -160,29 +160,4 @@ func readObjects(ctx context.Context, flags auditFlags, stdin io.Reader) (read *
 		})
 	}
 	return read, badInput(err)
-}
-
-// client returns one that knows all that an audit reads.
-func (f *auditFlags) client() (client.Client, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}
-	overrides.AuthInfo.Impersonate, overrides.AuthInfo.ImpersonateGroups = f.as, f.asGroups
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
-	if err != nil {
-		return nil, badInput(fmt.Errorf("find the cluster: %w", err))
-	}
-	config.QPS = -1 // one page is asked for after the other
-	scheme, err := operator.Kinds()
-	if err != nil {
-		return nil, err
-	}
-	if err := metricsv1beta1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("register kinds: %w", err)
-	}
-	c, err := client.New(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("reach the cluster: %w", err)
-	}
-	return c, nil
 }

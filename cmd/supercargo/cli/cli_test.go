@@ -49,9 +49,9 @@ func TestBadUsageAndInputExitWithTwo(t *testing.T) {
 		{"somebody's file", "", []string{"playground", "--kubeconfig", precious}, []string{"--kubeconfig", "not a playground's"}},
 		{"negative lags", "", []string{"playground", "--machine-lag", "-1s", "--machine-release-lag", "-2s"},
 			[]string{"--machine-lag -1s", "--machine-release-lag -2s", "0 or more"}},
-		{"no such flavors", "", []string{"playground", "--machine-flavors", "none.csv"}, []string{"--machine-flavors", "none.csv"}},
-		{"flavors without cluster-api", "", []string{"playground", "--cluster-api=false", "--machine-flavors", "none.csv"},
-			[]string{"--machine-flavors", "--cluster-api=false"}},
+		{"no such flavors", "", []string{"playground", "--flavors", "none.csv"}, []string{"--flavors", "none.csv"}},
+		{"flavors without cluster-api", "", []string{"playground", "--cluster-api=false", "--flavors", "none.csv"},
+			[]string{"--flavors", "--cluster-api=false"}},
 		{"unknown output", "", []string{"version", "-o", "xml"}, []string{"xml", "json"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,28 +18,96 @@ import (
 )
 
 type explainFlags struct {
-	kubeconfig, namespace, output string
-	energyWeight                  float64
-	priceFile, carbonFile         string
+	cluster               *clusterFlags
+	output                string
+	energyWeight          float64
+	energy                bool // a flag about energy was given
+	priceFile, carbonFile string
+}
+
+// explainKind is a kind that can be explained, with the names that kubectl knows it by.
+type explainKind struct {
+	name    string
+	aliases []string
+	explain func(ctx context.Context, w io.Writer, name string, flags explainFlags) error
+}
+
+// explainKinds are all.
+func explainKinds() []explainKind {
+	return []explainKind{
+		{"pod", []string{"pods", "po"}, explainPod},
+		{"node", []string{"nodes", "no"}, explainNode},
+		{"nodefleet", []string{"nodefleets", "nf"}, func(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
+			fleet := &v1alpha1.NodeFleet{}
+			return explainObject(ctx, w, "NodeFleet", name, flags, fleet, func() error { return explain.Fleet(w, fleet) })
+		}},
+		{"replicapolicy", []string{"replicapolicies", "rp"}, func(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
+			p := &v1alpha1.ReplicaPolicy{}
+			return explainObject(ctx, w, "ReplicaPolicy", name, flags, p, func() error { return explain.Policy(w, p) })
+		}},
+		{"workerpool", []string{"workerpools", "wp"}, func(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
+			p := &v1alpha1.WorkerPool{}
+			return explainObject(ctx, w, "WorkerPool", name, flags, p, func() error { return explain.Pool(w, p) })
+		}},
+		{"migration", []string{"migrations", "mig"}, func(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
+			m := &v1alpha1.Migration{}
+			return explainObject(ctx, w, "Migration", name, flags, m, func() error { return explain.Migration(w, m) })
+		}},
+		{"machineprofile", []string{"machineprofiles", "mp"}, func(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
+			m := &v1alpha1.MachineProfile{}
+			return explainObject(ctx, w, "MachineProfile", name, flags, m, func() error { return explain.Profile(w, m, time.Now()) })
+		}},
+	}
+}
+
+// consolidation is what is explained of nodes that no NodeFleet has.
+const consolidation = "consolidation"
+
+// explainKindOf finds a kind by any of its names, and says which may be meant by others.
+func explainKindOf(name string) (explainKind, error) {
+	all := explainKinds()
+	var names words
+	for i := range all {
+		names = append(names, all[i].name)
+		if strings.EqualFold(name, all[i].name) || slices.Contains(all[i].aliases, strings.ToLower(name)) {
+			return all[i], nil
+		}
+	}
+	return explainKind{}, badInput(fmt.Errorf("kind %q: want %v%s", name, names, didYouMean(name, names, "")))
 }
 
 func newExplainCommand() *cobra.Command {
-	var flags explainFlags
+	flags := explainFlags{cluster: newClusterFlags()}
 	cmd := &cobra.Command{
-		Use:   "explain KIND/NAME|consolidation",
+		Use:   "explain (KIND/NAME | KIND NAME | pods | consolidation)",
 		Short: "Say why Supercargo did what it did to an object of a cluster",
 		Long: `Say why Supercargo did what it did to an object of a cluster: the last decision, what was rejected, what it was
 expected to lead to and what came of it. Of a NodeFleet also what keeps each machine that is used little: a pod, a setting or what it would cost.
 
-Kinds: nodefleet, replicapolicy, workerpool, migration, machineprofile, pod. "consolidation" is what the descheduler decided last about nodes that no NodeFleet has.
+Kinds, and their short names: pod (po), node (no), nodefleet (nf), replicapolicy (rp), workerpool (wp), migration (mig), machineprofile (mp).
+"consolidation" is what the descheduler decided last about nodes that no NodeFleet has.
 
-A machine profile is shown with what it predicts and how far that is trusted; a pod with how much energy and time it would take on
-each node, and how the plugin EnergyPerformance scores that.`,
-		Example: `  # Why these machines?
+Of a pod it answers up to three questions. Why is it pending: what kube-scheduler says, what keeps it from each node and from each flavor of
+each NodeFleet, and what the fleets do about it. Why this node: what is recorded of that. What would move it: how it may leave its node, what
+is in the way, and whether the node is to be emptied. "pods" lists those that are pending, a line each.
+
+Where machine profiles are installed, a pod is also shown with how much energy and time it would take on each node, and how the plugin
+EnergyPerformance scores that; the flags about energy ask for it in any case. A machine profile is shown with what it predicts and how
+far that is trusted.`,
+		Example: `  # Why is this pod pending, or why is it there, and what would move it?
+  supercargo explain pod work-0-x7k2p -n jobs
+
+  # Which pods are pending, and what is being done about each?
+  supercargo explain pods -A
+
+  # Is this node to be emptied, and which of its pods may leave?
+  supercargo explain node worker-3
+
+  # Why these machines?
   supercargo explain nodefleet/batch
 
   # All of it, for a script
-  supercargo explain nodefleet/batch -o json | jq .status.lastDecision
+  supercargo explain nf/batch -o json | jq .status.lastDecision
 
   # Why so many workers, and what was learned of tasks?
   supercargo explain workerpool/blast -n genomics
@@ -57,59 +126,58 @@ each node, and how the plugin EnergyPerformance scores that.`,
 
   # And on which would it emit the least, with the carbon intensities that the scheduler has?
   supercargo explain pod/work-0-x7k2p -n jobs --carbon-file carbon.csv`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runExplain(cmd.Context(), cmd.OutOrStdout(), args[0], flags)
+			for _, flag := range []string{"energy-weight", "price-file", "carbon-file"} {
+				flags.energy = flags.energy || cmd.Flags().Changed(flag)
+			}
+			return runExplain(cmd.Context(), cmd.OutOrStdout(), args, flags)
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return explainable(cmd.Context(), flags), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	cmd.Flags().StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: as kubectl finds it)")
-	cmd.Flags().StringVarP(&flags.namespace, "namespace", "n", "", "namespace of a policy, a pool, a migration or a pod (default: that of the kubeconfig)")
-	addOutput(cmd, &flags.output, textOrJSON, "")
+	flags.cluster.addTo(cmd, true)
+	flags.cluster.addAllNamespaces(cmd)
+	addOutput(cmd, &flags.output, textJSONOrYAML, "")
 	cmd.Flags().Float64Var(&flags.energyWeight, "energy-weight", score.DefaultWeight, "for a pod: weight of energy against runtime, from 0 to 1, where neither it nor its namespace says")
 	cmd.Flags().StringVar(&flags.priceFile, "price-file", "", "for a pod: CSV `file` with columns time, dollars_per_kwh and zone; joules count by them, as with a tariff in the plugin's arguments")
 	cmd.Flags().StringVar(&flags.carbonFile, "carbon-file", "", "for a pod: the same with grams_per_kwh, of CO2 equivalent")
 	return cmd
 }
 
-func runExplain(ctx context.Context, w io.Writer, object string, flags explainFlags) error {
-	if err := textOrJSON.check("output", flags.output); err != nil {
+func runExplain(ctx context.Context, w io.Writer, args []string, flags explainFlags) error {
+	if err := textJSONOrYAML.check("output", flags.output); err != nil {
 		return badInput(err)
 	}
-	if object == "consolidation" {
+	kind, name, named := args[0], "", len(args) == 2
+	if named {
+		name = args[1]
+	} else {
+		kind, name, named = strings.Cut(kind, "/")
+	}
+	if kind == consolidation && !named {
 		return explainConsolidation(ctx, w, flags)
 	}
-	kind, name, ok := strings.Cut(object, "/")
-	if !ok || name == "" {
-		return badInput(fmt.Errorf("%q: want KIND/NAME such as nodefleet/batch, or consolidation", object))
+	k, err := explainKindOf(kind)
+	switch {
+	case err != nil && !named:
+		return badInput(fmt.Errorf("%q: want KIND/NAME such as nodefleet/batch, pods, or %s%s", args[0], consolidation, didYouMean(args[0], []string{consolidation, "pods"}, "")))
+	case err != nil:
+		return err
+	case k.name == "pod" && !named:
+		return explainPods(ctx, w, flags)
+	case name == "":
+		return badInput(fmt.Errorf("%q: want KIND/NAME such as nodefleet/batch: which %s is missing", args[0], k.name))
+	case flags.cluster.allNamespaces:
+		return badInput(fmt.Errorf("--all-namespaces: is for pods without a name, and %s is named: want -n NAMESPACE", name))
 	}
-	switch strings.ToLower(kind) {
-	case "nodefleet", "nodefleets", "nf":
-		fleet := &v1alpha1.NodeFleet{}
-		return explainObject(ctx, w, "NodeFleet", name, flags, fleet, func() error { return explain.Fleet(w, fleet) })
-	case "replicapolicy", "replicapolicies", "rp":
-		p := &v1alpha1.ReplicaPolicy{}
-		return explainObject(ctx, w, "ReplicaPolicy", name, flags, p, func() error { return explain.Policy(w, p) })
-	case "migration", "migrations", "mig":
-		m := &v1alpha1.Migration{}
-		return explainObject(ctx, w, "Migration", name, flags, m, func() error { return explain.Migration(w, m) })
-	case "machineprofile", "machineprofiles", "mp":
-		m := &v1alpha1.MachineProfile{}
-		return explainObject(ctx, w, "MachineProfile", name, flags, m, func() error { return explain.Profile(w, m, time.Now()) })
-	case "workerpool", "workerpools", "wp":
-		p := &v1alpha1.WorkerPool{}
-		return explainObject(ctx, w, "WorkerPool", name, flags, p, func() error { return explain.Pool(w, p) })
-	case "pod", "pods", "po":
-		return explainPod(ctx, w, name, flags)
-	}
-	return badInput(fmt.Errorf("kind %q: want nodefleet, replicapolicy, workerpool, migration, machineprofile or pod", kind))
+	return k.explain(ctx, w, name, flags)
 }
 
 // explainObject reads an object and prints it, by say unless it is for a script.
 func explainObject(ctx context.Context, w io.Writer, kind, name string, flags explainFlags, object client.Object, say func() error) error {
-	c, namespace, err := namespacedClient(flags.kubeconfig, flags.namespace)
+	c, namespace, err := flags.cluster.namespaced()
 	if err != nil {
 		return err
 	}
@@ -119,20 +187,20 @@ func explainObject(ctx context.Context, w io.Writer, kind, name string, flags ex
 	if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, object); err != nil {
 		return fmt.Errorf("read %s %s: %w", kind, name, err)
 	}
-	if flags.output == "json" {
-		object.SetManagedFields(nil)
-		return writeJSON(w, object)
+	object.SetManagedFields(nil)
+	if done, err := writeStructured(w, flags.output, object); done {
+		return err
 	}
 	return say()
 }
 
 // explainable lists what can be explained, for completion.
 func explainable(ctx context.Context, flags explainFlags) (names []string) {
-	c, namespace, err := namespacedClient(flags.kubeconfig, flags.namespace)
+	c, namespace, err := flags.cluster.namespaced()
 	if err != nil {
 		return nil
 	}
-	names = append(names, "consolidation")
+	names = append(names, consolidation, "pods")
 	var fleets v1alpha1.NodeFleetList
 	if err := c.List(ctx, &fleets); err == nil {
 		for i := range fleets.Items {

@@ -18,11 +18,11 @@ const deschedulerNamespace = "supercargo-system"
 
 // explainConsolidation says what the descheduler decided last about nodes.
 func explainConsolidation(ctx context.Context, w io.Writer, flags explainFlags) error {
-	c, _, err := namespacedClient(flags.kubeconfig, flags.namespace)
+	c, err := flags.cluster.client()
 	if err != nil {
 		return err
 	}
-	namespace := flags.namespace
+	namespace := *flags.cluster.Namespace // not that of the kubeconfig
 	if namespace == "" {
 		namespace = deschedulerNamespace
 	}
@@ -38,8 +38,8 @@ func explainConsolidation(ctx context.Context, w io.Writer, flags explainFlags) 
 	if err != nil {
 		return err
 	}
-	if flags.output == "json" {
-		return writeJSON(w, d)
+	if done, err := writeStructured(w, flags.output, d); done {
+		return err
 	}
 	return explain.Consolidation(w, d)
 }

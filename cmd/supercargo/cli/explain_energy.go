@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cmd/supercargo/explain"
@@ -18,56 +17,57 @@ import (
 	"supercargo.dev/supercargo/internal/energy/tariff"
 )
 
-// explainPod scores all nodes for a pod as EnergyPerformance would now, with idle power
-// counted. Whether the pod could run there is not its question.
-func explainPod(ctx context.Context, w io.Writer, name string, flags explainFlags) error {
-	if h := flags.energyWeight; !(h >= 0 && h <= 1) {
+// checkEnergy says what is wrong with the flags about energy.
+func (f explainFlags) checkEnergy() error {
+	if h := f.energyWeight; !(h >= 0 && h <= 1) {
 		return badInput(fmt.Errorf("--energy-weight %v: want a number from 0 to 1", h))
 	}
-	now := time.Now()
-	prices, unit, err := flags.tariff()
-	if err != nil {
-		return badInput(err)
+	_, _, err := f.tariff()
+	return badInput(err)
+}
+
+// energyOf scores all nodes for a pod as EnergyPerformance would now, with idle power counted. Whether
+// the pod could run there is not its question. It returns nil where nothing is known of any machine type
+// and no flag asks.
+func (f explainFlags) energyOf(ctx context.Context, c client.Client, pod *corev1.Pod, now time.Time) (*explain.Pod, error) {
+	var profiles v1alpha1.MachineProfileList
+	if err := c.List(ctx, &profiles); err != nil && !absent(err) {
+		return nil, fmt.Errorf("read machine profiles: %w", err)
 	}
-	c, namespace, err := namespacedClient(flags.kubeconfig, flags.namespace)
-	if err != nil {
-		return err
+	if len(profiles.Items) == 0 && !f.energy {
+		return nil, nil
 	}
-	var pod corev1.Pod
-	if err := c.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &pod); err != nil {
-		return fmt.Errorf("read Pod %s: %w", name, err)
+	prices, unit, err := f.tariff()
+	if err != nil {
+		return nil, badInput(err)
 	}
 	var ns corev1.Namespace
-	if err := c.Get(ctx, types.NamespacedName{Name: namespace}, &ns); err != nil {
-		return fmt.Errorf("read Namespace %s: %w", namespace, err)
-	}
-	var profiles v1alpha1.MachineProfileList
-	if err := c.List(ctx, &profiles); err != nil && !meta.IsNoMatchError(err) {
-		return fmt.Errorf("read machine profiles: %w", err)
+	if err := c.Get(ctx, types.NamespacedName{Name: pod.Namespace}, &ns); err != nil {
+		return nil, fmt.Errorf("read Namespace %s: %w", pod.Namespace, err)
 	}
 	var nodes corev1.NodeList
 	if err := c.List(ctx, &nodes); err != nil {
-		return fmt.Errorf("read nodes: %w", err)
+		return nil, fmt.Errorf("read nodes: %w", err)
 	}
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods); err != nil {
-		return fmt.Errorf("read pods: %w", err)
+		return nil, fmt.Errorf("read pods: %w", err)
 	}
-	weight, wrong := score.WeightOf(pod.Annotations, ns.Annotations, flags.energyWeight)
+	weight, wrong := score.WeightOf(pod.Annotations, ns.Annotations, f.energyWeight)
 	var book profile.Book
 	for i := range profiles.Items {
 		// What is wrong with a profile is said when the profile is explained.
 		_ = book.Put(&profiles.Items[i])
 	}
-	compared := score.NodesFor(&pod, nodes.Items, pods.Items, func(zone string) tariff.Price { return prices.At(zone, now, tariff.DefaultMaxAge) })
-	e := explain.NewPod(namespace+"/"+name, weight, unit, score.Compare(weight.H, score.SizeOf(&pod), compared, book.Set(), now))
+	compared := score.NodesFor(pod, nodes.Items, pods.Items, func(zone string) tariff.Price { return prices.At(zone, now, tariff.DefaultMaxAge) })
+	e := explain.NewPod(pod.Namespace+"/"+pod.Name, weight, unit, score.Compare(weight.H, score.SizeOf(pod), compared, book.Set(), now))
 	if weight.Origin == score.FromProfile {
 		e.WeightFrom = "--energy-weight"
 	}
 	if wrong != nil {
 		e.Note = wrong.Error()
 	}
-	return printAs(w, flags.output, e)
+	return &e, nil
 }
 
 // tariff reads what joules count by; a file may be named for one unit.

@@ -95,7 +95,8 @@ func TestExplainSaysWhereAPodTakesLess(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
-	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	_, energy, _ := strings.Cut(stdout, "Where would it take the least energy?\n")
+	lines := strings.Split(strings.TrimSpace(energy), "\n")
 	want := []string{
 		"Pod default/work: energy weighs 1 against runtime (namespace)",
 		"",
@@ -149,9 +150,14 @@ func TestExplainSaysWhereEnergyIsCleaner(t *testing.T) {
 }
 
 func TestExplainSaysThatNothingIsKnown(t *testing.T) {
-	code, stdout, stderr := supercargo(t, "", "explain", "pod/work", "--kubeconfig", energyServer(t))
+	kubeconfig := energyServer(t)
+	code, stdout, stderr := supercargo(t, "", "explain", "pod/work", "--energy-weight", "0.5", "--kubeconfig", kubeconfig)
 	if code != 0 || strings.Count(stdout, "nothing is known") != 3 || strings.Count(stdout, " 50 ") != 3 {
 		t.Errorf("exit %d, %s: %s", code, stderr, stdout)
+	}
+	code, stdout, stderr = supercargo(t, "", "explain", "pod/work", "--kubeconfig", kubeconfig)
+	if code != 0 || strings.Contains(stdout, "energy") || !strings.Contains(stdout, "Why is it pending?") {
+		t.Errorf("exit %d, %s: want nothing about energy where nobody asks and nothing is known: %s", code, stderr, stdout)
 	}
 }
 

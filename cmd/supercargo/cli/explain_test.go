@@ -148,9 +148,9 @@ func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 	}{
 		{"no name", []string{"nodefleet"}, 2, "want KIND/NAME such as nodefleet/batch"},
 		{"an empty name", []string{"nodefleet/"}, 2, "want KIND/NAME"},
-		{"another kind", []string{"service/x"}, 2, `kind "service": want nodefleet, replicapolicy, workerpool, migration, machineprofile or pod`},
+		{"another kind", []string{"service/x"}, 2, `kind "service": want pod, node, nodefleet, replicapolicy, workerpool, migration or machineprofile`},
 		{"a weight that is none", []string{"pod/x", "--energy-weight", "2"}, 2, "--energy-weight 2: want a number from 0 to 1"},
-		{"another output", []string{"nodefleet/batch", "-o", "xml"}, 2, `--output "xml": want text or json`},
+		{"another output", []string{"nodefleet/batch", "-o", "xml"}, 2, `--output "xml": want text, json or yaml`},
 		{"no such fleet", []string{"nodefleet/typo"}, 1, "read NodeFleet typo"},
 		{"no such kubeconfig", []string{"nodefleet/batch", "--kubeconfig", "none"}, 2, "find the cluster"},
 	} {
@@ -165,7 +165,7 @@ func TestExplainRefusesWhatItCannotExplain(t *testing.T) {
 
 func TestFleetsAreCompleted(t *testing.T) {
 	code, stdout, _ := supercargo(t, "", "__complete", "explain", "--kubeconfig", fleetServer(t), "")
-	if code != 0 || !strings.HasPrefix(stdout, "consolidation\nnodefleet/batch\n") {
+	if code != 0 || !strings.HasPrefix(stdout, "consolidation\npods\nnodefleet/batch\n") {
 		t.Errorf("exit %d: %s", code, stdout)
 	}
 }

@@ -16,7 +16,7 @@ func newFitCommand() *cobra.Command {
 
   # How many requests does a replica of a service serve?
   supercargo fit service -f service.csv`,
-		Args: cobra.NoArgs,
+		Args: onlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},

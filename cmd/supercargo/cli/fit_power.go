@@ -68,7 +68,7 @@ predicted by those in between.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&flags.file, "file", "f", "", "`file` with the measurements; - is standard input")
+	f.StringVarP(&flags.file, "filename", "f", "", "`file` with the measurements; - is standard input")
 	f.StringVar(&flags.machineType, "machine-type", "", "`name` of the machine type, as its nodes are labelled: needed for -o yaml")
 	f.StringVar(&flags.time, "time-column", "time", "`column` of the time")
 	f.StringVar(&flags.watts, "watts-column", "watts", "`column` of the power")

@@ -73,7 +73,7 @@ be 0. With --slo and --peak-rate the answer says how many replicas that takes by
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&flags.file, "file", "f", "", "`file` with the measurements; - is standard input")
+	f.StringVarP(&flags.file, "filename", "f", "", "`file` with the measurements; - is standard input")
 	f.StringVar(&flags.columns.Time, "time-column", "time", "`column` of the time")
 	f.StringVar(&flags.columns.Replicas, "replicas-column", "replicas", "`column` of the replicas that served")
 	f.StringVar(&flags.columns.ArrivalRate, "rate-column", "rate_per_s", "`column` of the arrival rate, requests/s")

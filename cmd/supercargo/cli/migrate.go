@@ -14,19 +14,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cmd/supercargo/explain"
 	"supercargo.dev/supercargo/descheduler/migration/request"
 	"supercargo.dev/supercargo/internal/movable"
-	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
 // migrateFlags are the flags of `supercargo migrate`.
 type migrateFlags struct {
-	kubeconfig, namespace, to, method, output string
+	cluster            *clusterFlags
+	to, method, output string
 
 	deadline time.Duration
 	dryRun   bool
@@ -35,7 +35,7 @@ type migrateFlags struct {
 }
 
 func newMigrateCommand() *cobra.Command {
-	var flags migrateFlags
+	flags := migrateFlags{cluster: newClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "migrate POD",
 		Short: "Move a running pod, with its state, to another node",
@@ -65,15 +65,14 @@ Ctrl-C ends the waiting; the migration goes on.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: as kubectl finds it)")
-	f.StringVarP(&flags.namespace, "namespace", "n", "", "namespace of the pod (default: that of the kubeconfig)")
+	flags.cluster.addTo(cmd, true)
 	f.StringVar(&flags.to, "to", "", "`node` to move it to (default: the scheduler chooses)")
 	f.StringVar(&flags.method, "method", "checkpoint", "what becomes of its state: checkpoint moves it, restart starts anew")
 	f.DurationVar(&flags.deadline, "deadline", 5*time.Minute, "after how long it goes on where it was, if the new pod does not run")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "only say whether it can be moved, and what would change for it")
 	f.BoolVar(&flags.wait, "wait", true, "wait until the migration has ended")
 	f.BoolVar(&flags.noWait, "no-wait", false, "return once the Migration is made")
-	addOutput(cmd, &flags.output, tableOrJSON, "")
+	addOutput(cmd, &flags.output, tableJSONOrYAML, "")
 	cmd.MarkFlagsMutuallyExclusive("wait", "no-wait")
 	for flag, values := range map[string]cobra.CompletionFunc{
 		"method": cobra.FixedCompletions([]string{"checkpoint", "restart"}, cobra.ShellCompDirectiveNoFileComp),
@@ -90,7 +89,7 @@ Ctrl-C ends the waiting; the migration goes on.`,
 
 // complete lists the names of pods or nodes, for completion.
 func (f *migrateFlags) complete(ctx context.Context, list client.ObjectList) []string {
-	c, namespace, err := f.client()
+	c, namespace, err := f.cluster.namespaced()
 	if err != nil {
 		return nil
 	}
@@ -117,41 +116,12 @@ func (f *migrateFlags) complete(ctx context.Context, list client.ObjectList) []s
 	return names
 }
 
-// client returns a client that knows pods and Migrations, and the namespace.
-func (f *migrateFlags) client() (client.WithWatch, string, error) {
-	return namespacedClient(f.kubeconfig, f.namespace)
-}
-
-func namespacedClient(kubeconfig, namespace string) (client.WithWatch, string, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil)
-	config, err := loader.ClientConfig()
-	if err != nil {
-		return nil, "", badInput(fmt.Errorf("find the cluster: %w", err))
-	}
-	if namespace == "" {
-		if namespace, _, err = loader.Namespace(); err != nil {
-			return nil, "", badInput(fmt.Errorf("find the namespace: %w", err))
-		}
-	}
-	scheme, err := operator.Kinds()
-	if err != nil {
-		return nil, "", err
-	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, "", fmt.Errorf("reach the cluster: %w", err)
-	}
-	return c, namespace, nil
-}
-
 // methods are the values of --method.
 var methods = map[string]v1alpha1.MigrationMethod{"checkpoint": v1alpha1.MethodCheckpoint, "restart": v1alpha1.MethodRestart}
 
 // check says what is wrong with the flags.
 func (f *migrateFlags) check() error {
-	if err := tableOrJSON.check("output", f.output); err != nil {
+	if err := tableJSONOrYAML.check("output", f.output); err != nil {
 		return err
 	}
 	if methods[strings.ToLower(f.method)] == "" {
@@ -167,7 +137,7 @@ func migrate(ctx context.Context, name string, flags migrateFlags, stdout, stder
 	if err := flags.check(); err != nil {
 		return badInput(err)
 	}
-	c, namespace, err := flags.client()
+	c, namespace, err := flags.cluster.namespaced()
 	if err != nil {
 		return err
 	}
@@ -266,12 +236,28 @@ func (p *migrateProgress) end() {
 	}
 }
 
-// printAs prints a document as JSON, or else for people.
+// printAs prints a document as JSON or YAML, or else for people.
 func printAs(w io.Writer, output string, document interface{ Write(io.Writer) error }) error {
-	if output == "json" {
-		return writeJSON(w, document)
+	if done, err := writeStructured(w, output, document); done {
+		return err
 	}
 	return document.Write(w)
+}
+
+// writeStructured writes a document if it is wanted as JSON or YAML, and reports whether it is.
+func writeStructured(w io.Writer, output string, document any) (done bool, err error) {
+	switch output {
+	case "json":
+		return true, writeJSON(w, document)
+	case "yaml":
+		text, err := yaml.Marshal(document)
+		if err != nil {
+			return true, fmt.Errorf("write YAML: %w", err)
+		}
+		_, err = w.Write(text)
+		return true, err
+	}
+	return false, nil
 }
 
 func writeJSON(w io.Writer, v any) error {

@@ -51,7 +51,7 @@ scheduler, autoscaler and descheduler on this machine, reachable from this
 machine only, with nodes that kwok plays.
 
 Besides the --nodes that are there from the start, nodes come and go with the
-replicas of MachineDeployments: --machine-flavors makes one for each flavor of a
+replicas of MachineDeployments: --flavors makes one for each flavor of a
 CSV file, with its size and price and without replicas. --cluster-api=false does
 without all this, and is ready seconds earlier.
 
@@ -68,7 +68,7 @@ stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
   supercargo report energy --prometheus http://127.0.0.1:9090 --power model --since 5m
 
   # Machines to buy, which take half a minute to come
-  supercargo playground --machine-flavors flavors.csv --machine-lag 30s --kubeconfig ./kubeconfig
+  supercargo playground --flavors flavors.csv --machine-lag 30s --kubeconfig ./kubeconfig
   kubectl --kubeconfig ./kubeconfig scale machinedeployment m1.large --replicas 3`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -84,8 +84,9 @@ stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
 	f.BoolVar(&flags.clusterAPI, "cluster-api", true, "run cluster-api, so that MachineDeployments become nodes")
 	f.BoolVar(&flags.metricsAdapter, "metrics-adapter", false, "run the metrics adapter, so that HorizontalPodAutoscalers find custom and external metrics")
 	f.StringVar(&flags.queryAddress, "query-bind-address", "0", "`host:port` where the metrics adapter answers PromQL over plain HTTP, to whoever reaches it, such as 127.0.0.1:9090; 0 is nowhere")
-	f.StringVar(&flags.machineFlavors, "machine-flavors", "", "CSV file of machine flavors to make MachineDeployments of")
-	f.DurationVar(&flags.machineLag, "machine-lag", 0, "how long a machine of --machine-flavors takes to come")
+	f.StringVar(&flags.machineFlavors, "flavors", "", "CSV file of machine flavors to make MachineDeployments of")
+	alsoSpelled(cmd, "machine-flavors", "flavors")
+	f.DurationVar(&flags.machineLag, "machine-lag", 0, "how long a machine of --flavors takes to come")
 	f.DurationVar(&flags.machineReleaseLag, "machine-release-lag", 0, "how long such a machine takes to go")
 	return cmd
 }

@@ -30,10 +30,10 @@ func readMachineFlavors(flags playgroundFlags) ([]playground.MachineDeploymentSp
 		return nil, errors.Join(errs...)
 	}
 	if !flags.clusterAPI {
-		errs = append(errs, errors.New("--machine-flavors: needs cluster-api, want no --cluster-api=false beside it"))
+		errs = append(errs, errors.New("--flavors: needs cluster-api, want no --cluster-api=false beside it"))
 	}
 	var flavors []catalogue.Flavor
-	err := readNamed("--machine-flavors", flags.machineFlavors, func(r io.Reader) (err error) {
+	err := readNamed("--flavors", flags.machineFlavors, func(r io.Reader) (err error) {
 		flavors, err = catalogue.ReadFlavors(flags.machineFlavors, r)
 		return err
 	})

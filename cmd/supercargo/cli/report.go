@@ -14,7 +14,7 @@ func newReportCommand() *cobra.Command {
 
   # What nodes were there in the last day, and what is available on them?
   supercargo report nodes --prometheus http://localhost:9090`,
-		Args: cobra.NoArgs,
+		Args: onlyCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},

@@ -88,7 +88,7 @@ each row holding until the next of its zone.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&flags.file, "file", "f", "", "`file` with what an earlier run saved; - is standard input")
+	f.StringVarP(&flags.file, "filename", "f", "", "`file` with what an earlier run saved; - is standard input")
 	f.StringVar(&flags.save, "save", "", "`file` to save what was seen to, for -f")
 	flags.server.AddFlags(f)
 	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "how long the server may take for one query")

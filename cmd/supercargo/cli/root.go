@@ -90,9 +90,12 @@ func newRootCommand(program string) *cobra.Command {
   supercargo simulate -f scenario.yaml --report report.html
 
   # The cheapest machines for a set of pods
-  supercargo plan --pods pods.csv --flavors flavors.csv`,
+  supercargo plan --pods pods.csv --flavors flavors.csv
+
+  # Why is this pod pending, or where it is, and what would move it?
+  supercargo explain pod work-0-x7k2p -n jobs`,
 		Version:       currentVersions().Supercargo,
-		Args:          cobra.NoArgs,
+		Args:          onlyCommands,
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -102,20 +105,15 @@ func newRootCommand(program string) *cobra.Command {
 	if strings.HasPrefix(filepath.Base(program), "kubectl-") {
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl supercargo"}
 	}
-	root.AddCommand(
-		newAuditCommand(),
-		newDemoCommand(),
-		newExplainCommand(),
-		newFitCommand(),
-		newMigrateCommand(),
-		newPlanCommand(),
-		newPlaygroundCommand(),
-		newReplicasCommand(),
-		newReportCommand(),
-		newSimulateCommand(),
-		newVersionCommand(),
-		newWorkersCommand(),
-	)
+	root.SetFlagErrorFunc(suggestFlags)
+	addGroup(root, "cluster", "Cluster:",
+		newAuditCommand(), newExplainCommand(), newMigrateCommand(), newRecordCommand(), newReportCommand())
+	addGroup(root, "plan", "Plan and simulate:",
+		newFitCommand(), newPlanCommand(), newReplicasCommand(), newSimulateCommand(), newWorkersCommand())
+	addGroup(root, "laboratory", "Laboratory:",
+		newDemoCommand(), newPlaygroundCommand())
+	root.AddCommand(newVersionCommand())
+	listClusterApart(root)
 	return root
 }
 

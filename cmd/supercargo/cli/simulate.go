@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +20,7 @@ import (
 	"supercargo.dev/supercargo/lab/policy"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/sim"
+	"supercargo.dev/supercargo/lab/trace"
 )
 
 // simulateFlags are the flags of `supercargo simulate`.
@@ -38,6 +41,7 @@ type simulation struct {
 	scenario *scenario.Scenario
 	policies []sim.Policy
 	plan     *comparison.Plan
+	notes    []string // what is not known of a recording
 }
 
 // Bounds of what is read.
@@ -71,6 +75,9 @@ flavors state their power, what the machines drew is told by type.
 The same scenario, seed and policy give the same figures on every machine.`,
 		Example: `  supercargo simulate -f scenario.yaml
 
+  # Last week of a cluster, as supercargo record has seen it
+  supercargo simulate -f week.csv --policy default,htas,supercargo
+
   # Two policies over ten seeds, as JSON
   supercargo simulate -f scenario.yaml --policy default,supercargo --repeat 10 -o json
 
@@ -85,7 +92,7 @@ The same scenario, seed and policy give the same figures on every machine.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&flags.scenario, "filename", "f", "", "scenario file, - for stdin (required)")
+	f.StringVarP(&flags.scenario, "filename", "f", "", "scenario file, or a recording of supercargo record; - for stdin (required)")
 	f.StringSliceVar(&flags.policies, "policy", policy.Names(), "policies to run, the first of which the others are compared with")
 	f.Uint64Var(&flags.seed, "seed", 1, "seed that draws the workload and breaks ties")
 	f.IntVar(&flags.repeat, "repeat", 1, "how many seeds to run, --seed and those after it; above 1 prints mean, least and most")
@@ -104,6 +111,9 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 	}
 	if err != nil {
 		return badInput(err)
+	}
+	for _, note := range s.notes {
+		fmt.Fprintf(stderr, "%s: %s\n", flags.scenario, note)
 	}
 	klog.SetLogger(logr.Discard()) // kube-scheduler tells how it reads its configuration
 	progress := newSimulateProgress(stderr, s.plan.Runs())
@@ -193,7 +203,11 @@ func (s *simulation) read(ctx context.Context, stdin io.Reader) error {
 		defer f.Close()
 		in = f
 	}
-	text, err := readBounded(name, in, scenario.MaxBytes)
+	begin := bufio.NewReader(in)
+	if head, _ := begin.Peek(len(trace.RecordingHeader)); trace.IsRecording(head) {
+		return s.readRecording(name, begin)
+	}
+	text, err := readBounded(name, begin, scenario.MaxBytes)
 	if err != nil {
 		return err
 	}
@@ -208,6 +222,20 @@ func (s *simulation) read(ctx context.Context, stdin io.Reader) error {
 		defer f.Close()
 		return readBounded(path, f, maxFileBytes)
 	})
+	return err
+}
+
+// readRecording reads what `supercargo record` has written.
+func (s *simulation) readRecording(name string, in io.Reader) error {
+	text, err := readBounded(name, in, maxFileBytes)
+	if err != nil {
+		return err
+	}
+	rec, err := trace.ReadRecording(name, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	s.scenario, s.notes, err = scenario.FromRecording(filepath.Base(name), rec)
 	return err
 }
 

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/spf13/cobra"
 )
 
@@ -14,6 +16,7 @@ type words []string
 // How commands print. The first is the default.
 var (
 	textOrJSON      = words{"text", "json"}
+	textJSONOrYAML  = words{"text", "json", "yaml"}
 	tableOrJSON     = words{"table", "json"}
 	tableJSONOrYAML = words{"table", "json", "yaml"}
 )
@@ -48,3 +51,42 @@ func addOutput(cmd *cobra.Command, value *string, formats words, note string) {
 	cmd.Flags().StringVarP(value, "output", "o", formats[0], fmt.Sprintf("how to print: %v%s", formats, note))
 	formats.complete(cmd, "output")
 }
+
+// alsoSpelled keeps an old spelling of a flag, which help does not list. cobra would print that it is
+// deprecated to stdout, where only the result belongs.
+func alsoSpelled(cmd *cobra.Command, old, now string) {
+	alias := *cmd.Flags().Lookup(now)
+	alias.Name, alias.Shorthand, alias.Hidden, alias.Usage = old, "", true, "the old spelling of --"+now
+	cmd.Flags().AddFlag(&alias)
+}
+
+// days is a duration that may be written in days and weeks, such as 7d or 1w2d.
+type days time.Duration
+
+// String is how the flag is written.
+func (d *days) String() string {
+	if *d == 0 {
+		return "0s"
+	}
+	return model.Duration(*d).String()
+}
+
+// Set reads a value of the flag.
+func (d *days) Set(text string) error {
+	plain, err := time.ParseDuration(text)
+	if err != nil {
+		long, wrong := model.ParseDuration(text)
+		if wrong != nil {
+			return fmt.Errorf("%q: want a time such as 24h or 7d", text)
+		}
+		plain = time.Duration(long)
+	}
+	if plain < 0 {
+		return fmt.Errorf("%q: want a time of 0 or more", text)
+	}
+	*d = days(plain)
+	return nil
+}
+
+// Type is what help shows.
+func (d *days) Type() string { return "duration" }

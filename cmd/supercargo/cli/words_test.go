@@ -31,7 +31,7 @@ func TestOutputOfEveryCommandIsCompleted(t *testing.T) {
 			walk(sub)
 		}
 		flag := cmd.Flags().Lookup("output")
-		if flag == nil {
+		if flag == nil || cmd.Name() == "record" { // which appends to a file
 			return
 		}
 		seen++

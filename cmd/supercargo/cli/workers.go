@@ -90,7 +90,7 @@ shortage that of the cores that waiting tasks ask for.`,
 	f.IntVar(&flags.maxWorkers, "max-workers", 20, "workers that there may be at most; supercargo and hta make none while there are as many, those that are leaving included")
 	f.StringVar(&flags.worker, "worker", "cores=3,memory=12Gi", "what a worker has: cores=N,memory=QUANTITY")
 	f.StringVar(&flags.law, "law", "supercargo", "who decides: supercargo, hta, hta-paper or hpa-N with a target of N percent")
-	f.DurationVar(&flags.cycle, "cycle", 0, "how often the manager is asked: spec.scaling.interval of a WorkerPool (default that of a WorkerPool; hta-paper 30s)")
+	f.DurationVar(&flags.cycle, "interval", 0, "how often the manager is asked: spec.scaling.interval of a WorkerPool (default that of a WorkerPool; hta-paper 30s)")
 	f.DurationVar(&flags.expectedInit, "expected-init-time", 0, "how long a WorkerPool takes workers to need before it has seen one come: spec.scaling.expectedInitTime (default that of a WorkerPool)")
 	f.Float64Var(&flags.pricePerHour, "price-per-hour", 0.19, "dollars that a worker costs per hour")
 	f.DurationVar(&flags.billingPeriod, "billing-period", time.Minute, "every started period is paid, from being asked for to leaving")
@@ -192,7 +192,7 @@ func (f workersFlags) check() error {
 		{"max-workers", f.maxWorkers, f.maxWorkers >= 1 && f.maxWorkers <= mostWorkers, fmt.Sprintf("1 to %d", mostWorkers)},
 		{"min-workers", f.minWorkers, f.minWorkers >= 0 && f.minWorkers <= f.maxWorkers, "0 to --max-workers"},
 		{"start-workers", f.startWorkers, f.startWorkers >= 0 && f.startWorkers <= f.maxWorkers, "0 to --max-workers"},
-		{"cycle", f.cycle, f.cycle >= 0, "more than 0"},
+		{"interval", f.cycle, f.cycle >= 0, "more than 0"},
 		{"expected-init-time", f.expectedInit, f.expectedInit >= 0, "more than 0"},
 		{"price-per-hour", f.pricePerHour, f.pricePerHour >= 0 && f.pricePerHour <= 1e6, "0 to 1000000 dollars"},
 		{"billing-period", f.billingPeriod, f.billingPeriod >= time.Second && f.billingPeriod <= 24*time.Hour, "1s to 24h"},

@@ -79,6 +79,28 @@ func Live(ctx context.Context, c client.Client) (*Objects, error) {
 	return o, nil
 }
 
+// MachineDeployments reads the metadata of those of cluster-api, of whichever version the cluster has;
+// none where it has no such kind.
+func MachineDeployments(ctx context.Context, c client.Client) ([]metav1.PartialObjectMetadata, error) {
+	mapping, err := c.RESTMapper().RESTMapping(machineDeployments)
+	if err != nil {
+		return nil, client.IgnoreNotFound(ignoreNoMatch(err))
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(machineDeployments.Kind + "List"))
+	if err := c.List(ctx, list); err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+func ignoreNoMatch(err error) error {
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	return err
+}
+
 // readAll lists a kind. If a list takes so long that the API server no longer knows how to go on, it begins
 // anew, and what came twice counts once.
 func (o *Objects) readAll(ctx context.Context, c client.Reader, kind func() client.ObjectList) error {

@@ -317,7 +317,7 @@ func TestAPlaygroundThatLosesAComponentExitsWithOne(t *testing.T) {
 
 func TestFlavorsAreMachineDeploymentsWhenThePlaygroundIsReady(t *testing.T) {
 	file := writeFile(t, "name,cpu,memory_gib,price_per_hour\nm1.medium,2,8,0.5\nm1.large,4,16,1\n")
-	p := startPlayground(t, t.TempDir(), "--machine-flavors", file)
+	p := startPlayground(t, t.TempDir(), "--flavors", file)
 	config, err := clientcmd.BuildConfigFromFlags("", p.awaitReady(t))
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/internal/platform/operator"
+)
+
+// clusterFlags are the flags by which a command that reads a cluster is told which: those of kubectl,
+// with the same meaning.
+type clusterFlags struct {
+	*genericclioptions.ConfigFlags
+	allNamespaces bool
+}
+
+// newClusterFlags returns flags that name the cluster that kubectl asks. What is discovered is not
+// kept in a directory, so there is no --cache-dir.
+func newClusterFlags() *clusterFlags {
+	f := &clusterFlags{ConfigFlags: genericclioptions.NewConfigFlags(true)}
+	f.CacheDir = nil
+	return f
+}
+
+// ofCluster marks a flag that says which cluster: help lists these apart.
+const ofCluster = "supercargo.dev/cluster"
+
+// addTo adds the flags to a command. Without a namespace, the command looks at the whole cluster.
+func (f *clusterFlags) addTo(cmd *cobra.Command, namespaced bool) {
+	if !namespaced {
+		f.Namespace = nil
+	}
+	own := pflag.NewFlagSet(cmd.Name(), pflag.ContinueOnError)
+	f.AddFlags(own)
+	own.VisitAll(func(flag *pflag.Flag) {
+		flag.Annotations = map[string][]string{ofCluster: nil}
+	})
+	cmd.Flags().AddFlagSet(own)
+}
+
+// addAllNamespaces adds -A, which goes before a namespace.
+func (f *clusterFlags) addAllNamespaces(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "look at all namespaces")
+}
+
+// config returns how the cluster is reached.
+func (f *clusterFlags) config() (*rest.Config, error) {
+	config, err := f.ToRESTConfig()
+	if err != nil {
+		return nil, badInput(fmt.Errorf("find the cluster: %w", err))
+	}
+	return config, nil
+}
+
+// namespace returns the one that is named, else that of the kubeconfig; "" with --all-namespaces.
+func (f *clusterFlags) namespace() (string, error) {
+	if f.allNamespaces {
+		return "", nil
+	}
+	namespace, _, err := f.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return "", badInput(fmt.Errorf("find the namespace: %w", err))
+	}
+	return namespace, nil
+}
+
+// client returns a client that knows the kinds of Kubernetes and of Supercargo, and those added.
+func (f *clusterFlags) client(add ...func(*runtime.Scheme) error) (client.WithWatch, error) {
+	config, err := f.config()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1 // a command asks for one list after the other
+	scheme, err := operator.Kinds()
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range add {
+		if err := a(scheme); err != nil {
+			return nil, fmt.Errorf("register kinds: %w", err)
+		}
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("reach the cluster: %w", err)
+	}
+	return c, nil
+}
+
+// namespaced returns the same, and the namespace.
+func (f *clusterFlags) namespaced() (client.WithWatch, string, error) {
+	c, err := f.client()
+	if err != nil {
+		return nil, "", err
+	}
+	namespace, err := f.namespace()
+	return c, namespace, err
+}

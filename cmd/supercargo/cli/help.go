@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// addGroup adds commands that help lists under a title.
+func addGroup(root *cobra.Command, id, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: id, Title: title})
+	for _, c := range commands {
+		c.GroupID = id
+		root.AddCommand(c)
+	}
+}
+
+// listClusterApart has help list a command's own flags first, and those that say which cluster after
+// them: they are many, and the same for all commands.
+func listClusterApart(root *cobra.Command) {
+	defineFlagLists()
+	const all = `{{.LocalFlags.FlagUsages | trimTrailingWhitespaces}}`
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), all,
+		`{{ownFlags .LocalFlags | trimTrailingWhitespaces}}{{with clusterFlags .LocalFlags}}
+
+Which cluster, as for kubectl:
+{{. | trimTrailingWhitespaces}}{{end}}`, 1))
+}
+
+// defineFlagLists makes the functions of the template known, which is the same for the whole process.
+var defineFlagLists = sync.OnceFunc(func() {
+	usages := func(cluster bool) func(*pflag.FlagSet) string {
+		return func(all *pflag.FlagSet) string {
+			some := pflag.NewFlagSet("", pflag.ContinueOnError)
+			all.VisitAll(func(f *pflag.Flag) {
+				if _, is := f.Annotations[ofCluster]; is == cluster {
+					some.AddFlag(f)
+				}
+			})
+			return some.FlagUsages()
+		}
+	}
+	cobra.AddTemplateFunc("ownFlags", usages(false))
+	cobra.AddTemplateFunc("clusterFlags", usages(true))
+})

@@ -1,0 +1,221 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/autoscaler/auditor"
+	"supercargo.dev/supercargo/cmd/supercargo/record"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
+	"supercargo.dev/supercargo/internal/world/objects"
+	"supercargo.dev/supercargo/lab/trace"
+)
+
+// recordFlags are the flags of `supercargo record`.
+type recordFlags struct {
+	cluster   *clusterFlags
+	output    string
+	prices    string
+	duration  days
+	since     days
+	server    prometheus.Config
+	hashNames bool
+	namespace string // whose pods are recorded; empty for all
+
+	sinceGiven bool
+}
+
+func newRecordCommand() *cobra.Command {
+	flags := recordFlags{cluster: newClusterFlags(), since: days(7 * 24 * time.Hour)}
+	cmd := &cobra.Command{
+		Use:   "record --output FILE [--prometheus URL]",
+		Short: "Record what comes and goes in a cluster, to simulate it",
+		Long: `Watches the pods and nodes of a cluster, and appends each that comes, starts, ends or goes to a file. It changes
+nothing. "supercargo simulate -f FILE" plays what was recorded: your own load under the policies of kube-scheduler,
+of others and of Supercargo. The file is also a trace for a scenario.
+
+Recorded are what pods request, their class, category, declared runtime, architecture and how they may be moved; and
+nodes with their size, instance type and price. The simulator knows no other demands of pods, such as affinities. Pods
+of DaemonSets are taken off their nodes.
+
+Each row is written at once, so that a crash loses nothing. Ctrl-C ends the recording. The same command continues it;
+what went meanwhile is taken to have gone when the recording was interrupted.
+
+It must be allowed to list and watch nodes and pods.
+
+With --prometheus nothing is watched: the time --since until now is read from a Prometheus server that scrapes
+kube-state-metrics, and written to a new file. docs/record.md says what is not known then.`,
+		Example: `  # A week of this cluster, and what it would have cost under three policies
+  supercargo record -o week.csv --duration 168h
+  supercargo simulate -f week.csv --policy default,htas,supercargo
+
+  # Without names, to pass it on; week.csv.salt, by which names are hashed, stays with you
+  supercargo record -o week.csv --hash-names
+
+  # With what is really paid for some instance types
+  supercargo record -o week.csv --prices prices.csv
+
+  # The week that has passed, from what kube-state-metrics has told a Prometheus server
+  supercargo record -o week.csv --prometheus http://localhost:9090 --since 7d`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cmd.Flags().Changed("namespace") && !flags.cluster.allNamespaces {
+				flags.namespace = *flags.cluster.Namespace
+			}
+			flags.sinceGiven = cmd.Flags().Changed("since")
+			return runRecord(cmd.Context(), flags, cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	flags.cluster.addTo(cmd, true)
+	flags.cluster.addAllNamespaces(cmd)
+	f.Lookup("all-namespaces").Usage = "record the pods of all namespaces: the default, unless --namespace is given"
+	f.StringVarP(&flags.output, "output", "o", "", "`file` to append to (required)")
+	f.StringVar(&flags.prices, "prices", "", "CSV `file` with columns name, cpu, memory_gib and price_per_hour: prices of your own, which go before list prices")
+	f.Var(&flags.duration, "duration", "how long to record, such as 24h or 7d; 0 is until Ctrl-C")
+	alsoSpelled(cmd, "for", "duration")
+	flags.server.AddFlags(f)
+	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "how long the server may take for one query")
+	f.Var(&flags.since, "since", "with --prometheus: how long before now to begin")
+	f.BoolVar(&flags.hashNames, "hash-names", false, "write hashes in place of the names of pods, nodes, namespaces and categories")
+	return cmd
+}
+
+// aliveEvery is how often a recording says that it goes on, and so how much of the end of one that was
+// interrupted is not known.
+const aliveEvery = time.Minute
+
+func runRecord(ctx context.Context, flags recordFlags, stderr io.Writer) (err error) {
+	prices, err := flags.read()
+	if err != nil {
+		return badInput(err)
+	}
+	file, err := record.OpenFile(flags.output, flags.hashNames)
+	if err != nil {
+		return badInput(fmt.Errorf("--output: %w", err))
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if flags.server.URL != "" {
+		return recordPast(ctx, flags, file, prices, stderr)
+	}
+	return recordLive(ctx, flags, file, prices, stderr)
+}
+
+// recordLive watches the cluster.
+func recordLive(ctx context.Context, flags recordFlags, file *record.File, prices []catalogue.Flavor, stderr io.Writer) error {
+	config, err := flags.cluster.config()
+	if err != nil {
+		return err
+	}
+	c, err := flags.cluster.client()
+	if err != nil {
+		return err
+	}
+	set, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("reach the cluster: %w", err)
+	}
+	deployments, err := objects.MachineDeployments(ctx, c)
+	if err != nil && !absent(err) {
+		return fmt.Errorf("read the prices of MachineDeployments: %w", err)
+	}
+	if flags.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(flags.duration))
+		defer cancel()
+	}
+	start := time.Now()
+	tracker, err := record.Run(ctx, record.Options{
+		Client: set, Namespace: flags.namespace, File: file, Clock: clock.RealClock{}, Alive: aliveEvery,
+		Price:   pricesOfNodes(&objects.Objects{Deployments: deployments}, prices, file, stderr),
+		Trouble: func(err error) { fmt.Fprintf(stderr, "supercargo: %v; trying again\n", err) },
+	}, nil)
+	if err != nil {
+		return err
+	}
+	pods, nodes := tracker.Counts()
+	fmt.Fprintf(stderr, "Recorded for %v: %s has %d pods, and %d nodes are there. To play it: supercargo simulate -f %s\n",
+		time.Since(start).Round(time.Second), flags.output, pods, nodes, flags.output)
+	return nil
+}
+
+// recordPast asks a Prometheus server, and writes a whole recording.
+func recordPast(ctx context.Context, flags recordFlags, file *record.File, prices []catalogue.Flavor, stderr io.Writer) error {
+	if file.Before != nil {
+		return badInput(fmt.Errorf("--output: %s is a recording already, and --prometheus writes one of its own: name a new file", flags.output))
+	}
+	server, err := prometheus.New(flags.server)
+	if err != nil {
+		return badInput(fmt.Errorf("--prometheus: %w", err))
+	}
+	to := time.Now().Truncate(time.Second)
+	m := record.Metrics{
+		Server: server, From: to.Add(-time.Duration(flags.since)), To: to, Name: file.Name, Price: pricesOfNodes(&objects.Objects{}, prices, file, stderr), Namespace: flags.namespace,
+	}
+	rows, err := m.Read(ctx)
+	if err != nil {
+		return err
+	}
+	t := record.NewTracker(file.Name, m.Price, nil)
+	if err := file.Append(slices.Concat([]trace.Row{t.Begin(m.From, file.Hashed)}, rows, []trace.Row{t.Stop(m.To)})...); err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "%s has %d rows; what went is known to %v. To play it: supercargo simulate -f %s\n", flags.output, len(rows), m.Step(), flags.output)
+	return nil
+}
+
+// pricesOfNodes says what nodes cost, and why that is not known of some.
+func pricesOfNodes(from *objects.Objects, own []catalogue.Flavor, file *record.File, stderr io.Writer) func(*corev1.Node) *int64 {
+	priced, told := auditor.NewPrices(from, own), map[string]bool{}
+	return func(node *corev1.Node) *int64 {
+		price, why := priced.Of(node)
+		if why == "" {
+			return &price
+		}
+		if !told[why] { // once for each reason
+			told[why] = true
+			fmt.Fprintf(stderr, "supercargo: no price of node %s: %s; --prices may name it\n", file.Name(node.Name), why)
+		}
+		return nil
+	}
+}
+
+// read checks the flags, and reads the prices.
+func (f *recordFlags) read() (prices []catalogue.Flavor, err error) {
+	var errs []error
+	if f.output == "" {
+		errs = append(errs, errors.New("--output: is missing, want the file to append to, such as week.csv"))
+	}
+	errs = append(errs, canBeWritten("--output", f.output))
+	switch past := f.server.URL != ""; {
+	case past && f.duration != 0:
+		errs = append(errs, errors.New("--duration: is for a cluster that is watched, and --prometheus reads the past: want --since"))
+	case past:
+		f.server.MaxBytes = mostAnswerBytes
+		if err := f.server.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("--prometheus: %w", err))
+		}
+		if time.Duration(f.since) < time.Minute {
+			errs = append(errs, fmt.Errorf("--since %v: want a minute or more", f.since))
+		}
+	case f.sinceGiven:
+		errs = append(errs, errors.New("--since: is for --prometheus, and no server is named"))
+	}
+	if f.prices != "" {
+		errs = append(errs, readNamed("--prices", f.prices, func(in io.Reader) (err error) {
+			prices, err = catalogue.ReadFlavors(f.prices, in)
+			return err
+		}))
+	}
+	return prices, errors.Join(errs...)
+}

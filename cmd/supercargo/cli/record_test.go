@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"supercargo.dev/supercargo/test/kit/promserver"
+)
+
+func TestRecordRefusesWhatItCannotDo(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "r.csv")
+	precious := writeFile(t, "precious\n")
+	none := filepath.Join(dir, "no-kubeconfig")
+	for _, tc := range []struct {
+		name string
+		args []string
+		says []string
+	}{
+		{"no file", nil, []string{"--output", "week.csv"}},
+		{"a folder", []string{"-o", dir}, []string{"--output", "is a directory"}},
+		{"somebody's file", []string{"-o", precious}, []string{"--output", "is no recording"}},
+		{"no time", []string{"-o", path, "--duration", "soon"}, []string{"--duration", "24h or 7d"}},
+		{"a negative time", []string{"-o", path, "--duration=-1h"}, []string{"0 or more"}},
+		{"no prices", []string{"-o", path, "--prices", "none.csv"}, []string{"--prices", "none.csv"}},
+		{"the past without a server", []string{"-o", path, "--since", "7d"}, []string{"--since", "--prometheus"}},
+		{"the past for a time", []string{"-o", path, "--prometheus", "http://localhost:1", "--for", "1h"}, []string{"--duration", "--since"}},
+		{"a server that is none", []string{"-o", path, "--prometheus", "ftp://x"}, []string{"--prometheus"}},
+		{"no past", []string{"-o", path, "--prometheus", "http://localhost:1", "--since", "0s"}, []string{"--since"}},
+		{"no cluster", []string{"-o", path, "--kubeconfig", none}, []string{"find the cluster"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := supercargo(t, "", append([]string{"record"}, tc.args...)...)
+			if code != exitUsage || stdout != "" {
+				t.Errorf("exit code %d with %q on stdout, want %d and nothing", code, stdout, exitUsage)
+			}
+			for _, says := range tc.says {
+				if !strings.Contains(stderr, says) {
+					t.Errorf("stderr is %q, want it to mention %q", stderr, says)
+				}
+			}
+		})
+	}
+}
+
+// TestThePastOfAServerIsRecordedAndPlayed records an hour in which a pod of a Job ran on one node.
+func TestThePastOfAServerIsRecordedAndPlayed(t *testing.T) {
+	s := promserver.Start(t)
+	begin := time.Now().Add(-50 * time.Minute).Truncate(time.Minute)
+	pod := []string{"namespace", "jobs", "pod", "work-0", "uid", "u"}
+	for i := range 50 {
+		at := begin.Add(time.Duration(i) * time.Minute)
+		put := func(value float64, metric string, series ...string) {
+			s.Put(at, value, append([]string{"__name__", metric}, series...)...)
+		}
+		put(float64(begin.Unix()), "kube_node_created", "node", "n")
+		for resource, amount := range map[string]float64{"cpu": 4, "memory": 16 << 30, "pods": 110} {
+			put(amount, "kube_node_status_allocatable", "node", "n", "resource", resource)
+		}
+		put(1, "kube_node_labels", "node", "n", "label_node_kubernetes_io_instance_type", "m5.xlarge")
+		put(float64(begin.Unix()), "kube_pod_created", pod...)
+		put(float64(begin.Unix()), "kube_pod_start_time", pod...)
+		put(1, "kube_pod_info", append(pod, "node", "n")...)
+		put(1, "kube_pod_owner", append(pod, "owner_kind", "Job", "owner_is_controller", "true")...)
+		put(1, "kube_pod_container_resource_requests", append(pod, "container", "c", "resource", "cpu")...)
+		put(1<<30, "kube_pod_container_resource_requests", append(pod, "container", "c", "resource", "memory")...)
+		if i >= 20 {
+			put(float64(begin.Add(20*time.Minute).Unix()), "kube_pod_completion_time", pod...)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "hour.csv")
+	prices := writeFile(t, "name,cpu,memory_gib,price_per_hour\nm5.xlarge,4,16,0.192\n")
+	args := []string{"record", "-o", path, "--prometheus", s.URL, "--since", "1h", "--prices", prices}
+	if code, _, stderr := supercargo(t, "", args...); code != exitOK || !strings.Contains(stderr, "supercargo simulate -f") {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	code, stdout, stderr := supercargo(t, "", "simulate", "-f", path, "--policy", "default")
+	if code != exitOK || !strings.Contains(stderr, "1 nodes cost $") {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := supercargo(t, "", args...); code != exitUsage || !strings.Contains(stderr, "name a new file") {
+		t.Errorf("a second time: exit code %d: %s", code, stderr)
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("the file has changed (%v)", err)
+	}
+}

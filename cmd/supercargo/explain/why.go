@@ -1,0 +1,130 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/autoscaler/fleet"
+	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// WhyInput is what was read of a cluster to explain a pod.
+type WhyInput struct {
+	// Now is when it was read.
+	Now time.Time
+	Pod *corev1.Pod
+	// View is the cluster at that moment.
+	View *world.View
+	// Events are those of the pod, the oldest first.
+	Events []corev1.Event
+	Fleets []FleetInput
+}
+
+// FleetInput is what was read of a NodeFleet.
+type FleetInput struct {
+	Fleet *v1alpha1.NodeFleet
+	// Offers and Machines are what it can buy and what it has. Unread says why they could not be
+	// read; then the fleet's status counts, which lacks labels and taints.
+	Offers   []fleet.Offer
+	Machines []provider.Machine
+	Unread   string
+	// Events are those of the fleet, the oldest first.
+	Events []corev1.Event
+}
+
+// Why is what is known of why a pod is where it is, or nowhere. The fields of a [Pod] are there if
+// the pod's energy was looked at.
+type Why struct {
+	*Pod
+
+	Name      string `json:"pod"`
+	Phase     string `json:"phase"`
+	Scheduler string `json:"schedulerName"`
+	// Pending is there for a pod that no node has yet, Placement for any other.
+	Pending   *Pending   `json:"pending,omitempty"`
+	Placement *Placement `json:"placement,omitempty"`
+	Moving    *Moving    `json:"moving,omitempty"`
+}
+
+// NewWhy explains a pod.
+func NewWhy(in *WhyInput) Why {
+	pod := in.Pod
+	w := Why{Name: world.PodName(pod), Phase: string(pod.Status.Phase), Scheduler: pod.Spec.SchedulerName}
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+		w.Placement = newPlacement(in)
+	case pod.Spec.NodeName == "":
+		w.Pending = newPending(in)
+	default:
+		w.Placement, w.Moving = newPlacement(in), newMoving(in)
+	}
+	return w
+}
+
+// Write prints an answer to each of the questions that the pod raises.
+func (w Why) Write(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Pod %s: %s, scheduler %s\n", w.Name, orNone(w.Phase), orNone(w.Scheduler))
+	if w.Pending != nil {
+		w.Pending.write(&b)
+	}
+	if w.Placement != nil {
+		w.Placement.write(&b)
+	}
+	if w.Moving != nil {
+		w.Moving.write(&b)
+	}
+	if _, err := io.WriteString(out, b.String()); err != nil {
+		return err
+	}
+	if w.Pod == nil {
+		return nil
+	}
+	if _, err := io.WriteString(out, "\nWhere would it take the least energy?\n"); err != nil {
+		return err
+	}
+	return w.Pod.Write(out)
+}
+
+// Tally is how many nodes or flavors share a reason. Names are some of them.
+type Tally struct {
+	Count  int      `json:"count"`
+	Reason string   `json:"reason"`
+	Names  []string `json:"names,omitempty"`
+}
+
+// mostNames is how many names of nodes or flavors a reason is printed with.
+const mostNames = 5
+
+func writeTallies(b *strings.Builder, indent string, all []Tally) {
+	for _, t := range all {
+		fmt.Fprintf(b, "%s%4d  %s", indent, t.Count, t.Reason)
+		if len(t.Names) > 0 {
+			fmt.Fprintf(b, ": %s", strings.Join(t.Names[:min(len(t.Names), mostNames)], ", "))
+			if more := t.Count - min(len(t.Names), mostNames); more > 0 {
+				fmt.Fprintf(b, " and %d more", more)
+			}
+		}
+		b.WriteString("\n")
+	}
+}
+
+// ago writes how long before now something was, to the second.
+func ago(now, at time.Time) string {
+	return max(0, now.Sub(at)).Round(time.Second).String()
+}
+
+func clockOf(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return text
+}

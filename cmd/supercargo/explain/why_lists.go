@@ -1,0 +1,129 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// PendingPods are the pods that no node has yet.
+type PendingPods struct {
+	Pods []Why `json:"pods"`
+}
+
+// Write prints a line for each, the one that has waited longest first.
+func (p PendingPods) Write(w io.Writer) error {
+	if len(p.Pods) == 0 {
+		_, err := fmt.Fprintln(w, "No pod is pending.")
+		return err
+	}
+	all := slices.Clone(p.Pods)
+	slices.SortStableFunc(all, func(a, b Why) int { return cmp.Compare(b.Pending.WaitedSeconds, a.Pending.WaitedSeconds) })
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "POD\tPENDING FOR\tWHY\tWHAT IS DONE")
+	for _, pod := range all {
+		waited := time.Duration(pod.Pending.WaitedSeconds * float64(time.Second)).Round(time.Second)
+		fmt.Fprintf(t, "%s\t%v\t%s\t%s\n", pod.Name, waited, pod.Pending.line(), pod.Pending.doing())
+	}
+	return t.Flush()
+}
+
+// line says in a few words why a pod is pending.
+func (p *Pending) line() string {
+	switch {
+	case p.Held != "":
+		return p.Held
+	case p.Scheduler == nil:
+		return "-"
+	case len(p.Scheduler.Reasons) == 0:
+		return p.Scheduler.Message
+	}
+	var parts []string
+	for _, t := range p.Scheduler.Reasons {
+		parts = append(parts, fmt.Sprintf("%d %s", t.Count, t.Reason))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// doing says in a few words what the fleet does that does most.
+func (p *Pending) doing() string {
+	if len(p.Fleets) == 0 {
+		return "there is no NodeFleet"
+	}
+	rank := []string{Ordered, Gathers, Waits, WouldOrder, Nothing}
+	best := slices.MinFunc(p.Fleets, func(a, b FleetWhy) int {
+		return cmp.Compare(slices.Index(rank, a.Doing), slices.Index(rank, b.Doing))
+	})
+	text := fmt.Sprintf("NodeFleet %s %s", best.Fleet, fleetVerbs[best.Doing])
+	switch {
+	case best.Doing == Ordered:
+		text = fmt.Sprintf("NodeFleet %s: %s", best.Fleet, fleetVerbs[Ordered])
+		if best.Flavor != "" {
+			text += " (" + best.Flavor + ")"
+		}
+		if best.ExpectedTime != nil {
+			text += ", expected at " + clockOf(*best.ExpectedTime)
+		}
+	case best.Doing == Nothing:
+		text += ": " + best.Because
+	}
+	return text
+}
+
+// NodeWhy is what becomes of a node, and how its pods may leave it.
+type NodeWhy struct {
+	Node  string `json:"node"`
+	Fleet string `json:"fleet,omitempty"`
+	// Stays says whether it is to be emptied, and if not, why.
+	Stays   string    `json:"stays"`
+	Emptied bool      `json:"isEmptied"`
+	Pods    []NodePod `json:"pods"`
+}
+
+// NodePod is how a pod may leave its node.
+type NodePod struct {
+	Pod string `json:"pod"`
+	*Moving
+}
+
+// NewNodeWhy explains a node. The input's pod does not matter.
+func NewNodeWhy(in *WhyInput, node string) NodeWhy {
+	of := func(pod *corev1.Pod) *Moving {
+		its := *in
+		its.Pod = pod
+		return newMoving(&its)
+	}
+	itself := of(&corev1.Pod{Spec: corev1.PodSpec{NodeName: node}})
+	w := NodeWhy{Node: node, Fleet: itself.Fleet, Stays: itself.NodeStays, Emptied: itself.Emptied, Pods: []NodePod{}}
+	for _, pod := range in.View.On(node) {
+		if !class.EveryNode(pod) {
+			w.Pods = append(w.Pods, NodePod{world.PodName(pod), of(pod)})
+		}
+	}
+	slices.SortFunc(w.Pods, func(a, b NodePod) int { return cmp.Compare(a.Pod, b.Pod) })
+	return w
+}
+
+// Write prints the node, and a line for each pod. The pods of DaemonSets do not matter to it.
+func (w NodeWhy) Write(out io.Writer) error {
+	fmt.Fprintf(out, "Node %s: %s\n", w.Node, w.Stays)
+	if len(w.Pods) == 0 {
+		_, err := fmt.Fprintln(out, "No pod would have to leave it.")
+		return err
+	}
+	t := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "\nPOD\tMAY LEAVE BY\tOR WHY NOT")
+	for _, p := range w.Pods {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", p.Pod, orNone(strings.Join(p.Ways, ", ")), p.Held)
+	}
+	return t.Flush()
+}

@@ -1,0 +1,184 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// Pending is why a pod is pending.
+type Pending struct {
+	// Since is since when, as far as anybody has said; else since the pod was created.
+	Since         time.Time `json:"since"`
+	WaitedSeconds float64   `json:"waitedSeconds"`
+	// Scheduler is what kube-scheduler says; nil if it has said nothing.
+	Scheduler *SchedulerSays `json:"scheduler,omitempty"`
+	// Nodes are those of the cluster at this moment, by what keeps the pod from them. An empty reason
+	// is that of nodes that would take it.
+	Nodes []Tally `json:"nodes,omitempty"`
+	// Held says what is in the way before any node is looked at.
+	Held string `json:"held,omitempty"`
+	// PromisedNode is the node whose room is kept for the pod.
+	PromisedNode string     `json:"promisedNode,omitempty"`
+	Fleets       []FleetWhy `json:"fleets,omitempty"`
+}
+
+// SchedulerSays is the condition PodScheduled of a pod.
+type SchedulerSays struct {
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	// Nodes and Reasons are what the message says of how many nodes; a node may have several reasons.
+	Nodes   int     `json:"nodes,omitempty"`
+	Reasons []Tally `json:"reasons,omitempty"`
+	// Preemption is what it says of whether to evict others would help.
+	Preemption string `json:"preemption,omitempty"`
+}
+
+// unavailable is how kube-scheduler begins to say why no node takes a pod.
+var unavailable = regexp.MustCompile(`^0/(\d+) nodes are available:? ?`)
+
+// counted is one of its reasons.
+var counted = regexp.MustCompile(`^(\d+) (.+)$`)
+
+// readScheduler takes apart what kube-scheduler says. A message that is none of its own is only
+// passed on.
+func readScheduler(c corev1.PodCondition) *SchedulerSays {
+	s := &SchedulerSays{Reason: c.Reason, Message: c.Message}
+	begin := unavailable.FindStringSubmatch(c.Message)
+	if begin == nil {
+		return s
+	}
+	s.Nodes, _ = strconv.Atoi(begin[1])
+	// Reasons end with a stop, and what plugins say of preemption and the like follows.
+	text, after, _ := strings.Cut(c.Message[len(begin[0]):], ". ")
+	if _, preemption, is := strings.Cut(after, "preemption: "); is {
+		after = preemption
+	}
+	s.Preemption = strings.TrimSuffix(strings.TrimSpace(after), ".")
+	text = strings.TrimSuffix(strings.TrimSpace(text), ".")
+	for part := range strings.SplitSeq(text, ", ") {
+		m := counted.FindStringSubmatch(part)
+		if m == nil { // a reason with a comma in it
+			if last := len(s.Reasons) - 1; last >= 0 {
+				s.Reasons[last].Reason += ", " + part
+			}
+			continue
+		}
+		n, _ := strconv.Atoi(m[1])
+		s.Reasons = append(s.Reasons, Tally{Count: n, Reason: m[2]})
+	}
+	slices.SortStableFunc(s.Reasons, func(a, b Tally) int { return cmp.Compare(b.Count, a.Count) })
+	return s
+}
+
+func newPending(in *WhyInput) *Pending {
+	pod := in.Pod
+	p := &Pending{Since: pod.CreationTimestamp.Time, PromisedNode: pod.Status.NominatedNodeName}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			p.Since, p.Scheduler = c.LastTransitionTime.Time, readScheduler(c)
+		}
+	}
+	if !p.Since.IsZero() {
+		p.WaitedSeconds = max(0, in.Now.Sub(p.Since)).Seconds()
+	}
+	switch {
+	case len(pod.Spec.SchedulingGates) > 0:
+		p.Held = fmt.Sprintf("scheduling gate %s: whoever has set it has to remove it first", pod.Spec.SchedulingGates[0].Name)
+		return p
+	case p.Scheduler == nil:
+		p.Held = fmt.Sprintf("scheduler %s has said nothing of it yet: it is busy, or no scheduler of that name runs", orNone(pod.Spec.SchedulerName))
+	}
+	if refusals, err := in.View.Refusals(pod); err != nil {
+		p.Held = err.Error()
+	} else {
+		p.Nodes = tally(refusals)
+	}
+	for i := range in.Fleets {
+		p.Fleets = append(p.Fleets, newFleetWhy(in, &in.Fleets[i]))
+	}
+	return p
+}
+
+// tally groups names by reason, the most frequent first, those without a reason before all.
+func tally(reasons map[string]string) []Tally {
+	by := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(reasons)) {
+		by[reasons[name]] = append(by[reasons[name]], name)
+	}
+	all := make([]Tally, 0, len(by))
+	for reason, names := range by {
+		all = append(all, Tally{Count: len(names), Reason: reason, Names: names})
+	}
+	slices.SortFunc(all, func(a, b Tally) int {
+		if (a.Reason == "") != (b.Reason == "") {
+			return cmp.Compare(len(a.Reason), len(b.Reason))
+		}
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Reason, b.Reason))
+	})
+	return all
+}
+
+// named gives the empty reason a name.
+func named(all []Tally, text string) []Tally {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Reason = cmp.Or(all[i].Reason, text)
+	}
+	return all
+}
+
+func (p *Pending) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\nWhy is it pending? For %v.\n", (time.Duration(p.WaitedSeconds * float64(time.Second))).Round(time.Second))
+	if p.Held != "" {
+		fmt.Fprintf(b, "  %s\n", p.Held)
+	}
+	if s := p.Scheduler; s != nil {
+		s.write(b)
+	}
+	if p.PromisedNode != "" {
+		fmt.Fprintf(b, "  Room on node %s is kept for it: pods of lower priority have to leave it first.\n", p.PromisedNode)
+	}
+	if len(p.Nodes) > 0 {
+		b.WriteString("  The nodes at this moment:\n")
+		writeTallies(b, "  ", named(p.Nodes, "would take it: the scheduler tries again soon"))
+	}
+	if len(p.Fleets) == 0 && p.Scheduler != nil {
+		b.WriteString("  There is no NodeFleet, so nothing is bought for it.\n")
+	}
+	for i := range p.Fleets {
+		p.Fleets[i].write(b)
+	}
+}
+
+func (s *SchedulerSays) write(b *strings.Builder) {
+	if len(s.Reasons) == 0 {
+		fmt.Fprintf(b, "  kube-scheduler says (%s): %s\n", s.Reason, s.Message)
+		return
+	}
+	fmt.Fprintf(b, "  kube-scheduler says of %d nodes:\n", s.Nodes)
+	writeTallies(b, "  ", s.Reasons)
+	if s.Preemption != "" {
+		fmt.Fprintf(b, "  and of preemption: %s\n", s.Preemption)
+	}
+}
+
+// waiting returns what is planned with of a pod, as a fleet of that class would see it, and why
+// nothing can be planned.
+func waiting(in *WhyInput, f *FleetInput) (w world.Waiting, is bool) {
+	for _, w := range in.View.Waiting(fleetClass(f.Fleet)) {
+		if w.Name == world.PodName(in.Pod) {
+			return w, true
+		}
+	}
+	return world.Waiting{}, false
+}

@@ -1,0 +1,235 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/world"
+)
+
+// Placement is why a pod is on its node.
+type Placement struct {
+	Node string `json:"node"`
+	// Because are what is recorded of it, a sentence each.
+	Because []string `json:"because,omitempty"`
+	// Scores says whether the scores of the scheduler's plugins are recorded, and how to have them.
+	Scores string `json:"scores"`
+	// ExpectedFinish is when a batch pod is expected to end, as its scheduler has written it.
+	ExpectedFinish *time.Time `json:"expectedFinish,omitempty"`
+}
+
+// noScores says where the scores of plugins are found. Neither kube-scheduler nor our plugins keep
+// them: an object for each pod and node would cost more than the decision.
+const noScores = "The scores of the scheduler's plugins are not recorded: kube-scheduler keeps none. To have them for the pods to come, run it with --v=10 " +
+	`for a while; its log then has a line "Plugin scored node for pod" for each plugin and node, and "Calculated node's final score for pod".`
+
+func newPlacement(in *WhyInput) *Placement {
+	pod := in.Pod
+	p := &Placement{Node: pod.Spec.NodeName, Scores: noScores}
+	add := func(format string, args ...any) { p.Because = append(p.Because, fmt.Sprintf(format, args...)) }
+	for i := range in.Events {
+		if e := &in.Events[i]; e.Reason == "Scheduled" {
+			add("%s: %s", clockOf(EventTime(e)), e.Message)
+		}
+	}
+	if len(p.Because) == 0 && p.Node != "" {
+		add("scheduler %s bound it; its Event has expired", orNone(pod.Spec.SchedulerName))
+	}
+	if name := pod.Annotations[v1alpha1.AnnotationMigrationName]; name != "" {
+		add("Migration %s moved it there", name)
+	}
+	if name := pod.Spec.NodeSelector[corev1.LabelHostname]; name != "" {
+		add("its nodeSelector names the node")
+	}
+	for i := range in.Fleets {
+		f := in.Fleets[i].Fleet
+		if buy, _ := boughtFor(f.Status.LastDecision, world.PodName(pod)); buy != nil && f.Status.LastDecision.Mode == v1alpha1.FleetAct {
+			add("NodeFleet %s ordered machines of flavor %s at %s for it and others: %s", f.Name, buy.Flavor, clockOf(f.Status.LastDecision.Time.Time), buy.Reason)
+		}
+	}
+	if finish, is := runtimes.Written(pod); is {
+		p.ExpectedFinish = &finish
+	}
+	return p
+}
+
+func (p *Placement) write(b *strings.Builder) {
+	fmt.Fprintf(b, "\nWhy is it on node %s?\n", orNone(p.Node))
+	for _, text := range p.Because {
+		fmt.Fprintf(b, "  %s\n", text)
+	}
+	if p.ExpectedFinish != nil {
+		fmt.Fprintf(b, "  It is expected to end at %s.\n", clockOf(*p.ExpectedFinish))
+	}
+	fmt.Fprintf(b, "  %s\n", p.Scores)
+}
+
+// Moving is what would move a pod off its node.
+type Moving struct {
+	// Ways are by which it may leave at this moment: wait, migrate and evict. Restart says that an
+	// eviction is done by a Migration, which starts it anew on another node before it is killed.
+	Ways    []string `json:"ways"`
+	Restart bool     `json:"restart,omitempty"`
+	// Held says why it is not taken away, Obstacles what of that somebody can change.
+	Held      string     `json:"held,omitempty"`
+	Obstacles []Obstacle `json:"obstacles,omitempty"`
+	// Fleet is the NodeFleet that has its node; empty if none has.
+	Fleet string `json:"fleet,omitempty"`
+	// NodeStays says what is known of its node: whether it is to be emptied, and if not, why.
+	NodeStays string `json:"nodeReason,omitempty"`
+	Emptied   bool   `json:"nodeIsEmptied"`
+	// Migrations are those in flight that move it.
+	Migrations []string `json:"migrations,omitempty"`
+}
+
+// Obstacle is one thing that keeps a pod on its node.
+type Obstacle struct {
+	Kind   string `json:"kind"`
+	Object string `json:"object,omitempty"`
+	Advice string `json:"advice"`
+	// Ways are by which the pod could leave without it alone.
+	Ways []string `json:"ways"`
+}
+
+// newMoving says what would move a pod that is on a node.
+func newMoving(in *WhyInput) *Moving {
+	own := fleetOf(in)
+	if own != nil {
+		in.View.EvictServices(in.Pod.Spec.NodeName, own.Spec.Consolidation.EvictServices)
+	}
+	exit := in.View.Exit(in.Pod)
+	m := &Moving{Ways: waysOf(exit.Now()), Restart: exit.Restart, Held: exit.Held}
+	if m.Held == "" {
+		m.Held = exit.Budget
+	}
+	for _, h := range in.View.Holds(in.Pod) {
+		if h.Kind != world.Anything {
+			m.Obstacles = append(m.Obstacles, Obstacle{Kind: h.Kind, Object: h.Budget, Advice: h.Advice, Ways: waysOf(h.Ways)})
+		}
+	}
+	for i := range in.View.Migrations {
+		g := &in.View.Migrations[i]
+		if !world.Ended(g) && g.Namespace == in.Pod.Namespace && g.Spec.PodName == in.Pod.Name {
+			m.Migrations = append(m.Migrations, MigrationLine(g))
+		}
+	}
+	m.node(in, own)
+	return m
+}
+
+func waysOf(w cluster.Ways) []string {
+	all := []string{}
+	for _, method := range []cluster.Method{cluster.Wait, cluster.Migrate, cluster.Evict} {
+		if w.Has(method) {
+			all = append(all, method.String())
+		}
+	}
+	return all
+}
+
+// fleetOf returns the fleet that has the pod's node, or nil.
+func fleetOf(in *WhyInput) *v1alpha1.NodeFleet {
+	name := in.Pod.Spec.NodeName
+	label := ""
+	if node := in.View.Nodes[name]; node != nil {
+		label = node.Labels[v1alpha1.LabelFleet]
+	}
+	for i := range in.Fleets {
+		f := &in.Fleets[i]
+		for j := range f.Machines {
+			if f.Machines[j].Node == name {
+				return f.Fleet
+			}
+		}
+		if f.Fleet.Name == label {
+			return f.Fleet
+		}
+	}
+	return nil
+}
+
+// node says what becomes of the pod's node.
+func (m *Moving) node(in *WhyInput, own *v1alpha1.NodeFleet) {
+	node := in.View.Nodes[in.Pod.Spec.NodeName]
+	if own != nil {
+		m.Fleet = own.Name
+	}
+	if node == nil {
+		m.NodeStays = "the node has gone"
+		return
+	}
+	if mark, is := drain.MarkOf(node); is {
+		m.Emptied = true
+		by := "NodeFleet " + mark.Owner
+		if mark.Owner == drain.Descheduler {
+			by = "the descheduler"
+		}
+		m.NodeStays = fmt.Sprintf("%s has been emptying the node since %s", by, clockOf(mark.Since))
+		if !mark.Until.IsZero() {
+			m.NodeStays += ", and expects the last pod to have left at " + clockOf(mark.Until)
+		}
+		return
+	}
+	switch {
+	case node.Spec.Unschedulable:
+		m.NodeStays = "the node is cordoned, by somebody else than Supercargo"
+	case own == nil:
+		m.NodeStays = "the node is of no NodeFleet; supercargo explain consolidation says what the descheduler does about such nodes"
+	default:
+		m.NodeStays = kept(own, node.Name)
+	}
+}
+
+// kept says what a fleet has recorded of a node that it does not empty.
+func kept(f *v1alpha1.NodeFleet, node string) string {
+	if at := slices.IndexFunc(f.Status.Kept, func(k v1alpha1.KeptMachine) bool { return k.Node == node }); at >= 0 {
+		return fmt.Sprintf("the node is under-used and stays: %s", f.Status.Kept[at].Reason)
+	}
+	if d := f.Status.LastDecision; d != nil {
+		for _, r := range d.Releases {
+			if r.Node == node {
+				return fmt.Sprintf("NodeFleet %s decided at %s, mode %s, to give the node back: %s", f.Name, clockOf(d.Time.Time), d.Mode, r.Reason)
+			}
+		}
+	}
+	return fmt.Sprintf("NodeFleet %s has the node, and has not decided to empty it: consolidation policy %s", f.Name, f.Spec.Consolidation.Policy)
+}
+
+func (m *Moving) write(b *strings.Builder) {
+	b.WriteString("\nWhat would move it?\n")
+	if len(m.Ways) > 0 {
+		fmt.Fprintf(b, "  It may leave by: %s", strings.Join(m.Ways, ", "))
+		if m.Restart {
+			b.WriteString(" (a Migration starts it anew on another node first)")
+		}
+		b.WriteString(".\n")
+	}
+	if m.Held != "" {
+		fmt.Fprintf(b, "  It is not taken away: %s.\n", strings.TrimSuffix(m.Held, "."))
+	}
+	for _, o := range m.Obstacles {
+		kind := o.Kind
+		if o.Object != "" {
+			kind += " (" + o.Object + ")"
+		}
+		after := "something else keeps it too"
+		if len(o.Ways) > 0 {
+			after = "then it could leave by: " + strings.Join(o.Ways, ", ")
+		}
+		fmt.Fprintf(b, "  Obstacle: %s. What helps: %s; %s.\n", kind, o.Advice, after)
+	}
+	for _, line := range m.Migrations {
+		fmt.Fprintf(b, "  Migration %s\n", line)
+	}
+	if m.NodeStays != "" {
+		fmt.Fprintf(b, "  %s.\n", strings.ToUpper(m.NodeStays[:1])+strings.TrimSuffix(m.NodeStays[1:], "."))
+	}
+}

@@ -1,0 +1,307 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/drain"
+	"supercargo.dev/supercargo/internal/runtimes"
+	"supercargo.dev/supercargo/internal/world"
+	"supercargo.dev/supercargo/test/fixtures"
+)
+
+var noon = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
+
+func TestWhatTheSchedulerSaysIsTakenApart(t *testing.T) {
+	for _, tc := range []struct {
+		name, message string
+		want          SchedulerSays
+	}{
+		{
+			"several reasons, the most frequent first",
+			"0/8 nodes are available: 3 Insufficient cpu, 5 node(s) had untolerated taint(s). preemption: 0/8 nodes are available: 3 No preemption victims found for incoming pod, 5 Preemption is not helpful for scheduling.",
+			SchedulerSays{
+				Nodes: 8, Reasons: []Tally{{Count: 5, Reason: "node(s) had untolerated taint(s)"}, {Count: 3, Reason: "Insufficient cpu"}},
+				Preemption: "0/8 nodes are available: 3 No preemption victims found for incoming pod, 5 Preemption is not helpful for scheduling",
+			},
+		},
+		{
+			"a reason with a comma, and a point",
+			"0/1 nodes are available: 1 node(s) took only batch pods and the pod is service (label supercargo.dev/class), or so.",
+			SchedulerSays{Nodes: 1, Reasons: []Tally{{Count: 1, Reason: "node(s) took only batch pods and the pod is service (label supercargo.dev/class), or so"}}},
+		},
+		{
+			"other plugins speak before preemption",
+			"0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
+			SchedulerSays{Nodes: 3, Reasons: []Tally{{Count: 3, Reason: "Insufficient cpu"}}, Preemption: "0/3 nodes are available: 3 Preemption is not helpful for scheduling"},
+		},
+		{"no nodes at all", "no nodes available to schedule pods", SchedulerSays{}},
+		{"a plugin refuses before any node is looked at", "0/3 nodes are available: persistentvolumeclaim \"data\" not found.", SchedulerSays{Nodes: 3}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.want.Reason, tc.want.Message = corev1.PodReasonUnschedulable, tc.message
+			got := readScheduler(corev1.PodCondition{Reason: corev1.PodReasonUnschedulable, Message: tc.message})
+			if diff := cmp.Diff(&tc.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// unschedulable makes a pod one that kube-scheduler has found no room for a minute ago.
+func unschedulable(p *corev1.Pod) {
+	p.Status.Phase = corev1.PodPending
+	p.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		Message: "0/2 nodes are available: 2 Insufficient cpu.", LastTransitionTime: metav1.NewTime(noon.Add(-time.Minute)),
+	}}
+}
+
+// fleetOfTwo is a fleet that is well, with two flavors, which has decided nothing about any pod.
+func fleetOfTwo(change ...func(*v1alpha1.NodeFleet)) *v1alpha1.NodeFleet {
+	size := func(text string) *resource.Quantity { q := resource.MustParse(text); return &q }
+	f := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: "all"}}
+	f.Spec.Class, f.Spec.Mode = v1alpha1.FleetAny, v1alpha1.FleetAct
+	f.Spec.Scaling.BatchMax.Duration, f.Spec.Scaling.ExpectedLag.Duration = 10*time.Second, 2*time.Minute
+	f.Status.Conditions = []metav1.Condition{{Type: v1alpha1.FleetReady, Status: metav1.ConditionTrue, Reason: "Reconciled"}}
+	f.Status.Flavors = []v1alpha1.FlavorStatus{
+		{Name: "small", PricePerHour: "0.1", CPU: size("2"), Memory: size("8Gi"), MaxPods: 110, Max: 5},
+		{Name: "large", PricePerHour: "0.4", CPU: size("16"), Memory: size("64Gi"), MaxPods: 110, Max: 5},
+	}
+	for _, c := range change {
+		c(f)
+	}
+	return f
+}
+
+// explained explains a pod that asks for 4 cores in a cluster of two nodes of 2, with one fleet, of which
+// only the status is known.
+func explained(t *testing.T, pod *corev1.Pod, f *v1alpha1.NodeFleet, change ...func(*world.World)) Why {
+	t.Helper()
+	w := &world.World{
+		Nodes: map[string]*corev1.Node{"a": fixtures.Node("a", 2000, 8<<30), "b": fixtures.Node("b", 2000, 8<<30)}, Pods: []corev1.Pod{*pod},
+	}
+	for _, c := range change {
+		c(w)
+	}
+	in := &WhyInput{Now: noon, Pod: pod, View: world.NewView(w, noon, runtimes.NewLearner())}
+	if f != nil {
+		in.Fleets = []FleetInput{{Fleet: f, Unread: "read from the status."}}
+	}
+	return NewWhy(in)
+}
+
+func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
+	at := metav1.NewTime(noon.Add(-30 * time.Second))
+	buys := func(mode v1alpha1.FleetMode) func(*v1alpha1.NodeFleet) {
+		return func(f *v1alpha1.NodeFleet) {
+			f.Status.LastDecision = &v1alpha1.FleetDecision{Time: at, Mode: mode, Buys: []v1alpha1.DecidedPurchase{{
+				Flavor: "large", Count: 1, Pods: 3, Reason: "cheapest", Machines: []v1alpha1.DecidedMachines{{Count: 1, Pods: 3, PodNames: []string{"default/p"}}},
+			}}}
+		}
+	}
+	condition := func(kind string, status metav1.ConditionStatus, reason, message string) func(*v1alpha1.NodeFleet) {
+		return func(f *v1alpha1.NodeFleet) {
+			f.Status.Conditions = append(f.Status.Conditions[:0:0], f.Status.Conditions...)
+			if kind == v1alpha1.FleetReady {
+				f.Status.Conditions = nil
+			}
+			f.Status.Conditions = append(f.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message})
+		}
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*v1alpha1.NodeFleet)
+		doing  string
+		says   string
+	}{
+		{"nothing is recorded", func(*v1alpha1.NodeFleet) {}, Nothing, "records no decision"},
+		{"a machine was ordered for it", buys(v1alpha1.FleetAct), Ordered, "expected to take pods at 2026-11-26 12:01:30 UTC"},
+		{"a machine that takes as long as others of its flavor did", func(f *v1alpha1.NodeFleet) {
+			buys(v1alpha1.FleetAct)(f)
+			f.Status.Flavors[1].Lag = &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: 20 * time.Second}, Samples: 3}
+		}, Ordered, "expected to take pods at 2026-11-26 11:59:50 UTC, 10s ago"},
+		{"one would be", buys(v1alpha1.FleetObserve), WouldOrder, "in mode Act it would have bought 1 of flavor large for 3 pods, this one among them"},
+		{"an order from before it waited is for another of its name", func(f *v1alpha1.NodeFleet) {
+			buys(v1alpha1.FleetAct)(f)
+			f.Status.LastDecision.Time = metav1.NewTime(noon.Add(-time.Hour))
+		}, Nothing, "records no decision"},
+		{"it waits for room", func(f *v1alpha1.NodeFleet) {
+			f.Status.Deferral = &v1alpha1.FleetDeferral{Reason: "1 pod waits", PodNames: []string{"default/p"}, SavesDollars: "0.5", RoomTime: metav1.NewTime(noon.Add(time.Minute)), BuyTime: at}
+		}, Waits, "waiting saves $0.5"},
+		{"the fleet is on hold", condition(v1alpha1.FleetReady, metav1.ConditionFalse, "ClusterAutoscalerRuns", "stop it"), Nothing, "on hold (ClusterAutoscalerRuns): stop it"},
+		{"nobody looks after the fleet", func(f *v1alpha1.NodeFleet) { f.Status.Conditions = nil }, Nothing, "is it running?"},
+		{"a limit is reached", condition(v1alpha1.FleetLimited, metav1.ConditionTrue, "LimitReached", "spec.limits.machines"), Nothing, "a limit is reached: spec.limits.machines"},
+		{"others are awaited", func(f *v1alpha1.NodeFleet) { f.Spec.Scaling.BatchMax.Duration = 5 * time.Minute }, Gathers, "up to 5m0s"},
+		{"machines are on their way, the pod is not named", func(f *v1alpha1.NodeFleet) { f.Status.InFlight = 2 }, Ordered, "2 machines of the fleet are on their way"},
+		{"no flavor holds it", func(f *v1alpha1.NodeFleet) { f.Status.Flavors = f.Status.Flavors[:1] }, Nothing, "no flavor of the fleet takes it"},
+		{"the fleet says itself why not", func(f *v1alpha1.NodeFleet) {
+			f.Status.Flavors = f.Status.Flavors[:1]
+			f.Status.LastDecision = &v1alpha1.FleetDecision{Time: at, Rejected: []v1alpha1.Rejection{{Name: "default/p", Reason: "0 of 1 flavors: 1 too small (CPU)"}}}
+		}, Nothing, "0 of 1 flavors: 1 too small (CPU)"},
+		{"its machines are for others", func(f *v1alpha1.NodeFleet) { f.Spec.Class = v1alpha1.FleetBatch }, Nothing, "batch pods alone"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := explained(t, fixtures.Pod("p", 4000, 1<<30, unschedulable), fleetOfTwo(tc.change)).Pending.Fleets[0]
+			if got.Doing != tc.doing || !strings.Contains(got.Because, tc.says) {
+				t.Errorf("it is doing %s: %s\nwant %s: …%s…", got.Doing, got.Because, tc.doing, tc.says)
+			}
+		})
+	}
+}
+
+func TestFlavorsAreGroupedByWhatKeepsThePodFromThem(t *testing.T) {
+	f := fleetOfTwo(func(f *v1alpha1.NodeFleet) {
+		more := f.Status.Flavors[1]
+		for _, c := range []struct {
+			name   string
+			change func(*v1alpha1.FlavorStatus)
+		}{
+			{"unpriced", func(s *v1alpha1.FlavorStatus) { s.PricePerHour = "" }},
+			{"full", func(s *v1alpha1.FlavorStatus) { s.Machines = 5 }},
+			{"gone", func(s *v1alpha1.FlavorStatus) {
+				until := metav1.NewTime(noon.Add(time.Minute))
+				s.Failures, s.LeftAloneUntil = 2, &until
+			}},
+			{"back", func(s *v1alpha1.FlavorStatus) {
+				until := metav1.NewTime(noon.Add(-time.Minute))
+				s.Failures, s.LeftAloneUntil = 2, &until
+			}},
+		} {
+			s := more
+			s.Name = c.name
+			c.change(&s)
+			f.Status.Flavors = append(f.Status.Flavors, s)
+		}
+	})
+	got := explained(t, fixtures.Pod("p", 4000, 1<<30, unschedulable), f).Pending.Fleets[0].Flavors
+	want := []Tally{
+		{2, "", []string{"back", "large"}},
+		{1, "no price is known", []string{"unpriced"}},
+		{1, "quota: it has its maximum of 5 machines", []string{"full"}},
+		{1, "sold out: 2 machines did not come, in back-off until 2026-11-26T12:01:00Z", []string{"gone"}},
+		{1, "too small (CPU)", []string{"small"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAPodThatNoSchedulerHasLookedAtSaysSo(t *testing.T) {
+	pod := fixtures.Pod("p", 100, 1<<20, func(p *corev1.Pod) { p.Spec.SchedulerName, p.Status.Phase = "absent", corev1.PodPending })
+	got := explained(t, pod, nil).Pending
+	if !strings.Contains(got.Held, "scheduler absent") || len(got.Nodes) != 1 || got.Nodes[0].Reason != "" || got.Nodes[0].Count != 2 {
+		t.Errorf("held %q on nodes %v; want the scheduler named, and two nodes that would take it", got.Held, got.Nodes)
+	}
+	gated := explained(t, fixtures.Pod("p", 100, 1<<20, func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} }), fleetOfTwo()).Pending
+	if !strings.Contains(gated.Held, "example.com/quota") || gated.Nodes != nil || gated.Fleets != nil {
+		t.Errorf("a gated pod is explained by %+v, want its gate alone", gated)
+	}
+}
+
+// running is a pod of a ReplicaSet on node a.
+func running(change ...func(*corev1.Pod)) *corev1.Pod {
+	return fixtures.Pod("p", 1000, 1<<30, append([]func(*corev1.Pod){func(p *corev1.Pod) {
+		p.Spec.NodeName, p.Status.Phase = "a", corev1.PodRunning
+		p.Labels = map[string]string{"app": "web"}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "web", Controller: new(true)}}
+	}}, change...)...)
+}
+
+func TestWhatWouldMoveAPod(t *testing.T) {
+	annotated := func(key, value string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) { p.Annotations = map[string]string{key: value} }
+	}
+	budget := func(w *world.World) {
+		w.Budgets = []policyv1.PodDisruptionBudget{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+		}}
+	}
+	owned := func(w *world.World) { w.Nodes["a"].Labels[v1alpha1.LabelFleet] = "all" }
+	optOut := fleetOfTwo(func(f *v1alpha1.NodeFleet) {
+		f.Spec.Consolidation.EvictServices = v1alpha1.EvictServicesOptOut
+		f.Status.Kept = []v1alpha1.KeptMachine{{Node: "a", Reason: "it would cost more"}}
+	})
+	for _, tc := range []struct {
+		name      string
+		pod       *corev1.Pod
+		fleet     *v1alpha1.NodeFleet
+		world     []func(*world.World)
+		ways      string
+		held      string
+		obstacles string
+		node      string
+	}{
+		{"a service of a fleet that evicts them", running(), optOut, []func(*world.World){owned}, "evict", "", "", "it would cost more"},
+		{"its budget allows for no disruption", running(), optOut, []func(*world.World){owned, budget}, "", "PodDisruptionBudget web", "default/web", ""},
+		{"do-not-disrupt", running(annotated("karpenter.sh/do-not-disrupt", "true")), optOut, []func(*world.World){owned}, "", "do-not-disrupt", "annotation karpenter.sh/do-not-disrupt", ""},
+		{"both", running(annotated("karpenter.sh/do-not-disrupt", "true")), optOut, []func(*world.World){owned, budget}, "", "do-not-disrupt", "annotation karpenter.sh/do-not-disrupt", ""},
+		{"asks to be moved with its state where that is not installed", running(annotated(v1alpha1.AnnotationMigration, v1alpha1.MigrationCheckpoint)), nil, nil, "", "Migrations are not installed", "", "of no NodeFleet"},
+		{"says that it may be started again", running(annotated(v1alpha1.AnnotationMigration, v1alpha1.MigrationRestart)), nil, nil, "evict", "", "", ""},
+		{"its node is being emptied", running(), nil, []func(*world.World){func(w *world.World) {
+			w.Nodes["a"].Annotations = map[string]string{v1alpha1.AnnotationDraining: drain.Mark{Owner: drain.Descheduler, Since: noon}.String()}
+		}}, "", "", "", "the descheduler has been emptying the node since 2026-11-26 12:00:00 UTC"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			why := explained(t, tc.pod, tc.fleet, tc.world...)
+			got := why.Moving
+			if ways := strings.Join(got.Ways, ","); tc.ways != "" && ways != tc.ways {
+				t.Errorf("it may leave by %q, want %q", ways, tc.ways)
+			}
+			if tc.held != "" && (!strings.Contains(got.Held, tc.held) || len(got.Ways) > 0) {
+				t.Errorf("held by %q with ways %v, want %q and none", got.Held, got.Ways, tc.held)
+			}
+			var text strings.Builder
+			if err := why.Write(&text); err != nil {
+				t.Fatal(err)
+			}
+			for _, says := range []string{tc.held, tc.obstacles, tc.node, "The scores of the scheduler's plugins are not recorded"} {
+				if !strings.Contains(strings.ToLower(text.String()), strings.ToLower(says)) {
+					t.Errorf("it does not say %q:\n%s", says, text.String())
+				}
+			}
+		})
+	}
+}
+
+func TestPendingPodsAreListedByHowLongTheyWait(t *testing.T) {
+	early := fixtures.Pod("early", 4000, 1<<30, unschedulable, func(p *corev1.Pod) {
+		p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(-time.Hour))
+	})
+	late := fixtures.Pod("late", 4000, 1<<30, unschedulable)
+	list := PendingPods{Pods: []Why{explained(t, late, fleetOfTwo()), explained(t, early, nil)}}
+	var text strings.Builder
+	if err := list.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(text.String(), "\n")
+	if !strings.HasPrefix(lines[1], "default/early") || !strings.Contains(lines[1], "1h0m0s") || !strings.Contains(lines[1], "there is no NodeFleet") ||
+		!strings.HasPrefix(lines[2], "default/late") || !strings.Contains(lines[2], "2 Insufficient cpu") {
+		t.Errorf("the list is\n%s", text.String())
+	}
+}
+
+func TestOfTheEventsOfAFleetTheLastOfEachReasonIsTold(t *testing.T) {
+	event := func(after time.Duration, reason, message string) corev1.Event {
+		return corev1.Event{Reason: reason, Message: message, EventTime: metav1.NewMicroTime(noon.Add(after))}
+	}
+	got := lastEvents([]corev1.Event{
+		event(0, "Bought", "first"), event(time.Second, "NoMachineFits", "one"), event(2*time.Second, "NoMachineFits", "two"), event(3*time.Second, "Bought", "second"),
+		event(4*time.Second, "Released", "a"), event(5*time.Second, "NoMachineFits", "three"), event(6*time.Second, "LimitReached", "b"),
+	})
+	want := []string{
+		"2026-11-26 12:00:04 UTC Released: a", "2026-11-26 12:00:05 UTC NoMachineFits: three", "2026-11-26 12:00:06 UTC LimitReached: b",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,18 @@
+//go:build unix
+
+package record
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// lock keeps other recorders from a file until it is closed or the process ends, however it ends.
+func lock(f *os.File) error {
+	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return errors.New("another supercargo record appends to it: end that one, or name another file")
+	}
+	return err
+}

@@ -1,0 +1,192 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	"supercargo.dev/supercargo/lab/trace"
+)
+
+// Options say what is recorded.
+type Options struct {
+	Client kubernetes.Interface
+	// Namespace is that whose pods are recorded; empty for all.
+	Namespace string
+	File      *File
+	Price     func(*corev1.Node) *int64
+	Clock     clock.WithTicker
+	// Alive is how often a recording says that it goes on. Above zero.
+	Alive time.Duration
+	// Trouble takes what goes wrong and is tried again.
+	Trouble func(error)
+}
+
+// Watching, if not nil, is closed once everything that is there has been recorded.
+type Watching chan struct{}
+
+// Run records until ctx ends. Then the file is complete; it is not closed.
+func Run(ctx context.Context, o Options, watching Watching) (*Tracker, error) {
+	// Who may not list them is told at once; the watches below would try for ever.
+	if _, err := o.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	if _, err := o.Client.CoreV1().Pods(o.Namespace).List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	t := NewTracker(o.File.Name, o.Price, o.File.Before)
+	interrupted := t.Interrupted()
+	if err := o.File.Append(t.Begin(o.Clock.Now(), o.File.Hashed)); err != nil {
+		return nil, err
+	}
+	r := &recorder{Options: o, tracker: t, seen: make(chan func() []trace.Row)}
+	if err := r.watch(ctx, interrupted, watching); err != nil {
+		return nil, err
+	}
+	if err := o.File.Append(t.Stop(o.Clock.Now())); err != nil {
+		return nil, err
+	}
+	return t, o.File.Sync()
+}
+
+// recorder appends what watches see. All is decided in one goroutine.
+type recorder struct {
+	Options
+	tracker *Tracker
+	seen    chan func() []trace.Row
+}
+
+// watch records until ctx ends.
+func (r *recorder) watch(ctx context.Context, interrupted time.Duration, watching Watching) error {
+	factory := informers.NewSharedInformerFactoryWithOptions(r.Client, 0, informers.WithNamespace(r.Namespace), informers.WithTransform(strip))
+	nodes, pods := factory.Core().V1().Nodes(), factory.Core().V1().Pods()
+	for _, informer := range []cache.SharedIndexInformer{nodes.Informer(), pods.Informer()} {
+		if err := informer.SetWatchErrorHandler(func(_ *cache.Reflector, err error) { r.Trouble(err) }); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		if _, err := informer.AddEventHandler(r.handler(ctx)); err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer factory.Shutdown()
+	defer cancel()
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), nodes.Informer().HasSynced, pods.Informer().HasSynced) {
+		return nil // it ended before it began
+	}
+	// Nodes go first: pods that every node has are told with theirs.
+	listed, err := nodes.Lister().List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	now := r.Clock.Now()
+	var uids []string
+	for _, node := range listed {
+		uids = append(uids, string(node.UID))
+		if err := r.File.Append(r.tracker.Node(node, now)...); err != nil {
+			return err
+		}
+	}
+	there, err := pods.Lister().List(labels.Everything())
+	if err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	for _, pod := range there {
+		if err := r.File.Append(r.tracker.Pod(pod, now)...); err != nil {
+			return err
+		}
+	}
+	if err := r.File.Append(r.tracker.Missing(uids, interrupted)...); err != nil {
+		return err
+	}
+	if watching != nil {
+		close(watching)
+	}
+	return r.follow(ctx)
+}
+
+// strip drops what nobody looks at and what takes much memory.
+func strip(object any) (any, error) {
+	if o, err := meta.Accessor(object); err == nil {
+		o.SetManagedFields(nil)
+	}
+	return object, nil
+}
+
+// handler passes on what is seen.
+func (r *recorder) handler(ctx context.Context) cache.ResourceEventHandler {
+	tell := func(rows func() []trace.Row) {
+		select {
+		case r.seen <- rows:
+		case <-ctx.Done():
+		}
+	}
+	there := func(object any) {
+		tell(func() []trace.Row {
+			switch o := object.(type) {
+			case *corev1.Node:
+				return r.tracker.Node(o, r.Clock.Now())
+			case *corev1.Pod:
+				return r.tracker.Pod(o, r.Clock.Now())
+			}
+			return nil
+		})
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc:    there,
+		UpdateFunc: func(_, object any) { there(object) },
+		DeleteFunc: func(object any) {
+			if last, is := object.(cache.DeletedFinalStateUnknown); is {
+				object = last.Obj
+			}
+			tell(func() []trace.Row {
+				switch o := object.(type) {
+				case *corev1.Node:
+					return r.tracker.NodeGone(o, r.Clock.Now())
+				case *corev1.Pod:
+					return r.tracker.PodGone(o, r.Clock.Now())
+				}
+				return nil
+			})
+		},
+	}
+}
+
+// follow appends what is seen until ctx ends, and has it written to the disk from time to time.
+func (r *recorder) follow(ctx context.Context) error {
+	alive := r.Clock.NewTicker(r.Alive)
+	defer alive.Stop()
+	quiet := true
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case rows := <-r.seen:
+			all := rows()
+			quiet = quiet && len(all) == 0
+			if err := r.File.Append(all...); err != nil {
+				return err
+			}
+		case <-alive.C():
+			if quiet {
+				if err := r.File.Append(r.tracker.Alive(r.Clock.Now())); err != nil {
+					return err
+				}
+			}
+			quiet = true
+			if err := r.File.Sync(); err != nil {
+				return fmt.Errorf("write to the disk: %w", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package world
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+)
+
+// Refusals returns for each node, by its name, why the pod has no place there, or "" for a node that
+// would take it: what kube-scheduler's filters say, in their order, by the same reading of a pod's
+// demands by which machines are bought. Room that is promised to others counts as taken. The error
+// says why the pod's demands cannot be read.
+//
+// Preemption, and what only the scheduler knows, such as resource claims and how many volumes a node
+// can attach, is not looked at.
+//
+// Cost: O(nodes + pods).
+func (v *View) Refusals(pod *corev1.Pod) (map[string]string, error) {
+	settled, held := v.volumes.settle(pod)
+	if held != "" {
+		settled = pod // what its volumes demand is not known
+	}
+	demands, err := v.compiler.Compile(settled)
+	if err != nil {
+		return nil, fmt.Errorf("read the demands of pod %s: %w", PodName(pod), err)
+	}
+	tracker, hosts := v.placed(pod)
+	all := make(map[string]string, len(v.Nodes))
+	for name, node := range v.Nodes {
+		why := demands.Admits(constraint.NewHost(node))
+		if why == "" {
+			why = otherClass(node, pod)
+		}
+		if why == "" {
+			why = strings.Join(v.lacks(node, pod), ", ")
+		}
+		if why == "" {
+			why = tracker.Check(demands, hosts[name])
+		}
+		all[name] = why
+	}
+	return all, nil
+}
+
+// otherClass says that a node is for pods of another class, or returns "". Fleets heed that for all
+// pods, and the scheduler in profiles with the plugin NodeClass.
+func otherClass(node *corev1.Node, pod *corev1.Pod) string {
+	kind, _ := class.OfPod(pod)
+	if of := ClassOf(node, class.Any); !class.EveryNode(pod) && !of.Takes(kind) {
+		return fmt.Sprintf("takes %v pods alone", of)
+	}
+	return ""
+}
+
+// placed returns who is where, but for one pod, and the nodes' numbers there.
+func (v *View) placed(but *corev1.Pod) (*constraint.Tracker, map[string]int) {
+	t, hosts := constraint.NewTracker(), make(map[string]int, len(v.Nodes))
+	for _, name := range slices.Sorted(maps.Keys(v.Nodes)) {
+		hosts[name] = t.AddHost(constraint.NewHost(v.Nodes[name]))
+		for _, other := range v.onNode[name] {
+			if other.UID == but.UID && other.Name == but.Name && other.Namespace == but.Namespace {
+				continue
+			}
+			if demands, err := v.compiler.Compile(other); err == nil { // the API server has taken it: this is not met
+				t.Place(demands, hosts[name])
+			}
+		}
+	}
+	return t, hosts
+}
+
+// lacks names what a node has too little of for the pod, as kube-scheduler does.
+func (v *View) lacks(node *corev1.Node, pod *corev1.Pod) (reasons []string) {
+	allocatable := node.Status.Allocatable
+	cpu, memory, pods := allocatable.Cpu().MilliValue(), allocatable.Memory().Value(), allocatable.Pods().Value()
+	extended := map[corev1.ResourceName]int64{}
+	for _, other := range v.onNode[node.Name] {
+		if other.Namespace == pod.Namespace && other.Name == pod.Name {
+			continue
+		}
+		c, m, more := constraint.Requests(other)
+		cpu, memory, pods = cpu-c, memory-m, pods-1
+		for name, amount := range more {
+			extended[name] += amount
+		}
+	}
+	asksCPU, asksMemory, asks := constraint.Requests(pod)
+	if pods < 1 {
+		reasons = append(reasons, "Too many pods")
+	}
+	if asksCPU > max(cpu, 0) {
+		reasons = append(reasons, "Insufficient cpu")
+	}
+	if asksMemory > max(memory, 0) {
+		reasons = append(reasons, "Insufficient memory")
+	}
+	for _, name := range slices.Sorted(maps.Keys(asks)) {
+		q := allocatable[name]
+		if asks[name] > 0 && asks[name] > q.Value()-extended[name] {
+			reasons = append(reasons, "Insufficient "+string(name))
+		}
+	}
+	return reasons
+}

@@ -1,0 +1,207 @@
+package scenario
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/lab/trace"
+)
+
+// FromRecording returns a scenario in which the recorded pods come again: the nodes that were there when
+// the recording began are there at the start, and machines of the flavors that were seen can be bought.
+// All else is as where a scenario says nothing. The notes say what is not known of the recording.
+//
+// A flavor is the smallest machine that was seen of it, less what the pods of DaemonSets and of the
+// node itself took at most. It fails if a flavor has no price, or if there is no node.
+func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, error) {
+	s := defaults()
+	s.Name = name
+	from, to := rec.Span()
+	s.Horizon = max(time.Second, to-from)
+	if s.Horizon > MaxDuration {
+		return nil, nil, fmt.Errorf("%s: the recording is of %v, want at most %v", name, s.Horizon, MaxDuration)
+	}
+	machines := recordedMachines(rec)
+	if err := s.takeFlavors(name, machines); err != nil {
+		return nil, nil, err
+	}
+	s.takeNodes(machines, from)
+	pods, like, notes := rec.Workload()
+	if len(pods) > MaxPods {
+		return nil, nil, fmt.Errorf("%s: the recording has %d pods, want at most %d", name, len(pods), MaxPods)
+	}
+	t := Trace{File: name, TimeScale: 1}
+	for i := range pods {
+		p, err := recordedPod(&pods[i], like[i])
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		t.Pods = append(t.Pods, p)
+	}
+	slices.SortStableFunc(t.Pods, func(a, b Pod) int { return cmp.Or(cmp.Compare(a.Arrival, b.Arrival), cmp.Compare(a.Name, b.Name)) })
+	s.Workload.Traces = []Trace{t}
+	return s, append(notes, recordedBill(machines, from, to)...), nil
+}
+
+// recordedPod returns a pod of the workload.
+func recordedPod(p *trace.Pod, like *trace.Recorded) (Pod, error) {
+	pod := Pod{
+		Name: p.Name, Class: class.Service, Size: packing.Size{MilliCPU: p.MilliCPU, MemoryBytes: p.MemoryBytes}, Arrival: p.Arrival, Lifetime: p.Runtime,
+		Category: p.Category, Arch: p.Arch, Namespace: like.Namespace, EnergyWeight: like.EnergyWeight,
+	}
+	if p.Class == trace.ClassBatch {
+		pod.Class, pod.Runtime, pod.Lifetime = class.Batch, p.Runtime, 0
+	}
+	switch m := Migratable(like.Migration); m {
+	case MoveAsLiked, MoveWithState, MoveAnew, MoveNever:
+		pod.Migration = m
+	default:
+		return pod, fmt.Errorf("pod %q: migration %q is not known, want checkpoint, restart, never or nothing", p.Name, like.Migration)
+	}
+	if !validPodName(pod.Name) {
+		return pod, fmt.Errorf("%q is no pod name", pod.Name)
+	}
+	return pod, nil
+}
+
+// recordedMachine is a node of a recording.
+type recordedMachine struct {
+	trace.Row               // as it was last
+	came      time.Duration // when it was seen first, or made
+	gone      time.Duration // 0 while it is there
+	reserved  packing.Size  // what pods of DaemonSets take of it now, and at most
+	most      packing.Size
+	slots     int64 // how many of them there are at most
+	there     int64
+}
+
+// recordedMachines returns the nodes of a recording, in the order of the file, with what the pods that
+// every node has took of them.
+func recordedMachines(rec *trace.Recording) []*recordedMachine {
+	byID := map[string]*recordedMachine{}
+	var all []*recordedMachine
+	daemons := map[string]trace.Row{}
+	for i := range rec.Rows {
+		switch row := rec.Rows[i]; row.Event {
+		case trace.EventNode:
+			m := byID[row.ID]
+			if m == nil {
+				m = &recordedMachine{came: row.Time}
+				byID[row.ID] = m
+				all = append(all, m)
+			}
+			price := m.MicroDollarsPerHour
+			m.Row = row
+			if m.MicroDollarsPerHour == nil {
+				m.MicroDollarsPerHour = price
+			}
+		case trace.EventGone:
+			if m := byID[row.ID]; m != nil {
+				m.gone = row.Time
+			}
+		case trace.EventDaemon:
+			if _, seen := daemons[row.ID]; !seen {
+				daemons[row.ID] = row
+				byID[row.Node].reserve(&row, 1)
+			}
+		case trace.EventEnd:
+			if d, is := daemons[row.ID]; is {
+				byID[d.Node].reserve(&d, -1)
+			}
+		}
+	}
+	return all
+}
+
+// reserve notes that a pod that every node has has come to the machine, or with -1 has left it.
+func (m *recordedMachine) reserve(pod *trace.Row, n int64) {
+	if m == nil {
+		return // its node was not seen
+	}
+	m.reserved.MilliCPU += n * pod.MilliCPU
+	m.reserved.MemoryBytes += n * pod.MemoryBytes
+	m.there += n
+	m.most = packing.Size{MilliCPU: max(m.most.MilliCPU, m.reserved.MilliCPU), MemoryBytes: max(m.most.MemoryBytes, m.reserved.MemoryBytes)}
+	m.slots = max(m.slots, m.there)
+}
+
+// takeFlavors makes the scenario's flavors of the machines.
+func (s *Scenario) takeFlavors(name string, machines []*recordedMachine) error {
+	if len(machines) == 0 {
+		return fmt.Errorf("%s: the recording has no node, so that nothing is known of machines: record a cluster that has some", name)
+	}
+	found := map[string]*Flavor{}
+	var unpriced []string
+	for _, m := range machines {
+		f := found[m.Flavor]
+		size := packing.Size{MilliCPU: m.MilliCPU, MemoryBytes: m.MemoryBytes}.Minus(m.most)
+		if f == nil {
+			f = &Flavor{Speed: 1, Flavor: catalogue.Flavor{
+				Name: m.Flavor, MachineType: m.Flavor, Arch: cmp.Or(m.Arch, "amd64"), MilliCPU: size.MilliCPU, MemoryBytes: size.MemoryBytes, MaxPods: m.MaxPods - m.slots,
+				MicroDollarsPerHour: -1,
+			}}
+			found[m.Flavor] = f
+		}
+		f.MilliCPU, f.MemoryBytes, f.MaxPods = min(f.MilliCPU, size.MilliCPU), min(f.MemoryBytes, size.MemoryBytes), min(f.MaxPods, m.MaxPods-m.slots)
+		if m.MicroDollarsPerHour != nil {
+			f.MicroDollarsPerHour = *m.MicroDollarsPerHour
+		}
+	}
+	var errs []error
+	for _, flavor := range slices.Sorted(maps.Keys(found)) {
+		f := found[flavor]
+		switch {
+		case f.MicroDollarsPerHour < 0:
+			unpriced = append(unpriced, flavor)
+		case f.MilliCPU <= 0 || f.MemoryBytes <= 0 || f.MaxPods <= 0:
+			errs = append(errs, fmt.Errorf("%s: the pods of DaemonSets leave nothing of flavor %q", name, flavor))
+		}
+		s.Flavors = append(s.Flavors, *f)
+	}
+	if len(unpriced) > 0 {
+		errs = append(errs, fmt.Errorf("%s: no price is known of %s: continue the recording with --prices, or write a price_per_hour into one of its rows of event node", name, strings.Join(unpriced, ", ")))
+	}
+	return errors.Join(errs...)
+}
+
+// takeNodes makes the scenario's nodes of the machines that were there when the recording began. The
+// flavor of most of them is what policies buy that know only one; ties go to the first by name.
+func (s *Scenario) takeNodes(machines []*recordedMachine, from time.Duration) {
+	start, ever := map[string]int64{}, map[string]int64{}
+	for _, m := range machines {
+		ever[m.Flavor]++
+		if m.came <= from {
+			start[m.Flavor]++
+		}
+	}
+	s.HomogeneousFlavor = ""
+	for _, flavor := range slices.Sorted(maps.Keys(ever)) {
+		if n := start[flavor]; n > 0 {
+			s.Nodes = append(s.Nodes, Nodes{Flavor: flavor, Count: n, Class: class.Any})
+		}
+		if s.HomogeneousFlavor == "" || ever[flavor] > ever[s.HomogeneousFlavor] {
+			s.HomogeneousFlavor = flavor
+		}
+	}
+	s.MaxNodes = min(MaxMachines, max(s.MaxNodes, 2*int64(len(machines))))
+}
+
+// recordedBill says what the machines cost while they were recorded, by the prices that are known.
+func recordedBill(machines []*recordedMachine, from, to time.Duration) []string {
+	var micro float64
+	for _, m := range machines {
+		until := cmp.Or(m.gone, to)
+		if m.MicroDollarsPerHour != nil {
+			micro += float64(*m.MicroDollarsPerHour) * max(0, until-max(m.came, from)).Hours()
+		}
+	}
+	return []string{fmt.Sprintf("while it was recorded, %d nodes cost $%.4f by these prices", len(machines), micro/1e6)}
+}

@@ -1,0 +1,106 @@
+package scenario
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/lab/trace"
+)
+
+const began = 1_795_000_000 * time.Second
+
+func recordedNode(id, flavor string, after time.Duration, milliCPU, gib, micro int64) trace.Row {
+	r := trace.Row{Time: began + after, Event: trace.EventNode, ID: id, Name: id, MilliCPU: milliCPU, MemoryBytes: gib << 30, MaxPods: 110, Flavor: flavor, Arch: "arm64"}
+	if micro >= 0 {
+		r.MicroDollarsPerHour = &micro
+	}
+	return r
+}
+
+// anHour is a recording of an hour: two small nodes from the beginning, of which one has more for pods
+// than the other, and a large one that comes after ten minutes and goes half an hour later.
+func anHour(more ...trace.Row) *trace.Recording {
+	daemon := func(id, node string, event trace.Event, after time.Duration) trace.Row {
+		return trace.Row{Time: began + after, Event: event, ID: id, Name: id, Node: node, MilliCPU: 100, MemoryBytes: 1 << 30}
+	}
+	pod := func(id string, c trace.Class, event trace.Event, after time.Duration) trace.Row {
+		return trace.Row{Time: began + after, Event: event, ID: id, Namespace: "jobs", Name: id, MilliCPU: 500, MemoryBytes: 2 << 30, Class: c, Migration: "restart"}
+	}
+	rows := []trace.Row{
+		{Time: began, Event: trace.EventBegin, Name: trace.NamesPlain},
+		recordedNode("a", "small", -time.Hour, 2000, 8, 100_000), recordedNode("b", "small", -2*time.Hour, 1900, 8, 100_000),
+		daemon("logs-a", "a", trace.EventDaemon, -time.Hour), daemon("logs-b", "b", trace.EventDaemon, -time.Hour),
+		pod("web", trace.ClassService, trace.EventPod, -time.Hour), pod("web", "", trace.EventStart, -time.Hour),
+		recordedNode("c", "large", 10*time.Minute, 16000, 64, 800_000),
+		// The daemon of b is replaced: for a while there are two.
+		daemon("logs-b2", "b", trace.EventDaemon, 15*time.Minute), daemon("logs-b", "", trace.EventEnd, 16*time.Minute),
+		pod("job", trace.ClassBatch, trace.EventPod, 20*time.Minute), pod("job", "", trace.EventStart, 21*time.Minute), pod("job", "", trace.EventEnd, 31*time.Minute),
+		{Time: began + 40*time.Minute, Event: trace.EventGone, ID: "c"},
+		{Time: began + time.Hour, Event: trace.EventStop},
+	}
+	return &trace.Recording{Rows: append(rows, more...)}
+}
+
+func TestARecordingBecomesAScenario(t *testing.T) {
+	got, notes, err := FromRecording("week.csv", anHour())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := defaults()
+	want.Name, want.Horizon, want.HomogeneousFlavor = "week.csv", time.Hour, "small"
+	flavor := func(name string, milliCPU, gib, pods, micro int64) Flavor {
+		return Flavor{Speed: 1, Flavor: catalogue.Flavor{Name: name, MachineType: name, Arch: "arm64", MilliCPU: milliCPU, MemoryBytes: gib << 30, MaxPods: pods, MicroDollarsPerHour: micro}}
+	}
+	// b has 1900m, of which two daemons took 200m for a minute.
+	want.Flavors = []Flavor{flavor("large", 16000, 64, 110, 800_000), flavor("small", 1700, 6, 108, 100_000)}
+	want.Nodes = []Nodes{{Flavor: "small", Count: 2, Class: class.Any}}
+	size := packing.Size{MilliCPU: 500, MemoryBytes: 2 << 30}
+	want.Workload.Traces = []Trace{{File: "week.csv", TimeScale: 1, Pods: []Pod{
+		{Name: "web", Class: class.Service, Size: size, Namespace: "jobs", Migration: MoveAnew},
+		{Name: "job", Class: class.Batch, Size: size, Arrival: 20 * time.Minute, Runtime: 10 * time.Minute, Namespace: "jobs", Migration: MoveAnew},
+	}}}
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// Two small ones for an hour, a large one for half of one.
+	if text := strings.Join(notes, "; "); !strings.Contains(text, "3 nodes cost $0.6000") {
+		t.Errorf("notes are %q, want what the nodes cost", text)
+	}
+	if _, err := got.Arrivals(1); err != nil {
+		t.Errorf("its workload cannot be drawn: %v", err)
+	}
+}
+
+func TestARecordingThatCannotBePlayedSaysWhatIsMissing(t *testing.T) {
+	unpriced := recordedNode("d", "odd", 0, 1000, 1, -1)
+	price := recordedNode("d", "odd", time.Minute, 1000, 1, 50_000)
+	full := recordedNode("e", "full", 0, 50, 1, 1)
+	for _, tc := range []struct {
+		name string
+		rec  *trace.Recording
+		says string
+	}{
+		{"a flavor without a price", anHour(unpriced), "no price is known of odd"},
+		{"a price that came later", anHour(unpriced, price), ""},
+		{"a price that is no longer known", anHour(price, unpriced), ""},
+		{"daemons that fill a node", anHour(full, trace.Row{Time: began, Event: trace.EventDaemon, ID: "x", Node: "e", MilliCPU: 50}), `leave nothing of flavor "full"`},
+		{"no node", &trace.Recording{Rows: []trace.Row{{Time: began, Event: trace.EventBegin}}}, "no node"},
+		{"a word that is none", anHour(trace.Row{Time: began, Event: trace.EventPod, ID: "y", Name: "y", Migration: "teleport"}), "teleport"},
+		{"a name that is none", anHour(trace.Row{Time: began, Event: trace.EventPod, ID: "y", Name: "No_Name"}), "No_Name"},
+		{"more than ten years", anHour(trace.Row{Time: began + 2*MaxDuration, Event: trace.EventStop}), "want at most"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, _, err := FromRecording("week.csv", tc.rec)
+			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+				t.Errorf("the error is %v, want %q", err, tc.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,360 @@
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"supercargo.dev/supercargo/internal/input/table"
+)
+
+// Event says what a row of a recording tells.
+type Event string
+
+const (
+	// EventBegin begins a recording, or continues it after an interruption. Its name is
+	// [NamesPlain] or [NamesHashed].
+	EventBegin Event = "begin"
+	// EventAlive says that the recording goes on and that nothing else has happened.
+	EventAlive Event = "alive"
+	// EventStop says that the recording was ended in good order.
+	EventStop Event = "stop"
+	// EventNode is a node that is there, or one that has changed.
+	EventNode Event = "node"
+	// EventGone is a node that has gone.
+	EventGone Event = "gone"
+	// EventPod is a pod that was made.
+	EventPod Event = "pod"
+	// EventDaemon is a pod of a DaemonSet or of a node itself: it is taken off what others can use of
+	// its node.
+	EventDaemon Event = "daemon"
+	// EventStart is a pod that a node has begun to run.
+	EventStart Event = "start"
+	// EventEnd is a pod that has ended or was deleted.
+	EventEnd Event = "end"
+)
+
+// Whether the names of a recording are those of the cluster.
+const (
+	NamesPlain  = "plain"
+	NamesHashed = "hashed"
+)
+
+// Row is a line of a recording. Which fields have a meaning depends on the event; the others are
+// zero.
+type Row struct {
+	// Time is when it happened, by the cluster's clock, as time since 1970.
+	Time  time.Duration
+	Event Event
+	// ID tells pods and nodes apart that have the same name one after the other.
+	ID string
+	// Namespace and Name are those of a pod, or Name that of a node.
+	Namespace, Name string
+	// MilliCPU and MemoryBytes are what a pod requests, or what all pods of a node can request.
+	MilliCPU, MemoryBytes int64
+	// Class, Category and Migration are as in [Pod] and as pods state them.
+	Class     Class
+	Category  string
+	Migration string
+	// Arch is the architecture that a pod needs, or that of a node.
+	Arch string
+	// Runtime is how long a batch pod says that it runs; 0 for nothing.
+	Runtime time.Duration
+	// EnergyWeight is the weight of energy that a pod states; nil for none.
+	EnergyWeight *float64
+	// Node is the ID of the node that a pod starts on.
+	Node string
+	// Flavor is the kind of a node's machine, and MicroDollarsPerHour its price; nil if that is not
+	// known.
+	Flavor              string
+	MicroDollarsPerHour *int64
+	// MaxPods is how many pods a node takes.
+	MaxPods int64
+}
+
+// recordingColumns are in the order of the file, which every recording has.
+var recordingColumns = []string{
+	"time_s", "event", "id", "namespace", "name", "cpu_milli", "memory_mib", "class", "category", "migration", "arch", "runtime_s", "energy_weight",
+	"node", "flavor", "price_per_hour", "max_pods",
+}
+
+// RecordingHeader is the first line of a recording, with its end.
+var RecordingHeader = strings.Join(recordingColumns, ",") + "\n"
+
+var recordingFormat = table.Format{Name: "recording", Required: recordingColumns}
+
+// Append writes a row as a line with its end. The line is complete in itself, so that rows may be
+// appended to a file one by one.
+func (r *Row) Append(to []byte) []byte {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	// A buffer takes whatever is written to it.
+	_ = w.Write([]string{
+		decimal(int64(r.Time), int64(time.Second)), string(r.Event), r.ID, r.Namespace, r.Name, integer(r.MilliCPU), decimal(r.MemoryBytes, table.BytesPerMiB),
+		string(r.Class), r.Category, r.Migration, r.Arch, decimal(int64(r.Runtime), int64(time.Second)), weight(r.EnergyWeight), r.Node, r.Flavor, dollars(r.MicroDollarsPerHour), integer(r.MaxPods),
+	})
+	w.Flush()
+	return append(to, b.Bytes()...)
+}
+
+func integer(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// decimal writes n units exactly, and nothing for 0. A unit is a power of ten or of two.
+func decimal(n, unit int64) string {
+	if n == 0 {
+		return ""
+	}
+	whole, part := n/unit, n%unit
+	text := strconv.FormatInt(whole, 10)
+	if part == 0 {
+		return text
+	}
+	text += "."
+	for part > 0 {
+		part *= 10
+		text += strconv.FormatInt(part/unit, 10)
+		part %= unit
+	}
+	return text
+}
+
+func weight(h *float64) string {
+	if h == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*h, 'f', -1, 64)
+}
+
+func dollars(micro *int64) string {
+	switch {
+	case micro == nil:
+		return ""
+	case *micro == 0:
+		return "0"
+	}
+	return decimal(*micro, 1_000_000)
+}
+
+// Recording is what was recorded of a cluster.
+type Recording struct {
+	// Rows are in the order of the file.
+	Rows []Row
+	// Whole is how many bytes of the file are whole rows: what a crash has cut off comes after them.
+	Whole int64
+}
+
+// IsRecording reports whether a file that begins like that is a recording.
+func IsRecording(begin []byte) bool { return bytes.HasPrefix(begin, []byte(RecordingHeader)) }
+
+// ReadRecording reads a recording. A last row that was cut off, as by a crash, is left out. file and
+// errors are as for [Read]. Cost: O(n).
+func ReadRecording(file string, r io.Reader) (*Recording, error) {
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	text = text[:bytes.LastIndexByte(text, '\n')+1]
+	t, _, err := table.Open(file, bytes.NewReader(text), recordingFormat)
+	if err != nil {
+		return nil, err
+	}
+	rec := &Recording{Whole: int64(len(text))}
+	for t.Next() {
+		rec.Rows = append(rec.Rows, recordedRow(t))
+	}
+	if err := t.End(len(rec.Rows)); err != nil {
+		return nil, err
+	}
+	return rec, nil
+}
+
+var events = []Event{EventBegin, EventAlive, EventStop, EventNode, EventGone, EventPod, EventDaemon, EventStart, EventEnd}
+
+func recordedRow(t *table.Table) Row {
+	r := Row{
+		Time:  time.Duration(t.Number("time_s", int64(time.Second), table.Exact)),
+		Event: Event(t.Cell("event")), ID: t.Cell("id"), Namespace: t.Cell("namespace"), Name: t.Cell("name"),
+		MilliCPU:    t.AtMost("cpu_milli", t.OptionalNumber("cpu_milli", 1, table.Exact), table.MaxMilliCPU),
+		MemoryBytes: t.AtMost("memory_mib", t.OptionalNumber("memory_mib", table.BytesPerMiB, table.RoundUp), table.MaxMemoryBytes),
+		Class:       Class(t.Cell("class")), Category: t.Cell("category"), Migration: t.Cell("migration"), Arch: t.Cell("arch"),
+		Runtime: time.Duration(t.OptionalNumber("runtime_s", int64(time.Second), table.Exact)),
+		Node:    t.Cell("node"), Flavor: t.Cell("flavor"), MaxPods: t.OptionalNumber("max_pods", 1, table.Exact),
+	}
+	if !slices.Contains(events, r.Event) {
+		t.BadCell("event", fmt.Errorf("is no event, want one of %v", events))
+	}
+	if !slices.Contains([]Class{ClassUnset, ClassBatch, ClassService}, r.Class) {
+		t.BadCell("class", errors.New("is no class, want batch, service or nothing"))
+	}
+	t.CheckArch(r.Arch)
+	if t.Cell("price_per_hour") != "" {
+		price := t.Number("price_per_hour", 1_000_000, table.RoundUp)
+		r.MicroDollarsPerHour = &price
+	}
+	if t.Cell("energy_weight") != "" {
+		h := t.Float("energy_weight", func(h float64) bool { return h >= 0 && h <= 1 }, "a number from 0 to 1")
+		r.EnergyWeight = &h
+	}
+	return r
+}
+
+// Recorded is a pod of a recording.
+type Recorded struct {
+	// Row is that of the pod, and its Time when the pod was made.
+	Row
+	// Started and Ended are when it began to run and when it ended; 0 if that was not seen.
+	Started, Ended time.Duration
+	// Node is the ID of the node that it started on last; empty if it never started.
+	Node string
+}
+
+// Pods returns the pods of a recording in the order in which they were made; ties by ID. Those of
+// DaemonSets and of nodes themselves are among them.
+func (r *Recording) Pods() []*Recorded {
+	byID := map[string]*Recorded{}
+	var all []*Recorded
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		p := byID[row.ID]
+		switch row.Event {
+		case EventPod, EventDaemon:
+			if p == nil {
+				p = &Recorded{Row: *row}
+				byID[row.ID] = p
+				all = append(all, p)
+			}
+		case EventStart:
+			if p != nil {
+				p.Started, p.Node = row.Time, row.Node
+			}
+		case EventEnd:
+			if p != nil {
+				p.Ended = row.Time
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *Recorded) int { return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.ID, b.ID)) })
+	return all
+}
+
+// Span is from when to when was recorded. What lies between an interruption and the row that
+// continues the recording counts.
+func (r *Recording) Span() (from, to time.Duration) {
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Event == EventBegin {
+			from = row.Time
+			break
+		}
+	}
+	to = from
+	for i := range r.Rows {
+		to = max(to, r.Rows[i].Time)
+	}
+	return from, to
+}
+
+// defaultRuntime is how long a batch pod is taken to run of which nothing is known: it neither says
+// so, nor has been seen to run. internal/runtimes takes the same.
+const defaultRuntime = 10 * time.Minute
+
+// Workload returns the pods of a recording as a workload that begins with it, without those of
+// DaemonSets and of nodes themselves, and notes about what is not known of them. A pod that was there
+// before comes at zero. One that had not ended runs for as long as it says, at least for as long as it
+// was seen to run; a service that had not ended has a runtime of 0. Pods that were deleted before they
+// ran are left out.
+//
+// The names of pods are made different by numbers behind them where pods had the same.
+func (r *Recording) Workload() (pods []Pod, like []*Recorded, notes []string) {
+	from, to := r.Span()
+	var waiting, open, never int
+	taken := map[string]int{}
+	for _, p := range r.Pods() {
+		if p.Event == EventDaemon {
+			continue
+		}
+		if p.Started == 0 && p.Ended > 0 {
+			never++
+			continue
+		}
+		q := Pod{
+			Arrival: max(0, p.Time-from), MilliCPU: p.MilliCPU, MemoryBytes: p.MemoryBytes, Class: p.Class, Category: p.Category, Arch: p.Arch,
+		}
+		began := max(p.Started, from)
+		seen := max(0, cmp.Or(p.Ended, to)-began)
+		switch {
+		case p.Started == 0 && p.Class == ClassBatch:
+			q.Runtime = cmp.Or(p.Runtime, defaultRuntime)
+			waiting++
+		case p.Ended > 0:
+			q.Runtime = seen
+		case p.Started > 0 && p.Class == ClassBatch:
+			q.Runtime = max(seen, p.Runtime-(began-p.Started))
+			open++
+		}
+		q.Name = uniqueName(p.Name, taken)
+		pods, like = append(pods, q), append(like, p)
+	}
+	if waiting > 0 {
+		notes = append(notes, fmt.Sprintf("%d batch pods had not started: they run for as long as they say, else for %v", waiting, defaultRuntime))
+	}
+	if open > 0 {
+		notes = append(notes, fmt.Sprintf("%d batch pods had not ended: they run for as long as they say, at least for as long as they were seen to", open))
+	}
+	if never > 0 {
+		notes = append(notes, fmt.Sprintf("%d pods were deleted before they started, and are left out", never))
+	}
+	return pods, like, notes
+}
+
+// uniqueName returns a name with a number behind it if it is taken.
+func uniqueName(name string, taken map[string]int) string {
+	for {
+		taken[name]++
+		n := taken[name]
+		if n == 1 {
+			return name
+		}
+		tail := "-" + strconv.Itoa(n)
+		next := strings.TrimRight(name[:min(len(name), maxNameBytes-len(tail))], "-.") + tail
+		if taken[next] == 0 {
+			taken[next] = 1
+			return next
+		}
+	}
+}
+
+// readRecorded reads a recording as a trace, if it is one.
+func readRecorded(file string, b *bufio.Reader) (*Trace, bool, error) {
+	begin, _ := b.Peek(len(RecordingHeader)) // what is shorter is none
+	if !IsRecording(begin) {
+		return nil, false, nil
+	}
+	rec, err := ReadRecording(file, b)
+	if err != nil {
+		return nil, true, err
+	}
+	pods, _, _ := rec.Workload()
+	_, to := rec.Span()
+	from, _ := rec.Span()
+	for i := range pods {
+		if pods[i].Class != ClassBatch && pods[i].Runtime == 0 { // to the end
+			pods[i].Runtime = min(max(time.Second, to-from-pods[i].Arrival), math.MaxInt64-pods[i].Arrival)
+		}
+	}
+	SortPods(pods)
+	return &Trace{Format: recordingFormat.Name, Pods: pods}, true, nil
+}
