@@ -162,7 +162,7 @@ func ofAdapter() (_ prometheus.Registerer, err error) {
 
 func ofExporter() (prometheus.Registerer, error) {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&nginx.Page{Read: func() (nginx.Status, error) { return nginx.Status{}, nil }}, nginx.NewLog(nginx.Buckets, 1))
+	registry.MustRegister(&nginx.Page{Read: func() (nginx.Status, error) { return nginx.Status{}, nil }, Fault: func(error) {}}, nginx.NewLog(nginx.Buckets, 1))
 	return registry, nil
 }
 
