@@ -28,7 +28,7 @@ var (
 	metricAcquisitionSeconds = histogram("acquisition_seconds", "Time from the order of a machine until its node is ready.",
 		prometheus.ExponentialBuckets(1, 1.6, 16), "fleet", "flavor")
 
-	metricConditions = conditions.New(subsystem+"_condition", "1 for each condition in the status, with its status and reason.", "fleet")
+	metricConditions = conditions.New("supercargo_nodefleet_condition", "1 for each condition in the status, with its status and reason.", "fleet")
 )
 
 func init() { metrics.Registry.MustRegister(metricConditions) }

@@ -32,7 +32,7 @@ var (
 		Help: "Time for a decision.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 12)}))
 	metricStatusWrites = register(prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "status_writes_total",
 		Help: "Writes of a status of a ReplicaPolicy."}))
-	metricConditions = register(conditions.New(subsystem+"_condition", "1 for each condition in the status, with its status and reason.", policyLabels...))
+	metricConditions = register(conditions.New("supercargo_replicapolicy_condition", "1 for each condition in the status, with its status and reason.", policyLabels...))
 )
 
 const subsystem = "supercargo_replicapolicy"

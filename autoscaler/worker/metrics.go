@@ -21,7 +21,7 @@ var (
 	metricDecisions = counter("decisions_total", "Decisions that change the number of workers, or would in mode Act.", "kind", "mode")
 	metricReadings  = counter("readings_total", "Times the manager was asked, by whether it answered.", "answered")
 
-	metricConditions = conditions.New(subsystem+"_condition", "1 for each condition in the status, with its status and reason.", names(nil)...)
+	metricConditions = conditions.New("supercargo_workerpool_condition", "1 for each condition in the status, with its status and reason.", names(nil)...)
 )
 
 func init() { metrics.Registry.MustRegister(metricConditions) }
