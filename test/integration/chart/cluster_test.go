@@ -151,7 +151,7 @@ func (c *cluster) waits(what string, check func() error) {
 // parts is everything but the metrics adapter: no pod answers for its APIs here, and while none
 // does, no namespace can be deleted.
 func parts() values {
-	v := values{"networkPolicy.enabled": true}
+	v := values{"networkPolicy.enabled": true, "networkPolicy.egress.autoscaler": cloud}
 	for key, value := range everything {
 		if key != "metricsAdapter.enabled" {
 			v[key] = value
