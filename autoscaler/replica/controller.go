@@ -199,10 +199,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	l := &look{Reconciler: r, tracked: r.track(policy), now: r.Clock.Now()}
 	err := l.run(ctx)
-	metricConditions.Publish(l.status.Conditions, req.Namespace, req.Name)
 	if statusErr := l.writeStatus(ctx); err == nil {
 		err = statusErr
 	}
+	metricConditions.Publish(l.status.Conditions, req.Namespace, req.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

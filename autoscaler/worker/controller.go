@@ -110,10 +110,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	l := &look{Reconciler: r, pool: pool, before: pool.Status.DeepCopy(), now: r.Clock.Now(), memory: r.remember(pool)}
 	err := l.run(ctx)
-	metricConditions.Publish(pool.Status.Conditions, req.Namespace, req.Name)
 	if statusErr := l.writeStatus(ctx); err == nil {
 		err = statusErr
 	}
+	metricConditions.Publish(pool.Status.Conditions, req.Namespace, req.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"supercargo.dev/supercargo/test/metrics"
+	"supercargo.dev/supercargo/hack/metrics/exported"
 )
 
 func main() {
@@ -29,7 +29,7 @@ which dashboards and alerts there are.
 `
 
 func run(file string) error {
-	all, err := metrics.Exported()
+	all, err := exported.All()
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 
-	"supercargo.dev/supercargo/test/metrics"
+	metricslist "supercargo.dev/supercargo/hack/metrics/exported"
 )
 
 const (
@@ -321,7 +321,7 @@ var scraped = []string{"job", "instance", "namespace", "pod", "container", "endp
 // exported is the list of what the programs export, by the name of a series: the labels.
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
-	all, err := metrics.Exported()
+	all, err := metricslist.All()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,20 +1,20 @@
-package metrics_test
+package exported_test
 
 import (
 	"slices"
 	"testing"
 
-	"supercargo.dev/supercargo/test/metrics"
+	"supercargo.dev/supercargo/hack/metrics/exported"
 )
 
 // TestEachProgramIsAskedForItsMetrics looks for one of each kind of registration: by a package's
 // variable, by a plugin, by an object of its own, and by a library.
 func TestEachProgramIsAskedForItsMetrics(t *testing.T) {
-	all, err := metrics.Exported()
+	all, err := exported.All()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []metrics.Metric{
+	for _, want := range []exported.Metric{
 		{Program: "autoscaler", Name: "supercargo_nodefleet_acquisition_seconds", Kind: "histogram", Labels: []string{"fleet", "flavor"}},
 		{Program: "autoscaler", Name: "supercargo_workerpool_condition", Kind: "gauge", Labels: []string{"namespace", "pool", "type", "status", "reason"}},
 		{Program: "autoscaler", Name: "leader_election_master_status", Kind: "gauge", Labels: []string{"name"}},
@@ -25,7 +25,7 @@ func TestEachProgramIsAskedForItsMetrics(t *testing.T) {
 		{Program: "nginx-exporter", Name: "nginx_connections_accepted", Kind: "counter"},
 		{Program: "node-agent", Name: "supercargo_node_power_watts", Kind: "gauge", Labels: []string{"node", "source", "kind"}},
 	} {
-		at := slices.IndexFunc(all, func(m metrics.Metric) bool { return m.Program == want.Program && m.Name == want.Name })
+		at := slices.IndexFunc(all, func(m exported.Metric) bool { return m.Program == want.Program && m.Name == want.Name })
 		if at < 0 {
 			t.Errorf("%s of %s is not listed", want.Name, want.Program)
 			continue

@@ -1,7 +1,7 @@
-// Package metrics lists the metrics that the programs export, by asking the registries that
+// Package exported lists the metrics that the programs export, by asking the registries that
 // they serve. Dashboards and alerts are held to the list, and a page of the documentation is
 // written from it.
-package metrics
+package exported
 
 import (
 	"cmp"
@@ -68,9 +68,9 @@ func (m Metric) Own() bool {
 	return strings.HasPrefix(m.Name, "supercargo_") || strings.HasPrefix(m.Name, "nginx_")
 }
 
-// Exported returns all metrics of all programs, those of their libraries too, by program and
+// All returns all metrics of all programs, those of their libraries too, by program and
 // name. It opens and closes a store in a temporary folder.
-func Exported() ([]Metric, error) {
+func All() ([]Metric, error) {
 	var all []Metric
 	registries := []struct {
 		programs []string
@@ -124,7 +124,7 @@ func exports(program string, m Metric) (bool, error) {
 			return owner == program, nil
 		}
 	}
-	return false, fmt.Errorf("whose metric is %s: name its program in test/metrics", m.Name)
+	return false, fmt.Errorf("whose metric is %s: name its program in hack/metrics/exported", m.Name)
 }
 
 func ofScheduler() (prometheus.Registerer, error) {
