@@ -184,7 +184,7 @@ test-first: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST
 .PHONY: test-integration test-integration-nodefleet test-integration-rest
 test-integration: test-integration-nodefleet test-integration-rest ## Run the tests against a real API server, started in process, but for the nightly ones.
 
-test-integration-nodefleet test-integration-rest: $(TOOLS)/gotestsum $(TOOLS)/helm $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST)
+test-integration-nodefleet test-integration-rest: $(TOOLS)/gotestsum $(TOOLS)/helm $(TOOLS)/promtool $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST)
 	PATH="$(abspath $(BIN)):$(abspath $(TOOLS)):$$PATH" $(call go_test,$@,-p $(AT_ONCE) -skip $(call only,$(nightly_tests)) $(these_pkgs))
 
 test-integration-nodefleet: these_pkgs = ./test/integration/nodefleet
@@ -377,6 +377,7 @@ verify-modules:
 	go mod tidy -diff
 	go -C tools mod tidy -diff
 	go -C tools/helm mod tidy -diff
+	go -C tools/promtool mod tidy -diff
 	go -C lab/playground/kwok mod tidy -diff
 	for dir in hack/nodes/runtime/*/; do go -C "$$dir" mod tidy -diff; done
 	for dir in test/peers/*/; do go -C "$$dir" mod tidy -diff; done
@@ -390,12 +391,13 @@ verify-manifests: $(TOOLS)/kustomize
 CHART_PROGRAMS := autoscaler descheduler kube-scheduler metrics-adapter node-agent
 
 .PHONY: generate
-generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $(BIN)/,$(CHART_PROGRAMS)) ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground, and what charts and manifests have in common.
+generate: $(TOOLS)/controller-gen $(TOOLS)/kustomize $(TOOLS)/helm $(addprefix $(BIN)/,$(CHART_PROGRAMS)) ## Write deep-copy functions, the CRDs in manifests/crd/ and those of the playground, the list of metrics, and what charts and manifests have in common.
 	$(TOOLS)/controller-gen object paths="{./api/...,./lab/playground/machines}"
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./api/v1alpha1/... output:crd:dir=manifests/crd
 	$(TOOLS)/controller-gen crd:generateEmbeddedObjectMeta=false paths=./lab/playground/machines output:crd:dir=lab/playground/machines/crd
 	hack/generate-cluster-api.sh
 	go run -buildvcs=false ./hack/chartoptions -schema manifests/helm/supercargo/values.schema.json $(addprefix $(BIN)/,$(CHART_PROGRAMS))
+	go run -buildvcs=false ./hack/metrics -page docs/exported-metrics.md
 	hack/generate-manifests.sh $(TOOLS)/helm
 
 ##@ Pack
@@ -444,6 +446,10 @@ tool_pkg_etcd           := go.etcd.io/etcd/server/v3
 
 $(addprefix $(TOOLS)/,controller-gen kustomize gotestsum benchstat golangci-lint etcd): tools/go.mod
 	go -C tools build -buildvcs=false -ldflags "-s -w" -o $(abspath $@) $(tool_pkg_$(@F))
+	touch $@
+
+$(TOOLS)/promtool: tools/promtool/go.mod # without the services that Prometheus finds targets by
+	go -C tools/promtool build -buildvcs=false -tags remove_all_sd -ldflags "-s -w" -o $(abspath $@) github.com/prometheus/prometheus/cmd/promtool
 	touch $@
 
 $(TOOLS)/helm: tools/helm/go.mod # a module of its own: what the generators write must not move with its libraries

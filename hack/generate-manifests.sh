@@ -29,13 +29,13 @@ part() { # part WITH-ADAPTER TEMPLATES FOLDER FILE...
 		} >"$to/$file.yaml"
 	done
 }
-part false autoscaler autoscaler rbac deployment disruption
+part false autoscaler autoscaler rbac deployment service disruption
 part false openstack openstack rbac
 part false catalogue catalogue rbac
 part false workers workers rbac
-part false descheduler descheduler rbac policy deployment disruption
+part false descheduler descheduler rbac policy deployment service disruption
 part false evictions evictions/base rbac webhook
 part false agent agent namespace rbac policy daemonset
 part false scheduler/second scheduler/second rbac deployment disruption
 part false scheduler/replace scheduler/replace rbac
-part true adapter adapter/server rbac configuration deployment service apiservices
+part true adapter adapter/server rbac configuration deployment disruption service apiservices

@@ -10,6 +10,7 @@ generated() {
 		find lab/playground/machines/crd -name '*supercargo.dev_*.yaml' -type f
 		find manifests -type f
 		echo lab/playground/cluster-api.yaml.gz
+		echo docs/exported-metrics.md
 	} | sort
 }
 

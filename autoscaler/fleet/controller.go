@@ -225,6 +225,7 @@ func (r *Reconciler) round(ctx context.Context, name string, p *pace) (time.Dura
 	round := &round{Reconciler: r, fleet: fleet, before: fleet.Status.DeepCopy(), now: r.Clock.Now(), memory: r.remember(fleet), pace: p}
 	fleet.Status.Flavors = append(fleet.Status.Flavors, round.memory.unlisted...)
 	err := round.run(ctx, list.Items)
+	metricConditions.Publish(fleet.Status.Conditions, fleet.Name)
 	if statusErr := round.writeStatus(ctx); err == nil {
 		err = statusErr
 	}

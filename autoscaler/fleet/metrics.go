@@ -3,6 +3,8 @@ package fleet
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
 // Metrics of NodeFleets. fleet is the name of one, flavor that of a MachineDeployment.
@@ -25,7 +27,11 @@ var (
 
 	metricAcquisitionSeconds = histogram("acquisition_seconds", "Time from the order of a machine until its node is ready.",
 		prometheus.ExponentialBuckets(1, 1.6, 16), "fleet", "flavor")
+
+	metricConditions = conditions.New("supercargo_nodefleet_condition", "1 for each condition in the status, with its status and reason.", "fleet")
 )
+
+func init() { metrics.Registry.MustRegister(metricConditions) }
 
 const subsystem = "supercargo_nodefleet"
 
@@ -61,6 +67,7 @@ func (r *round) publish() {
 
 // forget drops the metrics of a fleet that is no more.
 func forget(fleet string) {
+	metricConditions.Forget(fleet)
 	for _, v := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
 	}{metricMachines, metricInFlight, metricPendingPods, metricDollarsPerHour, metricBoundPerHour, metricOrdered, metricReleased, metricGaveUp, metricEvictions, metricMigrations, metricDecisions, metricPlanningSeconds, metricOrderSeconds, metricAcquisitionSeconds} {

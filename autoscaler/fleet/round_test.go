@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -641,4 +643,29 @@ func (p *nearsighted) Observe(ctx context.Context) (*provider.Inventory, error) 
 		}
 	}
 	return found, nil
+}
+
+// TestConditionsAreMetrics: an alert can ask for what the status says, until the fleet is no more.
+func TestConditionsAreMetrics(t *testing.T) {
+	flavors := smalls()
+	flavors[0].HasPrice = false
+	m := newModel(t, alone(nil), flavors)
+	m.run(minute, "f")
+	shown := func() string {
+		text, err := testutil.CollectAndFormat(metricConditions, expfmt.TypeTextPlain, "supercargo_nodefleet_condition")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	for _, want := range []string{`reason="PriceUnknown",status="False",type="Priced"`, `reason="PriceUnknown",status="False",type="Ready"`} {
+		if got := shown(); !strings.Contains(got, `supercargo_nodefleet_condition{fleet="f",`+want+"} 1") {
+			t.Errorf("the metrics have no %s:\n%s", want, got)
+		}
+	}
+	m.must(m.client.Delete(t.Context(), m.fleet("f")))
+	m.run(minute, "f")
+	if got := shown(); strings.Contains(got, `fleet="f"`) {
+		t.Errorf("a fleet that is no more is shown:\n%s", got)
+	}
 }

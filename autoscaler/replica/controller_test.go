@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -388,12 +389,16 @@ func TestAnswersToAnOldSpecAreNotUsed(t *testing.T) {
 func TestAPolicyThatIsNoMoreIsForgotten(t *testing.T) {
 	s := newStage(t, func(p *v1alpha1.ReplicaPolicySpec) { p.Mode = v1alpha1.ReplicasViaHPA })
 	s.look()
+	shown, conditions := testutil.CollectAndCount(metricConditions), len(s.policy().Status.Conditions)
 	if err := s.Client.Delete(t.Context(), s.policy()); err != nil {
 		t.Fatal(err)
 	}
 	s.once()
 	if len(s.tracked) != 0 || metricWanted.DeleteLabelValues("shop", "web") {
 		t.Error("something is still remembered")
+	}
+	if left := testutil.CollectAndCount(metricConditions); conditions == 0 || shown-left != conditions {
+		t.Errorf("of %d conditions that are metrics %d are left, and the policy had %d", shown, left, conditions)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
 // Metrics of ReplicaPolicies. namespace and name are those of one, source is the name of
@@ -31,6 +32,7 @@ var (
 		Help: "Time for a decision.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 12)}))
 	metricStatusWrites = register(prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "status_writes_total",
 		Help: "Writes of a status of a ReplicaPolicy."}))
+	metricConditions = register(conditions.New("supercargo_replicapolicy_condition", "1 for each condition in the status, with its status and reason.", policyLabels...))
 )
 
 const subsystem = "supercargo_replicapolicy"
@@ -80,6 +82,7 @@ func forgetWanted(key types.NamespacedName) { metricWanted.DeleteLabelValues(key
 
 // forgetMetrics drops those of a policy that is no more.
 func forgetMetrics(key types.NamespacedName) {
+	metricConditions.Forget(key.Namespace, key.Name)
 	for _, v := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
 	}{metricWanted, metricAsked, metricReady, metricRate, metricResponse, metricLooks, metricScalings} {

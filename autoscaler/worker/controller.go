@@ -120,6 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if statusErr := l.writeStatus(ctx); err == nil {
 		err = statusErr
 	}
+	metricConditions.Publish(pool.Status.Conditions, req.Namespace, req.Name)
 	if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
 // Metrics of WorkerPools. namespace and pool name one, flavor is empty where workers are not
@@ -19,7 +20,11 @@ var (
 	metricDrained   = counter("workers_drained_total", "Workers told to leave.")
 	metricDecisions = counter("decisions_total", "Decisions that change the number of workers, or would in mode Act.", "kind", "mode")
 	metricReadings  = counter("readings_total", "Times the manager was asked, by whether it answered.", "answered")
+
+	metricConditions = conditions.New("supercargo_workerpool_condition", "1 for each condition in the status, with its status and reason.", names(nil)...)
 )
+
+func init() { metrics.Registry.MustRegister(metricConditions) }
 
 const subsystem = "supercargo_workerpool"
 
@@ -63,6 +68,7 @@ func count(pool *v1alpha1.WorkerPool, answered bool) {
 
 // forgetMetrics drops the metrics of a pool that is no more.
 func forgetMetrics(namespace, pool string) {
+	metricConditions.Forget(namespace, pool)
 	for _, v := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
 	}{metricTasks, metricShortage, metricWorkers, metricLost, metricInit, metricAdded, metricDrained, metricDecisions, metricReadings} {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -316,5 +318,32 @@ func TestPodsOfOneAddressTellNothingByIt(t *testing.T) {
 	}
 	if slices.Sort(ips); !slices.Equal(ips, []string{"", "", "10.0.0.2"}) {
 		t.Errorf("addresses %q, want only the one that one pod alone has", ips)
+	}
+}
+
+// TestConditionsAreMetrics: an alert can ask for what the status says, until the pool is no more.
+func TestConditionsAreMetrics(t *testing.T) {
+	m := startManager(t)
+	b := newBench(t, interceptor.Funcs{}, poolAt(m.Address))
+	shown := func() string {
+		text, err := testutil.CollectAndFormat(metricConditions, expfmt.TypeTextPlain, "supercargo_workerpool_condition")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	pool := b.look()
+	want := fmt.Sprintf(`supercargo_workerpool_condition{namespace=%q,pool=%q,reason="Answers",status="True",type="Connected"} 1`, pool.Namespace, pool.Name)
+	if got := shown(); !strings.Contains(got, want) {
+		t.Errorf("the metrics have no %s:\n%s", want, got)
+	}
+	if err := b.Client.Delete(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(); strings.Contains(got, fmt.Sprintf("pool=%q", pool.Name)) {
+		t.Errorf("a pool that is no more is shown:\n%s", got)
 	}
 }

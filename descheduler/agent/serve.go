@@ -24,6 +24,10 @@ type metrics struct {
 	reports  *prometheus.CounterVec
 }
 
+// RegisterMetrics registers what an agent counts in a registry, for who wants to know what that
+// is. [New] has one of its own.
+func RegisterMetrics(to prometheus.Registerer) { newMetrics().register(to) }
+
 func newMetrics() *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
@@ -38,9 +42,11 @@ func newMetrics() *metrics {
 			Name: "supercargo_agent_reports_total", Help: "Steps that were reported, by role; failures with their reason.",
 		}, []string{"role", "step", "reason"}),
 	}
-	m.registry.MustRegister(m.phase, m.bytes, m.reports)
+	m.register(m.registry)
 	return m
 }
+
+func (m *metrics) register(to prometheus.Registerer) { to.MustRegister(m.phase, m.bytes, m.reports) }
 
 // source counts a report of the source.
 func (m *metrics) source(entry ledger.Entry, d decide.SourceDecision) {

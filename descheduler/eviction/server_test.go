@@ -15,14 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"supercargo.dev/supercargo/descheduler/eviction/certificate"
+	"supercargo.dev/supercargo/internal/platform/selfsigned"
 )
 
 // serve serves until the test ends, and returns how often the webhook was asked and where
 // it is.
 func serve(t *testing.T, change func(*Server)) (asked *int, address string) {
 	t.Helper()
-	pair, err := certificate.New([]string{"127.0.0.1"}, nil, time.Now())
+	pair, err := selfsigned.New([]string{"127.0.0.1"}, nil, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func New(clk clock.Clock) func(context.Context, runtime.Object, fwk.Handle) (fwk
 		if err := configv1.ValidateCheckpointStagingArgs(path, args).ToAggregate(); err != nil {
 			return nil, fmt.Errorf("%s: %w", Name, err)
 		}
-		registerMetrics()
+		RegisterMetrics()
 		return &Plugin{handle: handle, clock: clk, timeout: args.Timeout.Duration, migrations: watched(ctx, handle)}, nil
 	}
 }

@@ -23,7 +23,9 @@ var holds = metrics.NewHistogramVec(&metrics.HistogramOpts{
 
 var register sync.Once
 
-func registerMetrics() {
+// RegisterMetrics registers the metrics of the plugin, once however often it is called. New does
+// so where the plugin is used.
+func RegisterMetrics() {
 	register.Do(func() { legacyregistry.MustRegister(holds) })
 }
 

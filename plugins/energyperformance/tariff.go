@@ -34,6 +34,12 @@ var (
 	registerOnce sync.Once
 )
 
+// RegisterMetrics registers the metrics of the plugin, once however often it is called. New does
+// so where there is a tariff.
+func RegisterMetrics() {
+	registerOnce.Do(func() { legacyregistry.MustRegister(pricedPods, tariffZones) })
+}
+
 // countPriced counts a pod by how many of its options have a price.
 func countPriced(options []score.Option) {
 	known, priced := 0, 0
@@ -58,7 +64,7 @@ func countPriced(options []score.Option) {
 // followTariff reads the tariff and follows it until ctx ends. Scheduling never waits for
 // it: whatever is wrong with it, no price is known then.
 func followTariff(ctx context.Context, args *configv1.EnergyTariff, clk clock.PassiveClock, recorder func() events.EventRecorder) *tarifffile.File {
-	registerOnce.Do(func() { legacyregistry.MustRegister(pricedPods, tariffZones) })
+	RegisterMetrics()
 	f := tarifffile.New(args.File, tariff.Unit(args.Unit), args.MaxAge.Duration)
 	n := &tariffNotes{log: klog.FromContext(ctx).WithValues("plugin", Name, "file", args.File), file: args.File, recorder: recorder}
 	_ = f.Read() // the status says so

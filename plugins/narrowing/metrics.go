@@ -30,6 +30,8 @@ var attempts = metrics.NewCounterVec(&metrics.CounterOpts{
 
 var register sync.Once
 
-func registerMetrics() {
+// RegisterMetrics registers the metrics of the plugin, once however often it is called. New does
+// so where the plugin is used.
+func RegisterMetrics() {
 	register.Do(func() { legacyregistry.MustRegister(attempts) })
 }

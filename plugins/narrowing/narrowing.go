@@ -88,7 +88,7 @@ type Narrower struct {
 
 // New returns a Narrower that has not looked at anything yet.
 func New(o Options) *Narrower {
-	registerMetrics()
+	RegisterMetrics()
 	return &Narrower{
 		options: o,
 		mirror:  mirror{cycle: o.Cycle, finish: o.Finish, barriers: barriers{}},

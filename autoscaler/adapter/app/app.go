@@ -48,11 +48,11 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer m.close(o.Log)
-	s, err := newServer(o, configuration, m, c, registry)
+	s, err := newServer(ctx, o, configuration, m, c, registry)
 	if err != nil {
 		return err
 	}
-	r.authorities = s.made
+	r.certificate = s.certificate
 	group.Go(func() error { return r.keep(ctx) })
 	if err := m.run(ctx, group, o, c, registry); err != nil {
 		return err

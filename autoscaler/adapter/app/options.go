@@ -80,7 +80,7 @@ type Kubelets struct {
 func Defaults() Options {
 	server := options.NewCustomMetricsAdapterServerOptions()
 	server.SecureServing.BindPort = 6443
-	// Without a certificate that is given, one is made anew at each start and kept in memory.
+	// Without a certificate that is given, the replicas make one and share it.
 	server.SecureServing.ServerCert.CertDirectory = ""
 	s := store.Defaults()
 	s.Dir = "/var/lib/supercargo-metrics"
@@ -97,7 +97,7 @@ func Defaults() Options {
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Server.AddFlags(flags)
 	flags.StringVar(&o.Configuration, "config", o.Configuration, "`file` with a MetricsAdapterConfiguration: what is served, what is scraped beside what announces itself, and which Work Queue managers are asked")
-	flags.StringVar(&o.Service, "service", o.Service, "the Service in the APIServices, as `namespace/name`; the certificate is made for it")
+	flags.StringVar(&o.Service, "service", o.Service, "the Service in the APIServices, as `namespace/name`; the certificate is made for it, and kept in Secret NAME-certificate beside it")
 	flags.BoolVar(&o.Custom, "custom-metrics", o.Custom, "serve custom.metrics.k8s.io")
 	flags.BoolVar(&o.External, "external-metrics", o.External, "serve external.metrics.k8s.io, with the replicas that ReplicaPolicies want")
 	flags.DurationVar(&o.StaleAfter, "wanted-replicas-stale-after", o.StaleAfter, "how old the last observation of a ReplicaPolicy may be for what it wants to be served, beside the longest time between two looks of its law")

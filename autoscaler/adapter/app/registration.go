@@ -16,6 +16,8 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/internal/platform/selfsigned"
 )
 
 // The groups that only one server in a cluster can have, by the flag that leaves them off.
@@ -51,10 +53,10 @@ type registration struct {
 	live        client.Reader
 	service     types.NamespacedName
 	groups      []string
-	authorities []byte // PEM; nil leaves what is there
+	certificate *certificate // whose authorities are to be trusted; nil leaves what is there
 	clock       clock.WithTicker
 	log         logr.Logger
-	published   bool // the authorities are in the ConfigMap
+	published   []byte // the authorities that are in the ConfigMap
 }
 
 // check returns an error if another server has one of the groups.
@@ -121,6 +123,10 @@ func (r *registration) once(ctx context.Context) error {
 	if err := taken(list.Items, r.groups, r.service); err != nil {
 		return err
 	}
+	pair, err := r.trusted(ctx)
+	if err != nil {
+		return err
+	}
 	missing := slices.Clone(r.groups)
 	for i := range list.Items {
 		a := &list.Items[i]
@@ -128,17 +134,20 @@ func (r *registration) once(ctx context.Context) error {
 			continue
 		}
 		missing = slices.DeleteFunc(missing, func(g string) bool { return g == a.Spec.Group })
-		if r.authorities == nil || bytes.Equal(a.Spec.CABundle, r.authorities) {
+		if r.certificate == nil || bytes.Equal(a.Spec.CABundle, pair.Authorities) {
 			continue
 		}
 		before := a.DeepCopy()
-		a.Spec.CABundle = r.authorities
+		a.Spec.CABundle = pair.Authorities
 		if err := r.client.Patch(ctx, a, client.MergeFrom(before)); err != nil {
 			return fmt.Errorf("write the authorities into APIService %s: %w", a.Name, err)
 		}
 	}
-	if err := r.publish(ctx); err != nil {
+	if err := r.publish(ctx, pair.Authorities); err != nil {
 		return err
+	}
+	if r.certificate != nil {
+		r.certificate.serve(pair) // whose authorities are trusted by now
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("there is no APIService for %s: apply the manifests, or nobody finds it", strings.Join(missing, " and "))
@@ -150,13 +159,21 @@ func (r *registration) once(ctx context.Context) error {
 // here without the aggregator, such as the autoscaler, mounts it.
 const authoritiesKey = "ca.crt"
 
+// trusted returns the certificate that is to be served; nothing where somebody else keeps it.
+func (r *registration) trusted(ctx context.Context) (selfsigned.Pair, error) {
+	if r.certificate == nil {
+		return selfsigned.Pair{}, nil
+	}
+	return r.certificate.look(ctx)
+}
+
 // publish writes the authorities into the ConfigMap NAME-ca, with the name of the Service,
 // once. Where the manifests have not made it, nobody wants them.
-func (r *registration) publish(ctx context.Context) error {
-	if r.published || r.authorities == nil {
+func (r *registration) publish(ctx context.Context, authorities []byte) error {
+	if authorities == nil || bytes.Equal(r.published, authorities) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"data": map[string]string{authoritiesKey: string(r.authorities)}})
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{authoritiesKey: string(authorities)}})
 	if err != nil {
 		return fmt.Errorf("write the authorities: %w", err)
 	}
@@ -164,6 +181,6 @@ func (r *registration) publish(ctx context.Context) error {
 	if err := r.client.Patch(ctx, c, client.RawPatch(types.MergePatchType, patch)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write the authorities into ConfigMap %s/%s: %w", c.Namespace, c.Name, err)
 	}
-	r.published = true
+	r.published = authorities
 	return nil
 }

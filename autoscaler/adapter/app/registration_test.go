@@ -3,7 +3,6 @@ package app
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -39,8 +38,8 @@ func keeper(t *testing.T, list ...client.Object) *registration {
 		}
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(list...).Build()
-	return &registration{client: c, live: c, service: self, groups: []string{customGroup, externalGroup}, authorities: []byte("PEM"),
-		clock: clocktesting.NewFakeClock(time.Unix(0, 0)), log: logr.Discard()}
+	return &registration{client: c, live: c, service: self, groups: []string{customGroup, externalGroup}, certificate: certificateIn(c),
+		clock: clocktesting.NewFakeClock(noon), log: logr.Discard()}
 }
 
 func TestItDoesNotStartWhereAnotherServesAndSaysWhatToDo(t *testing.T) {
@@ -80,7 +79,11 @@ func TestAuthoritiesAreWrittenIntoOurAPIServicesOnly(t *testing.T) {
 	if err := r.once(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"v1beta2." + customGroup: "PEM", "v1beta1." + externalGroup: "PEM", "v1beta1.metrics.k8s.io": ""} {
+	trusted := string(r.certificate.pair.Authorities)
+	if trusted == "" {
+		t.Fatal("no certificate is served")
+	}
+	for name, want := range map[string]string{"v1beta2." + customGroup: trusted, "v1beta1." + externalGroup: trusted, "v1beta1.metrics.k8s.io": ""} {
 		var a apiregistrationv1.APIService
 		if err := r.live.Get(t.Context(), client.ObjectKey{Name: name}, &a); err != nil || string(a.Spec.CABundle) != want {
 			t.Errorf("%s has authorities %q (%v), want %q", name, a.Spec.CABundle, err, want)
@@ -99,7 +102,7 @@ func TestAuthoritiesAreWrittenForThoseWhoAskWithoutTheAggregator(t *testing.T) {
 		t.Fatal(err)
 	}
 	var c corev1.ConfigMap
-	if err := r.live.Get(t.Context(), name, &c); err != nil || c.Data["ca.crt"] != "PEM" {
+	if err := r.live.Get(t.Context(), name, &c); err != nil || c.Data["ca.crt"] == "" || c.Data["ca.crt"] != string(r.certificate.pair.Authorities) {
 		t.Errorf("the ConfigMap has %v (%v), want the authorities", c.Data, err)
 	}
 }

@@ -2,18 +2,14 @@ package app
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -32,10 +28,6 @@ import (
 // authentication and authorisation, before /api/v1.
 const PrometheusPath = "/prometheus"
 
-// renewBefore is how long before the end of a certificate made here the program asks to be
-// restarted, which makes a new one.
-const renewBefore = 30 * 24 * time.Hour
-
 // apiMetrics registers the library's metrics, which a process has once.
 var apiMetrics = sync.OnceValue(func() error { return apimetrics.RegisterMetrics(legacyregistry.Register) })
 
@@ -43,12 +35,13 @@ var apiMetrics = sync.OnceValue(func() error { return apimetrics.RegisterMetrics
 type server struct {
 	options Options
 	generic *apiserver.CustomMetricsAdapterServer
-	made    []byte // the certificate that was made here, in PEM; nil if one was given
+	// certificate is the one that the replicas share; nil if one was given.
+	certificate *certificate
 }
 
-func newServer(o Options, c *adapterv1alpha1.MetricsAdapterConfiguration, m *measurements, cl cluster.Cluster, registry *prometheus.Registry) (*server, error) {
+func newServer(ctx context.Context, o Options, c *adapterv1alpha1.MetricsAdapterConfiguration, m *measurements, cl cluster.Cluster, registry *prometheus.Registry) (*server, error) {
 	s := &server{options: o}
-	config, informers, err := s.configure()
+	config, informers, err := s.configure(ctx, cl)
 	if err != nil {
 		return nil, err
 	}
@@ -73,18 +66,23 @@ func newServer(o Options, c *adapterv1alpha1.MetricsAdapterConfiguration, m *mea
 }
 
 // configure returns the configuration of the server, with a certificate.
-func (s *server) configure() (*apiserver.Config, informers.SharedInformerFactory, error) {
+func (s *server) configure(ctx context.Context, cl cluster.Cluster) (*apiserver.Config, informers.SharedInformerFactory, error) {
 	service, err := s.options.service()
 	if err != nil {
 		return nil, nil, err
 	}
-	host := service.Name + "." + service.Namespace
-	serving := s.options.Server.SecureServing
-	if err := serving.MaybeDefaultWithSelfSignedCerts(host+".svc", []string{host, "localhost"}, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
-		return nil, nil, fmt.Errorf("make a certificate: %w", err)
-	}
-	if generated := serving.ServerCert.GeneratedCert; generated != nil {
-		s.made, _ = generated.CurrentCertKeyContent()
+	if serving := s.options.Server.SecureServing; serving.ServerCert.CertKey.CertFile == "" {
+		host := service.Name + "." + service.Namespace
+		s.certificate = &certificate{
+			client: cl.GetClient(), live: cl.GetAPIReader(), secret: types.NamespacedName{Namespace: service.Namespace, Name: service.Name + "-certificate"},
+			hosts: []string{host + ".svc", host, "localhost", "127.0.0.1"}, clock: clock.RealClock{}, log: s.options.Log,
+		}
+		pair, err := s.certificate.look(ctx)
+		if err != nil {
+			return nil, nil, fmt.Errorf("make a certificate: %w", err)
+		}
+		s.certificate.serve(pair)
+		serving.ServerCert.GeneratedCert = s.certificate
 	}
 	client, err := kubernetes.NewForConfig(s.options.Config)
 	if err != nil {
@@ -128,32 +126,7 @@ func (s *server) add(m *measurements, registry *prometheus.Registry) error {
 	if m.store != nil {
 		mux.HandlePrefix(PrometheusPath+"/", http.StripPrefix(PrometheusPath, m.store.Handler(time.Now)))
 	}
-	if s.made == nil {
-		return nil
-	}
-	until, err := end(s.made)
-	if err != nil {
-		return err
-	}
-	return s.generic.GenericAPIServer.AddLivezChecks(0, healthz.NamedCheck("serving-certificate", func(*http.Request) error {
-		if left := time.Until(until); left < renewBefore {
-			return fmt.Errorf("the certificate ends in %v: a restart makes a new one", left.Round(time.Minute))
-		}
-		return nil
-	}))
-}
-
-// end returns when the first certificate of a chain in PEM ends.
-func end(chain []byte) (time.Time, error) {
-	block, _ := pem.Decode(chain)
-	if block == nil {
-		return time.Time{}, errors.New("read the certificate that was made: it is not PEM")
-	}
-	c, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return time.Time{}, fmt.Errorf("read the certificate that was made: %w", err)
-	}
-	return c.NotAfter, nil
+	return nil
 }
 
 // run serves until ctx ends.

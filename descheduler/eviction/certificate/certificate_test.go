@@ -23,69 +23,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"supercargo.dev/supercargo/internal/platform/selfsigned"
 )
 
 var (
 	now   = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	hosts = []string{"webhook.ns.svc", "127.0.0.1"}
 )
-
-func made(t *testing.T, before []byte, at time.Time) Pair {
-	t.Helper()
-	p, err := New(hosts, before, at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-func TestACertificateIsGoodForItsHostsAndItsTime(t *testing.T) {
-	p, other := made(t, nil, now), made(t, nil, now)
-	for _, tc := range []struct {
-		name  string
-		pair  Pair
-		hosts []string
-		at    time.Time
-		says  string // empty: it is good
-	}{
-		{"when it is made", p, hosts, now, ""},
-		{"on a machine whose clock is late", p, hosts, now.Add(-skew), ""},
-		{"long before it expires", p, hosts, now.Add(lifetime - left - time.Second), ""},
-		{"when it is to be renewed", p, hosts, now.Add(lifetime - left), "it expires at 2027-01-01T12:00:00Z"},
-		{"when it has expired", p, hosts, now.Add(lifetime + time.Second), "not to be trusted"},
-		{"for another name", p, []string{"other.ns.svc"}, now, "not for other.ns.svc"},
-		{"for another address", p, []string{"127.0.0.2"}, now, "not for 127.0.0.2"},
-		{"by an authority that others do not trust", Pair{p.Certificate, p.Key, other.Authorities}, hosts, now, "not to be trusted"},
-		{"without an authority", Pair{p.Certificate, p.Key, nil}, hosts, now, "no authority"},
-		{"with the key of another", Pair{p.Certificate, other.Key, p.Authorities}, hosts, now, "read the certificate"},
-		{"where there is none", Pair{}, hosts, now, "read the certificate"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			err := tc.pair.Check(tc.hosts, tc.at)
-			if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
-				t.Errorf("it is %v, want %q", err, tc.says)
-			}
-		})
-	}
-}
-
-func TestTheBundleTrustsTheCertificateBeforeToo(t *testing.T) {
-	first := made(t, nil, now)
-	second := made(t, first.Authorities, now.Add(time.Hour))
-	for name, p := range map[string]Pair{"old": first, "new": second} {
-		if err := (Pair{p.Certificate, p.Key, second.Authorities}).Check(hosts, now.Add(time.Hour)); err != nil {
-			t.Errorf("the %s certificate: %v", name, err)
-		}
-	}
-	third := made(t, second.Authorities, now.Add(2*time.Hour))
-	if n := bytes.Count(third.Authorities, []byte("BEGIN")); n != 2 {
-		t.Errorf("the bundle has %d authorities, want 2: they must not pile up", n)
-	}
-	late := made(t, first.Authorities, now.Add(2*lifetime))
-	if n := bytes.Count(late.Authorities, []byte("BEGIN")); n != 1 {
-		t.Errorf("the bundle has %d authorities, want only the one that has not expired", n)
-	}
-}
 
 // kept is a keeper with the configuration of a webhook in a cluster.
 func kept(t *testing.T, change ...interceptor.Funcs) (*Keeper, client.Client) {
@@ -154,7 +99,7 @@ func TestReplicasShareOneCertificateAndRenewIt(t *testing.T) {
 	if !bytes.Equal(a.Certificate[0], b.Certificate[0]) {
 		t.Error("each replica has a certificate of its own")
 	}
-	later := now.Add(lifetime - left)
+	later := now.Add(selfsigned.Lifetime - selfsigned.RenewBefore)
 	second.Clock = clocktesting.NewFakeClock(later)
 	if err := second.Keep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -202,11 +147,11 @@ func TestWhatWasServedStaysWhenTheAPIServerSaysNo(t *testing.T) {
 		t.Fatal(err)
 	}
 	refuse = true
-	k.Clock = clocktesting.NewFakeClock(now.Add(lifetime - left))
+	k.Clock = clocktesting.NewFakeClock(now.Add(selfsigned.Lifetime - selfsigned.RenewBefore))
 	if err := k.Keep(t.Context()); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "write Secret ns/certificate") {
 		t.Errorf("error %v", err)
 	}
-	trusted(t, c, k, now.Add(lifetime-left))
+	trusted(t, c, k, now.Add(selfsigned.Lifetime-selfsigned.RenewBefore))
 }
 
 // TestTheConfigurationAloneTurnsTheWebhookOn: a keeper is ready and has made nothing while

@@ -1,3 +1,6 @@
+// Package certificate keeps the certificate with which a webhook serves in
+// a Secret, and its authority in the configuration by which the API server finds the
+// webhook.
 package certificate
 
 import (
@@ -22,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/internal/platform/selfsigned"
 )
 
 const (
@@ -199,8 +204,8 @@ func (k *Keeper) installed(ctx context.Context) (bool, error) {
 	return false, fmt.Errorf("look for ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
 }
 
-func pairOf(data map[string][]byte) Pair {
-	return Pair{Certificate: data[corev1.TLSCertKey], Key: data[corev1.TLSPrivateKeyKey], Authorities: data[authoritiesKey]}
+func pairOf(data map[string][]byte) selfsigned.Pair {
+	return selfsigned.Pair{Certificate: data[corev1.TLSCertKey], Key: data[corev1.TLSPrivateKeyKey], Authorities: data[authoritiesKey]}
 }
 
 // ensure returns what the Secret has, once that is good.
@@ -216,7 +221,7 @@ func (k *Keeper) ensure(ctx context.Context) (map[string][]byte, error) {
 	maps.Copy(data, secret.Data)
 	if len(k.Hosts) > 0 {
 		if why := pairOf(data).Check(k.Hosts, now); why != nil {
-			pair, err := New(k.Hosts, data[authoritiesKey], now)
+			pair, err := selfsigned.New(k.Hosts, data[authoritiesKey], now)
 			if err != nil {
 				return nil, err
 			}

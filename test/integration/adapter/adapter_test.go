@@ -262,6 +262,23 @@ func direct(t *testing.T, s *kit.Site) func(path, token string) int {
 	}
 }
 
+// TestTheCertificateIsWhereOtherReplicasFindIt: the rights of the manifests are enough for that.
+func TestTheCertificateIsWhereOtherReplicasFindIt(t *testing.T) {
+	t.Parallel()
+	s := site(t)
+	var secret corev1.Secret
+	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: account + "-certificate"}, &secret); err != nil {
+		t.Fatal(err)
+	}
+	var published corev1.ConfigMap
+	if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: account + "-ca"}, &published); err != nil {
+		t.Fatal(err)
+	}
+	if secret.Type != corev1.SecretTypeTLS || len(secret.Data[corev1.TLSPrivateKeyKey]) == 0 || string(secret.Data["ca.crt"]) != published.Data["ca.crt"] {
+		t.Errorf("a Secret of type %s has the authorities\n%s\nand the ConfigMap\n%s", secret.Type, secret.Data["ca.crt"], published.Data["ca.crt"])
+	}
+}
+
 func TestATargetThatGoesDownHasNoValueRatherThanAnOldOne(t *testing.T) {
 	t.Parallel()
 	s := site(t)

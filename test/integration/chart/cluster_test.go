@@ -151,7 +151,7 @@ func (c *cluster) waits(what string, check func() error) {
 // parts is everything but the metrics adapter: no pod answers for its APIs here, and while none
 // does, no namespace can be deleted.
 func parts() values {
-	v := values{"networkPolicy.enabled": true}
+	v := values{"networkPolicy.enabled": true, "networkPolicy.egress.autoscaler": cloud}
 	for key, value := range everything {
 		if key != "metricsAdapter.enabled" {
 			v[key] = value
@@ -272,7 +272,7 @@ func TestWhatOthersInstalledIsNotTakenSilently(t *testing.T) {
 	theirs := c.theirs()
 	c.monitors()
 	c.waits("the kinds of the monitoring system are served", func() error {
-		out, err := c.try("kubectl", "get", "podmonitors,servicemonitors", "--all-namespaces")
+		out, err := c.try("kubectl", "get", "podmonitors,servicemonitors,prometheusrules", "--all-namespaces")
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -297,8 +297,8 @@ func TestWhatOthersInstalledIsNotTakenSilently(t *testing.T) {
 	adapter["metricsAdapter.externalMetrics"] = false
 	c.must("helm", c.install("install", "supercargo", home, adapter, "--take-ownership", "--force-conflicts")...)
 	c.keeps("the release took over", theirs)
-	out := c.must("kubectl", "get", "podmonitors,servicemonitors", "--namespace", home, "--output", "name")
-	for _, want := range []string{"podmonitor.monitoring.coreos.com/supercargo-autoscaler", "servicemonitor.monitoring.coreos.com/supercargo-metrics-adapter"} {
+	out := c.must("kubectl", "get", "podmonitors,servicemonitors,prometheusrules", "--namespace", home, "--output", "name")
+	for _, want := range []string{"podmonitor.monitoring.coreos.com/supercargo-autoscaler", "servicemonitor.monitoring.coreos.com/supercargo-metrics-adapter", "prometheusrule.monitoring.coreos.com/supercargo-node-agent"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the cluster has the kinds of monitors, and the release made %s, want %s", out, want)
 		}
@@ -316,21 +316,11 @@ func TestWhatOthersInstalledIsNotTakenSilently(t *testing.T) {
 	c.keeps("the release was uninstalled", theirs)
 }
 
-// monitors makes the kinds of a monitoring system, without their schemas.
+// monitors makes the kinds of Prometheus Operator.
 func (c *cluster) monitors() {
 	c.Helper()
-	for _, kind := range []string{"PodMonitor", "ServiceMonitor"} {
-		plural := strings.ToLower(kind) + "s"
-		keep := true
-		crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: plural + ".monitoring.coreos.com"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: "monitoring.coreos.com", Scope: apiextensionsv1.NamespaceScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural, Singular: strings.ToLower(kind)},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true,
-				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &keep}},
-			}},
-		}}
-		if err := c.Create(c.Context(), crd); err != nil {
+	for _, kind := range operatorKinds(c.T) {
+		if err := c.Create(c.Context(), kind); err != nil {
 			c.Fatal(err)
 		}
 	}

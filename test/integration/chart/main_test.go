@@ -68,6 +68,9 @@ var everything = values{
 	"nodeAgent.enabled": true, "metricsAdapter.enabled": true, "scheduler.second.enabled": true, "scheduler.replacement.enabled": true,
 }
 
+// cloud is a rule that lets the autoscaler reach one outside.
+var cloud = []any{map[string]any{"to": []any{map[string]any{"ipBlock": map[string]any{"cidr": "192.0.2.0/24"}}}}}
+
 // only turns off what is on by default.
 func only(more values) values {
 	all := values{"autoscaler.enabled": false, "descheduler.enabled": false}

@@ -21,7 +21,8 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 		"an option that the chart gives": {values{"descheduler.options.eviction-webhook-bind-address": ":1"}, []string{"'eviction-webhook-bind-address' not allowed"}},
 		"a switch that is text":          {values{"autoscaler.enabled": "yes"}, []string{"at '/autoscaler/enabled'", "got string, want boolean"}},
 		"no replica":                     {values{"autoscaler.replicas": 0}, []string{"at '/autoscaler/replicas'"}},
-		"replicas of the adapter":        {values{"metricsAdapter.replicas": 2}, []string{"at '/metricsAdapter'", "'replicas' not allowed"}},
+		"an address of no page":          {values{"monitoring.alerts.runbooks": "docs"}, []string{"at '/monitoring/alerts/runbooks'"}},
+		"a range of no addresses":        {values{"networkPolicy.apiServer.cidrs": []any{"10.0.0.1"}}, []string{"at '/networkPolicy/apiServer/cidrs/0'"}},
 		"a digest that is none":          {values{"nodeAgent.image.digest": "0123"}, []string{"at '/nodeAgent/image/digest'"}},
 		"a mode of another case":         {values{"evictions.mode": "Closed"}, []string{"at '/evictions/mode'", "'open', 'closed'"}},
 		"a namespace that cannot be":     {values{"nodeAgent.namespace": "Agents"}, []string{"at '/nodeAgent/namespace'"}},
@@ -32,6 +33,15 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 		"OpenStack without autoscaler":   {only(values{"autoscaler.openstack.enabled": true}), []string{"autoscaler.openstack.enabled needs autoscaler.enabled"}},
 		"two that both act": {
 			values{"descheduler.options.leader-elect": false}, []string{"descheduler.options.leader-elect is false", "set descheduler.replicas to 1"},
+		},
+		"two adapters with one store": {
+			values{"metricsAdapter.enabled": true, "metricsAdapter.store.existingClaim": "store"}, []string{"set metricsAdapter.replicas to 1"},
+		},
+		"a cloud that cannot be reached": {
+			values{"networkPolicy.enabled": true, "autoscaler.openstack.enabled": true}, []string{"autoscaler.openstack.enabled", "say in networkPolicy.egress.autoscaler"},
+		},
+		"a server that cannot be reached": {
+			values{"networkPolicy.enabled": true, "autoscaler.options.metrics-url": "http://prometheus"}, []string{"autoscaler.options.metrics-url", "networkPolicy.egress.autoscaler"},
 		},
 		"an adapter that serves nothing": {
 			values{"metricsAdapter": values{"enabled": true, "customMetrics": false, "externalMetrics": false}}, []string{"set metricsAdapter.enabled to false"},

@@ -1,12 +1,10 @@
-// Package certificate makes the certificate with which a webhook serves, and keeps it in
-// a Secret and its authority in the configuration by which the API server finds the
-// webhook.
+// Package selfsigned makes the certificates with which programs serve that keep their own.
 //
 // Each certificate has an authority of its own, whose key is thrown away at once: nobody
 // can sign another. A new one is made when a third of the old one's time is left. The
-// bundle that the API server trusts then has both authorities, so that it does not
+// bundle that clients trust then has both authorities, so that it does not
 // matter which of several replicas serves the new certificate first.
-package certificate
+package selfsigned
 
 import (
 	"bytes"
@@ -25,12 +23,12 @@ import (
 )
 
 const (
-	// lifetime is how long a certificate is good; skew is since when before it is made:
+	// Lifetime is how long a certificate is good; Skew is since when before it is made:
 	// clocks differ.
-	lifetime = 365 * 24 * time.Hour
-	skew     = time.Hour
-	// left is how much time a certificate has when the next is made.
-	left = lifetime / 3
+	Lifetime = 365 * 24 * time.Hour
+	Skew     = time.Hour
+	// RenewBefore is how much time a certificate has when the next is made.
+	RenewBefore = Lifetime / 3
 )
 
 // Pair is a certificate with its key and the authorities that are to be trusted, all in
@@ -50,12 +48,12 @@ func New(hosts []string, before []byte, now time.Time) (Pair, error) {
 	if err != nil {
 		return Pair{}, fmt.Errorf("make a key: %w", err)
 	}
-	authority, err := template("supercargo webhook authority", now)
+	authority, err := template("supercargo authority", now)
 	if err != nil {
 		return Pair{}, err
 	}
 	authority.IsCA, authority.BasicConstraintsValid, authority.KeyUsage = true, true, x509.KeyUsageCertSign
-	server, err := template("supercargo webhook", now)
+	server, err := template("supercargo", now)
 	if err != nil {
 		return Pair{}, err
 	}
@@ -94,7 +92,7 @@ func template(name string, now time.Time) (*x509.Certificate, error) {
 	return &x509.Certificate{
 		// Two authorities of one name would be taken for each other.
 		Subject:      pkix.Name{CommonName: fmt.Sprintf("%s %x", name, serial)},
-		SerialNumber: serial, NotBefore: now.Add(-skew), NotAfter: now.Add(lifetime),
+		SerialNumber: serial, NotBefore: now.Add(-Skew), NotAfter: now.Add(Lifetime),
 	}, nil
 }
 
@@ -131,7 +129,7 @@ func (p Pair) Check(hosts []string, now time.Time) error {
 			return fmt.Errorf("it is not for %s: %w", host, err)
 		}
 	}
-	if !now.Before(pair.Leaf.NotAfter.Add(-left)) {
+	if !now.Before(pair.Leaf.NotAfter.Add(-RenewBefore)) {
 		return fmt.Errorf("it expires at %s", pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return nil

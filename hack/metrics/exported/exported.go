@@ -1,0 +1,279 @@
+// Package exported lists the metrics that the programs export, by asking the registries that
+// they serve. Dashboards and alerts are held to the list, and a page of the documentation is
+// written from it.
+package exported
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/component-base/metrics/legacyregistry"
+	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/utils/clock"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	adapter "supercargo.dev/supercargo/autoscaler/adapter/app"
+	"supercargo.dev/supercargo/autoscaler/adapter/discover"
+	"supercargo.dev/supercargo/autoscaler/adapter/nginx"
+	"supercargo.dev/supercargo/autoscaler/adapter/pace"
+	"supercargo.dev/supercargo/autoscaler/adapter/store"
+	"supercargo.dev/supercargo/autoscaler/adapter/tasks"
+	_ "supercargo.dev/supercargo/autoscaler/app" // registers its metrics
+	"supercargo.dev/supercargo/descheduler/agent"
+	"supercargo.dev/supercargo/descheduler/agent/meter"
+	_ "supercargo.dev/supercargo/descheduler/app" // registers its metrics
+	"supercargo.dev/supercargo/plugins/checkpointstaging"
+	"supercargo.dev/supercargo/plugins/energyperformance"
+	"supercargo.dev/supercargo/plugins/narrowing"
+)
+
+// Metric is a metric that a program exports.
+type Metric struct {
+	// Program is the name of its binary.
+	Program string
+	// Name is that of the family: a histogram's series end in _bucket, _sum and _count.
+	Name string
+	// Kind is counter, gauge, histogram or summary.
+	Kind string
+	// Labels are those of the program; a server of metrics adds others when it scrapes. A
+	// histogram has le too.
+	Labels []string
+	// Help says what it is.
+	Help string
+}
+
+// Series are the names that queries may use for the metric.
+func (m Metric) Series() []string {
+	switch m.Kind {
+	case "histogram":
+		return []string{m.Name + "_bucket", m.Name + "_sum", m.Name + "_count"}
+	case "summary":
+		return []string{m.Name, m.Name + "_sum", m.Name + "_count"}
+	default:
+		return []string{m.Name}
+	}
+}
+
+// Own reports whether the metric is ours, and not one of a library that a program is built with.
+func (m Metric) Own() bool {
+	return strings.HasPrefix(m.Name, "supercargo_") || strings.HasPrefix(m.Name, "nginx_")
+}
+
+// All returns all metrics of all programs, those of their libraries too, by program and
+// name. It opens and closes a store in a temporary folder.
+func All() ([]Metric, error) {
+	var all []Metric
+	registries := []struct {
+		programs []string
+		of       func() (prometheus.Registerer, error)
+	}{
+		{[]string{"autoscaler", "descheduler"}, func() (prometheus.Registerer, error) { return ctrlmetrics.Registry, nil }},
+		{[]string{"kube-scheduler"}, ofScheduler},
+		{[]string{"metrics-adapter"}, ofAdapter},
+		{[]string{"nginx-exporter"}, ofExporter},
+		{[]string{"node-agent"}, ofAgent},
+	}
+	for _, r := range registries {
+		registry, err := r.of()
+		if err != nil {
+			return nil, fmt.Errorf("make the metrics of %s: %w", strings.Join(r.programs, " and "), err)
+		}
+		list, err := describe(registry)
+		if err != nil {
+			return nil, fmt.Errorf("list the metrics of %s: %w", strings.Join(r.programs, " and "), err)
+		}
+		for _, m := range list {
+			for _, m.Program = range r.programs {
+				if is, err := exports(m.Program, m); err != nil {
+					return nil, err
+				} else if is {
+					all = append(all, m)
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Metric) int { return cmp.Or(cmp.Compare(a.Program, b.Program), cmp.Compare(a.Name, b.Name)) })
+	return all, nil
+}
+
+// prefixes are how the names begin that only one of the two programs has that share a registry
+// here: in this process both have registered theirs.
+var prefixes = map[string]string{
+	"supercargo_nodefleet_": "autoscaler", "supercargo_replicapolicy_": "autoscaler", "supercargo_workerpool_": "autoscaler",
+	"supercargo_wanted_replicas": "autoscaler", "supercargo_pricelist_": "autoscaler",
+	"supercargo_migration_": "descheduler", "supercargo_eviction_": "descheduler", "supercargo_mover_": "descheduler",
+	"supercargo_probes_total": "descheduler", "supercargo_profile_": "descheduler",
+}
+
+// exports reports whether a program exports a metric of the registry that it has.
+func exports(program string, m Metric) (bool, error) {
+	if !m.Own() || program != "autoscaler" && program != "descheduler" {
+		return true, nil
+	}
+	for prefix, owner := range prefixes {
+		if strings.HasPrefix(m.Name, prefix) {
+			return owner == program, nil
+		}
+	}
+	return false, fmt.Errorf("whose metric is %s: name its program in hack/metrics/exported", m.Name)
+}
+
+func ofScheduler() (prometheus.Registerer, error) {
+	schedulermetrics.Register()
+	narrowing.RegisterMetrics()
+	checkpointstaging.RegisterMetrics()
+	energyperformance.RegisterMetrics()
+	return legacyregistry.Registerer(), nil
+}
+
+func ofAdapter() (_ prometheus.Registerer, err error) {
+	registry, o := prometheus.NewRegistry(), adapter.Defaults()
+	folder, err := os.MkdirTemp("", "metrics-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	o.Store.Dir, o.Store.Registerer, o.Scrape.Registerer = folder, registry, registry
+	s, err := store.Open(o.Store)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if _, err := s.NewScraper(o.Scrape, nil); err != nil {
+		return nil, err
+	}
+	if _, err := tasks.Count(registry); err != nil {
+		return nil, err
+	}
+	if err := (&discover.Watcher{}).Register(registry); err != nil {
+		return nil, err
+	}
+	return registry, (&pace.Pacer{Clock: clock.RealClock{}}).Register(registry)
+}
+
+func ofExporter() (prometheus.Registerer, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&nginx.Page{Read: func() (nginx.Status, error) { return nginx.Status{}, nil }, Fault: func(error) {}}, nginx.NewLog(nginx.Buckets, 1))
+	return registry, nil
+}
+
+func ofAgent() (prometheus.Registerer, error) {
+	registry := prometheus.NewRegistry()
+	agent.RegisterMetrics(registry)
+	m, err := meter.New(meter.Options{Node: "node", Root: "/"})
+	if err != nil {
+		return nil, err
+	}
+	registry.MustRegister(m)
+	return registry, nil
+}
+
+// described is how a description prints itself: it has no other way to tell.
+var described = regexp.MustCompile(`(?s)^Desc\{fqName: "([^"]*)", help: (".*?"), unit: .*?, constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}\}$`)
+
+// describe lists what is registered, each family once.
+func describe(registry prometheus.Registerer) ([]Metric, error) {
+	found := map[string]Metric{}
+	for _, c := range collectors(registry) {
+		descriptions := make(chan *prometheus.Desc)
+		go func() { c.Describe(descriptions); close(descriptions) }()
+		var errs []error
+		for d := range descriptions {
+			m, err := parse(d, c)
+			errs = append(errs, err)
+			if strings.HasPrefix(m.Name, "supercargo_") || found[m.Name].Name == "" {
+				found[m.Name] = m
+			}
+		}
+		if err := errors.Join(errs...); err != nil {
+			return nil, err
+		}
+	}
+	if len(found) == 0 {
+		return nil, errors.New("nothing is registered")
+	}
+	if err := correct(found, registry); err != nil {
+		return nil, err
+	}
+	return slices.Collect(maps.Values(found)), nil
+}
+
+// correct takes the kinds of what has values already, as the registry serves it.
+func correct(found map[string]Metric, registry prometheus.Registerer) error {
+	gatherer, ok := registry.(prometheus.Gatherer)
+	if !ok {
+		return fmt.Errorf("a %T serves nothing", registry)
+	}
+	families, err := gatherer.Gather()
+	if err != nil {
+		return fmt.Errorf("read what is served: %w", err)
+	}
+	for _, f := range families {
+		if m, ok := found[f.GetName()]; ok {
+			m.Kind = strings.ToLower(f.GetType().String())
+			found[m.Name] = m
+		}
+	}
+	return nil
+}
+
+func parse(d *prometheus.Desc, c prometheus.Collector) (Metric, error) {
+	parts := described.FindStringSubmatch(d.String())
+	if parts == nil {
+		return Metric{}, fmt.Errorf("%s is not written as this version of client_golang writes a description", d)
+	}
+	m := Metric{Name: parts[1], Kind: kindOf(parts[1], c), Help: strings.TrimPrefix(unquote(parts[2]), "[ALPHA] ")}
+	for _, pair := range strings.Split(parts[3], ",") {
+		if name, _, ok := strings.Cut(pair, "="); ok {
+			m.Labels = append(m.Labels, name)
+		}
+	}
+	if parts[4] != "" {
+		for _, name := range strings.Split(parts[4], ",") {
+			m.Labels = append(m.Labels, strings.TrimPrefix(strings.TrimSuffix(name, ")"), "c(")) // a constrained one
+		}
+	}
+	return m, nil
+}
+
+// kindOf says what kind of metric a collector has, by its type in Go; one of several kinds has
+// gauges, and counters that are named so.
+func kindOf(name string, c prometheus.Collector) string {
+	kind := fmt.Sprintf("%T", c)
+	for _, is := range []string{"Counter", "Gauge", "Histogram", "Summary"} {
+		if strings.Contains(strings.ToLower(kind), strings.ToLower(is)) {
+			return strings.ToLower(is)
+		}
+	}
+	switch {
+	case strings.HasSuffix(name, "_total"):
+		return "counter"
+	case strings.Contains(name, "duration_seconds") && strings.Contains(kind, "nginx.Log"):
+		return "histogram"
+	default:
+		return "gauge"
+	}
+}
+
+// unquote removes the quotes and escapes of a text in Go's syntax.
+func unquote(text string) string {
+	return strings.NewReplacer(`\"`, `"`, `\n`, " ", `\\`, `\`).Replace(strings.Trim(text, `"`))
+}
+
+// collectors are those of a registry. It has a method that describes them all together, and
+// which kind of metric each is would be lost; the field is not exported. If client_golang
+// renames it, this panics and nothing that ships does.
+func collectors(registry prometheus.Registerer) []prometheus.Collector {
+	field := reflect.ValueOf(registry).Elem().FieldByName("collectorsByID")
+	byID := *(*map[uint64]prometheus.Collector)(unsafe.Pointer(field.UnsafeAddr()))
+	return slices.Collect(maps.Values(byID))
+}

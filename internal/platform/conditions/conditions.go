@@ -1,0 +1,78 @@
+// Package conditions shows the conditions of objects as a metric, so that an alert can ask for
+// what kubectl shows.
+package conditions
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Gauge has a series with value 1 for each condition of an object, with the labels that name the
+// object, and the condition's "type", "status" and "reason". It is a [prometheus.Collector]. All
+// methods are safe for concurrent use; the cost of each is that of a few map lookups for each
+// condition.
+type Gauge struct {
+	vec *prometheus.GaugeVec
+
+	mu   sync.Mutex
+	said map[string][]metav1.Condition // by object; type, status and reason alone
+}
+
+var _ prometheus.Collector = (*Gauge)(nil)
+
+// New makes a gauge of a name. object are the labels that name an object, such as "namespace"
+// and "name".
+func New(name, help string, object ...string) *Gauge {
+	return &Gauge{
+		vec:  prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, slices.Concat(object, []string{"type", "status", "reason"})),
+		said: map[string][]metav1.Condition{},
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (g *Gauge) Describe(to chan<- *prometheus.Desc) { g.vec.Describe(to) }
+
+// Collect implements [prometheus.Collector].
+func (g *Gauge) Collect(to chan<- prometheus.Metric) { g.vec.Collect(to) }
+
+// Publish shows the conditions of an object in the place of those it had before. object are the
+// values of the labels that name it, in the order of [New]. What has not changed has its series
+// all the while: a gap would start an alert's time anew.
+func (g *Gauge) Publish(conditions []metav1.Condition, object ...string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := make([]metav1.Condition, len(conditions))
+	for i := range conditions {
+		now[i] = metav1.Condition{Type: conditions[i].Type, Status: conditions[i].Status, Reason: conditions[i].Reason}
+		g.vec.WithLabelValues(values(object, now[i])...).Set(1)
+	}
+	key := keyOf(object)
+	for _, before := range g.said[key] {
+		if !slices.Contains(now, before) {
+			g.vec.DeleteLabelValues(values(object, before)...)
+		}
+	}
+	g.said[key] = now
+}
+
+// Forget drops an object that is no more.
+func (g *Gauge) Forget(object ...string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	key := keyOf(object)
+	for _, before := range g.said[key] {
+		g.vec.DeleteLabelValues(values(object, before)...)
+	}
+	delete(g.said, key)
+}
+
+func values(object []string, c metav1.Condition) []string {
+	return slices.Concat(object, []string{c.Type, string(c.Status), c.Reason})
+}
+
+// keyOf joins names of objects, which have no slash.
+func keyOf(object []string) string { return strings.Join(object, "/") }
