@@ -51,7 +51,7 @@ func Of(ctx context.Context, from *objects.Objects, o Options) (*Observation, er
 	for name := range w.Nodes {
 		b.view.EvictServices(name, v1alpha1.EvictServicesOptOut)
 	}
-	b.pricer = newPricer(from, o.Prices)
+	b.pricer = NewPricer(from, o.Prices)
 	b.readUse()
 	b.readNodes()
 	b.readFlavors()
@@ -67,7 +67,7 @@ type observer struct {
 	objects *objects.Objects
 	options Options
 	view    *world.View
-	pricer  *pricer
+	pricer  *Pricer
 	use     map[string]packing.Size
 	workers []worker // nodes of which more can be bought, by name
 }
@@ -91,7 +91,7 @@ func (b *observer) readUse() {
 func (b *observer) readNodes() {
 	for i := range b.objects.Nodes {
 		node := &b.objects.Nodes[i]
-		price, unpriced := b.pricer.price(node)
+		price, unpriced := b.pricer.Price(node)
 		n := cluster.Node{Name: node.Name, Flavor: instanceType(node), Class: class.Any, MicroDollarsPerHour: price, Age: b.options.Now.Sub(node.CreationTimestamp.Time)}
 		stays := ""
 		if controlPlane(node) {

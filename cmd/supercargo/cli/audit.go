@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/tools/clientcmd"
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -164,15 +163,10 @@ func readObjects(ctx context.Context, flags auditFlags, stdin io.Reader) (read *
 
 // client returns one that knows all that an audit reads.
 func (f *auditFlags) client() (client.Client, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}
-	overrides.AuthInfo.Impersonate, overrides.AuthInfo.ImpersonateGroups = f.as, f.asGroups
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	config, err := clusterConfig(f.kubeconfig, f.context, f.as, f.asGroups)
 	if err != nil {
-		return nil, badInput(fmt.Errorf("find the cluster: %w", err))
+		return nil, err
 	}
-	config.QPS = -1 // one page is asked for after the other
 	scheme, err := operator.Kinds()
 	if err != nil {
 		return nil, err

@@ -104,6 +104,7 @@ func newRootCommand(program string) *cobra.Command {
 	}
 	root.AddCommand(
 		newAuditCommand(),
+		newDashboardCommand(),
 		newDemoCommand(),
 		newExplainCommand(),
 		newFitCommand(),

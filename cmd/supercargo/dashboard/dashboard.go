@@ -1,0 +1,90 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+)
+
+// How often the page is put together.
+const (
+	// soonest is the least time between two looks at what has changed.
+	soonest = 250 * time.Millisecond
+	// latest is the most, since time bins change when nothing else does.
+	latest = 5 * time.Second
+	// share is how many times as long as a look takes nothing is looked at afterwards: large clusters
+	// are shown less often.
+	share = 4
+)
+
+// Options say what is shown.
+type Options struct {
+	// Client reaches the cluster. It reads and watches, and never writes.
+	Client client.WithWatch
+	// Prices are the user's own, by instance type. They go before list prices.
+	Prices []catalogue.Flavor
+	// AuditInterval is how often it is worked out what the pods could cost; 0 is never.
+	AuditInterval time.Duration
+	// Cycle is the width of a time bin.
+	Cycle time.Duration
+	// Show is given the page whenever it may have changed, in parts.
+	Show func([]view.Item)
+}
+
+// Run watches the cluster until ctx ends, and shows what it sees. It returns an error if nodes or pods
+// may not be read.
+func Run(ctx context.Context, o Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	from := newSource(o.Client)
+	books := &accountant{client: o.Client, own: o.Prices, interval: o.AuditInterval}
+	group.Go(func() { from.run(ctx) })
+	if err := from.ready(ctx); err != nil {
+		return fmt.Errorf("read the cluster: %w", err)
+	}
+	group.Go(func() { books.run(ctx, from.touch) })
+	var seen []view.Decision
+	for {
+		start := time.Now()
+		snapshot := from.snapshot()
+		snapshot.Audit, snapshot.Prices = books.last(snapshot.Nodes)
+		snapshot.Cycle, snapshot.Decisions = o.Cycle, seen
+		page := view.Of(snapshot, start)
+		seen = page.Decisions
+		items, err := page.Items()
+		if err != nil {
+			return err
+		}
+		o.Show(items)
+		if !from.next(ctx, max(soonest, share*time.Since(start))) {
+			return nil
+		}
+	}
+}
+
+// next returns when it is time to look again, or false when ctx has ended.
+func (s *source) next(ctx context.Context, atLeast time.Duration) bool {
+	pause, longest := time.NewTimer(atLeast), time.NewTimer(max(latest, atLeast))
+	defer pause.Stop()
+	defer longest.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+		return false
+	}
+	select {
+	case <-s.changed:
+	case <-longest.C:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
