@@ -35,12 +35,11 @@ export const legend = (cycleSeconds) => {
   ];
 };
 
-// draw paints the pods of a node on a canvas. fresh are the names of those that have just come.
-export const draw = (canvas, node, resource, fresh) => {
+// draw paints the pods of a node on a canvas of a width and height in pixels of the page. fresh are the
+// names of those that have just come. Nothing is asked of the layout: many bars are drawn in a frame.
+export const draw = (canvas, width, height, node, resource, fresh) => {
   if (!colours) read();
   const scale = devicePixelRatio || 1;
-  const width = canvas.clientWidth, height = canvas.clientHeight;
-  if (!width) return;
   if (canvas.width !== Math.round(width * scale) || canvas.height !== Math.round(height * scale)) {
     canvas.width = Math.round(width * scale);
     canvas.height = Math.round(height * scale);

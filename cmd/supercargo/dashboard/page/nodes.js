@@ -6,6 +6,8 @@ import { dollars, percent, plural } from "./text.js";
 
 const HEIGHT = 62; // of a cell, in pixels
 const WIDTH = 260; // the least
+const BAR = 13; // the height of a bar
+const PADDING = 16; // of a cell, left and right together
 const MARGIN = 2; // rows beyond those that can be seen
 const FRESH = 1500; // for how long a pod that has come is marked, in milliseconds
 
@@ -17,6 +19,7 @@ const still = matchMedia("(prefers-reduced-motion: reduce)");
 let all = []; // every node, ordered by name
 let shown = []; // those that match, in the order that is asked for
 let columns = 1;
+let wide = 1; // of a bar, in pixels
 let resource = "cpu";
 let current = ""; // the name of the node that has the focus when the list has
 let open = () => {};
@@ -81,13 +84,14 @@ export const arrange = () => {
   render();
 };
 
-const columnsOf = () => Math.max(1, Math.floor(box.clientWidth / WIDTH));
-
 // render makes the elements of the nodes that can be seen, and those alone.
 export const render = () => {
-  columns = columnsOf();
+  const inside = box.clientWidth - 8; // less its padding
+  columns = Math.max(1, Math.floor(inside / WIDTH));
+  wide = Math.max(1, Math.floor(inside / columns) - PADDING);
   const rows = Math.ceil(shown.length / columns);
   space.style.height = `${rows * HEIGHT}px`;
+  box.style.setProperty("--content", `${rows * HEIGHT + 10}px`);
   const first = Math.max(0, Math.floor(box.scrollTop / HEIGHT) - MARGIN) * columns;
   const last = (Math.ceil((box.scrollTop + box.clientHeight) / HEIGHT) + MARGIN) * columns;
   const wanted = new Map();
@@ -135,7 +139,7 @@ const place = (cell, i) => {
 const stateOf = (n) => [!n.ready && "not ready", n.emptying && `being emptied by ${n.emptying}`, n.cordoned && !n.emptying && "cordoned"].filter(Boolean).join(", ");
 
 const fill = (cell, n) => {
-  const look = `${resource} ${cell.clientWidth}`;
+  const look = `${resource} ${wide}`;
   cell.tabIndex = n.name === current ? 0 : -1;
   if (cell.node === n && cell.look === look) return;
   cell.node = n;
@@ -151,7 +155,7 @@ const fill = (cell, n) => {
   paint(cell);
 };
 
-const paint = (cell) => draw(cell.lastChild, cell.node, resource, arrived.get(cell.node.name));
+const paint = (cell) => draw(cell.lastChild, wide, BAR, cell.node, resource, arrived.get(cell.node.name));
 
 const repaint = () => {
   for (const cell of cells.values()) cell.look = "";

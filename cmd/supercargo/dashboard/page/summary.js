@@ -44,7 +44,7 @@ const bills = (s) => {
   }
   const most = Math.max(a.now, a.moved, a.cheapest, a.bound, 1e-9);
   $("bills").replaceChildren(
-    bar("At the audit", dollars(a.now), a.now / most, plural(a.nodesNow, "node")),
+    bar("As it is", dollars(a.now), a.now / most, plural(a.nodesNow, "node")),
     bar("By moving pods alone", dollars(a.moved), a.moved / most, plural(a.nodesMoved, "node")),
     bar("Cheapest machines found", dollars(a.cheapest), a.cheapest / most, plural(a.nodesCheapest, "node")),
     bar("Lower bound", dollars(a.bound), a.bound / most),
