@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
 )
@@ -34,13 +35,16 @@ type ServerOptions struct {
 
 // Server answers browsers. It only ever reads.
 type Server struct {
-	options ServerOptions
-	hub     *hub
-	streams atomic.Int64
+	options  ServerOptions
+	hub      *hub
+	patience time.Duration // with a browser that does not read
+	streams  atomic.Int64
 }
 
 // NewServer returns a server that has nothing to show yet.
-func NewServer(o ServerOptions) *Server { return &Server{options: o, hub: newHub()} }
+func NewServer(o ServerOptions) *Server {
+	return &Server{options: o, hub: newHub(), patience: usualPatience}
+}
 
 // Show replaces what is shown.
 func (s *Server) Show(items []view.Item) { s.hub.put(items) }

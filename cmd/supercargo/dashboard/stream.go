@@ -16,8 +16,8 @@ const (
 	pace = 250 * time.Millisecond
 	// beat is after how long without an update a browser is told that the stream still works.
 	beat = 15 * time.Second
-	// patience is how long a browser may take to read a message.
-	patience = 20 * time.Second
+	// usualPatience is how long a browser may take to read a message.
+	usualPatience = 20 * time.Second
 	// mostMessage is how large a message is, unless one item is larger.
 	mostMessage = 64 << 10
 )
@@ -25,10 +25,11 @@ const (
 // stream writes server-sent events. Each update is some messages "items" and then one "commit",
 // whose ID a browser that comes back tells us; "anew" before them says to forget everything.
 type stream struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
-	epoch   string
-	text    bytes.Buffer
+	w        http.ResponseWriter
+	control  *http.ResponseController
+	patience time.Duration
+	epoch    string
+	text     bytes.Buffer
 }
 
 // stream tells a browser what changes until it leaves.
@@ -40,7 +41,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.leave()
 	w.Header().Set("Content-Type", "text/event-stream")
-	out := &stream{w: w, control: http.NewResponseController(w), epoch: s.hub.epoch}
+	out := &stream{w: w, control: http.NewResponseController(w), patience: s.patience, epoch: s.hub.epoch}
 	version := out.versionOf(r.Header.Get("Last-Event-ID"))
 	for {
 		u := s.hub.since(version)
@@ -145,7 +146,7 @@ func (s *stream) flush() error {
 
 // write gives the browser some time to read.
 func (s *stream) write(text string) error {
-	if err := s.control.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+	if err := s.control.SetWriteDeadline(time.Now().Add(s.patience)); err != nil {
 		return fmt.Errorf("bound the time to write: %w", err)
 	}
 	if _, err := s.w.Write([]byte(text)); err != nil {

@@ -45,8 +45,8 @@ const bills = (s) => {
   const most = Math.max(a.now, a.moved, a.cheapest, a.bound, 1e-9);
   $("bills").replaceChildren(
     bar("As it is", dollars(a.now), a.now / most, plural(a.nodesNow, "node")),
-    bar("By moving pods alone", dollars(a.moved), a.moved / most, plural(a.nodesMoved, "node")),
-    bar("Cheapest machines found", dollars(a.cheapest), a.cheapest / most, plural(a.nodesCheapest, "node")),
+    bar("Moving pods alone", dollars(a.moved), a.moved / most, plural(a.nodesMoved, "node")),
+    bar("Cheapest found", dollars(a.cheapest), a.cheapest / most, plural(a.nodesCheapest, "node")),
     bar("Lower bound", dollars(a.bound), a.bound / most),
   );
   say($("audited"), `${a.error ? "Not newer: " + a.error + ". " : ""}As of ${clock(1000 * a.at)}, at ${a.source}.`);
