@@ -17,12 +17,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
 	"supercargo.dev/supercargo/internal/input/catalogue"
-	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
 // dashboardFlags are the flags of `supercargo dashboard`.
@@ -153,12 +151,9 @@ func (f *dashboardFlags) client() (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme, err := operator.Kinds()
+	scheme, err := dashboard.Kinds()
 	if err != nil {
 		return nil, err
-	}
-	if err := metricsv1beta1.AddToScheme(scheme); err != nil {
-		return nil, fmt.Errorf("register kinds: %w", err)
 	}
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {

@@ -6,10 +6,13 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/platform/operator"
 )
 
 // How often the page is put together.
@@ -23,9 +26,21 @@ const (
 	share = 4
 )
 
+// Kinds returns a scheme with all kinds that are read.
+func Kinds() (*runtime.Scheme, error) {
+	scheme, err := operator.Kinds()
+	if err != nil {
+		return nil, err
+	}
+	if err := metricsv1beta1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("register kinds: %w", err)
+	}
+	return scheme, nil
+}
+
 // Options say what is shown.
 type Options struct {
-	// Client reaches the cluster. It reads and watches, and never writes.
+	// Client reaches the cluster, and knows the [Kinds]. It reads and watches, and never writes.
 	Client client.WithWatch
 	// Prices are the user's own, by instance type. They go before list prices.
 	Prices []catalogue.Flavor
@@ -47,7 +62,9 @@ func Run(ctx context.Context, o Options) error {
 	from := newSource(o.Client)
 	books := &accountant{client: o.Client, own: o.Prices, interval: o.AuditInterval}
 	group.Go(func() { from.run(ctx) })
-	if err := from.ready(ctx); err != nil {
+	if err := from.ready(ctx); ctx.Err() != nil {
+		return nil
+	} else if err != nil {
 		return fmt.Errorf("read the cluster: %w", err)
 	}
 	group.Go(func() { books.run(ctx, from.touch) })
