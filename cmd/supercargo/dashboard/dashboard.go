@@ -3,7 +3,6 @@ package dashboard
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,20 +53,21 @@ type Options struct {
 
 // Run watches the cluster until ctx ends, and shows what it sees. It returns an error if nodes or pods
 // may not be read.
+//
+// What is being read then is left to itself: an API server that does not answer is asked which kinds it
+// has for half a minute, whatever becomes of ctx.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
 	defer cancel()
 	from := newSource(o.Client)
 	books := &accountant{client: o.Client, own: o.Prices, interval: o.AuditInterval}
-	group.Go(func() { from.run(ctx) })
+	from.start(ctx)
 	if err := from.ready(ctx); ctx.Err() != nil {
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("read the cluster: %w", err)
 	}
-	group.Go(func() { books.run(ctx, from.touch) })
+	go books.run(ctx, from.touch)
 	var seen []view.Decision
 	for {
 		start := time.Now()

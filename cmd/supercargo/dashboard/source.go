@@ -62,13 +62,11 @@ func (s *source) all() []*followed {
 	return append([]*followed{s.nodes, s.pods, s.fleets, s.migrations, s.policies, s.pools, s.profiles}, s.events...)
 }
 
-// run watches until ctx ends.
-func (s *source) run(ctx context.Context) {
-	var group sync.WaitGroup
+// start watches until ctx ends.
+func (s *source) start(ctx context.Context) {
 	for _, f := range s.all() {
-		group.Go(func() { f.informer.RunWithContext(ctx) })
+		go f.informer.RunWithContext(ctx)
 	}
-	group.Wait()
 }
 
 // ready returns when nodes and pods have been read for the first time, or why that cannot be.
