@@ -91,10 +91,10 @@ func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.W
 	if err != nil {
 		return badInput(fmt.Errorf("--address %s: %w", flags.address, err))
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	serving, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	token := rand.Text()
-	server := dashboard.NewServer(dashboard.ServerOptions{Token: token, Hosts: lower(flags.acceptHosts), Done: ctx.Done()})
+	server := dashboard.NewServer(dashboard.ServerOptions{Token: token, Hosts: lower(flags.acceptHosts), Done: serving.Done()})
 	served := make(chan error, 1)
 	httpServer := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10}
 	go func() {
@@ -109,17 +109,17 @@ func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.W
 			fmt.Fprintf(stderr, "open a browser: %v: open the address above yourself\n", err)
 		}
 	}
-	err = dashboard.Run(ctx, dashboard.Options{
+	err = dashboard.Run(serving, dashboard.Options{
 		Client: c, Prices: prices, AuditInterval: flags.auditInterval, Cycle: flags.cycle, Show: server.Show,
 	})
-	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
-		err = cause
+	if err == nil {
+		err = context.Cause(serving)
 	}
 	cancel(nil)
-	_ = httpServer.Close() // the streams end with ctx, and nothing is lost
+	_ = httpServer.Close() // the streams end with serving, and nothing is lost
 	<-served
-	if errors.Is(err, context.Canceled) {
-		return nil
+	if ctx.Err() != nil {
+		return nil // the user has seen enough
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestTheDashboardRefusesWrongInputByFlag(t *testing.T) {
@@ -79,14 +78,29 @@ func TestADashboardThatMayNotReadNodesEndsAndSaysSo(t *testing.T) {
 	}
 }
 
+// interrupting is a writer that interrupts who writes to it.
+type interrupting struct {
+	bytes.Buffer
+	interrupt context.CancelFunc
+}
+
+func (w *interrupting) Write(text []byte) (int, error) {
+	w.interrupt()
+	return w.Buffer.Write(text)
+}
+
 func TestADashboardThatIsInterruptedEndsInOrder(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })) // it never answers
 	defer api.Close()
 	defer api.CloseClientConnections()
-	ctx, interrupt := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	var out, errs bytes.Buffer
-	if code := run(ctx, []string{"supercargo", "dashboard", "--kubeconfig", kubeconfigOf(t, api.URL)}, strings.NewReader(""), &out, &errs); code != exitOK {
-		t.Errorf("exit code %d, stderr %q; want %d", code, errs.String(), exitOK)
+	out := &interrupting{interrupt: interrupt}
+	var errs bytes.Buffer
+	if code := run(ctx, []string{"supercargo", "dashboard", "--kubeconfig", kubeconfigOf(t, api.URL)}, strings.NewReader(""), out, &errs); code != exitOK || errs.String() != "" {
+		t.Errorf("exit code %d, stderr %q; want %d and nothing", code, errs.String(), exitOK)
+	}
+	if !strings.HasPrefix(out.String(), "http://127.0.0.1:") {
+		t.Errorf("stdout is %q, want the address of the page", out.String())
 	}
 }
