@@ -174,6 +174,10 @@ test-peers: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(PEERS)) | $(DIST) ## Run th
 test-browser: $(TOOLS)/gotestsum | $(DIST) ## Look at HTML reports in Chromium (CHROMIUM=path); pictures in dist/browser/.
 	$(call go_test,test-browser,-tags browser -count 1 ./test/browser)
 
+.PHONY: pictures
+pictures: ## Take the documentation's pictures of the dashboard in Chromium (CHROMIUM=path).
+	go test -tags browser -count 1 -run '^TestThePictureOfTheDashboardIsSmall$$' ./test/browser -pictures $(abspath docs/pictures)
+
 .PHONY: test-first
 test-first: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) | $(DIST) ## Run the integration tests that show each program at work once.
 	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-first,-p 3 -run $(call only,$(first_tests)) \

@@ -51,7 +51,7 @@ func Of(ctx context.Context, from *objects.Objects, o Options) (*Observation, er
 	for name := range w.Nodes {
 		b.view.EvictServices(name, v1alpha1.EvictServicesOptOut)
 	}
-	b.pricer = newPricer(from, o.Prices)
+	b.pricer = NewPricer(from, o.Prices)
 	b.readUse()
 	b.readNodes()
 	b.readFlavors()
@@ -67,7 +67,7 @@ type observer struct {
 	objects *objects.Objects
 	options Options
 	view    *world.View
-	pricer  *pricer
+	pricer  *Pricer
 	use     map[string]packing.Size
 	workers []worker // nodes of which more can be bought, by name
 }
@@ -91,14 +91,14 @@ func (b *observer) readUse() {
 func (b *observer) readNodes() {
 	for i := range b.objects.Nodes {
 		node := &b.objects.Nodes[i]
-		price, unpriced := b.pricer.price(node)
-		n := cluster.Node{Name: node.Name, Flavor: instanceType(node), Class: class.Any, MicroDollarsPerHour: price, Age: b.options.Now.Sub(node.CreationTimestamp.Time)}
+		price, unpriced := b.pricer.Price(node)
+		n := cluster.Node{Name: node.Name, Flavor: InstanceType(node), Class: class.Any, MicroDollarsPerHour: price, Age: b.options.Now.Sub(node.CreationTimestamp.Time)}
 		stays := ""
 		if controlPlane(node) {
 			stays = "it is of the control plane"
 			n.Kept, n.KeptFor = true, stays
 		}
-		all := audit.Node{Node: b.view.Node(node, n), InstanceType: instanceType(node), Unpriced: unpriced, Stays: stays}
+		all := audit.Node{Node: b.view.Node(node, n), InstanceType: InstanceType(node), Unpriced: unpriced, Stays: stays}
 		allocatable := node.Status.Allocatable
 		all.Whole = packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()}
 		all.WholePods = allocatable.Pods().Value()
@@ -156,7 +156,7 @@ func controlPlane(node *corev1.Node) bool {
 	return false
 }
 
-// instanceType is what the seller of a node's machine calls it; empty if that is not known.
-func instanceType(node *corev1.Node) string {
+// InstanceType is what the seller of a node's machine calls it; empty if that is not known.
+func InstanceType(node *corev1.Node) string {
 	return cmp.Or(node.Labels[corev1.LabelInstanceTypeStable], node.Labels[corev1.LabelInstanceType])
 }

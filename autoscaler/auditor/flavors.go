@@ -210,7 +210,7 @@ func (b *observer) machines(heeded map[string]bool) []machine {
 	for _, w := range b.workers {
 		allocatable := w.node.Status.Allocatable
 		m := machine{
-			name: instanceType(w.node), arch: w.node.Labels[corev1.LabelArchStable], price: w.price, seen: true,
+			name: InstanceType(w.node), arch: w.node.Labels[corev1.LabelArchStable], price: w.price, seen: true,
 			size:    packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()},
 			maxPods: allocatable.Pods().Value(), labels: some(w.node, heeded, ofType),
 		}

@@ -16,8 +16,8 @@ import (
 	"supercargo.dev/supercargo/internal/world/objects"
 )
 
-// pricer knows what nodes cost.
-type pricer struct {
+// Pricer knows what nodes cost. It is not safe for concurrent use.
+type Pricer struct {
 	own         map[string]*catalogue.Flavor // the user's, by instance type
 	lists       map[place]map[string]*catalogue.Flavor
 	deployments map[string]string // the price annotation of MachineDeployments, by namespace/name
@@ -28,8 +28,10 @@ type pricer struct {
 // place is a list of prices and a region of it.
 type place struct{ list, region string }
 
-func newPricer(from *objects.Objects, own []catalogue.Flavor) *pricer {
-	p := &pricer{
+// NewPricer returns one that knows the annotations of MachineDeployments among the objects, a user's
+// own prices and list prices.
+func NewPricer(from *objects.Objects, own []catalogue.Flavor) *Pricer {
+	p := &Pricer{
 		own: byName(own), lists: map[place]map[string]*catalogue.Flavor{}, deployments: map[string]string{},
 		used: map[place]int{}, asked: map[place]place{},
 	}
@@ -50,10 +52,10 @@ func byName(flavors []catalogue.Flavor) map[string]*catalogue.Flavor {
 	return all
 }
 
-// price returns what a node costs, or why that is not known. The annotation of the node goes first, then
+// Price returns what a node costs, in micro-dollars per hour, or why that is not known. The annotation of the node goes first, then
 // that of its MachineDeployment, the user's prices, and list prices. These are of Linux on demand, so
 // that nothing else is priced by them.
-func (p *pricer) price(node *corev1.Node) (microDollars int64, unpriced string) {
+func (p *Pricer) Price(node *corev1.Node) (microDollars int64, unpriced string) {
 	for _, text := range []string{node.Annotations[v1alpha1.AnnotationPricePerHour], p.deployments[deploymentOf(node)]} {
 		if text == "" {
 			continue
@@ -64,7 +66,7 @@ func (p *pricer) price(node *corev1.Node) (microDollars int64, unpriced string) 
 		}
 		return price, ""
 	}
-	kind := instanceType(node)
+	kind := InstanceType(node)
 	if kind == "" {
 		return 0, "it has no label " + corev1.LabelInstanceTypeStable
 	}
@@ -91,7 +93,7 @@ func (p *pricer) price(node *corev1.Node) (microDollars int64, unpriced string) 
 }
 
 // list returns the prices of a place, by instance type.
-func (p *pricer) list(at place) map[string]*catalogue.Flavor {
+func (p *Pricer) list(at place) map[string]*catalogue.Flavor {
 	if p.lists[at] == nil {
 		types, err := pricelist.Read(at.list, at.region)
 		if err != nil {
@@ -103,7 +105,7 @@ func (p *pricer) list(at place) map[string]*catalogue.Flavor {
 }
 
 // nearest returns the place whose prices are taken for nodes of a place.
-func (p *pricer) nearest(of place) place {
+func (p *Pricer) nearest(of place) place {
 	at, known := p.asked[of]
 	if !known {
 		at = place{of.list, nearestRegion(of.region, pricelist.Regions(of.list))}
@@ -113,7 +115,7 @@ func (p *pricer) nearest(of place) place {
 }
 
 // market returns the place that most nodes are priced by, if any is; ties by name.
-func (p *pricer) market() (place, bool) {
+func (p *Pricer) market() (place, bool) {
 	var most place
 	for _, at := range slices.SortedFunc(maps.Keys(p.used), func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.list, b.list), cmp.Compare(a.region, b.region))

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -105,6 +106,7 @@ func prefer(scheme, medium string) action {
 type tab struct {
 	context context.Context
 	url     string
+	own     string // what addresses begin with that it may ask for; empty for its url alone
 
 	mu     sync.Mutex // guards faults, which the browser's goroutine adds to
 	faults []string
@@ -117,11 +119,18 @@ func open(t *testing.T, html string, v view, before ...action) *tab {
 	if err := os.WriteFile(file, []byte(html), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	own, closeTab := chromedp.NewContext(browser)
+	return visit(t, "file://"+file, "", v, before...)
+}
+
+// visit shows a page in a tab of its own, until the test ends. It may ask for addresses that begin
+// with own, if that is not empty, and for no others.
+func visit(t *testing.T, url, own string, v view, before ...action) *tab {
+	t.Helper()
+	inside, closeTab := chromedp.NewContext(browser)
 	t.Cleanup(closeTab)
-	limited, cancel := context.WithTimeout(own, patience)
+	limited, cancel := context.WithTimeout(inside, patience)
 	t.Cleanup(cancel)
-	p := &tab{context: limited, url: "file://" + file}
+	p := &tab{context: limited, url: url, own: own}
 	if err := chromedp.Listen(limited, p.listen); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +159,7 @@ func (p *tab) listen(event any) {
 	case *audits.EventIssueAdded:
 		p.note("issue %s: %s", e.Issue.Code, asJSON(e.Issue.Details))
 	case *network.EventRequestWillBeSent:
-		if e.Request.URL != p.url {
+		if e.Request.URL != p.url && (p.own == "" || !strings.HasPrefix(e.Request.URL, p.own)) {
 			p.note("request: %s", e.Request.URL)
 		}
 	case *page.EventJavascriptDialogOpening:

@@ -31,6 +31,7 @@ var pure = []string{
 	"autoscaler/worker/decide",
 	"autoscaler/worker/estimate",
 	"autoscaler/worker/workqueue/answer",
+	"cmd/supercargo/dashboard/view",
 	"descheduler/agent/decide",
 	"descheduler/budget",
 	"descheduler/checkpoint/terms",

@@ -74,6 +74,7 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/namespace/namespace.yaml":              2,
 		"../../manifests/autoscaler/rbac.yaml":                  9,
 		"../../manifests/audit/role.yaml":                       1,
+		"../../manifests/dashboard/role.yaml":                   1,
 		"../../manifests/autoscaler/deployment.yaml":            1,
 		"../../manifests/descheduler/rbac.yaml":                 8,
 		"../../manifests/descheduler/policy.yaml":               4,

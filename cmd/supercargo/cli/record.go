@@ -176,9 +176,9 @@ func recordPast(ctx context.Context, flags recordFlags, file *record.File, price
 
 // pricesOfNodes says what nodes cost, and why that is not known of some.
 func pricesOfNodes(from *objects.Objects, own []catalogue.Flavor, file *record.File, stderr io.Writer) func(*corev1.Node) *int64 {
-	priced, told := auditor.NewPrices(from, own), map[string]bool{}
+	priced, told := auditor.NewPricer(from, own), map[string]bool{}
 	return func(node *corev1.Node) *int64 {
-		price, why := priced.Of(node)
+		price, why := priced.Price(node)
 		if why == "" {
 			return &price
 		}

@@ -107,7 +107,7 @@ func newRootCommand(program string) *cobra.Command {
 	}
 	root.SetFlagErrorFunc(suggestFlags)
 	addGroup(root, "cluster", "Cluster:",
-		newAuditCommand(), newExplainCommand(), newMigrateCommand(), newRecordCommand(), newReportCommand())
+		newAuditCommand(), newDashboardCommand(), newExplainCommand(), newMigrateCommand(), newPauseCommand(), newRecordCommand(), newReportCommand(), newResumeCommand())
 	addGroup(root, "plan", "Plan and simulate:",
 		newFitCommand(), newPlanCommand(), newReplicasCommand(), newSimulateCommand(), newWorkersCommand())
 	addGroup(root, "laboratory", "Laboratory:",

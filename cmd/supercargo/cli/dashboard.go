@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+)
+
+// dashboardFlags are the flags of `supercargo dashboard`.
+type dashboardFlags struct {
+	cluster       *clusterFlags
+	address       string
+	acceptHosts   []string
+	open          bool
+	prices        string
+	auditInterval time.Duration
+	cycle         time.Duration
+}
+
+func newDashboardCommand() *cobra.Command {
+	flags := dashboardFlags{cluster: newClusterFlags()}
+	cmd := &cobra.Command{
+		Use:   "dashboard",
+		Short: "Serve a live page about a cluster: what it costs, where pods are, what waits, what is decided",
+		Long: `Serves a page on this computer that shows a cluster as it changes: dollars and watts per hour, beside
+what the same pods could cost; each node with its pods, by class and time bin; pods without a node,
+and why; decisions with what was expected of them and what came of it; migrations step by step;
+ReplicaPolicies and WorkerPools.
+
+It reads the cluster that kubectl asks, with your rights, and changes nothing. Nothing of Supercargo
+need be installed there. What it may not read it leaves out, and says so.
+
+The page is for who has the address that is printed, with its token. It is not encrypted: with an
+--address that others reach, use a network that you trust. docs/dashboard.md says more.`,
+		Example: `  # Of the cluster that kubectl asks, in your browser
+  supercargo dashboard --open
+
+  # On a port of your choice, of another cluster
+  supercargo dashboard --context production --address 127.0.0.1:9000
+
+  # With what is really paid for some instance types
+  supercargo dashboard --prices prices.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runDashboard(cmd.Context(), flags, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	flags.cluster.addTo(cmd, false)
+	f.StringVar(&flags.address, "address", "127.0.0.1:0", "`host:port` to serve the page on; port 0 is one that is not in use")
+	f.StringSliceVar(&flags.acceptHosts, "accept-host", nil, "`name` that the page may be asked for by, besides addresses and localhost; may be repeated")
+	f.BoolVar(&flags.open, "open", false, "open the page in a browser")
+	f.StringVar(&flags.prices, "prices", "", "CSV `file` with columns name, cpu, memory_gib and price_per_hour: prices of your own, which go before list prices")
+	f.DurationVar(&flags.auditInterval, "audit-interval", time.Minute, "how often to work out what the pods could cost, or less often where that takes long; 0 never does")
+	f.DurationVar(&flags.cycle, "scaling-cycle", 5*time.Minute, "width of a time bin: the scalingCycle of the scheduler's plugin TimeBin")
+	return cmd
+}
+
+// runDashboard serves until ctx ends.
+func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.Writer) error {
+	prices, err := flags.check()
+	if err != nil {
+		return badInput(err)
+	}
+	c, err := flags.client()
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", flags.address)
+	if err != nil {
+		return badInput(fmt.Errorf("--address %s: %w", flags.address, err))
+	}
+	serving, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	token := rand.Text()
+	server := dashboard.NewServer(dashboard.ServerOptions{Token: token, Hosts: lower(flags.acceptHosts), Done: serving.Done()})
+	served := make(chan error, 1)
+	httpServer := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10}
+	go func() {
+		err := httpServer.Serve(listener)
+		cancel(fmt.Errorf("serve the page: %w", err))
+		served <- err
+	}()
+	page := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/", RawQuery: url.Values{"token": {token}}.Encode()}
+	fmt.Fprintln(stdout, page.String())
+	if flags.open {
+		if err := openBrowser(ctx, page.String()); err != nil {
+			fmt.Fprintf(stderr, "open a browser: %v: open the address above yourself\n", err)
+		}
+	}
+	err = dashboard.Run(serving, dashboard.Options{
+		Client: c, Prices: prices, AuditInterval: flags.auditInterval, Cycle: flags.cycle, Show: server.Show,
+	})
+	if err == nil {
+		err = context.Cause(serving)
+	}
+	cancel(nil)
+	_ = httpServer.Close() // the streams end with serving, and nothing is lost
+	<-served
+	if ctx.Err() != nil {
+		return nil // the user has seen enough
+	}
+	return err
+}
+
+// check returns prices, and reports every fault.
+func (f *dashboardFlags) check() (prices []catalogue.Flavor, err error) {
+	var errs []error
+	if f.auditInterval < 0 {
+		errs = append(errs, fmt.Errorf("--audit-interval %v: want a time above 0, or 0 for never", f.auditInterval))
+	}
+	if f.cycle <= 0 {
+		errs = append(errs, fmt.Errorf("--scaling-cycle %v: want a time above 0", f.cycle))
+	}
+	if _, _, err := net.SplitHostPort(f.address); err != nil {
+		errs = append(errs, fmt.Errorf("--address %q: want host:port, such as 127.0.0.1:8080", f.address))
+	}
+	if f.prices != "" {
+		errs = append(errs, readNamed("--prices", f.prices, func(in io.Reader) (err error) {
+			prices, err = catalogue.ReadFlavors(f.prices, in)
+			return err
+		}))
+	}
+	return prices, errors.Join(errs...)
+}
+
+// client returns one that knows all that is shown.
+func (f *dashboardFlags) client() (client.WithWatch, error) {
+	config, err := f.cluster.config()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1 // one page is asked for after the other, and the API server paces its clients
+	scheme, err := dashboard.Kinds()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("reach the cluster: %w", err)
+	}
+	return c, nil
+}
+
+func lower(names []string) []string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = strings.ToLower(name)
+	}
+	return all
+}
+
+// openBrowser asks the system to open a page. It does not wait for the browser.
+func openBrowser(ctx context.Context, address string) error {
+	command := []string{"xdg-open"}
+	switch runtime.GOOS {
+	case "darwin":
+		command = []string{"open"}
+	case "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), command[0], append(command[1:], address)...)
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() { _ = cmd.Wait() }() // it ends by itself
+	return nil
+}

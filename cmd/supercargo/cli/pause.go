@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/internal/platform/pause"
+)
+
+// pauseFlags are the flags of `supercargo pause` and `supercargo resume`.
+type pauseFlags struct {
+	cluster           *clusterFlags
+	namespace, reason string
+}
+
+func newPauseCommand() *cobra.Command {
+	flags := pauseFlags{cluster: newClusterFlags()}
+	cmd := &cobra.Command{
+		Use:   "pause",
+		Short: "Keep Supercargo's controllers from acting on the cluster",
+		Long: `Creates ConfigMap supercargo-pause. While it is there, nothing is bought, given back, scaled,
+emptied or moved; decisions are made and shown as in mode Observe. Migrations that have begun are
+finished, so that no pod stays frozen. The scheduler goes on to schedule.
+
+If the cluster is paused already, the reason is replaced.`,
+		Example: `  # Hold everything
+  supercargo pause --reason "incident 4711"
+
+  # Go on
+  supercargo resume`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return flags.pause(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().StringVar(&flags.reason, "reason", "", "why, for those who read conditions and Events")
+	return cmd
+}
+
+func newResumeCommand() *cobra.Command {
+	flags := pauseFlags{cluster: newClusterFlags()}
+	cmd := &cobra.Command{
+		Use:     "resume",
+		Short:   "Let Supercargo's controllers act again after a pause",
+		Long:    `Deletes ConfigMap supercargo-pause. It succeeds if the cluster is not paused.`,
+		Example: "  supercargo resume",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return flags.resume(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+func (f *pauseFlags) add(cmd *cobra.Command) {
+	f.cluster.addTo(cmd, false)
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", pause.DefaultNamespace, "namespace in which Supercargo's programs run")
+}
+
+// object is the ConfigMap.
+func (f *pauseFlags) object() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cmp.Or(f.namespace, pause.DefaultNamespace), Name: pause.Name}}
+}
+
+func (f *pauseFlags) pause(ctx context.Context, out io.Writer) error {
+	c, err := f.cluster.client()
+	if err != nil {
+		return err
+	}
+	object := f.object()
+	if f.reason != "" {
+		object.Data = map[string]string{pause.ReasonKey: f.reason}
+	}
+	err = c.Create(ctx, object)
+	if apierrors.IsAlreadyExists(err) {
+		there := f.object()
+		if err = c.Get(ctx, client.ObjectKeyFromObject(there), there); err == nil {
+			there.Data = object.Data
+			err = c.Update(ctx, there)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pause: write ConfigMap %s/%s: %w", object.Namespace, object.Name, err)
+	}
+	_, err = fmt.Fprintf(out, "paused: ConfigMap %s/%s; supercargo resume lets the controllers act again\n", object.Namespace, object.Name)
+	return err
+}
+
+func (f *pauseFlags) resume(ctx context.Context, out io.Writer) error {
+	c, err := f.cluster.client()
+	if err != nil {
+		return err
+	}
+	object := f.object()
+	err = c.Delete(ctx, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = fmt.Fprintf(out, "not paused: there is no ConfigMap %s/%s\n", object.Namespace, object.Name)
+	case err != nil:
+		err = fmt.Errorf("resume: delete ConfigMap %s/%s: %w", object.Namespace, object.Name, err)
+	default:
+		_, err = fmt.Fprintln(out, "resumed")
+	}
+	return err
+}

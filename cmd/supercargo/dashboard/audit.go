@@ -1,0 +1,121 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/autoscaler/audit"
+	"supercargo.dev/supercargo/autoscaler/auditor"
+	"supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
+	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/world/objects"
+)
+
+// leisure is how many times as long as an audit took the next one is waited for at least: audits of a
+// large cluster take long, and the page is not worth a processor.
+const leisure = 9
+
+// accountant audits a cluster again and again, and knows what its nodes cost.
+type accountant struct {
+	client   client.Client
+	own      []catalogue.Flavor
+	interval time.Duration
+
+	mu     sync.Mutex
+	audit  *view.Audit
+	pricer *auditor.Pricer
+}
+
+// run audits until ctx ends, and calls touch after each time. Without an interval it only finds out
+// what nodes cost.
+func (a *accountant) run(ctx context.Context, touch func()) {
+	for {
+		start := time.Now()
+		a.round(ctx, start)
+		touch()
+		if a.interval <= 0 {
+			return
+		}
+		timer := time.NewTimer(max(a.interval, leisure*time.Since(start)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+// round audits once. What fails is said beside the figures of the last time.
+func (a *accountant) round(ctx context.Context, start time.Time) {
+	read, err := objects.Live(ctx, a.client)
+	if err == nil {
+		a.mu.Lock()
+		a.pricer = auditor.NewPricer(read, a.own)
+		a.mu.Unlock()
+		if a.interval <= 0 {
+			return
+		}
+	}
+	var found *view.Audit
+	if err == nil {
+		found, err = a.of(ctx, read, start)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		found = &view.Audit{}
+		if a.audit != nil {
+			*found = *a.audit
+		}
+		found.Error = err.Error()
+	}
+	a.audit = found
+}
+
+func (a *accountant) of(ctx context.Context, read *objects.Objects, start time.Time) (*view.Audit, error) {
+	seen, err := auditor.Of(ctx, read, auditor.Options{Now: start, Prices: a.own})
+	if err != nil {
+		return nil, err
+	}
+	if len(seen.Input.Flavors) == 0 {
+		return nil, errors.New("no machine for sale is known: nodes have no price or no instance type")
+	}
+	seen.Input.MostObstacles = 0
+	seen.Input.Stop = func() bool { return ctx.Err() != nil }
+	r := audit.Audit(seen.Input)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("audit: %w", ctx.Err())
+	}
+	return &view.Audit{
+		At: start.Unix(), Took: time.Since(start).Seconds(),
+		Now: dollars.Of(r.Now.MicroDollarsPerHour), Moved: dollars.Of(r.Moved.MicroDollarsPerHour),
+		Cheapest: dollars.Of(r.Cheapest.MicroDollarsPerHour), Bound: dollars.Of(r.Bound),
+		NodesNow: r.Now.Nodes(), NodesMoved: r.Moved.Nodes(), NodesCheapest: r.Cheapest.Nodes(), Source: seen.Source, Notes: seen.Notes,
+	}, nil
+}
+
+// last returns the last audit, and what nodes cost; nil before the first.
+func (a *accountant) last(nodes []*corev1.Node) (*view.Audit, map[string]view.Price) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pricer == nil {
+		return a.audit, nil
+	}
+	prices := make(map[string]view.Price, len(nodes))
+	for _, node := range nodes {
+		price, unpriced := a.pricer.Price(node)
+		prices[node.Name] = view.Price{MicroDollarsPerHour: price, Unpriced: unpriced}
+	}
+	return a.audit, prices
+}

@@ -1,0 +1,48 @@
+// The pods of one node, in a dialog that changes with them.
+
+import { $, el, facts, say } from "./dom.js";
+import { colour } from "./bars.js";
+import { bin, bytes, clock, cores, dollars, percent, plural, span, watts } from "./text.js";
+
+const dialog = $("detail");
+let name = "";
+
+export const open = (node, now) => {
+  name = node.name;
+  update(node, now);
+  dialog.showModal();
+};
+
+// refresh shows what has become of the node that is open.
+export const refresh = (nodes, now) => {
+  if (!dialog.open) return;
+  const node = nodes.get(name);
+  if (node) update(node, now);
+  else say($("detail-title"), `${name} has gone`);
+};
+
+const update = (n, now) => {
+  say($("detail-title"), n.name);
+  facts($("facts"), [
+    ["Machine type", n.type ?? ""], ["NodeFleet", n.fleet ?? ""], ["Takes", n.class === "any" ? "all pods" : `${n.class} pods`],
+    ["State", [n.ready ? "ready" : "not ready", n.cordoned && "cordoned", n.emptying && `being emptied by ${n.emptying}`].filter(Boolean).join(", ")],
+    ["Price", n.dollars === undefined ? n.unpriced || "not known" : `${dollars(n.dollars)} per hour`],
+    ["Power", n.watts === undefined ? "" : `${watts(n.watts)}, modelled`],
+    ["CPU", `${cores(n.requestedCPU)} of ${cores(n.cpu)} requested, ${percent(n.requestedCPU / Math.max(n.cpu, 1))}`],
+    ["Memory", `${bytes(n.requestedMemory)} of ${bytes(n.memory)} requested, ${percent(n.requestedMemory / Math.max(n.memory, 1))}`],
+    ["Time bin", n.pods.length ? bin(n.bin) : "0, it is empty"],
+    ["Age", span(now / 1000 - n.created)],
+    ["Not listed", n.morePods ? plural(n.morePods, "pod") : ""],
+  ]);
+  $("detail-pods").replaceChildren(...n.pods.map((p) => {
+    const swatch = el("i", "swatch");
+    swatch.style.background = colour(p);
+    const head = el("th", "", swatch, p.name, p.state ? el("span", "tag", p.state) : null);
+    head.scope = "row";
+    return el("tr", "", head, el("td", "", p.class), el("td", "", p.class === "system" ? "–" : bin(p.bin)),
+      el("td", "", p.finish ? `${clock(1000 * p.finish)}, in ${span(p.finish - now / 1000)}` : "–"), el("td", "", cores(p.cpu)), el("td", "", bytes(p.memory)));
+  }));
+};
+
+$("close").addEventListener("click", () => dialog.close());
+dialog.addEventListener("click", (e) => e.target === dialog && dialog.close());

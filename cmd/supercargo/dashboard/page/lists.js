@@ -1,0 +1,101 @@
+// Everything that is listed: what waits, what was decided, and the objects of Supercargo.
+
+import { $, el, facts, list } from "./dom.js";
+import { bytes, clock, cores, count, plural, span } from "./text.js";
+
+const dl = (pairs) => {
+  const d = el("dl", "facts");
+  facts(d, pairs);
+  return d;
+};
+
+const texts = (items, name = "terms") => (items?.length ? el("ul", name, ...items.map((text) => el("li", "", text))) : null);
+
+const time = (milliseconds) => {
+  const t = el("time", "", clock(milliseconds));
+  t.dateTime = new Date(milliseconds).toISOString();
+  return t;
+};
+
+const section = (id, items, make) => {
+  $(`${id}-section`).hidden = items.length === 0;
+  list($(id), items, make);
+};
+
+export const pending = (items, now) => {
+  $("no-pending").hidden = items.length > 0;
+  list($("pending"), items.sort((a, b) => b.pods - a.pods), (p) => el("article", "row warn",
+    el("p", "line", el("b", "", plural(p.pods, "pod")), el("span", "quiet", `waiting for up to ${span(now / 1000 - p.since)}`)),
+    el("p", "", p.reason),
+    el("details", "", el("summary", "", `${cores(p.cpu)} CPUs, ${bytes(p.memory)}`), texts([...p.names, ...(p.pods > p.names.length ? [`and ${plural(p.pods - p.names.length, "more", "more")}`] : [])]))));
+};
+
+export const decisions = (items) => {
+  $("no-decisions").hidden = items.length > 0;
+  list($("decisions"), items.sort((a, b) => b.at - a.at), decision);
+};
+
+const decision = (d) => {
+  const head = el("p", "line", el("span", "object", d.object), d.mode && el("span", "tag", d.mode), time(d.at));
+  const row = el("article", d.warning ? "row warn" : "row", head, el("p", "", d.summary));
+  if (d.outcomes?.length) row.append(outcomes(d));
+  if (d.terms?.length) row.append(el("details", "", el("summary", "", plural(d.terms.length, "term")), texts(d.terms)));
+  return row;
+};
+
+const outcomes = (d) => {
+  const th = (text) => {
+    const e = el("th", "", text);
+    e.scope = "col";
+    return e;
+  };
+  const rows = d.outcomes.map((o) => {
+    const name = el("th", "", o.name);
+    name.scope = "row";
+    return el("tr", "", name, el("td", "", o.expected), el("td", o.measured ? "" : "quiet", o.measured || (d.open ? "not yet" : "–")));
+  });
+  return el("table", "outcomes", el("thead", "", el("tr", "", el("td"), th("expected"), th("measured"))), el("tbody", "", ...rows));
+};
+
+const conditions = (all) => {
+  const bad = all.filter((c) => !c.ok);
+  return bad.length ? el("ul", "conditions", ...bad.map((c) => el("li", "", el("b", "", `${c.type} is ${c.status}: `), c.message || c.reason))) : null;
+};
+
+const card = (name, tags, ...rest) => el("article", "card", el("h3", "", name, ...tags.filter(Boolean).map((t) => el("span", "tag", t))), ...rest);
+
+export const fleets = (items) => section("fleets", items, (f) => card(f.name, [f.mode, `class ${f.class}`],
+  dl([
+    ["Machines", count(f.machines)], ["Coming", f.inFlight ? count(f.inFlight) : ""], ["Pods that wait", count(f.pending)],
+    ["Cost", f.dollars ? `$${f.dollars}/h` : ""], ["Lower bound", f.bound ? `$${f.bound}/h` : ""],
+  ]),
+  f.doing && el("p", "now", f.doing), f.waiting && el("p", "", f.waiting), conditions(f.conditions)));
+
+export const migrations = (items) => section("migrations", items.sort((a, b) => (a.ended ?? false) - (b.ended ?? false) || b.created - a.created), (m) => el("article", m.failed ? "row warn" : "row",
+  el("p", "line", el("span", "object", m.pod), el("span", "tag", m.phase), el("span", "quiet", `${m.from || "?"} → ${m.to || "?"}`)),
+  el("ol", "steps", ...m.steps.map((s) => {
+    const li = el("li", "", s.name, el("span", "unseen", `: ${s.state}`));
+    li.dataset.state = s.state;
+    return li;
+  })),
+  m.message && el("p", "", m.message),
+  m.frozenSeconds && el("p", "quiet", [`frozen for ${m.frozenSeconds} s`, m.totalSeconds && `${m.totalSeconds} s in all`, m.bytes && bytes(m.bytes)].filter(Boolean).join(", "))));
+
+export const policies = (items) => section("policies", items, (p) => card(p.name, [p.law, p.mode],
+  el("p", "quiet", p.target),
+  dl([
+    ["Requests per second", p.rate ?? ""], ["Response time", p.responseTime ? p.responseTime + (p.slo ? ` (keep ${p.slo})` : "") : ""],
+    ["Inside", p.queue ?? ""], ["Utilisation", p.utilization ? `${p.utilization} %` : ""],
+    ["Replicas", `${p.ready} of ${p.asked} ready`], ["Wanted", p.wanted ? `${p.wanted} (${p.min} to ${p.max})` : "not decided yet"],
+  ]),
+  p.overSLO ? el("p", "conditions", "Slower than it is to be.") : null,
+  texts(p.reasons, "reasons"), conditions(p.conditions)));
+
+export const pools = (items) => section("pools", items, (p) => card(p.name, [p.phase, p.mode],
+  dl([
+    ["Tasks that wait", p.known ? count(p.waiting) : "not known"], ["Running", p.known ? count(p.running) : ""], ["Done", p.known ? count(p.done) : ""],
+    ["Cores wanted", p.shortageCores ?? ""],
+    ["Workers", count(p.connected)], ["Coming", count(p.coming)], ["Leaving", count(p.leaving)], ["Allowed", `${count(p.min)} to ${count(p.max)}`],
+  ]),
+  conditions(p.conditions)));
+

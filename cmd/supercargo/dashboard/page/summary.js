@@ -1,0 +1,55 @@
+// The figures at the top.
+
+import { $, el, say } from "./dom.js";
+import { clock, count, dollars, percent, plural, watts } from "./text.js";
+
+// bar is a labelled figure and how large it is beside the largest.
+const bar = (name, value, share, note = "") => {
+  const fill = el("i");
+  fill.style.width = `${Math.min(100, 100 * share)}%`;
+  return el("div", "", el("dt", "", name), el("dd", "", el("b", "", value), note && el("small", "", note), el("span", "track", fill)));
+};
+
+export const show = (s) => {
+  const unpriced = s.nodes - s.priced;
+  say($("dollars"), s.priced ? dollars(s.dollars) : "–");
+  say($("priced"), s.priced === 0 ? "no node has a known price" : unpriced ? `${plural(unpriced, "node")} without a price ${unpriced === 1 ? "is" : "are"} not in it` : `all ${plural(s.nodes, "node")}`);
+  bills(s);
+  say($("watts"), s.powered ? watts(s.watts) : "–");
+  say($("powered"), s.powered ? `modelled from what pods request, of ${s.powered === s.nodes ? "all" : count(s.powered) + " of " + count(s.nodes)} nodes` : "no machine type with a known power");
+  say($("node-count"), count(s.nodes));
+  say($("node-states"), [`${count(s.ready)} ready`, s.empty && `${count(s.empty)} empty`].filter(Boolean).join(", "));
+  say($("pod-count"), count(s.pods));
+  say($("pod-states"), s.pending ? `${count(s.pending)} more ${s.pending === 1 ? "waits" : "wait"} for a node` : "none waits for a node");
+  const meters = JSON.stringify([s.requestedCPU, s.requestedMemory]);
+  if ($("requested").shown !== meters) {
+    $("requested").shown = meters;
+    $("requested").replaceChildren(bar("CPU", percent(s.requestedCPU), s.requestedCPU), bar("Memory", percent(s.requestedMemory), s.requestedMemory));
+  }
+  $("notes").hidden = !s.notes?.length;
+  $("notes").replaceChildren(...(s.notes ?? []).map((note) => el("li", "", note)));
+  document.title = `${s.priced ? dollars(s.dollars) + "/h · " : ""}Supercargo`;
+};
+
+// bills sets what the pods cost beside what they could cost.
+const bills = (s) => {
+  const a = s.audit;
+  const text = JSON.stringify(a ?? null);
+  if ($("bills").shown === text) return;
+  $("bills").shown = text;
+  if (!a || !a.at) {
+    $("bills").replaceChildren();
+    say($("audited"), a?.error ? `What it could cost is not known: ${a.error}` : "What it could cost is being worked out.");
+    return;
+  }
+  const most = Math.max(a.now, a.moved, a.cheapest, a.bound, 1e-9);
+  $("bills").replaceChildren(
+    bar("As it is", dollars(a.now), a.now / most, plural(a.nodesNow, "node")),
+    bar("Moving pods alone", dollars(a.moved), a.moved / most, plural(a.nodesMoved, "node")),
+    bar("Cheapest found", dollars(a.cheapest), a.cheapest / most, plural(a.nodesCheapest, "node")),
+    bar("Lower bound", dollars(a.bound), a.bound / most),
+  );
+  say($("audited"), `${a.error ? "Not newer: " + a.error + ". " : ""}As of ${clock(1000 * a.at)}, at ${a.source}.`);
+};
+
+

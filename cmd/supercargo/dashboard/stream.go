@@ -1,0 +1,156 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// How browsers are told.
+const (
+	// pace is the least time between two updates of one browser.
+	pace = 250 * time.Millisecond
+	// beat is after how long without an update a browser is told that the stream still works.
+	beat = 15 * time.Second
+	// usualPatience is how long a browser may take to read a message.
+	usualPatience = 20 * time.Second
+	// mostMessage is how large a message is, unless one item is larger.
+	mostMessage = 64 << 10
+)
+
+// stream writes server-sent events. Each update is some messages "items" and then one "commit",
+// whose ID a browser that comes back tells us; "anew" before them says to forget everything.
+type stream struct {
+	w        http.ResponseWriter
+	control  *http.ResponseController
+	patience time.Duration
+	epoch    string
+	text     bytes.Buffer
+}
+
+// stream tells a browser what changes until it leaves.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
+	if !s.enter() {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := &stream{w: w, control: http.NewResponseController(w), patience: s.patience, epoch: s.hub.epoch}
+	version := out.versionOf(r.Header.Get("Last-Event-ID"))
+	for {
+		u := s.hub.since(version)
+		var err error
+		if u.version != version || u.anew {
+			err = out.tell(u)
+		} else {
+			err = out.write(": still here\n\n")
+		}
+		if err != nil {
+			return // the browser has gone, or reads too slowly to be told anything
+		}
+		version = u.version
+		if !wait(r, s.options.Done, u.more) {
+			return
+		}
+	}
+}
+
+// wait returns when there is something to tell, or false when nobody listens any more.
+func wait(r *http.Request, done <-chan struct{}, more <-chan struct{}) bool {
+	after := func(what <-chan struct{}, d time.Duration) bool {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-what:
+		case <-timer.C:
+		case <-r.Context().Done():
+			return false
+		case <-done:
+			return false
+		}
+		return true
+	}
+	return after(nil, pace) && after(more, beat)
+}
+
+// versionOf reads the ID of a commit; 0 for one of another program or none.
+func (s *stream) versionOf(id string) uint64 {
+	number, ours := strings.CutPrefix(id, s.epoch+"-")
+	version, err := strconv.ParseUint(number, 10, 64)
+	if !ours || err != nil {
+		return 0
+	}
+	return version
+}
+
+// tell writes an update in messages of bounded size.
+func (s *stream) tell(u update) error {
+	if u.anew {
+		if err := s.write("event: anew\ndata: {}\n\n"); err != nil {
+			return err
+		}
+	}
+	for i := range u.changes {
+		if s.text.Len() > 0 && s.text.Len()+len(u.changes[i].json) > mostMessage {
+			if err := s.flush(); err != nil {
+				return err
+			}
+		}
+		if err := s.add(&u.changes[i]); err != nil {
+			return err
+		}
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	return s.write(fmt.Sprintf("event: commit\nid: %s-%d\ndata: {\"at\":%d}\n\n", s.epoch, u.version, time.Now().UnixMilli()))
+}
+
+// add puts a change into the message: [section, key, item], where null says that it has gone.
+func (s *stream) add(c *change) error {
+	head, err := json.Marshal([]string{c.section, c.key})
+	if err != nil {
+		return fmt.Errorf("write %s %s: %w", c.section, c.key, err)
+	}
+	before := ","
+	if s.text.Len() == 0 {
+		before = "event: items\ndata: ["
+	}
+	s.text.WriteString(before)
+	s.text.Write(head[:len(head)-1])
+	s.text.WriteByte(',')
+	if c.json == nil {
+		s.text.WriteString("null")
+	}
+	s.text.Write(c.json)
+	s.text.WriteByte(']')
+	return nil
+}
+
+// flush writes the message, if there is one.
+func (s *stream) flush() error {
+	if s.text.Len() == 0 {
+		return nil
+	}
+	s.text.WriteString("]\n\n")
+	err := s.write(s.text.String())
+	s.text.Reset()
+	return err
+}
+
+// write gives the browser some time to read.
+func (s *stream) write(text string) error {
+	if err := s.control.SetWriteDeadline(time.Now().Add(s.patience)); err != nil {
+		return fmt.Errorf("bound the time to write: %w", err)
+	}
+	if _, err := s.w.Write([]byte(text)); err != nil {
+		return err
+	}
+	return s.control.Flush()
+}

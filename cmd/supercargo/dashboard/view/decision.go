@@ -1,0 +1,225 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// mostDecisions is how many decisions and Events are kept and shown.
+const mostDecisions = 200
+
+// Decision is what Supercargo has decided, or told in an Event.
+type Decision struct {
+	// Key tells decisions apart, and is the same when one is seen again.
+	Key string `json:"key"`
+	// At is when it was made, in milliseconds since 1970.
+	At int64 `json:"at"`
+	// Object is whose it is, as kind and name. Mode is empty for an Event.
+	Object string `json:"object"`
+	Mode   string `json:"mode,omitempty"`
+	// Warning says that it is an Event of that type.
+	Warning bool   `json:"warning,omitempty"`
+	Summary string `json:"summary"`
+	// Terms are what it consists of and what it was weighed by, a sentence each.
+	Terms []string `json:"terms,omitempty"`
+	// Outcomes are what was expected of it, beside what was measured.
+	Outcomes []Outcome `json:"outcomes,omitempty"`
+	// Open says that nothing was measured yet.
+	Open bool `json:"open,omitempty"`
+}
+
+// Outcome is a figure that was expected; Measured is empty while it was not measured.
+type Outcome struct {
+	Name     string `json:"name"`
+	Expected string `json:"expected"`
+	Measured string `json:"measured,omitempty"`
+}
+
+// Remember returns decisions that were seen before and those that are seen now, the latest first,
+// at most 200. Of one that was seen before, what is seen now counts.
+func Remember(before, now []Decision) []Decision {
+	seen := make(map[string]bool, len(now))
+	all := make([]Decision, 0, len(before)+len(now))
+	for _, list := range [][]Decision{now, before} {
+		for i := range list {
+			if !seen[list[i].Key] {
+				seen[list[i].Key] = true
+				all = append(all, list[i])
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Decision) int { return cmp.Or(cmp.Compare(b.At, a.At), cmp.Compare(a.Key, b.Key)) })
+	return all[:min(len(all), mostDecisions)]
+}
+
+// decisions are those that the objects of a snapshot have in their status, and its Events.
+func decisions(s *Snapshot) []Decision {
+	var all []Decision
+	for _, o := range s.Fleets {
+		if d := o.Status.LastDecision; d != nil {
+			all = append(all, ofFleet(o.Name, d))
+		}
+	}
+	for _, o := range s.Policies {
+		if d := o.Status.LastDecision; d != nil {
+			all = append(all, ofPolicy(o.Namespace+"/"+o.Name, d))
+		}
+	}
+	for _, o := range s.Pools {
+		if d := o.Status.LastDecision; d != nil {
+			all = append(all, ofPool(o.Namespace+"/"+o.Name, d))
+		}
+	}
+	for _, e := range s.Events {
+		all = append(all, ofEvent(e))
+	}
+	return all
+}
+
+func ofFleet(name string, d *v1alpha1.FleetDecision) Decision {
+	shown := Decision{
+		Key: "NodeFleet/" + name + "/" + d.ID, At: d.Time.UnixMilli(), Object: "NodeFleet " + name, Mode: string(d.Mode), Summary: d.Summary,
+		Terms: fleetTerms(d), Open: d.Measured == nil,
+	}
+	measured := d.Measured
+	if measured == nil {
+		measured = &v1alpha1.Outcome{}
+	}
+	add := func(name, expected, got string) {
+		if d.Measured == nil {
+			got = ""
+		}
+		shown.Outcomes = append(shown.Outcomes, Outcome{name, expected, got})
+	}
+	add("dollars per hour", money(d.Expected.DollarsPerHour), money(measured.DollarsPerHour))
+	add("ready after", span(d.Expected.ReadySeconds), span(measured.ReadySeconds))
+	add("pods pending then", fmt.Sprint(d.Expected.PendingPods), fmt.Sprint(measured.PendingPods))
+	return shown
+}
+
+// fleetTerms are purchases, then releases, then what it comes to and what was rejected.
+func fleetTerms(d *v1alpha1.FleetDecision) []string {
+	var terms []string
+	add := func(format string, args ...any) { terms = append(terms, fmt.Sprintf(format, args...)) }
+	for i := range d.Buys {
+		b := &d.Buys[i]
+		add("buy %d %s for %d pods: %s", b.Count, b.Flavor, b.Pods, b.Reason)
+		if b.DollarsUntilEmpty != "" {
+			add("%s: $%s/h each, %s to start, paid for %s in all: $%s until empty", b.Flavor, b.PricePerHour, span(b.StartSeconds), span(b.BilledSeconds), b.DollarsUntilEmpty)
+		}
+	}
+	for i := range d.Releases {
+		r := &d.Releases[i]
+		add("give back %s: %s", r.Node, r.Reason)
+		if r.KeepDollars != "" {
+			add("%s: to keep it for another billing period costs $%s, to start another $%s", r.Node, r.KeepDollars, cmp.Or(r.StartDollars, "?"))
+		}
+		if r.SavesDollars != "" {
+			add("%s: saves $%s and costs $%s", r.Node, r.SavesDollars, cmp.Or(r.CostsDollars, "?"))
+		}
+	}
+	if d.PricePerHour != "" {
+		add("machines to buy cost $%s/h; for the same pods at least $%s/h", d.PricePerHour, cmp.Or(d.LowerBoundPerHour, "?"))
+	}
+	if d.SavesDollars != "" {
+		add("emptying or exchanging machines saves $%s and costs $%s", d.SavesDollars, cmp.Or(d.CostsDollars, "?"))
+	}
+	if d.Deferral != nil {
+		add("waiting saves $%s: %s", d.Deferral.SavesDollars, d.Deferral.Reason)
+	}
+	return append(terms, rejections(d.Rejected)...)
+}
+
+func rejections(all []v1alpha1.Rejection) []string {
+	terms := make([]string, 0, len(all))
+	for _, r := range all {
+		terms = append(terms, fmt.Sprintf("rejected %s: %s", r.Name, r.Reason))
+	}
+	return terms
+}
+
+// doing says what a fleet carries out.
+func doing(i *v1alpha1.FleetIntent) string {
+	var parts []string
+	for _, o := range i.Orders {
+		parts = append(parts, fmt.Sprintf("%s from %d to %d machines", o.Flavor, o.From, o.To))
+	}
+	for _, r := range i.Releases {
+		parts = append(parts, fmt.Sprintf("give back %d of %s", len(r.Machines), r.Flavor))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func ofPolicy(name string, d *v1alpha1.ReplicaDecision) Decision {
+	shown := Decision{
+		Key: fmt.Sprintf("ReplicaPolicy/%s/%d", name, d.Time.Unix()), At: d.Time.UnixMilli(), Object: "ReplicaPolicy " + name, Mode: string(d.Mode),
+		Summary: fmt.Sprintf("from %d to %d replicas", d.From, d.To), Terms: d.Reasons, Open: d.Measured == nil,
+	}
+	measured := d.Measured
+	if measured == nil {
+		measured = &v1alpha1.ReplicaOutcome{}
+	}
+	add := func(name, expected, got string) {
+		if expected != "" || got != "" {
+			shown.Outcomes = append(shown.Outcomes, Outcome{name, cmp.Or(expected, "–"), got})
+		}
+	}
+	add("requests per second", d.Expected.ArrivalRate, measured.ArrivalRate)
+	add("response time", duration(d.Expected.ResponseTime), duration(measured.ResponseTime))
+	add("utilisation", percent(d.Expected.UtilizationPercent), percent(measured.UtilizationPercent))
+	if d.Measured == nil {
+		add("all ready after", span(d.Expected.ReadySeconds), "")
+	} else {
+		add("all ready after", span(d.Expected.ReadySeconds), span(measured.ReadySeconds))
+	}
+	return shown
+}
+
+func ofPool(name string, d *v1alpha1.WorkerDecision) Decision {
+	shown := Decision{
+		Key: fmt.Sprintf("WorkerPool/%s/%d", name, d.Time.Unix()), At: d.Time.UnixMilli(), Object: "WorkerPool " + name, Mode: string(d.Mode),
+		Summary: fmt.Sprintf("drain %d workers: %s", len(d.Drain), d.Reason), Open: d.MeasuredReady == nil,
+	}
+	if d.Add > 0 {
+		what := "workers"
+		if d.Flavor != "" {
+			what += " of flavor " + d.Flavor
+		}
+		shown.Summary = fmt.Sprintf("add %d %s: %s", d.Add, what, d.Reason)
+	}
+	shown.Terms = append([]string{fmt.Sprintf("%d tasks waited, %d were expected to at the end of the initialisation time", d.Waiting, d.WaitingThen)}, rejections(d.Rejected)...)
+	if d.ExpectedReady != nil || d.MeasuredReady != nil {
+		shown.Outcomes = []Outcome{{"done after", cmp.Or(duration(d.ExpectedReady), "–"), duration(d.MeasuredReady)}}
+	}
+	return shown
+}
+
+func money(dollars string) string {
+	if dollars == "" {
+		return "–"
+	}
+	return "$" + dollars
+}
+
+func percent(number string) string {
+	if number == "" {
+		return ""
+	}
+	return number + " %"
+}
+
+func span(seconds int64) string { return (time.Duration(seconds) * time.Second).String() }
+
+func duration(d *metav1.Duration) string {
+	if d == nil {
+		return ""
+	}
+	return d.Duration.String()
+}

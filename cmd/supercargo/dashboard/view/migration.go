@@ -1,0 +1,146 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// mostMigrations is how many Migrations are shown.
+const mostMigrations = 100
+
+// Migration is a pod that moves or has moved.
+type Migration struct {
+	Name   string `json:"name"` // namespace/name
+	Pod    string `json:"pod"`
+	From   string `json:"from,omitempty"`
+	To     string `json:"to,omitempty"`
+	Method string `json:"method"`
+	Phase  string `json:"phase"`
+	// Ended and Failed say whether it has ended, and whether the pod is not where it was to go.
+	Ended  bool `json:"ended,omitempty"`
+	Failed bool `json:"failed,omitempty"`
+	// Message is what was said last.
+	Message string `json:"message,omitempty"`
+	Steps   []Step `json:"steps"`
+	// Created and Deadline are times in seconds since 1970; 0 if there is none.
+	Created  int64 `json:"created"`
+	Deadline int64 `json:"deadline,omitempty"`
+	// FrozenSeconds and TotalSeconds are decimal numbers; empty if they are not measured.
+	FrozenSeconds string `json:"frozenSeconds,omitempty"`
+	TotalSeconds  string `json:"totalSeconds,omitempty"`
+	Bytes         int64  `json:"bytes,omitempty"`
+}
+
+// Step is one of a migration.
+type Step struct {
+	Name string `json:"name"`
+	// State is Done, Now, Failed or To come.
+	State string `json:"state"`
+	// At is since when it is so, in seconds since 1970; 0 if it is to come.
+	At int64 `json:"at,omitempty"`
+}
+
+// The states of a step.
+const (
+	stepDone   = "Done"
+	stepNow    = "Now"
+	stepFailed = "Failed"
+	stepToCome = "To come"
+)
+
+// steps are the conditions of a migration in their order.
+var steps = []string{
+	v1alpha1.MigrationEligible, v1alpha1.MigrationReserved, v1alpha1.MigrationFrozen, v1alpha1.MigrationShipped,
+	v1alpha1.MigrationVerified, v1alpha1.MigrationHandedOver, v1alpha1.MigrationCleanedUp,
+}
+
+// migrations are those under way, then those that have ended, each the latest first, at most 100.
+func migrations(all []*v1alpha1.Migration) []Migration {
+	shown := make([]Migration, 0, len(all))
+	for _, o := range all {
+		shown = append(shown, migrationOf(o))
+	}
+	slices.SortFunc(shown, func(a, b Migration) int {
+		switch {
+		case !a.Ended && b.Ended:
+			return -1
+		case a.Ended && !b.Ended:
+			return 1
+		}
+		return cmp.Or(cmp.Compare(b.Created, a.Created), cmp.Compare(a.Name, b.Name))
+	})
+	return shown[:min(len(shown), mostMigrations)]
+}
+
+func migrationOf(o *v1alpha1.Migration) Migration {
+	s := &o.Status
+	m := Migration{
+		Name: o.Namespace + "/" + o.Name, Pod: o.Namespace + "/" + o.Spec.PodName, To: o.Spec.TargetNode, Method: string(o.Spec.Method),
+		Phase: cmp.Or(string(s.Phase), string(v1alpha1.MigrationPending)), Created: seconds(o.CreationTimestamp.Time),
+	}
+	switch s.Phase {
+	case v1alpha1.MigrationSucceeded:
+		m.Ended = true
+	case v1alpha1.MigrationRolledBack, v1alpha1.MigrationRefused:
+		m.Ended, m.Failed = true, true
+	}
+	if s.Plan != nil {
+		m.From, m.Deadline = s.Plan.SourceNode, seconds(s.Plan.DeadlineAt.Time)
+	}
+	if s.Reservation != nil {
+		m.To = s.Reservation.Node
+	}
+	if t := s.Measured; t != nil {
+		m.FrozenSeconds, m.TotalSeconds, m.Bytes = t.FrozenSeconds, t.TotalSeconds, t.CheckpointBytes
+	}
+	m.Steps, m.Message = stepsOf(s.Conditions, m.Ended), said(s.Conditions)
+	return m
+}
+
+// stepsOf says how far each step is. The first that is not done is what happens now; those that a
+// pod does without, such as freezing one that restarts, are done when a later one is.
+func stepsOf(conditions []metav1.Condition, ended bool) []Step {
+	last := -1
+	for i, name := range steps {
+		if meta.IsStatusConditionTrue(conditions, name) {
+			last = i
+		}
+	}
+	all := make([]Step, 0, len(steps))
+	for i, name := range steps {
+		step := Step{Name: name, State: stepToCome}
+		c := meta.FindStatusCondition(conditions, name)
+		switch {
+		case c != nil && c.Status == metav1.ConditionTrue || i < last:
+			step.State = stepDone
+		case ended && i == last+1:
+			step.State = stepFailed
+		case !ended && i == last+1:
+			step.State = stepNow
+		}
+		if c != nil && step.State != stepToCome {
+			step.At = seconds(c.LastTransitionTime.Time)
+		}
+		all = append(all, step)
+	}
+	return all
+}
+
+// said is the message of the condition that changed last; ties go to the later step.
+func said(conditions []metav1.Condition) string {
+	var last *metav1.Condition
+	for _, name := range append(slices.Clone(steps), v1alpha1.MigrationFinished) {
+		if c := meta.FindStatusCondition(conditions, name); c != nil && (last == nil || !c.LastTransitionTime.Before(&last.LastTransitionTime)) {
+			last = c
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return last.Message
+}

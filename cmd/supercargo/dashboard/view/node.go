@@ -1,0 +1,188 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/runtimes"
+)
+
+// Endless is the time bin of a service, and of a node that has one.
+const Endless = -1
+
+// Unknown is the time bin of a batch pod without an expected finish: Supercargo's scheduler has
+// not bound it.
+const Unknown = -2
+
+// mostPods is how many pods of a node are shown.
+const mostPods = 300
+
+// Node is a node, and its pods as they are drawn.
+type Node struct {
+	Name  string `json:"name"`
+	Type  string `json:"type,omitempty"`
+	Fleet string `json:"fleet,omitempty"`
+	// Class is which pods it takes: batch, service or any.
+	Class string `json:"class"`
+	// Dollars per hour; nil if that is not known, for the reason in Unpriced.
+	Dollars  *float64 `json:"dollars,omitempty"`
+	Unpriced string   `json:"unpriced,omitempty"`
+	// Watts is what it is modelled to draw; nil if its machine type is not known.
+	Watts *float64 `json:"watts,omitempty"`
+	// MilliCPU and Memory are what pods can request of it, the others what they do. Memory is
+	// in bytes.
+	MilliCPU          int64 `json:"cpu"`
+	Memory            int64 `json:"memory"`
+	RequestedMilliCPU int64 `json:"requestedCPU"`
+	RequestedMemory   int64 `json:"requestedMemory"`
+	// Ready and Cordoned are as kubectl shows them. Emptying is who empties it.
+	Ready    bool   `json:"ready"`
+	Cordoned bool   `json:"cordoned,omitempty"`
+	Emptying string `json:"emptying,omitempty"`
+	// Created is since when it is there, in seconds since 1970.
+	Created int64 `json:"created"`
+	// Bin is its time bin: that of its pod which ends last, 0 if it is empty, else Endless or
+	// Unknown.
+	Bin int64 `json:"bin"`
+	// Pods are ordered as they are drawn. Those beyond the first 300 are counted in MorePods.
+	Pods     []Pod `json:"pods"`
+	MorePods int   `json:"morePods,omitempty"`
+}
+
+// Pod is a pod on a node.
+type Pod struct {
+	Name string `json:"name"` // namespace/name
+	// Class is batch, service or system: that of a DaemonSet or a static one.
+	Class    string `json:"class"`
+	Bin      int64  `json:"bin"`
+	MilliCPU int64  `json:"cpu"`
+	Memory   int64  `json:"memory"`
+	// Finish is when it is expected to end, in seconds since 1970; 0 if that is not known.
+	Finish int64 `json:"finish,omitempty"`
+	// State is empty for a pod that runs, and else Starting or Leaving.
+	State string `json:"state,omitempty"`
+}
+
+// system is the class of pods that are on every node.
+const system = "system"
+
+// ended reports whether a pod has none of its node's room any more.
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// nodes are ordered by name.
+func nodes(s *Snapshot, now time.Time) []Node {
+	on := make(map[string][]*corev1.Pod, len(s.Nodes))
+	for _, pod := range s.Pods {
+		if pod.Spec.NodeName != "" && !ended(pod) {
+			on[pod.Spec.NodeName] = append(on[pod.Spec.NodeName], pod)
+		}
+	}
+	power := newPower(s.Profiles)
+	all := make([]Node, 0, len(s.Nodes))
+	for _, node := range s.Nodes {
+		n := nodeOf(node)
+		n.addPods(on[node.Name], now, s.Cycle)
+		if price, is := s.Prices[node.Name]; is && price.Unpriced == "" {
+			n.Dollars = new(dollars.Of(price.MicroDollarsPerHour))
+		} else {
+			n.Unpriced = price.Unpriced
+		}
+		n.Watts = power.of(node, n.RequestedMilliCPU)
+		all = append(all, n)
+	}
+	slices.SortFunc(all, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+func nodeOf(node *corev1.Node) Node {
+	takes, _ := class.OfNode(node, class.Any)
+	emptying, _, _ := strings.Cut(node.Annotations[v1alpha1.AnnotationDraining], "/")
+	allocatable := node.Status.Allocatable
+	return Node{
+		Name: node.Name, Type: machineType(node), Fleet: node.Labels[v1alpha1.LabelFleet], Class: string(takes),
+		MilliCPU: allocatable.Cpu().MilliValue(), Memory: allocatable.Memory().Value(),
+		Ready: ready(node), Cordoned: node.Spec.Unschedulable, Emptying: emptying, Created: seconds(node.CreationTimestamp.Time),
+	}
+}
+
+// machineType is what the node's machine is called.
+func machineType(node *corev1.Node) string {
+	return cmp.Or(node.Labels[corev1.LabelInstanceTypeStable], node.Labels[v1alpha1.LabelMachineType])
+}
+
+func ready(node *corev1.Node) bool {
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// addPods adds pods in the order in which they are drawn: services, then batch pods, those that
+// end last first, then those of the system; ties by name. Sums are of all of them.
+func (n *Node) addPods(pods []*corev1.Pod, now time.Time, cycle time.Duration) {
+	n.Pods = make([]Pod, 0, len(pods))
+	for _, pod := range pods {
+		p := podOf(pod, now, cycle)
+		n.RequestedMilliCPU += p.MilliCPU
+		n.RequestedMemory += p.Memory
+		if p.Class != system {
+			n.Bin = later(n.Bin, p.Bin)
+		}
+		n.Pods = append(n.Pods, p)
+	}
+	slices.SortFunc(n.Pods, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(rank[a.Class], rank[b.Class]), cmp.Compare(b.Bin, a.Bin), cmp.Compare(b.Finish, a.Finish), cmp.Compare(a.Name, b.Name))
+	})
+	if more := len(n.Pods) - mostPods; more > 0 {
+		n.Pods, n.MorePods = n.Pods[:mostPods], more
+	}
+}
+
+// later returns the time bin of a node that has pods of both: one that never ends by itself is the
+// latest, then one of which the end is not known.
+func later(a, b int64) int64 {
+	for _, bin := range []int64{Endless, Unknown} {
+		if a == bin || b == bin {
+			return bin
+		}
+	}
+	return max(a, b)
+}
+
+// rank is in which order classes are drawn.
+var rank = map[string]int{string(class.Service): 0, string(class.Batch): 1, system: 2}
+
+func podOf(pod *corev1.Pod, now time.Time, cycle time.Duration) Pod {
+	cpu, memory, _ := constraint.Requests(pod)
+	of, _ := class.OfPod(pod)
+	p := Pod{Name: pod.Namespace + "/" + pod.Name, Class: string(of), Bin: Endless, MilliCPU: cpu, Memory: memory}
+	switch {
+	case pod.DeletionTimestamp != nil:
+		p.State = "Leaving"
+	case pod.Status.Phase == corev1.PodPending:
+		p.State = "Starting"
+	}
+	switch finish, known := runtimes.Written(pod); {
+	case class.EveryNode(pod):
+		p.Class = system
+	case of != class.Batch:
+	case !known:
+		p.Bin = Unknown
+	default:
+		p.Finish, p.Bin = seconds(finish), packing.BinOf(finish.Sub(now), cycle)
+	}
+	return p
+}

@@ -1,0 +1,81 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/internal/clip"
+)
+
+// What is shown of pending pods at most.
+const (
+	mostReasons = 50
+	mostNames   = 10
+	longest     = 1024
+)
+
+// Pending are pods that have no node for the same reason.
+type Pending struct {
+	// Reason is the message of their condition PodScheduled.
+	Reason string `json:"reason"`
+	Pods   int    `json:"pods"`
+	// Names are those of the pods that have waited longest, as namespace/name.
+	Names []string `json:"names"`
+	// MilliCPU and Memory are what they request together.
+	MilliCPU int64 `json:"cpu"`
+	Memory   int64 `json:"memory"`
+	// Since is when the first of them was created, in seconds since 1970.
+	Since int64 `json:"since"`
+}
+
+// notLookedAt is the reason of pods that no scheduler has looked at.
+const notLookedAt = "no scheduler has tried to place it yet"
+
+// pending groups pods without a node by reason. The groups with most pods are first; ties go to
+// the lesser reason.
+func pending(pods []*corev1.Pod) []Pending {
+	by := map[string][]*corev1.Pod{}
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" && !ended(pod) {
+			reason := whyPending(pod)
+			by[reason] = append(by[reason], pod)
+		}
+	}
+	groups := make([]Pending, 0, len(by))
+	for _, reason := range slices.Sorted(maps.Keys(by)) {
+		groups = append(groups, groupOf(reason, by[reason]))
+	}
+	slices.SortStableFunc(groups, func(a, b Pending) int { return cmp.Compare(b.Pods, a.Pods) })
+	return groups[:min(len(groups), mostReasons)]
+}
+
+func groupOf(reason string, pods []*corev1.Pod) Pending {
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	g := Pending{Reason: reason, Pods: len(pods), Since: seconds(pods[0].CreationTimestamp.Time)}
+	for i, pod := range pods {
+		p := podOf(pod, pod.CreationTimestamp.Time, 0)
+		g.MilliCPU += p.MilliCPU
+		g.Memory += p.Memory
+		if i < mostNames {
+			g.Names = append(g.Names, p.Name)
+		}
+	}
+	return g
+}
+
+func whyPending(pod *corev1.Pod) string {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return clip.Bytes(cmp.Or(c.Message, c.Reason, notLookedAt), longest)
+		}
+	}
+	if len(pod.Spec.SchedulingGates) > 0 {
+		return "a scheduling gate keeps it from being scheduled: " + pod.Spec.SchedulingGates[0].Name
+	}
+	return notLookedAt
+}

@@ -1,0 +1,53 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+)
+
+// Pool is a WorkerPool and the queue that it works off.
+type Pool struct {
+	Name  string `json:"name"` // namespace/name
+	Mode  string `json:"mode"`
+	Phase string `json:"phase,omitempty"`
+	// Tasks, as the manager said last; Known is false before it has said anything.
+	Known   bool  `json:"known"`
+	Waiting int32 `json:"waiting"`
+	Running int32 `json:"running"`
+	Done    int64 `json:"done"`
+	// ShortageCores is how many cores the tasks that wait want.
+	ShortageCores string `json:"shortageCores,omitempty"`
+	// Workers.
+	Connected int32 `json:"connected"`
+	Coming    int32 `json:"coming"`
+	Leaving   int32 `json:"leaving"`
+	Min       int32 `json:"min"`
+	Max       int32 `json:"max"`
+	// SilentSince is since when the manager has not answered, in seconds since 1970; 0 if it answers.
+	SilentSince int64       `json:"silentSince,omitempty"`
+	Conditions  []Condition `json:"conditions"`
+}
+
+// pools are ordered by name.
+func pools(all []*v1alpha1.WorkerPool) []Pool {
+	shown := make([]Pool, 0, len(all))
+	for _, o := range all {
+		s := &o.Status
+		p := Pool{
+			Name: o.Namespace + "/" + o.Name, Mode: string(o.Spec.Mode), Phase: string(s.Phase), ShortageCores: s.ShortageCores,
+			Connected: s.Workers.Connected, Coming: s.Workers.Coming, Leaving: s.Workers.Leaving, Min: o.Spec.Limits.Min, Max: o.Spec.Limits.Max,
+			Conditions: conditions(s.Conditions),
+		}
+		if q := s.Queue; q != nil {
+			p.Known, p.Waiting, p.Running, p.Done = true, q.Waiting, q.Running, q.Done
+		}
+		if s.SilentSince != nil {
+			p.SilentSince = seconds(s.SilentSince.Time)
+		}
+		shown = append(shown, p)
+	}
+	slices.SortFunc(shown, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
+	return shown
+}

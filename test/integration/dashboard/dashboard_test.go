@@ -1,0 +1,345 @@
+// Package dashboard tests the page of `supercargo dashboard` with a real API server.
+package dashboard
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
+	"supercargo.dev/supercargo/cmd/supercargo/dashboard/view"
+	"supercargo.dev/supercargo/lab/playground"
+)
+
+// long is how long a test waits for what the cluster does in seconds.
+const long = 90 * time.Second
+
+// clientOf returns one that knows all that is shown.
+func clientOf(t *testing.T, config *rest.Config) client.WithWatch {
+	t.Helper()
+	scheme, err := dashboard.Kinds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// run runs a dashboard until the test ends, and returns its address. It fails the test if it ends by
+// itself.
+func run(t *testing.T, c client.WithWatch) string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	server := dashboard.NewServer(dashboard.ServerOptions{Token: "t0ken", Done: ctx.Done()})
+	h := httptest.NewServer(server.Handler())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- dashboard.Run(ctx, dashboard.Options{Client: c, AuditInterval: time.Second, Cycle: 5 * time.Minute, Show: server.Show})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("the dashboard: %v", err)
+		}
+		h.Close()
+	})
+	return h.URL
+}
+
+// reader is a browser that listens.
+type reader struct {
+	in    *bufio.Reader
+	items map[string]json.RawMessage // by section/key
+	raw   strings.Builder            // all that was said
+}
+
+func listen(t *testing.T, url string) *reader {
+	t.Helper()
+	jar := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	login, err := jar.Get(url + "/?token=t0ken")
+	if err != nil {
+		t.Fatal(err)
+	}
+	login.Body.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	t.Cleanup(cancel)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range login.Cookies() {
+		request.AddCookie(c)
+	}
+	answer, err := jar.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { answer.Body.Close() })
+	return &reader{in: bufio.NewReader(answer.Body), items: map[string]json.RawMessage{}}
+}
+
+// until reads updates until what is shown is as it is to be.
+func (r *reader) until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	event := ""
+	for {
+		line, err := r.in.ReadString('\n')
+		if err != nil {
+			t.Fatalf("before %s: read the stream: %v; there is %s", what, err, r.items)
+		}
+		r.raw.WriteString(line)
+		field, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch {
+		case field == "event":
+			event = value
+		case field == "data" && event == "anew":
+			clear(r.items)
+		case field == "data" && event == "items":
+			r.apply(t, value)
+		case field == "data" && event == "commit" && is():
+			return
+		}
+	}
+}
+
+func (r *reader) apply(t *testing.T, data string) {
+	t.Helper()
+	var changes [][3]json.RawMessage
+	if err := json.Unmarshal([]byte(data), &changes); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		var section, key string
+		if err := json.Unmarshal(c[0], &section); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(c[1], &key); err != nil {
+			t.Fatal(err)
+		}
+		if r.items[section+"/"+key] = c[2]; string(c[2]) == "null" {
+			delete(r.items, section+"/"+key)
+		}
+	}
+}
+
+// read reads an item; it is the zero value if there is none.
+func read[T any](t *testing.T, r *reader, name string) (item T) {
+	t.Helper()
+	text, is := r.items[name]
+	if !is {
+		return item
+	}
+	if err := json.Unmarshal(text, &item); err != nil {
+		t.Fatal(err)
+	}
+	return item
+}
+
+// where returns the node on whose bar a pod is, and the pod.
+func (r *reader) where(t *testing.T, pod string) (string, view.Pod) {
+	t.Helper()
+	for name := range r.items {
+		if strings.HasPrefix(name, "nodes/") {
+			n := read[view.Node](t, r, name)
+			if i := slices.IndexFunc(n.Pods, func(p view.Pod) bool { return p.Name == pod }); i >= 0 {
+				return n.Name, n.Pods[i]
+			}
+		}
+	}
+	return "", view.Pod{}
+}
+
+func batchPod(name, cpu string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, Labels: map[string]string{v1alpha1.LabelClass: "batch"}, Annotations: map[string]string{v1alpha1.AnnotationRuntime: "17m"},
+	}}
+	p.Spec.Containers = []corev1.Container{{
+		Name: "main", Image: "work", Env: []corev1.EnvVar{{Name: "PASSWORD", Value: "hunter2"}},
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("100Mi")}},
+	}}
+	return p
+}
+
+func TestAPodThatIsScheduledAppearsOnTheBarOfItsNode(t *testing.T) {
+	p := playground.ForTest(t, playground.Options{Nodes: playground.Fleet(5)})
+	c := clientOf(t, p.Config())
+	r := listen(t, run(t, c))
+	r.until(t, "five nodes are shown", func() bool { return read[view.Summary](t, r, "summary/").Nodes == 5 })
+
+	if err := c.Create(t.Context(), batchPod("job", "500m")); err != nil {
+		t.Fatal(err)
+	}
+	r.until(t, "the pod is on a bar", func() bool { node, _ := r.where(t, "default/job"); return node != "" })
+	shown, pod := r.where(t, "default/job")
+	var bound corev1.Pod
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "job"}, &bound); err != nil {
+		t.Fatal(err)
+	}
+	// It runs for 17 minutes, of which hardly any have passed: in bins of 5 minutes, the third after the first.
+	if shown != bound.Spec.NodeName || pod.Class != "batch" || pod.MilliCPU != 500 || pod.Bin != 3 {
+		t.Errorf("%+v on %s, want a batch pod of half a CPU in time bin 3 on %s", pod, shown, bound.Spec.NodeName)
+	}
+
+	if err := c.Create(t.Context(), batchPod("giant", "99")); err != nil {
+		t.Fatal(err)
+	}
+	waiting := func() string {
+		for name := range r.items {
+			if strings.HasPrefix(name, "pending/") && strings.Contains(name, "Insufficient cpu") {
+				return name
+			}
+		}
+		return ""
+	}
+	r.until(t, "the pod that is too large waits, and why is said", func() bool { return waiting() != "" })
+	if got := read[view.Pending](t, r, waiting()); got.Pods != 1 || !slices.Equal(got.Names, []string{"default/giant"}) {
+		t.Errorf("%+v waits, want the giant", got)
+	}
+
+	for _, name := range []string{"job", "giant"} {
+		if err := c.Delete(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.until(t, "both pods have gone", func() bool { node, _ := r.where(t, "default/job"); return node == "" && waiting() == "" })
+
+	r.until(t, "the cluster is audited", func() bool {
+		a := read[view.Summary](t, r, "summary/").Audit
+		return a != nil && a.At > 0
+	})
+	s := read[view.Summary](t, r, "summary/")
+	// One node of each type: 0.0198 + 0.0686 + 0.1371 + 0.2746 + 0.5479.
+	if got := fmt.Sprintf("%.4f", s.Dollars); got != "1.0480" || s.Audit.Bound > s.Audit.Now {
+		t.Errorf("$%s an hour, at least %v of %v; want $1.0480, and the bound not above what is paid", got, s.Audit.Bound, s.Audit.Now)
+	}
+	if strings.Contains(r.raw.String(), "hunter2") {
+		t.Error("an environment variable of a pod was served")
+	}
+}
+
+// kinds are objects of Supercargo, one of each kind that is listed.
+var kinds = []string{`
+apiVersion: supercargo.dev/v1alpha1
+kind: NodeFleet
+metadata: {name: batch}
+spec: {clusterAPI: {namespace: default, names: [large]}}
+`, `
+apiVersion: supercargo.dev/v1alpha1
+kind: Migration
+metadata: {namespace: default, name: move}
+spec: {podName: p}
+`, `
+apiVersion: supercargo.dev/v1alpha1
+kind: ReplicaPolicy
+metadata: {namespace: default, name: web}
+spec: {target: {name: web}, maxReplicas: 3, law: {name: DoubleThreshold}, metrics: {queries: {utilization: u}}}
+`, `
+apiVersion: supercargo.dev/v1alpha1
+kind: WorkerPool
+metadata: {namespace: default, name: blast}
+spec: {manager: {address: "m:9123"}, limits: {max: 3}, worker: {resources: {cores: 1, memory: 1Gi}}, template: {spec: {containers: [{name: w, image: w}]}}}
+`}
+
+// The kinds of Supercargo are installed while the page is open.
+func TestObjectsOfSupercargoAppear(t *testing.T) {
+	p := playground.ForTest(t, playground.Options{NoScheduler: true, NoKwok: true, NoControllerManager: true})
+	r := listen(t, run(t, clientOf(t, p.Config())))
+	r.until(t, "the page is shown", func() bool { return len(r.items) > 0 })
+	if err := p.InstallCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c := clientOf(t, p.Config())
+	for _, text := range kinds {
+		var o unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Create(t.Context(), &o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.until(t, "one of each kind is shown", func() bool {
+		return read[view.Fleet](t, r, "fleets/batch").Name != "" && read[view.Migration](t, r, "migrations/default/move").Pod == "default/p" &&
+			read[view.Policy](t, r, "policies/default/web").Max == 3 && read[view.Pool](t, r, "pools/default/blast").Max == 3
+	})
+
+	var fleet v1alpha1.NodeFleet
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "batch"}, &fleet); err != nil {
+		t.Fatal(err)
+	}
+	fleet.Status.Machines = 3
+	fleet.Status.LastDecision = &v1alpha1.FleetDecision{ID: "1", Time: metav1.Now(), Mode: v1alpha1.FleetAct, Summary: "buy 3 large", Expected: v1alpha1.Outcome{DollarsPerHour: "0.3"}}
+	if err := c.Status().Update(t.Context(), &fleet); err != nil {
+		t.Fatal(err)
+	}
+	event := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "bought"}, EventTime: metav1.NowMicro(), Type: corev1.EventTypeNormal, Reason: "Buying", Action: "Buy", Note: "3 large",
+		ReportingController: "supercargo-autoscaler", ReportingInstance: "a", Regarding: corev1.ObjectReference{Kind: "NodeFleet", Name: "batch"},
+	}
+	other := event.DeepCopy()
+	other.Name, other.ReportingController = "other", "somebody-else"
+	for _, o := range []client.Object{other, event} {
+		if err := c.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.until(t, "what is decided and told is shown", func() bool {
+		return read[view.Decision](t, r, "decisions/NodeFleet/batch/1").Summary == "buy 3 large" && read[view.Decision](t, r, "decisions/Event/default/bought").Summary == "Buying: 3 large"
+	})
+	if got := read[view.Fleet](t, r, "fleets/batch").Machines; got != 3 {
+		t.Errorf("%d machines, want 3", got)
+	}
+	if _, is := r.items["decisions/Event/default/other"]; is {
+		t.Error("an Event of somebody else is shown")
+	}
+}
+
+func TestWhatAUserMayNotReadIsLeftOutAndThatIsSaid(t *testing.T) {
+	p := playground.ForTest(t, playground.Options{Nodes: playground.Fleet(2), NoScheduler: true, NoKwok: true, NoControllerManager: true})
+	if err := p.InstallCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	admin := clientOf(t, p.Config())
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "viewer"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"list", "watch"}}}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "viewer"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "viewer"},
+		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "viewer"}}}
+	config := rest.CopyConfig(p.Config())
+	config.Impersonate.UserName = "viewer"
+	viewer := clientOf(t, config)
+
+	if err := dashboard.Run(t.Context(), dashboard.Options{Client: viewer, Cycle: time.Minute, Show: func([]view.Item) {}}); err == nil || !strings.Contains(err.Error(), "watch Nodes") {
+		t.Errorf("without any right: %v, want that nodes may not be watched", err)
+	}
+	for _, o := range []client.Object{role, binding} {
+		if err := admin.Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := listen(t, run(t, viewer))
+	const note = "NodeFleets are not shown: the user may not list and watch them"
+	r.until(t, "two nodes and the note are shown", func() bool {
+		s := read[view.Summary](t, r, "summary/")
+		return s.Nodes == 2 && slices.Contains(s.Notes, note)
+	})
+}
