@@ -30,7 +30,7 @@ func newAdmission(pods []Pod) *admission {
 	at := map[key]int{}
 	for i := range pods {
 		k := key{arch: pods[i].Arch, except: pods[i].Except, onlyBought: pods[i].OnlyBought}
-		if c := pods[i].Constraints; c != nil {
+		if c := pods[i].Demands; c != nil {
 			k.static = c.StaticKey()
 		}
 		class, ok := at[k]
@@ -71,12 +71,12 @@ func (p *Pod) admittedBy(f *Flavor) string {
 	if p.Except != nil && p.Except.Flavors[f.Name] != "" {
 		return p.Except.Flavors[f.Name]
 	}
-	if p.Constraints == nil {
+	if p.Demands == nil {
 		return ""
 	}
 	host := f.Host
 	if host == nil {
 		host = bareHost
 	}
-	return p.Constraints.Admits(host)
+	return p.Demands.Admits(host)
 }

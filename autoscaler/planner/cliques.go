@@ -29,7 +29,7 @@ func newCliques(pods []Pod) cliques {
 	c := cliques{of: make([]int32, len(pods))}
 	names, all := map[*constraint.Pod][]string{}, map[string]int{}
 	for i := range pods {
-		demands := pods[i].Constraints
+		demands := pods[i].Demands
 		if demands == nil || demands.Plain() {
 			continue
 		}
@@ -43,7 +43,7 @@ func newCliques(pods []Pod) cliques {
 	members := map[string]int{}
 	largest := func(p *Pod) string {
 		best := ""
-		for _, name := range names[p.Constraints] {
+		for _, name := range names[p.Demands] {
 			if best == "" || all[name] > all[best] || all[name] == all[best] && name < best {
 				best = name
 			}

@@ -24,7 +24,7 @@ func TestTheBoundCountsMachinesForPodsThatKeepApart(t *testing.T) {
 			var pods []Pod
 			for i := range n {
 				p := pod(fmt.Sprint(app, i), cpu, cpu)
-				p.Constraints = c.of(app, spec)
+				p.Demands = c.of(app, spec)
 				pods = append(pods, p)
 			}
 			return pods
@@ -100,7 +100,7 @@ func TestTheBoundCountsDearerZones(t *testing.T) {
 			r := Request{Nodes: tt.nodes, Flavors: zones}
 			for i := range tt.pods {
 				p := pod(fmt.Sprintf("p%02d", i), 1, 1)
-				p.Constraints = c.of("x", tt.spec)
+				p.Demands = c.of("x", tt.spec)
 				r.Pods = append(r.Pods, p)
 			}
 			p := newUnpriced(sorted(r.Pods, Services), r.Flavors, r.Nodes, r.Options)
@@ -142,7 +142,7 @@ func drawFew(t *rapid.T) Request {
 	var req Request
 	for i := range rapid.IntRange(2, 6).Draw(t, "pods") {
 		p := pod(fmt.Sprint("p", i), 1+r.Int64N(6), 1+r.Int64N(6))
-		p.Constraints = demanded[r.IntN(len(demanded))]
+		p.Demands = demanded[r.IntN(len(demanded))]
 		req.Pods = append(req.Pods, p)
 	}
 	for i := range 1 + r.IntN(4) {
@@ -211,7 +211,7 @@ func (s *trial) cheaper(from int, left int64) bool {
 
 func (s *trial) put(p *Pod, at int) bool {
 	m := &s.machines[at]
-	if !p.Size.Fits(m.free.Free) || m.free.Places == 0 || p.Constraints.Admits(m.host) != "" {
+	if !p.Size.Fits(m.free.Free) || m.free.Places == 0 || p.Demands.Admits(m.host) != "" {
 		return false
 	}
 	m.free.Free = m.free.Free.Minus(p.Size)
@@ -251,7 +251,7 @@ func (s *trial) inSomeOrder() bool {
 			return true
 		}
 		for i := range waiting {
-			p := waiting[i].pods[0].Constraints
+			p := waiting[i].pods[0].Demands
 			if came[i] || tracker.Check(p, hosts[i]) != "" {
 				continue
 			}
@@ -291,7 +291,7 @@ func TestNoPlanOfCoupledPodsIsCheaperThanTheBound(t *testing.T) {
 		free := placed
 		free.Pods = slices.Clone(placed.Pods)
 		for i := range free.Pods {
-			free.Pods[i].Constraints = nil
+			free.Pods[i].Demands = nil
 		}
 		p := newProblem(sorted(free.Pods, Services), free.Flavors, roomsOn(free.Nodes), free.Options)
 		if len(free.Pods) > 0 && s.limit > p.least(p.counts()) {
@@ -313,9 +313,9 @@ func TestNoMachineTakesTwoPodsOfAClique(t *testing.T) {
 		for i := range rapid.IntRange(2, 60).Draw(t, "pods") {
 			p := pod(fmt.Sprintf("p%02d", i), 1+r.Int64N(5), 1+r.Int64N(5))
 			app := fmt.Sprint(r.IntN(3))
-			p.Constraints = c.of(app, apartFrom(app, perHost))
+			p.Demands = c.of(app, apartFrom(app, perHost))
 			if r.IntN(2) == 0 {
-				p.Constraints = nil
+				p.Demands = nil
 			}
 			pods = append(pods, p)
 		}

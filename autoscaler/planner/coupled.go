@@ -72,10 +72,10 @@ func (d *draft) track() bool {
 		}
 	}
 	for i := range d.pending {
-		if c := d.pending[i].Constraints; c != nil {
+		if c := d.pending[i].Demands; c != nil {
 			pending = append(pending, c)
 		}
-		add(d.pending[i].Constraints)
+		add(d.pending[i].Demands)
 	}
 	for _, r := range d.rooms {
 		for _, p := range r.Pods {
@@ -109,7 +109,7 @@ func hostOf(h *constraint.Host) *constraint.Host {
 // join puts the pod into the first room that takes it.
 func (d *draft) join(p Pod) bool {
 	for _, r := range d.rooms {
-		if r.holds(&p) && d.tracker.Check(p.Constraints, r.host) == "" {
+		if r.holds(&p) && d.tracker.Check(p.Demands, r.host) == "" {
 			d.put(p, r)
 			return true
 		}
@@ -119,8 +119,8 @@ func (d *draft) join(p Pod) bool {
 
 func (d *draft) put(p Pod, r *room) {
 	r.take(p)
-	if d.coupled[p.Constraints] {
-		d.tracker.Place(p.Constraints, r.host)
+	if d.coupled[p.Demands] {
+		d.tracker.Place(p.Demands, r.host)
 	}
 }
 
@@ -177,7 +177,7 @@ func (s *coupledBuyer) try(p Pod, at int) bool {
 		return false
 	}
 	host := s.tracker.AddHost(hostOf(f.Host))
-	if s.tracker.Check(p.Constraints, host) != "" {
+	if s.tracker.Check(p.Demands, host) != "" {
 		s.tracker.RemoveHost(host)
 		return false
 	}
@@ -219,7 +219,7 @@ func (s *coupledBuyer) refusal(p *Pod) string {
 		why := p.RefusedBy(f)
 		if why == "" {
 			host := s.tracker.AddHost(hostOf(f.Host))
-			why = s.tracker.Check(p.Constraints, host)
+			why = s.tracker.Check(p.Demands, host)
 			s.tracker.RemoveHost(host)
 		}
 		if why == "" || !f.Sells(1) {
@@ -306,7 +306,7 @@ func (d *draft) replay() (wrong []Pod) {
 			}
 		}
 		for _, p := range r.pods {
-			if d.coupled[p.Constraints] {
+			if d.coupled[p.Demands] {
 				waiting[i] = append(waiting[i], p)
 			}
 		}
@@ -315,10 +315,10 @@ func (d *draft) replay() (wrong []Pod) {
 		placed = false
 		for i, r := range d.rooms {
 			waiting[i] = slices.DeleteFunc(waiting[i], func(p Pod) bool {
-				if d.tracker.Check(p.Constraints, r.host) != "" {
+				if d.tracker.Check(p.Demands, r.host) != "" {
 					return false
 				}
-				d.tracker.Place(p.Constraints, r.host)
+				d.tracker.Place(p.Demands, r.host)
 				placed = true
 				return true
 			})
@@ -339,7 +339,7 @@ func (d *draft) replay() (wrong []Pod) {
 func (d *draft) misplaced() (wrong []Pod) {
 	for _, r := range d.rooms {
 		for _, p := range slices.Clone(r.pods) {
-			if c := p.Constraints; d.coupled[c] && !c.Plain() {
+			if c := p.Demands; d.coupled[c] && !c.Plain() {
 				d.tracker.Unplace(c, r.host)
 				if d.tracker.Check(c, r.host) != "" {
 					r.drop(p.Name)
@@ -447,7 +447,7 @@ func (d *draft) replace(r *room, at int) bool {
 	tracker.RemoveHost(r.host)
 	host := tracker.AddHost(hostOf(f.Host))
 	for i := range r.pods {
-		if c := r.pods[i].Constraints; d.coupled[c] {
+		if c := r.pods[i].Demands; d.coupled[c] {
 			if tracker.Check(c, host) != "" {
 				return false
 			}
@@ -471,7 +471,7 @@ func (d *draft) replace(r *room, at int) bool {
 func (d *draft) agree(tracker *constraint.Tracker, changed *room) bool {
 	for _, r := range d.rooms {
 		for i := range r.pods {
-			c := r.pods[i].Constraints
+			c := r.pods[i].Demands
 			if r == changed || !d.coupled[c] || c.Plain() {
 				continue
 			}

@@ -53,7 +53,7 @@ func domainOf(keys []string, h *constraint.Host) string {
 // assignable reports whether machines may be bought for the pod together with those for all
 // others: at most, it keeps apart from its like on hosts, and asks for a domain.
 func assignable(p *Pod) bool {
-	return !negative(*p) && p.Constraints.OnlyKeepsApart(corev1.LabelHostname)
+	return !negative(*p) && p.Demands.OnlyKeepsApart(corev1.LabelHostname)
 }
 
 // assign returns those of the coupled pods that are bought for together with all others, of
@@ -71,7 +71,7 @@ func (d *draft) assign(pods []Pod) (assigned, others []Pod) {
 	slices.Sort(s.keys)
 	var waiting []Pod
 	for _, p := range pods {
-		if s.bound[p.Constraints] {
+		if s.bound[p.Demands] {
 			waiting = append(waiting, p)
 		} else {
 			assigned = append(assigned, p)
@@ -178,8 +178,8 @@ func (s *domains) choose(p *Pod) bool {
 		})
 		for _, o := range options {
 			host := s.tracker.AddHost(hostOf(s.flavors[o.flavor].Host))
-			if s.tracker.Check(p.Constraints, host) == "" {
-				s.tracker.Place(p.Constraints, host)
+			if s.tracker.Check(p.Demands, host) == "" {
+				s.tracker.Place(p.Demands, host)
 				p.Except = s.except(exceptBeside{o.name, p.Except})
 				s.taken[o.name] += o.cost
 				return true

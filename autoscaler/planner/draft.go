@@ -97,7 +97,7 @@ func (d *draft) refuse(pods []Pod) []Pod {
 		if i++; takes[i] {
 			return false
 		}
-		like := Pod{Arch: p.Arch, Constraints: p.Constraints, Except: p.Except}
+		like := Pod{Arch: p.Arch, Demands: p.Demands, Except: p.Except}
 		like.Size = p.Size
 		if _, ok := known[like]; !ok {
 			known[like] = refusal(&p, d.flavors)
@@ -185,7 +185,7 @@ func (r *Request) limited() bool {
 // split returns the pending pods whose place depends on that of others, and the others.
 func (d *draft) split() (coupled, plain []Pod) {
 	for _, p := range d.pending {
-		if d.coupled[p.Constraints] {
+		if d.coupled[p.Demands] {
 			coupled = append(coupled, p)
 		} else {
 			plain = append(plain, p)
@@ -261,7 +261,7 @@ func (d *draft) buy() {
 
 // constrained reports whether there is anything that [Greedy] does not heed.
 func (r *Request) constrained() bool {
-	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Constraints != nil || p.Except != nil }) ||
+	return slices.ContainsFunc(r.Pods, func(p Pod) bool { return p.Demands != nil || p.Except != nil }) ||
 		slices.ContainsFunc(r.Flavors, func(f Flavor) bool { return f.Most != nil })
 }
 

@@ -70,7 +70,7 @@ func (r *Request) firstFit(limit int64) (*draft, bool) {
 
 // allows reports whether other pods let the pod be on a host.
 func (b *firstFit) allows(p Pod, host int) bool {
-	return !b.coupled[p.Constraints] || b.tracker.Check(p.Constraints, host) == ""
+	return !b.coupled[p.Demands] || b.tracker.Check(p.Demands, host) == ""
 }
 
 func (b *firstFit) joinNode(p Pod) bool {
@@ -161,7 +161,7 @@ func (b *firstFit) settleOn(o *openMachine, p Pod, options []int) {
 		o.most.MemoryBytes = max(o.most.MemoryBytes, b.flavors[at].Size.MemoryBytes)
 	}
 	o.pods = append(o.pods, p)
-	if b.coupled[p.Constraints] {
-		b.tracker.Place(p.Constraints, o.host)
+	if b.coupled[p.Demands] {
+		b.tracker.Place(p.Demands, o.host)
 	}
 }

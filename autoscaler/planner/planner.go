@@ -23,16 +23,18 @@ import (
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Pod is a pod that waits for a machine.
+// Pod is a pod that waits for a machine. It has of a [cluster.Pod] what a purchase depends
+// on, in the same terms: a search copies and compares pods by the thousand, and two that
+// differ in nothing here are served alike.
 type Pod struct {
 	// Item is what it asks for. Its name is unique. A pod that asks for a
 	// negative amount is unplaceable.
 	packing.Item
 	// Arch is the CPU architecture it needs, as in GOARCH; empty means any.
 	Arch string
-	// Constraints are what else it demands of where it runs; nil is nothing. Only
+	// Demands are what else it demands of where it runs; nil is nothing. Only
 	// [Supercargo] heeds them.
-	Constraints *constraint.Pod
+	Demands *constraint.Pod
 	// Except are flavors that are not to be bought for it; nil is none. Only [Supercargo]
 	// heeds them. Pods with the same exceptions best share them.
 	Except *Exceptions

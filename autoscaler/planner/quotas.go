@@ -23,7 +23,7 @@ func newQuotas(pods []Pod, nodes []ExistingNode) *quotas {
 	var hosts []*constraint.Host
 	for i := range pods {
 		q.of[i] = noQuota
-		if c := pods[i].Constraints; c != nil && !c.Plain() {
+		if c := pods[i].Demands; c != nil && !c.Plain() {
 			coming = append(coming, c)
 		}
 	}
@@ -31,7 +31,7 @@ func newQuotas(pods []Pod, nodes []ExistingNode) *quotas {
 		return q
 	}
 	for i := range pods {
-		if c := pods[i].Constraints; c != nil && c.Plain() {
+		if c := pods[i].Demands; c != nil && c.Plain() {
 			there = append(there, c)
 		}
 	}
@@ -51,7 +51,7 @@ func newQuotas(pods []Pod, nodes []ExistingNode) *quotas {
 	q.all = all
 	choices := map[*constraint.Pod]int32{}
 	for i := range pods {
-		c := pods[i].Constraints
+		c := pods[i].Demands
 		if c == nil || c.Plain() {
 			continue
 		}

@@ -118,7 +118,7 @@ func (s coupling) couple(pods []Pod) []Pod {
 		case at < s.apart+s.spread:
 			spec = spreadOver(app, perZone)
 		}
-		pods[i].Constraints = c.of(app, spec)
+		pods[i].Demands = c.of(app, spec)
 	}
 	return pods
 }

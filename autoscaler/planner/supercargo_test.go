@@ -74,7 +74,7 @@ func standing(name string, cpu, memory, places int64) ExistingNode {
 
 func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
 	c := newDemands()
-	with := func(p Pod, app string, spec corev1.PodSpec) Pod { p.Constraints = c.of(app, spec); return p }
+	with := func(p Pod, app string, spec corev1.PodSpec) Pod { p.Demands = c.of(app, spec); return p }
 	most := func(f Flavor, n int) Flavor { f.Most = &n; return f }
 	f := flavor("f", 10, 10, 10)
 	tests := []struct {
@@ -145,7 +145,7 @@ func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
 
 func TestPodsLeftOutSayWhy(t *testing.T) {
 	c := newDemands()
-	with := func(p Pod, app string, spec corev1.PodSpec) Pod { p.Constraints = c.of(app, spec); return p }
+	with := func(p Pod, app string, spec corev1.PodSpec) Pod { p.Demands = c.of(app, spec); return p }
 	r := Request{
 		Pods: []Pod{pod("big", 11, 1), with(pod("away", 1, 1), "x", inZone("b")), with(pod("alone", 1, 1), "x", beside("y", perZone)), pod("minus", -1, 0),
 			pod("p", 9, 9), pod("q", 9, 9)},
@@ -186,9 +186,9 @@ func drawRequest(t *rapid.T) Request {
 		p := pod(fmt.Sprintf("p%02d", i), 1+r.Int64N(9), 1+r.Int64N(9))
 		switch {
 		case coupled == 1:
-			p.Constraints = c.of(fmt.Sprint(r.IntN(4)), specs[r.IntN(2)]())
+			p.Demands = c.of(fmt.Sprint(r.IntN(4)), specs[r.IntN(2)]())
 		case coupled == 2 && r.IntN(2) == 0:
-			p.Constraints = c.of(fmt.Sprint(r.IntN(4)), specs[r.IntN(len(specs))]())
+			p.Demands = c.of(fmt.Sprint(r.IntN(4)), specs[r.IntN(len(specs))]())
 		}
 		req.Pods = append(req.Pods, p)
 	}
@@ -301,8 +301,8 @@ func checkMachine(t *rapid.T, name string, has Flavor, pods []Pod) {
 		if p.Except != nil && p.Except.Flavors[has.Name] != "" {
 			t.Fatalf("%s on %s of %s: %s", p.Name, name, has.Name, p.Except.Flavors[has.Name])
 		}
-		if p.Constraints != nil && p.Constraints.Admits(has.Host) != "" {
-			t.Fatalf("%s on %s: %s", p.Name, name, p.Constraints.Admits(has.Host))
+		if p.Demands != nil && p.Demands.Admits(has.Host) != "" {
+			t.Fatalf("%s on %s: %s", p.Name, name, p.Demands.Admits(has.Host))
 		}
 	}
 	if cpu > max(0, has.Size.MilliCPU) || memory > max(0, has.Size.MemoryBytes) || has.MaxPods >= 0 && int64(len(pods)) > has.MaxPods {
@@ -345,7 +345,7 @@ func checkCoupled(t *rapid.T, req Request, got Result, on map[string][]Pod, flav
 	var waiting []coming
 	for _, a := range got.Assignments {
 		i := slices.IndexFunc(on[a.Machine], func(p Pod) bool { return p.Name == a.Pod })
-		if p := on[a.Machine][i]; p.Constraints != nil {
+		if p := on[a.Machine][i]; p.Demands != nil {
 			waiting = append(waiting, coming{p, a.Machine, a.Waits})
 		}
 	}
@@ -397,15 +397,15 @@ func replay(req Request, got Result, waiting []coming, flavors map[string]Flavor
 	for left := len(waiting) + 1; len(waiting) < left; {
 		left = len(waiting)
 		waiting = slices.DeleteFunc(waiting, func(w coming) bool {
-			if tracker.Check(w.pod.Constraints, hosts[w.machine]) != "" {
+			if tracker.Check(w.pod.Demands, hosts[w.machine]) != "" {
 				return false
 			}
-			tracker.Place(w.pod.Constraints, hosts[w.machine])
+			tracker.Place(w.pod.Demands, hosts[w.machine])
 			return true
 		})
 	}
 	for _, w := range waiting {
-		return waiting, fmt.Sprintf("%s cannot be where it is: %s", w.pod.Name, tracker.Check(w.pod.Constraints, hosts[w.machine]))
+		return waiting, fmt.Sprintf("%s cannot be where it is: %s", w.pod.Name, tracker.Check(w.pod.Demands, hosts[w.machine]))
 	}
 	return nil, ""
 }

@@ -48,15 +48,15 @@ func planGreedy(r *Request, _ func() bool) Outcome {
 // no other kind.
 func refusedByGreedy(r *Request) error {
 	for _, p := range r.pods {
-		if p.Constraints == nil {
+		if p.Demands == nil {
 			continue
 		}
 		reason := "looks at other pods"
-		if p.Constraints.Plain() {
+		if p.Demands.Plain() {
 			reason = ""
 			for i := range r.flavors {
 				if reason == "" {
-					reason = p.Constraints.Admits(r.flavors[i].Host)
+					reason = p.Demands.Admits(r.flavors[i].Host)
 				}
 			}
 		}

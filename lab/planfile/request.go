@@ -53,7 +53,7 @@ func NewRequest(file string, pods *Pods, flavors []Flavor) (*Request, error) {
 				continue
 			}
 			var err error
-			if pod.Constraints, err = compiler.CompileSuccessor(inNamespace(p.Manifest)); err != nil {
+			if pod.Demands, err = compiler.CompileSuccessor(inNamespace(p.Manifest)); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", file, err))
 			}
 		}

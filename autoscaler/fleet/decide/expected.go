@@ -122,7 +122,7 @@ func steady(s *cluster.State, coupled map[*constraint.Pod]bool) []cluster.Pod {
 // is bought has room for those that come meanwhile. The first plan stays if pods depend on
 // each other, if nothing is expected, or if the limits do not allow for more.
 func (d *FleetDecision) grow(s *cluster.State, o FleetOptions, asking []planner.Pod, flavors []cluster.Flavor, coupled map[*constraint.Pod]bool) {
-	if len(d.Plan.Machines) == 0 || slices.ContainsFunc(asking, func(p planner.Pod) bool { return coupled[p.Constraints] }) {
+	if len(d.Plan.Machines) == 0 || slices.ContainsFunc(asking, func(p planner.Pod) bool { return coupled[p.Demands] }) {
 		return
 	}
 	more := expected(s, coupled)

@@ -244,7 +244,7 @@ func coupledPods(s *cluster.State) map[*constraint.Pod]bool {
 // plannerPod is a pod as the planner takes it. One of which nobody knows how long it runs
 // has no runtime.
 func plannerPod(p *cluster.Pod) planner.Pod {
-	pod := planner.Pod{Item: p.Item, Arch: p.Arch, Constraints: p.Demands}
+	pod := planner.Pod{Item: p.Item, Arch: p.Arch, Demands: p.Demands}
 	if p.Guessed {
 		pod.Runtime = 0
 	}
