@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 )
 
