@@ -348,8 +348,7 @@ func readRecorded(file string, b *bufio.Reader) (*Trace, bool, error) {
 		return nil, true, err
 	}
 	pods, _, _ := rec.Workload()
-	_, to := rec.Span()
-	from, _ := rec.Span()
+	from, to := rec.Span()
 	for i := range pods {
 		if pods[i].Class != ClassBatch && pods[i].Runtime == 0 { // to the end
 			pods[i].Runtime = min(max(time.Second, to-from-pods[i].Arrival), math.MaxInt64-pods[i].Arrival)

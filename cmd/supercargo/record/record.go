@@ -84,35 +84,36 @@ func (r *recorder) watch(ctx context.Context, interrupted time.Duration, watchin
 	if !cache.WaitForCacheSync(ctx.Done(), nodes.Informer().HasSynced, pods.Informer().HasSynced) {
 		return nil // it ended before it began
 	}
-	// Nodes go first: pods that every node has are told with theirs.
-	listed, err := nodes.Lister().List(labels.Everything())
+	listedNodes, err := nodes.Lister().List(labels.Everything())
 	if err != nil {
 		return fmt.Errorf("list nodes: %w", err)
 	}
-	now := r.Clock.Now()
-	var uids []string
-	for _, node := range listed {
-		uids = append(uids, string(node.UID))
-		if err := r.File.Append(r.tracker.Node(node, now)...); err != nil {
-			return err
-		}
-	}
-	there, err := pods.Lister().List(labels.Everything())
+	listedPods, err := pods.Lister().List(labels.Everything())
 	if err != nil {
 		return fmt.Errorf("list pods: %w", err)
 	}
-	for _, pod := range there {
-		if err := r.File.Append(r.tracker.Pod(pod, now)...); err != nil {
-			return err
-		}
-	}
-	if err := r.File.Append(r.tracker.Missing(uids, interrupted)...); err != nil {
+	if err := r.File.Append(r.there(listedNodes, listedPods, interrupted)...); err != nil {
 		return err
 	}
 	if watching != nil {
 		close(watching)
 	}
 	return r.follow(ctx)
+}
+
+// there returns the rows of what is there when the watches begin, and of what has gone since an earlier
+// part of the recording was interrupted. Nodes go first: pods that every node has are told with theirs.
+func (r *recorder) there(nodes []*corev1.Node, pods []*corev1.Pod, interrupted time.Duration) (rows []trace.Row) {
+	now := r.Clock.Now()
+	uids := make([]string, 0, len(nodes))
+	for _, node := range nodes {
+		uids = append(uids, string(node.UID))
+		rows = append(rows, r.tracker.Node(node, now)...)
+	}
+	for _, pod := range pods {
+		rows = append(rows, r.tracker.Pod(pod, now)...)
+	}
+	return append(rows, r.tracker.Missing(uids, interrupted)...)
 }
 
 // strip drops what nobody looks at and what takes much memory.
@@ -131,7 +132,7 @@ func (r *recorder) handler(ctx context.Context) cache.ResourceEventHandler {
 		case <-ctx.Done():
 		}
 	}
-	there := func(object any) {
+	seen := func(object any) {
 		tell(func() []trace.Row {
 			switch o := object.(type) {
 			case *corev1.Node:
@@ -143,8 +144,8 @@ func (r *recorder) handler(ctx context.Context) cache.ResourceEventHandler {
 		})
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    there,
-		UpdateFunc: func(_, object any) { there(object) },
+		AddFunc:    seen,
+		UpdateFunc: func(_, object any) { seen(object) },
 		DeleteFunc: func(object any) {
 			if last, is := object.(cache.DeletedFinalStateUnknown); is {
 				object = last.Obj
