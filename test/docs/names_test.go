@@ -200,7 +200,7 @@ func (s *source) hasMetric(name string) bool {
 // own programs, and other programs'.
 var foreign = strings.Fields(`
 	help
-	namespace cluster user server token request-timeout metric-labels-allowlist
+	namespace cluster context as as-group user server token request-timeout metric-labels-allowlist
 	all disable-eviction force force-conflicts for from-file from-literal image no-headers patch-file port restart selector server-side type watch
 	horizontal-pod-autoscaler-sync-period node-labels patches register-with-taints system-reserved tls-cert-file tls-private-key-file v
 	create-namespace set take-ownership values wait
