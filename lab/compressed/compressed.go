@@ -63,7 +63,7 @@ func SchedulerConfig(timeScale float64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	cycle := max(time.Second, time.Duration(float64(configv1.DefaultScalingCycle)/timeScale)).Round(time.Millisecond)
+	cycle := Cycle(timeScale)
 	profiles, _ := config["profiles"].([]any)
 	for _, p := range profiles {
 		p.(map[string]any)["pluginConfig"] = []any{
@@ -71,6 +71,11 @@ func SchedulerConfig(timeScale float64) ([]byte, error) {
 		}
 	}
 	return yaml.Marshal(config)
+}
+
+// Cycle is the scaling cycle of [SchedulerConfig]: the width of its time bins.
+func Cycle(timeScale float64) time.Duration {
+	return max(time.Second, time.Duration(float64(configv1.DefaultScalingCycle)/timeScale)).Round(time.Millisecond)
 }
 
 // Scheduler is a scheduler configuration in which a pod that found no room is looked at

@@ -17,14 +17,17 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/playground"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/report"
@@ -52,6 +55,23 @@ type Input struct {
 	Fleet *FleetInput
 	// Consolidation has half of the fleet's Jobs end, and the others moved together.
 	Consolidation bool
+	// Watch is called with each control plane and the width of the time bins there, and returns when
+	// its context ends, before the control plane stops. Nil watches nothing.
+	Watch func(ctx context.Context, config *rest.Config, cycle time.Duration)
+}
+
+// watch has a control plane watched until the function that it returns is called.
+func (in *Input) watch(ctx context.Context, p *playground.Playground, timeScale float64) (end func()) {
+	if in.Watch == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { in.Watch(ctx, p.Config(), compressed.Cycle(timeScale)) })
+	return func() {
+		cancel()
+		group.Wait()
+	}
 }
 
 // FleetInput says how the trace is replayed on a fleet: like the fixed cluster's replay, but
@@ -105,6 +125,7 @@ func replayProfiles(ctx context.Context, in *Input, progress *Progress) (doc *Do
 		}
 	}()
 
+	defer in.watch(ctx, p, in.TimeScale)()
 	machines, err := machinesOf(ctx, p)
 	if err != nil {
 		return nil, err

@@ -82,6 +82,7 @@ func replayFleet(ctx context.Context, in *Input, fixed float64, progress *Progre
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
+	defer in.watch(ctx, p, in.Fleet.TimeScale)()
 	if err := addDeployments(ctx, p, in); err != nil {
 		return nil, err
 	}

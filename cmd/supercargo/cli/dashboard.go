@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
@@ -81,41 +82,63 @@ func runDashboard(ctx context.Context, flags dashboardFlags, stdout, stderr io.W
 	if err != nil {
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", flags.address)
+	page, err := servePage(ctx, flags.address, flags.acceptHosts)
 	if err != nil {
-		return badInput(fmt.Errorf("--address %s: %w", flags.address, err))
+		return err
 	}
-	serving, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	token := rand.Text()
-	server := dashboard.NewServer(dashboard.ServerOptions{Token: token, Hosts: lower(flags.acceptHosts), Done: serving.Done()})
-	served := make(chan error, 1)
-	httpServer := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10}
-	go func() {
-		err := httpServer.Serve(listener)
-		cancel(fmt.Errorf("serve the page: %w", err))
-		served <- err
-	}()
-	page := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/", RawQuery: url.Values{"token": {token}}.Encode()}
-	fmt.Fprintln(stdout, page.String())
+	fmt.Fprintln(stdout, page.address)
 	if flags.open {
-		if err := openBrowser(ctx, page.String()); err != nil {
-			fmt.Fprintf(stderr, "open a browser: %v: open the address above yourself\n", err)
-		}
+		page.open(ctx, stderr)
 	}
-	err = dashboard.Run(serving, dashboard.Options{
-		Client: c, Prices: prices, AuditInterval: flags.auditInterval, Cycle: flags.cycle, Show: server.Show,
+	err = dashboard.Run(page.serving, dashboard.Options{
+		Client: c, Prices: prices, AuditInterval: flags.auditInterval, Cycle: flags.cycle, Show: page.server.Show,
 	})
 	if err == nil {
-		err = context.Cause(serving)
+		err = context.Cause(page.serving)
 	}
-	cancel(nil)
-	_ = httpServer.Close() // the streams end with serving, and nothing is lost
-	<-served
+	page.end()
 	if ctx.Err() != nil {
 		return nil // the user has seen enough
 	}
 	return err
+}
+
+// servedPage is the page of a dashboard, which is served.
+type servedPage struct {
+	server  *dashboard.Server
+	address string          // with its token
+	serving context.Context // ends when the page is no longer served, and has the reason as its cause
+	end     func()          // serves it no longer
+}
+
+// servePage serves the page, which shows nothing yet, until ctx ends or it is ended.
+func servePage(ctx context.Context, address string, hosts []string) (*servedPage, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, badInput(fmt.Errorf("--address %s: %w", address, err))
+	}
+	serving, cancel := context.WithCancelCause(ctx)
+	token := rand.Text()
+	server := dashboard.NewServer(dashboard.ServerOptions{Token: token, Hosts: lower(hosts), Done: serving.Done()})
+	httpServer := &http.Server{Handler: server.Handler(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 32 << 10}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		cancel(fmt.Errorf("serve the page: %w", httpServer.Serve(listener)))
+	}()
+	page := url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/", RawQuery: url.Values{"token": {token}}.Encode()}
+	return &servedPage{server: server, address: page.String(), serving: serving, end: func() {
+		cancel(nil)
+		_ = httpServer.Close() // the streams end with serving, and nothing is lost
+		<-served
+	}}, nil
+}
+
+// open opens the page in a browser, or says that somebody has to.
+func (p *servedPage) open(ctx context.Context, stderr io.Writer) {
+	if err := openBrowser(ctx, p.address); err != nil {
+		fmt.Fprintf(stderr, "open a browser: %v: open the address above yourself\n", err)
+	}
 }
 
 // check returns prices, and reports every fault.
@@ -146,6 +169,11 @@ func (f *dashboardFlags) client() (client.WithWatch, error) {
 		return nil, err
 	}
 	config.QPS = -1 // one page is asked for after the other, and the API server paces its clients
+	return watching(config)
+}
+
+// watching returns a client that knows all that a dashboard shows.
+func watching(config *rest.Config) (client.WithWatch, error) {
 	scheme, err := dashboard.Kinds()
 	if err != nil {
 		return nil, err

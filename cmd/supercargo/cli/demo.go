@@ -14,7 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
 
+	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/demo"
@@ -42,6 +44,7 @@ type demoFlags struct {
 	output          string
 	fleet           bool
 	consolidation   bool
+	open            bool
 }
 
 func newDemoCommand() *cobra.Command {
@@ -69,6 +72,9 @@ slower, as --fleet-duration is longer: machines that come and go cost this
 computer more than pods do, and the figures should not depend on how fast it is.`,
 		Example: `  supercargo demo
 
+  # Watch it in a browser
+  supercargo demo --open
+
   # Your own trace and machines, for scripts
   supercargo demo --trace pods.csv --flavors flavors.csv --nodes 100 -o json
 
@@ -90,6 +96,7 @@ computer more than pods do, and the figures should not depend on how fast it is.
 	f.StringSliceVar(&flags.profiles, "profile", []string{stockProfile, ourProfile}, "profiles to replay the trace with: default, supercargo")
 	f.BoolVar(&flags.fleet, "fleet", true, "replay the trace once more on machines that are bought and given back")
 	f.BoolVar(&flags.consolidation, "consolidation", true, "with --fleet, have half of the fleet's Jobs end and the others moved together")
+	f.BoolVar(&flags.open, "open", false, "show the clusters in a browser meanwhile, on the page of supercargo dashboard")
 	addOutput(cmd, &flags.output, tableOrJSON, "")
 	return cmd
 }
@@ -98,6 +105,16 @@ func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) err
 	input, err := readDemoInput(flags)
 	if err != nil {
 		return badInput(err)
+	}
+	if flags.open {
+		page, err := servePage(ctx, "127.0.0.1:0", nil)
+		if err != nil {
+			return err
+		}
+		defer page.end()
+		fmt.Fprintln(stderr, page.address)
+		page.open(ctx, stderr)
+		input.Watch = page.watch(stderr)
 	}
 	doc, err := demo.Run(ctx, input, demo.NewProgress(stderr))
 	if err != nil {
@@ -114,6 +131,23 @@ func runDemo(ctx context.Context, flags demoFlags, stdout, stderr io.Writer) err
 		return doc.WriteJSON(stdout)
 	}
 	return doc.WriteTable(stdout)
+}
+
+// demoAudits is how often it is worked out what the pods of a demo could cost: they come and go within
+// seconds. For the demo's few nodes that takes some hundredths of a second.
+const demoAudits = 5 * time.Second
+
+// watch returns what shows one of the demo's clusters after the other on the page.
+func (p *servedPage) watch(stderr io.Writer) func(context.Context, *rest.Config, time.Duration) {
+	return func(ctx context.Context, config *rest.Config, cycle time.Duration) {
+		c, err := watching(config)
+		if err == nil {
+			err = dashboard.Run(ctx, dashboard.Options{Client: c, AuditInterval: demoAudits, Cycle: cycle, Show: p.server.Show})
+		}
+		if err != nil {
+			fmt.Fprintf(stderr, "the page does not show this cluster: %v\n", err)
+		}
+	}
 }
 
 // Bounds of the flags.

@@ -1,6 +1,6 @@
 // The bar of a node: its pods side by side, as wide as what they request.
 
-import { ENDLESS, UNKNOWN } from "./text.js";
+import { ENDLESS, UNKNOWN, span } from "./text.js";
 
 const STEPS = 6; // colours of time bins: the last is of that bin and all later ones
 
@@ -25,8 +25,7 @@ export const colour = (pod) => {
 
 // legend says what colours mean.
 export const legend = (cycleSeconds) => {
-  const minutes = cycleSeconds / 60;
-  const ends = (i) => (i === STEPS - 1 ? `in ${minutes * i} min or later` : `within ${minutes * (i + 1)} min`);
+  const ends = (i) => (i === STEPS - 1 ? `in ${span(cycleSeconds * i)} or later` : `within ${span(cycleSeconds * (i + 1))}`);
   return [
     { name: "service", pod: { class: "service", bin: ENDLESS } },
     ...Array.from({ length: STEPS }, (_, i) => ({ name: i === 0 ? `batch, ends ${ends(i)}` : ends(i), pod: { class: "batch", bin: i } })),

@@ -23,7 +23,7 @@ type Summary struct {
 	Watts   float64 `json:"watts"`
 	Powered int     `json:"powered"`
 	// CycleSeconds is the width of a time bin.
-	CycleSeconds int64    `json:"cycleSeconds"`
+	CycleSeconds float64  `json:"cycleSeconds"`
 	Audit        *Audit   `json:"audit,omitempty"`
 	Notes        []string `json:"notes,omitempty"`
 }
@@ -52,7 +52,7 @@ type Audit struct {
 
 // summary adds up what is on a page.
 func summary(s *Snapshot, p *Page) Summary {
-	sum := Summary{Nodes: len(p.Nodes), CycleSeconds: int64(s.Cycle.Seconds()), Audit: s.Audit, Notes: s.Notes}
+	sum := Summary{Nodes: len(p.Nodes), CycleSeconds: s.Cycle.Seconds(), Audit: s.Audit, Notes: s.Notes}
 	var cpu, memory, requestedCPU, requestedMemory int64
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
