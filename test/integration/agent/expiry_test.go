@@ -15,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/terms"
 )
 
 // line is the connection of an agent to its API server, which can be cut.
@@ -87,8 +88,8 @@ func TestContainersGoOnByThemselvesAfterTheDeadline(t *testing.T) {
 	if !b.is("frozen", pod) {
 		t.Fatal("the container is not frozen before its time is over")
 	}
-	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonFreezeExpired {
-		t.Errorf("the source says %s: %s, want reason %s", r.Reason, r.Message, checkpoint.ReasonFreezeExpired)
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != terms.ReasonFreezeExpired {
+		t.Errorf("the source says %s: %s, want reason %s", r.Reason, r.Message, terms.ReasonFreezeExpired)
 	}
 	if b.is("frozen", pod) || m.Status.Target.Step == v1alpha1.TargetStaged {
 		t.Errorf("the container is frozen: %v, and the target is %s", b.is("frozen", pod), m.Status.Target.Step)
@@ -115,8 +116,8 @@ func TestContainersGoOnByThemselvesWhileTheAPIServerIsAway(t *testing.T) {
 	api.cut(true)
 	b.goesOn(pod)
 	api.cut(false)
-	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != checkpoint.ReasonFreezeExpired {
-		t.Errorf("once it is back, the source says %s: %s, want reason %s", r.Reason, r.Message, checkpoint.ReasonFreezeExpired)
+	if r := b.sourceSays(m, v1alpha1.SourceFailed); r.Reason != terms.ReasonFreezeExpired {
+		t.Errorf("once it is back, the source says %s: %s, want reason %s", r.Reason, r.Message, terms.ReasonFreezeExpired)
 	}
 }
 
