@@ -80,7 +80,7 @@ func ranks(flavors []scenario.Flavor, h float64) map[string]float64 {
 	for i := range flavors {
 		f := &flavors[i]
 		runtime := 1 / f.Speed
-		joules := float64(f.MilliwattsFull) / float64(f.MilliCPU) * runtime // of a core-second of work at speed 1
+		joules := float64(f.MilliwattsFull) / float64(f.Size.MilliCPU) * runtime // of a core-second of work at speed 1
 		options[i] = score.Option{
 			Known: joules > 0, Energy: profile.Prediction{Value: joules, Trust: 1}, Runtime: profile.Prediction{Value: runtime, Trust: 1},
 		}

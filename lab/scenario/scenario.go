@@ -145,11 +145,6 @@ type Flavor struct {
 	Zone string
 }
 
-// Size is what the pods on one machine can use.
-func (f Flavor) Size() packing.Size {
-	return packing.Size{MemoryBytes: f.MemoryBytes, MilliCPU: f.MilliCPU}
-}
-
 // Nodes are equal machines that are there at the start.
 type Nodes struct {
 	// Flavor names one of the scenario's flavors.
