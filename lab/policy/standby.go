@@ -118,7 +118,7 @@ func (s *sleeper) Decide(now time.Time, state *cluster.State) cluster.Plan {
 		plan.Resume = append(plan.Resume, cluster.Stay{Node: name, Reason: "pods wait or are expected that awake machines have no room for"})
 	}
 	if len(expected) > 0 && (plan.Wake == 0 || state.SchedulingInterval < plan.Wake) {
-		plan.Wake = state.SchedulingInterval // they will not be expected for ever
+		plan.Wake = state.SchedulingInterval // they will not be expected forever
 	}
 	return plan
 }

@@ -14,7 +14,7 @@ import (
 type Scenario struct {
 	// Name is metadata.name, 1 to 253 bytes. Required.
 	Name string
-	// Horizon is when arrivals end. The run goes on until all batch work has
+	// Horizon is when arrivals end. The run continues until all batch work has
 	// ended. Required, above zero.
 	Horizon time.Duration
 	// SchedulingInterval is the longest time between two looks at the pending
