@@ -16,7 +16,9 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/audit"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/world"
 	"supercargo.dev/supercargo/internal/world/objects"
 )
@@ -101,7 +103,7 @@ func TestANodeIsPricedByTheFirstThatKnowsItsPriceAndNeverGuessed(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			o := &objects.Objects{Nodes: []corev1.Node{tc.node}, Pods: []corev1.Pod{podOf("p", "n")}}
 			o.Deployments = []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{Namespace: "clusters", Name: "workers", Annotations: map[string]string{v1alpha1.AnnotationPricePerHour: "0.07"}}}}
-			n := observed(t, o, catalogue.Flavor{Name: "own.large", MilliCPU: 2000, MemoryBytes: 8 << 30, MicroDollarsPerHour: 123_000}).Input.Nodes[0]
+			n := observed(t, o, catalogue.Flavor{Flavor: cluster.Flavor{Name: "own.large", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: 123_000}}).Input.Nodes[0]
 			if n.MicroDollarsPerHour != tc.price || (n.Unpriced == "") != (tc.unpriced == "") || !strings.Contains(n.Unpriced, tc.unpriced) {
 				t.Errorf("%d (%q), want %d (%q)", n.MicroDollarsPerHour, n.Unpriced, tc.price, tc.unpriced)
 			}

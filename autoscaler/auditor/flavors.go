@@ -227,7 +227,7 @@ func (b *observer) machines(heeded map[string]bool) []machine {
 		}
 		found[f.Name] = machine{
 			name: f.Name, arch: cmp.Or(f.Arch, "amd64"), price: f.MicroDollarsPerHour, maxPods: cmp.Or(f.MaxPods, defaultMaxPods),
-			size: packing.Size{MilliCPU: f.MilliCPU, MemoryBytes: f.MemoryBytes},
+			size: packing.Size{MilliCPU: f.Size.MilliCPU, MemoryBytes: f.Size.MemoryBytes},
 		}
 	}
 	all := slices.SortedFunc(maps.Values(found), func(x, y machine) int { return cmp.Compare(x.name, y.name) })

@@ -9,7 +9,7 @@
 // One round is for one fleet. Those of several fleets run beside each other, so that nothing
 // that is slow holds up another fleet, but only one of them decides at a time: a fleet counts
 // on the machines that others have on order, those included that they have just decided to
-// buy. pace.go says when a round begins, outage.go how it goes on without the answer of a provider.
+// buy. pace.go says when a round begins, outage.go how it continues without the answer of a provider.
 // Numbers of machines are read past the cache, and every write is refused by the API server
 // if what it was decided on has changed.
 // What a round is about to do is in the fleet's status before the first machine is

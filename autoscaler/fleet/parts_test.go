@@ -13,13 +13,14 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
 func TestPricesAreThoseOfTheProviderThenOfTheCatalogue(t *testing.T) {
 	known := &Prices{}
-	known.add([]catalogue.Flavor{{Name: "listed", MicroDollarsPerHour: 3}, {Name: "m5.large", MicroDollarsPerHour: 97_000}}, "List")
-	known.add([]catalogue.Flavor{{Name: "m5.large", MicroDollarsPerHour: 96_000}, {Name: "small", MicroDollarsPerHour: 50_000}, {Name: "free"}}, "Catalogue")
+	known.add([]catalogue.Flavor{{Flavor: cluster.Flavor{Name: "listed", MicroDollarsPerHour: 3}}, {Flavor: cluster.Flavor{Name: "m5.large", MicroDollarsPerHour: 97_000}}}, "List")
+	known.add([]catalogue.Flavor{{Flavor: cluster.Flavor{Name: "m5.large", MicroDollarsPerHour: 96_000}}, {Flavor: cluster.Flavor{Name: "small", MicroDollarsPerHour: 50_000}}, {Flavor: cluster.Flavor{Name: "free"}}}, "Catalogue")
 	flavors := []provider.Flavor{
 		{Name: "small", HasPrice: true, MicroDollarsPerHour: 7},
 		{Name: "a", InstanceType: "m5.large"},

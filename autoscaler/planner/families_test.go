@@ -33,7 +33,7 @@ func familyFlavors(t testing.TB, c families.Catalogue, maxPods int64) []Flavor {
 	}
 	flavors := make([]Flavor, len(read))
 	for i, f := range read {
-		flavors[i] = Flavor{Name: f.Name, Size: size(f.MilliCPU, f.MemoryBytes), MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour}
+		flavors[i] = Flavor{Name: f.Name, Size: size(f.Size.MilliCPU, f.Size.MemoryBytes), MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour}
 	}
 	return flavors
 }

@@ -68,7 +68,7 @@ func awsFlavors(*rand.Rand) []Flavor {
 	}
 	var flavors []Flavor
 	for _, f := range read {
-		flavors = append(flavors, Flavor{Name: f.Name, Size: size(f.MilliCPU, f.MemoryBytes), MaxPods: f.MaxPods, Arch: f.Arch,
+		flavors = append(flavors, Flavor{Name: f.Name, Size: size(f.Size.MilliCPU, f.Size.MemoryBytes), MaxPods: f.MaxPods, Arch: f.Arch,
 			MicroDollarsPerHour: f.MicroDollarsPerHour})
 	}
 	return flavors

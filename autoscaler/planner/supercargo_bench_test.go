@@ -23,7 +23,7 @@ func ofCatalogue(chosen func(catalogue.Flavor) bool) []Flavor {
 	var flavors []Flavor
 	for _, f := range read {
 		if chosen(f) {
-			flavors = append(flavors, Flavor{Name: f.Name, Size: size(f.MilliCPU, f.MemoryBytes), MaxPods: f.MaxPods, Arch: f.Arch,
+			flavors = append(flavors, Flavor{Name: f.Name, Size: size(f.Size.MilliCPU, f.Size.MemoryBytes), MaxPods: f.MaxPods, Arch: f.Arch,
 				MicroDollarsPerHour: f.MicroDollarsPerHour})
 		}
 	}

@@ -7,7 +7,7 @@
 // record.go (saying why), memory.go (what is kept in the status).
 //
 // Nothing that is done here ends a task. A worker is told to leave by deleting its pod, and
-// then goes on until the manager has had nothing for it for a while; pod.go says how. What
+// then continues until the manager has had nothing for it for a while; pod.go says how. What
 // a look is about to do is in the pool's status before the first pod is touched, and how
 // many pods there are is read past the cache, so that nothing is made twice whenever the
 // process dies.

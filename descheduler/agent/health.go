@@ -22,7 +22,7 @@ const (
 	runtimeTimeout = 4 * time.Second
 )
 
-// health knows how the agent is. It is live if its loop goes on: to start it again helps
+// health knows how the agent is. It is live if its loop continues: to start it again helps
 // against nothing else. It is ready if it also follows the API server and the container
 // runtime answers.
 type health struct {

@@ -24,7 +24,7 @@ type profiles struct {
 
 // tellModel tells the node's meter what the MachineProfile of its machine type says that it
 // draws, if that has not been asked for a while. Without the kind, or the right to read it,
-// the meter goes on with its own table.
+// the meter continues with its own table.
 func (n *nodes) tellModel(ctx context.Context, machineType string) {
 	now := n.agent.Clock.Now()
 	if n.profiles.machineType == machineType && now.Sub(n.profiles.at) < profileEvery {

@@ -16,7 +16,7 @@ import (
 
 // sweep removes, from time to time, what has no owner: dumps and images whose entry in
 // the ledger was lost with its disk. What has an entry is removed by orders, or when its Migration
-// is gone. It goes on until ctx ends.
+// is gone. It continues until ctx ends.
 func (a *Agent) sweep(ctx context.Context) error {
 	ticker := a.Clock.NewTicker(a.SweepEvery)
 	defer ticker.Stop()

@@ -161,7 +161,7 @@ type leaver struct {
 	step drain.Step
 }
 
-// proceed goes on with the nodes that are being emptied. It reports whether one was uncordoned
+// proceed continues with the nodes that are being emptied. It reports whether one was uncordoned
 // again.
 func (r *round) proceed(ctx context.Context) (uncordoned bool, err error) {
 	if !r.mayAct(r.Config.Mode) {
@@ -308,7 +308,7 @@ func (r *round) begin(ctx context.Context, plan cluster.Plan) error {
 	return r.report(ctx)
 }
 
-// repeated is how long nothing is said again that goes on to be so.
+// repeated is how long nothing is said again that has not changed.
 const repeated = 10 * time.Minute
 
 // tell makes an Event on a node, unless one with that reason has been made lately: what is

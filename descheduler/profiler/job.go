@@ -29,7 +29,7 @@ const (
 	// governors are there. It is not mounted at its own path, which container runtimes and
 	// AppArmor's profile for containers keep read-only.
 	cpuFolder = "/sys/devices/system/cpu"
-	// retries is how often a pod of a probe may fail; the next goes on where it ended.
+	// retries is how often a pod of a probe may fail; the next continues where it ended.
 	retries = 3
 	// graceSeconds is how long a probe has to put the governors back.
 	graceSeconds = 30

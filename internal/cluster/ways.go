@@ -6,7 +6,7 @@ import "strings"
 type Method int
 
 const (
-	// Migrate moves a pod with its state: it goes on where it was.
+	// Migrate moves a pod with its state: it continues where it was.
 	Migrate Method = iota
 	// Evict kills a pod, which is then scheduled anew and starts from the beginning.
 	Evict

@@ -115,7 +115,7 @@ func New(m *v1alpha1.Migration, plan *v1alpha1.MigrationPlan, source *corev1.Pod
 	return p, nil
 }
 
-// restOf is for how long the new pod is expected to run from its start where it goes on
+// restOf is for how long the new pod is expected to run from its start where it continues
 // with the state of the old one; 0 where that is not known, or where it begins anew. The
 // old pod runs on until it is frozen, so it is rather a little too long than too short.
 func restOf(source *corev1.Pod, plan *v1alpha1.MigrationPlan) time.Duration {

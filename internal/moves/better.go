@@ -90,7 +90,7 @@ type Transfer struct {
 // energy costs of the machine that it leaves. Where energy only becomes cheaper later than it
 // is where the pod runs, it is soon enough to move then.
 //
-// The state of a pod goes on only on its architecture; one that may be started anew goes to
+// The state of a pod continues only on its architecture; one that may be started anew goes to
 // any. Pods that move take their room from the others, the greatest gain first, ties by
 // name; of the nodes of a kind the fullest takes the pod. What is promised to others is not
 // there. Pods and machines of which nothing is known stay out of it, and so do nodes that

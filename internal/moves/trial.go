@@ -66,7 +66,7 @@ func (r *round) tryMoving(n *cluster.Node, pods []cluster.Pod) *trial {
 }
 
 // archBound returns the pods of a node as they look for a place. The state of one that may be
-// migrated goes on only on the architecture where it is.
+// migrated continues only on the architecture where it is.
 func (r *round) archBound(n *cluster.Node) []cluster.Pod {
 	t := trial{round: r}
 	all := slices.Clone(n.Pods)

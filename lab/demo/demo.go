@@ -172,8 +172,8 @@ func nodesOf(in *Input) []playground.NodeSpec {
 		f := in.Flavors[i%len(in.Flavors)]
 		specs[i] = playground.NodeSpec{
 			Name:        f.Name + "-" + strconv.Itoa(i/len(in.Flavors)),
-			CPU:         strconv.FormatInt(f.MilliCPU, 10) + "m",
-			Memory:      strconv.FormatInt(f.MemoryBytes, 10),
+			CPU:         strconv.FormatInt(f.Size.MilliCPU, 10) + "m",
+			Memory:      strconv.FormatInt(f.Size.MemoryBytes, 10),
 			Pods:        int(f.MaxPods),
 			MachineType: f.MachineType,
 			Labels:      map[string]string{corev1.LabelInstanceTypeStable: f.Name},

@@ -105,7 +105,7 @@ func newDocument(in *Input, scale replay.Scale, machines []report.Machine) *Docu
 	for i, f := range in.Flavors {
 		nodes := (in.Nodes + len(in.Flavors) - 1 - i) / len(in.Flavors)
 		doc.Cluster.Flavors[i] = Flavor{
-			Name: f.Name, Nodes: nodes, MilliCPU: f.MilliCPU, MemoryBytes: f.MemoryBytes, DollarsPerHour: dollars.Of(f.MicroDollarsPerHour),
+			Name: f.Name, Nodes: nodes, MilliCPU: f.Size.MilliCPU, MemoryBytes: f.Size.MemoryBytes, DollarsPerHour: dollars.Of(f.MicroDollarsPerHour),
 		}
 	}
 	return doc

@@ -103,8 +103,8 @@ func NewDocument(algorithm string, r *Request, o Outcome, elapsed time.Duration)
 		nameOf[m.Name] = machine
 		d.Purchases = append(d.Purchases, Purchase{
 			Machine: machine, Flavor: name, Zone: from.zone, PricePerHour: dollars.Of(m.MicroDollarsPerHour), Pods: len(m.Pods), Reason: m.Reason,
-			CPUPercent:    Percent(m.Used.MilliCPU, from.flavor.MilliCPU),
-			MemoryPercent: Percent(m.Used.MemoryBytes, from.flavor.MemoryBytes),
+			CPUPercent:    Percent(m.Used.MilliCPU, from.flavor.Size.MilliCPU),
+			MemoryPercent: Percent(m.Used.MemoryBytes, from.flavor.Size.MemoryBytes),
 		})
 	}
 	for _, f := range r.catalogue { // ordered by name

@@ -9,7 +9,6 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/input/catalogue"
-	"supercargo.dev/supercargo/internal/packing"
 )
 
 // Flavor is a kind of machine that can be bought, as many as wanted. Architecture
@@ -36,11 +35,6 @@ func ReadFlavors(name string, in io.Reader) ([]Flavor, error) {
 		flavors[i] = Flavor{o}
 	}
 	return flavors, nil
-}
-
-// Size is what pods can use of one machine.
-func (f Flavor) Size() packing.Size {
-	return packing.Size{MemoryBytes: f.MemoryBytes, MilliCPU: f.MilliCPU}
 }
 
 // Zoned returns the zones in which the flavor can be had, one empty one if it names

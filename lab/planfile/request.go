@@ -79,7 +79,7 @@ func (r *Request) add(o zoned) {
 	}
 	r.origin[name] = o
 	r.flavors = append(r.flavors, cluster.Flavor{
-		Name: name, Size: o.flavor.Size(), MaxPods: o.flavor.MaxPods, Arch: o.flavor.Arch, MicroDollarsPerHour: o.flavor.MicroDollarsPerHour,
+		Name: name, Size: o.flavor.Size, MaxPods: o.flavor.MaxPods, Arch: o.flavor.Arch, MicroDollarsPerHour: o.flavor.MicroDollarsPerHour,
 		Host: &constraint.Host{Name: o.flavor.Name, Labels: o.flavor.NodeLabels(o.zone), Taints: o.flavor.NodeTaints()},
 	})
 }

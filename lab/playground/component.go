@@ -9,7 +9,7 @@ import (
 )
 
 // stopTimeout is how long one component may take to end before Stop gives it up
-// and goes on to the next. Longer than the API server waits for the requests that it
+// and continues to the next. Longer than the API server waits for the requests that it
 // is serving, which is a minute.
 const stopTimeout = 90 * time.Second
 

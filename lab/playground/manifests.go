@@ -27,7 +27,7 @@ const fieldManager = "supercargo-playground"
 // has been applied.
 const newKindTimeout = 30 * time.Second
 
-// Manifest is an object to apply and where it was written down.
+// Manifest is an object to apply and where it is from.
 type Manifest struct {
 	Source   string // file name
 	Document int    // in the file, from 1

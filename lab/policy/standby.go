@@ -80,7 +80,7 @@ func ranks(flavors []scenario.Flavor, h float64) map[string]float64 {
 	for i := range flavors {
 		f := &flavors[i]
 		runtime := 1 / f.Speed
-		joules := float64(f.MilliwattsFull) / float64(f.MilliCPU) * runtime // of a core-second of work at speed 1
+		joules := float64(f.MilliwattsFull) / float64(f.Size.MilliCPU) * runtime // of a core-second of work at speed 1
 		options[i] = score.Option{
 			Known: joules > 0, Energy: profile.Prediction{Value: joules, Trust: 1}, Runtime: profile.Prediction{Value: runtime, Trust: 1},
 		}
@@ -118,7 +118,7 @@ func (s *sleeper) Decide(now time.Time, state *cluster.State) cluster.Plan {
 		plan.Resume = append(plan.Resume, cluster.Stay{Node: name, Reason: "pods wait or are expected that awake machines have no room for"})
 	}
 	if len(expected) > 0 && (plan.Wake == 0 || state.SchedulingInterval < plan.Wake) {
-		plan.Wake = state.SchedulingInterval // they will not be expected for ever
+		plan.Wake = state.SchedulingInterval // they will not be expected forever
 	}
 	return plan
 }

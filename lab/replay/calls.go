@@ -75,7 +75,7 @@ func pause(failures int, err error) time.Duration {
 	return d
 }
 
-// hopeless reports whether the same create call would fail for ever.
+// hopeless reports whether the same create call would fail forever.
 func hopeless(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

@@ -26,7 +26,7 @@ type Step struct {
 	Value float64
 }
 
-// At returns the value at a time, and until when it stays: 0 for ever. An empty course is 0.
+// At returns the value at a time, and until when it stays: 0 forever. An empty course is 0.
 func (c Course) At(at time.Duration) (value float64, until time.Duration) {
 	i, _ := slices.BinarySearchFunc(c, at+1, func(s Step, t time.Duration) int { return int(min(1, max(-1, s.From-t))) })
 	if i > 0 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/input/table"
@@ -182,11 +183,11 @@ func (b *builder) lag(v value) Lag {
 }
 
 func (b *builder) flavor(_ int, v value) {
-	f := Flavor{Flavor: catalogue.Flavor{Arch: "amd64", MaxPods: 110}, Speed: 1}
+	f := Flavor{Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Arch: "amd64", MaxPods: 110}}, Speed: 1}
 	ok := b.object(v,
 		required("name", "the flavor's name", into(&f.Name, b.name)),
-		required("cpu", "cores such as 2 or 500m", into(&f.MilliCPU, b.above(parseCPU))),
-		required("memory", "an amount such as 8Gi", into(&f.MemoryBytes, b.above(parseMemory(table.RoundDown)))),
+		required("cpu", "cores such as 2 or 500m", into(&f.Size.MilliCPU, b.above(parseCPU))),
+		required("memory", "an amount such as 8Gi", into(&f.Size.MemoryBytes, b.above(parseMemory(table.RoundDown)))),
 		required("pricePerHour", "dollars such as 0.1371", into(&f.MicroDollarsPerHour, b.number(0, millionths, maxMicroDollarsPerHour))),
 		optional("machineType", into(&f.MachineType, b.label)),
 		optional("wattsIdle", into(&f.MilliwattsIdle, b.number(0, 1000, maxMilliwatts))),

@@ -14,7 +14,7 @@ import (
 type Scenario struct {
 	// Name is metadata.name, 1 to 253 bytes. Required.
 	Name string
-	// Horizon is when arrivals end. The run goes on until all batch work has
+	// Horizon is when arrivals end. The run continues until all batch work has
 	// ended. Required, above zero.
 	Horizon time.Duration
 	// SchedulingInterval is the longest time between two looks at the pending
@@ -143,11 +143,6 @@ type Flavor struct {
 	Standby *Standby
 	// Zone is where the machines are: one of the scenario's Electricity, or empty.
 	Zone string
-}
-
-// Size is what the pods on one machine can use.
-func (f Flavor) Size() packing.Size {
-	return packing.Size{MemoryBytes: f.MemoryBytes, MilliCPU: f.MilliCPU}
 }
 
 // Nodes are equal machines that are there at the start.

@@ -73,6 +73,6 @@ func boundRun(s *scenario.Scenario, pods []scenario.Pod) bound.Run {
 
 func boundFlavor(f *scenario.Flavor) bound.Flavor {
 	return bound.Flavor{
-		Size: f.Size(), MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour, Speed: f.Speed,
+		Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour, Speed: f.Speed,
 	}
 }

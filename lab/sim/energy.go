@@ -95,7 +95,7 @@ func (m *machine) milliwatts() (idle, tasks, standby float64) {
 	case m.wakes:
 		return 0, 0, float64(m.flavor.Standby.WakeMilliwatts)
 	}
-	load := float64(m.used.MilliCPU) / float64(max(1, m.flavor.MilliCPU))
+	load := float64(m.used.MilliCPU) / float64(max(1, m.flavor.Size.MilliCPU))
 	return float64(m.flavor.MilliwattsIdle), aboveIdle(m.flavor, m.power, load), 0
 }
 

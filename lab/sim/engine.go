@@ -21,7 +21,7 @@ import (
 	"supercargo.dev/supercargo/plugins/learning"
 )
 
-// Limits that keep a run from going on for ever.
+// Limits that keep a run from going on forever.
 const (
 	// maxIntervals is how many intervals a horizon may have, and maxIntervalsInAll how
 	// many there may be until pods that start at the horizon have ended.
@@ -221,7 +221,7 @@ func (e *engine) flavor(name string) *scenario.Flavor {
 }
 
 // loop handles all that happens at one moment, then serves the queue and asks the
-// controller, and goes on to the next moment.
+// controller, and continues to the next moment.
 func (e *engine) loop(ctx context.Context) error {
 	for moments := 0; len(e.events) > 0 && !e.over(); moments++ {
 		if err := ctx.Err(); err != nil {

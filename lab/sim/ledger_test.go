@@ -246,7 +246,7 @@ func (l *ledger) occupy(at time.Duration, name string, m *rented, p *worked) {
 	for held := range m.holds {
 		cpu, memory = cpu+l.pods[held].Size.MilliCPU, memory+l.pods[held].Size.MemoryBytes
 	}
-	if cpu > m.flavor.MilliCPU || memory > m.flavor.MemoryBytes || int64(len(m.holds)) > m.flavor.MaxPods {
+	if cpu > m.flavor.Size.MilliCPU || memory > m.flavor.Size.MemoryBytes || int64(len(m.holds)) > m.flavor.MaxPods {
 		l.fault("%v: %s holds %d pods with %dm and %d bytes", at, name, len(m.holds), cpu, memory)
 	}
 	m.changes = append(m.changes, change{at, p.Size.MilliCPU, p.Size.MemoryBytes})
@@ -368,7 +368,7 @@ func (l *ledger) settlePods(r *sim.Result) {
 // canHold reports whether some flavor holds a pod.
 func (l *ledger) canHold(p *scenario.Pod) bool {
 	return slices.ContainsFunc(l.sc.Flavors, func(f scenario.Flavor) bool {
-		return (p.Arch == "" || p.Arch == f.Arch) && p.Size.Fits(f.Size())
+		return (p.Arch == "" || p.Arch == f.Arch) && p.Size.Fits(f.Size)
 	})
 }
 
@@ -394,7 +394,7 @@ func (l *ledger) settleMachines(r *sim.Result) {
 		}
 		seconds := (to - from).Seconds()
 		hours += seconds
-		offered, offeredMemory = offered+float64(m.flavor.MilliCPU)*seconds, offeredMemory+float64(m.flavor.MemoryBytes)*seconds
+		offered, offeredMemory = offered+float64(m.flavor.Size.MilliCPU)*seconds, offeredMemory+float64(m.flavor.Size.MemoryBytes)*seconds
 		for _, c := range m.changes {
 			left := max(0, (to - c.at).Seconds())
 			cpu, memory = cpu+float64(c.cpu)*left, memory+float64(c.memory)*left
@@ -434,7 +434,7 @@ func (m *rented) joules(from, to time.Duration) float64 {
 	sum, used := 0.0, int64(0)
 	for _, c := range append(changes, change{at: to}) {
 		if at := min(c.at, to); at > from {
-			sum += milliwatts(m.flavor, float64(used)/float64(m.flavor.MilliCPU)) * (at - from).Seconds() / 1000
+			sum += milliwatts(m.flavor, float64(used)/float64(m.flavor.Size.MilliCPU)) * (at - from).Seconds() / 1000
 			from = at
 		}
 		used += c.cpu

@@ -72,7 +72,7 @@ func (e *engine) beginToPay(m *machine) {
 	m.from, m.metered = e.now, e.now
 	e.paid++
 	e.result.NodesPeak = max(e.result.NodesPeak, e.paid)
-	e.capacity = plus(e.capacity, m.flavor.Size())
+	e.capacity = plus(e.capacity, m.flavor.Size)
 }
 
 func byName(a, b *machine) int { return cmp.Compare(a.name, b.name) }
@@ -145,7 +145,7 @@ func (e *engine) stopPaying(m *machine, at time.Duration) {
 	}
 	e.meter(m, at)
 	e.result.MachineSeconds += (at - m.from).Seconds()
-	e.capacity = e.capacity.Minus(m.flavor.Size())
+	e.capacity = e.capacity.Minus(m.flavor.Size)
 	e.paid--
 }
 
@@ -158,7 +158,7 @@ func (e *engine) cordon(m *machine, closed bool) {
 }
 
 // room is what no pod has taken of the machine.
-func (m *machine) room() packing.Size { return m.flavor.Size().Minus(m.used) }
+func (m *machine) room() packing.Size { return m.flavor.Size.Minus(m.used) }
 
 func (m *machine) count() int { return len(m.pods) + len(m.coming) }
 
@@ -180,7 +180,7 @@ func (e *engine) change(m *machine, milliCPU, memory int64) {
 func (e *engine) meter(m *machine, now time.Duration) {
 	since, seconds := m.metered, (now - m.metered).Seconds()
 	m.metered = now
-	size := m.flavor.Size()
+	size := m.flavor.Size
 	r := &e.result
 	r.UsedMilliCPUSeconds += float64(float64(m.used.MilliCPU) * seconds)
 	r.UsedMemoryByteSeconds += float64(float64(m.used.MemoryBytes) * seconds)
@@ -196,8 +196,8 @@ func plus(a, b packing.Size) packing.Size {
 
 func nodeObject(m *machine) *corev1.Node {
 	capacity := corev1.ResourceList{
-		corev1.ResourceCPU:    *resource.NewMilliQuantity(m.flavor.MilliCPU, resource.DecimalSI),
-		corev1.ResourceMemory: *resource.NewQuantity(m.flavor.MemoryBytes, resource.BinarySI),
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(m.flavor.Size.MilliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(m.flavor.Size.MemoryBytes, resource.BinarySI),
 		corev1.ResourcePods:   *resource.NewQuantity(m.flavor.MaxPods, resource.DecimalSI),
 	}
 	node := &corev1.Node{

@@ -141,7 +141,7 @@ func TestAMachineOnOrderIsDueWhenTheMeanLagIsOver(t *testing.T) {
 	simulate(t, sc, c)
 	n := nodeOf(t, c.at(t, m), "wide-0")
 	want := cluster.Node{
-		Name: "wide-0", Flavor: "wide", Class: class.Batch, Capacity: wide.Size(), MaxPods: 110, Arch: "amd64",
+		Name: "wide-0", Flavor: "wide", Class: class.Batch, Capacity: wide.Size, MaxPods: 110, Arch: "amd64",
 		MicroDollarsPerHour: 120 * dollar, Phase: cluster.Ordered, Due: 110 * s, Age: 40 * s, Pods: []cluster.Pod{},
 	}
 	if diff := cmp.Diff(want, *n); diff != "" {
@@ -236,7 +236,7 @@ func TestPlansThatCannotBeCarriedOutEndTheRun(t *testing.T) {
 			}
 			// Both jobs begin on medium-0; the filler keeps them off wide-0, which then
 			// has room for one.
-			sc.Flavors[0].MemoryBytes, sc.Flavors[1].MemoryBytes = 9*gi, 7*gi
+			sc.Flavors[0].Size.MemoryBytes, sc.Flavors[1].Size.MemoryBytes = 9*gi, 7*gi
 			job, other, filler := job("job", 4*gi, 0, 10*m), job("other", 4*gi, 0, 10*m), job("filler", 7*gi, 0, 10*s)
 			job.Arch = "amd64"
 			pods := []scenario.Pod{job, other}

@@ -66,7 +66,7 @@ func (e *engine) seenQueued(q *queued) cluster.Pod {
 func (e *engine) flavors() []cluster.Flavor {
 	all := make([]cluster.Flavor, len(e.input.Scenario.Flavors))
 	for i, f := range e.input.Scenario.Flavors {
-		all[i] = cluster.Flavor{Name: f.Name, Size: f.Size(), MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour}
+		all[i] = f.Flavor.Flavor
 	}
 	slices.SortFunc(all, func(a, b cluster.Flavor) int { return cmp.Compare(a.Name, b.Name) })
 	return all
@@ -75,7 +75,7 @@ func (e *engine) flavors() []cluster.Flavor {
 // seen is a machine as the controller sees it.
 func (e *engine) seen(m *machine) cluster.Node {
 	n := cluster.Node{
-		Name: m.name, Flavor: m.flavor.Name, Class: m.class, Capacity: m.flavor.Size(), MaxPods: m.flavor.MaxPods, Arch: m.flavor.Arch,
+		Name: m.name, Flavor: m.flavor.Name, Class: m.class, Capacity: m.flavor.Size, MaxPods: m.flavor.MaxPods, Arch: m.flavor.Arch,
 		MicroDollarsPerHour: m.flavor.MicroDollarsPerHour, Phase: cluster.Ready,
 		Pods: make([]cluster.Pod, 0, m.count()), Incoming: len(m.coming),
 	}
@@ -169,8 +169,8 @@ func impossible(s *scenario.Scenario, buys bool, groups func(class.Class) class.
 			return
 		}
 		kind = true
-		cpu, memory = cpu || p.Size.MilliCPU <= f.MilliCPU, memory || p.Size.MemoryBytes <= f.MemoryBytes
-		takes = takes || p.Size.Fits(f.Size())
+		cpu, memory = cpu || p.Size.MilliCPU <= f.Size.MilliCPU, memory || p.Size.MemoryBytes <= f.Size.MemoryBytes
+		takes = takes || p.Size.Fits(f.Size)
 	}
 	for i := range s.Flavors {
 		f := &s.Flavors[i]

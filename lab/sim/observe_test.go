@@ -101,8 +101,8 @@ func TestTheControllerSeesTheScenario(t *testing.T) {
 		}},
 		Pending: []cluster.Pod{},
 		Flavors: []cluster.Flavor{
-			{Name: "medium", Size: medium.Size(), MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: 60 * dollar},
-			{Name: "wide", Size: wide.Size(), MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: 120 * dollar},
+			{Name: "medium", Size: medium.Size, MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: 60 * dollar},
+			{Name: "wide", Size: wide.Size, MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: 120 * dollar},
 		},
 		MaxNodes: 10, Lag: 150 * s, Release: 5 * s, BillingPeriod: m,
 		Migration:       cluster.Migration{BitsPerSecond: 1, BytesPerMemory: 2, Fixed: 3},

@@ -20,9 +20,9 @@ const probeWork = time.Minute
 func Probe(f *scenario.Flavor) []profile.Sample {
 	power, took := f.Power(), slowed(probeWork, f.Speed)
 	var samples []profile.Sample
-	for _, milliCPU := range []int64{min(100, f.MilliCPU), f.MilliCPU / 16, f.MilliCPU / 8, f.MilliCPU / 4, f.MilliCPU / 2, f.MilliCPU} {
-		joules := float64(aboveIdle(f, power, float64(milliCPU)/float64(f.MilliCPU))*took.Seconds()) / 1000
-		for _, memory := range []int64{min(64<<20, f.MemoryBytes), f.MemoryBytes / 4, f.MemoryBytes / 2, f.MemoryBytes} {
+	for _, milliCPU := range []int64{min(100, f.Size.MilliCPU), f.Size.MilliCPU / 16, f.Size.MilliCPU / 8, f.Size.MilliCPU / 4, f.Size.MilliCPU / 2, f.Size.MilliCPU} {
+		joules := float64(aboveIdle(f, power, float64(milliCPU)/float64(f.Size.MilliCPU))*took.Seconds()) / 1000
+		for _, memory := range []int64{min(64<<20, f.Size.MemoryBytes), f.Size.MemoryBytes / 4, f.Size.MemoryBytes / 2, f.Size.MemoryBytes} {
 			samples = append(samples, profile.Sample{
 				Size: profile.Size{MilliCPU: milliCPU, MemoryBytes: memory}, Runtime: took, Energy: energy.Joules(joules),
 			})

@@ -166,7 +166,7 @@ func (e *engine) start(q *queued, placed *corev1.Pod) {
 	e.take(m, q.pod.Size)
 	e.endLater(r)
 	e.tell(fact{what: podStarted, pod: q.pod.Name, node: m.name})
-	if !q.started || q.pod.Class == class.Batch { // services may go round for ever
+	if !q.started || q.pod.Class == class.Batch { // services may go round forever
 		e.progress()
 	}
 }
@@ -178,7 +178,7 @@ func batchOne(p *scenario.Pod) int {
 	return 0
 }
 
-// endLater plans the end of a pod that goes on from now.
+// endLater plans the end of a pod that continues from now.
 func (e *engine) endLater(r *running) {
 	r.generation++
 	r.since = e.now

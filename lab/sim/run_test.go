@@ -178,7 +178,7 @@ func TestPodsThatNoMachineCanHoldArePendingAtOnceWithTheReason(t *testing.T) {
 		return p
 	}
 	grouped := func(sc *scenario.Scenario) { sc.Autoscale, sc.Nodes[0].Class = false, class.Service }
-	thin := func(sc *scenario.Scenario) { sc.Flavors[1].MilliCPU = 1000 }
+	thin := func(sc *scenario.Scenario) { sc.Flavors[1].Size.MilliCPU = 1000 }
 	tests := []struct {
 		name   string
 		pod    scenario.Pod

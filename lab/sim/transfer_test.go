@@ -64,7 +64,7 @@ func TestAMoveThatCannotBeMadeIsAFaultOfThePlan(t *testing.T) {
 		"on its way already":                {twice, gi, pair},
 		"no room": {transfer("job", "medium-0", "wide-0", cluster.Evict, 0), 6 * gi, func(sc *scenario.Scenario) {
 			pair(sc)
-			sc.Flavors[1].MemoryBytes = 8*gi + 1
+			sc.Flavors[1].Size.MemoryBytes = 8*gi + 1
 		}},
 	} {
 		jobs := []scenario.Pod{job("job", tc.memory, 0, 100*s), job("full", 3*gi, 0, 100*s)}

@@ -11,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
@@ -106,7 +108,7 @@ func TestLoadsAreReadAndSlowed(t *testing.T) {
 
 // TestKarpenterGetsMachinesOfTheSameSizeAndPrice reads the file as the provider does.
 func TestKarpenterGetsMachinesOfTheSameSizeAndPrice(t *testing.T) {
-	f := catalogue.Flavor{Name: "m7i.large", MilliCPU: 1930, MemoryBytes: 7 << 30, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: 29}
+	f := catalogue.Flavor{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 << 30}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: 29}}
 	text, err := json.Marshal(instanceTypes([]catalogue.Flavor{f}))
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +122,7 @@ func TestKarpenterGetsMachinesOfTheSameSizeAndPrice(t *testing.T) {
 		t.Fatal(err)
 	}
 	cpu, memory := read[0].Resources.Cpu().MilliValue(), read[0].Resources.Memory().Value()
-	if read[0].Name != f.Name || cpu-100 != f.MilliCPU || memory-10<<20 != f.MemoryBytes || read[0].Resources.Pods().Value() != 29 || !near(read[0].Offerings[0].Price, 0.1008) {
+	if read[0].Name != f.Name || cpu-100 != f.Size.MilliCPU || memory-10<<20 != f.Size.MemoryBytes || read[0].Resources.Pods().Value() != 29 || !near(read[0].Offerings[0].Price, 0.1008) {
 		t.Errorf("the provider reads %s", text)
 	}
 }

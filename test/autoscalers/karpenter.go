@@ -265,8 +265,8 @@ func instanceTypes(flavors []catalogue.Flavor) []instanceType {
 				Requirements: []corev1.NodeSelectorRequirement{in("karpenter.sh/capacity-type", "on-demand"), in(corev1.LabelTopologyZone, "playground-a")},
 			}},
 			Resources: corev1.ResourceList{
-				corev1.ResourceCPU:    *resource.NewMilliQuantity(f.MilliCPU+reservedMilliCPU, resource.DecimalSI),
-				corev1.ResourceMemory: *resource.NewQuantity(f.MemoryBytes+reservedMemory, resource.BinarySI),
+				corev1.ResourceCPU:    *resource.NewMilliQuantity(f.Size.MilliCPU+reservedMilliCPU, resource.DecimalSI),
+				corev1.ResourceMemory: *resource.NewQuantity(f.Size.MemoryBytes+reservedMemory, resource.BinarySI),
 				corev1.ResourcePods:   *resource.NewQuantity(f.MaxPods, resource.DecimalSI),
 			},
 		})

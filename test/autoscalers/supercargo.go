@@ -77,7 +77,7 @@ func typesOf(flavors []catalogue.Flavor) string {
 	types.WriteString("cpu,memory_gib,price_per_hour,name,arch,machine_type,max_pods\n")
 	for _, f := range flavors {
 		const decimals = 30 // of a byte in GiB
-		fmt.Fprintf(&types, "%dm,%s,%s,%s,%s,%s,", f.MilliCPU, big.NewRat(f.MemoryBytes, 1<<30).FloatString(decimals),
+		fmt.Fprintf(&types, "%dm,%s,%s,%s,%s,%s,", f.Size.MilliCPU, big.NewRat(f.Size.MemoryBytes, 1<<30).FloatString(decimals),
 			big.NewRat(f.MicroDollarsPerHour, 1e6).FloatString(6), f.Name, f.Arch, f.MachineType)
 		if f.MaxPods > 0 {
 			fmt.Fprint(&types, f.MaxPods)

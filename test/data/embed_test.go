@@ -45,7 +45,7 @@ func TestEveryPodFitsAFlavor(t *testing.T) {
 	for _, p := range pods {
 		fits := 0
 		for _, f := range flavors {
-			if p.MilliCPU <= f.MilliCPU && p.MemoryBytes <= f.MemoryBytes {
+			if p.MilliCPU <= f.Size.MilliCPU && p.MemoryBytes <= f.Size.MemoryBytes {
 				fits++
 			}
 		}

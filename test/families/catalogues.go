@@ -7,7 +7,9 @@ import (
 	"regexp"
 
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 // Catalogue is what machines there are to buy.
@@ -84,11 +86,7 @@ func linear() []catalogue.Flavor {
 	var flavors []catalogue.Flavor
 	for _, cores := range []int64{2, 4, 8, 16, 32, 48, 64, 96} {
 		for _, ratio := range []int64{2, 4, 8} {
-			flavors = append(flavors, catalogue.Flavor{
-				Name:     fmt.Sprintf("linear-%dx%d", cores, cores*ratio),
-				MilliCPU: cores * 1000, MemoryBytes: cores * ratio << 30, MaxPods: 110, Arch: "amd64",
-				MicroDollarsPerHour: cores*perCore + cores*ratio*perGiB,
-			})
+			flavors = append(flavors, catalogue.Flavor{Flavor: cluster.Flavor{Name: fmt.Sprintf("linear-%dx%d", cores, cores*ratio), Size: packing.Size{MilliCPU: cores * 1000, MemoryBytes: cores * ratio << 30}, MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: cores*perCore + cores*ratio*perGiB}})
 		}
 	}
 	return flavors

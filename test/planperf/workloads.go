@@ -226,7 +226,7 @@ func (w *Workload) choose(file string, chosen func(catalogue.Offer) bool) error 
 func (w *Workload) checkSizes() error {
 	var cpu, memory int64
 	for _, f := range w.flavors {
-		cpu, memory = max(cpu, f.MilliCPU), max(memory, f.MemoryBytes)
+		cpu, memory = max(cpu, f.Size.MilliCPU), max(memory, f.Size.MemoryBytes)
 	}
 	for _, p := range w.pods {
 		if 4*p.Size.MilliCPU > cpu || 4*p.Size.MemoryBytes > memory {

@@ -46,7 +46,7 @@ type Follower struct {
 	// Skipped is told of each line that was too long or has no end.
 	Skipped func()
 	// Keep is how many bytes the file may have before it is truncated, where nobody
-	// else rotates it; 0 leaves the file alone. nginx appends, so that it goes on at
+	// else rotates it; 0 leaves the file alone. nginx appends, so that it continues at
 	// the beginning.
 	Keep int64
 

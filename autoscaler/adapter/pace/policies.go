@@ -21,7 +21,7 @@ type Series interface {
 	Origins(ctx context.Context, expression string) (map[store.Origin]bool, error)
 }
 
-// demand is what a policy asks, and how often; nothing if its spec is no good.
+// demand is what a policy asks, and how often; nothing if its spec is invalid.
 type demand struct {
 	generation int64
 	every      time.Duration

@@ -14,7 +14,7 @@ import (
 )
 
 // settle marks as ended whatever series an earlier store has left that would be taken for
-// current at the time now. Whoever still measures them goes on with the next sample; a rate
+// current at the time now. Whoever still measures them continues with the next sample; a rate
 // over the gap is as if there were no mark.
 func settle(db *tsdb.DB, now time.Time, lookback time.Duration) error {
 	ctx := context.Background()

@@ -151,7 +151,7 @@ func jobConfig(o ScrapeOptions, job target.Job) *config.ScrapeConfig {
 }
 
 // Run scrapes until ctx ends. What comes from changes is all targets there are, each time;
-// those no longer among them are ended. A target whose interval has changed goes on at the new
+// those no longer among them are ended. A target whose interval has changed continues at the new
 // one: the scrape that may be under way is finished and kept, the next comes within the new
 // interval, and the series do not end in between.
 func (s *Scraper) Run(ctx context.Context, changes <-chan []target.Target) error {

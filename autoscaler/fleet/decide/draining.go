@@ -75,7 +75,7 @@ type kept struct {
 	used bool
 }
 
-// drains goes on with the nodes that are being drained: it has their pods leave, uncordons nodes
+// drains continues with the nodes that are being drained: it has their pods leave, uncordons nodes
 // that cannot be drained, and releases the machines of empty ones.
 func (r *round) drains() {
 	for _, node := range r.o.Foreign {

@@ -351,7 +351,7 @@ func (r *round) avoid(flavor string) Avoidance {
 	return a
 }
 
-// settle goes on from a round that did not finish, because the process died or a write
+// settle continues from a round that did not finish, because the process died or a write
 // failed. What was ordered by it is seen, and is for the pods for which that round ordered
 // it. What was not done is decided again: pods are still pending, cordoned nodes still cordoned,
 // late machines still late. Meanwhile a node that was to go may have become ready.

@@ -6,7 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 func TestEveryListCanBeReadAndIsWhole(t *testing.T) {
@@ -40,12 +42,12 @@ func TestListsSayWhatPodsCanUse(t *testing.T) {
 		list, region string
 		want         catalogue.Flavor
 	}{
-		{"aws", "us-east-1", catalogue.Flavor{Name: "m7i.large", MilliCPU: 1930, MemoryBytes: 6903 << 20, MicroDollarsPerHour: 100_800, Arch: "amd64", MachineType: "m7i", MaxPods: 29}},
-		{"aws", "us-east-1", catalogue.Flavor{Name: "t3.small", MilliCPU: 1930, MemoryBytes: 1418 << 20, MicroDollarsPerHour: 20_800, Arch: "amd64", MachineType: "t3", MaxPods: 11, Kind: catalogue.KindBurstable}},
+		{"aws", "us-east-1", catalogue.Flavor{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 6903 << 20}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: 29}, MachineType: "m7i"}},
+		{"aws", "us-east-1", catalogue.Flavor{Flavor: cluster.Flavor{Name: "t3.small", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 1418 << 20}, MicroDollarsPerHour: 20_800, Arch: "amd64", MaxPods: 11}, MachineType: "t3", Kind: catalogue.KindBurstable}},
 		// 16 GiB without 7.5 %, 25 % of 4 GiB, 20 % of 4, 10 % of 8 and 100 MiB
-		{"azure", "eastus", catalogue.Flavor{Name: "Standard_D4ps_v5", MilliCPU: 3920, MemoryBytes: 12392 << 20, MicroDollarsPerHour: 154_000, Arch: "arm64", MachineType: "Dps_v5", MaxPods: 110}},
-		{"azure", "westeurope", catalogue.Flavor{Name: "Standard_D4ps_v5", MilliCPU: 3920, MemoryBytes: 12392 << 20, MicroDollarsPerHour: 184_000, Arch: "arm64", MachineType: "Dps_v5", MaxPods: 110}},
-		{"gcp", "us-central1", catalogue.Flavor{Name: "n2-standard-4", MilliCPU: 3920, MemoryBytes: 12392 << 20, MicroDollarsPerHour: 194_236, Arch: "amd64", MachineType: "n2", MaxPods: 110}},
+		{"azure", "eastus", catalogue.Flavor{Flavor: cluster.Flavor{Name: "Standard_D4ps_v5", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 12392 << 20}, MicroDollarsPerHour: 154_000, Arch: "arm64", MaxPods: 110}, MachineType: "Dps_v5"}},
+		{"azure", "westeurope", catalogue.Flavor{Flavor: cluster.Flavor{Name: "Standard_D4ps_v5", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 12392 << 20}, MicroDollarsPerHour: 184_000, Arch: "arm64", MaxPods: 110}, MachineType: "Dps_v5"}},
+		{"gcp", "us-central1", catalogue.Flavor{Flavor: cluster.Flavor{Name: "n2-standard-4", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 12392 << 20}, MicroDollarsPerHour: 194_236, Arch: "amd64", MaxPods: 110}, MachineType: "n2"}},
 	} {
 		types, err := Read(tc.list, tc.region)
 		if err != nil {

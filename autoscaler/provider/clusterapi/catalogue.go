@@ -284,8 +284,8 @@ func (o *offer) annotations() map[string]string {
 			found[key] = value
 		}
 	}
-	found[annotationCPU] = strconv.FormatInt(o.of.MilliCPU, 10) + "m"
-	found[annotationMemory] = strconv.FormatInt(o.of.MemoryBytes, 10)
+	found[annotationCPU] = strconv.FormatInt(o.of.Size.MilliCPU, 10) + "m"
+	found[annotationMemory] = strconv.FormatInt(o.of.Size.MemoryBytes, 10)
 	if o.of.MaxPods > 0 {
 		found[annotationMaxPods] = strconv.FormatInt(o.of.MaxPods, 10)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -44,10 +45,10 @@ type catalogueScene struct {
 func someTypes() []catalogue.Flavor {
 	const gib = 1 << 30
 	return []catalogue.Flavor{
-		{Name: "m7g.large", MilliCPU: 1930, MemoryBytes: 7 * gib, MicroDollarsPerHour: 81_600, Arch: "arm64", MachineType: "m7g", MaxPods: 29},
-		{Name: "m7i.large", MilliCPU: 1930, MemoryBytes: 7 * gib, MicroDollarsPerHour: 100_800, Arch: "amd64", MachineType: "m7i", MaxPods: 29},
-		{Name: "m7i.xlarge", MilliCPU: 3920, MemoryBytes: 14 * gib, MicroDollarsPerHour: 201_600, Arch: "amd64", MachineType: "m7i", MaxPods: 58},
-		{Name: "t3.large", MilliCPU: 1930, MemoryBytes: 7 * gib, MicroDollarsPerHour: 83_200, Arch: "amd64", MachineType: "t3", MaxPods: 35, Kind: catalogue.KindBurstable},
+		{Flavor: cluster.Flavor{Name: "m7g.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 * gib}, MicroDollarsPerHour: 81_600, Arch: "arm64", MaxPods: 29}, MachineType: "m7g"},
+		{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 * gib}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: 29}, MachineType: "m7i"},
+		{Flavor: cluster.Flavor{Name: "m7i.xlarge", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 14 * gib}, MicroDollarsPerHour: 201_600, Arch: "amd64", MaxPods: 58}, MachineType: "m7i"},
+		{Flavor: cluster.Flavor{Name: "t3.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 * gib}, MicroDollarsPerHour: 83_200, Arch: "amd64", MaxPods: 35}, MachineType: "t3", Kind: catalogue.KindBurstable},
 	}
 }
 
@@ -621,7 +622,7 @@ func TestNamesOfMachineDeploymentsAreShortAndUnlike(t *testing.T) {
 			for _, domain := range []string{"", "eu-1", strings.Repeat("z", 63)} {
 				d := &clusterv1.MachineDeployment{}
 				d.Name = deployment
-				o := &offer{model: &model{deployment: d, digest: deployment}, of: &catalogue.Flavor{Name: of}, domain: domain}
+				o := &offer{model: &model{deployment: d, digest: deployment}, of: &catalogue.Flavor{Flavor: cluster.Flavor{Name: of}}, domain: domain}
 				name := o.nameOf()
 				if faults := validation.IsDNS1123Label(name); len(faults) > 0 || len(name) > mostName || seen[name] {
 					t.Errorf("%s, %s, %s: the name %q is not valid or not the only one: %v", deployment, of, domain, name, faults)

@@ -91,7 +91,7 @@ func (p *Provider) makeAll(ctx context.Context, s *session, stock *stock, o *off
 	return askAll(len(ordinals), func(i int) error { return p.makeOne(ctx, s, stock, o, u, intent, ordinals[i]) })
 }
 
-// askAll calls ask for each number below n, some at a time, and goes on after a fault that
+// askAll calls ask for each number below n, some at a time, and continues after a fault that
 // is about one alone. What has been asked for is waited for: a request that is given up may
 // still be carried out, later. It returns the error that matters most: one that another try
 // will not mend.

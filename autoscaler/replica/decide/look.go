@@ -86,7 +86,7 @@ const retry = 15 * time.Second
 //
 // In mode Act what was asked for is what the target's spec says. In the other modes
 // the target may lag behind, or be steered by somebody else's limits: the law's own
-// last word counts, so that it goes on from what it asked for.
+// last word counts, so that it continues from what it asked for.
 func (p *Policy) Look(m law.Memory, s Seen) (law.Memory, Outcome) {
 	out := Outcome{From: s.Asked}
 	if p.Mode != v1alpha1.ReplicasAct && s.Wanted > 0 {

@@ -37,7 +37,7 @@ type Policy struct {
 	model *queueing.Model
 }
 
-// New reads the spec of a policy in a namespace. It names every field that is no good;
+// New reads the spec of a policy in a namespace. It names every field that is invalid;
 // an SLO that no number of replicas can keep is refused with the least that can be kept.
 func New(namespace string, spec *v1alpha1.ReplicaPolicySpec) (*Policy, error) {
 	p := &Policy{

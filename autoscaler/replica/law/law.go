@@ -8,7 +8,7 @@
 // Every law keeps these promises: the answer lies within its [Limits]; where a
 // value that it needs is missing, stale or impossible it holds, says why, and
 // leaves its memory as it was; memory that it returned can be written as JSON,
-// read back, and goes on as if nothing had happened; the memory it was given is
+// read back, and continues as if nothing had happened; the memory it was given is
 // not changed.
 package law
 
@@ -115,7 +115,7 @@ func (l Limits) Ask(n int, next time.Duration, reasons ...string) Decision {
 }
 
 // Grow asks for n replicas because there are too few, moved into the limits. It never asks
-// for fewer than were asked for before: what made the law ask for them goes on, and those
+// for fewer than were asked for before: what made the law ask for them continues, and those
 // that still start would be cancelled and ordered again.
 func (l Limits) Grow(o Observation, n int, next time.Duration, reasons ...string) Decision {
 	if n < l.Clamp(o.Wanted) {

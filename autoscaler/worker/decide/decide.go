@@ -139,7 +139,7 @@ func (d *Decision) silent(c *Config, o *Observation, m *Memory, now time.Time) {
 	}
 }
 
-// since is when something began that goes on now; now if it has just begun, or if a clock was
+// since is when something began that continues now; now if it has just begun, or if a clock was
 // set back meanwhile.
 func since(before, now time.Time) time.Time {
 	if before.IsZero() || before.After(now) {

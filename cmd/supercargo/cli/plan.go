@@ -114,7 +114,7 @@ func runPlan(ctx context.Context, flags planFlags, stdin io.Reader, stdout io.Wr
 }
 
 // planWithin plans for about so long, 0 meaning without limit. It fails when ctx ends;
-// what is still running then goes on until the process ends.
+// what is still running then continues until the process ends.
 func planWithin(ctx context.Context, plan func(stop func() bool) planfile.Outcome, limit time.Duration) (planfile.Outcome, error) {
 	start := time.Now()
 	stop := func() bool { return ctx.Err() != nil || limit > 0 && time.Since(start) >= limit }

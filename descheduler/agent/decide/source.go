@@ -1,17 +1,17 @@
 // Package decide says what the agent of a node does next for one migration. It is given
 // what the Migration says, what the agent's own ledger says and what the container
 // does, and returns one thing to do. The agent does it, looks again and asks again,
-// until there is nothing to do. So it goes on after a crash where it was, whatever that
+// until there is nothing to do. So it continues after a crash where it was, whatever that
 // was.
 //
 // What holds at all times, and is tested for every combination of what may be seen:
 //
 //   - A container is frozen only on order Freeze, after the report has said so.
-//   - A container that was frozen goes on only on order Thaw, or when the Migration is
+//   - A container that was frozen continues only on order Thaw, or when the Migration is
 //     gone and its pod is still wanted, or when its time is over or the agent ends while
 //     the target cannot have its state yet; never once it was ordered to be killed, or
 //     once the new pod began to take its place.
-//   - A container goes on without an order only if no copy of it can run: the last bytes of
+//   - A container continues without an order only if no copy of it can run: the last bytes of
 //     its state were not sent. What was dumped is never sent afterwards.
 //   - Nothing that was dumped is shipped, or called shipped, once the container has run
 //     since.
@@ -35,7 +35,7 @@ const (
 	// Reach is to find out whether the target's agent can be sent something, while the
 	// container still runs.
 	Reach Action = "Reach"
-	// NoteExpiry writes into the ledger that the container goes on by itself, and that what
+	// NoteExpiry writes into the ledger that the container continues by itself, and that what
 	// was dumped of it is of no use.
 	NoteExpiry Action = "NoteExpiry"
 	// NoteFreeze writes into the ledger that the container is about to be frozen.
@@ -195,7 +195,7 @@ func (s Source) expire() SourceDecision {
 }
 
 // ForSourceAlone decides for the agent of the source node while the API server cannot be
-// asked. What only that knows is not set. A container goes on once it is overdue; all else
+// asked. What only that knows is not set. A container continues once it is overdue; all else
 // waits.
 func ForSourceAlone(s Source) SourceDecision {
 	if !s.FreezeNoted || !s.expires() {
@@ -208,8 +208,8 @@ func ForSourceAlone(s Source) SourceDecision {
 }
 
 // ForSourceAtEnd decides for an agent that ends, and that may not come back: nothing is
-// under way any more. A container whose state was not sent goes on. An agent that comes
-// back freezes it again, and takes its state again: so the move goes on too.
+// under way any more. A container whose state was not sent continues. An agent that comes
+// back freezes it again, and takes its state again: so the move continues too.
 func ForSourceAtEnd(s Source) SourceDecision {
 	if s.FreezeNoted && s.unsent() && s.Container == terms.Frozen {
 		return do(Thaw)

@@ -72,7 +72,7 @@ type Entry struct {
 	// ThawAfter is until when the container may be frozen without being Sent; zero is
 	// without a limit, as in entries of releases that did not note what they sent.
 	ThawAfter time.Time `json:",omitzero"`
-	// Expired says that ThawAfter has passed and the container goes on: it is not frozen
+	// Expired says that ThawAfter has passed and the container continues: it is not frozen
 	// for this migration again.
 	Expired bool `json:",omitempty"`
 	// Reached is the target whose agent has answered before the container was frozen, and

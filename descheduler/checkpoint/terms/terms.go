@@ -51,6 +51,6 @@ const (
 	// pod.
 	ReasonForeignContainer = "ForeignContainer"
 	// ReasonFreezeExpired: the container has been frozen for as long as it may without its
-	// state on the way, and goes on.
+	// state on the way, and continues.
 	ReasonFreezeExpired = "FreezeExpired"
 )

@@ -191,7 +191,7 @@ func (s Sender) try(ctx context.Context, wire http.RoundTripper, to Peer, write 
 		}
 		writer.CloseWithError(own)
 	}()
-	defer func() { // nothing of this try goes on after it
+	defer func() { // nothing of this try continues after it
 		stop(nil)
 		reader.CloseWithError(context.Canceled)
 		<-written

@@ -145,7 +145,7 @@ func (c Config) perNamespace() int {
 // fullTarget says why no container can be frozen that would go to a node; empty if one
 // can. Those that leave the node do not count. If they did, two nodes that exchange pods
 // could wait for each other: each would have begun as many as it may, and none could go
-// on. As it is, one that has its target goes on to its end.
+// on. As it is, one that has its target continues to its end.
 func (c Config) fullTarget(others []Flight, node string) string {
 	n := 0
 	for _, f := range others {

@@ -59,7 +59,7 @@ func stays(pod *corev1.Pod) *Step {
 	return &Step{Do: PatchPod, Why: "the new pod is one like any other now", Pod: to}
 }
 
-// orphan goes on with the hand-over of a migration that is gone, as far as the two pods say
+// orphan continues with the hand-over of a migration that is gone, as far as the two pods say
 // that it had begun; nil if it had not. The agent of the old pod's node kills the old
 // container once its pod is being deleted, and thaws it otherwise: whichever it does, the
 // other copy is the one to go.

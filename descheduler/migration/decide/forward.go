@@ -11,7 +11,7 @@ import (
 	"supercargo.dev/supercargo/internal/movable"
 )
 
-// forward goes on with a migration that can still go back.
+// forward continues with a migration that can still go back.
 func (c Config) forward(o Observation, now time.Time) Step {
 	m := o.Migration
 	if m.DeletionTimestamp != nil {

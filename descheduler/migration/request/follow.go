@@ -17,7 +17,7 @@ import (
 var ErrStopped = errors.New("stopped waiting")
 
 // Follow waits until a migration has ended, and leaves in m how it did. It calls show with each
-// state that it sees. The error is [ErrStopped] when ctx ends; the migration goes on then.
+// state that it sees. The error is [ErrStopped] when ctx ends; the migration continues then.
 func Follow(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, show func(*v1alpha1.Migration)) error {
 	key := client.ObjectKeyFromObject(m)
 	for {

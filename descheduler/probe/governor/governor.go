@@ -2,7 +2,7 @@
 //
 // A governor says how the kernel chooses the clock of the CPUs: `performance` always the
 // highest, `powersave` the lowest, or, with intel_pstate, the most frugal that will do.
-// What a machine had is written down on disk before anything is changed, so that it is
+// What a machine had is saved on disk before anything is changed, so that it is
 // put back in every case: by [Switch.Restore], or, after a crash, by [Recover] on behalf
 // of whoever died.
 package governor

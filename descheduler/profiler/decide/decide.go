@@ -175,7 +175,7 @@ func reserved(n Node) bool { return !n.Reserved.IsZero() }
 // needs reports whether the type is to be probed.
 func (t *Type) needs() bool { return t.Hardware != "" && t.Probed != t.Hardware }
 
-// withJob goes on with a probe or gives it up.
+// withJob continues with a probe or gives it up.
 func (c Config) withJob(t *Type) Step {
 	job := t.Job
 	switch job.State {

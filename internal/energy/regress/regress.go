@@ -128,7 +128,7 @@ func descend(gram *mat.SymDense, right, b []float64) bool {
 	return false
 }
 
-// settled goes on from b, which creeps along a valley towards the least value: columns are
+// settled continues from b, which creeps along a valley towards the least value: columns are
 // nearly combinations of each other. It goes straight to the least value without bounds of the
 // coefficients above 0, and where one would fall below, to the point where it is 0, and on
 // without it (Lawson and Hanson, Solving Least Squares Problems, chapter 23, steps 6 to 11).

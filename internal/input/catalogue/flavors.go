@@ -8,28 +8,21 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/table"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Flavor is one kind of machine that can be had.
+// Flavor is one kind of machine that can be had, as a price list tells of it. Of
+// [cluster.Flavor] it has Name, Size, Arch, MaxPods and price: Arch is empty and MaxPods 0
+// where the list does not state them.
 type Flavor struct {
-	// Name is unlike that of any other flavor of the catalogue.
-	Name string
-	// MilliCPU is the CPU that pods can use, in thousandths of a core.
-	MilliCPU int64
-	// MemoryBytes is the memory that pods can use.
-	MemoryBytes int64
-	// MicroDollarsPerHour is the price in millionths of a dollar per hour.
-	MicroDollarsPerHour int64
-	// Arch is the CPU architecture as in GOARCH; empty when not stated.
-	Arch string
+	cluster.Flavor
 	// MachineType groups flavors of equal speed and power; empty when not
 	// stated.
 	MachineType string
 	// Kind is KindBurstable or KindAccelerated; empty for any other.
 	Kind string
-	// MaxPods is how many pods a machine holds; 0 when not stated.
-	MaxPods int64
 	// MilliwattsIdle and MilliwattsFull are the power drawn without load and at
 	// full load. Both are 0 when not stated.
 	MilliwattsIdle, MilliwattsFull int64
@@ -106,16 +99,14 @@ type row struct{ *table.Table }
 
 // flavor reads a flavor.
 func (t row) flavor() Flavor {
-	f := Flavor{
-		Name:        t.Cell("name"),
+	f := Flavor{MachineType: t.Cell("machine_type"), Kind: t.Cell("kind")}
+	f.Name, f.Arch = t.Cell("name"), t.Cell("arch")
+	f.Size = packing.Size{
 		MilliCPU:    t.Cores("cpu"),
 		MemoryBytes: t.AtMost("memory_gib", t.Positive("memory_gib", bytesPerGiB, table.RoundDown), table.MaxMemoryBytes),
-		MicroDollarsPerHour: t.AtMost("price_per_hour",
-			t.Number("price_per_hour", microPerDollar, table.Exact), maxMicroDollarsPerHour),
-		Arch:        t.Cell("arch"),
-		MachineType: t.Cell("machine_type"),
-		Kind:        t.Cell("kind"),
 	}
+	f.MicroDollarsPerHour = t.AtMost("price_per_hour",
+		t.Number("price_per_hour", microPerDollar, table.Exact), maxMicroDollarsPerHour)
 	if f.Name == "" || !table.Printable(f.Name, maxNameBytes) {
 		t.BadCell("name", fmt.Errorf("is no flavor name, want 1 to %d bytes without control characters", maxNameBytes))
 	}

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 func TestReadFlavorsReadsTheCatalogue(t *testing.T) {
@@ -14,11 +17,10 @@ func TestReadFlavorsReadsTheCatalogue(t *testing.T) {
 		"g5.xlarge,4,16,1.006,,,,,,Accelerated\n" +
 		"free,250m,0.0000000019,0,,,,,,\n"
 	want := []Flavor{
-		{Name: "free", MilliCPU: 250, MemoryBytes: 2},
-		{Name: "g5.xlarge", MilliCPU: 4000, MemoryBytes: 16 << 30, MicroDollarsPerHour: 1_006_000, Kind: KindAccelerated},
-		{Name: "m7i.large", MilliCPU: 1930, MemoryBytes: 13 << 29, MicroDollarsPerHour: 100_800, Arch: "amd64",
-			MachineType: "m7i", MaxPods: 29, MilliwattsIdle: 4400, MilliwattsFull: 20_000},
-		{Name: "t3.nano", MilliCPU: 2000, MemoryBytes: 1 << 29, MicroDollarsPerHour: 5_200, Kind: KindBurstable},
+		{Flavor: cluster.Flavor{Name: "free", Size: packing.Size{MilliCPU: 250, MemoryBytes: 2}}},
+		{Flavor: cluster.Flavor{Name: "g5.xlarge", Size: packing.Size{MilliCPU: 4000, MemoryBytes: 16 << 30}, MicroDollarsPerHour: 1_006_000}, Kind: KindAccelerated},
+		{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 13 << 29}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: 29}, MachineType: "m7i", MilliwattsIdle: 4400, MilliwattsFull: 20_000},
+		{Flavor: cluster.Flavor{Name: "t3.nano", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 1 << 29}, MicroDollarsPerHour: 5_200}, Kind: KindBurstable},
 	}
 	got, err := ReadFlavors("f.csv", strings.NewReader(input))
 	if err != nil {

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 const offerHeader = "name,cpu,memory_gib,price_per_hour,zones,labels,taints\n"
@@ -16,9 +19,9 @@ func TestReadOffersReadsWhatPodsMayDemand(t *testing.T) {
 		"gpu,2,4,0.5,arm64,b ; a,disk=ssd;example.com/rack=,dedicated=ml:NoSchedule;spot:PreferNoSchedule;dedicated=ml:NoExecute\n" +
 		"any,2,4,0.1,,,,\n"
 	want := []Offer{
-		{Flavor: Flavor{Name: "any", MilliCPU: 2000, MemoryBytes: 4 << 30, MicroDollarsPerHour: 100_000}},
+		{Flavor: Flavor{Flavor: cluster.Flavor{Name: "any", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 4 << 30}, MicroDollarsPerHour: 100_000}}},
 		{
-			Flavor: Flavor{Name: "gpu", MilliCPU: 2000, MemoryBytes: 4 << 30, MicroDollarsPerHour: 500_000, Arch: "arm64"},
+			Flavor: Flavor{Flavor: cluster.Flavor{Name: "gpu", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 4 << 30}, MicroDollarsPerHour: 500_000, Arch: "arm64"}},
 			Zones:  []string{"a", "b"},
 			Labels: []Label{{"disk", "ssd"}, {"example.com/rack", ""}},
 			Taints: []Taint{{"dedicated", "ml", "NoExecute"}, {"dedicated", "ml", "NoSchedule"}, {"spot", "", "PreferNoSchedule"}},

@@ -11,21 +11,24 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/table"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 const flavorHeader = "name,cpu,memory_gib,price_per_hour\n"
 
 var flavorGen = rapid.Custom(func(t *rapid.T) Flavor {
 	f := Flavor{
-		Name:                rapid.StringMatching(`[a-zA-Z0-9",.ä]{1,12}`).Draw(t, "name"),
-		MilliCPU:            rapid.Int64Range(1, table.MaxMilliCPU).Draw(t, "cpu"),
-		MemoryBytes:         rapid.Int64Range(1, table.MaxMemoryBytes).Draw(t, "memory"),
-		MicroDollarsPerHour: rapid.Int64Range(0, maxMicroDollarsPerHour).Draw(t, "price"),
-		Arch:                rapid.SampledFrom([]string{"", "amd64", "arm64"}).Draw(t, "arch"),
-		MachineType:         rapid.StringMatching(`([a-zA-Z0-9]([a-zA-Z0-9._-]{0,9}[a-zA-Z0-9])?)?`).Draw(t, "type"),
-		MaxPods:             rapid.Int64Range(0, maxMaxPods).Draw(t, "pods"),
-		MilliwattsFull:      rapid.Int64Range(0, maxMilliwatts).Draw(t, "full"),
+		Flavor: cluster.Flavor{
+			Name:                rapid.StringMatching(`[a-zA-Z0-9",.ä]{1,12}`).Draw(t, "name"),
+			Size:                packing.Size{MilliCPU: rapid.Int64Range(1, table.MaxMilliCPU).Draw(t, "cpu"), MemoryBytes: rapid.Int64Range(1, table.MaxMemoryBytes).Draw(t, "memory")},
+			MicroDollarsPerHour: rapid.Int64Range(0, maxMicroDollarsPerHour).Draw(t, "price"),
+			Arch:                rapid.SampledFrom([]string{"", "amd64", "arm64"}).Draw(t, "arch"),
+			MaxPods:             rapid.Int64Range(0, maxMaxPods).Draw(t, "pods"),
+		},
+		MachineType:    rapid.StringMatching(`([a-zA-Z0-9]([a-zA-Z0-9._-]{0,9}[a-zA-Z0-9])?)?`).Draw(t, "type"),
+		MilliwattsFull: rapid.Int64Range(0, maxMilliwatts).Draw(t, "full"),
 	}
 	f.MilliwattsIdle = rapid.Int64Range(0, f.MilliwattsFull).Draw(t, "idle")
 	return f
@@ -62,7 +65,7 @@ func FuzzReadFlavors(f *testing.F) {
 			return
 		}
 		for _, f := range flavors {
-			if f.MilliCPU <= 0 || f.MemoryBytes <= 0 || f.MicroDollarsPerHour < 0 || f.MilliwattsIdle > f.MilliwattsFull {
+			if f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0 || f.MicroDollarsPerHour < 0 || f.MilliwattsIdle > f.MilliwattsFull {
 				t.Fatalf("%+v is no machine", f)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 func writeFlavors(w io.Writer, flavors []Flavor) error {
 	rows := [][]string{{"cpu", "memory_gib", "price_per_hour", "max_pods", "watts_idle", "watts_full", "name", "arch", "machine_type"}}
 	for _, f := range flavors {
-		row := []string{exact(f.MilliCPU, 1000), exact(f.MemoryBytes, bytesPerGiB), exact(f.MicroDollarsPerHour, microPerDollar), "", "", "", f.Name, f.Arch, f.MachineType}
+		row := []string{exact(f.Size.MilliCPU, 1000), exact(f.Size.MemoryBytes, bytesPerGiB), exact(f.MicroDollarsPerHour, microPerDollar), "", "", "", f.Name, f.Arch, f.MachineType}
 		if f.MaxPods > 0 {
 			row[3] = strconv.FormatInt(f.MaxPods, 10)
 		}

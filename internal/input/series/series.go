@@ -78,7 +78,7 @@ func Read(file io.Reader, f Format) ([][]float64, error) {
 	return rows, nil
 }
 
-// order sees that time goes on, where there is a column of it.
+// order sees that times ascend, where there is a column of them.
 type order struct {
 	column string
 	last   float64

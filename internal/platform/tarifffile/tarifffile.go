@@ -96,7 +96,7 @@ func (f *File) text() ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !info.Mode().IsRegular(): // reading a pipe could take for ever
+	case !info.Mode().IsRegular(): // reading a pipe could take forever
 		return nil, fmt.Errorf("it is no file: %v", info.Mode())
 	}
 	file, err := os.Open(f.path)

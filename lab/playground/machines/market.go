@@ -65,7 +65,7 @@ func (r *machineReconciler) choose(ctx context.Context, m *KwokMachine) (why str
 
 // sold fills in what a machine of an instance type is.
 func (s *KwokMachineSpec) sold(of *catalogue.Flavor, domain string) {
-	s.CPU, s.Memory = *resource.NewMilliQuantity(of.MilliCPU, resource.DecimalSI), *resource.NewQuantity(of.MemoryBytes, resource.BinarySI)
+	s.CPU, s.Memory = *resource.NewMilliQuantity(of.Size.MilliCPU, resource.DecimalSI), *resource.NewQuantity(of.Size.MemoryBytes, resource.BinarySI)
 	if of.MaxPods > 0 {
 		s.Pods = int32(of.MaxPods)
 	}

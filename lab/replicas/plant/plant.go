@@ -26,7 +26,7 @@ type Config struct {
 	// heeded: the past acts by the requests that are still inside.
 	Model queueing.Model
 	// Timeout is how long a request waits before it is given up. It counts as
-	// answered after Timeout then. 0 is for ever.
+	// answered after Timeout then. 0 is forever.
 	Timeout time.Duration
 	// Connections is how many requests may be inside for each Ready replica;
 	// further ones are rejected, and count as answered after Timeout. 0 is no

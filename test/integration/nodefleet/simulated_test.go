@@ -73,7 +73,7 @@ func TestAFleetBuysAndReleasesWhatItsSimulationDoes(t *testing.T) {
 
 	b := newBench(t, "played")
 	for _, f := range sc.Flavors {
-		b.flavor(f.Name, fmt.Sprintf("%dm", f.MilliCPU), fmt.Sprint(f.MemoryBytes), fmt.Sprintf("%.6f", float64(f.MicroDollarsPerHour)/1e6), comesAfter(sc.AcquisitionLag.Mean))
+		b.flavor(f.Name, fmt.Sprintf("%dm", f.Size.MilliCPU), fmt.Sprint(f.Size.MemoryBytes), fmt.Sprintf("%.6f", float64(f.MicroDollarsPerHour)/1e6), comesAfter(sc.AcquisitionLag.Mean))
 	}
 	account := b.account(sc)
 	b.fleet("all")

@@ -115,8 +115,8 @@ func instanceType(f planfile.Flavor, keys sets.Set[string]) *cloudprovider.Insta
 	it := &cloudprovider.InstanceType{
 		Name: f.Name, Requirements: all, Overhead: &cloudprovider.InstanceTypeOverhead{},
 		Capacity: corev1.ResourceList{
-			corev1.ResourceCPU:    *resource.NewMilliQuantity(f.MilliCPU, resource.DecimalSI),
-			corev1.ResourceMemory: *resource.NewQuantity(f.MemoryBytes, resource.BinarySI),
+			corev1.ResourceCPU:    *resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI),
+			corev1.ResourceMemory: *resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI),
 			corev1.ResourcePods:   *resource.NewQuantity(f.MaxPods, resource.DecimalSI),
 		},
 	}
@@ -188,7 +188,7 @@ func newDocument(results scheduling.Results, nameOf map[types.UID]string, flavor
 		requests := claim.Spec.Resources.Requests
 		d.Purchases = append(d.Purchases, planfile.Purchase{
 			Machine: machine, Flavor: f.Name, Zone: zone, PricePerHour: float64(f.MicroDollarsPerHour) / 1e6, Pods: len(names[i]),
-			CPUPercent: planfile.Percent(requests.Cpu().MilliValue(), f.MilliCPU), MemoryPercent: planfile.Percent(requests.Memory().Value(), f.MemoryBytes),
+			CPUPercent: planfile.Percent(requests.Cpu().MilliValue(), f.Size.MilliCPU), MemoryPercent: planfile.Percent(requests.Memory().Value(), f.Size.MemoryBytes),
 		})
 		for _, name := range names[i] {
 			d.Assignments = append(d.Assignments, planfile.Assignment{Pod: name, Machine: machine})

@@ -1,4 +1,4 @@
-// Counter counts for ever: every 100 ms it prints a value, the time in nanoseconds since
+// Counter counts forever: every 100 ms it prints a value, the time in nanoseconds since
 // 1970 and the name of its host.
 //
 // Environment:
