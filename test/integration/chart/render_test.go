@@ -164,6 +164,7 @@ func TestEveryPartHasItsValues(t *testing.T) {
 		"scheduler/config":   true, // the ConfigMap of second
 		"scheduler/replace":  true, // TestTheReplacementOfTheSchedulerComesWithItsFiles
 		"audit":              true, // for clusters on which nothing is installed
+		"dashboard":          true, // the same
 	}
 	for _, tc := range same {
 		for _, part := range tc.parts {
