@@ -46,7 +46,9 @@ func TestTheClusterIsPausedWhileTheConfigMapIsThere(t *testing.T) {
 func TestASwitchThatCannotBeReadIsAnError(t *testing.T) {
 	gone := errors.New("the cache is not there")
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return gone },
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return gone
+		},
 	}).Build()
 	if _, err := (&Switch{Client: c, Namespace: "home"}).Read(t.Context()); !errors.Is(err, gone) || !strings.Contains(err.Error(), "home/"+Name) {
 		t.Errorf("%v", err)
