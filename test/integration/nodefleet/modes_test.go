@@ -1,7 +1,6 @@
 package nodefleet
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -10,19 +9,13 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
-	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/test/kit"
 )
 
 // explain returns what the command line says of a fleet.
 func (b *bench) explain(fleet string) string {
 	b.Helper()
-	var out, faults bytes.Buffer
-	args := []string{"supercargo", "explain", "nodefleet/" + b.name + "-" + fleet, "--kubeconfig", b.site.KubeconfigPath()}
-	if code := cli.Main(args, strings.NewReader(""), &out, &faults); code != 0 {
-		b.Fatalf("explain: exit code %d: %s", code, faults.String())
-	}
-	return out.String()
+	return b.command("explain", "nodefleet/"+b.name+"-"+fleet)
 }
 
 func TestAFleetThatObservesSaysWhatItWouldDoAndActsWhenTold(t *testing.T) {

@@ -1,6 +1,7 @@
 package nodefleet
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -8,14 +9,27 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/app"
+	"supercargo.dev/supercargo/cmd/supercargo/cli"
 	"supercargo.dev/supercargo/internal/platform/pause"
 )
+
+// command runs a command line that is to succeed, and returns what it prints.
+func (b *bench) command(args ...string) string {
+	b.Helper()
+	var out, faults bytes.Buffer
+	args = append(append([]string{"supercargo"}, args...), "--kubeconfig", b.site.KubeconfigPath())
+	if code := cli.Main(args, strings.NewReader(""), &out, &faults); code != 0 {
+		b.Fatalf("%v: exit code %d: %s", args, code, faults.String())
+	}
+	return out.String()
+}
 
 func TestAPausedFleetSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "paused")
 	b.flavor("a", "2", "4Gi", "0.10")
-	resume := b.site.Pause(t, b.name, "an incident")
+	b.command("pause", "--reason", "a test of the pause", "-n", b.name)
+	b.command("pause", "--reason", "an incident", "-n", b.name) // replaces the reason
 	highest := b.highest()
 	b.fleet("all")
 	b.autoscale(func(o *app.Options) { o.PauseNamespace = b.name })
@@ -39,7 +53,12 @@ func TestAPausedFleetSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 		t.Errorf("explain says nothing of the pause:\n%s", text)
 	}
 
-	resume()
+	if said := b.command("resume", "-n", b.name); said != "resumed\n" {
+		t.Errorf("resume says %q", said)
+	}
+	if said := b.command("resume", "-n", b.name); !strings.Contains(said, "not paused") {
+		t.Errorf("resume of what is not paused says %q", said)
+	}
 	b.run(2)
 	b.becomes(map[string]int{"a": 2})
 	b.event(pause.Resumed)
@@ -51,7 +70,7 @@ func TestAPausedFleetSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	})
 
 	// A pause holds machines, too, that are to go.
-	resume = b.site.Pause(t, b.name, "")
+	resume := b.site.Pause(t, b.name, "")
 	b.eventually("it is paused again", func() string {
 		if meta.FindStatusCondition(b.get("all").Status.Conditions, v1alpha1.ConditionPaused) == nil {
 			return "not yet"
