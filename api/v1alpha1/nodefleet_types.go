@@ -636,9 +636,9 @@ type FlavorStatus struct {
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 
-	// leftAloneUntil is until when no machine is bought.
+	// backOffUntil is until when no machine is bought.
 	// +optional
-	LeftAloneUntil *metav1.Time `json:"leftAloneUntil,omitempty"`
+	BackOffUntil *metav1.Time `json:"backOffUntil,omitempty"`
 
 	// message says why no machine of the flavor can be bought, or what threatens the pods
 	// of those that are.

@@ -199,8 +199,8 @@ func (in *FlavorStatus) DeepCopyInto(out *FlavorStatus) {
 		*out = new(AcquisitionLag)
 		**out = **in
 	}
-	if in.LeftAloneUntil != nil {
-		in, out := &in.LeftAloneUntil, &out.LeftAloneUntil
+	if in.BackOffUntil != nil {
+		in, out := &in.BackOffUntil, &out.BackOffUntil
 		*out = (*in).DeepCopy()
 	}
 }

@@ -83,7 +83,7 @@ func (r *round) note() {
 	a := &r.actions
 	for _, j := range a.Joined {
 		s := r.status(j.Flavor)
-		s.Lag, s.Failures, s.LeftAloneUntil = decide.LearnLag(s.Lag, j.Took), 0, nil
+		s.Lag, s.Failures, s.BackOffUntil = decide.LearnLag(s.Lag, j.Took), 0, nil
 		metricAcquisitionSeconds.WithLabelValues(r.fleet.Name, j.Flavor).Observe(j.Took.Seconds())
 	}
 	for i := range a.Avoid {
@@ -107,7 +107,7 @@ func (r *round) note() {
 
 func (r *round) avoid(a *decide.Avoidance) {
 	s := r.status(a.Flavor)
-	s.LeftAloneUntil, s.Failures = new(metav1.NewTime(a.Until)), a.Failures
+	s.BackOffUntil, s.Failures = new(metav1.NewTime(a.Until)), a.Failures
 }
 
 // noteAbandoned writes down which machines are abandoned.

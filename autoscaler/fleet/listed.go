@@ -63,7 +63,7 @@ func listRank(f *v1alpha1.FlavorStatus) int {
 	switch {
 	case f.Machines > 0:
 		return 0
-	case f.LeftAloneUntil != nil || f.Failures > 0:
+	case f.BackOffUntil != nil || f.Failures > 0:
 		return 1
 	case f.Lag != nil || f.Seen != nil:
 		return 2

@@ -30,7 +30,7 @@ func TestFlavorsThatMatterMostAreListedInAFullStatus(t *testing.T) {
 	want := []v1alpha1.FlavorStatus{
 		{Name: "z-cheap", PricePerHour: "0.4"},
 		{Name: "z-failed", Failures: 1, PricePerHour: "9"},
-		{Name: "z-left-alone", LeftAloneUntil: &until, PricePerHour: "9"},
+		{Name: "z-left-alone", BackOffUntil: &until, PricePerHour: "9"},
 		{Name: "z-measured", Lag: &v1alpha1.AcquisitionLag{Samples: 1}, PricePerHour: "9"},
 		{Name: "z-seen", Seen: &v1alpha1.SeenMachine{}, Message: "there is no such flavor any more"},
 		{Name: "z-used", Machines: 1, Message: "it is not offered any more"},

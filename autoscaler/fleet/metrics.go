@@ -16,7 +16,7 @@ var (
 	metricBoundPerHour    = gauge("lower_bound_dollars_per_hour", "What machines for all pods must cost at least.", "fleet")
 	metricOrdered         = counter("machines_ordered_total", "Machines asked for.", "fleet", "flavor")
 	metricReleased        = counter("machines_released_total", "Machines given back.", "fleet", "flavor")
-	metricGaveUp          = counter("machines_given_up_total", "Machines that did not come.", "fleet", "flavor")
+	metricGaveUp          = counter("machines_abandoned_total", "Machines that did not come.", "fleet", "flavor")
 	metricEvictions       = counter("evictions_total", "Pods evicted to empty machines.", "fleet")
 	metricMigrations      = counter("migrations_total", "Pods moved with their state to empty machines.", "fleet")
 	metricDecisions       = counter("decisions_total", "Decisions that change machines, or would in mode Act.", "fleet", "kind", "mode")

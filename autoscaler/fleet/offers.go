@@ -77,10 +77,10 @@ func Offers(w *world.World, fleet *v1alpha1.NodeFleet, inventory *provider.Inven
 // BackingOff says that no machine of a flavor is bought for now since the last ones did not come,
 // or returns "". There may be no status.
 func BackingOff(s *v1alpha1.FlavorStatus, now time.Time) string {
-	if s == nil || s.LeftAloneUntil == nil || !s.LeftAloneUntil.After(now) {
+	if s == nil || s.BackOffUntil == nil || !s.BackOffUntil.After(now) {
 		return ""
 	}
-	return fmt.Sprintf("sold out: %d machines did not come, in back-off until %s", s.Failures, s.LeftAloneUntil.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("sold out: %d machines did not come, in back-off until %s", s.Failures, s.BackOffUntil.UTC().Format(time.RFC3339))
 }
 
 // ReadyAfter is how long a machine of a flavor is expected to need from its order until it takes

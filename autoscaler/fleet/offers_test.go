@@ -51,7 +51,7 @@ func TestOffersSayWhatARoundWouldSay(t *testing.T) {
 	fleet := &v1alpha1.NodeFleet{}
 	fleet.Spec.Class = v1alpha1.FleetAny
 	until := metav1.NewTime(now.Add(time.Minute))
-	fleet.Status.Flavors = []v1alpha1.FlavorStatus{{Name: "failed", Failures: 3, LeftAloneUntil: &until}}
+	fleet.Status.Flavors = []v1alpha1.FlavorStatus{{Name: "failed", Failures: 3, BackOffUntil: &until}}
 
 	pod := fixtures.Pod("p", 1950, gib, func(p *corev1.Pod) {
 		p.Spec.NodeSelector = map[string]string{corev1.LabelTopologyZone: "a"}

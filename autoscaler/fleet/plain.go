@@ -60,8 +60,8 @@ func (r *round) plainFlavors() []decide.Flavor {
 		}
 		s := r.status(f.Name)
 		all[i].Learned = s.Lag != nil && s.Lag.Samples > 0
-		if all[i].Failures = s.Failures; s.LeftAloneUntil != nil {
-			all[i].AvoidUntil = s.LeftAloneUntil.Time
+		if all[i].Failures = s.Failures; s.BackOffUntil != nil {
+			all[i].AvoidUntil = s.BackOffUntil.Time
 		}
 	}
 	return all

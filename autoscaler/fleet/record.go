@@ -71,8 +71,8 @@ func (r *round) count() {
 		if p := r.self.prices[f.Name]; p.known {
 			s.PricePerHour, s.PriceSource = dollars.Format(p.microDollars), p.source
 		}
-		if s.LeftAloneUntil != nil && !s.LeftAloneUntil.After(r.now) {
-			s.LeftAloneUntil = nil
+		if s.BackOffUntil != nil && !s.BackOffUntil.After(r.now) {
+			s.BackOffUntil = nil
 		}
 		status.Machines += s.Machines
 		status.InFlight += int32(r.seen.inFlight[f.Name])
@@ -140,7 +140,7 @@ func (r *round) unidentified() (all []string) {
 func (r *round) degraded() {
 	var alone, unusable, problems []string
 	for _, f := range r.fleet.Status.Flavors {
-		if f.LeftAloneUntil != nil {
+		if f.BackOffUntil != nil {
 			alone = append(alone, f.Name)
 		}
 	}
@@ -289,8 +289,8 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 	for _, f := range r.fleet.Status.Flavors {
 		if f.Message != "" {
 			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: f.Message})
-		} else if f.LeftAloneUntil != nil {
-			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: "in back-off until " + f.LeftAloneUntil.UTC().Format("15:04:05") + ": its machines did not come"})
+		} else if f.BackOffUntil != nil {
+			d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: f.Name, Reason: "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": its machines did not come"})
 		}
 	}
 	d.Buys, d.Releases, d.Rejected = d.Buys[:min(len(d.Buys), maxListed)], d.Releases[:min(len(d.Releases), maxListed)], d.Rejected[:min(len(d.Rejected), maxListed)]

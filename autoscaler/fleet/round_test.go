@@ -229,7 +229,7 @@ func TestMachinesInThePlaceOfOthersDoNotComeOnTopOfThem(t *testing.T) {
 	}
 }
 
-func TestMachinesThatAreNotMadeAreGivenUpAndOthersBought(t *testing.T) {
+func TestMachinesThatAreNotMadeAreAbandonedAndOthersBought(t *testing.T) {
 	m := newModel(t, alone(nil), []provider.Flavor{modelFlavor("unmade", 4, 16, 50_000), modelFlavor("small", 4, 16, 100_000)})
 	m.add(testPod("p", 3000, 1024, time.Hour))
 	m.run(15*minute, "f")
@@ -586,7 +586,7 @@ func TestAMachineWhoseNodeIsNotIdentifiedIsKept(t *testing.T) {
 		close(said.Events)
 		told := 0
 		for e := range said.Events {
-			if strings.Contains(e, "MachineGivenUp") {
+			if strings.Contains(e, "MachineAbandoned") {
 				t.Errorf("Event %s", e)
 			}
 			if strings.Contains(e, "NodesUnidentified the nodes of 1 machines are not identified, and these machines and their pods are kept: server m01: two nodes") {

@@ -78,8 +78,8 @@ func reserve(w *v1alpha1.WorkerShape, daemons []appsv1.DaemonSet) (r estimate.Re
 // and MiB that are left of it.
 func (l *look) flavor(f *v1alpha1.FlavorStatus, reserved estimate.Resources) decide.Flavor {
 	out := decide.Flavor{Name: f.Name, Trouble: f.Message}
-	if f.LeftAloneUntil != nil && f.LeftAloneUntil.After(l.now) {
-		out.Trouble = "in back-off until " + f.LeftAloneUntil.UTC().Format("15:04:05") + ": its machines did not come"
+	if f.BackOffUntil != nil && f.BackOffUntil.After(l.now) {
+		out.Trouble = "in back-off until " + f.BackOffUntil.UTC().Format("15:04:05") + ": its machines did not come"
 	}
 	if f.CPU == nil || f.Memory == nil {
 		out.Trouble = "nothing is known of its machines yet"

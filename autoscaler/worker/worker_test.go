@@ -453,7 +453,7 @@ func TestWorkersFillTheMachinesOfAFleet(t *testing.T) {
 	until := metav1.NewTime(begin.Add(time.Minute))
 	fleet := &v1alpha1.NodeFleet{ObjectMeta: metav1.ObjectMeta{Name: "batch"}, Status: v1alpha1.NodeFleetStatus{Flavors: []v1alpha1.FlavorStatus{
 		{Name: "four", CPU: q("3920m"), Memory: q("16Gi"), PricePerHour: "0.2"},
-		{Name: "alone", CPU: q("8"), Memory: q("16Gi"), LeftAloneUntil: &until},
+		{Name: "alone", CPU: q("8"), Memory: q("16Gi"), BackOffUntil: &until},
 		{Name: "tiny", CPU: q("940m"), Memory: q("1Gi"), PricePerHour: "0.01"},
 		{Name: "new"},
 	}}}

@@ -306,7 +306,7 @@ func TestADrainThatFailsIsDroppedAndTheNodeLeftAlone(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"a": drain.Descheduler}, p.cordoned()); diff != "" {
 		t.Errorf("cordoned nodes (-want +got):\n%s", diff)
 	}
-	if said := p.said(); !strings.Contains(said, "DrainGivenUp") || !strings.Contains(said, "it has an emptyDir") {
+	if said := p.said(); !strings.Contains(said, "DrainCancelled") || !strings.Contains(said, "it has an emptyDir") {
 		t.Errorf("it says\n%s", said)
 	}
 }
@@ -329,7 +329,7 @@ func TestANodeThatWaitsInVainIsOpened(t *testing.T) {
 	if len(p.cordoned()) > 0 {
 		t.Errorf("%v are cordoned", p.cordoned())
 	}
-	if said := p.said(); !strings.Contains(said, "Opened") || !strings.Contains(said, "should have ended") {
+	if said := p.said(); !strings.Contains(said, "Uncordoned") || !strings.Contains(said, "should have ended") {
 		t.Errorf("it says\n%s", said)
 	}
 }

@@ -113,7 +113,7 @@ func (r *round) uncordon(ctx context.Context) (bool, error) {
 			return err
 		}
 		uncordoned = true
-		r.tell(name, corev1.EventTypeNormal, "Opened", "node %s takes pods again: %s", name, why)
+		r.tell(name, corev1.EventTypeNormal, "Uncordoned", "node %s takes pods again: %s", name, why)
 		return nil
 	}
 	for _, name := range r.emptied {
@@ -150,7 +150,7 @@ func (r *round) drop(ctx context.Context, nodes []cluster.Stay) (bool, error) {
 			return true, err
 		}
 		r.spare(stay.Node, stay.Reason)
-		r.tell(stay.Node, corev1.EventTypeNormal, "Opened", "node %s takes pods again: %s", stay.Node, stay.Reason)
+		r.tell(stay.Node, corev1.EventTypeNormal, "Uncordoned", "node %s takes pods again: %s", stay.Node, stay.Reason)
 	}
 	return len(nodes) > 0, nil
 }
@@ -181,7 +181,7 @@ func (r *round) proceed(ctx context.Context) (uncordoned bool, err error) {
 			}
 			uncordoned = true
 			r.spare(name, why)
-			r.tell(name, corev1.EventTypeWarning, "DrainGivenUp", "node %s is kept: %s", name, why)
+			r.tell(name, corev1.EventTypeWarning, "DrainCancelled", "node %s is kept: %s", name, why)
 			continue
 		}
 		if err := r.ask(ctx, leaving); err != nil {

@@ -127,7 +127,7 @@ func addObjects(s *dashview.Snapshot, now time.Time) {
 	}}
 	s.Events = []*eventsv1.Event{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "e1"}, EventTime: metav1.NewMicroTime(now.Add(-4 * time.Minute)), Type: corev1.EventTypeWarning,
-		Reason: "MachineTimedOut", Note: "a machine of c5.2xlarge had no ready node after 15m0s and is abandoned", Regarding: corev1.ObjectReference{Kind: "NodeFleet", Name: "general"},
+		Reason: "MachineAbandoned", Note: "a machine of c5.2xlarge had no ready node after 15m0s and is abandoned", Regarding: corev1.ObjectReference{Kind: "NodeFleet", Name: "general"},
 	}}
 	s.Decisions = []dashview.Decision{{
 		Key: "NodeFleet/general/6", At: now.Add(-16 * time.Minute).UnixMilli(), Object: "NodeFleet general", Mode: "Act", Summary: "give back 1 machine that is empty",

@@ -90,7 +90,7 @@ func (r *round) drains() {
 		case pod != "":
 			// Nothing keeps it open but that pod: see FleetDecision.unused.
 			r.uncordon(Uncordoning{Node: d.Node, Cancel: true})
-			r.tell(Event{false, "Reopened", "Reopen", fmt.Sprintf("node %s is uncordoned: pod %s waits for room that it has", d.Node, pod)})
+			r.tell(Event{false, "Uncordoned", "Uncordon", fmt.Sprintf("node %s is uncordoned: pod %s waits for room that it has", d.Node, pod)})
 		case len(d.Pods) > 0:
 			r.wake(drainPoll)
 			if len(Unhoused(&r.state, d.Node)) == 0 { // else there may be machines on their way
@@ -139,7 +139,7 @@ func (r *round) binding(closed time.Time) bool {
 // the next round would try again, without end.
 func (r *round) keep(node, why string) {
 	r.uncordon(Uncordoning{Node: node, Cancel: true})
-	r.tell(Event{true, "DrainGivenUp", "Reopen", fmt.Sprintf("node %s is kept: %s", node, why)})
+	r.tell(Event{true, "DrainCancelled", "Reopen", fmt.Sprintf("node %s is kept: %s", node, why)})
 	if !r.c.Act {
 		return
 	}

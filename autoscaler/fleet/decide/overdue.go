@@ -82,7 +82,7 @@ func (r *round) abandon() {
 		r.unorder(f.Name, a.Fewer)
 		if a.New > 0 {
 			a.Avoidance = r.avoid(f.Name)
-			r.tell(Event{true, "MachineGivenUp", "GiveUp", fmt.Sprintf(
+			r.tell(Event{true, "MachineAbandoned", "Abandon", fmt.Sprintf(
 				"%d machines of %s did not come (%s); it is in back-off until %s", a.New, f.Name, a.Why, a.Until.UTC().Format("15:04:05"))})
 		}
 		r.actions.Abandoned = append(r.actions.Abandoned, a)

@@ -94,8 +94,8 @@ func writeFlavors(w io.Writer, flavors []v1alpha1.FlavorStatus) error {
 			lag = fmt.Sprintf("%v ± %v", f.Lag.Mean.Duration, f.Lag.Deviation.Duration)
 		}
 		note := f.Message
-		if f.LeftAloneUntil != nil {
-			note = fmt.Sprintf("in back-off until %s after %d failures", f.LeftAloneUntil.UTC().Format("15:04:05"), f.Failures)
+		if f.BackOffUntil != nil {
+			note = fmt.Sprintf("in back-off until %s after %d failures", f.BackOffUntil.UTC().Format("15:04:05"), f.Failures)
 		}
 		most := "-"
 		if f.Max < math.MaxInt32 {

@@ -169,11 +169,11 @@ func TestFlavorsAreGroupedByWhatKeepsThePodFromThem(t *testing.T) {
 			{"full", func(s *v1alpha1.FlavorStatus) { s.Machines = 5 }},
 			{"gone", func(s *v1alpha1.FlavorStatus) {
 				until := metav1.NewTime(noon.Add(time.Minute))
-				s.Failures, s.LeftAloneUntil = 2, &until
+				s.Failures, s.BackOffUntil = 2, &until
 			}},
 			{"back", func(s *v1alpha1.FlavorStatus) {
 				until := metav1.NewTime(noon.Add(-time.Minute))
-				s.Failures, s.LeftAloneUntil = 2, &until
+				s.Failures, s.BackOffUntil = 2, &until
 			}},
 		} {
 			s := more

@@ -56,7 +56,7 @@ func TestAFleetBuysTheNextBestWhenNoHostTakesTheBest(t *testing.T) { // not para
 		}
 		return cmp.Diff(map[string]int{"small ACTIVE": 1, "roomy ACTIVE": 2}, zones)
 	})
-	if note := c.event("MachineGivenUp"); !strings.Contains(note, "machines of m1.medium@small did not come (No valid host") {
+	if note := c.event("MachineAbandoned"); !strings.Contains(note, "machines of m1.medium@small did not come (No valid host") {
 		t.Errorf("the Event says %q", note)
 	}
 	if text := c.has(v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesDoNotCome"); !strings.Contains(text, "m1.medium@small") {
@@ -64,7 +64,7 @@ func TestAFleetBuysTheNextBestWhenNoHostTakesTheBest(t *testing.T) { // not para
 	}
 }
 
-func TestAServerThatNeverJoinsIsGivenUp(t *testing.T) {
+func TestAServerThatNeverJoinsIsAbandoned(t *testing.T) {
 	t.Parallel()
 	c := newCluster(newProject(t, 10), table7Prices())
 	c.mute("m3.small")
@@ -73,7 +73,7 @@ func TestAServerThatNeverJoinsIsGivenUp(t *testing.T) {
 		s.Scaling.JoinTimeout = duration("20s")
 	})
 	c.pods("p", 1, "1500m", "1Gi")
-	note := c.event("MachineGivenUp")
+	note := c.event("MachineAbandoned")
 	if !strings.Contains(note, "machines of m3.small did not come") || !strings.Contains(note, "no ready node within 20s: server batch-") {
 		t.Errorf("the Event says %q", note)
 	}
@@ -105,7 +105,7 @@ func TestServersAreKnownWithoutProviderIDs(t *testing.T) {
 			}
 			c.left(0) // once the pods have ended
 			for _, e := range c.events() {
-				if e.Reason == "MachineGivenUp" || e.Reason == "NodesUnidentified" {
+				if e.Reason == "MachineAbandoned" || e.Reason == "NodesUnidentified" {
 					t.Errorf("Event %s: %s", e.Reason, e.Message)
 				}
 			}

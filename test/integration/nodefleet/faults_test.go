@@ -28,7 +28,7 @@ func (b *bench) event(reason string) (note string) {
 	return note
 }
 
-func TestMachinesThatNeverComeAreGivenUpAndOthersBought(t *testing.T) {
+func TestMachinesThatNeverComeAreAbandonedAndOthersBought(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "fault")
 	b.flavor("fail", "2", "4Gi", "0.10", func(s *spec) { s.Fault = machines.FaultFail })
@@ -56,20 +56,20 @@ func TestMachinesThatNeverComeAreGivenUpAndOthersBought(t *testing.T) {
 	}
 	for _, flavor := range []string{"fail", "never"} {
 		s := b.flavorStatus("all", flavor)
-		if s.Failures != 1 || s.LeftAloneUntil == nil || time.Until(s.LeftAloneUntil.Time) < 50*time.Minute {
-			t.Errorf("flavor %s has failed %d times and is left alone until %v; want once, for an hour", flavor, s.Failures, s.LeftAloneUntil)
+		if s.Failures != 1 || s.BackOffUntil == nil || time.Until(s.BackOffUntil.Time) < 50*time.Minute {
+			t.Errorf("flavor %s has failed %d times and is left alone until %v; want once, for an hour", flavor, s.Failures, s.BackOffUntil)
 		}
 	}
 	message := b.has("all", v1alpha1.FleetDegraded, metav1.ConditionTrue, "MachinesDoNotCome")
 	if want := "fault-fail, fault-never"; !strings.Contains(message, want) {
 		t.Errorf("degraded with %q, want %q in it", message, want)
 	}
-	note := b.event("MachineGivenUp")
+	note := b.event("MachineAbandoned")
 	if !strings.Contains(note, "did not come (") || !strings.Contains(note, "machines of fault-fail") {
 		t.Errorf("the Event says %q", note)
 	}
 	b.eventually("a lag is learned from the machines that come", func() string { // pods may run before the fleet looks
-		if s := b.flavorStatus("all", "good"); s.Failures != 0 || s.LeftAloneUntil != nil || s.Lag == nil || s.Lag.Mean.Duration < 2*time.Second {
+		if s := b.flavorStatus("all", "good"); s.Failures != 0 || s.BackOffUntil != nil || s.Lag == nil || s.Lag.Mean.Duration < 2*time.Second {
 			return fmt.Sprintf("%+v", s)
 		}
 		return ""

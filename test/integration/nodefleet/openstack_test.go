@@ -84,7 +84,7 @@ func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 	}
 	b.removePods() // as the taint of unreachable nodes does
 	c.isEmpty()
-	if note := b.event("MachineGivenUp"); !strings.Contains(note, "node "+node.Name+" has not be") {
+	if note := b.event("MachineAbandoned"); !strings.Contains(note, "node "+node.Name+" has not be") {
 		t.Errorf("the Event says %q", note)
 	}
 }

@@ -173,7 +173,7 @@ func TestAnEvictedPodOfAJobGoesOnElsewhere(t *testing.T) {
 	}, func() { b.autoscale() })
 }
 
-func TestADrainThatABudgetHoldsIsGivenUpAndTheNodeOpenedAgain(t *testing.T) {
+func TestADrainThatABudgetHoldsTimesOutAndTheNodeIsUncordoned(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "budget")
 	b.flavor("m", "4", "8Gi", "0.16", begins(1))
@@ -187,7 +187,7 @@ func TestADrainThatABudgetHoldsIsGivenUpAndTheNodeOpenedAgain(t *testing.T) {
 	b.fleet("all", underUsed, func(s *v1alpha1.NodeFleetSpec) { s.Consolidation.DrainTimeout = seconds(20) })
 	b.autoscale()
 	b.run(2) // one pod of the machine has gone
-	if note := b.event("DrainGivenUp"); !strings.Contains(note, "1 pods have not left within 20s") {
+	if note := b.event("DrainCancelled"); !strings.Contains(note, "1 pods have not left within 20s") {
 		t.Errorf("the Event says %q", note)
 	}
 	b.eventually("the node is open", b.untouched)
@@ -229,7 +229,7 @@ func TestAPodThatTurnsUpOnANodeThatIsBeingEmptiedKeepsIt(t *testing.T) {
 		b.run(1)
 	})
 	b.eventually("the node is uncordoned", b.untouched)
-	b.event("DrainGivenUp")
+	b.event("DrainCancelled")
 	b.run(1)
 	if diff := cmp.Diff(map[string]int{"m": 1}, b.replicas()); diff != "" {
 		t.Errorf("machines that there are to be (-want +got):\n%s", diff)
