@@ -36,9 +36,9 @@ type Condition struct {
 	OK      bool   `json:"ok"`
 }
 
-// worrying are the conditions that are bad if they are true. All others are bad if they are not.
-var worrying = []string{
-	v1alpha1.FleetLimited, v1alpha1.FleetDegraded, v1alpha1.PolicyConflict, v1alpha1.PoolOverstated,
+// badIfTrue are the conditions that are bad if they are true. All others are bad if they are not.
+var badIfTrue = []string{
+	v1alpha1.ConditionPaused, v1alpha1.FleetLimited, v1alpha1.FleetDegraded, v1alpha1.PolicyConflict, v1alpha1.PoolOverstated,
 }
 
 func conditions(all []metav1.Condition) []Condition {
@@ -46,7 +46,7 @@ func conditions(all []metav1.Condition) []Condition {
 	for i := range all {
 		c := &all[i]
 		want := metav1.ConditionTrue
-		if slices.Contains(worrying, c.Type) {
+		if slices.Contains(badIfTrue, c.Type) {
 			want = metav1.ConditionFalse
 		}
 		shown = append(shown, Condition{c.Type, string(c.Status), c.Reason, c.Message, c.Status == want})

@@ -428,13 +428,13 @@ func TestAFleetShowsWhatItDoesAndWhatIsWrong(t *testing.T) {
 		Machines: 4, InFlight: 1, PendingPods: 2, Cost: v1alpha1.FleetCost{DollarsPerHour: "1.2", LowerBoundDollarsPerHour: "1"},
 		Intent:     &v1alpha1.FleetIntent{Orders: []v1alpha1.FleetOrder{{Flavor: "l", From: 1, To: 2}}, Releases: []v1alpha1.FleetRelease{{Flavor: "s", Machines: []string{"x", "y"}}}},
 		Deferral:   &v1alpha1.FleetDeferral{Reason: "room comes free"},
-		Conditions: []metav1.Condition{{Type: v1alpha1.FleetDegraded, Status: "True", Reason: "NoMachine"}},
+		Conditions: []metav1.Condition{{Type: v1alpha1.FleetDegraded, Status: "True", Reason: "NoMachine"}, {Type: v1alpha1.ConditionPaused, Status: "True", Reason: "PausedByConfigMap"}},
 	}
 	s := with(nil)
 	s.Fleets = []*v1alpha1.NodeFleet{f}
 	want := []Fleet{{
 		Name: "f", Class: "Any", Mode: "Act", Machines: 4, InFlight: 1, Pending: 2, Dollars: "1.2", Bound: "1", Doing: "l from 1 to 2 machines; give back 2 of s", Waiting: "room comes free",
-		Conditions: []Condition{{"Degraded", "True", "NoMachine", "", false}},
+		Conditions: []Condition{{"Degraded", "True", "NoMachine", "", false}, {"Paused", "True", "PausedByConfigMap", "", false}},
 	}}
 	if diff := cmp.Diff(want, Of(s, now).Fleets); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
