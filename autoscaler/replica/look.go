@@ -33,12 +33,12 @@ const actRetry = 5 * time.Second
 
 // run takes the policy one step on: it asks, or decides by what was answered, or waits.
 func (l *look) run(ctx context.Context) error {
+	if err := l.heed(ctx); err != nil {
+		return err
+	}
 	if l.invalid != nil {
 		l.idle("Invalid", l.invalid.Error())
 		return nil
-	}
-	if err := l.heed(ctx); err != nil {
-		return err
 	}
 	s := l.Sources[l.object.Spec.Metrics.Source]
 	if s == nil {
@@ -71,9 +71,11 @@ func (l *look) heed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.sound.Mode = l.object.Spec.Mode
-	if state.Paused {
-		l.sound.Mode = v1alpha1.ReplicasObserve
+	if l.sound != nil {
+		l.sound.Mode = l.object.Spec.Mode
+		if state.Paused {
+			l.sound.Mode = v1alpha1.ReplicasObserve
+		}
 	}
 	if !state.Condition(&l.status.Conditions, l.object.Generation, l.now) {
 		return nil
