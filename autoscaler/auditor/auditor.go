@@ -28,6 +28,9 @@ type Options struct {
 	Now time.Time
 	// Prices are the user's own, by instance type. They go before list prices.
 	Prices []catalogue.Flavor
+	// InstanceTypes are patterns of those that may be bought besides those of the nodes, as
+	// catalogue.Choose reads them.
+	InstanceTypes []string
 }
 
 // Observation is the input of an audit, and what its reader should know of it.
@@ -54,6 +57,9 @@ func Of(ctx context.Context, from *objects.Objects, o Options) (*Observation, er
 	b.pricer = NewPricer(from, o.Prices)
 	b.readUse()
 	b.readNodes()
+	if err := b.readMarket(); err != nil {
+		return nil, err
+	}
 	b.readFlavors()
 	b.readObstacles()
 	b.countPending()
@@ -69,6 +75,7 @@ type observer struct {
 	view    *world.View
 	pricer  *Pricer
 	use     map[string]packing.Size
+	forSale []*catalogue.Flavor
 	workers []worker // nodes of which more can be bought, by name
 }
 

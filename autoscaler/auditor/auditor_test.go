@@ -2,6 +2,7 @@ package auditor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -138,6 +139,30 @@ func TestAMachineOfATypeThatIsThereHasTheLeastRoomAndTheLowestPriceOfThose(t *te
 		if f := seen.Input.Flavors[at]; f.Size.MilliCPU != 3000 || f.Size.MemoryBytes != 13<<30 || f.MicroDollarsPerHour != 150_000 {
 			t.Errorf("%s: %+v at %d, want 3 CPUs, 13 GiB and $0.15", name, f.Size, f.MicroDollarsPerHour)
 		}
+	}
+}
+
+func TestOnlyInstanceTypesThatPatternsChooseAreBoughtBesideThoseOfTheNodes(t *testing.T) {
+	from := &objects.Objects{Nodes: []corev1.Node{nodeOf("a", "m5.xlarge")}, Pods: []corev1.Pod{podOf("p", "a")}}
+	seen, err := Of(t.Context(), from, Options{Now: now, InstanceTypes: []string{"c7i.*", "!*.metal*"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := 0
+	for _, f := range seen.Input.Flavors {
+		if f.InstanceType != "m5.xlarge" && (!strings.HasPrefix(f.InstanceType, "c7i.") || strings.Contains(f.InstanceType, "metal")) {
+			t.Errorf("%s may be bought", f.InstanceType)
+		} else if f.InstanceType != "m5.xlarge" {
+			others++
+		}
+	}
+	if others == 0 {
+		t.Error("none of the instance types that were chosen may be bought")
+	}
+
+	_, err = Of(t.Context(), from, Options{Now: now, InstanceTypes: []string{"c7i.*", "Standard_D*"}})
+	if unknown := (*UnknownTypesError)(nil); !errors.As(err, &unknown) || !slices.Equal(unknown.Patterns, []string{"Standard_D*"}) || !strings.Contains(err.Error(), "aws in us-east-1") {
+		t.Errorf("a pattern that matches nothing: %v", err)
 	}
 }
 

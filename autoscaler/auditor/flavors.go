@@ -202,8 +202,8 @@ func (b *observer) pools(heeded map[string]bool) []pool {
 
 // machines returns the instance types that can be bought, ordered by name: those of which there are nodes,
 // with the least room and the lowest price that one of them has, and those of the market on architectures
-// that there are. Of these, Burstable and Accelerated ones are left out, and such as another of the same
-// architecture replaces that is no dearer, unless pods look at what depends on the type.
+// that there are. Of these, such are left out as another of the same architecture replaces that is no
+// dearer, unless pods look at what depends on the type.
 func (b *observer) machines(heeded map[string]bool) []machine {
 	found := map[string]machine{}
 	archs := map[string]bool{}
@@ -221,8 +221,8 @@ func (b *observer) machines(heeded map[string]bool) []machine {
 		}
 		found[m.name] = m
 	}
-	for _, f := range b.market() {
-		if _, is := found[f.Name]; is || f.Kind != "" || !archs[cmp.Or(f.Arch, "amd64")] {
+	for _, f := range b.forSale {
+		if _, is := found[f.Name]; is || !archs[cmp.Or(f.Arch, "amd64")] {
 			continue
 		}
 		found[f.Name] = machine{
@@ -266,6 +266,29 @@ func undominated(all []machine) []machine {
 		}
 	}
 	return left
+}
+
+// readMarket notes the instance types that may be bought, ordered by name. A pattern that matches none is an
+// error: it is misspelt, or for another cloud provider.
+func (b *observer) readMarket() error {
+	all := b.market()
+	slices.SortFunc(all, func(x, y catalogue.Flavor) int { return cmp.Compare(x.Name, y.Name) })
+	var unmatched []string
+	if b.forSale, unmatched = catalogue.Choose(b.options.InstanceTypes, all); len(unmatched) > 0 {
+		return &UnknownTypesError{Patterns: unmatched, Source: b.Source}
+	}
+	return nil
+}
+
+// UnknownTypesError says that patterns of instance types match none that there is a price of.
+type UnknownTypesError struct {
+	Patterns []string
+	// Source has the prices.
+	Source string
+}
+
+func (e *UnknownTypesError) Error() string {
+	return fmt.Sprintf("%s: no instance type of %s matches", strings.Join(e.Patterns, ", "), e.Source)
 }
 
 // market returns the instance types for sale: the user's prices, and before those the list of the place where

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,33 +188,11 @@ func (o *offer) nameOf() string {
 // chosenTypes returns the instance types that a template may be used with. Patterns that match
 // nothing refuse it: they are misspelt, or for another catalogue.
 func chosenTypes(spec *v1alpha1.MachineTemplate, all []catalogue.Flavor) ([]*catalogue.Flavor, error) {
-	used := make([]bool, len(spec.InstanceTypes))
-	takes := func(f *catalogue.Flavor) bool {
-		if len(spec.InstanceTypes) == 0 {
-			return f.Kind == ""
-		}
-		chosen, excluded, onlyExcludes := false, false, true
-		for i, pattern := range spec.InstanceTypes {
-			pattern, not := strings.CutPrefix(pattern, "!")
-			onlyExcludes = onlyExcludes && not
-			if ok, _ := path.Match(pattern, f.Name); ok { // patterns are valid: see the definition
-				used[i] = true
-				chosen, excluded = chosen || !not, excluded || not
-			}
-		}
-		return !excluded && (chosen || onlyExcludes && f.Kind == "")
-	}
+	named, unknown := catalogue.Choose(spec.InstanceTypes, all)
 	var chosen []*catalogue.Flavor
-	for i := range all {
-		f := &all[i]
-		if takes(f) && cmp.Or(f.Arch, defaultArch) == cmp.Or(spec.Architecture, defaultArch) {
+	for _, f := range named {
+		if cmp.Or(f.Arch, defaultArch) == cmp.Or(spec.Architecture, defaultArch) {
 			chosen = append(chosen, f)
-		}
-	}
-	var unknown []string
-	for i, pattern := range spec.InstanceTypes {
-		if !used[i] {
-			unknown = append(unknown, pattern)
 		}
 	}
 	switch {

@@ -25,6 +25,7 @@ type auditFlags struct {
 	cluster                      *clusterFlags
 	asked                        []string // which flags that say which cluster are given
 	from, prices, output, report string
+	instanceTypes                []string
 	obstacles                    int
 	deadline                     time.Duration
 }
@@ -55,7 +56,10 @@ It must be allowed to list nodes and pods; docs/audit.md has a ClusterRole for a
   supercargo audit --from dump.json
 
   # With what is really paid for some instance types
-  supercargo audit --prices prices.csv -o json | jq .cheapest.perMonth`,
+  supercargo audit --prices prices.csv -o json | jq .cheapest.perMonth
+
+  # Among the families that you would rent
+  supercargo audit --instance-types 'm7i.*,c7i.*,r7i.*,!*.metal*'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -70,6 +74,7 @@ It must be allowed to list nodes and pods; docs/audit.md has a ClusterRole for a
 	flags.cluster.addTo(cmd, false)
 	f.StringVar(&flags.from, "from", "", "`file` of what kubectl get -o yaml or -o json has printed, - for stdin (default: the cluster itself)")
 	f.StringVar(&flags.prices, "prices", "", "CSV `file` with columns name, cpu, memory_gib and price_per_hour: prices of your own, which go before list prices")
+	f.StringSliceVar(&flags.instanceTypes, "instance-types", nil, "`patterns` of instance types that may be bought besides those of the nodes, such as m7i.*,c7i.*,!*.metal (default: all but burstable ones and those with GPUs)")
 	f.StringVar(&flags.report, "report", "", "HTML file to write")
 	f.IntVar(&flags.obstacles, "obstacles", 5, "of how many obstacles of each sort to work out what they cost")
 	f.DurationVar(&flags.deadline, "deadline", 0, "print what is found in this time; 0 looks at all")
@@ -90,7 +95,10 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 	if err != nil {
 		return err
 	}
-	seen, err := auditor.Of(ctx, read, auditor.Options{Now: start, Prices: prices})
+	seen, err := auditor.Of(ctx, read, auditor.Options{Now: start, Prices: prices, InstanceTypes: flags.instanceTypes})
+	if unknown := (*auditor.UnknownTypesError)(nil); errors.As(err, &unknown) {
+		return badInput(fmt.Errorf("--instance-types: %w", unknown))
+	}
 	if err != nil {
 		return err
 	}

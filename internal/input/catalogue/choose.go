@@ -1,0 +1,39 @@
+package catalogue
+
+import (
+	"path"
+	"strings"
+)
+
+// Choose returns the flavors that some patterns choose, and the patterns that match none. In a pattern *
+// stands for any text and ? for any character; one that begins with ! excludes what it matches. Without a
+// pattern that chooses, all are chosen but those that are Burstable or Accelerated. A malformed pattern
+// matches none. The flavors are those of all, in its order.
+func Choose(patterns []string, all []Flavor) (chosen []*Flavor, unmatched []string) {
+	used := make([]bool, len(patterns))
+	for i := range all {
+		if takes(patterns, &all[i], used) {
+			chosen = append(chosen, &all[i])
+		}
+	}
+	for i, pattern := range patterns {
+		if !used[i] {
+			unmatched = append(unmatched, pattern)
+		}
+	}
+	return chosen, unmatched
+}
+
+// takes reports whether the patterns choose a flavor, and notes which of them match it.
+func takes(patterns []string, f *Flavor, used []bool) bool {
+	chosen, excluded, onlyExcludes := false, false, true
+	for i, pattern := range patterns {
+		pattern, not := strings.CutPrefix(pattern, "!")
+		onlyExcludes = onlyExcludes && not
+		if ok, err := path.Match(pattern, f.Name); ok && err == nil {
+			used[i] = true
+			chosen, excluded = chosen || !not, excluded || not
+		}
+	}
+	return !excluded && (chosen || onlyExcludes && f.Kind == "")
+}
