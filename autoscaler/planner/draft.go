@@ -76,7 +76,7 @@ func (r *room) holds(p *Pod) bool {
 // admits reports whether a room admits a pod by itself.
 func (r *room) admits(p *Pod) bool {
 	there := r.flavor < 0
-	return !(there && p.OnlyBought) && p.admittedBy(&Flavor{Name: r.bought, Arch: r.Arch, Host: r.Host}) == ""
+	return (!there || !p.OnlyBought) && p.admittedBy(&Flavor{Name: r.bought, Arch: r.Arch, Host: r.Host}) == ""
 }
 
 // take puts a pod into a room.

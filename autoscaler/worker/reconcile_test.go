@@ -337,7 +337,7 @@ func TestConditionsAreMetrics(t *testing.T) {
 	if got := shown(); !strings.Contains(got, want) {
 		t.Errorf("the metrics have no %s:\n%s", want, got)
 	}
-	if err := b.Client.Delete(t.Context(), pool); err != nil {
+	if err := b.Delete(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Reconcile(t.Context(), reconcile.Request{NamespacedName: name}); err != nil {

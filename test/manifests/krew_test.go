@@ -50,18 +50,7 @@ func TestKrewFindsAPluginOfTheNameThatIsDocumented(t *testing.T) {
 		"Version": "v0.1.0", "Homepage": "https://example.org/supercargo", "Archives": "https://example.org/supercargo/v0.1.0",
 		"Platforms": []platform{{"linux", "amd64", strings.Repeat("0a", 32)}, {"linux", "arm64", strings.Repeat("1b", 32)}},
 	}
-	filled, err := template.New("supercargo.yaml.tmpl").Option("missingkey=error").ParseFiles("../../manifests/krew/supercargo.yaml.tmpl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text bytes.Buffer
-	if err := filled.Execute(&text, release); err != nil {
-		t.Fatal(err)
-	}
-	var p krewPlugin
-	if err := yaml.UnmarshalStrict(text.Bytes(), &p); err != nil {
-		t.Fatalf("%v in\n%s", err, text.String())
-	}
+	p := filledIn(t, release)
 	if p.APIVersion != "krew.googlecontainertools.github.io/v1alpha2" || p.Kind != "Plugin" || p.Metadata.Name != "supercargo" {
 		t.Errorf("it is %s %s %q, want a plugin of krew named supercargo", p.APIVersion, p.Kind, p.Metadata.Name)
 	}
@@ -74,6 +63,12 @@ func TestKrewFindsAPluginOfTheNameThatIsDocumented(t *testing.T) {
 	if len(p.Spec.Platforms) != 2 {
 		t.Fatalf("%d platforms, want those of the release", len(p.Spec.Platforms))
 	}
+	checkArchives(t, &p)
+}
+
+// checkArchives holds the archives of a plugin to what krew demands.
+func checkArchives(t *testing.T, p *krewPlugin) {
+	t.Helper()
 	for _, on := range p.Spec.Platforms {
 		if u, err := url.Parse(on.URI); err != nil || u.Scheme != "https" || !strings.Contains(on.URI, on.Selector.MatchLabels["arch"]) || !strings.Contains(on.URI, p.Spec.Version) {
 			t.Errorf("archive %q of %v (%v)", on.URI, on.Selector.MatchLabels, err)
@@ -89,4 +84,21 @@ func TestKrewFindsAPluginOfTheNameThatIsDocumented(t *testing.T) {
 			t.Errorf("files %v: want the program %s and its license, which krew demands", files, on.Bin)
 		}
 	}
+}
+
+// filledIn returns the plugin that the template makes of a release.
+func filledIn(t *testing.T, release map[string]any) (p krewPlugin) {
+	t.Helper()
+	filled, err := template.New("supercargo.yaml.tmpl").Option("missingkey=error").ParseFiles("../../manifests/krew/supercargo.yaml.tmpl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := filled.Execute(&text, release); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(text.Bytes(), &p); err != nil {
+		t.Fatalf("%v in\n%s", err, text.String())
+	}
+	return p
 }

@@ -56,15 +56,15 @@ func TestADashboardThatMayNotReadNodesEndsAndSaysSo(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		switch r.URL.Path {
 		case "/api":
-			io.WriteString(w, `{"kind":"APIVersions","versions":["v1"]}`)
+			_, _ = io.WriteString(w, `{"kind":"APIVersions","versions":["v1"]}`)
 		case "/apis":
-			io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+			_, _ = io.WriteString(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
 		case "/api/v1":
-			io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[
+			_, _ = io.WriteString(w, `{"kind":"APIResourceList","groupVersion":"v1","resources":[
 				{"name":"nodes","kind":"Node","verbs":["list","watch"]},{"name":"pods","namespaced":true,"kind":"Pod","verbs":["list","watch"]}]}`)
 		default:
 			w.WriteHeader(http.StatusForbidden)
-			io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"you may not","reason":"Forbidden","code":403}`)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"you may not","reason":"Forbidden","code":403}`)
 		}
 	}))
 	defer api.Close()

@@ -71,6 +71,7 @@ func (r *whyReader) tolerant() client.Reader { return tolerantReader{r.Client} }
 
 type tolerantReader struct{ client.Client }
 
+// List implements client.Reader.
 func (r tolerantReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	err := r.Client.List(ctx, list, options...)
 	switch list.(type) {

@@ -50,7 +50,7 @@ func (h *hub) put(items []view.Item) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	next := h.version + 1
-	any := false
+	changed := false
 	there := make(map[itemKey]bool, len(items))
 	for _, item := range items {
 		key := itemKey{item.Section, item.Key}
@@ -59,20 +59,20 @@ func (h *hub) put(items []view.Item) {
 			continue
 		}
 		h.items[key] = entry{item.JSON, next}
-		any = true
+		changed = true
 	}
 	for key := range h.items {
 		if !there[key] {
 			delete(h.items, key)
 			h.gone = append(h.gone, goneItem{key, next})
-			any = true
+			changed = true
 		}
 	}
 	if more := len(h.gone) - mostGone; more > 0 {
 		h.forgot = h.gone[more-1].version
 		h.gone = slices.Delete(h.gone, 0, more)
 	}
-	if any {
+	if changed {
 		h.version = next
 		close(h.changed)
 		h.changed = make(chan struct{})

@@ -259,7 +259,7 @@ func TestAReaderThatDoesNotReadIsLetGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	fmt.Fprintf(conn, "GET /events HTTP/1.1\r\nHost: localhost\r\nCookie: %s=t0ken\r\n\r\n", s.cookie())
 	one := make([]byte, 1)
 	if _, err := io.ReadFull(conn, one); err != nil { // the stream has begun

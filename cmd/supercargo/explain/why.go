@@ -115,11 +115,6 @@ func writeTallies(b *strings.Builder, indent string, all []Tally) {
 	}
 }
 
-// ago writes how long before now something was, to the second.
-func ago(now, at time.Time) string {
-	return max(0, now.Sub(at)).Round(time.Second).String()
-}
-
 func clockOf(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
 
 func orNone(text string) string {

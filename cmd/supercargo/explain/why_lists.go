@@ -64,8 +64,8 @@ func (p *Pending) doing() string {
 		return cmp.Compare(slices.Index(rank, a.Doing), slices.Index(rank, b.Doing))
 	})
 	text := fmt.Sprintf("NodeFleet %s %s", best.Fleet, fleetVerbs[best.Doing])
-	switch {
-	case best.Doing == Ordered:
+	switch best.Doing {
+	case Ordered:
 		text = fmt.Sprintf("NodeFleet %s: %s", best.Fleet, fleetVerbs[Ordered])
 		if best.Flavor != "" {
 			text += " (" + best.Flavor + ")"
@@ -73,7 +73,7 @@ func (p *Pending) doing() string {
 		if best.ExpectedTime != nil {
 			text += ", expected at " + clockOf(*best.ExpectedTime)
 		}
-	case best.Doing == Nothing:
+	case Nothing:
 		text += ": " + best.Because
 	}
 	return text

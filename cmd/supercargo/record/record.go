@@ -1,8 +1,10 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +33,7 @@ type Options struct {
 	Trouble func(error)
 }
 
-// Watching, if not nil, is closed once everything that is there has been recorded.
+// Watching is closed, if it is not nil, once everything that is there has been recorded.
 type Watching chan struct{}
 
 // Run records until ctx ends. Then the file is complete; it is not closed.
@@ -102,9 +104,12 @@ func (r *recorder) watch(ctx context.Context, interrupted time.Duration, watchin
 }
 
 // there returns the rows of what is there when the watches begin, and of what has gone since an earlier
-// part of the recording was interrupted. Nodes go first: pods that every node has are told with theirs.
+// part of the recording was interrupted. Nodes go first: pods that every node has are told with theirs. Both
+// are in the order in which they were created, ties by namespace and name.
 func (r *recorder) there(nodes []*corev1.Node, pods []*corev1.Pod, interrupted time.Duration) (rows []trace.Row) {
 	now := r.Clock.Now()
+	slices.SortFunc(nodes, earlier[*corev1.Node])
+	slices.SortFunc(pods, earlier[*corev1.Pod])
 	uids := make([]string, 0, len(nodes))
 	for _, node := range nodes {
 		uids = append(uids, string(node.UID))
@@ -114,6 +119,11 @@ func (r *recorder) there(nodes []*corev1.Node, pods []*corev1.Pod, interrupted t
 		rows = append(rows, r.tracker.Pod(pod, now)...)
 	}
 	return append(rows, r.tracker.Missing(uids, interrupted)...)
+}
+
+func earlier[O metav1.Object](a, b O) int {
+	x, y := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	return cmp.Or(x.Compare(y.Time), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 }
 
 // strip drops what nobody looks at and what takes much memory.

@@ -28,8 +28,10 @@ const (
 	ReasonKey = "reason"
 	// DefaultNamespace is where it is looked for by a program that has no namespace of its own.
 	DefaultNamespace = "supercargo-system"
-	// Reason is that of condition Paused, and Resumed that of the Event when it is over.
-	Reason, Resumed = "PausedByConfigMap", "Resumed"
+	// Reason is that of condition Paused.
+	Reason = "PausedByConfigMap"
+	// Resumed is the reason of the Event when a pause is over.
+	Resumed = "Resumed"
 )
 
 // mostOfReason is how much of a reason is shown, in bytes.

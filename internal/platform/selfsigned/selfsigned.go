@@ -23,10 +23,10 @@ import (
 )
 
 const (
-	// Lifetime is how long a certificate is good; Skew is since when before it is made:
-	// clocks differ.
+	// Lifetime is how long a certificate is good.
 	Lifetime = 365 * 24 * time.Hour
-	Skew     = time.Hour
+	// Skew is since when before it is made a certificate is good: clocks differ.
+	Skew = time.Hour
 	// RenewBefore is how much time a certificate has when the next is made.
 	RenewBefore = Lifetime / 3
 )

@@ -129,7 +129,6 @@ func TestAPodIsExplainedFromPendingToWhatWouldMoveIt(t *testing.T) {
 	s := siteWith(t, playground.Options{ClusterAPI: true, Nodes: []playground.NodeSpec{
 		{Name: "small", CPU: "2", Memory: "8Gi"}, {Name: "tainted", CPU: "16", Memory: "64Gi", Taints: taint},
 	}})
-	kubeconfig := s.KubeconfigPath()
 	for _, m := range []playground.MachineDeploymentSpec{
 		{Name: "m-small", CPU: "2", Memory: "8Gi", PricePerHour: "0.1", Max: 5},
 		{Name: "m-large", CPU: "8", Memory: "32Gi", PricePerHour: "0.4", Max: 5, AcquisitionLag: 5 * time.Second},
@@ -155,41 +154,8 @@ func TestAPodIsExplainedFromPendingToWhatWouldMoveIt(t *testing.T) {
 		return ""
 	})
 
-	t.Run("nobody buys yet", func(t *testing.T) {
-		why := explained(t, kubeconfig, pod.Name, func(w explain.Why) string {
-			if w.Pending == nil || w.Pending.Scheduler == nil || len(w.Pending.Fleets) != 1 {
-				return "the scheduler has not spoken"
-			}
-			return ""
-		})
-		p := why.Pending
-		if p.Scheduler.Nodes != 2 || len(p.Scheduler.Reasons) != 2 || !strings.Contains(p.Scheduler.Message, "Insufficient cpu") {
-			t.Errorf("the scheduler says %+v, want a reason for each of two nodes", p.Scheduler)
-		}
-		reasons := map[string]string{}
-		for _, tally := range p.Nodes {
-			reasons[strings.Join(tally.Names, ",")] = tally.Reason
-		}
-		if reasons["small"] != "Insufficient cpu" || !strings.Contains(reasons["tainted"], "own=team") {
-			t.Errorf("the nodes are kept by %v", reasons)
-		}
-		f := p.Fleets[0]
-		got := flavorsOf(&f)
-		for flavor, says := range map[string]string{"m-small": "too small (CPU)", "m-unpriced": "no price", "m-tainted": "own=team", "m-none": "quota"} {
-			if !strings.Contains(got[flavor], says) {
-				t.Errorf("flavor %s is kept by %q, want %q", flavor, got[flavor], says)
-			}
-		}
-		if reason, is := got["m-large"]; !is || reason != "" || f.Note != "" {
-			t.Errorf("m-large is kept by %q, note %q; want it to take the pod, and the flavors to be read whole", reason, f.Note)
-		}
-		if f.Doing != explain.Nothing || !strings.Contains(f.Because, "is it running?") {
-			t.Errorf("the fleet is doing %s: %s; want nothing, as no autoscaler runs", f.Doing, f.Because)
-		}
-		if code, stdout, stderr := supercargo("explain", "pods", "-A", "--kubeconfig", kubeconfig); code != exitOK || !strings.Contains(stdout, "default/"+pod.Name) {
-			t.Errorf("explain pods -A: exit code %d, %s%s", code, stdout, stderr)
-		}
-	})
+	follow := followed{site: s, kubeconfig: s.KubeconfigPath(), pod: pod.Name}
+	t.Run("nobody buys yet", follow.nobodyBuys)
 
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	log, ended := &kit.Log{}, make(chan error, 1)
@@ -205,55 +171,110 @@ func TestAPodIsExplainedFromPendingToWhatWouldMoveIt(t *testing.T) {
 			t.Logf("the autoscaler's last lines:\n%s", log.Tail(40))
 		}
 	})
-	t.Run("a machine is ordered", func(t *testing.T) {
-		why := explained(t, kubeconfig, pod.Name, func(w explain.Why) string {
-			if w.Pending == nil || w.Pending.Fleets[0].Doing != explain.Ordered || w.Pending.Fleets[0].Flavor == "" {
-				return "no machine is on its way"
-			}
-			return ""
-		})
-		if f := why.Pending.Fleets[0]; f.Flavor != "m-large" || f.ExpectedTime == nil || !f.ExpectedTime.After(*f.OrderedTime) {
-			t.Errorf("%s ordered at %v, expected at %v; want m-large, later", f.Flavor, f.OrderedTime, f.ExpectedTime)
+	t.Run("a machine is ordered", follow.ordered)
+	t.Run("it has its node", follow.placed)
+	t.Run("a budget holds it", follow.held)
+	t.Run("as somebody who may read nothing", follow.unread)
+}
+
+// followed is the pod of which the explanations are read.
+type followed struct {
+	site            *kit.Site
+	kubeconfig, pod string
+}
+
+// nobodyBuys is while no autoscaler runs.
+func (f followed) nobodyBuys(t *testing.T) {
+	why := explained(t, f.kubeconfig, f.pod, func(w explain.Why) string {
+		if w.Pending == nil || w.Pending.Scheduler == nil || len(w.Pending.Fleets) != 1 {
+			return "the scheduler has not spoken"
 		}
+		return ""
 	})
-	t.Run("it has its node", func(t *testing.T) {
-		why := explained(t, kubeconfig, pod.Name, func(w explain.Why) string {
-			if w.Phase != "Running" || w.Moving == nil || w.Moving.Fleet == "" {
-				return "it does not run on a machine of the fleet"
-			}
-			return ""
-		})
-		because := strings.Join(why.Placement.Because, "\n")
-		if !strings.Contains(because, "Successfully assigned") || !strings.Contains(because, "ordered machines of flavor m-large") || !strings.Contains(why.Placement.Scores, "--v=10") {
-			t.Errorf("placed because %s\n%s", because, why.Placement.Scores)
+	p := why.Pending
+	if p.Scheduler.Nodes != 2 || len(p.Scheduler.Reasons) != 2 || !strings.Contains(p.Scheduler.Message, "Insufficient cpu") {
+		t.Errorf("the scheduler says %+v, want a reason for each of two nodes", p.Scheduler)
+	}
+	reasons := map[string]string{}
+	for _, tally := range p.Nodes {
+		reasons[strings.Join(tally.Names, ",")] = tally.Reason
+	}
+	if reasons["small"] != "Insufficient cpu" || !strings.Contains(reasons["tainted"], "own=team") {
+		t.Errorf("the nodes are kept by %v", reasons)
+	}
+	fleet := p.Fleets[0]
+	got := flavorsOf(&fleet)
+	for flavor, says := range map[string]string{"m-small": "too small (CPU)", "m-unpriced": "no price", "m-tainted": "own=team", "m-none": "quota"} {
+		if !strings.Contains(got[flavor], says) {
+			t.Errorf("flavor %s is kept by %q, want %q", flavor, got[flavor], says)
 		}
-		if !slices.Equal(why.Moving.Ways, []string{"evict"}) || why.Moving.Fleet != "all" {
-			t.Errorf("it may leave by %v (%s), its node is of fleet %q; want evict and all", why.Moving.Ways, why.Moving.Held, why.Moving.Fleet)
+	}
+	if reason, is := got["m-large"]; !is || reason != "" || fleet.Note != "" {
+		t.Errorf("m-large is kept by %q, note %q; want it to take the pod, and the flavors to be read whole", reason, fleet.Note)
+	}
+	if fleet.Doing != explain.Nothing || !strings.Contains(fleet.Because, "is it running?") {
+		t.Errorf("the fleet is doing %s: %s; want nothing, as no autoscaler runs", fleet.Doing, fleet.Because)
+	}
+	if code, stdout, stderr := supercargo("explain", "pods", "-A", "--kubeconfig", f.kubeconfig); code != exitOK || !strings.Contains(stdout, "default/"+f.pod) {
+		t.Errorf("explain pods -A: exit code %d, %s%s", code, stdout, stderr)
+	}
+}
+
+// ordered is once a machine is on its way.
+func (f followed) ordered(t *testing.T) {
+	why := explained(t, f.kubeconfig, f.pod, func(w explain.Why) string {
+		if w.Pending == nil || w.Pending.Fleets[0].Doing != explain.Ordered || w.Pending.Fleets[0].Flavor == "" {
+			return "no machine is on its way"
 		}
+		return ""
 	})
-	t.Run("a budget holds it", func(t *testing.T) {
-		one := intstr.FromInt32(1)
-		create(t, s.Client, &policyv1.PodDisruptionBudget{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
-			Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
-		})
-		why := explained(t, kubeconfig, pod.Name, func(w explain.Why) string {
-			if w.Moving == nil || len(w.Moving.Obstacles) == 0 {
-				return "nothing holds it"
-			}
-			return ""
-		})
-		if m := why.Moving; len(m.Ways) != 0 || m.Obstacles[0].Object != "default/web" || !slices.Equal(m.Obstacles[0].Ways, []string{"evict"}) {
-			t.Errorf("it may leave by %v, held by %q and %+v; want the budget alone in its way", m.Ways, m.Held, m.Obstacles)
+	if fleet := why.Pending.Fleets[0]; fleet.Flavor != "m-large" || fleet.ExpectedTime == nil || !fleet.ExpectedTime.After(*fleet.OrderedTime) {
+		t.Errorf("%s ordered at %v, expected at %v; want m-large, later", fleet.Flavor, fleet.OrderedTime, fleet.ExpectedTime)
+	}
+}
+
+// placed is once it runs.
+func (f followed) placed(t *testing.T) {
+	why := explained(t, f.kubeconfig, f.pod, func(w explain.Why) string {
+		if w.Phase != "Running" || w.Moving == nil || w.Moving.Fleet == "" {
+			return "it does not run on a machine of the fleet"
 		}
-		if code, stdout, stderr := supercargo("explain", "no", why.Placement.Node, "--kubeconfig", kubeconfig); code != exitOK || !strings.Contains(stdout, "PodDisruptionBudget web") {
-			t.Errorf("explain node: exit code %d, %s%s", code, stdout, stderr)
-		}
+		return ""
 	})
-	t.Run("as somebody who may read nothing", func(t *testing.T) {
-		code, _, stderr := supercargo("explain", "po", pod.Name, "-n", "default", "--kubeconfig", kubeconfig, "--as", "nobody")
-		if code != exitFailed || !strings.Contains(stderr, `User "nobody"`) {
-			t.Errorf("exit code %d, %q; want what the API server refuses to nobody", code, stderr)
-		}
+	because := strings.Join(why.Placement.Because, "\n")
+	if !strings.Contains(because, "Successfully assigned") || !strings.Contains(because, "ordered machines of flavor m-large") || !strings.Contains(why.Placement.Scores, "--v=10") {
+		t.Errorf("placed because %s\n%s", because, why.Placement.Scores)
+	}
+	if !slices.Equal(why.Moving.Ways, []string{"evict"}) || why.Moving.Fleet != "all" {
+		t.Errorf("it may leave by %v (%s), its node is of fleet %q; want evict and all", why.Moving.Ways, why.Moving.Held, why.Moving.Fleet)
+	}
+}
+
+// held is with a budget that allows no disruption.
+func (f followed) held(t *testing.T) {
+	one := intstr.FromInt32(1)
+	create(t, f.site.Client, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
 	})
+	why := explained(t, f.kubeconfig, f.pod, func(w explain.Why) string {
+		if w.Moving == nil || len(w.Moving.Obstacles) == 0 {
+			return "nothing holds it"
+		}
+		return ""
+	})
+	if m := why.Moving; len(m.Ways) != 0 || m.Obstacles[0].Object != "default/web" || !slices.Equal(m.Obstacles[0].Ways, []string{"evict"}) {
+		t.Errorf("it may leave by %v, held by %q and %+v; want the budget alone in its way", m.Ways, m.Held, m.Obstacles)
+	}
+	if code, stdout, stderr := supercargo("explain", "no", why.Placement.Node, "--kubeconfig", f.kubeconfig); code != exitOK || !strings.Contains(stdout, "PodDisruptionBudget web") {
+		t.Errorf("explain node: exit code %d, %s%s", code, stdout, stderr)
+	}
+}
+
+// unread is for somebody without rights.
+func (f followed) unread(t *testing.T) {
+	code, _, stderr := supercargo("explain", "po", f.pod, "-n", "default", "--kubeconfig", f.kubeconfig, "--as", "nobody")
+	if code != exitFailed || !strings.Contains(stderr, `User "nobody"`) {
+		t.Errorf("exit code %d, %q; want what the API server refuses to nobody", code, stderr)
+	}
 }

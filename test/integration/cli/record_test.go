@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -92,36 +93,8 @@ func TestARecordedClusterIsSimulated(t *testing.T) {
 			return ""
 		}
 	}
-	scale := func(replicas int32) {
-		t.Helper()
-		var d appsv1.Deployment
-		if err := s.Client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, &d); err != nil {
-			t.Fatal(err)
-		}
-		patch := client.MergeFrom(d.DeepCopy())
-		d.Spec.Replicas = &replicas
-		if err := s.Client.Patch(t.Context(), &d, patch); err != nil {
-			t.Fatal(err)
-		}
-	}
-	running := func(n int) func() string {
-		return func() string {
-			var pods corev1.PodList
-			if err := s.Client.List(t.Context(), &pods, client.InNamespace("default")); err != nil {
-				return err.Error()
-			}
-			got := 0
-			for i := range pods.Items {
-				if pods.Items[i].Status.Phase == corev1.PodRunning && pods.Items[i].DeletionTimestamp == nil {
-					got++
-				}
-			}
-			if got != n || len(pods.Items) != n {
-				return fmt.Sprintf("%d of %d pods run, want %d", got, len(pods.Items), n)
-			}
-			return ""
-		}
-	}
+	scale := func(replicas int32) { scaleWeb(t, s.Client, replicas) }
+	running := func(n int) func() string { return allRun(t.Context(), s.Client, n) }
 	create(t, s.Client, deployment("web", 2, "1"))
 	await("two pods run", running(2))
 
@@ -148,7 +121,12 @@ func TestARecordedClusterIsSimulated(t *testing.T) {
 	if text, err := os.ReadFile(path); err != nil || bytes.Contains(text, []byte("web-")) || bytes.Contains(text, []byte(",one,")) || recordedCounts(t, path)[trace.EventStop] != 1 {
 		t.Errorf("the file (%v) has names, or no end:\n%s", err, text)
 	}
+	plays(t, path)
+}
 
+// plays simulates a recording of four pods on two nodes, by itself and as a trace of a scenario.
+func plays(t *testing.T, path string) {
+	t.Helper()
 	code, stdout, stderr := supercargo("simulate", "-f", path, "--policy", "default,supercargo", "-o", "json")
 	if code != exitOK {
 		t.Fatalf("simulate: exit code %d: %s", code, stderr)
@@ -179,5 +157,38 @@ func TestARecordedClusterIsSimulated(t *testing.T) {
 	}
 	if code, _, stderr := supercargo("simulate", "-f", scenario, "--policy", "default"); code != exitOK {
 		t.Errorf("a recording as a trace: exit code %d: %s", code, stderr)
+	}
+}
+
+// allRun returns a check that there are so many pods, and that they run.
+func allRun(ctx context.Context, c client.Client, n int) func() string {
+	return func() string {
+		var pods corev1.PodList
+		if err := c.List(ctx, &pods, client.InNamespace("default")); err != nil {
+			return err.Error()
+		}
+		got := 0
+		for i := range pods.Items {
+			if pods.Items[i].Status.Phase == corev1.PodRunning && pods.Items[i].DeletionTimestamp == nil {
+				got++
+			}
+		}
+		if got != n || len(pods.Items) != n {
+			return fmt.Sprintf("%d of %d pods run, want %d", got, len(pods.Items), n)
+		}
+		return ""
+	}
+}
+
+func scaleWeb(t *testing.T, c client.Client, replicas int32) {
+	t.Helper()
+	var d appsv1.Deployment
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "web"}, &d); err != nil {
+		t.Fatal(err)
+	}
+	patch := client.MergeFrom(d.DeepCopy())
+	d.Spec.Replicas = &replicas
+	if err := c.Patch(t.Context(), &d, patch); err != nil {
+		t.Fatal(err)
 	}
 }

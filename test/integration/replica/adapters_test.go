@@ -145,16 +145,16 @@ func (a *adapters) balance() {
 }
 
 func (a *adapters) pass(from net.Conn) {
-	defer from.Close()
+	defer func() { _ = from.Close() }()
 	for _, r := range a.replicas {
 		to, err := net.DialTimeout("tcp", r.address, time.Second)
 		if err != nil {
 			continue
 		}
-		defer to.Close()
+		defer func() { _ = to.Close() }()
 		go func() {
 			_, _ = io.Copy(to, from)
-			to.Close()
+			_ = to.Close()
 		}()
 		_, _ = io.Copy(from, to)
 		return

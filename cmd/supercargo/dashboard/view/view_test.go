@@ -464,14 +464,14 @@ func TestItemsAreThePageInPartsThatAreToldApart(t *testing.T) {
 }
 
 func TestAPageChangesNothingOfItsSnapshot(t *testing.T) {
-	make := func() *Snapshot {
+	snapshot := func() *Snapshot {
 		s := with([]*corev1.Node{aNode("b"), aNode("a")}, aPod("q", "a"), aPod("p", "", waits("no")), aPod("o", "", waits("no")))
 		s.Decisions = []Decision{{Key: "x", At: 1}, {Key: "y", At: 2}}
 		return s
 	}
-	s := make()
+	s := snapshot()
 	Of(s, now)
-	if diff := cmp.Diff(make(), s); diff != "" {
+	if diff := cmp.Diff(snapshot(), s); diff != "" {
 		t.Errorf("it has changed (-before +after):\n%s", diff)
 	}
 }
