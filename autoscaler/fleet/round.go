@@ -18,7 +18,6 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/autoscaler/provider"
 	"supercargo.dev/supercargo/internal/drain"
-	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/world"
 )
 
@@ -97,22 +96,9 @@ func (r *round) run(ctx context.Context, fleets []v1alpha1.NodeFleet) error {
 }
 
 // heed has the round only say what it would do while the cluster is paused.
-func (r *round) heed(ctx context.Context) error {
-	state, err := r.Pause.Read(ctx)
-	if err != nil {
-		return err
-	}
-	r.paused = state.Paused
-	if !state.Condition(&r.fleet.Status.Conditions, r.fleet.Generation, r.now) {
-		return nil
-	}
-	if state.Paused {
-		r.tell(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
-	} else {
-		delete(r.memory.said, v1alpha1.ConditionPaused)
-		r.tell(corev1.EventTypeNormal, pause.Resumed, "Act", "Supercargo is no longer paused")
-	}
-	return nil
+func (r *round) heed(ctx context.Context) (err error) {
+	r.paused, err = r.Pause.Heed(ctx, &r.fleet.Status.Conditions, r.fleet.Generation, r.now, r.memory.said, r.tell)
+	return err
 }
 
 func (r *round) steps(ctx context.Context, fleets []v1alpha1.NodeFleet) error {

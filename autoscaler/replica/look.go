@@ -11,7 +11,6 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
-	"supercargo.dev/supercargo/internal/platform/pause"
 )
 
 // look is one step of one policy.
@@ -67,24 +66,13 @@ func (l *look) run(ctx context.Context) error {
 
 // heed has the look only say what it would do while the cluster is paused.
 func (l *look) heed(ctx context.Context) error {
-	state, err := l.Pause.Read(ctx)
-	if err != nil {
+	paused, err := l.Pause.Heed(ctx, &l.status.Conditions, l.object.Generation, l.now, l.said, l.tell)
+	if err != nil || l.sound == nil {
 		return err
 	}
-	if l.sound != nil {
-		l.sound.Mode = l.object.Spec.Mode
-		if state.Paused {
-			l.sound.Mode = v1alpha1.ReplicasObserve
-		}
-	}
-	if !state.Condition(&l.status.Conditions, l.object.Generation, l.now) {
-		return nil
-	}
-	if state.Paused {
-		l.tell(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
-	} else {
-		delete(l.said, v1alpha1.ConditionPaused)
-		l.tell(corev1.EventTypeNormal, pause.Resumed, "Act", "Supercargo is no longer paused")
+	l.sound.Mode = l.object.Spec.Mode
+	if paused {
+		l.sound.Mode = v1alpha1.ReplicasObserve
 	}
 	return nil
 }

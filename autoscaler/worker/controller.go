@@ -181,22 +181,9 @@ func (l *look) run(ctx context.Context) error {
 }
 
 // heed has the look only say what it would do while the cluster is paused.
-func (l *look) heed(ctx context.Context) error {
-	state, err := l.Pause.Read(ctx)
-	if err != nil {
-		return err
-	}
-	l.paused = state.Paused
-	if !state.Condition(&l.pool.Status.Conditions, l.pool.Generation, l.now) {
-		return nil
-	}
-	if state.Paused {
-		l.tell(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
-	} else {
-		delete(l.memory.said, v1alpha1.ConditionPaused)
-		l.tell(corev1.EventTypeNormal, pause.Resumed, "Act", "Supercargo is no longer paused")
-	}
-	return nil
+func (l *look) heed(ctx context.Context) (err error) {
+	l.paused, err = l.Pause.Heed(ctx, &l.pool.Status.Conditions, l.pool.Generation, l.now, l.memory.said, l.tell)
+	return err
 }
 
 // everyPool has every pool looked at.

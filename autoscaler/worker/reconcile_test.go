@@ -96,6 +96,23 @@ func TestAPausedPoolSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	if p = b.look(); len(b.pods()) == 0 || meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionPaused) != nil {
 		t.Errorf("%d pods once it is resumed, conditions %+v", len(b.pods()), p.Status.Conditions)
 	}
+
+	paused.ResourceVersion = ""
+	if err := b.Create(t.Context(), paused); err != nil {
+		t.Fatal(err)
+	}
+	b.look()
+	if err := b.Delete(t.Context(), paused); err != nil {
+		t.Fatal(err)
+	}
+	b.look()
+	told := map[string]int{}
+	for len(b.events.Events) > 0 {
+		told[strings.Fields(<-b.events.Events)[1]]++
+	}
+	if told[v1alpha1.ConditionPaused] != 2 || told[pause.Resumed] != 2 {
+		t.Errorf("of two pauses %v is told, want each beginning and each end", told)
+	}
 }
 
 func TestAPoolThatIsBeingDeletedMakesNothing(t *testing.T) {

@@ -105,6 +105,25 @@ func (s *Switch) Read(ctx context.Context) (State, error) {
 	return Of(&object), nil
 }
 
+// Heed reads the switch for an object that is looked at: it sets or removes condition Paused, and tells once
+// of each pause that begins or ends. said has the last message of each reason that tell does not repeat. It
+// returns whether the cluster is paused; an error says that this is not known.
+func (s *Switch) Heed(ctx context.Context, conditions *[]metav1.Condition, generation int64, now time.Time, said map[string]string,
+	tell func(kind, reason, action, message string)) (paused bool, err error) {
+	state, err := s.Read(ctx)
+	if err != nil || !state.Condition(conditions, generation, now) {
+		return state.Paused, err
+	}
+	if state.Paused {
+		delete(said, Resumed) // for the end of this pause
+		tell(corev1.EventTypeNormal, v1alpha1.ConditionPaused, "Hold", state.Message())
+	} else {
+		delete(said, v1alpha1.ConditionPaused)
+		tell(corev1.EventTypeNormal, Resumed, "Act", "Supercargo is no longer paused")
+	}
+	return state.Paused, nil
+}
+
 // Cache has a manager's cache hold the one ConfigMap and no other: it is read and watched by its name, for
 // which a program needs no right to read others.
 func Cache(o *cache.Options, namespace string) {
