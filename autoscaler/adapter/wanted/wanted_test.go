@@ -107,6 +107,9 @@ func TestWhatIsNotCurrentIsNotServed(t *testing.T) {
 		"being deleted": func(p *v1alpha1.ReplicaPolicy) {
 			p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: noon}, []string{"a/b"}
 		},
+		"paused": func(p *v1alpha1.ReplicaPolicy) {
+			p.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionPaused, Status: metav1.ConditionTrue}}
+		},
 		"fewer than no replicas": func(p *v1alpha1.ReplicaPolicy) { p.Status.WantedReplicas = -1 },
 	} {
 		if got := values(t, noon, "", policy("a", change)); len(got) != 0 {

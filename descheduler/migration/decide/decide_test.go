@@ -759,3 +759,29 @@ func TestALongMessageIsCut(t *testing.T) {
 		t.Errorf("%d bytes, ends in %q", len(got), got[len(got)-8:])
 	}
 }
+
+func TestNoMigrationBeginsWhileTheClusterIsPausedAndNoneThatHasBegunStops(t *testing.T) {
+	w := newWorld(0, ofJob, false)
+	o := w.observe()
+	o.Paused = "paused (an incident)"
+	step := Next(w.config, o, w.now)
+	if c := condition(step.Status, v1alpha1.MigrationEligible); step.Status.Phase != v1alpha1.MigrationPending || c.Reason != v1alpha1.ConditionPaused || c.Message != o.Paused {
+		t.Fatalf("%s: %+v", step.Status.Phase, c)
+	}
+	o.Migration.Status = *step.Status
+	if step = Next(w.config, o, w.now.Add(24*time.Hour)); step.Do != Wait {
+		t.Errorf("it does not wait for a day: %+v", step)
+	}
+	o.Paused = ""
+	if step = Next(w.config, o, w.now.Add(24*time.Hour)); step.Do != TryPod {
+		t.Errorf("it does not begin once that is over: %+v", step)
+	}
+
+	w = on(t, ofJob, false, isStaged)
+	o = w.observe()
+	want := Next(w.config, o, w.now)
+	o.Paused = "paused"
+	if step = Next(w.config, o, w.now); step.Do != want.Do {
+		t.Errorf("one that has begun does %v in a pause, and %v without", step.Do, want.Do)
+	}
+}
