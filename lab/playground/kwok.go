@@ -16,7 +16,7 @@ import (
 // KwokEnv names the environment variable that says where the kwok program is.
 const KwokEnv = "SUPERCARGO_KWOK"
 
-// kwokConfig says how kwok plays nodes and pods.
+// kwokConfig says how kwok simulates nodes and pods.
 //
 //go:embed stages.yaml
 var kwokConfig []byte

@@ -29,7 +29,7 @@ const (
 )
 
 // MachineDeploymentSpec describes a MachineDeployment to make: machines of one
-// flavor, played by kwok.
+// flavor, simulated by kwok.
 type MachineDeploymentSpec struct {
 	Name      string
 	Namespace string // empty means default

@@ -16,7 +16,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
-// kwokAnnotation with the value kwokFake is on the nodes that kwok plays.
+// kwokAnnotation with the value kwokFake is on the nodes that kwok simulates.
 const (
 	kwokAnnotation = "kwok.x-k8s.io/node"
 	kwokFake       = "fake"
@@ -63,7 +63,7 @@ func Fleet(n int) []NodeSpec {
 	return specs
 }
 
-// Node returns the object for the spec: a node that kwok plays and that is Ready
+// Node returns the object for the spec: a node that kwok simulates and that is Ready
 // from the start.
 func (s NodeSpec) Node() (*corev1.Node, error) {
 	resources, err := s.resources()

@@ -71,7 +71,7 @@ type Options struct {
 	NoControllerManager bool
 
 	// ClusterAPI also starts cluster-api's manager, as a child, and a provider for
-	// its machines, whose Nodes kwok plays. See [Playground.AddMachineDeployment].
+	// its machines, whose Nodes kwok simulates. See [Playground.AddMachineDeployment].
 	ClusterAPI bool
 
 	// OldClusterAPI also serves the older versions of cluster-api's kinds. The API server
@@ -90,7 +90,7 @@ type Options struct {
 	// KubeletsReach is an address of this machine where kubelets reach the API server,
 	// which then listens there in place of 127.0.0.1, knows them by the groups of their
 	// certificates, and reaches them at their internal addresses. Nil means that there
-	// are none: kwok plays them.
+	// are none: kwok simulates them.
 	KubeletsReach net.IP
 
 	// AutoscalerPeriod is how often HorizontalPodAutoscalers are looked at. 0 means

@@ -34,31 +34,34 @@ func newAuditCommand() *cobra.Command {
 	flags := auditFlags{cluster: newClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Say what a cluster costs, what its pods would cost on cheaper machines, and what stands in the way",
-		Long: `Looks at a cluster and changes nothing: what it costs, how full it is, what the same pods would cost
-by moving them alone, on the cheapest machines that can be bought, and at the least; what stands in
-the way of a lower bill, and what each of that costs; and the nodes that are used least for their price.
+		Short: "Report what a cluster costs, what it could cost, and what prevents that",
+		Long: `Report what a cluster costs and how full it is. The report compares that with what the same pods
+would cost after migrations alone, on the cheapest machines that can be bought, and at the lower
+bound. It lists what prevents a lower bill and what each obstacle costs, and the nodes that are
+used least for their price.
 
-Nothing of Supercargo need be installed. It asks the cluster that kubectl asks, or reads what kubectl has
-printed (--from). Nodes are priced by the annotation supercargo.dev/price-per-hour of the node or of its
-MachineDeployment, else by the prices of --prices, else by the list prices of AWS, Azure and Google Cloud
-that this program carries. A node without a price is listed, and is in no figure.
+The command changes nothing and needs nothing of Supercargo in the cluster. It reads the current
+cluster of the kubeconfig, or the output of kubectl (--from). The price of a node is its annotation
+supercargo.dev/price-per-hour, or that of its MachineDeployment; else the price in --prices; else
+the list price of AWS, Azure or Google Cloud that this program carries. Nodes without a price are
+listed and left out of all figures.
 
-It must be allowed to list nodes and pods; docs/audit.md has a ClusterRole for all that it reads.`,
-		Example: `  # The cluster that kubectl asks, on one screen
+You need permission to list nodes and pods. docs/audit.md has a ClusterRole for everything that the
+command reads.`,
+		Example: `  # Report on the current cluster
   supercargo audit
 
-  # A page to pass on
+  # Write an HTML page to share
   supercargo audit --report audit.html
 
-  # From what somebody else has printed
+  # Report on a dump of another cluster
   kubectl get nodes,pods,pdb,daemonsets,namespaces,pvc,pv,storageclasses -A -o json > dump.json
   supercargo audit --from dump.json
 
-  # With what is really paid for some instance types
+  # Use the prices that you really pay
   supercargo audit --prices prices.csv -o json | jq .cheapest.perMonth
 
-  # Among the families that you would rent
+  # Consider only some instance families
   supercargo audit --instance-types 'm7i.*,c7i.*,r7i.*,!*.metal*'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -72,12 +75,12 @@ It must be allowed to list nodes and pods; docs/audit.md has a ClusterRole for a
 	}
 	f := cmd.Flags()
 	flags.cluster.addTo(cmd, false)
-	f.StringVar(&flags.from, "from", "", "`file` of what kubectl get -o yaml or -o json has printed, - for stdin (default: the cluster itself)")
+	f.StringVar(&flags.from, "from", "", "`file` with the output of kubectl get -o yaml or -o json, - for standard input (default: the cluster itself)")
 	f.StringVar(&flags.prices, "prices", "", "CSV `file` with columns name, cpu, memory_gib and price_per_hour: prices of your own, which go before list prices")
 	f.StringSliceVar(&flags.instanceTypes, "instance-types", nil, "`patterns` of instance types that may be bought besides those of the nodes, such as m7i.*,c7i.*,!*.metal (default: all but burstable ones and those with GPUs)")
 	f.StringVar(&flags.report, "report", "", "HTML file to write")
-	f.IntVar(&flags.obstacles, "obstacles", 5, "of how many obstacles of each sort to work out what they cost")
-	f.DurationVar(&flags.deadline, "deadline", 0, "print what is found in this time; 0 looks at all")
+	f.IntVar(&flags.obstacles, "obstacles", 5, "number of obstacles of each kind to price")
+	f.DurationVar(&flags.deadline, "deadline", 0, "stop the search after this time and print the best result; 0 for no limit")
 	addOutput(cmd, &flags.output, tableJSONOrYAML, "")
 	return cmd
 }

@@ -37,24 +37,24 @@ func newDashboardCommand() *cobra.Command {
 	flags := dashboardFlags{cluster: newClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "dashboard",
-		Short: "Serve a live page about a cluster: what it costs, where pods are, what waits, what is decided",
-		Long: `Serves a page on this computer that shows a cluster as it changes: dollars and watts per hour, beside
-what the same pods could cost; each node with its pods, by class and time bin; pods without a node,
-and why; decisions with what was expected of them and what came of it; migrations step by step;
-ReplicaPolicies and WorkerPools.
+		Short: "Serve a live page about a cluster: costs, nodes, pods and decisions",
+		Long: `Serve a live web page about a cluster: its dollars and watts per hour, beside what the same pods
+could cost; each node with its pods, by class and time bin; pending pods and why they are pending;
+decisions, with their expected and measured results; migrations, step by step; ReplicaPolicies and
+WorkerPools.
 
-It reads the cluster that kubectl asks, with your rights, and changes nothing. Nothing of Supercargo
-need be installed there. What it may not read it leaves out, and says so.
+The command reads the current cluster of the kubeconfig with your permissions, and changes nothing.
+It needs nothing of Supercargo in the cluster. It leaves out what you may not read, and says so.
 
-The page is for who has the address that is printed, with its token. It is not encrypted: with an
---address that others reach, use a network that you trust. docs/dashboard.md says more.`,
-		Example: `  # Of the cluster that kubectl asks, in your browser
+The printed address contains a token that gives access to the page. The connection is not encrypted:
+use an --address that others can reach only on a network that you trust. See docs/dashboard.md.`,
+		Example: `  # Open the page of the current cluster in a browser
   supercargo dashboard --open
 
-  # On a port of your choice, of another cluster
+  # Serve the page of another cluster on a fixed port
   supercargo dashboard --context production --address 127.0.0.1:9000
 
-  # With what is really paid for some instance types
+  # Use the prices that you really pay
   supercargo dashboard --prices prices.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,12 +63,12 @@ The page is for who has the address that is printed, with its token. It is not e
 	}
 	f := cmd.Flags()
 	flags.cluster.addTo(cmd, false)
-	f.StringVar(&flags.address, "address", "127.0.0.1:0", "`host:port` to serve the page on; port 0 is one that is not in use")
-	f.StringSliceVar(&flags.acceptHosts, "accept-host", nil, "`name` that the page may be asked for by, besides addresses and localhost; may be repeated")
+	f.StringVar(&flags.address, "address", "127.0.0.1:0", "`host:port` to serve the page on; port 0 chooses a free port")
+	f.StringSliceVar(&flags.acceptHosts, "accept-host", nil, "host `name` to accept in requests, besides IP addresses and localhost; can be repeated")
 	f.BoolVar(&flags.open, "open", false, "open the page in a browser")
 	f.StringVar(&flags.prices, "prices", "", "CSV `file` with columns name, cpu, memory_gib and price_per_hour: prices of your own, which go before list prices")
-	f.DurationVar(&flags.auditInterval, "audit-interval", time.Minute, "how often to work out what the pods could cost, or less often where that takes long; 0 never does")
-	f.DurationVar(&flags.cycle, "scaling-cycle", 5*time.Minute, "width of a time bin: the scalingCycle of the scheduler's plugin TimeBin")
+	f.DurationVar(&flags.auditInterval, "audit-interval", time.Minute, "how often to compute what the pods could cost; less often if that takes long; 0 to disable")
+	f.DurationVar(&flags.cycle, "scaling-cycle", 5*time.Minute, "width of a time bin: scalingCycle in the arguments of the scheduler's TimeBin plugin")
 	return cmd
 }
 

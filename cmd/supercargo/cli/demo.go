@@ -51,34 +51,34 @@ func newDemoCommand() *cobra.Command {
 	var flags demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Replay a real trace with the stock scheduler and with Supercargo, and compare",
-		Long: `Starts a control plane on this machine with unequal nodes that kwok plays, and
-replays the same trace in compressed time, once with kube-scheduler's default
-profile and once with Supercargo's. Then it prints side by side how many pods
-were bound, how many nodes they used, how full those were, what they cost and
-how long pods waited. Then the same trace runs on no nodes at all at first: a NodeFleet
-buys machines through cluster-api as pods come, and gives them back. Finally it empties
-half-empty machines by moving their Jobs with their state, by simulated node agents. It
-takes about five minutes.
+		Short: "Compare Supercargo with the stock scheduler on a real trace",
+		Long: `Start a control plane on this machine with unequal nodes that kwok simulates. Replay one trace
+in compressed time, first with kube-scheduler's default profile, then with Supercargo's. Print
+side by side how many pods were bound, how many nodes they used, how full those were, what they
+cost and how long pods waited.
 
-The trace and the machines are extracts of public data that the program carries:
-1,200 pods of a real cluster, and eight types of cloud machines with their
-prices. Pods that asked for GPUs are replayed for their CPU and memory alone.
+Then replay the trace on a cluster that starts without nodes: a NodeFleet buys machines through
+cluster-api as pods arrive, and deletes them when they are no longer needed. Finally, drain
+half-empty machines by migrating their Jobs with simulated node agents. The demo takes about
+five minutes.
 
-Arrivals are squeezed into nine tenths of --duration. Lifetimes, and with them
-the width of Supercargo's time bins, are divided by --time-scale: the less that
-is, the longer pods live, and the fuller the cluster. On the fleet all of that is
-slower, as --fleet-duration is longer: machines that come and go cost this
-computer more than pods do, and the figures should not depend on how fast it is.`,
+The trace and the machines are extracts of public data that ship with this program: 1,200 pods
+of a real cluster, and eight cloud machine types with their prices. For pods that requested
+GPUs, only CPU and memory count.
+
+All pods arrive within nine tenths of --duration. Lifetimes, and the width of Supercargo's time
+bins, are divided by --time-scale: a smaller value makes pods live longer and the cluster
+fuller. The fleet part runs slower, by the ratio of --fleet-duration to --duration, so that its
+figures do not depend on how fast this computer is.`,
 		Example: `  supercargo demo
 
   # Watch it in a browser
   supercargo demo --open
 
-  # Your own trace and machines, for scripts
+  # Use your own trace and machines, and print JSON
   supercargo demo --trace pods.csv --flavors flavors.csv --nodes 100 -o json
 
-  # Your own profile against the stock one
+  # Compare your own profile with the stock one
   supercargo demo --scheduler-config scheduler.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -88,15 +88,15 @@ computer more than pods do, and the figures should not depend on how fast it is.
 	f := cmd.Flags()
 	f.StringVar(&flags.trace, "trace", "", "trace CSV or openb pod list; default: the bundled extract")
 	f.StringVar(&flags.flavors, "flavors", "", "CSV of machine flavors; default: the bundled catalogue")
-	f.IntVar(&flags.nodes, "nodes", 72, "how many nodes to make, of all flavors in turn")
+	f.IntVar(&flags.nodes, "nodes", 72, "number of nodes, of all flavors in turn")
 	f.DurationVar(&flags.duration, "duration", 40*time.Second, "how long to replay the trace with each profile")
 	f.DurationVar(&flags.fleetDuration, "fleet-duration", 0, "how long to replay the trace on the fleet; 0 is 2.5 times --duration")
-	f.Float64Var(&flags.timeScale, "time-scale", 600, "how many seconds of a pod's recorded lifetime pass in one second")
+	f.Float64Var(&flags.timeScale, "time-scale", 600, "seconds of a pod's recorded lifetime that pass in one second")
 	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file that the profile supercargo uses instead of its own")
 	f.StringSliceVar(&flags.profiles, "profile", []string{stockProfile, ourProfile}, "profiles to replay the trace with: default, supercargo")
-	f.BoolVar(&flags.fleet, "fleet", true, "replay the trace once more on machines that are bought and given back")
-	f.BoolVar(&flags.consolidation, "consolidation", true, "with --fleet, have half of the fleet's Jobs end and the others moved together")
-	f.BoolVar(&flags.open, "open", false, "show the clusters in a browser meanwhile, on the page of supercargo dashboard")
+	f.BoolVar(&flags.fleet, "fleet", true, "replay the trace once more on a NodeFleet that buys and deletes machines")
+	f.BoolVar(&flags.consolidation, "consolidation", true, "with --fleet, finish half of the fleet's Jobs and consolidate the others by migration")
+	f.BoolVar(&flags.open, "open", false, "show the clusters on the dashboard in a browser while the demo runs")
 	addOutput(cmd, &flags.output, tableOrJSON, "")
 	return cmd
 }

@@ -80,51 +80,57 @@ func newExplainCommand() *cobra.Command {
 	flags := explainFlags{cluster: newClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "explain (KIND/NAME | KIND NAME | pods | consolidation)",
-		Short: "Say why Supercargo did what it did to an object of a cluster",
-		Long: `Say why Supercargo did what it did to an object of a cluster: the last decision, what was rejected, what it was
-expected to lead to and what came of it. Of a NodeFleet also what keeps each machine that is used little: a pod, a setting or what it would cost.
+		Short: "Explain Supercargo's last decision about a pod, a node or another object",
+		Long: `Explain the last decision about an object: what was decided, which alternatives were rejected, what
+was expected of it and what came of it. For a NodeFleet, also explain what keeps each under-used
+machine: a pod, a setting or its cost.
 
-Kinds, and their short names: pod (po), node (no), nodefleet (nf), replicapolicy (rp), workerpool (wp), migration (mig), machineprofile (mp).
-"consolidation" is what the descheduler decided last about nodes that no NodeFleet has.
+Kinds and their short names: pod (po), node (no), nodefleet (nf), replicapolicy (rp), workerpool (wp),
+migration (mig), machineprofile (mp). "consolidation" is the descheduler's last decision about nodes
+that belong to no NodeFleet.
 
-Of a pod it answers up to three questions. Why is it pending: what kube-scheduler says, what keeps it from each node and from each flavor of
-each NodeFleet, and what the fleets do about it. Why this node: what is recorded of that. What would move it: how it may leave its node, what
-is in the way, and whether the node is to be emptied. "pods" lists those that are pending, a line each.
+For a pod, the command answers up to three questions:
+  Why is it pending?    What kube-scheduler reports, why each node and each flavor of each NodeFleet
+                        does not take it, and what the fleets do about it.
+  Why this node?        What the scheduler recorded about its choice.
+  What would move it?   How it may leave its node, what prevents that, and whether the node is to be
+                        drained.
+"pods" lists all pending pods, one per line.
 
-Where machine profiles are installed, a pod is also shown with how much energy and time it would take on each node, and how the plugin
-EnergyPerformance scores that; the flags about energy ask for it in any case. A machine profile is shown with what it predicts and how
-far that is trusted.`,
-		Example: `  # Why is this pod pending, or why is it there, and what would move it?
+If machine profiles are installed, the command also shows the energy and the time that the pod would
+take on each node, and the scores of the EnergyPerformance plugin. The energy flags request this in
+any case. For a machine profile, it shows the predictions and how far they are trusted.`,
+		Example: `  # Why is this pod pending, or why is it on its node, and what would move it?
   supercargo explain pod work-0-x7k2p -n jobs
 
-  # Which pods are pending, and what is being done about each?
+  # Which pods are pending, and what happens about each?
   supercargo explain pods -A
 
-  # Is this node to be emptied, and which of its pods may leave?
+  # Will this node be drained, and which of its pods can leave?
   supercargo explain node worker-3
 
   # Why these machines?
   supercargo explain nodefleet/batch
 
-  # All of it, for a script
+  # Print everything as JSON
   supercargo explain nf/batch -o json | jq .status.lastDecision
 
-  # Why so many workers, and what was learned of tasks?
+  # Why this many workers, and what was learned about tasks?
   supercargo explain workerpool/blast -n genomics
 
-  # Which nodes does the descheduler empty, and why not the others?
+  # Which nodes does the descheduler drain, and why not the others?
   supercargo explain consolidation
 
-  # Why so many replicas?
+  # Why this many replicas?
   supercargo explain replicapolicy/web -n shop
 
-  # How far is this move, or why did it go back?
+  # How far is this migration, or why was it rolled back?
   supercargo explain migration/work-0-x7k2p-8k2lq -n jobs
 
-  # On which machine would this pod take the least energy?
+  # On which node would this pod use the least energy?
   supercargo explain pod/work-0-x7k2p -n jobs --energy-weight 1
 
-  # And on which would it emit the least, with the carbon intensities that the scheduler has?
+  # On which node would it emit the least CO2, with the scheduler's carbon intensities?
   supercargo explain pod/work-0-x7k2p -n jobs --carbon-file carbon.csv`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {

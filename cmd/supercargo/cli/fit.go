@@ -10,7 +10,7 @@ import (
 func newFitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit",
-		Short: "Fit models to what was measured",
+		Short: "Fit models to measurements",
 		Example: `  # What does a machine draw by its utilisation?
   supercargo fit power -f series.csv
 

@@ -32,32 +32,31 @@ func newFitPowerCommand() *cobra.Command {
 	var flags fitPowerFlags
 	cmd := &cobra.Command{
 		Use:   "power -f FILE",
-		Short: "Fit a machine's power model to what a meter measured",
-		Long: `Reads what a machine drew and how busy it was meanwhile, and prints the coefficients of its
-power model: watts without load, watts at full load, and a curve between them. As YAML they are
-a MachineProfile that kubectl applies; the node agents of that machine type go by it where they
-have no meter. supercargo report energy --power model takes the same with --machine-profiles.
+		Short: "Fit a machine's power model to measurements",
+		Long: `Read power and load measurements of a machine and print the coefficients of its power model: idle
+power, power at full load, and the curve between them. With -o yaml the output is a MachineProfile
+for kubectl apply; node agents of that machine type use it where they have no meter. The command
+"supercargo report energy --power model" reads the same file with --machine-profiles.
 
-FILE is CSV with a header and a row for each measurement, in the order of time, 40 rows or more:
+FILE is a CSV file with a header and one row per measurement, in order of time, with 40 rows or more:
 
-  time         RFC 3339, or seconds; only checked to go on, and may be missing
-  watts        what the meter showed, above 0
-  utilization  the busy share of the CPU meanwhile, 0 to 1
+  time         RFC 3339 or seconds; must increase; optional
+  watts        measured power, above 0
+  utilization  the busy share of the CPU at that time, 0 to 1
 
-Other names are given by flags. In place of utilization --load-column names anything that grows
-with the work done, such as CPU cycles per second: its greatest value counts as full load.
---counter-columns fits a curve to each of several such counts, which follows power better where
-the mix of work changes; a MachineProfile cannot hold that.
+Flags give other column names. Instead of utilization, --load-column names any quantity that grows
+with the work done, such as CPU cycles per second; its highest value counts as full load.
+--counter-columns fits a curve to each of several such quantities. That follows power better if the
+mix of work changes, but a MachineProfile cannot hold it.
 
-How good the model is, is told by measurements that it was not fitted to: the last half of the
-file predicted by the first, which is as with the load of another day, and every other twentieth
-predicted by those in between.`,
+The command validates the model on measurements that it did not fit: it predicts the last half of the
+file from the first half, and every other twentieth of the file from the remaining ones.`,
 		Example: `  supercargo fit power -f series.csv
 
-  # Have nodes of a type without a meter go by one that has one
+  # Model the nodes of a type without meters by one node with a meter
   supercargo fit power -f series.csv --machine-type epyc-64 -o yaml | kubectl apply --server-side -f -
 
-  # By CPU cycles, and by several counters
+  # Fit to CPU cycles, and to several counters
   supercargo fit power -f node.csv --watts-column platform_power_w --load-column cpu_cycles_per_s
   supercargo fit power -f node.csv --watts-column platform_power_w \
     --counter-columns cpu_cycles_per_s,cpu_instructions_per_s,cache_misses_per_s -o json`,
@@ -68,13 +67,13 @@ predicted by those in between.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&flags.file, "filename", "f", "", "`file` with the measurements; - is standard input")
-	f.StringVar(&flags.machineType, "machine-type", "", "`name` of the machine type, as its nodes are labelled: needed for -o yaml")
+	f.StringVarP(&flags.file, "filename", "f", "", "`file` of measurements; - for standard input")
+	f.StringVar(&flags.machineType, "machine-type", "", "`name` of the machine type, as in the labels of its nodes; required for -o yaml")
 	f.StringVar(&flags.time, "time-column", "time", "`column` of the time")
 	f.StringVar(&flags.watts, "watts-column", "watts", "`column` of the power")
 	f.StringVar(&flags.utilization, "utilization-column", "utilization", "`column` of the utilisation, 0 to 1")
-	f.StringVar(&flags.load, "load-column", "", "`column` of what grows with the work done, in place of the utilisation")
-	f.StringSliceVar(&flags.counters, "counter-columns", nil, "`columns` of several counts that grow with the work done, in place of the utilisation")
+	f.StringVar(&flags.load, "load-column", "", "`column` of a quantity that grows with the work done; replaces the utilisation")
+	f.StringSliceVar(&flags.counters, "counter-columns", nil, "`columns` of several quantities that grow with the work done; replace the utilisation")
 	addOutput(cmd, &flags.output, tableJSONOrYAML, " for a MachineProfile")
 	return cmd
 }

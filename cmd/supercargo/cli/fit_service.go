@@ -34,34 +34,35 @@ func newFitServiceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "service -f FILE",
 		Short: "Fit a service's queueing model to measured response times",
-		Long: `Reads how many replicas served how many requests, and how long these took, and prints the
-constants of the queueing model by which laws decide how many replicas there are: a replica
-serves mu = mu_b + c/lambda requests per second when lambda come in all, and alpha is the weight
-of the last mean response time in the next. As YAML they are a patch for a ReplicaPolicy.
+		Long: `Read how many replicas served how many requests, and their response times, and print the constants of
+the queueing model that ReplicaPolicies use. In this model a replica serves mu = mu_b + c/lambda
+requests per second at a total arrival rate of lambda, and alpha is the weight of the last mean
+response time in the next one. With -o yaml the output is a patch for a ReplicaPolicy.
 
-FILE is CSV with a header and a row for each step, such as a minute. Steps are of one length, in
-the order of time:
+FILE is a CSV file with a header and one row per step, such as a minute. All steps have the same
+length. Rows are in order of time:
 
-  time        RFC 3339, or seconds; only checked to go on, and may be missing
-  replicas    that served, 1 or more
-  rate_per_s  requests that came, per second
+  time        RFC 3339 or seconds; must increase; optional
+  replicas    replicas that served, 1 or more
+  rate_per_s  arrival rate, requests per second
   response_s  mean response time, in seconds
 
-Other names are given by flags. A row whose rate or response time is empty, NaN or 0 says nothing:
-it is left out, and so is the one after it, as its past is not known. Six rows must be left.
+Flags give other column names. The command skips a row whose rate or response time is empty, NaN or 0,
+and the row after it, whose past is unknown. At least six rows must remain.
 
-The model is of a steady queue. Rows in which a line grew or was worked off mislead: --max-response
-leaves out those that took too long for anything else, such as ten times what requests take.
+The model describes a steady queue. Rows in which a backlog grew or shrank mislead the fit. Use
+--max-response to leave out rows of an overloaded service, for example ten times the usual response
+time.
 
-Arrival rates that are much alike do not tell mu_b from c, and are refused; --fixed-rate takes c to
-be 0. With --slo and --peak-rate the answer says how many replicas that takes by the model.`,
+If all arrival rates are similar, mu_b and c cannot be told apart, and the command fails. --fixed-rate
+sets c to 0. With --slo and --peak-rate, the command also prints how many replicas the model needs.`,
 		Example: `  supercargo fit service -f service.csv
 
-  # Have a ReplicaPolicy go by it
+  # Patch a ReplicaPolicy with the model
   supercargo fit service -f service.csv --slo 150ms --peak-rate 600 -o yaml |
     kubectl patch replicapolicy web -n shop --type merge --patch-file /dev/stdin
 
-  # By what supercargo replicas has played
+  # Fit to the samples of a simulation
   supercargo replicas --trace requests.csv --law inversequeue --samples looks.csv
   supercargo fit service -f looks.csv --time-column time_s --replicas-column ready \
     --rate-column measured_rate_per_s --max-response 250ms`,
@@ -73,15 +74,15 @@ be 0. With --slo and --peak-rate the answer says how many replicas that takes by
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&flags.file, "filename", "f", "", "`file` with the measurements; - is standard input")
+	f.StringVarP(&flags.file, "filename", "f", "", "`file` of measurements; - for standard input")
 	f.StringVar(&flags.columns.Time, "time-column", "time", "`column` of the time")
-	f.StringVar(&flags.columns.Replicas, "replicas-column", "replicas", "`column` of the replicas that served")
+	f.StringVar(&flags.columns.Replicas, "replicas-column", "replicas", "`column` of the replicas")
 	f.StringVar(&flags.columns.ArrivalRate, "rate-column", "rate_per_s", "`column` of the arrival rate, requests/s")
 	f.StringVar(&flags.columns.Response, "response-column", "response_s", "`column` of the mean response time, in seconds")
-	f.DurationVar(&flags.most, "max-response", 0, "leave out rows with a longer mean response time: of a service that was overloaded")
-	f.BoolVar(&flags.fixedRate, "fixed-rate", false, "fit a service rate that does not depend on the arrival rate: c is 0")
-	f.DurationVar(&flags.slo, "slo", 0, "mean response time to keep, with --peak-rate")
-	f.Float64Var(&flags.peakRate, "peak-rate", 0, "highest arrival rate expected, requests/s, with --slo")
+	f.DurationVar(&flags.most, "max-response", 0, "leave out rows with a longer mean response time")
+	f.BoolVar(&flags.fixedRate, "fixed-rate", false, "fit a service rate that does not depend on the arrival rate (c = 0)")
+	f.DurationVar(&flags.slo, "slo", 0, "target for the mean response time; requires --peak-rate")
+	f.Float64Var(&flags.peakRate, "peak-rate", 0, "highest expected arrival rate, requests/s; requires --slo")
 	addOutput(cmd, &flags.output, tableJSONOrYAML, " for a patch of a ReplicaPolicy")
 	return cmd
 }

@@ -38,23 +38,22 @@ func newMigrateCommand() *cobra.Command {
 	flags := migrateFlags{cluster: newClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "migrate POD",
-		Short: "Move a running pod, with its state, to another node",
-		Long: `Makes a Migration for a pod, and waits until it has ended.
+		Short: "Migrate a running pod, with its state, to another node",
+		Long: `Create a Migration for a pod and wait until it has finished.
 
-The pod must have said how it may be moved, with the annotation
-supercargo.dev/migration: checkpoint (or restart, for --method restart). With --dry-run
-nothing is made: it says whether the pod can be moved, if not why and what would help,
-and what would change for the pod.
+The pod must allow it with the annotation supercargo.dev/migration: checkpoint (or restart, for
+--method restart). With --dry-run, the command creates nothing: it prints whether the pod can be
+migrated, what prevents it and what would help, and what would change for the pod.
 
-Ctrl-C ends the waiting; the migration goes on.`,
-		Example: `  # Can it be moved?
+Ctrl-C stops waiting. The migration continues.`,
+		Example: `  # Check whether a pod can be migrated
   supercargo migrate work-0-x7k2p --dry-run
 
-  # Move it, to a node that the scheduler chooses, or to one of your choice
+  # Migrate it, to a node that the scheduler chooses or to one that you name
   supercargo migrate work-0-x7k2p
   supercargo migrate work-0-x7k2p --to node-b --deadline 2m
 
-  # How long did no copy of it run?
+  # Print for how long no copy of it ran
   supercargo migrate work-0-x7k2p -o json | jq .frozenSeconds`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,11 +66,11 @@ Ctrl-C ends the waiting; the migration goes on.`,
 	f := cmd.Flags()
 	flags.cluster.addTo(cmd, true)
 	f.StringVar(&flags.to, "to", "", "`node` to move it to (default: the scheduler chooses)")
-	f.StringVar(&flags.method, "method", "checkpoint", "what becomes of its state: checkpoint moves it, restart starts anew")
-	f.DurationVar(&flags.deadline, "deadline", 5*time.Minute, "after how long it goes on where it was, if the new pod does not run")
-	f.BoolVar(&flags.dryRun, "dry-run", false, "only say whether it can be moved, and what would change for it")
-	f.BoolVar(&flags.wait, "wait", true, "wait until the migration has ended")
-	f.BoolVar(&flags.noWait, "no-wait", false, "return once the Migration is made")
+	f.StringVar(&flags.method, "method", "checkpoint", "checkpoint moves the pod with its state; restart starts it again on another node")
+	f.DurationVar(&flags.deadline, "deadline", 5*time.Minute, "roll back if the new pod does not run after this time")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "only print whether the pod can be migrated, and what would change for it")
+	f.BoolVar(&flags.wait, "wait", true, "wait until the migration has finished")
+	f.BoolVar(&flags.noWait, "no-wait", false, "return as soon as the Migration is created")
 	addOutput(cmd, &flags.output, tableJSONOrYAML, "")
 	cmd.MarkFlagsMutuallyExclusive("wait", "no-wait")
 	for flag, values := range map[string]cobra.CompletionFunc{

@@ -25,16 +25,16 @@ func newPauseCommand() *cobra.Command {
 	flags := pauseFlags{cluster: newClusterFlags()}
 	cmd := &cobra.Command{
 		Use:   "pause",
-		Short: "Keep Supercargo's controllers from acting on the cluster",
-		Long: `Creates ConfigMap supercargo-pause. While it is there, nothing is bought, given back, scaled,
-emptied or moved; decisions are made and shown as in mode Observe. Migrations that have begun are
-finished, so that no pod stays frozen. The scheduler goes on to schedule.
+		Short: "Pause Supercargo's controllers",
+		Long: `Create the ConfigMap supercargo-pause. While it exists, Supercargo's controllers buy, delete, scale,
+drain and move nothing. They still decide and report, as in mode Observe. Migrations in progress
+finish, so that no pod stays frozen. The scheduler continues to schedule.
 
-If the cluster is paused already, the reason is replaced.`,
-		Example: `  # Hold everything
+If the cluster is already paused, the command replaces the reason.`,
+		Example: `  # Pause all controllers
   supercargo pause --reason "incident 4711"
 
-  # Go on
+  # Resume
   supercargo resume`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,7 +42,7 @@ If the cluster is paused already, the reason is replaced.`,
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&flags.reason, "reason", "", "why, for those who read conditions and Events")
+	cmd.Flags().StringVar(&flags.reason, "reason", "", "reason to show in conditions and Events")
 	return cmd
 }
 
@@ -50,8 +50,8 @@ func newResumeCommand() *cobra.Command {
 	flags := pauseFlags{cluster: newClusterFlags()}
 	cmd := &cobra.Command{
 		Use:     "resume",
-		Short:   "Let Supercargo's controllers act again after a pause",
-		Long:    `Deletes ConfigMap supercargo-pause. It succeeds if the cluster is not paused.`,
+		Short:   "Resume Supercargo's controllers after a pause",
+		Long:    `Delete the ConfigMap supercargo-pause. The command succeeds if the cluster is not paused.`,
 		Example: "  supercargo resume",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,7 +64,7 @@ func newResumeCommand() *cobra.Command {
 
 func (f *pauseFlags) add(cmd *cobra.Command) {
 	f.cluster.addTo(cmd, false)
-	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", pause.DefaultNamespace, "namespace in which Supercargo's programs run")
+	cmd.Flags().StringVarP(&f.namespace, "namespace", "n", pause.DefaultNamespace, "namespace of Supercargo's programs")
 }
 
 // object is the ConfigMap.

@@ -28,41 +28,41 @@ func newPlanCommand() *cobra.Command {
 	var flags planFlags
 	cmd := &cobra.Command{
 		Use:   "plan --pods pods.csv --flavors flavors.csv",
-		Short: "Find the cheapest machines that hold a set of pods, and say which machine takes which pod",
-		Long: `Plans what to buy for pods that fit nowhere: which machines, how many of each, and
-which pod goes where, so that the price per hour is as low as it can be found. All
-pods are there at once, and no machine is over-filled. Beside the price stands a
-lower bound: what any plan must pay.
+		Short: "Find the cheapest machines for a set of pods",
+		Long: `Find the cheapest set of machines for a set of pods: which machines, how many of each, and
+which pod runs on which machine. The command minimises the total price per hour. It prints
+a lower bound beside the price: no plan can cost less.
 
-Pods are a CSV file with the columns name, cpu_milli and memory_mib and, where
-wanted, count, arch, class and runtime_s. A trace of simulate is read too; when its
-pods come does not matter. Batch pods and services may share machines, since a flavor
-of a catalogue takes both, and runtimes do not count, since prices are per hour.
+Pods are a CSV file with the columns name, cpu_milli and memory_mib, and optionally count,
+arch, class and runtime_s. A trace for the simulate command also works; arrival times are
+ignored. Batch pods and services may share machines. Runtimes are ignored, because prices
+are per hour.
 
-Or they are Kubernetes pods as YAML or JSON, such as kubectl prints, whose node
-selectors, affinities, tolerations, topology spread and host ports are then honoured.
-Preferences are not. Pods that have ended and those of DaemonSets are left out.
+Pods can also be Kubernetes pods in YAML or JSON, as kubectl prints them. The plan then
+respects node selectors, required affinities, tolerations, topology spread constraints and
+host ports. It ignores preferences, finished pods and pods of DaemonSets.
 
-Flavors are a CSV file with the columns name, cpu, memory_gib and price_per_hour and,
-where wanted, arch (amd64), max_pods (110), zones (a;b), labels (key=value;key=value),
-taints (key=value:Effect;key:Effect), machine_type, watts_idle and watts_full. cpu and
-memory are what pods can use. Nodes of flavors without zones are in no zone.
+Flavors are a CSV file with the columns name, cpu, memory_gib and price_per_hour, and
+optionally arch (default amd64), max_pods (110), zones (a;b), labels (key=value;key=value),
+taints (key=value:Effect;key:Effect), machine_type, watts_idle and watts_full. The columns
+cpu and memory_gib state what pods can use. Nodes of a flavor without zones have no zone.
 
-Algorithms: supercargo (the best there is here) and greedy (algorithm 3 of the HTAS
-paper: one machine after the other, each time the one most used for its price; for
-pods that demand nothing but room).`,
+Algorithms:
+  supercargo  the default: finds the cheapest mix and respects all constraints
+  greedy      algorithm 3 of the HTAS paper: buys one machine at a time, each time the one
+              with the highest utilisation per dollar; only for pods without constraints`,
 		Example: `  supercargo plan --pods test/data/openb/pods.csv --flavors test/data/aws/flavors.csv
 
-  # As JSON, the same bytes each time
+  # Print JSON that is the same in each run
   supercargo plan --pods pods.csv --flavors flavors.csv -o json --deterministic
 
-  # Machines for everything that a cluster runs
+  # Plan machines for all pods of a cluster
   kubectl get pods -A -o yaml | supercargo plan --pods - --flavors flavors.csv
 
-  # Why these machines, and what the next best cost
+  # Explain the choice, and print what the next best plans cost
   supercargo plan --pods pods.csv --flavors flavors.csv --explain
 
-  # What the algorithm of the paper would buy
+  # Use the algorithm of the HTAS paper
   supercargo plan --pods pods.csv --flavors flavors.csv --algorithm greedy`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,13 +70,13 @@ pods that demand nothing but room).`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.pods, "pods", "", "file of pods, - for stdin (required)")
-	f.StringVar(&flags.flavors, "flavors", "", "file of machines that can be bought (required)")
+	f.StringVar(&flags.pods, "pods", "", "file of pods, - for standard input (required)")
+	f.StringVar(&flags.flavors, "flavors", "", "CSV file of the machines that can be bought (required)")
 	f.StringVar(&flags.algorithm, "algorithm", planAlgorithmNames()[0], "how to plan: "+strings.Join(planAlgorithmNames(), " or "))
 	addOutput(cmd, &flags.output, tableOrJSON, "")
-	f.DurationVar(&flags.deadline, "deadline", 0, "print the best plan found in this time; 0 waits until the algorithm is done")
-	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long planning took, so that output depends on the input alone")
-	f.BoolVar(&flags.explain, "explain", false, "say what the next best plans cost: plan again without each flavor that is bought, of the eight that most is spent on")
+	f.DurationVar(&flags.deadline, "deadline", 0, "stop the search after this time and print the best plan; 0 for no limit")
+	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long planning took, so that the output depends only on the input")
+	f.BoolVar(&flags.explain, "explain", false, "print what the next best plans cost: plan again without each of the eight flavors with the highest total cost")
 	words(planAlgorithmNames()).complete(cmd, "algorithm")
 	return cmd
 }

@@ -45,29 +45,29 @@ func newPlaygroundCommand() *cobra.Command {
 	var flags playgroundFlags
 	cmd := &cobra.Command{
 		Use:   "playground",
-		Short: "Run a real control plane on this machine, with machines played by kwok",
-		Long: `Runs etcd, kube-apiserver, kube-controller-manager, cluster-api and Supercargo's
-scheduler, autoscaler and descheduler on this machine, reachable from this
-machine only, with nodes that kwok plays.
+		Short: "Run a real control plane on this machine, with nodes simulated by kwok",
+		Long: `Run etcd, kube-apiserver, kube-controller-manager, cluster-api and Supercargo's scheduler,
+autoscaler and descheduler on this machine. kwok simulates the nodes. The API server listens
+on the loopback interface only.
 
-Besides the --nodes that are there from the start, nodes come and go with the
-replicas of MachineDeployments: --flavors makes one for each flavor of a
-CSV file, with its size and price and without replicas. --cluster-api=false does
-without all this, and is ready seconds earlier.
+--nodes creates nodes at the start. Further nodes come and go with the replicas of
+MachineDeployments: --flavors creates one for each flavor of a CSV file, with its size and
+price and no replicas. --cluster-api=false leaves cluster-api out and starts some seconds
+faster.
 
-Prints the path of a kubeconfig, then "ready" once pods can be scheduled, and
-stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
-		Example: `  # Ten machines of five types, and something to run on them
+The command prints the path of a kubeconfig, then "ready" when pods can be scheduled. It runs
+until Ctrl-C or SIGTERM and then stops everything that it has started.`,
+		Example: `  # Create ten nodes of five types, and a workload
   supercargo playground --nodes 10 --kubeconfig ./kubeconfig --workload pods.yaml
 
   # In another terminal
   kubectl --kubeconfig ./kubeconfig get pods -o wide
 
-  # What the machines would draw, by what the pods request
+  # Report what the nodes would draw, by the requests of their pods
   supercargo playground --nodes 10 --workload pods.yaml --metrics-adapter --query-bind-address 127.0.0.1:9090
   supercargo report energy --prometheus http://127.0.0.1:9090 --power model --since 5m
 
-  # Machines to buy, which take half a minute to come
+  # Offer machines that take half a minute to start
   supercargo playground --flavors flavors.csv --machine-lag 30s --kubeconfig ./kubeconfig
   kubectl --kubeconfig ./kubeconfig scale machinedeployment m1.large --replicas 3`,
 		Args: cobra.NoArgs,
@@ -76,18 +76,18 @@ stays until Ctrl-C or SIGTERM. Then it stops everything it has started.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&flags.nodes, "nodes", 0, "how many nodes to make, of five machine types in turn")
-	f.StringVar(&flags.dir, "dir", "", "directory for all state, kept and resumed; default: a temporary one")
+	f.IntVar(&flags.nodes, "nodes", 0, "number of nodes, of five machine types in turn")
+	f.StringVar(&flags.dir, "dir", "", "directory for all state, which a later run resumes; default: a temporary directory")
 	f.StringVar(&flags.kubeconfig, "kubeconfig", "", "where to write the kubeconfig; default: into the directory")
-	f.StringVar(&flags.workload, "workload", "", "YAML file of objects to apply, - for stdin")
+	f.StringVar(&flags.workload, "workload", "", "YAML file of objects to apply, - for standard input")
 	f.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file; default: the one in manifests/scheduler/config, which packs strictly")
 	f.BoolVar(&flags.clusterAPI, "cluster-api", true, "run cluster-api, so that MachineDeployments become nodes")
 	f.BoolVar(&flags.metricsAdapter, "metrics-adapter", false, "run the metrics adapter, so that HorizontalPodAutoscalers find custom and external metrics")
-	f.StringVar(&flags.queryAddress, "query-bind-address", "0", "`host:port` where the metrics adapter answers PromQL over plain HTTP, to whoever reaches it, such as 127.0.0.1:9090; 0 is nowhere")
-	f.StringVar(&flags.machineFlavors, "flavors", "", "CSV file of machine flavors to make MachineDeployments of")
+	f.StringVar(&flags.queryAddress, "query-bind-address", "0", "`host:port` where the metrics adapter answers PromQL over HTTP without authentication, such as 127.0.0.1:9090; 0 to disable")
+	f.StringVar(&flags.machineFlavors, "flavors", "", "CSV file of machine flavors; each becomes a MachineDeployment")
 	alsoSpelled(cmd, "machine-flavors", "flavors")
-	f.DurationVar(&flags.machineLag, "machine-lag", 0, "how long a machine of --flavors takes to come")
-	f.DurationVar(&flags.machineReleaseLag, "machine-release-lag", 0, "how long such a machine takes to go")
+	f.DurationVar(&flags.machineLag, "machine-lag", 0, "how long a machine of --flavors takes to become a node")
+	f.DurationVar(&flags.machineReleaseLag, "machine-release-lag", 0, "how long a machine of --flavors takes to be deleted")
 	return cmd
 }
 

@@ -39,33 +39,36 @@ func newRecordCommand() *cobra.Command {
 	flags := recordFlags{cluster: newClusterFlags(), since: days(7 * 24 * time.Hour)}
 	cmd := &cobra.Command{
 		Use:   "record --output FILE [--prometheus URL]",
-		Short: "Record what comes and goes in a cluster, to simulate it",
-		Long: `Watches the pods and nodes of a cluster, and appends each that comes, starts, ends or goes to a file. It changes
-nothing. "supercargo simulate -f FILE" plays what was recorded: your own load under the policies of kube-scheduler,
-of others and of Supercargo. The file is also a trace for a scenario.
+		Short: "Record the pods and nodes of a cluster as a trace to simulate",
+		Long: `Watch the pods and nodes of a cluster and append every arrival, start, end and removal to a file.
+"supercargo simulate -f FILE" replays the recording under the policies of kube-scheduler, of others
+and of Supercargo. The file can also be the trace of a scenario. The command changes nothing in the
+cluster.
 
-Recorded are what pods request, their class, category, declared runtime, architecture and how they may be moved; and
-nodes with their size, instance type and price. The simulator knows no other demands of pods, such as affinities. Pods
-of DaemonSets are taken off their nodes.
+The recording has the requests, class, category, declared runtime, architecture and migration
+method of pods, and the size, instance type and price of nodes. It does not have other constraints
+of pods, such as affinities. The requests of DaemonSet pods are subtracted from their nodes.
 
-Each row is written at once, so that a crash loses nothing. Ctrl-C ends the recording. The same command continues it;
-what went meanwhile is taken to have gone when the recording was interrupted.
+Each row is written at once, so a crash loses nothing. Ctrl-C ends the recording. Run the same
+command again to continue it: what disappeared in between counts as gone from the time of the
+interruption.
 
-It must be allowed to list and watch nodes and pods.
+You need permission to list and watch nodes and pods.
 
-With --prometheus nothing is watched: the time --since until now is read from a Prometheus server that scrapes
-kube-state-metrics, and written to a new file. docs/record.md says what is not known then.`,
-		Example: `  # A week of this cluster, and what it would have cost under three policies
+With --prometheus, the command watches nothing. It reads the time from --since until now from a
+Prometheus server that scrapes kube-state-metrics, and writes a new file. docs/record.md lists what
+these metrics lack.`,
+		Example: `  # Record a week, then simulate what it would have cost under three policies
   supercargo record -o week.csv --duration 168h
   supercargo simulate -f week.csv --policy default,htas,supercargo
 
-  # Without names, to pass it on; week.csv.salt, by which names are hashed, stays with you
+  # Hash all names, to share the file; keep week.csv.salt, the salt of the hashes, to yourself
   supercargo record -o week.csv --hash-names
 
-  # With what is really paid for some instance types
+  # Use the prices that you really pay
   supercargo record -o week.csv --prices prices.csv
 
-  # The week that has passed, from what kube-state-metrics has told a Prometheus server
+  # Read the past week from a Prometheus server
   supercargo record -o week.csv --prometheus http://localhost:9090 --since 7d`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -82,12 +85,12 @@ kube-state-metrics, and written to a new file. docs/record.md says what is not k
 	f.Lookup("all-namespaces").Usage = "record the pods of all namespaces: the default, unless --namespace is given"
 	f.StringVarP(&flags.output, "output", "o", "", "`file` to append to (required)")
 	f.StringVar(&flags.prices, "prices", "", "CSV `file` with columns name, cpu, memory_gib and price_per_hour: prices of your own, which go before list prices")
-	f.Var(&flags.duration, "duration", "how long to record, such as 24h or 7d; 0 is until Ctrl-C")
+	f.Var(&flags.duration, "duration", "how long to record, such as 24h or 7d; 0 to record until Ctrl-C")
 	alsoSpelled(cmd, "for", "duration")
 	flags.server.AddFlags(f)
 	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "how long the server may take for one query")
 	f.Var(&flags.since, "since", "with --prometheus: how long before now to begin")
-	f.BoolVar(&flags.hashNames, "hash-names", false, "write hashes in place of the names of pods, nodes, namespaces and categories")
+	f.BoolVar(&flags.hashNames, "hash-names", false, "hash the names of pods, nodes, namespaces and categories")
 	return cmd
 }
 

@@ -61,34 +61,34 @@ func newReplicasCommand() *cobra.Command {
 	service := plant.Default()
 	cmd := &cobra.Command{
 		Use:   "replicas --trace requests.csv --law LAW",
-		Short: "Replay an arrival-rate series against a service, and see what a law for replicas makes of it",
-		Long: `Plays a service of replicas behind a load balancer in virtual time, request by
-request: an M/M/N queue with a bounded line, a time-out, and replicas that take time
-to start. A law decides how many replicas there are. Then it prints how often the
-mean response time of a control interval broke the SLO, and what the replicas cost,
-in containers times control intervals.
+		Short: "Simulate a service and a law that sets its replicas, on a trace of arrival rates",
+		Long: `Simulate a service behind a load balancer, request by request, in virtual time. The service
+is an M/M/N queue with a bounded backlog, a timeout, and replicas that take time to start. A
+control law sets the number of replicas. The command prints how often the mean response time
+of a control interval exceeded the SLO, and the cost of the replicas in replicas times
+control intervals.
 
-The series is a CSV file with the columns time_s and rate_per_s. A rate holds until
-the next row, or with --interpolate is joined to it by a straight line.
+The trace is a CSV file with the columns time_s and rate_per_s. A rate holds until the next
+row. With --interpolate, rates are interpolated linearly instead.
 
-A replica serves mu = mu_b + c/lambda requests per second when lambda come in all.
-The defaults are those of the InverseQueue paper; with them one request alone takes
-over 0.1 s from 706 requests/s on, so that faster series want --scale. An SLO that no
-number of replicas could keep at the peak of the series is refused.
+A replica serves mu = mu_b + c/lambda requests per second at a total arrival rate of lambda.
+The defaults are those of the InverseQueue paper. With them, a single request takes longer
+than 0.1 s above 706 requests/s; use --scale with higher rates. The command rejects an SLO
+that no number of replicas can meet at the highest rate of the trace.
 
 Laws:
 ` + describeLaws() + `
-predictive, inversequeue and doublethreshold are the decisions of a ReplicaPolicy with
-that law and the defaults of its kind; the others are laws by themselves.
+predictive, inversequeue and doublethreshold are the decisions of a ReplicaPolicy with that
+law and the defaults of its kind. The others exist only in this command, for comparison.
 
-The figures leave out a warm-up: 500 minutes, or nothing where the series is shorter
-than twice that. The same input and seed give the same figures.`,
+The figures leave out a warm-up of 500 minutes, or none if the trace is shorter than twice
+that. The same input and seed give the same figures.`,
 		Example: `  supercargo replicas --trace test/data/web/wikipedia.csv --interpolate --law inversequeue
 
-  # Several laws side by side, as JSON, with an SLO of one's own
+  # Compare several laws with a custom SLO, as JSON
   supercargo replicas --trace requests.csv --law inversequeue,hpa --slo 200ms -o json
 
-  # Every look of a law
+  # Write every sample of a law to a file
   supercargo replicas --trace requests.csv --law doublethreshold --samples looks.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -97,29 +97,29 @@ than twice that. The same input and seed give the same figures.`,
 		},
 	}
 	f, g := cmd.Flags(), &flags.goal
-	f.StringVar(&flags.trace, "trace", "", "arrival-rate series, - for stdin (required)")
-	f.Float64Var(&flags.scale, "scale", 1, "factor of the rates of the series")
-	f.BoolVar(&flags.interpolate, "interpolate", false, "join the rates by straight lines instead of holding each until the next")
+	f.StringVar(&flags.trace, "trace", "", "CSV file of arrival rates, - for standard input (required)")
+	f.Float64Var(&flags.scale, "scale", 1, "factor to multiply the rates of the trace by")
+	f.BoolVar(&flags.interpolate, "interpolate", false, "interpolate rates linearly instead of holding each until the next")
 	f.StringSliceVar(&flags.laws, "law", []string{catalogue.Names()[0]}, "laws to run: "+strings.Join(catalogue.Names(), ", "))
-	f.DurationVar(&g.SLO, "slo", g.SLO, "mean response time to keep")
-	f.DurationVar(&g.Interval, "interval", g.Interval, "control interval; doublethreshold and hpa look at times of their own")
+	f.DurationVar(&g.SLO, "slo", g.SLO, "target for the mean response time")
+	f.DurationVar(&g.Interval, "interval", g.Interval, "control interval; doublethreshold and hpa have intervals of their own")
 	f.Float64Var(&g.Model.MuB, "mu-b", g.Model.MuB, "basic service rate of a replica, requests/s")
 	f.Float64Var(&g.Model.C, "mu-c", g.Model.C, "c of the service rate mu_b + c/lambda; 0 for a fixed rate")
-	f.Float64Var(&g.Model.Alpha, "alpha", g.Model.Alpha, "weight of the last response time in the model that laws have")
-	f.Float64Var(&flags.modelError, "model-error", 0, "by how much, as a share, the laws take the service to be faster than it is")
-	f.IntVar(&flags.start, "start-replicas", 0, "replicas at the beginning; 0 for what the model wants at the first rate")
+	f.Float64Var(&g.Model.Alpha, "alpha", g.Model.Alpha, "weight of the last response time in the queueing model of the laws")
+	f.Float64Var(&flags.modelError, "model-error", 0, "relative error of the laws' model: 0.1 makes them assume a service 10 % faster than it is")
+	f.IntVar(&flags.start, "start-replicas", 0, "initial replicas; 0 for what the model needs at the first rate")
 	f.DurationVar(&flags.podStart, "pod-start", service.Start, "how long a replica takes to start")
-	f.DurationVar(&flags.podStop, "pod-stop", service.Stop, "how long a replica takes to be taken out")
+	f.DurationVar(&flags.podStop, "pod-stop", service.Stop, "how long a replica takes to stop")
 	f.BoolVar(&flags.oneByOne, "one-by-one", false, "start and stop replicas one after the other, not all at once")
-	f.DurationVar(&flags.timeout, "timeout", service.Timeout, "how long a request waits until it is abandoned; 0 for no limit")
-	f.IntVar(&flags.connections, "connections", service.Connections, "requests inside for each replica, more are rejected; 0 for no bound")
-	f.IntVar(&g.Min, "min", g.Min, "least replicas")
-	f.IntVar(&g.Max, "max", g.Max, "most replicas")
-	f.DurationVar(&flags.response, "response-window", 0, "time before a look that laws are shown the mean response time of, 1m in the InverseQueue paper; 0 for all since the look before")
-	f.DurationVar(&flags.warmup, "warmup", 500*time.Minute, "beginning of the series to leave out of the figures")
-	f.Uint64Var(&flags.seed, "seed", 1, "seed that draws arrivals and services")
+	f.DurationVar(&flags.timeout, "timeout", service.Timeout, "how long a request waits before it is abandoned; 0 for no limit")
+	f.IntVar(&flags.connections, "connections", service.Connections, "requests in service and queued per replica, beyond which requests are rejected; 0 for no limit")
+	f.IntVar(&g.Min, "min", g.Min, "minimum replicas")
+	f.IntVar(&g.Max, "max", g.Max, "maximum replicas")
+	f.DurationVar(&flags.response, "response-window", 0, "window over which laws see the mean response time (1m in the InverseQueue paper); 0 for the time since the previous sample")
+	f.DurationVar(&flags.warmup, "warmup", 500*time.Minute, "initial part of the trace to leave out of the figures")
+	f.Uint64Var(&flags.seed, "seed", 1, "seed of the random arrivals and service times")
 	addOutput(cmd, &flags.output, tableOrJSON, "")
-	f.StringVar(&flags.samples, "samples", "", "CSV file to write every look to; for one law")
+	f.StringVar(&flags.samples, "samples", "", "CSV file to write every sample to; with one law only")
 	words(catalogue.Names()).complete(cmd, "law")
 	return cmd
 }
@@ -226,7 +226,7 @@ func readReplicas(ctx context.Context, flags replicasFlags, stdin io.Reader) (*r
 	errs := []error{checkReplicasFlags(flags)}
 	r := &replicasRun{flags: flags}
 	if flags.trace == "" {
-		errs = append(errs, errors.New("--trace: name the arrival-rate series, or - for stdin"))
+		errs = append(errs, errors.New("--trace: want a CSV file of arrival rates, or - for standard input"))
 	} else {
 		errs = append(errs, r.readRates(ctx, stdin))
 	}
@@ -314,7 +314,7 @@ func (r *replicasRun) configure() error {
 		warmup = 0
 	}
 	if warmup >= horizon {
-		return fmt.Errorf("--warmup %v: the series lasts %v, want less than that", warmup, horizon)
+		return fmt.Errorf("--warmup %v: the trace lasts %v, want less than that", warmup, horizon)
 	}
 	start := f.start
 	if start == 0 {

@@ -5,7 +5,7 @@ import "github.com/spf13/cobra"
 func newReportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "report",
-		Short: "Report what a cluster was like, what it used, and who used it",
+		Short: "Report a cluster's nodes, power and energy",
 		Example: `  # Energy of the last day, by namespace, workload and machine type
   supercargo report energy --prometheus http://prometheus.monitoring:9090
 

@@ -46,39 +46,38 @@ func newReportEnergyCommand() *cobra.Command {
 	var flags reportEnergyFlags
 	cmd := &cobra.Command{
 		Use:   "energy {--prometheus URL | -f FILE}",
-		Short: "Say who used a cluster's energy: joules, dollars and CO2, measured and modelled apart",
-		Long: `Asks a server that answers PromQL (Prometheus, Thanos, Mimir, VictoriaMetrics, or
-Supercargo's metrics adapter) what the nodes drew and what pods had of them, or reads
-what an earlier run saved, and prints who used the energy: by namespace, by workload and
-by machine type, what meters measured apart from what a model says.
+		Short: "Report who used a cluster's energy, in joules, dollars and CO2",
+		Long: `Report who used a cluster's energy: by namespace, by workload and by machine type, with measured and
+modelled energy apart. The command queries a server that answers PromQL (Prometheus, Thanos, Mimir,
+VictoriaMetrics or Supercargo's metrics adapter), or reads what an earlier run saved.
 
-Power comes from Supercargo's node agents, from Kepler or from node-exporter (--power), or
-from a query of your own that gives watts with one sample for each node (--power-query).
-Without any meter, --power=model estimates it by machine types and how busy pods keep them.
-What types of your own draw is in MachineProfiles (--machine-profiles): as "kubectl get
-machineprofiles -o yaml" or "supercargo fit power -o yaml" prints them.
+Power comes from Supercargo's node agents, Kepler or node-exporter (--power), or from your own query
+that returns watts with one sample per node (--power-query). Without meters, --power=model estimates
+power from machine types and their CPU utilisation. MachineProfiles (--machine-profiles) state the
+power of your own machine types: use the output of "kubectl get machineprofiles -o yaml" or of
+"supercargo fit power -o yaml".
 
-What a node drew above its idle power goes to its pods by the CPU time they used, idle
-power by what they requested of what the node offers. The rest is unallocated. The parts
-always add up to the whole. docs/energy.md says which series are read.
+Pods share the power above idle by the CPU time that they used, and idle power by their requests as a
+share of the node's allocatable resources. The rest is unallocated. The parts always add up to the
+whole. docs/energy.md lists the series that are read.
 
-Prices and carbon intensities are one value per kWh, or a CSV file with the columns time
-(RFC 3339), zone (of the node; empty for all others) and dollars_per_kwh or grams_per_kwh,
-each row holding until the next of its zone.`,
+Prices and carbon intensities are one value per kWh, or a CSV file with the columns time (RFC 3339),
+zone (of the node; empty for all other zones) and dollars_per_kwh or grams_per_kwh. Each row holds
+until the next row of its zone.`,
 		Example: `  supercargo report energy --prometheus http://prometheus.monitoring:9090
 
-  # A week by Kepler's meters with prices by the hour, as a page, and saved for later
+  # Report a week of Kepler's readings with hourly prices, as a page, and save it for later
   supercargo report energy --prometheus http://localhost:9090 --power kepler --since 168h \
     --price-file prices.csv --carbon-file carbon.csv --report energy.html --save week.json
 
-  # The same week at another price, as JSON
+  # Report the same week at another price, as JSON
   supercargo report energy -f week.json --price 0.31 -o json
 
-  # No meter: by what the cluster's MachineProfiles say, else by the table of machine types
+  # Without meters: model power by the cluster's MachineProfiles, else by the built-in table
   kubectl get machineprofiles -o yaml >profiles.yaml
   supercargo report energy --prometheus http://localhost:9090 --power model --machine-profiles profiles.yaml
 
-  # Power from a power distribution unit
+  # Read power from a power distribution unit
   supercargo report energy --prometheus http://localhost:9090 --power-query 'sum by (node) (pdu_outlet_watts)'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -88,25 +87,25 @@ each row holding until the next of its zone.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&flags.file, "filename", "f", "", "`file` with what an earlier run saved; - is standard input")
-	f.StringVar(&flags.save, "save", "", "`file` to save what was seen to, for -f")
+	f.StringVarP(&flags.file, "filename", "f", "", "`file` that an earlier run saved with --save; - for standard input")
+	f.StringVar(&flags.save, "save", "", "`file` to save the observations to, for -f")
 	flags.server.AddFlags(f)
-	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "how long the server may take for one query")
-	f.StringVar(&flags.power, "power", powerquery.Supercargo, "whose meters: supercargo, kepler or node-exporter; or model, which needs none")
-	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that gives watts, one sample for each node, in place of --power")
-	f.StringVar(&flags.profiles, "machine-profiles", "", "`file` with MachineProfiles: the power that they state goes before the table of machine types")
-	f.Float64Var(&flags.ratedWatts, "rated-watts", 0, "the most `watts` that any node can draw: readings over that are dropped (0: not known)")
-	f.StringVar(&flags.from, "from", "", "`time` to begin at, as 2026-01-31T15:00:00Z (default: --since before the end)")
-	f.StringVar(&flags.to, "to", "", "`time` to end at (default: now)")
-	f.DurationVar(&flags.since, "since", 24*time.Hour, "how long before the end to begin")
-	f.DurationVar(&flags.step, "step", 0, "how long a slice of time is within which use counts as even, 30s or more (default: some 300 slices, 5m each or more)")
+	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "timeout of one query")
+	f.StringVar(&flags.power, "power", powerquery.Supercargo, "source of power: supercargo, kepler, node-exporter or model")
+	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that returns watts, one sample per node; replaces --power")
+	f.StringVar(&flags.profiles, "machine-profiles", "", "`file` of MachineProfiles; the power that they state takes precedence over the built-in table")
+	f.Float64Var(&flags.ratedWatts, "rated-watts", 0, "highest plausible `watts` of a node; higher readings are dropped; 0 for no limit")
+	f.StringVar(&flags.from, "from", "", "start `time`, such as 2026-01-31T15:00:00Z (default: --since before the end)")
+	f.StringVar(&flags.to, "to", "", "end `time` (default: now)")
+	f.DurationVar(&flags.since, "since", 24*time.Hour, "how long before the end to start")
+	f.DurationVar(&flags.step, "step", 0, "length of the slices of time within which usage counts as constant, 30s or more (default: about 300 slices of 5m or more)")
 	f.Float64Var(&flags.price, "price", 0, "`dollars` per kWh")
 	f.StringVar(&flags.priceFile, "price-file", "", "`file` of prices by time and zone")
 	f.Float64Var(&flags.carbon, "carbon", 0, "`grams` of CO2 equivalent per kWh")
 	f.StringVar(&flags.carbonFile, "carbon-file", "", "`file` of carbon intensities by time and zone")
 	addOutput(cmd, &flags.output, tableOrJSON, "")
-	f.IntVar(&flags.top, "top", 20, "rows of each table that are printed as text; the rest is added up")
-	f.StringVar(&flags.page, "report", "", "`file` to write the report to as an HTML page")
+	f.IntVar(&flags.top, "top", 20, "rows of each table to print as text; the rest is summed")
+	f.StringVar(&flags.page, "report", "", "HTML `file` to write")
 	words{powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter, powerquery.Modelled}.complete(cmd, "power")
 	return cmd
 }
@@ -137,7 +136,7 @@ func runReportEnergy(ctx context.Context, flags reportEnergyFlags, now time.Time
 	}
 	if err != nil {
 		if ctx.Err() != nil {
-			return fmt.Errorf("interrupted before all was seen: %w", err)
+			return fmt.Errorf("interrupted before all observations were read: %w", err)
 		}
 		return err
 	}

@@ -31,28 +31,27 @@ func newReportNodesCommand() *cobra.Command {
 	var flags reportNodesFlags
 	cmd := &cobra.Command{
 		Use:   "nodes --prometheus URL",
-		Short: "Say what nodes there were, what was available on them, and until when they are busy",
-		Long: `Asks Supercargo's metrics adapter, or whoever else has its series and answers PromQL, what the
-nodes of a cluster were like: by machine type and by node what they have of CPU and memory,
-how much of that further pods may request at a moment (--at) and, over a time, on average and
-at the least; when the last batch pod there is expected to end, and how long that is from the
-moment; and when nodes came and went. A node that is not Ready or is cordoned has nothing
-available.
+		Short: "Report the nodes of a cluster, what was available on them, and when their batch pods finish",
+		Long: `Report the nodes of a cluster over a time, by machine type and by node: their CPU and memory; the
+amounts that further pods could request at one moment (--at), on average and at the minimum; when
+the last batch pod there is expected to finish; and when nodes joined and left. The command queries
+Supercargo's metrics adapter, or another server that has its series and answers PromQL. A node that
+is not Ready, or that is cordoned, has nothing available.
 
-A time is looked at every --step. Means are over the looks that saw the node, and those of a
-machine type over the looks that saw any of it. Who came or went did so within a step before
-the time that is shown; a node that is there from the beginning of what is known has none. Only
+The time is sampled every --step. Means are over the samples in which the node was present. For a
+machine type, they are over the samples in which any of its nodes was present. A node joined or left
+within one step before the printed time. A node that was present from the start has no such time. Only
 batch pods that Supercargo's scheduler has placed have an expected finish.
 
-The adapter keeps the history for a day, unless told otherwise. docs/metrics.md has its series.`,
-		Example: `  # The last day, and now
+The adapter keeps one day of history by default. docs/metrics.md lists its series.`,
+		Example: `  # Report the last day
   kubectl -n supercargo-system port-forward deployment/supercargo-metrics-adapter 9090 &
   supercargo report nodes --prometheus http://localhost:9090
 
-  # What was there at three o'clock, and within the hour before?
+  # Report the state at three o'clock, and the hour before
   supercargo report nodes --prometheus http://localhost:9090 --at 2026-01-31T15:00:00Z --since 1h
 
-  # The time of a rollout, every 10 s
+  # Report the time of a rollout in steps of 10 s
   supercargo report nodes --prometheus http://localhost:9090 --from 2026-01-31T15:00:00Z --to 2026-01-31T15:30:00Z --step 10s -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,12 +61,12 @@ The adapter keeps the history for a day, unless told otherwise. docs/metrics.md 
 	}
 	f := cmd.Flags()
 	flags.server.AddFlags(f)
-	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "how long the server may take for one query")
-	f.StringVar(&flags.from, "from", "", "`time` to begin at, as 2026-01-31T15:00:00Z (default: --since before the end)")
-	f.StringVar(&flags.to, "to", "", "`time` to end at (default: --at, else now)")
-	f.DurationVar(&flags.since, "since", 24*time.Hour, "how long before the end to begin")
-	f.StringVar(&flags.at, "at", "", "`time` at which nodes are shown (default: the end)")
-	f.DurationVar(&flags.step, "step", 0, "how far apart looks are (default: some 300 looks, 30s each or more)")
+	f.DurationVar(&flags.server.Timeout, "timeout", time.Minute, "timeout of one query")
+	f.StringVar(&flags.from, "from", "", "start `time`, such as 2026-01-31T15:00:00Z (default: --since before the end)")
+	f.StringVar(&flags.to, "to", "", "end `time` (default: --at, else now)")
+	f.DurationVar(&flags.since, "since", 24*time.Hour, "how long before the end to start")
+	f.StringVar(&flags.at, "at", "", "`time` of the state to show (default: the end)")
+	f.DurationVar(&flags.step, "step", 0, "time between samples (default: about 300 samples, 30s or more apart)")
 	addOutput(cmd, &flags.output, tableOrJSON, "")
 	return cmd
 }

@@ -32,17 +32,17 @@ func newReportPowerCommand() *cobra.Command {
 	var flags reportPowerFlags
 	cmd := &cobra.Command{
 		Use:   "power --prometheus URL",
-		Short: "Say what nodes draw now, by which meter, how old that is, and what was dropped",
-		Long: `Asks a server that answers PromQL what each node draws now, as "supercargo report energy"
-does for a time: by Supercargo's node agents, Kepler or node-exporter (--power), or by a query of
-your own (--power-query). Use it to see whether a query gives what it should before a bill is made
-of it.
+		Short: "Report the current power of each node, with its source and age",
+		Long: `Report the current power of each node. The command queries a server that answers PromQL, as
+"supercargo report energy" does for a period: it reads Supercargo's node agents, Kepler or
+node-exporter (--power), or your own query (--power-query). Use it to check a query before you make
+a report with it.
 
-Each reading has its source, whether that measures or models, and its age. Readings that are too
-old or cannot be true are dropped and counted by what is wrong with them.`,
+Each reading has its source, whether it is measured or modelled, and its age. Readings that are too
+old or implausible are dropped and counted by reason.`,
 		Example: `  supercargo report power --prometheus http://prometheus.monitoring:9090
 
-  # Does this query have one sample for each node?
+  # Check that a query returns one sample per node
   supercargo report power --prometheus http://localhost:9090 --power-query 'sum by (node) (pdu_outlet_watts)'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,11 +52,11 @@ old or cannot be true are dropped and counted by what is wrong with them.`,
 	}
 	f := cmd.Flags()
 	flags.server.AddFlags(f)
-	f.DurationVar(&flags.server.Timeout, "timeout", 10*time.Second, "how long the server may take for one query")
-	f.StringVar(&flags.power, "power", powerquery.Supercargo, "whose meters: supercargo, kepler or node-exporter")
-	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that gives watts, one sample for each node, in place of --power")
-	f.Float64Var(&flags.ratedWatts, "rated-watts", 0, "the most `watts` that any node can draw: readings over that are dropped (0: not known)")
-	f.DurationVar(&flags.maxAge, "max-age", 2*time.Minute, "how old a reading may be")
+	f.DurationVar(&flags.server.Timeout, "timeout", 10*time.Second, "timeout of one query")
+	f.StringVar(&flags.power, "power", powerquery.Supercargo, "source of power: supercargo, kepler or node-exporter")
+	f.StringVar(&flags.powerQuery, "power-query", "", "`PromQL` that returns watts, one sample per node; replaces --power")
+	f.Float64Var(&flags.ratedWatts, "rated-watts", 0, "highest plausible `watts` of a node; higher readings are dropped; 0 for no limit")
+	f.DurationVar(&flags.maxAge, "max-age", 2*time.Minute, "maximum age of a reading")
 	addOutput(cmd, &flags.output, tableOrJSON, "")
 	words{powerquery.Supercargo, powerquery.Kepler, powerquery.NodeExporter}.complete(cmd, "power")
 	return cmd

@@ -79,20 +79,20 @@ func newRootCommand(program string) *cobra.Command {
 	pflag.CommandLine = pflag.NewFlagSet(program, pflag.ContinueOnError)
 	root := &cobra.Command{
 		Use:   "supercargo",
-		Short: "Schedule, scale and move pods so that unequal machines cost little money and energy",
-		Example: `  # A control plane on this machine with ten machines that kwok plays
+		Short: "Schedule, scale and move pods so that a cluster of unequal machines costs less money and energy",
+		Example: `  # Run a control plane on this machine, with ten nodes simulated by kwok
   supercargo playground --nodes 10
 
-  # What Supercargo saves on a real trace
+  # See what Supercargo saves on a real trace
   supercargo demo
 
-  # What it would save on your own load, in virtual time
+  # Simulate what it would save on your own load
   supercargo simulate -f scenario.yaml --report report.html
 
-  # The cheapest machines for a set of pods
+  # Find the cheapest machines for a set of pods
   supercargo plan --pods pods.csv --flavors flavors.csv
 
-  # Why is this pod pending, or where it is, and what would move it?
+  # Explain why a pod is pending, why it is on its node, and what would move it
   supercargo explain pod work-0-x7k2p -n jobs`,
 		Version:       currentVersions().Supercargo,
 		Args:          onlyCommands,

@@ -54,37 +54,42 @@ func newSimulateCommand() *cobra.Command {
 	var flags simulateFlags
 	cmd := &cobra.Command{
 		Use:   "simulate -f scenario.yaml",
-		Short: "Run a workload in virtual time under several policies, and compare their bills",
-		Long: `Plays the workload of a scenario against each policy in virtual time. Pods are
-placed by the real scheduler with the policy's own configuration; machines are
-bought, emptied and given back by the policy. Then it prints what each policy
-cost, how long pods waited and how full the machines were, beside a lower bound of
-what any policy could pay.
+		Short: "Simulate a workload under several policies, and compare their bills",
+		Long: `Run the workload of a scenario under each policy in virtual time. The real scheduler places
+the pods with the policy's own configuration. The policy buys, drains and deletes machines.
+The command prints what each policy cost, how long pods waited and how full the machines
+were, beside a lower bound on the cost of any policy.
 
-Policies: default (kube-scheduler as it comes, and an autoscaler that adds one
-machine of one kind a round), most-allocated (the same with the packing score),
-coca, stratus and htas (as published), and supercargo. Beside these, which all run
-unless --policy names others: heats-H, which weighs energy against runtime with H
-from 0, runtime alone, to 1, energy alone, by what it learns from probes of the
-machines, and moves running pods to machines that suit them better; and standby-H,
-which also puts idle machines of a fixed cluster to sleep. With -dollars or -grams
-behind its name, joules count by what electricity costs or emits in a machine's zone
-at the time. Pods and namespaces that state a weight of their own keep it. Where
-flavors state their power, what the machines drew is told by type.
+Policies that run by default:
+  default         stock kube-scheduler, and an autoscaler that adds one machine of one type
+                  in each round
+  most-allocated  the same, with the MostAllocated score
+  coca, stratus, htas
+                  as published
+  supercargo      Supercargo's defaults
+
+Policies to name with --policy:
+  heats-H         weighs energy against runtime with weight H, from 0 (runtime only) to 1
+                  (energy only). It learns from probes of the machines, and migrates running
+                  pods to better machines
+  standby-H       the same, and puts idle machines of a fixed cluster into standby
+Append -dollars or -grams to weigh the cost or the carbon emissions of energy in each
+machine's zone instead of joules. A weight that a pod or its namespace states takes
+precedence. If flavors state their power, the output lists energy by machine type.
 
 The same scenario, seed and policy give the same figures on every machine.`,
 		Example: `  supercargo simulate -f scenario.yaml
 
-  # Last week of a cluster, as supercargo record has seen it
+  # Simulate a recording of a cluster
   supercargo simulate -f week.csv --policy default,htas,supercargo
 
-  # Two policies over ten seeds, as JSON
+  # Compare two policies over ten seeds, as JSON
   supercargo simulate -f scenario.yaml --policy default,supercargo --repeat 10 -o json
 
-  # Energy against runtime, over five seeds
+  # Weigh energy against runtime, over five seeds
   supercargo simulate -f test/scenarios/heats.yaml --policy default,heats-0,heats-0.618,heats-1,standby-0.5 --repeat 5
 
-  # A page with the course over time, and where each pod went
+  # Write a page with charts over time, and the placement of each pod
   supercargo simulate -f scenario.yaml --report report.html --placements placements.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -92,14 +97,14 @@ The same scenario, seed and policy give the same figures on every machine.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&flags.scenario, "filename", "f", "", "scenario file, or a recording of supercargo record; - for stdin (required)")
-	f.StringSliceVar(&flags.policies, "policy", policy.Names(), "policies to run, the first of which the others are compared with")
-	f.Uint64Var(&flags.seed, "seed", 1, "seed that draws the workload and breaks ties")
-	f.IntVar(&flags.repeat, "repeat", 1, "how many seeds to run, --seed and those after it; above 1 prints mean, least and most")
+	f.StringVarP(&flags.scenario, "filename", "f", "", "scenario file or recording, - for standard input (required)")
+	f.StringSliceVar(&flags.policies, "policy", policy.Names(), "policies to run; the others are compared with the first")
+	f.Uint64Var(&flags.seed, "seed", 1, "random seed of the workload and of ties")
+	f.IntVar(&flags.repeat, "repeat", 1, "number of seeds to run, from --seed on; with more than 1 the output has mean, minimum and maximum")
 	addOutput(cmd, &flags.output, tableOrJSON, "")
 	f.StringVar(&flags.report, "report", "", "HTML file to write")
-	f.StringVar(&flags.placements, "placements", "", "CSV file to write every placement to")
-	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long the simulation took, so that output depends on the input alone")
+	f.StringVar(&flags.placements, "placements", "", "CSV file to write all placements to")
+	f.BoolVar(&flags.deterministic, "deterministic", false, "leave out how long the simulation took, so that the output depends only on the input")
 	words(policy.Names()).complete(cmd, "policy")
 	return cmd
 }

@@ -45,35 +45,36 @@ func newWorkersCommand() *cobra.Command {
 	var flags workersFlags
 	cmd := &cobra.Command{
 		Use:   "workers --tasks tasks.csv",
-		Short: "Run a workflow in virtual time on workers that a law adds and removes, and say what it wasted",
-		Long: `Plays the tasks of a workflow on a pool of workers, as a manager such as Work Queue
-would run them, while a law decides how many workers there are. Then it prints how
-long the workflow took, how many cores stood idle and how many were missing, and what
-the workers cost.
+		Short: "Simulate a workflow on a pool of workers that a law scales",
+		Long: `Simulate a workflow on a pool of workers, as a manager such as Work Queue would run it, while
+a law sets the number of workers. The command prints how long the workflow took, how many
+cores were idle, how many were missing, and what the workers cost.
 
 Tasks are a CSV file with the columns id, category, cores, memory_mib, runtime_s and
-cpu_fraction (the share of its cores that a task keeps busy) and, where wanted,
-parents (ids separated by ;) and stage. A task is ready when its parents and all tasks
-of lower stages have ended.
+cpu_fraction (the share of its cores that a task keeps busy), and optionally parents (ids
+separated by ;) and stage. A task is ready when its parents and all tasks of lower stages
+have finished.
 
-Laws: supercargo and hta are the decisions of a WorkerPool with law Supercargo or HTA
-and the defaults of its kind; hta-paper is the HTA paper's algorithm by itself (with
-corrections); hpa-N is the HorizontalPodAutoscaler at a target of N percent CPU
-utilization, which kills what runs on workers that it removes. A WorkerPool sees what
-a manager answers: the queue, and how many tasks have ended. hta-paper also sees the
-runtime of each, and hpa-N sees CPU usage.
+Laws:
+  supercargo, hta  the decisions of a WorkerPool with law Supercargo or HTA and the defaults
+                   of its kind. They see what a manager reports: its queue, and how many
+                   tasks have finished
+  hta-paper        the algorithm of the HTA paper, with corrections. It also sees the runtime
+                   of each finished task
+  hpa-N            the HorizontalPodAutoscaler with a target of N percent CPU utilisation. It
+                   kills the tasks of the workers that it removes
 
-Waste is the integral of the cores of connected workers that no task occupies, and
-shortage that of the cores that waiting tasks ask for.`,
+Waste is the integral over time of the cores of connected workers that no task occupies.
+Shortage is the integral of the cores that waiting tasks request.`,
 		Example: `  supercargo workers --tasks test/scenarios/workers/blast.csv --start-workers 3 --max-workers 20
 
-  # The same on the stock autoscaler, as JSON
+  # Use the stock autoscaler, and print JSON
   supercargo workers --tasks test/scenarios/workers/blast.csv --start-workers 3 --max-workers 20 --law hpa-20 -o json
 
-  # A pool that is told how long workers take to come
+  # State how long workers take to start
   supercargo workers --tasks tasks.csv --init-time 5m --expected-init-time 5m
 
-  # Each order with its reason
+  # Write each decision with its reason to a file
   supercargo workers --tasks tasks.csv --init-time 157.4s --init-sd 4.2s --decisions decisions.csv`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -81,21 +82,21 @@ shortage that of the cores that waiting tasks ask for.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&flags.tasks, "tasks", "", "file of tasks (required)")
-	f.DurationVar(&flags.initTime, "init-time", 157*time.Second, "how long a worker takes from being asked for to taking tasks, on average")
-	f.DurationVar(&flags.initDeviation, "init-sd", 0, "standard deviation of that")
+	f.StringVar(&flags.tasks, "tasks", "", "CSV file of tasks (required)")
+	f.DurationVar(&flags.initTime, "init-time", 157*time.Second, "mean time from the request for a worker until it accepts tasks")
+	f.DurationVar(&flags.initDeviation, "init-sd", 0, "standard deviation of --init-time")
 	f.Uint64Var(&flags.seed, "seed", 1, "seed of the times that workers take to come")
-	f.IntVar(&flags.startWorkers, "start-workers", 3, "workers that are there at the start")
+	f.IntVar(&flags.startWorkers, "start-workers", 3, "initial workers")
 	f.IntVar(&flags.minWorkers, "min-workers", 0, "workers that are kept at least (hpa-N: 1 or more)")
-	f.IntVar(&flags.maxWorkers, "max-workers", 20, "workers that there may be at most; supercargo and hta make none while there are as many, those that are leaving included")
-	f.StringVar(&flags.worker, "worker", "cores=3,memory=12Gi", "what a worker has: cores=N,memory=QUANTITY")
-	f.StringVar(&flags.law, "law", "supercargo", "who decides: supercargo, hta, hta-paper or hpa-N with a target of N percent")
-	f.DurationVar(&flags.cycle, "interval", 0, "how often the manager is asked: spec.scaling.interval of a WorkerPool (default that of a WorkerPool; hta-paper 30s)")
-	f.DurationVar(&flags.expectedInit, "expected-init-time", 0, "how long a WorkerPool takes workers to need before it has seen one come: spec.scaling.expectedInitTime (default that of a WorkerPool)")
+	f.IntVar(&flags.maxWorkers, "max-workers", 20, "maximum workers; for supercargo and hta, workers that are leaving count")
+	f.StringVar(&flags.worker, "worker", "cores=3,memory=12Gi", "size of a worker: cores=N,memory=QUANTITY")
+	f.StringVar(&flags.law, "law", "supercargo", "law: supercargo, hta, hta-paper or hpa-N with a target of N percent")
+	f.DurationVar(&flags.cycle, "interval", 0, "spec.scaling.interval: time between queries of the manager (default that of a WorkerPool; hta-paper 30s)")
+	f.DurationVar(&flags.expectedInit, "expected-init-time", 0, "spec.scaling.expectedInitTime: start-up time of workers to assume until one has been measured (default that of a WorkerPool)")
 	f.Float64Var(&flags.pricePerHour, "price-per-hour", 0.19, "dollars that a worker costs per hour")
-	f.DurationVar(&flags.billingPeriod, "billing-period", time.Minute, "every started period is paid, from being asked for to leaving")
+	f.DurationVar(&flags.billingPeriod, "billing-period", time.Minute, "billing period: each started one is paid in full, from the request for a worker to its end")
 	addOutput(cmd, &flags.output, tableOrJSON, "")
-	f.StringVar(&flags.decisions, "decisions", "", "file to write each order to, as CSV")
+	f.StringVar(&flags.decisions, "decisions", "", "CSV file to write each decision to")
 	words{"supercargo", "hta", "hta-paper", "hpa-20", "hpa-50"}.complete(cmd, "law")
 	return cmd
 }

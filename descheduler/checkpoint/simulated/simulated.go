@@ -1,5 +1,5 @@
 // Package simulated plays moves of modelled size and speed, on nodes that run no
-// containers, such as those that kwok plays. What is sent over the wire is real but
+// containers, such as those that kwok simulates. What is sent over the wire is real but
 // tiny; what is reported is modelled.
 package simulated
 

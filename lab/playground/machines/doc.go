@@ -1,5 +1,5 @@
 // Package machines is an infrastructure provider of cluster-api whose machines
-// are Nodes that kwok plays.
+// are Nodes that kwok simulates.
 //
 // It serves four kinds. A KwokMachine becomes a Node after an acquisition lag and
 // takes that Node away after a release lag; it can be told never to join or to

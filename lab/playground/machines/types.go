@@ -139,7 +139,7 @@ type KwokMachineStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// KwokMachine is a machine whose Node kwok plays.
+// KwokMachine is a machine whose Node kwok simulates.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

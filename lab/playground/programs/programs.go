@@ -104,7 +104,7 @@ func metricsAdapter(ctx context.Context, p *playground.Playground, queries strin
 		return nil, fmt.Errorf("start the metrics adapter: %w", err)
 	}
 	o := adapter.Defaults()
-	o.Kubelets.Scrape = false // kwok plays them
+	o.Kubelets.Scrape = false // kwok simulates them
 	o.Config, o.Log = operator.Throttle(p.Config()), klog.Background()
 	o.UseKubeconfig(p.KubeconfigPath())
 	o.Store.Dir, o.QueryAddress = filepath.Join(p.Dir(), "metrics"), queries

@@ -26,7 +26,7 @@ import (
 	"supercargo.dev/supercargo/test/kit"
 )
 
-// cluster is a control plane with two nodes, which kwok plays, and without Supercargo's kinds.
+// cluster is a control plane with two nodes, which kwok simulates, and without Supercargo's kinds.
 type cluster struct {
 	*testing.T
 	client.Client

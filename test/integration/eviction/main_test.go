@@ -1,6 +1,6 @@
 // Package eviction tests the webhook that turns evictions into Migrations on a real API
 // server with the real controllers, the real scheduler and the real kubectl. Nodes are
-// played by kwok, and their agents by a simulation that moves pods.
+// simulated by kwok, and their agents by a simulation that moves pods.
 //
 // All tests share one control plane and one descheduler, which has the rights of its
 // manifests and no others. Each has a namespace and nodes of its own.

@@ -1,5 +1,5 @@
 // Package migration tests Migrations on a real API server with the real Job controller
-// and the real scheduler. Nodes are played by kwok, and their agents by a script that
+// and the real scheduler. Nodes are simulated by kwok, and their agents by a script that
 // can be told to fail.
 //
 // All tests share one control plane. Each has a bench of it to itself: a namespace, some

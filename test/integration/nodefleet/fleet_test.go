@@ -1,5 +1,5 @@
 // Package nodefleet tests NodeFleets on a real API server with real cluster-api
-// controllers. The machines' nodes are played by kwok.
+// controllers. The machines' nodes are simulated by kwok.
 //
 // All tests share one control plane, since starting one takes longer than most of
 // them. Each has a bench of it to itself: a namespace for its pods, which select the

@@ -1,6 +1,6 @@
 // Package profiler tests on a real API server, with the real scheduler, that machine types
 // are probed and learned: by the real descheduler, with the rights of its manifests and no
-// others. kwok plays nodes and pods; what probes say is written by the tests.
+// others. kwok simulates nodes and pods; what probes say is written by the tests.
 package profiler
 
 import (

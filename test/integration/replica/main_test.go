@@ -1,5 +1,5 @@
 // Package replica tests ReplicaPolicies on a real API server with the real controllers of
-// Deployments. Pods run on nodes that kwok plays, and what is measured comes from a real
+// Deployments. Pods run on nodes that kwok simulates, and what is measured comes from a real
 // HTTP server that speaks Prometheus' API and plays the service by the queueing model.
 //
 // All tests share one control plane. Each has a bench of it to itself: a namespace, and an
