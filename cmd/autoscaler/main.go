@@ -29,14 +29,14 @@ func newCommand() *cobra.Command {
 	metrics := source.Config{Name: source.Default}
 	cmd := &cobra.Command{
 		Use:   "autoscaler",
-		Short: "Keep NodeFleets, which buy the cheapest machines and give back those not worth their price, ReplicaPolicies, which give services the replicas they need, and WorkerPools, which give a Work Queue its workers",
-		Example: `  # In the cluster, or with the kubeconfig that kubectl uses
+		Short: "Run the controllers of NodeFleets (the machines of a cluster), ReplicaPolicies (the replicas of services) and WorkerPools (the workers of Work Queue)",
+		Example: `  # Run in a cluster, or with the kubeconfig of kubectl
   autoscaler
 
-  # Where ReplicaPolicies get their measurements
+  # Read the measurements of ReplicaPolicies from a Prometheus server
   autoscaler --metrics-url https://prometheus.monitoring:9090 --metrics-ca-file /etc/metrics/ca.crt --metrics-token-file /etc/metrics/token
 
-  # Log what it would do, and write nothing
+  # Log what the controllers would do, and write nothing
   autoscaler --dry-run --kubeconfig ~/.kube/config`,
 		Version: version.Version,
 		Args:    cobra.NoArgs,
@@ -59,15 +59,15 @@ func newCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster whose pods are looked after (default: the cluster this runs in, else $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&machinesKubeconfig, "cluster-api-kubeconfig", "", "kubeconfig `file` of the cluster that has the MachineDeployments (default: the same cluster)")
-	flags.BoolVar(&o.DryRun, "dry-run", false, "only log what would be done, and write nothing (mode Observe of a fleet shows it in its status)")
-	flags.StringVar(&metrics.URL, "metrics-url", "", "`URL` of a server with Prometheus' HTTP API, which ReplicaPolicies ask as source \"default\"")
-	flags.StringVar(&metrics.CAFile, "metrics-ca-file", "", "`file` with the certificates that its own is verified by (default: those of the system)")
-	flags.StringVar(&metrics.TokenFile, "metrics-token-file", "", "`file` with the bearer token for it, read again for every query")
-	flags.DurationVar(&metrics.Timeout.Duration, "metrics-timeout", prometheus.DefaultTimeout, "how long it may take to answer")
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster whose pods to provide for (default: the cluster that this runs in, else $KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&machinesKubeconfig, "cluster-api-kubeconfig", "", "kubeconfig `file` of the cluster with the MachineDeployments (default: the same cluster)")
+	flags.BoolVar(&o.DryRun, "dry-run", false, "log what the controllers would do, and write nothing (mode Observe of a NodeFleet reports it in its status instead)")
+	flags.StringVar(&metrics.URL, "metrics-url", "", "`URL` of a server with the Prometheus HTTP API, the source \"default\" of ReplicaPolicies")
+	flags.StringVar(&metrics.CAFile, "metrics-ca-file", "", "PEM `file` with the server's certificate authorities (default: those of the system)")
+	flags.StringVar(&metrics.TokenFile, "metrics-token-file", "", "`file` with a bearer token for the server, read again for every query")
+	flags.DurationVar(&metrics.Timeout.Duration, "metrics-timeout", prometheus.DefaultTimeout, "timeout of a query")
 	flags.StringVar(&sources, "metrics-sources", "", "YAML `file` with further sources: a list \"sources\" of name, url, caFile, tokenFile, timeout and lookback")
-	flags.StringSliceVar(&o.ScaleKinds, "scale-kinds", app.DefaultScaleKinds(), "what ReplicaPolicies may scale, as `resource.group`; the autoscaler needs the rights to")
+	flags.StringSliceVar(&o.ScaleKinds, "scale-kinds", app.DefaultScaleKinds(), "kinds that ReplicaPolicies can scale, as `resource.group`; the autoscaler needs permission to scale them")
 	o.AddFlags(flags)
 	return cmd
 }

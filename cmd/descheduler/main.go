@@ -23,11 +23,11 @@ func newCommand() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "descheduler",
-		Short: "Carry out Migrations: move running pods, with their state, to other nodes",
-		Example: `  # In the cluster, or with the kubeconfig that kubectl uses
+		Short: "Run the controllers of Migrations, consolidation and machine profiles",
+		Example: `  # Run in a cluster, or with the kubeconfig of kubectl
   descheduler
 
-  # Log what it would do, and write nothing
+  # Log what the controllers would do, and write nothing
   descheduler --dry-run --kubeconfig ~/.kube/config`,
 		Version: version.Version,
 		Args:    cobra.NoArgs,

@@ -24,11 +24,11 @@ func newCommand() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "metrics-adapter",
-		Short: "Scrape metrics, keep them for a while, and serve them and what ReplicaPolicies want to autoscalers",
-		Example: `  # In the cluster
+		Short: "Scrape and store metrics, and serve them through the custom and external metrics APIs",
+		Example: `  # Run in a cluster
   metrics-adapter --config=/etc/supercargo/metrics.yaml
 
-  # Beside KEDA, which has external.metrics.k8s.io
+  # Run beside KEDA, which serves external.metrics.k8s.io
   metrics-adapter --external-metrics=false`,
 		Version: version.Version,
 		Args:    cobra.NoArgs,

@@ -33,11 +33,11 @@ func newCommand() *cobra.Command {
 	var printFormat bool
 	cmd := &cobra.Command{
 		Use:   "nginx-exporter",
-		Short: "Make Prometheus metrics of nginx's stub_status page and access log",
-		Example: `  # What nginx's configuration needs (in its http block), beside "access_log FILE supercargo;"
+		Short: "Export nginx's stub_status page and access log as Prometheus metrics",
+		Example: `  # Print the log format for the http block of nginx's configuration, for use with "access_log FILE supercargo;"
   nginx-exporter --print-log-format
 
-  # Beside nginx
+  # Run beside nginx
   nginx-exporter --status-url http://127.0.0.1:8080/stub_status --access-log /var/log/nginx/supercargo.log`,
 		Version:       version.Version,
 		Args:          cobra.NoArgs,

@@ -25,15 +25,15 @@ func newCommand() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "node-agent",
-		Short: "Move containers with their state from this node and to it, as Migrations order, and read what it draws",
-		Example: `  # On a node, as root, with containerd
+		Short: "Checkpoint and restore the containers of a node for Migrations, and read its power meter",
+		Example: `  # Run on a node with containerd, as root
   node-agent --node-name "$(hostname)" --kubeconfig /etc/supercargo/agent.kubeconfig
 
-  # What the node draws is known to a power distribution unit, and to Prometheus
+  # Read the node's power from the series of a power distribution unit
   node-agent --node-name "$(hostname)" --prometheus https://prometheus.example:9090 --prometheus-token /etc/supercargo/token \
     --power-meter query --power-query 'sum(pdu_outlet_watts{host="$node"})'
 
-  # Play the agents of nodes that run no containers
+  # Simulate the agents of nodes that run no containers
   node-agent --simulate type=kwok --kubeconfig ~/.kube/config --state-dir /tmp/agent --work-dir /tmp/agent-work`,
 		Version: version.Version,
 		Args:    cobra.NoArgs,

@@ -58,12 +58,12 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Consolidation.AddFlags(flags)
 	o.Probing.AddFlags(flags)
 	m := &o.Migrations
-	flags.IntVar(&m.MaxMigrations, "max-migrations", m.MaxMigrations, "how many pods may be moving at the same time")
-	flags.IntVar(&m.MaxPerNode, "max-migrations-per-node", m.MaxPerNode, "how many of them from one node, and as many to it")
-	flags.IntVar(&m.MaxPerNamespace, "max-migrations-per-namespace", m.MaxPerNamespace, "how many of them in one namespace; 0 is half of --max-migrations, rounded up")
-	flags.DurationVar(&m.CleanPatience, "clean-up-patience", m.CleanPatience, "how long the end of a Migration waits for agents to remove what is left, and after which time an agent is reported as silent")
-	flags.DurationVar(&m.KeepFinished, "keep-finished", m.KeepFinished, "how long Migrations that have ended can be read")
-	flags.IntVar(&m.MaxFinished, "keep-finished-per-namespace", m.MaxFinished, "how many of them in a namespace; the oldest go first")
+	flags.IntVar(&m.MaxMigrations, "max-migrations", m.MaxMigrations, "maximum pods that move at the same time")
+	flags.IntVar(&m.MaxPerNode, "max-migrations-per-node", m.MaxPerNode, "maximum pods that leave a node at the same time, and that move to it")
+	flags.IntVar(&m.MaxPerNamespace, "max-migrations-per-namespace", m.MaxPerNamespace, "maximum pods of a namespace that move at the same time; 0 for half of --max-migrations, rounded up")
+	flags.DurationVar(&m.CleanPatience, "clean-up-patience", m.CleanPatience, "how long the end of a Migration waits for agents to clean up; also, after how long to report an agent as silent")
+	flags.DurationVar(&m.KeepFinished, "keep-finished", m.KeepFinished, "how long to keep finished Migrations")
+	flags.IntVar(&m.MaxFinished, "keep-finished-per-namespace", m.MaxFinished, "maximum finished Migrations to keep in a namespace; the oldest are deleted first")
 	o.Evictions.addFlags(flags)
 }
 

@@ -46,16 +46,16 @@ type Evictions struct {
 }
 
 func (e *Evictions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&e.Address, "eviction-webhook-bind-address", e.Address, "`host:port` for the webhook that turns evictions into Migrations, served while its ValidatingWebhookConfiguration exists; 0 serves none")
-	flags.StringVar(&e.CertDir, "eviction-webhook-cert-dir", e.CertDir, "`folder` with tls.crt and tls.key for it, read anew when they change (default: keep a certificate of its own)")
-	flags.StringVar(&e.Secret, "eviction-webhook-secret", e.Secret, "`namespace/name` of the Secret that keeps its own certificate, and the secret in its URL")
-	flags.StringSliceVar(&e.Hosts, "eviction-webhook-hosts", e.Hosts, "`names` and addresses that its own certificate is for")
-	flags.StringVar(&e.Configuration, "eviction-webhook-configuration", e.Configuration, "`name` of the ValidatingWebhookConfiguration that gets the authority of its own certificate, and the URL with its secret")
-	flags.StringVar(&e.ClientCA, "eviction-webhook-client-ca", e.ClientCA, "`file` in PEM with who signs the certificate that the API server shows to webhooks (default: none is asked for; a secret in the URL tells the API server from others)")
-	flags.StringSliceVar(&e.ClientNames, "eviction-webhook-client-names", e.ClientNames, "common `names` or DNS names of which that certificate must have one (default: any)")
-	flags.DurationVar(&e.Deadline, "eviction-deadline", e.Deadline, "deadline of Migrations that evictions make")
-	flags.IntVar(&e.Attempts, "eviction-attempts", e.Attempts, "how often it is tried to move a pod that is to be evicted")
-	flags.StringVar((*string)(&e.AfterFailure), "eviction-after-failure", string(e.AfterFailure), "what becomes of an eviction after the last attempt: `Evict` lets it through, Keep puts it off")
+	flags.StringVar(&e.Address, "eviction-webhook-bind-address", e.Address, "`host:port` of the webhook that turns evictions into Migrations, served while its ValidatingWebhookConfiguration exists; 0 to disable")
+	flags.StringVar(&e.CertDir, "eviction-webhook-cert-dir", e.CertDir, "`directory` with tls.crt and tls.key of the webhook, read again when they change (default: manage a certificate)")
+	flags.StringVar(&e.Secret, "eviction-webhook-secret", e.Secret, "`namespace/name` of the Secret for the managed certificate and the secret in the URL of the webhook")
+	flags.StringSliceVar(&e.Hosts, "eviction-webhook-hosts", e.Hosts, "host `names` and addresses of the managed certificate")
+	flags.StringVar(&e.Configuration, "eviction-webhook-configuration", e.Configuration, "`name` of the ValidatingWebhookConfiguration in which to write the authority of the managed certificate and the URL with its secret")
+	flags.StringVar(&e.ClientCA, "eviction-webhook-client-ca", e.ClientCA, "PEM `file` with the authorities of the API server's client certificate for webhooks (default: request none; a secret in the URL identifies the API server)")
+	flags.StringSliceVar(&e.ClientNames, "eviction-webhook-client-names", e.ClientNames, "common `names` or DNS names of which the client certificate must have one (default: any)")
+	flags.DurationVar(&e.Deadline, "eviction-deadline", e.Deadline, "deadline of Migrations for evictions")
+	flags.IntVar(&e.Attempts, "eviction-attempts", e.Attempts, "how many times to try to move a pod that is being evicted")
+	flags.StringVar((*string)(&e.AfterFailure), "eviction-after-failure", string(e.AfterFailure), "what to do with an eviction after the last attempt: `Evict` allows it, Keep refuses it for now")
 }
 
 // served reports whether the webhook is.

@@ -66,16 +66,16 @@ const (
 
 // AddFlags adds the flags; what is in c are their defaults.
 func (c *Config) AddFlags(flags *pflag.FlagSet) {
-	flags.StringVar((*string)(&c.Mode), "probing", string(c.Mode), "what to do about machine types whose speed and energy are not known: Off, Observe (say what would be probed) or Act (probe an empty node)")
-	flags.StringVar(&c.NodeSelector, "probe-node-selector", c.NodeSelector, "label `selector` of the nodes that may be probed (default: all but the control plane's)")
-	flags.StringVar(&c.Namespace, "probe-namespace", c.Namespace, "`namespace` of the Jobs of probes and of the ConfigMaps with what was learned")
-	flags.StringVar(&c.Image, "probe-image", c.Image, "`image` of the node agent, which has the probe")
-	flags.DurationVar(&c.Timeout, "probe-timeout", c.Timeout, "how long a probe may take")
-	flags.IntVar(&c.AtOnce, "max-probes", c.AtOnce, "how many machine types may be probed at the same time")
-	flags.DurationVar(&c.Backoff, "probe-backoff", c.Backoff, "how long to wait after a probe has failed; twice as long after each further failure, up to a day")
-	flags.DurationVar(&c.Period, "learning-period", c.Period, "how often profiles of machine types are refitted from probes and finished pods")
-	flags.IntVar(&c.AgentPort, "agent-port", c.AgentPort, "`port` at which the node agents say how much energy their nodes have used")
-	flags.IntVar(&c.Amount, "probe-amount", c.Amount, "how much work a probe does, in `percent`; profiles of clusters can be compared only where it is the same")
+	flags.StringVar((*string)(&c.Mode), "probing", string(c.Mode), "what to do about machine types with unknown speed and energy: Off, Observe (report what it would probe) or Act (probe an empty node)")
+	flags.StringVar(&c.NodeSelector, "probe-node-selector", c.NodeSelector, "label `selector` of the nodes that can be probed (default: all except those of the control plane)")
+	flags.StringVar(&c.Namespace, "probe-namespace", c.Namespace, "`namespace` of the Jobs of probes, and of the ConfigMaps with what was learned")
+	flags.StringVar(&c.Image, "probe-image", c.Image, "`image` of the probe, which is that of the node agent")
+	flags.DurationVar(&c.Timeout, "probe-timeout", c.Timeout, "timeout of a probe")
+	flags.IntVar(&c.AtOnce, "max-probes", c.AtOnce, "maximum machine types to probe at the same time")
+	flags.DurationVar(&c.Backoff, "probe-backoff", c.Backoff, "how long to wait after a failed probe; doubles with each further failure, up to a day")
+	flags.DurationVar(&c.Period, "learning-period", c.Period, "how often to fit the profiles of machine types again, from probes and finished pods")
+	flags.IntVar(&c.AgentPort, "agent-port", c.AgentPort, "`port` at which node agents serve the energy that their nodes have used")
+	flags.IntVar(&c.Amount, "probe-amount", c.Amount, "amount of work of a probe, in `percent`; only profiles with the same amount are comparable")
 }
 
 // Validate returns what is wrong, by the names of the flags.

@@ -96,14 +96,14 @@ func Defaults() Options {
 // AddFlags adds the flags; what is in the options are their defaults.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.Server.AddFlags(flags)
-	flags.StringVar(&o.Configuration, "config", o.Configuration, "`file` with a MetricsAdapterConfiguration: what is served, what is scraped beside what announces itself, and which Work Queue managers are asked")
-	flags.StringVar(&o.Service, "service", o.Service, "the Service in the APIServices, as `namespace/name`; the certificate is made for it, and kept in Secret NAME-certificate beside it")
+	flags.StringVar(&o.Configuration, "config", o.Configuration, "`file` with a MetricsAdapterConfiguration: metrics to serve, further targets to scrape, and Work Queue managers to query")
+	flags.StringVar(&o.Service, "service", o.Service, "Service of the APIServices, as `namespace/name`; the serving certificate is made for it and kept in the Secret NAME-certificate in the same namespace")
 	flags.BoolVar(&o.Custom, "custom-metrics", o.Custom, "serve custom.metrics.k8s.io")
-	flags.BoolVar(&o.External, "external-metrics", o.External, "serve external.metrics.k8s.io, with the replicas that ReplicaPolicies want")
-	flags.DurationVar(&o.StaleAfter, "wanted-replicas-stale-after", o.StaleAfter, "how old the last observation of a ReplicaPolicy may be for what it wants to be served, beside the longest time between two looks of its law")
-	flags.BoolVar(&o.History, "history", o.History, "keep what nodes there are and what runs there as series in the embedded store")
-	flags.BoolVar(&o.Usage, "pod-usage", o.Usage, "keep what each pod uses of CPU and memory, as metrics.k8s.io tells it, and what it requests, as four series a pod in the embedded store: for the preset pod-usage")
-	flags.StringVar(&o.QueryAddress, "query-bind-address", o.QueryAddress, "`host:port` for PromQL over plain HTTP, for whoever reaches it; 0 serves none (with authentication it is served at /prometheus in any case)")
+	flags.BoolVar(&o.External, "external-metrics", o.External, "serve external.metrics.k8s.io, with the wanted replicas of ReplicaPolicies")
+	flags.DurationVar(&o.StaleAfter, "wanted-replicas-stale-after", o.StaleAfter, "how long after its last observation, plus the longest interval of its law, to stop serving a ReplicaPolicy's wanted replicas")
+	flags.BoolVar(&o.History, "history", o.History, "record the nodes of the cluster and their pods as series in the embedded store")
+	flags.BoolVar(&o.Usage, "pod-usage", o.Usage, "record the CPU and memory usage of each pod, from metrics.k8s.io, and its requests, as four series per pod in the embedded store; required by the preset pod-usage")
+	flags.StringVar(&o.QueryAddress, "query-bind-address", o.QueryAddress, "`host:port` for PromQL over HTTP without authentication; 0 to disable. PromQL with authentication is always served at /prometheus")
 	o.addStoreFlags(flags)
 	o.addScrapeFlags(flags)
 }
@@ -111,34 +111,34 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 func (o *Options) addStoreFlags(flags *pflag.FlagSet) {
 	s := &o.Store
 	flags.StringVar(&s.Dir, "store-dir", s.Dir, "`directory` of the embedded store")
-	flags.DurationVar(&s.Retention, "store-retention", s.Retention, "for how long samples are kept")
-	flags.Int64Var(&s.MaxBytes, "store-max-bytes", s.MaxBytes, "how many `bytes` of samples are kept on disk, beside a log of some 45 minutes; 0 is any number")
-	flags.IntVar(&s.MaxSeries, "store-max-series", s.MaxSeries, "how many series may be in memory; scrapes that would bring more fail")
-	flags.DurationVar(&s.Lookback, "store-lookback", s.Lookback, "for how long a sample is current; at least twice the longest scrape interval")
-	flags.DurationVar(&s.Timeout, "query-timeout", s.Timeout, "how long a query may take")
-	flags.IntVar(&s.MaxSamples, "query-max-samples", s.MaxSamples, "how many samples a query may have in memory at once, 16 bytes each")
-	flags.IntVar(&s.MaxQueries, "query-concurrency", s.MaxQueries, "how many queries run at a time")
+	flags.DurationVar(&s.Retention, "store-retention", s.Retention, "how long to keep samples")
+	flags.Int64Var(&s.MaxBytes, "store-max-bytes", s.MaxBytes, "maximum `bytes` of samples on disk, not counting a write-ahead log of about 45 minutes; 0 for no limit")
+	flags.IntVar(&s.MaxSeries, "store-max-series", s.MaxSeries, "maximum series in memory; scrapes that would exceed it fail")
+	flags.DurationVar(&s.Lookback, "store-lookback", s.Lookback, "how long a sample is current; at least twice the longest scrape interval")
+	flags.DurationVar(&s.Timeout, "query-timeout", s.Timeout, "timeout of a query")
+	flags.IntVar(&s.MaxSamples, "query-max-samples", s.MaxSamples, "maximum samples that a query can hold in memory, 16 bytes each")
+	flags.IntVar(&s.MaxQueries, "query-concurrency", s.MaxQueries, "maximum concurrent queries")
 }
 
 func (o *Options) addScrapeFlags(flags *pflag.FlagSet) {
 	s := &o.Scrape
 	flags.BoolVar(&o.ScrapePods, "scrape-pods", o.ScrapePods, "scrape pods with the annotation prometheus.io/scrape: \"true\"")
-	flags.BoolVar(&o.ScrapeServices, "scrape-services", o.ScrapeServices, "scrape the ready endpoints of Services with that annotation")
+	flags.BoolVar(&o.ScrapeServices, "scrape-services", o.ScrapeServices, "scrape the ready endpoints of Services with the annotation prometheus.io/scrape: \"true\"")
 	k := &o.Kubelets
-	flags.BoolVar(&k.Scrape, "scrape-kubelets", k.Scrape, "scrape kubelets for the CPU time of pods, where there is a token to show them")
-	flags.StringVar(&k.TokenFile, "kubelet-token", k.TokenFile, "`file` with the token (default: that of the ServiceAccount)")
-	flags.StringVar(&k.CAFile, "kubelet-authorities", k.CAFile, "`file` in PEM with who signs the kubelets' certificates (default: who signs the API server's)")
-	flags.BoolVar(&k.Insecure, "kubelet-insecure-tls", k.Insecure, "take any certificate of a kubelet, such as those that they sign themselves; whoever poses as one gets the token")
-	flags.StringSliceVar(&o.ScrapeNamespaces, "scrape-namespaces", o.ScrapeNamespaces, "`namespaces` whose pods and Services may announce themselves (default all)")
-	flags.IntVar(&o.TargetLimit, "scrape-target-limit", o.TargetLimit, "how many targets that announce themselves are scraped; the first by address")
-	flags.IntVar(&o.PolicyTargetLimit, "policy-target-limit", o.PolicyTargetLimit, "how many targets are scraped more often, down to once a second, since ReplicaPolicies look more often at what comes from them; 0 leaves all as they are")
-	flags.StringSliceVar(&o.PolicySources, "policy-sources", o.PolicySources, "`names` by which the autoscaler knows this store: metrics.source of the ReplicaPolicies that count for --policy-target-limit")
-	flags.DurationVar(&s.Interval, "scrape-interval", s.Interval, "how often a target is scraped that does not say so itself")
-	flags.UintVar(&s.SampleLimit, "scrape-sample-limit", s.SampleLimit, "how many samples a scrape may bring; one with more fails")
-	flags.Int64Var(&s.BodyLimit, "scrape-body-limit", s.BodyLimit, "how many `bytes` a scrape may bring; one with more fails")
-	flags.UintVar(&s.LabelLimit, "scrape-label-limit", s.LabelLimit, "how many labels a series may have; a scrape with more fails")
-	flags.UintVar(&s.LabelNameLimit, "scrape-label-name-limit", s.LabelNameLimit, "how many bytes the name of a label may have")
-	flags.UintVar(&s.LabelValueLimit, "scrape-label-value-limit", s.LabelValueLimit, "how many bytes the value of a label may have")
+	flags.BoolVar(&k.Scrape, "scrape-kubelets", k.Scrape, "scrape kubelets for the CPU time of pods, if there is a token to authenticate with")
+	flags.StringVar(&k.TokenFile, "kubelet-token", k.TokenFile, "`file` with the token for kubelets (default: the ServiceAccount's)")
+	flags.StringVar(&k.CAFile, "kubelet-authorities", k.CAFile, "PEM `file` with the certificate authorities of kubelets (default: those of the API server)")
+	flags.BoolVar(&k.Insecure, "kubelet-insecure-tls", k.Insecure, "do not verify the certificates of kubelets; anyone who impersonates a kubelet then gets the token")
+	flags.StringSliceVar(&o.ScrapeNamespaces, "scrape-namespaces", o.ScrapeNamespaces, "`namespaces` whose annotated pods and Services are scraped (default all)")
+	flags.IntVar(&o.TargetLimit, "scrape-target-limit", o.TargetLimit, "maximum annotated targets to scrape, the first by address")
+	flags.IntVar(&o.PolicyTargetLimit, "policy-target-limit", o.PolicyTargetLimit, "maximum targets to scrape more often, down to once a second, because ReplicaPolicies sample their metrics more often; 0 to disable")
+	flags.StringSliceVar(&o.PolicySources, "policy-sources", o.PolicySources, "`names` of this store in the autoscaler: the values of metrics.source in ReplicaPolicies that --policy-target-limit considers")
+	flags.DurationVar(&s.Interval, "scrape-interval", s.Interval, "scrape interval of targets that do not state one")
+	flags.UintVar(&s.SampleLimit, "scrape-sample-limit", s.SampleLimit, "maximum samples in a scrape; larger scrapes fail")
+	flags.Int64Var(&s.BodyLimit, "scrape-body-limit", s.BodyLimit, "maximum `bytes` of a scrape; larger scrapes fail")
+	flags.UintVar(&s.LabelLimit, "scrape-label-limit", s.LabelLimit, "maximum labels of a series; scrapes that exceed it fail")
+	flags.UintVar(&s.LabelNameLimit, "scrape-label-name-limit", s.LabelNameLimit, "maximum bytes of a label name")
+	flags.UintVar(&s.LabelValueLimit, "scrape-label-value-limit", s.LabelValueLimit, "maximum bytes of a label value")
 }
 
 // UseKubeconfig has the cluster's API server asked who somebody is and what they may do by

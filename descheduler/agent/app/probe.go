@@ -48,12 +48,12 @@ func NewProbeCommand() *cobra.Command {
 	var o ProbeOptions
 	cmd := &cobra.Command{
 		Use:    "probe",
-		Short:  "Measure how fast this machine is and how much energy it takes",
+		Short:  "Measure the speed and the energy of this machine",
 		Hidden: true,
-		Example: `  # As the descheduler's Job does, on a node that nothing else uses
+		Example: `  # Probe an otherwise idle node, as the descheduler's Job does
   node-agent probe --cpu 250m,500m,1,2 --memory 64Mi,256Mi,1Gi --meter http://127.0.0.1:8085
 
-  # What this machine does, without its governors and without a meter
+  # Probe this machine without changing governors, and without a meter
   node-agent probe --cpu 1,2 --memory 64Mi --sysfs= --state-dir /tmp/probe --report -`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -64,18 +64,18 @@ func NewProbeCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.CPU, "cpu", "", "`amounts` of CPU to probe, such as 250m,500m,1 (required, and --memory)")
-	f.StringVar(&o.Memory, "memory", "", "`amounts` of memory to work on, such as 64Mi,1Gi")
-	f.Uint64Var(&o.Seed, "seed", 1, "`number` from which the data is made")
-	f.IntVar(&o.Amount, "amount", 100, "how much work there is, in `percent`; profiles are about 100")
-	f.BoolVar(&o.Unlimited, "unlimited", false, "do not limit CPU time: the container's own limit is the size")
-	f.DurationVar(&o.Idle, "idle", 30*time.Second, "how long the machine is watched without load under each governor, if it has a meter")
-	f.StringSliceVar(&o.Governors, "governors", []string{governor.Powersave, governor.Performance}, "CPU `governors` to probe beside the one that the machine has, as far as it has them")
-	f.StringVar(&o.Sysfs, "sysfs", "/sys", "`folder` with the kernel's /sys, in which governors can be written; empty leaves them as they are")
-	f.StringVar(&o.State, "state-dir", DefaultProbeState, "`folder` on a disk of the machine that keeps what was done, and which governors it had")
+	f.StringVar(&o.CPU, "cpu", "", "`amounts` of CPU to probe, such as 250m,500m,1 (required, like --memory)")
+	f.StringVar(&o.Memory, "memory", "", "`amounts` of memory to probe, such as 64Mi,1Gi")
+	f.Uint64Var(&o.Seed, "seed", 1, "random seed `number` of the data")
+	f.IntVar(&o.Amount, "amount", 100, "amount of work, in `percent`; profiles assume 100")
+	f.BoolVar(&o.Unlimited, "unlimited", false, "do not limit CPU time; the container's own limit applies")
+	f.DurationVar(&o.Idle, "idle", 30*time.Second, "how long to measure the machine without load under each governor, if it has a meter")
+	f.StringSliceVar(&o.Governors, "governors", []string{governor.Powersave, governor.Performance}, "CPU `governors` to probe besides the current one, if the machine has them")
+	f.StringVar(&o.Sysfs, "sysfs", "/sys", "`directory` of /sys, in which governors can be written; empty to leave governors alone")
+	f.StringVar(&o.State, "state-dir", DefaultProbeState, "`directory` on disk for the progress of the probe and the original governors")
 	f.StringVar(&o.MeterURL, "meter", "", "`URL` of the node agent that reads the machine's power meter; empty for none")
-	f.StringVar(&o.Report, "report", "/dev/termination-log", "`file` for the report, at most 4096 bytes as Kubernetes takes them; - prints it in full")
-	f.StringVar(&o.Machine, "machine", "", "`fingerprint` that the machine must have (default: what it has)")
+	f.StringVar(&o.Report, "report", "/dev/termination-log", "`file` for the report, at most 4096 bytes (the limit of Kubernetes); - prints it in full")
+	f.StringVar(&o.Machine, "machine", "", "`fingerprint` that the machine must have (default: any)")
 	return cmd
 }
 

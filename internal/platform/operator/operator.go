@@ -58,11 +58,11 @@ type Options struct {
 
 // AddFlags adds the flags of all fields but Config and Log.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "let several run, of which one acts")
-	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "`namespace` of the Lease (default: the one this runs in)")
-	flags.StringVar(&o.PauseNamespace, "pause-namespace", "", "`namespace` of ConfigMap "+pause.Name+", which pauses this while it is there (default: the one this runs in)")
-	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`host:port` for /metrics; 0 serves none")
-	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "`host:port` for /healthz and /readyz; 0 serves none")
+	flags.BoolVar(&o.LeaderElection, "leader-elect", true, "elect a leader, so that only one of several replicas acts")
+	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "`namespace` of the Lease (default: the namespace that this runs in)")
+	flags.StringVar(&o.PauseNamespace, "pause-namespace", "", "`namespace` of ConfigMap "+pause.Name+"; while it exists, this program pauses (default: the namespace that this runs in)")
+	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`host:port` for /metrics; 0 to disable")
+	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "`host:port` for /healthz and /readyz; 0 to disable")
 }
 
 // Load reads a kubeconfig; without a file it looks where kubectl and pods do.

@@ -46,10 +46,10 @@ type Options struct {
 // AddFlags adds a flag for each option.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.StatusURL, "status-url", "", "`URL` of nginx's stub_status page, such as http://127.0.0.1:8080/stub_status")
-	flags.StringVar(&o.LogPath, "access-log", "", "access log, a `file` in the format that --print-log-format prints")
-	flags.Int64Var(&o.Keep, "keep-log-bytes", 0, "truncate the access log when it is larger than this many `bytes`, for a log that nobody rotates; 0 leaves it as it is")
-	flags.DurationVar(&o.Poll, "poll", 200*time.Millisecond, "how often the access log is read")
-	flags.IntVar(&o.MaxUpstreams, "max-upstreams", 100, "how many upstreams are told apart; the rest is counted as \"other\"")
+	flags.StringVar(&o.LogPath, "access-log", "", "access log `file`, in the format that --print-log-format prints")
+	flags.Int64Var(&o.Keep, "keep-log-bytes", 0, "truncate the access log when it exceeds this many `bytes`, if nothing else rotates it; 0 to disable")
+	flags.DurationVar(&o.Poll, "poll", 200*time.Millisecond, "how often to read the access log")
+	flags.IntVar(&o.MaxUpstreams, "max-upstreams", 100, "maximum upstreams with series of their own; the rest counts as \"other\"")
 	flags.StringVar(&o.Listen, "listen", ":9113", "`address` to serve /metrics and /healthz on")
 }
 
