@@ -21,7 +21,7 @@ func TestAttemptsAreCountedByOutcome(t *testing.T) {
 	place(t, s, "a", fixtures.Pod("q", 100, gi, fixtures.Batch("5m")))
 	place(t, s, "", fixtures.Pod("too-large", 100, 9*gi))
 	want := `
-# HELP supercargo_scheduler_narrowing_total [ALPHA] Scheduling attempts by packing plugin and by whether they were narrowed to one proven node, or why not.
+# HELP supercargo_scheduler_narrowing_total [ALPHA] Scheduling attempts, by packing plugin and by whether they were narrowed to one node, or the reason why not.
 # TYPE supercargo_scheduler_narrowing_total counter
 supercargo_scheduler_narrowing_total{plugin="BestFit",result="narrowed"} 1
 supercargo_scheduler_narrowing_total{plugin="BestFit",result="no_fit"} 1

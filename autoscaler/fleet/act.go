@@ -386,7 +386,7 @@ func (r *round) released(release *v1alpha1.FleetRelease, what outcome, left *v1a
 	metricReleased.WithLabelValues(r.fleet.Name, release.Flavor).Add(float64(len(release.Machines)))
 	for _, name := range r.actions.Release {
 		if m := r.seen.own[name]; m.Flavor == release.Flavor && slices.Contains(release.Machines, m.Name) {
-			r.tell(corev1.EventTypeNormal, "Released", "Release", fmt.Sprintf("gave back machine %s of node %s (%s)", m.Name, name, m.Flavor))
+			r.tell(corev1.EventTypeNormal, "Released", "Release", fmt.Sprintf("deleted machine %s of node %s (%s)", m.Name, name, m.Flavor))
 		}
 	}
 	return nil

@@ -9,18 +9,18 @@ import (
 
 // Metrics of NodeFleets. fleet is the name of one, flavor that of a MachineDeployment.
 var (
-	metricMachines        = gauge("machines", "Machines there are or are to be.", "fleet", "flavor")
+	metricMachines        = gauge("machines", "Machines, including those in flight.", "fleet", "flavor")
 	metricInFlight        = gauge("machines_in_flight", "Machines without a ready node.", "fleet")
-	metricPendingPods     = gauge("pending_pods", "Pods that wait for room.", "fleet")
-	metricDollarsPerHour  = gauge("dollars_per_hour", "What all machines cost.", "fleet")
-	metricBoundPerHour    = gauge("lower_bound_dollars_per_hour", "What machines for all pods must cost at least.", "fleet")
-	metricOrdered         = counter("machines_ordered_total", "Machines asked for.", "fleet", "flavor")
-	metricReleased        = counter("machines_released_total", "Machines given back.", "fleet", "flavor")
-	metricGaveUp          = counter("machines_abandoned_total", "Machines that did not come.", "fleet", "flavor")
-	metricEvictions       = counter("evictions_total", "Pods evicted to empty machines.", "fleet")
-	metricMigrations      = counter("migrations_total", "Pods moved with their state to empty machines.", "fleet")
+	metricPendingPods     = gauge("pending_pods", "Pending pods.", "fleet")
+	metricDollarsPerHour  = gauge("dollars_per_hour", "Total price of all machines, in dollars per hour.", "fleet")
+	metricBoundPerHour    = gauge("lower_bound_dollars_per_hour", "Lower bound on the price of machines for all pods, in dollars per hour.", "fleet")
+	metricOrdered         = counter("machines_ordered_total", "Machines ordered.", "fleet", "flavor")
+	metricReleased        = counter("machines_released_total", "Machines deleted.", "fleet", "flavor")
+	metricGaveUp          = counter("machines_abandoned_total", "Machines abandoned because their node did not become ready in time.", "fleet", "flavor")
+	metricEvictions       = counter("evictions_total", "Pods evicted to drain machines.", "fleet")
+	metricMigrations      = counter("migrations_total", "Pods migrated with their state to drain machines.", "fleet")
 	metricDecisions       = counter("decisions_total", "Decisions that change machines, or would in mode Act.", "fleet", "kind", "mode")
-	metricPlanningSeconds = histogram("planning_seconds", "Time for a decision.", prometheus.ExponentialBuckets(0.001, 2, 16), "fleet")
+	metricPlanningSeconds = histogram("planning_seconds", "Time to make a decision.", prometheus.ExponentialBuckets(0.001, 2, 16), "fleet")
 
 	metricOrderSeconds = histogram("order_seconds", "Time from the end of batching until machines for the pods are ordered.",
 		prometheus.ExponentialBuckets(0.005, 1.5, 22), "fleet")

@@ -41,7 +41,7 @@ func (l *look) run(ctx context.Context) error {
 	}
 	s := l.Sources[l.object.Spec.Metrics.Source]
 	if s == nil {
-		l.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler was told of no source %q: see --metrics-url and --metrics-sources", l.object.Spec.Metrics.Source))
+		l.idle("NoSuchSource", fmt.Sprintf("spec.metrics.source: the autoscaler has no source %q: see --metrics-url and --metrics-sources", l.object.Spec.Metrics.Source))
 		return nil
 	}
 	target, err := l.target(ctx)

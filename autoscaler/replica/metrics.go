@@ -18,20 +18,20 @@ var (
 	// metricWanted is what HorizontalPodAutoscalers follow. Only policies in mode ViaHPA have
 	// it.
 	metricWanted = register(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: decide.WantedMetric,
-		Help: "Replicas that a ReplicaPolicy in mode ViaHPA asks for."}, policyLabels))
+		Help: "Replicas that a ReplicaPolicy in mode ViaHPA wants."}, policyLabels))
 
-	metricAsked           = gauge("asked_replicas", "Replicas that the target's own spec asks for.")
-	metricReady           = gauge("ready_replicas", "Pods of the target that are Ready.")
-	metricRate            = gauge("arrival_rate", "Requests per second, as measured last.")
-	metricResponse        = gauge("response_seconds", "Mean response time, as measured last.")
+	metricAsked           = gauge("asked_replicas", "Replicas in the spec of the target.")
+	metricReady           = gauge("ready_replicas", "Ready pods of the target.")
+	metricRate            = gauge("arrival_rate", "Last measured requests per second.")
+	metricResponse        = gauge("response_seconds", "Last measured mean response time.")
 	metricLooks           = counter("looks_total", "Looks of a law by what came of them: decided, held, missing (not measured), conflict.", "namespace", "name", "result")
-	metricScalings        = counter("scalings_total", "Changes of a target's scale.", "namespace", "name", "direction")
-	metricQueryFaults     = counter("query_faults_total", "Queries that brought no answer.", "source")
+	metricScalings        = counter("scalings_total", "Changes of the replicas of a target.", "namespace", "name", "direction")
+	metricQueryFaults     = counter("query_faults_total", "Queries that failed.", "source")
 	metricQuerySeconds    = histogram("query_seconds", "Time to measure all that a look needs.", prometheus.ExponentialBuckets(0.001, 2, 15), "source")
 	metricDecisionSeconds = register(prometheus.NewHistogram(prometheus.HistogramOpts{Subsystem: subsystem, Name: "decision_seconds",
-		Help: "Time for a decision.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 12)}))
+		Help: "Time to make a decision.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 12)}))
 	metricStatusWrites = register(prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "status_writes_total",
-		Help: "Writes of a status of a ReplicaPolicy."}))
+		Help: "Writes of the status of ReplicaPolicies."}))
 	metricConditions = register(conditions.New("supercargo_replicapolicy_condition", "1 for each condition in the status, with its status and reason.", policyLabels...))
 )
 

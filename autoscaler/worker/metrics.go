@@ -11,15 +11,15 @@ import (
 // Metrics of WorkerPools. namespace and pool name one, flavor is empty where workers are not
 // made for a flavor.
 var (
-	metricTasks     = gauge("tasks", "Tasks that the manager lists, by state.", "state")
-	metricShortage  = gauge("shortage_cores", "Cores that the tasks that wait want.")
-	metricWorkers   = gauge("workers", "Workers connected, coming and leaving.", "state")
-	metricLost      = gauge("workers_lost", "Workers that the manager says it has lost.")
-	metricInit      = gauge("init_seconds", "How long workers take from being asked for to being connected.", "flavor")
-	metricAdded     = counter("workers_added_total", "Workers made.")
-	metricDrained   = counter("workers_drained_total", "Workers told to leave.")
+	metricTasks     = gauge("tasks", "Tasks of the manager, by state.", "state")
+	metricShortage  = gauge("shortage_cores", "Cores that waiting tasks request.")
+	metricWorkers   = gauge("workers", "Workers, by state.", "state")
+	metricLost      = gauge("workers_lost", "Workers that the manager reports as lost.")
+	metricInit      = gauge("init_seconds", "Time from the request for a worker until it connects.", "flavor")
+	metricAdded     = counter("workers_added_total", "Workers created.")
+	metricDrained   = counter("workers_drained_total", "Workers drained.")
 	metricDecisions = counter("decisions_total", "Decisions that change the number of workers, or would in mode Act.", "kind", "mode")
-	metricReadings  = counter("readings_total", "Times the manager was asked, by whether it answered.", "answered")
+	metricReadings  = counter("readings_total", "Queries of the manager, by whether it answered.", "answered")
 
 	metricConditions = conditions.New("supercargo_workerpool_condition", "1 for each condition in the status, with its status and reason.", names(nil)...)
 )

@@ -106,7 +106,7 @@ func (l *look) recordManager() {
 	}
 	s.Queue, s.ShortageCores = q, inCores(l.decision.ShortageMilliCores)
 	if l.decision.AnotherQueue {
-		l.tell(corev1.EventTypeNormal, "AnotherQueue", "Learn", fmt.Sprintf("another queue: what was learned of the tasks before is forgotten (it began at %s)", r.Queue.Started.Format("2006-01-02 15:04:05 MST")))
+		l.tell(corev1.EventTypeNormal, "AnotherQueue", "Learn", fmt.Sprintf("the manager has a new queue, which began at %s: runtimes learned from the previous one are discarded", r.Queue.Started.Format("2006-01-02 15:04:05 MST")))
 	}
 	if len(l.decision.Relearned) > 0 {
 		l.tell(corev1.EventTypeNormal, "Relearned", "Learn", "tasks have become others and are learned anew: "+strings.Join(l.decision.Relearned, ", "))

@@ -32,14 +32,14 @@ func newMetrics() *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		phase: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "supercargo_agent_seconds", Help: "How long the parts of a move took: dump, ship, stage, and frozen for containers that went on where they were.",
+			Name: "supercargo_agent_seconds", Help: "Duration of the parts of a migration: dump, ship, stage, and frozen for containers that continue on this node.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60, 120},
 		}, []string{"part"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "supercargo_agent_bytes_total", Help: "Bytes that were dumped, shipped (compressed) and staged.",
+			Name: "supercargo_agent_bytes_total", Help: "Bytes dumped, shipped (compressed) and staged.",
 		}, []string{"part"}),
 		reports: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "supercargo_agent_reports_total", Help: "Steps that were reported, by role; failures with their reason.",
+			Name: "supercargo_agent_reports_total", Help: "Reported steps of migrations, by role; failures have a reason.",
 		}, []string{"role", "step", "reason"}),
 	}
 	m.register(m.registry)

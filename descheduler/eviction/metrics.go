@@ -16,16 +16,16 @@ const subsystem = "supercargo_eviction"
 // Metrics of evictions.
 var (
 	metricAnswers = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Subsystem: subsystem, Name: "answers_total", Help: "Evictions that were answered, by how, and whether they were dry runs.",
+		Subsystem: subsystem, Name: "answers_total", Help: "Answered eviction requests, by outcome and by whether they were dry runs.",
 	}, []string{"outcome", "dry_run"})
 	metricSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Subsystem: subsystem, Name: "answer_seconds", Help: "Time to answer an eviction.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 13),
+		Subsystem: subsystem, Name: "answer_seconds", Help: "Time to answer an eviction request.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 13),
 	})
 	metricErrors = prometheus.NewCounter(prometheus.CounterOpts{
-		Subsystem: subsystem, Name: "errors_total", Help: "Evictions that were not answered: the failurePolicy of the webhook says what became of them.",
+		Subsystem: subsystem, Name: "errors_total", Help: "Eviction requests that failed; the failurePolicy of the webhook applied to them.",
 	})
 	metricUnserved = prometheus.NewGauge(prometheus.GaugeOpts{
-		Subsystem: subsystem, Name: "webhook_unserved", Help: "1 while the webhook is installed and this descheduler was told not to serve it.",
+		Subsystem: subsystem, Name: "webhook_unserved", Help: "1 if the webhook is installed but this descheduler is configured not to serve it.",
 	})
 )
 

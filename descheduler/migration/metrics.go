@@ -15,21 +15,21 @@ const subsystem = "supercargo_migration"
 
 // Metrics of migrations. backend is how the state was taken.
 var (
-	metricFrozen  = histogram("frozen_seconds", "Time that no copy of a container ran.", secondsBuckets)
-	metricDump    = histogram("dump_seconds", "Time to write the state of a container down.", secondsBuckets)
-	metricShip    = histogram("ship_seconds", "Time to bring a checkpoint to its new node.", secondsBuckets)
-	metricRestore = histogram("restore_seconds", "Time from the staged checkpoint until the new container ran.", secondsBuckets)
-	metricTotal   = histogram("total_seconds", "Time from the start until the old container was dead, or went on.", secondsBuckets)
+	metricFrozen  = histogram("frozen_seconds", "Time during which no copy of a container ran.", secondsBuckets)
+	metricDump    = histogram("dump_seconds", "Time to dump the state of a container.", secondsBuckets)
+	metricShip    = histogram("ship_seconds", "Time to ship a checkpoint to its new node.", secondsBuckets)
+	metricRestore = histogram("restore_seconds", "Time from the staged checkpoint until the new container runs.", secondsBuckets)
+	metricTotal   = histogram("total_seconds", "Time from the start until the old container is dead or continues.", secondsBuckets)
 	metricBytes   = histogram("bytes", "Size of checkpoints.", prometheus.ExponentialBuckets(1<<20, 4, 10))
 
 	metricOutcomes = register(prometheus.NewCounterVec(prometheus.CounterOpts{
-		Subsystem: subsystem, Name: "outcomes_total", Help: "Migrations that have ended, by their last phase and the reason for it.",
+		Subsystem: subsystem, Name: "outcomes_total", Help: "Finished migrations, by last phase and its reason.",
 	}, []string{"phase", "reason"}))
 	metricInFlight = register(prometheus.NewGauge(prometheus.GaugeOpts{
-		Subsystem: subsystem, Name: "in_flight", Help: "Migrations that have begun and not ended.",
+		Subsystem: subsystem, Name: "in_flight", Help: "Migrations in progress.",
 	}))
 	metricStuck = register(prometheus.NewGauge(prometheus.GaugeOpts{
-		Subsystem: subsystem, Name: "stuck", Help: "Migrations in flight that wait without a limit for a lost node or a silent agent or kubelet.",
+		Subsystem: subsystem, Name: "stuck", Help: "Migrations in progress that wait, without a timeout, for a lost node or a silent agent or kubelet.",
 	}))
 )
 

@@ -25,26 +25,26 @@ import (
 // Metrics of the mover.
 var (
 	metricNodes = register(prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Subsystem: subsystem, Name: "nodes", Help: "Nodes that the descheduler has cordoned, by whether they are still being emptied.",
+		Subsystem: subsystem, Name: "nodes", Help: "Nodes that the descheduler has cordoned, by state of the drain.",
 	}, []string{"state"}))
 	metricDollars = register(prometheus.NewGauge(prometheus.GaugeOpts{
-		Subsystem: subsystem, Name: "dollars_per_hour", Help: "What all nodes cost that have not been emptied.",
+		Subsystem: subsystem, Name: "dollars_per_hour", Help: "Total price of all nodes that have not been drained, in dollars per hour.",
 	}))
-	metricDrains = register(prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "drains_total", Help: "Nodes cordoned to be emptied."}))
+	metricDrains = register(prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "drains_total", Help: "Nodes cordoned for a drain."}))
 	metricMoves  = register(prometheus.NewCounterVec(prometheus.CounterOpts{
-		Subsystem: subsystem, Name: "moves_total", Help: "Pods asked to leave, by whether they keep their state.",
+		Subsystem: subsystem, Name: "moves_total", Help: "Pods moved, by method.",
 	}, []string{"method"}))
 	metricExpectedJoules = register(prometheus.NewCounter(prometheus.CounterOpts{
-		Subsystem: subsystem, Name: "expected_savings_joules_total", Help: "What pods were expected to take less by being moved to machines that suit them better; below 0 moves are left out.",
+		Subsystem: subsystem, Name: "expected_savings_joules_total", Help: "Expected energy savings of energy moves, in joules. Moves with negative savings do not count.",
 	}))
 	metricExpectedEnergy = register(prometheus.NewCounterVec(prometheus.CounterOpts{
-		Subsystem: subsystem, Name: "expected_energy_savings_total", Help: "What the energy of pods was expected to cost or emit less by being moved, by the unit of the tariff; below 0 moves are left out.",
+		Subsystem: subsystem, Name: "expected_energy_savings_total", Help: "Expected savings from energy moves, in the unit of the tariff. Moves with negative savings do not count.",
 	}, []string{"unit"}))
 	metricTariffZones = register(prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Subsystem: subsystem, Name: "tariff_zones", Help: "Zones of the tariff, by whether they have a price now: Priced, or Without since it has expired or is to come. There are none when the file cannot be read.",
+		Subsystem: subsystem, Name: "tariff_zones", Help: "Zones of the tariff, by whether they have a current price: Priced or Without. None if the file cannot be read.",
 	}, []string{"state"}))
 	metricExpectedSavings = register(prometheus.NewCounter(prometheus.CounterOpts{
-		Subsystem: subsystem, Name: "expected_savings_dollars_total", Help: "What the decisions were expected to save beyond what they cost.",
+		Subsystem: subsystem, Name: "expected_savings_dollars_total", Help: "Expected net savings of decisions, in dollars.",
 	}))
 )
 

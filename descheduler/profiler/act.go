@@ -206,7 +206,7 @@ func (r *round) collect(ctx context.Context, s decide.Step) error {
 	for _, text := range said {
 		report, err := probe.Decode([]byte(text))
 		if err != nil || !report.Complete {
-			why = fmt.Sprintf("the report of the probe is not whole (%v)", err)
+			why = fmt.Sprintf("the report of the probe is incomplete (%v)", err)
 			continue
 		}
 		return r.keep(ctx, s, text)

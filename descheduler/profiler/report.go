@@ -14,16 +14,16 @@ import (
 
 var (
 	metricProbes = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "supercargo_probes_total", Help: "Probes of machine types that were started, succeeded, failed, or were cancelled.",
+		Name: "supercargo_probes_total", Help: "Probes of machine types, by result: started, succeeded, failed or cancelled.",
 	}, []string{"result"})
 	metricRefits = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "supercargo_profile_refits_total", Help: "How often a MachineProfile was refitted.",
+		Name: "supercargo_profile_refits_total", Help: "Refits of MachineProfiles.",
 	})
 	metricSpread = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "supercargo_profile_spread_ratio", Help: "Usual relative error of a MachineProfile on sizes that it was not learned from.",
+		Name: "supercargo_profile_spread_ratio", Help: "Typical relative error of a MachineProfile on sizes that it was not learned from.",
 	}, []string{"machine_type", "quantity"})
 	metricSamples = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "supercargo_profile_samples", Help: "How many samples a MachineProfile was learned from.",
+		Name: "supercargo_profile_samples", Help: "Samples that a MachineProfile was learned from.",
 	}, []string{"machine_type", "quantity"})
 )
 

@@ -135,7 +135,7 @@ func TestAPodStaysForItsResidence(t *testing.T) {
 	s := state(node("a", fresh), node("b", job("r", 6, 6)))
 	c := Config{Threshold: 0.5, PodResidence: 5 * time.Minute, Explain: true}
 	plan := NewPlanner(c).Plan(noon, s)
-	if len(plan.Drains) > 0 || len(plan.Kept) != 1 || plan.Kept[0].Reason != "pod p has been there for 4m0s, which must be 5m0s before it moves" {
+	if len(plan.Drains) > 0 || len(plan.Kept) != 1 || plan.Kept[0].Reason != "pod p has been on its node for 4m0s, and moves after 5m0s at the earliest" {
 		t.Errorf("drains %v, kept %v", plan.Drains, plan.Kept)
 	}
 	s.Nodes[0].Pods[0].Resided = 5 * time.Minute

@@ -43,7 +43,7 @@ func (p *Planner) untried(now time.Time, n *cluster.Node) string {
 	case n.Incoming > 0:
 		return fmt.Sprintf("%d pods are on their way to it", n.Incoming)
 	case lasted < p.config.after(n):
-		return fmt.Sprintf("under-used for %v, which must be %v", lasted.Round(time.Second), p.config.after(n))
+		return fmt.Sprintf("under-used for %v, less than the required %v", lasted.Round(time.Second), p.config.after(n))
 	default:
 		return "pods wait, or have waited until shortly"
 	}

@@ -65,7 +65,7 @@ func TestAPersonIsToldWhyAnUnderUsedNodeStays(t *testing.T) {
 			state(node("a", job("p", 1, 1)), node("b", job("q", 1, 1)), node("c", job("r", 7, 7))), []string{"b: the budget of 1 machines is used up"}},
 		{"a target", explained, state(node("a", job("p", 1, 1)), sized(node("b", job("q", 1, 1)), 4, 4)), []string{"b: it takes pods of other nodes"}},
 		{"not for long", Config{Threshold: 0.5, After: 10 * time.Minute, Explain: true}, state(node("a", job("p", 1, 1)), node("b", job("q", 8, 8))),
-			[]string{"a: under-used for 0s, which must be 10m0s"}},
+			[]string{"a: under-used for 0s, less than the required 10m0s"}},
 		{"pods wait", Config{Threshold: 0.5, AnyPending: true, Explain: true}, waiting(state(node("a", job("p", 1, 1)), node("b", job("q", 8, 8)))),
 			[]string{"a: pods wait, or have waited until shortly"}},
 		{"it is kept", explained, state(with(node("a", job("p", 1, 1)), keep), node("b", job("q", 8, 8))), []string{"a: it must be kept"}},

@@ -67,7 +67,7 @@ func (r *round) whyFixed(p *cluster.Pod) string {
 	case p.Class == class.Service && !r.config.MoveServices:
 		return "is of a service, and those are not moved"
 	case p.Resided < r.config.PodResidence:
-		return fmt.Sprintf("has been there for %v, which must be %v before it moves", p.Resided.Round(time.Second), r.config.PodResidence)
+		return fmt.Sprintf("has been on its node for %v, and moves after %v at the earliest", p.Resided.Round(time.Second), r.config.PodResidence)
 	default:
 		return because("may only be waited for until it ends")
 	}

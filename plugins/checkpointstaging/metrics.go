@@ -15,8 +15,8 @@ var holds = metrics.NewHistogramVec(&metrics.HistogramOpts{
 	Namespace: "supercargo",
 	Subsystem: "scheduler",
 	Name:      "checkpoint_hold_seconds",
-	Help: "How long new pods of migrations were held on their reserved nodes, by how that ended: " +
-		"Bind, a reason for which the room was given away, or Error.",
+	Help: "Time for which new pods of migrations were held on their reserved nodes, by result: " +
+		"Bind, the reason to release the reservation, or Error.",
 	Buckets:        metrics.ExponentialBuckets(0.1, 2, 14), // 0.1 s to 14 min
 	StabilityLevel: metrics.ALPHA,
 }, []string{"result"})

@@ -21,14 +21,14 @@ import (
 var (
 	pricedPods = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: "supercargo", Subsystem: "scheduler", Name: "energy_priced_pods_total",
-		Help: "Pods whose energy was scored with a tariff, by whether All, Some or None of the machines had a price: " +
-			"with None joules counted the same everywhere.",
+		Help: "Pods whose energy was scored with a tariff, by whether All, Some or None of the nodes had a price. " +
+			"With None, energy counted the same on all nodes.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"prices"})
 	tariffZones = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace: "supercargo", Subsystem: "scheduler", Name: "energy_tariff_zones",
-		Help: "Zones of a tariff, by whether they have a price now: Priced, or Without since it has expired or is to come. " +
-			"There are none when the file cannot be read.",
+		Help: "Zones of a tariff, by whether they have a current price: Priced or Without. " +
+			"None if the file cannot be read.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"file", "state"})
 	registerOnce sync.Once

@@ -24,7 +24,7 @@ var attempts = metrics.NewCounterVec(&metrics.CounterOpts{
 	Namespace:      "supercargo",
 	Subsystem:      "scheduler",
 	Name:           "narrowing_total",
-	Help:           "Scheduling attempts by packing plugin and by whether they were narrowed to one proven node, or why not.",
+	Help:           "Scheduling attempts, by packing plugin and by whether they were narrowed to one node, or the reason why not.",
 	StabilityLevel: metrics.ALPHA,
 }, []string{"plugin", "result"})
 

@@ -233,7 +233,7 @@ func (n *Narrower) rescue(logger klog.Logger, pod *corev1.Pod, node string, reje
 	if plugin := rejection.Plugin(); plugin != "" && len(n.options.Handle.NominatedPodsForNode(node)) == 0 {
 		n.distrusted = n.options.Clock.Now().Add(distrust)
 		logger.Error(nil, "Looking at all nodes for every pod for a while", "plugin", n.options.Plugin, "until", n.distrusted,
-			"reason", fmt.Sprintf("filter plugin %s rejected a node that had been proven to take the pod", plugin),
+			"reason", fmt.Sprintf("filter plugin %s rejected a node that had passed all filters of the proof", plugin),
 			"pod", klog.KObj(pod), "node", klog.KRef("", node), "rejection", rejection.Message())
 	}
 	n.rescued.Add(pod.UID, nil)

@@ -47,8 +47,8 @@ type Watcher struct {
 
 // Register adds the watcher's metrics.
 func (w *Watcher) Register(r prometheus.Registerer) error {
-	w.targets = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets", Help: "Targets that are scraped."})
-	w.dropped = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_dropped", Help: "Targets that are not scraped because there are too many."})
+	w.targets = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets", Help: "Scraped targets."})
+	w.dropped = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_dropped", Help: "Targets that are not scraped because they exceed the limit."})
 	for _, c := range []prometheus.Collector{w.targets, w.dropped} {
 		if err := r.Register(c); err != nil {
 			return fmt.Errorf("register metrics: %w", err)

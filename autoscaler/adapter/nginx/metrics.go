@@ -38,18 +38,18 @@ func NewLog(buckets []float64, maxUpstreams int) *Log {
 	return &Log{
 		maxUpstreams: maxUpstreams, upstreams: map[string]bool{},
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nginx_log_requests_total",
-			Help: "Requests in the access log, by class of status."}, []string{"upstream", "status"}),
+			Help: "Requests in the access log, by status class."}, []string{"upstream", "status"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "nginx_log_request_duration_seconds", Buckets: buckets,
-			Help: "From the first byte of a request to the last byte of its answer, by class of status."}, []string{"upstream", "status"}),
+			Help: "Time from the first byte of a request to the last byte of the response, by status class."}, []string{"upstream", "status"}),
 		upstream: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "nginx_log_upstream_duration_seconds", Buckets: buckets,
-			Help: "Time spent with upstream servers, all tries of a request together."}, []string{"upstream"}),
+			Help: "Time spent with upstream servers, over all attempts of a request."}, []string{"upstream"}),
 		bytes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "nginx_log_request_bytes_total",
-			Help: "Length of requests, headers included."}, []string{"upstream"}),
+			Help: "Size of requests, including headers."}, []string{"upstream"}),
 		garbled: prometheus.NewCounter(prometheus.CounterOpts{Name: "nginx_log_lines_garbled_total",
-			Help: "Lines of the access log that were skipped: not in the format, too long, or without an end."}),
+			Help: "Lines of the access log that were skipped because they were malformed, too long or incomplete."}),
 		last: prometheus.NewGauge(prometheus.GaugeOpts{Name: "nginx_log_last_request_timestamp_seconds",
-			Help: "When the latest request in the access log was answered; 0 if none was."}),
-		readable: prometheus.NewGauge(prometheus.GaugeOpts{Name: "nginx_log_up", Help: "1 if the access log could be read last."}),
+			Help: "Time of the response to the latest request in the access log; 0 if there is none."}),
+		readable: prometheus.NewGauge(prometheus.GaugeOpts{Name: "nginx_log_up", Help: "1 if the last read of the access log succeeded."}),
 	}
 }
 
@@ -133,21 +133,21 @@ type Page struct {
 }
 
 var (
-	descReads  = prometheus.NewDesc("nginx_status_reads_total", "Times the stub_status page was read here: nginx counts them among its requests.", nil, nil)
-	descUp     = prometheus.NewDesc("nginx_up", "1 if the stub_status page could be read.", nil, nil)
+	descReads  = prometheus.NewDesc("nginx_status_reads_total", "Reads of the stub_status page by this exporter; nginx counts them among its requests.", nil, nil)
+	descUp     = prometheus.NewDesc("nginx_up", "1 if the last read of the stub_status page succeeded.", nil, nil)
 	statusDesc = func(name, help string) *prometheus.Desc { return prometheus.NewDesc("nginx_"+name, help, nil, nil) }
 	statusRows = []struct {
 		desc  *prometheus.Desc
 		kind  prometheus.ValueType
 		value func(Status) uint64
 	}{
-		{statusDesc("connections_active", "Connections of clients, idle ones included."), prometheus.GaugeValue, func(s Status) uint64 { return s.Active }},
-		{statusDesc("connections_reading", "Connections whose request's header is being read."), prometheus.GaugeValue, func(s Status) uint64 { return s.Reading }},
-		{statusDesc("connections_writing", "Connections with a request under way, that for this page among them."), prometheus.GaugeValue, func(s Status) uint64 { return s.Writing }},
-		{statusDesc("connections_waiting", "Connections kept alive without a request."), prometheus.GaugeValue, func(s Status) uint64 { return s.Waiting }},
+		{statusDesc("connections_active", "Client connections, including idle ones."), prometheus.GaugeValue, func(s Status) uint64 { return s.Active }},
+		{statusDesc("connections_reading", "Connections whose request header is being read."), prometheus.GaugeValue, func(s Status) uint64 { return s.Reading }},
+		{statusDesc("connections_writing", "Connections with a request in progress, including the one for this page."), prometheus.GaugeValue, func(s Status) uint64 { return s.Writing }},
+		{statusDesc("connections_waiting", "Idle keep-alive connections."), prometheus.GaugeValue, func(s Status) uint64 { return s.Waiting }},
 		{statusDesc("connections_accepted", "Connections accepted."), prometheus.CounterValue, func(s Status) uint64 { return s.Accepted }},
-		{statusDesc("connections_handled", "Connections handled; fewer than accepted where a limit was reached."), prometheus.CounterValue, func(s Status) uint64 { return s.Handled }},
-		{statusDesc("http_requests_total", "Requests of clients, those for this page among them."), prometheus.CounterValue, func(s Status) uint64 { return s.Requests }},
+		{statusDesc("connections_handled", "Connections handled; fewer than accepted if a limit was reached."), prometheus.CounterValue, func(s Status) uint64 { return s.Handled }},
+		{statusDesc("http_requests_total", "Client requests, including those for this page."), prometheus.CounterValue, func(s Status) uint64 { return s.Requests }},
 	}
 )
 

@@ -25,10 +25,10 @@ type seriesLimit struct {
 func newSeriesLimit(most int, reg prometheus.Registerer) *seriesLimit {
 	metrics := promauto.With(reg)
 	metrics.NewGauge(prometheus.GaugeOpts{
-		Name: "supercargo_store_max_series", Help: "How many series the embedded store may have in memory.",
+		Name: "supercargo_store_max_series", Help: "Limit of series in the memory of the embedded store.",
 	}).Set(float64(most))
 	return &seriesLimit{max: most, refused: metrics.NewCounter(prometheus.CounterOpts{
-		Name: "supercargo_store_series_refused_total", Help: "Samples refused by the embedded store because their series would have been one too many.",
+		Name: "supercargo_store_series_refused_total", Help: "Samples that the embedded store rejected because their series would exceed the limit.",
 	})}
 }
 

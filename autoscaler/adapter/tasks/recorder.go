@@ -32,7 +32,7 @@ type Readings struct{ *prometheus.CounterVec }
 // Count makes the counter of readings in a registry, if that is not nil.
 func Count(registry prometheus.Registerer) (Readings, error) {
 	r := Readings{prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "supercargo_adapter_workqueue_readings_total", Help: "Times a Work Queue manager was asked, by whether it answered with the state of a queue.",
+		Name: "supercargo_adapter_workqueue_readings_total", Help: "Queries of Work Queue managers, by whether they answered.",
 	}, []string{"namespace", "manager", "answered"})}
 	if registry == nil {
 		return r, nil

@@ -61,7 +61,7 @@ func (r *round) stays(p *LeavingPod, closed time.Duration) string {
 	case p.Resided < closed:
 		return "it came after the node was cordoned"
 	case p.Resided < r.c.PodResidence:
-		return fmt.Sprintf("it has been there for %v, which must be %v", p.Resided.Round(time.Second), r.c.PodResidence)
+		return fmt.Sprintf("it has been on its node for %v, and moves after %v at the earliest", p.Resided.Round(time.Second), r.c.PodResidence)
 	}
 	return ""
 }
@@ -111,7 +111,7 @@ func (r *round) drains() {
 func (r *round) releaseEmpty(node string) {
 	f := r.flavors[r.machines[node].Flavor]
 	if f.Ordered-r.gone[f.Name]-r.empty[f.Name] <= f.Min {
-		r.keep(node, fmt.Sprintf("there must be %d machines of %s at least", f.Min, f.Name))
+		r.keep(node, fmt.Sprintf("flavor %s must keep at least %d machines", f.Name, f.Min))
 		return
 	}
 	if !r.mayRelease(f.Name) {

@@ -65,7 +65,7 @@ func TestWhatBecomesOfANodeThatIsDrained(t *testing.T) {
 			s.drained("a", "small", minute, service("y", 4)).Pods[0].Resided = 5*minute - 1
 			s.ready("b", "small")
 			s.c.MoveServices, s.c.PodResidence = true, 5*minute
-		}, "uncordon a", "pod y must not be moved: it has been there for 5m0s, which must be 5m0s"},
+		}, "uncordon a", "pod y must not be moved: it has been on its node for 5m0s, and moves after 5m0s at the earliest"},
 		{"a service that is being deleted is on it", func(s *scene) {
 			s.drained("a", "small", minute, service("y", 4)).Pods[0].Going = true
 			s.ready("b", "small")

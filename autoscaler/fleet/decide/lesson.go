@@ -196,7 +196,7 @@ func (l *Lessons) Refused(pod, flavor, node string, now time.Time) {
 	l.all = slices.DeleteFunc(l.all, func(old lesson) bool { return old.flavor == flavor && old.pod == pod })
 	l.remember(lesson{
 		flavor: flavor, pod: pod, learned: now, until: now.Add(l.BackOff), fails: 1,
-		why: fmt.Sprintf("node %s of %s seemed to have room for it, and its scheduler did not use that", node, flavor),
+		why: fmt.Sprintf("node %s of %s seemed to have room for it, but its scheduler did not use it", node, flavor),
 	})
 	l.shared = nil
 }

@@ -40,9 +40,9 @@ func (s *Standing) Conflict(mode v1alpha1.ReplicaMode) string {
 	case mode == v1alpha1.ReplicasObserve:
 		return ""
 	case s.Older != "":
-		return fmt.Sprintf("ReplicaPolicy %s was there first: delete one of the two, or set this one's mode to Observe", s.Older)
+		return fmt.Sprintf("the older ReplicaPolicy %s scales the same target: delete one of the two, or set this one's mode to Observe", s.Older)
 	case mode == v1alpha1.ReplicasAct && len(s.Autoscalers) > 0:
-		return fmt.Sprintf("HorizontalPodAutoscaler %s scales the target: delete it, or set the policy's mode to ViaHPA and let it follow %s", s.Autoscalers[0].Name, WantedMetric)
+		return fmt.Sprintf("HorizontalPodAutoscaler %s scales the target: delete it, or set the policy's mode to ViaHPA and have the HorizontalPodAutoscaler follow %s", s.Autoscalers[0].Name, WantedMetric)
 	}
 	return ""
 }
@@ -55,7 +55,7 @@ func (s *Standing) follower() (name, fault string) {
 		}
 	}
 	if len(s.Autoscalers) > 0 {
-		return "", fmt.Sprintf("HorizontalPodAutoscaler %s does not take the external metric %s", s.Autoscalers[0].Name, WantedMetric)
+		return "", fmt.Sprintf("HorizontalPodAutoscaler %s does not use the external metric %s", s.Autoscalers[0].Name, WantedMetric)
 	}
 	return "", "no HorizontalPodAutoscaler scales the target: make one that takes the external metric " + WantedMetric
 }
@@ -76,7 +76,7 @@ func (p *Policy) Conditions(s *Standing, out *Outcome) []Condition {
 	limited := Condition{Type: v1alpha1.PolicyLimited, Reason: "WithinLimits", Message: "Fewer replicas than allowed are asked for"}
 	if !out.Off && out.Replicas >= p.Max {
 		limited = Condition{Type: v1alpha1.PolicyLimited, True: true, Reason: "AtMaximum",
-			Message: fmt.Sprintf("As many replicas as spec.maxReplicas allows, %d, are asked for: there may be too few", p.Max)}
+			Message: fmt.Sprintf("The policy asks for spec.maxReplicas, %d: more may be needed", p.Max)}
 	}
 	return []Condition{p.ready(s, out, conflict), measured, limited, conflict}
 }

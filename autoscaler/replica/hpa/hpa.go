@@ -151,14 +151,14 @@ func (c Config) growth(from int) int {
 func (c Config) recommend(o law.Observation) (int, string) {
 	ratio := o.Utilization / c.Target
 	if math.Abs(ratio-1) <= c.Tolerance {
-		return o.Wanted, fmt.Sprintf("utilisation %.4g %% is near enough to %.4g %%", o.Utilization, c.Target)
+		return o.Wanted, fmt.Sprintf("utilisation %.4g %% is within tolerance of %.4g %%", o.Utilization, c.Target)
 	}
 	count := o.Ready
 	if ratio > 1 && o.Starting() > 0 {
 		count += o.Starting()
 		ratio *= float64(o.Ready) / float64(count)
 		if ratio <= 1+c.Tolerance {
-			return o.Wanted, fmt.Sprintf("utilisation %.4g %% is being met by %d on their way", o.Utilization, o.Starting())
+			return o.Wanted, fmt.Sprintf("utilisation %.4g %%, and %d replicas are starting", o.Utilization, o.Starting())
 		}
 	}
 	return ceiling(float64(count) * ratio), fmt.Sprintf("utilisation %.4g %% over %d replicas, want %.4g %%", o.Utilization, o.Ready, c.Target)

@@ -52,7 +52,7 @@ func (c Config) quiet(m Memory, o law.Observation, doubt string) (Memory, law.De
 		return m, c.Doubt(o, c.Interval, doubt)
 	}
 	if m.Quiet.Looks = min(m.Quiet.Looks+1, c.QuietLooks); m.Quiet.Looks < c.QuietLooks {
-		return m, c.Hold(o, c.Interval, fmt.Sprintf("no request came, for %d looks in a row of %d", m.Quiet.Looks, c.QuietLooks))
+		return m, c.Hold(o, c.Interval, fmt.Sprintf("no request arrived in %d consecutive samples of %d", m.Quiet.Looks, c.QuietLooks))
 	}
 	m.Input, m.Previous = 0, 0
 	return m, c.Ask(c.Min, c.Interval, "no request came")

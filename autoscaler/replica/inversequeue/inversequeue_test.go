@@ -188,12 +188,12 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 		says  string
 		doubt bool
 	}{
-		{"one look", []law.Observation{idle}, 40, "1 looks in a row of 3", false},
-		{"two looks", []law.Observation{idle, idle}, 40, "2 looks in a row of 3", false},
+		{"one look", []law.Observation{idle}, 40, "1 consecutive samples of 3", false},
+		{"two looks", []law.Observation{idle, idle}, 40, "2 consecutive samples of 3", false},
 		{"three looks", []law.Observation{idle, idle, idle}, 1, "no request came", false},
 		{"and for ever after", []law.Observation{idle, idle, idle, idle, idle}, 1, "no request came", false},
-		{"requests between", []law.Observation{idle, idle, seen(400, 0.09, 40), idle, idle}, 40, "2 looks in a row of 3", false},
-		{"a queue between", []law.Observation{idle, idle, inside, idle, idle}, 40, "2 looks in a row of 3", false},
+		{"requests between", []law.Observation{idle, idle, seen(400, 0.09, 40), idle, idle}, 40, "2 consecutive samples of 3", false},
+		{"a queue between", []law.Observation{idle, idle, inside, idle, idle}, 40, "2 consecutive samples of 3", false},
 		{"fewer are Ready than before", []law.Observation{idle, idle, unready}, 40, "1 of the 40 replicas that answered before are not Ready", true},
 		{"they became unready one after the other", []law.Observation{
 			{ArrivalRate: 300, ResponseTime: 0.09, QueueLength: 27, Wanted: 40, Ready: 38}, {ArrivalRate: 100, ResponseTime: 0.09, QueueLength: 9, Wanted: 40, Ready: 37},

@@ -133,7 +133,7 @@ func (d *Decision) silent(c *Config, o *Observation, m *Memory, now time.Time) {
 		}
 	}
 	slices.Sort(d.Drain)
-	d.Reason = fmt.Sprintf("the manager has been gone for %v: %s", now.Sub(m.GoneSince).Round(time.Second), o.Fault)
+	d.Reason = fmt.Sprintf("the manager has been unreachable for %v: %s", now.Sub(m.GoneSince).Round(time.Second), o.Fault)
 	if len(d.Drain) > 0 {
 		d.Phase, m.Resized = CleanUp, now
 	}

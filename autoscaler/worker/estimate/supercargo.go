@@ -61,7 +61,7 @@ func Supercargo(c Config, s State, now time.Time) (Plan, error) {
 	case p.Waiting > 0:
 		p.add(c, s, filled(o.Waiting, c.Worker, most, patience.Payback))
 	case len(measured.Waiting) < len(s.Waiting):
-		p.Reason = fmt.Sprintf("tasks wait of categories that nobody has measured: short ones show themselves within %v", patience.Warmup)
+		p.Reason = fmt.Sprintf("tasks of unmeasured categories are waiting: short ones finish within %v", patience.Warmup)
 	default:
 		p.drain(idleLong(measured, o, patience.Hold), s.serving()-c.Min)
 	}

@@ -9,21 +9,21 @@ import (
 // The names are documented in docs/energy.md; reports and queries rely on them.
 var (
 	wattsDesc = prometheus.NewDesc("supercargo_node_power_watts",
-		"What the node draws, by where that was read and whether it was measured or modelled. Not there when the newest reading is over ten seconds old, or over --power-max-age where a server is asked.",
+		"Power of the node, by source and by whether it is measured or modelled. Absent if the latest reading is older than ten seconds, or than --power-max-age if it comes from a server.",
 		[]string{"node", "source", "kind"}, nil)
 	joulesDesc = prometheus.NewDesc("supercargo_node_energy_joules_total",
-		"What the node has used since its agent started, without the times of which nothing is known.",
+		"Energy that the node has used since its agent started, without times for which there are no readings.",
 		[]string{"node", "source", "kind"}, nil)
 	timeDesc = prometheus.NewDesc("supercargo_node_power_reading_timestamp_seconds",
-		"When the newest sound reading was taken.",
+		"Time of the latest valid reading.",
 		[]string{"node", "source", "kind"}, nil)
 	droppedDesc = prometheus.NewDesc("supercargo_node_power_readings_dropped_total",
-		"Readings that could not be true, by what was wrong with them.",
+		"Implausible readings that were dropped, by fault.",
 		[]string{"node", "source", "fault"}, nil)
 	infoDesc = prometheus.NewDesc("supercargo_node_info",
-		"What machine the node is, and where the coefficients of its power model come from (empty: no model is used). Always 1.",
+		"Machine type, zone and architecture of the node, and the origin of its power model (empty if none is used). Always 1.",
 		[]string{"node", "machine_type", "zone", "arch", "power_model"}, nil)
-	coresDesc = prometheus.NewDesc("supercargo_node_allocatable_cores", "CPU that the node offers to pods.", []string{"node"}, nil)
+	coresDesc = prometheus.NewDesc("supercargo_node_allocatable_cores", "Allocatable CPU of the node, in cores.", []string{"node"}, nil)
 )
 
 // Describe implements [prometheus.Collector].

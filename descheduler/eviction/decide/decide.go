@@ -230,7 +230,7 @@ func (c Config) afterFailure(pod *corev1.Pod, earlier []attempt, failed int) *An
 // failed answers an eviction of a pod that could not be moved.
 func (c Config) failed(pod *corev1.Pod, why string) *Answer {
 	if c.AfterFailure == Keep {
-		a := refuse(Failed, fmt.Sprintf("pod %s could not be moved, and is not to be evicted without: %s", pod.Name, why))
+		a := refuse(Failed, fmt.Sprintf("pod %s could not be moved, and evictions without a move are not allowed: %s", pod.Name, why))
 		return &a
 	}
 	return &Answer{Outcome: Failed, Warning: fmt.Sprintf("pod %s is evicted since it could not be moved: %s", pod.Name, why)}

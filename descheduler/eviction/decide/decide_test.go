@@ -244,7 +244,7 @@ func TestFailuresCountThoughTheirMigrationsAreGone(t *testing.T) {
 		{"one has failed, and is there", 1, Evict, migration("evict-uid-1", v1alpha1.MigrationRolledBack), Started, "Migration evict-uid-2 moves"},
 		{"two have failed, and are gone", 2, Evict, func(*Observation) {}, Failed, "is evicted since it could not be moved: 2 Migrations of it have failed"},
 		{"two have failed, and one is there", 2, Evict, migration("evict-uid-2", v1alpha1.MigrationRolledBack), Failed, "Migration evict-uid-2 has ended: why it ended"},
-		{"two have failed, and it is to stay", 2, Keep, func(*Observation) {}, Failed, "is not to be evicted without: 2 Migrations of it have failed"},
+		{"two have failed, and it is to stay", 2, Keep, func(*Observation) {}, Failed, "evictions without a move are not allowed: 2 Migrations of it have failed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := seen()

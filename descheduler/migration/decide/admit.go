@@ -37,7 +37,7 @@ func (c Config) admit(o Observation, now time.Time) Step {
 	}
 	for _, other := range o.Others {
 		if other.PodUID == string(in.Pod.UID) {
-			return refuse(m, []movable.Refusal{{Reason: "AlreadyMoving", Message: fmt.Sprintf("Migration %s moves the pod already: wait until it has ended", other.Name)}}, now)
+			return refuse(m, []movable.Refusal{{Reason: "AlreadyMoving", Message: fmt.Sprintf("Migration %s already moves the pod: wait until it has finished", other.Name)}}, now)
 		}
 	}
 	if short := c.full(o.Others, m.Namespace, in.Pod.Spec.NodeName); short != nil {
@@ -53,7 +53,7 @@ func input(o Observation) (movable.Input, []movable.Refusal) {
 	case o.Source == nil:
 		return movable.Input{}, []movable.Refusal{{Reason: "PodNotFound", Message: fmt.Sprintf("there is no pod %s in namespace %s", spec.PodName, o.Migration.Namespace)}}
 	case spec.PodUID != "" && spec.PodUID != string(o.Source.UID):
-		return movable.Input{}, []movable.Refusal{{Reason: "AnotherPod", Message: fmt.Sprintf("pod %s is another one by now: its UID is %s and not %s", spec.PodName, o.Source.UID, spec.PodUID)}}
+		return movable.Input{}, []movable.Refusal{{Reason: "AnotherPod", Message: fmt.Sprintf("pod %s has been replaced: its UID is %s, not %s", spec.PodName, o.Source.UID, spec.PodUID)}}
 	}
 	return movable.Input{
 		Pod: o.Source, Method: Method(spec), TargetNode: spec.TargetNode, Deadline: deadline(spec), Job: o.Job, ReplicaSet: o.ReplicaSet,

@@ -244,11 +244,11 @@ func (o *Observation) faultOfTime(now time.Time) *fault {
 	deadline := o.Migration.Status.Plan.DeadlineAt
 	if now.Before(deadline.Time) {
 		if by := reserveBy(o.Migration.Status.Plan); o.Migration.Status.Order == v1alpha1.OrderPrepare && !now.Before(by) {
-			return &fault{"ReservationTimeout", fmt.Sprintf("the new pod had no place on a prepared node within %s: condition Reserved says what it waited for", reservePatience)}
+			return &fault{"ReservationTimeout", fmt.Sprintf("the new pod was not placed on a prepared node within %s: see condition Reserved", reservePatience)}
 		}
 		return nil
 	}
-	return &fault{deadlineExceeded, fmt.Sprintf("the new pod did not run by %s: what it waited for is in the other conditions",
+	return &fault{deadlineExceeded, fmt.Sprintf("the new pod did not run by %s: see the other conditions",
 		deadline.UTC().Format("15:04:05 MST"))}
 }
 

@@ -204,7 +204,7 @@ func TestOfTwoPoliciesTheOlderOneDecides(t *testing.T) {
 	b.autoscale()
 	b.becomes(5, 5)
 	b.condition("one", v1alpha1.PolicyLimited, metav1.ConditionTrue, "AtMaximum")
-	if c := b.condition("another", v1alpha1.PolicyConflict, metav1.ConditionTrue, "Contested"); !strings.Contains(c.Message, "ReplicaPolicy one was there first") {
+	if c := b.condition("another", v1alpha1.PolicyConflict, metav1.ConditionTrue, "Contested"); !strings.Contains(c.Message, "the older ReplicaPolicy one scales") {
 		t.Errorf("the condition says %s", c.Message)
 	}
 	b.condition("one", v1alpha1.PolicyConflict, metav1.ConditionFalse, "Alone")
