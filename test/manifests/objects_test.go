@@ -181,8 +181,8 @@ func TestProgramsAreToldWhichPodsTheyAre(t *testing.T) {
 }
 
 // TestProgramsMayWriteNoMoreThanTheirPagesSay holds their rights to what
-// docs/nodefleet.md, docs/replicas.md, docs/migration.md, docs/energy.md, docs/agent.md and
-// docs/metrics.md say.
+// docs/nodefleet.md, docs/replicas.md, docs/migration.md, docs/machine-profiles.md,
+// docs/energy-placement.md, docs/agent.md and docs/metrics.md say.
 func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 	leads := []string{"create events", "patch events", "create leases", "update leases"}
 	for file, want := range map[string][]string{

@@ -59,7 +59,7 @@ power of your own machine types: use the output of "kubectl get machineprofiles 
 
 Pods share the power above idle by the CPU time that they used, and idle power by their requests as a
 share of the node's allocatable resources. The rest is unallocated. The parts always add up to the
-whole. docs/energy.md lists the series that are read.
+whole. docs/energy-report.md lists the series that are read.
 
 Prices and carbon intensities are one value per kWh, or a CSV file with the columns time (RFC 3339),
 zone (of the node; empty for all other zones) and dollars_per_kwh or grams_per_kwh. Each row holds
@@ -405,7 +405,7 @@ func (r *energyReport) notes(report bill.Report) []string {
 	known := report.Covered > 0
 	modelled := r.powerFrom == powerquery.Modelled
 	note(!known && modelled, "No node was found: --power model asks for its CPUs, which the metrics adapter or kube-state-metrics writes, and looks every half minute. A server that has just begun has them in a minute.")
-	note(!known && !modelled, "No power of any node was found: docs/energy.md says which series are read, --power-query takes a query of your own, and --power model needs no meter.")
+	note(!known && !modelled, "No power of any node was found: docs/power-meters.md says which series are read, --power-query takes a query of your own, and --power model needs no meter.")
 	note(known && !pods, "Nothing is known of pods, so all is unallocated: ask the metrics adapter, or scrape kube-scheduler's /metrics/resources or kube-state-metrics.")
 	note(pods && !timed, "The CPU time of no pod is known, so energy by load goes by requests: scrape the kubelets' /metrics/resource, as the metrics adapter does.")
 	note(report.Powerless > 0, "%d pods ran on nodes whose power is not known and are not in the bill: look whether both go by the same node names.", report.Powerless)

@@ -174,7 +174,7 @@ func (p *powerNow) print(w io.Writer) error {
 		fmt.Fprintf(w, "Dropped readings: %s\n", strings.Join(dropped, ", "))
 	}
 	if p.SamplesWithoutNode > 0 {
-		fmt.Fprintf(w, "%d samples name no node: keep one of its labels in the query (docs/energy.md has them)\n", p.SamplesWithoutNode)
+		fmt.Fprintf(w, "%d samples name no node: keep one of its labels in the query (docs/power-meters.md has them)\n", p.SamplesWithoutNode)
 	}
 	return nil
 }

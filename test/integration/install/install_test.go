@@ -223,7 +223,7 @@ func TestTheOptionsOfThePagesOutlastEachOther(t *testing.T) {
 	}
 	plain := args()
 	var commands []string
-	for _, page := range []string{"consolidation.md", "energy.md"} {
+	for _, page := range []string{"consolidation.md", "energy.md", "machine-profiles.md"} {
 		commands = append(commands, c.commands(page, `patch deployment supercargo-descheduler\b`)...)
 	}
 	if len(commands) < 3 {
