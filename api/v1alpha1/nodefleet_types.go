@@ -630,7 +630,7 @@ type FlavorStatus struct {
 
 	// lag is how long machines needed from their order until their node was ready.
 	// +optional
-	Lag *AcquisitionLag `json:"lag,omitempty"`
+	Lag *LearnedTime `json:"lag,omitempty"`
 
 	// failures is how many machines in a row were abandoned.
 	// +optional
@@ -662,16 +662,16 @@ type SeenMachine struct {
 	MaxPods int64 `json:"maxPods"`
 }
 
-// AcquisitionLag is a learned time: an exponentially weighted mean and standard
-// deviation.
-type AcquisitionLag struct {
+// LearnedTime is a time that was measured again and again: an exponentially weighted mean and
+// standard deviation.
+type LearnedTime struct {
 	// mean of the times, to the millisecond.
 	Mean metav1.Duration `json:"mean"`
 
 	// deviation is their standard deviation.
 	Deviation metav1.Duration `json:"deviation"`
 
-	// samples is how many machines it was learned from.
+	// samples is how many times it was learned from.
 	Samples int64 `json:"samples"`
 }
 

@@ -528,7 +528,7 @@ type ReplicaPolicyStatus struct {
 
 	// startUp is how long pods took from their creation until they were Ready.
 	// +optional
-	StartUp *StartUpTime `json:"startUp,omitempty"`
+	StartUp *LearnedTime `json:"startUp,omitempty"`
 
 	// memory is what the law has learned. Whoever takes over goes on from it; what was
 	// learned after it was written, in a minute or less, is lost then.
@@ -628,19 +628,6 @@ type ReplicaOutcome struct {
 	// readySeconds is the time until all replicas are Ready.
 	// +optional
 	ReadySeconds int64 `json:"readySeconds,omitempty"`
-}
-
-// StartUpTime is a learned time: a mean and a standard deviation that forget the past by
-// and by.
-type StartUpTime struct {
-	// mean of the times, to the millisecond.
-	Mean metav1.Duration `json:"mean"`
-
-	// deviation is their standard deviation.
-	Deviation metav1.Duration `json:"deviation"`
-
-	// samples is how many pods it was learned from.
-	Samples int64 `json:"samples"`
 }
 
 // LawMemory is what a law has learned.

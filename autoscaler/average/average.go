@@ -4,6 +4,11 @@ package average
 import (
 	"math"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
 )
 
 // Add adds one value to a mean and a standard deviation over as many samples, and returns
@@ -20,11 +25,13 @@ func Add(mean, deviation float64, samples, window int64, value float64) (newMean
 	return mean + weight*off, math.Sqrt((1 - weight) * (float64(deviation*deviation) + float64(weight*off)*off)), n
 }
 
-// AddTime is [Add] for times, to the millisecond. A time below 0 counts as 0.
-func AddTime(mean, deviation time.Duration, samples, window int64, took time.Duration) (newMean, newDeviation time.Duration, n int64) {
-	m, d, n := Add(mean.Seconds(), deviation.Seconds(), samples, window, max(0, took).Seconds())
-	rounded := func(seconds float64) time.Duration {
-		return time.Duration(math.Round(seconds*1000)) * time.Millisecond
+// Learn is [Add] for times, to the millisecond: one that was taken, with what was learned before,
+// which may be nil and is not changed. A time below 0 counts as 0.
+func Learn(old *v1alpha1.LearnedTime, window int64, took time.Duration) *v1alpha1.LearnedTime {
+	before := ptr.Deref(old, v1alpha1.LearnedTime{})
+	mean, deviation, n := Add(before.Mean.Seconds(), before.Deviation.Seconds(), before.Samples, window, max(0, took).Seconds())
+	rounded := func(seconds float64) metav1.Duration {
+		return metav1.Duration{Duration: time.Duration(math.Round(seconds*1000)) * time.Millisecond}
 	}
-	return rounded(m), rounded(d), n
+	return &v1alpha1.LearnedTime{Mean: rounded(mean), Deviation: rounded(deviation), Samples: n}
 }

@@ -22,7 +22,7 @@ func TestFlavorsThatMatterMostAreListedInAFullStatus(t *testing.T) {
 	for i := range maxFlavors {
 		f := v1alpha1.FlavorStatus{Name: fmt.Sprintf("f-%04d", i), PricePerHour: "0.5"}
 		if i < maxFlavors-maxUnused { // as many as there is room for beside those that are not used
-			f.Lag = &v1alpha1.AcquisitionLag{Samples: 1}
+			f.Lag = &v1alpha1.LearnedTime{Samples: 1}
 		}
 		all = append(all, f)
 	}
@@ -31,7 +31,7 @@ func TestFlavorsThatMatterMostAreListedInAFullStatus(t *testing.T) {
 		{Name: "z-cheap", PricePerHour: "0.4"},
 		{Name: "z-failed", Failures: 1, PricePerHour: "9"},
 		{Name: "z-left-alone", BackOffUntil: &until, PricePerHour: "9"},
-		{Name: "z-measured", Lag: &v1alpha1.AcquisitionLag{Samples: 1}, PricePerHour: "9"},
+		{Name: "z-measured", Lag: &v1alpha1.LearnedTime{Samples: 1}, PricePerHour: "9"},
 		{Name: "z-seen", Seen: &v1alpha1.SeenMachine{}, Message: "there is no such flavor any more"},
 		{Name: "z-used", Machines: 1, Message: "it is not offered any more"},
 	}

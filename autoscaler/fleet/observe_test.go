@@ -454,7 +454,7 @@ func TestALagIsLearnedOnceAMachineHasCome(t *testing.T) {
 	f := s.all[0].fleet
 	f.Spec.Scaling.ExpectedLag.Duration = 2 * minute
 	f.Status.Flavors = []v1alpha1.FlavorStatus{
-		{Name: "seen", Lag: &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: minute}, Samples: 1}}, {Name: "forgotten", Lag: &v1alpha1.AcquisitionLag{}},
+		{Name: "seen", Lag: &v1alpha1.LearnedTime{Mean: metav1.Duration{Duration: minute}, Samples: 1}}, {Name: "forgotten", Lag: &v1alpha1.LearnedTime{}},
 	}
 	r := &round{fleet: f, self: s.all[0], seen: s.look()}
 	for _, got := range r.plainFlavors() {

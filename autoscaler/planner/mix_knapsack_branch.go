@@ -1,9 +1,10 @@
 package planner
 
 import (
-	"container/heap"
 	"math"
 	"slices"
+
+	"supercargo.dev/supercargo/internal/heap"
 )
 
 // branch is a part of all ways to fill a machine: those with no fewer and no more pods of each
@@ -17,48 +18,23 @@ type branch struct {
 	at    int32
 }
 
-// branches is a heap, the one with the greatest bound first.
-type branches []*branch
-
-var _ heap.Interface = (*branches)(nil)
-
-// Len is part of [heap.Interface].
-func (h branches) Len() int { return len(h) }
-
-// Less is part of [heap.Interface].
-func (h branches) Less(i, j int) bool { return h[i].bound > h[j].bound }
-
-// Swap is part of [heap.Interface].
-func (h branches) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-
-// Push is part of [heap.Interface].
-func (h *branches) Push(x any) { *h = append(*h, x.(*branch)) }
-
-// Pop is part of [heap.Interface].
-func (h *branches) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	(*h)[last], *h = nil, (*h)[:last]
-	return x
-}
-
 // search solves the relaxation of the whole machine, and parts those branches in two for which
 // that takes a part of a pod (Land and Doig 1960). The branch with the greatest bound comes
 // first, so that what a search cut short leaves unexplored is bounded as closely as can be.
 func (b *knapsack) search() {
 	limit := b.steps + max(b.branching, fewBranches)
-	var open branches
+	open := heap.New(func(a, b *branch) bool { return a.bound > b.bound }, nil)
 	add := func(n *branch) {
 		if b.explore(n) {
-			heap.Push(&open, n)
+			open.Push(n)
 		}
 	}
 	all := &branch{low: make([]int32, len(b.items)), high: make([]int32, len(b.items))}
 	for i := range b.items {
 		all.high[i] = int32(b.items[i].takes.places)
 	}
-	for add(all); len(open) > 0; {
-		next := heap.Pop(&open).(*branch)
+	for add(all); open.Len() > 0; {
+		next := open.Pop()
 		if next.bound <= times(b.bestValue, more) {
 			return
 		}

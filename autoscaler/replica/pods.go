@@ -28,7 +28,7 @@ type pods struct {
 	// pod that was Ready when it was seen first tells nothing: how often it started is not
 	// known.
 	starting map[types.UID]bool
-	startUp  *v1alpha1.StartUpTime
+	startUp  *v1alpha1.LearnedTime
 }
 
 // readiness returns whether a pod is Ready, and since when.
@@ -117,7 +117,7 @@ func restarted(pod *corev1.Pod) bool {
 
 // count returns how many pods there are and how many of them are Ready, and how long
 // they take to start. Pods are listed again if one of them has changed.
-func (r *Reconciler) count(ctx context.Context, t *tracked, selector labels.Selector) (total, ready int, startUp *v1alpha1.StartUpTime, err error) {
+func (r *Reconciler) count(ctx context.Context, t *tracked, selector labels.Selector) (total, ready int, startUp *v1alpha1.LearnedTime, err error) {
 	p := &t.pods
 	p.mu.Lock()
 	if p.selector == nil || p.selector.String() != selector.String() {

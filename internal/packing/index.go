@@ -1,10 +1,11 @@
 package packing
 
 import (
-	"container/heap"
 	"iter"
 	"slices"
 	"time"
+
+	"supercargo.dev/supercargo/internal/heap"
 )
 
 // IndexedNode is one machine as an [Index] keeps it.
@@ -28,8 +29,8 @@ type Index struct {
 	now     time.Time
 	nodes   map[string]*filed
 	shelves map[int64]*shelf
-	bins    []int64 // keys of shelves that are not empty, ascending
-	next    crossings
+	bins    []int64            // keys of shelves that are not empty, ascending
+	next    *heap.Heap[*filed] // the nodes that will leave their bin, the first to leave first
 }
 
 // filed is a node and where it stands in an Index.
@@ -37,7 +38,7 @@ type filed struct {
 	node IndexedNode
 	bin  int64
 	// leaves is the moment after which the node belongs to the next lesser bin;
-	// at is its place in the heap of crossings, or -1 in bin 0.
+	// at is its place in the heap next, or -1 in bin 0.
 	leaves time.Time
 	at     int
 }
@@ -45,7 +46,8 @@ type filed struct {
 // NewIndex returns an empty index over time bins of the given scaling cycle as
 // seen at now. A cycle of 0 makes one bin of all nodes, which is plain best fit.
 func NewIndex(cycle time.Duration, now time.Time) *Index {
-	return &Index{cycle: cycle, now: now, nodes: map[string]*filed{}, shelves: map[int64]*shelf{}}
+	next := heap.New(func(a, b *filed) bool { return a.leaves.Before(b.leaves) }, func(f *filed, at int) { f.at = at })
+	return &Index{cycle: cycle, now: now, nodes: map[string]*filed{}, shelves: map[int64]*shelf{}, next: next}
 }
 
 // Len returns the number of nodes in the index.
@@ -79,8 +81,8 @@ func (x *Index) Advance(now time.Time) {
 		return
 	}
 	x.now = now
-	for len(x.next) > 0 && x.next[0].leaves.Before(now) {
-		crossing := x.next[0]
+	for x.next.Len() > 0 && x.next.First().leaves.Before(now) {
+		crossing := x.next.First()
 		x.take(crossing)
 		x.put(crossing.node)
 	}
@@ -88,7 +90,8 @@ func (x *Index) Advance(now time.Time) {
 
 func (x *Index) refile(now time.Time) {
 	x.now = now
-	x.shelves, x.bins, x.next = map[int64]*shelf{}, nil, nil
+	x.shelves, x.bins = map[int64]*shelf{}, nil
+	x.next.Clear()
 	for _, at := range x.nodes {
 		x.put(at.node)
 	}
@@ -165,14 +168,14 @@ func (x *Index) put(n IndexedNode) {
 	if bin > 0 && bin != endlessBin {
 		// The moment at which exactly bin cycles remain still belongs to the bin.
 		f.leaves = n.Finish.Add(-time.Duration(bin) * x.cycle)
-		heap.Push(&x.next, f)
+		x.next.Push(f)
 	}
 }
 
 // take removes a node from its shelf; its record stays for the caller to replace.
 func (x *Index) take(f *filed) {
 	if f.at >= 0 {
-		heap.Remove(&x.next, f.at)
+		x.next.Remove(f.at)
 	}
 	s := x.shelves[f.bin]
 	s.remove(entry{free: f.node.Free, name: f.node.Name})
@@ -182,32 +185,4 @@ func (x *Index) take(f *filed) {
 			x.bins = slices.Delete(x.bins, at, at+1)
 		}
 	}
-}
-
-// crossings is a heap of the nodes that will leave their bin, the first to leave
-// on top. It implements [heap.Interface].
-type crossings []*filed
-
-func (c crossings) Len() int           { return len(c) }
-func (c crossings) Less(i, j int) bool { return c[i].leaves.Before(c[j].leaves) }
-func (c crossings) Swap(i, j int) {
-	c[i], c[j] = c[j], c[i]
-	c[i].at, c[j].at = i, j
-}
-
-// Push implements [heap.Interface].
-func (c *crossings) Push(v any) {
-	f := v.(*filed)
-	f.at = len(*c)
-	*c = append(*c, f)
-}
-
-// Pop implements [heap.Interface].
-func (c *crossings) Pop() any {
-	last := len(*c) - 1
-	f := (*c)[last]
-	(*c)[last] = nil
-	*c = (*c)[:last]
-	f.at = -1
-	return f
 }

@@ -108,8 +108,8 @@ func TestIndexAnswersLikeAFullScan(t *testing.T) {
 				if x.Len() != len(twin.nodes) {
 					t.Fatalf("the index holds %d nodes, want %d", x.Len(), len(twin.nodes))
 				}
-				if len(x.next) > len(twin.nodes) {
-					t.Fatalf("%d crossings are kept for %d nodes", len(x.next), len(twin.nodes))
+				if x.next.Len() > len(twin.nodes) {
+					t.Fatalf("%d crossings are kept for %d nodes", x.next.Len(), len(twin.nodes))
 				}
 			},
 		})
@@ -171,8 +171,8 @@ func TestANodeWithAServiceStaysInTheGreatestBin(t *testing.T) {
 		if diff := gocmp.Diff([]string{"with-service", "tight"}, namesFitting(x, Size{}, time.Hour)); diff != "" {
 			t.Errorf("nodes for a job of an hour, %d years from now (-want +got):\n%s", years, diff)
 		}
-		if len(x.next) > 0 {
-			t.Errorf("%d years from now, a node is to leave its bin at %v", years, x.next[0].leaves)
+		if x.next.Len() > 0 {
+			t.Errorf("%d years from now, a node is to leave its bin at %v", years, x.next.First().leaves)
 		}
 	}
 	x.Put(IndexedNode{Name: "with-service", Free: Size{MemoryBytes: 9, MilliCPU: 9}}) // the service has gone

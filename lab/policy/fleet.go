@@ -45,7 +45,7 @@ type bought struct{ ordered, ready time.Time }
 
 // flavorStatus is what has been learned about a flavor.
 type flavorStatus struct {
-	lag *v1alpha1.AcquisitionLag
+	lag *v1alpha1.LearnedTime
 	decide.Avoidance
 }
 

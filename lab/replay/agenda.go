@@ -2,8 +2,9 @@ package replay
 
 import (
 	"cmp"
-	"container/heap"
 	"time"
+
+	"supercargo.dev/supercargo/internal/heap"
 )
 
 // verb is what an entry of the agenda asks for.
@@ -29,47 +30,26 @@ type entry struct {
 
 // agenda is a heap of entries: the earliest first; of one moment by verb, then
 // by pod.
-type agenda []entry
+type agenda struct{ *heap.Heap[entry] }
 
-var _ heap.Interface = (*agenda)(nil)
-
-// Len is part of [heap.Interface].
-func (a agenda) Len() int { return len(a) }
-
-// Less is part of [heap.Interface].
-func (a agenda) Less(i, j int) bool {
-	return cmp.Or(a[i].at.Compare(a[j].at), cmp.Compare(a[i].verb, a[j].verb), cmp.Compare(a[i].pod, a[j].pod)) < 0
+func newAgenda() agenda {
+	return agenda{heap.New(func(a, b entry) bool {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.verb, b.verb), cmp.Compare(a.pod, b.pod)) < 0
+	}, nil)}
 }
-
-// Swap is part of [heap.Interface].
-func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-
-// Push is part of [heap.Interface].
-func (a *agenda) Push(x any) { *a = append(*a, x.(entry)) }
-
-// Pop is part of [heap.Interface].
-func (a *agenda) Pop() any {
-	last := len(*a) - 1
-	x := (*a)[last]
-	*a = (*a)[:last]
-	return x
-}
-
-// add notes one thing to do.
-func (a *agenda) add(e entry) { heap.Push(a, e) }
 
 // due removes and returns the next entry if its time has come.
-func (a *agenda) due(now time.Time) (entry, bool) {
-	if len(*a) == 0 || (*a)[0].at.After(now) {
+func (a agenda) due(now time.Time) (entry, bool) {
+	if a.Len() == 0 || a.First().at.After(now) {
 		return entry{}, false
 	}
-	return heap.Pop(a).(entry), true
+	return a.Pop(), true
 }
 
 // wait returns how long nothing is due, at most most.
 func (a agenda) wait(now time.Time, most time.Duration) time.Duration {
-	if len(a) == 0 {
+	if a.Len() == 0 {
 		return most
 	}
-	return max(0, min(most, a[0].at.Sub(now)))
+	return max(0, min(most, a.First().at.Sub(now)))
 }

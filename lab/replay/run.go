@@ -68,7 +68,8 @@ func newRun(opts Options) *run {
 	rows := trace.Rebase(opts.Pods)
 	trace.SortPods(rows)
 	r := &run{
-		opts: opts, pods: make([]pod, len(rows)), index: make(map[string]int, len(rows)), open: len(rows),
+		agenda: newAgenda(),
+		opts:   opts, pods: make([]pod, len(rows)), index: make(map[string]int, len(rows)), open: len(rows),
 		calls: make(chan call), answers: make(chan answer), sightings: make(chan sighting), blind: make(chan struct{}),
 		progress: Progress{Window: opts.Window, Pods: len(rows)},
 	}
@@ -124,13 +125,13 @@ func (r *run) play(ctx context.Context) (*Result, error) {
 func (r *run) plan() {
 	r.began = r.opts.Clock.Now()
 	for i := range r.pods {
-		r.agenda.add(entry{at: r.began.Add(r.pods[i].arrival), verb: createPod, pod: i})
+		r.agenda.Push(entry{at: r.began.Add(r.pods[i].arrival), verb: createPod, pod: i})
 	}
 	if r.opts.Window > 0 {
-		r.agenda.add(entry{at: r.began.Add(r.opts.Window), verb: endWindow})
+		r.agenda.Push(entry{at: r.began.Add(r.opts.Window), verb: endWindow})
 	}
 	if r.opts.Progress != nil {
-		r.agenda.add(entry{at: r.began, verb: look})
+		r.agenda.Push(entry{at: r.began, verb: look})
 	}
 }
 
@@ -186,13 +187,13 @@ func (r *run) begin(now time.Time) {
 			r.end(now)
 		case giveUp:
 			if until := r.lastOver.Add(r.opts.CleanUp); until.After(now) {
-				r.agenda.add(entry{at: until, verb: giveUp})
+				r.agenda.Push(entry{at: until, verb: giveUp})
 			} else {
 				r.gaveUp = true
 			}
 		case look:
 			r.tell()
-			r.agenda.add(entry{at: now.Add(lookEvery), verb: look})
+			r.agenda.Push(entry{at: now.Add(lookEvery), verb: look})
 		}
 	}
 }
@@ -236,7 +237,7 @@ func (r *run) end(now time.Time) {
 			r.leave(i)
 		}
 	}
-	r.agenda.add(entry{at: now.Add(r.opts.CleanUp), verb: giveUp})
+	r.agenda.Push(entry{at: now.Add(r.opts.CleanUp), verb: giveUp})
 }
 
 // remove ends the life of a pod that is not there as far as is known. If a create
@@ -321,7 +322,7 @@ func (r *run) again(a answer) {
 	if a.verb == createPod && p.life == asked {
 		p.life = expected
 	}
-	r.agenda.add(entry{at: r.opts.Clock.Now().Add(pause(p.failures, a.err)), verb: a.verb, pod: a.pod, restarts: p.restarts})
+	r.agenda.Push(entry{at: r.opts.Clock.Now().Add(pause(p.failures, a.err)), verb: a.verb, pod: a.pod, restarts: p.restarts})
 }
 
 // see takes what the watch showed.
@@ -362,7 +363,7 @@ func (r *run) bound(i int, s sighting) {
 	}
 	r.progress.Bound++
 	if r.result == nil {
-		r.agenda.add(entry{at: s.at.Add(p.runtime), verb: deletePod, pod: i, restarts: p.restarts})
+		r.agenda.Push(entry{at: s.at.Add(p.runtime), verb: deletePod, pod: i, restarts: p.restarts})
 	}
 }
 

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/heap"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/lab/scenario"
@@ -48,7 +48,7 @@ type engine struct {
 	learner    *runtimes.Learner
 	less       fwk.LessFunc
 
-	events   timeline
+	events   *heap.Heap[event]
 	sequence int
 	looks    time.Duration // how often the controller is asked at most
 	tickAt   time.Duration // of the tick on its way; -1: none is
@@ -109,7 +109,7 @@ func Run(ctx context.Context, input Input) (*Result, error) {
 	if err := Validate(input.Scenario, input.Pods); err != nil {
 		return nil, err
 	}
-	e := &engine{input: input, clock: &Clock{}, numbers: map[string]int{}, evicted: map[*scenario.Pod]int{}, tickAt: -1, wakeAt: -1, dirty: true}
+	e := &engine{input: input, events: heap.New(earlier, nil), clock: &Clock{}, numbers: map[string]int{}, evicted: map[*scenario.Pod]int{}, tickAt: -1, wakeAt: -1, dirty: true}
 	if err := e.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -223,11 +223,11 @@ func (e *engine) flavor(name string) *scenario.Flavor {
 // loop handles all that happens at one moment, then serves the queue and asks the
 // controller, and continues to the next moment.
 func (e *engine) loop(ctx context.Context) error {
-	for moments := 0; len(e.events) > 0 && !e.over(); moments++ {
+	for moments := 0; e.events.Len() > 0 && !e.over(); moments++ {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		at := e.events[0].at
+		at := e.events.First().at
 		if at > maxVirtual {
 			return fmt.Errorf("the run has not ended after %v", maxVirtual)
 		}
@@ -235,8 +235,8 @@ func (e *engine) loop(ctx context.Context) error {
 		e.now = at
 		e.clock.set(at)
 		ticks, all := false, false
-		for len(e.events) > 0 && e.events[0].at == at {
-			ev := heap.Pop(&e.events).(event)
+		for e.events.Len() > 0 && e.events.First().at == at {
+			ev := e.events.Pop()
 			ticks = ticks || ev.kind == tick && ev.at == e.tickAt
 			all = all || ev.kind == ready
 			if err := e.happen(ev); err != nil {
@@ -435,7 +435,7 @@ func (e *engine) control(tries bool) error {
 // waits that may still find a place, and nothing more happens up to the horizon.
 func (e *engine) over() bool {
 	s := e.input.Scenario
-	if e.arrived < len(e.input.Pods) || e.result.BatchRunning > 0 || e.events[0].at <= s.Horizon || len(e.fresh) > 0 {
+	if e.arrived < len(e.input.Pods) || e.result.BatchRunning > 0 || e.events.First().at <= s.Horizon || len(e.fresh) > 0 {
 		return false
 	}
 	waits := slices.ContainsFunc(e.parked, func(q *queued) bool { return q.pod.Class == class.Batch })

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"cmp"
-	"container/heap"
 	"time"
 
 	"supercargo.dev/supercargo/lab/scenario"
@@ -39,26 +38,10 @@ type event struct {
 func (e *engine) push(ev event) {
 	e.sequence++
 	ev.sequence = e.sequence
-	heap.Push(&e.events, ev)
+	e.events.Push(ev)
 }
 
-// timeline is a heap of events, the next on top. It implements heap.Interface.
-type timeline []event
-
-func (e timeline) Len() int { return len(e) }
-func (e timeline) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(e[i].at, e[j].at), cmp.Compare(e[i].kind, e[j].kind), cmp.Compare(e[i].sequence, e[j].sequence)) < 0
-}
-func (e timeline) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-
-// Push implements heap.Interface.
-func (e *timeline) Push(v any) { *e = append(*e, v.(event)) }
-
-// Pop implements heap.Interface.
-func (e *timeline) Pop() any {
-	last := len(*e) - 1
-	v := (*e)[last]
-	(*e)[last] = event{}
-	*e = (*e)[:last]
-	return v
+// earlier orders events.
+func earlier(a, b event) bool {
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.kind, b.kind), cmp.Compare(a.sequence, b.sequence)) < 0
 }

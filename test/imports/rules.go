@@ -45,6 +45,7 @@ var pure = []string{
 	"internal/cluster/constraint",
 	"internal/dollars",
 	"internal/energy",
+	"internal/heap",
 	"internal/input/catalogue",
 	"internal/input/series",
 	"internal/input/table",

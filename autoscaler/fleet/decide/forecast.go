@@ -2,13 +2,13 @@ package decide
 
 import (
 	"cmp"
-	"container/heap"
 	"math"
 	"slices"
 	"time"
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/heap"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -26,7 +26,7 @@ type forecast struct {
 	least   packing.Size // no pod that waits asks for less of either resource
 	floor   packing.Size // no pod that waits or comes asks for less of either
 	roomy   []int        // the open nodes with room for the floor, in no order
-	events  agenda
+	events  *heap.Heap[coming]
 	noted   int           // how many events have been
 	ahead   time.Duration // how far is looked
 	cycle   time.Duration
@@ -88,6 +88,7 @@ type coming struct {
 // newForecast looks that far ahead. Nodes named in gone are left out, with their pods.
 func newForecast(s *cluster.State, ahead time.Duration, gone map[string]bool) *forecast {
 	f := &forecast{
+		events:  heap.New(happensBefore, nil),
 		waiting: make([]waiter, len(s.Pending)), ahead: ahead, cycle: s.ScalingInterval,
 		least: packing.Size{MilliCPU: math.MaxInt64, MemoryBytes: math.MaxInt64}, elsewhere: map[string]bool{},
 	}
@@ -175,28 +176,12 @@ func (f *forecast) expect(c coming) {
 	}
 	c.sequence = f.noted
 	f.noted++
-	heap.Push(&f.events, c)
+	f.events.Push(c)
 }
 
-// agenda is a heap of what will happen, the next on top. It implements
-// heap.Interface.
-type agenda []coming
-
-func (a agenda) Len() int { return len(a) }
-func (a agenda) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(a[i].at, a[j].at), cmp.Compare(a[i].sequence, a[j].sequence)) < 0
-}
-func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-
-// Push implements heap.Interface.
-func (a *agenda) Push(v any) { *a = append(*a, v.(coming)) }
-
-// Pop implements heap.Interface.
-func (a *agenda) Pop() any {
-	last := len(*a) - 1
-	v := (*a)[last]
-	*a = (*a)[:last]
-	return v
+// happensBefore orders what will happen.
+func happensBefore(a, b coming) bool {
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.sequence, b.sequence)) < 0
 }
 
 // run plays all events and returns the pods that still wait at the end.
@@ -206,8 +191,8 @@ func (f *forecast) run() []waiter {
 			f.fill(i, 0)
 		}
 	}
-	for len(f.events) > 0 {
-		e := heap.Pop(&f.events).(coming)
+	for f.events.Len() > 0 {
+		e := f.events.Pop()
 		if e.node < 0 {
 			f.arrive(e.pod, e.at)
 			continue

@@ -18,20 +18,14 @@ import (
 const lagWindow = 16
 
 // LearnLag adds one machine's time from order to ready to what was learned before,
-// which may be nil. The first machines count alike, later ones as 1/lagWindow
-// (an exponentially weighted mean and variance).
-func LearnLag(old *v1alpha1.AcquisitionLag, took time.Duration) *v1alpha1.AcquisitionLag {
-	var l v1alpha1.AcquisitionLag
-	if old != nil {
-		l = *old
-	}
-	l.Mean.Duration, l.Deviation.Duration, l.Samples = average.AddTime(l.Mean.Duration, l.Deviation.Duration, l.Samples, lagWindow, took)
-	return &l
+// which may be nil.
+func LearnLag(old *v1alpha1.LearnedTime, took time.Duration) *v1alpha1.LearnedTime {
+	return average.Learn(old, lagWindow, took)
 }
 
 // ExpectedLag is how long a machine is expected to take: the learned mean, or fallback while
 // nothing has been learned.
-func ExpectedLag(learned *v1alpha1.AcquisitionLag, fallback time.Duration) time.Duration {
+func ExpectedLag(learned *v1alpha1.LearnedTime, fallback time.Duration) time.Duration {
 	if learned == nil || learned.Samples <= 0 {
 		return fallback
 	}

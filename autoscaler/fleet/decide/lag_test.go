@@ -33,7 +33,7 @@ func twinLag(times []float64) (mean, deviation float64) {
 
 func TestLagsAreLearnedAsWeightedMeans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var lag *v1alpha1.AcquisitionLag
+		var lag *v1alpha1.LearnedTime
 		var times []float64
 		for range rapid.IntRange(1, 60).Draw(t, "machines") {
 			took := time.Duration(rapid.IntRange(-5_000, 600_000).Draw(t, "took")) * time.Millisecond
@@ -52,7 +52,7 @@ func TestLagsAreLearnedAsWeightedMeans(t *testing.T) {
 }
 
 func TestLagsForgetThePast(t *testing.T) {
-	var lag *v1alpha1.AcquisitionLag
+	var lag *v1alpha1.LearnedTime
 	for range 1000 {
 		lag = LearnLag(lag, time.Hour)
 	}
@@ -65,7 +65,7 @@ func TestLagsForgetThePast(t *testing.T) {
 }
 
 func TestLearningDoesNotChangeWhatWasLearned(t *testing.T) {
-	old := &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: time.Minute}, Samples: 3}
+	old := &v1alpha1.LearnedTime{Mean: metav1.Duration{Duration: time.Minute}, Samples: 3}
 	before := *old
 	LearnLag(old, time.Hour)
 	if *old != before {
@@ -74,11 +74,11 @@ func TestLearningDoesNotChangeWhatWasLearned(t *testing.T) {
 }
 
 func TestTheExpectedLagIsTheLearnedMean(t *testing.T) {
-	learned := &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: 90 * time.Second}, Samples: 1}
+	learned := &v1alpha1.LearnedTime{Mean: metav1.Duration{Duration: 90 * time.Second}, Samples: 1}
 	for _, tc := range []struct {
-		learned *v1alpha1.AcquisitionLag
+		learned *v1alpha1.LearnedTime
 		want    time.Duration
-	}{{nil, time.Minute}, {&v1alpha1.AcquisitionLag{}, time.Minute}, {learned, 90 * time.Second}} {
+	}{{nil, time.Minute}, {&v1alpha1.LearnedTime{}, time.Minute}, {learned, 90 * time.Second}} {
 		if got := ExpectedLag(tc.learned, time.Minute); got != tc.want {
 			t.Errorf("learned %+v: expected %v, want %v", tc.learned, got, tc.want)
 		}

@@ -41,7 +41,7 @@ type Memory struct {
 	// leaving is since when machines have been asked to go, by name, and ends how long machines
 	// took from there until they had gone.
 	leaving map[string]time.Time
-	ends    *v1alpha1.AcquisitionLag
+	ends    *v1alpha1.LearnedTime
 	// missing has the flavors that have fewer machines than they are to have.
 	missing map[string]*stall
 }

@@ -436,7 +436,7 @@ func TestWhateverIsSeenTheStatusCanBeWritten(t *testing.T) {
 }
 
 func TestStartUpTimesAreAveraged(t *testing.T) {
-	var s *v1alpha1.StartUpTime
+	var s *v1alpha1.LearnedTime
 	for _, seconds := range []int{4, 6, 5, 5} {
 		s = LearnStartUp(s, time.Duration(seconds)*time.Second)
 	}

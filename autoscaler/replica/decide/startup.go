@@ -12,13 +12,7 @@ import (
 const startUpWindow = 32
 
 // LearnStartUp adds one pod's time from its creation until it was Ready to what was
-// learned before, which may be nil. The first pods count alike, later ones as
-// 1/startUpWindow (an exponentially weighted mean and variance).
-func LearnStartUp(old *v1alpha1.StartUpTime, took time.Duration) *v1alpha1.StartUpTime {
-	var l v1alpha1.StartUpTime
-	if old != nil {
-		l = *old
-	}
-	l.Mean.Duration, l.Deviation.Duration, l.Samples = average.AddTime(l.Mean.Duration, l.Deviation.Duration, l.Samples, startUpWindow, took)
-	return &l
+// learned before, which may be nil.
+func LearnStartUp(old *v1alpha1.LearnedTime, took time.Duration) *v1alpha1.LearnedTime {
+	return average.Learn(old, startUpWindow, took)
 }

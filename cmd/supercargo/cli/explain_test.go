@@ -27,7 +27,7 @@ func explainedFleet() *v1alpha1.NodeFleet {
 			Conditions: []metav1.Condition{{Type: v1alpha1.FleetReady, Status: metav1.ConditionTrue, Reason: "Reconciled", Message: "all is well"}},
 			Flavors: []v1alpha1.FlavorStatus{
 				{Name: "m-4x", PricePerHour: "0.192", CPU: &cpu, Memory: &memory, MaxPods: 110, Machines: 7, Max: 20,
-					Lag: &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: 90 * time.Second}, Deviation: metav1.Duration{Duration: 4 * time.Second}, Samples: 9}},
+					Lag: &v1alpha1.LearnedTime{Mean: metav1.Duration{Duration: 90 * time.Second}, Deviation: metav1.Duration{Duration: 4 * time.Second}, Samples: 9}},
 				{Name: "m-8x", PricePerHour: "0.4", CPU: &cpu, Memory: &memory, Max: 2147483647, Failures: 2, BackOffUntil: &at},
 			},
 			Kept: []v1alpha1.KeptMachine{{Node: "batch-3", Reason: "pod default/web must not be moved: it has annotation karpenter.sh/do-not-disrupt: true"}},

@@ -22,7 +22,7 @@ func TestAReplicaPolicyIsSaidInLines(t *testing.T) {
 			MinReplicas: 2, MaxReplicas: 40, SLO: &v1alpha1.ServiceLevel{ResponseTime: *took(200 * time.Millisecond)}},
 		Status: v1alpha1.ReplicaPolicyStatus{
 			WantedReplicas: 38, AskedReplicas: 38, Replicas: 38, ReadyReplicas: 30, LastObservation: &seen,
-			StartUp:    &v1alpha1.StartUpTime{Mean: *took(5 * time.Second), Deviation: *took(700 * time.Millisecond), Samples: 9},
+			StartUp:    &v1alpha1.LearnedTime{Mean: *took(5 * time.Second), Deviation: *took(700 * time.Millisecond), Samples: 9},
 			Conditions: []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Deciding", Message: "The law decides, and the target is scaled"}},
 			LastDecision: &v1alpha1.ReplicaDecision{Time: at, Mode: v1alpha1.ReplicasAct, From: 20, To: 38, Reasons: []string{"too much", "38 work it off"}, Observation: seen,
 				Expected: v1alpha1.ReplicaOutcome{ArrivalRate: "250", ResponseTime: took(100 * time.Millisecond), UtilizationPercent: "65.8", ReadySeconds: 5}},

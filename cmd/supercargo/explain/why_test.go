@@ -127,7 +127,7 @@ func TestWhatAFleetDoesAboutAPendingPod(t *testing.T) {
 		{"a machine was ordered for it", buys(v1alpha1.FleetAct), Ordered, "expected to take pods at 2026-11-26 12:01:30 UTC"},
 		{"a machine that takes as long as others of its flavor did", func(f *v1alpha1.NodeFleet) {
 			buys(v1alpha1.FleetAct)(f)
-			f.Status.Flavors[1].Lag = &v1alpha1.AcquisitionLag{Mean: metav1.Duration{Duration: 20 * time.Second}, Samples: 3}
+			f.Status.Flavors[1].Lag = &v1alpha1.LearnedTime{Mean: metav1.Duration{Duration: 20 * time.Second}, Samples: 3}
 		}, Ordered, "expected to take pods at 2026-11-26 11:59:50 UTC, 10s ago"},
 		{"one would be", buys(v1alpha1.FleetObserve), WouldOrder, "in mode Act it would have bought 1 of flavor large for 3 pods, this one among them"},
 		{"an order from before it waited is for another of its name", func(f *v1alpha1.NodeFleet) {

@@ -183,7 +183,7 @@ type runner struct {
 	end     float64
 	memory  law.Memory
 	wanted  int                   // what was decided last; 0 for nothing yet
-	startUp *v1alpha1.StartUpTime // as the controller learns it
+	startUp *v1alpha1.LearnedTime // as the controller learns it
 	result  Result
 
 	look, interval plant.Window // since the last look, and since the control interval began
