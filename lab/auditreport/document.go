@@ -6,6 +6,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/audit"
 	"supercargo.dev/supercargo/autoscaler/auditor"
 	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -111,8 +112,8 @@ type Worst struct {
 // NewDocument turns a result into what is printed.
 func NewDocument(o *auditor.Observation, r *audit.Result) *Document {
 	d := &Document{
-		Source: o.Source, Notes: notNil(o.Notes), Now: billOf(&r.Now), Moved: billOf(&r.Moved), Cheapest: billOf(&r.Cheapest),
-		LowerBoundPerHour: dollars.Of(r.Bound), Moves: r.Moves, Emptied: notNil(r.Emptied), Pods: r.Pods, Pending: r.Pending,
+		Source: o.Source, Notes: jsondoc.List(o.Notes), Now: billOf(&r.Now), Moved: billOf(&r.Moved), Cheapest: billOf(&r.Cheapest),
+		LowerBoundPerHour: dollars.Of(r.Bound), Moves: r.Moves, Emptied: jsondoc.List(r.Emptied), Pods: r.Pods, Pending: r.Pending,
 		Unpriced: staysOf(r.Unpriced), Staying: staysOf(r.Staying), Obstacles: []Obstacle{}, Worst: []Worst{}, Incomplete: r.Stopped,
 	}
 	f := &r.Fullness
@@ -171,11 +172,4 @@ func worstOf(w *audit.Worst) Worst {
 		n.Used = &Shares{CPU: w.UsedCPU, Memory: w.UsedMemory, Nodes: 1}
 	}
 	return n
-}
-
-func notNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }

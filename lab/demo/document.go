@@ -1,13 +1,13 @@
 package demo
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 
 	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/report"
 )
@@ -126,9 +126,7 @@ func (d *Document) add(name string, u report.Usage, r *replay.Result) {
 
 // WriteJSON prints the document for scripts.
 func (d *Document) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(d)
+	return jsondoc.Write(w, d)
 }
 
 // WriteTable prints the document for people: the profiles side by side, and how the second differs from

@@ -1,8 +1,9 @@
 package outcome
 
 import (
-	"encoding/json"
 	"io"
+
+	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
 // WriteJSON writes the report as one indented JSON document that ends in a
@@ -16,13 +17,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	return writeJSON(w, r.filled())
-}
-
-func writeJSON(w io.Writer, document any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(document)
+	return jsondoc.Write(w, r.filled())
 }
 
 // filled returns a copy of the report in which no list and no map but the optional
@@ -34,17 +29,10 @@ func (r Report) filled() Report {
 			p.Events = map[string]int64{}
 		}
 		s := &p.Series
-		s.CostDollars, s.CPU, s.Memory = notNil(s.CostDollars), notNil(s.CPU), notNil(s.Memory)
-		s.Machines, s.Pending, s.Moves = notNil(s.Machines), notNil(s.Pending), notNil(s.Moves)
+		s.CostDollars, s.CPU, s.Memory = jsondoc.List(s.CostDollars), jsondoc.List(s.CPU), jsondoc.List(s.Memory)
+		s.Machines, s.Pending, s.Moves = jsondoc.List(s.Machines), jsondoc.List(s.Pending), jsondoc.List(s.Moves)
 		policies[i] = p
 	}
 	r.Policies = policies
 	return r
-}
-
-func notNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }

@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
 // WriteJSON writes the summary as one indented JSON document that ends in a
@@ -16,8 +18,8 @@ func (s Summary) WriteJSON(w io.Writer) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	s.Seeds, s.Policies = notNil(s.Seeds), notNil(s.Policies)
-	return writeJSON(w, s)
+	s.Seeds, s.Policies = jsondoc.List(s.Seeds), jsondoc.List(s.Policies)
+	return jsondoc.Write(w, s)
 }
 
 // WriteTable prints the summary for a terminal: the mean over the seeds of each

@@ -2,13 +2,13 @@ package planfile
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"time"
 
 	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
 // Document is a plan as JSON. Money is in dollars. Scripts read it: fields may be
@@ -128,18 +128,9 @@ func NewDocument(algorithm string, r *Request, o Outcome, elapsed time.Duration)
 
 // Write prints the document with its lists that are nil as empty ones.
 func (d Document) Write(w io.Writer) error {
-	d.Machines, d.Assignments, d.Purchases = notNil(d.Machines), notNil(d.Assignments), notNil(d.Purchases)
-	d.Unplaceable, d.Skipped = notNil(d.Unplaceable), notNil(d.Skipped)
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(d)
-}
-
-func notNil[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
+	d.Machines, d.Assignments, d.Purchases = jsondoc.List(d.Machines), jsondoc.List(d.Assignments), jsondoc.List(d.Purchases)
+	d.Unplaceable, d.Skipped = jsondoc.List(d.Unplaceable), jsondoc.List(d.Skipped)
+	return jsondoc.Write(w, d)
 }
 
 // Gap is by how much of the bound the price is above it. A bound of 0 goes with a

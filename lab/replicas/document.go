@@ -1,13 +1,13 @@
 package replicas
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"strings"
 	"text/tabwriter"
 
+	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/lab/replicas/loop"
 )
 
@@ -77,9 +77,7 @@ func orNull(x float64) *float64 {
 
 // WriteJSON writes the document for scripts.
 func (d Document) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(d)
+	return jsondoc.Write(w, d)
 }
 
 // WriteTable writes a line for each law.

@@ -2,7 +2,6 @@ package workers
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
 // Document is what `supercargo workers -o json` prints. Scripts read it: fields may
@@ -51,9 +51,7 @@ func NewDocument(law string, tasks int, r Result) Document {
 
 // WriteJSON writes the document for scripts.
 func (d Document) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(d)
+	return jsondoc.Write(w, d)
 }
 
 // WriteTable writes the document for people.

@@ -49,6 +49,7 @@ var pure = []string{
 	"internal/input/catalogue",
 	"internal/input/series",
 	"internal/input/table",
+	"internal/jsondoc",
 	"internal/movable",
 	"internal/movable/attempts",
 	"internal/movable/capability",

@@ -8,7 +8,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
 // settings are the flags.
@@ -73,7 +74,5 @@ func run(ctx context.Context, s settings) (err error) {
 		}
 	}
 	summary.Bars = judge(summary.Workloads)
-	out := json.NewEncoder(os.Stdout)
-	out.SetIndent("", "  ")
-	return out.Encode(summary)
+	return jsondoc.Write(os.Stdout, summary)
 }

@@ -30,6 +30,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/energy/regress"
+	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
 func main() {
@@ -137,9 +138,7 @@ func (o *options) measure(ctx context.Context) error {
 	if result.Least, err = judge(typical(sizes, took, slices.Min[[]float64]), took); err != nil {
 		return err
 	}
-	encoder := json.NewEncoder(os.Stdout)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(result)
+	return jsondoc.Write(os.Stdout, result)
 }
 
 // waitForQuiet returns the load average once it is low enough, or after ten minutes.

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
 // Figures are what one run took.
@@ -93,9 +95,7 @@ func run(ctx context.Context, binary, scenarios string, rounds int) (err error) 
 	for _, f := range r {
 		f.Scenario = filepath.Base(f.Scenario)
 	}
-	out := json.NewEncoder(os.Stdout)
-	out.SetIndent("", "  ")
-	return out.Encode(summary)
+	return jsondoc.Write(os.Stdout, summary)
 }
 
 // steady writes a scenario with a tenth of the load, without services, that lasts

@@ -167,7 +167,7 @@ func cloned(s *cluster.State) *cluster.State {
 func TestALookThatIsTooShortSaysNothing(t *testing.T) {
 	for length, want := range map[time.Duration]int{420 * time.Millisecond: 0, 420*time.Millisecond + 1: 999, 421 * time.Millisecond: 997} {
 		s := observed(came(state(nil), ago(job("r", 1, minute), 0)), length)
-		if got := len(newForecast(s, s.Lag+s.ScalingInterval, nil).events); got != want {
+		if got := newForecast(s, s.Lag+s.ScalingInterval, nil).events.Len(); got != want {
 			t.Errorf("watched for %v, %d pods are expected, want %d", length, got, want)
 		}
 	}

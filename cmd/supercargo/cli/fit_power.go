@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/powerfit"
 	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
 // fitPowerFlags are the flags of `supercargo fit power`.
@@ -148,7 +149,7 @@ func fitPower(flags fitPowerFlags, stdin io.Reader, w io.Writer) error {
 	p.MachineType = flags.machineType
 	switch flags.output {
 	case "json":
-		return writeJSON(w, p)
+		return jsondoc.Write(w, p)
 	case "yaml":
 		return writePowerProfile(w, p)
 	}

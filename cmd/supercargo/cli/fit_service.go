@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 	"supercargo.dev/supercargo/autoscaler/replica/servicefit"
+	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
 // fitServiceFlags are the flags of `supercargo fit service`.
@@ -133,7 +134,7 @@ func fitService(flags fitServiceFlags, stdin io.Reader, w io.Writer) error {
 	}
 	switch flags.output {
 	case "json":
-		return writeJSON(w, s)
+		return jsondoc.Write(w, s)
 	case "yaml":
 		return writeServicePatch(w, s)
 	}

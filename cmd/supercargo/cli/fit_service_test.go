@@ -18,6 +18,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 	"supercargo.dev/supercargo/autoscaler/replica/servicefit"
+	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
 // serviceCSV is what a service of model m shows in steps of changing rate and size, with a
@@ -222,7 +223,7 @@ var goldenFit = servicefit.Fit{
 func TestFitServicePrintsATableAPatchAndJSON(t *testing.T) {
 	t.Parallel()
 	table, patch, asJSON := &strings.Builder{}, &strings.Builder{}, &strings.Builder{}
-	for _, err := range []error{printServiceFit(table, &goldenFit), writeServicePatch(patch, &goldenFit), writeJSON(asJSON, goldenFit)} {
+	for _, err := range []error{printServiceFit(table, &goldenFit), writeServicePatch(patch, &goldenFit), jsondoc.Write(asJSON, goldenFit)} {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/cmd/supercargo/explain"
 	"supercargo.dev/supercargo/descheduler/migration/request"
+	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/movable"
 )
 
@@ -247,7 +247,7 @@ func printAs(w io.Writer, output string, document interface{ Write(io.Writer) er
 func writeStructured(w io.Writer, output string, document any) (done bool, err error) {
 	switch output {
 	case "json":
-		return true, writeJSON(w, document)
+		return true, jsondoc.Write(w, document)
 	case "yaml":
 		text, err := yaml.Marshal(document)
 		if err != nil {
@@ -257,10 +257,4 @@ func writeStructured(w io.Writer, output string, document any) (done bool, err e
 		return true, err
 	}
 	return false, nil
-}
-
-func writeJSON(w io.Writer, v any) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(v)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/nodequery"
+	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
@@ -131,7 +132,7 @@ func reportNodes(ctx context.Context, w io.Writer, flags reportNodesFlags, now t
 	}
 	report := nodesReport{Report: found, Notes: historyNotes(found)}
 	if flags.output == "json" {
-		return writeJSON(w, report)
+		return jsondoc.Write(w, report)
 	}
 	return report.print(w)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/platform/powerquery"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
@@ -137,7 +138,7 @@ func reportPower(ctx context.Context, w io.Writer, flags reportPowerFlags, now t
 		}
 	}
 	if flags.output == "json" {
-		return writeJSON(w, p)
+		return jsondoc.Write(w, p)
 	}
 	return p.print(w)
 }

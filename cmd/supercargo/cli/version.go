@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	kubeversion "k8s.io/component-base/version"
 
+	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/platform/version"
 )
 
@@ -43,9 +43,7 @@ func printVersions(w io.Writer, output string, v versions) error {
 		return badInput(err)
 	}
 	if output == "json" {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(v)
+		return jsondoc.Write(w, v)
 	}
 	_, err := fmt.Fprintf(w, "Supercargo %s\nKubernetes %s\n%s %s\n", v.Supercargo, v.Kubernetes, v.Go, v.Platform)
 	return err

@@ -25,6 +25,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/probe/governor"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/meterapi"
+	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
 // ProbeOptions are what the flags of the probe say.
@@ -126,9 +127,7 @@ func (o *ProbeOptions) probe(ctx context.Context) (report probe.Report, err erro
 // than the machine's own.
 func (o *ProbeOptions) write(report probe.Report, out io.Writer) error {
 	if o.Report == "-" {
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(report)
+		return jsondoc.Write(out, report)
 	}
 	text, err := report.Encode()
 	if err != nil {

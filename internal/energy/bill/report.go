@@ -1,7 +1,6 @@
 package bill
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -11,6 +10,7 @@ import (
 	"unicode"
 
 	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
 const joulesPerKilowattHour = 3.6e6
@@ -116,9 +116,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 	if percent := 100 * r.CarbonShare; r.HasCarbon {
 		d.CarbonPercent = &percent
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(d)
+	return jsondoc.Write(w, d)
 }
 
 // table is one of the report's tables, for text and for the page.
