@@ -15,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
 func TestFlavorsThatMatterMostAreListedInAFullStatus(t *testing.T) {
@@ -63,7 +64,7 @@ func TestFlavorsThatMatterMostAreListedInAFullStatus(t *testing.T) {
 // size is bounded.
 func TestAStatusWithRoomListsAllFlavorsAsTheyAre(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		n, name, message := rapid.IntRange(0, 2500).Draw(t, "flavors"), rapid.IntRange(8, 500).Draw(t, "name"), rapid.IntRange(0, maxMessage).Draw(t, "message")
+		n, name, message := rapid.IntRange(0, 2500).Draw(t, "flavors"), rapid.IntRange(8, 500).Draw(t, "name"), rapid.IntRange(0, conditions.MaxMessage).Draw(t, "message")
 		all := make([]v1alpha1.FlavorStatus, n)
 		for i := range all {
 			all[i] = v1alpha1.FlavorStatus{Name: fmt.Sprintf("%0*d", name, i), Message: strings.Repeat("m", message), Machines: int32(i % 2), PricePerHour: "0.123456"}

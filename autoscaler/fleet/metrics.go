@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"supercargo.dev/supercargo/internal/platform/conditions"
@@ -35,22 +36,19 @@ func init() { metrics.Registry.MustRegister(metricConditions) }
 
 const subsystem = "supercargo_nodefleet"
 
+// auto registers what it makes.
+var auto = promauto.With(metrics.Registry)
+
 func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: subsystem, Name: name, Help: help}, labels)
-	metrics.Registry.MustRegister(v)
-	return v
+	return auto.NewGaugeVec(prometheus.GaugeOpts{Subsystem: subsystem, Name: name, Help: help}, labels)
 }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	v := prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: name, Help: help}, labels)
-	metrics.Registry.MustRegister(v)
-	return v
+	return auto.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: name, Help: help}, labels)
 }
 
 func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels)
-	metrics.Registry.MustRegister(v)
-	return v
+	return auto.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels)
 }
 
 // publish sets the gauges of a fleet.

@@ -15,6 +15,7 @@ import (
 	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
 func TestPricesAreThoseOfTheProviderThenOfTheCatalogue(t *testing.T) {
@@ -137,10 +138,10 @@ func budgetOf(labels map[string]string) policyv1.PodDisruptionBudget {
 }
 
 func TestTextsAreClippedAtRunes(t *testing.T) {
-	if got := clip.Bytes(strings.Repeat("a", 1024), maxMessage); len(got) != 1024 || strings.HasSuffix(got, "…") {
+	if got := clip.Bytes(strings.Repeat("a", 1024), conditions.MaxMessage); len(got) != 1024 || strings.HasSuffix(got, "…") {
 		t.Errorf("%d bytes that fit became %d", 1024, len(got))
 	}
-	if got := clip.Bytes(strings.Repeat("ä", 600), maxMessage); len(got) > 1024 || !strings.HasSuffix(got, "ä…") || strings.Contains(got, "\uFFFD") {
+	if got := clip.Bytes(strings.Repeat("ä", 600), conditions.MaxMessage); len(got) > 1024 || !strings.HasSuffix(got, "ä…") || strings.Contains(got, "\uFFFD") {
 		t.Errorf("it ends in %q", got[len(got)-8:])
 	}
 }

@@ -10,9 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
@@ -20,23 +18,14 @@ import (
 	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
-// The most that a status holds of each: an object in etcd is small.
-const (
-	maxListed  = 100
-	maxMessage = 1024
-)
+// maxListed is the most that a status holds of each: an object in etcd is small.
+const maxListed = 100
 
 func (r *round) condition(kind string, is bool, reason, message string) {
-	status := metav1.ConditionFalse
-	if is {
-		status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&r.fleet.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: clip.Bytes(message, maxMessage), ObservedGeneration: r.fleet.Generation,
-		LastTransitionTime: metav1.NewTime(r.now),
-	})
+	conditions.Set(&r.fleet.Status.Conditions, kind, is, reason, message, r.fleet.Generation, r.now)
 }
 
 // tell makes an Event, unless the same was said last.
@@ -49,7 +38,7 @@ func (r *round) tell(kind, reason, action, message string) {
 		r.info(context.Background(), message, "fleet", r.fleet.Name, "reason", reason)
 		return
 	}
-	r.Events.Eventf(r.fleet, nil, kind, reason, action, "%s", clip.Bytes(message, maxMessage))
+	r.Events.Eventf(r.fleet, nil, kind, reason, action, "%s", clip.Bytes(message, conditions.MaxMessage))
 }
 
 // count writes down what there is.
@@ -61,7 +50,7 @@ func (r *round) count() {
 		f := &r.self.inventory.Flavors[i]
 		s := *r.status(f.Name)
 		s.Machines, s.Min, s.Max = int32(r.seen.ordered[f.Name]), int32(f.Min), int32(f.Max)
-		s.MaxPods, s.Arch, s.Message = f.MaxPods, f.Labels[corev1.LabelArchStable], clip.Bytes(cmp.Or(f.Problem, f.Warning), maxMessage)
+		s.MaxPods, s.Arch, s.Message = f.MaxPods, f.Labels[corev1.LabelArchStable], clip.Bytes(cmp.Or(f.Problem, f.Warning), conditions.MaxMessage)
 		s.InstanceType = f.Labels[corev1.LabelInstanceTypeStable]
 		s.CPU, s.Memory = resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI), resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI)
 		if f.Seen {
@@ -242,7 +231,7 @@ func (r *round) rejectedPods() {
 func (r *round) rejections() []v1alpha1.Rejection {
 	all := slices.Clone(r.seen.held)
 	for _, u := range slices.Concat(r.actions.Fleet.Plan.Unplaceable, r.actions.Fleet.Unexplained) {
-		all = append(all, v1alpha1.Rejection{Name: u.Pod, Reason: clip.Bytes(u.Reason, maxMessage)})
+		all = append(all, v1alpha1.Rejection{Name: u.Pod, Reason: clip.Bytes(u.Reason, conditions.MaxMessage)})
 	}
 	return all
 }
@@ -256,7 +245,7 @@ func (r *round) recordKept() {
 	var all []v1alpha1.KeptMachine
 	for _, stay := range r.actions.Fleet.Kept {
 		if _, own := r.seen.own[stay.Node]; own && !leaves[stay.Node] {
-			all = append(all, v1alpha1.KeptMachine{Node: stay.Node, Reason: clip.Bytes(stay.Reason, maxMessage)})
+			all = append(all, v1alpha1.KeptMachine{Node: stay.Node, Reason: clip.Bytes(stay.Reason, conditions.MaxMessage)})
 		}
 	}
 	all = all[:min(len(all), maxListed)]
@@ -272,19 +261,19 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 		d.Buys = append(d.Buys, r.decidedPurchase(o))
 	}
 	for _, release := range r.actions.Fleet.Release {
-		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: release.Node, Reason: clip.Bytes(release.Reason, maxMessage)})
+		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: release.Node, Reason: clip.Bytes(release.Reason, conditions.MaxMessage)})
 	}
 	for _, drain := range r.actions.Fleet.Drains {
-		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: drain.Node, Reason: clip.Bytes(drain.Reason, maxMessage)})
+		d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: drain.Node, Reason: clip.Bytes(drain.Reason, conditions.MaxMessage)})
 	}
 	if e := r.actions.Fleet.Exchange; e != nil {
 		for _, node := range e.Nodes {
-			d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: node, Reason: clip.Bytes(e.Reason, maxMessage)})
+			d.Releases = append(d.Releases, v1alpha1.DecidedRelease{Node: node, Reason: clip.Bytes(e.Reason, conditions.MaxMessage)})
 		}
 	}
 	d.Rejected = r.rejections()
 	for _, stay := range r.actions.Fleet.Kept {
-		d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: stay.Node, Reason: clip.Bytes(stay.Reason, maxMessage)})
+		d.Rejected = append(d.Rejected, v1alpha1.Rejection{Name: stay.Node, Reason: clip.Bytes(stay.Reason, conditions.MaxMessage)})
 	}
 	for _, f := range r.fleet.Status.Flavors {
 		if f.Message != "" {
@@ -311,7 +300,7 @@ func (r *round) recordDecision(intent *v1alpha1.FleetIntent) {
 		}
 		d.Expected.ReadySeconds = int64(r.longestOf(intent.Orders).Seconds())
 	}
-	d.Summary = clip.Bytes(r.summarize(d), maxMessage)
+	d.Summary = clip.Bytes(r.summarize(d), conditions.MaxMessage)
 	r.fleet.Status.LastDecision = d
 	metricDecisions.WithLabelValues(r.fleet.Name, kindOf(d), string(d.Mode)).Inc()
 	r.tell(corev1.EventTypeNormal, kindOf(d), "Decide", d.Summary)
@@ -356,7 +345,7 @@ func (r *round) decidedPurchase(o v1alpha1.FleetOrder) v1alpha1.DecidedPurchase 
 	add := func(flavor string, pods int, reason string) {
 		if flavor == o.Flavor {
 			d.Pods += int32(pods)
-			d.Reason = cmp.Or(d.Reason, clip.Bytes(reason, maxMessage))
+			d.Reason = cmp.Or(d.Reason, clip.Bytes(reason, conditions.MaxMessage))
 		}
 	}
 	machines := r.actions.Fleet.Plan.Machines

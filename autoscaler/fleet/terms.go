@@ -9,6 +9,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/decide"
 	"supercargo.dev/supercargo/internal/clip"
 	"supercargo.dev/supercargo/internal/dollars"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
 // The most that a decision lists of what makes up its dollars: of machines that are paid for
@@ -73,7 +74,7 @@ func (r *round) deferral() *v1alpha1.FleetDeferral {
 		return nil
 	}
 	return &v1alpha1.FleetDeferral{
-		Reason: clip.Bytes(w.Reason(), maxMessage), Pods: int32(len(w.Pods)), PodNames: w.Pods[:min(len(w.Pods), maxNames)],
+		Reason: clip.Bytes(w.Reason(), conditions.MaxMessage), Pods: int32(len(w.Pods)), PodNames: w.Pods[:min(len(w.Pods), maxNames)],
 		SavesDollars: dollars.Format(w.Saves()), BuyDollars: dollars.Format(w.BuyNow), WaitDollars: dollars.Format(w.Wait),
 		RoomTime: r.in(w.Room), BuyTime: r.in(w.Until),
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -17,8 +18,8 @@ import (
 var (
 	// metricWanted is what HorizontalPodAutoscalers follow. Only policies in mode ViaHPA have
 	// it.
-	metricWanted = register(prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: decide.WantedMetric,
-		Help: "Replicas that a ReplicaPolicy in mode ViaHPA wants."}, policyLabels))
+	metricWanted = auto.NewGaugeVec(prometheus.GaugeOpts{Name: decide.WantedMetric,
+		Help: "Replicas that a ReplicaPolicy in mode ViaHPA wants."}, policyLabels)
 
 	metricAsked           = gauge("asked_replicas", "Replicas in the spec of the target.")
 	metricReady           = gauge("ready_replicas", "Ready pods of the target.")
@@ -28,32 +29,32 @@ var (
 	metricScalings        = counter("scalings_total", "Changes of the replicas of a target.", "namespace", "name", "direction")
 	metricQueryFaults     = counter("query_faults_total", "Queries that failed.", "source")
 	metricQuerySeconds    = histogram("query_seconds", "Time to measure all that a look needs.", prometheus.ExponentialBuckets(0.001, 2, 15), "source")
-	metricDecisionSeconds = register(prometheus.NewHistogram(prometheus.HistogramOpts{Subsystem: subsystem, Name: "decision_seconds",
-		Help: "Time to make a decision.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 12)}))
-	metricStatusWrites = register(prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "status_writes_total",
-		Help: "Writes of the status of ReplicaPolicies."}))
-	metricConditions = register(conditions.New("supercargo_replicapolicy_condition", "1 for each condition in the status, with its status and reason.", policyLabels...))
+	metricDecisionSeconds = auto.NewHistogram(prometheus.HistogramOpts{Subsystem: subsystem, Name: "decision_seconds",
+		Help: "Time to make a decision.", Buckets: prometheus.ExponentialBuckets(1e-6, 4, 12)})
+	metricStatusWrites = auto.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "status_writes_total",
+		Help: "Writes of the status of ReplicaPolicies."})
+	metricConditions = conditions.New("supercargo_replicapolicy_condition", "1 for each condition in the status, with its status and reason.", policyLabels...)
 )
+
+func init() { metrics.Registry.MustRegister(metricConditions) }
 
 const subsystem = "supercargo_replicapolicy"
 
 var policyLabels = []string{"namespace", "name"}
 
-func register[C prometheus.Collector](c C) C {
-	metrics.Registry.MustRegister(c)
-	return c
-}
+// auto registers what it makes.
+var auto = promauto.With(metrics.Registry)
 
 func gauge(name, help string) *prometheus.GaugeVec {
-	return register(prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: subsystem, Name: name, Help: help}, policyLabels))
+	return auto.NewGaugeVec(prometheus.GaugeOpts{Subsystem: subsystem, Name: name, Help: help}, policyLabels)
 }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return register(prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: name, Help: help}, labels))
+	return auto.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: name, Help: help}, labels)
 }
 
 func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return register(prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels))
+	return auto.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, labels)
 }
 
 // publish sets the gauges of a policy after a look. What a policy without a claim to its

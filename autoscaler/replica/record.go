@@ -16,11 +16,10 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
 const (
-	// maxMessage is how long a condition or an Event may be.
-	maxMessage = 1024
 	// rememberEvery is how often the status is written that says nothing new but the last
 	// measurements and the law's memory: what a crash loses was learned in that time.
 	rememberEvery = time.Minute
@@ -30,14 +29,7 @@ const (
 
 // condition sets one of the status.
 func (l *look) condition(c decide.Condition) {
-	status := metav1.ConditionFalse
-	if c.True {
-		status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&l.status.Conditions, metav1.Condition{
-		Type: c.Type, Status: status, Reason: c.Reason, Message: clip.Bytes(c.Message, maxMessage), ObservedGeneration: l.object.Generation,
-		LastTransitionTime: metav1.NewTime(l.now),
-	})
+	conditions.Set(&l.status.Conditions, c.Type, c.True, c.Reason, c.Message, l.object.Generation, l.now)
 }
 
 // judge sets the conditions by the last look and by who else scales the target, and
@@ -76,7 +68,7 @@ func (l *look) tell(kind, reason, action, message string) {
 		ctrl.Log.Info(message, "policy", l.key, "reason", reason)
 		return
 	}
-	l.Events.Eventf(l.object, nil, kind, reason, action, "%s", clip.Bytes(message, maxMessage))
+	l.Events.Eventf(l.object, nil, kind, reason, action, "%s", clip.Bytes(message, conditions.MaxMessage))
 }
 
 // record writes down what was seen and decided.

@@ -13,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
 // maxKept is how many categories and initialisation times a status holds.
@@ -126,7 +127,7 @@ func keepCategory(c *decide.Category, unplaceable []decide.Unplaceable) v1alpha1
 	}
 	for _, u := range unplaceable {
 		if u.Category == c.Name {
-			out.Unplaceable = clip.Bytes(u.Reason, maxMessage)
+			out.Unplaceable = clip.Bytes(u.Reason, conditions.MaxMessage)
 		}
 	}
 	return out

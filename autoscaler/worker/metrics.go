@@ -2,6 +2,7 @@ package worker
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -30,16 +31,15 @@ const subsystem = "supercargo_workerpool"
 
 func names(labels []string) []string { return append([]string{"namespace", "pool"}, labels...) }
 
+// auto registers what it makes.
+var auto = promauto.With(metrics.Registry)
+
 func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Subsystem: subsystem, Name: name, Help: help}, names(labels))
-	metrics.Registry.MustRegister(v)
-	return v
+	return auto.NewGaugeVec(prometheus.GaugeOpts{Subsystem: subsystem, Name: name, Help: help}, names(labels))
 }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	v := prometheus.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: name, Help: help}, names(labels))
-	metrics.Registry.MustRegister(v)
-	return v
+	return auto.NewCounterVec(prometheus.CounterOpts{Subsystem: subsystem, Name: name, Help: help}, names(labels))
 }
 
 // publish sets the gauges of a pool.

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,19 +16,11 @@ import (
 	"supercargo.dev/supercargo/autoscaler/worker/decide"
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
 	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
-// maxMessage bounds texts in the status and in Events.
-const maxMessage = 1024
-
 func (l *look) condition(kind string, is bool, reason, message string) {
-	status := metav1.ConditionFalse
-	if is {
-		status = metav1.ConditionTrue
-	}
-	meta.SetStatusCondition(&l.pool.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: clip.Bytes(message, maxMessage), ObservedGeneration: l.pool.Generation, LastTransitionTime: metav1.NewTime(l.now),
-	})
+	conditions.Set(&l.pool.Status.Conditions, kind, is, reason, message, l.pool.Generation, l.now)
 }
 
 // notReady says why nothing can be done.
@@ -53,7 +44,7 @@ func (l *look) tellOf(kind, reason, action, of, message string) {
 		ctrl.Log.Info(message, "pool", client.ObjectKeyFromObject(l.pool).String(), "reason", reason)
 		return
 	}
-	l.Events.Eventf(l.pool, nil, kind, reason, action, "%s", clip.Bytes(message, maxMessage))
+	l.Events.Eventf(l.pool, nil, kind, reason, action, "%s", clip.Bytes(message, conditions.MaxMessage))
 }
 
 // record writes down what was seen and decided.
@@ -210,14 +201,14 @@ func (l *look) recordTrouble() {
 func (l *look) recordDecision() {
 	d := &l.decision
 	out := &v1alpha1.WorkerDecision{
-		Time: metav1.NewTime(l.now), Mode: l.mode(), Reason: clip.Bytes(d.Reason, maxMessage), Add: int32(d.Add), Drain: d.Drain[:min(len(d.Drain), maxKept)],
+		Time: metav1.NewTime(l.now), Mode: l.mode(), Reason: clip.Bytes(d.Reason, conditions.MaxMessage), Add: int32(d.Add), Drain: d.Drain[:min(len(d.Drain), maxKept)],
 		Waiting: int32(d.TasksWaiting), WaitingThen: int32(d.WaitingThen),
 	}
 	kind, text := "Drained", fmt.Sprintf("drain %d workers: %s", len(d.Drain), d.Reason)
 	if d.Add > 0 {
 		out.Flavor, out.ExpectedReady = d.Flavor, new(rounded(d.InitTime))
 		for _, r := range d.Rejected[:min(len(d.Rejected), maxKept)] {
-			out.Rejected = append(out.Rejected, v1alpha1.Rejection{Name: r.Flavor, Reason: clip.Bytes(r.Reason, maxMessage)})
+			out.Rejected = append(out.Rejected, v1alpha1.Rejection{Name: r.Flavor, Reason: clip.Bytes(r.Reason, conditions.MaxMessage)})
 		}
 		kind, text = "Added", fmt.Sprintf("add %d workers%s: %s", d.Add, onFlavor(d.Flavor), d.Reason)
 	}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
@@ -22,28 +23,26 @@ var (
 	metricTotal   = histogram("total_seconds", "Time from the start until the old container is dead or continues.", secondsBuckets)
 	metricBytes   = histogram("bytes", "Size of checkpoints.", prometheus.ExponentialBuckets(1<<20, 4, 10))
 
-	metricOutcomes = register(prometheus.NewCounterVec(prometheus.CounterOpts{
+	metricOutcomes = auto.NewCounterVec(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "outcomes_total", Help: "Finished migrations, by last phase and its reason.",
-	}, []string{"phase", "reason"}))
-	metricInFlight = register(prometheus.NewGauge(prometheus.GaugeOpts{
+	}, []string{"phase", "reason"})
+	metricInFlight = auto.NewGauge(prometheus.GaugeOpts{
 		Subsystem: subsystem, Name: "in_flight", Help: "Migrations in progress.",
-	}))
-	metricStuck = register(prometheus.NewGauge(prometheus.GaugeOpts{
+	})
+	metricStuck = auto.NewGauge(prometheus.GaugeOpts{
 		Subsystem: subsystem, Name: "stuck", Help: "Migrations in progress that wait, without a timeout, for a lost node or a silent agent or kubelet.",
-	}))
+	})
 )
 
 // secondsBuckets go from 10 ms to about 11 minutes.
 var secondsBuckets = prometheus.ExponentialBuckets(0.01, 2, 17)
 
 func histogram(name, help string, buckets []float64) *prometheus.HistogramVec {
-	return register(prometheus.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, []string{"backend"}))
+	return auto.NewHistogramVec(prometheus.HistogramOpts{Subsystem: subsystem, Name: name, Help: help, Buckets: buckets}, []string{"backend"})
 }
 
-func register[C prometheus.Collector](c C) C {
-	metrics.Registry.MustRegister(c)
-	return c
-}
+// auto registers what it makes.
+var auto = promauto.With(metrics.Registry)
 
 // count counts a migration that has just ended.
 func count(before, after *v1alpha1.MigrationStatus) {

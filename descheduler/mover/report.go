@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
@@ -24,36 +25,34 @@ import (
 
 // Metrics of the mover.
 var (
-	metricNodes = register(prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	metricNodes = auto.NewGaugeVec(prometheus.GaugeOpts{
 		Subsystem: subsystem, Name: "nodes", Help: "Nodes that the descheduler has cordoned, by state of the drain.",
-	}, []string{"state"}))
-	metricDollars = register(prometheus.NewGauge(prometheus.GaugeOpts{
+	}, []string{"state"})
+	metricDollars = auto.NewGauge(prometheus.GaugeOpts{
 		Subsystem: subsystem, Name: "dollars_per_hour", Help: "Total price of all nodes that have not been drained, in dollars per hour.",
-	}))
-	metricDrains = register(prometheus.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "drains_total", Help: "Nodes cordoned for a drain."}))
-	metricMoves  = register(prometheus.NewCounterVec(prometheus.CounterOpts{
+	})
+	metricDrains = auto.NewCounter(prometheus.CounterOpts{Subsystem: subsystem, Name: "drains_total", Help: "Nodes cordoned for a drain."})
+	metricMoves  = auto.NewCounterVec(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "moves_total", Help: "Pods moved, by method.",
-	}, []string{"method"}))
-	metricExpectedJoules = register(prometheus.NewCounter(prometheus.CounterOpts{
+	}, []string{"method"})
+	metricExpectedJoules = auto.NewCounter(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "expected_savings_joules_total", Help: "Expected energy savings of energy moves, in joules. Moves with negative savings do not count.",
-	}))
-	metricExpectedEnergy = register(prometheus.NewCounterVec(prometheus.CounterOpts{
+	})
+	metricExpectedEnergy = auto.NewCounterVec(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "expected_energy_savings_total", Help: "Expected savings from energy moves, in the unit of the tariff. Moves with negative savings do not count.",
-	}, []string{"unit"}))
-	metricTariffZones = register(prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	}, []string{"unit"})
+	metricTariffZones = auto.NewGaugeVec(prometheus.GaugeOpts{
 		Subsystem: subsystem, Name: "tariff_zones", Help: "Zones of the tariff, by whether they have a current price: Priced or Without. None if the file cannot be read.",
-	}, []string{"state"}))
-	metricExpectedSavings = register(prometheus.NewCounter(prometheus.CounterOpts{
+	}, []string{"state"})
+	metricExpectedSavings = auto.NewCounter(prometheus.CounterOpts{
 		Subsystem: subsystem, Name: "expected_savings_dollars_total", Help: "Expected net savings of decisions, in dollars.",
-	}))
+	})
 )
 
 const subsystem = "supercargo_mover"
 
-func register[C prometheus.Collector](c C) C {
-	metrics.Registry.MustRegister(c)
-	return c
-}
+// auto registers what it makes.
+var auto = promauto.With(metrics.Registry)
 
 // StatusName is the name of the ConfigMap with the last decision.
 const StatusName = "supercargo-consolidation"

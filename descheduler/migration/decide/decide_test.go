@@ -755,7 +755,7 @@ func TestOutcomesOfASuccessAndARefusal(t *testing.T) {
 func TestALongMessageIsCut(t *testing.T) {
 	s := copyStatus(&v1alpha1.Migration{})
 	s.set(v1alpha1.MigrationEligible, no, "X", strings.Repeat("ä", 40000), time.Time{})
-	if got := condition(s.MigrationStatus, v1alpha1.MigrationEligible).Message; len(got) > longest || !strings.HasSuffix(got, "ä...") {
+	if got := condition(s.MigrationStatus, v1alpha1.MigrationEligible).Message; len(got) > longest || !strings.HasSuffix(got, "ä…") {
 		t.Errorf("%d bytes, ends in %q", len(got), got[len(got)-8:])
 	}
 }

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/clip"
 )
 
 const (
@@ -41,11 +42,8 @@ func condition(s *v1alpha1.MigrationStatus, kind string) *metav1.Condition {
 
 // set sets a condition. Its time is when its value last changed.
 func (s *status) set(kind string, value metav1.ConditionStatus, reason, message string, now time.Time) {
-	if len(message) > longest {
-		message = strings.ToValidUTF8(message[:longest-3], "") + "..."
-	}
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: s.generation, LastTransitionTime: metav1.NewTime(now),
+		Type: kind, Status: value, Reason: reason, Message: clip.Bytes(message, longest), ObservedGeneration: s.generation, LastTransitionTime: metav1.NewTime(now),
 	})
 }
 

@@ -1,15 +1,36 @@
-// Package conditions shows the conditions of objects as a metric, so that an alert can ask for
-// what kubectl shows.
+// Package conditions sets the conditions of objects, and shows them as a metric, so that an alert
+// can ask for what kubectl shows.
 package conditions
 
 import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"supercargo.dev/supercargo/internal/clip"
 )
+
+// MaxMessage is the most bytes that the message of a condition or an Event has: an object in etcd is
+// small.
+const MaxMessage = 1024
+
+// Set sets a condition of an object of a generation to True or False. Its time is now if that is a
+// change; of a message over [MaxMessage] the end is left out.
+func Set(list *[]metav1.Condition, kind string, is bool, reason, message string, generation int64, now time.Time) {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(list, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: clip.Bytes(message, MaxMessage), ObservedGeneration: generation,
+		LastTransitionTime: metav1.NewTime(now),
+	})
+}
 
 // Gauge has a series with value 1 for each condition of an object, with the labels that name the
 // object, and the condition's "type", "status" and "reason". It is a [prometheus.Collector]. All

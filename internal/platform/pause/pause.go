@@ -18,6 +18,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/platform/conditions"
 )
 
 const (
@@ -68,15 +69,12 @@ func (s State) Message() string {
 
 // Condition sets condition Paused among an object's conditions while the cluster is paused, and removes
 // it when it is not. It returns whether a pause has begun or ended.
-func (s State) Condition(conditions *[]metav1.Condition, generation int64, now time.Time) (changed bool) {
+func (s State) Condition(list *[]metav1.Condition, generation int64, now time.Time) (changed bool) {
 	if !s.Paused {
-		return meta.RemoveStatusCondition(conditions, v1alpha1.ConditionPaused)
+		return meta.RemoveStatusCondition(list, v1alpha1.ConditionPaused)
 	}
-	before := meta.IsStatusConditionTrue(*conditions, v1alpha1.ConditionPaused)
-	meta.SetStatusCondition(conditions, metav1.Condition{
-		Type: v1alpha1.ConditionPaused, Status: metav1.ConditionTrue, Reason: Reason, Message: s.Message(), ObservedGeneration: generation,
-		LastTransitionTime: metav1.NewTime(now),
-	})
+	before := meta.IsStatusConditionTrue(*list, v1alpha1.ConditionPaused)
+	conditions.Set(list, v1alpha1.ConditionPaused, true, Reason, s.Message(), generation, now)
 	return !before
 }
 
