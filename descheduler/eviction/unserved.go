@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"supercargo.dev/supercargo/internal/platform/poll"
 	"supercargo.dev/supercargo/internal/platform/self"
 )
 
@@ -45,12 +46,8 @@ type Unserved struct {
 func (u *Unserved) Start(ctx context.Context) error {
 	for {
 		u.look(ctx)
-		timer := u.Clock.NewTimer(unservedEvery)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !poll.Wait(ctx, u.Clock, unservedEvery, nil) {
 			return nil
-		case <-timer.C():
 		}
 	}
 }

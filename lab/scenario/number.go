@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"regexp"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"supercargo.dev/supercargo/internal/input/table"
 )
@@ -98,43 +101,18 @@ func parseRate(text string) (Rate, error) {
 	return Rate(float64(value) / float64(seconds*millionths)), nil
 }
 
-func all(s string, ok func(byte) bool) bool {
-	for i := range len(s) {
-		if !ok(s[i]) {
-			return false
-		}
-	}
-	return true
-}
+// lowerWord and lowerAlnum are texts that only this format bounds.
+var (
+	lowerWord  = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$`)
+	lowerAlnum = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
+)
 
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+func validLabel(text string) bool { return text != "" && len(validation.IsValidLabelValue(text)) == 0 }
 
-func isLower(c byte) bool { return 'a' <= c && c <= 'z' || isDigit(c) }
+// validName reports whether text may name a namespace, or begin the names of pods.
+func validName(text string) bool { return len(validation.IsDNS1123Label(text)) == 0 }
 
-func isAlnum(c byte) bool { return isLower(c) || 'A' <= c && c <= 'Z' }
-
-// validWord reports whether s is 1 to 63 bytes, with bytes that outer takes at
-// both ends and those or some of inner between.
-func validWord(s string, outer func(byte) bool, inner string) bool {
-	if s == "" || len(s) > 63 || !outer(s[0]) || !outer(s[len(s)-1]) {
-		return false
-	}
-	return all(s, func(c byte) bool { return outer(c) || strings.IndexByte(inner, c) >= 0 })
-}
-
-// validPodName reports whether s is an RFC 1123 subdomain.
-func validPodName(s string) bool {
-	if len(s) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || !isLower(label[0]) || !isLower(label[len(label)-1]) ||
-			!all(label, func(c byte) bool { return isLower(c) || c == '-' }) {
-			return false
-		}
-	}
-	return true
-}
+func validPodName(text string) bool { return len(validation.IsDNS1123Subdomain(text)) == 0 }
 
 // printable reports whether s has at most 253 bytes and no control characters.
 func printable(s string) bool {

@@ -332,30 +332,25 @@ func parseBool(text string) (bool, error) {
 }
 
 func (b *builder) name(v value) string {
-	return parsed(b.reader, "a name", func(text string) (string, error) {
-		if text == "" || !printable(text) {
-			return "", errors.New("is no name, want 1 to 253 bytes without control characters")
+	return b.text(v, "a name", "is no name, want 1 to 253 bytes without control characters", func(text string) bool { return text != "" && printable(text) })
+}
+
+// text reads a text that is valid, and says what one is where it is not.
+func (b *builder) text(v value, want, what string, valid func(string) bool) string {
+	return parsed(b.reader, want, func(text string) (string, error) {
+		if !valid(text) {
+			return "", errors.New(what)
 		}
 		return text, nil
 	})(v)
 }
 
 func (b *builder) label(v value) string {
-	return parsed(b.reader, "a label value", func(text string) (string, error) {
-		if !validWord(text, isAlnum, "-_.") {
-			return "", errors.New("is no label value, want up to 63 letters, digits, '-', '_' and '.', with a letter or digit at either end")
-		}
-		return text, nil
-	})(v)
+	return b.text(v, "a label value", "is no label value, want up to 63 letters, digits, '-', '_' and '.', with a letter or digit at either end", validLabel)
 }
 
 func (b *builder) arch(v value) string {
-	return parsed(b.reader, "an architecture", func(text string) (string, error) {
-		if text == "" || len(text) > 16 || !all(text, isLower) {
-			return "", errors.New("is no architecture, want one such as amd64 or arm64")
-		}
-		return text, nil
-	})(v)
+	return b.text(v, "an architecture", "is no architecture, want one such as amd64 or arm64", lowerAlnum.MatchString)
 }
 
 func (b *builder) duration(v value) time.Duration {

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"errors"
 	"slices"
 )
 
@@ -30,10 +29,5 @@ func (b *builder) namespace(_ int, v value) {
 }
 
 func (b *builder) namespaceName(v value) string {
-	return parsed(b.reader, "a namespace's name", func(text string) (string, error) {
-		if !validWord(text, isLower, "-") {
-			return "", errors.New("is no namespace, want up to 63 lower-case letters, digits and '-', with a letter or digit at either end")
-		}
-		return text, nil
-	})(v)
+	return b.text(v, "a namespace's name", "is no namespace, want up to 63 lower-case letters, digits and '-', with a letter or digit at either end", validName)
 }

@@ -79,12 +79,7 @@ func (b *builder) podClass(v value) class.Class {
 }
 
 func (b *builder) category(v value) string {
-	return parsed(b.reader, "a category", func(text string) (string, error) {
-		if !printable(text) {
-			return "", errors.New("is no category, want at most 253 bytes without control characters")
-		}
-		return text, nil
-	})(v)
+	return b.text(v, "a category", "is no category, want at most 253 bytes without control characters", printable)
 }
 
 func (b *builder) task(_ int, v value) {
@@ -123,22 +118,12 @@ func (b *builder) lengthSuits(v value, c class.Class) {
 }
 
 func (b *builder) podName(v value) string {
-	return parsed(b.reader, "a pod name", func(text string) (string, error) {
-		if !validPodName(text) {
-			return "", errors.New("is no pod name, want up to 253 lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'")
-		}
-		return text, nil
-	})(v)
+	return b.text(v, "a pod name", "is no pod name, want up to 253 lower-case letters, digits, '-' and '.', with a letter or digit at either end and beside each '.'", validPodName)
 }
 
 // entryName reads what stands before the names of an entry's pods.
 func (b *builder) entryName(v value) string {
-	return parsed(b.reader, "a name", func(text string) (string, error) {
-		if !validWord(text, isLower, "-") {
-			return "", errors.New("is no name, want up to 63 lower-case letters, digits and '-', with a letter or digit at either end")
-		}
-		return text, nil
-	})(v)
+	return b.text(v, "a name", "is no name, want up to 63 lower-case letters, digits and '-', with a letter or digit at either end", validName)
 }
 
 func (b *builder) trace(_ int, v value) {
@@ -332,12 +317,7 @@ func (b *builder) taskKind(_ int, v value) {
 }
 
 func (b *builder) kindName(v value) string {
-	return parsed(b.reader, "a name", func(text string) (string, error) {
-		if !validWord(text, isLower, "-_") {
-			return "", errors.New("is no kind, want up to 63 lower-case letters, digits, '-' and '_', with a letter or digit at either end")
-		}
-		return text, nil
-	})(v)
+	return b.text(v, "a name", "is no kind, want up to 63 lower-case letters, digits, '-' and '_', with a letter or digit at either end", lowerWord.MatchString)
 }
 
 // pods checks the number and the names of all pods that are not drawn, and the

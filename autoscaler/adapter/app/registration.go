@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"supercargo.dev/supercargo/internal/platform/poll"
 	"supercargo.dev/supercargo/internal/platform/selfsigned"
 )
 
@@ -105,12 +106,8 @@ func (r *registration) keep(ctx context.Context) error {
 			r.log.Error(err, "The APIServices are not as they are to be: it is tried again")
 			pause = registrationSoon
 		}
-		timer := r.clock.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !poll.Wait(ctx, r.clock, pause, nil) {
 			return nil
-		case <-timer.C():
 		}
 	}
 }

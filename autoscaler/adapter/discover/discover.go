@@ -18,6 +18,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
 	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
 // settle is for how long changes are gathered before targets are looked for again: a
@@ -101,21 +102,9 @@ func (w *Watcher) Run(ctx context.Context, changes chan<- []target.Target) error
 				return nil
 			}
 		}
-		if !w.pause(ctx, max(settle, ease*w.Clock.Since(began))) {
+		if !poll.Wait(ctx, w.Clock, max(settle, ease*w.Clock.Since(began)), nil) {
 			return nil
 		}
-	}
-}
-
-// pause waits until the next look; not ok if ctx has ended.
-func (w *Watcher) pause(ctx context.Context, d time.Duration) bool {
-	timer := w.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C():
-		return true
 	}
 }
 

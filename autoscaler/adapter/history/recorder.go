@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
 // settle is for how long changes are gathered before they are written: a rollout starts
@@ -64,23 +65,10 @@ func (r *Recorder) Run(ctx context.Context) error {
 			r.Log.Error(err, "The history of the cluster has a gap: it is tried again")
 			changed.Note()
 		}
-		if !r.pause(ctx, max(settle, ease*r.Clock.Since(began)), nil) || !r.pause(ctx, r.Repeat, changed) {
+		if !poll.Wait(ctx, r.Clock, max(settle, ease*r.Clock.Since(began)), nil) || !poll.Wait(ctx, r.Clock, r.Repeat, changed) {
 			return nil
 		}
 	}
-}
-
-// pause waits for a time or a signal; not ok if ctx has ended.
-func (r *Recorder) pause(ctx context.Context, d time.Duration, signal <-chan struct{}) bool {
-	timer := r.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-signal:
-	case <-timer.C():
-	}
-	return true
 }
 
 // Record writes what has changed since it last did, the end of what is no longer there, and

@@ -18,6 +18,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
 // every is how often it is found out what policies ask for: series of a new target come
@@ -103,12 +104,8 @@ func (p *Pacer) watch(ctx context.Context, asks chan<- Asked) error {
 			}
 			last = asked
 		}
-		timer := p.Clock.NewTimer(min(max(rest, ease*p.Clock.Since(began)), retry))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !poll.Wait(ctx, p.Clock, min(max(rest, ease*p.Clock.Since(began)), retry), nil) {
 			return nil
-		case <-timer.C():
 		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"supercargo.dev/supercargo/internal/platform/poll"
 	"supercargo.dev/supercargo/internal/platform/selfsigned"
 )
 
@@ -129,12 +130,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 		case k.idle.Load():
 			pause = uninstalled
 		}
-		timer := k.Clock.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !poll.Wait(ctx, k.Clock, pause, nil) {
 			return nil
-		case <-timer.C():
 		}
 	}
 }

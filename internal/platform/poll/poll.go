@@ -1,4 +1,4 @@
-// Package poll asks for something again and again, and tells what is wrong with it once.
+// Package poll asks for something again and again, waits in between, and tells what is wrong with it once.
 package poll
 
 import (
@@ -30,6 +30,20 @@ func Every(ctx context.Context, c clock.WithTicker, interval time.Duration, ask 
 		case <-ticker.C():
 		}
 	}
+}
+
+// Wait waits for a time, or until a signal comes on a channel, which may be nil. It returns false if
+// ctx has ended.
+func Wait(ctx context.Context, c clock.WithTicker, d time.Duration, signal <-chan struct{}) bool {
+	timer := c.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-signal:
+	case <-timer.C():
+	}
+	return true
 }
 
 // Changes returns a note that passes an error on to say unless it reads as the one before

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -94,5 +95,27 @@ func TestSeveralMayNoteAtOnce(t *testing.T) {
 	all.Wait()
 	if told != 1 {
 		t.Errorf("the same fault is told %d times by twenty, want once", told)
+	}
+}
+
+func TestAWaitEndsWithItsTimeASignalOrTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	clock, signal, ended := clocktesting.NewFakeClock(noon), make(chan struct{}, 1), make(chan bool)
+	wait := func() { go func() { ended <- Wait(ctx, clock, time.Minute, signal) }() }
+	wait()
+	for !clock.HasWaiters() {
+		runtime.Gosched()
+	}
+	clock.Step(time.Minute)
+	if !<-ended {
+		t.Error("its time is taken for the end of the context")
+	}
+	signal <- struct{}{}
+	if wait(); !<-ended {
+		t.Error("a signal is taken for the end of the context")
+	}
+	cancel()
+	if wait(); <-ended {
+		t.Error("the end of the context is not told")
 	}
 }
