@@ -119,41 +119,20 @@ func agree(reports []Report) error {
 
 // summarizePolicy draws together what policy i did in each report.
 func summarizePolicy(reports []Report, i int) PolicySummary {
-	spread := func(figure func(Policy) float64) Spread {
-		values := make([]float64, len(reports))
-		for j, r := range reports {
-			values[j] = figure(r.Policies[i])
-		}
-		return spreadOf(values)
-	}
-	// percent is nil unless there is such a percentage with each seed.
-	percent := func(of func(r Report) (float64, bool)) *Spread {
-		values := make([]float64, len(reports))
-		for j, r := range reports {
-			var ok bool
-			if values[j], ok = of(r); !ok {
-				return nil
-			}
-		}
-		s := spreadOf(values)
-		return &s
+	spread, percent := over(reports, i)
+	above := func(bound func(Policy) float64) *Spread {
+		return percent(func(own, _ Policy) (float64, bool) { return percentAbove(own.CostDollars, bound(own)) })
 	}
 	return PolicySummary{
-		Name:              reports[0].Policies[i].Name,
-		CostDollars:       spread(func(p Policy) float64 { return p.CostDollars }),
-		LowerBoundDollars: spread(func(p Policy) float64 { return p.LowerBoundDollars }),
-		AboveLowerBoundPercent: percent(func(r Report) (float64, bool) {
-			return percentAbove(r.Policies[i].CostDollars, r.Policies[i].LowerBoundDollars)
-		}),
-		ServedBoundDollars:     spread(servedBound),
-		ServedBoundWaitSeconds: spread(func(p Policy) float64 { return p.ServedBoundWaitSeconds }),
-		AboveServedBoundPercent: percent(func(r Report) (float64, bool) {
-			return percentAbove(r.Policies[i].CostDollars, r.Policies[i].ServedBoundDollars)
-		}),
-		ServiceWaitSeconds: spread(func(p Policy) float64 { return p.ServiceWaitSeconds }),
-		SavedPercent: percent(func(r Report) (float64, bool) {
-			return percentBelow(r.Policies[i].CostDollars, r.Policies[0].CostDollars)
-		}),
+		Name:                     reports[0].Policies[i].Name,
+		CostDollars:              spread(func(p Policy) float64 { return p.CostDollars }),
+		LowerBoundDollars:        spread(func(p Policy) float64 { return p.LowerBoundDollars }),
+		AboveLowerBoundPercent:   above(func(p Policy) float64 { return p.LowerBoundDollars }),
+		ServedBoundDollars:       spread(servedBound),
+		ServedBoundWaitSeconds:   spread(func(p Policy) float64 { return p.ServedBoundWaitSeconds }),
+		AboveServedBoundPercent:  above(func(p Policy) float64 { return p.ServedBoundDollars }),
+		ServiceWaitSeconds:       spread(func(p Policy) float64 { return p.ServiceWaitSeconds }),
+		SavedPercent:             percent(func(own, first Policy) (float64, bool) { return percentBelow(own.CostDollars, first.CostDollars) }),
 		EnergyJoules:             spread(func(p Policy) float64 { return p.EnergyJoules }),
 		Energy:                   energySummary(reports, i),
 		SchedulingSecondsMean:    spread(func(p Policy) float64 { return p.Scheduling.Mean }),
@@ -166,6 +145,29 @@ func summarizePolicy(reports []Report, i int) PolicySummary {
 		LostWorkSeconds:          spread(func(p Policy) float64 { return p.Moves.LostWorkSeconds }),
 		PodsUndone:               spread(func(p Policy) float64 { return float64(p.unfinished()) }),
 	}
+}
+
+// over returns what makes spreads of figures of policy i over the reports, and of percentages for
+// which the first policy counts too: nil unless there is such a percentage with each seed.
+func over(reports []Report, i int) (spread func(func(Policy) float64) Spread, percent func(func(own, first Policy) (float64, bool)) *Spread) {
+	spread = func(figure func(Policy) float64) Spread {
+		values := make([]float64, len(reports))
+		for j, r := range reports {
+			values[j] = figure(r.Policies[i])
+		}
+		return spreadOf(values)
+	}
+	percent = func(of func(own, first Policy) (float64, bool)) *Spread {
+		values := make([]float64, len(reports))
+		for j, r := range reports {
+			var ok bool
+			if values[j], ok = of(r.Policies[i], r.Policies[0]); !ok {
+				return nil
+			}
+		}
+		return new(spreadOf(values))
+	}
+	return spread, percent
 }
 
 // spreadOf returns the spread of one value or more.

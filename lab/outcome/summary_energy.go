@@ -34,23 +34,9 @@ func energySummary(reports []Report, i int) *EnergySummary {
 			return nil
 		}
 	}
-	spread := func(figure func(Policy) float64) Spread {
-		values := make([]float64, len(reports))
-		for j, r := range reports {
-			values[j] = figure(r.Policies[i])
-		}
-		return spreadOf(values)
-	}
-	compared := func(percent func(value, base float64) (float64, bool), figure func(Policy) float64) *Spread {
-		values := make([]float64, len(reports))
-		for j, r := range reports {
-			var ok bool
-			if values[j], ok = percent(figure(r.Policies[i]), figure(r.Policies[0])); !ok {
-				return nil
-			}
-		}
-		s := spreadOf(values)
-		return &s
+	spread, percent := over(reports, i)
+	compared := func(by func(value, base float64) (float64, bool), figure func(Policy) float64) *Spread {
+		return percent(func(own, first Policy) (float64, bool) { return by(figure(own), figure(first)) })
 	}
 	total := func(p Policy) float64 { return p.EnergyJoules }
 	sameEnd := func(p Policy) float64 { return p.Energy.SameEndJoules }
