@@ -6,7 +6,7 @@ import (
 )
 
 // NodeFleet is a group of unequal machines that is kept as cheap as the pods
-// allow: machines are bought for unschedulable pods, and given back when
+// allow: machines are bought for unschedulable pods, and released when
 // they are no longer worth their price.
 //
 // +kubebuilder:object:root=true
@@ -119,7 +119,7 @@ type NodeFleetSpec struct {
 	Pricing FleetPricing `json:"pricing,omitempty"`
 
 	// limits are never exceeded by what the fleet buys; machines that are on their way
-	// count. What is there already is not given back for them.
+	// count. What is there already is not released for them.
 	// +optional
 	Limits FleetLimits `json:"limits,omitempty"`
 
@@ -128,7 +128,7 @@ type NodeFleetSpec struct {
 	// +optional
 	Scaling FleetScaling `json:"scaling,omitempty"`
 
-	// consolidation says when machines are given back.
+	// consolidation says when machines are released.
 	// +kubebuilder:default={}
 	// +optional
 	Consolidation FleetConsolidation `json:"consolidation,omitempty"`
@@ -373,7 +373,7 @@ type FleetScaling struct {
 	MaxWait metav1.Duration `json:"maxWait,omitempty"`
 }
 
-// ConsolidationPolicy says which machines may be given back.
+// ConsolidationPolicy says which machines may be released.
 //
 // +kubebuilder:validation:Enum=Never;WhenEmpty;WhenUnderUsed
 type ConsolidationPolicy string
@@ -381,7 +381,7 @@ type ConsolidationPolicy string
 const (
 	// ConsolidateNever gives no machine back.
 	ConsolidateNever ConsolidationPolicy = "Never"
-	// ConsolidateWhenEmpty gives back machines without pods.
+	// ConsolidateWhenEmpty releases machines without pods.
 	ConsolidateWhenEmpty ConsolidationPolicy = "WhenEmpty"
 	// ConsolidateWhenUnderUsed also empties machines that are used little, and exchanges
 	// machines for cheaper ones.
@@ -402,11 +402,11 @@ const (
 	EvictServicesOptOut ServiceEviction = "OptOut"
 )
 
-// FleetConsolidation says when machines are given back. Batch pods are moved only where they
+// FleetConsolidation says when machines are released. Batch pods are moved only where they
 // say that they may be, with their state or by eviction; pods of services as evictServices
 // says.
 type FleetConsolidation struct {
-	// policy says which machines may be given back.
+	// policy says which machines may be released.
 	// +kubebuilder:default=WhenUnderUsed
 	// +optional
 	Policy ConsolidationPolicy `json:"policy,omitempty"`
@@ -690,7 +690,7 @@ type FleetIntent struct {
 	// +optional
 	Orders []FleetOrder `json:"orders,omitempty"`
 
-	// releases are the machines to give back.
+	// releases are the machines to delete.
 	// +listType=map
 	// +listMapKey=flavor
 	// +kubebuilder:validation:MaxItems=1000
@@ -710,7 +710,7 @@ type FleetOrder struct {
 	To int32 `json:"to"`
 }
 
-// FleetRelease gives back machines of one flavor.
+// FleetRelease deletes machines of one flavor.
 type FleetRelease struct {
 	// flavor is its name.
 	Flavor string `json:"flavor"`
@@ -718,7 +718,7 @@ type FleetRelease struct {
 	// from is how many machines there were to be.
 	From int32 `json:"from"`
 
-	// machines are those to give back.
+	// machines are those to delete.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=10000
 	Machines []string `json:"machines"`
@@ -745,7 +745,7 @@ type FleetDecision struct {
 	// +optional
 	Buys []DecidedPurchase `json:"buys,omitempty"`
 
-	// releases are machines to give back.
+	// releases are machines to delete.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
@@ -790,7 +790,7 @@ type FleetDecision struct {
 	Expected Outcome `json:"expected,omitempty"`
 
 	// measured is what came of it. It is filled in when the last machine bought is
-	// ready or was abandoned, and the last one given back has gone.
+	// ready or was abandoned, and the last one released has gone.
 	// +optional
 	Measured *Outcome `json:"measured,omitempty"`
 }
@@ -915,7 +915,7 @@ type DecidedMachines struct {
 	PodNames []string `json:"podNames,omitempty"`
 }
 
-// DecidedRelease is a machine to give back.
+// DecidedRelease is a machine to delete.
 type DecidedRelease struct {
 	// node is its name.
 	Node string `json:"node"`

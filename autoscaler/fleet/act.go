@@ -212,7 +212,7 @@ func sideBySide(n int, do func(i int)) {
 	_ = g.Wait() // none of them fails
 }
 
-// purchase does the orders of an intent and gives back the machines that did not come. Meanwhile
+// purchase does the orders of an intent and releases the machines that did not come. Meanwhile
 // nodes are uncordoned on which the orders count. What may or may not have been done is added to
 // left. failed is what became of orders, err that nothing could be done.
 //

@@ -1,5 +1,5 @@
 // Package fleet keeps NodeFleets: it buys machines for unschedulable pods, and
-// gives back those that are no longer worth their price.
+// releases those that are no longer worth their price.
 //
 // A round goes from top to bottom through the files: controller.go (what starts a
 // round), round.go (its steps), observe.go (what there is), plain.go (the same without

@@ -166,7 +166,7 @@ func TestANodeThatComesBackToLifeKeepsItsMachineWhilePodsAreOnIt(t *testing.T) {
 		m.setReady("node-m01", corev1.ConditionTrue)
 		m.run(4*minute, "f")
 		if !m.there() {
-			t.Errorf("stale %t: its machine is given back with the pods on it, of which it can say whether they run", stale)
+			t.Errorf("stale %t: its machine is released with the pods on it, of which it can say whether they run", stale)
 		}
 	}
 }

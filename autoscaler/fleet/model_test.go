@@ -99,7 +99,7 @@ type modelMachine struct {
 	asked time.Time     // when it was released
 }
 
-// fleetNamed is a fleet with the defaults of the API, except that it gives back machines
+// fleetNamed is a fleet with the defaults of the API, except that it releases machines
 // soon.
 func fleetNamed(name string) *v1alpha1.NodeFleet {
 	d := func(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
@@ -316,7 +316,7 @@ func (m *model) pass(d time.Duration) {
 	m.schedule()
 }
 
-// goAway takes the machines away that were given back, with their nodes and pods.
+// goAway takes the machines away that were released, with their nodes and pods.
 func (m *model) goAway() {
 	gone := func(machine *modelMachine) bool { return machine.Leaving && m.clock.Now().Sub(machine.asked) >= m.goes }
 	for _, machine := range m.machines {

@@ -143,7 +143,7 @@ func TestMachinesAreSeenInAllTheirPhases(t *testing.T) {
 	s.node("n-closed").Spec.Unschedulable = true
 	f.machine("m-gone", "small", "n-gone", time.Hour) // its node is not in the cache, or not any more
 	f.machine("m-leaving", "small", "n-leaving", time.Hour).Leaving = true
-	f.inventory.Flavors[0].Want-- // as it has been given back
+	f.inventory.Flavors[0].Want-- // as it has been released
 	s.node("n-leaving")
 	f.inventory.Flavors[0].Want += 2 // not made yet
 	s.node("foreign")

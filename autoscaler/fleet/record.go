@@ -316,7 +316,7 @@ func (r *round) longestOf(orders []v1alpha1.FleetOrder) (longest time.Duration) 
 func kindOf(d *v1alpha1.FleetDecision) string {
 	switch {
 	case len(d.Buys) == 0:
-		return "GiveBack"
+		return "Release"
 	case len(d.Releases) == 0:
 		return "Buy"
 	}
@@ -385,12 +385,12 @@ func (r *round) summarize(d *v1alpha1.FleetDecision) string {
 		parts = append(parts, fmt.Sprintf("%d pods wait for room that comes free, which saves $%s", len(w.Pods), dollars.Format(w.Saves())))
 	}
 	if len(d.Releases) > 0 {
-		parts = append(parts, strings.Replace(verb, "buy", "give back", 1)+" "+named(d.Releases)+": "+d.Releases[0].Reason)
+		parts = append(parts, strings.Replace(verb, "buy", "release", 1)+" "+named(d.Releases)+": "+d.Releases[0].Reason)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// named names the machines that are given back, or the first ones and how many more there are.
+// named names the machines that are released, or the first ones and how many more there are.
 func named(releases []v1alpha1.DecidedRelease) string {
 	const most = 5
 	var names []string

@@ -198,7 +198,7 @@ func TestAClosedNodeIsNotBelievedToBeEmptyAtOnce(t *testing.T) {
 		m.round("f")
 	}
 	if m.did("release") {
-		t.Errorf("it is given back at once:\n%s", strings.Join(m.log, "\n"))
+		t.Errorf("it is released at once:\n%s", strings.Join(m.log, "\n"))
 	}
 	m.run(5*second, "f")
 	m.checkOutcome("0 pods run, 0 wait, 1 have ended, lost []; small 0 of 0, at most 1; 1 were made, 0 nodes are cordoned")

@@ -11,7 +11,7 @@ import (
 // limitToSeen lowers what flavors promise to what the last machine of the same template
 // was seen to hold. Were a promise trusted again as soon as the last machine has gone,
 // a pod that fits nothing but the promise would have a machine bought, found to be too
-// small, given back and bought again, without end.
+// small, released and bought again, without end.
 //
 // A flavor all of whose machines are leaving counts as unseen: its nodes may have lost their
 // static pods already.

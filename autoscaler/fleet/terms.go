@@ -94,7 +94,7 @@ func decidedMachines(a *decide.Alike, names int) v1alpha1.DecidedMachines {
 	}
 }
 
-// recordSaving writes down what giving back machines saves and costs. The releases stand in the
+// recordSaving writes down what releasing machines saves and costs. The releases stand in the
 // order of the decision: empty machines, then those to empty.
 func (r *round) recordSaving(d *v1alpha1.FleetDecision) {
 	fleet := &r.actions.Fleet

@@ -161,9 +161,9 @@ func TestADecisionThatGivesManyMachinesBackNamesTheFirst(t *testing.T) {
 	}
 	r := &round{actions: decide.Actions{}}
 	for n, want := range map[int]string{
-		1: "give back n0: it is empty",
-		5: "give back n0, n1, n2, n3, n4: it is empty",
-		7: "give back n0, n1, n2, n3, n4 and 2 more: it is empty",
+		1: "release n0: it is empty",
+		5: "release n0, n1, n2, n3, n4: it is empty",
+		7: "release n0, n1, n2, n3, n4 and 2 more: it is empty",
 	} {
 		if got := r.summarize(&v1alpha1.FleetDecision{Releases: releases[:n]}); got != want {
 			t.Errorf("it says %q, want %q", got, want)

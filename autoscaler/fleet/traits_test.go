@@ -109,7 +109,7 @@ func TestATaintThatOldMachinesKeepIsOneOfTheFlavor(t *testing.T) {
 }
 
 // TestMachinesThatHoldLessThanPromisedAreNotBoughtWithoutEnd has nodes that leave less to pods
-// than their flavor says, so that none holds the pod, and gives back empty ones.
+// than their flavor says, so that none holds the pod, and releases empty ones.
 func TestMachinesThatHoldLessThanPromisedAreNotBoughtWithoutEnd(t *testing.T) {
 	m := newModel(t, alone(nil), smalls())
 	m.promised = packing.Size{MilliCPU: 200}

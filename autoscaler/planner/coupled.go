@@ -285,8 +285,8 @@ func (d *draft) repair() {
 }
 
 // replay lets the coupled pods come to their rooms in an order in which each may, with
-// all machines there, and takes those out that cannot, or could not come last. Machines without pods are given
-// back.
+// all machines there, and takes those out that cannot, or could not come last. Machines without pods are released
+// .
 func (d *draft) replay() (wrong []Pod) {
 	d.rooms = slices.DeleteFunc(d.rooms, func(r *room) bool {
 		if r.flavor >= 0 && len(r.pods) == 0 {

@@ -32,7 +32,7 @@ type Provider interface {
 	// are more than to. The intent names the decision.
 	Buy(ctx context.Context, intent, flavor string, from, to int) error
 
-	// Release gives back machines of a flavor of which there are to be as many as
+	// Release releases machines of a flavor of which there are to be as many as
 	// from. A machine that is going is no fault. It returns ErrChanged if somebody
 	// else has changed the number of machines, or one of them has gone: then another
 	// has come in its place.
@@ -146,7 +146,7 @@ type Machine struct {
 	Node string
 	// Unidentified says why it is not known which node is on the machine; empty if it is
 	// known, or known that there is none. There may be pods on such a machine: whatever
-	// else is said of it, it must not be given back. It has no Node.
+	// else is said of it, it must not be released. It has no Node.
 	Unidentified string
 	// Ordered is when it was asked for.
 	Ordered time.Time

@@ -86,7 +86,7 @@ func forgetMetrics(key types.NamespacedName) {
 	metricConditions.Forget(key.Namespace, key.Name)
 	for _, v := range []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
-	}{metricWanted, metricAsked, metricReady, metricRate, metricResponse, metricLooks, metricScalings} {
+	}{metricWanted, metricAsked, metricReady, metricRate, metricResponse, metricEvaluations, metricScalings} {
 		v.DeletePartialMatch(prometheus.Labels{"namespace": key.Namespace, "name": key.Name})
 	}
 }

@@ -84,7 +84,7 @@ func (l *look) record(out *decide.Outcome, conflict bool) {
 	case out.Held:
 		result = "held"
 	}
-	metricLooks.WithLabelValues(l.key.Namespace, l.key.Name, result).Inc()
+	metricEvaluations.WithLabelValues(l.key.Namespace, l.key.Name, result).Inc()
 	if conflict || out.Off {
 		return
 	}

@@ -1,4 +1,4 @@
-// Command autoscaler buys machines for unschedulable pods and gives back those
+// Command autoscaler buys machines for unschedulable pods and releases those
 // that are no longer worth their price, as NodeFleets say, and gives services as many
 // replicas as they need, as ReplicaPolicies say.
 package main

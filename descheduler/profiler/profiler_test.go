@@ -208,7 +208,7 @@ func TestAProbeBecomesAProfile(t *testing.T) {
 	p.run(10 * time.Second)
 	p.ends(batchv1.JobComplete, report(t, 1))
 	if p.get(types.NamespacedName{Name: "a"}, &n); len(n.Spec.Taints) != 0 || p.job() != nil {
-		t.Errorf("the node is not given back: %+v, %v", n.Spec.Taints, p.job())
+		t.Errorf("the node is not released: %+v, %v", n.Spec.Taints, p.job())
 	}
 	o := p.profile(profile.NameOf("Xeon_8"))
 	m, err := profile.FromObject(o)

@@ -114,7 +114,7 @@ type Node struct {
 	// utilisation it is under-used, and for how long it must have been.
 	UnderUsed   *float64
 	UnneededFor *time.Duration
-	// Kept says that it is neither emptied nor given back, whatever is planned; KeptFor says
+	// Kept says that it is neither emptied nor released, whatever is planned; KeptFor says
 	// to a person why, where that is known.
 	Kept    bool
 	KeptFor string
@@ -292,19 +292,19 @@ type Purchase struct {
 	Reason string
 }
 
-// Release asks for an empty machine to be given back.
+// Release asks for an empty machine to be released.
 type Release struct {
 	Node   string
 	Reason string
 }
 
-// Stay says why a node is neither emptied nor given back, or why it sleeps or wakes.
+// Stay says why a node is neither emptied nor released, or why it sleeps or wakes.
 type Stay struct {
 	Node   string
 	Reason string
 }
 
-// Drain asks for a machine to be emptied and given back.
+// Drain asks for a machine to be emptied and released.
 type Drain struct {
 	Node string
 	// Method is how pods leave that have no entry in Moves.
@@ -327,7 +327,7 @@ type Drain struct {
 	Reason       string
 }
 
-// Exchange asks for machines in the place of others, which are emptied and given back
+// Exchange asks for machines in the place of others, which are emptied and released
 // once the new ones are ready.
 type Exchange struct {
 	// Nodes are those to empty, by name.

@@ -301,7 +301,7 @@ func TestInvalidKnowledgeMovesNothing(t *testing.T) {
 }
 
 // TestMovesToBetterMachinesKeepTheirPromises draws clusters. Every pod moves at most once, to
-// a node that has room for it and suits it, what it gains is there by a reckoning that
+// a node that has room for it and suits it, what it gains is there by a computation that
 // knows nothing of scores.
 func TestMovesToBetterMachinesKeepTheirPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -70,7 +70,7 @@ type Buyer func(pods []cluster.Pod, nodes []cluster.Node, flavors []cluster.Flav
 //
 // It is done if what is paid until the horizon is less by Margin of what the machines would
 // still cost. Each machine is paid from now until the last of its pods has ended, services
-// at the horizon, and is given back: by started billing periods, so that the rest of the
+// at the horizon, and is released: by started billing periods, so that the rest of the
 // last one is lost. So the old machines and the new are both paid while those come. A batch
 // pod ends later by what a move costs it: all the work done until it is evicted, or the
 // time of a migration and, at the Risk that it fails, all that work: each pod leaves in that

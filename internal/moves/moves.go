@@ -99,7 +99,7 @@ func NewPlanner(c Config) *Planner {
 	return &Planner{config: c, since: map[string]time.Time{}}
 }
 
-// Plan says which nodes to empty and which empty ones to give back (HTAS,
+// Plan says which nodes to empty and which empty ones to release (HTAS,
 // section 5.3 and algorithm 5).
 //
 // A node qualifies when it may go at all, has been under-used for long enough and

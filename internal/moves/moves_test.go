@@ -133,7 +133,7 @@ func TestWhichNodesAreEmptiedAndWhereTheirPodsGo(t *testing.T) {
 		{"a failed plan takes nothing", underHalf,
 			[]cluster.Node{node("a", lasting(job("p", 1, 1), 2*time.Hour), job("q", 0, 3)), with(node("b", job("r", 3, 3)), few(1)), node("c", job("s", 7, 7))},
 			[]string{"drain b: r>c"}},
-		{"an empty node is given back", underHalf,
+		{"an empty node is released", underHalf,
 			[]cluster.Node{node("a"), node("b", job("p", 8, 8))},
 			[]string{"release a"}},
 		{"an empty node is no target", underHalf,
@@ -225,7 +225,7 @@ func TestWhichNodesAreEmptiedAndWhereTheirPodsGo(t *testing.T) {
 		{"exactly on the threshold is not under-used", Config{Threshold: 0.25},
 			[]cluster.Node{with(node("a", job("p", 5, 5)), wide(20, 20)), node("b", job("r", 3, 3))},
 			[]string{}},
-		{"a threshold of nothing still gives back what is empty", Config{},
+		{"a threshold of nothing still releases what is empty", Config{},
 			[]cluster.Node{node("a"), node("b", job("p", 0, 0))},
 			[]string{"release a"}},
 	}

@@ -155,7 +155,7 @@ func checkMoves(t *rapid.T, c Config, s *cluster.State, plan cluster.Plan) {
 	}
 	for _, r := range plan.Release {
 		if n := find(s, r.Node); len(n.Pods) > 0 || n.Kept || n.Phase != cluster.Ready {
-			t.Fatalf("%s is given back with %d pods in phase %d", r.Node, len(n.Pods), n.Phase)
+			t.Fatalf("%s is released with %d pods in phase %d", r.Node, len(n.Pods), n.Phase)
 		}
 		leaving[r.Node] = true
 	}
@@ -336,7 +336,7 @@ func (n *naive) plan(now time.Time, s *cluster.State) []string {
 type world struct {
 	*cluster.State
 	original *cluster.State
-	off      map[int]bool // nodes emptied or given back
+	off      map[int]bool // nodes emptied or released
 	moved    map[int]bool // those whose pods have moved to others
 	targets  map[int]bool
 	bought   map[string]int

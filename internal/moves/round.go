@@ -38,9 +38,9 @@ type room struct {
 	// stay is for how long it is needed: see until.
 	stay time.Duration
 	// target says that pods of other nodes go there, leaving that it is being emptied or
-	// given back.
+	// released.
 	target, leaving bool
-	// staying says that it is not about to be given back: what is empty is, unless it is
+	// staying says that it is not about to be released: what is empty is, unless it is
 	// kept or promised.
 	staying bool
 	// promised is the first pod, by name, that waits and has been promised room; nil if

@@ -89,7 +89,7 @@ func TestANodeMustHaveBeenUnderUsedForLongEnough(t *testing.T) {
 			{10 * minute, state(rest, node("c")), "wake in 3m0s"},
 			{13 * minute, state(rest, node("c")), "release c"},
 		}},
-		{"a clock that is set back gives back nothing early", []step{
+		{"a clock that is set back releases nothing early", []step{
 			{0, state(low, rest), "wake in 10m0s"},
 			{-5 * minute, state(low, rest), "wake in 15m0s"},
 			{9 * minute, state(low, rest), "wake in 1m0s"},

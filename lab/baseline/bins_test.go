@@ -129,7 +129,7 @@ func TestAPodPlacedButNotWrittenYetCountsWithItsReservation(t *testing.T) {
 	}
 	b.Unreserve(t.Context(), nil, placed, "n")
 	if diff := cmp.Diff(map[string]int64{"four": 100, "one": 99, "empty": 99}, scores(t, b, next, infos)); diff != "" {
-		t.Errorf("scores after the reservation is given back (-want +got):\n%s", diff)
+		t.Errorf("scores after the reservation is released (-want +got):\n%s", diff)
 	}
 }
 

@@ -68,7 +68,7 @@ type Run struct {
 	Flavors []Flavor
 	// Machines are there at the start. Their flavors need not be among Flavors.
 	Machines []Machines
-	// Fixed says that nothing is bought and nothing given back: Machines are paid
+	// Fixed says that nothing is bought and nothing released: Machines are paid
 	// for until the run ends, and Flavors are not looked at.
 	Fixed bool
 	// BillingPeriod is the unit that is paid; every started one is paid in full,
@@ -98,7 +98,7 @@ type Bound struct {
 	// Longest.
 	MicroDollars int64
 	// Start is what must be paid for the machines that are there at the start even
-	// if they are given back at once, or for the whole run if it is Fixed.
+	// if they are released at once, or for the whole run if it is Fixed.
 	Start int64
 	// Work is what must be paid on top for the work that they cannot do meanwhile.
 	Work int64

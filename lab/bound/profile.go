@@ -210,7 +210,7 @@ func (v *valuation[N]) strain(c course[N]) N {
 }
 
 // gain is the most by which what machines of the start earn, from the start to
-// when they are given back, can exceed what they cost. It may be negative.
+// when they are released, can exceed what they cost. It may be negative.
 func (v *valuation[N]) gain(c course[N], worth, price N) N {
 	end := v.times[len(v.times)-1]
 	best := v.sub(v.whole(0), v.mul(price, v.whole(v.least)))

@@ -57,10 +57,10 @@ func TestBillOfServedRunsThatCanBeWorkedOutByHand(t *testing.T) {
 type rented struct{ flavor, credit int }
 
 // search finds the cheapest run that serves its services by trying, slot by slot,
-// every way to put pods on machines, to buy and to give back. A machine is bought
+// every way to put pods on machines, to buy and to release. A machine is bought
 // in time for the first slot in which it has a pod: an empty one may as well be
 // bought later. The release lag is that of the machines of the start alone, if they
-// are given back at once.
+// are released at once.
 type search struct {
 	Run
 	flavors     []Flavor // those that can be bought, then those of the start
@@ -217,7 +217,7 @@ func (w *search) without(i int, present bool, m moment, rooms []*room, pods, lef
 	return cost
 }
 
-// keep decides which machines without pods are given back, and pays for the slot.
+// keep decides which machines without pods are released, and pays for the slot.
 func (w *search) keep(i int, m moment, pods []int, kept []rented) int64 {
 	if w.steps++; w.steps > mostSteps {
 		return never

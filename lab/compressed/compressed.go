@@ -23,7 +23,7 @@ const Lag = 1500 * time.Millisecond
 // Fleet is a NodeFleet of all MachineDeployments in the namespace default. With stretch 1
 // its waits suit machines that come within [Lag]; a greater stretch makes them, and the lag
 // expected at first, so much longer. Machines are paid for by the second all the same, and
-// all may be given back at a time. What it does not state is the default of a NodeFleet.
+// all may be released at a time. What it does not state is the default of a NodeFleet.
 func Fleet(name string, stretch float64) *v1alpha1.NodeFleet {
 	after := func(d time.Duration) metav1.Duration {
 		return metav1.Duration{Duration: time.Duration(float64(d) * stretch)}

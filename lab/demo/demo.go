@@ -50,7 +50,7 @@ type Input struct {
 	TimeScale float64
 	// Profiles are one or more, in the order in which they run.
 	Profiles []Profile
-	// Fleet has the trace replayed once more, on machines that are bought and given back. Nil
+	// Fleet has the trace replayed once more, on machines that are bought and released. Nil
 	// leaves that out.
 	Fleet *FleetInput
 	// Consolidation has half of the fleet's Jobs end, and the others moved together.

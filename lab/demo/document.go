@@ -18,7 +18,7 @@ type Document struct {
 	Cluster  Cluster   `json:"cluster"`
 	Scale    Scale     `json:"scale"`
 	Profiles []Outcome `json:"profiles"`
-	// Fleet is the part on machines that are bought and given back, unless that was
+	// Fleet is the part on machines that are bought and released, unless that was
 	// left out.
 	Fleet *Fleet `json:"fleet,omitempty"`
 	// WallSeconds is how long the whole demo took.
@@ -150,7 +150,7 @@ func (d *Document) WriteTable(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(w, "\nA node is used while it has pods, and only used nodes are paid for here: the bill\nif idle machines were given back at once. Times are those of the replay."); err != nil || d.Fleet == nil {
+	if _, err := fmt.Fprintln(w, "\nA node is used while it has pods, and only used nodes are paid for here: the bill\nif idle machines were released at once. Times are those of the replay."); err != nil || d.Fleet == nil {
 		return err
 	}
 	return d.Fleet.write(w)
@@ -209,7 +209,7 @@ func (r *Fleet) write(w io.Writer) error {
 	for _, f := range r.Flavors {
 		mix = append(mix, fmt.Sprintf("%d %s", f.Peak, f.Flavor))
 	}
-	fmt.Fprintf(w, "\nThe same trace on machines that a NodeFleet buys and gives back, in %.0f s (lifetimes pass %.0f times as fast; %.1f s from order to ready):\n\n",
+	fmt.Fprintf(w, "\nThe same trace on machines that a NodeFleet buys and releases, in %.0f s (lifetimes pass %.0f times as fast; %.1f s from order to ready):\n\n",
 		r.WindowSeconds, r.Scale.Lifetimes, r.AcquisitionLagSeconds)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "seconds\tmachines\tin flight\tpending\t$/h\t")
@@ -224,7 +224,7 @@ func (r *Fleet) write(w io.Writer) error {
 		r.PodsBound, r.PodsNeverBound, r.TimeToBindMeanSeconds, r.TimeToBindP95Seconds)
 	fmt.Fprintf(w, "%d machines at the peak, of each flavor at most %s.\n", r.MachinesPeak, strings.Join(mix, ", "))
 	fmt.Fprintln(w, r.bill())
-	_, err := fmt.Fprintf(w, "After the last pod all machines were given back within %.0f s. The last decision: %s.\n", r.ShrinkSeconds, r.LastDecision)
+	_, err := fmt.Fprintf(w, "After the last pod all machines were released within %.0f s. The last decision: %s.\n", r.ShrinkSeconds, r.LastDecision)
 	if err != nil || r.Consolidation == nil {
 		return err
 	}

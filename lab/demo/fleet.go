@@ -74,7 +74,7 @@ type FleetPoint struct {
 	DollarsPerHour float64 `json:"dollarsPerHour"`
 }
 
-// replayFleet replays the trace on machines that a NodeFleet buys and gives back.
+// replayFleet replays the trace on machines that a NodeFleet buys and releases.
 func replayFleet(ctx context.Context, in *Input, fixed float64, progress *Progress) (result *Fleet, err error) {
 	progress.say("starting a control plane with cluster-api, %d MachineDeployments and no node", len(in.Flavors))
 	p, err := start(ctx, playground.Options{ClusterAPI: true, NoScheduler: true})

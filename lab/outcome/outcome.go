@@ -55,7 +55,7 @@ type Policy struct {
 	Response *Waits `json:"responseSeconds,omitempty"`
 	// MakespanSeconds is when the last batch pod ended, counted from the start.
 	MakespanSeconds float64 `json:"makespanSeconds"`
-	// EndSeconds is when the run ended and the last machine was given back.
+	// EndSeconds is when the run ended and the last machine was released.
 	EndSeconds  float64     `json:"endSeconds"`
 	Pods        Pods        `json:"pods"`
 	Scheduling  Waits       `json:"schedulingSeconds"`
@@ -132,7 +132,7 @@ type Utilization struct {
 }
 
 // Nodes counts machines: those there at the start, the most at one time, those
-// bought and those given back before the end, and the machine hours paid for.
+// bought and those released before the end, and the machine hours paid for.
 type Nodes struct {
 	Start   int     `json:"start"`
 	Peak    int     `json:"peak"`

@@ -134,7 +134,7 @@ func (k *klogFanout) Write(b []byte) (int, error) {
 // up from taking the process with it: klog.Fatal and klog.FlushAndExit end the
 // calling goroutine alone, and the playgrounds are told.
 //
-// klog is never given back. Goroutines of the Kubernetes libraries may outlive
+// klog is never returned. Goroutines of the Kubernetes libraries may outlive
 // the component they belong to, and log.
 func takeKlog() {
 	flags := flag.NewFlagSet("klog", flag.ContinueOnError)

@@ -38,7 +38,7 @@ func weighted(name, h string, of func(h string) sim.Policy) (sim.Policy, error) 
 // heats is HEATS with one weight of energy for all pods: its score alone, by the
 // scheduler's own plugin, decides between machine types, and the stock scores between
 // nodes of one type, and running pods move where that score, with what the move takes, is
-// better. As in the paper, idle power is not the pod's. Machines are bought and given back
+// better. As in the paper, idle power is not the pod's. Machines are bought and released
 // as in default, if at all.
 func heats(h string) sim.Policy {
 	// One point of the score weighs more than all stock scores together, 12 times 100.

@@ -20,7 +20,7 @@ import (
 // another, and those that nobody needs go into standby. The score leaves idle power out:
 // counted, it would hold pods on whatever machine is busy already, however wasteful, while
 // which machines wake at all is chosen with idle power in mind. Where machines are bought
-// and given back it does that as default does.
+// and released it does that as default does.
 func heatsStandby(h string) sim.Policy {
 	configuration := head + `profiles:
 - schedulerName: default-scheduler

@@ -67,7 +67,7 @@ func (s *suiter) Decide(now time.Time, state *cluster.State) cluster.Plan {
 	return plan
 }
 
-// move adds the moves to a plan, but none from or to machines that it empties or gives back.
+// move adds the moves to a plan, but none from or to machines that it empties or releases.
 // A machine that is about to go to sleep stays awake for a pod that comes.
 func (s *suiter) move(now time.Time, state *cluster.State, plan *cluster.Plan) {
 	s.machines.Now = now

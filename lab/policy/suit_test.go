@@ -257,7 +257,7 @@ func TestMovesLeaveMachinesAloneThatOthersDecideAbout(t *testing.T) {
 		"nothing else":                 {cluster.Plan{}, 1, nil},
 		"its machine is emptied":       {cluster.Plan{Drains: []cluster.Drain{{Node: "cervino-0"}}}, 0, nil},
 		"the other is":                 {cluster.Plan{Drains: []cluster.Drain{{Node: "eiger-0"}}}, 0, nil},
-		"the other is given back":      {cluster.Plan{Release: []cluster.Release{{Node: "eiger-0"}}}, 0, nil},
+		"the other is released":        {cluster.Plan{Release: []cluster.Release{{Node: "eiger-0"}}}, 0, nil},
 		"others are on their way":      {cluster.Plan{Drains: []cluster.Drain{{Node: "x", Moves: []cluster.Move{{Pod: "p", Target: "eiger-0"}}}}}, 0, nil},
 		"the other was to go to sleep": {cluster.Plan{Suspend: slices.Clone(sleep)}, 1, sleep[1:]},
 		"it wants to be asked sooner":  {cluster.Plan{Wake: time.Second}, 1, nil},

@@ -118,7 +118,7 @@ const defaultCleanUp = 30 * time.Second
 
 // Run replays a trace and removes its pods again. API errors are retried with
 // growing pauses, up to 5 s apart, for as long as the replay lasts; only pods
-// that the API server calls invalid, or whose name is taken, are given up.
+// that the API server calls invalid, or whose name is taken, are not tried again.
 //
 // When ctx ends, Run stops creating pods, removes those that are there, and
 // returns what was seen together with the context's error. It returns an error

@@ -112,7 +112,7 @@ func (r *run) play(ctx context.Context) (*Result, error) {
 		workers.Wait()
 		close(r.answers)
 	}()
-	for range r.answers { // of calls given up on
+	for range r.answers { // of calls that nobody waits for any more
 	}
 	r.tell()
 	if r.gaveUp {

@@ -32,7 +32,7 @@ type Stay struct {
 	MemoryBytes int64 // requested
 	Created     time.Duration
 	Bound       time.Duration // Never: it found no node
-	Gone        time.Duration // when its requests were given back; Never: it is still there
+	Gone        time.Duration // when its requests were freed; Never: it is still there
 	Node        string        // empty as long as Bound is Never
 }
 
@@ -56,7 +56,7 @@ type Usage struct {
 	CPUUtilisation, MemoryUtilisation float64
 	// MicroDollarsPerHour is the price of the used nodes, averaged over the
 	// window and rounded to nearest, half up: what the cluster would cost per
-	// hour if each machine were given back the moment it has no pod and were
+	// hour if each machine were released the moment it has no pod and were
 	// there again the moment it gets one. No real bill is that low.
 	MicroDollarsPerHour int64
 	// BindMean and BindP95 are the mean, rounded down, and the 95th percentile

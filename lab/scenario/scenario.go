@@ -53,7 +53,7 @@ type Scenario struct {
 	// HomogeneousFlavor names the flavor that policies buy which know only one.
 	// By default that of the first of Nodes, or the first of Flavors.
 	HomogeneousFlavor string
-	// Autoscale says whether machines are bought and given back. By default true.
+	// Autoscale says whether machines are bought and released. By default true.
 	Autoscale bool
 	// MaxNodes is how many machines may be there at a time. By default 1000.
 	MaxNodes int64

@@ -254,7 +254,7 @@ func names(pods []cluster.Pod) []string {
 	return all
 }
 
-// buy, give back, migrate and evict are plans of one step.
+// buy, release, migrate and evict are plans of one step.
 func buy(flavors ...string) cluster.Plan {
 	var plan cluster.Plan
 	for _, f := range flavors {

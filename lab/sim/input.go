@@ -73,7 +73,7 @@ type Policy struct {
 	// machines as they are.
 	Controller func(*scenario.Scenario) Controller
 	// Fixed makes the controller of one run in a fixed cluster, whose machines are neither
-	// bought nor given back; nil leaves all as it is.
+	// bought nor released; nil leaves all as it is.
 	Fixed func(*scenario.Scenario) Controller
 	// Looks says how often the controller is asked at most, at multiples of that time; nil
 	// is the scheduling interval. Pods that wait are tried at the scheduling interval

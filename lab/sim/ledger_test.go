@@ -39,7 +39,7 @@ type rented struct {
 	changes                []change
 }
 
-// change is what pods take from some moment on, or give back.
+// change is what pods take from some moment on, or release.
 type change struct {
 	at          time.Duration
 	cpu, memory int64

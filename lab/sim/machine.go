@@ -45,7 +45,7 @@ type machine struct {
 type drain struct {
 	reason     string
 	until      time.Duration // when its last pod is expected to have left
-	waits      bool          // for pods to end, and so can be given up
+	waits      bool          // for pods to end, and so the drain can be cancelled
 	cordonOnly bool          // for now, see [cluster.Drain]
 }
 

@@ -99,7 +99,7 @@ func (m *machine) fits(r *running) bool {
 		r.pod.Size.Fits(m.room()) && int64(m.count()) < m.flavor.MaxPods && m.drain == nil
 }
 
-// emptied gives back a machine that was to be emptied, once it is.
+// emptied releases a machine that was to be emptied, once it is.
 func (e *engine) emptied(m *machine) error {
 	if m.drain == nil || m.drain.cordonOnly || m.count() > 0 {
 		return nil
@@ -108,7 +108,7 @@ func (e *engine) emptied(m *machine) error {
 }
 
 // evict kills a pod, which waits again and starts from the beginning. A batch
-// pod that has been evicted too often is given up.
+// pod that has been evicted too often has failed.
 func (e *engine) evict(r *running) error {
 	lost := e.lose(r)
 	if err := e.leave(r); err != nil {

@@ -17,7 +17,7 @@ type Placement struct {
 // Result is what a run came to.
 type Result struct {
 	// Submitted, Scheduled and Completed count pods; Pending those that wait at the
-	// end, Failed those given up. A service that runs to the end is not completed.
+	// end, Failed those that were evicted too often. A service that runs to the end is not completed.
 	Submitted, Scheduled, Completed, Pending, Failed int
 	// PendingReasons counts the pending pods by what they wait for.
 	PendingReasons map[string]int64

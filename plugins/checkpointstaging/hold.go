@@ -77,7 +77,7 @@ type hold struct {
 	changed <-chan struct{}
 }
 
-// run does what is decided until the pod can be bound or is given up. source is the UID
+// run does what is decided until the pod can be bound or is rejected. source is the UID
 // of the old pod. An error means that it could not be done, or that the scheduler stops.
 func (h *hold) run(ctx context.Context, source types.UID) (decide.Next, error) {
 	changed, end := h.plugin.migrations.subscribe(h.pod.UID, h.held.Migration, source)

@@ -1,7 +1,7 @@
 // Package timebin is the scheduler plugin that puts a batch pod on the node whose
 // work ends about when the pod will: time-bin best fit, as
 // [packing.CompareTimeBin] orders nodes. Nodes then empty as a whole and can be
-// given back.
+// released.
 //
 // The expected finish of a pod is written with its binding, in the same call, so
 // that a restarted scheduler reads from the pods what it knew before. Services are

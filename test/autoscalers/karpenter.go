@@ -33,7 +33,7 @@ type karpenter struct {
 	dir     string // for files that it reads
 	// scaled has it batch as the fleet does; its constant waits are the program's.
 	scaled bool
-	// whenEmpty has it give back empty machines alone, after as long as the fleet waits; by
+	// whenEmpty has it release empty machines alone, after as long as the fleet waits; by
 	// default it also empties machines, at once.
 	whenEmpty bool
 }
@@ -151,7 +151,7 @@ func allowFractions(definition *unstructured.Unstructured) error {
 	return unstructured.SetNestedSlice(definition.Object, versions, "spec", "versions")
 }
 
-// pool is the NodePool and its KWOKNodeClass. As the fleet, it may give back all machines
+// pool is the NodePool and its KWOKNodeClass. As the fleet, it may release all machines
 // at a time.
 func (k karpenter) pool(w *world) string {
 	consolidation := "consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: 0s"

@@ -69,7 +69,7 @@ type contestant interface {
 const (
 	supercargoFleet    = "supercargo"
 	karpenterDefault   = "karpenter"            // empties machines that are little used, as by default
-	karpenterWhenEmpty = "karpenter-when-empty" // gives back empty machines alone
+	karpenterWhenEmpty = "karpenter-when-empty" // releases empty machines alone
 )
 
 func contestantNames() []string {

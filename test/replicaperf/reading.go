@@ -53,7 +53,7 @@ func read(ctx context.Context, pid int, metrics string, source *source) (r readi
 		return r, fmt.Errorf("read the metrics of the autoscaler: %w", err)
 	}
 	const prefix = "supercargo_replicapolicy_"
-	for _, m := range families[prefix+"looks_total"].GetMetric() {
+	for _, m := range families[prefix+"evaluations_total"].GetMetric() {
 		r.looks += m.GetCounter().GetValue()
 		if label(m, "result") == "missing" {
 			r.missing += m.GetCounter().GetValue()

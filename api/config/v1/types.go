@@ -42,7 +42,7 @@ type CheckpointStagingArgs struct {
 type IdlePowerMode string
 
 const (
-	// IdlePowerCount counts it: machines that are idle are switched off or given back.
+	// IdlePowerCount counts it: machines that are idle are switched off or released.
 	IdlePowerCount IdlePowerMode = "Count"
 	// IdlePowerIgnore does not, as in HEATS: idle machines stay on.
 	IdlePowerIgnore IdlePowerMode = "Ignore"

@@ -29,9 +29,9 @@ type Bounds struct {
 // Paced is targets with the intervals that policies bring them to.
 type Paced struct {
 	Targets []target.Target
-	// Hastened is how many are scraped more often for policies, and Left how many are not
+	// Accelerated is how many are scraped more often for policies, and Left how many are not
 	// since there are too many.
-	Hastened, Left int
+	Accelerated, Left int
 }
 
 // Asked is what policies ask for, by where series were scraped. The zero value asks for nothing.
@@ -54,7 +54,7 @@ func floorOf(took time.Duration) time.Duration {
 }
 
 // Apply gives each target the shortest of its own interval, that asked for by origin, and
-// that asked for of another target of its group. Where there are more to hasten than may be, the
+// that asked for of another target of its group. Where there are more to accelerate than may be, the
 // first are. Kubelets are left as they are: they measure anew every ten seconds or so,
 // however often they are asked. The arguments are not changed.
 func Apply(targets []target.Target, asked Asked, b Bounds) Paced {
@@ -70,9 +70,9 @@ func Apply(targets []target.Target, asked Asked, b Bounds) Paced {
 		if want != 0 && t.Job != target.KubeletsJob {
 			want = max(want, b.Least, asked.Floor[originOf(t)])
 			switch faster := want < cmp.Or(t.Interval, b.Usual); {
-			case faster && paced.Hastened < b.Most:
+			case faster && paced.Accelerated < b.Most:
 				t.Interval = want
-				paced.Hastened++
+				paced.Accelerated++
 			case faster:
 				paced.Left++
 			}

@@ -61,7 +61,7 @@ func TestTargetsAreScrapedAsOftenAsIsAskedAndNoLessOftenThanTheySay(t *testing.T
 func TestKubeletsAreLeftAsTheyAre(t *testing.T) {
 	kubelet := target.Target{Job: target.KubeletsJob, Address: "n:10250"}
 	asked := Asked{Every: map[store.Origin]time.Duration{{Job: target.KubeletsJob, Instance: "n:10250"}: time.Second}}
-	if paced := Apply([]target.Target{kubelet}, asked, bounds); paced.Targets[0].Interval != 0 || paced.Hastened+paced.Left != 0 {
+	if paced := Apply([]target.Target{kubelet}, asked, bounds); paced.Targets[0].Interval != 0 || paced.Accelerated+paced.Left != 0 {
 		t.Errorf("a kubelet is scraped as %+v", paced)
 	}
 	if d := longest([]target.Target{kubelet}, time.Minute); d != 0 {
@@ -69,9 +69,9 @@ func TestKubeletsAreLeftAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestNoMoreAreHastenedThanMayBe: whatever is asked, every target keeps its place and is within
+// TestNoMoreAreAcceleratedThanMayBe: whatever is asked, every target keeps its place and is within
 // the bounds.
-func TestNoMoreAreHastenedThanMayBe(t *testing.T) {
+func TestNoMoreAreAcceleratedThanMayBe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := bounds
 		b.Most = rapid.IntRange(0, 5).Draw(t, "most")
@@ -104,8 +104,8 @@ func TestNoMoreAreHastenedThanMayBe(t *testing.T) {
 				t.Errorf("%+v became %+v", before, after)
 			}
 		}
-		if changed != paced.Hastened || changed != min(wanted, b.Most) || paced.Left != wanted-changed {
-			t.Errorf("of %d to hasten with at most %d, %d changed: %d hastened, %d left", wanted, b.Most, changed, paced.Hastened, paced.Left)
+		if changed != paced.Accelerated || changed != min(wanted, b.Most) || paced.Left != wanted-changed {
+			t.Errorf("of %d to accelerate with at most %d, %d changed: %d accelerated, %d left", wanted, b.Most, changed, paced.Accelerated, paced.Left)
 		}
 	})
 }

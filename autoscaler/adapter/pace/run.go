@@ -54,17 +54,17 @@ type Pacer struct {
 	Clock   clock.WithTicker
 	Log     logr.Logger
 
-	known          map[types.UID]demand
-	slow           map[store.Origin]slow
-	slowest        atomic.Int64 // the longest interval of a target, in nanoseconds
-	hastened, left prometheus.Gauge
+	known             map[types.UID]demand
+	slow              map[store.Origin]slow
+	slowest           atomic.Int64 // the longest interval of a target, in nanoseconds
+	accelerated, left prometheus.Gauge
 }
 
 // Register adds the pacer's metrics.
 func (p *Pacer) Register(r prometheus.Registerer) error {
-	p.hastened = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_hastened", Help: "Targets that are scraped more often since ReplicaPolicies look more often."})
-	p.left = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_not_hastened", Help: "Targets that ReplicaPolicies look at more often than they are scraped, because there are too many."})
-	for _, c := range []prometheus.Collector{p.hastened, p.left} {
+	p.accelerated = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_accelerated", Help: "Targets that are scraped more often since ReplicaPolicies look more often."})
+	p.left = prometheus.NewGauge(prometheus.GaugeOpts{Name: "supercargo_adapter_targets_not_accelerated", Help: "Targets that ReplicaPolicies look at more often than they are scraped, because there are too many."})
+	for _, c := range []prometheus.Collector{p.accelerated, p.left} {
 		if err := r.Register(c); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
 		}
@@ -139,15 +139,15 @@ func (p *Pacer) pass(ctx context.Context, targets <-chan []target.Target, asks <
 
 // say tells what has become of targets.
 func (p *Pacer) say(paced Paced, last *Paced) {
-	if p.hastened != nil {
-		p.hastened.Set(float64(paced.Hastened))
+	if p.accelerated != nil {
+		p.accelerated.Set(float64(paced.Accelerated))
 		p.left.Set(float64(paced.Left))
 	}
-	if last != nil && last.Hastened == paced.Hastened && last.Left == paced.Left {
+	if last != nil && last.Accelerated == paced.Accelerated && last.Left == paced.Left {
 		return
 	}
 	if paced.Left > 0 {
 		p.Log.Info("ReplicaPolicies look more often at more targets than may be scraped so often: raise --policy-target-limit", "left", paced.Left)
 	}
-	p.Log.V(2).Info("Targets are scraped as often as ReplicaPolicies look", "hastened", paced.Hastened)
+	p.Log.V(2).Info("Targets are scraped as often as ReplicaPolicies look", "accelerated", paced.Accelerated)
 }

@@ -210,7 +210,7 @@ func (s *Scraper) change(targets []target.Target) {
 	}
 }
 
-// Took returns how long the targets took to answer last, or until they were given up; the
+// Took returns how long the targets took to answer last, or until they timed out; the
 // longest where several have one origin.
 func (s *Scraper) Took() map[Origin]time.Duration {
 	took := map[Origin]time.Duration{}

@@ -1,4 +1,4 @@
-// Package decide says which machines a NodeFleet buys, keeps, empties and gives back.
+// Package decide says which machines a NodeFleet buys, keeps, empties and releases.
 //
 // All of it follows from one number: the dollars that machines are expected to cost until
 // they are empty again, which is their price for the time until they take pods and the time

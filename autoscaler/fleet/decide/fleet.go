@@ -22,7 +22,7 @@ type FleetOptions struct {
 	// of them allows for nothing more; empty if none.
 	Limits    planner.Limits
 	Exhausted string
-	// Empty and UnderUsed say which machines may be given back.
+	// Empty and UnderUsed say which machines may be released.
 	Empty, UnderUsed bool
 	// MoveServices says that pods of services may leave their machines as others may.
 	MoveServices bool
@@ -78,7 +78,7 @@ type FleetDecision struct {
 	Queued bool
 	// Learned is what the lessons have learned, for people.
 	Learned []string
-	// Release are empty machines to give back, Drains others to empty.
+	// Release are empty machines to release, Drains others to empty.
 	Release []cluster.Release
 	Drains  []cluster.Drain
 	// Exchange are machines to buy in the place of others; nil for none.

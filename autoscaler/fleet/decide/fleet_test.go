@@ -227,7 +227,7 @@ func TestMachinesAreGivenBackWithinBudgetSpareAndPolicy(t *testing.T) {
 			spare := fmt.Sprint(tc.o.Spare)
 			d := Fleet(tc.s, tc.o, mover(), midnight)
 			if diff := cmp.Diff(tc.released, released(d.Release)); diff != "" {
-				t.Errorf("given back (-want +got):\n%s", diff)
+				t.Errorf("released (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(tc.drains, drainsOf(d.Drains)); diff != "" {
 				t.Errorf("emptied (-want +got):\n%s", diff)

@@ -10,7 +10,7 @@ import (
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
-// slack is how long before the end of a billing period a machine is given back at most, so
+// slack is how long before the end of a billing period a machine is released at most, so
 // that it is gone when the next period begins.
 const slack = 10 * time.Second
 
@@ -25,17 +25,17 @@ func paidFor(s *cluster.State, n *cluster.Node) time.Duration {
 	return periods*s.BillingPeriod - given
 }
 
-// endsPeriod reports whether a machine that is not given back now may be paid for one
+// endsPeriod reports whether a machine that is not released now may be paid for one
 // billing period more.
 func endsPeriod(s *cluster.State, n *cluster.Node) bool {
 	return paidFor(s, n) < lastCall(s)
 }
 
-// lastCall is how long before the end of a billing period machines are given back: so long
+// lastCall is how long before the end of a billing period machines are released: so long
 // that it is not missed, and no longer than until the fleet is looked at again anyway.
 func lastCall(s *cluster.State) time.Duration { return max(min(slack, s.SchedulingInterval), 1) }
 
-// release decides which of the empty machines that may go are given back.
+// release decides which of the empty machines that may go are released.
 //
 // A machine that is paid for stays, since that costs nothing. Then it costs what it is kept
 // for, and a machine bought in its place costs the time until that takes pods, and that in which it
@@ -85,7 +85,7 @@ func unmissed(s *cluster.State, empty []*cluster.Node) int {
 	})
 }
 
-// again is for how long a machine is paid for that is bought in the place of one that was given back,
+// again is for how long a machine is paid for that is bought in the place of one that was released,
 // beyond the time in which it is used.
 func again(s *cluster.State) time.Duration { return sum(max(s.Lag, 0), max(s.Release, 0)) }
 

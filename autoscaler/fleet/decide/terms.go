@@ -122,7 +122,7 @@ func (d *FleetDecision) TermsOf(flavor string, n int) []Terms {
 	return all
 }
 
-// ReleaseTerms are what is compared when an empty machine is given back, in micro-dollars.
+// ReleaseTerms are what is compared when an empty machine is released, in micro-dollars.
 type ReleaseTerms struct {
 	Node string
 	// Keep is what keeping the machine would cost until the end of the next billing period; where

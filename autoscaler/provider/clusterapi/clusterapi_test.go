@@ -294,7 +294,7 @@ func TestOtherFaultsAreNotTakenForAChange(t *testing.T) {
 	s.before = func(string) error { return apierrors.NewTooManyRequests("slowly", 1) }
 	for what, err := range map[string]error{
 		"buy":                   s.provider().Buy(t.Context(), "i", "small", 3, 5),
-		"give back":             s.provider().Release(t.Context(), "i", "small", 3, []string{"a"}),
+		"release":               s.provider().Release(t.Context(), "i", "small", 3, []string{"a"}),
 		"buy what nobody sells": s.provider().Buy(t.Context(), "i", "none", 3, 5),
 	} {
 		if err == nil || errors.Is(err, provider.ErrChanged) {

@@ -173,7 +173,7 @@ func TestSaturatedAtMostReplicasTheyStayThereAndComeBack(t *testing.T) {
 		}
 		most := 15
 		if l.Name() == baseline.QMDL {
-			most = 25 // gives back slowly, as the paper that compares itself with it says
+			most = 25 // releases slowly, as the paper that compares itself with it says
 		}
 		if down := got[len(got)-1]; down > most {
 			t.Errorf("%d replicas at 100/s seven hours later, want %d or fewer: nothing may have wound up", down, most)

@@ -222,7 +222,7 @@ func TestNoRequestIsNoSignOfAnIdleServiceAtOnce(t *testing.T) {
 	}
 }
 
-// TestControlByHand reckons one step with the numbers of known: W_r = 0.089 (the
+// TestControlByHand computes one step with the numbers of known: W_r = 0.089 (the
 // third largest of 0.098, 0.0905, 0.089, 0.088).
 func TestControlByHand(t *testing.T) {
 	c := Default()

@@ -27,7 +27,7 @@ type Prospect struct {
 	BusyUntil time.Duration
 }
 
-// Foresee plays a window through: tasks end and give back what they occupied,
+// Foresee plays a window through: tasks end and free what they occupied,
 // workers connect, and waiting tasks start. What happens at the very end of the
 // window still counts.
 //

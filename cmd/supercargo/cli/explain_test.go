@@ -107,8 +107,8 @@ func TestExplainSaysWhyAFleetIsAsItIs(t *testing.T) {
 		"    at $0.192/h, 1m30s to start, paid for 25h4m0s in all: $4.8128 until they are empty\n" +
 			"    1 not expected to become empty, compared by what 24h2m0s cost: $4.6144, for 1 pods: ns/web\n" +
 			"    1 busy for 1h0m0s, paid for 1h2m0s each: $0.1984, for 8 pods: ns/a, ns/b and 6 more\n",
-		"give back old: it is empty\n    keeping it to the end of the next billing period would cost $0.0032, to start another $0.0048\n",
-		"give back low: it is hardly used\n    saves $0.30 and costs $0.02\n",
+		"release old: it is empty\n    keeping it to the end of the next billing period would cost $0.0032, to start another $0.0048\n",
+		"release low: it is hardly used\n    saves $0.30 and costs $0.02\n",
 		"expected until all machines bought are empty: $4.8128\n",
 		"to empty or exchange machines saves $0.30 and costs $0.02\n",
 		"rejected ns/huge: no flavor has 900 cores",

@@ -44,7 +44,7 @@ func writeConditions(b *strings.Builder, fleet *v1alpha1.NodeFleet) {
 
 func writeDecision(b *strings.Builder, d *v1alpha1.FleetDecision) {
 	if d == nil {
-		b.WriteString("\nNo machine was to be bought or given back yet.\n")
+		b.WriteString("\nNo machine was to be bought or released yet.\n")
 		return
 	}
 	fmt.Fprintf(b, "\nLast decision, %s, mode %s:\n  %s\n", d.Time.UTC().Format("2006-01-02 15:04:05 MST"), d.Mode, d.Summary)
@@ -53,7 +53,7 @@ func writeDecision(b *strings.Builder, d *v1alpha1.FleetDecision) {
 		writePurchase(b, &buy)
 	}
 	for _, release := range d.Releases {
-		fmt.Fprintf(b, "  give back %s: %s\n", release.Node, release.Reason)
+		fmt.Fprintf(b, "  release %s: %s\n", release.Node, release.Reason)
 		writeRelease(b, &release)
 	}
 	writeDollars(b, d)

@@ -126,7 +126,7 @@ func TestAMigrationThatFindsNoRoomEndsAtItsDeadline(t *testing.T) {
 	}
 	end := Next(w.config, o, step.Until)
 	if end.Do != WriteBudget || len(end.Budget.Status.DisruptedPods) > 0 {
-		t.Fatalf("the claim of the eviction is not given back: %+v", end)
+		t.Fatalf("the claim of the eviction is not released: %+v", end)
 	}
 	o.Budgets = nil
 	end = Next(w.config, o, step.Until)

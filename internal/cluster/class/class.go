@@ -2,7 +2,7 @@
 //
 // HTAS (Zhong and Buyya, ACM TOIT 2020, section 4) keeps the two on separate
 // groups of machines: a machine that runs only batch jobs empties by itself and
-// can be given back, one that also runs a service never does.
+// can be released, one that also runs a service never does.
 package class
 
 import (

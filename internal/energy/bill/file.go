@@ -49,7 +49,7 @@ type filePod struct {
 	UsedCores      *float64 `json:"usedCores,omitempty"` // not there: nobody knows
 }
 
-// Write writes observations. What it wrote, [ReadFile] gives back.
+// Write writes observations. [ReadFile] returns what it wrote.
 func Write(to io.Writer, powerFrom string, observed []Slice) error {
 	f := File{Format: Format, PowerFrom: powerFrom, Slices: make([]fileSlice, 0, len(observed))}
 	for _, s := range observed {

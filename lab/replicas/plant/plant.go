@@ -25,7 +25,7 @@ type Config struct {
 	// Model gives the service rate of a replica at an arrival rate. Alpha is not
 	// heeded: the past acts by the requests that are still inside.
 	Model queueing.Model
-	// Timeout is how long a request waits before it is given up. It counts as
+	// Timeout is how long a request waits before it times out. It counts as
 	// answered after Timeout then. 0 is forever.
 	Timeout time.Duration
 	// Connections is how many requests may be inside for each Ready replica;

@@ -159,12 +159,12 @@ type Next struct {
 	Step Step
 	// Until is when to look again if nothing has changed, with Wait.
 	Until time.Time
-	// Reason is a word for why it is given up: Gone, Deleted, TargetFailed, Lost, Timeout,
+	// Reason is a word for why it is rejected: Gone, Deleted, TargetFailed, Lost, Timeout,
 	// or the phase or order that ends the migration.
 	Reason string
 	// Message says more, in words that follow "the pod".
 	Message string
-	// TakeBack says that the reservation must not stand when the pod is given up. It may
+	// TakeBack says that the reservation must not stand when the pod is rejected. It may
 	// when the migration ends, since the agent that it names has to clean up after it.
 	TakeBack bool
 }

@@ -250,7 +250,7 @@ func startStages(t *testing.T, password string) (dir, ledger, address string, ou
 
 // TestWorkflowsRunOnPoolsThatGrowAndDrain: real makeflow, manager and workers; the pods that
 // the workers stand for are made and drained by the autoscaler, and their machines bought and
-// given back by a NodeFleet.
+// released by a NodeFleet.
 func TestWorkflowsRunOnPoolsThatGrowAndDrain(t *testing.T) {
 	const password = "not a secret either\n"
 	b := newPoolBench(t, password)

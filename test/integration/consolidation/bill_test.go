@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// meter reckons for how long a machine is paid that is given back when it has no pod any
+// meter computes for how long a machine is paid that is released when it has no pod any
 // more, and bought again when one comes: every started billing period is paid. A pod that
 // comes while it is still paid has it go on.
 type meter struct {
@@ -54,7 +54,7 @@ func TestEveryStartedPeriodOfAMachineIsPaid(t *testing.T) {
 		{"a moment beyond a period", []int{5, 66}, 1000, 2 * time.Minute},
 		{"a pod comes while it is still paid", []int{0, 10, 50, 55}, 1000, time.Minute},
 		{"and stays longer than that", []int{0, 10, 50, 70}, 1000, 2 * time.Minute},
-		{"a pod comes after it was given back", []int{0, 10, 90, 95}, 1000, 2 * time.Minute},
+		{"a pod comes after it was released", []int{0, 10, 90, 95}, 1000, 2 * time.Minute},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -12,7 +12,7 @@
 //
 // settings_test.go says how large and how fast everything is, workload_test.go makes the
 // work, cluster_test.go the control plane and what runs on it, shim_test.go has pods do
-// their work, ledger_test.go watches, bill_test.go reckons, report_test.go tells.
+// their work, ledger_test.go watches, bill_test.go computes, report_test.go tells.
 package consolidation
 
 import (

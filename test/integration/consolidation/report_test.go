@@ -52,7 +52,7 @@ type outcome struct {
 	// Unfinished are Jobs that were not done long after the last one came.
 	Unfinished int `json:"jobsNotDone"`
 	// Dollars is what all nodes cost while they have pods, by started billing periods, and
-	// AllDollars what they would if none was ever given back.
+	// AllDollars what they would if none was ever released.
 	Dollars    float64  `json:"dollars"`
 	AllDollars float64  `json:"dollarsOfAllNodes"`
 	MeanNodes  float64  `json:"meanNodesWithPods"`

@@ -52,7 +52,7 @@ func TestAFleetHoldsWhileAClusterAutoscalerRunsAndTakesOverWhenItHasStopped(t *t
 	}
 	b.has("all", v1alpha1.FleetReady, metav1.ConditionFalse, "ClusterAutoscalerRuns")
 	if diff := cmp.Diff(map[string]int{"a": 1}, b.count()) + b.untouched(); diff != "" {
-		t.Errorf("the fleet has given back machines beside a cluster-autoscaler: %s", diff)
+		t.Errorf("the fleet has released machines beside a cluster-autoscaler: %s", diff)
 	}
 	if err := b.Delete(t.Context(), alive); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ const (
 )
 
 // A pod of a Job goes with its state to a machine that takes less energy for the rest of its
-// work, and the machine that it leaves behind, which then does nothing, is given back.
+// work, and the machine that it leaves behind, which then does nothing, is released.
 func TestAMachineThatWasLeftForAMoreFrugalOneIsGivenBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "energy")

@@ -70,7 +70,7 @@ func growAndShrink(b *bench, set func(name, cpu, memory string) client.Object, a
 			return ""
 		})
 	}
-	b.eventually("the medium machine is emptied and given back", func() string {
+	b.eventually("the medium machine is emptied and released", func() string {
 		if diff := cmp.Diff(map[string]int{"large": 1}, b.count()); diff != "" {
 			return "nodes (-want +got):\n" + diff
 		}

@@ -77,13 +77,13 @@ func TestAFleetThatObservesSaysWhatItWouldDoAndActsWhenTold(t *testing.T) {
 	})
 	before, _ := requests.Read()
 	b.removePods()
-	decides(v1alpha1.FleetObserve, "would give back ")
+	decides(v1alpha1.FleetObserve, "would release ")
 	after, _ := requests.Read()
 	if at := slices.IndexFunc(after[len(before):], func(w string) bool { return strings.Contains(w, "/nodes/") || strings.Contains(w, "/scale") }); at >= 0 {
 		t.Errorf("a fleet that observes writes %s", after[len(before)+at])
 	}
 	if diff := cmp.Diff(map[string]int{"a": 2}, b.count()) + b.untouched(); diff != "" {
-		t.Errorf("a fleet that observes has given back machines: %s", diff)
+		t.Errorf("a fleet that observes has released machines: %s", diff)
 	}
 	mode(v1alpha1.FleetAct)
 	b.becomes(map[string]int{})

@@ -92,7 +92,7 @@ func TestAMachineWithADeadNodeIsKeptWhileItsPodsMayRun(t *testing.T) {
 // isEmpty waits until there is no server any more.
 func (c *cloud) isEmpty() {
 	c.Helper()
-	c.eventually("the servers are given back", func() string {
+	c.eventually("the servers are released", func() string {
 		if there, _, _ := c.read(); there > 0 {
 			return fmt.Sprintf("%d are there", there)
 		}

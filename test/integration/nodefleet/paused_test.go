@@ -79,7 +79,7 @@ func TestAPausedFleetSaysWhatItWouldDoAndActsWhenItIsResumed(t *testing.T) {
 	})
 	b.removePods()
 	b.eventually("it would give both machines back", func() string {
-		if d := b.get("all").Status.LastDecision; d == nil || !strings.Contains(d.Summary, "would give back") {
+		if d := b.get("all").Status.LastDecision; d == nil || !strings.Contains(d.Summary, "would release") {
 			return "there is no such decision"
 		}
 		return ""

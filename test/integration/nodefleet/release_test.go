@@ -122,7 +122,7 @@ func TestOnlyMachinesThatNobodyMissesAreGivenBack(t *testing.T) {
 
 	stay := func(want ...string) {
 		t.Helper()
-		b.eventually("the other machines are given back", func() string {
+		b.eventually("the other machines are released", func() string {
 			var have []string
 			for _, n := range b.nodes() {
 				if n.Labels[corev1.LabelInstanceTypeStable] == "m" {

@@ -84,7 +84,7 @@ func TestServicesLeaveAMachineThatIsUnderUsed(t *testing.T) {
 	if n := len(b.podsOn(b.named("m", 1)[0])); n != 4 {
 		t.Errorf("%d pods are on the machine that is left, want all 4", n)
 	}
-	b.event("GiveBack")
+	b.event("Release")
 	b.eventually("nothing is left of what was done", b.untouched)
 }
 

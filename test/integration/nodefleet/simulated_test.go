@@ -80,7 +80,7 @@ func TestAFleetBuysAndReleasesWhatItsSimulationDoes(t *testing.T) {
 	b.autoscale()
 	b.has("all", v1alpha1.FleetReady, metav1.ConditionTrue, "Reconciled")
 	b.replay(pods)
-	b.eventually("all machines are given back", func() string {
+	b.eventually("all machines are released", func() string {
 		l := account()
 		return cmp.Diff(l.Bought, l.Released)
 	})

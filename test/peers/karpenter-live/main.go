@@ -82,14 +82,14 @@ type wait struct {
 	times int
 }
 
-// waits are those that come into play when machines are ordered, come and are given back,
+// waits are those that come into play when machines are ordered, come and are released,
 // and nothing fails.
 var waits = []wait{
-	// Between two looks for machines to give back.
+	// Between two looks for machines to release.
 	{"pkg/controllers/disruption/controller.go", "const pollingPeriod = |10 * time.Second|", 1},
 	// Until its view of the cluster is complete.
 	{"pkg/controllers/disruption/controller.go", "reconciler.Result{RequeueAfter: |time.Second|}", 1},
-	// Until a decision to give back is looked at again.
+	// Until a decision to release is looked at again.
 	{"pkg/controllers/disruption/consolidation.go", "const commandValidationDelay = |15 * time.Second|", 1},
 	// Between two looks whether a replacement has come.
 	{"pkg/controllers/disruption/queue.go", "queueBaseDelay          = |1 * time.Second|", 1},

@@ -117,7 +117,7 @@ func fleetTerms(d *v1alpha1.FleetDecision) []string {
 	}
 	for i := range d.Releases {
 		r := &d.Releases[i]
-		add("give back %s: %s", r.Node, r.Reason)
+		add("release %s: %s", r.Node, r.Reason)
 		if r.KeepDollars != "" {
 			add("%s: to keep it for another billing period costs $%s, to start another $%s", r.Node, r.KeepDollars, cmp.Or(r.StartDollars, "?"))
 		}
@@ -152,7 +152,7 @@ func doing(i *v1alpha1.FleetIntent) string {
 		parts = append(parts, fmt.Sprintf("%s from %d to %d machines", o.Flavor, o.From, o.To))
 	}
 	for _, r := range i.Releases {
-		parts = append(parts, fmt.Sprintf("give back %d of %s", len(r.Machines), r.Flavor))
+		parts = append(parts, fmt.Sprintf("release %d of %s", len(r.Machines), r.Flavor))
 	}
 	return strings.Join(parts, "; ")
 }

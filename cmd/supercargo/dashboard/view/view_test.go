@@ -254,7 +254,7 @@ func TestADecisionOfAFleetHasItsTermsAndWhatCameOfIt(t *testing.T) {
 	want := Decision{
 		Key: "NodeFleet/f/3", At: now.Add(-time.Minute).UnixMilli(), Object: "NodeFleet f", Mode: "Observe", Summary: "buy 2", Open: true,
 		Terms: []string{
-			"buy 2 large for 5 pods: cheapest", "large: $0.1/h each, 1m0s to start, paid for 10m0s in all: $0.017 until empty", "give back n: empty",
+			"buy 2 large for 5 pods: cheapest", "large: $0.1/h each, 1m0s to start, paid for 10m0s in all: $0.017 until empty", "release n: empty",
 			"n: to keep it for another billing period costs $0.1, to start another $0.2", "machines to buy cost $0.2/h; for the same pods at least $0.15/h",
 			"emptying or exchanging machines saves $0.9 and costs $0.1", "rejected small: too small",
 		},
@@ -433,7 +433,7 @@ func TestAFleetShowsWhatItDoesAndWhatIsWrong(t *testing.T) {
 	s := with(nil)
 	s.Fleets = []*v1alpha1.NodeFleet{f}
 	want := []Fleet{{
-		Name: "f", Class: "Any", Mode: "Act", Machines: 4, InFlight: 1, Pending: 2, Dollars: "1.2", Bound: "1", Doing: "l from 1 to 2 machines; give back 2 of s", Waiting: "room comes free",
+		Name: "f", Class: "Any", Mode: "Act", Machines: 4, InFlight: 1, Pending: 2, Dollars: "1.2", Bound: "1", Doing: "l from 1 to 2 machines; release 2 of s", Waiting: "room comes free",
 		Conditions: []Condition{{"Degraded", "True", "NoMachine", "", false}, {"Paused", "True", "PausedByConfigMap", "", false}},
 	}}
 	if diff := cmp.Diff(want, Of(s, now).Fleets); diff != "" {

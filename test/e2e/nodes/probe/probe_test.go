@@ -179,7 +179,7 @@ func (b *bench) probed() {
 	if strings.Contains(second, `"Probed" run=1 `) {
 		t.Errorf("the second pod has begun anew:\n%s", second)
 	}
-	b.eventually("the node is given back", func() error {
+	b.eventually("the node is released", func() error {
 		var n corev1.Node
 		if err := b.Objects.Get(b.Context(), types.NamespacedName{Name: node.Name}, &n); err != nil {
 			return err
