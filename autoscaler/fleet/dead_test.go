@@ -86,7 +86,7 @@ func TestAMachineWithADeadNodeIsGivenUpOnceItsPodsAreBeingDeleted(t *testing.T) 
 	m.remove("b", 20*minute)
 	m.run(19*minute, "f")
 	if !m.there() {
-		t.Fatal("it is given up while the grace period of a pod goes on")
+		t.Fatal("it is given up while the grace period of a pod continues")
 	}
 	m.run(2*minute, "f")
 	if m.there() || strings.Join(m.killed, " ") != "a b" {
@@ -188,7 +188,7 @@ func TestAPodIsCondemnedOnceItsGracePeriodIsOverAndNoMigrationMovesIt(t *testing
 		is    bool
 	}{
 		{"it is not being deleted", testPod("p", 1, 1, 0), 0, false},
-		{"its grace period goes on", deleted("p", epoch.Add(minute)), minute, true},
+		{"its grace period continues", deleted("p", epoch.Add(minute)), minute, true},
 		{"its grace period is over", deleted("p", epoch.Add(-minute)), 0, true},
 		{"a Migration moves it", deleted("moved", epoch.Add(-minute)), 0, false},
 	} {

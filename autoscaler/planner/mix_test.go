@@ -87,7 +87,7 @@ func TestMixBuysTheCheapestMachines(t *testing.T) {
 
 		{"a limit that leaves out as few as it must", []Pod{pod("a", 9, 9), pod("b", 9, 9), pod("c", 5, 5), pod("d", 5, 5)},
 			[]Flavor{flavor("f", 10, 10, 1)}, MixOptions{MaxMachines: 2}, []string{"f-0: a", "f-1: c d", "b -"}},
-		{"a limit makes dearer machines worth it", []Pod{pod("a", 9, 9), pod("b", 9, 9)},
+		{"a limit makes more expensive machines worth it", []Pod{pod("a", 9, 9), pod("b", 9, 9)},
 			[]Flavor{flavor("f", 10, 10, 1), flavor("g", 20, 20, 9)}, MixOptions{MaxMachines: 1}, []string{"g-0: a b"}},
 		{"of the pods left out none is cheap to keep", []Pod{job("a", 9, 9, 2*hour), job("b", 9, 9, hour)},
 			[]Flavor{flavor("f", 10, 10, 1)}, MixOptions{MaxMachines: 1}, []string{"f-0: b", "a -"}},

@@ -145,7 +145,7 @@ func (l *look) recall() {
 	}
 	var err error
 	if l.memory, err = l.sound.Recall(l.status.Memory); err != nil {
-		l.tell(corev1.EventTypeWarning, "Forgot", "Recall", "The law begins anew: "+err.Error())
+		l.tell(corev1.EventTypeWarning, "Forgot", "Recall", "The law starts again from nothing: "+err.Error())
 	}
 }
 

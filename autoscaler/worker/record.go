@@ -100,7 +100,7 @@ func (l *look) recordManager() {
 		l.tell(corev1.EventTypeNormal, "AnotherQueue", "Learn", fmt.Sprintf("the manager has a new queue, which began at %s: runtimes learned from the previous one are discarded", r.Queue.Started.Format("2006-01-02 15:04:05 MST")))
 	}
 	if len(l.decision.Relearned) > 0 {
-		l.tell(corev1.EventTypeNormal, "Relearned", "Learn", "tasks have become others and are learned anew: "+strings.Join(l.decision.Relearned, ", "))
+		l.tell(corev1.EventTypeNormal, "Relearned", "Learn", "tasks have become others and are learned again: "+strings.Join(l.decision.Relearned, ", "))
 	}
 }
 

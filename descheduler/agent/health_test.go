@@ -24,7 +24,7 @@ func TestAgentIsLiveWhileItsLoopGoesOn(t *testing.T) {
 	step(stuckAfter + 6*time.Second)
 	live("when the loop hangs", false)
 	h.ticks(at.Now())
-	live("when it goes on", true)
+	live("when it continues", true)
 	ended := h.looks(types.NamespacedName{Name: "m"}, at.Now())
 	step(stuckAfter + time.Second)
 	h.ticks(at.Now())

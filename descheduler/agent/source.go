@@ -110,7 +110,7 @@ func (a *Agent) releaseOne(ctx context.Context, entry ledger.Entry) error {
 	if err := a.backends[entry.Backend].Source.Thaw(ctx, entry.Container); err != nil {
 		return err
 	}
-	a.Log.Info("The agent ends: the container goes on, and is frozen again when an agent is back", "migration", entry.Namespace+"/"+entry.Name, "container", entry.Container.String())
+	a.Log.Info("The agent ends: the container continues, and is frozen again when an agent is back", "migration", entry.Namespace+"/"+entry.Name, "container", entry.Container.String())
 	entry.ThawedAt = a.Clock.Now()
 	return a.ledger.Put(entry)
 }
@@ -379,7 +379,7 @@ func stillFrozen(ctx context.Context, b checkpoint.Source, c checkpoint.Containe
 	case err != nil:
 		return fmt.Errorf("look at %s: %w", c, err)
 	case state != checkpoint.Frozen:
-		return checkpoint.Fail(checkpoint.ReasonRanOn, "%s was frozen and is %s now: something else let it go on, so its checkpoint is of no use", c, state)
+		return checkpoint.Fail(checkpoint.ReasonRanOn, "%s was frozen and is %s now: something else resumed it, so its checkpoint is of no use", c, state)
 	}
 	return nil
 }
@@ -432,10 +432,10 @@ func (a *Agent) kill(ctx context.Context, b checkpoint.Source, entry ledger.Entr
 func (a *Agent) thaw(ctx context.Context, b checkpoint.Source, entry ledger.Entry, m *v1alpha1.Migration) error {
 	switch {
 	case entry.Expired:
-		a.Log.Info("The deadline is over and the container's state was not sent: the container goes on",
+		a.Log.Info("The deadline is over and the container's state was not sent: the container continues",
 			"migration", entry.Name, "pod", entry.Container.Namespace+"/"+entry.Container.Pod, "container", entry.Container.Name)
 	case m == nil:
-		a.Log.Info("The Migration is gone and its pod is still wanted: the container goes on",
+		a.Log.Info("The Migration is gone and its pod is still wanted: the container continues",
 			"migration", entry.Name, "pod", entry.Container.Namespace+"/"+entry.Container.Pod, "container", entry.Container.Name)
 	}
 	if err := b.Thaw(ctx, entry.Container); err != nil {

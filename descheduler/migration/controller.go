@@ -284,7 +284,7 @@ func (r *Reconciler) reconcile(concerns func(client.Object) bool) reconcile.Func
 			step, err := r.once(ctx, req.NamespacedName, concerns)
 			switch {
 			case apierrors.IsConflict(err), apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err):
-				ctrl.LoggerFrom(ctx).V(2).Info("What was observed has changed: it is observed anew", "err", err.Error())
+				ctrl.LoggerFrom(ctx).V(2).Info("What was observed has changed: it is observed again", "err", err.Error())
 				continue
 			case err != nil || step == nil:
 				return reconcile.Result{}, err

@@ -294,7 +294,7 @@ func (p *Profiler) record(ctx context.Context, machineType string) (*record.Reco
 		err = fmt.Errorf("it is about machine type %.63q", known.MachineType)
 	}
 	if err != nil {
-		log.FromContext(ctx).Error(err, "What was known of a machine type cannot be read, and is learned anew", "configMap", p.recordName(machineType).String())
+		log.FromContext(ctx).Error(err, "What was known of a machine type cannot be read, and is learned again", "configMap", p.recordName(machineType).String())
 		known = nil
 	}
 	p.memory.records[machineType] = known

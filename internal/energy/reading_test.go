@@ -73,7 +73,7 @@ func TestPowerBetweenTwoCounts(t *testing.T) {
 		want     Watts
 		fault    Fault
 	}{
-		{"it goes on", 1_000_000, 101_000_000, 1, wrap, 150, 100, Sound},
+		{"it continues", 1_000_000, 101_000_000, 1, wrap, 150, 100, Sound},
 		{"over ten seconds", 1_000_000, 101_000_000, 10, wrap, 150, 10, Sound},
 		{"it stays", 5, 5, 1, wrap, 150, 0, Sound},
 		{"it wraps around", wrap - 60_000_000, 40_000_000, 1, wrap, 150, 100, Sound},

@@ -526,7 +526,7 @@ func TestTheNewPodIsExpectedToRunForTheRest(t *testing.T) {
 		{"nothing is known", v1alpha1.MethodCheckpoint, "", "", "", &started},
 		{"what it says cannot be read", v1alpha1.MethodCheckpoint, "soon", "", "soon", &started},
 		{"it is not known since when it runs", v1alpha1.MethodCheckpoint, "100s", "", "100s", nil},
-		{"one that begins anew", v1alpha1.MethodRestart, "100s", "", "100s", &started},
+		{"one that starts again from nothing", v1alpha1.MethodRestart, "100s", "", "100s", &started},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

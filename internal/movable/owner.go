@@ -38,7 +38,7 @@ func (v *Verdict) checkOwner(in Input) {
 	case "ReplicaSet":
 		v.checkReplicaSet(in, owner)
 	case "StatefulSet":
-		v.refuse("Owner", "the pod belongs to StatefulSet %s, and two pods cannot have one name: delete it to have it started anew elsewhere", owner.Name)
+		v.refuse("Owner", "the pod belongs to StatefulSet %s, and two pods cannot have one name: delete it to have it restarted elsewhere", owner.Name)
 	case "DaemonSet", "Node":
 		v.refuse("Owner", "the pod belongs to its node, by %s %s: there is one on each node", owner.Kind, owner.Name)
 	default:

@@ -161,7 +161,7 @@ func (v *Verdict) noteChanges(in Input) {
 	if len(v.Refusals) > 0 {
 		return
 	}
-	v.note("the pod goes on under a new name and with a new IP address")
+	v.note("the pod continues under a new name and with a new IP address")
 	if in.Method == v1alpha1.MethodRestart {
 		v.note("it starts from the beginning")
 		return

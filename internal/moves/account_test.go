@@ -49,7 +49,7 @@ func TestWhatAnExchangeSavesAndCosts(t *testing.T) {
 		{"the release is paid", released(cloned(web)), half, evict, 30 - 16 + 0.5, 0.5},
 		// p ends in 20 min, or in 20.5 if it is moved, which is paid as 21.
 		{"a job ends by itself", state(node("a", lasting(job("p", 5, 5), 20*minute))), fresh(50, 10, 10), migrate, 20 - 1 - 10 + 0.5, 0.5 + 0.5},
-		{"an evicted job begins anew", state(node("a", ran(lasting(job("p", 5, 5), 20*minute), 6*minute))), fresh(50, 10, 10), evict, 20 - 10, 3},
+		{"an evicted job starts again from nothing", state(node("a", ran(lasting(job("p", 5, 5), 20*minute), 6*minute))), fresh(50, 10, 10), evict, 20 - 10, 3},
 		// It ends 8 min later, 4 of them after the horizon. Half of the machine for 8 min is as
 		// much as the machine for 4.
 		{"and loses what it does until then", lagging(state(node("a", ran(lasting(job("p", 5, 5), 26*minute), 4*minute))), 4*minute), fresh(50, 10, 10), evict,

@@ -88,7 +88,7 @@ func TestWhichPodsSuitOtherMachinesBetter(t *testing.T) {
 		{"it has been there for long enough", BetterConfig{PodResidence: time.Minute}, 1, []cluster.Node{typed("fast", "m", residing(a, time.Minute)), typed("frugal", "n")}, []string{"a m>n migrate"}},
 		{"its node is being emptied", BetterConfig{}, 1, []cluster.Node{leaving(typed("fast", "m", a)), typed("frugal", "n")}, nil},
 		{"the other is being emptied", BetterConfig{}, 1, []cluster.Node{typed("fast", "m", a), leaving(typed("frugal", "n"))}, nil},
-		{"its state goes on on no other architecture", BetterConfig{}, 1, []cluster.Node{typed("fast", "m", a), other(typed("frugal", "n"))}, nil},
+		{"its state continues on no other architecture", BetterConfig{}, 1, []cluster.Node{typed("fast", "m", a), other(typed("frugal", "n"))}, nil},
 		{
 			"it may start anew on another architecture", BetterConfig{}, 1,
 			[]cluster.Node{typed("fast", "m", byWays(a, cluster.Evict)), other(typed("frugal", "n"))}, []string{"a m>n evict"},
@@ -102,7 +102,7 @@ func TestWhichPodsSuitOtherMachinesBetter(t *testing.T) {
 			[]cluster.Node{typed("frugal", "m", lasting(a, 30*time.Second)), typed("fast", "n")}, nil,
 		},
 		{
-			"it goes on long enough", BetterConfig{}, 0,
+			"it continues long enough", BetterConfig{}, 0,
 			[]cluster.Node{typed("frugal", "m", lasting(a, 2*time.Minute)), typed("fast", "n")}, []string{"a m>n migrate"},
 		},
 		{
@@ -194,7 +194,7 @@ func TestPodsMoveWhereTheirEnergyIsCheaper(t *testing.T) {
 		want   []string
 	}{
 		{"a cheaper zone", "fast", 1, map[string]float64{"m": 0.4, "n": 0.1}, []string{"a m>n migrate"}},
-		{"a dearer zone", "fast", 1, map[string]float64{"m": 0.1, "n": 0.4}, []string{}},
+		{"a more expensive zone", "fast", 1, map[string]float64{"m": 0.1, "n": 0.4}, []string{}},
 		{"a frugal machine where energy is too dear", "frugal", 1, map[string]float64{"m": 0.1, "n": 0.5}, []string{}},
 		{"runtime alone", "fast", 0, map[string]float64{"m": 0.4, "n": 0.1}, []string{}},
 		{"so little cheaper that the move does not repay", "fast", 1, map[string]float64{"m": 0.4, "n": 0.399}, []string{}},

@@ -66,7 +66,7 @@ func TestEachPodLeavesInTheWayThatIsCheapestForTheNode(t *testing.T) {
 		{"without it that is done", []cluster.Pod{p("p", 5, 5*minute, 6*minute, noState)}, Config{}, "evict p>b", 0, 5, 3},
 		{"a pod that just came waits if it may", []cluster.Pod{p("p", 1, 20*minute, 0, anyWay), p("q", 1, 5*minute, 0, anyWay)},
 			Config{PodResidence: minute}, "", 0, 0, 0},
-		{"one that is overdue is taken to go on for as long again", []cluster.Pod{with2(p("p", 1, 0, 0, anyWay), func(p *cluster.Pod) { p.Overdue = 10 * minute })},
+		{"one that is overdue is taken to continue for as long again", []cluster.Pod{with2(p("p", 1, 0, 0, anyWay), func(p *cluster.Pod) { p.Overdue = 10 * minute })},
 			Config{}, "evict p>b", 0, 10, 0},
 		{"a service is restarted for what the machine costs until the horizon", []cluster.Pod{leaving(service("p", 1, 1), noState)},
 			Config{Horizon: 30 * minute, MoveServices: true}, "evict p>b", 0, 30, 0},

@@ -616,7 +616,7 @@ func TestNoExchangeLeadsBack(t *testing.T) {
 			}
 			seen[shape(s)] = true
 		}
-		t.Fatal("it goes on and on")
+		t.Fatal("it continues and on")
 	})
 }
 

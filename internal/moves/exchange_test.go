@@ -151,7 +151,7 @@ func TestWhichMachinesAreExchanged(t *testing.T) {
 		{"a flavor that is sold out", day, []cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{most(small, 0)}, []string{}},
 		{"one is left, so one is exchanged", day, []cluster.Node{node("a", service("p", 6, 6)), node("b", service("q", 6, 5))},
 			[]cluster.Flavor{most(flavor("middle", 6, 6, 30), 1)}, []string{"a -> middle(p)"}},
-		{"not dearer by as much as it must be cheaper", day, []cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{flavor("other", 4, 4, 52)}, []string{}},
+		{"not more expensive by as much as it must be cheaper", day, []cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{flavor("other", 4, 4, 52)}, []string{}},
 		{"what is fixed stays", day, []cluster.Node{node("a", fixed(service("p", 4, 4)))}, []cluster.Flavor{small}, []string{}},
 		{"so do services if they must", ExchangeConfig{Horizon: time.Hour}, []cluster.Node{node("a", service("p", 4, 4))}, []cluster.Flavor{small}, []string{}},
 		{"a node that is kept", day, []cluster.Node{with(node("a", service("p", 4, 4)), keep)}, []cluster.Flavor{small}, []string{}},

@@ -159,7 +159,7 @@ func TestANodeThatWaitsInVainIsOpenedAgain(t *testing.T) {
 		want    string
 	}{
 		{"its pods are expected to end in time", closed(time.Minute, true), nil, ""},
-		{"they should have ended", closed(-time.Minute, true), nil, "1 of its pods go on, which should have ended 1m0s ago"},
+		{"they should have ended", closed(-time.Minute, true), nil, "1 of its pods continue, which should have ended 1m0s ago"},
 		{"a pod waits that it has room for", closed(time.Minute, true), []cluster.Pod{small}, "it has room for pod q, which waits"},
 		{"one that is too large", closed(time.Minute, true), []cluster.Pod{large}, ""},
 		{"one for which a machine is on its way", closed(time.Minute, true), []cluster.Pod{nominated}, ""},

@@ -181,7 +181,7 @@ func (p *Planner) uncordon(s *cluster.State) []cluster.Stay {
 			continue
 		}
 		if n.Until <= 0 {
-			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("%d of its pods go on, which should have ended %v ago", len(n.Pods), -n.Until.Round(time.Second))})
+			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("%d of its pods continue, which should have ended %v ago", len(n.Pods), -n.Until.Round(time.Second))})
 		} else if at := slices.IndexFunc(s.Pending, func(pod cluster.Pod) bool { return wanted(&pod, n) }); at >= 0 {
 			all = append(all, cluster.Stay{Node: n.Name, Reason: fmt.Sprintf("it has room for pod %s, which waits", s.Pending[at].Name)})
 		}

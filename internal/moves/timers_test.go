@@ -146,7 +146,7 @@ func TestTheQueueHoldsNodesBack(t *testing.T) {
 			{2 * minute, pending(empty(class.Service), 9*minute, job("q", 1, 1)), ""},
 			{3 * minute, pending(low(class.Any), 0), "drain a: p>b"},
 		}},
-		{"time goes on while it does", Config{Threshold: 0.5, AnyPending: true, After: 2 * minute}, []step{
+		{"time continues while it does", Config{Threshold: 0.5, AnyPending: true, After: 2 * minute}, []step{
 			{0, pending(low(class.Any), 0, job("q", 1, 1)), "wake in 2m0s"},
 			{2 * minute, pending(low(class.Any), 0), "drain a: p>b"},
 		}},

@@ -71,7 +71,7 @@ func (r *round) worthwhile(n *cluster.Node) (cluster.Drain, bool) {
 // and the first of may, and each finds its place as if the later ones did not move: one
 // search serves all choices.
 func (e *emptying) weigh() bool {
-	e.note(e.n, "its pods go on for longer than %v, and not all can move", e.config.Patience)
+	e.note(e.n, "its pods continue for longer than %v, and not all can move", e.config.Patience)
 	t := e.tryMoving(e.n, e.must)
 	defer t.rollback()
 	t.fill(e.must, allOrNothing)

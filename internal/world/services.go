@@ -92,7 +92,7 @@ func unevictable(pod *corev1.Pod, services v1alpha1.ServiceEviction, budgets []p
 	case metav1.GetControllerOfNoCopy(pod) == nil:
 		return "it has no controller: nothing would start it again"
 	case startedAnew(pod):
-		return "it was started anew once before, and would never get done if that went on"
+		return "it was restarted once before, and would never get done if that continued"
 	case declared:
 		return ""
 	case volume != "":

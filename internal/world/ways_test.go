@@ -57,9 +57,9 @@ func TestPodsLeaveAsTheySayThatTheyMay(t *testing.T) {
 	}{
 		{"nothing is said", nil, nil, 0, "does not say"},
 		{"it may be restarted", map[string]string{migration: "restart"}, nil, evict, ""},
-		{"it was started anew before", map[string]string{migration: "restart", v1alpha1.AnnotationMigrationName: "m"}, nil, 0, "once before"},
+		{"it was restarted before", map[string]string{migration: "restart", v1alpha1.AnnotationMigrationName: "m"}, nil, 0, "once before"},
 		{
-			"it was started anew before, and is a service", map[string]string{migration: "restart", v1alpha1.AnnotationMigrationName: "m"},
+			"it was restarted before, and is a service", map[string]string{migration: "restart", v1alpha1.AnnotationMigrationName: "m"},
 			func(_ *World, pod *corev1.Pod) { pod.Labels[v1alpha1.LabelClass] = "service" }, evict, "",
 		},
 		{"it was moved with its state before", map[string]string{migration: "checkpoint", v1alpha1.AnnotationMigrationName: "m"}, nil, migrate, ""},

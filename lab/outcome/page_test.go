@@ -137,7 +137,7 @@ func TestTheLeadNamesTheCheapestOfThoseThatDidMost(t *testing.T) {
 			"Lowest cost: packing costs $80.00, 20.0 % less than default and 33.3 % above the lower bound."},
 		{"both left as much undone", func(p []Policy) { p[0].Pods.Pending = 2 },
 			"Lowest cost: packing costs $80.00, 20.0 % less than default and 33.3 % above the lower bound."},
-		{"the dearer one did all", func(p []Policy) { p[0].Pods.Pending, p[1].CostDollars = 5, 150 },
+		{"the more expensive one did all", func(p []Policy) { p[0].Pods.Pending, p[1].CostDollars = 5, 150 },
 			"Lowest cost among those that left the fewest pods undone: packing costs $150.00, 150.0 % above the lower bound."},
 		{"a tie goes to the first", func(p []Policy) { p[0].Pods.Pending, p[1].CostDollars = 2, 100 },
 			"Lowest cost: default costs $100.00, 66.7 % above the lower bound."},

@@ -22,7 +22,7 @@ const KwokEnv = "SUPERCARGO_KWOK"
 var kwokConfig []byte
 
 // kwok is the program that plays the nodes.
-var kwok = program{name: "kwok", env: KwokEnv, does: "plays the nodes"}
+var kwok = program{name: "kwok", env: KwokEnv, does: "simulates the nodes"}
 
 // FindKwok returns the path of the kwok program: path itself when given, else
 // the one that SUPERCARGO_KWOK names, else the first found beside the running

@@ -14,7 +14,7 @@ import (
 type program struct {
 	name string // of the file
 	env  string // the environment variable that says where it is
-	does string // why it is needed: "plays the nodes"
+	does string // why it is needed: "simulates the nodes"
 }
 
 // find returns the path of the program: path itself when given, else the one that

@@ -253,10 +253,10 @@ func TestServicesInASimulationLeaveAsTheFleetLetsThem(t *testing.T) {
 		{"nothing is declared", out, 0, false, evict},
 		{"nothing is declared, and it must opt in", in, 0, false, 0},
 		{"nothing is declared, and services never leave", never, 0, false, 0},
-		{"it may be started anew", in, evict, false, evict},
-		{"it was started anew before", in, wait, false, evict},
+		{"it may be restarted", in, evict, false, evict},
+		{"it was restarted before", in, wait, false, evict},
 		{"it is moved with its state", out, migrate, false, migrate},
-		{"it may be started anew, and services never leave", never, evict, false, 0},
+		{"it may be restarted, and services never leave", never, evict, false, 0},
 		{"it never moves", out, 0, true, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -121,7 +121,7 @@ func checkMoves(t *testing.T, name string, sc *scenario.Scenario, r *sim.Result)
 				t.Errorf("%s: %s goes with its state from %s to %s", name, p.Pod, before.Flavor, p.Flavor)
 			}
 		case restarted[p.Pod]:
-			t.Errorf("%s: %s is started anew twice", name, p.Pod)
+			t.Errorf("%s: %s is restarted twice", name, p.Pod)
 		}
 		restarted[p.Pod] = restarted[p.Pod] || !withState
 		if stayed := left - before.At; stayed < sc.Rescheduling.Residence {

@@ -102,7 +102,7 @@ func TestARecordingBecomesAWorkload(t *testing.T) {
 			[]Pod{{Name: "a", Runtime: time.Minute}}, "had not ended"},
 		{"it still waits", []Row{at(0, EventPod, "a"), at(time.Minute, EventStop, "")}, []Pod{{Name: "a", Runtime: 10 * time.Minute}}, "had not started"},
 		{"it was deleted while it waited", []Row{at(0, EventPod, "a"), at(time.Minute, EventEnd, "a")}, nil, "deleted before they started"},
-		{"a service that goes on", []Row{at(time.Second, EventPod, "a", service), at(2*time.Second, EventStart, "a"), at(time.Minute, EventStop, "")}, []Pod{{Name: "a", Arrival: time.Second}}, ""},
+		{"a service that continues", []Row{at(time.Second, EventPod, "a", service), at(2*time.Second, EventStart, "a"), at(time.Minute, EventStop, "")}, []Pod{{Name: "a", Arrival: time.Second}}, ""},
 		{"a service that went", []Row{at(0, EventPod, "a", service), at(2*time.Second, EventStart, "a"), at(time.Minute, EventEnd, "a")}, []Pod{{Name: "a", Runtime: 58 * time.Second}}, ""},
 		{"three of a name, and one with the name that the second would get", []Row{
 			at(1*time.Second, EventPod, "a", service, named("x")), at(2*time.Second, EventPod, "b", service, named("x-2")), at(3*time.Second, EventPod, "c", service, named("x")), at(4*time.Second, EventPod, "d", service, named("x")),

@@ -34,6 +34,16 @@ var retired = map[string]string{
 	`standing still`:                       "pausing, frozen",
 	`stray`:                                "leftover, orphaned",
 	`is free in the figures`:               "is counted as $0",
+	`GiveBack`:                             "Release",
+	`(gives?|gave|given|giving) back`:      "release",
+	`hasten(s|ed|ing)?`:                    "accelerate",
+	`looks_total`:                          "evaluations_total",
+	`anew`:                                 "again, from the beginning",
+	`(goes|going|went) on`:                 "continue, resume",
+	`dearer`:                               "more expensive",
+	`looked after`:                         "reconciled, managed",
+	`vessel`:                               "bin",
+	`bell`:                                 "signal",
 	`turns? the pod that is too much away`: "rejects the excess pod",
 }
 

@@ -39,7 +39,7 @@ func TestHowLongAMachineIsWaitedFor(t *testing.T) {
 		{"its node ceased to be ready a while ago", time.Hour, func(m *Machine) { node(m, ceased(timeout-1)) }, ""},
 		{"its node ceased to be ready long ago", time.Hour, func(m *Machine) { node(m, ceased(timeout)) }, "node a has not been ready since 2025-12-31T23:50:00Z"},
 		{"a pod would be lost", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 1, Lost: "p"} }) }, ""},
-		{"a grace period goes on", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 1, After: 1} }) }, ""},
+		{"a grace period continues", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 1, After: 1} }) }, ""},
 		{"grace periods are over", time.Hour, func(m *Machine) { node(m, func(n *MachineNode) { n.Remains = Remains{Pods: 2} }) },
 			"node a has not become ready within 10m0s, and the grace periods of the 2 pods on it, which are being deleted, are over"},
 	} {

@@ -296,7 +296,7 @@ func ownLabels(model map[string]string) map[string]string {
 }
 
 // retired says why nothing more is bought of a MachineDeployment that the fleet has made.
-const retired = "its template, the instance types or the catalogue have changed since it was made: its machines go on until they are empty"
+const retired = "its template, the instance types or the catalogue have changed since it was made: its machines continue until they are empty"
 
 // flavorsOf returns the flavors of a fleet with templates: those of the offers, and those of
 // MachineDeployments that were made for it before.

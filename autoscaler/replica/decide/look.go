@@ -95,7 +95,7 @@ func (p *Policy) Look(m law.Memory, s Seen) (law.Memory, Outcome) {
 	out.Observation, out.Notes = p.observe(s, out.From)
 	if s.Asked == 0 {
 		out.Off = true
-		out.Decision = law.Decision{Next: retry, Held: true, Reasons: []string{"hold: the target is scaled to 0 replicas: set it to 1 or more to have it looked after"}}
+		out.Decision = law.Decision{Next: retry, Held: true, Reasons: []string{"hold: the target is scaled to 0 replicas: set it to 1 or more to have it scaled"}}
 		return m, out
 	}
 	out.Missing = out.Observation.Missing(p.needs(out.Observation), p.MaxAge)

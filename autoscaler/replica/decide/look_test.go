@@ -199,11 +199,11 @@ func TestOnlyInModeActTheTargetsSpecCounts(t *testing.T) {
 		s := steady(start, 30)
 		s.Wanted = 20
 		if _, out := p.Look(fresh(t, p), s); out.From != want || out.Observation.Wanted != want || out.Replicas != want {
-			t.Errorf("%s: %+v, want to go on from %d", mode, out.Decision, want)
+			t.Errorf("%s: %+v, want to continue from %d", mode, out.Decision, want)
 		}
 		s.Wanted = 0
 		if _, out := p.Look(fresh(t, p), s); out.From != 30 {
-			t.Errorf("%s: the first look goes on from %d, want the target's 30", mode, out.From)
+			t.Errorf("%s: the first look continues from %d, want the target's 30", mode, out.From)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func (p *Policy) Save(m law.Memory, now time.Time) (*v1alpha1.LawMemory, error) 
 		return nil, fmt.Errorf("write the memory of law %s: %w", p.Name(), err)
 	}
 	if len(text) > MaxMemory {
-		return nil, fmt.Errorf("the memory of law %s has %d bytes, and %d may be kept: a restart begins anew; choose fewer models", p.Name(), len(text), MaxMemory)
+		return nil, fmt.Errorf("the memory of law %s has %d bytes, and %d may be kept: a restart starts again from nothing; choose fewer models", p.Name(), len(text), MaxMemory)
 	}
 	return &v1alpha1.LawMemory{Of: clip.Bytes(p.Of, 256), Time: metav1.NewTime(now.Truncate(time.Second)), Data: runtime.RawExtension{Raw: text}}, nil
 }

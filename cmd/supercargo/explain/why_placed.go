@@ -208,7 +208,7 @@ func (m *Moving) write(b *strings.Builder) {
 	if len(m.Ways) > 0 {
 		fmt.Fprintf(b, "  It may leave by: %s", strings.Join(m.Ways, ", "))
 		if m.Restart {
-			b.WriteString(" (a Migration starts it anew on another node first)")
+			b.WriteString(" (a Migration restarts it on another node first)")
 		}
 		b.WriteString(".\n")
 	}

@@ -109,7 +109,7 @@ func readSalt(path string, isNew bool) ([]byte, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	case !isNew:
-		return nil, fmt.Errorf("%s, by which names are hashed, is missing: the recording cannot go on, record into another file", path)
+		return nil, fmt.Errorf("%s, by which names are hashed, is missing: the recording cannot continue, record into another file", path)
 	}
 	salt := make([]byte, saltBytes)
 	if _, err := rand.Read(salt); err != nil {

@@ -263,7 +263,7 @@ func (o *Options) checkServer() []error {
 		errs = append(errs, fmt.Errorf("--prometheus=%s: --power-meter=%s asks no server: give query or auto", o.Prometheus.URL, kind))
 	}
 	if o.Simulate != "" {
-		errs = append(errs, fmt.Errorf("--prometheus=%s: --simulate plays nodes that draw nothing", o.Prometheus.URL))
+		errs = append(errs, fmt.Errorf("--prometheus=%s: --simulate simulates nodes that draw nothing", o.Prometheus.URL))
 	}
 	server := o.server()
 	if err := server.Validate(); err != nil {

@@ -76,7 +76,7 @@ func brokenForwards(s Source, d SourceDecision) string {
 	case d.Do == NoteFreeze && (!s.TargetReady || !s.Reached):
 		return "a container is about to be frozen, and the target is not ready, or nobody knows whether it can be reached"
 	case forbidden(s):
-		return "something goes forwards with a container that goes on by itself"
+		return "something goes forwards with a container that continues by itself"
 	case d.Do == Dump && s.Container != terms.Frozen:
 		return "the state of a container is taken that is not frozen"
 	case d.Do == Ship && (s.Container != terms.Frozen || !s.Dumped):
@@ -92,11 +92,11 @@ func brokenThaw(s Source) string {
 	case s.Container != terms.Frozen:
 		return "what is not frozen is thawed"
 	case s.KillNoted || s.HandedOver && s.Exists:
-		return "a container that is to die goes on"
+		return "a container that is to die continues"
 	case s.Exists && s.Order != v1alpha1.OrderThaw && s.Order != v1alpha1.OrderClean && !s.Ended:
 		return brokenLapse(s)
 	case !s.Exists && s.Pod != PodWanted:
-		return "a container goes on whose Migration is gone and whose pod is not wanted"
+		return "a container continues whose Migration is gone and whose pod is not wanted"
 	}
 	return ""
 }
@@ -118,11 +118,11 @@ func lapses(s Source, d SourceDecision) bool {
 func brokenLapse(s Source) string {
 	switch {
 	case !s.Expired:
-		return "a container goes on without the order before it is noted that its dump is of no use"
+		return "a container continues without the order before it is noted that its dump is of no use"
 	case sentOrToDie(s):
-		return "a container goes on by itself, and its copy may run"
+		return "a container continues by itself, and its copy may run"
 	case !s.Known:
-		return "a container goes on by itself of which the agent does not know what it has sent"
+		return "a container continues by itself of which the agent does not know what it has sent"
 	}
 	return ""
 }
@@ -133,7 +133,7 @@ func TestSourceExpiresOnlyWhereNoCopyCanRun(t *testing.T) {
 	everySource(func(s Source) {
 		d := ForSource(s)
 		if d.Do == NoteExpiry && (!s.Overdue || sentOrToDie(s) || !s.Known || s.Stateless) {
-			t.Fatalf("a container is let go on by itself\nseen: %+v", s)
+			t.Fatalf("a container is let continue by itself\nseen: %+v", s)
 		}
 		if s.Exists { // while the API server cannot be asked nothing of that is known
 			return
@@ -248,7 +248,7 @@ func brokenReport(s Source, d SourceDecision) string {
 	case d.Step == v1alpha1.SourceKilled && s.Container != terms.Gone:
 		return "a container is said to be dead that is not"
 	case d.Step == v1alpha1.SourceThawed && s.Container == terms.Frozen && s.FreezeNoted:
-		return "a frozen container is said to go on"
+		return "a frozen container is said to continue"
 	case d.Step == v1alpha1.SourceFailed && (d.Reason == "" || d.Message == ""):
 		return "a failure has no reason"
 	}
@@ -368,7 +368,7 @@ func TestSourceDecidesAsItIsTold(t *testing.T) {
 		{"an agent that slept through Kill kills on Clean once it was handed over",
 			Source{Exists: true, Order: v1alpha1.OrderClean, HandedOver: true, Step: v1alpha1.SourceShipped, Known: true, FreezeNoted: true, Container: terms.Frozen},
 			SourceDecision{Do: NoteKill}},
-		{"a Migration that is gone and whose pod is wanted lets it go on",
+		{"a Migration that is gone and whose pod is wanted lets it continue",
 			Source{Known: true, FreezeNoted: true, Container: terms.Frozen, Pod: PodWanted}, SourceDecision{Do: Thaw}},
 		{"one that is gone while the API server says nothing of the pod holds",
 			Source{Known: true, FreezeNoted: true, Container: terms.Frozen}, SourceDecision{}},

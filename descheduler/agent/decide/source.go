@@ -189,7 +189,7 @@ func (s Source) expire() SourceDecision {
 	case s.Container == terms.Unknown:
 		return SourceDecision{} // the runtime does not answer: ask again
 	case s.Step != v1alpha1.SourceFailed:
-		return fail(terms.ReasonFreezeExpired, "the deadline is over and the target does not have the container's state: the container goes on here; see whether the descheduler runs, and what the target's agent waited for")
+		return fail(terms.ReasonFreezeExpired, "the deadline is over and the target does not have the container's state: the container continues here; see whether the descheduler runs, and what the target's agent waited for")
 	}
 	return SourceDecision{}
 }
@@ -337,7 +337,7 @@ func (s Source) freeze() SourceDecision {
 	case s.takesAgain():
 		return report(v1alpha1.SourceFrozen)
 	case s.Container == terms.Running && s.past():
-		return fail(terms.ReasonRanOn, "the container was let go on by others after its state was taken: what was taken is of no use; do not resume containers that are being moved")
+		return fail(terms.ReasonRanOn, "the container was resumed by something else after its state was taken: what was taken is of no use; do not resume containers that are being moved")
 	}
 	switch s.Step {
 	case v1alpha1.SourcePrepared:

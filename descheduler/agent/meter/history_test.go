@@ -78,7 +78,7 @@ func TestBridges(t *testing.T) {
 		{"a mean reaches back behind the last", reading(energy.SourceHwmon, 1, 10), reading(energy.SourceRAPL, 2, 30), 0,
 			energy.Usage{Measured: 30, Covered: time.Second}, true},
 		{"another meter comes, which sees other parts", reading(energy.SourceHwmon, 0, 10), reading(energy.SourceRAPL, 3, 30), 1, energy.Usage{}, false},
-		{"another meter goes on where the last one ended", reading(energy.SourceHwmon, 0, 10), reading(energy.SourceRAPL, 3, 30), 0,
+		{"another meter continues where the last one ended", reading(energy.SourceHwmon, 0, 10), reading(energy.SourceRAPL, 3, 30), 0,
 			energy.Usage{Measured: 90, Covered: 3 * time.Second}, true},
 		{"too far apart", reading(energy.SourceRAPL, 0, 10), reading(energy.SourceRAPL, 7, 30), 6, energy.Usage{}, false},
 		{"not newer", reading(energy.SourceRAPL, 1, 10), reading(energy.SourceRAPL, 1, 30), 0, energy.Usage{}, false},

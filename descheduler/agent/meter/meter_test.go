@@ -56,13 +56,13 @@ func TestACounterThatGoesBack(t *testing.T) {
 		fault   energy.Fault
 	}{
 		{"first look", wrapAt - 150_000_000, 0, energy.Sound},
-		{"it goes on", wrapAt - 50_000_000, 100, energy.Sound},
+		{"it continues", wrapAt - 50_000_000, 100, energy.Sound},
 		{"it wraps around", 30_000_000, 80, energy.Sound},
-		{"it goes on", 110_000_000, 80, energy.Sound},
+		{"it continues", 110_000_000, 80, energy.Sound},
 		{"more than anything draws", 1_110_000_000, 0, energy.AboveRated},
-		{"it goes on from there", 1_190_000_000, 80, energy.Sound},
+		{"it continues from there", 1_190_000_000, 80, energy.Sound},
 		{"it began anew", 10_000_000, 0, energy.CounterReset},
-		{"it goes on from there", 90_000_000, 80, energy.Sound},
+		{"it continues from there", 90_000_000, 80, energy.Sound},
 	}
 	for i, s := range steps {
 		if i > 0 {

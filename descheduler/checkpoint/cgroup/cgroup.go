@@ -186,7 +186,7 @@ func (f *Freezer) Kill(ctx context.Context, c checkpoint.Container) error {
 func (f *Freezer) set(ctx context.Context, c checkpoint.Container, g *group, frozen bool) error {
 	doing := fmt.Sprintf("freeze %s", c)
 	if !frozen {
-		doing = fmt.Sprintf("let %s go on", c)
+		doing = fmt.Sprintf("resume %s", c)
 	}
 	if err := g.set(frozen); err != nil {
 		return fmt.Errorf("%s: %w", doing, err)

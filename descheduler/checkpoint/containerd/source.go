@@ -259,9 +259,9 @@ func (c *Client) Thaw(ctx context.Context, k checkpoint.Container) error {
 	case state != checkpoint.Frozen:
 		return nil
 	case err != nil:
-		return fmt.Errorf("let %s go on: %w", k, err)
+		return fmt.Errorf("resume %s: %w", k, err)
 	}
-	return fmt.Errorf("let %s go on: it is still frozen", k)
+	return fmt.Errorf("resume %s: it is still frozen", k)
 }
 
 // Kill sends SIGKILL to all processes while they are frozen, so that none of them runs

@@ -459,7 +459,7 @@ func TestAReadThatWaitsEndsWhenItIsAborted(t *testing.T) {
 			t.Errorf("reading ends with %v after it was aborted", err)
 		}
 	case <-time.After(time.Minute):
-		t.Error("reading goes on after it was aborted")
+		t.Error("reading continues after it was aborted")
 	}
 	cancel()
 	if err := <-sent; err == nil {

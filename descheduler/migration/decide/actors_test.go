@@ -161,7 +161,7 @@ func (w *world) sourceAgent() {
 
 func (w *world) thaw(p *process) {
 	p.frozen, p.running = false, true
-	w.logf("source: the container goes on")
+	w.logf("source: the container continues")
 }
 
 func (w *world) kill(step v1alpha1.SourceStep, p *process) {

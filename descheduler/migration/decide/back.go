@@ -45,7 +45,7 @@ func (c Config) back(o Observation, now time.Time) Step {
 		return c.backEnd(o, s, now)
 	}
 	s.Order = v1alpha1.OrderThaw
-	return s.write("the new pod is gone: let the old one go on")
+	return s.write("the new pod is gone: resume the old one")
 }
 
 // thaw waits until the old container runs.
@@ -64,11 +64,11 @@ func (c Config) thaw(o Observation, s *status, now time.Time) Step {
 		if everFrozen(m) {
 			until = c.heldByAgent(o, s, now)
 		}
-		return waitFrozen(o, s, "wait until the pod goes on", until, now)
+		return waitFrozen(o, s, "wait until the pod runs", until, now)
 	}
 	s.Order = v1alpha1.OrderClean
 	s.set(v1alpha1.MigrationCleanedUp, no, "InProgress", "the agents remove what is left", now)
-	return s.write("the pod goes on: clean up")
+	return s.write("the pod continues: clean up")
 }
 
 // heldByAgent says that the frozen container has not gone on. It returns when to look
@@ -77,13 +77,13 @@ func (c Config) heldByAgent(o Observation, s *status, now time.Time) time.Time {
 	m := o.Migration
 	node := o.Nodes[m.Status.Plan.SourceNode]
 	if !movable.Ready(node) {
-		s.set(v1alpha1.MigrationFrozen, yes, sourceNotReady, "node "+node.Name+" is not ready: the pod goes on when its agent is back", now)
+		s.set(v1alpha1.MigrationFrozen, yes, sourceNotReady, "node "+node.Name+" is not ready: the pod continues when its agent is back", now)
 		return time.Time{}
 	}
 	if until := c.silentFrom(&m.Status, v1alpha1.MigrationFinished); now.Before(until) {
 		return until
 	}
-	s.set(v1alpha1.MigrationFrozen, yes, agentSilent, "the agent of node "+node.Name+" has not said that the pod goes on: see that the agent runs", now)
+	s.set(v1alpha1.MigrationFrozen, yes, agentSilent, "the agent of node "+node.Name+" has not reported that the pod runs: see that the agent runs", now)
 	return time.Time{}
 }
 

@@ -45,10 +45,10 @@ func TestAPodIsClaimedFromItsBudgetBeforeItStandsStill(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		w := toFreeze(t, 1, restart)
 		if noted, left := w.claimed(); !noted || left != 0 {
-			t.Errorf("started anew %v: the pod is noted: %v, %d disruptions are left", restart, noted, left)
+			t.Errorf("restarted %v: the pod is noted: %v, %d disruptions are left", restart, noted, left)
 		}
 		if !restart && w.m.Status.Order != v1alpha1.OrderFreeze || restart && !HandingOver(w.m) {
-			t.Errorf("started anew %v: it does not go on: %+v", restart, w.m.Status)
+			t.Errorf("restarted %v: it does not continue: %+v", restart, w.m.Status)
 		}
 	}
 }
@@ -58,14 +58,14 @@ func TestABudgetAtItsLimitIsWaitedForUntilTheDeadline(t *testing.T) {
 		w := toFreeze(t, 0, restart)
 		c := condition(&w.m.Status, v1alpha1.MigrationReserved)
 		if w.m.Status.Order != v1alpha1.OrderPrepare || HandingOver(w.m) || c.Reason != overBudget || !strings.Contains(c.Message, "budget b needs 1 healthy pods") {
-			t.Fatalf("started anew %v: %s, %+v", restart, w.m.Status.Order, c)
+			t.Fatalf("restarted %v: %s, %+v", restart, w.m.Status.Order, c)
 		}
 		if step := w.decide(); step.Do != Wait || !step.Until.Equal(w.now.Add(budgetPatience)) {
-			t.Errorf("started anew %v: %+v, want to look again in %s", restart, step, budgetPatience)
+			t.Errorf("restarted %v: %+v, want to look again in %s", restart, step, budgetPatience)
 		}
 		w.now = w.now.Add(6 * time.Minute)
 		if step := w.decide(); step.Do != WriteStatus || condition(step.Status, v1alpha1.MigrationFinished).Reason != "DeadlineExceeded" {
-			t.Errorf("started anew %v: after the deadline %+v", restart, step)
+			t.Errorf("restarted %v: after the deadline %+v", restart, step)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestAnUndisturbedMoveSucceedsInTheOrderOfTheDesign(t *testing.T) {
 		{"of a ReplicaSet", ofSet, false, "begin|CreatePod|Freeze|InProgress|before others|takes over|does not count|DeletePod?|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
 		{"of a Job", ofJob, false, "begin|CreatePod|Freeze|InProgress|DeletePod|PatchPod|PatchPod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
 		{"of a bare pod", bare, false, "begin|CreatePod|Freeze|InProgress|DeletePod|PatchPod|Kill|DeletePod?|Clean|PatchPod|Succeeded"},
-		{"of a Job, started anew", ofJob, true, "begin|CreatePod|InProgress|PatchPod|DeletePod|PatchPod|Kill|Clean|PatchPod|Succeeded"},
+		{"of a Job, restarted", ofJob, true, "begin|CreatePod|InProgress|PatchPod|DeletePod|PatchPod|Kill|Clean|PatchPod|Succeeded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := on(t, tc.owned, tc.restart, ended)
@@ -182,8 +182,8 @@ func TestFaultsBeforeTheHandOverLeadBack(t *testing.T) {
 		{"the pod has ended although the new one runs, and its Job may have made another", isRunning, func(w *world) {
 			w.pods[source].Status.Phase = corev1.PodFailed
 		}, "SourceEnded"},
-		{"the container was started anew", verifying, func(w *world) { w.pods[source].Status.ContainerStatuses[0].ContainerID = "containerd://later" }, "SourceRestarted"},
-		{"the container was started anew although the new one runs", isRunning, (*world).restartsSource, "SourceRestarted"},
+		{"the container was restarted", verifying, func(w *world) { w.pods[source].Status.ContainerStatuses[0].ContainerID = "containerd://later" }, "SourceRestarted"},
+		{"the container was restarted although the new one runs", isRunning, (*world).restartsSource, "SourceRestarted"},
 		{"a stranger has the name of the new pod", next(CreatePod), func(w *world) {
 			w.pods[w.m.Status.Plan.RestoredPod] = runningPod(w.m.Status.Plan.RestoredPod, nodeC, "")
 		}, "NameTaken"},
@@ -329,7 +329,7 @@ func TestTheOldContainerGoesOnOnlyOnceTheNewPodIsGone(t *testing.T) {
 	w.controller()
 	w.scrap(nodeB)
 	if step = w.decide(); step.Do != WriteStatus || step.Status.Order != v1alpha1.OrderThaw {
-		t.Fatalf("want it to go on: %+v", step)
+		t.Fatalf("want it to continue: %+v", step)
 	}
 }
 

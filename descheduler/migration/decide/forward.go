@@ -260,7 +260,7 @@ func (o *Observation) faultOfSource() *fault {
 	case dead(o.Source) && plan.Owner != nil:
 		return &fault{"SourceEnded", "the pod has ended, and its owner sees to what comes next"}
 	case o.sourceRestarted():
-		return &fault{"SourceRestarted", "the container has been started anew on its node"}
+		return &fault{"SourceRestarted", "the container has been restarted on its node"}
 	case o.abandoned():
 		return &fault{"SourceDeleted", "the pod is being deleted, and its ReplicaSet sees to what comes next"}
 	case staged(*o):

@@ -117,7 +117,7 @@ func (w *world) checkEnd() error {
 		}
 	}
 	if got := w.copies(); len(got) > 1 {
-		return fmt.Errorf("two copies go on: %v", got)
+		return fmt.Errorf("two copies continue: %v", got)
 	}
 	if w.died || w.early {
 		return nil

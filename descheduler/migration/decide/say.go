@@ -164,7 +164,7 @@ func (s *status) summary() string {
 		node = " on node " + s.Reservation.Node
 	}
 	if s.Plan.Backend == v1alpha1.BackendRestart {
-		return fmt.Sprintf("pod %s%s has taken over, started anew", s.Plan.RestoredPod, node)
+		return fmt.Sprintf("pod %s%s has taken over, restarted", s.Plan.RestoredPod, node)
 	}
 	return fmt.Sprintf("pod %s%s has taken over; no copy ran for %s s (dump %s s, ship %s s, restore %s s; %d bytes)",
 		s.Plan.RestoredPod, node, orZero(m.FrozenSeconds), orZero(m.DumpSeconds), orZero(m.ShipSeconds), orZero(m.RestoreSeconds), m.CheckpointBytes)

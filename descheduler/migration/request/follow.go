@@ -26,7 +26,7 @@ func Follow(ctx context.Context, c client.WithWatch, m *v1alpha1.Migration, show
 		case err == nil:
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("%w: Migration %s goes on; `supercargo explain migration/%s -n %s` says how it is, `kubectl delete migration -n %s %s` cancels it",
+			return fmt.Errorf("%w: Migration %s continues; `supercargo explain migration/%s -n %s` says how it is, `kubectl delete migration -n %s %s` cancels it",
 				ErrStopped, key.Name, key.Name, key.Namespace, key.Namespace, key.Name)
 		case apierrors.IsNotFound(err):
 			return fmt.Errorf("migration %s was deleted, so it was cancelled: %w", key.Name, err)

@@ -164,7 +164,7 @@ func (r *Record) Encode() (string, error) {
 // Decode reads a record. It trusts nothing, since somebody may have edited it: an error
 // says what is wrong, and that it is best deleted.
 func Decode(text string) (*Record, error) {
-	const hint = ": delete it, and what it knew is learned anew"
+	const hint = ": delete it, and what it knew is learned again"
 	r := &Record{}
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("read a record: %d bytes, want at most %d%s", len(text), MaxBytes, hint)

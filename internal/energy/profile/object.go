@@ -67,7 +67,7 @@ func FromObject(o *v1alpha1.MachineProfile) (*Machine, error) {
 		return nil, ErrNothingLearned
 	}
 	if h := o.Spec.Hardware; h != nil && models.Fingerprint != "" && h.Fingerprint != models.Fingerprint {
-		return nil, fmt.Errorf("%s.fingerprint: %s is other hardware than that of spec.hardware, %s: want the models to be learned anew",
+		return nil, fmt.Errorf("%s.fingerprint: %s is other hardware than that of spec.hardware, %s: want the models to be learned again",
 			from, models.Fingerprint, h.Fingerprint)
 	}
 	var errs []error

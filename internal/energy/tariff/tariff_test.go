@@ -34,7 +34,7 @@ func TestEnergyCostsWhatItsTimeAndPlaceCost(t *testing.T) {
 		cost, priced float64
 	}{
 		{"one value", "fr", read, 0, 1, 100, 1},
-		{"the last goes on", "fr", read, 1000, 1001, 100, 1},
+		{"the last continues", "fr", read, 1000, 1001, 100, 1},
 		{"across a change, at 14:00 UTC", "pl", read, 1, 5, 2 * (700*0.25 + 600*0.75), 1},
 		{"until a change", "pl", read, 1, 2, 1400, 1},
 		{"from a change", "pl", read, 2, 3, 1200, 1},

@@ -62,7 +62,7 @@ func Read(file io.Reader, f Format) ([][]float64, error) {
 	order := order{column: f.Time}
 	for t.Next() {
 		if len(rows) == MaxRows {
-			t.Fault(t.Line(), "", fmt.Sprintf("goes on after %d rows: keep fewer, such as one in a few seconds", MaxRows))
+			t.Fault(t.Line(), "", fmt.Sprintf("continues after %d rows: keep fewer, such as one in a few seconds", MaxRows))
 			break
 		}
 		order.check(t)

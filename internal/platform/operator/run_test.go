@@ -40,7 +40,7 @@ func TestAManagerThatNeverReadTheClusterIsLeftToItself(t *testing.T) {
 }
 
 func TestAManagerIsWaitedFor(t *testing.T) {
-	fault := errors.New("it cannot go on")
+	fault := errors.New("it cannot continue")
 	for name, fails := range map[string]error{"it ends": nil, "it fails": fault} {
 		ctx, cancel := context.WithCancel(t.Context())
 		m := &managed{reads: true, release: make(chan error)}

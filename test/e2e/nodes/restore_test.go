@@ -92,7 +92,7 @@ func (s *bench) goesOn(pod string, before []workload.Tick) []workload.Tick {
 	s.Helper()
 	const enough = 10
 	var all []workload.Tick
-	s.Eventually("the counter goes on in pod "+pod, func(ctx context.Context) error {
+	s.Eventually("the counter continues in pod "+pod, func(ctx context.Context) error {
 		ticks, err := s.ticks(ctx, pod)
 		// Of the container before it has what was printed until the checkpoint.
 		all = workload.Join(before, ticks)

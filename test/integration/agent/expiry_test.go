@@ -72,7 +72,7 @@ func (b *bench) stuck() (*corev1.Pod, *v1alpha1.Migration) {
 // goesOn waits until a container is not frozen.
 func (b *bench) goesOn(pod *corev1.Pod) {
 	b.Helper()
-	b.eventually("the container goes on", func() string {
+	b.eventually("the container continues", func() string {
 		if b.is("frozen", pod) {
 			return "it is frozen"
 		}
@@ -132,7 +132,7 @@ func TestContainersWhoseCopyMayRunStayFrozen(t *testing.T) {
 	api.cut(true)
 	for end := time.Now().Add(7 * time.Second); time.Now().Before(end); <-time.After(poll) {
 		if !b.is("frozen", pod) {
-			t.Fatal("the container goes on, and its copy may run")
+			t.Fatal("the container continues, and its copy may run")
 		}
 	}
 	api.cut(false)

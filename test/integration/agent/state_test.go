@@ -33,7 +33,7 @@ func TestAnotherAgentGoesOn(t *testing.T) {
 	}
 	b.stop()
 	if !b.is("frozen", pod) {
-		t.Error("an agent that ends lets a container go on whose copy may run")
+		t.Error("an agent that ends lets a container continue whose copy may run")
 	}
 	b.start()
 	b.order(m, v1alpha1.OrderKill)
@@ -63,7 +63,7 @@ func TestOrdersThatCameMeanwhileAreCarriedOut(t *testing.T) {
 	b.sourceSays(m, v1alpha1.SourceCleaned)
 	b.targetSays(m, v1alpha1.TargetCleaned)
 	if b.is("frozen", pod) || b.is("killed", pod) {
-		t.Error("the container does not go on")
+		t.Error("the container does not continue")
 	}
 	b.nothingLeft()
 }
@@ -81,7 +81,7 @@ func TestKillThatWasMissedIsMadeUpForOnClean(t *testing.T) {
 	b.start()
 	b.sourceSays(m, v1alpha1.SourceCleaned)
 	if !b.is("killed", pod) {
-		t.Error("the container was let go on, though the new pod has its place")
+		t.Error("the container was let continue, though the new pod has its place")
 	}
 }
 
@@ -108,7 +108,7 @@ func TestMigrationThatIsGoneLetsTheContainerGoOn(t *testing.T) {
 	}
 	b.nothingLeft()
 	if b.is("frozen", pod) || b.is("killed", pod) {
-		t.Error("the container does not go on")
+		t.Error("the container does not continue")
 	}
 }
 
@@ -130,7 +130,7 @@ func TestMigrationThatIsGoneWithItsPodKills(t *testing.T) {
 	b.start()
 	b.nothingLeft()
 	if !b.is("killed", pod) {
-		t.Error("the container of a pod that is being deleted goes on")
+		t.Error("the container of a pod that is being deleted continues")
 	}
 	if err := b.Get(b.Context(), client.ObjectKeyFromObject(pod), pod); err != nil {
 		t.Fatal(err)

@@ -114,7 +114,7 @@ func TestARecordedClusterIsSimulated(t *testing.T) {
 	second := startRecord(t, args...)
 	await("what went meanwhile is recorded", hasRows(map[trace.Event]int{trace.EventBegin: 2, trace.EventPod: 3, trace.EventEnd: 2, trace.EventNode: 2}))
 	scale(2)
-	await("it goes on", hasRows(map[trace.Event]int{trace.EventPod: 4, trace.EventStart: 4}))
+	await("it continues", hasRows(map[trace.Event]int{trace.EventPod: 4, trace.EventStart: 4}))
 	if code := second.stop(t, syscall.SIGINT); code != exitOK || !strings.Contains(second.stderr.String(), "supercargo simulate -f") {
 		t.Errorf("exit code %d, stderr %q; want 0 and how to play it", code, second.stderr.String())
 	}

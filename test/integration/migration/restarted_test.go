@@ -55,7 +55,7 @@ func TestNothingIsHandedOverBesideAFreshCopy(t *testing.T) {
 		t.Errorf("does not say why: %+v", c)
 	}
 	if pods := b.healthy("work", 1); pods[0].UID != old.UID {
-		t.Errorf("pod %s goes on and not the old one", pods[0].Name)
+		t.Errorf("pod %s continues and not the old one", pods[0].Name)
 	}
 }
 

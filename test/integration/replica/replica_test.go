@@ -246,7 +246,7 @@ func TestWhileASourceIsDownReplicasStay(t *testing.T) {
 		if held < 11 || held > 20 {
 			t.Errorf("while the source %s there are %d replicas, want those of 100 requests/s, 11 to 20", fault.name, held)
 		}
-		b.eventually("a policy with another source goes on", func() string {
+		b.eventually("a policy with another source continues", func() string {
 			if other.count() < asked+10 {
 				return "it does not ask"
 			}

@@ -156,7 +156,7 @@ func (b *bench) counts(pod string, more int) []workload.Tick {
 	b.Helper()
 	before := len(b.ticks(pod))
 	var ticks []workload.Tick
-	b.eventually("counter "+pod+" goes on", func() error {
+	b.eventually("counter "+pod+" continues", func() error {
 		if ticks = b.ticks(pod); len(ticks) < before+more {
 			return fmt.Errorf("it has printed %d values", len(ticks))
 		}
