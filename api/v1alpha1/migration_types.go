@@ -8,10 +8,10 @@ import (
 
 // Migration moves one running pod to another node. What it says is all that those who
 // carry it out know: none of them calls another, each reads the Migration and writes the
-// part of its status that is its own. So any of them can die at any moment and go on
+// part of its status that is its own. So any of them can die at any moment and continue
 // later, or another in its place.
 //
-// To delete a Migration is to cancel it: what was made is removed and the pod goes on
+// To delete a Migration is to cancel it: what was made is removed and the pod continues
 // where it was, unless the new pod has taken over already.
 //
 // +kubebuilder:object:root=true
@@ -59,7 +59,7 @@ type MigrationMethod string
 const (
 	// MethodCheckpoint moves the memory and the processes of the container.
 	MethodCheckpoint MigrationMethod = "Checkpoint"
-	// MethodRestart starts the container anew. The pod must have declared that with the
+	// MethodRestart starts the container again. The pod must have declared that with the
 	// annotation supercargo.dev/migration: restart.
 	MethodRestart MigrationMethod = "Restart"
 )
@@ -91,7 +91,7 @@ type MigrationSpec struct {
 	Method MigrationMethod `json:"method,omitempty"`
 
 	// deadline is how long it may take from its start until the new pod runs. Then the
-	// pod goes on where it was.
+	// pod continues where it was.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -121,18 +121,18 @@ const (
 	MigrationHandingOver MigrationPhase = "HandingOver"
 	// MigrationCleaningUp removes images and archives after a success.
 	MigrationCleaningUp MigrationPhase = "CleaningUp"
-	// MigrationRollingBack removes what was made and lets the pod go on where it was.
+	// MigrationRollingBack removes what was made and lets the pod continue where it was.
 	MigrationRollingBack MigrationPhase = "RollingBack"
 	// MigrationSucceeded is an end: the pod runs on its new node.
 	MigrationSucceeded MigrationPhase = "Succeeded"
-	// MigrationRolledBack is an end: the pod goes on where it was.
+	// MigrationRolledBack is an end: the pod continues where it was.
 	MigrationRolledBack MigrationPhase = "RolledBack"
 	// MigrationRefused is an end: the pod cannot be moved, and nothing was touched.
 	MigrationRefused MigrationPhase = "Refused"
 )
 
 // MigrationOrder is what the agents of the two nodes are to do. Each carries it out as
-// far as it concerns its node, and says so in its report. Orders only go on in the
+// far as it concerns its node, and says so in its report. Orders only continue in the
 // sequence given here, and Thaw takes the place of what was not ordered yet.
 //
 // +kubebuilder:validation:Enum=Prepare;Freeze;Kill;Thaw;Clean
@@ -149,7 +149,7 @@ const (
 	// OrderKill asks the source to kill the frozen container: the new pod has taken its
 	// place.
 	OrderKill MigrationOrder = "Kill"
-	// OrderThaw asks the source to let the container go on, and the target to remove what
+	// OrderThaw asks the source to let the container continue, and the target to remove what
 	// it staged.
 	OrderThaw MigrationOrder = "Thaw"
 	// OrderClean asks both to remove all that is left of the migration.

@@ -92,7 +92,7 @@ const (
 const (
 	// MigrationCheckpoint lets a pod be moved with its state.
 	MigrationCheckpoint = "checkpoint"
-	// MigrationRestart lets a pod be killed and started anew elsewhere.
+	// MigrationRestart lets a pod be killed and restarted elsewhere.
 	MigrationRestart = "restart"
 	// MigrationNever keeps a pod where it is.
 	MigrationNever = "never"

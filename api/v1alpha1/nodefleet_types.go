@@ -173,7 +173,7 @@ type ClusterAPIFlavors struct {
 //
 // A copy and its infrastructure template are made when the first machine of an instance type is
 // bought, and removed when the last one has gone. When the MachineDeployment or its infrastructure
-// template changes, further machines are made from new copies; those that there are go on.
+// template changes, further machines are made from new copies; those that there are continue.
 type MachineTemplate struct {
 	// machineDeployment is its name.
 	// +kubebuilder:validation:MinLength=1

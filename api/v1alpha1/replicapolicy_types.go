@@ -530,7 +530,7 @@ type ReplicaPolicyStatus struct {
 	// +optional
 	StartUp *LearnedTime `json:"startUp,omitempty"`
 
-	// memory is what the law has learned. Whoever takes over goes on from it; what was
+	// memory is what the law has learned. Whoever takes over continues from it; what was
 	// learned after it was written, in a minute or less, is lost then.
 	// +optional
 	Memory *LawMemory `json:"memory,omitempty"`

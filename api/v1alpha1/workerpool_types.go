@@ -254,7 +254,7 @@ type WorkerShape struct {
 	// +optional
 	IdleTimeout metav1.Duration `json:"idleTimeout,omitempty"`
 
-	// drainTimeout is how long a worker that was told to leave may go on with its tasks.
+	// drainTimeout is how long a worker that was told to leave may continue with its tasks.
 	// Then it is killed with them: give more than the longest task takes.
 	// +kubebuilder:default="24h"
 	// +kubebuilder:validation:Type=string

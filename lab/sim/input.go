@@ -51,7 +51,7 @@ const (
 	podMoved        factKind = "moved"
 	podEnded        factKind = "ended"
 	podEvicted      factKind = "evicted"
-	podRestarted    factKind = "started anew"
+	podRestarted    factKind = "restarted"
 	machineSleeps   factKind = "put to sleep"
 	machineWoken    factKind = "woken"
 )

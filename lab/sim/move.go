@@ -217,7 +217,7 @@ func (e *engine) restart(r *running, to *machine, reason string) error {
 	to.pods = append(to.pods, again)
 	e.take(to, r.pod.Size)
 	e.result.BatchRunning += batchOne(r.pod)
-	e.place(again, to, "started anew from "+r.on.name+": "+reason)
+	e.place(again, to, "restarted from "+r.on.name+": "+reason)
 	e.endLater(again)
 	e.tell(fact{what: podRestarted, pod: r.pod.Name, node: to.name})
 	return e.emptied(r.on)

@@ -103,7 +103,7 @@ type WorkQueue struct {
 	// address is host:port. Give it or catalog.
 	Address string `json:"address,omitempty"`
 
-	// catalog finds the manager by the name of its project, anew each time.
+	// catalog finds the manager by the name of its project, again each time.
 	Catalog *WorkQueueCatalog `json:"catalog,omitempty"`
 
 	// passwordFile has the manager's password: the same bytes as the file that the manager

@@ -30,7 +30,7 @@ type CheckpointStagingArgs struct {
 	metav1.TypeMeta `json:",inline"`
 
 	// timeout is how long the new pod of a migration is held on a node before its old pod
-	// is frozen, or killed to be started anew, from 1s to 24h. Then its room is given
+	// is frozen, or killed to be restarted, from 1s to 24h. Then its room is given
 	// away. A checkpoint that is on its way has until the migration's deadline. Default:
 	// 5m.
 	Timeout metav1.Duration `json:"timeout,omitempty"`

@@ -11,7 +11,7 @@ import (
 )
 
 // mostGone is how many items that have gone are remembered. Who has not heard for so long that
-// more have gone starts anew.
+// more have gone starts again.
 const mostGone = 10_000
 
 // hub has the page as it is, and by version what changed when. All that is kept for a reader is the
@@ -87,8 +87,8 @@ type change struct {
 
 // update is what a reader has to be told.
 type update struct {
-	// anew says that the reader must forget all that it has.
-	anew    bool
+	// reset says that the reader must forget all that it has.
+	reset    bool
 	changes []change
 	version uint64
 	// more is closed when there is something newer.
@@ -100,8 +100,8 @@ type update struct {
 func (h *hub) since(version uint64) update {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	u := update{version: h.version, more: h.changed, anew: version == 0 || version < h.forgot || version > h.version}
-	if u.anew {
+	u := update{version: h.version, more: h.changed, reset: version == 0 || version < h.forgot || version > h.version}
+	if u.reset {
 		version = 0
 	}
 	for key, e := range h.items {
@@ -109,7 +109,7 @@ func (h *hub) since(version uint64) update {
 			u.changes = append(u.changes, change{key, e.json})
 		}
 	}
-	if !u.anew {
+	if !u.reset {
 		for i := len(h.gone) - 1; i >= 0 && h.gone[i].version > version; i-- {
 			if _, back := h.items[h.gone[i].itemKey]; !back {
 				u.changes = append(u.changes, change{itemKey: h.gone[i].itemKey})

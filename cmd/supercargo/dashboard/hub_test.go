@@ -18,11 +18,11 @@ func items(values ...string) []view.Item {
 	return all
 }
 
-// told is what an update says, as "a=1", or "a" for one that has gone; "anew" goes first.
+// told is what an update says, as "a=1", or "a" for one that has gone; "reset" goes first.
 func told(u update) []string {
 	var all []string
-	if u.anew {
-		all = append(all, "anew")
+	if u.reset {
+		all = append(all, "reset")
 	}
 	for _, c := range u.changes {
 		text := c.key
@@ -47,12 +47,12 @@ func TestAReaderIsToldWhatHasChangedSinceItAsked(t *testing.T) {
 		got  update
 		want []string
 	}{
-		{"at first all", first, []string{"anew", "a=1", "b=1"}},
+		{"at first all", first, []string{"reset", "a=1", "b=1"}},
 		{"then what has changed", second, []string{"b=2", "c=1"}},
 		{"then what has gone", third, []string{"c"}},
 		{"from the beginning, only what is there", h.since(first.version), []string{"b=2", "c"}},
 		{"nothing if nothing has changed", h.since(third.version), nil},
-		{"all again to one that knows a later version: it is another program's", h.since(third.version + 1), []string{"anew", "a=1", "b=2"}},
+		{"all again to one that knows a later version: it is another program's", h.since(third.version + 1), []string{"reset", "a=1", "b=2"}},
 	}
 	for _, step := range steps {
 		if diff := cmp.Diff(step.want, told(step.got)); diff != "" {
@@ -105,7 +105,7 @@ func TestWhatIsKeptOfThatWhichHasGoneIsBounded(t *testing.T) {
 	if len(h.gone) > mostGone {
 		t.Errorf("%d items that have gone are kept, want %d at most", len(h.gone), mostGone)
 	}
-	if diff := cmp.Diff([]string{"anew", "a=1"}, told(h.since(version))); diff != "" {
+	if diff := cmp.Diff([]string{"reset", "a=1"}, told(h.since(version))); diff != "" {
 		t.Errorf("a reader that has missed some of them is told (-want +got):\n%s", diff)
 	}
 }

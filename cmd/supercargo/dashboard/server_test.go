@@ -199,8 +199,8 @@ func TestAStreamBeginsWithAllAndGoesOnWithWhatChanges(t *testing.T) {
 	}
 	in := bufio.NewReader(answer.Body)
 	first := messages(t, in)
-	if first[0].event != "anew" {
-		t.Errorf("it begins with %q, want anew", first[0].event)
+	if first[0].event != "reset" {
+		t.Errorf("it begins with %q, want reset", first[0].event)
 	}
 	if diff := cmp.Diff([]string{"nodes/a=1", "nodes/b=1"}, saysIn(t, first)); diff != "" {
 		t.Errorf("at first (-want +got):\n%s", diff)
@@ -214,14 +214,14 @@ func TestAStreamBeginsWithAllAndGoesOnWithWhatChanges(t *testing.T) {
 	t.Run("a browser that comes back is told what it has missed", func(t *testing.T) {
 		answer := ask(t, s, h.URL+"/events", func(r *http.Request) { r.Header.Set("Last-Event-ID", first[len(first)-1].id) })
 		missed := messages(t, bufio.NewReader(answer.Body))
-		if diff := cmp.Diff([]string{"nodes/a=null", "nodes/b=2"}, saysIn(t, missed)); diff != "" || missed[0].event == "anew" {
+		if diff := cmp.Diff([]string{"nodes/a=null", "nodes/b=2"}, saysIn(t, missed)); diff != "" || missed[0].event == "reset" {
 			t.Errorf("begins with %s (-want +got):\n%s", missed[0].event, diff)
 		}
 	})
 	t.Run("one that was told by another program is told all", func(t *testing.T) {
 		answer := ask(t, s, h.URL+"/events", func(r *http.Request) { r.Header.Set("Last-Event-ID", "OTHER-1") })
 		all := messages(t, bufio.NewReader(answer.Body))
-		if diff := cmp.Diff([]string{"nodes/b=2"}, saysIn(t, all)); diff != "" || all[0].event != "anew" {
+		if diff := cmp.Diff([]string{"nodes/b=2"}, saysIn(t, all)); diff != "" || all[0].event != "reset" {
 			t.Errorf("begins with %s (-want +got):\n%s", all[0].event, diff)
 		}
 	})

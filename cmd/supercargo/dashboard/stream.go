@@ -23,7 +23,7 @@ const (
 )
 
 // stream writes server-sent events. Each update is some messages "items" and then one "commit",
-// whose ID a browser that comes back tells us; "anew" before them says to forget everything.
+// whose ID a browser that comes back tells us; "reset" before them says to forget everything.
 type stream struct {
 	w        http.ResponseWriter
 	control  *http.ResponseController
@@ -46,7 +46,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	for {
 		u := s.hub.since(version)
 		var err error
-		if u.version != version || u.anew {
+		if u.version != version || u.reset {
 			err = out.tell(u)
 		} else {
 			err = out.write(": still here\n\n")
@@ -91,8 +91,8 @@ func (s *stream) versionOf(id string) uint64 {
 
 // tell writes an update in messages of bounded size.
 func (s *stream) tell(u update) error {
-	if u.anew {
-		if err := s.write("event: anew\ndata: {}\n\n"); err != nil {
+	if u.reset {
+		if err := s.write("event: reset\ndata: {}\n\n"); err != nil {
 			return err
 		}
 	}

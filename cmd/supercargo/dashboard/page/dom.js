@@ -16,7 +16,7 @@ export const say = (element, text) => {
 };
 
 // list keeps the children of a parent as items say, one for each, in their order. make gives an element
-// for an item; one is made anew when the item has changed, and what was open in it stays open.
+// for an item; one is made again when the item has changed, and what was open in it stays open.
 export const list = (parent, items, make) => {
   const before = parent.shown ?? new Map();
   const now = new Map();

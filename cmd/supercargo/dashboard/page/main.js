@@ -12,7 +12,7 @@ import { clock } from "./text.js";
 const sections = ["summary", "nodes", "pending", "fleets", "decisions", "migrations", "policies", "pools"];
 let page = new Map(); // by section: by key, an item
 let staged = []; // of an update that is not complete
-let anew = true;
+let reset = true;
 let skew = 0; // what to add to this computer's time to have the server's, in milliseconds
 let changed = new Set();
 let drawn = new Map(); // the nodes that are shown
@@ -22,7 +22,7 @@ const of = (section) => page.get(section) ?? new Map();
 const now = () => Date.now() + skew;
 
 const apply = () => {
-  if (anew) {
+  if (reset) {
     page = new Map(sections.map((s) => [s, new Map()]));
     changed = new Set(sections);
   }
@@ -37,7 +37,7 @@ const apply = () => {
     changed.add(section);
   }
   staged = [];
-  anew = false;
+  reset = false;
   schedule();
 };
 
@@ -90,9 +90,9 @@ const state = (text, live) => {
 };
 
 const source = new EventSource("events");
-source.addEventListener("anew", () => {
+source.addEventListener("reset", () => {
   staged = [];
-  anew = true;
+  reset = true;
 });
 source.addEventListener("items", (e) => staged.push(...JSON.parse(e.data)));
 source.addEventListener("commit", (e) => {

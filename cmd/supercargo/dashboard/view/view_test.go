@@ -325,7 +325,7 @@ func TestAMigrationIsShownStepByStep(t *testing.T) {
 	}{
 		{"one that waits", "", nil, "NTTTTTT", false},
 		{"one whose pod is frozen", v1alpha1.MigrationMoving, steps[:3], "DDDNTTT", false},
-		{"one that starts anew and is not frozen", v1alpha1.MigrationVerifying, []string{steps[0], steps[1], steps[4]}, "DDDDDNT", false},
+		{"one that restarts and is not frozen", v1alpha1.MigrationVerifying, []string{steps[0], steps[1], steps[4]}, "DDDDDNT", false},
 		{"one that has moved", v1alpha1.MigrationSucceeded, steps, "DDDDDDD", true},
 		{"one that went back", v1alpha1.MigrationRolledBack, steps[:3], "DDDFTTT", true},
 		{"one that was refused", v1alpha1.MigrationRefused, nil, "FTTTTTT", true},
