@@ -88,7 +88,7 @@ type change struct {
 // update is what a reader has to be told.
 type update struct {
 	// reset says that the reader must forget all that it has.
-	reset    bool
+	reset   bool
 	changes []change
 	version uint64
 	// more is closed when there is something newer.
