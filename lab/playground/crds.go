@@ -26,13 +26,16 @@ func (p *Playground) InstallCRDs(ctx context.Context) error {
 }
 
 // supercargoCRDs reads the definitions of Supercargo's kinds.
-func supercargoCRDs() ([]Manifest, error) {
+func supercargoCRDs() ([]Manifest, error) { return parseAll(manifests.CRDs) }
+
+// parseAll reads all files of a file system as manifests.
+func parseAll(files fs.ReadFileFS) ([]Manifest, error) {
 	var all []Manifest
-	err := fs.WalkDir(manifests.CRDs, "crd", func(path string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		text, err := manifests.CRDs.ReadFile(path)
+		text, err := files.ReadFile(path)
 		if err != nil {
 			return err
 		}
@@ -41,7 +44,7 @@ func supercargoCRDs() ([]Manifest, error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the definitions of Supercargo's kinds: %w", err)
+		return nil, fmt.Errorf("read definitions: %w", err)
 	}
 	return all, nil
 }

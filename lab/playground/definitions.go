@@ -7,7 +7,6 @@ import (
 	_ "embed"
 	"encoding/base64"
 	"fmt"
-	"io/fs"
 	"path"
 	"slices"
 	"sync"
@@ -39,18 +38,8 @@ var clusterAPIDefinitions = sync.OnceValues(func() ([]*unstructured.Unstructured
 	if err != nil {
 		return nil, err
 	}
-	err = fs.WalkDir(machines.CRDs, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		data, err := machines.CRDs.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		found, err := ParseManifests(path, bytes.NewReader(data))
-		manifests = append(manifests, found...)
-		return err
-	})
+	ours, err := parseAll(machines.CRDs)
+	manifests = append(manifests, ours...)
 	objects := make([]*unstructured.Unstructured, len(manifests))
 	for i, m := range manifests {
 		dropDescriptions(m.Object.Object)

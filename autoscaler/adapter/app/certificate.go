@@ -3,14 +3,10 @@ package app
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"maps"
 	"sync"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/utils/clock"
@@ -18,9 +14,6 @@ import (
 
 	"supercargo.dev/supercargo/internal/platform/selfsigned"
 )
-
-// certificateTries is how often in a row it is tried to write what another replica writes too.
-const certificateTries = 3
 
 // certificate is the one that all replicas serve with: the first makes it, and the others find
 // it in a Secret. The server is told when a new one is to be served. All methods are safe for
@@ -75,23 +68,18 @@ func (c *certificate) serve(p selfsigned.Pair) {
 // trusted, once it is in the Secret. Where there is no namespace for the Secret, or no right to
 // it, this replica keeps one of its own: it serves alone as well as ever.
 func (c *certificate) look(ctx context.Context) (selfsigned.Pair, error) {
-	var err error
-	for range certificateTries {
-		var pair selfsigned.Pair
-		if pair, err = c.shared(ctx); err == nil {
-			return pair, nil
-		}
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			break
-		}
+	secret := selfsigned.Secret{Client: c.client, Live: c.live, Name: c.secret, Hosts: c.hosts, Log: c.log}
+	data, err := secret.Keep(ctx, c.clock.Now(), nil)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return c.own(err)
 	}
-	if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+	if err != nil {
 		return selfsigned.Pair{}, err
 	}
-	return c.own(err)
+	return selfsigned.PairOf(data), nil
 }
 
-// own returns the certificate of this replica alone, which is made anew in time.
+// own returns the certificate of this replica alone, which is renewed in time.
 func (c *certificate) own(why error) (selfsigned.Pair, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,41 +92,4 @@ func (c *certificate) own(why error) (selfsigned.Pair, error) {
 		return c.pair, nil
 	}
 	return selfsigned.New(c.hosts, c.pair.Authorities, now)
-}
-
-// shared returns what the Secret has, once that is good.
-func (c *certificate) shared(ctx context.Context) (selfsigned.Pair, error) {
-	var secret corev1.Secret
-	err := c.live.Get(ctx, c.secret, &secret)
-	if client.IgnoreNotFound(err) != nil {
-		return selfsigned.Pair{}, fmt.Errorf("read Secret %s: %w", c.secret, err)
-	}
-	missing := err != nil
-	pair := selfsigned.Pair{Certificate: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey], Authorities: secret.Data[authoritiesKey]}
-	now := c.clock.Now()
-	why := pair.Check(c.hosts, now)
-	if why == nil {
-		return pair, nil
-	}
-	if pair, err = selfsigned.New(c.hosts, pair.Authorities, now); err != nil {
-		return selfsigned.Pair{}, err
-	}
-	data := maps.Clone(secret.Data)
-	if data == nil {
-		data = map[string][]byte{}
-	}
-	data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], data[authoritiesKey] = pair.Certificate, pair.Key, pair.Authorities
-	if missing {
-		err = c.client.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: c.secret.Namespace, Name: c.secret.Name}, Type: corev1.SecretTypeTLS, Data: data,
-		})
-	} else {
-		c.log.Info("A new certificate is made", "secret", c.secret, "why", why.Error())
-		secret.Data = data
-		err = c.client.Update(ctx, &secret)
-	}
-	if err != nil {
-		return selfsigned.Pair{}, fmt.Errorf("write Secret %s: %w", c.secret, err)
-	}
-	return pair, nil
 }

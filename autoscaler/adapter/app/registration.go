@@ -152,10 +152,6 @@ func (r *registration) once(ctx context.Context) error {
 	return nil
 }
 
-// authoritiesKey is where the ConfigMap beside the Service has the authorities. Who asks
-// here without the aggregator, such as the autoscaler, mounts it.
-const authoritiesKey = "ca.crt"
-
 // trusted returns the certificate that is to be served; nothing where somebody else keeps it.
 func (r *registration) trusted(ctx context.Context) (selfsigned.Pair, error) {
 	if r.certificate == nil {
@@ -165,12 +161,12 @@ func (r *registration) trusted(ctx context.Context) (selfsigned.Pair, error) {
 }
 
 // publish writes the authorities into the ConfigMap NAME-ca, with the name of the Service,
-// once. Where the manifests have not made it, nobody wants them.
+// once: who asks here without the aggregator, such as the autoscaler, mounts it. Where the manifests have not made it, nobody wants them.
 func (r *registration) publish(ctx context.Context, authorities []byte) error {
 	if authorities == nil || bytes.Equal(r.published, authorities) {
 		return nil
 	}
-	patch, err := json.Marshal(map[string]any{"data": map[string]string{authoritiesKey: string(authorities)}})
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{selfsigned.AuthoritiesKey: string(authorities)}})
 	if err != nil {
 		return fmt.Errorf("write the authorities: %w", err)
 	}

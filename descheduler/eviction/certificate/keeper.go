@@ -8,7 +8,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"sync"
@@ -18,10 +17,8 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/singleflight"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,14 +40,11 @@ const (
 	lookEvery   = time.Minute
 	soon        = time.Second
 	uninstalled = 5 * time.Second
-	// tries is how often in a row it is tried to write what another replica writes too.
-	tries = 3
 )
 
-// The keys of the Secret beside those of its type: the authorities; the secret of the URL,
-// the one before it, and since when that is replaced, as RFC 3339.
+// The keys of the Secret beside those of the certificate: the secret of the URL, the one before it,
+// and since when that is replaced, as RFC 3339.
 const (
-	authoritiesKey  = "ca.crt"
 	secretKey       = "url-secret"
 	secretBeforeKey = "url-secret-before"
 	secretSinceKey  = "url-secret-since"
@@ -146,13 +140,9 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	if !installed {
 		return err
 	}
-	var data map[string][]byte
-	for range tries {
-		data, err = k.ensure(ctx)
-		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-			break
-		}
-	}
+	shared := selfsigned.Secret{Client: k.Client, Live: k.Live, Name: k.Secret, Hosts: k.Hosts, Log: k.Log}
+	now := k.Clock.Now()
+	data, err := shared.Keep(ctx, now, func(data map[string][]byte) bool { return renewSecret(data, now) })
 	if err != nil {
 		return err
 	}
@@ -161,7 +151,7 @@ func (k *Keeper) Keep(ctx context.Context) error {
 	if len(k.Hosts) == 0 {
 		return k.inject(ctx, nil, k.known.Load().now)
 	}
-	pair := pairOf(data)
+	pair := selfsigned.PairOf(data)
 	serving, err := pair.TLS()
 	if err != nil {
 		return err
@@ -199,55 +189,6 @@ func (k *Keeper) installed(ctx context.Context) (bool, error) {
 		k.idle.Store(true)
 	}
 	return false, fmt.Errorf("look for ValidatingWebhookConfiguration %s: %w", k.Configuration, err)
-}
-
-func pairOf(data map[string][]byte) selfsigned.Pair {
-	return selfsigned.Pair{Certificate: data[corev1.TLSCertKey], Key: data[corev1.TLSPrivateKeyKey], Authorities: data[authoritiesKey]}
-}
-
-// ensure returns what the Secret has, once that is good.
-func (k *Keeper) ensure(ctx context.Context) (map[string][]byte, error) {
-	var secret corev1.Secret
-	err := k.Live.Get(ctx, k.Secret, &secret)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("read Secret %s: %w", k.Secret, err)
-	}
-	missing := err != nil
-	now, changed := k.Clock.Now(), false
-	data := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}} // which its type asks for
-	maps.Copy(data, secret.Data)
-	if len(k.Hosts) > 0 {
-		if why := pairOf(data).Check(k.Hosts, now); why != nil {
-			pair, err := selfsigned.New(k.Hosts, data[authoritiesKey], now)
-			if err != nil {
-				return nil, err
-			}
-			if !missing {
-				k.Log.Info("A new certificate is made for the webhook", "secret", k.Secret, "why", why.Error())
-			}
-			data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey], data[authoritiesKey] = pair.Certificate, pair.Key, pair.Authorities
-			changed = true
-		}
-	}
-	if renewSecret(data, now) {
-		changed = true
-	}
-	switch {
-	case missing:
-		secret = corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: k.Secret.Namespace, Name: k.Secret.Name}, Type: corev1.SecretTypeTLS, Data: data,
-		}
-		err = k.Client.Create(ctx, &secret)
-	case changed:
-		secret.Data = data
-		err = k.Client.Update(ctx, &secret)
-	default:
-		return data, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("write Secret %s: %w", k.Secret, err)
-	}
-	return data, nil
 }
 
 // inject gives the authorities, unless there are none, and the URL with the secret to the
