@@ -34,7 +34,6 @@ const lastBin = math.MaxInt64 - 1
 // that hold services and batch pods together. It scores the bin alone; inside a bin
 // the stock scores spread. A service never ends, so its bin is the last.
 type bins struct {
-	handle  fwk.Handle
 	clock   clock.PassiveClock
 	learner *runtimes.Learner
 	// finishes are the expected ends of pods placed, of those still there at the
@@ -53,7 +52,7 @@ var (
 func BinPlugins(_ *scenario.Scenario, clk clock.PassiveClock) (runtime.Registry, error) {
 	return runtime.Registry{BinName: func(ctx context.Context, _ apiruntime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		return &bins{
-			handle: handle, clock: clk, learner: learning.Shared(ctx, handle.ClientSet()), finishes: map[types.UID]time.Time{},
+			clock: clk, learner: learning.Shared(ctx, handle.ClientSet()), finishes: map[types.UID]time.Time{},
 		}, nil
 	}}, nil
 }

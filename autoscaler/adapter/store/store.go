@@ -108,7 +108,6 @@ type Store struct {
 	parser   parser.Parser
 	turns    chan struct{} // of queries
 	lookback time.Duration
-	limit    *seriesLimit
 }
 
 var _ query.Querier = (*Store)(nil)
@@ -136,7 +135,7 @@ func Open(o Options) (*Store, error) {
 	limit.enforce(db.Head())
 	p := parser.NewParser(parser.Options{})
 	return &Store{
-		db: db, parser: p, turns: make(chan struct{}, o.MaxQueries), lookback: o.Lookback, limit: limit,
+		db: db, parser: p, turns: make(chan struct{}, o.MaxQueries), lookback: o.Lookback,
 		engine: promql.NewEngine(promql.EngineOpts{
 			Logger: log, Reg: o.Registerer, MaxSamples: o.MaxSamples, Timeout: o.Timeout, LookbackDelta: o.Lookback, Parser: p,
 			NoStepSubqueryIntervalFn: func(int64) int64 { return time.Second.Milliseconds() },

@@ -32,7 +32,6 @@ import (
 	leasesapi "github.com/containerd/containerd/api/services/leases/v1"
 	snapshotsapi "github.com/containerd/containerd/api/services/snapshots/v1"
 	tasksapi "github.com/containerd/containerd/api/services/tasks/v1"
-	versionapi "github.com/containerd/containerd/api/services/version/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -85,7 +84,6 @@ type Client struct {
 	images     imagesapi.ImagesClient
 	leases     leasesapi.LeasesClient
 	snapshots  snapshotsapi.SnapshotsClient
-	version    versionapi.VersionClient
 	runtime    criapi.RuntimeServiceClient
 	criImages  criapi.ImageServiceClient
 }
@@ -108,7 +106,7 @@ func New(o Options) (*Client, error) {
 		Options: o, connection: c,
 		tasks: tasksapi.NewTasksClient(c), containers: containersapi.NewContainersClient(c), content: contentapi.NewContentClient(c),
 		diff: diffapi.NewDiffClient(c), images: imagesapi.NewImagesClient(c), leases: leasesapi.NewLeasesClient(c),
-		snapshots: snapshotsapi.NewSnapshotsClient(c), version: versionapi.NewVersionClient(c),
+		snapshots: snapshotsapi.NewSnapshotsClient(c),
 		runtime: criapi.NewRuntimeServiceClient(c), criImages: criapi.NewImageServiceClient(c),
 	}, nil
 }

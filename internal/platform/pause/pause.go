@@ -46,8 +46,6 @@ type State struct {
 	Namespace string
 	// Why is what the ConfigMap says, which may be nothing.
 	Why string
-	// Since is when the ConfigMap was created.
-	Since time.Time
 }
 
 // Of returns what the ConfigMap says; nil is none.
@@ -55,7 +53,7 @@ func Of(object *corev1.ConfigMap) State {
 	if object == nil {
 		return State{}
 	}
-	return State{Paused: true, Namespace: object.Namespace, Why: clip.Bytes(object.Data[ReasonKey], mostOfReason), Since: object.CreationTimestamp.Time}
+	return State{Paused: true, Namespace: object.Namespace, Why: clip.Bytes(object.Data[ReasonKey], mostOfReason)}
 }
 
 // Message says that the cluster is paused, why, and how to resume.
