@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"sort"
+
+	"supercargo.dev/supercargo/internal/input"
 )
 
 // Point is one point of a [Curve].
@@ -84,13 +86,9 @@ type Model struct {
 
 // Validate returns what is wrong with the model, and nil for a sound one.
 func (m Model) Validate() error {
-	var errs []error
-	if !(m.Idle > 0) || math.IsInf(float64(m.Idle), 0) {
-		errs = append(errs, fmt.Errorf("idle power %v W: want a finite number above 0", m.Idle))
-	}
-	if !(m.Full >= m.Idle) || math.IsInf(float64(m.Full), 0) {
-		errs = append(errs, fmt.Errorf("full power %v W: want a finite number of at least the idle power, %v W", m.Full, m.Idle))
-	}
+	var errs input.Faults
+	errs.If(!(m.Idle > 0) || math.IsInf(float64(m.Idle), 0), "idle power %v W: want a finite number above 0", m.Idle)
+	errs.If(!(m.Full >= m.Idle) || math.IsInf(float64(m.Full), 0), "full power %v W: want a finite number of at least the idle power, %v W", m.Full, m.Idle)
 	return errors.Join(errs...)
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"supercargo.dev/supercargo/internal/input"
 )
 
 // Summary is what the policies made of one scenario with several seeds.
@@ -97,22 +99,16 @@ func Summarize(reports []Report) (Summary, error) {
 // agree returns why the reports, which are sorted by seed, cannot be drawn
 // together.
 func agree(reports []Report) error {
-	var errs []error
+	var errs input.Faults
 	first := reports[0]
 	for i, r := range reports {
 		if err := r.check(); err != nil {
 			errs = append(errs, fmt.Errorf("report of seed %d: %w", r.Seed, err))
 		}
-		if r.Scenario != first.Scenario {
-			errs = append(errs, fmt.Errorf("scenario is %q with seed %d and %q with seed %d, want one", first.Scenario, first.Seed, r.Scenario, r.Seed))
-		}
-		if i > 0 && r.Seed == reports[i-1].Seed {
-			errs = append(errs, fmt.Errorf("seed %d comes twice", r.Seed))
-		}
+		errs.If(r.Scenario != first.Scenario, "scenario is %q with seed %d and %q with seed %d, want one", first.Scenario, first.Seed, r.Scenario, r.Seed)
+		errs.If(i > 0 && r.Seed == reports[i-1].Seed, "seed %d comes twice", r.Seed)
 		ours, theirs := figures{policies: first.Policies}.names(), figures{policies: r.Policies}.names()
-		if !slices.Equal(ours, theirs) {
-			errs = append(errs, fmt.Errorf("policies are %q with seed %d and %q with seed %d, want the same in the same order", ours, first.Seed, theirs, r.Seed))
-		}
+		errs.If(!slices.Equal(ours, theirs), "policies are %q with seed %d and %q with seed %d, want the same in the same order", ours, first.Seed, theirs, r.Seed)
 	}
 	return errors.Join(errs...)
 }

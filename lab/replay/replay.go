@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
 
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/lab/report"
 	"supercargo.dev/supercargo/lab/trace"
 )
@@ -145,30 +146,18 @@ func Run(ctx context.Context, opts Options) (*Result, error) {
 
 // complete fills what is not set and reports everything that is wrong.
 func (o Options) complete() (Options, error) {
-	var errs []error
-	if o.Client == nil {
-		errs = append(errs, errors.New("replay: no client"))
-	}
-	if len(o.Pods) == 0 {
-		errs = append(errs, errors.New("replay: no pods"))
-	}
+	var errs input.Faults
+	errs.If(o.Client == nil, "replay: no client")
+	errs.If(len(o.Pods) == 0, "replay: no pods")
 	for _, s := range []struct {
 		name  string
 		value float64
 	}{{"arrivals", o.Scale.Arrivals}, {"lifetimes", o.Scale.Lifetimes}} {
-		if !(s.value > 0) || math.IsInf(s.value, 0) {
-			errs = append(errs, fmt.Errorf("replay: scale of %s is %v, want a number above zero", s.name, s.value))
-		}
+		errs.If(!(s.value > 0) || math.IsInf(s.value, 0), "replay: scale of %s is %v, want a number above zero", s.name, s.value)
 	}
-	if o.Window < 0 {
-		errs = append(errs, fmt.Errorf("replay: window is %s, want zero or more", o.Window))
-	}
-	if o.CleanUp < 0 {
-		errs = append(errs, fmt.Errorf("replay: clean-up is bounded by %s, want zero or more", o.CleanUp))
-	}
-	if o.Concurrency < 0 {
-		errs = append(errs, fmt.Errorf("replay: concurrency is %d, want zero or more", o.Concurrency))
-	}
+	errs.If(o.Window < 0, "replay: window is %s, want zero or more", o.Window)
+	errs.If(o.CleanUp < 0, "replay: clean-up is bounded by %s, want zero or more", o.CleanUp)
+	errs.If(o.Concurrency < 0, "replay: concurrency is %d, want zero or more", o.Concurrency)
 	for _, problem := range validation.IsValidLabelValue(o.Run) {
 		errs = append(errs, fmt.Errorf("replay: run %q: %s", o.Run, problem))
 	}
@@ -192,12 +181,10 @@ func (o Options) complete() (Options, error) {
 }
 
 func duplicates(pods []trace.Pod) []error {
-	var errs []error
+	var errs input.Faults
 	seen := make(map[string]bool, len(pods))
 	for _, p := range pods {
-		if seen[p.Name] {
-			errs = append(errs, fmt.Errorf("replay: two pods are called %q", p.Name))
-		}
+		errs.If(seen[p.Name], "replay: two pods are called %q", p.Name)
 		seen[p.Name] = true
 	}
 	return errs

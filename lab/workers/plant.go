@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/trace"
 )
@@ -95,10 +96,8 @@ func Run(plan Plan, law Law) (Result, error) {
 
 // Validate names what can never run: a task that no worker holds, limits that cannot be.
 func (p Plan) Validate() error {
-	var errs []error
-	if len(p.Tasks) == 0 {
-		errs = append(errs, errors.New("no tasks to run"))
-	}
+	var errs input.Faults
+	errs.If(len(p.Tasks) == 0, "no tasks to run")
 	for i := range p.Tasks {
 		if t := &p.Tasks[i]; !needOf(t).Fits(p.Worker) {
 			errs = append(errs, fmt.Errorf("task %s needs %g cores and %d MiB, and no worker has that (%g cores, %d MiB)",
@@ -106,18 +105,10 @@ func (p Plan) Validate() error {
 			break
 		}
 	}
-	if p.Start < 0 || p.Max < 1 || p.Start > p.Max {
-		errs = append(errs, fmt.Errorf("%d workers at the start and %d at most, want 0 <= start <= max and at least 1", p.Start, p.Max))
-	}
-	if p.InitTime.Mean <= 0 || p.InitTime.SD < 0 {
-		errs = append(errs, fmt.Errorf("workers take %v (sd %v) to come, want more than 0", p.InitTime.Mean, p.InitTime.SD))
-	}
-	if p.MicroDollarsPerHour < 0 || p.BillingPeriod <= 0 {
-		errs = append(errs, errors.New("price: want 0 or more, by a period above 0"))
-	}
-	if p.IdleTimeout < 0 {
-		errs = append(errs, fmt.Errorf("workers wait %v for a task, want 0 or more", p.IdleTimeout))
-	}
+	errs.If(p.Start < 0 || p.Max < 1 || p.Start > p.Max, "%d workers at the start and %d at most, want 0 <= start <= max and at least 1", p.Start, p.Max)
+	errs.If(p.InitTime.Mean <= 0 || p.InitTime.SD < 0, "workers take %v (sd %v) to come, want more than 0", p.InitTime.Mean, p.InitTime.SD)
+	errs.If(p.MicroDollarsPerHour < 0 || p.BillingPeriod <= 0, "price: want 0 or more, by a period above 0")
+	errs.If(p.IdleTimeout < 0, "workers wait %v for a task, want 0 or more", p.IdleTimeout)
 	return errors.Join(errs...)
 }
 

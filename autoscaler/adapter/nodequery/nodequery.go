@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/history"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
@@ -64,20 +65,15 @@ func UsualStep(from, to time.Time) time.Duration {
 // Validate refuses what is no span, and what would ask too much of a server; all faults at
 // once.
 func (s Span) Validate() error {
-	var errs []error
-	wrong := func(is bool, format string, args ...any) {
-		if is {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs input.Faults
 	length := s.To.Sub(s.From)
 	named := fmt.Sprintf("from %s to %s", s.From.Format(time.RFC3339), s.To.Format(time.RFC3339))
-	wrong(s.Step < MinStep || s.Step%time.Second != 0, "step %v: want whole seconds, 1s or more", s.Step)
-	wrong(length <= 0 || length > MostSpan, "%s: want more than nothing and at most %d days", named, int(MostSpan.Hours()/24))
-	wrong(length > 0 && s.Step > length, "step %v: want no more than the time %s", s.Step, named)
-	wrong(s.Step >= MinStep && length <= MostSpan && length/s.Step > mostLooks, "step %v: gives more than %d looks %s: want %v or more", s.Step, mostLooks, named,
+	errs.If(s.Step < MinStep || s.Step%time.Second != 0, "step %v: want whole seconds, 1s or more", s.Step)
+	errs.If(length <= 0 || length > MostSpan, "%s: want more than nothing and at most %d days", named, int(MostSpan.Hours()/24))
+	errs.If(length > 0 && s.Step > length, "step %v: want no more than the time %s", s.Step, named)
+	errs.If(s.Step >= MinStep && length <= MostSpan && length/s.Step > mostLooks, "step %v: gives more than %d looks %s: want %v or more", s.Step, mostLooks, named,
 		(length/mostLooks + time.Second - 1).Truncate(time.Second))
-	wrong(s.At.Before(s.From) || s.At.After(s.To), "at %s: want a moment %s", s.At.Format(time.RFC3339), named)
+	errs.If(s.At.Before(s.From) || s.At.After(s.To), "at %s: want a moment %s", s.At.Format(time.RFC3339), named)
 	return errors.Join(errs...)
 }
 

@@ -34,6 +34,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/query"
+	"supercargo.dev/supercargo/internal/input"
 )
 
 // blockDuration is how much is in memory before it goes to disk as a block, which happens
@@ -84,20 +85,15 @@ func Defaults() Options {
 
 // Validate returns everything that is wrong with the options.
 func (o *Options) Validate() error {
-	var errs []error
-	wrong := func(bad bool, format string, args ...any) {
-		if bad {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	wrong(o.Dir == "", "the directory of the store is not given")
-	wrong(o.Retention < minRetention, "the retention of %v is under %v, which is two blocks", o.Retention, minRetention)
-	wrong(o.MaxBytes < 0, "the size of %d bytes is negative", o.MaxBytes)
-	wrong(o.MaxSeries < 1, "a store of at most %d series keeps nothing", o.MaxSeries)
-	wrong(o.Lookback < time.Second, "a lookback of %v is under a second", o.Lookback)
-	wrong(o.Timeout <= 0, "a query within %v has no time", o.Timeout)
-	wrong(o.MaxSamples < 1, "a query of at most %d samples reads nothing", o.MaxSamples)
-	wrong(o.MaxQueries < 1, "at most %d queries at a time are none", o.MaxQueries)
+	var errs input.Faults
+	errs.If(o.Dir == "", "the directory of the store is not given")
+	errs.If(o.Retention < minRetention, "the retention of %v is under %v, which is two blocks", o.Retention, minRetention)
+	errs.If(o.MaxBytes < 0, "the size of %d bytes is negative", o.MaxBytes)
+	errs.If(o.MaxSeries < 1, "a store of at most %d series keeps nothing", o.MaxSeries)
+	errs.If(o.Lookback < time.Second, "a lookback of %v is under a second", o.Lookback)
+	errs.If(o.Timeout <= 0, "a query within %v has no time", o.Timeout)
+	errs.If(o.MaxSamples < 1, "a query of at most %d samples reads nothing", o.MaxSamples)
+	errs.If(o.MaxQueries < 1, "at most %d queries at a time are none", o.MaxQueries)
 	return errors.Join(errs...)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/internal/input"
 )
 
 // The laws' names in the catalogue.
@@ -37,13 +38,9 @@ type Config struct {
 
 // Validate refuses constants out of range, all of them at once.
 func (c Config) Validate() error {
-	errs := []error{c.Goal.Validate()}
-	if !(c.Pole >= 0 && c.Pole < 1) {
-		errs = append(errs, fmt.Errorf("pole %v: want at least 0 and below 1", c.Pole))
-	}
-	if !(c.Reference > 0 && c.Reference <= 1) {
-		errs = append(errs, fmt.Errorf("reference %v: want a share of the SLO above 0, at most 1", c.Reference))
-	}
+	errs := input.Faults{c.Goal.Validate()}
+	errs.If(!(c.Pole >= 0 && c.Pole < 1), "pole %v: want at least 0 and below 1", c.Pole)
+	errs.If(!(c.Reference > 0 && c.Reference <= 1), "reference %v: want a share of the SLO above 0, at most 1", c.Reference)
 	return errors.Join(errs...)
 }
 
@@ -183,10 +180,8 @@ type ProportionalConfig struct {
 // metric of requests per second and an average value: N = ⌈lambda/rate⌉. It knows
 // no response time and has no memory.
 func NewProportional(c ProportionalConfig) (law.Law, error) {
-	errs := []error{c.Validate()}
-	if !(c.RatePerReplica > 0) || math.IsInf(c.RatePerReplica, 1) {
-		errs = append(errs, fmt.Errorf("rate %v for each replica: want requests per second above 0", c.RatePerReplica))
-	}
+	errs := input.Faults{c.Validate()}
+	errs.If(!(c.RatePerReplica > 0) || math.IsInf(c.RatePerReplica, 1), "rate %v for each replica: want requests per second above 0", c.RatePerReplica)
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("law %s: %w", Proportional, err)
 	}

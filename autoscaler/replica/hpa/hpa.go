@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/internal/input"
 )
 
 // The laws' names in the catalogue.
@@ -60,22 +61,12 @@ func Paper() Config {
 
 // Validate refuses constants out of range, all of them at once.
 func (c Config) Validate() error {
-	errs := []error{c.Limits.Validate()}
-	if !(c.Target > 0) || math.IsInf(c.Target, 1) {
-		errs = append(errs, fmt.Errorf("target %v: want a percentage above 0", c.Target))
-	}
-	if c.Interval <= 0 {
-		errs = append(errs, fmt.Errorf("interval %v: want a time above 0", c.Interval))
-	}
-	if !(c.Tolerance >= 0 && c.Tolerance < 1) {
-		errs = append(errs, fmt.Errorf("tolerance %v: want at least 0 and below 1", c.Tolerance))
-	}
-	if c.Stabilization < 0 || c.AfterGrowth < 0 || c.AfterShrink < 0 || c.MaxAge < 0 {
-		errs = append(errs, errors.New("a time is below 0: want 0 or more"))
-	}
-	if c.GrowPods < 0 || !(c.GrowShare >= 0) {
-		errs = append(errs, fmt.Errorf("growth by %d replicas or %v times: want 0 or more", c.GrowPods, c.GrowShare))
-	}
+	errs := input.Faults{c.Limits.Validate()}
+	errs.If(!(c.Target > 0) || math.IsInf(c.Target, 1), "target %v: want a percentage above 0", c.Target)
+	errs.If(c.Interval <= 0, "interval %v: want a time above 0", c.Interval)
+	errs.If(!(c.Tolerance >= 0 && c.Tolerance < 1), "tolerance %v: want at least 0 and below 1", c.Tolerance)
+	errs.If(c.Stabilization < 0 || c.AfterGrowth < 0 || c.AfterShrink < 0 || c.MaxAge < 0, "a time is below 0: want 0 or more")
+	errs.If(c.GrowPods < 0 || !(c.GrowShare >= 0), "growth by %d replicas or %v times: want 0 or more", c.GrowPods, c.GrowShare)
 	return errors.Join(errs...)
 }
 

@@ -18,6 +18,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"supercargo.dev/supercargo/internal/input"
 )
 
 // Observation is what is known of a service when a law looks. A measurement that
@@ -86,13 +88,9 @@ type Limits struct {
 
 // Validate refuses limits that no number fulfils.
 func (l Limits) Validate() error {
-	var errs []error
-	if l.Min < 1 {
-		errs = append(errs, fmt.Errorf("least replicas %d: want 1 or more", l.Min))
-	}
-	if l.Max < l.Min {
-		errs = append(errs, fmt.Errorf("most replicas %d: want %d or more, the least", l.Max, l.Min))
-	}
+	var errs input.Faults
+	errs.If(l.Min < 1, "least replicas %d: want 1 or more", l.Min)
+	errs.If(l.Max < l.Min, "most replicas %d: want %d or more, the least", l.Max, l.Min)
 	return errors.Join(errs...)
 }
 

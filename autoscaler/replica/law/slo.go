@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/internal/input"
 )
 
 // Goal is what the laws that know a response time steer by.
@@ -35,19 +36,15 @@ func DefaultGoal() Goal {
 // where it falls with the arrival rate, [queueing.Model.CheckSLO] does that for
 // the highest rate expected, and laws say so at run time.
 func (g Goal) Validate() error {
-	errs := []error{g.Limits.Validate(), g.Model.Validate()}
+	errs := input.Faults{g.Limits.Validate(), g.Model.Validate()}
 	switch {
 	case g.SLO <= 0:
 		errs = append(errs, fmt.Errorf("SLO %v: want a time above 0", g.SLO))
 	case g.Model.Validate() == nil && g.Model.C == 0:
 		errs = append(errs, g.Model.CheckSLO(g.SLO.Seconds(), 1))
 	}
-	if g.Interval <= 0 {
-		errs = append(errs, fmt.Errorf("interval %v: want a time above 0", g.Interval))
-	}
-	if g.MaxAge < 0 {
-		errs = append(errs, fmt.Errorf("age %v: want a time above 0, or 0 for no bound", g.MaxAge))
-	}
+	errs.If(g.Interval <= 0, "interval %v: want a time above 0", g.Interval)
+	errs.If(g.MaxAge < 0, "age %v: want a time above 0, or 0 for no bound", g.MaxAge)
 	return errors.Join(errs...)
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"supercargo.dev/supercargo/internal/input"
 )
 
 // Model says how a service's replicas perform, and what its past does to its
@@ -31,16 +33,10 @@ func PaperModel() Model { return Model{MuB: 7.771, C: 1574.510, Alpha: 0.215} }
 
 // Validate refuses constants outside their range, all of them at once.
 func (m Model) Validate() error {
-	var errs []error
-	if !(m.MuB > 0) || math.IsInf(m.MuB, 1) {
-		errs = append(errs, fmt.Errorf("basic service rate mu_b %v: want requests per second above 0", m.MuB))
-	}
-	if !(m.C >= 0) || math.IsInf(m.C, 1) {
-		errs = append(errs, fmt.Errorf("speed-up c %v: want 0 or more", m.C))
-	}
-	if !(m.Alpha >= 0 && m.Alpha < 1) {
-		errs = append(errs, fmt.Errorf("weight of the past alpha %v: want at least 0 and below 1", m.Alpha))
-	}
+	var errs input.Faults
+	errs.If(!(m.MuB > 0) || math.IsInf(m.MuB, 1), "basic service rate mu_b %v: want requests per second above 0", m.MuB)
+	errs.If(!(m.C >= 0) || math.IsInf(m.C, 1), "speed-up c %v: want 0 or more", m.C)
+	errs.If(!(m.Alpha >= 0 && m.Alpha < 1), "weight of the past alpha %v: want at least 0 and below 1", m.Alpha)
 	return errors.Join(errs...)
 }
 

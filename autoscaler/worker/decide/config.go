@@ -2,10 +2,10 @@ package decide
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/worker/estimate"
+	"supercargo.dev/supercargo/internal/input"
 )
 
 // Law names a law of package estimate.
@@ -55,35 +55,23 @@ const Boundless = int64(1) << 50
 
 // Validate names everything in the configuration that cannot be.
 func (c *Config) Validate() error {
-	var errs []error
-	if c.Law != Supercargo && c.Law != HTA {
-		errs = append(errs, fmt.Errorf("law: is %q, want %s or %s", c.Law, Supercargo, HTA))
-	}
-	if c.Min < 0 || c.Max < c.Min {
-		errs = append(errs, fmt.Errorf("min and max: are %d and %d, want 0 <= min <= max", c.Min, c.Max))
-	}
+	var errs input.Faults
+	errs.If(c.Law != Supercargo && c.Law != HTA, "law: is %q, want %s or %s", c.Law, Supercargo, HTA)
+	errs.If(c.Min < 0 || c.Max < c.Min, "min and max: are %d and %d, want 0 <= min <= max", c.Min, c.Max)
 	for _, d := range []struct {
 		name string
 		of   time.Duration
 	}{{"cycle", c.Cycle}, {"prior", c.Prior}, {"gone", c.Gone}} {
-		if d.of <= 0 {
-			errs = append(errs, fmt.Errorf("%s: is %v, want more than 0", d.name, d.of))
-		}
+		errs.If(d.of <= 0, "%s: is %v, want more than 0", d.name, d.of)
 	}
-	if len(c.Flavors) == 0 {
-		errs = append(errs, errors.New("flavors: there are none, want at least one"))
-	}
+	errs.If(len(c.Flavors) == 0, "flavors: there are none, want at least one")
 	seen := map[string]bool{}
 	for i := range c.Flavors {
 		f := &c.Flavors[i]
-		if seen[f.Name] {
-			errs = append(errs, fmt.Errorf("flavors: two are called %q", f.Name))
-		}
+		errs.If(seen[f.Name], "flavors: two are called %q", f.Name)
 		seen[f.Name] = true
 		w := f.Worker
-		if f.Trouble == "" && (w.MilliCores <= 0 || w.MemoryBytes < 0 || w.DiskBytes < 0 || w.GPUs < 0) || f.MicroDollarsPerHour < 0 {
-			errs = append(errs, fmt.Errorf("flavor %q: has %+v at %d micro-dollars an hour, want some cores and nothing negative", f.Name, w, f.MicroDollarsPerHour))
-		}
+		errs.If(f.Trouble == "" && (w.MilliCores <= 0 || w.MemoryBytes < 0 || w.DiskBytes < 0 || w.GPUs < 0) || f.MicroDollarsPerHour < 0, "flavor %q: has %+v at %d micro-dollars an hour, want some cores and nothing negative", f.Name, w, f.MicroDollarsPerHour)
 	}
 	return errors.Join(errs...)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"supercargo.dev/supercargo/internal/input"
 )
 
 // Unknown is the runtime of a task of which nobody can say when it ends: it outlasts
@@ -155,40 +157,26 @@ type Plan struct {
 
 // Validate names everything in the limits that cannot be.
 func (c Config) Validate() error {
-	var errs []error
-	if c.Worker.negative() || c.Worker.MilliCores == 0 {
-		errs = append(errs, fmt.Errorf("worker: has %+v, want some cores and nothing negative", c.Worker))
-	}
-	if c.Min < 0 || c.Max < c.Min {
-		errs = append(errs, fmt.Errorf("min and max: are %d and %d, want 0 <= min <= max", c.Min, c.Max))
-	}
-	if c.InitTime <= 0 {
-		errs = append(errs, fmt.Errorf("initTime: is %v, want more than 0", c.InitTime))
-	}
-	if c.Cycle <= 0 {
-		errs = append(errs, fmt.Errorf("cycle: is %v, want more than 0", c.Cycle))
-	}
+	var errs input.Faults
+	errs.If(c.Worker.negative() || c.Worker.MilliCores == 0, "worker: has %+v, want some cores and nothing negative", c.Worker)
+	errs.If(c.Min < 0 || c.Max < c.Min, "min and max: are %d and %d, want 0 <= min <= max", c.Min, c.Max)
+	errs.If(c.InitTime <= 0, "initTime: is %v, want more than 0", c.InitTime)
+	errs.If(c.Cycle <= 0, "cycle: is %v, want more than 0", c.Cycle)
 	return errors.Join(errs...)
 }
 
 // Validate names everything in the observation that cannot be. More given away than a
 // worker has can be: nothing more fits there.
 func (s State) Validate() error {
-	var errs []error
+	var errs input.Faults
 	seen := make(map[string]bool, len(s.Workers))
 	for i := range s.Workers {
 		w := &s.Workers[i]
-		if seen[w.Name] {
-			errs = append(errs, fmt.Errorf("workers: two are called %q", w.Name))
-		}
+		errs.If(seen[w.Name], "workers: two are called %q", w.Name)
 		seen[w.Name] = true
-		if w.Capacity.negative() || w.ReadyIn < 0 {
-			errs = append(errs, fmt.Errorf("worker %s: has %+v and connects in %v, want nothing negative", w.Name, w.Capacity, w.ReadyIn))
-		}
+		errs.If(w.Capacity.negative() || w.ReadyIn < 0, "worker %s: has %+v and connects in %v, want nothing negative", w.Name, w.Capacity, w.ReadyIn)
 		for _, r := range w.Running {
-			if r.Need.negative() || r.Left < 0 || r.Count <= 0 {
-				errs = append(errs, fmt.Errorf("worker %s: runs %+v, want at least one task and nothing negative", w.Name, r))
-			}
+			errs.If(r.Need.negative() || r.Left < 0 || r.Count <= 0, "worker %s: runs %+v, want at least one task and nothing negative", w.Name, r)
 		}
 	}
 	for i := range s.Waiting {

@@ -15,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/audit"
 	"supercargo.dev/supercargo/autoscaler/auditor"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/world/objects"
 	"supercargo.dev/supercargo/lab/auditreport"
@@ -125,13 +126,9 @@ func runAudit(ctx context.Context, flags auditFlags, stdin io.Reader, stdout io.
 
 // readAudit reads and checks everything before anything is computed, and reports every fault.
 func readAudit(ctx context.Context, flags auditFlags, stdin io.Reader) (*objects.Objects, []catalogue.Flavor, error) {
-	errs := []error{tableJSONOrYAML.check("output", flags.output), canBeWritten("--report", flags.report)}
-	if flags.obstacles < 0 {
-		errs = append(errs, fmt.Errorf("--obstacles %d: want 0 or more", flags.obstacles))
-	}
-	if flags.deadline < 0 {
-		errs = append(errs, fmt.Errorf("--deadline %v: want a time above 0, or 0 for none", flags.deadline))
-	}
+	errs := input.Faults{tableJSONOrYAML.check("output", flags.output), canBeWritten("--report", flags.report)}
+	errs.If(flags.obstacles < 0, "--obstacles %d: want 0 or more", flags.obstacles)
+	errs.If(flags.deadline < 0, "--deadline %v: want a time above 0, or 0 for none", flags.deadline)
 	if flags.from != "" {
 		for _, flag := range flags.asked {
 			errs = append(errs, fmt.Errorf("--%s: is about a cluster, and --from reads a file: want one of the two", flag))

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 )
 
@@ -143,13 +144,9 @@ func (p *servedPage) open(ctx context.Context, stderr io.Writer) {
 
 // check returns prices, and reports every fault.
 func (f *dashboardFlags) check() (prices []catalogue.Flavor, err error) {
-	var errs []error
-	if f.auditInterval < 0 {
-		errs = append(errs, fmt.Errorf("--audit-interval %v: want a time above 0, or 0 for never", f.auditInterval))
-	}
-	if f.cycle <= 0 {
-		errs = append(errs, fmt.Errorf("--scaling-cycle %v: want a time above 0", f.cycle))
-	}
+	var errs input.Faults
+	errs.If(f.auditInterval < 0, "--audit-interval %v: want a time above 0, or 0 for never", f.auditInterval)
+	errs.If(f.cycle <= 0, "--scaling-cycle %v: want a time above 0", f.cycle)
 	if _, _, err := net.SplitHostPort(f.address); err != nil {
 		errs = append(errs, fmt.Errorf("--address %q: want host:port, such as 127.0.0.1:8080", f.address))
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/compressed"
 	"supercargo.dev/supercargo/lab/demo"
@@ -160,21 +161,15 @@ const (
 // readDemoInput reads and checks everything before anything is started, and
 // reports every fault.
 func readDemoInput(flags demoFlags) (*demo.Input, error) {
-	var errs []error
+	var errs input.Faults
 	in := &demo.Input{Nodes: flags.nodes, Duration: flags.duration, TimeScale: flags.timeScale, Consolidation: flags.consolidation}
 	errs = append(errs, tableOrJSON.check("output", flags.output))
-	if flags.nodes < 1 || flags.nodes > maxDemoNodes {
-		errs = append(errs, fmt.Errorf("--nodes %d: want 1 to %d", flags.nodes, maxDemoNodes))
-	}
-	if flags.duration < minDemoDuration || flags.duration > maxDemoDuration {
-		errs = append(errs, fmt.Errorf("--duration %s: want %s to %s", flags.duration, minDemoDuration, maxDemoDuration))
-	}
+	errs.If(flags.nodes < 1 || flags.nodes > maxDemoNodes, "--nodes %d: want 1 to %d", flags.nodes, maxDemoNodes)
+	errs.If(flags.duration < minDemoDuration || flags.duration > maxDemoDuration, "--duration %s: want %s to %s", flags.duration, minDemoDuration, maxDemoDuration)
 	if d := flags.fleetDuration; d != 0 && (d < minDemoDuration || d > maxDemoDuration) {
 		errs = append(errs, fmt.Errorf("--fleet-duration %s: want %s to %s, or 0", d, minDemoDuration, maxDemoDuration))
 	}
-	if !(flags.timeScale > 0) || math.IsInf(flags.timeScale, 0) {
-		errs = append(errs, fmt.Errorf("--time-scale %v: want a number above 0", flags.timeScale))
-	}
+	errs.If(!(flags.timeScale > 0) || math.IsInf(flags.timeScale, 0), "--time-scale %v: want a number above 0", flags.timeScale)
 	errs = append(errs, readDemoProfiles(in, flags), readDemoTrace(in, flags.trace), readDemoFlavors(in, flags.flavors))
 	return in, errors.Join(errs...)
 }

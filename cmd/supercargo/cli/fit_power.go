@@ -16,6 +16,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/powerfit"
 	"supercargo.dev/supercargo/internal/energy/profile"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
@@ -81,27 +82,22 @@ file from the first half, and every other twentieth of the file from the remaini
 
 // check looks at the flags, and reports every fault.
 func (f *fitPowerFlags) check() error {
-	var errs []error
-	fault := func(is bool, format string, args ...any) {
-		if is {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs input.Faults
 	errs = append(errs, tableJSONOrYAML.check("output", f.output))
-	fault(f.file == "", "-f: want a file with measurements; - is standard input")
+	errs.If(f.file == "", "-f: want a file with measurements; - is standard input")
 	given := 0
 	for _, is := range []bool{f.hasUtilization, f.load != "", len(f.counters) > 0} {
 		if is {
 			given++
 		}
 	}
-	fault(given > 1, "--utilization-column, --load-column and --counter-columns: want one of the three")
-	fault(len(f.counters) > maxCounters, "--counter-columns: %d of them: want at most %d", len(f.counters), maxCounters)
-	fault(f.output == "yaml" && len(f.counters) > 0, "-o yaml: a MachineProfile has power by utilisation alone: leave out --counter-columns, or use -o json")
-	fault(f.output == "yaml" && f.machineType == "", "-o yaml: want --machine-type: a MachineProfile is about one")
+	errs.If(given > 1, "--utilization-column, --load-column and --counter-columns: want one of the three")
+	errs.If(len(f.counters) > maxCounters, "--counter-columns: %d of them: want at most %d", len(f.counters), maxCounters)
+	errs.If(f.output == "yaml" && len(f.counters) > 0, "-o yaml: a MachineProfile has power by utilisation alone: leave out --counter-columns, or use -o json")
+	errs.If(f.output == "yaml" && f.machineType == "", "-o yaml: want --machine-type: a MachineProfile is about one")
 	if f.machineType != "" {
 		wrong := validation.IsValidLabelValue(f.machineType)
-		fault(len(wrong) > 0, "--machine-type %q: want the value of a label: %s", f.machineType, strings.Join(wrong, "; "))
+		errs.If(len(wrong) > 0, "--machine-type %q: want the value of a label: %s", f.machineType, strings.Join(wrong, "; "))
 	}
 	return errors.Join(errs...)
 }

@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
 	"supercargo.dev/supercargo/autoscaler/replica/servicefit"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/jsondoc"
 )
 
@@ -90,19 +91,14 @@ sets c to 0. With --slo and --peak-rate, the command also prints how many replic
 
 // check looks at the flags, and reports every fault.
 func (f *fitServiceFlags) check() error {
-	var errs []error
-	fault := func(is bool, format string, args ...any) {
-		if is {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
+	var errs input.Faults
 	errs = append(errs, tableJSONOrYAML.check("output", f.output))
-	fault(f.file == "", "-f: want a file with measurements; - is standard input")
-	fault(f.hasMost && f.most <= 0, "--max-response %v: want a time above 0", f.most)
-	fault(f.hasSLO != f.hasPeakRate, "--slo and --peak-rate: want both or none")
+	errs.If(f.file == "", "-f: want a file with measurements; - is standard input")
+	errs.If(f.hasMost && f.most <= 0, "--max-response %v: want a time above 0", f.most)
+	errs.If(f.hasSLO != f.hasPeakRate, "--slo and --peak-rate: want both or none")
 	// What a ReplicaPolicy takes.
-	fault(f.hasSLO && (f.slo < time.Millisecond || f.slo > time.Hour || f.slo%time.Microsecond != 0), "--slo %v: want 1ms to 1h, to the microsecond", f.slo)
-	fault(f.hasPeakRate && !(f.peakRate >= 1e-3 && f.peakRate <= 1e7), "--peak-rate %v: want requests per second from 0.001 to 10000000", f.peakRate)
+	errs.If(f.hasSLO && (f.slo < time.Millisecond || f.slo > time.Hour || f.slo%time.Microsecond != 0), "--slo %v: want 1ms to 1h, to the microsecond", f.slo)
+	errs.If(f.hasPeakRate && !(f.peakRate >= 1e-3 && f.peakRate <= 1e7), "--peak-rate %v: want requests per second from 0.001 to 10000000", f.peakRate)
 	return errors.Join(errs...)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/playground"
 )
@@ -19,19 +20,13 @@ const maxDeploymentName = 50
 // readMachineFlavors describes one MachineDeployment without replicas for each
 // flavor of a catalogue. It returns every fault.
 func readMachineFlavors(flags playgroundFlags) ([]playground.MachineDeploymentSpec, error) {
-	var errs []error
-	if flags.machineLag < 0 {
-		errs = append(errs, fmt.Errorf("--machine-lag %s: want 0 or more", flags.machineLag))
-	}
-	if flags.machineReleaseLag < 0 {
-		errs = append(errs, fmt.Errorf("--machine-release-lag %s: want 0 or more", flags.machineReleaseLag))
-	}
+	var errs input.Faults
+	errs.If(flags.machineLag < 0, "--machine-lag %s: want 0 or more", flags.machineLag)
+	errs.If(flags.machineReleaseLag < 0, "--machine-release-lag %s: want 0 or more", flags.machineReleaseLag)
 	if flags.machineFlavors == "" {
 		return nil, errors.Join(errs...)
 	}
-	if !flags.clusterAPI {
-		errs = append(errs, errors.New("--flavors: needs cluster-api, want no --cluster-api=false beside it"))
-	}
+	errs.If(!flags.clusterAPI, "--flavors: needs cluster-api, want no --cluster-api=false beside it")
 	var flavors []catalogue.Flavor
 	err := readNamed("--flavors", flags.machineFlavors, func(r io.Reader) (err error) {
 		flavors, err = catalogue.ReadFlavors(flags.machineFlavors, r)

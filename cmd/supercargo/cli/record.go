@@ -15,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/auditor"
 	"supercargo.dev/supercargo/cmd/supercargo/record"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 	"supercargo.dev/supercargo/internal/world/objects"
@@ -195,22 +196,16 @@ func pricesOfNodes(from *objects.Objects, own []catalogue.Flavor, file *record.F
 
 // read checks the flags, and reads the prices.
 func (f *recordFlags) read() (prices []catalogue.Flavor, err error) {
-	var errs []error
-	if f.output == "" {
-		errs = append(errs, errors.New("--output: is missing, want the file to append to, such as week.csv"))
-	}
+	var errs input.Faults
+	errs.If(f.output == "", "--output: is missing, want the file to append to, such as week.csv")
 	errs = append(errs, canBeWritten("--output", f.output))
 	switch past := f.server.URL != ""; {
 	case past && f.duration != 0:
 		errs = append(errs, errors.New("--duration: is for a cluster that is watched, and --prometheus reads the past: want --since"))
 	case past:
 		f.server.MaxBytes = mostAnswerBytes
-		if err := f.server.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("--prometheus: %w", err))
-		}
-		if time.Duration(f.since) < time.Minute {
-			errs = append(errs, fmt.Errorf("--since %v: want a minute or more", f.since))
-		}
+		errs.In("--prometheus", f.server.Validate())
+		errs.If(time.Duration(f.since) < time.Minute, "--since %v: want a minute or more", f.since)
 	case f.sinceGiven:
 		errs = append(errs, errors.New("--since: is for --prometheus, and no server is named"))
 	}

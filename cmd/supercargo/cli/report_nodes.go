@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/nodequery"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
@@ -74,36 +75,28 @@ The adapter keeps one day of history by default. docs/metrics.md lists its serie
 
 // span checks the flags, reports every fault, and returns the time that is asked about.
 func (f *reportNodesFlags) span(now time.Time) (nodequery.Span, error) {
-	var errs []error
+	var errs input.Faults
 	parse := func(flag, text string, otherwise time.Time) time.Time {
 		if text == "" {
 			return otherwise
 		}
 		t, err := time.Parse(time.RFC3339, text)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--%s %q: want a time such as 2026-01-31T15:00:00Z", flag, text))
-		}
+		errs.If(err != nil, "--%s %q: want a time such as 2026-01-31T15:00:00Z", flag, text)
 		return t.Truncate(time.Second)
 	}
 	var s nodequery.Span
 	s.To = parse("to", cmp.Or(f.to, f.at), now.Truncate(time.Second))
 	s.At = parse("at", f.at, s.To)
 	s.From = parse("from", f.from, s.To.Add(-f.since.Truncate(time.Second)))
-	if f.from != "" && f.hasSince {
-		errs = append(errs, errors.New("--from and --since: want one of the two"))
-	}
+	errs.If(f.from != "" && f.hasSince, "--from and --since: want one of the two")
 	if s.Step = f.step; s.Step == 0 {
 		s.Step = min(nodequery.UsualStep(s.From, s.To), max(s.To.Sub(s.From), nodequery.MinStep))
 	}
 	if len(errs) == 0 {
-		if err := s.Validate(); err != nil {
-			errs = append(errs, fmt.Errorf("--from, --to, --since, --at, --step: %w", err))
-		}
+		errs.In("--from, --to, --since, --at, --step", s.Validate())
 	}
 	f.server.MaxBytes = mostAnswerBytes
-	if err := f.server.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("--prometheus: %w", err))
-	}
+	errs.In("--prometheus", f.server.Validate())
 	errs = append(errs, tableOrJSON.check("output", f.output))
 	return s, errors.Join(errs...)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"supercargo.dev/supercargo/internal/energy"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/jsondoc"
 	"supercargo.dev/supercargo/internal/platform/powerquery"
 	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
@@ -69,23 +70,17 @@ func (f *reportPowerFlags) preset() (powerquery.Preset, error) {
 	if err != nil {
 		err = fmt.Errorf("--power: %w", err)
 	}
-	errs := []error{err}
+	errs := input.Faults{err}
 	if f.powerQuery != "" {
 		if preset = powerquery.Own(f.powerQuery); f.hasPower {
 			errs = append(errs, errors.New("--power and --power-query: want one of the two"))
 		}
 	}
 	f.server.MaxBytes = mostAnswerBytes
-	if err := f.server.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("--prometheus: %w", err))
-	}
+	errs.In("--prometheus", f.server.Validate())
 	errs = append(errs, tableOrJSON.check("output", f.output))
-	if !(f.ratedWatts >= 0) || math.IsInf(f.ratedWatts, 0) {
-		errs = append(errs, fmt.Errorf("--rated-watts %v: want a number of watts, or 0", f.ratedWatts))
-	}
-	if f.maxAge <= 0 {
-		errs = append(errs, fmt.Errorf("--max-age %v: want more than 0", f.maxAge))
-	}
+	errs.If(!(f.ratedWatts >= 0) || math.IsInf(f.ratedWatts, 0), "--rated-watts %v: want a number of watts, or 0", f.ratedWatts)
+	errs.If(f.maxAge <= 0, "--max-age %v: want more than 0", f.maxAge)
 	return preset, errors.Join(errs...)
 }
 

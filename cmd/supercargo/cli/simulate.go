@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/lab/comparison"
 	"supercargo.dev/supercargo/lab/policy"
 	"supercargo.dev/supercargo/lab/scenario"
@@ -143,12 +144,10 @@ func runSimulate(ctx context.Context, flags simulateFlags, stdin io.Reader, stdo
 // readSimulation reads and checks everything before anything is run, and reports
 // every fault.
 func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (*simulation, error) {
-	var errs []error
+	var errs input.Faults
 	s := &simulation{flags: flags}
 	errs = append(errs, tableOrJSON.check("output", flags.output))
-	if flags.repeat < 1 || flags.repeat > maxRepeat {
-		errs = append(errs, fmt.Errorf("--repeat %d: want 1 to %d", flags.repeat, maxRepeat))
-	}
+	errs.If(flags.repeat < 1 || flags.repeat > maxRepeat, "--repeat %d: want 1 to %d", flags.repeat, maxRepeat)
 	if len(flags.policies) == 0 {
 		errs = append(errs, fmt.Errorf("--policy: want one of %s", strings.Join(policy.Names(), ", ")))
 	}
@@ -163,9 +162,7 @@ func readSimulation(ctx context.Context, flags simulateFlags, stdin io.Reader) (
 		s.policies = append(s.policies, p)
 	}
 	errs = append(errs, canBeWritten("--report", flags.report), canBeWritten("--placements", flags.placements))
-	if flags.report != "" && flags.report == flags.placements {
-		errs = append(errs, fmt.Errorf("--placements: %s is the file of --report too, want another", flags.placements))
-	}
+	errs.If(flags.report != "" && flags.report == flags.placements, "--placements: %s is the file of --report too, want another", flags.placements)
 	if flags.scenario == "" {
 		errs = append(errs, errors.New("--filename: name the scenario file, or - for stdin"))
 	} else {

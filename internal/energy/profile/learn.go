@@ -10,6 +10,7 @@ import (
 
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/regress"
+	"supercargo.dev/supercargo/internal/input"
 )
 
 // Sample is what a finished pod or probe took on a machine of the type.
@@ -31,13 +32,9 @@ type Profile struct {
 
 // Validate returns what is wrong with the models, and nil when both predict.
 func (p Profile) Validate() error {
-	var errs []error
-	if err := p.Energy.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("energy: %w", err))
-	}
-	if err := p.Runtime.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("runtime: %w", err))
-	}
+	var errs input.Faults
+	errs.In("energy", p.Energy.Validate())
+	errs.In("runtime", p.Runtime.Validate())
 	return errors.Join(errs...)
 }
 

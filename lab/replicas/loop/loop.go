@@ -14,6 +14,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/replica/decide"
 	"supercargo.dev/supercargo/autoscaler/replica/law"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/lab/replicas/plant"
 	"supercargo.dev/supercargo/lab/trace"
 )
@@ -143,21 +144,15 @@ func Horizon(rates []trace.Rate) time.Duration {
 
 // Validate refuses a run that cannot be made, all faults at once.
 func (c Config) Validate() error {
-	errs := []error{c.Plant.Validate()}
-	if c.Decider == nil {
-		errs = append(errs, errors.New("decider: want one"))
-	}
+	errs := input.Faults{c.Plant.Validate()}
+	errs.If(c.Decider == nil, "decider: want one")
 	if len(c.Rates) == 0 {
 		errs = append(errs, errors.New("arrival rates: want at least one"))
 	} else if horizon := Horizon(c.Rates); c.Warmup < 0 || c.Warmup >= horizon {
 		errs = append(errs, fmt.Errorf("warm-up %v: want 0 or more and less than the series, which lasts %v", c.Warmup, horizon))
 	}
-	if c.SLO <= 0 || c.Interval <= 0 {
-		errs = append(errs, fmt.Errorf("SLO %v and interval %v: want times above 0", c.SLO, c.Interval))
-	}
-	if c.ResponseWindow < 0 {
-		errs = append(errs, fmt.Errorf("response window %v: want 0 or more", c.ResponseWindow))
-	}
+	errs.If(c.SLO <= 0 || c.Interval <= 0, "SLO %v and interval %v: want times above 0", c.SLO, c.Interval)
+	errs.If(c.ResponseWindow < 0, "response window %v: want 0 or more", c.ResponseWindow)
 	return errors.Join(errs...)
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/autoscaler/replica/queueing"
+	"supercargo.dev/supercargo/internal/input"
 )
 
 // Config describes a service.
@@ -49,16 +50,10 @@ func Default() Config {
 
 // Validate refuses what cannot be played, all faults at once.
 func (c Config) Validate() error {
-	errs := []error{c.Model.Validate()}
-	if c.Timeout < 0 || c.Start < 0 || c.Stop < 0 {
-		errs = append(errs, fmt.Errorf("time-out %v, start %v and stop %v: want 0 or more", c.Timeout, c.Start, c.Stop))
-	}
-	if c.Connections < 0 || c.Replicas < 0 {
-		errs = append(errs, fmt.Errorf("%d connections and %d replicas: want 0 or more", c.Connections, c.Replicas))
-	}
-	if c.Connections > 0 && c.Timeout == 0 {
-		errs = append(errs, errors.New("a bound of connections without a time-out: want one, which is what a rejected request counts as"))
-	}
+	errs := input.Faults{c.Model.Validate()}
+	errs.If(c.Timeout < 0 || c.Start < 0 || c.Stop < 0, "time-out %v, start %v and stop %v: want 0 or more", c.Timeout, c.Start, c.Stop)
+	errs.If(c.Connections < 0 || c.Replicas < 0, "%d connections and %d replicas: want 0 or more", c.Connections, c.Replicas)
+	errs.If(c.Connections > 0 && c.Timeout == 0, "a bound of connections without a time-out: want one, which is what a rejected request counts as")
 	return errors.Join(errs...)
 }
 

@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/nginx"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/platform/poll"
 )
 
@@ -62,25 +63,17 @@ const (
 // Validate refuses options that say nothing to read, or cannot be, all faults at
 // once.
 func (o *Options) Validate() error {
-	var errs []error
-	if o.StatusURL == "" && o.LogPath == "" {
-		errs = append(errs, errors.New("nothing to read: want --status-url or --access-log, or both"))
-	}
+	var errs input.Faults
+	errs.If(o.StatusURL == "" && o.LogPath == "", "nothing to read: want --status-url or --access-log, or both")
 	if o.StatusURL != "" {
 		u, err := url.Parse(o.StatusURL)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			errs = append(errs, fmt.Errorf("--status-url %q: want an http or https URL", o.StatusURL))
 		}
 	}
-	if o.Keep < 0 {
-		errs = append(errs, fmt.Errorf("--keep-log-bytes %d: want 0 or more", o.Keep))
-	}
-	if o.Poll < time.Millisecond {
-		errs = append(errs, fmt.Errorf("--poll %v: want a millisecond or more", o.Poll))
-	}
-	if o.MaxUpstreams < 1 {
-		errs = append(errs, fmt.Errorf("--max-upstreams %d: want 1 or more", o.MaxUpstreams))
-	}
+	errs.If(o.Keep < 0, "--keep-log-bytes %d: want 0 or more", o.Keep)
+	errs.If(o.Poll < time.Millisecond, "--poll %v: want a millisecond or more", o.Poll)
+	errs.If(o.MaxUpstreams < 1, "--max-upstreams %d: want 1 or more", o.MaxUpstreams)
 	return errors.Join(errs...)
 }
 

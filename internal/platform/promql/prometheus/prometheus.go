@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/platform/promql"
 )
 
@@ -52,7 +53,7 @@ const (
 
 // Validate refuses what no server can be asked by, all faults at once.
 func (c Config) Validate() error {
-	var errs []error
+	var errs input.Faults
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil:
@@ -66,15 +67,9 @@ func (c Config) Validate() error {
 	case u.Scheme == "http" && c.TokenFile != "":
 		errs = append(errs, fmt.Errorf("tokenFile %s: want https for %q: a token is not sent in the clear", c.TokenFile, u.Redacted()))
 	}
-	if c.Timeout <= 0 {
-		errs = append(errs, fmt.Errorf("timeout %v: want a time above 0", c.Timeout))
-	}
-	if c.Lookback < 0 {
-		errs = append(errs, fmt.Errorf("lookback %v: want a time above 0, or 0 for the server's own", c.Lookback))
-	}
-	if c.MaxBytes <= 0 {
-		errs = append(errs, fmt.Errorf("most bytes %d: want a number above 0", c.MaxBytes))
-	}
+	errs.If(c.Timeout <= 0, "timeout %v: want a time above 0", c.Timeout)
+	errs.If(c.Lookback < 0, "lookback %v: want a time above 0, or 0 for the server's own", c.Lookback)
+	errs.If(c.MaxBytes <= 0, "most bytes %d: want a number above 0", c.MaxBytes)
 	return errors.Join(errs...)
 }
 
