@@ -184,7 +184,7 @@ func (l *ledger) tellMove(f sim.Fact, m *rented, p *worked) (ok bool) {
 			p.given = true
 			l.failed++
 		}
-	case "started anew":
+	case "restarted":
 		// The work of a batch pod begins anew only if it says so, and once; a service has none.
 		ok = p.on != "" && p.to == "" && p.on != f.Node && l.may(p, scenario.MoveAnew) && p.mayBeginAnew()
 		l.lost += p.done + l.work(p, f.At)

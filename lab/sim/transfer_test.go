@@ -35,14 +35,14 @@ func TestAPodThatIsStartedAnewBeginsFromTheBeginningOnItsNewMachine(t *testing.T
 	t.Parallel()
 	c := &script{plans: plans{20 * s: transfer("job", "medium-0", "wide-0", cluster.Evict, -7)}}
 	h := simulate(t, scene(asArm), c, job("job", ten, 0, 100*s))
-	h.tells(t, "job", "0s started: medium-0", "20s started anew: wide-0", "3m40s ended: wide-0") // 100 s at half the speed
+	h.tells(t, "job", "0s started: medium-0", "20s restarted: wide-0", "3m40s ended: wide-0") // 100 s at half the speed
 	if h.Migrations != 0 || h.Evictions != 1 || h.Restarts != 1 || h.LostWork != 20*s || h.SavedJoules != 0 || h.AddedJoules != 7 {
 		t.Errorf("counts %s; %d restarts, saved %v J, added %v J", h.counts(), h.Restarts, h.SavedJoules, h.AddedJoules)
 	}
 	if got := h.Runtimes; len(got) != 1 || got[0] != 220*s {
 		t.Errorf("runtimes %v, want 220 s from the first start", got)
 	}
-	if want := (sim.Placement{At: 20 * s, Pod: "job", Node: "wide-0", Flavor: "wide", Reason: "started anew from medium-0: the script says so"}); h.Placements[1] != want {
+	if want := (sim.Placement{At: 20 * s, Pod: "job", Node: "wide-0", Flavor: "wide", Reason: "restarted from medium-0: the script says so"}); h.Placements[1] != want {
 		t.Errorf("placement %+v, want %+v", h.Placements[1], want)
 	}
 }
