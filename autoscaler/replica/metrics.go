@@ -25,7 +25,7 @@ var (
 	metricReady           = gauge("ready_replicas", "Ready pods of the target.")
 	metricRate            = gauge("arrival_rate", "Last measured requests per second.")
 	metricResponse        = gauge("response_seconds", "Last measured mean response time.")
-	metricLooks           = counter("looks_total", "Looks of a law by what came of them: decided, held, missing (not measured), conflict.", "namespace", "name", "result")
+	metricEvaluations     = counter("evaluations_total", "Evaluations of a law, by their result: decided, held, missing (not measured), conflict.", "namespace", "name", "result")
 	metricScalings        = counter("scalings_total", "Changes of the replicas of a target.", "namespace", "name", "direction")
 	metricQueryFaults     = counter("query_faults_total", "Queries that failed.", "source")
 	metricQuerySeconds    = histogram("query_seconds", "Time to measure all that a look needs.", prometheus.ExponentialBuckets(0.001, 2, 15), "source")

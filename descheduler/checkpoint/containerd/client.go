@@ -107,7 +107,7 @@ func New(o Options) (*Client, error) {
 		tasks: tasksapi.NewTasksClient(c), containers: containersapi.NewContainersClient(c), content: contentapi.NewContentClient(c),
 		diff: diffapi.NewDiffClient(c), images: imagesapi.NewImagesClient(c), leases: leasesapi.NewLeasesClient(c),
 		snapshots: snapshotsapi.NewSnapshotsClient(c),
-		runtime: criapi.NewRuntimeServiceClient(c), criImages: criapi.NewImageServiceClient(c),
+		runtime:   criapi.NewRuntimeServiceClient(c), criImages: criapi.NewImageServiceClient(c),
 	}, nil
 }
 
