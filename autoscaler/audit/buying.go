@@ -59,7 +59,8 @@ func (c *scene) request(stays map[int]string, demands map[string]*constraint.Pod
 		}
 		for j := range n.Pods {
 			p := &n.Pods[j]
-			pod := planner.Pod{Item: p.Item, Arch: p.Arch, Demands: of(p)}
+			pod := planner.PodOf(p)
+			pod.Demands = of(p)
 			pod.Runtime, pod.Arrival = 0, 0 // a price per hour does not depend on how long they run
 			r.Pods = append(r.Pods, pod)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/bound"
 )
@@ -200,13 +201,13 @@ func TestTheBoundIsAboveThatOfTotals(t *testing.T) {
 		flavors := ofCatalogue(s.chosen)
 		pods := drawLoad(s.load, 500)
 		p := newProblem(pods, flavors, nil, MixOptions{})
-		var bp []bound.Pod
+		var bp []cluster.Pod
 		var bf []bound.Flavor
 		for _, f := range flavors {
-			bf = append(bf, bound.Flavor{Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour})
+			bf = append(bf, bound.Flavor{Flavor: f})
 		}
 		for _, q := range pods {
-			bp = append(bp, bound.Pod{Size: q.Size, Arch: q.Arch, Runtime: time.Hour})
+			bp = append(bp, cluster.Pod{Item: packing.Item{Size: q.Size, Runtime: time.Hour}, Arch: q.Arch})
 		}
 		totals := bound.Cost(bound.Run{Pods: bp, Flavors: bf}).MicroDollars
 		ratio := float64(p.least(p.counts())) / float64(totals)

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/compressed"
@@ -226,7 +227,7 @@ func replayProfile(ctx context.Context, p *playground.Playground, in *Input, pro
 func countBatch(pods []trace.Pod) int {
 	n := 0
 	for _, p := range pods {
-		if p.Class == trace.ClassBatch {
+		if p.Class == class.Batch {
 			n++
 		}
 	}

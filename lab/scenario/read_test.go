@@ -124,16 +124,16 @@ func TestEveryFieldIsRead(t *testing.T) {
 		HomogeneousFlavor: "a.b", MaxNodes: 4,
 		Workload: Workload{
 			Pods: []Task{
-				{Pod{Name: "job.1", Class: class.Batch, Size: packing.Size{MemoryBytes: 966_367_642, MilliCPU: 100}, Arrival: time.Second,
-					Runtime: 3 * time.Minute, Category: "small", Arch: "amd64", EnergyWeight: weight(0.618), Migration: MoveWithState}, 3},
-				{Pod{Name: "web", Class: class.Service, Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}, Lifetime: 2 * time.Hour}, 1},
-				{Pod{Name: "web-2", Class: class.Service, Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}}, 1},
+				{Pod{Pod: cluster.Pod{Item: packing.Item{Name: "job.1", Size: packing.Size{MemoryBytes: 966_367_642, MilliCPU: 100}, Arrival: time.Second, Runtime: 3 * time.Minute}, Class: class.Batch, Arch: "amd64", EnergyWeight: weight(0.618)},
+					Category: "small", Migration: MoveWithState}, 3},
+				{Pod{Pod: cluster.Pod{Item: packing.Item{Name: "web", Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}}, Class: class.Service}, Lifetime: 2 * time.Hour}, 1},
+				{Pod{Pod: cluster.Pod{Item: packing.Item{Name: "web-2", Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}}, Class: class.Service}}, 1},
 			},
 			Traces: []Trace{{Name: "t", File: "pods.csv", TimeScale: 3, Limit: 2, Pods: []Pod{
-				{Name: "t-a", Class: class.Service, Size: packing.Size{MemoryBytes: 2 << 20, MilliCPU: 200}, Arrival: 10 * time.Second, Lifetime: 40 * time.Second,
-					EnergyWeight: weight(0), Namespace: "green", Migration: MoveNever},
-				{Name: "t-b", Class: class.Batch, Size: packing.Size{MemoryBytes: 1 << 20, MilliCPU: 100}, Arrival: 30 * time.Second,
-					Runtime: 20 * time.Second, Category: "c", Arch: "arm64", EnergyWeight: weight(0), Namespace: "green", Migration: MoveNever},
+				{Pod: cluster.Pod{Item: packing.Item{Name: "t-a", Size: packing.Size{MemoryBytes: 2 << 20, MilliCPU: 200}, Arrival: 10 * time.Second}, Class: class.Service, EnergyWeight: weight(0), Namespace: "green"}, Lifetime: 40 * time.Second,
+					Migration: MoveNever},
+				{Pod: cluster.Pod{Item: packing.Item{Name: "t-b", Size: packing.Size{MemoryBytes: 1 << 20, MilliCPU: 100}, Arrival: 30 * time.Second, Runtime: 20 * time.Second}, Class: class.Batch, Arch: "arm64", EnergyWeight: weight(0), Namespace: "green"},
+					Category: "c", Migration: MoveNever},
 			}}},
 			Patterns: []Pattern{
 				{Name: "pattern-0", Shape: Stable, BaseRate: 0.5, Mix: mix},

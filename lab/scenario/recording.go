@@ -55,11 +55,11 @@ func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, erro
 // recordedPod returns a pod of the workload.
 func recordedPod(p *trace.Pod, like *trace.Recorded) (Pod, error) {
 	pod := Pod{
-		Name: p.Name, Class: class.Service, Size: packing.Size{MilliCPU: p.MilliCPU, MemoryBytes: p.MemoryBytes}, Arrival: p.Arrival, Lifetime: p.Runtime,
-		Category: p.Category, Arch: p.Arch, Namespace: like.Namespace, EnergyWeight: like.EnergyWeight,
+		Pod:      cluster.Pod{Item: p.Item, Class: cmp.Or(p.Class, class.Service), Arch: p.Arch, Namespace: like.Namespace, EnergyWeight: like.EnergyWeight},
+		Category: p.Category,
 	}
-	if p.Class == trace.ClassBatch {
-		pod.Class, pod.Runtime, pod.Lifetime = class.Batch, p.Runtime, 0
+	if pod.Class == class.Service {
+		pod.Runtime, pod.Lifetime = 0, p.Runtime
 	}
 	switch m := Migratable(like.Migration); m {
 	case MoveAsLiked, MoveWithState, MoveAnew, MoveNever:

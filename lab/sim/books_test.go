@@ -99,9 +99,7 @@ func randomPods(r *rand.Rand, horizon time.Duration) []scenario.Pod {
 	fit := r.IntN(2) == 0 // on any machine
 	for i := range pods {
 		p := scenario.Pod{
-			Name: fmt.Sprint("p", i), Class: class.Batch, Arrival: time.Duration(r.Int64N(int64(horizon) + 1)),
-			Size:    packing.Size{MilliCPU: 100 * r.Int64N(12), MemoryBytes: r.Int64N(3*gi + gi/2)},
-			Runtime: time.Duration(r.Int64N(int64(12 * m))),
+			Pod: cluster.Pod{Item: packing.Item{Name: fmt.Sprint("p", i), Arrival: time.Duration(r.Int64N(int64(horizon) + 1)), Size: packing.Size{MilliCPU: 100 * r.Int64N(12), MemoryBytes: r.Int64N(3*gi + gi/2)}, Runtime: time.Duration(r.Int64N(int64(12 * m)))}, Class: class.Batch},
 		}
 		if fit {
 			p.Size.MilliCPU, p.Size.MemoryBytes = min(p.Size.MilliCPU, 1000), p.Size.MemoryBytes/4

@@ -183,7 +183,7 @@ func without(pods []cluster.Pod, some []*cluster.Pod) []cluster.Pod {
 
 // buyable reports whether a machine of some flavor that may be bought holds a pod.
 func buyable(flavors []cluster.Flavor, lessons *Lessons, p *cluster.Pod, now time.Time) bool {
-	pod := plannerPod(p)
+	pod := planner.PodOf(p)
 	pod.Except = lessons.Except(p, now)
 	return slices.ContainsFunc(flavors, func(f cluster.Flavor) bool { return pod.RefusedBy(&f) == "" })
 }

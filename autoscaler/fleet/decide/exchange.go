@@ -67,7 +67,7 @@ func buyer(o FleetOptions, options planner.MixOptions) moves.Buyer {
 		r := planner.Request{Limits: o.Limits, Stop: o.Stop, Options: options}
 		classes := map[class.Class]bool{}
 		for i := range pods {
-			r.Pods = append(r.Pods, plannerPod(&pods[i]))
+			r.Pods = append(r.Pods, planner.PodOf(&pods[i]))
 			classes[pods[i].Class] = true
 		}
 		for i := range nodes {

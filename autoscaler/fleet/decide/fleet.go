@@ -141,7 +141,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	var asking []planner.Pod
 	classes := map[class.Class]bool{}
 	ask := func(p *cluster.Pod, late bool) {
-		pod := plannerPod(p)
+		pod := planner.PodOf(p)
 		pod.OnlyBought = late
 		pod.Except = o.Lessons.Except(p, now)
 		asking = append(asking, pod)
@@ -239,16 +239,6 @@ func coupledPods(s *cluster.State) map[*constraint.Pod]bool {
 		add(s.Nodes[i].Pods)
 	}
 	return constraint.Coupled(all)
-}
-
-// plannerPod is a pod as the planner takes it. One of which nobody knows how long it runs
-// has no runtime.
-func plannerPod(p *cluster.Pod) planner.Pod {
-	pod := planner.Pod{Item: p.Item, Arch: p.Arch, Demands: p.Demands}
-	if p.Guessed {
-		pod.Runtime = 0
-	}
-	return pod
 }
 
 // onSale are the flavors of which a machine can be bought.
@@ -364,7 +354,7 @@ func (f *forecast) left(asking map[class.Class]bool) []planner.ExistingNode {
 func LowerBound(pods []cluster.Pod, flavors []cluster.Flavor) int64 {
 	all := make([]planner.Pod, len(pods))
 	for i := range pods {
-		all[i] = plannerPod(&pods[i])
+		all[i] = planner.PodOf(&pods[i])
 	}
 	kinds := make([]cluster.Flavor, len(flavors))
 	for i, f := range flavors {
@@ -383,7 +373,7 @@ func Unhoused(s *cluster.State, node string) []planner.Unplaceable {
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Name == node {
 			for j := range n.Pods {
-				pods = append(pods, plannerPod(&n.Pods[j]))
+				pods = append(pods, planner.PodOf(&n.Pods[j]))
 				classes[n.Pods[j].Class] = true
 			}
 		}

@@ -40,7 +40,7 @@ func keep(pods []cluster.Pod, kept func(*cluster.Pod) bool) []cluster.Pod {
 // holdable reports whether a machine that may be bought could hold a pod, or a node of the
 // cluster once its pods have ended. Machines that other fleets have ordered do not count.
 func holdable(s *cluster.State, o FleetOptions, p *cluster.Pod, now time.Time) bool {
-	pod := plannerPod(p)
+	pod := planner.PodOf(p)
 	pod.Except = o.Lessons.Except(p, now)
 	for i := range s.Flavors {
 		if o.Exhausted == "" && pod.RefusedBy(&s.Flavors[i]) == "" {
