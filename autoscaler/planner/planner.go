@@ -127,7 +127,7 @@ type Unplaceable struct {
 	// Reason says why and what would be needed, for a person.
 	Reason string
 	// Limited says that some flavor takes it and may not be bought any more: because of
-	// [Limits], or of Flavor.Most. Only [Supercargo] says so.
+	// [Request].Limits, or of Flavor.Most. Only [Supercargo] says so.
 	Limited bool
 }
 

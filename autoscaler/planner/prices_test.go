@@ -145,7 +145,7 @@ func TestTheBoundIsNoMoreThanTheBestPlanCosts(t *testing.T) {
 
 // cheapestWithNodes tries every way to put pods on nodes, and then the best way to buy
 // machines for the others.
-func cheapestWithNodes(pods []Pod, nodes []ExistingNode, flavors []Flavor, at int, rest []Pod) int64 {
+func cheapestWithNodes(pods []Pod, nodes []*room, flavors []Flavor, at int, rest []Pod) int64 {
 	best := int64(math.MaxInt64)
 	if at == len(pods) {
 		if s := bestOfAll(rest, flavors, MixOptions{}); s.missing == 0 {
@@ -154,11 +154,11 @@ func cheapestWithNodes(pods []Pod, nodes []ExistingNode, flavors []Flavor, at in
 		return best
 	}
 	for i := range nodes {
-		n := &nodes[i]
-		if p := pods[at]; p.Size.Fits(n.Free) && n.Places != 0 && (p.Arch == "" || p.Arch == n.Arch) {
-			n.Free, n.Places = n.Free.Minus(p.Size), n.Places-1
+		n := nodes[i]
+		if p := pods[at]; p.Size.Fits(n.Free) && n.places != 0 && (p.Arch == "" || p.Arch == n.Arch) {
+			n.Free, n.places = n.Free.Minus(p.Size), n.places-1
 			best = min(best, cheapestWithNodes(pods, nodes, flavors, at+1, rest))
-			n.Free, n.Places = sum(n.Free, p.Size), n.Places+1
+			n.Free, n.places = sum(n.Free, p.Size), n.places+1
 		}
 	}
 	return min(best, cheapestWithNodes(pods, nodes, flavors, at+1, append(slices.Clone(rest), pods[at])))
@@ -174,14 +174,14 @@ func TestPlansForFewPodsWithNodesAreTheBestThereAre(t *testing.T) {
 		for i := range rapid.IntRange(0, 2).Draw(t, "nodes") {
 			nodes = append(nodes, ExistingNode{
 				Name: fmt.Sprint("n", i), Free: size(rapid.Int64Range(0, 12).Draw(t, "cpu"), rapid.Int64Range(0, 12).Draw(t, "memory")),
-				Places: rapid.Int64Range(-1, 3).Draw(t, "places"), Arch: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "arch"),
+				Places: rapid.Ptr(rapid.Int64Range(0, 3), true).Draw(t, "places"), Arch: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "arch"),
 			})
 		}
 		for i := range pods {
 			pods[i].Runtime = 0
 		}
 		got := Supercargo(Request{Pods: pods, Nodes: nodes, Flavors: flavors})
-		best := cheapestWithNodes(pods, slices.Clone(nodes), flavors, 0, nil)
+		best := cheapestWithNodes(pods, roomsOn(nodes), flavors, 0, nil)
 		if got.LowerBoundMicroDollarsPerHour > best || got.MicroDollarsPerHour != best {
 			t.Fatalf("bound %d, best %d, plan %d", got.LowerBoundMicroDollarsPerHour, best, got.MicroDollarsPerHour)
 		}

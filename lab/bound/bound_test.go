@@ -66,7 +66,7 @@ func TestCostOfRunsThatCanBeWorkedOutByHand(t *testing.T) {
 		{"pods that only a dear machine holds", Run{Pods: []cluster.Pod{batch(4, 1, 0, 10), batch(4, 1, 0, 10)}, Flavors: []Flavor{flavor(2, 4, 1), flavor(4, 4, 9)}},
 			Bound{MicroDollars: 180, Work: 180, Longest: 90}},
 		{"places for pods", Run{Pods: []cluster.Pod{batch(0, 0, 0, 10), batch(0, 0, 0, 10), batch(0, 0, 0, 10)},
-			Flavors: []Flavor{with(small, func(f *Flavor) { f.MaxPods = 2 })}}, Bound{MicroDollars: 45, Work: 45, Longest: 30}},
+			Flavors: []Flavor{with(small, func(f *Flavor) { f.MaxPods = new(int64(2)) })}}, Bound{MicroDollars: 45, Work: 45, Longest: 30}},
 		{"machines at the start are paid for one period", Run{Machines: []Machines{{big, 2}}, BillingPeriod: slot},
 			Bound{MicroDollars: 10, Start: 10}},
 		{"and for the release", Run{Machines: []Machines{{big, 2}}, BillingPeriod: slot, ReleaseLag: slot + 1},
@@ -153,9 +153,9 @@ type room struct {
 }
 
 func newRoom(f Flavor) *room {
-	r := &room{free: f.Size, pods: f.MaxPods, speed: int(f.Speed), arch: f.Arch}
-	if f.MaxPods == 0 {
-		r.pods = math.MaxInt64
+	r := &room{free: f.Size, pods: math.MaxInt64, speed: int(f.Speed), arch: f.Arch}
+	if f.MaxPods != nil {
+		r.pods = *f.MaxPods
 	}
 	return r
 }
@@ -213,7 +213,7 @@ func truth(r Run, slots int) int64 {
 
 func drawFlavor(t *rapid.T) Flavor {
 	f := flavor(rapid.Int64Range(1, 4).Draw(t, "cpu"), rapid.Int64Range(1, 4).Draw(t, "memory"), rapid.Int64Range(0, 9).Draw(t, "micros"))
-	f.MaxPods = rapid.Int64Range(0, 2).Draw(t, "max pods")
+	f.MaxPods = rapid.Ptr(rapid.Int64Range(1, 2), true).Draw(t, "max pods")
 	f.Arch = rapid.SampledFrom([]string{"x", "x", "y"}).Draw(t, "arch")
 	f.Speed = rapid.SampledFrom([]float64{1, 1, 1, 2}).Draw(t, "speed")
 	return f
@@ -317,7 +317,7 @@ func TestGreatNumbersDoNotOverflow(t *testing.T) {
 func BenchmarkCost(b *testing.B) {
 	r := Run{Machines: []Machines{{Flavor{Flavor: cluster.Flavor{Size: size(2000, 8<<30), MicroDollarsPerHour: 137_100}}, 2}}, BillingPeriod: slot, ReleaseLag: 5 * time.Second}
 	for i := range int64(8) {
-		r.Flavors = append(r.Flavors, Flavor{Flavor: cluster.Flavor{Size: size(1000<<i, 2<<30<<i), MaxPods: 110, MicroDollarsPerHour: 34_000<<i - i*900}, Speed: 1 + float64(i)/10})
+		r.Flavors = append(r.Flavors, Flavor{Flavor: cluster.Flavor{Size: size(1000<<i, 2<<30<<i), MaxPods: new(int64(110)), MicroDollarsPerHour: 34_000<<i - i*900}, Speed: 1 + float64(i)/10})
 	}
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 10_000 {

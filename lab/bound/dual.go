@@ -160,8 +160,8 @@ func newOffer(f *candidate, rate *big.Rat) offer {
 	times := func(n int64) *big.Rat { x := new(big.Rat).SetInt64(n); return x.Mul(x, rate) }
 	o := offer{amounts: amounts{cpu: times(f.Size.MilliCPU), memory: times(f.Size.MemoryBytes)},
 		price: new(big.Rat).SetInt64(f.MicroDollarsPerHour)}
-	if f.MaxPods > 0 {
-		o.places = times(f.MaxPods)
+	if f.MaxPods != nil {
+		o.places = times(*f.MaxPods)
 	}
 	return o
 }

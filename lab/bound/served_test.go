@@ -329,7 +329,7 @@ func BenchmarkServed(b *testing.B) {
 		BillingPeriod: slot, ReleaseLag: 5 * time.Second, StartLag: 150 * time.Second, End: 2 * time.Hour, ServiceWait: slot,
 	}
 	for i := range int64(8) {
-		r.Flavors = append(r.Flavors, Flavor{Flavor: cluster.Flavor{Size: size(1000<<i, 2<<30<<i), MaxPods: 110, MicroDollarsPerHour: 34_000<<i - i*900}, Speed: 1})
+		r.Flavors = append(r.Flavors, Flavor{Flavor: cluster.Flavor{Size: size(1000<<i, 2<<30<<i), MaxPods: new(int64(110)), MicroDollarsPerHour: 34_000<<i - i*900}, Speed: 1})
 	}
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range 10_000 {

@@ -239,7 +239,7 @@ func TestFlavorsSayWhatTheirNodesAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain, rich := flavors[0], flavors[1]
-	if plain.Arch != "amd64" || plain.MaxPods != 110 || rich.MaxPods != 8 {
+	if plain.Arch != "amd64" || *plain.MaxPods != 110 || *rich.MaxPods != 8 {
 		t.Errorf("flavors are %+v, want amd64 and 110 pods where nothing else is said", flavors)
 	}
 	if diff := cmp.Diff([][]string{{""}, {"a", "b"}}, [][]string{plain.Zoned(), rich.Zoned()}); diff != "" {

@@ -125,7 +125,7 @@ func (s *sleeper) machine(now time.Time, n *cluster.Node) standby.Machine {
 	f := s.flavors[n.Flavor]
 	free, pods := s.room(n)
 	m := standby.Machine{
-		Name: n.Name, Free: free, MaxPods: n.MaxPods - pods, Arch: n.Arch, Rank: s.ranks[n.Flavor],
+		Name: n.Name, Free: free, MaxPods: *n.MaxPods - pods, Arch: n.Arch, Rank: s.ranks[n.Flavor],
 		Power: energy.Watts(float64(f.MilliwattsIdle) / 1000),
 	}
 	if f.Standby != nil {

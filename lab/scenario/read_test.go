@@ -57,7 +57,7 @@ func TestWhatIsNotStatedHasItsDefault(t *testing.T) {
 		AcquisitionLag: Lag{Mean: 150 * time.Second}, BillingPeriod: time.Minute, BilledFrom: FromOrder, ReleaseLag: 5 * time.Second,
 		Migration:         Migration{BitsPerSecond: 1_200_000_000, BytesPerMemory: 1, Fixed: 2 * time.Second},
 		Rescheduling:      Rescheduling{Interval: time.Minute, Residence: 10 * time.Minute, Gain: 10, Pods: 20},
-		Flavors:           []Flavor{{Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: "f", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: 137_100, Arch: "amd64", MaxPods: 110}, MachineType: "f"}, Speed: 1}},
+		Flavors:           []Flavor{{Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: "f", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: 137_100, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: "f"}, Speed: 1}},
 		HomogeneousFlavor: "f", Autoscale: true, MaxNodes: 1000, TaskKinds: BuiltInKinds(),
 	}
 	if diff := cmp.Diff(want, read(t, base)); diff != "" {
@@ -112,9 +112,9 @@ func TestEveryFieldIsRead(t *testing.T) {
 		Rescheduling: Rescheduling{Residence: 30 * time.Second, Gain: 5, Pods: 3},
 		Namespaces:   []Namespace{{"green", weight(1)}, {"plain", nil}},
 		Flavors: []Flavor{
-			{catalogue.Flavor{Flavor: cluster.Flavor{Name: "a.b", Size: packing.Size{MilliCPU: 500, MemoryBytes: 322_122_547}, Arch: "arm64", MaxPods: 20}, MachineType: "xeon", MilliwattsIdle: 40_000, MilliwattsFull: 95_500}, 0.8,
+			{catalogue.Flavor{Flavor: cluster.Flavor{Name: "a.b", Size: packing.Size{MilliCPU: 500, MemoryBytes: 322_122_547}, Arch: "arm64", MaxPods: new(int64(20))}, MachineType: "xeon", MilliwattsIdle: 40_000, MilliwattsFull: 95_500}, 0.8,
 				[]PowerPoint{{0.1, 60_500}, {0.5, 80_000}}, &Standby{3200, 45 * time.Second, 70_000}, "north"},
-			{catalogue.Flavor{Flavor: cluster.Flavor{Name: "g", Size: packing.Size{MilliCPU: 1500, MemoryBytes: 1e9}, MicroDollarsPerHour: 1e6, Arch: "amd64", MaxPods: 110}, MachineType: "g"}, 1, nil, nil, ""},
+			{catalogue.Flavor{Flavor: cluster.Flavor{Name: "g", Size: packing.Size{MilliCPU: 1500, MemoryBytes: 1e9}, MicroDollarsPerHour: 1e6, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: "g"}, 1, nil, nil, ""},
 		},
 		Electricity: []Electricity{
 			{DollarsPerKWh: Course{{0, 0.25}}},
@@ -161,8 +161,8 @@ func TestEveryFieldIsRead(t *testing.T) {
 func TestFlavorsComeFromACatalogue(t *testing.T) {
 	s := read(t, head+"  flavorsFile: flavors.csv\n  nodes: [{flavor: z}]\n")
 	want := []Flavor{
-		{catalogue.Flavor{Flavor: cluster.Flavor{Name: "y", Size: packing.Size{MilliCPU: 1000, MemoryBytes: 1 << 30}, MicroDollarsPerHour: 50_000, Arch: "amd64", MaxPods: 110}, MachineType: "y"}, 1, nil, nil, ""},
-		{catalogue.Flavor{Flavor: cluster.Flavor{Name: "z", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: 100_000, Arch: "arm64", MaxPods: 20}, MachineType: "z"}, 1, nil, nil, ""},
+		{catalogue.Flavor{Flavor: cluster.Flavor{Name: "y", Size: packing.Size{MilliCPU: 1000, MemoryBytes: 1 << 30}, MicroDollarsPerHour: 50_000, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: "y"}, 1, nil, nil, ""},
+		{catalogue.Flavor{Flavor: cluster.Flavor{Name: "z", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: 100_000, Arch: "arm64", MaxPods: new(int64(20))}, MachineType: "z"}, 1, nil, nil, ""},
 	}
 	if diff := cmp.Diff(want, s.Flavors); diff != "" || s.HomogeneousFlavor != "z" {
 		t.Errorf("homogeneous %q, want z; flavors (-want +got):\n%s", s.HomogeneousFlavor, diff)

@@ -57,7 +57,7 @@ func TestARecordingBecomesAScenario(t *testing.T) {
 	want := defaults()
 	want.Name, want.Horizon, want.HomogeneousFlavor = "week.csv", time.Hour, "small"
 	flavor := func(name string, milliCPU, gib, pods, micro int64) Flavor {
-		return Flavor{Speed: 1, Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: name, Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: gib << 30}, Arch: "arm64", MaxPods: pods, MicroDollarsPerHour: micro}, MachineType: name}}
+		return Flavor{Speed: 1, Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: name, Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: gib << 30}, Arch: "arm64", MaxPods: new(pods), MicroDollarsPerHour: micro}, MachineType: name}}
 	}
 	// b has 1900m, of which two daemons took 200m for a minute.
 	want.Flavors = []Flavor{flavor("large", 16000, 64, 110, 800_000), flavor("small", 1700, 6, 108, 100_000)}

@@ -39,7 +39,7 @@ var (
 )
 
 func flavor(name string, milliCPU, memory, price int64) scenario.Flavor {
-	return scenario.Flavor{Speed: 1, Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: name, Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: memory}, MicroDollarsPerHour: price, Arch: "amd64", MaxPods: 110}, MachineType: name}}
+	return scenario.Flavor{Speed: 1, Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: name, Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: memory}, MicroDollarsPerHour: price, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: name}}
 }
 
 // nodes are machines of the start that take both classes.

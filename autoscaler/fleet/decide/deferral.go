@@ -322,7 +322,7 @@ func (w *wait) less(request planner.Request) planner.Request {
 	request.Nodes = slices.Clone(request.Nodes)
 	for i := range request.Nodes {
 		if n := &request.Nodes[i]; taken[n.Name] {
-			n.Places = 0
+			n.Places = new(int64(0))
 		}
 	}
 	return request

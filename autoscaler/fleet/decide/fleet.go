@@ -11,16 +11,15 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/moves"
-	"supercargo.dev/supercargo/internal/packing"
 )
 
 // FleetOptions say what a NodeFleet may do in a round.
 type FleetOptions struct {
 	// Buy says that machines may be bought: no more pods are waited for.
 	Buy bool
-	// Limits bound what may still be bought. 0 means any amount. Exhausted says which
+	// Limits bound what may still be bought. Exhausted says which
 	// of them allows for nothing more; empty if none.
-	Limits    planner.Limits
+	Limits    cluster.Limits
 	Exhausted string
 	// Empty and UnderUsed say which machines may be given back.
 	Empty, UnderUsed bool
@@ -343,7 +342,7 @@ func (f *forecast) left(asking map[class.Class]bool) []planner.ExistingNode {
 	for i := range f.nodes {
 		n := &f.nodes[i]
 		if n.open && takesAll(n.node, asking) {
-			nodes = append(nodes, standing(n.node, n.Free, n.pods))
+			nodes = append(nodes, planner.NodeOf(n.node, n.Free, n.pods))
 		}
 	}
 	return nodes
@@ -380,7 +379,7 @@ func Unhoused(s *cluster.State, node string) []planner.Unplaceable {
 	}
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Name != node && n.Phase == cluster.Ready && takesAll(n, classes) {
-			others = append(others, standing(n, n.Free(), int64(len(n.Pods))))
+			others = append(others, planner.NodeOf(n, n.Free(), len(n.Pods)))
 		}
 	}
 	return planner.Supercargo(planner.Request{Pods: pods, Nodes: others}).Unplaceable
@@ -389,16 +388,4 @@ func Unhoused(s *cluster.State, node string) []planner.Unplaceable {
 // takesAll reports whether a node takes pods of all the classes.
 func takesAll(n *cluster.Node, classes map[class.Class]bool) bool {
 	return (!classes[class.Batch] || n.Class.Takes(class.Batch)) && (!classes[class.Service] || n.Class.Takes(class.Service))
-}
-
-// standing is a node with so much room and so many pods.
-func standing(n *cluster.Node, free packing.Size, pods int64) planner.ExistingNode {
-	s := planner.ExistingNode{Name: n.Name, Free: free, Places: -1, Arch: n.Arch, Host: n.Host}
-	if n.MaxPods > 0 {
-		s.Places = max(0, n.MaxPods-pods)
-	}
-	for i := range n.Pods {
-		s.Pods = append(s.Pods, n.Pods[i].Demands)
-	}
-	return s
 }

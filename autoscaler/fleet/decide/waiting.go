@@ -58,7 +58,7 @@ func foreignOrder(n *cluster.Node) bool { return n.Phase == cluster.Ordered && n
 // wanted reports whether a node has room for one of the pods now.
 func wanted(n *cluster.Node, pods []cluster.Pod) bool {
 	return slices.ContainsFunc(pods, func(p cluster.Pod) bool {
-		return p.Size.Fits(n.Free()) && (n.MaxPods == 0 || int64(len(n.Pods)) < n.MaxPods) && n.Suits(&p)
+		return n.HasRoom(&p)
 	})
 }
 
