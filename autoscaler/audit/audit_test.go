@@ -24,7 +24,7 @@ func size(milliCPU, memoryGiB int64) packing.Size {
 // flavors are a machine and one of twice its size, which costs less than two.
 func flavors() []Flavor {
 	flavor := func(name string, s packing.Size, price int64) Flavor {
-		return Flavor{InstanceType: name, Flavor: cluster.Flavor{Name: name, Size: s, MaxPods: 10, Arch: "amd64", MicroDollarsPerHour: price, Host: &constraint.Host{}}}
+		return Flavor{InstanceType: name, Flavor: cluster.Flavor{Name: name, Size: s, MaxPods: new(int64(10)), Arch: "amd64", MicroDollarsPerHour: price, Host: &constraint.Host{}}}
 	}
 	return []Flavor{flavor("large", size(4000, 16), 180_000), flavor("small", size(2000, 8), 100_000)}
 }
@@ -35,7 +35,7 @@ func nodeOf(name string, f Flavor, pods ...string) Node {
 		Name: name, Flavor: f.InstanceType, Class: class.Any, Capacity: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, Host: &constraint.Host{Name: name},
 		Phase: cluster.Ready, MicroDollarsPerHour: f.MicroDollarsPerHour,
 	}}
-	n.Whole, n.WholePods = f.Size, f.MaxPods
+	n.Whole, n.WholePods = f.Size, *f.MaxPods
 	for _, p := range pods {
 		n.add(cluster.Pod{Item: packing.Item{Name: p, Size: size(1000, 2)}, Class: class.Service, Ways: cluster.WaysOf(cluster.Evict)})
 	}
@@ -130,7 +130,7 @@ func TestANodeThatStaysIsPaidInEveryFigureAndItsRoomIsUsed(t *testing.T) {
 }
 
 func TestAPodThatNoMachineForSaleHoldsKeepsItsNode(t *testing.T) {
-	huge := Flavor{InstanceType: "huge", Flavor: cluster.Flavor{Name: "huge", Size: size(64_000, 256), MaxPods: 10, Arch: "amd64", MicroDollarsPerHour: 3_000_000}}
+	huge := Flavor{InstanceType: "huge", Flavor: cluster.Flavor{Name: "huge", Size: size(64_000, 256), MaxPods: new(int64(10)), Arch: "amd64", MicroDollarsPerHour: 3_000_000}}
 	n := nodeOf("a", huge)
 	n.add(cluster.Pod{Item: packing.Item{Name: "giant", Size: size(32_000, 100)}, Class: class.Service, Ways: cluster.WaysOf(cluster.Evict)})
 	r := Audit(Input{Nodes: []Node{n, nodeOf("b", flavors()[1], "p")}, Flavors: flavors()})
@@ -270,7 +270,7 @@ func TestMovesAloneKeepEveryPodAndOverfillNoNode(t *testing.T) {
 		for i := range after.state.Nodes {
 			n := &after.state.Nodes[i]
 			paid += n.MicroDollarsPerHour
-			if used := n.Used(); !used.Fits(n.Capacity) || int64(len(n.Pods)) > n.MaxPods {
+			if used := n.Used(); !used.Fits(n.Capacity) || int64(len(n.Pods)) > *n.MaxPods {
 				t.Fatalf("node %s has %v and takes %v, %d pods", n.Name, used, n.Capacity, len(n.Pods))
 			}
 			for _, p := range n.Pods {

@@ -59,14 +59,15 @@ func (c *scene) request(stays map[int]string, demands map[string]*constraint.Pod
 		}
 		for j := range n.Pods {
 			p := &n.Pods[j]
-			pod := planner.Pod{Item: p.Item, Arch: p.Arch, Demands: of(p)}
+			pod := planner.PodOf(p)
+			pod.Demands = of(p)
 			pod.Runtime, pod.Arrival = 0, 0 // a price per hour does not depend on how long they run
 			r.Pods = append(r.Pods, pod)
 		}
 	}
 	for i := range c.others { // their pods look at others, and others at them
 		n := existing(&c.others[i], of)
-		n.Places = 0
+		n.Places = new(int64(0))
 		r.Nodes = append(r.Nodes, n)
 	}
 	for i := range c.in.Flavors {
@@ -77,15 +78,12 @@ func (c *scene) request(stays map[int]string, demands map[string]*constraint.Pod
 
 // existing is a node that stays, with its free room.
 func existing(n *Node, of func(*cluster.Pod) *constraint.Pod) planner.ExistingNode {
-	e := planner.ExistingNode{Name: n.Name, Free: n.Free(), Places: -1, Arch: n.Arch, Host: n.Host}
-	if n.MaxPods > 0 {
-		e.Places = max(0, n.MaxPods-int64(len(n.Pods)))
-	}
+	e := planner.NodeOf(&n.Node, n.Free(), len(n.Pods))
 	if n.Phase != cluster.Ready || n.Class != class.Any {
-		e.Places = 0
+		e.Places = new(int64(0))
 	}
 	for i := range n.Pods {
-		e.Pods = append(e.Pods, of(&n.Pods[i]))
+		e.Pods[i] = of(&n.Pods[i])
 	}
 	return e
 }

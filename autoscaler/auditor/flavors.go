@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/audit"
@@ -68,10 +69,10 @@ func (b *observer) addFlavor(m machine, p *pool, number int, zone map[string]str
 	size, pods := b.view.Overhead(host)
 	size.MilliCPU, size.MemoryBytes, pods = size.MilliCPU+p.static.MilliCPU, size.MemoryBytes+p.static.MemoryBytes, pods+p.statics
 	f := audit.Flavor{InstanceType: m.name, Flavor: cluster.Flavor{
-		Name: fmt.Sprintf("%s pool %d %s", m.name, number, zone[corev1.LabelTopologyZone]), Size: m.size.Minus(size), MaxPods: m.maxPods - pods, Arch: m.arch,
+		Name: fmt.Sprintf("%s pool %d %s", m.name, number, zone[corev1.LabelTopologyZone]), Size: m.size.Minus(size), MaxPods: new(m.maxPods - pods), Arch: m.arch,
 		MicroDollarsPerHour: m.price, Host: host,
 	}}
-	if f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0 || f.MaxPods <= 0 {
+	if f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0 || *f.MaxPods <= 0 {
 		return // DaemonSets fill it
 	}
 	b.Input.Flavors = append(b.Input.Flavors, f)
@@ -226,7 +227,7 @@ func (b *observer) machines(heeded map[string]bool) []machine {
 			continue
 		}
 		found[f.Name] = machine{
-			name: f.Name, arch: cmp.Or(f.Arch, "amd64"), price: f.MicroDollarsPerHour, maxPods: cmp.Or(f.MaxPods, defaultMaxPods),
+			name: f.Name, arch: cmp.Or(f.Arch, "amd64"), price: f.MicroDollarsPerHour, maxPods: ptr.Deref(f.MaxPods, defaultMaxPods),
 			size: packing.Size{MilliCPU: f.Size.MilliCPU, MemoryBytes: f.Size.MemoryBytes},
 		}
 	}

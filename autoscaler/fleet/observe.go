@@ -238,7 +238,7 @@ func (o *observer) template(s *stock, f *provider.Flavor, own bool) cluster.Node
 		pods += seen.statics
 	}
 	return cluster.Node{
-		Flavor: f.Name, Class: s.class, Capacity: f.Size.Minus(size), MaxPods: max(0, f.MaxPods-pods), Arch: f.Labels[corev1.LabelArchStable],
+		Flavor: f.Name, Class: s.class, Capacity: f.Size.Minus(size), MaxPods: new(max(0, f.MaxPods-pods)), Arch: f.Labels[corev1.LabelArchStable],
 		Host: host, Kept: !own, MicroDollarsPerHour: s.prices[f.Name].microDollars, Phase: cluster.Ordered,
 		UnderUsed: f.Threshold, UnneededFor: f.UnneededTime,
 	}
@@ -252,7 +252,7 @@ func (o *observer) addFlavors(s *stock) {
 			continue
 		}
 		n := o.template(s, f, true)
-		if n.MaxPods == 0 || n.Capacity.MilliCPU < 0 || n.Capacity.MemoryBytes < 0 {
+		if *n.MaxPods == 0 || n.Capacity.MilliCPU < 0 || n.Capacity.MemoryBytes < 0 {
 			continue // DaemonSets fill it
 		}
 		o.state.Flavors = append(o.state.Flavors, cluster.Flavor{

@@ -186,7 +186,7 @@ func TestMachinesAreSeenInAllTheirPhases(t *testing.T) {
 		t.Errorf("own (-want +got):\n%s", diff)
 	}
 	for _, n := range o.state.Nodes {
-		if n.Name == "n-ready" && (n.Age != time.Hour || n.MicroDollarsPerHour != 100_000 || n.Flavor != "small" || n.MaxPods != 110) {
+		if n.Name == "n-ready" && (n.Age != time.Hour || n.MicroDollarsPerHour != 100_000 || n.Flavor != "small" || *n.MaxPods != 110) {
 			t.Errorf("the ready node is %+v", n)
 		}
 	}
@@ -263,7 +263,7 @@ func TestDaemonSetsTakeTheirShareOfMachinesToCome(t *testing.T) {
 	o := s.look()
 	got := map[string]string{}
 	for _, f := range o.state.Flavors {
-		got[f.Name] = fmt.Sprintf("%dm %dMi %d pods", f.Size.MilliCPU, f.Size.MemoryBytes>>20, f.MaxPods)
+		got[f.Name] = fmt.Sprintf("%dm %dMi %d pods", f.Size.MilliCPU, f.Size.MemoryBytes>>20, *f.MaxPods)
 	}
 	want := map[string]string{
 		"few": "3500m 15360Mi 1 pods", "gpu": "3200m 15360Mi 108 pods", "small": "3500m 15360Mi 108 pods", "tiny": "500m 0Mi 108 pods",
@@ -271,8 +271,8 @@ func TestDaemonSetsTakeTheirShareOfMachinesToCome(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("flavors (-want +got):\n%s", diff)
 	}
-	if n := o.state.Nodes[0]; n.Capacity.MilliCPU != 3200 || n.MaxPods != 108 {
-		t.Errorf("the machine on its way holds %+v and %d pods", n.Capacity, n.MaxPods)
+	if n := o.state.Nodes[0]; n.Capacity.MilliCPU != 3200 || *n.MaxPods != 108 {
+		t.Errorf("the machine on its way holds %+v and %d pods", n.Capacity, *n.MaxPods)
 	}
 	s.daemon("more", 600, nil)
 	for _, f := range s.look().state.Flavors {
@@ -315,8 +315,8 @@ func TestPodsThatAreOnEveryNodeTakeRoomAndAreNobodysConcern(t *testing.T) {
 	if diff := cmp.Diff([]string{"n: ready, any, 3500m service"}, told(o)); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
-	if n := o.state.Nodes[0]; n.MaxPods != 108 {
-		t.Errorf("it takes %d pods, want 108", n.MaxPods)
+	if n := o.state.Nodes[0]; *n.MaxPods != 108 {
+		t.Errorf("it takes %d pods, want 108", *n.MaxPods)
 	}
 	if len(o.state.Pending) > 0 || len(o.held) > 0 {
 		t.Errorf("pending %v, held %v", pendingOf(o), o.held)

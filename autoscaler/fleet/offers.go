@@ -28,7 +28,7 @@ func (o *Offer) Refuses(p *cluster.Pod) string {
 	if o.Hold != "" {
 		return o.Hold
 	}
-	asks := planner.Pod{Item: p.Item, Arch: p.Arch, Demands: p.Demands}
+	asks := planner.PodOf(p)
 	return asks.RefusedBy(&o.flavor)
 }
 

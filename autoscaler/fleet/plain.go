@@ -29,7 +29,7 @@ const planningTime = 20 * time.Second
 // plain is what the round decides on: what was observed, without the objects of the API.
 func (r *round) plain() *decide.Observation {
 	o := &decide.Observation{
-		State: r.seen.state, Flavors: r.plainFlavors(), Machines: r.plainMachines(), Quota: (*decide.Quota)(r.self.inventory.Quota),
+		State: r.seen.state, Flavors: r.plainFlavors(), Machines: r.plainMachines(), Quota: r.self.inventory.Quota,
 		Gather: r.gather(), Drains: r.plainDrains(), Foreign: r.foreign(),
 	}
 	if intent := r.fleet.Status.Intent; intent != nil {

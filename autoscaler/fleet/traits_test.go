@@ -37,7 +37,7 @@ func TestStaticPodsTakeTheirShareOfMachinesToCome(t *testing.T) {
 	s.pod(placedOn("a", ownedBy("Node", testPod("no-mirror", 500, 512, 0))))
 	got := map[string]int64{}
 	for _, f := range s.look().state.Flavors {
-		got[f.Name+" CPU"], got[f.Name+" MiB"], got[f.Name+" pods"] = f.Size.MilliCPU, f.Size.MemoryBytes>>20, f.MaxPods
+		got[f.Name+" CPU"], got[f.Name+" MiB"], got[f.Name+" pods"] = f.Size.MilliCPU, f.Size.MemoryBytes>>20, *f.MaxPods
 	}
 	want := map[string]int64{"small CPU": 3650, "small MiB": 15 * 1024, "small pods": 108, "other CPU": 4000, "other MiB": 16 * 1024, "other pods": 110}
 	if diff := cmp.Diff(want, got); diff != "" {

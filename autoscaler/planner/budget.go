@@ -1,6 +1,10 @@
 package planner
 
-import "math"
+import (
+	"math"
+
+	"supercargo.dev/supercargo/internal/cluster"
+)
 
 // budget is what may still be bought.
 //
@@ -14,23 +18,29 @@ type budget struct {
 	tight bool
 }
 
-// newBudget returns the budget of limits. Those that are not above 0 are none.
-func newBudget(limits Limits, options MixOptions) *budget {
+// newBudget returns the budget of limits.
+func newBudget(limits cluster.Limits, options MixOptions) *budget {
 	b := &budget{machines: math.MaxInt, cpu: math.MaxInt64, memory: math.MaxInt64, dollar: math.MaxInt64}
-	limit := func(to *int64, most int64) {
-		if most > 0 {
-			*to, b.tight = min(*to, most), true
-		}
-	}
-	for _, most := range []int{limits.Machines, options.MaxMachines} {
-		if most > 0 {
-			b.machines, b.tight = min(b.machines, most), true
+	limit := func(to *int64, most *int64) {
+		if most != nil {
+			*to, b.tight = max(0, *most), true
 		}
 	}
 	limit(&b.cpu, limits.MilliCPU)
 	limit(&b.memory, limits.MemoryBytes)
 	limit(&b.dollar, limits.MicroDollarsPerHour)
+	if most := machinesOf(limits, options); most != nil {
+		b.machines, b.tight = int(max(0, *most)), true
+	}
 	return b
+}
+
+// machinesOf is how many machines may be bought; nil for any number.
+func machinesOf(limits cluster.Limits, options MixOptions) *int64 {
+	if options.MaxMachines > 0 {
+		limits = limits.And(cluster.Limits{Machines: new(int64(options.MaxMachines))})
+	}
+	return limits.Machines
 }
 
 // of returns the budget with how many machines of each offer of a problem may be bought.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
@@ -148,7 +149,7 @@ func drawFew(t *rapid.T) Request {
 	for i := range 1 + r.IntN(4) {
 		cpu, memory := 6+r.Int64N(12), 6+r.Int64N(12)
 		f := zoned(flavor(fmt.Sprint("f", i), cpu, memory, 1_000+100*(cpu+memory)+r.Int64N(1_000)), zones[r.IntN(3)])
-		f.MaxPods = r.Int64N(3) * 2
+		f.MaxPods = atMost(r.Int64N(3) * 2)
 		req.Flavors = append(req.Flavors, f)
 	}
 	for i := range r.IntN(3) {
@@ -171,7 +172,7 @@ type trial struct {
 
 type trialMachine struct {
 	host *constraint.Host
-	free ExistingNode
+	free *room
 	pods []*Pod
 	open bool // it is bought
 }
@@ -196,11 +197,7 @@ func (s *trial) cheaper(from int, left int64) bool {
 	}
 	for i := range s.req.Flavors {
 		f := &s.req.Flavors[i]
-		places := f.MaxPods
-		if places == 0 {
-			places = -1
-		}
-		s.machines = append(s.machines, trialMachine{host: f.Host, free: ExistingNode{Free: f.Size, Places: places}, open: true})
+		s.machines = append(s.machines, trialMachine{host: f.Host, free: newRoom(f, i, 0), open: true})
 		if s.put(p, len(s.machines)-1) && s.cheaper(from+1, left-f.MicroDollarsPerHour) {
 			return true
 		}
@@ -211,11 +208,11 @@ func (s *trial) cheaper(from int, left int64) bool {
 
 func (s *trial) put(p *Pod, at int) bool {
 	m := &s.machines[at]
-	if !p.Size.Fits(m.free.Free) || m.free.Places == 0 || p.Demands.Admits(m.host) != "" {
+	if !p.Size.Fits(m.free.Free) || m.free.places == 0 || p.Demands.Admits(m.host) != "" {
 		return false
 	}
 	m.free.Free = m.free.Free.Minus(p.Size)
-	m.free.Places--
+	m.free.places--
 	m.pods = append(m.pods, p)
 	return true
 }
@@ -224,7 +221,7 @@ func (s *trial) takeBack(at int) {
 	m := &s.machines[at]
 	last := len(m.pods) - 1
 	m.free.Free = sum(m.free.Free, m.pods[last].Size)
-	m.free.Places++
+	m.free.places++
 	m.pods = m.pods[:last]
 }
 
@@ -280,7 +277,7 @@ func TestNoPlanOfCoupledPodsIsCheaperThanTheBound(t *testing.T) {
 		})
 		s := &trial{req: placed, limit: got.LowerBoundMicroDollarsPerHour}
 		for _, n := range req.Nodes {
-			s.machines = append(s.machines, trialMachine{host: n.Host, free: n})
+			s.machines = append(s.machines, trialMachine{host: n.Host, free: roomsOn([]ExistingNode{n})[0]})
 		}
 		if s.cheaper(0, s.limit) {
 			t.Fatalf("the bound is %d, but a plan that keeps all rules is cheaper", s.limit)
@@ -321,14 +318,14 @@ func TestNoMachineTakesTwoPodsOfAClique(t *testing.T) {
 		}
 		flavors := []Flavor{flavor("s", 8, 8, 10), flavor("m", 16, 32, 25), flavor("l", 64, 64, 70)}
 		p := newProblem(sorted(pods, Services), flavors, nil, MixOptions{Effort: 20_000})
-		limits := Limits{Machines: rapid.IntRange(0, 4).Draw(t, "machines")}
+		limits := cluster.Limits{Machines: rapid.Ptr(rapid.Int64Range(0, 4), true).Draw(t, "machines")}
 		m := p.solve(newBudget(limits, MixOptions{}).of(p), nil, flavors, 20_000, never)
 		for i := range m.machines {
 			if !p.together(m.machines[i].kinds) {
 				t.Fatalf("a machine has two pods of a clique: kinds %v", m.machines[i].kinds)
 			}
 		}
-		if limits.Machines == 0 && m.missing > 0 {
+		if limits.Machines == nil && m.missing > 0 {
 			t.Fatalf("%d pods have no machine", m.missing)
 		}
 	})

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"math"
 	"slices"
 
 	"supercargo.dev/supercargo/internal/cluster/constraint"
@@ -191,11 +192,7 @@ func (s *coupledBuyer) try(p Pod, at int) bool {
 
 // newRoom returns an empty machine of a flavor.
 func newRoom(f *Flavor, at, host int) *room {
-	places := f.MaxPods
-	if places == 0 {
-		places = -1
-	}
-	return &room{ExistingNode: ExistingNode{Free: f.Size, Places: places, Arch: f.Arch, Host: f.Host}, flavor: at, bought: f.Name, host: host}
+	return &room{ExistingNode: ExistingNode{Free: f.Size, Arch: f.Arch, Host: f.Host}, places: orAny(f.MaxPods), flavor: at, bought: f.Name, host: host}
 }
 
 // purchase takes machines of a flavor off what may be bought.
@@ -229,7 +226,7 @@ func (s *coupledBuyer) refusal(p *Pod) string {
 		counts[why]++
 	}
 	if limited {
-		return s.r.Limits.exhausted(s.r.Options)
+		return exhausted(s.r.Limits, s.r.Options)
 	}
 	return tally(len(s.flavors), counts)
 }
@@ -357,8 +354,8 @@ func (d *draft) misplaced() (wrong []Pod) {
 func (r *room) drop(name string) {
 	at := slices.IndexFunc(r.pods, func(p Pod) bool { return p.Name == name })
 	r.Free = sum(r.Free, r.pods[at].Size)
-	if r.Places >= 0 {
-		r.Places++
+	if r.places < math.MaxInt64 {
+		r.places++
 	}
 	r.pods = slices.Delete(r.pods, at, at+1)
 }
@@ -434,7 +431,7 @@ func (d *draft) replace(r *room, at int) bool {
 			return false
 		}
 	}
-	if !used.Fits(f.Size) || f.MaxPods > 0 && int64(len(r.pods)) > f.MaxPods || !f.Sells(1) || !d.flavors[at].Sells(1) {
+	if !used.Fits(f.Size) || !f.Takes(len(r.pods)) || !f.Sells(1) || !d.flavors[at].Sells(1) {
 		return false
 	}
 	d.purchase(r.flavor, -1)

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 
@@ -41,6 +42,7 @@ type draft struct {
 // room is a node, or a machine that is bought before the search, and what is free there.
 type room struct {
 	ExistingNode
+	places int64 // how many more pods it takes; math.MaxInt64 for any number
 	// flavor is its place among the flavors, or -1 for a node, and bought the name of its
 	// flavor, empty for a node.
 	flavor int
@@ -62,15 +64,23 @@ func newDraft(r *Request) *draft {
 func roomsOn(nodes []ExistingNode) []*room {
 	var rooms []*room
 	for _, node := range nodes {
-		rooms = append(rooms, &room{ExistingNode: node, flavor: -1})
+		rooms = append(rooms, &room{ExistingNode: node, places: orAny(node.Places), flavor: -1})
 	}
 	slices.SortFunc(rooms, func(a, b *room) int { return cmp.Compare(a.Name, b.Name) })
 	return rooms
 }
 
+// orAny is a number of pods; math.MaxInt64 for any number.
+func orAny(pods *int64) int64 {
+	if pods == nil {
+		return math.MaxInt64
+	}
+	return *pods
+}
+
 // holds reports whether a room has enough left for a pod, and admits it by itself.
 func (r *room) holds(p *Pod) bool {
-	return p.Size.Fits(r.Free) && r.Places != 0 && r.admits(p)
+	return p.Size.Fits(r.Free) && r.places > 0 && r.admits(p)
 }
 
 // admits reports whether a room admits a pod by itself.
@@ -82,8 +92,8 @@ func (r *room) admits(p *Pod) bool {
 // take puts a pod into a room.
 func (r *room) take(p Pod) {
 	r.Free = r.Free.Minus(p.Size)
-	if r.Places > 0 {
-		r.Places--
+	if r.places < math.MaxInt64 {
+		r.places--
 	}
 	r.pods = append(r.pods, p)
 }
@@ -208,11 +218,7 @@ func (p *problem) fillRooms() [][]int32 {
 	k.stock(p.counts(), at)
 	found := make([][]int32, len(p.rooms))
 	for i, r := range p.rooms {
-		places := r.Places
-		if places < 0 {
-			places = int64(p.total)
-		}
-		f := filledBin{bin: bin{at: len(p.offers) + i, size: r.Free, places: places, enough: 1 << 63}, room: r.Free}
+		f := filledBin{bin: bin{at: len(p.offers) + i, size: r.Free, places: min(r.places, int64(p.total)), enough: 1 << 63}, room: r.Free}
 		k.fill(&f, &k.pool, 24)
 		k.refine(&f, 2)
 		for _, g := range f.items {
@@ -293,7 +299,7 @@ func (d *draft) result() Result {
 	plan.name()
 	for _, p := range d.pending {
 		if d.reasons[p.Name] == "" {
-			plan.Unplaceable = append(plan.Unplaceable, Unplaceable{Pod: p.Name, Reason: d.r.Limits.exhausted(d.r.Options), Limited: true})
+			plan.Unplaceable = append(plan.Unplaceable, Unplaceable{Pod: p.Name, Reason: exhausted(d.r.Limits, d.r.Options), Limited: true})
 		}
 	}
 	for name, why := range d.reasons {

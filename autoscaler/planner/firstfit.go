@@ -131,7 +131,7 @@ func (b *firstFit) filter(options []int, p Pod, used packing.Size, pods int, hos
 	var found []int
 	for _, at := range options {
 		f := &b.flavors[at]
-		if used.Fits(f.Size) && (f.MaxPods == 0 || int64(pods) <= f.MaxPods) && p.admittedBy(f) == "" && sameDomains(hostOf(f.Host), host) {
+		if used.Fits(f.Size) && f.Takes(pods) && p.admittedBy(f) == "" && sameDomains(hostOf(f.Host), host) {
 			found = append(found, at)
 		}
 	}

@@ -148,10 +148,7 @@ func (p *problem) taken(counts []int32, worth []uint64, v prices) bill {
 		if _, ok := raised[key]; !ok {
 			raised[key] = p.raise(at, counts, worth, v)
 		}
-		has := vector{float64(max(r.Free.MilliCPU, 0)), float64(max(r.Free.MemoryBytes, 0)), float64(r.Places)}
-		if r.Places < 0 || r.Places > int64(p.total) {
-			has[2] = float64(p.total)
-		}
+		has := vector{float64(max(r.Free.MilliCPU, 0)), float64(max(r.Free.MemoryBytes, 0)), float64(min(r.places, int64(p.total)))}
 		for _, r := range p.measuresOf(nil) {
 			has[r] = 1
 		}

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/bound"
 	"supercargo.dev/supercargo/test/data"
 )
@@ -110,10 +112,10 @@ var scenes = []struct {
 func lowerBound(pods []Pod, flavors []Flavor, opts MixOptions) float64 {
 	run := bound.Run{BillingPeriod: opts.Period}
 	for _, f := range flavors {
-		run.Flavors = append(run.Flavors, bound.Flavor{Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour})
+		run.Flavors = append(run.Flavors, bound.Flavor{Flavor: f})
 	}
 	for _, p := range pods {
-		run.Pods = append(run.Pods, bound.Pod{Size: p.Size, Arch: p.Arch, Runtime: opts.Paid(p.Runtime)})
+		run.Pods = append(run.Pods, cluster.Pod{Item: packing.Item{Size: p.Size, Runtime: opts.Paid(p.Runtime)}, Arch: p.Arch})
 	}
 	return float64(bound.Cost(run).MicroDollars)
 }

@@ -64,7 +64,7 @@ func (p *problem) exactRooms() [][]int32 {
 // fitsRoom reports whether a room takes a set of pods.
 func (e *exhaustive) fitsRoom(set, room int) bool {
 	m, r := &e.alone[set], e.p.rooms[room]
-	return m.used.Fits(r.Free) && (r.Places < 0 || int64(len(m.kinds)) <= r.Places) && e.p.together(m.kinds) && e.p.has(m.on, len(e.p.offers)+room)
+	return m.used.Fits(r.Free) && int64(len(m.kinds)) <= r.places && e.p.together(m.kinds) && e.p.has(m.on, len(e.p.offers)+room)
 }
 
 // exhaustive is the state of exact. Sets of pods are bit masks.

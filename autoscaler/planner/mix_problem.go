@@ -230,10 +230,7 @@ func (p *problem) addOffers(flavors []Flavor, a *admission) []string {
 	}
 	for _, at := range placesByPrice(flavors) {
 		f := flavors[at]
-		o := offer{Flavor: f, flavor: at, places: int64(p.total), price: uint64(max(f.MicroDollarsPerHour, 0))}
-		if f.MaxPods > 0 {
-			o.places = min(o.places, f.MaxPods)
-		}
+		o := offer{Flavor: f, flavor: at, places: min(orAny(f.MaxPods), int64(p.total)), price: uint64(max(f.MicroDollarsPerHour, 0))}
 		column, domain := a.column(&f), domainOf(p.domainKeys, f.Host)
 		superfluous := !f.Sells(1)
 		for i := range p.offers {

@@ -187,7 +187,7 @@ func unlike(flavors []Flavor) []Flavor {
 	var found []Flavor
 	for _, at := range placesByPrice(flavors) {
 		f := flavors[at]
-		if of := (shape{f.Size, f.MaxPods, f.Arch}); !seen[of] {
+		if of := (shape{f.Size, orAny(f.MaxPods), f.Arch}); !seen[of] {
 			seen[of] = true
 			found = append(found, f)
 		}

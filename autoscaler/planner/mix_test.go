@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -26,7 +27,7 @@ func mixed(pods []Pod, flavors []Flavor, opts MixOptions) Plan {
 func TestMixBuysTheCheapestMachines(t *testing.T) {
 	arm := func(f Flavor) Flavor { f.Arch = "arm64"; return f }
 	needs := func(p Pod, arch string) Pod { p.Arch = arch; return p }
-	few := func(f Flavor, n int64) Flavor { f.MaxPods = n; return f }
+	few := func(f Flavor, n int64) Flavor { f.MaxPods = new(n); return f }
 	tests := []struct {
 		name    string
 		pods    []Pod
@@ -258,7 +259,7 @@ func cheapestFor(pods []Pod, flavors []Flavor) int64 {
 	best := int64(-1)
 	for _, f := range flavors {
 		var cpu, memory int64
-		ok := f.MaxPods == 0 || int64(len(pods)) <= f.MaxPods
+		ok := f.MaxPods == nil || int64(len(pods)) <= *f.MaxPods
 		for _, p := range pods {
 			cpu, memory = cpu+p.Size.MilliCPU, memory+p.Size.MemoryBytes
 			ok = ok && (p.Arch == "" || p.Arch == f.Arch)
@@ -445,7 +446,7 @@ func TestTheSearchSeldomMissesTheBest(t *testing.T) {
 			}
 			opts := MixOptions{Setup: 30 * time.Second, Unbounded: 5 * time.Minute, MaxMachines: limit}
 			p := newProblem(sorted(pods, Services), flavors, nil, opts)
-			s := &solver{problem: p, budget: newBudget(Limits{}, opts).of(p), pods: pods, flavors: flavors, stop: never, effort: 200_000}
+			s := &solver{problem: p, budget: newBudget(cluster.Limits{}, opts).of(p), pods: pods, flavors: flavors, stop: never, effort: 200_000}
 			if s.budget.tight {
 				s.limited()
 			} else {
@@ -613,7 +614,7 @@ func FuzzMix(f *testing.F) {
 		var flavors []Flavor
 		for i := 0; i+2 < len(raw) && i < 15; i += 3 {
 			fl := flavor(fmt.Sprint("f", i), int64(raw[i]), int64(raw[i+1]), int64(raw[i+2]))
-			fl.Arch, fl.MaxPods = []string{"", "x", "y"}[i%3], int64(raw[i]%8)
+			fl.Arch, fl.MaxPods = []string{"", "x", "y"}[i%3], atMost(int64(raw[i]%8))
 			flavors = append(flavors, fl)
 		}
 		opts := MixOptions{Setup: time.Duration(setup), Period: time.Duration(period), MaxMachines: int(limit % 8), Effort: 10_000}

@@ -42,6 +42,16 @@ type Pod struct {
 	OnlyBought bool
 }
 
+// PodOf is a pod as the planner takes it. One of which nobody knows how long it runs has no
+// runtime.
+func PodOf(p *cluster.Pod) Pod {
+	pod := Pod{Item: p.Item, Arch: p.Arch, Demands: p.Demands}
+	if p.Guessed {
+		pod.Runtime = 0
+	}
+	return pod
+}
+
 // Exceptions are flavors that are not bought for a pod although they seem to hold it.
 type Exceptions struct {
 	// Flavors are their names, with the reasons.
@@ -117,7 +127,7 @@ type Unplaceable struct {
 	// Reason says why and what would be needed, for a person.
 	Reason string
 	// Limited says that some flavor takes it and may not be bought any more: because of
-	// [Limits], or of Flavor.Most. Only [Supercargo] says so.
+	// [Request].Limits, or of Flavor.Most. Only [Supercargo] says so.
 	Limited bool
 }
 

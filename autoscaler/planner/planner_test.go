@@ -53,7 +53,7 @@ func bought(p Plan) []string {
 func TestGreedyBuysTheBestScore(t *testing.T) {
 	arm := func(f Flavor) Flavor { f.Arch = "arm64"; return f }
 	needs := func(p Pod, arch string) Pod { p.Arch = arch; return p }
-	few := func(f Flavor, n int64) Flavor { f.MaxPods = n; return f }
+	few := func(f Flavor, n int64) Flavor { f.MaxPods = new(n); return f }
 	tests := []struct {
 		name    string
 		pods    []Pod
@@ -174,7 +174,7 @@ func twin(pods []Pod, flavors []Flavor, order Order) []string {
 		for i, f := range flavors {
 			for _, p := range pods {
 				fits := cpu[i]+p.Size.MilliCPU <= f.Size.MilliCPU && memory[i]+p.Size.MemoryBytes <= f.Size.MemoryBytes
-				if fits && (p.Arch == "" || p.Arch == f.Arch) && (f.MaxPods == 0 || len(took[i]) < int(f.MaxPods)) {
+				if fits && (p.Arch == "" || p.Arch == f.Arch) && (f.MaxPods == nil || len(took[i]) < int(*f.MaxPods)) {
 					took[i] = append(took[i], p)
 					cpu[i], memory[i] = cpu[i]+p.Size.MilliCPU, memory[i]+p.Size.MemoryBytes
 				}
@@ -259,7 +259,7 @@ func drawFlavors(t *rapid.T) []Flavor {
 	for i := range flavors {
 		flavors[i] = flavor(fmt.Sprintf("f%d", i), rapid.Int64Range(0, 12).Draw(t, "cpu"),
 			rapid.Int64Range(0, 12).Draw(t, "memory"), rapid.Int64Range(1, 5).Draw(t, "price"))
-		flavors[i].MaxPods = rapid.Int64Range(0, 3).Draw(t, "max pods")
+		flavors[i].MaxPods = rapid.Ptr(rapid.Int64Range(1, 3), true).Draw(t, "max pods")
 		flavors[i].Arch = rapid.SampledFrom([]string{"x", "y"}).Draw(t, "arch")
 	}
 	return flavors
@@ -326,8 +326,8 @@ func checkPlan(t rapid.TB, plan Plan, pods []Pod, flavors []Flavor) {
 		if used != m.Used || used.MilliCPU > f.Size.MilliCPU || used.MemoryBytes > f.Size.MemoryBytes {
 			t.Fatalf("%s holds %v, says %v and has %v", m.Name, used, m.Used, f.Size)
 		}
-		if len(m.Pods) == 0 || f.MaxPods > 0 && len(m.Pods) > int(f.MaxPods) {
-			t.Fatalf("%s holds %d pods of %d", m.Name, len(m.Pods), f.MaxPods)
+		if len(m.Pods) == 0 || f.MaxPods != nil && len(m.Pods) > int(*f.MaxPods) {
+			t.Fatalf("%s holds %d pods", m.Name, len(m.Pods))
 		}
 		price += f.MicroDollarsPerHour
 	}
@@ -342,7 +342,7 @@ func BenchmarkGreedy(b *testing.B) {
 	var flavors []Flavor
 	for i := range int64(8) {
 		f := flavor(fmt.Sprintf("f%d", i), 500<<i, 2<<30<<i, 34_000<<i-i*900)
-		f.MaxPods = 110
+		f.MaxPods = new(int64(110))
 		flavors = append(flavors, f)
 	}
 	for _, n := range []int{1_000, 10_000} {

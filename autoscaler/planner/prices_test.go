@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/bound"
 )
@@ -144,7 +145,7 @@ func TestTheBoundIsNoMoreThanTheBestPlanCosts(t *testing.T) {
 
 // cheapestWithNodes tries every way to put pods on nodes, and then the best way to buy
 // machines for the others.
-func cheapestWithNodes(pods []Pod, nodes []ExistingNode, flavors []Flavor, at int, rest []Pod) int64 {
+func cheapestWithNodes(pods []Pod, nodes []*room, flavors []Flavor, at int, rest []Pod) int64 {
 	best := int64(math.MaxInt64)
 	if at == len(pods) {
 		if s := bestOfAll(rest, flavors, MixOptions{}); s.missing == 0 {
@@ -153,11 +154,11 @@ func cheapestWithNodes(pods []Pod, nodes []ExistingNode, flavors []Flavor, at in
 		return best
 	}
 	for i := range nodes {
-		n := &nodes[i]
-		if p := pods[at]; p.Size.Fits(n.Free) && n.Places != 0 && (p.Arch == "" || p.Arch == n.Arch) {
-			n.Free, n.Places = n.Free.Minus(p.Size), n.Places-1
+		n := nodes[i]
+		if p := pods[at]; p.Size.Fits(n.Free) && n.places != 0 && (p.Arch == "" || p.Arch == n.Arch) {
+			n.Free, n.places = n.Free.Minus(p.Size), n.places-1
 			best = min(best, cheapestWithNodes(pods, nodes, flavors, at+1, rest))
-			n.Free, n.Places = sum(n.Free, p.Size), n.Places+1
+			n.Free, n.places = sum(n.Free, p.Size), n.places+1
 		}
 	}
 	return min(best, cheapestWithNodes(pods, nodes, flavors, at+1, append(slices.Clone(rest), pods[at])))
@@ -173,14 +174,14 @@ func TestPlansForFewPodsWithNodesAreTheBestThereAre(t *testing.T) {
 		for i := range rapid.IntRange(0, 2).Draw(t, "nodes") {
 			nodes = append(nodes, ExistingNode{
 				Name: fmt.Sprint("n", i), Free: size(rapid.Int64Range(0, 12).Draw(t, "cpu"), rapid.Int64Range(0, 12).Draw(t, "memory")),
-				Places: rapid.Int64Range(-1, 3).Draw(t, "places"), Arch: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "arch"),
+				Places: rapid.Ptr(rapid.Int64Range(0, 3), true).Draw(t, "places"), Arch: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "arch"),
 			})
 		}
 		for i := range pods {
 			pods[i].Runtime = 0
 		}
 		got := Supercargo(Request{Pods: pods, Nodes: nodes, Flavors: flavors})
-		best := cheapestWithNodes(pods, slices.Clone(nodes), flavors, 0, nil)
+		best := cheapestWithNodes(pods, roomsOn(nodes), flavors, 0, nil)
 		if got.LowerBoundMicroDollarsPerHour > best || got.MicroDollarsPerHour != best {
 			t.Fatalf("bound %d, best %d, plan %d", got.LowerBoundMicroDollarsPerHour, best, got.MicroDollarsPerHour)
 		}
@@ -200,13 +201,13 @@ func TestTheBoundIsAboveThatOfTotals(t *testing.T) {
 		flavors := ofCatalogue(s.chosen)
 		pods := drawLoad(s.load, 500)
 		p := newProblem(pods, flavors, nil, MixOptions{})
-		var bp []bound.Pod
+		var bp []cluster.Pod
 		var bf []bound.Flavor
 		for _, f := range flavors {
-			bf = append(bf, bound.Flavor{Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour})
+			bf = append(bf, bound.Flavor{Flavor: f})
 		}
 		for _, q := range pods {
-			bp = append(bp, bound.Pod{Size: q.Size, Arch: q.Arch, Runtime: time.Hour})
+			bp = append(bp, cluster.Pod{Item: packing.Item{Size: q.Size, Runtime: time.Hour}, Arch: q.Arch})
 		}
 		totals := bound.Cost(bound.Run{Pods: bp, Flavors: bf}).MicroDollars
 		ratio := float64(p.least(p.counts())) / float64(totals)

@@ -32,7 +32,7 @@ func newQueues(pending []Pod, flavors []Flavor) queues {
 func (q queues) pack(i int, f Flavor, pending []Pod) ([]int, packing.Size) {
 	var members []int
 	free := f.Size
-	for at := -1; f.MaxPods == 0 || int64(len(members)) < f.MaxPods; {
+	for at := -1; f.Takes(len(members) + 1); {
 		at = q.ofFlavor[i].next(at+1, free)
 		if at < 0 {
 			break

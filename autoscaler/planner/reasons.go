@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"supercargo.dev/supercargo/internal/cluster"
 )
 
 // refusal says why no flavor takes a pod, counting flavors by what is in the way: "0 of
@@ -62,23 +64,19 @@ func tally(flavors int, counts map[string]int) string {
 
 // exhausted says why a pod has no machine although flavors take it: every such flavor
 // is beyond what may be bought in all.
-func (l Limits) exhausted(options MixOptions) string {
+func exhausted(l cluster.Limits, options MixOptions) string {
 	var limits []string
-	machines := l.Machines
-	if options.MaxMachines > 0 && (machines <= 0 || options.MaxMachines < machines) {
-		machines = options.MaxMachines
+	if most := machinesOf(l, options); most != nil {
+		limits = append(limits, fmt.Sprintf("%d machines", *most))
 	}
-	if machines > 0 {
-		limits = append(limits, fmt.Sprintf("%d machines", machines))
+	if l.MilliCPU != nil {
+		limits = append(limits, fmt.Sprintf("CPU %dm", *l.MilliCPU))
 	}
-	if l.MilliCPU > 0 {
-		limits = append(limits, fmt.Sprintf("CPU %dm", l.MilliCPU))
+	if l.MemoryBytes != nil {
+		limits = append(limits, fmt.Sprintf("%d bytes of memory", *l.MemoryBytes))
 	}
-	if l.MemoryBytes > 0 {
-		limits = append(limits, fmt.Sprintf("%d bytes of memory", l.MemoryBytes))
-	}
-	if l.MicroDollarsPerHour > 0 {
-		limits = append(limits, fmt.Sprintf("$%.4f/h", float64(l.MicroDollarsPerHour)/1e6))
+	if l.MicroDollarsPerHour != nil {
+		limits = append(limits, fmt.Sprintf("$%.4f/h", float64(*l.MicroDollarsPerHour)/1e6))
 	}
 	if len(limits) == 0 {
 		return "no more machines of the flavors that take it may be bought"

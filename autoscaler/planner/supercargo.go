@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -17,7 +18,7 @@ type Request struct {
 	// Flavors can be bought.
 	Flavors []Flavor
 	// Limits bound what is bought.
-	Limits Limits
+	Limits cluster.Limits
 	// Options say for how long machines are paid and how long to search.
 	// MaxMachines counts like Limits.Machines.
 	Options MixOptions
@@ -33,8 +34,8 @@ type ExistingNode struct {
 	Name string
 	// Free is what pods can still use of it.
 	Free packing.Size
-	// Places is how many more pods it takes; less than 0 means any number.
-	Places int64
+	// Places is how many more pods it takes; nil for any number.
+	Places *int64
 	// Arch and Host are as for [Flavor].
 	Arch string
 	Host *constraint.Host
@@ -43,13 +44,16 @@ type ExistingNode struct {
 	Pods []*constraint.Pod
 }
 
-// Limits are limits of what is bought, all machines together; 0 means none.
-type Limits struct {
-	Machines int
-	// MilliCPU and MemoryBytes are of what pods can use of the machines.
-	MilliCPU, MemoryBytes int64
-	// MicroDollarsPerHour is of the price.
-	MicroDollarsPerHour int64
+// NodeOf is a node with that room left, and with so many pods.
+func NodeOf(n *cluster.Node, free packing.Size, pods int) ExistingNode {
+	e := ExistingNode{Name: n.Name, Free: free, Arch: n.Arch, Host: n.Host}
+	if n.MaxPods != nil {
+		e.Places = new(max(0, *n.MaxPods-int64(pods)))
+	}
+	for i := range n.Pods {
+		e.Pods = append(e.Pods, n.Pods[i].Demands)
+	}
+	return e
 }
 
 // Result is a plan and how good it is.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 )
 
@@ -68,8 +69,21 @@ func zoned(f Flavor, zone string) Flavor {
 	return f
 }
 
+// atMost is a number of pods, and any number for 0.
+func atMost(pods int64) *int64 {
+	if pods == 0 {
+		return nil
+	}
+	return &pods
+}
+
+// standing is a node that takes so many more pods, or any number where that is below 0.
 func standing(name string, cpu, memory, places int64) ExistingNode {
-	return ExistingNode{Name: name, Free: size(cpu, memory), Places: places, Host: &constraint.Host{Name: name, Labels: map[string]string{perHost: name}}}
+	most := &places
+	if places < 0 {
+		most = nil
+	}
+	return ExistingNode{Name: name, Free: size(cpu, memory), Places: most, Host: &constraint.Host{Name: name, Labels: map[string]string{perHost: name}}}
 }
 
 func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
@@ -96,12 +110,12 @@ func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
 		{"of one flavor only some", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9), pod("c", 9, 9)},
 			Flavors: []Flavor{most(flavor("cheap", 9, 9, 1), 1), most(flavor("dear", 9, 9, 9), 1)}}, []string{"cheap-0: a", "dear-0: b", "c -"}},
 		{"of one flavor none", Request{Pods: []Pod{pod("a", 9, 9)}, Flavors: []Flavor{most(flavor("cheap", 9, 9, 1), 0), f}}, []string{"f-0: a"}},
-		{"a limit of CPU", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: Limits{MilliCPU: 19}}, []string{"f-0: a", "b -"}},
-		{"a limit of memory", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: Limits{MemoryBytes: 19}}, []string{"f-0: a", "b -"}},
-		{"a limit of dollars", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: Limits{MicroDollarsPerHour: 19}},
+		{"a limit of CPU", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: cluster.Limits{MilliCPU: new(int64(19))}}, []string{"f-0: a", "b -"}},
+		{"a limit of memory", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: cluster.Limits{MemoryBytes: new(int64(19))}}, []string{"f-0: a", "b -"}},
+		{"a limit of dollars", Request{Pods: []Pod{pod("a", 9, 9), pod("b", 9, 9)}, Flavors: []Flavor{f}, Limits: cluster.Limits{MicroDollarsPerHour: new(int64(19))}},
 			[]string{"f-0: a", "b -"}},
 		{"a limit makes a smaller machine worth it", Request{Pods: []Pod{pod("a", 5, 5), pod("b", 5, 5)},
-			Flavors: []Flavor{flavor("big", 20, 20, 9), flavor("small", 5, 5, 5)}, Limits: Limits{MilliCPU: 19}}, []string{"small-0: a", "small-1: b"}},
+			Flavors: []Flavor{flavor("big", 20, 20, 9), flavor("small", 5, 5, 5)}, Limits: cluster.Limits{MilliCPU: new(int64(19))}}, []string{"small-0: a", "small-1: b"}},
 		{"pods that keep apart, and others with them", Request{
 			Pods:    []Pod{with(pod("a", 1, 1), "x", apartFrom("x", perHost)), with(pod("b", 1, 1), "x", apartFrom("x", perHost)), pod("c", 9, 9), pod("d", 9, 9)},
 			Flavors: []Flavor{f}}, []string{"f-0: a c", "f-1: b d"}},
@@ -129,8 +143,8 @@ func TestSupercargoHeedsNodesConstraintsAndLimits(t *testing.T) {
 		{"a spread over two zones", Request{
 			Pods: []Pod{with(pod("a", 9, 9), "x", spreadOver("x", perZone)), with(pod("b", 9, 9), "x", spreadOver("x", perZone))},
 			Nodes: []ExistingNode{
-				{Name: "n", Places: -1, Host: &constraint.Host{Name: "n", Labels: map[string]string{perZone: "a"}}},
-				{Name: "o", Places: -1, Host: &constraint.Host{Name: "o", Labels: map[string]string{perZone: "b"}}},
+				{Name: "n", Host: &constraint.Host{Name: "n", Labels: map[string]string{perZone: "a"}}},
+				{Name: "o", Host: &constraint.Host{Name: "o", Labels: map[string]string{perZone: "b"}}},
 			},
 			Flavors: []Flavor{zoned(flavor("g", 9, 9, 1), "a"), zoned(flavor("h", 9, 9, 5), "b")}}, []string{"g-0: a", "h-0: b"}},
 	}
@@ -149,7 +163,7 @@ func TestPodsLeftOutSayWhy(t *testing.T) {
 	r := Request{
 		Pods: []Pod{pod("big", 11, 1), with(pod("away", 1, 1), "x", inZone("b")), with(pod("alone", 1, 1), "x", beside("y", perZone)), pod("minus", -1, 0),
 			pod("p", 9, 9), pod("q", 9, 9)},
-		Flavors: []Flavor{zoned(flavor("f", 10, 10, 10), "a"), zoned(flavor("g", 5, 10, 9), "a")}, Limits: Limits{Machines: 1, MilliCPU: 15},
+		Flavors: []Flavor{zoned(flavor("f", 10, 10, 10), "a"), zoned(flavor("g", 5, 10, 9), "a")}, Limits: cluster.Limits{Machines: new(int64(1)), MilliCPU: new(int64(15))},
 	}
 	var got []string
 	for _, u := range Supercargo(r).Unplaceable {
@@ -195,7 +209,7 @@ func drawRequest(t *rapid.T) Request {
 	for i := range 1 + r.IntN(5) {
 		cpu, memory := 5+r.Int64N(30), 5+r.Int64N(30)
 		f := zoned(flavor(fmt.Sprint("f", i), cpu, memory, 1+cpu+memory+r.Int64N(20)), zones[r.IntN(3)])
-		f.MaxPods = r.Int64N(3) * 5
+		f.MaxPods = atMost(r.Int64N(3) * 5)
 		if r.IntN(4) == 0 {
 			f.Most = new(1 + r.IntN(3))
 		}
@@ -211,9 +225,9 @@ func drawRequest(t *rapid.T) Request {
 	}
 	switch r.IntN(4) {
 	case 0:
-		req.Limits.Machines = 1 + r.IntN(6)
+		req.Limits.Machines = new(int64(1 + r.IntN(6)))
 	case 1:
-		req.Limits = Limits{MilliCPU: 20 + r.Int64N(80), MemoryBytes: 20 + r.Int64N(80), MicroDollarsPerHour: 50 + r.Int64N(200)}
+		req.Limits = cluster.Limits{MilliCPU: new(20 + r.Int64N(80)), MemoryBytes: new(20 + r.Int64N(80)), MicroDollarsPerHour: new(50 + r.Int64N(200))}
 	}
 	if r.IntN(3) == 0 {
 		except := &Exceptions{Flavors: map[string]string{fmt.Sprint("f", r.IntN(len(req.Flavors))): "found no room there"}}
@@ -238,9 +252,6 @@ func checkResult(t *rapid.T, req Request, got Result) {
 	on := podsByMachine(t, req, got)
 	flavors := map[string]Flavor{}
 	for _, f := range req.Flavors {
-		if f.MaxPods == 0 {
-			f.MaxPods = -1
-		}
 		flavors[f.Name] = f
 	}
 	for _, m := range got.Machines {
@@ -285,8 +296,7 @@ func podsByMachine(t *rapid.T, req Request, got Result) map[string][]Pod {
 	return on
 }
 
-// checkMachine fails unless the pods may be on a machine by themselves. MaxPods below 0
-// is any number.
+// checkMachine fails unless the pods may be on a machine by themselves.
 func checkMachine(t *rapid.T, name string, has Flavor, pods []Pod) {
 	t.Helper()
 	var cpu, memory int64
@@ -305,7 +315,7 @@ func checkMachine(t *rapid.T, name string, has Flavor, pods []Pod) {
 			t.Fatalf("%s on %s: %s", p.Name, name, p.Demands.Admits(has.Host))
 		}
 	}
-	if cpu > max(0, has.Size.MilliCPU) || memory > max(0, has.Size.MemoryBytes) || has.MaxPods >= 0 && int64(len(pods)) > has.MaxPods {
+	if cpu > max(0, has.Size.MilliCPU) || memory > max(0, has.Size.MemoryBytes) || has.MaxPods != nil && int64(len(pods)) > *has.MaxPods {
 		t.Fatalf("%s is over-filled: CPU %d, memory %d, %d pods on %+v", name, cpu, memory, len(pods), has)
 	}
 }
@@ -323,11 +333,14 @@ func checkLimits(t *rapid.T, req Request, got Result, flavors map[string]Flavor)
 		}
 		machines, cpu, memory, price = machines+1, cpu+f.Size.MilliCPU, memory+f.Size.MemoryBytes, price+f.MicroDollarsPerHour
 	}
-	for _, limit := range []struct{ is, most int64 }{
-		{machines, int64(req.Limits.Machines)}, {cpu, req.Limits.MilliCPU}, {memory, req.Limits.MemoryBytes}, {price, req.Limits.MicroDollarsPerHour},
+	for _, limit := range []struct {
+		is   int64
+		most *int64
+	}{
+		{machines, req.Limits.Machines}, {cpu, req.Limits.MilliCPU}, {memory, req.Limits.MemoryBytes}, {price, req.Limits.MicroDollarsPerHour},
 	} {
-		if limit.most > 0 && limit.is > limit.most {
-			t.Fatalf("%d bought, allowed are %+v", limit.is, req.Limits)
+		if limit.most != nil && limit.is > *limit.most {
+			t.Fatalf("%d bought, allowed are %d", limit.is, *limit.most)
 		}
 	}
 	if price != got.MicroDollarsPerHour {
@@ -444,7 +457,7 @@ func TestPlansForCoupledPodsAreNoDearerThanFirstFit(t *testing.T) {
 	compared := 0
 	rapid.Check(t, func(t *rapid.T) {
 		req := drawRequest(t)
-		req.Limits = Limits{}
+		req.Limits = cluster.Limits{}
 		for i := range req.Flavors {
 			req.Flavors[i].Most = nil
 		}

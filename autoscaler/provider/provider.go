@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -68,9 +69,8 @@ type Inventory struct {
 	Flavors []Flavor
 	// Machines are ordered by name.
 	Machines []Machine
-	// Quota is what the seller still allows for, of all flavors together; nil if it
-	// sets no bounds.
-	Quota *Quota
+	// Quota is what the seller still allows for, of all flavors together.
+	Quota cluster.Limits
 }
 
 // Clone returns a copy whose lists may be changed. That of nil is nil.
@@ -80,17 +80,7 @@ func (i *Inventory) Clone() *Inventory {
 	}
 	c := *i
 	c.Flavors, c.Machines = slices.Clone(i.Flavors), slices.Clone(i.Machines)
-	if i.Quota != nil {
-		quota := *i.Quota
-		c.Quota = &quota
-	}
 	return &c
-}
-
-// Quota is an amount of machines. What is negative is not bounded.
-type Quota struct {
-	Machines              int
-	MilliCPU, MemoryBytes int64
 }
 
 // Flavor is a kind of machine.

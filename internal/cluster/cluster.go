@@ -104,8 +104,8 @@ type Node struct {
 	Class class.Class
 	// Capacity is what pods can use of it in all.
 	Capacity packing.Size
-	// MaxPods is how many pods it takes; 0 means any number.
-	MaxPods int64
+	// MaxPods is how many pods it takes; nil for any number.
+	MaxPods *int64
 	// Arch is its CPU architecture, as in GOARCH.
 	Arch string
 	// Host has its labels and taints; nil where no pod looks at them.
@@ -173,14 +173,22 @@ func (n *Node) Suits(p *Pod) bool {
 		(p.Demands == nil || n.Host == nil || p.Demands.Admits(n.Host) == "")
 }
 
+// Takes reports whether the node takes so many pods together, whatever their size.
+func (n *Node) Takes(pods int) bool { return n.MaxPods == nil || int64(pods) <= *n.MaxPods }
+
+// HasRoom reports whether the node has room left for the pod, and suits it.
+func (n *Node) HasRoom(p *Pod) bool {
+	return n.Takes(len(n.Pods)+1) && p.Size.Fits(n.Free()) && n.Suits(p)
+}
+
 // Flavor is a kind of machine that can be bought.
 type Flavor struct {
 	// Name is unique.
 	Name string
 	// Size is what pods can use of one machine.
 	Size packing.Size
-	// MaxPods is how many pods one machine takes; 0 means any number.
-	MaxPods int64
+	// MaxPods is how many pods one machine takes; nil for any number.
+	MaxPods *int64
 	// Arch is the CPU architecture, as in GOARCH.
 	Arch string
 	// Host has the labels and taints of its nodes; nil where no pod looks at them.
@@ -190,6 +198,9 @@ type Flavor struct {
 	// MicroDollarsPerHour is the price of one machine.
 	MicroDollarsPerHour int64
 }
+
+// Takes reports whether one machine takes so many pods together, whatever their size.
+func (f *Flavor) Takes(pods int) bool { return f.MaxPods == nil || int64(pods) <= *f.MaxPods }
 
 // Sells reports whether n more can be bought.
 func (f *Flavor) Sells(n int) bool { return f.Most == nil || n <= *f.Most }

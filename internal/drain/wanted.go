@@ -19,7 +19,7 @@ func Wanted(s *cluster.State, node string) string {
 	open.Host = constraint.Uncordoned(open.Host)
 	for i := range s.Pending {
 		p := &s.Pending[i]
-		if open.Suits(p) && p.Size.Fits(open.Free()) && (open.MaxPods == 0 || int64(len(open.Pods)) < open.MaxPods) {
+		if open.HasRoom(p) {
 			return p.Name
 		}
 	}

@@ -320,7 +320,7 @@ func TestAWrongAnswerIsNotActedUpon(t *testing.T) {
 				s.Nodes[i] = located(s.Nodes[i], "x")
 			}
 			single := flavor("single", 6, 6, 10)
-			single.MaxPods = 1
+			single.MaxPods = new(int64(1))
 			s.Flavors = []cluster.Flavor{
 				flavor("flat", 3, 2, 10), most(flavor("rare", 3, 3, 10), 1), single, flavor("slow", 2, 3, 10), flavor("small", 3, 3, 10), flavor("wide", 6, 6, 10),
 			}
@@ -430,7 +430,7 @@ func nodeNames(nodes []*cluster.Node) []string {
 
 func TestOfEqualExchangesTheSmallerIsTaken(t *testing.T) {
 	free := node("b", service("q", 1, 1))
-	free.MicroDollarsPerHour, free.MaxPods = 0, 1
+	free.MicroDollarsPerHour, free.MaxPods = 0, new(int64(1))
 	s := state(node("a", service("p", 1, 1)), free, with(node("k"), keep))
 	if got, want := fmt.Sprint(told(Exchange(s, day, thrifty))), "[a -> p>k]"; got != want {
 		t.Errorf("exchanges %s, want %s", got, want)

@@ -233,7 +233,7 @@ func TestReplacementsKeepWhatPodsDemand(t *testing.T) {
 func TestNoMoreMachinesReplaceOthersThanCanBeBought(t *testing.T) {
 	s := state(node("a", job("p", 3, 3)), node("b", job("q", 3, 3)), node("c", job("r", 3, 3)))
 	for i := range s.Nodes {
-		s.Nodes[i].MaxPods = 1
+		s.Nodes[i].MaxPods = new(int64(1))
 	}
 	s.Flavors = []cluster.Flavor{most(flavor("x", 5, 5, 10), 2)}
 	if got := len(NewPlanner(Config{Threshold: 0.5, Replace: true}).Plan(noon, s).Drains); got != 2 {

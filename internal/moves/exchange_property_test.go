@@ -38,7 +38,7 @@ func drawMarket(t *rapid.T, most int) *cluster.State {
 	for i := range rapid.IntRange(2, 4).Draw(t, "flavors") {
 		s.Flavors = append(s.Flavors, cluster.Flavor{
 			Name: fmt.Sprintf("f%d", i), Size: size(rapid.Int64Range(2, 12).Draw(t, "cpu"), rapid.Int64Range(2, 12).Draw(t, "memory")),
-			MaxPods: rapid.SampledFrom([]int64{0, 0, 0, 2}).Draw(t, "flavorMaxPods"), Arch: rapid.SampledFrom([]string{"amd64", "amd64", "amd64", "arm64"}).Draw(t, "flavorArch"),
+			MaxPods: rapid.SampledFrom([]*int64{nil, nil, nil, new(int64(2))}).Draw(t, "flavorMaxPods"), Arch: rapid.SampledFrom([]string{"amd64", "amd64", "amd64", "arm64"}).Draw(t, "flavorArch"),
 			MicroDollarsPerHour: rapid.Int64Range(1, 20).Draw(t, "flavorPrice") * 6_000_000, Most: rapid.SampledFrom([]*int{nil, nil, nil, new(1), new(0)}).Draw(t, "most"),
 		})
 	}
@@ -52,7 +52,7 @@ func drawMarket(t *rapid.T, most int) *cluster.State {
 			p := drawPod(t, fmt.Sprintf("%s-p%d", n.Name, j))
 			p.Fixed = p.Fixed && rapid.Bool().Draw(t, "really fixed")
 			p.Runtime *= 30
-			if p.Size.Fits(n.Free()) && n.Suits(&p) && (n.MaxPods == 0 || int64(len(n.Pods)) < n.MaxPods) {
+			if p.Size.Fits(n.Free()) && n.Suits(&p) && (n.MaxPods == nil || int64(len(n.Pods)) < *n.MaxPods) {
 				n.Pods = append(n.Pods, p)
 			}
 		}
@@ -276,8 +276,8 @@ func checkPlaces(t *rapid.T, c ExchangeConfig, now *cluster.State, e cluster.Exc
 		if slices.Contains(e.Nodes, n.Name) { // these wait where they are
 			continue
 		}
-		if free := n.Free(); free.MilliCPU < 0 || free.MemoryBytes < 0 || n.MaxPods > 0 && int64(len(n.Pods)) > n.MaxPods {
-			t.Fatalf("%s is over-filled: %+v free, %d pods of %d", n.Name, free, len(n.Pods), n.MaxPods)
+		if free := n.Free(); free.MilliCPU < 0 || free.MemoryBytes < 0 || n.MaxPods != nil && int64(len(n.Pods)) > *n.MaxPods {
+			t.Fatalf("%s is over-filled: %+v free, %d pods", n.Name, free, len(n.Pods))
 		}
 		if !together(tracker, arrived, at) {
 			t.Fatalf("pods %v may not all be with the others on %s", names(arrived), n.Name)

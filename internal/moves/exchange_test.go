@@ -79,7 +79,7 @@ func priced(groups [][]cluster.Pod, flavors []cluster.Flavor) (buy []cluster.Pur
 		for i := range flavors {
 			f := &flavors[i]
 			n := cluster.Node{Class: class.Any, Capacity: f.Size, Arch: f.Arch, Host: f.Host, Pods: group}
-			fits := n.Free().MilliCPU >= 0 && n.Free().MemoryBytes >= 0 && (f.MaxPods == 0 || int64(len(group)) <= f.MaxPods)
+			fits := n.Free().MilliCPU >= 0 && n.Free().MemoryBytes >= 0 && (f.MaxPods == nil || int64(len(group)) <= *f.MaxPods)
 			for j := range group {
 				fits = fits && n.Suits(&group[j])
 			}

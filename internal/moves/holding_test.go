@@ -69,7 +69,7 @@ func TestRoomThatHasBeenPromisedIsNotPlannedOn(t *testing.T) {
 			[]cluster.Pod{promised(job("q", 3, 3), "b")}, []string{}},
 		{"there is room for both", []cluster.Node{node("a", job("p", 2, 2)), node("b", job("r", 6, 6))},
 			[]cluster.Pod{promised(job("q", 2, 2), "b")}, []string{"drain a: p>b"}},
-		{"not for both by number", []cluster.Node{node("a", job("p", 2, 2)), with(node("b", job("r", 6, 6)), func(n *cluster.Node) { n.MaxPods = 2 })},
+		{"not for both by number", []cluster.Node{node("a", job("p", 2, 2)), with(node("b", job("r", 6, 6)), func(n *cluster.Node) { n.MaxPods = new(int64(2)) })},
 			[]cluster.Pod{promised(job("q", 1, 1), "b")}, []string{}},
 		{"the node with the room stays", []cluster.Node{node("a", job("p", 2, 2)), node("b", job("r", 6, 6))},
 			[]cluster.Pod{promised(job("q", 1, 1), "a")}, []string{}},

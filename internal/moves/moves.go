@@ -208,7 +208,7 @@ func Uncordoned(s *cluster.State, nodes []cluster.Stay) *cluster.State {
 
 // wanted reports whether a pending pod could be on the node, and has no other place yet.
 func wanted(pod *cluster.Pod, n *cluster.Node) bool {
-	return !pod.Nominated && pod.Promised == "" && pod.Size.Fits(n.Free()) && (n.MaxPods == 0 || int64(len(n.Pods)) < n.MaxPods) && n.Suits(pod)
+	return !pod.Nominated && pod.Promised == "" && n.HasRoom(pod)
 }
 
 // threshold is the utilisation below which a node is under-used.

@@ -77,7 +77,7 @@ var underHalf = Config{Threshold: 0.5}
 func TestWhichNodesAreEmptiedAndWhereTheirPodsGo(t *testing.T) {
 	services := Config{Threshold: 0.5, MoveServices: true}
 	bins := Config{Threshold: 0.5, Cycle: 5 * time.Minute}
-	few := func(n int64) func(*cluster.Node) { return func(node *cluster.Node) { node.MaxPods = n } }
+	few := func(n int64) func(*cluster.Node) { return func(node *cluster.Node) { node.MaxPods = new(n) } }
 	wide := func(cpu, memory int64) func(*cluster.Node) {
 		return func(node *cluster.Node) { node.Capacity = size(cpu, memory) }
 	}
@@ -276,7 +276,7 @@ func TestReplacementIsTheCheapestFlavorThatIsCheaper(t *testing.T) {
 		return cluster.Flavor{Name: name, Size: size(cpu, memory), Arch: "amd64", MicroDollarsPerHour: dollars * 1_000_000}
 	}
 	arm := func(f cluster.Flavor) cluster.Flavor { f.Arch = "arm64"; return f }
-	few := func(f cluster.Flavor, n int64) cluster.Flavor { f.MaxPods = n; return f }
+	few := func(f cluster.Flavor, n int64) cluster.Flavor { f.MaxPods = new(n); return f }
 	two := []cluster.Pod{job("p", 2, 1), job("q", 1, 2)}
 	tests := []struct {
 		name    string
@@ -299,7 +299,7 @@ func TestReplacementIsTheCheapestFlavorThatIsCheaper(t *testing.T) {
 		{"what does not fit the other nodes is replaced whole", []cluster.Flavor{flavor("small", 3, 3, 1)},
 			[]cluster.Node{node("a", two...), node("b", job("r", 8, 8))}, []string{"drain a: small for p q"}},
 		{"a node that is replaced is no target", []cluster.Flavor{flavor("small", 3, 3, 1)},
-			[]cluster.Node{node("a", job("o", 3, 3)), with(node("b", job("p", 4, 4)), func(n *cluster.Node) { n.MaxPods = 1 })},
+			[]cluster.Node{node("a", job("o", 3, 3)), with(node("b", job("p", 4, 4)), func(n *cluster.Node) { n.MaxPods = new(int64(1)) })},
 			[]string{"drain a: small for o"}},
 		{"services stay", []cluster.Flavor{flavor("small", 3, 3, 1)}, []cluster.Node{node("a", service("p", 1, 1))}, []string{}},
 		{"what is fixed stays", []cluster.Flavor{flavor("small", 3, 3, 1)}, []cluster.Node{node("a", fixed(job("p", 1, 1)))}, []string{}},
@@ -334,7 +334,7 @@ func TestAReplacementIsBoughtForTheClassOfTheNode(t *testing.T) {
 func TestReplacementsStayWithinTheLimitOfMachines(t *testing.T) {
 	s := state(node("a", job("p", 4, 4)), node("b", job("q", 4, 4)), node("c", job("r", 4, 4)))
 	for i := range s.Nodes {
-		s.Nodes[i].MaxPods = 1
+		s.Nodes[i].MaxPods = new(int64(1))
 	}
 	s.Flavors = []cluster.Flavor{{Name: "small", Size: size(4, 4), Arch: "amd64", MicroDollarsPerHour: 1}}
 	for limit, want := range map[int]int{2: 0, 3: 0, 4: 1, 5: 2, 6: 3, 7: 3} {

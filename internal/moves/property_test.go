@@ -58,7 +58,7 @@ func drawState(t *rapid.T) *cluster.State {
 		n.Class = rapid.SampledFrom([]class.Class{class.Any, class.Any, class.Batch, class.Service}).Draw(t, "class")
 		n.Arch = rapid.SampledFrom([]string{"amd64", "amd64", "arm64"}).Draw(t, "arch")
 		n.Capacity = size(rapid.Int64Range(4, 9).Draw(t, "cpuCapacity"), rapid.Int64Range(4, 9).Draw(t, "memoryCapacity"))
-		n.MaxPods = rapid.Int64Range(0, 4).Draw(t, "maxPods")
+		n.MaxPods = rapid.Ptr(rapid.Int64Range(1, 4), true).Draw(t, "maxPods")
 		n.MicroDollarsPerHour = rapid.Int64Range(0, 3).Draw(t, "price") * 60_000_000
 		n.Age = time.Duration(rapid.IntRange(0, 200).Draw(t, "age")) * time.Second
 		n.Phase = rapid.SampledFrom([]cluster.Phase{cluster.Ready, cluster.Ready, cluster.Ready, cluster.Ready, cluster.Leaving, cluster.Ordered}).Draw(t, "phase")
@@ -74,7 +74,7 @@ func drawState(t *rapid.T) *cluster.State {
 	for i := range rapid.IntRange(0, 3).Draw(t, "flavors") {
 		s.Flavors = append(s.Flavors, cluster.Flavor{
 			Name: fmt.Sprintf("f%d", i), Size: size(rapid.Int64Range(1, 9).Draw(t, "flavorCPU"), rapid.Int64Range(1, 9).Draw(t, "flavorMemory")),
-			MaxPods: rapid.Int64Range(0, 3).Draw(t, "flavorMaxPods"), Arch: rapid.SampledFrom([]string{"amd64", "arm64"}).Draw(t, "flavorArch"),
+			MaxPods: rapid.Ptr(rapid.Int64Range(1, 3), true).Draw(t, "flavorMaxPods"), Arch: rapid.SampledFrom([]string{"amd64", "arm64"}).Draw(t, "flavorArch"),
 			MicroDollarsPerHour: rapid.Int64Range(0, 3).Draw(t, "flavorPrice") * 60_000_000,
 		})
 	}
@@ -218,8 +218,8 @@ func checkTargets(t *rapid.T, s *cluster.State, plan cluster.Plan, leaving map[s
 	}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		if free := n.Free(); targets[n.Name] && (free.MilliCPU < 0 || free.MemoryBytes < 0 || n.MaxPods > 0 && int64(len(n.Pods)) > n.MaxPods) {
-			t.Fatalf("%s is over-filled: %+v free, %d pods of %d", n.Name, free, len(n.Pods), n.MaxPods)
+		if free := n.Free(); targets[n.Name] && (free.MilliCPU < 0 || free.MemoryBytes < 0 || n.MaxPods != nil && int64(len(n.Pods)) > *n.MaxPods) {
+			t.Fatalf("%s is over-filled: %+v free, %d pods", n.Name, free, len(n.Pods))
 		}
 	}
 }
@@ -474,7 +474,7 @@ func takes(node *cluster.Node, p *cluster.Pod) bool {
 	switch {
 	case node.Phase != cluster.Ready, node.Class != class.Any && node.Class != p.Class, p.Arch != "" && p.Arch != node.Arch:
 		return false
-	case p.Size.MilliCPU > free.MilliCPU, p.Size.MemoryBytes > free.MemoryBytes, node.MaxPods > 0 && int64(len(node.Pods)) >= node.MaxPods:
+	case p.Size.MilliCPU > free.MilliCPU, p.Size.MemoryBytes > free.MemoryBytes, node.MaxPods != nil && int64(len(node.Pods)) >= *node.MaxPods:
 		return false
 	default:
 		return p.Demands == nil || node.Host == nil || p.Demands.Admits(node.Host) == ""
@@ -505,7 +505,7 @@ func (n *naive) replace(w *world, from *cluster.Node, at int) (string, *world) {
 			}
 		}
 		return f.Arch != from.Arch || f.MicroDollarsPerHour >= from.MicroDollarsPerHour || f.Size.MilliCPU < used.MilliCPU ||
-			f.Size.MemoryBytes < used.MemoryBytes || f.MaxPods > 0 && f.MaxPods < int64(len(from.Pods)) ||
+			f.Size.MemoryBytes < used.MemoryBytes || f.MaxPods != nil && *f.MaxPods < int64(len(from.Pods)) ||
 			f.Most != nil && w.bought[f.Name] >= *f.Most || !together(tracker, from.Pods, host)
 	})
 	if len(flavors) == 0 {

@@ -31,8 +31,8 @@ type round struct {
 type room struct {
 	packing.Node
 	node *cluster.Node
-	// pods is how many there are, of the most that there may be; 0 means any number.
-	pods, most int64
+	// pods is how many there are.
+	pods int
 	// at is the place of the room, and of the node in the state.
 	at int
 	// stay is for how long it is needed: see until.
@@ -65,7 +65,7 @@ func newRound(c Config, s *cluster.State) *round {
 	}
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Phase == cluster.Ready {
-			to := &room{Node: packing.Node{Name: n.Name, Free: n.Free(), Remaining: n.Remaining()}, node: n, pods: int64(len(n.Pods)), most: n.MaxPods, at: i}
+			to := &room{Node: packing.Node{Name: n.Name, Free: n.Free(), Remaining: n.Remaining()}, node: n, pods: len(n.Pods), at: i}
 			to.stay, to.staying = r.stay(n), len(n.Pods) > 0 || n.Kept
 			r.rooms = append(r.rooms, to)
 			r.byName[n.Name] = to
@@ -101,7 +101,7 @@ func (r *room) accepts() bool { return r.staying && !r.leaving }
 
 // holds reports whether there is room for the pod.
 func (r *room) holds(pod *cluster.Pod) bool {
-	return pod.Size.Fits(r.Free) && (r.most == 0 || r.pods < r.most)
+	return pod.Size.Fits(r.Free) && r.node.Takes(r.pods+1)
 }
 
 // drain plans the emptying of a node, and reserves what it takes.
@@ -140,7 +140,7 @@ func (r *round) replace(n *cluster.Node) (cluster.Drain, bool) {
 	var best *cluster.Flavor
 	for i := range r.state.Flavors {
 		f := &r.state.Flavors[i]
-		if f.Arch != n.Arch || !used.Fits(f.Size) || f.MaxPods > 0 && int64(len(n.Pods)) > f.MaxPods ||
+		if f.Arch != n.Arch || !used.Fits(f.Size) || !f.Takes(len(n.Pods)) ||
 			f.MicroDollarsPerHour >= n.MicroDollarsPerHour || !f.Sells(r.bought[f.Name]+1) {
 			continue
 		}

@@ -57,7 +57,7 @@ func TestADrainMustSaveMoreThanItCosts(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			tc.s.Nodes[0].MaxPods = int64(len(tc.s.Nodes[0].Pods)) // a is no target
+			tc.s.Nodes[0].MaxPods = new(int64(len(tc.s.Nodes[0].Pods))) // a is no target
 			for i := range tc.s.Nodes[1:] {
 				tc.s.Nodes[i+1].Pods[0].Fixed = true // and no other node is emptied
 			}

@@ -228,8 +228,8 @@ func (v *View) guessed(pod *corev1.Pod) bool {
 // use, its phase, its pods.
 func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 	allocatable := node.Status.Allocatable
+	most := allocatable.Pods().Value()
 	n.Capacity = packing.Size{MilliCPU: allocatable.Cpu().MilliValue(), MemoryBytes: allocatable.Memory().Value()}
-	n.MaxPods = allocatable.Pods().Value()
 	n.Arch, n.Host = node.Labels[corev1.LabelArchStable], constraint.NewHost(node)
 	n.Class = ClassOf(node, n.Class)
 	n.Phase, n.Due = cluster.Ready, 0
@@ -240,7 +240,7 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 		if class.EveryNode(pod) {
 			size, _ := Requests(pod)
 			n.Capacity = n.Capacity.Minus(size)
-			n.MaxPods--
+			most--
 			continue
 		}
 		p, err := v.pod(pod, false)
@@ -254,7 +254,7 @@ func (v *View) Node(node *corev1.Node, n cluster.Node) cluster.Node {
 		n.Pods = append(n.Pods, p)
 	}
 	slices.SortFunc(n.Pods, func(a, b cluster.Pod) int { return cmp.Compare(a.Name, b.Name) })
-	n.MaxPods = max(n.MaxPods, int64(len(n.Pods)), 1) // 0 would be any number
+	n.MaxPods = new(max(most, int64(len(n.Pods))))
 	return n
 }
 

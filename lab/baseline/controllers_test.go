@@ -25,8 +25,8 @@ var times = &scenario.Scenario{HomogeneousFlavor: "medium", ScalingInterval: 5 *
 func stateAt(at time.Duration, nodes map[string][]cluster.Pod, pending ...cluster.Pod) *cluster.State {
 	s := &cluster.State{
 		Flavors: []cluster.Flavor{
-			{Name: "medium", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 * gi}, MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: 137_100},
-			{Name: "small", Size: packing.Size{MilliCPU: 1000, MemoryBytes: 2 * gi}, MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: 34_400},
+			{Name: "medium", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 * gi}, MaxPods: new(int64(110)), Arch: "amd64", MicroDollarsPerHour: 137_100},
+			{Name: "small", Size: packing.Size{MilliCPU: 1000, MemoryBytes: 2 * gi}, MaxPods: new(int64(110)), Arch: "amd64", MicroDollarsPerHour: 34_400},
 		},
 		Pending: pending, MaxNodes: 10, Lag: 150 * time.Second, Release: 5 * time.Second, BillingPeriod: m,
 		Migration:       cluster.Migration{BitsPerSecond: 1_200_000_000, BytesPerMemory: 1, Fixed: 2 * time.Second},
@@ -34,7 +34,7 @@ func stateAt(at time.Duration, nodes map[string][]cluster.Pod, pending ...cluste
 	}
 	for name, pods := range nodes {
 		s.Nodes = append(s.Nodes, cluster.Node{
-			Name: name, Flavor: "medium", Class: class.Any, Capacity: s.Flavors[0].Size, MaxPods: 110, Arch: "amd64",
+			Name: name, Flavor: "medium", Class: class.Any, Capacity: s.Flavors[0].Size, MaxPods: new(int64(110)), Arch: "amd64",
 			MicroDollarsPerHour: 137_100, Phase: cluster.Ready, Age: at, Pods: pods,
 		})
 	}

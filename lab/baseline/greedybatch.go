@@ -17,7 +17,7 @@ type standing struct {
 	// capacity is what pods can use of the node, whether it is used now or not.
 	capacity packing.Size
 	// maxPods and arch are as for [cluster.Flavor].
-	maxPods int64
+	maxPods *int64
 	arch    string
 	// remaining is how long the longest batch pod on the node will still run: 0
 	// when it has none.
@@ -81,8 +81,9 @@ func bestRoom(rooms []freeing, pod planner.Pod, cycle time.Duration) int {
 // freeing is a node of bin 0 as if its jobs had ended.
 type freeing struct {
 	packing.Node
-	maxPods, pods int64
-	arch          string
+	maxPods *int64
+	pods    int64
+	arch    string
 }
 
 func newFreeing(n standing) freeing {
@@ -94,5 +95,5 @@ func newFreeing(n standing) freeing {
 
 func (f freeing) holds(p planner.Pod) bool {
 	return p.Size.MilliCPU >= 0 && p.Size.MemoryBytes >= 0 && (p.Arch == "" || p.Arch == f.arch) &&
-		p.Size.Fits(f.Free) && (f.maxPods == 0 || f.pods < f.maxPods)
+		p.Size.Fits(f.Free) && (f.maxPods == nil || f.pods < *f.maxPods)
 }

@@ -40,7 +40,7 @@ func planned(p planner.Plan) []string {
 
 func TestForBatchPodsNodesInBinZeroCount(t *testing.T) {
 	const cycle = 5 * time.Minute
-	at := func(name string, remaining time.Duration, maxPods int64) standing {
+	at := func(name string, remaining time.Duration, maxPods *int64) standing {
 		return standing{name: name, capacity: size(10, 10), remaining: remaining, maxPods: maxPods}
 	}
 	flavors := []cluster.Flavor{{Name: "f", Size: size(10, 10), MicroDollarsPerHour: 1}}
@@ -52,20 +52,20 @@ func TestForBatchPodsNodesInBinZeroCount(t *testing.T) {
 		want  []string
 	}{
 		{"nothing is bought if they are enough", []planner.Pod{waits("a", 5, 5, time.Hour), waits("b", 5, 5, time.Minute)},
-			[]standing{at("n", cycle-1, 0)}, cycle, []string{"a waits for n", "b waits for n"}},
+			[]standing{at("n", cycle-1, nil)}, cycle, []string{"a waits for n", "b waits for n"}},
 		{"what is left over is bought for", []planner.Pod{waits("a", 6, 6, 1), waits("b", 6, 6, 2), waits("c", 4, 4, 3)},
-			[]standing{at("n", 0, 0)}, cycle, []string{"f-0: a", "b waits for n", "c waits for n"}},
+			[]standing{at("n", 0, nil)}, cycle, []string{"f-0: a", "b waits for n", "c waits for n"}},
 		{"totals that fit are not enough where pods do not", []planner.Pod{waits("a", 6, 6, 2), waits("b", 6, 6, 1)},
-			[]standing{at("n", 0, 0), {name: "o", capacity: size(3, 3)}}, cycle, []string{"f-0: b", "a waits for n"}},
-		{"other bins do not count", []planner.Pod{waits("a", 1, 1, 1)}, []standing{at("n", cycle, 0)}, cycle, []string{"f-0: a"}},
-		{"an overdue node is in bin 0", []planner.Pod{waits("a", 1, 1, 1)}, []standing{at("n", -time.Hour, 0)}, cycle, []string{"a waits for n"}},
-		{"without a cycle all are", []planner.Pod{waits("a", 1, 1, 1)}, []standing{at("n", time.Hour, 0)}, 0, []string{"a waits for n"}},
-		{"max pods of the node", []planner.Pod{waits("a", 1, 1, 2), waits("b", 1, 1, 1)}, []standing{at("n", 0, 1)}, cycle,
+			[]standing{at("n", 0, nil), {name: "o", capacity: size(3, 3)}}, cycle, []string{"f-0: b", "a waits for n"}},
+		{"other bins do not count", []planner.Pod{waits("a", 1, 1, 1)}, []standing{at("n", cycle, nil)}, cycle, []string{"f-0: a"}},
+		{"an overdue node is in bin 0", []planner.Pod{waits("a", 1, 1, 1)}, []standing{at("n", -time.Hour, nil)}, cycle, []string{"a waits for n"}},
+		{"without a cycle all are", []planner.Pod{waits("a", 1, 1, 1)}, []standing{at("n", time.Hour, nil)}, 0, []string{"a waits for n"}},
+		{"max pods of the node", []planner.Pod{waits("a", 1, 1, 2), waits("b", 1, 1, 1)}, []standing{at("n", 0, new(int64(1)))}, cycle,
 			[]string{"f-0: b", "a waits for n"}},
 		{"what no flavor holds may wait", []planner.Pod{waits("a", 12, 1, 1)}, []standing{{name: "n", capacity: size(12, 1)}}, cycle,
 			[]string{"a waits for n"}},
-		{"architecture", []planner.Pod{{Item: packing.Item{Name: "a"}, Arch: "arm64"}}, []standing{at("n", 0, 0)}, cycle, []string{"a -"}},
-		{"a negative request is nothing to wait for", []planner.Pod{waits("a", -1, 1, 1)}, []standing{at("n", 0, 0)}, cycle, []string{"a -"}},
+		{"architecture", []planner.Pod{{Item: packing.Item{Name: "a"}, Arch: "arm64"}}, []standing{at("n", 0, nil)}, cycle, []string{"a -"}},
+		{"a negative request is nothing to wait for", []planner.Pod{waits("a", -1, 1, 1)}, []standing{at("n", 0, nil)}, cycle, []string{"a -"}},
 		{"long jobs are bought for first", []planner.Pod{waits("a", 9, 9, 1), waits("b", 9, 9, 2)}, nil, cycle, []string{"f-0: b", "f-1: a"}},
 	}
 	for _, tc := range tests {

@@ -86,12 +86,12 @@ func unserved(s *cluster.State, waiting []cluster.Pod) []cluster.Pod {
 	type ordered struct {
 		node *cluster.Node
 		free packing.Size
-		pods int64
+		pods int
 	}
 	var orders []ordered
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Phase == cluster.Ordered {
-			orders = append(orders, ordered{node: n, free: n.Free(), pods: int64(len(n.Pods))})
+			orders = append(orders, ordered{node: n, free: n.Free(), pods: len(n.Pods)})
 		}
 	}
 	if len(orders) == 0 {
@@ -103,7 +103,7 @@ func unserved(s *cluster.State, waiting []cluster.Pod) []cluster.Pod {
 	for _, p := range waiting {
 		best := -1
 		for i, o := range orders {
-			fits := o.node.Suits(&p) && p.Size.Fits(o.free) && (o.node.MaxPods == 0 || o.pods < o.node.MaxPods)
+			fits := o.node.Suits(&p) && p.Size.Fits(o.free) && o.node.Takes(o.pods+1)
 			if fits && (best < 0 || tighter(o.free, orders[best].free)) {
 				best = i
 			}

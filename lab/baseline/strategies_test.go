@@ -109,7 +109,7 @@ func TestHomogeneousBuysOneMachineARound(t *testing.T) {
 	p, q := job("p", 6, minute), service("q", 6)
 	onOrder := due(minute, node("a"))
 	few := onOrder
-	few.MaxPods = 1
+	few.MaxPods = new(int64(1))
 	checkStrategy(t, func(s *cluster.State) []cluster.Purchase { return Homogeneous(s, "large") }, []strategyCase{
 		{"nothing waits", state(nil), []string{}},
 		{"one waits", state(podsOf(p)), []string{"large any: p"}},
@@ -202,7 +202,7 @@ func TestGroupsBuysApartForServicesAndJobs(t *testing.T) {
 		{"nor is one that has a service", state(podsOf(p), node("a", service("x", 1), job("y", 1, minute))), []string{"small batch: p"}},
 		{"nor one that is being emptied", state(podsOf(p), changedNode(batch("a"), func(n *cluster.Node) { n.Phase = cluster.Leaving })), []string{"small batch: p"}},
 		{"nor one of another architecture", state(podsOf(needing(p, "amd64")), changedNode(batch("a"), func(n *cluster.Node) { n.Arch = "arm64" })), []string{"small batch: p"}},
-		{"a machine of one pod holds one", state(podsOf(job("o", 4, 2*minute), p), changedNode(batch("a"), func(n *cluster.Node) { n.MaxPods = 1 })), []string{"small batch: p"}},
+		{"a machine of one pod holds one", state(podsOf(job("o", 4, 2*minute), p), changedNode(batch("a"), func(n *cluster.Node) { n.MaxPods = new(int64(1)) })), []string{"small batch: p"}},
 		{"a machine on order holds the pods of its class", state(podsOf(p, q), due(minute, batch("a"))), []string{"small service: q"}},
 		{"and is not taken for an empty one on top", state(podsOf(job("o", 8, 2*minute), p), due(minute, batch("a"))), []string{"small batch: p"}},
 		{"machines on order count for the limit", upTo(state(podsOf(p, q), due(minute, batch("a"))), 1), []string{}},
@@ -248,7 +248,7 @@ func drawState(t *rapid.T) *cluster.State {
 		n.Capacity = size(rapid.Int64Range(3, 12).Draw(t, "cpuCapacity"), rapid.Int64Range(3, 12).Draw(t, "memoryCapacity"))
 		n.Class = rapid.SampledFrom([]class.Class{class.Any, class.Batch, class.Service}).Draw(t, "nodeClass")
 		n.Arch = rapid.SampledFrom([]string{"amd64", "amd64", "arm64"}).Draw(t, "arch")
-		n.MaxPods = rapid.Int64Range(0, 5).Draw(t, "maxPods")
+		n.MaxPods = rapid.Ptr(rapid.Int64Range(1, 5), true).Draw(t, "maxPods")
 		n.Age = within(10*minute, "age")
 		n.MicroDollarsPerHour = rapid.Int64Range(0, 3).Draw(t, "price")
 		switch rapid.IntRange(0, 5).Draw(t, "phase") {
@@ -272,7 +272,7 @@ func drawState(t *rapid.T) *cluster.State {
 	}
 	s.Flavors = []cluster.Flavor{flavor("arm", 5, 30), large, small}
 	s.Flavors[0].Arch = "arm64"
-	s.Flavors[2].MaxPods = rapid.Int64Range(0, 3).Draw(t, "flavorMaxPods")
+	s.Flavors[2].MaxPods = rapid.Ptr(rapid.Int64Range(1, 3), true).Draw(t, "flavorMaxPods")
 	s.MaxNodes = rapid.IntRange(0, 12).Draw(t, "maxNodes")
 	return s
 }
@@ -364,7 +364,7 @@ func checkPurchase(t *rapid.T, s *cluster.State, p cluster.Purchase) {
 		}
 		n.Pods = append(n.Pods, pod)
 	}
-	if free := n.Free(); len(n.Pods) == 0 || p.Reason == "" || free.MilliCPU < 0 || free.MemoryBytes < 0 || f.MaxPods > 0 && int64(len(n.Pods)) > f.MaxPods {
+	if free := n.Free(); len(n.Pods) == 0 || p.Reason == "" || free.MilliCPU < 0 || free.MemoryBytes < 0 || f.MaxPods != nil && int64(len(n.Pods)) > *f.MaxPods {
 		t.Fatalf("%q for %q leaves %+v free", bought([]cluster.Purchase{p}), p.Reason, free)
 	}
 }

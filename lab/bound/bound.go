@@ -17,39 +17,17 @@ import (
 	"math/big"
 	"time"
 
-	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 )
 
-// Flavor is a kind of machine.
+// Flavor is a kind of machine. Its size and price are not negative. Only pods of its own or of
+// any architecture go there.
 type Flavor struct {
-	// Size is what pods can use of one machine. It is not negative.
-	Size packing.Size
-	// MaxPods is how many pods one machine takes; 0 means any number.
-	MaxPods int64
-	// Arch is the CPU architecture. Only pods of the same or of any architecture
-	// go there.
-	Arch string
-	// MicroDollarsPerHour is the price of one machine. It is not negative.
-	MicroDollarsPerHour int64
+	cluster.Flavor
 	// Speed divides the runtimes of batch pods. A value that is not above zero, or
 	// not finite, counts as 1.
 	Speed float64
-}
-
-// Pod is a pod of the workload.
-type Pod struct {
-	// Size is what it asks for. It is not negative.
-	Size packing.Size
-	// Arch is the CPU architecture it needs; empty means any.
-	Arch string
-	// Service says that it is no batch pod.
-	Service bool
-	// Arrival is when it is created, since the start of the run.
-	Arrival time.Duration
-	// Runtime is how long a batch pod runs on a machine of speed 1. For a service
-	// it is the lifetime from its start, at any speed, and 0 means to the end of
-	// the run.
-	Runtime time.Duration
 }
 
 // Machines are equal machines that are there, and paid for, from the start.
@@ -61,9 +39,12 @@ type Machines struct {
 
 // Run is what the bound of a run depends on. It says nothing of the policy.
 type Run struct {
-	// Pods are the workload. Every batch pod that some flavor holds is taken to
-	// complete: leave out those that a policy may leave undone.
-	Pods []Pod
+	// Pods are the workload. Of each count what it asks for, which is not negative, its
+	// class, architecture, Arrival since the start of the run, and Runtime: of a batch pod
+	// that on a machine of speed 1; of a service its lifetime from its start, at any speed, 0
+	// for the end of the run. Every batch pod that some flavor holds is taken to complete:
+	// leave out those that a policy may leave undone.
+	Pods []cluster.Pod
 	// Flavors can be bought at any time, without a limit.
 	Flavors []Flavor
 	// Machines are there at the start. Their flavors need not be among Flavors.
@@ -141,7 +122,7 @@ func Cost(r Run) Bound {
 type problem struct {
 	flavors   []candidate
 	loads     []load
-	services  []Pod // that some flavor holds
+	services  []cluster.Pod // that some flavor holds
 	uncounted int
 	machines  []held // their flavors are the first of flavors
 	// paid is how long every machine of the start is paid for at least; period
@@ -167,7 +148,7 @@ type held struct {
 
 // load is a batch pod.
 type load struct {
-	Pod
+	cluster.Pod
 	// duration is for how long it must run at speed 1.
 	duration int64
 	// early is how much of the duration may pass while the machines of the start
@@ -191,7 +172,7 @@ func prepare(r Run) problem {
 	// No batch pod ends sooner than after running at the highest speed.
 	p.end = max(int64(r.End), 0)
 	for _, pod := range r.Pods {
-		if pod.Service || !p.holdable(pod) {
+		if pod.Class == class.Service || !p.holdable(pod) {
 			continue
 		}
 		work := new(big.Rat).SetInt64(max(0, int64(pod.Runtime)-rounded))
@@ -221,14 +202,14 @@ func (p *problem) add(l load) {
 	switch {
 	case !p.holdable(l.Pod):
 		p.uncounted++
-	case l.Service:
+	case l.Class == class.Service:
 		p.services = append(p.services, l.Pod)
 	default:
 		p.loads = append(p.loads, l)
 	}
 }
 
-func (p *problem) holdable(pod Pod) bool {
+func (p *problem) holdable(pod cluster.Pod) bool {
 	for i := range p.flavors {
 		if p.flavors[i].holds(pod) {
 			return true
@@ -306,7 +287,7 @@ func (p *problem) dollars(x *big.Rat) *big.Rat {
 	return new(big.Rat).Quo(x, new(big.Rat).SetInt64(int64(time.Hour)))
 }
 
-func (c *candidate) holds(p Pod) bool {
+func (c *candidate) holds(p cluster.Pod) bool {
 	return (p.Arch == "" || p.Arch == c.Arch) && p.Size.Fits(c.Size)
 }
 

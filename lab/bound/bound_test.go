@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -22,22 +24,22 @@ const slot = time.Minute
 func perSlot(micros int64) int64 { return 60 * micros }
 
 func flavor(cpu, memory, micros int64) Flavor {
-	return Flavor{Size: size(cpu, memory), MicroDollarsPerHour: perSlot(micros)}
+	return Flavor{Flavor: cluster.Flavor{Size: size(cpu, memory), MicroDollarsPerHour: perSlot(micros)}}
 }
 
-func batch(cpu, memory int64, arrival, runtime time.Duration) Pod {
-	return Pod{Size: size(cpu, memory), Arrival: arrival * slot, Runtime: runtime * slot}
+func batch(cpu, memory int64, arrival, runtime time.Duration) cluster.Pod {
+	return cluster.Pod{Item: packing.Item{Size: size(cpu, memory), Arrival: arrival * slot, Runtime: runtime * slot}}
 }
 
-func service(cpu, memory int64, arrival, lifetime time.Duration) Pod {
+func service(cpu, memory int64, arrival, lifetime time.Duration) cluster.Pod {
 	p := batch(cpu, memory, arrival, lifetime)
-	p.Service = true
+	p.Class = class.Service
 	return p
 }
 
 func TestCostOfRunsThatCanBeWorkedOutByHand(t *testing.T) {
 	with := func(f Flavor, change func(*Flavor)) Flavor { change(&f); return f }
-	arm := func(p Pod) Pod { p.Arch = "arm64"; return p }
+	arm := func(p cluster.Pod) cluster.Pod { p.Arch = "arm64"; return p }
 	small, big := flavor(2, 4, 3), flavor(4, 8, 5)
 	tests := []struct {
 		name string
@@ -45,44 +47,44 @@ func TestCostOfRunsThatCanBeWorkedOutByHand(t *testing.T) {
 		want Bound
 	}{
 		{"nothing to do costs nothing", Run{Flavors: []Flavor{small}}, Bound{}},
-		{"one machine for one pod", Run{Pods: []Pod{batch(2, 4, 0, 10)}, Flavors: []Flavor{small}},
+		{"one machine for one pod", Run{Pods: []cluster.Pod{batch(2, 4, 0, 10)}, Flavors: []Flavor{small}},
 			Bound{MicroDollars: 30, Work: 30, Longest: 30}},
-		{"two halves share the better machine", Run{Pods: []Pod{batch(2, 4, 0, 10), batch(2, 4, 7, 10)}, Flavors: []Flavor{small, big}},
+		{"two halves share the better machine", Run{Pods: []cluster.Pod{batch(2, 4, 0, 10), batch(2, 4, 7, 10)}, Flavors: []Flavor{small, big}},
 			Bound{MicroDollars: 50, Work: 50, Longest: 30}},
 		// The prices a, b of a unit solve 4a + 2b = 3 and 2a + 4b = 3: both 1/2.
-		{"two flavors complete each other", Run{Pods: []Pod{batch(2, 2, 0, 4), batch(2, 2, 0, 4), batch(2, 2, 0, 4)}, Flavors: []Flavor{flavor(4, 2, 3), flavor(2, 4, 3), flavor(3, 3, 9)}},
+		{"two flavors complete each other", Run{Pods: []cluster.Pod{batch(2, 2, 0, 4), batch(2, 2, 0, 4), batch(2, 2, 0, 4)}, Flavors: []Flavor{flavor(4, 2, 3), flavor(2, 4, 3), flavor(3, 3, 9)}},
 			Bound{MicroDollars: 24, Work: 24, Longest: 12}},
-		{"a started period is paid", Run{Pods: []Pod{{Size: size(1, 1), Runtime: time.Second}}, Flavors: []Flavor{small}, BillingPeriod: slot},
+		{"a started period is paid", Run{Pods: []cluster.Pod{{Item: packing.Item{Size: size(1, 1), Runtime: time.Second}}}, Flavors: []Flavor{small}, BillingPeriod: slot},
 			Bound{MicroDollars: 3, Longest: 3}},
-		{"a fast machine pays if it costs less for the work", Run{Pods: []Pod{batch(2, 4, 0, 10)},
+		{"a fast machine pays if it costs less for the work", Run{Pods: []cluster.Pod{batch(2, 4, 0, 10)},
 			Flavors: []Flavor{small, with(flavor(2, 4, 4), func(f *Flavor) { f.Speed = 2 })}},
 			Bound{MicroDollars: 19, Work: 19, Longest: 19}}, // 20 less the nanoseconds that rounding may save
-		{"pods that fit nowhere add nothing", Run{Pods: []Pod{batch(9, 1, 0, 10)}, Flavors: []Flavor{small}}, Bound{Uncounted: 1}},
-		{"architectures add up", Run{Pods: []Pod{arm(batch(2, 4, 0, 10)), batch(2, 4, 0, 10), {Size: size(2, 4), Arch: "amd64", Runtime: 10 * slot}},
+		{"pods that fit nowhere add nothing", Run{Pods: []cluster.Pod{batch(9, 1, 0, 10)}, Flavors: []Flavor{small}}, Bound{Uncounted: 1}},
+		{"architectures add up", Run{Pods: []cluster.Pod{arm(batch(2, 4, 0, 10)), batch(2, 4, 0, 10), {Item: packing.Item{Size: size(2, 4), Runtime: 10 * slot}, Arch: "amd64"}},
 			Flavors: []Flavor{with(small, func(f *Flavor) { f.Arch = "amd64" }), with(big, func(f *Flavor) { f.Arch = "arm64" })}},
 			Bound{MicroDollars: 75, Work: 75, Longest: 50}},
-		{"pods that only a dear machine holds", Run{Pods: []Pod{batch(4, 1, 0, 10), batch(4, 1, 0, 10)}, Flavors: []Flavor{flavor(2, 4, 1), flavor(4, 4, 9)}},
+		{"pods that only a dear machine holds", Run{Pods: []cluster.Pod{batch(4, 1, 0, 10), batch(4, 1, 0, 10)}, Flavors: []Flavor{flavor(2, 4, 1), flavor(4, 4, 9)}},
 			Bound{MicroDollars: 180, Work: 180, Longest: 90}},
-		{"places for pods", Run{Pods: []Pod{batch(0, 0, 0, 10), batch(0, 0, 0, 10), batch(0, 0, 0, 10)},
-			Flavors: []Flavor{with(small, func(f *Flavor) { f.MaxPods = 2 })}}, Bound{MicroDollars: 45, Work: 45, Longest: 30}},
+		{"places for pods", Run{Pods: []cluster.Pod{batch(0, 0, 0, 10), batch(0, 0, 0, 10), batch(0, 0, 0, 10)},
+			Flavors: []Flavor{with(small, func(f *Flavor) { f.MaxPods = new(int64(2)) })}}, Bound{MicroDollars: 45, Work: 45, Longest: 30}},
 		{"machines at the start are paid for one period", Run{Machines: []Machines{{big, 2}}, BillingPeriod: slot},
 			Bound{MicroDollars: 10, Start: 10}},
 		{"and for the release", Run{Machines: []Machines{{big, 2}}, BillingPeriod: slot, ReleaseLag: slot + 1},
 			Bound{MicroDollars: 20, Start: 20}},
-		{"and work meanwhile", Run{Pods: []Pod{batch(4, 8, 0, 10)}, Machines: []Machines{{big, 1}}, BillingPeriod: slot},
+		{"and work meanwhile", Run{Pods: []cluster.Pod{batch(4, 8, 0, 10)}, Machines: []Machines{{big, 1}}, BillingPeriod: slot},
 			Bound{MicroDollars: 50, Start: 5, Work: 45, Longest: 50}},
-		{"but not for pods that come later", Run{Pods: []Pod{batch(4, 8, 1, 10)}, Machines: []Machines{{big, 1}}, BillingPeriod: slot},
+		{"but not for pods that come later", Run{Pods: []cluster.Pod{batch(4, 8, 1, 10)}, Machines: []Machines{{big, 1}}, BillingPeriod: slot},
 			Bound{MicroDollars: 55, Start: 5, Work: 50, Longest: 50}},
-		{"nor more than they can", Run{Pods: []Pod{batch(4, 8, 0, 10), batch(4, 8, 0, 10)}, Machines: []Machines{{big, 1}}, BillingPeriod: slot},
+		{"nor more than they can", Run{Pods: []cluster.Pod{batch(4, 8, 0, 10), batch(4, 8, 0, 10)}, Machines: []Machines{{big, 1}}, BillingPeriod: slot},
 			Bound{MicroDollars: 100, Start: 5, Work: 95, Longest: 50}},
-		{"a fixed cluster is paid to the end", Run{Pods: []Pod{batch(1, 1, 3, 4)}, Machines: []Machines{{big, 1}}, Fixed: true, BillingPeriod: slot},
+		{"a fixed cluster is paid to the end", Run{Pods: []cluster.Pod{batch(1, 1, 3, 4)}, Machines: []Machines{{big, 1}}, Fixed: true, BillingPeriod: slot},
 			Bound{MicroDollars: 35, Start: 35, Longest: 20}},
-		{"which may be known to be later", Run{Pods: []Pod{batch(1, 1, 3, 4)}, Machines: []Machines{{big, 1}}, Fixed: true, End: 9 * slot},
+		{"which may be known to be later", Run{Pods: []cluster.Pod{batch(1, 1, 3, 4)}, Machines: []Machines{{big, 1}}, Fixed: true, End: 9 * slot},
 			Bound{MicroDollars: 45, Start: 45, Longest: 20}},
-		{"or follow from the work", Run{Pods: []Pod{batch(4, 8, 0, 4), batch(4, 8, 0, 4)}, Machines: []Machines{{big, 1}}, Fixed: true},
+		{"or follow from the work", Run{Pods: []cluster.Pod{batch(4, 8, 0, 4), batch(4, 8, 0, 4)}, Machines: []Machines{{big, 1}}, Fixed: true},
 			Bound{MicroDollars: 40, Start: 20, Work: 20, Longest: 20}},
-		{"services may never be served", Run{Pods: []Pod{service(2, 4, 0, 0)}, Flavors: []Flavor{small}, End: 10 * slot}, Bound{}},
-		{"a smaller machine of another architecture may hold what a greater does not", Run{Pods: []Pod{arm(batch(2, 4, 0, 10))},
+		{"services may never be served", Run{Pods: []cluster.Pod{service(2, 4, 0, 0)}, Flavors: []Flavor{small}, End: 10 * slot}, Bound{}},
+		{"a smaller machine of another architecture may hold what a greater does not", Run{Pods: []cluster.Pod{arm(batch(2, 4, 0, 10))},
 			Flavors: []Flavor{small, with(flavor(2, 4, 1), func(f *Flavor) { f.Arch = "arm64" }), with(flavor(4, 8, 9), func(f *Flavor) { f.Arch = "arm64" })}},
 			Bound{MicroDollars: 10, Work: 10, Longest: 10}},
 	}
@@ -111,7 +113,7 @@ const never = math.MaxInt64 / 4
 func (w *tiny) cheapest(now int, left []int) int64 {
 	over := now >= int(w.End/slot)
 	for i, p := range w.Pods {
-		over = over && (p.Service || left[i] == 0)
+		over = over && (p.Class == class.Service || left[i] == 0)
 	}
 	if over {
 		return 0
@@ -151,9 +153,9 @@ type room struct {
 }
 
 func newRoom(f Flavor) *room {
-	r := &room{free: f.Size, pods: f.MaxPods, speed: int(f.Speed), arch: f.Arch}
-	if f.MaxPods == 0 {
-		r.pods = math.MaxInt64
+	r := &room{free: f.Size, pods: math.MaxInt64, speed: int(f.Speed), arch: f.Arch}
+	if f.MaxPods != nil {
+		r.pods = *f.MaxPods
 	}
 	return r
 }
@@ -165,7 +167,7 @@ func (w *tiny) try(i, now int, left []int, rooms []*room) int64 {
 	}
 	p := w.Pods[i]
 	best := w.try(i+1, now, left, rooms)
-	if p.Service || left[i] == 0 || now < int(p.Arrival/slot) {
+	if p.Class == class.Service || left[i] == 0 || now < int(p.Arrival/slot) {
 		return best
 	}
 	on := func(r *room) int64 {
@@ -211,19 +213,17 @@ func truth(r Run, slots int) int64 {
 
 func drawFlavor(t *rapid.T) Flavor {
 	f := flavor(rapid.Int64Range(1, 4).Draw(t, "cpu"), rapid.Int64Range(1, 4).Draw(t, "memory"), rapid.Int64Range(0, 9).Draw(t, "micros"))
-	f.MaxPods = rapid.Int64Range(0, 2).Draw(t, "max pods")
+	f.MaxPods = rapid.Ptr(rapid.Int64Range(1, 2), true).Draw(t, "max pods")
 	f.Arch = rapid.SampledFrom([]string{"x", "x", "y"}).Draw(t, "arch")
 	f.Speed = rapid.SampledFrom([]float64{1, 1, 1, 2}).Draw(t, "speed")
 	return f
 }
 
-func drawPod(t *rapid.T) Pod {
-	return Pod{
-		Size:    size(rapid.Int64Range(0, 4).Draw(t, "cpu"), rapid.Int64Range(0, 4).Draw(t, "memory")),
-		Arch:    rapid.SampledFrom([]string{"", "", "x", "y"}).Draw(t, "arch"),
-		Service: rapid.IntRange(0, 3).Draw(t, "service") == 0,
-		Arrival: time.Duration(rapid.IntRange(0, 2).Draw(t, "arrival")) * slot,
-		Runtime: time.Duration(rapid.IntRange(1, 3).Draw(t, "runtime")) * slot,
+func drawPod(t *rapid.T) cluster.Pod {
+	return cluster.Pod{
+		Item:  packing.Item{Size: size(rapid.Int64Range(0, 4).Draw(t, "cpu"), rapid.Int64Range(0, 4).Draw(t, "memory")), Arrival: time.Duration(rapid.IntRange(0, 2).Draw(t, "arrival")) * slot, Runtime: time.Duration(rapid.IntRange(1, 3).Draw(t, "runtime")) * slot},
+		Arch:  rapid.SampledFrom([]string{"", "", "x", "y"}).Draw(t, "arch"),
+		Class: rapid.SampledFrom([]class.Class{class.Service, class.Batch, class.Batch, class.Batch}).Draw(t, "class"),
 	}
 }
 
@@ -305,7 +305,7 @@ func TestTheOrderOfArgumentsDoesNotMatter(t *testing.T) {
 }
 
 func TestGreatNumbersDoNotOverflow(t *testing.T) {
-	r := Run{Flavors: []Flavor{{Size: size(1, 1), MicroDollarsPerHour: 1 << 60}}}
+	r := Run{Flavors: []Flavor{{Flavor: cluster.Flavor{Size: size(1, 1), MicroDollarsPerHour: 1 << 60}}}}
 	for range 1000 {
 		r.Pods = append(r.Pods, batch(1, 1, 0, 100_000_000))
 	}
@@ -315,14 +315,13 @@ func TestGreatNumbersDoNotOverflow(t *testing.T) {
 }
 
 func BenchmarkCost(b *testing.B) {
-	r := Run{Machines: []Machines{{Flavor{Size: size(2000, 8<<30), MicroDollarsPerHour: 137_100}, 2}}, BillingPeriod: slot, ReleaseLag: 5 * time.Second}
+	r := Run{Machines: []Machines{{Flavor{Flavor: cluster.Flavor{Size: size(2000, 8<<30), MicroDollarsPerHour: 137_100}}, 2}}, BillingPeriod: slot, ReleaseLag: 5 * time.Second}
 	for i := range int64(8) {
-		r.Flavors = append(r.Flavors, Flavor{Size: size(1000<<i, 2<<30<<i), MaxPods: 110, MicroDollarsPerHour: 34_000<<i - i*900, Speed: 1 + float64(i)/10})
+		r.Flavors = append(r.Flavors, Flavor{Flavor: cluster.Flavor{Size: size(1000<<i, 2<<30<<i), MaxPods: new(int64(110)), MicroDollarsPerHour: 34_000<<i - i*900}, Speed: 1 + float64(i)/10})
 	}
 	random := rand.New(rand.NewPCG(1, 1))
 	for range 10_000 {
-		r.Pods = append(r.Pods, Pod{Size: size(random.Int64N(2000), random.Int64N(8<<30)),
-			Arrival: time.Duration(random.Int64N(int64(2 * time.Hour))), Runtime: time.Duration(random.Int64N(int64(time.Hour)))})
+		r.Pods = append(r.Pods, cluster.Pod{Item: packing.Item{Size: size(random.Int64N(2000), random.Int64N(8<<30)), Arrival: time.Duration(random.Int64N(int64(2 * time.Hour))), Runtime: time.Duration(random.Int64N(int64(time.Hour)))}})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -3,6 +3,7 @@ package bound
 import (
 	"math/big"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -28,7 +29,7 @@ type view []part
 //     architecture that is smaller in both resources holds them either.
 func (p *problem) views() []view {
 	views := []view{{p.part(
-		func(*Pod) bool { return true },
+		func(*cluster.Pod) bool { return true },
 		func(*candidate) bool { return true })}}
 	var apart view
 	seen := map[string]bool{}
@@ -36,7 +37,7 @@ func (p *problem) views() []view {
 		if arch := f.Arch; arch != "" && !seen[arch] {
 			seen[arch] = true
 			apart = append(apart, p.part(
-				func(pod *Pod) bool { return pod.Arch == arch },
+				func(pod *cluster.Pod) bool { return pod.Arch == arch },
 				func(c *candidate) bool { return c.Arch == arch }))
 		}
 	}
@@ -47,14 +48,14 @@ func (p *problem) views() []view {
 	for i := range p.flavors {
 		f := &p.flavors[i]
 		views = append(views, view{p.part(
-			func(pod *Pod) bool { return !f.holds(*pod) },
+			func(pod *cluster.Pod) bool { return !f.holds(*pod) },
 			func(c *candidate) bool { return c.Arch != f.Arch || !c.Size.Fits(f.Size) })})
 	}
 	return views
 }
 
 // part returns the part of the pods and flavors for which the functions hold.
-func (p *problem) part(pod func(*Pod) bool, flavor func(*candidate) bool) part {
+func (p *problem) part(pod func(*cluster.Pod) bool, flavor func(*candidate) bool) part {
 	var of part
 	for i := range p.loads {
 		if pod(&p.loads[i].Pod) {
@@ -159,8 +160,8 @@ func newOffer(f *candidate, rate *big.Rat) offer {
 	times := func(n int64) *big.Rat { x := new(big.Rat).SetInt64(n); return x.Mul(x, rate) }
 	o := offer{amounts: amounts{cpu: times(f.Size.MilliCPU), memory: times(f.Size.MemoryBytes)},
 		price: new(big.Rat).SetInt64(f.MicroDollarsPerHour)}
-	if f.MaxPods > 0 {
-		o.places = times(f.MaxPods)
+	if f.MaxPods != nil {
+		o.places = times(*f.MaxPods)
 	}
 	return o
 }

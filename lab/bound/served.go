@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"slices"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -59,7 +60,7 @@ type serving struct {
 type stay struct{ from, to int64 }
 
 // stayOf returns the stay of a service in a run that ends at a time.
-func stayOf(pod *Pod, end int64) stay {
+func stayOf(pod *cluster.Pod, end int64) stay {
 	of := stay{from: min(int64(pod.Arrival), end), to: end}
 	if pod.Runtime > 0 && int64(pod.Runtime) < end-of.from {
 		of.to = of.from + int64(pod.Runtime)

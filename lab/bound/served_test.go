@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"supercargo.dev/supercargo/internal/cluster"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 func TestBillOfServedRunsThatCanBeWorkedOutByHand(t *testing.T) {
@@ -20,28 +24,28 @@ func TestBillOfServedRunsThatCanBeWorkedOutByHand(t *testing.T) {
 		want int64
 	}{
 		{"nothing to do costs nothing", Run{Flavors: []Flavor{small}}, 0},
-		{"nor does a run that is over at once", Run{Pods: []Pod{service(2, 4, 0, 0)}, Flavors: []Flavor{small}}, 0},
-		{"a service is there to the end of the run", Run{Pods: []Pod{endless}, Flavors: []Flavor{small}, End: 10 * slot}, 24},
-		{"or of its lifetime", Run{Pods: []Pod{service(2, 4, 2, 3)}, Flavors: []Flavor{small}, End: 10 * slot}, 9},
-		{"but for the time that it goes without a machine", Run{Pods: []Pod{endless}, Flavors: []Flavor{small}, End: 10 * slot, ServiceWait: 2 * slot}, 18},
-		{"the dearest of all services may wait for all", Run{Pods: []Pod{service(2, 4, 0, 4), service(1, 2, 0, 4)}, Flavors: []Flavor{with(small, func(f *Flavor) { f.MicroDollarsPerHour *= 2 })},
+		{"nor does a run that is over at once", Run{Pods: []cluster.Pod{service(2, 4, 0, 0)}, Flavors: []Flavor{small}}, 0},
+		{"a service is there to the end of the run", Run{Pods: []cluster.Pod{endless}, Flavors: []Flavor{small}, End: 10 * slot}, 24},
+		{"or of its lifetime", Run{Pods: []cluster.Pod{service(2, 4, 2, 3)}, Flavors: []Flavor{small}, End: 10 * slot}, 9},
+		{"but for the time that it goes without a machine", Run{Pods: []cluster.Pod{endless}, Flavors: []Flavor{small}, End: 10 * slot, ServiceWait: 2 * slot}, 18},
+		{"the dearest of all services may wait for all", Run{Pods: []cluster.Pod{service(2, 4, 0, 4), service(1, 2, 0, 4)}, Flavors: []Flavor{with(small, func(f *Flavor) { f.MicroDollarsPerHour *= 2 })},
 			End: 4 * slot, ServiceWait: slot}, 24}, // 36 in all, 12 for the greater one's two slots
-		{"a fragment of a machine is paid in full", Run{Pods: []Pod{service(1, 1, 0, 0), service(1, 1, 5, 0)}, Flavors: []Flavor{big, small}, End: 10 * slot}, 30},
-		{"the start lag is paid", Run{Pods: []Pod{endless}, Flavors: []Flavor{small}, End: 10 * slot, StartLag: 2 * slot}, 30},
-		{"unless it is free", Run{Pods: []Pod{endless}, Flavors: []Flavor{small}, End: 10 * slot, StartLag: 2 * slot, LagFree: true}, 24},
-		{"and is paid again for a gap that is longer", Run{Pods: []Pod{service(2, 4, 2, 1), service(2, 4, 8, 1)}, Flavors: []Flavor{small}, End: 10 * slot, StartLag: 2 * slot}, 18},
-		{"but not for one that is shorter", Run{Pods: []Pod{service(2, 4, 2, 1), service(2, 4, 4, 1)}, Flavors: []Flavor{small}, End: 10 * slot, StartLag: 2 * slot}, 15},
-		{"a machine of the start has no lag", Run{Pods: []Pod{service(2, 4, 0, 0)}, Flavors: []Flavor{small}, Machines: []Machines{{small, 1}}, End: 10 * slot, StartLag: 2 * slot}, 30},
-		{"the second one has", Run{Pods: []Pod{service(2, 4, 0, 0), service(2, 4, 4, 0)}, Flavors: []Flavor{small}, Machines: []Machines{{small, 1}}, End: 10 * slot, StartLag: 2 * slot}, 54},
-		{"a started period is paid", Run{Pods: []Pod{service(2, 4, 2, 1)}, Flavors: []Flavor{small}, End: 10 * slot, BillingPeriod: 4 * slot}, 12},
-		{"and may be long enough for the lag", Run{Pods: []Pod{service(2, 4, 2, 1)}, Flavors: []Flavor{small}, End: 10 * slot, BillingPeriod: 4 * slot, StartLag: 2 * slot}, 12},
-		{"at the peak each service needs its room", Run{Pods: []Pod{service(2, 4, 2, 1), service(2, 4, 2, 1), service(2, 4, 2, 1)}, Flavors: []Flavor{small}, End: 9 * slot, BillingPeriod: 4 * slot}, 36},
-		{"batch work has the lag too", Run{Pods: []Pod{batch(2, 4, 0, 5)}, Flavors: []Flavor{small}, StartLag: 2 * slot}, 21},
-		{"batch work shares the machine of a service", Run{Pods: []Pod{service(1, 2, 2, 8), batch(1, 2, 0, 5)}, Flavors: []Flavor{small}, End: 10 * slot, StartLag: 2 * slot}, 30},
-		{"batch work makes the run longer", Run{Pods: []Pod{service(2, 4, 0, 0), batch(2, 4, 5, 7)}, Flavors: []Flavor{small}}, 57},
-		{"a fixed cluster is paid to the end anyway", Run{Pods: []Pod{service(1, 1, 3, 4)}, Machines: []Machines{{big, 1}}, Fixed: true, End: 10 * slot}, 50},
-		{"services run no longer on a slow machine", Run{Pods: []Pod{service(2, 4, 0, 0)}, Flavors: []Flavor{with(small, func(f *Flavor) { f.Speed = 0.5 })}, End: 10 * slot}, 30},
-		{"pods that fit nowhere add nothing and lend no time", Run{Pods: []Pod{endless, service(9, 9, 0, 0)}, Flavors: []Flavor{small}, End: 10 * slot, ServiceWait: slot}, 21},
+		{"a fragment of a machine is paid in full", Run{Pods: []cluster.Pod{service(1, 1, 0, 0), service(1, 1, 5, 0)}, Flavors: []Flavor{big, small}, End: 10 * slot}, 30},
+		{"the start lag is paid", Run{Pods: []cluster.Pod{endless}, Flavors: []Flavor{small}, End: 10 * slot, StartLag: 2 * slot}, 30},
+		{"unless it is free", Run{Pods: []cluster.Pod{endless}, Flavors: []Flavor{small}, End: 10 * slot, StartLag: 2 * slot, LagFree: true}, 24},
+		{"and is paid again for a gap that is longer", Run{Pods: []cluster.Pod{service(2, 4, 2, 1), service(2, 4, 8, 1)}, Flavors: []Flavor{small}, End: 10 * slot, StartLag: 2 * slot}, 18},
+		{"but not for one that is shorter", Run{Pods: []cluster.Pod{service(2, 4, 2, 1), service(2, 4, 4, 1)}, Flavors: []Flavor{small}, End: 10 * slot, StartLag: 2 * slot}, 15},
+		{"a machine of the start has no lag", Run{Pods: []cluster.Pod{service(2, 4, 0, 0)}, Flavors: []Flavor{small}, Machines: []Machines{{small, 1}}, End: 10 * slot, StartLag: 2 * slot}, 30},
+		{"the second one has", Run{Pods: []cluster.Pod{service(2, 4, 0, 0), service(2, 4, 4, 0)}, Flavors: []Flavor{small}, Machines: []Machines{{small, 1}}, End: 10 * slot, StartLag: 2 * slot}, 54},
+		{"a started period is paid", Run{Pods: []cluster.Pod{service(2, 4, 2, 1)}, Flavors: []Flavor{small}, End: 10 * slot, BillingPeriod: 4 * slot}, 12},
+		{"and may be long enough for the lag", Run{Pods: []cluster.Pod{service(2, 4, 2, 1)}, Flavors: []Flavor{small}, End: 10 * slot, BillingPeriod: 4 * slot, StartLag: 2 * slot}, 12},
+		{"at the peak each service needs its room", Run{Pods: []cluster.Pod{service(2, 4, 2, 1), service(2, 4, 2, 1), service(2, 4, 2, 1)}, Flavors: []Flavor{small}, End: 9 * slot, BillingPeriod: 4 * slot}, 36},
+		{"batch work has the lag too", Run{Pods: []cluster.Pod{batch(2, 4, 0, 5)}, Flavors: []Flavor{small}, StartLag: 2 * slot}, 21},
+		{"batch work shares the machine of a service", Run{Pods: []cluster.Pod{service(1, 2, 2, 8), batch(1, 2, 0, 5)}, Flavors: []Flavor{small}, End: 10 * slot, StartLag: 2 * slot}, 30},
+		{"batch work makes the run longer", Run{Pods: []cluster.Pod{service(2, 4, 0, 0), batch(2, 4, 5, 7)}, Flavors: []Flavor{small}}, 57},
+		{"a fixed cluster is paid to the end anyway", Run{Pods: []cluster.Pod{service(1, 1, 3, 4)}, Machines: []Machines{{big, 1}}, Fixed: true, End: 10 * slot}, 50},
+		{"services run no longer on a slow machine", Run{Pods: []cluster.Pod{service(2, 4, 0, 0)}, Flavors: []Flavor{with(small, func(f *Flavor) { f.Speed = 0.5 })}, End: 10 * slot}, 30},
+		{"pods that fit nowhere add nothing and lend no time", Run{Pods: []cluster.Pod{endless, service(9, 9, 0, 0)}, Flavors: []Flavor{small}, End: 10 * slot, ServiceWait: slot}, 21},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -92,7 +96,7 @@ func cheapestServed(r Run, missing, slots int) (cost int64, all bool) {
 	m := moment{spare: missing, began: make([]bool, len(r.Pods))}
 	for _, p := range r.Pods {
 		m.left = append(m.left, int(p.Runtime/slot))
-		if p.Service && p.Runtime == 0 {
+		if p.Class == class.Service && p.Runtime == 0 {
 			m.left[len(m.left)-1] = -1
 		}
 	}
@@ -117,7 +121,7 @@ func (w *search) price(flavor int) int64 { return w.flavors[flavor].MicroDollars
 func (w *search) cost(m moment) int64 {
 	over := m.now >= int(w.End/slot)
 	for i, p := range w.Pods {
-		over = over && (p.Service || m.left[i] == 0)
+		over = over && (p.Class == class.Service || m.left[i] == 0)
 	}
 	if over {
 		return 0
@@ -166,7 +170,7 @@ func (w *search) place(i int, m moment, rooms []*room, pods, left []int, began [
 		r.free, r.pods = r.free.Minus(p.Size), r.pods-1
 		pods[at]++
 		switch {
-		case !p.Service:
+		case p.Class != class.Service:
 			left[i] = max(0, left[i]-r.speed)
 		case left[i] > 0:
 			left[i]--
@@ -201,7 +205,7 @@ func (w *search) place(i int, m moment, rooms []*room, pods, left []int, began [
 
 // without decides about the pods after i, which is on no machine in this slot.
 func (w *search) without(i int, present bool, m moment, rooms []*room, pods, left []int, began []bool) int64 {
-	if !present || !w.Pods[i].Service {
+	if !present || w.Pods[i].Class != class.Service {
 		return w.place(i+1, m, rooms, pods, left, began)
 	}
 	if m.spare == 0 {
@@ -258,14 +262,14 @@ func drawServed(t *rapid.T) (r Run, missing int) {
 	for i := range r.Pods {
 		p := &r.Pods[i]
 		p.Runtime = min(p.Runtime, 2*slot)
-		p.Service = rapid.Bool().Draw(t, "is service")
-		if p.Service && rapid.Bool().Draw(t, "endless") {
+		p.Class = rapid.SampledFrom([]class.Class{class.Service, class.Batch}).Draw(t, "class")
+		if p.Class == class.Service && rapid.Bool().Draw(t, "endless") {
 			p.Runtime = 0
 		}
-		if p.Service {
+		if p.Class == class.Service {
 			p.Arrival += r.StartLag // before that, no machine may be there
 		}
-		if problem := prepare(r); p.Service && problem.holdable(*p) {
+		if problem := prepare(r); p.Class == class.Service && problem.holdable(*p) {
 			services++
 		}
 	}
@@ -321,16 +325,15 @@ func TestTheOrderOfPodsDoesNotMatterToTheServedBound(t *testing.T) {
 
 func BenchmarkServed(b *testing.B) {
 	r := Run{
-		Machines:      []Machines{{Flavor{Size: size(2000, 8<<30), MicroDollarsPerHour: 137_100}, 2}},
+		Machines:      []Machines{{Flavor{Flavor: cluster.Flavor{Size: size(2000, 8<<30), MicroDollarsPerHour: 137_100}}, 2}},
 		BillingPeriod: slot, ReleaseLag: 5 * time.Second, StartLag: 150 * time.Second, End: 2 * time.Hour, ServiceWait: slot,
 	}
 	for i := range int64(8) {
-		r.Flavors = append(r.Flavors, Flavor{Size: size(1000<<i, 2<<30<<i), MaxPods: 110, MicroDollarsPerHour: 34_000<<i - i*900, Speed: 1})
+		r.Flavors = append(r.Flavors, Flavor{Flavor: cluster.Flavor{Size: size(1000<<i, 2<<30<<i), MaxPods: new(int64(110)), MicroDollarsPerHour: 34_000<<i - i*900}, Speed: 1})
 	}
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range 10_000 {
-		r.Pods = append(r.Pods, Pod{Size: size(random.Int64N(2000), random.Int64N(8<<30)), Service: i%4 == 0,
-			Arrival: time.Duration(random.Int64N(int64(2 * time.Hour))), Runtime: time.Duration(random.Int64N(int64(time.Hour)))})
+		r.Pods = append(r.Pods, cluster.Pod{Item: packing.Item{Size: size(random.Int64N(2000), random.Int64N(8<<30)), Arrival: time.Duration(random.Int64N(int64(2 * time.Hour))), Runtime: time.Duration(random.Int64N(int64(time.Hour)))}, Class: []class.Class{class.Service, class.Batch, class.Batch, class.Batch}[i%4]})
 	}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -23,8 +23,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/compressed"
@@ -174,7 +176,7 @@ func nodesOf(in *Input) []playground.NodeSpec {
 			Name:        f.Name + "-" + strconv.Itoa(i/len(in.Flavors)),
 			CPU:         strconv.FormatInt(f.Size.MilliCPU, 10) + "m",
 			Memory:      strconv.FormatInt(f.Size.MemoryBytes, 10),
-			Pods:        int(f.MaxPods),
+			Pods:        int(ptr.Deref(f.MaxPods, 0)),
 			MachineType: f.MachineType,
 			Labels:      map[string]string{corev1.LabelInstanceTypeStable: f.Name},
 			Annotations: map[string]string{v1alpha1.AnnotationPricePerHour: dollars.Format(f.MicroDollarsPerHour)},
@@ -226,7 +228,7 @@ func replayProfile(ctx context.Context, p *playground.Playground, in *Input, pro
 func countBatch(pods []trace.Pod) int {
 	n := 0
 	for _, p := range pods {
-		if p.Class == trace.ClassBatch {
+		if p.Class == class.Batch {
 			n++
 		}
 	}

@@ -31,7 +31,9 @@ func ReadFlavors(name string, in io.Reader) ([]Flavor, error) {
 	flavors := make([]Flavor, len(offers))
 	for i, o := range offers {
 		o.Arch = cmp.Or(o.Arch, DefaultArch)
-		o.MaxPods = cmp.Or(o.MaxPods, DefaultMaxPods)
+		if o.MaxPods == nil {
+			o.MaxPods = new(int64(DefaultMaxPods))
+		}
 		flavors[i] = Flavor{o}
 	}
 	return flavors, nil

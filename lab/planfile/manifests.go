@@ -20,6 +20,7 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -159,10 +160,8 @@ func (r *reader) pod(n *yaml.Node, path string) {
 		r.fault(n.Line, path, fmt.Sprintf("pod %s asks for CPU %v and memory %v, want no more than %v and %v", name, requests.Cpu(), requests.Memory(), &mostCPU, &mostMemory))
 		return
 	}
-	r.pods.Pods = append(r.pods.Pods, Pod{
-		Name: name, Manifest: pod,
-		Size: packing.Size{MilliCPU: requests.Cpu().MilliValue(), MemoryBytes: requests.Memory().Value()},
-	})
+	size := packing.Size{MilliCPU: requests.Cpu().MilliValue(), MemoryBytes: requests.Memory().Value()}
+	r.pods.Pods = append(r.pods.Pods, Pod{Pod: cluster.Pod{Item: packing.Item{Name: name, Size: size}}, Manifest: pod})
 }
 
 // defaultRequests makes limits requests where there are none, as the API server does

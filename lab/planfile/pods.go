@@ -10,20 +10,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/trace"
 )
 
-// Pod is a pod that needs a machine.
+// Pod is a pod that needs a machine. Its name is unlike that of any other pod of the file: for
+// manifests it is namespace/name, or the name alone where there is no namespace. Of the rest it
+// has its size and, from a table, its architecture.
 type Pod struct {
-	// Name is unlike that of any other pod of the file. For manifests it is
-	// namespace/name, or the name alone where there is no namespace.
-	Name string
-	// Size is what it asks for.
-	Size packing.Size
-	// Arch is the CPU architecture it needs, as a table says it; empty means any.
-	Arch string
+	cluster.Pod
 	// Manifest is the pod as Kubernetes knows it; nil for a pod of a table.
 	Manifest *corev1.Pod
 }
@@ -66,7 +63,7 @@ func ReadPods(name string, in io.Reader) (*Pods, error) {
 	}
 	var pods Pods
 	for _, p := range list.Pods {
-		pods.Pods = append(pods.Pods, Pod{Name: p.Name, Size: packing.Size{MemoryBytes: p.MemoryBytes, MilliCPU: p.MilliCPU}, Arch: p.Arch})
+		pods.Pods = append(pods.Pods, Pod{Pod: cluster.Pod{Item: packing.Item{Name: p.Name, Size: p.Size}, Arch: p.Arch}})
 	}
 	pods.sort()
 	return &pods, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -27,9 +28,9 @@ func readPods(t *testing.T, name, text string) *Pods {
 func TestTablesAreReadByName(t *testing.T) {
 	const table = "cpu_milli,memory_mib,name,count,arch,runtime_s\n500,1,web,2,arm64,60\n1,2,a,,,\n"
 	want := &Pods{Pods: []Pod{
-		{Name: "a", Size: packing.Size{MilliCPU: 1, MemoryBytes: 2 << 20}},
-		{Name: "web-0", Size: packing.Size{MilliCPU: 500, MemoryBytes: 1 << 20}, Arch: "arm64"},
-		{Name: "web-1", Size: packing.Size{MilliCPU: 500, MemoryBytes: 1 << 20}, Arch: "arm64"},
+		{Pod: cluster.Pod{Item: packing.Item{Name: "a", Size: packing.Size{MilliCPU: 1, MemoryBytes: 2 << 20}}}},
+		{Pod: cluster.Pod{Item: packing.Item{Name: "web-0", Size: packing.Size{MilliCPU: 500, MemoryBytes: 1 << 20}}, Arch: "arm64"}},
+		{Pod: cluster.Pod{Item: packing.Item{Name: "web-1", Size: packing.Size{MilliCPU: 500, MemoryBytes: 1 << 20}}, Arch: "arm64"}},
 	}}
 	for _, name := range []string{"pods.csv", "stdin", "pods"} {
 		if diff := cmp.Diff(want, readPods(t, name, table)); diff != "" {
@@ -238,7 +239,7 @@ func TestFlavorsSayWhatTheirNodesAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	plain, rich := flavors[0], flavors[1]
-	if plain.Arch != "amd64" || plain.MaxPods != 110 || rich.MaxPods != 8 {
+	if plain.Arch != "amd64" || *plain.MaxPods != 110 || *rich.MaxPods != 8 {
 		t.Errorf("flavors are %+v, want amd64 and 110 pods where nothing else is said", flavors)
 	}
 	if diff := cmp.Diff([][]string{{""}, {"a", "b"}}, [][]string{plain.Zoned(), rich.Zoned()}); diff != "" {

@@ -13,7 +13,6 @@ import (
 	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
-	"supercargo.dev/supercargo/internal/packing"
 )
 
 // Request is what is to be planned, in the planner's terms. [NewRequest] makes one.
@@ -44,8 +43,7 @@ func NewRequest(file string, pods *Pods, flavors []Flavor) (*Request, error) {
 	demanding := false
 	var errs []error
 	for _, p := range pods.Pods {
-		// Without a runtime: what is to be low is the price per hour.
-		pod := planner.Pod{Item: packing.Item{Name: p.Name, Size: p.Size}, Arch: p.Arch}
+		pod := planner.PodOf(&p.Pod) // without a runtime: what is to be low is the price per hour
 		if p.Manifest != nil {
 			demanding = true
 			if reason := unknowable(p.Manifest); reason != "" {
@@ -73,15 +71,13 @@ func NewRequest(file string, pods *Pods, flavors []Flavor) (*Request, error) {
 
 // add lets a flavor be bought in a zone.
 func (r *Request) add(o zoned) {
-	name := o.flavor.Name
+	f := o.flavor.Flavor.Flavor
+	f.Host = &constraint.Host{Name: f.Name, Labels: o.flavor.NodeLabels(o.zone), Taints: o.flavor.NodeTaints()}
 	if len(o.flavor.Zones) > 1 {
-		name += "\x00" + o.zone // no name of a flavor has this
+		f.Name += "\x00" + o.zone // no name of a flavor has this
 	}
-	r.origin[name] = o
-	r.flavors = append(r.flavors, cluster.Flavor{
-		Name: name, Size: o.flavor.Size, MaxPods: o.flavor.MaxPods, Arch: o.flavor.Arch, MicroDollarsPerHour: o.flavor.MicroDollarsPerHour,
-		Host: &constraint.Host{Name: o.flavor.Name, Labels: o.flavor.NodeLabels(o.zone), Taints: o.flavor.NodeTaints()},
-	})
+	r.origin[f.Name] = o
+	r.flavors = append(r.flavors, f)
 }
 
 // unknowable returns why nobody can tell from the two files where a pod may run, or

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/internal/dollars"
 	"supercargo.dev/supercargo/internal/input/catalogue"
@@ -23,7 +24,7 @@ func FlavorDeployment(f catalogue.Flavor) MachineDeploymentSpec {
 		MachineType:  f.MachineType,
 		CPU:          strconv.FormatInt(f.Size.MilliCPU, 10) + "m",
 		Memory:       strconv.FormatInt(f.Size.MemoryBytes, 10),
-		MaxPods:      int(f.MaxPods),
+		MaxPods:      int(ptr.Deref(f.MaxPods, 0)),
 		Arch:         f.Arch,
 		PricePerHour: dollars.Format(f.MicroDollarsPerHour),
 		Max:          maxMachines,

@@ -415,7 +415,7 @@ func tightest(s *cluster.State, p *cluster.Pod) *cluster.Node {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		free := n.Free()
-		if n.Phase == cluster.Ready && n.Suits(p) && p.Size.Fits(free) && (n.MaxPods == 0 || int64(len(n.Pods)) < n.MaxPods) && free.MemoryBytes < least {
+		if n.Phase == cluster.Ready && n.HasRoom(p) && free.MemoryBytes < least {
 			best, least = n, free.MemoryBytes
 		}
 	}

@@ -30,8 +30,8 @@ var minutely = &scenario.Scenario{ScalingInterval: 5 * time.Minute, SchedulingIn
 func fleetState(at time.Duration, pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
 	return &cluster.State{
 		Flavors: []cluster.Flavor{
-			{Name: "medium", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 * gi}, MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: 137_100},
-			{Name: "small", Size: packing.Size{MilliCPU: 1000, MemoryBytes: 2 * gi}, MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: 34_400},
+			{Name: "medium", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 * gi}, MaxPods: new(int64(110)), Arch: "amd64", MicroDollarsPerHour: 137_100},
+			{Name: "small", Size: packing.Size{MilliCPU: 1000, MemoryBytes: 2 * gi}, MaxPods: new(int64(110)), Arch: "amd64", MicroDollarsPerHour: 34_400},
 		},
 		Nodes: nodes, Pending: pending, MaxNodes: 10, Lag: 150 * time.Second, Release: 5 * time.Second, BillingPeriod: time.Minute,
 		Migration:       cluster.DefaultMigration,
@@ -41,7 +41,7 @@ func fleetState(at time.Duration, pending []cluster.Pod, nodes ...cluster.Node) 
 
 func mediumNode(name string, phase cluster.Phase, pods ...cluster.Pod) cluster.Node {
 	return cluster.Node{
-		Name: name, Flavor: "medium", Class: class.Any, Capacity: packing.Size{MilliCPU: 2000, MemoryBytes: 8 * gi}, MaxPods: 110, Arch: "amd64",
+		Name: name, Flavor: "medium", Class: class.Any, Capacity: packing.Size{MilliCPU: 2000, MemoryBytes: 8 * gi}, MaxPods: new(int64(110)), Arch: "amd64",
 		MicroDollarsPerHour: 137_100, Phase: phase, Pods: pods, Age: time.Hour,
 	}
 }

@@ -100,16 +100,13 @@ func (s *sleeper) Decide(now time.Time, state *cluster.State) cluster.Plan {
 	for i := range state.Nodes {
 		machines = append(machines, s.machine(now, &state.Nodes[i]))
 	}
-	var waiting, expected []standby.Pod
-	for _, p := range state.Pending {
-		waiting = append(waiting, standby.Pod{Size: p.Size, Arch: p.Arch})
-	}
+	var expected []cluster.Pod
 	for _, p := range state.Recent {
 		if p.Waited <= s.longest {
-			expected = append(expected, standby.Pod{Size: p.Size, Arch: p.Arch})
+			expected = append(expected, p)
 		}
 	}
-	decided := standby.Decide(machines, waiting, expected)
+	decided := standby.Decide(machines, state.Pending, expected)
 	plan := cluster.Plan{Wake: decided.Recheck}
 	for _, name := range decided.Sleep {
 		plan.Suspend = append(plan.Suspend, cluster.Stay{Node: name, Reason: "it has idled for as long as waking it costs"})
@@ -128,7 +125,7 @@ func (s *sleeper) machine(now time.Time, n *cluster.Node) standby.Machine {
 	f := s.flavors[n.Flavor]
 	free, pods := s.room(n)
 	m := standby.Machine{
-		Name: n.Name, Free: free, MaxPods: n.MaxPods - pods, Arch: n.Arch, Idle: -1, Rank: s.ranks[n.Flavor],
+		Name: n.Name, Free: free, MaxPods: *n.MaxPods - pods, Arch: n.Arch, Rank: s.ranks[n.Flavor],
 		Power: energy.Watts(float64(f.MilliwattsIdle) / 1000),
 	}
 	if f.Standby != nil {
@@ -146,7 +143,7 @@ func (s *sleeper) machine(now time.Time, n *cluster.Node) standby.Machine {
 			since = now
 			s.idle[n.Name] = now
 		}
-		m.Idle = now.Sub(since)
+		m.Idle = new(now.Sub(since))
 		return m
 	}
 	delete(s.idle, n.Name)

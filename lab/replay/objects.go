@@ -39,13 +39,13 @@ func PodOf(row trace.Pod, runtime time.Duration, opts Options) *corev1.Pod {
 			Containers: []corev1.Container{{
 				Name: "pause", Image: "pause",
 				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-					corev1.ResourceCPU:    *resource.NewMilliQuantity(row.MilliCPU, resource.DecimalSI),
-					corev1.ResourceMemory: *resource.NewQuantity(row.MemoryBytes, resource.BinarySI),
+					corev1.ResourceCPU:    *resource.NewMilliQuantity(row.Size.MilliCPU, resource.DecimalSI),
+					corev1.ResourceMemory: *resource.NewQuantity(row.Size.MemoryBytes, resource.BinarySI),
 				}},
 			}},
 		},
 	}
-	if row.Class != trace.ClassUnset {
+	if row.Class != "" {
 		pod.Labels[v1alpha1.LabelClass] = string(row.Class)
 	}
 	if row.Category != "" {

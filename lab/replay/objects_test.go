@@ -11,12 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/report"
 	"supercargo.dev/supercargo/lab/trace"
 )
 
 func TestPodOfCarriesWhatTheRowSays(t *testing.T) {
-	row := trace.Pod{Name: "a", MilliCPU: 3152, MemoryBytes: 5600 << 20, Class: trace.ClassBatch, Category: "train", Arch: "arm64"}
+	row := trace.Pod{Item: packing.Item{Name: "a", Size: packing.Size{MilliCPU: 3152, MemoryBytes: 5600 << 20}}, Class: class.Batch, Category: "train", Arch: "arm64"}
 	pod := PodOf(row, 1500*time.Millisecond, Options{Namespace: "ns", Run: "r", SchedulerName: "s", NodeSelector: map[string]string{"disk": "ssd"}})
 
 	wantLabels := map[string]string{LabelRun: "r", v1alpha1.LabelClass: "batch"}
@@ -40,7 +42,7 @@ func TestPodOfCarriesWhatTheRowSays(t *testing.T) {
 }
 
 func TestPodOfLeavesOutWhatTheRowDoesNotSay(t *testing.T) {
-	pod := PodOf(trace.Pod{Name: "a"}, time.Second, Options{Run: "r"})
+	pod := PodOf(trace.Pod{Item: packing.Item{Name: "a"}}, time.Second, Options{Run: "r"})
 	if len(pod.Labels) != 1 || len(pod.Annotations) != 1 || pod.Spec.NodeSelector != nil {
 		t.Errorf("labels %v, annotations %v, selector %v, want only the run and the runtime", pod.Labels, pod.Annotations, pod.Spec.NodeSelector)
 	}

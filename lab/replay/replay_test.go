@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/report"
 	"supercargo.dev/supercargo/lab/trace"
 )
@@ -79,9 +80,9 @@ func left(ctx context.Context, t *testing.T, client *fake.Clientset) []string {
 }
 
 var threePods = []trace.Pod{
-	{Name: "late", Arrival: 130 * time.Second, Runtime: 30 * time.Second, MilliCPU: 200, MemoryBytes: 2},
-	{Name: "first", Arrival: 100 * time.Second, Runtime: 80 * time.Second, MilliCPU: 100, MemoryBytes: 1},
-	{Name: "huge", Arrival: 110 * time.Second, Runtime: 10 * time.Second, MilliCPU: 5000, MemoryBytes: 3},
+	{Item: packing.Item{Name: "late", Arrival: 130 * time.Second, Runtime: 30 * time.Second, Size: packing.Size{MilliCPU: 200, MemoryBytes: 2}}},
+	{Item: packing.Item{Name: "first", Arrival: 100 * time.Second, Runtime: 80 * time.Second, Size: packing.Size{MilliCPU: 100, MemoryBytes: 1}}},
+	{Item: packing.Item{Name: "huge", Arrival: 110 * time.Second, Runtime: 10 * time.Second, Size: packing.Size{MilliCPU: 5000, MemoryBytes: 3}}},
 }
 
 // wantStays is what replaying threePods ten times (arrivals) and twenty times
@@ -362,7 +363,7 @@ func TestRunKeepsToItsConcurrency(t *testing.T) {
 		client := &busyClient{Interface: inner, CoreV1Interface: inner.CoreV1(), PodInterface: inner.CoreV1().Pods("default")}
 		pods := make([]trace.Pod, 50)
 		for i := range pods {
-			pods[i] = trace.Pod{Name: fmt.Sprintf("p-%d", i), Runtime: time.Second}
+			pods[i] = trace.Pod{Item: packing.Item{Name: fmt.Sprintf("p-%d", i), Runtime: time.Second}}
 		}
 		result, err := Run(ctx, Options{Client: client, Pods: pods, Scale: Scale{Arrivals: 1, Lifetimes: 1}, Concurrency: 3})
 		if err != nil {
@@ -376,7 +377,7 @@ func TestRunKeepsToItsConcurrency(t *testing.T) {
 
 func TestRunRefusesBadOptions(t *testing.T) {
 	_, err := Run(t.Context(), Options{
-		Pods: []trace.Pod{{Name: "a"}, {Name: "a"}}, Scale: Scale{Arrivals: -1}, Window: -1, Concurrency: -1, Run: "?",
+		Pods: []trace.Pod{{Item: packing.Item{Name: "a"}}, {Item: packing.Item{Name: "a"}}}, Scale: Scale{Arrivals: -1}, Window: -1, Concurrency: -1, Run: "?",
 	})
 	for _, want := range []string{"no client", "scale of arrivals", "scale of lifetimes", "window", "concurrency", `run "?"`, `two pods are called "a"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -507,7 +508,7 @@ func TestAPodIsNotGoneBeforeItIsBound(t *testing.T) {
 		"gone first":  func(bound, gone func()) { gone(); bound() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRun(Options{Pods: []trace.Pod{{Name: "a", Runtime: time.Second}}, Scale: Scale{Arrivals: 1, Lifetimes: 1}})
+			r := newRun(Options{Pods: []trace.Pod{{Item: packing.Item{Name: "a", Runtime: time.Second}}}, Scale: Scale{Arrivals: 1, Lifetimes: 1}})
 			r.result = &Result{} // the window is over: nothing is planned any more
 			p := &r.pods[0]
 			p.created, p.stay.Created = true, time.Second

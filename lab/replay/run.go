@@ -78,7 +78,7 @@ func newRun(opts Options) *run {
 		r.pods[i] = pod{
 			object: PodOf(row, runtime, opts), arrival: scaled(row.Arrival, opts.Scale.Arrivals), runtime: runtime,
 			stay: report.Stay{
-				Pod: row.Name, MilliCPU: row.MilliCPU, MemoryBytes: row.MemoryBytes,
+				Pod: row.Name, MilliCPU: row.Size.MilliCPU, MemoryBytes: row.Size.MemoryBytes,
 				Bound: report.Never, Gone: report.Never,
 			},
 		}

@@ -8,35 +8,20 @@ import (
 	"strings"
 	"time"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Pod is one pod of the workload.
+// Pod is one pod of the workload. Its name is unlike that of any other. Its Arrival is since
+// the start of the run, and its Runtime, 0 for services, is that on a machine of speed 1.
 type Pod struct {
-	// Name is a valid pod name, unlike that of any other pod of the workload.
-	Name string
-	// Class is batch or service.
-	Class class.Class
-	// Size is what the pod requests.
-	Size packing.Size
-	// Arrival is when it is created, since the start of the run.
-	Arrival time.Duration
-	// Runtime is how long a batch pod runs from its start on a machine of speed
-	// 1; 0 for services.
-	Runtime time.Duration
+	cluster.Pod
 	// Lifetime is how long a service runs from its start; 0 means to the end of
 	// the run. 0 for batch pods.
 	Lifetime time.Duration
 	// Category groups pods that do the same kind of work; empty when unknown.
 	Category string
-	// Arch is the CPU architecture as in GOARCH; empty means any.
-	Arch string
-	// Namespace is that of the pod; empty for default.
-	Namespace string
-	// EnergyWeight is the weight of energy against runtime when a machine is
-	// chosen, from 0, runtime alone, to 1, energy alone; nil where none is stated.
-	EnergyWeight *float64
 	// Migration is how the pod may be moved.
 	Migration Migratable
 }
@@ -150,8 +135,8 @@ func pick(shares []Share, point int64) int {
 // decide the runtimes of later ones beyond their range.
 func (k TaskKind) pod(at time.Duration, lengths stream) Pod {
 	pod := Pod{
-		Class: k.Class, Size: k.Size, Arrival: at, Category: k.Category, Arch: k.Arch,
-		Namespace: k.Namespace, EnergyWeight: k.EnergyWeight, Migration: k.Migration,
+		Pod: cluster.Pod{Class: k.Class, Item: packing.Item{Size: k.Size, Arrival: at}, Arch: k.Arch, Namespace: k.Namespace, EnergyWeight: k.EnergyWeight}, Category: k.Category,
+		Migration: k.Migration,
 	}
 	steps := int64((k.MaxRuntime-k.MinRuntime)/time.Millisecond) + 1
 	length := k.MinRuntime + time.Duration(lengths.below(steps))*time.Millisecond

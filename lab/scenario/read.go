@@ -183,7 +183,7 @@ func (b *builder) lag(v value) Lag {
 }
 
 func (b *builder) flavor(_ int, v value) {
-	f := Flavor{Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Arch: "amd64", MaxPods: 110}}, Speed: 1}
+	f := Flavor{Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Arch: "amd64", MaxPods: new(int64(110))}}, Speed: 1}
 	ok := b.object(v,
 		required("name", "the flavor's name", into(&f.Name, b.name)),
 		required("cpu", "cores such as 2 or 500m", into(&f.Size.MilliCPU, b.above(parseCPU))),
@@ -200,7 +200,7 @@ func (b *builder) flavor(_ int, v value) {
 		}),
 		optional("speed", into(&f.Speed, b.ratio(1, maxRatio))),
 		optional("arch", into(&f.Arch, b.arch)),
-		optional("maxPods", into(&f.MaxPods, b.number(1, 1, maxMaxPods))))
+		optional("maxPods", into(&f.MaxPods, func(v value) *int64 { return new(b.number(1, 1, maxMaxPods)(v)) })))
 	if !ok {
 		return
 	}
@@ -234,7 +234,9 @@ func (b *builder) flavorsFile(v value) {
 	}
 	for _, f := range list {
 		f.Arch = cmp.Or(f.Arch, "amd64")
-		f.MaxPods = cmp.Or(f.MaxPods, 110)
+		if f.MaxPods == nil {
+			f.MaxPods = new(int64(110))
+		}
 		f.MachineType = cmp.Or(f.MachineType, f.Name)
 		b.s.Flavors = append(b.s.Flavors, Flavor{Flavor: f, Speed: 1})
 	}

@@ -57,7 +57,7 @@ func TestWhatIsNotStatedHasItsDefault(t *testing.T) {
 		AcquisitionLag: Lag{Mean: 150 * time.Second}, BillingPeriod: time.Minute, BilledFrom: FromOrder, ReleaseLag: 5 * time.Second,
 		Migration:         Migration{BitsPerSecond: 1_200_000_000, BytesPerMemory: 1, Fixed: 2 * time.Second},
 		Rescheduling:      Rescheduling{Interval: time.Minute, Residence: 10 * time.Minute, Gain: 10, Pods: 20},
-		Flavors:           []Flavor{{Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: "f", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: 137_100, Arch: "amd64", MaxPods: 110}, MachineType: "f"}, Speed: 1}},
+		Flavors:           []Flavor{{Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: "f", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: 137_100, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: "f"}, Speed: 1}},
 		HomogeneousFlavor: "f", Autoscale: true, MaxNodes: 1000, TaskKinds: BuiltInKinds(),
 	}
 	if diff := cmp.Diff(want, read(t, base)); diff != "" {
@@ -112,9 +112,9 @@ func TestEveryFieldIsRead(t *testing.T) {
 		Rescheduling: Rescheduling{Residence: 30 * time.Second, Gain: 5, Pods: 3},
 		Namespaces:   []Namespace{{"green", weight(1)}, {"plain", nil}},
 		Flavors: []Flavor{
-			{catalogue.Flavor{Flavor: cluster.Flavor{Name: "a.b", Size: packing.Size{MilliCPU: 500, MemoryBytes: 322_122_547}, Arch: "arm64", MaxPods: 20}, MachineType: "xeon", MilliwattsIdle: 40_000, MilliwattsFull: 95_500}, 0.8,
+			{catalogue.Flavor{Flavor: cluster.Flavor{Name: "a.b", Size: packing.Size{MilliCPU: 500, MemoryBytes: 322_122_547}, Arch: "arm64", MaxPods: new(int64(20))}, MachineType: "xeon", MilliwattsIdle: 40_000, MilliwattsFull: 95_500}, 0.8,
 				[]PowerPoint{{0.1, 60_500}, {0.5, 80_000}}, &Standby{3200, 45 * time.Second, 70_000}, "north"},
-			{catalogue.Flavor{Flavor: cluster.Flavor{Name: "g", Size: packing.Size{MilliCPU: 1500, MemoryBytes: 1e9}, MicroDollarsPerHour: 1e6, Arch: "amd64", MaxPods: 110}, MachineType: "g"}, 1, nil, nil, ""},
+			{catalogue.Flavor{Flavor: cluster.Flavor{Name: "g", Size: packing.Size{MilliCPU: 1500, MemoryBytes: 1e9}, MicroDollarsPerHour: 1e6, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: "g"}, 1, nil, nil, ""},
 		},
 		Electricity: []Electricity{
 			{DollarsPerKWh: Course{{0, 0.25}}},
@@ -124,16 +124,16 @@ func TestEveryFieldIsRead(t *testing.T) {
 		HomogeneousFlavor: "a.b", MaxNodes: 4,
 		Workload: Workload{
 			Pods: []Task{
-				{Pod{Name: "job.1", Class: class.Batch, Size: packing.Size{MemoryBytes: 966_367_642, MilliCPU: 100}, Arrival: time.Second,
-					Runtime: 3 * time.Minute, Category: "small", Arch: "amd64", EnergyWeight: weight(0.618), Migration: MoveWithState}, 3},
-				{Pod{Name: "web", Class: class.Service, Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}, Lifetime: 2 * time.Hour}, 1},
-				{Pod{Name: "web-2", Class: class.Service, Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}}, 1},
+				{Pod{Pod: cluster.Pod{Item: packing.Item{Name: "job.1", Size: packing.Size{MemoryBytes: 966_367_642, MilliCPU: 100}, Arrival: time.Second, Runtime: 3 * time.Minute}, Class: class.Batch, Arch: "amd64", EnergyWeight: weight(0.618)},
+					Category: "small", Migration: MoveWithState}, 3},
+				{Pod{Pod: cluster.Pod{Item: packing.Item{Name: "web", Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}}, Class: class.Service}, Lifetime: 2 * time.Hour}, 1},
+				{Pod{Pod: cluster.Pod{Item: packing.Item{Name: "web-2", Size: packing.Size{MemoryBytes: 400 << 20, MilliCPU: 1000}}, Class: class.Service}}, 1},
 			},
 			Traces: []Trace{{Name: "t", File: "pods.csv", TimeScale: 3, Limit: 2, Pods: []Pod{
-				{Name: "t-a", Class: class.Service, Size: packing.Size{MemoryBytes: 2 << 20, MilliCPU: 200}, Arrival: 10 * time.Second, Lifetime: 40 * time.Second,
-					EnergyWeight: weight(0), Namespace: "green", Migration: MoveNever},
-				{Name: "t-b", Class: class.Batch, Size: packing.Size{MemoryBytes: 1 << 20, MilliCPU: 100}, Arrival: 30 * time.Second,
-					Runtime: 20 * time.Second, Category: "c", Arch: "arm64", EnergyWeight: weight(0), Namespace: "green", Migration: MoveNever},
+				{Pod: cluster.Pod{Item: packing.Item{Name: "t-a", Size: packing.Size{MemoryBytes: 2 << 20, MilliCPU: 200}, Arrival: 10 * time.Second}, Class: class.Service, EnergyWeight: weight(0), Namespace: "green"}, Lifetime: 40 * time.Second,
+					Migration: MoveNever},
+				{Pod: cluster.Pod{Item: packing.Item{Name: "t-b", Size: packing.Size{MemoryBytes: 1 << 20, MilliCPU: 100}, Arrival: 30 * time.Second, Runtime: 20 * time.Second}, Class: class.Batch, Arch: "arm64", EnergyWeight: weight(0), Namespace: "green"},
+					Category: "c", Migration: MoveNever},
 			}}},
 			Patterns: []Pattern{
 				{Name: "pattern-0", Shape: Stable, BaseRate: 0.5, Mix: mix},
@@ -161,8 +161,8 @@ func TestEveryFieldIsRead(t *testing.T) {
 func TestFlavorsComeFromACatalogue(t *testing.T) {
 	s := read(t, head+"  flavorsFile: flavors.csv\n  nodes: [{flavor: z}]\n")
 	want := []Flavor{
-		{catalogue.Flavor{Flavor: cluster.Flavor{Name: "y", Size: packing.Size{MilliCPU: 1000, MemoryBytes: 1 << 30}, MicroDollarsPerHour: 50_000, Arch: "amd64", MaxPods: 110}, MachineType: "y"}, 1, nil, nil, ""},
-		{catalogue.Flavor{Flavor: cluster.Flavor{Name: "z", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: 100_000, Arch: "arm64", MaxPods: 20}, MachineType: "z"}, 1, nil, nil, ""},
+		{catalogue.Flavor{Flavor: cluster.Flavor{Name: "y", Size: packing.Size{MilliCPU: 1000, MemoryBytes: 1 << 30}, MicroDollarsPerHour: 50_000, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: "y"}, 1, nil, nil, ""},
+		{catalogue.Flavor{Flavor: cluster.Flavor{Name: "z", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 8 << 30}, MicroDollarsPerHour: 100_000, Arch: "arm64", MaxPods: new(int64(20))}, MachineType: "z"}, 1, nil, nil, ""},
 	}
 	if diff := cmp.Diff(want, s.Flavors); diff != "" || s.HomogeneousFlavor != "z" {
 		t.Errorf("homogeneous %q, want z; flavors (-want +got):\n%s", s.HomogeneousFlavor, diff)

@@ -55,11 +55,11 @@ func FromRecording(name string, rec *trace.Recording) (*Scenario, []string, erro
 // recordedPod returns a pod of the workload.
 func recordedPod(p *trace.Pod, like *trace.Recorded) (Pod, error) {
 	pod := Pod{
-		Name: p.Name, Class: class.Service, Size: packing.Size{MilliCPU: p.MilliCPU, MemoryBytes: p.MemoryBytes}, Arrival: p.Arrival, Lifetime: p.Runtime,
-		Category: p.Category, Arch: p.Arch, Namespace: like.Namespace, EnergyWeight: like.EnergyWeight,
+		Pod:      cluster.Pod{Item: p.Item, Class: cmp.Or(p.Class, class.Service), Arch: p.Arch, Namespace: like.Namespace, EnergyWeight: like.EnergyWeight},
+		Category: p.Category,
 	}
-	if p.Class == trace.ClassBatch {
-		pod.Class, pod.Runtime, pod.Lifetime = class.Batch, p.Runtime, 0
+	if pod.Class == class.Service {
+		pod.Runtime, pod.Lifetime = 0, p.Runtime
 	}
 	switch m := Migratable(like.Migration); m {
 	case MoveAsLiked, MoveWithState, MoveAnew, MoveNever:
@@ -146,11 +146,11 @@ func (s *Scenario) takeFlavors(name string, machines []*recordedMachine) error {
 		size := packing.Size{MilliCPU: m.MilliCPU, MemoryBytes: m.MemoryBytes}.Minus(m.most)
 		if f == nil {
 			f = &Flavor{Speed: 1, Flavor: catalogue.Flavor{MachineType: m.Flavor, Flavor: cluster.Flavor{
-				Name: m.Flavor, Size: size, Arch: cmp.Or(m.Arch, "amd64"), MaxPods: m.MaxPods - m.slots, MicroDollarsPerHour: -1,
+				Name: m.Flavor, Size: size, Arch: cmp.Or(m.Arch, "amd64"), MaxPods: new(m.MaxPods - m.slots), MicroDollarsPerHour: -1,
 			}}}
 			found[m.Flavor] = f
 		}
-		f.Size.MilliCPU, f.Size.MemoryBytes, f.MaxPods = min(f.Size.MilliCPU, size.MilliCPU), min(f.Size.MemoryBytes, size.MemoryBytes), min(f.MaxPods, m.MaxPods-m.slots)
+		f.Size.MilliCPU, f.Size.MemoryBytes, f.MaxPods = min(f.Size.MilliCPU, size.MilliCPU), min(f.Size.MemoryBytes, size.MemoryBytes), new(min(*f.MaxPods, m.MaxPods-m.slots))
 		if m.MicroDollarsPerHour != nil {
 			f.MicroDollarsPerHour = *m.MicroDollarsPerHour
 		}
@@ -161,7 +161,7 @@ func (s *Scenario) takeFlavors(name string, machines []*recordedMachine) error {
 		switch {
 		case f.MicroDollarsPerHour < 0:
 			unpriced = append(unpriced, flavor)
-		case f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0 || f.MaxPods <= 0:
+		case f.Size.MilliCPU <= 0 || f.Size.MemoryBytes <= 0 || *f.MaxPods <= 0:
 			errs = append(errs, fmt.Errorf("%s: the pods of DaemonSets leave nothing of flavor %q", name, flavor))
 		}
 		s.Flavors = append(s.Flavors, *f)

@@ -31,18 +31,18 @@ func anHour(more ...trace.Row) *trace.Recording {
 	daemon := func(id, node string, event trace.Event, after time.Duration) trace.Row {
 		return trace.Row{Time: began + after, Event: event, ID: id, Name: id, Node: node, MilliCPU: 100, MemoryBytes: 1 << 30}
 	}
-	pod := func(id string, c trace.Class, event trace.Event, after time.Duration) trace.Row {
+	pod := func(id string, c class.Class, event trace.Event, after time.Duration) trace.Row {
 		return trace.Row{Time: began + after, Event: event, ID: id, Namespace: "jobs", Name: id, MilliCPU: 500, MemoryBytes: 2 << 30, Class: c, Migration: "restart"}
 	}
 	rows := []trace.Row{
 		{Time: began, Event: trace.EventBegin, Name: trace.NamesPlain},
 		recordedNode("a", "small", -time.Hour, 2000, 8, 100_000), recordedNode("b", "small", -2*time.Hour, 1900, 8, 100_000),
 		daemon("logs-a", "a", trace.EventDaemon, -time.Hour), daemon("logs-b", "b", trace.EventDaemon, -time.Hour),
-		pod("web", trace.ClassService, trace.EventPod, -time.Hour), pod("web", "", trace.EventStart, -time.Hour),
+		pod("web", class.Service, trace.EventPod, -time.Hour), pod("web", "", trace.EventStart, -time.Hour),
 		recordedNode("c", "large", 10*time.Minute, 16000, 64, 800_000),
 		// The daemon of b is replaced: for a while there are two.
 		daemon("logs-b2", "b", trace.EventDaemon, 15*time.Minute), daemon("logs-b", "", trace.EventEnd, 16*time.Minute),
-		pod("job", trace.ClassBatch, trace.EventPod, 20*time.Minute), pod("job", "", trace.EventStart, 21*time.Minute), pod("job", "", trace.EventEnd, 31*time.Minute),
+		pod("job", class.Batch, trace.EventPod, 20*time.Minute), pod("job", "", trace.EventStart, 21*time.Minute), pod("job", "", trace.EventEnd, 31*time.Minute),
 		{Time: began + 40*time.Minute, Event: trace.EventGone, ID: "c"},
 		{Time: began + time.Hour, Event: trace.EventStop},
 	}
@@ -57,15 +57,15 @@ func TestARecordingBecomesAScenario(t *testing.T) {
 	want := defaults()
 	want.Name, want.Horizon, want.HomogeneousFlavor = "week.csv", time.Hour, "small"
 	flavor := func(name string, milliCPU, gib, pods, micro int64) Flavor {
-		return Flavor{Speed: 1, Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: name, Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: gib << 30}, Arch: "arm64", MaxPods: pods, MicroDollarsPerHour: micro}, MachineType: name}}
+		return Flavor{Speed: 1, Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: name, Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: gib << 30}, Arch: "arm64", MaxPods: new(pods), MicroDollarsPerHour: micro}, MachineType: name}}
 	}
 	// b has 1900m, of which two daemons took 200m for a minute.
 	want.Flavors = []Flavor{flavor("large", 16000, 64, 110, 800_000), flavor("small", 1700, 6, 108, 100_000)}
 	want.Nodes = []Nodes{{Flavor: "small", Count: 2, Class: class.Any}}
 	size := packing.Size{MilliCPU: 500, MemoryBytes: 2 << 30}
 	want.Workload.Traces = []Trace{{File: "week.csv", TimeScale: 1, Pods: []Pod{
-		{Name: "web", Class: class.Service, Size: size, Namespace: "jobs", Migration: MoveAnew},
-		{Name: "job", Class: class.Batch, Size: size, Arrival: 20 * time.Minute, Runtime: 10 * time.Minute, Namespace: "jobs", Migration: MoveAnew},
+		{Pod: cluster.Pod{Item: packing.Item{Name: "web", Size: size}, Class: class.Service, Namespace: "jobs"}, Migration: MoveAnew},
+		{Pod: cluster.Pod{Item: packing.Item{Name: "job", Size: size, Arrival: 20 * time.Minute, Runtime: 10 * time.Minute}, Class: class.Batch, Namespace: "jobs"}, Migration: MoveAnew},
 	}}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/table"
 	"supercargo.dev/supercargo/internal/packing"
@@ -170,10 +171,12 @@ func (b *builder) recorded(v value, t Trace, all []trace.Pod, like Pod) []Pod {
 			break
 		}
 		pod := Pod{
-			Name: p.Name, Class: class.Batch, Size: packing.Size{MemoryBytes: p.MemoryBytes, MilliCPU: p.MilliCPU},
-			Arrival: arrival, Category: p.Category, Arch: p.Arch,
-			Namespace: like.Namespace, EnergyWeight: like.EnergyWeight, Migration: like.Migration,
+			Pod: cluster.Pod{
+				Item: p.Item, Class: cmp.Or(p.Class, class.Batch), Arch: p.Arch, Namespace: like.Namespace, EnergyWeight: like.EnergyWeight,
+			},
+			Category: p.Category, Migration: like.Migration,
 		}
+		pod.Arrival, pod.Runtime = arrival, runtime
 		if t.Name != "" {
 			pod.Name = t.Name + "-" + p.Name
 		}
@@ -181,10 +184,8 @@ func (b *builder) recorded(v value, t Trace, all []trace.Pod, like Pod) []Pod {
 			b.fault(v, "pod name %q is longer than 253 bytes with the entry's name before it", clip.Cell(pod.Name))
 			break
 		}
-		if p.Class == trace.ClassService {
-			pod.Class, pod.Lifetime = class.Service, runtime
-		} else {
-			pod.Runtime = runtime
+		if pod.Class == class.Service {
+			pod.Runtime, pod.Lifetime = 0, runtime
 		}
 		pods = append(pods, pod)
 	}

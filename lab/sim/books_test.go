@@ -42,7 +42,7 @@ func randomScenario(seed uint64) (*scenario.Scenario, []scenario.Pod) {
 	}
 	for i := range 1 + r.IntN(4) {
 		size := 1 + r.Int64N(4)
-		f := scenario.Flavor{Speed: []float64{1, 1, 1, 2, 0.5, 0.3}[r.IntN(6)], Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: fmt.Sprint("f", i), Size: packing.Size{MilliCPU: 1000 * size, MemoryBytes: (1 + r.Int64N(4)) * size * gi}, MicroDollarsPerHour: r.Int64N(200_000) * size, Arch: []string{"amd64", "amd64", "amd64", "arm64"}[min(i, r.IntN(4))], MaxPods: []int64{110, 110, 110, 4}[r.IntN(4)]}}}
+		f := scenario.Flavor{Speed: []float64{1, 1, 1, 2, 0.5, 0.3}[r.IntN(6)], Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: fmt.Sprint("f", i), Size: packing.Size{MilliCPU: 1000 * size, MemoryBytes: (1 + r.Int64N(4)) * size * gi}, MicroDollarsPerHour: r.Int64N(200_000) * size, Arch: []string{"amd64", "amd64", "amd64", "arm64"}[min(i, r.IntN(4))], MaxPods: new([]int64{110, 110, 110, 4}[r.IntN(4)])}}}
 		f.MilliwattsIdle = r.Int64N(100_000)
 		f.MilliwattsFull = f.MilliwattsIdle + r.Int64N(100_000)
 		sc.Flavors = append(sc.Flavors, f)
@@ -99,9 +99,7 @@ func randomPods(r *rand.Rand, horizon time.Duration) []scenario.Pod {
 	fit := r.IntN(2) == 0 // on any machine
 	for i := range pods {
 		p := scenario.Pod{
-			Name: fmt.Sprint("p", i), Class: class.Batch, Arrival: time.Duration(r.Int64N(int64(horizon) + 1)),
-			Size:    packing.Size{MilliCPU: 100 * r.Int64N(12), MemoryBytes: r.Int64N(3*gi + gi/2)},
-			Runtime: time.Duration(r.Int64N(int64(12 * m))),
+			Pod: cluster.Pod{Item: packing.Item{Name: fmt.Sprint("p", i), Arrival: time.Duration(r.Int64N(int64(horizon) + 1)), Size: packing.Size{MilliCPU: 100 * r.Int64N(12), MemoryBytes: r.Int64N(3*gi + gi/2)}, Runtime: time.Duration(r.Int64N(int64(12 * m)))}, Class: class.Batch},
 		}
 		if fit {
 			p.Size.MilliCPU, p.Size.MemoryBytes = min(p.Size.MilliCPU, 1000), p.Size.MemoryBytes/4

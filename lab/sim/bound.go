@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/lab/bound"
 	"supercargo.dev/supercargo/lab/scenario"
 )
@@ -63,16 +62,13 @@ func boundRun(s *scenario.Scenario, pods []scenario.Pod) bound.Run {
 		run.End = s.Horizon
 	}
 	for i := range pods {
-		p := &pods[i]
-		run.Pods = append(run.Pods, bound.Pod{
-			Size: p.Size, Arch: p.Arch, Service: p.Class == class.Service, Arrival: p.Arrival, Runtime: p.Runtime + p.Lifetime,
-		})
+		p := pods[i].Pod
+		p.Runtime += pods[i].Lifetime
+		run.Pods = append(run.Pods, p)
 	}
 	return run
 }
 
 func boundFlavor(f *scenario.Flavor) bound.Flavor {
-	return bound.Flavor{
-		Size: f.Size, MaxPods: f.MaxPods, Arch: f.Arch, MicroDollarsPerHour: f.MicroDollarsPerHour, Speed: f.Speed,
-	}
+	return bound.Flavor{Flavor: f.Flavor.Flavor, Speed: f.Speed}
 }

@@ -39,7 +39,7 @@ var (
 )
 
 func flavor(name string, milliCPU, memory, price int64) scenario.Flavor {
-	return scenario.Flavor{Speed: 1, Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: name, Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: memory}, MicroDollarsPerHour: price, Arch: "amd64", MaxPods: 110}, MachineType: name}}
+	return scenario.Flavor{Speed: 1, Flavor: catalogue.Flavor{Flavor: cluster.Flavor{Name: name, Size: packing.Size{MilliCPU: milliCPU, MemoryBytes: memory}, MicroDollarsPerHour: price, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: name}}
 }
 
 // nodes are machines of the start that take both classes.
@@ -65,13 +65,13 @@ func scene(changes ...func(*scenario.Scenario)) *scenario.Scenario {
 
 func job(name string, memory int64, arrival, runtime time.Duration) scenario.Pod {
 	return scenario.Pod{
-		Name: name, Class: class.Batch, Size: packing.Size{MemoryBytes: memory, MilliCPU: 100}, Arrival: arrival, Runtime: runtime,
+		Pod: cluster.Pod{Item: packing.Item{Name: name, Size: packing.Size{MemoryBytes: memory, MilliCPU: 100}, Arrival: arrival, Runtime: runtime}, Class: class.Batch},
 	}
 }
 
 func service(name string, memory int64, arrival, lifetime time.Duration) scenario.Pod {
 	return scenario.Pod{
-		Name: name, Class: class.Service, Size: packing.Size{MemoryBytes: memory, MilliCPU: 100}, Arrival: arrival, Lifetime: lifetime,
+		Pod: cluster.Pod{Item: packing.Item{Name: name, Size: packing.Size{MemoryBytes: memory, MilliCPU: 100}, Arrival: arrival}, Class: class.Service}, Lifetime: lifetime,
 	}
 }
 

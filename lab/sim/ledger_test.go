@@ -246,7 +246,7 @@ func (l *ledger) occupy(at time.Duration, name string, m *rented, p *worked) {
 	for held := range m.holds {
 		cpu, memory = cpu+l.pods[held].Size.MilliCPU, memory+l.pods[held].Size.MemoryBytes
 	}
-	if cpu > m.flavor.Size.MilliCPU || memory > m.flavor.Size.MemoryBytes || int64(len(m.holds)) > m.flavor.MaxPods {
+	if cpu > m.flavor.Size.MilliCPU || memory > m.flavor.Size.MemoryBytes || int64(len(m.holds)) > *m.flavor.MaxPods {
 		l.fault("%v: %s holds %d pods with %dm and %d bytes", at, name, len(m.holds), cpu, memory)
 	}
 	m.changes = append(m.changes, change{at, p.Size.MilliCPU, p.Size.MemoryBytes})

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster"
@@ -198,7 +199,7 @@ func nodeObject(m *machine) *corev1.Node {
 	capacity := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewMilliQuantity(m.flavor.Size.MilliCPU, resource.DecimalSI),
 		corev1.ResourceMemory: *resource.NewQuantity(m.flavor.Size.MemoryBytes, resource.BinarySI),
-		corev1.ResourcePods:   *resource.NewQuantity(m.flavor.MaxPods, resource.DecimalSI),
+		corev1.ResourcePods:   *resource.NewQuantity(ptr.Deref(m.flavor.MaxPods, 0), resource.DecimalSI),
 	}
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: m.name, Labels: map[string]string{

@@ -141,7 +141,7 @@ func TestAMachineOnOrderIsDueWhenTheMeanLagIsOver(t *testing.T) {
 	simulate(t, sc, c)
 	n := nodeOf(t, c.at(t, m), "wide-0")
 	want := cluster.Node{
-		Name: "wide-0", Flavor: "wide", Class: class.Batch, Capacity: wide.Size, MaxPods: 110, Arch: "amd64",
+		Name: "wide-0", Flavor: "wide", Class: class.Batch, Capacity: wide.Size, MaxPods: new(int64(110)), Arch: "amd64",
 		MicroDollarsPerHour: 120 * dollar, Phase: cluster.Ordered, Due: 110 * s, Age: 40 * s, Pods: []cluster.Pod{},
 	}
 	if diff := cmp.Diff(want, *n); diff != "" {
@@ -195,7 +195,7 @@ func TestPlansThatCannotBeCarriedOutEndTheRun(t *testing.T) {
 	t.Parallel()
 	pair := func(sc *scenario.Scenario) { sc.Nodes = []scenario.Nodes{nodes("medium", 1), nodes("wide", 1)} }
 	arm := func(sc *scenario.Scenario) { pair(sc); sc.Flavors[1].Arch = "arm64" }
-	packed := func(sc *scenario.Scenario) { pair(sc); sc.Flavors[1].MaxPods = 1 }
+	packed := func(sc *scenario.Scenario) { pair(sc); sc.Flavors[1].MaxPods = new(int64(1)) }
 	full := func(sc *scenario.Scenario) { sc.MaxNodes = 1 }
 	both := func(a, b cluster.Plan) cluster.Plan {
 		return cluster.Plan{Drains: append(a.Drains, b.Drains...), Release: append(a.Release, b.Release...)}

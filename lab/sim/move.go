@@ -96,7 +96,7 @@ func (m *machine) onlyWaits() bool {
 
 func (m *machine) fits(r *running) bool {
 	return m.class.Takes(r.pod.Class) && (r.pod.Arch == "" || r.pod.Arch == m.flavor.Arch) &&
-		r.pod.Size.Fits(m.room()) && int64(m.count()) < m.flavor.MaxPods && m.drain == nil
+		r.pod.Size.Fits(m.room()) && m.flavor.Takes(m.count()+1) && m.drain == nil
 }
 
 // emptied releases a machine that was to be emptied, once it is.

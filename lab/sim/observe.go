@@ -12,7 +12,6 @@ import (
 
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/class"
-	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/internal/runtimes"
 	"supercargo.dev/supercargo/lab/scenario"
 )
@@ -52,10 +51,8 @@ func (e *engine) observe() *cluster.State {
 }
 
 func (e *engine) seenQueued(q *queued) cluster.Pod {
-	p := cluster.Pod{
-		Item:  packing.Item{Name: q.pod.Name, Size: q.pod.Size, Arrival: q.since},
-		Class: q.pod.Class, Arch: q.pod.Arch, Waited: e.now - q.since,
-	}
+	p := q.pod.Pod
+	p.Arrival, p.Runtime, p.Waited = q.since, 0, e.now-q.since
 	if q.pod.Class == class.Batch {
 		estimate := runtimes.EstimateOf(q.info.Pod, e.learner, runtimes.Default)
 		p.Runtime, p.Guessed = estimate.Runtime, estimate.Source == runtimes.FromDefault
@@ -101,10 +98,8 @@ func (e *engine) seen(m *machine) cluster.Node {
 }
 
 func (e *engine) seenPod(r *running) cluster.Pod {
-	p := cluster.Pod{
-		Item:  packing.Item{Name: r.pod.Name, Size: r.pod.Size, Arrival: r.pod.Arrival},
-		Class: r.pod.Class, Arch: r.pod.Arch, Fixed: r.to != nil, Resided: e.now - r.since, EnergyWeight: e.input.Scenario.WeightOf(r.pod),
-	}
+	p := r.pod.Pod
+	p.Fixed, p.Resided, p.EnergyWeight = r.to != nil, e.now-r.since, e.input.Scenario.WeightOf(r.pod)
 	if r.pod.Class == class.Batch {
 		p.Runtime, p.Overdue, p.Ran = max(0, r.expected-e.now), max(0, e.now-r.expected), slowed(e.lose(r), r.on.flavor.Speed)
 		p.Guessed = runtimes.EstimateOf(r.object, e.learner, runtimes.Default).Source == runtimes.FromDefault

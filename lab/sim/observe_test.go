@@ -96,13 +96,13 @@ func TestTheControllerSeesTheScenario(t *testing.T) {
 	got := *c.at(t, 0)
 	want := cluster.State{
 		Nodes: []cluster.Node{{
-			Name: "medium-0", Flavor: "medium", Class: class.Any, Capacity: packing.Size{MilliCPU: 2000, MemoryBytes: 8 * gi}, MaxPods: 110,
+			Name: "medium-0", Flavor: "medium", Class: class.Any, Capacity: packing.Size{MilliCPU: 2000, MemoryBytes: 8 * gi}, MaxPods: new(int64(110)),
 			Arch: "amd64", MicroDollarsPerHour: 60 * dollar, Phase: cluster.Ready, Pods: []cluster.Pod{},
 		}},
 		Pending: []cluster.Pod{},
 		Flavors: []cluster.Flavor{
-			{Name: "medium", Size: medium.Size, MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: 60 * dollar},
-			{Name: "wide", Size: wide.Size, MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: 120 * dollar},
+			{Name: "medium", Size: medium.Size, MaxPods: new(int64(110)), Arch: "amd64", MicroDollarsPerHour: 60 * dollar},
+			{Name: "wide", Size: wide.Size, MaxPods: new(int64(110)), Arch: "amd64", MicroDollarsPerHour: 120 * dollar},
 		},
 		MaxNodes: 10, Lag: 150 * s, Release: 5 * s, BillingPeriod: m,
 		Migration:       cluster.Migration{BitsPerSecond: 1, BytesPerMemory: 2, Fixed: 3},

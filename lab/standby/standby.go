@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -39,8 +40,8 @@ type Machine struct {
 	Free    packing.Size
 	MaxPods int64
 	Arch    string
-	// Idle is for how long an awake machine has had no pod; below 0 when it has some.
-	Idle time.Duration
+	// Idle is for how long an awake machine has had no pod; nil when it has some.
+	Idle *time.Duration
 	// Rank orders machines by how gladly pods are put there: the least first, ties by
 	// name.
 	Rank float64
@@ -48,13 +49,6 @@ type Machine struct {
 	// takes Wakes. Wakes is 0 for machines that cannot sleep.
 	Power, Asleep, Waking energy.Watts
 	Wakes                 time.Duration
-}
-
-// Pod is one that waits, or is expected.
-type Pod struct {
-	Size packing.Size
-	// Arch is the architecture that it needs; empty means any.
-	Arch string
 }
 
 // Plan names the machines to put to sleep and to wake, in the order of their names.
@@ -85,15 +79,15 @@ func (m *Machine) BreakEven() time.Duration {
 // the others, those that have idled for their break-even time sleep. No machine is both.
 //
 // Cost: O(p·m) for p pods and m machines.
-func Decide(machines []Machine, waiting, expected []Pod) Plan {
+func Decide(machines []Machine, waiting, expected []cluster.Pod) Plan {
 	order := slices.Clone(machines)
 	slices.SortFunc(order, func(a, b Machine) int {
 		return cmp.Or(cmp.Compare(a.Phase, b.Phase), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Name, b.Name))
 	})
 	needed := make([]bool, len(order))
-	for _, pods := range [][]Pod{waiting, expected} {
+	for _, pods := range [][]cluster.Pod{waiting, expected} {
 		for _, p := range pods {
-			if at := slices.IndexFunc(order, p.fits); at >= 0 {
+			if at := slices.IndexFunc(order, func(m Machine) bool { return m.holds(&p) }); at >= 0 {
 				needed[at] = true
 				order[at].Free = order[at].Free.Minus(p.Size)
 				order[at].MaxPods--
@@ -105,8 +99,8 @@ func Decide(machines []Machine, waiting, expected []Pod) Plan {
 		switch {
 		case m.Phase == Asleep && needed[i]:
 			plan.Wake = append(plan.Wake, m.Name)
-		case m.Phase == Awake && m.Idle >= 0 && !needed[i] && m.BreakEven() > 0:
-			left := m.BreakEven() - m.Idle
+		case m.Phase == Awake && m.Idle != nil && !needed[i] && m.BreakEven() > 0:
+			left := m.BreakEven() - *m.Idle
 			if left <= 0 {
 				plan.Sleep = append(plan.Sleep, m.Name)
 			} else if plan.Recheck == 0 || left < plan.Recheck {
@@ -119,6 +113,6 @@ func Decide(machines []Machine, waiting, expected []Pod) Plan {
 	return plan
 }
 
-func (p Pod) fits(m Machine) bool {
+func (m *Machine) holds(p *cluster.Pod) bool {
 	return p.Size.Fits(m.Free) && m.MaxPods > 0 && (p.Arch == "" || p.Arch == m.Arch)
 }

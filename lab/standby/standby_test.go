@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/packing"
 )
@@ -17,12 +18,22 @@ import (
 // after 60 s.
 func server(name string, phase Phase, cores int64, idle time.Duration) Machine {
 	return Machine{
-		Name: name, Phase: phase, Free: packing.Size{MilliCPU: cores * 1000, MemoryBytes: 1 << 40}, MaxPods: 110, Arch: "amd64", Idle: idle,
+		Name: name, Phase: phase, Free: packing.Size{MilliCPU: cores * 1000, MemoryBytes: 1 << 40}, MaxPods: 110, Arch: "amd64", Idle: idleFor(idle),
 		Power: 60, Asleep: 10, Waking: 160, Wakes: 20 * time.Second,
 	}
 }
 
-func cores(n int64) Pod { return Pod{Size: packing.Size{MilliCPU: n * 1000}} }
+// idleFor is nil for what is below 0: a machine with pods.
+func idleFor(d time.Duration) *time.Duration {
+	if d < 0 {
+		return nil
+	}
+	return &d
+}
+
+func cores(n int64) cluster.Pod {
+	return cluster.Pod{Item: packing.Item{Size: packing.Size{MilliCPU: n * 1000}}}
+}
 
 func TestMachinesSleepAndWake(t *testing.T) {
 	const busy = -1
@@ -36,26 +47,26 @@ func TestMachinesSleepAndWake(t *testing.T) {
 	tests := []struct {
 		name              string
 		machines          []Machine
-		waiting, expected []Pod
+		waiting, expected []cluster.Pod
 		want              Plan
 	}{
 		{name: "an idle machine sleeps when it breaks even", machines: []Machine{server("a", Awake, 4, time.Minute)}, want: Plan{Sleep: []string{"a"}}},
 		{name: "not before", machines: []Machine{server("a", Awake, 4, 50*time.Second)}, want: Plan{Recheck: 10 * time.Second}},
 		{name: "a busy one never does", machines: []Machine{server("a", Awake, 4, busy)}},
 		{name: "nor one that cannot", machines: []Machine{tireless}},
-		{name: "what is expected keeps a machine awake", machines: []Machine{server("a", Awake, 4, time.Hour)}, expected: []Pod{cores(1)}},
+		{name: "what is expected keeps a machine awake", machines: []Machine{server("a", Awake, 4, time.Hour)}, expected: []cluster.Pod{cores(1)}},
 		{name: "but not two of them", machines: []Machine{server("a", Awake, 4, time.Hour), server("b", Awake, 4, time.Hour)},
-			expected: []Pod{cores(1)}, want: Plan{Sleep: []string{"b"}}},
+			expected: []cluster.Pod{cores(1)}, want: Plan{Sleep: []string{"b"}}},
 		{name: "nor where a busy one has room", machines: []Machine{server("a", Awake, 4, busy), server("b", Awake, 4, time.Hour)},
-			expected: []Pod{cores(4)}, want: Plan{Sleep: []string{"b"}}},
+			expected: []cluster.Pod{cores(4)}, want: Plan{Sleep: []string{"b"}}},
 		{name: "a pod that waits wakes the machine that it would like best", machines: []Machine{server("a", Asleep, 4, 0), glad},
-			waiting: []Pod{cores(2)}, want: Plan{Wake: []string{"glad"}}},
-		{name: "none is woken for what one that wakes will take", machines: []Machine{server("a", Waking, 4, 0), glad}, waiting: []Pod{cores(2), cores(2)}},
-		{name: "but for the rest", machines: []Machine{server("a", Waking, 4, 0), glad}, waiting: []Pod{cores(2), cores(2), cores(1)}, want: Plan{Wake: []string{"glad"}}},
-		{name: "a pod that fits nowhere wakes none", machines: []Machine{glad}, waiting: []Pod{cores(5)}},
-		{name: "nor one of another architecture", machines: []Machine{glad, arm}, waiting: []Pod{forArm}, want: Plan{Wake: []string{"arm"}}},
+			waiting: []cluster.Pod{cores(2)}, want: Plan{Wake: []string{"glad"}}},
+		{name: "none is woken for what one that wakes will take", machines: []Machine{server("a", Waking, 4, 0), glad}, waiting: []cluster.Pod{cores(2), cores(2)}},
+		{name: "but for the rest", machines: []Machine{server("a", Waking, 4, 0), glad}, waiting: []cluster.Pod{cores(2), cores(2), cores(1)}, want: Plan{Wake: []string{"glad"}}},
+		{name: "a pod that fits nowhere wakes none", machines: []Machine{glad}, waiting: []cluster.Pod{cores(5)}},
+		{name: "nor one of another architecture", machines: []Machine{glad, arm}, waiting: []cluster.Pod{forArm}, want: Plan{Wake: []string{"arm"}}},
 		{name: "those that wait choose before those expected", machines: []Machine{server("a", Waking, 4, 0), glad},
-			waiting: []Pod{cores(3)}, expected: []Pod{cores(2)}, want: Plan{Wake: []string{"glad"}}},
+			waiting: []cluster.Pod{cores(3)}, expected: []cluster.Pod{cores(2)}, want: Plan{Wake: []string{"glad"}}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -85,8 +96,8 @@ func TestPlansKeepTheirPromises(t *testing.T) {
 			m.Power = energy.Watts(rapid.IntRange(5, 80).Draw(t, "power"))
 			machines = append(machines, m)
 		}
-		draw := func(label string) []Pod {
-			var pods []Pod
+		draw := func(label string) []cluster.Pod {
+			var pods []cluster.Pod
 			for range rapid.IntRange(0, 10).Draw(t, label) {
 				pods = append(pods, cores(rapid.Int64Range(1, 4).Draw(t, "pod")))
 			}
@@ -101,7 +112,7 @@ func TestPlansKeepTheirPromises(t *testing.T) {
 		room := int64(0)
 		for _, m := range machines {
 			sleeps, wakes := slices.Contains(plan.Sleep, m.Name), slices.Contains(plan.Wake, m.Name)
-			if sleeps && (m.Phase != Awake || m.Idle < 0 || m.Idle < m.BreakEven() || m.Power <= m.Asleep) {
+			if sleeps && (m.Phase != Awake || m.Idle == nil || *m.Idle < m.BreakEven() || m.Power <= m.Asleep) {
 				t.Fatalf("%+v is put to sleep", m)
 			}
 			if wakes && m.Phase != Asleep {

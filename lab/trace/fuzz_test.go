@@ -34,7 +34,7 @@ func FuzzReadPods(f *testing.F) {
 		}
 		names := make(map[string]bool)
 		for _, p := range pods {
-			if p.Arrival < 0 || p.Runtime < 0 || p.MilliCPU < 0 || p.MemoryBytes < 0 || p.Arrival+p.Runtime < 0 {
+			if p.Arrival < 0 || p.Runtime < 0 || p.Size.MilliCPU < 0 || p.Size.MemoryBytes < 0 || p.Arrival+p.Runtime < 0 {
 				t.Fatalf("%+v has a negative number", p)
 			}
 			if names[p.Name] {
@@ -78,7 +78,7 @@ func FuzzReadPodList(f *testing.F) {
 		}
 		names := make(map[string]bool)
 		for _, p := range list.Pods {
-			if p.Runtime < 0 || p.MilliCPU < 0 || p.MemoryBytes < 0 || len(validation.IsDNS1123Subdomain(p.Name)) > 0 || names[p.Name] {
+			if p.Runtime < 0 || p.Size.MilliCPU < 0 || p.Size.MemoryBytes < 0 || len(validation.IsDNS1123Subdomain(p.Name)) > 0 || names[p.Name] {
 				t.Fatalf("%+v has a negative number, or a name that is bad or taken", p)
 			}
 			names[p.Name] = true

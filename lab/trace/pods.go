@@ -14,35 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"supercargo.dev/supercargo/internal/clip"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/table"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
-// Class says which kind of work a pod is.
-type Class string
-
-const (
-	// ClassUnset leaves the class to whoever makes the pod.
-	ClassUnset Class = ""
-	// ClassBatch is work that ends by itself.
-	ClassBatch Class = "batch"
-	// ClassService is work that runs until it is taken away.
-	ClassService Class = "service"
-)
-
-// Pod is one pod of a trace.
+// Pod is one pod of a trace: its name is a valid one and unlike that of any other pod of the
+// trace, its Arrival is since the zero of the trace, and its Runtime, from its start, may be
+// zero.
 type Pod struct {
-	// Name is a valid pod name, unlike that of any other pod of the trace.
-	Name string
-	// Arrival is when the pod was created, since the zero of the trace.
-	Arrival time.Duration
-	// Runtime is how long it ran from its start; it may be zero.
-	Runtime time.Duration
-	// MilliCPU is the requested CPU in thousandths of a core.
-	MilliCPU int64
-	// MemoryBytes is the requested memory.
-	MemoryBytes int64
-	// Class is batch, service or unset.
-	Class Class
+	packing.Item
+	// Class is batch, service or empty, which leaves it to whoever makes the pod.
+	Class class.Class
 	// Category groups pods that do the same kind of work; empty when unknown.
 	Category string
 	// Arch is the CPU architecture as in GOARCH; empty means any.
@@ -191,9 +174,7 @@ type podRows struct {
 // generic reads the present row of a generic trace.
 func (r *podRows) generic() {
 	p := Pod{
-		Name:     r.Cell("name"),
-		Arrival:  time.Duration(r.Number("arrival_s", int64(time.Second), table.Exact)),
-		Runtime:  time.Duration(r.Number("runtime_s", int64(time.Second), table.Exact)),
+		Item:     packing.Item{Name: r.Cell("name"), Arrival: time.Duration(r.Number("arrival_s", int64(time.Second), table.Exact)), Runtime: time.Duration(r.Number("runtime_s", int64(time.Second), table.Exact))},
 		Category: r.Cell("category"),
 	}
 	r.requests(&p)
@@ -212,7 +193,7 @@ func (r *podRows) generic() {
 
 // listed reads the present row of a pod list.
 func (r *podRows) listed() {
-	p := Pod{Name: r.Cell("name"), Runtime: time.Duration(r.OptionalNumber("runtime_s", int64(time.Second), table.Exact))}
+	p := Pod{Item: packing.Item{Name: r.Cell("name"), Runtime: time.Duration(r.OptionalNumber("runtime_s", int64(time.Second), table.Exact))}}
 	r.requests(&p)
 	r.kind(&p)
 	r.addCounted(p)
@@ -220,8 +201,8 @@ func (r *podRows) listed() {
 
 // kind reads class and architecture.
 func (r *podRows) kind(p *Pod) {
-	p.Class, p.Arch = Class(r.Cell("class")), r.Cell("arch")
-	if !slices.Contains([]Class{ClassUnset, ClassBatch, ClassService}, p.Class) {
+	p.Class, p.Arch = class.Class(r.Cell("class")), r.Cell("arch")
+	if !slices.Contains([]class.Class{"", class.Batch, class.Service}, p.Class) {
 		r.BadCell("class", errors.New("is no class, want batch, service or nothing"))
 	}
 	r.CheckArch(p.Arch)
@@ -231,8 +212,7 @@ func (r *podRows) kind(p *Pod) {
 func (r *podRows) openb() {
 	faults := r.Faults()
 	p := Pod{
-		Name:    r.Cell("name"),
-		Arrival: time.Duration(r.Number("creation_time", int64(time.Second), table.Exact)),
+		Item: packing.Item{Name: r.Cell("name"), Arrival: time.Duration(r.Number("creation_time", int64(time.Second), table.Exact))},
 	}
 	deleted := time.Duration(r.Number("deletion_time", int64(time.Second), table.Exact))
 	r.requests(&p)
@@ -261,21 +241,21 @@ func (r *podRows) checkOrder(created, started, deleted time.Duration) {
 }
 
 // classOfQoS reads an openb row's quality of service.
-func (r *podRows) classOfQoS() Class {
+func (r *podRows) classOfQoS() class.Class {
 	switch r.Cell("qos") {
 	case "BE":
-		return ClassBatch
+		return class.Batch
 	case "LS", "Burstable", "Guaranteed":
-		return ClassService
+		return class.Service
 	}
 	r.BadCell("qos", errors.New("is no quality of service, want BE, LS, Burstable or Guaranteed"))
-	return ClassUnset
+	return ""
 }
 
 // requests reads the columns that both formats share.
 func (r *podRows) requests(p *Pod) {
-	p.MilliCPU = r.AtMost("cpu_milli", r.Number("cpu_milli", 1, table.Exact), table.MaxMilliCPU)
-	p.MemoryBytes = r.AtMost("memory_mib", r.Number("memory_mib", table.BytesPerMiB, table.RoundUp), table.MaxMemoryBytes)
+	p.Size.MilliCPU = r.AtMost("cpu_milli", r.Number("cpu_milli", 1, table.Exact), table.MaxMilliCPU)
+	p.Size.MemoryBytes = r.AtMost("memory_mib", r.Number("memory_mib", table.BytesPerMiB, table.RoundUp), table.MaxMemoryBytes)
 }
 
 // addCounted adds the pods that a row with a count stands for.

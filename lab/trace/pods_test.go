@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/table"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 const (
@@ -24,11 +26,11 @@ func TestReadPodsReadsTheGenericTrace(t *testing.T) {
 		"60,0.000000001,1,0,,service,web,,2\r\n" +
 		"60,7,1,100.0,,,,,1"
 	want := []Pod{
-		{Name: "web-0", Arrival: 1, Runtime: time.Minute, MemoryBytes: 1 << 20, Class: ClassService},
-		{Name: "web-1", Arrival: 1, Runtime: time.Minute, MemoryBytes: 1 << 20, Class: ClassService},
-		{Name: "late", Arrival: 7 * time.Second, Runtime: 250 * time.Millisecond, MilliCPU: 100, MemoryBytes: 1 << 19,
-			Class: ClassBatch, Category: `a,"b"`, Arch: "arm64"},
-		{Name: "pod-5", Arrival: 7 * time.Second, Runtime: time.Minute, MilliCPU: 100, MemoryBytes: 1 << 20},
+		{Item: packing.Item{Name: "web-0", Arrival: 1, Runtime: time.Minute, Size: packing.Size{MemoryBytes: 1 << 20}}, Class: class.Service},
+		{Item: packing.Item{Name: "web-1", Arrival: 1, Runtime: time.Minute, Size: packing.Size{MemoryBytes: 1 << 20}}, Class: class.Service},
+		{Item: packing.Item{Name: "late", Arrival: 7 * time.Second, Runtime: 250 * time.Millisecond, Size: packing.Size{MilliCPU: 100, MemoryBytes: 1 << 19}},
+			Class: class.Batch, Category: `a,"b"`, Arch: "arm64"},
+		{Item: packing.Item{Name: "pod-5", Arrival: 7 * time.Second, Runtime: time.Minute, Size: packing.Size{MilliCPU: 100, MemoryBytes: 1 << 20}}},
 	}
 	got, err := ReadPods("t.csv", strings.NewReader(input))
 	if err != nil {
@@ -46,10 +48,10 @@ func TestReadPodsReadsTheOpenbList(t *testing.T) {
 		"openb-pod-0003,1,1,0,0,,Burstable,Failed,10,10,10\n" +
 		"openb-pod-0000,1,1,0,0,,LS,Running,11,12,12\n"
 	want := []Pod{
-		{Name: "openb-pod-0001", Arrival: 10 * time.Second, Runtime: time.Minute, MilliCPU: 12000, MemoryBytes: 16 << 30, Class: ClassService},
-		{Name: "openb-pod-0003", Arrival: 10 * time.Second, MilliCPU: 1, MemoryBytes: 1 << 20, Class: ClassService},
-		{Name: "openb-pod-0000", Arrival: 11 * time.Second, MilliCPU: 1, MemoryBytes: 1 << 20, Class: ClassService},
-		{Name: "openb-pod-0002", Arrival: 30 * time.Second, Runtime: time.Minute, MilliCPU: 3152, MemoryBytes: 5600 << 20, Class: ClassBatch},
+		{Item: packing.Item{Name: "openb-pod-0001", Arrival: 10 * time.Second, Runtime: time.Minute, Size: packing.Size{MilliCPU: 12000, MemoryBytes: 16 << 30}}, Class: class.Service},
+		{Item: packing.Item{Name: "openb-pod-0003", Arrival: 10 * time.Second, Size: packing.Size{MilliCPU: 1, MemoryBytes: 1 << 20}}, Class: class.Service},
+		{Item: packing.Item{Name: "openb-pod-0000", Arrival: 11 * time.Second, Size: packing.Size{MilliCPU: 1, MemoryBytes: 1 << 20}}, Class: class.Service},
+		{Item: packing.Item{Name: "openb-pod-0002", Arrival: 30 * time.Second, Runtime: time.Minute, Size: packing.Size{MilliCPU: 3152, MemoryBytes: 5600 << 20}}, Class: class.Batch},
 	}
 	got, err := Read("t.csv", strings.NewReader(input))
 	if err != nil {
@@ -182,7 +184,7 @@ func TestReadPodsRefusesInputWithoutEnd(t *testing.T) {
 }
 
 func TestRebaseMovesTheFirstArrivalToZero(t *testing.T) {
-	pods := []Pod{{Name: "b", Arrival: 5}, {Name: "a", Arrival: 3}}
+	pods := []Pod{{Item: packing.Item{Name: "b", Arrival: 5}}, {Item: packing.Item{Name: "a", Arrival: 3}}}
 	got := Rebase(pods)
 	if got[0].Arrival != 2 || got[1].Arrival != 0 {
 		t.Errorf("arrivals are %d and %d, want 2 and 0", got[0].Arrival, got[1].Arrival)
@@ -200,9 +202,9 @@ func TestReadPodListReadsPodsWithoutTimes(t *testing.T) {
 		"0.5,web,250,2,arm64,service,\n" +
 		"1024,a,0,,,batch,0.5\n"
 	want := &Trace{Format: "pod list", Pods: []Pod{
-		{Name: "a", MemoryBytes: 1 << 30, Class: ClassBatch, Runtime: 500 * time.Millisecond},
-		{Name: "web-0", MilliCPU: 250, MemoryBytes: 1 << 19, Arch: "arm64", Class: ClassService},
-		{Name: "web-1", MilliCPU: 250, MemoryBytes: 1 << 19, Arch: "arm64", Class: ClassService},
+		{Item: packing.Item{Name: "a", Size: packing.Size{MemoryBytes: 1 << 30}, Runtime: 500 * time.Millisecond}, Class: class.Batch},
+		{Item: packing.Item{Name: "web-0", Size: packing.Size{MilliCPU: 250, MemoryBytes: 1 << 19}}, Arch: "arm64", Class: class.Service},
+		{Item: packing.Item{Name: "web-1", Size: packing.Size{MilliCPU: 250, MemoryBytes: 1 << 19}}, Arch: "arm64", Class: class.Service},
 	}}
 	got, err := ReadPodList("p.csv", strings.NewReader(input))
 	if err != nil {

@@ -10,20 +10,18 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/table"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 var podGen = rapid.Custom(func(t *rapid.T) Pod {
 	text := rapid.StringMatching(`([a-zA-Z0-9,"'äß][a-zA-Z0-9,"'äß ]{0,8}[a-z,"])?`)
 	return Pod{
-		Name:        rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,4}[a-z0-9])?(\.[a-z0-9]{1,3})?`).Draw(t, "name"),
-		Arrival:     time.Duration(rapid.Int64Range(0, 1<<61).Draw(t, "arrival")),
-		Runtime:     time.Duration(rapid.Int64Range(0, 1<<61).Draw(t, "runtime")),
-		MilliCPU:    rapid.Int64Range(0, table.MaxMilliCPU).Draw(t, "cpu"),
-		MemoryBytes: rapid.Int64Range(0, table.MaxMemoryBytes).Draw(t, "memory"),
-		Class:       rapid.SampledFrom([]Class{ClassUnset, ClassBatch, ClassService}).Draw(t, "class"),
-		Category:    text.Draw(t, "category"),
-		Arch:        rapid.SampledFrom([]string{"", "amd64", "arm64"}).Draw(t, "arch"),
+		Item:     packing.Item{Name: rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,4}[a-z0-9])?(\.[a-z0-9]{1,3})?`).Draw(t, "name"), Arrival: time.Duration(rapid.Int64Range(0, 1<<61).Draw(t, "arrival")), Runtime: time.Duration(rapid.Int64Range(0, 1<<61).Draw(t, "runtime")), Size: packing.Size{MilliCPU: rapid.Int64Range(0, table.MaxMilliCPU).Draw(t, "cpu"), MemoryBytes: rapid.Int64Range(0, table.MaxMemoryBytes).Draw(t, "memory")}},
+		Class:    rapid.SampledFrom([]class.Class{"", class.Batch, class.Service}).Draw(t, "class"),
+		Category: text.Draw(t, "category"),
+		Arch:     rapid.SampledFrom([]string{"", "amd64", "arm64"}).Draw(t, "arch"),
 	}
 })
 

@@ -14,7 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/table"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 // Event says what a row of a recording tells.
@@ -62,7 +64,7 @@ type Row struct {
 	// MilliCPU and MemoryBytes are what a pod requests, or what all pods of a node can request.
 	MilliCPU, MemoryBytes int64
 	// Class, Category and Migration are as in [Pod] and as pods state them.
-	Class     Class
+	Class     class.Class
 	Category  string
 	Migration string
 	// Arch is the architecture that a pod needs, or that of a node.
@@ -190,14 +192,14 @@ func recordedRow(t *table.Table) Row {
 		Event: Event(t.Cell("event")), ID: t.Cell("id"), Namespace: t.Cell("namespace"), Name: t.Cell("name"),
 		MilliCPU:    t.AtMost("cpu_milli", t.OptionalNumber("cpu_milli", 1, table.Exact), table.MaxMilliCPU),
 		MemoryBytes: t.AtMost("memory_mib", t.OptionalNumber("memory_mib", table.BytesPerMiB, table.RoundUp), table.MaxMemoryBytes),
-		Class:       Class(t.Cell("class")), Category: t.Cell("category"), Migration: t.Cell("migration"), Arch: t.Cell("arch"),
+		Class:       class.Class(t.Cell("class")), Category: t.Cell("category"), Migration: t.Cell("migration"), Arch: t.Cell("arch"),
 		Runtime: time.Duration(t.OptionalNumber("runtime_s", int64(time.Second), table.Exact)),
 		Node:    t.Cell("node"), Flavor: t.Cell("flavor"), MaxPods: t.OptionalNumber("max_pods", 1, table.Exact),
 	}
 	if !slices.Contains(events, r.Event) {
 		t.BadCell("event", fmt.Errorf("is no event, want one of %v", events))
 	}
-	if !slices.Contains([]Class{ClassUnset, ClassBatch, ClassService}, r.Class) {
+	if !slices.Contains([]class.Class{"", class.Batch, class.Service}, r.Class) {
 		t.BadCell("class", errors.New("is no class, want batch, service or nothing"))
 	}
 	t.CheckArch(r.Arch)
@@ -291,17 +293,17 @@ func (r *Recording) Workload() (pods []Pod, like []*Recorded, notes []string) {
 			continue
 		}
 		q := Pod{
-			Arrival: max(0, p.Time-from), MilliCPU: p.MilliCPU, MemoryBytes: p.MemoryBytes, Class: p.Class, Category: p.Category, Arch: p.Arch,
+			Item: packing.Item{Arrival: max(0, p.Time-from), Size: packing.Size{MilliCPU: p.MilliCPU, MemoryBytes: p.MemoryBytes}}, Class: p.Class, Category: p.Category, Arch: p.Arch,
 		}
 		began := max(p.Started, from)
 		seen := max(0, cmp.Or(p.Ended, to)-began)
 		switch {
-		case p.Started == 0 && p.Class == ClassBatch:
+		case p.Started == 0 && p.Class == class.Batch:
 			q.Runtime = cmp.Or(p.Runtime, defaultRuntime)
 			waiting++
 		case p.Ended > 0:
 			q.Runtime = seen
-		case p.Started > 0 && p.Class == ClassBatch:
+		case p.Started > 0 && p.Class == class.Batch:
 			q.Runtime = max(seen, p.Runtime-(began-p.Started))
 			open++
 		}
@@ -350,7 +352,7 @@ func readRecorded(file string, b *bufio.Reader) (*Trace, bool, error) {
 	pods, _, _ := rec.Workload()
 	from, to := rec.Span()
 	for i := range pods {
-		if pods[i].Class != ClassBatch && pods[i].Runtime == 0 { // to the end
+		if pods[i].Class != class.Batch && pods[i].Runtime == 0 { // to the end
 			pods[i].Runtime = min(max(time.Second, to-from-pods[i].Arrival), math.MaxInt64-pods[i].Arrival)
 		}
 	}

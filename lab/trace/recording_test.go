@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/packing"
 )
 
 const epoch = 1_795_000_000 * time.Second
@@ -16,7 +19,7 @@ const epoch = 1_795_000_000 * time.Second
 func at(after time.Duration, event Event, id string, change ...func(*Row)) Row {
 	r := Row{Time: epoch + after, Event: event, ID: id}
 	if event == EventPod || event == EventDaemon {
-		r.Namespace, r.Name, r.MilliCPU, r.MemoryBytes, r.Class = "jobs", id, 500, 1<<30, ClassBatch
+		r.Namespace, r.Name, r.MilliCPU, r.MemoryBytes, r.Class = "jobs", id, 500, 1<<30, class.Batch
 	}
 	for _, c := range change {
 		c(&r)
@@ -24,7 +27,7 @@ func at(after time.Duration, event Event, id string, change ...func(*Row)) Row {
 	return r
 }
 
-func service(r *Row) { r.Class = ClassService }
+func service(r *Row) { r.Class = class.Service }
 
 func on(node string) func(*Row) { return func(r *Row) { r.Node = node } }
 
@@ -91,31 +94,31 @@ func TestARecordingBecomesAWorkload(t *testing.T) {
 		note string
 	}{
 		{"it came, ran and ended", []Row{at(10*time.Second, EventPod, "a"), at(15*time.Second, EventStart, "a"), at(45*time.Second, EventEnd, "a")},
-			[]Pod{{Name: "a", Arrival: 10 * time.Second, Runtime: 30 * time.Second}}, ""},
+			[]Pod{{Item: packing.Item{Name: "a", Arrival: 10 * time.Second, Runtime: 30 * time.Second}}}, ""},
 		{"it ran before the recording began", []Row{at(-time.Hour, EventPod, "a"), at(-time.Hour, EventStart, "a"), at(45*time.Second, EventEnd, "a")},
-			[]Pod{{Name: "a", Runtime: 45 * time.Second}}, ""},
+			[]Pod{{Item: packing.Item{Name: "a", Runtime: 45 * time.Second}}}, ""},
 		{"it still runs, and says for how long", []Row{at(0, EventPod, "a", declared(time.Hour)), at(0, EventStart, "a"), at(time.Minute, EventStop, "")},
-			[]Pod{{Name: "a", Runtime: time.Hour}}, "had not ended"},
+			[]Pod{{Item: packing.Item{Name: "a", Runtime: time.Hour}}}, "had not ended"},
 		{"it still runs, and has run for a part of what it says", []Row{at(-time.Minute, EventPod, "a", declared(time.Hour)), at(-time.Minute, EventStart, "a"), at(time.Minute, EventStop, "")},
-			[]Pod{{Name: "a", Runtime: 59 * time.Minute}}, "had not ended"},
+			[]Pod{{Item: packing.Item{Name: "a", Runtime: 59 * time.Minute}}}, "had not ended"},
 		{"it still runs, for longer than it says", []Row{at(0, EventPod, "a", declared(time.Second)), at(0, EventStart, "a"), at(time.Minute, EventStop, "")},
-			[]Pod{{Name: "a", Runtime: time.Minute}}, "had not ended"},
-		{"it still waits", []Row{at(0, EventPod, "a"), at(time.Minute, EventStop, "")}, []Pod{{Name: "a", Runtime: 10 * time.Minute}}, "had not started"},
+			[]Pod{{Item: packing.Item{Name: "a", Runtime: time.Minute}}}, "had not ended"},
+		{"it still waits", []Row{at(0, EventPod, "a"), at(time.Minute, EventStop, "")}, []Pod{{Item: packing.Item{Name: "a", Runtime: 10 * time.Minute}}}, "had not started"},
 		{"it was deleted while it waited", []Row{at(0, EventPod, "a"), at(time.Minute, EventEnd, "a")}, nil, "deleted before they started"},
-		{"a service that continues", []Row{at(time.Second, EventPod, "a", service), at(2*time.Second, EventStart, "a"), at(time.Minute, EventStop, "")}, []Pod{{Name: "a", Arrival: time.Second}}, ""},
-		{"a service that went", []Row{at(0, EventPod, "a", service), at(2*time.Second, EventStart, "a"), at(time.Minute, EventEnd, "a")}, []Pod{{Name: "a", Runtime: 58 * time.Second}}, ""},
+		{"a service that continues", []Row{at(time.Second, EventPod, "a", service), at(2*time.Second, EventStart, "a"), at(time.Minute, EventStop, "")}, []Pod{{Item: packing.Item{Name: "a", Arrival: time.Second}}}, ""},
+		{"a service that went", []Row{at(0, EventPod, "a", service), at(2*time.Second, EventStart, "a"), at(time.Minute, EventEnd, "a")}, []Pod{{Item: packing.Item{Name: "a", Runtime: 58 * time.Second}}}, ""},
 		{"three of a name, and one with the name that the second would get", []Row{
 			at(1*time.Second, EventPod, "a", service, named("x")), at(2*time.Second, EventPod, "b", service, named("x-2")), at(3*time.Second, EventPod, "c", service, named("x")), at(4*time.Second, EventPod, "d", service, named("x")),
-		}, []Pod{{Name: "x", Arrival: time.Second}, {Name: "x-2", Arrival: 2 * time.Second}, {Name: "x-3", Arrival: 3 * time.Second}, {Name: "x-4", Arrival: 4 * time.Second}}, ""},
+		}, []Pod{{Item: packing.Item{Name: "x", Arrival: time.Second}}, {Item: packing.Item{Name: "x-2", Arrival: 2 * time.Second}}, {Item: packing.Item{Name: "x-3", Arrival: 3 * time.Second}}, {Item: packing.Item{Name: "x-4", Arrival: 4 * time.Second}}}, ""},
 		{"a pod of a DaemonSet", []Row{at(0, EventDaemon, "a")}, nil, ""},
 		{"the same told twice, as after an interruption", []Row{at(0, EventPod, "a"), at(0, EventStart, "a"), at(9*time.Second, EventBegin, ""), at(0, EventPod, "a"), at(0, EventStart, "a"), at(10*time.Second, EventEnd, "a")},
-			[]Pod{{Name: "a", Runtime: 10 * time.Second}}, ""},
+			[]Pod{{Item: packing.Item{Name: "a", Runtime: 10 * time.Second}}}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			pods, _, notes := recorded(tc.rows...).Workload()
 			var got []Pod
 			for _, p := range pods {
-				got = append(got, Pod{Name: p.Name, Arrival: p.Arrival, Runtime: p.Runtime})
+				got = append(got, Pod{Item: packing.Item{Name: p.Name, Arrival: p.Arrival, Runtime: p.Runtime}})
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)

@@ -17,7 +17,7 @@ func writePods(w io.Writer, pods []Pod) error {
 	rows := [][]string{{"arrival_s", "cpu_milli", "memory_mib", "runtime_s", "name", "class", "category", "arch"}}
 	for _, p := range pods {
 		rows = append(rows, []string{
-			exact(int64(p.Arrival), int64(time.Second)), strconv.FormatInt(p.MilliCPU, 10), exact(p.MemoryBytes, table.BytesPerMiB),
+			exact(int64(p.Arrival), int64(time.Second)), strconv.FormatInt(p.Size.MilliCPU, 10), exact(p.Size.MemoryBytes, table.BytesPerMiB),
 			exact(int64(p.Runtime), int64(time.Second)), p.Name, string(p.Class), p.Category, p.Arch,
 		})
 	}

@@ -108,7 +108,7 @@ func TestLoadsAreReadAndSlowed(t *testing.T) {
 
 // TestKarpenterGetsMachinesOfTheSameSizeAndPrice reads the file as the provider does.
 func TestKarpenterGetsMachinesOfTheSameSizeAndPrice(t *testing.T) {
-	f := catalogue.Flavor{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 << 30}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: 29}}
+	f := catalogue.Flavor{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 << 30}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: new(int64(29))}}
 	text, err := json.Marshal(instanceTypes([]catalogue.Flavor{f}))
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/utils/ptr"
 
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/compressed"
@@ -267,7 +268,7 @@ func instanceTypes(flavors []catalogue.Flavor) []instanceType {
 			Resources: corev1.ResourceList{
 				corev1.ResourceCPU:    *resource.NewMilliQuantity(f.Size.MilliCPU+reservedMilliCPU, resource.DecimalSI),
 				corev1.ResourceMemory: *resource.NewQuantity(f.Size.MemoryBytes+reservedMemory, resource.BinarySI),
-				corev1.ResourcePods:   *resource.NewQuantity(f.MaxPods, resource.DecimalSI),
+				corev1.ResourcePods:   *resource.NewQuantity(ptr.Deref(f.MaxPods, 0), resource.DecimalSI),
 			},
 		})
 	}

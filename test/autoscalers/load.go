@@ -12,6 +12,7 @@ import (
 	"supercargo.dev/supercargo/autoscaler/fleet/pricelist"
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/scenario"
 	"supercargo.dev/supercargo/lab/trace"
@@ -83,11 +84,11 @@ func readLoad(name, scenarios string) (*load, error) {
 // the end.
 func rowOf(p scenario.Pod, horizon time.Duration) trace.Pod {
 	row := trace.Pod{
-		Name: p.Name, Arrival: p.Arrival, Runtime: p.Runtime, MilliCPU: simulatedSize * p.Size.MilliCPU,
-		MemoryBytes: simulatedSize * p.Size.MemoryBytes, Class: trace.ClassBatch, Category: p.Category, Arch: p.Arch,
+		Item:  packing.Item{Name: p.Name, Arrival: p.Arrival, Runtime: p.Runtime, Size: packing.Size{MilliCPU: simulatedSize * p.Size.MilliCPU, MemoryBytes: simulatedSize * p.Size.MemoryBytes}},
+		Class: class.Batch, Category: p.Category, Arch: p.Arch,
 	}
 	if p.Class == class.Service {
-		row.Class = trace.ClassService
+		row.Class = class.Service
 		if row.Runtime = p.Lifetime; row.Runtime == 0 {
 			row.Runtime = horizon
 		}

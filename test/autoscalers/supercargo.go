@@ -79,8 +79,8 @@ func typesOf(flavors []catalogue.Flavor) string {
 		const decimals = 30 // of a byte in GiB
 		fmt.Fprintf(&types, "%dm,%s,%s,%s,%s,%s,", f.Size.MilliCPU, big.NewRat(f.Size.MemoryBytes, 1<<30).FloatString(decimals),
 			big.NewRat(f.MicroDollarsPerHour, 1e6).FloatString(6), f.Name, f.Arch, f.MachineType)
-		if f.MaxPods > 0 {
-			fmt.Fprint(&types, f.MaxPods)
+		if f.MaxPods != nil {
+			fmt.Fprint(&types, *f.MaxPods)
 		}
 		types.WriteByte('\n')
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/input/catalogue"
 	"supercargo.dev/supercargo/lab/trace"
 )
@@ -21,10 +22,10 @@ func TestOpenbPodsAreThoseOfTheRule(t *testing.T) {
 	}
 	batch := 0
 	for _, p := range pods {
-		if p.MilliCPU > 8000 || p.MemoryBytes > 64<<30 {
+		if p.Size.MilliCPU > 8000 || p.Size.MemoryBytes > 64<<30 {
 			t.Errorf("%s is larger than the rule allows", p.Name)
 		}
-		if p.Class == trace.ClassBatch {
+		if p.Class == class.Batch {
 			batch++
 		}
 	}
@@ -45,7 +46,7 @@ func TestEveryPodFitsAFlavor(t *testing.T) {
 	for _, p := range pods {
 		fits := 0
 		for _, f := range flavors {
-			if p.MilliCPU <= f.Size.MilliCPU && p.MemoryBytes <= f.Size.MemoryBytes {
+			if p.Size.MilliCPU <= f.Size.MilliCPU && p.Size.MemoryBytes <= f.Size.MemoryBytes {
 				fits++
 			}
 		}

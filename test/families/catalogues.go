@@ -52,8 +52,8 @@ const FewPods = 16
 func WithMaxPods(flavors []catalogue.Flavor, most int64) []catalogue.Flavor {
 	less := make([]catalogue.Flavor, len(flavors))
 	for i, f := range flavors {
-		if f.MaxPods == 0 || f.MaxPods > most {
-			f.MaxPods = most
+		if f.MaxPods == nil || *f.MaxPods > most {
+			f.MaxPods = new(most)
 		}
 		less[i] = f
 	}
@@ -86,7 +86,7 @@ func linear() []catalogue.Flavor {
 	var flavors []catalogue.Flavor
 	for _, cores := range []int64{2, 4, 8, 16, 32, 48, 64, 96} {
 		for _, ratio := range []int64{2, 4, 8} {
-			flavors = append(flavors, catalogue.Flavor{Flavor: cluster.Flavor{Name: fmt.Sprintf("linear-%dx%d", cores, cores*ratio), Size: packing.Size{MilliCPU: cores * 1000, MemoryBytes: cores * ratio << 30}, MaxPods: 110, Arch: "amd64", MicroDollarsPerHour: cores*perCore + cores*ratio*perGiB}})
+			flavors = append(flavors, catalogue.Flavor{Flavor: cluster.Flavor{Name: fmt.Sprintf("linear-%dx%d", cores, cores*ratio), Size: packing.Size{MilliCPU: cores * 1000, MemoryBytes: cores * ratio << 30}, MaxPods: new(int64(110)), Arch: "amd64", MicroDollarsPerHour: cores*perCore + cores*ratio*perGiB}})
 		}
 	}
 	return flavors

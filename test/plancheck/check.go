@@ -93,7 +93,7 @@ func (c *checker) purchases(d planfile.Document) {
 			c.fault("machine %s is in zone %q, want one of %q", p.Machine, p.Zone, f.Zoned())
 		}
 		c.machines[p.Machine] = &machine{
-			flavor: f, free: f.Size, places: f.MaxPods,
+			flavor: f, free: f.Size, places: *f.MaxPods,
 			host: &constraint.Host{Name: p.Machine, Labels: f.NodeLabels(p.Zone), Taints: f.NodeTaints()},
 		}
 		counts[p.Flavor]++

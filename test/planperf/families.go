@@ -62,7 +62,7 @@ func written(flavors []catalogue.Flavor) []byte {
 	b.WriteString("name,cpu,memory_gib,price_per_hour,arch,max_pods\n")
 	for _, f := range flavors {
 		fmt.Fprintf(&b, "%s,%s,%s,%s,%s,%d\n", f.Name, exact(float64(f.Size.MilliCPU)/1000), exact(float64(f.Size.MemoryBytes)/(1<<30)),
-			exact(float64(f.MicroDollarsPerHour)/1e6), f.Arch, f.MaxPods)
+			exact(float64(f.MicroDollarsPerHour)/1e6), f.Arch, *f.MaxPods)
 	}
 	return b.Bytes()
 }

@@ -41,7 +41,7 @@ func crowd(nodes, waiting, recent int) *cluster.State {
 	s.Flavors = nil
 	for _, gib := range []int64{1, 2, 4, 8, 16, 32} {
 		f := flavor(fmt.Sprintf("f%d", gib), 0, 20_000*gib)
-		f.Size, f.MaxPods = size(250*gib, gib<<30), 110
+		f.Size, f.MaxPods = size(250*gib, gib<<30), new(int64(110))
 		s.Flavors = append(s.Flavors, f)
 	}
 	return s

@@ -43,8 +43,8 @@ func ClassOf(c v1alpha1.FleetClass) class.Class {
 
 // limitsOf are the limits of a spec. Dollars that cannot be read are more than
 // [dollars.Parse] takes.
-func limitsOf(l *v1alpha1.FleetLimits) Limits {
-	var limits Limits
+func limitsOf(l *v1alpha1.FleetLimits) cluster.Limits {
+	var limits cluster.Limits
 	if l.Machines != nil {
 		limits.Machines = new(int64(*l.Machines))
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster"
 )
 
 func TestPodsAndMachinesStayForAWhileWhereEmptyMachinesGoAtOnce(t *testing.T) {
@@ -38,15 +39,15 @@ func TestLimitsAreThoseOfTheSpec(t *testing.T) {
 	quantity := func(s string) *resource.Quantity { return new(resource.MustParse(s)) }
 	for name, tc := range map[string]struct {
 		limits v1alpha1.FleetLimits
-		want   Limits
+		want   cluster.Limits
 	}{
-		"none":                             {v1alpha1.FleetLimits{}, Limits{}},
-		"machines":                         {v1alpha1.FleetLimits{Machines: new(int32(5))}, Limits{Machines: new(int64(5))}},
-		"no machine":                       {v1alpha1.FleetLimits{Machines: new(int32(0))}, Limits{Machines: new(int64(0))}},
-		"CPU":                              {v1alpha1.FleetLimits{CPU: quantity("30500m")}, Limits{MilliCPU: new(int64(30500))}},
-		"memory":                           {v1alpha1.FleetLimits{Memory: quantity("100Gi")}, Limits{MemoryBytes: new(int64(100 << 30))}},
-		"dollars":                          {v1alpha1.FleetLimits{DollarsPerHour: new("0.56")}, Limits{MicroDollarsPerHour: new(int64(560_000))}},
-		"more dollars than anything costs": {v1alpha1.FleetLimits{DollarsPerHour: new("999999999")}, Limits{MicroDollarsPerHour: new(int64(math.MaxInt64))}},
+		"none":                             {v1alpha1.FleetLimits{}, cluster.Limits{}},
+		"machines":                         {v1alpha1.FleetLimits{Machines: new(int32(5))}, cluster.Limits{Machines: new(int64(5))}},
+		"no machine":                       {v1alpha1.FleetLimits{Machines: new(int32(0))}, cluster.Limits{Machines: new(int64(0))}},
+		"CPU":                              {v1alpha1.FleetLimits{CPU: quantity("30500m")}, cluster.Limits{MilliCPU: new(int64(30500))}},
+		"memory":                           {v1alpha1.FleetLimits{Memory: quantity("100Gi")}, cluster.Limits{MemoryBytes: new(int64(100 << 30))}},
+		"dollars":                          {v1alpha1.FleetLimits{DollarsPerHour: new("0.56")}, cluster.Limits{MicroDollarsPerHour: new(int64(560_000))}},
+		"more dollars than anything costs": {v1alpha1.FleetLimits{DollarsPerHour: new("999999999")}, cluster.Limits{MicroDollarsPerHour: new(int64(math.MaxInt64))}},
 	} {
 		if diff := cmp.Diff(tc.want, limitsOf(&tc.limits)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -112,7 +112,7 @@ func drawState(t *rapid.T) *cluster.State {
 		n.Capacity = size(rapid.Int64Range(3, 12).Draw(t, "cpuCapacity"), rapid.Int64Range(3, 12).Draw(t, "memoryCapacity"))
 		n.Class = rapid.SampledFrom([]class.Class{class.Any, class.Batch, class.Service}).Draw(t, "nodeClass")
 		n.Arch = rapid.SampledFrom([]string{"amd64", "amd64", "arm64"}).Draw(t, "arch")
-		n.MaxPods = rapid.Int64Range(0, 5).Draw(t, "maxPods")
+		n.MaxPods = rapid.Ptr(rapid.Int64Range(1, 5), true).Draw(t, "maxPods")
 		n.Age = within(10*minute, "age")
 		n.MicroDollarsPerHour = rapid.Int64Range(0, 3).Draw(t, "price")
 		switch rapid.IntRange(0, 5).Draw(t, "phase") {
@@ -147,7 +147,7 @@ func drawState(t *rapid.T) *cluster.State {
 	s.Observed = rapid.SampledFrom([]time.Duration{0, minute, 3 * minute, 7 * minute}).Draw(t, "observed")
 	s.Flavors = []cluster.Flavor{flavor("arm", 5, 30), large, small}
 	s.Flavors[0].Arch = "arm64"
-	s.Flavors[2].MaxPods = rapid.Int64Range(0, 3).Draw(t, "flavorMaxPods")
+	s.Flavors[2].MaxPods = rapid.Ptr(rapid.Int64Range(1, 3), true).Draw(t, "flavorMaxPods")
 	s.MaxNodes = rapid.IntRange(0, 12).Draw(t, "maxNodes")
 	return s
 }

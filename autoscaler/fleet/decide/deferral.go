@@ -183,7 +183,7 @@ func without(pods []cluster.Pod, some []*cluster.Pod) []cluster.Pod {
 
 // buyable reports whether a machine of some flavor that may be bought holds a pod.
 func buyable(flavors []cluster.Flavor, lessons *Lessons, p *cluster.Pod, now time.Time) bool {
-	pod := plannerPod(p)
+	pod := planner.PodOf(p)
 	pod.Except = lessons.Except(p, now)
 	return slices.ContainsFunc(flavors, func(f cluster.Flavor) bool { return pod.RefusedBy(&f) == "" })
 }
@@ -322,7 +322,7 @@ func (w *wait) less(request planner.Request) planner.Request {
 	request.Nodes = slices.Clone(request.Nodes)
 	for i := range request.Nodes {
 		if n := &request.Nodes[i]; taken[n.Name] {
-			n.Places = 0
+			n.Places = new(int64(0))
 		}
 	}
 	return request

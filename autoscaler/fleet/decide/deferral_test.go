@@ -134,7 +134,7 @@ func TestAMachineIsBoughtForAPodThatHasWaitedForLongEnough(t *testing.T) {
 	waited := func(w time.Duration) []cluster.Pod { return podsOf(ago(job("p", 6, time.Hour), w)) }
 	never := full("a", 0)
 	limited := waitingFor(10 * minute)
-	limited.Limits.MilliCPU = 1
+	limited.Limits.MilliCPU = new(int64(1))
 	orderedTwice := waitingFor(0)
 	orderedTwice.Orders = map[string]int{"p": 2}
 	decidedFor := func(p time.Duration) FleetOptions {
@@ -525,7 +525,7 @@ func TestLimitsAreNamedUnlessRoomIsExpected(t *testing.T) {
 	}{{"room comes free in a minute", minute, false}, {"room comes free in an hour", time.Hour, true}} {
 		t.Run(tc.name, func(t *testing.T) {
 			o := waitingFor(0)
-			o.Limits.MilliCPU = 1
+			o.Limits.MilliCPU = new(int64(1))
 			d := Fleet(dollarsByTheSecond(podsOf(ago(job("p", 6, time.Hour), 2*minute)), full("a", tc.ends)), o, mover(), midnight)
 			if d.limited() != tc.limit || d.Asked+d.Served != 1 || len(d.Plan.Machines) > 0 {
 				t.Errorf("limits keep it waiting: %t, want %t; %+v", d.limited(), tc.limit, d.Plan)

@@ -67,19 +67,17 @@ func buyer(o FleetOptions, options planner.MixOptions) moves.Buyer {
 		r := planner.Request{Limits: o.Limits, Stop: o.Stop, Options: options}
 		classes := map[class.Class]bool{}
 		for i := range pods {
-			r.Pods = append(r.Pods, plannerPod(&pods[i]))
+			r.Pods = append(r.Pods, planner.PodOf(&pods[i]))
 			classes[pods[i].Class] = true
 		}
 		for i := range nodes {
 			if n := &nodes[i]; n.Phase == cluster.Ready && takesAll(n, classes) {
-				r.Nodes = append(r.Nodes, standing(n, n.Free(), int64(len(n.Pods))))
+				r.Nodes = append(r.Nodes, planner.NodeOf(n, n.Free(), len(n.Pods)))
 			}
 		}
 		if most > 0 {
 			r.Flavors = onSale(flavors)
-			if r.Limits.Machines == 0 || r.Limits.Machines > most {
-				r.Limits.Machines = most
-			}
+			r.Limits = r.Limits.And(cluster.Limits{Machines: new(int64(most))})
 		}
 		result := planner.Supercargo(r)
 		if len(result.Unplaceable) > 0 {

@@ -43,7 +43,7 @@ func expected(s *cluster.State, coupled map[*constraint.Pod]bool) []planner.Pod 
 		if w.since == 0 || w.pod.Nominated {
 			continue
 		}
-		pod := plannerPod(w.pod)
+		pod := planner.PodOf(w.pod)
 		pod.Name = fmt.Sprintf("%s%d", expectedPrefix, i)
 		if pods = append(pods, pod); len(pods) == mostExpected {
 			break

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/cluster"
 )
 
@@ -32,8 +31,8 @@ func TestMachinesThatAreBoughtHaveRoomForPodsThatKeepComing(t *testing.T) {
 		{"many pods that came at once do not either", came(quiet(podsOf(p)), atOnce(like, minute)...), nil, []string{"small: p"}, 0},
 		{"pods of long ago do not come again", came(quiet(podsOf(p)), ago(like[0], 2*minute), ago(like[1], 2*minute), ago(like[2], 2*minute), ago(like[3], 2*minute)), nil, []string{"small: p"}, 0},
 		{"a limit leaves no pod out that waits", came(quiet(podsOf(p, job("q", 9, time.Hour))), often(job("", 9, time.Hour), 8)...),
-			func(o *FleetOptions) { o.Limits = planner.Limits{Machines: 2} }, []string{"small: p", "large: q"}, 0},
-		{"a limit in dollars is kept", came(quiet(podsOf(p)), like...), func(o *FleetOptions) { o.Limits = planner.Limits{MicroDollarsPerHour: 40} }, []string{"small: p"}, 0},
+			func(o *FleetOptions) { o.Limits = cluster.Limits{Machines: new(int64(2))} }, []string{"small: p", "large: q"}, 0},
+		{"a limit in dollars is kept", came(quiet(podsOf(p)), like...), func(o *FleetOptions) { o.Limits = cluster.Limits{MicroDollarsPerHour: new(int64(40))} }, []string{"small: p"}, 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -146,7 +145,7 @@ func TestExpectedPodsChangeOnlyTheSizeOfMachines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawState(t)
 		o := all()
-		o.Limits.Machines = rapid.IntRange(0, 4).Draw(t, "limit")
+		o.Limits.Machines = rapid.Ptr(rapid.Int64Range(1, 4), true).Draw(t, "limit")
 		without := cloned(s)
 		without.Recent = nil
 		got, bare := Fleet(s, o, mover(), midnight), Fleet(without, o, mover(), midnight)
@@ -156,8 +155,8 @@ func TestExpectedPodsChangeOnlyTheSizeOfMachines(t *testing.T) {
 		if diff := cmp.Diff(bare.Plan.Unplaceable, got.Plan.Unplaceable); diff != "" {
 			t.Fatalf("pods without one:\n%s", diff)
 		}
-		if o.Limits.Machines > 0 && len(got.Plan.Machines) > o.Limits.Machines {
-			t.Fatalf("%d machines, the limit is %d", len(got.Plan.Machines), o.Limits.Machines)
+		if most := o.Limits.Machines; most != nil && int64(len(got.Plan.Machines)) > *most {
+			t.Fatalf("%d machines, the limit is %d", len(got.Plan.Machines), *most)
 		}
 		var price int64
 		for _, m := range got.Plan.Machines {

@@ -11,16 +11,15 @@ import (
 	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/moves"
-	"supercargo.dev/supercargo/internal/packing"
 )
 
 // FleetOptions say what a NodeFleet may do in a round.
 type FleetOptions struct {
 	// Buy says that machines may be bought: no more pods are waited for.
 	Buy bool
-	// Limits bound what may still be bought. 0 means any amount. Exhausted says which
+	// Limits bound what may still be bought. Exhausted says which
 	// of them allows for nothing more; empty if none.
-	Limits    planner.Limits
+	Limits    cluster.Limits
 	Exhausted string
 	// Empty and UnderUsed say which machines may be released.
 	Empty, UnderUsed bool
@@ -141,7 +140,7 @@ func (d *FleetDecision) buy(s *cluster.State, o FleetOptions, now time.Time) {
 	var asking []planner.Pod
 	classes := map[class.Class]bool{}
 	ask := func(p *cluster.Pod, late bool) {
-		pod := plannerPod(p)
+		pod := planner.PodOf(p)
 		pod.OnlyBought = late
 		pod.Except = o.Lessons.Except(p, now)
 		asking = append(asking, pod)
@@ -239,16 +238,6 @@ func coupledPods(s *cluster.State) map[*constraint.Pod]bool {
 		add(s.Nodes[i].Pods)
 	}
 	return constraint.Coupled(all)
-}
-
-// plannerPod is a pod as the planner takes it. One of which nobody knows how long it runs
-// has no runtime.
-func plannerPod(p *cluster.Pod) planner.Pod {
-	pod := planner.Pod{Item: p.Item, Arch: p.Arch, Demands: p.Demands}
-	if p.Guessed {
-		pod.Runtime = 0
-	}
-	return pod
 }
 
 // onSale are the flavors of which a machine can be bought.
@@ -353,7 +342,7 @@ func (f *forecast) left(asking map[class.Class]bool) []planner.ExistingNode {
 	for i := range f.nodes {
 		n := &f.nodes[i]
 		if n.open && takesAll(n.node, asking) {
-			nodes = append(nodes, standing(n.node, n.Free, n.pods))
+			nodes = append(nodes, planner.NodeOf(n.node, n.Free, n.pods))
 		}
 	}
 	return nodes
@@ -364,7 +353,7 @@ func (f *forecast) left(asking map[class.Class]bool) []planner.ExistingNode {
 func LowerBound(pods []cluster.Pod, flavors []cluster.Flavor) int64 {
 	all := make([]planner.Pod, len(pods))
 	for i := range pods {
-		all[i] = plannerPod(&pods[i])
+		all[i] = planner.PodOf(&pods[i])
 	}
 	kinds := make([]cluster.Flavor, len(flavors))
 	for i, f := range flavors {
@@ -383,14 +372,14 @@ func Unhoused(s *cluster.State, node string) []planner.Unplaceable {
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Name == node {
 			for j := range n.Pods {
-				pods = append(pods, plannerPod(&n.Pods[j]))
+				pods = append(pods, planner.PodOf(&n.Pods[j]))
 				classes[n.Pods[j].Class] = true
 			}
 		}
 	}
 	for i := range s.Nodes {
 		if n := &s.Nodes[i]; n.Name != node && n.Phase == cluster.Ready && takesAll(n, classes) {
-			others = append(others, standing(n, n.Free(), int64(len(n.Pods))))
+			others = append(others, planner.NodeOf(n, n.Free(), len(n.Pods)))
 		}
 	}
 	return planner.Supercargo(planner.Request{Pods: pods, Nodes: others}).Unplaceable
@@ -399,16 +388,4 @@ func Unhoused(s *cluster.State, node string) []planner.Unplaceable {
 // takesAll reports whether a node takes pods of all the classes.
 func takesAll(n *cluster.Node, classes map[class.Class]bool) bool {
 	return (!classes[class.Batch] || n.Class.Takes(class.Batch)) && (!classes[class.Service] || n.Class.Takes(class.Service))
-}
-
-// standing is a node with so much room and so many pods.
-func standing(n *cluster.Node, free packing.Size, pods int64) planner.ExistingNode {
-	s := planner.ExistingNode{Name: n.Name, Free: free, Places: -1, Arch: n.Arch, Host: n.Host}
-	if n.MaxPods > 0 {
-		s.Places = max(0, n.MaxPods-pods)
-	}
-	for i := range n.Pods {
-		s.Pods = append(s.Pods, n.Pods[i].Demands)
-	}
-	return s
 }

@@ -32,7 +32,7 @@ func quiet(pending []cluster.Pod, nodes ...cluster.Node) *cluster.State {
 	s := state(pending, nodes...)
 	s.QueueEmpty, s.BillingPeriod = time.Hour, 0
 	for i := range s.Nodes {
-		s.Nodes[i].MaxPods = 110
+		s.Nodes[i].MaxPods = new(int64(110))
 	}
 	return s
 }
@@ -152,14 +152,14 @@ func putOnOrder(s *cluster.State, p *planner.Plan) {
 func TestLimitsHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := quiet(drawPending(t, 12))
-		limit := func(name string, most int64) int64 { return rapid.Int64Range(0, most).Draw(t, name) }
+		limit := func(name string, most int64) *int64 { return rapid.Ptr(rapid.Int64Range(0, most), true).Draw(t, name) }
 		o := all()
-		o.Limits = planner.Limits{Machines: int(limit("machines", 6)), MilliCPU: limit("cpu", 40), MemoryBytes: limit("memory", 40), MicroDollarsPerHour: limit("dollars", 300)}
+		o.Limits = cluster.Limits{Machines: limit("machines", 6), MilliCPU: limit("cpu", 40), MemoryBytes: limit("memory", 40), MicroDollarsPerHour: limit("dollars", 300)}
 		for i := range s.Flavors {
 			s.Flavors[i].Most = rapid.Ptr(rapid.IntRange(0, 3), true).Draw(t, "most")
 		}
 		d := Fleet(s, o, mover(), midnight)
-		var used planner.Limits
+		var machines, cpu, memory, price int64
 		count := map[string]int{}
 		for _, m := range d.Plan.Machines {
 			f := small
@@ -167,17 +167,17 @@ func TestLimitsHold(t *testing.T) {
 				f = large
 			}
 			count[m.Flavor]++
-			used.Machines++
-			used.MilliCPU += f.Size.MilliCPU
-			used.MemoryBytes += f.Size.MemoryBytes
-			used.MicroDollarsPerHour += f.MicroDollarsPerHour
+			machines, cpu, memory, price = machines+1, cpu+f.Size.MilliCPU, memory+f.Size.MemoryBytes, price+f.MicroDollarsPerHour
 		}
-		for what, pair := range map[string][2]int64{
-			"machines": {int64(used.Machines), int64(o.Limits.Machines)}, "CPU": {used.MilliCPU, o.Limits.MilliCPU},
-			"memory": {used.MemoryBytes, o.Limits.MemoryBytes}, "dollars": {used.MicroDollarsPerHour, o.Limits.MicroDollarsPerHour},
+		for what, of := range map[string]struct {
+			bought int64
+			limit  *int64
+		}{
+			"machines": {machines, o.Limits.Machines}, "CPU": {cpu, o.Limits.MilliCPU},
+			"memory": {memory, o.Limits.MemoryBytes}, "dollars": {price, o.Limits.MicroDollarsPerHour},
 		} {
-			if pair[1] != 0 && pair[0] > max(0, pair[1]) {
-				t.Fatalf("%s: %d are bought, the limit is %d", what, pair[0], pair[1])
+			if of.limit != nil && of.bought > *of.limit {
+				t.Fatalf("%s: %d are bought, the limit is %d", what, of.bought, *of.limit)
 			}
 		}
 		for _, f := range s.Flavors {

@@ -69,7 +69,7 @@ func chooses(a, b waiter) int {
 type future struct {
 	packing.Node
 	node  *cluster.Node
-	pods  int64
+	pods  int
 	open  bool          // it takes pods
 	last  time.Duration // when its last pod is expected to end
 	place int           // among the roomy, -1 if it is not one of them
@@ -103,7 +103,7 @@ func newForecast(s *cluster.State, ahead time.Duration, gone map[string]bool) *f
 		}
 		at := len(f.nodes)
 		f.nodes = append(f.nodes, future{
-			Node: packing.Node{Name: n.Name, Free: n.Free()}, node: n, pods: int64(len(n.Pods)), open: n.Phase == cluster.Ready,
+			Node: packing.Node{Name: n.Name, Free: n.Free()}, node: n, pods: len(n.Pods), open: n.Phase == cluster.Ready,
 		})
 		to := &f.nodes[at]
 		if n.Has(class.Service) {
@@ -279,7 +279,7 @@ func (n *future) at(now time.Duration) packing.Node {
 }
 
 func (n *future) holds(p *cluster.Pod) bool {
-	return p.Size.Fits(n.Free) && n.node.Suits(p) && (n.node.MaxPods == 0 || n.pods < n.node.MaxPods)
+	return p.Size.Fits(n.Free) && n.node.Suits(p) && n.node.Takes(n.pods+1)
 }
 
 // take gives a pod its room until it ends.

@@ -280,7 +280,7 @@ func (n *playedNode) free() *cluster.Node {
 func (n *playedNode) holds(p *cluster.Pod) bool {
 	room := n.free().Free()
 	return n.open && (n.Class == class.Any || n.Class == p.Class) && (p.Arch == "" || p.Arch == n.Arch) &&
-		p.Size.MilliCPU <= room.MilliCPU && p.Size.MemoryBytes <= room.MemoryBytes && (n.MaxPods == 0 || int64(len(n.on)) < n.MaxPods)
+		p.Size.MilliCPU <= room.MilliCPU && p.Size.MemoryBytes <= room.MemoryBytes && (n.MaxPods == nil || int64(len(n.on)) < *n.MaxPods)
 }
 
 func (n *playedNode) take(p *cluster.Pod, now time.Duration) {

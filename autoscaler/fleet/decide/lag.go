@@ -8,6 +8,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/average"
+	"supercargo.dev/supercargo/autoscaler/planner"
 	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/cluster/constraint"
 	"supercargo.dev/supercargo/internal/packing"
@@ -103,7 +104,7 @@ func (r *round) purchaseLag(s *cluster.State) time.Duration {
 				continue
 			}
 			seen[k] = true
-			pod := plannerPod(p)
+			pod := planner.PodOf(p)
 			at := slices.IndexFunc(offers, func(o offer) bool { return pod.RefusedBy(&o.Flavor) == "" })
 			if at >= 0 {
 				longest = max(longest, offers[at].lag)

@@ -141,7 +141,7 @@ func refusals(n *cluster.Node) func(*cluster.Pod) string {
 // because of its size or because the node refuses it.
 func compare(p *cluster.Pod, f *cluster.Flavor, n *cluster.Node, refuses string) (lesson, bool) {
 	fits := p.Size.Fits(n.Capacity)
-	pod := plannerPod(p)
+	pod := planner.PodOf(p)
 	if fits && refuses == "" || pod.RefusedBy(f) != "" {
 		return lesson{}, false
 	}

@@ -6,126 +6,40 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"supercargo.dev/supercargo/autoscaler/planner"
-	"supercargo.dev/supercargo/internal/packing"
+	"supercargo.dev/supercargo/internal/cluster"
 )
-
-// Limits bound all machines of a fleet together. What is nil is not bounded.
-type Limits struct {
-	Machines, MilliCPU, MemoryBytes, MicroDollarsPerHour *int64
-}
-
-// leftOf is what is left of a limit; nothing is -1, since 0 stands for no limit.
-func leftOf(limit *int64, used int64) int64 {
-	switch {
-	case limit == nil:
-		return 0
-	case *limit <= used:
-		return -1
-	}
-	return *limit - used
-}
 
 // left is what the limits still allow for. Machines that have been asked to go count until
 // they are no longer paid for.
-func (r *round) left() planner.Limits {
-	var used planner.Limits
-	add := func(f *Flavor, n int) {
-		used.Machines += n
-		used.MilliCPU += int64(n) * f.Size.MilliCPU
-		used.MemoryBytes += int64(n) * f.Size.MemoryBytes
-		used.MicroDollarsPerHour += int64(n) * f.MicroDollarsPerHour
-	}
+func (r *round) left() cluster.Limits {
+	left := r.c.Limits
 	for i := range r.o.Flavors {
-		add(&r.o.Flavors[i], r.o.Flavors[i].Ordered)
+		f := &r.o.Flavors[i]
+		left = left.Less(f.Ordered, f.Size, f.MicroDollarsPerHour)
 	}
 	for _, m := range r.all {
 		if m.Leaving {
-			add(r.flavors[m.Flavor], 1)
+			f := r.flavors[m.Flavor]
+			left = left.Less(1, f.Size, f.MicroDollarsPerHour)
 		}
 	}
-	return planner.Limits{
-		Machines:            int(leftOf(r.c.Limits.Machines, int64(used.Machines))),
-		MilliCPU:            leftOf(r.c.Limits.MilliCPU, used.MilliCPU),
-		MemoryBytes:         leftOf(r.c.Limits.MemoryBytes, used.MemoryBytes),
-		MicroDollarsPerHour: leftOf(r.c.Limits.MicroDollarsPerHour, used.MicroDollarsPerHour),
-	}
-}
-
-// exhausted says which limit allows for nothing more, or returns "".
-func exhausted(left planner.Limits) string {
-	for _, l := range []struct {
-		name string
-		left int64
-	}{
-		{"machines", int64(left.Machines)}, {"cpu", left.MilliCPU}, {"memory", left.MemoryBytes}, {"dollarsPerHour", left.MicroDollarsPerHour},
-	} {
-		if l.left < 0 {
-			return "the limit spec.limits." + l.name + " is reached"
-		}
-	}
-	return ""
-}
-
-// Quota is what a seller still allows for. What is negative is not bounded.
-type Quota struct {
-	Machines              int
-	MilliCPU, MemoryBytes int64
-}
-
-// take takes one machine of that size off the quota and reports whether it allowed for it; if
-// not, it stays as it was. A nil Quota allows for all.
-func (q *Quota) take(sold packing.Size) bool {
-	if q == nil {
-		return true
-	}
-	left := Quota{Machines: q.Machines - 1, MilliCPU: q.MilliCPU - sold.MilliCPU, MemoryBytes: q.MemoryBytes - sold.MemoryBytes}
-	for _, bound := range []struct{ was, left int64 }{
-		{int64(q.Machines), int64(left.Machines)}, {q.MilliCPU, left.MilliCPU}, {q.MemoryBytes, left.MemoryBytes},
-	} {
-		if bound.was >= 0 && bound.left < 0 {
-			return false
-		}
-	}
-	*q = left
-	return true
-}
-
-// lower lowers limits to a quota. Plans count what pods can use of machines, which is less
-// than what counts against the quota: orders look at that again.
-func (q *Quota) lower(left planner.Limits) planner.Limits {
-	if q == nil {
-		return left
-	}
-	left.Machines = int(lower(int64(left.Machines), int64(q.Machines)))
-	left.MilliCPU, left.MemoryBytes = lower(left.MilliCPU, q.MilliCPU), lower(left.MemoryBytes, q.MemoryBytes)
 	return left
 }
 
-// lower returns the lesser of a limit, of which 0 is none, and a quota, of which less than 0
-// is none.
-func lower(limit, quota int64) int64 {
-	switch {
-	case quota < 0:
-		return limit
-	case quota == 0:
-		return -1
-	case limit == 0:
-		return quota
-	}
-	return min(limit, quota)
-}
-
-// exhausted says what of a quota is used up, or returns "".
-func (q *Quota) exhausted() string {
-	switch {
-	case q == nil:
-	case q.Machines == 0:
-		return "the limit of the cloud project on machines is reached"
-	case q.MilliCPU == 0:
-		return "the limit of the cloud project on CPUs is reached"
-	case q.MemoryBytes == 0:
-		return "the limit of the cloud project on memory is reached"
+// exhausted says which limit of the fleet or of the seller allows for nothing more, or returns "".
+func exhausted(left, quota cluster.Limits) string {
+	for _, l := range []struct {
+		name string
+		left *int64
+	}{
+		{"the limit spec.limits.machines", left.Machines}, {"the limit spec.limits.cpu", left.MilliCPU},
+		{"the limit spec.limits.memory", left.MemoryBytes}, {"the limit spec.limits.dollarsPerHour", left.MicroDollarsPerHour},
+		{"the limit of the cloud project on machines", quota.Machines}, {"the limit of the cloud project on CPUs", quota.MilliCPU},
+		{"the limit of the cloud project on memory", quota.MemoryBytes},
+	} {
+		if l.left != nil && *l.left <= 0 {
+			return l.name + " is reached"
+		}
 	}
 	return ""
 }
@@ -181,7 +95,7 @@ func (r *round) spare() map[string]int {
 // out, and an exchange is made as a whole or not at all.
 func (r *round) order() {
 	d := &r.actions.Fleet
-	left, quota := r.left(), r.o.Quota.clone()
+	left, quota := r.left(), r.o.Quota
 	var orders []Order
 	ordered := 0
 	take := func(flavor string) {
@@ -190,9 +104,10 @@ func (r *round) order() {
 		if at < 0 && r.c.MaxFlavors > 0 && len(orders)+r.fewer() >= r.c.MaxFlavors {
 			return // its pods are still pending in the next round
 		}
-		if !within(&left, f) || !quota.take(f.Sold) {
-			return
+		if !left.Allows(f.Size, f.MicroDollarsPerHour) || !quota.Allows(f.Sold, 0) {
+			return // the last look before money is spent
 		}
+		left, quota = left.Less(1, f.Size, f.MicroDollarsPerHour), quota.Less(1, f.Sold, 0)
 		if at < 0 {
 			at = len(orders)
 			orders = append(orders, Order{flavor, f.Want, f.Want})
@@ -225,37 +140,4 @@ func (r *round) fewer() int {
 		}
 	}
 	return n
-}
-
-func (q *Quota) clone() *Quota {
-	if q == nil {
-		return nil
-	}
-	c := *q
-	return &c
-}
-
-// within takes a machine off what may still be ordered, and reports whether that allowed for
-// it: the last look before money is spent. 0 is no limit.
-func within(left *planner.Limits, f *Flavor) bool {
-	machines := int64(left.Machines)
-	amounts := []struct {
-		left *int64
-		of   int64
-	}{{&machines, 1}, {&left.MilliCPU, f.Size.MilliCPU}, {&left.MemoryBytes, f.Size.MemoryBytes}, {&left.MicroDollarsPerHour, f.MicroDollarsPerHour}}
-	for _, a := range amounts {
-		if *a.left != 0 && *a.left < a.of {
-			return false
-		}
-	}
-	for _, a := range amounts {
-		if *a.left == 0 {
-			continue
-		}
-		if *a.left -= a.of; *a.left == 0 {
-			*a.left = -1 // used up, and not without a limit
-		}
-	}
-	left.Machines = int(machines)
-	return true
 }

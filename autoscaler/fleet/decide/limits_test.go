@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"math"
 	"testing"
 	"time"
 
@@ -47,33 +46,22 @@ func TestMachinesThatLeaveOrAreDrainedAreOnTheirWayOutAlready(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOfALimitIsNeverTakenForNoLimit(t *testing.T) {
-	for _, tc := range []struct{ limit, used, want int64 }{{0, 0, -1}, {5, 0, 5}, {5, 4, 1}, {5, 5, -1}, {5, 6, -1}, {math.MaxInt64, 1, math.MaxInt64 - 1}} {
-		if got := leftOf(&tc.limit, tc.used); got != tc.want {
-			t.Errorf("of %d with %d used %d is left, want %d", tc.limit, tc.used, got, tc.want)
-		}
-	}
-	if got := leftOf(nil, 7); got != 0 {
-		t.Errorf("without a limit %d is left, want 0", got)
-	}
-}
-
 // TestLimitsAreLessWhatIsPaidFor has two small machines, and a large one that has been asked
 // to go.
 func TestLimitsAreLessWhatIsPaidFor(t *testing.T) {
 	for name, tc := range map[string]struct {
-		limits Limits
-		want   planner.Limits
+		limits cluster.Limits
+		want   cluster.Limits
 	}{
-		"none":              {Limits{}, planner.Limits{}},
-		"machines":          {Limits{Machines: new(int64(5))}, planner.Limits{Machines: 2}},
-		"machines, reached": {Limits{Machines: new(int64(3))}, planner.Limits{Machines: -1}},
-		"no machine":        {Limits{Machines: new(int64(0))}, planner.Limits{Machines: -1}},
-		"CPU":               {Limits{MilliCPU: new(int64(20))}, planner.Limits{MilliCPU: 2}},
-		"CPU, exceeded":     {Limits{MilliCPU: new(int64(10))}, planner.Limits{MilliCPU: -1}},
-		"memory":            {Limits{MemoryBytes: new(int64(19))}, planner.Limits{MemoryBytes: 1}},
-		"dollars":           {Limits{MicroDollarsPerHour: new(int64(160))}, planner.Limits{MicroDollarsPerHour: 5}},
-		"dollars, reached":  {Limits{MicroDollarsPerHour: new(int64(155))}, planner.Limits{MicroDollarsPerHour: -1}},
+		"none":              {cluster.Limits{}, cluster.Limits{}},
+		"machines":          {cluster.Limits{Machines: new(int64(5))}, cluster.Limits{Machines: new(int64(2))}},
+		"machines, reached": {cluster.Limits{Machines: new(int64(3))}, cluster.Limits{Machines: new(int64(0))}},
+		"no machine":        {cluster.Limits{Machines: new(int64(0))}, cluster.Limits{Machines: new(int64(-3))}},
+		"CPU":               {cluster.Limits{MilliCPU: new(int64(20))}, cluster.Limits{MilliCPU: new(int64(2))}},
+		"CPU, exceeded":     {cluster.Limits{MilliCPU: new(int64(10))}, cluster.Limits{MilliCPU: new(int64(-8))}},
+		"memory":            {cluster.Limits{MemoryBytes: new(int64(19))}, cluster.Limits{MemoryBytes: new(int64(1))}},
+		"dollars":           {cluster.Limits{MicroDollarsPerHour: new(int64(160))}, cluster.Limits{MicroDollarsPerHour: new(int64(5))}},
+		"dollars, reached":  {cluster.Limits{MicroDollarsPerHour: new(int64(155))}, cluster.Limits{MicroDollarsPerHour: new(int64(0))}},
 	} {
 		s := newScene()
 		s.ready("a", "small")
@@ -116,14 +104,14 @@ func TestOrdersKeepToLimitsInFull(t *testing.T) {
 		s.ready("a", "small")
 		draw := func(name string, least, most int64) int64 { return rapid.Int64Range(least, most).Draw(t, name) }
 		cpu, memory := draw("cpu", 0, 50), draw("memory", 0, 50)
-		s.c.Limits = Limits{MilliCPU: &cpu, MemoryBytes: &memory}
-		quota := Quota{Machines: int(draw("machines", -1, 6)), MilliCPU: draw("sold", -1, 40), MemoryBytes: -1}
-		s.Quota = &quota
+		s.c.Limits = cluster.Limits{MilliCPU: &cpu, MemoryBytes: &memory}
+		optional := func(name string, most int64) *int64 { return rapid.Ptr(rapid.Int64Range(0, most), true).Draw(t, name) }
+		machines, sold := optional("machines", 6), optional("sold", 40)
+		s.Quota = cluster.Limits{Machines: machines, MilliCPU: sold}
 		var flavors []string
 		for range rapid.IntRange(0, 8).Draw(t, "planned") {
 			flavors = append(flavors, rapid.SampledFrom([]string{"small", "large"}).Draw(t, "flavor"))
 		}
-		before := quota
 		count, size := 0, int64(0)
 		for _, o := range ordering(s, flavors...).actions.Orders {
 			n := o.To - o.From
@@ -133,13 +121,10 @@ func TestOrdersKeepToLimitsInFull(t *testing.T) {
 		if count > 0 && (size+4 > cpu || size+4 > memory) {
 			t.Fatalf("%d in the end, the limits are %d and %d", size+4, cpu, memory)
 		}
-		if before.Machines >= 0 && count > before.Machines || before.MilliCPU >= 0 && size > before.MilliCPU {
-			t.Fatalf("%d machines of %d are ordered, the quota is %+v", count, size, before)
+		if machines != nil && int64(count) > *machines || sold != nil && size > *sold {
+			t.Fatalf("%d machines of %d are ordered, the quota is %v and %v", count, size, machines, sold)
 		}
-		if quota != before {
-			t.Fatal("the quota was modified")
-		}
-		allows := cpu >= 8 && memory >= 8 && before.Machines != 0 && (before.MilliCPU < 0 || before.MilliCPU >= 4)
+		allows := cpu >= 8 && memory >= 8 && (machines == nil || *machines > 0) && (sold == nil || *sold >= 4)
 		if len(flavors) > 0 && flavors[0] == "small" && count == 0 && allows {
 			t.Fatal("nothing is ordered though the first machine is within the limits")
 		}
@@ -147,7 +132,7 @@ func TestOrdersKeepToLimitsInFull(t *testing.T) {
 }
 
 func TestALimitThatIsUsedUpIsNotTakenForNone(t *testing.T) {
-	for name, limits := range map[string]Limits{
+	for name, limits := range map[string]cluster.Limits{
 		"machines": {Machines: new(int64(1))}, "CPU": {MilliCPU: new(int64(4))}, "memory": {MemoryBytes: new(int64(4))}, "dollars": {MicroDollarsPerHour: new(int64(40))},
 	} {
 		s := newScene()
@@ -181,31 +166,19 @@ func TestAnExchangeIsMadeAsAWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestWhatIsUsedUpIsSaid(t *testing.T) {
-	for want, left := range map[string]planner.Limits{
-		"": {},
-		"the limit spec.limits.machines is reached":       {Machines: -1},
-		"the limit spec.limits.cpu is reached":            {MilliCPU: -1},
-		"the limit spec.limits.memory is reached":         {MemoryBytes: -1},
-		"the limit spec.limits.dollarsPerHour is reached": {MicroDollarsPerHour: -1},
+	none, one := new(int64(0)), new(int64(1))
+	for want, of := range map[string]struct{ left, quota cluster.Limits }{
+		"": {left: cluster.Limits{Machines: one}, quota: cluster.Limits{MilliCPU: one}},
+		"the limit spec.limits.machines is reached":             {left: cluster.Limits{Machines: new(int64(-1))}, quota: cluster.Limits{Machines: none}},
+		"the limit spec.limits.cpu is reached":                  {left: cluster.Limits{MilliCPU: none}},
+		"the limit spec.limits.memory is reached":               {left: cluster.Limits{MemoryBytes: none}},
+		"the limit spec.limits.dollarsPerHour is reached":       {left: cluster.Limits{MicroDollarsPerHour: none}},
+		"the limit of the cloud project on machines is reached": {quota: cluster.Limits{Machines: none, MilliCPU: one}},
+		"the limit of the cloud project on CPUs is reached":     {quota: cluster.Limits{Machines: one, MilliCPU: none}},
+		"the limit of the cloud project on memory is reached":   {quota: cluster.Limits{MemoryBytes: none}},
 	} {
-		if got := exhausted(left); got != want {
-			t.Errorf("%+v: %q, want %q", left, got, want)
-		}
-	}
-	for want, quota := range map[string]*Quota{
-		"": {Machines: -1, MilliCPU: -1, MemoryBytes: -1}, "the limit of the cloud project on machines is reached": {MilliCPU: -1, MemoryBytes: -1},
-		"the limit of the cloud project on CPUs is reached": {Machines: 1, MemoryBytes: -1}, "the limit of the cloud project on memory is reached": {Machines: 1, MilliCPU: 1},
-	} {
-		if got := quota.exhausted(); got != want {
-			t.Errorf("%+v: %q, want %q", quota, got, want)
-		}
-	}
-}
-
-func TestAQuotaLowersLimits(t *testing.T) {
-	for _, tc := range []struct{ limit, quota, want int64 }{{0, -1, 0}, {5, -1, 5}, {-1, -1, -1}, {0, 0, -1}, {5, 0, -1}, {0, 3, 3}, {5, 3, 3}, {3, 5, 3}, {-1, 5, -1}} {
-		if got := lower(tc.limit, tc.quota); got != tc.want {
-			t.Errorf("limit %d under quota %d is %d, want %d", tc.limit, tc.quota, got, tc.want)
+		if got := exhausted(of.left, of.quota); got != want {
+			t.Errorf("%+v: %q, want %q", of, got, want)
 		}
 	}
 }

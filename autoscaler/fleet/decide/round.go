@@ -25,7 +25,7 @@ type Config struct {
 	// Class is which pods the machines take.
 	Class class.Class
 	// Limits bound all machines together.
-	Limits Limits
+	Limits cluster.Limits
 	// MaxUnavailable is how many machines may be on their way out at a time: a number, or a
 	// share of the machines, rounded up. A value that is neither allows for none.
 	MaxUnavailable intstr.IntOrString
@@ -75,8 +75,9 @@ type Observation struct {
 	Flavors []Flavor
 	// Machines are all of the fleet, those that have been asked to go included, ordered by name.
 	Machines []Machine
-	// Quota is what the seller still allows for; nil if it sets no bounds.
-	Quota *Quota
+	// Quota is what the seller still allows for. Plans count what pods can use of machines,
+	// which is less than what counts against it: orders look at that again.
+	Quota cluster.Limits
 	// Gather is for how long more pods are awaited before anything is ordered.
 	Gather time.Duration
 	// Interrupted says that an earlier round did not finish what it did, and Unfinished what
@@ -437,8 +438,8 @@ func (r *round) plan() {
 	left := r.left()
 	d := Fleet(s, FleetOptions{
 		Buy:       r.o.Gather <= 0,
-		Limits:    r.o.Quota.lower(left),
-		Exhausted: cmp.Or(exhausted(left), r.o.Quota.exhausted()),
+		Limits:    left.And(r.o.Quota),
+		Exhausted: exhausted(left, r.o.Quota),
 		Class:     r.c.Class,
 		Horizon:   r.c.Horizon,
 		Residence: r.c.Residence, PodResidence: r.c.PodResidence,

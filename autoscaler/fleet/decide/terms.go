@@ -166,7 +166,7 @@ func termsOfPlan(s *cluster.State, p *planner.Plan) []Terms {
 	known := map[string]planner.Pod{}
 	for _, pods := range [][]cluster.Pod{s.Recent, s.Pending} {
 		for i := range pods {
-			known[pods[i].Name] = plannerPod(&pods[i])
+			known[pods[i].Name] = planner.PodOf(&pods[i])
 		}
 	}
 	all := make([]Terms, len(p.Machines))
@@ -200,7 +200,7 @@ func termsOfExchange(s *cluster.State, e *cluster.Exchange) []Terms {
 		}
 		for j := range s.Nodes[i].Pods {
 			p := &s.Nodes[i].Pods[j]
-			pod := plannerPod(p)
+			pod := planner.PodOf(p)
 			if p.Class == class.Service {
 				pod.Runtime = 0
 			}

@@ -33,7 +33,7 @@ func TestPodsLeaveTogetherOrSomeAreUnhoused(t *testing.T) {
 		{"room on a node that is on its way", []cluster.Node{node("b", 5, phase(cluster.Ordered))}, []string{"large", "small"}},
 		{"room on a node that is leaving", []cluster.Node{node("b", 5, phase(cluster.Leaving))}, []string{"large", "small"}},
 		{"room on a node for services", []cluster.Node{node("b", 5, func(n *cluster.Node) { n.Class = class.Service })}, []string{"large", "small"}},
-		{"room but no place", []cluster.Node{node("b", 5, func(n *cluster.Node) { n.MaxPods = 1 })}, []string{"small"}},
+		{"room but no place", []cluster.Node{node("b", 5, func(n *cluster.Node) { n.MaxPods = new(int64(1)) })}, []string{"small"}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

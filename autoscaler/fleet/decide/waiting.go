@@ -40,7 +40,7 @@ func keep(pods []cluster.Pod, kept func(*cluster.Pod) bool) []cluster.Pod {
 // holdable reports whether a machine that may be bought could hold a pod, or a node of the
 // cluster once its pods have ended. Machines that other fleets have ordered do not count.
 func holdable(s *cluster.State, o FleetOptions, p *cluster.Pod, now time.Time) bool {
-	pod := plannerPod(p)
+	pod := planner.PodOf(p)
 	pod.Except = o.Lessons.Except(p, now)
 	for i := range s.Flavors {
 		if o.Exhausted == "" && pod.RefusedBy(&s.Flavors[i]) == "" {
@@ -58,7 +58,7 @@ func foreignOrder(n *cluster.Node) bool { return n.Phase == cluster.Ordered && n
 // wanted reports whether a node has room for one of the pods now.
 func wanted(n *cluster.Node, pods []cluster.Pod) bool {
 	return slices.ContainsFunc(pods, func(p cluster.Pod) bool {
-		return p.Size.Fits(n.Free()) && (n.MaxPods == 0 || int64(len(n.Pods)) < n.MaxPods) && n.Suits(&p)
+		return n.HasRoom(&p)
 	})
 }
 

@@ -25,7 +25,7 @@ func TestEveryListCanBeReadAndIsWhole(t *testing.T) {
 			}
 			got[list][region] = len(types)
 			for _, f := range types {
-				if f.MicroDollarsPerHour <= 0 || f.MaxPods <= 0 || f.Arch == "" || f.MachineType == "" {
+				if f.MicroDollarsPerHour <= 0 || f.MaxPods == nil || f.Arch == "" || f.MachineType == "" {
 					t.Errorf("%s %s: %s lacks a price, a number of pods, an architecture or a family: %+v", list, region, f.Name, f)
 				}
 			}
@@ -42,12 +42,12 @@ func TestListsSayWhatPodsCanUse(t *testing.T) {
 		list, region string
 		want         catalogue.Flavor
 	}{
-		{"aws", "us-east-1", catalogue.Flavor{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 6903 << 20}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: 29}, MachineType: "m7i"}},
-		{"aws", "us-east-1", catalogue.Flavor{Flavor: cluster.Flavor{Name: "t3.small", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 1418 << 20}, MicroDollarsPerHour: 20_800, Arch: "amd64", MaxPods: 11}, MachineType: "t3", Kind: catalogue.KindBurstable}},
+		{"aws", "us-east-1", catalogue.Flavor{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 6903 << 20}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: new(int64(29))}, MachineType: "m7i"}},
+		{"aws", "us-east-1", catalogue.Flavor{Flavor: cluster.Flavor{Name: "t3.small", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 1418 << 20}, MicroDollarsPerHour: 20_800, Arch: "amd64", MaxPods: new(int64(11))}, MachineType: "t3", Kind: catalogue.KindBurstable}},
 		// 16 GiB without 7.5 %, 25 % of 4 GiB, 20 % of 4, 10 % of 8 and 100 MiB
-		{"azure", "eastus", catalogue.Flavor{Flavor: cluster.Flavor{Name: "Standard_D4ps_v5", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 12392 << 20}, MicroDollarsPerHour: 154_000, Arch: "arm64", MaxPods: 110}, MachineType: "Dps_v5"}},
-		{"azure", "westeurope", catalogue.Flavor{Flavor: cluster.Flavor{Name: "Standard_D4ps_v5", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 12392 << 20}, MicroDollarsPerHour: 184_000, Arch: "arm64", MaxPods: 110}, MachineType: "Dps_v5"}},
-		{"gcp", "us-central1", catalogue.Flavor{Flavor: cluster.Flavor{Name: "n2-standard-4", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 12392 << 20}, MicroDollarsPerHour: 194_236, Arch: "amd64", MaxPods: 110}, MachineType: "n2"}},
+		{"azure", "eastus", catalogue.Flavor{Flavor: cluster.Flavor{Name: "Standard_D4ps_v5", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 12392 << 20}, MicroDollarsPerHour: 154_000, Arch: "arm64", MaxPods: new(int64(110))}, MachineType: "Dps_v5"}},
+		{"azure", "westeurope", catalogue.Flavor{Flavor: cluster.Flavor{Name: "Standard_D4ps_v5", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 12392 << 20}, MicroDollarsPerHour: 184_000, Arch: "arm64", MaxPods: new(int64(110))}, MachineType: "Dps_v5"}},
+		{"gcp", "us-central1", catalogue.Flavor{Flavor: cluster.Flavor{Name: "n2-standard-4", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 12392 << 20}, MicroDollarsPerHour: 194_236, Arch: "amd64", MaxPods: new(int64(110))}, MachineType: "n2"}},
 	} {
 		types, err := Read(tc.list, tc.region)
 		if err != nil {

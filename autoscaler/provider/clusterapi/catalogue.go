@@ -263,8 +263,8 @@ func (o *offer) annotations() map[string]string {
 	}
 	found[annotationCPU] = strconv.FormatInt(o.of.Size.MilliCPU, 10) + "m"
 	found[annotationMemory] = strconv.FormatInt(o.of.Size.MemoryBytes, 10)
-	if o.of.MaxPods > 0 {
-		found[annotationMaxPods] = strconv.FormatInt(o.of.MaxPods, 10)
+	if o.of.MaxPods != nil {
+		found[annotationMaxPods] = strconv.FormatInt(*o.of.MaxPods, 10)
 	}
 	labels := []string{
 		corev1.LabelInstanceTypeStable + "=" + o.of.Name,

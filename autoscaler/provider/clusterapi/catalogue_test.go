@@ -45,10 +45,10 @@ type catalogueScene struct {
 func someTypes() []catalogue.Flavor {
 	const gib = 1 << 30
 	return []catalogue.Flavor{
-		{Flavor: cluster.Flavor{Name: "m7g.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 * gib}, MicroDollarsPerHour: 81_600, Arch: "arm64", MaxPods: 29}, MachineType: "m7g"},
-		{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 * gib}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: 29}, MachineType: "m7i"},
-		{Flavor: cluster.Flavor{Name: "m7i.xlarge", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 14 * gib}, MicroDollarsPerHour: 201_600, Arch: "amd64", MaxPods: 58}, MachineType: "m7i"},
-		{Flavor: cluster.Flavor{Name: "t3.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 * gib}, MicroDollarsPerHour: 83_200, Arch: "amd64", MaxPods: 35}, MachineType: "t3", Kind: catalogue.KindBurstable},
+		{Flavor: cluster.Flavor{Name: "m7g.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 * gib}, MicroDollarsPerHour: 81_600, Arch: "arm64", MaxPods: new(int64(29))}, MachineType: "m7g"},
+		{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 * gib}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: new(int64(29))}, MachineType: "m7i"},
+		{Flavor: cluster.Flavor{Name: "m7i.xlarge", Size: packing.Size{MilliCPU: 3920, MemoryBytes: 14 * gib}, MicroDollarsPerHour: 201_600, Arch: "amd64", MaxPods: new(int64(58))}, MachineType: "m7i"},
+		{Flavor: cluster.Flavor{Name: "t3.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 7 * gib}, MicroDollarsPerHour: 83_200, Arch: "amd64", MaxPods: new(int64(35))}, MachineType: "t3", Kind: catalogue.KindBurstable},
 	}
 }
 
@@ -221,7 +221,7 @@ func TestAFlavorIsTheSameBeforeItsMachineDeploymentIsMadeAndAfter(t *testing.T) 
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
-	s.types[1].MaxPods = 20
+	s.types[1].MaxPods = new(int64(20))
 	_, after = s.observe()
 	if after.Flavors[0].MaxPods != 20 {
 		t.Errorf("the catalogue has changed, and a machine still takes %d pods", after.Flavors[0].MaxPods)

@@ -15,6 +15,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -189,17 +190,17 @@ func TestTheQuotaIsWhatIsLeftOfTheLimits(t *testing.T) {
 	tests := []struct {
 		name  string
 		of    limits.Absolute
-		quota provider.Quota
+		quota cluster.Limits
 		large int // how many of 4 CPUs and 16 GiB
 	}{
 		{"some is left", limits.Absolute{MaxTotalInstances: 10, TotalInstancesUsed: 4, MaxTotalCores: 20, TotalCoresUsed: 4, MaxTotalRAMSize: 51200, TotalRAMUsed: 2048},
-			provider.Quota{Machines: 6, MilliCPU: 16000, MemoryBytes: 48 << 30}, 3},
-		{"nothing is bounded", limits.Absolute{MaxTotalInstances: -1, MaxTotalCores: -1, MaxTotalRAMSize: -1}, provider.Quota{Machines: -1, MilliCPU: -1, MemoryBytes: -1}, maxServers},
-		{"CPUs are short", limits.Absolute{MaxTotalInstances: -1, MaxTotalCores: 7, MaxTotalRAMSize: -1}, provider.Quota{Machines: -1, MilliCPU: 7000, MemoryBytes: -1}, 1},
-		{"more is used than allowed", limits.Absolute{MaxTotalInstances: 1, TotalInstancesUsed: 2, MaxTotalCores: 1, TotalCoresUsed: 2, MaxTotalRAMSize: 1, TotalRAMUsed: 2}, provider.Quota{}, 0},
+			cluster.Limits{Machines: new(int64(6)), MilliCPU: new(int64(16000)), MemoryBytes: new(int64(48 << 30))}, 3},
+		{"nothing is bounded", limits.Absolute{MaxTotalInstances: -1, MaxTotalCores: -1, MaxTotalRAMSize: -1}, cluster.Limits{}, maxServers},
+		{"CPUs are short", limits.Absolute{MaxTotalInstances: -1, MaxTotalCores: 7, MaxTotalRAMSize: -1}, cluster.Limits{MilliCPU: new(int64(7000))}, 1},
+		{"more is used than allowed", limits.Absolute{MaxTotalInstances: 1, TotalInstancesUsed: 2, MaxTotalCores: 1, TotalCoresUsed: 2, MaxTotalRAMSize: 1, TotalRAMUsed: 2}, cluster.Limits{Machines: new(int64(0)), MilliCPU: new(int64(0)), MemoryBytes: new(int64(0))}, 0},
 	}
 	for _, tc := range tests {
-		if diff := cmp.Diff(&tc.quota, quota(&tc.of)); diff != "" {
+		if diff := cmp.Diff(tc.quota, quota(&tc.of)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
 		if got := room(&tc.of, offer{nova: shelf().flavors[0]}); got != tc.large {

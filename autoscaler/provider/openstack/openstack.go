@@ -34,6 +34,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/autoscaler/provider"
+	"supercargo.dev/supercargo/internal/cluster"
 )
 
 // stockTime is for how long flavors, zones and what the spec names are not looked up
@@ -312,25 +313,18 @@ func ceilings(l limits.Absolute) [3]int {
 	return [3]int{l.MaxTotalInstances, l.MaxTotalCores, l.MaxTotalRAMSize}
 }
 
-// quota is what the project may still have. Below zero is no limit.
-func quota(l *limits.Absolute) *provider.Quota {
-	left := func(most, used int) int {
-		if most < 0 {
-			return -1
+// quota is what the project may still have.
+func quota(l *limits.Absolute) cluster.Limits {
+	left := func(most, used, unit int) *int64 {
+		if most < 0 { // no limit
+			return nil
 		}
-		return max(0, most-used)
+		return new(int64(max(0, most-used)) * int64(unit))
 	}
-	q := &provider.Quota{
-		Machines: left(l.MaxTotalInstances, l.TotalInstancesUsed),
-		MilliCPU: int64(left(l.MaxTotalCores, l.TotalCoresUsed)), MemoryBytes: int64(left(l.MaxTotalRAMSize, l.TotalRAMUsed)),
+	return cluster.Limits{
+		Machines: left(l.MaxTotalInstances, l.TotalInstancesUsed, 1), MilliCPU: left(l.MaxTotalCores, l.TotalCoresUsed, 1000),
+		MemoryBytes: left(l.MaxTotalRAMSize, l.TotalRAMUsed, mebibyte),
 	}
-	if q.MilliCPU > 0 {
-		q.MilliCPU *= 1000
-	}
-	if q.MemoryBytes > 0 {
-		q.MemoryBytes *= mebibyte
-	}
-	return q
 }
 
 // room is how many servers of an offer the project may still have.

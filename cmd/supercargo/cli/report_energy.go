@@ -400,7 +400,7 @@ func (r *energyReport) notes(report bill.Report) []string {
 	pods, timed := false, false
 	for _, s := range r.observed {
 		pods = pods || len(s.Pods) > 0
-		timed = timed || slices.ContainsFunc(s.Pods, func(p bill.Pod) bool { return p.Used >= 0 })
+		timed = timed || slices.ContainsFunc(s.Pods, func(p bill.Pod) bool { return p.Used != nil })
 	}
 	known := report.Covered > 0
 	modelled := r.powerFrom == powerquery.Modelled

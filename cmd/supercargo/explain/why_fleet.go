@@ -127,7 +127,7 @@ func refusedByStatus(s *v1alpha1.FlavorStatus, pod *cluster.Pod, now time.Time) 
 		return fmt.Sprintf("quota: it has its maximum of %d machines", s.Max)
 	}
 	asks := planner.Pod{Item: pod.Item, Arch: pod.Arch}
-	return asks.RefusedBy(&planner.Flavor{Name: s.Name, Arch: s.Arch, MaxPods: s.MaxPods, Size: packing.Size{MilliCPU: s.CPU.MilliValue(), MemoryBytes: s.Memory.Value()}})
+	return asks.RefusedBy(&planner.Flavor{Name: s.Name, Arch: s.Arch, MaxPods: new(s.MaxPods), Size: packing.Size{MilliCPU: s.CPU.MilliValue(), MemoryBytes: s.Memory.Value()}})
 }
 
 // act says what the fleet does about a pod that waits for it.

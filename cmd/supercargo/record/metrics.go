@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/internal/platform/promql"
 	"supercargo.dev/supercargo/lab/trace"
 )
@@ -168,7 +169,7 @@ func (m *Metrics) pods(t *Tracker, got answers) (rows []trace.Row) {
 		key := podKey(s.Labels)
 		namespaces[key] = s.Labels["namespace"]
 		made[key] = &trace.Row{
-			Time: created[key], Event: trace.EventPod, ID: t.Name(key), Namespace: t.Name(s.Labels["namespace"]), Name: t.Name(s.Labels["pod"]), Class: trace.ClassService,
+			Time: created[key], Event: trace.EventPod, ID: t.Name(key), Namespace: t.Name(s.Labels["namespace"]), Name: t.Name(s.Labels["pod"]), Class: class.Service,
 		}
 	}
 	for _, s := range got["requests"] {
@@ -192,7 +193,7 @@ func (m *Metrics) pods(t *Tracker, got answers) (rows []trace.Row) {
 		}
 		switch s.Labels["owner_kind"] {
 		case "Job":
-			p.Class = trace.ClassBatch
+			p.Class = class.Batch
 		case "DaemonSet", "Node":
 			p.Event, p.Class, p.Node = trace.EventDaemon, "", on[key]
 		}

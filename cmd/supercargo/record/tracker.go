@@ -197,9 +197,9 @@ func (t *Tracker) made(pod *corev1.Pod, id string) trace.Row {
 		return r
 	}
 	kind, _ := class.OfPod(pod)
-	r.Class = trace.ClassService
+	r.Class = class.Service
 	if kind == class.Batch {
-		r.Class = trace.ClassBatch
+		r.Class = class.Batch
 		if d, declared, err := runtimes.Declared(pod); declared && err == nil {
 			r.Runtime = d
 		}

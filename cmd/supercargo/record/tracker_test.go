@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/class"
 	"supercargo.dev/supercargo/lab/trace"
 	"supercargo.dev/supercargo/test/fixtures"
 )
@@ -128,7 +129,7 @@ func TestARowHasWhatThePodSays(t *testing.T) {
 	})
 	h := 0.8
 	want := []trace.Row{{
-		Time: since1970(after(-time.Minute)), Event: trace.EventPod, ID: "p", Namespace: "default", Name: "p", MilliCPU: 500, MemoryBytes: 1 << 30, Class: trace.ClassBatch,
+		Time: since1970(after(-time.Minute)), Event: trace.EventPod, ID: "p", Namespace: "default", Name: "p", MilliCPU: 500, MemoryBytes: 1 << 30, Class: class.Batch,
 		Category: "render", Migration: "restart", Arch: "arm64", Runtime: 25 * time.Minute, EnergyWeight: &h,
 	}}
 	if diff := cmp.Diff(want, tracker(nil).Pod(p, noon)); diff != "" {

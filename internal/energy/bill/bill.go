@@ -35,8 +35,8 @@ type Pod struct {
 	// Requested is how many cores it requested, averaged over the slice: half of them
 	// for a pod that was there half of the time.
 	Requested float64
-	// Used is how many cores it kept busy, likewise. Below 0: nobody knows.
-	Used float64
+	// Used is how many cores it kept busy, likewise; nil where nobody knows.
+	Used *float64
 }
 
 // Slice is a stretch of time with what was seen of the cluster.
@@ -269,8 +269,8 @@ func (c Cost) part(share float64, dynamic energy.Joules) Cost {
 
 // load is how busy the pod was, as far as anybody knows.
 func (p Pod) load() float64 {
-	if p.Used >= 0 {
-		return p.Used
+	if p.Used != nil {
+		return *p.Used
 	}
 	return p.Requested
 }

@@ -26,8 +26,16 @@ func node(name string, measured, modelled float64) Node {
 	}}
 }
 
+// pod is one of which nobody knows what it used if that is below 0.
 func pod(namespace, name, node string, requested, used float64) Pod {
-	return Pod{Namespace: namespace, Name: name, Workload: name, Node: node, Requested: requested, Used: used}
+	return Pod{Namespace: namespace, Name: name, Workload: name, Node: node, Requested: requested, Used: known(used)}
+}
+
+func known(used float64) *float64 {
+	if used < 0 {
+		return nil
+	}
+	return &used
 }
 
 func idle40(string) (energy.Watts, bool)  { return 40, true }
@@ -157,7 +165,7 @@ func cases(t *rapid.T) []Slice {
 		}
 		for p := range rapid.IntRange(0, 8).Draw(t, "pods") {
 			s.Pods = append(s.Pods, Pod{Namespace: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "namespace"), Name: fmt.Sprint("p", p), Workload: fmt.Sprint("w", p%3),
-				Node: fmt.Sprint("n", rapid.IntRange(0, 4).Draw(t, "node")), Requested: rapid.Float64Range(0, 4).Draw(t, "requested"), Used: rapid.Float64Range(-1, 4).Draw(t, "used")})
+				Node: fmt.Sprint("n", rapid.IntRange(0, 4).Draw(t, "node")), Requested: rapid.Float64Range(0, 4).Draw(t, "requested"), Used: known(rapid.Float64Range(-1, 4).Draw(t, "used"))})
 		}
 		observed = append(observed, s)
 	}
@@ -221,8 +229,8 @@ func TestAPodInTwoHalvesPaysTheSame(t *testing.T) {
 					q := p
 					q.Name += half
 					q.Requested /= 2
-					if q.Used >= 0 {
-						q.Used /= 2
+					if q.Used != nil {
+						q.Used = new(*q.Used / 2)
 					}
 					halved[i].Pods = append(halved[i].Pods, q)
 				}

@@ -1,6 +1,7 @@
 package bill
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,11 +62,7 @@ func Write(to io.Writer, powerFrom string, observed []Slice) error {
 			})
 		}
 		for _, p := range s.Pods {
-			pod := filePod{Namespace: p.Namespace, Pod: p.Name, Workload: p.Workload, Node: p.Node, RequestedCores: p.Requested}
-			if p.Used >= 0 {
-				pod.UsedCores = &p.Used
-			}
-			out.Pods = append(out.Pods, pod)
+			out.Pods = append(out.Pods, filePod{Namespace: p.Namespace, Pod: p.Name, Workload: p.Workload, Node: p.Node, RequestedCores: p.Requested, UsedCores: p.Used})
 		}
 		f.Slices = append(f.Slices, out)
 	}
@@ -131,20 +128,14 @@ func (s fileSlice) read() (Slice, error) {
 			return out, fmt.Errorf("pods[%d] %s/%s on node %q: want a namespace, a name and a node, together once", i, p.Namespace, p.Pod, p.Node)
 		}
 		pods[key] = true
-		used := -1.0
 		err := amount("requestedCores", p.RequestedCores, 1e6)
 		if p.UsedCores != nil {
-			used = *p.UsedCores
-			err = errors.Join(err, amount("usedCores", used, 1e6))
+			err = errors.Join(err, amount("usedCores", *p.UsedCores, 1e6))
 		}
 		if err != nil {
 			return out, fmt.Errorf("pods[%d] %s/%s: %w", i, p.Namespace, p.Pod, err)
 		}
-		workload := p.Workload
-		if workload == "" {
-			workload = p.Pod
-		}
-		out.Pods = append(out.Pods, Pod{Namespace: p.Namespace, Name: p.Pod, Workload: workload, Node: p.Node, Requested: p.RequestedCores, Used: used})
+		out.Pods = append(out.Pods, Pod{Namespace: p.Namespace, Name: p.Pod, Workload: cmp.Or(p.Workload, p.Pod), Node: p.Node, Requested: p.RequestedCores, Used: p.UsedCores})
 	}
 	return out, nil
 }

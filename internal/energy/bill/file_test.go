@@ -15,13 +15,6 @@ import (
 func TestWhatIsSavedIsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		observed := cases(t)
-		for i := range observed {
-			for j := range observed[i].Pods {
-				if p := &observed[i].Pods[j]; p.Used < 0 {
-					p.Used = -1
-				}
-			}
-		}
 		var file bytes.Buffer
 		if err := Write(&file, "kepler", observed); err != nil {
 			t.Fatal(err)
@@ -63,7 +56,7 @@ func TestFilesThatCannotBeAreRefused(t *testing.T) {
 		}
 	}
 	_, observed, err := ReadFile(strings.NewReader(good))
-	want := Pod{Namespace: "a", Name: "p", Workload: "p", Node: "n", Requested: 1, Used: -1}
+	want := Pod{Namespace: "a", Name: "p", Workload: "p", Node: "n", Requested: 1}
 	if err != nil || len(observed) != 1 || observed[0].Pods[0] != want || observed[0].Nodes[0].Energy != (energy.Usage{Measured: 5, Covered: time.Hour}) {
 		t.Errorf("%+v, %v", observed, err)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // Flavor is one kind of machine that can be had, as a price list tells of it. Of
-// [cluster.Flavor] it has Name, Size, Arch, MaxPods and price: Arch is empty and MaxPods 0
+// [cluster.Flavor] it has Name, Size, Arch, MaxPods and price: Arch is empty and MaxPods nil
 // where the list does not state them.
 type Flavor struct {
 	cluster.Flavor
@@ -118,7 +118,7 @@ func (t row) flavor() Flavor {
 		t.BadCell("kind", fmt.Errorf("is no kind of machine, want %s, %s or nothing", KindBurstable, KindAccelerated))
 	}
 	if t.Cell("max_pods") != "" {
-		f.MaxPods = t.AtMost("max_pods", t.Positive("max_pods", 1, table.Exact), maxMaxPods)
+		f.MaxPods = new(t.AtMost("max_pods", t.Positive("max_pods", 1, table.Exact), maxMaxPods))
 	}
 	t.watts(&f)
 	return f

@@ -19,7 +19,7 @@ func TestReadFlavorsReadsTheCatalogue(t *testing.T) {
 	want := []Flavor{
 		{Flavor: cluster.Flavor{Name: "free", Size: packing.Size{MilliCPU: 250, MemoryBytes: 2}}},
 		{Flavor: cluster.Flavor{Name: "g5.xlarge", Size: packing.Size{MilliCPU: 4000, MemoryBytes: 16 << 30}, MicroDollarsPerHour: 1_006_000}, Kind: KindAccelerated},
-		{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 13 << 29}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: 29}, MachineType: "m7i", MilliwattsIdle: 4400, MilliwattsFull: 20_000},
+		{Flavor: cluster.Flavor{Name: "m7i.large", Size: packing.Size{MilliCPU: 1930, MemoryBytes: 13 << 29}, MicroDollarsPerHour: 100_800, Arch: "amd64", MaxPods: new(int64(29))}, MachineType: "m7i", MilliwattsIdle: 4400, MilliwattsFull: 20_000},
 		{Flavor: cluster.Flavor{Name: "t3.nano", Size: packing.Size{MilliCPU: 2000, MemoryBytes: 1 << 29}, MicroDollarsPerHour: 5_200}, Kind: KindBurstable},
 	}
 	got, err := ReadFlavors("f.csv", strings.NewReader(input))

@@ -25,7 +25,7 @@ var flavorGen = rapid.Custom(func(t *rapid.T) Flavor {
 			Size:                packing.Size{MilliCPU: rapid.Int64Range(1, table.MaxMilliCPU).Draw(t, "cpu"), MemoryBytes: rapid.Int64Range(1, table.MaxMemoryBytes).Draw(t, "memory")},
 			MicroDollarsPerHour: rapid.Int64Range(0, maxMicroDollarsPerHour).Draw(t, "price"),
 			Arch:                rapid.SampledFrom([]string{"", "amd64", "arm64"}).Draw(t, "arch"),
-			MaxPods:             rapid.Int64Range(0, maxMaxPods).Draw(t, "pods"),
+			MaxPods:             rapid.Ptr(rapid.Int64Range(1, maxMaxPods), true).Draw(t, "pods"),
 		},
 		MachineType:    rapid.StringMatching(`([a-zA-Z0-9]([a-zA-Z0-9._-]{0,9}[a-zA-Z0-9])?)?`).Draw(t, "type"),
 		MilliwattsFull: rapid.Int64Range(0, maxMilliwatts).Draw(t, "full"),

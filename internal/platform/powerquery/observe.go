@@ -201,14 +201,14 @@ func (o Observer) pods(ctx context.Context, from, to time.Time) ([]bill.Pod, err
 	var pods []bill.Pod
 	for i, p := range places {
 		name := [2]string{p.namespace, p.pod}
-		out := bill.Pod{Namespace: p.namespace, Name: p.pod, Workload: cmp.Or(workloads[name], stem(p.pod)), Node: p.node, Requested: requested[p], Used: -1}
+		out := bill.Pod{Namespace: p.namespace, Name: p.pod, Workload: cmp.Or(workloads[name], stem(p.pod)), Node: p.node, Requested: requested[p]}
 		if c, ok := cores[name]; ok {
-			out.Used = c
 			if i > 0 && places[i-1].namespace == p.namespace && places[i-1].pod == p.pod {
-				out.Used = 0 // its use counts where it requested more
+				c = 0 // its use counts where it requested more
 			}
+			out.Used = &c
 		}
-		if out.Requested > 0 || out.Used > 0 {
+		if out.Requested > 0 || out.Used != nil && *out.Used > 0 {
 			pods = append(pods, out)
 		}
 	}

@@ -255,12 +255,12 @@ func TestWhatPodsHadOfTheirNodes(t *testing.T) {
 		t.Errorf("nodes are %+v, want %+v", observed[0].Nodes, wantNodes)
 	}
 	wantPods := []bill.Pod{
-		{Namespace: "jobs", Name: "batch-29471040-x7k2p", Workload: "batch", Node: "c", Requested: 0.5, Used: 0.75},
-		{Namespace: "jobs", Name: "idle", Workload: "idle", Node: "b", Requested: 0, Used: 0.25},
-		{Namespace: "jobs", Name: "train-0-bcdfg", Workload: "train", Node: "b", Requested: 1, Used: -1},
-		{Namespace: "shop", Name: "db-0", Workload: "db", Node: "b", Requested: 0.65, Used: 0.5},
-		{Namespace: "shop", Name: "db-0", Workload: "db", Node: "a", Requested: 0.35, Used: 0},
-		{Namespace: "shop", Name: "web-6c5bd9f4b8-x7k2p", Workload: "web", Node: "a", Requested: 2, Used: 1.5},
+		{Namespace: "jobs", Name: "batch-29471040-x7k2p", Workload: "batch", Node: "c", Requested: 0.5, Used: new(float64(0.75))},
+		{Namespace: "jobs", Name: "idle", Workload: "idle", Node: "b", Requested: 0, Used: new(float64(0.25))},
+		{Namespace: "jobs", Name: "train-0-bcdfg", Workload: "train", Node: "b", Requested: 1},
+		{Namespace: "shop", Name: "db-0", Workload: "db", Node: "b", Requested: 0.65, Used: new(float64(0.5))},
+		{Namespace: "shop", Name: "db-0", Workload: "db", Node: "a", Requested: 0.35, Used: new(float64(0))},
+		{Namespace: "shop", Name: "web-6c5bd9f4b8-x7k2p", Workload: "web", Node: "a", Requested: 2, Used: new(float64(1.5))},
 	}
 	checkPods(t, "the first ten minutes", observed[0].Pods, wantPods)
 	wantPods = slices.Delete(wantPods, 2, 3) // it has ended
@@ -275,7 +275,7 @@ func checkPods(t *testing.T, when string, got, want []bill.Pod) {
 		t.Fatalf("%s: %+v, want %+v", when, got, want)
 	}
 	for i, p := range got {
-		if math.Abs(p.Requested-want[i].Requested) > 0.11 || math.Abs(p.Used-want[i].Used) > 0.01 {
+		if math.Abs(p.Requested-want[i].Requested) > 0.11 || (p.Used == nil) != (want[i].Used == nil) || p.Used != nil && math.Abs(*p.Used-*want[i].Used) > 0.01 {
 			t.Errorf("%s: %+v, want %+v", when, p, want[i])
 		}
 		p.Requested, p.Used = want[i].Requested, want[i].Used

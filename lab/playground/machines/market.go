@@ -66,8 +66,8 @@ func (r *machineReconciler) choose(ctx context.Context, m *KwokMachine) (why str
 // sold fills in what a machine of an instance type is.
 func (s *KwokMachineSpec) sold(of *catalogue.Flavor, domain string) {
 	s.CPU, s.Memory = *resource.NewMilliQuantity(of.Size.MilliCPU, resource.DecimalSI), *resource.NewQuantity(of.Size.MemoryBytes, resource.BinarySI)
-	if of.MaxPods > 0 {
-		s.Pods = int32(of.MaxPods)
+	if of.MaxPods != nil {
+		s.Pods = int32(*of.MaxPods)
 	}
 	if of.Arch != "" {
 		s.Arch = of.Arch

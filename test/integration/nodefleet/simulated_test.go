@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/packing"
 	"supercargo.dev/supercargo/lab/policy"
 	"supercargo.dev/supercargo/lab/replay"
 	"supercargo.dev/supercargo/lab/scenario"
@@ -135,7 +137,7 @@ func (b *bench) replay(pods []scenario.Pod) {
 	}
 	for _, p := range pods {
 		o.Pods = append(o.Pods, trace.Pod{
-			Name: p.Name, Arrival: p.Arrival, Runtime: p.Runtime, MilliCPU: p.Size.MilliCPU, MemoryBytes: p.Size.MemoryBytes, Class: trace.ClassBatch,
+			Item: packing.Item{Name: p.Name, Arrival: p.Arrival, Runtime: p.Runtime, Size: packing.Size{MilliCPU: p.Size.MilliCPU, MemoryBytes: p.Size.MemoryBytes}}, Class: class.Batch,
 		})
 	}
 	r, err := replay.Run(b.Context(), o)

@@ -117,7 +117,7 @@ func instanceType(f planfile.Flavor, keys sets.Set[string]) *cloudprovider.Insta
 		Capacity: corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewMilliQuantity(f.Size.MilliCPU, resource.DecimalSI),
 			corev1.ResourceMemory: *resource.NewQuantity(f.Size.MemoryBytes, resource.BinarySI),
-			corev1.ResourcePods:   *resource.NewQuantity(f.MaxPods, resource.DecimalSI),
+			corev1.ResourcePods:   *resource.NewQuantity(*f.MaxPods, resource.DecimalSI),
 		},
 	}
 	for _, zone := range zones {
