@@ -6,13 +6,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Migration moves one running pod to another node. What it says is all that those who
-// carry it out know: none of them calls another, each reads the Migration and writes the
-// part of its status that is its own. So any of them can die at any moment and continue
-// later, or another in its place.
+// Migration moves one running pod to another node. Its controller, the scheduler and the
+// agents of the two nodes coordinate only through the Migration: each reads it, and writes
+// only its own part of the status. Each can therefore restart at any time and continue.
 //
-// To delete a Migration is to cancel it: what was made is removed and the pod continues
-// where it was, unless the new pod has taken over already.
+// Deleting a Migration cancels it: its resources are removed, and the pod continues on its
+// node, unless the new pod has already taken over.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=mig,categories=supercargo
@@ -30,28 +29,28 @@ type Migration struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says what is to be moved. It cannot be changed.
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: delete the Migration and make another"
+	// spec specifies the pod to move. It is immutable.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is immutable: delete the Migration and create another"
 	// +required
 	Spec MigrationSpec `json:"spec"`
 
-	// status is how far it has come.
+	// status is the progress of the migration.
 	// +optional
 	Status MigrationStatus `json:"status,omitempty"`
 }
 
-// MigrationList is a list of migrations.
+// MigrationList is a list of Migrations.
 //
 // +kubebuilder:object:root=true
 type MigrationList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// items are the migrations.
+	// items is the list of Migrations.
 	Items []Migration `json:"items"`
 }
 
-// MigrationMethod says what becomes of the state of a pod that moves.
+// MigrationMethod specifies whether a pod keeps its state when it moves.
 //
 // +kubebuilder:validation:Enum=Checkpoint;Restart
 type MigrationMethod string
@@ -59,15 +58,15 @@ type MigrationMethod string
 const (
 	// MethodCheckpoint moves the memory and the processes of the container.
 	MethodCheckpoint MigrationMethod = "Checkpoint"
-	// MethodRestart starts the container again. The pod must have declared that with the
-	// annotation supercargo.dev/migration: restart.
+	// MethodRestart starts the container again on the new node, without its state. The pod
+	// must have the annotation supercargo.dev/migration: restart.
 	MethodRestart MigrationMethod = "Restart"
 )
 
 // DefaultMigrationDeadline is the API server's default of spec.deadline.
 const DefaultMigrationDeadline = 5 * time.Minute
 
-// MigrationSpec says what is to be moved.
+// MigrationSpec specifies the pod to move.
 type MigrationSpec struct {
 	// podName is the name of the pod.
 	// +kubebuilder:validation:MinLength=1
@@ -75,23 +74,26 @@ type MigrationSpec struct {
 	// +required
 	PodName string `json:"podName"`
 
-	// podUID is its UID. If it is given, a later pod of the same name is not moved.
+	// podUID is the UID of the pod. If set, a later pod of the same name is not moved.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	PodUID string `json:"podUID,omitempty"`
 
-	// targetNode is where it goes; empty leaves that to the scheduler.
+	// targetNode is the name of the node to move the pod to. If empty, the scheduler chooses
+	// the node.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	TargetNode string `json:"targetNode,omitempty"`
 
-	// method says what becomes of its state.
+	// method specifies whether the pod keeps its state. Checkpoint moves the memory and the
+	// processes of the container. Restart starts the container again; the pod must have the
+	// annotation supercargo.dev/migration: restart.
 	// +kubebuilder:default=Checkpoint
 	// +optional
 	Method MigrationMethod `json:"method,omitempty"`
 
-	// deadline is how long it may take from its start until the new pod runs. Then the
-	// pod continues where it was.
+	// deadline is the maximum duration from the start of the migration until the new pod runs.
+	// When it expires, the migration is rolled back and the pod continues on its node.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -101,402 +103,416 @@ type MigrationSpec struct {
 	Deadline metav1.Duration `json:"deadline,omitempty,omitzero"`
 }
 
-// MigrationPhase sums a migration up.
+// MigrationPhase is a summary of the state of a migration.
 //
 // +kubebuilder:validation:Enum=Pending;Reserving;Moving;Verifying;HandingOver;CleaningUp;RollingBack;Succeeded;RolledBack;Refused
 type MigrationPhase string
 
 const (
-	// MigrationPending waits until there is room among the moves in flight.
+	// MigrationPending means that the migration waits until fewer migrations are in flight.
 	MigrationPending MigrationPhase = "Pending"
-	// MigrationReserving has found the pod movable and looks for its new node. The pod
-	// runs.
+	// MigrationReserving means that the pod can be moved and that the migration waits for a
+	// node for the new pod. The pod runs.
 	MigrationReserving MigrationPhase = "Reserving"
-	// MigrationMoving has frozen the pod, and takes, ships and stages its checkpoint.
+	// MigrationMoving means that the pod is frozen, and that its checkpoint is being taken,
+	// transferred and staged.
 	MigrationMoving MigrationPhase = "Moving"
-	// MigrationVerifying waits until the new pod runs. The old one is still frozen.
+	// MigrationVerifying means that the migration waits until the new pod runs. The old pod is
+	// still frozen.
 	MigrationVerifying MigrationPhase = "Verifying"
-	// MigrationHandingOver gives the old pod's place to the new one. There is no way
-	// back.
+	// MigrationHandingOver means that the new pod replaces the old one. The migration can no
+	// longer be rolled back.
 	MigrationHandingOver MigrationPhase = "HandingOver"
-	// MigrationCleaningUp removes images and archives after a success.
+	// MigrationCleaningUp means that the migration succeeded and its images and archives are
+	// being removed.
 	MigrationCleaningUp MigrationPhase = "CleaningUp"
-	// MigrationRollingBack removes what was made and lets the pod continue where it was.
+	// MigrationRollingBack means that the resources of the migration are being removed and
+	// that the pod continues on its node.
 	MigrationRollingBack MigrationPhase = "RollingBack"
-	// MigrationSucceeded is an end: the pod runs on its new node.
+	// MigrationSucceeded is a final phase: the pod runs on its new node.
 	MigrationSucceeded MigrationPhase = "Succeeded"
-	// MigrationRolledBack is an end: the pod continues where it was.
+	// MigrationRolledBack is a final phase: the pod continues on its old node.
 	MigrationRolledBack MigrationPhase = "RolledBack"
-	// MigrationRefused is an end: the pod cannot be moved, and nothing was touched.
+	// MigrationRefused is a final phase: the pod cannot be moved, and nothing was changed.
 	MigrationRefused MigrationPhase = "Refused"
 )
 
-// MigrationOrder is what the agents of the two nodes are to do. Each carries it out as
-// far as it concerns its node, and says so in its report. Orders only continue in the
-// sequence given here, and Thaw takes the place of what was not ordered yet.
+// MigrationOrder is an instruction to the agents of the two nodes. Each agent carries out the
+// part that concerns its node and records the result in its report. Orders follow each other
+// in the sequence below; Thaw replaces the orders that have not been given yet.
 //
 // +kubebuilder:validation:Enum=Prepare;Freeze;Kill;Thaw;Clean
 type MigrationOrder string
 
 const (
-	// OrderPrepare asks for all that can be done while the pod runs: the source looks at
-	// the container and makes a certificate; the target, once reservation names it, looks
-	// for room and for the base image, makes a certificate and listens.
+	// OrderPrepare requests all preparation that is possible while the pod runs. The source
+	// checks the container and creates a certificate. The target, once named by the
+	// reservation, checks for disk space and the base image, creates a certificate and
+	// listens.
 	OrderPrepare MigrationOrder = "Prepare"
-	// OrderFreeze asks the source to freeze the container, to dump it and to ship it to
-	// the target, and the target to take and stage it. Both reports must be Prepared.
+	// OrderFreeze requests the source to freeze and dump the container and to send the dump to
+	// the target. It requests the target to receive and stage the dump. Both reports must be
+	// Prepared.
 	OrderFreeze MigrationOrder = "Freeze"
-	// OrderKill asks the source to kill the frozen container: the new pod has taken its
-	// place.
+	// OrderKill requests the source to kill the frozen container, because the new pod has
+	// replaced it.
 	OrderKill MigrationOrder = "Kill"
-	// OrderThaw asks the source to let the container continue, and the target to remove what
-	// it staged.
+	// OrderThaw requests the source to resume the container, and the target to remove what it
+	// staged.
 	OrderThaw MigrationOrder = "Thaw"
-	// OrderClean asks both to remove all that is left of the migration.
+	// OrderClean requests both agents to remove everything that remains of the migration.
 	OrderClean MigrationOrder = "Clean"
 )
 
-// MigrationStatus is how far a migration has come. The controller writes what is not
-// said to be another's.
+// MigrationStatus is the progress of a migration. The controller writes all fields, except
+// those that name another writer.
 type MigrationStatus struct {
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// phase sums it up.
+	// phase is a summary of the state of the migration.
 	// +optional
 	Phase MigrationPhase `json:"phase,omitempty"`
 
-	// conditions are Eligible, Reserved, Frozen, Shipped, Verified, HandedOver, CleanedUp
-	// and Finished, one for each step of the way.
+	// conditions are Eligible, Reserved, Frozen, Shipped, Verified, HandedOver, CleanedUp and
+	// Finished: one for each step of the migration.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// plan is what was found out before anything was touched. It does not change.
+	// plan is the result of the checks before the migration starts. It does not change
+	// afterwards.
 	// +optional
 	Plan *MigrationPlan `json:"plan,omitempty"`
 
-	// order is what the agents are to do.
+	// order is the current instruction to the agents.
 	// +optional
 	Order MigrationOrder `json:"order,omitempty"`
 
-	// reservation is the room that the scheduler keeps for the new pod. The scheduler
-	// writes it, and takes it back when it gives the room away.
+	// reservation is the node on which the scheduler reserves resources for the new pod. The
+	// scheduler writes it, and removes it when it releases the reservation.
 	// +optional
 	Reservation *MigrationReservation `json:"reservation,omitempty"`
 
-	// source is what the agent of the pod's node says.
+	// source is the report of the agent on the node of the pod. Only that agent writes it.
 	// +optional
 	Source *SourceReport `json:"source,omitempty"`
 
-	// target is what the agent of the new pod's node says.
+	// target is the report of the agent on the node of the new pod. Only that agent writes it.
 	// +optional
 	Target *TargetReport `json:"target,omitempty"`
 
-	// measured is what it took.
+	// measured contains the durations and sizes of the migration.
 	// +optional
 	Measured *MigrationMeasured `json:"measured,omitempty"`
 }
 
-// MigrationBackend is how the state of a container is taken and restored.
+// MigrationBackend is the mechanism that takes and restores the state of a container.
 //
 // +kubebuilder:validation:Enum=Containerd;Kubelet;Restart;Simulated
 type MigrationBackend string
 
 const (
-	// BackendContainerd takes checkpoints by containerd's task API, and stages them in
+	// BackendContainerd takes checkpoints with the task API of containerd and stages them in
 	// its content store.
 	BackendContainerd MigrationBackend = "Containerd"
-	// BackendKubelet takes checkpoints by the kubelet's API.
+	// BackendKubelet takes checkpoints with the API of the kubelet.
 	BackendKubelet MigrationBackend = "Kubelet"
-	// BackendRestart takes none.
+	// BackendRestart takes no checkpoint.
 	BackendRestart MigrationBackend = "Restart"
-	// BackendSimulated plays a move of modelled size and speed, on nodes that run no
+	// BackendSimulated simulates a move of modelled size and speed on nodes that run no
 	// containers.
 	BackendSimulated MigrationBackend = "Simulated"
 )
 
-// MigrationPlan is what is to be done to whom.
+// MigrationPlan describes the steps of a migration and the objects involved.
 type MigrationPlan struct {
-	// startedAt is when the plan was made, from which the deadline counts.
+	// startedAt is the time at which the plan was made. The deadline is relative to it.
 	StartedAt metav1.Time `json:"startedAt"`
 
-	// deadlineAt is when the pod must run on its new node.
+	// deadlineAt is the time by which the new pod must run.
 	DeadlineAt metav1.Time `json:"deadlineAt"`
 
-	// sourceNode is where the pod runs.
+	// sourceNode is the name of the node on which the pod runs.
 	SourceNode string `json:"sourceNode"`
 
 	// podUID is the UID of the pod.
 	PodUID string `json:"podUID"`
 
-	// container is the name of its container.
+	// container is the name of the container of the pod.
 	Container string `json:"container"`
 
-	// containerID is its ID without the runtime's prefix.
+	// containerID is the ID of the container, without the prefix of the runtime.
 	// +optional
 	ContainerID string `json:"containerID,omitempty"`
 
-	// baseImage is the image that the container was first made from, as the pod named it.
+	// baseImage is the image from which the container was originally created, as specified in
+	// the pod.
 	BaseImage string `json:"baseImage"`
 
-	// backend is how its state is taken.
+	// backend is the mechanism that takes and restores the state of the container.
 	Backend MigrationBackend `json:"backend"`
 
 	// restoredPod is the name of the new pod.
 	RestoredPod string `json:"restoredPod"`
 
-	// image is the name of the checkpoint image. It exists on the target node alone.
+	// image is the name of the checkpoint image. It exists only on the target node.
 	// +optional
 	Image string `json:"image,omitempty"`
 
-	// owner is the controller that the new pod is handed to; nil for a bare pod.
+	// owner is the controller that becomes the owner of the new pod. It is unset for a pod
+	// without a controller.
 	// +optional
 	Owner *metav1.OwnerReference `json:"owner,omitempty"`
 
-	// notes say what changes for the pod, such as its name and address.
+	// notes describe what changes for the pod, such as its name and its IP address.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	Notes []string `json:"notes,omitempty"`
 }
 
-// MigrationReservation is room on a node.
+// MigrationReservation is a reservation of resources on a node.
 type MigrationReservation struct {
-	// node has the room.
+	// node is the name of the node.
 	Node string `json:"node"`
 
 	// podUID is the UID of the new pod.
 	PodUID string `json:"podUID"`
 
-	// time is since when.
+	// time is the time at which the reservation was made.
 	Time metav1.Time `json:"time"`
 }
 
-// SourceStep is how far the agent of the source node has come. The steps follow each
-// other, but for Thawed, which may follow any, and Failed.
+// SourceStep is the progress of the agent on the source node. The steps follow each other,
+// except Thawed and Failed, which may follow any step.
 //
 // +kubebuilder:validation:Enum=Prepared;Frozen;Dumped;Shipped;Killed;Thawed;Cleaned;Failed
 type SourceStep string
 
 const (
-	// SourcePrepared says: the container can be moved as far as its node can tell.
+	// SourcePrepared means that the container can be moved, as far as its node can determine.
 	SourcePrepared SourceStep = "Prepared"
-	// SourceFrozen says: the container is frozen. It is written before the container is
-	// frozen, so that whoever reads Prepared knows that it runs.
+	// SourceFrozen means that the container is frozen. The agent writes it before it freezes
+	// the container, so that Prepared always means that the container runs.
 	SourceFrozen SourceStep = "Frozen"
-	// SourceDumped says: its state is dumped to disk.
+	// SourceDumped means that the state of the container is on disk.
 	SourceDumped SourceStep = "Dumped"
-	// SourceShipped says: the target has it and has confirmed its checksum.
+	// SourceShipped means that the target has received the dump and confirmed its checksum.
 	SourceShipped SourceStep = "Shipped"
-	// SourceKilled says: the frozen container is dead.
+	// SourceKilled means that the frozen container has been killed.
 	SourceKilled SourceStep = "Killed"
-	// SourceThawed says: the container runs again, or was never frozen, and nothing is left of
-	// the migration.
+	// SourceThawed means that the container runs again or was never frozen, and that nothing
+	// remains of the migration.
 	SourceThawed SourceStep = "Thawed"
-	// SourceCleaned says: nothing is left of the migration.
+	// SourceCleaned means that nothing remains of the migration.
 	SourceCleaned SourceStep = "Cleaned"
-	// SourceFailed says: the order cannot be carried out. A frozen container stays frozen
-	// until Thaw is ordered.
+	// SourceFailed means that the order cannot be carried out. A frozen container stays frozen
+	// until the order is Thaw.
 	SourceFailed SourceStep = "Failed"
 )
 
-// SourceReport is written by the agent of the source node alone.
+// SourceReport is the report of the agent on the source node. Only that agent writes it.
 type SourceReport struct {
-	// step is how far it has come.
+	// step is the current step of the agent.
 	Step SourceStep `json:"step"`
 
-	// time is since when.
+	// time is the time at which the agent reported the step.
 	Time metav1.MicroTime `json:"time"`
 
-	// certificate is what it shows the target, in PEM. It is good for this migration
-	// alone.
+	// certificate is the certificate that the agent presents to the target, in PEM. It is
+	// valid only for this migration.
 	// +kubebuilder:validation:MaxLength=8192
 	// +optional
 	Certificate string `json:"certificate,omitempty"`
 
-	// requirements are what the target must have to restore the container, as the value
+	// requirements are the requirements on a node that restores the container, in the format
 	// of the annotation supercargo.dev/checkpoint-requirements.
 	// +kubebuilder:validation:MaxLength=16384
 	// +optional
 	Requirements string `json:"requirements,omitempty"`
 
-	// memoryBytes is how much memory the container used when it was prepared.
+	// memoryBytes is the memory usage of the container when it was prepared, in bytes.
 	// +optional
 	MemoryBytes int64 `json:"memoryBytes,omitempty"`
 
-	// frozenAt is when the container was frozen.
+	// frozenAt is the time at which the container was frozen.
 	// +optional
 	FrozenAt *metav1.MicroTime `json:"frozenAt,omitempty"`
 
-	// thawedAt is when it ran again.
+	// thawedAt is the time at which the container was resumed.
 	// +optional
 	ThawedAt *metav1.MicroTime `json:"thawedAt,omitempty"`
 
-	// dumpSeconds is how long the dump took, such as "0.132".
+	// dumpSeconds is the duration of the dump, in seconds, such as "0.132".
 	// +optional
 	DumpSeconds string `json:"dumpSeconds,omitempty"`
 
-	// dumpBytes is how large the dump is.
+	// dumpBytes is the size of the dump, in bytes.
 	// +optional
 	DumpBytes int64 `json:"dumpBytes,omitempty"`
 
-	// shipSeconds is how long the transfer took, its tries together.
+	// shipSeconds is the duration of the transfer, in seconds, summed over all attempts.
 	// +optional
 	ShipSeconds string `json:"shipSeconds,omitempty"`
 
-	// shipBytes is what went over the wire, compressed.
+	// shipBytes is the number of bytes sent over the network, compressed.
 	// +optional
 	ShipBytes int64 `json:"shipBytes,omitempty"`
 
-	// shipTries is how often it was tried.
+	// shipTries is the number of attempts to transfer the dump.
 	// +optional
 	ShipTries int32 `json:"shipTries,omitempty"`
 
-	// reason is a word for why it failed.
+	// reason is a CamelCase word for the cause of a failure.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message says what failed, and what to do about it.
+	// message describes the failure and how to fix it.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// TargetStep is how far the agent of the target node has come.
+// TargetStep is the progress of the agent on the target node.
 //
 // +kubebuilder:validation:Enum=Prepared;Staged;Cleaned;Failed
 type TargetStep string
 
 const (
-	// TargetPrepared says: there is room and the base image, and the agent listens.
+	// TargetPrepared means that the node has enough disk space and the base image, and that
+	// the agent listens.
 	TargetPrepared TargetStep = "Prepared"
-	// TargetStaged says: the checkpoint image can be restored.
+	// TargetStaged means that the checkpoint image is ready to be restored.
 	TargetStaged TargetStep = "Staged"
-	// TargetCleaned says: nothing is left of the migration but the restored container.
+	// TargetCleaned means that nothing remains of the migration except the restored container.
 	TargetCleaned TargetStep = "Cleaned"
-	// TargetFailed says: the order cannot be carried out.
+	// TargetFailed means that the order cannot be carried out.
 	TargetFailed TargetStep = "Failed"
 )
 
-// TargetReport is written by the agent of the target node alone.
+// TargetReport is the report of the agent on the target node. Only that agent writes it.
 type TargetReport struct {
-	// node is which one says so: the reservation may have changed since.
+	// node is the name of the node that this report is about. The reservation may have changed
+	// since.
 	Node string `json:"node"`
 
-	// step is how far it has come.
+	// step is the current step of the agent.
 	Step TargetStep `json:"step"`
 
-	// time is since when.
+	// time is the time at which the agent reported the step.
 	Time metav1.MicroTime `json:"time"`
 
-	// address is where it listens, as host:port.
+	// address is the address on which the agent listens, as host:port.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Address string `json:"address,omitempty"`
 
-	// certificate is what it shows the source, in PEM. It is good for this migration
-	// alone.
+	// certificate is the certificate that the agent presents to the source, in PEM. It is
+	// valid only for this migration.
 	// +kubebuilder:validation:MaxLength=8192
 	// +optional
 	Certificate string `json:"certificate,omitempty"`
 
-	// digest is that of the staged image's manifest.
+	// digest is the digest of the manifest of the staged image.
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	Digest string `json:"digest,omitempty"`
 
-	// stagedBytes is what the staged image takes.
+	// stagedBytes is the size of the staged image, in bytes.
 	// +optional
 	StagedBytes int64 `json:"stagedBytes,omitempty"`
 
-	// reason is a word for why it failed.
+	// reason is a CamelCase word for the cause of a failure.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message says what failed, and what to do about it.
+	// message describes the failure and how to fix it.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// MigrationMeasured is what a migration took. Seconds are decimal numbers such as
-// "1.250".
+// MigrationMeasured contains the measured durations and sizes of a migration. Durations are
+// decimal numbers of seconds, such as "1.250".
 type MigrationMeasured struct {
-	// frozenSeconds is how long no copy of the container ran.
+	// frozenSeconds is the time during which no copy of the container ran, in seconds.
 	// +optional
 	FrozenSeconds string `json:"frozenSeconds,omitempty"`
 
-	// dumpSeconds is how long the dump took.
+	// dumpSeconds is the duration of the dump, in seconds.
 	// +optional
 	DumpSeconds string `json:"dumpSeconds,omitempty"`
 
-	// shipSeconds is how long it took to bring it to the target.
+	// shipSeconds is the duration of the transfer to the target, in seconds.
 	// +optional
 	ShipSeconds string `json:"shipSeconds,omitempty"`
 
-	// restoreSeconds is the time from the staged image until the container ran.
+	// restoreSeconds is the time from staging the image until the container ran, in seconds.
 	// +optional
 	RestoreSeconds string `json:"restoreSeconds,omitempty"`
 
-	// totalSeconds is the time from the start until the old container was gone, or went
-	// on.
+	// totalSeconds is the time from the start of the migration until the old container was
+	// removed or resumed, in seconds.
 	// +optional
 	TotalSeconds string `json:"totalSeconds,omitempty"`
 
-	// checkpointBytes is how large the checkpoint was.
+	// checkpointBytes is the size of the checkpoint, in bytes.
 	// +optional
 	CheckpointBytes int64 `json:"checkpointBytes,omitempty"`
 
-	// shippedBytes is what went over the wire, compressed.
+	// shippedBytes is the number of bytes sent over the network, compressed.
 	// +optional
 	ShippedBytes int64 `json:"shippedBytes,omitempty"`
 }
 
 // The conditions of a Migration, in the order of its steps.
 const (
-	// MigrationEligible says whether the pod can be moved; if not, why not and what would
-	// make it movable.
+	// MigrationEligible means that the pod can be moved. If it is false, its message explains
+	// why and what would make the pod movable.
 	MigrationEligible = "Eligible"
-	// MigrationReserved says that a node has room for the new pod, and that both nodes
-	// are prepared.
+	// MigrationReserved means that a node has resources reserved for the new pod, and that
+	// both nodes are prepared.
 	MigrationReserved = "Reserved"
-	// MigrationFrozen says that the pod is frozen.
+	// MigrationFrozen means that the pod is frozen.
 	MigrationFrozen = "Frozen"
-	// MigrationShipped says that the checkpoint is on its new node.
+	// MigrationShipped means that the checkpoint is on the target node.
 	MigrationShipped = "Shipped"
-	// MigrationVerified says that the new pod runs.
+	// MigrationVerified means that the new pod runs.
 	MigrationVerified = "Verified"
-	// MigrationHandedOver says that the new pod has the old one's place.
+	// MigrationHandedOver means that the new pod has replaced the old one.
 	MigrationHandedOver = "HandedOver"
-	// MigrationCleanedUp says that nothing is left of the migration on either node.
+	// MigrationCleanedUp means that nothing remains of the migration on either node.
 	MigrationCleanedUp = "CleanedUp"
-	// MigrationFinished is true when the migration has ended; its reason is the phase.
+	// MigrationFinished is true when the migration has ended. Its reason is the final phase.
 	MigrationFinished = "Finished"
 )
 
 const (
-	// LabelMigration is on the new pod of a migration, with the migration's UID.
+	// LabelMigration is a label of the new pod of a migration. Its value is the UID of the
+	// Migration.
 	LabelMigration = GroupName + "/migration"
 
-	// AnnotationMigrationName is on the new pod of a migration, with the migration's name.
+	// AnnotationMigrationName is an annotation of the new pod of a migration. Its value is the
+	// name of the Migration.
 	AnnotationMigrationName = GroupName + "/migration-name"
 
-	// AnnotationRequirements is on the new pod of a migration: what its node must have to
-	// restore it, as JSON.
+	// AnnotationRequirements is an annotation of the new pod of a migration. It contains the
+	// requirements on a node that restores the pod, as JSON.
 	AnnotationRequirements = GroupName + "/checkpoint-requirements"
 
-	// AnnotationCapability is on a node: what its agent can take and restore, as JSON.
+	// AnnotationCapability is an annotation of a node. It describes which checkpoints the
+	// node's agent can take and restore, as JSON.
 	AnnotationCapability = GroupName + "/checkpoint-capability"
 
-	// AnnotationBaseImage is on a restored pod: the image that its container was first
-	// made from.
+	// AnnotationBaseImage is an annotation of a restored pod. It contains the image from which
+	// its container was originally created.
 	AnnotationBaseImage = GroupName + "/base-image"
 
-	// FinalizerMigration keeps a Migration until what it made is removed.
+	// FinalizerMigration keeps a Migration until its resources have been removed.
 	FinalizerMigration = GroupName + "/migration"
 )

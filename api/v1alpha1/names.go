@@ -9,91 +9,98 @@ package v1alpha1
 const GroupName = "supercargo.dev"
 
 const (
-	// LabelClass says which kind of work a pod is (batch or service) and which
-	// kind a node takes (batch, service or any). A pod without it is batch when
-	// a Job owns it and a service otherwise; a node without it takes any.
+	// LabelClass is a label of pods and nodes. On a pod it is the kind of work: batch or
+	// service. On a node it is the kind of pods that the node accepts: batch, service or any.
+	// A pod without it is batch if a Job owns it, and a service otherwise. A node without it
+	// accepts any pod.
 	LabelClass = GroupName + "/class"
 
-	// LabelMachineType names a node's machine type. Machines of one type are
-	// taken to be equally fast and to draw the same power.
+	// LabelMachineType is a label of a node that contains its machine type. Machines of one
+	// type are assumed to have the same speed and the same power consumption.
 	LabelMachineType = GroupName + "/machine-type"
 
-	// LabelProbe is on the Job and the pod of a probe: a short name of the machine type
-	// that is probed. Taken from the annotation AnnotationProbes, which has it whole.
+	// LabelProbe is a label of the Job and the pod of a probe. It contains a short name of the
+	// probed machine type. The full name is in the annotation AnnotationProbes.
 	LabelProbe = GroupName + "/probe"
 
-	// TaintProbing keeps other pods from a node that is probed.
+	// TaintProbing keeps other pods away from a node that is being probed.
 	TaintProbing = GroupName + "/probing"
 
-	// LabelFleet names the NodeFleet that rented a node's machine. A node that carries it
-	// is removed once its machine has gone, where nobody else does that.
+	// LabelFleet is a label of a node that contains the name of the NodeFleet that created its
+	// machine. The fleet deletes a Node with this label when its machine no longer exists, if
+	// no other controller does so.
 	LabelFleet = GroupName + "/fleet"
 
-	// LabelWorkerPool names the WorkerPool that a pod is a worker of.
+	// LabelWorkerPool is a label of a worker pod that contains the name of its WorkerPool.
 	LabelWorkerPool = GroupName + "/worker-pool"
 )
 
-// ConditionPaused is on NodeFleets, ReplicaPolicies and WorkerPools while the cluster is paused: what they
-// decide is not carried out. It is not there otherwise.
+// ConditionPaused is a condition of NodeFleets, ReplicaPolicies and WorkerPools. It is true
+// while the cluster is paused and decisions are therefore not carried out. Otherwise it is
+// absent.
 const ConditionPaused = "Paused"
 
 const (
-	// AnnotationRuntime is how long a batch pod is expected to run from its
-	// start, as a Go duration ("3m", "1h30m").
+	// AnnotationRuntime is the expected runtime of a batch pod, counted from its start, as a
+	// Go duration ("3m", "1h30m").
 	AnnotationRuntime = GroupName + "/runtime"
 
-	// AnnotationCategory groups batch pods of one namespace that do the same
-	// kind of work. The runtimes of finished ones predict the next.
+	// AnnotationCategory groups batch pods of one namespace that do the same kind of work. The
+	// runtimes of finished pods predict those of the next.
 	AnnotationCategory = GroupName + "/category"
 
-	// AnnotationExpectedFinish is when a bound batch pod is expected to end, in
-	// RFC 3339. The scheduler writes it in the same call that binds the pod.
+	// AnnotationExpectedFinish is the time at which a bound batch pod is expected to end, in
+	// RFC 3339. The scheduler writes it in the API call that binds the pod.
 	AnnotationExpectedFinish = GroupName + "/expected-finish"
 
-	// AnnotationMigration says how a pod may be moved to another node:
-	// [MigrationCheckpoint], [MigrationRestart] or [MigrationNever]. A pod without it
-	// is not evicted to save money.
+	// AnnotationMigration specifies how a pod may be moved to another node:
+	// [MigrationCheckpoint], [MigrationRestart] or [MigrationNever]. Without it, a batch pod
+	// is not moved to reduce cost, and a service pod is evicted only as
+	// spec.consolidation.evictServices of its NodeFleet allows.
 	AnnotationMigration = GroupName + "/migration"
 
-	// AnnotationEnergyWeight is H on a pod or on its namespace: the weight of energy
-	// against runtime when a node is chosen, from 0, runtime alone, to 1, energy alone.
+	// AnnotationEnergyWeight is an annotation of a pod or a namespace. It is the weight H of
+	// energy against runtime when a node is chosen, from 0 (runtime only) to 1 (energy only).
 	AnnotationEnergyWeight = GroupName + "/energy-weight"
 
-	// AnnotationHardware is on a node: what its machine is made of, as the node agent found
-	// it, a MachineHardware as JSON.
+	// AnnotationHardware is an annotation of a node. It contains the hardware of the machine
+	// as detected by the node agent, a MachineHardware as JSON.
 	AnnotationHardware = GroupName + "/hardware"
 
-	// AnnotationGovernor is on a node: the CPU governor that its machine runs under when
-	// nobody probes it, as the node agent found it. Machines without one have none.
+	// AnnotationGovernor is an annotation of a node. It contains the CPU governor of the
+	// machine while it is not being probed, as detected by the node agent. It is absent if the
+	// machine has no CPU governor.
 	AnnotationGovernor = GroupName + "/cpu-governor"
 
-	// AnnotationProbes is on the Job of a probe: the machine type that it is about.
+	// AnnotationProbes is an annotation of the Job of a probe. It contains the machine type
+	// that the Job probes.
 	AnnotationProbes = GroupName + "/probes"
 
-	// AnnotationDraining is on a node that is being emptied: the name of the NodeFleet that
-	// does so, or Descheduler, a slash, since when, in RFC 3339, and where it is known after
-	// another slash when the last pod is expected to have left.
+	// AnnotationDraining is an annotation of a node that is being drained. Its value has up to
+	// three parts, separated by slashes: the name of the NodeFleet that drains the node, or
+	// Descheduler; the start time in RFC 3339; and, if known, the time at which the last pod
+	// is expected to leave.
 	AnnotationDraining = GroupName + "/draining"
 
-	// AnnotationRequestedBy is on a Migration that empties a node: the NodeFleet that asked
-	// for it, or Descheduler.
+	// AnnotationRequestedBy is an annotation of a Migration that drains a node. It contains
+	// the name of the NodeFleet that requested the Migration, or Descheduler.
 	AnnotationRequestedBy = GroupName + "/requested-by"
 
-	// AnnotationFlavor is on a worker's pod: the flavor of a NodeFleet that it was made to
-	// fill.
+	// AnnotationFlavor is an annotation of a worker pod. It contains the flavor of a NodeFleet
+	// whose machine the worker is sized to fill.
 	AnnotationFlavor = GroupName + "/flavor"
 
-	// AnnotationPricePerHour is the price of a machine in dollars per hour, on
-	// Nodes and MachineDeployments.
+	// AnnotationPricePerHour is an annotation of Nodes and MachineDeployments. It contains the
+	// price of a machine, in dollars per hour.
 	AnnotationPricePerHour = GroupName + "/price-per-hour"
 )
 
 // The values of AnnotationMigration.
 const (
-	// MigrationCheckpoint lets a pod be moved with its state.
+	// MigrationCheckpoint allows moving a pod with its state.
 	MigrationCheckpoint = "checkpoint"
-	// MigrationRestart lets a pod be killed and restarted elsewhere.
+	// MigrationRestart allows killing a pod and starting it again on another node.
 	MigrationRestart = "restart"
-	// MigrationNever keeps a pod where it is.
+	// MigrationNever forbids moving a pod.
 	MigrationNever = "never"
 )

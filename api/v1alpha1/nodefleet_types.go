@@ -5,9 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NodeFleet is a group of unequal machines that is kept as cheap as the pods
-// allow: machines are bought for unschedulable pods, and released when
-// they are no longer worth their price.
+// NodeFleet is a group of machines of different sizes and prices. The autoscaler buys the
+// cheapest machines for unschedulable pods, and releases machines that are no longer worth
+// their price.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=nf,categories=supercargo
@@ -25,53 +25,53 @@ type NodeFleet struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the fleet is to be.
+	// spec specifies the desired behavior of the fleet.
 	// +required
 	Spec NodeFleetSpec `json:"spec"`
 
-	// status is what it is, and why.
+	// status is the observed state of the fleet.
 	// +optional
 	Status NodeFleetStatus `json:"status,omitempty"`
 }
 
-// NodeFleetList is a list of fleets.
+// NodeFleetList is a list of NodeFleets.
 //
 // +kubebuilder:object:root=true
 type NodeFleetList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// items are the fleets.
+	// items is the list of NodeFleets.
 	Items []NodeFleet `json:"items"`
 }
 
-// FleetClass says which pods the machines of a fleet take.
+// FleetClass specifies which pods the machines of a fleet accept.
 //
 // +kubebuilder:validation:Enum=Any;Batch;Service
 type FleetClass string
 
 const (
-	// FleetAny takes batch pods and services.
+	// FleetAny accepts batch pods and services.
 	FleetAny FleetClass = "Any"
-	// FleetBatch takes batch pods alone: such machines empty by themselves.
+	// FleetBatch accepts only batch pods. Such machines become empty without evictions.
 	FleetBatch FleetClass = "Batch"
-	// FleetService takes services alone.
+	// FleetService accepts only services.
 	FleetService FleetClass = "Service"
 )
 
-// FleetMode says whether decisions are carried out.
+// FleetMode specifies whether decisions are carried out.
 //
 // +kubebuilder:validation:Enum=Act;Observe
 type FleetMode string
 
 const (
-	// FleetAct carries decisions out.
+	// FleetAct carries out decisions.
 	FleetAct FleetMode = "Act"
-	// FleetObserve decides and shows why, and changes no machine.
+	// FleetObserve records decisions and their reasons in the status, and changes no machine.
 	FleetObserve FleetMode = "Observe"
 )
 
-// FleetProvider says where machines come from.
+// FleetProvider specifies the API through which machines are bought and released.
 //
 // +kubebuilder:validation:Enum=ClusterAPI;OpenStack
 type FleetProvider string
@@ -79,73 +79,79 @@ type FleetProvider string
 const (
 	// FleetClusterAPI scales MachineDeployments of cluster-api.
 	FleetClusterAPI FleetProvider = "ClusterAPI"
-	// FleetOpenStack rents servers of an OpenStack.
+	// FleetOpenStack creates and deletes OpenStack servers.
 	FleetOpenStack FleetProvider = "OpenStack"
 )
 
-// NodeFleetSpec is what a fleet is to be.
+// NodeFleetSpec specifies the desired behavior of a fleet.
 //
-// +kubebuilder:validation:XValidation:rule="self.provider != 'ClusterAPI' || has(self.clusterAPI)",message="provider ClusterAPI needs clusterAPI, which says which MachineDeployments the fleet may scale"
-// +kubebuilder:validation:XValidation:rule="!has(self.clusterAPI) || !has(self.clusterAPI.templates) || has(self.pricing.list) || has(self.pricing.catalogue)",message="clusterAPI.templates need pricing.list or pricing.catalogue, which say which instance types there are"
-// +kubebuilder:validation:XValidation:rule="(self.provider == 'OpenStack') == has(self.openStack)",message="give openStack, which says what servers are made from, with provider OpenStack and with no other"
+// +kubebuilder:validation:XValidation:rule="self.provider != 'ClusterAPI' || has(self.clusterAPI)",message="clusterAPI is required if provider is ClusterAPI: it specifies the MachineDeployments that the fleet may scale"
+// +kubebuilder:validation:XValidation:rule="!has(self.clusterAPI) || !has(self.clusterAPI.templates) || has(self.pricing.list) || has(self.pricing.catalogue)",message="pricing.list or pricing.catalogue is required if clusterAPI.templates is set"
+// +kubebuilder:validation:XValidation:rule="(self.provider == 'OpenStack') == has(self.openStack)",message="openStack is required if provider is OpenStack, and must be unset otherwise"
 type NodeFleetSpec struct {
-	// class says which pods the machines take. Nodes that carry another
-	// supercargo.dev/class label do not belong to the fleet.
+	// class specifies which pods the machines accept. Nodes with a different value of the
+	// label supercargo.dev/class do not belong to the fleet.
 	// +kubebuilder:default=Any
 	// +optional
 	Class FleetClass `json:"class,omitempty"`
 
-	// mode is Act, or Observe to see decisions without any machine being changed.
+	// mode specifies whether decisions are carried out. Act carries them out. Observe only
+	// records them in the status and changes no machine.
 	// +kubebuilder:default=Act
 	// +optional
 	Mode FleetMode `json:"mode,omitempty"`
 
-	// provider says where machines come from.
+	// provider specifies the API through which machines are bought and released.
 	// +kubebuilder:default=ClusterAPI
 	// +optional
 	Provider FleetProvider `json:"provider,omitempty"`
 
-	// clusterAPI says which MachineDeployments are the flavors of the fleet.
+	// clusterAPI specifies the MachineDeployments that are the flavors of the fleet. It is
+	// required if provider is ClusterAPI.
 	// +optional
 	ClusterAPI *ClusterAPIFlavors `json:"clusterAPI,omitempty"`
 
-	// openStack says what the servers of the fleet are made from.
+	// openStack specifies how the servers of the fleet are created. It is required if provider
+	// is OpenStack, and must be unset otherwise.
 	// +optional
 	OpenStack *OpenStackServers `json:"openStack,omitempty"`
 
-	// pricing says what machines cost and how they are billed.
+	// pricing specifies the prices of machines and how they are billed.
 	// +kubebuilder:default={}
 	// +optional
 	Pricing FleetPricing `json:"pricing,omitempty"`
 
-	// limits are never exceeded by what the fleet buys; machines that are on their way
-	// count. What is there already is not released for them.
+	// limits specifies upper bounds that purchases never exceed. Machines that have been
+	// ordered count. Existing machines are not released to meet a limit.
 	// +optional
 	Limits FleetLimits `json:"limits,omitempty"`
 
-	// scaling says when machines are bought, and when one that is not ready is abandoned.
+	// scaling specifies when machines are bought, and when a machine that does not become
+	// ready is abandoned.
 	// +kubebuilder:default={}
 	// +optional
 	Scaling FleetScaling `json:"scaling,omitempty"`
 
-	// consolidation says when machines are released.
+	// consolidation specifies when machines are released.
 	// +kubebuilder:default={}
 	// +optional
 	Consolidation FleetConsolidation `json:"consolidation,omitempty"`
 }
 
-// ClusterAPIFlavors says what machines are made from: MachineDeployments, each of which is a flavor,
-// or templates, of which the fleet makes a MachineDeployment for each instance type that it buys.
+// ClusterAPIFlavors specifies the flavors of a fleet. Exactly one of names, selector and
+// templates must be set. With names or selector, each MachineDeployment is a flavor. With
+// templates, each instance type is a flavor, and the fleet creates a MachineDeployment for
+// each instance type that it buys.
 //
-// +kubebuilder:validation:XValidation:rule="(has(self.names) ? 1 : 0) + (has(self.selector) ? 1 : 0) + (has(self.templates) ? 1 : 0) == 1",message="give one of names, selector and templates: which MachineDeployments of the namespace the fleet may scale, or of which it makes others"
+// +kubebuilder:validation:XValidation:rule="(has(self.names) ? 1 : 0) + (has(self.selector) ? 1 : 0) + (has(self.templates) ? 1 : 0) == 1",message="exactly one of names, selector and templates must be set"
 type ClusterAPIFlavors struct {
-	// namespace is where the MachineDeployments are.
+	// namespace is the namespace of the MachineDeployments.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Namespace string `json:"namespace"`
 
-	// names are those of the MachineDeployments.
+	// names are the names of the MachineDeployments.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1000
@@ -154,12 +160,14 @@ type ClusterAPIFlavors struct {
 	// +optional
 	Names []string `json:"names,omitempty"`
 
-	// selector chooses MachineDeployments by their labels. An empty one chooses all.
+	// selector selects MachineDeployments by their labels. An empty selector selects all
+	// MachineDeployments of the namespace.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 
-	// templates say which MachineDeployments the fleet copies, with which instance types. Each
-	// instance type of spec.pricing is a flavor then. No other fleet may have the same ones.
+	// templates specifies the MachineDeployments that the fleet copies, and the instance types
+	// of the copies. Each instance type of spec.pricing is then a flavor. Two fleets must not
+	// have the same template.
 	// +listType=map
 	// +listMapKey=machineDeployment
 	// +kubebuilder:validation:MinItems=1
@@ -168,30 +176,32 @@ type ClusterAPIFlavors struct {
 	Templates []MachineTemplate `json:"templates,omitempty"`
 }
 
-// MachineTemplate is a MachineDeployment that is copied for each instance type that is bought. It is
-// never scaled itself, and may have 0 replicas.
+// MachineTemplate is a MachineDeployment that the fleet copies for each instance type that it
+// buys. The MachineDeployment itself is never scaled, and may have 0 replicas.
 //
-// A copy and its infrastructure template are made when the first machine of an instance type is
-// bought, and removed when the last one has gone. When the MachineDeployment or its infrastructure
-// template changes, further machines are made from new copies; those that there are continue.
+// The fleet creates a copy, and a copy of its infrastructure template, when it buys the first
+// machine of an instance type. It deletes both when the last machine is gone. When the
+// MachineDeployment or its infrastructure template changes, new machines are created from new
+// copies; existing machines are not affected.
 type MachineTemplate struct {
-	// machineDeployment is its name.
+	// machineDeployment is the name of the MachineDeployment.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	MachineDeployment string `json:"machineDeployment"`
 
-	// instanceTypeField is where its infrastructure template holds the instance type, such as
-	// spec.template.spec.instanceType. There must be text in this place. Default: that of
-	// AWSMachineTemplate, AzureMachineTemplate, GCPMachineTemplate and OpenStackMachineTemplate.
+	// instanceTypeField is the path of the instance type in the infrastructure template, such
+	// as spec.template.spec.instanceType. The field must contain a string. Default: the path
+	// in AWSMachineTemplate, AzureMachineTemplate, GCPMachineTemplate or
+	// OpenStackMachineTemplate.
 	// +kubebuilder:validation:Pattern=`^spec(\.[A-Za-z][A-Za-z0-9]*)+$`
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	InstanceTypeField string `json:"instanceTypeField,omitempty"`
 
-	// instanceTypes are those that may be bought, such as m7i.large; * stands for any text, as in
-	// m7i.*, and ! before one excludes what it matches. Default: all but those that are Burstable
-	// or Accelerated.
+	// instanceTypes are the instance types that the fleet may buy, such as m7i.large. An
+	// asterisk matches any text, as in m7i.*. A leading exclamation mark excludes all matching
+	// types. Default: all types except those of kind Burstable or Accelerated.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=1000
@@ -200,14 +210,15 @@ type MachineTemplate struct {
 	// +optional
 	InstanceTypes []string `json:"instanceTypes,omitempty"`
 
-	// architecture is that of its image, and so of the instance types that it is used with.
+	// architecture is the CPU architecture of the template's image. The template is used only
+	// with instance types of this architecture.
 	// +kubebuilder:default=amd64
 	// +kubebuilder:validation:Enum=amd64;arm64;ppc64le;s390x;riscv64
 	// +optional
 	Architecture string `json:"architecture,omitempty"`
 
-	// failureDomains are those that machines may be made in. Default: that of the
-	// MachineDeployment.
+	// failureDomains are the failure domains in which the fleet may create machines. Default:
+	// the failure domain of the MachineDeployment.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -217,30 +228,31 @@ type MachineTemplate struct {
 	FailureDomains []string `json:"failureDomains,omitempty"`
 }
 
-// FleetPricing says what machines cost. The annotation supercargo.dev/price-per-hour counts before the
-// catalogue, and that before the list.
+// FleetPricing specifies the prices of machines. The annotation supercargo.dev/price-per-hour
+// takes precedence over the catalogue, and the catalogue over the list.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.list) == has(self.region)",message="give list and region together: list prices differ by region"
+// +kubebuilder:validation:XValidation:rule="has(self.list) == has(self.region)",message="list and region must be set together, because list prices differ by region"
 type FleetPricing struct {
-	// list names the list prices of a cloud provider: aws, azure or gcp.
+	// list is the name of a built-in list of a cloud provider's prices: aws, azure or gcp.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	List string `json:"list,omitempty"`
 
-	// region is the one whose prices count, such as us-east-1.
+	// region is the region whose list prices apply, such as us-east-1. It is required if list
+	// is set.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Region string `json:"region,omitempty"`
 
-	// catalogue has your own prices.
+	// catalogue refers to a ConfigMap that contains your own prices.
 	// +optional
 	Catalogue *PriceCatalogue `json:"catalogue,omitempty"`
 
-	// billingPeriod is the unit in which machines are paid, every started one in
-	// full. A machine that is paid for is kept until the period ends if it may be
-	// needed.
+	// billingPeriod is the period by which machines are billed. Every started period is billed
+	// in full. The fleet keeps a machine until the end of a period if it may be needed,
+	// because it has been paid for.
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -250,23 +262,24 @@ type FleetPricing struct {
 	BillingPeriod metav1.Duration `json:"billingPeriod,omitempty"`
 }
 
-// PriceCatalogue is a CSV file in a ConfigMap, with the columns
-// name,cpu,memory_gib,price_per_hour and, where they are known, arch, max_pods and kind. A flavor is found by the name that its
-// machines have as node.kubernetes.io/instance-type, else by its own.
+// PriceCatalogue refers to a CSV file in a ConfigMap. The file has the columns name, cpu,
+// memory_gib and price_per_hour, and the optional columns arch, max_pods and kind. A flavor is
+// looked up by the label node.kubernetes.io/instance-type of its machines, then by its own
+// name.
 type PriceCatalogue struct {
-	// namespace of the ConfigMap.
+	// namespace is the namespace of the ConfigMap.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Namespace string `json:"namespace"`
 
-	// name of the ConfigMap.
+	// name is the name of the ConfigMap.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name"`
 
-	// key in the ConfigMap.
+	// key is the key of the file in the ConfigMap.
 	// +kubebuilder:default="flavors.csv"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -274,35 +287,37 @@ type PriceCatalogue struct {
 	Key string `json:"key,omitempty"`
 }
 
-// FleetLimits bound what a fleet buys. What is not given is not limited.
+// FleetLimits specifies upper bounds on what a fleet buys. An unset field means no limit.
 type FleetLimits struct {
-	// machines is how many machines the fleet may have.
+	// machines is the maximum number of machines of the fleet.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
 	Machines *int32 `json:"machines,omitempty"`
 
-	// cpu is how much CPU all machines may have together.
+	// cpu is the maximum CPU of all machines together.
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="must not be negative"
 	// +optional
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
-	// memory is how much memory all machines may have together.
+	// memory is the maximum memory of all machines together.
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="must not be negative"
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
-	// dollarsPerHour is what all machines may cost together, such as "12.50".
+	// dollarsPerHour is the maximum price of all machines together, in dollars per hour, such
+	// as "12.50".
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,9}(\.[0-9]{1,6})?$`
 	// +optional
 	DollarsPerHour *string `json:"dollarsPerHour,omitempty"`
 }
 
-// FleetScaling says when machines are bought.
+// FleetScaling specifies when machines are bought.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.batchIdle) || !has(self.batchMax) || duration(self.batchIdle) <= duration(self.batchMax)",message="batchIdle must not be longer than batchMax"
 type FleetScaling struct {
-	// interval is how often the fleet is looked at when nothing happens.
+	// interval is the maximum time between two rounds. A round also starts when pods, nodes or
+	// machines change.
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -311,8 +326,9 @@ type FleetScaling struct {
 	// +optional
 	Interval metav1.Duration `json:"interval,omitempty"`
 
-	// batchIdle is for how long no further pod must have come before machines are
-	// bought for those that wait.
+	// batchIdle is how long no further unschedulable pod must arrive before the fleet buys
+	// machines for those that are pending. 0s means that the fleet does not wait for further
+	// pods.
 	// +kubebuilder:default="1s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -321,7 +337,7 @@ type FleetScaling struct {
 	// +optional
 	BatchIdle metav1.Duration `json:"batchIdle,omitempty"`
 
-	// batchMax is how long a pod waits at most for others to come.
+	// batchMax is the maximum time that a pending pod waits for further pods to arrive.
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -330,8 +346,9 @@ type FleetScaling struct {
 	// +optional
 	BatchMax metav1.Duration `json:"batchMax,omitempty"`
 
-	// joinTimeout is how long a machine may take from its order until its node is
-	// ready. Then it is abandoned, and no machine of its flavor is bought for backOff.
+	// joinTimeout is the maximum time from the order of a machine until its node is ready.
+	// When it expires, the machine is abandoned, and no machine of its flavor is bought for
+	// the duration of backOff.
 	// +kubebuilder:default="15m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -340,8 +357,8 @@ type FleetScaling struct {
 	// +optional
 	JoinTimeout metav1.Duration `json:"joinTimeout,omitempty"`
 
-	// backOff is how long no machine of a flavor is bought after one of it was
-	// abandoned; twice as long each time in a row, up to sixteen times.
+	// backOff is how long no machine of a flavor is bought after one of its machines has been
+	// abandoned. It doubles with each consecutive failure, up to 16 times its value.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -350,8 +367,8 @@ type FleetScaling struct {
 	// +optional
 	BackOff metav1.Duration `json:"backOff,omitempty"`
 
-	// expectedLag is how long a machine is taken to need from its order until its
-	// node is ready, while none of its flavor has been seen to come.
+	// expectedLag is the expected time from the order of a machine until its node is ready. It
+	// applies to flavors of which no machine has joined yet.
 	// +kubebuilder:default="2m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -360,10 +377,11 @@ type FleetScaling struct {
 	// +optional
 	ExpectedLag metav1.Duration `json:"expectedLag,omitempty"`
 
-	// maxWait is for how much longer than a machine takes to come a pod may wait for room that
-	// comes free, where that is expected to cost less than to buy now. A machine is bought for a
-	// pod at the latest when it has waited for maxWait and the time that a machine takes.
-	// status.deferral says which pods wait, and what that saves. With 0s none does.
+	// maxWait is how much longer than the start-up time of a machine a pod may wait for
+	// existing resources to become available, if waiting is expected to cost less than buying
+	// a machine now. A machine is bought for a pod at the latest when the pod has waited for
+	// maxWait plus the start-up time of a machine. status.deferral lists the waiting pods and
+	// the expected saving. 0s disables such waiting.
 	// +kubebuilder:default="0s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -373,68 +391,78 @@ type FleetScaling struct {
 	MaxWait metav1.Duration `json:"maxWait,omitempty"`
 }
 
-// ConsolidationPolicy says which machines may be released.
+// ConsolidationPolicy specifies which machines may be released.
 //
 // +kubebuilder:validation:Enum=Never;WhenEmpty;WhenUnderUsed
 type ConsolidationPolicy string
 
 const (
-	// ConsolidateNever gives no machine back.
+	// ConsolidateNever releases no machine.
 	ConsolidateNever ConsolidationPolicy = "Never"
 	// ConsolidateWhenEmpty releases machines without pods.
 	ConsolidateWhenEmpty ConsolidationPolicy = "WhenEmpty"
-	// ConsolidateWhenUnderUsed also empties machines that are used little, and exchanges
-	// machines for cheaper ones.
+	// ConsolidateWhenUnderUsed also drains under-used machines, and exchanges machines for
+	// cheaper ones.
 	ConsolidateWhenUnderUsed ConsolidationPolicy = "WhenUnderUsed"
 )
 
-// ServiceEviction says which pods of services may be evicted to empty a machine.
+// ServiceEviction specifies which service pods may be evicted to drain a machine.
 //
 // +kubebuilder:validation:Enum=Never;OptIn;OptOut
 type ServiceEviction string
 
 const (
-	// EvictServicesNever leaves all pods of services where they are.
+	// EvictServicesNever evicts no service pod.
 	EvictServicesNever ServiceEviction = "Never"
-	// EvictServicesOptIn evicts those that say that they may be started again.
+	// EvictServicesOptIn evicts service pods that have an annotation that allows it.
 	EvictServicesOptIn ServiceEviction = "OptIn"
-	// EvictServicesOptOut evicts those, too, that do not say that they may not be.
+	// EvictServicesOptOut also evicts service pods that have no annotation that forbids it.
 	EvictServicesOptOut ServiceEviction = "OptOut"
 )
 
-// FleetConsolidation says when machines are released. Batch pods are moved only where they
-// say that they may be, with their state or by eviction; pods of services as evictServices
-// says.
+// FleetConsolidation specifies when machines are released. Batch pods are moved, with their
+// state or by eviction, only if they have an annotation that allows it. evictServices
+// specifies which service pods are evicted.
 type FleetConsolidation struct {
-	// policy says which machines may be released.
+	// policy specifies which machines may be released. Never releases none. WhenEmpty releases
+	// machines without pods. WhenUnderUsed also drains under-used machines, and exchanges
+	// machines for cheaper ones.
 	// +kubebuilder:default=WhenUnderUsed
 	// +optional
 	Policy ConsolidationPolicy `json:"policy,omitempty"`
 
-	// evictServices says which pods of services are evicted from machines that are used
-	// little, or exchanged for cheaper ones. OptIn: those with annotation
-	// supercargo.dev/migration: restart or cluster-autoscaler.kubernetes.io/safe-to-evict: "true".
-	// OptOut: others as well, except those with annotation supercargo.dev/migration: never,
-	// cluster-autoscaler.kubernetes.io/safe-to-evict: "false" or karpenter.sh/do-not-disrupt:
-	// "true"; those with a hostPath volume, or an emptyDir volume on disk, that
-	// cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes does not list; and those in
-	// namespace kube-system without a PodDisruptionBudget. Never: no pod of a service leaves
-	// its machine. Pods without a controller stay, and PodDisruptionBudgets are respected, in
-	// any case.
+	// evictServices specifies which service pods are evicted from machines that are under-used
+	// or exchanged for cheaper ones.
+	//
+	// OptIn evicts pods with the annotation supercargo.dev/migration: restart or
+	// cluster-autoscaler.kubernetes.io/safe-to-evict: "true".
+	//
+	// OptOut also evicts other pods, except those with the annotation
+	// supercargo.dev/migration: never, cluster-autoscaler.kubernetes.io/safe-to-evict: "false"
+	// or karpenter.sh/do-not-disrupt: "true"; those with a hostPath volume, or an emptyDir
+	// volume on disk, that cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes does
+	// not list; and those in namespace kube-system without a PodDisruptionBudget.
+	//
+	// Never evicts no service pod.
+	//
+	// Pods without a controller are never evicted, and PodDisruptionBudgets are always
+	// respected.
 	// +kubebuilder:default=OptOut
 	// +optional
 	EvictServices ServiceEviction `json:"evictServices,omitempty"`
 
-	// thresholdPercent is the utilisation (the mean of the shares of CPU and memory
-	// that pods request) below which a machine is under-used.
+	// thresholdPercent is the utilization below which a machine is under-used, in percent. The
+	// utilization of a machine is the mean of the shares of its CPU and its memory that pods
+	// request.
 	// +kubebuilder:default=50
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	ThresholdPercent *int32 `json:"thresholdPercent,omitempty"`
 
-	// after is for how long a machine must have been under-used or empty. Machines stay to
-	// the end of the billing period in any case.
+	// after is how long a machine must have been under-used or empty before it is drained or
+	// released. Machines are always kept until the end of the billing period. 0s means no
+	// delay.
 	// +kubebuilder:default="0s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -443,8 +471,8 @@ type FleetConsolidation struct {
 	// +optional
 	After metav1.Duration `json:"after,omitempty"`
 
-	// queueEmptyFor is for how long no batch pod must have waited before a machine
-	// is emptied.
+	// queueEmptyFor is how long no batch pod must have been pending before a machine is
+	// drained. 0s means only that no batch pod is pending.
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -453,8 +481,9 @@ type FleetConsolidation struct {
 	// +optional
 	QueueEmptyFor metav1.Duration `json:"queueEmptyFor,omitempty"`
 
-	// horizon is how long the cluster is taken to stay as it is, when machines are
-	// exchanged for cheaper ones: what is saved later does not count.
+	// horizon is the period for which the cluster is assumed not to change when the fleet
+	// decides whether to exchange machines for cheaper ones. Savings after this period do not
+	// count.
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -463,15 +492,16 @@ type FleetConsolidation struct {
 	// +optional
 	Horizon metav1.Duration `json:"horizon,omitempty"`
 
-	// maxUnavailable is how many machines may be on their way out at a time: a
-	// number, or a share of the machines such as "10%", rounded up.
+	// maxUnavailable is the maximum number of machines that are drained or released at the
+	// same time. It is a number, or a percentage of the machines such as "10%", rounded up.
 	// +kubebuilder:default="10%"
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}|[0-9]{1,2}%|100%)$`
 	// +optional
 	MaxUnavailable string `json:"maxUnavailable,omitempty"`
 
-	// podResidence is for how long a pod must have been on its machine before it is moved
-	// off it, so that none is moved again and again. Default: the value of after, or 5m if that is 0s.
+	// podResidence is how long a pod must have been on its machine before it is moved to
+	// another, so that pods are not moved repeatedly. Default: the value of after, or 5m if
+	// after is 0s.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
@@ -479,8 +509,8 @@ type FleetConsolidation struct {
 	// +optional
 	PodResidence *metav1.Duration `json:"podResidence,omitempty"`
 
-	// drainTimeout is how long the pods of a machine may take to leave beyond what was
-	// expected of them. Then the machine is kept.
+	// drainTimeout is how much longer than expected the pods of a machine may take to leave.
+	// When it expires, the drain is cancelled and the machine is kept.
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -489,9 +519,10 @@ type FleetConsolidation struct {
 	// +optional
 	DrainTimeout metav1.Duration `json:"drainTimeout,omitempty"`
 
-	// releaseDelay is for how long the node of an empty machine is cordoned before the machine is
-	// released: a pod that the scheduler was binding to it is bound by then, and the node is
-	// uncordoned. While such a pod may still be bound to it the machine stays longer.
+	// releaseDelay is how long the node of an empty machine is cordoned before the machine is
+	// released. If a pod that the scheduler was already binding is bound to the node in this
+	// time, the node is uncordoned. The machine is kept longer if such a pod may still be
+	// bound to it.
 	// +kubebuilder:default="3s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -501,9 +532,9 @@ type FleetConsolidation struct {
 	ReleaseDelay metav1.Duration `json:"releaseDelay,omitempty"`
 }
 
-// NodeFleetStatus is what a fleet is, and why.
+// NodeFleetStatus is the observed state of a fleet.
 type NodeFleetStatus struct {
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -513,96 +544,100 @@ type NodeFleetStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// machines is how many machines there are, those on their way included.
+	// machines is the number of machines, including ordered machines that are not ready yet.
 	// +optional
 	Machines int32 `json:"machines"`
 
-	// inFlight is how many of them have no ready node yet.
+	// inFlight is the number of machines without a ready node.
 	// +optional
 	InFlight int32 `json:"inFlight"`
 
-	// pendingPods is how many pods wait for room that this fleet could give.
+	// pendingPods is the number of pending pods for which this fleet could buy a machine.
 	// +optional
 	PendingPods int32 `json:"pendingPods"`
 
-	// cost is what the machines cost and could cost.
+	// cost is the price of the machines and a lower bound on it.
 	// +optional
 	Cost FleetCost `json:"cost,omitempty"`
 
-	// flavors are the kinds of machine that can be bought, ordered by name. If there are
-	// more than fit, those that there are machines of are listed first, then those of which
-	// something was learned, then the cheapest, of which there are 100 at most.
+	// flavors are the flavors that the fleet can buy, ordered by name. If there are too many
+	// to list, flavors that have machines take precedence, then flavors of which the fleet has
+	// learned a property, then the cheapest flavors, of which at most 100 are listed.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=1000
 	// +optional
 	Flavors []FlavorStatus `json:"flavors,omitempty"`
 
-	// unlistedFlavors is how many more flavors there are. They can be bought all the same.
+	// unlistedFlavors is the number of flavors that are not listed. The fleet can buy them
+	// nevertheless.
 	// +optional
 	UnlistedFlavors int32 `json:"unlistedFlavors,omitempty"`
 
-	// kept are machines that are under-used or empty and stay, ordered by name, at most 100.
+	// kept are machines that are under-used or empty but not released, ordered by name. At
+	// most 100 are listed.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Kept []KeptMachine `json:"kept,omitempty"`
 
-	// intent is what is being done. It is written before the first machine is
-	// changed and removed after the last, so that whoever takes over knows.
+	// intent is the change in progress. The fleet writes it before it changes the first
+	// machine and removes it after the last, so that a new leader can continue.
 	// +optional
 	Intent *FleetIntent `json:"intent,omitempty"`
 
-	// deferral says for which pods no machine is bought for now, since it is cheaper to wait
-	// for room that comes free: see spec.scaling.maxWait.
+	// deferral describes the pods for which no machine is bought for now, because it is
+	// cheaper to wait for existing resources to become available. See spec.scaling.maxWait.
 	// +optional
 	Deferral *FleetDeferral `json:"deferral,omitempty"`
 
-	// lastDecision is the last decision that changed machines, or would have in mode
-	// Act.
+	// lastDecision is the last decision that changed machines, or that would have changed
+	// machines in mode Act.
 	// +optional
 	LastDecision *FleetDecision `json:"lastDecision,omitempty"`
 }
 
-// FleetCost is money.
+// FleetCost is the price of the machines of a fleet.
 type FleetCost struct {
-	// dollarsPerHour is what the machines cost now.
+	// dollarsPerHour is the current price of all machines, in dollars per hour.
 	// +optional
 	DollarsPerHour string `json:"dollarsPerHour,omitempty"`
 
-	// lowerBoundDollarsPerHour is what machines of these flavors for all pods of the
-	// fleet must cost at least.
+	// lowerBoundDollarsPerHour is a lower bound on the price of machines of these flavors for
+	// all pods of the fleet, in dollars per hour.
 	// +optional
 	LowerBoundDollarsPerHour string `json:"lowerBoundDollarsPerHour,omitempty"`
 }
 
-// FlavorStatus is a kind of machine.
+// FlavorStatus describes a flavor: machines of one size at one price.
 type FlavorStatus struct {
-	// name is that of the MachineDeployment.
+	// name is the name of the flavor, which is that of its MachineDeployment if it has one.
 	Name string `json:"name"`
 
-	// pricePerHour in dollars; empty if it is not known.
+	// pricePerHour is the price of one machine, in dollars per hour. It is empty if the price
+	// is unknown.
 	// +optional
 	PricePerHour string `json:"pricePerHour,omitempty"`
 
-	// priceSource says where the price comes from: Annotation, Catalogue or List.
+	// priceSource is the source of the price: Annotation, Catalogue or List.
 	// +optional
 	PriceSource string `json:"priceSource,omitempty"`
 
-	// cpu is what pods can use of one machine.
+	// cpu is the CPU of one machine that pods can use.
 	// +optional
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
-	// memory is what pods can use of one machine.
+	// memory is the memory of one machine that pods can use.
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
-	// maxPods is how many pods one machine takes.
+	// maxPods is the maximum number of pods on one machine.
 	// +optional
 	MaxPods int64 `json:"maxPods,omitempty"`
 
-	// seen is what the last machine that was seen could hold. While there is none,
-	// more than that is not expected, whatever is promised.
+	// seen contains the resources of the last observed machine of the flavor. While the flavor
+	// has no machine, the fleet does not expect more resources than these, even if its
+	// template specifies more.
 	// +optional
 	Seen *SeenMachine `json:"seen,omitempty"`
 
@@ -610,77 +645,77 @@ type FlavorStatus struct {
 	// +optional
 	Arch string `json:"arch,omitempty"`
 
-	// instanceType is the label node.kubernetes.io/instance-type of its nodes; empty where
-	// they have none.
+	// instanceType is the value of the label node.kubernetes.io/instance-type of its nodes. It
+	// is empty if they do not have that label.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	InstanceType string `json:"instanceType,omitempty"`
 
-	// machines is how many there are, those on their way included.
+	// machines is the number of machines, including ordered machines that are not ready yet.
 	// +optional
 	Machines int32 `json:"machines"`
 
-	// min is the least number of machines.
+	// min is the minimum number of machines.
 	// +optional
 	Min int32 `json:"min"`
 
-	// max is the greatest number of machines.
+	// max is the maximum number of machines.
 	// +optional
 	Max int32 `json:"max"`
 
-	// lag is how long machines needed from their order until their node was ready.
+	// lag is the learned time from the order of a machine until its node is ready.
 	// +optional
 	Lag *LearnedTime `json:"lag,omitempty"`
 
-	// failures is how many machines in a row were abandoned.
+	// failures is the number of consecutive machines that were abandoned.
 	// +optional
 	Failures int32 `json:"failures,omitempty"`
 
-	// backOffUntil is until when no machine is bought.
+	// backOffUntil is the time until which no machine of the flavor is bought.
 	// +optional
 	BackOffUntil *metav1.Time `json:"backOffUntil,omitempty"`
 
-	// message says why no machine of the flavor can be bought, or what threatens the pods
-	// of those that are.
+	// message explains why no machine of the flavor can be bought, or what endangers the pods
+	// on its machines.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// SeenMachine is what pods could use of a machine.
+// SeenMachine contains the resources of an observed machine that pods could use.
 type SeenMachine struct {
-	// template names what it was made from.
+	// template identifies what the machine was created from.
 	Template string `json:"template"`
 
-	// cpu that pods could use.
+	// cpu is the CPU that pods could use.
 	CPU resource.Quantity `json:"cpu"`
 
-	// memory that pods could use.
+	// memory is the memory that pods could use.
 	Memory resource.Quantity `json:"memory"`
 
-	// maxPods is how many pods it took.
+	// maxPods is the maximum number of pods on the machine.
 	MaxPods int64 `json:"maxPods"`
 }
 
-// LearnedTime is a time that was measured again and again: an exponentially weighted mean and
+// LearnedTime is a time learned from repeated measurements: an exponentially weighted mean and
 // standard deviation.
 type LearnedTime struct {
-	// mean of the times, to the millisecond.
+	// mean is the mean time, rounded to milliseconds.
 	Mean metav1.Duration `json:"mean"`
 
-	// deviation is their standard deviation.
+	// deviation is the standard deviation of the time.
 	Deviation metav1.Duration `json:"deviation"`
 
-	// samples is how many times it was learned from.
+	// samples is the number of measurements from which the time was learned.
 	Samples int64 `json:"samples"`
 }
 
-// FleetIntent is what is being done.
+// FleetIntent is a change in progress.
 type FleetIntent struct {
-	// id names the intent. Providers whose machines carry tags write it there.
+	// id identifies the intent. Providers that support tags record it on the machines.
 	ID string `json:"id"`
 
-	// time is when it was made.
+	// time is the time at which the intent was created.
 	Time metav1.Time `json:"time"`
 
 	// orders are the machines to buy.
@@ -690,7 +725,7 @@ type FleetIntent struct {
 	// +optional
 	Orders []FleetOrder `json:"orders,omitempty"`
 
-	// releases are the machines to delete.
+	// releases are the machines to release.
 	// +listType=map
 	// +listMapKey=flavor
 	// +kubebuilder:validation:MaxItems=1000
@@ -698,283 +733,291 @@ type FleetIntent struct {
 	Releases []FleetRelease `json:"releases,omitempty"`
 }
 
-// FleetOrder asks for machines of one flavor.
+// FleetOrder requests machines of one flavor.
 type FleetOrder struct {
-	// flavor is its name.
+	// flavor is the name of the flavor.
 	Flavor string `json:"flavor"`
 
-	// from is how many machines there were to be.
+	// from is the desired number of machines before the order.
 	From int32 `json:"from"`
 
-	// to is how many there are to be.
+	// to is the desired number of machines after the order.
 	To int32 `json:"to"`
 }
 
-// FleetRelease deletes machines of one flavor.
+// FleetRelease releases machines of one flavor.
 type FleetRelease struct {
-	// flavor is its name.
+	// flavor is the name of the flavor.
 	Flavor string `json:"flavor"`
 
-	// from is how many machines there were to be.
+	// from is the desired number of machines before the release.
 	From int32 `json:"from"`
 
-	// machines are those to delete.
+	// machines are the names of the machines to release.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=10000
 	Machines []string `json:"machines"`
 }
 
-// FleetDecision says what was decided, and why.
+// FleetDecision is a decision of the fleet and its reasons.
 type FleetDecision struct {
-	// id is that of the intent.
+	// id is the ID of the intent.
 	ID string `json:"id"`
 
-	// time is when it was made.
+	// time is the time of the decision.
 	Time metav1.Time `json:"time"`
 
-	// mode in which it was made: in Observe nothing was changed.
+	// mode is the mode of the fleet at the time of the decision. In mode Observe nothing was
+	// changed.
 	Mode FleetMode `json:"mode"`
 
-	// summary says it in one line.
+	// summary is a one-line description of the decision.
 	// +kubebuilder:validation:MaxLength=1024
 	Summary string `json:"summary"`
 
-	// buys are the machines to buy, one entry a flavor.
+	// buys are the machines to buy, with one entry for each flavor.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Buys []DecidedPurchase `json:"buys,omitempty"`
 
-	// releases are machines to delete.
+	// releases are the machines to release.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Releases []DecidedRelease `json:"releases,omitempty"`
 
-	// rejected says what was not done: flavors that were passed over, pods that no
-	// machine holds.
+	// rejected are alternatives that were not chosen: flavors that were not bought, and pods
+	// that fit on no machine.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Rejected []Rejection `json:"rejected,omitempty"`
 
-	// pricePerHour is what the machines to buy cost together, in dollars.
+	// pricePerHour is the price of all machines to buy, in dollars per hour.
 	// +optional
 	PricePerHour string `json:"pricePerHour,omitempty"`
 
-	// lowerBoundPerHour is what machines for the same pods must cost at least.
+	// lowerBoundPerHour is a lower bound on the price of machines for the same pods, in
+	// dollars per hour.
 	// +optional
 	LowerBoundPerHour string `json:"lowerBoundPerHour,omitempty"`
 
-	// deferral says for which pods no machine was bought, since it was cheaper to wait.
+	// deferral describes the pods for which no machine was bought because it was cheaper to
+	// wait.
 	// +optional
 	Deferral *FleetDeferral `json:"deferral,omitempty"`
 
-	// dollarsUntilEmpty is what the machines to buy are expected to cost together until they
-	// are empty again. This is what the choice makes as little as it can.
+	// dollarsUntilEmpty is the expected cost of all machines to buy until they are empty
+	// again, in dollars. The fleet minimizes this value.
 	// +optional
 	DollarsUntilEmpty string `json:"dollarsUntilEmpty,omitempty"`
 
-	// savesDollars is what emptying machines, or exchanging them for others, is expected to
-	// save, before costsDollars is taken off.
+	// savesDollars is the expected saving from draining or exchanging machines, in dollars,
+	// before costsDollars is subtracted.
 	// +optional
 	SavesDollars string `json:"savesDollars,omitempty"`
 
-	// costsDollars is what that is expected to cost: moves, work that is repeated, and
-	// machines that are paid for while others come in their place.
+	// costsDollars is the expected cost of draining or exchanging machines, in dollars: moves,
+	// repeated work, and machines that are paid for while their replacements start.
 	// +optional
 	CostsDollars string `json:"costsDollars,omitempty"`
 
-	// expected is what was expected when it was decided.
+	// expected is the outcome that was expected at the time of the decision.
 	// +optional
 	Expected Outcome `json:"expected,omitempty"`
 
-	// measured is what came of it. It is filled in when the last machine bought is
-	// ready or was abandoned, and the last one released has gone.
+	// measured is the actual outcome. It is set when the last machine bought is ready or
+	// abandoned, and the last machine released is gone.
 	// +optional
 	Measured *Outcome `json:"measured,omitempty"`
 }
 
-// FleetDeferral says which pods wait for longer than a purchase would take, and what that
-// saves.
+// FleetDeferral describes the pods that wait longer than a purchase would take, and the
+// expected saving.
 type FleetDeferral struct {
-	// reason says it in one line.
+	// reason is a one-line explanation.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
 
-	// pods is how many wait.
+	// pods is the number of waiting pods.
 	Pods int32 `json:"pods"`
 
-	// podNames are their names. The rest is left out if there are more than fit.
+	// podNames are the names of the waiting pods. At most 10 are listed.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	PodNames []string `json:"podNames,omitempty"`
 
-	// savesDollars is what is expected to be saved: buyDollars less waitDollars.
+	// savesDollars is the expected saving, in dollars: buyDollars minus waitDollars.
 	SavesDollars string `json:"savesDollars"`
 
-	// buyDollars is what machines for all pods that would wait too long would be expected to
-	// cost until they are empty again.
+	// buyDollars is the expected cost, in dollars until they are empty again, of machines for
+	// all pods that would wait too long.
 	BuyDollars string `json:"buyDollars"`
 
-	// waitDollars is what the machines that are bought all the same are expected to cost, and
-	// those that are there by being needed for longer.
+	// waitDollars is the expected cost, in dollars, of the machines that are bought
+	// nevertheless, and of the additional time for which existing machines are needed.
 	WaitDollars string `json:"waitDollars"`
 
-	// roomTime is when the last of the pods is expected to find room.
+	// roomTime is the time at which resources are expected to be available for the last of the
+	// pods.
 	RoomTime metav1.Time `json:"roomTime"`
 
-	// buyTime is when a machine is bought for the first of them at the latest.
+	// buyTime is the latest time at which a machine is bought for the first of the pods.
 	BuyTime metav1.Time `json:"buyTime"`
 }
 
-// Outcome is what a decision leads to.
+// Outcome is the outcome of a decision.
 type Outcome struct {
-	// readySeconds is the time until the last machine bought is ready.
+	// readySeconds is the time from the decision until the last machine bought is ready, in
+	// seconds.
 	// +optional
 	ReadySeconds int64 `json:"readySeconds,omitempty"`
 
-	// dollarsPerHour is what all machines of the fleet cost then.
+	// dollarsPerHour is the price of all machines of the fleet at that time, in dollars per
+	// hour.
 	// +optional
 	DollarsPerHour string `json:"dollarsPerHour,omitempty"`
 
-	// pendingPods is how many pods wait then.
+	// pendingPods is the number of pending pods at that time.
 	// +optional
 	PendingPods int32 `json:"pendingPods"`
 }
 
-// DecidedPurchase is a number of machines of one flavor.
+// DecidedPurchase is a purchase of machines of one flavor.
 type DecidedPurchase struct {
-	// flavor is its name.
+	// flavor is the name of the flavor.
 	Flavor string `json:"flavor"`
 
-	// count is how many.
+	// count is the number of machines.
 	Count int32 `json:"count"`
 
-	// pods is for how many pods.
+	// pods is the number of pods for which the machines are bought.
 	Pods int32 `json:"pods"`
 
-	// reason says why this flavor.
+	// reason explains why this flavor was chosen.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
 
-	// pricePerHour is what one machine costs, in dollars.
+	// pricePerHour is the price of one machine, in dollars per hour.
 	// +optional
 	PricePerHour string `json:"pricePerHour,omitempty"`
 
-	// startSeconds is for how long a machine is expected to be paid before it takes pods.
+	// startSeconds is the expected time for which a machine is billed before it accepts pods,
+	// in seconds.
 	// +optional
 	StartSeconds int64 `json:"startSeconds,omitempty"`
 
-	// billedSeconds is for how long the machines are expected to be paid until they are empty
-	// again, all together, each by started billing periods.
+	// billedSeconds is the expected time for which the machines are billed until they are
+	// empty again, in seconds. It is the sum over all machines, each in started billing
+	// periods.
 	// +optional
 	BilledSeconds int64 `json:"billedSeconds,omitempty"`
 
-	// dollarsUntilEmpty is what that comes to: pricePerHour for billedSeconds.
+	// dollarsUntilEmpty is the expected cost, in dollars: pricePerHour for billedSeconds.
 	// +optional
 	DollarsUntilEmpty string `json:"dollarsUntilEmpty,omitempty"`
 
-	// machines says it for those that are paid for equally long, the longest first. The rest is
-	// left out if there are more than fit.
+	// machines breaks the purchase down into groups of machines that are billed for the same
+	// time, with the longest time first. At most 10 groups are listed.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	Machines []DecidedMachines `json:"machines,omitempty"`
 }
 
-// DecidedMachines are machines of one flavor that are expected to be paid for equally long.
+// DecidedMachines are machines of one flavor that are expected to be billed for the same time.
 type DecidedMachines struct {
-	// count is how many.
+	// count is the number of machines.
 	Count int32 `json:"count"`
 
-	// busySeconds is for how long, from when it is ready, a machine is expected to have pods:
-	// by the runtimes that they state or that were learned. It is missing if a machine is not
-	// expected to become empty.
+	// busySeconds is the expected time from when a machine is ready until it is empty again,
+	// in seconds, computed from the declared or learned runtimes of its pods. It is unset if
+	// the machine is not expected to become empty.
 	// +optional
 	BusySeconds int64 `json:"busySeconds,omitempty"`
 
-	// billedSeconds is for how long a machine is expected to be paid: startSeconds and
-	// busySeconds, rounded up to billing periods. One that is not expected to become empty
-	// is compared with others as if it were busy for a day.
+	// billedSeconds is the expected time for which one machine is billed, in seconds:
+	// startSeconds plus busySeconds, rounded up to billing periods. A machine that is not
+	// expected to become empty is compared with others as if it were busy for one day.
 	// +optional
 	BilledSeconds int64 `json:"billedSeconds,omitempty"`
 
-	// dollarsUntilEmpty is what these machines are expected to cost together.
+	// dollarsUntilEmpty is the expected cost of these machines together, in dollars.
 	// +optional
 	DollarsUntilEmpty string `json:"dollarsUntilEmpty,omitempty"`
 
-	// pods is for how many pods.
+	// pods is the number of pods for which the machines are bought.
 	Pods int32 `json:"pods"`
 
-	// podNames are their names. The rest is left out if there are more than fit.
+	// podNames are the names of the pods. At most 10 are listed.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
 	PodNames []string `json:"podNames,omitempty"`
 }
 
-// DecidedRelease is a machine to delete.
+// DecidedRelease is a machine to release.
 type DecidedRelease struct {
-	// node is its name.
+	// node is the name of its node.
 	Node string `json:"node"`
 
-	// reason says why.
+	// reason explains why the machine is released.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
 
-	// keepDollars is what an empty machine would cost until the end of the next billing period
-	// if it were kept.
+	// keepDollars is the cost of keeping an empty machine until the end of the next billing
+	// period, in dollars.
 	// +optional
 	KeepDollars string `json:"keepDollars,omitempty"`
 
-	// startDollars is what another in its place would cost until it takes pods.
+	// startDollars is the cost of a replacement machine until it accepts pods, in dollars.
 	// +optional
 	StartDollars string `json:"startDollars,omitempty"`
 
-	// savesDollars and costsDollars are what it is expected to save to empty a machine, and
-	// what that costs. For machines that are exchanged they stand in the decision.
+	// savesDollars is the expected saving from draining the machine, in dollars. For exchanged
+	// machines it is set in the decision instead.
 	// +optional
 	SavesDollars string `json:"savesDollars,omitempty"`
 
-	// costsDollars: see savesDollars.
+	// costsDollars is the expected cost of draining the machine, in dollars. For exchanged
+	// machines it is set in the decision instead.
 	// +optional
 	CostsDollars string `json:"costsDollars,omitempty"`
 }
 
-// KeptMachine is a machine that is under-used or empty and stays.
+// KeptMachine is a machine that is under-used or empty but not released.
 type KeptMachine struct {
-	// node is its name.
+	// node is the name of its node.
 	Node string `json:"node"`
 
-	// reason says why it stays: which pod, setting or price keeps it.
+	// reason explains which pod, setting or price keeps the machine.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
 }
 
-// Rejection says what was not done.
+// Rejection is an alternative that was not chosen.
 type Rejection struct {
-	// name is that of a flavor, node or pod.
+	// name is the name of a flavor, node or pod.
 	Name string `json:"name"`
 
-	// reason says why not.
+	// reason explains why it was not chosen.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
 }
 
 // The conditions of a NodeFleet.
 const (
-	// FleetReady says that the fleet is looked after: its flavors are known, and the
-	// last decision could be made and carried out.
+	// FleetReady means that the fleet is reconciled: its flavors are known, and the last
+	// decision could be made and carried out.
 	FleetReady = "Ready"
-	// FleetPriced says that every flavor has a price. No machine is bought of one that has
-	// none.
+	// FleetPriced means that every flavor has a price. The fleet does not buy flavors without
+	// a price.
 	FleetPriced = "Priced"
-	// FleetLimited says that pods wait because a limit does not allow for more
-	// machines.
+	// FleetLimited means that pods are pending because a limit allows no more machines.
 	FleetLimited = "Limited"
-	// FleetDegraded says that machines did not come, or that something is wrong that
-	// somebody has to put right.
+	// FleetDegraded means that machines did not become ready, or that a problem needs manual
+	// intervention.
 	FleetDegraded = "Degraded"
 )

@@ -5,20 +5,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// OpenStackServers says what the servers of a fleet are made from. Images, networks,
-// security groups and the server group may be given by name or by ID.
+// OpenStackServers specifies how the servers of a fleet are created. Images, networks,
+// security groups and the server group can be specified by name or by ID.
 type OpenStackServers struct {
-	// credentials say how to log in.
+	// credentials specifies the credentials of the OpenStack project.
 	// +required
 	Credentials OpenStackCredentials `json:"credentials"`
 
-	// region of the cloud; by default the one that the credentials name.
+	// region is the region of the cloud. Default: the region that the credentials name.
 	// +kubebuilder:validation:MaxLength=255
 	// +optional
 	Region string `json:"region,omitempty"`
 
-	// flavors are the names of those that may be bought; by default all that the
-	// project sees.
+	// flavors are the names of the flavors that the fleet may buy. Default: all flavors that
+	// the project can see.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=500
@@ -27,8 +27,9 @@ type OpenStackServers struct {
 	// +optional
 	Flavors []string `json:"flavors,omitempty"`
 
-	// availabilityZones are those in which servers may be; each flavor is offered in each
-	// of them, under the name FLAVOR@ZONE. By default the cloud chooses.
+	// availabilityZones are the availability zones in which servers are created. Each flavor
+	// is offered in each zone, under the name FLAVOR@ZONE. Default: the cloud chooses the
+	// zone.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=50
@@ -37,13 +38,13 @@ type OpenStackServers struct {
 	// +optional
 	AvailabilityZones []string `json:"availabilityZones,omitempty"`
 
-	// image that servers boot from.
+	// image is the image from which servers boot.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=255
 	// +required
 	Image string `json:"image"`
 
-	// networks that servers are in, in the order of their ports.
+	// networks are the networks of the servers, in the order of their ports.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -57,7 +58,8 @@ type OpenStackServers struct {
 	// +optional
 	KeyName string `json:"keyName,omitempty"`
 
-	// securityGroups of the servers; by default the project's default group.
+	// securityGroups are the security groups of the servers. Default: the default group of the
+	// project.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MinLength=1
@@ -65,38 +67,36 @@ type OpenStackServers struct {
 	// +optional
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 
-	// serverGroup that servers become members of, so that its policy spreads them over
-	// hosts.
+	// serverGroup is the server group of the servers. Its policy determines how they are
+	// spread over hosts.
 	// +kubebuilder:validation:MaxLength=255
 	// +optional
 	ServerGroup string `json:"serverGroup,omitempty"`
 
-	// userData is what servers are told when they boot, such as how to join the
+	// userData specifies the user data of the servers, such as the commands that join the
 	// cluster.
 	// +optional
 	UserData *OpenStackUserData `json:"userData,omitempty"`
 
-	// nodeLabels are labels that the nodes will have. The user data has to give them to
-	// the kubelet.
+	// nodeLabels are the labels of the nodes. The user data must pass them to the kubelet.
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
 
-	// nodeTaints are taints that the nodes will have. The user data has to give them to
-	// the kubelet.
+	// nodeTaints are the taints of the nodes. The user data must pass them to the kubelet.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	NodeTaints []corev1.Taint `json:"nodeTaints,omitempty"`
 
-	// reserved is how much less pods can use of a server than its flavor has: what the
-	// kernel, the system and the kubelet take. It counts until a node of the flavor has
-	// been seen.
+	// reserved is the part of a server's CPU and memory that pods cannot use, because the
+	// kernel, the system and the kubelet need it. It applies to a flavor until the fleet has
+	// observed a node of that flavor.
 	// +kubebuilder:default={}
 	// +optional
 	Reserved OpenStackReserve `json:"reserved,omitempty"`
 
-	// maxPods is how many pods a node takes.
+	// maxPods is the maximum number of pods on a node.
 	// +kubebuilder:default=110
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
@@ -104,67 +104,69 @@ type OpenStackServers struct {
 	MaxPods int64 `json:"maxPods,omitempty"`
 }
 
-// OpenStackCredentials is a Secret. It has either a clouds.yaml, or the keys auth_url,
-// application_credential_id and application_credential_secret, and region_name if there
-// are several. Beside either it may have cacert, the certificates to trust in PEM.
+// OpenStackCredentials refers to a Secret. The Secret contains either a clouds.yaml, or the
+// keys auth_url, application_credential_id and application_credential_secret, and region_name
+// if there are several regions. Its optional key cacert contains the certificates to trust, in
+// PEM.
 type OpenStackCredentials struct {
-	// namespace of the Secret.
+	// namespace is the namespace of the Secret.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Namespace string `json:"namespace"`
 
-	// name of the Secret.
+	// name is the name of the Secret.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name"`
 
-	// cloud is which one of clouds.yaml; not needed if there is only one.
+	// cloud is the name of a cloud in clouds.yaml. It is required only if clouds.yaml has
+	// several clouds.
 	// +kubebuilder:validation:MaxLength=255
 	// +optional
 	Cloud string `json:"cloud,omitempty"`
 }
 
-// OpenStackUserData is a template in the language of Go's text/template, with
-// .Name (of the server), .Fleet, .Flavor, .Zone, .Labels and .Taints (as the kubelet's
-// flags have them), and .Values (of the Secret).
+// OpenStackUserData specifies a template in the language of Go's text/template. The template
+// can use .Name (of the server), .Fleet, .Flavor, .Zone, .Labels and .Taints (in the format of
+// the kubelet's flags), and .Values (of the Secret).
 //
-// +kubebuilder:validation:XValidation:rule="has(self.secret) != has(self.configMap)",message="give either secret or configMap: where the template is"
+// +kubebuilder:validation:XValidation:rule="has(self.secret) != has(self.configMap)",message="exactly one of secret and configMap must be set"
 type OpenStackUserData struct {
-	// secret has the template.
+	// secret refers to the Secret that contains the template.
 	// +optional
 	Secret *ObjectKey `json:"secret,omitempty"`
 
-	// configMap has the template.
+	// configMap refers to the ConfigMap that contains the template.
 	// +optional
 	ConfigMap *ObjectKey `json:"configMap,omitempty"`
 
-	// values is a Secret whose entries the template may use, such as .Values.token.
+	// values refers to a Secret whose entries the template can use, such as .Values.token.
 	// +optional
 	Values *ObjectName `json:"values,omitempty"`
 }
 
-// ObjectName names an object.
+// ObjectName is a reference to an object.
 type ObjectName struct {
-	// namespace of the object.
+	// namespace is the namespace of the object.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Namespace string `json:"namespace"`
 
-	// name of the object.
+	// name is the name of the object.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name"`
 }
 
-// ObjectKey names an entry of an object.
+// ObjectKey is a reference to an entry of an object.
 type ObjectKey struct {
 	ObjectName `json:",inline"`
 
-	// key of the entry.
+	// key is the name of the entry.
 	// +kubebuilder:default="user-data"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -172,15 +174,15 @@ type ObjectKey struct {
 	Key string `json:"key,omitempty"`
 }
 
-// OpenStackReserve is what pods cannot use of a server.
+// OpenStackReserve is the part of a server that pods cannot use.
 type OpenStackReserve struct {
-	// cpu that pods cannot use.
+	// cpu is the CPU that pods cannot use.
 	// +kubebuilder:default="0"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="must not be negative"
 	// +optional
 	CPU resource.Quantity `json:"cpu,omitempty"`
 
-	// memory that pods cannot use.
+	// memory is the memory that pods cannot use.
 	// +kubebuilder:default="256Mi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="must not be negative"
 	// +optional

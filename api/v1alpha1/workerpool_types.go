@@ -6,8 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// WorkerPool keeps as many workers of a Work Queue manager as its queue is worth: by what
-// waits, what tasks of each category were seen to need, and how long a worker takes to come.
+// WorkerPool manages the workers of a Work Queue manager. It computes the number of workers
+// from the waiting tasks, the learned requirements of each category of tasks, and the time
+// that a worker needs to start.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=wp,categories=supercargo
@@ -21,127 +22,131 @@ import (
 // +kubebuilder:printcolumn:name="Leaving",type=integer,JSONPath=`.status.workers.leaving`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 52",message="the name must not have more than 52 characters: pods and hosts are called after it"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 52",message="metadata.name must not exceed 52 characters, because the names of pods and hosts contain it"
 type WorkerPool struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the pool is to be.
+	// spec specifies the desired behavior of the pool.
 	// +required
 	Spec WorkerPoolSpec `json:"spec"`
 
-	// status is what it is, and why.
+	// status is the observed state of the pool.
 	// +optional
 	Status WorkerPoolStatus `json:"status,omitempty"`
 }
 
-// WorkerPoolList is a list of pools.
+// WorkerPoolList is a list of WorkerPools.
 //
 // +kubebuilder:object:root=true
 type WorkerPoolList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 
-	// items are the pools.
+	// items is the list of WorkerPools.
 	Items []WorkerPool `json:"items"`
 }
 
-// WorkerPoolMode says whether decisions are carried out.
+// WorkerPoolMode specifies whether decisions are carried out.
 //
 // +kubebuilder:validation:Enum=Act;Observe
 type WorkerPoolMode string
 
 const (
-	// WorkerPoolAct carries decisions out.
+	// WorkerPoolAct carries out decisions.
 	WorkerPoolAct WorkerPoolMode = "Act"
-	// WorkerPoolObserve decides and shows why, and makes and removes no worker.
+	// WorkerPoolObserve records decisions and their reasons in the status, and creates and
+	// deletes no worker.
 	WorkerPoolObserve WorkerPoolMode = "Observe"
 )
 
-// WorkerPacking says how workers lie on nodes.
+// WorkerPacking specifies how workers are placed on nodes.
 //
 // +kubebuilder:validation:Enum=OnePerNode;Packed
 type WorkerPacking string
 
 const (
-	// WorkersOnePerNode gives each worker a node of its own, which it fills.
+	// WorkersOnePerNode places each worker on a node of its own, which it fills.
 	WorkersOnePerNode WorkerPacking = "OnePerNode"
-	// WorkersPacked lets several workers share a node.
+	// WorkersPacked places several workers on one node.
 	WorkersPacked WorkerPacking = "Packed"
 )
 
-// WorkerLaw says how many workers there are to be.
+// WorkerLaw specifies how the number of workers is computed.
 //
 // +kubebuilder:validation:Enum=Supercargo;HTA
 type WorkerLaw string
 
 const (
-	// WorkerLawSupercargo counts the work that waits.
+	// WorkerLawSupercargo computes the number of workers from the amount of waiting work.
 	WorkerLawSupercargo WorkerLaw = "Supercargo"
-	// WorkerLawHTA counts the tasks that wait.
+	// WorkerLawHTA computes the number of workers from the number of waiting tasks.
 	WorkerLawHTA WorkerLaw = "HTA"
 )
 
-// WorkerPoolSpec is what a pool is to be.
+// WorkerPoolSpec specifies the desired behavior of a pool.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.worker.resources) || has(self.worker.nodeFleet)",message="give worker.resources, what each worker has, or worker.nodeFleet, whose machines workers are made to fill"
-// +kubebuilder:validation:XValidation:rule="!has(self.worker.packing) || self.worker.packing != 'Packed' || has(self.worker.resources)",message="packing Packed needs worker.resources: what each worker has"
+// +kubebuilder:validation:XValidation:rule="has(self.worker.resources) || has(self.worker.nodeFleet)",message="worker.resources or worker.nodeFleet is required"
+// +kubebuilder:validation:XValidation:rule="!has(self.worker.packing) || self.worker.packing != 'Packed' || has(self.worker.resources)",message="worker.resources is required if worker.packing is Packed"
 type WorkerPoolSpec struct {
-	// mode is Act, or Observe to see decisions without any worker being made or removed.
+	// mode specifies whether decisions are carried out. Act carries them out. Observe only
+	// records them in the status, and creates and deletes no worker.
 	// +kubebuilder:default=Act
 	// +optional
 	Mode WorkerPoolMode `json:"mode,omitempty"`
 
-	// manager says where the Work Queue manager is.
+	// manager specifies the address of the Work Queue manager and how to connect to it.
 	// +required
 	Manager WorkQueueManager `json:"manager"`
 
-	// worker says what each worker has, and on which machines.
+	// worker specifies the resources of each worker, and the machines on which workers run.
 	// +required
 	Worker WorkerShape `json:"worker"`
 
-	// template is a pod template, as that of a Job: metadata with labels and annotations,
-	// and spec. Its first container runs the worker, and needs an image that has
-	// work_queue_worker of cctools and a shell as /bin/sh; its command, arguments, CPU and
-	// memory requests are set by the pool.
+	// template is a pod template, as in a Job, with metadata (labels and annotations) and
+	// spec. Its first container runs the worker. The image of that container must contain
+	// work_queue_worker of cctools, and a shell as /bin/sh. The pool sets the command, the
+	// arguments, and the CPU and memory requests of that container.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +required
 	Template runtime.RawExtension `json:"template"`
 
-	// limits bound the number of workers.
+	// limits specifies the minimum and the maximum number of workers.
 	// +required
 	Limits WorkerLimits `json:"limits"`
 
-	// scaling says when the number of workers is looked at.
+	// scaling specifies how and when the number of workers changes.
 	// +kubebuilder:default={}
 	// +optional
 	Scaling WorkerScaling `json:"scaling,omitempty"`
 }
 
-// WorkQueueManager says where a Work Queue manager is and how to talk to it.
+// WorkQueueManager specifies the address of a Work Queue manager and how to connect to it.
+// Exactly one of address and catalog must be set.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.address) != has(self.catalog)",message="give either address, as host:port, or catalog, which knows it by its project name"
+// +kubebuilder:validation:XValidation:rule="has(self.address) != has(self.catalog)",message="exactly one of address and catalog must be set"
 type WorkQueueManager struct {
-	// address is host:port, for this program and for workers alike.
+	// address is the address of the manager, as host:port. Both the autoscaler and the workers
+	// use it.
 	// +kubebuilder:validation:Pattern=`^(\[[0-9a-fA-F:.]+\]|[a-zA-Z0-9._-]+):[0-9]{1,5}$`
 	// +kubebuilder:validation:MaxLength=260
 	// +optional
 	Address *string `json:"address,omitempty"`
 
-	// catalog finds the manager by its project name.
+	// catalog specifies catalog servers that know the address of the manager.
 	// +optional
 	Catalog *WorkQueueCatalog `json:"catalog,omitempty"`
 
-	// passwordSecret has the manager's password: the bytes of the file that the manager
-	// reads it from, a line end included.
+	// passwordSecret refers to the manager's password. The value must be identical to the
+	// content of the manager's password file, including a trailing newline.
 	// +optional
 	PasswordSecret *SecretKey `json:"passwordSecret,omitempty"`
 
-	// tls is for managers that were started with --ssl.
+	// tls specifies TLS settings. Set it if the manager was started with --ssl.
 	// +optional
 	TLS *WorkQueueTLS `json:"tls,omitempty"`
 
-	// timeout bounds one question to the manager.
+	// timeout is the maximum duration of one query to the manager.
 	// +kubebuilder:default="15s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -150,10 +155,11 @@ type WorkQueueManager struct {
 	// +optional
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 
-	// goneAfter is for how long each attempt must find the manager gone before its workers
-	// are drained: its host refuses connections to the port, or has no address by its name.
-	// Workers of a manager that is silent in any other way are kept, and condition Degraded
-	// says so after this time.
+	// goneAfter is how long the manager must be gone before its workers are drained. The
+	// manager is gone if every attempt to connect to it fails because its host refuses
+	// connections to the port, or because its host name does not resolve. If the manager does
+	// not answer for any other reason, its workers are kept, and condition Degraded is true
+	// after this time.
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -163,9 +169,10 @@ type WorkQueueManager struct {
 	GoneAfter metav1.Duration `json:"goneAfter,omitempty"`
 }
 
-// WorkQueueCatalog names catalog servers and the project of a manager.
+// WorkQueueCatalog specifies catalog servers and the project name of a manager.
 type WorkQueueCatalog struct {
-	// servers are asked one after the other, each as host:port.
+	// servers are the addresses of catalog servers, as host:port. They are queried in this
+	// order.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=10
@@ -174,22 +181,22 @@ type WorkQueueCatalog struct {
 	// +required
 	Servers []string `json:"servers"`
 
-	// project is the name that the manager was started with (-N).
+	// project is the project name with which the manager was started (-N).
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Project string `json:"project"`
 }
 
-// SecretKey names a key of a Secret in the same namespace.
+// SecretKey is a reference to a key of a Secret in the same namespace.
 type SecretKey struct {
-	// name of the Secret.
+	// name is the name of the Secret.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name"`
 
-	// key in the Secret.
+	// key is the key in the Secret.
 	// +kubebuilder:default=password
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -197,39 +204,43 @@ type SecretKey struct {
 	Key string `json:"key,omitempty"`
 }
 
-// WorkQueueTLS says how to check the manager's certificate.
+// WorkQueueTLS specifies how the manager's certificate is verified.
 type WorkQueueTLS struct {
-	// caSecret has the certificates, as PEM, of which one must have signed that of the
-	// manager. Default: those that the system trusts.
+	// caSecret refers to CA certificates in PEM. One of them must have signed the manager's
+	// certificate. Default: the CA certificates of the system.
 	// +optional
 	CASecret *SecretKey `json:"caSecret,omitempty"`
 
-	// serverName is the name in the certificate, where it is not the host of the address.
+	// serverName is the name in the manager's certificate, if it differs from the host of the
+	// address.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	ServerName string `json:"serverName,omitempty"`
 }
 
-// WorkerShape says what a worker has.
+// WorkerShape specifies the resources of a worker and the machines on which workers run.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.flavors) || has(self.nodeFleet)",message="flavors are those of a nodeFleet: name it"
+// +kubebuilder:validation:XValidation:rule="!has(self.flavors) || has(self.nodeFleet)",message="nodeFleet is required if flavors is set"
 type WorkerShape struct {
-	// packing is OnePerNode, or Packed to let workers share nodes.
+	// packing specifies how workers are placed on nodes. OnePerNode places each worker on a
+	// node of its own. Packed places several workers on one node, and requires resources.
 	// +kubebuilder:default=OnePerNode
 	// +optional
 	Packing WorkerPacking `json:"packing,omitempty"`
 
-	// resources is what each worker has. Default: what a machine of the flavor leaves.
+	// resources specifies the resources of each worker. Default: all resources of a machine of
+	// the flavor, except those that DaemonSets request and those in reserved.
 	// +optional
 	Resources *WorkerResources `json:"resources,omitempty"`
 
-	// nodeFleet names the NodeFleet on whose machines workers run.
+	// nodeFleet is the name of the NodeFleet on whose machines workers run.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	NodeFleet string `json:"nodeFleet,omitempty"`
 
-	// flavors are those of the NodeFleet that may be used. Default: all.
+	// flavors are the names of the NodeFleet's flavors on which workers may run. Default: all
+	// flavors.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=100
@@ -238,14 +249,15 @@ type WorkerShape struct {
 	// +optional
 	Flavors []string `json:"flavors,omitempty"`
 
-	// reserved is what workers leave of each machine beyond what DaemonSets take.
+	// reserved specifies the resources of each machine that workers do not use, in addition to
+	// those that DaemonSets request.
 	// +kubebuilder:default={memory: "256Mi"}
 	// +optional
 	Reserved WorkerReserve `json:"reserved,omitempty"`
 
-	// idleTimeout is how long a worker waits for a task before it says good-bye to the
-	// manager. It then comes back, unless it was told to leave: this is how workers leave
-	// without losing a task. Files that a worker has kept are lost with it.
+	// idleTimeout is how long a worker waits for a task before it disconnects from the
+	// manager. It then reconnects, unless it is being drained. Workers therefore leave without
+	// losing a task. Files that the worker has cached are lost when it disconnects.
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -254,8 +266,8 @@ type WorkerShape struct {
 	// +optional
 	IdleTimeout metav1.Duration `json:"idleTimeout,omitempty"`
 
-	// drainTimeout is how long a worker that was told to leave may continue with its tasks.
-	// Then it is killed with them: give more than the longest task takes.
+	// drainTimeout is how long a worker that is being drained may continue its tasks. When it
+	// expires, the worker and its tasks are killed. It should be longer than the longest task.
 	// +kubebuilder:default="24h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -265,72 +277,74 @@ type WorkerShape struct {
 	DrainTimeout metav1.Duration `json:"drainTimeout,omitempty"`
 }
 
-// WorkerResources is what a worker offers to the manager, and its pod requests.
+// WorkerResources specifies the resources that a worker offers to the manager and that its pod
+// requests.
 type WorkerResources struct {
-	// cores, since a worker offers whole ones.
+	// cores is the number of CPU cores. Workers can only offer whole cores.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
 	// +required
 	Cores int32 `json:"cores"`
 
-	// memory in whole MiB.
+	// memory is the amount of memory, in whole MiB.
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="must be at least 1Mi"
 	// +required
 	Memory resource.Quantity `json:"memory"`
 
-	// disk in whole MiB. Default: what the worker finds free, which it does not request.
+	// disk is the amount of disk space, in whole MiB. Default: the free disk space that the
+	// worker detects, which its pod does not request.
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="must be at least 1Mi"
 	// +optional
 	Disk *resource.Quantity `json:"disk,omitempty"`
 
-	// gpus, requested as nvidia.com/gpu.
+	// gpus is the number of GPUs. The pod requests them as nvidia.com/gpu.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	GPUs int32 `json:"gpus,omitempty"`
 }
 
-// WorkerReserve is what workers leave of a machine.
+// WorkerReserve specifies the resources of a machine that workers do not use.
 type WorkerReserve struct {
-	// cpu that is left.
+	// cpu is the amount of CPU.
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="must not be negative"
 	// +optional
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
-	// memory that is left.
+	// memory is the amount of memory.
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="must not be negative"
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
 }
 
-// WorkerLimits bound the number of workers.
+// WorkerLimits specifies the minimum and the maximum number of workers.
 //
 // +kubebuilder:validation:XValidation:rule="self.min <= self.max",message="min must not exceed max"
 type WorkerLimits struct {
-	// min is how many workers there are at least, even when no task waits. Those that are leaving do not
-	// count.
+	// min is the minimum number of workers, even when no task waits. Workers that are being
+	// drained do not count.
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	Min int32 `json:"min"`
 
-	// max is how many workers there are at most. No worker is made while there are as many,
-	// those that are leaving included.
+	// max is the maximum number of workers. Workers that are being drained count.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +required
 	Max int32 `json:"max"`
 }
 
-// WorkerScaling says when the number of workers is looked at.
+// WorkerScaling specifies how and when the number of workers changes.
 type WorkerScaling struct {
-	// law says how many workers there are to be.
+	// law specifies how the number of workers is computed. Supercargo uses the amount of
+	// waiting work. HTA uses the number of waiting tasks.
 	// +kubebuilder:default=Supercargo
 	// +optional
 	Law WorkerLaw `json:"law,omitempty"`
 
-	// interval is how often the manager is asked.
+	// interval is the time between two queries to the manager.
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -339,8 +353,8 @@ type WorkerScaling struct {
 	// +optional
 	Interval metav1.Duration `json:"interval,omitempty"`
 
-	// expectedInitTime is how long a worker is taken to need from being asked for to taking
-	// tasks, while none of its flavor has been seen to come.
+	// expectedInitTime is the expected time from requesting a worker until it accepts tasks.
+	// It applies to flavors of which no worker has started yet.
 	// +kubebuilder:default="3m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
@@ -350,14 +364,14 @@ type WorkerScaling struct {
 	ExpectedInitTime metav1.Duration `json:"expectedInitTime,omitempty"`
 }
 
-// WorkerPhase says what a pool is about.
+// WorkerPhase is the phase of a pool.
 //
 // +kubebuilder:validation:Enum=Waiting;WarmUp;Runtime;CleanUp
 type WorkerPhase string
 
-// WorkerPoolStatus is what a pool is, and why.
+// WorkerPoolStatus is the observed state of a pool.
 type WorkerPoolStatus struct {
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -367,257 +381,263 @@ type WorkerPoolStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// phase is Waiting for a manager, WarmUp while no category of tasks is measured,
-	// Runtime, or CleanUp when there is nothing to do.
+	// phase is Waiting if there is no manager, WarmUp until one category of tasks has been
+	// measured, CleanUp if there is no work, and Runtime otherwise.
 	// +optional
 	Phase WorkerPhase `json:"phase,omitempty"`
 
-	// queue is what the manager said last.
+	// queue is the last state that the manager reported.
 	// +optional
 	Queue *WorkQueueStatus `json:"queue,omitempty"`
 
-	// silentSince is since when the manager has not answered.
+	// silentSince is the time since which the manager has not answered.
 	// +optional
 	SilentSince *metav1.Time `json:"silentSince,omitempty"`
 
-	// goneSince is since when each attempt to ask the manager was refused by its host, or
-	// found no host of its name.
+	// goneSince is the time since which every attempt to connect to the manager has been
+	// refused by its host, or has found no host of its name.
 	// +optional
 	GoneSince *metav1.Time `json:"goneSince,omitempty"`
 
-	// workers are counts of them.
+	// workers contains the numbers of workers.
 	// +optional
 	Workers WorkerCounts `json:"workers,omitempty"`
 
-	// shortageCores is how many cores the tasks that wait want, such as "12.5".
+	// shortageCores is the number of cores that the waiting tasks require, such as "12.5".
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	ShortageCores string `json:"shortageCores,omitempty"`
 
-	// categories are what was learned of tasks.
+	// categories contains the learned properties of each category of tasks.
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Categories []TaskCategory `json:"categories,omitempty"`
 
-	// initTimes are how long workers took to come, by flavor.
+	// initTimes are the learned start-up times of workers, by flavor.
 	// +listType=map
 	// +listMapKey=flavor
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	InitTimes []WorkerInitTime `json:"initTimes,omitempty"`
 
-	// resized is when workers were last added or drained.
+	// resized is the time at which workers were last added or drained.
 	// +optional
 	Resized *metav1.MicroTime `json:"resized,omitempty"`
 
-	// lastDecision is the last one that changed the number of workers, or would have in
-	// mode Act.
+	// lastDecision is the last decision that changed the number of workers, or that would have
+	// changed it in mode Act.
 	// +optional
 	LastDecision *WorkerDecision `json:"lastDecision,omitempty"`
 }
 
-// WorkQueueStatus is what a manager said.
+// WorkQueueStatus is the state that a manager reported.
 type WorkQueueStatus struct {
-	// address is where the manager is.
+	// address is the address of the manager.
 	// +kubebuilder:validation:MaxLength=260
 	Address string `json:"address"`
 
-	// project is its name; empty if it has none.
+	// project is the project name of the manager. It is empty if the manager has none.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Project string `json:"project,omitempty"`
 
-	// started is when it began. Another time is another queue.
+	// started is the time at which the manager started. A different time means a different
+	// queue.
 	// +optional
 	Started *metav1.Time `json:"started,omitempty"`
 
-	// waiting and running are counts of tasks.
+	// waiting is the number of waiting tasks.
 	Waiting int32 `json:"waiting"`
 
-	// running is how many tasks run.
+	// running is the number of running tasks.
 	Running int32 `json:"running"`
 
-	// done is how many have ended.
+	// done is the number of tasks that have ended.
 	Done int64 `json:"done"`
 
-	// workersLost is how many workers the manager has lost with or without tasks.
+	// workersLost is the number of workers that the manager has lost, whether or not they ran
+	// tasks.
 	WorkersLost int64 `json:"workersLost"`
 }
 
-// WorkerCounts are counts of workers.
+// WorkerCounts contains the numbers of workers.
 type WorkerCounts struct {
-	// pods is how many pods the pool has.
+	// pods is the number of pods of the pool.
 	Pods int32 `json:"pods"`
 
-	// connected is how many workers the manager has, from this pool or not.
+	// connected is the number of workers that are connected to the manager, including those of
+	// other origin.
 	Connected int32 `json:"connected"`
 
-	// foreign is how many of them do not belong to the pool.
+	// foreign is the number of connected workers that do not belong to the pool.
 	// +optional
 	Foreign int32 `json:"foreign,omitempty"`
 
-	// coming is how many pods have no connected worker yet.
+	// coming is the number of pods whose worker has not connected yet.
 	Coming int32 `json:"coming"`
 
-	// leaving is how many pods were told to leave.
+	// leaving is the number of pods that are being drained.
 	Leaving int32 `json:"leaving"`
 }
 
-// TaskCategory is what was learned of tasks that do the same kind of work.
+// TaskCategory contains the learned properties of tasks that do the same kind of work.
 type TaskCategory struct {
-	// name of the category.
+	// name is the name of the category.
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
 
-	// cpu, memory, disk and gpus are what a task occupies at most.
+	// cpu is the maximum CPU that a task occupies.
 	CPU resource.Quantity `json:"cpu"`
 
-	// memory that a task occupies.
+	// memory is the maximum memory that a task occupies.
 	Memory resource.Quantity `json:"memory"`
 
-	// disk that a task occupies.
+	// disk is the maximum disk space that a task occupies.
 	// +optional
 	Disk *resource.Quantity `json:"disk,omitempty"`
 
-	// gpus that a task occupies.
+	// gpus is the maximum number of GPUs that a task occupies.
 	// +optional
 	GPUs int64 `json:"gpus,omitempty"`
 
-	// source says where that is from: Declared by the tasks or their category, Measured by
-	// the manager where it was told to set aside what it measures, or WholeWorker.
+	// source is the source of these values: Declared by the tasks or their category, Measured
+	// by a manager that allocates what it measures, or WholeWorker.
 	// +kubebuilder:validation:MaxLength=32
 	Source string `json:"source"`
 
-	// used is the most that the manager's monitor has seen a task use, of those that ended;
-	// absent where no monitor runs.
+	// used is the maximum usage of a completed task, as measured by the manager's monitor. It
+	// is unset if no monitor runs.
 	// +optional
 	Used *TaskUse `json:"used,omitempty"`
 
-	// meanRuntime is how long the tasks ran that ended last.
+	// meanRuntime is the mean runtime of the tasks that ended last.
 	// +optional
 	MeanRuntime *metav1.Duration `json:"meanRuntime,omitempty"`
 
-	// samples is of how many tasks the mean is.
+	// samples is the number of tasks in meanRuntime.
 	// +optional
 	Samples int32 `json:"samples,omitempty"`
 
-	// ended is how many tasks were learned from in all.
+	// ended is the total number of tasks from which the category was learned.
 	// +optional
 	Ended int64 `json:"ended,omitempty"`
 
-	// unplaceable says why no worker holds a task of the category; empty if one does.
+	// unplaceable explains why a task of the category fits on no worker. It is empty if a task
+	// fits.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Unplaceable string `json:"unplaceable,omitempty"`
 }
 
-// TaskUse is what a task was measured to use at most. What nobody has measured is absent.
+// TaskUse is the measured maximum usage of a task. Values that were not measured are unset.
 type TaskUse struct {
-	// cpu is a mean over three minutes: a task that runs for less has used more.
+	// cpu is the CPU usage, averaged over three minutes. The peak usage of a shorter task is
+	// higher.
 	// +optional
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
-	// memory that was resident.
+	// memory is the resident memory.
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
 
-	// disk that the task's files took.
+	// disk is the disk space of the task's files.
 	// +optional
 	Disk *resource.Quantity `json:"disk,omitempty"`
 }
 
-// WorkerInitTime is how long workers of a flavor took from being asked for to being
+// WorkerInitTime is the learned time from requesting a worker of a flavor until it is
 // connected.
 type WorkerInitTime struct {
-	// flavor is its name; empty where workers are not made for one.
+	// flavor is the name of the flavor. It is empty if workers are not created for a flavor.
 	// +kubebuilder:validation:MaxLength=253
 	Flavor string `json:"flavor"`
 
-	// mean of the times.
+	// mean is the mean time.
 	Mean metav1.Duration `json:"mean"`
 
-	// deviation is their standard deviation.
+	// deviation is the standard deviation of the time.
 	Deviation metav1.Duration `json:"deviation"`
 
-	// node is the mean time until there was a node.
+	// node is the mean time until a node was available.
 	Node metav1.Duration `json:"node"`
 
 	// image is the mean time from then until the container ran.
 	Image metav1.Duration `json:"image"`
 
-	// connect is the mean time from then until the manager knew the worker.
+	// connect is the mean time from then until the worker was connected to the manager.
 	Connect metav1.Duration `json:"connect"`
 
-	// samples is how many workers it was learned from.
+	// samples is the number of workers from which the time was learned.
 	Samples int64 `json:"samples"`
 }
 
-// WorkerDecision says what was decided, and why.
+// WorkerDecision is a decision of the pool and its reason.
 type WorkerDecision struct {
-	// time is when it was made.
+	// time is the time of the decision.
 	Time metav1.Time `json:"time"`
 
-	// mode in which it was made: in Observe nothing was changed.
+	// mode is the mode of the pool at the time of the decision. In mode Observe nothing was
+	// changed.
 	Mode WorkerPoolMode `json:"mode"`
 
-	// reason says why.
+	// reason explains the decision.
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason"`
 
-	// add is how many workers to make.
+	// add is the number of workers to create.
 	// +optional
 	Add int32 `json:"add,omitempty"`
 
-	// flavor of the workers to make.
+	// flavor is the flavor of the workers to create.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	Flavor string `json:"flavor,omitempty"`
 
-	// drain names pods that take no more tasks.
+	// drain are the names of the pods to drain.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Drain []string `json:"drain,omitempty"`
 
-	// rejected says why other flavors were not chosen.
+	// rejected explains why other flavors were not chosen.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	// +optional
 	Rejected []Rejection `json:"rejected,omitempty"`
 
-	// waiting is how many tasks waited, and waitingThen how many of them were expected to
-	// at the end of the initialisation time if nothing were done.
+	// waiting is the number of waiting tasks at the time of the decision.
 	Waiting int32 `json:"waiting"`
 
-	// waitingThen is how many tasks were expected to wait.
+	// waitingThen is the number of tasks that were expected to wait at the end of the
+	// initialization time without this decision.
 	WaitingThen int32 `json:"waitingThen"`
 
-	// expectedReady is how long the workers to make are expected to take.
+	// expectedReady is the expected time until the created workers are connected.
 	// +optional
 	ExpectedReady *metav1.Duration `json:"expectedReady,omitempty"`
 
-	// measuredReady is how long it took until all of them were connected, or those to leave
-	// had left.
+	// measuredReady is the actual time until all created workers were connected, or until all
+	// drained workers had left.
 	// +optional
 	MeasuredReady *metav1.Duration `json:"measuredReady,omitempty"`
 }
 
 // The conditions of a WorkerPool.
 const (
-	// PoolReady says that the pool is looked after: the last decision could be made and
-	// carried out.
+	// PoolReady means that the pool is reconciled: the last decision could be made and carried
+	// out.
 	PoolReady = "Ready"
-	// PoolConnected says that the manager answers.
+	// PoolConnected means that the manager answers.
 	PoolConnected = "Connected"
-	// PoolLimited says that tasks wait because there may be no more workers, or because no
-	// worker holds them.
+	// PoolLimited means that tasks wait because the pool has reached its maximum number of
+	// workers, or because the tasks fit on no worker.
 	PoolLimited = "Limited"
-	// PoolOverstated says that far more is set aside for tasks than they were measured to
-	// use, so that fewer run at once on a worker than could.
+	// PoolOverstated means that tasks declare far more resources than they were measured to
+	// use, so that fewer tasks than possible run on a worker at the same time.
 	PoolOverstated = "Overstated"
-	// PoolDegraded says that the manager has not answered for long, or that workers do not
-	// come or do not connect.
+	// PoolDegraded means that the manager has not answered for a long time, or that workers do
+	// not start or do not connect.
 	PoolDegraded = "Degraded"
 )

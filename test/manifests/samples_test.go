@@ -109,7 +109,7 @@ func TestASampleThatIsSpoiltDoesNotMeetItsDefinition(t *testing.T) {
 	}{
 		"unknown field":    {func(spec map[string]any) { spec["openStack"].(map[string]any)["flavour"] = "x" }, "unknown field spec.openStack.flavour"},
 		"missing field":    {func(spec map[string]any) { delete(spec["openStack"].(map[string]any), "image") }, "spec.openStack.image: Required value"},
-		"two providers":    {func(spec map[string]any) { spec["provider"] = "ClusterAPI" }, "give openStack"},
+		"two providers":    {func(spec map[string]any) { spec["provider"] = "ClusterAPI" }, "openStack is required"},
 		"no such provider": {func(spec map[string]any) { spec["provider"] = "Cloud" }, "Unsupported value"},
 	} {
 		object := objectIn(t, "../../manifests/samples/nodefleet-openstack.yaml")
@@ -129,11 +129,11 @@ func TestFleetsWithTemplatesThatCannotBeAreRefused(t *testing.T) {
 		spoil func(spec object)
 		says  string
 	}{
-		"names beside templates":   {func(s object) { s["clusterAPI"].(object)["names"] = []any{"a"} }, "give one of names, selector and templates"},
-		"none of them":             {func(s object) { delete(s["clusterAPI"].(object), "templates") }, "give one of names, selector and templates"},
-		"no instance types":        {func(s object) { delete(s, "pricing") }, "clusterAPI.templates need pricing.list or pricing.catalogue"},
-		"a list without a region":  {func(s object) { delete(s["pricing"].(object), "region") }, "give list and region together"},
-		"a region without a list":  {func(s object) { delete(s["pricing"].(object), "list") }, "give list and region together"},
+		"names beside templates":   {func(s object) { s["clusterAPI"].(object)["names"] = []any{"a"} }, "exactly one of names, selector and templates"},
+		"none of them":             {func(s object) { delete(s["clusterAPI"].(object), "templates") }, "exactly one of names, selector and templates"},
+		"no instance types":        {func(s object) { delete(s, "pricing") }, "pricing.list or pricing.catalogue is required"},
+		"a list without a region":  {func(s object) { delete(s["pricing"].(object), "region") }, "list and region must be set together"},
+		"a region without a list":  {func(s object) { delete(s["pricing"].(object), "list") }, "list and region must be set together"},
 		"no MachineDeployment":     {func(s object) { delete(template(s), "machineDeployment") }, "machineDeployment: Required value"},
 		"a field outside the spec": {func(s object) { template(s)["instanceTypeField"] = "metadata.name" }, "instanceTypeField"},
 		"a field that is no path":  {func(s object) { template(s)["instanceTypeField"] = "spec..x" }, "instanceTypeField"},
@@ -167,7 +167,7 @@ func TestMachineProfilesThatCannotBeAreRefused(t *testing.T) {
 		"values from 0":             {func(s object) { model(s)["value"].(object)["least"] = "0" }, "least must be above 0"},
 		"more idle than full":       {func(s object) { s["power"].(object)["idleWatts"] = "211" }, "idleWatts must not exceed fullWatts"},
 		"no idle power":             {func(s object) { s["power"].(object)["idleWatts"] = "0" }, "must be above 0"},
-		"a curve that falls":        {func(s object) { s["power"].(object)["curve"].([]any)[0].(object)["powerPercent"] = int64(69) }, "power must not fall"},
+		"a curve that falls":        {func(s object) { s["power"].(object)["curve"].([]any)[0].(object)["powerPercent"] = int64(69) }, "powerPercent must not decrease"},
 		"hardware without a name":   {func(s object) { s["hardware"] = object{"fingerprint": "x"} }, "fingerprint"},
 		"R² of more than 1":         {func(s object) { model(s)["rSquaredPermille"] = int64(1001) }, "rSquaredPermille"},
 	} {
@@ -189,16 +189,16 @@ func TestReplicaPoliciesThatCannotBeAreRefused(t *testing.T) {
 		"no most":                    {func(s object) { delete(s, "maxReplicas") }, "spec.maxReplicas: Required value"},
 		"least above most":           {func(s object) { s["minReplicas"] = int64(41) }, "minReplicas must not exceed maxReplicas"},
 		"no replicas":                {func(s object) { s["minReplicas"] = int64(0) }, "spec.minReplicas"},
-		"no SLO":                     {func(s object) { delete(s, "slo") }, "this law needs slo"},
-		"no service":                 {func(s object) { delete(s, "service") }, "this law needs slo"},
+		"no SLO":                     {func(s object) { delete(s, "slo") }, "slo and service are required"},
+		"no service":                 {func(s object) { delete(s, "service") }, "slo and service are required"},
 		"no such law":                {func(s object) { s["law"] = object{"name": "Astrology"} }, "Unsupported value"},
-		"constants of another law":   {func(s object) { s["law"].(object)["inverseQueue"] = object{"keep": int64(3)} }, "inverseQueue is for the law InverseQueue"},
+		"constants of another law":   {func(s object) { s["law"].(object)["inverseQueue"] = object{"keep": int64(3)} }, "inverseQueue must be unset unless name is InverseQueue"},
 		"a rate of 0":                {func(s object) { s["service"].(object)["ratePerReplica"] = "0" }, "must be above 0"},
 		"a rate that is NaN":         {func(s object) { s["service"].(object)["ratePerReplica"] = "NaN" }, "ratePerReplica"},
 		"all weight on the past":     {func(s object) { s["service"].(object)["pastWeight"] = "1" }, "pastWeight must be below 1"},
 		"an SLO without a unit":      {func(s object) { s["slo"].(object)["responseTime"] = "100" }, "responseTime"},
 		"an SLO of a day":            {func(s object) { s["slo"].(object)["responseTime"] = "24h" }, "must be between 1ms and 1h"},
-		"nothing to measure":         {func(s object) { s["metrics"] = object{} }, "give preset or queries"},
+		"nothing to measure":         {func(s object) { s["metrics"] = object{} }, "preset or queries is required"},
 		"no query":                   {func(s object) { s["metrics"] = object{"queries": object{}} }, "spec.metrics.queries"},
 		"a misspelt constant":        {func(s object) { s["law"].(object)["predictive"] = object{"headrom": "0.1"} }, "unknown field"},
 		"a share below 0":            {func(s object) { s["law"].(object)["predictive"] = object{"headroom": "-0.1"} }, "must not be negative"},
@@ -229,17 +229,17 @@ func TestWorkerPoolsThatCannotBeAreRefused(t *testing.T) {
 		spoil func(spec object)
 		says  string
 	}{
-		"neither address nor catalog": {func(s object) { delete(part(s, "manager"), "address") }, "give either address"},
+		"neither address nor catalog": {func(s object) { delete(part(s, "manager"), "address") }, "exactly one of address and catalog"},
 		"both of them": {func(s object) {
 			part(s, "manager")["catalog"] = object{"servers": []any{"c:9097"}, "project": "p"}
-		}, "give either address"},
+		}, "exactly one of address and catalog"},
 		"an address without a port": {func(s object) { part(s, "manager")["address"] = "host" }, "spec.manager.address"},
 		"no catalog server":         {func(s object) { s["manager"] = object{"catalog": object{"servers": []any{}, "project": "p"}} }, "servers"},
-		"no size of workers":        {func(s object) { delete(part(s, "worker"), "nodeFleet") }, "give worker.resources"},
-		"packed without a size":     {func(s object) { part(s, "worker")["packing"] = "Packed" }, "packing Packed needs worker.resources"},
+		"no size of workers":        {func(s object) { delete(part(s, "worker"), "nodeFleet") }, "worker.resources or worker.nodeFleet is required"},
+		"packed without a size":     {func(s object) { part(s, "worker")["packing"] = "Packed" }, "worker.resources is required"},
 		"flavors of no fleet": {func(s object) {
 			s["worker"] = object{"resources": object{"cores": int64(1), "memory": "1Gi"}, "flavors": []any{"a"}}
-		}, "flavors are those of a nodeFleet"},
+		}, "nodeFleet is required if flavors is set"},
 		"no cores":                 {func(s object) { part(s, "worker")["resources"] = object{"cores": int64(0), "memory": "1Gi"} }, "cores"},
 		"no memory":                {func(s object) { part(s, "worker")["resources"] = object{"cores": int64(1), "memory": "1k"} }, "must be at least 1Mi"},
 		"a negative reserve":       {func(s object) { part(s, "worker")["reserved"] = object{"cpu": "-1"} }, "must not be negative"},

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// DefaultNamespaceLabel is the label of series that tells their namespace.
+// DefaultNamespaceLabel is the default label that contains the namespace of a series.
 const DefaultNamespaceLabel = "namespace"
 
 // The defaults of a [WorkQueue]: a busy manager, which serves one at a time, has time to

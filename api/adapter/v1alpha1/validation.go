@@ -34,13 +34,13 @@ func Validate(c *MetricsAdapterConfiguration) field.ErrorList {
 	if c.Prometheus != nil {
 		path := field.NewPath("prometheus")
 		if u, err := url.Parse(c.Prometheus.URL); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			errs = append(errs, field.Invalid(path.Child("url"), c.Prometheus.URL, "want http://HOST or https://HOST"))
+			errs = append(errs, field.Invalid(path.Child("url"), c.Prometheus.URL, "must be http://HOST or https://HOST"))
 		}
 		if len(c.Targets) > 0 {
-			errs = append(errs, field.Forbidden(field.NewPath("targets"), "the embedded store scrapes them, and with prometheus there is none"))
+			errs = append(errs, field.Forbidden(field.NewPath("targets"), "only the embedded store scrapes targets, and it is not opened if prometheus is set"))
 		}
 		if len(c.WorkQueues) > 0 {
-			errs = append(errs, field.Forbidden(field.NewPath("workQueues"), "the embedded store keeps what they say, and with prometheus there is none"))
+			errs = append(errs, field.Forbidden(field.NewPath("workQueues"), "only the embedded store records their state, and it is not opened if prometheus is set"))
 		}
 	}
 	jobs := map[string]bool{}
@@ -69,9 +69,9 @@ func Validate(c *MetricsAdapterConfiguration) field.ErrorList {
 		path := field.NewPath("presets").Index(i)
 		switch {
 		case p.Name == "":
-			errs = append(errs, field.Required(path.Child("name"), "name a preset, such as ingress-nginx"))
+			errs = append(errs, field.Required(path.Child("name"), "must be the name of a preset, such as ingress-nginx"))
 		case !metricPrefix.MatchString(p.Prefix):
-			errs = append(errs, field.Invalid(path.Child("prefix"), p.Prefix, "want letters, digits and _, at most 200, not beginning with a digit"))
+			errs = append(errs, field.Invalid(path.Child("prefix"), p.Prefix, "must consist of at most 200 letters, digits and _, and must not begin with a digit"))
 		case prefixes[p.Prefix]:
 			errs = append(errs, field.Duplicate(path.Child("prefix"), p.Prefix))
 		}
@@ -84,15 +84,15 @@ func validateTargets(path *field.Path, g *TargetGroup, jobs map[string]bool) fie
 	var errs field.ErrorList
 	switch {
 	case g.Job == "":
-		errs = append(errs, field.Required(path.Child("job"), "its series are told apart by it"))
+		errs = append(errs, field.Required(path.Child("job"), "must be set, because it identifies the series of the group"))
 	case slices.Contains(reservedJobs, g.Job):
-		errs = append(errs, field.Invalid(path.Child("job"), g.Job, "it is the job of what is discovered"))
+		errs = append(errs, field.Invalid(path.Child("job"), g.Job, "is reserved for discovered targets"))
 	case jobs[g.Job]:
 		errs = append(errs, field.Duplicate(path.Child("job"), g.Job))
 	}
 	jobs[g.Job] = true
 	if len(g.Addresses) == 0 {
-		errs = append(errs, field.Required(path.Child("addresses"), "give one or more as host:port"))
+		errs = append(errs, field.Required(path.Child("addresses"), "must contain at least one host:port"))
 	}
 	seen := map[string]bool{}
 	for i, address := range g.Addresses {
@@ -104,13 +104,13 @@ func validateTargets(path *field.Path, g *TargetGroup, jobs map[string]bool) fie
 		seen[address] = true
 	}
 	if g.Path != "" && g.Path[0] != '/' {
-		errs = append(errs, field.Invalid(path.Child("path"), g.Path, "want a path that begins with /"))
+		errs = append(errs, field.Invalid(path.Child("path"), g.Path, "must begin with /"))
 	}
 	if g.Scheme != "" && g.Scheme != "http" && g.Scheme != "https" {
 		errs = append(errs, field.NotSupported(path.Child("scheme"), g.Scheme, []string{"http", "https"}))
 	}
 	if d := g.Interval.Duration; d != 0 && (d < MinInterval || d > MaxInterval) {
-		errs = append(errs, field.Invalid(path.Child("interval"), g.Interval, fmt.Sprintf("want between %v and %v", MinInterval, MaxInterval)))
+		errs = append(errs, field.Invalid(path.Child("interval"), g.Interval, fmt.Sprintf("must be between %v and %v", MinInterval, MaxInterval)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.Labels)) {
 		errs = append(errs, validateLabel(path.Child("labels").Key(name), name)...)
@@ -123,7 +123,7 @@ func validateAddress(path *field.Path, address string) field.ErrorList {
 	host, port, err := net.SplitHostPort(address)
 	n, err2 := strconv.ParseUint(port, 10, 16)
 	if err != nil || err2 != nil || host == "" || n == 0 {
-		return field.ErrorList{field.Invalid(path, address, "want host:port")}
+		return field.ErrorList{field.Invalid(path, address, "must be host:port")}
 	}
 	return nil
 }
@@ -141,27 +141,27 @@ func validateWorkQueue(path *field.Path, q *WorkQueue, managers map[[2]string]bo
 	key := [2]string{q.Namespace, q.Manager}
 	switch {
 	case !isLabelValue(q.Manager):
-		errs = append(errs, field.Invalid(path.Child("manager"), q.Manager, "want a name of 1 to 253 bytes, as a label of its series"))
+		errs = append(errs, field.Invalid(path.Child("manager"), q.Manager, "must be a name of 1 to 253 bytes"))
 	case managers[key]:
 		errs = append(errs, field.Duplicate(path.Child("manager"), q.Manager))
 	}
 	managers[key] = true
 	if len(validation.IsDNS1123Label(q.Namespace)) > 0 {
-		errs = append(errs, field.Invalid(path.Child("namespace"), q.Namespace, "want the namespace whose clients may read what it says"))
+		errs = append(errs, field.Invalid(path.Child("namespace"), q.Namespace, "must be the namespace whose clients may read the metrics"))
 	}
 	switch {
 	case (q.Address != "") == (q.Catalog != nil):
-		errs = append(errs, field.Invalid(path.Child("address"), q.Address, "give either address, as host:port, or catalog, which knows it by its project"))
+		errs = append(errs, field.Invalid(path.Child("address"), q.Address, "exactly one of address and catalog must be set"))
 	case q.Catalog != nil:
 		errs = append(errs, validateCatalog(path.Child("catalog"), q.Catalog)...)
 	default:
 		errs = append(errs, validateAddress(path.Child("address"), q.Address)...)
 	}
 	if d := q.Interval.Duration; d < MinInterval || d > MaxInterval {
-		errs = append(errs, field.Invalid(path.Child("interval"), q.Interval, fmt.Sprintf("want between %v and %v", MinInterval, MaxInterval)))
+		errs = append(errs, field.Invalid(path.Child("interval"), q.Interval, fmt.Sprintf("must be between %v and %v", MinInterval, MaxInterval)))
 	}
 	if d := q.Timeout.Duration; d < minTimeout || d > maxTimeout {
-		errs = append(errs, field.Invalid(path.Child("timeout"), q.Timeout, fmt.Sprintf("want between %v and %v", minTimeout, maxTimeout)))
+		errs = append(errs, field.Invalid(path.Child("timeout"), q.Timeout, fmt.Sprintf("must be between %v and %v", minTimeout, maxTimeout)))
 	}
 	return errs
 }
@@ -169,13 +169,13 @@ func validateWorkQueue(path *field.Path, q *WorkQueue, managers map[[2]string]bo
 func validateCatalog(path *field.Path, c *WorkQueueCatalog) field.ErrorList {
 	var errs field.ErrorList
 	if len(c.Servers) == 0 {
-		errs = append(errs, field.Required(path.Child("servers"), "give one or more as host:port"))
+		errs = append(errs, field.Required(path.Child("servers"), "must contain at least one host:port"))
 	}
 	for i, address := range c.Servers {
 		errs = append(errs, validateAddress(path.Child("servers").Index(i), address)...)
 	}
 	if !isLabelValue(c.Project) {
-		errs = append(errs, field.Invalid(path.Child("project"), c.Project, "want the name of 1 to 253 bytes that the manager was started with (-N)"))
+		errs = append(errs, field.Invalid(path.Child("project"), c.Project, "must be the project name of the manager (-N), of 1 to 253 bytes"))
 	}
 	return errs
 }
@@ -186,7 +186,7 @@ func isLabelValue(text string) bool { return text != "" && len(text) <= 253 && u
 // validateName checks a metric's name, and that it is the only one with that key.
 func validateName(path *field.Path, name, key string, taken map[string]bool) field.ErrorList {
 	if fault := validation.IsDNS1123Subdomain(name); name == "" || len(fault) > 0 && !metricName.MatchString(name) {
-		return field.ErrorList{field.Invalid(path, name, "want letters, digits, _, -, . and :, at most 253, as it is part of a URL")}
+		return field.ErrorList{field.Invalid(path, name, "must consist of at most 253 letters, digits, _, -, . and :, because it is part of a URL")}
 	}
 	if taken[key] {
 		return field.ErrorList{field.Duplicate(path, name)}
@@ -204,7 +204,7 @@ var (
 // validateLabel checks the name of a label of series.
 func validateLabel(path *field.Path, name string) field.ErrorList {
 	if !labelName.MatchString(name) || len(name) > 1 && name[:2] == "__" {
-		return field.ErrorList{field.Invalid(path, name, "want the name of a label: letters, digits and _, not beginning with a digit or __")}
+		return field.ErrorList{field.Invalid(path, name, "must be the name of a label: letters, digits and _, not beginning with a digit or __")}
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func validateLabel(path *field.Path, name string) field.ErrorList {
 func validateQuery(path *field.Path, q *Query) field.ErrorList {
 	var errs field.ErrorList
 	if q.Query == "" {
-		errs = append(errs, field.Required(path.Child("query"), "give it in PromQL"))
+		errs = append(errs, field.Required(path.Child("query"), "must be a PromQL expression"))
 	}
 	errs = append(errs, validateLabel(path.Child("namespaceLabel"), q.NamespaceLabel)...)
 	if q.SelectBy != SelectSeries && q.SelectBy != SelectAnswer {
@@ -227,10 +227,10 @@ func validateQuery(path *field.Path, q *Query) field.ErrorList {
 func validateResource(path *field.Path, m *CustomMetric) field.ErrorList {
 	var errs field.ErrorList
 	if len(validation.IsDNS1123Label(m.Resource)) > 0 {
-		errs = append(errs, field.Invalid(path.Child("resource"), m.Resource, "want the plural name of a resource, such as pods"))
+		errs = append(errs, field.Invalid(path.Child("resource"), m.Resource, "must be the plural name of a resource, such as pods"))
 	}
 	if m.Group != "" && len(validation.IsDNS1123Subdomain(m.Group)) > 0 {
-		errs = append(errs, field.Invalid(path.Child("group"), m.Group, "want an API group, such as networking.k8s.io"))
+		errs = append(errs, field.Invalid(path.Child("group"), m.Group, "must be an API group, such as networking.k8s.io"))
 	}
 	return append(errs, validateLabel(path.Child("objectLabel"), m.ObjectLabel)...)
 }

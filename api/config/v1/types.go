@@ -2,16 +2,16 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NarrowingMode says whether a packing plugin may hand the scheduler one proven
-// node instead of all of them.
+// NarrowingMode specifies whether a packing plugin may give the scheduler only the node that
+// it would choose, instead of all nodes.
 // +kubebuilder:validation:Enum=Auto;Never
 type NarrowingMode string
 
 const (
-	// NarrowAuto narrows wherever it provably changes no placement: strict
-	// profiles, plain pods, filters known to be neutral for them.
+	// NarrowAuto narrows where this provably does not change any placement: in strict
+	// profiles, for plain pods, with filter plugins that are known to be neutral for them.
 	NarrowAuto NarrowingMode = "Auto"
-	// NarrowNever always lets the scheduler look at all nodes.
+	// NarrowNever never narrows.
 	NarrowNever NarrowingMode = "Never"
 )
 
@@ -20,7 +20,7 @@ const (
 type BestFitArgs struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// narrowing is Auto (the default) or Never.
+	// narrowing is Auto or Never. Default: Auto.
 	Narrowing NarrowingMode `json:"narrowing,omitempty"`
 }
 
@@ -29,22 +29,24 @@ type BestFitArgs struct {
 type CheckpointStagingArgs struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// timeout is how long the new pod of a migration is held on a node before its old pod
-	// is frozen, or killed to be restarted, from 1s to 24h. Then its room is given
-	// away. A checkpoint that is on its way has until the migration's deadline. Default:
-	// 5m.
+	// timeout is how long a node's resources are reserved for the new pod of a migration
+	// before the old pod is frozen or, with method Restart, killed. It must be between 1s and
+	// 24h. When it expires, the reservation is released. While a checkpoint is being
+	// transferred, the deadline of the migration applies instead. Default: 5m.
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 }
 
-// IdlePowerMode says whether the idle power of a machine is a cost of the pod that would
-// be the only one on it.
+// IdlePowerMode specifies whether the idle power of a machine counts as a cost of the only pod
+// on it.
 // +kubebuilder:validation:Enum=Count;Ignore
 type IdlePowerMode string
 
 const (
-	// IdlePowerCount counts it: machines that are idle are switched off or released.
+	// IdlePowerCount counts the idle power. It is for clusters in which idle machines are
+	// switched off or released.
 	IdlePowerCount IdlePowerMode = "Count"
-	// IdlePowerIgnore does not, as in HEATS: idle machines stay on.
+	// IdlePowerIgnore does not count the idle power, as in HEATS. It is for clusters in which
+	// idle machines stay on.
 	IdlePowerIgnore IdlePowerMode = "Ignore"
 )
 
@@ -53,44 +55,47 @@ const (
 type EnergyPerformanceArgs struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// energyWeight is H for pods that declare none and whose namespace does not, from 0,
-	// runtime alone, to 1, energy alone. Default: 0.5.
+	// energyWeight is the weight H of energy against runtime, from 0 (runtime only) to 1
+	// (energy only). It applies to pods that do not declare a weight and whose namespace does
+	// not declare one. Default: 0.5.
 	EnergyWeight *float64 `json:"energyWeight,omitempty"`
 
-	// idlePower is Count (the default) or Ignore.
+	// idlePower is Count or Ignore. Default: Count.
 	IdlePower IdlePowerMode `json:"idlePower,omitempty"`
 
-	// tariff has joules count by what they cost, or emit, in a node's zone when a pod is
-	// scheduled. Without it they count the same everywhere.
+	// tariff specifies prices or carbon intensities by which energy is weighted, for a node's
+	// zone and the time at which a pod is scheduled. If unset, energy has the same weight
+	// everywhere.
 	Tariff *EnergyTariff `json:"tariff,omitempty"`
 }
 
-// EnergyUnit is what a tariff counts.
+// EnergyUnit is the unit of a tariff.
 // +kubebuilder:validation:Enum=Dollars;Grams
 type EnergyUnit string
 
 const (
-	// EnergyDollars has joules count by the price of electricity.
+	// EnergyDollars weights energy by the price of electricity.
 	EnergyDollars EnergyUnit = "Dollars"
-	// EnergyGrams has them count by carbon intensity.
+	// EnergyGrams weights energy by its carbon intensity.
 	EnergyGrams EnergyUnit = "Grams"
 )
 
-// EnergyTariff says where the price of electricity, or its carbon intensity, is written.
+// EnergyTariff specifies a file of electricity prices or carbon intensities.
 type EnergyTariff struct {
-	// file is the path of a CSV file as the scheduler sees it, such as in a ConfigMap that
-	// is mounted, with the columns time, zone, and that of the unit: dollars_per_kwh or
-	// grams_per_kwh. The zone is that of the node label topology.kubernetes.io/zone.
+	// file is the path of a CSV file in the scheduler's container, such as in a mounted
+	// ConfigMap. The file has the columns time, zone, and dollars_per_kwh or grams_per_kwh,
+	// according to the unit. The zone of a node is its label topology.kubernetes.io/zone.
 	File string `json:"file"`
 
-	// unit is Dollars or Grams, of CO2 equivalent.
+	// unit is Dollars, or Grams of CO2 equivalent.
 	Unit EnergyUnit `json:"unit"`
 
-	// refreshInterval is how often the file is looked at, from 1s to 24h. Default: 1m.
+	// refreshInterval is the time between two checks of the file for changes, from 1s to 24h.
+	// Default: 1m.
 	RefreshInterval metav1.Duration `json:"refreshInterval,omitempty"`
 
-	// maxAge is for how long a value holds that no later one of its zone follows, from 1m to
-	// 87600h. Then the price is not known. Default: 24h.
+	// maxAge is how long the last value of a zone is valid, from 1m to 87600h. After that, the
+	// zone's price is unknown. Default: 24h.
 	MaxAge metav1.Duration `json:"maxAge,omitempty"`
 }
 
@@ -99,14 +104,14 @@ type EnergyTariff struct {
 type TimeBinArgs struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// scalingCycle is the width of a time bin: the time between two rounds of
-	// the node autoscaler, from 1s to 24h. Default: 5m.
+	// scalingCycle is the width of a time bin, which is the time between two rounds of the
+	// node autoscaler, from 1s to 24h. Default: 5m.
 	ScalingCycle metav1.Duration `json:"scalingCycle,omitempty"`
 
-	// defaultRuntime is the expected runtime of a batch pod that declares none
-	// and whose category has no finished pod yet, from 1s to 8760h. Default: 10m.
+	// defaultRuntime is the expected runtime of a batch pod that declares none and whose
+	// category has no finished pod yet, from 1s to 8760h. Default: 10m.
 	DefaultRuntime metav1.Duration `json:"defaultRuntime,omitempty"`
 
-	// narrowing is Auto (the default) or Never.
+	// narrowing is Auto or Never. Default: Auto.
 	Narrowing NarrowingMode `json:"narrowing,omitempty"`
 }

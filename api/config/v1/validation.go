@@ -25,7 +25,7 @@ func ValidateEnergyPerformanceArgs(path *field.Path, args *EnergyPerformanceArgs
 	if h := args.EnergyWeight; h == nil {
 		errs = append(errs, field.Required(path.Child("energyWeight"), "must be from 0 to 1"))
 	} else if !(*h >= 0 && *h <= 1) {
-		errs = append(errs, field.Invalid(path.Child("energyWeight"), *h, "must be from 0, runtime alone, to 1, energy alone"))
+		errs = append(errs, field.Invalid(path.Child("energyWeight"), *h, "must be from 0 (runtime only) to 1 (energy only)"))
 	}
 	errs = append(errs, oneOf(path.Child("idlePower"), args.IdlePower, IdlePowerCount, IdlePowerIgnore)...)
 	if args.Tariff != nil {

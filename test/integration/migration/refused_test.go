@@ -174,7 +174,7 @@ func TestBadMigrationsAreNotTaken(t *testing.T) {
 		t.Errorf("the defaults are %+v", m.Spec)
 	}
 	m.Spec.TargetNode = "b"
-	if err := b.Update(b.Context(), m); err == nil || !strings.Contains(err.Error(), "cannot be changed") {
+	if err := b.Update(b.Context(), m); err == nil || !strings.Contains(err.Error(), "is immutable") {
 		t.Errorf("the spec was changed: %v", err)
 	}
 }

@@ -46,14 +46,14 @@ var durations = []struct{ path, least, most, below, above, bounds string }{
 func refusals() []refusal {
 	long := strings.Repeat("a", longName)
 	all := []refusal{
-		{"clusterAPI", "provider ClusterAPI needs clusterAPI, which says which MachineDeployments the fleet may scale", nil,
-			"provider ClusterAPI needs clusterAPI, which says which MachineDeployments the fleet may scale"},
+		{"clusterAPI", "clusterAPI is required if provider is ClusterAPI: it specifies the MachineDeployments that the fleet may scale", nil,
+			"clusterAPI is required if provider is ClusterAPI: it specifies the MachineDeployments that the fleet may scale"},
 		{"class", "enum", "batch", `supported values: "Any", "Batch", "Service"`},
 		{"mode", "enum", "DryRun", `supported values: "Act", "Observe"`},
 		{"provider", "enum", "AWS", `supported values: "ClusterAPI", "OpenStack"`},
 
-		{"provider", "give openStack, which says what servers are made from, with provider OpenStack and with no other", "OpenStack",
-			"give openStack, which says what servers are made from, with provider OpenStack and with no other"},
+		{"provider", "openStack is required if provider is OpenStack, and must be unset otherwise", "OpenStack",
+			"openStack is required if provider is OpenStack, and must be unset otherwise"},
 
 		{"clusterAPI.namespace", "required", nil, "spec.clusterAPI.namespace: Required value"},
 		{"clusterAPI.namespace", "minLength", "", "at least 1 chars long"},
@@ -111,12 +111,12 @@ func refusals() []refusal {
 	return all
 }
 
-const oneOfThree = "give one of names, selector and templates: which MachineDeployments of the namespace the fleet may scale, or of which it makes others"
+const oneOfThree = "exactly one of names, selector and templates must be set"
 
 // templateRefusals are those of MachineDeployments that are copied, and of list prices.
 func templateRefusals() []refusal {
-	const together = "give list and region together: list prices differ by region"
-	const needs = "clusterAPI.templates need pricing.list or pricing.catalogue, which say which instance types there are"
+	const together = "list and region must be set together, because list prices differ by region"
+	const needs = "pricing.list or pricing.catalogue is required if clusterAPI.templates is set"
 	long := strings.Repeat("a", longName)
 	with := func(field string, value any) []any {
 		t := map[string]any{"machineDeployment": "workers"}
@@ -166,7 +166,7 @@ func templateRefusals() []refusal {
 
 // openStackRefusals are those of what servers are made from.
 func openStackRefusals() []refusal {
-	const either = "give either secret or configMap: where the template is"
+	const either = "exactly one of secret and configMap must be set"
 	long := strings.Repeat("a", 256)
 	ref := func(key string, value any) map[string]any {
 		r := map[string]any{"namespace": "a", "name": "a"}
