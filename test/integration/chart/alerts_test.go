@@ -152,8 +152,8 @@ func TestAlertsSayWhatIsWrongInPlainWords(t *testing.T) {
 	}
 }
 
-// TestEachAlertHasItsPageAndEachPageItsAlert: a page says what the alert means, what to look at
-// with commands to copy, what to do, and when to leave it alone; and the index names it.
+// TestEachAlertHasItsPageAndEachPageItsAlert: a page says what the alert means, how to diagnose
+// it with commands to copy, what to do, and when to ignore it; and the index names it.
 func TestEachAlertHasItsPageAndEachPageItsAlert(t *testing.T) {
 	all := alerts(t)
 	index, err := os.ReadFile(runbooks + "README.md")
@@ -176,16 +176,16 @@ func TestEachAlertHasItsPageAndEachPageItsAlert(t *testing.T) {
 			t.Fatal(err)
 		}
 		last := -1
-		for _, want := range []string{"# " + name, "**" + a.Labels["severity"] + "**, after " + a.For, "## What it means", "## Look", "## Do", "## When to ignore it"} {
+		for _, want := range []string{"# " + name, "**" + a.Labels["severity"] + "**, after " + a.For, "## What it means", "## Diagnosis", "## Mitigation", "## When to ignore it"} {
 			at := strings.Index(string(page), want)
 			if at <= last {
 				t.Errorf("%s: want %q, after what comes before it", file, want)
 			}
 			last = at
 		}
-		_, look, _ := strings.Cut(string(page), "## Look")
-		if look, _, _ = strings.Cut(look, "## Do"); !strings.Contains(look, "\n    kubectl ") {
-			t.Errorf("%s: there is no command of kubectl to look with", file)
+		_, diagnosis, _ := strings.Cut(string(page), "## Diagnosis")
+		if diagnosis, _, _ = strings.Cut(diagnosis, "## Mitigation"); !strings.Contains(diagnosis, "\n    kubectl ") {
+			t.Errorf("%s: there is no kubectl command for the diagnosis", file)
 		}
 		if !strings.Contains(string(index), "["+name+"]("+name+".md)") {
 			t.Errorf("the index of the runbooks does not name %s", name)
