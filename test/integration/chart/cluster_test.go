@@ -292,7 +292,7 @@ func TestWhatOthersInstalledIsNotTakenSilently(t *testing.T) {
 	c.refuses(theirsStill, c.install("install", "supercargo", home, nil)...)
 	c.keeps("the refusal", theirs)
 	adapter := values{"metricsAdapter.enabled": true, "nodeAgent.enabled": true}
-	c.refuses("APIService v1beta1.external.metrics.k8s.io belongs to Service keda/keda-operator-metrics-apiserver: leave it to that with metricsAdapter.externalMetrics=false",
+	c.refuses("APIService v1beta1.external.metrics.k8s.io already refers to Service keda/keda-operator-metrics-apiserver: set metricsAdapter.externalMetrics to false",
 		c.install("install", "supercargo", home, adapter, "--take-ownership", "--force-conflicts")...)
 	adapter["metricsAdapter.externalMetrics"] = false
 	c.must("helm", c.install("install", "supercargo", home, adapter, "--take-ownership", "--force-conflicts")...)

@@ -28,9 +28,9 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 		"a namespace that cannot be":     {values{"nodeAgent.namespace": "Agents"}, []string{"at '/nodeAgent/namespace'"}},
 		"a number that is text":          {values{"descheduler.options.max-migrations": "many"}, []string{"at '/descheduler/options/max-migrations'"}},
 		"a label that selects":           {values{"autoscaler.podLabels": values{"app.kubernetes.io/name": "x"}}, []string{"at '/autoscaler/podLabels/app.kubernetes.io~1name'"}},
-		"probes beside the others":       {values{"descheduler.options.probe-namespace": home}, []string{"descheduler.options.probe-namespace is a namespace that exists"}},
-		"evictions without descheduler":  {only(values{"evictions.enabled": true}), []string{"evictions.enabled needs descheduler.enabled"}},
-		"OpenStack without autoscaler":   {only(values{"autoscaler.openstack.enabled": true}), []string{"autoscaler.openstack.enabled needs autoscaler.enabled"}},
+		"probes beside the others":       {values{"descheduler.options.probe-namespace": home}, []string{"descheduler.options.probe-namespace is a namespace with other contents"}},
+		"evictions without descheduler":  {only(values{"evictions.enabled": true}), []string{"evictions.enabled requires descheduler.enabled"}},
+		"OpenStack without autoscaler":   {only(values{"autoscaler.openstack.enabled": true}), []string{"autoscaler.openstack.enabled requires autoscaler.enabled"}},
 		"two that both act": {
 			values{"descheduler.options.leader-elect": false}, []string{"descheduler.options.leader-elect is false", "set descheduler.replicas to 1"},
 		},
@@ -38,7 +38,7 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 			values{"metricsAdapter.enabled": true, "metricsAdapter.store.existingClaim": "store"}, []string{"set metricsAdapter.replicas to 1"},
 		},
 		"a cloud that cannot be reached": {
-			values{"networkPolicy.enabled": true, "autoscaler.openstack.enabled": true}, []string{"autoscaler.openstack.enabled", "say in networkPolicy.egress.autoscaler"},
+			values{"networkPolicy.enabled": true, "autoscaler.openstack.enabled": true}, []string{"autoscaler.openstack.enabled", "add a rule to networkPolicy.egress.autoscaler"},
 		},
 		"a server that cannot be reached": {
 			values{"networkPolicy.enabled": true, "autoscaler.options.metrics-url": "http://prometheus"}, []string{"autoscaler.options.metrics-url", "networkPolicy.egress.autoscaler"},
@@ -50,7 +50,7 @@ func TestBadValuesAreRefusedByName(t *testing.T) {
 			values{"scheduler.second.configuration": "a", "scheduler.second.existingConfigMap": "b"}, []string{"scheduler.second.existingConfigMap are both set"},
 		},
 		"privileged pods beside the others": {
-			values{"nodeAgent.enabled": true, "nodeAgent.namespace": home}, []string{"nodeAgent.namespace is that of the release"},
+			values{"nodeAgent.enabled": true, "nodeAgent.namespace": home}, []string{"nodeAgent.namespace is the namespace of the release"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
