@@ -48,7 +48,7 @@ func TestSupercargo(t *testing.T) {
 		// and fill 31·10/25 of them.
 		{"short tasks share workers", nine(0, 10*time.Second, tasks(200, 10*time.Second)), 13, nil, "92 tasks wait"},
 		{"a worker has work for a while or does not come", nine(0, 10*time.Second, tasks(100, 10*time.Second)), 0, nil, "nothing waits"},
-		{"short tasks may show themselves", nine(12*time.Second, Unknown, tasks(30, Unknown)), 0, nil, "show themselves within 12.5s"},
+		{"short tasks may show themselves", nine(12*time.Second, Unknown, tasks(30, Unknown)), 0, nil, "short ones finish within 12.5s"},
 		{"those that do not are long", nine(13*time.Second, Unknown, tasks(30, Unknown)), 10, nil, "30 tasks wait"},
 		{"without any worker nothing shows itself", stranger, 3, nil, "9 tasks wait"},
 		{"no more than may be", nine(0, 500*time.Second, tasks(3000, 500*time.Second)), 47, nil, "the most there may be"},
