@@ -73,7 +73,7 @@ func TestNothingIsResizedForABadAnswer(t *testing.T) {
 			t.Run(query+" "+bad.name, func(t *testing.T) {
 				b, m, _ := anIdleWorker(t)
 				if bad.answer == workqueuetest.Hang { // others have the time that a busy machine takes
-					b.timeout(50 * time.Millisecond)
+					b.timeout(500 * time.Millisecond)
 				}
 				m.Put(map[string]string{query: bad.answer})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -270,7 +270,7 @@ func TestAPoolKeepsTheWorkersOfAManagerThatIsSilent(t *testing.T) {
 			}))
 			b.look()
 			if tc.reason == "ManagerUnreachable" {
-				b.timeout(100 * time.Millisecond) // which passes at each look
+				b.timeout(500 * time.Millisecond) // which passes at each look, and is long enough to connect
 			}
 			tc.change(b, m)
 			for _, after := range []time.Duration{0, 59 * time.Second, time.Minute, 48 * time.Hour} {
