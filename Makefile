@@ -13,16 +13,24 @@ MODULE      := supercargo.dev/supercargo
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 REVISION    ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 COMMIT_TIME ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-K8S_VERSION := $(shell sed -n 's|^\tk8s.io/kubernetes \(v[0-9.]*\)$$|\1|p' go.mod)
-K8S_MAJOR   := $(word 1,$(subst ., ,$(K8S_VERSION:v%=%)))
-K8S_MINOR   := $(word 2,$(subst ., ,$(K8S_VERSION:v%=%)))
 
-# kube-scheduler and the playground's API server say which Kubernetes they are;
-# unlinked they would call themselves v0.0.0-master, which clients refuse.
-K8S_LDFLAGS := -s -w \
-	$(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
-		-X $(pkg).gitVersion=$(K8S_VERSION) -X $(pkg).gitMajor=$(K8S_MAJOR) -X $(pkg).gitMinor=$(K8S_MINOR))
-LDFLAGS := $(K8S_LDFLAGS) -X $(MODULE)/internal/platform/version.Version=$(VERSION)
+# k8s_ldflags MODFILE: kube-scheduler and the playground's API server say which Kubernetes
+# they are; unlinked they would call themselves v0.0.0-master, which clients refuse.
+k8s_version = $(shell sed -n 's|^\tk8s.io/kubernetes \(v[0-9.]*\)$$|\1|p' $(1))
+k8s_named   = -s -w $(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
+	-X $(pkg).gitVersion=$(1) -X $(pkg).gitMajor=$(word 1,$(subst ., ,$(1:v%=%))) -X $(pkg).gitMinor=$(word 2,$(subst ., ,$(1))))
+k8s_ldflags = $(call k8s_named,$(call k8s_version,$(1)))
+K8S_LDFLAGS := $(call k8s_ldflags,go.mod)
+OUR_LDFLAGS := -X $(MODULE)/internal/platform/version.Version=$(VERSION)
+LDFLAGS     := $(K8S_LDFLAGS) $(OUR_LDFLAGS)
+
+# Kubernetes of go.mod, and the later versions that kube-scheduler is built for too: with
+# what flags. A build tag stands for a version and all that follow.
+K8S_BUILT  := 1.35
+K8S_LATER  := 1.36 1.37
+build_1.35 := -modfile go.mod
+build_1.36 := -modfile go.1.36.mod -tags kubernetes1.36
+build_1.37 := -modfile go.1.37.mod -tags kubernetes1.36,kubernetes1.37
 
 # cluster-api's manager says its own version too.
 CAPI         := sigs.k8s.io/cluster-api
@@ -131,6 +139,20 @@ $(BIN)/kubectl: # that of the Kubernetes that Supercargo is built with, for test
 
 $(BIN)/cluster-api:
 	hack/build-cluster-api.sh $@ "$(CAPI_LDFLAGS)"
+
+# The control plane of another version, and kube-scheduler for it. Cold, each takes as long
+# as a first build.
+K8S_PROGRAMS := kube-apiserver kube-controller-manager kube-scheduler
+k8s_built     = $(foreach v,$(K8S_BUILT) $(K8S_LATER),$(BIN)/kubernetes/$(v)/$(1))
+
+.PHONY: $(foreach p,$(K8S_PROGRAMS),$(call k8s_built,$(p))) $(addprefix kube-scheduler-,$(K8S_LATER))
+$(addprefix kube-scheduler-,$(K8S_LATER)): kube-scheduler-%: $(BIN)/kubernetes/%/kube-scheduler ## Build kube-scheduler for another version of Kubernetes, into bin/kubernetes/VERSION/.
+$(call k8s_built,kube-scheduler): $(BIN)/kubernetes/%/kube-scheduler:
+	go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*))) $(OUR_LDFLAGS)" -o $@ ./cmd/kube-scheduler
+$(call k8s_built,kube-apiserver): $(BIN)/kubernetes/%/kube-apiserver:
+	go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*)))" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
+$(call k8s_built,kube-controller-manager): $(BIN)/kubernetes/%/kube-controller-manager:
+	go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*)))" -o $@ k8s.io/kubernetes/cmd/kube-controller-manager
 
 .PHONY: demo
 demo: ## Build everything and show Supercargo at work on this machine.
@@ -385,6 +407,11 @@ verify-modules:
 	go -C lab/playground/kwok mod tidy -diff
 	for dir in hack/nodes/runtime/*/; do go -C "$$dir" mod tidy -diff; done
 	for dir in test/peers/*/; do go -C "$$dir" mod tidy -diff; done
+	hack/kubernetes-modules.sh -diff
+
+.PHONY: modules
+modules: ## Write the module files of later versions of Kubernetes anew, after a change of go.mod.
+	hack/kubernetes-modules.sh
 
 .PHONY: verify-manifests
 verify-manifests: $(TOOLS)/kustomize
