@@ -223,6 +223,28 @@ AT_ONCE ?= 2
 test-integration-nightly: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl $(PEERS)) | $(DIST)
 	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration-nightly,-p 1 -run $(call only,$(nightly_tests)) $(integration_pkgs))
 
+# Of a version: the unit tests of the scheduler, with its libraries; the scheduler with each
+# configuration on its control plane; and there the other programs, which are built once.
+# The playground's own tests say how the built-in control plane ends. on_kubernetes has the
+# integration tests run on that of version $*.
+k8s_tests      = $(addprefix $(1)-,$(K8S_BUILT) $(K8S_LATER))
+on_kubernetes  = SUPERCARGO_KUBERNETES="$(abspath $(BIN))/kubernetes/$*" PATH="$(abspath $(BIN)):$$PATH"
+k8s_first     := $(filter-out TestSignalsEndAPlaygroundCleanly,$(first_tests))
+k8s_needs     := $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(foreach p,$(K8S_PROGRAMS),$(BIN)/kubernetes/%/$(p))
+
+.PHONY: test-kubernetes $(call k8s_tests,test-kubernetes) $(call k8s_tests,test-kubernetes-nightly)
+test-kubernetes: $(call k8s_tests,test-kubernetes) ## Test kube-scheduler for each version of Kubernetes on its control plane, and there each program once (test-kubernetes-1.37: one version).
+$(call k8s_tests,test-kubernetes): test-kubernetes-%: $(k8s_needs) | $(DIST)
+	$(call go_test,$@-unit,$(build_$*) -p 1 ./plugins/... ./internal/cluster/...)
+	$(on_kubernetes) $(call go_test,$@,-tags kubernetes -count 1 ./test/e2e/kubernetes)
+	$(on_kubernetes) $(call go_test,$@-first,-p 1 -count 1 -run $(call only,$(k8s_first)) \
+		$$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./test/integration ./test/integration/{adapter,agent,cli,eviction,migration,nodefleet,replica}))
+
+# All of those suites, but for what adds plugins of tests to the built-in scheduler.
+$(call k8s_tests,test-kubernetes-nightly): test-kubernetes-nightly-%: $(k8s_needs) | $(DIST)
+	$(on_kubernetes) $(call go_test,$@,-p 1 -count 1 -skip $(call only,$(nightly_tests)) \
+		./test/integration/{adapter,consolidation,eviction,migration,nodefleet,profiler,replica})
+
 .PHONY: e2e
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/kustomize | $(DIST) ## Run the built binaries end to end.
 	SUPERCARGO_BIN="$(abspath $(BIN))" $(call go_test,e2e,-tags e2e -count 1 ./test/e2e/...)
