@@ -145,8 +145,9 @@ $(BIN)/cluster-api:
 K8S_PROGRAMS := kube-apiserver kube-controller-manager kube-scheduler
 k8s_built     = $(foreach v,$(K8S_BUILT) $(K8S_LATER),$(BIN)/kubernetes/$(v)/$(1))
 
-.PHONY: $(foreach p,$(K8S_PROGRAMS),$(call k8s_built,$(p))) $(addprefix kube-scheduler-,$(K8S_LATER))
-$(addprefix kube-scheduler-,$(K8S_LATER)): kube-scheduler-%: $(BIN)/kubernetes/%/kube-scheduler ## Build kube-scheduler for another version of Kubernetes, into bin/kubernetes/VERSION/.
+.PHONY: kube-schedulers $(foreach p,$(K8S_PROGRAMS),$(call k8s_built,$(p))) $(addprefix kube-scheduler-,$(K8S_LATER))
+kube-schedulers: $(addprefix kube-scheduler-,$(K8S_LATER)) ## Build kube-scheduler for later versions of Kubernetes, into bin/kubernetes/VERSION/ (kube-scheduler-1.37: for one).
+$(addprefix kube-scheduler-,$(K8S_LATER)): kube-scheduler-%: $(BIN)/kubernetes/%/kube-scheduler
 $(call k8s_built,kube-scheduler): $(BIN)/kubernetes/%/kube-scheduler:
 	go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*))) $(OUR_LDFLAGS)" -o $@ ./cmd/kube-scheduler
 $(call k8s_built,kube-apiserver): $(BIN)/kubernetes/%/kube-apiserver:
@@ -169,7 +170,7 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
 .PHONY: test-nightly
-test-nightly: test-integration-nightly e2e-openstack-nightly e2e-nodes-nightly test-books test-race test-peers test-vendor test-browser e2e-replicas conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, nginx and gcc).
+test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly test-books test-race test-peers test-vendor test-browser e2e-replicas conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, nginx and gcc).
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
@@ -232,7 +233,7 @@ on_kubernetes  = SUPERCARGO_KUBERNETES="$(abspath $(BIN))/kubernetes/$*" PATH="$
 k8s_first     := $(filter-out TestSignalsEndAPlaygroundCleanly,$(first_tests))
 k8s_needs     := $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(foreach p,$(K8S_PROGRAMS),$(BIN)/kubernetes/%/$(p))
 
-.PHONY: test-kubernetes $(call k8s_tests,test-kubernetes) $(call k8s_tests,test-kubernetes-nightly)
+.PHONY: test-kubernetes test-kubernetes-nightly $(call k8s_tests,test-kubernetes) $(call k8s_tests,test-kubernetes-nightly)
 test-kubernetes: $(call k8s_tests,test-kubernetes) ## Test kube-scheduler for each version of Kubernetes on its control plane, and there each program once (test-kubernetes-1.37: one version).
 $(call k8s_tests,test-kubernetes): test-kubernetes-%: $(k8s_needs) | $(DIST)
 	$(call go_test,$@-unit,$(build_$*) -p 1 ./plugins/... ./internal/cluster/...)
@@ -241,6 +242,7 @@ $(call k8s_tests,test-kubernetes): test-kubernetes-%: $(k8s_needs) | $(DIST)
 		$$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./test/integration ./test/integration/{adapter,agent,cli,eviction,migration,nodefleet,replica}))
 
 # All of those suites, but for what adds plugins of tests to the built-in scheduler.
+test-kubernetes-nightly: $(addprefix test-kubernetes-nightly-,$(K8S_LATER))
 $(call k8s_tests,test-kubernetes-nightly): test-kubernetes-nightly-%: $(k8s_needs) | $(DIST)
 	$(on_kubernetes) $(call go_test,$@,-p 1 -count 1 -skip $(call only,$(nightly_tests)) \
 		./test/integration/{adapter,consolidation,eviction,migration,nodefleet,profiler,replica})
@@ -469,6 +471,17 @@ $(addprefix image-,$(BINARIES)): image-%:
 	go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST))/$(PLATFORM)/$* -tag $(IMAGE_REPO)/$*:$(IMAGE_TAG) \
 		-version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -platform $(PLATFORM) \
 		-out $(abspath $(DIST))/images/$*.tar
+
+# Apart from images: cold, each takes as long as a first build.
+.PHONY: images-kubernetes $(addprefix image-kube-scheduler-,$(K8S_LATER))
+images-kubernetes: $(addprefix image-kube-scheduler-,$(K8S_LATER)) ## Write the images of kube-scheduler for later versions of Kubernetes to dist/images/, tagged IMAGE_TAG-kubernetes1.36 and so on.
+$(addprefix image-kube-scheduler-,$(K8S_LATER)): image-kube-scheduler-%:
+	GOOS=$(word 1,$(subst /, ,$(PLATFORM))) GOARCH=$(word 2,$(subst /, ,$(PLATFORM))) \
+		go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*))) $(OUR_LDFLAGS)" \
+		-trimpath -o $(DIST)/$(PLATFORM)/kubernetes/$*/kube-scheduler ./cmd/kube-scheduler
+	go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST))/$(PLATFORM)/kubernetes/$*/kube-scheduler \
+		-tag $(IMAGE_REPO)/kube-scheduler:$(IMAGE_TAG)-kubernetes$* -version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) \
+		-platform $(PLATFORM) -out $(abspath $(DIST))/images/kube-scheduler-kubernetes$*.tar
 
 .PHONY: charts
 charts: $(TOOLS)/helm | $(DIST) ## Pack the Helm charts into dist/charts/.
