@@ -44,6 +44,9 @@ func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 		defer release()
 		return p.waitAPIServer(ctx)
 	}
+	if err := p.opts.checkBuiltIn(); err != nil {
+		return fail(err)
+	}
 	// The server gets the listener, not a port number that another process
 	// could take in between.
 	listener, err := net.Listen("tcp4", net.JoinHostPort(p.opts.apiAddress().String(), "0"))

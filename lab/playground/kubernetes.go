@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -25,10 +26,18 @@ const KubernetesEnv = "SUPERCARGO_KUBERNETES"
 // are built in run.
 func (o *Options) kubernetesDir() string { return cmp.Or(o.KubernetesDir, os.Getenv(KubernetesEnv)) }
 
+// checkBuiltIn refuses what the built-in control plane does not take.
+func (o *Options) checkBuiltIn() error {
+	if len(o.FeatureGates)+len(o.RuntimeConfig) > 0 {
+		return &InputError{Option: "FeatureGates", Err: errors.New("feature gates and runtime configuration are for programs in KubernetesDir: the built-in ones share this process's")}
+	}
+	return nil
+}
+
 // kubernetesProgram finds a program of the control plane.
 func (p *Playground) kubernetesProgram(name string) (string, error) {
 	program := program{name: name, env: KubernetesEnv, does: "is part of the control plane"}
-	return program.check(p.opts.kubernetesDir()+"/"+name, "the directory of another Kubernetes")
+	return program.check(filepath.Join(p.opts.kubernetesDir(), name), "the directory of another Kubernetes")
 }
 
 // startOtherAPIServer starts the kube-apiserver of another Kubernetes as a child. That it
