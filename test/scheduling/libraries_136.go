@@ -3,12 +3,15 @@
 package scheduling
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
-func enqueue(ctx context.Context, q queue.SchedulingQueue, pod *corev1.Pod) {
-	q.Add(ctx, pod)
+// Enqueue puts a pod into the scheduling queue.
+func (s *Scheduler) Enqueue(pod *corev1.Pod) { s.SchedulingQueue.Add(s.ctx, pod) }
+
+// Sign returns what the pod's profile says that pods have in common which may share the
+// outcome of one pass, and nil if they may not.
+func (s *Scheduler) Sign(pod *corev1.Pod) fwk.PodSignature {
+	return s.Profiles[pod.Spec.SchedulerName].SignPod(s.ctx, pod)
 }
