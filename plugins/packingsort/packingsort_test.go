@@ -97,7 +97,7 @@ func TestOrderOfTheQueue(t *testing.T) {
 			})
 			var got []string
 			for _, q := range queue {
-				got = append(got, q.GetPodInfo().GetPod().Name)
+				got = append(got, nameOf(q).name)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("order (-want +got):\n%s", diff)
