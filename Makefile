@@ -13,16 +13,24 @@ MODULE      := supercargo.dev/supercargo
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 REVISION    ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 COMMIT_TIME ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
-K8S_VERSION := $(shell sed -n 's|^\tk8s.io/kubernetes \(v[0-9.]*\)$$|\1|p' go.mod)
-K8S_MAJOR   := $(word 1,$(subst ., ,$(K8S_VERSION:v%=%)))
-K8S_MINOR   := $(word 2,$(subst ., ,$(K8S_VERSION:v%=%)))
 
-# kube-scheduler and the playground's API server say which Kubernetes they are;
-# unlinked they would call themselves v0.0.0-master, which clients refuse.
-K8S_LDFLAGS := -s -w \
-	$(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
-		-X $(pkg).gitVersion=$(K8S_VERSION) -X $(pkg).gitMajor=$(K8S_MAJOR) -X $(pkg).gitMinor=$(K8S_MINOR))
-LDFLAGS := $(K8S_LDFLAGS) -X $(MODULE)/internal/platform/version.Version=$(VERSION)
+# k8s_ldflags MODFILE: kube-scheduler and the playground's API server say which Kubernetes
+# they are; unlinked they would call themselves v0.0.0-master, which clients refuse.
+k8s_version = $(shell sed -n 's|^\tk8s.io/kubernetes \(v[0-9.]*\)$$|\1|p' $(1))
+k8s_named   = -s -w $(foreach pkg,k8s.io/component-base/version k8s.io/client-go/pkg/version,\
+	-X $(pkg).gitVersion=$(1) -X $(pkg).gitMajor=$(word 1,$(subst ., ,$(1:v%=%))) -X $(pkg).gitMinor=$(word 2,$(subst ., ,$(1))))
+k8s_ldflags = $(call k8s_named,$(call k8s_version,$(1)))
+K8S_LDFLAGS := $(call k8s_ldflags,go.mod)
+OUR_LDFLAGS := -X $(MODULE)/internal/platform/version.Version=$(VERSION)
+LDFLAGS     := $(K8S_LDFLAGS) $(OUR_LDFLAGS)
+
+# Kubernetes of go.mod, and the later versions that kube-scheduler is built for too: with
+# what flags. A build tag stands for a version and all that follow.
+K8S_BUILT  := 1.35
+K8S_LATER  := 1.36 1.37
+build_1.35 := -modfile go.mod
+build_1.36 := -modfile go.1.36.mod -tags kubernetes1.36
+build_1.37 := -modfile go.1.37.mod -tags kubernetes1.36,kubernetes1.37
 
 # cluster-api's manager says its own version too.
 CAPI         := sigs.k8s.io/cluster-api
@@ -132,6 +140,21 @@ $(BIN)/kubectl: # that of the Kubernetes that Supercargo is built with, for test
 $(BIN)/cluster-api:
 	hack/build-cluster-api.sh $@ "$(CAPI_LDFLAGS)"
 
+# The control plane of another version, and kube-scheduler for it. Cold, each takes as long
+# as a first build.
+K8S_PROGRAMS := kube-apiserver kube-controller-manager kube-scheduler
+k8s_built     = $(foreach v,$(K8S_BUILT) $(K8S_LATER),$(BIN)/kubernetes/$(v)/$(1))
+
+.PHONY: kube-schedulers $(foreach p,$(K8S_PROGRAMS),$(call k8s_built,$(p))) $(addprefix kube-scheduler-,$(K8S_LATER))
+kube-schedulers: $(addprefix kube-scheduler-,$(K8S_LATER)) ## Build kube-scheduler for later versions of Kubernetes, into bin/kubernetes/VERSION/ (kube-scheduler-1.37: for one).
+$(addprefix kube-scheduler-,$(K8S_LATER)): kube-scheduler-%: $(BIN)/kubernetes/%/kube-scheduler
+$(call k8s_built,kube-scheduler): $(BIN)/kubernetes/%/kube-scheduler:
+	go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*))) $(OUR_LDFLAGS)" -o $@ ./cmd/kube-scheduler
+$(call k8s_built,kube-apiserver): $(BIN)/kubernetes/%/kube-apiserver:
+	go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*)))" -o $@ k8s.io/kubernetes/cmd/kube-apiserver
+$(call k8s_built,kube-controller-manager): $(BIN)/kubernetes/%/kube-controller-manager:
+	go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*)))" -o $@ k8s.io/kubernetes/cmd/kube-controller-manager
+
 .PHONY: demo
 demo: ## Build everything and show Supercargo at work on this machine.
 	@hack/build-programs.sh "$(MAKE) --no-print-directory" $(addprefix $(BIN)/,$(BINARIES) $(CHILDREN))
@@ -147,7 +170,7 @@ test: test-unit test-first ## Run the unit tests and each program once against a
 test-all: test test-tools test-integration e2e e2e-workers e2e-openstack e2e-nodes verify images test-nightly ## Run everything (Debian 12, root; takes hours).
 
 .PHONY: test-nightly
-test-nightly: test-integration-nightly e2e-openstack-nightly e2e-nodes-nightly test-books test-race test-peers test-vendor test-browser e2e-replicas conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, nginx and gcc).
+test-nightly: test-integration-nightly test-kubernetes test-kubernetes-nightly e2e-openstack-nightly e2e-nodes-nightly test-books test-race test-peers test-vendor test-browser e2e-replicas conformance ## Run the tests that tell least for the time that they take (Debian 12, root; also wants chromium, nginx and gcc).
 
 .PHONY: test-unit
 test-unit: $(TOOLS)/gotestsum | $(DIST) ## Run the tests that need nothing but Go.
@@ -200,6 +223,31 @@ AT_ONCE ?= 2
 .PHONY: test-integration-nightly
 test-integration-nightly: $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl $(PEERS)) | $(DIST)
 	PATH="$(abspath $(BIN)):$$PATH" $(call go_test,test-integration-nightly,-p 1 -run $(call only,$(nightly_tests)) $(integration_pkgs))
+
+# Of a version: the unit tests of the scheduler, with its libraries; the scheduler with each
+# configuration on its control plane; and there the other programs, which are built once.
+# The playground's own tests say how the built-in control plane ends. on_kubernetes has the
+# integration tests run on that of version $*.
+k8s_tests      = $(addprefix $(1)-,$(K8S_BUILT) $(K8S_LATER))
+on_kubernetes  = SUPERCARGO_KUBERNETES="$(abspath $(BIN))/kubernetes/$*" PATH="$(abspath $(BIN)):$$PATH"
+# What package constraint says of pod affinity is not what the filters of 1.37 say in all cases.
+k8s_units      = ./plugins/... ./internal/cluster/gang $(if $(filter 1.37,$*),,./internal/cluster/constraint)
+k8s_first     := $(filter-out TestSignalsEndAPlaygroundCleanly,$(first_tests))
+k8s_needs     := $(TOOLS)/gotestsum $(addprefix $(BIN)/,$(CHILDREN) kubectl) $(foreach p,$(K8S_PROGRAMS),$(BIN)/kubernetes/%/$(p))
+
+.PHONY: test-kubernetes test-kubernetes-nightly $(call k8s_tests,test-kubernetes) $(call k8s_tests,test-kubernetes-nightly)
+test-kubernetes: $(call k8s_tests,test-kubernetes) ## Test kube-scheduler for each version of Kubernetes on its control plane, and there each program once (test-kubernetes-1.37: one version).
+$(call k8s_tests,test-kubernetes): test-kubernetes-%: $(k8s_needs) | $(DIST)
+	$(call go_test,$@-unit,$(build_$*) -p 1 $(k8s_units))
+	$(on_kubernetes) $(call go_test,$@,-tags kubernetes -count 1 ./test/e2e/kubernetes)
+	$(on_kubernetes) $(call go_test,$@-first,-p 1 -count 1 -run $(call only,$(k8s_first)) \
+		$$(go list -f '{{if .TestGoFiles}}{{.ImportPath}}{{end}}' ./test/integration ./test/integration/{adapter,agent,cli,eviction,migration,nodefleet,replica}))
+
+# All of those suites, but for what adds plugins of tests to the built-in scheduler.
+test-kubernetes-nightly: $(addprefix test-kubernetes-nightly-,$(K8S_LATER))
+$(call k8s_tests,test-kubernetes-nightly): test-kubernetes-nightly-%: $(k8s_needs) | $(DIST)
+	$(on_kubernetes) $(call go_test,$@,-p 1 -count 1 -skip $(call only,$(nightly_tests)) \
+		./test/integration/{adapter,consolidation,eviction,migration,nodefleet,profiler,replica})
 
 .PHONY: e2e
 e2e: build $(TOOLS)/gotestsum $(TOOLS)/kustomize | $(DIST) ## Run the built binaries end to end.
@@ -385,6 +433,11 @@ verify-modules:
 	go -C lab/playground/kwok mod tidy -diff
 	for dir in hack/nodes/runtime/*/; do go -C "$$dir" mod tidy -diff; done
 	for dir in test/peers/*/; do go -C "$$dir" mod tidy -diff; done
+	hack/kubernetes-modules.sh -diff
+
+.PHONY: modules
+modules: ## Write the module files of later versions of Kubernetes anew, after a change of go.mod.
+	hack/kubernetes-modules.sh
 
 .PHONY: verify-manifests
 verify-manifests: $(TOOLS)/kustomize
@@ -420,6 +473,17 @@ $(addprefix image-,$(BINARIES)): image-%:
 	go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST))/$(PLATFORM)/$* -tag $(IMAGE_REPO)/$*:$(IMAGE_TAG) \
 		-version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -platform $(PLATFORM) \
 		-out $(abspath $(DIST))/images/$*.tar
+
+# Apart from images: cold, each takes as long as a first build.
+.PHONY: images-kubernetes $(addprefix image-kube-scheduler-,$(K8S_LATER))
+images-kubernetes: $(addprefix image-kube-scheduler-,$(K8S_LATER)) ## Write the images of kube-scheduler for later versions of Kubernetes to dist/images/, tagged IMAGE_TAG-kubernetes1.36 and so on.
+$(addprefix image-kube-scheduler-,$(K8S_LATER)): image-kube-scheduler-%:
+	GOOS=$(word 1,$(subst /, ,$(PLATFORM))) GOARCH=$(word 2,$(subst /, ,$(PLATFORM))) \
+		go build -buildvcs=false $(build_$*) -ldflags "$(call k8s_ldflags,$(word 2,$(build_$*))) $(OUR_LDFLAGS)" \
+		-trimpath -o $(DIST)/$(PLATFORM)/kubernetes/$*/kube-scheduler ./cmd/kube-scheduler
+	go -C tools run -buildvcs=false ./images -binary $(abspath $(DIST))/$(PLATFORM)/kubernetes/$*/kube-scheduler \
+		-tag $(IMAGE_REPO)/kube-scheduler:$(IMAGE_TAG)-kubernetes$* -version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) \
+		-platform $(PLATFORM) -out $(abspath $(DIST))/images/kube-scheduler-kubernetes$*.tar
 
 .PHONY: charts
 charts: $(TOOLS)/helm | $(DIST) ## Pack the Helm charts into dist/charts/.

@@ -142,7 +142,7 @@ func BenchmarkEqualPodsAttempt(b *testing.B) {
 // compares, and returns 1 when one node was looked at. A pod that leaves is removed at
 // once, so that nodes do not run out.
 func attemptQueued(b *testing.B, s *scheduling.Scheduler, pod *corev1.Pod, leaves bool) int {
-	s.SchedulingQueue.Add(klog.Background(), pod)
+	s.Enqueue(pod)
 	if _, err := s.SchedulingQueue.Pop(klog.Background()); err != nil {
 		b.Fatal(err)
 	}

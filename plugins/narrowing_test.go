@@ -261,7 +261,7 @@ func TestNoPodIsSignedForBatching(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := scheduling.NewScheduler(t, tc.configuration, clock.RealClock{})
-			signature := s.Profiles[corev1.DefaultSchedulerName].SignPod(t.Context(), fixtures.Pod("p", 100, gi), false)
+			signature := s.Sign(fixtures.Pod("p", 100, gi))
 			if (signature != nil) != tc.signed {
 				t.Errorf("signature %q, want one: %t", signature, tc.signed)
 			}

@@ -3,18 +3,15 @@
 package plugins
 
 import (
+	"maps"
+
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/scheduler-plugins/pkg/capacityscheduling"
-	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 	"sigs.k8s.io/scheduler-plugins/pkg/networkaware/networkoverhead"
-	"sigs.k8s.io/scheduler-plugins/pkg/networkaware/topologicalsort"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesources"
 	"sigs.k8s.io/scheduler-plugins/pkg/noderesourcetopology"
 	"sigs.k8s.io/scheduler-plugins/pkg/podstate"
-	"sigs.k8s.io/scheduler-plugins/pkg/preemptiontoleration"
-	"sigs.k8s.io/scheduler-plugins/pkg/qos"
 	"sigs.k8s.io/scheduler-plugins/pkg/sysched"
 	"sigs.k8s.io/scheduler-plugins/pkg/trimaran/loadvariationriskbalancing"
 	"sigs.k8s.io/scheduler-plugins/pkg/trimaran/lowriskovercommitment"
@@ -36,10 +33,12 @@ import (
 // CheckpointStaging: it waits for others, which no other time than the real one makes
 // happen. The caller owns the map.
 //
-// CrossNodePreemption alone is absent: upstream has commented its source out,
-// since it has not followed the framework to its present interfaces.
+// Of scheduler-plugins those are absent that have not followed the framework to the
+// interfaces of the Kubernetes that this is built with: CrossNodePreemption, whose source
+// upstream has commented out, those of preempting from 1.36 on, and those of sorting from
+// 1.37 on.
 func Registry(clk clock.PassiveClock) runtime.Registry {
-	return runtime.Registry{
+	registry := runtime.Registry{
 		bestfit.Name:           bestfit.New(clk),
 		checkpointstaging.Name: checkpointstaging.New(clock.RealClock{}),
 		energyperformance.Name: energyperformance.New(clk, nil),
@@ -47,8 +46,6 @@ func Registry(clk clock.PassiveClock) runtime.Registry {
 		packingsort.Name:       packingsort.New,
 		timebin.Name:           timebin.New(clk),
 
-		capacityscheduling.Name:         capacityscheduling.New,
-		coscheduling.Name:               coscheduling.New,
 		loadvariationriskbalancing.Name: loadvariationriskbalancing.New,
 		lowriskovercommitment.Name:      lowriskovercommitment.New,
 		networkoverhead.Name:            networkoverhead.New,
@@ -56,12 +53,12 @@ func Registry(clk clock.PassiveClock) runtime.Registry {
 		noderesourcetopology.Name:       noderesourcetopology.New,
 		peaks.Name:                      peaks.New,
 		podstate.Name:                   podstate.New,
-		preemptiontoleration.Name:       preemptiontoleration.New,
-		qos.Name:                        qos.New,
 		sysched.Name:                    sysched.New,
 		targetloadpacking.Name:          targetloadpacking.New,
-		topologicalsort.Name:            topologicalsort.New,
 	}
+	maps.Copy(registry, preempting())
+	maps.Copy(registry, sorting())
+	return registry
 }
 
 // Options turns [Registry] into the options that kube-scheduler's command and

@@ -19,6 +19,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/movable/capability"
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 // movableInput is a bare pod on node a that can go to node b.
@@ -192,6 +193,7 @@ func TestAPodIsRefusedWithTheReasonAndWhatWouldHelp(t *testing.T) {
 			c.Resources.Limits = corev1.ResourceList{"hugepages-2Mi": resource.MustParse("2Mi")}
 		}), "Devices", "hugepages-2Mi"},
 		{"a block device", container(func(c *corev1.Container) { c.VolumeDevices = []corev1.VolumeDevice{{DevicePath: "/dev/xvda"}} }), "Devices", "/dev/xvda"},
+		{"in a gang", func(in *Input) { fixtures.Gang("train")(in.Pod) }, "Gang", "gang train"},
 		{"another runtime", func(in *Input) { in.Pod.Spec.RuntimeClassName = new("kata") }, "RuntimeClass", "kata"},
 		{"an emptyDir", volume(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}), "EmptyDir", "emptyDir"},
 		{"a folder of the node", volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), "Volume", "ReadWriteMany"},

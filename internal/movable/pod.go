@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/cluster/gang"
 )
 
 // checkState refuses pods that do not run or do not want to be moved.
@@ -24,6 +25,9 @@ func (v *Verdict) checkState(in Input) {
 	}
 	if pod.DeletionTimestamp != nil {
 		v.refuse("Deleting", "the pod is being deleted")
+	}
+	if name := gang.Of(pod); name != "" {
+		v.refuse("Gang", "the pod is in gang %s, whose pods are placed together: the new pod would not be in it", name)
 	}
 	if pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodRunning {
 		v.refuse("NotRunning", "the pod is %s and not Running: only a running pod is moved", orNothing(string(pod.Status.Phase)))

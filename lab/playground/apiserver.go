@@ -19,6 +19,14 @@ import (
 // there.
 const serviceRange = "10.96.0.0/16"
 
+// serviceAccountIssuer is who tokens of service accounts are from.
+const serviceAccountIssuer = "https://kubernetes.default.svc"
+
+// controllersAdmission are the admission plugins that need a controller manager: the
+// first wants default service accounts, the second taints nodes until somebody finds
+// them ready.
+var controllersAdmission = []string{"ServiceAccount", "TaintNodesByCondition"}
+
 // loopback is where the API server listens unless it is for kubelets.
 var loopback = net.IPv4(127, 0, 0, 1)
 
@@ -27,6 +35,17 @@ var loopback = net.IPv4(127, 0, 0, 1)
 func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 	fail := func(err error) error {
 		return &componentError{doing: "start", name: "kube-apiserver", log: kubernetesLog, err: err}
+	}
+	if p.opts.kubernetesDir() != "" {
+		release, err := p.startOtherAPIServer(c)
+		if err != nil {
+			return fail(err)
+		}
+		defer release()
+		return p.waitAPIServer(ctx)
+	}
+	if err := p.opts.checkBuiltIn(); err != nil {
+		return fail(err)
 	}
 	// The server gets the listener, not a port number that another process
 	// could take in between.
@@ -39,9 +58,7 @@ func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 		serveKubelets(opts, c)
 	}
 	if p.opts.NoControllerManager {
-		// The first wants default service accounts, the second taints nodes
-		// until somebody finds them ready. Both are the controller manager's.
-		opts.Admission.GenericAdmission.DisablePlugins = []string{"ServiceAccount", "TaintNodesByCondition"}
+		opts.Admission.GenericAdmission.DisablePlugins = controllersAdmission
 	}
 	if err := p.writeClientConfig(listener.Addr().String(), c); err != nil {
 		return errors.Join(fail(err), listener.Close())
@@ -57,8 +74,13 @@ func (p *Playground) startAPIServer(ctx context.Context, c *certs) error {
 	if err := p.add(component); err != nil {
 		return err
 	}
+	return p.waitAPIServer(ctx)
+}
+
+// waitAPIServer waits until the API server is ready.
+func (p *Playground) waitAPIServer(ctx context.Context) error {
 	if err := p.poll(ctx, func(ctx context.Context) error { return p.apiServerReady(ctx) }); err != nil {
-		return fail(fmt.Errorf("wait until it is ready: %w", err))
+		return &componentError{doing: "start", name: "kube-apiserver", log: kubernetesLog, err: fmt.Errorf("wait until it is ready: %w", err)}
 	}
 	return nil
 }
@@ -103,7 +125,7 @@ func apiServerOptions(s *state, c *certs, listener net.Listener) *options.Server
 
 	o.Authorization.Modes = []string{"RBAC"}
 	o.Authentication.ClientCert.ClientCA = c.ca.certFile
-	o.Authentication.ServiceAccounts.Issuers = []string{"https://kubernetes.default.svc"}
+	o.Authentication.ServiceAccounts.Issuers = []string{serviceAccountIssuer}
 	o.Authentication.ServiceAccounts.KeyFiles = []string{c.serviceAccounts.keyFile}
 	o.ServiceAccountSigningKeyFile = c.serviceAccounts.keyFile
 

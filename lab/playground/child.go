@@ -14,6 +14,16 @@ import (
 // the component says. again, if it is not nil, is asked whether to start it anew
 // when it has ended by itself.
 func (p *Playground) startChild(name, log string, command func() *exec.Cmd, again func(context.Context, error) bool) error {
+	c, err := p.newChild(name, log, command, again)
+	if err != nil {
+		return err
+	}
+	return p.add(c)
+}
+
+// newChild is startChild without a notice of the child's end: whoever calls it adds the
+// component, or stops it.
+func (p *Playground) newChild(name, log string, command func() *exec.Cmd, again func(context.Context, error) bool) (*component, error) {
 	first := make(chan error, 1)
 	c := startComponent(name, log, func(ctx context.Context) error {
 		for started := first; ; started = make(chan error, 1) {
@@ -30,9 +40,9 @@ func (p *Playground) startChild(name, log string, command func() *exec.Cmd, agai
 		}
 	})
 	if err := <-first; err != nil {
-		return errors.Join(&componentError{doing: "start", name: name, log: log, err: err}, c.stop())
+		return nil, errors.Join(&componentError{doing: "start", name: name, log: log, err: err}, c.stop())
 	}
-	return p.add(c)
+	return c, nil
 }
 
 // killAfter is how long a child may take to end after SIGTERM.

@@ -10,6 +10,9 @@ import (
 // startControllerManager starts the kube-controller-manager. What it has to do
 // before the playground is ready, [Playground.waitReady] waits for.
 func (p *Playground) startControllerManager(c *certs) error {
+	if p.opts.kubernetesDir() != "" {
+		return p.startOtherControllerManager(c)
+	}
 	opts, err := controllerManagerOptions(p.state, c)
 	if err != nil {
 		return &componentError{doing: "configure", name: "kube-controller-manager", err: err}

@@ -93,6 +93,17 @@ type Options struct {
 	// are none: kwok simulates them.
 	KubeletsReach net.IP
 
+	// KubernetesDir has the programs of a control plane, kube-apiserver,
+	// kube-controller-manager and kube-scheduler, which then run as children in place of
+	// those that are built in: those of another Kubernetes version. Empty means what
+	// SUPERCARGO_KUBERNETES says, and if it says nothing those that are built in.
+	KubernetesDir string
+
+	// FeatureGates, as Name=true, and RuntimeConfig, as group/version=true, are given to
+	// the programs in KubernetesDir. Those that are built in have one set of gates for the
+	// whole process, and take none.
+	FeatureGates, RuntimeConfig []string
+
 	// AutoscalerPeriod is how often HorizontalPodAutoscalers are looked at. 0 means
 	// every 15 s, as in other clusters.
 	AutoscalerPeriod time.Duration

@@ -54,6 +54,9 @@ func (p *Playground) StartScheduler(ctx context.Context, config []byte, extra ..
 	if err != nil {
 		return nil, bad(err)
 	}
+	if p.opts.kubernetesDir() != "" {
+		return p.startOtherScheduler(ctx, file, extra)
+	}
 	schedulerStarts.Lock()
 	defer schedulerStarts.Unlock()
 	configz.Delete(schedulerConfigz)

@@ -2,6 +2,8 @@ package sim
 
 import (
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 )
 
 // noEvents drops the Events of the plugins.
@@ -9,3 +11,6 @@ type noEvents struct{}
 
 // Eventf implements events.EventRecorder.
 func (noEvents) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+
+// WithLogger implements events.EventRecorderLogger.
+func (n noEvents) WithLogger(klog.Logger) events.EventRecorderLogger { return n }

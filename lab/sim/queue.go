@@ -221,7 +221,9 @@ func (e *engine) enqueue(p *scenario.Pod, attempt int) *queued {
 	if err != nil { // only malformed affinity terms, which these pods do not have
 		panic(err)
 	}
-	return &queued{pod: p, since: e.now, info: &framework.QueuedPodInfo{PodInfo: info, Timestamp: e.clock.Now()}}
+	waiting := &framework.QueuedPodInfo{PodInfo: info}
+	waiting.Timestamp = e.clock.Now()
+	return &queued{pod: p, since: e.now, info: waiting}
 }
 
 // podObject is the pod as it is created: the first time, or anew after that many

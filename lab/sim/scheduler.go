@@ -41,7 +41,7 @@ type SchedulerOptions struct {
 	// Plugins are registered beside those of the image.
 	Plugins runtime.Registry
 	// Recorder takes the plugins' Events. Nil drops them.
-	Recorder events.EventRecorder
+	Recorder events.EventRecorderLogger
 }
 
 // Scheduler is the real kube-scheduler algorithm over an in-memory cluster,
@@ -72,7 +72,7 @@ func NewScheduler(ctx context.Context, o SchedulerOptions) (*Scheduler, error) {
 	metrics.Register()
 	factory := informers.NewSharedInformerFactory(s.client, 0)
 	s.Scheduler, err = scheduler.New(s.ctx, s.client, factory, nil,
-		func(string) events.EventRecorder { return o.Recorder },
+		recorders(o.Recorder),
 		scheduler.WithParallelism(1),
 		scheduler.WithProfiles(config.Profiles...),
 		scheduler.WithPercentageOfNodesToScore(config.PercentageOfNodesToScore),
@@ -146,7 +146,7 @@ func (s *Scheduler) Attempt(pod *corev1.Pod) Attempt {
 		a.Err = fmt.Errorf("pod %s: no profile is called %q", pod.Name, pod.Spec.SchedulerName)
 		return a
 	}
-	result, err := s.SchedulePod(s.ctx, a.Framework, a.State, pod)
+	result, err := schedulePod(s.ctx, s.Scheduler, a, pod)
 	a.Node, a.Evaluated, a.Err = result.SuggestedHost, result.EvaluatedNodes, err
 	return a
 }

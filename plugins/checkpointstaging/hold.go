@@ -31,9 +31,9 @@ func (p *Plugin) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *
 	return nil
 }
 
-// PreBindPreFlight tells the scheduler that pods that move will be held. It then notes
-// the node in their status, for the autoscaler to see.
-func (p *Plugin) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
+// preflight tells the scheduler that pods that move will be held. It then notes the node
+// in their status, for the autoscaler to see.
+func preflight(pod *corev1.Pod) *fwk.Status {
 	if !moves(pod) {
 		return fwk.NewStatus(fwk.Skip)
 	}

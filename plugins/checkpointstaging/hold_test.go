@@ -18,12 +18,13 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 // recording is the part of the framework that the plugin calls while it holds a pod.
 type recording struct{ fwk.Handle }
 
-func (recording) EventRecorder() events.EventRecorder { return events.NewFakeRecorder(100) }
+func (recording) EventRecorder() fixtures.EventRecorder { return events.NewFakeRecorder(100) }
 
 // fake is a Migration in memory, and the pods around it.
 type fake struct {

@@ -176,7 +176,7 @@ func TestOtherPodsArePassedOver(t *testing.T) {
 	if _, status := p.PreFilter(t.Context(), cycle, pod, []fwk.NodeInfo{info}); !status.IsSkip() {
 		t.Errorf("PreFilter: %v, want Skip", status)
 	}
-	if status := p.PreBindPreFlight(t.Context(), cycle, pod, "agentless"); !status.IsSkip() {
+	if status := preflightStatus(t, p, pod); !status.IsSkip() {
 		t.Errorf("PreBindPreFlight: %v, want Skip: the pod's status would be written once more", status)
 	}
 	for name, status := range map[string]*fwk.Status{

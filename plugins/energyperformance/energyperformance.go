@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -74,7 +75,7 @@ func New(clk clock.PassiveClock, machines Machines) func(context.Context, runtim
 			idleCounts: args.IdlePower == configv1.IdlePowerCount,
 		}
 		if args.Tariff != nil {
-			p.CountBy(followTariff(ctx, args.Tariff, clk, handle.EventRecorder))
+			p.CountBy(followTariff(ctx, args.Tariff, clk, func() events.EventRecorder { return handle.EventRecorder() }))
 		}
 		if machines == nil {
 			w, err := watched(ctx, handle, beginning)

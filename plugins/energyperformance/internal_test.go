@@ -36,7 +36,7 @@ type handle struct {
 	recorder *events.FakeRecorder
 }
 
-func (h handle) EventRecorder() events.EventRecorder { return h.recorder }
+func (h handle) EventRecorder() fixtures.EventRecorder { return h.recorder }
 
 type fixed profile.Set
 

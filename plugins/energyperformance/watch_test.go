@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"sigs.k8s.io/yaml"
@@ -422,10 +423,12 @@ func (r *recorder) Eventf(about, _ apiruntime.Object, kind, reason, _, note stri
 	r.all = append(r.all, fmt.Sprintf("%s %s %s %s", name, kind, reason, fmt.Sprintf(note, args...)))
 }
 
+func (r *recorder) WithLogger(klog.Logger) events.EventRecorderLogger { return r }
+
 // recording is a framework that has such a recorder.
 type recording struct {
 	fwk.Handle
 	told *recorder
 }
 
-func (r recording) EventRecorder() events.EventRecorder { return r.told }
+func (r recording) EventRecorder() fixtures.EventRecorder { return r.told }

@@ -8,6 +8,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/cluster/gang"
 	"supercargo.dev/supercargo/internal/packing"
 )
 
@@ -18,7 +19,7 @@ import (
 func plain(pod *corev1.Pod) bool {
 	spec := &pod.Spec
 	return pod.Labels[v1alpha1.LabelMigration] == "" && // CheckpointStaging decides on the new pod of a migration
-		spec.NodeName == "" && len(spec.ResourceClaims) == 0 && spec.WorkloadRef == nil && onlyNeutralVolumes(spec.Volumes) &&
+		spec.NodeName == "" && len(spec.ResourceClaims) == 0 && gang.Of(pod) == "" && onlyNeutralVolumes(spec.Volumes) &&
 		(spec.Affinity == nil || !class.EveryNode(pod))
 }
 

@@ -46,9 +46,13 @@ func preferencesOf(scores schedconfig.PluginSet) preferences {
 	return p
 }
 
-// expressed reports whether a plugin has a preference, given those that skip the pod.
-func (p *preferences) expressed(skipped sets.Set[string]) bool {
-	return slices.ContainsFunc(p.plugins, func(name string) bool { return !skipped.Has(name) })
+// expressed reports whether a plugin has a preference, given those that skip the pod and
+// whether it has volumes to bind. From Kubernetes 1.37 on VolumeBinding skips no pod, and
+// rates all nodes alike for those without.
+func (p *preferences) expressed(volumes bool, skipped sets.Set[string]) bool {
+	return slices.ContainsFunc(p.plugins, func(name string) bool {
+		return !skipped.Has(name) && (volumes || name != names.VolumeBinding)
+	})
 }
 
 // differ reports whether the nodes may differ in what ImageLocality, TaintToleration
@@ -149,5 +153,5 @@ func (n *Narrower) contested(ctx context.Context, state fwk.CycleState, r Reques
 	if status := n.options.Handle.RunPreScorePlugins(ctx, state, r.Pod, tied[:2]); !status.IsSuccess() {
 		return true
 	}
-	return p.expressed(state.GetSkipScorePlugins())
+	return p.expressed(!onlyNeutralVolumes(r.Pod.Spec.Volumes), state.GetSkipScorePlugins())
 }

@@ -24,6 +24,8 @@ var conditional = map[string]fwk.StateKey{
 	names.NodePorts:         "PreFilter" + names.NodePorts,
 	names.PodTopologySpread: "PreFilter" + names.PodTopologySpread,
 	names.InterPodAffinity:  "PreFilter" + names.InterPodAffinity,
+	// On by default from Kubernetes 1.36 on.
+	names.NodeDeclaredFeatures: "PreFilter" + names.NodeDeclaredFeatures,
 }
 
 // idle are the filters that have nothing to say about pods that may be narrowed:

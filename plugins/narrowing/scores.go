@@ -16,6 +16,8 @@ type Scores struct {
 	first string
 	// differ says that those nodes differ in images or taints that matter to the pod.
 	differ bool
+	// volumes says that the pod may have volumes to bind.
+	volumes bool
 	// preferences are those of the profile.
 	preferences *preferences
 }
@@ -28,7 +30,9 @@ func (s *Scores) Clone() fwk.StateData { return s }
 func (n *Narrower) Score(pod *corev1.Pod, infos []fwk.NodeInfo, rank func([]packing.Node) []int64) *Scores {
 	n.inspectOnce()
 	nodes, known := n.nodes(infos)
-	scores := &Scores{byNode: make(map[string]int64, len(infos)), preferences: &n.profile.preferences}
+	scores := &Scores{
+		byNode: make(map[string]int64, len(infos)), volumes: !onlyNeutralVolumes(pod.Spec.Volumes), preferences: &n.profile.preferences,
+	}
 	ranked, rankedInfos := make([]packing.Node, 0, len(infos)), make([]fwk.NodeInfo, 0, len(infos))
 	for i, info := range infos {
 		if known[i] {
@@ -61,7 +65,7 @@ func (s *Scores) of(node string, skipped sets.Set[string]) int64 {
 	switch {
 	case !ok:
 		return packing.NeutralScore
-	case score == packing.BestScore && node != s.first && !s.differ && !s.preferences.expressed(skipped):
+	case score == packing.BestScore && node != s.first && !s.differ && !s.preferences.expressed(s.volumes, skipped):
 		return packing.MaxOtherScore
 	}
 	return score

@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/lru"
 
@@ -92,19 +91,17 @@ func (p *Plugin) Name() string { return Name }
 // The key of a pod never changes while it is in the queue's heap: kube-scheduler
 // counts an attempt after it has taken the pod out, and sets the timestamp and the
 // plugins that rejected the pod before it puts the pod back. Cost: O(1).
-func (p *Plugin) Less(a, b fwk.QueuedPodInfo) bool {
-	podA, podB := a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod()
-	if c := cmp.Compare(corev1helpers.PodPriority(podB), corev1helpers.PodPriority(podA)); c != 0 {
+func (p *Plugin) Less(a, b waiting) bool {
+	if c := cmp.Compare(priorityOf(b), priorityOf(a)); c != 0 {
 		return c < 0
 	}
-	keyA, keyB := p.keyOf(a), p.keyOf(b)
-	return cmp.Or(
-		keyA.turn.Compare(keyB.turn),
-		keyA.seniority.Compare(keyB.seniority),
-		a.GetTimestamp().Compare(b.GetTimestamp()),
-		cmp.Compare(podA.Namespace, podB.Namespace),
-		cmp.Compare(podA.Name, podB.Name),
-	) < 0
+	if c := p.keyOf(a).compare(p.keyOf(b)); c != 0 {
+		return c < 0
+	}
+	if c := a.GetTimestamp().Compare(b.GetTimestamp()); c != 0 {
+		return c < 0
+	}
+	return nameOf(a).less(nameOf(b))
 }
 
 // key is what orders pods of one priority.
@@ -113,8 +110,20 @@ type key struct {
 	seniority time.Time // creation less lead; decides among pods that failed in one window
 }
 
-func (p *Plugin) keyOf(info fwk.QueuedPodInfo) key {
-	created, lead := info.GetPodInfo().GetPod().CreationTimestamp.Time, p.lead(info.GetPodInfo())
+func (k key) compare(other key) int {
+	return cmp.Or(k.turn.Compare(other.turn), k.seniority.Compare(other.seniority))
+}
+
+// name is the last thing that orders what waits.
+type name struct{ namespace, name string }
+
+func (n name) less(other name) bool {
+	return cmp.Or(cmp.Compare(n.namespace, other.namespace), cmp.Compare(n.name, other.name)) < 0
+}
+
+// keyOfPod returns the key of a pod that waits as info says: alone, or in a gang.
+func (p *Plugin) keyOfPod(pod fwk.PodInfo, info waiting) key {
+	created, lead := pod.GetPod().CreationTimestamp.Time, p.lead(pod)
 	// Without the reading of the monotonic clock, which creation times do not have:
 	// times compared now by one clock, now by the other, are in no order.
 	queued := info.GetTimestamp().Round(0)
@@ -131,7 +140,7 @@ func (p *Plugin) keyOf(info fwk.QueuedPodInfo) key {
 // tried for the first time on the one node that narrowing proved, and was rejected
 // there, has not been tried on the others yet and keeps its place; kube-scheduler
 // names the plugin that narrowed among those that rejected the pod.
-func failed(info fwk.QueuedPodInfo) bool {
+func failed(info waiting) bool {
 	attempts := info.GetAttempts()
 	return attempts > 1 || attempts == 1 && !info.GetUnschedulablePlugins().HasAny(narrowing.BestFit, narrowing.TimeBin)
 }

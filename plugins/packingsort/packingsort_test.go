@@ -11,10 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
@@ -38,7 +36,13 @@ func queued(t testing.TB, pod *corev1.Pod) *framework.QueuedPodInfo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &framework.QueuedPodInfo{PodInfo: info, Timestamp: pod.CreationTimestamp.Time}
+	return queuedAt(info, pod.CreationTimestamp.Time)
+}
+
+func queuedAt(info *framework.PodInfo, at time.Time) *framework.QueuedPodInfo {
+	q := &framework.QueuedPodInfo{PodInfo: info}
+	q.Timestamp = at // which later versions have in a struct of its own
+	return q
 }
 
 func createdAt(after time.Duration) func(*corev1.Pod) {
@@ -79,13 +83,13 @@ func TestOrderOfTheQueue(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			p, r := newPlugin(), rand.New(rand.NewPCG(1, 1))
 			var want []string
-			queue := make([]fwk.QueuedPodInfo, 0, len(tc.want))
+			queue := make([]waiting, 0, len(tc.want))
 			for _, pod := range tc.want {
 				want = append(want, pod.Name)
 				queue = append(queue, queued(t, pod))
 			}
 			r.Shuffle(len(queue), func(i, j int) { queue[i], queue[j] = queue[j], queue[i] })
-			slices.SortFunc(queue, func(a, b fwk.QueuedPodInfo) int {
+			slices.SortFunc(queue, func(a, b waiting) int {
 				if p.Less(a, b) {
 					return -1
 				}
@@ -93,7 +97,7 @@ func TestOrderOfTheQueue(t *testing.T) {
 			})
 			var got []string
 			for _, q := range queue {
-				got = append(got, q.GetPodInfo().GetPod().Name)
+				got = append(got, nameOf(q).name)
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("order (-want +got):\n%s", diff)
@@ -151,7 +155,7 @@ func TestFailedPodsStandBehindPodsCreatedBeforeTheyFailed(t *testing.T) {
 			failedAt(t, pod("high", priority(1), createdAt(0)), time.Hour, 9),
 			queued(t, pod("new", createdAt(0)))}},
 		{"an API server's clock that is ahead holds no new pod back", []*framework.QueuedPodInfo{
-			{PodInfo: queued(t, pod("new", createdAt(time.Hour))).PodInfo, Timestamp: epoch},
+			queuedAt(queued(t, pod("new", createdAt(time.Hour))).PodInfo, epoch),
 			failedAt(t, pod("old", createdAt(0)), time.Second, 1)}},
 	}
 	for _, tc := range tests {
@@ -240,43 +244,43 @@ func TestKeysAreConstantInKubernetesQueue(t *testing.T) {
 	metrics.Register()
 	logger := klog.FromContext(t.Context())
 	p, r, clk := newPlugin(), rand.New(rand.NewPCG(3, 3)), clocktesting.NewFakeClock(epoch)
-	held := map[types.UID]key{} // the keys of the pods in the queue, as first seen there
-	check := func(info fwk.QueuedPodInfo) {
-		uid, k := info.GetPodInfo().GetPod().UID, p.keyOf(info)
-		if first, ok := held[uid]; ok && first != k {
-			t.Fatalf("the key of pod %s changed from %v to %v in the queue", uid, first, k)
+	held := map[name]key{} // the keys of the pods in the queue, as first seen there
+	check := func(info waiting) {
+		n, k := nameOf(info), p.keyOf(info)
+		if first, ok := held[n]; ok && first != k {
+			t.Fatalf("the key of pod %s changed from %v to %v in the queue", n.name, first, k)
 		}
-		held[uid] = k
+		held[n] = k
 	}
-	q := queue.NewTestQueue(t.Context(), func(a, b fwk.QueuedPodInfo) bool {
+	q := queue.NewTestQueue(t.Context(), func(a, b waiting) bool {
 		check(a)
 		check(b)
 		return p.Less(a, b)
 	}, queue.WithClock(clk))
-	waiting, failures := 0, 0
+	pods, failures := 0, 0
 	for i := range 5000 {
 		clk.Step(time.Duration(r.IntN(500)) * time.Millisecond)
 		switch {
-		case waiting == 0 || r.IntN(20) == 0 && waiting < 50:
+		case pods == 0 || r.IntN(20) == 0 && pods < 50:
 			pod := fixtures.Pod(fmt.Sprintf("p%04d", i), 1+r.Int64N(64000), 1+r.Int64N(1<<40), createdAt(clk.Since(epoch).Truncate(time.Second)))
-			q.Add(logger, pod)
-			waiting++
+			enqueue(t.Context(), q, pod)
+			pods++
 		case len(q.PodsInActiveQ())+len(q.PodsInBackoffQ()) == 0:
 			q.MoveAllToActiveOrBackoffQueue(logger, framework.EventUnschedulableTimeout, nil, nil, nil)
 			clk.Step(time.Second)
 		default:
-			tried, err := q.Pop(logger)
+			tried, err := pop(logger, q)
 			if err != nil {
 				t.Fatal(err)
 			}
-			delete(held, tried.Pod.UID)
+			delete(held, nameOf(tried))
 			if r.IntN(20) == 0 { // it fits
 				q.Done(tried.Pod.UID)
-				waiting--
+				pods--
 				continue
 			}
 			tried.UnschedulablePlugins = sets.New([]string{"NodeResourcesFit", "BestFit"}[r.IntN(2)])
-			if err := q.AddUnschedulableIfNotPresent(logger, tried, q.SchedulingCycle()); err != nil {
+			if err := giveBack(logger, q, tried); err != nil {
 				t.Fatal(err)
 			}
 			failures++

@@ -43,6 +43,7 @@ var pure = []string{
 	"internal/cluster",
 	"internal/cluster/class",
 	"internal/cluster/constraint",
+	"internal/cluster/gang",
 	"internal/dollars",
 	"internal/energy",
 	"internal/heap",

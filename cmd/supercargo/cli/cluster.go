@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/internal/platform/operator"
+	"supercargo.dev/supercargo/internal/platform/podwire"
 )
 
 // clusterFlags are the flags by which a command that reads a cluster is told which: those of kubectl,
@@ -86,7 +87,7 @@ func (f *clusterFlags) client(add ...func(*runtime.Scheme) error) (client.WithWa
 			return nil, fmt.Errorf("register kinds: %w", err)
 		}
 	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(podwire.Wrap(config), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("reach the cluster: %w", err)
 	}

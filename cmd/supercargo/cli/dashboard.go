@@ -21,6 +21,7 @@ import (
 	"supercargo.dev/supercargo/cmd/supercargo/dashboard"
 	"supercargo.dev/supercargo/internal/input"
 	"supercargo.dev/supercargo/internal/input/catalogue"
+	"supercargo.dev/supercargo/internal/platform/podwire"
 )
 
 // dashboardFlags are the flags of `supercargo dashboard`.
@@ -175,7 +176,7 @@ func watching(config *rest.Config) (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(podwire.Wrap(config), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("reach the cluster: %w", err)
 	}

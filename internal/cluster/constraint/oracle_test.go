@@ -34,13 +34,10 @@ import (
 // oracle is kube-scheduler's own filter plugins over a snapshot that tests change:
 // those that look at the node alone, and those that look at other pods.
 type oracle struct {
-	ctx             context.Context
-	static, dynamic framework.Framework
-	snapshot        fwk.SharedLister
+	ctx              context.Context
+	static, dynamic  framework.Framework
+	fwk.SharedLister // the cluster as it is at the moment
 }
-
-func (o *oracle) NodeInfos() fwk.NodeInfoLister       { return o.snapshot.NodeInfos() }
-func (o *oracle) StorageInfos() fwk.StorageInfoLister { return o.snapshot.StorageInfos() }
 
 // newOracle runs the plugins this package stands in for, with the arguments of the
 // default configuration.
@@ -48,7 +45,7 @@ func newOracle(tb testing.TB, namespaces map[string]map[string]string) *oracle {
 	tb.Helper()
 	metrics.Register()
 	ctx := klog.NewContext(tb.Context(), logr.Discard())
-	o := &oracle{ctx: ctx, snapshot: schedcache.NewEmptySnapshot()}
+	o := &oracle{ctx: ctx, SharedLister: schedcache.NewEmptySnapshot()}
 	var objects []apiruntime.Object
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: namespaces[name]}})
@@ -99,7 +96,7 @@ func node(h *constraint.Host) *corev1.Node {
 
 // see makes the cluster what the plugins look at: nodes, and pods that name theirs.
 func (o *oracle) see(nodes []*corev1.Node, pods []*corev1.Pod) {
-	o.snapshot = schedcache.NewSnapshot(pods, nodes)
+	o.SharedLister = schedcache.NewSnapshot(pods, nodes)
 }
 
 // refusals returns for each node, by name, the plugin of fw that keeps the pod away,

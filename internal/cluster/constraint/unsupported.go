@@ -2,6 +2,8 @@ package constraint
 
 import (
 	corev1 "k8s.io/api/core/v1"
+
+	"supercargo.dev/supercargo/internal/cluster/gang"
 )
 
 // Unsupported returns "" if this package sees everything that kube-scheduler looks
@@ -15,8 +17,8 @@ func Unsupported(pod *corev1.Pod) string {
 		return "scheduling gate " + spec.SchedulingGates[0].Name
 	case len(spec.ResourceClaims) > 0:
 		return "resource claim " + spec.ResourceClaims[0].Name
-	case spec.WorkloadRef != nil:
-		return "workload " + spec.WorkloadRef.Name
+	case gang.Of(pod) != "":
+		return "gang " + gang.Of(pod)
 	}
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]

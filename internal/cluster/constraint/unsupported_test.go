@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"supercargo.dev/supercargo/internal/cluster/constraint"
+	"supercargo.dev/supercargo/test/fixtures"
 )
 
 func TestUnsupportedNamesWhatIsNotSeen(t *testing.T) {
@@ -25,7 +26,7 @@ func TestUnsupportedNamesWhatIsNotSeen(t *testing.T) {
 		{"demands that are seen", awayFrom("web", zone), ""},
 		{"a gate", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} }, "scheduling gate example.com/quota"},
 		{"a claim", func(p *corev1.Pod) { p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }, "resource claim gpu"},
-		{"a gang", func(p *corev1.Pod) { p.Spec.WorkloadRef = &corev1.WorkloadReference{Name: "train"} }, "workload train"},
+		{"a gang", fixtures.Gang("train"), "gang train"},
 		{"volumes that any node can mount", volumes(
 			corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}},
 			corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}, corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{}},

@@ -33,6 +33,7 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/internal/platform/pause"
+	"supercargo.dev/supercargo/internal/platform/podwire"
 )
 
 // Options say how a program runs its controllers.
@@ -114,7 +115,7 @@ func NewManager(name string, o Options, add ...func(*runtime.Scheme) error) (ctr
 	}
 	cached := cache.Options{DefaultTransform: strip()}
 	pause.Cache(&cached, o.pauseNamespace())
-	m, err := ctrl.NewManager(o.Config, ctrl.Options{
+	m, err := ctrl.NewManager(podwire.Wrap(o.Config), ctrl.Options{
 		Scheme: scheme, Logger: o.Log,
 		Cache:          cached,
 		Metrics:        server.Options{BindAddress: o.MetricsAddress},

@@ -354,6 +354,34 @@ func TestImagesCanBeNamedOneByOne(t *testing.T) {
 	}
 }
 
+// TestTheSchedulerIsThatOfTheClustersVersion: the tag says so, unless one is given.
+func TestTheSchedulerIsThatOfTheClustersVersion(t *testing.T) {
+	for _, tc := range []struct {
+		values values
+		want   string
+	}{
+		{values{}, "supercargo/kube-scheduler:v0.1.0"},
+		{values{"scheduler.kubernetes": "1.35"}, "supercargo/kube-scheduler:v0.1.0"},
+		{values{"scheduler.kubernetes": "1.36"}, "supercargo/kube-scheduler:v0.1.0-kubernetes1.36"},
+		{values{"scheduler.kubernetes": "1.37", "image.tag": "v2"}, "supercargo/kube-scheduler:v2-kubernetes1.37"},
+		{values{"scheduler.kubernetes": "1.37", "scheduler.image.tag": "mine"}, "supercargo/kube-scheduler:mine"},
+	} {
+		tc.values["scheduler.second.enabled"], tc.values["scheduler.replacement.enabled"] = true, true
+		objects := render(t, home, tc.values)
+		if got := deployment(t, objects, "supercargo-scheduler").Spec.Template.Spec.Containers[0].Image; got != tc.want {
+			t.Errorf("values %v: the second scheduler runs %s, want %s", tc.values, got, tc.want)
+		}
+		for _, o := range objects {
+			if o.GetKind() != "ConfigMap" || o.GetName() != "supercargo-kube-scheduler" {
+				continue
+			}
+			if patch, _, _ := unstructured.NestedString(o.Object, "data", "patch.yaml"); !strings.Contains(patch, "value: "+tc.want+"\n") {
+				t.Errorf("values %v: the control plane is given\n%s\nwant %s", tc.values, patch, tc.want)
+			}
+		}
+	}
+}
+
 // TestThePodsGoWhereTheValuesSay: what the chart fills in gives way to what is given.
 func TestThePodsGoWhereTheValuesSay(t *testing.T) {
 	spread := []any{map[string]any{

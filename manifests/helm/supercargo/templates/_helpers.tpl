@@ -5,6 +5,16 @@
 {{- printf "%s:%s" $repository $tag -}}{{- with .image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
+{{/* supercargo.schedulerImage is kube-scheduler's, for the version of Kubernetes that is set. A tag of its own is taken as it is. */}}
+{{- define "supercargo.schedulerImage" -}}
+{{- $image := .Values.scheduler.image -}}
+{{- if and (ne .Values.scheduler.kubernetes "1.35") (not $image.tag) -}}
+{{- $tag := .Values.image.tag | default (printf "v%s" .Chart.AppVersion) -}}
+{{- $image = merge (dict "tag" (printf "%s-kubernetes%s" $tag .Values.scheduler.kubernetes)) $image -}}
+{{- end -}}
+{{- include "supercargo.image" (dict "root" . "name" "kube-scheduler" "image" $image) -}}
+{{- end }}
+
 {{/*
 supercargo.args are all arguments of a program: first those that the chart gives it, then the
 options of the user, by name: (dict "own" (list "--a=b") "options" .Values.autoscaler.options).

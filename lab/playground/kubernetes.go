@@ -1,0 +1,206 @@
+package playground
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+)
+
+// KubernetesEnv names the environment variable that says where the control plane of
+// another Kubernetes is; see [Options.KubernetesDir].
+const KubernetesEnv = "SUPERCARGO_KUBERNETES"
+
+// kubernetesDir is where the programs of the control plane are, and empty if those that
+// are built in run.
+func (o *Options) kubernetesDir() string { return cmp.Or(o.KubernetesDir, os.Getenv(KubernetesEnv)) }
+
+// checkBuiltIn refuses what the built-in control plane does not take.
+func (o *Options) checkBuiltIn() error {
+	if len(o.FeatureGates)+len(o.RuntimeConfig) > 0 {
+		return &InputError{Option: "FeatureGates", Err: errors.New("feature gates and runtime configuration are for programs in KubernetesDir: the built-in ones share this process's")}
+	}
+	return nil
+}
+
+// kubernetesProgram finds a program of the control plane.
+func (p *Playground) kubernetesProgram(name string) (string, error) {
+	program := program{name: name, env: KubernetesEnv, does: "is part of the control plane"}
+	return program.check(filepath.Join(p.opts.kubernetesDir(), name), "the directory of another Kubernetes")
+}
+
+// startOtherAPIServer starts the kube-apiserver of another Kubernetes as a child. That it
+// is ready the caller waits for. release gives the port back, once it is.
+func (p *Playground) startOtherAPIServer(c *certs) (release func(), err error) {
+	if p.opts.KubeletsReach != nil {
+		return nil, &InputError{Option: "KubeletsReach", Err: errors.New("kubelets are served by the built-in API server only")}
+	}
+	path, err := p.kubernetesProgram("kube-apiserver")
+	if err != nil {
+		return nil, err
+	}
+	port, release, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	address := net.JoinHostPort(loopback.String(), strconv.Itoa(port))
+	err = p.writeClientConfig(address, c)
+	if err == nil {
+		err = p.startChild("kube-apiserver", kubernetesLog, func() *exec.Cmd { return exec.Command(path, p.apiServerFlags(port, c)...) }, nil)
+	}
+	if err != nil {
+		release()
+	}
+	return release, err
+}
+
+// apiServerFlags say what [apiServerOptions] does.
+func (p *Playground) apiServerFlags(port int, c *certs) []string {
+	flags := []string{
+		"--etcd-servers=unix://" + p.state.etcdSocket(),
+		"--bind-address=" + loopback.String(),
+		"--advertise-address=" + loopback.String(),
+		"--secure-port=" + strconv.Itoa(port),
+		"--tls-cert-file=" + c.server.certFile,
+		"--tls-private-key-file=" + c.server.keyFile,
+		"--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=" + serviceRange,
+		"--allow-privileged",
+		"--shutdown-send-retry-after",
+		"--authorization-mode=RBAC",
+		"--client-ca-file=" + c.ca.certFile,
+		"--service-account-issuer=" + serviceAccountIssuer,
+		"--service-account-key-file=" + c.serviceAccounts.keyFile,
+		"--service-account-signing-key-file=" + c.serviceAccounts.keyFile,
+		"--proxy-client-cert-file=" + c.frontProxy.certFile,
+		"--proxy-client-key-file=" + c.frontProxy.keyFile,
+		"--requestheader-client-ca-file=" + c.frontProxyCA.certFile,
+		"--requestheader-allowed-names=" + c.frontProxyClient,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+	}
+	if p.opts.NoControllerManager {
+		flags = append(flags, "--disable-admission-plugins="+strings.Join(controllersAdmission, ","))
+	}
+	if len(p.opts.FeatureGates) > 0 {
+		flags = append(flags, "--feature-gates="+strings.Join(p.opts.FeatureGates, ","))
+	}
+	if len(p.opts.RuntimeConfig) > 0 {
+		flags = append(flags, "--runtime-config="+strings.Join(p.opts.RuntimeConfig, ","))
+	}
+	return flags
+}
+
+// startOtherControllerManager starts the kube-controller-manager of another Kubernetes as
+// a child.
+func (p *Playground) startOtherControllerManager(c *certs) error {
+	path, err := p.kubernetesProgram("kube-controller-manager")
+	if err != nil {
+		return &componentError{doing: "start", name: "kube-controller-manager", err: err}
+	}
+	qps := strconv.Itoa(clientQPS)
+	flags := []string{
+		"--kubeconfig=" + p.state.kubeconfig, "--kube-api-qps=" + qps, "--kube-api-burst=" + qps,
+		"--leader-elect=false",
+		"--secure-port=0",
+		"--service-account-private-key-file=" + c.serviceAccounts.keyFile,
+		"--root-ca-file=" + c.ca.certFile,
+		"--cluster-signing-cert-file=" + c.ca.certFile,
+		"--cluster-signing-key-file=" + c.ca.keyFile,
+	}
+	if period := p.opts.AutoscalerPeriod; period > 0 {
+		flags = append(flags, "--horizontal-pod-autoscaler-sync-period="+period.String())
+	}
+	if len(p.opts.FeatureGates) > 0 {
+		flags = append(flags, "--feature-gates="+strings.Join(p.opts.FeatureGates, ","))
+	}
+	return p.startChild("kube-controller-manager", kubernetesLog, func() *exec.Cmd { return exec.Command(path, flags...) }, nil)
+}
+
+// startOtherScheduler starts the kube-scheduler of another Kubernetes as a child, with a
+// configuration in a file, and returns when its caches are filled.
+func (p *Playground) startOtherScheduler(ctx context.Context, config string, extra []app.Option) (*Scheduler, error) {
+	fail := func(err error) error {
+		return p.explain(&componentError{doing: "start", name: "kube-scheduler", log: kubernetesLog, err: err})
+	}
+	if len(extra) > 0 {
+		return nil, fail(errors.New("plugins can be added to the built-in scheduler only"))
+	}
+	path, err := p.kubernetesProgram("kube-scheduler")
+	if err != nil {
+		return nil, fail(err)
+	}
+	port, release, err := freePort()
+	if err != nil {
+		return nil, fail(err)
+	}
+	defer release()
+	flags := []string{"--config=" + config, "--bind-address=" + loopback.String(), "--secure-port=" + strconv.Itoa(port)}
+	if len(p.opts.FeatureGates) > 0 {
+		flags = append(flags, "--feature-gates="+strings.Join(p.opts.FeatureGates, ","))
+	}
+	c, err := p.newChild("kube-scheduler", kubernetesLog, func() *exec.Cmd { return exec.Command(path, flags...) }, nil)
+	if err != nil {
+		return nil, err
+	}
+	ready := schedulerReady(port)
+	err = p.poll(ctx, func(ctx context.Context) error {
+		select {
+		case <-c.done:
+			return nil
+		default:
+			return ready(ctx)
+		}
+	})
+	select {
+	case <-c.done: // it refused its configuration, most likely
+		err = errors.Join(err, c.died())
+	default:
+	}
+	if err != nil {
+		return nil, errors.Join(fail(err), c.stop())
+	}
+	if err := p.add(c); err != nil {
+		return nil, err
+	}
+	return &Scheduler{playground: p, component: c}, nil
+}
+
+// schedulerReady returns what asks the scheduler at a port whether its caches are filled.
+func schedulerReady(port int) func(context.Context) error {
+	client := &http.Client{
+		Timeout: time.Second,
+		// The scheduler makes its certificate itself, and nobody else is given the port.
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}, //nolint:gosec // see above
+	}
+	url := "https://" + net.JoinHostPort(loopback.String(), strconv.Itoa(port)) + "/readyz"
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		if err := response.Body.Close(); err != nil {
+			return err
+		}
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("wait until its caches are filled: %s answers %s", url, response.Status)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,16 @@
+//go:build kubernetes1.36
+
+package checkpointstaging
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// PreBindPreFlight is asked before PreBind; see preflight. The PreBind of other plugins does
+// not run beside ours, which holds the pod until it can start: they would be done too early.
+func (p *Plugin) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	return nil, preflight(pod)
+}

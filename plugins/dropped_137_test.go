@@ -1,0 +1,5 @@
+//go:build kubernetes1.37
+
+package plugins_test
+
+var dropped = []string{"CapacityScheduling", "Coscheduling", "PreemptionToleration", "QOSSort", "TopologicalSort"}

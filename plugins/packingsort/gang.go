@@ -1,0 +1,33 @@
+//go:build kubernetes1.37
+
+package packingsort
+
+import (
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// waiting is what is in the scheduler's queue: a pod, or all pods of a gang that have no
+// node yet, as one.
+type waiting = fwk.QueuedEntityInfo
+
+func priorityOf(q waiting) int32 { return q.GetPriority() }
+
+func nameOf(q waiting) name {
+	entity := q.(framework.QueuedEntityInfo)
+	return name{entity.GetNamespace(), entity.GetName()}
+}
+
+// keyOf returns the key of the pod, or the least of those of the gang's pods: a gang is as
+// large and as old as the pod in it that would come first. Cost: O(pods of the gang).
+func (p *Plugin) keyOf(q waiting) key {
+	var least key
+	first := true
+	q.(framework.QueuedEntityInfo).ForEachPodInfo(func(pod *framework.QueuedPodInfo) bool {
+		if k := p.keyOfPod(pod.GetPodInfo(), q); first || k.compare(least) < 0 {
+			least, first = k, false
+		}
+		return true
+	})
+	return least
+}

@@ -1,0 +1,9 @@
+//go:build kubernetes1.37
+
+package plugins
+
+import "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+// sorting returns nothing: Coscheduling, QOSSort and TopologicalSort of scheduler-plugins
+// v0.35 order pods, and in the queue of Kubernetes 1.37 there are gangs too.
+func sorting() runtime.Registry { return nil }
