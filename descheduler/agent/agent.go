@@ -38,6 +38,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
@@ -212,6 +213,7 @@ type Agent struct {
 	jobs     map[ledger.ID]*job
 	failures map[ledger.ID]*checkpoint.Failure // not reported yet
 	crowded  map[types.NamespacedName]bool     // waiting for others to finish
+	arrived  map[ledger.ID]int64               // bytes of checkpoints that are coming in
 	freezing sync.Mutex                        // while it is seen whether one more may be frozen, and noted
 	running  sync.WaitGroup                    // jobs
 }
@@ -243,6 +245,7 @@ func New(c Config) (*Agent, error) {
 	a := &Agent{
 		Config: c, api: api, ledger: memory, metrics: newMetrics(),
 		jobs: map[ledger.ID]*job{}, failures: map[ledger.ID]*checkpoint.Failure{}, crowded: map[types.NamespacedName]bool{},
+		arrived: map[ledger.ID]int64{},
 	}
 	if c.Meter != nil {
 		a.metrics.registry.MustRegister(c.Meter)
@@ -296,6 +299,8 @@ func (a *Agent) Run(ctx context.Context) error {
 		Clock: a.Clock, Session: a.session, Take: a.take, Stalled: a.Limits.Stalled, Log: a.Log,
 		// What does not compress grows by less than this.
 		MaxWireBytes: a.Limits.ImageBytes + a.Limits.ImageBytes/64 + 1<<20,
+		// The archive has headers beside what its files have.
+		MaxBytes: a.Limits.ImageBytes + archive.MaxOverhead,
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return receiver.Serve(ctx, listener) })

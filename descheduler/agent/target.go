@@ -122,23 +122,37 @@ func (a *Agent) roomToStage(entry ledger.Entry) error {
 		return checkpoint.Fail(checkpoint.ReasonTooLarge, "the container uses %d bytes of memory, and no checkpoint may have more than %d here: raise --max-image-bytes of the node agents",
 			entry.MemoryBytes, a.Limits.ImageBytes)
 	}
-	images, bytes := 1, entry.MemoryBytes
+	images, bytes := a.othersStaged(entry.ID)
+	return a.fits(images+1, bytes+entry.MemoryBytes)
+}
+
+// othersStaged returns how many other images the node has or is to have, and how large they
+// are. Of one that is yet to come that is what its source says, or what has come if that is
+// more: the source may be wrong, or lie.
+func (a *Agent) othersStaged(id ledger.ID) (images int, bytes int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, other := range a.ledger.All() {
-		if other.Role != ledger.TargetRole || other.Node != entry.Node || other.ID == entry.ID {
+		switch {
+		case other.Role != ledger.TargetRole || other.Node != id.Node || other.ID == id:
 			continue
+		case other.Staged != nil:
+			bytes += other.Staged.Bytes
+		default:
+			bytes += max(other.MemoryBytes, a.arrived[other.ID])
 		}
 		images++
-		if other.Staged != nil {
-			bytes += other.Staged.Bytes
-		} else {
-			bytes += other.MemoryBytes
-		}
 	}
-	if images > a.Limits.Images || bytes > a.Limits.TotalBytes {
-		return checkpoint.Fail(checkpoint.ReasonNoRoom, "with this one the node would hold %d checkpoints with %d bytes, and it may hold %d with %d: wait for other moves, or raise --max-images and --max-total-bytes of the node agents",
-			images, bytes, a.Limits.Images, a.Limits.TotalBytes)
+	return images, bytes
+}
+
+// fits fails if the node may not have so many images that are so large.
+func (a *Agent) fits(images int, bytes int64) error {
+	if images <= a.Limits.Images && bytes <= a.Limits.TotalBytes {
+		return nil
 	}
-	return nil
+	return checkpoint.Fail(checkpoint.ReasonNoRoom, "with this one the node would hold %d checkpoints with %d bytes, and it may hold %d with %d: wait for other moves, or raise --max-images and --max-total-bytes of the node agents",
+		images, bytes, a.Limits.Images, a.Limits.TotalBytes)
 }
 
 // removeTarget removes the image, and what was made of it if staging was killed.
@@ -164,13 +178,13 @@ func (a *Agent) session(ctx context.Context, migration, node string) (transport.
 	}
 	return transport.Session{
 		Migration: migration, Node: node, Peer: m.Status.Source.Certificate,
-		Self: transport.Identity{Key: entry.Key, Certificate: entry.Certificate},
+		Self: transport.Identity{Key: entry.Key, Certificate: entry.Certificate}, Until: m.Status.Plan.DeadlineAt.Add(certificateGrace),
 	}, true
 }
 
 // expects says that a Migration, read just now, wants a node to take a checkpoint.
 func expects(m *v1alpha1.Migration, migration, node string) bool {
-	return m != nil && string(m.UID) == migration && !ended(m) && m.Status.Order == v1alpha1.OrderFreeze && m.Status.Source != nil &&
+	return m != nil && string(m.UID) == migration && !ended(m) && m.Status.Order == v1alpha1.OrderFreeze && m.Status.Plan != nil && m.Status.Source != nil &&
 		m.Status.Reservation != nil && m.Status.Reservation.Node == node
 }
 
@@ -202,8 +216,11 @@ func (a *Agent) take(ctx context.Context, s transport.Session, tar transport.Bod
 	err := transport.ErrNotNow
 	var receipt transport.Receipt
 	if entry, known = a.ledger.Get(id); known && entry.Prepared {
-		receipt, err = a.stage(ctx, entry, cancellable{tar, ctx})
+		receipt, err = a.stage(ctx, entry, &weighed{Verified: cancellable{tar, ctx}, agent: a, id: id})
 	}
+	a.mu.Lock()
+	delete(a.arrived, id)
+	a.mu.Unlock()
 	stop()
 	failed := err
 	if entry.Staged != nil {
@@ -250,6 +267,36 @@ func (c cancellable) Read(p []byte) (int, error) {
 	n, err := c.Verified.Read(p)
 	if err != nil && c.ctx.Err() != nil {
 		err = context.Cause(c.ctx)
+	}
+	return n, err
+}
+
+// weighEvery is after how many bytes that have come it is seen anew whether they fit.
+const weighEvery = 16 << 20
+
+// weighed ends reading when the node has no room for what comes. What is announced is seen
+// before anything is sent, but a source may send more than it has announced.
+type weighed struct {
+	checkpoint.Verified
+	agent *Agent
+	id    ledger.ID
+
+	came, next int64 // bytes, and after how many it is seen again
+}
+
+// Read reads unless there is more than there is room for.
+func (w *weighed) Read(p []byte) (int, error) {
+	n, err := w.Verified.Read(p)
+	if w.came += int64(n); w.came < w.next {
+		return n, err
+	}
+	w.next = w.came + weighEvery
+	w.agent.mu.Lock()
+	w.agent.arrived[w.id] = w.came
+	w.agent.mu.Unlock()
+	images, bytes := w.agent.othersStaged(w.id)
+	if no := w.agent.fits(images+1, bytes+w.came); no != nil {
+		return 0, no
 	}
 	return n, err
 }

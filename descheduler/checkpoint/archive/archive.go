@@ -46,6 +46,10 @@ const (
 	maxEntries = 1 << 17
 	// maxName bounds the length of a path in an archive.
 	maxName = 512
+
+	// MaxOverhead is how many bytes an archive may have beside those of its files: headers,
+	// the names in them, and what fills up to whole blocks.
+	MaxOverhead = maxEntries * 2048
 )
 
 // Writer writes an archive.

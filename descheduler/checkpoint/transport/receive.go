@@ -10,6 +10,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +36,8 @@ type Session struct {
 	// Self is who this side is, and Peer the certificate of the other, in PEM.
 	Self Identity
 	Peer string
+	// Until is when the migration is over: nothing is read after that. Zero is never.
+	Until time.Time
 }
 
 // Body is a checkpoint that comes in.
@@ -55,19 +58,25 @@ type Receiver struct {
 	// Take stages what is sent. It may be called again after an error, and after a
 	// success whose answer was lost.
 	Take func(context.Context, Session, Body) (Receipt, error)
-	// MaxWireBytes is how much a body may have, compressed.
-	MaxWireBytes int64
-	// Stalled is after how long without progress the transfer is cancelled.
+	// MaxWireBytes is how much a body may have, compressed, and MaxBytes how much
+	// decompressed: some kilobytes become gigabytes.
+	MaxWireBytes, MaxBytes int64
+	// Stalled is after how long without progress the transfer is cancelled: after waiting
+	// for so long for [minProgress] bytes.
 	Stalled time.Duration
 	// Log takes why a peer of a checkpoint that is expected was turned away. It may be the
 	// zero value.
 	Log logr.Logger
 }
 
+// headerPatience is how long the handshake may take at most, and the header of a request:
+// some kilobytes, which a program has ready.
+const headerPatience = 10 * time.Second
+
 // Serve takes connections until ctx ends, and closes the listener.
 func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
-		Handler: http.HandlerFunc(r.put), ReadHeaderTimeout: r.Stalled, MaxHeaderBytes: maxAnswer,
+		Handler: http.HandlerFunc(r.put), ReadHeaderTimeout: min(r.Stalled, headerPatience), MaxHeaderBytes: maxAnswer,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 		// Whoever finds the port can make handshakes fail: that is no news, unless they name
 		// a checkpoint that is expected; see config.
@@ -75,7 +84,7 @@ func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
-	secured := tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: r.config})
+	secured := tls.NewListener(newCrowd(listener, maxConnections, maxConnectionsOneAddress, r.Log), &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: r.config})
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(secured) }()
 	select {
@@ -167,28 +176,43 @@ func (r *Receiver) serve(w http.ResponseWriter, request *http.Request, s Session
 }
 
 func (r *Receiver) take(w http.ResponseWriter, request *http.Request, s Session) (Receipt, error) {
-	wire := &patient{ReadCloser: request.Body, connection: http.NewResponseController(w), stalled: r.Stalled}
+	wire := &patient{ReadCloser: request.Body, connection: http.NewResponseController(w), stalled: r.Stalled, until: s.Until}
 	limited := http.MaxBytesReader(w, wire, r.MaxWireBytes)
 	decompressed, err := zstd.NewReader(limited, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(windowBytes))
 	if err != nil {
 		return Receipt{}, fmt.Errorf("set up the decompression: %w", err)
 	}
 	defer decompressed.Close()
-	body := &verified{r: decompressed, wire: wire, sum: xxhash.New(), want: func() string { return request.Trailer.Get(sumTrailer) }}
+	body := &verified{r: decompressed, wire: wire, sum: xxhash.New(), left: r.MaxBytes, want: func() string { return request.Trailer.Get(sumTrailer) }}
 	receipt, err := r.Take(request.Context(), s, body)
-	var large *http.MaxBytesError
-	if errors.As(err, &large) {
-		return receipt, checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint has more than the %d bytes that are taken here", large.Limit)
+	var wireLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &wireLarge):
+		err = checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint has more than the %d bytes that are taken here, compressed", wireLarge.Limit)
+	case errors.Is(err, errTooLarge):
+		err = checkpoint.Fail(checkpoint.ReasonTooLarge, "the checkpoint has more than the %d bytes that are taken here", r.MaxBytes)
 	}
 	return receipt, err
 }
 
-// patient moves the deadline of a connection with each read, so that one that stands
-// still ends, however long the checkpoint is.
+// errTooLarge ends reading.
+var errTooLarge = errors.New("there is more than may be taken")
+
+// minProgress is how many bytes, decompressed, must come of a checkpoint before it has been
+// waited for as long as a transfer may stand still; then the wait begins anew. A node that is
+// slower than that by itself would need hours for the smallest checkpoint.
+const minProgress = 64 << 10
+
+// patient ends a transfer that stands still, or nearly so, however long the checkpoint is.
+// What counts is for how long it was waited for the other side: this one may be slow.
 type patient struct {
 	io.ReadCloser
 	connection *http.ResponseController
 	stalled    time.Duration
+	until      time.Time // zero: for as long as there is progress
+
+	progress int           // bytes since the wait began anew
+	waited   time.Duration // for them
 
 	mu      sync.Mutex // of the deadline
 	aborted bool
@@ -197,11 +221,34 @@ type patient struct {
 // errAborted ends reading.
 var errAborted = errors.New("the checkpoint is not wanted any more")
 
+// Read reads some of what the other side sends.
 func (p *patient) Read(b []byte) (int, error) {
 	if err := p.wait(); err != nil {
 		return 0, err
 	}
-	return p.ReadCloser.Read(b)
+	// Sockets have deadlines by the machine's clock only.
+	began := time.Now()
+	n, err := p.ReadCloser.Read(b)
+	p.waited += time.Since(began)
+	if errors.Is(err, os.ErrDeadlineExceeded) && !p.isAborted() {
+		err = p.tooSlow()
+	}
+	return n, err
+}
+
+// tooSlow says which deadline is over.
+func (p *patient) tooSlow() error {
+	if !p.until.IsZero() && !time.Now().Before(p.until) {
+		return fmt.Errorf("the transfer has not ended by %s, when the migration is over", p.until.UTC().Format(time.RFC3339))
+	}
+	return fmt.Errorf("the transfer stands still: %d bytes have come in %s, and at least %d must", p.progress, p.stalled, minProgress)
+}
+
+// progresses notes that bytes have come of the checkpoint.
+func (p *patient) progresses(n int) {
+	if p.progress += n; p.progress >= minProgress {
+		p.progress, p.waited = 0, 0
+	}
 }
 
 // wait sets the deadline of the next read.
@@ -211,8 +258,17 @@ func (p *patient) wait() error {
 	if p.aborted {
 		return errAborted
 	}
-	// Sockets have deadlines by the machine's clock only.
-	return p.connection.SetReadDeadline(time.Now().Add(p.stalled))
+	deadline := time.Now().Add(p.stalled - p.waited)
+	if !p.until.IsZero() && p.until.Before(deadline) {
+		deadline = p.until
+	}
+	return p.connection.SetReadDeadline(deadline)
+}
+
+func (p *patient) isAborted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.aborted
 }
 
 // abort lets the deadline of a read that waits pass, and starts no other.
@@ -228,11 +284,16 @@ type verified struct {
 	r    io.Reader
 	wire *patient
 	sum  *xxhash.Digest
+	left int64         // bytes that may yet come
 	want func() string // the trailer is there once the body has ended
 }
 
 func (v *verified) Read(p []byte) (int, error) {
 	n, err := v.r.Read(p)
+	v.wire.progresses(n)
+	if v.left -= int64(n); v.left < 0 {
+		return 0, errTooLarge
+	}
 	_, _ = v.sum.Write(p[:n]) // a hash takes everything
 	if err == io.EOF && v.Sum() != v.want() {
 		err = ErrSum

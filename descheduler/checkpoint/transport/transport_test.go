@@ -42,7 +42,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{T: t, source: identity(t, "source", time.Minute), target: identity(t, "target", time.Minute)}
 	b.sender = Sender{Clock: clock.RealClock{}, Tries: 3, Pause: time.Millisecond, Stalled: 5 * time.Second}
 	b.receiver = Receiver{
-		Clock: clock.RealClock{}, MaxWireBytes: 1 << 26, Stalled: 5 * time.Second,
+		Clock: clock.RealClock{}, MaxWireBytes: 1 << 26, MaxBytes: 1 << 28, Stalled: 5 * time.Second,
 		Session: func(_ context.Context, migration, node string) (Session, bool) {
 			return Session{Migration: migration, Node: node, Self: b.target, Peer: b.source.Certificate}, migration == "m1" && node == "node.b"
 		},

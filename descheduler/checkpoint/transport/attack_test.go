@@ -1,0 +1,410 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	"github.com/klauspost/compress/zstd"
+
+	"supercargo.dev/supercargo/descheduler/checkpoint"
+)
+
+// patience is how long an attack may last before a test gives up on its being refused: far
+// longer than any limit that the tests set.
+const patience = 20 * time.Second
+
+// dial connects as the source of the migration does, and leaves what is sent to the test.
+func (b *bench) dial() *tls.Conn {
+	b.Helper()
+	c, err := config(b.source, b.target.Certificate, time.Now)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c.ServerName = session("m1", "node.b")
+	connection, err := (&tls.Dialer{Config: c}).DialContext(b.Context(), "tcp", b.address)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = connection.Close() })
+	if err := connection.SetDeadline(time.Now().Add(patience)); err != nil {
+		b.Fatal(err)
+	}
+	return connection.(*tls.Conn)
+}
+
+// begin sends the header of a checkpoint.
+func (b *bench) begin(c io.Writer) {
+	b.Helper()
+	if _, err := fmt.Fprintf(c, "PUT %sm1 HTTP/1.1\r\nHost: target\r\nTransfer-Encoding: chunked\r\nTrailer: %s\r\n\r\n", pathPrefix, sumTrailer); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// answer is what the target says, as text.
+func (b *bench) answer(c io.Reader) (int, string) {
+	b.Helper()
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		b.Fatalf("the attack is not answered: %v", err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		b.Fatalf("the answer to the attack ends with %v", err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// chunk is a part of a body.
+func chunk(content []byte) []byte {
+	return fmt.Appendf(nil, "%x\r\n%s\r\n", len(content), content)
+}
+
+// flood sends parts without an end, until the other side closes.
+func flood(c io.Writer, part []byte) {
+	for {
+		if _, err := c.Write(part); err != nil {
+			return
+		}
+	}
+}
+
+func TestAStreamWithoutEndIsRefused(t *testing.T) {
+	b := newBench(t)
+	b.receiver.MaxWireBytes = 1 << 20
+	b.listen()
+	c := b.dial()
+	b.begin(c)
+	var packed bytes.Buffer
+	if _, err := pack(&packed, func(w io.Writer) error { _, err := w.Write(noise(t, 1<<20)); return err }); err != nil {
+		t.Fatal(err)
+	}
+	go flood(c, chunk(packed.Bytes())) // one frame after the other, as zstd allows
+	if code, text := b.answer(c); code != http.StatusUnprocessableEntity || !strings.Contains(text, "more than the 1048576 bytes") {
+		t.Errorf("a stream without end is answered with %d: %s", code, text)
+	}
+}
+
+// TestAFewBytesThatBecomeManyAreRefused: of zeros, some kilobytes of a wire that takes
+// gigabytes would keep the target at work for hours.
+func TestAFewBytesThatBecomeManyAreRefused(t *testing.T) {
+	b := newBench(t)
+	b.receiver.MaxBytes = 1 << 20
+	b.listen()
+	_, err := b.send(make([]byte, 64<<20))
+	b.wantFailure(err, checkpoint.ReasonTooLarge, "more than the 1048576 bytes that are taken here")
+	if b.taken != nil {
+		t.Error("it was taken")
+	}
+}
+
+// TestFramesOfNothingAreRefused: frames that have nothing in them are no progress, however
+// many come.
+func TestFramesOfNothingAreRefused(t *testing.T) {
+	b := newBench(t)
+	b.receiver.MaxWireBytes, b.receiver.Stalled = 1<<20, 300*time.Millisecond
+	b.listen()
+	c := b.dial()
+	b.begin(c)
+	empty, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := empty.EncodeAll(nil, nil)
+	if len(frame) == 0 { // a frame that is to be skipped, with four bytes in it
+		frame = []byte{0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4}
+	}
+	go flood(c, chunk(bytes.Repeat(frame, 100)))
+	if code, text := b.answer(c); code < 400 || !strings.Contains(text, "more than the 1048576 bytes") && !strings.Contains(text, "stands still") {
+		t.Errorf("frames of nothing are answered with %d: %s", code, text)
+	}
+}
+
+// TestASenderThatTricklesIsRefused: each byte comes well before the transfer would count as
+// standing still, if any byte were progress.
+func TestASenderThatTricklesIsRefused(t *testing.T) {
+	b := newBench(t)
+	b.receiver.Stalled = 300 * time.Millisecond
+	b.listen()
+	c := b.dial()
+	b.begin(c)
+	var packed bytes.Buffer
+	if _, err := pack(&packed, func(w io.Writer) error { _, err := w.Write(noise(t, 1<<20)); return err }); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for _, one := range packed.Bytes() {
+			if _, err := c.Write(chunk([]byte{one})); err != nil {
+				return
+			}
+			<-tick.C
+		}
+	}()
+	if code, text := b.answer(c); code != http.StatusConflict || !strings.Contains(text, "stands still") {
+		t.Errorf("a sender that trickles is answered with %d: %s", code, text)
+	}
+}
+
+// TestASlowReceiverIsNoSlowSender: a disk may take longer than a sender may.
+func TestASlowReceiverIsNoSlowSender(t *testing.T) {
+	b := newBench(t)
+	b.receiver.Stalled = 200 * time.Millisecond
+	b.take = func(r Body) error {
+		for range 4 {
+			if _, err := io.CopyN(io.Discard, r, 1<<10); err != nil { // too little to count as progress
+				return err
+			}
+			slow := make(chan struct{})
+			time.AfterFunc(150*time.Millisecond, func() { close(slow) })
+			<-slow
+		}
+		return nil
+	}
+	b.listen()
+	if _, err := b.send(noise(t, 1<<20)); err != nil || b.tries.Load() != 1 {
+		t.Errorf("sent with %v after %d tries, want the first to work", err, b.tries.Load())
+	}
+}
+
+// TestATransferEndsWithItsMigration: a sender that is just fast enough could go on for days.
+func TestATransferEndsWithItsMigration(t *testing.T) {
+	b := newBench(t)
+	until := time.Now().Add(500 * time.Millisecond)
+	expected := b.receiver.Session
+	b.receiver.Session = func(ctx context.Context, migration, node string) (Session, bool) {
+		s, ok := expected(ctx, migration, node)
+		s.Until = until
+		return s, ok
+	}
+	b.listen()
+	b.sender.Tries = 1
+	_, err := b.sender.Send(t.Context(), b.source, Peer{Address: b.address, Certificate: b.target.Certificate, Migration: "m1", Node: "node.b"},
+		func(w io.Writer) error {
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for part := noise(t, 2*minProgress); time.Now().Before(until.Add(patience)); <-tick.C {
+				if _, err := w.Write(part); err != nil {
+					return err
+				}
+			}
+			return errors.New("it is taken long after the migration is over")
+		})
+	b.wantFailure(err, checkpoint.ReasonTransferFailed, "when the migration is over")
+}
+
+func TestAHugeHeaderIsRefused(t *testing.T) {
+	b := newBench(t)
+	b.listen()
+	c := b.dial()
+	go func() {
+		_, _ = fmt.Fprintf(c, "PUT %sm1 HTTP/1.1\r\nHost: target\r\nX-Long: %s\r\n\r\n", pathPrefix, strings.Repeat("x", 1<<20))
+	}()
+	if code, _ := b.answer(c); code != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a header of a megabyte is answered with %d, want %d", code, http.StatusRequestHeaderFieldsTooLarge)
+	}
+	if b.tries.Load() != 0 {
+		t.Error("its checkpoint was taken")
+	}
+}
+
+func TestAHugeTrailerIsRefused(t *testing.T) {
+	b := newBench(t)
+	b.listen()
+	c := b.dial()
+	b.begin(c)
+	var packed bytes.Buffer
+	sum, err := pack(&packed, func(w io.Writer) error { _, err := w.Write([]byte("work")); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = c.Write(chunk(packed.Bytes()))
+		_, _ = fmt.Fprintf(c, "0\r\n%s: %s\r\n", sumTrailer, sum)
+		flood(c, []byte("X-More: "+strings.Repeat("x", 1000)+"\r\n"))
+	}()
+	if code, text := b.answer(c); code != http.StatusConflict || !strings.Contains(text, "trailer") {
+		t.Errorf("a trailer without end is answered with %d: %s", code, text)
+	}
+}
+
+// TestAHeaderThatTricklesIsCutOff: whoever finds the port may try that, without any
+// certificate, in the handshake; and a peer in the header of its request.
+func TestAHeaderThatTricklesIsCutOff(t *testing.T) {
+	for name, connect := range map[string]func(*bench) net.Conn{
+		"in the handshake": func(b *bench) net.Conn {
+			c, err := (&net.Dialer{}).DialContext(b.Context(), "tcp", b.address)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = c.Close() })
+			return c
+		},
+		"in the request": func(b *bench) net.Conn { return b.dial() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.receiver.Stalled = 300 * time.Millisecond
+			b.listen()
+			c := connect(b)
+			if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+				t.Fatal(err)
+			}
+			go func() {
+				tick := time.NewTicker(20 * time.Millisecond)
+				defer tick.Stop()
+				// The beginning of a long handshake, as of a header.
+				for _, one := range append([]byte{0x16, 3, 1, 0x3f, 0xff}, bytes.Repeat([]byte("P"), 1<<14)...) {
+					if _, err := c.Write([]byte{one}); err != nil {
+						return
+					}
+					<-tick.C
+				}
+			}()
+			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("after %v the connection is still open", patience)
+			}
+		})
+	}
+}
+
+// TestTooManyConnectionsAreClosed: what an address may have is less than all, so that a node
+// reaches the target while others hold all that they can.
+func TestTooManyConnectionsAreClosed(t *testing.T) {
+	said := make(chan string, 10)
+	log := funcr.New(func(_, args string) { said <- args }, funcr.Options{})
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most, mostOne = 5, 3
+	c := newCrowd(listener, most, mostOne, log)
+	accepted := make(chan net.Conn, 100)
+	go func() {
+		for {
+			connection, err := c.Accept()
+			if err != nil {
+				close(accepted)
+				return
+			}
+			accepted <- connection
+		}
+	}()
+	t.Cleanup(func() { _ = listener.Close() })
+	dial := func(from string) net.Conn {
+		t.Helper()
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		connection, err := d.DialContext(t.Context(), "tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		return connection
+	}
+	in := func(from string) net.Conn {
+		t.Helper()
+		dial(from)
+		select {
+		case connection := <-accepted:
+			return connection
+		case <-time.After(patience):
+			t.Fatalf("a connection from %s is not taken", from)
+			return nil
+		}
+	}
+	out := func(from string) {
+		t.Helper()
+		connection := dial(from)
+		if err := connection.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := connection.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("one more connection from %s is taken: %v", from, err)
+		}
+	}
+	first := in("127.0.0.1")
+	for range mostOne - 1 {
+		in("127.0.0.1")
+	}
+	out("127.0.0.1")
+	select {
+	case text := <-said:
+		if !strings.Contains(text, "3 connections from this address") || !strings.Contains(text, `"from"="127.0.0.1"`) {
+			t.Errorf("the log says %s", text)
+		}
+	case <-time.After(patience):
+		t.Fatal("nothing is said of a connection that was closed")
+	}
+	in("127.0.0.2") // another node
+	in("127.0.0.2")
+	out("127.0.0.3")
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Close() // who closes twice does not make room for two
+	in("127.0.0.3")
+	out("127.0.0.4")
+}
+
+// TestTheReceiverHasALimit floods a receiver, and reaches it from another address meanwhile.
+func TestTheReceiverHasALimit(t *testing.T) {
+	b := newBench(t)
+	b.receiver.Stalled = time.Minute // they may all wait for that long
+	b.listen()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.9")}}
+	var open []net.Conn
+	for range maxConnectionsOneAddress + 5 {
+		c, err := d.DialContext(t.Context(), "tcp", b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		open = append(open, c)
+	}
+	for _, c := range open[maxConnectionsOneAddress:] {
+		if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("with %d connections of one address another is taken: %v", maxConnectionsOneAddress, err)
+		}
+	}
+	if err := b.reach(); err != nil {
+		t.Errorf("meanwhile another address does not reach the target: %v", err)
+	}
+}
+
+// TestAnAnswerWithoutEndIsRefused: it is the target that attacks.
+func TestAnAnswerWithoutEndIsRefused(t *testing.T) {
+	b := newBench(t)
+	c, err := config(b.target, b.source.Certificate, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := tls.Listen("tcp", "127.0.0.1:0", c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		flood(w, bytes.Repeat([]byte(" "), 1<<10))
+	})}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	b.address, b.sender.Tries = listener.Addr().String(), 1
+	_, err = b.send([]byte("work"))
+	b.wantFailure(err, checkpoint.ReasonTransferFailed, "read the target's answer")
+}
