@@ -196,8 +196,9 @@ func TestATransferEndsWithItsMigration(t *testing.T) {
 		func(w io.Writer) error {
 			tick := time.NewTicker(10 * time.Millisecond)
 			defer tick.Stop()
-			for part := noise(t, 2*minProgress); time.Now().Before(until.Add(patience)); <-tick.C {
-				if _, err := w.Write(part); err != nil {
+			for time.Now().Before(until.Add(2 * time.Second)) {
+				<-tick.C
+				if _, err := w.Write(noise(t, 2*minProgress)); err != nil {
 					return err
 				}
 			}
