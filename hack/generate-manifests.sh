@@ -34,8 +34,9 @@ part false openstack openstack rbac
 part false catalogue catalogue rbac
 part false workers workers rbac
 part false descheduler descheduler rbac policy deployment service disruption
-part false evictions evictions/base rbac webhook
+part false evictions evictions/base rbac webhook deployment disruption
 part false agent agent namespace rbac policy daemonset
+part false meter meter namespace rbac daemonset
 part false scheduler/second scheduler/second rbac deployment disruption
 part false scheduler/replace scheduler/replace rbac
 part true adapter adapter/server rbac configuration deployment disruption service apiservices

@@ -1,4 +1,6 @@
-// Command descheduler moves running pods from node to node, as Migrations say.
+// Command descheduler moves running pods from node to node, as Migrations say. Its command
+// evictions, which runs under an account of its own, serves the webhook that makes Migrations
+// of evictions.
 package main
 
 import (
@@ -48,5 +50,7 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: the cluster this runs in, else $KUBECONFIG or ~/.kube/config)")
 	flags.BoolVar(&o.DryRun, "dry-run", false, "only log what would be done, and write nothing")
 	o.AddFlags(flags)
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.AddCommand(app.NewEvictionsCommand())
 	return cmd
 }

@@ -1,6 +1,7 @@
 // Command node-agent carries out, on every node, what Migrations order: it freezes
 // containers, takes their state, sends it to another node, makes it restorable there,
-// and lets them go on or kills them.
+// and lets them go on or kills them. Its command meter, which runs in a container of its
+// own, reads what the node draws.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"supercargo.dev/supercargo/descheduler/agent/app"
+	meterapp "supercargo.dev/supercargo/descheduler/nodemeter/app"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/version"
 )
@@ -25,13 +27,9 @@ func newCommand() *cobra.Command {
 	var kubeconfig string
 	cmd := &cobra.Command{
 		Use:   "node-agent",
-		Short: "Checkpoint and restore the containers of a node for Migrations, and read its power meter",
+		Short: "Checkpoint and restore the containers of a node for Migrations",
 		Example: `  # Run on a node with containerd, as root
   node-agent --node-name "$(hostname)" --kubeconfig /etc/supercargo/agent.kubeconfig
-
-  # Read the node's power from the series of a power distribution unit
-  node-agent --node-name "$(hostname)" --prometheus https://prometheus.example:9090 --prometheus-token /etc/supercargo/token \
-    --power-meter query --power-query 'sum(pdu_outlet_watts{host="$node"})'
 
   # Simulate the agents of nodes that run no containers
   node-agent --simulate type=kwok --kubeconfig ~/.kube/config --state-dir /tmp/agent --work-dir /tmp/agent-work`,
@@ -50,6 +48,6 @@ func newCommand() *cobra.Command {
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	cmd.Flags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` (default: the cluster this runs in, else $KUBECONFIG or ~/.kube/config)")
 	o.AddFlags(cmd.Flags())
-	cmd.AddCommand(app.NewProbeCommand())
+	cmd.AddCommand(app.NewProbeCommand(), meterapp.NewCommand())
 	return cmd
 }

@@ -10,7 +10,7 @@
 // The files follow that way: watch.go says which Migrations to look at, work.go looks
 // and decides, source.go and target.go act, report.go writes the status; beside these
 // node.go says what the node can do, sweep.go removes what was left, and serve.go shows
-// metrics and health. The folder meter reads what the node draws.
+// metrics and health.
 package agent
 
 import (
@@ -36,7 +36,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/archive"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
@@ -86,9 +85,6 @@ type Config struct {
 	ServeAddress string
 	// Limits bound what it takes.
 	Limits Limits
-	// Meter reads what the node draws, and tells probes and the descheduler what it has
-	// used; nil reads nothing.
-	Meter *meter.Meter
 	// Resync is how often everything in hand is looked at without being told to; 5 s.
 	Resync time.Duration
 	// SweepEvery is how often what has no owner is looked for and removed; 1 h.
@@ -247,9 +243,6 @@ func New(c Config) (*Agent, error) {
 		jobs: map[ledger.ID]*job{}, failures: map[ledger.ID]*checkpoint.Failure{}, crowded: map[types.NamespacedName]bool{},
 		arrived: map[ledger.ID]int64{},
 	}
-	if c.Meter != nil {
-		a.metrics.registry.MustRegister(c.Meter)
-	}
 	a.health = newHealth(c.Clock, c.Resync, c.Runtime)
 	a.nodes = &nodes{agent: a, known: map[string]*corev1.Node{}}
 	return a, a.addBackends()
@@ -308,9 +301,6 @@ func (a *Agent) Run(ctx context.Context) error {
 	group.Go(func() error { return a.watch(ctx) })
 	group.Go(func() error { return a.sweep(ctx) })
 	group.Go(func() error { return a.restore(ctx) })
-	if a.Meter != nil {
-		group.Go(func() error { return a.Meter.Run(ctx) })
-	}
 	for range workers {
 		group.Go(func() error {
 			for a.next(ctx) {

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/internal/energy/profile"
 	"supercargo.dev/supercargo/internal/movable/capability"
 )
@@ -30,8 +28,7 @@ const capabilityRefresh = 5 * time.Minute
 type nodes struct {
 	agent *Agent
 
-	profiles profiles // only see looks at it, which is called for one Node after the other
-	able     able     // as profiles
+	able able // only see looks at it, which is called for one Node after the other
 
 	mu    sync.Mutex
 	known map[string]*corev1.Node
@@ -127,11 +124,6 @@ func (n *nodes) see(ctx context.Context, node *corev1.Node) {
 	isNew := n.known[node.Name] == nil
 	n.known[node.Name] = node
 	n.mu.Unlock()
-	if n.agent.Meter != nil {
-		machine := machineOf(node)
-		n.agent.Meter.Know(machine)
-		n.tellModel(ctx, machine.Type)
-	}
 	log := n.agent.Log.WithValues("node", node.Name)
 	if err := n.annotate(ctx, node); err != nil && ctx.Err() == nil {
 		log.Error(err, "What the node can do could not be said; it takes no part until that works")
@@ -140,16 +132,6 @@ func (n *nodes) see(ctx context.Context, node *corev1.Node) {
 		if err := n.agent.requeueAll(ctx); err != nil && ctx.Err() == nil {
 			log.Error(err, "Migrations of a new node are looked at later")
 		}
-	}
-}
-
-// machineOf returns what a Node says of its machine. A label of our own goes before that
-// of the cloud.
-func machineOf(node *corev1.Node) meter.Machine {
-	return meter.Machine{
-		Type:       cmp.Or(node.Labels[v1alpha1.LabelMachineType], node.Labels[corev1.LabelInstanceTypeStable]),
-		ProviderID: node.Spec.ProviderID, Zone: node.Labels[corev1.LabelTopologyZone], Architecture: node.Status.NodeInfo.Architecture,
-		Cores: node.Status.Allocatable.Cpu().AsApproximateFloat64(),
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent/decide"
 	"supercargo.dev/supercargo/descheduler/checkpoint/ledger"
-	"supercargo.dev/supercargo/internal/energy/meterapi"
 )
 
 // metrics are what an agent counts. They are its own: several run in one process.
@@ -84,9 +83,6 @@ func (a *Agent) serve(ctx context.Context) error {
 	mux.Handle("/metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/healthz", answers(func(context.Context) error { return a.health.live() }))
 	mux.HandleFunc("/readyz", answers(a.health.ready))
-	if a.Meter != nil {
-		mux.Handle(meterapi.Path, meterapi.Handler(a.Meter.Usage))
-	}
 	server := &http.Server{Addr: a.ServeAddress, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ListenAndServe() }()

@@ -33,7 +33,8 @@ type Options struct {
 	Consolidation mover.Config
 	// Probing says which machine types are probed, and when is learned.
 	Probing profiler.Config
-	// Evictions become Migrations by a webhook.
+	// Evictions become Migrations by a webhook. It is served where it has a Listener or an
+	// Address; in a cluster a program with fewer rights serves it: [NewEvictionsCommand].
 	Evictions Evictions
 }
 
@@ -45,9 +46,9 @@ func Defaults() Options {
 		},
 		Consolidation: mover.Defaults(), Probing: profiler.Defaults(),
 		Evictions: Evictions{
-			Config:  answer.Config{Deadline: v1alpha1.DefaultMigrationDeadline, Attempts: 3, AfterFailure: answer.Evict},
-			Address: ":9443", Secret: "supercargo-system/supercargo-evictions", Configuration: "supercargo-evictions",
-			Hosts: []string{"supercargo-descheduler.supercargo-system.svc"},
+			Config: answer.Config{Deadline: v1alpha1.DefaultMigrationDeadline, Attempts: 3, AfterFailure: answer.Evict},
+			Secret: "supercargo-system/supercargo-evictions", Configuration: "supercargo-evictions",
+			Hosts: []string{"supercargo-evictions.supercargo-system.svc"},
 		},
 	}
 }
@@ -64,7 +65,6 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&m.CleanPatience, "clean-up-patience", m.CleanPatience, "how long the end of a Migration waits for agents to clean up; also, after how long to report an agent as silent")
 	flags.DurationVar(&m.KeepFinished, "keep-finished", m.KeepFinished, "how long to keep finished Migrations")
 	flags.IntVar(&m.MaxFinished, "keep-finished-per-namespace", m.MaxFinished, "maximum finished Migrations to keep in a namespace; the oldest are deleted first")
-	o.Evictions.addFlags(flags)
 }
 
 // Validate returns what is wrong with the options, by the names of the flags.
@@ -111,7 +111,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	if !o.DryRun {
-		if err := o.Evictions.addTo(m); err != nil {
+		if err := o.Evictions.addOrWatch(m); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,7 @@ import (
 // Evictions say how the webhook is served that turns evictions into Migrations.
 type Evictions struct {
 	decide.Config
-	// Address is where it is served, as host:port; "0" is nowhere. Without a CertDir
+	// Address is where it is served, as host:port; empty is nowhere. Without a CertDir
 	// nothing listens there until the Configuration exists.
 	Address string
 	// Listener is used in the place of Address if it is not nil.
@@ -46,7 +46,7 @@ type Evictions struct {
 }
 
 func (e *Evictions) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&e.Address, "eviction-webhook-bind-address", e.Address, "`host:port` of the webhook that turns evictions into Migrations, served while its ValidatingWebhookConfiguration exists; 0 to disable")
+	flags.StringVar(&e.Address, "eviction-webhook-bind-address", e.Address, "`host:port` of the webhook that turns evictions into Migrations, served while its ValidatingWebhookConfiguration exists")
 	flags.StringVar(&e.CertDir, "eviction-webhook-cert-dir", e.CertDir, "`directory` with tls.crt and tls.key of the webhook, read again when they change (default: manage a certificate)")
 	flags.StringVar(&e.Secret, "eviction-webhook-secret", e.Secret, "`namespace/name` of the Secret for the managed certificate and the secret in the URL of the webhook")
 	flags.StringSliceVar(&e.Hosts, "eviction-webhook-hosts", e.Hosts, "host `names` and addresses of the managed certificate")
@@ -59,7 +59,7 @@ func (e *Evictions) addFlags(flags *pflag.FlagSet) {
 }
 
 // served reports whether the webhook is.
-func (e *Evictions) served() bool { return e.Listener != nil || e.Address != "0" && e.Address != "" }
+func (e *Evictions) served() bool { return e.Listener != nil || e.Address != "" }
 
 // validate returns what is wrong, by the names of the flags.
 func (e *Evictions) validate() error {
@@ -76,7 +76,7 @@ func (e *Evictions) validate() error {
 	}
 	if e.Listener == nil && e.served() {
 		if _, _, err := net.SplitHostPort(e.Address); err != nil {
-			refuse("--eviction-webhook-bind-address: %w: want host:port, or 0 for none", err)
+			refuse("--eviction-webhook-bind-address: %w: want host:port", err)
 		}
 	}
 	if len(e.ClientNames) > 0 && e.ClientCA == "" {
@@ -97,14 +97,20 @@ func (e *Evictions) validate() error {
 	return errors.Join(errs...)
 }
 
-// addTo adds the webhook to a manager, or else what warns if it is installed nevertheless.
-func (e *Evictions) addTo(m ctrl.Manager) error {
-	if !e.served() {
-		return m.Add(&eviction.Unserved{
-			Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
-			Configuration: e.Configuration, Log: m.GetLogger().WithName("eviction"),
-		})
+// addOrWatch adds the webhook to a manager, or else what warns if it is installed and nobody
+// serves it.
+func (e *Evictions) addOrWatch(m ctrl.Manager) error {
+	if e.served() {
+		return e.addTo(m)
 	}
+	return m.Add(&eviction.Unserved{
+		Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
+		Configuration: e.Configuration, Log: m.GetLogger().WithName("eviction"),
+	})
+}
+
+// addTo adds the webhook to a manager.
+func (e *Evictions) addTo(m ctrl.Manager) error {
 	namespace, name, _ := strings.Cut(e.Secret, "/")
 	keeper := &certificate.Keeper{
 		Client: m.GetClient(), Live: m.GetAPIReader(), Clock: clock.RealClock{}, Secret: types.NamespacedName{Namespace: namespace, Name: name},
@@ -113,7 +119,7 @@ func (e *Evictions) addTo(m ctrl.Manager) error {
 	server := &eviction.Server{
 		Address: e.Address, Listener: e.Listener, Knows: keeper.Knows, ClientNames: e.ClientNames,
 		Handler: &eviction.Webhook{
-			Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-descheduler"), Clock: clock.RealClock{},
+			Client: m.GetClient(), Live: m.GetAPIReader(), Events: m.GetEventRecorder("supercargo-evictions"), Clock: clock.RealClock{},
 			Config: e.Config, Log: m.GetLogger().WithName("eviction"),
 		},
 	}

@@ -25,7 +25,7 @@ var (
 		Subsystem: subsystem, Name: "errors_total", Help: "Eviction requests that failed; the failurePolicy of the webhook applied to them.",
 	})
 	metricUnserved = prometheus.NewGauge(prometheus.GaugeOpts{
-		Subsystem: subsystem, Name: "webhook_unserved", Help: "1 if the webhook is installed but this descheduler is configured not to serve it.",
+		Subsystem: subsystem, Name: "webhook_unserved", Help: "1 while the webhook is installed and no pod that serves it is ready.",
 	})
 )
 

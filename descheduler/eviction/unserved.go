@@ -2,11 +2,13 @@ package eviction
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -20,13 +22,13 @@ import (
 // unservedEvery is how often it is looked whether the webhook is installed.
 const unservedEvery = time.Minute
 
-// ReasonUnserved is the reason of the Event that says that a webhook is installed which this
-// program was told not to serve.
+// ReasonUnserved is the reason of the Event that says that a webhook is installed which nobody
+// serves.
 const ReasonUnserved = "EvictionWebhookUnserved"
 
 // Unserved runs where the webhook is not served. It warns, by a log line, an Event on the
-// program's own pod and a metric, while the API server is nevertheless told to call it: the
-// failurePolicy of the configuration then decides about every eviction.
+// program's own pod and a metric, while the API server is told to call it at a Service that has
+// no ready endpoint: the failurePolicy of the configuration then decides about every eviction.
 type Unserved struct {
 	// Live reads past any cache.
 	Live client.Reader
@@ -52,7 +54,8 @@ func (u *Unserved) Start(ctx context.Context) error {
 	}
 }
 
-// look warns once if there is a configuration, and again after it was gone for a while.
+// look warns once if there is a configuration that nobody serves, and again after that was over
+// for a while.
 // What cannot be read changes nothing.
 func (u *Unserved) look(ctx context.Context) {
 	var c admissionv1.ValidatingWebhookConfiguration
@@ -66,16 +69,57 @@ func (u *Unserved) look(ctx context.Context) {
 		u.Log.V(1).Info("Cannot tell whether the eviction webhook is installed", "configuration", u.Configuration, "err", err.Error())
 		return
 	}
+	served, err := u.served(ctx, &c)
+	switch {
+	case err != nil:
+		u.Log.V(1).Info("Cannot tell whether the eviction webhook is served", "configuration", u.Configuration, "err", err.Error())
+		return
+	case served:
+		metricUnserved.Set(0)
+		u.warned = false
+		return
+	}
 	metricUnserved.Set(1)
 	if u.warned {
 		return
 	}
 	u.warned = true
-	const note = "ValidatingWebhookConfiguration %s exists, and this descheduler does not serve it: %s. " +
-		"Remove --eviction-webhook-bind-address=0 from its arguments, or delete the configuration"
+	const note = "ValidatingWebhookConfiguration %s exists, and nobody serves it: %s. " +
+		"See what keeps the pods of Deployment supercargo-evictions from being ready, or delete the configuration"
 	what := consequence(&c)
 	u.Log.Error(nil, "The eviction webhook is installed and not served", "configuration", u.Configuration, "consequence", what)
 	u.Events.Eventf(self.Object(), nil, corev1.EventTypeWarning, ReasonUnserved, "Evict", note, u.Configuration, what)
+}
+
+// served reports whether the Service that the configuration names has a ready endpoint. One that
+// names a URL is taken to be served.
+func (u *Unserved) served(ctx context.Context, c *admissionv1.ValidatingWebhookConfiguration) (bool, error) {
+	for i := range c.Webhooks {
+		service := c.Webhooks[i].ClientConfig.Service
+		if service == nil {
+			continue
+		}
+		var slices discoveryv1.EndpointSliceList
+		if err := u.Live.List(ctx, &slices, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}); err != nil {
+			return false, fmt.Errorf("list the endpoints of Service %s/%s: %w", service.Namespace, service.Name, err)
+		}
+		if !ready(slices.Items) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// ready reports whether one of the endpoints is.
+func ready(all []discoveryv1.EndpointSlice) bool {
+	for i := range all {
+		for _, e := range all[i].Endpoints {
+			if e.Conditions.Ready == nil || *e.Conditions.Ready {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // consequence says what becomes of evictions that nobody answers.

@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
@@ -28,7 +29,10 @@ func TestAWebhookThatIsInstalledAndNotServedIsSaid(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			configuration := &admissionv1.ValidatingWebhookConfiguration{
-				ObjectMeta: metav1.ObjectMeta{Name: "evictions"}, Webhooks: []admissionv1.ValidatingWebhook{{Name: "one", FailurePolicy: tc.policy}},
+				ObjectMeta: metav1.ObjectMeta{Name: "evictions"}, Webhooks: []admissionv1.ValidatingWebhook{{
+					Name: "one", FailurePolicy: tc.policy,
+					ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "home", Name: "webhook"}},
+				}},
 			}
 			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build()
 			told := events.NewFakeRecorder(10)
@@ -50,7 +54,7 @@ func TestAWebhookThatIsInstalledAndNotServedIsSaid(t *testing.T) {
 			}
 			expect("installed", 1, 1)
 			expect("still installed", 1, 1)
-			if note := <-told.Events; !strings.Contains(note, tc.says) || !strings.Contains(note, ReasonUnserved) || !strings.Contains(note, "--eviction-webhook-bind-address=0") {
+			if note := <-told.Events; !strings.Contains(note, tc.says) || !strings.Contains(note, ReasonUnserved) || !strings.Contains(note, "Deployment supercargo-evictions") {
 				t.Errorf("the Event is %q", note)
 			}
 			if err := errors.Join(c.Delete(t.Context(), installed), c.Create(t.Context(), configuration.DeepCopy())); err != nil {
@@ -65,6 +69,24 @@ func TestAWebhookThatIsInstalledAndNotServedIsSaid(t *testing.T) {
 				t.Fatal(err)
 			}
 			expect("installed again", 1, 1)
+			<-told.Events
+			endpoints := &discoveryv1.EndpointSlice{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "home", Name: "webhook-1", Labels: map[string]string{discoveryv1.LabelServiceName: "webhook"}},
+				Endpoints:  []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: new(false)}}},
+			}
+			if err := c.Create(t.Context(), endpoints); err != nil {
+				t.Fatal(err)
+			}
+			expect("a pod that is not ready", 1, 0)
+			endpoints.Endpoints[0].Conditions.Ready = new(true)
+			if err := c.Update(t.Context(), endpoints); err != nil {
+				t.Fatal(err)
+			}
+			expect("served", 0, 0)
+			if err := c.Delete(t.Context(), endpoints); err != nil {
+				t.Fatal(err)
+			}
+			expect("not served any more", 1, 1)
 		})
 	}
 }

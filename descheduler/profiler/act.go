@@ -145,7 +145,11 @@ func (r *round) launch(ctx context.Context, s decide.Step) error {
 	if err != nil || hw == nil {
 		return errors.Join(err, fmt.Errorf("node %s does not say any more what it is made of", s.Node))
 	}
-	job := r.Config.jobFor(s.Type, hw.Fingerprint, object, sizes)
+	authorities, err := r.meterAuthorities(ctx)
+	if err != nil {
+		log.FromContext(ctx).Info("A machine is probed without its meter, if it has one", "node", object.Name, "error", err.Error())
+	}
+	job := r.Config.jobFor(s.Type, hw.Fingerprint, object, sizes, string(authorities))
 	if err := r.Client.Create(ctx, job); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("make Job %s/%s: %w", job.Namespace, job.Name, err)
 	}

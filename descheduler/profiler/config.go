@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"supercargo.dev/supercargo/internal/energy/meterapi"
 )
 
 // Mode is what comes of decisions.
@@ -39,8 +41,11 @@ type Config struct {
 	Backoff time.Duration
 	// Period is how often profiles are refitted.
 	Period time.Duration
-	// AgentPort is where the agents of nodes say how much energy these have used.
-	AgentPort int
+	// MeterPort is where the meters of nodes say how much energy these have used,
+	// MeterNamespace has the ConfigMap that says whom to trust there, and MeterToken is the
+	// file with the token that they are shown.
+	MeterPort                  int
+	MeterNamespace, MeterToken string
 	// Amount is how much work a probe does, in percent of the standard.
 	Amount int
 
@@ -52,7 +57,7 @@ type Config struct {
 func Defaults() Config {
 	return Config{
 		Mode: Observe, Namespace: "supercargo-probing", Image: "supercargo/node-agent:v0.1.0", Timeout: 2 * time.Hour, AtOnce: 1, Backoff: 10 * time.Minute,
-		Period: 24 * time.Hour, AgentPort: 8085, Amount: 100, settle: defaultSettle,
+		Period: 24 * time.Hour, MeterPort: meterapi.Port, MeterNamespace: meterapi.Namespace, MeterToken: meterapi.TokenFile, Amount: 100, settle: defaultSettle,
 	}
 }
 
@@ -74,7 +79,9 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&c.AtOnce, "max-probes", c.AtOnce, "maximum machine types to probe at the same time")
 	flags.DurationVar(&c.Backoff, "probe-backoff", c.Backoff, "how long to wait after a failed probe; doubles with each further failure, up to a day")
 	flags.DurationVar(&c.Period, "learning-period", c.Period, "how often to fit the profiles of machine types again, from probes and finished pods")
-	flags.IntVar(&c.AgentPort, "agent-port", c.AgentPort, "`port` at which node agents serve the energy that their nodes have used")
+	flags.IntVar(&c.MeterPort, "meter-port", c.MeterPort, "`port` at which node meters serve the energy that their nodes have used")
+	flags.StringVar(&c.MeterNamespace, "meter-namespace", c.MeterNamespace, "`namespace` of the node meters, with ConfigMap "+meterapi.Name+", which has the authorities of their certificate")
+	flags.StringVar(&c.MeterToken, "meter-token", c.MeterToken, "`file` with the token for node meters, for audience "+meterapi.Audience)
 	flags.IntVar(&c.Amount, "probe-amount", c.Amount, "amount of work of a probe, in `percent`; only profiles with the same amount are comparable")
 }
 
@@ -86,6 +93,9 @@ func (c *Config) Validate() error {
 	if _, err := labels.Parse(c.NodeSelector); err != nil {
 		return fmt.Errorf("--probe-node-selector: %w", err)
 	}
+	if c.MeterNamespace == "" || c.MeterToken == "" {
+		return fmt.Errorf("--meter-namespace, --meter-token: want both")
+	}
 	if c.Namespace == "" || c.Image == "" {
 		return fmt.Errorf("--probe-namespace, --probe-image: want both")
 	}
@@ -95,7 +105,7 @@ func (c *Config) Validate() error {
 	}{
 		{"probe-timeout", int64(c.Timeout), int64(time.Minute), int64(7 * 24 * time.Hour)}, {"max-probes", int64(c.AtOnce), 1, 1000},
 		{"probe-backoff", int64(c.Backoff), int64(time.Second), int64(mostBackoff)}, {"learning-period", int64(c.Period), int64(time.Minute), int64(365 * 24 * time.Hour)},
-		{"agent-port", int64(c.AgentPort), 1, 65535}, {"probe-amount", int64(c.Amount), 1, 10000},
+		{"meter-port", int64(c.MeterPort), 1, 65535}, {"probe-amount", int64(c.Amount), 1, 10000},
 	} {
 		if f.got < f.least || f.got > f.most {
 			return fmt.Errorf("--%s: %d: want %d to %d", f.flag, f.got, f.least, f.most)

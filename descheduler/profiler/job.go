@@ -2,6 +2,7 @@ package profiler
 
 import (
 	"fmt"
+	"path"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -12,6 +13,7 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/probe"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/energy/meterapi"
 	"supercargo.dev/supercargo/internal/energy/profile"
 )
 
@@ -35,8 +37,24 @@ const (
 	graceSeconds = 30
 )
 
-// jobFor returns the Job that probes a node.
-func (c *Config) jobFor(machineType, fingerprint string, node *corev1.Node, sizes probe.Sizes) *batchv1.Job {
+// meterVolume has the token that a probe shows the node's meter. It is good for nothing else.
+const meterVolume = "node-meter"
+
+// meterArgs tell a probe how to ask the node's meter, which shows a certificate that
+// authorities have signed; none is asked if these are not known.
+func (c *Config) meterArgs(authorities string) []string {
+	if authorities == "" {
+		return nil
+	}
+	return []string{
+		fmt.Sprintf("--meter=https://$(HOST_IP):%d", c.MeterPort), "--meter-name=" + meterapi.ServerName(c.MeterNamespace),
+		"--meter-authorities=" + authorities, "--meter-token=" + meterapi.TokenFile,
+	}
+}
+
+// jobFor returns the Job that probes a node, whose meter shows a certificate that authorities
+// have signed; they are empty if there is none.
+func (c *Config) jobFor(machineType, fingerprint string, node *corev1.Node, sizes probe.Sizes, authorities string) *batchv1.Job {
 	cpu, memory := sizes.Flags()
 	largest := sizes.Largest()
 	resources := corev1.ResourceList{
@@ -71,10 +89,10 @@ func (c *Config) jobFor(machineType, fingerprint string, node *corev1.Node, size
 					Tolerations:                   []corev1.Toleration{{Key: v1alpha1.TaintProbing, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
 					Containers: []corev1.Container{{
 						Name: "probe", Image: c.Image,
-						Args: []string{
+						Args: append([]string{
 							"probe", "--cpu=" + cpu, "--memory=" + memory, "--amount=" + strconv.Itoa(c.Amount), "--machine=" + fingerprint,
-							"--sysfs=/host/sys", "--state-dir=" + stateFolder, fmt.Sprintf("--meter=http://$(HOST_IP):%d", c.AgentPort),
-						},
+							"--sysfs=/host/sys", "--state-dir=" + stateFolder,
+						}, c.meterArgs(authorities)...),
 						Env:       []corev1.EnvVar{{Name: "HOST_IP", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "status.hostIP"}}}},
 						Resources: corev1.ResourceRequirements{Requests: resources, Limits: resources},
 						SecurityContext: &corev1.SecurityContext{
@@ -83,11 +101,17 @@ func (c *Config) jobFor(machineType, fingerprint string, node *corev1.Node, size
 							Capabilities:   &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 							SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 						},
-						VolumeMounts: []corev1.VolumeMount{{Name: "cpu", MountPath: "/host" + cpuFolder}, {Name: "state", MountPath: stateFolder}},
+						VolumeMounts: []corev1.VolumeMount{
+							{Name: "cpu", MountPath: "/host" + cpuFolder}, {Name: "state", MountPath: stateFolder},
+							{Name: meterVolume, MountPath: path.Dir(meterapi.TokenFile), ReadOnly: true},
+						},
 					}},
 					Volumes: []corev1.Volume{
 						{Name: "cpu", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: cpuFolder, Type: &sysfs}}},
 						{Name: "state", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: stateFolder, Type: &folder}}},
+						{Name: meterVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+							{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Audience: meterapi.Audience, Path: path.Base(meterapi.TokenFile)}},
+						}}}},
 					},
 				},
 			},

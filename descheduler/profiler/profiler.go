@@ -38,6 +38,8 @@ import (
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/profiler/record"
 	"supercargo.dev/supercargo/internal/cluster/class"
+	"supercargo.dev/supercargo/internal/energy/meterapi"
+	"supercargo.dev/supercargo/internal/platform/meterclient"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/pause"
 	"supercargo.dev/supercargo/internal/runtimes"
@@ -56,7 +58,8 @@ type Profiler struct {
 	Clock clock.PassiveClock
 	// Config says what is probed, and when is learned.
 	Config Config
-	// HTTP asks node agents for energy; nil gets one with a short time-out.
+	// HTTP asks node meters for energy; nil gets one that shows the token of the Config, and
+	// trusts whom the ConfigMap of the meters says.
 	HTTP *http.Client
 	// DryRun only logs what would be done.
 	DryRun bool
@@ -83,6 +86,16 @@ type memory struct {
 	said map[string]string
 }
 
+// meterAuthorities returns who signs the certificate of node meters, in PEM.
+func (p *Profiler) meterAuthorities(ctx context.Context) ([]byte, error) {
+	var published corev1.ConfigMap
+	key := types.NamespacedName{Namespace: p.Config.MeterNamespace, Name: meterapi.Name}
+	if err := p.Live.Get(ctx, key, &published); err != nil {
+		return nil, fmt.Errorf("read ConfigMap %s: %w", key, err)
+	}
+	return []byte(published.Data[meterapi.AuthoritiesKey]), nil
+}
+
 // mostFinished is how many finished pods wait for a round at most.
 const mostFinished = 4096
 
@@ -106,7 +119,9 @@ func New(p *Profiler) (*Profiler, error) {
 	}
 	if p.HTTP == nil {
 		const patience = 2 * time.Second
-		p.HTTP = &http.Client{Timeout: patience}
+		secure := &meterclient.Secure{ServerName: meterapi.ServerName(p.Config.MeterNamespace), Authorities: p.meterAuthorities, TokenFile: p.Config.MeterToken}
+		p.HTTP = secure.Client()
+		p.HTTP.Timeout = patience
 	}
 	p.learned, p.left = runtimes.NewLearner(), map[string]time.Time{}
 	p.memory = memory{began: p.Clock.Now(), records: map[string]*record.Record{}, dirty: map[string]time.Time{}, said: map[string]string{}}

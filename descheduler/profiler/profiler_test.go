@@ -424,7 +424,7 @@ func TestAMeterThatKnowsLateIsAskedAgain(t *testing.T) {
 	}{{30 * time.Second, 2 * time.Minute, 70_000}, {24 * time.Hour, 2 * time.Minute, 0}} {
 		var p *play
 		start, took := noon.Add(time.Hour), 5*time.Minute
-		server := httptest.NewServer(meterapi.Handler(func(_, to time.Time) (energy.Usage, bool) {
+		server := httptest.NewTLSServer(meterapi.Handler(func(_, to time.Time) (energy.Usage, bool) {
 			return energy.Usage{Measured: 10_000}, !p.clock.Now().Before(to.Add(tc.late))
 		}))
 		t.Cleanup(server.Close)
@@ -432,7 +432,7 @@ func TestAMeterThatKnowsLateIsAskedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p = newPlay(t, func(p *Profiler) { p.Config.AgentPort, _ = strconv.Atoi(port) }, node("a", "xeon", func(n *corev1.Node) {
+		p = newPlay(t, func(p *Profiler) { p.Config.MeterPort, _ = strconv.Atoi(port); p.HTTP = server.Client() }, node("a", "xeon", func(n *corev1.Node) {
 			n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: host}}
 		}))
 		p.run(15 * time.Second)
@@ -449,7 +449,7 @@ func TestAMeterThatKnowsLateIsAskedAgain(t *testing.T) {
 // TestEnergyOfAPodIsKnownWhereItWasAlone: and its node measured it.
 func TestEnergyOfAPodIsKnownWhereItWasAlone(t *testing.T) {
 	measured := energy.Usage{Measured: 1000}
-	server := httptest.NewServer(meterapi.Handler(func(_, _ time.Time) (energy.Usage, bool) { return measured, true }))
+	server := httptest.NewTLSServer(meterapi.Handler(func(_, _ time.Time) (energy.Usage, bool) { return measured, true }))
 	defer server.Close()
 	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	if err != nil {
@@ -474,7 +474,7 @@ func TestEnergyOfAPodIsKnownWhereItWasAlone(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			change := func(p *Profiler) { p.Config.AgentPort, _ = strconv.Atoi(port) }
+			change := func(p *Profiler) { p.Config.MeterPort, _ = strconv.Atoi(port); p.HTTP = server.Client() }
 			p := newPlay(t, change, node("a", "xeon", func(n *corev1.Node) {
 				n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: host}}
 			}))
@@ -568,7 +568,8 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"--max-probes":          func(c *Config) { c.AtOnce = 0 },
 		"--probe-backoff":       func(c *Config) { c.Backoff = 48 * time.Hour },
 		"--learning-period":     func(c *Config) { c.Period = 0 },
-		"--agent-port":          func(c *Config) { c.AgentPort = 70000 },
+		"--meter-port":          func(c *Config) { c.MeterPort = 70000 },
+		"--meter-namespace":     func(c *Config) { c.MeterNamespace = "" },
 		"--probe-amount":        func(c *Config) { c.Amount = 0 },
 	} {
 		c := Defaults()

@@ -155,10 +155,10 @@ func (r *round) energy(ctx context.Context, node *corev1.Node, f *finished, know
 	if host == "" {
 		return 0, false
 	}
-	agent := meterapi.Client{URL: "http://" + net.JoinHostPort(host, strconv.Itoa(r.Config.AgentPort)), HTTP: r.HTTP}
-	used, has, err := agent.Usage(ctx, f.start, f.end)
+	meter := meterapi.Client{URL: "https://" + net.JoinHostPort(host, strconv.Itoa(r.Config.MeterPort)), HTTP: r.HTTP}
+	used, has, err := meter.Usage(ctx, f.start, f.end)
 	if err != nil {
-		log.FromContext(ctx).V(2).Info("A node agent was asked in vain for energy", "node", node.Name, "error", err.Error())
+		log.FromContext(ctx).V(2).Info("A node meter was asked in vain for energy", "node", node.Name, "error", err.Error())
 		return 0, false
 	}
 	if !has {

@@ -1,8 +1,9 @@
 // Command chartoptions writes what options the programs have into the schema of the chart's
 // values, so that Helm refuses one that does not exist, and tells editors what each is for:
 //
-//	go run ./hack/chartoptions -schema values.schema.json bin/autoscaler bin/descheduler
+//	go run ./hack/chartoptions -schema values.schema.json bin/autoscaler bin/descheduler node-meter='bin/node-agent meter'
 //
+// The name of a program is that of its file, unless another stands before a "=".
 // It asks each program for its help, which is all that users see of the options too.
 package main
 
@@ -24,11 +25,12 @@ import (
 var composed = map[string][]string{
 	"": {"help", "version", "kubeconfig", "metrics-bind-address", "health-probe-bind-address", "leader-elect-namespace"},
 	"descheduler": {
-		"probe-image", "eviction-webhook-bind-address", "eviction-webhook-configuration", "eviction-webhook-hosts", "eviction-webhook-secret",
-		"consolidation-status-namespace",
+		"probe-image", "consolidation-status-namespace", "meter-namespace", "meter-port", "meter-token",
 	},
+	"evictions":       {"eviction-webhook-bind-address", "eviction-webhook-configuration", "eviction-webhook-hosts", "eviction-webhook-secret"},
 	"node-agent":      {"node-name", "host-root", "serve-address", "listen-address"},
-	"metrics-adapter": {"config", "service", "secure-port", "store-dir", "custom-metrics", "external-metrics"},
+	"node-meter":      {"node-name", "host-root", "serve-address", "namespace"},
+	"metrics-adapter": {"config", "service", "secure-port", "store-dir", "custom-metrics", "external-metrics", "node-meter-namespace", "node-meter-port", "node-meter-token"},
 	"kube-scheduler":  {"config", "secure-port"},
 }
 
@@ -55,17 +57,21 @@ func run(file string, programs []string) error {
 		return fmt.Errorf("schema %s has no object %q", file, "definitions")
 	}
 	for _, program := range programs {
-		path, err := filepath.Abs(program)
+		name, command, named := strings.Cut(program, "=")
+		if !named {
+			name, command = filepath.Base(program), program
+		}
+		words := strings.Fields(command)
+		path, err := filepath.Abs(words[0])
 		if err != nil {
 			return err
 		}
-		help, err := exec.Command(path, "--help").Output()
+		help, err := exec.Command(path, append(words[1:], "--help")...).Output()
 		if err != nil {
 			return fmt.Errorf("ask %s for its help: %w", program, err)
 		}
-		name := filepath.Base(program)
 		options := optionsOf(name, string(help))
-		if len(options) < 10 {
+		if len(options) < 5 {
 			return fmt.Errorf("%s --help shows only %d options; if it looks different now, change how it is read here", program, len(options))
 		}
 		definitions[name+"Options"] = map[string]any{"type": "object", "properties": options, "additionalProperties": false}

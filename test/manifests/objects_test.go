@@ -28,7 +28,7 @@ import (
 
 	adapterv1alpha1 "supercargo.dev/supercargo/api/adapter/v1alpha1"
 	"supercargo.dev/supercargo/api/v1alpha1"
-	"supercargo.dev/supercargo/descheduler/agent/app"
+	"supercargo.dev/supercargo/descheduler/nodemeter/app"
 	"supercargo.dev/supercargo/internal/platform/powerquery"
 	"supercargo.dev/supercargo/internal/platform/self"
 )
@@ -80,7 +80,7 @@ func TestObjectsAreKnownToTheAPIServer(t *testing.T) {
 		"../../manifests/descheduler/policy.yaml":               4,
 		"../../manifests/descheduler/deployment.yaml":           1,
 		"../../manifests/agent/namespace.yaml":                  1,
-		"../../manifests/evictions/base/rbac.yaml":              4,
+		"../../manifests/evictions/base/rbac.yaml":              5,
 		"../../manifests/evictions/base/webhook.yaml":           2,
 		"../../manifests/agent/rbac.yaml":                       4,
 		"../../manifests/agent/policy.yaml":                     4,
@@ -197,7 +197,10 @@ func TestProgramsMayWriteNoMoreThanTheirPagesSay(t *testing.T) {
 			"create awsmachinetemplates", "create azuremachinetemplates", "create gcpmachinetemplates", "create openstackmachinetemplates", "create dockermachinetemplates",
 			"delete awsmachinetemplates", "delete azuremachinetemplates", "delete gcpmachinetemplates", "delete openstackmachinetemplates", "delete dockermachinetemplates",
 		},
-		"../../manifests/evictions/base/rbac.yaml": {"create migrations", "patch validatingwebhookconfigurations", "create secrets", "update secrets"},
+		"../../manifests/evictions/base/rbac.yaml": {
+			"create migrations", "update poddisruptionbudgets/status", "patch validatingwebhookconfigurations", "create secrets", "update secrets", "create events", "patch events",
+		},
+		"../../manifests/meter/rbac.yaml": {"create tokenreviews", "create subjectaccessreviews", "update secrets", "update configmaps"},
 		"../../manifests/agent/rbac.yaml":          {"patch migrations/status", "patch nodes", "create events", "create nodes/checkpoint"},
 		"../../manifests/descheduler/rbac.yaml": append([]string{
 			"create pods", "patch pods", "delete pods", "update jobs/finalizers", "update replicasets/finalizers", "update poddisruptionbudgets/status", "patch migrations", "delete migrations", "patch migrations/status",
@@ -277,14 +280,14 @@ func TestOneCommandInstallsAllThatReplicaPoliciesNeed(t *testing.T) {
 	}
 }
 
-// TestTheAgentThatAsksPrometheusStartsWithItsFlags builds manifests/agent-prometheus.
-func TestTheAgentThatAsksPrometheusStartsWithItsFlags(t *testing.T) {
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../manifests/agent-prometheus")
+// TestTheMeterThatAsksPrometheusStartsWithItsFlags builds manifests/meter-prometheus.
+func TestTheMeterThatAsksPrometheusStartsWithItsFlags(t *testing.T) {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "../../manifests/meter-prometheus")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var o app.Options
-	flags := pflag.NewFlagSet("node-agent", pflag.ContinueOnError)
+	flags := pflag.NewFlagSet("meter", pflag.ContinueOnError)
 	o.AddFlags(flags)
 	for _, resource := range built.Resources() {
 		if resource.GetKind() != "DaemonSet" {
@@ -306,7 +309,7 @@ func TestTheAgentThatAsksPrometheusStartsWithItsFlags(t *testing.T) {
 	if err == nil {
 		_, err = powerquery.Meter{Preset: preset}.Of("node-1")
 	}
-	if err != nil || o.Prometheus.URL == "" || o.NodeName == "" || o.HostRoot != "/proc/1/root" {
-		t.Errorf("%v: the agent asks %+v", err, o.Prometheus)
+	if err != nil || o.Prometheus.URL == "" || o.NodeName == "" || o.HostRoot != "/host" {
+		t.Errorf("%v: the meter asks %+v", err, o.Prometheus)
 	}
 }

@@ -48,7 +48,7 @@ func build(t *testing.T, folder string) resmap.ResMap {
 // with every object of theirs, nor a namespace in which others run or keep what they learned.
 func TestNoPartTakesWhatOthersNeedAlong(t *testing.T) {
 	owners := map[string][]string{
-		"supercargo-system": {"base", "namespace"}, "supercargo-probing": {"base", "namespace"}, "supercargo-agent": {"agent", "agent-prometheus"},
+		"supercargo-system": {"base", "namespace"}, "supercargo-probing": {"base", "namespace"}, "supercargo-agent": {"agent"}, "supercargo-meter": {"meter", "meter-prometheus"},
 	}
 	kinds, namespaces := 0, 0
 	for _, folder := range kustomizations(t) {
@@ -68,8 +68,8 @@ func TestNoPartTakesWhatOthersNeedAlong(t *testing.T) {
 			}
 		}
 	}
-	if kinds != 10 || namespaces != 6 {
-		t.Errorf("found %d kinds and %d namespaces, want each of 5 and 3 twice", kinds, namespaces)
+	if kinds != 10 || namespaces != 7 {
+		t.Errorf("found %d kinds and %d namespaces, want each of 5 kinds twice, and 7", kinds, namespaces)
 	}
 }
 
@@ -107,7 +107,7 @@ func workloads(t *testing.T, folder string) map[string][]string {
 // TestNoOverlayDropsAnArgument: what a part gives its program, every overlay of it does too.
 func TestNoOverlayDropsAnArgument(t *testing.T) {
 	parts := map[string][]string{}
-	for _, part := range []string{"agent", "adapter/server", "autoscaler", "descheduler", "scheduler/second"} {
+	for _, part := range []string{"agent", "meter", "adapter/server", "autoscaler", "descheduler", "scheduler/second"} {
 		for name, args := range workloads(t, "../../manifests/"+part) {
 			if len(args) == 0 {
 				t.Errorf("manifests/%s: %s has no arguments, so that patches cannot append to them", part, name)
@@ -131,12 +131,15 @@ func TestNoOverlayDropsAnArgument(t *testing.T) {
 	}
 }
 
-// TestTheDeschedulerServesEvictionsWithoutAFlag: with the arguments of the manifests, and with
-// none, it serves the webhook at the port to which the Service of manifests/evictions leads.
-func TestTheDeschedulerServesEvictionsWithoutAFlag(t *testing.T) {
+// TestTheWebhookIsServedWithoutAFlag: with the arguments of the manifests, and with none, it is
+// served at the port to which the Service leads, by pods that the Service selects.
+func TestTheWebhookIsServedWithoutAFlag(t *testing.T) {
 	var port int32
-	for _, object := range objects(t, "../../manifests/descheduler/deployment.yaml") {
-		for _, p := range object.(*appsv1.Deployment).Spec.Template.Spec.Containers[0].Ports {
+	var pods map[string]string
+	for _, object := range objects(t, "../../manifests/evictions/base/deployment.yaml") {
+		template := object.(*appsv1.Deployment).Spec.Template
+		pods = template.Labels
+		for _, p := range template.Spec.Containers[0].Ports {
 			if p.Name == "evictions" {
 				port = p.ContainerPort
 			}
@@ -144,14 +147,17 @@ func TestTheDeschedulerServesEvictionsWithoutAFlag(t *testing.T) {
 	}
 	service, ok := objects(t, "../../manifests/evictions/base/webhook.yaml")[0].(*corev1.Service)
 	if !ok || service.Spec.Ports[0].TargetPort.StrVal != "evictions" || port == 0 {
-		t.Fatalf("the Service leads to %v, and port evictions of the descheduler is %d", service.Spec.Ports, port)
+		t.Fatalf("the Service leads to %v, and port evictions of the webhook is %d", service.Spec.Ports, port)
+	}
+	if key := "app.kubernetes.io/name"; service.Spec.Selector[key] != pods[key] || pods[key] == "" {
+		t.Errorf("the Service selects %v, and the pods have %v", service.Spec.Selector, pods)
 	}
 	for name, args := range map[string][]string{
-		"none": nil, "those of the manifests": workloads(t, "../../manifests/descheduler")["Deployment supercargo-descheduler"],
+		"none": nil, "those of the manifests": workloads(t, "../../manifests/evictions/open")["Deployment supercargo-evictions"],
 	} {
-		o := descheduler.Defaults()
-		flags := pflag.NewFlagSet("descheduler", pflag.ContinueOnError)
-		o.AddFlags(flags)
+		o := descheduler.EvictionDefaults()
+		flags := pflag.NewFlagSet("evictions", pflag.ContinueOnError)
+		o.AddEvictionFlags(flags)
 		if err := errors.Join(flags.Parse(args), o.Validate()); err != nil {
 			t.Fatalf("arguments: %s: %v", name, err)
 		}

@@ -37,7 +37,9 @@ type measurements struct {
 	queues  []*tasks.Recorder
 	// kubelets says that they are scraped.
 	kubelets bool
-	close    func(logr.Logger)
+	// meters keeps whom node meters are known by; nil scrapes none.
+	meters *meterAuthorities
+	close  func(logr.Logger)
 }
 
 // measure opens what is asked for values.
@@ -65,6 +67,13 @@ func measure(ctx context.Context, o Options, c *adapterv1alpha1.MetricsAdapterCo
 	m.fixed = fixed
 	if job, ok := o.kubelets(); ok {
 		jobs, m.kubelets = append(jobs, job), true
+	}
+	if m.meters, err = o.meters(); err != nil {
+		m.close(o.Log)
+		return nil, err
+	}
+	if m.meters != nil {
+		jobs = append(jobs, m.meters.job(o.Meters))
 	}
 	o.Scrape.Registerer, o.Scrape.Log = registry, o.Log
 	if m.scraper, err = s.NewScraper(o.Scrape, jobs); err != nil {
@@ -139,6 +148,11 @@ func (m *measurements) run(ctx context.Context, group *errgroup.Group, o Options
 	w := &discover.Watcher{
 		Cache: c.GetCache(), Pods: o.ScrapePods, Services: o.ScrapeServices, Kubelets: m.kubelets, Fixed: m.fixed, Clock: clock.RealClock{}, Log: o.Log,
 		Limits: target.Limits{Namespaces: slices.Clone(o.ScrapeNamespaces), Most: o.TargetLimit, MinInterval: store.MinInterval, MaxInterval: longest},
+	}
+	if m.meters != nil {
+		w.Meters, w.MeterPort = o.Meters.Namespace, o.Meters.Port
+		m.meters.live = c.GetAPIReader()
+		group.Go(func() error { return m.meters.run(ctx) })
 	}
 	if err := w.Register(registry); err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 
 	"supercargo.dev/supercargo/autoscaler/adapter/store"
 	"supercargo.dev/supercargo/autoscaler/adapter/wanted"
+	"supercargo.dev/supercargo/internal/energy/meterapi"
 )
 
 // Options say how the metrics adapter runs.
@@ -51,6 +52,8 @@ type Options struct {
 	PolicyTargetLimit int
 	// Kubelets says how kubelets are scraped for the CPU time of pods.
 	Kubelets Kubelets
+	// Meters says how node meters are scraped for what nodes draw.
+	Meters Meters
 	// History keeps what nodes there are, and what runs there.
 	History bool
 	// Usage keeps what pods use, as metrics.k8s.io tells it, and what they request.
@@ -76,6 +79,18 @@ type Kubelets struct {
 	Insecure bool
 }
 
+// Meters says how node meters are scraped.
+type Meters struct {
+	// Scrape has them scraped, where there is a token to show them.
+	Scrape bool
+	// Namespace is where they are, with the ConfigMap that says who signs their certificate.
+	Namespace string
+	// Port is where they serve.
+	Port int
+	// TokenFile has the token that they are shown.
+	TokenFile string
+}
+
 // Defaults returns what the flags say if nothing is given.
 func Defaults() Options {
 	server := options.NewCustomMetricsAdapterServerOptions()
@@ -89,6 +104,7 @@ func Defaults() Options {
 		Store: s, Scrape: store.ScrapeDefaults(), ScrapePods: true, ScrapeServices: true, TargetLimit: 1000,
 		PolicySources: []string{"default"}, PolicyTargetLimit: 200,
 		Kubelets: Kubelets{Scrape: true},
+		Meters:   Meters{Scrape: true, Namespace: meterapi.Namespace, Port: meterapi.Port, TokenFile: meterapi.TokenFile},
 		History:  true, StaleAfter: wanted.DefaultStaleAfter, QueryAddress: "127.0.0.1:9090",
 	}
 }
@@ -129,6 +145,11 @@ func (o *Options) addScrapeFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&k.TokenFile, "kubelet-token", k.TokenFile, "`file` with the token for kubelets (default: the ServiceAccount's)")
 	flags.StringVar(&k.CAFile, "kubelet-authorities", k.CAFile, "PEM `file` with the certificate authorities of kubelets (default: those of the API server)")
 	flags.BoolVar(&k.Insecure, "kubelet-insecure-tls", k.Insecure, "do not verify the certificates of kubelets; anyone who impersonates a kubelet then gets the token")
+	m := &o.Meters
+	flags.BoolVar(&m.Scrape, "scrape-node-meters", m.Scrape, "scrape node meters for the power of nodes, if there is a token to authenticate with")
+	flags.StringVar(&m.Namespace, "node-meter-namespace", m.Namespace, "`namespace` of the node meters, with ConfigMap "+meterapi.Name+", which has the authorities of their certificate")
+	flags.IntVar(&m.Port, "node-meter-port", m.Port, "`port` of the node meters")
+	flags.StringVar(&m.TokenFile, "node-meter-token", m.TokenFile, "`file` with the token for node meters, for audience "+meterapi.Audience)
 	flags.StringSliceVar(&o.ScrapeNamespaces, "scrape-namespaces", o.ScrapeNamespaces, "`namespaces` whose annotated pods and Services are scraped (default all)")
 	flags.IntVar(&o.TargetLimit, "scrape-target-limit", o.TargetLimit, "maximum annotated targets to scrape, the first by address")
 	flags.IntVar(&o.PolicyTargetLimit, "policy-target-limit", o.PolicyTargetLimit, "maximum targets to scrape more often, down to once a second, because ReplicaPolicies sample their metrics more often; 0 to disable")
@@ -171,6 +192,9 @@ func (o *Options) Validate() error {
 	}
 	if o.Kubelets.CAFile != "" && o.Kubelets.Insecure {
 		errs = append(errs, errors.New("--kubelet-authorities and --kubelet-insecure-tls: want one of the two"))
+	}
+	if m := o.Meters; m.Scrape && (m.Namespace == "" || m.TokenFile == "" || m.Port < 1 || m.Port > 65535) {
+		errs = append(errs, errors.New("--node-meter-namespace, --node-meter-port, --node-meter-token: want all of them, or --scrape-node-meters=false"))
 	}
 	if _, _, err := net.SplitHostPort(o.QueryAddress); o.QueryAddress != "0" && err != nil {
 		errs = append(errs, fmt.Errorf("--query-bind-address: %w", err))

@@ -1,5 +1,5 @@
 // Package discover watches pods and Services for those that want to be scraped, and nodes for
-// their kubelets.
+// their kubelets and power meters.
 package discover
 
 import (
@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+	"supercargo.dev/supercargo/internal/energy/meterapi"
 	"supercargo.dev/supercargo/internal/platform/operator"
 	"supercargo.dev/supercargo/internal/platform/poll"
 )
@@ -36,6 +37,11 @@ type Watcher struct {
 	// Pods and Services say which kinds may announce themselves, and Kubelets that those of
 	// all nodes are scraped, beyond what the limits say.
 	Pods, Services, Kubelets bool
+	// Meters is the namespace whose node meters are scraped, beyond what the limits say too;
+	// empty is none.
+	Meters string
+	// MeterPort is where they serve.
+	MeterPort int
 	// Limits bound what is discovered.
 	Limits target.Limits
 	// Fixed are targets that are always there.
@@ -61,7 +67,7 @@ func (w *Watcher) Register(r prometheus.Registerer) error {
 // kinds are those that are watched.
 func (w *Watcher) kinds() []client.Object {
 	var kinds []client.Object
-	if w.Pods {
+	if w.Pods || w.Meters != "" {
 		kinds = append(kinds, &corev1.Pod{})
 	}
 	if w.Services {
@@ -114,7 +120,7 @@ func (w *Watcher) Look(ctx context.Context) (target.Found, error) {
 	var services corev1.ServiceList
 	var slices discoveryv1.EndpointSliceList
 	var nodes corev1.NodeList
-	lists := map[client.ObjectList]bool{&pods: w.Pods, &services: w.Services, &slices: w.Services, &nodes: w.Kubelets}
+	lists := map[client.ObjectList]bool{&pods: w.Pods || w.Meters != "", &services: w.Services, &slices: w.Services, &nodes: w.Kubelets}
 	for list, wanted := range lists {
 		if wanted {
 			// Nothing is changed in what the cache has.
@@ -123,7 +129,15 @@ func (w *Watcher) Look(ctx context.Context) (target.Found, error) {
 			}
 		}
 	}
-	found := target.Discover(pointers(pods.Items), pointers(services.Items), pointers(slices.Items), w.Limits)
+	all := pointers(pods.Items)
+	announced := all
+	if !w.Pods {
+		announced = nil
+	}
+	found := target.Discover(announced, pointers(services.Items), pointers(slices.Items), w.Limits)
+	if w.Meters != "" {
+		found.Targets = append(found.Targets, target.Meters(all, w.Meters, meterapi.Name, w.MeterPort)...)
+	}
 	found.Targets = append(append(append([]target.Target(nil), w.Fixed...), found.Targets...), target.Kubelets(pointers(nodes.Items))...)
 	return found, nil
 }

@@ -143,7 +143,7 @@ func jobConfig(o ScrapeOptions, job target.Job) *config.ScrapeConfig {
 	}
 	c.HTTPClientConfig = commonconfig.DefaultHTTPClientConfig
 	c.HTTPClientConfig.FollowRedirects = false // a target must not send us elsewhere
-	c.HTTPClientConfig.TLSConfig = commonconfig.TLSConfig{CAFile: job.CAFile, InsecureSkipVerify: job.InsecureSkipVerify}
+	c.HTTPClientConfig.TLSConfig = commonconfig.TLSConfig{CAFile: job.CAFile, ServerName: job.ServerName, InsecureSkipVerify: job.InsecureSkipVerify}
 	if job.BearerTokenFile != "" {
 		c.HTTPClientConfig.Authorization = &commonconfig.Authorization{Type: "Bearer", CredentialsFile: job.BearerTokenFile}
 	}

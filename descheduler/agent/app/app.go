@@ -20,7 +20,6 @@ import (
 
 	"supercargo.dev/supercargo/api/v1alpha1"
 	"supercargo.dev/supercargo/descheduler/agent"
-	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/descheduler/agent/probe"
 	"supercargo.dev/supercargo/descheduler/checkpoint"
 	"supercargo.dev/supercargo/descheduler/checkpoint/cgroup"
@@ -28,9 +27,7 @@ import (
 	"supercargo.dev/supercargo/descheduler/checkpoint/kubelet"
 	"supercargo.dev/supercargo/descheduler/checkpoint/restart"
 	"supercargo.dev/supercargo/descheduler/probe/governor"
-	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/movable/capability"
-	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
 // tmpfsMagic is the type of a file system in memory, as statfs has it.
@@ -69,10 +66,6 @@ func (o *Options) config() (agent.Config, func(), error) {
 		c.Simulation = &agent.Simulation{Selector: selector, Model: o.model(s)}
 		return c, func() {}, nil
 	}
-	var hangUp func()
-	if c.Meter, hangUp, err = o.meter(); err != nil {
-		return c, nil, err
-	}
 	if err := o.keepOthersOut(); err != nil {
 		return c, nil, err
 	}
@@ -86,31 +79,7 @@ func (o *Options) config() (agent.Config, func(), error) {
 	c.Backends, c.Capability, c.Hardware, c.Runtime = n.backends, n.capability, n.hardware, n.answers
 	c.Governor = func() (string, error) { return governor.Home(filepath.Join(o.HostRoot, "sys"), o.ProbeState) }
 	c.Restore = func() (bool, error) { return governor.Recover(filepath.Join(o.HostRoot, "sys"), o.ProbeState) }
-	return c, func() { n.close(); hangUp() }, nil
-}
-
-// meter is the node's power meter. The returned function drops its connections to a server
-// that it asks.
-func (o *Options) meter() (*meter.Meter, func(), error) {
-	m := meter.Options{
-		Node: o.NodeName, Root: o.HostRoot, Kind: meter.Kind(o.PowerMeter), Sensors: o.HwmonSensors, Rated: energy.Watts(o.RatedWatts),
-		Log: o.Log.WithName("meter"),
-	}
-	hangUp := func() {}
-	if o.asksServer() {
-		preset, err := o.preset()
-		if err != nil {
-			return nil, nil, err
-		}
-		client, err := prometheus.New(o.server())
-		if err != nil {
-			return nil, nil, fmt.Errorf("--prometheus: %w", err)
-		}
-		hangUp = client.Close
-		m.Server = &meter.Server{Querier: client, Preset: preset, Every: o.queryEvery(), MaxAge: o.PowerMaxAge}
-	}
-	made, err := meter.New(m)
-	return made, hangUp, err
+	return c, n.close, nil
 }
 
 // keepOthersOut makes the folders, for root alone: dumps have all secrets of a process.

@@ -4,11 +4,8 @@ package app
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -17,10 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 
-	"supercargo.dev/supercargo/descheduler/agent/meter"
 	"supercargo.dev/supercargo/descheduler/checkpoint/simulated"
-	"supercargo.dev/supercargo/internal/platform/powerquery"
-	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 )
 
 // Options are what the flags of the agent say.
@@ -60,19 +54,6 @@ type Options struct {
 	// ProbeState is where probes on this node keep which CPU governors they have switched.
 	ProbeState string
 
-	// PowerMeter is which power meters may be read, HwmonSensors which sensors of the
-	// board are added up, and RatedWatts the most that the machine can draw, 0 if the
-	// meter is to say.
-	PowerMeter   string
-	HwmonSensors []string
-	RatedWatts   float64
-	// Prometheus is a server that is asked what the node draws; none without a URL.
-	// PowerPreset or PowerQuery is for what, PowerQueryEvery how often, 0 for as often as is
-	// good for the one given, and PowerMaxAge how old a reading may be.
-	Prometheus                   prometheus.Config
-	PowerPreset, PowerQuery      string
-	PowerQueryEvery, PowerMaxAge time.Duration
-
 	// MaxMoves, MaxImages, MaxImageBytes and MaxTotalBytes are limits.
 	MaxMoves, MaxImages          int
 	MaxImageBytes, MaxTotalBytes string
@@ -109,14 +90,6 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.CRIU, "criu", "criu", "CRIU `program` on the node")
 	f.StringVar(&o.HostPath, "host-path", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "`directories` of the node in which to find --criu")
 	f.StringVar(&o.ProbeState, "probe-state-dir", DefaultProbeState, "`directory` where probes record the CPU governors that they change; the agent restores those of a probe that died")
-	f.StringVar(&o.PowerMeter, "power-meter", string(meter.Auto), "source of the power of the node: rapl, hwmon, query (the server in --prometheus), model, auto (the best of these) or none")
-	f.StringSliceVar(&o.HwmonSensors, "hwmon-sensors", nil, "power `sensors` to add up, as chip/sensor such as ina2xx/power1 (default: that of the whole machine, or those of the inputs of its power supplies)")
-	f.Float64Var(&o.RatedWatts, "rated-watts", 0, "highest plausible `watts` of the machine; higher readings are dropped (default: what the meter states, if it does)")
-	o.Prometheus.AddFlags(f)
-	f.StringVar(&o.PowerPreset, "power-preset", "", "source of power on the server: "+strings.Join(powerquery.NodePresets(), " or ")+"; with --power-meter=auto it takes precedence over the model")
-	f.StringVar(&o.PowerQuery, "power-query", "", "`PromQL` that returns the node's power in watts, as one sample; replaces --power-preset; "+powerquery.Placeholder+" stands for the node's name. With --power-meter=auto it takes precedence over all other meters")
-	f.DurationVar(&o.PowerQueryEvery, "power-query-every", 0, "how often to query the server; with --power-query, no more often than it scrapes these series (default: "+presetEvery.String()+" with a preset, "+ownEvery.String()+" with a query)")
-	f.DurationVar(&o.PowerMaxAge, "power-max-age", 2*time.Minute, "maximum age of the server's readings")
 	f.IntVar(&o.MaxMoves, "max-moves", 2, "maximum containers of the node to dump and ship at the same time")
 	f.IntVar(&o.MaxImages, "max-images", 8, "maximum checkpoints to receive at the same time")
 	f.StringVar(&o.MaxImageBytes, "max-image-bytes", "8Gi", "maximum `size` of a checkpoint")
@@ -129,14 +102,6 @@ func (o *Options) AddFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.Model.ShipRate, "simulate-ship-rate", "100Mi", "`bytes` per second of a simulated transfer")
 	f.DurationVar(&o.Model.Freeze, "simulate-freeze", 20*time.Millisecond, "duration of a simulated freeze or thaw")
 }
-
-// How often a server is asked for power where nothing is said. The readings of a preset say
-// when they were taken, so asking more often than the server scrapes finds out sooner and
-// costs nothing else; those of a query do not.
-const (
-	presetEvery = 5 * time.Second
-	ownEvery    = 30 * time.Second
-)
 
 // sizes are those flags that were given as quantities.
 type sizes struct {
@@ -184,7 +149,6 @@ func (o *Options) check() (sizes, labels.Selector, error) {
 	}
 	errs = append(errs, o.checkPlaces()...)
 	errs = append(errs, o.checkNumbers()...)
-	errs = append(errs, o.checkServer()...)
 	return s, selector, errors.Join(errs...)
 }
 
@@ -222,108 +186,10 @@ func (o *Options) checkNumbers() []error {
 	if f := o.Model.MemoryFactor; !(f > 0 && f <= 16) {
 		errs = append(errs, fmt.Errorf("--simulate-memory=%v: it must be more than 0 and at most 16", f))
 	}
-	if !(o.RatedWatts >= 0) || math.IsInf(o.RatedWatts, 0) {
-		errs = append(errs, fmt.Errorf("--rated-watts=%v: it must be a number of watts, or 0 if it is not known", o.RatedWatts))
-	}
-	if kinds := meter.Kinds(); !slices.Contains(kinds, meter.Kind(o.PowerMeter)) {
-		errs = append(errs, fmt.Errorf("--power-meter=%s: it must be one of %v", o.PowerMeter, kinds))
-	}
-	for _, sensor := range o.HwmonSensors {
-		if chip, name, ok := strings.Cut(sensor, "/"); !ok || chip == "" || name == "" || strings.Contains(name, "/") {
-			errs = append(errs, fmt.Errorf("--hwmon-sensors=%s: it must be chip/sensor, such as ina2xx/power1", sensor))
-		}
-	}
 	if o.Model.Freeze < 0 {
 		errs = append(errs, fmt.Errorf("--simulate-freeze=%v: it must not be negative", o.Model.Freeze))
 	}
 	return errs
-}
-
-// asksServer reports whether a server is asked for the node's power.
-func (o *Options) asksServer() bool { return o.Prometheus.URL != "" }
-
-// checkServer looks at the flags on the server that is asked for power.
-func (o *Options) checkServer() []error {
-	if !o.asksServer() {
-		var errs []error
-		if o.PowerMeter == string(meter.Query) {
-			errs = append(errs, errors.New("--power-meter=query: name the server that is asked by --prometheus"))
-		}
-		for _, flag := range [][2]string{
-			{"prometheus-ca", o.Prometheus.CAFile}, {"prometheus-token", o.Prometheus.TokenFile}, {"power-preset", o.PowerPreset}, {"power-query", o.PowerQuery},
-		} {
-			if flag[1] != "" {
-				errs = append(errs, fmt.Errorf("--%s=%s: it is for a server, which --prometheus names", flag[0], flag[1]))
-			}
-		}
-		return errs
-	}
-	var errs []error
-	if kind := meter.Kind(o.PowerMeter); kind != meter.Auto && kind != meter.Query && slices.Contains(meter.Kinds(), kind) {
-		errs = append(errs, fmt.Errorf("--prometheus=%s: --power-meter=%s asks no server: give query or auto", o.Prometheus.URL, kind))
-	}
-	if o.Simulate != "" {
-		errs = append(errs, fmt.Errorf("--prometheus=%s: --simulate simulates nodes that draw nothing", o.Prometheus.URL))
-	}
-	server := o.server()
-	if err := server.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("--prometheus: %w", err))
-	}
-	preset, err := o.preset()
-	if err != nil {
-		errs = append(errs, err)
-	} else if o.NodeName != "" {
-		if _, err := (powerquery.Meter{Preset: preset}).Of(o.NodeName); err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", o.asksBy(), err))
-		}
-	}
-	if every := o.queryEvery(); every < time.Second || every > time.Hour {
-		errs = append(errs, fmt.Errorf("--power-query-every=%v: it must be from a second to an hour", every))
-	} else if o.PowerMaxAge < every || o.PowerMaxAge > time.Hour {
-		errs = append(errs, fmt.Errorf("--power-max-age=%v: it must be from --power-query-every (%v) to an hour", o.PowerMaxAge, every))
-	}
-	return errs
-}
-
-// asksBy is the flag that says what the server is asked for.
-func (o *Options) asksBy() string {
-	if o.PowerQuery != "" {
-		return "power-query"
-	}
-	return "power-preset"
-}
-
-// preset is what the server is asked for.
-func (o *Options) preset() (powerquery.Preset, error) {
-	if (o.PowerPreset == "") == (o.PowerQuery == "") {
-		return powerquery.Preset{}, errors.New("--prometheus: say by either --power-preset or --power-query what it is asked for")
-	}
-	if o.PowerQuery != "" {
-		return powerquery.Own(o.PowerQuery), nil
-	}
-	preset, err := powerquery.ByName(o.PowerPreset)
-	if err != nil {
-		return preset, fmt.Errorf("--power-preset: %w", err)
-	}
-	return preset, nil
-}
-
-func (o *Options) queryEvery() time.Duration {
-	switch {
-	case o.PowerQueryEvery != 0:
-		return o.PowerQueryEvery
-	case o.PowerQuery != "":
-		return ownEvery
-	}
-	return presetEvery
-}
-
-// server is how the server is asked: for what is no older than a reading may be. An answer
-// is some hundred bytes.
-func (o *Options) server() prometheus.Config {
-	c := o.Prometheus
-	c.Timeout, c.MaxBytes, c.Lookback = prometheus.DefaultTimeout, prometheus.DefaultMaxBytes, max(o.PowerMaxAge, 0)
-	return c
 }
 
 // model is that of the flags.

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -43,7 +42,6 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"--max-image-bytes=much", "--max-image-bytes=0", "--max-total-bytes=-1", "--work-size=x", "--simulate-dump-rate=0", "--simulate-ship-rate=fast",
 		"--state-dir=here", "--work-dir=", "--host-root=.", "--kubelet-checkpoints=x", "--listen-address=8444", "--serve-address=x", "--containerd=unix", "--cri=unix", "--cri=/run/crio.sock",
 		"--max-moves=0", "--max-images=-1", "--stalled-after=0s", "--sweep-every=-1h", "--simulate-memory=NaN", "--simulate-memory=17", "--simulate-freeze=-1s",
-		"--power-meter=best", "--hwmon-sensors=power1", "--hwmon-sensors=a/b/c", "--rated-watts=-1", "--rated-watts=NaN", "--rated-watts=Inf",
 	} {
 		name, _, _ := strings.Cut(wrong, "=")
 		if _, _, err := parse(t, "--node-name=n", wrong).check(); err == nil || !strings.Contains(err.Error(), name) {
@@ -53,60 +51,6 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 	for _, args := range [][]string{nil, {"--node-name=n", "--simulate=a=b"}, {"--simulate=!!"}, {"--simulate="}} {
 		if _, _, err := parse(t, args...).check(); err == nil || !strings.Contains(err.Error(), "--simulate") {
 			t.Errorf("%q gives %v, want an error that names --simulate", args, err)
-		}
-	}
-}
-
-func TestServersForPowerThatCannotBeAskedAreNamed(t *testing.T) {
-	const server = "--prometheus=https://prometheus.example:9090"
-	for _, args := range [][]string{ // the last names the flag that is wrong
-		{"--power-meter=query"},
-		{"--power-query=pdu_watts"}, {"--power-preset=kepler"}, {"--prometheus-token=/t"}, {"--prometheus-ca=/ca"},
-		{"--power-preset=kepler", "--prometheus=prometheus:9090"},
-		{"--power-preset=kepler", "--prometheus-token=/t", "--prometheus=http://prometheus:9090"}, // a token in the clear
-		{server, "--power-preset=sundial"}, {server, "--power-preset=supercargo"},
-		{server, "--power-query=pdu_watts"}, {server, `--power-query=supercargo_node_power_watts{node="$node"}`},
-		{"--power-preset=kepler", "--power-query=x", server}, {server, "--power-meter=query", server},
-		{server, "--power-preset=kepler", "--power-query-every=1ms"}, {server, "--power-preset=kepler", "--power-query-every=2h"},
-		{server, "--power-preset=kepler", "--power-max-age=4s"}, {server, `--power-query=x{n="$node"}`, "--power-max-age=29s"},
-		{server, "--power-preset=kepler", "--power-max-age=-1s"}, {server, "--power-preset=kepler", "--power-max-age=2h"},
-		{server, "--power-preset=kepler", "--power-meter=rapl"},
-	} {
-		name, _, _ := strings.Cut(args[len(args)-1], "=")
-		if _, _, err := parse(t, append([]string{"--node-name=n"}, args...)...).check(); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%q gives %v, want an error that names %s", args, err, name)
-		}
-	}
-	if _, _, err := parse(t, "--simulate=a=b", server, "--power-preset=kepler").check(); err == nil || !strings.Contains(err.Error(), "--simulate") {
-		t.Errorf("a simulation that asks a server gives %v", err)
-	}
-	o := parse(t, "--node-name=n", server, "--power-preset=kepler", "--prometheus-ca=/does/not/exist")
-	if _, _, err := o.check(); err != nil {
-		t.Error(err)
-	}
-	if _, _, err := o.meter(); err == nil || !strings.Contains(err.Error(), "--prometheus") || !strings.Contains(err.Error(), "/does/not/exist") {
-		t.Errorf("a file with authorities that is not there gives %v", err)
-	}
-}
-
-func TestServersForPowerAreAskedAsOftenAsIsGood(t *testing.T) {
-	for args, want := range map[string]time.Duration{
-		"--power-preset=node-exporter": 5 * time.Second, `--power-query=pdu_watts{host="$node"}`: 30 * time.Second,
-		"--power-preset=kepler --power-query-every=1s": time.Second, "--power-meter=query --power-preset=kepler": 5 * time.Second,
-	} {
-		o := parse(t, append([]string{"--node-name=n", "--prometheus=https://prometheus.example:9090"}, strings.Fields(args)...)...)
-		if _, _, err := o.check(); err != nil {
-			t.Errorf("%s: %v", args, err)
-			continue
-		}
-		m, hangUp, err := o.meter()
-		if err != nil {
-			t.Errorf("%s: %v", args, err)
-			continue
-		}
-		hangUp()
-		if m.Server.Every != want || m.Server.MaxAge != 2*time.Minute || o.server().Lookback != 2*time.Minute {
-			t.Errorf("%s: asked every %v for what is %v old at most, want %v and 2m0s", args, m.Server.Every, m.Server.MaxAge, want)
 		}
 	}
 }

@@ -26,6 +26,7 @@ import (
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/meterapi"
 	"supercargo.dev/supercargo/internal/jsondoc"
+	"supercargo.dev/supercargo/internal/platform/meterclient"
 )
 
 // ProbeOptions are what the flags of the probe say.
@@ -37,10 +38,13 @@ type ProbeOptions struct {
 	Idle         time.Duration
 	Governors    []string
 	Sysfs, State string
-	MeterURL     string
-	Report       string
-	Machine      string
-	Log          logr.Logger
+	// MeterURL is that of the node's meter, MeterName the name in its certificate,
+	// MeterAuthorities who signs that, in PEM, and MeterToken the file with the token to show.
+	MeterURL, MeterName, MeterAuthorities, MeterToken string
+
+	Report  string
+	Machine string
+	Log     logr.Logger
 }
 
 // NewProbeCommand returns the command that the pod of a probe runs. It is not meant to be
@@ -52,7 +56,8 @@ func NewProbeCommand() *cobra.Command {
 		Short:  "Measure the speed and the energy of this machine",
 		Hidden: true,
 		Example: `  # Probe an otherwise idle node, as the descheduler's Job does
-  node-agent probe --cpu 250m,500m,1,2 --memory 64Mi,256Mi,1Gi --meter http://127.0.0.1:8085
+  node-agent probe --cpu 250m,500m,1,2 --memory 64Mi,256Mi,1Gi --meter https://127.0.0.1:8086 \
+    --meter-authorities "$(cat ca.crt)" --meter-token token
 
   # Probe this machine without changing governors, and without a meter
   node-agent probe --cpu 1,2 --memory 64Mi --sysfs= --state-dir /tmp/probe --report -`,
@@ -74,7 +79,10 @@ func NewProbeCommand() *cobra.Command {
 	f.StringSliceVar(&o.Governors, "governors", []string{governor.Powersave, governor.Performance}, "CPU `governors` to probe besides the current one, if the machine has them")
 	f.StringVar(&o.Sysfs, "sysfs", "/sys", "`directory` of /sys, in which governors can be written; empty to leave governors alone")
 	f.StringVar(&o.State, "state-dir", DefaultProbeState, "`directory` on disk for the progress of the probe and the original governors")
-	f.StringVar(&o.MeterURL, "meter", "", "`URL` of the node agent that reads the machine's power meter; empty for none")
+	f.StringVar(&o.MeterURL, "meter", "", "`URL` of the node meter, which reads the machine's power; empty for none")
+	f.StringVar(&o.MeterName, "meter-name", meterapi.ServerName(meterapi.Namespace), "`name` in the certificate of the node meter")
+	f.StringVar(&o.MeterAuthorities, "meter-authorities", "", "certificate authorities of the node meter, in `PEM`")
+	f.StringVar(&o.MeterToken, "meter-token", meterapi.TokenFile, "`file` with the token for the node meter")
 	f.StringVar(&o.Report, "report", "/dev/termination-log", "`file` for the report, at most 4096 bytes (the limit of Kubernetes); - prints it in full")
 	f.StringVar(&o.Machine, "machine", "", "`fingerprint` that the machine must have (default: any)")
 	return cmd
@@ -110,7 +118,8 @@ func (o *ProbeOptions) probe(ctx context.Context) (report probe.Report, err erro
 		Journal: filepath.Join(o.State, "journal"), Machine: hardware.Fingerprint(), Clock: clock.RealClock{}, Log: o.Log,
 	}
 	if o.MeterURL != "" {
-		options.Meter = &agentMeter{client: meterapi.Client{URL: o.MeterURL}, log: o.Log}
+		secure := &meterclient.Secure{ServerName: o.MeterName, TokenFile: o.MeterToken, Authorities: func(context.Context) ([]byte, error) { return []byte(o.MeterAuthorities), nil }}
+		options.Meter = &nodeMeter{client: meterapi.Client{URL: o.MeterURL, HTTP: secure.Client()}, log: o.Log}
 	}
 	if o.Sysfs != "" {
 		governors, err := governor.Open(o.Sysfs, o.State)
@@ -142,15 +151,15 @@ func (o *ProbeOptions) write(report probe.Report, out io.Writer) error {
 	return nil
 }
 
-// agentMeter asks the node's agent, which reads the meter each second, or hears from a
+// nodeMeter asks the node's meter, which reads what the machine draws each second, or hears from a
 // server what others read.
-type agentMeter struct {
+type nodeMeter struct {
 	client meterapi.Client
 	log    logr.Logger
 	vain   bool // the last time that was asked for
 }
 
-// How long the agent may take: to have its next reading, which it may have to ask for every
+// How long the meter may take: to have its next reading, which it may have to ask for every
 // five seconds, and to answer; and how long after it was asked in vain. A tenth of the time
 // that is asked for comes on top: readings may be so far apart.
 const (
@@ -158,9 +167,9 @@ const (
 	vainPatience  = 5 * time.Second
 )
 
-// Energy asks until the agent has the reading that comes after the moment, for a little
+// Energy asks until the meter has the reading that comes after the moment, for a little
 // while.
-func (m *agentMeter) Energy(ctx context.Context, from, to time.Time) (used energy.Joules, measured, known bool) {
+func (m *nodeMeter) Energy(ctx context.Context, from, to time.Time) (used energy.Joules, measured, known bool) {
 	patience := meterPatience
 	if m.vain {
 		patience = vainPatience
@@ -176,7 +185,7 @@ func (m *agentMeter) Energy(ctx context.Context, from, to time.Time) (used energ
 		select {
 		case <-ctx.Done():
 			if err != nil {
-				m.log.Info("The node agent was asked in vain what the machine used", "error", err.Error())
+				m.log.Info("The node meter was asked in vain what the machine used", "error", err.Error())
 			}
 			return 0, false, false
 		case <-time.After(time.Second / 2):

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"math"
 	"net/http"
@@ -18,9 +19,12 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"supercargo.dev/supercargo/descheduler/nodemeter/meter"
 	"supercargo.dev/supercargo/descheduler/probe"
 	"supercargo.dev/supercargo/internal/energy"
 	"supercargo.dev/supercargo/internal/energy/meterapi"
+	"supercargo.dev/supercargo/internal/platform/powerquery"
+	"supercargo.dev/supercargo/internal/platform/promql/prometheus"
 	"supercargo.dev/supercargo/test/kit/promserver"
 )
 
@@ -30,6 +34,16 @@ func probeOptions(t *testing.T) ProbeOptions {
 	return ProbeOptions{
 		CPU: "1,2", Memory: "1Mi", Seed: 1, Amount: 1, Idle: time.Millisecond, State: filepath.Join(dir, "state"), Report: filepath.Join(dir, "report"),
 		Governors: []string{"powersave", "performance"}, Log: logr.Discard(),
+	}
+}
+
+// asks has a probe ask a meter.
+func asks(t *testing.T, o *ProbeOptions, server *httptest.Server) {
+	t.Helper()
+	o.MeterURL, o.MeterName, o.MeterToken = server.URL, "example.com", filepath.Join(t.TempDir(), "token")
+	o.MeterAuthorities = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	if err := os.WriteFile(o.MeterToken, []byte("token"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -56,11 +70,11 @@ func has(t *testing.T, file, want string) {
 func TestTheReportOfAProbeIsWhereKubernetesLooksForIt(t *testing.T) {
 	o := probeOptions(t)
 	file := sysfs(t, &o)
-	server := httptest.NewServer(meterapi.Handler(func(from, to time.Time) (energy.Usage, bool) {
+	server := httptest.NewTLSServer(meterapi.Handler(func(from, to time.Time) (energy.Usage, bool) {
 		return energy.Usage{Measured: energy.Joules(20 * to.Sub(from).Seconds())}, true
 	}))
 	defer server.Close()
-	o.MeterURL = server.URL
+	asks(t, &o, server)
 	if err := Probe(t.Context(), o, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -79,14 +93,14 @@ func TestAProbeThatIsStoppedSaysHowFarItCame(t *testing.T) {
 	o := probeOptions(t)
 	file := sysfs(t, &o)
 	ctx, cancel := context.WithCancel(t.Context())
-	server := httptest.NewServer(meterapi.Handler(func(_, _ time.Time) (energy.Usage, bool) {
+	server := httptest.NewTLSServer(meterapi.Handler(func(_, _ time.Time) (energy.Usage, bool) {
 		if text, _ := os.ReadFile(file); string(text) == "powersave" {
 			cancel() // in the midst of the other governor
 		}
 		return energy.Usage{Measured: 1}, true
 	}))
 	defer server.Close()
-	o.MeterURL = server.URL
+	asks(t, &o, server)
 	if err := Probe(ctx, o, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("it ends with %v", err)
 	}
@@ -100,8 +114,8 @@ func TestAProbeThatIsStoppedSaysHowFarItCame(t *testing.T) {
 	has(t, file, "ondemand")
 }
 
-// TestAProbeIsMeasuredThroughAServer: the agent asks one what its node draws, 20 W, and the
-// probe asks the agent.
+// TestAProbeIsMeasuredThroughAServer: the meter asks one what its node draws, 20 W, and the
+// probe asks the meter.
 func TestAProbeIsMeasuredThroughAServer(t *testing.T) {
 	s := promserver.Start(t)
 	scraped := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,16 +127,26 @@ func TestAProbeIsMeasuredThroughAServer(t *testing.T) {
 		s.ServeHTTP(w, r)
 	}))
 	t.Cleanup(scraped.Close)
-	m, hangUp, err := parse(t, "--node-name=n1", "--power-meter=query", "--prometheus="+scraped.URL, "--power-preset=kepler", "--power-query-every=1s").meter()
+	client, err := prometheus.New(prometheus.Config{URL: scraped.URL, Timeout: prometheus.DefaultTimeout, MaxBytes: prometheus.DefaultMaxBytes, Lookback: 2 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(hangUp)
+	t.Cleanup(client.Close)
+	preset, err := powerquery.ByName("kepler")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := meter.New(meter.Options{
+		Node: "n1", Root: "/", Kind: meter.Query, Log: logr.Discard(), Server: &meter.Server{Querier: client, Preset: preset, Every: time.Second, MaxAge: 2 * time.Minute},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- m.Run(ctx) }()
-	agent := httptest.NewServer(meterapi.Handler(m.Usage))
-	t.Cleanup(agent.Close)
+	asked := httptest.NewTLSServer(meterapi.Handler(m.Usage))
+	t.Cleanup(asked.Close)
 	if err := wait.PollUntilContextCancel(t.Context(), 50*time.Millisecond, true, func(context.Context) (bool, error) {
 		_, ok := m.Last()
 		return ok, nil
@@ -130,7 +154,8 @@ func TestAProbeIsMeasuredThroughAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := probeOptions(t)
-	o.CPU, o.MeterURL, o.Report = "1", agent.URL, "-"
+	o.CPU, o.Report = "1", "-"
+	asks(t, &o, asked)
 	var out bytes.Buffer
 	if err := Probe(ctx, o, &out); err != nil {
 		t.Fatal(err)

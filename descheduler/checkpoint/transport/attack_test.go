@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"github.com/klauspost/compress/zstd"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
@@ -127,7 +126,7 @@ func TestFramesOfNothingAreRefused(t *testing.T) {
 		frame = []byte{0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4}
 	}
 	go flood(c, chunk(bytes.Repeat(frame, 100)))
-	if code, text := b.answer(c); code < 400 || !strings.Contains(text, "more than the 1048576 bytes") && !strings.Contains(text, "stands still") {
+	if code, text := b.answer(c); code < 400 || !strings.Contains(text, "more than the 1048576 bytes") && !strings.Contains(text, "the transfer hangs") {
 		t.Errorf("frames of nothing are answered with %d: %s", code, text)
 	}
 }
@@ -154,7 +153,7 @@ func TestASenderThatTricklesIsRefused(t *testing.T) {
 			<-tick.C
 		}
 	}()
-	if code, text := b.answer(c); code != http.StatusConflict || !strings.Contains(text, "stands still") {
+	if code, text := b.answer(c); code != http.StatusConflict || !strings.Contains(text, "the transfer hangs") {
 		t.Errorf("a sender that trickles is answered with %d: %s", code, text)
 	}
 }
@@ -280,84 +279,6 @@ func TestAHeaderThatTricklesIsCutOff(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestTooManyConnectionsAreClosed: what an address may have is less than all, so that a node
-// reaches the target while others hold all that they can.
-func TestTooManyConnectionsAreClosed(t *testing.T) {
-	said := make(chan string, 10)
-	log := funcr.New(func(_, args string) { said <- args }, funcr.Options{})
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const most, mostOne = 5, 3
-	c := newCrowd(listener, most, mostOne, log)
-	accepted := make(chan net.Conn, 100)
-	go func() {
-		for {
-			connection, err := c.Accept()
-			if err != nil {
-				close(accepted)
-				return
-			}
-			accepted <- connection
-		}
-	}()
-	t.Cleanup(func() { _ = listener.Close() })
-	dial := func(from string) net.Conn {
-		t.Helper()
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-		connection, err := d.DialContext(t.Context(), "tcp", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = connection.Close() })
-		return connection
-	}
-	in := func(from string) net.Conn {
-		t.Helper()
-		dial(from)
-		select {
-		case connection := <-accepted:
-			return connection
-		case <-time.After(patience):
-			t.Fatalf("a connection from %s is not taken", from)
-			return nil
-		}
-	}
-	out := func(from string) {
-		t.Helper()
-		connection := dial(from)
-		if err := connection.SetReadDeadline(time.Now().Add(patience)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := connection.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("one more connection from %s is taken: %v", from, err)
-		}
-	}
-	first := in("127.0.0.1")
-	for range mostOne - 1 {
-		in("127.0.0.1")
-	}
-	out("127.0.0.1")
-	select {
-	case text := <-said:
-		if !strings.Contains(text, "3 connections from this address") || !strings.Contains(text, `"from"="127.0.0.1"`) {
-			t.Errorf("the log says %s", text)
-		}
-	case <-time.After(patience):
-		t.Fatal("nothing is said of a connection that was closed")
-	}
-	in("127.0.0.2") // another node
-	in("127.0.0.2")
-	out("127.0.0.3")
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
-	_ = first.Close() // who closes twice does not make room for two
-	in("127.0.0.3")
-	out("127.0.0.4")
 }
 
 // TestTheReceiverHasALimit floods a receiver, and reaches it from another address meanwhile.

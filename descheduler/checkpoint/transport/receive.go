@@ -21,6 +21,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"supercargo.dev/supercargo/descheduler/checkpoint"
+	"supercargo.dev/supercargo/internal/platform/crowd"
 )
 
 // ErrNotNow is an answer to a checkpoint that may be wanted later.
@@ -69,6 +70,13 @@ type Receiver struct {
 	Log logr.Logger
 }
 
+// How many connections there may be, of all callers and of one address: a node sends a few
+// checkpoints at a time, and whoever opens more is no agent.
+const (
+	maxConnections           = 256
+	maxConnectionsOneAddress = 64
+)
+
 // headerPatience is how long the handshake may take at most, and the header of a request:
 // some kilobytes, which a program has ready.
 const headerPatience = 10 * time.Second
@@ -84,7 +92,7 @@ func (r *Receiver) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	server.Protocols = new(http.Protocols)
 	server.Protocols.SetHTTP1(true)
-	secured := tls.NewListener(newCrowd(listener, maxConnections, maxConnectionsOneAddress, r.Log), &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: r.config})
+	secured := tls.NewListener(crowd.Limit(listener, maxConnections, maxConnectionsOneAddress, r.Log), &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: r.config})
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(secured) }()
 	select {
@@ -241,7 +249,7 @@ func (p *patient) tooSlow() error {
 	if !p.until.IsZero() && !time.Now().Before(p.until) {
 		return fmt.Errorf("the transfer has not ended by %s, when the migration is over", p.until.UTC().Format(time.RFC3339))
 	}
-	return fmt.Errorf("the transfer stands still: %d bytes have come in %s, and at least %d must", p.progress, p.stalled, minProgress)
+	return fmt.Errorf("the transfer hangs: %d bytes have come in %s, and at least %d must", p.progress, p.stalled, minProgress)
 }
 
 // progresses notes that bytes have come of the checkpoint.

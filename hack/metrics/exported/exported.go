@@ -29,8 +29,8 @@ import (
 	"supercargo.dev/supercargo/autoscaler/adapter/tasks"
 	_ "supercargo.dev/supercargo/autoscaler/app" // registers its metrics
 	"supercargo.dev/supercargo/descheduler/agent"
-	"supercargo.dev/supercargo/descheduler/agent/meter"
 	_ "supercargo.dev/supercargo/descheduler/app" // registers its metrics
+	"supercargo.dev/supercargo/descheduler/nodemeter/meter"
 	"supercargo.dev/supercargo/plugins/checkpointstaging"
 	"supercargo.dev/supercargo/plugins/energyperformance"
 	"supercargo.dev/supercargo/plugins/narrowing"
@@ -81,6 +81,7 @@ func All() ([]Metric, error) {
 		{[]string{"metrics-adapter"}, ofAdapter},
 		{[]string{"nginx-exporter"}, ofExporter},
 		{[]string{"node-agent"}, ofAgent},
+		{[]string{"node-meter"}, ofMeter},
 	}
 	for _, r := range registries {
 		registry, err := r.of()
@@ -169,6 +170,11 @@ func ofExporter() (prometheus.Registerer, error) {
 func ofAgent() (prometheus.Registerer, error) {
 	registry := prometheus.NewRegistry()
 	agent.RegisterMetrics(registry)
+	return registry, nil
+}
+
+func ofMeter() (prometheus.Registerer, error) {
+	registry := prometheus.NewRegistry()
 	m, err := meter.New(meter.Options{Node: "node", Root: "/"})
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func TestEachProgramIsAskedForItsMetrics(t *testing.T) {
 		{Program: "kube-scheduler", Name: "scheduler_pending_pods", Kind: "gauge", Labels: []string{"queue"}},
 		{Program: "metrics-adapter", Name: "supercargo_store_series_refused_total", Kind: "counter"},
 		{Program: "nginx-exporter", Name: "nginx_connections_accepted", Kind: "counter"},
-		{Program: "node-agent", Name: "supercargo_node_power_watts", Kind: "gauge", Labels: []string{"node", "source", "kind"}},
+		{Program: "node-meter", Name: "supercargo_node_power_watts", Kind: "gauge", Labels: []string{"node", "source", "kind"}},
 	} {
 		at := slices.IndexFunc(all, func(m exported.Metric) bool { return m.Program == want.Program && m.Name == want.Name })
 		if at < 0 {

@@ -219,7 +219,7 @@ func TestTheChartHasTheAlertsOfWhatItInstalls(t *testing.T) {
 	}{
 		"without the kind": {everything, nil, 0},
 		"switched off":     {off, []string{"--api-versions", kind}, 0},
-		"all parts":        {everything, []string{"--api-versions", kind}, 5},
+		"all parts":        {everything, []string{"--api-versions", kind}, 6},
 		"one part":         {only(values{"descheduler.enabled": true}), []string{"--api-versions", kind}, 1},
 	} {
 		if got, _ := count(tc.values, tc.more...); len(got) != tc.want {

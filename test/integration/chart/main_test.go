@@ -65,7 +65,7 @@ func (v values) flags(t *testing.T) (args []string) {
 // everything turns every part on.
 var everything = values{
 	"autoscaler.openstack.enabled": true, "autoscaler.catalogue.enabled": true, "autoscaler.workers.enabled": true, "evictions.enabled": true,
-	"nodeAgent.enabled": true, "metricsAdapter.enabled": true, "scheduler.second.enabled": true, "scheduler.replacement.enabled": true,
+	"nodeAgent.enabled": true, "nodeMeter.enabled": true, "metricsAdapter.enabled": true, "scheduler.second.enabled": true, "scheduler.replacement.enabled": true,
 }
 
 // cloud is a rule that lets the autoscaler reach one outside.

@@ -104,7 +104,7 @@ func TestMonitorsAndAlertsFitTheirRealKinds(t *testing.T) {
 				}
 			}
 		}
-		if want := map[string]int{"PodMonitor": 3, "ServiceMonitor": 2, "PrometheusRule": 5}; !maps.Equal(counts, want) {
+		if want := map[string]int{"PodMonitor": 4, "ServiceMonitor": 3, "PrometheusRule": 6}; !maps.Equal(counts, want) {
 			t.Errorf("the chart has %v, want %v", counts, want)
 		}
 	}

@@ -60,6 +60,10 @@ func listens(t *testing.T, program string, args []string) (ports []string) {
 	case "supercargo-descheduler":
 		o := descheduler.Defaults()
 		o.AddFlags(flags)
+		addresses = func() []string { return []string{o.MetricsAddress, o.ProbeAddress} }
+	case "supercargo-evictions":
+		o := descheduler.EvictionDefaults()
+		o.AddEvictionFlags(flags)
 		addresses = func() []string { return []string{o.MetricsAddress, o.ProbeAddress, o.Evictions.Address} }
 	case "supercargo-metrics-adapter":
 		o := adapter.Defaults()
@@ -180,15 +184,17 @@ func TestPoliciesLetProgramsReachWhatTheyUse(t *testing.T) {
 	}{
 		{"everything", guarded(nil), map[string][]string{
 			"supercargo-autoscaler":      {dns, server, "supercargo-metrics-adapter: https", "all pods: any port", "192.0.2.0/24: any port"},
-			"supercargo-descheduler":     {dns, server},
-			"supercargo-metrics-adapter": {dns, server, "all pods: any port", "anywhere: 10250"},
+			"supercargo-descheduler":     {dns, server, "anywhere: 8086"},
+			"supercargo-evictions":       {dns, server},
+			"supercargo-metrics-adapter": {dns, server, "all pods: any port", "anywhere: 10250", "anywhere: 8086"},
 			"supercargo-scheduler":       {dns, server},
 		}},
 		{"the autoscaler alone", alone, map[string][]string{"supercargo-autoscaler": {dns, server}}},
 		{"with addresses", told, map[string][]string{
 			"supercargo-autoscaler":      {dns, "198.51.100.7/32: 6443", "supercargo-metrics-adapter: https", "all pods: any port", "192.0.2.0/24: any port"},
-			"supercargo-descheduler":     {dns, "198.51.100.7/32: 6443"},
-			"supercargo-metrics-adapter": {dns, "198.51.100.7/32: 6443", "all pods: any port", "anywhere: 10250"},
+			"supercargo-descheduler":     {dns, "198.51.100.7/32: 6443", "anywhere: 8086"},
+			"supercargo-evictions":       {dns, "198.51.100.7/32: 6443"},
+			"supercargo-metrics-adapter": {dns, "198.51.100.7/32: 6443", "all pods: any port", "anywhere: 10250", "anywhere: 8086"},
 			"supercargo-scheduler":       {dns, "198.51.100.7/32: 6443", "192.0.2.0/24: any port"},
 		}},
 	} {
@@ -203,7 +209,7 @@ func TestPoliciesLetProgramsReachWhatTheyUse(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
 	}
-	for _, rule := range policies(t, render(t, home, told))["supercargo-descheduler"].Spec.Ingress {
+	for _, rule := range policies(t, render(t, home, told))["supercargo-evictions"].Spec.Ingress {
 		want := map[string]string{"probes": "[]", "metrics": "a=b", "evictions": "198.51.100.7/32"}[rule.Ports[0].Port.String()]
 		if got := fmt.Sprint(rule.From); want == "a=b" && (len(rule.From) != 1 || rule.From[0].NamespaceSelector.MatchLabels["a"] != "b") || want == "[]" && got != want ||
 			strings.Contains(want, "/") && (len(rule.From) != 1 || rule.From[0].IPBlock.CIDR != want) {

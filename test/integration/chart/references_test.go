@@ -232,8 +232,8 @@ func TestMonitorsAreLeftOutWhereTheirKindsAreMissing(t *testing.T) {
 		want string
 	}{
 		"no kind":                {count(everything), "map[]"},
-		"PodMonitor alone":       {count(everything, "--api-versions", "monitoring.coreos.com/v1/PodMonitor"), "map[PodMonitor:3]"},
-		"ServiceMonitor alone":   {count(everything, "--api-versions", "monitoring.coreos.com/v1/ServiceMonitor"), "map[ServiceMonitor:2]"},
+		"PodMonitor alone":       {count(everything, "--api-versions", "monitoring.coreos.com/v1/PodMonitor"), "map[PodMonitor:4]"},
+		"ServiceMonitor alone":   {count(everything, "--api-versions", "monitoring.coreos.com/v1/ServiceMonitor"), "map[ServiceMonitor:3]"},
 		"PodMonitor, few parts":  {count(only(values{"autoscaler.enabled": true}), "--api-versions", "monitoring.coreos.com/v1/PodMonitor"), "map[PodMonitor:1]"},
 		"PodMonitor, not wanted": {count(off, "--api-versions", "monitoring.coreos.com/v1/PodMonitor"), "map[]"},
 	} {

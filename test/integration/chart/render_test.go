@@ -124,11 +124,12 @@ var same = map[string]struct {
 		only(values{"descheduler.enabled": true, "evictions.enabled": true, "evictions.mode": "closed"}), []string{"descheduler", "evictions/closed"},
 	},
 	"the node agent": {only(values{"nodeAgent.enabled": true}), []string{"agent"}},
-	"the node agent that asks Prometheus": {
+	"the node meter": {only(values{"nodeMeter.enabled": true}), []string{"meter"}},
+	"the node meter that asks Prometheus": {
 		only(values{
-			"nodeAgent.enabled": true, "nodeAgent.prometheusSecret": "supercargo-node-agent-prometheus",
-			"nodeAgent.options": values{"prometheus": "http://prometheus-k8s.monitoring.svc:9090", "power-preset": "kepler"},
-		}), []string{"agent-prometheus"},
+			"nodeMeter.enabled": true, "nodeMeter.prometheusSecret": "supercargo-node-meter-prometheus",
+			"nodeMeter.options": values{"prometheus": "http://prometheus-k8s.monitoring.svc:9090", "power-preset": "kepler"},
+		}), []string{"meter-prometheus"},
 	},
 	"the metrics adapter and the autoscaler": {only(values{"autoscaler.enabled": true, "metricsAdapter.enabled": true}), []string{"replicas"}},
 	"the second scheduler":                   {only(values{"scheduler.second.enabled": true}), []string{"scheduler/second"}},
@@ -291,16 +292,21 @@ func TestOptionsBecomeArgumentsAsTheyWereWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "values.yaml")
 	text := `descheduler:
   options: {consolidation: "Off", migration-bandwidth: 1200000000, default-energy-weight: 0.25, idle-power-counts: false, max-migrations: 20,
-    eviction-webhook-client-names: [a.example, b.example], probe-node-selector: "a=b,c in (d, e)"}
+    probe-node-selector: "a=b,c in (d, e)"}
+evictions:
+  enabled: true
+  options: {eviction-webhook-client-names: [a.example, b.example]}
 `
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got := deployment(t, render(t, home, only(values{"descheduler.enabled": true}), "--values", file), "supercargo-descheduler").Spec.Template.Spec.Containers[0].Args
+	objects := render(t, home, only(values{"descheduler.enabled": true}), "--values", file)
+	got := append(deployment(t, objects, "supercargo-descheduler").Spec.Template.Spec.Containers[0].Args, deployment(t, objects, "supercargo-evictions").Spec.Template.Spec.Containers[0].Args...)
 	want := []string{
 		"--metrics-bind-address=:8080", "--health-probe-bind-address=:8081", "--probe-image=supercargo/node-agent:v0.1.0",
-		"--consolidation=Off", "--default-energy-weight=0.25", "--eviction-webhook-client-names=a.example,b.example", "--idle-power-counts=false",
+		"--consolidation=Off", "--default-energy-weight=0.25", "--idle-power-counts=false",
 		"--max-migrations=20", "--migration-bandwidth=1200000000", "--probe-node-selector=a=b,c in (d, e)",
+		"evictions", "--metrics-bind-address=:8080", "--health-probe-bind-address=:8081", "--eviction-webhook-client-names=a.example,b.example",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
@@ -403,13 +409,13 @@ func TestThePodsGoWhereTheValuesSay(t *testing.T) {
 	case len(pod.Volumes) != 2 || len(pod.Containers[0].VolumeMounts) != 2:
 		t.Errorf("volumes %v mounted as %v, want one of the chart and one's own", pod.Volumes, pod.Containers[0].VolumeMounts)
 	}
-	for _, o := range render(t, home, values{"nodeAgent.enabled": true, "nodeAgent.podAnnotations": values{"prometheus.io/scrape": "false"}, "nodeAgent.podLabels": values{"a": "b"}}) {
+	for _, o := range render(t, home, values{"nodeAgent.enabled": true, "nodeAgent.podAnnotations": values{"c": "d"}, "nodeAgent.podLabels": values{"a": "b"}}) {
 		if o.GetKind() != "DaemonSet" {
 			continue
 		}
 		annotations, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "annotations")
 		labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
-		if annotations["prometheus.io/scrape"] != "false" || annotations["prometheus.io/port"] != "8085" || labels["a"] != "b" || len(labels) != 2 {
+		if annotations["c"] != "d" || len(annotations) != 1 || labels["a"] != "b" || len(labels) != 2 {
 			t.Errorf("the node agent has annotations %v and labels %v", annotations, labels)
 		}
 	}
@@ -425,8 +431,10 @@ func TestThePodsGoWhereTheValuesSay(t *testing.T) {
 func TestProgramsAreToldOfTheirNamespace(t *testing.T) {
 	for _, namespace := range []string{home, "ops"} {
 		objects := render(t, namespace, values{"metricsAdapter.enabled": true, "evictions.enabled": true})
-		d, a := descheduler.Defaults(), adapter.Defaults()
-		for name, add := range map[string]func(*pflag.FlagSet){"supercargo-descheduler": d.AddFlags, "supercargo-metrics-adapter": a.AddFlags} {
+		d, e, a := descheduler.Defaults(), descheduler.EvictionDefaults(), adapter.Defaults()
+		for name, add := range map[string]func(*pflag.FlagSet){
+			"supercargo-descheduler": d.AddFlags, "supercargo-evictions": e.AddEvictionFlags, "supercargo-metrics-adapter": a.AddFlags,
+		} {
 			flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
 			add(flags)
 			if err := flags.Parse(deployment(t, objects, name).Spec.Template.Spec.Containers[0].Args); err != nil {
@@ -436,8 +444,8 @@ func TestProgramsAreToldOfTheirNamespace(t *testing.T) {
 		if err := d.Validate(); err != nil {
 			t.Error(err)
 		}
-		if want := []string{"supercargo-descheduler." + namespace + ".svc"}; !slices.Equal(d.Evictions.Hosts, want) {
-			t.Errorf("in namespace %s the webhook's certificate is for %q, want %q", namespace, d.Evictions.Hosts, want)
+		if want := []string{"supercargo-evictions." + namespace + ".svc"}; !slices.Equal(e.Evictions.Hosts, want) {
+			t.Errorf("in namespace %s the webhook's certificate is for %q, want %q", namespace, e.Evictions.Hosts, want)
 		}
 		if want := namespace + "/supercargo-metrics-adapter"; a.Service != want {
 			t.Errorf("in namespace %s the metrics adapter is behind Service %s, want %s", namespace, a.Service, want)

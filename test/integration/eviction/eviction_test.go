@@ -234,7 +234,7 @@ func TestADryRunLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// told returns what Events of the descheduler say of a pod.
+// told returns what Events of the descheduler and the webhook say of a pod.
 func (b *bench) told(pod string) (notes []string) {
 	b.Helper()
 	var list eventsv1.EventList
@@ -242,7 +242,7 @@ func (b *bench) told(pod string) (notes []string) {
 		b.Fatal(err)
 	}
 	for i := range list.Items {
-		if e := &list.Items[i]; e.Regarding.Kind == "Pod" && e.Regarding.Name == pod && e.ReportingController == "supercargo-descheduler" {
+		if e := &list.Items[i]; e.Regarding.Kind == "Pod" && e.Regarding.Name == pod && (e.ReportingController == "supercargo-descheduler" || e.ReportingController == webhookAccount) {
 			notes = append(notes, e.Reason+": "+e.Note)
 		}
 	}

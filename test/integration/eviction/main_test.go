@@ -36,6 +36,8 @@ import (
 const (
 	home    = "supercargo-system"
 	account = "supercargo-descheduler"
+	// webhookAccount is the one of the webhook.
+	webhookAccount = "supercargo-evictions"
 	// webhookName is that of the configuration in the manifests.
 	webhookName = "supercargo-evictions"
 	// down begins the names of namespaces for which nobody serves the webhook.
@@ -101,8 +103,8 @@ func (p *programs) begin(t *testing.T, s *kit.Site) error {
 	return p.ready(ctx, s)
 }
 
-func (p *programs) descheduler(ctx context.Context, s *kit.Site, listener net.Listener) {
-	o := app.Defaults()
+// as is the client configuration of an account, with its rights.
+func (p *programs) as(s *kit.Site, account string) operator.Options {
 	config := rest.CopyConfig(s.Config())
 	config.QPS, config.Burst = 200, 400
 	config.Impersonate = rest.ImpersonationConfig{
@@ -110,13 +112,20 @@ func (p *programs) descheduler(ctx context.Context, s *kit.Site, listener net.Li
 		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
 	}
 	config.Wrap(p.requests.Wrap)
-	o.Options = operator.Options{
-		Config: operator.Throttle(config), MetricsAddress: "0", ProbeAddress: "0", Log: p.log.Logger("descheduler"),
-		LeaderElection: true, LeaderElectionNamespace: home,
-	}
+	return operator.Options{Config: operator.Throttle(config), MetricsAddress: "0", ProbeAddress: "0", Log: p.log.Logger(account)}
+}
+
+// descheduler starts it, and the webhook beside it, each under its own account.
+func (p *programs) descheduler(ctx context.Context, s *kit.Site, listener net.Listener) {
+	o := app.Defaults()
+	o.Options = p.as(s, account)
+	o.LeaderElection, o.LeaderElectionNamespace = true, home
 	o.Migrations.MaxMigrations = 50
-	o.Evictions.Listener, o.Evictions.Hosts, o.Evictions.Deadline = listener, []string{"127.0.0.1"}, 2*time.Minute
 	p.goOn(func() error { return app.Run(ctx, o) })
+	w := app.EvictionDefaults()
+	w.Options = p.as(s, webhookAccount)
+	w.Evictions.Listener, w.Evictions.Hosts, w.Evictions.Deadline = listener, []string{"127.0.0.1"}, 2*time.Minute
+	p.goOn(func() error { return app.RunEvictions(ctx, w) })
 }
 
 func (p *programs) agents(ctx context.Context, s *kit.Site) error {

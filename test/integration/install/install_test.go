@@ -24,6 +24,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -244,25 +245,14 @@ func TestTheOptionsOfThePagesOutlastEachOther(t *testing.T) {
 	}
 }
 
-// TestAWebhookIsServedBecauseItIsInstalled starts a descheduler without a flag for it but its
-// port, with the rights of its manifests, before the webhook is installed.
-func TestAWebhookIsServedBecauseItIsInstalled(t *testing.T) {
+// TestTheWebhookIsServedUnderItsOwnAccount starts the webhook without a flag for it but its port,
+// with the rights of its manifests alone.
+func TestTheWebhookIsServedUnderItsOwnAccount(t *testing.T) {
 	c := newCluster(t)
 	c.installBase()
-	c.install("descheduler")
+	c.install("descheduler", "evictions/closed")
 	address, log := freeAddress(t), &kit.Log{}
-	stop := c.deschedule(address, log)
-	c.waits("the descheduler looks for the webhook", func() error {
-		if !strings.Contains(log.String(), "The webhook is not installed") {
-			return errors.New("it has not said that there is none")
-		}
-		return nil
-	})
-	if conn, err := net.Dial("tcp", address); err == nil {
-		t.Errorf("it listens at %s without a webhook: %v", address, conn.Close())
-	}
-
-	c.install("evictions/closed")
+	stop := c.answer(address, log)
 	c.callAt(address)
 	if err := c.Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work"},
@@ -281,7 +271,7 @@ func TestAWebhookIsServedBecauseItIsInstalled(t *testing.T) {
 			return err
 		}
 		if answers(t) == before {
-			return errors.New("the API server did not ask the descheduler")
+			return errors.New("the API server did not ask the webhook")
 		}
 		return nil
 	}
@@ -292,32 +282,81 @@ func TestAWebhookIsServedBecauseItIsInstalled(t *testing.T) {
 	}
 	stop()
 	if err := evict(); !apierrors.IsInternalError(err) {
-		t.Errorf("with no descheduler the eviction is answered with %v, want the failurePolicy's refusal", err)
+		t.Errorf("with nobody who serves the webhook the eviction is answered with %v, want the failurePolicy's refusal", err)
 	}
 	if t.Failed() {
 		t.Log(log.Tail(40))
 	}
 }
 
-// deschedule runs the descheduler until stop is called, with its rights and its defaults but
-// for where it listens and under which name the API server finds it.
-func (c *cluster) deschedule(address string, log *kit.Log) (stop func()) {
-	c.Helper()
-	o := app.Defaults()
+// TestWhoTakesOverTheWebhookGetsNoPods does with the account of the webhook, which answers whoever
+// reaches its port, what an attacker would do with that of the descheduler.
+func TestWhoTakesOverTheWebhookGetsNoPods(t *testing.T) {
+	c := newCluster(t)
+	c.installBase()
+	c.install("descheduler", "evictions/open")
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "attacked"}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "work", Image: "work:1"}}}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "credentials"}}
+	migration := &v1alpha1.Migration{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "work"}}
+	migration.Spec.PodName = "work"
+	for _, object := range []client.Object{node, pod, secret, migration} {
+		if err := c.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	as, err := client.New(c.as("supercargo-evictions"), client.Options{Scheme: c.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"taken":"over"}}}`))
+	more := pod.DeepCopy()
+	more.ResourceVersion, more.Name = "", "more"
+	for attack, do := range map[string]func() error{
+		"make a pod":         func() error { return as.Create(t.Context(), more) },
+		"delete a pod":       func() error { return as.Delete(t.Context(), pod) },
+		"change a pod":       func() error { return as.Patch(t.Context(), pod, patch) },
+		"change a node":      func() error { return as.Patch(t.Context(), node, patch) },
+		"change a Migration": func() error { return as.Patch(t.Context(), migration, patch) },
+		"give an order to the agent": func() error {
+			return as.Status().Patch(t.Context(), migration, client.RawPatch(types.MergePatchType, []byte(`{"status":{"order":"Kill"}}`)))
+		},
+		"delete a Migration": func() error { return as.Delete(t.Context(), migration) },
+		"read a Secret":      func() error { return as.Get(t.Context(), client.ObjectKeyFromObject(secret), &corev1.Secret{}) },
+		"read Secrets of its own namespace": func() error {
+			return as.List(t.Context(), &corev1.SecretList{}, client.InNamespace(home))
+		},
+		"list all pods": func() error { return as.List(t.Context(), &corev1.PodList{}) },
+	} {
+		if err := do(); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v, want that it is forbidden", attack, err)
+		}
+	}
+}
+
+// as is the client configuration of an account, with its rights.
+func (c *cluster) as(account string) *rest.Config {
 	config := rest.CopyConfig(c.Config())
 	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + home + ":supercargo-descheduler",
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
+		UserName: "system:serviceaccount:" + home + ":" + account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + home, "system:authenticated"},
 	}
-	o.Options = operator.Options{Config: operator.Throttle(config), MetricsAddress: "0", ProbeAddress: "0", Log: log.Logger("descheduler")}
+	return config
+}
+
+// answer runs the webhook until stop is called, with its rights and its defaults but for where
+// it listens and under which name the API server finds it.
+func (c *cluster) answer(address string, log *kit.Log) (stop func()) {
+	c.Helper()
+	o := app.EvictionDefaults()
+	o.Options = operator.Options{Config: operator.Throttle(c.as("supercargo-evictions")), MetricsAddress: "0", ProbeAddress: "0", Log: log.Logger("evictions")}
 	o.Evictions.Address, o.Evictions.Hosts = address, []string{"127.0.0.1"}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.Context()))
 	ended := make(chan error, 1)
-	go func() { ended <- app.Run(ctx, o) }()
+	go func() { ended <- app.RunEvictions(ctx, o) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			c.Errorf("the descheduler: %v", err)
+			c.Errorf("the webhook: %v", err)
 		}
 	})
 	c.Cleanup(stop)
@@ -325,7 +364,7 @@ func (c *cluster) deschedule(address string, log *kit.Log) (stop func()) {
 }
 
 // callAt has the API server call the webhook at an address: here it reaches no Services. It
-// waits until the API server is told whom to trust there. The path stays what the descheduler
+// waits until the API server is told whom to trust there. The path stays what the webhook
 // has written, which has a secret.
 func (c *cluster) callAt(address string) {
 	c.Helper()
@@ -342,13 +381,13 @@ func (c *cluster) callAt(address string) {
 			}
 		}
 		if len(w.Webhooks[0].ClientConfig.CABundle) == 0 {
-			return errors.New("the descheduler has given it no authority")
+			return errors.New("the webhook has given it no authority")
 		}
 		return nil
 	})
 }
 
-// answers returns how many evictions deschedulers of this process have answered.
+// answers returns how many evictions webhooks of this process have answered.
 func answers(t *testing.T) (n float64) {
 	t.Helper()
 	families, err := metrics.Registry.Gather()

@@ -34,6 +34,7 @@ const (
 	PodsJob     = "pods"
 	ServicesJob = "services"
 	KubeletsJob = "kubelets"
+	MetersJob   = "node-meters"
 )
 
 // KubeletSeries are taken of what a kubelet shows: the CPU time of pods, one series each.
@@ -50,6 +51,8 @@ type Job struct {
 	CAFile             string
 	InsecureSkipVerify bool
 	BearerTokenFile    string
+	// ServerName is in their certificates in the place of their address; empty is that.
+	ServerName string
 	// Only are the metrics that are kept of what targets show; none keeps all.
 	Only []string
 }
@@ -144,6 +147,23 @@ func Kubelets(nodes []*corev1.Node) []Target {
 				Labels: map[string]string{"node": node.Name},
 			})
 		}
+	}
+	return targets
+}
+
+// Meters returns the node meters: those pods of a namespace that run and whose label
+// app.kubernetes.io/name is the given one, in the order of their names. The argument is not
+// changed.
+func Meters(pods []*corev1.Pod, namespace, name string, port int) []Target {
+	var targets []Target
+	for _, pod := range ordered(pods, func(p *corev1.Pod) string { return p.Name }) {
+		if pod.Namespace != namespace || pod.Labels["app.kubernetes.io/name"] != name || pod.Status.Phase != corev1.PodRunning || pod.Status.PodIP == "" {
+			continue
+		}
+		targets = append(targets, Target{
+			Job: MetersJob, Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(port)), Scheme: "https", Group: workload(pod),
+			Labels: map[string]string{"namespace": pod.Namespace, "pod": pod.Name, "node": pod.Spec.NodeName},
+		})
 	}
 	return targets
 }

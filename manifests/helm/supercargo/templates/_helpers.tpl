@@ -140,3 +140,14 @@ spec:
 {{- define "supercargo.schedulerConfigMap" -}}
 {{- .Values.scheduler.second.existingConfigMap | default (printf "supercargo-scheduler-config-%s" (include "supercargo.schedulerConfig" . | sha256sum | trunc 10)) -}}
 {{- end -}}
+
+{{/* supercargo.meterTokenMount and supercargo.meterToken are the token that node meters are shown. It is good for nothing else: whoever takes over a node gets to know it. */}}
+{{- define "supercargo.meterTokenMount" -}}
+- {name: node-meter-token, mountPath: /var/run/secrets/supercargo.dev/node-meter, readOnly: true}
+{{- end -}}
+{{- define "supercargo.meterToken" -}}
+- name: node-meter-token
+  projected:
+    sources:
+      - serviceAccountToken: {audience: node-meter.supercargo.dev, path: token}
+{{- end -}}

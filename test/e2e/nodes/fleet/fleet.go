@@ -41,6 +41,7 @@ type account struct{ namespace, name string }
 var (
 	agentAccount      = account{"supercargo-agent", "supercargo-node-agent"}
 	controllerAccount = account{"supercargo-system", "supercargo-descheduler"}
+	webhookAccount    = account{"supercargo-system", "supercargo-evictions"}
 )
 
 // Config says what a fleet has.
@@ -52,6 +53,9 @@ type Config struct {
 	// Descheduler says that there is one, and DeschedulerFlags are more flags for it.
 	Descheduler      bool
 	DeschedulerFlags []string
+	// EvictionFlags are flags for the webhook that turns evictions into Migrations; without any
+	// there is none.
+	EvictionFlags []string
 }
 
 // Fleet is a cluster of real nodes with what moves pods.
@@ -61,8 +65,8 @@ type Fleet struct {
 	Objects client.Client
 	// Agents are those of the nodes, by the node's name.
 	Agents map[string]*cluster.Program
-	// Descheduler is nil if there is none.
-	Descheduler *Program
+	// Descheduler is nil if there is none, and so is the webhook for Evictions.
+	Descheduler, Evictions *Program
 
 	config Config
 }
@@ -102,6 +106,9 @@ func (f *Fleet) start(ctx context.Context) error {
 	if !f.config.Descheduler {
 		return nil
 	}
+	if err := f.startEvictions(ctx); err != nil {
+		return err
+	}
 	return f.startDescheduler(ctx)
 }
 
@@ -110,6 +117,9 @@ func (f *Fleet) Stop(ctx context.Context) error {
 	var errs []error
 	for _, agent := range f.Agents {
 		errs = append(errs, agent.Stop(ctx))
+	}
+	if f.Evictions != nil {
+		errs = append(errs, f.Evictions.Stop(ctx))
 	}
 	if f.Descheduler != nil {
 		errs = append(errs, f.Descheduler.Stop(ctx))
@@ -227,6 +237,24 @@ func (f *Fleet) Redeschedule(ctx context.Context, flags ...string) error {
 	}
 	f.config.DeschedulerFlags = flags
 	return f.startDescheduler(ctx)
+}
+
+// startEvictions starts the webhook, if there is to be one.
+func (f *Fleet) startEvictions(ctx context.Context) error {
+	if len(f.config.EvictionFlags) == 0 {
+		return nil
+	}
+	kubeconfig, err := f.kubeconfig(ctx, webhookAccount, "")
+	if err != nil {
+		return err
+	}
+	f.Evictions = &Program{
+		path: filepath.Join(binaries, "descheduler"), log: filepath.Join(f.Dir, "logs", "evictions.log"),
+		args: append([]string{
+			"evictions", "--kubeconfig", kubeconfig, "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "-v", "2",
+		}, f.config.EvictionFlags...),
+	}
+	return f.Evictions.Start()
 }
 
 func (f *Fleet) startDescheduler(ctx context.Context) error {

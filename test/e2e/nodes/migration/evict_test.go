@@ -27,7 +27,7 @@ import (
 // kubectlPath is the kubectl of the Kubernetes that is tested.
 const kubectlPath = "../../../../bin/kubectl"
 
-// evictionAddress is where the descheduler serves its webhook: a port that was free.
+// evictionAddress is where the webhook is served: a port that was free.
 var evictionAddress = sync.OnceValues(func() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -36,7 +36,7 @@ var evictionAddress = sync.OnceValues(func() (string, error) {
 	return listener.Addr().String(), listener.Close()
 })
 
-// evictionFlags have the descheduler serve its webhook there.
+// evictionFlags have the webhook served there.
 func evictionFlags() ([]string, error) {
 	address, err := evictionAddress()
 	return []string{"--eviction-webhook-bind-address", address, "--eviction-webhook-hosts", "127.0.0.1"}, err
@@ -57,7 +57,7 @@ func (w *town) askForEvictions() {
 	before, url := c.DeepCopy(), "https://"+address+eviction.Path
 	authority := c.Webhooks[0].ClientConfig.CABundle
 	if service := c.Webhooks[0].ClientConfig.Service; service != nil && service.Path != nil {
-		url = "https://" + address + *service.Path // the descheduler has written the secret already
+		url = "https://" + address + *service.Path // the webhook has written the secret already
 	}
 	c.Webhooks[0].ClientConfig = admissionv1.WebhookClientConfig{URL: &url, CABundle: authority}
 	// What it does not answer is not to be evicted: that would be a pass for nothing.

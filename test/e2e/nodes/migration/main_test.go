@@ -30,7 +30,7 @@ var theFleet = sync.OnceValues(func() (*fleet.Fleet, error) {
 		return nil, err
 	}
 	return fleet.Start(context.Background(), fleet.Config{
-		Parts: []string{"agent", "descheduler", "evictions/base"}, Descheduler: true, DeschedulerFlags: append(flags, "--max-migrations-per-node", "4"),
+		Parts: []string{"agent", "descheduler", "evictions/base"}, Descheduler: true, DeschedulerFlags: []string{"--max-migrations-per-node", "4"}, EvictionFlags: flags,
 	})
 })
 

@@ -1,4 +1,6 @@
-package transport
+// Package crowd bounds how many connections a server has, of all callers and of one address,
+// before it knows who they are from.
+package crowd
 
 import (
 	"fmt"
@@ -9,20 +11,11 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// How many connections a receiver has at once, before it knows who they are from: of all
-// callers, and of one address. A node sends a few checkpoints at a time; whoever opens more
-// is no agent. What an address may have is less than all, so that one caller cannot keep
-// the others out.
-const (
-	maxConnections           = 256
-	maxConnectionsOneAddress = 64
-)
+// sayEvery is how often it is said that connections are closed since there are too many.
+const sayEvery = time.Minute
 
-// crowdEvery is how often it is said that connections are closed since there are too many.
-const crowdEvery = time.Minute
-
-// crowd is a listener that closes connections at once while there are too many.
-type crowd struct {
+// limited is a listener that closes connections at once while there are too many.
+type limited struct {
 	net.Listener
 	most, mostOne int
 	log           logr.Logger
@@ -34,12 +27,15 @@ type crowd struct {
 	said    time.Time // by the machine's clock
 }
 
-func newCrowd(l net.Listener, most, mostOne int, log logr.Logger) *crowd {
-	return &crowd{Listener: l, most: most, mostOne: mostOne, log: log, open: map[string]int{}}
+// Limit returns a listener that closes connections at once while most are open, or mostOne
+// from the same address: let that be less, so that one caller cannot keep the others out. It
+// says so once a minute.
+func Limit(l net.Listener, most, mostOne int, log logr.Logger) net.Listener {
+	return &limited{Listener: l, most: most, mostOne: mostOne, log: log, open: map[string]int{}}
 }
 
 // Accept implements [net.Listener].
-func (c *crowd) Accept() (net.Conn, error) {
+func (c *limited) Accept() (net.Conn, error) {
 	for {
 		connection, err := c.Listener.Accept()
 		if err != nil {
@@ -56,7 +52,7 @@ func (c *crowd) Accept() (net.Conn, error) {
 }
 
 // enter counts a connection, unless there are too many.
-func (c *crowd) enter(host string) error {
+func (c *limited) enter(host string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -70,7 +66,7 @@ func (c *crowd) enter(host string) error {
 	return nil
 }
 
-func (c *crowd) leave(host string) {
+func (c *limited) leave(host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.all--
@@ -81,14 +77,14 @@ func (c *crowd) leave(host string) {
 
 // refuse says why a connection is closed, once in a while: whoever finds the port could
 // fill the log.
-func (c *crowd) refuse(host string, why error) {
+func (c *limited) refuse(host string, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refused++
-	if time.Since(c.said) < crowdEvery {
+	if time.Since(c.said) < sayEvery {
 		return
 	}
-	c.log.Error(why, "Connections that may bring checkpoints are closed: look who opens them, and have the firewall let in other nodes alone", "from", host, "closed", c.refused)
+	c.log.Error(why, "Connections are closed: look who opens them, and have a firewall keep them out", "at", c.Addr().String(), "from", host, "closed", c.refused)
 	c.said, c.refused = time.Now(), 0
 }
 

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"sync"
@@ -73,8 +74,9 @@ type Machine struct {
 type Options struct {
 	// Node is the node's name.
 	Node string
-	// Root is the folder that has the node's root folder; below it are sys and proc.
-	Root string
+	// Root is the folder that has the node's root folder; below it are sys and proc. Proc is
+	// where proc is if that is elsewhere: what is read of it is the same in a container.
+	Root, Proc string
 	// Kind is which meters may be used; empty is [Auto].
 	Kind Kind
 	// Sensors are the power sensors to add up, as chip/sensor ("ina2xx/power1"), for
@@ -150,6 +152,7 @@ func New(o Options) (*Meter, error) {
 	if o.Node == "" || o.Root == "" {
 		return nil, errors.New("a power meter needs the node's name and its root folder")
 	}
+	o.Proc = cmp.Or(o.Proc, filepath.Join(o.Root, "proc"))
 	m := &Meter{
 		Options: o, history: newHistory(remembered), order: []Kind{o.Kind},
 		dropped: map[energy.Source]*energy.Counts{}, used: map[energy.Source]energy.Joules{},
@@ -395,7 +398,7 @@ func (m *Meter) open(kind Kind, now time.Time) (instrument, error) {
 			return m.query, nil
 		}
 	case Model:
-		return &modelled{root: m.Root, model: m.modelFor}, nil
+		return &modelled{proc: m.Proc, model: m.modelFor}, nil
 	}
 	return nil, nil
 }

@@ -11,8 +11,8 @@ import (
 
 // microarchitecture returns what the node's CPU is called in the table of virtual CPUs,
 // such as "Cascade Lake"; empty if it is not one of those.
-func microarchitecture(root string) string {
-	f, err := os.Open(filepath.Join(root, "proc/cpuinfo"))
+func microarchitecture(proc string) string {
+	f, err := os.Open(filepath.Join(proc, "cpuinfo"))
 	if err != nil {
 		return "" // the table has a mean for CPUs that it does not know
 	}

@@ -20,7 +20,7 @@ func (m *Meter) modelFor(cpus int) energy.Model {
 	if m.own != nil {
 		m.model, m.origin = *m.own, originOwn
 	} else {
-		m.model, m.origin = chooseModel(m.Table, m.machine, microarchitecture(m.Root), cpus)
+		m.model, m.origin = chooseModel(m.Table, m.machine, microarchitecture(m.Proc), cpus)
 	}
 	m.Log.Info("The node's power is modelled", "by", m.origin, "machineType", m.machine.Type, "cpus", cpus, "idleWatts", m.model.Idle, "fullWatts", m.model.Full)
 	return m.model

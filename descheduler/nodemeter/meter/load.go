@@ -32,8 +32,8 @@ func (l load) since(before load) (float64, bool) {
 // mostStatBytes bounds how much of /proc/stat is read: its lines on CPUs come first.
 const mostStatBytes = 1 << 20
 
-func readLoad(root string) (load, error) {
-	f, err := os.Open(filepath.Join(root, "proc/stat"))
+func readLoad(proc string) (load, error) {
+	f, err := os.Open(filepath.Join(proc, "stat"))
 	if err != nil {
 		return load{}, fmt.Errorf("read how busy the node is: %w", err)
 	}
@@ -89,7 +89,7 @@ func parseStat(r io.Reader) (load, error) {
 // modelled is the meter of a node that has none: a power model, and how busy its CPUs
 // are.
 type modelled struct {
-	root   string
+	proc   string
 	model  func(cpus int) energy.Model
 	last   load
 	lastAt time.Time
@@ -104,7 +104,7 @@ func (m *modelled) rated() energy.Watts { return 0 }
 // of a second for each CPU, so power has steps of some hundredths of what lies between
 // idle and full on a small node.
 func (m *modelled) read(now func() time.Time) (measurement, error) {
-	l, err := readLoad(m.root)
+	l, err := readLoad(m.proc)
 	if err != nil {
 		m.lastAt = time.Time{}
 		return measurement{}, err

@@ -1,0 +1,124 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"supercargo.dev/supercargo/autoscaler/adapter/store/target"
+	"supercargo.dev/supercargo/internal/energy/meterapi"
+	"supercargo.dev/supercargo/internal/platform/selfsigned"
+)
+
+const (
+	// meterAuthoritiesFile is beside the store's files.
+	meterAuthoritiesFile = "node-meter-ca.crt"
+	// meterAuthoritiesEvery is how often it is asked who signs the certificate of node meters,
+	// and meterAuthoritiesSoon while nobody is named.
+	meterAuthoritiesEvery = time.Minute
+	meterAuthoritiesSoon  = 5 * time.Second
+)
+
+// meterAuthorities keeps a file with who signs the certificate of node meters, which scrapes
+// read again when it changes. The ConfigMap that says so is in the meters' namespace, from
+// which no pod elsewhere can mount it.
+type meterAuthorities struct {
+	live client.Reader // past any cache
+	key  types.NamespacedName
+	file string
+
+	clock clock.WithTicker
+	log   logr.Logger
+	wrong string // said last
+}
+
+// meters returns what keeps that file; nil if node meters are not scraped. Until they are known
+// the file names an authority that has signed nothing, since scrapes want one.
+func (o *Options) meters() (*meterAuthorities, error) {
+	m := o.Meters
+	if !m.Scrape {
+		return nil, nil
+	}
+	if _, err := os.Stat(m.TokenFile); errors.Is(err, fs.ErrNotExist) {
+		o.Log.Info("Node meters are not scraped: there is no token to show them; --node-meter-token names a file with one", "file", m.TokenFile)
+		return nil, nil
+	}
+	a := &meterAuthorities{
+		key: types.NamespacedName{Namespace: m.Namespace, Name: meterapi.Name}, file: filepath.Join(o.Store.Dir, meterAuthoritiesFile), clock: clock.RealClock{}, log: o.Log,
+	}
+	nobody, err := selfsigned.New([]string{meterapi.ServerName(m.Namespace)}, nil, a.clock.Now())
+	if err != nil {
+		return nil, fmt.Errorf("set up scraping of node meters: %w", err)
+	}
+	return a, a.write(nobody.Authorities)
+}
+
+// job is how they are scraped. The labels of a target go before those that it shows itself: a
+// node speaks for no other.
+func (a *meterAuthorities) job(m Meters) target.Job {
+	return target.Job{
+		Name: target.MetersJob, CAFile: a.file, ServerName: meterapi.ServerName(m.Namespace), BearerTokenFile: m.TokenFile,
+	}
+}
+
+// run keeps the file until ctx ends.
+func (a *meterAuthorities) run(ctx context.Context) error {
+	for {
+		pause := meterAuthoritiesEvery
+		if err := a.look(ctx); err != nil {
+			pause = meterAuthoritiesSoon
+			if ctx.Err() == nil && err.Error() != a.wrong { // once
+				a.wrong = err.Error()
+				a.log.Info("Node meters cannot be scraped yet", "error", err.Error())
+			}
+		}
+		timer := a.clock.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C():
+		}
+	}
+}
+
+// look writes the file once.
+func (a *meterAuthorities) look(ctx context.Context) error {
+	var published corev1.ConfigMap
+	if err := a.live.Get(ctx, a.key, &published); err != nil {
+		return fmt.Errorf("read ConfigMap %s, which says who signs their certificate: %w", a.key, err)
+	}
+	text := []byte(published.Data[meterapi.AuthoritiesKey])
+	if len(text) == 0 {
+		return fmt.Errorf("ConfigMap %s says nobody yet who signs their certificate", a.key)
+	}
+	a.wrong = ""
+	return a.write(text)
+}
+
+// write replaces the file at once, if it is to change.
+func (a *meterAuthorities) write(text []byte) error {
+	if before, err := os.ReadFile(a.file); err == nil && bytes.Equal(before, text) {
+		return nil
+	}
+	next := a.file + ".next"
+	err := os.WriteFile(next, text, 0o600)
+	if err == nil {
+		err = os.Rename(next, a.file)
+	}
+	if err != nil {
+		return fmt.Errorf("write who signs the certificate of node meters: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+package app
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"supercargo.dev/supercargo/api/v1alpha1"
+	"supercargo.dev/supercargo/internal/platform/operator"
+)
+
+// NewEvictionsCommand returns the command that serves the webhook and nothing else. Its account
+// needs no right to make or delete pods, to change nodes, or to write what Migrations order: the
+// API server calls it, and so may others who find its port.
+func NewEvictionsCommand() *cobra.Command {
+	o := EvictionDefaults()
+	var kubeconfig string
+	cmd := &cobra.Command{
+		Use:   "evictions",
+		Short: "Serve the webhook that turns evictions of pods into Migrations",
+		Example: `  # In the cluster, or with the kubeconfig that kubectl uses
+  descheduler evictions`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if err := o.Evictions.validate(); err != nil {
+				return err
+			}
+			var err error
+			if o.Config, err = operator.Load(kubeconfig); err != nil {
+				return err
+			}
+			o.Log = klog.Background()
+			ctrl.SetLogger(o.Log)
+			return RunEvictions(ctrl.SetupSignalHandler(), o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster (default: the cluster this runs in, else $KUBECONFIG or ~/.kube/config)")
+	o.AddEvictionFlags(flags)
+	return cmd
+}
+
+// AddEvictionFlags adds the flags of the webhook's command; what is in the options are their
+// defaults.
+func (o *Options) AddEvictionFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", ":8080", "`host:port` for /metrics; 0 serves none")
+	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", ":8081", "`host:port` for /healthz and /readyz; 0 serves none")
+	o.Evictions.addFlags(flags)
+}
+
+// EvictionDefaults returns what the flags of the webhook's command say if nothing is given.
+func EvictionDefaults() Options {
+	o := Defaults()
+	o.Evictions.Address = ":9443"
+	return o
+}
+
+// RunEvictions serves the webhook until ctx ends or something fails that a restart may mend.
+// Of the options it reads the general ones and Evictions.
+func RunEvictions(ctx context.Context, o Options) error {
+	if err := o.Evictions.validate(); err != nil {
+		return err
+	}
+	const name = "evictions"
+	o.LeaderElection = false // every replica serves
+	m, err := operator.NewManager(name, o.Options, clientgoscheme.AddToScheme, v1alpha1.AddToScheme)
+	if err != nil {
+		return err
+	}
+	if err := o.Evictions.addTo(m); err != nil {
+		return err
+	}
+	return operator.Run(ctx, name, m)
+}
