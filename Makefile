@@ -489,6 +489,35 @@ $(addprefix image-kube-scheduler-,$(K8S_LATER)): image-kube-scheduler-%:
 charts: $(TOOLS)/helm | $(DIST) ## Pack the Helm charts into dist/charts/.
 	$(TOOLS)/helm package manifests/helm/supercargo manifests/helm/supercargo-crds --destination $(DIST)/charts
 
+# What a release has: the command line for people's computers, the rest for nodes.
+RELEASE_CLI      := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+RELEASE_PROGRAMS := linux/amd64 linux/arm64
+RELEASE_DIR      ?= $(DIST)/release
+RELEASE_BIN      ?= $(DIST)/release-bin
+RELEASE_ARCHIVES ?= https://supercargo.dev/releases/$(VERSION)
+
+.PHONY: release
+release: release-binaries | $(DIST) ## Make all that is published of a release in dist/release/ (VERSION=v1.2.3, IMAGE_REPO): archives, images, charts, manifests, bills of materials, sums.
+	rm -rf $(RELEASE_DIR)
+	go -C tools run -buildvcs=false ./release -version "$(VERSION)" -revision "$(REVISION)" -created $(COMMIT_TIME) -repository "$(IMAGE_REPO)" \
+		-archives "$(RELEASE_ARCHIVES)" -source $(CURDIR) -binaries $(abspath $(RELEASE_BIN)) -out $(abspath $(RELEASE_DIR))
+	cd $(RELEASE_DIR) && sha256sum --check --quiet SHA256SUMS
+
+.PHONY: release-binaries
+release-binaries:
+	rm -rf $(RELEASE_BIN)
+	for platform in $(RELEASE_CLI); do \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO_BUILD) -trimpath -o $(RELEASE_BIN)/$$platform/supercargo ./cmd/supercargo; done
+	for platform in $(RELEASE_PROGRAMS); do for program in $(filter-out supercargo,$(BINARIES)); do \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} $(GO_BUILD) -trimpath -o $(RELEASE_BIN)/$$platform/$$program ./cmd/$$program; done; done
+
+# With an empty build cache, so that nothing of the first run is in the second.
+.PHONY: verify-release
+verify-release: | $(DIST) ## Make the release again, from nothing, and compare it with dist/release/ byte for byte (compiles all of Kubernetes four times).
+	rm -rf $(DIST)/release-cache
+	GOCACHE=$(abspath $(DIST))/release-cache $(MAKE) release RELEASE_DIR=$(DIST)/release-again RELEASE_BIN=$(DIST)/release-bin-again
+	diff -r $(RELEASE_DIR) $(DIST)/release-again && rm -rf $(DIST)/release-cache
+
 .PHONY: clean
 clean: ## Remove bin/, dist/ and vendor/.
 	rm -rf $(BIN) $(DIST) vendor

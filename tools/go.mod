@@ -11,7 +11,10 @@ tool (
 	sigs.k8s.io/kustomize/kustomize/v5
 )
 
-require github.com/google/go-containerregistry v0.20.7
+require (
+	github.com/CycloneDX/cyclonedx-go v0.12.0
+	github.com/google/go-containerregistry v0.20.7
+)
 
 require (
 	4d63.com/gocheckcompilerdirectives v1.4.0 // indirect

@@ -205,7 +205,7 @@ var foreign = strings.Fields(`
 	horizontal-pod-autoscaler-sync-period node-labels patches register-with-taints system-reserved tls-cert-file tls-private-key-file v
 	create-namespace set take-ownership values wait
 	expander scale-down-utilization-threshold scale-down-unneeded-time max-node-provision-time max-nodes-total cores-total memory-total batch-idle-duration batch-max-duration
-	address data-urlencode flag idle-timeout monitor no-install-recommends password role single-shot ssl tags ttl
+	address armor check data-urlencode detach-sign flag idle-timeout ignore-missing monitor no-install-recommends password role single-shot ssl tags ttl verify
 `)
 
 // foreigners are programs whose flags a line may name that has their names.

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"supercargo.dev/supercargo/tools/image"
 )
 
 func main() {
@@ -50,7 +52,7 @@ func run(args []string) error {
 	if err != nil {
 		return fmt.Errorf("read -binary: %w", err)
 	}
-	image, err := build(spec{
+	made, err := image.Build(image.Spec{
 		Name:     filepath.Base(*binary),
 		Version:  *version,
 		Revision: *revision,
@@ -63,10 +65,10 @@ func run(args []string) error {
 	if err := os.MkdirAll(filepath.Dir(*out), 0o755); err != nil {
 		return err
 	}
-	if err := tarball.WriteToFile(*out, ref, image); err != nil {
+	if err := tarball.WriteToFile(*out, ref, made); err != nil {
 		return fmt.Errorf("write %s: %w", *out, err)
 	}
-	digest, err := image.Digest()
+	digest, err := made.Digest()
 	if err != nil {
 		return fmt.Errorf("digest %s: %w", ref, err)
 	}

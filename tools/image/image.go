@@ -1,4 +1,6 @@
-package main
+// Package image makes container images of statically linked binaries, on base scratch: the same
+// input gives the same bytes.
+package image
 
 import (
 	"archive/tar"
@@ -13,6 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 const (
@@ -23,19 +26,20 @@ const (
 	nonRoot = "65532:65532"
 )
 
-// spec says what goes into one image.
-type spec struct {
+// Spec says what goes into one image.
+type Spec struct {
 	Name     string // the binary's name, in the image and in the labels
 	Version  string
 	Revision string // commit
 	Platform v1.Platform
 	Created  time.Time // of the source, not of the build: the same source gives the same bytes
+	OCI      bool      // as the OCI has it, and not as Docker did before
 }
 
-// build makes an image of a statically linked binary and nothing else: no
+// Build makes an image of a statically linked binary and nothing else: no
 // shell, no user database, no CA certificates. What runs in it speaks to an API
 // server whose CA it reads from its kubeconfig or its service account.
-func build(s spec, binary []byte) (v1.Image, error) {
+func Build(s Spec, binary []byte) (v1.Image, error) {
 	if err := checkBinary(binary, s.Platform.Architecture); err != nil {
 		return nil, err
 	}
@@ -43,13 +47,19 @@ func build(s spec, binary []byte) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	var as []tarball.LayerOption
+	base := empty.Image
+	if s.OCI {
+		as = append(as, tarball.WithMediaType(types.OCILayer))
+		base = mutate.ConfigMediaType(mutate.MediaType(base, types.OCIManifestSchema1), types.OCIConfigJSON)
+	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(files)), nil
-	})
+	}, as...)
 	if err != nil {
 		return nil, fmt.Errorf("make layer: %w", err)
 	}
-	image, err := mutate.Append(empty.Image, mutate.Addendum{
+	image, err := mutate.Append(base, mutate.Addendum{
 		Layer:   layer,
 		History: v1.History{Created: v1.Time{Time: s.Created}, CreatedBy: "supercargo make images"},
 	})
@@ -82,7 +92,7 @@ func build(s spec, binary []byte) (v1.Image, error) {
 
 // layerTar is the image's file system. Owner, mode and time are fixed: the
 // files of the machine that builds leave no trace.
-func layerTar(s spec, binary []byte) ([]byte, error) {
+func layerTar(s Spec, binary []byte) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
 	for _, dir := range []string{"usr/", "usr/local/", binDir + "/"} {

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"fmt"
+	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+)
+
+// bills writes for each binary which modules it is made of, at which versions, as CycloneDX. The
+// binary says that itself, so nothing can be left out that is in it.
+func (o *options) bills(programs []program) error {
+	for _, p := range programs {
+		info, err := buildinfo.ReadFile(p.file)
+		if err != nil {
+			return fmt.Errorf("read what %s is made of: %w", p.file, err)
+		}
+		bom := cdx.NewBOM()
+		bom.Metadata = &cdx.Metadata{
+			Timestamp: o.created.Format(time.RFC3339),
+			Component: &cdx.Component{
+				BOMRef: p.name, Type: cdx.ComponentTypeApplication, Name: p.name, Version: o.version,
+				Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
+			},
+			Properties: &[]cdx.Property{{Name: "go:version", Value: info.GoVersion}, {Name: "os", Value: p.os}, {Name: "arch", Value: p.arch}, {Name: "revision", Value: o.revision}},
+		}
+		components := []cdx.Component{}
+		for _, dep := range info.Deps { // in the order of their paths
+			if dep.Replace != nil {
+				dep = dep.Replace
+			}
+			url := fmt.Sprintf("pkg:golang/%s@%s", dep.Path, dep.Version)
+			component := cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: dep.Path, Version: dep.Version, PackageURL: url}
+			components = append(components, component)
+		}
+		bom.Components = &components
+		var out bytes.Buffer
+		if err := cdx.NewBOMEncoder(&out, cdx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
+			return fmt.Errorf("write what %s is made of: %w", p.file, err)
+		}
+		if err := o.write(fmt.Sprintf("sbom/%s_%s_%s.cdx.json", p.name, p.os, p.arch), out.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,153 @@
+// Command release makes all that is published of a release out of binaries that are there: archives
+// of these, multi-arch images as OCI layouts, charts and manifests that name the images by their
+// digests, a bill of materials for each program, the manifest of the plugin for krew, and the sums
+// of all files. It needs no daemon, no registry and no network, and the same input gives the same
+// bytes.
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// options say what is released.
+type options struct {
+	version, revision, repository, archives, homepage string
+	created                                           time.Time
+	// source is the root of the repository, binaries has OS/ARCH/PROGRAM, and out gets all.
+	source, binaries, out string
+}
+
+func run(args []string) error {
+	var o options
+	flags := flag.NewFlagSet("release", flag.ContinueOnError)
+	flags.StringVar(&o.version, "version", "", "`version`, such as v0.1.0")
+	flags.StringVar(&o.revision, "revision", "", "commit")
+	created := flags.Int64("created", 0, "`seconds` since 1970 at which the source was committed")
+	flags.StringVar(&o.repository, "repository", "supercargo", "where the images are to be: `registry/path`, to which the program's name is appended")
+	flags.StringVar(&o.archives, "archives", "https://supercargo.dev/releases", "`URL` of the folder in which the archives are to be")
+	flags.StringVar(&o.homepage, "homepage", "https://supercargo.dev", "`URL` of the project")
+	flags.StringVar(&o.source, "source", ".", "root `folder` of the repository")
+	flags.StringVar(&o.binaries, "binaries", "", "`folder` with OS/ARCH/PROGRAM")
+	flags.StringVar(&o.out, "out", "", "`folder` that is made, with all that is published")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if o.version == "" || o.binaries == "" || o.out == "" || *created <= 0 {
+		return errors.New("-version, -created, -binaries and -out are required")
+	}
+	if !strings.HasPrefix(o.version, "v") {
+		return fmt.Errorf("-version=%s: it must begin with v, as the tags of images do", o.version)
+	}
+	o.created = time.Unix(*created, 0).UTC()
+	return o.make()
+}
+
+// make makes all, in a folder that must not be there yet: nothing of an earlier release stays.
+func (o *options) make() error {
+	if _, err := os.Stat(o.out); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("-out=%s: it is there already: remove it first", o.out)
+	}
+	programs, err := o.find()
+	if err != nil {
+		return err
+	}
+	digests, err := o.images(programs)
+	if err != nil {
+		return err
+	}
+	for _, step := range []func() error{
+		func() error { return o.bills(programs) },
+		func() error { return o.archive(programs) },
+		func() error { return o.charts(digests) },
+		func() error { return o.manifests(digests) },
+		func() error { return o.krew(programs) },
+		o.sums,
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// program is one binary.
+type program struct{ name, os, arch, file string }
+
+// find lists the binaries, by name, system and architecture.
+func (o *options) find() ([]program, error) {
+	files, err := filepath.Glob(filepath.Join(o.binaries, "*", "*", "*"))
+	if err != nil {
+		return nil, err
+	}
+	var found []program
+	for _, file := range files {
+		arch := filepath.Dir(file)
+		found = append(found, program{filepath.Base(file), filepath.Base(filepath.Dir(arch)), filepath.Base(arch), file})
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("-binaries=%s: there is nothing like linux/amd64/PROGRAM", o.binaries)
+	}
+	slices.SortFunc(found, func(a, b program) int {
+		return strings.Compare(a.name+"/"+a.os+"/"+a.arch, b.name+"/"+b.os+"/"+b.arch)
+	})
+	return found, nil
+}
+
+// write writes a file below the folder that is made.
+func (o *options) write(name string, content []byte) error {
+	file := filepath.Join(o.out, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(file, content, 0o644)
+}
+
+// sumsFile has the sums of all other files, as sha256sum --check reads it.
+const sumsFile = "SHA256SUMS"
+
+func (o *options) sums() error {
+	var lines bytes.Buffer
+	// The order of WalkDir is that of the names.
+	err := filepath.WalkDir(o.out, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(o.out, file)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&lines, "%s  %s\n", sum(content), filepath.ToSlash(name))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("sum up: %w", err)
+	}
+	return o.write(sumsFile, lines.Bytes())
+}
+
+func sum(content []byte) string {
+	s := sha256.Sum256(content)
+	return hex.EncodeToString(s[:])
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// named matches the image of a program as the manifests name it.
+var named = regexp.MustCompile(`\bsupercargo/([a-z-]+):v[0-9][0-9A-Za-z.+-]*`)
+
+// pin has images named by what they are: their digest. The tag is there for people.
+func (o *options) pin(content []byte, digests map[string]string) []byte {
+	return named.ReplaceAllFunc(content, func(match []byte) []byte {
+		name := string(named.FindSubmatch(match)[1])
+		digest, ok := digests[name]
+		if !ok {
+			return match
+		}
+		return fmt.Appendf(nil, "%s/%s:%s@%s", o.repository, name, o.version, digest)
+	})
+}
+
+// manifests packs manifests/, but for the charts and what only a release fills in.
+func (o *options) manifests(digests map[string]string) error {
+	all, err := tree(filepath.Join(o.source, "manifests"), "manifests", func(name string, content []byte) []byte {
+		if strings.HasSuffix(name, ".yaml") {
+			return o.pin(content, digests)
+		}
+		return content
+	})
+	if err != nil {
+		return err
+	}
+	var files []entry
+	for _, f := range all {
+		if !strings.HasPrefix(f.name, "manifests/helm/") && !strings.HasPrefix(f.name, "manifests/krew/") && !strings.HasSuffix(f.name, ".go") {
+			files = append(files, f)
+		}
+	}
+	packed, err := pack(files, o.created)
+	if err != nil {
+		return err
+	}
+	return o.write("manifests_"+o.version+".tar.gz", packed)
+}
+
+// runs says which program's image each part of the chart runs.
+var runs = map[string]string{
+	"autoscaler": "autoscaler", "descheduler": "descheduler", "evictions": "descheduler", "nodeAgent": "node-agent", "nodeMeter": "node-agent",
+	"metricsAdapter": "metrics-adapter", "scheduler": "kube-scheduler",
+}
+
+// charts packs the charts, with the version of the release and the images by their digests.
+func (o *options) charts(digests map[string]string) error {
+	for _, chart := range []string{"supercargo", "supercargo-crds"} {
+		var wrong error
+		files, err := tree(filepath.Join(o.source, "manifests", "helm", chart), chart, func(name string, content []byte) []byte {
+			switch {
+			case name == "Chart.yaml":
+				return versions.ReplaceAll(content, []byte("${1} "+strings.TrimPrefix(o.version, "v")))
+			case name == "values.yaml" && chart == "supercargo": // the kinds run nothing
+				content, wrong = o.values(content, digests)
+			case strings.HasPrefix(name, "scheduler/"):
+				return o.pin(content, digests)
+			}
+			return content
+		})
+		if err != nil || wrong != nil {
+			return fmt.Errorf("pack chart %s: %w", chart, firstOf(err, wrong))
+		}
+		packed, err := pack(files, o.created)
+		if err != nil {
+			return err
+		}
+		if err := o.write(fmt.Sprintf("%s-%s.tgz", chart, strings.TrimPrefix(o.version, "v")), packed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// versions are the lines of a chart that a release fills in.
+var versions = regexp.MustCompile(`(?m)^(version:|appVersion:) .*$`)
+
+// values fills in the registry and the digests. It changes lines, so that comments stay.
+func (o *options) values(content []byte, digests map[string]string) ([]byte, error) {
+	lines := strings.Split(string(content), "\n")
+	part, filled := "", map[string]bool{}
+	for i, line := range lines {
+		if key, _, ok := strings.Cut(line, ":"); ok && key != "" && !strings.ContainsAny(key[:1], " #") {
+			part = key
+		}
+		switch {
+		case part == "image" && strings.HasPrefix(line, "  repository: supercargo "):
+			lines[i] = strings.Replace(line, "supercargo", o.repository, 1)
+		case strings.HasPrefix(line, `  image: {repository: "", tag: "", digest: ""}`):
+			if digest := digests[runs[part]]; digest != "" {
+				lines[i] = strings.Replace(line, `digest: ""`, "digest: "+digest, 1)
+				filled[part] = true
+			}
+		}
+	}
+	for part, program := range runs {
+		if digests[program] != "" && !filled[part] {
+			return nil, fmt.Errorf("values.yaml has no line \"image\" of %s to fill in", part)
+		}
+	}
+	return []byte(strings.Join(lines, "\n")), nil
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
