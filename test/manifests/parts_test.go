@@ -161,6 +161,9 @@ func TestTheWebhookIsServedWithoutAFlag(t *testing.T) {
 		if err := errors.Join(flags.Parse(args), o.Validate()); err != nil {
 			t.Fatalf("arguments: %s: %v", name, err)
 		}
+		if len(args) > 0 && args[0] != "evictions" {
+			t.Errorf("arguments: %s: they begin with %q, want the command evictions", name, args[0])
+		}
 		if want := fmt.Sprintf(":%d", port); o.Evictions.Address != want {
 			t.Errorf("arguments: %s: it serves evictions at %q, want %q", name, o.Evictions.Address, want)
 		}

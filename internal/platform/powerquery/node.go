@@ -39,9 +39,9 @@ func (m Meter) Of(node string) (NodeMeter, error) {
 	case !nodeName.MatchString(node):
 		return NodeMeter{}, fmt.Errorf("%q is no name of a node", node)
 	case p.WattsOf == "":
-		return NodeMeter{}, fmt.Errorf("preset %s has what node agents show: want one of %s, or a query of your own", p.Name, strings.Join(NodePresets(), ", "))
+		return NodeMeter{}, fmt.Errorf("preset %s has what node meters show: want one of %s, or a query of your own", p.Name, strings.Join(NodePresets(), ", "))
 	case strings.Contains(p.WattsOf, "supercargo_node_power_") || strings.Contains(p.WattsOf, "supercargo_node_energy_"):
-		return NodeMeter{}, fmt.Errorf("query %s has what node agents show: ask for what others measure", p.WattsOf)
+		return NodeMeter{}, fmt.Errorf("query %s has what node meters show: ask for what others measure", p.WattsOf)
 	case !placeholder.MatchString(p.WattsOf):
 		return NodeMeter{}, fmt.Errorf("query %s asks for all nodes: write %[2]s for the node's name, as in pdu_outlet_watts{node=\"%[2]s\"}", p.WattsOf, Placeholder)
 	}

@@ -160,8 +160,8 @@ func TestWhatCannotBeAskedForOneNodeIsRefused(t *testing.T) {
 	}{
 		{powerquery.Own(`pdu_outlet_watts{host="a"}`), "a", powerquery.Placeholder},
 		{powerquery.Own(`pdu_outlet_watts{host="$nodename"}`), "a", powerquery.Placeholder},
-		{powerquery.Own(`supercargo_node_power_watts{node="$node"}`), "a", "node agents"},
-		{powerquery.Own(`rate(supercargo_node_energy_joules_total{node="$node"}[1m])`), "a", "node agents"},
+		{powerquery.Own(`supercargo_node_power_watts{node="$node"}`), "a", "node meters"},
+		{powerquery.Own(`rate(supercargo_node_energy_joules_total{node="$node"}[1m])`), "a", "node meters"},
 		{named(t, powerquery.Supercargo), "a", "kepler, node-exporter"},
 		{named(t, powerquery.Kepler), `a"} or vector(1) #`, "no name"},
 		{named(t, powerquery.Kepler), "", "no name"},

@@ -1,5 +1,5 @@
 // Package powerquery reads what nodes draw from a server that answers PromQL: what
-// Supercargo's own node agents, Kepler or node-exporter have shown it, or what a query
+// Supercargo's own node meters, Kepler or node-exporter have shown it, or what a query
 // of the user's own gives.
 //
 // What it gives are readings as those of a meter on the node are: with their source, and

@@ -45,7 +45,7 @@ const (
 
 // Presets returns all presets, by name. They are:
 //
-//   - supercargo: the node agents' own meters. Energy comes from their counters, which add
+//   - supercargo: our own node meters. Energy comes from their counters, which add
 //     up each second and not each scrape.
 //   - kepler: Kepler 0.11, whose zones overlap (a package holds its cores). So zones are
 //     never added up, and package is the one that all machines have; the sensors of one
