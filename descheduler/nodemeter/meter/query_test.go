@@ -458,7 +458,7 @@ func TestAServerThatCannotBeAskedIsRefused(t *testing.T) {
 		"be 1ms old":  func(_ *Options, s *Server) { s.MaxAge = time.Millisecond },
 		"nobody":      func(_ *Options, s *Server) { s.Querier = nil },
 		"all nodes":   func(_ *Options, s *Server) { s.Preset = powerquery.Own("pdu_watts") },
-		"node agents": func(_ *Options, s *Server) { s.Preset = preset(t, powerquery.Supercargo) },
+		"node meters": func(_ *Options, s *Server) { s.Preset = preset(t, powerquery.Supercargo) },
 	} {
 		server := s
 		o := Options{Node: "n1", Root: "/", Kind: Query, Server: &server}
