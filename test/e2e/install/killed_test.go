@@ -10,16 +10,16 @@ import (
 	"supercargo.dev/supercargo/test/e2e/nodes/cluster"
 )
 
-// leaders are the leases of the programs that have a leader, and their Deployments.
-var leaders = map[string]string{
-	"autoscaler.supercargo.dev":  "supercargo-autoscaler",
-	"descheduler.supercargo.dev": "supercargo-descheduler",
-}
+// killAll kills all processes of a program on a node.
+const killAll = `for process in /proc/[0-9]*; do
+	[ "$(cat $process/comm 2>/dev/null)" != "$1" ] || kill -KILL "${process#/proc/}"
+done`
 
-// leadersAreKilled deletes the pod of each leader at once, as when it crashes with its
-// node, and waits until another leads.
+// leadersAreKilled kills each leader, so that it cannot give up its lease, and waits until
+// another leads.
 func (s *site) leadersAreKilled() {
-	for lease, deployment := range leaders {
+	for _, program := range []string{"autoscaler", "descheduler"} {
+		lease, deployment := program+".supercargo.dev", "supercargo-"+program
 		holder := func() (string, error) {
 			return s.try("kubectl", "get", "lease", lease, "-n", namespace, "-o", "jsonpath={.spec.holderIdentity}")
 		}
@@ -28,7 +28,10 @@ func (s *site) leadersAreKilled() {
 			s.Fatal(err)
 		}
 		pod, _, _ := strings.Cut(old, "_")
-		s.kubectl("delete", "pod", pod, "-n", namespace, "--grace-period=0", "--force")
+		node := s.Node(s.get("{.spec.nodeName}", "pod", pod, "-n", namespace))
+		if out, err := node.Run(s.Context(), "sh", "-c", killAll, "sh", program); err != nil {
+			s.Fatalf("kill %s on %s: %v\n%s", program, node.Name, err, out)
+		}
 		s.eventually("another "+deployment+" leads", func() error {
 			now, err := holder()
 			if err == nil && (now == old || now == "") {
